@@ -1,0 +1,88 @@
+# Thole's tasks. `make` alone lists them; what takes more than a line is a script
+# in .ci. Everything but Go, make and git is made here, see `make tools`.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-print-directory
+
+# Flags for `go test`, after those in GOFLAGS: make test TESTFLAGS='-run Finalizer -v'
+TESTFLAGS ?=
+# Flags for `go test -bench`: how often, and which.
+BENCHCOUNT ?= 6
+BENCH ?= .
+
+# The control plane is a module of its own, and prints its version by these.
+devcluster := cmd/thole-devcluster
+devcluster_ldflags = $(shell tr '\n' ' ' <$(devcluster)/ldflags)
+
+plugins := $(patsubst plugins/%/main.go,%,$(wildcard plugins/*/main.go))
+plugin_files := $(plugins:%=bin/plugins/%.wasm) \
+	$(patsubst plugins/%/policy.yaml,bin/plugins/%.yaml,$(wildcard plugins/*/policy.yaml))
+# What every plugin is compiled from, beside its own folder.
+guest_sources := go.mod .ci/tools/plugin-build $(shell find abi sdk -name '*.go' ! -name '*_test.go' 2>/dev/null)
+
+.PHONY: help
+help: ## list the tasks
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: tools
+tools: ## make TinyGo available: from PATH, or built into .tools
+	@.ci/tools/install
+
+.PHONY: build
+build: bin/thole devcluster plugins ## build the host, the control plane and the plugins into bin
+
+.PHONY: demo
+demo: build ## run the example on a real control plane until Ctrl-C (DEMO_ONCE=1: until Ready)
+	@.ci/demo
+
+.PHONY: test
+test: tools devcluster ## run every test of every module, with the race detector where cgo works
+	@.ci/test $(TESTFLAGS)
+
+.PHONY: check
+check: .tools/bin/golangci-lint .tools/bin/govulncheck ## run linters, and look for stale files and known vulnerabilities
+	@.ci/check
+
+.PHONY: format
+format: .tools/bin/golangci-lint ## format the Go sources as `make check` wants them
+	@.tools/bin/golangci-lint fmt
+
+.PHONY: bench
+bench: tools devcluster .tools/bin/benchstat ## run the benchmarks; raw results in bench.txt, medians here
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) $(TESTFLAGS) ./... | tee bench.txt
+	@.tools/bin/benchstat bench.txt
+
+.PHONY: clean
+clean: ## remove what build, bench and tests made; .tools stays
+	rm -rf bin bench.txt .tools/wasm
+
+# The go command knows better than make what is up to date.
+.PHONY: bin/thole
+bin/thole:
+	@.ci/go-build cmd/thole $@
+
+.PHONY: devcluster
+devcluster:
+	@.ci/go-build $(devcluster) bin/thole-devcluster -ldflags '$(devcluster_ldflags)'
+
+.PHONY: plugins
+plugins: $(plugin_files)
+
+.SECONDEXPANSION:
+bin/plugins/%.wasm: $$(wildcard plugins/$$*/*.go) $(guest_sources) | tools
+	.ci/tools/plugin-build -o $@ ./plugins/$*
+
+bin/plugins/%.yaml: plugins/%/policy.yaml
+	@mkdir -p $(@D)
+	cp $< $@
+
+# The pinned tools, each in a module of its own; gofumpt comes with the linter.
+.tools/bin/golangci-lint: .ci/tools/lint/go.sum
+.tools/bin/govulncheck: .ci/tools/govulncheck/go.sum
+.tools/bin/benchstat: .ci/tools/benchstat/go.sum
+.tools/bin/%:
+	@echo "tools: building $(@F), once"
+	@cd $(<D) && GOFLAGS=-mod=readonly go build -buildvcs=false -o $(CURDIR)/.tools/bin/ tool
+	@touch $@
