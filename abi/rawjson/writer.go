@@ -1,0 +1,137 @@
+package rawjson
+
+import (
+	"strconv"
+	"unicode/utf8"
+)
+
+// Writer appends one JSON text to a buffer. It places the commas; the caller
+// keeps the calls in order: inside an object each value follows a [Writer.Name].
+type Writer struct {
+	buf   []byte
+	start int // where the text starts in buf
+}
+
+// NewWriter returns a writer that appends to buf.
+func NewWriter(buf []byte) *Writer { return &Writer{buf: buf, start: len(buf)} }
+
+// Bytes returns the buffer with what was written.
+func (w *Writer) Bytes() []byte { return w.buf }
+
+// Object writes an object whose members are written by members.
+func (w *Writer) Object(members func()) {
+	w.comma()
+	w.buf = append(w.buf, '{')
+	members()
+	w.buf = append(w.buf, '}')
+}
+
+// Array writes an array whose elements are written by elements.
+func (w *Writer) Array(elements func()) {
+	w.comma()
+	w.buf = append(w.buf, '[')
+	elements()
+	w.buf = append(w.buf, ']')
+}
+
+// Name writes a member's name.
+func (w *Writer) Name(name string) *Writer {
+	w.comma()
+	w.buf = AppendString(w.buf, name)
+	w.buf = append(w.buf, ':')
+	return w
+}
+
+// String writes a string.
+func (w *Writer) String(s string) {
+	w.comma()
+	w.buf = AppendString(w.buf, s)
+}
+
+// Int writes an integer.
+func (w *Writer) Int(n int64) {
+	w.comma()
+	w.buf = strconv.AppendInt(w.buf, n, 10)
+}
+
+// Bool writes true or false.
+func (w *Writer) Bool(b bool) {
+	w.comma()
+	w.buf = strconv.AppendBool(w.buf, b)
+}
+
+// Null writes null.
+func (w *Writer) Null() {
+	w.comma()
+	w.buf = append(w.buf, "null"...)
+}
+
+// Raw writes a value that is one JSON text already; no bytes at all are
+// written as null.
+func (w *Writer) Raw(value []byte) {
+	if len(value) == 0 {
+		w.Null()
+		return
+	}
+	w.comma()
+	w.buf = append(w.buf, value...)
+}
+
+// comma writes the separator that the next value or name needs. No value ends
+// with one of the bytes that it looks for.
+func (w *Writer) comma() {
+	if n := len(w.buf); n > w.start {
+		switch w.buf[n-1] {
+		case '{', '[', ':', ',':
+		default:
+			w.buf = append(w.buf, ',')
+		}
+	}
+}
+
+const hexDigits = "0123456789abcdef"
+
+// AppendString appends s as a JSON string. Bytes that are not UTF-8 become
+// U+FFFD.
+func AppendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= 0x20 && c != '"' && c != '\\' && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		if c >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r != utf8.RuneError || size > 1 {
+				i += size
+				continue
+			}
+			dst = append(append(dst, s[start:i]...), "\uFFFD"...)
+			i++
+			start = i
+			continue
+		}
+		dst = append(dst, s[start:i]...)
+		dst = appendEscape(dst, c)
+		i++
+		start = i
+	}
+	return append(append(dst, s[start:]...), '"')
+}
+
+func appendEscape(dst []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\n':
+		return append(dst, '\\', 'n')
+	case '\r':
+		return append(dst, '\\', 'r')
+	case '\t':
+		return append(dst, '\\', 't')
+	default:
+		return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
+	}
+}
