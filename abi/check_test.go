@@ -1,0 +1,218 @@
+package abi
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// refusal is a text and the whole error that it leads to.
+type refusal struct{ text, want string }
+
+func expectRefused[T any](t *testing.T, decode func([]byte) (*T, error), refusals []refusal) {
+	t.Helper()
+	for _, c := range refusals {
+		if _, err := decode([]byte(c.text)); err == nil || err.Error() != c.want {
+			t.Errorf("%.300s\n got %v\nwant %s", c.text, err, c.want)
+		}
+	}
+}
+
+// manifestWith puts members into the one controller of a manifest.
+func manifestWith(members string) string {
+	return `{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},` + members + `}]}`
+}
+
+func conditionsWith(members string) string { return manifestWith(`"conditions":{` + members + `}`) }
+
+func list(n int, entry string) string {
+	return "[" + strings.TrimSuffix(strings.Repeat(entry+",", n), ",") + "]"
+}
+
+func TestManifestsThatAreRefused(t *testing.T) {
+	const label = " is not a DNS label (lower case letters, digits and dashes, at most 63)"
+	const one = `"controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"}}]`
+	long := strings.Repeat("x", 64)
+	expectRefused(t, DecodeManifest, []refusal{
+		{``, `the text ends where an object is expected (offset 0)`},
+		{"{\"name\":\"\xff\"}", `the text is not UTF-8 (offset 9)`},
+		{`{"name":"a"}`, `controllers: is empty: register at least one controller`},
+		{`{"name":"a","controllers":[]}`, `controllers: is empty: register at least one controller`},
+		{`{"name":"a","controlers":[]}`, `unknown field "controlers", did you mean "controllers"? (offset 25)`},
+		{`{"Name":"a"}`, `unknown field "Name", did you mean "name"? (offset 8)`},
+		{`{"name":"a","name":"b"}`, `name: field given twice (offset 19)`},
+		{`{"name":"A",` + one + `}`, `name: "A"` + label},
+		{`{` + one + `}`, `name: ""` + label},
+		{`{"name":"` + long + `",` + one + `}`, `name: "` + long + `"` + label},
+		{`{"name":"-a",` + one + `}`, `name: "-a"` + label},
+		{`{"name":"a","version":"` + strings.Repeat("1", 129) + `",` + one + `}`, `version: 129 bytes, the limit is 128`},
+		{`{"name":"a","features":["time-travel"],` + one + `}`, `features[0]: "time-travel" is not known to this host: the plugin needs a newer one`},
+		{`{"name":"a","features":` + list(65, `"x"`) + `}`, `features[64]: more than 64 entries (offset 280)`},
+		{`{"controllers":` + list(65, `{}`) + `}`, `controllers[64]: more than 64 entries (offset 208)`},
+		{`{"name":"a","controllers":[{"for":{"apiVersion":"v1","kind":"K"}}]}`, `controllers[0].name: ""` + label},
+		{`{"name":"a","controllers":[{"name":"b"}]}`, `controllers[0].for.apiVersion: is required: a group and version, such as apps/v1`},
+		{`{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1"}}]}`, `controllers[0].for.kind: is required, such as Deployment`},
+		{`{"name":"a","controllers":[{"name":"b","for":{"kynd":"K"}}]}`, `controllers[0].for: unknown field "kynd", did you mean "kind"? (offset 53)`},
+		{
+			`{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"}},{"name":"b","for":{"apiVersion":"v1","kind":"L"}}]}`,
+			`controllers[1].name: "b" is given twice`,
+		},
+		{manifestWith(`"intervall":1`), `controllers[0]: unknown field "intervall", did you mean "interval"? (offset 88)`},
+		{manifestWith(`"owns":[{"apiVersion":"apps","kind":"A b"}]`), `controllers[0].owns[0].kind: "A b" is no kind, such as Deployment`},
+		{manifestWith(`"reads":[{"apiVersion":"apps/v1/x","kind":"A"}]`), `controllers[0].reads[0].apiVersion: "apps/v1/x" is no group and version, such as apps/v1`},
+		{manifestWith(`"reads":[{"apiVersion":"/v1","kind":"A"}]`), `controllers[0].reads[0].apiVersion: "/v1" is no group and version, such as apps/v1`},
+		{manifestWith(`"reads":[{"apiVersion":"v1?","kind":"A"}]`), `controllers[0].reads[0].apiVersion: "v1?" is no group and version, such as apps/v1`},
+		{manifestWith(`"writes":[{"apiVersion":"v1","kind":"A"},{"apiVersion":"v1","kind":"A"}]`), `controllers[0].writes[1]: "v1 A" is given twice`},
+		{manifestWith(`"owns":` + list(257, `{}`)), `controllers[0].owns[256]: more than 256 entries (offset 852)`},
+		{manifestWith(`"finalizer":"yes"`), `controllers[0].finalizer: expected true or false, found a string (offset 88)`},
+		{manifestWith(`"interval":-1`), `controllers[0].interval: must not be negative, is -1 (offset 89)`},
+		{manifestWith(`"timeout":"10s"`), `controllers[0].timeout: expected an integer, found a string (offset 86)`},
+		{manifestWith(`"timeout":3153600000001`), `controllers[0].timeout: must be at most 100 years, is 3153600000001 (offset 99)`},
+		{manifestWith(`"concurrency":2147483648`), `controllers[0].concurrency: must be at most 2147483647, is 2147483648 (offset 100)`},
+		{conditionsWith(`"target":"Stalled"`), `controllers[0].conditions.target: Stalled is set by the host; choose another type, such as Ready`},
+		{conditionsWith(`"target":"a b"`), `controllers[0].conditions.target: "a b" is no condition type, such as Ready or example.com/Ready`},
+		{conditionsWith(`"owned":["A","A"]`), `controllers[0].conditions.owned[1]: "A" is given twice`},
+		{conditionsWith(`"owned":[""]`), `controllers[0].conditions.owned[0]: is required`},
+		{conditionsWith(`"owned":["` + strings.Repeat("x", 317) + `"]`), `controllers[0].conditions.owned[0]: 317 bytes, the limit is 316`},
+		{conditionsWith(`"owned":["Example.com/A"]`), `controllers[0].conditions.owned[0]: "Example.com/A" is no condition type, such as Ready or example.com/Ready`},
+		{conditionsWith(`"summarized":["A-"]`), `controllers[0].conditions.summarized[0]: "A-" is no condition type, such as Ready or example.com/Ready`},
+		{conditionsWith(`"summarized":` + list(65, `"A"`)), `controllers[0].conditions.summarized[64]: more than 64 entries (offset 360)`},
+		{
+			conditionsWith(`"summarized":["Degraded"],"negativePolarity":["Degradet"]`),
+			`controllers[0].conditions.negativePolarity[0]: "Degradet" is in neither summarized nor owned, did you mean "Degraded"?`,
+		},
+		{conditionsWith(`"negativePolarity":["Zzz"]`), `controllers[0].conditions.negativePolarity[0]: "Zzz" is in neither summarized nor owned`},
+	})
+}
+
+func TestManifestsThatAreAccepted(t *testing.T) {
+	for _, text := range []string{
+		conditionsWith(`"owned":["Ready","Reconciling","Stalled"],"negativePolarity":["Reconciling","Stalled"]`),
+		conditionsWith(`"owned":["a","A.b_c-D9","example.com/A"],"negativePolarity":["a"]`),
+		manifestWith(`"interval":3153600000000,"concurrency":2147483647`),
+		` ` + manifestWith(`"owns":[{"kind":"K","apiVersion":"v1"}]`) + "\n",
+	} {
+		if _, err := DecodeManifest([]byte(text)); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestResultsThatAreRefused(t *testing.T) {
+	const reach = "a patch reaches metadata.labels, metadata.annotations and spec only"
+	object := func(members string) string { return `{"apply":[{"object":{` + members + `}}]}` }
+	nest := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	expectRefused(t, DecodeResult, []refusal{
+		{"\x00garbage", `expected an object, found byte 0x00 (offset 0)`},
+		{`{"result":"success","aply":[]}`, `unknown field "aply", did you mean "apply"? (offset 27)`},
+		{`{"result":"ok"}`, `result: "ok" is none of success, requeue, empty (offset 14)`},
+		{`{"result":"` + strings.Repeat("x", 1000) + `"}`, `result: "` + strings.Repeat("x", 64) + `..." is none of success, requeue, empty (offset 1012)`},
+		{`{"requeueAfter":-5}`, `requeueAfter: must not be negative, is -5 (offset 18)`},
+		{`{"requeueAfter":1.5}`, `requeueAfter: expected an integer of 64 bits, found 1.5 (offset 16)`},
+		{`{"status":[]}`, `status: expected an object, found an array (offset 10)`},
+		{`{"status":{"conditions":null}}`, `status.conditions: is written by the host; use the conditions beside status`},
+		{`{"status":{"observedGeneration":1}}`, `status.observedGeneration: is written by the host, as the outcome says`},
+		{`{"status":{"a":{"b":1,"b":2}}}`, `status.a.b: field given twice (offset 26)`},
+		{`{"conditions":[{}]}`, `conditions[0].type: is required`},
+		{`{"conditions":[{"type":"A","status":"true","reason":"B"}]}`, `conditions[0].status: "true" is none of True, False, Unknown`},
+		{`{"conditions":[{"type":"A","status":"True"}]}`, `conditions[0].reason: is required: a CamelCase word, such as Succeeded`},
+		{`{"conditions":[{"type":"A","status":"True","reason":"not a word"}]}`, `conditions[0].reason: "not a word" is no CamelCase word, such as Succeeded`},
+		{`{"conditions":[{"type":"A","status":"True","reason":"9A"}]}`, `conditions[0].reason: "9A" is no CamelCase word, such as Succeeded`},
+		{`{"conditions":[{"type":"A","status":"True","reason":"A:"}]}`, `conditions[0].reason: "A:" is no CamelCase word, such as Succeeded`},
+		{`{"conditions":[{"type":"A","status":"True","reason":"` + strings.Repeat("A", 1025) + `"}]}`, `conditions[0].reason: 1025 bytes, the limit is 1024`},
+		{`{"conditions":[{"lastTransitionTime":""}]}`, `conditions[0]: unknown field "lastTransitionTime" (offset 37)`},
+		{`{"conditions":` + list(65, `{}`) + `}`, `conditions[64]: more than 64 entries (offset 207)`},
+		{`{"patch":{"status":{}}}`, `patch.status: ` + reach},
+		{`{"patch":{"metadata.labels":{}}}`, `patch["metadata.labels"]: ` + reach},
+		{`{"patch":{"metadata":{"finalizers":[]}}}`, `patch.metadata.finalizers: ` + reach},
+		{`{"patch":{"metadata":null}}`, `patch.metadata: expected an object, found null: remove its members instead`},
+		{`{"patch":{"spec":null}}`, `patch.spec: expected an object, found null: remove its members instead`},
+		{`{"patch":{"spec":[]}}`, `patch.spec: expected an object, found an array`},
+		{`{"patch":{"metadata":{"labels":{"a":1}}}}`, `patch.metadata.labels.a: expected a string, found a number`},
+		{`{"apply":[{}]}`, `apply[0].object: is required`},
+		{`{"apply":[{"object":null}]}`, `apply[0].object: is required`},
+		{`{"apply":[{"object":"x"}]}`, `apply[0].object: expected an object, found a string (offset 20)`},
+		{object(``), `apply[0].object.apiVersion: is required: a group and version, such as apps/v1`},
+		{object(`"apiVersion":"v1"`), `apply[0].object.kind: is required, such as Deployment`},
+		{object(`"apiVersion":"v1","kind":"K"`), `apply[0].object.metadata.name: is required`},
+		{object(`"apiVersion":"v1","kind":"K","metadata":{"generateName":"x-"}`), `apply[0].object.metadata.name: is required`},
+		{object(`"apiVersion":"v1","kind":"K","metadata":{"name":1}`), `apply[0].object.metadata.name: expected a string, found a number`},
+		{object(`"apiVersion":"v1","kind":"K","metadata":{"name":"x","namespace":[]}`), `apply[0].object.metadata.namespace: expected a string, found an array`},
+		{object(`"metadata":{"namespace":"mine"},"metadata":{"namespace":"kube-system"}`), `apply[0].object.metadata: field given twice (offset 64)`},
+		{object(`"metadata":{"namespace":"mine","namesp\u0061ce":"kube-system"}`), `apply[0].object.metadata.namespace: field given twice (offset 69)`},
+		{`{"delete":[{"apiVersion":"v1","kind":"K"}]}`, `delete[0].name: is required`},
+		{`{"delete":[{"apiVersion":"v1","name":"x"}]}`, `delete[0].kind: is required, such as Deployment`},
+		{`{"delete":[null]}`, `delete[0]: expected an object, found null (offset 11)`},
+		{`{"events":[{"type":"Info","reason":"A"}]}`, `events[0].type: "Info" is none of Normal, Warning`},
+		{`{"events":[{"type":"Normal","reason":"` + strings.Repeat("A", 129) + `"}]}`, `events[0].reason: 129 bytes, the limit is 128`},
+		{`{"memo":"` + strings.Repeat("x", 4095) + `"}`, `memo: 4097 bytes, the limit is 4096`},
+		{`{"memo":` + nest(64) + `}`, `memo` + strings.Repeat("[0]", 15) + `...` + strings.Repeat("[0]", 16) + `: nested more than 64 levels deep (offset 71)`},
+		{`{"error":"x"}`, `error: expected an object, found a string (offset 9)`},
+		{`{"error":{"after":-1}}`, `error.after: must not be negative, is -1 (offset 20)`},
+		{`{"apply":` + list(257, `{}`) + `}`, `apply[256]: more than 256 entries (offset 778)`},
+		{
+			`{"apply":` + list(86, `{}`) + `,"delete":` + list(86, `{}`) + `,"events":` + list(85, `{}`) + `}`,
+			`257 entries of apply, delete and events together, the limit is 256`,
+		},
+	})
+}
+
+func TestResultsThatAreAccepted(t *testing.T) {
+	for _, text := range []string{
+		`{"conditions":[{"type":"A"},{"type":"A","status":"True","reason":"B"}]}`, // the last counts
+		`{"conditions":[{"type":"A","status":"Unknown","reason":"A_b:c,D9"}]}`,
+		`{"patch":{"metadata":{"labels":{"a":null},"annotations":{}},"spec":{"a":null}}}`,
+		`{"status":{"metadata":{},"a":null}}`,
+		`{"error":{"reason":"not a word"}}`, // the host takes the class's instead
+		`{"memo":` + strings.Repeat("[", 63) + strings.Repeat("]", 63) + `}`,
+		`{"memo":"` + strings.Repeat("x", 4094) + `"}`,
+		`{"requeueAfter":3153600000000}`,
+	} {
+		if _, err := DecodeResult([]byte(text)); err != nil {
+			t.Errorf("%.200s: %v", text, err)
+		}
+	}
+}
+
+func TestCallsThatAreRefused(t *testing.T) {
+	expectRefused(t, DecodeGetCall, []refusal{
+		{`?`, `expected an object, found '?' (offset 0)`},
+		{`{}`, `apiVersion: is required: a group and version, such as apps/v1`},
+		{`{"apiVersion":"v1","kind":"K"}`, `name: is required`},
+		{`{"apiVersion":"v1","kind":"K","nmae":"x"}`, `unknown field "nmae" (offset 37)`},
+		{strings.Repeat(" ", 65537), `longer than 65536 bytes (offset 65536)`},
+	})
+	expectRefused(t, DecodeListCall, []refusal{
+		{``, `the text ends where an object is expected (offset 0)`},
+		{`{"apiVersion":"v1"}`, `kind: is required, such as Deployment`},
+		{`{"apiVersion":"v1","kind":"K","selector":"a=b"}`, `unknown field "selector" (offset 41)`},
+		{`{"apiVersion":"v1","kind":"K","labelSelektor":"a=b"}`, `unknown field "labelSelektor", did you mean "labelSelector"? (offset 46)`},
+		{"{\"labelSelector\":\"\xc0\"}", `the text is not UTF-8 (offset 18)`},
+	})
+}
+
+func TestValidName(t *testing.T) {
+	for name, want := range map[string]bool{
+		"a": true, "a-b9": true, "9": true, strings.Repeat("x", 63): true,
+		"": false, "A": false, "a.b": false, "-a": false, "a-": false, "é": false, strings.Repeat("x", 64): false,
+	} {
+		if ValidName(name) != want {
+			t.Errorf("ValidName(%q) is %v", name, !want)
+		}
+	}
+}
+
+func TestErrorsOfGiantValuesAreShort(t *testing.T) {
+	giant := strings.Repeat("x", 1<<20)
+	quoted := strconv.Quote(giant)
+	for _, text := range []string{
+		`{` + quoted + `:1}`, `{"result":` + quoted + `}`, `{"conditions":[{"type":` + quoted + `}]}`,
+		`{"conditions":[{"type":"A","status":` + quoted + `}]}`, `{"events":[{"type":` + quoted + `}]}`,
+		`{"delete":[{"apiVersion":` + quoted + `,"kind":"` + giant + `?"}]}`, `{"status":{` + quoted + `:1,` + quoted + `:1}}`,
+		`{"patch":{` + quoted + `:1}}`, `{"requeueAfter":` + strings.Repeat("1", 1<<20) + `}`,
+	} {
+		if _, err := DecodeResult([]byte(text)); err == nil || len(err.Error()) > 1000 {
+			t.Errorf("%.40s: an error of %d bytes", text, len(err.Error()))
+		}
+	}
+}

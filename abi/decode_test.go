@@ -1,0 +1,201 @@
+package abi
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/thole-dev/thole/abi/rawjson"
+)
+
+// TestNullIsAbsent gives every field of every message a null, alone and in
+// nested places, and expects what the message is without the field.
+func TestNullIsAbsent(t *testing.T) {
+	for _, c := range []struct {
+		name, fields, with string
+		read               func(string) (any, error)
+	}{
+		{"manifest", "version features", `{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"}}],"%":null}`, decoder(DecodeManifest)},
+		{
+			"controller", "owns reads writes finalizer interval timeout concurrency conditions",
+			`{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},"%":null}]}`, decoder(DecodeManifest),
+		},
+		{
+			"conditions", "target owned summarized negativePolarity",
+			`{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},"conditions":{"%":null}}]}`, decoder(DecodeManifest),
+		},
+		{"request", "controller object deleting reasons attempt previous memo now seed config", `{"%":null}`, decoder(DecodeRequest)},
+		{"previous", "class failures", `{"previous":{"%":null}}`, decoder(DecodeRequest)},
+		{"failure", "verb ref class reason message", `{"previous":{"failures":[{"%":null}]}}`, decoder(DecodeRequest)},
+		{"result", "result requeueAfter status conditions patch apply delete events memo error", `{"%":null}`, decoder(DecodeResult)},
+		{"condition", "status reason message", `{"conditions":[{"type":"A","%":null}]}`, decoder(DecodeResult)},
+		{"apply", "adopt", `{"apply":[{"object":{"apiVersion":"v1","kind":"K","metadata":{"name":"x"}},"%":null}]}`, decoder(DecodeResult)},
+		{"ref", "namespace uid", `{"delete":[{"apiVersion":"v1","kind":"K","name":"x","%":null}]}`, decoder(DecodeResult)},
+		{"event", "message", `{"events":[{"type":"Normal","reason":"A","%":null}]}`, decoder(DecodeResult)},
+		{"error", "reason message after", `{"error":{"%":null}}`, decoder(DecodeResult)},
+		{"get", "namespace uid", `{"apiVersion":"v1","kind":"K","name":"x","%":null}`, decoder(DecodeGetCall)},
+		{"list", "namespace labelSelector", `{"apiVersion":"v1","kind":"K","%":null}`, decoder(DecodeListCall)},
+		{"reply", "items", `{"%":null}`, decoder(DecodeListReply)},
+	} {
+		without := strings.Replace(strings.Replace(c.with, `,"%":null`, "", 1), `"%":null`, "", 1)
+		want, err := c.read(without)
+		if err != nil {
+			t.Fatalf("%s: %s: %v", c.name, without, err)
+		}
+		for field := range strings.FieldsSeq(c.fields) {
+			got, err := c.read(strings.Replace(c.with, "%", field, 1))
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: with %s null: %+v, %v; want %+v", c.name, field, got, err, want)
+			}
+		}
+	}
+}
+
+func decoder[T any](decode func([]byte) (*T, error)) func(string) (any, error) {
+	return func(text string) (any, error) { return decode([]byte(text)) }
+}
+
+// TestEmptyIsAbsent: an empty array, an empty string, 0 and false say nothing.
+func TestEmptyIsAbsent(t *testing.T) {
+	text := `{"result":"","requeueAfter":0,"conditions":[],"apply":[],"delete":[],"events":[]}`
+	if got, err := DecodeResult([]byte(text)); err != nil || !reflect.DeepEqual(got, &Result{}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	text = `{"controller":"","deleting":false,"reasons":[],"attempt":0,"now":"","seed":""}`
+	if got, err := DecodeRequest([]byte(text)); err != nil || !reflect.DeepEqual(got, &Request{}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// TestEmptyRawValuesAreValues: they are JSON that somebody wrote, but for the
+// null.
+func TestEmptyRawValuesAreValues(t *testing.T) {
+	got, err := DecodeResult([]byte(`{"status":{},"patch":{},"memo":[]}`))
+	if err != nil || string(got.Status) != "{}" || string(got.Patch) != "{}" || string(got.Memo) != "[]" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestNoOutputIsAnEmptyResult(t *testing.T) {
+	if got, err := DecodeResult(nil); err != nil || !reflect.DeepEqual(got, &Result{}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if _, err := DecodeResult([]byte(" ")); err == nil {
+		t.Error("a space passes")
+	}
+}
+
+func TestTheObjectOfARequestIsNotReencoded(t *testing.T) {
+	object := `{ "z" : 9007199254740993, "f":1.0, "e":1E400 , "s":"\u0041\ud800", "d":1, "d":2 }`
+	text := EncodeRequest(&Request{Object: []byte(object)})
+	q, err := DecodeRequest(text)
+	if err != nil || string(q.Object) != object {
+		t.Errorf("got %s, %v", q.Object, err)
+	}
+}
+
+// TestARequestMayHoldWhatTheClusterStores: the limits of a message are for
+// what guests write.
+func TestARequestMayHoldWhatTheClusterStores(t *testing.T) {
+	deep := strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000)
+	if _, err := DecodeRequest(EncodeRequest(&Request{Object: []byte(deep)})); err != nil {
+		t.Error(err)
+	}
+	reply, err := DecodeListReply(EncodeListReply(&ListReply{Items: [][]byte{[]byte(deep)}}))
+	if err != nil || string(reply.Items[0]) != deep {
+		t.Error(err)
+	}
+}
+
+func TestGuestsIgnoreWhatTheyDoNotKnow(t *testing.T) {
+	q, err := DecodeRequest([]byte(`{"new":{"a":[{}]},"controller":"c","new":1,"previous":{"class":"retry","new":[],"failures":[{"new":0,"ref":{"new":0}}]}}`))
+	if err != nil || q.Controller != "c" || q.Previous.Class != ClassRetry || len(q.Previous.Failures) != 1 {
+		t.Errorf("got %+v, %v", q, err)
+	}
+	if _, err := DecodeListReply([]byte(`{"continue":"x","items":[]}`)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestGuestsReadTheLastOfAFieldGivenTwice: as JSON readers usually do. No
+// host writes such a request.
+func TestGuestsReadTheLastOfAFieldGivenTwice(t *testing.T) {
+	q, err := DecodeRequest([]byte(`{"attempt":1,"reasons":["primary"],"attempt":2,"reasons":["owned"]}`))
+	if err != nil || q.Attempt != 2 || !reflect.DeepEqual(q.Reasons, []Reason{ReasonOwned}) {
+		t.Errorf("got %+v, %v", q, err)
+	}
+}
+
+func TestTimesAreUTC(t *testing.T) {
+	q, err := DecodeRequest([]byte(`{"now":"2026-11-20T14:00:00.5+02:00"}`))
+	if want := time.Date(2026, 11, 20, 12, 0, 0, 5e8, time.UTC); err != nil || q.Now != want {
+		t.Errorf("got %v, %v", q, err)
+	}
+	for _, text := range []string{"today", "2026-11-20", "2026-11-20 12:00:00Z", "9999-12-31T23:59:59-01:00", "0000-01-01T00:00:00+01:00"} {
+		if _, err := DecodeRequest([]byte(`{"now":"` + text + `"}`)); err == nil {
+			t.Errorf("%q passes", text)
+		}
+	}
+}
+
+func TestSeedsHave32Bytes(t *testing.T) {
+	for _, text := range []string{"AA==", strings.Repeat("A", 44), strings.Repeat("?", 44), strings.Repeat("A", 1<<20)} {
+		if _, err := DecodeRequest([]byte(`{"seed":"` + text + `"}`)); err == nil || !strings.HasPrefix(err.Error(), "seed: expected 32 bytes in base64") {
+			t.Errorf("%.50q: %v", text, err)
+		}
+	}
+}
+
+func TestMessagesThatAreTooLongAreCut(t *testing.T) {
+	long := strings.Repeat("é", 40<<10)
+	out := fullResult()
+	out.Error.Message, out.Conditions[0].Message, out.Events[0].Message = "x"+long, long, "x"+long
+	got, err := DecodeResult(EncodeResult(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		text string
+		want int
+	}{
+		{got.Error.Message, MaxErrorMessage - 1}, // not in the middle of a character
+		{got.Conditions[0].Message, MaxConditionMessage},
+		{got.Events[0].Message, MaxEventMessage - 1},
+	} {
+		if len(c.text) != c.want || !strings.HasSuffix(c.text, "é") {
+			t.Errorf("the message has %d bytes, want %d", len(c.text), c.want)
+		}
+	}
+}
+
+// TestTheMemoDoesNotKeepTheResult: it outlives the run, the result does not.
+func TestTheMemoDoesNotKeepTheResult(t *testing.T) {
+	text := []byte(`{"memo":"abc"}`)
+	out, err := DecodeResult(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(text)
+	if string(out.Memo) != `"abc"` {
+		t.Errorf("the memo is %q", out.Memo)
+	}
+}
+
+func TestEncodersReplaceWhatIsNotUTF8(t *testing.T) {
+	out, err := DecodeResult(EncodeResult(&Result{Error: &Failure{Message: "a\xffb"}}))
+	if err != nil || out.Error.Message != "a\uFFFDb" {
+		t.Errorf("got %+v, %v", out, err)
+	}
+}
+
+func TestDecodersReturnNothingWithAnError(t *testing.T) {
+	for _, m := range messages() {
+		got, err := m.decode([]byte(`{"name":"a"`))
+		var e *rawjson.Error
+		if got != nil || !errors.As(err, &e) {
+			t.Errorf("%s: got %+v, %T", m.name, got, err)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package abi
+
+import "time"
+
+// A full message has every field set (TestFullSamplesAreFull), a minimal one
+// only what is required.
+
+func minimalManifest() *Manifest {
+	return &Manifest{Name: "web", Controllers: []Controller{{Name: "site", For: Kind{"example.com/v1", "Site"}}}}
+}
+
+// fullManifest names no feature: none is known yet.
+func fullManifest() *Manifest {
+	return &Manifest{
+		Name:    "web",
+		Version: "1.4.0",
+		Controllers: []Controller{{
+			Name:        "site",
+			For:         Kind{"example.com/v1", "Site"},
+			Owns:        []Kind{{"apps/v1", "Deployment"}, {"v1", "Service"}},
+			Reads:       []Kind{{"v1", "Secret"}},
+			Writes:      []Kind{{"v1", "ConfigMap"}},
+			Finalizer:   true,
+			Interval:    600_000,
+			Timeout:     2_000,
+			Concurrency: 4,
+			Conditions: Conditions{
+				Target:           "Ready",
+				Owned:            []string{"Available", "example.com/Degraded"},
+				Summarized:       []string{"Available", "example.com/Degraded"},
+				NegativePolarity: []string{"example.com/Degraded"},
+			},
+		}},
+	}
+}
+
+const site = `{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name":"shop","namespace":"default",` +
+	`"uid":"5f0c","resourceVersion":"812","generation":3},"spec":{"replicas":9007199254740993,"title":"Schöne \u0042ücher"}}`
+
+func minimalRequest() *Request {
+	return &Request{Controller: "site", Object: []byte(site), Now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+}
+
+func fullRequest() *Request {
+	return &Request{
+		Controller: "site",
+		Object:     []byte(site),
+		Deleting:   true,
+		Reasons:    []Reason{ReasonOwned, ReasonRetry},
+		Attempt:    2,
+		Previous: &Previous{
+			Class: ClassDenied,
+			Failures: []EffectFailure{{
+				Verb:    "apply",
+				Ref:     Ref{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "default", Name: "shop", UID: "77aa"},
+				Class:   ClassDenied,
+				Reason:  "Forbidden",
+				Message: "the plugin may not create deployments",
+			}},
+		},
+		Memo:   []byte(`{"etag":"a1"}`),
+		Now:    time.Date(2026, 11, 20, 12, 0, 0, 123456789, time.UTC),
+		Seed:   [32]byte{0: 1, 31: 255},
+		Config: []byte(`{"region":"north"}`),
+	}
+}
+
+func minimalResult() *Result { return &Result{Result: OutcomeSuccess} }
+
+func fullResult() *Result {
+	return &Result{
+		Result:       OutcomeRequeue,
+		RequeueAfter: 30_000,
+		Status:       []byte(`{"url":"https://shop.example.com","old":null}`),
+		Conditions: []Condition{
+			{Type: "Available", Status: "False", Reason: "RollingOut", Message: "1 of 3 replicas"},
+			{Type: "example.com/Degraded"},
+		},
+		Patch: []byte(`{"metadata":{"labels":{"tier":"web","old":null}},"spec":{"replicas":3}}`),
+		Apply: []Apply{{
+			Object: []byte(`{"apiVersion":"v1","kind":"Service","metadata":{"name":"shop"},"spec":{"ports":[{"port":80}]}}`),
+			Adopt:  true,
+		}},
+		Delete: []Ref{{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "old", UID: "12ab"}},
+		Events: []Event{{Type: EventWarning, Reason: "Slow", Message: "the rollout takes long"}},
+		Memo:   []byte(`[1]`),
+		Error:  &Failure{Reason: "NoQuota", Message: "the quota is used up", After: 60_000},
+	}
+}
+
+func fullGetCall() *GetCall {
+	return &GetCall{Ref: Ref{APIVersion: "v1", Kind: "Secret", Namespace: "default", Name: "shop-tls", UID: "90fe"}}
+}
+
+func fullListCall() *ListCall {
+	return &ListCall{APIVersion: "v1", Kind: "Pod", Namespace: "default", LabelSelector: "app=shop,tier in (web)"}
+}
+
+func fullListReply() *ListReply {
+	return &ListReply{Items: [][]byte{[]byte(site), []byte(`{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name":"zoo"}}`)}}
+}

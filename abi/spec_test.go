@@ -1,0 +1,235 @@
+package abi
+
+import (
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/thole-dev/thole/abi/rawjson"
+)
+
+func readSpec(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("SPEC.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// described are the types that SPEC.md has a table of fields for, by heading.
+var described = map[string]reflect.Type{
+	"Manifest":      reflect.TypeFor[Manifest](),
+	"Controller":    reflect.TypeFor[Controller](),
+	"Kind":          reflect.TypeFor[Kind](),
+	"Conditions":    reflect.TypeFor[Conditions](),
+	"Request":       reflect.TypeFor[Request](),
+	"Previous":      reflect.TypeFor[Previous](),
+	"Failed effect": reflect.TypeFor[EffectFailure](),
+	"Result":        reflect.TypeFor[Result](),
+	"Condition":     reflect.TypeFor[Condition](),
+	"Apply":         reflect.TypeFor[Apply](),
+	"Ref":           reflect.TypeFor[Ref](),
+	"Event":         reflect.TypeFor[Event](),
+	"Error":         reflect.TypeFor[Failure](),
+	"list":          reflect.TypeFor[ListCall](),
+	"List reply":    reflect.TypeFor[ListReply](),
+}
+
+// TestSpecTellsEveryField: the tables and the types have the same fields in
+// the same order.
+func TestSpecTellsEveryField(t *testing.T) {
+	tables := fieldTables(readSpec(t))
+	for heading, typ := range described {
+		if want := fieldsOf(typ); !reflect.DeepEqual(tables[heading], want) {
+			t.Errorf("the table under %q has\n%v, the type %s has\n%v", heading, tables[heading], typ, want)
+		}
+		delete(tables, heading)
+	}
+	for heading := range tables {
+		t.Errorf("the table under %q is about no type that the test knows", heading)
+	}
+}
+
+var (
+	headingLine = regexp.MustCompile(`^#+ (.*)$`)
+	fieldRow    = regexp.MustCompile("^\\| `([a-zA-Z]+)` \\|")
+)
+
+// fieldTables returns the first column of each table of fields, by the heading
+// that it stands under.
+func fieldTables(spec string) map[string][]string {
+	tables := map[string][]string{}
+	heading, inTable := "", false
+	for line := range strings.Lines(spec) {
+		line = strings.TrimSpace(line)
+		if m := headingLine.FindStringSubmatch(line); m != nil {
+			heading = m[1]
+		}
+		inTable = strings.HasPrefix(line, "|") && (inTable || strings.HasPrefix(line, "| field |"))
+		if m := fieldRow.FindStringSubmatch(line); m != nil && inTable {
+			tables[heading] = append(tables[heading], m[1])
+		}
+	}
+	return tables
+}
+
+func fieldsOf(typ reflect.Type) (names []string) {
+	for i := range typ.NumField() {
+		names = append(names, jsonName(typ.Field(i).Name))
+	}
+	return names
+}
+
+// jsonName is the name of a field in a message.
+func jsonName(field string) string {
+	switch field {
+	case "UID":
+		return "uid"
+	case "APIVersion":
+		return "apiVersion"
+	}
+	return strings.ToLower(field[:1]) + field[1:]
+}
+
+// TestTheCodecKnowsTheNames: the strict decoders accept each field's name, and
+// what is decoded is encoded under it. The golden files have every field set.
+func TestTheCodecKnowsTheNames(t *testing.T) {
+	for _, m := range messages() {
+		names := map[string]bool{}
+		collectNames(reflect.TypeOf(m.sample), names)
+		r := rawjson.NewReader(m.encoded())
+		r.Object(func(name string) {
+			if !names[name] {
+				t.Errorf("%s: %q is the name of no field", m.name, name)
+			}
+		})
+		if err := r.End(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func collectNames(typ reflect.Type, names map[string]bool) {
+	switch typ.Kind() {
+	case reflect.Pointer, reflect.Slice:
+		collectNames(typ.Elem(), names)
+	case reflect.Struct:
+		for i := range typ.NumField() {
+			names[jsonName(typ.Field(i).Name)] = true
+			if typ.Field(i).Type.PkgPath() == typ.PkgPath() {
+				collectNames(typ.Field(i).Type, names)
+			}
+		}
+	}
+}
+
+// TestSpecTellsEveryConstant finds each exported constant in SPEC.md, the
+// limits in a row with their value.
+func TestSpecTellsEveryConstant(t *testing.T) {
+	spec := readSpec(t)
+	found := 0
+	for name, value := range exportedConstants(t, "contract.go", "manifest.go", "request.go", "result.go") {
+		found++
+		want := "`" + value + "`"
+		if strings.HasPrefix(name, "Max") {
+			want = "| `" + name + "` | " + value
+		}
+		if !regexp.MustCompile(regexp.QuoteMeta(want) + `(\W|$)`).MatchString(spec) {
+			t.Errorf("SPEC.md does not have %s, for %s", want, name)
+		}
+	}
+	if found < 60 {
+		t.Errorf("only %d constants were found", found)
+	}
+}
+
+func exportedConstants(t *testing.T, files ...string) map[string]string {
+	t.Helper()
+	fset := token.NewFileSet()
+	var parsed []*ast.File
+	for _, name := range files {
+		file, err := parser.ParseFile(fset, name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed = append(parsed, file)
+	}
+	// Imports stay unresolved: no constant depends on them.
+	config := types.Config{Error: func(error) {}}
+	pkg, _ := config.Check("abi", fset, parsed, nil)
+	constants := map[string]string{}
+	for _, name := range pkg.Scope().Names() {
+		c, ok := pkg.Scope().Lookup(name).(*types.Const)
+		if !ok || !c.Exported() || name == "ClassNone" {
+			continue
+		}
+		constants[name] = c.Val().ExactString()
+		if c.Val().Kind() == constant.String {
+			constants[name] = constant.StringVal(c.Val())
+		}
+	}
+	return constants
+}
+
+var example = regexp.MustCompile("(?s)```json ([a-z-]+)\n(.*?)```")
+
+// TestSpecExamplesAreMessages decodes every example, and expects that nothing
+// of it is lost: lenient decoders would not tell an unknown field.
+func TestSpecExamplesAreMessages(t *testing.T) {
+	kinds := map[string]message{
+		"manifest":   of("", minimalManifest(), EncodeManifest, DecodeManifest),
+		"request":    of("", minimalRequest(), EncodeRequest, DecodeRequest),
+		"result":     of("", minimalResult(), EncodeResult, DecodeResult),
+		"get-call":   of("", fullGetCall(), EncodeGetCall, DecodeGetCall),
+		"list-call":  of("", fullListCall(), EncodeListCall, DecodeListCall),
+		"list-reply": of("", fullListReply(), EncodeListReply, DecodeListReply),
+	}
+	seen := map[string]int{}
+	for _, m := range example.FindAllStringSubmatch(readSpec(t), -1) {
+		kind, text := m[1], []byte(m[2])
+		seen[kind]++
+		if err := checkExample(kinds, kind, text); err != nil {
+			t.Errorf("an example of %s: %v\n%s", kind, err, text)
+		}
+	}
+	for kind := range kinds {
+		if seen[kind] == 0 {
+			t.Errorf("no example of %s", kind)
+		}
+	}
+	if seen["log"] == 0 || seen["object"] == 0 {
+		t.Error("no example of a log line or an object")
+	}
+}
+
+func checkExample(kinds map[string]message, kind string, text []byte) error {
+	codec, ok := kinds[kind]
+	switch {
+	case kind == "log":
+		if message, ok := rawjson.Lookup(text, "message"); !ok || message[0] != '"' {
+			return fmt.Errorf("it has no message")
+		}
+		return nil
+	case kind == "object":
+		return Apply{Object: text}.check()
+	case !ok:
+		return fmt.Errorf("there is no such message")
+	}
+	decoded, err := codec.decode(text)
+	if err != nil {
+		return err
+	}
+	if again := codec.encode(decoded); !rawjson.Equal(again, text) {
+		return fmt.Errorf("something of it is not understood, it is read as %s", again)
+	}
+	return nil
+}
