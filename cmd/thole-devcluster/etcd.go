@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+
+	"github.com/thole-dev/thole/cmd/thole-devcluster/internal/datadir"
+	"github.com/thole-dev/thole/cmd/thole-devcluster/internal/supervise"
+)
+
+// slowRequest is what etcd logs a request for; by itself it logs every one.
+const slowRequest = time.Second
+
+func runEtcd(self *supervise.Role) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	server, err := embed.StartEtcd(etcdConfig())
+	if err != nil {
+		return fmt.Errorf("start etcd: %w", err)
+	}
+	defer server.Close()
+	ready := server.Server.ReadyNotify()
+	for {
+		select {
+		case <-ready:
+			self.Ready()
+			ready = nil
+		case err := <-server.Err():
+			return fmt.Errorf("serve etcd: %w", err)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// etcdConfig is a cluster of one member that listens on a socket in a
+// directory that only its owner may enter, and nowhere else.
+func etcdConfig() *embed.Config {
+	c := embed.NewConfig() // what it advertises to other members is read by nobody
+	c.Dir = datadir.EtcdData
+	c.ListenClientUrls = []url.URL{{Scheme: "unix", Host: datadir.EtcdSocket}}
+	c.ListenPeerUrls = nil
+	c.EnableGRPCGateway = false
+	c.LogLevel = "warn"
+	c.WarningUnaryRequestDuration = slowRequest
+	// The page cache outlives a killed process; only a crash of the machine
+	// loses what was not synced.
+	c.UnsafeNoFsync = true
+	// A lone member elects itself after one election timeout.
+	c.TickMs, c.ElectionMs = 50, 250
+	return c
+}

@@ -1,0 +1,7 @@
+package supervise
+
+import "syscall"
+
+func processAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}

@@ -1,0 +1,183 @@
+package supervise
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const patience = 20 * time.Second
+
+// TestMain is also the executable that the tests start again: "role NAME" is
+// one of these.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "role" {
+		playRole(os.Args[2])
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func playRole(name string) {
+	self, err := Attach()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	switch name {
+	case "serve":
+		self.Ready()
+		select {}
+	case "stubborn":
+		signal.Ignore(syscall.SIGTERM)
+		self.Ready()
+		select {}
+	case "fail":
+		for i := range 100 {
+			fmt.Fprintln(os.Stderr, "line", i)
+		}
+		os.Exit(3)
+	case "silent":
+	case "read":
+		line, _ := bufio.NewReader(self.File(0)).ReadString('\n')
+		fmt.Print(line)
+	}
+}
+
+func TestStop(t *testing.T) {
+	p := started(t, spec(t, "serve"))
+	expectClosed(t, "ready", p.Ready())
+	p.Stop(patience)
+	expectClosed(t, "done", p.Done())
+	expectSaid(t, p.Err(), "serve ended: signal: terminated")
+	p.Stop(patience) // once more is no harm
+}
+
+func TestStopKillsWhoDoesNotListen(t *testing.T) {
+	p := started(t, spec(t, "stubborn"))
+	expectClosed(t, "ready", p.Ready())
+	p.Stop(50 * time.Millisecond)
+	expectSaid(t, p.Err(), "stubborn ended: signal: killed")
+}
+
+// On Linux the kernel ends a role first; this is the other way.
+func TestRoleEndsWithItsLifeline(t *testing.T) {
+	p := started(t, spec(t, "stubborn"))
+	expectClosed(t, "ready", p.Ready())
+	closeAll(p.lifeline)
+	expectClosed(t, "done", p.Done())
+	expectSaid(t, p.Err(), "stubborn ended: exit status 1")
+}
+
+func TestFailureShowsTheEndOfTheLog(t *testing.T) {
+	s := spec(t, "fail")
+	p := started(t, s)
+	expectClosed(t, "done", p.Done())
+	expectSaid(t, p.Err(), "fail ended: exit status 3", s.Log, "\n    line 90\n", "\n    line 99")
+	if strings.Contains(p.Err().Error(), "line 89") {
+		t.Errorf("shows more than the end: %v", p.Err())
+	}
+	select {
+	case <-p.Ready():
+		t.Error("ready")
+	default:
+	}
+}
+
+func TestEmptyLog(t *testing.T) {
+	p := started(t, spec(t, "silent"))
+	expectClosed(t, "done", p.Done())
+	expectSaid(t, p.Err(), "silent ended: exit status 0", "is empty")
+}
+
+func TestHandedFile(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := spec(t, "read")
+	s.Files = []*os.File{r}
+	p := started(t, s)
+	fmt.Fprintln(w, "hello")
+	expectClosed(t, "done", p.Done())
+	expectSaid(t, p.Err(), "hello")
+	closeAll(r, w)
+}
+
+func TestLogOfTheRunBeforeIsKept(t *testing.T) {
+	s := spec(t, "silent")
+	if err := os.WriteFile(s.Log, []byte("old\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := started(t, s)
+	expectClosed(t, "done", p.Done())
+	expectSaid(t, p.Err(), "is empty")
+	if old, err := os.ReadFile(s.Log + ".1"); string(old) != "old\n" {
+		t.Errorf("log of before is %q, %v", old, err)
+	}
+}
+
+func TestStartFailure(t *testing.T) {
+	s := spec(t, "serve")
+	s.Log = filepath.Join(s.Dir, "missing", "log")
+	_, err := Start(s)
+	expectSaid(t, err, "start serve: ", s.Log)
+}
+
+func TestAttachByHand(t *testing.T) {
+	// Descriptors 3 and 4 of a test are no pipes of a parent.
+	if isPipe(os.NewFile(9999, "none")) {
+		t.Error("a closed descriptor is a pipe")
+	}
+	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(f)
+	if isPipe(f) {
+		t.Error("a file is a pipe")
+	}
+}
+
+func spec(t *testing.T, role string) Spec {
+	dir := t.TempDir()
+	return Spec{Name: role, Args: []string{"role", role}, Dir: dir, Log: filepath.Join(dir, "log")}
+}
+
+// started keeps the test on one thread for good: when the test ends the thread
+// does, and with it the role.
+func started(t *testing.T, s Spec) *Process {
+	t.Helper()
+	runtime.LockOSThread()
+	p, err := Start(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Stop(0) })
+	return p
+}
+
+func expectClosed(t *testing.T, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		t.Fatalf("not %s within %s", what, patience)
+	}
+}
+
+func expectSaid(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("error %v, want it to contain %q", err, part)
+		}
+	}
+}
