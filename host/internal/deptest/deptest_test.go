@@ -1,0 +1,164 @@
+package deptest
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestRepositoryKeepsTheTable(t *testing.T) {
+	packages, err := Load(filepath.Join("..", "..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(packages, func(p Package) bool { return p.ImportPath == module+"/host/internal/deptest" }) {
+		t.Fatal("this package is not in the list: the test looks at the wrong module")
+	}
+	for _, broken := range Check(packages, Bans) {
+		t.Error(broken)
+	}
+}
+
+// Every ban is broken once here, and allowed imports beside it are not.
+func TestEachBanCanFail(t *testing.T) {
+	cases := []struct {
+		importer, imported string
+		banned             bool
+	}{
+		{"abi", "encoding/json", false},
+		{"abi", module + "/abi/rawjson", false},
+		{"abi", "github.com/hashicorp/go-hclog", true},
+		{"abi/tck", module + "/abi", false},
+		{"abi/tck", module + "/host/sandbox", true},
+		{"sdk", module + "/abi", false},
+		{"sdk", module + "/sdk/internal/x", false},
+		{"sdk", "golang.org/x/time/rate", true},
+		{"sdk", module + "/host/object", true},
+		{"sdk/sdktest", module + "/host/sandbox", false},
+		{"sdk/sdktest", module + "/host/dispatch", true},
+		{"plugins/podmanager", module + "/sdk", false},
+		{"plugins/podmanager", module + "/abi", true},
+		{"sdk/sdktest", "k8s.io/api/core/v1", true},
+		{"host", module + "/plugins/podmanager", true},
+		{"host", module + "/host/cache", false},
+		{"host/effect", module + "/sdk", true},
+		{"host/sandbox", "github.com/tetratelabs/wazero/api", false},
+		{"host/dispatch/x", "github.com/tetratelabs/wazero", true},
+		{"host/source", "github.com/fsnotify/fsnotify", false},
+		{"host/catalog", "github.com/fsnotify/fsnotify", true},
+		{"host/dispatch", "github.com/hashicorp/go-hclog", false},
+		{"host/dispatch", "k8s.io/client-go/dynamic", true},
+		{"host/dispatch", module + "/host/outcome", false},
+		{"host/effect", module + "/host/outcome", false},
+		{"host/outcome", "time", false},
+		{"host/outcome", "k8s.io/apimachinery/pkg/types", true},
+		{"host/outcome", "net/http", true},
+		{"host/outcome", "os", true},
+		{"host/serve", "k8s.io/client-go/rest", true},
+		{"cmd/thole", module + "/host", false},
+		{"cmd/thole", "k8s.io/kubernetes/cmd/kube-apiserver/app", true},
+		{"host/cache", module + "/host", true},
+		{"host/cache", module + "/host/object", false},
+		{"host/cache", module + "/host/internal/x", false},
+		{"host/cache", module + "/host/cache/x", false},
+		{"host/cache", module + "/host/queue", true},
+		{"host/dispatch", module + "/host/outcome", false},
+		{"host/outcome", module + "/host/dispatch", true},
+		{"host/queue", module + "/host/cache/x", true},
+	}
+	hit := make([]bool, len(Bans))
+	for _, c := range cases {
+		p := Package{ImportPath: module + "/" + c.importer, Imports: []string{c.imported}}
+		broken := Check([]Package{p}, Bans)
+		if (len(broken) > 0) != c.banned {
+			t.Errorf("%s imports %s: banned is %v, want %v", c.importer, c.imported, !c.banned, c.banned)
+		}
+		for i, ban := range Bans {
+			hit[i] = hit[i] || len(Check([]Package{p}, []Ban{ban})) > 0
+		}
+	}
+	for i, ban := range Bans {
+		// The sideways bans are alike; two of them stand for all.
+		if sideways := strings.HasPrefix(ban.Why, "stages"); !hit[i] && !sideways {
+			t.Errorf("no case breaks the ban of %v in %v", ban.Imported.Of, ban.Importers.Of)
+		}
+	}
+}
+
+// A module of files: what is read, and what is not part of it.
+func TestLoad(t *testing.T) {
+	dir := t.TempDir()
+	for file, content := range map[string]string{
+		"go.mod":               "module x",
+		"a/a.go":               "package a\n\nimport \"fmt\"\n",
+		"a/a_wasm.go":          "//go:build tinygo\n\npackage a\n\nimport \"unsafe\"\n",
+		"a/a_test.go":          "package a_test\n\nimport \"testing\"\n",
+		"a/testdata/guest.go":  "package main\n\nimport \"not/read\"\n",
+		".hidden/h.go":         "package h\n\nimport \"not/read\"\n",
+		"nested/go.mod":        "module y",
+		"nested/b/b.go":        "package b\n\nimport \"not/read\"\n",
+		"documentation/readme": "not Go",
+	} {
+		path := filepath.Join(dir, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Package{{ImportPath: module + "/a", Imports: []string{"fmt", "unsafe"}, TestImports: []string{"testing"}}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+func TestMessageNamesBothAndTheReason(t *testing.T) {
+	p := Package{ImportPath: module + "/host/cache", Imports: []string{module + "/host/queue"}}
+	want := []string{"host/cache imports host/queue: stages do not know each other: define an interface here and let host.go wire it"}
+	if got := Check([]Package{p}, Bans); !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+func TestTestFilesAreFreeUnlessTheBanNamesThem(t *testing.T) {
+	p := Package{
+		ImportPath:  module + "/host/dispatch",
+		TestImports: []string{module + "/host/effect", module + "/sdk"},
+	}
+	broken := Check([]Package{p}, Bans)
+	if len(broken) != 1 || !strings.HasPrefix(broken[0], "host/dispatch imports sdk: ") {
+		t.Errorf("broken = %q, want the sdk alone", broken)
+	}
+}
+
+func TestMatch(t *testing.T) {
+	for _, c := range []struct {
+		pattern, path string
+		want          bool
+	}{
+		{"...", "anything.test/x", true},
+		{"std", "net/http", true},
+		{"std", "example.com/http", false},
+		{"./host", module + "/host", true},
+		{"./host", module + "/host/cache", false},
+		{"./host/...", module + "/host", true},
+		{"./host/...", module + "/host/cache", true},
+		{"./host/...", module + "/hostile", false},
+		{"./...", module + "/abi", true},
+		{"./...", module, true},
+		{"os/...", "os/exec", true},
+		{"k8s.io/klog", "k8s.io/klog/v2", false},
+	} {
+		if got := match(c.pattern, c.path); got != c.want {
+			t.Errorf("match(%q, %q) = %v", c.pattern, c.path, got)
+		}
+	}
+}

@@ -1,0 +1,193 @@
+// Package devcluster gives tests a real Kubernetes API server: it builds
+// cmd/thole-devcluster when that is necessary, starts it in a directory of its
+// own, and takes both away afterwards.
+//
+// One per test:
+//
+//	cluster := devcluster.Start(t)
+//	client, err := kubernetes.NewForConfig(cluster.Config)
+//
+// One for a package:
+//
+//	func TestMain(m *testing.M) {
+//		cluster, err := devcluster.StartMain()
+//		...
+//		code := m.Run()
+//		err = cluster.Stop()
+//		...
+//	}
+//
+// The cluster has no node: pods are created and stay pending. It stops when
+// the test process ends, also by a panic, a timeout or SIGKILL.
+package devcluster
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// stopLimit is how long a cluster may take to stop; it takes about a second.
+const stopLimit = 30 * time.Second
+
+// Cluster is a running control plane.
+type Cluster struct {
+	// Kubeconfig is the path of the administrator's kubeconfig.
+	Kubeconfig string
+	// Config is what Kubeconfig says. It has client-go's default limit of 5
+	// requests per second; copy it to change it.
+	Config *rest.Config
+
+	home    string // all that is removed at the end; the cluster's directory is in it
+	process *process
+}
+
+// Start starts a cluster for one test. It is stopped when the test ends; a
+// cluster that had failed by then fails the test.
+func Start(tb testing.TB) *Cluster {
+	tb.Helper()
+	c, err := StartMain()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return c
+}
+
+// StartMain starts a cluster for a whole package, from its TestMain. The
+// caller stops it.
+func StartMain() (*Cluster, error) {
+	home, err := os.MkdirTemp("", "devcluster-")
+	if err != nil {
+		return nil, fmt.Errorf("start cluster: %w", err)
+	}
+	c := &Cluster{home: home}
+	if err := c.start(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(home))
+	}
+	return c, nil
+}
+
+// Stop stops the cluster and removes its directory. It fails when the cluster
+// had already ended or does not stop in time. A second call does nothing.
+func (c *Cluster) Stop() error {
+	return errors.Join(c.stop(), os.RemoveAll(c.home))
+}
+
+// Restart stops the cluster and starts it again with the same data on the same
+// port: a client sees an API server that was away for some seconds.
+func (c *Cluster) Restart() error {
+	if err := c.stop(); err != nil {
+		return err
+	}
+	server, err := url.Parse(c.Config.Host)
+	if err != nil {
+		return fmt.Errorf("restart cluster: %w", err)
+	}
+	return c.start("--port", server.Port())
+}
+
+func (c *Cluster) dir() string { return filepath.Join(c.home, "cluster") }
+
+func (c *Cluster) start(args ...string) error {
+	binary, err := Binary()
+	if err != nil {
+		return err
+	}
+	c.process, err = launch(binary, c.home, append([]string{"--dir", c.dir()}, args...)...)
+	if err != nil {
+		return err
+	}
+	c.Kubeconfig = filepath.Join(c.dir(), "kubeconfig")
+	c.Config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+	if err != nil {
+		return errors.Join(fmt.Errorf("read kubeconfig: %w", err), c.stop())
+	}
+	return nil
+}
+
+func (c *Cluster) stop() error {
+	if c.process == nil {
+		return nil
+	}
+	p := c.process
+	c.process = nil
+	return p.stop()
+}
+
+// process is a running thole-devcluster. It has no goroutine, so that tests
+// can look for leaked ones while it runs.
+type process struct {
+	cmd    *exec.Cmd
+	stdin  io.Closer // the cluster stops when it closes, as it does when we end
+	stderr string    // path
+}
+
+// launch starts the binary and returns when it is ready. What it says on
+// standard error is kept in home.
+func launch(binary, home string, args ...string) (*process, error) {
+	stderr, err := os.Create(filepath.Join(home, "stderr"))
+	if err != nil {
+		return nil, fmt.Errorf("start cluster: %w", err)
+	}
+	defer stderr.Close()
+	cmd := exec.Command(binary, append([]string{"--stop-with-stdin"}, args...)...)
+	cmd.Stderr = stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start cluster: %w", err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start cluster: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start cluster: %w", err)
+	}
+	p := &process{cmd: cmd, stdin: stdin, stderr: stderr.Name()}
+	// The cluster bounds its start itself, so there is always a line or an end.
+	if line, _ := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
+		return nil, fmt.Errorf("start cluster: %w", p.wait())
+	}
+	return p, nil
+}
+
+func (p *process) stop() error {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails when it has ended; wait tells
+	kill := time.AfterFunc(stopLimit, func() { _ = p.cmd.Process.Kill() })
+	defer kill.Stop()
+	if err := p.wait(); err != nil {
+		return fmt.Errorf("stop cluster: %w", err)
+	}
+	return nil
+}
+
+// wait returns nil for exit code 0, else what the cluster said.
+func (p *process) wait() error {
+	err := p.cmd.Wait()
+	_ = p.stdin.Close()
+	if err == nil {
+		return nil
+	}
+	said, readErr := os.ReadFile(p.stderr)
+	if readErr != nil {
+		return errors.Join(err, readErr)
+	}
+	return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(said)))
+}

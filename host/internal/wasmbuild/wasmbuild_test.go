@@ -1,0 +1,185 @@
+//go:build unix
+
+package wasmbuild
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const testGuest = "host/internal/wasmbuild/testdata/guest"
+
+func TestBuildByEachToolchain(t *testing.T) {
+	for _, toolchain := range Toolchains {
+		t.Run(string(toolchain), func(t *testing.T) {
+			t.Parallel()
+			wasm := Build(t, toolchain, testGuest)
+			if !bytes.HasPrefix(wasm, []byte("\x00asm\x01\x00\x00\x00")) {
+				t.Fatalf("not a module: %q", wasm[:min(8, len(wasm))])
+			}
+			for _, want := range []string{"_initialize", "answer", "main.answer"} {
+				if !bytes.Contains(wasm, []byte(want)) {
+					t.Errorf("%q is not in the module; the last is from its name section", want)
+				}
+			}
+			// Digests of plugins must not depend on where they were built.
+			if root, _ := repositoryRoot(); bytes.Contains(wasm, []byte(root)) {
+				t.Errorf("the module holds the path %s", root)
+			}
+		})
+	}
+}
+
+func TestOutputIsKeptUntilASourceChanges(t *testing.T) {
+	g := moduleOfItsOwn(t)
+	first := g.expectBuilt(t)
+
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() { g.expectKept(t, first) })
+	}
+	wg.Wait()
+
+	edit(t, filepath.Join(g.dir, "main.go"), "42", "43")
+	if bytes.Equal(g.expectBuilt(t), first) {
+		t.Error("the output is the same after the source changed")
+	}
+}
+
+func TestChangedDependencyIsRebuilt(t *testing.T) {
+	g := moduleOfItsOwn(t)
+	write(t, filepath.Join(g.dir, "number", "number.go"), "package number\n\nconst Answer = 42\n")
+	edit(t, filepath.Join(g.dir, "main.go"), "package main", "package main\n\nimport \"guest.test/guest/number\"")
+	edit(t, filepath.Join(g.dir, "main.go"), "return 42", "return number.Answer")
+	first := g.expectBuilt(t)
+	g.expectKept(t, first)
+
+	edit(t, filepath.Join(g.dir, "number", "number.go"), "42", "43")
+	if bytes.Equal(g.expectBuilt(t), first) {
+		t.Error("the output is the same after a dependency changed")
+	}
+}
+
+func TestFailedBuildSaysWhyAndKeepsNothing(t *testing.T) {
+	g := moduleOfItsOwn(t)
+	g.expectBuilt(t)
+	edit(t, filepath.Join(g.dir, "main.go"), "42", "undefinedName")
+	for range 2 {
+		_, err := g.module()
+		if err == nil || !strings.Contains(err.Error(), "undefinedName") {
+			t.Fatalf("error = %v, want the compiler's", err)
+		}
+	}
+}
+
+func TestMissingTinyGoNamesTheCommand(t *testing.T) {
+	g := moduleOfItsOwn(t)
+	g.toolchain = TinyGo
+	// A repository in which `make tools` has not run.
+	for _, file := range []string{scriptPath, ".ci/tools/lib.sh"} {
+		content, err := os.ReadFile(filepath.Join(g.root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(g.dir, "repository", file), string(content))
+	}
+	g.root = filepath.Join(g.dir, "repository")
+	if err := os.Chmod(filepath.Join(g.root, scriptPath), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	hideTinyGo(t)
+
+	_, err := g.module()
+	if err == nil || !strings.Contains(err.Error(), "run `make tools`") {
+		t.Fatalf("error = %v, want it to name `make tools`", err)
+	}
+}
+
+// moduleOfItsOwn is the test guest outside the repository, for the quicker
+// toolchain.
+func moduleOfItsOwn(t *testing.T) guest {
+	t.Helper()
+	root, err := repositoryRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile(filepath.Join(root, testGuest, "main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := guest{root: root, dir: t.TempDir(), toolchain: Go}
+	write(t, filepath.Join(g.dir, "go.mod"), "module guest.test/guest\n\ngo 1.26\n")
+	write(t, filepath.Join(g.dir, "main.go"), string(source))
+	return g
+}
+
+func (g guest) expectBuilt(t *testing.T) []byte {
+	t.Helper()
+	before, _ := os.Stat(g.kept())
+	wasm, err := g.module()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after, err := os.Stat(g.kept()); err != nil || os.SameFile(before, after) {
+		t.Fatalf("nothing was built (%v)", err)
+	}
+	return wasm
+}
+
+func (g guest) expectKept(t *testing.T, want []byte) {
+	t.Helper()
+	before, err := os.Stat(g.kept())
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	wasm, err := g.module()
+	if err != nil || !bytes.Equal(wasm, want) {
+		t.Errorf("another output than the kept one (%v)", err)
+	}
+	if after, err := os.Stat(g.kept()); err != nil || !os.SameFile(before, after) {
+		t.Errorf("built again (%v)", err)
+	}
+}
+
+func (g guest) kept() string {
+	return filepath.Join(g.cache(), g.name()) + ".wasm"
+}
+
+// hideTinyGo removes from PATH every folder that holds a tinygo.
+func hideTinyGo(t *testing.T) {
+	t.Helper()
+	var path []string
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		if !isFile(filepath.Join(dir, "tinygo")) {
+			path = append(path, dir)
+		}
+	}
+	t.Setenv("PATH", strings.Join(path, string(filepath.ListSeparator)))
+}
+
+func edit(t *testing.T, file, old, replacement string) {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(content, []byte(old)) {
+		t.Fatalf("%s: no %q to replace", file, old)
+	}
+	write(t, file, strings.Replace(string(content), old, replacement, 1))
+}
+
+func write(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
