@@ -1,0 +1,205 @@
+// Package object is the vocabulary that the stages of the host share: an
+// object as the bytes that the API server sent beside its parsed metadata, and
+// the key that names it. It has no behaviour of its own.
+package object
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/rawjson"
+)
+
+// Object is one object at one resourceVersion. It is never changed once it is
+// made: caches, workers and indexes share it.
+type Object struct {
+	// ObjectMeta is metadata without managedFields. Its strings alias Raw.
+	metav1.ObjectMeta
+	Kind abi.Kind
+	// Raw is the object as JSON, without metadata.managedFields and the
+	// annotation kubectl.kubernetes.io/last-applied-configuration. It ends
+	// with the closing brace.
+	Raw []byte
+}
+
+var (
+	_ runtime.Object = (*Object)(nil)
+	_ metav1.Object  = (*Object)(nil)
+)
+
+// Key names an object of a known kind.
+type Key struct {
+	Namespace string // "" for a cluster-scoped object
+	Name      string
+}
+
+func (k Key) String() string {
+	if k.Namespace == "" {
+		return k.Name
+	}
+	return k.Namespace + "/" + k.Name
+}
+
+// Key returns the key of the object.
+func (o *Object) Key() Key { return Key{Namespace: o.Namespace, Name: o.Name} }
+
+// Ref names the object with its kind and UID.
+func (o *Object) Ref() abi.Ref {
+	return abi.Ref{APIVersion: o.Kind.APIVersion, Kind: o.Kind.Kind, Namespace: o.Namespace, Name: o.Name, UID: string(o.UID)}
+}
+
+// Deleting says whether the object has a deletionTimestamp.
+func (o *Object) Deleting() bool { return o.DeletionTimestamp != nil }
+
+// Controller returns the owner reference that has controller set, nil if
+// there is none.
+func (o *Object) Controller() *metav1.OwnerReference { return metav1.GetControllerOfNoCopy(o) }
+
+// GetObjectKind implements runtime.Object.
+func (o *Object) GetObjectKind() schema.ObjectKind { return kindAccessor{o} }
+
+// DeepCopyObject implements runtime.Object. An Object does not change, so it
+// is its own copy.
+func (o *Object) DeepCopyObject() runtime.Object { return o }
+
+type kindAccessor struct{ o *Object }
+
+func (k kindAccessor) GroupVersionKind() schema.GroupVersionKind {
+	return schema.FromAPIVersionAndKind(k.o.Kind.APIVersion, k.o.Kind.Kind)
+}
+
+// SetGroupVersionKind does nothing: the kind is part of the bytes.
+func (kindAccessor) SetGroupVersionKind(schema.GroupVersionKind) {}
+
+// maxDepth is what a stored object may be nested: the bound of the API
+// server's own decoder, so that no object can be stored that stops the others
+// of its kind from being read.
+const maxDepth = 10_000
+
+// Parse reads an object as the API server sends it. kind fills in what the
+// items of a typed list leave out: their apiVersion and kind. The object has
+// bytes of its own, exactly as many as it needs; raw may be used again.
+func Parse(raw []byte, kind abi.Kind) (*Object, error) {
+	if !utf8.Valid(raw) { // guests are promised UTF-8
+		raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
+	}
+	parts, err := survey(raw)
+	if err != nil {
+		return nil, fmt.Errorf("parse object: %w", err)
+	}
+	if parts.metadata.to == 0 {
+		return nil, errors.New("parse object: metadata is required")
+	}
+	head, kind, err := parts.head(kind)
+	if err != nil {
+		return nil, fmt.Errorf("parse object: %w", err)
+	}
+	text, metadata := parts.tidy(raw, head)
+	o := &Object{Raw: text, Kind: kind}
+	r := rawjson.NewReader(text[metadata.from:metadata.to])
+	r.MaxDepth = maxDepth
+	readMeta(r, &o.ObjectMeta)
+	if err := r.End(); err != nil {
+		return nil, fmt.Errorf("parse object: metadata: %w", err)
+	}
+	return o, nil
+}
+
+func readMeta(r *rawjson.Reader, m *metav1.ObjectMeta) {
+	r.Object(func(field string) {
+		switch field {
+		case "name":
+			m.Name = r.String()
+		case "namespace":
+			m.Namespace = r.String()
+		case "generateName":
+			m.GenerateName = r.String()
+		case "uid":
+			m.UID = types.UID(r.String())
+		case "resourceVersion":
+			m.ResourceVersion = r.String()
+		case "generation":
+			m.Generation = r.Int()
+		case "creationTimestamp":
+			m.CreationTimestamp = readTime(r)
+		case "deletionTimestamp":
+			if t := readTime(r); !t.IsZero() {
+				m.DeletionTimestamp = &t
+			}
+		case "deletionGracePeriodSeconds":
+			if !r.Null() {
+				seconds := r.Int()
+				m.DeletionGracePeriodSeconds = &seconds
+			}
+		case "labels":
+			m.Labels = readMap(r)
+		case "annotations":
+			m.Annotations = readMap(r)
+		case "finalizers":
+			if !r.Null() {
+				r.Array(func(int) { m.Finalizers = append(m.Finalizers, r.String()) })
+			}
+		case "ownerReferences":
+			if !r.Null() {
+				r.Array(func(int) { m.OwnerReferences = append(m.OwnerReferences, readOwner(r)) })
+			}
+		}
+	})
+}
+
+func readOwner(r *rawjson.Reader) (owner metav1.OwnerReference) {
+	r.Object(func(field string) {
+		switch field {
+		case "apiVersion":
+			owner.APIVersion = r.String()
+		case "kind":
+			owner.Kind = r.String()
+		case "name":
+			owner.Name = r.String()
+		case "uid":
+			owner.UID = types.UID(r.String())
+		case "controller":
+			owner.Controller = readFlag(r)
+		case "blockOwnerDeletion":
+			owner.BlockOwnerDeletion = readFlag(r)
+		}
+	})
+	return owner
+}
+
+func readFlag(r *rawjson.Reader) *bool {
+	if r.Null() {
+		return nil
+	}
+	b := r.Bool()
+	return &b
+}
+
+func readMap(r *rawjson.Reader) map[string]string {
+	if r.Null() {
+		return nil
+	}
+	m := map[string]string{}
+	r.Object(func(name string) { m[name] = r.String() })
+	return m
+}
+
+func readTime(r *rawjson.Reader) (out metav1.Time) {
+	if r.Null() {
+		return out
+	}
+	t, err := time.Parse(time.RFC3339, r.String())
+	if err != nil {
+		r.Fail("expected a time in RFC 3339")
+	}
+	return metav1.Time{Time: t}
+}
