@@ -1,0 +1,207 @@
+package outcome_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/outcome"
+)
+
+var (
+	types    = []string{"Ready", "Reconciling", "Stalled", "SourceVerified", "FetchFailed", "Foreign"}
+	statuses = []string{"True", "False", "Unknown"}
+	reasons  = []string{"Succeeded", "Progressing", "ProgressingWithRetry", "Waiting", "Mine"}
+)
+
+// inputs draws any input that a host could have, with what breaks the
+// contract among it.
+func inputs(t *rapid.T) outcome.Input {
+	in := given()
+	in.Now = now
+	in.Object.Deleting = rapid.Bool().Draw(t, "deleting")
+	in.Tries = outcome.Tries{Attempt: rapid.Int().Draw(t, "attempt"), Requeues: rapid.Int().Draw(t, "requeues")}
+	in.Jitter = rapid.Float64Range(0, 0.999).Draw(t, "jitter")
+	in.Uncounted = rapid.Bool().Draw(t, "uncounted")
+	for _, kind := range rapid.SliceOfDistinct(rapid.SampledFrom(types), rapid.ID[string]).Draw(t, "existing") {
+		in.Object.Conditions = append(in.Object.Conditions, outcome.Condition{
+			Type: kind, Status: rapid.SampledFrom(statuses).Draw(t, "status"), Reason: rapid.SampledFrom(reasons).Draw(t, "reason"),
+			LastTransitionTime: before, ObservedGeneration: rapid.Int64Range(1, 2).Draw(t, "generation"),
+		})
+	}
+	classes := append(abi.Classes(), abi.ClassNone)
+	if rapid.IntRange(0, 5).Draw(t, "fault") == 0 {
+		in.Result, in.Fault = nil, &outcome.Fault{Class: rapid.SampledFrom(classes).Draw(t, "class")}
+		return in
+	}
+	in.Code = abi.Code(rapid.IntRange(-1, 4).Draw(t, "code"))
+	in.Result.Result = rapid.SampledFrom([]abi.Outcome{"success", "requeue", "empty", ""}).Draw(t, "result")
+	in.Result.RequeueAfter = rapid.Int64Range(0, 1<<50).Draw(t, "requeueAfter")
+	for range rapid.IntRange(0, 3).Draw(t, "claims") {
+		in.Result.Conditions = append(in.Result.Conditions, abi.Condition{
+			Type: rapid.SampledFrom(types[:5]).Draw(t, "type"), Status: rapid.SampledFrom(append(statuses, "")).Draw(t, "status"),
+			Reason: rapid.SampledFrom(reasons).Draw(t, "reason"),
+		})
+	}
+	if rapid.IntRange(0, 5).Draw(t, "effect") == 0 {
+		in.Effect = &abi.EffectFailure{Verb: "apply", Class: rapid.SampledFrom(classes).Draw(t, "effect class")}
+	}
+	return in
+}
+
+// written returns the object's conditions after a decision.
+func written(in outcome.Input, d outcome.Decision) map[string]outcome.Condition {
+	after := map[string]outcome.Condition{}
+	for _, c := range in.Object.Conditions {
+		after[c.Type] = c
+	}
+	for _, kind := range d.Remove {
+		delete(after, kind)
+	}
+	for _, c := range d.Set {
+		after[c.Type] = c
+	}
+	return after
+}
+
+func TestDecideIsPure(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := inputs(t)
+		was, _ := json.Marshal(in)
+		first, second := outcome.Decide(in), outcome.Decide(in)
+		if !reflect.DeepEqual(first, second) {
+			t.Fatalf("decides\n%+v\nthen\n%+v", first, second)
+		}
+		if is, _ := json.Marshal(in); string(is) != string(was) {
+			t.Fatalf("changed its input from\n%s\nto\n%s", was, is)
+		}
+	})
+}
+
+// The rules of Flux's condition checker for what a controller may write.
+func TestStatusIsWellFormed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := inputs(t)
+		d := outcome.Decide(in)
+		if len(d.Set) == 0 && len(d.Remove) == 0 || d.RemoveFinalizer {
+			return
+		}
+		after := written(in, d)
+		ready, hasReady := after["Ready"]
+		_, reconciling := after["Reconciling"]
+		_, stalled := after["Stalled"]
+		switch {
+		case !hasReady:
+			t.Fatalf("Ready condition must always be present: %s", show(d))
+		case reconciling && stalled:
+			t.Fatalf("Only one of Reconciling condition or Stalled condition must be present at a time: %s", show(d))
+		case (reconciling || stalled) && ready.Status != "False":
+			t.Fatalf("Ready condition must be False when Reconciling or Stalled condition is True: %s", show(d))
+		case after["FetchFailed"].Status == "True" && ready.Status == "True":
+			t.Fatalf("Negative polarity condition cannot be True when Ready condition is True: %s", show(d))
+		case d.ObservedGeneration == nil && ready.Status == "True":
+			t.Fatalf("Ready condition must be False when the ObservedGeneration is less than the object Generation: %s", show(d))
+		}
+		for _, c := range after {
+			if ready.Status == "True" && c.Type != "Foreign" && c.ObservedGeneration != in.Object.Generation {
+				t.Fatalf("Ready with %s at generation %d: %s", c.Type, c.ObservedGeneration, show(d))
+			}
+		}
+	})
+}
+
+// kstatus reads an object as Current when it is observed, neither Reconciling
+// nor Stalled, and Ready is not there or True.
+func TestOnlySuccessBecomesCurrent(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := inputs(t)
+		in.Object.Deleting = false
+		d := outcome.Decide(in)
+		if d.ObservedGeneration == nil {
+			return
+		}
+		after := written(in, d)
+		ready, hasReady := after["Ready"]
+		current := after["Reconciling"].Status != "True" && after["Stalled"].Status != "True" && (!hasReady || ready.Status == "True")
+		asked := d.Class == abi.ClassNone && in.Code == abi.CodeOK && in.Result.Result != abi.OutcomeRequeue
+		if current && !asked {
+			t.Fatalf("%+v makes the object current: %s", in, show(d))
+		}
+	})
+}
+
+func TestForeignConditionsAreNeverTouched(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := outcome.Decide(inputs(t))
+		foreign := func(c outcome.Condition) bool { return c.Type == "Foreign" }
+		if slices.ContainsFunc(d.Set, foreign) || slices.Contains(d.Remove, "Foreign") {
+			t.Fatalf("touches another writer's condition: %s", show(d))
+		}
+	})
+}
+
+func TestTransitionsAreTrue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := inputs(t)
+		for _, c := range outcome.Decide(in).Set {
+			want := now
+			for _, old := range in.Object.Conditions {
+				if old.Type == c.Type && old.Status == c.Status {
+					want = before
+				}
+			}
+			if c.LastTransitionTime != want || c.ObservedGeneration != in.Object.Generation || c.Reason == "" {
+				t.Fatalf("wrote %+v over %+v", c, in.Object.Conditions)
+			}
+		}
+	})
+}
+
+func TestTriesAndNextAreConsistent(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := inputs(t)
+		d := outcome.Decide(in)
+		grew := d.Tries.Attempt > max(in.Tries.Attempt, 0) || d.Tries.Requeues > max(in.Tries.Requeues, 0)
+		switch {
+		case grew && d.Next.Kind != outcome.Backoff:
+			t.Fatalf("a try without backoff: %+v", d)
+		case d.Next.Kind == outcome.AwaitChange && d.Next != (outcome.Next{}):
+			t.Fatalf("awaits a change but names a time: %+v", d.Next)
+		case d.Next.Kind != outcome.AwaitChange && (d.Next.After <= 0 || d.Next.Reason == ""):
+			t.Fatalf("a timed run without time or reason: %+v", d.Next)
+		case d.Next.Kind == outcome.Backoff && d.Next.After > 15*time.Minute:
+			t.Fatalf("a backoff of %v", d.Next.After)
+		case (d.Class == abi.ClassNone) != (d.Message == ""):
+			t.Fatalf("class %q with message %q", d.Class, d.Message)
+		case d.RemoveFinalizer && !(in.Object.Deleting && d.Class == abi.ClassNone):
+			t.Fatalf("removes the finalizer: %+v", d)
+		}
+	})
+}
+
+func TestDelayIsMonotoneAndBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tries := rapid.IntRange(-1, 70).Draw(t, "tries")
+		jitter := rapid.Float64Range(0, 0.999)
+		d, next := outcome.Delay(tries, jitter.Draw(t, "jitter")), outcome.Delay(tries+1, jitter.Draw(t, "next jitter"))
+		if d < 400*time.Millisecond || d > 15*time.Minute {
+			t.Fatalf("Delay(%d) = %v", tries, d)
+		}
+		if tries >= 0 && tries < 9 && next <= d {
+			t.Fatalf("Delay(%d) = %v, then %v", tries, d, next)
+		}
+	})
+}
+
+func BenchmarkDecide(b *testing.B) {
+	in := returns(given("Ready=True/Verified", "SourceVerified=True/Verified"), 0, "success", "SourceVerified=True/Verified")
+	b.ReportAllocs()
+	for b.Loop() {
+		outcome.Decide(in)
+	}
+}

@@ -1,0 +1,272 @@
+package outcome_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/outcome"
+)
+
+func TestWhoDecidesTheTarget(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		in       outcome.Input
+		want     string
+		messages string
+	}{
+		{"a claim wins over a good summary", returns(given(), 0, "success", "SourceVerified=True/Verified", "Ready=True/Stored: stored"), "Ready=True/Stored", "stored"},
+		{"a claim does not win over a bad one", returns(given(), 0, "success", "SourceVerified=False/BadKey: unknown key", "Ready=True/Stored"), "Ready=False/BadKey", "unknown key"},
+		{"a bad claim is a guest's right, on success too", returns(given(), 0, "success", "Ready=False/Degraded: half of it"), "Ready=False/Degraded", "half of it"},
+		{"nor does a bad claim", returns(given(), 0, "success", "SourceVerified=False/BadKey: unknown key", "Ready=False/Mine"), "Ready=False/BadKey", "unknown key"},
+		{"a removed target is no claim", returns(given("Ready=True/Old"), 0, "success", "Ready="), "Ready=True/Succeeded", "the wanted state is reached"},
+		{"a claim says more than Progressing", returns(given(), 0, "requeue", "Ready=False/Cloning: 40 %"), "Ready=False/Cloning", "40 %"},
+		{"a failure says more than a claim", fails(returns(given(), 1, "", "Ready=False/Cloning"), "CloneFailed", "refused"), "Ready=False/CloneFailed", "refused"},
+		{"a claim changes the target on empty", returns(given("Ready=True/Old"), 0, "empty", "Ready=False/Suspended: by hand"), "Ready=False/Suspended", "by hand"},
+		{
+			"true with negative polarity before false with positive",
+			returns(given("SourceVerified=False/BadKey"), 0, "success", "ArtifactOutdated=True/NewRevision: v2"),
+			"Ready=False/NewRevision", "v2",
+		},
+		{
+			"true with positive polarity before false with negative",
+			returns(given("FetchFailed=False/Fetched"), 0, "success", "SourceVerified=True/Verified: by key"),
+			"Ready=True/Verified", "by key",
+		},
+		{"unknown comes last", returns(given("SourceVerified=Unknown/NoKey"), 0, "success", "FetchFailed=False/Fetched: v1"), "Ready=True/Fetched", "v1"},
+		{"unknown alone decides", given("SourceVerified=Unknown/NoKey: none"), "Ready=Unknown/NoKey", "none"},
+		{
+			"among equals the manifest's order",
+			returns(given(), 0, "success", "ArtifactOutdated=True/NewRevision", "FetchFailed=True/Timeout: 10 s"),
+			"Ready=False/Timeout", "10 s",
+		},
+		{
+			"the target is not summarized from itself",
+			func() outcome.Input {
+				in := given("Ready=False/Old")
+				in.Controller = &abi.Controller{Conditions: abi.Conditions{Summarized: []string{"Ready"}}}
+				return in
+			}(),
+			"Ready=True/Succeeded", "the wanted state is reached",
+		},
+		{
+			"what another writer set counts when it is summarized",
+			func() outcome.Input {
+				in := given("QuotaExceeded=True/TooMany: 5 of 5")
+				in.Controller = &abi.Controller{Conditions: abi.Conditions{Summarized: []string{"QuotaExceeded"}, NegativePolarity: []string{"QuotaExceeded"}}}
+				return in
+			}(),
+			"Ready=False/TooMany", "5 of 5",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := outcome.Decide(c.in)
+			ready := find(t, d, "Ready")
+			equal(t, "target", ready.Type+"="+ready.Status+"/"+ready.Reason, c.want)
+			equal(t, "message", ready.Message, c.messages)
+		})
+	}
+}
+
+func TestTransitionTimeMovesOnlyWithStatus(t *testing.T) {
+	in := returns(given("Ready=True/Succeeded", "SourceVerified=False/BadKey"), 0, "success", "SourceVerified=True/Verified")
+	in.Now = now.Add(900 * time.Millisecond).In(time.FixedZone("elsewhere", 3600))
+	d := outcome.Decide(in)
+	ready, verified := find(t, d, "Ready"), find(t, d, "SourceVerified")
+	equal(t, "same status, other reason", ready.LastTransitionTime, before)
+	equal(t, "other status", verified.LastTransitionTime, now)
+	equal(t, "generation of the object that the guest was given", ready.ObservedGeneration, 2)
+}
+
+func TestWritingTheSameAgainChangesNothing(t *testing.T) {
+	in := returns(given(), 0, "success", "SourceVerified=True/Verified: by key")
+	first := outcome.Decide(in)
+	in.Object.Conditions = first.Set
+	in.Now = now.Add(time.Hour)
+	second := outcome.Decide(in)
+	if !slices.Equal(first.Set, second.Set) {
+		t.Errorf("the second run sets\n%v\nafter\n%v", second.Set, first.Set)
+	}
+}
+
+func TestOwnedConditionsAreSeenAtTheObservedGeneration(t *testing.T) {
+	in := returns(given("SourceVerified=True/Verified: by key", "Foreign=True/Other"), 0, "success")
+	d := outcome.Decide(in)
+	c := find(t, d, "SourceVerified")
+	equal(t, "generation", c.ObservedGeneration, 2)
+	equal(t, "transition", c.LastTransitionTime, before)
+	equal(t, "message", c.Message, "by key")
+	if strings.Contains(show(d), "Foreign") {
+		t.Errorf("touches another writer's condition: %s", show(d))
+	}
+	retry := outcome.Decide(fails(returns(in, 1, ""), "CloneFailed", "refused"))
+	if strings.Contains(show(retry), "SourceVerified") {
+		t.Errorf("a run that did not observe the generation asserts it: %s", show(retry))
+	}
+}
+
+func TestGuestRemovesItsCondition(t *testing.T) {
+	d := outcome.Decide(returns(given("FetchFailed=True/Timeout"), 0, "success", "FetchFailed="))
+	equal(t, "status", show(d), "Ready=True/Succeeded -FetchFailed -Stalled -Reconciling")
+}
+
+func TestAnotherTargetLeavesKstatusToItsOwner(t *testing.T) {
+	in := fails(returns(given("Ready=True/Succeeded", "Stalled=True/Theirs"), 1, ""), "QuotaFailed", "no answer")
+	in.Controller = &abi.Controller{Conditions: abi.Conditions{Target: "QuotaReady"}}
+	d := outcome.Decide(in)
+	equal(t, "failure", show(d), "QuotaReady=False/QuotaFailed")
+
+	d = outcome.Decide(returns(in, 0, "success"))
+	equal(t, "success", show(d), "QuotaReady=True/Succeeded")
+	equal(t, "observedGeneration", observed(d), 0)
+
+	in = returns(given("QuotaReady=True/Succeeded", "Reconciling=True/Theirs"), 0, "empty")
+	in.Controller = &abi.Controller{Conditions: abi.Conditions{Target: "QuotaReady"}}
+	equal(t, "empty", show(outcome.Decide(in)), "QuotaReady=True/Succeeded")
+}
+
+func TestBrokenContracts(t *testing.T) {
+	noResult := given()
+	noResult.Result = nil
+	for _, c := range []struct {
+		in   outcome.Input
+		says string
+	}{
+		{noResult, "without a result"},
+		{returns(given(), 7, ""), "reconcile returned 7"},
+		{returns(given(), -1, ""), "reconcile returned -1"},
+		{returns(given(), 0, ""), `result is ""`},
+		{returns(given(), 0, "success", "Foreign=True/Mine"), `condition "Foreign" is not the controller's`},
+		{returns(given(), 0, "success", "FetchFailed=Maybe/Timeout"), `status "Maybe"`},
+		{returns(given(), 0, "success", "FetchFailed=True/no spaces"), `reason "no spaces"`},
+		{returns(given(), 0, "success", "FetchFailed=True/Ends:"), `reason "Ends:"`},
+		{returns(given(), 0, "success", "FetchFailed=True/"), `reason ""`},
+	} {
+		d := outcome.Decide(c.in)
+		equal(t, "class of "+c.says, d.Class, abi.ClassABI)
+		equal(t, "status of "+c.says, show(d), "Reconciling=True/ProgressingWithRetry Ready=False/ContractBroken -Stalled")
+		if !strings.Contains(d.Message, c.says) {
+			t.Errorf("message %q does not say %q", d.Message, c.says)
+		}
+		if d.Intents || d.GuestStatus || d.KeepMemo {
+			t.Errorf("honours a result that broke the contract (%s): %+v", c.says, d)
+		}
+	}
+}
+
+func TestFieldsAreHonouredAlikeForEveryCode(t *testing.T) {
+	for code := range abi.Code(4) {
+		d := outcome.Decide(returns(given(), code, "success"))
+		if !d.Intents || !d.GuestStatus || !d.KeepMemo {
+			t.Errorf("code %d: %+v", code, d)
+		}
+	}
+}
+
+func TestFailedEffect(t *testing.T) {
+	in := returns(given(), 0, "success")
+	in.Effect = &abi.EffectFailure{Verb: "apply", Ref: abi.Ref{APIVersion: "v1", Kind: "Pod", Namespace: "a", Name: "b"}, Message: "quota exceeded"}
+	d := outcome.Decide(in)
+	equal(t, "message", d.Message, "apply v1 Pod a/b: quota exceeded")
+	equal(t, "class", d.Class, abi.ClassRetry)
+	if d.Intents || d.GuestStatus || !d.KeepMemo {
+		t.Errorf("wants no intents, no guest status, the memo: %+v", d)
+	}
+	in.Effect.Class = abi.ClassStalled
+	equal(t, "a failure that only a change can help", show(outcome.Decide(in)), "Stalled=True/Stalled Ready=False/Stalled -Reconciling")
+}
+
+func TestTries(t *testing.T) {
+	at := func(in outcome.Input) outcome.Input { in.Tries = outcome.Tries{Attempt: 3, Requeues: 2}; return in }
+	timeout := at(given())
+	timeout.Result, timeout.Fault = nil, &outcome.Fault{Class: abi.ClassTimeout}
+	conflict := at(given())
+	conflict.Effect, conflict.Uncounted = &abi.EffectFailure{Verb: "status", Reason: "Conflict"}, true
+	for _, c := range []struct {
+		name string
+		in   outcome.Input
+		want outcome.Tries
+	}{
+		{"success forgets", at(given()), outcome.Tries{}},
+		{"retry", at(returns(given(), 1, "")), outcome.Tries{Attempt: 4, Requeues: 2}},
+		{"host failure", timeout, outcome.Tries{Attempt: 4, Requeues: 2}},
+		{"409", conflict, outcome.Tries{Attempt: 3, Requeues: 2}},
+		{"requeue is no failure", at(returns(given(), 0, "requeue")), outcome.Tries{Attempt: 3, Requeues: 3}},
+		{"empty", at(returns(given(), 0, "empty")), outcome.Tries{Attempt: 3, Requeues: 2}},
+		{"stalled", at(returns(given(), 2, "")), outcome.Tries{Attempt: 3, Requeues: 2}},
+		{"waiting", at(returns(given(), 3, "")), outcome.Tries{Attempt: 3, Requeues: 2}},
+		{"saturated", func() outcome.Input {
+			in := returns(given(), 1, "")
+			in.Tries.Attempt = math.MaxInt
+			return in
+		}(), outcome.Tries{Attempt: math.MaxInt}},
+	} {
+		equal(t, c.name, outcome.Decide(c.in).Tries, c.want)
+	}
+}
+
+func TestBackoffGrowsWithBothTries(t *testing.T) {
+	in := returns(given(), 1, "")
+	in.Tries = outcome.Tries{Attempt: 1, Requeues: 2}
+	equal(t, "after three tries", outcome.Decide(in).Next.After, 4*time.Second)
+	in.Tries = outcome.Tries{Attempt: math.MaxInt, Requeues: math.MaxInt}
+	equal(t, "after very many", outcome.Decide(in).Next.After, 15*time.Minute)
+	in.Effect, in.Uncounted = &abi.EffectFailure{Reason: "Conflict"}, true
+	equal(t, "a conflict does not wait for others", outcome.Decide(in).Next.After, 500*time.Millisecond)
+}
+
+func TestLongestDurations(t *testing.T) {
+	in := given()
+	in.Result.RequeueAfter = math.MaxInt64
+	if after := outcome.Decide(in).Next.After; after < 100*365*24*time.Hour {
+		t.Errorf("requeueAfter overflows to %v", after)
+	}
+}
+
+func TestDeletion(t *testing.T) {
+	deleting := func(in outcome.Input) outcome.Input { in.Object.Deleting = true; return in }
+	in := deleting(returns(given("Ready=True/Succeeded", "Reconciling=True/Progressing"), 0, "success", "FetchFailed=False/Gone"))
+	in.Result.RequeueAfter = 1000
+	d := outcome.Decide(in)
+	equal(t, "finalizer removed", d.RemoveFinalizer, true)
+	equal(t, "nothing but the guest's words", show(d), "FetchFailed=False/Gone")
+	equal(t, "observedGeneration", observed(d), 0)
+	equal(t, "next", d.Next, outcome.Next{})
+
+	for name, in := range map[string]outcome.Input{
+		"requeue": returns(given(), 0, "requeue"), "empty": returns(given(), 0, "empty"), "retry": returns(given(), 1, ""),
+		"stalled": returns(given(), 2, ""), "waiting": returns(given(), 3, ""),
+	} {
+		equal(t, "finalizer removed after "+name, outcome.Decide(deleting(in)).RemoveFinalizer, false)
+	}
+	failed := deleting(given())
+	failed.Effect = &abi.EffectFailure{Verb: "delete"}
+	equal(t, "finalizer removed after a failed effect", outcome.Decide(failed).RemoveFinalizer, false)
+}
+
+func TestEvents(t *testing.T) {
+	if e := outcome.Decide(given()).Event; e != nil {
+		t.Errorf("success tells %v", e)
+	}
+	e := outcome.Decide(fails(returns(given(), 2, ""), "InvalidURL", "no scheme")).Event
+	equal(t, "stalled", *e, abi.Event{Type: "Warning", Reason: "InvalidURL", Message: "no scheme"})
+	e = outcome.Decide(fails(returns(given(), 3, ""), "DependencyNotReady", strings.Repeat("é", 2000))).Event
+	equal(t, "waiting is normal", e.Type, "Normal")
+	if len(e.Message) > 1024 || !strings.HasSuffix(e.Message, "é...") {
+		t.Errorf("message of %d bytes, ends with %q", len(e.Message), e.Message[len(e.Message)-8:])
+	}
+}
+
+func TestDelay(t *testing.T) {
+	want := []time.Duration{
+		500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second,
+		32 * time.Second, 64 * time.Second, 128 * time.Second, 256 * time.Second, 512 * time.Second, 15 * time.Minute, 15 * time.Minute,
+	}
+	for tries, d := range want {
+		equal(t, "delay", outcome.Delay(tries, 0), d)
+	}
+	equal(t, "jitter takes up to a fifth off", outcome.Delay(0, 0.5), 450*time.Millisecond)
+}
