@@ -1,0 +1,8 @@
+package queue
+
+// Known returns how many keys cost memory, and how many have a timer.
+func (q *Queue) Known() (keys, timers int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.keys), len(q.timers)
+}
