@@ -1,0 +1,263 @@
+package cache
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/rest"
+	restwatch "k8s.io/client-go/rest/watch"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/object"
+)
+
+// benchObjects is how many objects the heap is measured with.
+const benchObjects = 20_000
+
+// sample is a custom resource of about 2.3 KB without managedFields, of 3 KB
+// with them, as the API server sends it.
+func sample(i int) []byte {
+	conditions := make([]any, 3)
+	for c := range conditions {
+		conditions[c] = map[string]any{
+			"type": fmt.Sprintf("Condition%d", c), "status": "True", "reason": "Succeeded", "observedGeneration": 3,
+			"lastTransitionTime": "2026-01-02T03:04:05Z", "message": "the object is as it should be, as far as anybody knows",
+		}
+	}
+	containers := make([]any, 2)
+	for c := range containers {
+		containers[c] = map[string]any{
+			"name": fmt.Sprintf("container-%d", c), "image": "example.org/team/application:v1.2.3", "args": []string{"serve", "--verbose", "--port=8080"},
+			"env":       []any{map[string]any{"name": "REGION", "value": "north"}, map[string]any{"name": "LEVEL", "value": "info"}},
+			"resources": map[string]any{"requests": map[string]any{"cpu": "100m", "memory": "128Mi"}, "limits": map[string]any{"memory": "256Mi"}},
+			"ports":     []any{map[string]any{"containerPort": 8080, "name": "http", "protocol": "TCP"}},
+		}
+	}
+	name := fmt.Sprintf("widget-%05d", i)
+	raw, err := json.Marshal(map[string]any{
+		"apiVersion": "example.dev/v1", "kind": "Widget",
+		"metadata": map[string]any{
+			"name": name, "namespace": fmt.Sprintf("team-%d", i%50), "uid": fmt.Sprintf("0f9a7c1e-0000-4000-8000-%012d", i),
+			"resourceVersion": fmt.Sprint(100_000 + i), "generation": 3, "creationTimestamp": "2026-01-02T03:04:05Z",
+			"labels":      map[string]any{"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "shop", "tier": "backend"},
+			"annotations": map[string]any{"example.dev/contact": "team@example.org", "example.dev/notes": "none"},
+			"managedFields": []any{map[string]any{
+				"manager": "kubectl", "operation": "Update", "apiVersion": "example.dev/v1", "time": "2026-01-02T03:04:05Z", "fieldsType": "FieldsV1",
+				"fieldsV1": map[string]any{"f:spec": map[string]any{"f:containers": map[string]any{}, "f:description": map[string]any{}, "f:replicas": map[string]any{}}},
+			}},
+		},
+		"spec":   map[string]any{"replicas": 3, "containers": containers, "description": strings.Repeat("what it is for ", 33)},
+		"status": map[string]any{"observedGeneration": 3, "conditions": conditions, "endpoints": []string{"10.0.0.1:8080", "10.0.0.2:8080"}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+// benchServer streams objects to whoever watches, and goes on until it is
+// closed.
+func benchServer(b *testing.B, n int) *rest.Config {
+	var stream []byte
+	for i := range n {
+		stream = fmt.Appendf(stream, `{"type":"ADDED","object":%s}`+"\n", sample(i))
+	}
+	stream = fmt.Appendf(stream, `{"type":"BOOKMARK","object":{"kind":"Widget","apiVersion":"example.dev/v1","metadata":{"resourceVersion":"900000","annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/apis/example.dev/v1" {
+			fmt.Fprint(w, `{"kind":"APIResourceList","groupVersion":"example.dev/v1","resources":[{"name":"widgets","kind":"Widget","namespaced":true,"verbs":["get","list","watch"]}]}`)
+			return
+		}
+		_, _ = w.Write(stream)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	b.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL}
+}
+
+// heap returns the bytes in use after a collection.
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// BenchmarkHeapPerObject reports how much heap one object of the sample needs:
+// in this cache, and in client-go's informer of unstructured objects.
+func BenchmarkHeapPerObject(b *testing.B) {
+	b.Run("raw", func(b *testing.B) {
+		config := benchServer(b, benchObjects)
+		for b.Loop() {
+			before := heap()
+			c := fillRaw(b, config)
+			report(b, before)
+			c.Stop()
+		}
+	})
+	b.Run("unstructured", func(b *testing.B) {
+		config := benchServer(b, benchObjects)
+		for b.Loop() {
+			before := heap()
+			factory, stop := fillUnstructured(b, config)
+			report(b, before)
+			close(stop)
+			factory.Shutdown()
+		}
+	})
+}
+
+func report(b *testing.B, before uint64) {
+	b.StopTimer()
+	b.ReportMetric(float64(heap()-before)/benchObjects, "heap-B/object")
+	b.StartTimer()
+}
+
+// TestSample keeps the sample at the size that the figures speak of.
+func TestSample(t *testing.T) {
+	o, err := object.Parse(sample(1), widget)
+	if err != nil || len(o.Raw) < 2250 || len(o.Raw) > 2350 {
+		t.Errorf("%d bytes, %v", len(o.Raw), err)
+	}
+}
+
+func fillRaw(b *testing.B, config *rest.Config) *Cache {
+	c, err := New(Config{REST: config})
+	if err != nil {
+		b.Fatal(err)
+	}
+	i, err := c.Acquire(b.Context(), widget)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := i.WaitForSync(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	if s := c.Stats()[0]; s.Objects != benchObjects {
+		b.Fatalf("%d objects", s.Objects)
+	}
+	return c
+}
+
+func fillUnstructured(b *testing.B, config *rest.Config) (dynamicinformer.DynamicSharedInformerFactory, chan struct{}) {
+	factory := dynamicinformer.NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(config), 0)
+	informer := factory.ForResource(schema.GroupVersionResource{Group: "example.dev", Version: "v1", Resource: "widgets"})
+	// As a careful user of it does, so that the comparison is fair.
+	err := informer.Informer().SetTransform(func(o any) (any, error) {
+		o.(*unstructured.Unstructured).SetManagedFields(nil)
+		return o, nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	stop := make(chan struct{})
+	factory.Start(stop)
+	factory.WaitForCacheSync(stop)
+	if all, err := informer.Lister().List(labels.Everything()); err != nil || len(all) != benchObjects {
+		b.Fatal(len(all), err)
+	}
+	return factory, stop
+}
+
+// BenchmarkDecodeEvent measures what a watch event costs from the bytes of the
+// connection to the object.
+func BenchmarkDecodeEvent(b *testing.B) {
+	event := fmt.Appendf(nil, `{"type":"ADDED","object":%s}`+"\n", sample(1))
+	b.SetBytes(int64(len(event)))
+	b.ReportAllocs()
+	info := serializer(widget).SupportedMediaTypes()[0]
+	frames := info.StreamSerializer.NewFrameReader(io.NopCloser(&repeating{text: event}))
+	decoder := restwatch.NewDecoder(streaming.NewDecoder(frames, info.StreamSerializer.Serializer), info.Serializer)
+	for b.Loop() {
+		if _, o, err := decoder.Decode(); err != nil || o.(*object.Object).Name == "" {
+			b.Fatal(o, err)
+		}
+	}
+}
+
+// repeating is a text without end.
+type repeating struct {
+	text []byte
+	at   int
+}
+
+func (r *repeating) Read(p []byte) (int, error) {
+	n := copy(p, r.text[r.at:])
+	r.at = (r.at + n) % len(r.text)
+	return n, nil
+}
+
+// BenchmarkList measures a list of one namespace of 400 objects by label.
+func BenchmarkList(b *testing.B) {
+	s := filled(b)
+	sel := selector(b, "tier=backend")
+	b.ReportAllocs()
+	for b.Loop() {
+		if len(s.list("team-1", sel)) == 0 {
+			b.Fatal("nothing found")
+		}
+	}
+}
+
+// BenchmarkRun measures a reconcile's reads: an object, a list of one, and the
+// commit of its edges, while 20,000 others have edges of the kind.
+func BenchmarkRun(b *testing.B) {
+	c := fillRaw(b, benchServer(b, benchObjects))
+	b.Cleanup(c.Stop)
+	sels := make([]labels.Selector, benchObjects)
+	read := func(i int) {
+		run := c.Begin(Owner{Controller: "bench", Key: object.Key{Name: fmt.Sprint(i)}})
+		key := object.Key{Namespace: fmt.Sprintf("team-%d", i%50), Name: fmt.Sprintf("widget-%05d", i)}
+		if _, ok, err := run.Get(b.Context(), widget, key); !ok || err != nil {
+			b.Fatal(ok, err)
+		}
+		if sels[i] == nil {
+			sels[i] = labels.SelectorFromSet(labels.Set{"app.kubernetes.io/name": key.Name})
+		}
+		if items, err := run.List(b.Context(), widget, key.Namespace, sels[i]); len(items) != 1 || err != nil {
+			b.Fatal(len(items), err)
+		}
+		run.Commit()
+	}
+	before := heap()
+	for i := range benchObjects {
+		read(i)
+	}
+	perEdge := float64(heap()-before) / benchObjects / 2
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		read(i)
+		i = (i + 1) % benchObjects
+	}
+	b.ReportMetric(perEdge, "heap-B/edge")
+}
+
+func filled(b *testing.B) *store {
+	s := newStore()
+	for i := range benchObjects {
+		o, err := object.Parse(sample(i), abi.Kind{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := s.Add(o); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return s
+}

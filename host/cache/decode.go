@@ -1,0 +1,174 @@
+package cache
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/object"
+)
+
+const mediaType = "application/json"
+
+// maxNesting is the API server's own bound for a JSON text.
+const maxNesting = 10_000
+
+// serializer returns what turns the answers for one kind into *object.Object,
+// *objectList, and *metav1.Status, for client-go's REST client.
+func serializer(kind abi.Kind) runtime.NegotiatedSerializer {
+	return runtime.NewSimpleNegotiatedSerializer(runtime.SerializerInfo{
+		MediaType:        mediaType,
+		MediaTypeType:    "application",
+		MediaTypeSubType: "json",
+		EncodesAsText:    true,
+		Serializer:       objectCodec{kind: kind},
+		StreamSerializer: &runtime.StreamSerializerInfo{
+			EncodesAsText: true,
+			Serializer:    eventCodec{},
+			Framer:        framer{},
+		},
+	})
+}
+
+// objectList is a page of a list, as the pager and the reflector expect it.
+type objectList struct {
+	metav1.ListMeta
+	Items []*object.Object
+}
+
+var _ runtime.Object = (*objectList)(nil)
+
+func (*objectList) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject implements runtime.Object; the objects do not change.
+func (l *objectList) DeepCopyObject() runtime.Object {
+	return &objectList{ListMeta: l.ListMeta, Items: append([]*object.Object(nil), l.Items...)}
+}
+
+// objectCodec decodes a response's body and the object of a watch event.
+type objectCodec struct {
+	readOnly
+	kind abi.Kind
+}
+
+// Decode implements runtime.Decoder. What it returns keeps nothing of data.
+func (c objectCodec) Decode(data []byte, _ *schema.GroupVersionKind, _ runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	top, err := readTop(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case top.kind == abi.Kind{APIVersion: "v1", Kind: "Status"} && c.kind != top.kind:
+		status := &metav1.Status{}
+		if err := json.Unmarshal(data, status); err != nil {
+			return nil, nil, fmt.Errorf("read status: %w", err)
+		}
+		return status, nil, nil
+	case top.items != nil && top.kind != c.kind:
+		return c.list(top)
+	}
+	o, err := object.Parse(data, c.kind)
+	if err != nil {
+		return nil, nil, err
+	}
+	return o, nil, nil
+}
+
+// list parses the items one by one, each into bytes of its own, so that one
+// object that stays does not keep the page in memory.
+func (c objectCodec) list(top top) (runtime.Object, *schema.GroupVersionKind, error) {
+	list := &objectList{}
+	if err := json.Unmarshal(top.metadata, &list.ListMeta); err != nil {
+		return nil, nil, fmt.Errorf("read list: metadata: %w", err)
+	}
+	var failed error
+	r := rawjson.NewReader(top.items)
+	r.MaxDepth = maxNesting
+	r.Array(func(i int) {
+		item := r.Raw()
+		if r.Err() != nil || failed != nil {
+			return
+		}
+		o, err := object.Parse(item, c.kind)
+		if err != nil {
+			failed = fmt.Errorf("read list: item %d: %w", i, err)
+			return
+		}
+		list.Items = append(list.Items, o)
+	})
+	return list, nil, errors.Join(failed, r.End())
+}
+
+// top is what tells an object, a list and a status apart.
+type top struct {
+	kind            abi.Kind
+	metadata, items []byte // items is nil unless it is an array
+}
+
+func readTop(data []byte) (t top, err error) {
+	r := rawjson.NewReader(data)
+	r.MaxDepth = maxNesting
+	r.Object(func(field string) {
+		switch field {
+		case "apiVersion":
+			t.kind.APIVersion = r.String()
+		case "kind":
+			t.kind.Kind = r.String()
+		case "metadata":
+			t.metadata = r.Raw()
+		case "items":
+			if r.Kind() == '[' {
+				t.items = r.Raw()
+			}
+		}
+	})
+	if err := r.End(); err != nil {
+		return t, fmt.Errorf("read response: %w", err)
+	}
+	return t, nil
+}
+
+// eventCodec decodes the frame of a watch event. Its object stays bytes, which
+// alias the frame: the caller decodes them before it reads the next frame.
+type eventCodec struct{ readOnly }
+
+// Decode implements runtime.Decoder.
+func (eventCodec) Decode(data []byte, _ *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	event, ok := into.(*metav1.WatchEvent)
+	if !ok {
+		return nil, nil, fmt.Errorf("read watch event: cannot decode into %T", into)
+	}
+	r := rawjson.NewReader(data)
+	r.MaxDepth = maxNesting
+	r.Object(func(field string) {
+		switch field {
+		case "type":
+			event.Type = strings.Clone(r.String()) // outlives the frame
+		case "object":
+			event.Object.Raw = r.Raw()
+		}
+	})
+	if err := r.End(); err != nil {
+		return nil, nil, fmt.Errorf("read watch event: %w", err)
+	}
+	return event, nil, nil
+}
+
+// readOnly is the half of a serializer that a cache does not need.
+type readOnly struct{}
+
+// Encode implements runtime.Encoder.
+func (readOnly) Encode(runtime.Object, io.Writer) error {
+	return errors.New("encode object: the cache only reads")
+}
+
+// Identifier implements runtime.Encoder.
+func (readOnly) Identifier() runtime.Identifier { return "thole-cache" }

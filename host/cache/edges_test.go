@@ -1,0 +1,423 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/thole-dev/thole/host/object"
+)
+
+var me = Owner{Controller: "plugin/widgets", Key: object.Key{Namespace: "a", Name: "me"}}
+
+// sleepers collects who is woken.
+type sleepers struct {
+	t     testing.TB
+	woken chan string
+}
+
+func (s *sleepers) wake(o Owner, c Cause) {
+	s.woken <- o.Key.Name + " by " + c.Key.String()
+}
+
+// expect waits for exactly these wake-ups, in any order; a change of the
+// object that everybody reads marks the end.
+func (s *sleepers) expect(p *peer, want ...string) {
+	s.t.Helper()
+	p.put("mark", "mark")
+	var got []string
+	ctx := within(s.t)
+	for {
+		select {
+		case w := <-s.woken:
+			if w == "marker by mark/mark" {
+				slices.Sort(got)
+				slices.Sort(want)
+				if !slices.Equal(got, want) {
+					s.t.Errorf("woken %q, want %q", got, want)
+				}
+				return
+			}
+			if !strings.HasSuffix(w, " by mark/mark") { // who reads everything
+				got = append(got, w)
+			}
+		case <-ctx.Done():
+			s.t.Fatal("the marker was not woken")
+		}
+	}
+}
+
+// edgeCache returns a synced cache whose wake-ups are collected.
+func edgeCache(t *testing.T, p *peer) (*Cache, *sleepers) {
+	t.Helper()
+	s := &sleepers{t: t, woken: make(chan string, 10_000)}
+	c := open(t, p, Config{Wake: s.wake})
+	follow(t, c)
+	marker := c.Begin(Owner{Key: object.Key{Name: "marker"}})
+	if _, _, err := marker.Get(within(t), widget, object.Key{Namespace: "mark", Name: "mark"}); err != nil {
+		t.Fatal(err)
+	}
+	marker.Commit()
+	return c, s
+}
+
+func selector(t testing.TB, text string) labels.Selector {
+	t.Helper()
+	sel, err := labels.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sel
+}
+
+func TestEdgesOfLists(t *testing.T) {
+	tests := []struct {
+		namespace, selector string
+		change              func(*peer)
+		woken               bool
+	}{
+		{"a", "", func(p *peer) { p.put("a", "new") }, true},
+		{"a", "", func(p *peer) { p.put("b", "new") }, false},
+		{"", "", func(p *peer) { p.put("b", "new") }, true},
+		{"a", "", func(p *peer) { p.remove("a", "x") }, true},
+		{"a", "app=web", func(p *peer) { p.put("a", "new", `"labels":{"app":"web"}`) }, true},
+		{"a", "app=web", func(p *peer) { p.put("a", "new", `"labels":{"app":"db"}`) }, false},
+		{"a", "app=web", func(p *peer) { p.put("b", "new", `"labels":{"app":"web"}`) }, false},
+		{"", "app=web", func(p *peer) { p.put("b", "new", `"labels":{"app":"web"}`) }, true},
+		{"a", "app=web", func(p *peer) { p.put("a", "x", `"labels":{"app":"db"}`) }, true}, // leaves
+		{"a", "app=web", func(p *peer) { p.put("a", "x") }, true},                          // leaves
+		{"a", "app=web", func(p *peer) { p.put("a", "x", `"labels":{"app":"web"}`, `"generation":2`) }, true},
+		{"a", "app=web", func(p *peer) { p.remove("a", "x") }, true},
+		{"a", "app=db", func(p *peer) { p.put("a", "x", `"labels":{"app":"db"}`) }, true}, // enters
+		{"a", "app=db", func(p *peer) { p.remove("a", "x") }, false},
+		{"a", "app=web,tier=1", func(p *peer) { p.put("a", "new", `"labels":{"app":"web"}`) }, false},
+		{"a", "app=web,tier=1", func(p *peer) { p.put("a", "new", `"labels":{"app":"web","tier":"1"}`) }, true},
+		{"a", "app=web,!tier", func(p *peer) { p.put("a", "new", `"labels":{"app":"web","tier":"1"}`) }, false},
+		{"a", "app in (web)", func(p *peer) { p.put("a", "new", `"labels":{"app":"web"}`) }, true},
+		{"a", "app in (web,db)", func(p *peer) { p.put("a", "new", `"labels":{"app":"db"}`) }, true},
+		{"a", "app in (web,db)", func(p *peer) { p.put("a", "new", `"labels":{"app":"x"}`) }, false},
+		{"a", "app in (web,db)", func(p *peer) { p.put("b", "new", `"labels":{"app":"db"}`) }, false},
+		{"a", "app", func(p *peer) { p.put("a", "x") }, true}, // leaves
+		{"a", "!app", func(p *peer) { p.put("a", "new") }, true},
+		{"a", "app!=web", func(p *peer) { p.put("a", "new") }, true},
+		{"a", "app!=web", func(p *peer) { p.put("a", "x", `"labels":{"app":"web"}`, `"generation":2`) }, false},
+	}
+	for i, tt := range tests {
+		t.Run(fmt.Sprintf("%d %s %q", i, tt.namespace, tt.selector), func(t *testing.T) {
+			p := newPeer(t)
+			p.put("a", "x", `"labels":{"app":"web"}`)
+			c, s := edgeCache(t, p)
+			run := c.Begin(me)
+			if _, err := run.List(within(t), widget, tt.namespace, selector(t, tt.selector)); err != nil {
+				t.Fatal(err)
+			}
+			run.Commit()
+			tt.change(p)
+			p.mu.Lock()
+			last := p.log[len(p.log)-1].object
+			p.mu.Unlock()
+			o, err := object.Parse([]byte(last), widget)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := []string{"me by " + o.Key().String()}
+			if !tt.woken {
+				want = nil
+			}
+			s.expect(p, want...)
+		})
+	}
+}
+
+func TestEdgesOfObjects(t *testing.T) {
+	p := newPeer(t)
+	c, s := edgeCache(t, p)
+	run := c.Begin(me)
+	key := object.Key{Namespace: "a", Name: "x"}
+	if _, ok, err := run.Get(within(t), widget, key); ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	run.Commit()
+	p.put("a", "x")
+	s.expect(p, "me by a/x")
+	p.put("b", "x")
+	p.put("a", "y")
+	s.expect(p)
+	p.put("a", "x")
+	s.expect(p, "me by a/x")
+	p.remove("a", "x")
+	s.expect(p, "me by a/x")
+	p.put("a", "x")
+	p.putUID("a", "x", "another")
+	s.expect(p, "me by a/x", "me by a/x", "me by a/x") // created, deleted, created
+}
+
+func TestCommittedEdgesReplaceOldOnes(t *testing.T) {
+	p := newPeer(t)
+	c, s := edgeCache(t, p)
+	read := func(run *Run, name string) {
+		t.Helper()
+		if _, _, err := run.Get(within(t), widget, object.Key{Namespace: "a", Name: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	touch := func() { p.put("a", "1"); p.put("a", "2"); p.put("a", "3") }
+
+	first := c.Begin(me)
+	read(first, "1")
+	touch()
+	s.expect(p, "me by a/1") // while the run is open
+	first.Commit()
+
+	second := c.Begin(me)
+	read(second, "2")
+	touch()
+	s.expect(p, "me by a/1", "me by a/2") // the old ones stay until it ends
+	second.Abandon()
+	touch()
+	s.expect(p, "me by a/1", "me by a/2") // and longer, if it did not return
+
+	third := c.Begin(me)
+	read(third, "3")
+	third.Commit()
+	third.Abandon()
+	touch()
+	s.expect(p, "me by a/3")
+	if _, _, err := third.Get(within(t), widget, object.Key{}); !errors.Is(err, errEnded) {
+		t.Errorf("read after the end: %v", err)
+	}
+
+	c.Begin(me).Commit()
+	touch()
+	s.expect(p)
+	if n := c.Edges(widget); n != 1 { // the marker's
+		t.Errorf("%d edges", n)
+	}
+}
+
+func TestForget(t *testing.T) {
+	p := newPeer(t)
+	c, s := edgeCache(t, p)
+	read := func(run *Run) {
+		t.Helper()
+		if _, err := run.List(within(t), widget, "a", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	committed, open := c.Begin(me), c.Begin(Owner{Controller: "other", Key: me.Key})
+	read(committed)
+	committed.Commit()
+	read(open)
+	c.ForgetController("other")
+	if _, _, err := open.Get(within(t), widget, me.Key); err != nil {
+		t.Fatal(err)
+	}
+	p.put("a", "x")
+	s.expect(p, "me by a/x")
+	c.Forget(me)
+	c.Forget(me)
+	open.Commit()
+	p.put("a", "x")
+	p.put("a", "me")
+	s.expect(p)
+	if n, m := c.Edges(widget), len(c.edges.readers); n != 1 || m != 1 {
+		t.Errorf("%d edges of %d owners are left", n, m)
+	}
+}
+
+func TestRunSeesOneState(t *testing.T) {
+	p := newPeer(t)
+	old := p.put("a", "x", `"labels":{"app":"web"}`)
+	c, _ := edgeCache(t, p)
+	i := follow(t, c)
+	run := c.Begin(me)
+	defer run.Abandon()
+	ctx := within(t)
+	x := object.Key{Namespace: "a", Name: "x"}
+	if o, _, err := run.Get(ctx, widget, x); err != nil || o.ResourceVersion != old {
+		t.Fatal(o, err)
+	}
+	if _, ok, err := run.Get(ctx, widget, object.Key{Namespace: "a", Name: "absent"}); ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	p.put("a", "absent", `"labels":{"app":"web"}`)
+	p.put("a", "fresh", `"labels":{"app":"web"}`)
+	if err := i.WaitReached(ctx, p.put("a", "x")); err != nil { // without the label
+		t.Fatal(err)
+	}
+	list := func(sel string) string {
+		t.Helper()
+		items, err := run.List(ctx, widget, "a", selector(t, sel))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range items {
+			if o.Name == "x" && o.ResourceVersion != old {
+				t.Errorf("%s: x has changed", sel)
+			}
+		}
+		return names(items)
+	}
+	for _, sel := range []string{"app=web", "", "app=web"} {
+		if got := list(sel); got != "a/fresh a/x" {
+			t.Errorf("%q: %s", sel, got)
+		}
+	}
+	if err := i.WaitReached(ctx, p.put("a", "later")); err != nil {
+		t.Fatal(err)
+	}
+	if got := list(""); got != "a/fresh a/x" {
+		t.Errorf("again: %s", got)
+	}
+	if _, ok, _ := run.Get(ctx, widget, object.Key{Namespace: "a", Name: "later"}); ok {
+		t.Error("the list did not have it")
+	}
+	if got := list("!app"); got != "" {
+		t.Errorf("the rest: %s", got)
+	}
+	if _, ok, _ := c.Begin(Owner{}).Get(ctx, widget, object.Key{Namespace: "a", Name: "later"}); !ok {
+		t.Error("another run does not see it")
+	}
+}
+
+func TestUnsyncedReadWakesLater(t *testing.T) {
+	p := newPeer(t)
+	proceed := make(chan struct{})
+	p.set(true, func(*http.Request) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			<-proceed
+			p.watch(w, r, r.URL.Query())
+		}
+	})
+	s := &sleepers{t: t, woken: make(chan string, 10)}
+	c := open(t, p, Config{Wake: s.wake})
+	run := c.Begin(me)
+	if _, err := run.List(within(t), widget, "", nil); !errors.Is(err, ErrNotSynced) {
+		t.Fatalf("got %v", err)
+	}
+	run.Abandon()
+	p.put("a", "x") // told as part of the first list: no wake-up of its own
+	close(proceed)
+	if got := <-s.woken; got != "me by " {
+		t.Errorf("woken %s", got)
+	}
+	run = c.Begin(me)
+	if items, err := run.List(within(t), widget, "", nil); err != nil || names(items) != "a/x" {
+		t.Errorf("got %s, %v", names(items), err)
+	}
+	run.Commit()
+	p.put("a", "x")
+	if got := <-s.woken; got != "me by a/x" {
+		t.Errorf("woken %s", got)
+	}
+}
+
+func TestReadOfUnknownKind(t *testing.T) {
+	p := newPeer(t)
+	p.set(false, nil)
+	c := open(t, p, Config{})
+	run := c.Begin(me)
+	defer run.Abandon()
+	var unknown *UnknownKindError
+	if _, _, err := run.Get(within(t), widget, me.Key); !errors.As(err, &unknown) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestEdgesHoldTheInformer(t *testing.T) {
+	p := newPeer(t)
+	c, _ := edgeCache(t, p) // one hold of follow, one of the marker's edge
+	users := func() int { return c.Stats()[0].Users }
+	if users() != 2 {
+		t.Errorf("%d users", users())
+	}
+	run := c.Begin(me)
+	c.Forget(Owner{Key: object.Key{Name: "marker"}})
+	if users() != 1 {
+		t.Errorf("%d users", users())
+	}
+	c.Forget(me)
+	if _, _, err := run.Get(within(t), widget, me.Key); err != nil { // leaves no hold behind
+		t.Fatal(err)
+	}
+	run.Commit()
+	if users() != 1 {
+		t.Errorf("%d users", users())
+	}
+}
+
+func TestManySelectorsCountAsEverything(t *testing.T) {
+	p := newPeer(t)
+	c, s := edgeCache(t, p)
+	for i := range maxSelectors + 1 {
+		run := c.Begin(Owner{Key: object.Key{Name: fmt.Sprint(i)}})
+		if _, err := run.List(within(t), widget, "a", selector(t, fmt.Sprintf("app!=%d", i))); err != nil {
+			t.Fatal(err)
+		}
+		run.Commit()
+	}
+	p.put("a", "x", fmt.Sprintf(`"labels":{"app":"%d"}`, maxSelectors))
+	var want []string
+	for i := range maxSelectors + 1 { // the last one only because it is one too many
+		want = append(want, fmt.Sprintf("%d by a/x", i))
+	}
+	s.expect(p, want...)
+}
+
+func TestManyEdgesOfOneOwner(t *testing.T) {
+	p := newPeer(t)
+	c, s := edgeCache(t, p)
+	run := c.Begin(me)
+	for i := range maxEdges + 500 {
+		if _, _, err := run.Get(within(t), widget, object.Key{Namespace: "a", Name: fmt.Sprint(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run.Commit()
+	if n := c.Edges(widget); n != maxEdges+2 { // everything, and the marker's
+		t.Errorf("%d edges", n)
+	}
+	p.put("a", "never read")
+	s.expect(p, "me by a/never read")
+}
+
+func TestOneObjectWithManyReaders(t *testing.T) {
+	p := newPeer(t)
+	c, s := edgeCache(t, p)
+	var want []string
+	for i := range 3 * fewReaders {
+		o := Owner{Key: object.Key{Name: fmt.Sprint(i)}}
+		run := c.Begin(o)
+		if _, _, err := run.Get(within(t), widget, me.Key); err != nil {
+			t.Fatal(err)
+		}
+		run.Commit()
+		if i%2 == 1 {
+			c.Forget(o)
+			continue
+		}
+		want = append(want, fmt.Sprintf("%d by a/me", i))
+	}
+	p.put("a", "me")
+	s.expect(p, want...)
+}
+
+func TestReadHonoursItsContext(t *testing.T) {
+	p := newPeer(t)
+	c := open(t, p, Config{})
+	p.mu.Lock() // discovery does not answer
+	defer p.mu.Unlock()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	run := c.Begin(me)
+	defer run.Abandon()
+	if _, _, err := run.Get(ctx, widget, me.Key); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,153 @@
+package cache
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/thole-dev/thole/host/object"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 20 * time.Second
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// quickly is a backoff for tests.
+var quickly = &wait.Backoff{Duration: 5 * time.Millisecond, Cap: 20 * time.Millisecond, Steps: 5, Factor: 2}
+
+// open returns a running cache of the peer.
+func open(t *testing.T, p *peer, config Config) *Cache {
+	t.Helper()
+	config.REST = p.config()
+	config.backoff = quickly
+	if config.RetryAfter == 0 {
+		config.RetryAfter = 5 * time.Millisecond
+	}
+	c, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	return c
+}
+
+// follow acquires the informer of widgets and waits until it has synced.
+func follow(t *testing.T, c *Cache) *Informer {
+	t.Helper()
+	i, err := c.Acquire(within(t), widget)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := i.WaitForSync(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// recorder writes events down.
+type recorder struct {
+	t      testing.TB
+	events chan string
+}
+
+func record(t testing.TB, i *Informer) *recorder {
+	r := &recorder{t: t, events: make(chan string, 1000)}
+	t.Cleanup(i.AddHandler(r.note))
+	return r
+}
+
+func (r *recorder) note(e Event) { r.events <- describe(e) }
+
+func describe(e Event) string {
+	verb := "update"
+	switch {
+	case e.Initial:
+		verb = "initial"
+	case e.Old == nil:
+		verb = "add"
+	case e.New == nil:
+		verb = "delete"
+	}
+	return verb + " " + e.Object().Key().String()
+}
+
+// expect waits for events in this order, and no others between them.
+func (r *recorder) expect(want ...string) {
+	r.t.Helper()
+	ctx := within(r.t)
+	for _, w := range want {
+		select {
+		case got := <-r.events:
+			if got != w {
+				r.t.Fatalf("got event %q, want %q", got, w)
+			}
+		case <-ctx.Done():
+			r.t.Fatalf("event %q did not come", w)
+		}
+	}
+}
+
+// none checks that no event has come.
+func (r *recorder) none() {
+	r.t.Helper()
+	select {
+	case got := <-r.events:
+		r.t.Fatalf("unexpected event %q", got)
+	default:
+	}
+}
+
+func names(objects []*object.Object) string {
+	var all []string
+	for _, o := range objects {
+		all = append(all, o.Key().String())
+	}
+	return strings.Join(all, " ")
+}
+
+// lines is a log to look into.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) logger() hclog.Logger {
+	return hclog.New(&hclog.LoggerOptions{Output: l, Level: hclog.Info})
+}
+
+func (l *lines) count(what string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.buf.String(), what)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func notFound(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Reason == metav1.StatusReasonNotFound
+}

@@ -1,0 +1,201 @@
+package cache
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/thole-dev/thole/host/object"
+)
+
+// index holds the objects of one kind by namespace and name, and by owner. It
+// is not safe for concurrent use.
+type index struct {
+	namespaces map[string]*shelf
+	owned      map[types.UID][]*object.Object // by the uid of each ownerReference
+	objects    int
+	bytes      int // of their JSON
+}
+
+// shelf holds the objects of one namespace.
+type shelf struct {
+	byName map[string]*object.Object
+	// sorted has the objects by name once somebody has listed them, and is
+	// kept so from then on; nil before.
+	sorted []*object.Object
+}
+
+func newIndex() *index {
+	return &index{namespaces: map[string]*shelf{}, owned: map[types.UID][]*object.Object{}}
+}
+
+func (x *index) get(key object.Key) *object.Object {
+	s := x.namespaces[key.Namespace]
+	if s == nil {
+		return nil
+	}
+	return s.byName[key.Name]
+}
+
+// put adds or replaces an object and returns the one that was there.
+func (x *index) put(o *object.Object) (before *object.Object) {
+	s := x.namespaces[o.Namespace]
+	if s == nil {
+		s = &shelf{byName: map[string]*object.Object{}}
+		// The key must not keep the bytes of this one object alive.
+		x.namespaces[strings.Clone(o.Namespace)] = s
+	}
+	before = s.put(o)
+	if before != nil {
+		x.forget(before)
+	}
+	x.count(o, 1)
+	x.link(o)
+	return before
+}
+
+// remove takes an object out and returns it, nil if there was none.
+func (x *index) remove(key object.Key) *object.Object {
+	s := x.namespaces[key.Namespace]
+	if s == nil || s.byName[key.Name] == nil {
+		return nil
+	}
+	o := s.byName[key.Name]
+	s.remove(o)
+	x.forget(o)
+	if len(s.byName) == 0 {
+		delete(x.namespaces, key.Namespace)
+	}
+	return o
+}
+
+func (x *index) forget(o *object.Object) {
+	x.count(o, -1)
+	x.unlink(o)
+}
+
+func (x *index) count(o *object.Object, n int) {
+	x.objects += n
+	x.bytes += n * len(o.Raw)
+}
+
+// link enters an object under each of its owners, once.
+func (x *index) link(o *object.Object) {
+	for i, owner := range o.OwnerReferences {
+		if owner.UID == "" || ownedBefore(o, i) {
+			continue
+		}
+		list, ok := x.owned[owner.UID]
+		uid := owner.UID
+		if !ok {
+			uid = types.UID(strings.Clone(string(uid)))
+		}
+		x.owned[uid] = append(list, o)
+	}
+}
+
+func (x *index) unlink(o *object.Object) {
+	for _, owner := range o.OwnerReferences {
+		list := x.owned[owner.UID]
+		i := slices.Index(list, o)
+		if i < 0 {
+			continue
+		}
+		if len(list) == 1 {
+			delete(x.owned, owner.UID)
+			continue
+		}
+		// Readers hold clones, never this slice.
+		x.owned[owner.UID] = slices.Delete(list, i, i+1)
+	}
+}
+
+func ownedBefore(o *object.Object, i int) bool {
+	return slices.ContainsFunc(o.OwnerReferences[:i], func(r metav1.OwnerReference) bool { return r.UID == o.OwnerReferences[i].UID })
+}
+
+// ownedBy returns the objects that name the uid as an owner, by namespace and
+// name.
+func (x *index) ownedBy(uid types.UID) []*object.Object {
+	list := slices.Clone(x.owned[uid])
+	slices.SortFunc(list, byKey)
+	return list
+}
+
+// list returns the objects of a namespace by name, of all namespaces by
+// namespace and name if it is "" and the kind has namespaces. The slice is the
+// caller's.
+func (x *index) list(namespace string) []*object.Object {
+	if namespace != "" {
+		if s := x.namespaces[namespace]; s != nil {
+			return slices.Clone(s.inOrder())
+		}
+		return nil
+	}
+	out := make([]*object.Object, 0, x.objects)
+	for _, name := range slices.Sorted(maps.Keys(x.namespaces)) {
+		out = append(out, x.namespaces[name].inOrder()...)
+	}
+	return out
+}
+
+// listReady says whether list changes nothing, so that a read lock is enough.
+func (x *index) listReady(namespace string) bool {
+	if namespace != "" {
+		s := x.namespaces[namespace]
+		return s == nil || s.sorted != nil
+	}
+	for _, s := range x.namespaces {
+		if s.sorted == nil {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *shelf) put(o *object.Object) (before *object.Object) {
+	before = s.byName[o.Name]
+	delete(s.byName, o.Name) // its key aliases the bytes of the object before
+	s.byName[o.Name] = o
+	if s.sorted == nil {
+		return before
+	}
+	if i, ok := s.search(o.Name); ok {
+		s.sorted[i] = o
+	} else {
+		s.sorted = slices.Insert(s.sorted, i, o)
+	}
+	return before
+}
+
+func (s *shelf) remove(o *object.Object) {
+	delete(s.byName, o.Name)
+	if i, ok := s.search(o.Name); ok {
+		s.sorted = slices.Delete(s.sorted, i, i+1)
+	}
+}
+
+func (s *shelf) search(name string) (int, bool) {
+	return slices.BinarySearchFunc(s.sorted, name, func(o *object.Object, name string) int {
+		return strings.Compare(o.Name, name)
+	})
+}
+
+func (s *shelf) inOrder() []*object.Object {
+	if s.sorted == nil {
+		s.sorted = slices.SortedFunc(maps.Values(s.byName), byKey)
+	}
+	return s.sorted
+}
+
+func byKey(a, b *object.Object) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}
+
+func compareKey(o *object.Object, key object.Key) int {
+	return cmp.Or(strings.Compare(o.Namespace, key.Namespace), strings.Compare(o.Name, key.Name))
+}

@@ -1,0 +1,249 @@
+package cache
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/thole-dev/thole/host/object"
+)
+
+// kindEdges finds the owners that depend on objects of one kind. The mutex of
+// edges guards it.
+type kindEdges struct {
+	informer *Informer
+	remove   func() // ends the listening
+	count    int    // of edges
+
+	objects map[object.Key]*readers
+	lists   map[listID]*listEdge
+	// Each list is in exactly one of these.
+	byLabel  map[labelID][]*listEdge
+	byRest   []*listEdge          // selectors that no label finds
+	anything map[string]*listEdge // selects everything, by namespace
+}
+
+// listID is what tells lists apart: the selector in its canonical notation.
+type listID struct{ namespace, selector string }
+
+// labelID is one equality of a selector.
+type labelID struct{ namespace, label, value string }
+
+// listEdge is a list that somebody depends on.
+type listEdge struct {
+	id       listID
+	selector labels.Selector
+	label    *labelID // where it is found; nil: elsewhere
+	readers  readers
+}
+
+func newKindEdges(informer *Informer) *kindEdges {
+	return &kindEdges{
+		informer: informer,
+		objects:  map[object.Key]*readers{},
+		lists:    map[listID]*listEdge{},
+		byLabel:  map[labelID][]*listEdge{},
+		anything: map[string]*listEdge{},
+	}
+}
+
+func (k *kindEdges) empty() bool { return k.count == 0 }
+
+// listFor returns the list of a namespace and selector. Beyond a number of
+// selectors that no label finds, it is the list of everything.
+func (k *kindEdges) listFor(namespace string, sel labels.Selector) *listEdge {
+	id := listID{namespace, sel.String()}
+	if l := k.lists[id]; l != nil {
+		return l
+	}
+	l := &listEdge{id: id, selector: sel, label: equality(namespace, sel)}
+	if l.label == nil && !sel.Empty() && len(k.byRest) >= maxSelectors {
+		return k.listFor(namespace, labels.Everything())
+	}
+	return l
+}
+
+// equality returns an equality that every object which the selector matches
+// fulfils, nil if there is none.
+func equality(namespace string, sel labels.Selector) *labelID {
+	requirements, selectable := sel.Requirements()
+	if !selectable {
+		return nil
+	}
+	for _, r := range requirements {
+		if op := r.Operator(); op != selection.Equals && op != selection.DoubleEquals && op != selection.In {
+			continue
+		}
+		if values := r.ValuesUnsorted(); len(values) == 1 {
+			return &labelID{namespace, r.Key(), values[0]}
+		}
+	}
+	return nil
+}
+
+// add registers an owner and says whether it was not there.
+func (at edge) add(r *reader) bool {
+	k := at.kind
+	if at.list == nil {
+		if k.objects[at.key] == nil {
+			k.objects[at.key] = &readers{}
+		}
+		return k.counted(k.objects[at.key].add(r), 1)
+	}
+	if k.lists[at.list.id] == nil {
+		k.index(at.list)
+	}
+	return k.counted(at.list.readers.add(r), 1)
+}
+
+func (at edge) remove(r *reader) {
+	k := at.kind
+	if at.list != nil {
+		k.counted(at.list.readers.remove(r), -1)
+		if at.list.readers.empty() {
+			k.unindex(at.list)
+		}
+		return
+	}
+	if set := k.objects[at.key]; set != nil {
+		k.counted(set.remove(r), -1)
+		if set.empty() {
+			delete(k.objects, at.key)
+		}
+	}
+}
+
+func (k *kindEdges) counted(changed bool, by int) bool {
+	if changed {
+		k.count += by
+	}
+	return changed
+}
+
+func (k *kindEdges) index(l *listEdge) {
+	k.lists[l.id] = l
+	switch {
+	case l.label != nil:
+		k.byLabel[*l.label] = append(k.byLabel[*l.label], l)
+	case l.selector.Empty():
+		k.anything[l.id.namespace] = l
+	default:
+		k.byRest = append(k.byRest, l)
+	}
+}
+
+func (k *kindEdges) unindex(l *listEdge) {
+	delete(k.lists, l.id)
+	other := func(o *listEdge) bool { return o == l }
+	switch {
+	case l.label != nil:
+		if k.byLabel[*l.label] = slices.DeleteFunc(k.byLabel[*l.label], other); len(k.byLabel[*l.label]) == 0 {
+			delete(k.byLabel, *l.label)
+		}
+	case l.selector.Empty():
+		delete(k.anything, l.id.namespace)
+	default:
+		k.byRest = slices.DeleteFunc(k.byRest, other)
+	}
+}
+
+// dependents returns who depends on an object, as it was or as it is.
+func (k *kindEdges) dependents(key object.Key, event Event) []Owner {
+	found := map[*reader]struct{}{}
+	if set := k.objects[key]; set != nil {
+		set.collect(found)
+	}
+	for _, namespace := range scopes(key.Namespace) {
+		if l := k.anything[namespace]; l != nil {
+			l.readers.collect(found)
+		}
+	}
+	for _, o := range []*object.Object{event.Old, event.New} {
+		if o != nil {
+			k.listing(o, found)
+		}
+	}
+	owners := make([]Owner, 0, len(found))
+	for r := range maps.Keys(found) {
+		owners = append(owners, r.owner)
+	}
+	return owners
+}
+
+// listing collects who depends on a selection that has the object.
+func (k *kindEdges) listing(o *object.Object, found map[*reader]struct{}) {
+	set := labels.Set(o.Labels)
+	for _, namespace := range scopes(o.Namespace) {
+		for label, value := range o.Labels {
+			for _, l := range k.byLabel[labelID{namespace, label, value}] {
+				if l.selector.Matches(set) {
+					l.readers.collect(found)
+				}
+			}
+		}
+	}
+	for _, l := range k.byRest {
+		if (l.id.namespace == "" || l.id.namespace == o.Namespace) && l.selector.Matches(set) {
+			l.readers.collect(found)
+		}
+	}
+}
+
+// scopes are the namespaces of lists that may have an object of a namespace.
+func scopes(namespace string) []string {
+	if namespace == "" {
+		return []string{""}
+	}
+	return []string{namespace, ""}
+}
+
+// readers is a set of owners. Most have one or two; one object that every key
+// reads has many.
+type readers struct {
+	few  []*reader
+	many map[*reader]struct{} // instead of few, once there are more than fewReaders
+}
+
+const fewReaders = 16
+
+func (s *readers) empty() bool { return len(s.few) == 0 && len(s.many) == 0 }
+
+func (s *readers) add(r *reader) bool {
+	if s.has(r) {
+		return false
+	}
+	if s.many == nil && len(s.few) == fewReaders {
+		s.many = make(map[*reader]struct{}, 2*fewReaders)
+		s.collect(s.many)
+		s.few = nil
+	}
+	if s.many != nil {
+		s.many[r] = struct{}{}
+	} else {
+		s.few = append(s.few, r)
+	}
+	return true
+}
+
+func (s *readers) has(r *reader) bool {
+	_, ok := s.many[r]
+	return ok || slices.Contains(s.few, r)
+}
+
+func (s *readers) remove(r *reader) bool {
+	if !s.has(r) {
+		return false
+	}
+	delete(s.many, r)
+	s.few = slices.DeleteFunc(s.few, func(other *reader) bool { return other == r })
+	return true
+}
+
+func (s *readers) collect(into map[*reader]struct{}) {
+	for _, r := range s.few {
+		into[r] = struct{}{}
+	}
+	maps.Copy(into, s.many)
+}
