@@ -1,0 +1,61 @@
+package sandbox
+
+import (
+	"context"
+
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/sandbox/module"
+)
+
+const (
+	i32 = module.I32
+	i64 = module.I64
+)
+
+func signature(params []module.ValueType, results ...module.ValueType) module.FuncType {
+	return module.Signature(params, results)
+}
+
+func params(types ...module.ValueType) []module.ValueType { return types }
+
+// exported is a function that a guest may export.
+type exported struct {
+	name     string
+	typ      module.FuncType
+	required bool
+}
+
+var exports = []exported{
+	{abi.ExportMarker, signature(params()), true},
+	{abi.ExportDescribe, signature(params(), i32), true},
+	{abi.ExportReconcile, signature(params(i32), i32), true},
+	{abi.ExportInitialize, signature(params()), false},
+	{abi.ExportWarm, signature(params(), i32), false},
+	{abi.ExportArenaTop, signature(params(), i32), false},
+}
+
+// hostFunction is a function that a guest may import. Parameters and result
+// are on the stack, as in [api.GoModuleFunction].
+type hostFunction struct {
+	name string
+	typ  module.FuncType
+	run  func(ctx context.Context, c *call, memory api.Memory, stack []uint64)
+}
+
+// hostModule is an import module.
+type hostModule struct {
+	name      string
+	functions []hostFunction
+}
+
+// hostModules are all that a guest can import from.
+func hostModules() []hostModule {
+	return []hostModule{
+		{abi.ImportModule, tholeFunctions},
+		{wasiModule, wasiFunctions()},
+	}
+}
+
+func valueTypes(packed string) []api.ValueType { return []api.ValueType(packed) }

@@ -1,0 +1,81 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/thole-dev/thole/abi"
+)
+
+// ErrClosed is returned for calls after [Guest.Close] or [Sandbox.Close].
+var ErrClosed = errors.New("closed")
+
+// The steps of a load, in order. They are [LoadError.Step] and fit as a
+// metric's label.
+const (
+	StepParse       = "parse"       // is it a module at all, within the structural limits
+	StepVerify      = "verify"      // exports, signatures, imports, memory
+	StepCompile     = "compile"     // validation and code generation
+	StepInstantiate = "instantiate" // segments and the start function
+	StepInitialize  = "initialize"  // _initialize
+	StepDescribe    = "describe"    // describe
+	StepManifest    = "manifest"    // what describe wrote
+	StepWarm        = "warm"        // warm
+)
+
+// Steps lists every step, for metrics that exist at zero.
+func Steps() []string {
+	return []string{
+		StepParse, StepVerify, StepCompile, StepInstantiate,
+		StepInitialize, StepDescribe, StepManifest, StepWarm,
+	}
+}
+
+// LoadError says why a plugin was not loaded. Its text names the plugin, the
+// symbol or field, and what to do.
+type LoadError struct {
+	Plugin string
+	Step   string // one of [Steps]
+	Err    error  // a [*Fault] when guest code failed
+}
+
+var stepVerbs = map[string]string{
+	StepParse:       "parse module",
+	StepVerify:      "verify module",
+	StepCompile:     "compile module",
+	StepInstantiate: "instantiate module",
+	StepInitialize:  "run " + abi.ExportInitialize,
+	StepDescribe:    "run " + abi.ExportDescribe,
+	StepManifest:    "read manifest",
+	StepWarm:        "run " + abi.ExportWarm,
+}
+
+func (e *LoadError) Error() string {
+	return fmt.Sprintf("plugin %q: %s: %v", e.Plugin, stepVerbs[e.Step], e.Err)
+}
+
+func (e *LoadError) Unwrap() error { return e.Err }
+
+// FailureClass classifies the load: that of the guest's failure if its code
+// ran, else abi.
+func (e *LoadError) FailureClass() abi.Class {
+	if fault, ok := errors.AsType[*Fault](e.Err); ok {
+		return fault.Class
+	}
+	return abi.ClassABI
+}
+
+// Fault is a call that the guest did not end as the ABI says.
+type Fault struct {
+	Class       abi.Class
+	Message     string   // what happened, with the guest's own last words if there are any
+	Stack       []string // innermost first, as far as the engine knows it
+	Stdout      []byte   // the last bytes written, bounded
+	Stderr      []byte   // likewise
+	MemoryBytes uint64   // the instance's memory when it ended
+}
+
+func (f *Fault) Error() string { return string(f.Class) + ": " + f.Message }
+
+// FailureClass is the class, for errors that wrap a fault.
+func (f *Fault) FailureClass() abi.Class { return f.Class }

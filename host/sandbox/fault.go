@@ -1,0 +1,102 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/thole-dev/thole/abi"
+)
+
+// failure explains an entry into an instance that did not return. A context
+// that ended for another reason than the call's deadline is not the guest's
+// fault and stays what it is.
+func (in *instance) failure(ctx context.Context, err error, c *call) error {
+	if stopped(err) && !errors.Is(context.Cause(ctx), errDeadline) {
+		return fmt.Errorf("call guest: %w", cause(ctx))
+	}
+	f := failure(err, c, in.linear)
+	if f.Class == abi.ClassPanic && in.stackUnderflow() {
+		f.Class = abi.ClassStackOverflow
+		f.Message = "the guest's own stack is used up: " + f.Message
+	}
+	return f
+}
+
+// errClosedBehind is for a call on an instance that the engine closed late,
+// for the context of the call before.
+var errClosedBehind = errors.New("its instance was closed, try again")
+
+func cause(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return errClosedBehind
+}
+
+// stackUnderflow tells whether the stack that LLVM keeps in memory has run
+// below address zero, which the first access then traps on. LLVM keeps the
+// pointer in the first global.
+func (in *instance) stackUnderflow() bool {
+	if in.image == nil || len(in.globals) == 0 || in.globals[0].Type() != api.ValueTypeI32 {
+		return false
+	}
+	return int32(in.globals[0].Get()) < 0 && int32(in.image.globals[0]) > 0
+}
+
+// failure classifies what the engine returned. It is pure but for reading
+// the call.
+func failure(err error, c *call, memory *linearMemory) *Fault {
+	f := &Fault{
+		Stdout:      c.stdout.bytes(),
+		Stderr:      c.stderr.bytes(),
+		MemoryBytes: uint64(len(memory.data)),
+	}
+	f.Stack = stackOf(err, f.Stderr)
+	f.Class, f.Message = classify(err)
+	if f.Class == abi.ClassPanic {
+		words := f.lastWords()
+		f.Class = refine(words, memory.refused)
+		if words != "" {
+			f.Message = words + " (" + f.Message + ")"
+		}
+	}
+	return f
+}
+
+// classify tells the class by how the entry ended.
+func classify(err error) (abi.Class, string) {
+	var broken *violation
+	var exit *exited
+	var hostPanic runtime.Error
+	switch {
+	case errors.As(err, &broken):
+		return abi.ClassABI, broken.message
+	case errors.As(err, &exit):
+		return abi.ClassPanic, exit.Error()
+	case stopped(err):
+		return abi.ClassTimeout, "the deadline of the call passed"
+	case errors.As(err, &hostPanic):
+		return abi.ClassRetry, "the host failed inside of a call: " + hostPanic.Error()
+	}
+	trap := trapOf(err)
+	if trap == "stack overflow" {
+		return abi.ClassStackOverflow, "the guest's calls nest too deeply: look for recursion without an end"
+	}
+	return abi.ClassPanic, "trap: " + trap
+}
+
+// refine tells the special panics by what the guest's runtime said.
+func refine(words string, growthRefused bool) abi.Class {
+	switch {
+	case growthRefused, strings.Contains(words, "out of memory"):
+		return abi.ClassOutOfMemory
+	case strings.Contains(words, "stack overflow"), strings.Contains(words, "stack exceeds"):
+		return abi.ClassStackOverflow
+	}
+	return abi.ClassPanic
+}

@@ -1,0 +1,60 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/thole-dev/thole/abi"
+)
+
+func TestFailure(t *testing.T) {
+	trap := func(name string) error {
+		return errors.New("wasm error: " + name + "\nwasm stack trace:\n\t.main.run(i32)\n\t.x()")
+	}
+	for _, c := range []struct {
+		name    string
+		err     error
+		stderr  string
+		stdout  string
+		refused bool
+		class   abi.Class
+		message string
+	}{
+		{"trap", trap("unreachable"), "", "", false, abi.ClassPanic, "trap: unreachable"},
+		{"trap with words", trap("unreachable"), "", "x\npanic: boom\ny\n", false, abi.ClassPanic, "panic: boom (trap: unreachable)"},
+		{"stderr before stdout", trap("unreachable"), "fatal error: e\n", "panic: o\n", false, abi.ClassPanic, "fatal error: e (trap: unreachable)"},
+		{"growth refused", trap("unreachable"), "", "", true, abi.ClassOutOfMemory, "trap: unreachable"},
+		{"out of memory told", &exited{2}, "fatal error: out of memory\n", "", false, abi.ClassOutOfMemory, "fatal error: out of memory (the guest exited with code 2)"},
+		{"stack told", &exited{2}, "runtime: goroutine stack exceeds 1-byte limit\n", "", false, abi.ClassStackOverflow, "runtime: goroutine stack exceeds 1-byte limit (the guest exited with code 2)"},
+		{"engine's stack", errors.New("stack overflow"), "", "", false, abi.ClassStackOverflow, "the guest's calls nest too deeply: look for recursion without an end"},
+		{"violation", fmt.Errorf("%w (recovered)", &violation{"output: x"}), "panic: not this\n", "", true, abi.ClassABI, "output: x"},
+		{"deadline in a host function", fmt.Errorf("%w (recovered)", &overrun{errDeadline}), "", "", false, abi.ClassTimeout, "the deadline of the call passed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			call := testCall()
+			call.stdout.limit, call.stderr.limit = 1000, 1000
+			call.stdout.write([]byte(c.stdout))
+			call.stderr.write([]byte(c.stderr))
+			f := failure(c.err, call, &linearMemory{refused: c.refused})
+			if f.Class != c.class || f.Message != c.message {
+				t.Errorf("%s: %q, want %s: %q", f.Class, f.Message, c.class, c.message)
+			}
+		})
+	}
+}
+
+func TestStackOf(t *testing.T) {
+	engine := errors.New("wasm error: unreachable\nwasm stack trace:\n\t.runtime._panic(i32,i32)\n\tmain.(*worker).run(i64) (i32,i32)\n\twasi_snapshot_preview1.proc_exit(i32)\n\nGo runtime stack trace:\nmore")
+	if got, want := stackOf(engine, nil), []string{"runtime._panic", "main.(*worker).run", "wasi_snapshot_preview1.proc_exit"}; !slices.Equal(got, want) {
+		t.Errorf("engine's stack = %q, want %q", got, want)
+	}
+	printed := "panic: x\n\ngoroutine 1 [running]:\nmain.(*worker).run(0x1, {0x2})\n\t/src/main.go:3 +0x1\nmain.main()\n\t/src/main.go:9\n\ngoroutine 2 [idle]:\nother()\n"
+	if got, want := stackOf(engine, []byte(printed)), []string{"main.(*worker).run", "main.main"}; !slices.Equal(got, want) {
+		t.Errorf("printed stack = %q, want %q", got, want)
+	}
+	if got := stackOf(errors.New("stack overflow"), nil); got != nil {
+		t.Errorf("no stack = %q", got)
+	}
+}

@@ -1,0 +1,76 @@
+package sandbox
+
+import (
+	"context"
+	"sync"
+)
+
+// growthsToEnlarge is how many calls must grow memory until new instances
+// start with more.
+const growthsToEnlarge = 8
+
+// growth decides how much memory the instances of a guest start with. An
+// instance that grew is dropped, as memory cannot shrink: a plugin whose calls
+// keep growing would get a new one for each. So its image is taken again with
+// as much memory as these calls ended with, half of the limit at most; if that
+// does not help at all, the first image comes back for good.
+type growth struct {
+	mu      sync.Mutex
+	first   *image // before the first enlargement; nil until then
+	latest  *image // what the counts are about
+	growths int    // calls that grew since latest
+	calm    bool   // a call did not, since latest
+	most    uint32 // bytes that a call ended with, since latest
+	given   bool   // up
+}
+
+// settled notes a call that did not grow.
+func (w *growth) settled(im *image) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calm = w.calm || im == w.latest
+}
+
+// grew notes a call that did, and enlarges the image when it is time. The
+// lock is held meanwhile: the calls that wait for it have grown as well.
+func (w *growth) grew(ctx context.Context, g *Guest, in *instance) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.given || in.image != g.image.Load() {
+		return
+	}
+	if w.latest == nil {
+		w.latest = in.image
+	}
+	w.growths++
+	w.most = max(w.most, uint32(len(in.linear.data)))
+	if w.growths < growthsToEnlarge {
+		return
+	}
+	if w.first != nil && !w.calm {
+		w.given = true
+		g.image.Store(w.first)
+		return
+	}
+	w.enlarge(ctx, g)
+}
+
+func (w *growth) enlarge(ctx context.Context, g *Guest) {
+	w.growths = 0
+	size := min(uint64(w.most), g.limits.MemoryBytes/2) / pageBytes * pageBytes
+	if size <= uint64(w.latest.size) {
+		return
+	}
+	in, _, err := g.boot(context.WithoutCancel(ctx), uint32(size/pageBytes))
+	if err != nil {
+		w.given = true
+		g.logger.Warn("cannot start instances with more memory, going on with less", "bytes", size, "error", err)
+		return
+	}
+	defer in.close(context.WithoutCancel(ctx))
+	if w.first == nil {
+		w.first = w.latest
+	}
+	w.latest, w.calm, w.most = in.snapshot(), false, 0
+	g.image.Store(w.latest)
+}

@@ -1,0 +1,241 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/host/internal/wasmbuild"
+)
+
+const probeDir = "host/sandbox/testdata/probe"
+
+// eachToolchain runs a test against the probe as every compiler builds it.
+func eachToolchain(t *testing.T, limits Limits, run func(t *testing.T, p *probe)) {
+	for _, toolchain := range wasmbuild.Toolchains {
+		t.Run(string(toolchain), func(t *testing.T) {
+			wasm := wasmbuild.Build(t, toolchain, probeDir)
+			if err := tck.Check(wasm); err != nil {
+				t.Fatal(err)
+			}
+			g := load(t, newSandbox(t, compiledGuests()), Plugin{Name: "probe", Wasm: wasm, Limits: limits})
+			run(t, &probe{t: t, g: g, toolchain: toolchain})
+		})
+	}
+}
+
+// probe tells the guest of testdata/probe what to do.
+type probe struct {
+	t         *testing.T
+	g         *Guest
+	toolchain wasmbuild.Toolchain
+	host      recorder
+	deadline  time.Duration
+}
+
+var callTime = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+
+func (p *probe) try(command string) (Return, error) {
+	p.t.Helper()
+	return p.g.Reconcile(p.t.Context(), Call{Request: probeRequest(command), Now: callTime, Seed: [32]byte{7}, Host: &p.host, Deadline: p.deadline})
+}
+
+func probeRequest(command string) []byte {
+	return abi.EncodeRequest(&abi.Request{
+		Controller: "probe",
+		Object:     []byte(`{"apiVersion":"thole.dev/v1","kind":"Probe","metadata":{"name":"p"}}`),
+		Memo:       []byte(strconv.Quote(command)),
+		Now:        callTime,
+	})
+}
+
+// ask is try for a command that must succeed.
+func (p *probe) ask(command string) string {
+	p.t.Helper()
+	out, err := p.try(command)
+	if err != nil {
+		p.t.Fatalf("%s: %v", command, err)
+	}
+	result, err := abi.DecodeResult(out.Output)
+	if err != nil {
+		p.t.Fatalf("%s: %v", command, err)
+	}
+	if out.Code != abi.CodeOK {
+		p.t.Fatalf("%s: code %d, %+v", command, out.Code, result.Error)
+	}
+	answer, err := strconv.Unquote(string(result.Memo))
+	if err != nil {
+		p.t.Fatalf("%s: memo %s: %v", command, result.Memo, err)
+	}
+	return answer
+}
+
+// fault is try for a command that must fail.
+func (p *probe) fault(command string) *Fault {
+	p.t.Helper()
+	_, err := p.try(command)
+	var f *Fault
+	if !errors.As(err, &f) {
+		p.t.Fatalf("%s: error = %v, want a fault", command, err)
+	}
+	return f
+}
+
+// recorder is a world that keeps what is logged.
+type recorder struct{ lines []string }
+
+func (*recorder) Get(_ context.Context, call []byte) ([]byte, int64)  { return tck.Get(call) }
+func (*recorder) List(_ context.Context, call []byte) ([]byte, int64) { return tck.List(call) }
+func (r *recorder) Log(level int32, message []byte) {
+	r.lines = append(r.lines, fmt.Sprintf("%d %s", level, message))
+}
+
+func TestCompiledGuestsSeeOnlyTheCall(t *testing.T) {
+	eachToolchain(t, Limits{}, func(t *testing.T, p *probe) {
+		for _, c := range []struct{ command, want string }{
+			{"clock", "2026-11-20T10:00:00Z"},
+			{"sleep", "1h0m0s"},
+			{"environment", "0 false"},
+			{"file", "true"},
+			{"get", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"tck","namespace":"default"},"data":{"greeting":"hello"}}`},
+			{"log", ""},
+		} {
+			if got := p.ask(c.command); got != c.want {
+				t.Errorf("%s = %q, want %q", c.command, got, c.want)
+			}
+		}
+		if !slices.Equal(p.host.lines, []string{"2 from the probe"}) {
+			t.Errorf("logged %q", p.host.lines)
+		}
+		out, err := p.try("print")
+		if err != nil || string(out.Stdout) != "to stdout\n" || string(out.Stderr) != "to stderr\n" {
+			t.Errorf("printed %q and %q, %v", out.Stdout, out.Stderr, err)
+		}
+	})
+}
+
+func TestCompiledGuestsFail(t *testing.T) {
+	limits := Limits{MemoryBytes: 16 << 20, Deadline: time.Minute}
+	eachToolchain(t, limits, func(t *testing.T, p *probe) {
+		for _, c := range []struct {
+			command string
+			class   abi.Class
+			words   string
+			frame   string
+		}{
+			{"panic", abi.ClassPanic, "the probe was told to", "main.reconcile"},
+			{"divide", abi.ClassPanic, "divide by zero", "main.reconcile"},
+			{"exit", abi.ClassPanic, "code 3", "proc_exit"},
+			{"exhaust", abi.ClassOutOfMemory, "out of memory", "main.reconcile"},
+		} {
+			f := p.fault(c.command)
+			if f.Class != c.class || !strings.Contains(f.Message, c.words) {
+				t.Errorf("%s: %v, want %s with %q", c.command, f, c.class, c.words)
+			}
+			if !strings.Contains(strings.Join(f.Stack, "\n"), c.frame) {
+				t.Errorf("%s: the stack has no %s:\n%s", c.command, c.frame, strings.Join(f.Stack, "\n"))
+			}
+			if got := p.ask("clock"); got != "2026-11-20T10:00:00Z" {
+				t.Errorf("after %s: clock = %s", c.command, got)
+			}
+		}
+	})
+}
+
+func TestCompiledGuestsRecurse(t *testing.T) {
+	eachToolchain(t, Limits{Deadline: time.Minute}, func(t *testing.T, p *probe) {
+		want := abi.ClassStackOverflow
+		if p.toolchain == wasmbuild.Go {
+			want = abi.ClassOutOfMemory // its stack is on its heap, and doubles up to 250 MB
+		}
+		if f := p.fault("recurse"); f.Class != want {
+			t.Errorf("%v, want %s\n%s", f, want, f.Stderr)
+		}
+	})
+}
+
+func TestCompiledGuestsSpin(t *testing.T) {
+	eachToolchain(t, Limits{}, func(t *testing.T, p *probe) {
+		p.deadline = 100 * time.Millisecond
+		if f := p.fault("spin"); f.Class != abi.ClassTimeout {
+			t.Errorf("%v, want a timeout", f)
+		}
+	})
+}
+
+func TestStateBetweenCalls(t *testing.T) {
+	eachToolchain(t, Limits{Instances: 1}, func(t *testing.T, p *probe) {
+		mode, want := "reset", []string{"2", "2", "2"}
+		if p.toolchain == wasmbuild.Go {
+			mode, want = "pooled", []string{"2", "4", "6"}
+		}
+		if got := []string{p.ask("count"), p.ask("count"), p.ask("count")}; !slices.Equal(got, want) {
+			t.Errorf("counts = %q, want %q", got, want)
+		}
+		if s := p.g.Stats(); s.Mode != mode || s.Created != 1 || s.Dropped != 0 {
+			t.Errorf("stats = %+v, want one instance in mode %s", s, mode)
+		}
+	})
+}
+
+func TestIsolatedGoIsReset(t *testing.T) {
+	wasm := wasmbuild.Build(t, wasmbuild.Go, probeDir)
+	g := load(t, newSandbox(t, compiledGuests()), Plugin{Name: "probe", Wasm: wasm, Isolate: true, Limits: Limits{Instances: 1}})
+	p := &probe{t: t, g: g, toolchain: wasmbuild.Go}
+	for range 5 {
+		if got := p.ask("count"); got != "2" {
+			t.Errorf("count = %s, want 2", got)
+		}
+	}
+}
+
+func TestRandomnessIsTheCalls(t *testing.T) {
+	eachToolchain(t, Limits{Instances: 1}, func(t *testing.T, p *probe) {
+		first := p.ask("random")
+		if len(first) != 32 || strings.Trim(first, "0") == "" {
+			t.Fatalf("random = %q", first)
+		}
+		if p.toolchain == wasmbuild.Go {
+			return // its generator is in its pooled state
+		}
+		if second := p.ask("random"); second != first {
+			t.Errorf("the same seed gave %s and %s", first, second)
+		}
+	})
+}
+
+// TestGrowingGuestGetsMoreMemory has calls that each leave the image's memory:
+// after some of them the image is larger and instances survive.
+func TestGrowingGuestGetsMoreMemory(t *testing.T) {
+	wasm := wasmbuild.Build(t, wasmbuild.TinyGo, probeDir)
+	g := load(t, newSandbox(t, compiledGuests()), Plugin{Name: "probe", Wasm: wasm, Limits: Limits{Instances: 1}})
+	p := &probe{t: t, g: g}
+	before := g.Stats().ImageBytes
+	for range 4 * growthsToEnlarge {
+		p.ask("grow")
+	}
+	settled := g.Stats()
+	for range 4 * growthsToEnlarge {
+		p.ask("grow")
+	}
+	if after := g.Stats(); after.Dropped != settled.Dropped || after.ImageBytes <= before {
+		t.Errorf("stats = %+v, were %+v: want no more instances dropped and more than %d bytes", after, settled, before)
+	}
+}
+
+func TestWholeMemoryCanBeUsed(t *testing.T) {
+	wasm := wasmbuild.Build(t, wasmbuild.TinyGo, probeDir)
+	const limit = 48 << 20 // not a power of two
+	g := load(t, newSandbox(t, compiledGuests()), Plugin{Name: "probe", Wasm: wasm, Limits: Limits{MemoryBytes: limit}})
+	p := &probe{t: t, g: g}
+	if f := p.fault("exhaust"); f.Class != abi.ClassOutOfMemory || f.MemoryBytes != limit {
+		t.Errorf("%v at %d bytes, want out of memory at %d", f, f.MemoryBytes, limit)
+	}
+}
