@@ -1,0 +1,118 @@
+package effect
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/object"
+)
+
+const livePod = `{"apiVersion":"v1","kind":"Pod","metadata":{"annotations":{"thole.dev/applied":"00000000000000000000000000000000"},"creationTimestamp":"2026-11-20T10:00:00Z","generation":1,"labels":{"app":"web"},"name":"web","namespace":"default","ownerReferences":[{"apiVersion":"test.thole.dev/v1","blockOwnerDeletion":true,"controller":true,"kind":"Widget","name":"w","uid":"u1"}],"resourceVersion":"%d","uid":"u2"},"spec":{"containers":[{"args":["a","b"],"image":"web:1","imagePullPolicy":"IfNotPresent","name":"main","ports":[{"containerPort":80,"protocol":"TCP"}],"resources":{"requests":{"cpu":"1"}},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","volumeMounts":[{"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount","name":"kube-api-access","readOnly":true}]}],"dnsPolicy":"ClusterFirst","enableServiceLinks":true,"preemptionPolicy":"PreemptLowerPriority","priority":0,"restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{},"serviceAccount":"default","serviceAccountName":"default","terminationGracePeriodSeconds":30,"tolerations":[{"effect":"NoExecute","key":"node.kubernetes.io/not-ready","operator":"Exists","tolerationSeconds":300},{"effect":"NoExecute","key":"node.kubernetes.io/unreachable","operator":"Exists","tolerationSeconds":300}],"volumes":[{"name":"kube-api-access","projected":{"defaultMode":420,"sources":[{"serviceAccountToken":{"expirationSeconds":3607,"path":"token"}},{"configMap":{"items":[{"key":"ca.crt","path":"ca.crt"}],"name":"kube-root-ca.crt"}},{"downwardAPI":{"items":[{"fieldRef":{"apiVersion":"v1","fieldPath":"metadata.namespace"},"path":"namespace"}]}}]}}]},"status":{"phase":"Pending","qosClass":"Burstable"}}`
+
+// benchWorld is a performer with one child of a Widget, applied and seen.
+func benchWorld(b *testing.B) (*Performer, *store, Target, Intents) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, livePod, 10)
+	}))
+	b.Cleanup(server.Close)
+	s := &store{}
+	p, err := New(Config{REST: &rest.Config{Host: server.URL}, Plugin: "demo", Store: s, Recorder: &recorder{}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	o, err := object.Parse([]byte(primary), abi.Kind{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	t, in := Target{controller(list(pod), nil), o}, apply(podObject, "web:1")
+	putPod(b, s, 9)
+	if _, failure := p.Intents(b.Context(), t, in); failure != nil {
+		b.Fatal(failure)
+	}
+	putPod(b, s, 10)
+	return p, s, t, in
+}
+
+func putPod(b *testing.B, s *store, version int) {
+	o, err := object.Parse(fmt.Appendf(nil, livePod, version), abi.Kind{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s.put(o)
+}
+
+// BenchmarkApplyElided is what an intent costs when there is nothing to do:
+// the child is as it was, or only its status has changed.
+func BenchmarkApplyElided(b *testing.B) {
+	b.Run("unchanged", func(b *testing.B) {
+		p, _, t, in := benchWorld(b)
+		b.ReportAllocs()
+		for b.Loop() {
+			if r, failure := p.Intents(b.Context(), t, in); failure != nil || len(r.Writes) > 0 {
+				b.Fatal(r, failure)
+			}
+		}
+	})
+	b.Run("status-changed", func(b *testing.B) {
+		p, s, t, in := benchWorld(b)
+		var versions []*object.Object
+		for v := range 1000 {
+			putPod(b, s, 11+v)
+			o, _ := s.Get(pod.Kind, object.Key{Namespace: "default", Name: "web"})
+			versions = append(versions, o)
+		}
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			if i%len(versions) == 0 {
+				b.StopTimer()
+				p.Forget(t.Object.UID)
+				putPod(b, s, 9)
+				if _, failure := p.Intents(b.Context(), t, in); failure != nil {
+					b.Fatal(failure)
+				}
+				b.StartTimer()
+			}
+			s.put(versions[i%len(versions)])
+			if r, failure := p.Intents(b.Context(), t, in); failure != nil || len(r.Writes) > 0 {
+				b.Fatal(r, failure)
+			}
+		}
+	})
+}
+
+// BenchmarkStatusUnchanged is what a status costs when it says what is there.
+func BenchmarkStatusUnchanged(b *testing.B) {
+	p, _, t, _ := benchWorld(b)
+	status := `"status":{"conditions":[{"lastTransitionTime":"2026-11-20T10:00:00Z","message":"m","observedGeneration":1,"reason":"Because","status":"True","type":"Ready"}],"note":"hello","observedGeneration":1}`
+	o, err := object.Parse([]byte(strings.Replace(primary, `"spec":{}`, status, 1)), abi.Kind{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	t.Object = o
+	want := ready("True", 1)
+	want.Patch = []byte(`{"note":"hello"}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, wrote, failure := p.Status(b.Context(), t, want); wrote || failure != nil {
+			b.Fatal(wrote, failure)
+		}
+	}
+}
+
+func BenchmarkDigest(b *testing.B) {
+	text := fmt.Appendf(nil, livePod, 1)
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := sumBody(text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

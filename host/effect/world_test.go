@@ -1,0 +1,223 @@
+package effect
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/object"
+)
+
+// kinds are what the tests know. Widget has everything, Gadget has no
+// conditions in its schema, Plain has no /status, Loose keeps what it does
+// not know.
+var (
+	pod            = kind("v1", "Pod", "pods", true, true)
+	configMap      = kind("v1", "ConfigMap", "configmaps", true, false)
+	secret         = kind("v1", "Secret", "secrets", true, false)
+	service        = kind("v1", "Service", "services", true, true)
+	namespace      = kind("v1", "Namespace", "namespaces", false, true)
+	serviceAccount = kind("v1", "ServiceAccount", "serviceaccounts", true, false)
+	deployment     = kind("apps/v1", "Deployment", "deployments", true, true)
+	widget         = kind("test.thole.dev/v1", "Widget", "widgets", true, true)
+	gadget         = kind("test.thole.dev/v1", "Gadget", "gadgets", true, true)
+	plain          = kind("test.thole.dev/v1", "Plain", "plains", true, false)
+	tree           = kind("test.thole.dev/v1", "Tree", "trees", false, true)
+)
+
+var known = []object.Resource{pod, configMap, secret, service, namespace, deployment, widget, gadget, plain, tree}
+
+func kind(apiVersion, kind, plural string, namespaced, status bool) object.Resource {
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		panic(err)
+	}
+	return object.Resource{
+		Kind: abi.Kind{APIVersion: apiVersion, Kind: kind}, GVR: gv.WithResource(plural),
+		Namespaced: namespaced, Status: status,
+	}
+}
+
+// store is a cache that shows what the test put into it.
+type store struct {
+	mu       sync.Mutex
+	objects  map[child]*object.Object
+	unsynced map[abi.Kind]bool
+}
+
+func (s *store) Resource(_ context.Context, kind abi.Kind) (object.Resource, error) {
+	for _, r := range known {
+		if r.Kind == kind {
+			return r, nil
+		}
+	}
+	return object.Resource{}, fmt.Errorf("no CustomResourceDefinition for %s", kind)
+}
+
+func (s *store) Get(kind abi.Kind, key object.Key) (*object.Object, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unsynced[kind] {
+		return nil, false
+	}
+	return s.objects[childOf(kind, key)], true
+}
+
+func (s *store) put(o *object.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.objects == nil {
+		s.objects = map[child]*object.Object{}
+	}
+	s.objects[childOf(o.Kind, o.Key())] = o
+}
+
+func (s *store) drop(kind abi.Kind, key object.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.objects, childOf(kind, key))
+}
+
+// recorder keeps events as "Type Reason Message".
+type recorder struct{ events []string }
+
+func (r *recorder) Event(_ runtime.Object, eventType, reason, message string) {
+	r.events = append(r.events, eventType+" "+reason+" "+message)
+}
+
+// wire counts requests and lets a test step in before one is sent.
+type wire struct {
+	mu     sync.Mutex
+	sent   []request
+	before func(request)
+}
+
+type request struct {
+	method, path, query, contentType, agent, body string
+}
+
+func (r request) String() string { return strings.TrimSuffix(r.method+" "+r.path+"?"+r.query, "?") }
+
+func (w *wire) wrap(next http.RoundTripper) http.RoundTripper { return &wireTap{next, w} }
+
+type wireTap struct {
+	next http.RoundTripper
+	*wire
+}
+
+// WrappedRoundTripper lets client-go find the transport below.
+func (t *wireTap) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+func (t *wireTap) RoundTrip(r *http.Request) (*http.Response, error) {
+	query := r.URL.Query()
+	query.Del("timeout") // the same everywhere
+	got := request{
+		method: r.Method, path: r.URL.Path, query: query.Encode(),
+		contentType: r.Header.Get("Content-Type"), agent: r.Header.Get("User-Agent"),
+	}
+	if r.Body != nil {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		got.body, r.Body = string(body), io.NopCloser(bytes.NewReader(body))
+	}
+	t.mu.Lock()
+	t.sent = append(t.sent, got)
+	before := t.before
+	t.before = nil
+	t.mu.Unlock()
+	if before != nil {
+		before(got)
+	}
+	return t.next.RoundTrip(r)
+}
+
+// take returns the requests since the last call.
+func (w *wire) take() []request {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sent := w.sent
+	w.sent = nil
+	return sent
+}
+
+// world is a performer with everything around it.
+type world struct {
+	*testing.T
+	*Performer
+	store    store
+	recorder recorder
+	wire     wire
+	log      bytes.Buffer
+	now      time.Time
+	config   *rest.Config
+	admin    client
+	ns       string
+}
+
+// newWorld makes a performer of plugin "demo" against config.
+func newWorld(t *testing.T, config *rest.Config, change ...func(*Config)) *world {
+	t.Helper()
+	w := &world{T: t, now: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), ns: "default"}
+	w.config = rest.CopyConfig(config)
+	w.config.Wrap(w.wire.wrap)
+	w.start(change...)
+	admin, err := newClient(&Config{REST: config, Plugin: "admin", QPS: 1000, Burst: 1000, Logger: hclog.NewNullLogger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.admin = admin
+	return w
+}
+
+// start makes a new performer, as after a restart of the host.
+func (w *world) start(change ...func(*Config)) {
+	w.Helper()
+	config := Config{
+		REST: w.config, Plugin: "demo", Version: "1.2.3", Store: &w.store, Recorder: &w.recorder, QPS: 1000, Burst: 1000,
+		Logger: hclog.New(&hclog.LoggerOptions{Output: &w.log, Level: hclog.Debug}),
+		Now:    func() time.Time { return w.now },
+	}
+	for _, c := range change {
+		c(&config)
+	}
+	p, err := New(config)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Performer = p
+}
+
+// controller is one that owns and writes the given kinds.
+func controller(owns, writes []object.Resource) *abi.Controller {
+	c := &abi.Controller{Name: "main", For: widget.Kind}
+	for _, k := range owns {
+		c.Owns = append(c.Owns, k.Kind)
+	}
+	for _, k := range writes {
+		c.Writes = append(c.Writes, k.Kind)
+	}
+	return c
+}
+
+func parse(t *testing.T, text string) *object.Object {
+	t.Helper()
+	o, err := object.Parse([]byte(text), abi.Kind{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
