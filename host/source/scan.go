@@ -1,0 +1,117 @@
+package source
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	extension = ".wasm"
+	// MaxFile is the largest module that is read, in bytes.
+	MaxFile = 16 << 20
+)
+
+// seen is what a file looked like when it was read last: unchanged stats mean
+// that it need not be read again.
+type seen struct {
+	size    int64
+	modTime time.Time
+	inode   uint64
+	plugin  Plugin
+}
+
+// Scan reads the directory. Files that look as they did at the last scan are
+// not read again. It is not safe for concurrent use.
+func (d *Directory) Scan() (Snapshot, error) {
+	entries, err := os.ReadDir(d.path)
+	if err != nil {
+		return nil, fmt.Errorf("read plugin directory: %w", err)
+	}
+	files := make(map[string]seen, len(d.files))
+	var snapshot Snapshot
+	for _, entry := range entries {
+		name, ok := pluginName(entry.Name())
+		if !ok {
+			continue
+		}
+		path := filepath.Join(d.path, entry.Name())
+		file, ok := d.look(name, path)
+		if !ok {
+			continue // gone since the directory was read
+		}
+		files[path] = file
+		snapshot = append(snapshot, file.plugin)
+	}
+	d.files = files
+	slices.SortFunc(snapshot, func(a, b Plugin) int { return strings.Compare(a.Name, b.Name) })
+	return snapshot, nil
+}
+
+// pluginName returns the plugin's name if file is one. Hidden files are none:
+// that is how editors name their temporary files and ConfigMap volumes their
+// data.
+func pluginName(file string) (string, bool) {
+	name, ok := strings.CutSuffix(file, extension)
+	return name, ok && name != "" && !strings.HasPrefix(name, ".")
+}
+
+// look returns what path holds, from memory if it looks unchanged.
+func (d *Directory) look(name, path string) (file seen, ok bool) {
+	info, err := os.Stat(path) // follows links: ConfigMap volumes are made of them
+	switch {
+	case os.IsNotExist(err) && !isLink(path):
+		return seen{}, false
+	case err != nil:
+		return seen{plugin: unreadable(name, path, err)}, true
+	case info.IsDir():
+		return seen{plugin: unreadable(name, path, fmt.Errorf("is a directory"))}, true
+	}
+	file = seen{size: info.Size(), modTime: info.ModTime(), inode: inode(info)}
+	last, known := d.files[path]
+	if known && last.plugin.Err == nil && last.size == file.size && last.modTime.Equal(file.modTime) && last.inode == file.inode {
+		return last, true
+	}
+	file.plugin = load(name, path)
+	return file, true
+}
+
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&os.ModeSymlink != 0
+}
+
+func load(name, path string) Plugin {
+	wasm, err := readFile(path)
+	if err != nil {
+		return unreadable(name, path, err)
+	}
+	return Plugin{Name: name, Path: path, Digest: digest(wasm), Wasm: wasm}
+}
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("is no regular file")
+	}
+	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > MaxFile {
+		return nil, fmt.Errorf("is larger than %d MiB; build it with TinyGo and -no-debug", MaxFile>>20)
+	}
+	return data, nil
+}
+
+func unreadable(name, path string, err error) Plugin {
+	return Plugin{Name: name, Path: path, Err: fmt.Errorf("read plugin %s: %w", path, err)}
+}
