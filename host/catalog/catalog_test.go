@@ -1,0 +1,239 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+
+	"github.com/thole-dev/thole/abi"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world loads and runs modules in memory and writes down what happens. The
+// text of a module says what it is: "kind", or "broken", or "kind/slow".
+type world struct {
+	mu       sync.Mutex
+	log      []string
+	runs     map[string]string // plugin -> digest
+	present  map[string]bool   // kinds that are served
+	counters map[string]int
+}
+
+func newWorld(kinds ...string) *world {
+	w := &world{runs: map[string]string{}, present: map[string]bool{}, counters: map[string]int{}}
+	for _, k := range kinds {
+		w.present[k] = true
+	}
+	return w
+}
+
+func (w *world) note(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = append(w.log, fmt.Sprintf(format, args...))
+}
+
+type guest struct {
+	w        *world
+	name     string
+	manifest *abi.Manifest
+}
+
+func (g *guest) Manifest() *abi.Manifest { return g.manifest }
+
+func (g *guest) Close(context.Context) error {
+	g.w.note("close %s %s", g.name, g.manifest.Version)
+	return nil
+}
+
+type loadError struct{}
+
+func (loadError) Error() string    { return "no module" }
+func (loadError) LoadStep() string { return "parse" }
+
+func (w *world) Load(_ context.Context, name string, wasm []byte) (Guest, error) {
+	text := string(wasm)
+	if text == "broken" {
+		return nil, loadError{}
+	}
+	kind, _, _ := strings.Cut(text, "/")
+	return &guest{w, name, &abi.Manifest{Name: name, Version: text, Controllers: []abi.Controller{{
+		Name: "c", For: abi.Kind{APIVersion: "example.dev/v1", Kind: kind},
+	}}}}, nil
+}
+
+func (w *world) Start(ctx context.Context, g *Generation) error {
+	if strings.HasSuffix(g.Digest, "/slow") {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	kind := g.Manifest.Controllers[0].For.Kind
+	if !w.present[kind] {
+		return &WaitError{Reason: "kind " + kind + " is not served"}
+	}
+	w.runs[g.Plugin] = g.Digest
+	w.log = append(w.log, "start "+g.Plugin+" "+g.Digest)
+	return nil
+}
+
+func (w *world) Stop(plugin string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.runs, plugin)
+	w.log = append(w.log, "stop "+plugin)
+}
+
+func (w *world) PluginStarted(plugin, _, _ string) { w.count("started " + plugin) }
+func (w *world) PluginStopped(plugin string)       { w.count("stopped " + plugin) }
+func (w *world) PluginFailed(plugin, reason string) {
+	w.count("failed " + plugin + " " + reason)
+}
+
+func (w *world) count(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counters[what]++
+}
+
+// scenario runs a catalog in a bubble of virtual time.
+func scenario(t *testing.T, w *world, steps func(update func(modules ...Module), c *Catalog)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := New(Config{Loader: w, Runner: w, Metrics: w, Logger: hclog.NewNullLogger()})
+		steps(func(modules ...Module) {
+			c.Update(ctx, modules)
+			synctest.Wait()
+		}, c)
+		cancel()
+		c.Wait()
+	})
+}
+
+func module(name, text string) Module { return Module{Name: name, Digest: text, Wasm: []byte(text)} }
+
+func (w *world) expect(t *testing.T, want ...string) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if got := strings.Join(w.log, "\n"); got != strings.Join(want, "\n") {
+		t.Errorf("what happened:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
+	}
+	w.log = nil
+}
+
+func expectStatus(t *testing.T, c *Catalog, want ...string) {
+	t.Helper()
+	var got []string
+	for _, s := range c.Statuses() {
+		got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", s.Name, s.State, s.Digest, s.LastError)))
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("statuses:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestAPluginIsLoadedReplacedAndRemoved(t *testing.T) {
+	w := newWorld("A")
+	scenario(t, w, func(update func(...Module), c *Catalog) {
+		if c.Settled() {
+			t.Error("settled before the first snapshot")
+		}
+		update(module("p", "A/1"))
+		w.expect(t, "start p A/1")
+		expectStatus(t, c, "p running A/1")
+		update(module("p", "A/1"))
+		w.expect(t)
+		update(module("p", "A/2"))
+		w.expect(t, "start p A/2", "close p A/1")
+		if s := c.Statuses()[0]; s.Generation != 2 || !c.Settled() {
+			t.Errorf("generation %d, settled %v", s.Generation, c.Settled())
+		}
+		update()
+		w.expect(t, "stop p", "close p A/2")
+		expectStatus(t, c)
+	})
+}
+
+func TestABadModuleChangesNothing(t *testing.T) {
+	w := newWorld("A")
+	scenario(t, w, func(update func(...Module), c *Catalog) {
+		update(module("p", "A/1"))
+		update(module("p", "broken"))
+		expectStatus(t, c, "p running A/1 no module")
+		update(Module{Name: "p", Err: errors.New("permission denied")})
+		expectStatus(t, c, "p running A/1 permission denied")
+		update(module("p", "A/1"))
+		expectStatus(t, c, "p running A/1")
+		w.expect(t, "start p A/1")
+		if w.counters["failed p parse"] != 1 || w.counters["failed p read"] != 1 {
+			t.Errorf("counted %v", w.counters)
+		}
+	})
+}
+
+func TestAPluginWaitsForItsKindWithoutHoldingUpOthers(t *testing.T) {
+	w := newWorld("A")
+	scenario(t, w, func(update func(...Module), c *Catalog) {
+		update(module("later", "B/1"), module("now", "A/1"))
+		expectStatus(t, c, "later waiting  kind B is not served", "now running A/1")
+		w.mu.Lock()
+		w.present["B"] = true
+		w.mu.Unlock()
+		time.Sleep(2 * time.Second) // fake time
+		synctest.Wait()
+		expectStatus(t, c, "later running B/1", "now running A/1")
+		w.expect(t, "start now A/1", "start later B/1")
+	})
+}
+
+func TestANewerModuleEndsAnAttempt(t *testing.T) {
+	w := newWorld("A")
+	scenario(t, w, func(update func(...Module), c *Catalog) {
+		update(module("p", "A/slow"))
+		expectStatus(t, c, "p loading")
+		update(module("p", "A/2"))
+		w.expect(t, "close p A/slow", "start p A/2")
+		update(module("p", "A/slow"))
+		update()
+		w.expect(t, "stop p", "close p A/slow", "close p A/2")
+	})
+}
+
+func TestTwoPluginsMayNotWriteOneCondition(t *testing.T) {
+	w := newWorld("A")
+	scenario(t, w, func(update func(...Module), c *Catalog) {
+		update(module("first", "A/1"))
+		update(module("first", "A/1"), module("second", "A/2"))
+		last := c.Statuses()[1]
+		if last.State != Failed || !strings.Contains(last.LastError, `"second/c" and "first/c" both write the condition Ready`) {
+			t.Errorf("%s: %s", last.State, last.LastError)
+		}
+		// When the first one goes, the second takes its place.
+		update(module("second", "A/2"))
+		time.Sleep(2 * time.Second) // fake time
+		synctest.Wait()
+		expectStatus(t, c, "second running A/2")
+	})
+}
+
+func TestTheEndStopsEverything(t *testing.T) {
+	w := newWorld("A", "B")
+	scenario(t, w, func(update func(...Module), _ *Catalog) {
+		update(module("a", "A/1"), module("b", "B/1"))
+	})
+	if len(w.runs) != 0 {
+		t.Errorf("still runs: %v", w.runs)
+	}
+}

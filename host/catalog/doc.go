@@ -1,0 +1,13 @@
+// Package catalog knows which generation of each plugin runs: it loads a new
+// one beside the running one, checks it against the others, has it started,
+// and drains the one that it replaces.
+//
+// Guarantees:
+//   - A failure of a new module changes nothing: the last good generation goes
+//     on, and the reason is in the plugin's [Status].
+//   - A plugin that waits (a kind that is not served yet) or fails never holds
+//     up another one: each has its own goroutine. Modules are compiled one at
+//     a time.
+//   - A generation that is replaced is closed once it no longer runs; its
+//     guest waits for the calls in flight.
+package catalog
