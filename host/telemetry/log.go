@@ -1,0 +1,93 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/go-logr/logr"
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/klog/v2"
+)
+
+// LogConfig says how the host logs.
+type LogConfig struct {
+	Level  string // trace, debug, info, warn, error
+	Format string // json or text
+	Output io.Writer
+}
+
+// NewLogger returns the root logger. Its own fields are @timestamp, @level,
+// @module and @message, the rest are key-value pairs.
+func NewLogger(c LogConfig) (hclog.Logger, error) {
+	level := hclog.LevelFromString(c.Level)
+	if level == hclog.NoLevel {
+		return nil, fmt.Errorf("log level %q is none of trace, debug, info, warn, error", c.Level)
+	}
+	if c.Format != "json" && c.Format != "text" {
+		return nil, fmt.Errorf("log format %q is none of json, text", c.Format)
+	}
+	return hclog.New(&hclog.LoggerOptions{
+		Name:       "thole",
+		Level:      level,
+		Output:     c.Output,
+		JSONFormat: c.Format == "json",
+	}), nil
+}
+
+// BridgeKubernetes sends what client-go logs through klog and slog into
+// logger. It changes process-wide state: call it once, before any client
+// exists.
+func BridgeKubernetes(logger hclog.Logger) {
+	klog.SetLoggerWithOptions(logr.New(&logrSink{logger: logger.Named("client-go")}), klog.ContextualLogger(true))
+	slog.SetDefault(slog.New(logr.ToSlogHandler(logr.New(&logrSink{logger: logger.Named("slog")}))))
+}
+
+// logrSink is a logr.LogSink that writes to hclog. logr's V(0) is hclog's
+// info, V(1) to V(3) debug, higher ones trace.
+type logrSink struct {
+	logger hclog.Logger
+}
+
+var _ logr.LogSink = (*logrSink)(nil)
+
+func (s *logrSink) Init(logr.RuntimeInfo) {}
+
+func (s *logrSink) Enabled(v int) bool { return s.logger.GetLevel() <= levelOf(v) }
+
+func (s *logrSink) Info(v int, message string, pairs ...any) {
+	s.logger.Log(levelOf(v), message, pairs...)
+}
+
+func (s *logrSink) Error(err error, message string, pairs ...any) {
+	if err != nil {
+		pairs = append(pairs, "error", err)
+	}
+	s.logger.Error(message, pairs...)
+}
+
+func (s *logrSink) WithValues(pairs ...any) logr.LogSink {
+	return &logrSink{logger: s.logger.With(pairs...)}
+}
+
+func (s *logrSink) WithName(name string) logr.LogSink {
+	return &logrSink{logger: s.logger.Named(name)}
+}
+
+func levelOf(v int) hclog.Level {
+	switch {
+	case v <= 0:
+		return hclog.Info
+	case v <= 3:
+		return hclog.Debug
+	default:
+		return hclog.Trace
+	}
+}
+
+// WithLogger returns a context that carries logger for client-go's contextual
+// logging.
+func WithLogger(ctx context.Context, logger hclog.Logger) context.Context {
+	return klog.NewContext(ctx, logr.New(&logrSink{logger: logger}))
+}
