@@ -1,0 +1,90 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// start serves on a free port until the test ends.
+func start(t *testing.T, c Config) string {
+	t.Helper()
+	c.Address, c.Logger = "127.0.0.1:0", hclog.NewNullLogger()
+	ctx, cancel := context.WithCancel(context.Background())
+	s, err := Listen(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + s.Address()
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
+
+func TestReadinessNamesWhatIsMissing(t *testing.T) {
+	missing := errors.New("no answer yet")
+	var err error
+	url := start(t, Config{Metrics: prometheus.NewRegistry(), Checks: func() []Check {
+		return []Check{{"api-server", func() error { return err }}, {"directory", func() error { return nil }}}
+	}})
+	err = missing
+	if status, body := get(t, url+"/readyz"); status != 503 || body != "[-] api-server: no answer yet\n" {
+		t.Errorf("%d %s", status, body)
+	}
+	err = nil
+	if status, body := get(t, url+"/readyz?verbose"); status != 200 || body != "[+] api-server\n[+] directory\nok\n" {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+func TestPluginsAndMetricsAreShown(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "x", Help: "x"}))
+	url := start(t, Config{Metrics: registry, Plugins: func() any { return []map[string]string{{"name": "a"}} }})
+	if status, body := get(t, url+"/plugins"); status != 200 || !strings.Contains(body, `"name": "a"`) {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, body := get(t, url+"/metrics"); status != 200 || !strings.Contains(body, "\nx 0") {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, _ := get(t, url+"/healthz"); status != 200 {
+		t.Error(status)
+	}
+}
+
+func TestATakenAddressIsAClearError(t *testing.T) {
+	url := start(t, Config{Metrics: prometheus.NewRegistry()})
+	_, err := Listen(context.Background(), Config{Address: strings.TrimPrefix(url, "http://"), Logger: hclog.NewNullLogger()})
+	if err == nil || !strings.Contains(err.Error(), "--listen") {
+		t.Errorf("got %v", err)
+	}
+}
