@@ -1,0 +1,142 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/object"
+)
+
+// Get answers the guest's get from the cache (SPEC.md, "get").
+func (r *run) Get(ctx context.Context, message []byte) ([]byte, int64) {
+	call, err := abi.DecodeGetCall(message)
+	if err != nil {
+		r.logger.Warn("get: message not understood", "error", err)
+		return nil, abi.CodeInvalid
+	}
+	kind := abi.Kind{APIVersion: call.Ref.APIVersion, Kind: call.Ref.Kind}
+	namespace, code := r.scope(ctx, kind, call.Ref.Namespace)
+	if code != 0 {
+		return nil, code
+	}
+	obj, ok, err := r.reads.Get(ctx, kind, object.Key{Namespace: namespace, Name: call.Ref.Name})
+	switch {
+	case err != nil:
+		return nil, r.unavailable("get", kind, err)
+	case !ok || call.Ref.UID != "" && call.Ref.UID != string(obj.UID):
+		return nil, abi.CodeNotFound
+	}
+	return obj.Raw, int64(len(obj.Raw))
+}
+
+// List answers the guest's list from the cache (SPEC.md, "list").
+func (r *run) List(ctx context.Context, message []byte) ([]byte, int64) {
+	call, err := abi.DecodeListCall(message)
+	if err != nil {
+		r.logger.Warn("list: message not understood", "error", err)
+		return nil, abi.CodeInvalid
+	}
+	selector, err := labels.Parse(call.LabelSelector)
+	if err != nil {
+		r.logger.Warn("list: label selector not understood", "selector", call.LabelSelector, "error", err)
+		return nil, abi.CodeInvalid
+	}
+	kind := abi.Kind{APIVersion: call.APIVersion, Kind: call.Kind}
+	namespace, code := r.scope(ctx, kind, call.Namespace)
+	if code != 0 {
+		return nil, code
+	}
+	objects, err := r.reads.List(ctx, kind, namespace, selector)
+	if err != nil {
+		return nil, r.unavailable("list", kind, err)
+	}
+	reply := abi.ListReply{Items: make([][]byte, 0, len(objects))}
+	for _, o := range objects {
+		reply.Items = append(reply.Items, o.Raw)
+	}
+	text := abi.EncodeListReply(&reply)
+	return text, int64(len(text))
+}
+
+// scope checks a read against the manifest and fills in the namespace: a
+// namespaced primary reads in its own namespace and what is cluster-scoped.
+func (r *run) scope(ctx context.Context, kind abi.Kind, namespace string) (string, int64) {
+	c := &r.generation.Controller
+	if kind != c.For && !slices.Contains(c.Owns, kind) && !slices.Contains(c.Reads, kind) {
+		r.logger.Warn("read denied: the manifest does not name the kind in owns or reads", "kind", kind.String())
+		return "", abi.CodeDenied
+	}
+	namespaced, err := r.c.Cache.Namespaced(ctx, kind)
+	if err != nil {
+		return "", r.unavailable("read", kind, err)
+	}
+	own := r.given.Namespace
+	switch {
+	case !namespaced:
+		return "", 0
+	case own == "":
+		return namespace, 0
+	case namespace != "" && namespace != own:
+		r.logger.Warn("read denied: another namespace than the object's", "kind", kind.String(), "namespace", namespace)
+		return "", abi.CodeDenied
+	}
+	return own, 0
+}
+
+// unavailable ends the run without counting an attempt if the kind's informer
+// has not synced.
+func (r *run) unavailable(verb string, kind abi.Kind, err error) int64 {
+	if errors.Is(err, ErrNotSynced) {
+		r.unsynced = true
+		return abi.CodeUnavailable
+	}
+	r.logger.Warn(verb+" failed", "kind", kind.String(), "error", err)
+	return abi.CodeUnavailable
+}
+
+// Log writes a line of the guest (SPEC.md, "log").
+func (r *run) Log(level int32, message []byte) {
+	text, fields := logLine(message)
+	logger := r.logger.Named("guest")
+	switch level {
+	case abi.LogDebug:
+		logger.Debug(text, fields...)
+	case abi.LogInfo:
+		logger.Info(text, fields...)
+	case abi.LogWarn:
+		logger.Warn(text, fields...)
+	default:
+		logger.Error(text, fields...)
+	}
+}
+
+// logLine reads the object that a guest logs; anything else is a text.
+func logLine(message []byte) (text string, fields []any) {
+	members, err := rawjson.Members(message)
+	if err != nil {
+		return string(message), nil
+	}
+	for _, m := range members {
+		value := scalar(m.Value)
+		if m.Name == "message" {
+			text = value
+			continue
+		}
+		fields = append(fields, m.Name, value)
+	}
+	return text, fields
+}
+
+// scalar returns a string's content, or the text of another value.
+func scalar(value []byte) string {
+	r := rawjson.NewReader(value)
+	if r.Kind() != '"' {
+		return string(value)
+	}
+	return r.String()
+}

@@ -1,0 +1,81 @@
+package dispatch
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/outcome"
+)
+
+// keyState is what the host remembers of a key between runs. It belongs to
+// the object of one uid: an object that was created again starts anew.
+//
+// The run of the key owns every field but the last three, which c.mu guards.
+type keyState struct {
+	uid      types.UID
+	tries    outcome.Tries
+	memo     []byte
+	previous *abi.Previous
+	writes   []Write // of the last run; the next one waits for the cache to show them
+
+	stale   bool            // the plugin was swapped: tries, memo and previous do not count
+	running bool            // changes of the primary are held until the run ends
+	held    []change        // what happened to the primary during the run
+	own     map[string]bool // resourceVersions that the last run's writes gave the primary
+}
+
+// change is one event of the primary kind.
+type change struct {
+	before, after *object.Object
+}
+
+// state returns the key's state for a run of the object with that uid, and
+// marks it as running.
+func (c *Controller) state(due Due, uid types.UID) *keyState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.keys[due.Key]
+	if s == nil || s.uid != uid {
+		held := []change(nil)
+		if s != nil {
+			held = s.held
+		}
+		s = &keyState{uid: uid, held: held}
+		c.keys[due.Key] = s
+	}
+	if s.stale {
+		s.stale, s.tries, s.memo, s.previous = false, outcome.Tries{}, nil, nil
+	}
+	if due.Reset {
+		s.tries = outcome.Tries{}
+	}
+	s.running = true
+	return s
+}
+
+// finish ends a run and lets the changes that happened meanwhile wake the key,
+// but for the run's own.
+func (c *Controller) finish(key object.Key, s *keyState, own map[string]bool) {
+	c.mu.Lock()
+	s.running, s.own = false, own
+	held := s.held
+	s.held = nil
+	c.mu.Unlock()
+	for _, e := range held {
+		c.Observe(e.before, e.after, false)
+	}
+}
+
+// forget drops everything about a key whose object is gone.
+func (c *Controller) forget(key object.Key) {
+	c.mu.Lock()
+	s := c.keys[key]
+	delete(c.keys, key)
+	c.mu.Unlock()
+	c.Cache.Forget(key)
+	c.Queue.Forget(key)
+	if s != nil {
+		c.Effects.Forget(s.uid)
+	}
+}

@@ -1,0 +1,264 @@
+package dispatch
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	mathrand "math/rand/v2"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/outcome"
+)
+
+// work takes keys until there are none any more.
+func (c *Controller) work(ctx context.Context) {
+	for {
+		due, ok := c.Queue.Next()
+		if !ok {
+			return
+		}
+		c.process(ctx, due)
+	}
+}
+
+// process is one run, from the key to the key.
+func (c *Controller) process(ctx context.Context, due Due) {
+	r := c.begin(ctx, due)
+	if r == nil {
+		return
+	}
+	done := c.Metrics.Started()
+	r.call(ctx)
+	r.decide(nil)
+	r.perform(ctx)
+	r.end()
+	done(string(r.decision.Metric), r.decision.Class, time.Since(r.start).Seconds())
+}
+
+// run is one reconcile under way.
+type run struct {
+	c          *Controller
+	generation *Generation
+	due        Due
+	id         string
+	start      time.Time
+	seed       [32]byte
+	logger     hclog.Logger
+	state      *keyState
+
+	given   *object.Object // as the guest was given it
+	primary *object.Object // with what this run has written since
+
+	reads    Reads
+	unsynced bool // a read could not be answered yet
+	replaced bool // the guest was closed before the call began: the next generation makes the run
+
+	code     abi.Code
+	result   *abi.Result
+	fault    *outcome.Fault
+	decision outcome.Decision
+
+	failures []abi.EffectFailure
+	writes   []Write
+	own      map[string]bool
+}
+
+// begin goes from the key to the object and what is remembered of it. It
+// returns nil for a key that needs no run, which is settled then.
+func (c *Controller) begin(ctx context.Context, due Due) *run {
+	primary, err := c.current(ctx, due.Key)
+	g := c.generation.Load()
+	switch {
+	case err != nil:
+		c.Logger.Warn("read object", "object", due.Key.String(), "error", err)
+		c.Queue.Settle(due.Key, outcome.Next{Kind: outcome.Backoff, After: outcome.MinDelay, Reason: abi.ReasonRetry})
+		return nil
+	case primary == nil:
+		c.forget(due.Key)
+		c.Queue.Settle(due.Key, outcome.Next{})
+		return nil
+	case primary.Deleting() && !c.Effects.HasFinalizer(primary, &g.Controller):
+		c.Queue.Settle(due.Key, outcome.Next{})
+		return nil
+	}
+	r := &run{
+		c: c, generation: g, due: due, start: time.Now(), given: primary, primary: primary,
+		state: c.state(due, primary.UID), reads: c.Cache.Begin(due.Key), own: map[string]bool{},
+	}
+	rand.Read(r.seed[:]) // never fails
+	r.id = hex.EncodeToString(r.seed[:4])
+	r.logger = c.Logger.With("object", due.Key.String(), "generation", g.Number, "reconcileID", r.id)
+	return r
+}
+
+// current returns the primary once the cache shows what the last run has
+// written, or reads it from the API server if that takes too long.
+func (c *Controller) current(ctx context.Context, key object.Key) (*object.Object, error) {
+	c.mu.Lock()
+	var writes []Write
+	if s := c.keys[key]; s != nil {
+		writes, s.writes = s.writes, nil
+	}
+	c.mu.Unlock()
+	barrier, cancel := context.WithTimeout(ctx, c.Barrier)
+	defer cancel()
+	for _, w := range writes {
+		if err := c.Cache.CaughtUp(barrier, w); err != nil {
+			return c.Cache.Live(ctx, key)
+		}
+	}
+	obj, _ := c.Cache.Get(key)
+	return obj, nil
+}
+
+// call hands the request to the guest. What comes of it is in code and
+// result, or in fault.
+func (r *run) call(ctx context.Context) {
+	call := Call{
+		Request: abi.EncodeRequest(r.request()),
+		Now:     r.start,
+		Seed:    r.seed,
+		Timeout: time.Duration(r.generation.Controller.Timeout) * time.Millisecond,
+		Host:    r,
+	}
+	r.c.Slots <- struct{}{}
+	returned, err := r.generation.Guest.Reconcile(ctx, call)
+	<-r.c.Slots
+	if err != nil {
+		r.fault, r.replaced = faultOf(err), errors.Is(err, ErrClosed)
+		return
+	}
+	r.code = returned.Code
+	if len(returned.Output) == 0 && r.code != abi.CodeOK {
+		r.result = &abi.Result{} // the code says it all
+		return
+	}
+	if r.result, err = abi.DecodeResult(returned.Output); err != nil {
+		r.fault = &outcome.Fault{Class: abi.ClassABI, Reason: "InvalidResult", Message: "the plugin's result is not understood: " + err.Error()}
+	}
+}
+
+// request is what the guest is given.
+func (r *run) request() *abi.Request {
+	return &abi.Request{
+		Controller: r.c.Name,
+		Object:     r.given.Raw,
+		Deleting:   r.given.Deleting(),
+		Reasons:    r.due.Reasons,
+		Attempt:    r.state.tries.Attempt,
+		Previous:   r.state.previous,
+		Memo:       r.state.memo,
+		Now:        r.start,
+		Seed:       r.seed,
+		Config:     r.generation.Config,
+	}
+}
+
+// faultOf classifies a call that did not return.
+func faultOf(err error) *outcome.Fault {
+	var classed interface{ FailureClass() abi.Class }
+	fault := &outcome.Fault{Class: abi.ClassRetry, Message: err.Error()}
+	if errors.As(err, &classed) {
+		fault.Class = classed.FailureClass()
+	}
+	return fault
+}
+
+// decide turns what happened into a decision, again when an effect failed.
+func (r *run) decide(failure *Failure) {
+	in := outcome.Input{
+		Code:       r.code,
+		Result:     r.result,
+		Fault:      r.fault,
+		Tries:      r.state.tries,
+		Controller: &r.generation.Controller,
+		Object: outcome.Object{
+			Generation: r.given.Generation,
+			Conditions: readConditions(r.given.Raw),
+			Deleting:   r.given.Deleting(),
+		},
+		Jitter: mathrand.Float64(),
+		Now:    r.start,
+	}
+	if failure != nil {
+		in.Effect, in.Uncounted = &failure.EffectFailure, failure.Conflict
+	}
+	if failure == nil && r.unsynced {
+		in.Fault = &outcome.Fault{Message: "a read could not be answered yet"}
+		in.Uncounted = true
+	}
+	in.Uncounted = in.Uncounted || r.replaced
+	r.decision = outcome.Decide(in)
+}
+
+// perform carries the decision out: finalizer, patch, apply, delete, events,
+// status. A failure leads to another decision, of which only the host's part
+// of the status is written.
+func (r *run) perform(ctx context.Context) {
+	if r.decision.Intents {
+		if failure := r.intents(ctx); failure != nil {
+			r.fail(failure)
+		}
+	}
+	if r.decision.RemoveFinalizer {
+		if failure := r.release(ctx); failure != nil {
+			r.fail(failure)
+		}
+		return
+	}
+	if failure := r.status(ctx); failure != nil {
+		r.fail(failure)
+	}
+}
+
+func (r *run) fail(failure *Failure) {
+	r.failures = append(r.failures, failure.EffectFailure)
+	r.decide(failure)
+}
+
+// end remembers what the next run needs and settles the key.
+func (r *run) end() {
+	if r.fault != nil || r.unsynced {
+		r.reads.Abandon()
+	} else {
+		r.reads.Commit()
+	}
+	s := r.state
+	s.tries = r.decision.Tries
+	s.writes = r.writes
+	if r.decision.KeepMemo {
+		s.memo = r.result.Memo
+	}
+	s.previous = nil
+	if r.decision.Class != abi.ClassNone {
+		s.previous = &abi.Previous{Class: r.decision.Class, Failures: r.failures}
+	}
+	r.report()
+	r.c.finish(r.due.Key, s, r.own)
+	r.c.Queue.Settle(r.due.Key, r.decision.Next)
+}
+
+// report tells the log, and the object's events, how the run ended.
+func (r *run) report() {
+	d := r.decision
+	fields := []any{"result", string(d.Metric), "duration", time.Since(r.start).Round(time.Microsecond).String(), "writes", len(r.writes), "attempt", d.Tries.Attempt}
+	if d.Next.Kind != outcome.AwaitChange {
+		fields = append(fields, "next", d.Next.After.String())
+	}
+	switch d.Class {
+	case abi.ClassNone:
+		r.logger.Debug("reconciled", fields...)
+	case abi.ClassWaiting:
+		r.logger.Info("reconcile waits", append(fields, "reason", d.Reason, "message", d.Message)...)
+	case abi.ClassRetry, abi.ClassStalled:
+		r.logger.Warn("reconcile failed", append(fields, "class", d.Class, "reason", d.Reason, "message", d.Message)...)
+	default:
+		r.logger.Error("reconcile failed", append(fields, "class", d.Class, "reason", d.Reason, "message", d.Message)...)
+	}
+	r.c.Effects.Event(r.primary, &r.generation.Controller, d.Event)
+}
