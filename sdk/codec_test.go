@@ -1,0 +1,183 @@
+package sdk
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/thole-dev/thole/abi/rawjson"
+)
+
+type loop struct {
+	Next *loop          `json:"next,omitempty"`
+	More map[string]any `json:"more,omitempty"`
+}
+
+type badMarshaler struct{}
+
+func (badMarshaler) MarshalJSON() ([]byte, error) { return nil, errors.New("bad") }
+
+type garbage struct{}
+
+func (*garbage) MarshalJSON() ([]byte, error) { return []byte("{"), nil }
+
+type badText string
+
+func (badText) MarshalText() ([]byte, error) { return nil, errors.New("bad") }
+
+type textKey struct{ A int }
+
+func (k textKey) MarshalText() ([]byte, error) { return []byte{byte('a' + k.A)}, nil }
+
+type embedded struct {
+	time.Time
+}
+
+type mixed struct {
+	Skipped chan int `json:"-"`
+	_       chan int
+	Float   float32
+	Any     any
+	Bytes   []byte
+	Pointer *float64
+	When    time.Time
+	Array   [2]any
+	badTextHolder
+}
+
+type badTextHolder struct{ Text []badText }
+
+// TestEncodableAgreesWithJSON: encoding/json must never be called with what
+// it panics about inside.
+func TestEncodableAgreesWithJSON(t *testing.T) {
+	circle := &loop{}
+	circle.Next = circle
+	knot := map[string]any{}
+	knot["knot"] = []any{knot}
+	number := 1.5
+	for name, v := range map[string]any{
+		"nil": nil, "string": "x", "int": 1, "float": 1.5, "bool": true,
+		"nan": math.NaN(), "inf": float32(math.Inf(-1)), "chan": make(chan int), "func": func() {}, "complex": complex(1, 2),
+		"nil chan in struct": struct{ C chan int }{}, "nil pointer to chan": struct{ C *chan int }{},
+		"slice of any": []any{1, "x", nil, []any{}}, "slice of bad": []any{1, math.NaN()},
+		"map": map[string]int{"a": 1}, "map by int": map[int]string{1: "a"}, "map by float": map[float64]int{1: 1},
+		"map by text": map[textKey]int{{1}: 1}, "map by struct": map[struct{ A int }]int{}, "map by bad text": map[badText]int{"a": 1},
+		"empty map by float": map[float64]int{}, "map of bad": map[string]any{"a": map[string]any{"b": make(chan int)}},
+		"circle": circle, "knot": knot, "list": &loop{Next: &loop{}},
+		"marshaler": badMarshaler{}, "in slice": []badMarshaler{{}}, "nil marshaler": (*badMarshaler)(nil), "pointer": &badMarshaler{},
+		"garbage": &garbage{}, "garbage by value": garbage{}, "garbage in slice": []garbage{{}}, "garbage in pointer": &struct{ G garbage }{},
+		"text": badText("x"), "text in map": map[string]badText{"a": "b"},
+		"number": json.Number("1e5"), "no number": json.Number("x"), "empty number": json.Number(""), "string number": json.Number(`"1"`),
+		"year": time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), "time": time.Unix(0, 0), "embedded": embedded{},
+		"mixed":      mixed{Float: 1, Any: map[string]any{"a": &number}, Bytes: []byte("x"), Pointer: &number},
+		"mixed, bad": mixed{Array: [2]any{nil, math.NaN()}}, "mixed, promoted": mixed{badTextHolder: badTextHolder{Text: []badText{"x"}}},
+		"own": Condition{}, "meta": ObjectMeta{}, "ref": Ref{},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want, jsonErr := json.Marshal(v)
+			got, err := encode(v)
+			if (err == nil) != (encodable(v) == nil) {
+				t.Errorf("encoding/json was called: %v", err)
+			}
+			if (err == nil) != (jsonErr == nil) || !bytes.Equal(got, want) {
+				t.Errorf("got %s, %v; encoding/json says %s, %v", got, err, want, jsonErr)
+			}
+		})
+	}
+}
+
+// generated stands for a type with a codec of its own.
+type generated struct{ n int64 }
+
+func (g *generated) DecodeJSON(r *rawjson.Reader) {
+	r.Object(func(field string) {
+		if field == "n" {
+			g.n = r.Int()
+		}
+	})
+}
+
+func (g *generated) AppendJSON(dst []byte) []byte {
+	w := rawjson.NewWriter(dst)
+	w.Object(func() { w.Name("n").Int(g.n) })
+	return w.Bytes()
+}
+
+func TestTypesBringTheirOwnCodec(t *testing.T) {
+	var g generated
+	if err := decode([]byte(`{"n":1152921504606846977,"m":[]}`), &g); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := encode(&g); err != nil || string(data) != `{"n":1152921504606846977}` {
+		t.Errorf("encoded %s, %v", data, err)
+	}
+	err := within("spec", decode([]byte(`{"n":"x"}`), &g))
+	if want := "spec.n: expected an integer, found a string"; err == nil || err.Error() != want {
+		t.Errorf("the error is %v, expected %s", err, want)
+	}
+}
+
+// FuzzMeta holds the reading of metadata against encoding/json.
+func FuzzMeta(f *testing.F) {
+	f.Add([]byte(`{"name":"a","namespace":"b","uid":"c","resourceVersion":"1","generation":2,"creationTimestamp":"2026-01-01T00:00:00Z",` +
+		`"deletionTimestamp":null,"labels":{"a":"b"},"annotations":null,"finalizers":["x"],` +
+		`"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"n","uid":"u","controller":true,"blockOwnerDeletion":null}],"managedFields":[{}]}`))
+	f.Add([]byte(`{"labels":{"a":1}}`))
+	f.Add([]byte(`{"finalizers":[null]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var got, want ObjectMeta
+		r := rawjson.NewReader(data)
+		readMeta(r, &got)
+		if r.End() != nil || !canonical(data) {
+			return
+		}
+		if err := json.Unmarshal(data, &want); err != nil {
+			t.Fatalf("accepted what encoding/json refuses: %v", err)
+		}
+		a, _ := json.Marshal(got)
+		b, _ := json.Marshal(want)
+		if !bytes.Equal(a, b) {
+			t.Fatalf("read %s, encoding/json %s", a, b)
+		}
+	})
+}
+
+// canonical leaves out texts in which the two may differ: encoding/json merges
+// a member that is given twice, and matches names without regard to case.
+func canonical(data []byte) bool {
+	r := rawjson.NewReader(data)
+	r.Strict = true
+	var visit func()
+	visit = func() {
+		switch r.Kind() {
+		case '{':
+			r.Object(func(name string) {
+				if !bytes.ContainsFunc([]byte(name), func(c rune) bool { return c > 127 }) && !known(name) {
+					for _, k := range metaNames {
+						if bytes.EqualFold([]byte(name), []byte(k)) {
+							r.Fail("ambiguous")
+						}
+					}
+				}
+				visit()
+			})
+		case '[':
+			r.Array(func(int) { visit() })
+		default:
+			r.Skip()
+		}
+	}
+	visit()
+	return r.End() == nil && bytes.IndexFunc(data, func(c rune) bool { return c > 127 || c == '\\' }) < 0
+}
+
+var metaNames = []string{
+	"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+	"labels", "annotations", "finalizers", "ownerReferences", "apiVersion", "kind", "controller", "blockOwnerDeletion",
+}
+
+func known(name string) bool { return slices.Contains(metaNames, name) }

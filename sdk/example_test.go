@@ -1,0 +1,62 @@
+package sdk_test
+
+import (
+	"errors"
+	"time"
+
+	"github.com/thole-dev/thole/sdk"
+)
+
+// GreetingSpec is what the user wants.
+type GreetingSpec struct {
+	Who string `json:"who"`
+}
+
+// GreetingStatus is what the user sees.
+type GreetingStatus struct {
+	Text string `json:"text,omitempty"`
+}
+
+// ConfigMap has the fields that matter here.
+type ConfigMap struct {
+	sdk.TypeMeta
+	Metadata sdk.ObjectMeta    `json:"metadata"`
+	Data     map[string]string `json:"data,omitempty"`
+}
+
+var configMap = sdk.Kind{APIVersion: "v1", Kind: "ConfigMap"}
+
+func init() {
+	sdk.Register(sdk.Controller[GreetingSpec, GreetingStatus]{
+		Name:      "greeting",
+		For:       sdk.Kind{APIVersion: "example.thole.dev/v1", Kind: "Greeting"},
+		Owns:      []sdk.Kind{configMap},
+		Reconcile: greet,
+		Warm:      []any{ConfigMap{}},
+	})
+}
+
+func greet(r *sdk.Request[GreetingSpec, GreetingStatus]) (sdk.Action, error) {
+	if r.Spec.Who == "" {
+		return sdk.Action{}, sdk.Stalled("NobodyToGreet", errors.New("spec.who is empty"))
+	}
+	// The word to greet with is in a ConfigMap that users may change: reading
+	// it is all it takes to run again when they do.
+	var words ConfigMap
+	if err := r.Get(configMap.Ref(r.Namespace, "words"), &words); err != nil {
+		return sdk.Action{}, sdk.Waiting("NoWords", time.Minute, err)
+	}
+	r.Status.Text = words.Data["hello"] + ", " + r.Spec.Who
+	r.Apply(ConfigMap{
+		TypeMeta: configMap.Type(),
+		Metadata: sdk.ObjectMeta{Name: r.Name},
+		Data:     map[string]string{"text": r.Status.Text},
+	})
+	return sdk.AwaitChange(), nil
+}
+
+func Example() {
+	// A plugin's main is empty: the host calls what init has registered.
+
+	// Output:
+}

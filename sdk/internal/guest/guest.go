@@ -1,0 +1,96 @@
+// Package guest is the SDK's side of the ABI: the controllers that a plugin
+// registered, and the way to its host. In a module the host is reached by
+// imports and calls the exports (host_wasip1.go, exports_wasip1.go); natively
+// a test plays the host (host_native.go).
+package guest
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/thole-dev/thole/abi"
+)
+
+// Controller is a registered controller, with the author's types erased.
+type Controller struct {
+	Manifest abi.Controller
+	// Reconcile makes one run. Its failures are part of the answer.
+	Reconcile func(Host, *abi.Request) (abi.Code, *abi.Result)
+	// Warm encodes and decodes zero values of the author's types.
+	Warm func() error
+}
+
+// plugin is what init functions registered. It does not change afterwards.
+var plugin struct {
+	name, version string
+	controllers   []Controller
+}
+
+// Name sets the plugin's name and version.
+func Name(name, version string) { plugin.name, plugin.version = name, version }
+
+// Register adds a controller. A name that is taken is an error of the
+// program, found when it starts.
+func Register(c Controller) {
+	if _, ok := Find(c.Manifest.Name); ok {
+		panic("sdk.Register: two controllers are named " + strconv.Quote(c.Manifest.Name))
+	}
+	plugin.controllers = append(plugin.controllers, c)
+}
+
+// Find returns the controller of that name.
+func Find(name string) (Controller, bool) {
+	for _, c := range plugin.controllers {
+		if c.Manifest.Name == name {
+			return c, true
+		}
+	}
+	return Controller{}, false
+}
+
+// Manifest describes the plugin. One with a single controller may leave the
+// name to it.
+func Manifest() *abi.Manifest {
+	m := &abi.Manifest{Name: plugin.name, Version: plugin.version}
+	for _, c := range plugin.controllers {
+		m.Controllers = append(m.Controllers, c.Manifest)
+	}
+	if m.Name == "" && len(m.Controllers) == 1 {
+		m.Name = m.Controllers[0].Name
+	}
+	return m
+}
+
+// Warm warms every controller and the codec of the ABI.
+func Warm() error {
+	if _, err := abi.DecodeRequest(abi.EncodeRequest(&abi.Request{Object: []byte("{}")})); err != nil {
+		return err
+	}
+	for _, c := range plugin.controllers {
+		if err := c.Warm(); err != nil {
+			return errors.New("controller " + strconv.Quote(c.Manifest.Name) + ": " + err.Error())
+		}
+	}
+	return nil
+}
+
+// Reconcile answers a request: the text of an [abi.Request] with the code and
+// the text of an [abi.Result].
+func Reconcile(h Host, request []byte) (abi.Code, []byte) {
+	q, err := abi.DecodeRequest(request)
+	if err != nil {
+		return broken("read request: " + err.Error())
+	}
+	c, ok := Find(q.Controller)
+	if !ok {
+		return broken("the plugin has no controller " + strconv.Quote(q.Controller))
+	}
+	code, result := c.Reconcile(h, q)
+	return code, abi.EncodeResult(result)
+}
+
+// broken answers a request that no host should have made. A host that is
+// updated may make better ones, so it is tried again.
+func broken(message string) (abi.Code, []byte) {
+	return abi.CodeRetry, abi.EncodeResult(&abi.Result{Error: &abi.Failure{Reason: "BadRequest", Message: message}})
+}

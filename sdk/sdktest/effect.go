@@ -1,0 +1,239 @@
+package sdktest
+
+import (
+	"slices"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/sdk"
+)
+
+// perform decides, and carries the decision out in the host's order:
+// finalizer, patch, apply, delete, events (which have no effect here), status.
+// A failure leads to another decision, of which only the status is written.
+func (r *Run) perform() {
+	r.decide()
+	if r.decision.Intents {
+		if r.effect = r.intents(); r.effect != nil {
+			r.decide()
+		}
+	}
+	r.status()
+	if r.decision.RemoveFinalizer {
+		r.release()
+	}
+}
+
+func (r *Run) intents() *abi.EffectFailure {
+	if f := r.hold(); f != nil {
+		return f
+	}
+	if f := r.patch(); f != nil {
+		return f
+	}
+	for _, a := range r.Result.Apply {
+		if f := r.apply(a); f != nil {
+			return f
+		}
+	}
+	for _, ref := range r.Result.Delete {
+		if f := r.delete(ref); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+func (r *Run) current() *object { return r.world.objects[r.primary.id] }
+
+// hold sets the finalizer.
+func (r *Run) hold() *abi.EffectFailure {
+	o, name := r.current(), r.world.finalizer()
+	if !r.world.controller.Finalizer || o.meta.Deleting() || slices.Contains(o.meta.Finalizers, name) {
+		return nil
+	}
+	if f := r.refused("finalizer", o.ref()); f != nil {
+		return f
+	}
+	r.finalizers("finalizer", append(slices.Clone(o.meta.Finalizers), name))
+	return nil
+}
+
+func (r *Run) release() {
+	name := r.world.finalizer()
+	rest := slices.DeleteFunc(slices.Clone(r.current().meta.Finalizers), func(f string) bool { return f == name })
+	r.finalizers("release", rest)
+}
+
+func (r *Run) finalizers(verb string, names []string) {
+	patch := map[string]any{"metadata": map[string]any{"finalizers": names}}
+	if len(names) == 0 {
+		patch = map[string]any{"metadata": map[string]any{"finalizers": nil}}
+	}
+	r.update(verb, r.current(), r.world.encode(patch))
+}
+
+// update merges a patch into an object and notes the write, if it is one.
+func (r *Run) update(verb string, o *object, patch []byte) {
+	if r.world.update(o, r.world.merge(o.raw, patch)) {
+		r.Writes = append(r.Writes, verb)
+	}
+}
+
+func (r *Run) patch() *abi.EffectFailure {
+	if r.Result.Patch == nil {
+		return nil
+	}
+	if f := r.refused("patch", r.primary.ref()); f != nil {
+		return f
+	}
+	r.update("patch", r.current(), r.Result.Patch)
+	return nil
+}
+
+func (r *Run) apply(a abi.Apply) *abi.EffectFailure {
+	w := r.world
+	at, err := identify(a.Object)
+	if err != nil {
+		return r.failure("apply", sdk.Ref{}, abi.ClassABI, "Invalid", err.Error())
+	}
+	if f := r.place("apply", &at); f != nil {
+		return f
+	}
+	owned := slices.Contains(w.controller.Owns, abi.Kind(at.kind))
+	o := w.objects[at]
+	if o != nil && owned && !o.meta.ControlledBy(r.primary.meta.UID) && (!a.Adopt || controlled(o)) {
+		return r.failure("apply", o.ref(), abi.ClassDenied, "NotControlled", "the object exists and is not controlled by "+r.primary.String())
+	}
+	wanted := w.merge(a.Object, w.encode(map[string]any{"metadata": map[string]any{"namespace": omitEmpty(at.namespace)}}))
+	if owned {
+		wanted = w.merge(wanted, w.encode(map[string]any{"metadata": map[string]any{"ownerReferences": []sdk.OwnerReference{r.owner()}}}))
+	}
+	if o == nil {
+		w.create(at, w.merge(wanted, []byte(`{"status":null}`)))
+		r.Writes = append(r.Writes, "apply "+at.String())
+	} else {
+		r.update("apply "+at.String(), o, w.applyPatch(at, wanted))
+	}
+	w.applied[at] = wanted
+	return nil
+}
+
+// applyPatch is the merge patch of an apply: what is wanted, and null for what
+// the last apply had beyond it.
+func (w *World) applyPatch(at id, wanted []byte) []byte {
+	if w.applied[at] == nil {
+		return wanted
+	}
+	return overlay(wanted, dropped(w.applied[at], wanted))
+}
+
+// dropped is the merge patch that removes those fields of last that are not in
+// now, one by one: others may have put some of their own beside them.
+func dropped(last, now []byte) []byte {
+	before, _ := rawjson.Members(last)
+	w := rawjson.NewWriter(nil)
+	w.Object(func() {
+		for _, m := range before {
+			value, kept := rawjson.Lookup(now, m.Name)
+			if isObject(m.Value) && (!kept || isObject(value)) {
+				w.Name(m.Name).Raw(dropped(m.Value, value))
+			} else if !kept {
+				w.Name(m.Name).Raw([]byte("null"))
+			}
+		}
+	})
+	return w.Bytes()
+}
+
+func isObject(value []byte) bool { return rawjson.NewReader(value).Kind() == '{' }
+
+// overlay adds the members of second to first, member by member, nulls
+// included.
+func overlay(first, second []byte) []byte {
+	if !isObject(first) || !isObject(second) {
+		return second
+	}
+	members, _ := rawjson.Members(first)
+	changes, _ := rawjson.Members(second)
+	w := rawjson.NewWriter(nil)
+	w.Object(func() {
+		for _, m := range members {
+			if i := slices.IndexFunc(changes, func(c rawjson.Member) bool { return c.Name == m.Name }); i >= 0 {
+				m.Value = overlay(m.Value, changes[i].Value)
+				changes = slices.Delete(changes, i, i+1)
+			}
+			w.Name(m.Name).Raw(m.Value)
+		}
+		for _, c := range changes {
+			w.Name(c.Name).Raw(c.Value)
+		}
+	})
+	return w.Bytes()
+}
+
+func (r *Run) delete(ref abi.Ref) *abi.EffectFailure {
+	at := idOf(sdk.Ref(ref))
+	if f := r.place("delete", &at); f != nil {
+		return f
+	}
+	o := r.world.objects[at]
+	if o == nil || ref.UID != "" && ref.UID != o.meta.UID {
+		return nil
+	}
+	if r.world.end(o) {
+		r.Writes = append(r.Writes, "delete "+at.String())
+	}
+	return nil
+}
+
+// place holds an intent against the manifest and the namespace, which it fills
+// in.
+func (r *Run) place(verb string, at *id) *abi.EffectFailure {
+	c, own := &r.world.controller, r.primary.namespace
+	ref := at.kind.Ref(at.namespace, at.name)
+	switch k := abi.Kind(at.kind); {
+	case !slices.Contains(c.Owns, k) && !slices.Contains(c.Writes, k):
+		return r.failure(verb, ref, abi.ClassDenied, "Undeclared", "the manifest does not name the kind in owns or writes")
+	case r.world.cluster[at.kind]:
+		at.namespace = ""
+	case own != "" && at.namespace != "" && at.namespace != own:
+		return r.failure(verb, ref, abi.ClassDenied, "OutOfScope", "another namespace than the object's")
+	case own != "":
+		at.namespace = own
+	}
+	return r.refused(verb, at.kind.Ref(at.namespace, at.name))
+}
+
+// refused is the failure that [World.FailWrites] asked for.
+func (r *Run) refused(verb string, ref sdk.Ref) *abi.EffectFailure {
+	reason := r.world.writes[sdk.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind}]
+	if reason == "" {
+		return nil
+	}
+	return r.failure(verb, ref, abi.ClassRetry, reason, "refused by the test")
+}
+
+func (r *Run) failure(verb string, ref sdk.Ref, class abi.Class, reason, message string) *abi.EffectFailure {
+	return &abi.EffectFailure{Verb: verb, Ref: abi.Ref(ref), Class: class, Reason: reason, Message: message}
+}
+
+// owner is the reference that makes an object a child of the primary.
+func (r *Run) owner() sdk.OwnerReference {
+	return sdk.OwnerReference{
+		APIVersion: r.primary.kind.APIVersion, Kind: r.primary.kind.Kind,
+		Name: r.primary.name, UID: r.primary.meta.UID, Controller: true, BlockOwnerDeletion: true,
+	}
+}
+
+func controlled(o *object) bool {
+	return slices.ContainsFunc(o.meta.OwnerReferences, func(r sdk.OwnerReference) bool { return r.Controller })
+}
+
+// omitEmpty is null in a merge patch for nothing.
+func omitEmpty(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}

@@ -1,0 +1,90 @@
+// Package wasmtest runs a compiled plugin in the fake world of package
+// sdktest, in the same sandbox as the host does: what passes natively can be
+// shown to pass as TinyGo and as Go have compiled it.
+//
+//	w := wasmtest.File(t, "podmanager.wasm")
+//	w.Create(...)
+//	w.Reconcile("default/web").ExpectReady()
+package wasmtest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/sandbox"
+	"github.com/thole-dev/thole/sdk/sdktest"
+)
+
+// File loads a plugin, which is named like its file, and makes a world for
+// its controller. A plugin with several controllers is told which.
+func File(tb testing.TB, path string, controller ...string) *sdktest.World {
+	tb.Helper()
+	wasm, err := os.ReadFile(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return New(tb, strings.TrimSuffix(filepath.Base(path), ".wasm"), wasm, controller...)
+}
+
+// New is [File] for a module in memory.
+func New(tb testing.TB, name string, wasm []byte, controller ...string) *sdktest.World {
+	tb.Helper()
+	return sdktest.NewWith(tb, runner{Load(tb, name, wasm), tb.Context()}, controller...)
+}
+
+// Load loads a plugin into a sandbox of its own, which ends with the test.
+func Load(tb testing.TB, name string, wasm []byte) *sandbox.Guest {
+	tb.Helper()
+	s, err := sandbox.New(tb.Context(), sandbox.Config{CacheDir: cacheDir()})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := s.Close(context.Background()); err != nil {
+			tb.Error(err)
+		}
+	})
+	guest, err := s.Load(tb.Context(), sandbox.Plugin{Name: name, Wasm: wasm})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return guest
+}
+
+// cacheDir keeps compiled modules from one test to the next, also across test
+// processes: most of a test's time is the compilation.
+func cacheDir() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "thole", "wasmtest")
+}
+
+// runner is a guest as the world wants it. Its context is the test's: a run
+// has no other.
+type runner struct {
+	guest *sandbox.Guest
+	ctx   context.Context //nolint:containedctx // of the test
+}
+
+func (r runner) Describe() []byte { return abi.EncodeManifest(r.guest.Manifest()) }
+
+func (r runner) Reconcile(request []byte, host sdktest.Host) (abi.Code, []byte, error) {
+	q, err := abi.DecodeRequest(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	back, err := r.guest.Reconcile(r.ctx, sandbox.Call{Request: request, Now: q.Now, Seed: q.Seed, Host: calls{host}})
+	return back.Code, back.Output, err
+}
+
+// calls drops the context, which a world has no use for.
+type calls struct{ sdktest.Host }
+
+func (c calls) Get(_ context.Context, call []byte) ([]byte, int64)  { return c.Host.Get(call) }
+func (c calls) List(_ context.Context, call []byte) ([]byte, int64) { return c.Host.List(call) }

@@ -1,0 +1,206 @@
+package wasmtest_test
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/sandbox"
+	"github.com/thole-dev/thole/sdk"
+	"github.com/thole-dev/thole/sdk/sdktest"
+	"github.com/thole-dev/thole/sdk/sdktest/wasmtest"
+)
+
+const (
+	bareDir       = "sdk/sdktest/wasmtest/testdata/bare"
+	fullDir       = "sdk/sdktest/wasmtest/testdata/full"
+	podmanagerDir = "plugins/podmanager"
+)
+
+// compiled runs a test with what each toolchain makes of a plugin.
+func compiled(t *testing.T, dir string, test func(t *testing.T, toolchain string, wasm []byte)) {
+	t.Helper()
+	for toolchain := range toolchains {
+		t.Run(toolchain, func(t *testing.T) { test(t, toolchain, build(t, toolchain, dir)) })
+	}
+}
+
+// TestImportsAreWhatIsCalled: an import is a requirement that the host holds
+// against policy, so a plugin has those that it uses and no other.
+func TestImportsAreWhatIsCalled(t *testing.T) {
+	for dir, want := range map[string][]string{
+		bareDir:       {"input", "output"},
+		podmanagerDir: {"get", "input", "log", "output"},
+		fullDir:       {"get", "input", "list", "log", "output"},
+	} {
+		name := dir[strings.LastIndex(dir, "/")+1:]
+		t.Run(name, func(t *testing.T) {
+			compiled(t, dir, func(t *testing.T, _ string, wasm []byte) {
+				var got []string
+				for _, symbol := range wasmtest.Load(t, name, wasm).Imports() {
+					if short, ok := strings.CutPrefix(symbol, abi.ImportModule+"."); ok {
+						got = append(got, short)
+					}
+				}
+				slices.Sort(got)
+				if !slices.Equal(got, want) {
+					t.Errorf("imports are %q, expected %q", got, want)
+				}
+			})
+		})
+	}
+}
+
+func TestPodManager(t *testing.T) {
+	compiled(t, podmanagerDir, func(t *testing.T, _ string, wasm []byte) {
+		w := wasmtest.New(t, "podmanager", wasm)
+		manager := w.Create(`{"apiVersion":"example.thole.dev/v1","kind":"PodManager",
+			"metadata":{"namespace":"default","name":"web"},"spec":{"image":"nginx","args":["-v"]}}`)
+		pod := sdk.Kind{APIVersion: "v1", Kind: "Pod"}.Ref("default", "web")
+
+		w.Reconcile("default/web").ExpectReady().
+			ExpectWrites("finalizer", "apply v1 Pod default/web", "status").ExpectEvents("PodCreated")
+		w.Reconcile("default/web").ExpectReady().ExpectWrites("status")
+		w.Reconcile("default/web").ExpectReady().ExpectNoWrites()
+
+		w.Change(manager, `{"spec":{"image":"nginx:2"}}`)
+		w.Reconcile("default/web").ExpectReady().ExpectWrites("apply v1 Pod default/web", "status")
+		w.Change(manager, `{"spec":{"args":["-q"]}}`)
+		w.Reconcile("default/web").ExpectWaiting("ReplacingPod")
+		w.Settle("default/web").ExpectReady()
+		w.Change(manager, `{"spec":{"image":""}}`)
+		w.Reconcile("default/web").ExpectStalled("InvalidImage")
+		w.Change(manager, `{"spec":{"image":7}}`)
+		if run := w.Reconcile("default/web").ExpectStalled("InvalidSpec"); run.Message != "spec.image: expected a string, found number" {
+			t.Errorf("the message is %q", run.Message)
+		}
+		w.Change(manager, `{"spec":{"image":"nginx"}}`)
+
+		w.Delete(manager)
+		w.Reconcile("default/web").ExpectWaiting("PodTerminating").ExpectWrites("delete v1 Pod default/web", "status")
+		w.Reconcile("default/web").ExpectWrites("release").ExpectLog("cleaned up")
+		w.ExpectGone(manager)
+		w.ExpectGone(pod)
+	})
+}
+
+// full is a world with one object, which says what is done.
+func full(t *testing.T, wasm []byte) (w *sdktest.World, do func(spec string) *sdktest.Run) {
+	t.Helper()
+	w = wasmtest.New(t, "full", wasm, "full")
+	ref := w.Create(`{"apiVersion":"example.com/v1","kind":"Full","metadata":{"namespace":"default","name":"it"},"spec":{"do":""}}`)
+	return w, func(spec string) *sdktest.Run {
+		t.Helper()
+		w.Change(ref, `{"spec":null}`)
+		w.Change(ref, `{"spec":`+spec+`}`)
+		return w.Reconcile("default/it")
+	}
+}
+
+func expectStatus(t *testing.T, r *sdktest.Run, patch string) {
+	t.Helper()
+	if string(r.Result.Status) != patch {
+		t.Errorf("the status patch is %s, expected %s", r.Result.Status, patch)
+	}
+}
+
+func TestEverything(t *testing.T) {
+	compiled(t, fullDir, func(t *testing.T, _ string, wasm []byte) {
+		w, do := full(t, wasm)
+		w.Create(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"m1","labels":{"a":"b"}},"data":{"k":"v"}}`)
+		w.Create(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"m2","labels":{"a":"b"}},"data":{"k":"\u00e9\n"}}`)
+
+		expectStatus(t, do(`{"do":"list"}`).ExpectReady().ExpectNext(time.Minute), `{"text":"m1=v m2=é\n "}`)
+		run := do(`{"do":"copy","parts":{"x":[{"name":"a","share":0.25,"when":"now","any":{"b":[1,null,"c"]},"raw":{"big":9007199254740993}}]}}`)
+		expectStatus(t, run.ExpectReady(),
+			`{"parts":{"x":[{"name":"a","share":0.25,"when":"now","any":{"b":[1,null,"c"]},"raw":{"big":9007199254740993}}]}}`)
+		do(`{"do":"read"}`).ExpectRetry("NotFound").ExpectClass(abi.ClassRetry)
+		do(`{"do":"apply"}`).ExpectReady().ExpectEvents("Applied").ExpectCondition("Done", sdk.True, "Applied").
+			ExpectWrites("apply v1 ConfigMap default/it", "apply v1 ConfigMap default/map", "status")
+		expectStatus(t, do(`{"do":"time"}`).ExpectReady(), `{"time":"2026-01-01T00:00:00Z"}`)
+		do(`{"do":"stall"}`).ExpectStalled("Wrong")
+		do(`{"do":"wait"}`).ExpectWaiting("Soon").ExpectNext(time.Second)
+		do(`{"do":"random"}`).ExpectReady()
+		do(`{"do":"memo"}`).ExpectReady().ExpectNext(time.Second)
+		expectStatus(t, do(`{"do":"memo"}`), `{"text":"m"}`)
+		do(`{"do":"nothing"}`).ExpectReady().ExpectLog("doing")
+	})
+}
+
+// TestCodecFailuresAreErrors: encoding/json panics inside when it meets what
+// it cannot encode, and TinyGo cannot recover.
+func TestCodecFailuresAreErrors(t *testing.T) {
+	compiled(t, fullDir, func(t *testing.T, _ string, wasm []byte) {
+		_, do := full(t, wasm)
+		do(`{"do":"nan"}`).ExpectStalled("InvalidStatus")
+		do(`{"do":"channel"}`).ExpectStalled("InvalidObject")
+		do(`{"do":5}`).ExpectStalled("InvalidSpec")
+		do(`{"do":"panic"}`).ExpectClass(abi.ClassPanic)
+		do(`{"do":"nothing"}`).ExpectReady()
+	})
+}
+
+// TestNothingIsKept: with arena_top the host restores only what a run has
+// used, so it must never be too low. The sandbox compares, and says so when it
+// stops trusting it.
+func TestNothingIsKept(t *testing.T) {
+	guest := wasmtest.Load(t, "full", build(t, "tinygo", fullDir))
+	reconcile := func(spec string) string {
+		t.Helper()
+		back, err := guest.Reconcile(t.Context(), call("full", spec))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(back.Output)
+	}
+	want := reconcile(`{"do":"keep"}`)
+	if !strings.Contains(want, `"text":"i"`) {
+		t.Fatalf("the first run says %s", want)
+	}
+	for _, size := range []string{"1", "5000", "60000", "1000000", "3"} {
+		for range 70 { // the sandbox looks at every 64th restore
+			reconcile(`{"do":"grow","size":` + size + `}`)
+		}
+		if got := reconcile(`{"do":"keep"}`); got != want {
+			t.Errorf("after runs that used %s bytes: %s", size, got)
+		}
+	}
+	if stats := guest.Stats(); stats.ArenaDistrust || stats.Mode != "reset" {
+		t.Errorf("the sandbox does not trust arena_top: %+v", stats)
+	}
+}
+
+// TestToolchainsAgree: the same requests get the same answers, byte by byte.
+func TestToolchainsAgree(t *testing.T) {
+	tinygo := wasmtest.Load(t, "full", build(t, "tinygo", fullDir))
+	standard := wasmtest.Load(t, "full", build(t, "go", fullDir))
+	for _, spec := range []string{
+		`{"do":""}`, `{"do":"copy","parts":{}}`, `{"do":"copy","parts":{"b":[],"a":null,"\u2028<&>":[{"name":"\u0000\ud800","share":1e21}]}}`,
+		`{"do":"copy","parts":{"x":[{"name":"a","share":1e-7,"any":{"z":1.0,"a":12345678901234567890}}]}}`,
+		`{"do":"apply"}`, `{"do":"read"}`, `{"do":"list"}`, `{"do":"time"}`, `{"do":"nan"}`, `{"do":"channel"}`, `{"do":"random"}`, `{"do":"memo"}`,
+		`{"do":1}`, `{"do":"copy","parts":{"x":{"y":1}}}`, `{"do":"copy","parts":{"x":[{"share":"1"}]}}`, `[]`, `null`, `{"DO":"stall"}`,
+	} {
+		a, err := tinygo.Reconcile(t.Context(), call("full", spec))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := standard.Reconcile(t.Context(), call("full", spec))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Code != b.Code || !bytes.Equal(a.Output, b.Output) {
+			t.Errorf("%s: TinyGo answers %d %s\nGo answers %d %s", spec, a.Code, a.Output, b.Code, b.Output)
+		}
+	}
+}
+
+func call(controller, spec string) sandbox.Call {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	return sandbox.Call{Now: now, Request: abi.EncodeRequest(&abi.Request{
+		Controller: controller, Now: now,
+		Object: []byte(`{"apiVersion":"example.com/v1","kind":"Full","metadata":{"namespace":"default","name":"it","uid":"u"},"spec":` + spec + `}`),
+	})}
+}

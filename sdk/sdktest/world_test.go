@@ -1,0 +1,307 @@
+package sdktest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/sdk"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	thing  = sdk.Kind{APIVersion: "example.com/v1", Kind: "Thing"}
+	child  = sdk.Kind{APIVersion: "v1", Kind: "Child"}
+	other  = sdk.Kind{APIVersion: "v1", Kind: "Other"}
+	theOne = thing.Ref("ns", "one")
+)
+
+// script is a [Runner] that answers what the test says.
+type script struct {
+	controller abi.Controller
+	code       abi.Code
+	result     abi.Result
+	err        error
+	text       []byte // instead of result
+	request    *abi.Request
+}
+
+func (s *script) Describe() []byte {
+	return abi.EncodeManifest(&abi.Manifest{Name: "plug", Controllers: []abi.Controller{s.controller}})
+}
+
+func (s *script) Reconcile(request []byte, _ Host) (abi.Code, []byte, error) {
+	q, err := abi.DecodeRequest(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	s.request = q
+	if s.text != nil {
+		return s.code, s.text, s.err
+	}
+	return s.code, abi.EncodeResult(&s.result), s.err
+}
+
+func newScript() *script {
+	return &script{
+		controller: abi.Controller{
+			Name: "ctl", For: abi.Kind(thing), Owns: []abi.Kind{abi.Kind(child)}, Writes: []abi.Kind{abi.Kind(other)}, Finalizer: true,
+		},
+		result: abi.Result{Result: abi.OutcomeSuccess},
+	}
+}
+
+func scripted(tb testing.TB) (*World, *script) {
+	tb.Helper()
+	s := newScript()
+	w := NewWith(tb, s)
+	w.Create(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"ns","name":"one"},"spec":{"a":1}}`)
+	return w, s
+}
+
+// wants makes the script apply these objects.
+func (s *script) wants(objects ...string) {
+	s.result = abi.Result{Result: abi.OutcomeSuccess}
+	for _, o := range objects {
+		s.result.Apply = append(s.result.Apply, abi.Apply{Object: []byte(o)})
+	}
+}
+
+type anyObject struct {
+	Metadata sdk.ObjectMeta
+	Data     map[string]any
+	Status   map[string]any
+}
+
+func get(tb testing.TB, w *World, ref sdk.Ref) (o anyObject) {
+	tb.Helper()
+	if !w.Get(ref, &o) {
+		tb.Fatalf("%s is not there", ref)
+	}
+	return o
+}
+
+func TestApply(t *testing.T) {
+	w, s := scripted(t)
+	ref := child.Ref("ns", "c")
+	s.wants(`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c","labels":{"a":"b"}},"data":{"x":1,"y":[1,2]},"status":{"no":1}}`)
+	w.Reconcile("ns/one").ExpectReady().ExpectWrites("finalizer", "apply v1 Child ns/c", "status")
+
+	o := get(t, w, ref)
+	if m := o.Metadata; m.Generation != 1 || m.UID == "" || m.ResourceVersion == "" || m.CreationTimestamp != sdk.TimeOf(w.Now()) ||
+		!m.ControlledBy(get(t, w, theOne).Metadata.UID) || o.Status != nil {
+		t.Errorf("the child is %+v", o)
+	}
+
+	w.Change(ref, `{"data":{"z":9,"x":7},"metadata":{"labels":{"theirs":"1"}}}`)
+	s.wants(`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c"},"data":{"x":1}}`)
+	w.Reconcile("ns/one").ExpectWrites("apply v1 Child ns/c")
+	o = get(t, w, ref)
+	if fmt.Sprint(o.Data) != "map[x:1 z:9]" || fmt.Sprint(o.Metadata.Labels) != "map[theirs:1]" || o.Metadata.Generation != 3 {
+		t.Errorf("what was not wanted any more is still there, or what is not ours is gone: %+v", o)
+	}
+	w.Reconcile("ns/one").ExpectNoWrites()
+}
+
+func TestApplyIsHeldAgainstTheManifest(t *testing.T) {
+	for name, c := range map[string]struct {
+		object string
+		class  abi.Class
+		reason string
+	}{
+		"undeclared":  {`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"c"}}`, abi.ClassDenied, "Undeclared"},
+		"elsewhere":   {`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c","namespace":"far"}}`, abi.ClassDenied, "OutOfScope"},
+		"not ours":    {`{"apiVersion":"v1","kind":"Child","metadata":{"name":"taken"}}`, abi.ClassDenied, "NotControlled"},
+		"nameless":    {`{"apiVersion":"v1","kind":"Child","metadata":{}}`, abi.ClassABI, "ContractBroken"},
+		"not refused": {`{"apiVersion":"v1","kind":"Other","metadata":{"name":"taken"}}`, abi.ClassNone, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s := scripted(t)
+			w.Create(`{"apiVersion":"v1","kind":"Child","metadata":{"namespace":"ns","name":"taken"}}`)
+			s.wants(c.object, `{"apiVersion":"v1","kind":"Child","metadata":{"name":"later"}}`)
+			s.result.Status = []byte(`{"seen":true}`)
+			run := w.Reconcile("ns/one").ExpectClass(c.class)
+			if run.Reason != c.reason {
+				t.Errorf("the reason is %q (%s)", run.Reason, run.Message)
+			}
+			failed := c.class != abi.ClassNone
+			if w.Exists(child.Ref("ns", "later")) == failed || (get(t, w, theOne).Status["seen"] == nil) != failed {
+				t.Error("after a failed effect nothing else is performed, and only then")
+			}
+		})
+	}
+}
+
+func TestAdopt(t *testing.T) {
+	w, s := scripted(t)
+	w.Create(`{"apiVersion":"v1","kind":"Child","metadata":{"namespace":"ns","name":"c"}}`)
+	s.result.Apply = []abi.Apply{{Object: []byte(`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c"}}`), Adopt: true}}
+	w.Reconcile("ns/one").ExpectReady()
+	if !get(t, w, child.Ref("ns", "c")).Metadata.ControlledBy(get(t, w, theOne).Metadata.UID) {
+		t.Error("the object was not adopted")
+	}
+}
+
+func TestDelete(t *testing.T) {
+	w, s := scripted(t)
+	ref := w.Create(`{"apiVersion":"v1","kind":"Child","metadata":{"namespace":"ns","name":"c"}}`)
+	s.result.Delete = []abi.Ref{{APIVersion: "v1", Kind: "Child", Name: "c", UID: "another"}}
+	w.Reconcile("ns/one").ExpectWrites("finalizer", "status")
+	s.result.Delete[0].UID = ref.UID
+	w.Reconcile("ns/one").ExpectWrites("delete v1 Child ns/c")
+	w.Reconcile("ns/one").ExpectNoWrites()
+	w.ExpectGone(ref)
+}
+
+func TestDeletionWaitsForFinalizersAndTakesChildrenAlong(t *testing.T) {
+	w, s := scripted(t)
+	s.wants(`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c"}}`, `{"apiVersion":"v1","kind":"Other","metadata":{"name":"o"}}`)
+	w.Reconcile("ns/one").ExpectReady()
+
+	w.Advance(time.Minute)
+	w.Delete(theOne)
+	if m := get(t, w, theOne).Metadata; m.DeletionTimestamp != sdk.TimeOf(w.Now()) {
+		t.Errorf("the object is not being deleted: %+v", m)
+	}
+	s.wants()
+	w.Reconcile("ns/one").ExpectWrites("release")
+	if !s.request.Deleting {
+		t.Error("the request does not say that the object is being deleted")
+	}
+	w.ExpectGone(theOne)
+	w.ExpectGone(child.Ref("ns", "c"))
+	if !w.Exists(other.Ref("ns", "o")) {
+		t.Error("what is not owned went too")
+	}
+}
+
+func TestWhatTheHostRemembers(t *testing.T) {
+	w, s := scripted(t)
+	s.code, s.result = abi.CodeRetry, abi.Result{Memo: []byte(`[1]`), Error: &abi.Failure{Reason: "Bad", Message: "m"}}
+	w.Reconcile("ns/one").ExpectRetry("Bad")
+	w.Reconcile("ns/one").ExpectRetry("Bad")
+	w.Reconcile("ns/one")
+	if q := s.request; q.Attempt != 2 || q.Previous.Class != abi.ClassRetry || string(q.Memo) != "[1]" {
+		t.Errorf("the request is %+v", q)
+	}
+	s.err = fmt.Errorf("trapped")
+	w.Reconcile("ns/one").ExpectClass(abi.ClassPanic).ExpectRetry("")
+	s.err, s.code, s.result = nil, abi.CodeOK, abi.Result{Result: abi.OutcomeSuccess}
+	w.Reconcile("ns/one").ExpectReady()
+	if q := s.request; q.Attempt != 4 || string(q.Memo) != "[1]" {
+		t.Errorf("the request is %+v", q)
+	}
+	w.Reconcile("ns/one")
+	if q := s.request; q.Attempt != 0 || q.Previous != nil || q.Memo != nil {
+		t.Errorf("the request is %+v", q)
+	}
+}
+
+func TestResultsAreStrict(t *testing.T) {
+	for _, text := range []string{`{"result":"success","more":1}`, `{`, `{"result":"perhaps"}`, `{"result":"success","status":{"conditions":[]}}`} {
+		w, s := scripted(t)
+		s.text = []byte(text)
+		w.Reconcile("ns/one").ExpectClass(abi.ClassABI)
+	}
+}
+
+func TestSelectors(t *testing.T) {
+	labels := map[string]string{"a": "b", "c": ""}
+	for text, want := range map[string]bool{
+		"": true, " ": true, "a=b": true, "a==b": true, "a = b": true, "a=c": false, "a!=b": false, "a!=c": true, "x!=y": true, "x=y": false,
+		"a": true, "!a": false, "x": false, "!x": true, "c=": true, "c": true, "a in (b)": true, "a in (x, b)": true, "a in (x)": false,
+		"a notin (b)": false, "x notin (b)": true, "a=b,c": true, "a=b,!c": false, "a in (b,c),c": true, "a in (b,c),x": false,
+	} {
+		match, err := parseSelector(text)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+		} else if match(labels) != want {
+			t.Errorf("%q matches: %t", text, !want)
+		}
+	}
+	for _, text := range []string{"a b", "a in b", "a=b=c", "a,", "=b", "a in (b", "!"} {
+		if _, err := parseSelector(text); err == nil {
+			t.Errorf("%q parses", text)
+		}
+	}
+}
+
+// recorder is a test that only notes that it failed.
+type recorder struct {
+	testing.TB
+	failures []string
+}
+
+func (r *recorder) Helper() {}
+func (r *recorder) Errorf(format string, a ...any) {
+	r.failures = append(r.failures, fmt.Sprintf(format, a...))
+}
+
+func (r *recorder) Fatalf(format string, a ...any) {
+	r.Errorf(format, a...)
+	panic(r)
+}
+
+// TestExpectationsFail: an expectation that cannot fail is worth nothing.
+func TestExpectationsFail(t *testing.T) {
+	for name, check := range map[string]func(*World, *script){
+		"ready":     func(w *World, s *script) { s.code = abi.CodeRetry; w.Reconcile("ns/one").ExpectReady() },
+		"retry":     func(w *World, s *script) { w.Reconcile("ns/one").ExpectRetry("") },
+		"reason":    func(w *World, s *script) { s.code = abi.CodeRetry; w.Reconcile("ns/one").ExpectRetry("Other") },
+		"stalled":   func(w *World, s *script) { w.Reconcile("ns/one").ExpectStalled("") },
+		"waiting":   func(w *World, s *script) { w.Reconcile("ns/one").ExpectWaiting("") },
+		"requeue":   func(w *World, s *script) { w.Reconcile("ns/one").ExpectRequeue() },
+		"empty":     func(w *World, s *script) { w.Reconcile("ns/one").ExpectEmpty() },
+		"next":      func(w *World, s *script) { w.Reconcile("ns/one").ExpectNext(time.Second) },
+		"condition": func(w *World, s *script) { w.Reconcile("ns/one").ExpectCondition("Ready", "True", "Other") },
+		"writes":    func(w *World, s *script) { w.Reconcile("ns/one").ExpectNoWrites() },
+		"events":    func(w *World, s *script) { w.Reconcile("ns/one").ExpectEvents("X") },
+		"log":       func(w *World, s *script) { w.Reconcile("ns/one").ExpectLog("x") },
+		"class":     func(w *World, s *script) { w.Reconcile("ns/one").ExpectClass(abi.ClassPanic) },
+		"gone":      func(w *World, s *script) { w.ExpectGone(theOne) },
+		"settle": func(w *World, s *script) {
+			n := 0
+			w.runner = runnerFunc(func() []byte { n++; return fmt.Appendf(nil, `{"result":"success","status":{"n":%d}}`, n) })
+			w.Settle("ns/one")
+		},
+		"create": func(w *World, s *script) {
+			w.Create(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"ns","name":"one"}}`)
+		},
+		"create bad": func(w *World, s *script) { w.Create(`{"kind":"Thing"}`) },
+		"create odd": func(w *World, s *script) { w.Create(`{`) },
+		"change":     func(w *World, s *script) { w.Change(thing.Ref("ns", "two"), `{}`) },
+		"reconcile":  func(w *World, s *script) { w.Reconcile("ns/two") },
+		"leave alone": func(w *World, s *script) {
+			w.Change(theOne, `{"metadata":{"finalizers":["theirs"]}}`)
+			w.Delete(theOne)
+			w.Reconcile("ns/one")
+		},
+		"choose": func(w *World, s *script) { NewWith(w.tb, s, "another") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tb := &recorder{TB: t}
+			defer func() {
+				if p := recover(); p != nil && p != any(tb) {
+					panic(p)
+				}
+				if len(tb.failures) != 1 || strings.Contains(tb.failures[0], "%!") {
+					t.Errorf("the failures are %q, expected one", tb.failures)
+				}
+			}()
+			w, s := scripted(tb)
+			check(w, s)
+		})
+	}
+}
+
+type runnerFunc func() []byte
+
+func (runnerFunc) Describe() []byte { return nil }
+func (f runnerFunc) Reconcile([]byte, Host) (abi.Code, []byte, error) {
+	return abi.CodeOK, f(), nil
+}
