@@ -1,0 +1,192 @@
+package host
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/thole-dev/thole/abi/rawjson"
+)
+
+// Config is how a host runs. Its JSON form is what --config reads; the zero
+// value of a field means its default.
+type Config struct {
+	// Plugins is the directory of the plugins; required.
+	Plugins string `json:"plugins,omitempty"`
+	// Namespace restricts every informer of a namespaced kind; "" is all.
+	Namespace string `json:"namespace,omitempty"`
+	// Listen is where probes, metrics and plugin states are served; default
+	// 127.0.0.1:8080.
+	Listen string `json:"listen,omitempty"`
+	// HostIdentity lets plugins act with the rights of the host.
+	HostIdentity bool `json:"hostIdentity,omitempty"`
+	// CacheDir keeps compiled plugins; default thole in the user's cache
+	// directory, and in memory only where there is none. It must not be in
+	// Plugins.
+	CacheDir string `json:"cacheDir,omitempty"`
+	// Resync is how often every object is reconciled without a reason; a
+	// tenth of jitter is added. Default 10h.
+	Resync metav1.Duration `json:"resync,omitzero"`
+	// Limits bound every plugin.
+	Limits Limits `json:"limits,omitzero"`
+}
+
+// Limits bound one plugin.
+type Limits struct {
+	// MemoryMiB is the linear memory of one instance; default 64.
+	MemoryMiB int `json:"memoryMiB,omitempty"`
+	// Timeout is the deadline of one call; default 10s.
+	Timeout metav1.Duration `json:"timeout,omitzero"`
+	// Concurrency is how many objects of one controller are reconciled at
+	// once, whatever its manifest asks for; default 8.
+	Concurrency int `json:"concurrency,omitempty"`
+	// WritesPerSecond and WriteBurst bound the writes to the API server;
+	// default 20 and 40.
+	WritesPerSecond float32 `json:"writesPerSecond,omitempty"`
+	WriteBurst      int     `json:"writeBurst,omitempty"`
+}
+
+// ReadConfig reads a file in YAML or JSON. An unknown field is an error that
+// names the nearest known one.
+func ReadConfig(path string) (Config, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return Config{}, fmt.Errorf("read configuration: %w", err)
+	}
+	c, err := parseConfig(text)
+	if err != nil {
+		return Config{}, fmt.Errorf("read configuration %s: %w", path, err)
+	}
+	return c, nil
+}
+
+func parseConfig(text []byte) (c Config, err error) {
+	asJSON, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return c, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(asJSON))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&c); err != nil {
+		return c, nearest(err)
+	}
+	return c, nil
+}
+
+// nearest adds to the error about an unknown field what may have been meant.
+func nearest(err error) error {
+	_, rest, ok := strings.Cut(err.Error(), `unknown field "`)
+	if !ok {
+		return err
+	}
+	name, _, _ := strings.Cut(rest, `"`)
+	known := append(fields(reflect.TypeFor[Config]()), fields(reflect.TypeFor[Limits]())...)
+	if near, ok := rawjson.Nearest(name, known); ok {
+		return fmt.Errorf("unknown field %q, did you mean %q?", name, near)
+	}
+	return fmt.Errorf("unknown field %q; known are %s", name, strings.Join(known, ", "))
+}
+
+func fields(t reflect.Type) (names []string) {
+	for field := range t.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
+}
+
+// WithDefaults fills in the zero fields.
+func (c Config) WithDefaults() Config {
+	if c.Listen == "" {
+		c.Listen = "127.0.0.1:8080"
+	}
+	if c.CacheDir == "" {
+		if dir, err := os.UserCacheDir(); err == nil {
+			c.CacheDir = filepath.Join(dir, "thole")
+		}
+	}
+	if c.Resync.Duration == 0 {
+		c.Resync.Duration = 10 * time.Hour
+	}
+	if c.Limits.MemoryMiB == 0 {
+		c.Limits.MemoryMiB = 64
+	}
+	if c.Limits.Timeout.Duration == 0 {
+		c.Limits.Timeout.Duration = 10 * time.Second
+	}
+	if c.Limits.Concurrency == 0 {
+		c.Limits.Concurrency = 8
+	}
+	if c.Limits.WritesPerSecond == 0 {
+		c.Limits.WritesPerSecond = 20
+	}
+	if c.Limits.WriteBurst == 0 {
+		c.Limits.WriteBurst = 40
+	}
+	return c
+}
+
+// Validate says everything that is wrong with a configuration whose defaults
+// are filled in.
+func (c Config) Validate() error {
+	var problems []error
+	if c.Plugins == "" {
+		problems = append(problems, errors.New("plugins: name the directory of the plugins (--plugins)"))
+	}
+	if c.CacheDir != "" && c.Plugins != "" && within(c.CacheDir, c.Plugins) {
+		problems = append(problems, fmt.Errorf("cacheDir: %s lies in the plugin directory; who can write plugins could write compiled code there", c.CacheDir))
+	}
+	if c.Resync.Duration < time.Second {
+		problems = append(problems, fmt.Errorf("resync: %s is shorter than 1s", c.Resync.Duration))
+	}
+	if c.Limits.MemoryMiB < 1 || c.Limits.MemoryMiB > 4096 {
+		problems = append(problems, fmt.Errorf("limits.memoryMiB: %d is not between 1 and 4096", c.Limits.MemoryMiB))
+	}
+	if c.Limits.Timeout.Duration < time.Millisecond {
+		problems = append(problems, fmt.Errorf("limits.timeout: %s is shorter than 1ms", c.Limits.Timeout.Duration))
+	}
+	if c.Limits.Concurrency < 1 || c.Limits.Concurrency > 1000 {
+		problems = append(problems, fmt.Errorf("limits.concurrency: %d is not between 1 and 1000", c.Limits.Concurrency))
+	}
+	if c.Limits.WritesPerSecond < 0 || c.Limits.WriteBurst < 1 {
+		problems = append(problems, fmt.Errorf("limits.writesPerSecond and limits.writeBurst: %v and %d must be positive", c.Limits.WritesPerSecond, c.Limits.WriteBurst))
+	}
+	return errors.Join(problems...)
+}
+
+// within says whether path lies in dir, after links are resolved.
+func within(path, dir string) bool {
+	relative, err := filepath.Rel(resolve(dir), resolve(path))
+	return err == nil && relative != ".." && !strings.HasPrefix(relative, ".."+string(filepath.Separator))
+}
+
+// resolve follows the links of the part of path that exists.
+func resolve(path string) string {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	for rest := ""; ; {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			return filepath.Join(real, rest)
+		}
+		parent := filepath.Dir(path)
+		if parent == path {
+			return filepath.Join(path, rest)
+		}
+		rest, path = filepath.Join(filepath.Base(path), rest), parent
+	}
+}
+
+// slots is how many guest calls run at once in the whole host.
+func slots() int { return runtime.GOMAXPROCS(0) }

@@ -1,0 +1,64 @@
+package host
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestConfigIsReadStrictly(t *testing.T) {
+	c, err := parseConfig([]byte("plugins: p\nresync: 10s\nlimits:\n  memoryMiB: 8\n  timeout: 2s\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Resync.Duration != 10*time.Second || c.Limits.MemoryMiB != 8 || c.Limits.Timeout.Duration != 2*time.Second {
+		t.Errorf("read %+v", c)
+	}
+	for text, want := range map[string]string{
+		"pluginz: x":               `unknown field "pluginz", did you mean "plugins"?`,
+		"limits: {memoryMB: 1}":    `unknown field "memoryMB", did you mean "memoryMiB"?`,
+		"something: else":          `unknown field "something"; known are plugins, namespace`,
+		"plugins: a\nplugins: b":   `"plugins" already set`,
+		"limits: {concurrency: x}": "cannot unmarshal string",
+	} {
+		if _, err := parseConfig([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestConfigNamesEveryProblem(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Symlink(dir, filepath.Join(t.TempDir(), "link")); err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Plugins: dir, CacheDir: filepath.Join(dir, "cache", "deeper"), Limits: Limits{MemoryMiB: 5000}}.WithDefaults()
+	err := c.Validate()
+	for _, want := range []string{"cacheDir: ", "limits.memoryMiB: 5000"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+	if err := (Config{}).WithDefaults().Validate(); err == nil || !strings.Contains(err.Error(), "--plugins") {
+		t.Errorf("got %v", err)
+	}
+	if err := (Config{Plugins: dir, CacheDir: t.TempDir()}).WithDefaults().Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCacheDirIsFoundBehindLinks(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	if !within(filepath.Join(link, "new"), dir) {
+		t.Error("a directory behind a link is not found to be in the plugin directory")
+	}
+	if within(dir+"-other", dir) {
+		t.Error("a sibling counts as inside")
+	}
+}

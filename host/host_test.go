@@ -1,0 +1,199 @@
+package host
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/internal/devcluster"
+	"github.com/thole-dev/thole/host/internal/wasmbuild"
+)
+
+var (
+	podManagers = schema.GroupVersionResource{Group: "example.thole.dev", Version: "v1", Resource: "podmanagers"}
+	crds        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+)
+
+// running is a host inside of the test's process, so that the race detector
+// and goleak see all of it.
+type running struct {
+	t    *testing.T
+	host *Host
+	dir  string
+	log  *log
+	end  func() error
+}
+
+// log collects what the host logs.
+type log struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *log) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func start(t *testing.T, cluster *rest.Config, change func(*Config)) *running {
+	t.Helper()
+	r := &running{t: t, dir: t.TempDir(), log: &log{}}
+	config := Config{Plugins: r.dir, Listen: "127.0.0.1:0", HostIdentity: true, CacheDir: filepath.Join(t.TempDir(), "cache")}
+	if change != nil {
+		change(&config)
+	}
+	logger := hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: r.log, JSONFormat: true})
+	ctx, cancel := context.WithCancel(context.Background())
+	h, err := New(ctx, config, Environment{Cluster: cluster, Logger: logger, Version: "test"})
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	r.host = h
+	done := make(chan error, 1)
+	go func() { done <- h.Run(ctx) }()
+	r.end = sync.OnceValue(func() error {
+		cancel()
+		return <-done
+	})
+	t.Cleanup(func() {
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Log(r.log)
+		}
+	})
+	return r
+}
+
+func (r *running) install(name string, wasm []byte) {
+	r.t.Helper()
+	if err := os.WriteFile(filepath.Join(r.dir, name+".wasm"), wasm, 0o644); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// expectState waits until the plugin's status is as wanted.
+func (r *running) expectState(name string, want func(catalog.Status) bool) {
+	r.t.Helper()
+	eventually(r.t, "the plugin's state", func() bool {
+		for _, s := range r.host.catalog.Statuses() {
+			if s.Name == name {
+				return want(s)
+			}
+		}
+		return false
+	})
+}
+
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-deadline:
+			t.Fatalf("not within 30 s: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+func apply(t *testing.T, client dynamic.ResourceInterface, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(text, &o.Object); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Apply(t.Context(), o.GetName(), o, metav1.ApplyOptions{FieldManager: "test"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAHostLeavesNothingBehind runs a plugin through its life inside of this
+// process: waiting for its CRD, running, refused, replaced, removed.
+func TestAHostLeavesNothingBehind(t *testing.T) {
+	cluster := devcluster.Start(t)
+	goroutines := goleak.IgnoreCurrent()
+	wasm := wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager")
+	client := dynamic.NewForConfigOrDie(cluster.Config)
+	samples := client.Resource(podManagers).Namespace("default")
+
+	r := start(t, cluster.Config, nil)
+	r.install("podmanager", wasm)
+	r.expectState("podmanager", func(s catalog.Status) bool {
+		return s.State == catalog.Waiting && strings.Contains(s.LastError, "install its CRD")
+	})
+	apply(t, client.Resource(crds), "../plugins/podmanager/crd.yaml")
+	r.expectState("podmanager", func(s catalog.Status) bool { return s.State == catalog.Running })
+	apply(t, samples, "../plugins/podmanager/sample.yaml")
+	eventually(t, "the sample is Ready", func() bool {
+		o, err := samples.Get(t.Context(), "sample", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		observed, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+		return observed == o.GetGeneration()
+	})
+
+	r.install("podmanager", wasm[:len(wasm)/2])
+	r.expectState("podmanager", func(s catalog.Status) bool {
+		return s.State == catalog.Running && s.Generation == 1 && s.LastError != ""
+	})
+	r.install("podmanager", append(slices.Clip(wasm), 0, 2, 1, 'x')) // an empty custom section: another digest
+	r.expectState("podmanager", func(s catalog.Status) bool { return s.Generation == 2 && s.LastError == "" })
+	if err := samples.Delete(t.Context(), "sample", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the new generation cleans up", func() bool {
+		_, err := samples.Get(t.Context(), "sample", metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+
+	if err := os.Remove(filepath.Join(r.dir, "podmanager.wasm")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the plugin is gone", func() bool { return len(r.host.catalog.Statuses()) == 0 })
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+	goleak.VerifyNone(t, goroutines)
+}
+
+func TestWithoutAnIdentityNothingRuns(t *testing.T) {
+	cluster := devcluster.Start(t)
+	r := start(t, cluster.Config, func(c *Config) { c.HostIdentity = false })
+	r.install("podmanager", wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager"))
+	r.expectState("podmanager", func(s catalog.Status) bool {
+		return s.State == catalog.Failed && strings.Contains(s.LastError, "--host-identity")
+	})
+}

@@ -1,0 +1,234 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/cache"
+	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/dispatch"
+	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/queue"
+	"github.com/thole-dev/thole/host/sandbox"
+	"github.com/thole-dev/thole/host/telemetry"
+)
+
+// plugins runs the generations that the catalog has loaded: it joins each
+// controller of a plugin to its queue, its informers and its effects.
+type plugins struct {
+	h *Host
+
+	mu          sync.Mutex
+	byName      map[string]*plugin
+	controllers map[string]*controller // by plugin/controller: who is woken by edges
+}
+
+// plugin is what outlives the generations of a plugin.
+type plugin struct {
+	kinds       informers
+	effects     *effect.Performer
+	controllers map[string]*controller
+}
+
+// controller is one running controller.
+type controller struct {
+	*dispatch.Controller
+	id      string // plugin/controller
+	metrics *telemetry.ControllerMetrics
+	cancel  context.CancelFunc
+	done    sync.WaitGroup
+	unhook  []func() // removes the informers' handlers
+}
+
+var _ catalog.Runner = (*plugins)(nil)
+
+// Start makes the generation's informers ready, then swaps it in: from there
+// on nothing can fail.
+func (p *plugins) Start(ctx context.Context, g *catalog.Generation) error {
+	if !p.h.config.HostIdentity {
+		return fmt.Errorf("plugin %q has no service account to act as; let plugins act with the rights of the host by --host-identity", g.Plugin)
+	}
+	byKind, err := acquire(ctx, p.h.cache, kindsOf(g.Manifest))
+	if err != nil {
+		return err
+	}
+	pl, err := p.plugin(g.Plugin)
+	if err != nil {
+		release(byKind)
+		return err
+	}
+	before := pl.controllers
+	pl.controllers = map[string]*controller{}
+	pl.kinds.replace(byKind)
+	for kind := range byKind {
+		pl.effects.Rediscovered(kind) // new code may come with a new schema
+	}
+	for _, m := range g.Manifest.Controllers {
+		running := before[m.Name]
+		delete(before, m.Name)
+		if running != nil && running.Generation().Controller.For != m.For {
+			p.stop(running) // another primary kind: other keys
+			running = nil
+		}
+		pl.controllers[m.Name] = p.bring(g, m, pl, running)
+	}
+	for _, gone := range before {
+		p.stop(gone)
+	}
+	return nil
+}
+
+// Stop ends the plugin's controllers.
+func (p *plugins) Stop(name string) {
+	p.mu.Lock()
+	pl := p.byName[name]
+	delete(p.byName, name)
+	p.mu.Unlock()
+	if pl == nil {
+		return
+	}
+	for _, c := range pl.controllers {
+		p.stop(c)
+	}
+	pl.kinds.replace(nil)
+}
+
+// plugin returns what the plugin's generations share.
+func (p *plugins) plugin(name string) (*plugin, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if pl := p.byName[name]; pl != nil {
+		return pl, nil
+	}
+	pl := &plugin{controllers: map[string]*controller{}}
+	performer, err := effect.New(effect.Config{
+		REST:     p.h.cluster,
+		Plugin:   name,
+		Version:  p.h.version,
+		Store:    effectStore{p.h.cache, &pl.kinds},
+		Recorder: p.h.recorder,
+		Logger:   p.h.logger.Named("effect").With("plugin", name),
+		QPS:      p.h.config.Limits.WritesPerSecond,
+		Burst:    p.h.config.Limits.WriteBurst,
+	})
+	if err != nil {
+		return nil, err
+	}
+	pl.effects = performer
+	p.byName[name] = pl
+	return pl, nil
+}
+
+// bring starts the controller, or swaps the generation of the running one.
+func (p *plugins) bring(g *catalog.Generation, m abi.Controller, pl *plugin, running *controller) *controller {
+	next := &dispatch.Generation{Number: g.Number, Guest: dispatchGuest{g.Guest.(*sandbox.Guest)}, Controller: m}
+	if running == nil {
+		return p.start(g.Plugin, next, pl)
+	}
+	hooked := running.unhook
+	running.unhook = p.hook(running, m, pl)
+	unhook(hooked)
+	running.Swap(next, keysOf(pl.kinds.get(m.For)))
+	return running
+}
+
+func (p *plugins) start(name string, g *dispatch.Generation, pl *plugin) *controller {
+	id := name + "/" + g.Controller.Name
+	limits := p.h.config.Limits
+	workers := limits.Concurrency
+	if asked := g.Controller.Concurrency; asked > 0 {
+		workers = min(workers, asked)
+	}
+	c := &controller{id: id, metrics: p.h.metrics.Controller(id, workers)}
+	c.Controller = dispatch.New(dispatch.Config{
+		Plugin:  name,
+		Name:    g.Controller.Name,
+		Workers: workers,
+		Slots:   p.h.slots,
+		Queue:   dispatchQueue{queue.New(queue.Config{Name: id, MetricsProvider: p.h.metrics.WorkQueues()})},
+		Cache:   dispatchCache{cache: p.h.cache, controller: id, kind: g.Controller.For, kinds: &pl.kinds},
+		Effects: dispatchEffects{pl.effects},
+		Metrics: c.metrics,
+		Logger:  p.h.logger.Named("dispatch").With("plugin", name, "controller", g.Controller.Name),
+	}, g)
+	p.mu.Lock()
+	p.controllers[id] = c
+	p.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	c.cancel = cancel
+	c.unhook = p.hook(c, g.Controller, pl)
+	c.done.Go(func() { c.Run(ctx) })
+	c.done.Go(func() { c.resync(ctx, p.h.config.Resync.Duration, &pl.kinds) })
+	return c
+}
+
+// hook joins the controller to the events of its kinds.
+func (p *plugins) hook(c *controller, m abi.Controller, pl *plugin) []func() {
+	hooks := []func(){pl.kinds.get(m.For).AddHandler(func(e cache.Event) { c.Observe(e.Old, e.New, e.Initial) })}
+	for _, kind := range m.Owns {
+		hooks = append(hooks, pl.kinds.get(kind).AddHandler(func(e cache.Event) {
+			if !e.Initial {
+				c.ObserveOwned(e.Old, e.New)
+			}
+		}))
+	}
+	return hooks
+}
+
+func unhook(hooks []func()) {
+	for _, remove := range hooks {
+		remove()
+	}
+}
+
+// stop ends a controller: no more events, runs under way end, what it was to
+// others is forgotten.
+func (p *plugins) stop(c *controller) {
+	unhook(c.unhook)
+	c.cancel()
+	c.done.Wait()
+	p.mu.Lock()
+	delete(p.controllers, c.id)
+	p.mu.Unlock()
+	p.h.cache.ForgetController(c.id)
+	c.metrics.Stopped()
+	p.h.metrics.QueueStopped(c.id)
+}
+
+// wake tells a key that something it has read changed.
+func (p *plugins) wake(owner cache.Owner, _ cache.Cause) {
+	p.mu.Lock()
+	c := p.controllers[owner.Controller]
+	p.mu.Unlock()
+	if c != nil {
+		c.Wake(owner.Key)
+	}
+}
+
+// resync triggers every key from time to time, with a tenth of jitter so that
+// controllers do not do it together.
+func (c *controller) resync(ctx context.Context, period time.Duration, kinds *informers) {
+	for {
+		jitter := time.Duration(rand.Int64N(int64(period)/10 + 1))
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(period + jitter):
+			c.Resync(keysOf(kinds.get(c.Generation().Controller.For)))
+		}
+	}
+}
+
+func keysOf(informer *cache.Informer) []object.Key {
+	all := informer.List("", nil)
+	keys := make([]object.Key, len(all))
+	for i, o := range all {
+		keys[i] = o.Key()
+	}
+	return keys
+}
