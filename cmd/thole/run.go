@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/thole-dev/thole/host"
+	"github.com/thole-dev/thole/host/telemetry"
+)
+
+// runFlags are the flags of thole run. Those that are set win over the file
+// of --config.
+type runFlags struct {
+	configFile, kubeconfig string
+	plugins, namespace     string
+	listen                 string
+	hostIdentity           bool
+	logLevel, logFormat    string
+}
+
+func runCommand() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run every plugin of a directory against a cluster",
+		Long: `Run every plugin of a directory against a cluster.
+
+Each <name>.wasm in the directory is a plugin; files that are added, replaced
+or removed while the host runs are taken up. Without --kubeconfig the host uses
+the service account of its pod.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.plugins, "plugins", "", "directory of the plugins")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; default: the pod's service account")
+	flags.StringVar(&f.configFile, "config", "", "file with the host's configuration; flags win over it")
+	flags.StringVar(&f.listen, "listen", "", "address of probes, metrics and plugin states (default 127.0.0.1:8080)")
+	flags.StringVar(&f.namespace, "namespace", "", "the one namespace to work in; default: all")
+	flags.BoolVar(&f.hostIdentity, "host-identity", false, "let plugins act with the rights of the host")
+	flags.StringVar(&f.logLevel, "log-level", "info", "trace, debug, info, warn or error")
+	flags.StringVar(&f.logFormat, "log-format", "json", "json or text")
+	return cmd
+}
+
+func (f *runFlags) run(cmd *cobra.Command) error {
+	config, err := f.config(cmd)
+	if err != nil {
+		return misuse(cmd, err)
+	}
+	logger, err := telemetry.NewLogger(telemetry.LogConfig{Level: f.logLevel, Format: f.logFormat, Output: cmd.ErrOrStderr()})
+	if err != nil {
+		return misuse(cmd, err)
+	}
+	telemetry.BridgeKubernetes(logger)
+	cluster, err := f.cluster()
+	if err != nil {
+		return err
+	}
+	return serve(cmd, config, cluster, logger)
+}
+
+func serve(cmd *cobra.Command, config host.Config, cluster *rest.Config, logger hclog.Logger) error {
+	h, err := host.New(cmd.Context(), config, host.Environment{Cluster: cluster, Logger: logger, Version: version})
+	if err != nil {
+		return err
+	}
+	return h.Run(cmd.Context())
+}
+
+// config is the file of --config with the flags that were given over it.
+func (f *runFlags) config(cmd *cobra.Command) (host.Config, error) {
+	var config host.Config
+	if f.configFile != "" {
+		var err error
+		if config, err = host.ReadConfig(f.configFile); err != nil {
+			return config, err
+		}
+	}
+	flags := cmd.Flags()
+	if flags.Changed("plugins") {
+		config.Plugins = f.plugins
+	}
+	if flags.Changed("namespace") {
+		config.Namespace = f.namespace
+	}
+	if flags.Changed("listen") {
+		config.Listen = f.listen
+	}
+	if flags.Changed("host-identity") {
+		config.HostIdentity = f.hostIdentity
+	}
+	config = config.WithDefaults()
+	return config, config.Validate()
+}
+
+// cluster returns how to reach the API server.
+func (f *runFlags) cluster() (*rest.Config, error) {
+	if f.kubeconfig == "" {
+		config, err := rest.InClusterConfig()
+		if err != nil {
+			return nil, fmt.Errorf("no --kubeconfig, and not in a pod: %w", err)
+		}
+		return config, nil
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig %s: %w", f.kubeconfig, err)
+	}
+	return config, nil
+}
