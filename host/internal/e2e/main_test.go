@@ -1,0 +1,72 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/thole-dev/thole/host/internal/devcluster"
+)
+
+// What every test shares: one control plane, one build of the program.
+var (
+	cluster *devcluster.Cluster
+	program string // the path of thole
+	objects dynamic.Interface
+	clients *kubernetes.Clientset
+)
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	dir, err := os.MkdirTemp("", "thole-e2e-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	if program, err = build(dir); err != nil {
+		return 1, err
+	}
+	if cluster, err = devcluster.StartMain(); err != nil {
+		return 1, err
+	}
+	config := rest.CopyConfig(cluster.Config)
+	config.QPS, config.Burst = 1000, 2000
+	if objects, err = dynamic.NewForConfig(config); err == nil {
+		clients, err = kubernetes.NewForConfig(config)
+	}
+	if err == nil {
+		code = m.Run()
+	}
+	if stopped := cluster.Stop(); err == nil {
+		err = stopped
+	}
+	return code, err
+}
+
+// build compiles thole, with the race detector if this test has it.
+func build(dir string) (string, error) {
+	path := filepath.Join(dir, "thole")
+	args := []string{"build", "-o", path}
+	if raceDetector {
+		args = append(args, "-race")
+	}
+	out, err := exec.Command("go", append(args, "github.com/thole-dev/thole/cmd/thole")...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build thole: %w\n%s", err, out)
+	}
+	return path, nil
+}

@@ -1,0 +1,79 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/thole-dev/thole/host/internal/wasmbuild"
+)
+
+const stampDir = "host/internal/e2e/testdata/"
+
+// TestAPluginIsReplacedWhileObjectsChange swaps the file under load: the new
+// code runs, and every object, changed or not, ends as it wants.
+func TestAPluginIsReplacedWhileObjectsChange(t *testing.T) {
+	installCRD(t, stampDir+"stamp/crd.yaml")
+	ns, d := namespace(t), newDirectory(t)
+	first := wasmbuild.Build(t, wasmbuild.TinyGo, stampDir+"stamp1")
+	second := wasmbuild.Build(t, wasmbuild.TinyGo, stampDir+"stamp2")
+	d.install("stamp", first)
+	p := thole(t, d, ns, "limits: {writesPerSecond: 500, writeBurst: 500}")
+	p.ready("stamp", 1)
+
+	const many = 50
+	want := make([]string, many)
+	for i := range many {
+		want[i] = "at first"
+		primary(t, stamps, "Stamp", ns, fmt.Sprintf("s-%d", i), map[string]any{"text": want[i]})
+	}
+	stop := keepChanging(t, ns, want[:many/2]) // the other half stays as it is
+	d.install("stamp", second)
+	p.ready("stamp", 2)
+	d.install("stamp", first)
+	p.ready("stamp", 3)
+	d.install("stamp", second)
+	p.ready("stamp", 4)
+	stop()
+
+	eventually(t, "every object is as the new code wants", func() bool {
+		for i := range many {
+			name := fmt.Sprintf("s-%d", i)
+			child, stamp := get(t, configMaps, ns, name), get(t, stamps, ns, name)
+			if !ready(stamp) || field(stamp, "status", "version") != "2" ||
+				field(child, "data", "version") != "2" || field(child, "data", "text") != want[i] {
+				return false
+			}
+		}
+		return true
+	})
+	p.stop()
+	p.expectNoErrors()
+}
+
+// keepChanging edits the objects in turn, as fast as the API server takes it,
+// until the returned function is called; want holds what was written last.
+func keepChanging(t *testing.T, ns string, want []string) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for n := 0; ctx.Err() == nil; n++ {
+			i := rand.IntN(len(want))
+			text := fmt.Sprintf("change %d", n)
+			if err := patchSpec(t.Context(), stamps, ns, fmt.Sprintf("s-%d", i), "text", text); err != nil {
+				t.Errorf("change an object: %v", err)
+				return
+			}
+			want[i] = text
+			<-time.After(2 * time.Millisecond)
+		}
+	})
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
