@@ -53,7 +53,7 @@ func (e dispatchEffects) Intents(ctx context.Context, primary *object.Object, c 
 }
 
 func (e dispatchEffects) Status(ctx context.Context, primary *object.Object, c *abi.Controller, change dispatch.StatusChange) (*object.Object, bool, *dispatch.Failure) {
-	wanted := effect.Status{Patch: change.Patch, Remove: change.Remove, ObservedGeneration: change.ObservedGeneration}
+	wanted := effect.Status{Patch: change.Patch, Remove: change.Remove, ObservedGeneration: change.ObservedGeneration, HandledRequest: change.HandledRequest}
 	for _, s := range change.Set {
 		wanted.Set = append(wanted.Set, effect.Condition{
 			Type: s.Type, Status: s.Status, Reason: s.Reason, Message: s.Message, ObservedGeneration: s.ObservedGeneration,

@@ -474,6 +474,19 @@ func TestCleanupEndsWithTheFinalizer(t *testing.T) {
 	b.expect("cache forgets ns/w", "queue forgets ns/w", "effects forget u1")
 }
 
+func TestASuspendedObjectIsLeftAloneUntilItIsDeleted(t *testing.T) {
+	b := newBench(t)
+	o := b.put(strings.Replace(aWidget, `"uid"`, `"annotations":{"reconcile.thole.dev/suspend":"true"},"uid"`, 1))
+	b.run()
+	b.expect()
+	if len(b.settled) != 1 || b.settled[0].Kind != outcome.AwaitChange {
+		t.Errorf("settled with %+v", b.settled)
+	}
+	b.put(string(mergePatch(t, o.Raw, `{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"}}`)))
+	b.run()
+	b.expect("remove finalizer", "commit reads", "metric success ")
+}
+
 func TestADeletingObjectThatIsNotOursIsLeftAlone(t *testing.T) {
 	b := newBench(t)
 	b.put(`{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"namespace":"ns","name":"w","uid":"u1","deletionTimestamp":"2026-01-01T00:00:00Z"}}`)

@@ -39,6 +39,9 @@ func (r *run) status(ctx context.Context) *Failure {
 		Remove:             r.decision.Remove,
 		ObservedGeneration: r.decision.ObservedGeneration,
 	}
+	if !r.uncounted {
+		change.HandledRequest = r.given.Annotations[RequestedAt]
+	}
 	if r.decision.GuestStatus && r.result != nil {
 		change.Patch = r.result.Status
 	}

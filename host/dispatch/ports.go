@@ -133,6 +133,7 @@ type StatusChange struct {
 	Set                []outcome.Condition
 	Remove             []string // types of conditions
 	ObservedGeneration *int64   // nil leaves it
+	HandledRequest     string   // of RequestedAt, which this run has answered; "" leaves it
 }
 
 // Metrics counts the runs of one controller.

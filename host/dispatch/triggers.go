@@ -10,7 +10,13 @@ import (
 )
 
 // RequestedAt is the annotation by which people ask for a reconcile now.
+// Its value, a time by custom, is answered in status.lastHandledReconcileAt.
 const RequestedAt = "reconcile.thole.dev/requestedAt"
+
+// Suspend is the annotation by which people keep an object from being
+// reconciled, with the value "true". An object that is being deleted is
+// cleaned up all the same.
+const Suspend = "reconcile.thole.dev/suspend"
 
 // Observe takes an event of the primary kind. before is nil for an object that
 // is new, after for one that is gone; initial is set for objects that were

@@ -62,6 +62,8 @@ type run struct {
 	result   *abi.Result
 	fault    *outcome.Fault
 	decision outcome.Decision
+	// uncounted says that the run is repeated as if it had not been.
+	uncounted bool
 
 	failures []abi.EffectFailure
 	writes   []Write
@@ -81,6 +83,9 @@ func (c *Controller) begin(ctx context.Context, due Due) *run {
 	case primary == nil:
 		c.forget(due.Key)
 		c.Queue.Settle(due.Key, outcome.Next{})
+		return nil
+	case !primary.Deleting() && primary.Annotations[Suspend] == "true":
+		c.Queue.Settle(due.Key, outcome.Next{}) // taking the annotation away is a change
 		return nil
 	case primary.Deleting() && !c.Effects.HasFinalizer(primary, &g.Controller):
 		c.Queue.Settle(due.Key, outcome.Next{})
@@ -193,6 +198,7 @@ func (r *run) decide(failure *Failure) {
 		in.Uncounted = true
 	}
 	in.Uncounted = in.Uncounted || r.replaced
+	r.uncounted = in.Uncounted
 	r.decision = outcome.Decide(in)
 }
 

@@ -18,6 +18,9 @@ type Status struct {
 	// ObservedGeneration is that of the object that the guest saw; nil leaves
 	// the one that is there, which never goes back.
 	ObservedGeneration *int64
+	// HandledRequest is for status.lastHandledReconcileAt: the value of the
+	// annotation by which this run was asked for; "" leaves it.
+	HandledRequest string
 }
 
 // Condition is one entry of status.conditions. Its lastTransitionTime is now
@@ -86,7 +89,7 @@ func (p *Performer) hostPart(r object.Resource, t Target, want Status) Status {
 		want.Set, want.Remove = nil, nil
 	}
 	if !ours {
-		want.ObservedGeneration = nil
+		want.ObservedGeneration, want.HandledRequest = nil, ""
 	}
 	if !r.Status {
 		want.Set = slices.Clone(want.Set)
@@ -160,7 +163,7 @@ func (p *Performer) worth(t Target, before, diff []byte) (c change, err error) {
 	return c, nil
 }
 
-// hostPatch returns the merge patch of conditions and observedGeneration.
+// hostPatch returns the merge patch of what the host says itself.
 func (p *Performer) hostPatch(t Target, before []byte, want Status) ([]byte, error) {
 	conditions, changed, err := p.mergeConditions(t.Object.Kind, before, want)
 	if err != nil {
@@ -173,6 +176,9 @@ func (p *Performer) hostPatch(t Target, before []byte, want Status) ([]byte, err
 		}
 		if g := want.ObservedGeneration; g != nil && *g > observedGeneration(before) {
 			w.Name("observedGeneration").Int(*g)
+		}
+		if want.HandledRequest != "" {
+			w.Name("lastHandledReconcileAt").String(want.HandledRequest)
 		}
 	})
 	return w.Bytes(), nil

@@ -109,6 +109,14 @@ func patchSpec(ctx context.Context, gvr schema.GroupVersionResource, ns, name, f
 	return err
 }
 
+func annotate(t *testing.T, gvr schema.GroupVersionResource, ns, name, annotation, value string) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, annotation, value)
+	if _, err := objects.Resource(gvr).Namespace(ns).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func remove(t *testing.T, gvr schema.GroupVersionResource, ns, name string) {
 	t.Helper()
 	if err := objects.Resource(gvr).Namespace(ns).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {

@@ -90,6 +90,37 @@ func TestAWrongSpecIsTold(t *testing.T) {
 	})
 }
 
+// TestAsking follows the annotations by which people steer single objects.
+func TestAsking(t *testing.T) {
+	installCRD(t, "plugins/podmanager/crd.yaml")
+	ns, d := namespace(t), newDirectory(t)
+	d.install("podmanager", podmanager(t, wasmbuild.TinyGo))
+	p := thole(t, d, ns, "")
+	p.ready("podmanager", 1)
+	primary(t, podManagers, "PodManager", ns, "pm", map[string]any{"image": "a:1"})
+	eventually(t, "it is Ready", func() bool { return ready(get(t, podManagers, ns, "pm")) })
+
+	annotate(t, podManagers, ns, "pm", "reconcile.thole.dev/requestedAt", "now")
+	eventually(t, "the request is answered", func() bool {
+		return field(get(t, podManagers, ns, "pm"), "status", "lastHandledReconcileAt") == "now"
+	})
+
+	annotate(t, podManagers, ns, "pm", "reconcile.thole.dev/suspend", "true")
+	// Once a later object is Ready the host has seen the annotation.
+	for _, step := range []func(){func() { remove(t, pods, ns, "pm") }, func() {}} {
+		name := fmt.Sprintf("other-%d", time.Now().UnixNano())
+		primary(t, podManagers, "PodManager", ns, name, map[string]any{"image": "a:1"})
+		eventually(t, "another object goes on", func() bool { return ready(get(t, podManagers, ns, name)) })
+		step()
+	}
+	if get(t, pods, ns, "pm") != nil {
+		t.Error("the Pod of a suspended PodManager was created again")
+	}
+	annotate(t, podManagers, ns, "pm", "reconcile.thole.dev/suspend", "false")
+	eventually(t, "it goes on when it is resumed", func() bool { return get(t, pods, ns, "pm") != nil })
+	p.expectNoErrors()
+}
+
 // TestKilledAtRandomMoments ends the host without warning again and again
 // while objects come, change and go; the end state is the same.
 func TestKilledAtRandomMoments(t *testing.T) {
