@@ -42,6 +42,7 @@ type bench struct {
 	version int                 // of the last write
 	lagging bool                // the cache does not show writes
 	live    *object.Object
+	loops   int    // runs counted as in a write loop
 	foreign string // a merge patch that somebody else makes just before the next write of status
 }
 
@@ -224,6 +225,7 @@ func (m testMetrics) Started() func(string, abi.Class, float64) {
 	return func(result string, class abi.Class, _ float64) { m.note("metric %s %s", result, class) }
 }
 func (m testMetrics) Wrote(string) {}
+func (m testMetrics) Looped()      { m.loops++ }
 
 func TestARunGoesFromTheKeyToTheKey(t *testing.T) {
 	b := newBench(t)

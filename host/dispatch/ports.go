@@ -140,4 +140,5 @@ type StatusChange struct {
 type Metrics interface {
 	Started() func(result string, class abi.Class, seconds float64)
 	Wrote(verb string)
+	Looped() // a run of a key in a write loop
 }

@@ -11,13 +11,16 @@ import (
 // keyState is what the host remembers of a key between runs. It belongs to
 // the object of one uid: an object that was created again starts anew.
 //
-// The run of the key owns every field but the last three, which c.mu guards.
+// The run of the key owns every field but missed and the last four, which c.mu
+// guards.
 type keyState struct {
 	uid      types.UID
 	tries    outcome.Tries
 	memo     []byte
 	previous *abi.Previous
 	writes   []Write // of the last run; the next one waits for the cache to show them
+	guard    guard   // against write loops; read under c.mu
+	missed   Due     // what the key was due for while it was held; under c.mu
 
 	stale   bool            // the plugin was swapped: tries, memo and previous do not count
 	running bool            // changes of the primary are held until the run ends
@@ -31,8 +34,9 @@ type change struct {
 }
 
 // state returns the key's state for a run of the object with that uid, and
-// marks it as running.
-func (c *Controller) state(due Due, uid types.UID) *keyState {
+// marks it as running. What the key was held from is added to what it is due
+// for.
+func (c *Controller) state(due Due, uid types.UID) (*keyState, Due) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.keys[due.Key]
@@ -47,18 +51,19 @@ func (c *Controller) state(due Due, uid types.UID) *keyState {
 	if s.stale {
 		s.stale, s.tries, s.memo, s.previous = false, outcome.Tries{}, nil, nil
 	}
+	due, s.missed = s.missed.merge(due), Due{}
 	if due.Reset {
 		s.tries = outcome.Tries{}
 	}
 	s.running = true
-	return s
+	return s, due
 }
 
 // finish ends a run and lets the changes that happened meanwhile wake the key,
 // but for the run's own.
-func (c *Controller) finish(key object.Key, s *keyState, own map[string]bool) {
+func (c *Controller) finish(key object.Key, s *keyState, g guard, own map[string]bool) {
 	c.mu.Lock()
-	s.running, s.own = false, own
+	s.running, s.own, s.guard = false, own, g
 	held := s.held
 	s.held = nil
 	c.mu.Unlock()

@@ -73,6 +73,10 @@ type run struct {
 // begin goes from the key to the object and what is remembered of it. It
 // returns nil for a key that needs no run, which is settled then.
 func (c *Controller) begin(ctx context.Context, due Due) *run {
+	if pause := c.held(due); pause > 0 {
+		c.Queue.Settle(due.Key, outcome.Next{Kind: outcome.After, After: pause, Reason: abi.ReasonRequeue})
+		return nil
+	}
 	primary, err := c.current(ctx, due.Key)
 	g := c.generation.Load()
 	switch {
@@ -92,9 +96,10 @@ func (c *Controller) begin(ctx context.Context, due Due) *run {
 		return nil
 	}
 	r := &run{
-		c: c, generation: g, due: due, start: time.Now(), given: primary, primary: primary,
-		state: c.state(due, primary.UID), reads: c.Cache.Begin(due.Key), own: map[string]bool{},
+		c: c, generation: g, start: time.Now(), given: primary, primary: primary,
+		reads: c.Cache.Begin(due.Key), own: map[string]bool{},
 	}
+	r.state, r.due = c.state(due, primary.UID)
 	rand.Read(r.seed[:]) // never fails
 	r.id = hex.EncodeToString(r.seed[:4])
 	r.logger = c.Logger.With("object", due.Key.String(), "generation", g.Number, "reconcileID", r.id)
@@ -244,8 +249,16 @@ func (r *run) end() {
 	if r.decision.Class != abi.ClassNone {
 		s.previous = &abi.Previous{Class: r.decision.Class, Failures: r.failures}
 	}
+	g := s.guard
+	if g.ran(time.Now(), len(r.writes) > 0) {
+		r.c.Metrics.Looped()
+		r.logger.Warn("writes in every run, slowed to one run in 10 s", "writes", len(r.writes))
+		if r.decision.Event == nil {
+			r.decision.Event = loopEvent()
+		}
+	}
 	r.report()
-	r.c.finish(r.due.Key, s, r.own)
+	r.c.finish(r.due.Key, s, g, r.own)
 	r.c.Queue.Settle(r.due.Key, r.decision.Next)
 }
 

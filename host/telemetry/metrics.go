@@ -22,6 +22,7 @@ type Metrics struct {
 	pluginLoads   *prometheus.CounterVec
 	loadFailures  *prometheus.CounterVec
 	writes        *prometheus.CounterVec
+	loops         *prometheus.CounterVec
 	queues        workQueueMetrics
 }
 
@@ -58,11 +59,12 @@ func NewMetrics() *Metrics {
 		loadFailures: counter("thole_plugin_load_failures_total",
 			"Generations that could not be loaded, by the step that failed.", "plugin", "reason"),
 		writes: counter("thole_writes_total", "Writes to the API server by verb of the effect.", "controller", "verb"),
+		loops:  counter("thole_write_loop_runs_total", "Runs of keys that write in every run; they are slowed.", "controller"),
 		queues: newWorkQueueMetrics(),
 	}
 	m.Registry.MustRegister(
 		m.reconciles, m.failures, m.duration, m.activeWorkers, m.maxWorkers,
-		m.requests, m.requestTime, m.pluginInfo, m.pluginLoads, m.loadFailures, m.writes,
+		m.requests, m.requestTime, m.pluginInfo, m.pluginLoads, m.loadFailures, m.writes, m.loops,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	m.Registry.MustRegister(m.queues.collectors()...)
@@ -106,6 +108,7 @@ func (m *Metrics) Controller(name string, workers int) *ControllerMetrics {
 	for _, class := range abi.Classes() {
 		m.failures.WithLabelValues(name, string(class))
 	}
+	m.loops.WithLabelValues(name)
 	m.duration.WithLabelValues(name)
 	m.activeWorkers.WithLabelValues(name)
 	m.maxWorkers.WithLabelValues(name).Set(float64(workers))
@@ -136,6 +139,9 @@ func (c *ControllerMetrics) Started() func(result string, class abi.Class, secon
 // Wrote counts a write to the API server.
 func (c *ControllerMetrics) Wrote(verb string) { c.m.writes.WithLabelValues(c.name, verb).Inc() }
 
+// Looped counts a run of a key that is in a write loop.
+func (c *ControllerMetrics) Looped() { c.m.loops.WithLabelValues(c.name).Inc() }
+
 // Stopped removes the controller's series.
 func (c *ControllerMetrics) Stopped() {
 	labels := prometheus.Labels{"controller": c.name}
@@ -145,4 +151,5 @@ func (c *ControllerMetrics) Stopped() {
 	c.m.activeWorkers.DeletePartialMatch(labels)
 	c.m.maxWorkers.DeletePartialMatch(labels)
 	c.m.writes.DeletePartialMatch(labels)
+	c.m.loops.DeletePartialMatch(labels)
 }

@@ -1,0 +1,58 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+
+	"github.com/thole-dev/thole/abi"
+)
+
+func TestAWriteLoopIsToldFromALotOfWork(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		wrote   string // a run each: w wrote, . did not
+		apart   time.Duration
+		looping bool
+	}{
+		"four writes are none":                  {"wwww", time.Second, false},
+		"five running within 10 s are one":      {"wwwww", time.Second, true},
+		"a run that writes nothing ends it":     {"wwwww.", time.Second, false},
+		"and begins the count anew":             {"wwww.wwww", time.Second, false},
+		"five within 11 s are none":             {"wwwww", 2750 * time.Millisecond, false},
+		"more of them still are":                {"wwwwwwww", time.Second, true},
+		"slowed down it is still the same loop": {"wwwwww", 2500 * time.Millisecond, true},
+	} {
+		var g guard
+		looping := false
+		for i, run := range c.wrote {
+			looping = g.ran(start.Add(time.Duration(i)*c.apart), run == 'w')
+		}
+		if looping != c.looping {
+			t.Errorf("%s: looping is %v", name, looping)
+		}
+	}
+}
+
+func TestAKeyInALoopIsSlowedCountedAndReported(t *testing.T) {
+	b := newBench(t)
+	b.put(aWidget)
+	for range loopRuns {
+		b.run(abi.ReasonOwned) // the fake server writes a status in every run
+	}
+	if b.loops != 1 {
+		t.Errorf("%d loops counted", b.loops)
+	}
+	if last := b.log[len(b.log)-2]; last != "event Warning WriteLoop" {
+		t.Errorf("reported %q", last)
+	}
+	b.log = nil
+	b.run(abi.ReasonOwned)
+	b.expect() // not now
+	if next := b.settled[len(b.settled)-1]; next.After <= 9*time.Second || next.After > loopPause {
+		t.Errorf("settled with %+v", next)
+	}
+	b.c.process(t.Context(), Due{Key: testKey, Reasons: []abi.Reason{abi.ReasonRequest}})
+	if got := b.request.Reasons; len(got) != 2 || got[0] != abi.ReasonOwned || got[1] != abi.ReasonRequest {
+		t.Errorf("the run that was asked for has the reasons %v", got)
+	}
+}
