@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+)
+
+// startControlPlane starts it in the demo's directory and waits until it
+// serves.
+func (d *demo) startControlPlane(ctx context.Context) error {
+	d.out.begin("control plane")
+	clock := newStopwatch()
+	serving := newAwaited("ready")
+	cmd := exec.Command(d.devcluster, "--dir", d.path("control-plane"), "--kubeconfig-out", d.path("kubeconfig"), "--stop-with-stdin")
+	cmd.Stdout = serving
+	// The other end closes with this process, however that one ends.
+	if _, err := cmd.StdinPipe(); err != nil {
+		return err
+	}
+	if err := d.start("control plane", "control-plane.log", cmd, nil); err != nil {
+		return err
+	}
+	select {
+	case <-serving.seen:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if err := d.connect(); err != nil {
+		return err
+	}
+	version, err := d.serverVersion()
+	if err != nil {
+		return err
+	}
+	d.out.end("ready in "+clock.elapsed(), "kube-apiserver "+version+", etcd, controller-manager")
+	return nil
+}
+
+// connect makes the client of everything that the demo itself does.
+func (d *demo) connect() error {
+	// What client-go has to say is not part of the story: errors come back to
+	// us, and a lost watch is tried again.
+	klog.SetLogger(logr.Discard())
+	config, err := clientcmd.BuildConfigFromFlags("", d.path("kubeconfig"))
+	if err != nil {
+		return fmt.Errorf("read kubeconfig: %w", err)
+	}
+	config.QPS = -1 // a handful of requests
+	config.UserAgent = fieldManager
+	d.cluster = config
+	d.client, err = dynamic.NewForConfig(config)
+	return err
+}
+
+func (d *demo) serverVersion() (string, error) {
+	config := rest.CopyConfig(d.cluster)
+	config.Timeout = askTimeout
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return "", err
+	}
+	info, err := client.ServerVersion()
+	if err != nil {
+		return "", fmt.Errorf("ask for the API server's version: %w", err)
+	}
+	return info.GitVersion, nil
+}
+
+// path is a path in the demo's directory.
+func (d *demo) path(elem ...string) string {
+	return filepath.Join(append([]string{d.dir}, elem...)...)
+}
+
+// awaited is a writer that waits for a line.
+type awaited struct {
+	line string
+	text strings.Builder
+	seen chan struct{} // closed when the line was written
+	once sync.Once
+}
+
+func newAwaited(line string) *awaited { return &awaited{line: line, seen: make(chan struct{})} }
+
+func (a *awaited) Write(p []byte) (int, error) {
+	a.text.Write(p)
+	if strings.Contains("\n"+a.text.String(), "\n"+a.line+"\n") {
+		a.once.Do(func() { close(a.seen) })
+	}
+	return len(p), nil
+}

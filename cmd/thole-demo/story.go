@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// fact is something that has happened, as one of the sources tells it.
+type fact struct {
+	at     time.Time // when it was noticed here
+	change *change
+	record *record
+}
+
+// change is what happened to an object: no old, it was created; no new, it is
+// gone.
+type change struct{ old, new *unstructured.Unstructured }
+
+// line is one line of the story: what it is about, and what happened.
+type line struct {
+	subject, text string
+	tone          tone
+}
+
+// tone is how a line is meant; it decides the colour.
+type tone int
+
+const (
+	plain tone = iota
+	good
+	wait
+	bad
+	quiet
+)
+
+// tell turns a fact into lines, into none if it is nothing to people.
+func tell(f fact) []line {
+	switch {
+	case f.change != nil:
+		return tellChange(f.change)
+	case f.record != nil:
+		return tellRecord(f.record)
+	}
+	return nil
+}
+
+// tellRecord is about reconciles, plugins, and what the host complains about.
+func tellRecord(r *record) []line {
+	about := "plugin/" + r.Plugin
+	switch r.Text {
+	case reconciled, reconcileWaits, reconcileFailed:
+		return []line{{"reconcile", outcome(r), reconcileTone(r)}}
+	case pluginRuns:
+		return []line{{about, fmt.Sprintf("runs: version %s, generation %d", r.Version, r.Generation), good}}
+	case pluginWaits:
+		return []line{{about, "waits: " + r.Reason, plain}}
+	case pluginFails, pluginRefused:
+		return []line{{about, fmt.Sprintf("%s (%s): %v", r.Text, r.Step, r.Error), bad}}
+	case pluginStopped:
+		return []line{{about, "stopped", plain}}
+	}
+	if r.complaint() {
+		return []line{{"host", r.String(), bad}}
+	}
+	return nil
+}
+
+func reconcileTone(r *record) tone {
+	switch {
+	case r.Text == reconcileFailed:
+		return bad
+	case r.Text == reconcileWaits:
+		return wait
+	case r.Text == reconciled && r.Writes == 0:
+		return quiet
+	}
+	return plain
+}
+
+// outcome says how a reconcile ended and when the object's next one is.
+func outcome(r *record) string {
+	_, name, _ := strings.Cut(r.Object, "/")
+	parts := []string{name + ": " + result(r), writes(r.Writes)}
+	if took, err := time.ParseDuration(r.Duration); err == nil {
+		parts = append(parts, short(took))
+	}
+	if r.Attempt > 0 {
+		parts = append(parts, fmt.Sprintf("attempt %d", r.Attempt))
+	}
+	if next, err := time.ParseDuration(r.Next); err == nil {
+		parts = append(parts, "again in "+short(next))
+	}
+	text := strings.Join(parts, ", ")
+	switch {
+	case r.Reason == "":
+	case r.Text == reconcileWaits: // its conditions say more
+		text += "; " + r.Reason
+	default:
+		text += "; " + r.Reason + ": " + oneLine(r.Message)
+	}
+	return text
+}
+
+func result(r *record) string {
+	switch r.Text {
+	case reconcileWaits:
+		return "waiting"
+	case reconcileFailed:
+		return "failed (" + r.Class + ")"
+	}
+	return strings.ReplaceAll(r.Result, "_", " ")
+}
+
+func writes(n int) string {
+	switch n {
+	case 0:
+		return "nothing to write"
+	case 1:
+		return "1 write"
+	}
+	return fmt.Sprintf("%d writes", n)
+}
+
+// short is a duration as precise as people need it.
+func short(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return "1 ms"
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Round(time.Millisecond).Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	}
+	return d.Round(time.Second).String()
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
