@@ -39,6 +39,16 @@ type Config struct {
 	Resync metav1.Duration `json:"resync,omitzero"`
 	// Limits bound every plugin.
 	Limits Limits `json:"limits,omitzero"`
+	// Allow is what policy files may let plugins do beyond the default.
+	Allow Allow `json:"allow,omitzero"`
+}
+
+// Allow is the ceiling of the policy files: who writes the plugin directory
+// must not gain rights by it.
+type Allow struct {
+	// CrossNamespace names the plugins whose namespaced primaries may read
+	// and write in other namespaces, if their policy says so too.
+	CrossNamespace []string `json:"crossNamespace,omitempty"`
 }
 
 // Limits bound one plugin.
@@ -70,37 +80,45 @@ func ReadConfig(path string) (Config, error) {
 	return c, nil
 }
 
-func parseConfig(text []byte) (c Config, err error) {
+func parseConfig(text []byte) (c Config, err error) { return c, decodeStrict(text, &c) }
+
+// decodeStrict decodes YAML or JSON; an unknown field is an error that names
+// the nearest known one.
+func decodeStrict(text []byte, into any) error {
 	asJSON, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
-		return c, err
+		return err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(asJSON))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&c); err != nil {
-		return c, nearest(err)
+	if err := decoder.Decode(into); err != nil {
+		return nearest(err, fields(reflect.TypeOf(into).Elem()))
 	}
-	return c, nil
+	return nil
 }
 
 // nearest adds to the error about an unknown field what may have been meant.
-func nearest(err error) error {
+func nearest(err error, known []string) error {
 	_, rest, ok := strings.Cut(err.Error(), `unknown field "`)
 	if !ok {
 		return err
 	}
 	name, _, _ := strings.Cut(rest, `"`)
-	known := append(fields(reflect.TypeFor[Config]()), fields(reflect.TypeFor[Limits]())...)
 	if near, ok := rawjson.Nearest(name, known); ok {
 		return fmt.Errorf("unknown field %q, did you mean %q?", name, near)
 	}
 	return fmt.Errorf("unknown field %q; known are %s", name, strings.Join(known, ", "))
 }
 
+// fields lists the names of a struct's fields and of those of the structs in
+// it.
 func fields(t reflect.Type) (names []string) {
 	for field := range t.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		names = append(names, name)
+		if field.Type.Kind() == reflect.Struct && field.Type.PkgPath() == t.PkgPath() {
+			names = append(names, fields(field.Type)...)
+		}
 	}
 	return names
 }

@@ -29,6 +29,30 @@ func TestConfigIsReadStrictly(t *testing.T) {
 	}
 }
 
+func TestAPolicyCannotAllowMoreThanTheConfiguration(t *testing.T) {
+	var narrow, wide Config
+	wide.Allow.CrossNamespace = []string{"configsync"}
+	for text, want := range map[string]string{
+		"crossNamespace: true":  "add \"configsync\" to allow.crossNamespace",
+		"crossNamespaces: true": `policy configsync.yaml: unknown field "crossNamespaces", did you mean "crossNamespace"?`,
+		"crossNamespace: maybe": "policy configsync.yaml: json: cannot unmarshal string",
+	} {
+		if _, err := narrow.readPolicy("configsync", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", text, err, want)
+		}
+	}
+	p, err := wide.readPolicy("configsync", []byte("crossNamespace: true\nconfig: {a: [1]}"))
+	if err != nil || !p.CrossNamespace || string(p.Config) != `{"a":[1]}` {
+		t.Errorf("got %+v, %v", p, err)
+	}
+	if _, err := wide.readPolicy("other", []byte("crossNamespace: true")); err == nil {
+		t.Error("a plugin that the configuration does not name may cross namespaces")
+	}
+	if p, err := narrow.readPolicy("configsync", nil); err != nil || p.CrossNamespace {
+		t.Errorf("without a policy: %+v, %v", p, err)
+	}
+}
+
 func TestConfigNamesEveryProblem(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Symlink(dir, filepath.Join(t.TempDir(), "link")); err != nil {

@@ -148,7 +148,7 @@ func (h *Host) close(ctx context.Context) {
 func modules(s source.Snapshot) []catalog.Module {
 	out := make([]catalog.Module, len(s))
 	for i, p := range s {
-		out[i] = catalog.Module{Name: p.Name, Digest: p.Digest, Wasm: p.Wasm, Err: p.Err}
+		out[i] = catalog.Module{Name: p.Name, Digest: p.Digest, Wasm: p.Wasm, Policy: p.Policy, Err: p.Err}
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
@@ -31,7 +32,7 @@ type plugins struct {
 // plugin is what outlives the generations of a plugin.
 type plugin struct {
 	kinds       informers
-	effects     *effect.Performer
+	effects     atomic.Pointer[effect.Performer]
 	controllers map[string]*controller
 }
 
@@ -53,11 +54,15 @@ func (p *plugins) Start(ctx context.Context, g *catalog.Generation) error {
 	if !p.h.config.HostIdentity {
 		return fmt.Errorf("plugin %q has no service account to act as; let plugins act with the rights of the host by --host-identity", g.Plugin)
 	}
+	policy, err := p.h.config.readPolicy(g.Plugin, g.Policy)
+	if err != nil {
+		return err
+	}
 	byKind, err := acquire(ctx, p.h.cache, kindsOf(g.Manifest))
 	if err != nil {
 		return err
 	}
-	pl, err := p.plugin(g.Plugin)
+	pl, err := p.plugin(g.Plugin, policy)
 	if err != nil {
 		release(byKind)
 		return err
@@ -66,7 +71,7 @@ func (p *plugins) Start(ctx context.Context, g *catalog.Generation) error {
 	pl.controllers = map[string]*controller{}
 	pl.kinds.replace(byKind)
 	for kind := range byKind {
-		pl.effects.Rediscovered(kind) // new code may come with a new schema
+		pl.effects.Load().Rediscovered(kind) // new code may come with a new schema
 	}
 	for _, m := range g.Manifest.Controllers {
 		running := before[m.Name]
@@ -75,7 +80,7 @@ func (p *plugins) Start(ctx context.Context, g *catalog.Generation) error {
 			p.stop(running) // another primary kind: other keys
 			running = nil
 		}
-		pl.controllers[m.Name] = p.bring(g, m, pl, running)
+		pl.controllers[m.Name] = p.bring(g, m, pl, policy, running)
 	}
 	for _, gone := range before {
 		p.stop(gone)
@@ -98,14 +103,18 @@ func (p *plugins) Stop(name string) {
 	pl.kinds.replace(nil)
 }
 
-// plugin returns what the plugin's generations share.
-func (p *plugins) plugin(name string) (*plugin, error) {
+// plugin returns what the plugin's generations share. Its performer remembers
+// what it has applied, and is kept unless the policy says another thing.
+func (p *plugins) plugin(name string, policy Policy) (*plugin, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if pl := p.byName[name]; pl != nil {
+	pl := p.byName[name]
+	if pl != nil && pl.effects.Load().CrossNamespace == policy.CrossNamespace {
 		return pl, nil
 	}
-	pl := &plugin{controllers: map[string]*controller{}}
+	if pl == nil {
+		pl = &plugin{controllers: map[string]*controller{}}
+	}
 	performer, err := effect.New(effect.Config{
 		REST:     p.h.cluster,
 		Plugin:   name,
@@ -115,18 +124,23 @@ func (p *plugins) plugin(name string) (*plugin, error) {
 		Logger:   p.h.logger.Named("effect").With("plugin", name),
 		QPS:      p.h.config.Limits.WritesPerSecond,
 		Burst:    p.h.config.Limits.WriteBurst,
+
+		CrossNamespace: policy.CrossNamespace,
 	})
 	if err != nil {
 		return nil, err
 	}
-	pl.effects = performer
+	pl.effects.Store(performer)
 	p.byName[name] = pl
 	return pl, nil
 }
 
 // bring starts the controller, or swaps the generation of the running one.
-func (p *plugins) bring(g *catalog.Generation, m abi.Controller, pl *plugin, running *controller) *controller {
-	next := &dispatch.Generation{Number: g.Number, Guest: dispatchGuest{g.Guest.(*sandbox.Guest)}, Controller: m}
+func (p *plugins) bring(g *catalog.Generation, m abi.Controller, pl *plugin, policy Policy, running *controller) *controller {
+	next := &dispatch.Generation{
+		Number: g.Number, Guest: dispatchGuest{g.Guest.(*sandbox.Guest)}, Controller: m,
+		Config: policy.Config, CrossNamespace: policy.CrossNamespace,
+	}
 	if running == nil {
 		return p.start(g.Plugin, next, pl)
 	}
@@ -152,7 +166,7 @@ func (p *plugins) start(name string, g *dispatch.Generation, pl *plugin) *contro
 		Slots:   p.h.slots,
 		Queue:   dispatchQueue{queue.New(queue.Config{Name: id, MetricsProvider: p.h.metrics.WorkQueues()})},
 		Cache:   dispatchCache{cache: p.h.cache, controller: id, kind: g.Controller.For, kinds: &pl.kinds},
-		Effects: dispatchEffects{pl.effects},
+		Effects: dispatchEffects{&pl.effects},
 		Metrics: c.metrics,
 		Logger:  p.h.logger.Named("dispatch").With("plugin", name, "controller", g.Controller.Name),
 	}, g)

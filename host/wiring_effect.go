@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -12,7 +13,9 @@ import (
 )
 
 // dispatchEffects are a plugin's effects as dispatch wants them.
-type dispatchEffects struct{ *effect.Performer }
+type dispatchEffects struct {
+	performer *atomic.Pointer[effect.Performer] // a new policy puts another one in place
+}
 
 var _ dispatch.Effects = dispatchEffects{}
 
@@ -28,21 +31,21 @@ func failure(f *effect.Failure) *dispatch.Failure {
 }
 
 func (e dispatchEffects) HasFinalizer(primary *object.Object, c *abi.Controller) bool {
-	return e.Performer.HasFinalizer(target(primary, c))
+	return e.performer.Load().HasFinalizer(target(primary, c))
 }
 
 func (e dispatchEffects) EnsureFinalizer(ctx context.Context, primary *object.Object, c *abi.Controller) (*object.Object, bool, *dispatch.Failure) {
-	reply, wrote, f := e.Performer.EnsureFinalizer(ctx, target(primary, c))
+	reply, wrote, f := e.performer.Load().EnsureFinalizer(ctx, target(primary, c))
 	return reply, wrote, failure(f)
 }
 
 func (e dispatchEffects) RemoveFinalizer(ctx context.Context, primary *object.Object, c *abi.Controller) (*object.Object, *dispatch.Failure) {
-	reply, f := e.Performer.RemoveFinalizer(ctx, target(primary, c))
+	reply, f := e.performer.Load().RemoveFinalizer(ctx, target(primary, c))
 	return reply, failure(f)
 }
 
 func (e dispatchEffects) Intents(ctx context.Context, primary *object.Object, c *abi.Controller, result *abi.Result) (dispatch.Performed, *dispatch.Failure) {
-	report, f := e.Performer.Intents(ctx, target(primary, c), effect.Intents{
+	report, f := e.performer.Load().Intents(ctx, target(primary, c), effect.Intents{
 		Patch: result.Patch, Apply: result.Apply, Delete: result.Delete, Events: result.Events,
 	})
 	performed := dispatch.Performed{Primary: report.Primary}
@@ -59,12 +62,12 @@ func (e dispatchEffects) Status(ctx context.Context, primary *object.Object, c *
 			Type: s.Type, Status: s.Status, Reason: s.Reason, Message: s.Message, ObservedGeneration: s.ObservedGeneration,
 		})
 	}
-	reply, wrote, f := e.Performer.Status(ctx, target(primary, c), wanted)
+	reply, wrote, f := e.performer.Load().Status(ctx, target(primary, c), wanted)
 	return reply, wrote, failure(f)
 }
 
 func (e dispatchEffects) Event(primary *object.Object, c *abi.Controller, event *abi.Event) {
-	e.Performer.Event(target(primary, c), event)
+	e.performer.Load().Event(target(primary, c), event)
 }
 
-func (e dispatchEffects) Forget(uid types.UID) { e.Performer.Forget(uid) }
+func (e dispatchEffects) Forget(uid types.UID) { e.performer.Load().Forget(uid) }

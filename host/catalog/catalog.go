@@ -23,7 +23,7 @@ type Config struct {
 	Runner  Runner
 	Metrics Metrics
 	Logger  hclog.Logger
-	Retry   time.Duration // between attempts of a generation that waits; default 2 s
+	Retry   time.Duration // between attempts of a generation that waits; default 1 s
 }
 
 // Catalog holds the running generation of every plugin.
@@ -41,7 +41,7 @@ type Catalog struct {
 // New returns an empty catalog.
 func New(c Config) *Catalog {
 	if c.Retry == 0 {
-		c.Retry = 2 * time.Second
+		c.Retry = time.Second
 	}
 	return &Catalog{Config: c, slots: map[string]*slot{}, running: map[string]*Generation{}}
 }

@@ -160,6 +160,10 @@ func TestAPluginIsLoadedReplacedAndRemoved(t *testing.T) {
 		if s := c.Statuses()[0]; s.Generation != 2 || !c.Settled() {
 			t.Errorf("generation %d, settled %v", s.Generation, c.Settled())
 		}
+		policed := module("p", "A/2")
+		policed.Policy = []byte("x: y")
+		update(policed)
+		w.expect(t, "start p A/2", "close p A/2")
 		update()
 		w.expect(t, "stop p", "close p A/2")
 		expectStatus(t, c)

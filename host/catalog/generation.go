@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,13 @@ type Module struct {
 	Name   string
 	Digest string // sha256 in hex
 	Wasm   []byte
-	Err    error // why it could not be read
+	Policy []byte // the administrator's, nil if there is none
+	Err    error  // why it could not be read
+}
+
+// same says whether two modules are the same code under the same policy.
+func (m *Module) same(g *Generation) bool {
+	return g != nil && g.Digest == m.Digest && bytes.Equal(g.Policy, m.Policy)
 }
 
 // Guest is a module that was loaded.
@@ -51,6 +58,7 @@ func (e *WaitError) Error() string { return e.Reason }
 type Generation struct {
 	Plugin   string
 	Digest   string
+	Policy   []byte
 	Number   int // 1 for the plugin's first
 	Manifest *abi.Manifest
 	Guest    Guest

@@ -92,7 +92,7 @@ func (s *slot) bring(ctx context.Context, m *Module) error {
 	if m.Err != nil {
 		return &failure{"read", m.Err}
 	}
-	if s.current != nil && s.current.Digest == m.Digest {
+	if m.same(s.current) {
 		s.drop(s.pending)
 		s.pending = nil
 		return nil
@@ -112,7 +112,7 @@ func (s *slot) bring(ctx context.Context, m *Module) error {
 
 // load makes the module the pending generation, unless it is that already.
 func (s *slot) load(ctx context.Context, m *Module) error {
-	if s.pending != nil && s.pending.Digest == m.Digest {
+	if m.same(s.pending) {
 		return nil
 	}
 	s.drop(s.pending)
@@ -124,7 +124,7 @@ func (s *slot) load(ctx context.Context, m *Module) error {
 		return err
 	}
 	s.number++
-	s.pending = &Generation{Plugin: s.name, Digest: m.Digest, Number: s.number, Manifest: guest.Manifest(), Guest: guest}
+	s.pending = &Generation{Plugin: s.name, Digest: m.Digest, Policy: m.Policy, Number: s.number, Manifest: guest.Manifest(), Guest: guest}
 	return nil
 }
 

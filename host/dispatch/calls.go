@@ -20,7 +20,11 @@ func (r *run) Get(ctx context.Context, message []byte) ([]byte, int64) {
 		return nil, abi.CodeInvalid
 	}
 	kind := abi.Kind{APIVersion: call.Ref.APIVersion, Kind: call.Ref.Kind}
-	namespace, code := r.scope(ctx, kind, call.Ref.Namespace)
+	namespace := call.Ref.Namespace
+	if namespace == "" {
+		namespace = r.given.Namespace
+	}
+	namespace, code := r.scope(ctx, kind, namespace)
 	if code != 0 {
 		return nil, code
 	}
@@ -63,8 +67,9 @@ func (r *run) List(ctx context.Context, message []byte) ([]byte, int64) {
 	return text, int64(len(text))
 }
 
-// scope checks a read against the manifest and fills in the namespace: a
-// namespaced primary reads in its own namespace and what is cluster-scoped.
+// scope checks a read against the manifest and returns the namespace to read
+// in, "" for all. A namespaced primary reads in its own namespace and what is
+// cluster-scoped, unless the policy lets it cross namespaces.
 func (r *run) scope(ctx context.Context, kind abi.Kind, namespace string) (string, int64) {
 	c := &r.generation.Controller
 	if kind != c.For && !slices.Contains(c.Owns, kind) && !slices.Contains(c.Reads, kind) {
@@ -79,10 +84,10 @@ func (r *run) scope(ctx context.Context, kind abi.Kind, namespace string) (strin
 	switch {
 	case !namespaced:
 		return "", 0
-	case own == "":
+	case own == "" || r.generation.CrossNamespace:
 		return namespace, 0
 	case namespace != "" && namespace != own:
-		r.logger.Warn("read denied: another namespace than the object's", "kind", kind.String(), "namespace", namespace)
+		r.logger.Warn("read denied: another namespace than the object's; a policy with crossNamespace allows it", "kind", kind.String(), "namespace", namespace)
 		return "", abi.CodeDenied
 	}
 	return own, 0

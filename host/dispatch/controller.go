@@ -32,7 +32,9 @@ type Generation struct {
 	Number     int
 	Guest      Guest
 	Controller abi.Controller // from the manifest
-	Config     []byte         // JSON; the administrator's configuration, nil if none
+	// CrossNamespace lets namespaced primaries read in other namespaces.
+	CrossNamespace bool
+	Config         []byte // JSON; the administrator's configuration, nil if none
 }
 
 // Controller reconciles the objects of one primary kind.

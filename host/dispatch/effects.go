@@ -9,7 +9,7 @@ import (
 // intents performs the finalizer and what the result asks for.
 func (r *run) intents(ctx context.Context) *Failure {
 	c := &r.generation.Controller
-	if c.Finalizer && !r.given.Deleting() {
+	if c.Finalizer && !r.given.Deleting() && r.changes() {
 		reply, wrote, failure := r.c.Effects.EnsureFinalizer(ctx, r.primary, c)
 		if failure != nil {
 			return failure
@@ -29,6 +29,13 @@ func (r *run) intents(ctx context.Context) *Failure {
 		r.primary = performed.Primary
 	}
 	return failure
+}
+
+// changes says whether the guest asked for anything that a cleanup may have to
+// undo or to be told of: a controller for a kind that everybody uses leaves
+// the objects that are none of its business without a finalizer.
+func (r *run) changes() bool {
+	return len(r.result.Apply)+len(r.result.Delete)+len(r.result.Patch)+len(r.result.Status) > 0
 }
 
 // status writes the status patch. After a failed effect it holds what the

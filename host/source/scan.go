@@ -11,9 +11,12 @@ import (
 )
 
 const (
-	extension = ".wasm"
+	extension       = ".wasm"
+	policyExtension = ".yaml"
 	// MaxFile is the largest module that is read, in bytes.
 	MaxFile = 16 << 20
+	// MaxPolicy is the largest policy file that is read, in bytes.
+	MaxPolicy = 1 << 20
 )
 
 // seen is what a file looked like when it was read last: unchanged stats mean
@@ -45,7 +48,7 @@ func (d *Directory) Scan() (Snapshot, error) {
 			continue // gone since the directory was read
 		}
 		files[path] = file
-		snapshot = append(snapshot, file.plugin)
+		snapshot = append(snapshot, d.withPolicy(file.plugin))
 	}
 	d.files = files
 	slices.SortFunc(snapshot, func(a, b Plugin) int { return strings.Compare(a.Name, b.Name) })
@@ -85,15 +88,34 @@ func isLink(path string) bool {
 	return err == nil && info.Mode()&os.ModeSymlink != 0
 }
 
+// withPolicy adds the policy beside a module. Policies are small: they are
+// read at every scan. A policy that cannot be read is an error of the plugin:
+// without it the plugin might be allowed more, or less, than was meant.
+func (d *Directory) withPolicy(p Plugin) Plugin {
+	if p.Err != nil {
+		return p
+	}
+	path := filepath.Join(d.path, p.Name+policyExtension)
+	policy, err := readFile(path, MaxPolicy)
+	switch {
+	case err == nil:
+		p.Policy = policy
+	case os.IsNotExist(err) && !isLink(path):
+	default:
+		return unreadable(p.Name, path, err)
+	}
+	return p
+}
+
 func load(name, path string) Plugin {
-	wasm, err := readFile(path)
+	wasm, err := readFile(path, MaxFile)
 	if err != nil {
 		return unreadable(name, path, err)
 	}
 	return Plugin{Name: name, Path: path, Digest: digest(wasm), Wasm: wasm}
 }
 
-func readFile(path string) ([]byte, error) {
+func readFile(path string, limit int) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -102,12 +124,12 @@ func readFile(path string) ([]byte, error) {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("is no regular file")
 	}
-	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	data, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > MaxFile {
-		return nil, fmt.Errorf("is larger than %d MiB; build it with TinyGo and -no-debug", MaxFile>>20)
+	if len(data) > limit {
+		return nil, fmt.Errorf("is larger than %d MiB", limit>>20)
 	}
 	return data, nil
 }

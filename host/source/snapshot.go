@@ -1,6 +1,7 @@
 package source
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 )
@@ -11,6 +12,7 @@ type Plugin struct {
 	Path   string // for messages
 	Digest string // sha256 of Wasm in hex; "" if it could not be read
 	Wasm   []byte // the module; must not be changed
+	Policy []byte // the administrator's policy for it, the file <name>.yaml; nil if there is none
 	Err    error  // why it could not be read; says what to do
 }
 
@@ -24,7 +26,7 @@ func (s Snapshot) same(other Snapshot) bool {
 	}
 	for i := range s {
 		a, b := s[i], other[i]
-		if a.Name != b.Name || a.Digest != b.Digest || errorText(a.Err) != errorText(b.Err) {
+		if a.Name != b.Name || a.Digest != b.Digest || !bytes.Equal(a.Policy, b.Policy) || errorText(a.Err) != errorText(b.Err) {
 			return false
 		}
 	}

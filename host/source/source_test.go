@@ -183,6 +183,27 @@ func TestUnreadableFilesAreReportedAndOthersGoOn(t *testing.T) {
 	}
 }
 
+func TestAPolicyBelongsToItsPlugin(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "a.wasm", "1")
+	write(t, dir, "b.yaml", "of no plugin")
+	snapshots := follow(t, Config{Path: dir, Quiet: 10 * time.Millisecond, Period: time.Hour})
+	if s := next(t, snapshots); len(s) != 1 || s[0].Policy != nil {
+		t.Errorf("at start: %+v", s)
+	}
+	write(t, dir, "a.yaml", "crossNamespace: true")
+	if s := next(t, snapshots); string(s[0].Policy) != "crossNamespace: true" {
+		t.Errorf("with a policy: %+v", s)
+	}
+	if err := os.Remove(filepath.Join(dir, "a.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	link(t, "nowhere", filepath.Join(dir, "a.yaml"))
+	if s := next(t, snapshots); s[0].Err == nil || !strings.Contains(s[0].Err.Error(), "a.yaml") {
+		t.Errorf("with an unreadable policy: %+v", s)
+	}
+}
+
 func TestAMissingDirectoryIsAClearError(t *testing.T) {
 	_, err := NewDirectory(Config{Path: filepath.Join(t.TempDir(), "none")})
 	if err == nil || !strings.Contains(err.Error(), "--plugins") {

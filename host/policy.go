@@ -1,0 +1,40 @@
+package host
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// Policy is what the administrator says of one plugin, in the file <name>.yaml
+// beside its module. It can only narrow what the host's configuration allows.
+type Policy struct {
+	// CrossNamespace lets the plugin's namespaced primaries read and write in
+	// other namespaces. The configuration must allow it, too.
+	CrossNamespace bool `json:"crossNamespace,omitempty"`
+	// Config is given to the plugin with every request.
+	Config json.RawMessage `json:"config,omitempty"`
+}
+
+// policyError is a policy that cannot be followed.
+type policyError struct{ error }
+
+// LoadStep implements what catalog labels its metric with.
+func (policyError) LoadStep() string { return "policy" }
+
+func (e policyError) Unwrap() error { return e.error }
+
+// readPolicy reads a plugin's policy and holds it against the ceiling. No
+// policy is the narrowest.
+func (c Config) readPolicy(plugin string, text []byte) (p Policy, err error) {
+	if len(text) == 0 {
+		return p, nil
+	}
+	if err := decodeStrict(text, &p); err != nil {
+		return p, policyError{fmt.Errorf("policy %s.yaml: %w", plugin, err)}
+	}
+	if p.CrossNamespace && !slices.Contains(c.Allow.CrossNamespace, plugin) {
+		return p, policyError{fmt.Errorf("policy %s.yaml: crossNamespace is more than the host's configuration allows: add %q to allow.crossNamespace in the file of --config", plugin, plugin)}
+	}
+	return p, nil
+}
