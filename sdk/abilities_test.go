@@ -219,7 +219,7 @@ func TestRandFollowsTheSeed(t *testing.T) {
 }
 
 func TestCleanup(t *testing.T) {
-	w := world(t, doing(func(*widget) {}))
+	w := world(t, doing(func(r *widget) { r.Status.Size = r.Spec.Size }))
 	w.Reconcile(one).ExpectWrites("finalizer", "status")
 	w.Delete(oneRef)
 	onCleanup = func(r *widget) error {

@@ -46,10 +46,12 @@ func (r *Run) intents() *abi.EffectFailure {
 
 func (r *Run) current() *object { return r.world.objects[r.primary.id] }
 
-// hold sets the finalizer.
+// hold sets the finalizer, unless the result asks for nothing that a cleanup
+// may have to undo.
 func (r *Run) hold() *abi.EffectFailure {
 	o, name := r.current(), r.world.finalizer()
-	if !r.world.controller.Finalizer || o.meta.Deleting() || slices.Contains(o.meta.Finalizers, name) {
+	changes := len(r.Result.Patch)+len(r.Result.Apply)+len(r.Result.Delete)+len(r.Result.Status) > 0
+	if !changes || !r.world.controller.Finalizer || o.meta.Deleting() || slices.Contains(o.meta.Finalizers, name) {
 		return nil
 	}
 	if f := r.refused("finalizer", o.ref()); f != nil {
@@ -100,7 +102,8 @@ func (r *Run) apply(a abi.Apply) *abi.EffectFailure {
 	if f := r.place("apply", &at); f != nil {
 		return f
 	}
-	owned := slices.Contains(w.controller.Owns, abi.Kind(at.kind))
+	elsewhere := r.primary.namespace != "" && at.namespace != "" && at.namespace != r.primary.namespace
+	owned := slices.Contains(w.controller.Owns, abi.Kind(at.kind)) && !elsewhere
 	o := w.objects[at]
 	if o != nil && owned && !o.meta.ControlledBy(r.primary.meta.UID) && (!a.Adopt || controlled(o)) {
 		return r.failure("apply", o.ref(), abi.ClassDenied, "NotControlled", "the object exists and is not controlled by "+r.primary.String())
@@ -197,17 +200,24 @@ func (r *Run) place(verb string, at *id) *abi.EffectFailure {
 		return r.failure(verb, ref, abi.ClassDenied, "Undeclared", "the manifest does not name the kind in owns or writes")
 	case r.world.cluster[at.kind]:
 		at.namespace = ""
-	case own != "" && at.namespace != "" && at.namespace != own:
-		return r.failure(verb, ref, abi.ClassDenied, "OutOfScope", "another namespace than the object's")
-	case own != "":
+	case at.namespace == "":
 		at.namespace = own
+	case own == "" || at.namespace == own:
+	case !r.world.crosses:
+		return r.failure(verb, ref, abi.ClassDenied, "OutOfScope", "another namespace than the object's")
+	case !slices.Contains(c.Writes, k):
+		return r.failure(verb, ref, abi.ClassDenied, "OutOfScope", "an object in another namespace cannot be owned: name the kind in writes")
 	}
 	return r.refused(verb, at.kind.Ref(at.namespace, at.name))
 }
 
-// refused is the failure that [World.FailWrites] asked for.
+// refused is the failure that [World.FailWrites] or [World.FailWrite] asked
+// for.
 func (r *Run) refused(verb string, ref sdk.Ref) *abi.EffectFailure {
 	reason := r.world.writes[sdk.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind}]
+	if single := r.world.refused[verb+" "+idOf(ref).String()]; single != "" {
+		reason = single
+	}
 	if reason == "" {
 		return nil
 	}

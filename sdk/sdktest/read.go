@@ -55,7 +55,8 @@ func (r asHost) List(message []byte) ([]byte, int64) {
 }
 
 // scope holds a read against the manifest, and fills in the namespace: a
-// namespaced primary reads in its own, and what has none.
+// namespaced primary reads in its own, and what has none, unless the policy
+// lets it cross namespaces.
 func (r *Run) scope(kind sdk.Kind, namespace string) (string, int64) {
 	c := &r.world.controller
 	if k := abi.Kind(kind); k != c.For && !slices.Contains(c.Owns, k) && !slices.Contains(c.Reads, k) {
@@ -68,7 +69,7 @@ func (r *Run) scope(kind sdk.Kind, namespace string) (string, int64) {
 	switch own := r.primary.namespace; {
 	case r.world.cluster[kind]:
 		return "", 0
-	case own == "":
+	case own == "" || r.world.crosses:
 		return namespace, 0
 	case namespace != "" && namespace != own:
 		return "", abi.CodeDenied

@@ -3,6 +3,7 @@ package sdktest
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
@@ -42,13 +43,28 @@ func (r *Run) status() {
 	if r.decision.GuestStatus && r.Result.Status != nil {
 		patch = r.Result.Status
 	}
-	if len(r.decision.Set)+len(r.decision.Remove) > 0 {
+	conditions, observed := r.world.hostPart()
+	if conditions && len(r.decision.Set)+len(r.decision.Remove) > 0 {
 		patch = overlay(patch, r.world.encode(map[string]any{"conditions": r.conditions(readConditions(o.raw))}))
 	}
-	if g := r.decision.ObservedGeneration; g != nil {
+	if g := r.decision.ObservedGeneration; observed && g != nil {
 		patch = overlay(patch, r.world.encode(map[string]any{"observedGeneration": *g}))
 	}
-	r.update("status", o, []byte(`{"status":`+string(patch)+`}`))
+	if string(patch) != "{}" {
+		r.update("status", o, []byte(`{"status":`+string(patch)+`}`))
+	}
+}
+
+// hostPart says whether the host writes conditions and observedGeneration. On
+// the kinds of Kubernetes itself (here those whose group has no dot) it does
+// not, but for conditions that the manifest names.
+func (w *World) hostPart() (conditions, observed bool) {
+	group, _, grouped := strings.Cut(w.controller.For.APIVersion, "/")
+	if grouped && strings.Contains(group, ".") {
+		return true, true
+	}
+	c := w.controller.Conditions
+	return c.Target != "" || len(c.Owned)+len(c.Summarized)+len(c.NegativePolarity) > 0, false
 }
 
 // conditions are those of the object as the decision changes them: in place,

@@ -29,6 +29,8 @@ type World struct {
 	cluster map[sdk.Kind]bool      // cluster-scoped kinds
 	reads   map[sdk.Kind]int64     // kinds that cannot be read, and the code that says so
 	writes  map[sdk.Kind]string    // kinds that cannot be written, and the server's reason
+	refused map[string]string      // likewise single writes, by verb and object
+	crosses bool                   // the policy says crossNamespace
 	applied map[id]json.RawMessage // the last intent for an object
 	keys    map[string]*key        // what the host remembers of a primary, by UID
 	serial  int                    // of UIDs and resource versions
@@ -77,7 +79,7 @@ func NewWith(tb testing.TB, runner Runner, controller ...string) *World {
 	w := &World{
 		tb: tb, runner: runner, plugin: manifest.Name, now: epoch,
 		objects: map[id]*object{}, cluster: map[sdk.Kind]bool{}, reads: map[sdk.Kind]int64{},
-		writes: map[sdk.Kind]string{}, applied: map[id]json.RawMessage{}, keys: map[string]*key{},
+		writes: map[sdk.Kind]string{}, refused: map[string]string{}, applied: map[id]json.RawMessage{}, keys: map[string]*key{},
 	}
 	w.controller = w.choose(manifest.Controllers, controller)
 	return w
@@ -121,6 +123,14 @@ func (w *World) FailReads(kind sdk.Kind, code int64) { w.reads[kind] = code }
 // server, such as Forbidden; "" ends that. The kind of the primary lets its
 // finalizer and patch fail.
 func (w *World) FailWrites(kind sdk.Kind, reason string) { w.writes[kind] = reason }
+
+// FailWrite lets one write fail with a reason of the API server or the host,
+// such as FieldConflict; "" ends that. The write is named as in [Run.Writes].
+func (w *World) FailWrite(write, reason string) { w.refused[write] = reason }
+
+// CrossNamespace gives the plugin a policy with crossNamespace: namespaced
+// primaries read and write in every namespace.
+func (w *World) CrossNamespace() { w.crosses = true }
 
 // Create creates an object, as a user does: JSON as a string or bytes, or
 // anything that encodes to it. It gets a UID and the other things that an API

@@ -137,6 +137,70 @@ func TestApplyIsHeldAgainstTheManifest(t *testing.T) {
 	}
 }
 
+func TestNothingToCleanUpNeedsNoFinalizer(t *testing.T) {
+	w, s := scripted(t)
+	s.result.Events = []abi.Event{{Type: abi.EventNormal, Reason: "Seen"}}
+	w.Reconcile("ns/one").ExpectReady().ExpectWrites("status")
+	s.wants(`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c"}}`)
+	w.Reconcile("ns/one").ExpectReady().ExpectWrites("finalizer", "apply v1 Child ns/c")
+}
+
+func TestCrossNamespace(t *testing.T) {
+	w, s := scripted(t)
+	w.CrossNamespace()
+	far := `{"apiVersion":"v1","kind":"Other","metadata":{"name":"c","namespace":"far"}}`
+	s.wants(far)
+	w.Reconcile("ns/one").ExpectReady().ExpectWrites("finalizer", "apply v1 Other far/c", "status")
+	s.wants(`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c","namespace":"far"}}`)
+	w.Reconcile("ns/one").ExpectRetry("OutOfScope") // it could not be owned
+
+	s.result = abi.Result{Result: abi.OutcomeSuccess, Delete: []abi.Ref{abi.Ref(other.Ref("far", "c"))}}
+	w.FailWrite("delete v1 Other far/c", "Forbidden")
+	w.Reconcile("ns/one").ExpectRetry("Forbidden")
+	w.FailWrite("delete v1 Other far/c", "")
+	w.Reconcile("ns/one").ExpectReady().ExpectWrites("delete v1 Other far/c", "status")
+}
+
+func TestCrossNamespaceReads(t *testing.T) {
+	w, s := scripted(t)
+	s.controller.Reads = []abi.Kind{abi.Kind(other)}
+	w = NewWith(t, s)
+	w.Create(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"ns","name":"one"}}`)
+	for _, ns := range []string{"far", "ns"} {
+		w.Create(`{"apiVersion":"v1","kind":"Other","metadata":{"name":"c","namespace":"` + ns + `"}}`)
+	}
+	host := asHost{&Run{tb: t, world: w, primary: w.must("read", theOne)}}
+	found := func() (all int, one int64) {
+		text, _ := host.List(abi.EncodeListCall(&abi.ListCall{APIVersion: "v1", Kind: "Other"}))
+		reply, err := abi.DecodeListReply(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, one = host.Get(abi.EncodeGetCall(&abi.GetCall{Ref: abi.Ref(other.Ref("far", "c"))}))
+		return len(reply.Items), one
+	}
+	if all, one := found(); all != 1 || one != abi.CodeDenied {
+		t.Errorf("in the own namespace there are %d objects, another one is read with %d", all, one)
+	}
+	w.CrossNamespace()
+	if all, one := found(); all != 2 || one <= 0 {
+		t.Errorf("in all namespaces there are %d objects, one of another is read with %d", all, one)
+	}
+}
+
+func TestKindsOfKubernetesGetNoConditions(t *testing.T) {
+	s := newScript()
+	s.controller.For = abi.Kind(other)
+	w := NewWith(t, s)
+	w.Create(`{"apiVersion":"v1","kind":"Other","metadata":{"namespace":"ns","name":"one"}}`)
+	w.Reconcile("ns/one").ExpectSuccess().ExpectNoWrites()
+
+	s.controller.Conditions = abi.Conditions{Target: "plug.example.com/Ready"}
+	w = NewWith(t, s)
+	w.Create(`{"apiVersion":"v1","kind":"Other","metadata":{"namespace":"ns","name":"one"}}`)
+	w.Reconcile("ns/one").ExpectReady().ExpectWrites("status")
+}
+
 func TestAdopt(t *testing.T) {
 	w, s := scripted(t)
 	w.Create(`{"apiVersion":"v1","kind":"Child","metadata":{"namespace":"ns","name":"c"}}`)
@@ -251,6 +315,7 @@ func (r *recorder) Fatalf(format string, a ...any) {
 func TestExpectationsFail(t *testing.T) {
 	for name, check := range map[string]func(*World, *script){
 		"ready":     func(w *World, s *script) { s.code = abi.CodeRetry; w.Reconcile("ns/one").ExpectReady() },
+		"success":   func(w *World, s *script) { s.code = abi.CodeRetry; w.Reconcile("ns/one").ExpectSuccess() },
 		"retry":     func(w *World, s *script) { w.Reconcile("ns/one").ExpectRetry("") },
 		"reason":    func(w *World, s *script) { s.code = abi.CodeRetry; w.Reconcile("ns/one").ExpectRetry("Other") },
 		"stalled":   func(w *World, s *script) { w.Reconcile("ns/one").ExpectStalled("") },

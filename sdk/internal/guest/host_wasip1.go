@@ -62,7 +62,7 @@ func describe() int32 {
 //go:wasmexport warm
 func warm() int32 {
 	if err := Warm(); err != nil {
-		println("warm:", err.Error()) //nolint:forbidigo // a guest has no other way to say it here
+		println("warm:", err.Error())
 		return 1
 	}
 	return 0

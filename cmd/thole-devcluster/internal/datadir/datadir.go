@@ -86,7 +86,7 @@ func claim(path string) error {
 	if len(entries) > 0 && !holds(entries, lockFile) {
 		return fmt.Errorf("directory %s holds other files and no cluster: name an empty or a new one", path)
 	}
-	if err := os.Chmod(path, 0o700); err != nil { //nolint:gosec // a directory has to be entered
+	if err := os.Chmod(path, 0o700); err != nil {
 		return fmt.Errorf("close directory to others: %w", err)
 	}
 	return nil
