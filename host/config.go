@@ -30,6 +30,9 @@ type Config struct {
 	Listen string `json:"listen,omitempty"`
 	// HostIdentity lets plugins act with the rights of the host.
 	HostIdentity bool `json:"hostIdentity,omitempty"`
+	// DryRun lets the API server check every write of every plugin and store
+	// none; what would have changed is logged.
+	DryRun bool `json:"dryRun,omitempty"`
 	// CacheDir keeps compiled plugins; default thole in the user's cache
 	// directory, and in memory only where there is none. It must not be in
 	// Plugins.

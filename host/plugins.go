@@ -109,7 +109,7 @@ func (p *plugins) plugin(name string, policy Policy) (*plugin, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pl := p.byName[name]
-	if pl != nil && pl.effects.Load().CrossNamespace == policy.CrossNamespace {
+	if pl != nil && pl.acts(policy) {
 		return pl, nil
 	}
 	if pl == nil {
@@ -126,6 +126,7 @@ func (p *plugins) plugin(name string, policy Policy) (*plugin, error) {
 		Burst:    p.h.config.Limits.WriteBurst,
 
 		CrossNamespace: policy.CrossNamespace,
+		DryRun:         policy.DryRun,
 	})
 	if err != nil {
 		return nil, err
@@ -133,6 +134,12 @@ func (p *plugins) plugin(name string, policy Policy) (*plugin, error) {
 	pl.effects.Store(performer)
 	p.byName[name] = pl
 	return pl, nil
+}
+
+// acts says whether the performer does what the policy says.
+func (pl *plugin) acts(policy Policy) bool {
+	p := pl.effects.Load()
+	return p.CrossNamespace == policy.CrossNamespace && p.DryRun == policy.DryRun
 }
 
 // bring starts the controller, or swaps the generation of the running one.

@@ -12,6 +12,9 @@ type Policy struct {
 	// CrossNamespace lets the plugin's namespaced primaries read and write in
 	// other namespaces. The configuration must allow it, too.
 	CrossNamespace bool `json:"crossNamespace,omitempty"`
+	// DryRun lets the API server check every write of the plugin and store
+	// none; what would have changed is logged.
+	DryRun bool `json:"dryRun,omitempty"`
 	// Config is given to the plugin with every request.
 	Config json.RawMessage `json:"config,omitempty"`
 }
@@ -27,6 +30,7 @@ func (e policyError) Unwrap() error { return e.error }
 // readPolicy reads a plugin's policy and holds it against the ceiling. No
 // policy is the narrowest.
 func (c Config) readPolicy(plugin string, text []byte) (p Policy, err error) {
+	defer func() { p.DryRun = p.DryRun || c.DryRun }()
 	if len(text) == 0 {
 		return p, nil
 	}

@@ -18,7 +18,7 @@ type runFlags struct {
 	configFile, kubeconfig string
 	plugins, namespace     string
 	listen                 string
-	hostIdentity           bool
+	hostIdentity, dryRun   bool
 	logLevel, logFormat    string
 }
 
@@ -42,6 +42,7 @@ the service account of its pod.`,
 	flags.StringVar(&f.listen, "listen", "", "address of probes, metrics and plugin states (default 127.0.0.1:8080)")
 	flags.StringVar(&f.namespace, "namespace", "", "the one namespace to work in; default: all")
 	flags.BoolVar(&f.hostIdentity, "host-identity", false, "let plugins act with the rights of the host")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "let the API server check every write and store none; log what would change")
 	flags.StringVar(&f.logLevel, "log-level", "info", "trace, debug, info, warn or error")
 	flags.StringVar(&f.logFormat, "log-format", "json", "json or text")
 	return cmd
@@ -93,6 +94,9 @@ func (f *runFlags) config(cmd *cobra.Command) (host.Config, error) {
 	}
 	if flags.Changed("host-identity") {
 		config.HostIdentity = f.hostIdentity
+	}
+	if flags.Changed("dry-run") {
+		config.DryRun = f.dryRun
 	}
 	config = config.WithDefaults()
 	return config, config.Validate()

@@ -21,8 +21,9 @@ import (
 // client sends requests as one plugin. Its errors are the API server's
 // (apierrors.APIStatus) or the network's.
 type client struct {
-	rest  rest.Interface
-	reads flowcontrol.RateLimiter // reads do not wait behind writes
+	rest   rest.Interface
+	dryRun bool                    // nothing is stored
+	reads  flowcontrol.RateLimiter // reads do not wait behind writes
 }
 
 // readsPerWrite is how many reads the limits allow for each write: at most
@@ -53,7 +54,7 @@ func newClient(c *Config) (client, error) {
 	if err != nil {
 		return client{}, err
 	}
-	return client{rest: r, reads: flowcontrol.NewTokenBucketRateLimiter(c.QPS*readsPerWrite, c.Burst*readsPerWrite)}, nil
+	return client{rest: r, dryRun: c.DryRun, reads: flowcontrol.NewTokenBucketRateLimiter(c.QPS*readsPerWrite, c.Burst*readsPerWrite)}, nil
 }
 
 // statusCodec decodes the one type that is not handled as bytes: the Status
@@ -92,6 +93,9 @@ func (c client) patch(ctx context.Context, r object.Resource, key object.Key, p 
 		Body(p.body)
 	if p.force {
 		request.Param("force", "true")
+	}
+	if c.dryRun {
+		request.Param("dryRun", metav1.DryRunAll)
 	}
 	raw, err := send(ctx, request)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
@@ -36,7 +37,7 @@ func (s *session) delete(ctx context.Context, d deletion) error {
 	if err := s.mayDelete(d.place, have); err != nil || have.Deleting() {
 		return err
 	}
-	reply, err := s.client.delete(ctx, d.Resource, d.key, deleteOptions(have))
+	reply, err := s.client.delete(ctx, d.Resource, d.key, deleteOptions(have, s.DryRun))
 	switch {
 	case gone(err):
 		s.memo.setAbsent(d.child())
@@ -45,6 +46,10 @@ func (s *session) delete(ctx context.Context, d deletion) error {
 		return s.explainDelete(ctx, d, have, err)
 	case err != nil:
 		return err
+	}
+	if s.DryRun {
+		s.Logger.Info("dry run: would delete", "object", d.place.String())
+		return nil
 	}
 	s.memo.setAbsent(d.child())
 	s.deleted(d, have, reply)
@@ -97,13 +102,16 @@ func (s *session) deleted(d deletion, have *object.Object, reply []byte) {
 
 // deleteOptions limits a deletion to the object that was looked at. Its
 // dependents are deleted by the garbage collector, afterwards.
-func deleteOptions(have *object.Object) []byte {
+func deleteOptions(have *object.Object, dryRun bool) []byte {
 	w := rawjson.NewWriter(nil)
 	w.Object(func() {
 		w.Name("apiVersion").String("v1")
 		w.Name("kind").String("DeleteOptions")
 		w.Name("preconditions").Object(func() { w.Name("uid").String(string(have.UID)) })
 		w.Name("propagationPolicy").String("Background")
+		if dryRun { // the server does not look at the query of a request with a body
+			w.Name("dryRun").Array(func() { w.String(metav1.DryRunAll) })
+		}
 	})
 	return w.Bytes()
 }

@@ -62,6 +62,10 @@ type Config struct {
 	// other namespaces. Those can never be owned.
 	CrossNamespace bool
 
+	// DryRun lets the API server check every write and store none; what would
+	// have changed is logged.
+	DryRun bool
+
 	Now func() time.Time // default time.Now
 }
 

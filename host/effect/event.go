@@ -31,6 +31,10 @@ func (p *Performer) Event(t Target, e *abi.Event) {
 }
 
 func (p *Performer) emit(t Target, e abi.Event) {
+	if p.DryRun {
+		p.Logger.Info("dry run: would emit event", "about", describe(t.Object.Kind, t.Object.Key()), "type", e.Type, "reason", e.Reason, "message", e.Message)
+		return
+	}
 	p.Recorder.Event(t.Object, e.Type, e.Reason, e.Message)
 }
 

@@ -93,7 +93,7 @@ func (p *Performer) editFinalizers(ctx context.Context, t Target, edit func(*obj
 			mediaType: jsonPatch, manager: p.manager(t.Controller), body: finalizerPatch(o, todo),
 		})
 		if refused == nil {
-			return reply, true, nil
+			return reply, p.written(verbFinalizer, o, reply), nil
 		}
 		fresh, err := p.afterRace(ctx, r, o, refused)
 		if err != nil || fresh == nil {

@@ -159,13 +159,23 @@ func (t trial) next(value, patch []byte, sum func([]byte) (digest, error)) (try 
 // wrote reports a write that changed something; before is nil if it created
 // the object.
 func (s *session) wrote(verb string, before, reply *object.Object) {
-	if before != nil && before.UID == reply.UID && before.ResourceVersion == reply.ResourceVersion {
-		return // the server found nothing to change: no event follows
+	if !s.written(verb, before, reply) {
+		return
 	}
 	s.Logger.Debug("wrote", "verb", verb, "object", describe(reply.Kind, reply.Key()), "resourceVersion", reply.ResourceVersion)
 	s.report.Writes = append(s.report.Writes, Write{
 		Verb: verb, Kind: reply.Kind, Key: reply.Key(), UID: reply.UID, ResourceVersion: reply.ResourceVersion,
 	})
+}
+
+// written says whether a write has changed something: if the server found
+// nothing to change, no event of the watch follows.
+func (p *Performer) written(verb string, before, reply *object.Object) bool {
+	if p.DryRun {
+		p.rehearsed(verb, before, reply)
+		return false
+	}
+	return before == nil || before.UID != reply.UID || before.ResourceVersion != reply.ResourceVersion
 }
 
 func quote(s string) string { return string(rawjson.AppendString(nil, s)) }

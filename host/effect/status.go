@@ -62,7 +62,7 @@ func (p *Performer) writeStatus(ctx context.Context, r object.Resource, t Target
 			mediaType: mergePatch, manager: p.manager(t.Controller), status: r.Status, body: change.body(t.Object),
 		})
 		if refused == nil {
-			return reply, reply.ResourceVersion != t.Object.ResourceVersion, p.learn(t, change, reply)
+			return reply, p.written(verbStatus, t.Object, reply), p.learn(t, change, reply)
 		}
 		fresh, err := p.afterRace(ctx, r, t.Object, refused)
 		if err != nil || fresh == nil {
