@@ -92,6 +92,7 @@ func New(ctx context.Context, config Config, env Environment) (_ *Host, err erro
 		Metrics: h.metrics,
 		Logger:  h.logger.Named("catalog"),
 	})
+	h.metrics.Observe(h.cacheStats, h.sandboxStats)
 	h.server, err = serve.Listen(ctx, serve.Config{
 		Address: config.Listen,
 		Metrics: h.metrics.Registry,

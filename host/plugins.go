@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/catalog"
@@ -33,8 +35,15 @@ type plugins struct {
 type plugin struct {
 	kinds       informers
 	effects     atomic.Pointer[effect.Performer]
+	lines       *rate.Limiter // of its guest lines in the log
 	controllers map[string]*controller
 }
+
+// A plugin may log so many lines per second, and so many at once.
+const (
+	linesPerSecond = 50
+	linesAtOnce    = 500
+)
 
 // controller is one running controller.
 type controller struct {
@@ -113,7 +122,7 @@ func (p *plugins) plugin(name string, policy Policy) (*plugin, error) {
 		return pl, nil
 	}
 	if pl == nil {
-		pl = &plugin{controllers: map[string]*controller{}}
+		pl = &plugin{controllers: map[string]*controller{}, lines: rate.NewLimiter(linesPerSecond, linesAtOnce)}
 	}
 	performer, err := effect.New(effect.Config{
 		REST:     p.h.cluster,
@@ -175,6 +184,7 @@ func (p *plugins) start(name string, g *dispatch.Generation, pl *plugin) *contro
 		Cache:   dispatchCache{cache: p.h.cache, controller: id, kind: g.Controller.For, kinds: &pl.kinds},
 		Effects: dispatchEffects{&pl.effects},
 		Metrics: c.metrics,
+		Lines:   pl.lines,
 		Logger:  p.h.logger.Named("dispatch").With("plugin", name, "controller", g.Controller.Name),
 	}, g)
 	p.mu.Lock()

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -82,6 +83,13 @@ func (c *Catalog) Settled() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.filled && !slices.ContainsFunc(c.statuses(), func(s Status) bool { return s.State == Loading })
+}
+
+// Running returns the generations that run or are just being started.
+func (c *Catalog) Running() []*Generation {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Values(c.running))
 }
 
 // Statuses describes every plugin, ordered by name.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -104,8 +105,13 @@ func (r *run) unavailable(verb string, kind abi.Kind, err error) int64 {
 	return abi.CodeUnavailable
 }
 
-// Log writes a line of the guest (SPEC.md, "log").
+// Log writes a line of the guest (SPEC.md, "log"), unless the plugin has
+// written too many.
 func (r *run) Log(level int32, message []byte) {
+	if r.c.Lines != nil && !r.c.Lines.Allow() {
+		r.c.Metrics.Dropped()
+		return
+	}
 	text, fields := logLine(message)
 	logger := r.logger.Named("guest")
 	switch level {
@@ -132,9 +138,22 @@ func logLine(message []byte) (text string, fields []any) {
 			text = value
 			continue
 		}
-		fields = append(fields, m.Name, value)
+		fields = append(fields, fieldName(m.Name), value)
 	}
 	return text, fields
+}
+
+// fieldName keeps a guest from speaking for the host: a field that the host
+// sets itself gets another name.
+func fieldName(name string) string {
+	switch name {
+	case "plugin", "controller", "object", "generation", "reconcileID":
+		return "guest." + name
+	}
+	if strings.HasPrefix(name, "@") { // hclog's own
+		return "guest." + name
+	}
+	return name
 }
 
 // scalar returns a string's content, or the text of another value.

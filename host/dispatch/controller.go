@@ -23,6 +23,7 @@ type Config struct {
 	Effects Effects
 	Metrics Metrics
 	Logger  hclog.Logger
+	Lines   Allowance     // of guest lines in the log, of the whole plugin; nil: all
 	Barrier time.Duration // how long a run waits for the cache to show the writes before; default 5 s
 	Grace   time.Duration // how long runs under way may take after the end; default 10 s
 }

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -226,6 +227,7 @@ func (m testMetrics) Started() func(string, abi.Class, float64) {
 }
 func (m testMetrics) Wrote(string) {}
 func (m testMetrics) Looped()      { m.loops++ }
+func (m testMetrics) Dropped()     { m.note("line dropped") }
 
 func TestARunGoesFromTheKeyToTheKey(t *testing.T) {
 	b := newBench(t)
@@ -429,6 +431,37 @@ func TestReadsStayInTheirScope(t *testing.T) {
 	}
 	if got := get(abi.Ref{APIVersion: "v1", Kind: "Gadget", Namespace: "other", Name: "g"}); got != abi.CodeNotFound {
 		t.Errorf("get across namespaces: code %d", got)
+	}
+}
+
+type budget struct{ left int }
+
+func (b *budget) Allow() bool {
+	b.left--
+	return b.left >= 0
+}
+
+func TestGuestLinesAreLimited(t *testing.T) {
+	b := newBench(t)
+	var log bytes.Buffer
+	b.c.Logger = hclog.New(&hclog.LoggerOptions{Output: &log, JSONFormat: true})
+	b.c.Lines = &budget{left: 1}
+	b.put(aWidget)
+	b.reconcile = func(_ context.Context, call Call) (Return, error) {
+		for range 3 {
+			call.Host.Log(abi.LogInfo, []byte(`{"message":"hello","n":1,"@level":"error","object":"other"}`))
+		}
+		return returns(&abi.Result{})
+	}
+	b.run()
+	if got := strings.Count(log.String(), "hello"); got != 1 {
+		t.Errorf("%d lines:\n%s", got, log.String())
+	}
+	if b.log[0] != "line dropped" || b.log[1] != "line dropped" {
+		t.Errorf("what happened: %q", b.log)
+	}
+	if line := log.String(); !strings.Contains(line, `"object":"ns/w"`) || !strings.Contains(line, `"@level":"info"`) {
+		t.Errorf("a guest line replaces the host's own fields: %s", line)
 	}
 }
 

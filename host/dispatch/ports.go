@@ -136,9 +136,13 @@ type StatusChange struct {
 	HandledRequest     string   // of RequestedAt, which this run has answered; "" leaves it
 }
 
+// Allowance says whether one more may be had now; a rate.Limiter is one.
+type Allowance interface{ Allow() bool }
+
 // Metrics counts the runs of one controller.
 type Metrics interface {
 	Started() func(result string, class abi.Class, seconds float64)
 	Wrote(verb string)
-	Looped() // a run of a key in a write loop
+	Looped()  // a run of a key in a write loop
+	Dropped() // a guest line beyond the allowance
 }

@@ -12,6 +12,7 @@ type Metrics struct {
 	Registry *prometheus.Registry
 
 	reconciles    *prometheus.CounterVec
+	errors        *prometheus.CounterVec
 	failures      *prometheus.CounterVec
 	duration      *prometheus.HistogramVec
 	activeWorkers *prometheus.GaugeVec
@@ -23,6 +24,7 @@ type Metrics struct {
 	loadFailures  *prometheus.CounterVec
 	writes        *prometheus.CounterVec
 	loops         *prometheus.CounterVec
+	dropped       *prometheus.CounterVec
 	queues        workQueueMetrics
 }
 
@@ -37,6 +39,8 @@ func NewMetrics() *Metrics {
 		Registry: prometheus.NewRegistry(),
 		reconciles: counter("controller_runtime_reconcile_total",
 			"Reconciles by controller and result.", "controller", "result"),
+		errors: counter("controller_runtime_reconcile_errors_total",
+			"Reconciles that failed.", "controller"),
 		failures: counter("thole_reconcile_errors_total",
 			"Reconciles that failed, by class of the error.", "controller", "class"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -58,13 +62,14 @@ func NewMetrics() *Metrics {
 		pluginLoads: counter("thole_plugin_loads_total", "Generations that started to run.", "plugin"),
 		loadFailures: counter("thole_plugin_load_failures_total",
 			"Generations that could not be loaded, by the step that failed.", "plugin", "reason"),
-		writes: counter("thole_writes_total", "Writes to the API server by verb of the effect.", "controller", "verb"),
-		loops:  counter("thole_write_loop_runs_total", "Runs of keys that write in every run; they are slowed.", "controller"),
-		queues: newWorkQueueMetrics(),
+		writes:  counter("thole_writes_total", "Writes to the API server by verb of the effect.", "controller", "verb"),
+		loops:   counter("thole_write_loop_runs_total", "Runs of keys that write in every run; they are slowed.", "controller"),
+		dropped: counter("thole_guest_log_lines_dropped_total", "Lines of plugins beyond what they may log.", "controller"),
+		queues:  newWorkQueueMetrics(),
 	}
 	m.Registry.MustRegister(
-		m.reconciles, m.failures, m.duration, m.activeWorkers, m.maxWorkers,
-		m.requests, m.requestTime, m.pluginInfo, m.pluginLoads, m.loadFailures, m.writes, m.loops,
+		m.reconciles, m.errors, m.failures, m.duration, m.activeWorkers, m.maxWorkers,
+		m.requests, m.requestTime, m.pluginInfo, m.pluginLoads, m.loadFailures, m.writes, m.loops, m.dropped,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	m.Registry.MustRegister(m.queues.collectors()...)
@@ -108,7 +113,9 @@ func (m *Metrics) Controller(name string, workers int) *ControllerMetrics {
 	for _, class := range abi.Classes() {
 		m.failures.WithLabelValues(name, string(class))
 	}
+	m.errors.WithLabelValues(name)
 	m.loops.WithLabelValues(name)
+	m.dropped.WithLabelValues(name)
 	m.duration.WithLabelValues(name)
 	m.activeWorkers.WithLabelValues(name)
 	m.maxWorkers.WithLabelValues(name).Set(float64(workers))
@@ -132,6 +139,9 @@ func (c *ControllerMetrics) Started() func(result string, class abi.Class, secon
 		c.m.duration.WithLabelValues(c.name).Observe(seconds)
 		if class != abi.ClassNone {
 			c.m.failures.WithLabelValues(c.name, string(class)).Inc()
+			if result == "error" { // a wait has a class, and is none
+				c.m.errors.WithLabelValues(c.name).Inc()
+			}
 		}
 	}
 }
@@ -142,14 +152,19 @@ func (c *ControllerMetrics) Wrote(verb string) { c.m.writes.WithLabelValues(c.na
 // Looped counts a run of a key that is in a write loop.
 func (c *ControllerMetrics) Looped() { c.m.loops.WithLabelValues(c.name).Inc() }
 
+// Dropped counts a line of the plugin that was not logged.
+func (c *ControllerMetrics) Dropped() { c.m.dropped.WithLabelValues(c.name).Inc() }
+
 // Stopped removes the controller's series.
 func (c *ControllerMetrics) Stopped() {
 	labels := prometheus.Labels{"controller": c.name}
 	c.m.reconciles.DeletePartialMatch(labels)
+	c.m.errors.DeletePartialMatch(labels)
 	c.m.failures.DeletePartialMatch(labels)
 	c.m.duration.DeletePartialMatch(labels)
 	c.m.activeWorkers.DeletePartialMatch(labels)
 	c.m.maxWorkers.DeletePartialMatch(labels)
 	c.m.writes.DeletePartialMatch(labels)
 	c.m.loops.DeletePartialMatch(labels)
+	c.m.dropped.DeletePartialMatch(labels)
 }

@@ -106,12 +106,38 @@ func TestRequestsAreCounted(t *testing.T) {
 	}
 }
 
+func TestNumbersThatOthersKeepAreAskedForAtEachScrape(t *testing.T) {
+	m := NewMetrics()
+	pods := 2
+	m.Observe(
+		func() []CacheStats { return []CacheStats{{Kind: "v1 Pod", Objects: pods, Bytes: 300}} },
+		func() []SandboxStats { return []SandboxStats{{Plugin: "p", Calls: 5, Faults: 1, Busy: 1}} },
+	)
+	pods = 3
+	err := testutil.GatherAndCompare(m.Registry, strings.NewReader(`
+# HELP thole_cache_objects Objects in the cache by kind.
+# TYPE thole_cache_objects gauge
+thole_cache_objects{kind="v1 Pod"} 3
+# HELP thole_sandbox_instances Instances by state: idle or busy.
+# TYPE thole_sandbox_instances gauge
+thole_sandbox_instances{plugin="p",state="busy"} 1
+thole_sandbox_instances{plugin="p",state="idle"} 0
+`), "thole_cache_objects", "thole_sandbox_instances")
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func TestMetricsAreWellNamed(t *testing.T) {
 	m := NewMetrics()
 	m.Controller("p/c", 1).Started()("success", abi.ClassNone, 1)
 	m.PluginStarted("p", "1", "abc")
 	m.PluginFailed("p", "parse")
 	m.WorkQueues().NewAddsMetric("p/c").Inc()
+	m.Observe(
+		func() []CacheStats { return []CacheStats{{Kind: "v1 Pod", Objects: 2, Bytes: 300}} },
+		func() []SandboxStats { return []SandboxStats{{Plugin: "p", Calls: 5, Faults: 1, Idle: 2}} },
+	)
 	families, err := m.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)
