@@ -51,7 +51,7 @@ format: .tools/bin/golangci-lint ## format the Go sources as `make check` wants 
 
 .PHONY: bench
 bench: tools devcluster .tools/bin/benchstat ## run the benchmarks; raw results in bench.txt, medians here
-	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) $(TESTFLAGS) ./... | tee bench.txt
+	go test -timeout 2h -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) $(TESTFLAGS) ./... | tee bench.txt
 	@.tools/bin/benchstat bench.txt
 
 .PHONY: clean
