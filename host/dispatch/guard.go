@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/object"
 )
 
 // A key that wrote in loopRuns runs running within loopWindow writes in a
@@ -49,12 +50,13 @@ func (g *guard) pause(now time.Time, reasons []abi.Reason) time.Duration {
 }
 
 // held returns how long a due key must wait because it is in a write loop;
-// what it is due for is kept for the run that it gets.
-func (c *Controller) held(due Due) time.Duration {
+// what it is due for is kept for the run that it gets. A cleanup is never
+// held.
+func (c *Controller) held(due Due, primary *object.Object) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.keys[due.Key]
-	if s == nil {
+	if s == nil || s.uid != primary.UID || primary.Deleting() {
 		return 0
 	}
 	pause := s.guard.pause(time.Now(), due.Reasons)

@@ -73,10 +73,6 @@ type run struct {
 // begin goes from the key to the object and what is remembered of it. It
 // returns nil for a key that needs no run, which is settled then.
 func (c *Controller) begin(ctx context.Context, due Due) *run {
-	if pause := c.held(due); pause > 0 {
-		c.Queue.Settle(due.Key, outcome.Next{Kind: outcome.After, After: pause, Reason: abi.ReasonRequeue})
-		return nil
-	}
 	primary, err := c.current(ctx, due.Key)
 	g := c.generation.Load()
 	switch {
@@ -93,6 +89,10 @@ func (c *Controller) begin(ctx context.Context, due Due) *run {
 		return nil
 	case primary.Deleting() && !c.Effects.HasFinalizer(primary, &g.Controller):
 		c.Queue.Settle(due.Key, outcome.Next{})
+		return nil
+	}
+	if pause := c.held(due, primary); pause > 0 {
+		c.Queue.Settle(due.Key, outcome.Next{Kind: outcome.After, After: pause, Reason: abi.ReasonRequeue})
 		return nil
 	}
 	r := &run{

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	_ "github.com/thole-dev/thole/host" // what is tested is a process: so that cached results go with it
 	"github.com/thole-dev/thole/host/internal/devcluster"
 )
 
