@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/internal/explain"
 )
 
 // informers are the informers that a plugin's running generation needs.
@@ -54,32 +58,76 @@ func kindsOf(m *abi.Manifest) []abi.Kind {
 	return slices.Compact(kinds)
 }
 
-// acquire gets an informer for each kind and waits until all have synced.
+// acquire gets an informer for each kind and waits until all follow theirs.
+// What is missing is told of every kind at once.
 func acquire(ctx context.Context, c *cache.Cache, kinds []abi.Kind) (map[abi.Kind]*cache.Informer, error) {
 	byKind := map[abi.Kind]*cache.Informer{}
+	var problems []error
 	for _, kind := range kinds {
 		informer, err := c.Acquire(ctx, kind)
-		if err != nil {
-			release(byKind)
-			return nil, waiting(ctx, err)
+		if err == nil {
+			byKind[kind] = informer
+			continue
 		}
-		byKind[kind] = informer
+		if problems = append(problems, err); !aboutKind(err) {
+			break // the next kinds would tell the same, after the same timeout
+		}
 	}
-	for kind, informer := range byKind {
-		if err := informer.WaitForSync(ctx); err != nil {
-			release(byKind)
-			return nil, waiting(ctx, fmt.Errorf("read %s: %w", kind, err))
+	for _, kind := range kinds { // in their order, so that what goes on being wrong reads the same
+		if informer := byKind[kind]; informer != nil {
+			problems = append(problems, informer.WaitForSync(ctx))
 		}
+	}
+	if err := notAcquired(ctx, problems); err != nil {
+		release(byKind)
+		return nil, err
 	}
 	return byKind, nil
 }
 
-// waiting makes of an error one that the catalog tries again, unless trying
-// again cannot help.
-func waiting(ctx context.Context, err error) error {
+// aboutKind says whether an error is about one kind and says nothing of others.
+func aboutKind(err error) bool {
+	var unknown *cache.UnknownKindError
 	var notWatchable *cache.NotWatchableError
-	if ctx.Err() != nil || errors.As(err, &notWatchable) {
-		return err
+	return errors.As(err, &unknown) || errors.As(err, &notWatchable)
+}
+
+// notAcquired makes one error of all, one that the catalog tries again unless
+// trying again cannot help.
+func notAcquired(ctx context.Context, problems []error) error {
+	problems = slices.DeleteFunc(problems, func(err error) bool { return err == nil })
+	if len(problems) == 0 {
+		return nil
 	}
-	return &catalog.WaitError{Reason: err.Error()}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	var reasons []string
+	for _, err := range problems {
+		if notWatchable := (*cache.NotWatchableError)(nil); errors.As(err, &notWatchable) {
+			return kindError{err}
+		}
+		reasons = append(reasons, advise(err))
+	}
+	return &catalog.WaitError{Reason: strings.Join(slices.Compact(reasons), "; ")}
+}
+
+// kindError is a manifest that names a kind which no controller can have.
+type kindError struct{ error }
+
+// LoadStep implements what catalog labels its metric with.
+func (kindError) LoadStep() string { return "kind" }
+
+func (e kindError) Unwrap() error { return e.error }
+
+// advise says of an error what to do. The text of one that stays is the same
+// each time: it is told once.
+func advise(err error) string {
+	if apierrors.IsUnauthorized(err) {
+		return fmt.Sprintf("the API server does not accept the host's credentials, asking again: renew those in --kubeconfig or the token of the service account (%v)", err)
+	}
+	if text, ok := explain.Unreachable(err); ok {
+		return text + "; asking again: see that it runs and that --kubeconfig names it"
+	}
+	return err.Error()
 }

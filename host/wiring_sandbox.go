@@ -23,8 +23,17 @@ func (l loader) Load(ctx context.Context, name string, wasm []byte) (catalog.Gue
 	return guest, nil
 }
 
-// loadFailure tells the catalog at which step a load failed.
+// loadFailure tells the catalog at which step a load failed, and people what
+// to do.
 type loadFailure struct{ error }
+
+func (f loadFailure) Error() string {
+	text := f.error.Error()
+	if e, ok := errors.AsType[*sandbox.LoadError](f.error); ok && e.Advice() != "" {
+		text += "; " + e.Advice()
+	}
+	return text
+}
 
 func (f loadFailure) Unwrap() error { return f.error }
 

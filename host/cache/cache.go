@@ -195,7 +195,7 @@ func (c *Cache) start(resource object.Resource, client rest.Interface) (*Informe
 
 func (c *Cache) newInformer(resource object.Resource, client rest.Interface) *informer {
 	log := c.config.Logger.With("kind", resource.Kind.String())
-	i := &informer{kind: resource.Kind, store: newStore(), client: client, health: &health{log: log}, backoff: c.config.backoff, users: 1}
+	i := &informer{kind: resource.Kind, store: newStore(), client: client, health: newHealth(log), backoff: c.config.backoff, users: 1}
 	i.resource.Store(&resource)
 	i.ctx, i.cancel = context.WithCancel(c.ctx)
 	i.lw = &listWatch{

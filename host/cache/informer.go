@@ -82,20 +82,26 @@ func (i *informer) Kind() abi.Kind { return i.kind }
 // HasSynced says whether the informer has read the kind once.
 func (i *informer) HasSynced() bool { return i.store.hasSynced() }
 
-// WaitForSync waits until HasSynced. Its error names what the API server last
-// said.
+// WaitForSync waits until HasSynced. It fails when ctx ends, and as soon as the
+// API server refuses or is not there: the error names what it said. The
+// informer tries again by itself, so come again.
 func (i *informer) WaitForSync(ctx context.Context) error {
 	select {
+	case <-i.health.failing():
 	case <-i.store.synced:
-		return nil
 	case <-i.ctx.Done():
 		return ErrStopped
 	case <-ctx.Done():
-		if last := i.health.last(); last != nil {
-			return fmt.Errorf("wait for %s: %w: %w", i.Kind(), context.Cause(ctx), last)
-		}
 		return fmt.Errorf("wait for %s: %w", i.Kind(), context.Cause(ctx))
 	}
+	// One that has synced and fails follows its kind no more.
+	if err := i.health.last(); err != nil {
+		return fmt.Errorf("follow %s: %w", i.Kind(), err)
+	}
+	if !i.HasSynced() {
+		return i.WaitForSync(ctx) // it has recovered meanwhile
+	}
+	return nil
 }
 
 // Err returns why the informer cannot follow its kind now, nil if it can.

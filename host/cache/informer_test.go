@@ -2,11 +2,14 @@ package cache
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	clocktest "k8s.io/utils/clock/testing"
@@ -266,9 +269,46 @@ func TestSilentServerIsAskedAgain(t *testing.T) {
 	for range 3 {
 		<-asked
 	}
+	if err := i.WaitForSync(within(t)); err == nil || !strings.Contains(err.Error(), "follow example.dev/v1 Widget: ") {
+		t.Errorf("while the server is silent: %v", err)
+	}
 	p.set(true, nil)
-	if err := i.WaitForSync(within(t)); err != nil {
-		t.Error(err)
+	eventually(t, func() (any, error) { return nil, i.WaitForSync(within(t)) })
+}
+
+// TestMissingRightIsToldWithItsRule: also where the kind may be listed, it is
+// not followed without a watch.
+func TestMissingRightIsToldWithItsRule(t *testing.T) {
+	const rule = `the rule {apiGroups: ["example.dev"], resources: ["widgets"], verbs: ["list", "watch"]}`
+	const refusal = `{"apiVersion":"v1","kind":"Status","status":"Failure","code":403,"reason":"Forbidden","message":` +
+		`"widgets is forbidden: User \"u\" cannot watch resource \"widgets\" in API group \"example.dev\" at the cluster scope"}`
+	p := newPeer(t)
+	p.put("a", "x")
+	logs := &lines{}
+	p.set(true, func(r *http.Request) http.HandlerFunc {
+		if r.URL.Query().Get("watch") == "" {
+			return nil
+		}
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprintln(w, refusal)
+		}
+	})
+	c := open(t, p, Config{Logger: logs.logger()})
+	i, err := c.Acquire(within(t), widget)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i.ResourceVersion() == "" { // it has listed
+		p.next(func(url.Values) bool { return true })
+	}
+	if err := i.WaitForSync(within(t)); err == nil || !strings.Contains(err.Error(), rule) || !apierrors.IsForbidden(err) {
+		t.Errorf("without a watch: %v", err)
+	}
+	p.set(true, nil)
+	eventually(t, func() (any, error) { return nil, i.WaitForSync(within(t)) })
+	if bad, good := logs.count("cannot follow"), logs.count("following the kind again"); bad != 1 || good != 1 {
+		t.Errorf("told %d and %d times:\n%s", bad, good, logs)
 	}
 }
 

@@ -51,14 +51,14 @@ func (l *listWatch) Watch(options metav1.ListOptions) (watch.Interface, error) {
 
 // ListWithContext implements cache.ListerWithContext.
 func (l *listWatch) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.stall)
+	bounded, cancel := context.WithTimeout(ctx, l.stall)
 	defer cancel()
-	req, err := l.request(ctx, options)
+	req, err := l.request(bounded, options)
 	if err != nil {
 		return nil, err
 	}
-	list, err := req.Do(ctx).Get()
-	return list, l.outcome(err)
+	list, err := req.Do(bounded).Get()
+	return list, l.outcome(ctx, err)
 }
 
 // WatchWithContext implements cache.WatcherWithContext. A server that accepts
@@ -69,23 +69,23 @@ func (l *listWatch) WatchWithContext(ctx context.Context, options metav1.ListOpt
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	watching, cancel := context.WithCancelCause(ctx)
 	idle := l.clock.NewTimer(l.stall)
-	source, err := l.open(ctx, cancel, req, idle)
+	source, err := l.open(watching, cancel, req, idle)
 	if err != nil {
 		idle.Stop()
 		cancel(nil)
 		if apierrors.IsInvalid(err) && options.SendInitialEvents != nil {
 			return nil, err // no watch-list on this server: the reflector lists instead
 		}
-		return nil, l.outcome(err)
+		return nil, l.outcome(ctx, err)
 	}
 	l.health.ok()
 	s := &stream{
 		source: source, idle: idle, stall: l.stall, cancel: cancel, health: l.health,
 		result: make(chan watch.Event), done: make(chan struct{}),
 	}
-	l.streams.Go(s.run)
+	l.streams.Go(func() { s.run(ctx) })
 	return s, nil
 }
 
@@ -121,7 +121,7 @@ func (l *listWatch) open(ctx context.Context, cancel context.CancelCauseFunc, re
 func (l *listWatch) request(ctx context.Context, options metav1.ListOptions) (*rest.Request, error) {
 	resource, err := l.resource(ctx)
 	if err != nil {
-		return nil, l.outcome(err)
+		return nil, l.outcome(ctx, err)
 	}
 	return l.client.Get().
 		AbsPath(resource.Collection(l.namespace)...).
@@ -148,12 +148,14 @@ func (l *listWatch) resource(ctx context.Context) (object.Resource, error) {
 	}
 }
 
-// outcome notes how a request ended. After a 404 the next request looks the
-// kind up again: only discovery says that it is gone.
-func (l *listWatch) outcome(err error) error {
+// outcome notes how a request ended; that a watch began notes WatchWithContext.
+// After a 404 the next request looks the kind up again: only discovery says
+// that it is gone. The end of ctx is nobody's failure.
+func (l *listWatch) outcome(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
-		l.health.ok()
+		l.health.listed()
+	case ctx.Err() != nil:
 	case apierrors.IsNotFound(err):
 		l.discovery.invalidate(l.kind.APIVersion)
 		l.health.fail(err)
@@ -190,7 +192,7 @@ func (s *stream) Stop() {
 	})
 }
 
-func (s *stream) run() {
+func (s *stream) run(ctx context.Context) {
 	defer close(s.result)
 	defer s.Stop()
 	defer s.idle.Stop()
@@ -199,19 +201,19 @@ func (s *stream) run() {
 		case <-s.done:
 			return
 		case e, ok := <-s.source.ResultChan():
-			if !ok || !s.pass(e) {
+			if !ok || !s.pass(ctx, e) {
 				return
 			}
 			s.idle.Reset(s.stall)
 		case <-s.idle.C():
-			s.pass(relist(s.stall))
+			s.pass(ctx, relist(s.stall))
 			return
 		}
 	}
 }
 
-func (s *stream) pass(e watch.Event) bool {
-	if e.Type == watch.Error {
+func (s *stream) pass(ctx context.Context, e watch.Event) bool {
+	if e.Type == watch.Error && ctx.Err() == nil {
 		if err := apierrors.FromObject(e.Object); !expired(err) {
 			s.health.fail(err)
 		}

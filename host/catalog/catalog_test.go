@@ -187,6 +187,48 @@ func TestABadModuleChangesNothing(t *testing.T) {
 	})
 }
 
+// TestEachBadModuleIsToldOnce: who tries to correct one wants to know how that
+// went, also if it is wrong in the same way.
+func TestEachBadModuleIsToldOnce(t *testing.T) {
+	w := newWorld("Good")
+	scenario(t, w, func(update func(...Module), c *Catalog) {
+		bad := Module{Name: "a", Digest: "first", Wasm: []byte("broken")}
+		update(bad)
+		update(bad, module("b", "Good"))
+		if n := w.counters["failed a parse"]; n != 1 {
+			t.Errorf("told %d times of one module", n)
+		}
+		bad.Digest = "second"
+		update(bad, module("b", "Good"))
+		if n := w.counters["failed a parse"]; n != 2 {
+			t.Errorf("told %d times of two modules", n)
+		}
+	})
+}
+
+// TestANewGenerationThatWaitsHasNotFailed: the one before goes on meanwhile.
+func TestANewGenerationThatWaitsHasNotFailed(t *testing.T) {
+	w := newWorld("Good")
+	scenario(t, w, func(update func(...Module), c *Catalog) {
+		update(module("a", "Good"))
+		update(module("a", "Late"))
+		time.Sleep(5 * time.Second) // of attempts
+		if s := c.Statuses()[0]; s.State != Running || s.Digest != "Good" || s.LastError != "kind Late is not served" || s.RejectedFor != "waiting" {
+			t.Errorf("while it waits: %+v", s)
+		}
+		w.mu.Lock()
+		w.present["Late"] = true
+		w.mu.Unlock()
+		time.Sleep(2 * time.Second)
+		if s := c.Statuses()[0]; s.State != Running || s.Digest != "Late" || s.LastError != "" {
+			t.Errorf("when its kind is there: %+v", s)
+		}
+	})
+	if n := w.counters["failed a waiting"]; n != 0 {
+		t.Errorf("counted as failed %d times", n)
+	}
+}
+
 func TestAPluginWaitsForItsKindWithoutHoldingUpOthers(t *testing.T) {
 	w := newWorld("A")
 	scenario(t, w, func(update func(...Module), c *Catalog) {

@@ -22,7 +22,9 @@ type slot struct {
 	pending *Generation // is loaded and not started yet
 	number  int         // of the newest generation
 
-	status Status // guarded by c.mu
+	// Guarded by c.mu.
+	status Status
+	told   string // the digest of the module that the status was told of
 }
 
 func newSlot(c *Catalog, name string) *slot {
@@ -194,24 +196,36 @@ func (s *slot) report(m *Module, err error) {
 	defer s.c.mu.Unlock()
 	before := s.status
 	s.status = s.describe(err)
-	if before.State == s.status.State && before.LastError == s.status.LastError && before.Digest == s.status.Digest {
+	same := before.State == s.status.State && before.LastError == s.status.LastError && before.Generation == s.status.Generation
+	if same {
 		s.status.Since = before.Since
+	}
+	if same && s.told == m.Digest {
 		return // a wait that goes on is told once
 	}
+	s.told = m.Digest
+	s.tell(m, err)
+}
+
+func (s *slot) tell(m *Module, err error) {
 	logger := s.c.Logger.With("plugin", s.name, "digest", m.Digest)
-	switch {
+	var wait *WaitError
+	switch waits := errors.As(err, &wait); {
 	case err == nil:
 		logger.Info("plugin runs", "generation", s.current.Number, "version", s.status.Version, "controllers", s.status.Controllers)
-	case s.status.State == Waiting:
-		logger.Info("plugin waits", "reason", err.Error())
+		return
+	case waits && s.current != nil:
+		logger.Warn("new generation waits, the last good one goes on", "running", s.current.Digest, "reason", err.Error())
+		return
+	case waits:
+		logger.Warn("plugin waits", "reason", err.Error())
+		return
 	case s.current != nil:
 		logger.Error("new generation refused, the last good one goes on", "step", step(err), "running", s.current.Digest, "error", err)
 	default:
 		logger.Error("plugin cannot run", "step", step(err), "error", err)
 	}
-	if err != nil && s.status.State != Waiting {
-		s.c.Metrics.PluginFailed(s.name, step(err))
-	}
+	s.c.Metrics.PluginFailed(s.name, step(err))
 }
 
 func (s *slot) describe(err error) Status {

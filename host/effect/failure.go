@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/internal/explain"
 )
 
 // Failure is an effect that failed, with what to do about it.
@@ -105,6 +105,9 @@ func classify(err error) *refusal {
 	r := &refusal{class: abi.ClassRetry, reason: reasonUnavailable, message: err.Error(), cause: err}
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
+		if text, ok := explain.Unreachable(err); ok {
+			r.message = text
+		}
 		if errors.Is(err, context.DeadlineExceeded) {
 			r.reason = "Timeout"
 		}
@@ -144,10 +147,6 @@ func (r *refusal) forbidden(status metav1.Status) {
 	r.message = rule + " (" + status.Message + ")"
 }
 
-// unauthorized is the text of the authorizer's refusal, the same for every
-// resource: k8s.io/apiserver responsewriters.
-var unauthorized = regexp.MustCompile(`User "([^"]*)" cannot (\w+) resource "([^"]+)" in API group "([^"]*)" (?:in the namespace "([^"]*)"|at the cluster scope)`)
-
 // blockOwner is the text of OwnerReferencesPermissionEnforcement.
 const blockOwner = "cannot set blockOwnerDeletion"
 
@@ -156,17 +155,11 @@ func missingRule(message string) (string, bool) {
 	if strings.Contains(message, blockOwner) {
 		return `to own objects the plugin needs the verb "update" on the subresource "finalizers" of its primary's resource`, true
 	}
-	m := unauthorized.FindStringSubmatch(message)
-	if m == nil {
+	right, ok := explain.MissingRight(message)
+	if !ok {
 		return "", false
 	}
-	user, verb, resource, group, namespace := m[1], m[2], m[3], m[4], m[5]
-	where := fmt.Sprintf("a Role in namespace %q", namespace)
-	if namespace == "" {
-		where = "a ClusterRole"
-	}
-	return fmt.Sprintf("%q lacks a right: add to %s the rule {apiGroups: [%q], resources: [%q], verbs: [%q]}",
-		user, where, group, resource, verb), true
+	return right.Advice(), true
 }
 
 // conflicts tells fields that another manager holds, which stay a conflict

@@ -1,11 +1,14 @@
 package sandbox
 
 import (
+	"bytes"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/hashicorp/go-hclog"
 )
 
 func TestCacheDirIsMadePrivate(t *testing.T) {
@@ -77,6 +80,32 @@ func TestCacheIsUsed(t *testing.T) {
 	loadWith()
 	if healed := entries(t, dir); len(healed) != 1 || healed[0].Size() != first[0].Size() {
 		t.Errorf("entries = %v, want the one of %d bytes", healed, first[0].Size())
+	}
+}
+
+// TestCacheThatCannotBeWritten: a directory that was removed is one, as is a
+// full disk; neither keeps a plugin from running.
+func TestCacheThatCannotBeWritten(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	var log bytes.Buffer
+	s := newSandbox(t, Config{CacheDir: dir, Logger: hclog.New(&hclog.LoggerOptions{Output: &log})})
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	reconcile(t, loadCase(t, s, "correct", Limits{}), Call{Request: []byte("{}")})
+	if n := strings.Count(log.String(), "compile cache cannot be used"); n != 1 {
+		t.Errorf("told %d times:\n%s", n, log.String())
+	}
+}
+
+// TestCacheDirThatCannotBeMade: where nobody can write, a plugin runs without.
+func TestCacheDirThatCannotBeMade(t *testing.T) {
+	var log bytes.Buffer
+	// Not even root can make a directory there.
+	s := newSandbox(t, Config{CacheDir: "/proc/self/cache", Logger: hclog.New(&hclog.LoggerOptions{Output: &log})})
+	reconcile(t, loadCase(t, s, "correct", Limits{}), Call{Request: []byte("{}")})
+	if n := strings.Count(log.String(), "compile cache cannot be written"); n != 1 {
+		t.Errorf("told %d times:\n%s", n, log.String())
 	}
 }
 

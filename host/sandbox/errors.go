@@ -3,8 +3,11 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/sandbox/module"
 )
 
 // ErrClosed is returned for calls after [Guest.Close] or [Sandbox.Close].
@@ -56,6 +59,34 @@ func (e *LoadError) Error() string {
 
 func (e *LoadError) Unwrap() error { return e.Err }
 
+// Advice says what to do about the error, "" where its text does so itself.
+func (e *LoadError) Advice() string {
+	_, inManifest := errors.AsType[*rawjson.Error](e.Err)
+	fault, inGuest := errors.AsType[*Fault](e.Err)
+	switch {
+	case errors.Is(e.Err, module.ErrNotWasm):
+		return "build the plugin with the SDK"
+	case e.Step == StepParse && module.Damaged(e.Err):
+		return "copy or build the file again, under another name, and rename it into place when it is whole"
+	case inManifest:
+		return "correct what the plugin registers, or build it with the SDK of this host's version"
+	case inGuest:
+		return fault.advice()
+	}
+	return ""
+}
+
+// advice is for a fault before the first reconcile.
+func (f *Fault) advice() string {
+	switch f.Class {
+	case abi.ClassOutOfMemory:
+		return "let the plugin need less memory when it is loaded, or raise limits.memoryMiB in the host's configuration"
+	case abi.ClassTimeout:
+		return "let the plugin do less when it is loaded, or raise limits.timeout in the host's configuration"
+	}
+	return "this is the plugin's own code, which runs when it is loaded: run its tests"
+}
+
 // FailureClass classifies the load: that of the guest's failure if its code
 // ran, else abi.
 func (e *LoadError) FailureClass() abi.Class {
@@ -75,7 +106,10 @@ type Fault struct {
 	MemoryBytes uint64   // the instance's memory when it ended
 }
 
-func (f *Fault) Error() string { return string(f.Class) + ": " + f.Message }
+func (f *Fault) Error() string {
+	class := string(f.Class) + ": "
+	return class + strings.TrimPrefix(f.Message, class) // a guest's panic says so itself
+}
 
 // FailureClass is the class, for errors that wrap a fault.
 func (f *Fault) FailureClass() abi.Class { return f.Class }

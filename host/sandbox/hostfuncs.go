@@ -75,7 +75,7 @@ func input(_ context.Context, c *call, memory api.Memory, stack []uint64) {
 func output(_ context.Context, c *call, memory api.Memory, stack []uint64) {
 	p := view(memory, abi.ImportOutput, stack[0], stack[1])
 	if len(p) > c.limits.OutputBytes-len(c.output) {
-		violate("output: more than the limit of %d bytes: write a smaller result or raise the limit", c.limits.OutputBytes)
+		violate("output: more than the limit of %d bytes: write a smaller result", c.limits.OutputBytes)
 	}
 	c.output = append(c.output, p...)
 	c.outputCalls++
@@ -103,7 +103,7 @@ func capability(name string, ask func(HostCalls, context.Context, []byte) ([]byt
 		message := view(memory, name, stack[0], stack[1])
 		c.input = nil
 		if c.hostCalls++; c.hostCalls > c.limits.HostCalls {
-			violate("%s: more than the limit of %d host calls: read less or raise the limit", name, c.limits.HostCalls)
+			violate("%s: more than the limit of %d host calls: read less in one run", name, c.limits.HostCalls)
 		}
 		if c.host == nil {
 			stack[0] = api.EncodeI64(abi.CodeDenied)

@@ -67,6 +67,28 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
+// TestAdvice: where a text does not say what to do, the advice does.
+func TestAdvice(t *testing.T) {
+	s := newSandbox(t, Config{})
+	for name, want := range map[string]string{
+		"not-wasm":               "build the plugin with the SDK",
+		"empty-file":             "copy or build the file again",
+		"truncated":              "copy or build the file again",
+		"missing-export":         "",
+		"unknown-import":         "",
+		"describe-traps":         "run its tests",
+		"manifest-unknown-field": "correct what the plugin registers",
+		"manifest-other-name":    "",
+	} {
+		c, _ := tck.CaseOf(name)
+		_, err := s.Load(t.Context(), Plugin{Name: c.Name, Wasm: c.Wasm()})
+		refused, ok := errors.AsType[*LoadError](err)
+		if !ok || !strings.Contains(refused.Advice(), want) || (want == "") != (refused.Advice() == "") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestStepsAreTold(t *testing.T) {
 	for _, step := range Steps() {
 		if stepVerbs[step] == "" {

@@ -29,12 +29,13 @@ func New(ctx context.Context, config Config) (*Sandbox, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	cache, err := openCache(config.CacheDir)
+	config = config.withDefaults()
+	cache, err := openCache(config.CacheDir, config.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("open compile cache: %w", err)
 	}
 	s := &Sandbox{
-		config:    config.withDefaults(),
+		config:    config,
 		runtime:   wazero.NewRuntimeWithConfig(ctx, engineConfig(cache)),
 		cache:     cache,
 		cacheDir:  config.CacheDir,

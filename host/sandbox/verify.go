@@ -142,7 +142,7 @@ func verifyMemory(m *module.Module, limits Limits) error {
 		return fmt.Errorf("export %q is missing: export the linear memory under this name", abi.ExportMemory)
 	}
 	if minimum := uint64(m.Memories[0].Min) * pageBytes; minimum > limits.MemoryBytes {
-		return fmt.Errorf("export %q starts with %d MiB, the plugin's limit is %d MiB: build with less initial memory or raise the limit",
+		return fmt.Errorf("export %q starts with %d MiB, the plugin's limit is %d MiB: build with less initial memory, or raise limits.memoryMiB in the host's configuration",
 			abi.ExportMemory, minimum>>20, limits.MemoryBytes>>20)
 	}
 	return nil

@@ -26,6 +26,8 @@ type Directory struct {
 	period time.Duration
 	logger hclog.Logger
 	files  map[string]seen
+
+	failing bool // the last scan could not read the directory
 }
 
 // NewDirectory checks the configuration; it is an error that says what to do
@@ -56,7 +58,7 @@ func NewDirectory(c Config) (*Directory, error) {
 // every one that differs from the one before, until ctx is done. yield must
 // return before the next scan is made.
 func (d *Directory) Run(ctx context.Context, yield func(Snapshot)) error {
-	events := d.watch(ctx)
+	happened, follow := d.watch(ctx)
 	tick := time.NewTicker(d.period)
 	defer tick.Stop()
 	quiet := time.NewTimer(0) // the first scan
@@ -66,17 +68,17 @@ func (d *Directory) Run(ctx context.Context, yield func(Snapshot)) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-events:
+		case <-happened:
 			quiet.Reset(d.quiet)
 			continue
 		case <-quiet.C:
 		case <-tick.C:
 		}
+		follow() // before the scan: what happens from here on is told
 		snapshot, err := d.Scan()
+		d.report(err)
 		if err != nil {
-			// The directory is gone or not readable for now: what runs goes on.
-			d.logger.Error("cannot read the plugin directory, the running plugins stay", "error", err)
-			continue
+			continue // what runs goes on
 		}
 		if first || !snapshot.same(last) {
 			yield(snapshot)
@@ -85,10 +87,24 @@ func (d *Directory) Run(ctx context.Context, yield func(Snapshot)) error {
 	}
 }
 
-// watch passes on that something happened in the directory. Where the system
-// has no notifications the periodic scan is all there is.
-func (d *Directory) watch(ctx context.Context) <-chan struct{} {
-	happened := make(chan struct{}, 1)
+// report tells once that the directory is gone or not readable, and once that
+// it is back.
+func (d *Directory) report(err error) {
+	switch {
+	case err != nil && !d.failing:
+		d.logger.Error("cannot read the plugin directory, the running plugins stay: put it back, it is looked for again", "error", err)
+	case err == nil && d.failing:
+		d.logger.Info("the plugin directory can be read again", "path", d.path)
+	}
+	d.failing = err != nil
+}
+
+// watch passes on that something happened in the directory, or to it. follow
+// makes sure that the directory of this name is the one that is watched: it
+// may have been removed and made again. Where the system has no notifications
+// the periodic scan is all there is.
+func (d *Directory) watch(ctx context.Context) (happened <-chan struct{}, follow func()) {
+	tell := make(chan struct{}, 1)
 	watcher, err := fsnotify.NewWatcher()
 	if err == nil {
 		err = watcher.Add(d.path)
@@ -98,10 +114,14 @@ func (d *Directory) watch(ctx context.Context) <-chan struct{} {
 		if watcher != nil {
 			watcher.Close()
 		}
-		return happened
+		return tell, func() {}
 	}
-	go d.forward(ctx, watcher, happened)
-	return happened
+	// The name of the directory is an entry of its parent.
+	if err := watcher.Add(filepath.Dir(d.path)); err != nil {
+		d.logger.Debug("a directory that is made again is found by the periodic scan", "period", d.period, "error", err)
+	}
+	go d.forward(ctx, watcher, tell)
+	return tell, func() { _ = watcher.Add(d.path) } // fails while it is not there: the scan tells
 }
 
 func (d *Directory) forward(ctx context.Context, watcher *fsnotify.Watcher, happened chan<- struct{}) {
@@ -110,9 +130,12 @@ func (d *Directory) forward(ctx context.Context, watcher *fsnotify.Watcher, happ
 		select {
 		case <-ctx.Done():
 			return
-		case _, ok := <-watcher.Events:
+		case event, ok := <-watcher.Events:
 			if !ok {
 				return
+			}
+			if event.Name != d.path && filepath.Dir(event.Name) != d.path {
+				continue // another entry of the parent
 			}
 		case err, ok := <-watcher.Errors:
 			if !ok {

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -66,13 +67,11 @@ func pluginName(file string) (string, bool) {
 // look returns what path holds, from memory if it looks unchanged.
 func (d *Directory) look(name, path string) (file seen, ok bool) {
 	info, err := os.Stat(path) // follows links: ConfigMap volumes are made of them
-	switch {
-	case os.IsNotExist(err) && !isLink(path):
+	if os.IsNotExist(err) && !isLink(path) {
 		return seen{}, false
-	case err != nil:
-		return seen{plugin: unreadable(name, path, err)}, true
-	case info.IsDir():
-		return seen{plugin: unreadable(name, path, fmt.Errorf("is a directory"))}, true
+	}
+	if err != nil || !info.Mode().IsRegular() {
+		return seen{plugin: load(name, path)}, true // says what is wrong
 	}
 	file = seen{size: info.Size(), modTime: info.ModTime(), inode: inode(info)}
 	last, known := d.files[path]
@@ -82,6 +81,13 @@ func (d *Directory) look(name, path string) (file seen, ok bool) {
 	file.plugin = load(name, path)
 	return file, true
 }
+
+// What can be wrong with a file, for people.
+var (
+	errDangling  = errors.New("is a symbolic link to a file that is not there: put the file there, or remove the link")
+	errDirectory = errors.New("is a directory: put a file in its place, or give it another name")
+	errIrregular = errors.New("is no regular file: put one in its place, or remove it")
+)
 
 func isLink(path string) bool {
 	info, err := os.Lstat(path)
@@ -96,40 +102,49 @@ func (d *Directory) withPolicy(p Plugin) Plugin {
 		return p
 	}
 	path := filepath.Join(d.path, p.Name+policyExtension)
-	policy, err := readFile(path, MaxPolicy)
+	policy, err := readFile(path, MaxPolicy, "shorten its config")
 	switch {
 	case err == nil:
 		p.Policy = policy
-	case os.IsNotExist(err) && !isLink(path):
+	case os.IsNotExist(err): // there is none
 	default:
-		return unreadable(p.Name, path, err)
+		p.Err = fmt.Errorf("read policy %s: %w", path, err)
 	}
 	return p
 }
 
 func load(name, path string) Plugin {
-	wasm, err := readFile(path, MaxFile)
+	wasm, err := readFile(path, MaxFile, "build it with TinyGo, or leave out the debug information")
 	if err != nil {
 		return unreadable(name, path, err)
 	}
 	return Plugin{Name: name, Path: path, Digest: digest(wasm), Wasm: wasm}
 }
 
-func readFile(path string, limit int) ([]byte, error) {
+// readFile reads a file of up to limit bytes; smaller says how to keep to it.
+func readFile(path string, limit int, smaller string) ([]byte, error) {
+	info, err := os.Stat(path) // before it is opened: a named pipe would wait for a writer
+	switch {
+	case os.IsNotExist(err) && isLink(path):
+		return nil, errDangling
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, errDirectory
+	case !info.Mode().IsRegular():
+		return nil, errIrregular
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("is no regular file")
-	}
 	data, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
 	if err != nil {
 		return nil, err
 	}
 	if len(data) > limit {
-		return nil, fmt.Errorf("is larger than %d MiB", limit>>20)
+		return nil, fmt.Errorf("is larger than %d MiB: %s", limit>>20, smaller)
 	}
 	return data, nil
 }

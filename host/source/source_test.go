@@ -17,7 +17,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // follow runs a directory and returns the channel of its snapshots.
 func follow(t *testing.T, c Config) <-chan Snapshot {
 	t.Helper()
-	c.Logger = hclog.NewNullLogger()
+	if c.Logger == nil {
+		c.Logger = hclog.NewNullLogger()
+	}
 	d, err := NewDirectory(c)
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +172,7 @@ func TestUnreadableFilesAreReportedAndOthersGoOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"big": "larger than 16 MiB", "dir": "is a directory", "link": "no such file", "good": ""}
+	want := map[string]string{"big": "larger than 16 MiB", "dir": "is a directory", "link": "symbolic link to a file that is not there", "good": ""}
 	for _, p := range snapshot {
 		text, ok := want[p.Name]
 		if !ok || (text == "") != (p.Err == nil) || !strings.Contains(errorText(p.Err), text) {
@@ -202,6 +204,67 @@ func TestAPolicyBelongsToItsPlugin(t *testing.T) {
 	if s := next(t, snapshots); s[0].Err == nil || !strings.Contains(s[0].Err.Error(), "a.yaml") {
 		t.Errorf("with an unreadable policy: %+v", s)
 	}
+}
+
+// TestADirectoryThatComesBackIsFollowed, however it went: plugins may be put
+// there by a mount, a link or a deployment tool.
+func TestADirectoryThatComesBackIsFollowed(t *testing.T) {
+	for name, away := range map[string]func(t *testing.T, dir string){
+		"removed": func(t *testing.T, dir string) {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"moved": func(t *testing.T, dir string) {
+			if err := os.Rename(dir, dir+".old"); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "plugins")
+			makeDirectory(t, dir)
+			write(t, dir, "a.wasm", "1")
+			logs := make(chan string, 100)
+			snapshots := follow(t, Config{Path: dir, Quiet: 10 * time.Millisecond, Period: time.Hour, Logger: hclog.New(&hclog.LoggerOptions{Output: lineWriter(logs)})})
+			next(t, snapshots)
+			for round := range 2 {
+				away(t, dir)
+				if line := <-logs; !strings.Contains(line, "cannot read the plugin directory") {
+					t.Errorf("round %d: told %s", round, line)
+				}
+				makeDirectory(t, dir)
+				if line := <-logs; !strings.Contains(line, "can be read again") {
+					t.Errorf("round %d: told %s", round, line)
+				}
+				if got := describe(next(t, snapshots)); got != "" {
+					t.Errorf("round %d: made again: %s", round, got)
+				}
+				write(t, dir, "a.wasm", "1")
+				if got := describe(next(t, snapshots)); got != "a=1" {
+					t.Errorf("round %d: filled again: %s", round, got)
+				}
+				if err := os.RemoveAll(dir + ".old"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func makeDirectory(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lineWriter sends what is logged, a line with each write.
+type lineWriter chan string
+
+func (w lineWriter) Write(line []byte) (int, error) {
+	w <- string(line)
+	return len(line), nil
 }
 
 func TestAMissingDirectoryIsAClearError(t *testing.T) {

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Errors that a caller may want to tell apart.
 var (
 	ErrNotWasm   = errors.New(`not WebAssembly: the file does not start with "\0asm"`)
+	ErrEmpty     = errors.New("not WebAssembly: the file is empty")
 	ErrComponent = errors.New("a WebAssembly component, not a core module: build for target wasip1")
 )
 
@@ -81,10 +83,18 @@ func Parse(wasm []byte) (*Module, error) {
 	return m, m.check()
 }
 
+// Damaged says whether an error of [Parse] is about bytes that are missing or
+// wrong, and not about a limit.
+func Damaged(err error) bool {
+	return errors.Is(err, ErrEmpty) || errors.Is(err, errTruncated) || strings.Contains(err.Error(), "malformed: ")
+}
+
 func checkHeader(wasm []byte) error {
 	switch {
 	case len(wasm) > MaxSize:
 		return fmt.Errorf("too large: %d bytes, the limit is %d", len(wasm), MaxSize)
+	case len(wasm) == 0:
+		return ErrEmpty
 	case !bytes.HasPrefix(wasm, magic):
 		return ErrNotWasm
 	case len(wasm) < 8:

@@ -1,0 +1,48 @@
+package explain
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"testing"
+)
+
+func TestMissingRight(t *testing.T) {
+	for message, want := range map[string]string{
+		`configmaps "c" is forbidden: User "system:serviceaccount:x:y" cannot patch resource "configmaps" in API group "" in the namespace "default"`: `"system:serviceaccount:x:y" lacks a right: add to a Role in namespace "default" the rule {apiGroups: [""], resources: ["configmaps"], verbs: ["patch"]}`,
+		`x is forbidden: User "u" cannot patch resource "widgets/status" in API group "test.thole.dev" at the cluster scope: no rule`:                 `"u" lacks a right: add to a ClusterRole the rule {apiGroups: ["test.thole.dev"], resources: ["widgets/status"], verbs: ["patch"]}`,
+		`pods "p" is forbidden: exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1`:                                                ``,
+	} {
+		right, ok := MissingRight(message)
+		if ok != (want != "") || ok && right.Advice() != want {
+			t.Errorf("%s\n got %v, %v\nwant %s", message, right, ok, want)
+		}
+	}
+}
+
+func TestAdviceForSeveralVerbs(t *testing.T) {
+	right := Right{User: "u", Verb: "watch", Resource: "pods"}
+	const want = `"u" lacks a right: add to a ClusterRole the rule {apiGroups: [""], resources: ["pods"], verbs: ["list", "watch"]}`
+	if got := right.Advice("list", "watch"); got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 40000}
+	reset := &net.OpError{Op: "read", Net: "tcp", Source: local, Err: errors.New("connection reset by peer")}
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{&url.Error{Op: "Get", URL: "https://10.0.0.1:443/api/v1", Err: reset}, "the API server at 10.0.0.1:443 cannot be reached (connection reset by peer)"},
+		{fmt.Errorf("look up v1 Pod: %w", &url.Error{Op: "Get", URL: "https://k/api/v1", Err: io.EOF}), "the API server at k cannot be reached (EOF)"},
+		{errors.New("refused"), ""},
+	} {
+		if got, ok := Unreachable(c.err); got != c.want || ok != (c.want != "") {
+			t.Errorf("%v: %q, %v", c.err, got, ok)
+		}
+	}
+}
