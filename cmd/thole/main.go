@@ -77,11 +77,11 @@ func rootCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return misuse(cmd, errors.New("a command is required: run"))
+			return misuse(cmd, errors.New("a command is required: run or inspect"))
 		},
 	}
 	root.SetFlagErrorFunc(misuse)
-	root.AddCommand(runCommand())
+	root.AddCommand(runCommand(), inspectCommand())
 	return root
 }
 

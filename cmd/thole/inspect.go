@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thole-dev/thole/host"
+	"github.com/thole-dev/thole/host/inspect"
+)
+
+// inspectFlags are the flags of thole inspect.
+type inspectFlags struct{ output, kubeconfig, configFile string }
+
+func inspectCommand() *cobra.Command {
+	var f inspectFlags
+	cmd := &cobra.Command{
+		Use:   "inspect FILE",
+		Short: "Tell what a plugin is and needs, and whether it would be loaded",
+		Long: `Tell what a plugin is and needs, and whether a host would load it.
+
+The file is loaded as thole run loads it: in the sandbox, with its limits. No
+reconcile is run, and no cluster is needed. With --kubeconfig, a cluster is
+asked where it serves the plugin's kinds; without, the resources in the rights
+of custom kinds are guessed.
+
+The exit code is 0 if the plugin would be loaded and 1 if not.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return misuse(cmd, errors.New("name the one file of a plugin: thole inspect FILE"))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return f.inspect(cmd, args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.output, "output", "o", "table", strings.Join(inspect.Formats(), ", "))
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of a cluster to ask; default: none")
+	flags.StringVar(&f.configFile, "config", "", "file with the configuration of the host that would load the plugin")
+	return cmd
+}
+
+func (f *inspectFlags) inspect(cmd *cobra.Command, file string) error {
+	if !slices.Contains(inspect.Formats(), f.output) {
+		return misuse(cmd, fmt.Errorf("-o %q is none of %s", f.output, strings.Join(inspect.Formats(), ", ")))
+	}
+	options, err := f.options()
+	if err != nil {
+		return misuse(cmd, err)
+	}
+	if f.kubeconfig != "" {
+		if options.Cluster, err = (&runFlags{kubeconfig: f.kubeconfig}).cluster(); err != nil {
+			return err
+		}
+	}
+	report, err := inspect.File(cmd.Context(), file, options)
+	if err != nil {
+		return err
+	}
+	return errors.Join(report.Print(cmd.OutOrStdout(), f.output), report.Refused())
+}
+
+func (f *inspectFlags) options() (o inspect.Options, err error) {
+	if f.configFile != "" {
+		o.Host, err = host.ReadConfig(f.configFile)
+	}
+	return o, err
+}

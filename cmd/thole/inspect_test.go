@@ -1,0 +1,136 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/thole-dev/thole/abi/tck"
+)
+
+var update = flag.Bool("update", false, "write what the scripts of testdata show into them")
+
+// scriptCommands are what scripts can do besides running thole:
+//
+//	plugin NAME    builds plugins/NAME into NAME.wasm
+//	guest CASE     writes the conformance kit's guest into CASE.wasm
+//	cut FILE N     keeps the first N bytes of a file
+//	mask FILE      writes the last command's output into a file, without what
+//	               is another with each compiler: digest, size and version
+var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
+	"plugin": func(ts *testscript.TestScript, _ bool, args []string) {
+		wasm, err := plugin(args[0])
+		ts.Check(err)
+		ts.Check(os.WriteFile(ts.MkAbs(args[0]+".wasm"), wasm, 0o600))
+	},
+	"guest": func(ts *testscript.TestScript, _ bool, args []string) {
+		c, ok := tck.CaseOf(args[0])
+		if !ok {
+			ts.Fatalf("the kit has no case %q", args[0])
+		}
+		ts.Check(os.WriteFile(ts.MkAbs(args[0]+".wasm"), c.Wasm(), 0o600))
+	},
+	"cut": func(ts *testscript.TestScript, _ bool, args []string) {
+		var n int64
+		_, err := fmt.Sscan(args[1], &n)
+		ts.Check(errors.Join(err, os.Truncate(ts.MkAbs(args[0]), n)))
+	},
+	"mask": func(ts *testscript.TestScript, _ bool, args []string) {
+		text := ts.ReadFile("stdout")
+		for _, m := range masks {
+			text = m.pattern.ReplaceAllString(text, m.with)
+		}
+		ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
+	},
+}
+
+var masks = []struct {
+	pattern *regexp.Regexp
+	with    string
+}{
+	{regexp.MustCompile(`\b[0-9a-f]{64}\b`), "DIGEST"},
+	{regexp.MustCompile(`(?m)^(Size +)[0-9.]+ [KM]iB$`), "${1}SIZE"},
+	{regexp.MustCompile(`(?m)^( *"?size"?: )[0-9]+`), "${1}SIZE"},
+	{regexp.MustCompile(`TinyGo [0-9.]+[0-9]`), "TinyGo VERSION"},
+}
+
+const repository = "../.." // from the folder that tests run in
+
+var plugins sync.Map // name to func() ([]byte, error)
+
+// plugin returns a plugin of the repository as `make` builds it, once.
+func plugin(name string) ([]byte, error) {
+	built, _ := plugins.LoadOrStore(name, sync.OnceValues(func() ([]byte, error) { return buildPlugin(name) }))
+	return built.(func() ([]byte, error))()
+}
+
+func buildPlugin(name string) ([]byte, error) {
+	if err := dependOn("abi", "sdk", "plugins/"+name, ".ci/tools"); err != nil {
+		return nil, err
+	}
+	file := "bin/plugins/" + name + ".wasm"
+	make := exec.Command("make", "-s", file)
+	make.Dir = repository
+	for _, variable := range os.Environ() {
+		if !strings.HasPrefix(variable, "MAKE") && !strings.HasPrefix(variable, "MFLAGS") {
+			make.Env = append(make.Env, variable) // not those of a make that runs this test
+		}
+	}
+	if out, err := make.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("make %s: %w\n%s", file, err, out)
+	}
+	return os.ReadFile(filepath.Join(repository, file))
+}
+
+// dependOn looks at all files of folders of the repository: that is how the go
+// command learns that a cached test result depends on them.
+func dependOn(folders ...string) error {
+	var errs []error
+	for _, folder := range folders {
+		errs = append(errs, filepath.WalkDir(filepath.Join(repository, folder), func(path string, _ fs.DirEntry, err error) error {
+			if err == nil {
+				_, err = os.Stat(path)
+			}
+			return err
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+func TestInspectExitCodes(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"echo", "unknown-import"} {
+		c, ok := tck.CaseOf(name)
+		if !ok {
+			t.Fatalf("the kit has no case %q", name)
+		}
+		if err := os.WriteFile(name+".wasm", c.Wasm(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expectExitCodes(t, map[string]int{
+		"inspect --help":                        0,
+		"inspect echo.wasm":                     0,
+		"inspect echo.wasm -o json":             0,
+		"inspect -o yaml echo.wasm":             0,
+		"inspect unknown-import.wasm":           1,
+		"inspect missing.wasm":                  1,
+		"inspect .":                             1,
+		"inspect echo.wasm --kubeconfig none":   1,
+		"inspect":                               2,
+		"inspect echo.wasm unknown-import.wasm": 2,
+		"inspect echo.wasm -o xml":              2,
+		"inspect echo.wasm --nonsense":          2,
+		"inspect echo.wasm --config none.yaml":  2,
+	})
+}

@@ -1,0 +1,238 @@
+package inspect
+
+import (
+	"context"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/thole-dev/thole/abi"
+
+	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/host"
+	"github.com/thole-dev/thole/host/sandbox"
+	"github.com/thole-dev/thole/host/sandbox/module"
+	"github.com/thole-dev/thole/host/source"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// file writes a plugin's file and returns its path.
+func file(t *testing.T, name string, wasm []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, wasm, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func guest(t *testing.T, name string) []byte {
+	t.Helper()
+	c, ok := tck.CaseOf(name)
+	if !ok {
+		t.Fatalf("the kit has no case %q", name)
+	}
+	return c.Wasm()
+}
+
+func look(t *testing.T, path string) *Report {
+	t.Helper()
+	r, err := File(t.Context(), path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func expectRefused(t *testing.T, r *Report, step, because string) {
+	t.Helper()
+	if r.Load.OK || r.Load.Step != step || !strings.Contains(r.Load.Error, because) {
+		t.Errorf("load %+v, want a refusal at %s because of %q", r.Load, step, because)
+	}
+	if err := r.Refused(); err == nil || err.Error() != r.Load.Error {
+		t.Errorf("refused: %v, want %s", err, r.Load.Error)
+	}
+}
+
+// TestEveryGuestOfTheKit holds the verdict to what the kit says of a guest.
+func TestEveryGuestOfTheKit(t *testing.T) {
+	for _, c := range tck.Cases() {
+		r := look(t, file(t, c.Name+".wasm", c.Wasm()))
+		if accepted := c.Stage != tck.StageLoad; r.Load.OK != accepted || accepted == (r.Refused() != nil) {
+			t.Errorf("%s: %+v, want accepted: %t", c.Name, r.Load, accepted)
+		}
+		for _, symbol := range c.Mentions {
+			if !strings.Contains(r.Load.Error, symbol) {
+				t.Errorf("%s: %q does not name %q", c.Name, r.Load.Error, symbol)
+			}
+		}
+	}
+}
+
+func TestInstanceModes(t *testing.T) {
+	buildID := "\x0ago:buildidx"
+	section := append(binary.AppendUvarint([]byte{0}, uint64(len(buildID))), buildID...)
+	standard := append(guest(t, "correct"), section...)
+	for _, c := range []struct {
+		wasm      []byte
+		mode, why string
+	}{
+		{guest(t, "correct"), "reset", "memory and globals are restored after each call"},
+		{standard, "pooled", "state is kept between calls: it was compiled by standard Go"},
+	} {
+		r := look(t, file(t, "correct.wasm", c.wasm))
+		if r.Instances.Mode != c.mode || !strings.HasPrefix(r.Instances.Why, c.why) {
+			t.Errorf("%+v, want %s: %s", r.Instances, c.mode, c.why)
+		}
+	}
+	all := map[string]int{}
+	for _, c := range tck.Cases() {
+		if r := look(t, file(t, c.Name+".wasm", c.Wasm())); r.Instances != nil && r.Instances.Mode == "fresh" {
+			all[r.Instances.Why]++
+		}
+	}
+	for _, why := range []string{"its code changes tables", "its code drops segments"} {
+		if all["every call gets a new instance: "+why] == 0 {
+			t.Errorf("no guest of the kit is fresh because %s: %v", why, all)
+		}
+	}
+}
+
+func TestFilesThatAHostDoesNotLookAt(t *testing.T) {
+	for name, because := range map[string]string{
+		"correct":       "plugins are in files named <name>.wasm",
+		"correct.WASM":  "plugins are in files named <name>.wasm",
+		".correct.wasm": "and not in hidden ones",
+	} {
+		r := look(t, file(t, name, guest(t, "correct")))
+		expectRefused(t, r, "read", because)
+		if r.Memory == nil || len(r.Imports) == 0 {
+			t.Errorf("%s: the module is not told: %+v", name, r)
+		}
+	}
+	large := file(t, "large.wasm", nil)
+	if err := os.Truncate(large, source.MaxFile+1); err != nil {
+		t.Fatal(err)
+	}
+	r := look(t, large)
+	expectRefused(t, r, "read", "large.wasm is larger than 16 MiB")
+	if r.Size != source.MaxFile+1 {
+		t.Errorf("size %d", r.Size)
+	}
+}
+
+// TestNoHostCouldHaveThatName has a file whose code is not run.
+func TestNoHostCouldHaveThatName(t *testing.T) {
+	r := look(t, file(t, "Correct_1.wasm", guest(t, "correct")))
+	expectRefused(t, r, "load", "must be a DNS label")
+	if r.Manifest != nil || r.Memory == nil {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestLimitsAreTheHosts(t *testing.T) {
+	path := file(t, "get.wasm", guest(t, "get"))
+	var config host.Config
+	config.Limits.MemoryMiB = 8
+	r, err := File(t.Context(), path, Options{Host: config})
+	if err != nil || r.Memory.Limit != 8<<20 {
+		t.Errorf("memory %+v, %v", r.Memory, err)
+	}
+	config.Limits.MemoryMiB = 4096
+	r, err = File(t.Context(), path, Options{Host: config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectRefused(t, r, "load", "up to 2 GiB")
+}
+
+// TestInterrupted is no verdict on the plugin.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r, err := File(ctx, file(t, "correct.wasm", guest(t, "correct")), Options{})
+	if err == nil || !strings.Contains(err.Error(), "context canceled") {
+		t.Errorf("report %+v, error %v", r, err)
+	}
+}
+
+func TestEveryFunctionHasAMeaning(t *testing.T) {
+	for _, name := range sandbox.Functions() {
+		module, function, _ := strings.Cut(name, ".")
+		if meaning(module, function) == "" {
+			t.Errorf("%s means nothing", name)
+		}
+	}
+	r := look(t, file(t, "all-exports.wasm", guest(t, "all-exports")))
+	for _, e := range r.Exports {
+		if e.Meaning == "" {
+			t.Errorf("export %s means nothing", e.Name)
+		}
+	}
+}
+
+// describing is a module whose describe has that body.
+func describing(body func(m *tck.Module) [][]byte) []byte {
+	var m tck.Module
+	none, i32 := []tck.Type(nil), []tck.Type{tck.I32}
+	code := body(&m)
+	m.Export(abi.ExportMarker, m.Func(none, none, nil))
+	m.Export(abi.ExportDescribe, m.Func(none, i32, nil, code...))
+	m.Export(abi.ExportReconcile, m.Func(i32, i32, nil, tck.I32Const(0)))
+	m.Memory(1)
+	m.ExportMemory(abi.ExportMemory)
+	return m.Bytes()
+}
+
+// TestDescribeThatNeverEnds is stopped at the host's deadline, long before the
+// test's.
+func TestDescribeThatNeverEnds(t *testing.T) {
+	wasm := describing(func(*tck.Module) [][]byte {
+		return [][]byte{tck.Loop, tck.Branch(0), tck.End, tck.I32Const(0)}
+	})
+	var config host.Config
+	config.Limits.Timeout.Duration = 20 * time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	r, err := File(ctx, file(t, "spins.wasm", wasm), Options{Host: config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectRefused(t, r, "describe", "timeout: the deadline of the call passed")
+}
+
+// TestTwoControllersForOneCondition load, and would not be started.
+func TestTwoControllersForOneCondition(t *testing.T) {
+	manifest := abi.EncodeManifest(&abi.Manifest{Name: "twins", Controllers: []abi.Controller{{Name: "a", For: widget}, {Name: "b", For: widget}}})
+	wasm := describing(func(m *tck.Module) [][]byte {
+		output := m.Import(abi.ImportModule, abi.ImportOutput, []tck.Type{tck.I32, tck.I32}, nil)
+		m.Import(abi.ImportModule, abi.ImportOutput, []tck.Type{tck.I32, tck.I32}, nil) // as compilers do, too
+		m.Data(0, manifest)
+		return [][]byte{tck.I32Const(0), tck.I32Const(int32(len(manifest))), tck.Call(output), tck.I32Const(0)}
+	})
+	r := look(t, file(t, "twins.wasm", wasm))
+	expectRefused(t, r, "overlap", `controller "twins/b" and "twins/a" both write the condition Ready of example.com/v1 Widget`)
+	if len(r.Rights) != 2 || r.Rights[1].Controller != "b" || len(r.Imports) != 1 {
+		t.Errorf("rights %+v, imports %+v", r.Rights, r.Imports)
+	}
+}
+
+func TestToolchain(t *testing.T) {
+	clang := module.Producer{Name: "clang", Version: "19"}
+	for want, producers := range map[string][]module.Producer{
+		"":              nil,
+		"clang 19":      {clang, {Name: "other"}},
+		"TinyGo 0.41.1": {clang, {Name: "TinyGo", Version: "0.41.1"}},
+		"Go 1.26.8":     {{Name: "Go cmd/compile", Version: "go1.26.8"}},
+	} {
+		if got := toolchain(&sandbox.ModuleInfo{Producers: producers}); got != want {
+			t.Errorf("%v: %q, want %q", producers, got, want)
+		}
+	}
+}

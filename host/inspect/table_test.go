@@ -1,0 +1,169 @@
+package inspect
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host"
+)
+
+func TestWrap(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		most int
+		want []string
+	}{
+		{"", 10, []string{""}},
+		{"one two three", 7, []string{"one two", "three"}},
+		{"one two three", 8, []string{"one two", "three"}},
+		{"much-too-long word", 5, []string{"much-too-long", "word"}},
+		{"größer als", 10, []string{"größer als"}},
+	} {
+		if got := wrap(c.text, c.most); strings.Join(got, "|") != strings.Join(c.want, "|") {
+			t.Errorf("wrap %q at %d: %q, want %q", c.text, c.most, got, c.want)
+		}
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for n, want := range map[uint64]string{
+		0: "0 bytes", 1023: "1023 bytes", 1 << 10: "1 KiB", 1500: "1.5 KiB", 64 << 20: "64 MiB", 3916802: "3.7 MiB",
+	} {
+		if got := size(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}
+
+// TestWhatTheHostBounds tells what a controller asks for and what it gets.
+func TestWhatTheHostBounds(t *testing.T) {
+	limits := host.Config{}.WithDefaults().Limits
+	c := &abi.Controller{
+		Name: "a", For: widget, Finalizer: true, Interval: 60_000, Timeout: 30_000, Concurrency: 2,
+		Conditions: abi.Conditions{Target: "Synced", Owned: []string{"Fetched"}, Summarized: []string{"Fetched"}, NegativePolarity: []string{"Stalled"}},
+	}
+	have := map[string]string{}
+	for _, row := range describe("p", c, limits).rows {
+		have[row[0]] = row[1]
+	}
+	for name, want := range map[string]string{
+		"For":         "example.com/v1 Widget",
+		"Reads":       "-",
+		"Finalizer":   "p.thole.dev/a",
+		"Interval":    "1m0s after a success",
+		"Timeout":     "10s, as the host allows no more; 30s is asked for",
+		"Concurrency": "2",
+		"Conditions":  "Synced from Fetched; owns Fetched; bad when True: Stalled",
+	} {
+		if have[name] != want {
+			t.Errorf("%s: %q, want %q", name, have[name], want)
+		}
+	}
+	if got := bounded(time.Duration(0), 10*time.Second); got != "10s, the host's" {
+		t.Error(got)
+	}
+}
+
+// TestTableFits has reports of any content: no line is wider than the table,
+// ends in a blank, or steers the terminal.
+func TestTableFits(t *testing.T) {
+	word := rapid.StringMatching(`[A-Za-z0-9]{1,12}`)
+	kind := rapid.Custom(func(t *rapid.T) abi.Kind {
+		return abi.Kind{APIVersion: word.Draw(t, "group") + ".io/v1", Kind: word.Draw(t, "kind")}
+	})
+	kindsOf := rapid.SliceOfNDistinct(kind, 0, 5, rapid.ID)
+	rapid.Check(t, func(t *rapid.T) {
+		m := &abi.Manifest{Name: "p", Version: rapid.String().Draw(t, "version"), Controllers: []abi.Controller{{
+			Name: "c", For: kind.Draw(t, "for"), Owns: kindsOf.Draw(t, "owns"), Reads: kindsOf.Draw(t, "reads"), Writes: kindsOf.Draw(t, "writes"),
+			Conditions: abi.Conditions{Summarized: rapid.SliceOfN(word, 0, 20).Draw(t, "summarized")},
+		}}}
+		m.Version = strings.Join(strings.Fields(m.Version), " ")
+		r := &Report{Name: "p", Digest: strings.Repeat("0", 64), Load: Load{OK: true}}
+		if err := r.manifest(t.Context(), m, host.Config{}.WithDefaults(), nil); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(r.table())) {
+			line = strings.TrimSuffix(line, "\n")
+			if utf8.RuneCountInString(line) > width && !strings.HasPrefix(line, "Plugin") {
+				t.Errorf("%d characters: %s", utf8.RuneCountInString(line), line)
+			}
+			if strings.TrimRight(line, " ") != line || printable(line) != line {
+				t.Errorf("%q", line)
+			}
+		}
+	})
+}
+
+// TestHostileWords has a file that would like to colour the terminal.
+func TestHostileWords(t *testing.T) {
+	r := &Report{
+		Name: "p", Memory: &Memory{}, Instances: &Instances{}, Toolchain: "Evil\x1b[2J",
+		Imports: []Symbol{{Module: "env\x07", Name: "\x1b]0;title", Problem: "no \u202e such thing"}},
+	}
+	text := string(r.table())
+	if strings.ContainsAny(text, "\x1b\x07\u202e") || !strings.Contains(text, `Evil\x1b[2J`) {
+		t.Errorf("%q", text)
+	}
+}
+
+// TestFormatsAgree reads the report back.
+func TestFormatsAgree(t *testing.T) {
+	r := look(t, file(t, "echo.wasm", guest(t, "echo")))
+	var asJSON, asYAML bytes.Buffer
+	if err := r.Print(&asJSON, "json"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Print(&asYAML, "yaml"); err != nil {
+		t.Fatal(err)
+	}
+	converted, err := yaml.YAMLToJSON(asYAML.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range [][]byte{asJSON.Bytes(), converted} {
+		var got Report
+		decoder := json.NewDecoder(bytes.NewReader(text))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&got); err != nil {
+			t.Fatal(err)
+		}
+		m, err := abi.DecodeManifest(got.Manifest)
+		if err != nil || m.Name != "echo" || got.Digest != r.Digest || len(got.Rights) != 1 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	if err := r.Print(&asJSON, "xml"); err == nil {
+		t.Error("xml was printed")
+	}
+}
+
+// TestImportsInGroups has thole/v1 first, and one row for each area of the
+// system interface.
+func TestImportsInGroups(t *testing.T) {
+	symbol := func(module, name string) Symbol {
+		return Symbol{Module: module, Name: name, Meaning: meaning(module, name)}
+	}
+	refused := Symbol{Module: wasiModule, Name: "fd_dance", Problem: "not known"}
+	have := importRows([]Symbol{
+		symbol(wasiModule, "fd_write"), symbol(wasiModule, "random_get"), symbol(abi.ImportModule, abi.ImportGet),
+		symbol(wasiModule, "fd_read"), refused, symbol(wasiModule, "fd_close"),
+	})
+	want := [][]string{
+		{"thole/v1", "get", importWords["get"]},
+		{wasiModule, "fd_dance", "not known"},
+		{"wasi", "fd_*", wasiWords["fd"]},
+		{"wasi", "random_get", wasiWords["random"]},
+	}
+	if !reflect.DeepEqual(have, want) {
+		t.Errorf("%q, want %q", have, want)
+	}
+}

@@ -1,0 +1,136 @@
+package sandbox
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/tck"
+)
+
+// TestInspectSaysWhatLoadSays holds the two together for every guest of the
+// conformance kit, those that are refused at each step among them.
+func TestInspectSaysWhatLoadSays(t *testing.T) {
+	s := newSandbox(t, Config{})
+	for _, c := range tck.Cases() {
+		t.Run(c.Name, func(t *testing.T) {
+			p := Plugin{Name: c.Name, Wasm: c.Wasm(), Limits: Limits{MemoryBytes: 16 << 20, Deadline: time.Minute}}
+			g, err := s.Load(t.Context(), p)
+			seen := s.Inspect(t.Context(), p)
+			if text(seen.Err) != text(err) {
+				t.Errorf("inspect says %v, load says %v", seen.Err, err)
+			}
+			if err != nil {
+				return
+			}
+			defer closeGuest(t, g)
+			if seen.Digest != g.Digest() || seen.Manifest.Name != c.Name || seen.Module.Mode != g.Stats().Mode {
+				t.Errorf("inspect saw %+v in mode %s, load %s in mode %s", seen, seen.Module.Mode, g.Digest(), g.Stats().Mode)
+			}
+			for _, symbol := range slices.Concat(seen.Module.Imports, seen.Module.Exports) {
+				if symbol.Problem != "" {
+					t.Errorf("%s.%s: %s", symbol.Module, symbol.Name, symbol.Problem)
+				}
+			}
+		})
+	}
+	if len(s.guests) > 0 {
+		t.Errorf("%d guests are left", len(s.guests))
+	}
+}
+
+func inspectCase(t *testing.T, name string) Inspection {
+	t.Helper()
+	c, ok := tck.CaseOf(name)
+	if !ok {
+		t.Fatalf("the kit has no case %q", name)
+	}
+	return newSandbox(t, Config{}).Inspect(t.Context(), Plugin{Name: name, Wasm: c.Wasm()})
+}
+
+func TestInspectTellsTheModule(t *testing.T) {
+	m := inspectCase(t, "all-exports").Module
+	if !slices.Equal(m.Versions, []string{abi.Version}) {
+		t.Errorf("versions %q", m.Versions)
+	}
+	if want := (MemoryInfo{Initial: 128 << 10, Start: 128 << 10, Limit: 64 << 20}); m.Memory != want {
+		t.Errorf("memory %+v, want %+v", m.Memory, want)
+	}
+	var have []string
+	for _, e := range m.Exports {
+		have = append(have, e.Name+" "+e.Type)
+	}
+	want := []string{
+		"thole_v1 () -> ()", "describe () -> i32", "reconcile (i32) -> i32",
+		"_initialize () -> ()", "warm () -> i32", "arena_top () -> i32", "memory memory",
+	}
+	if !slices.Equal(have, want) {
+		t.Errorf("exports %q, want %q", have, want)
+	}
+}
+
+func TestInspectTellsEveryProblem(t *testing.T) {
+	problems := func(m *ModuleInfo) (out []string) {
+		for _, symbol := range slices.Concat(m.Imports, m.Exports) {
+			if symbol.Problem != "" {
+				out = append(out, symbol.Name+": "+symbol.Problem)
+			}
+		}
+		return out
+	}
+	for name, want := range map[string]string{
+		"unknown-import":         `outptu: import "thole/v1.outptu" is not known`,
+		"wrong-import-signature": `log: import "thole/v1.log" has the signature`,
+		"missing-marker":         `thole_v1: export "thole_v1" is missing`,
+		"missing-export":         `reconcile: export "reconcile" is missing`,
+		"wrong-kind":             `reconcile: export "reconcile" is a memory`,
+		"huge-memory":            `memory: export "memory" starts with 4096 MiB`,
+	} {
+		found := problems(inspectCase(t, name).Module)
+		if len(found) != 1 || !strings.HasPrefix(found[0], want) {
+			t.Errorf("%s: %q, want %q", name, found, want)
+		}
+	}
+}
+
+// TestInspectKeepsTheManifest has plugins that fail after describe.
+func TestInspectKeepsTheManifest(t *testing.T) {
+	for name, manifest := range map[string]string{
+		"warm-traps":          "warm-traps",
+		"manifest-other-name": "somebody-else",
+	} {
+		seen := inspectCase(t, name)
+		if seen.Err == nil || seen.Manifest == nil || seen.Manifest.Name != manifest {
+			t.Errorf("%s: error %v, manifest %+v", name, seen.Err, seen.Manifest)
+		}
+	}
+	for _, name := range []string{"describe-traps", "manifest-garbage", "manifest-unknown-field"} {
+		if seen := inspectCase(t, name); seen.Err == nil || seen.Manifest != nil {
+			t.Errorf("%s: error %v, manifest %+v", name, seen.Err, seen.Manifest)
+		}
+	}
+}
+
+// TestInspectLooksWithoutRunning has a name that no plugin can have: the
+// structure is told, and no code runs.
+func TestInspectLooksWithoutRunning(t *testing.T) {
+	c, _ := tck.CaseOf("correct")
+	seen := newSandbox(t, Config{}).Inspect(t.Context(), Plugin{Name: "Not_A_Label", Wasm: c.Wasm()})
+	if seen.Err == nil || !strings.Contains(seen.Err.Error(), "must be a DNS label") || seen.Manifest != nil || seen.Module == nil {
+		t.Errorf("%+v", seen)
+	}
+}
+
+func TestFunctionsAreServed(t *testing.T) {
+	all := Functions()
+	for _, name := range []string{"thole/v1.get", "thole/v1.output", "wasi_snapshot_preview1.fd_write"} {
+		if !slices.Contains(all, name) {
+			t.Errorf("%s is missing in %q", name, all)
+		}
+	}
+	if len(all) != len(served) || !slices.IsSorted(all) {
+		t.Errorf("%d functions, want %d in order", len(all), len(served))
+	}
+}
