@@ -1,0 +1,156 @@
+package deploytest
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/thole-dev/thole/host/internal/wasmbuild"
+)
+
+// guide is what deploy/README.md has its reader type: the blocks of shell that
+// are marked <!-- deploytest: name -->, by name.
+type guide map[string]string
+
+var block = regexp.MustCompile("(?s)<!-- deploytest: ([a-z-]+) -->\n```sh\n(.*?)```")
+
+func readGuide(t *testing.T, path string) guide {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := guide{}
+	for _, m := range block.FindAllStringSubmatch(string(text), -1) {
+		g[m[1]] = m[2]
+	}
+	if marks := strings.Count(string(text), "<!-- deploytest: "); marks != len(g) {
+		t.Fatalf("%s: %d marks, %d blocks of shell right after one", path, marks, len(g))
+	}
+	return g
+}
+
+// TestTheGuidesAgree: what the repository's README tells of deploying is what
+// deploy/README.md tells.
+func TestTheGuidesAgree(t *testing.T) {
+	here := readGuide(t, "deploy/README.md")
+	for name, commands := range readGuide(t, "README.md") {
+		if here[name] != commands {
+			t.Errorf("README.md has for %q:\n%sdeploy/README.md has:\n%s", name, commands, here[name])
+		}
+	}
+}
+
+// kubectls are the programs that the guide is followed with: the stand-in, and
+// the real one where there is one.
+func kubectls(t *testing.T) map[string]string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{"stand-in": self}
+	if real, err := exec.LookPath("kubectl"); err == nil {
+		found["kubectl"] = real
+	}
+	return found
+}
+
+// TestTheGuideCanBeFollowed types what deploy/README.md tells, on a cluster
+// whose only node runs the host's pod as the image would: see node.
+func TestTheGuideCanBeFollowed(t *testing.T) {
+	programs := kubectls(t)
+	for _, name := range slices.Sorted(maps.Keys(programs)) {
+		t.Run(name, func(t *testing.T) {
+			r := newReader(t, programs[name])
+			r.follow("install")
+			// A host is ready also while a plugin waits for its CRD.
+			eventually(t, "the plugin runs", func() bool { return r.node.host(t).generation() == 1 })
+			r.follow("use")
+
+			first := r.node.host(t)
+			wasm := wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager")
+			writePlugin(t, filepath.Join(r.repository, "bin", "plugins"), another(wasm))
+			r.follow("change-plugin")
+			eventually(t, "the changed plugin runs", func() bool { return first.generation() == 2 })
+			if r.node.host(t) != first {
+				t.Error("another plugin has led to another pod")
+			}
+
+			r.follow("change-host")
+			second := r.node.host(t)
+			if second == first {
+				t.Error("the host was not replaced")
+			}
+			eventually(t, "the plugin runs on the new host", func() bool { return second.generation() == 1 })
+			r.expectNothingDenied(first)
+			last := r.node.host(t)
+			r.follow("uninstall")
+			r.expectNothingDenied(last)
+			if left := admin.left(t); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+			if len(r.guide) > 0 {
+				t.Errorf("not followed: %v", r.guide)
+			}
+		})
+	}
+}
+
+// another returns a module that does the same and is another file: with one
+// more custom section, named x.
+func another(wasm []byte) []byte { return append(slices.Clone(wasm), 0, 2, 1, 'x') }
+
+// reader is somebody who follows the guide.
+type reader struct {
+	*testing.T
+	guide
+	node       *node
+	repository string
+	tools      string // directory with kubectl
+}
+
+func newReader(t *testing.T, kubectl string) *reader {
+	r := &reader{T: t, guide: readGuide(t, "deploy/README.md"), node: newNode(t), repository: repository(t), tools: t.TempDir()}
+	if err := os.Symlink(kubectl, filepath.Join(r.tools, "kubectl")); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// follow types the commands of a block; each must succeed.
+func (r *reader) follow(name string) {
+	r.Helper()
+	commands, ok := r.guide[name]
+	if !ok {
+		r.Fatalf("deploy/README.md has no block %q", name)
+	}
+	delete(r.guide, name)
+	begin := time.Now()
+	cmd := exec.Command("bash", "-euo", "pipefail", "-c", commands)
+	cmd.Dir = r.repository
+	cmd.Env = append(os.Environ(), "PATH="+r.tools+":"+os.Getenv("PATH"), "KUBECONFIG="+cluster.Kubeconfig)
+	out, err := cmd.CombinedOutput()
+	r.Logf("%s, %s:\n%s%s", name, time.Since(begin).Round(time.Millisecond), commands, out)
+	if err != nil {
+		r.Fatalf("%s: %v", name, err)
+	}
+}
+
+// expectNothingDenied looks for refusals in what a host logged.
+func (r *reader) expectNothingDenied(host *process) {
+	r.Helper()
+	for _, line := range host.log.lines(0) {
+		text, _ := json.Marshal(line)
+		if strings.Contains(string(text), "orbidden") || line["@level"] == "error" {
+			r.Errorf("in the host's log: %s", text)
+		}
+	}
+}

@@ -1,0 +1,276 @@
+package deploytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// The test binary stands in for kubectl, which a machine that runs the tests
+// need not have, when it is called by that name. It understands what
+// deploy/README.md uses and refuses everything else.
+
+// kubectl runs a command line and returns the exit code.
+func kubectl(args []string) int {
+	c, err := parseKubectl(args)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
+		defer cancel()
+		err = c.run(ctx)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "kubectl (stand-in) %s: %v\n", strings.Join(args, " "), err)
+		return 1
+	}
+	return 0
+}
+
+// kubectlCommand is a command line.
+type kubectlCommand struct {
+	words   []string // what is no flag: the verb and its operands
+	flags   map[string]string
+	timeout time.Duration
+	admin   *administrator
+}
+
+// kubectlFlags are the known flags, with whether they have a value.
+var kubectlFlags = map[string]bool{
+	"-n": true, "-f": true, "-k": true, "-p": true, "--for": true, "--timeout": true, "--type": true,
+	"--server-side": false, "--all": false, "--all-namespaces": false,
+}
+
+func parseKubectl(args []string) (*kubectlCommand, error) {
+	c := &kubectlCommand{flags: map[string]string{}, timeout: time.Minute}
+	for len(args) > 0 {
+		word := args[0]
+		args = args[1:]
+		if !strings.HasPrefix(word, "-") {
+			c.words = append(c.words, word)
+			continue
+		}
+		name, value, given := strings.Cut(word, "=")
+		hasValue, known := kubectlFlags[name]
+		switch {
+		case !known, given && !hasValue:
+			return nil, fmt.Errorf("the flag %s is not understood", word)
+		case hasValue && !given:
+			if len(args) == 0 {
+				return nil, fmt.Errorf("the flag %s has no value", word)
+			}
+			value, args = args[0], args[1:]
+		}
+		c.flags[name] = value
+	}
+	if t, ok := c.flags["--timeout"]; ok {
+		var err error
+		if c.timeout, err = time.ParseDuration(t); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (c *kubectlCommand) has(flag string) bool { _, ok := c.flags[flag]; return ok }
+
+func (c *kubectlCommand) run(ctx context.Context) error {
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		return err
+	}
+	if c.admin, err = newAdministrator(config); err != nil {
+		return err
+	}
+	verb := c.words[0]
+	if verb == "rollout" && len(c.words) > 1 {
+		verb, c.words = verb+" "+c.words[1], c.words[1:]
+	}
+	do, ok := map[string]func(context.Context) error{
+		"apply": c.apply, "delete": c.delete, "get": c.get, "patch": c.patch, "wait": c.wait,
+		"rollout status": c.rolloutStatus, "rollout restart": c.rolloutRestart,
+	}[verb]
+	if !ok {
+		return errors.New("the command is not understood")
+	}
+	c.words = c.words[1:]
+	return do(ctx)
+}
+
+// objects returns what -f or -k names, in order.
+func (c *kubectlCommand) objects() ([]*unstructured.Unstructured, error) {
+	if c.has("-k") {
+		return kustomize(c.flags["-k"])
+	}
+	return manifests(c.flags["-f"])
+}
+
+func (c *kubectlCommand) apply(ctx context.Context) error {
+	objects, err := c.objects()
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if !c.has("--server-side") && tooLargeForAnnotation(o) {
+			return fmt.Errorf("%s: metadata.annotations: Too long", describe(o))
+		}
+		if err := c.admin.apply(ctx, o, false); err != nil {
+			return fmt.Errorf("%s: %w", describe(o), err)
+		}
+	}
+	return nil
+}
+
+// tooLargeForAnnotation says what keeps a plugin from being applied otherwise
+// than --server-side.
+func tooLargeForAnnotation(o *unstructured.Unstructured) bool {
+	text, err := o.MarshalJSON()
+	return err != nil || len(text) > 256<<10
+}
+
+// delete deletes and waits until it is done.
+func (c *kubectlCommand) delete(ctx context.Context) error {
+	doomed, err := c.doomed(ctx)
+	if err != nil {
+		return err
+	}
+	for _, o := range doomed {
+		client, err := c.admin.resource(o)
+		if err != nil {
+			return err
+		}
+		if err := client.Delete(ctx, o.GetName(), background); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("%s: %w", describe(o), err)
+		}
+	}
+	return c.awaitGone(ctx, doomed)
+}
+
+// doomed returns what is to be deleted.
+func (c *kubectlCommand) doomed(ctx context.Context) (objects []*unstructured.Unstructured, err error) {
+	if c.has("-f") || c.has("-k") {
+		return c.objects()
+	}
+	if !c.has("--all") || len(c.words) != 1 {
+		return nil, errors.New("delete is understood with -f, -k, or one kind and --all")
+	}
+	client, err := c.kind(c.words[0])
+	if err != nil {
+		return nil, err
+	}
+	list, err := client.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		objects = append(objects, &list.Items[i])
+	}
+	return objects, nil
+}
+
+var background = metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
+
+func (c *kubectlCommand) awaitGone(ctx context.Context, objects []*unstructured.Unstructured) error {
+	for _, o := range objects {
+		client, err := c.admin.resource(o)
+		if err != nil {
+			return err
+		}
+		if err := poll(ctx, "the end of "+describe(o), func() (bool, error) {
+			_, err := client.Get(ctx, o.GetName(), metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return true, nil
+			}
+			return false, err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *kubectlCommand) get(ctx context.Context) error {
+	for kind := range strings.SplitSeq(c.words[0], ",") {
+		client, err := c.kind(kind)
+		if err != nil {
+			return err
+		}
+		list, err := client.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, o := range list.Items {
+			fmt.Fprintln(os.Stdout, describe(&o))
+		}
+	}
+	return nil
+}
+
+func (c *kubectlCommand) patch(ctx context.Context) error {
+	if c.flags["--type"] != "merge" {
+		return errors.New("patch is understood with --type=merge")
+	}
+	return c.merge(ctx, []byte(c.flags["-p"]))
+}
+
+func (c *kubectlCommand) merge(ctx context.Context, patch []byte) error {
+	client, name, err := c.named()
+	if err != nil {
+		return err
+	}
+	_, err = client.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
+// named returns the client of the operand kind/name.
+func (c *kubectlCommand) named() (dynamic.ResourceInterface, string, error) {
+	if len(c.words) != 1 {
+		return nil, "", fmt.Errorf("%v is not understood: want kind/name", c.words)
+	}
+	kind, name, _ := strings.Cut(c.words[0], "/")
+	client, err := c.kind(kind)
+	return client, name, err
+}
+
+// kind returns a client for a kind by one of its names, in the namespace of -n.
+func (c *kubectlCommand) kind(name string) (dynamic.ResourceInterface, error) {
+	gvr, err := c.admin.kindNamed(name)
+	if err != nil {
+		return nil, err
+	}
+	client := c.admin.objects.Resource(gvr)
+	switch {
+	case c.has("--all-namespaces"):
+		return client, nil
+	case c.has("-n"):
+		return client.Namespace(c.flags["-n"]), nil
+	}
+	return client.Namespace(metav1.NamespaceDefault), nil
+}
+
+func (a *administrator) kindNamed(name string) (schema.GroupVersionResource, error) {
+	groups, err := restmapper.GetAPIGroupResources(a.Discovery())
+	if err != nil {
+		return schema.GroupVersionResource{}, err
+	}
+	for _, g := range groups {
+		version := g.Group.PreferredVersion.Version
+		for _, r := range g.VersionedResources[version] {
+			if slices.Contains(append(r.ShortNames, r.Name, r.SingularName), name) && !strings.Contains(r.Name, "/") {
+				return schema.GroupVersionResource{Group: g.Group.Name, Version: version, Resource: r.Name}, nil
+			}
+		}
+	}
+	return schema.GroupVersionResource{}, fmt.Errorf("the server does not have a resource %q", name)
+}

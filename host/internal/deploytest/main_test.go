@@ -1,0 +1,106 @@
+package deploytest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/thole-dev/thole/host/internal/devcluster"
+)
+
+// root is the repository's, seen from the package.
+const root = "../../.."
+
+// What every test shares: one control plane, one build of the program.
+var (
+	cluster *devcluster.Cluster
+	admin   *administrator
+	scratch string // for what outlives a test: the program, compiled plugins
+)
+
+// administrator has every right.
+type administrator struct {
+	*kubernetes.Clientset
+	objects dynamic.Interface
+	http    *http.Client
+	config  *rest.Config
+}
+
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "kubectl" {
+		os.Exit(kubectl(os.Args[1:]))
+	}
+	code, err := run(m)
+	if err == nil && code == 0 {
+		err = goleak.Find()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	if scratch, err = os.MkdirTemp("", "thole-deploy-"); err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(scratch)
+	if cluster, err = devcluster.StartMain(); err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, cluster.Stop()) }()
+	if admin, err = newAdministrator(cluster.Config); err != nil {
+		return 1, err
+	}
+	defer utilnet.CloseIdleConnectionsFor(admin.http.Transport)
+	return m.Run(), nil
+}
+
+func newAdministrator(config *rest.Config) (*administrator, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = 1000, 2000
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	clients, err := kubernetes.NewForConfigAndClient(config, client)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := dynamic.NewForConfigAndClient(config, client)
+	return &administrator{clients, objects, client, config}, err
+}
+
+// eventually waits for what a process brings about; half a minute is far more
+// than any of it needs.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	if !within(30*time.Second, done) {
+		t.Fatalf("not in half a minute: %s", what)
+	}
+}
+
+// within says whether it came to be in time.
+func within(limit time.Duration, done func() bool) bool {
+	deadline := time.Now().Add(limit)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		if time.Now().After(deadline) {
+			return false
+		}
+		<-tick.C
+	}
+	return true
+}

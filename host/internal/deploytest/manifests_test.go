@@ -1,0 +1,154 @@
+package deploytest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/thole-dev/thole/host/internal/wasmbuild"
+)
+
+// repository copies what the README's commands touch to a folder of the test,
+// with the built plugin where make puts it.
+func repository(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, folder := range []string{"deploy", "plugins/podmanager"} {
+		if err := os.CopyFS(filepath.Join(dir, folder), os.DirFS(filepath.Join(root, folder))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writePlugin(t, filepath.Join(dir, "bin", "plugins"), wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager"))
+	return dir
+}
+
+// writePlugin puts podmanager into a directory.
+func writePlugin(t *testing.T, dir string, wasm []byte) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "podmanager.wasm"), wasm, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEveryManifestIsAccepted sends each manifest of base and overlay as a
+// server-side dry run. Only the namespace is made, for the server looks for it.
+func TestEveryManifestIsAccepted(t *testing.T) {
+	repo := repository(t)
+	writePlugin(t, filepath.Join(repo, "deploy/kustomize/demo/plugins"), wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager"))
+	demo, err := kustomize(filepath.Join(repo, "deploy/kustomize/demo"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made []*unstructured.Unstructured
+	for _, o := range append(base(t), demo...) {
+		if err := admin.apply(t.Context(), o, true); err != nil {
+			t.Errorf("%s: %v", describe(o), err)
+		}
+		if o.GetKind() == "Namespace" && len(made) == 0 {
+			if err := admin.apply(t.Context(), o, false); err != nil {
+				t.Fatal(err)
+			}
+			made = append(made, o)
+		}
+	}
+	if len(demo) != len(base(t))+1 {
+		t.Errorf("the overlay has %d objects, want those of the base and the plugins", len(demo))
+	}
+}
+
+// TestEveryFileIsListed finds a manifest that no kustomization names.
+func TestEveryFileIsListed(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(overlay("base"), "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	listed, err := os.ReadFile(filepath.Join(overlay("base"), "kustomization.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if name := filepath.Base(f); name != "kustomization.yaml" && !strings.Contains(string(listed), "- "+name+"\n") {
+			t.Errorf("kustomization.yaml does not list %s", name)
+		}
+	}
+}
+
+// deployment is that of the host.
+func deployment(t *testing.T) *appsv1.Deployment {
+	t.Helper()
+	found := ofKinds(base(t), "Deployment")
+	if len(found) != 1 {
+		t.Fatalf("%d Deployments in the base, want one", len(found))
+	}
+	d := &appsv1.Deployment{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(found[0].Object, d, true); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestPodSecurityAcceptsThePod shows that the namespace enforces the standard
+// "restricted", by what it refuses, and that the host's pod meets it.
+func TestPodSecurityAcceptsThePod(t *testing.T) {
+	install(t, "Namespace", "ServiceAccount")
+	spec := deployment(t).Spec.Template.Spec
+	if err := tryPod(t, spec); err != nil {
+		t.Errorf("the pod of the Deployment: %v", err)
+	}
+	yes := true
+	for what, spoil := range map[string]func(*corev1.PodSpec, *corev1.Container){
+		"runAsNonRoot":             func(p *corev1.PodSpec, _ *corev1.Container) { p.SecurityContext.RunAsNonRoot = nil },
+		"seccompProfile":           func(p *corev1.PodSpec, _ *corev1.Container) { p.SecurityContext.SeccompProfile = nil },
+		"allowPrivilegeEscalation": func(_ *corev1.PodSpec, c *corev1.Container) { c.SecurityContext.AllowPrivilegeEscalation = &yes },
+		"capabilities":             func(_ *corev1.PodSpec, c *corev1.Container) { c.SecurityContext.Capabilities = nil },
+	} {
+		spoiled := spec.DeepCopy()
+		spoil(spoiled, &spoiled.Containers[0])
+		if err := tryPod(t, *spoiled); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), what) {
+			t.Errorf("without its %s the pod is not refused for that: %v", what, err)
+		}
+	}
+}
+
+func tryPod(t *testing.T, spec corev1.PodSpec) error {
+	t.Helper()
+	_, err := admin.CoreV1().Pods(system).Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "try"}, Spec: spec,
+	}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return err
+}
+
+// TestTheHostRunsAsItMust keeps what no API server checks.
+func TestTheHostRunsAsItMust(t *testing.T) {
+	d := deployment(t)
+	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || *d.Spec.Replicas != 1 {
+		t.Error("two hosts can run at a time, and there is no leader election")
+	}
+	pod := d.Spec.Template.Spec
+	if grace := pod.TerminationGracePeriodSeconds; grace == nil || *grace <= 10 {
+		t.Error("the grace period does not exceed the deadline of a reconcile, 10 s")
+	}
+	c := pod.Containers[0]
+	if readOnly := c.SecurityContext.ReadOnlyRootFilesystem; readOnly == nil || !*readOnly {
+		t.Error("the root file system can be written")
+	}
+	for _, m := range c.VolumeMounts {
+		if m.SubPath != "" || m.SubPathExpr != "" {
+			t.Errorf("the volume %s is mounted by subPath, which is never updated", m.Name)
+		}
+	}
+	if c.LivenessProbe == nil || c.ReadinessProbe == nil || c.StartupProbe == nil {
+		t.Error("a probe is missing")
+	}
+}

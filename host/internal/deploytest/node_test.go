@@ -1,0 +1,292 @@
+package deploytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// node is the scheduler and kubelet of the host's namespace, as far as its pod
+// needs them. A pod's container is a process of its own with the image's user,
+// whose root directory holds what the image and the pod's volumes have, and no
+// more. What differs from a real one: it shares the machine's network, so it
+// listens on a port of loopback that is free.
+type node struct {
+	*testing.T
+	name    string
+	dir     string // of root directories
+	program string // thole
+	stop    context.CancelFunc
+	done    chan struct{}
+
+	mu   sync.Mutex
+	pods map[types.UID]*container
+	last *process
+}
+
+// container is a running one.
+type container struct {
+	*process
+	pod     *corev1.Pod
+	rootDir string
+	mounted map[string]string // resourceVersion by ConfigMap
+	ready   bool
+}
+
+func newNode(t *testing.T) *node {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	n := &node{T: t, name: "node", dir: t.TempDir(), program: program(t), stop: cancel, done: make(chan struct{}), pods: map[types.UID]*container{}}
+	n.mustContain()
+	_, err := admin.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	go n.run(ctx)
+	t.Cleanup(func() {
+		n.stop()
+		<-n.done
+		for _, c := range n.pods {
+			if err := c.stop(20 * time.Second); err != nil {
+				t.Error(err)
+			}
+		}
+		if t.Failed() && n.last != nil {
+			t.Logf("log of thole:\n%s", n.last.log.tail(30))
+		}
+	})
+	return n
+}
+
+// mustContain skips the test where a process of another user with another root
+// directory cannot be made: without root's rights and without user namespaces.
+func (n *node) mustContain() {
+	n.Helper()
+	dir, err := n.rootDirectory()
+	if err != nil {
+		n.Fatal(err)
+	}
+	cmd := contained(n.T, dir, "--version")
+	out, err := cmd.CombinedOutput()
+	if errors.Is(err, syscall.EPERM) {
+		n.Skipf("needs root, or user namespaces: %v", err)
+	}
+	if err != nil {
+		n.Fatalf("run thole alone in a root directory: %v\n%s", err, out)
+	}
+}
+
+// rootDirectory makes a directory that holds what the image does.
+func (n *node) rootDirectory() (string, error) {
+	dir, err := os.MkdirTemp(n.dir, "root-")
+	if err != nil {
+		return "", err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return "", err
+	}
+	return dir, os.Link(n.program, filepath.Join(dir, image(n.T).entrypoint(n.T)))
+}
+
+// contained is a command that runs the image's program as the image's user in
+// a root directory. Who is not root becomes that user in a user namespace.
+func contained(t *testing.T, rootDir string, args ...string) *exec.Cmd {
+	t.Helper()
+	uid, gid := image(t).user(t)
+	attributes := &syscall.SysProcAttr{Chroot: rootDir, Credential: &syscall.Credential{Uid: uid, Gid: gid}, Pdeathsig: syscall.SIGKILL}
+	if own := os.Geteuid(); own != 0 {
+		attributes.Cloneflags = syscall.CLONE_NEWUSER
+		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: int(uid), HostID: own, Size: 1}}
+		attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: int(gid), HostID: os.Getegid(), Size: 1}}
+		attributes.Credential.NoSetGroups = true
+	}
+	path := image(t).entrypoint(t)
+	return &exec.Cmd{Path: path, Args: append([]string{path}, args...), Env: []string{}, Dir: "/", SysProcAttr: attributes}
+}
+
+// host is the process of the pod that was started last.
+func (n *node) host(t *testing.T) *process {
+	t.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.last == nil {
+		t.Fatal("the node runs no pod")
+	}
+	return n.last
+}
+
+func (n *node) run(ctx context.Context) {
+	defer close(n.done)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if err := n.sync(ctx); err != nil && ctx.Err() == nil {
+			n.Errorf("node: %v", err)
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sync brings every pod of the namespace one step on.
+func (n *node) sync(ctx context.Context) error {
+	list, err := admin.CoreV1().Pods(system).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		if err := n.step(ctx, &list.Items[i]); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("pod %s: %w", list.Items[i].Name, err)
+		}
+	}
+	return nil
+}
+
+func (n *node) step(ctx context.Context, pod *corev1.Pod) error {
+	c := n.pods[pod.UID]
+	switch {
+	case pod.Spec.NodeName == "":
+		return admin.CoreV1().Pods(system).Bind(ctx, &corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: n.name},
+		}, metav1.CreateOptions{})
+	case pod.DeletionTimestamp != nil:
+		return n.end(ctx, pod, c)
+	case c == nil:
+		return n.start(ctx, pod)
+	}
+	if err := c.remount(ctx); err != nil {
+		return err
+	}
+	return c.probe(ctx)
+}
+
+// end stops a pod as its grace period says, and confirms that it is gone.
+func (n *node) end(ctx context.Context, pod *corev1.Pod, c *container) error {
+	if c != nil {
+		if err := c.stop(time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second); err != nil {
+			return err
+		}
+		delete(n.pods, pod.UID)
+	}
+	return admin.CoreV1().Pods(system).Delete(ctx, pod.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: new(int64(0)), Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
+	})
+}
+
+func (n *node) start(ctx context.Context, pod *corev1.Pod) error {
+	dir, err := n.rootDirectory()
+	if err != nil {
+		return err
+	}
+	c := &container{pod: pod, rootDir: dir, mounted: map[string]string{}}
+	for _, m := range pod.Spec.Containers[0].VolumeMounts {
+		if err := c.mount(ctx, m); err != nil {
+			return fmt.Errorf("mount %s: %w", m.Name, err)
+		}
+	}
+	if c.process, err = start(n.T, c.command(n.T)); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.pods[pod.UID], n.last = c, c.process
+	return nil
+}
+
+// command is the container's.
+func (c *container) command(t *testing.T) *exec.Cmd {
+	spec := c.pod.Spec.Containers[0]
+	var args []string
+	for _, a := range spec.Args {
+		if strings.HasPrefix(a, "--listen=") {
+			a = "--listen=127.0.0.1:0"
+		}
+		args = append(args, a)
+	}
+	cmd := contained(t, c.rootDir, args...)
+	server, err := url.Parse(cluster.Config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = []string{"KUBERNETES_SERVICE_HOST=" + server.Hostname(), "KUBERNETES_SERVICE_PORT=" + server.Port()}
+	for _, e := range spec.Env {
+		value := e.Value
+		if from := e.ValueFrom; from != nil && from.ResourceFieldRef.Resource == "requests.memory" {
+			value = strconv.FormatInt(spec.Resources.Requests.Memory().Value(), 10)
+		}
+		cmd.Env = append(cmd.Env, e.Name+"="+value)
+	}
+	return cmd
+}
+
+// probe asks what the kubelet asks, and reports a change.
+func (c *container) probe(ctx context.Context) error {
+	select {
+	case <-c.ended:
+		return fmt.Errorf("the container ended with %w:\n%s", c.err, c.log.tail(20))
+	default:
+	}
+	spec := c.pod.Spec.Containers[0]
+	ready := true
+	for _, p := range []*corev1.Probe{spec.StartupProbe, spec.LivenessProbe, spec.ReadinessProbe} {
+		status, _ := c.ask(p.HTTPGet.Path)
+		ready = ready && status >= 200 && status < 400
+	}
+	if ready == c.ready {
+		return nil
+	}
+	c.ready = ready
+	return c.report(ctx)
+}
+
+func (c *container) report(ctx context.Context) error {
+	status := corev1.ConditionFalse
+	if c.ready {
+		status = corev1.ConditionTrue
+	}
+	pod, err := admin.CoreV1().Pods(system).Get(ctx, c.pod.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	now := metav1.Now()
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.Conditions = nil
+	for _, of := range []corev1.PodConditionType{corev1.PodReady, corev1.ContainersReady} {
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: of, Status: status, LastTransitionTime: now})
+	}
+	_, err = admin.CoreV1().Pods(system).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	return err
+}
+
+// token is what the kubelet asks for: it ends with the pod.
+func (c *container) token(ctx context.Context, want *corev1.ServiceAccountTokenProjection) (string, error) {
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		ExpirationSeconds: want.ExpirationSeconds,
+		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: c.pod.Name, UID: c.pod.UID},
+	}}
+	reply, err := admin.CoreV1().ServiceAccounts(system).CreateToken(ctx, c.pod.Spec.ServiceAccountName, request, metav1.CreateOptions{})
+	if err != nil {
+		return "", err
+	}
+	return reply.Status.Token, nil
+}

@@ -1,0 +1,184 @@
+package deploytest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// grant is a right and the ClusterRole that gives it.
+type grant struct {
+	right
+	role *rbacv1.ClusterRole
+}
+
+// grants lists every right of the base, in the order of its files.
+func grants(t *testing.T) (all []grant) {
+	t.Helper()
+	for _, o := range ofKinds(base(t), "ClusterRole") {
+		role := &rbacv1.ClusterRole{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, role, true); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range role.Rules {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					all = append(all, grant{right{verb, rule.APIGroups[0], resource}, role})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// without returns the role's rules without one right.
+func (g grant) without() (rules []rbacv1.PolicyRule) {
+	for _, rule := range g.role.Rules {
+		for _, resource := range rule.Resources {
+			one := *rule.DeepCopy()
+			one.Resources = []string{resource}
+			if resource == g.resource {
+				one.Verbs = slices.DeleteFunc(one.Verbs, func(v string) bool { return v == g.verb })
+			}
+			if len(one.Verbs) > 0 {
+				rules = append(rules, one)
+			}
+		}
+	}
+	return rules
+}
+
+// revoke takes the right away, restore gives it back; both wait until the API
+// server acts on it.
+func (g grant) revoke(t *testing.T)  { g.set(t, g.without(), false) }
+func (g grant) restore(t *testing.T) { g.set(t, g.role.Rules, true) }
+
+func (g grant) set(t *testing.T, rules []rbacv1.PolicyRule, allowed bool) {
+	t.Helper()
+	role, err := admin.RbacV1().ClusterRoles().Get(t.Context(), g.role.Name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	role.Rules = rules
+	if _, err := admin.RbacV1().ClusterRoles().Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, fmt.Sprintf("the account's right to %s is %v", g.right, allowed), func() bool { return g.allowed(t) == allowed })
+}
+
+func (g grant) allowed(t *testing.T) bool {
+	t.Helper()
+	resource, subresource, _ := strings.Cut(g.resource, "/")
+	review, err := admin.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: "system:serviceaccount:" + system + ":" + account,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: g.verb, Group: g.group, Resource: resource, Subresource: subresource, Namespace: metav1.NamespaceDefault,
+			},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return review.Status.Allowed
+}
+
+// TestTheRightsAreEnoughAndNoneIsTooMuch runs the host with a token of its
+// service account: first with all rights, then with one after the other taken
+// away. Each time the host says which one is missing, and goes on when it is
+// back. So a right that nothing needs fails the test, and so does one that no
+// scenario is written for.
+func TestTheRightsAreEnoughAndNoneIsTooMuch(t *testing.T) {
+	install(t, "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding")
+	ns, p := namespace(t), newProxy(t)
+	config := kubeconfig(t, p.server, system, account)
+	// Without streamed lists, which do not ask for the verb list: it is there
+	// for API servers that have none.
+	run := func() *process { return thole(t, config, nil, []string{"KUBE_FEATURE_WatchListClient=false"}) }
+	host := run()
+	granted := grants(t)
+	if !t.Run("all", func(t *testing.T) {
+		live(&scene{T: t, proxy: p, host: host, namespace: ns, pm: "pm"}, granted)
+	}) {
+		return
+	}
+	for i, g := range granted {
+		t.Run("without "+g.String(), func(t *testing.T) {
+			s := &scene{T: t, grant: g, proxy: p, host: host, namespace: ns, pm: fmt.Sprintf("pm-%d", i)}
+			s.restart = func() {
+				s.stop()
+				host = run()
+				s.host, s.mark = host, 0
+			}
+			s.play()
+		})
+	}
+	if len(granted) != len(scenarios) {
+		t.Errorf("%d rights, %d scenarios", len(granted), len(scenarios))
+	}
+}
+
+// live is the life of a PodManager with all rights. It uses each of them,
+// needs no other, and nothing is denied.
+func live(s *scene, granted []grant) {
+	s.createAndInterfere()
+	eventually(s.T, "the PodManager is healthy", func() bool { return healthy(s.T, s.namespace, s.pm) })
+	s.rest()
+	s.losePod()
+	s.told(s.pm, 2)
+	s.rest()
+	s.changeCommand()
+	s.podIsReplaced()
+	s.rest()
+	remove(s.T, podManagers, s.namespace, s.pm)
+	eventually(s.T, "the PodManager and its Pod are gone", func() bool {
+		return get(s.T, podManagers, s.namespace, s.pm) == nil && get(s.T, pods, s.namespace, s.pm) == nil
+	})
+	used, denied := s.seen()
+	if len(denied) > 0 {
+		s.Errorf("denied: %v", denied)
+	}
+	for _, r := range used {
+		if !slices.ContainsFunc(granted, func(g grant) bool { return g.right == r }) {
+			s.Errorf("the host asked for what it has no right to: %v", r)
+		}
+	}
+	for _, g := range granted {
+		if !slices.Contains(used, g.right) {
+			s.Errorf("the host never used its right to %s", g.right)
+		}
+	}
+}
+
+// TestOneNamespace: the same roles, bound in one namespace, are enough for a
+// host that is kept to it.
+func TestOneNamespace(t *testing.T) {
+	install(t, "Namespace", "ClusterRole")
+	ns := namespace(t)
+	for _, o := range ofKinds(base(t), "ClusterRoleBinding") {
+		binding := &rbacv1.RoleBinding{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, binding); err != nil {
+			t.Fatal(err)
+		}
+		binding.TypeMeta = metav1.TypeMeta{}
+		binding.Subjects = []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: "default"}}
+		if _, err := admin.RbacV1().RoleBindings(ns).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := newProxy(t)
+	thole(t, kubeconfig(t, p.server, ns, "default"), []string{"--namespace", ns}, nil)
+	podManager(t, ns, "pm")
+	eventually(t, "the PodManager is healthy", func() bool { return healthy(t, ns, "pm") })
+	remove(t, podManagers, ns, "pm")
+	eventually(t, "the PodManager is gone", func() bool { return get(t, podManagers, ns, "pm") == nil })
+	if _, denied := p.seen(); len(denied) > 0 {
+		t.Errorf("denied: %v", denied)
+	}
+}

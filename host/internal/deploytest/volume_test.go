@@ -1,0 +1,142 @@
+package deploytest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// mount puts a volume into the container's root directory.
+func (c *container) mount(ctx context.Context, m corev1.VolumeMount) error {
+	i := slices.IndexFunc(c.pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
+	volume, dir := c.pod.Spec.Volumes[i], filepath.Join(c.rootDir, m.MountPath)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	switch {
+	case volume.EmptyDir != nil:
+		return os.Chmod(dir, 0o777) // as every one is
+	case volume.ConfigMap != nil:
+		return c.mountConfigMap(ctx, volume.ConfigMap, dir)
+	case volume.Projected != nil:
+		return c.project(ctx, volume.Projected, dir)
+	}
+	return fmt.Errorf("the volume is of a type that is not understood: %+v", volume)
+}
+
+// remount takes changes of ConfigMaps over, as a kubelet does in time.
+func (c *container) remount(ctx context.Context) error {
+	for _, m := range c.pod.Spec.Containers[0].VolumeMounts {
+		i := slices.IndexFunc(c.pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name && v.ConfigMap != nil })
+		if i < 0 {
+			continue
+		}
+		if err := c.mountConfigMap(ctx, c.pod.Spec.Volumes[i].ConfigMap, filepath.Join(c.rootDir, m.MountPath)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *container) mountConfigMap(ctx context.Context, source *corev1.ConfigMapVolumeSource, dir string) error {
+	from, err := admin.CoreV1().ConfigMaps(system).Get(ctx, source.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) && source.Optional != nil && *source.Optional {
+		return nil
+	}
+	if err != nil || c.mounted[source.Name] == from.ResourceVersion {
+		return err
+	}
+	c.mounted[source.Name] = from.ResourceVersion
+	files := map[string][]byte{}
+	for name, text := range from.Data {
+		files[name] = []byte(text)
+	}
+	maps.Copy(files, from.BinaryData)
+	return publish(dir, files)
+}
+
+// project fills the volume with the token of the service account.
+func (c *container) project(ctx context.Context, source *corev1.ProjectedVolumeSource, dir string) error {
+	files := map[string][]byte{}
+	for _, s := range source.Sources {
+		switch {
+		case s.ServiceAccountToken != nil:
+			token, err := c.token(ctx, s.ServiceAccountToken)
+			if err != nil {
+				return err
+			}
+			files[s.ServiceAccountToken.Path] = []byte(token)
+		case s.ConfigMap != nil:
+			from, err := admin.CoreV1().ConfigMaps(system).Get(ctx, s.ConfigMap.Name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			for _, item := range s.ConfigMap.Items {
+				files[item.Path] = []byte(from.Data[item.Key])
+			}
+		case s.DownwardAPI != nil:
+			for _, item := range s.DownwardAPI.Items {
+				if item.FieldRef.FieldPath != "metadata.namespace" {
+					return fmt.Errorf("the field %s is not understood", item.FieldRef.FieldPath)
+				}
+				files[item.Path] = []byte(c.pod.Namespace)
+			}
+		}
+	}
+	return publish(dir, files)
+}
+
+// publish changes the files of a directory at once, the way a kubelet does:
+// each is a link through ..data, which is a link that is replaced.
+func publish(dir string, files map[string][]byte) error {
+	versions, err := filepath.Glob(filepath.Join(dir, "..v*"))
+	if err != nil {
+		return err
+	}
+	version := "..v" + strconv.Itoa(len(versions))
+	if err := os.Mkdir(filepath.Join(dir, version), 0o755); err != nil {
+		return err
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, version, name), content, 0o644); err != nil {
+			return err
+		}
+	}
+	next := filepath.Join(dir, "..data_tmp")
+	if err := os.Symlink(version, next); err != nil {
+		return err
+	}
+	if err := os.Rename(next, filepath.Join(dir, "..data")); err != nil {
+		return err
+	}
+	for name := range files {
+		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil && !os.IsExist(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// left returns what the guide's uninstalling should have removed.
+func (a *administrator) left(t *testing.T) (names []string) {
+	t.Helper()
+	for _, o := range base(t) {
+		client, err := a.resource(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.Get(t.Context(), o.GetName(), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			names = append(names, describe(o))
+		}
+	}
+	return names
+}
