@@ -11,9 +11,17 @@ import (
 // The codec of the author's types is encoding/json, unless a type brings its
 // own by these two methods, which is how generated code comes in.
 type (
-	decoder interface{ DecodeJSON(r *rawjson.Reader) }
+	decoder interface{ DecodeJSON(r *Reader) }
 	encoder interface{ AppendJSON(dst []byte) []byte }
 )
+
+// Reader is for what must be read fast. A pointer to a type that has the method
+//
+//	DecodeJSON(r *sdk.Reader)
+//
+// is filled by it where [Run.Get] and [Run.List] fill it, in place of
+// encoding/json: in one pass, and strings without escapes are not copied.
+type Reader = rawjson.Reader
 
 // decode reads a JSON text into what into points to. The error is a
 // [*fieldError] if it is about one value.

@@ -45,10 +45,11 @@ func (r asHost) List(message []byte) ([]byte, int64) {
 		return nil, code
 	}
 	var reply abi.ListReply
-	for _, o := range r.world.sorted() {
-		if o.kind == kind && (namespace == "" || namespace == o.namespace) && matches(o.meta.Labels) {
-			reply.Items = append(reply.Items, o.raw)
-		}
+	wanted := func(o *object) bool {
+		return o.kind == kind && (namespace == "" || namespace == o.namespace) && matches(o.meta.Labels)
+	}
+	for _, o := range r.world.sorted(wanted) {
+		reply.Items = append(reply.Items, o.raw)
 	}
 	text := abi.EncodeListReply(&reply)
 	return text, int64(len(text))

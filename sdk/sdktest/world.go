@@ -240,8 +240,8 @@ func (w *World) end(o *object) bool {
 func (w *World) remove(o *object) {
 	delete(w.objects, o.id)
 	delete(w.applied, o.id)
-	for _, child := range w.sorted() {
-		if w.objects[child.id] == child && child.meta.ControlledBy(o.meta.UID) {
+	for _, child := range w.sorted(func(c *object) bool { return c.meta.ControlledBy(o.meta.UID) }) {
+		if w.objects[child.id] == child {
 			w.end(child)
 		}
 	}
@@ -281,11 +281,13 @@ func (w *World) must(verb string, ref sdk.Ref) *object {
 	return o
 }
 
-// sorted lists all objects by kind, namespace and name.
-func (w *World) sorted() []*object {
-	all := make([]*object, 0, len(w.objects))
+// sorted lists the objects that are wanted by kind, namespace and name.
+func (w *World) sorted(wanted func(*object) bool) []*object {
+	var all []*object
 	for _, o := range w.objects {
-		all = append(all, o)
+		if wanted(o) {
+			all = append(all, o)
+		}
 	}
 	slices.SortFunc(all, func(a, b *object) int { return strings.Compare(a.order(), b.order()) })
 	return all

@@ -162,9 +162,9 @@ func TestCrossNamespace(t *testing.T) {
 }
 
 func TestCrossNamespaceReads(t *testing.T) {
-	w, s := scripted(t)
+	s := newScript()
 	s.controller.Reads = []abi.Kind{abi.Kind(other)}
-	w = NewWith(t, s)
+	w := NewWith(t, s)
 	w.Create(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"ns","name":"one"}}`)
 	for _, ns := range []string{"far", "ns"} {
 		w.Create(`{"apiVersion":"v1","kind":"Other","metadata":{"name":"c","namespace":"` + ns + `"}}`)

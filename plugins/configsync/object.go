@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"hash/fnv"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/thole-dev/thole/sdk"
+)
+
+// Object is a ConfigMap or a Secret, as far as it is copied.
+type Object struct {
+	sdk.TypeMeta
+	Metadata   sdk.ObjectMeta    `json:"metadata"`
+	Type       string            `json:"type,omitempty"` // of a Secret
+	Immutable  bool              `json:"immutable,omitempty"`
+	Data       map[string]string `json:"data,omitempty"`       // of a Secret in base64
+	BinaryData map[string]string `json:"binaryData,omitempty"` // of a ConfigMap, in base64
+}
+
+// Objects is a list of them. The copies of a large object are many times its
+// size, and all are read in every run.
+type Objects []Object
+
+// DecodeJSON implements what [sdk.Reader] describes.
+func (list *Objects) DecodeJSON(r *sdk.Reader) {
+	r.Array(func(int) {
+		var o Object
+		r.Object(func(field string) { o.read(r, field) })
+		*list = append(*list, o)
+	})
+}
+
+func (o *Object) read(r *sdk.Reader, field string) {
+	switch field {
+	case "metadata":
+		if err := json.Unmarshal(r.Raw(), &o.Metadata); err != nil {
+			r.Fail(err.Error())
+		}
+	case "type":
+		o.Type = r.String()
+	case "immutable":
+		o.Immutable = r.Bool()
+	case "data":
+		o.Data = readEntries(r)
+	case "binaryData":
+		o.BinaryData = readEntries(r)
+	}
+}
+
+func readEntries(r *sdk.Reader) map[string]string {
+	entries := map[string]string{}
+	r.Object(func(name string) { entries[name] = r.String() })
+	return entries
+}
+
+// sameContent says whether two objects hold the same.
+func (o *Object) sameContent(other *Object) bool {
+	return o.Type == other.Type && o.Immutable == other.Immutable &&
+		maps.Equal(o.Data, other.Data) && maps.Equal(o.BinaryData, other.BinaryData)
+}
+
+// sameSource says whether a copy names its source as it is wanted.
+func (o *Object) sameSource(want *Object) bool {
+	for name, value := range want.Metadata.Annotations {
+		if o.Metadata.Annotations[name] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// digest tells contents apart. It is no proof of being equal, and not used as
+// one.
+func (o *Object) digest() string {
+	sum := fnv.New64a()
+	word := func(s string) { _, _ = io.WriteString(sum, strconv.Itoa(len(s))+":"+s) }
+	word(o.Type)
+	word(strconv.FormatBool(o.Immutable))
+	for _, entries := range []map[string]string{o.Data, o.BinaryData} {
+		word(strconv.Itoa(len(entries)))
+		for _, name := range slices.Sorted(maps.Keys(entries)) {
+			word(name)
+			word(entries[name])
+		}
+	}
+	return strconv.FormatUint(sum.Sum64(), 16)
+}
+
+// mostLabel is how long the value of a label may be.
+const mostLabel = 63
+
+// sourceLabel is the value of the label that finds the copies of a source:
+// <namespace>.<name>. Of a longer one the end is a digest, behind a mark that
+// occurs in no name.
+func sourceLabel(namespace, name string) string {
+	label := namespace + "." + name
+	if len(label) <= mostLabel {
+		return label
+	}
+	sum := fnv.New64a()
+	_, _ = io.WriteString(sum, label)
+	end := "_" + strconv.FormatUint(sum.Sum64(), 16)
+	return label[:mostLabel-len(end)] + end
+}
