@@ -20,8 +20,10 @@ const askTimeout = 5 * time.Second
 func (d *demo) startHost(ctx context.Context) error {
 	d.out.begin("host")
 	clock := newStopwatch()
-	// Compiled plugins are cached in our directory and not in the user's.
-	config, err := json.Marshal(map[string]string{"cacheDir": d.path("cache")})
+	config, err := json.Marshal(map[string]any{
+		"cacheDir": d.path("cache"), // ours, and not the user's
+		"allow":    map[string]any{"crossNamespace": []string{"configsync"}},
+	})
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,11 @@ func tell(f fact) []line {
 }
 
 // tellRecord is about reconciles, plugins, and what the host complains about.
+// The other plugins beside the demo's are told of only if they complain.
 func tellRecord(r *record) []line {
+	if r.Plugin != plugin && r.Plugin != "" && !r.complaint() {
+		return nil
+	}
 	about := "plugin/" + r.Plugin
 	switch r.Text {
 	case reconciled, reconcileWaits, reconcileFailed:

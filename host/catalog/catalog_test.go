@@ -212,14 +212,14 @@ func TestANewGenerationThatWaitsHasNotFailed(t *testing.T) {
 	scenario(t, w, func(update func(...Module), c *Catalog) {
 		update(module("a", "Good"))
 		update(module("a", "Late"))
-		time.Sleep(5 * time.Second) // of attempts
+		time.Sleep(5 * time.Second) // fake time
 		if s := c.Statuses()[0]; s.State != Running || s.Digest != "Good" || s.LastError != "kind Late is not served" || s.RejectedFor != "waiting" {
 			t.Errorf("while it waits: %+v", s)
 		}
 		w.mu.Lock()
 		w.present["Late"] = true
 		w.mu.Unlock()
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Second) // fake time
 		if s := c.Statuses()[0]; s.State != Running || s.Digest != "Late" || s.LastError != "" {
 			t.Errorf("when its kind is there: %+v", s)
 		}
@@ -272,6 +272,26 @@ func TestTwoPluginsMayNotWriteOneCondition(t *testing.T) {
 		synctest.Wait()
 		expectStatus(t, c, "second running A/2")
 	})
+}
+
+// TestTwoPluginsMayShareAKindWithoutConditions: on Kubernetes' own kinds the
+// host writes none unless the manifest asks, so there is nothing to overlap.
+func TestTwoPluginsMayShareAKindWithoutConditions(t *testing.T) {
+	generation := func(plugin string, conditions abi.Conditions) *Generation {
+		return &Generation{Plugin: plugin, Manifest: &abi.Manifest{Name: plugin, Controllers: []abi.Controller{{
+			Name: "c", For: abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}, Conditions: conditions,
+		}}}}
+	}
+	silent, asking := abi.Conditions{}, abi.Conditions{Target: "Copied"}
+	if err := overlap(generation("b", silent), []*Generation{generation("a", silent)}); err != nil {
+		t.Error(err)
+	}
+	if err := overlap(generation("b", asking), []*Generation{generation("a", silent)}); err != nil {
+		t.Error(err)
+	}
+	if err := overlap(generation("b", asking), []*Generation{generation("a", asking)}); err == nil {
+		t.Error("two that write the condition Copied pass")
+	}
 }
 
 func TestTheEndStopsEverything(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/object"
 )
 
 // Module is a plugin as its source has it.
@@ -130,6 +131,9 @@ func overlap(g *Generation, others []*Generation) error {
 		claim(targets, other)
 	}
 	for _, c := range g.Manifest.Controllers {
+		if !object.HasConditions(&c) {
+			continue
+		}
 		if holder, taken := targets[target(c)]; taken {
 			return &failure{"overlap", fmt.Errorf(
 				"controller %q and %s both write the condition %s of %s; give one of them another conditions.target",
@@ -142,6 +146,9 @@ func overlap(g *Generation, others []*Generation) error {
 
 func claim(targets map[string]string, g *Generation) {
 	for _, c := range g.Manifest.Controllers {
+		if !object.HasConditions(&c) {
+			continue
+		}
 		targets[target(c)] = fmt.Sprintf("%q", g.Plugin+"/"+c.Name)
 	}
 }

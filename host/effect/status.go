@@ -3,7 +3,6 @@ package effect
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/object"
@@ -82,9 +81,8 @@ func (p *Performer) writeStatus(ctx context.Context, r object.Resource, t Target
 // names some. Without the subresource /status, each write of a status makes a
 // new generation, so that observing one would never end.
 func (p *Performer) hostPart(r object.Resource, t Target, want Status) Status {
-	c := t.Controller.Conditions
-	asked := c.Target != "" || len(c.Owned)+len(c.Summarized)+len(c.NegativePolarity) > 0
-	ours := r.Status && !builtIn(r.GVR.Group)
+	asked := object.AsksForConditions(t.Controller)
+	ours := r.Status && !object.BuiltIn(r.GVR.Group)
 	if !ours && !asked {
 		want.Set, want.Remove = nil, nil
 	}
@@ -98,20 +96,6 @@ func (p *Performer) hostPart(r object.Resource, t Target, want Status) Status {
 		}
 	}
 	return want
-}
-
-// builtIn says whether an API group is Kubernetes' own. The group of a custom
-// resource has a dot; those below k8s.io that are custom resources are not
-// here.
-func builtIn(group string) bool {
-	return !strings.Contains(group, ".") || slices.Contains(builtInGroups, group)
-}
-
-var builtInGroups = []string{
-	"admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "authentication.k8s.io",
-	"authorization.k8s.io", "certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io",
-	"flowcontrol.apiserver.k8s.io", "internal.apiserver.k8s.io", "networking.k8s.io", "node.k8s.io",
-	"rbac.authorization.k8s.io", "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "storagemigration.k8s.io",
 }
 
 // change is a status patch that is worth sending.

@@ -16,6 +16,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host"
 	"github.com/thole-dev/thole/host/cache"
+	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/source"
 )
@@ -214,6 +215,9 @@ func kinds(m *abi.Manifest) (all []abi.Kind) {
 func overlap(m *abi.Manifest) error {
 	writers := map[string]string{}
 	for _, c := range m.Controllers {
+		if !object.HasConditions(&c) {
+			continue
+		}
 		target := c.Conditions.TargetOrReady()
 		written := c.For.Group() + "/" + c.For.Kind + "/" + target
 		if other, taken := writers[written]; taken {
