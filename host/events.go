@@ -17,8 +17,18 @@ type events struct {
 	recorder    record.EventRecorder
 }
 
+// The events of the whole host, beyond client-go's own limit per object:
+// without these numbers its default of 5 per second would lose those of any
+// burst.
+const (
+	eventsPerSecond = 50
+	eventsAtOnce    = 500
+)
+
 func newEvents(cluster *rest.Config) (*events, error) {
-	client, err := corev1client.NewForConfig(cluster)
+	config := rest.CopyConfig(cluster)
+	config.QPS, config.Burst = eventsPerSecond, eventsAtOnce
+	client, err := corev1client.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make client for events: %w", err)
 	}
