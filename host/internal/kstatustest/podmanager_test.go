@@ -1,0 +1,133 @@
+package kstatustest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/thole-dev/thole/host/internal/wasmbuild"
+)
+
+var podManagers = schema.GroupVersionResource{Group: "example.thole.dev", Version: "v1", Resource: "podmanagers"}
+
+// TestLivesOfPodManagers looks at every status of the example plugin, from
+// creation to deletion.
+func TestLivesOfPodManagers(t *testing.T) {
+	installCRD(t, root+"/plugins/podmanager/crd.yaml", podManagers)
+	ns := namespace(t)
+	managers, children := watching(t, podManagers, ns), watching(t, pods, ns)
+	thole(t, ns, "podmanager", wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager"))
+	// One for each story: the host slows down what it writes in every run.
+	changed, bereft := manager{t, ns, "changed", children}, manager{t, ns, "bereft", children}
+	wrong, replaced := manager{t, ns, "wrong", children}, manager{t, ns, "replaced", children}
+	for _, m := range []manager{changed, bereft, wrong, replaced} {
+		m.create("a:1")
+	}
+	for _, m := range []manager{changed, bereft, wrong, replaced} {
+		m.expect("its Pod is there", current, func() bool { return image(m.pod()) == "a:1" })
+	}
+
+	changed.patch(`{"spec":{"image":"a:2"}}`)
+	changed.expect("the image is taken over", current, func() bool { return image(changed.pod()) == "a:2" })
+
+	old := bereft.pod().GetUID()
+	bereft.delete(pods)
+	bereft.expect("there is a new Pod", current, func() bool { return bereft.pod() != nil && bereft.pod().GetUID() != old })
+
+	wrong.patch(`{"spec":{"image":"not an image"}}`)
+	wrong.expect("the image is refused", failed, func() bool { return true })
+	wrong.patch(`{"spec":{"image":"a:2"}}`)
+	wrong.expect("the image is taken over", current, func() bool { return image(wrong.pod()) == "a:2" })
+
+	old = replaced.pod().GetUID()
+	replaced.patch(`{"spec":{"image":"a:3","command":["x"]}}`)
+	replaced.expect("the Pod is replaced", current, func() bool { return image(replaced.pod()) == "a:3" && replaced.pod().GetUID() != old })
+
+	changed.delete(podManagers)
+	eventually(t, "the PodManager and its Pod are gone", func() bool { return managers.latest("changed") == nil && changed.pod() == nil })
+	n := managers.expect(t, newJudge(nil, nil, podMatched), children)
+	t.Logf("%d statuses", n)
+}
+
+// podMatched says what a PodManager's status has against being current.
+func podMatched(v version, pod *unstructured.Unstructured) error {
+	want := field(v.object, "spec", "image")
+	switch {
+	case pod == nil:
+		return errors.New("there is no Pod")
+	case image(pod) != want:
+		return fmt.Errorf("the Pod's image is %s, not %s", image(pod), want)
+	}
+	return nil
+}
+
+// manager is one PodManager.
+type manager struct {
+	t        *testing.T
+	ns, name string
+	children *record
+}
+
+func (m manager) create(image string) {
+	m.t.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "example.thole.dev/v1", "kind": "PodManager",
+		"metadata": map[string]any{"name": m.name},
+		"spec":     map[string]any{"image": image},
+	}}
+	if _, err := objects.Resource(podManagers).Namespace(m.ns).Create(m.t.Context(), o, metav1.CreateOptions{}); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m manager) patch(patch string) {
+	m.t.Helper()
+	if _, err := objects.Resource(podManagers).Namespace(m.ns).Patch(m.t.Context(), m.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m manager) delete(gvr schema.GroupVersionResource) {
+	m.t.Helper()
+	if err := objects.Resource(gvr).Namespace(m.ns).Delete(m.t.Context(), m.name, metav1.DeleteOptions{}); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m manager) pod() *unstructured.Unstructured { return m.children.latest(m.name) }
+
+// expect waits until kstatus says so of the latest generation, and what else
+// is to be; the status names the Pod that there is.
+func (m manager) expect(what string, want status.Status, done func() bool) {
+	m.t.Helper()
+	eventually(m.t, fmt.Sprintf("%s: %s, and kstatus says %s", m.name, what, want), func() bool {
+		o, err := objects.Resource(podManagers).Namespace(m.ns).Get(m.t.Context(), m.name, metav1.GetOptions{})
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		r, err := status.Compute(o)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		return statusOf(o) != nil && r.Status == want && done() &&
+			field(o, "status", "podCreated") == field(m.pod(), "metadata", "creationTimestamp")
+	})
+}
+
+// image is that of a pod's first container.
+func image(pod *unstructured.Unstructured) string {
+	if pod == nil {
+		return ""
+	}
+	containers, _, _ := unstructured.NestedSlice(pod.Object, "spec", "containers")
+	if len(containers) == 0 {
+		return ""
+	}
+	return containers[0].(map[string]any)["image"].(string)
+}
