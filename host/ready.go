@@ -41,8 +41,10 @@ func (h *Host) checks() []serve.Check {
 const (
 	// apiCheckTimeout is below the second that a kubelet gives a probe.
 	apiCheckTimeout = 900 * time.Millisecond
-	// apiCheckPeriod is how long an answer is believed.
+	// apiCheckPeriod is how long an answer is believed, apiCheckRetry how long
+	// that there was none.
 	apiCheckPeriod = 5 * time.Second
+	apiCheckRetry  = time.Second
 )
 
 // apiCheck asks the API server whether it is there.
@@ -66,7 +68,11 @@ func newAPICheck(cluster *rest.Config) (*apiCheck, error) {
 func (c *apiCheck) reached() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.checked) < apiCheckPeriod {
+	believed := apiCheckPeriod
+	if c.err != nil {
+		believed = apiCheckRetry
+	}
+	if time.Since(c.checked) < believed {
 		return c.err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), apiCheckTimeout)
