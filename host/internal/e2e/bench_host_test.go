@@ -1,0 +1,165 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// benchHost is a running thole.
+type benchHost struct {
+	b       *testing.B
+	cmd     *exec.Cmd
+	output  *transcript
+	address string
+}
+
+func (f *fleet) start() *benchHost {
+	f.b.Helper()
+	h := &benchHost{b: f.b, output: &transcript{}}
+	h.cmd = exec.Command(program, "run", "--plugins", filepath.Join(f.dir, "plugins"), "--kubeconfig", cluster.Kubeconfig,
+		"--namespace", f.ns, "--config", filepath.Join(f.dir, "config.yaml"), "--host-identity", "--listen", "127.0.0.1:0")
+	h.cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+f.dir)
+	h.cmd.Stdout, h.cmd.Stderr = h.output, h.output
+	h.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := h.cmd.Start(); err != nil {
+		f.b.Fatal(err)
+	}
+	poll(f.b, "the host listens", func() bool {
+		for _, line := range h.output.lines() {
+			if line["@message"] == "host starts" {
+				h.address, _ = line["listen"].(string)
+			}
+		}
+		return h.address != ""
+	})
+	return h
+}
+
+// stop ends the host as an administrator would; its log has no error.
+func (h *benchHost) stop() {
+	h.b.Helper()
+	if err := h.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		h.b.Error(err)
+	}
+	if err := h.cmd.Wait(); err != nil {
+		h.b.Errorf("thole ended with %v", err)
+	}
+	for _, line := range h.output.lines() {
+		if line["@level"] == "error" {
+			h.b.Errorf("error in the log: %v", line)
+		}
+	}
+}
+
+// awaitRest waits until the host has reconciled so many times, and for a
+// second not once more. It returns when that second began.
+func (h *benchHost) awaitRest(runs int) time.Time {
+	h.b.Helper()
+	var since time.Time
+	last := -1.0
+	poll(h.b, fmt.Sprintf("the host rests after %d runs", runs), func() bool {
+		m := h.metrics()
+		n := m.sum("controller_runtime_reconcile_total")
+		idle := m.sum("workqueue_depth") == 0 && m.sum("controller_runtime_active_workers") == 0
+		if n != last || !idle || n < float64(runs) || m.sum("thole_plugin_info") == 0 {
+			last, since = n, time.Now()
+		}
+		return time.Since(since) > time.Second
+	})
+	return since
+}
+
+func (h *benchHost) metrics() metrics {
+	h.b.Helper()
+	response, err := http.Get("http://" + h.address + "/metrics")
+	if err != nil {
+		h.b.Fatalf("%v; the log ends with\n%s", err, h.output.tail(20))
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		h.b.Fatal(err)
+	}
+	return metrics(body)
+}
+
+// cpu is what the host has used so far, in seconds.
+func (h *benchHost) cpu() float64 {
+	h.b.Helper()
+	return h.metrics().sum("process_cpu_seconds_total")
+}
+
+// memory returns a line of the process's status, in MiB.
+func (h *benchHost) memory(name string) float64 {
+	h.b.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", h.cmd.Process.Pid))
+	if err != nil {
+		h.b.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), name+":")
+	var kib float64
+	if _, err := fmt.Sscanf(rest, "%f kB", &kib); err != nil {
+		h.b.Fatal(err)
+	}
+	return kib / 1024
+}
+
+// load is what the API server has done so far.
+type load struct {
+	cpu           float64 // seconds
+	writes, reads float64 // requests for PodManagers and Pods, without watches
+	events        float64 // Events written; they lag behind, for clients limit them
+}
+
+func (l load) since(before load) load {
+	return load{l.cpu - before.cpu, l.writes - before.writes, l.reads - before.reads, l.events - before.events}
+}
+
+func benchServer(b *testing.B) load {
+	b.Helper()
+	text, err := clients.RESTClient().Get().AbsPath("/metrics").DoRaw(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	m := metrics(text)
+	count := func(resource string, verbs ...string) (n float64) {
+		for _, verb := range verbs {
+			n += m.sum("apiserver_request_total", fmt.Sprintf("resource=%q", resource), fmt.Sprintf("verb=%q", verb))
+		}
+		return n
+	}
+	write := []string{"PATCH", "APPLY", "PUT", "POST", "DELETE", "DELETECOLLECTION"}
+	return load{
+		cpu:    m.sum("process_cpu_seconds_total"),
+		writes: count("podmanagers", write...) + count("pods", write...),
+		reads:  count("podmanagers", "GET", "LIST") + count("pods", "GET", "LIST"),
+		events: count("events", write...),
+	}
+}
+
+// metrics is a text as Prometheus reads it.
+type metrics string
+
+// sum adds the values of a metric's series that have all these labels.
+func (m metrics) sum(name string, labels ...string) (sum float64) {
+	for line := range strings.Lines(string(m)) {
+		line = strings.TrimSpace(line)
+		family, _, _ := strings.Cut(line[:max(0, strings.LastIndexByte(line, ' '))], "{")
+		if family != name || slices.ContainsFunc(labels, func(l string) bool { return !strings.Contains(line, l) }) {
+			continue
+		}
+		n, _ := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
+		sum += n
+	}
+	return sum
+}
