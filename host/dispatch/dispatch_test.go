@@ -336,6 +336,35 @@ func TestAFailedEffectIsDecidedAgain(t *testing.T) {
 	}
 }
 
+// TestARefusedStatusIsTold: what the guest wants in its status is refused, so
+// the host says so without it.
+func TestARefusedStatusIsTold(t *testing.T) {
+	refused := func(reason string) *Failure {
+		return &Failure{EffectFailure: abi.EffectFailure{Verb: "status", Class: abi.ClassRetry, Reason: reason, Message: "status.n: must be a string"}}
+	}
+	b := newBench(t)
+	b.put(aWidget)
+	b.reconcile = func(context.Context, Call) (Return, error) { return returns(&abi.Result{Status: []byte(`{"n":1}`)}) }
+	b.fail["status"] = refused("Invalid")
+	b.run()
+	b.expect(`status Ready=True/Succeeded patch={"n":1}`,
+		"status Reconciling=True/ProgressingWithRetry Ready=False/Invalid patch=",
+		"commit reads", "event Warning Invalid", "metric error retry")
+	b.fail["status"] = refused("Unavailable")
+	b.run()
+	b.expect(`status Ready=True/Succeeded patch={"n":1}`, "commit reads", "event Warning Unavailable", "metric error retry")
+}
+
+// TestACleanupThatCannotEndIsTold: the finalizer stays, and the object says why.
+func TestACleanupThatCannotEndIsTold(t *testing.T) {
+	b := newBench(t)
+	b.put(strings.Replace(aWidget, `"uid"`, `"deletionTimestamp":"2026-01-01T00:00:00Z","uid"`, 1))
+	b.fail["remove"] = &Failure{EffectFailure: abi.EffectFailure{Verb: "finalizer", Class: abi.ClassDenied, Reason: "Forbidden", Message: "no"}}
+	b.run()
+	b.expect("remove finalizer", "status Reconciling=True/ProgressingWithRetry Ready=False/Forbidden patch=",
+		"commit reads", "event Warning Forbidden", "metric error denied")
+}
+
 type classed struct{ abi.Class }
 
 func (c classed) Error() string           { return "the guest died" }

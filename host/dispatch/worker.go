@@ -6,9 +6,11 @@ import (
 	"encoding/hex"
 	"errors"
 	mathrand "math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
@@ -149,7 +151,7 @@ func (r *run) call(ctx context.Context) {
 		return
 	}
 	if r.result, err = abi.DecodeResult(returned.Output); err != nil {
-		r.fault = &outcome.Fault{Class: abi.ClassABI, Reason: "InvalidResult", Message: "the plugin's result is not understood: " + err.Error()}
+		r.fault = &outcome.Fault{Class: abi.ClassABI, Reason: "InvalidResult", Message: "the plugin's result is not understood: " + err.Error() + "; correct the plugin, or build it with the SDK of this host's version"}
 	}
 }
 
@@ -217,15 +219,33 @@ func (r *run) perform(ctx context.Context) {
 		}
 	}
 	if r.decision.RemoveFinalizer {
-		if failure := r.release(ctx); failure != nil {
-			r.fail(failure)
+		failure := r.release(ctx)
+		if failure == nil {
+			return
 		}
-		return
-	}
-	if failure := r.status(ctx); failure != nil {
 		r.fail(failure)
 	}
+	if failure := r.status(ctx); failure != nil {
+		r.failStatus(ctx, failure)
+	}
 }
+
+// failStatus tells on the object that the API server refuses the status that
+// the guest wants there: then the host's part is written alone.
+func (r *run) failStatus(ctx context.Context, failure *Failure) {
+	guests := r.decision.GuestStatus && r.result != nil && len(r.result.Status) > 0
+	r.fail(failure)
+	if !guests || failure.Conflict || !slices.Contains(refusals, failure.Reason) {
+		return
+	}
+	if second := r.status(ctx); second != nil {
+		r.failures = append(r.failures, second.EffectFailure) // the first one counts
+	}
+}
+
+// refusals are the reasons of the API server for what no later attempt with
+// the same content can change.
+var refusals = []string{string(metav1.StatusReasonInvalid), string(metav1.StatusReasonBadRequest), string(metav1.StatusReasonRequestEntityTooLarge)}
 
 func (r *run) fail(failure *Failure) {
 	r.failures = append(r.failures, failure.EffectFailure)

@@ -57,12 +57,18 @@ type process struct {
 // not end well or found a data race.
 func thole(t *testing.T, d directory, namespace, config string) *process {
 	t.Helper()
+	return tholeOn(t, cluster.Kubeconfig, d, namespace, config)
+}
+
+// tholeOn is thole with another kubeconfig than the administrator's.
+func tholeOn(t *testing.T, kubeconfig string, d directory, namespace, config string) *process {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	p := &process{t: t, output: &transcript{}, ended: make(chan error, 1)}
-	p.cmd = exec.Command(program, "run", "--plugins", d.path, "--kubeconfig", cluster.Kubeconfig,
+	p.cmd = exec.Command(program, "run", "--plugins", d.path, "--kubeconfig", kubeconfig,
 		"--namespace", namespace, "--config", file, "--host-identity", "--listen", "127.0.0.1:0", "--log-level", "debug")
 	p.cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(filepath.Dir(program), "cache"))
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
