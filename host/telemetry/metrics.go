@@ -113,6 +113,9 @@ func (m *Metrics) Controller(name string, workers int) *ControllerMetrics {
 	for _, class := range abi.Classes() {
 		m.failures.WithLabelValues(name, string(class))
 	}
+	for _, verb := range []string{"finalizer", "patch", "apply", "delete", "status"} {
+		m.writes.WithLabelValues(name, verb)
+	}
 	m.errors.WithLabelValues(name)
 	m.loops.WithLabelValues(name)
 	m.dropped.WithLabelValues(name)

@@ -68,6 +68,9 @@ func TestSeriesOfAControllerExistAtZeroAndGoWithIt(t *testing.T) {
 	if n := testutil.CollectAndCount(m.failures); n != len(abi.Classes()) {
 		t.Errorf("%d series of classes, want %d", n, len(abi.Classes()))
 	}
+	if n := testutil.CollectAndCount(m.writes); n != 5 {
+		t.Errorf("%d series of writes, want one for each verb", n)
+	}
 	c.Started()("error", abi.ClassPanic, 0.1)
 	if got := testutil.ToFloat64(m.failures.WithLabelValues("p/c", "panic")); got != 1 {
 		t.Errorf("panics: %v", got)
