@@ -176,7 +176,6 @@ func (p *plugins) start(name string, g *dispatch.Generation, pl *plugin) *contro
 	}
 	c := &controller{id: id, metrics: p.h.metrics.Controller(id, workers)}
 	c.Controller = dispatch.New(dispatch.Config{
-		Plugin:  name,
 		Name:    g.Controller.Name,
 		Workers: workers,
 		Slots:   p.h.slots,

@@ -14,7 +14,6 @@ import (
 
 // Config is what a [Controller] needs.
 type Config struct {
-	Plugin  string
 	Name    string
 	Workers int           // runs at once
 	Slots   chan struct{} // guest calls at once, of the whole host: its capacity

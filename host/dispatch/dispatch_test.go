@@ -51,7 +51,7 @@ func newBench(t *testing.T) *bench {
 	b := &bench{t: t, store: map[abi.Kind]map[object.Key]*object.Object{widget: {}, gadget: {}}, fail: map[string]*Failure{}, version: 100}
 	b.reconcile = func(context.Context, Call) (Return, error) { return returns(&abi.Result{}) }
 	b.c = New(Config{
-		Plugin: "p", Name: "c", Workers: 1, Slots: make(chan struct{}, 1), Barrier: 10 * time.Millisecond,
+		Name: "c", Workers: 1, Slots: make(chan struct{}, 1), Barrier: 10 * time.Millisecond,
 		Queue: testQueue{b}, Cache: testCache{b}, Effects: testEffects{b}, Metrics: testMetrics{b}, Logger: hclog.NewNullLogger(),
 	}, &Generation{Number: 1, Guest: testGuest{b}, Controller: abi.Controller{
 		Name: "c", For: widget, Owns: []abi.Kind{gadget}, Finalizer: true,
@@ -251,6 +251,13 @@ func TestARunGoesFromTheKeyToTheKey(t *testing.T) {
 	b.run(abi.ReasonOwned)
 	b.expect("cache shows finalizer 101", "cache shows apply 102", "cache shows status 103",
 		"apply", `status Ready=True/Succeeded patch={"n":1}`, "commit reads", "metric requeue_after ")
+}
+
+func TestWhatIsNoneOfThePluginsBusinessGetsNoFinalizer(t *testing.T) {
+	b := newBench(t)
+	b.put(strings.Replace(aWidget, `"f"`, "", 1))
+	b.run(abi.ReasonPrimary)
+	b.expect("status Ready=True/Succeeded patch=", "commit reads", "metric success ")
 }
 
 func TestOwnWritesDoNotWakeTheKeyAndForeignOnesDo(t *testing.T) {

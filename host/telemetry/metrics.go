@@ -5,6 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/outcome"
 )
 
 // Metrics is the registry and every instrument in it.
@@ -27,10 +28,6 @@ type Metrics struct {
 	dropped       *prometheus.CounterVec
 	queues        workQueueMetrics
 }
-
-// Results are the values of the label result of
-// controller_runtime_reconcile_total.
-func Results() []string { return []string{"success", "error", "requeue", "requeue_after"} }
 
 // NewMetrics returns a registry with the instruments of the host and those of
 // the Go runtime and the process.
@@ -107,8 +104,8 @@ func (m *Metrics) PluginFailed(plugin, reason string) {
 // from then on. name is plugin/controller.
 func (m *Metrics) Controller(name string, workers int) *ControllerMetrics {
 	c := &ControllerMetrics{m: m, name: name}
-	for _, result := range Results() {
-		m.reconciles.WithLabelValues(name, result)
+	for _, result := range outcome.Metrics() {
+		m.reconciles.WithLabelValues(name, string(result))
 	}
 	for _, class := range abi.Classes() {
 		m.failures.WithLabelValues(name, string(class))

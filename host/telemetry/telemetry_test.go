@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/outcome"
 )
 
 func TestKlogAndSlogReachTheOneStream(t *testing.T) {
@@ -62,8 +63,8 @@ func TestLogConfigNamesWhatIsWrong(t *testing.T) {
 func TestSeriesOfAControllerExistAtZeroAndGoWithIt(t *testing.T) {
 	m := NewMetrics()
 	c := m.Controller("p/c", 4)
-	if n := testutil.CollectAndCount(m.reconciles); n != len(Results()) {
-		t.Errorf("%d series of results, want %d", n, len(Results()))
+	if n := testutil.CollectAndCount(m.reconciles); n != len(outcome.Metrics()) {
+		t.Errorf("%d series of results, want %d", n, len(outcome.Metrics()))
 	}
 	if n := testutil.CollectAndCount(m.failures); n != len(abi.Classes()) {
 		t.Errorf("%d series of classes, want %d", n, len(abi.Classes()))
