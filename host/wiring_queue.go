@@ -23,7 +23,11 @@ func (q dispatchQueue) Settle(key object.Key, next outcome.Next) {
 	if next.Kind == outcome.AwaitChange {
 		after = 0
 	}
-	q.Queue.Settle(key, queue.Next{After: after, Backoff: next.Kind == outcome.Backoff, Reason: next.Reason})
+	q.Queue.Settle(key, queue.Next{After: after, Backoff: next.Kind == outcome.Backoff, Yields: next.Yields, Reason: next.Reason})
+}
+
+func (q dispatchQueue) Return(due dispatch.Due) {
+	q.Queue.Return(queue.Item{Key: due.Key, Reasons: due.Reasons, Reset: due.Reset})
 }
 
 func (q dispatchQueue) Trigger(key object.Key, reason abi.Reason) { q.Queue.Trigger(key, reason) }

@@ -117,6 +117,20 @@ type Next struct {
 	Kind   Kind
 	After  time.Duration // positive unless Kind is AwaitChange
 	Reason abi.Reason    // what that run is told: requeue or retry
+	// Yields says that others go first when the time has come: the plugin
+	// itself failed, and may do so again.
+	Yields bool
+}
+
+// PluginFault says whether a class means that the plugin itself failed: not
+// the host, the API server, or the world that it found.
+func PluginFault(class abi.Class) bool {
+	switch class {
+	case abi.ClassPanic, abi.ClassTimeout, abi.ClassOutOfMemory, abi.ClassStackOverflow, abi.ClassABI:
+		return true
+	case abi.ClassNone, abi.ClassRetry, abi.ClassStalled, abi.ClassWaiting, abi.ClassDenied:
+	}
+	return false
 }
 
 // Decide returns what a run leads to. It depends on nothing but in, and never

@@ -266,7 +266,7 @@ var cases = []struct {
 			return in
 		}(),
 		status: "Reconciling=True/ProgressingWithRetry Ready=False/Panic -Stalled", metric: "error", class: "panic",
-		next: outcome.Next{Kind: outcome.Backoff, After: 500 * time.Millisecond, Reason: abi.ReasonRetry},
+		next: outcome.Next{Kind: outcome.Backoff, After: 500 * time.Millisecond, Reason: abi.ReasonRetry, Yields: true},
 	},
 	{
 		quote: "design: When one fails the rest is skipped and the outcome is decided again with that failure: the guest's status and Ready claim are not written, the host's conditions are",

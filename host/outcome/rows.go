@@ -98,7 +98,8 @@ func backoff(in Input, r run) Next {
 		reason = abi.ReasonRequeue
 	}
 	tries := min(max(in.Tries.Attempt, 0), saturated) + min(max(in.Tries.Requeues, 0), saturated)
-	return Next{Kind: Backoff, After: Delay(tries, in.Jitter), Reason: reason}
+	yields := r.failure != nil && PluginFault(r.failure.class)
+	return Next{Kind: Backoff, After: Delay(tries, in.Jitter), Reason: reason, Yields: yields}
 }
 
 // Bounds of the backoff.

@@ -23,7 +23,8 @@
 //	status             at once, urgent; ignored while the key backs off, as the
 //	                   deadline will run it
 //	resync             like status, but in the background
-//	requeue, retry     what a deadline fires as, urgent; so is any other reason
+//	requeue, retry     what a deadline fires as, urgent unless its run yields;
+//	                   any other reason is urgent
 //
 // A trigger does not touch the deadline, and needs not to: the run that it
 // leads to does. A trigger that comes while the key runs follows the same
@@ -38,5 +39,6 @@
 // theirs. A background key that has waited 10 s is taken before urgent ones,
 // but only with every fourth key: ten thousand objects of an initial list grow
 // old together, and must not hold up fresh changes any more than these may
-// starve them.
+// starve them. A key that is returned goes back to the place that it came from,
+// with its age, and with what came for it meanwhile.
 package queue

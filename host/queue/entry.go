@@ -53,6 +53,7 @@ type entry struct {
 	running   bool         // handed out and not yet settled
 	forgotten bool         // the object went during the run
 	held      []abi.Reason // patient ones that came during the run
+	taken     level        // it was handed out with
 
 	// queued says that the key is due and in work. It decides, not work,
 	// whether the key is handed out: see handOut.
@@ -70,6 +71,7 @@ type entry struct {
 	// lane state, guarded by the lock inside work; the wish is set before
 	// work.Add, which reads it.
 	wish          atomic.Int32
+	back          bool // goes to the head of its lane
 	lane          *lane
 	since         time.Time
 	ahead, behind *entry
@@ -104,9 +106,19 @@ func (e *entry) backingOff() bool { return !e.deadline.IsZero() && e.next.Backof
 // start turns a due key into a running one. What it waited for is served by
 // this run: it reads the world after all of it happened.
 func (e *entry) start() {
-	e.running, e.queued = true, false
+	e.running, e.queued, e.taken = true, false, e.level()
 	e.reasons, e.reset = nil, false
 	e.edge, e.deadline = time.Time{}, time.Time{}
+}
+
+// putBack turns a running key back into a due one, with what came meanwhile.
+func (e *entry) putBack(item Item) {
+	since := e.reasons
+	e.running, e.forgotten, e.held, e.back = false, false, nil, true
+	e.reasons, e.reset = item.Reasons, e.reset || item.Reset
+	for _, reason := range since {
+		e.note(reason, rule{})
+	}
 }
 
 func (e *entry) end(next Next, now time.Time) {
@@ -132,6 +144,13 @@ func (e *entry) wakes() time.Time {
 	default:
 		return e.edge
 	}
+}
+
+func (n Next) level() level {
+	if n.Yields {
+		return background
+	}
+	return urgent
 }
 
 func (n Next) reason() abi.Reason {

@@ -33,8 +33,14 @@ type lane struct {
 
 // Push implements workqueue.Queue.
 func (l *lanes) Push(e *entry) {
+	lane := &l.lanes[e.level()]
+	if e.back {
+		e.back = false
+		lane.prepend(e)
+		return
+	}
 	e.since = time.Now()
-	l.lanes[e.level()].append(e)
+	lane.append(e)
 }
 
 // Touch implements workqueue.Queue: a key that became urgent changes lanes.
@@ -82,6 +88,17 @@ func (l *lane) append(e *entry) {
 		l.last.behind = e
 	}
 	l.last = e
+	l.len++
+}
+
+func (l *lane) prepend(e *entry) {
+	e.lane, e.ahead, e.behind = l, nil, l.first
+	if l.first == nil {
+		l.last = e
+	} else {
+		l.first.ahead = e
+	}
+	l.first = e
 	l.len++
 }
 

@@ -29,6 +29,8 @@ type modelKey struct {
 	forgotten            bool
 	held                 []abi.Reason
 	since                time.Time // came into its lane
+	taken                bool      // it was handed out as urgent,
+	came                 time.Time // and had come into its lane
 }
 
 func (m *model) key(k queue.Key) *modelKey {
@@ -90,24 +92,38 @@ func (m *model) advance(d time.Duration) {
 func (m *model) fire(k *modelKey) {
 	past := func(t time.Time) bool { return !t.IsZero() && !t.After(m.now) }
 	if past(k.edge) {
+		k.admit(true, k.edge)
 		k.edge = time.Time{}
-		k.admit(true, m.now)
 	}
 	if past(k.deadline) {
+		at := k.deadline
 		k.deadline = time.Time{}
+		reason := abi.ReasonRequeue
 		if k.next.Backoff {
-			k.add(abi.ReasonRetry, true, m.now)
-		} else {
-			k.add(abi.ReasonRequeue, true, m.now)
+			reason = abi.ReasonRetry
 		}
+		k.add(reason, !k.next.Yields, at)
 	}
 }
 
 func (m *model) handOut(key queue.Key) (reasons []abi.Reason, reset bool) {
 	k := m.keys[key]
 	reasons, reset = k.reasons, k.reset
-	*k = modelKey{running: true}
+	*k = modelKey{running: true, taken: k.urgent, came: k.since}
 	return reasons, reset
+}
+
+func (m *model) putBack(item queue.Item) {
+	k := m.keys[item.Key]
+	came := append(k.reasons, k.held...)
+	urgent := k.due && k.urgent || k.taken || slices.Contains(k.held, abi.ReasonStatus)
+	k.running, k.forgotten, k.held = false, false, nil
+	k.due, k.urgent, k.since, k.reasons = true, urgent, k.came, slices.Clone(item.Reasons)
+	for _, r := range came {
+		k.add(r, false, m.now)
+	}
+	k.reset = k.reset || item.Reset
+	m.fire(k)
 }
 
 func (m *model) settle(key queue.Key, next queue.Next) {
@@ -186,10 +202,10 @@ type inBubble struct{ rapid.TB }
 func TestQueueBehavesLikeItsModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(inBubble{t}, func(t *rapid.T) {
-			s := &session{T: t, q: queue.New(queue.Config{}), m: &model{now: time.Now(), keys: map[queue.Key]*modelKey{}}}
+			s := &session{T: t, q: queue.New(queue.Config{}), m: &model{now: time.Now(), keys: map[queue.Key]*modelKey{}}, items: map[queue.Key]queue.Item{}}
 			defer s.q.ShutDown()
 			t.Repeat(map[string]func(*rapid.T){
-				"trigger": s.trigger, "next": s.next, "settle": s.settle, "forget": s.forget, "advance": s.advance, "": s.check,
+				"trigger": s.trigger, "next": s.next, "settle": s.settle, "return": s.putBack, "forget": s.forget, "advance": s.advance, "": s.check,
 			})
 		})
 	})
@@ -197,8 +213,9 @@ func TestQueueBehavesLikeItsModel(t *testing.T) {
 
 type session struct {
 	*rapid.T
-	q *queue.Queue
-	m *model
+	q     *queue.Queue
+	m     *model
+	items map[queue.Key]queue.Item // that run
 }
 
 func (s *session) anyKey(t *rapid.T) queue.Key {
@@ -224,6 +241,7 @@ func (s *session) next(t *rapid.T) {
 	if len(urgent) > 0 && !slices.Contains(urgent, item.Key) && young {
 		t.Fatalf("handed out %s before %v", item.Key, urgent)
 	}
+	s.items[item.Key] = item
 	want, reset := s.m.handOut(item.Key)
 	if !slices.Equal(item.Reasons, want) || item.Reset != reset {
 		t.Fatalf("handed out %s for %v reset %v, want %v reset %v", item.Key, item.Reasons, item.Reset, want, reset)
@@ -236,9 +254,22 @@ func (s *session) settle(t *rapid.T) {
 		t.Skip("nothing runs")
 	}
 	k := rapid.SampledFrom(running).Draw(t, "key")
-	next := queue.Next{After: rapid.SampledFrom(durations).Draw(t, "after"), Backoff: rapid.Bool().Draw(t, "backoff")}
+	next := queue.Next{
+		After:   rapid.SampledFrom(durations).Draw(t, "after"),
+		Backoff: rapid.Bool().Draw(t, "backoff"), Yields: rapid.Bool().Draw(t, "yields"),
+	}
 	s.q.Settle(k, next)
 	s.m.settle(k, next)
+}
+
+func (s *session) putBack(t *rapid.T) {
+	running := s.m.running()
+	if len(running) == 0 {
+		t.Skip("nothing runs")
+	}
+	k := rapid.SampledFrom(running).Draw(t, "key")
+	s.q.Return(s.items[k])
+	s.m.putBack(s.items[k])
 }
 
 func (s *session) forget(t *rapid.T) {

@@ -25,6 +25,7 @@ type Item struct {
 type Next struct {
 	After   time.Duration // from now; 0 or less: only by a trigger
 	Backoff bool          // the run failed: a resync does not shorten this
+	Yields  bool          // the key then comes in the background
 	Reason  abi.Reason    // what the run is told; empty: retry with Backoff, else requeue
 }
 
@@ -151,6 +152,26 @@ func (q *Queue) Settle(key Key, next Next) {
 		q.admit(e, ruleOf(reason).level)
 	}
 	q.fire(e, now)
+	q.work.Done(e)
+	q.schedule(e)
+}
+
+// Return puts a key back that was handed out and did not run: it is due as
+// before, at the head of its lane. Settle is not called for it then.
+func (q *Queue) Return(item Item) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := q.keys[item.Key]
+	if e == nil || !e.running {
+		return
+	}
+	held, level := e.held, e.taken
+	e.putBack(item)
+	for _, reason := range held {
+		e.note(reason, ruleOf(reason))
+		level = max(level, ruleOf(reason).level)
+	}
+	q.admit(e, level)
 	q.work.Done(e)
 	q.schedule(e)
 }

@@ -72,7 +72,7 @@ func (q *Queue) fire(e *entry, now time.Time) {
 	if !e.deadline.IsZero() && !e.deadline.After(now) {
 		e.deadline = time.Time{}
 		e.note(e.next.reason(), rule{})
-		q.admit(e, urgent)
+		q.admit(e, e.next.level())
 	}
 }
 
