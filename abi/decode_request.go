@@ -10,6 +10,14 @@ import (
 // say more than a guest understands, and reads objects of any depth that the
 // API server stores. Strings and raw values alias data.
 func DecodeRequest(data []byte) (*Request, error) {
+	return ReadRequest(data, func(*Request, *rawjson.Reader) {})
+}
+
+// ReadRequest is [DecodeRequest] for a guest that reads the object, which is
+// the most of a request, where it stands and not once more afterwards. object
+// is called at an object that is not null, with what was read before it, and
+// reads the value or leaves it.
+func ReadRequest(data []byte, object func(*Request, *rawjson.Reader)) (*Request, error) {
 	r := rawjson.NewReader(data)
 	q := &Request{}
 	r.Object(func(field string) {
@@ -17,7 +25,7 @@ func DecodeRequest(data []byte) (*Request, error) {
 		case "controller":
 			q.Controller = r.String()
 		case "object":
-			q.Object = readRaw(r)
+			q.Object = readInPlace(r, q, object)
 		case "deleting":
 			q.Deleting = r.Bool()
 		case "reasons":
@@ -41,6 +49,17 @@ func DecodeRequest(data []byte) (*Request, error) {
 		return nil, err
 	}
 	return q, nil
+}
+
+func readInPlace(r *rawjson.Reader, q *Request, object func(*Request, *rawjson.Reader)) []byte {
+	if r.Null() {
+		return nil
+	}
+	start := r.Pos()
+	if object(q, r); r.Pos() == start {
+		r.Skip()
+	}
+	return r.Since(start)
 }
 
 func readPrevious(r *rawjson.Reader) *Previous {

@@ -5,12 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/sdk/codec"
 )
+
+func init() { useEncodingJSON() }
 
 type loop struct {
 	Next *loop          `json:"next,omitempty"`
@@ -90,34 +94,61 @@ func TestEncodableAgreesWithJSON(t *testing.T) {
 	}
 }
 
-// generated stands for a type with a codec of its own.
-type generated struct{ n int64 }
+// typed stands for a type with a codec of its own.
+type typed struct{ n int64 }
 
-func (g *generated) DecodeJSON(r *rawjson.Reader) {
-	r.Object(func(field string) {
-		if field == "n" {
-			g.n = r.Int()
+func (g *typed) DecodeJSON(r *Reader) {
+	for more := r.FirstMember(); more; more = r.NextMember() {
+		if r.Name() == "n" {
+			codec.ReadInt(r, &g.n)
 		}
-	})
+	}
 }
 
-func (g *generated) AppendJSON(dst []byte) []byte {
-	w := rawjson.NewWriter(dst)
-	w.Object(func() { w.Name("n").Int(g.n) })
-	return w.Bytes()
+func (g typed) AppendJSON(dst []byte) ([]byte, error) {
+	if g.n < 0 {
+		return dst, codec.Within("n", errors.New("negative"))
+	}
+	return codec.AppendInt(dst, g.n), nil
 }
 
 func TestTypesBringTheirOwnCodec(t *testing.T) {
-	var g generated
+	var g typed
 	if err := decode([]byte(`{"n":1152921504606846977,"m":[]}`), &g); err != nil {
 		t.Fatal(err)
 	}
-	if data, err := encode(&g); err != nil || string(data) != `{"n":1152921504606846977}` {
-		t.Errorf("encoded %s, %v", data, err)
+	for v, want := range map[any]string{g: "1152921504606846977", &g: "1152921504606846977", (*typed)(nil): "null"} {
+		if data, err := encode(v); err != nil || string(data) != want {
+			t.Errorf("encoded %s, %v", data, err)
+		}
 	}
-	err := within("spec", decode([]byte(`{"n":"x"}`), &g))
-	if want := "spec.n: expected an integer, found a string"; err == nil || err.Error() != want {
-		t.Errorf("the error is %v, expected %s", err, want)
+	if _, err := encode(typed{-1}); err == nil || err.Error() != "n: negative" {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestElementsOfAListBringTheirOwnCodec(t *testing.T) {
+	list := []typed{{1}, {2}, {3}}
+	for _, c := range []struct {
+		text string
+		want []typed
+	}{
+		{`[{"n":7},{"m":1}]`, []typed{{7}, {2}}}, // as encoding/json reuses elements
+		{`[{"n":1},{"n":2},{"n":3},{"n":4},{"n":5}]`, []typed{{1}, {2}, {3}, {4}, {5}}},
+		{`[]`, []typed{}},
+		{`null`, nil},
+		{`[{"n":9}]`, []typed{{9}}},
+	} {
+		if err := decode([]byte(c.text), &list); err != nil || !reflect.DeepEqual(list, c.want) {
+			t.Errorf("%s is read as %+v, %v", c.text, list, err)
+		}
+	}
+	for text, want := range map[string]string{
+		`{}`: "expected an array, found an object", `[{"n":1},{"n":"x"}]`: "[1].n: expected an integer, found a string",
+	} {
+		if err := decode([]byte(text), &list); err == nil || err.Error() != want {
+			t.Errorf("%s: the error is %v, expected %s", text, err, want)
+		}
 	}
 }
 

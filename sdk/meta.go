@@ -1,66 +1,87 @@
 package sdk
 
-import "github.com/thole-dev/thole/abi/rawjson"
+import "github.com/thole-dev/thole/sdk/codec"
 
-// readMeta reads the metadata of the primary without reflection. It is no
-// method: structs that embed [ObjectMeta] would inherit it as their own codec.
-func readMeta(r *rawjson.Reader, m *ObjectMeta) {
-	r.Object(func(field string) {
-		if r.Null() {
-			return
-		}
-		switch field {
+// What follows reads the types of the SDK without reflection. These are no
+// methods: structs that embed one of the types would inherit them as their own
+// codec.
+
+func readMeta(r *Reader, m *ObjectMeta) {
+	for more := r.FirstMember(); more; more = r.NextMember() {
+		switch r.Name() {
 		case "name":
-			m.Name = r.String()
+			codec.ReadString(r, &m.Name)
 		case "namespace":
-			m.Namespace = r.String()
+			codec.ReadString(r, &m.Namespace)
 		case "uid":
-			m.UID = r.String()
+			codec.ReadString(r, &m.UID)
 		case "resourceVersion":
-			m.ResourceVersion = r.String()
+			codec.ReadString(r, &m.ResourceVersion)
 		case "generation":
-			m.Generation = r.Int()
+			codec.ReadInt(r, &m.Generation)
 		case "creationTimestamp":
-			m.CreationTimestamp = Time(r.String())
+			codec.ReadString(r, (*string)(&m.CreationTimestamp))
 		case "deletionTimestamp":
-			m.DeletionTimestamp = Time(r.String())
+			codec.ReadString(r, (*string)(&m.DeletionTimestamp))
 		case "labels":
-			m.Labels = readMap(r)
+			codec.ReadStringMap(r, &m.Labels)
 		case "annotations":
-			m.Annotations = readMap(r)
+			codec.ReadStringMap(r, &m.Annotations)
 		case "finalizers":
-			r.Array(func(int) { m.Finalizers = append(m.Finalizers, r.String()) })
+			codec.ReadStrings(r, &m.Finalizers)
 		case "ownerReferences":
-			r.Array(func(int) { m.OwnerReferences = append(m.OwnerReferences, readOwner(r)) })
+			readOwners(r, &m.OwnerReferences)
 		}
-	})
+	}
 }
 
-func readMap(r *rawjson.Reader) map[string]string {
-	m := map[string]string{}
-	r.Object(func(name string) { m[name] = r.String() })
-	return m
+func readOwners(r *Reader, owners *[]OwnerReference) {
+	if r.Null() {
+		*owners = nil
+		return
+	}
+	list := (*owners)[:0]
+	for more := r.FirstElement(); more; more = r.NextElement() {
+		list = codec.Extend(list)
+		readOwner(r, &list[len(list)-1])
+	}
+	*owners = codec.Filled(list)
 }
 
-func readOwner(r *rawjson.Reader) (owner OwnerReference) {
-	r.Object(func(field string) {
-		if r.Null() {
-			return
-		}
-		switch field {
+func readOwner(r *Reader, owner *OwnerReference) {
+	for more := r.FirstMember(); more; more = r.NextMember() {
+		switch r.Name() {
 		case "apiVersion":
-			owner.APIVersion = r.String()
+			codec.ReadString(r, &owner.APIVersion)
 		case "kind":
-			owner.Kind = r.String()
+			codec.ReadString(r, &owner.Kind)
 		case "name":
-			owner.Name = r.String()
+			codec.ReadString(r, &owner.Name)
 		case "uid":
-			owner.UID = r.String()
+			codec.ReadString(r, &owner.UID)
 		case "controller":
-			owner.Controller = r.Bool()
+			codec.ReadBool(r, &owner.Controller)
 		case "blockOwnerDeletion":
-			owner.BlockOwnerDeletion = r.Bool()
+			codec.ReadBool(r, &owner.BlockOwnerDeletion)
 		}
-	})
-	return owner
+	}
+}
+
+func readCondition(r *Reader, c *Condition) {
+	for more := r.FirstMember(); more; more = r.NextMember() {
+		switch r.Name() {
+		case "type":
+			codec.ReadString(r, &c.Type)
+		case "status":
+			codec.ReadString(r, &c.Status)
+		case "reason":
+			codec.ReadString(r, &c.Reason)
+		case "message":
+			codec.ReadString(r, &c.Message)
+		case "lastTransitionTime":
+			codec.ReadString(r, (*string)(&c.LastTransitionTime))
+		case "observedGeneration":
+			codec.ReadInt(r, &c.ObservedGeneration)
+		}
+	}
 }

@@ -70,14 +70,38 @@ func Plugin(name, version string) { guest.Name(name, version) }
 // Register adds a controller to the plugin. Call it from an init function. It
 // panics when the controller could never work, so that the host refuses the
 // plugin when it is loaded.
+//
+// Types with methods that `thole generate` wrote are read and written by them,
+// all others by encoding/json.
 func Register[Spec, Status any](c Controller[Spec, Status]) {
+	useEncodingJSON()
+	register(c)
+}
+
+// RegisterGenerated is [Register] for a plugin all of whose types have methods
+// that `thole generate` wrote. It does not compile for a Spec or Status without
+// them; for another type, [Run.Get] and the like return an error. If all
+// controllers of a plugin are registered by it, the plugin does not contain
+// encoding/json, which is a good part of a small one.
+func RegisterGenerated[Spec, Status any, S generated[Spec], T generated[Status]](c Controller[Spec, Status]) {
+	register(c)
+}
+
+// generated is a pointer to a type that brings its own codec.
+type generated[T any] interface {
+	*T
+	decoder
+	encoder
+}
+
+func register[Spec, Status any](c Controller[Spec, Status]) {
 	if c.Reconcile == nil {
 		panic("sdk.Register: controller " + strconv.Quote(c.Name) + " has no Reconcile")
 	}
 	guest.Register(guest.Controller{
-		Manifest:  c.manifest(),
-		Reconcile: c.answer,
-		Warm:      c.warm,
+		Manifest: c.manifest(),
+		Begin:    c.begin,
+		Warm:     c.warm,
 	})
 }
 
@@ -98,14 +122,37 @@ func kinds(in []Kind) (out []abi.Kind) {
 	return out
 }
 
-// answer makes one run.
-func (c *Controller[Spec, Status]) answer(h guest.Host, q *abi.Request) (abi.Code, *abi.Result) {
-	r := &Request[Spec, Status]{Run: newRun(h, q)}
-	before, err := r.read(q)
+// begin begins one run.
+func (c *Controller[Spec, Status]) begin() *guest.Run {
+	n := &run[Spec, Status]{controller: c}
+	return &guest.Run{Read: n.read, Reconcile: n.reconcile}
+}
+
+// run is one run of a controller.
+type run[Spec, Status any] struct {
+	controller *Controller[Spec, Status]
+	request    Request[Spec, Status]
+	status     []byte // of the primary, nil if it has none
+	err        error  // why the primary could not be read
+}
+
+func (n *run[Spec, Status]) read(object *Reader) {
+	r := &n.request
+	n.status, n.err = readObject(object, &r.ObjectMeta, &r.Spec, &r.Status)
+}
+
+func (n *run[Spec, Status]) reconcile(h guest.Host, q *abi.Request) (abi.Code, *abi.Result) {
+	r := &n.request
+	r.Run = newRun(h, q)
+	r.Run.status = n.status
+	if n.err != nil {
+		return r.end(Action{}, n.err)
+	}
+	before, err := encode(&r.Status)
 	if err != nil {
 		return r.end(Action{}, err)
 	}
-	action, err := c.call(r, q.Deleting)
+	action, err := n.controller.call(r, q.Deleting)
 	r.diffStatus(before, &r.Status)
 	return r.end(action, err)
 }

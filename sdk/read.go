@@ -51,7 +51,7 @@ func (r *Run) List(query Query, into any) error {
 	if code < 0 {
 		return &ReadError{Verb: "list", What: query.String(), Err: codeError(code)}
 	}
-	if err := decodeItems(reply, into); err != nil {
+	if err := readItems(reply, into); err != nil {
 		return &ReadError{Verb: "list", What: query.String(), Err: err}
 	}
 	return nil
@@ -69,10 +69,21 @@ func (e *ReadError) Error() string { return e.Verb + " " + e.What + ": " + e.Err
 // Unwrap returns the cause.
 func (e *ReadError) Unwrap() error { return e.Err }
 
-func decodeItems(reply []byte, into any) error {
-	items, ok := rawjson.Lookup(reply, "items")
-	if !ok {
+// readItems reads the objects of an [abi.ListReply].
+func readItems(reply []byte, into any) error {
+	r := rawjson.NewReader(reply)
+	found := false
+	for more := r.FirstMember(); more; more = r.NextMember() {
+		if r.Name() == "items" {
+			readValue(r, into)
+			found = true
+		}
+	}
+	if err := told(r); err != nil {
+		return err
+	}
+	if !found {
 		return errors.New("the reply has no items")
 	}
-	return decode(items, into)
+	return nil
 }

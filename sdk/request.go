@@ -1,8 +1,10 @@
 package sdk
 
 import (
-	"github.com/thole-dev/thole/abi"
+	"bytes"
+
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/sdk/codec"
 )
 
 // Request is one run for one object: its metadata, its spec, its status, and
@@ -19,56 +21,76 @@ type Request[Spec, Status any] struct {
 	Status Status
 }
 
-// read fills the request from the object and returns the status as it will be
-// compared.
-func (r *Request[Spec, Status]) read(q *abi.Request) (before []byte, err error) {
-	parts, err := split(q.Object, &r.ObjectMeta)
-	if err != nil {
-		return nil, err
-	}
-	r.status = parts.status
-	if err := decodePart("spec", parts.spec, &r.Spec); err != nil {
-		return nil, Stalled("InvalidSpec", err)
-	}
-	if err := decodePart("status", parts.status, &r.Status); err != nil {
-		return nil, Stalled("InvalidStatus", err)
-	}
-	return encode(&r.Status)
-}
-
-// parts are the members of an object that a run looks into.
-type parts struct{ spec, status []byte }
-
-func split(object []byte, meta *ObjectMeta) (p parts, err error) {
-	r := rawjson.NewReader(object)
-	r.Object(func(field string) {
-		switch field {
-		case "metadata":
-			readMeta(r, meta)
-		case "spec":
-			p.spec = r.Raw()
-		case "status":
-			p.status = r.Raw()
+// readObject reads the primary in one pass; spec and status point to the
+// author's types. raw is the status as bytes.
+func readObject(object *Reader, meta *ObjectMeta, spec, status any) (raw []byte, err error) {
+	invalid := "" // the reason, if the author's types do not fit
+	err = object.Nested(func(r *Reader) {
+		for more := r.FirstMember(); more; more = r.NextMember() {
+			switch r.Name() {
+			case "metadata":
+				readMeta(r, meta)
+			case "spec":
+				readPart(r, spec, "InvalidSpec", &invalid)
+			case "status":
+				start := r.Pos()
+				readPart(r, status, "InvalidStatus", &invalid)
+				raw = r.Since(start)
+			}
 		}
 	})
-	return p, r.End()
+	switch {
+	case err == nil:
+		return raw, nil
+	case invalid == "":
+		return nil, codec.ErrorOf(err)
+	default:
+		return nil, Stalled(invalid, codec.ErrorOf(err))
+	}
 }
 
-// decodePart reads a member of the object; one that is absent stays zero.
-func decodePart(name string, data []byte, into any) error {
-	if data == nil {
-		return nil
+func readPart(r *Reader, into any, reason string, invalid *string) {
+	readValue(r, into)
+	if r.Err() != nil {
+		*invalid = reason
 	}
-	return within(name, decode(data, into))
 }
 
 // diffStatus sets the merge patch between two states of the author's status.
 func (r *Run) diffStatus(before []byte, status any) {
 	after, err := encode(status)
-	if err == nil {
-		r.result.Status, err = rawjson.Diff(before, after)
+	if err == nil && !bytes.Equal(before, after) {
+		r.result.Status, err = rawjson.Diff(different(before, after))
 	}
 	if err != nil {
 		r.spoil("InvalidStatus", "status", err)
 	}
+}
+
+// different leaves out the members that two objects have in common, if both
+// have the same members in the same order, as one codec writes them. Where they
+// have not, or are no objects, they are returned as they are.
+func different(before, after []byte) (b, a []byte) {
+	rb, ra := rawjson.NewReader(before), rawjson.NewReader(after)
+	wb, wa := rawjson.NewWriter(nil), rawjson.NewWriter(nil)
+	same := true
+	wb.Object(func() {
+		wa.Object(func() { same = copyDifferent(rb, ra, wb, wa) })
+	})
+	if !same || rb.End() != nil || ra.End() != nil {
+		return before, after
+	}
+	return wb.Bytes(), wa.Bytes()
+}
+
+func copyDifferent(rb, ra *Reader, wb, wa *rawjson.Writer) (same bool) {
+	moreB, moreA := rb.FirstMember(), ra.FirstMember()
+	for ; moreB && moreA && rb.Name() == ra.Name(); moreB, moreA = rb.NextMember(), ra.NextMember() {
+		name, b, a := rb.Name(), rb.Raw(), ra.Raw()
+		if !bytes.Equal(b, a) {
+			wb.Name(name).Raw(b)
+			wa.Name(name).Raw(a)
+		}
+	}
+	return !moreB && !moreA
 }

@@ -110,7 +110,9 @@ func (r *Run) Condition(conditionType string) (c Condition, ok bool) {
 	elements, _ := rawjson.Elements(all)
 	for _, element := range elements {
 		var c Condition
-		if decode(element, &c) == nil && c.Type == conditionType {
+		in := rawjson.NewReader(element)
+		readCondition(in, &c)
+		if in.End() == nil && c.Type == conditionType {
 			return c, true
 		}
 	}

@@ -30,7 +30,9 @@ func (r *Reader) failAt(message string, path []step) {
 	}
 }
 
-func (r *Reader) expected(what string) {
+// Expected makes the reader fail because what comes next is not what the
+// caller wants, such as "an integer or a string".
+func (r *Reader) Expected(what string) {
 	if r.pos >= len(r.data) {
 		r.Fail("the text ends where " + what + " is expected")
 		return

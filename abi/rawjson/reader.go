@@ -41,6 +41,7 @@ type Reader struct {
 	pos  int
 	path []step
 	seen []string // names so far of the objects in path, outermost first; only if Strict
+	had  []names  // for each object in path, which of seen are its own; only if Strict
 	err  *Error
 }
 
@@ -49,6 +50,7 @@ type Reader struct {
 type step struct {
 	name  string
 	index int
+	start int // where the value begins
 }
 
 const (
@@ -63,55 +65,16 @@ func NewReader(data []byte) *Reader { return &Reader{data: data} }
 // reads the value or leaves it to be skipped. name is valid as long as the
 // input is.
 func (r *Reader) Object(member func(name string)) {
-	if !r.open('{', "an object") {
-		return
+	for more := r.open('{', "an object") && r.intoObject(); more; more = r.NextMember() {
+		member(r.Name())
 	}
-	top, names := len(r.path), names{start: len(r.seen)}
-	r.path = append(r.path, step{index: between})
-	for first := true; r.more(first, '}'); first = false {
-		name := r.name()
-		if r.err != nil {
-			return
-		}
-		r.path[top] = step{name: name, index: inMember}
-		if r.Strict {
-			r.once(&names, name)
-		}
-		r.value(func() { member(name) })
-		if r.err != nil {
-			return
-		}
-		r.path[top].index = between
-	}
-	r.path, r.seen = r.path[:top], r.seen[:names.start]
 }
 
 // Array reads an array and calls element for each of its elements, which
 // reads the value or leaves it to be skipped.
 func (r *Reader) Array(element func(index int)) {
-	if !r.open('[', "an array") {
-		return
-	}
-	top := len(r.path)
-	r.path = append(r.path, step{index: between})
-	for i := 0; r.more(i == 0, ']'); i++ {
-		r.path[top].index = i
-		r.value(func() { element(i) })
-		if r.err != nil {
-			return
-		}
-		r.path[top].index = between
-	}
-	r.path = r.path[:top]
-}
-
-// value runs read at a value and skips the value if read did not consume it.
-func (r *Reader) value(read func()) {
-	r.space()
-	start := r.pos
-	read()
-	if r.err == nil && r.pos == start {
-		r.Skip()
+	for more := r.open('[', "an array") && r.intoArray(); more; more = r.NextElement() {
+		element(r.path[len(r.path)-1].index)
 	}
 }
 
@@ -141,6 +104,19 @@ func (r *Reader) Kind() byte {
 // Pos returns the offset of the next byte to be read.
 func (r *Reader) Pos() int { return r.pos }
 
+// Since returns what was read from that offset on. It aliases the input.
+func (r *Reader) Since(pos int) []byte { return r.data[pos:r.pos:r.pos] }
+
+// Nested reads the next value by a reader of its own, whose paths begin at the
+// value. Its error is returned and leaves r before the value, to be skipped.
+func (r *Reader) Nested(read func(*Reader)) error {
+	inner := &Reader{data: r.data, pos: r.pos, Strict: r.Strict, MaxDepth: r.maxDepth() - len(r.path), err: r.err}
+	if read(inner); inner.err == nil {
+		r.pos = inner.pos
+	}
+	return inner.Err()
+}
+
 // Unknown reports that the caller does not know the member that is being
 // read. A strict reader fails and names the nearest of the known ones.
 func (r *Reader) Unknown(name string, known ...string) {
@@ -157,6 +133,21 @@ func (r *Reader) Unknown(name string, known ...string) {
 
 // Fail makes the reader fail at the current path; the first failure sticks.
 func (r *Reader) Fail(message string) { r.failAt(message, r.path) }
+
+// FailAt is [Reader.Fail] for a value at a path below the current one, such as
+// "ports[1].name"; "" is the current path.
+func (r *Reader) FailAt(path, message string) {
+	if r.err != nil {
+		return
+	}
+	if r.Fail(message); path == "" {
+		return
+	}
+	if r.err.Path != "" && path[0] != '[' {
+		path = "." + path
+	}
+	r.err.Path += path
+}
 
 // End checks that nothing follows the text and returns the first error.
 func (r *Reader) End() error {
@@ -185,7 +176,7 @@ func (r *Reader) expect(c byte, what string) bool {
 		return true
 	}
 	if !r.absent() {
-		r.expected(what)
+		r.Expected(what)
 	}
 	return false
 }
@@ -197,7 +188,7 @@ func (r *Reader) absent() bool {
 }
 
 func (r *Reader) open(c byte, what string) bool {
-	if !r.expect(c, what) {
+	if (r.err != nil || r.peek() != c) && !r.expect(c, what) {
 		return false
 	}
 	if len(r.path) >= r.maxDepth() {
@@ -227,13 +218,13 @@ func (r *Reader) more(first bool, closing byte) bool {
 		return true
 	}
 	if r.peek() != ',' {
-		r.expected("',' or " + quoteByte(closing))
+		r.Expected("',' or " + quoteByte(closing))
 		return false
 	}
 	r.pos++
 	r.space()
 	if r.peek() == closing {
-		r.expected("a value after ','")
+		r.Expected("a value after ','")
 		return false
 	}
 	return true
@@ -242,15 +233,15 @@ func (r *Reader) more(first bool, closing byte) bool {
 // name reads a member's name and the colon behind it.
 func (r *Reader) name() string {
 	if r.peek() != '"' {
-		r.expected("a member name in quotes")
+		r.Expected("a member name in quotes")
 		return ""
 	}
-	name := r.String()
+	name := r.text()
 	if r.space(); r.err != nil {
 		return ""
 	}
 	if r.peek() != ':' {
-		r.expected("':' after " + Quote(name))
+		r.Expected("':' after " + Quote(name))
 		return ""
 	}
 	r.pos++
@@ -271,7 +262,14 @@ func (r *Reader) peek() byte {
 	return 0
 }
 
+// space skips white space. Most texts have none.
 func (r *Reader) space() {
+	if r.pos < len(r.data) && r.data[r.pos] <= ' ' {
+		r.spaces()
+	}
+}
+
+func (r *Reader) spaces() {
 	for r.pos < len(r.data) {
 		switch r.data[r.pos] {
 		case ' ', '\n', '\t', '\r':

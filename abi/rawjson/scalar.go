@@ -9,24 +9,56 @@ import (
 // Null consumes the next value if it is null, and says whether it was.
 func (r *Reader) Null() bool {
 	r.space()
-	return r.err == nil && r.peek() == 'n' && r.literal("null")
+	return r.peek() == 'n' && r.err == nil && r.literal("null")
 }
 
 // String reads a string; the result aliases the input if nothing in it is
 // escaped. A lone surrogate becomes U+FFFD, as in encoding/json.
 func (r *Reader) String() string {
-	if !r.expect('"', "a string") {
+	r.space()
+	var s string
+	if r.tightString(&s) {
+		return s
+	}
+	if r.err != nil || r.peek() != '"' {
+		r.expect('"', "a string")
 		return ""
 	}
-	raw, escaped, ok := r.scanString()
-	switch {
-	case !ok:
-		return ""
-	case escaped:
-		return unescape(raw)
-	default:
-		return alias(raw)
+	return r.text()
+}
+
+// StringTo reads a string, as [Reader.String] does. A null changes nothing,
+// wherever it stands.
+func (r *Reader) StringTo(into *string) {
+	if r.tightString(into) || r.Null() {
+		return
 	}
+	*into = r.String()
+}
+
+// tightString reads a string without escapes that begins at the next byte.
+func (r *Reader) tightString(into *string) bool {
+	data, i := r.data, r.pos
+	if i >= len(data) || data[i] != '"' || r.err != nil {
+		return false
+	}
+	end := ordinary(data, i+1)
+	if end >= len(data) || data[end] != '"' {
+		return false
+	}
+	*into = alias(data[i+1 : end])
+	r.pos = end + 1
+	return true
+}
+
+// text reads the string that begins at the next byte.
+func (r *Reader) text() string {
+	start := r.pos + 1
+	end := r.scanString()
+	if end < 0 {
+		return unescape(r.data[start:^end])
+	}
+	return alias(r.data[start:end])
 }
 
 // Bool reads true or false.
@@ -42,45 +74,9 @@ func (r *Reader) Bool() bool {
 	return false
 }
 
-// Int reads an integer that is written without fraction and exponent.
-func (r *Reader) Int() int64 {
-	if r.Kind() != '0' {
-		r.expect('0', "an integer")
-		return 0
-	}
-	start := r.pos
-	if r.number(); r.err != nil {
-		return 0
-	}
-	text := alias(r.data[start:r.pos])
-	n, ok := parseInt(text)
-	if !ok {
-		r.pos = start
-		r.Fail("expected an integer of 64 bits, found " + shorten(text))
-	}
-	return n
-}
-
-// parseInt reads a number of JSON's grammar if it is an integer of 64 bits.
-func parseInt(text string) (n int64, ok bool) {
-	digits, negative := text, text[0] == '-'
-	if negative {
-		digits = text[1:]
-	}
-	var u uint64
-	for i := range len(digits) {
-		d := digits[i]
-		// Up to 10 times this there is room for one more digit in 64 bits.
-		if !isDigit(d) || u > (1<<63)/10 {
-			return 0, false
-		}
-		u = u*10 + uint64(d-'0')
-	}
-	if negative {
-		return -int64(u), u <= 1<<63
-	}
-	return int64(u), u < 1<<63
-}
+// Int reads an integer of 64 bits that is written without fraction and
+// exponent.
+func (r *Reader) Int() int64 { return r.IntOf(64) }
 
 // alias views bytes as a string without a copy; see the contract of Reader.
 func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

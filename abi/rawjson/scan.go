@@ -1,5 +1,7 @@
 package rawjson
 
+import "math/bits"
+
 // Skip consumes the next value after checking its syntax and depth.
 func (r *Reader) Skip() {
 	if r.Strict && r.skipStrict() {
@@ -25,7 +27,7 @@ func (r *Reader) Skip() {
 				break
 			}
 			if c == '{' {
-				r.name()
+				r.skipName()
 			}
 			continue
 		case '"':
@@ -73,11 +75,11 @@ func (r *Reader) after(closing []byte) []byte {
 			r.pos++
 			r.space()
 			if end == '}' {
-				r.name()
+				r.skipName()
 			}
 			return closing
 		default:
-			r.expected("',' or " + quoteByte(end))
+			r.Expected("',' or " + quoteByte(end))
 		}
 	}
 	return closing
@@ -94,13 +96,13 @@ func (r *Reader) number() {
 		r.pos++
 	case !r.digits():
 		r.pos = start
-		r.expected("a value")
+		r.Expected("a value")
 		return
 	}
 	if r.peek() == '.' {
 		r.pos++
 		if !r.digits() {
-			r.expected("a digit")
+			r.Expected("a digit")
 			return
 		}
 	}
@@ -110,7 +112,7 @@ func (r *Reader) number() {
 			r.pos++
 		}
 		if !r.digits() {
-			r.expected("a digit")
+			r.Expected("a digit")
 		}
 	}
 }
@@ -126,51 +128,105 @@ func (r *Reader) digits() bool {
 func (r *Reader) literal(want string) bool {
 	end := r.pos + len(want)
 	if end > len(r.data) || string(r.data[r.pos:end]) != want {
-		r.expected(want)
+		r.Expected(want)
 		return false
 	}
 	r.pos = end
 	return true
 }
 
-// special are the bytes that do not stand for themselves in a string literal.
-var special = func() (table [256]bool) {
-	for c := range 0x20 {
-		table[c] = true
+// skipName consumes a member's name and the colon behind it.
+func (r *Reader) skipName() {
+	if r.peek() != '"' {
+		r.name() // says what is wrong
+		return
 	}
-	table['"'], table['\\'] = true, true
-	return table
-}()
+	start := r.pos
+	if r.scanString(); r.peek() == ':' {
+		r.pos++
+		return
+	}
+	if r.err == nil {
+		r.pos = start
+		r.name()
+	}
+}
 
-// scanString consumes a string literal and returns what is between the
-// quotes, and whether any of it is escaped.
-func (r *Reader) scanString() (raw []byte, escaped, ok bool) {
-	start := r.pos + 1
-	for i := start; i < len(r.data); {
-		switch c := r.data[i]; {
-		case !special[c]:
-			i++
-		case c == '"':
+// scanString consumes the string literal that begins at the next byte, and
+// returns the offset of its closing quote, inverted if anything in it is
+// escaped. When it fails it returns that of an empty literal.
+func (r *Reader) scanString() int {
+	end := ordinary(r.data, r.pos+1)
+	if end < len(r.data) && r.data[end] == '"' {
+		r.pos = end + 1
+		return end
+	}
+	return r.scanSpecial(end)
+}
+
+// scanSpecial is scanString from the first byte on that is not plain.
+func (r *Reader) scanSpecial(i int) int {
+	start, escaped := r.pos+1, false
+	for ; i < len(r.data); i = ordinary(r.data, i) {
+		switch c := r.data[i]; c {
+		case '"':
 			r.pos = i + 1
-			return r.data[start:i], escaped, true
-		case c == '\\':
+			if escaped {
+				return ^i
+			}
+			return i
+		case '\\':
 			escaped = true
 			n := escapeLen(r.data[i:])
 			if n == 0 {
 				r.pos = i
 				r.Fail("invalid escape in a string")
-				return nil, false, false
+				return start
 			}
 			i += n
 		default:
 			r.pos = i
 			r.Fail("control character " + quoteByte(c) + " in a string")
-			return nil, false, false
+			return start
 		}
 	}
 	r.pos = len(r.data)
 	r.Fail("the text ends inside a string")
-	return nil, false, false
+	return start
+}
+
+// ordinary returns the offset of the next byte from i on that does not stand for
+// itself in a string literal: a quote, a backslash or a control character. It
+// looks at eight bytes at once, most of a text being strings.
+func ordinary(data []byte, i int) int {
+	for ; i+8 <= len(data); i += 8 {
+		if found := special(word(data[i : i+8])); found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	for i < len(data) && data[i] >= 0x20 && data[i] != '"' && data[i] != '\\' {
+		i++
+	}
+	return i
+}
+
+// word is the first eight bytes, the first one lowest.
+func word(b []byte) uint64 {
+	_ = b[7]
+	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+}
+
+// each is a word with 1 in each byte.
+const each = 0x0101010101010101
+
+// special sets the highest bit of the first byte that is special, if there is
+// one. What it sets behind that byte means nothing: a byte less than what is
+// subtracted from it has its highest bit set then, unless it had before, and
+// borrows from the next one.
+func special(word uint64) uint64 {
+	quote, backslash := word^'"'*each, word^'\\'*each
+	return ((word-0x20*each)&^word | (quote-each)&^quote | (backslash-each)&^backslash) & (0x80 * each)
 }
 
 // escapeLen returns the length of the escape sequence at the start of b, 0 if

@@ -1,8 +1,10 @@
 package rawjson
 
 import (
+	"math/bits"
 	"strconv"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // Writer appends one JSON text to a buffer. It places the commas; the caller
@@ -96,29 +98,41 @@ const hexDigits = "0123456789abcdef"
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0
-	for i := 0; i < len(s); {
+	for i := verbatim(s, 0); i < len(s); i = verbatim(s, i) {
 		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' && c < utf8.RuneSelf {
-			i++
-			continue
-		}
-		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(s[i:])
-			if r != utf8.RuneError || size > 1 {
-				i += size
-				continue
-			}
-			dst = append(append(dst, s[start:i]...), "\uFFFD"...)
+		if c < utf8.RuneSelf {
+			dst = append(dst, s[start:i]...)
+			dst = appendEscape(dst, c)
 			i++
 			start = i
 			continue
 		}
-		dst = append(dst, s[start:i]...)
-		dst = appendEscape(dst, c)
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if r != utf8.RuneError || size > 1 {
+			i += size
+			continue
+		}
+		dst = append(append(dst, s[start:i]...), "\uFFFD"...)
 		i++
 		start = i
 	}
 	return append(append(dst, s[start:]...), '"')
+}
+
+// verbatim returns the offset of the next byte from i on that must be escaped,
+// or is not ASCII.
+func verbatim(s string, i int) int {
+	data := unsafe.Slice(unsafe.StringData(s), len(s))
+	for ; i+8 <= len(data); i += 8 {
+		w := word(data[i : i+8])
+		if found := special(w) | w&(utf8.RuneSelf*each); found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	for i < len(data) && data[i] >= 0x20 && data[i] < utf8.RuneSelf && data[i] != '"' && data[i] != '\\' {
+		i++
+	}
+	return i
 }
 
 func appendEscape(dst []byte, c byte) []byte {

@@ -22,6 +22,7 @@ func main() { os.Exit(Main()) }
 
 // Main runs the command line of this process and returns its exit code.
 func Main() int {
+	becomeCompiler()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
@@ -77,11 +78,11 @@ func rootCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return misuse(cmd, errors.New("a command is required: run or inspect"))
+			return misuse(cmd, errors.New("a command is required: run, inspect or generate"))
 		},
 	}
 	root.SetFlagErrorFunc(misuse)
-	root.AddCommand(runCommand(), inspectCommand())
+	root.AddCommand(runCommand(), inspectCommand(), generateCommand(), compileCommand())
 	return root
 }
 

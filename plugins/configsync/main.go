@@ -8,7 +8,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -17,6 +16,8 @@ import (
 
 	"github.com/thole-dev/thole/sdk"
 )
+
+//go:generate go run github.com/thole-dev/thole/cmd/thole generate
 
 const (
 	// namespacesAnnotation is on a source: a label selector, or *.
@@ -43,7 +44,7 @@ func register(controller, kind string) {
 		kind:      sdk.Kind{APIVersion: "v1", Kind: kind},
 		finalizer: "configsync.thole.dev/" + controller,
 	}
-	sdk.Register(sdk.Controller[none, none]{
+	sdk.RegisterGenerated(sdk.Controller[none, none]{
 		Name:      controller,
 		For:       c.kind,
 		Reads:     []sdk.Kind{namespaceKind},
@@ -141,7 +142,7 @@ func invalid(selector string) error {
 }
 
 // copies lists the copies of a source, by namespace.
-func (c copier) copies(r *request) (copies Objects, err error) {
+func (c copier) copies(r *request) (copies []Object, err error) {
 	err = r.List(sdk.Query{Kind: c.kind, LabelSelector: sourceKey + "=" + sourceLabel(r.Namespace, r.Name)}, &copies)
 	if errors.Is(err, sdk.ErrTooLarge) {
 		return nil, sdk.Stalled("TooLarge", errors.New("the copies of this object are too large to be compared with it: copy less, or into fewer namespaces"))
@@ -155,7 +156,7 @@ func (c copier) copies(r *request) (copies Objects, err error) {
 // wanted is the copy of a source, but for its namespace.
 func (c copier) wanted(r *request) (*Object, error) {
 	o := &Object{}
-	if err := json.Unmarshal(r.Object(), o); err != nil {
+	if err := sdk.Decode(r.Object(), o); err != nil {
 		return nil, err
 	}
 	o.TypeMeta = c.kind.Type()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"hash/fnv"
 	"io"
 	"maps"
@@ -11,7 +10,9 @@ import (
 	"github.com/thole-dev/thole/sdk"
 )
 
-// Object is a ConfigMap or a Secret, as far as it is copied.
+// Object is a ConfigMap or a Secret, as far as it is copied. The copies of a
+// large one are many times its size, and all are read in every run: hence the
+// generated codec.
 type Object struct {
 	sdk.TypeMeta
 	Metadata   sdk.ObjectMeta    `json:"metadata"`
@@ -19,42 +20,6 @@ type Object struct {
 	Immutable  bool              `json:"immutable,omitempty"`
 	Data       map[string]string `json:"data,omitempty"`       // of a Secret in base64
 	BinaryData map[string]string `json:"binaryData,omitempty"` // of a ConfigMap, in base64
-}
-
-// Objects is a list of them. The copies of a large object are many times its
-// size, and all are read in every run.
-type Objects []Object
-
-// DecodeJSON implements what [sdk.Reader] describes.
-func (list *Objects) DecodeJSON(r *sdk.Reader) {
-	r.Array(func(int) {
-		var o Object
-		r.Object(func(field string) { o.read(r, field) })
-		*list = append(*list, o)
-	})
-}
-
-func (o *Object) read(r *sdk.Reader, field string) {
-	switch field {
-	case "metadata":
-		if err := json.Unmarshal(r.Raw(), &o.Metadata); err != nil {
-			r.Fail(err.Error())
-		}
-	case "type":
-		o.Type = r.String()
-	case "immutable":
-		o.Immutable = r.Bool()
-	case "data":
-		o.Data = readEntries(r)
-	case "binaryData":
-		o.BinaryData = readEntries(r)
-	}
-}
-
-func readEntries(r *sdk.Reader) map[string]string {
-	entries := map[string]string{}
-	r.Object(func(name string) { entries[name] = r.String() })
-	return entries
 }
 
 // sameContent says whether two objects hold the same.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -188,7 +187,7 @@ func (p *plan) delete() (more bool) {
 }
 
 func (p *plan) apply() (more bool, err error) {
-	text, err := json.Marshal(p.want)
+	text, err := sdk.Encode(p.want)
 	if err != nil {
 		return false, err
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/thole-dev/thole/sdk"
 )
 
+//go:generate go run github.com/thole-dev/thole/cmd/thole generate
+
 // kinds are those whose objects may have a time to live. To add one, add a
 // line, and the rights to get, list, watch and delete its objects.
 var kinds = []sdk.Kind{
@@ -31,7 +33,7 @@ const (
 func init() {
 	sdk.Plugin("ttl", "0.1.0")
 	for _, kind := range kinds {
-		sdk.Register(sdk.Controller[none, none]{
+		sdk.RegisterGenerated(sdk.Controller[none, none]{
 			Name:      strings.ToLower(kind.Kind),
 			For:       kind,
 			Writes:    []sdk.Kind{kind},

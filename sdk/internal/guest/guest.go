@@ -9,15 +9,26 @@ import (
 	"strconv"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/rawjson"
 )
 
 // Controller is a registered controller, with the author's types erased.
 type Controller struct {
 	Manifest abi.Controller
-	// Reconcile makes one run. Its failures are part of the answer.
-	Reconcile func(Host, *abi.Request) (abi.Code, *abi.Result)
+	// Begin begins one run.
+	Begin func() *Run
 	// Warm encodes and decodes zero values of the author's types.
 	Warm func() error
+}
+
+// Run is one run of a controller. It is no interface: TinyGo would describe
+// the type behind it with all that it is made of, and link the methods of all
+// of these that reflection might call.
+type Run struct {
+	// Read reads the primary. It is called once, and first.
+	Read func(object *rawjson.Reader)
+	// Reconcile makes the run. Its failures are part of the answer.
+	Reconcile func(Host, *abi.Request) (abi.Code, *abi.Result)
 }
 
 // plugin is what init functions registered. It does not change afterwards.
@@ -77,15 +88,25 @@ func Warm() error {
 // Reconcile answers a request: the text of an [abi.Request] with the code and
 // the text of an [abi.Result].
 func Reconcile(h Host, request []byte) (abi.Code, []byte) {
-	q, err := abi.DecodeRequest(request)
+	var run *Run
+	q, err := abi.ReadRequest(request, func(q *abi.Request, object *rawjson.Reader) {
+		if c, ok := Find(q.Controller); ok && run == nil {
+			run = c.Begin()
+			run.Read(object)
+		}
+	})
 	if err != nil {
 		return broken("read request: " + err.Error())
 	}
-	c, ok := Find(q.Controller)
-	if !ok {
-		return broken("the plugin has no controller " + strconv.Quote(q.Controller))
+	if run == nil { // the object comes before its controller's name, or not at all
+		c, ok := Find(q.Controller)
+		if !ok {
+			return broken("the plugin has no controller " + strconv.Quote(q.Controller))
+		}
+		run = c.Begin()
+		run.Read(rawjson.NewReader(q.Object))
 	}
-	code, result := c.Reconcile(h, q)
+	code, result := run.Reconcile(h, q)
 	return code, abi.EncodeResult(result)
 }
 

@@ -3,11 +3,13 @@
 package guest
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/rawjson"
 )
 
 // register replaces what is registered, for one test.
@@ -24,10 +26,23 @@ func register(t *testing.T, controllers ...Controller) {
 func controller(name string) Controller {
 	return Controller{
 		Manifest: abi.Controller{Name: name, For: abi.Kind{APIVersion: "v1", Kind: "Thing"}},
+		Begin:    func() *Run { return begin(name) },
+		Warm:     func() error { return nil },
+	}
+}
+
+// begin begins a run that says what it got.
+func begin(name string) *Run {
+	var read []byte
+	return &Run{
+		Read: func(object *rawjson.Reader) { read = object.Raw() },
 		Reconcile: func(_ Host, q *abi.Request) (abi.Code, *abi.Result) {
-			return abi.CodeWaiting, &abi.Result{Error: &abi.Failure{Message: name + " got " + string(q.Object)}}
+			message := name + " got " + string(q.Object)
+			if !bytes.Equal(read, q.Object) {
+				message += ", and read " + string(read)
+			}
+			return abi.CodeWaiting, &abi.Result{Error: &abi.Failure{Message: message}}
 		},
-		Warm: func() error { return nil },
 	}
 }
 
@@ -52,7 +67,10 @@ func TestReconcileFindsTheController(t *testing.T) {
 	for request, want := range map[string]string{
 		string(abi.EncodeRequest(&abi.Request{Controller: "two", Object: []byte(`{}`)})):   "two got {}",
 		string(abi.EncodeRequest(&abi.Request{Controller: "three", Object: []byte(`{}`)})): `no controller "three"`,
-		`{`: "read request: ",
+		`{"object":{"a":1},"controller":"one"}`:                                            `one got {"a":1}`, // an order that no host has
+		`{"controller":"one"}`:                                                             "one got ",
+		`{"controller":"one","object":null}`:                                               "one got ",
+		`{`:                                                                                "read request: ",
 	} {
 		code, text := Reconcile(nil, []byte(request))
 		out, err := abi.DecodeResult(text)

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -36,10 +37,18 @@ func New(tb testing.TB, name string, wasm []byte, controller ...string) *sdktest
 	return sdktest.NewWith(tb, runner{Load(tb, name, wasm), tb.Context()}, controller...)
 }
 
+// How long a load and a run may take. A host allows less; here they only end
+// what never would, for a test must not fail because a machine is busy or the
+// race detector is on.
+const (
+	loadLimit = 15 * time.Minute
+	runLimit  = 2 * time.Minute
+)
+
 // Load loads a plugin into a sandbox of its own, which ends with the test.
 func Load(tb testing.TB, name string, wasm []byte) *sandbox.Guest {
 	tb.Helper()
-	s, err := sandbox.New(tb.Context(), sandbox.Config{CacheDir: cacheDir()})
+	s, err := sandbox.New(tb.Context(), sandbox.Config{CacheDir: cacheDir(), LoadTimeout: loadLimit})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -48,7 +57,7 @@ func Load(tb testing.TB, name string, wasm []byte) *sandbox.Guest {
 			tb.Error(err)
 		}
 	})
-	guest, err := s.Load(tb.Context(), sandbox.Plugin{Name: name, Wasm: wasm})
+	guest, err := s.Load(tb.Context(), sandbox.Plugin{Name: name, Wasm: wasm, Limits: sandbox.Limits{Deadline: runLimit}})
 	if err != nil {
 		tb.Fatal(err)
 	}

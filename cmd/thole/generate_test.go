@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// A script's further command:
+//
+//	module    makes the folder an author's module, which uses the SDK of this
+//	          repository
+func init() {
+	scriptCommands["module"] = func(ts *testscript.TestScript, _ bool, _ []string) {
+		ts.Check(dependOn("abi", "sdk"))
+		root, err := filepath.Abs(repository)
+		ts.Check(err)
+		sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+		ts.Check(err)
+		mod := fmt.Sprintf("module example.com/mine\n\ngo 1.26.0\n\nrequire %[1]s v0.0.0\n\nreplace %[1]s => %s\n", "github.com/thole-dev/thole", root)
+		ts.Check(os.WriteFile(ts.MkAbs("go.mod"), []byte(mod), 0o600))
+		ts.Check(os.WriteFile(ts.MkAbs("go.sum"), sums, 0o600))
+		for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOTOOLCHAIN"} {
+			value, err := exec.Command("go", "env", name).Output()
+			ts.Check(err)
+			ts.Setenv(name, strings.TrimSpace(string(value)))
+		}
+	}
+}
+
+func TestGenerateExitCodes(t *testing.T) {
+	expectExitCodes(t, map[string]int{
+		"generate --help":          0,
+		"generate .":               1, // this package has no such types
+		"generate ./missing":       1,
+		"generate --check ../none": 1,
+		"generate --nonsense":      2,
+	})
+}
+
+func TestGenerateNeedsGo(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	var stderr strings.Builder
+	if code := execute(t.Context(), []string{"generate"}, &strings.Builder{}, &stderr); code != 1 || !strings.Contains(stderr.String(), "needs the go command") {
+		t.Errorf("exit code %d: %s", code, stderr.String())
+	}
+}

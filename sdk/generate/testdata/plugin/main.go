@@ -1,0 +1,100 @@
+// Command plugin shows which types get a codec, and what it looks like.
+package main
+
+import (
+	"github.com/thole-dev/thole/sdk"
+)
+
+func init() {
+	sdk.RegisterGenerated(sdk.Controller[Spec, Status]{
+		Name:      "plugin",
+		For:       sdk.Kind{APIVersion: "example.thole.dev/v1", Kind: "Plugin"},
+		Reconcile: reconcile,
+		Warm:      []any{Warmed{}, &Pod{}},
+	})
+}
+
+// Spec is a type argument.
+type Spec struct {
+	Size   int32             `json:"size"`
+	Limit  *float64          `json:"limit,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Ports  []Port            `json:"ports,omitempty"`
+}
+
+// Port is a part: it gets functions, and no methods.
+type Port struct {
+	Name string          `json:"name,omitempty"`
+	Port sdk.IntOrString `json:"port"`
+}
+
+// Status is the other type argument.
+type Status struct {
+	Phase string `json:"phase,omitempty"`
+}
+
+// Warmed is an element of Warm.
+type Warmed struct{ Left Node }
+
+// Node holds itself.
+type Node struct {
+	Next *Node `json:"next,omitempty"`
+}
+
+// Pod is read by Get and List.
+type Pod struct {
+	sdk.TypeMeta
+	Metadata sdk.ObjectMeta `json:"metadata"`
+}
+
+// Applied is given to Apply, Patched to Patch, Settings to Config, Memo to Memo
+// and SetMemo, and Coded to Decode and Encode.
+type (
+	Coded    struct{ C int }
+	Applied  struct{ A int }
+	Patched  struct{ P int }
+	Settings struct{ S int }
+	Memo     struct{ M int }
+)
+
+// Marked is used by no call.
+//
+//thole:generate
+type Marked struct{ M map[string]Marked }
+
+// Embeds would inherit the methods of Marked.
+type Embeds struct {
+	Marked
+	More int
+}
+
+// Left is left to encoding/json.
+//
+//thole:leave
+type Left struct{ Any any }
+
+// Unused goes nowhere.
+type Unused struct{ Any any }
+
+func reconcile(r *sdk.Request[Spec, Status]) (sdk.Action, error) {
+	var pod Pod
+	var pods []Pod
+	var left Left
+	var settings Settings
+	var memo Memo
+	var raw sdk.Raw
+	_ = r.Get(sdk.Ref{}, &pod)
+	_ = r.Get(sdk.Ref{}, &left)
+	_ = r.Get(sdk.Ref{}, &raw)
+	_ = r.List(sdk.Query{}, &pods)
+	_ = r.Config(&settings)
+	_, _ = r.Memo(&memo)
+	_ = sdk.Decode(raw, new(Coded))
+	r.SetMemo(Memo{1})
+	r.Apply(&Applied{1})
+	r.Apply(map[string]any{})
+	r.Patch(Patched{})
+	return sdk.AwaitChange(), nil
+}
+
+func main() {}

@@ -1,0 +1,142 @@
+package generate
+
+import "go/types"
+
+// reading writes the body of a function that fills *x.
+func (w *writer) reading(sh *shape) {
+	if sh.read != byKind {
+		w.read(sh, pointed("x"))
+		return
+	}
+	if sh.recursive && sh.kind >= slice {
+		w.line("if codec.Deep(r) {\nreturn\n}")
+	}
+	switch sh.kind {
+	case structure:
+		w.readStruct(sh)
+	case slice:
+		w.readSlice(sh)
+	case array:
+		w.readArray(sh)
+	case mapping:
+		w.readMap(sh)
+	default:
+		w.readKind(sh, pointed("x"))
+	}
+}
+
+func (w *writer) readStruct(sh *shape) {
+	w.line("for more := r.FirstMember(); more; more = r.NextMember() {")
+	if len(sh.fields) > 0 {
+		w.line("switch r.Name() {")
+	}
+	for _, f := range sh.fields {
+		w.line("case %s:", quoted(f.name))
+		for i, v := range f.path[:len(f.path)-1] {
+			target := selector(f.path[:i+1])
+			if p, ok := types.Unalias(v.Type()).(*types.Pointer); ok {
+				w.line("if %s == nil {\n%s = new(%s)\n}", target, target, w.typ(p.Elem()))
+			}
+		}
+		w.read(f.shape, variable(selector(f.path)))
+	}
+	if len(sh.fields) > 0 {
+		w.line("}")
+	}
+	w.line("}")
+}
+
+func (w *writer) readSlice(sh *shape) {
+	w.line("if r.Null() {\n*x = nil\nreturn\n}")
+	w.line("list := (*x)[:0]")
+	w.line("for more := r.FirstElement(); more; more = r.NextElement() {")
+	w.line("list = codec.Extend(list)")
+	w.read(sh.elem, variable("list[len(list)-1]"))
+	w.line("}")
+	w.line("*x = codec.Filled(list)")
+}
+
+func (w *writer) readArray(sh *shape) {
+	w.line("if r.Null() {\nreturn\n}")
+	w.line("i := 0")
+	w.line("for more := r.FirstElement(); more; more = r.NextElement() {")
+	w.line("if i < len(x) {")
+	w.read(sh.elem, variable("x[i]"))
+	w.line("i++\n}")
+	w.line("}")
+	w.line("clear(x[i:])")
+}
+
+func (w *writer) readMap(sh *shape) {
+	key := sh.typ.Underlying().(*types.Map).Key()
+	name := "name"
+	if w.typ(key) != "string" {
+		name = w.typ(key) + "(name)"
+	}
+	w.line("if r.Null() {\n*x = nil\nreturn\n}")
+	w.line("if *x == nil {\n*x = %s{}\n}", w.typ(sh.typ))
+	w.line("for more := r.FirstMember(); more; more = r.NextMember() {")
+	w.line("name := r.Name()")
+	w.line("var value %s", w.typ(sh.elem.typ))
+	w.read(sh.elem, variable("value"))
+	w.line("(*x)[%s] = value", name)
+	w.line("}")
+}
+
+// read writes the statements that fill a variable.
+func (w *writer) read(sh *shape, v spot) {
+	switch {
+	case sh.read == byCodec:
+		w.line("%s.DecodeJSON(r)", v.value)
+	case sh.read == byJSON:
+		w.line("if raw := r.Raw(); raw != nil {\ncodec.Check(r, %s.UnmarshalJSON(raw))\n}", v.value)
+	case sh.read == byText:
+		w.readText(sh, v)
+	case sh.root:
+		w.line("%s.DecodeJSON(r)", v.value)
+	case sh.functions():
+		w.line("%s%s(r, %s)", readPrefix, sh.name, v.pointer)
+	default:
+		w.readKind(sh, v)
+	}
+}
+
+// readText asks the type's own method. It is not asked about null, which
+// empties slices and maps.
+func (w *writer) readText(sh *shape, v spot) {
+	switch sh.typ.Underlying().(type) {
+	case *types.Slice, *types.Map:
+		w.line("if r.Null() {\n%s = nil\n} else if text, ok := codec.ReadText(r); ok {", v.value)
+	default:
+		w.line("if text, ok := codec.ReadText(r); ok {")
+	}
+	w.line("codec.Check(r, %s.UnmarshalText(text))\n}", v.value)
+}
+
+func (w *writer) readKind(sh *shape, v spot) {
+	switch sh.kind {
+	case boolean:
+		w.line("codec.ReadBool(r, %s)", v.as(w, sh.typ, "bool"))
+	case text:
+		w.line("codec.ReadString(r, %s)", v.as(w, sh.typ, "string"))
+	case signed:
+		w.line("codec.ReadInt(r, %s)", v.pointer)
+	case unsigned:
+		w.line("codec.ReadUint(r, %s)", v.pointer)
+	case float:
+		w.line("codec.ReadFloat(r, %s)", v.pointer)
+	case binary:
+		w.line("codec.ReadBytes(r, %s)", v.as(w, sh.typ, "[]byte"))
+	case raw:
+		w.line("codec.ReadRaw(r, %s)", v.as(w, sh.typ, "[]byte"))
+	case texts:
+		w.line("codec.ReadStrings(r, %s)", v.pointer)
+	case textMap:
+		w.line("codec.ReadStringMap(r, %s)", v.pointer)
+	default: // a pointer
+		w.line("if r.Null() {\n%s = nil\n} else {", v.value)
+		w.line("if %s == nil {\n%s = new(%s)\n}", v.value, v.value, w.typ(sh.elem.typ))
+		w.read(sh.elem, pointed(v.value))
+		w.line("}")
+	}
+}

@@ -1,0 +1,67 @@
+package shapes
+
+import (
+	"testing"
+
+	"github.com/thole-dev/thole/abi/rawjson"
+)
+
+// full are texts that fill a subject, without what is decoded to new memory:
+// escapes, base 64, and maps and slices as elements of maps.
+var full = map[string]string{
+	"Scalars":  `{"bool":true,"string":"a","int":-1,"uint":1,"int8":1,"uint64":18446744073709551615,"float32":1.5,"float64":2.5e-10}`,
+	"Optional": `{"pointer":1,"slice":[1,2],"map":{"b":1,"a":2},"array":[1],"raw":{"a":[1, 2]},"strings":["a"],"texts":{"a":"b"}}`,
+	"Zero":     `{"plain":{"X":1,"Y":2},"mixed":{"names":["a"],"point":{"X":1}},"own":2,"own2":3,"own3":4,"both":[1]}`,
+	"Nested": `{"pointer":{"X":1},"twice":7,"slices":[["a"],["b","c"]],"pointers":[{"X":1}],` +
+		`"array":[{"X":1},{"Y":2}],"matrix":[[1,2],[3,4]],"unnamed":{"a":1,"b":[{"c":"x"},{}]},"rawList":[1,{"a":1}]}`,
+	"Named": `{"phase":"a","phases":["b","c"],"labels":{"x":"y"},"keys":{"p":"q"},"points":[{"X":1}],"index":{"i":{"Y":2}},"pair":["a","b"],` +
+		`"flag":true,"count":7,"ratio":0.5,"aliases":[{"Y":1}],"box":{"content":{"X":1},"more":[{}]},"boxes":{"a":{"content":1,"more":null}}}`,
+	"Embedding": `{"apiVersion":"v1","kind":"K","name":"n","count":1,"maybe":"m","sure":3,"inner":"i","tagged":{"a":1},"Phase":"p",` +
+		`"metadata":{"name":"x","labels":{"a":"b"},"ownerReferences":[{"uid":"u","controller":true}],"finalizers":["f"]}}`,
+	"Tags":      `{"NoTag":1,"-":2,"UPPER":9,"noFields":{"x":1}}`,
+	"Values":    `{"time":"2026-01-01T00:00:00Z","duration":"1h30m","port":8080,"ports":["http",1],"limit":"500m","wait":1000,"foreigns":[{"name":"p","number":1}]}`,
+	"Tree":      `{"name":"r","left":{"name":"l"},"many":[{"name":"m"}],"named":{"a":null}}`,
+	"List":      `[{"X":1},{"Y":2}]`,
+	"Table":     `{"a":{"int":1}}`,
+	"Word":      `"word"`,
+	"Generated": `{"words":["a"],"load":{"p":{"number":2}}}`,
+}
+
+// reader is what every text takes: the reader, and its path of four levels.
+const reader = 2
+
+// TestReadingAllocatesWhatTheValueHolds: a value that holds its slices, maps
+// and pointers already is filled without more.
+func TestReadingAllocatesWhatTheValueHolds(t *testing.T) {
+	for _, s := range Subjects {
+		text := []byte(full[s.Name])
+		v := s.New()
+		if err := Decode(text, v); err != nil {
+			t.Fatalf("%s: %v", s.Name, err)
+		}
+		got := testing.AllocsPerRun(100, func() {
+			r := rawjson.NewReader(text)
+			v.DecodeJSON(r)
+		})
+		if got > reader {
+			t.Errorf("%s: %v allocations", s.Name, got)
+		}
+	}
+}
+
+// TestWritingAllocatesNothing: but for the buffer.
+func TestWritingAllocatesNothing(t *testing.T) {
+	for _, s := range Subjects {
+		if s.Name == "Values" { // has methods of others, which return new memory
+			continue
+		}
+		v := s.New()
+		if err := Decode([]byte(full[s.Name]), v); err != nil {
+			t.Fatalf("%s: %v", s.Name, err)
+		}
+		buffer := make([]byte, 0, 4096)
+		if got := testing.AllocsPerRun(100, func() { _, _ = v.AppendJSON(buffer) }); got != 0 {
+			t.Errorf("%s: %v allocations", s.Name, got)
+		}
+	}
+}

@@ -1,0 +1,376 @@
+// Package shapes has types of every shape that a codec can be generated for.
+// Its tests hold the generated code against encoding/json.
+package shapes
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/thole-dev/thole/sdk"
+	"github.com/thole-dev/thole/sdk/internal/shapes/parts"
+)
+
+//go:generate go run github.com/thole-dev/thole/cmd/thole generate ./...
+
+// Scalars are values without parts.
+//
+//thole:generate
+type Scalars struct {
+	Bool    bool    `json:"bool"`
+	String  string  `json:"string"`
+	Int     int     `json:"int"`
+	Int8    int8    `json:"int8"`
+	Int16   int16   `json:"int16"`
+	Int32   int32   `json:"int32"`
+	Int64   int64   `json:"int64"`
+	Uint    uint    `json:"uint"`
+	Uint8   uint8   `json:"uint8"`
+	Uint16  uint16  `json:"uint16"`
+	Uint32  uint32  `json:"uint32"`
+	Uint64  uint64  `json:"uint64"`
+	Uintptr uintptr `json:"uintptr"`
+	Float32 float32 `json:"float32"`
+	Float64 float64 `json:"float64"`
+	Rune    rune    `json:"rune"`
+}
+
+// Optional are the same, left out if they are empty.
+//
+//thole:generate
+type Optional struct {
+	Bool    bool              `json:"bool,omitempty"`
+	String  string            `json:"string,omitempty"`
+	Int     int               `json:"int,omitempty"`
+	Uint    uint8             `json:"uint,omitempty"`
+	Float   float64           `json:"float,omitempty"`
+	Pointer *int              `json:"pointer,omitempty"`
+	Slice   []int             `json:"slice,omitempty"`
+	Map     map[string]int    `json:"map,omitempty"`
+	Struct  Scalars           `json:"struct,omitempty"` //nolint:modernize // it has no effect, and must have none
+	Array   [2]int            `json:"array,omitempty"`
+	Empty   [0]int            `json:"empty,omitempty"`
+	Bytes   []byte            `json:"bytes,omitempty"`
+	Raw     sdk.Raw           `json:"raw,omitempty"`
+	Strings []string          `json:"strings,omitempty"`
+	Texts   map[string]string `json:"texts,omitempty"`
+	Time    time.Time         `json:"time,omitempty"` //nolint:modernize // likewise
+}
+
+// Zero are fields that are left out if nothing is set.
+//
+//thole:generate
+type Zero struct {
+	Bool    bool           `json:"bool,omitzero"`
+	String  string         `json:"string,omitzero"`
+	Int     int            `json:"int,omitzero"`
+	Float   float32        `json:"float,omitzero"`
+	Pointer *int           `json:"pointer,omitzero"`
+	Slice   []int          `json:"slice,omitzero"`
+	Map     map[string]int `json:"map,omitzero"`
+	Plain   Point          `json:"plain,omitzero"`
+	Mixed   Mixed          `json:"mixed,omitzero"`
+	Array   [2]Point       `json:"array,omitzero"`
+	Time    time.Time      `json:"time,omitzero"`
+	Own     Even           `json:"own,omitzero"`
+	Own2    *Even          `json:"own2,omitzero"`
+	Own3    Odd            `json:"own3,omitzero"`
+	Both    []int          `json:"both,omitempty,omitzero"`
+}
+
+// Point can be compared.
+type Point struct{ X, Y float64 }
+
+// Mixed cannot be compared.
+type Mixed struct {
+	Names []string `json:"names"`
+	Point Point    `json:"point"`
+	quiet map[string]int
+	Next  *Mixed `json:"next,omitempty"`
+}
+
+// Quiet keeps the field that is not seen in use.
+func (m Mixed) Quiet() int { return len(m.quiet) }
+
+// Even is zero if it is even.
+type Even int
+
+// IsZero says so.
+func (e Even) IsZero() bool { return e%2 == 0 }
+
+// Odd is zero if it is odd; its pointer says so.
+type Odd int
+
+// IsZero says so.
+func (o *Odd) IsZero() bool { return *o%2 != 0 }
+
+// Nested are parts in parts.
+//
+//thole:generate
+type Nested struct {
+	Pointer  *Point                      `json:"pointer"`
+	Twice    **int32                     `json:"twice"`
+	Slices   [][]string                  `json:"slices"`
+	Pointers []*Point                    `json:"pointers"`
+	Maps     map[string]map[string]Point `json:"maps"`
+	MapList  map[string][]Point          `json:"mapList"`
+	ListMap  []map[string]*bool          `json:"listMap"`
+	Array    [3]Point                    `json:"array"`
+	Matrix   [2][2]int8                  `json:"matrix"`
+	Unnamed  struct {
+		A int `json:"a"`
+		B []struct {
+			C string `json:"c,omitempty"`
+		} `json:"b"`
+	} `json:"unnamed"`
+	Bytes     []byte              `json:"bytes"`
+	BytesList [][]byte            `json:"bytesList"`
+	Raw       json.RawMessage     `json:"raw"`
+	RawList   []sdk.Raw           `json:"rawList"`
+	RawMap    map[string]*sdk.Raw `json:"rawMap"`
+}
+
+// Named are types with names of their own.
+//
+//thole:generate
+type Named struct {
+	Phase   Phase                 `json:"phase"`
+	Phases  []Phase               `json:"phases"`
+	Labels  Labels                `json:"labels"`
+	Keys    map[Phase]Phase       `json:"keys"`
+	Points  Points                `json:"points"`
+	Index   map[Phase]Point       `json:"index"`
+	Blob    Blob                  `json:"blob"`
+	Pair    Pair                  `json:"pair"`
+	Flag    Flag                  `json:"flag"`
+	Count   Count                 `json:"count"`
+	Ratio   Ratio                 `json:"ratio"`
+	Alias   Alias                 `json:"alias"`
+	Aliases []Alias               `json:"aliases"`
+	Box     Box[Point]            `json:"box"`
+	Boxes   map[string]Box[int32] `json:"boxes"`
+}
+
+// Types with names of their own.
+type (
+	Phase      string
+	Labels     map[string]string
+	Points     []Point
+	Blob       []byte
+	Pair       [2]Phase
+	Flag       bool
+	Count      uint32
+	Ratio      float32
+	Alias      = Point
+	Box[T any] struct {
+		Content T   `json:"content"`
+		More    []T `json:"more,omitempty"`
+	}
+)
+
+// Embedding has fields of other structs.
+//
+//thole:generate
+type Embedding struct {
+	sdk.TypeMeta `json:",inline"`
+	Base
+	*Optional2
+	inner
+	Tagged   `json:"tagged"`
+	Phase                   // a field by the name of its type
+	Metadata sdk.ObjectMeta `json:"metadata"`
+	Name     string         `json:"name"` // hides that of Base
+}
+
+// Base is embedded.
+type Base struct {
+	Name  string `json:"name"`
+	Count int    `json:"count"`
+	Deep
+}
+
+// Deep is embedded by what is embedded.
+type Deep struct {
+	Count int    `json:"count"` // hidden by that of Base
+	Depth int    `json:"depth"`
+	Clash string // of the same name as that of inner, at another depth
+}
+
+// Optional2 is embedded by a pointer.
+type Optional2 struct {
+	Maybe string `json:"maybe,omitempty"`
+	Sure  int    `json:"sure"`
+	Twice string `json:"twice"` // conflicts with that of inner: neither counts
+}
+
+type inner struct {
+	Inner string `json:"inner"`
+	Twice string `json:"twice"`
+	Clash string `json:"Clash,omitempty"`
+}
+
+// Tagged is embedded under a name.
+type Tagged struct {
+	A int `json:"a"`
+}
+
+// Tags have names that are not those of the fields.
+//
+//thole:generate
+type Tags struct {
+	NoTag    int
+	Skipped  int `json:"-"`
+	Dash     int `json:"-,"` //nolint:staticcheck // strange on purpose
+	Unicode  int `json:"größe"`
+	Odd      int `json:"a.b/c:d$%-"`
+	Bad      int `json:"a\"b"` //nolint:staticcheck // not a name that counts
+	Quote    int `json:"it's"` //nolint:staticcheck // not a name that counts
+	Options  int `json:",unknown"`
+	Other    int `yaml:"other"`
+	Upper    int `json:"UPPER"`
+	HTML     int `json:"<&>"`
+	hidden   int
+	NoFields struct{} `json:"noFields"`
+}
+
+// Hidden keeps the field that is not seen in use.
+func (t Tags) Hidden() int { return t.hidden }
+
+// Values are the types of the SDK and others that bring their own form.
+//
+//thole:generate
+type Values struct {
+	Time     sdk.Time                `json:"time"`
+	Micro    sdk.MicroTime           `json:"micro,omitempty"`
+	Duration sdk.Duration            `json:"duration"`
+	Maybe    *sdk.Duration           `json:"maybe,omitempty"`
+	Port     sdk.IntOrString         `json:"port"`
+	Ports    []sdk.IntOrString       `json:"ports,omitempty"`
+	Limit    sdk.Quantity            `json:"limit,omitempty"`
+	Limits   map[string]sdk.Quantity `json:"limits,omitempty"`
+	Clock    time.Time               `json:"clock"`
+	Clocks   map[string]time.Time    `json:"clocks,omitempty"`
+	Wait     time.Duration           `json:"wait"`
+	Hex      Hex                     `json:"hex"`
+	HexList  []*Hex                  `json:"hexList,omitempty"`
+	Text     Text                    `json:"text"`
+	TextList TextList                `json:"textList,omitempty"`
+	HalfRead HalfRead                `json:"halfRead"`
+	HalfShow HalfShow                `json:"halfShow"`
+	Own      Own                     `json:"own"`
+	Owner    sdk.OwnerReference      `json:"owner"`
+	When     []sdk.Condition         `json:"when,omitempty"`
+	Foreign  parts.Port              `json:"foreign"`
+	Foreigns []parts.Port            `json:"foreigns,omitempty"`
+	Level    parts.Level             `json:"level"`
+	Other    parts.Generated         `json:"other"`
+}
+
+// Hex is written by methods of JSON.
+type Hex uint32
+
+// MarshalJSON writes sixteen digits.
+func (h Hex) MarshalJSON() ([]byte, error) {
+	if h == 13 {
+		return nil, errors.New("13 is bad luck")
+	}
+	return strconv.AppendQuote(nil, strconv.FormatUint(uint64(h), 16)), nil
+}
+
+// UnmarshalJSON reads them.
+func (h *Hex) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		*h = 0
+		return nil
+	}
+	text, err := strconv.Unquote(string(data))
+	if err != nil {
+		return err
+	}
+	n, err := strconv.ParseUint(text, 16, 32)
+	*h = Hex(n)
+	return err
+}
+
+// Text is written as text.
+type Text struct{ A, B byte }
+
+// MarshalText writes two letters.
+func (t Text) MarshalText() ([]byte, error) { return []byte{'a' + t.A%26, 'a' + t.B%26}, nil }
+
+// UnmarshalText reads them.
+func (t *Text) UnmarshalText(text []byte) error {
+	if len(text) != 2 {
+		return errors.New("not two letters")
+	}
+	*t = Text{text[0] - 'a', text[1] - 'a'}
+	return nil
+}
+
+// TextList is a slice that is written as text.
+type TextList []byte
+
+// MarshalText writes it.
+func (t TextList) MarshalText() ([]byte, error) { return []byte(strconv.Itoa(len(t))), nil }
+
+// UnmarshalText reads it.
+func (t *TextList) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseUint(string(text), 10, 8)
+	*t = make(TextList, n)
+	return err
+}
+
+// HalfRead can only be read by itself.
+type HalfRead struct {
+	N int `json:"n"`
+}
+
+// UnmarshalJSON reads anything.
+func (h *HalfRead) UnmarshalJSON(data []byte) error {
+	h.N = len(data)
+	return nil
+}
+
+// HalfShow can only be written by itself.
+type HalfShow struct {
+	N int `json:"n"`
+}
+
+// MarshalText writes it.
+func (h HalfShow) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, int64(h.N), 10), nil }
+
+// Own embeds a type that stands for the whole.
+type Own struct {
+	sdk.Duration
+	Ignored int `json:"ignored"`
+}
+
+// Tree holds itself in every way.
+//
+//thole:generate
+type Tree struct {
+	Name  string           `json:"name,omitempty"`
+	Left  *Tree            `json:"left,omitempty"`
+	Many  []Tree           `json:"many,omitempty"`
+	Named map[string]*Tree `json:"named,omitempty"`
+	Loop  Loop             `json:"loop,omitempty"`
+}
+
+// Loop is a list of itself.
+type Loop []Loop
+
+// List is a slice that is marked.
+//
+//thole:generate
+type List []Point
+
+// Table is a map that is marked.
+//
+//thole:generate
+type Table map[string]Scalars
+
+// Word is a string that is marked.
+//
+//thole:generate
+type Word string

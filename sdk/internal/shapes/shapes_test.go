@@ -1,0 +1,215 @@
+package shapes
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/sdk/codec"
+)
+
+// expectDecoded fails unless a text means the same to the generated code and
+// to encoding/json: both take it and make the same of it, into an empty value
+// and into one that is filled already, or both refuse it.
+func expectDecoded(t *testing.T, s Subject, text []byte) {
+	t.Helper()
+	got, want := s.New(), s.New()
+	for range 2 {
+		err, jsonErr := Decode(text, got), json.Unmarshal(text, want)
+		if (err == nil) != (jsonErr == nil) {
+			t.Fatalf("%s: %s\n%v, encoding/json: %v", s.Name, text, err, jsonErr)
+		}
+		if err != nil {
+			return
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("%s: %s\nis read as %+v,\nencoding/json: %+v", s.Name, text, got, want)
+		}
+	}
+	expectAppended(t, s, got)
+}
+
+// expectAppended fails unless a value is written as by encoding/json, which
+// escapes more, or is refused as there.
+func expectAppended(t *testing.T, s Subject, v Value) {
+	t.Helper()
+	want, jsonErr := json.Marshal(v)
+	got, err := v.AppendJSON([]byte("before"))
+	if (err == nil) != (jsonErr == nil) {
+		t.Fatalf("%s: %+v\n%v, encoding/json: %v", s.Name, v, err, jsonErr)
+	}
+	if err != nil {
+		return
+	}
+	got, ok := bytes.CutPrefix(got, []byte("before"))
+	if !ok || !bytes.Equal(unescaped(t, got), unescaped(t, want)) {
+		t.Fatalf("%s: %+v\nis written as %s\nencoding/json:  %s", s.Name, v, got, want)
+	}
+}
+
+// unescaped writes strings in one way, and leaves the rest as it is.
+func unescaped(t *testing.T, text []byte) []byte {
+	t.Helper()
+	var out []byte
+	r := rawjson.NewReader(text)
+	var walk func()
+	walk = func() {
+		switch r.Kind() {
+		case '{':
+			out = append(out, '{')
+			for more := r.FirstMember(); more; more = r.NextMember() {
+				out = append(rawjson.AppendString(out, r.Name()), ':')
+				walk()
+			}
+			out = append(out, '}')
+		case '[':
+			out = append(out, '[')
+			for more := r.FirstElement(); more; more = r.NextElement() {
+				walk()
+				out = append(out, ',')
+			}
+			out = append(out, ']')
+		case '"':
+			out = rawjson.AppendString(out, r.String())
+		default:
+			out = append(out, r.Raw()...)
+		}
+	}
+	walk()
+	if err := r.End(); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return out
+}
+
+// FuzzDecode holds reading against encoding/json, but for the documented
+// differences.
+func FuzzDecode(f *testing.F) {
+	for _, text := range Texts {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) { expectDecodedByAll(t, text) })
+}
+
+func TestTextsAreReadAsByEncodingJSON(t *testing.T) {
+	for _, text := range Texts {
+		expectDecodedByAll(t, []byte(text))
+	}
+}
+
+func expectDecodedByAll(t *testing.T, text []byte) {
+	t.Helper()
+	names, depth := namesIn(text)
+	if !utf8.Valid(text) || depth > codec.MaxDepth {
+		return // strings are passed on as they are, and types that contain themselves have a limit
+	}
+	for _, s := range Subjects {
+		if !slices.ContainsFunc(names, s.differsInCase) {
+			expectDecoded(t, s, text)
+		}
+	}
+}
+
+// namesIn returns all names of members in a text, and how deep it is.
+func namesIn(text []byte) (names []string, depth int) {
+	r := rawjson.NewReader(text)
+	var walk func()
+	walk = func() {
+		depth = max(depth, r.Depth()+1)
+		switch r.Kind() {
+		case '{':
+			for more := r.FirstMember(); more; more = r.NextMember() {
+				names = append(names, r.Name())
+				walk()
+			}
+		case '[':
+			for more := r.FirstElement(); more; more = r.NextElement() {
+				walk()
+			}
+		default:
+			r.Skip()
+		}
+	}
+	walk()
+	return names, depth
+}
+
+// differsInCase says whether encoding/json may take the name for another one
+// of the subject's: the generated code does not.
+func (s Subject) differsInCase(name string) bool {
+	spellings := memberNames()[s.Name][folded(name)]
+	return len(spellings) > 1 || len(spellings) == 1 && !spellings[name]
+}
+
+// folded is the same for names that differ in case only.
+func folded(name string) string { return strings.ToLower(strings.ToUpper(name)) }
+
+// names are those of a subject and its parts, by what they are without regard
+// to case.
+type names map[string]map[string]bool
+
+func (n names) add(name string) {
+	if n[folded(name)] == nil {
+		n[folded(name)] = map[string]bool{}
+	}
+	n[folded(name)][name] = true
+}
+
+var memberNames = sync.OnceValue(func() map[string]names {
+	all := map[string]names{}
+	for _, s := range Subjects {
+		all[s.Name] = names{}
+		collect(reflect.TypeOf(s.New()), all[s.Name], map[reflect.Type]bool{})
+	}
+	return all
+})
+
+func collect(t reflect.Type, into names, seen map[reflect.Type]bool) {
+	if seen[t] {
+		return
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		collect(t.Elem(), into, seen)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+			if name == "" || name == `a"b` {
+				name = t.Field(i).Name
+			}
+			into.add(name)
+			collect(t.Field(i).Type, into, seen)
+		}
+	}
+}
+
+func TestEmptyValuesAreWrittenAsByEncodingJSON(t *testing.T) {
+	for _, s := range Subjects {
+		expectAppended(t, s, s.New())
+	}
+}
+
+// FuzzAppend holds writing against encoding/json, for values that data says
+// how to fill, and then reading what each was written as.
+func FuzzAppend(f *testing.F) {
+	for i := range 64 {
+		f.Add(bytes.Repeat([]byte{byte(i * 37), byte(255 - i*11), 1, byte(i), 3, byte(i * 101)}, 64))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, s := range Subjects {
+			v := s.New()
+			(&filler{data: data}).fill(reflect.ValueOf(v).Elem(), 0)
+			expectAppended(t, s, v)
+			if text, err := json.Marshal(v); err == nil {
+				expectDecodedByAll(t, text)
+			}
+		}
+	})
+}
