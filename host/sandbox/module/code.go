@@ -1,13 +1,33 @@
 package module
 
+// Body is the code of a defined function.
+type Body struct {
+	Type   FuncType
+	Locals uint32 // parameters included: the local indices that are valid
+	groups []byte // the groups of locals, with their count
+	code   []byte
+}
+
+// Instructions starts at the first instruction.
+func (b *Body) Instructions() Instructions { return Instructions{reader{data: b.code}} }
+
+// Size is the length of the code in bytes.
+func (b *Body) Size() int { return len(b.code) }
+
 func (m *Module) readCode(r *reader) {
-	for i := range r.count("function bodies", 3, MaxFunctions) {
+	n := r.count("function bodies", 3, MaxFunctions)
+	if defined := len(m.Functions) - m.Imported; n != defined && r.err == nil {
+		r.failf("malformed: %d bodies for %d functions", n, defined)
+		return
+	}
+	m.Bodies = make([]Body, 0, n)
+	for i := range n {
 		size := r.u32()
 		if size > MaxBody {
 			r.failf("too large: function %d has %d bytes, the limit is %d", i, size, MaxBody)
 		}
 		body := reader{data: r.bytes(size), err: r.err}
-		m.readBody(&body)
+		m.readBody(&body, m.Functions[m.Imported+i])
 		if body.err != nil {
 			r.failf("function %d: %w", i, body.err)
 			return
@@ -16,8 +36,8 @@ func (m *Module) readCode(r *reader) {
 }
 
 // readBody checks the locals, which the engine allocates by their counts,
-// and notes the effects of the instructions.
-func (m *Module) readBody(r *reader) {
+// and the indices in the code, and notes the effects of the instructions.
+func (m *Module) readBody(r *reader, typ FuncType) {
 	total := uint64(0)
 	for range r.count("groups of locals", 2, MaxLocals) {
 		total += uint64(r.u32())
@@ -25,139 +45,123 @@ func (m *Module) readBody(r *reader) {
 	}
 	if total > MaxLocals {
 		r.failf("too large: %d locals, the limit is %d", total, MaxLocals)
+		return
 	}
-	for r.left() > 0 {
-		m.Effects.note(skipInstruction(r))
+	if m.locals += total; m.locals > maxAllLocals {
+		r.failf("too large: more than %d locals in all functions together", maxAllLocals)
+		return
+	}
+	b := Body{Type: typ, Locals: uint32(len(typ.Params)) + uint32(total), groups: r.data[:r.pos], code: r.data[r.pos:]}
+	m.Bodies = append(m.Bodies, b)
+	code := reader{data: b.code, err: r.err}
+	var heavy weight
+	for in := (Instruction{}); code.left() > 0; {
+		readInstruction(&code, &in)
+		m.checkIndices(&code, &in, b.Locals)
+		m.note(&in)
+		heavy.add(m, &in)
+	}
+	if heavy.total > maxWeight {
+		code.failf("too large: it weighs %d by its jumps and calls, the limit is %d: split the function", heavy.total, maxWeight)
+	}
+	r.err = code.err
+}
+
+// checkIndices holds the indices against the spaces that a rewrite makes
+// larger: what they name must be the module's own.
+func (m *Module) checkIndices(r *reader, in *Instruction, locals uint32) {
+	switch in.Op {
+	case OpCall, OpRefFunc:
+		m.checkFunction(r, in.A)
+	case OpGlobalGet, OpGlobalSet:
+		m.checkGlobal(r, in.A)
+	case OpLocalGet, OpLocalSet, OpLocalTee:
+		if in.A >= locals {
+			r.failf("malformed: there is no local %d", in.A)
+		}
+	case OpBlock, OpLoop, OpIf:
+		if in.Value >= 0 {
+			m.typeAt(r, uint32(min(in.Value, 1<<32-1)))
+		}
+	case OpCallIndirect:
+		m.typeAt(r, in.A)
+		m.checkTable(r, in.B)
+	case OpTableInit, OpTableCopy:
+		m.checkTable(r, in.B)
+		if in.Op == OpTableCopy {
+			m.checkTable(r, in.A)
+		}
+	case OpTableFill, OpTableGrow, OpTableSize, opTableGet, opTableSet:
+		m.checkTable(r, in.A)
+	default:
 	}
 }
 
-func (e *Effects) note(op opcode) {
-	switch op {
-	case opTableSet, opTableInit, opTableCopy, opTableFill:
-		e.WritesTables = true
-	case opTableGrow:
-		e.WritesTables, e.GrowsTables = true, true
+func (m *Module) checkFunction(r *reader, index uint32) {
+	if r.err == nil && uint64(index) >= uint64(len(m.Functions)) {
+		r.failf("malformed: there is no function %d", index)
+	}
+}
+
+func (m *Module) checkGlobal(r *reader, index uint32) {
+	if r.err == nil && uint64(index) >= uint64(len(m.Globals)) {
+		r.failf("malformed: there is no global %d", index)
+	}
+}
+
+func (m *Module) checkTable(r *reader, index uint32) {
+	if r.err == nil && uint64(index) >= uint64(len(m.Tables)) {
+		r.failf("malformed: there is no table %d", index)
+	}
+}
+
+func (m *Module) note(in *Instruction) {
+	switch in.Op {
+	case opTableSet, OpTableInit, OpTableCopy, OpTableFill:
+		m.Effects.WritesTables = true
+	case OpTableGrow:
+		m.Effects.WritesTables, m.Effects.GrowsTables = true, true
 	case opDataDrop, opElemDrop:
-		e.DropsSegments = true
+		m.Effects.DropsSegments = true
+	case OpRefFunc:
+		m.escape(in.A)
 	default:
 	}
 }
 
-// skipExpression passes over a constant expression. It holds no blocks, so
-// the first end is its end.
-func skipExpression(r *reader) {
-	for r.err == nil {
-		if skipInstruction(r) == opEnd {
+// escape notes that a reference to the function exists.
+func (m *Module) escape(index uint32) {
+	if uint64(index) < uint64(len(m.Functions)) {
+		m.escapes()[index] = true
+	}
+}
+
+// escapes is Escaped, made when it is first needed: all functions are known
+// by then.
+func (m *Module) escapes() []bool {
+	if m.Escaped == nil {
+		m.Escaped = make([]bool, len(m.Functions))
+	}
+	return m.Escaped
+}
+
+// readExpression reads a constant expression. It holds no blocks, so the
+// first end is its end.
+func (m *Module) readExpression(r *reader) {
+	for in := (Instruction{}); r.err == nil; {
+		readInstruction(r, &in)
+		switch in.Op {
+		case OpEnd:
 			return
+		case OpRefFunc:
+			m.checkFunction(r, in.A)
+			m.escape(in.A)
+		case OpGlobalGet:
+			m.checkGlobal(r, in.A)
+		default:
 		}
 	}
 }
 
-// opcode is the first byte, or for the two prefixed groups
-// prefix<<16 | number.
-type opcode uint32
-
-const (
-	opEnd        opcode = 0x0b
-	opTableSet   opcode = 0x26
-	prefixMisc   opcode = 0xfc
-	prefixVector opcode = 0xfd
-	opDataDrop          = prefixMisc<<16 | 9
-	opTableInit         = prefixMisc<<16 | 12
-	opElemDrop          = prefixMisc<<16 | 13
-	opTableCopy         = prefixMisc<<16 | 14
-	opTableGrow         = prefixMisc<<16 | 15
-	opTableFill         = prefixMisc<<16 | 17
-)
-
-// skipInstruction passes over one instruction of WebAssembly 2.0 with its
-// immediates. Anything else is an error: what is not known here could change
-// state that a reset does not reach.
-func skipInstruction(r *reader) opcode {
-	op := opcode(r.byte())
-	switch op {
-	case prefixMisc:
-		n := r.u32()
-		skipMisc(r, n)
-		return prefixMisc<<16 | opcode(n)
-	case prefixVector:
-		n := r.u32()
-		skipVector(r, n)
-		return prefixVector<<16 | opcode(n)
-	default:
-		skipImmediates(r, op)
-		return op
-	}
-}
-
-func skipImmediates(r *reader, op opcode) {
-	switch {
-	case op >= 0x45 && op <= 0xc4, // numeric
-		op <= 0x01, op == 0x05, op == opEnd, op == 0x0f, op == 0x1a, op == 0x1b, op == 0xd1:
-	case op >= 0x02 && op <= 0x04, op == 0xd0: // block types, ref.null
-		r.skipLEB(5)
-	case op == 0x0c, op == 0x0d, op == 0x10, op >= 0x20 && op <= 0x26, op == 0xd2:
-		r.u32()
-	case op == 0x0e: // br_table
-		for range r.count("branch targets", 1, MaxBody) {
-			r.u32()
-		}
-		r.u32()
-	case op == 0x11: // call_indirect
-		r.u32()
-		r.u32()
-	case op == 0x1c: // select with types
-		for range r.count("select types", 1, maxParams) {
-			checkValueType(r, ValueType(r.byte()))
-		}
-	case op >= 0x28 && op <= 0x3e:
-		skipMemoryArgument(r)
-	case op == 0x3f, op == 0x40: // memory.size, memory.grow
-		r.u32()
-	case op == 0x41:
-		r.skipLEB(5)
-	case op == 0x42:
-		r.skipLEB(10)
-	case op == 0x43:
-		r.bytes(4)
-	case op == 0x44:
-		r.bytes(8)
-	default:
-		r.failf("instruction %#x is not in WebAssembly 2.0: build without newer proposals", uint32(op))
-	}
-}
-
-func skipMemoryArgument(r *reader) {
-	r.u32() // alignment
-	r.u32() // offset
-}
-
-func skipMisc(r *reader, n uint32) {
-	switch n {
-	case 0, 1, 2, 3, 4, 5, 6, 7: // saturating truncation
-	case 9, 11, 13, 15, 16, 17:
-		r.u32()
-	case 8, 10, 12, 14:
-		r.u32()
-		r.u32()
-	default:
-		r.failf("instruction 0xfc %d is not in WebAssembly 2.0: build without newer proposals", n)
-	}
-}
-
-func skipVector(r *reader, n uint32) {
-	switch {
-	case n <= 11, n == 92, n == 93: // loads and stores
-		skipMemoryArgument(r)
-	case n == 12, n == 13: // v128.const, shuffle
-		r.bytes(16)
-	case n >= 21 && n <= 34: // lanes
-		r.byte()
-	case n >= 84 && n <= 91: // loads and stores of lanes
-		skipMemoryArgument(r)
-		r.byte()
-	case n <= 255:
-	default:
-		r.failf("instruction 0xfd %d is not in WebAssembly 2.0: build without newer proposals", n)
-	}
-}
+// TypeOf is a signature of the type section, which the parser has found there.
+func (m *Module) TypeOf(index uint32) FuncType { return m.types[index] }

@@ -12,8 +12,8 @@ import (
 // exports.
 func FuzzParse(f *testing.F) {
 	f.Add(hostile())
-	for _, c := range tck.Cases() {
-		f.Add(c.Wasm())
+	for _, wasm := range tck.Seeds() {
+		f.Add(wasm)
 	}
 	f.Fuzz(func(t *testing.T, wasm []byte) {
 		m, err := Parse(wasm)
@@ -23,7 +23,11 @@ func FuzzParse(f *testing.F) {
 		if len(m.Functions) > MaxFunctions {
 			t.Fatalf("%d functions", len(m.Functions))
 		}
-		out, err := m.ExportGlobals()
+		exports, err := m.GlobalExports()
+		if err != nil {
+			return
+		}
+		out, err := m.Write(Additions{Exports: exports})
 		if err != nil {
 			return
 		}

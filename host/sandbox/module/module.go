@@ -8,42 +8,53 @@ import (
 // Largest structures that are accepted. They are far above what compilers
 // emit for a controller and far below what would hurt the host.
 const (
-	MaxSize       = 16 << 20 // bytes of the file
-	MaxFunctions  = 100_000  // defined and imported together
-	MaxBody       = 1 << 20  // bytes of one function
-	MaxLocals     = 50_000   // of one function
-	MaxTableSize  = 100_000  // elements of one table
-	maxTypes      = 100_000
+	MaxSize       = 16 << 20  // bytes of the file
+	MaxFunctions  = 100_000   // defined and imported together
+	MaxBody       = 256 << 10 // bytes of one function
+	MaxLocals     = 50_000    // of one function
+	maxAllLocals  = 1_000_000 // of all functions together
+	MaxTableSize  = 100_000   // elements of one table
+	maxGrownTable = 10_000    // of one table of a module that grows tables
+	maxTypes      = 10_000
 	maxParams     = 1_000
 	maxImports    = 1_000
 	maxExports    = 10_000
 	maxGlobals    = 10_000
 	maxTables     = 16
 	maxSegments   = 100_000
-	maxElements   = 1_000_000 // of one element segment
+	maxElements   = 200_000 // of all element segments together
 	maxCustom     = 1_000
 	maxNameLength = 1_000 // bytes of an import's or export's name
 )
 
-// GlobalPrefix starts the export names that [Module.ExportGlobals] adds. A
+// GlobalPrefix starts the export names that [Module.GlobalExports] lists. A
 // module that uses it itself is refused.
 const GlobalPrefix = "thole.global."
 
 // Module describes a WebAssembly binary. Index spaces start with the
 // imports, as in the binary.
 type Module struct {
-	Imports   []Import
-	Exports   []Export
-	Functions []FuncType // of the whole function index space
-	Globals   []Global   // of the whole global index space
-	Tables    []Table    // defined ones
-	Memories  []Limits   // defined ones
-	Start     bool       // has a start function
-	Custom    []string   // names of the custom sections, in order
-	Effects   Effects    // what the code may do to state outside memory and globals
+	Imports       []Import
+	Exports       []Export
+	Functions     []FuncType // of the whole function index space
+	Imported      int        // how many of the functions are
+	Escaped       []bool     // by function: whether code can hold a reference to it
+	Bodies        []Body     // of the defined functions
+	Globals       []Global   // of the whole global index space
+	Tables        []Table    // of the whole table index space
+	Memories      []Limits   // defined ones
+	Elements      []uint32   // lengths of the element segments
+	Data          []uint32   // lengths of the data segments, in bytes
+	Start         bool       // has a start function
+	StartFunction uint32     // its index
+	Custom        []string   // names of the custom sections, in order
+	Effects       Effects    // what the code may do to state outside memory and globals
 
-	types    []FuncType
-	sections []section // in file order, as slices of the input
+	types          []FuncType
+	locals         uint64 // of all functions
+	elements       int    // of all element segments
+	importedTables int
+	sections       []section // in file order, as slices of the input
 }
 
 // Kind is the kind of an import or export.

@@ -80,6 +80,7 @@ func Parse(wasm []byte) (*Module, error) {
 		}
 		m.sections = append(m.sections, s)
 	}
+	m.escapes()
 	return m, m.check()
 }
 
@@ -141,8 +142,8 @@ func (m *Module) read(s section) error {
 	case exportSection:
 		m.readExports(r)
 	case startSection:
-		m.Start = true
-		r.u32()
+		m.Start, m.StartFunction = true, r.u32()
+		m.checkFunction(r, m.StartFunction)
 	case elementSection:
 		m.readElements(r)
 	case codeSection:
@@ -165,6 +166,9 @@ func (m *Module) readCustom(r *reader) error {
 	}
 	if len(name) <= maxNameLength {
 		m.Custom = append(m.Custom, name)
+	}
+	if name == nameSection {
+		checkNames(r)
 	}
 	return r.err
 }
@@ -258,24 +262,31 @@ func readGlobalType(r *reader) Global {
 
 func (m *Module) readGlobals(r *reader) {
 	for range r.count("globals", 4, maxGlobals-len(m.Globals)) {
-		m.Globals = append(m.Globals, readGlobalType(r))
-		skipExpression(r)
+		g := readGlobalType(r)
+		m.readExpression(r)
+		m.Globals = append(m.Globals, g)
 	}
 }
 
 // check looks at what only the whole module shows.
 func (m *Module) check() error {
+	if defined := len(m.Functions) - m.Imported; defined != len(m.Bodies) {
+		return fmt.Errorf("malformed: %d bodies for %d functions", len(m.Bodies), defined)
+	}
 	for _, e := range m.Exports {
 		if e.Kind == Function && uint64(e.Index) >= uint64(len(m.Functions)) {
 			return fmt.Errorf("export %q: malformed: there is no function %d", e.Name, e.Index)
+		}
+		if e.Kind == GlobalKind && uint64(e.Index) >= uint64(len(m.Globals)) {
+			return fmt.Errorf("export %q: malformed: there is no global %d", e.Name, e.Index)
 		}
 	}
 	if !m.Effects.GrowsTables {
 		return nil
 	}
 	for i, t := range m.Tables {
-		if !t.HasMax || t.Max > MaxTableSize {
-			return fmt.Errorf("too large: table %d may grow beyond the limit of %d elements: declare a maximum", i, MaxTableSize)
+		if !t.HasMax || t.Max > maxGrownTable {
+			return fmt.Errorf("too large: table %d may grow beyond the limit of %d elements: declare a maximum", i, maxGrownTable)
 		}
 	}
 	return nil

@@ -64,15 +64,20 @@ func (r *reader) u32() uint32 {
 	return 0
 }
 
-// skipLEB passes over a signed or unsigned LEB128 number of at most size
-// bytes whose value does not matter here.
-func (r *reader) skipLEB(size int) {
-	for range size {
-		if r.byte() < 0x80 {
-			return
+// s64 reads a signed LEB128 number of at most size bytes. What does not fit
+// 64 bits is cut off.
+func (r *reader) s64(size int) int64 {
+	var v int64
+	for i := range size {
+		b := r.byte()
+		v |= int64(b&0x7f) << (7 * i)
+		if b < 0x80 {
+			unused := max(0, 64-7*(i+1))
+			return v << unused >> unused
 		}
 	}
 	r.failf("malformed: a number is longer than %d bytes", size)
+	return 0
 }
 
 // count reads the length of a vector whose elements take at least size bytes

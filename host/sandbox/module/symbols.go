@@ -7,8 +7,10 @@ func (m *Module) readImports(r *reader) {
 		case Function:
 			in.Type = m.typeAt(r, r.u32())
 			m.Functions = append(m.Functions, in.Type)
+			m.Imported++
 		case TableKind:
-			readTable(r)
+			m.Tables = append(m.Tables, readTable(r))
+			m.importedTables++
 		case Memory:
 			readLimits(r)
 		case GlobalKind:
@@ -59,37 +61,52 @@ func (m *Module) readElements(r *reader) {
 			if flags&elementExplicit != 0 {
 				r.u32()
 			}
-			skipExpression(r)
+			m.readExpression(r)
 		}
 		if flags&(elementPassive|elementExplicit) != 0 {
-			r.byte() // element kind or reference type
+			checkElementType(r, flags)
 		}
-		skipElements(r, flags&elementExpressions != 0)
+		n := m.readSegment(r, flags&elementExpressions != 0)
+		m.Elements = append(m.Elements, uint32(n))
 	}
 }
 
-func skipElements(r *reader, expressions bool) {
-	for range r.count("elements", 1, maxElements) {
+// checkElementType reads the kind of elements, which is zero for functions,
+// or their type.
+func checkElementType(r *reader, flags uint32) {
+	t := ValueType(r.byte())
+	if flags&elementExpressions == 0 && t != 0 || flags&elementExpressions != 0 && t != FuncRef && t != ExternRef {
+		r.failf("malformed: elements of type %#x are not in WebAssembly 2.0", byte(t))
+	}
+}
+
+func (m *Module) readSegment(r *reader, expressions bool) int {
+	n := r.count("elements", 1, maxElements-m.elements)
+	m.elements += n
+	for range n {
 		if expressions {
-			skipExpression(r)
+			m.readExpression(r)
 		} else {
-			r.u32()
+			index := r.u32()
+			m.checkFunction(r, index)
+			m.escape(index)
 		}
 	}
+	return n
 }
 
 func (m *Module) readData(r *reader) {
 	for range r.count("data segments", 2, maxSegments) {
 		switch mode := r.u32(); mode {
 		case 0:
-			skipExpression(r)
+			m.readExpression(r)
 		case 1: // passive
 		case 2:
 			r.u32()
-			skipExpression(r)
+			m.readExpression(r)
 		default:
 			r.failf("malformed: data segment mode %d", mode)
 		}
-		r.bytes(r.u32())
+		m.Data = append(m.Data, uint32(len(r.bytes(r.u32()))))
 	}
 }

@@ -1,0 +1,482 @@
+package meter
+
+import (
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"github.com/thole-dev/thole/abi/tck"
+)
+
+// This file generates valid modules: the instructions are drawn at random,
+// the types are kept.
+
+type types []tck.Type
+
+var (
+	i32s = types{tck.I32}
+	i64s = types{tck.I64}
+)
+
+// signatures are those of the generated functions.
+var signatures = []struct{ params, results types }{
+	{nil, nil},
+	{nil, i32s},
+	{i32s, i32s},
+	{types{tck.I32, tck.I64}, i64s},
+	{i64s, types{tck.I32, tck.I64}},
+}
+
+// generator writes one module.
+type generator struct {
+	t       *rapid.T
+	m       tck.Module
+	kinds   []int // signature of each function, the imported one first
+	globals types
+	segment uint32
+	tables  uint32
+	left    int // instructions that may still be made
+}
+
+// generate draws a module. Its function "run" takes nothing and answers an
+// i32; "answer" is imported, and answers the number that it is given.
+func generate(t *rapid.T) []byte {
+	g := &generator{t: t, globals: types{tck.I32, tck.I64, tck.I32}}
+	g.m.Import("env", "answer", i32s, i32s)
+	g.kinds = []int{2, 1} // run is the first
+	for range g.number(0, 6) {
+		g.kinds = append(g.kinds, g.number(0, len(signatures)-1))
+	}
+	g.state()
+	for _, kind := range g.kinds[1:] {
+		g.function(kind)
+	}
+	g.m.Export("run", 1)
+	return g.m.Bytes()
+}
+
+func (g *generator) number(low, high int) int { return rapid.IntRange(low, high).Draw(g.t, "n") }
+
+// one in n times.
+func (g *generator) one(n int) bool { return g.number(1, n) == 1 }
+
+// state adds memory, tables, globals and segments.
+func (g *generator) state() {
+	g.m.Memory(1)
+	g.m.ExportMemory("memory")
+	g.m.Data(0, pattern(60_000))
+	g.tables = 2
+	g.m.TableUpTo(uint32(g.number(1, 200)), 300)
+	g.m.TableUpTo(200, 200)
+	g.m.Elements(0, 1)
+	for i := range g.kinds {
+		if g.one(2) {
+			g.m.Elements(0, tck.Func(i))
+		}
+	}
+	g.m.GlobalOf(tck.I32, tck.I32Const(int32(g.number(0, 5))))
+	g.m.GlobalOf(tck.I64, tck.I64Const(7))
+	g.m.GlobalOf(tck.I32, tck.I32Const(int32(g.number(5, 3000))))
+	for i := range g.globals {
+		g.m.ExportGlobal(string(rune('a'+i)), uint32(i))
+	}
+	g.segment = g.m.Passive(pattern(g.number(0, 3000)))
+}
+
+// pattern is bytes of which no two near ones are alike.
+func pattern(n int) []byte {
+	out := make([]byte, n)
+	for i := range out {
+		out[i] = byte(i*7 + i>>8)
+	}
+	return out
+}
+
+// steps is the global that counts down in functions and loops which keep it:
+// at zero they leave.
+const steps = 2
+
+// body writes one function.
+type body struct {
+	*generator
+	code   []byte
+	locals types // parameters first
+	labels []label
+}
+
+// label is a block that is open. A loop takes no values, so its label
+// needs none.
+type label struct {
+	types types
+	loop  bool
+}
+
+func (g *generator) function(kind int) {
+	s := signatures[kind]
+	own := types{tck.I32, tck.I64, tck.I32}
+	b := &body{generator: g, locals: append(slices.Clone(s.params), own...)}
+	b.labels = []label{{types: s.results}}
+	g.left = g.number(1, 120)
+	if !g.one(4) {
+		b.guard(func() {
+			b.values(s.results)
+			b.emit(tck.Return)
+		})
+	}
+	b.statements()
+	b.exprs(s.results)
+	g.m.Func(s.params, s.results, own, b.code)
+}
+
+func (b *body) emit(instructions ...[]byte) {
+	for _, i := range instructions {
+		b.code = append(b.code, i...)
+		b.left--
+	}
+}
+
+// guard counts a step, and leaves when there are none left.
+func (b *body) guard(leave func()) {
+	b.emit(tck.GlobalGet(steps), tck.I32Eqz, tck.If)
+	leave()
+	b.emit(tck.End, tck.GlobalGet(steps), tck.I32Const(1), tck.I32Sub, tck.GlobalSet(steps))
+}
+
+// values pushes constants.
+func (b *body) values(ts types) {
+	for _, t := range ts {
+		b.constant(t)
+	}
+}
+
+func (b *body) constant(t tck.Type) {
+	if t == tck.I64 {
+		b.emit(tck.I64Const(int64(b.number(-3, 300))))
+		return
+	}
+	b.emit(tck.I32Const(int32(b.number(-3, 300))))
+}
+
+// statements writes some that leave nothing on the stack. What is behind a
+// jump is never executed, and there now and then.
+func (b *body) statements() {
+	for range b.number(0, 5) {
+		if b.left <= 0 {
+			return
+		}
+		b.statement()
+	}
+}
+
+func (b *body) statement() {
+	choices := []func(){
+		func() { b.expr(tck.I32); b.emit(tck.Drop) },
+		func() { b.expr(tck.I64); b.emit(tck.Drop) },
+		func() { b.set(tck.I32) },
+		func() { b.set(tck.I64) },
+		func() { b.exprs(types{tck.I32, tck.I32}); b.emit(tck.I32Store) },
+		b.block, b.block, b.loop, b.loop, b.loop, b.condition, b.condition,
+		b.jumpIf, b.jump, b.table, b.leave,
+		b.bulk, b.bulkTable, b.call, b.call, b.call, b.indirect, b.indirect,
+	}
+	choices[b.number(0, len(choices)-1)]()
+}
+
+func (b *body) set(t tck.Type) {
+	b.expr(t)
+	if i := b.local(t); i >= 0 && b.one(2) {
+		b.emit(tck.LocalSet(uint32(i)))
+		return
+	}
+	b.emit(tck.GlobalSet(map[tck.Type]uint32{tck.I32: 0, tck.I64: 1}[t]))
+}
+
+// local draws a local of that type.
+func (b *body) local(t tck.Type) int {
+	at := b.number(0, len(b.locals)-1)
+	for i := range b.locals {
+		if j := (at + i) % len(b.locals); b.locals[j] == t {
+			return j
+		}
+	}
+	return -1
+}
+
+func (b *body) open(l label, start ...[]byte) {
+	b.emit(start...)
+	b.labels = append(b.labels, l)
+}
+
+func (b *body) close() {
+	b.emit(tck.End)
+	b.labels = b.labels[:len(b.labels)-1]
+}
+
+func (b *body) block() {
+	b.open(label{}, tck.Block)
+	b.statements()
+	b.close()
+}
+
+// loop goes round a few times, or until no steps are left, or as the
+// statements in it like.
+func (b *body) loop() {
+	counter := uint32(b.local(tck.I32))
+	bounded := b.one(2)
+	if bounded {
+		b.emit(tck.I32Const(int32(b.number(1, 20))), tck.LocalSet(counter))
+	}
+	b.open(label{}, tck.Block)
+	b.open(label{loop: true}, tck.Loop)
+	if !b.one(5) {
+		b.guard(func() { b.emit(tck.Branch(2)) })
+	}
+	b.statements()
+	if bounded {
+		b.emit(tck.LocalGet(counter), tck.I32Const(1), tck.I32Sub, tck.LocalTee(counter), tck.BranchIf(0))
+	} else if b.one(2) {
+		b.expr(tck.I32)
+		b.emit(tck.BranchIf(0))
+	}
+	b.close()
+	b.close()
+}
+
+func (b *body) condition() {
+	b.expr(tck.I32)
+	b.open(label{}, tck.If)
+	b.statements()
+	if b.one(2) {
+		b.emit(tck.Else)
+		b.statements()
+	}
+	b.close()
+}
+
+// target draws a label, and pushes what it takes.
+func (b *body) target() uint32 {
+	depth := b.number(0, len(b.labels)-1)
+	if l := b.labels[len(b.labels)-1-depth]; !l.loop {
+		b.values(l.types)
+	}
+	return uint32(depth)
+}
+
+func (b *body) jump() {
+	b.emit(tck.Block)
+	b.labels = append(b.labels, label{})
+	b.emit(tck.Branch(b.target()))
+	if b.one(3) {
+		b.statements() // dead
+	}
+	b.close()
+}
+
+func (b *body) leave() {
+	b.expr(tck.I32)
+	b.open(label{}, tck.If)
+	if b.one(10) {
+		b.emit(tck.Unreachable)
+	} else {
+		b.values(b.labels[0].types)
+		b.emit(tck.Return)
+	}
+	if b.one(3) {
+		b.statements()
+	}
+	b.close()
+}
+
+// plain draws a label that takes nothing, or answers false.
+func (b *body) plain() (depth uint32, ok bool) {
+	at := b.number(0, len(b.labels)-1)
+	for i := range b.labels {
+		depth := (at + i) % len(b.labels)
+		if l := b.labels[len(b.labels)-1-depth]; l.loop || len(l.types) == 0 {
+			return uint32(depth), true
+		}
+	}
+	return 0, false
+}
+
+func (b *body) jumpIf() {
+	if depth, ok := b.plain(); ok {
+		b.expr(tck.I32)
+		b.emit(tck.BranchIf(depth))
+	}
+}
+
+func (b *body) table() {
+	var depths []uint32
+	for range b.number(1, 4) {
+		depth, ok := b.plain()
+		if !ok {
+			return
+		}
+		depths = append(depths, depth+1)
+	}
+	b.open(label{}, tck.Block)
+	b.expr(tck.I32)
+	b.emit(tck.BranchTable(depths...))
+	b.close()
+}
+
+// call calls any function, and drops what it answers.
+func (b *body) call() {
+	i := b.number(0, len(b.kinds)-1)
+	s := signatures[b.kinds[i]]
+	b.exprs(s.params)
+	b.emit(tck.Call(tck.Func(i)))
+	for range s.results {
+		b.emit(tck.Drop)
+	}
+}
+
+func (b *body) indirect() {
+	s := signatures[b.number(0, len(signatures)-1)]
+	b.exprs(s.params)
+	b.emit(tck.I32Const(int32(b.number(0, 8))), tck.CallIndirect(b.m.Type(s.params, s.results)))
+	for range s.results {
+		b.emit(tck.Drop)
+	}
+}
+
+// length pushes a length for a bulk instruction: constants and computed ones,
+// small and large.
+func (b *body) length(most int) {
+	b.emit(tck.I32Const(int32(b.number(0, most))))
+	if b.one(2) {
+		b.emit(tck.I32Const(0), tck.I32Add)
+	}
+}
+
+func (b *body) bulk() {
+	const most = 66_000
+	b.emit(tck.I32Const(int32(b.number(0, 4000))))
+	switch b.number(0, 2) {
+	case 0:
+		b.emit(tck.I32Const(int32(b.number(0, 4000))))
+		b.length(most)
+		b.emit(tck.MemoryCopy)
+	case 1:
+		b.expr(tck.I32)
+		b.length(most)
+		b.emit(tck.MemoryFill)
+	case 2:
+		b.emit(tck.I32Const(int32(b.number(0, 100))))
+		b.length(3000)
+		b.emit(tck.MemoryInit(b.segment))
+	}
+	if b.one(3) {
+		b.emit(tck.I32Const(int32(b.number(0, 2))), tck.MemoryGrow, tck.Drop)
+	}
+	if b.one(20) {
+		b.emit(tck.DataDrop(b.segment))
+	}
+}
+
+// Instructions on tables, which are not in [tck].
+func tableCopy(to, from uint32) []byte { return []byte{0xfc, 14, byte(to), byte(from)} }
+func tableFill(table uint32) []byte    { return []byte{0xfc, 17, byte(table)} }
+func tableGrow(table uint32) []byte    { return []byte{0xfc, 15, byte(table)} }
+func tableInit(segment uint32) []byte  { return []byte{0xfc, 12, byte(segment), 0} }
+
+func (b *body) bulkTable() {
+	table := uint32(b.number(0, 1))
+	b.emit(tck.I32Const(int32(b.number(0, 100))))
+	switch b.number(0, 3) {
+	case 0:
+		b.emit(tck.I32Const(int32(b.number(0, 100))))
+		b.length(200)
+		b.emit(tableCopy(table, uint32(b.number(0, 1))))
+	case 1:
+		b.emit(tck.NullFunc)
+		b.length(200)
+		b.emit(tableFill(table))
+	case 2:
+		b.emit(tck.I32Const(0))
+		b.length(1)
+		b.emit(tableInit(0))
+	case 3:
+		b.emit(tck.Drop, tck.NullFunc)
+		b.length(20)
+		b.emit(tableGrow(0), tck.Drop)
+	}
+}
+
+func (b *body) exprs(ts types) {
+	for _, t := range ts {
+		b.expr(t)
+	}
+}
+
+// expr pushes a value.
+func (b *body) expr(t tck.Type) {
+	if b.left <= 0 {
+		b.constant(t)
+		return
+	}
+	choices := []func(tck.Type){b.constant, b.read, b.read, b.global, b.arithmetic, b.arithmetic, b.result, b.choose, b.blockOf}
+	choices[b.number(0, len(choices)-1)](t)
+}
+
+func (b *body) read(t tck.Type) {
+	if i := b.local(t); i >= 0 {
+		b.emit(tck.LocalGet(uint32(i)))
+		return
+	}
+	b.constant(t)
+}
+
+func (b *body) global(t tck.Type) {
+	at := uint32(b.number(0, len(b.globals)-1))
+	if b.globals[at] != t {
+		at = map[tck.Type]uint32{tck.I32: 0, tck.I64: 1}[t]
+	}
+	b.emit(tck.GlobalGet(at))
+}
+
+func (b *body) arithmetic(t tck.Type) {
+	if t == tck.I64 {
+		b.exprs(types{t, t})
+		b.emit(tck.I64Add)
+		return
+	}
+	b.exprs(types{t, t})
+	b.emit([][]byte{tck.I32Add, tck.I32Sub, tck.I32Mul, tck.I32Eq, tck.I32DivS}[b.number(0, 4)])
+	if b.one(4) {
+		b.emit(tck.I32Const(0xfff), i32And, tck.I32Load)
+	}
+}
+
+var i32And = []byte{0x71}
+
+// result calls a function that answers one value of that type.
+func (b *body) result(t tck.Type) {
+	for i, kind := range b.kinds {
+		if s := signatures[kind]; slices.Equal(s.results, types{t}) && b.one(2) {
+			b.exprs(s.params)
+			b.emit(tck.Call(tck.Func(i)))
+			return
+		}
+	}
+	b.constant(t)
+}
+
+// choose is an if with a value.
+func (b *body) choose(t tck.Type) {
+	b.expr(tck.I32)
+	b.open(label{types: types{t}}, []byte{0x04, byte(t)})
+	b.statements()
+	b.expr(t)
+	b.emit(tck.Else)
+	b.expr(t)
+	b.close()
+}
+
+func (b *body) blockOf(t tck.Type) {
+	b.open(label{types: types{t}}, []byte{0x02, byte(t)})
+	b.statements()
+	b.expr(t)
+	b.close()
+}

@@ -1,0 +1,139 @@
+package meter
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/thole-dev/thole/host/sandbox/module"
+)
+
+// plan is where the checks of a module are.
+type plan struct {
+	m       *module.Module
+	graph   *graph
+	placer  placer
+	returns int64     // of functions that are on a cycle
+	cut     []bool    // by function: it is on a cycle, and has a check at its entry
+	known   []bool    // by node: sums is final
+	sums    []summary // by node
+	checks  [][]check // by defined function
+	report  Report
+	err     error
+}
+
+// maxChecks is of one function: each is two jumps, whose number decides how
+// long the engine takes (see [module.MaxBody]).
+const maxChecks = 8192
+
+func newPlan(m *module.Module, segment int64) *plan {
+	g := newGraph(m)
+	return &plan{
+		m:       m,
+		graph:   g,
+		placer:  placer{limit: segment},
+		returns: segment / 2,
+		known:   make([]bool, g.nodes()),
+		sums:    make([]summary, g.nodes()),
+		checks:  make([][]check, len(m.Bodies)),
+		report:  Report{Functions: len(m.Bodies)},
+	}
+}
+
+// place places the checks of all functions, callees first.
+func (p *plan) place() {
+	o := newOrder(p.graph)
+	p.cut = o.cut
+	roots := p.roots()
+	for _, node := range o.nodes {
+		switch {
+		case int(node) >= len(p.m.Functions):
+			p.sums[node] = p.signature(p.graph.members[int(node)-len(p.m.Functions)])
+		case int(node) < p.m.Imported:
+			p.sums[node] = summary{pays: hostCallCost, pre: hostCallCost, thru: hostCallCost, post: none}
+		default:
+			p.sums[node] = p.function(node, roots[node])
+		}
+		p.known[node] = true
+	}
+}
+
+// roots are the functions that the host may call: it pays nothing in advance.
+func (p *plan) roots() map[uint32]bool {
+	roots := map[uint32]bool{}
+	for _, e := range p.m.Exports {
+		if e.Kind == module.Function {
+			roots[e.Index] = true
+		}
+	}
+	if p.m.Start {
+		roots[p.m.StartFunction] = true
+	}
+	return roots
+}
+
+// summaryOf is what is known of a callee. One that is not known yet is on a
+// cycle with its caller and cut: what is assumed of it here is what placing
+// its checks will hold it to.
+func (p *plan) summaryOf(node uint32) summary {
+	if p.known[node] {
+		return p.sums[node]
+	}
+	return summary{thru: none, post: p.returns}
+}
+
+// signature is the worst of the functions that an indirect call may reach.
+func (p *plan) signature(members []uint32) summary {
+	out := summary{thru: none, post: none}
+	for _, f := range members {
+		s := p.summaryOf(f)
+		out.pays, out.pre = max(out.pays, s.pays), max(out.pre, s.pre)
+		out.thru, out.post = max(out.thru, s.thru), max(out.post, s.post)
+	}
+	return out
+}
+
+func (p *plan) function(node uint32, root bool) summary {
+	cut := p.cut[node]
+	returns := p.placer.limit
+	if cut {
+		returns = p.returns
+	}
+	i := int(node) - p.m.Imported
+	p.placer.begin(cut || root, returns)
+	p.walk(&p.m.Bodies[i])
+	p.checks[i] = slices.Clone(p.placer.checks)
+	if len(p.checks[i]) > maxChecks && p.err == nil {
+		p.err = fmt.Errorf("function %d: too large: it needs %d checks, the limit is %d: split it", node, len(p.checks[i]), maxChecks)
+	}
+	p.report.Checks += len(p.placer.checks)
+	if cut || root {
+		p.report.Entries++
+	}
+	s := p.placer.sum
+	p.report.Bound = max(p.report.Bound, p.placer.bound, s.pre, s.thru, s.post)
+	return s
+}
+
+// walk takes the instructions of a function in.
+func (p *plan) walk(b *module.Body) {
+	var in, last module.Instruction
+	for s := b.Instructions(); s.Next(&in); last = in {
+		own := costOf(in.Op)
+		if in.Op == module.OpLoop {
+			p.report.Loops++
+		}
+		if callee, ok := p.graph.callee(p.m, &in); ok {
+			p.placer.spend(in.At, own, p.summaryOf(callee))
+			continue
+		}
+		if isBulk(in.Op) {
+			if length, ok := small(&in, &last); ok {
+				own += length
+			} else {
+				p.placer.spend(in.At, own, helperOf(&in).summary())
+				continue
+			}
+		}
+		p.placer.take(&in, own, s.Offset())
+	}
+}
