@@ -1,6 +1,7 @@
 package abi
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 
@@ -24,11 +25,32 @@ func (out *Result) check() error {
 }
 
 func (out *Result) checkIntents() error {
-	n := len(out.Apply) + len(out.Delete) + len(out.Events)
+	n := out.Intents()
 	if n <= MaxIntents {
 		return nil
 	}
-	return broken("", strconv.Itoa(n)+" entries of apply, delete and events together, the limit is "+strconv.Itoa(MaxIntents))
+	return broken(intentLists, strconv.Itoa(n)+" entries together, the limit is "+strconv.Itoa(MaxIntents))
+}
+
+// intentLists is the path of an error about all of them.
+const intentLists = "apply, delete, events"
+
+// Intents is the number of entries of apply, delete and events.
+func (out *Result) Intents() int { return len(out.Apply) + len(out.Delete) + len(out.Events) }
+
+// TooManyIntents says whether [DecodeResult] refused a result for having more
+// than [MaxIntents].
+func TooManyIntents(err error) bool {
+	var e *rawjson.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	one := "[" + strconv.Itoa(MaxIntents) + "]" // the first that is too many in one list
+	switch e.Path {
+	case intentLists, "apply" + one, "delete" + one, "events" + one:
+		return true
+	}
+	return false
 }
 
 func (out *Result) cutMessages() {

@@ -152,7 +152,7 @@ func TestResultsThatAreRefused(t *testing.T) {
 		{`{"apply":` + list(257, `{}`) + `}`, `apply[256]: more than 256 entries (offset 778)`},
 		{
 			`{"apply":` + list(86, `{}`) + `,"delete":` + list(86, `{}`) + `,"events":` + list(85, `{}`) + `}`,
-			`257 entries of apply, delete and events together, the limit is 256`,
+			`apply, delete, events: 257 entries together, the limit is 256`,
 		},
 	})
 }

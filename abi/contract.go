@@ -13,7 +13,6 @@ const (
 	ExportDescribe   = "describe"    // () -> i32; required
 	ExportWarm       = "warm"        // () -> i32; optional
 	ExportReconcile  = "reconcile"   // (len i32) -> i32; required
-	ExportArenaTop   = "arena_top"   // () -> i32; optional
 )
 
 // ImportModule is the import module of the host functions.

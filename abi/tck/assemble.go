@@ -9,6 +9,8 @@ type Type byte
 const (
 	I32     Type = 0x7f
 	I64     Type = 0x7e
+	F64     Type = 0x7c
+	V128    Type = 0x7b
 	FuncRef Type = 0x70
 )
 
@@ -58,13 +60,28 @@ func (m *Module) Func(params, results, locals []Type, body ...[]byte) Func {
 	return Func(len(m.imports) + len(m.funcs) - 1)
 }
 
+// FuncOf adds a function without a body of a type that may not exist.
+func (m *Module) FuncOf(index uint32) Func {
+	m.funcs = append(m.funcs, index)
+	m.bodies = append(m.bodies, []byte{0, 0x0b})
+	return Func(len(m.imports) + len(m.funcs) - 1)
+}
+
 // Memory adds a memory of that many pages, without a maximum.
 func (m *Module) Memory(pages uint32) { m.memory = append(m.memory, append([]byte{0}, leb(pages)...)) }
 
 // Table adds a table of function references with equal minimum and maximum.
-func (m *Module) Table(size uint32) {
+func (m *Module) Table(size uint32) { m.TableUpTo(size, size) }
+
+// TableUpTo adds a table of function references that may grow.
+func (m *Module) TableUpTo(size, most uint32) {
 	entry := append([]byte{byte(FuncRef), 1}, leb(size)...)
-	m.tables = append(m.tables, append(entry, leb(size)...))
+	m.tables = append(m.tables, append(entry, leb(most)...))
+}
+
+// TableWithoutEnd adds a table of function references without a maximum.
+func (m *Module) TableWithoutEnd(size uint32) {
+	m.tables = append(m.tables, append([]byte{byte(FuncRef), 0}, leb(size)...))
 }
 
 // Elements fills table 0 from an offset on.
@@ -77,10 +94,33 @@ func (m *Module) Elements(offset int32, funcs ...Func) {
 	m.elems = append(m.elems, entry)
 }
 
+// Declare makes references to functions legal in code without placing them
+// in a table.
+func (m *Module) Declare(funcs ...Func) {
+	entry := append([]byte{3, 0}, leb(uint32(len(funcs)))...)
+	for _, f := range funcs {
+		entry = append(entry, leb(uint32(f))...)
+	}
+	m.elems = append(m.elems, entry)
+}
+
+// Expressions fills table 0 from an offset on, by constant expressions.
+func (m *Module) Expressions(offset int32, expressions ...[]byte) {
+	entry := append([]byte{4}, I32Const(offset)...)
+	entry = append(append(entry, 0x0b), leb(uint32(len(expressions)))...)
+	for _, e := range expressions {
+		entry = append(append(entry, e...), 0x0b)
+	}
+	m.elems = append(m.elems, entry)
+}
+
 // Global adds a mutable i32 and returns its index.
-func (m *Module) Global(value int32) uint32 {
-	entry := append([]byte{byte(I32), 1}, I32Const(value)...)
-	m.globals = append(m.globals, append(entry, 0x0b))
+func (m *Module) Global(value int32) uint32 { return m.GlobalOf(I32, I32Const(value)) }
+
+// GlobalOf adds a mutable global with a constant expression and returns its
+// index.
+func (m *Module) GlobalOf(t Type, value []byte) uint32 {
+	m.globals = append(m.globals, append(append([]byte{byte(t), 1}, value...), 0x0b))
 	return uint32(len(m.globals) - 1)
 }
 
@@ -102,6 +142,9 @@ func (m *Module) Export(name string, f Func) { m.export(name, 0, uint32(f)) }
 
 // ExportMemory exports memory 0.
 func (m *Module) ExportMemory(name string) { m.export(name, 2, 0) }
+
+// ExportGlobal exports a global.
+func (m *Module) ExportGlobal(name string, index uint32) { m.export(name, 3, index) }
 
 func (m *Module) export(name string, kind byte, index uint32) {
 	m.exports = append(m.exports, append(append(text(name), kind), leb(index)...))

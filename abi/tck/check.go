@@ -20,7 +20,6 @@ var (
 	optional = map[string]string{
 		abi.ExportInitialize: "() -> ()",
 		abi.ExportWarm:       "() -> (i32)",
-		abi.ExportArenaTop:   "() -> (i32)",
 	}
 	imports = map[string]string{
 		abi.ImportInput:  "(i32, i32) -> ()",
@@ -46,7 +45,7 @@ func Check(wasm []byte) error {
 	for _, name := range []string{abi.ExportMarker, abi.ExportDescribe, abi.ExportReconcile} {
 		errs = append(errs, checkExport(found, name, required[name], true))
 	}
-	for _, name := range []string{abi.ExportInitialize, abi.ExportWarm, abi.ExportArenaTop} {
+	for _, name := range []string{abi.ExportInitialize, abi.ExportWarm} {
 		errs = append(errs, checkExport(found, name, optional[name], false))
 	}
 	for _, in := range found.imports {

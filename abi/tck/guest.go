@@ -25,6 +25,7 @@ type guest struct {
 	Module
 	name          string
 	input, output Func
+	write         Func  // fd_write, once it is imported
 	next          int32 // where the next constant goes
 	manifest      []byte
 	exported      map[string]bool
@@ -80,7 +81,7 @@ func (g *guest) finishWithout() []byte {
 	g.export(abi.ExportMarker, g.Func(noTypes, noTypes, nil))
 	g.export(abi.ExportDescribe, g.Func(noTypes, i32Only, nil, g.say(g.manifest), I32Const(0)))
 	if len(g.memory) == 0 {
-		g.Memory(pages)
+		g.Memory(max(pages, uint32(g.next)>>16+1))
 		g.ExportMemory(abi.ExportMemory)
 	}
 	return g.Bytes()

@@ -91,7 +91,6 @@ func allExports() []byte {
 	g.export(abi.ExportMarker, g.Func(noTypes, noTypes, nil, Unreachable))
 	g.export(abi.ExportInitialize, g.Func(noTypes, noTypes, nil))
 	g.export(abi.ExportWarm, g.Func(noTypes, i32Only, nil, I32Const(0)))
-	g.export(abi.ExportArenaTop, g.Func(noTypes, i32Only, nil, I32Const(pages<<16)))
 	g.export("something_else", g.Func(noTypes, noTypes, nil, Unreachable))
 	return g.finish(nil, g.ok())
 }

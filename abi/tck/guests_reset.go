@@ -10,9 +10,11 @@ func resetCases() []Case {
 		resets("reset-memory", "counts calls in memory", resetMemory),
 		resets("reset-grown-memory", "grows its memory in every call", resetGrownMemory),
 		resets("reset-high-memory", "counts calls in the last word of its memory", resetHighMemory),
-		resets("reset-table", "replaces a function in its table", resetTable),
-		resets("reset-dropped-segment", "drops a data segment that it needs in every call", resetSegment),
-		resets("reset-false-arena", "claims that it allocated nothing, and did", resetFalseArena),
+		resets("reset-all-memory", "fills all that it does not need of its memory", resetAllMemory),
+		resets("reset-wide-globals", "leaves numbers of 64 bits in globals", resetWideGlobals),
+		resets("reset-initialized", "overwrites what _initialize left for every call", resetInitialized),
+		resets("reset-false-arena", "says that it has used no memory, by the export that hosts once asked", resetFalseArena),
+		resets("reset-trapping-arena", "traps if it is asked how much memory it has used", resetTrappingArena),
 	}
 }
 
@@ -21,7 +23,7 @@ func resets(name, explain string, body func(*guest) []byte) Case {
 		Name: name, Stage: StageOK, Calls: 4, Explain: explain, Output: always(success()),
 		Wasm: func() []byte {
 			g := newGuest(name)
-			return g.finish(nil, body(g))
+			return g.finish([]Type{I32, I32}, body(g))
 		},
 	}
 }
@@ -42,6 +44,51 @@ func resetGlobal(g *guest) []byte {
 }
 
 func resetMemory(g *guest) []byte { return g.countAt(scratch) }
+
+// resetAllMemory looks at one word in each page of 4 KiB.
+func resetAllMemory(g *guest) []byte {
+	const at, found, step, end = 1, 2, 4 << 10, pages << 16
+	look := join(
+		I32Const(scratch), LocalSet(at), Loop,
+		LocalGet(found), LocalGet(at), I32Load, I32Add, LocalSet(found),
+		LocalGet(at), I32Const(step), I32Add, LocalTee(at), I32Const(end), I32Ne, BranchIf(0), End,
+	)
+	return join(
+		look, g.freshOrLeaked(LocalGet(found)),
+		I32Const(scratch), I32Const(0x55), I32Const(end-scratch), MemoryFill,
+		I32Const(0),
+	)
+}
+
+func resetWideGlobals(g *guest) []byte {
+	f64 := func(v byte) []byte { return []byte{0x44, 0, 0, 0, 0, 0, 0, v, 0x40} }
+	f64Ne := []byte{0x62}
+	whole, real := g.GlobalOf(I64, I64Const(-5)), g.GlobalOf(F64, f64(1))
+	return join(
+		g.freshOrLeaked(
+			GlobalGet(whole), I64Const(-5), I64Ne,
+			GlobalGet(real), f64(1), f64Ne, I32Add,
+		),
+		I64Const(1<<40), GlobalSet(whole), f64(2), GlobalSet(real),
+		I32Const(0),
+	)
+}
+
+// resetInitialized has memory and a global of which every call must find what
+// _initialize wrote.
+func resetInitialized(g *guest) []byte {
+	global := g.Global(0)
+	g.export(abi.ExportInitialize, g.Func(noTypes, noTypes, nil,
+		I32Const(scratch), I32Const(5), I32Store, I32Const(5), GlobalSet(global)))
+	return join(
+		g.freshOrLeaked(
+			I32Const(scratch), I32Load, I32Const(5), I32Ne,
+			GlobalGet(global), I32Const(5), I32Ne, I32Add,
+		),
+		I32Const(scratch), I32Const(0), I32Store, I32Const(6), GlobalSet(global),
+		I32Const(0),
+	)
+}
 
 func resetHighMemory(g *guest) []byte { return g.countAt(pages<<16 - 4) }
 
@@ -67,30 +114,14 @@ func resetGrownMemory(g *guest) []byte {
 	)
 }
 
-func resetTable(g *guest) []byte {
-	first := g.Func(noTypes, i32Only, nil, I32Const(0))
-	second := g.Func(noTypes, i32Only, nil, I32Const(1))
-	g.Table(2)
-	g.Elements(0, first, second)
-	return join(
-		g.freshOrLeaked(I32Const(0), g.CallIndirect()),
-		I32Const(0), RefFunc(second), TableSet(),
-		I32Const(0),
-	)
-}
-
-// resetSegment copies from its segment and drops it: a second call on the
-// same instance traps.
-func resetSegment(g *guest) []byte {
-	segment := g.Passive([]byte("needed"))
-	return join(
-		I32Const(scratch), I32Const(0), I32Const(6), MemoryInit(segment),
-		DataDrop(segment),
-		g.ok(),
-	)
-}
-
+// resetFalseArena answers how much memory it has used, as hosts once asked:
+// what a guest says of itself is no reason to restore less.
 func resetFalseArena(g *guest) []byte {
-	g.export(abi.ExportArenaTop, g.Func(noTypes, i32Only, nil, I32Const(0)))
+	g.export("arena_top", g.Func(noTypes, i32Only, nil, I32Const(0)))
+	return g.countAt(scratch)
+}
+
+func resetTrappingArena(g *guest) []byte {
+	g.export("arena_top", g.Func(noTypes, i32Only, nil, Unreachable))
 	return g.countAt(scratch)
 }

@@ -4,6 +4,7 @@ package tck
 const (
 	errnoSuccess  = 0
 	errnoBadFile  = 8
+	errnoFault    = 21
 	clockRealtime = 0
 	clockMono     = 1
 	sleepNanos    = 3_600_000_000_000 // an hour, which no test waits for

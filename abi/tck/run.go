@@ -10,11 +10,12 @@ import (
 )
 
 // Host is the host under test. Its capabilities must answer as [Get] and
-// [List] do, and its deadline of a call should be short: one guest never
-// returns.
+// [List] do.
 type Host interface {
-	// Load makes a plugin of that name ready to be called, or says why not.
-	Load(name string, wasm []byte) (Guest, error)
+	// Load makes a plugin of that name ready to be called within those
+	// limits, or says why not. The error may implement [Classified] and
+	// [Refusal].
+	Load(name string, wasm []byte, limits Limits) (Guest, error)
 }
 
 // Guest is a loaded plugin.
@@ -32,11 +33,22 @@ type Classified interface {
 	FailureClass() abi.Class
 }
 
-// Run loads and calls every guest of [Cases] and reports each deviation as a
-// failed subtest of the case's name.
-func Run(t *testing.T, host Host) {
+// Refusal is what errors of [Host.Load] may implement, themselves or wrapped,
+// so that the step can be checked.
+type Refusal interface {
+	error
+	RefusedAt() Step
+}
+
+// Metered is what a [Guest] may implement: what its last call cost, in a unit
+// of the host's. The same call must always cost the same.
+type Metered interface{ Fuel() uint64 }
+
+// Run loads and calls guests, those of [Cases] or [Hostile], and reports each
+// deviation as a failed subtest of the case's name.
+func Run(t *testing.T, host Host, cases []Case) {
 	t.Helper()
-	for _, c := range Cases() {
+	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			if err := c.Verify(host); err != nil {
 				t.Errorf("%v\nthe guest: %s", err, c.Explain)
@@ -47,7 +59,7 @@ func Run(t *testing.T, host Host) {
 
 // Verify loads and calls one guest and tells the first deviation.
 func (c Case) Verify(host Host) error {
-	guest, err := host.Load(c.Name, c.Wasm())
+	guest, err := host.Load(c.Name, c.Wasm(), c.Limits)
 	if c.Stage == StageLoad {
 		return c.verifyRefusal(guest, err)
 	}
@@ -71,12 +83,22 @@ func (c Case) verifyRefusal(guest Guest, err error) error {
 			return fail("the load error must name %q: %v", symbol, err)
 		}
 	}
+	if at, ok := errors.AsType[Refusal](err); ok && c.Step != "" && at.RefusedAt() != c.Step {
+		return fail("load must be refused at step %s, but was at %s: %v", c.Step, at.RefusedAt(), err)
+	}
+	if classified, ok := errors.AsType[Classified](err); ok && c.Class != "" && classified.FailureClass() != c.Class {
+		return fail("load must be refused as %s, but was as %s: %v", c.Class, classified.FailureClass(), err)
+	}
 	return nil
 }
 
 func (c Case) verifyFailure(guest Guest) error {
+	var cost steady
 	for range 2 { // a failed call must not spoil the next
 		_, output, err := guest.Reconcile(Request())
+		if err := cost.check(c, guest); err != nil {
+			return err
+		}
 		class, err := classOf(output, err)
 		if err == nil {
 			return fail("the call must fail as %s, but gave %.200q", c.Class, output)
@@ -103,8 +125,12 @@ func classOf(output []byte, err error) (abi.Class, error) {
 
 func (c Case) verifySuccess(guest Guest) error {
 	request := Request()
+	var cost steady
 	for i := range max(c.Calls, 1) {
 		code, output, err := guest.Reconcile(request)
+		if err := cost.check(c, guest); err != nil {
+			return err
+		}
 		if err != nil {
 			return fail("call %d must succeed, but: %v", i+1, err)
 		}
@@ -115,6 +141,25 @@ func (c Case) verifySuccess(guest Guest) error {
 			return fail("call %d: %w", i+1, err)
 		}
 	}
+	return nil
+}
+
+// steady holds each call of a guest to the cost of the first.
+type steady struct {
+	first uint64
+	any   bool
+}
+
+func (s *steady) check(c Case, guest Guest) error {
+	metered, ok := guest.(Metered)
+	if !ok || c.Timed() {
+		return nil
+	}
+	fuel := metered.Fuel()
+	if s.any && fuel != s.first {
+		return fail("the same call must cost the same, but cost %d and then %d", s.first, fuel)
+	}
+	s.first, s.any = fuel, true
 	return nil
 }
 

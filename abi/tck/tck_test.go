@@ -10,16 +10,21 @@ import (
 	"github.com/thole-dev/thole/abi"
 )
 
+func all() []Case { return append(Cases(), Hostile()...) }
+
 func TestCasesAreComplete(t *testing.T) {
 	label := regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 	seen := map[string]bool{}
-	for _, c := range Cases() {
+	for _, c := range all() {
 		if seen[c.Name] || !label.MatchString(c.Name) || c.Explain == "" || c.Wasm == nil {
 			t.Errorf("case %q is incomplete, or there twice", c.Name)
 		}
 		seen[c.Name] = true
-		if (c.Stage == StageCall) != (c.Class != abi.ClassNone) {
+		if (c.Stage == StageCall && c.Class == abi.ClassNone) || (c.Stage == StageOK && c.Class != abi.ClassNone) {
 			t.Errorf("case %q: stage %s with class %q", c.Name, c.Stage, c.Class)
+		}
+		if c.Timed() != (c.Limits.Deadline > 0) {
+			t.Errorf("case %q: class %q with a deadline of %s", c.Name, c.Class, c.Limits.Deadline)
 		}
 		if c.Stage == StageOK && c.Calls < 1 {
 			t.Errorf("case %q is never called", c.Name)
@@ -34,7 +39,7 @@ func TestCasesAreComplete(t *testing.T) {
 }
 
 func TestExpectedResultsAreResults(t *testing.T) {
-	for _, c := range Cases() {
+	for _, c := range all() {
 		if c.Output == nil {
 			continue
 		}
@@ -77,6 +82,16 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckFindsHostileGuestsPlain: what is wrong with guests that load cannot
+// be seen from outside.
+func TestCheckFindsHostileGuestsPlain(t *testing.T) {
+	for _, c := range Hostile() {
+		if err := Check(c.Wasm()); err != nil && c.Stage != StageLoad {
+			t.Errorf("%s: %v", c.Name, err)
+		}
+	}
+}
+
 // perfect is a host without an engine: it gives what each case wants, but for
 // what a test spoils.
 type perfect struct {
@@ -91,7 +106,7 @@ func newPerfect() *perfect {
 			if c.Stage != StageLoad {
 				return nil
 			}
-			return errors.New(strings.Join(c.Mentions, " "))
+			return refused{strings.Join(c.Mentions, " "), c.Step, c.Class}
 		},
 		call: func(c Case) (int32, []byte, error) {
 			if c.Stage == StageCall {
@@ -102,12 +117,23 @@ func newPerfect() *perfect {
 	}
 }
 
+// refused is an error of a load, told in full.
+type refused struct {
+	text  string
+	step  Step
+	class abi.Class
+}
+
+func (r refused) Error() string           { return r.text }
+func (r refused) RefusedAt() Step         { return r.step }
+func (r refused) FailureClass() abi.Class { return r.class }
+
 type classified abi.Class
 
 func (c classified) Error() string           { return string(c) }
 func (c classified) FailureClass() abi.Class { return abi.Class(c) }
 
-func (p *perfect) Load(name string, _ []byte) (Guest, error) {
+func (p *perfect) Load(name string, _ []byte, _ Limits) (Guest, error) {
 	p.current, _ = CaseOf(name)
 	if err := p.refuse(p.current); err != nil {
 		return nil, err
@@ -118,7 +144,20 @@ func (p *perfect) Load(name string, _ []byte) (Guest, error) {
 func (p *perfect) Reconcile([]byte) (int32, []byte, error) { return p.call(p.current) }
 func (p *perfect) Close()                                  {}
 
-func TestRunPassesAPerfectHost(t *testing.T) { Run(t, newPerfect()) }
+// moody is a guest whose calls never cost the same.
+type moody struct {
+	*perfect
+	calls uint64
+}
+
+func (m *moody) Load(name string, wasm []byte, limits Limits) (Guest, error) {
+	_, err := m.perfect.Load(name, wasm, limits)
+	return m, err
+}
+
+func (m *moody) Fuel() uint64 { m.calls++; return m.calls }
+
+func TestRunPassesAPerfectHost(t *testing.T) { Run(t, newPerfect(), all()) }
 
 func TestVerifyFindsDeviations(t *testing.T) {
 	accepts := newPerfect()
@@ -131,11 +170,18 @@ func TestVerifyFindsDeviations(t *testing.T) {
 	unclassified.call = func(Case) (int32, []byte, error) { return 0, nil, errors.New("failed") }
 	leaks := newPerfect()
 	leaks.call = func(Case) (int32, []byte, error) { return 0, leaked(), nil }
+	early, unclear := newPerfect(), newPerfect()
+	early.refuse = func(c Case) error { return refused{strings.Join(c.Mentions, " "), StepCheck, c.Class} }
+	unclear.refuse = func(c Case) error { return refused{strings.Join(c.Mentions, " "), c.Step, abi.ClassABI} }
 	for _, x := range []struct {
-		host *perfect
+		host Host
 		name string
 		want string
 	}{
+		{early, "describe-loops", "must be refused at step describe, but was at check"},
+		{unclear, "describe-loops", "must be refused as timeout, but was as abi"},
+		{&moody{perfect: newPerfect()}, "correct", "cost 1 and then 2"},
+		{&moody{perfect: newPerfect()}, "trap", "cost 1 and then 2"},
 		{accepts, "missing-marker", "must be refused"},
 		{refuses, "missing-marker", `must name "thole_v1"`},
 		{refuses, "correct", "load must succeed"},
@@ -177,8 +223,8 @@ func TestSignedNumbers(t *testing.T) {
 }
 
 func FuzzCheck(f *testing.F) {
-	for _, c := range Cases() {
-		f.Add(c.Wasm())
+	for _, wasm := range Seeds() {
+		f.Add(wasm)
 	}
 	f.Fuzz(func(_ *testing.T, wasm []byte) { _ = Check(wasm) })
 }

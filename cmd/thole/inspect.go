@@ -64,6 +64,7 @@ func (f *inspectFlags) inspect(cmd *cobra.Command, file string) error {
 }
 
 func (f *inspectFlags) options() (o inspect.Options, err error) {
+	o.Compiler = compiler
 	if f.configFile != "" {
 		o.Host, err = host.ReadConfig(f.configFile)
 	}

@@ -66,7 +66,7 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 }
 
 func serve(cmd *cobra.Command, config host.Config, cluster *rest.Config, logger hclog.Logger) error {
-	h, err := host.New(cmd.Context(), config, host.Environment{Cluster: cluster, Logger: logger, Version: version})
+	h, err := host.New(cmd.Context(), config, host.Environment{Cluster: cluster, Logger: logger, Version: version, Compiler: compiler})
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,9 @@ type Options struct {
 	// Cluster is asked where it serves the plugin's kinds; nil: resources are
 	// guessed.
 	Cluster *rest.Config
+	// Compiler is a program with arguments that runs [sandbox.Compiler]; nil:
+	// the module is compiled in this process.
+	Compiler []string
 }
 
 // Steps of [Load] beside those of host/sandbox.
@@ -118,14 +121,11 @@ func (r *Report) refuse(step string, err error) {
 // examine loads the plugin, and tells what was seen.
 func (r *Report) examine(ctx context.Context, wasm []byte, o Options) error {
 	config := o.Host.WithDefaults()
-	s, err := sandbox.New(ctx, sandbox.Config{CacheDir: o.Host.CacheDir})
+	s, err := sandbox.New(ctx, sandbox.Config{CacheDir: o.Host.CacheDir, Compiler: o.Compiler})
 	if err != nil {
 		return err
 	}
-	seen := s.Inspect(ctx, sandbox.Plugin{Name: r.Name, Wasm: wasm, Limits: sandbox.Limits{
-		MemoryBytes: uint64(config.Limits.MemoryMiB) << 20,
-		Deadline:    config.Limits.Timeout.Duration,
-	}})
+	seen := s.Inspect(ctx, sandbox.Plugin{Name: r.Name, Wasm: wasm, Limits: config.Limits.Sandbox()})
 	if err := errors.Join(context.Cause(ctx), s.Close(context.WithoutCancel(ctx))); err != nil {
 		return err
 	}

@@ -15,12 +15,13 @@ import (
 
 	"github.com/thole-dev/thole/abi/tck"
 	"github.com/thole-dev/thole/host"
+	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/sandbox/module"
 	"github.com/thole-dev/thole/host/source"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { await.Main(m, func() error { return goleak.Find() }) }
 
 // file writes a plugin's file and returns its path.
 func file(t *testing.T, name string, wasm []byte) string {
@@ -198,7 +199,7 @@ func TestDescribeThatNeverEnds(t *testing.T) {
 	})
 	var config host.Config
 	config.Limits.Timeout.Duration = 20 * time.Millisecond
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	r, err := File(ctx, file(t, "spins.wasm", wasm), Options{Host: config})
 	if err != nil {

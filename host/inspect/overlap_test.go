@@ -59,9 +59,9 @@ func start(t *testing.T, m *abi.Manifest) (status catalog.Status) {
 // loaded is a guest whose loader it is, too.
 type loaded struct{ manifest *abi.Manifest }
 
-func (l loaded) Load(context.Context, string, []byte) (catalog.Guest, error) { return l, nil }
-func (l loaded) Manifest() *abi.Manifest                                     { return l.manifest }
-func (l loaded) Close(context.Context) error                                 { return nil }
+func (l loaded) Load(context.Context, *catalog.Module) (catalog.Guest, error) { return l, nil }
+func (l loaded) Manifest() *abi.Manifest                                      { return l.manifest }
+func (l loaded) Close(context.Context) error                                  { return nil }
 
 // idle runs nothing and counts nothing.
 type idle struct{}

@@ -55,7 +55,6 @@ var exportWords = map[string]string{
 	abi.ExportReconcile:  "reconciles one object",
 	abi.ExportInitialize: "starts the language's runtime, once",
 	abi.ExportWarm:       "gets ready before the first call, once",
-	abi.ExportArenaTop:   "says how much memory a call has used, for a short reset",
 	abi.ExportMemory:     "the memory that host and plugin share",
 }
 

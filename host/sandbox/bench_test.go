@@ -5,19 +5,18 @@ import (
 
 	"github.com/thole-dev/thole/abi/tck"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
+	"github.com/thole-dev/thole/host/sandbox/meter"
 	"github.com/thole-dev/thole/host/sandbox/module"
 )
 
 // BenchmarkReconcile calls guests that do next to nothing, so that what is
 // left is the cost of a call and of what happens between two.
 func BenchmarkReconcile(b *testing.B) {
-	h := newHand("arena")
 	for _, c := range []struct {
 		name string
 		wasm []byte
 	}{
 		{"reset", caseWasm("correct")},
-		{"arena", arenaTop(h)},
 		{"pooled", withCustom(newHand("pooled"), goSection)},
 		{"fresh", caseWasm("reset-table")},
 		{"grows", caseWasm("reset-grown-memory")},
@@ -40,12 +39,6 @@ func BenchmarkReconcile(b *testing.B) {
 func caseWasm(name string) []byte {
 	c, _ := tck.CaseOf(name)
 	return c.Wasm()
-}
-
-// arenaTop is a guest that says that it wrote 64 bytes.
-func arenaTop(h *hand) []byte {
-	h.Export("arena_top", h.Func(none, one, nil, tck.I32Const(64)))
-	return h.wasm(nil, h.ok())
 }
 
 func withCustom(h *hand, section string) []byte {
@@ -82,24 +75,6 @@ func BenchmarkInstantiate(b *testing.B) {
 	}
 }
 
-// BenchmarkLoad loads in a sandbox that runs already. Closing the guest
-// forgets its code, which then comes from the compiler or from the disk.
-func BenchmarkLoad(b *testing.B) {
-	for _, toolchain := range wasmbuild.Toolchains {
-		wasm := wasmbuild.Build(b, toolchain, probeDir)
-		b.Run(string(toolchain)+"/cold", func(b *testing.B) { benchmarkLoad(b, Config{}, wasm) })
-		b.Run(string(toolchain)+"/cached", func(b *testing.B) { benchmarkLoad(b, Config{CacheDir: b.TempDir()}, wasm) })
-	}
-}
-
-func benchmarkLoad(b *testing.B, config Config, wasm []byte) {
-	s := newSandbox(b, config)
-	closeGuest(b, load(b, s, Plugin{Name: "probe", Wasm: wasm}))
-	for b.Loop() {
-		closeGuest(b, load(b, s, Plugin{Name: "probe", Wasm: wasm}))
-	}
-}
-
 func BenchmarkNew(b *testing.B) {
 	for b.Loop() {
 		s, err := New(b.Context(), Config{})
@@ -123,7 +98,7 @@ func BenchmarkParse(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if _, err := m.ExportGlobals(); err != nil {
+				if _, _, err := meter.Rewrite(m, meter.Options{}); err != nil {
 					b.Fatal(err)
 				}
 			}

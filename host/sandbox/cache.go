@@ -7,37 +7,68 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
-	"strings"
 	"syscall"
-
-	"github.com/hashicorp/go-hclog"
-	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/experimental"
+	"time"
 )
 
-// openCache opens the cache on disk. Where nothing can be written code is kept
-// in memory: then each start compiles anew, which is slower and no more.
-func openCache(dir string, logger hclog.Logger) (wazero.CompilationCache, error) {
-	if dir == "" {
-		return wazero.NewCompilationCache(), nil
+// openCache opens the cache on disk. One that cannot be written is done
+// without: then each start compiles anew, which costs more and is no danger,
+// into a directory that ends with the sandbox; a compiler of its own needs one
+// in any case. nil: code is in memory only.
+func openCache(ctx context.Context, config Config) (*store, error) {
+	if config.CacheDir == "" && len(config.Compiler) == 0 {
+		return nil, nil
 	}
-	err := checkCacheDir(dir)
-	if unwritable(err) {
-		logger.Warn("compile cache cannot be written, plugins are compiled anew at each start: make room, give the right to write, or name another directory in cacheDir of the configuration", "dir", dir, "error", err)
-		return wazero.NewCompilationCache(), nil
+	if config.CacheDir != "" {
+		s, err := openShared(ctx, config)
+		if !unwritable(err) {
+			return s, err
+		}
+		config.Logger.Warn("compile cache cannot be written, plugins are compiled anew at each start: make room, give the right to write, or name another directory in cacheDir of the configuration", "dir", config.CacheDir, "error", err)
 	}
+	s, err := openPrivate(ctx, config)
+	if err != nil {
+		config.Logger.Warn("no place for compiled plugins, they stay in memory: make room for temporary files", "error", err)
+		return nil, nil
+	}
+	return s, nil
+}
+
+func openShared(ctx context.Context, config Config) (*store, error) {
+	dir, err := filepath.Abs(config.CacheDir)
 	if err != nil {
 		return nil, err
 	}
-	return wazero.NewCompilationCacheWithDir(dir)
+	if err := checkCacheDir(dir); err != nil {
+		return nil, err
+	}
+	return openStore(ctx, dir, config)
 }
+
+// openPrivate opens a cache that nobody else knows and that ends with it.
+func openPrivate(ctx context.Context, config Config) (*store, error) {
+	prune(os.TempDir(), time.Now())
+	dir, err := os.MkdirTemp("", privatePattern) // mode 0700
+	if err != nil {
+		return nil, err
+	}
+	s, err := openStore(ctx, dir, config)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	s.private = true
+	return s, nil
+}
+
+// errCannotWrite is what a compiler met that could not write.
+var errCannotWrite = errors.New("the compiler cannot write")
 
 // unwritable tells a full, read-only or forbidden place, which is no danger,
 // from a name that is wrong.
 func unwritable(err error) bool {
-	var file *fs.PathError
-	return errors.As(err, &file) && !errors.Is(err, syscall.ENOTDIR)
+	_, file := errors.AsType[*fs.PathError](err)
+	_, link := errors.AsType[*os.LinkError](err)
+	return errors.Is(err, errCannotWrite) || (file || link) && !errors.Is(err, syscall.ENOTDIR)
 }
 
 // checkCacheDir makes the directory if it is missing, and refuses one in
@@ -70,59 +101,34 @@ func tryWrite(dir string) error {
 	return os.Remove(f.Name())
 }
 
-// compile makes native code of a verified module, from the cache if it is
-// there. Modules are compiled one at a time, and given up when ctx ends.
-func (s *Sandbox) compile(ctx context.Context, wasm []byte) (wazero.CompiledModule, error) {
-	select {
-	case s.compiling <- struct{}{}:
-		defer func() { <-s.compiling }()
-	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for other modules: %w", context.Cause(ctx))
-	}
-	// The engine looks at ctx between functions only if it has two workers
-	// or more.
-	ctx = experimental.WithCompilationWorkers(ctx, max(2, runtime.GOMAXPROCS(0)))
-	compiled, err := s.runtime.CompileModule(ctx, wasm)
-	if err != nil && s.cacheDir != "" && ctx.Err() == nil {
-		compiled, err = s.compileAgain(ctx, wasm, err)
-	}
-	if err != nil && ctx.Err() != nil {
-		return nil, fmt.Errorf("compilation was given up: %w", context.Cause(ctx))
-	}
-	return compiled, err
-}
+const (
+	// All that this package has in the directory starts with thole: what else
+	// is there is somebody else's.
+	storePrefix    = "thole-code-"
+	stagingPattern = "thole-open-*"
+	compilePattern = "thole-compile-*"
+	privatePattern = "thole-private-*"
+	// keepEntries is how long an entry is kept that no host has opened.
+	keepEntries = 30 * 24 * time.Hour
+	// keepLeftovers is how long the directories of processes are kept that
+	// may have been killed. One that still runs makes its own again.
+	keepLeftovers = 24 * time.Hour
+)
 
-// compileAgain repairs the cache if it was to blame.
-func (s *Sandbox) compileAgain(ctx context.Context, wasm []byte, err error) (wazero.CompiledModule, error) {
-	switch {
-	case unwritable(err):
-		s.config.Logger.Warn("compile cache cannot be used, the plugin is compiled without it: make room, or give the right to write", "dir", s.cacheDir, "error", err)
-		// What could not be written the engine has in memory by now.
-		compiled, again := s.runtime.CompileModule(ctx, wasm)
-		if again == nil {
-			return compiled, nil
-		}
-		err = again
-	case !strings.Contains(err.Error(), "compilationcache: "):
-		return nil, err // of the module
-	}
-	s.config.Logger.Warn("compile cache is damaged, emptying it", "dir", s.cacheDir, "error", err)
-	if err := emptyCache(s.cacheDir); err != nil {
-		return nil, err
-	}
-	return s.runtime.CompileModule(ctx, wasm)
-}
-
-// emptyCache removes the entries, which the engine keeps one level down.
-func emptyCache(dir string) error {
-	entries, err := filepath.Glob(filepath.Join(dir, "wazero-*", "*"))
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		if err := os.Remove(entry); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("empty compile cache: %w", err)
+// prune removes what nobody has used for long. A failure is none: the next
+// start tries again.
+func prune(dir string, now time.Time) {
+	for pattern, keep := range map[string]time.Duration{
+		filepath.Join(storePrefix+"*", "*"): keepEntries, // of every version of the engine
+		stagingPattern:                      keepLeftovers,
+		compilePattern:                      keepLeftovers,
+		privatePattern:                      keepLeftovers,
+	} {
+		all, _ := filepath.Glob(filepath.Join(dir, pattern))
+		for _, path := range all {
+			if info, err := os.Lstat(path); err == nil && now.Sub(info.ModTime()) > keep {
+				_ = os.RemoveAll(path)
+			}
 		}
 	}
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/sandbox/schedule"
 )
 
 // HostCalls answers what a guest asks during a reconcile. Its methods are
@@ -28,16 +29,22 @@ type HostCalls interface {
 // functions. It is used by one goroutine at a time.
 type call struct {
 	limits *Limits
-	host   HostCalls // nil while loading: capabilities answer denied
+	turn   *schedule.Turn // the slot that guest code runs in
+	host   HostCalls      // nil while loading: capabilities answer denied
 	log    func(level int32, message []byte)
 
 	input       []byte // what the cursor has not yet copied
 	output      []byte
+	buffer      *[]byte // that a large output is in, of outputBuffers
 	outputCalls int
 	hostCalls   int
-	logged      int // bytes, with a share per message
-	logDropped  int // messages
+	logged      int      // bytes, with a share per message
+	logDropped  int      // messages
+	hits        []string // limits
 
+	fuel           fuel
+	stack          nativeStack
+	owed           int64 // for the host function that is running
 	clock          virtualClock
 	seed           [32]byte
 	random         *rand.ChaCha8 // from seed, when first read
@@ -48,6 +55,7 @@ func newCall(limits *Limits, now time.Time, seed [32]byte) *call {
 	return &call{
 		limits: limits,
 		log:    func(int32, []byte) {},
+		fuel:   fuel{limit: limits.Fuel, slice: sliceFuel},
 		clock:  virtualClock{now: now.UnixNano()},
 		seed:   seed,
 		stdout: tail{limit: limits.StdioBytes},
@@ -58,6 +66,7 @@ func newCall(limits *Limits, now time.Time, seed [32]byte) *call {
 type callKey struct{}
 
 func withCall(ctx context.Context, c *call) context.Context {
+	c.turn = turnOf(ctx)
 	return context.WithValue(ctx, callKey{}, c)
 }
 
@@ -94,7 +103,8 @@ type tail struct {
 	data  []byte
 }
 
-func (t *tail) write(p []byte) {
+// write answers how many bytes it copied.
+func (t *tail) write(p []byte) int {
 	if len(p) > t.limit {
 		p = p[len(p)-t.limit:]
 	}
@@ -102,6 +112,7 @@ func (t *tail) write(p []byte) {
 	if len(t.data) > 2*t.limit {
 		t.data = append(t.data[:0], t.data[len(t.data)-t.limit:]...)
 	}
+	return len(p)
 }
 
 // bytes is a copy of what is kept, or nil.

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"time"
 
@@ -17,14 +18,41 @@ type Config struct {
 	// only. Code in it is executed: the directory must belong to this
 	// process's user and be writable by nobody else. It is made if missing.
 	CacheDir string
-	// LoadTimeout bounds one [Sandbox.Load], compilation included; 0 is 1m.
+	// Compiler is a program that runs [Compiler], with its first arguments: it
+	// is given what is to be compiled for the cache on disk. nil: this process
+	// compiles, which then cannot be interrupted inside of a function.
+	Compiler []string
+	// CompilerMemory is how much memory a compiler may have, in bytes; 0 is a
+	// quarter of what this process may use, between 192 MiB and 1 GiB.
+	CompilerMemory uint64
+	// LoadTimeout bounds the verification and compilation of one module, from its
+	// turn on; 0 is 1m. What a guest does while it is loaded is bounded by
+	// [Limits.Deadline].
 	LoadTimeout time.Duration
+	// IdleInstances is how long an instance is kept that nobody calls, and
+	// IdleCode how long the native code of a plugin that has no instance; 0
+	// is 1m and 5m. Code goes only if the cache on disk has it and
+	// [Plugin.Source] is there.
+	IdleInstances, IdleCode time.Duration
+	// MemoryBytes is how much memory the instances and images of all guests
+	// have together; 0 is half of what the process may use: of its control
+	// groups' limit, or of the machine's memory. Beyond it idle instances are
+	// dropped, and then growths and new instances are refused.
+	MemoryBytes uint64
+	// Slots is how many guest calls run at once; 0 is GOMAXPROCS.
+	Slots int
+	// Metrics is told what the calls of a plugin meet; nil: nobody asks.
+	Metrics func(plugin string) Metrics
 	// Logger gets what guests log while they are loaded, and what the
 	// sandbox notices about a plugin; nil discards it.
 	Logger hclog.Logger
 }
 
-const defaultLoadTimeout = time.Minute
+const (
+	defaultLoadTimeout  = time.Minute
+	leastCompilerMemory = 192 << 20
+	mostCompilerMemory  = 1 << 30
+)
 
 // Validate says what is wrong with the values, apart from the directory,
 // which [New] looks at.
@@ -32,12 +60,30 @@ func (c Config) Validate() error {
 	if c.LoadTimeout < 0 {
 		return fmt.Errorf("validate sandbox config: load timeout %s is negative: use 0 for the default of %s", c.LoadTimeout, defaultLoadTimeout)
 	}
+	if c.IdleInstances < 0 || c.IdleCode < 0 {
+		return fmt.Errorf("validate sandbox config: idle times %s and %s must be positive: use 0 for the defaults", c.IdleInstances, c.IdleCode)
+	}
 	return nil
 }
 
 func (c Config) withDefaults() Config {
 	if c.LoadTimeout == 0 {
 		c.LoadTimeout = defaultLoadTimeout
+	}
+	if c.CompilerMemory == 0 {
+		quarter := defaultMemory(os.DirFS("/")) / 2
+		c.CompilerMemory = min(max(quarter, leastCompilerMemory), mostCompilerMemory)
+	}
+	c.IdleInstances = or(c.IdleInstances, defaultIdleInstances)
+	c.IdleCode = or(c.IdleCode, defaultIdleCode)
+	if c.MemoryBytes == 0 {
+		c.MemoryBytes = defaultMemory(os.DirFS("/"))
+	}
+	if c.Slots == 0 {
+		c.Slots = runtime.GOMAXPROCS(0)
+	}
+	if c.Metrics == nil {
+		c.Metrics = func(string) Metrics { return noMetrics{} }
 	}
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
@@ -49,6 +95,7 @@ func (c Config) withDefaults() Config {
 type Limits struct {
 	MemoryBytes uint64        // linear memory of one instance, whole pages of 64 KiB; 64 MiB
 	Deadline    time.Duration // of one call; 10s
+	Fuel        int64         // of one call, in instructions; 10,000,000,000
 	OutputBytes int           // of one result; [abi.MaxOutput]
 	ReplyBytes  int           // of one reply to get or list, beyond it the guest gets -6; 16 MiB
 	HostCalls   int           // get and list calls in one reconcile; 10,000
@@ -67,6 +114,7 @@ const (
 func (l Limits) WithDefaults() Limits {
 	l.MemoryBytes = or(l.MemoryBytes, 64<<20)
 	l.Deadline = or(l.Deadline, 10*time.Second)
+	l.Fuel = or(l.Fuel, defaultFuel)
 	l.OutputBytes = or(l.OutputBytes, abi.MaxOutput)
 	l.ReplyBytes = or(l.ReplyBytes, 16<<20)
 	l.HostCalls = or(l.HostCalls, 10_000)
@@ -92,6 +140,9 @@ func (l Limits) Validate() error {
 	}
 	if l.Deadline < 0 {
 		errs = append(errs, fmt.Errorf("deadline %s: use a positive duration", l.Deadline))
+	}
+	if l.Fuel < 0 {
+		errs = append(errs, fmt.Errorf("fuel of %d instructions: use a positive number", l.Fuel))
 	}
 	if l.Instances < 0 || l.Instances > mostInstances {
 		errs = append(errs, fmt.Errorf("%d instances: use 1 to %d", l.Instances, mostInstances))

@@ -33,7 +33,6 @@ var exports = []exported{
 	{abi.ExportReconcile, signature(params(i32), i32), true},
 	{abi.ExportInitialize, signature(params()), false},
 	{abi.ExportWarm, signature(params(), i32), false},
-	{abi.ExportArenaTop, signature(params(), i32), false},
 }
 
 // hostFunction is a function that a guest may import. Parameters and result

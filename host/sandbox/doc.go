@@ -10,14 +10,17 @@
 // Guarantees:
 //   - No guest code runs before the module's structure, exports, signatures,
 //     imports and limits have been verified ([LoadError] says what is wrong).
-//   - An instance makes one call at a time. What a call leaves in memory and
-//     globals is not visible to the next (see image.go), except for modules of
+//   - An instance makes one call at a time. What a call leaves, in memory
+//     or elsewhere, is not visible to the next (recycle.go), except for modules of
 //     the standard Go compiler, which are pooled without a reset unless
 //     [Plugin.Isolate] is set: their runtime's heap takes longer to restore
 //     than most reconciles run.
 //   - A call ends by its deadline, within its memory, output, host-call and log
 //     limits; whatever goes wrong inside is a [Fault] with a class, and the
 //     host goes on.
+//   - A plugin that is not called gives up its instances after
+//     [Config.IdleInstances] and its native code [Config.IdleCode] later. The
+//     next call brings them back; calls that come meanwhile wait.
 //   - Time and randomness come from the [Call]. The same request, replies, time
 //     and seed give the same output (reset guests).
 package sandbox

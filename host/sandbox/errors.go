@@ -16,6 +16,7 @@ var ErrClosed = errors.New("closed")
 // The steps of a load, in order. They are [LoadError.Step] and fit as a
 // metric's label.
 const (
+	StepRead        = "read"        // the file
 	StepParse       = "parse"       // is it a module at all, within the structural limits
 	StepVerify      = "verify"      // exports, signatures, imports, memory
 	StepCompile     = "compile"     // validation and code generation
@@ -29,7 +30,7 @@ const (
 // Steps lists every step, for metrics that exist at zero.
 func Steps() []string {
 	return []string{
-		StepParse, StepVerify, StepCompile, StepInstantiate,
+		StepRead, StepParse, StepVerify, StepCompile, StepInstantiate,
 		StepInitialize, StepDescribe, StepManifest, StepWarm,
 	}
 }
@@ -43,6 +44,7 @@ type LoadError struct {
 }
 
 var stepVerbs = map[string]string{
+	StepRead:        "read module",
 	StepParse:       "parse module",
 	StepVerify:      "verify module",
 	StepCompile:     "compile module",
@@ -64,6 +66,8 @@ func (e *LoadError) Advice() string {
 	_, inManifest := errors.AsType[*rawjson.Error](e.Err)
 	fault, inGuest := errors.AsType[*Fault](e.Err)
 	switch {
+	case errors.Is(e.Err, ErrHostMemory):
+		return ""
 	case errors.Is(e.Err, module.ErrNotWasm):
 		return "build the plugin with the SDK"
 	case e.Step == StepParse && module.Damaged(e.Err):
@@ -104,6 +108,20 @@ type Fault struct {
 	Stdout      []byte   // the last bytes written, bounded
 	Stderr      []byte   // likewise
 	MemoryBytes uint64   // the instance's memory when it ended
+	Fuel        int64    // used until then, in instructions
+
+	cause error
+}
+
+// Unwrap is [ErrHostMemory] for a guest that was refused memory which its own
+// limit allows.
+func (f *Fault) Unwrap() error { return f.cause }
+
+// Innocent tells whether that was for what others have: the guest wanted no
+// more than an even share.
+func (f *Fault) Innocent() bool {
+	s, ok := errors.AsType[*shortage](f.cause)
+	return errors.Is(f.cause, ErrHostMemory) && !(ok && s.greedy)
 }
 
 func (f *Fault) Error() string {

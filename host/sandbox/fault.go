@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -15,9 +14,12 @@ import (
 // failure explains an entry into an instance that did not return. A context
 // that ended for another reason than the call's deadline is not the guest's
 // fault and stays what it is.
-func (in *instance) failure(ctx context.Context, err error, c *call) error {
-	if stopped(err) && !errors.Is(context.Cause(ctx), errDeadline) {
-		return fmt.Errorf("call guest: %w", cause(ctx))
+func (in *instance) failure(err error, c *call) error {
+	c.hitBy(err)
+	if over, ok := overran(err); ok {
+		if _, _, guests := over.fault(c); !guests {
+			return fmt.Errorf("call guest: %w", over.cause)
+		}
 	}
 	f := failure(err, c, in.linear)
 	if f.Class == abi.ClassPanic && in.stackUnderflow() {
@@ -25,17 +27,6 @@ func (in *instance) failure(ctx context.Context, err error, c *call) error {
 		f.Message = "the guest's own stack is used up: " + f.Message
 	}
 	return f
-}
-
-// errClosedBehind is for a call on an instance that the engine closed late,
-// for the context of the call before.
-var errClosedBehind = errors.New("its instance was closed, try again")
-
-func cause(ctx context.Context) error {
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	return errClosedBehind
 }
 
 // stackUnderflow tells whether the stack that LLVM keeps in memory has run
@@ -55,37 +46,44 @@ func failure(err error, c *call, memory *linearMemory) *Fault {
 		Stdout:      c.stdout.bytes(),
 		Stderr:      c.stderr.bytes(),
 		MemoryBytes: uint64(len(memory.data)),
+		Fuel:        c.fuel.used,
 	}
 	f.Stack = stackOf(err, f.Stderr)
-	f.Class, f.Message = classify(err)
+	f.Class, f.Message = classify(err, c)
 	if f.Class == abi.ClassPanic {
 		words := f.lastWords()
-		f.Class = refine(words, memory.refused)
+		f.Class = refine(words, memory.refused != nil)
 		if words != "" {
 			f.Message = words + " (" + f.Message + ")"
+		}
+		if memory.refused != nil {
+			f.Message += ": " + memory.refused.Error()
+			f.cause = memory.refused
 		}
 	}
 	return f
 }
 
 // classify tells the class by how the entry ended.
-func classify(err error) (abi.Class, string) {
+func classify(err error, c *call) (abi.Class, string) {
 	var broken *violation
 	var exit *exited
+	var over *overrun
 	var hostPanic runtime.Error
 	switch {
 	case errors.As(err, &broken):
 		return abi.ClassABI, broken.message
 	case errors.As(err, &exit):
 		return abi.ClassPanic, exit.Error()
-	case stopped(err):
-		return abi.ClassTimeout, "the deadline of the call passed"
+	case errors.As(err, &over):
+		class, message, _ := over.fault(c)
+		return class, message
 	case errors.As(err, &hostPanic):
 		return abi.ClassRetry, "the host failed inside of a call: " + hostPanic.Error()
 	}
 	trap := trapOf(err)
 	if trap == "stack overflow" {
-		return abi.ClassStackOverflow, "the guest's calls nest too deeply: look for recursion without an end"
+		return abi.ClassStackOverflow, nestsTooDeeply
 	}
 	return abi.ClassPanic, "trap: " + trap
 }

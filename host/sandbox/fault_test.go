@@ -25,7 +25,7 @@ func TestFailure(t *testing.T) {
 		{"trap", trap("unreachable"), "", "", false, abi.ClassPanic, "trap: unreachable"},
 		{"trap with words", trap("unreachable"), "", "x\npanic: boom\ny\n", false, abi.ClassPanic, "panic: boom (trap: unreachable)"},
 		{"stderr before stdout", trap("unreachable"), "fatal error: e\n", "panic: o\n", false, abi.ClassPanic, "fatal error: e (trap: unreachable)"},
-		{"growth refused", trap("unreachable"), "", "", true, abi.ClassOutOfMemory, "trap: unreachable"},
+		{"growth refused", trap("unreachable"), "", "", true, abi.ClassOutOfMemory, "trap: unreachable: memory of 2 MiB is more than the plugin's limit of 1 MiB"},
 		{"out of memory told", &exited{2}, "fatal error: out of memory\n", "", false, abi.ClassOutOfMemory, "fatal error: out of memory (the guest exited with code 2)"},
 		{"stack told", &exited{2}, "runtime: goroutine stack exceeds 1-byte limit\n", "", false, abi.ClassStackOverflow, "runtime: goroutine stack exceeds 1-byte limit (the guest exited with code 2)"},
 		{"engine's stack", errors.New("stack overflow"), "", "", false, abi.ClassStackOverflow, "the guest's calls nest too deeply: look for recursion without an end"},
@@ -37,7 +37,11 @@ func TestFailure(t *testing.T) {
 			call.stdout.limit, call.stderr.limit = 1000, 1000
 			call.stdout.write([]byte(c.stdout))
 			call.stderr.write([]byte(c.stderr))
-			f := failure(c.err, call, &linearMemory{refused: c.refused})
+			memory := &linearMemory{limit: 1 << 20}
+			if c.refused {
+				memory.Reallocate(2 << 20)
+			}
+			f := failure(c.err, call, memory)
 			if f.Class != c.class || f.Message != c.message {
 				t.Errorf("%s: %q, want %s: %q", f.Class, f.Message, c.class, c.message)
 			}

@@ -9,14 +9,15 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/host/sandbox/meter"
 	"github.com/thole-dev/thole/host/sandbox/module"
 )
 
 // FuzzRewrite holds the parser and the rewriter against the engine: a module
 // that both accept is still valid after it was rewritten.
 func FuzzRewrite(f *testing.F) {
-	for _, c := range tck.Cases() {
-		f.Add(c.Wasm())
+	for _, wasm := range tck.Seeds() {
+		f.Add(wasm)
 	}
 	ctx := context.Background()
 	config := wazero.NewRuntimeConfigInterpreter().WithCoreFeatures(api.CoreFeaturesV2).WithDebugInfoEnabled(false)
@@ -27,7 +28,11 @@ func FuzzRewrite(f *testing.F) {
 		if err != nil {
 			return
 		}
-		rewritten, err := m.ExportGlobals()
+		exports, err := m.GlobalExports()
+		if err != nil {
+			return
+		}
+		rewritten, _, err := meter.Rewrite(m, meter.Options{Exports: exports})
 		if err != nil {
 			return
 		}
@@ -47,8 +52,8 @@ func FuzzRewrite(f *testing.F) {
 // FuzzLoad feeds modules to the whole sandbox: whatever they are, they are
 // refused or called, and the host lives.
 func FuzzLoad(f *testing.F) {
-	for _, c := range tck.Cases() {
-		f.Add(c.Wasm())
+	for _, wasm := range tck.Seeds() {
+		f.Add(wasm)
 	}
 	s, err := New(f.Context(), Config{LoadTimeout: time.Second})
 	if err != nil {

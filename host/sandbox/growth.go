@@ -49,7 +49,7 @@ func (w *growth) grew(ctx context.Context, g *Guest, in *instance) {
 	}
 	if w.first != nil && !w.calm {
 		w.given = true
-		g.image.Store(w.first)
+		w.use(g, w.first)
 		return
 	}
 	w.enlarge(ctx, g)
@@ -71,6 +71,17 @@ func (w *growth) enlarge(ctx context.Context, g *Guest) {
 	if w.first == nil {
 		w.first = w.latest
 	}
-	w.latest, w.calm, w.most = in.snapshot(), false, 0
-	g.image.Store(w.latest)
+	larger := in.snapshot()
+	if w.use(g, larger) {
+		w.latest, w.calm, w.most = larger, false, 0
+	}
+}
+
+// use makes new instances start from an image.
+func (w *growth) use(g *Guest, im *image) bool {
+	if err := g.setImage(im); err != nil {
+		w.given = true
+		g.logger.Warn("cannot change how much memory instances start with", "bytes", im.size, "error", err)
+	}
+	return !w.given
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/sandbox/schedule"
 )
 
 // Guest is a plugin at one digest, ready to be called. It is safe for
@@ -19,17 +20,19 @@ type Guest struct {
 	sandbox  *Sandbox
 	name     string
 	digest   string
+	source   func() ([]byte, error) // nil: the code cannot be made again
 	manifest *abi.Manifest
 	imports  []string
 	mode     mode
 	logger   hclog.Logger
+	line     *schedule.Plugin // where its calls wait for a slot
+	metrics  Metrics
 	pool     *pool
 	freed    chan struct{} // closed when nothing of the guest is left
 
-	image    atomic.Pointer[image] // set in mode reset
-	distrust atomic.Bool           // arena_top has lied: restores are full
-	resets   atomic.Uint64
-	growth   growth
+	image  atomic.Pointer[image] // set in mode reset
+	growth growth
+	ahead  ahead
 
 	created, dropped, calls, faults atomic.Uint64
 }
@@ -62,9 +65,10 @@ type Call struct {
 // Return is what a reconcile that returned gives.
 type Return struct {
 	Code           abi.Code
-	Output         []byte // an encoded [abi.Result], not yet looked at; the caller's to keep
-	MemoryBytes    uint64 // of the instance, at its largest
-	Duration       time.Duration
+	Output         []byte        // an encoded [abi.Result], not yet looked at; the caller's to keep
+	MemoryBytes    uint64        // of the instance, at its largest
+	Fuel           int64         // used, in instructions: at least as many as were executed
+	Duration       time.Duration // without waits for an execution slot
 	HostCalls      int
 	LogDropped     int    // messages beyond [Limits.LogBytes]
 	Stdout, Stderr []byte // the last bytes written, bounded
@@ -81,16 +85,32 @@ func (g *Guest) Reconcile(ctx context.Context, call Call) (Return, error) {
 	}
 	var keep *instance
 	defer func() { g.pool.leave(context.WithoutCancel(ctx), keep) }()
+	// Code that sleeps is brought back before the call holds a slot.
+	if _, err := g.code.use(ctx); err != nil {
+		keep = in
+		return Return{}, fmt.Errorf("plugin %q: %w", g.name, err)
+	}
+	defer g.code.release()
+	ctx, turn, err := g.takeTurn(ctx)
+	if err != nil {
+		keep = in
+		return Return{}, fmt.Errorf("plugin %q: %w", g.name, err)
+	}
+	defer turn.Release()
 	if in, err = g.ready(ctx, in); err != nil {
 		return Return{}, fmt.Errorf("plugin %q: %w", g.name, err)
 	}
 	out, err := g.reconcile(ctx, in, call)
 	if !intact(err) {
 		g.drop(ctx, in)
+		g.replace()
 		return out, fmt.Errorf("plugin %q: %w", g.name, err)
 	}
+	g.ahead.earned.Store(true)
 	if g.recycle(ctx, in) {
 		keep = in
+	} else {
+		g.replace()
 	}
 	if err != nil {
 		err = fmt.Errorf("plugin %q: %w", g.name, err)
@@ -114,19 +134,21 @@ func (g *Guest) reconcile(ctx context.Context, in *instance, call Call) (Return,
 	defer cancel()
 	c := g.callFor(call)
 	g.calls.Add(1)
-	began := time.Now()
-	code, err := in.enter(ctx, c, in.function.reconcile, uint64(uint32(len(call.Request))))
+	began, waited := time.Now(), turnOf(ctx).Waited()
+	code, err := in.enter(ctx, c, in.reconcile, uint64(uint32(len(call.Request))))
 	if err == nil {
 		err = g.checkReturn(in, c, code)
 	}
 	if err != nil {
 		g.faults.Add(1)
 	}
+	g.countHits(c, in.linear)
 	return Return{
 		Code:        abi.Code(code),
-		Output:      c.output,
+		Output:      c.takeOutput(err),
 		MemoryBytes: uint64(len(in.linear.data)),
-		Duration:    time.Since(began),
+		Fuel:        c.fuel.used,
+		Duration:    time.Since(began) - (c.turn.Waited() - waited),
 		HostCalls:   c.hostCalls,
 		LogDropped:  c.logDropped,
 		Stdout:      c.stdout.bytes(),
@@ -157,7 +179,7 @@ func (g *Guest) checkReturn(in *instance, c *call, code int32) error {
 	switch {
 	case code < int32(abi.CodeOK) || code > int32(abi.CodeWaiting):
 		return in.broke(c, fmt.Sprintf("reconcile answered %d: the codes are 0 to 3", code))
-	case code == int32(abi.CodeOK) && c.outputCalls == 0:
+	case code == int32(abi.CodeOK) && len(c.output) == 0:
 		return in.broke(c, "reconcile answered 0 without a result: call output before it returns")
 	}
 	return nil
@@ -193,7 +215,9 @@ func (g *Guest) free(ctx context.Context) {
 	for _, in := range g.pool.drain(0) {
 		in.close(ctx)
 	}
-	if g.compiled != nil {
-		_ = g.compiled.Close(ctx)
+	if im := g.image.Swap(nil); im != nil {
+		g.memory.give(im.bytes())
 	}
+	g.memory.close()
+	g.code.close(ctx)
 }

@@ -17,6 +17,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == compilerFlag {
+		os.Exit(runAsCompiler(os.Args[2:]))
+	}
 	os.Exit(runTests(m))
 }
 

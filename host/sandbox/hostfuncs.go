@@ -24,12 +24,6 @@ type exited struct{ code uint32 }
 
 func (e *exited) Error() string { return fmt.Sprintf("the guest exited with code %d", e.code) }
 
-// overrun ends a call because its deadline passed inside of a host function.
-type overrun struct{ cause error }
-
-func (o *overrun) Error() string { return o.cause.Error() }
-func (o *overrun) Unwrap() error { return o.cause }
-
 var tholeFunctions = []hostFunction{
 	{abi.ImportInput, signature(params(i32, i32)), input},
 	{abi.ImportOutput, signature(params(i32, i32)), output},
@@ -45,7 +39,9 @@ func (m hostModule) instantiate(ctx context.Context, r wazero.Runtime) error {
 		run := f.run
 		builder.NewFunctionBuilder().WithGoModuleFunction(
 			api.GoModuleFunc(func(ctx context.Context, guest api.Module, stack []uint64) {
-				run(ctx, callOf(ctx), guest.Memory(), stack)
+				c := callOf(ctx)
+				run(ctx, c, guest.Memory(), stack)
+				c.pay(ctx, guest)
 			}), valueTypes(f.typ.Params), valueTypes(f.typ.Results)).Export(f.name)
 	}
 	_, err := builder.Instantiate(ctx)
@@ -69,15 +65,18 @@ func input(_ context.Context, c *call, memory api.Memory, stack []uint64) {
 		violate("input: %d bytes asked for, %d are left", len(p), len(c.input))
 	}
 	c.input = c.input[copy(p, c.input):]
+	c.owe(copyFuel(len(p)))
 }
 
 // output appends to the result.
 func output(_ context.Context, c *call, memory api.Memory, stack []uint64) {
 	p := view(memory, abi.ImportOutput, stack[0], stack[1])
 	if len(p) > c.limits.OutputBytes-len(c.output) {
+		c.hit(LimitOutput)
 		violate("output: more than the limit of %d bytes: write a smaller result", c.limits.OutputBytes)
 	}
-	c.output = append(c.output, p...)
+	c.output = append(c.roomFor(len(p)), p...)
+	c.owe(copyFuel(len(p)))
 	c.outputCalls++
 }
 
@@ -89,10 +88,12 @@ func logLine(_ context.Context, c *call, memory api.Memory, stack []uint64) {
 	p := view(memory, abi.ImportLog, stack[1], stack[2])
 	cost := len(p) + logOverhead
 	if cost > c.limits.LogBytes-c.logged {
+		c.hit(LimitLog)
 		c.logDropped++
 		return
 	}
 	c.logged += cost
+	c.owe(logFuel + copyFuel(len(p)))
 	c.log(clampLevel(api.DecodeI32(stack[0])), bytes.Clone(p))
 }
 
@@ -103,6 +104,7 @@ func capability(name string, ask func(HostCalls, context.Context, []byte) ([]byt
 		message := view(memory, name, stack[0], stack[1])
 		c.input = nil
 		if c.hostCalls++; c.hostCalls > c.limits.HostCalls {
+			c.hit(LimitHostCalls)
 			violate("%s: more than the limit of %d host calls: read less in one run", name, c.limits.HostCalls)
 		}
 		if c.host == nil {
@@ -113,10 +115,15 @@ func capability(name string, ask func(HostCalls, context.Context, []byte) ([]byt
 			stack[0] = api.EncodeI64(abi.CodeInvalid)
 			return
 		}
+		c.turn.Leave()
 		reply, code := ask(c.host, ctx, bytes.Clone(message))
 		if ctx.Err() != nil {
 			panic(&overrun{context.Cause(ctx)})
 		}
+		if err := unhurried(ctx, c.turn.Return); err != nil {
+			panic(&overrun{err})
+		}
+		c.owe(askFuel + copyFuel(len(message)+len(reply)))
 		stack[0] = api.EncodeI64(c.reply(reply, code))
 	}
 }
@@ -126,6 +133,7 @@ func (c *call) reply(reply []byte, code int64) int64 {
 	case code < 0:
 		return code
 	case len(reply) > c.limits.ReplyBytes:
+		c.hit(LimitReply)
 		return abi.CodeTooLarge
 	}
 	c.input = reply

@@ -1,8 +1,6 @@
 package sandbox
 
-import (
-	"bytes"
-)
+import "bytes"
 
 // image is the state of an instance that is ready for its first call: its
 // memory and its mutable globals. For a resettable module (see
@@ -10,60 +8,102 @@ import (
 // that is restored to it cannot tell that there was a call before, and a new
 // instance needs nothing but it.
 type image struct {
-	memory  []byte // without the zeros at its end
-	size    uint32 // bytes of memory, with them
+	size    uint32 // bytes of memory
+	pieces  []piece
 	globals []uint64
 }
 
+// piece is a part of an image's memory; all between pieces is zero. Pieces
+// are in ascending order and do not touch.
+type piece struct {
+	at   uint64
+	data []byte
+}
+
+func (p piece) end() uint64 { return p.at + uint64(len(p.data)) }
+
+// chunk is how much is compared at once, and the unit of pieces.
+const chunk = 4 << 10
+
 func (in *instance) snapshot() *image {
-	memory, _ := in.memory.Read(0, in.memory.Size())
-	out := &image{
-		memory:  bytes.Clone(bytes.TrimRight(memory, "\x00")),
-		size:    in.memory.Size(),
-		globals: make([]uint64, len(in.globals)),
-	}
-	for i, g := range in.globals {
-		out.globals[i] = g.Get()
+	out := imageOf(in.linear.data)
+	for _, g := range in.globals {
+		out.globals = append(out.globals, g.Get())
 	}
 	return out
 }
 
-// restore puts the image back below top; memory must not have grown since.
-func (im *image) restore(in *instance, top uint32) {
+func imageOf(memory []byte) *image {
+	return &image{size: uint32(len(memory)), pieces: pieces(memory)}
+}
+
+// pieces copies the chunks that are not zero.
+func pieces(memory []byte) (out []piece) {
+	for at := 0; at < len(memory); at += chunk {
+		end := at
+		for end < len(memory) && !zero(part(memory, end)) {
+			end += chunk
+		}
+		if end > at {
+			out = append(out, piece{uint64(at), bytes.Clone(memory[at:min(end, len(memory))])})
+			at = end
+		}
+	}
+	return out
+}
+
+// part is the chunk at an offset.
+func part(p []byte, at int) []byte { return p[at:min(at+chunk, len(p))] }
+
+var zeros [chunk]byte
+
+// zero tells whether a chunk has nothing but zeros.
+func zero(p []byte) bool { return bytes.Equal(p, zeros[:len(p)]) }
+
+// wipe makes bytes zero, and only reads those that are.
+func wipe(p []byte) {
+	for at := 0; at < len(p); at += chunk {
+		if part := part(p, at); !zero(part) {
+			clear(part)
+		}
+	}
+}
+
+// restore puts the image back; memory must not have grown since. At most keep
+// bytes of what is zero in it stay resident.
+func (im *image) restore(in *instance, keep uint64) {
 	for i, g := range in.globals {
 		g.Set(im.globals[i])
 	}
-	memory, _ := in.memory.Read(0, min(top, im.size))
-	clear(memory[copy(memory, im.memory):])
-}
-
-// equalFrom tells whether memory from top on is as in the image.
-func (im *image) equalFrom(in *instance, top uint32) bool {
-	memory, _ := in.memory.Read(0, im.size)
-	split := max(int(top), len(im.memory))
-	if int(top) < len(im.memory) && !bytes.Equal(memory[top:len(im.memory)], im.memory[top:]) {
-		return false
+	at := uint64(0)
+	for _, p := range im.pieces {
+		keep -= in.linear.space.zero(at, p.at, keep)
+		p.restore(in.linear.data)
+		at = p.end()
 	}
-	return allZero(memory[min(split, len(memory)):])
+	in.linear.space.zero(at, uint64(im.size), keep)
 }
 
-var zeros [4096]byte
-
-func allZero(p []byte) bool {
-	for len(p) > len(zeros) {
-		if !bytes.Equal(p[:len(zeros)], zeros[:]) {
-			return false
+// restore writes only where something changed: most of a piece are constants.
+func (p piece) restore(memory []byte) {
+	memory = memory[p.at:p.end()]
+	for at := 0; at < len(memory); at += chunk {
+		if have, want := part(memory, at), part(p.data, at); !bytes.Equal(have, want) {
+			copy(have, want)
 		}
-		p = p[len(zeros):]
 	}
-	return bytes.Equal(p, zeros[:len(p)])
+}
+
+// bytes is how much memory the image itself takes.
+func (im *image) bytes() (n uint64) {
+	for _, p := range im.pieces {
+		n += uint64(len(p.data))
+	}
+	return n
 }
 
 // adopt makes a new instance the image's.
 func (im *image) adopt(in *instance) {
-	if have := in.memory.Size(); have < im.size {
-		in.memory.Grow((im.size - have) / pageBytes)
-	}
-	im.restore(in, im.size)
+	im.restore(in, keptResident)
 	in.image = im
 }

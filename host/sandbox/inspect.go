@@ -87,18 +87,18 @@ func inspectModule(m *module.Module, p Plugin) *ModuleInfo {
 		out.Exports = append(out.Exports, inspectExport(m, e))
 	}
 	out.Exports = append(out.Exports, inspectMemoryExport(m, limits))
-	mode := modeOf(m, p.Isolate)
-	out.Mode, out.ModeWhy = mode.String(), modeWhy(m, mode)
+	o := outlineOf(m)
+	mode := modeOf(o, p.Isolate)
+	out.Mode, out.ModeWhy = mode.String(), modeWhy(o, mode)
 	return out
 }
 
-func modeWhy(m *module.Module, mode mode) string {
+func modeWhy(o outline, mode mode) string {
 	switch mode {
 	case pooled:
 		return "it was compiled by standard Go, whose heap takes longer to restore than most reconciles run"
 	case fresh:
-		why, _ := m.Resettable()
-		return why
+		return o.Sticky
 	case reset:
 	}
 	return ""

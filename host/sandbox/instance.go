@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"context"
+	"strings"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -14,41 +16,60 @@ import (
 // instance is one instantiated module. It is used by one goroutine at a time:
 // the engine's functions are not safe for concurrent use.
 type instance struct {
-	module   api.Module
-	memory   api.Memory
-	linear   *linearMemory
-	globals  []api.MutableGlobal // as in blueprint.globals
-	image    *image              // what it is restored to; nil if it is not
-	partial  bool                // restored below arena_top only
-	function functions
-}
+	code    *code // which it uses until it is closed
+	module  api.Module
+	memory  api.Memory
+	fuel    api.MutableGlobal
+	linear  *linearMemory
+	globals []api.MutableGlobal // as in blueprint.globals
+	image   *image              // what it is restored to; nil if it is not
+	resets  int
+	used    time.Time // when its last call ended
 
-// functions are looked up once: a lookup allocates a stack for the function.
-type functions struct{ reconcile, arenaTop api.Function }
+	reconcile api.Function // looked up once, as that allocates a stack for it
+	stack     nativeStack  // that one
+}
 
 // blueprint is what instances of a generation are made from. It is immutable.
 type blueprint struct {
-	runtime  wazero.Runtime
-	compiled wazero.CompiledModule
-	limits   Limits
-	globals  []uint32 // mutable globals, exported under [module.GlobalExport]
-	seed     [32]byte // of the random bytes that are read while loading
-	minimum  uint32   // pages of memory that the module declares
+	code    *code
+	limits  Limits
+	globals []uint32 // mutable globals, exported under [module.GlobalExport]
+	seed    [32]byte // of the random bytes that are read while loading
+	minimum uint32   // pages of memory that the module declares
+	memory  *share
 }
+
+// instanceConfig has a source of random numbers that nobody reads: the engine's
+// own takes a fifth of the time that an instance takes.
+var instanceConfig = wazero.NewModuleConfig().WithName("").WithStartFunctions().
+	WithRandSource(strings.NewReader(""))
 
 // instantiate makes an instance with at least that many pages. The start
 // section, if there is one, runs.
 func (b *blueprint) instantiate(ctx context.Context, c *call, pages uint32) (*instance, error) {
-	linear := &linearMemory{limit: b.limits.MemoryBytes}
-	ctx = experimental.WithMemoryAllocator(withCall(ctx, c), linear)
-	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
-	m, err := b.runtime.InstantiateModule(ctx, b.compiled, config)
+	linear, err := b.memory.newMemory(uint64(b.minimum)*pageBytes, b.limits.MemoryBytes)
 	if err != nil {
-		return nil, failure(err, c, linear)
+		return nil, err
 	}
-	in := &instance{module: m, memory: m.Memory(), linear: linear}
-	if have := in.pages(); have < pages {
-		in.memory.Grow(pages - have) // refused only by the module's own maximum
+	ctx = experimental.WithMemoryAllocator(withCall(ctx, c), linear)
+	n, err := b.use(ctx, c)
+	if err != nil {
+		linear.Free()
+		return nil, err
+	}
+	m, err := n.runtime.InstantiateModule(ctx, n.compiled, instanceConfig)
+	if err != nil {
+		err = failure(err, c, linear)
+		b.code.release()
+		linear.Free()
+		return nil, err
+	}
+	in := &instance{code: b.code, module: m, memory: m.Memory(), fuel: tankOf(m), linear: linear}
+	c.fuel.settle(int64(in.fuel.Get()))
+	if err := in.growTo(pages); err != nil {
+		in.close(ctx)
+		return nil, err
 	}
 	for _, index := range b.globals {
 		in.globals = append(in.globals, m.ExportedGlobal(module.GlobalExport(index)).(api.MutableGlobal))
@@ -58,8 +79,18 @@ func (b *blueprint) instantiate(ctx context.Context, c *call, pages uint32) (*in
 }
 
 func (in *instance) lookUp() {
-	in.function.reconcile = in.module.ExportedFunction(abi.ExportReconcile)
-	in.function.arenaTop = in.module.ExportedFunction(abi.ExportArenaTop)
+	in.reconcile = in.module.ExportedFunction(abi.ExportReconcile)
+	in.stack = nativeStackOf(in.reconcile)
+}
+
+// growTo gives the instance at least that many pages, unless the module's own
+// maximum is less.
+func (in *instance) growTo(pages uint32) error {
+	in.linear.refused = nil // its start function may live with less
+	if have := in.pages(); have < pages {
+		in.memory.Grow(pages - have)
+	}
+	return in.linear.refused
 }
 
 func (in *instance) pages() uint32 { return in.memory.Size() / pageBytes }
@@ -67,10 +98,20 @@ func (in *instance) pages() uint32 { return in.memory.Size() / pageBytes }
 // enter runs an exported function: the only way into guest code apart from
 // the start section. What goes wrong is a [*Fault], or ctx's cause.
 func (in *instance) enter(ctx context.Context, c *call, f api.Function, args ...uint64) (int32, error) {
+	if ctx.Err() != nil {
+		return 0, in.failure(&overrun{context.Cause(ctx)}, c)
+	}
 	var stack [1]uint64 // thole/v1 has at most one parameter and one result
 	copy(stack[:], args)
-	if err := f.CallWithStack(withCall(ctx, c), stack[:]); err != nil {
-		return 0, in.failure(ctx, err, c)
+	in.linear.refused = nil
+	if c.stack = in.stack; f != in.reconcile {
+		c.stack = nativeStackOf(f)
+	}
+	c.fuel.fill(in.fuel)
+	err := f.CallWithStack(withCall(ctx, c), stack[:])
+	c.fuel.drain()
+	if err != nil {
+		return 0, in.failure(err, c)
 	}
 	return api.DecodeI32(stack[0]), nil
 }
@@ -85,7 +126,14 @@ func (in *instance) run(ctx context.Context, c *call, name string) (result int32
 	return result, true, err
 }
 
-func (in *instance) close(ctx context.Context) { _ = in.module.Close(ctx) }
+func (in *instance) close(ctx context.Context) {
+	_ = in.module.Close(ctx)
+	in.linear.Free()
+	if in.code != nil {
+		in.code.release()
+		in.code = nil
+	}
+}
 
 // broke is the fault of a call that returned against the contract.
 func (in *instance) broke(c *call, message string) error {
@@ -95,5 +143,6 @@ func (in *instance) broke(c *call, message string) error {
 		Stdout:      c.stdout.bytes(),
 		Stderr:      c.stderr.bytes(),
 		MemoryBytes: uint64(len(in.linear.data)),
+		Fuel:        c.fuel.used,
 	}}
 }

@@ -8,16 +8,23 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/sandbox/module"
 )
 
 // Plugin is what to load.
 type Plugin struct {
-	Name   string // a DNS label; the manifest must have the same
-	Wasm   []byte // the file; not kept
+	Name string // a DNS label; the manifest must have the same
+	Wasm []byte // the file; not kept
+	// Source reads the file again, for a plugin whose code was given up while
+	// it was idle and has been damaged on disk since. It may fail then, or
+	// answer another file, which is a failure too. nil: the code is not given
+	// up. It may be called at any time until the guest is closed.
+	Source func() ([]byte, error)
+	// Digest is the SHA-256 of the file in hex, for a plugin that is given
+	// without Wasm: Source is then asked only if the cache does not have it.
+	Digest string
 	Limits Limits
 	// Isolate restores instances of a standard-Go module after each call
-	// too, at some hundred microseconds per MiB of its memory.
+	// too, which takes longer than most reconciles run.
 	Isolate bool
 }
 
@@ -27,18 +34,19 @@ type Plugin struct {
 var loadTime = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Load verifies, compiles and starts a plugin. A failure is a [*LoadError]
-// that names the step, and leaves nothing behind. It takes as long as
-// [Config.LoadTimeout] at most.
+// that names the step, and leaves nothing behind. A file that took too long
+// is refused from then on without being tried.
 func (s *Sandbox) Load(ctx context.Context, p Plugin) (*Guest, error) {
-	ctx, cancel := withDeadline(ctx, s.config.LoadTimeout)
-	defer cancel()
 	g, err := s.prepare(p)
 	if err != nil {
 		return nil, err
 	}
+	if err := s.slow.refuse(g); err != nil {
+		return nil, err
+	}
 	if err := g.start(ctx, p); err != nil {
 		g.free(context.WithoutCancel(ctx))
-		return nil, err
+		return nil, s.slow.note(g, err)
 	}
 	if err := s.add(g); err != nil {
 		g.free(context.WithoutCancel(ctx))
@@ -55,56 +63,61 @@ func (s *Sandbox) prepare(p Plugin) (*Guest, error) {
 	if !abi.ValidName(p.Name) {
 		return nil, fmt.Errorf("load plugin %q: the name must be a DNS label (lower case letters, digits and dashes, at most 63): rename the file", p.Name)
 	}
-	digest := sha256.Sum256(p.Wasm)
+	digest, err := p.digest()
+	if err != nil {
+		return nil, fmt.Errorf("load plugin %q: %w", p.Name, err)
+	}
 	limits := p.Limits.WithDefaults()
-	return &Guest{
+	metrics := s.config.Metrics(p.Name)
+	g := &Guest{
 		sandbox: s,
 		name:    p.Name,
 		digest:  hex.EncodeToString(digest[:]),
-		pool:    newPool(limits.Instances),
+		source:  p.Source,
+		line:    s.slots.Plugin(metrics),
+		metrics: metrics,
+		pool:    newPool(limits.Instances, func() { metrics.Limited(LimitInstances) }),
 		freed:   make(chan struct{}),
 		logger:  s.config.Logger.With("plugin", p.Name),
 		blueprint: blueprint{
-			runtime: s.runtime,
-			limits:  limits,
-			seed:    digest,
+			limits: limits,
+			seed:   digest,
+			memory: s.memory.open(),
 		},
-	}, nil
+	}
+	g.code = &code{reopen: g.reopen}
+	return g, nil
+}
+
+func (p *Plugin) digest() (digest [sha256.Size]byte, err error) {
+	if p.Wasm != nil || p.Source == nil {
+		return sha256.Sum256(p.Wasm), nil
+	}
+	decoded, err := hex.DecodeString(p.Digest)
+	if err != nil || len(decoded) != len(digest) {
+		return digest, fmt.Errorf("digest %q is not a SHA-256 in hex", p.Digest)
+	}
+	return [sha256.Size]byte(decoded), nil
 }
 
 // start is the load, step by step.
 func (g *Guest) start(ctx context.Context, p Plugin) error {
-	m, err := module.Parse(p.Wasm)
+	n, o, err := g.fetch(ctx, p.Wasm)
 	if err != nil {
-		return g.refuse(StepParse, err)
+		return err
 	}
-	if err := verify(m, g.limits); err != nil {
-		return g.refuse(StepVerify, err)
-	}
-	wasm, err := m.ExportGlobals()
-	if err != nil {
-		return g.refuse(StepVerify, err)
-	}
-	g.describeModule(m, p.Isolate)
-	if g.compiled, err = g.sandbox.compile(ctx, wasm); err != nil {
-		return g.refuse(StepCompile, err)
-	}
+	g.code.native = n
+	g.outline(o, p.Isolate)
 	return g.first(ctx)
 }
 
-// describeModule keeps what later steps need of the parsed module.
-func (g *Guest) describeModule(m *module.Module, isolate bool) {
-	g.mode = modeOf(m, isolate)
-	g.minimum = m.Memories[0].Min
+// outline keeps what later steps need of the module's structure.
+func (g *Guest) outline(o outline, isolate bool) {
+	g.mode = modeOf(o, isolate)
+	g.minimum = o.Minimum
+	g.imports = o.Imports
 	if g.mode != pooled {
-		for _, index := range m.MutableGlobals() {
-			if m.Globals[index].Type.Number() {
-				g.globals = append(g.globals, index)
-			}
-		}
-	}
-	for _, in := range m.Imports {
-		g.imports = append(g.imports, in.Module+"."+in.Name)
+		g.globals = o.Globals
 	}
 }
 
@@ -122,9 +135,12 @@ func (g *Guest) first(ctx context.Context) error {
 		return g.refuse(StepManifest, err)
 	}
 	if g.mode == reset {
-		in.image = in.snapshot()
-		g.image.Store(in.image)
+		if err := g.takeImage(in); err != nil {
+			in.close(ctx)
+			return g.refuse(StepInstantiate, err)
+		}
 	}
+	in.used = time.Now()
 	if g.mode == fresh {
 		in.close(ctx)
 	} else {
@@ -137,6 +153,11 @@ func (g *Guest) first(ctx context.Context) error {
 // boot makes an instance that is ready for its first call, and answers what
 // describe wrote, also if it failed later.
 func (g *Guest) boot(ctx context.Context, pages uint32) (*instance, []byte, error) {
+	ctx, turn, err := g.takeTurn(ctx)
+	if err != nil {
+		return nil, nil, g.refuse(StepInstantiate, err)
+	}
+	defer turn.Release()
 	ctx, cancel := withDeadline(ctx, g.limits.Deadline)
 	defer cancel()
 	c := newCall(&g.limits, loadTime, g.seed)
@@ -146,6 +167,7 @@ func (g *Guest) boot(ctx context.Context, pages uint32) (*instance, []byte, erro
 		return nil, nil, g.refuse(StepInstantiate, err)
 	}
 	manifest, err := g.warmUp(ctx, in, c)
+	g.countHits(c, in.linear)
 	if err != nil {
 		in.close(ctx)
 		return nil, manifest, err

@@ -9,6 +9,7 @@ import (
 // in free or with one caller, never both.
 type pool struct {
 	slots chan struct{}
+	full  func() // somebody waits for a slot
 
 	mu      sync.Mutex
 	free    []*instance // last in, first out: warm caches, and idle ones stay at the bottom
@@ -17,8 +18,8 @@ type pool struct {
 	idle    chan struct{} // closed when closing and busy is zero
 }
 
-func newPool(size int) *pool {
-	return &pool{slots: make(chan struct{}, size), idle: make(chan struct{})}
+func newPool(size int, full func()) *pool {
+	return &pool{slots: make(chan struct{}, size), full: full, idle: make(chan struct{})}
 }
 
 // enter waits for a slot and answers a free instance, or nil if one must be
@@ -26,6 +27,12 @@ func newPool(size int) *pool {
 func (p *pool) enter(ctx context.Context) (*instance, error) {
 	if err := p.begin(); err != nil {
 		return nil, err
+	}
+	select {
+	case p.slots <- struct{}{}:
+		return p.take(), nil
+	default:
+		p.full()
 	}
 	select {
 	case p.slots <- struct{}{}:

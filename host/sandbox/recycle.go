@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/sandbox/module"
+	"math"
+	"time"
 )
 
 // mode is what happens to an instance between two calls.
@@ -29,37 +28,31 @@ func (m mode) String() string { return [...]string{"reset", "pooled", "fresh"}[m
 // gives up its own reset.
 const goSection = "go:buildid"
 
-func modeOf(m *module.Module, isolate bool) mode {
-	_, resettable := m.Resettable()
+func modeOf(o outline, isolate bool) mode {
 	switch {
-	case m.HasCustom(goSection) && !isolate:
+	case o.StandardGo && !isolate:
 		return pooled
-	case !resettable:
+	case o.Sticky != "":
 		return fresh
 	}
 	return reset
 }
 
-const (
-	// checkEvery is how often a restore below arena_top is compared with the
-	// whole image; the first one is, too.
-	checkEvery = 64
-)
+// tidyEvery is how many calls an instance makes until the pages that they
+// needed are given back. Else one large call would make each later reset
+// longer. The next call gets anew what it needs.
+const tidyEvery = 64
 
 // ready makes an instance out of what the pool gave: in if it is still good,
 // else a new one.
 func (g *Guest) ready(ctx context.Context, in *instance) (*instance, error) {
 	im := g.image.Load()
-	if in != nil && (in.image != im || in.module.IsClosed()) {
+	if in != nil && in.image != im {
 		g.drop(ctx, in) // of a smaller image
 		in = nil
 	}
 	if in == nil {
 		return g.create(ctx, im)
-	}
-	if in.partial && g.distrust.Load() {
-		im.restore(in, im.size)
-		in.partial = false
 	}
 	return in, nil
 }
@@ -84,27 +77,50 @@ func (g *Guest) create(ctx context.Context, im *image) (*instance, error) {
 	return in, nil
 }
 
+// spareRoom tells whether an instance can be made without dropping one of
+// another guest.
+func (g *Guest) spareRoom() bool {
+	size := uint64(startPages(g.minimum, g.limitPages())) * pageBytes
+	if im := g.image.Load(); im != nil {
+		size = uint64(im.size)
+	}
+	return g.memory.spare(size)
+}
+
 func (g *Guest) limitPages() uint32 { return uint32(g.limits.MemoryBytes / pageBytes) }
 
 // recycle readies an instance for the next call; false drops it.
 func (g *Guest) recycle(ctx context.Context, in *instance) bool {
-	in.linear.refused = false
+	if in.stack.size() > keptStack {
+		in.lookUp()
+	}
 	switch {
 	case g.mode == fresh:
 		in.close(context.WithoutCancel(ctx))
 		return false
 	case g.mode == pooled:
-		return true
 	case in.memory.Size() != in.image.size:
+		turnOf(ctx).Release() // it waits for those that grow as well
 		g.growth.grew(ctx, g, in)
 		g.drop(ctx, in)
 		return false
-	case !g.restore(context.WithoutCancel(ctx), in):
-		g.drop(ctx, in)
-		return false
+	default:
+		in.reset()
+		turnOf(ctx).Release()
+		g.growth.settled(in.image)
 	}
-	g.growth.settled(in.image)
+	in.used = time.Now()
 	return true
+}
+
+// reset puts the image back: all of it, whatever the guest says of what it
+// wrote (abi/RATIONALE.md).
+func (in *instance) reset() {
+	keep := uint64(math.MaxUint64)
+	if in.resets++; in.resets%tidyEvery == 0 {
+		keep = 0
+	}
+	in.image.restore(in, keep)
 }
 
 func (g *Guest) drop(ctx context.Context, in *instance) {
@@ -112,56 +128,21 @@ func (g *Guest) drop(ctx context.Context, in *instance) {
 	in.close(context.WithoutCancel(ctx))
 }
 
-// restore puts the image back, up to where the guest says that it wrote. It
-// answers false if the instance did not survive being asked.
-func (g *Guest) restore(ctx context.Context, in *instance) bool {
-	im := in.image
-	top, err := g.arenaTop(ctx, in)
-	if err != nil {
-		g.stopTrusting(err.Error())
-		return false
-	}
-	im.restore(in, top)
-	in.partial = top < im.size
-	if g.resets.Add(1)%checkEvery == 1 {
-		in.lookUp() // gives back the stacks that deep calls have grown
-		g.check(in, top)
-	}
-	return true
+// takeImage makes what an instance is now the guest's image.
+func (g *Guest) takeImage(in *instance) error {
+	in.image = in.snapshot()
+	in.image.restore(in, 0) // else what was only read would stay in memory
+	return g.setImage(in.image)
 }
 
-// check compares what was not restored with the image.
-func (g *Guest) check(in *instance, top uint32) {
-	if in.image.equalFrom(in, top) {
-		return
+// setImage makes an image the guest's, and forgets the one before. It is
+// counted as memory of the host's.
+func (g *Guest) setImage(im *image) error {
+	if err := g.memory.take(im.bytes()); err != nil {
+		return err
 	}
-	g.stopTrusting("memory above it had changed")
-	in.image.restore(in, in.image.size)
-	in.partial = false
-}
-
-// arenaTop is the end of what must be restored: what the guest says as long
-// as it is believed, else all.
-func (g *Guest) arenaTop(ctx context.Context, in *instance) (uint32, error) {
-	all := in.image.size
-	if in.function.arenaTop == nil || g.distrust.Load() {
-		return all, nil
+	if old := g.image.Swap(im); old != nil {
+		g.memory.give(old.bytes())
 	}
-	ctx, cancel := withDeadline(ctx, g.limits.Deadline)
-	defer cancel()
-	top, err := in.enter(ctx, newCall(&g.limits, loadTime, g.seed), in.function.arenaTop)
-	if err != nil {
-		return 0, err
-	}
-	if uint32(top) > all {
-		g.stopTrusting(fmt.Sprintf("%d is beyond the memory", uint32(top)))
-		return all, nil
-	}
-	return uint32(top), nil
-}
-
-func (g *Guest) stopTrusting(why string) {
-	if g.distrust.CompareAndSwap(false, true) {
-		g.logger.Warn(abi.ExportArenaTop+" is not to be believed, restoring all memory after each call from now on: fix the guest's allocator", "digest", g.digest, "reason", why)
-	}
+	return nil
 }

@@ -4,23 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
-	"github.com/tetratelabs/wazero"
+	"github.com/thole-dev/thole/host/sandbox/meter"
+	"github.com/thole-dev/thole/host/sandbox/schedule"
 )
 
 // Sandbox holds what plugins share: the engine, its compile cache and the
 // functions that guests import. It is safe for concurrent use.
 type Sandbox struct {
 	config    Config
-	runtime   wazero.Runtime
-	cache     wazero.CompilationCache
-	cacheDir  string
+	store     *store        // nil without a cache on disk
 	compiling chan struct{} // holds a token while a module is compiled: one at a time
+	slots     *schedule.Scheduler
+	memory    hostMemory
+	slow      slow
+	metering  meter.Options // other than the zero value in benchmarks only
 
 	mu     sync.Mutex
 	guests map[*Guest]struct{}
+	plain  engine // for code that is in memory only; started when first needed
 	closed bool
+
+	closing chan struct{} // closed to end the janitor
+	swept   chan struct{} // closed when it has ended
 }
 
 // New starts a sandbox. It fails if the cache directory is not safe to
@@ -30,23 +39,21 @@ func New(ctx context.Context, config Config) (*Sandbox, error) {
 		return nil, err
 	}
 	config = config.withDefaults()
-	cache, err := openCache(config.CacheDir, config.Logger)
+	store, err := openCache(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("open compile cache: %w", err)
 	}
 	s := &Sandbox{
 		config:    config,
-		runtime:   wazero.NewRuntimeWithConfig(ctx, engineConfig(cache)),
-		cache:     cache,
-		cacheDir:  config.CacheDir,
+		store:     store,
 		compiling: make(chan struct{}, 1),
+		slots:     schedule.New(schedule.Config{Slots: config.Slots}),
 		guests:    map[*Guest]struct{}{},
+		closing:   make(chan struct{}),
+		swept:     make(chan struct{}),
 	}
-	for _, m := range hostModules() {
-		if err := m.instantiate(ctx, s.runtime); err != nil {
-			return nil, errors.Join(fmt.Errorf("start engine: %s: %w", m.name, err), s.Close(ctx))
-		}
-	}
+	s.memory.limit, s.memory.dropIdle = config.MemoryBytes, s.dropIdle
+	go s.janitor()
 	return s, nil
 }
 
@@ -58,7 +65,9 @@ func (s *Sandbox) Close(ctx context.Context) error {
 			return fmt.Errorf("close sandbox: %w", err)
 		}
 	}
-	if err := errors.Join(s.runtime.Close(ctx), s.cache.Close(ctx)); err != nil {
+	<-s.swept
+	defer s.memory.spaces.close()
+	if err := errors.Join(s.plain.close(ctx), s.store.close(ctx)); err != nil {
 		return fmt.Errorf("close sandbox: %w", err)
 	}
 	return nil
@@ -68,12 +77,18 @@ func (s *Sandbox) Close(ctx context.Context) error {
 func (s *Sandbox) shut() []*Guest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed = true
-	left := make([]*Guest, 0, len(s.guests))
-	for g := range s.guests {
-		left = append(left, g)
+	if !s.closed {
+		s.closed = true
+		close(s.closing)
 	}
-	return left
+	return slices.Collect(maps.Keys(s.guests))
+}
+
+// loaded lists the guests.
+func (s *Sandbox) loaded() []*Guest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.guests))
 }
 
 func (s *Sandbox) add(g *Guest) error {

@@ -11,8 +11,9 @@ type Stats struct {
 	Calls, Faults  uint64 // reconciles begun, and those that failed
 	Created        uint64 // instances
 	Dropped        uint64 // instances, after a failure or growth
-	ArenaDistrust  bool   // arena_top has lied
 	InstancesLimit int
+	Compiled       bool   // its native code is in memory
+	Wakes          uint64 // how often that was brought back
 }
 
 // Stats reads the numbers.
@@ -23,9 +24,9 @@ func (g *Guest) Stats() Stats {
 		Faults:         g.faults.Load(),
 		Created:        g.created.Load(),
 		Dropped:        g.dropped.Load(),
-		ArenaDistrust:  g.distrust.Load(),
 		InstancesLimit: g.limits.Instances,
 	}
+	s.Compiled, s.Wakes = g.code.stats()
 	s.Idle, s.Busy, s.IdleBytes = g.pool.counts()
 	if im := g.image.Load(); im != nil {
 		s.ImageBytes = uint64(im.size)

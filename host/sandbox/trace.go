@@ -3,11 +3,15 @@ package sandbox
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/thole-dev/thole/host/sandbox/meter"
 )
 
 const (
 	trapPrefix  = "wasm error: "
+	startFailed = " failed: "
 	stackHeader = "\nwasm stack trace:\n\t"
 	goTrace     = "\n\nGo runtime stack trace:"
 )
@@ -16,6 +20,10 @@ const (
 func trapOf(err error) string {
 	text, _, _ := strings.Cut(err.Error(), stackHeader)
 	if _, trap, ok := strings.Cut(text, trapPrefix); ok {
+		return trap
+	}
+	_, trap, ok := strings.Cut(text, startFailed) // a stack overflow has no prefix of its own
+	if ok {
 		return trap
 	}
 	return text
@@ -37,7 +45,7 @@ func stackOf(err error, stderr []byte) []string {
 		frame = strings.TrimPrefix(strings.TrimSpace(frame), ".")
 		frames[i] = frameTypes.ReplaceAllString(frame, "")
 	}
-	return frames
+	return slices.DeleteFunc(frames, meter.Added)
 }
 
 const mostFrames = 30 // as the engine has it

@@ -141,7 +141,11 @@ func verifyMemory(m *module.Module, limits Limits) error {
 	if !ok || have.Kind != module.Memory || len(m.Memories) == 0 {
 		return fmt.Errorf("export %q is missing: export the linear memory under this name", abi.ExportMemory)
 	}
-	if minimum := uint64(m.Memories[0].Min) * pageBytes; minimum > limits.MemoryBytes {
+	return verifyMinimum(m.Memories[0].Min, limits)
+}
+
+func verifyMinimum(pages uint32, limits Limits) error {
+	if minimum := uint64(pages) * pageBytes; minimum > limits.MemoryBytes {
 		return fmt.Errorf("export %q starts with %d MiB, the plugin's limit is %d MiB: build with less initial memory, or raise limits.memoryMiB in the host's configuration",
 			abi.ExportMemory, minimum>>20, limits.MemoryBytes>>20)
 	}

@@ -221,7 +221,7 @@ func write(c *call, memory api.Memory, args []uint64) errno {
 		if !ok {
 			return badAddress
 		}
-		sink.write(p)
+		c.owe(copyFuel(sink.write(p)))
 		written += uint32(len(p))
 	}
 	return store32(memory, args[3], written)
@@ -251,5 +251,6 @@ func random(c *call, memory api.Memory, args []uint64) errno {
 		return badAddress
 	}
 	c.randomBytes(p)
+	c.owe(int64(len(p)) * randomFuel)
 	return success
 }

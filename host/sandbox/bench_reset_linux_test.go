@@ -1,0 +1,103 @@
+package sandbox
+
+import (
+	"fmt"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// contender is a way to make a memory what it was. It answers how to.
+type contender struct {
+	name string
+	make func(b *testing.B, size int, image []byte) (memory []byte, reset func())
+}
+
+// contenders are the way that the sandbox has, and those that it does not:
+// see RATIONALE.md. The first one does nothing: so much of the others' time is
+// that of who writes to the memory.
+var contenders = []contender{
+	{"none", func(b *testing.B, size int, _ []byte) ([]byte, func()) {
+		return reserved(b, uint64(size), uint64(size)).bytes, func() {}
+	}},
+	{"sandbox", func(b *testing.B, size int, image []byte) ([]byte, func()) {
+		in := &instance{linear: &linearMemory{space: reserved(b, uint64(size), uint64(size))}}
+		in.linear.data = in.linear.space.bytes
+		copy(in.linear.data, image)
+		in.image = imageOf(in.linear.data)
+		in.image.restore(in, 0)
+		resets := 0
+		return in.linear.data, func() {
+			keep := uint64(size)
+			if resets++; resets%tidyEvery == 0 {
+				keep = 0
+			}
+			in.image.restore(in, keep)
+		}
+	}},
+	{"copy", func(b *testing.B, size int, image []byte) ([]byte, func()) {
+		memory := reserved(b, uint64(size), uint64(size)).bytes
+		return memory, func() { clear(memory[copy(memory, image):]) }
+	}},
+	{"compare", func(b *testing.B, size int, image []byte) ([]byte, func()) {
+		a := reserved(b, uint64(size), uint64(size))
+		whole := piece{data: make([]byte, size)}
+		copy(whole.data, image)
+		return a.bytes, func() { whole.restore(a.bytes) }
+	}},
+	{"give-back", func(b *testing.B, size int, image []byte) ([]byte, func()) {
+		fd, err := unix.MemfdCreate("image", unix.MFD_CLOEXEC)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = unix.Close(fd) })
+		if err := unix.Ftruncate(fd, int64(size)); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := unix.Pwrite(fd, image, 0); err != nil {
+			b.Fatal(err)
+		}
+		memory, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = unix.Munmap(memory) })
+		return memory, func() { giveBack(memory) }
+	}},
+}
+
+// BenchmarkReset writes to a part of a memory, as an allocator does that goes
+// upwards, and puts back what was there: an image of 96 KiB and zeros.
+func BenchmarkReset(b *testing.B) {
+	image := make([]byte, 96<<10)
+	for i := range image {
+		image[i] = byte(i) | 1
+	}
+	for _, size := range []int{128 << 10, 1 << 20, 16 << 20, 64 << 20} {
+		for _, percent := range []int{1, 10, 100} {
+			for _, c := range contenders {
+				b.Run(fmt.Sprintf("%s/memory=%dKiB/written=%d%%", c.name, size>>10, percent), func(b *testing.B) {
+					memory, reset := c.make(b, size, image)
+					call := func() {
+						dirty(memory, len(image), size/100*percent)
+						reset()
+					}
+					call() // the first one has the faults of memory that is new
+					for b.Loop() {
+						call()
+					}
+				})
+			}
+		}
+	}
+}
+
+// dirty changes each line of that many bytes of a memory, from the end of its
+// image on and then from its beginning, and two pages at its beginning.
+func dirty(memory []byte, from, length int) {
+	memory[3*chunk]++
+	memory[5*chunk]++
+	for i := 0; i < length; i += 64 {
+		memory[(from+i)%len(memory)]++
+	}
+}

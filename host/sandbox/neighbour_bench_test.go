@@ -1,0 +1,298 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/host/internal/wasmbuild"
+)
+
+// BenchmarkNeighbours measures what a plugin feels of what happens beside it:
+// how long it takes from a key that is due to a result that is decoded, in
+// windows in which it is alone (quiet) and in windows in which something else
+// runs (beside). The two take turns, so that a busy machine disturbs both.
+//
+//	p50-ratio    beside/quiet of the medians: at most 1.2 (DESIGN.md, idea 4)
+//	p99-more-ms  beside-quiet of the 99th percentiles: at most 5
+//
+// nobody runs nothing beside it: the noise of the measurement. computes runs a
+// loop in Go on all cores but one: what it costs that the machine is busy,
+// which is most of what a machine that others use too shows of the others.
+func BenchmarkNeighbours(b *testing.B) {
+	for _, d := range disturbances() {
+		b.Run(d.name, func(b *testing.B) {
+			s := newSandbox(b, compiledGuests())
+			n := newNeighbour(b, s)
+			disturb := d.prepare(b, s)
+			var quiet, beside []time.Duration
+			for b.Loop() {
+				for range pairsOfWindows {
+					quiet = append(quiet, n.window(b, idle)...)
+					beside = append(beside, n.window(b, disturb)...)
+				}
+			}
+			reportNeighbour(b, quiet, beside)
+		})
+	}
+}
+
+const (
+	pairsOfWindows = 12
+	windowLength   = 200 * time.Millisecond
+	notCounted     = 20 * time.Millisecond // at its begin: that all callers start at once is the measurement's doing
+	neighbourPause = time.Millisecond      // on average, between two keys
+	hostileCallers = 8
+)
+
+func reportNeighbour(b *testing.B, quiet, beside []time.Duration) {
+	us := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+	b.ReportMetric(0, "ns/op") // which is that of the whole measurement
+	b.ReportMetric(us(quantile(quiet, 0.5)), "p50-quiet-µs")
+	b.ReportMetric(us(quantile(beside, 0.5)), "p50-beside-µs")
+	b.ReportMetric(us(quantile(beside, 0.5))/us(quantile(quiet, 0.5)), "p50-ratio")
+	b.ReportMetric(us(quantile(quiet, 0.99)), "p99-quiet-µs")
+	b.ReportMetric(us(quantile(beside, 0.99)), "p99-beside-µs")
+	b.ReportMetric((us(quantile(beside, 0.99))-us(quantile(quiet, 0.99)))/1000, "p99-more-ms")
+}
+
+func quantile(all []time.Duration, q float64) time.Duration {
+	slices.Sort(all)
+	return all[min(len(all)-1, int(q*float64(len(all))))]
+}
+
+// A disturbance makes, before the measurement, what then runs beside the
+// neighbour until its context ends.
+type disturbance struct {
+	name    string
+	prepare func(b *testing.B, s *Sandbox) (run func(ctx context.Context))
+}
+
+func idle(context.Context) {}
+
+// neighbour is a plugin whose keys become due one after the other.
+type neighbour struct {
+	g    *Guest
+	due  chan struct{}
+	done chan time.Time
+}
+
+func newNeighbour(b *testing.B, s *Sandbox) *neighbour {
+	n := &neighbour{
+		g:    load(b, s, Plugin{Name: "podmanager", Wasm: wasmbuild.Build(b, wasmbuild.TinyGo, "plugins/podmanager")}),
+		due:  make(chan struct{}),
+		done: make(chan time.Time),
+	}
+	var worker sync.WaitGroup
+	worker.Go(func() {
+		for range n.due {
+			n.reconcile(b)
+			n.done <- time.Now()
+		}
+	})
+	b.Cleanup(func() { close(n.due); worker.Wait() })
+	return n
+}
+
+const podManager = `{"apiVersion":"example.thole.dev/v1","kind":"PodManager","metadata":{"name":"sample","namespace":"default","uid":"6a3f","generation":1,"resourceVersion":"77"},"spec":{"image":"nginx:1.29","env":[{"name":"GREETING","value":"hello"}],"labels":{"app":"sample"}}}`
+
+func (n *neighbour) reconcile(b *testing.B) {
+	request := abi.EncodeRequest(&abi.Request{Controller: "podmanager", Object: []byte(podManager), Now: callTime})
+	out, err := n.g.Reconcile(b.Context(), Call{Request: request, Now: callTime, Host: world{b}})
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	if _, err := abi.DecodeResult(out.Output); err != nil {
+		b.Error(err)
+	}
+}
+
+// window measures for a while, beside what runs meanwhile.
+func (n *neighbour) window(b *testing.B, beside func(ctx context.Context)) []time.Duration {
+	ctx, cancel := context.WithCancel(b.Context())
+	var other sync.WaitGroup
+	other.Go(func() { beside(ctx) })
+	defer other.Wait()
+	defer cancel()
+	var out []time.Duration
+	pause := time.NewTimer(neighbourPause)
+	counted := time.Now().Add(notCounted)
+	for i := 0; time.Since(counted) < windowLength; i++ {
+		<-pause.C
+		began := time.Now()
+		n.due <- struct{}{}
+		if took := (<-n.done).Sub(began); began.After(counted) {
+			out = append(out, took)
+		}
+		pause.Reset(neighbourPause/2 + time.Duration(i*7919%1000)*neighbourPause/1000)
+	}
+	return out
+}
+
+// disturbances are the hostile guests of the kit by what they do, what an
+// honest host does meanwhile, and both at once.
+func disturbances() []disturbance {
+	out := []disturbance{
+		{"nobody", func(*testing.B, *Sandbox) func(context.Context) { return idle }},
+		{"computes", func(*testing.B, *Sandbox) func(context.Context) { return computes }},
+		{"busy-friend", busyFriend},
+		{"loads-go-plugin", loadsAgain("probe", func(b *testing.B) []byte { return wasmbuild.Build(b, wasmbuild.Go, probeDir) })},
+		{"collects-garbage", collectsGarbage},
+	}
+	for _, c := range append(tck.Cases(), tck.Hostile()...) {
+		switch {
+		case c.Stage == tck.StageCall && measured(c.Name):
+			out = append(out, disturbance{c.Name, hostile(c)}, disturbance{c.Name + "+garbage", both(hostile(c), collectsGarbage)})
+		case c.Stage == tck.StageLoad && measured(c.Name):
+			out = append(out, disturbance{c.Name, loadsAgain(c.Name, func(*testing.B) []byte { return c.Wasm() })})
+		}
+	}
+	return out
+}
+
+// measured names the guests that differ in what they do to a neighbour.
+func measured(name string) bool {
+	return slices.Contains([]string{
+		"infinite-loop", "recursion-exponential", "call-tree", "call-tree-table", "loop-heavy",
+		"deep-recursion", "deep-recursion-tails", "deep-trap", "long-names",
+		"memory-bomb", "memory-bomb-touched", "memory-bomb-doubling", "table-bomb", "grow-refused",
+		"fill-loop", "fill-straight", "copy-straight", "table-fill-straight",
+		"output-bomb-bytes", "output-oversize", "log-bomb", "log-bomb-huge", "stdout-bomb", "random-storm",
+		"get-storm", "list-storm", "trap", "exit", "trap-after-output", "output-garbage", "result-bottomless", "result-large-number",
+		"locals-bomb", "locals-bomb-spread", "count-bomb-types", "huge-function", "elements-bomb", "jump-bomb",
+		"count-bomb-function-names", "start-loops", "start-memory-bomb",
+	}, name)
+}
+
+// hostile calls a guest as a controller with many objects does: a failure is
+// logged, and the next object is due at once.
+func hostile(c tck.Case) func(b *testing.B, s *Sandbox) func(context.Context) {
+	return func(b *testing.B, s *Sandbox) func(context.Context) {
+		g := load(b, s, Plugin{Name: c.Name, Wasm: c.Wasm()})
+		logger := fileLogger(b)
+		return callers(func(ctx context.Context) {
+			out, err := g.Reconcile(ctx, Call{Request: tck.Request(), Now: time.Now(), Host: logged{logger}})
+			if err == nil {
+				_, err = abi.DecodeResult(out.Output)
+			}
+			if fault, ok := errors.AsType[*Fault](err); ok {
+				logger.Error("reconcile failed", "class", fault.Class, "message", err, "stack", fault.Stack)
+			}
+		})
+	}
+}
+
+func computes(ctx context.Context) {
+	var all sync.WaitGroup
+	for range max(1, runtime.GOMAXPROCS(0)-1) {
+		all.Go(func() {
+			for n := 1; ctx.Err() == nil; n++ {
+				if n%1000 == 0 {
+					runtime.Gosched()
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func busyFriend(b *testing.B, s *Sandbox) func(context.Context) {
+	g := load(b, s, Plugin{Name: "podmanager", Wasm: wasmbuild.Build(b, wasmbuild.TinyGo, "plugins/podmanager")})
+	n := &neighbour{g: g}
+	return callers(func(context.Context) { n.reconcile(b) })
+}
+
+func callers(call func(ctx context.Context)) func(context.Context) {
+	return func(ctx context.Context) {
+		var all sync.WaitGroup
+		for range hostileCallers {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					call(ctx)
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
+// betweenLoads is a tenth of the time that a directory has to be quiet before
+// its files are loaded.
+const betweenLoads = 20 * time.Millisecond
+
+// loadsAgain loads a file again and again, as if it had changed.
+func loadsAgain(name string, wasm func(b *testing.B) []byte) func(b *testing.B, s *Sandbox) func(context.Context) {
+	return func(b *testing.B, s *Sandbox) func(context.Context) {
+		file := wasm(b)
+		return func(ctx context.Context) {
+			pause := time.NewTicker(betweenLoads)
+			defer pause.Stop()
+			for ctx.Err() == nil {
+				<-pause.C
+				var stamp tck.Module
+				stamp.Custom("again", binary.LittleEndian.AppendUint64(nil, uint64(time.Now().UnixNano())))
+				again := append(slices.Clip(file), stamp.Bytes()[8:]...)
+				if g, err := s.Load(ctx, Plugin{Name: name, Wasm: again}); err == nil {
+					closeGuest(b, g)
+				}
+			}
+		}
+	}
+}
+
+// liveHeap is what a host with some ten thousand objects in its cache holds.
+const liveHeap = 200_000 // objects of 1 KiB
+
+func collectsGarbage(*testing.B, *Sandbox) func(context.Context) {
+	live := make([]*[128]*byte, liveHeap)
+	for i := range live {
+		live[i] = new([128]*byte)
+	}
+	return func(ctx context.Context) {
+		for ctx.Err() == nil {
+			runtime.GC()
+		}
+		runtime.KeepAlive(live)
+	}
+}
+
+func both(one, other func(b *testing.B, s *Sandbox) func(context.Context)) func(b *testing.B, s *Sandbox) func(context.Context) {
+	return func(b *testing.B, s *Sandbox) func(context.Context) {
+		first, second := one(b, s), other(b, s)
+		return func(ctx context.Context) {
+			var all sync.WaitGroup
+			all.Go(func() { first(ctx) })
+			all.Go(func() { second(ctx) })
+			all.Wait()
+		}
+	}
+}
+
+// logged is a world whose log is written, as a host's is.
+type logged struct{ logger hclog.Logger }
+
+func (logged) Get(_ context.Context, call []byte) ([]byte, int64)  { return tck.Get(call) }
+func (logged) List(_ context.Context, call []byte) ([]byte, int64) { return tck.List(call) }
+func (l logged) Log(_ int32, message []byte)                       { l.logger.Info(string(message)) }
+
+// fileLogger writes JSON to a file that keeps nothing.
+func fileLogger(b *testing.B) hclog.Logger {
+	nowhere, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = nowhere.Close() })
+	return hclog.New(&hclog.LoggerOptions{Output: io.Writer(nowhere), JSONFormat: true})
+}

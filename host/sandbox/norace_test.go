@@ -1,0 +1,6 @@
+//go:build !race
+
+package sandbox
+
+// raceDetector slows the host down some ten times.
+const raceDetector = false
