@@ -34,12 +34,18 @@ type Config struct {
 	// none; what would have changed is logged.
 	DryRun bool `json:"dryRun,omitempty"`
 	// CacheDir keeps compiled plugins; default thole in the user's cache
-	// directory, and in memory only where there is none. It must not be in
+	// directory, and a temporary one where there is none. It must not be in
 	// Plugins.
 	CacheDir string `json:"cacheDir,omitempty"`
 	// Resync is how often every object is reconciled without a reason; a
 	// tenth of jitter is added. Default 10h.
 	Resync metav1.Duration `json:"resync,omitzero"`
+	// GuestMemoryMiB is the linear memory of all instances of all plugins
+	// together, with the images that they start from; default half of what
+	// the process may use: of its control groups' limit, else of the
+	// machine's memory. Beyond it idle instances are dropped, then plugins
+	// get no more.
+	GuestMemoryMiB int `json:"guestMemoryMiB,omitempty"`
 	// Limits bound every plugin.
 	Limits Limits `json:"limits,omitzero"`
 	// Allow is what policy files may let plugins do beyond the default.
@@ -54,20 +60,7 @@ type Allow struct {
 	CrossNamespace []string `json:"crossNamespace,omitempty"`
 }
 
-// Limits bound one plugin.
-type Limits struct {
-	// MemoryMiB is the linear memory of one instance; default 64.
-	MemoryMiB int `json:"memoryMiB,omitempty"`
-	// Timeout is the deadline of one call; default 10s.
-	Timeout metav1.Duration `json:"timeout,omitzero"`
-	// Concurrency is how many objects of one controller are reconciled at
-	// once, whatever its manifest asks for; default 8.
-	Concurrency int `json:"concurrency,omitempty"`
-	// WritesPerSecond and WriteBurst bound the writes to the API server;
-	// default 20 and 40.
-	WritesPerSecond float32 `json:"writesPerSecond,omitempty"`
-	WriteBurst      int     `json:"writeBurst,omitempty"`
-}
+const mostGuestMemoryMiB = 1 << 20 // a TiB
 
 // ReadConfig reads a file in YAML or JSON. An unknown field is an error that
 // names the nearest known one.
@@ -139,21 +132,7 @@ func (c Config) WithDefaults() Config {
 	if c.Resync.Duration == 0 {
 		c.Resync.Duration = 10 * time.Hour
 	}
-	if c.Limits.MemoryMiB == 0 {
-		c.Limits.MemoryMiB = 64
-	}
-	if c.Limits.Timeout.Duration == 0 {
-		c.Limits.Timeout.Duration = 10 * time.Second
-	}
-	if c.Limits.Concurrency == 0 {
-		c.Limits.Concurrency = 8
-	}
-	if c.Limits.WritesPerSecond == 0 {
-		c.Limits.WritesPerSecond = 20
-	}
-	if c.Limits.WriteBurst == 0 {
-		c.Limits.WriteBurst = 40
-	}
+	c.Limits = c.Limits.withDefaults()
 	return c
 }
 
@@ -170,18 +149,10 @@ func (c Config) Validate() error {
 	if c.Resync.Duration < time.Second {
 		problems = append(problems, fmt.Errorf("resync: %s is shorter than 1s", c.Resync.Duration))
 	}
-	if c.Limits.MemoryMiB < 1 || c.Limits.MemoryMiB > 4096 {
-		problems = append(problems, fmt.Errorf("limits.memoryMiB: %d is not between 1 and 4096", c.Limits.MemoryMiB))
+	if c.GuestMemoryMiB < 0 || c.GuestMemoryMiB > mostGuestMemoryMiB {
+		problems = append(problems, fmt.Errorf("guestMemoryMiB: %d is not between 1 and %d; leave it out for half of what the process may use", c.GuestMemoryMiB, mostGuestMemoryMiB))
 	}
-	if c.Limits.Timeout.Duration < time.Millisecond {
-		problems = append(problems, fmt.Errorf("limits.timeout: %s is shorter than 1ms", c.Limits.Timeout.Duration))
-	}
-	if c.Limits.Concurrency < 1 || c.Limits.Concurrency > 1000 {
-		problems = append(problems, fmt.Errorf("limits.concurrency: %d is not between 1 and 1000", c.Limits.Concurrency))
-	}
-	if c.Limits.WritesPerSecond < 0 || c.Limits.WriteBurst < 1 {
-		problems = append(problems, fmt.Errorf("limits.writesPerSecond and limits.writeBurst: %v and %d must be positive", c.Limits.WritesPerSecond, c.Limits.WriteBurst))
-	}
+	problems = append(problems, c.Limits.validate())
 	return errors.Join(problems...)
 }
 

@@ -58,9 +58,9 @@ func TestConfigNamesEveryProblem(t *testing.T) {
 	if err := os.Symlink(dir, filepath.Join(t.TempDir(), "link")); err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Plugins: dir, CacheDir: filepath.Join(dir, "cache", "deeper"), Limits: Limits{MemoryMiB: 5000}}.WithDefaults()
+	c := Config{Plugins: dir, CacheDir: filepath.Join(dir, "cache", "deeper"), GuestMemoryMiB: -5, Limits: Limits{MemoryMiB: 5000}}.WithDefaults()
 	err := c.Validate()
-	for _, want := range []string{"cacheDir: ", "limits.memoryMiB: 5000"} {
+	for _, want := range []string{"cacheDir: ", "guestMemoryMiB: -5", "limits.memoryMiB: 5000"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
 		}

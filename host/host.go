@@ -22,6 +22,9 @@ type Environment struct {
 	Cluster *rest.Config // how to reach the API server
 	Logger  hclog.Logger
 	Version string // of the host
+	// Compiler is a program with arguments that runs [sandbox.Compiler]; nil:
+	// the host compiles plugins in its own process.
+	Compiler []string
 }
 
 // Host runs plugins against one cluster.
@@ -31,7 +34,6 @@ type Host struct {
 	logger  hclog.Logger
 	version string
 	metrics *telemetry.Metrics
-	slots   chan struct{} // guest calls at once
 
 	api      *apiCheck
 	events   *events
@@ -59,7 +61,6 @@ func New(ctx context.Context, config Config, env Environment) (_ *Host, err erro
 		logger:  env.Logger,
 		version: env.Version,
 		metrics: telemetry.NewMetrics(),
-		slots:   make(chan struct{}, slots()),
 	}
 	h.metrics.Instrument(h.cluster)
 	h.plugins = &plugins{h: h, byName: map[string]*plugin{}, controllers: map[string]*controller{}}
@@ -71,7 +72,13 @@ func New(ctx context.Context, config Config, env Environment) (_ *Host, err erro
 	if h.source, err = source.NewDirectory(source.Config{Path: config.Plugins, Logger: h.logger.Named("source")}); err != nil {
 		return nil, err
 	}
-	if h.sandbox, err = sandbox.New(ctx, sandbox.Config{CacheDir: config.CacheDir, Logger: h.logger.Named("sandbox")}); err != nil {
+	if h.sandbox, err = sandbox.New(ctx, sandbox.Config{
+		CacheDir:    config.CacheDir,
+		Compiler:    env.Compiler,
+		MemoryBytes: uint64(config.GuestMemoryMiB) << 20,
+		Metrics:     func(plugin string) sandbox.Metrics { return h.metrics.Plugin(plugin) },
+		Logger:      h.logger.Named("sandbox"),
+	}); err != nil {
 		return nil, err
 	}
 	if h.cache, err = cache.New(cache.Config{
@@ -87,28 +94,22 @@ func New(ctx context.Context, config Config, env Environment) (_ *Host, err erro
 	}
 	h.recorder = h.events.recorder
 	h.catalog = catalog.New(catalog.Config{
-		Loader:  loader{h.sandbox, h.sandboxLimits()},
+		Loader:  loader{h.sandbox, config},
 		Runner:  h.plugins,
 		Metrics: h.metrics,
 		Logger:  h.logger.Named("catalog"),
 	})
-	h.metrics.Observe(h.cacheStats, h.sandboxStats)
+	h.metrics.ObserveMemory(h.memoryStats)
+	h.metrics.ObserveSlots(func() telemetry.SlotStats { return telemetry.SlotStats(h.sandbox.Slots()) })
+	h.metrics.Observe(h.cacheStats, h.sandboxStats, h.plugins.breakerStats)
 	h.server, err = serve.Listen(ctx, serve.Config{
 		Address: config.Listen,
 		Metrics: h.metrics.Registry,
 		Checks:  h.checks,
-		Plugins: func() any { return h.catalog.Statuses() },
+		Plugins: func() any { return h.plugins.statuses() },
 		Logger:  h.logger.Named("serve"),
 	})
 	return h, err
-}
-
-func (h *Host) sandboxLimits() sandbox.Limits {
-	return sandbox.Limits{
-		MemoryBytes: uint64(h.config.Limits.MemoryMiB) << 20,
-		Deadline:    h.config.Limits.Timeout.Duration,
-		Instances:   min(h.config.Limits.Concurrency, cap(h.slots)),
-	}
 }
 
 // Address returns the address of probes, metrics and plugin states.
@@ -149,7 +150,7 @@ func (h *Host) close(ctx context.Context) {
 func modules(s source.Snapshot) []catalog.Module {
 	out := make([]catalog.Module, len(s))
 	for i, p := range s {
-		out[i] = catalog.Module{Name: p.Name, Digest: p.Digest, Wasm: p.Wasm, Policy: p.Policy, Err: p.Err}
+		out[i] = catalog.Module{Name: p.Name, Digest: p.Digest, Read: p.Read, Policy: p.Policy, Err: p.Err}
 	}
 	return out
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
@@ -22,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
@@ -101,7 +101,7 @@ func (r *running) install(name string, wasm []byte) {
 // expectState waits until the plugin's status is as wanted.
 func (r *running) expectState(name string, want func(catalog.Status) bool) {
 	r.t.Helper()
-	eventually(r.t, "the plugin's state", func() bool {
+	await.Until(r.t, "the plugin's state", func() bool {
 		for _, s := range r.host.catalog.Statuses() {
 			if s.Name == name {
 				return want(s)
@@ -109,20 +109,6 @@ func (r *running) expectState(name string, want func(catalog.Status) bool) {
 		}
 		return false
 	})
-}
-
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	deadline := time.After(30 * time.Second)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-deadline:
-			t.Fatalf("not within 30 s: %s", what)
-		case <-tick.C:
-		}
-	}
 }
 
 func apply(t *testing.T, client dynamic.ResourceInterface, path string) {
@@ -157,7 +143,7 @@ func TestAHostLeavesNothingBehind(t *testing.T) {
 	apply(t, client.Resource(crds), "../plugins/podmanager/crd.yaml")
 	r.expectState("podmanager", func(s catalog.Status) bool { return s.State == catalog.Running })
 	apply(t, samples, "../plugins/podmanager/sample.yaml")
-	eventually(t, "the sample is Ready", func() bool {
+	await.Until(t, "the sample is Ready", func() bool {
 		o, err := samples.Get(t.Context(), "sample", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -175,7 +161,7 @@ func TestAHostLeavesNothingBehind(t *testing.T) {
 	if err := samples.Delete(t.Context(), "sample", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the new generation cleans up", func() bool {
+	await.Until(t, "the new generation cleans up", func() bool {
 		_, err := samples.Get(t.Context(), "sample", metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
@@ -183,7 +169,7 @@ func TestAHostLeavesNothingBehind(t *testing.T) {
 	if err := os.Remove(filepath.Join(r.dir, "podmanager.wasm")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the plugin is gone", func() bool { return len(r.host.catalog.Statuses()) == 0 })
+	await.Until(t, "the plugin is gone", func() bool { return len(r.host.catalog.Statuses()) == 0 })
 	if err := r.end(); err != nil {
 		t.Fatal(err)
 	}
@@ -199,16 +185,11 @@ func expectNothingLeft(t *testing.T, cluster *rest.Config, before goleak.Option)
 	if err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(10 * time.Second)
-	for {
+	if err := await.Success(func() error {
 		utilnet.CloseIdleConnectionsFor(transport)
-		err := goleak.Find(before) // waits for some time
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
+		return goleak.Find(before)
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
 

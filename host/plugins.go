@@ -35,7 +35,9 @@ type plugins struct {
 type plugin struct {
 	kinds       informers
 	effects     atomic.Pointer[effect.Performer]
-	lines       *rate.Limiter // of its guest lines in the log
+	lines       *rate.Limiter                    // of its guest lines in the log
+	breaker     atomic.Pointer[dispatch.Breaker] // of the running generation
+	openings    atomic.Uint64                    // of all breakers
 	controllers map[string]*controller
 }
 
@@ -76,6 +78,7 @@ func (p *plugins) Start(ctx context.Context, g *catalog.Generation) error {
 		release(byKind)
 		return err
 	}
+	pl.breaker.Store(p.breaker(g, pl))
 	before := pl.controllers
 	pl.controllers = map[string]*controller{}
 	pl.kinds.replace(byKind)
@@ -85,8 +88,8 @@ func (p *plugins) Start(ctx context.Context, g *catalog.Generation) error {
 	for _, m := range g.Manifest.Controllers {
 		running := before[m.Name]
 		delete(before, m.Name)
-		if running != nil && running.Generation().Controller.For != m.For {
-			p.stop(running) // another primary kind: other keys
+		if running != nil && !running.goesOnWith(m, policy) {
+			p.stop(running)
 			running = nil
 		}
 		pl.controllers[m.Name] = p.bring(g, m, pl, policy, running)
@@ -131,8 +134,9 @@ func (p *plugins) plugin(name string, policy Policy) (*plugin, error) {
 		Store:    effectStore{p.h.cache, &pl.kinds},
 		Recorder: p.h.recorder,
 		Logger:   p.h.logger.Named("effect").With("plugin", name),
-		QPS:      p.h.config.Limits.WritesPerSecond,
-		Burst:    p.h.config.Limits.WriteBurst,
+		QPS:      policy.Limits.WritesPerSecond,
+		Burst:    policy.Limits.WriteBurst,
+		Waited:   p.h.metrics.Plugin(name).WriteWaited,
 
 		CrossNamespace: policy.CrossNamespace,
 		DryRun:         policy.DryRun,
@@ -148,17 +152,18 @@ func (p *plugins) plugin(name string, policy Policy) (*plugin, error) {
 // acts says whether the performer does what the policy says.
 func (pl *plugin) acts(policy Policy) bool {
 	p := pl.effects.Load()
-	return p.CrossNamespace == policy.CrossNamespace && p.DryRun == policy.DryRun
+	return p.CrossNamespace == policy.CrossNamespace && p.DryRun == policy.DryRun &&
+		p.QPS == policy.Limits.WritesPerSecond && p.Burst == policy.Limits.WriteBurst
 }
 
 // bring starts the controller, or swaps the generation of the running one.
 func (p *plugins) bring(g *catalog.Generation, m abi.Controller, pl *plugin, policy Policy, running *controller) *controller {
 	next := &dispatch.Generation{
-		Number: g.Number, Guest: dispatchGuest{g.Guest.(*sandbox.Guest)}, Controller: m,
-		Config: policy.Config, CrossNamespace: policy.CrossNamespace,
+		Number: g.Number, Guest: dispatchGuest{g.Guest.(*sandbox.Guest)}, Breaker: pl.breaker.Load(), Controller: m,
+		Config: policy.Config, CrossNamespace: policy.CrossNamespace, Intents: policy.Limits.Intents,
 	}
 	if running == nil {
-		return p.start(g.Plugin, next, pl)
+		return p.start(g.Plugin, next, pl, workers(m, policy))
 	}
 	hooked := running.unhook
 	running.unhook = p.hook(running, m, pl)
@@ -167,18 +172,27 @@ func (p *plugins) bring(g *catalog.Generation, m abi.Controller, pl *plugin, pol
 	return running
 }
 
-func (p *plugins) start(name string, g *dispatch.Generation, pl *plugin) *controller {
-	id := name + "/" + g.Controller.Name
-	limits := p.h.config.Limits
-	workers := limits.Concurrency
-	if asked := g.Controller.Concurrency; asked > 0 {
-		workers = min(workers, asked)
+// goesOnWith says whether a controller can go on under a new generation: as
+// long as its keys are of the same kind and its workers as many. If not, it
+// is started anew, and loses what its keys have tried.
+func (c *controller) goesOnWith(m abi.Controller, policy Policy) bool {
+	return c.Generation().Controller.For == m.For && c.Workers == workers(m, policy)
+}
+
+// workers is how many objects of a controller are reconciled at once.
+func workers(m abi.Controller, policy Policy) int {
+	if m.Concurrency <= 0 {
+		return policy.Limits.Concurrency
 	}
+	return min(m.Concurrency, policy.Limits.Concurrency)
+}
+
+func (p *plugins) start(name string, g *dispatch.Generation, pl *plugin, workers int) *controller {
+	id := name + "/" + g.Controller.Name
 	c := &controller{id: id, metrics: p.h.metrics.Controller(id, workers)}
 	c.Controller = dispatch.New(dispatch.Config{
 		Name:    g.Controller.Name,
 		Workers: workers,
-		Slots:   p.h.slots,
 		Queue:   dispatchQueue{queue.New(queue.Config{Name: id, MetricsProvider: p.h.metrics.WorkQueues()})},
 		Cache:   dispatchCache{cache: p.h.cache, controller: id, kind: g.Controller.For, kinds: &pl.kinds},
 		Effects: dispatchEffects{&pl.effects},

@@ -15,6 +15,8 @@ type Policy struct {
 	// DryRun lets the API server check every write of the plugin and store
 	// none; what would have changed is logged.
 	DryRun bool `json:"dryRun,omitempty"`
+	// Limits are the host's, as far as they are not narrowed here.
+	Limits Limits `json:"limits,omitzero"`
 	// Config is given to the plugin with every request.
 	Config json.RawMessage `json:"config,omitempty"`
 }
@@ -28,17 +30,20 @@ func (policyError) LoadStep() string { return "policy" }
 func (e policyError) Unwrap() error { return e.error }
 
 // readPolicy reads a plugin's policy and holds it against the ceiling. No
-// policy is the narrowest.
+// policy is the narrowest, apart from the limits, which are then the host's.
 func (c Config) readPolicy(plugin string, text []byte) (p Policy, err error) {
-	defer func() { p.DryRun = p.DryRun || c.DryRun }()
-	if len(text) == 0 {
-		return p, nil
+	if len(text) > 0 {
+		err = decodeStrict(text, &p)
 	}
-	if err := decodeStrict(text, &p); err != nil {
+	if err == nil {
+		p.DryRun = p.DryRun || c.DryRun
+		p.Limits, err = c.Limits.narrow(p.Limits)
+	}
+	if err == nil && p.CrossNamespace && !slices.Contains(c.Allow.CrossNamespace, plugin) {
+		err = fmt.Errorf("crossNamespace is more than the host's configuration allows: add %q to allow.crossNamespace in the file of --config", plugin)
+	}
+	if err != nil {
 		return p, policyError{fmt.Errorf("policy %s.yaml: %w", plugin, err)}
-	}
-	if p.CrossNamespace && !slices.Contains(c.Allow.CrossNamespace, plugin) {
-		return p, policyError{fmt.Errorf("policy %s.yaml: crossNamespace is more than the host's configuration allows: add %q to allow.crossNamespace in the file of --config", plugin, plugin)}
 	}
 	return p, nil
 }

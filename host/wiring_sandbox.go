@@ -12,11 +12,18 @@ import (
 // loader loads modules for the catalog.
 type loader struct {
 	sandbox *sandbox.Sandbox
-	limits  sandbox.Limits
+	config  Config
 }
 
-func (l loader) Load(ctx context.Context, name string, wasm []byte) (catalog.Guest, error) {
-	guest, err := l.sandbox.Load(ctx, sandbox.Plugin{Name: name, Wasm: wasm, Limits: l.limits})
+func (l loader) Load(ctx context.Context, m *catalog.Module) (catalog.Guest, error) {
+	policy, err := l.config.readPolicy(m.Name, m.Policy)
+	if err != nil {
+		return nil, err
+	}
+	guest, err := l.sandbox.Load(ctx, sandbox.Plugin{Name: m.Name, Digest: m.Digest, Source: m.Read, Limits: policy.Limits.Sandbox()})
+	if errors.Is(err, sandbox.ErrHostMemory) {
+		return nil, &catalog.WaitError{Reason: err.Error()}
+	}
 	if err != nil {
 		return nil, loadFailure{err}
 	}
@@ -29,6 +36,9 @@ type loadFailure struct{ error }
 
 func (f loadFailure) Error() string {
 	text := f.error.Error()
+	if fault, ok := errors.AsType[*sandbox.Fault](f.error); ok {
+		text += dispatch.Where(fault.Stack)
+	}
 	if e, ok := errors.AsType[*sandbox.LoadError](f.error); ok && e.Advice() != "" {
 		text += "; " + e.Advice()
 	}
@@ -58,5 +68,18 @@ func (g dispatchGuest) Reconcile(ctx context.Context, call dispatch.Call) (dispa
 	if errors.Is(err, sandbox.ErrClosed) {
 		return dispatch.Return{}, dispatch.ErrClosed
 	}
-	return dispatch.Return{Code: out.Code, Output: out.Output}, err
+	return dispatch.Return{
+		Code: out.Code, Output: out.Output,
+		Usage: dispatch.Usage{Time: out.Duration, Fuel: out.Fuel, MemoryBytes: out.MemoryBytes},
+	}, dispatchFault(err)
+}
+
+// dispatchFault tells dispatch of a failure for which the guest is to blame. A
+// guest that lacked memory because others have it is not.
+func dispatchFault(err error) error {
+	f, ok := errors.AsType[*sandbox.Fault](err)
+	if !ok || f.Innocent() {
+		return err
+	}
+	return &dispatch.Fault{Class: f.Class, Message: err.Error(), Stack: f.Stack}
 }

@@ -19,7 +19,13 @@ func (h *Host) sandboxStats() []telemetry.SandboxStats {
 		s := g.Guest.(*sandbox.Guest).Stats()
 		out = append(out, telemetry.SandboxStats{
 			Plugin: g.Plugin, Calls: s.Calls, Faults: s.Faults, Idle: s.Idle, Busy: s.Busy, IdleBytes: s.IdleBytes,
+			Compiled: s.Compiled, Wakes: s.Wakes,
 		})
 	}
 	return out
+}
+
+func (h *Host) memoryStats() telemetry.MemoryStats {
+	s := h.sandbox.Memory()
+	return telemetry.MemoryStats{LimitBytes: s.LimitBytes, UsedBytes: s.UsedBytes, Refused: s.Refused}
 }

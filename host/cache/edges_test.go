@@ -304,7 +304,7 @@ func TestUnsyncedReadWakesLater(t *testing.T) {
 	run.Abandon()
 	p.put("a", "x") // told as part of the first list: no wake-up of its own
 	close(proceed)
-	if got := <-s.woken; got != "me by " {
+	if got := receive(t, s.woken); got != "me by " {
 		t.Errorf("woken %s", got)
 	}
 	run = c.Begin(me)
@@ -313,7 +313,7 @@ func TestUnsyncedReadWakesLater(t *testing.T) {
 	}
 	run.Commit()
 	p.put("a", "x")
-	if got := <-s.woken; got != "me by a/x" {
+	if got := receive(t, s.woken); got != "me by a/x" {
 		t.Errorf("woken %s", got)
 	}
 }

@@ -14,16 +14,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/object"
 )
 
-// patience is how long a test waits for what must come.
-const patience = 20 * time.Second
-
+// within bounds the wait for what must come.
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// receive waits for what must come.
+func receive[T any](t testing.TB, from <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-from:
+	case <-within(t).Done():
+		t.Fatal("it did not come")
+	}
+	return v
 }
 
 // quickly is a backoff for tests.
@@ -88,15 +98,9 @@ func describe(e Event) string {
 // expect waits for events in this order, and no others between them.
 func (r *recorder) expect(want ...string) {
 	r.t.Helper()
-	ctx := within(r.t)
 	for _, w := range want {
-		select {
-		case got := <-r.events:
-			if got != w {
-				r.t.Fatalf("got event %q, want %q", got, w)
-			}
-		case <-ctx.Done():
-			r.t.Fatalf("event %q did not come", w)
+		if got := receive(r.t, r.events); got != w {
+			r.t.Fatalf("got event %q, want %q", got, w)
 		}
 	}
 }
@@ -139,6 +143,20 @@ func (l *lines) count(what string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Count(l.buf.String(), what)
+}
+
+// expectChangesOnly: that an informer cannot follow is told when the reason is
+// another one than before, not with each attempt.
+func (l *lines) expectChangesOnly(t *testing.T) {
+	t.Helper()
+	last := ""
+	for line := range strings.Lines(l.String()) {
+		_, reason, bad := strings.Cut(line, "reason=")
+		if reason, _, _ = strings.Cut(reason, " "); bad && reason == last {
+			t.Errorf("told again: %s", line)
+		}
+		last = reason
+	}
 }
 
 func (l *lines) String() string {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/internal/await"
 )
 
 var widget = abi.Kind{APIVersion: "example.dev/v1", Kind: "Widget"}
@@ -271,15 +272,28 @@ func (p *peer) received() []url.Values {
 // next waits for a request for which match says yes.
 func (p *peer) next(match func(url.Values) bool) {
 	p.t.Helper()
-	ctx := within(p.t)
+	p.nextAfter(match, func() {})
+}
+
+// nextAfter does something again and again until such a request comes.
+func (p *peer) nextAfter(match func(url.Values) bool, do func()) {
+	p.t.Helper()
+	await.Until(p.t, "such a request comes", func() bool {
+		do()
+		return p.came(match)
+	})
+}
+
+// came looks at the requests that have not been looked at yet.
+func (p *peer) came(match func(url.Values) bool) bool {
 	for {
 		select {
 		case r := <-p.arrived:
 			if match(r.URL.Query()) {
-				return
+				return true
 			}
-		case <-ctx.Done():
-			p.t.Fatal("no such request came")
+		default:
+			return false
 		}
 	}
 }

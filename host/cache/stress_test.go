@@ -105,11 +105,7 @@ func TestStress(t *testing.T) {
 		}
 	}))
 	p.put("end", "end")
-	select {
-	case <-marked:
-	case <-within(t).Done():
-		t.Fatal("the last event did not come")
-	}
+	receive(t, marked)
 	mu.Lock()
 	defer mu.Unlock()
 	stored := map[object.Key]string{}

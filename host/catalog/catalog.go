@@ -30,7 +30,6 @@ type Config struct {
 // Catalog holds the running generation of every plugin.
 type Catalog struct {
 	Config
-	compile sync.Mutex // one module is compiled at a time
 
 	mu      sync.Mutex
 	slots   map[string]*slot

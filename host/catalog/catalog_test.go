@@ -60,8 +60,12 @@ type loadError struct{}
 func (loadError) Error() string    { return "no module" }
 func (loadError) LoadStep() string { return "parse" }
 
-func (w *world) Load(_ context.Context, name string, wasm []byte) (Guest, error) {
-	text := string(wasm)
+func (w *world) Load(_ context.Context, m *Module) (Guest, error) {
+	wasm, err := m.Read()
+	if err != nil {
+		return nil, err
+	}
+	name, text := m.Name, string(wasm)
 	if text == "broken" {
 		return nil, loadError{}
 	}
@@ -121,7 +125,11 @@ func scenario(t *testing.T, w *world, steps func(update func(modules ...Module),
 	})
 }
 
-func module(name, text string) Module { return Module{Name: name, Digest: text, Wasm: []byte(text)} }
+func module(name, text string) Module { return Module{Name: name, Digest: text, Read: file(text)} }
+
+func file(text string) func() ([]byte, error) {
+	return func() ([]byte, error) { return []byte(text), nil }
+}
 
 func (w *world) expect(t *testing.T, want ...string) {
 	t.Helper()
@@ -192,7 +200,7 @@ func TestABadModuleChangesNothing(t *testing.T) {
 func TestEachBadModuleIsToldOnce(t *testing.T) {
 	w := newWorld("Good")
 	scenario(t, w, func(update func(...Module), c *Catalog) {
-		bad := Module{Name: "a", Digest: "first", Wasm: []byte("broken")}
+		bad := Module{Name: "a", Digest: "first", Read: file("broken")}
 		update(bad)
 		update(bad, module("b", "Good"))
 		if n := w.counters["failed a parse"]; n != 1 {

@@ -6,8 +6,8 @@
 //   - A failure of a new module changes nothing: the last good generation goes
 //     on, and the reason is in the plugin's [Status].
 //   - A plugin that waits (a kind that is not served yet) or fails never holds
-//     up another one: each has its own goroutine. Modules are compiled one at
-//     a time.
+//     up another one: each has its own goroutine. The loader sees to it that
+//     modules are compiled one at a time.
 //   - A generation that is replaced is closed once it no longer runs; its
 //     guest waits for the calls in flight.
 package catalog

@@ -14,10 +14,10 @@ import (
 // Module is a plugin as its source has it.
 type Module struct {
 	Name   string
-	Digest string // sha256 in hex
-	Wasm   []byte
-	Policy []byte // the administrator's, nil if there is none
-	Err    error  // why it could not be read
+	Digest string                 // sha256 in hex
+	Read   func() ([]byte, error) // reads the file; fails if it has another digest by now
+	Policy []byte                 // the administrator's, nil if there is none
+	Err    error                  // why it could not be read
 }
 
 // same says whether two modules are the same code under the same policy.
@@ -32,9 +32,9 @@ type Guest interface {
 	Close(ctx context.Context) error
 }
 
-// Loader verifies and compiles modules.
+// Loader verifies and compiles modules, within the limits of their policies.
 type Loader interface {
-	Load(ctx context.Context, name string, wasm []byte) (Guest, error)
+	Load(ctx context.Context, m *Module) (Guest, error)
 }
 
 // Runner runs generations.
@@ -116,11 +116,13 @@ func step(err error) string {
 }
 
 // mayPass says whether an attempt that failed may succeed later without a new
-// module: what it waits for may come, and who it overlaps with may go.
+// module: what it waits for may come, who it overlaps with may go, and a file
+// that was replaced while it was read may be the same again.
 func mayPass(err error) bool {
 	var f *failure
+	var s interface{ LoadStep() string }
 	var w *WaitError
-	return errors.As(err, &w) || errors.As(err, &f) && f.step == "overlap"
+	return errors.As(err, &w) || errors.As(err, &f) && f.step == "overlap" || errors.As(err, &s) && s.LoadStep() == "read"
 }
 
 // overlap refuses a generation whose controllers write what a controller of

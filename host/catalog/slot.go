@@ -119,9 +119,7 @@ func (s *slot) load(ctx context.Context, m *Module) error {
 	}
 	s.drop(s.pending)
 	s.pending = nil
-	s.c.compile.Lock()
-	guest, err := s.c.Loader.Load(ctx, m.Name, m.Wasm)
-	s.c.compile.Unlock()
+	guest, err := s.c.Loader.Load(ctx, m)
 	if err != nil {
 		return err
 	}

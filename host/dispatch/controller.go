@@ -15,8 +15,7 @@ import (
 // Config is what a [Controller] needs.
 type Config struct {
 	Name    string
-	Workers int           // runs at once
-	Slots   chan struct{} // guest calls at once, of the whole host: its capacity
+	Workers int // runs at once
 	Queue   Queue
 	Cache   Cache
 	Effects Effects
@@ -31,9 +30,11 @@ type Config struct {
 type Generation struct {
 	Number     int
 	Guest      Guest
+	Breaker    *Breaker       // of all controllers of the plugin; nil: always closed
 	Controller abi.Controller // from the manifest
 	// CrossNamespace lets namespaced primaries read in other namespaces.
 	CrossNamespace bool
+	Intents        int    // at most in one result; 0: as many as the ABI allows
 	Config         []byte // JSON; the administrator's configuration, nil if none
 }
 
@@ -41,6 +42,7 @@ type Generation struct {
 type Controller struct {
 	Config
 	generation atomic.Pointer[Generation]
+	turn       chan struct{} // held by the worker that takes the next key
 
 	mu   sync.Mutex
 	keys map[object.Key]*keyState
@@ -55,7 +57,7 @@ func New(config Config, g *Generation) *Controller {
 	if config.Grace == 0 {
 		config.Grace = 10 * time.Second
 	}
-	c := &Controller{Config: config, keys: map[object.Key]*keyState{}}
+	c := &Controller{Config: config, keys: map[object.Key]*keyState{}, turn: make(chan struct{}, 1)}
 	c.generation.Store(g)
 	return c
 }
@@ -64,10 +66,11 @@ func New(config Config, g *Generation) *Controller {
 func (c *Controller) Generation() *Generation { return c.generation.Load() }
 
 // Swap makes new runs use g; runs in progress end on the generation that they
-// began with. Keys keep their place, edges and timers; what the old code has
-// tried is dropped with the next run. Every key is triggered.
+// began with, and nobody waits for its breaker any more. Keys keep their place,
+// edges and timers; what the old code has tried is dropped with the next run.
+// Every key is triggered.
 func (c *Controller) Swap(g *Generation, keys []object.Key) {
-	c.generation.Store(g)
+	c.generation.Swap(g).Breaker.retire()
 	c.mu.Lock()
 	for _, state := range c.keys {
 		state.stale = true
@@ -90,7 +93,7 @@ func (c *Controller) Run(ctx context.Context) {
 	})()
 	var workers sync.WaitGroup
 	for range c.Workers {
-		workers.Go(func() { c.work(runs) })
+		workers.Go(func() { c.work(ctx, runs) })
 	}
 	workers.Wait()
 }

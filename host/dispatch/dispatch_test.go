@@ -34,6 +34,8 @@ type bench struct {
 
 	log     []string
 	store   map[abi.Kind]map[object.Key]*object.Object
+	due     []Due    // what the queue hands out
+	told    []string // messages of conditions and events
 	settled []outcome.Next
 
 	reconcile func(ctx context.Context, call Call) (Return, error)
@@ -51,7 +53,7 @@ func newBench(t *testing.T) *bench {
 	b := &bench{t: t, store: map[abi.Kind]map[object.Key]*object.Object{widget: {}, gadget: {}}, fail: map[string]*Failure{}, version: 100}
 	b.reconcile = func(context.Context, Call) (Return, error) { return returns(&abi.Result{}) }
 	b.c = New(Config{
-		Name: "c", Workers: 1, Slots: make(chan struct{}, 1), Barrier: 10 * time.Millisecond,
+		Name: "c", Workers: 1, Barrier: 10 * time.Millisecond,
 		Queue: testQueue{b}, Cache: testCache{b}, Effects: testEffects{b}, Metrics: testMetrics{b}, Logger: hclog.NewNullLogger(),
 	}, &Generation{Number: 1, Guest: testGuest{b}, Controller: abi.Controller{
 		Name: "c", For: widget, Owns: []abi.Kind{gadget}, Finalizer: true,
@@ -88,16 +90,25 @@ func (b *bench) put(text string) *object.Object {
 const aWidget = `{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"namespace":"ns","name":"w","uid":"u1","generation":1,"resourceVersion":"1","finalizers":["f"]},"spec":{"x":1}}`
 
 func (b *bench) run(reasons ...abi.Reason) {
-	b.c.process(b.t.Context(), Due{Key: testKey, Reasons: reasons})
+	b.due = append(b.due, Due{Key: testKey, Reasons: reasons})
+	b.c.work(b.t.Context(), b.t.Context())
 }
 
 type testQueue struct{ *bench }
 
-func (q testQueue) Next() (Due, bool) { return Due{}, false }
+func (q testQueue) Next() (due Due, ok bool) {
+	if len(q.due) == 0 {
+		return Due{}, false
+	}
+	due, q.due = q.due[0], q.due[1:]
+	return due, true
+}
+
 func (q testQueue) Trigger(key object.Key, reason abi.Reason) {
 	q.note("trigger %s %s", key, reason)
 }
 func (q testQueue) Settle(_ object.Key, next outcome.Next) { q.settled = append(q.settled, next) }
+func (q testQueue) Return(due Due)                         { q.note("returned %s", due.Key) }
 func (q testQueue) Forget(key object.Key)                  { q.note("queue forgets %s", key) }
 func (q testQueue) ShutDown()                              {}
 
@@ -202,6 +213,7 @@ func (e testEffects) Status(_ context.Context, o *object.Object, _ *abi.Controll
 	var conditions []string
 	for _, c := range change.Set {
 		conditions = append(conditions, c.Type+"="+c.Status+"/"+c.Reason)
+		e.told = append(e.told, c.Message)
 	}
 	if len(change.Set)+len(change.Remove)+len(change.Patch) == 0 && change.ObservedGeneration == nil {
 		return o, false, nil
@@ -228,6 +240,8 @@ func (m testMetrics) Started() func(string, abi.Class, float64) {
 func (m testMetrics) Wrote(string) {}
 func (m testMetrics) Looped()      { m.loops++ }
 func (m testMetrics) Dropped()     { m.note("line dropped") }
+
+func (m testMetrics) Limited(limit string) { m.note("limited by %s", limit) }
 
 func TestARunGoesFromTheKeyToTheKey(t *testing.T) {
 	b := newBench(t)
@@ -372,15 +386,10 @@ func TestACleanupThatCannotEndIsTold(t *testing.T) {
 		"commit reads", "event Warning Forbidden", "metric error denied")
 }
 
-type classed struct{ abi.Class }
-
-func (c classed) Error() string           { return "the guest died" }
-func (c classed) FailureClass() abi.Class { return c.Class }
-
 func TestATrapWritesNothingButConditions(t *testing.T) {
 	b := newBench(t)
 	b.put(aWidget)
-	b.reconcile = func(context.Context, Call) (Return, error) { return Return{}, classed{abi.ClassPanic} }
+	b.reconcile = func(context.Context, Call) (Return, error) { return Return{}, &Fault{Class: abi.ClassPanic} }
 	b.run()
 	if !strings.HasPrefix(b.log[0], "status ") || b.log[1] != "abandon reads" {
 		t.Errorf("what happened: %q", b.log)

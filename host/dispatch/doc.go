@@ -13,4 +13,6 @@
 //   - Nothing is written unless the guest returned.
 //   - A run starts only when the cache shows what the run before has written,
 //     or when the primary was read from the API server instead.
+//   - While the breaker of a plugin is open its keys stay in their queues, and
+//     one run at a time probes it. Other plugins have breakers of their own.
 package dispatch

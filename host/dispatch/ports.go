@@ -19,6 +19,7 @@ type Queue interface {
 	Next() (due Due, ok bool)
 	Trigger(key object.Key, reason abi.Reason)
 	Settle(key object.Key, next outcome.Next)
+	Return(due Due) // puts a key back as if it had not been handed out
 	Forget(key object.Key)
 	ShutDown()
 }
@@ -32,9 +33,9 @@ type Due struct {
 
 // Guest is a loaded plugin.
 type Guest interface {
-	// Reconcile runs one reconcile. An error has a class if it has a method
-	// FailureClass() abi.Class; it is [ErrClosed] if the guest was closed
-	// before the call began.
+	// Reconcile runs one reconcile. An error is or wraps a [*Fault] if the
+	// guest is to blame; it is [ErrClosed] if the guest was closed before the
+	// call began. Usage holds in every case in which the guest ran.
 	Reconcile(ctx context.Context, call Call) (Return, error)
 }
 
@@ -54,6 +55,14 @@ type Call struct {
 type Return struct {
 	Code   abi.Code
 	Output []byte
+	Usage
+}
+
+// Usage is what a call took.
+type Usage struct {
+	Time        time.Duration `json:"-"`           // in the guest
+	Fuel        int64         `json:"fuel"`        // instructions
+	MemoryBytes uint64        `json:"memoryBytes"` // of the instance, at its largest
 }
 
 // HostCalls answers what a guest asks for during a call (SPEC.md,
@@ -145,4 +154,6 @@ type Metrics interface {
 	Wrote(verb string)
 	Looped()  // a run of a key in a write loop
 	Dropped() // a guest line beyond the allowance
+	// Limited counts a result that was refused for a limit: intents.
+	Limited(limit string)
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
+	"fmt"
 	mathrand "math/rand/v2"
 	"slices"
 	"time"
@@ -17,20 +17,49 @@ import (
 	"github.com/thole-dev/thole/host/outcome"
 )
 
-// work takes keys until there are none any more.
-func (c *Controller) work(ctx context.Context) {
+// work takes keys until there are none any more. runs is the context of the
+// runs, which may go on after ctx.
+func (c *Controller) work(ctx, runs context.Context) {
 	for {
-		due, ok := c.Queue.Next()
+		l, ok := c.take(ctx)
 		if !ok {
 			return
 		}
-		c.process(ctx, due)
+		c.process(runs, l)
+	}
+}
+
+// lease is a key that was handed out, and the leave to run it.
+type lease struct {
+	due        Due
+	generation *Generation
+	pass       *pass
+}
+
+// take waits for the next key that may run. While the plugin's breaker is open
+// the keys stay in the queue. One worker at a time is in here, so that the key
+// that is the first in the queue is the one that runs.
+func (c *Controller) take(ctx context.Context) (l lease, ok bool) {
+	c.turn <- struct{}{}
+	defer func() { <-c.turn }()
+	for {
+		c.generation.Load().Breaker.wait(ctx)
+		due, ok := c.Queue.Next()
+		if !ok {
+			return lease{}, false
+		}
+		g := c.generation.Load()
+		if pass, ok := g.Breaker.admit(); ok {
+			return lease{due, g, pass}, true
+		}
+		c.Queue.Return(due)
 	}
 }
 
 // process is one run, from the key to the key.
-func (c *Controller) process(ctx context.Context, due Due) {
-	r := c.begin(ctx, due)
+func (c *Controller) process(ctx context.Context, l lease) {
+	defer l.pass.cancel()
+	r := c.begin(ctx, l.due, l.generation)
 	if r == nil {
 		return
 	}
@@ -38,6 +67,7 @@ func (c *Controller) process(ctx context.Context, due Due) {
 	r.call(ctx)
 	r.decide(nil)
 	r.perform(ctx)
+	r.judge(l.pass)
 	r.end()
 	done(string(r.decision.Metric), r.decision.Class, time.Since(r.start).Seconds())
 }
@@ -63,6 +93,8 @@ type run struct {
 	code     abi.Code
 	result   *abi.Result
 	fault    *outcome.Fault
+	broke    *Fault // in fault, if the guest is to blame
+	usage    Usage
 	decision outcome.Decision
 	// uncounted says that the run is repeated as if it had not been.
 	uncounted bool
@@ -74,9 +106,8 @@ type run struct {
 
 // begin goes from the key to the object and what is remembered of it. It
 // returns nil for a key that needs no run, which is settled then.
-func (c *Controller) begin(ctx context.Context, due Due) *run {
+func (c *Controller) begin(ctx context.Context, due Due, g *Generation) *run {
 	primary, err := c.current(ctx, due.Key)
-	g := c.generation.Load()
 	switch {
 	case err != nil:
 		c.Logger.Warn("read object", "object", due.Key.String(), "error", err)
@@ -138,11 +169,10 @@ func (r *run) call(ctx context.Context) {
 		Timeout: time.Duration(r.generation.Controller.Timeout) * time.Millisecond,
 		Host:    r,
 	}
-	r.c.Slots <- struct{}{}
 	returned, err := r.generation.Guest.Reconcile(ctx, call)
-	<-r.c.Slots
+	r.usage = returned.Usage
 	if err != nil {
-		r.fault, r.replaced = faultOf(err), errors.Is(err, ErrClosed)
+		r.failed(err)
 		return
 	}
 	r.code = returned.Code
@@ -152,6 +182,19 @@ func (r *run) call(ctx context.Context) {
 	}
 	if r.result, err = abi.DecodeResult(returned.Output); err != nil {
 		r.fault = &outcome.Fault{Class: abi.ClassABI, Reason: "InvalidResult", Message: "the plugin's result is not understood: " + err.Error() + "; correct the plugin, or build it with the SDK of this host's version"}
+	}
+	r.boundIntents(err)
+}
+
+// boundIntents refuses a result with more intents than the plugin may have.
+func (r *run) boundIntents(decoded error) {
+	most := r.generation.Intents
+	over := decoded == nil && most > 0 && r.result.Intents() > most
+	if over {
+		r.fault = &outcome.Fault{Class: abi.ClassABI, Reason: "TooManyIntents", Message: fmt.Sprintf("the plugin's result has %d entries of apply, delete and events, its limit is %d: want less in one run, or raise limits.intents of the plugin's policy or the host's configuration", r.result.Intents(), most)}
+	}
+	if over || abi.TooManyIntents(decoded) {
+		r.c.Metrics.Limited("intents")
 	}
 }
 
@@ -169,16 +212,6 @@ func (r *run) request() *abi.Request {
 		Seed:       r.seed,
 		Config:     r.generation.Config,
 	}
-}
-
-// faultOf classifies a call that did not return.
-func faultOf(err error) *outcome.Fault {
-	var classed interface{ FailureClass() abi.Class }
-	fault := &outcome.Fault{Class: abi.ClassRetry, Message: err.Error()}
-	if errors.As(err, &classed) {
-		fault.Class = classed.FailureClass()
-	}
-	return fault
 }
 
 // decide turns what happened into a decision, again when an effect failed.
@@ -285,7 +318,10 @@ func (r *run) end() {
 // report tells the log, and the object's events, how the run ended.
 func (r *run) report() {
 	d := r.decision
-	fields := []any{"result", string(d.Metric), "duration", time.Since(r.start).Round(time.Microsecond).String(), "writes", len(r.writes), "attempt", d.Tries.Attempt}
+	fields := []any{"result", string(d.Metric), "duration", time.Since(r.start).Round(time.Microsecond).String(), "writes", len(r.writes), "attempt", d.Tries.Attempt, "fuel", r.usage.Fuel, "memoryBytes", r.usage.MemoryBytes}
+	if r.broke != nil {
+		fields = append(fields, "stack", r.broke.Stack)
+	}
 	if d.Next.Kind != outcome.AwaitChange {
 		fields = append(fields, "next", d.Next.After.String())
 	}

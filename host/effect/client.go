@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,7 +39,7 @@ const maxRetries = 2
 func newClient(c *Config) (client, error) {
 	config := rest.CopyConfig(c.REST)
 	config.UserAgent = "thole/" + c.Version + " plugin/" + c.Plugin
-	config.QPS, config.Burst, config.RateLimiter = c.QPS, c.Burst, nil
+	config.RateLimiter = watched{flowcontrol.NewTokenBucketRateLimiter(c.QPS, c.Burst), c.Waited}
 	config.Timeout = c.Timeout
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	config.NegotiatedSerializer = statusCodec()
@@ -55,6 +56,21 @@ func newClient(c *Config) (client, error) {
 		return client{}, err
 	}
 	return client{rest: r, dryRun: c.DryRun, reads: flowcontrol.NewTokenBucketRateLimiter(c.QPS*readsPerWrite, c.Burst*readsPerWrite)}, nil
+}
+
+// watched is a limiter that tells how long it has kept each write waiting.
+type watched struct {
+	flowcontrol.RateLimiter
+	waited func(time.Duration)
+}
+
+func (w watched) Wait(ctx context.Context) error {
+	began := time.Now()
+	err := w.RateLimiter.Wait(ctx)
+	if w.waited != nil {
+		w.waited(time.Since(began))
+	}
+	return err
 }
 
 // statusCodec decodes the one type that is not handled as bytes: the Status

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -65,16 +65,7 @@ func (w *world) defineOne(r object.Resource, text string) {
 // until polls a condition of the API server that cannot be watched.
 func (w *world) until(what string, ok func() bool) {
 	w.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	timeout := time.After(30 * time.Second)
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-timeout:
-			w.Fatalf("gave up waiting: %s", what)
-		}
-	}
+	await.Until(w.T, what, ok)
 }
 
 func field(o *object.Object, path ...string) string {

@@ -25,7 +25,8 @@ func jsonValue(t *rapid.T, depth int) (a, b string) {
 	case 2:
 		return "true", "true "
 	case 3:
-		n := rapid.StringMatching(`-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,3})?`).Draw(t, "number")
+		// Each in one spelling: 0 and -0 are one value, and two digests.
+		n := rapid.StringMatching(`0|-?(0\.[0-9]{0,2}[1-9]|[1-9][0-9]{0,20}(\.[0-9]{0,2}[1-9])?)`).Draw(t, "number")
 		return n, n
 	case 4:
 		a, b = "[", " [ "

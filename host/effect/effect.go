@@ -57,6 +57,9 @@ type Config struct {
 	QPS     float32       // writes per second, reads have five times as much; default 20
 	Burst   int           // writes at once after a pause; default 40
 	Timeout time.Duration // of one request; default 30 s
+	// Waited is told how long each write waited for its turn under QPS and
+	// Burst; nil: nobody asks.
+	Waited func(time.Duration)
 
 	// CrossNamespace lets the plugin's namespaced primaries touch objects in
 	// other namespaces. Those can never be owned.

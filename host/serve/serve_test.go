@@ -11,9 +11,11 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
+
+	"github.com/thole-dev/thole/host/internal/await"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { await.Main(m, func() error { return goleak.Find() }) }
 
 // start serves on a free port until the test ends.
 func start(t *testing.T, c Config) string {

@@ -31,13 +31,33 @@ type seen struct {
 
 // Scan reads the directory. Files that look as they did at the last scan are
 // not read again. It is not safe for concurrent use.
+//
+// A directory that goes or is replaced meanwhile is read again: its files
+// would all seem to be gone, and what runs from them would be stopped.
 func (d *Directory) Scan() (Snapshot, error) {
+	for {
+		before, err := os.Stat(d.path)
+		if err != nil {
+			return nil, fmt.Errorf("read plugin directory: %w", err)
+		}
+		snapshot, files, err := d.scan()
+		if after, gone := os.Stat(d.path); gone != nil || !os.SameFile(before, after) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read plugin directory: %w", err)
+		}
+		d.files = files
+		return snapshot, nil
+	}
+}
+
+func (d *Directory) scan() (snapshot Snapshot, files map[string]seen, err error) {
 	entries, err := os.ReadDir(d.path)
 	if err != nil {
-		return nil, fmt.Errorf("read plugin directory: %w", err)
+		return nil, nil, err
 	}
-	files := make(map[string]seen, len(d.files))
-	var snapshot Snapshot
+	files = make(map[string]seen, len(d.files))
 	for _, entry := range entries {
 		name, ok := pluginName(entry.Name())
 		if !ok {
@@ -51,9 +71,8 @@ func (d *Directory) Scan() (Snapshot, error) {
 		files[path] = file
 		snapshot = append(snapshot, d.withPolicy(file.plugin))
 	}
-	d.files = files
 	slices.SortFunc(snapshot, func(a, b Plugin) int { return strings.Compare(a.Name, b.Name) })
-	return snapshot, nil
+	return snapshot, files, nil
 }
 
 // pluginName returns the plugin's name if file is one. Hidden files are none:
@@ -114,11 +133,16 @@ func (d *Directory) withPolicy(p Plugin) Plugin {
 }
 
 func load(name, path string) Plugin {
-	wasm, err := readFile(path, MaxFile, "build it with TinyGo, or leave out the debug information")
+	wasm, err := readModule(path)
 	if err != nil {
 		return unreadable(name, path, err)
 	}
-	return Plugin{Name: name, Path: path, Digest: digest(wasm), Wasm: wasm}
+	sum := digest(wasm)
+	return Plugin{Name: name, Path: path, Digest: sum, Read: reader(path, sum)}
+}
+
+func readModule(path string) ([]byte, error) {
+	return readFile(path, MaxFile, "build it with TinyGo, or leave out the debug information")
 }
 
 // readFile reads a file of up to limit bytes; smaller says how to keep to it.

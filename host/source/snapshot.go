@@ -4,14 +4,18 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
 )
 
 // Plugin is one plugin as the source has it now.
 type Plugin struct {
 	Name   string // the file's base name without its extension
 	Path   string // for messages
-	Digest string // sha256 of Wasm in hex; "" if it could not be read
-	Wasm   []byte // the module; must not be changed
+	Digest string // sha256 of the module in hex; "" if it could not be read
+	// Read reads the module, which is not kept in memory. It fails if the file
+	// has no longer this digest: then another snapshot is about to come.
+	Read   func() ([]byte, error)
 	Policy []byte // the administrator's policy for it, the file <name>.yaml; nil if there is none
 	Err    error  // why it could not be read; says what to do
 }
@@ -38,6 +42,23 @@ func errorText(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+// errChanged is for a file that is read later than it was scanned.
+var errChanged = errors.New("has changed since the directory was scanned: it is scanned again")
+
+// reader answers a function for [Plugin.Read].
+func reader(path, want string) func() ([]byte, error) {
+	return func() ([]byte, error) {
+		wasm, err := readModule(path)
+		if err != nil {
+			return nil, fmt.Errorf("read plugin %s: %w", path, err)
+		}
+		if digest(wasm) != want {
+			return nil, fmt.Errorf("plugin %s %w", path, errChanged)
+		}
+		return wasm, nil
+	}
 }
 
 func digest(data []byte) string {

@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,9 +11,11 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
+
+	"github.com/thole-dev/thole/host/internal/await"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { await.Main(m, func() error { return goleak.Find() }) }
 
 // follow runs a directory and returns the channel of its snapshots.
 func follow(t *testing.T, c Config) <-chan Snapshot {
@@ -41,15 +44,22 @@ func next(t *testing.T, snapshots <-chan Snapshot) Snapshot {
 	select {
 	case s := <-snapshots:
 		return s
-	case <-time.After(10 * time.Second):
-		t.Fatal("no snapshot in 10 s")
+	case <-time.After(await.Limit):
+		t.Fatalf("no snapshot in %s", await.Limit)
 		return nil
 	}
 }
 
+// write makes or replaces a file at once: of a file that is being written a
+// scan may see any part, and it would yield that.
 func write(t *testing.T, dir, name, content string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+	path := filepath.Join(dir, name)
+	partial := filepath.Join(filepath.Dir(path), ".partial")
+	if err := os.WriteFile(partial, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(partial, path); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -57,7 +67,11 @@ func write(t *testing.T, dir, name, content string) {
 func describe(s Snapshot) string {
 	var out []string
 	for _, p := range s {
-		out = append(out, p.Name+"="+string(p.Wasm))
+		wasm, err := p.Read()
+		if err != nil {
+			wasm = []byte(err.Error())
+		}
+		out = append(out, p.Name+"="+string(wasm))
 	}
 	return strings.Join(out, " ")
 }
@@ -76,12 +90,9 @@ func TestChangesOfTheDirectoryAreYielded(t *testing.T) {
 	if got := describe(next(t, snapshots)); got != "a=1 b=1" {
 		t.Errorf("after a new file: %s", got)
 	}
-	write(t, dir, ".b.tmp", "2")
-	if err := os.Rename(filepath.Join(dir, ".b.tmp"), filepath.Join(dir, "b.wasm")); err != nil {
-		t.Fatal(err)
-	}
+	write(t, dir, "b.wasm", "2")
 	if got := describe(next(t, snapshots)); got != "a=1 b=2" {
-		t.Errorf("after a rename: %s", got)
+		t.Errorf("after a replacement: %s", got)
 	}
 	if err := os.Remove(filepath.Join(dir, "a.wasm")); err != nil {
 		t.Fatal(err)
@@ -119,10 +130,7 @@ func TestConfigMapVolumesAreFollowed(t *testing.T) {
 	if got := describe(next(t, snapshots)); got != "a=..1" {
 		t.Errorf("at start: %s", got)
 	}
-	link(t, "..2", filepath.Join(dir, "..data_tmp"))
-	if err := os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")); err != nil {
-		t.Fatal(err)
-	}
+	replaceByLink(t, "..2", filepath.Join(dir, "..data"))
 	if got := describe(next(t, snapshots)); got != "a=..2" {
 		t.Errorf("after the swap: %s", got)
 	}
@@ -131,6 +139,16 @@ func TestConfigMapVolumesAreFollowed(t *testing.T) {
 func link(t *testing.T, target, path string) {
 	t.Helper()
 	if err := os.Symlink(target, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replaceByLink puts a link in the place of what is there, at once.
+func replaceByLink(t *testing.T, target, path string) {
+	t.Helper()
+	next := filepath.Join(filepath.Dir(path), "..next")
+	link(t, target, next)
+	if err := os.Rename(next, path); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -197,10 +215,7 @@ func TestAPolicyBelongsToItsPlugin(t *testing.T) {
 	if s := next(t, snapshots); string(s[0].Policy) != "crossNamespace: true" {
 		t.Errorf("with a policy: %+v", s)
 	}
-	if err := os.Remove(filepath.Join(dir, "a.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	link(t, "nowhere", filepath.Join(dir, "a.yaml"))
+	replaceByLink(t, "nowhere", filepath.Join(dir, "a.yaml"))
 	if s := next(t, snapshots); s[0].Err == nil || !strings.Contains(s[0].Err.Error(), "a.yaml") {
 		t.Errorf("with an unreadable policy: %+v", s)
 	}
@@ -230,13 +245,9 @@ func TestADirectoryThatComesBackIsFollowed(t *testing.T) {
 			next(t, snapshots)
 			for round := range 2 {
 				away(t, dir)
-				if line := <-logs; !strings.Contains(line, "cannot read the plugin directory") {
-					t.Errorf("round %d: told %s", round, line)
-				}
+				expectTold(t, logs, "cannot read the plugin directory")
 				makeDirectory(t, dir)
-				if line := <-logs; !strings.Contains(line, "can be read again") {
-					t.Errorf("round %d: told %s", round, line)
-				}
+				expectTold(t, logs, "can be read again")
 				if got := describe(next(t, snapshots)); got != "" {
 					t.Errorf("round %d: made again: %s", round, got)
 				}
@@ -249,6 +260,56 @@ func TestADirectoryThatComesBackIsFollowed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestADirectoryThatIsMovedAwayHasAllItsFilesOrNone scans one that comes and
+// goes all the time.
+func TestADirectoryThatIsMovedAwayHasAllItsFilesOrNone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "plugins")
+	makeDirectory(t, dir)
+	const many = 50
+	for i := range many {
+		write(t, dir, fmt.Sprintf("p%d.wasm", i), "1")
+	}
+	d, err := NewDirectory(Config{Path: dir, Logger: hclog.NewNullLogger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	moves := make(chan error)
+	go func() {
+		defer close(moves)
+		for range 500 {
+			moves <- os.Rename(dir, dir+".away")
+			moves <- os.Rename(dir+".away", dir)
+		}
+	}()
+	whole := 0
+	for err := range moves { // a scan beside each move
+		if err != nil {
+			t.Fatal(err)
+		}
+		if snapshot, err := d.Scan(); err == nil {
+			whole++
+			if len(snapshot) != many {
+				t.Fatalf("%d plugins of %d", len(snapshot), many)
+			}
+		}
+	}
+	if whole == 0 {
+		t.Error("the directory was never there")
+	}
+}
+
+func expectTold(t *testing.T, logs <-chan string, want string) {
+	t.Helper()
+	select {
+	case line := <-logs:
+		if !strings.Contains(line, want) {
+			t.Errorf("told %s and not %s", line, want)
+		}
+	case <-time.After(await.Limit):
+		t.Fatalf("not told: %s", want)
 	}
 }
 

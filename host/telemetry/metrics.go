@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"strings"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
@@ -26,6 +28,7 @@ type Metrics struct {
 	writes        *prometheus.CounterVec
 	loops         *prometheus.CounterVec
 	dropped       *prometheus.CounterVec
+	plugins       pluginVecs
 	queues        workQueueMetrics
 }
 
@@ -62,6 +65,7 @@ func NewMetrics() *Metrics {
 		writes:  counter("thole_writes_total", "Writes to the API server by verb of the effect.", "controller", "verb"),
 		loops:   counter("thole_write_loop_runs_total", "Runs of keys that write in every run; they are slowed.", "controller"),
 		dropped: counter("thole_guest_log_lines_dropped_total", "Lines of plugins beyond what they may log.", "controller"),
+		plugins: newPluginVecs(),
 		queues:  newWorkQueueMetrics(),
 	}
 	m.Registry.MustRegister(
@@ -69,6 +73,7 @@ func NewMetrics() *Metrics {
 		m.requests, m.requestTime, m.pluginInfo, m.pluginLoads, m.loadFailures, m.writes, m.loops, m.dropped,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
+	m.Registry.MustRegister(m.plugins.collectors()...)
 	m.Registry.MustRegister(m.queues.collectors()...)
 	return m
 }
@@ -91,6 +96,7 @@ func (m *Metrics) PluginStarted(plugin, version, digest string) {
 
 // PluginStopped removes the series of a plugin that is gone.
 func (m *Metrics) PluginStopped(plugin string) {
+	m.plugins.remove(plugin)
 	m.pluginInfo.DeletePartialMatch(prometheus.Labels{"plugin": plugin})
 }
 
@@ -154,6 +160,12 @@ func (c *ControllerMetrics) Looped() { c.m.loops.WithLabelValues(c.name).Inc() }
 
 // Dropped counts a line of the plugin that was not logged.
 func (c *ControllerMetrics) Dropped() { c.m.dropped.WithLabelValues(c.name).Inc() }
+
+// Limited counts a hit of one of [Limits] of the controller's plugin.
+func (c *ControllerMetrics) Limited(limit string) {
+	plugin, _, _ := strings.Cut(c.name, "/")
+	c.m.plugins.limitHits.WithLabelValues(plugin, limit).Inc()
+}
 
 // Stopped removes the controller's series.
 func (c *ControllerMetrics) Stopped() {

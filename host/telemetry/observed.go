@@ -16,18 +16,29 @@ type SandboxStats struct {
 	Calls, Faults uint64
 	Idle, Busy    int    // instances
 	IdleBytes     uint64 // memory of the idle instances
+	Compiled      bool   // the native code is in memory
+	Wakes         uint64 // how often it was brought back
+}
+
+// BreakerStats are the circuit breaker of one plugin.
+type BreakerStats struct {
+	Plugin   string
+	State    string   // now, one of States
+	States   []string // that there are
+	Openings uint64   // since the plugin was added
 }
 
 // Observe makes the registry ask for numbers that are kept elsewhere, at each
 // scrape.
-func (m *Metrics) Observe(cache func() []CacheStats, sandbox func() []SandboxStats) {
-	m.Registry.MustRegister(observed{cache, sandbox})
+func (m *Metrics) Observe(cache func() []CacheStats, sandbox func() []SandboxStats, breakers func() []BreakerStats) {
+	m.Registry.MustRegister(observed{cache, sandbox, breakers})
 }
 
 // observed is a prometheus.Collector of what others count.
 type observed struct {
-	cache   func() []CacheStats
-	sandbox func() []SandboxStats
+	cache    func() []CacheStats
+	sandbox  func() []SandboxStats
+	breakers func() []BreakerStats
 }
 
 var (
@@ -38,10 +49,15 @@ var (
 	sandboxFaults    = prometheus.NewDesc("thole_sandbox_faults_total", "Reconcile calls that the guest did not end as the ABI says: traps, deadlines, limits.", []string{"plugin"}, nil)
 	sandboxInstances = prometheus.NewDesc("thole_sandbox_instances", "Instances by state: idle or busy.", []string{"plugin", "state"}, nil)
 	sandboxMemory    = prometheus.NewDesc("thole_sandbox_idle_memory_bytes", "Linear memory of the idle instances.", []string{"plugin"}, nil)
+	sandboxCompiled  = prometheus.NewDesc("thole_sandbox_compiled", "1 while the plugin's native code is in memory, 0 while it is idle and its code only in the cache.", []string{"plugin"}, nil)
+	sandboxWakes     = prometheus.NewDesc("thole_sandbox_wakes_total", "Times that the running generation's native code was brought back from the cache for a call.", []string{"plugin"}, nil)
+
+	breakerState    = prometheus.NewDesc("thole_breaker_state", "Circuit breaker of the plugin: 1 for the state that it is in, else 0.", []string{"plugin", "state"}, nil)
+	breakerOpenings = prometheus.NewDesc("thole_breaker_openings_total", "Times that the plugin's circuit breaker opened.", []string{"plugin"}, nil)
 )
 
 func (o observed) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{cacheObjects, cacheBytes, sandboxCalls, sandboxFaults, sandboxInstances, sandboxMemory} {
+	for _, d := range []*prometheus.Desc{cacheObjects, cacheBytes, sandboxCalls, sandboxFaults, sandboxInstances, sandboxMemory, sandboxCompiled, sandboxWakes, breakerState, breakerOpenings} {
 		ch <- d
 	}
 }
@@ -63,5 +79,20 @@ func (o observed) Collect(ch chan<- prometheus.Metric) {
 		gauge(sandboxInstances, float64(s.Idle), s.Plugin, "idle")
 		gauge(sandboxInstances, float64(s.Busy), s.Plugin, "busy")
 		gauge(sandboxMemory, float64(s.IdleBytes), s.Plugin)
+		gauge(sandboxCompiled, boolean(s.Compiled), s.Plugin)
+		counter(sandboxWakes, s.Wakes, s.Plugin)
 	}
+	for _, s := range o.breakers() {
+		counter(breakerOpenings, s.Openings, s.Plugin)
+		for _, state := range s.States {
+			gauge(breakerState, boolean(state == s.State), s.Plugin, state)
+		}
+	}
+}
+
+func boolean(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }

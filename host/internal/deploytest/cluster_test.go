@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/restmapper"
+
+	"github.com/thole-dev/thole/host/internal/await"
 )
 
 const (
@@ -64,7 +65,7 @@ func install(t *testing.T, kinds ...string) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the CRD is served", func() bool {
+	await.Until(t, "the CRD is served", func() bool {
 		_, err := admin.Discovery().ServerResourcesForGroupVersion(podManagers.GroupVersion().String())
 		return err == nil
 	})
@@ -94,12 +95,10 @@ func (a *administrator) apply(ctx context.Context, o *unstructured.Unstructured,
 func (a *administrator) resource(o *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	kind := o.GroupVersionKind()
 	var mapping *mapping
-	var err error
-	within(10*time.Second, func() bool {
+	if err := await.Success(func() (err error) {
 		mapping, err = a.mapping(kind.GroupKind(), kind.Version)
-		return err == nil
-	})
-	if err != nil {
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	if !mapping.namespaced {
@@ -208,7 +207,7 @@ func namespace(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "pods can be created in the namespace", func() bool {
+	await.Until(t, "pods can be created in the namespace", func() bool {
 		_, err := admin.CoreV1().ServiceAccounts(ns.Name).Get(t.Context(), "default", metav1.GetOptions{})
 		return err == nil
 	})

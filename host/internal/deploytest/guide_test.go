@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/tholetest"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
@@ -72,14 +74,14 @@ func TestTheGuideCanBeFollowed(t *testing.T) {
 			r := newReader(t, programs[name])
 			r.follow("install")
 			// A host is ready also while a plugin waits for its CRD.
-			eventually(t, "the plugin runs", func() bool { return r.node.host(t).generation() == 1 })
+			await.Until(t, "the plugin runs", func() bool { return generation(r.node.host(t)) == 1 })
 			r.follow("use")
 
 			first := r.node.host(t)
 			wasm := wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager")
 			writePlugin(t, filepath.Join(r.repository, "bin", "plugins"), another(wasm))
 			r.follow("change-plugin")
-			eventually(t, "the changed plugin runs", func() bool { return first.generation() == 2 })
+			await.Until(t, "the changed plugin runs", func() bool { return generation(first) == 2 })
 			if r.node.host(t) != first {
 				t.Error("another plugin has led to another pod")
 			}
@@ -89,7 +91,7 @@ func TestTheGuideCanBeFollowed(t *testing.T) {
 			if second == first {
 				t.Error("the host was not replaced")
 			}
-			eventually(t, "the plugin runs on the new host", func() bool { return second.generation() == 1 })
+			await.Until(t, "the plugin runs on the new host", func() bool { return generation(second) == 1 })
 			r.expectNothingDenied(first)
 			last := r.node.host(t)
 			r.follow("uninstall")
@@ -125,6 +127,9 @@ func newReader(t *testing.T, kubectl string) *reader {
 	return r
 }
 
+// patience is that of a reader, whose machine has nothing else to do.
+var patience = regexp.MustCompile(`--timeout=\d+s\b`)
+
 // follow types the commands of a block; each must succeed.
 func (r *reader) follow(name string) {
 	r.Helper()
@@ -133,6 +138,7 @@ func (r *reader) follow(name string) {
 		r.Fatalf("deploy/README.md has no block %q", name)
 	}
 	delete(r.guide, name)
+	commands = patience.ReplaceAllString(commands, "--timeout="+await.Limit.String())
 	begin := time.Now()
 	cmd := exec.Command("bash", "-euo", "pipefail", "-c", commands)
 	cmd.Dir = r.repository
@@ -145,11 +151,13 @@ func (r *reader) follow(name string) {
 }
 
 // expectNothingDenied looks for refusals in what a host logged.
-func (r *reader) expectNothingDenied(host *process) {
+func (r *reader) expectNothingDenied(host *tholetest.Process) {
 	r.Helper()
-	for _, line := range host.log.lines(0) {
-		text, _ := json.Marshal(line)
-		if strings.Contains(string(text), "orbidden") || line["@level"] == "error" {
+	for _, line := range host.Log.Errors() {
+		r.Errorf("in the host's log: %v", line)
+	}
+	for _, line := range host.Log.Since(0) {
+		if text, _ := json.Marshal(line); strings.Contains(string(text), "orbidden") {
 			r.Errorf("in the host's log: %s", text)
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/thole-dev/thole/host/internal/await"
 )
 
 // The test binary stands in for kubectl, which a machine that runs the tests
@@ -53,7 +55,7 @@ var kubectlFlags = map[string]bool{
 }
 
 func parseKubectl(args []string) (*kubectlCommand, error) {
-	c := &kubectlCommand{flags: map[string]string{}, timeout: time.Minute}
+	c := &kubectlCommand{flags: map[string]string{}, timeout: await.Limit}
 	for len(args) > 0 {
 		word := args[0]
 		args = args[1:]

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
 )
 
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	}
 	code, err := run(m)
 	if err == nil && code == 0 {
-		err = goleak.Find()
+		err = await.Success(func() error { return goleak.Find() })
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -80,27 +80,4 @@ func newAdministrator(config *rest.Config) (*administrator, error) {
 	}
 	objects, err := dynamic.NewForConfigAndClient(config, client)
 	return &administrator{clients, objects, client, config}, err
-}
-
-// eventually waits for what a process brings about; half a minute is far more
-// than any of it needs.
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	if !within(30*time.Second, done) {
-		t.Fatalf("not in half a minute: %s", what)
-	}
-}
-
-// within says whether it came to be in time.
-func within(limit time.Duration, done func() bool) bool {
-	deadline := time.Now().Add(limit)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		if time.Now().After(deadline) {
-			return false
-		}
-		<-tick.C
-	}
-	return true
 }

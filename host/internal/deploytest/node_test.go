@@ -20,6 +20,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/thole-dev/thole/host/internal/tholetest"
 )
 
 // node is the scheduler and kubelet of the host's namespace, as far as its pod
@@ -37,12 +39,12 @@ type node struct {
 
 	mu   sync.Mutex
 	pods map[types.UID]*container
-	last *process
+	last *tholetest.Process
 }
 
 // container is a running one.
 type container struct {
-	*process
+	*tholetest.Process
 	pod     *corev1.Pod
 	rootDir string
 	mounted map[string]string // resourceVersion by ConfigMap
@@ -63,12 +65,12 @@ func newNode(t *testing.T) *node {
 		n.stop()
 		<-n.done
 		for _, c := range n.pods {
-			if err := c.stop(20 * time.Second); err != nil {
+			if err := c.Stop(); err != nil {
 				t.Error(err)
 			}
 		}
 		if t.Failed() && n.last != nil {
-			t.Logf("log of thole:\n%s", n.last.log.tail(30))
+			t.Logf("log of thole:\n%s", n.last.Log.Tail(30))
 		}
 	})
 	return n
@@ -121,7 +123,7 @@ func contained(t *testing.T, rootDir string, args ...string) *exec.Cmd {
 }
 
 // host is the process of the pod that was started last.
-func (n *node) host(t *testing.T) *process {
+func (n *node) host(t *testing.T) *tholetest.Process {
 	t.Helper()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -148,14 +150,16 @@ func (n *node) run(ctx context.Context) {
 	}
 }
 
-// sync brings every pod of the namespace one step on.
+// sync brings every pod of the namespace one step on. A step that somebody
+// else's change has made impossible is tried again, as a kubelet does.
 func (n *node) sync(ctx context.Context) error {
 	list, err := admin.CoreV1().Pods(system).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
 	for i := range list.Items {
-		if err := n.step(ctx, &list.Items[i]); err != nil && !apierrors.IsNotFound(err) {
+		err := n.step(ctx, &list.Items[i])
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return fmt.Errorf("pod %s: %w", list.Items[i].Name, err)
 		}
 	}
@@ -180,10 +184,11 @@ func (n *node) step(ctx context.Context, pod *corev1.Pod) error {
 	return c.probe(ctx)
 }
 
-// end stops a pod as its grace period says, and confirms that it is gone.
+// end stops a pod, and confirms that it is gone. It is more patient than the
+// pod's grace period: a busy machine is no fault of the host.
 func (n *node) end(ctx context.Context, pod *corev1.Pod, c *container) error {
 	if c != nil {
-		if err := c.stop(time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second); err != nil {
+		if err := c.Stop(); err != nil {
 			return err
 		}
 		delete(n.pods, pod.UID)
@@ -204,12 +209,12 @@ func (n *node) start(ctx context.Context, pod *corev1.Pod) error {
 			return fmt.Errorf("mount %s: %w", m.Name, err)
 		}
 	}
-	if c.process, err = start(n.T, c.command(n.T)); err != nil {
+	if c.Process, err = tholetest.Run(n.T, c.command(n.T)); err != nil {
 		return err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.pods[pod.UID], n.last = c, c.process
+	n.pods[pod.UID], n.last = c, c.Process
 	return nil
 }
 
@@ -241,27 +246,28 @@ func (c *container) command(t *testing.T) *exec.Cmd {
 
 // probe asks what the kubelet asks, and reports a change.
 func (c *container) probe(ctx context.Context) error {
-	select {
-	case <-c.ended:
-		return fmt.Errorf("the container ended with %w:\n%s", c.err, c.log.tail(20))
-	default:
+	if err := c.Died(); err != nil {
+		return err
 	}
 	spec := c.pod.Spec.Containers[0]
 	ready := true
 	for _, p := range []*corev1.Probe{spec.StartupProbe, spec.LivenessProbe, spec.ReadinessProbe} {
-		status, _ := c.ask(p.HTTPGet.Path)
+		status, _ := c.Ask(p.HTTPGet.Path)
 		ready = ready && status >= 200 && status < 400
 	}
 	if ready == c.ready {
 		return nil
 	}
-	c.ready = ready
-	return c.report(ctx)
+	err := c.report(ctx, ready)
+	if err == nil {
+		c.ready = ready
+	}
+	return err
 }
 
-func (c *container) report(ctx context.Context) error {
+func (c *container) report(ctx context.Context, ready bool) error {
 	status := corev1.ConditionFalse
-	if c.ready {
+	if ready {
 		status = corev1.ConditionTrue
 	}
 	pod, err := admin.CoreV1().Pods(system).Get(ctx, c.pod.Name, metav1.GetOptions{})

@@ -10,11 +10,14 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/tholetest"
 )
 
 // grant is a right and the ClusterRole that gives it.
 type grant struct {
-	right
+	tholetest.Right
 	role *rbacv1.ClusterRole
 }
 
@@ -29,7 +32,7 @@ func grants(t *testing.T) (all []grant) {
 		for _, rule := range role.Rules {
 			for _, resource := range rule.Resources {
 				for _, verb := range rule.Verbs {
-					all = append(all, grant{right{verb, rule.APIGroups[0], resource}, role})
+					all = append(all, grant{tholetest.Right{Verb: verb, Group: rule.APIGroups[0], Resource: resource}, role})
 				}
 			}
 		}
@@ -43,8 +46,8 @@ func (g grant) without() (rules []rbacv1.PolicyRule) {
 		for _, resource := range rule.Resources {
 			one := *rule.DeepCopy()
 			one.Resources = []string{resource}
-			if resource == g.resource {
-				one.Verbs = slices.DeleteFunc(one.Verbs, func(v string) bool { return v == g.verb })
+			if resource == g.Resource {
+				one.Verbs = slices.DeleteFunc(one.Verbs, func(v string) bool { return v == g.Verb })
 			}
 			if len(one.Verbs) > 0 {
 				rules = append(rules, one)
@@ -69,17 +72,17 @@ func (g grant) set(t *testing.T, rules []rbacv1.PolicyRule, allowed bool) {
 	if _, err := admin.RbacV1().ClusterRoles().Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, fmt.Sprintf("the account's right to %s is %v", g.right, allowed), func() bool { return g.allowed(t) == allowed })
+	await.Until(t, fmt.Sprintf("the account's right to %s is %v", g.Right, allowed), func() bool { return g.allowed(t) == allowed })
 }
 
 func (g grant) allowed(t *testing.T) bool {
 	t.Helper()
-	resource, subresource, _ := strings.Cut(g.resource, "/")
+	resource, subresource, _ := strings.Cut(g.Resource, "/")
 	review, err := admin.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: "system:serviceaccount:" + system + ":" + account,
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: g.verb, Group: g.group, Resource: resource, Subresource: subresource, Namespace: metav1.NamespaceDefault,
+				Verb: g.Verb, Group: g.Group, Resource: resource, Subresource: subresource, Namespace: metav1.NamespaceDefault,
 			},
 		},
 	}, metav1.CreateOptions{})
@@ -97,20 +100,22 @@ func (g grant) allowed(t *testing.T) bool {
 func TestTheRightsAreEnoughAndNoneIsTooMuch(t *testing.T) {
 	install(t, "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding")
 	ns, p := namespace(t), newProxy(t)
-	config := kubeconfig(t, p.server, system, account)
+	config := kubeconfig(t, p.Cluster, system, account)
 	// Without streamed lists, which do not ask for the verb list: it is there
 	// for API servers that have none.
-	run := func() *process { return thole(t, config, nil, []string{"KUBE_FEATURE_WatchListClient=false"}) }
+	run := func() *tholetest.Process {
+		return thole(t, config, nil, []string{"KUBE_FEATURE_WatchListClient=false"})
+	}
 	host := run()
 	granted := grants(t)
 	if !t.Run("all", func(t *testing.T) {
-		live(&scene{T: t, proxy: p, host: host, namespace: ns, pm: "pm"}, granted)
+		live(&scene{T: t, Proxy: p, host: host, namespace: ns, pm: "pm"}, granted)
 	}) {
 		return
 	}
 	for i, g := range granted {
 		t.Run("without "+g.String(), func(t *testing.T) {
-			s := &scene{T: t, grant: g, proxy: p, host: host, namespace: ns, pm: fmt.Sprintf("pm-%d", i)}
+			s := &scene{T: t, grant: g, Proxy: p, host: host, namespace: ns, pm: fmt.Sprintf("pm-%d", i)}
 			s.restart = func() {
 				s.stop()
 				host = run()
@@ -128,7 +133,7 @@ func TestTheRightsAreEnoughAndNoneIsTooMuch(t *testing.T) {
 // needs no other, and nothing is denied.
 func live(s *scene, granted []grant) {
 	s.createAndInterfere()
-	eventually(s.T, "the PodManager is healthy", func() bool { return healthy(s.T, s.namespace, s.pm) })
+	await.Until(s.T, "the PodManager is healthy", func() bool { return healthy(s.T, s.namespace, s.pm) })
 	s.rest()
 	s.losePod()
 	s.told(s.pm, 2)
@@ -137,21 +142,21 @@ func live(s *scene, granted []grant) {
 	s.podIsReplaced()
 	s.rest()
 	remove(s.T, podManagers, s.namespace, s.pm)
-	eventually(s.T, "the PodManager and its Pod are gone", func() bool {
+	await.Until(s.T, "the PodManager and its Pod are gone", func() bool {
 		return get(s.T, podManagers, s.namespace, s.pm) == nil && get(s.T, pods, s.namespace, s.pm) == nil
 	})
-	used, denied := s.seen()
+	used, denied := s.Seen()
 	if len(denied) > 0 {
 		s.Errorf("denied: %v", denied)
 	}
 	for _, r := range used {
-		if !slices.ContainsFunc(granted, func(g grant) bool { return g.right == r }) {
+		if !slices.ContainsFunc(granted, func(g grant) bool { return g.Right == r }) {
 			s.Errorf("the host asked for what it has no right to: %v", r)
 		}
 	}
 	for _, g := range granted {
-		if !slices.Contains(used, g.right) {
-			s.Errorf("the host never used its right to %s", g.right)
+		if !slices.Contains(used, g.Right) {
+			s.Errorf("the host never used its right to %s", g.Right)
 		}
 	}
 }
@@ -173,12 +178,12 @@ func TestOneNamespace(t *testing.T) {
 		}
 	}
 	p := newProxy(t)
-	thole(t, kubeconfig(t, p.server, ns, "default"), []string{"--namespace", ns}, nil)
+	thole(t, kubeconfig(t, p.Cluster, ns, "default"), []string{"--namespace", ns}, nil)
 	podManager(t, ns, "pm")
-	eventually(t, "the PodManager is healthy", func() bool { return healthy(t, ns, "pm") })
+	await.Until(t, "the PodManager is healthy", func() bool { return healthy(t, ns, "pm") })
 	remove(t, podManagers, ns, "pm")
-	eventually(t, "the PodManager is gone", func() bool { return get(t, podManagers, ns, "pm") == nil })
-	if _, denied := p.seen(); len(denied) > 0 {
+	await.Until(t, "the PodManager is gone", func() bool { return get(t, podManagers, ns, "pm") == nil })
+	if _, denied := p.Seen(); len(denied) > 0 {
 		t.Errorf("denied: %v", denied)
 	}
 }

@@ -9,14 +9,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/tholetest"
 )
 
 // scene is the host at work while a right is missing.
 type scene struct {
 	*testing.T
 	grant
-	*proxy
-	host      *process
+	*tholetest.Proxy
+	host      *tholetest.Process
 	restart   func()
 	namespace string
 	pm        string // the PodManager of this scene; each has a name of its own
@@ -65,29 +68,31 @@ func (s *scene) create() { podManager(s.T, s.namespace, s.pm) }
 
 func (s *scene) createHealthy() {
 	s.create()
-	eventually(s.T, "the PodManager is healthy", func() bool { return healthy(s.T, s.namespace, s.pm) })
+	await.Until(s.T, "the PodManager is healthy", func() bool { return healthy(s.T, s.namespace, s.pm) })
 	s.rest()
 }
 
 // rest waits for a run that writes nothing: a key that writes in five runs
 // running is taken for one in a loop, and slowed.
 func (s *scene) rest() {
-	eventually(s.T, "a run writes nothing", func() bool {
-		mark := s.host.log.mark()
-		change(s.T, podManagers, s.namespace, s.pm, fmt.Sprintf(`{"metadata":{"labels":{"rest":"%d"}}}`, mark))
-		return within(time.Second, func() bool { return s.wroteNothing(mark) })
+	mark, asked := s.host.Log.Mark(), time.Time{}
+	await.Until(s.T, "a run writes nothing", func() bool {
+		if time.Since(asked) > time.Second { // the last one that was asked for may have written
+			asked = time.Now()
+			change(s.T, podManagers, s.namespace, s.pm, fmt.Sprintf(`{"metadata":{"labels":{"rest":"%d"}}}`, asked.UnixNano()))
+		}
+		return s.wroteNothing(mark)
 	})
 }
 
 func (s *scene) wroteNothing(mark int) bool {
-	return slices.ContainsFunc(s.host.log.lines(mark), func(line map[string]any) bool {
-		return line["@message"] == "reconciled" && line["object"] == s.namespace+"/"+s.pm && line["writes"] == 0.0
-	})
+	runs := tholetest.With(s.host.Log.Since(mark), "reconciled", "object", s.namespace+"/"+s.pm)
+	return slices.ContainsFunc(runs, func(line tholetest.Line) bool { return line["writes"] == 0.0 })
 }
 
 // createAndInterfere changes the object while the host writes its status.
 func (s *scene) createAndInterfere() {
-	s.before(right{"patch", podManagers.Group, "podmanagers/status"}, func() {
+	s.Before(tholetest.Right{Verb: "patch", Group: podManagers.Group, Resource: "podmanagers/status"}, func() {
 		change(s.T, podManagers, s.namespace, s.pm, `{"metadata":{"labels":{"somebody":"else"}}}`)
 	})
 	s.create()
@@ -98,7 +103,7 @@ func (s *scene) changeCommand() {
 }
 
 func (s *scene) podIsReplaced() {
-	eventually(s.T, "the Pod has the new command", func() bool {
+	await.Until(s.T, "the Pod has the new command", func() bool {
 		pod, err := admin.CoreV1().Pods(s.namespace).Get(s.Context(), s.pm, metav1.GetOptions{})
 		return err == nil && slices.Equal(pod.Spec.Containers[0].Command, []string{"other"})
 	})
@@ -108,7 +113,7 @@ func (s *scene) podIsReplaced() {
 func (s *scene) losePod() {
 	pod := get(s.T, pods, s.namespace, s.pm)
 	remove(s.T, pods, s.namespace, s.pm)
-	eventually(s.T, "there is another Pod", func() bool {
+	await.Until(s.T, "there is another Pod", func() bool {
 		now := get(s.T, pods, s.namespace, s.pm)
 		return now != nil && now.GetUID() != pod.GetUID() && healthy(s.T, s.namespace, s.pm)
 	})
@@ -131,7 +136,7 @@ func (s *scene) anotherIsTold() {
 
 // told waits for an event about a PodManager that was counted so often.
 func (s *scene) told(pm string, count int32) {
-	eventually(s.T, fmt.Sprintf("an event about %s is counted %d times", pm, count), func() bool {
+	await.Until(s.T, fmt.Sprintf("an event about %s is counted %d times", pm, count), func() bool {
 		events, err := admin.CoreV1().Events(s.namespace).List(s.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + pm})
 		if err != nil {
 			s.Fatal(err)
@@ -143,20 +148,20 @@ func (s *scene) told(pm string, count int32) {
 func (s *scene) play() {
 	play, ok := scenarios[s.grant.String()]
 	if !ok {
-		s.Fatalf("no scenario needs the right to %s: write one, or leave the right out", s.right)
+		s.Fatalf("no scenario needs the right to %s: write one, or leave the right out", s.Right)
 	}
 	if play.prepare != nil {
 		play.prepare(s)
 	}
-	s.mark = s.host.log.mark()
+	s.mark = s.host.Log.Mark()
 	s.revoke(s.T)
 	defer s.restore(s.T)
 	play.provoke(s)
-	missing := fmt.Sprintf("cannot %s resource %q in API group %q", s.verb, s.resource, s.group)
+	missing := fmt.Sprintf("cannot %s resource %q in API group %q", s.Verb, s.Resource, s.Group)
 	s.expectLogged(missing)
 	if play.inPlugins {
-		eventually(s.T, "/plugins says why the plugin does not run: "+missing, func() bool {
-			only := s.host.only()
+		await.Until(s.T, "/plugins says why the plugin does not run: "+missing, func() bool {
+			only := only(s.host)
 			return only.State == "waiting" && strings.Contains(only.LastError, missing)
 		})
 	}
@@ -164,14 +169,14 @@ func (s *scene) play() {
 		s.expectCondition()
 	}
 	s.restore(s.T)
-	eventually(s.T, "the PodManager is healthy with the right back", func() bool { return healthy(s.T, s.namespace, s.pm) })
+	await.Until(s.T, "the PodManager is healthy with the right back", func() bool { return healthy(s.T, s.namespace, s.pm) })
 	if play.recovered != nil {
 		play.recovered(s)
 	}
 }
 
 func (s *scene) stop() {
-	if err := s.host.stop(20 * time.Second); err != nil {
+	if err := s.host.Stop(); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -179,16 +184,16 @@ func (s *scene) stop() {
 // expectLogged waits until the host names in its log what is missing.
 func (s *scene) expectLogged(missing string) {
 	s.Helper()
-	if !within(15*time.Second, func() bool { return s.host.log.warns(s.mark, missing) }) {
-		s.Fatalf("the host does not say that it %s; is the right needed? Its log since:\n%s", missing, s.host.log.after(s.mark))
-	}
+	await.Until(s.T, "the host says that it "+missing+"; is the right needed?", func() bool {
+		return warns(s.host.Log.Since(s.mark), missing)
+	})
 }
 
 // expectCondition waits until the object names the rule to add.
 func (s *scene) expectCondition() {
 	s.Helper()
-	rule := fmt.Sprintf("{apiGroups: [%q], resources: [%q], verbs: [%q]}", s.group, s.resource, s.verb)
-	eventually(s.T, "the condition Ready names the rule "+rule, func() bool {
+	rule := fmt.Sprintf("{apiGroups: [%q], resources: [%q], verbs: [%q]}", s.Group, s.Resource, s.Verb)
+	await.Until(s.T, "the condition Ready names the rule "+rule, func() bool {
 		ready := condition(get(s.T, podManagers, s.namespace, s.pm), "Ready")
 		message, _ := ready["message"].(string)
 		return ready["status"] == "False" && strings.Contains(message, rule)

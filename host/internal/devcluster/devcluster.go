@@ -37,10 +37,9 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-)
 
-// stopLimit is how long a cluster may take to stop; it takes about a second.
-const stopLimit = 30 * time.Second
+	"github.com/thole-dev/thole/host/internal/await"
+)
 
 // Cluster is a running control plane.
 type Cluster struct {
@@ -170,7 +169,7 @@ func launch(binary, home string, args ...string) (*process, error) {
 
 func (p *process) stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails when it has ended; wait tells
-	kill := time.AfterFunc(stopLimit, func() { _ = p.cmd.Process.Kill() })
+	kill := time.AfterFunc(await.Limit, func() { _ = p.cmd.Process.Kill() })
 	defer kill.Stop()
 	if err := p.wait(); err != nil {
 		return fmt.Errorf("stop cluster: %w", err)

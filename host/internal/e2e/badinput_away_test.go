@@ -2,9 +2,10 @@ package e2e
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 
+	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/tholetest"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
@@ -15,19 +16,19 @@ func TestTheAPIServerIsAway(t *testing.T) {
 	installCRD(t, "plugins/podmanager/crd.yaml")
 	ns, d, door := namespace(t), newDirectory(t), newDoor(t)
 	d.install("podmanager", podmanager(t, wasmbuild.TinyGo))
-	p := tholeOn(t, door.kubeconfig(""), d, ns, "limits: {writesPerSecond: 200, writeBurst: 200}")
+	p := tholeOn(t, door.kubeconfig(), d, ns, "limits: {writesPerSecond: 200, writeBurst: 200}")
 
 	t.Run("from the start", func(t *testing.T) {
-		eventually(t, "the plugin waits", func() bool { return p.plugin("podmanager").State == "waiting" })
+		await.Until(t, "the plugin waits", func() bool { return p.Plugin("podmanager").State == "waiting" })
 		want := "the API server at " + door.address + " cannot be reached (connect: connection refused); asking again: see that it runs and that --kubeconfig names it"
-		if told := p.plugin("podmanager").LastError; told != want {
+		if told := p.Plugin("podmanager").LastError; told != want {
 			t.Errorf("/plugins says %s", told)
 		}
-		eventually(t, "it was tried several times", func() bool {
-			return p.metric(`rest_client_requests_total{code="<error>",host="`+door.address+`",method="GET"}`) > 2
+		await.Until(t, "it was tried several times", func() bool {
+			return p.Metric(`rest_client_requests_total{code="<error>",host="`+door.address+`",method="GET"}`) > 2
 		})
 		p.alive(t, http.StatusServiceUnavailable)
-		if n := p.said("plugin waits", "plugin", "podmanager"); n != 1 {
+		if n := len(p.Log.With("plugin waits", "plugin", "podmanager")); n != 1 {
 			t.Errorf("told %d times", n)
 		}
 		door.open()
@@ -35,44 +36,37 @@ func TestTheAPIServerIsAway(t *testing.T) {
 		p.ready("podmanager", 1)
 		p.works(t, ns, "from-the-start")
 	})
+	mark := 0 // of the log, before the API server went
 	for _, away := range []struct {
 		name            string
 		leave, comeBack func()
 		noticed         func() bool
 	}{
-		{"refusing", door.close, door.open, func() bool { return p.said(cannotFollow, "reason", "ConnectionRefused") == 2 }},
-		{"silent", door.freeze, door.thaw, func() bool { status, _ := p.get("/readyz"); return status != http.StatusOK }},
+		{"refusing", door.close, door.open, func() bool {
+			kinds := map[string]bool{}
+			for _, line := range tholetest.With(p.Log.Since(mark), cannotFollow, "reason", "ConnectionRefused") {
+				kinds[line.String("kind")] = true
+			}
+			return len(kinds) == 2
+		}},
+		{"silent", door.freeze, door.thaw, func() bool { status, _ := p.Ask("/readyz"); return status == http.StatusServiceUnavailable }},
 		{"restarted", func() { done(t, cluster.Restart()) }, func() {}, nil},
 	} {
 		t.Run(away.name, func(t *testing.T) {
-			missed := p.said(cannotFollow, "", "")
 			s := absence{t: t, p: p, ns: ns, name: away.name}
 			s.before()
+			mark = p.Log.Mark()
 			away.leave()
 			s.during(away.noticed)
 			away.comeBack()
 			s.after()
-			if n := p.said(cannotFollow, "", "") - missed; n > 2 {
-				t.Errorf("told %d times of two kinds", n)
-			}
+			expectChangesOnly(t, p.Log.Since(mark), cannotFollow, "kind", "reason", "following the kind again")
 		})
 	}
 	p.stop()
 }
 
 const cannotFollow = "cannot follow the kind, trying again"
-
-// alive: the process answers, and is as ready as it should be.
-func (p *process) alive(t *testing.T, readiness int) {
-	t.Helper()
-	if status, body := p.get("/healthz"); status != http.StatusOK {
-		t.Errorf("/healthz answers %d: %s", status, body)
-	}
-	eventually(t, "/readyz answers as it should", func() bool {
-		status, body := p.get("/readyz")
-		return status == readiness && (readiness == http.StatusOK || strings.Contains(body, "[-] API server: "))
-	})
-}
 
 // absence is what happens to objects around a time without the API server.
 type absence struct {
@@ -99,7 +93,7 @@ func (s absence) during(noticed func() bool) {
 	remove(s.t, pods, s.ns, s.object("podless"))
 	primary(s.t, podManagers, "PodManager", s.ns, s.object("new"), map[string]any{"image": "a:1"})
 	if noticed != nil {
-		eventually(s.t, "the host notices", noticed)
+		await.Until(s.t, "the host notices", noticed)
 		if get(s.t, podManagers, s.ns, s.object("deleted")) == nil {
 			s.t.Error("the host has cleaned up an object while the API server was away from it")
 		}
@@ -108,7 +102,7 @@ func (s absence) during(noticed func() bool) {
 
 func (s absence) after() {
 	s.t.Helper()
-	eventually(s.t, "everything is as wanted", func() bool {
+	await.Until(s.t, "everything is as wanted", func() bool {
 		for suffix, wanted := range map[string]string{"changed": "a:2", "podless": "a:1", "on-its-way": "a:1", "new": "a:1"} {
 			name := s.object(suffix)
 			if image(get(s.t, pods, s.ns, name)) != wanted || !ready(get(s.t, podManagers, s.ns, name)) {

@@ -27,7 +27,7 @@ func TestTheDiskOfTheCompileCacheIsFull(t *testing.T) {
 	p.ready("podmanager", 1)
 	p.works(t, ns, "pm")
 	const told = "compile cache cannot be used, the plugin is compiled without it: make room, or give the right to write"
-	if n := p.said(told, "", ""); n != 1 {
+	if n := len(p.Log.With(told)); n != 1 {
 		t.Errorf("told %d times", n)
 	}
 	p.stop()

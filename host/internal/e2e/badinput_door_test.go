@@ -1,15 +1,15 @@
 package e2e
 
 import (
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/url"
-	"path/filepath"
 	"sync"
 	"testing"
 
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"github.com/thole-dev/thole/host/internal/tholetest"
 )
 
 // door is an address through which a host reaches the API server, or not.
@@ -30,7 +30,7 @@ func newDoor(t *testing.T) *door {
 	t.Helper()
 	server, err := url.Parse(cluster.Config.Host)
 	done(t, err)
-	d := &door{t: t, address: "127.0.0.1:0", server: server.Host, conns: map[net.Conn]bool{}, thawed: make(chan struct{})}
+	d := &door{t: t, address: ownAddress(), server: server.Host, conns: map[net.Conn]bool{}, thawed: make(chan struct{})}
 	close(d.thawed)
 	d.open() // to get an address
 	d.close()
@@ -38,25 +38,16 @@ func newDoor(t *testing.T) *door {
 	return d
 }
 
-// kubeconfig returns the path of one that leads through the door. With a
-// token it is that of a service account, else the administrator's.
-func (d *door) kubeconfig(token string) string { return kubeconfigOf(d.t, "https://"+d.address, token) }
+// ownAddress is one of loopback that other programs hardly use: while the door
+// is closed its port is free, and every listener and every connection of this
+// machine could get it on 127.0.0.1.
+func ownAddress() string {
+	return fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
+}
 
-func kubeconfigOf(t *testing.T, server, token string) string {
-	t.Helper()
-	config, err := clientcmd.LoadFromFile(cluster.Kubeconfig)
-	done(t, err)
-	for _, c := range config.Clusters {
-		c.Server = server
-	}
-	if token != "" {
-		for name := range config.AuthInfos {
-			config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
-		}
-	}
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	done(t, clientcmd.WriteToFile(*config, path))
-	return path
+// kubeconfig returns the path of the administrator's, through the door.
+func (d *door) kubeconfig() string {
+	return tholetest.Kubeconfig(d.t, tholetest.Server(cluster.Config, d.address), tholetest.User(cluster.Config))
 }
 
 // open lets connections through.

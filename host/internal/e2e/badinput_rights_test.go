@@ -10,7 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/tholetest"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
@@ -37,13 +40,13 @@ func TestMissingRightsAreToldWithTheRuleToAdd(t *testing.T) {
 	installCRD(t, "plugins/podmanager/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	d.install("podmanager", podmanager(t, wasmbuild.TinyGo))
-	p := tholeOn(t, kubeconfigOf(t, cluster.Config.Host, serviceAccount(t, ns)), d, ns, "")
+	p := tholeOn(t, tholetest.Kubeconfig(t, tholetest.Server(cluster.Config, ""), serviceAccount(t, ns)), d, ns, "")
 
-	eventually(t, "the plugin waits for the rights to follow both kinds", func() bool {
-		s := p.plugin("podmanager")
+	await.Until(t, "the plugin waits for the rights to follow both kinds", func() bool {
+		s := p.Plugin("podmanager")
 		return s.State == "waiting" && strings.Contains(s.LastError, "Pod: ") && strings.Contains(s.LastError, "PodManager: ")
 	})
-	told := p.plugin("podmanager").LastError
+	told := p.Plugin("podmanager").LastError
 	for _, resource := range []string{`[""], resources: ["pods"]`, `["example.thole.dev"], resources: ["podmanagers"]`} {
 		rule := fmt.Sprintf(`"system:serviceaccount:%s:host" lacks a right: add to a Role in namespace %q the rule {apiGroups: %s, verbs: ["list", "watch"]}`, ns, ns, resource)
 		if !strings.Contains(told, rule) {
@@ -58,7 +61,7 @@ func TestMissingRightsAreToldWithTheRuleToAdd(t *testing.T) {
 	grant(t, ns, "change", changes)
 	primary(t, podManagers, "PodManager", ns, "pm", map[string]any{"image": "a:1"})
 	var message string
-	eventually(t, "the object says that a right is missing", func() bool {
+	await.Until(t, "the object says that a right is missing", func() bool {
 		c := condition(get(t, podManagers, ns, "pm"), "Ready")
 		message, _ = c["message"].(string)
 		return c["status"] == "False" && c["reason"] == "Forbidden" && strings.Contains(message, "create")
@@ -67,30 +70,29 @@ func TestMissingRightsAreToldWithTheRuleToAdd(t *testing.T) {
 	if !strings.HasPrefix(message, rule) {
 		t.Errorf("the object says %s\nand not %s", message, rule)
 	}
-	eventually(t, "the denied run is counted", func() bool { return p.errors("podmanager/podmanager", "denied") > 0 })
+	p.expectFailed(t, "podmanager/podmanager", "denied")
 	t.Log(message)
 
 	grant(t, ns, "create", creates)
-	eventually(t, "the object is Ready", func() bool {
+	await.Until(t, "the object is Ready", func() bool {
 		return image(get(t, pods, ns, "pm")) == "a:1" && ready(get(t, podManagers, ns, "pm"))
 	})
-	for _, line := range []string{"plugin waits", "plugin runs"} {
-		if n := p.said(line, "plugin", "podmanager"); n < 1 || n > 3 { // once for each kind that it waits for, as they come
-			t.Errorf("%q is told %d times", line, n)
-		}
+	expectChangesOnly(t, p.Log.Since(0), "plugin waits", "plugin", "reason", "plugin runs")
+	if n := len(p.Log.With("plugin runs")); n != 1 {
+		t.Errorf("that it runs is told %d times", n)
 	}
 	p.stop()
 }
 
-// serviceAccount makes one without rights and returns a token of it.
-func serviceAccount(t *testing.T, ns string) string {
+// serviceAccount makes one without rights and returns it as a user.
+func serviceAccount(t *testing.T, ns string) clientcmdapi.AuthInfo {
 	t.Helper()
 	accounts := clients.CoreV1().ServiceAccounts(ns)
 	_, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "host"}}, metav1.CreateOptions{})
 	done(t, err)
 	token, err := accounts.CreateToken(t.Context(), "host", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	done(t, err)
-	return token.Status.Token
+	return clientcmdapi.AuthInfo{Token: token.Status.Token}
 }
 
 // grant gives rules to the service account, by a Role of a name.

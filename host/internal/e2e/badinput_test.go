@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
@@ -104,18 +105,18 @@ func TestBadPluginsAreRefusedAndOthersGoOn(t *testing.T) {
 	t.Run("healthy", func(t *testing.T) { p.works(t, ns, "beside") })
 	t.Run("refused while a good one runs", func(t *testing.T) {
 		d.install("podmanager", good[:len(good)/2])
-		eventually(t, "the new module is refused", func() bool { return strings.Contains(p.plugin("podmanager").LastError, "truncated") })
-		if s := p.plugin("podmanager"); s.State != "running" || s.Generation != 1 || s.RejectedFor != "parse" {
+		await.Until(t, "the new module is refused", func() bool { return strings.Contains(p.Plugin("podmanager").LastError, "truncated") })
+		if s := p.Plugin("podmanager"); s.State != "running" || s.Generation != 1 || s.RejectedFor != "parse" {
 			t.Errorf("podmanager is %+v", s)
 		}
 		p.works(t, ns, "on-the-last-good-one")
 		d.install("podmanager", good[:len(good)/3])
-		eventually(t, "another bad module is told anew", func() bool { return p.loadFailures("podmanager", "parse") == 2 })
+		await.Until(t, "another bad module is told anew", func() bool { return p.loadFailures("podmanager", "parse") == 2 })
 		if n := len(p.about("podmanager", "error")); n != 2 {
 			t.Errorf("two bad modules are told in %d lines", n)
 		}
 		d.install("podmanager", good)
-		eventually(t, "the good one is taken as it was", func() bool { return p.plugin("podmanager").LastError == "" })
+		await.Until(t, "the good one is taken as it was", func() bool { return p.Plugin("podmanager").LastError == "" })
 	})
 	t.Run("corrected", func(t *testing.T) {
 		installCRD(t, "host/internal/e2e/testdata/badinput/latecomer.yaml")
@@ -125,20 +126,26 @@ func TestBadPluginsAreRefusedAndOthersGoOn(t *testing.T) {
 		p.ready("truncated", 1)
 		latecomers := schema.GroupVersionResource{Group: "e2e.thole.dev", Version: "v1", Resource: "latecomers"}
 		primary(t, latecomers, "Latecomer", ns, "at-last", map[string]any{})
-		eventually(t, "the object of the late CRD is Ready", func() bool {
+		await.Until(t, "the object of the late CRD is Ready", func() bool {
 			o := get(t, latecomers, ns, "at-last")
 			return ready(o) && condition(o, "Whole")["status"] == "True"
 		})
 	})
 	t.Run("directory removed and made again", func(t *testing.T) {
-		done(t, os.RemoveAll(d.path))
-		eventually(t, "it is told", func() bool {
-			return p.said("cannot read the plugin directory, the running plugins stay: put it back, it is looked for again", "", "") == 1
-		})
+		// At once: while its files go one by one plugins are gone, and not
+		// the directory.
+		away := d.path + ".away"
+		done(t, os.Rename(d.path, away))
+		done(t, os.RemoveAll(away))
+		const told = "cannot read the plugin directory, the running plugins stay: put it back, it is looked for again"
+		await.Until(t, "it is told", func() bool { return len(p.Log.With(told)) == 1 })
 		p.works(t, ns, "without-directory")
 		done(t, os.Mkdir(d.path, 0o755))
 		d.install("podmanager", good)
-		eventually(t, "what was removed is gone", func() bool { return p.plugin("truncated") == pluginStatus{} })
+		await.Until(t, "what was removed is gone", func() bool {
+			all, ok := p.Plugins()
+			return ok && len(all) == 1 && all[0].Name == "podmanager"
+		})
 		p.ready("podmanager", 1)
 		p.works(t, ns, "with-directory")
 	})
@@ -163,8 +170,8 @@ func (r refusal) expectTold(t *testing.T, p *process) {
 	if r.state != "" {
 		state, level = r.state, "warn"
 	}
-	eventually(t, "it is "+state, func() bool { return p.plugin(r.name).State == state })
-	s := p.plugin(r.name)
+	await.Until(t, "it is "+state, func() bool { return p.Plugin(r.name).State == state })
+	s := p.Plugin(r.name)
 	for _, text := range r.told {
 		if !strings.Contains(s.LastError, text) {
 			t.Errorf("/plugins says %s\nand not %s", s.LastError, text)

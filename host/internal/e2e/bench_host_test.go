@@ -2,62 +2,38 @@ package e2e
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/thole-dev/thole/host/internal/tholetest"
 )
 
 // benchHost is a running thole.
 type benchHost struct {
-	b       *testing.B
-	cmd     *exec.Cmd
-	output  *transcript
-	address string
+	*tholetest.Process
+	b *testing.B
 }
 
 func (f *fleet) start() *benchHost {
 	f.b.Helper()
-	h := &benchHost{b: f.b, output: &transcript{}}
-	h.cmd = exec.Command(program, "run", "--plugins", filepath.Join(f.dir, "plugins"), "--kubeconfig", cluster.Kubeconfig,
-		"--namespace", f.ns, "--config", filepath.Join(f.dir, "config.yaml"), "--host-identity", "--listen", "127.0.0.1:0")
-	h.cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+f.dir)
-	h.cmd.Stdout, h.cmd.Stderr = h.output, h.output
-	h.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := h.cmd.Start(); err != nil {
-		f.b.Fatal(err)
-	}
-	poll(f.b, "the host listens", func() bool {
-		for _, line := range h.output.lines() {
-			if line["@message"] == "host starts" {
-				h.address, _ = line["listen"].(string)
-			}
-		}
-		return h.address != ""
-	})
-	return h
+	how := host(filepath.Join(f.dir, "plugins"), cluster.Kubeconfig, f.ns, "limits: {writesPerSecond: 5000, writeBurst: 5000, concurrency: 16}")
+	how.CacheDir, how.Args = f.dir, append(how.Args, "--log-level", "info")
+	return &benchHost{how.Start(f.b), f.b}
 }
 
 // stop ends the host as an administrator would; its log has no error.
 func (h *benchHost) stop() {
 	h.b.Helper()
-	if err := h.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := h.Stop(); err != nil {
 		h.b.Error(err)
 	}
-	if err := h.cmd.Wait(); err != nil {
-		h.b.Errorf("thole ended with %v", err)
-	}
-	for _, line := range h.output.lines() {
-		if line["@level"] == "error" {
-			h.b.Errorf("error in the log: %v", line)
-		}
+	for _, line := range h.Log.Errors() {
+		h.b.Errorf("error in the log: %v", line)
 	}
 }
 
@@ -81,16 +57,8 @@ func (h *benchHost) awaitRest(runs int) time.Time {
 
 func (h *benchHost) metrics() metrics {
 	h.b.Helper()
-	response, err := http.Get("http://" + h.address + "/metrics")
-	if err != nil {
-		h.b.Fatalf("%v; the log ends with\n%s", err, h.output.tail(20))
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		h.b.Fatal(err)
-	}
-	return metrics(body)
+	_, text := h.Ask("/metrics")
+	return metrics(text)
 }
 
 // cpu is what the host has used so far, in seconds.
@@ -102,7 +70,7 @@ func (h *benchHost) cpu() float64 {
 // memory returns a line of the process's status, in MiB.
 func (h *benchHost) memory(name string) float64 {
 	h.b.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", h.cmd.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", h.PID()))
 	if err != nil {
 		h.b.Fatal(err)
 	}

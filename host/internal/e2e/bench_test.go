@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/yaml"
 
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
+
+// benchLimit is how long to wait for anything.
+const benchLimit = 10 * time.Minute
 
 // benched are the sizes that this process has measured: each takes a minute or
 // more, and -count would multiply that.
@@ -56,20 +56,15 @@ type fleet struct {
 
 func newFleet(b *testing.B, many int) *fleet {
 	b.Helper()
-	f := &fleet{b: b, many: many, ns: benchNamespace(b), dir: b.TempDir()}
-	benchCRD(b, "plugins/podmanager/crd.yaml")
+	f := &fleet{b: b, many: many, ns: namespace(b), dir: b.TempDir()}
+	installCRD(b, "plugins/podmanager/crd.yaml")
 	wasm := wasmbuild.Build(b, wasmbuild.TinyGo, "plugins/podmanager")
-	for name, content := range map[string]string{
-		"plugins/podmanager.wasm": string(wasm),
-		"config.yaml":             "limits: {writesPerSecond: 5000, writeBurst: 5000, concurrency: 16}",
-	} {
-		path := filepath.Join(f.dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			b.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			b.Fatal(err)
-		}
+	plugins := filepath.Join(f.dir, "plugins")
+	if err := os.Mkdir(plugins, 0o755); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(plugins, "podmanager.wasm"), wasm, 0o644); err != nil {
+		b.Fatal(err)
 	}
 	return f
 }
@@ -88,8 +83,8 @@ func (f *fleet) measureCreation() {
 	var ready time.Time
 	select {
 	case ready = <-allReady:
-	case <-time.After(10 * time.Minute):
-		f.b.Fatalf("not all are Ready after 10 minutes; the log ends with\n%s", host.output.tail(20))
+	case <-time.After(benchLimit):
+		f.b.Fatalf("not all are Ready after %s", benchLimit)
 	}
 	host.awaitRest(f.many)
 	cpu, server, many := host.cpu()-cpu, benchServer(f.b).since(server), float64(f.many)
@@ -168,50 +163,16 @@ func (f *fleet) awaitReady() <-chan time.Time {
 	return done
 }
 
-func benchNamespace(b *testing.B) string {
-	b.Helper()
-	ns, err := clients.CoreV1().Namespaces().Create(b.Context(), &corev1.Namespace{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "bench-"},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	poll(b, "the namespace has a service account", func() bool {
-		_, err := clients.CoreV1().ServiceAccounts(ns.Name).Get(b.Context(), "default", metav1.GetOptions{})
-		return err == nil
-	})
-	return ns.Name
-}
-
-func benchCRD(b *testing.B, path string) {
-	b.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", path))
-	if err != nil {
-		b.Fatal(err)
-	}
-	crd := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(text, &crd.Object); err != nil {
-		b.Fatal(err)
-	}
-	if _, err := objects.Resource(crds).Apply(b.Context(), crd.GetName(), crd, metav1.ApplyOptions{FieldManager: "e2e"}); err != nil {
-		b.Fatal(err)
-	}
-	poll(b, crd.GetName()+" is served", func() bool {
-		_, err := objects.Resource(podManagers).List(b.Context(), metav1.ListOptions{})
-		return err == nil
-	})
-}
-
-// poll is within for what may take minutes.
+// poll is await.Within for a benchmark: it asks as often later as at first, for
+// what it sees is a measured time.
 func poll(b *testing.B, what string, done func() bool) {
 	b.Helper()
-	const limit = 10 * time.Minute
-	deadline := time.Now().Add(limit)
+	deadline := time.Now().Add(benchLimit)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for !done() {
 		if time.Now().After(deadline) {
-			b.Fatalf("not within %s: %s", limit, what)
+			b.Fatalf("not within %s: %s", benchLimit, what)
 		}
 		<-tick.C
 	}

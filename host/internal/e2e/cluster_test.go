@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strconv"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
+
+	"github.com/thole-dev/thole/host/internal/await"
 )
 
 var (
@@ -28,40 +27,51 @@ var (
 )
 
 // namespace makes a namespace for one test.
-func namespace(t *testing.T) string {
-	t.Helper()
-	ns, err := clients.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
+func namespace(tb testing.TB) string {
+	tb.Helper()
+	ns, err := clients.CoreV1().Namespaces().Create(tb.Context(), &corev1.Namespace{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	eventually(t, "the namespace has a service account", func() bool {
-		_, err := clients.CoreV1().ServiceAccounts(ns.Name).Get(t.Context(), "default", metav1.GetOptions{})
+	await.Until(tb, "the namespace has a service account", func() bool {
+		_, err := clients.CoreV1().ServiceAccounts(ns.Name).Get(tb.Context(), "default", metav1.GetOptions{})
 		return err == nil
 	})
 	return ns.Name
 }
 
-// installCRD applies a CRD from a file, relative to the repository's root.
-func installCRD(t *testing.T, path string) {
-	t.Helper()
+// installCRD applies a CRD from a file, relative to the repository's root, and
+// waits until its kind is served.
+func installCRD(tb testing.TB, path string) {
+	tb.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", path))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	crd := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(text, &crd.Object); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	if _, err := objects.Resource(crds).Apply(t.Context(), crd.GetName(), crd, metav1.ApplyOptions{FieldManager: "e2e"}); err != nil {
-		t.Fatal(err)
+	if _, err := objects.Resource(crds).Apply(tb.Context(), crd.GetName(), crd, metav1.ApplyOptions{FieldManager: "e2e"}); err != nil {
+		tb.Fatal(err)
 	}
-	eventually(t, crd.GetName()+" is served", func() bool {
-		group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
-		list, err := clients.Discovery().ServerResourcesForGroupVersion(group + "/v1")
-		return err == nil && len(list.APIResources) > 0
+	kind := defined(crd)
+	await.Until(tb, crd.GetName()+" is served", func() bool {
+		_, err := objects.Resource(kind).List(tb.Context(), metav1.ListOptions{Limit: 1})
+		return err == nil
 	})
+}
+
+// defined is the kind of a CRD with one version. That its group is served says
+// nothing: another kind of it may be there for long.
+func defined(crd *unstructured.Unstructured) schema.GroupVersionResource {
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	version, _ := versions[0].(map[string]any)["name"].(string)
+	return schema.GroupVersionResource{Group: group, Version: version, Resource: plural}
 }
 
 // primary makes an object with a spec.
@@ -111,10 +121,16 @@ func patchSpec(ctx context.Context, gvr schema.GroupVersionResource, ns, name, f
 
 func annotate(t *testing.T, gvr schema.GroupVersionResource, ns, name, annotation, value string) {
 	t.Helper()
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, annotation, value)
-	if _, err := objects.Resource(gvr).Namespace(ns).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if err := tryAnnotate(t, gvr, ns, name, annotation, value); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func tryAnnotate(t *testing.T, gvr schema.GroupVersionResource, ns, name, annotation, value string) error {
+	t.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, annotation, value)
+	_, err := objects.Resource(gvr).Namespace(ns).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	return err
 }
 
 func remove(t *testing.T, gvr schema.GroupVersionResource, ns, name string) {
@@ -161,55 +177,4 @@ func image(pod *unstructured.Unstructured) string {
 		return ""
 	}
 	return containers[0].(map[string]any)["image"].(string)
-}
-
-var requestLine = regexp.MustCompile(`^apiserver_request_total\{(.*)\} (\S+)$`)
-
-// requests counts what the API server was asked about a resource, by verb.
-func requests(t *testing.T, resources ...string) map[string]int {
-	t.Helper()
-	text, err := clients.RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	counts := map[string]int{}
-	for line := range strings.Lines(string(text)) {
-		m := requestLine.FindStringSubmatch(strings.TrimSpace(line))
-		if m == nil {
-			continue
-		}
-		labels := map[string]string{}
-		for _, pair := range regexp.MustCompile(`(\w+)="([^"]*)"`).FindAllStringSubmatch(m[1], -1) {
-			labels[pair[1]] = pair[2]
-		}
-		for _, r := range resources {
-			if labels["resource"] == r {
-				n, err := strconv.ParseFloat(m[2], 64)
-				if err != nil {
-					t.Fatal(err)
-				}
-				counts[labels["verb"]] += int(n)
-			}
-		}
-	}
-	return counts
-}
-
-// since returns what was asked after before, without verbs that were not.
-func since(before, after map[string]int) map[string]int {
-	out := map[string]int{}
-	for verb, n := range after {
-		if d := n - before[verb]; d != 0 {
-			out[verb] = d
-		}
-	}
-	return out
-}
-
-func writes(counts map[string]int) int {
-	n := 0
-	for _, verb := range []string{"PATCH", "APPLY", "PUT", "POST", "DELETE", "DELETECOLLECTION"} {
-		n += counts[verb]
-	}
-	return n
 }

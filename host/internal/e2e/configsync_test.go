@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/tholetest"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
@@ -30,10 +31,13 @@ const (
 	syncSource = "configsync.thole.dev/source"
 	// manyWrites lets the API server be the limit.
 	manyWrites = "limits: {writesPerSecond: 2000, writeBurst: 2000, concurrency: 8}\n"
+	// atScale is how long 5,000 copies may take; on a machine at rest it is
+	// half a minute.
+	atScale = 5 * await.Limit
 )
 
 // configsync starts thole on all namespaces with the plugin and its policy.
-func configsync(t *testing.T, d directory) *process {
+func configsync(t *testing.T, d directory) (*process, *tholetest.Proxy) {
 	t.Helper()
 	policy, err := os.ReadFile(filepath.Join("..", "..", "..", "plugins", "configsync", "policy.yaml"))
 	if err != nil {
@@ -41,9 +45,9 @@ func configsync(t *testing.T, d directory) *process {
 	}
 	write(t, d.path, "configsync.yaml", string(policy))
 	d.install("configsync", wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/configsync"))
-	p := thole(t, d, "", manyWrites+"allow: {crossNamespace: [configsync]}")
+	p, asked := counted(t, d, "", manyWrites+"allow: {crossNamespace: [configsync]}")
 	p.ready("configsync", 1)
-	return p
+	return p, asked
 }
 
 // targets makes namespaces that the label e2e=name selects.
@@ -76,8 +80,9 @@ func createSource(ctx context.Context, gvr schema.GroupVersionResource, ns, name
 	return err
 }
 
-// copies lists the copies of all sources in a namespace, or of one source.
-func copies(t *testing.T, gvr schema.GroupVersionResource, selector string) map[types.NamespacedName]*unstructured.Unstructured {
+// copies lists the copies of all sources, or of one, in the namespaces that
+// targets has made for id.
+func copies(t *testing.T, gvr schema.GroupVersionResource, id, selector string) map[types.NamespacedName]*unstructured.Unstructured {
 	t.Helper()
 	l, err := objects.Resource(gvr).List(t.Context(), metav1.ListOptions{LabelSelector: selector, ResourceVersion: "0"})
 	if err != nil {
@@ -86,27 +91,28 @@ func copies(t *testing.T, gvr schema.GroupVersionResource, selector string) map[
 	byName := map[types.NamespacedName]*unstructured.Unstructured{}
 	for i := range l.Items {
 		o := &l.Items[i]
+		if !strings.HasPrefix(o.GetNamespace(), id+"-") {
+			continue
+		}
 		byName[types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}] = o
 	}
 	return byName
 }
 
 // logged waits until a run of every object ended with so many writes, after
-// the mark, which is a length of the log. An object is named with the
-// controller: "secret ns/name".
+// the mark. An object is named with the controller: "secret ns/name".
 func logged(t *testing.T, p *process, mark int, writes float64, objects ...string) {
 	t.Helper()
 	missing := map[string]bool{}
 	for _, o := range objects {
 		missing[o] = true
 	}
-	slowly(t, time.Minute, fmt.Sprintf("a run with %v writes of each of %d objects", writes, len(objects)), func() bool {
-		text := p.output.String()[mark:]
-		for line := range strings.Lines(text[:strings.LastIndexByte(text, '\n')+1]) {
-			mark += len(line)
-			var fields map[string]any
-			if strings.Contains(line, `"reconciled"`) && json.Unmarshal([]byte(line), &fields) == nil && fields["writes"] == writes {
-				delete(missing, fmt.Sprint(fields["controller"], " ", fields["object"]))
+	await.Within(t, atScale, fmt.Sprintf("a run with %v writes of each of %d objects", writes, len(objects)), func() bool {
+		lines := p.Log.Since(mark)
+		mark += len(lines)
+		for _, line := range lines {
+			if line["@message"] == "reconciled" && line["writes"] == writes {
+				delete(missing, line.String("controller")+" "+line.String("object"))
 			}
 		}
 		return len(missing) == 0
@@ -123,15 +129,14 @@ func sources(ns string, half int) (names []string) {
 	return names
 }
 
-func mark(p *process) int { return len(p.output.String()) }
-
 // TestConfigSyncAtScale is acceptance 4 of the issue: 100 sources and 50
 // namespaces converge, a changed source costs one write per copy, a removed
 // label prunes exactly the copies of that namespace, a restart costs nothing.
 func TestConfigSyncAtScale(t *testing.T) {
 	const half, many = 50, 50
-	id := fmt.Sprintf("sync-%d", time.Now().UnixNano()%1e6)
-	from, to := namespace(t), targets(t, id, many)
+	from := namespace(t)
+	id := from // no other test has it
+	to := targets(t, id, many)
 	var wg sync.WaitGroup
 	for _, gvr := range []schema.GroupVersionResource{configMaps, secrets} {
 		wg.Go(func() {
@@ -144,35 +149,35 @@ func TestConfigSyncAtScale(t *testing.T) {
 	}
 	wg.Wait()
 
-	before, start := requests(t, "configmaps", "secrets"), time.Now()
+	start := time.Now()
 	d := newDirectory(t)
-	p := configsync(t, d)
+	p, asked := configsync(t, d)
+	did := func() tholetest.Counts { return asked.Done("configmaps", "secrets") }
 	converged := func() bool {
 		for _, gvr := range []schema.GroupVersionResource{configMaps, secrets} {
-			if len(copies(t, gvr, syncSource)) != half*many {
+			if len(copies(t, gvr, id, syncSource)) != half*many {
 				return false
 			}
 		}
 		return true
 	}
-	slowly(t, 3*time.Minute, "every namespace has every copy", converged)
+	await.Within(t, atScale, "every namespace has every copy", converged)
 	t.Logf("%d copies after %s", 2*half*many, time.Since(start).Round(100*time.Millisecond))
 	logged(t, p, 0, 0, sources(from, half)...)
-	all := expectCopies(t, from, to, half)
-	counts := since(before, requests(t, "configmaps", "secrets"))
-	if counts["APPLY"] != 2*half*many || writes(counts) != 2*half*many+2*half {
+	all := expectCopies(t, from, id, to, half)
+	if counts := did(); counts["apply"] != 2*half*many || counts.Writes() != 2*half*many+2*half {
 		t.Errorf("writes were %v, expected one apply per copy and one finalizer per source", counts)
 	}
 
 	t.Run("a changed source updates its copies alone", func(t *testing.T) {
-		before, at := requests(t, "configmaps", "secrets"), mark(p)
+		before, at := did(), p.Log.Mark()
 		patch := `{"data":{"value":"changed","same":null,"new":"too"}}`
 		if _, err := objects.Resource(configMaps).Namespace(from).Patch(t.Context(), "source-07", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		slowly(t, time.Minute, "every copy is changed", func() bool {
+		await.Within(t, atScale, "every copy is changed", func() bool {
 			changed := 0
-			for _, o := range copies(t, configMaps, syncSource+"="+from+".source-07") {
+			for _, o := range copies(t, configMaps, id, syncSource+"="+from+".source-07") {
 				data, _, _ := unstructured.NestedStringMap(o.Object, "data")
 				if len(data) == 2 && data["value"] == "changed" && data["new"] == "too" {
 					changed++
@@ -181,52 +186,49 @@ func TestConfigSyncAtScale(t *testing.T) {
 			return changed == many
 		})
 		logged(t, p, at, many, "configmap "+from+"/source-07")
-		at = mark(p)
+		at = p.Log.Mark()
 		annotate(t, configMaps, from, "source-07", "example.com/again", "x") // another run, after all that the change led to
 		logged(t, p, at, 0, "configmap "+from+"/source-07")
-		counts := since(before, requests(t, "configmaps", "secrets"))
-		if counts["APPLY"] != many || writes(counts) != many+2 { // this test's two patches
+		if counts := did().Since(before); counts["apply"] != many || counts.Writes() != many {
 			t.Errorf("writes were %v, expected %d", counts, many)
 		}
-		expectUnchanged(t, all[configMaps], copies(t, configMaps, syncSource), func(n types.NamespacedName) bool { return n.Name != "source-07" })
-		expectUnchanged(t, all[secrets], copies(t, secrets, syncSource), func(types.NamespacedName) bool { return true })
+		expectUnchanged(t, all[configMaps], copies(t, configMaps, id, syncSource), func(n types.NamespacedName) bool { return n.Name != "source-07" })
+		expectUnchanged(t, all[secrets], copies(t, secrets, id, syncSource), func(types.NamespacedName) bool { return true })
 	})
 
 	t.Run("a removed label prunes its copies alone", func(t *testing.T) {
-		kept := copies(t, configMaps, syncSource)
-		before, at := requests(t, "configmaps", "secrets"), mark(p)
+		kept := copies(t, configMaps, id, syncSource)
+		before, at := did(), p.Log.Mark()
 		if _, err := objects.Resource(namespaces).Patch(t.Context(), to[3], types.MergePatchType, []byte(`{"metadata":{"labels":{"e2e":null}}}`), metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		slowly(t, time.Minute, "the namespace has no copy", func() bool {
-			return len(copies(t, configMaps, syncSource)) == half*(many-1) && len(copies(t, secrets, syncSource)) == half*(many-1)
+		await.Within(t, atScale, "the namespace has no copy", func() bool {
+			return len(copies(t, configMaps, id, syncSource)) == half*(many-1) && len(copies(t, secrets, id, syncSource)) == half*(many-1)
 		})
 		logged(t, p, at, 1, sources(from, half)...)
-		counts := since(before, requests(t, "configmaps", "secrets"))
-		if counts["DELETE"] != 2*half || writes(counts) != 2*half {
+		if counts := did().Since(before); counts["delete"] != 2*half || counts.Writes() != 2*half {
 			t.Errorf("writes were %v, expected %d deletions", counts, 2*half)
 		}
-		expectUnchanged(t, kept, copies(t, configMaps, syncSource), func(n types.NamespacedName) bool { return n.Namespace != to[3] })
-		expectUnchanged(t, all[secrets], copies(t, secrets, syncSource), func(n types.NamespacedName) bool { return n.Namespace != to[3] })
+		expectUnchanged(t, kept, copies(t, configMaps, id, syncSource), func(n types.NamespacedName) bool { return n.Namespace != to[3] })
+		expectUnchanged(t, all[secrets], copies(t, secrets, id, syncSource), func(n types.NamespacedName) bool { return n.Namespace != to[3] })
 	})
 
 	p.stop()
 	p.expectNoErrors()
-	before = requests(t, "configmaps", "secrets")
-	p = configsync(t, d) // lives on after the subtest
+	p, asked = configsync(t, d) // live on after the subtest
 	t.Run("a restart writes nothing", func(t *testing.T) {
 		logged(t, p, 0, 0, sources(from, half)...)
-		if counts := since(before, requests(t, "configmaps", "secrets")); writes(counts) != 0 {
+		if counts := did(); counts.Writes() != 0 {
 			t.Errorf("writes were %v", counts)
 		}
 	})
 
 	t.Run("a deleted source takes its copies along", func(t *testing.T) {
 		remove(t, secrets, from, "source-11")
-		slowly(t, time.Minute, "the source and its copies are gone", func() bool {
-			return get(t, secrets, from, "source-11") == nil && len(copies(t, secrets, syncSource+"="+from+".source-11")) == 0
+		await.Within(t, atScale, "the source and its copies are gone", func() bool {
+			return get(t, secrets, from, "source-11") == nil && len(copies(t, secrets, id, syncSource+"="+from+".source-11")) == 0
 		})
-		if n := len(copies(t, secrets, syncSource)); n != (half-1)*(many-1) {
+		if n := len(copies(t, secrets, id, syncSource)); n != (half-1)*(many-1) {
 			t.Errorf("%d copies are left", n)
 		}
 	})
@@ -234,20 +236,12 @@ func TestConfigSyncAtScale(t *testing.T) {
 	p.expectNoErrors()
 }
 
-// slowly is within for a question that costs something.
-func slowly(t *testing.T, limit time.Duration, what string, done func() bool) {
-	t.Helper()
-	tick := time.NewTicker(500 * time.Millisecond)
-	defer tick.Stop()
-	within(t, limit, what, func() bool { <-tick.C; return done() })
-}
-
 // expectCopies compares every copy with its source.
-func expectCopies(t *testing.T, from string, to []string, half int) map[schema.GroupVersionResource]map[types.NamespacedName]*unstructured.Unstructured {
+func expectCopies(t *testing.T, from, id string, to []string, half int) map[schema.GroupVersionResource]map[types.NamespacedName]*unstructured.Unstructured {
 	t.Helper()
 	all := map[schema.GroupVersionResource]map[types.NamespacedName]*unstructured.Unstructured{}
 	for _, gvr := range []schema.GroupVersionResource{configMaps, secrets} {
-		all[gvr] = copies(t, gvr, syncSource)
+		all[gvr] = copies(t, gvr, id, syncSource)
 		for i := range half {
 			source := get(t, gvr, from, fmt.Sprintf("source-%02d", i))
 			for _, ns := range to {
@@ -276,14 +270,15 @@ func expectUnchanged(t *testing.T, before, after map[types.NamespacedName]*unstr
 
 // TestConfigSyncAndOthers is about what somebody else has made or changed.
 func TestConfigSyncAndOthers(t *testing.T) {
-	id := fmt.Sprintf("others-%d", time.Now().UnixNano()%1e6)
-	from, to := namespace(t), targets(t, id, 3)
+	from := namespace(t)
+	id := from // no other test has it
+	to := targets(t, id, 3)
 	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "shared"}, Data: map[string]string{"value": "mine"}}
 	foreign, err := clients.CoreV1().ConfigMaps(to[1]).Create(t.Context(), foreign, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := configsync(t, newDirectory(t))
+	p, _ := configsync(t, newDirectory(t))
 	if err := createSource(t.Context(), configMaps, from, "shared", "e2e="+id, "1"); err != nil {
 		t.Fatal(err)
 	}
@@ -295,8 +290,8 @@ func TestConfigSyncAndOthers(t *testing.T) {
 		data, _, _ := unstructured.NestedStringMap(o.Object, "data")
 		return len(data) == 2 && data["value"] == "1"
 	}
-	eventually(t, "the free namespaces have their copy", func() bool { return right(to[0]) && right(to[2]) })
-	eventually(t, "the conflict is told", func() bool {
+	await.Until(t, "the free namespaces have their copy", func() bool { return right(to[0]) && right(to[2]) })
+	await.Until(t, "the conflict is told", func() bool {
 		events, err := clients.CoreV1().Events(from).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -315,12 +310,12 @@ func TestConfigSyncAndOthers(t *testing.T) {
 		if _, err := objects.Resource(configMaps).Namespace(to[0]).Patch(t.Context(), "shared", types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the edited copy is right again", func() bool { return right(to[0]) })
+		await.Until(t, "the edited copy is right again", func() bool { return right(to[0]) })
 	}
 
 	// As if its fields were another's while the source changes.
 	annotate(t, configMaps, to[2], "shared", "configsync.thole.dev/digest", "another")
-	eventually(t, "the copy with a conflict is right again", func() bool {
+	await.Until(t, "the copy with a conflict is right again", func() bool {
 		o := get(t, configMaps, to[2], "shared")
 		return o != nil && o.GetAnnotations()["configsync.thole.dev/digest"] != "another" && right(to[2])
 	})
@@ -329,23 +324,23 @@ func TestConfigSyncAndOthers(t *testing.T) {
 		t.Errorf("what it did not make was written: %v", got)
 	}
 	remove(t, configMaps, to[1], "shared")
-	eventually(t, "the name that became free has its copy", func() bool { return right(to[1]) })
+	await.Until(t, "the name that became free has its copy", func() bool { return right(to[1]) })
 
-	at := mark(p)
+	at := p.Log.Mark()
 	if err := clients.CoreV1().Namespaces().Delete(t.Context(), to[2], metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	logged(t, p, at, 0, "configmap "+from+"/shared") // a terminating namespace
-	eventually(t, "the namespace is gone", func() bool { return get(t, namespaces, "", to[2]) == nil })
+	await.Until(t, "the namespace is gone", func() bool { return get(t, namespaces, "", to[2]) == nil })
 
 	if _, err := objects.Resource(configMaps).Namespace(from).Patch(t.Context(), "shared", types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"configsync.thole.dev/namespaces":null}}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "without its annotation the source has no copies", func() bool {
+	await.Until(t, "without its annotation the source has no copies", func() bool {
 		return get(t, configMaps, to[0], "shared") == nil && get(t, configMaps, to[1], "shared") == nil
 	})
 	remove(t, configMaps, from, "shared")
-	eventually(t, "the source is gone", func() bool { return get(t, configMaps, from, "shared") == nil })
+	await.Until(t, "the source is gone", func() bool { return get(t, configMaps, from, "shared") == nil })
 	p.expectNoErrors()
 }

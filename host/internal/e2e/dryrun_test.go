@@ -3,6 +3,7 @@ package e2e
 import (
 	"testing"
 
+	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
@@ -14,8 +15,8 @@ func TestADryRunWritesNothing(t *testing.T) {
 	p := thole(t, d, ns, "dryRun: true")
 	p.ready("podmanager", 1)
 	primary(t, podManagers, "PodManager", ns, "pm", map[string]any{"image": "a:1"})
-	eventually(t, "the log tells what would happen", func() bool {
-		return count(p, "dry run: would create") > 0 && count(p, "dry run: would change") > 1
+	await.Until(t, "the log tells what would happen", func() bool {
+		return len(p.Log.With("dry run: would create")) > 0 && len(p.Log.With("dry run: would change")) > 1
 	})
 	if pm := get(t, podManagers, ns, "pm"); len(pm.GetFinalizers()) != 0 || pm.Object["status"] != nil {
 		t.Errorf("the PodManager was written to: %v", pm.Object)

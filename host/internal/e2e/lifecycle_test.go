@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
@@ -27,7 +28,7 @@ func TestALifeOfAPodManager(t *testing.T) {
 
 			primary(t, podManagers, "PodManager", ns, "pm", map[string]any{"image": "a:1"})
 			var pod, pm *unstructured.Unstructured
-			eventually(t, "Pod applied, status and conditions right", func() bool {
+			await.Until(t, "Pod applied, status and conditions right", func() bool {
 				pod, pm = get(t, pods, ns, "pm"), get(t, podManagers, ns, "pm")
 				return image(pod) == "a:1" && ready(pm) && field(pm, "status", "podCreated") != ""
 			})
@@ -44,20 +45,20 @@ func TestALifeOfAPodManager(t *testing.T) {
 			if err := patchSpec(t.Context(), podManagers, ns, "pm", "image", "a:2"); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the spec change is taken up", func() bool {
+			await.Until(t, "the spec change is taken up", func() bool {
 				return image(get(t, pods, ns, "pm")) == "a:2" && ready(get(t, podManagers, ns, "pm"))
 			})
 
 			old := get(t, pods, ns, "pm").GetUID()
 			remove(t, pods, ns, "pm")
-			eventually(t, "the deleted Pod is created again and its time noted", func() bool {
+			await.Until(t, "the deleted Pod is created again and its time noted", func() bool {
 				pod, pm = get(t, pods, ns, "pm"), get(t, podManagers, ns, "pm")
 				return pod != nil && pod.GetUID() != old && ready(pm) &&
 					field(pm, "status", "podCreated") == field(pod, "metadata", "creationTimestamp")
 			})
 
 			remove(t, podManagers, ns, "pm")
-			eventually(t, "cleanup done, finalizer gone, nothing left", func() bool {
+			await.Until(t, "cleanup done, finalizer gone, nothing left", func() bool {
 				return get(t, podManagers, ns, "pm") == nil && get(t, pods, ns, "pm") == nil
 			})
 			p.stop()
@@ -74,7 +75,7 @@ func TestAWrongSpecIsTold(t *testing.T) {
 	p := thole(t, d, ns, "")
 	p.ready("podmanager", 1)
 	primary(t, podManagers, "PodManager", ns, "wrong", map[string]any{"image": "not an image"})
-	eventually(t, "the PodManager is stalled", func() bool {
+	await.Until(t, "the PodManager is stalled", func() bool {
 		return condition(get(t, podManagers, ns, "wrong"), "Stalled")["status"] == "True"
 	})
 	pm := get(t, podManagers, ns, "wrong")
@@ -84,7 +85,7 @@ func TestAWrongSpecIsTold(t *testing.T) {
 	if err := patchSpec(t.Context(), podManagers, ns, "wrong", "image", "right:1"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the corrected PodManager is Ready", func() bool {
+	await.Until(t, "the corrected PodManager is Ready", func() bool {
 		pm := get(t, podManagers, ns, "wrong")
 		return ready(pm) && condition(pm, "Stalled") == nil
 	})
@@ -98,26 +99,27 @@ func TestAsking(t *testing.T) {
 	p := thole(t, d, ns, "")
 	p.ready("podmanager", 1)
 	primary(t, podManagers, "PodManager", ns, "pm", map[string]any{"image": "a:1"})
-	eventually(t, "it is Ready", func() bool { return ready(get(t, podManagers, ns, "pm")) })
+	await.Until(t, "it is Ready", func() bool { return wellKnown(get(t, podManagers, ns, "pm")) })
 
 	annotate(t, podManagers, ns, "pm", "reconcile.thole.dev/requestedAt", "now")
-	eventually(t, "the request is answered", func() bool {
+	await.Until(t, "the request is answered", func() bool {
 		return field(get(t, podManagers, ns, "pm"), "status", "lastHandledReconcileAt") == "now"
 	})
 
 	annotate(t, podManagers, ns, "pm", "reconcile.thole.dev/suspend", "true")
-	// Once a later object is Ready the host has seen the annotation.
-	for _, step := range []func(){func() { remove(t, pods, ns, "pm") }, func() {}} {
-		name := fmt.Sprintf("other-%d", time.Now().UnixNano())
+	// Once a later object is Ready, and its Pod known, the host has seen what
+	// happened to both kinds before.
+	for i, step := range []func(){func() { remove(t, pods, ns, "pm") }, func() {}} {
+		name := fmt.Sprintf("other-%d", i)
 		primary(t, podManagers, "PodManager", ns, name, map[string]any{"image": "a:1"})
-		eventually(t, "another object goes on", func() bool { return ready(get(t, podManagers, ns, name)) })
+		await.Until(t, "another object goes on", func() bool { return wellKnown(get(t, podManagers, ns, name)) })
 		step()
 	}
 	if get(t, pods, ns, "pm") != nil {
 		t.Error("the Pod of a suspended PodManager was created again")
 	}
 	annotate(t, podManagers, ns, "pm", "reconcile.thole.dev/suspend", "false")
-	eventually(t, "it goes on when it is resumed", func() bool { return get(t, pods, ns, "pm") != nil })
+	await.Until(t, "it goes on when it is resumed", func() bool { return get(t, pods, ns, "pm") != nil })
 	p.expectNoErrors()
 }
 
@@ -155,7 +157,7 @@ func TestKilledAtRandomMoments(t *testing.T) {
 			p.ready("podmanager", 1)
 			// A deletion that was killed half-way in the API server is ended by
 			// the pod garbage collector, which looks every 20 s.
-			within(t, time.Minute, "every PodManager and Pod is as wanted", func() bool { return settled(t, ns, want) })
+			await.Until(t, "every PodManager and Pod is as wanted", func() bool { return settled(t, ns, want) })
 			p.stop()
 			p.expectNoErrors()
 		})

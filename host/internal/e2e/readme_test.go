@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
@@ -46,7 +47,7 @@ func TestTheFirstPluginOfTheREADME(t *testing.T) {
 	p := thole(t, d, ns, "")
 	p.ready("greeting", 1)
 	primary(t, greetings, "Greeting", ns, "first", map[string]any{"name": "world"})
-	eventually(t, "the ConfigMap greets", func() bool {
+	await.Until(t, "the ConfigMap greets", func() bool {
 		return field(get(t, configMaps, ns, "first"), "data", "greeting") == "Hello, world" && ready(get(t, greetings, ns, "first"))
 	})
 	p.expectNoErrors()

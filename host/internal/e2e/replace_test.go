@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
@@ -39,10 +42,11 @@ func TestAPluginIsReplacedWhileObjectsChange(t *testing.T) {
 	p.ready("stamp", 4)
 	stop()
 
-	eventually(t, "every object is as the new code wants", func() bool {
+	await.Until(t, "every object is as the new code wants", func() bool {
+		all, children := byName(list(t, stamps, ns)), byName(list(t, configMaps, ns))
 		for i := range many {
 			name := fmt.Sprintf("s-%d", i)
-			child, stamp := get(t, configMaps, ns, name), get(t, stamps, ns, name)
+			child, stamp := children[name], all[name]
 			if !ready(stamp) || field(stamp, "status", "version") != "2" ||
 				field(child, "data", "version") != "2" || field(child, "data", "text") != want[i] {
 				return false
@@ -52,6 +56,14 @@ func TestAPluginIsReplacedWhileObjectsChange(t *testing.T) {
 	})
 	p.stop()
 	p.expectNoErrors()
+}
+
+func byName(all []unstructured.Unstructured) map[string]*unstructured.Unstructured {
+	byName := map[string]*unstructured.Unstructured{}
+	for i := range all {
+		byName[all[i].GetName()] = &all[i]
+	}
+	return byName
 }
 
 // keepChanging edits the objects in turn, as fast as the API server takes it,

@@ -2,12 +2,14 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/tholetest"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
@@ -18,73 +20,58 @@ func TestAtRestNothingIsWritten(t *testing.T) {
 	installCRD(t, "plugins/podmanager/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	d.install("podmanager", podmanager(t, wasmbuild.TinyGo))
-	p := thole(t, d, ns, "resync: 8s")
+	p, asked := counted(t, d, ns, "resync: 8s")
 	p.ready("podmanager", 1)
 	for i := range 3 {
 		primary(t, podManagers, "PodManager", ns, fmt.Sprintf("pm-%d", i), map[string]any{"image": "a:1"})
 	}
-	eventually(t, "all are Ready", func() bool {
+	await.Until(t, "all are Ready", func() bool {
 		for i := range 3 {
-			pm := get(t, podManagers, ns, fmt.Sprintf("pm-%d", i))
-			if !ready(pm) || field(pm, "status", "podCreated") == "" {
+			if !wellKnown(get(t, podManagers, ns, fmt.Sprintf("pm-%d", i))) {
 				return false
 			}
 		}
 		return true
 	})
 
-	runs := func() int { return count(p, "reconciled") }
-	first, before := runs(), requests(t, "podmanagers", "pods")
-	start := time.Now()
-	within(t, time.Minute, "30 s and three resyncs", func() bool {
-		return time.Since(start) > 30*time.Second && runs() >= first+9
+	did := func() tholetest.Counts { return asked.Done("podmanagers", "pods") }
+	before, mark, start := did(), p.Log.Mark(), time.Now()
+	await.Until(t, "30 s and three resyncs", func() bool {
+		return time.Since(start) > 30*time.Second && runs(p, mark) >= 9
 	})
-	rest := since(before, requests(t, "podmanagers", "pods"))
-	if n := writes(rest); n != 0 {
-		t.Errorf("%d writes at rest: %v", n, rest)
+	if rest := did().Since(before); rest.Writes() != 0 {
+		t.Errorf("writes at rest: %v", rest)
 	}
 
-	// A watch tells when the change has been taken up, so that this test
-	// reads nothing itself.
-	watch, err := objects.Resource(podManagers).Namespace(ns).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=pm-0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer watch.Stop()
-	first, before = runs(), requests(t, "podmanagers", "pods")
+	before = did()
 	if err := patchSpec(t.Context(), podManagers, ns, "pm-0", "image", "a:2"); err != nil {
 		t.Fatal(err)
 	}
-	timeout := time.After(30 * time.Second)
-	for done := false; !done; {
-		select {
-		case e := <-watch.ResultChan():
-			o, ok := e.Object.(*unstructured.Unstructured)
-			done = ok && o.GetGeneration() == 2 && ready(o)
-		case <-timeout:
-			t.Fatal("the change was not taken up in 30 s")
-		}
+	await.Until(t, "the change is taken up", func() bool {
+		return wellKnown(get(t, podManagers, ns, "pm-0")) && image(get(t, pods, ns, "pm-0")) == "a:2"
+	})
+	mark = p.Log.Mark()
+	annotate(t, podManagers, ns, "pm-0", "example.com/again", "x") // another run, after all that the change led to
+	logged(t, p, mark, 0, "podmanager "+ns+"/pm-0")
+	change := did().Since(before)
+	if change.Writes() > 2 {
+		t.Errorf("writes for one change: %v", change)
 	}
-	eventually(t, "the run that the Pod's change leads to", func() bool { return runs() >= first+2 })
-	change := since(before, requests(t, "podmanagers", "pods"))
-	if n := writes(change) - 1; n > 2 { // without this test's own patch
-		t.Errorf("%d writes for one change: %v", n, change)
-	}
-	if change["GET"]+change["LIST"] != 0 {
+	if change.Reads() != 0 {
 		t.Errorf("reads beside the watches: %v", change)
 	}
 	p.expectNoErrors()
 }
 
-// count returns how many lines with that message the log has.
-func count(p *process, message string) int {
-	n := 0
-	for _, line := range p.output.lines() {
-		if line["@message"] == message {
-			n++
-		}
-	}
-	return n
+// wellKnown says whether a PodManager is Ready and has told its Pod, which it
+// does in a run of its own.
+func wellKnown(pm *unstructured.Unstructured) bool {
+	return ready(pm) && field(pm, "status", "podCreated") != ""
+}
+
+// runs counts the runs that have ended well since a mark.
+func runs(p *process, mark int) int {
+	return len(tholetest.With(p.Log.Since(mark), "reconciled"))
 }
 
 // TestManyAtOnce creates 300 objects as fast as the API server takes them.
@@ -99,14 +86,9 @@ func TestManyAtOnce(t *testing.T) {
 		primary(t, podManagers, "PodManager", ns, fmt.Sprintf("pm-%d", i), map[string]any{"image": "a:1"})
 	}
 	start := time.Now()
-	within(t, 2*time.Minute, "all 300 are Ready", func() bool {
-		n := 0
-		for _, pm := range list(t, podManagers, ns) {
-			if ready(&pm) && field(&pm, "status", "podCreated") != "" {
-				n++
-			}
-		}
-		return n == many
+	await.Within(t, 5*await.Limit, "all 300 are Ready", func() bool {
+		all := list(t, podManagers, ns)
+		return !slices.ContainsFunc(all, func(pm unstructured.Unstructured) bool { return !wellKnown(&pm) })
 	})
 	t.Logf("all Ready %s after the last was created", time.Since(start).Round(time.Millisecond))
 	p.stop()

@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,6 +15,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
 )
 
@@ -91,7 +91,7 @@ func namespace(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the namespace has a service account", func() bool {
+	await.Until(t, "the namespace has a service account", func() bool {
 		_, err := objects.Resource(accounts).Namespace(ns.GetName()).Get(t.Context(), "default", metav1.GetOptions{})
 		return err == nil
 	})
@@ -112,23 +112,8 @@ func installCRD(t *testing.T, path string, gvr schema.GroupVersionResource) {
 	if _, err := objects.Resource(crds).Apply(t.Context(), crd.GetName(), crd, metav1.ApplyOptions{FieldManager: "test"}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, crd.GetName()+" is served", func() bool {
+	await.Until(t, crd.GetName()+" is served", func() bool {
 		_, err := objects.Resource(gvr).List(t.Context(), metav1.ListOptions{})
 		return err == nil
 	})
-}
-
-// eventually waits for what other processes bring about.
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	const limit = 40 * time.Second
-	deadline := time.Now().Add(limit)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", limit, what)
-		}
-		<-tick.C
-	}
 }

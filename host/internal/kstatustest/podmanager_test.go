@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
@@ -50,7 +51,7 @@ func TestLivesOfPodManagers(t *testing.T) {
 	replaced.expect("the Pod is replaced", current, func() bool { return image(replaced.pod()) == "a:3" && replaced.pod().GetUID() != old })
 
 	changed.delete(podManagers)
-	eventually(t, "the PodManager and its Pod are gone", func() bool { return managers.latest("changed") == nil && changed.pod() == nil })
+	await.Until(t, "the PodManager and its Pod are gone", func() bool { return managers.latest("changed") == nil && changed.pod() == nil })
 	n := managers.expect(t, newJudge(nil, nil, podMatched), children)
 	t.Logf("%d statuses", n)
 }
@@ -106,7 +107,7 @@ func (m manager) pod() *unstructured.Unstructured { return m.children.latest(m.n
 // is to be; the status names the Pod that there is.
 func (m manager) expect(what string, want status.Status, done func() bool) {
 	m.t.Helper()
-	eventually(m.t, fmt.Sprintf("%s: %s, and kstatus says %s", m.name, what, want), func() bool {
+	await.Until(m.t, fmt.Sprintf("%s: %s, and kstatus says %s", m.name, what, want), func() bool {
 		o, err := objects.Resource(podManagers).Namespace(m.ns).Get(m.t.Context(), m.name, metav1.GetOptions{})
 		if err != nil {
 			m.t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
@@ -150,7 +151,7 @@ func (s *stage) awaitEnd(name string, c cue, a act) (o *unstructured.Unstructure
 	s.t.Helper()
 	words := strings.Fields(a.script[strings.LastIndex(a.script, ",")+1:])
 	last, number := words[len(words)-1], int64(strings.Count(a.script, ","))
-	eventually(s.t, fmt.Sprintf("%s plays %q to its end", name, a.script), func() bool {
+	await.Until(s.t, fmt.Sprintf("%s plays %q to its end", name, a.script), func() bool {
 		if o = s.actors.latest(name); o == nil {
 			return false
 		}
@@ -195,7 +196,7 @@ func (s *stage) deleteAll() {
 	if err := resource.DeleteCollection(s.t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		s.t.Fatal(err)
 	}
-	eventually(s.t, "all actors are gone", func() bool {
+	await.Until(s.t, "all actors are gone", func() bool {
 		list, err := resource.List(s.t.Context(), metav1.ListOptions{})
 		return err == nil && len(list.Items) == 0
 	})

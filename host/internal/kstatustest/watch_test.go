@@ -14,6 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+
+	"github.com/thole-dev/thole/host/internal/await"
 )
 
 // record is every version of a kind's objects in a namespace, as a watch tells
@@ -44,7 +48,11 @@ func watching(t *testing.T, gvr schema.GroupVersionResource, ns string) *record 
 	for i := range list.Items {
 		r.add(&list.Items[i], false)
 	}
-	w, err := r.resource.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
+	// One that goes on where it was when the API server ends it, as it does
+	// with a client that has not had the processor for long.
+	w, err := watchtools.NewRetryWatcherWithContext(t.Context(), list.GetResourceVersion(), &cache.ListWatch{
+		WatchFuncWithContext: r.resource.Watch,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,23 +174,26 @@ func (r *record) statuses(name string, j judge) iter.Seq[version] {
 	}
 }
 
-// catchUp waits until the watch has told all that there is by now.
+// catchUp waits until the watch has told all that there is by now, and that
+// nothing else is left.
 func (r *record) catchUp(t *testing.T) {
 	t.Helper()
 	list, err := r.resource.List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the watch is as far as the list", func() bool {
+	await.Until(t, "the watch is as far as the list", func() bool {
 		if why := r.ended(); why != "" {
 			t.Fatalf("the watch has ended: %s", why)
 		}
+		listed := map[string]bool{}
 		for i := range list.Items {
+			listed[list.Items[i].GetName()] = true
 			if !r.has(&list.Items[i]) {
 				return false
 			}
 		}
-		return true
+		return !r.hasBesides(listed, number(list.GetResourceVersion()))
 	})
 }
 
@@ -198,6 +209,19 @@ func (r *record) has(o *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(r.versions[o.GetName()], func(e entry) bool {
 		return e.object.GetResourceVersion() == o.GetResourceVersion()
 	})
+}
+
+// hasBesides says whether there is an object of another name that was written
+// by then: its deletion has not been told yet.
+func (r *record) hasBesides(names map[string]bool, then uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, all := range r.versions {
+		if last := all[len(all)-1]; !names[name] && !last.gone && last.at <= then {
+			return true
+		}
+	}
+	return false
 }
 
 func number(resourceVersion string) uint64 {

@@ -1,0 +1,285 @@
+package dispatch
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/thole-dev/thole/host/object"
+)
+
+// circuitry is a circuit in a time of its own. Its pauses have no jitter.
+type circuitry struct {
+	circuit
+	now time.Time
+}
+
+func newCircuitry() *circuitry {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	return &circuitry{newCircuit(start), start}
+}
+
+func numbered(n int) subject {
+	return subject{"c", object.Key{Namespace: "ns", Name: fmt.Sprint(n)}}
+}
+
+// run is one run of an object, unless it is not let through.
+func (c *circuitry) run(n int, failed bool, took time.Duration) bool {
+	stretch, ok := c.admit(c.now)
+	if ok {
+		c.now = c.now.Add(took)
+		c.report(c.now, stretch, numbered(n), failed, took, 0)
+	}
+	return ok
+}
+
+func (c *circuitry) expect(t *testing.T, want BreakerState) {
+	t.Helper()
+	if got := c.at(c.now); got != want {
+		t.Fatalf("it is %s, want %s", got, want)
+	}
+}
+
+// TestWhatOpensACircuit has a history each: so many objects, so many of them
+// bad, each tried so often.
+func TestWhatOpensACircuit(t *testing.T) {
+	for name, c := range map[string]struct {
+		good, bad, tries int
+		took             time.Duration // a call of a bad one
+		apart            time.Duration // between calls
+		opens            string        // "": it does not
+	}{
+		"ten objects fail":                           {bad: 10, tries: 1, opens: "10 of the last 10 objects failed"},
+		"nine are too few":                           {bad: 9, tries: 100, opens: ""},
+		"one bad among many good":                    {good: 5000, bad: 1, tries: 1000, opens: ""},
+		"one that burns time among many good":        {good: 5000, bad: 1, tries: 100, took: 10 * time.Second, opens: ""},
+		"a fifth of the objects is good":             {good: 3, bad: 12, tries: 1, opens: "12 of the last 15 objects failed"},
+		"more than a fifth is good":                  {good: 4, bad: 12, tries: 10, opens: ""},
+		"a few new bad ones among many old good":     {good: 5000, bad: 79, tries: 10, opens: ""},
+		"the plugin goes bad after many good":        {good: 5000, bad: 80, tries: 1, opens: "80 of the last 100 objects failed"},
+		"five objects burn their deadline":           {bad: 5, tries: 1, took: 10 * time.Second, opens: "failing calls of 5 objects took 33s of the last 33s"},
+		"also beside many good":                      {good: 5000, bad: 5, tries: 1, took: 10 * time.Second, opens: "failing calls of 5 objects"},
+		"four do not":                                {bad: 4, tries: 100, took: 10 * time.Second, opens: ""},
+		"five that burn little":                      {bad: 5, tries: 100, took: time.Millisecond, opens: ""},
+		"five that burn it rarely, each backing off": {bad: 5, tries: 10, took: 10 * time.Second, apart: time.Minute, opens: ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newCircuitry()
+			for n := range c.good {
+				x.run(-n-1, false, 0)
+			}
+			for range c.tries {
+				for n := range c.bad {
+					x.now = x.now.Add(c.apart)
+					x.run(n, true, c.took)
+				}
+			}
+			if !strings.HasPrefix(x.reason, c.opens) || x.reason != "" && c.opens == "" {
+				t.Errorf("it is %s for %q, want %q", x.at(x.now), x.reason, c.opens)
+			}
+		})
+	}
+}
+
+// broken is a circuit that has just opened.
+func broken() *circuitry {
+	c := newCircuitry()
+	for n := range leastFailing {
+		c.run(n, true, 0)
+	}
+	return c
+}
+
+func TestPausesDoubleUpToTenSeconds(t *testing.T) {
+	c := broken()
+	for _, seconds := range []int{1, 2, 4, 8, 10, 10} {
+		if got := c.until.Sub(c.now); got != time.Duration(seconds)*time.Second {
+			t.Fatalf("pause of %s, want %d s", got, seconds)
+		}
+		c.now = c.until.Add(-1)
+		if c.run(0, true, 0) {
+			t.Fatal("a run was let through early")
+		}
+		c.now = c.until
+		c.expect(t, BreakerHalfOpen)
+		if !c.run(0, true, 0) {
+			t.Fatal("no probe was let through")
+		}
+		c.expect(t, BreakerOpen)
+	}
+}
+
+func TestAPauseIsLongerThanTheProbeBeforeIt(t *testing.T) {
+	c := broken()
+	c.now = c.until
+	c.run(0, true, 10*time.Second)
+	if got := c.until.Sub(c.now); got != 50*time.Second {
+		t.Errorf("pause of %s after a call of 10 s", got)
+	}
+	c.now = c.until
+	c.run(0, true, 20*time.Second)
+	if got := c.until.Sub(c.now); got != 100*time.Second {
+		t.Errorf("pause of %s after a call of 20 s", got)
+	}
+}
+
+func TestJitterShortensAPauseByAFifthAtMost(t *testing.T) {
+	c := broken()
+	c.now = c.until
+	stretch, _ := c.admit(c.now)
+	c.report(c.now, stretch, numbered(0), true, 0, 0.999999)
+	if got := c.until.Sub(c.now); got < 1600*time.Millisecond || got > 1601*time.Millisecond {
+		t.Errorf("pause of %s", got)
+	}
+}
+
+func TestThreeSoundProbesInARowClose(t *testing.T) {
+	c := broken()
+	c.now = c.until
+	for _, failed := range []bool{false, false, true} { // not in a row
+		c.expect(t, BreakerHalfOpen)
+		c.run(0, failed, 0)
+	}
+	c.expect(t, BreakerOpen)
+	c.now = c.until
+	for range soundProbes {
+		c.expect(t, BreakerHalfOpen)
+		if !c.run(0, false, 0) {
+			t.Fatal("a sound probe does not lead to the next at once")
+		}
+	}
+	c.expect(t, BreakerClosed)
+	if c.reason != "" || !c.until.IsZero() {
+		t.Errorf("it is closed and says %q, %s", c.reason, c.until)
+	}
+	c.run(0, true, 0)
+	c.expect(t, BreakerClosed) // what was before counts no more
+}
+
+// TestACircuitThatFlutters goes on where it stopped; one that was closed for
+// long begins anew.
+func TestACircuitThatFlutters(t *testing.T) {
+	reopen := func(closedFor time.Duration) time.Duration {
+		c := broken()
+		for range 3 { // 1 s, 2 s, 4 s
+			c.now = c.until
+			c.run(0, true, 0)
+		}
+		c.now = c.until
+		for range soundProbes {
+			c.run(0, false, 0)
+		}
+		c.now = c.now.Add(closedFor)
+		for n := range leastFailing {
+			c.run(n, true, 0)
+		}
+		return c.until.Sub(c.now)
+	}
+	for closedFor, want := range map[time.Duration]time.Duration{
+		0: 10 * time.Second, 3 * time.Minute: 2 * time.Second, time.Hour: time.Second,
+	} {
+		if got := reopen(closedFor); got != want {
+			t.Errorf("closed for %s: pause of %s, want %s", closedFor, got, want)
+		}
+	}
+}
+
+func TestRunsOfAnEarlierStateCountForNothing(t *testing.T) {
+	c := newCircuitry()
+	early, _ := c.admit(c.now)
+	for n := range leastFailing {
+		c.run(n, true, 0)
+	}
+	c.report(c.now, early, numbered(0), false, 0, 0)
+	c.now = c.until
+	probe, _ := c.admit(c.now)
+	c.cancel(early)
+	c.report(c.now, early, numbered(0), true, 0, 0)
+	if _, ok := c.admit(c.now); ok {
+		t.Fatal("a second probe was let through")
+	}
+	c.cancel(probe)
+	if _, ok := c.admit(c.now); !ok {
+		t.Fatal("a probe that said nothing does not lead to another one")
+	}
+}
+
+// TestCircuitKeepsItsInvariants takes any history: at most one probe is under
+// way, none before its time, and a plugin that is well again runs everything.
+func TestCircuitKeepsItsInvariants(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := newCircuitry()
+		type underWay struct {
+			stretch uint64
+			state   BreakerState
+		}
+		var runs []underWay
+		take := func(t *rapid.T) underWay {
+			if len(runs) == 0 {
+				t.Skip("nothing runs")
+			}
+			i := rapid.IntRange(0, len(runs)-1).Draw(t, "run")
+			r := runs[i]
+			runs = append(runs[:i], runs[i+1:]...)
+			return r
+		}
+		probes := func() (n int) {
+			for _, r := range runs {
+				if r.state == BreakerHalfOpen && r.stretch == c.stretch {
+					n++
+				}
+			}
+			return n
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"admit": func(t *rapid.T) {
+				state, free := c.at(c.now), c.free(c.now)
+				stretch, ok := c.admit(c.now)
+				if ok != free || ok && state == BreakerOpen || !ok && state == BreakerClosed {
+					t.Fatalf("let through: %v, though it is %s", ok, state)
+				}
+				if ok {
+					runs = append(runs, underWay{stretch, state})
+				}
+			},
+			"report": func(t *rapid.T) {
+				n, took := rapid.IntRange(0, 150).Draw(t, "object"), time.Duration(rapid.Int64Range(0, int64(10*time.Second)).Draw(t, "took"))
+				failed := rapid.IntRange(0, 9).Draw(t, "failed") > 0
+				c.report(c.now, take(t).stretch, numbered(n), failed, took, rapid.Float64Range(0, 0.99).Draw(t, "jitter"))
+			},
+			"cancel": func(t *rapid.T) { c.cancel(take(t).stretch) },
+			"advance": func(t *rapid.T) {
+				c.now = c.now.Add(time.Duration(rapid.Int64Range(0, int64(2*time.Minute)).Draw(t, "time")))
+			},
+			"": func(t *rapid.T) {
+				if n := probes(); n > 1 || (n == 1) != c.probing {
+					t.Fatalf("%d probes are under way, probing is %v", n, c.probing)
+				}
+				if wait := c.until.Sub(c.now); wait > longestPause && wait > probeShare*10*time.Second {
+					t.Fatalf("pause of %s", wait)
+				}
+				if e := &c.evidence; e.recent.Len() > recentObjects || e.recent.Len() != len(e.bySubj) {
+					t.Fatalf("%d objects are remembered, %d by name", e.recent.Len(), len(e.bySubj))
+				}
+			},
+		})
+		for _, r := range runs {
+			c.report(c.now, r.stretch, numbered(0), false, 0, 0)
+		}
+		for n := range 1000 { // all is well: nothing is held up but by one pause
+			if !c.free(c.now) {
+				if wait := c.until.Sub(c.now); wait <= 0 || n > soundProbes {
+					t.Fatalf("run %d is not let through, and a pause of %s", n, wait)
+				}
+				c.now = c.until
+			}
+			c.run(n, false, 0)
+		}
+		if c.state != BreakerClosed {
+			t.Fatalf("it is %s", c.state)
+		}
+	})
+}

@@ -1,0 +1,111 @@
+package tholetest
+
+import (
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// newClient returns a client of a server, through a proxy.
+func newClient(t *testing.T, server http.HandlerFunc) (*Proxy, func(method, path, contentType string) (code int)) {
+	t.Helper()
+	behind := httptest.NewServer(server)
+	t.Cleanup(behind.Close)
+	proxy := NewProxy(t, &rest.Config{Host: behind.URL})
+	config, err := clientcmd.BuildConfigFromFlags("", Kubeconfig(t, proxy.Cluster, clientcmdapi.AuthInfo{Token: "secret"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdleConnections)
+	return proxy, func(method, path, contentType string) int {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), method, config.Host+path, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", contentType)
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		_, _ = io.Copy(io.Discard, response.Body)
+		return response.StatusCode
+	}
+}
+
+func TestAProxyTellsWhatIsAsked(t *testing.T) {
+	code := http.StatusOK
+	proxy, ask := newClient(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer secret" {
+			t.Errorf("%s arrives without the token", r.URL)
+		}
+		w.WriteHeader(code)
+	})
+	pods := "/api/v1/namespaces/a/pods"
+	ask("GET", "/apis/example.dev/v1", "")
+	ask("GET", "/api/v1/pods?watch=true", "")
+	ask("GET", pods, "")
+	ask("GET", "/api/v1/namespaces/a", "")
+	ask("DELETE", pods+"/x", "")
+	ask("PATCH", "/apis/example.dev/v1/namespaces/a/boats/x/status", "application/merge-patch+json")
+	code = http.StatusCreated
+	ask("PATCH", pods+"/x", "application/apply-patch+yaml")
+	code = http.StatusConflict
+	ask("PATCH", pods+"/x", "application/apply-patch+yaml")
+	code = http.StatusForbidden
+	ask("POST", "/api/v1/namespaces/a/events", "application/json")
+
+	used, denied := proxy.Seen()
+	var names []string
+	for _, r := range used {
+		names = append(names, r.String())
+	}
+	slices.Sort(names)
+	want := []string{
+		"create events", "create pods", "delete pods", "get namespaces", "list pods",
+		"patch boats/status", "patch pods", "watch pods",
+	}
+	if !slices.Equal(names, want) {
+		t.Errorf("used %q, want %q", names, want)
+	}
+	if len(denied) != 1 || denied[0] != (Right{"create", "", "events"}) {
+		t.Errorf("denied %v", denied)
+	}
+	if got, want := proxy.Done("pods", "boats"), (Counts{"list": 1, "watch": 1, "delete": 1, "patch": 1, "apply": 1}); !maps.Equal(got, want) {
+		t.Errorf("done %v, want %v", got, want)
+	}
+	if all := proxy.Done(); all.Writes() != 3 || all.Reads() != 2 {
+		t.Errorf("%v: %d writes and %d reads, want 3 and 2", all, all.Writes(), all.Reads())
+	}
+}
+
+func TestCountsSince(t *testing.T) {
+	if got := (Counts{"get": 3, "list": 2}).Since(Counts{"get": 1, "list": 2}); !maps.Equal(got, Counts{"get": 2}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestSomethingHappensBeforeARequest(t *testing.T) {
+	arrived, before := 0, 0
+	proxy, ask := newClient(t, func(http.ResponseWriter, *http.Request) { arrived++ })
+	proxy.Before(Right{"get", "", "pods"}, func() { before = arrived })
+	ask("GET", "/api/v1/namespaces/a/secrets/x", "")
+	ask("GET", "/api/v1/namespaces/a/pods/x", "")
+	ask("GET", "/api/v1/namespaces/a/pods/x", "")
+	if before != 1 || arrived != 3 {
+		t.Errorf("called after %d of %d requests, want after 1 of 3", before, arrived)
+	}
+}
