@@ -11,6 +11,9 @@ TESTFLAGS ?=
 # Flags for `go test -bench`: how often, and which.
 BENCHCOUNT ?= 6
 BENCH ?= .
+# How long each fuzz target runs, and which ("package target").
+FUZZTIME ?= 30s
+FUZZ ?= .
 
 # The control plane is a module of its own, and prints its version by these.
 devcluster := cmd/thole-devcluster
@@ -53,6 +56,10 @@ format: .tools/bin/golangci-lint ## format the Go sources as `make check` wants 
 bench: tools devcluster .tools/bin/benchstat ## run the benchmarks; raw results in bench.txt, medians here
 	go test -timeout 2h -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) $(TESTFLAGS) ./... | tee bench.txt
 	@.tools/bin/benchstat bench.txt
+
+.PHONY: fuzz
+fuzz: tools ## run every fuzz target for FUZZTIME each; FUZZ=pattern for some of them
+	@FUZZTIME='$(FUZZTIME)' FUZZ='$(FUZZ)' .ci/fuzz
 
 .PHONY: clean
 clean: ## remove what build, bench and tests made; .tools stays

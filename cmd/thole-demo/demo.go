@@ -20,7 +20,7 @@ const (
 	// The story is told to its end before anything else is said: until nothing
 	// has happened for calm, and for at most busy.
 	calm = 400 * time.Millisecond
-	busy = 3 * time.Second
+	busy = 10 * time.Second
 
 	manyFacts = 1024 // that may wait to be told
 )
@@ -44,6 +44,7 @@ type demo struct {
 	zero    time.Time
 
 	latest     *object // the sample, as seen last
+	reconciled bool    // the host has told the end of a run of it
 	complaints []string
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func TestOnceTellsTheStory(t *testing.T) {
@@ -39,7 +40,8 @@ func TestOnceTellsTheStory(t *testing.T) {
 		t.Errorf("around the story:\n%s\nwant:\n%s", strings.Join(frame, "\n"), strings.Join(wantFrame, "\n"))
 	}
 	// Sources are apart: their order is not certain, nor whether the last of it
-	// is still told.
+	// is still told. One Pod may lead to two runs: it is owned, and was read.
+	known = append(known, "reconcile sample: success, nothing to write, N s")
 	for _, l := range story {
 		if !slices.Contains(known, l) {
 			t.Errorf("not in the golden file: %s", l)
@@ -49,9 +51,7 @@ func TestOnceTellsTheStory(t *testing.T) {
 		"podmanager/sample created by thole-demo",
 		"podmanager/sample finalizer podmanager.thole.dev/podmanager added",
 		"podmanager/sample Ready=True Succeeded")
-	expectInOrder(t, story, "pod/sample created by thole/podmanager/podmanager, owned by podmanager/sample")
 	expectInOrder(t, story, "reconcile sample: success, 3 writes")
-	expectInOrder(t, story, "event PodCreated on podmanager/sample")
 }
 
 func TestInterruptLeavesNothing(t *testing.T) {
@@ -60,6 +60,8 @@ func TestInterruptLeavesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := startDemo(t)
 			r.tells("Ctrl-C ends the demo")
+			r.tells("created by thole/podmanager/podmanager, owned by podmanager/sample")
+			r.tells("PodCreated on podmanager/sample")
 			if n := len(r.processes()); n != 6 { // the demo, the host, the control plane and its three roles
 				t.Errorf("%d processes, want 6", n)
 			}
@@ -175,10 +177,18 @@ func TestNotReadyInTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	edit(t, filepath.Join(manifests, "podmanager", "sample.yaml"), "image: nginx:1.29", `image: "two words"`)
-	r := startDemo(t, "--once", "--timeout=25s", "--manifests", manifests)
-	r.ends(exitFailed)
+	// On a machine that does not come that far in time it gets more.
+	var r *running
+	timeout := 10 * time.Second
+	for ; ; timeout *= 2 {
+		r = startDemo(t, "--once", "--timeout="+timeout.String(), "--manifests", manifests)
+		r.ends(exitFailed)
+		if strings.Contains(r.stderr.String(), "wait for Ready: ") || timeout > patience {
+			break
+		}
+	}
 	expectSaid(t, r,
-		"wait for Ready: not Ready 25s after the start",
+		"wait for Ready: not Ready "+timeout.String()+" after the start",
 		"podmanager default/sample has Stalled=True  InvalidImage: spec.image must name an image",
 		"plugin podmanager is running",
 		"the host logged: warn reconcile failed: default/sample: InvalidImage")
@@ -200,6 +210,7 @@ func TestNothingToStart(t *testing.T) {
 func mask(text string) string {
 	for _, m := range []struct{ of, by string }{
 		{`\d+(\.\d+)? (ms|s)\b`, "N s"},
+		{`(\d+h)?\d+m\d+s\b`, "N s"},
 		{`\d{4}-\d\d-\d\dT[\d:]+Z`, "TIME"},
 		{`\(\d+ KiB\)`, "(N KiB)"},
 		{` +`, " "},

@@ -35,7 +35,9 @@ func (d *demo) tellUntil(ctx context.Context, done func(fact) bool) error {
 	}
 }
 
-// tellWhileBusy tells facts until there are none for a while.
+// tellWhileBusy tells facts until there are none for a while, the end of the
+// run that made the sample Ready among them: the host logs it some time after
+// the status is seen.
 func (d *demo) tellWhileBusy(ctx context.Context) error {
 	limit := time.After(busy)
 	for {
@@ -45,7 +47,9 @@ func (d *demo) tellWhileBusy(ctx context.Context) error {
 		case f := <-d.facts:
 			d.take(f)
 		case <-time.After(calm):
-			return nil
+			if d.reconciled {
+				return nil
+			}
 		case <-limit:
 			return nil
 		}
@@ -71,6 +75,8 @@ func (d *demo) remember(f fact) {
 	case f.record != nil && f.record.complaint():
 		d.complaints = append(d.complaints, f.record.Level+" "+oneLine(f.record.String()))
 		d.complaints = d.complaints[max(0, len(d.complaints)-mostComplaints):]
+	case f.record != nil && f.record.Text == reconciled && f.record.Object == d.sample.GetNamespace()+"/"+d.sample.GetName():
+		d.reconciled = true
 	case f.change != nil && f.change.new != nil && d.isSample(f.change.new):
 		d.latest = f.change.new
 	}

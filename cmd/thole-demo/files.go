@@ -40,7 +40,7 @@ func removeBut(dir string, kept ...string) error {
 // removeAll removes a directory. One whose writers were killed a moment ago may
 // still be written to, so it is tried for a while.
 func removeAll(dir string) error {
-	deadline := time.Now().Add(3 * time.Second)
+	deadline := time.Now().Add(20 * time.Second)
 	for {
 		err := os.RemoveAll(dir)
 		if err == nil || time.Now().After(deadline) {

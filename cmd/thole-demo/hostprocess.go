@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-const askTimeout = 5 * time.Second
+const askTimeout = 20 * time.Second
 
 // startHost starts it with the plugins and waits until it has settled: every
 // plugin runs, waits or has failed.

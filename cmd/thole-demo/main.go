@@ -67,7 +67,7 @@ func parse(args []string, onceEnv string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.plugins, "plugins", "bin/plugins", "`directory` of the compiled plugins")
 	flags.StringVar(&o.manifestsDir, "manifests", "plugins", "`directory` that holds <plugin>/crd.yaml and sample.yaml")
 	flags.BoolVar(&o.once, "once", false, "end when the sample is Ready; DEMO_ONCE=1 does the same")
-	flags.DurationVar(&o.timeout, "timeout", time.Minute, "how `long` after the start the sample may take to be Ready")
+	flags.DurationVar(&o.timeout, "timeout", 5*time.Minute, "how `long` after the start the sample may take to be Ready")
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):

@@ -36,17 +36,17 @@ func TestFlags(t *testing.T) {
 		want options
 	}{
 		"defaults": {want: options{
-			devcluster: "bin/thole-devcluster", thole: "bin/thole", plugins: "bin/plugins", manifestsDir: "plugins", timeout: time.Minute,
+			devcluster: "bin/thole-devcluster", thole: "bin/thole", plugins: "bin/plugins", manifestsDir: "plugins", timeout: 5 * time.Minute,
 		}},
 		"all": {
 			args: []string{"--devcluster=a", "--thole=b", "--plugins=c", "--manifests=d", "--once", "--timeout=1s"},
 			want: options{devcluster: "a", thole: "b", plugins: "c", manifestsDir: "d", once: true, timeout: time.Second},
 		},
 		"once by environment": {once: "1", want: options{
-			devcluster: "bin/thole-devcluster", thole: "bin/thole", plugins: "bin/plugins", manifestsDir: "plugins", timeout: time.Minute, once: true,
+			devcluster: "bin/thole-devcluster", thole: "bin/thole", plugins: "bin/plugins", manifestsDir: "plugins", timeout: 5 * time.Minute, once: true,
 		}},
 		"not once by environment": {once: "0", want: options{
-			devcluster: "bin/thole-devcluster", thole: "bin/thole", plugins: "bin/plugins", manifestsDir: "plugins", timeout: time.Minute,
+			devcluster: "bin/thole-devcluster", thole: "bin/thole", plugins: "bin/plugins", manifestsDir: "plugins", timeout: 5 * time.Minute,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	stopGrace = 15 * time.Second // for a child to end by itself, once asked
+	stopGrace = time.Minute // for a child to end by itself, once asked; it takes a second on a machine at rest
 	tailLines = 8
 )
 
