@@ -85,8 +85,8 @@ func scripts(slots int) *rapid.Generator[[]script] {
 }
 
 // follow makes the call, and says whether it ended as its script does.
-func (sc script) follow(p *Plugin) (whole bool) {
-	time.Sleep(sc.after) // fake time
+func (sc script) follow(p *Plugin, run func(time.Duration)) (whole bool) {
+	run(sc.after)
 	ctx, cancel := context.WithTimeout(context.Background(), sc.timeout)
 	defer cancel()
 	turn, err := p.Acquire(ctx)
@@ -98,7 +98,7 @@ func (sc script) follow(p *Plugin) (whole bool) {
 		if st.away {
 			turn.Leave()
 		}
-		time.Sleep(st.runs) // fake time
+		run(st.runs)
 		if st.away {
 			_, err = turn.Return(ctx)
 		} else {
@@ -109,6 +109,16 @@ func (sc script) follow(p *Plugin) (whole bool) {
 		}
 	}
 	return true
+}
+
+func sleep(d time.Duration) {
+	time.Sleep(d) // fake time
+}
+
+// work keeps a processor busy.
+func work(d time.Duration) {
+	for began := time.Now(); time.Since(began) < d; {
+	}
 }
 
 // TestNoSlotIsLost runs generated loads in fake time and looks at the
@@ -123,7 +133,7 @@ func TestNoSlotIsLost(t *testing.T) {
 			var all sync.WaitGroup
 			for _, c := range calls {
 				p := s.plugin(fmt.Sprint(c.plugin))
-				all.Go(func() { c.follow(p) })
+				all.Go(func() { c.follow(p, sleep) })
 			}
 			for range 200 {
 				pass(quantum / 8)
@@ -151,7 +161,7 @@ func TestNoSlotIsLostInARace(t *testing.T) {
 				for k := range j % 7 {
 					sc.steps = append(sc.steps, step{away: k%3 == 1, runs: time.Duration(k) * 5 * time.Microsecond})
 				}
-				sc.follow(p)
+				sc.follow(p, work)
 				if err := s.broken(); err != nil {
 					t.Error(err)
 				}
