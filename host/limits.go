@@ -21,8 +21,8 @@ type Limits struct {
 	MemoryMiB int `json:"memoryMiB,omitempty"`
 	// Timeout is the deadline of one call; default 10s.
 	Timeout metav1.Duration `json:"timeout,omitzero"`
-	// Fuel is how many instructions one call executes; default 10,000,000,000,
-	// which takes about as long as the default timeout.
+	// Fuel is how many instructions one call may use, where branches count as
+	// their longest way; default 100,000,000,000, some seconds of computing.
 	Fuel int64 `json:"fuel,omitempty"`
 	// Concurrency is how many objects of one controller are reconciled at
 	// once, whatever its manifest asks for; default 8.
@@ -77,7 +77,7 @@ func (l *Limits) all() []limit {
 	return []limit{
 		numeric("memoryMiB", &l.MemoryMiB, 64, 1, 2048),
 		numeric("timeout", &l.Timeout.Duration, 10*time.Second, time.Millisecond, time.Hour),
-		numeric("fuel", &l.Fuel, 10_000_000_000, 1_000_000, 1_000_000_000_000_000),
+		numeric("fuel", &l.Fuel, 100_000_000_000, 1_000_000, 1_000_000_000_000_000),
 		numeric("concurrency", &l.Concurrency, 8, 1, 1000),
 		numeric("instances", &l.Instances, slots(), 1, 1024),
 		numeric("outputKiB", &l.OutputKiB, abi.MaxOutput>>10, 1, abi.MaxOutput>>10),

@@ -64,14 +64,19 @@ func (g dispatchGuest) Reconcile(ctx context.Context, call dispatch.Call) (dispa
 		Seed:     call.Seed,
 		Deadline: call.Timeout,
 		Host:     call.Host,
+		Then:     func(out sandbox.Return) { call.Then(returned(out)) },
 	})
 	if errors.Is(err, sandbox.ErrClosed) {
 		return dispatch.Return{}, dispatch.ErrClosed
 	}
+	return returned(out), dispatchFault(err)
+}
+
+func returned(out sandbox.Return) dispatch.Return {
 	return dispatch.Return{
 		Code: out.Code, Output: out.Output,
 		Usage: dispatch.Usage{Time: out.Duration, Fuel: out.Fuel, MemoryBytes: out.MemoryBytes},
-	}, dispatchFault(err)
+	}
 }
 
 // dispatchFault tells dispatch of a failure for which the guest is to blame. A

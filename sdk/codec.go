@@ -141,6 +141,9 @@ func readOther(r *Reader, into any) {
 	}
 }
 
+// usualSize is how many bytes a value is given room for at first.
+const usualSize = 512
+
 // encode returns v as JSON; bytes are JSON already.
 func encode(v any) ([]byte, error) {
 	switch v := v.(type) {
@@ -148,7 +151,7 @@ func encode(v any) ([]byte, error) {
 		if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer && p.IsNil() {
 			return codec.AppendNull(nil), nil
 		}
-		return v.AppendJSON(nil)
+		return v.AppendJSON(make([]byte, 0, usualSize))
 	case Raw:
 		return v, rawjson.Valid(v, rawjson.DefaultMaxDepth)
 	case []byte:

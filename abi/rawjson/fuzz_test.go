@@ -53,12 +53,37 @@ func FuzzAgainstEncodingJSON(f *testing.F) {
 		if want := decode(t, data); !reflect.DeepEqual(got, want) {
 			t.Fatalf("read %#v, want %#v", got, want)
 		}
+		r := NewReader(data)
+		if again := byLoops(r); r.End() != nil || !reflect.DeepEqual(again, got) {
+			t.Fatalf("read by loops %#v, %v, want %#v", again, r.Err(), got)
+		}
 		written := NewWriter(nil)
 		write(written, got)
 		if !reflect.DeepEqual(decode(t, written.Bytes()), got) {
 			t.Fatalf("%s is written as %s", data, written.Bytes())
 		}
 	})
+}
+
+// byLoops is valueOf without closures.
+func byLoops(r *Reader) any {
+	switch r.Kind() {
+	case '{':
+		m := map[string]any{}
+		for more := r.FirstMember(); more; more = r.NextMember() {
+			name := r.Name()
+			m[name] = byLoops(r)
+		}
+		return m
+	case '[':
+		list := []any{}
+		for more := r.FirstElement(); more; more = r.NextElement() {
+			list = append(list, byLoops(r))
+		}
+		return list
+	default:
+		return valueOf(r)
+	}
 }
 
 func valueOf(r *Reader) any {

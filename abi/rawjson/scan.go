@@ -199,13 +199,17 @@ func (r *Reader) scanSpecial(i int) int {
 // itself in a string literal: a quote, a backslash or a control character. It
 // looks at eight bytes at once, most of a text being strings.
 func ordinary(data []byte, i int) int {
-	for ; i+8 <= len(data); i += 8 {
-		if found := special(word(data[i : i+8])); found != 0 {
-			return i + bits.TrailingZeros64(found)/8
+	rest := data[i:]
+	for len(rest) >= 8 {
+		if found := special(word(rest)); found != 0 {
+			return len(data) - len(rest) + bits.TrailingZeros64(found)/8
 		}
+		rest = rest[8:]
 	}
-	for i < len(data) && data[i] >= 0x20 && data[i] != '"' && data[i] != '\\' {
-		i++
+	for i = len(data) - len(rest); i < len(data); i++ {
+		if c := data[i]; c < 0x20 || c == '"' || c == '\\' {
+			break
+		}
 	}
 	return i
 }
@@ -224,9 +228,12 @@ const each = 0x0101010101010101
 // one. What it sets behind that byte means nothing: a byte less than what is
 // subtracted from it has its highest bit set then, unless it had before, and
 // borrows from the next one.
+//
+// With their second bit turned, control characters and the quote are what is
+// less than 0x21.
 func special(word uint64) uint64 {
-	quote, backslash := word^'"'*each, word^'\\'*each
-	return ((word-0x20*each)&^word | (quote-each)&^quote | (backslash-each)&^backslash) & (0x80 * each)
+	low, backslash := word^0x02*each, word^'\\'*each
+	return ((low-0x21*each)&^low | (backslash-each)&^backslash) & (0x80 * each)
 }
 
 // escapeLen returns the length of the escape sequence at the start of b, 0 if

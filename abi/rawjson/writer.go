@@ -122,15 +122,18 @@ func AppendString(dst []byte, s string) []byte {
 // verbatim returns the offset of the next byte from i on that must be escaped,
 // or is not ASCII.
 func verbatim(s string, i int) int {
-	data := unsafe.Slice(unsafe.StringData(s), len(s))
-	for ; i+8 <= len(data); i += 8 {
-		w := word(data[i : i+8])
+	rest := unsafe.Slice(unsafe.StringData(s), len(s))[i:]
+	for len(rest) >= 8 {
+		w := word(rest)
 		if found := special(w) | w&(utf8.RuneSelf*each); found != 0 {
-			return i + bits.TrailingZeros64(found)/8
+			return len(s) - len(rest) + bits.TrailingZeros64(found)/8
 		}
+		rest = rest[8:]
 	}
-	for i < len(data) && data[i] >= 0x20 && data[i] < utf8.RuneSelf && data[i] != '"' && data[i] != '\\' {
-		i++
+	for i = len(s) - len(rest); i < len(s); i++ {
+		if c := s[i]; c < 0x20 || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			break
+		}
 	}
 	return i
 }

@@ -19,12 +19,12 @@ func stackCases() []Case {
 			g.Elements(0, self)
 			return Call(self)
 		}),
-		fails("deep-trap", abi.ClassPanic, "traps a hundred thousand calls deep", func(g *guest) []byte {
-			return join(I32Const(100_000), Call(g.nested(Unreachable, nil)), g.ok())
+		fails("deep-trap", abi.ClassPanic, "traps fifty thousand calls deep", func(g *guest) []byte {
+			return join(I32Const(50_000), Call(g.nested(Unreachable, nil)), g.ok())
 		}),
 		fails("long-names", abi.ClassPanic, "traps forty calls deep in functions whose names have a hundred thousand bytes", nil).assembledBy(longNames),
-		spins("deep-recursion-tails", "nests a hundred thousand calls, each with twenty thousand instructions after the call it makes", func(g *guest) []byte {
-			return join(I32Const(100_000), Call(g.nested(nil, g.work(20_000))), g.ok())
+		spins("deep-recursion-tails", "nests fifty thousand calls, each with twenty thousand instructions after the call it makes", func(g *guest) []byte {
+			return join(I32Const(50_000), Call(g.nested(nil, g.work(20_000))), g.ok())
 		}),
 		spins("deep-recursion-loop", "nests ten thousand calls again and again", func(g *guest) []byte {
 			return join(Loop, I32Const(10_000), Call(g.nested(nil, nil)), Branch(0), End, I32Const(0))

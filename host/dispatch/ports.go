@@ -49,6 +49,9 @@ type Call struct {
 	Seed    [32]byte
 	Timeout time.Duration // 0: the plugin's limit
 	Host    HostCalls
+	// Then is for what the guest returned. A guest that has to share the
+	// processor calls it while it is still its turn; others need not.
+	Then func(Return)
 }
 
 // Return is what a guest returned.

@@ -168,18 +168,26 @@ func (r *run) call(ctx context.Context) {
 		Seed:    r.seed,
 		Timeout: time.Duration(r.generation.Controller.Timeout) * time.Millisecond,
 		Host:    r,
+		Then:    r.read,
 	}
 	returned, err := r.generation.Guest.Reconcile(ctx, call)
 	r.usage = returned.Usage
-	if err != nil {
+	switch {
+	case err != nil:
 		r.failed(err)
-		return
+	case r.result == nil && r.fault == nil:
+		r.read(returned)
 	}
+}
+
+// read takes in what the guest returned.
+func (r *run) read(returned Return) {
 	r.code = returned.Code
 	if len(returned.Output) == 0 && r.code != abi.CodeOK {
 		r.result = &abi.Result{} // the code says it all
 		return
 	}
+	var err error
 	if r.result, err = abi.DecodeResult(returned.Output); err != nil {
 		r.fault = &outcome.Fault{Class: abi.ClassABI, Reason: "InvalidResult", Message: "the plugin's result is not understood: " + err.Error() + "; correct the plugin, or build it with the SDK of this host's version"}
 	}

@@ -3,26 +3,23 @@ package sandbox
 import (
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
+	"github.com/thole-dev/thole/host/sandbox/meter"
+	"github.com/thole-dev/thole/host/sandbox/module"
 )
 
 // BenchmarkFuel is what fuel costs: each guest is called with checks and
 // without, in turns.
 func BenchmarkFuel(b *testing.B) {
-	for _, c := range []struct {
-		name      string
-		toolchain wasmbuild.Toolchain
-		dir       string
-	}{
-		{"tinygo-json", wasmbuild.TinyGo, benchJSON},
-		{"tinygo-typed", wasmbuild.TinyGo, benchTyped},
-		{"go", wasmbuild.Go, benchJSON},
-	} {
+	request := abi.EncodeRequest(&abi.Request{Controller: "appliance", Object: benchRaw(b), Now: callTime})
+	for _, c := range fuelGuests {
 		b.Run(c.name, func(b *testing.B) {
 			p := Plugin{Name: "appliance", Wasm: wasmbuild.Build(b, c.toolchain, c.dir)}
-			compareFuel(b, p, func(g *Guest) dispatch { return dispatchTo(b, g) })
+			compareFuel(b, p, Call{Request: request, Now: callTime})
 		})
 	}
 	for _, c := range []struct {
@@ -39,31 +36,91 @@ func BenchmarkFuel(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			h := newHand("micro")
-			p := Plugin{Name: "micro", Wasm: h.wasm(c.locals, c.body(h), h.ok())}
-			compareFuel(b, p, func(g *Guest) dispatch {
-				return func() ([]byte, error) {
-					out, err := g.Reconcile(b.Context(), Call{Now: callTime})
-					return out.Output, err
-				}
-			})
+			compareFuel(b, Plugin{Name: "micro", Wasm: h.wasm(c.locals, c.body(h), h.ok())}, Call{Now: callTime})
 		})
 	}
 }
 
-func compareFuel(b *testing.B, p Plugin, open func(*Guest) dispatch) {
+var fuelGuests = []struct {
+	name      string
+	toolchain wasmbuild.Toolchain
+	dir       string
+}{
+	{"tinygo-json", wasmbuild.TinyGo, benchJSON},
+	{"tinygo-typed", wasmbuild.TinyGo, benchTyped},
+	{"go", wasmbuild.Go, benchJSON},
+}
+
+func compareFuel(b *testing.B, p Plugin, call Call) {
 	bare := newSandbox(b, Config{})
 	bare.metering.Unchecked = true
-	without := open(load(b, bare, p))
+	reconciling := func(g *Guest) dispatch {
+		return func() ([]byte, error) {
+			out, err := g.Reconcile(b.Context(), call)
+			return out.Output, err
+		}
+	}
 	g := load(b, newSandbox(b, Config{}), p)
-	with := open(g)
+	with, without := reconciling(g), reconciling(load(b, bare, p))
 	for b.Loop() {
 		must(b, with)
 	}
-	out, err := g.Reconcile(b.Context(), Call{Request: []byte("{}"), Now: callTime})
-	if err == nil {
-		b.ReportMetric(float64(out.Fuel), "fuel")
-	}
+	b.ReportMetric(float64(reconcile(b, g, call).Fuel), "fuel/op")
 	b.ReportMetric(ratio(b, with, without), "x-without-fuel")
+}
+
+// BenchmarkRewrite parses modules and compiles fuel in, and reports how their
+// code grows and how much longer the engine takes for it.
+func BenchmarkRewrite(b *testing.B) {
+	for _, c := range fuelGuests {
+		b.Run(c.name, func(b *testing.B) {
+			wasm := wasmbuild.Build(b, c.toolchain, c.dir)
+			var r meter.Report
+			for b.Loop() {
+				_, r = rewritten(b, wasm, meter.Options{})
+			}
+			for unit, n := range map[string]int{"functions": r.Functions, "entries": r.Entries, "checks": r.Checks, "bound": int(r.Bound)} {
+				b.ReportMetric(float64(n), unit)
+			}
+			b.ReportMetric(float64(r.After)/float64(r.Before), "x-code")
+			with, _ := rewritten(b, wasm, meter.Options{})
+			without, _ := rewritten(b, wasm, meter.Options{Unchecked: true})
+			b.ReportMetric(compileTime(b, with)/compileTime(b, without), "x-compile")
+		})
+	}
+}
+
+func rewritten(tb testing.TB, wasm []byte, o meter.Options) ([]byte, meter.Report) {
+	tb.Helper()
+	m, err := module.Parse(wasm)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	out, r, err := meter.Rewrite(m, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return out, r
+}
+
+// compileTime is the least of three.
+func compileTime(tb testing.TB, wasm []byte) float64 {
+	best := time.Hour
+	for range 3 {
+		e, err := newEngine(tb.Context(), "")
+		if err != nil {
+			tb.Fatal(err)
+		}
+		began := time.Now()
+		if _, err := compileModule(tb.Context(), e.runtime, wasm); err != nil {
+			tb.Fatal(err)
+		}
+		best = min(best, time.Since(began))
+		if err := e.close(tb.Context()); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return float64(best)
 }
 
 const rounds = 200_000

@@ -19,14 +19,15 @@ import (
 const engineVersion = "v1.12.0"
 
 // rewriteVersion changes when the same module is verified or rewritten in
-// another way than before, so that the cache forgets it.
+// another way than before, so that the cache forgets it; see also
+// [meter.Options.Key].
 const rewriteVersion = 2
 
 // cacheKey is what an entry depends on beside the engine that reads it: the
 // file, how it was rewritten, and the functions that it was held against.
 func cacheKey(digest [sha256.Size]byte, o meter.Options) string {
 	key := sha256.New()
-	fmt.Fprintln(key, hex.EncodeToString(digest[:]), engineVersion, rewriteVersion, o.Segment, o.Unchecked)
+	fmt.Fprintln(key, hex.EncodeToString(digest[:]), engineVersion, rewriteVersion, o.Key())
 	for _, e := range exports {
 		fmt.Fprintln(key, e.name, e.typ, e.required)
 	}

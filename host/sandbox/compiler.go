@@ -80,10 +80,12 @@ func (s *store) outside(ctx context.Context, dir string) error {
 		return err
 	}
 	defer alive.Close()
-	if err := startNicely(cmd); err != nil {
+	if err = startNicely(cmd); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("start compiler: %w", err)
 	}
-	err = cmd.Wait()
+	if err == nil {
+		err = cmd.Wait()
+	}
 	said := bounded(stderr.Bytes())
 	line, _, _ := strings.Cut(said, "\n")
 	switch code := cmd.ProcessState.ExitCode(); {

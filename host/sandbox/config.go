@@ -95,7 +95,7 @@ func (c Config) withDefaults() Config {
 type Limits struct {
 	MemoryBytes uint64        // linear memory of one instance, whole pages of 64 KiB; 64 MiB
 	Deadline    time.Duration // of one call; 10s
-	Fuel        int64         // of one call, in instructions; 10,000,000,000
+	Fuel        int64         // of one call, in instructions; 100,000,000,000
 	OutputBytes int           // of one result; [abi.MaxOutput]
 	ReplyBytes  int           // of one reply to get or list, beyond it the guest gets -6; 16 MiB
 	HostCalls   int           // get and list calls in one reconcile; 10,000

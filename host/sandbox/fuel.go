@@ -17,11 +17,11 @@ import (
 
 // sliceFuel is how much a guest executes from one tick to the next, up to one
 // segment more: about a hundred microseconds.
-const sliceFuel = 200_000
+const sliceFuel = 500_000
 
-// defaultFuel is some seconds of computing: it ends what never ends by itself,
-// and leaves the deadline to end what waits.
-const defaultFuel = 10_000_000_000
+// defaultFuel is some seconds of what controllers do. A loop that does next to
+// nothing takes longer for as much: the deadline ends it first.
+const defaultFuel = 100_000_000_000
 
 // errFuel is the cause of an overrun of the fuel budget.
 var errFuel = errors.New("fuel used up")

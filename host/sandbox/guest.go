@@ -60,6 +60,10 @@ type Call struct {
 	Seed     [32]byte      // of the guest's random bytes
 	Deadline time.Duration // 0, or more than the plugin's limit: the limit
 	Host     HostCalls     // nil: get and list are denied, logs go to the sandbox's logger
+	// Then is handed what a call returned that did not fail, before its slot
+	// goes to the next one: reading a large result takes time that is the
+	// plugin's. It may be nil.
+	Then func(Return)
 }
 
 // Return is what a reconcile that returned gives.
@@ -105,6 +109,9 @@ func (g *Guest) Reconcile(ctx context.Context, call Call) (Return, error) {
 		g.drop(ctx, in)
 		g.replace()
 		return out, fmt.Errorf("plugin %q: %w", g.name, err)
+	}
+	if err == nil && call.Then != nil {
+		call.Then(out)
 	}
 	g.ahead.earned.Store(true)
 	if g.recycle(ctx, in) {

@@ -19,7 +19,7 @@ import (
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
-// BenchmarkNeighbours measures what a plugin feels of what happens beside it:
+// BenchmarkNeighbour measures what a plugin feels of what happens beside it:
 // how long it takes from a key that is due to a result that is decoded, in
 // windows in which it is alone (quiet) and in windows in which something else
 // runs (beside). The two take turns, so that a busy machine disturbs both.
@@ -30,7 +30,7 @@ import (
 // nobody runs nothing beside it: the noise of the measurement. computes runs a
 // loop in Go on all cores but one: what it costs that the machine is busy,
 // which is most of what a machine that others use too shows of the others.
-func BenchmarkNeighbours(b *testing.B) {
+func BenchmarkNeighbour(b *testing.B) {
 	for _, d := range disturbances() {
 		b.Run(d.name, func(b *testing.B) {
 			s := newSandbox(b, compiledGuests())
@@ -109,12 +109,12 @@ const podManager = `{"apiVersion":"example.thole.dev/v1","kind":"PodManager","me
 
 func (n *neighbour) reconcile(b *testing.B) {
 	request := abi.EncodeRequest(&abi.Request{Controller: "podmanager", Object: []byte(podManager), Now: callTime})
-	out, err := n.g.Reconcile(b.Context(), Call{Request: request, Now: callTime, Host: world{b}})
+	_, err := n.g.Reconcile(b.Context(), Call{Request: request, Now: callTime, Host: world{b}, Then: func(out Return) {
+		if _, err := abi.DecodeResult(out.Output); err != nil {
+			b.Error(err)
+		}
+	}})
 	if err != nil {
-		b.Error(err)
-		return
-	}
-	if _, err := abi.DecodeResult(out.Output); err != nil {
 		b.Error(err)
 	}
 }
@@ -183,12 +183,15 @@ func hostile(c tck.Case) func(b *testing.B, s *Sandbox) func(context.Context) {
 		g := load(b, s, Plugin{Name: c.Name, Wasm: c.Wasm()})
 		logger := fileLogger(b)
 		return callers(func(ctx context.Context) {
-			out, err := g.Reconcile(ctx, Call{Request: tck.Request(), Now: time.Now(), Host: logged{logger}})
-			if err == nil {
-				_, err = abi.DecodeResult(out.Output)
-			}
+			var invalid error
+			_, err := g.Reconcile(ctx, Call{Request: tck.Request(), Now: time.Now(), Host: logged{logger}, Then: func(out Return) {
+				_, invalid = abi.DecodeResult(out.Output)
+			}})
 			if fault, ok := errors.AsType[*Fault](err); ok {
 				logger.Error("reconcile failed", "class", fault.Class, "message", err, "stack", fault.Stack)
+			}
+			if invalid != nil {
+				logger.Error("reconcile failed", "class", abi.ClassABI, "message", invalid)
 			}
 		})
 	}

@@ -200,6 +200,9 @@ func (s *store) saveIn(ctx context.Context, base, path string, wasm []byte, o ou
 	if err != nil {
 		return nil, err
 	}
+	if err := checkSize(code, mostCode); err != nil {
+		return nil, err
+	}
 	if err := sealFile(code, facts{Name: name, Outline: o}, skeleton); err != nil {
 		return nil, err
 	}
@@ -248,6 +251,19 @@ func compileFiles(ctx context.Context, dir string) error {
 		}
 	}
 	return nil
+}
+
+// mostCode bounds the native code of a module, in bytes: the host has it in
+// memory beside all that guests may have. What compilers write becomes five
+// times as large, which for the largest file is 80 MiB.
+const mostCode = 128 << 20
+
+func checkSize(path string, most int64) error {
+	info, err := os.Stat(path)
+	if err == nil && info.Size() > most {
+		return fmt.Errorf("%w: %s of native code, the limit is %s: build it smaller", errHeavy, mib(uint64(info.Size())), mib(uint64(most)))
+	}
+	return err
 }
 
 // outputOf is the file that [compileFiles] has made of a module: the only one

@@ -229,6 +229,19 @@ func TestPrune(t *testing.T) {
 	}
 }
 
+func TestSizeOfCodeIsChecked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "code")
+	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkSize(path, 1<<20); err != nil {
+		t.Errorf("error = %v", err)
+	}
+	if err := checkSize(path, 1<<20-1); !errors.Is(err, errHeavy) || !strings.Contains(err.Error(), "1 MiB of native code") {
+		t.Errorf("error = %v", err)
+	}
+}
+
 // TestEngineVersion: the cache of one version must not be read by another.
 func TestEngineVersion(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "go.mod"))

@@ -104,4 +104,4 @@ type world struct{ t testing.TB }
 
 func (world) Get(_ context.Context, call []byte) ([]byte, int64)  { return tck.Get(call) }
 func (world) List(_ context.Context, call []byte) ([]byte, int64) { return tck.List(call) }
-func (w world) Log(level int32, message []byte)                   { w.t.Logf("guest log %d: %q", level, message) }
+func (w world) Log(level int32, message []byte)                   { w.t.Logf("guest log %d: %.100q", level, message) }

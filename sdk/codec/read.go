@@ -152,9 +152,9 @@ func Check(r *Reader, err error) {
 	}
 }
 
-// MaxDepth is how deeply a value may be nested whose type contains itself: a
-// guest's stack is small.
-const MaxDepth = 200
+// MaxDepth is how many arrays and objects deep a value may be whose type
+// contains itself: a guest's stack has 64 KiB.
+const MaxDepth = 100
 
 // Deep makes the reader fail if it is deeper than [MaxDepth] inside of values.
 func Deep(r *Reader) bool {

@@ -12,9 +12,13 @@
 // for those types T of the package that go through the SDK's codec: the spec
 // and the status of a controller, what is given to Get, List, Apply, Patch,
 // Config, Memo, SetMemo, Decode and Encode, the elements of Warm, and types
-// with the line //thole:generate in the comment of their declaration. The line //thole:leave
-// leaves a type to encoding/json. Types that these are made of get functions.
-// The SDK uses such methods in place of encoding/json by itself.
+// with the line //thole:generate in the comment of their declaration. The line
+// //thole:leave leaves a type to encoding/json. Types that these are made of
+// get functions.
+//
+// The SDK uses such methods in place of encoding/json by itself. A struct of
+// another package that embeds a type with methods inherits them for its own:
+// generate there too, or name the field.
 //
 // # What it is equal to
 //

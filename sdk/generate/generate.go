@@ -23,8 +23,8 @@ type File struct {
 }
 
 // Packages generates the files of the packages that the patterns name, as the
-// go command takes them from dir. Nothing is written. It runs the go command,
-// and reads no package from the network that is not there already.
+// go command takes them from dir; it is run, and must be there. Nothing is
+// written.
 //
 // The error names every type that has no codec, one in a line.
 func Packages(ctx context.Context, dir string, patterns ...string) ([]File, error) {

@@ -36,3 +36,12 @@ func costOf(op module.Opcode) int64 {
 }
 
 const returnCost = 1
+
+// hostCall is the summary of an imported function.
+var hostCall = summary{pays: hostCallCost, pre: hostCallCost, thru: hostCallCost, post: none}
+
+// frameCost is what each call of a function on a cycle costs beside its
+// instructions. The engine's stack grows by a frame, with room for locals and
+// for what the code has on its stack, and has to be stopped from growing in
+// time (stack.go in host/sandbox).
+func frameCost(b *module.Body) int64 { return 16 + int64(b.Locals)/2 + int64(b.Size())/8 }

@@ -11,6 +11,13 @@ type graph struct {
 	// signatures has the node of each signature that is called indirectly.
 	signatures map[module.FuncType]uint32
 	members    [][]uint32 // functions of a signature, by node behind the functions
+	imported   []bool     // likewise: one of them is imported
+}
+
+// callsHost tells whether a node is a signature with an imported function.
+func (g *graph) callsHost(node uint32) bool {
+	at := int(node) - (g.nodes() - len(g.members))
+	return at >= 0 && g.imported[at]
 }
 
 func (g *graph) nodes() int { return len(g.first) - 1 }
@@ -61,10 +68,12 @@ func (g *graph) callee(m *module.Module, in *module.Instruction) (uint32, bool) 
 
 func (g *graph) addMembers(m *module.Module) {
 	g.members = make([][]uint32, len(g.signatures))
+	g.imported = make([]bool, len(g.signatures))
 	for f, escaped := range m.Escaped {
 		if node, ok := g.signatures[m.Functions[f]]; ok && escaped {
 			at := int(node) - len(m.Functions)
 			g.members[at] = append(g.members[at], uint32(f))
+			g.imported[at] = g.imported[at] || f < m.Imported
 		}
 	}
 	for _, functions := range g.members {

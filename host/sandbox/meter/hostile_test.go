@@ -44,9 +44,9 @@ func TestHostile(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			m := &tck.Module{}
 			c.build(m)
-			for _, segment := range []int64{100, 1000, defaultSegment} {
-				checkBound(t, t, m.Bytes(), segment)
-				checkSame(t, t, m.Bytes(), segment)
+			for _, l := range []limits{defaultLimits, {100, 100, 50, 100}, {1000, 10_000, 500, 1000}, {10_000, 1000, 5, 10_000}} {
+				checkBound(t, t, m.Bytes(), l)
+				checkSame(t, t, m.Bytes(), l)
 			}
 		})
 	}

@@ -36,16 +36,40 @@ const Bound = 50_000
 // Options change what is proved about a module; the zero value is what the
 // host uses.
 type Options struct {
-	// Segment is the number of instructions that one check pays for, and that
-	// run from one check to the next, at most; 0 is 200.
-	Segment int64
 	// Unchecked leaves all checks out, to measure what they cost.
 	Unchecked bool
 	// Exports are added to the module, beside [FuelExport].
 	Exports []module.Export
+
+	limits limits // other than the zero value in tests
 }
 
-const defaultSegment = 200
+// limits say where checks are placed, in instructions.
+type limits struct {
+	segment int64 // that one check pays for, at most
+	run     int64 // from one check to the next, at most
+	returns int64 // from a check to a return of a function on a cycle, at most
+	entry   int64 // that a function leaves to its callers to pay, at most
+}
+
+// Fuel is paid for the longest way, so large segments make calls that take
+// short ways look expensive, and small ones make more checks. RATIONALE.md has
+// what was measured.
+var defaultLimits = limits{segment: 2000, run: 5000, returns: 2500, entry: 200}
+
+func (o Options) inForce() limits {
+	if o.limits == (limits{}) {
+		return defaultLimits
+	}
+	return o.limits
+}
+
+// version changes when the same module is rewritten in another way.
+const version = 2
+
+// Key tells apart the ways in which a module can be rewritten, for who keeps
+// what was made of it. The added exports are not in it.
+func (o Options) Key() string { return fmt.Sprint(version, o.inForce(), o.Unchecked) }
 
 // Report tells what was done to a module.
 type Report struct {
@@ -53,10 +77,9 @@ type Report struct {
 	Functions int   // defined ones
 	Entries   int   // functions with a check at their entry
 	Checks    int   // in the code, those at entries and of loops included
-	Loops     int
-	Helpers   int // functions that do bulk instructions in pieces
-	Before    int // bytes of code
-	After     int // bytes of the new module's code
+	Helpers   int   // functions that do bulk instructions in pieces
+	Before    int   // bytes of code
+	After     int   // bytes of the new module's code
 }
 
 // Rewrite compiles fuel into a module. An error says why that cannot be done;
@@ -65,10 +88,7 @@ func Rewrite(m *module.Module, o Options) ([]byte, Report, error) {
 	if err := checkReserved(m); err != nil {
 		return nil, Report{}, err
 	}
-	if o.Segment == 0 {
-		o.Segment = defaultSegment
-	}
-	p := newPlan(m, o.Segment)
+	p := newPlan(m, o.inForce())
 	if !o.Unchecked {
 		p.place()
 	}

@@ -37,6 +37,7 @@ func (r run) longest() int64 { return max(r.entry, r.since) }
 type region struct {
 	paid  int64 // on the longest way to this point
 	most  int64 // to any point
+	frame int64 // what the call costs beside
 	check int   // where it is paid; -1 is by the caller
 }
 
@@ -57,8 +58,8 @@ type frame struct {
 // longest way without a check is. A check is placed where one of them would
 // pass the limit, at each loop and, if asked for, at the entry.
 type placer struct {
-	limit   int64
-	returns int64 // most instructions between a check and a return; the limit or less
+	limits  limits
+	returns int64 // most instructions between a check and a return; the run's limit or less
 	frames  []frame
 	regions []region
 	run     run
@@ -68,8 +69,8 @@ type placer struct {
 	checks  []check
 }
 
-// begin readies the placer for a function.
-func (p *placer) begin(atEntry bool, returns int64) {
+// begin readies the placer for a function, whose frame costs something too.
+func (p *placer) begin(atEntry bool, frameCost, returns int64) {
 	p.frames = append(p.frames[:0], frame{op: module.OpBlock})
 	p.regions = append(p.regions[:0], region{check: -1})
 	p.run = run{entry: 0, since: none}
@@ -81,6 +82,7 @@ func (p *placer) begin(atEntry bool, returns int64) {
 	if atEntry {
 		p.check(0)
 	}
+	p.region().frame = frameCost
 }
 
 func (p *placer) region() *region { return &p.regions[len(p.regions)-1] }
@@ -103,9 +105,9 @@ func (p *placer) check(at int) {
 func (p *placer) close(base int) {
 	for _, r := range p.regions[base:] {
 		if r.check < 0 {
-			p.sum.pays = r.most
+			p.sum.pays = r.most + r.frame
 		} else {
-			p.checks[r.check].amount = r.most
+			p.checks[r.check].amount = r.most + r.frame
 		}
 	}
 	p.regions = p.regions[:base]
@@ -117,7 +119,7 @@ func (p *placer) spend(at int, own int64, callee summary) {
 	if p.dead {
 		return
 	}
-	if p.region().paid+own+callee.pays > p.limit || p.run.longest()+own+callee.pre > p.limit {
+	if p.region().paid+own+callee.pays > p.limits.segment || p.run.longest()+own+callee.pre > p.limits.run {
 		p.check(at)
 	}
 	r := p.region()

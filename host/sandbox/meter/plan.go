@@ -9,47 +9,45 @@ import (
 
 // plan is where the checks of a module are.
 type plan struct {
-	m       *module.Module
-	graph   *graph
-	placer  placer
-	returns int64     // of functions that are on a cycle
-	cut     []bool    // by function: it is on a cycle, and has a check at its entry
-	known   []bool    // by node: sums is final
-	sums    []summary // by node
-	checks  [][]check // by defined function
-	report  Report
-	err     error
+	m      *module.Module
+	graph  *graph
+	placer placer
+	order  *order
+	known  []bool    // by node: sums is final
+	sums   []summary // by node
+	checks [][]check // by defined function
+	report Report
+	err    error
 }
 
 // maxChecks is of one function: each is two jumps, whose number decides how
 // long the engine takes (see [module.MaxBody]).
 const maxChecks = 8192
 
-func newPlan(m *module.Module, segment int64) *plan {
+func newPlan(m *module.Module, l limits) *plan {
 	g := newGraph(m)
 	return &plan{
-		m:       m,
-		graph:   g,
-		placer:  placer{limit: segment},
-		returns: segment / 2,
-		known:   make([]bool, g.nodes()),
-		sums:    make([]summary, g.nodes()),
-		checks:  make([][]check, len(m.Bodies)),
-		report:  Report{Functions: len(m.Bodies)},
+		m:      m,
+		graph:  g,
+		placer: placer{limits: l},
+		known:  make([]bool, g.nodes()),
+		sums:   make([]summary, g.nodes()),
+		checks: make([][]check, len(m.Bodies)),
+		report: Report{Functions: len(m.Bodies)},
 	}
 }
 
 // place places the checks of all functions, callees first.
 func (p *plan) place() {
 	o := newOrder(p.graph)
-	p.cut = o.cut
+	p.order = o
 	roots := p.roots()
 	for _, node := range o.nodes {
 		switch {
 		case int(node) >= len(p.m.Functions):
 			p.sums[node] = p.signature(p.graph.members[int(node)-len(p.m.Functions)])
 		case int(node) < p.m.Imported:
-			p.sums[node] = summary{pays: hostCallCost, pre: hostCallCost, thru: hostCallCost, post: none}
+			p.sums[node] = hostCall
 		default:
 			p.sums[node] = p.function(node, roots[node])
 		}
@@ -73,12 +71,17 @@ func (p *plan) roots() map[uint32]bool {
 
 // summaryOf is what is known of a callee. One that is not known yet is on a
 // cycle with its caller and cut: what is assumed of it here is what placing
-// its checks will hold it to.
+// its checks will hold it to. An imported function that is called through a
+// signature has no checks.
 func (p *plan) summaryOf(node uint32) summary {
 	if p.known[node] {
 		return p.sums[node]
 	}
-	return summary{thru: none, post: p.returns}
+	assumed := summary{thru: none, post: p.placer.limits.returns}
+	if int(node) < p.m.Imported || p.graph.callsHost(node) {
+		assumed.pays, assumed.pre, assumed.thru = hostCall.pays, hostCall.pre, hostCall.thru
+	}
+	return assumed
 }
 
 // signature is the worst of the functions that an indirect call may reach.
@@ -93,20 +96,28 @@ func (p *plan) signature(members []uint32) summary {
 }
 
 func (p *plan) function(node uint32, root bool) summary {
-	cut := p.cut[node]
-	returns := p.placer.limit
-	if cut {
-		returns = p.returns
-	}
 	i := int(node) - p.m.Imported
-	p.placer.begin(cut || root, returns)
-	p.walk(&p.m.Bodies[i])
+	atEntry, returns := root || p.order.cut[node], p.placer.limits.run
+	if p.order.cut[node] {
+		returns = p.placer.limits.returns
+	}
+	b, frame := &p.m.Bodies[i], int64(0)
+	if p.order.cyclic[node] {
+		frame = frameCost(b)
+	}
+	p.placer.begin(atEntry, frame, returns)
+	p.walk(b)
+	if !atEntry && p.placer.sum.pays > p.placer.limits.entry {
+		atEntry = true
+		p.placer.begin(atEntry, frame, returns)
+		p.walk(b)
+	}
 	p.checks[i] = slices.Clone(p.placer.checks)
 	if len(p.checks[i]) > maxChecks && p.err == nil {
 		p.err = fmt.Errorf("function %d: too large: it needs %d checks, the limit is %d: split it", node, len(p.checks[i]), maxChecks)
 	}
 	p.report.Checks += len(p.placer.checks)
-	if cut || root {
+	if atEntry {
 		p.report.Entries++
 	}
 	s := p.placer.sum
@@ -119,9 +130,6 @@ func (p *plan) walk(b *module.Body) {
 	var in, last module.Instruction
 	for s := b.Instructions(); s.Next(&in); last = in {
 		own := costOf(in.Op)
-		if in.Op == module.OpLoop {
-			p.report.Loops++
-		}
 		if callee, ok := p.graph.callee(p.m, &in); ok {
 			p.placer.spend(in.At, own, p.summaryOf(callee))
 			continue

@@ -20,16 +20,27 @@ func TestGenerated(t *testing.T) {
 }
 
 func FuzzGenerated(f *testing.F) {
-	f.Fuzz(rapid.MakeFuzz(func(rt *rapid.T) { checkGenerated(f, rt) }))
+	f.Fuzz(func(t *testing.T, input []byte) {
+		rapid.MakeFuzz(func(rt *rapid.T) { checkGenerated(t, rt) })(t, input)
+	})
 }
 
-var segments = []int64{1, 10, 60, 400, 3000, defaultSegment}
+// within draws the limits.
+func within(rt *rapid.T) limits {
+	some := rapid.SampledFrom([]int64{1, 10, 60, 400, 3000, 10_000})
+	return limits{
+		segment: some.Draw(rt, "segment"),
+		run:     some.Draw(rt, "run"),
+		returns: some.Draw(rt, "returns"),
+		entry:   some.Draw(rt, "entry"),
+	}
+}
 
 func checkGenerated(t testing.TB, rt *rapid.T) {
 	wasm := generate(rt)
-	segment := rapid.SampledFrom(segments).Draw(rt, "segment")
-	checkBound(t, rt, wasm, segment)
-	checkSame(t, rt, wasm, segment)
+	l := within(rt)
+	checkBound(t, rt, wasm, l)
+	checkSame(t, rt, wasm, l)
 }
 
 // failer is a test of either kind.
@@ -40,8 +51,8 @@ type failer interface {
 
 // checkBound runs a module that counts what it executes, with a tick at each
 // check.
-func checkBound(t testing.TB, rt failer, wasm []byte, segment int64) {
-	wasm, report := rewrite(t, counted(t, wasm), Options{Segment: segment})
+func checkBound(t testing.TB, rt failer, wasm []byte, l limits) {
+	wasm, report := rewrite(t, counted(t, wasm), Options{limits: l})
 	last := int64(0)
 	observe := func(count, charged int64) {
 		if count-last > report.Bound+counting {
@@ -65,8 +76,8 @@ func checkBound(t testing.TB, rt failer, wasm []byte, segment int64) {
 }
 
 // checkSame runs a module with fuel and without.
-func checkSame(t testing.TB, rt failer, wasm []byte, segment int64) {
-	metered, _ := rewrite(t, wasm, Options{Segment: segment})
+func checkSame(t testing.TB, rt failer, wasm []byte, l limits) {
+	metered, _ := rewrite(t, wasm, Options{limits: l})
 	one := trial{limit: mostFuel}.run(t, metered)
 	if errors.Is(one.err, errStopped) || overflown(one.err) {
 		return

@@ -55,11 +55,18 @@ func (m *Module) readBody(r *reader, typ FuncType) {
 	m.Bodies = append(m.Bodies, b)
 	code := reader{data: b.code, err: r.err}
 	var heavy weight
+	m.blocks.begin()
 	for in := (Instruction{}); code.left() > 0; {
 		readInstruction(&code, &in)
 		m.checkIndices(&code, &in, b.Locals)
 		m.note(&in)
 		heavy.add(m, &in)
+		if wrong := m.blocks.take(in.Op); wrong != "" {
+			code.failf("malformed: %s", wrong)
+		}
+	}
+	if !m.blocks.ended {
+		code.failf("malformed: the function has no end")
 	}
 	if heavy.total > maxWeight {
 		code.failf("too large: it weighs %d by its jumps and calls, the limit is %d: split the function", heavy.total, maxWeight)

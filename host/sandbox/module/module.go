@@ -53,6 +53,7 @@ type Module struct {
 	types          []FuncType
 	locals         uint64 // of all functions
 	elements       int    // of all element segments
+	blocks         nesting
 	importedTables int
 	sections       []section // in file order, as slices of the input
 }

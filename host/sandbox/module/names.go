@@ -27,17 +27,19 @@ func (w *writer) names() {
 		w.out = appendName(appendU32(w.out, next), name)
 		next++
 	}
-	for i, name := range known {
-		if i == w.m.Imported {
-			for _, in := range w.a.Imports {
-				add(in.Module + "." + in.Name)
+	of := func(first, end int) {
+		for i, name := range known[first:end] {
+			if name == "" {
+				name = "$" + strconv.Itoa(first+i)
 			}
+			add(name)
 		}
-		if name == "" {
-			name = "$" + strconv.Itoa(i)
-		}
-		add(name)
 	}
+	of(0, w.m.Imported)
+	for _, in := range w.a.Imports {
+		add(in.Module + "." + in.Name)
+	}
+	of(w.m.Imported, len(known))
 	for _, f := range w.a.Functions {
 		add(f.Name)
 	}

@@ -94,22 +94,22 @@ func FuzzDecode(f *testing.F) {
 	for _, text := range Texts {
 		f.Add([]byte(text))
 	}
-	f.Fuzz(func(t *testing.T, text []byte) { expectDecodedByAll(t, text) })
+	f.Fuzz(func(t *testing.T, text []byte) { expectDecodedBy(t, text, Subjects...) })
 }
 
 func TestTextsAreReadAsByEncodingJSON(t *testing.T) {
 	for _, text := range Texts {
-		expectDecodedByAll(t, []byte(text))
+		expectDecodedBy(t, []byte(text), Subjects...)
 	}
 }
 
-func expectDecodedByAll(t *testing.T, text []byte) {
+func expectDecodedBy(t *testing.T, text []byte, subjects ...Subject) {
 	t.Helper()
 	names, depth := namesIn(text)
 	if !utf8.Valid(text) || depth > codec.MaxDepth {
 		return // strings are passed on as they are, and types that contain themselves have a limit
 	}
-	for _, s := range Subjects {
+	for _, s := range subjects {
 		if !slices.ContainsFunc(names, s.differsInCase) {
 			expectDecoded(t, s, text)
 		}
@@ -196,20 +196,20 @@ func TestEmptyValuesAreWrittenAsByEncodingJSON(t *testing.T) {
 	}
 }
 
-// FuzzAppend holds writing against encoding/json, for values that data says
-// how to fill, and then reading what each was written as.
+// FuzzAppend holds writing against encoding/json, for a value that data says
+// how to fill, and then reading what it was written as.
 func FuzzAppend(f *testing.F) {
-	for i := range 64 {
-		f.Add(bytes.Repeat([]byte{byte(i * 37), byte(255 - i*11), 1, byte(i), 3, byte(i * 101)}, 64))
+	for i := range 5 * len(Subjects) {
+		f.Add(append([]byte{byte(i)}, bytes.Repeat([]byte{byte(i * 37), byte(255 - i*11), 1, byte(i), 3, byte(i * 101)}, 40)...))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, s := range Subjects {
-			v := s.New()
-			(&filler{data: data}).fill(reflect.ValueOf(v).Elem(), 0)
-			expectAppended(t, s, v)
-			if text, err := json.Marshal(v); err == nil {
-				expectDecodedByAll(t, text)
-			}
+		from := &filler{data: data}
+		s := Subjects[from.pick(len(Subjects))]
+		v := s.New()
+		from.fill(reflect.ValueOf(v).Elem(), 0)
+		expectAppended(t, s, v)
+		if text, err := json.Marshal(v); err == nil {
+			expectDecodedBy(t, text, s)
 		}
 	})
 }

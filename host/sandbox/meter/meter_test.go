@@ -1,0 +1,108 @@
+package meter
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/host/sandbox/module"
+)
+
+func TestRewriteRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		build      func(m *tck.Module)
+	}{
+		{"import from the reserved module", `module name "thole" is reserved`, func(m *tck.Module) { m.Import("thole", "tick", i64s, i64s) }},
+		{"export of the fuel", `reserved prefix "thole."`, func(m *tck.Module) { m.Global(1); m.ExportGlobal(FuelExport, 0) }},
+		{"too many checks", "function 1: too large: it needs 8402 checks, the limit is 8192", func(m *tck.Module) {
+			f := m.Func(nil, nil, nil, idle(190))
+			entry(m, bytes.Repeat(tck.Call(f), 84_020))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := &tck.Module{}
+			c.build(m)
+			if _, _, err := Rewrite(parse(t, m.Bytes()), Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error = %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestRewriteBoundsItsOutput: checks make loops seven times as large.
+func TestRewriteBoundsItsOutput(t *testing.T) {
+	m := &tck.Module{}
+	body := bytes.Repeat(slices.Concat(tck.Loop, tck.End), 8000)
+	for range 250 {
+		m.Func(nil, nil, nil, body)
+	}
+	if _, _, err := Rewrite(parse(t, m.Bytes()), Options{}); !errors.Is(err, module.ErrGrows) {
+		t.Errorf("error = %v", err)
+	}
+}
+
+// TestRewriteAdds: what is added stands behind the module's own, and what
+// names functions is renumbered.
+func TestRewriteAdds(t *testing.T) {
+	m := &tck.Module{}
+	imported := m.Import("env", "answer", i32s, i32s)
+	m.Memory(1)
+	m.Global(3)
+	f := m.Func(i32s, i32s, nil, tck.LocalGet(0), tck.Call(imported))
+	m.Table(2)
+	m.Elements(0, imported, f)
+	m.Export("run", m.Func(nil, i32s, nil, tck.I32Const(0), tck.I32Const(0), tck.CallIndirect(m.Type(i32s, i32s))))
+	m.Start(m.Func(nil, nil, nil, tck.I32Const(1), tck.Call(f), tck.Drop))
+	m.Names(map[tck.Func]string{f: "f"})
+	before := parse(t, m.Bytes())
+	out, report := rewrite(t, m.Bytes(), Options{Exports: []module.Export{{Name: "g", Kind: module.GlobalKind, Index: 0}}})
+	after := parse(t, out)
+
+	if want := (module.Import{Module: "thole", Name: "tick", Kind: module.Function, Type: tickType}); len(after.Imports) != 2 || after.Imports[1] != want {
+		t.Errorf("imports = %v", after.Imports)
+	}
+	if !slices.Equal(after.Functions[2:5], before.Functions[1:]) {
+		t.Errorf("functions = %v", after.Functions)
+	}
+	for name, want := range map[string]module.Export{
+		"run":      {Name: "run", Kind: module.Function, Index: 3},
+		FuelExport: {Name: FuelExport, Kind: module.GlobalKind, Index: 1},
+		"g":        {Name: "g", Kind: module.GlobalKind, Index: 0},
+	} {
+		if e, _ := after.ExportOf(name); e != want {
+			t.Errorf("export = %v, want %v", e, want)
+		}
+	}
+	if after.StartFunction != 4 {
+		t.Errorf("start = %d", after.StartFunction)
+	}
+	if !after.Escaped[0] || after.Escaped[1] || !after.Escaped[2] {
+		t.Errorf("escaped = %v", after.Escaped)
+	}
+	if report.Functions != 3 || report.Checks != 2 || report.Entries != 2 || report.Bound <= 0 || report.After <= report.Before {
+		t.Errorf("report = %+v", report)
+	}
+}
+
+func TestAddedFrames(t *testing.T) {
+	for frame, want := range map[string]bool{"thole.tick": true, "thole.meter.refuel": true, "thole.meter.memory.fill": true, "main.tick": false, "$3": false} {
+		if Added(frame) != want {
+			t.Errorf("%s: added = %v", frame, !want)
+		}
+	}
+}
+
+func TestKeyTellsOptionsApart(t *testing.T) {
+	keys := []string{Options{}.Key(), Options{Unchecked: true}.Key(), Options{limits: limits{segment: 1}}.Key()}
+	slices.Sort(keys)
+	if len(slices.Compact(keys)) != 3 {
+		t.Errorf("keys = %q", keys)
+	}
+	if (Options{}).Key() != (Options{limits: defaultLimits}).Key() {
+		t.Error("the defaults have two keys")
+	}
+}
