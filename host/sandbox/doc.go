@@ -15,12 +15,12 @@
 //     the standard Go compiler, which are pooled without a reset unless
 //     [Plugin.Isolate] is set: their runtime's heap takes longer to restore
 //     than most reconciles run.
-//   - A call ends by its deadline, within its memory, output, host-call and log
-//     limits; whatever goes wrong inside is a [Fault] with a class, and the
+//   - A call ends by its deadline, within its fuel, memory, output, host-call and
+//     log limits; whatever goes wrong inside is a [Fault] with a class, and the
 //     host goes on.
 //   - A plugin that is not called gives up its instances after
 //     [Config.IdleInstances] and its native code [Config.IdleCode] later. The
 //     next call brings them back; calls that come meanwhile wait.
 //   - Time and randomness come from the [Call]. The same request, replies, time
-//     and seed give the same output (reset guests).
+//     and seed give the same output and use the same fuel (reset guests).
 package sandbox

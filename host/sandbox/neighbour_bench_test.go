@@ -26,24 +26,35 @@ import (
 //
 //	p50-ratio    beside/quiet of the medians: at most 1.2 (DESIGN.md, idea 4)
 //	p99-more-ms  beside-quiet of the 99th percentiles: at most 5
+//	gc-stop-µs   how long the garbage collector waited until all goroutines had
+//	             stopped, 99th percentile: guests stop at their ticks
 //
 // nobody runs nothing beside it: the noise of the measurement. computes runs a
 // loop in Go on all cores but one: what it costs that the machine is busy,
 // which is most of what a machine that others use too shows of the others.
+// Where the name ends in +garbage, it is collected without a pause in both
+// kinds of windows.
 func BenchmarkNeighbour(b *testing.B) {
 	for _, d := range disturbances() {
 		b.Run(d.name, func(b *testing.B) {
 			s := newSandbox(b, compiledGuests())
 			n := newNeighbour(b, s)
-			disturb := d.prepare(b, s)
+			calm, disturb := idle, d.prepare(b, s)
+			if d.calm != nil {
+				calm = d.calm(b, s)
+			}
 			var quiet, beside []time.Duration
+			var stops pauses
 			for b.Loop() {
 				for range pairsOfWindows {
-					quiet = append(quiet, n.window(b, idle)...)
+					quiet = append(quiet, n.window(b, calm)...)
+					before := readPauses()
 					beside = append(beside, n.window(b, disturb)...)
+					stops.add(before, readPauses())
 				}
 			}
 			reportNeighbour(b, quiet, beside)
+			stops.report(b)
 		})
 	}
 }
@@ -77,6 +88,7 @@ func quantile(all []time.Duration, q float64) time.Duration {
 type disturbance struct {
 	name    string
 	prepare func(b *testing.B, s *Sandbox) (run func(ctx context.Context))
+	calm    func(b *testing.B, s *Sandbox) (run func(ctx context.Context)) // in quiet windows; nil: nothing
 }
 
 func idle(context.Context) {}
@@ -145,18 +157,20 @@ func (n *neighbour) window(b *testing.B, beside func(ctx context.Context)) []tim
 // honest host does meanwhile, and both at once.
 func disturbances() []disturbance {
 	out := []disturbance{
-		{"nobody", func(*testing.B, *Sandbox) func(context.Context) { return idle }},
-		{"computes", func(*testing.B, *Sandbox) func(context.Context) { return computes }},
-		{"busy-friend", busyFriend},
-		{"loads-go-plugin", loadsAgain("probe", func(b *testing.B) []byte { return wasmbuild.Build(b, wasmbuild.Go, probeDir) })},
-		{"collects-garbage", collectsGarbage},
+		{name: "nobody", prepare: func(*testing.B, *Sandbox) func(context.Context) { return idle }},
+		{name: "computes", prepare: func(*testing.B, *Sandbox) func(context.Context) { return computes }},
+		{name: "busy-friend", prepare: busyFriend},
+		{name: "loads-go-plugin", prepare: loadsAgain("probe", func(b *testing.B) []byte { return wasmbuild.Build(b, wasmbuild.Go, probeDir) })},
+		{name: "collects-garbage", prepare: collectsGarbage},
 	}
 	for _, c := range append(tck.Cases(), tck.Hostile()...) {
 		switch {
 		case c.Stage == tck.StageCall && measured(c.Name):
-			out = append(out, disturbance{c.Name, hostile(c)}, disturbance{c.Name + "+garbage", both(hostile(c), collectsGarbage)})
+			out = append(out,
+				disturbance{name: c.Name, prepare: hostile(c)},
+				disturbance{name: c.Name + "+garbage", prepare: both(hostile(c), collectsGarbage), calm: collectsGarbage})
 		case c.Stage == tck.StageLoad && measured(c.Name):
-			out = append(out, disturbance{c.Name, loadsAgain(c.Name, func(*testing.B) []byte { return c.Wasm() })})
+			out = append(out, disturbance{name: c.Name, prepare: loadsAgain(c.Name, func(*testing.B) []byte { return c.Wasm() })})
 		}
 	}
 	return out

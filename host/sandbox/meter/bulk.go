@@ -46,6 +46,14 @@ const (
 	chunkCost  = chunkBytes >> byteShift
 )
 
+// bound is what a helper runs between two of its own checks.
+func (h helper) bound() int64 {
+	if h.op == module.OpMemoryGrow {
+		return helperCost
+	}
+	return chunkCost + helperCost
+}
+
 // summary tells of a helper what the placer tells of a function. A small
 // length is paid by the caller, as if it were the largest that is small.
 func (h helper) summary() summary {

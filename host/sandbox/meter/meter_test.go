@@ -18,9 +18,9 @@ func TestRewriteRefuses(t *testing.T) {
 	}{
 		{"import from the reserved module", `module name "thole" is reserved`, func(m *tck.Module) { m.Import("thole", "tick", i64s, i64s) }},
 		{"export of the fuel", `reserved prefix "thole."`, func(m *tck.Module) { m.Global(1); m.ExportGlobal(FuelExport, 0) }},
-		{"too many checks", "function 1: too large: it needs 8402 checks, the limit is 8192", func(m *tck.Module) {
+		{"too many checks", "function 1: too large: it needs 4202 checks, the limit is 4096", func(m *tck.Module) {
 			f := m.Func(nil, nil, nil, idle(190))
-			entry(m, bytes.Repeat(tck.Call(f), 84_020))
+			entry(m, bytes.Repeat(tck.Call(f), 42_020))
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -36,8 +36,8 @@ func TestRewriteRefuses(t *testing.T) {
 // TestRewriteBoundsItsOutput: checks make loops seven times as large.
 func TestRewriteBoundsItsOutput(t *testing.T) {
 	m := &tck.Module{}
-	body := bytes.Repeat(slices.Concat(tck.Loop, tck.End), 8000)
-	for range 250 {
+	body := bytes.Repeat(slices.Concat(tck.Loop, tck.End), 2000)
+	for range 900 {
 		m.Func(nil, nil, nil, body)
 	}
 	if _, _, err := Rewrite(parse(t, m.Bytes()), Options{}); !errors.Is(err, module.ErrGrows) {

@@ -22,7 +22,7 @@ type plan struct {
 
 // maxChecks is of one function: each is two jumps, whose number decides how
 // long the engine takes (see [module.MaxBody]).
-const maxChecks = 8192
+const maxChecks = 4096
 
 func newPlan(m *module.Module, l limits) *plan {
 	g := newGraph(m)
@@ -138,7 +138,9 @@ func (p *plan) walk(b *module.Body) {
 			if length, ok := small(&in, &last); ok {
 				own += length
 			} else {
-				p.placer.spend(in.At, own, helperOf(&in).summary())
+				h := helperOf(&in)
+				p.placer.spend(in.At, own, h.summary())
+				p.report.Bound = max(p.report.Bound, h.bound())
 				continue
 			}
 		}
