@@ -38,7 +38,7 @@ type code struct {
 	users  int     // instances that run it or are being made of it
 	waking *waking // nil unless it is being brought back
 	wakes  uint64
-	used   time.Time // when the last user left
+	used   time.Time // when the last user left, or when it was brought back
 }
 
 // waking is one attempt to bring code back. err is set before done is closed.
@@ -88,6 +88,7 @@ func (c *code) wake(w *waking, asleep native) {
 	if err == nil {
 		c.native = n
 		c.wakes++
+		c.used = time.Now() // else a sweep might be faster than who waits for it
 	}
 	w.err = err
 	c.waking = nil
