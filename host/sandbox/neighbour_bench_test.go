@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"sync"
@@ -158,7 +159,10 @@ func (n *neighbour) window(b *testing.B, beside func(ctx context.Context)) []tim
 func disturbances() []disturbance {
 	out := []disturbance{
 		{name: "nobody", prepare: func(*testing.B, *Sandbox) func(context.Context) { return idle }},
-		{name: "computes", prepare: func(*testing.B, *Sandbox) func(context.Context) { return computes }},
+		{name: "computes", prepare: inGo},
+		{name: "computes+garbage", prepare: both(inGo, collectsGarbage), calm: collectsGarbage},
+		{name: "other-process", prepare: inShell},
+		{name: "other-process+garbage", prepare: both(inShell, collectsGarbage), calm: collectsGarbage},
 		{name: "busy-friend", prepare: busyFriend},
 		{name: "loads-go-plugin", prepare: loadsAgain("probe", func(b *testing.B) []byte { return wasmbuild.Build(b, wasmbuild.Go, probeDir) })},
 		{name: "collects-garbage", prepare: collectsGarbage},
@@ -208,6 +212,20 @@ func hostile(c tck.Case) func(b *testing.B, s *Sandbox) func(context.Context) {
 				logger.Error("reconcile failed", "class", abi.ClassABI, "message", invalid)
 			}
 		})
+	}
+}
+
+func inGo(*testing.B, *Sandbox) func(context.Context) { return computes }
+
+// inShell has another process compute.
+func inShell(b *testing.B, _ *Sandbox) func(context.Context) {
+	return func(ctx context.Context) {
+		other := exec.CommandContext(ctx, "sh", "-c", "while :; do :; done")
+		if err := other.Start(); err != nil {
+			b.Error(err)
+			return
+		}
+		_ = other.Wait() // it is killed
 	}
 }
 
