@@ -12,7 +12,6 @@ type emitter struct {
 	plain   bool
 	fuel    uint32 // the added global
 	refuel  uint32 // the added function that calls tick
-	scratch uint32 // a local of type i64, in the function that is written
 	helpers []helper
 	index   map[helper]uint32 // of its function
 	err     error
@@ -39,7 +38,6 @@ func (e *emitter) write(exports []module.Export) ([]byte, error) {
 		Globals:   []module.Init{{Type: module.I64, Value: zero()}},
 		Functions: bodies,
 		Exports:   append([]module.Export{{Name: FuelExport, Kind: module.GlobalKind, Index: e.fuel}}, exports...),
-		Locals:    []module.ValueType{module.I64},
 		Body:      e.body,
 	})
 }
@@ -84,7 +82,6 @@ func (e *emitter) refuelCode() []byte {
 // body writes a function with its checks.
 func (e *emitter) body(i int, out []byte) []byte {
 	b := &e.plan.m.Bodies[i]
-	e.scratch = b.Locals
 	checks := e.plan.checks[i]
 	e.plan.report.Before += b.Size()
 	start := len(out)
@@ -125,11 +122,11 @@ func (e *emitter) check(c *code, amount int64) {
 	e.pay(c)
 }
 
-// pay stores the fuel on the stack, and calls for more if it is negative.
+// pay stores the fuel on the stack, and calls for more if it is negative. The
+// engine knows what is in the global then, and does not load it.
 func (e *emitter) pay(c *code) {
-	c.index(module.OpLocalTee, e.scratch)
 	c.index(module.OpGlobalSet, e.fuel)
-	c.get(e.scratch)
+	c.index(module.OpGlobalGet, e.fuel)
 	c.i64(0)
 	c.op(opI64LtS)
 	c.when()

@@ -2,25 +2,22 @@ package meter
 
 import "github.com/thole-dev/thole/host/sandbox/module"
 
-// The parameters of a bulk instruction, in the order of its operands, and the
-// locals of its helper behind them.
+// The parameters of a bulk instruction, in the order of its operands.
 const (
-	to      = 0
-	from    = 1 // for a fill: the value
-	length  = 2
-	scratch = 3
-	delta   = 0 // of memory.grow
+	to     = 0
+	from   = 1 // for a fill: the value
+	length = 2
+	delta  = 0 // of memory.grow
 )
 
 // define writes a helper: a function that does what the instruction does, in
 // pieces with a check before each. What is out of bounds is left to the
 // instruction itself, which traps before it has written anything.
 func (e *emitter) define(h helper) module.Defined {
-	f := module.Defined{Name: framePrefix + h.name(), Locals: []module.ValueType{module.I64}}
+	f := module.Defined{Name: framePrefix + h.name()}
 	var c code
 	if h.op == module.OpMemoryGrow {
 		f.Type = module.Signature([]module.ValueType{module.I32}, []module.ValueType{module.I32})
-		e.scratch = 1
 		e.grow(&c)
 	} else {
 		value := module.I32
@@ -28,7 +25,6 @@ func (e *emitter) define(h helper) module.Defined {
 			value = e.plan.m.Tables[h.a].Type
 		}
 		f.Type = module.Signature([]module.ValueType{module.I32, value, module.I32}, nil)
-		e.scratch = scratch
 		e.pieces(&c, h)
 	}
 	c.end()

@@ -65,7 +65,7 @@ func (o Options) inForce() limits {
 }
 
 // version changes when the same module is rewritten in another way.
-const version = 2
+const version = 3
 
 // Key tells apart the ways in which a module can be rewritten, for who keeps
 // what was made of it. The added exports are not in it.

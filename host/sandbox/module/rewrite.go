@@ -41,8 +41,6 @@ type Additions struct {
 	// Body appends the new code of a defined function, without its locals, to
 	// out. Indices in it are those of the new module. Nil copies.
 	Body func(defined int, out []byte) []byte
-	// Locals of this type are added behind those of each function.
-	Locals []ValueType
 }
 
 // mostWritten is how large a module may become, in bytes.
@@ -55,12 +53,11 @@ type Init struct {
 	Value []byte
 }
 
-// Defined is a function with its code, which ends with an end.
+// Defined is a function without locals. Its code ends with an end.
 type Defined struct {
-	Name   string // in stacks
-	Type   FuncType
-	Locals []ValueType
-	Code   []byte
+	Name string // in stacks
+	Type FuncType
+	Code []byte
 }
 
 // ErrGrows says that a module is too large after [Module.Write] only.

@@ -244,14 +244,9 @@ func (w *writer) code(b *Body) {
 
 func (w *writer) locals(b *Body) {
 	r := &reader{data: b.groups}
-	n := r.u32()
-	w.out = appendU32(w.out, n+uint32(len(w.a.Locals)))
-	for range n {
+	for range w.u32(r) {
 		w.u32(r)
 		w.raw(r, 1)
-	}
-	for _, t := range w.a.Locals {
-		w.out = append(w.out, 1, byte(t))
 	}
 }
 
@@ -283,10 +278,7 @@ func (w *writer) add(id sectionID) {
 	case codeSection:
 		for _, f := range w.a.Functions {
 			start := len(w.out)
-			w.out = appendU32(w.out, uint32(len(f.Locals)))
-			for _, t := range f.Locals {
-				w.out = append(w.out, 1, byte(t))
-			}
+			w.out = append(w.out, 0) // locals
 			w.out = insertSize(append(w.out, f.Code...), start)
 		}
 	default:
