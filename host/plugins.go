@@ -101,7 +101,7 @@ func (p *plugins) Start(ctx context.Context, g *catalog.Generation) error {
 }
 
 // Stop ends the plugin's controllers.
-func (p *plugins) Stop(name string) {
+func (p *plugins) Stop(name string, removed bool) {
 	p.mu.Lock()
 	pl := p.byName[name]
 	delete(p.byName, name)

@@ -91,7 +91,7 @@ func (w *world) Start(ctx context.Context, g *Generation) error {
 	return nil
 }
 
-func (w *world) Stop(plugin string) {
+func (w *world) Stop(plugin string, _ bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.runs, plugin)

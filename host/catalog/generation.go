@@ -43,8 +43,9 @@ type Runner interface {
 	// place of the plugin's generation before, if there is one. On an error,
 	// a [*WaitError] among them, the one before goes on.
 	Start(ctx context.Context, g *Generation) error
-	// Stop ends the plugin's controllers and returns when none runs.
-	Stop(plugin string)
+	// Stop ends the plugin's controllers and returns when none runs. removed
+	// says that its file is gone, and not that the host ends.
+	Stop(plugin string, removed bool)
 }
 
 // WaitError says that a generation cannot start yet, through no fault of its

@@ -63,7 +63,8 @@ func (s *slot) take(ctx context.Context) (*Module, context.Context) {
 // run follows what is wanted until the plugin is gone or ctx is done; then it
 // stops what runs.
 func (s *slot) run(ctx context.Context) {
-	defer s.stop()
+	removed := false
+	defer func() { s.stop(removed) }()
 	retry := time.NewTimer(0)
 	retry.Stop()
 	defer retry.Stop()
@@ -76,6 +77,7 @@ func (s *slot) run(ctx context.Context) {
 		}
 		module, attempt := s.take(ctx)
 		if module == nil {
+			removed = true
 			return
 		}
 		err := s.bring(attempt, module)
@@ -170,14 +172,14 @@ func (s *slot) drop(g *Generation) {
 }
 
 // stop ends what runs.
-func (s *slot) stop() {
+func (s *slot) stop(removed bool) {
 	s.mu.Lock()
 	if s.interrupt != nil {
 		s.interrupt()
 	}
 	s.mu.Unlock()
 	if s.current != nil {
-		s.c.Runner.Stop(s.name)
+		s.c.Runner.Stop(s.name, removed)
 		s.c.Logger.Info("plugin stopped", "plugin", s.name)
 	}
 	s.c.mu.Lock()

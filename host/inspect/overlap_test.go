@@ -67,7 +67,7 @@ func (l loaded) Close(context.Context) error                                  { 
 type idle struct{}
 
 func (idle) Start(context.Context, *catalog.Generation) error { return nil }
-func (idle) Stop(string)                                      {}
+func (idle) Stop(string, bool) {}
 func (idle) PluginStarted(string, string, string)             {}
 func (idle) PluginStopped(string)                             {}
 func (idle) PluginFailed(string, string)                      {}
