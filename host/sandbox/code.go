@@ -25,15 +25,16 @@ func (n native) close(ctx context.Context) {
 	}
 }
 
-// code is the native code of a guest. While nobody uses it it can be put to
-// sleep, if it is on disk; the next user wakes it. Users that come meanwhile
-// wait.
+// code is the native code of a guest, and of those that were made of it by
+// [Sandbox.Relimit]. While nobody uses it it can be put to sleep, if it is on
+// disk; the next user wakes it. Users that come meanwhile wait.
 type code struct {
 	// reopen brings back what sleeps. It takes the entry over, and closes it
 	// if it answers another one; after an error it is called again.
 	reopen func(asleep native) (native, error)
 
 	mu     sync.Mutex
+	guests int     // that have not been closed
 	native         // compiled is nil while it sleeps
 	users  int     // instances that run it or are being made of it
 	waking *waking // nil unless it is being brought back
@@ -114,11 +115,27 @@ func (c *code) sleep(ctx context.Context, since time.Time) bool {
 	return true
 }
 
-// close frees everything. Nobody uses the code, or will.
+// share counts another guest in, unless the code was freed.
+func (c *code) share() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.guests == 0 {
+		return false
+	}
+	c.guests++
+	return true
+}
+
+// close counts a guest out that does not use the code, and will not. The last
+// one frees it.
 func (c *code) close(ctx context.Context) {
 	c.mu.Lock()
-	w := c.waking
+	c.guests--
+	w, last := c.waking, c.guests == 0
 	c.mu.Unlock()
+	if !last {
+		return
+	}
 	if w != nil {
 		<-w.done
 	}

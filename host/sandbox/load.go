@@ -85,7 +85,7 @@ func (s *Sandbox) prepare(p Plugin) (*Guest, error) {
 			memory: s.memory.open(),
 		},
 	}
-	g.code = &code{reopen: g.reopen}
+	g.code = &code{reopen: g.reopen, guests: 1}
 	return g, nil
 }
 
