@@ -31,6 +31,7 @@ type Generation struct {
 	Number     int
 	Guest      Guest
 	Breaker    *Breaker       // of all controllers of the plugin; nil: always closed
+	Trial      *Trial         // of all controllers of the plugin; nil: it has none
 	Controller abi.Controller // from the manifest
 	// CrossNamespace lets namespaced primaries read in other namespaces.
 	CrossNamespace bool
@@ -70,10 +71,14 @@ func (c *Controller) Generation() *Generation { return c.generation.Load() }
 // edges and timers; what the old code has tried is dropped with the next run.
 // Every key is triggered.
 func (c *Controller) Swap(g *Generation, keys []object.Key) {
-	c.generation.Swap(g).Breaker.retire()
+	before := c.generation.Swap(g)
+	before.Breaker.retire()
+	passed := before.Trial.passed(time.Now())
 	c.mu.Lock()
 	for _, state := range c.keys {
-		state.stale = true
+		if !state.stale {
+			state.stale, state.passed = true, passed
+		}
 	}
 	c.mu.Unlock()
 	for _, key := range keys {

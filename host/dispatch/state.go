@@ -11,7 +11,7 @@ import (
 // keyState is what the host remembers of a key between runs. It belongs to
 // the object of one uid: an object that was created again starts anew.
 //
-// The run of the key owns every field but missed and the last four, which c.mu
+// The run of the key owns every field but missed and the last five, which c.mu
 // guards.
 type keyState struct {
 	uid      types.UID
@@ -19,10 +19,12 @@ type keyState struct {
 	memo     []byte
 	previous *abi.Previous
 	writes   []Write // of the last run; the next one waits for the cache to show them
-	guard    guard   // against write loops; read under c.mu
-	missed   Due     // what the key was due for while it was held; under c.mu
+	fared    fared
+	guard    guard // against write loops; read under c.mu
+	missed   Due   // what the key was due for while it was held; under c.mu
 
 	stale   bool            // the plugin was swapped: tries, memo and previous do not count
+	passed  bool            // with stale: the generation of the last run has passed its trial
 	running bool            // changes of the primary are held until the run ends
 	held    []change        // what happened to the primary during the run
 	own     map[string]bool // resourceVersions that the last run's writes gave the primary
@@ -50,6 +52,7 @@ func (c *Controller) state(due Due, uid types.UID) (*keyState, Due) {
 	}
 	if s.stale {
 		s.stale, s.tries, s.memo, s.previous = false, outcome.Tries{}, nil, nil
+		s.fared.next(s.passed)
 	}
 	due, s.missed = s.missed.merge(due), Due{}
 	if due.Reset {

@@ -68,6 +68,7 @@ func (c *Controller) process(ctx context.Context, l lease) {
 	r.decide(nil)
 	r.perform(ctx)
 	r.judge(l.pass)
+	r.trial()
 	r.end()
 	done(string(r.decision.Metric), r.decision.Class, time.Since(r.start).Seconds())
 }
