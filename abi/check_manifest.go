@@ -20,6 +20,7 @@ func (m *Manifest) check() error {
 	return firstOf(
 		checkLabel("name", m.Name),
 		tooLong("version", len(m.Version), MaxVersion),
+		tooLong("memoVersion", len(m.MemoVersion), MaxVersion),
 		each("features", m.Features, checkFeature),
 		each("controllers", m.Controllers, Controller.check),
 		distinct("controllers", "name", m.Controllers, func(c Controller) string { return c.Name }),

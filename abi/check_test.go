@@ -45,6 +45,7 @@ func TestManifestsThatAreRefused(t *testing.T) {
 		{`{` + one + `}`, `name: ""` + label},
 		{`{"name":"` + long + `",` + one + `}`, `name: "` + long + `"` + label},
 		{`{"name":"-a",` + one + `}`, `name: "-a"` + label},
+		{`{"name":"a","memoVersion":"` + strings.Repeat("1", 129) + `",` + one + `}`, `memoVersion: 129 bytes, the limit is 128`},
 		{`{"name":"a","version":"` + strings.Repeat("1", 129) + `",` + one + `}`, `version: 129 bytes, the limit is 128`},
 		{`{"name":"a","features":["time-travel"],` + one + `}`, `features[0]: "time-travel" is not known to this host: the plugin needs a newer one`},
 		{`{"name":"a","features":` + list(65, `"x"`) + `}`, `features[64]: more than 64 entries (offset 280)`},

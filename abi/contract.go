@@ -95,7 +95,7 @@ const (
 	MaxControllers      = 64  // per plugin
 	MaxFeatures         = 64  // per plugin
 	MaxKinds            = 256 // of each of owns, reads and writes
-	MaxVersion          = 128 // of a plugin's version
+	MaxVersion          = 128 // of a plugin's version, and of that of its memos
 	MaxConditionType    = 316 // as in metav1.Condition
 	MaxConditionReason  = 1024
 	MaxEventReason      = 128      // as in events.k8s.io/v1

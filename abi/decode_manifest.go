@@ -29,12 +29,14 @@ func readManifest(data []byte) (*Manifest, error) {
 			m.Name = r.String()
 		case "version":
 			m.Version = r.String()
+		case "memoVersion":
+			m.MemoVersion = r.String()
 		case "features":
 			m.Features = readList(r, MaxFeatures, readString)
 		case "controllers":
 			m.Controllers = readList(r, MaxControllers, readController)
 		default:
-			r.Unknown(field, "name", "version", "features", "controllers")
+			r.Unknown(field, "name", "version", "memoVersion", "features", "controllers")
 		}
 	})
 	return m, r.End()

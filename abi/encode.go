@@ -14,6 +14,7 @@ func EncodeManifest(m *Manifest) []byte {
 	w.Object(func() {
 		w.Name("name").String(m.Name)
 		writeString(w, "version", m.Version)
+		writeString(w, "memoVersion", m.MemoVersion)
 		writeStrings(w, "features", m.Features)
 		w.Name("controllers").Array(func() {
 			for i := range m.Controllers {

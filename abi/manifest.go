@@ -7,6 +7,7 @@ import "strings"
 type Manifest struct {
 	Name        string       // a DNS label; equals the file's base name
 	Version     string       // the plugin's own version, free text
+	MemoVersion string       // of what its memos mean: memos outlive a new version of the plugin that has the same; "": they do not
 	Features    []string     // of [Features]: newer parts of thole/v1 that the guest uses
 	Controllers []Controller // one or more, with distinct names
 }

@@ -13,7 +13,7 @@ func minimalManifest() *Manifest {
 func fullManifest() *Manifest {
 	return &Manifest{
 		Name:    "web",
-		Version: "1.4.0",
+		Version: "1.4.0", MemoVersion: "2",
 		Controllers: []Controller{{
 			Name:        "site",
 			For:         Kind{"example.com/v1", "Site"},

@@ -67,6 +67,12 @@ type Conditions struct {
 // the controller. Call it from an init function.
 func Plugin(name, version string) { guest.Name(name, version) }
 
+// MemoVersion names what the plugin's memos mean ([Run.SetMemo]): when the
+// plugin is replaced by a version that names the same, they stay; else they are
+// dropped with everything that the old version has tried. Call it from an init
+// function, and name another one when what a memo means changes.
+func MemoVersion(version string) { guest.MemoVersion(version) }
+
 // Register adds a controller to the plugin. Call it from an init function. It
 // panics when the controller could never work, so that the host refuses the
 // plugin when it is loaded.

@@ -76,8 +76,9 @@ func (r *Run) Config(into any) error {
 }
 
 // Memo reads what an earlier run of this object left by [Run.SetMemo]; ok is
-// false if there is nothing. A memo is lost when the host restarts or the
-// plugin changes, so it can only save work.
+// false if there is nothing. A memo is lost when the host restarts, and when
+// the plugin changes unless [MemoVersion] says otherwise, so it can only save
+// work.
 func (r *Run) Memo(into any) (ok bool, err error) {
 	if r.result.Memo == nil {
 		return false, nil

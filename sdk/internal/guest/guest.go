@@ -33,12 +33,15 @@ type Run struct {
 
 // plugin is what init functions registered. It does not change afterwards.
 var plugin struct {
-	name, version string
-	controllers   []Controller
+	name, version, memoVersion string
+	controllers                []Controller
 }
 
 // Name sets the plugin's name and version.
 func Name(name, version string) { plugin.name, plugin.version = name, version }
+
+// MemoVersion names what the plugin's memos mean.
+func MemoVersion(version string) { plugin.memoVersion = version }
 
 // Register adds a controller. A name that is taken is an error of the
 // program, found when it starts.
@@ -62,7 +65,7 @@ func Find(name string) (Controller, bool) {
 // Manifest describes the plugin. One with a single controller may leave the
 // name to it.
 func Manifest() *abi.Manifest {
-	m := &abi.Manifest{Name: plugin.name, Version: plugin.version}
+	m := &abi.Manifest{Name: plugin.name, Version: plugin.version, MemoVersion: plugin.memoVersion}
 	for _, c := range plugin.controllers {
 		m.Controllers = append(m.Controllers, c.Manifest)
 	}

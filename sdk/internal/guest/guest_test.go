@@ -57,7 +57,8 @@ func TestManifestIsOneThatTheHostTakes(t *testing.T) {
 		t.Errorf("two controllers, but the plugin is called %q", m.Name)
 	}
 	Name("both", "1")
-	if m := Manifest(); m.Name != "both" || m.Version != "1" || len(m.Controllers) != 2 {
+	MemoVersion("2")
+	if m := Manifest(); m.Name != "both" || m.Version != "1" || m.MemoVersion != "2" || len(m.Controllers) != 2 {
 		t.Errorf("the manifest is %+v", m)
 	}
 }
