@@ -98,6 +98,13 @@ func (m *Module) checkIndices(r *reader, in *Instruction, locals uint32) {
 		if in.Op == OpTableCopy {
 			m.checkTable(r, in.A)
 		}
+	case OpMemorySize, OpMemoryGrow, OpMemoryFill:
+		m.checkMemory(r, in.A)
+	case OpMemoryInit:
+		m.checkMemory(r, in.B)
+	case OpMemoryCopy:
+		m.checkMemory(r, in.A)
+		m.checkMemory(r, in.B)
 	case OpTableFill, OpTableGrow, OpTableSize, opTableGet, opTableSet:
 		m.checkTable(r, in.A)
 	default:
@@ -113,6 +120,13 @@ func (m *Module) checkFunction(r *reader, index uint32) {
 func (m *Module) checkGlobal(r *reader, index uint32) {
 	if r.err == nil && uint64(index) >= uint64(len(m.Globals)) {
 		r.failf("malformed: there is no global %d", index)
+	}
+}
+
+// checkMemory is for what names a memory: loads and stores do not.
+func (m *Module) checkMemory(r *reader, index uint32) {
+	if r.err == nil && uint64(index) >= uint64(len(m.Memories)) {
+		r.failf("malformed: there is no memory %d", index)
 	}
 }
 
