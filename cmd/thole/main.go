@@ -82,7 +82,7 @@ func rootCommand() *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(misuse)
-	root.AddCommand(runCommand(), inspectCommand(), generateCommand(), compileCommand())
+	root.AddCommand(runCommand(), inspectCommand(), generateCommand(), finalizersCommand(), compileCommand())
 	return root
 }
 

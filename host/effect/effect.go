@@ -162,9 +162,7 @@ func (p *Performer) manager(c *abi.Controller) string {
 }
 
 // finalizer returns the finalizer of a controller.
-func (p *Performer) finalizer(c *abi.Controller) string {
-	return p.Plugin + ".thole.dev/" + c.Name
-}
+func (p *Performer) finalizer(c *abi.Controller) string { return Finalizer(p.Plugin, c.Name) }
 
 // primary says where the target's kind is served.
 func (p *Performer) primary(ctx context.Context, t Target) (object.Resource, error) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/object"
 )
@@ -12,6 +14,20 @@ import (
 // maxRaces is how often an effect is made anew because somebody else was
 // faster.
 const maxRaces = 5
+
+// finalizerDomain is between the names of a plugin and of its controller. Both
+// are DNS labels, so that no two controllers have one finalizer.
+const finalizerDomain = ".thole.dev/"
+
+// Finalizer returns the finalizer of a plugin's controller.
+func Finalizer(plugin, controller string) string { return plugin + finalizerDomain + controller }
+
+// FinalizerController returns whose finalizer of the plugin this is; ok is
+// false if it is none of the plugin's.
+func FinalizerController(plugin, finalizer string) (controller string, ok bool) {
+	controller, ok = strings.CutPrefix(finalizer, plugin+finalizerDomain)
+	return controller, ok && abi.ValidName(controller)
+}
 
 // HasFinalizer says whether the target carries its controller's finalizer.
 func (p *Performer) HasFinalizer(t Target) bool {

@@ -1,0 +1,145 @@
+package finalizers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/thole-dev/thole/host/internal/explain"
+	"github.com/thole-dev/thole/host/object"
+)
+
+// Config says what to look for and where.
+type Config struct {
+	Cluster *rest.Config
+	Version string // of the program; part of the User-Agent
+	Owner   Owner
+	// Kinds are names as kubectl takes them; none: every kind of the cluster.
+	Kinds     []string
+	Namespace string // "" for all; objects without a namespace are looked at, too
+	// DryRun lets the API server check every write and store none.
+	DryRun bool
+
+	page int64 // how many objects one request lists; default 500
+}
+
+// Held is one finalizer on one object.
+type Held struct {
+	Kind       object.Resource
+	Object     *object.Object // its metadata; Raw is not set
+	Controller string
+	Finalizer  string
+}
+
+// Find returns the finalizers of the owner, as they are now, by kind and in
+// the order of the API server. An error beside them tells where could not be
+// looked.
+func Find(ctx context.Context, c Config) ([]Held, error) {
+	all, incomplete := discover(c.Cluster)
+	if len(all) == 0 && incomplete != nil {
+		return nil, advise(incomplete)
+	}
+	kinds, err := choose(all, c.Kinds)
+	if err != nil {
+		return nil, errors.Join(err, incomplete)
+	}
+	if len(c.Kinds) > 0 {
+		incomplete = nil // it is not about them
+	}
+	client, err := metadata.NewForConfig(brisk(c.Cluster))
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	found, err := c.look(ctx, client, kinds)
+	return found, errors.Join(err, incomplete)
+}
+
+// look lists the kinds one by one. An object that is served under two of them
+// counts once.
+func (c Config) look(ctx context.Context, client metadata.Interface, kinds []object.Resource) (found []Held, err error) {
+	seen := map[string]bool{}
+	var problems []error
+	for _, kind := range kinds {
+		held, err := c.list(ctx, client, kind)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("look at %s: %w", KindName(kind.Kind), advise(err)))
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		for _, h := range held {
+			if id := string(h.Object.UID) + h.Finalizer; !seen[id] {
+				seen[id] = true
+				found = append(found, h)
+			}
+		}
+	}
+	return found, errors.Join(problems...)
+}
+
+// list returns the finalizers on the objects of one kind.
+func (c Config) list(ctx context.Context, client metadata.Interface, kind object.Resource) (held []Held, err error) {
+	of := metadata.ResourceInterface(client.Resource(kind.GVR))
+	if kind.Namespaced {
+		of = client.Resource(kind.GVR).Namespace(c.Namespace)
+	}
+	options := metav1.ListOptions{Limit: cmp.Or(c.page, 500)}
+	for {
+		page, err := of.List(ctx, options)
+		switch {
+		case apierrors.IsResourceExpired(err) && options.Continue != "":
+			held, options = nil, metav1.ListOptions{} // the list took too long to be read in pages
+			continue
+		case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
+			return held, nil // its CRD has just gone
+		case err != nil:
+			return held, err
+		}
+		for i := range page.Items {
+			held = append(held, c.heldOn(kind, &page.Items[i])...)
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			return held, nil
+		}
+	}
+}
+
+func (c Config) heldOn(kind object.Resource, o *metav1.PartialObjectMetadata) (held []Held) {
+	for _, f := range o.Finalizers {
+		if controller, ok := c.Owner.holds(f); ok {
+			meta := o.ObjectMeta
+			meta.ManagedFields = nil
+			held = append(held, Held{kind, &object.Object{ObjectMeta: meta, Kind: kind.Kind}, controller, f})
+		}
+	}
+	return held
+}
+
+// brisk is a configuration without client-go's default limit of 5 requests per
+// second, which is meant for controllers. That a kind is deprecated is no news
+// to somebody who looks at every kind.
+func brisk(cluster *rest.Config) *rest.Config {
+	config := rest.CopyConfig(cluster)
+	config.QPS, config.Burst = requestsPerSecond, requestsAtOnce
+	config.WarningHandler = rest.NoWarnings{}
+	return config
+}
+
+// advise says what to do about an error of the API server.
+func advise(err error) error {
+	if text, ok := explain.Unreachable(err); ok {
+		return errors.New(text)
+	}
+	if apierrors.IsForbidden(err) {
+		if right, ok := explain.MissingRight(err.Error()); ok {
+			return fmt.Errorf("%s (%w)", right.Advice(), err)
+		}
+	}
+	return err
+}
