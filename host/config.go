@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/catalog"
 )
 
 // Config is how a host runs. Its JSON form is what --config reads; the zero
@@ -40,6 +41,10 @@ type Config struct {
 	// Resync is how often every object is reconciled without a reason; a
 	// tenth of jitter is added. Default 10h.
 	Resync metav1.Duration `json:"resync,omitzero"`
+	// Probation is for how long the generation before is kept after a swap to
+	// new code, to be put back if its objects fail under the new one that did
+	// not fail before. Default 10m.
+	Probation metav1.Duration `json:"probation,omitzero"`
 	// GuestMemoryMiB is the linear memory of all instances of all plugins
 	// together, with the images that they start from; default half of what
 	// the process may use: of its control groups' limit, else of the
@@ -132,6 +137,9 @@ func (c Config) WithDefaults() Config {
 	if c.Resync.Duration == 0 {
 		c.Resync.Duration = 10 * time.Hour
 	}
+	if c.Probation.Duration == 0 {
+		c.Probation.Duration = catalog.DefaultProbation
+	}
 	c.Limits = c.Limits.withDefaults()
 	return c
 }
@@ -148,6 +156,9 @@ func (c Config) Validate() error {
 	}
 	if c.Resync.Duration < time.Second {
 		problems = append(problems, fmt.Errorf("resync: %s is shorter than 1s", c.Resync.Duration))
+	}
+	if c.Probation.Duration < time.Second {
+		problems = append(problems, fmt.Errorf("probation: %s is shorter than 1s", c.Probation.Duration))
 	}
 	if c.GuestMemoryMiB < 0 || c.GuestMemoryMiB > mostGuestMemoryMiB {
 		problems = append(problems, fmt.Errorf("guestMemoryMiB: %d is not between 1 and %d; leave it out for half of what the process may use", c.GuestMemoryMiB, mostGuestMemoryMiB))

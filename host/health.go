@@ -41,6 +41,9 @@ func (p *plugins) statuses() []pluginStatus {
 		if b := breakers[s.Name]; b != nil {
 			now := b.Status()
 			status.Breaker = &now
+			if now.State != dispatch.BreakerClosed && (s.State == catalog.Running || s.State == catalog.Degraded) {
+				status.State = catalog.Quarantined
+			}
 		}
 		out = append(out, status)
 	}
@@ -69,6 +72,14 @@ func (p *plugins) breakers() map[string]*dispatch.Breaker {
 	return out
 }
 
+// trial returns the probation of a generation, nil if it has none.
+func (p *plugins) trial(g *catalog.Generation) *dispatch.Trial {
+	if g.Probation.IsZero() {
+		return nil
+	}
+	return dispatch.NewTrial(g.Probation, func(reason string) { p.h.catalog.RollBack(g.Plugin, g.Number, reason) })
+}
+
 // breaker returns the breaker of a generation. It starts closed: new code or
 // a new policy may be what was missing.
 func (p *plugins) breaker(g *catalog.Generation, pl *plugin) *dispatch.Breaker {
@@ -76,11 +87,13 @@ func (p *plugins) breaker(g *catalog.Generation, pl *plugin) *dispatch.Breaker {
 	return dispatch.NewBreaker(func(s dispatch.BreakerStatus) {
 		if s.State == dispatch.BreakerClosed {
 			logger.Info("circuit breaker closed, the plugin runs as before")
+			p.h.events.pod.PluginRecovered(g.Plugin)
 			return
 		}
 		pl.openings.Add(1)
 		f := s.LastFault
 		logger.Error("circuit breaker opened, the plugin's objects wait while single runs probe it: correct or replace the plugin",
 			"reason", s.Reason, "nextProbe", s.NextProbe, "class", f.Class, "message", f.Message, "controller", f.Controller, "object", f.Object)
+		p.h.events.pod.PluginQuarantined(g.Plugin, s.Reason)
 	})
 }

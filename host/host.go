@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
@@ -22,6 +23,9 @@ type Environment struct {
 	Cluster *rest.Config // how to reach the API server
 	Logger  hclog.Logger
 	Version string // of the host
+	// Pod is the one that the host runs in, with its uid: Events on it tell
+	// what happens to plugins. nil outside of a pod, and there are none.
+	Pod *corev1.ObjectReference
 	// Compiler is a program with arguments that runs [sandbox.Compiler]; nil:
 	// the host compiles plugins in its own process.
 	Compiler []string
@@ -89,15 +93,16 @@ func New(ctx context.Context, config Config, env Environment) (_ *Host, err erro
 	if h.api, err = newAPICheck(h.cluster); err != nil {
 		return nil, err
 	}
-	if h.events, err = newEvents(h.cluster); err != nil {
+	if h.events, err = newEvents(h.cluster, env.Pod); err != nil {
 		return nil, err
 	}
 	h.recorder = h.events.recorder
 	h.catalog = catalog.New(catalog.Config{
-		Loader:  loader{h.sandbox, config},
-		Runner:  h.plugins,
-		Metrics: h.metrics,
-		Logger:  h.logger.Named("catalog"),
+		Loader:    loader{h.sandbox, config},
+		Runner:    h.plugins,
+		Observer:  observer{h.metrics, h.events.pod},
+		Logger:    h.logger.Named("catalog"),
+		Probation: config.Probation.Duration,
 	})
 	h.metrics.ObserveMemory(h.memoryStats)
 	h.metrics.ObserveSlots(func() telemetry.SlotStats { return telemetry.SlotStats(h.sandbox.Slots()) })
@@ -114,6 +119,9 @@ func New(ctx context.Context, config Config, env Environment) (_ *Host, err erro
 
 // Address returns the address of probes, metrics and plugin states.
 func (h *Host) Address() string { return h.server.Address() }
+
+// Forgive has every plugin tried again that was refused or rolled back.
+func (h *Host) Forgive() { h.catalog.Forgive() }
 
 // Run runs the host until ctx is done or a stage fails; then the stages stop
 // in reverse: plugins end their runs before what they need goes away.

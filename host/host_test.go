@@ -154,7 +154,7 @@ func TestAHostLeavesNothingBehind(t *testing.T) {
 
 	r.install("podmanager", wasm[:len(wasm)/2])
 	r.expectState("podmanager", func(s catalog.Status) bool {
-		return s.State == catalog.Running && s.Generation == 1 && s.LastError != ""
+		return s.State == catalog.Degraded && s.Generation == 1 && s.LastError != ""
 	})
 	r.install("podmanager", append(slices.Clip(wasm), 0, 2, 1, 'x')) // an empty custom section: another digest
 	r.expectState("podmanager", func(s catalog.Status) bool { return s.Generation == 2 && s.LastError == "" })

@@ -79,7 +79,8 @@ func (p *plugins) Start(ctx context.Context, g *catalog.Generation) error {
 		return err
 	}
 	pl.breaker.Store(p.breaker(g, pl))
-	before := pl.controllers
+	trial := p.trial(g)
+	declared, before := pl.declared(), pl.controllers
 	pl.controllers = map[string]*controller{}
 	pl.kinds.replace(byKind)
 	for kind := range byKind {
@@ -92,11 +93,12 @@ func (p *plugins) Start(ctx context.Context, g *catalog.Generation) error {
 			p.stop(running)
 			running = nil
 		}
-		pl.controllers[m.Name] = p.bring(g, m, pl, policy, running)
+		pl.controllers[m.Name] = p.bring(g, m, pl, policy, trial, running)
 	}
 	for _, gone := range before {
 		p.stop(gone)
 	}
+	p.tellRemains(g.Plugin, declared, pl.declared())
 	return nil
 }
 
@@ -109,8 +111,13 @@ func (p *plugins) Stop(name string, removed bool) {
 	if pl == nil {
 		return
 	}
+	declared := pl.declared()
 	for _, c := range pl.controllers {
 		p.stop(c)
+	}
+	if removed {
+		p.h.events.pod.PluginRemoved(name)
+		p.tellRemains(name, declared, nil)
 	}
 	pl.kinds.replace(nil)
 }
@@ -157,10 +164,10 @@ func (pl *plugin) acts(policy Policy) bool {
 }
 
 // bring starts the controller, or swaps the generation of the running one.
-func (p *plugins) bring(g *catalog.Generation, m abi.Controller, pl *plugin, policy Policy, running *controller) *controller {
+func (p *plugins) bring(g *catalog.Generation, m abi.Controller, pl *plugin, policy Policy, trial *dispatch.Trial, running *controller) *controller {
 	next := &dispatch.Generation{
-		Number: g.Number, Guest: dispatchGuest{g.Guest.(*sandbox.Guest)}, Breaker: pl.breaker.Load(), Controller: m,
-		Config: policy.Config, CrossNamespace: policy.CrossNamespace, Intents: policy.Limits.Intents,
+		Number: g.Number, Guest: dispatchGuest{g.Guest.(*sandbox.Guest)}, Breaker: pl.breaker.Load(), Trial: trial, Controller: m,
+		MemoVersion: memoVersion(g), Config: policy.Config, CrossNamespace: policy.CrossNamespace, Intents: policy.Limits.Intents,
 	}
 	if running == nil {
 		return p.start(g.Plugin, next, pl, workers(m, policy))
@@ -170,6 +177,15 @@ func (p *plugins) bring(g *catalog.Generation, m abi.Controller, pl *plugin, pol
 	unhook(hooked)
 	running.Swap(next, keysOf(pl.kinds.get(m.For)))
 	return running
+}
+
+// memoVersion is that of the manifest. One that names none keeps its memos
+// under a new policy alone.
+func memoVersion(g *catalog.Generation) string {
+	if g.Manifest.MemoVersion == "" {
+		return "digest " + g.Digest
+	}
+	return g.Manifest.MemoVersion
 }
 
 // goesOnWith says whether a controller can go on under a new generation: as

@@ -21,13 +21,30 @@ func (l loader) Load(ctx context.Context, m *catalog.Module) (catalog.Guest, err
 		return nil, err
 	}
 	guest, err := l.sandbox.Load(ctx, sandbox.Plugin{Name: m.Name, Digest: m.Digest, Source: m.Read, Limits: policy.Limits.Sandbox()})
-	if errors.Is(err, sandbox.ErrHostMemory) {
-		return nil, &catalog.WaitError{Reason: err.Error()}
-	}
 	if err != nil {
-		return nil, loadFailure{err}
+		return nil, loadError(err)
 	}
 	return guest, nil
+}
+
+func (l loader) Reload(ctx context.Context, guest catalog.Guest, m *catalog.Module) (catalog.Guest, error) {
+	policy, err := l.config.readPolicy(m.Name, m.Policy)
+	if err != nil {
+		return nil, err
+	}
+	again, err := l.sandbox.Relimit(ctx, guest.(*sandbox.Guest), policy.Limits.Sandbox())
+	if err != nil {
+		return nil, loadError(err)
+	}
+	return again, nil
+}
+
+// loadError tells the catalog whether to try again.
+func loadError(err error) error {
+	if errors.Is(err, sandbox.ErrHostMemory) {
+		return &catalog.WaitError{Reason: err.Error()}
+	}
+	return loadFailure{err}
 }
 
 // loadFailure tells the catalog at which step a load failed, and people what

@@ -1,10 +1,15 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -66,11 +71,37 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 }
 
 func serve(cmd *cobra.Command, config host.Config, cluster *rest.Config, logger hclog.Logger) error {
-	h, err := host.New(cmd.Context(), config, host.Environment{Cluster: cluster, Logger: logger, Version: version, Compiler: compiler})
+	h, err := host.New(cmd.Context(), config, host.Environment{
+		Cluster: cluster, Logger: logger, Version: version, Pod: podOf(os.Getenv, logger), Compiler: compiler,
+	})
 	if err != nil {
 		return err
 	}
-	return h.Run(cmd.Context())
+	return listen(cmd.Context(), h)
+}
+
+// listen runs a host that tries again what it has refused when it is told to.
+func listen(ctx context.Context, h *host.Host) error {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	stages, ctx := errgroup.WithContext(ctx)
+	ctx, end := context.WithCancel(ctx)
+	stages.Go(func() error {
+		defer end()
+		return h.Run(ctx)
+	})
+	stages.Go(func() error {
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-hangups:
+				h.Forgive()
+			}
+		}
+	})
+	return stages.Wait()
 }
 
 // config is the file of --config with the flags that were given over it.

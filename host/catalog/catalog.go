@@ -11,21 +11,19 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Metrics is told what happens to generations.
-type Metrics interface {
-	PluginStarted(plugin, version, digest string)
-	PluginStopped(plugin string)
-	PluginFailed(plugin, reason string)
-}
-
 // Config is what a [Catalog] needs.
 type Config struct {
-	Loader  Loader
-	Runner  Runner
-	Metrics Metrics
-	Logger  hclog.Logger
-	Retry   time.Duration // between attempts of a generation that waits; default 1 s
+	Loader    Loader
+	Runner    Runner
+	Observer  Observer
+	Logger    hclog.Logger
+	Retry     time.Duration // between attempts of a generation that waits; default 1 s
+	Probation time.Duration // of a generation with new code; default [DefaultProbation]
 }
+
+// DefaultProbation is long enough for every object to have run and, if that
+// failed, to have run again.
+const DefaultProbation = 10 * time.Minute
 
 // Catalog holds the running generation of every plugin.
 type Catalog struct {
@@ -42,6 +40,9 @@ type Catalog struct {
 func New(c Config) *Catalog {
 	if c.Retry == 0 {
 		c.Retry = time.Second
+	}
+	if c.Probation == 0 {
+		c.Probation = DefaultProbation
 	}
 	return &Catalog{Config: c, slots: map[string]*slot{}, running: map[string]*Generation{}}
 }
@@ -66,7 +67,6 @@ func (c *Catalog) Update(ctx context.Context, modules []Module) {
 	for name, s := range c.slots {
 		if !present[name] {
 			s.want(nil)
-			delete(c.slots, name)
 		}
 	}
 	c.filled = true

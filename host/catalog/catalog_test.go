@@ -26,6 +26,7 @@ type world struct {
 	runs     map[string]string // plugin -> digest
 	present  map[string]bool   // kinds that are served
 	counters map[string]int
+	stopping chan struct{} // Stop waits until it is closed; nil: it does not wait
 }
 
 func newWorld(kinds ...string) *world {
@@ -75,6 +76,14 @@ func (w *world) Load(_ context.Context, m *Module) (Guest, error) {
 	}}}}, nil
 }
 
+func (w *world) Reload(_ context.Context, g Guest, m *Module) (Guest, error) {
+	if string(m.Policy) == "unfit" {
+		return nil, &failure{"policy", errors.New("the policy does not fit")}
+	}
+	w.note("reload %s %s", m.Name, m.Digest)
+	return &guest{w, m.Name, g.Manifest()}, nil
+}
+
 func (w *world) Start(ctx context.Context, g *Generation) error {
 	if strings.HasSuffix(g.Digest, "/slow") {
 		<-ctx.Done()
@@ -87,21 +96,29 @@ func (w *world) Start(ctx context.Context, g *Generation) error {
 		return &WaitError{Reason: "kind " + kind + " is not served"}
 	}
 	w.runs[g.Plugin] = g.Digest
-	w.log = append(w.log, "start "+g.Plugin+" "+g.Digest)
+	w.log = append(w.log, strings.TrimSpace("start "+g.Plugin+" "+g.Digest+" "+string(g.Policy)))
 	return nil
 }
 
 func (w *world) Stop(plugin string, _ bool) {
+	if w.stopping != nil {
+		<-w.stopping
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.runs, plugin)
 	w.log = append(w.log, "stop "+plugin)
 }
 
-func (w *world) PluginStarted(plugin, _, _ string) { w.count("started " + plugin) }
-func (w *world) PluginStopped(plugin string)       { w.count("stopped " + plugin) }
-func (w *world) PluginFailed(plugin, reason string) {
-	w.count("failed " + plugin + " " + reason)
+func (w *world) PluginStarted(g *Generation)  { w.count("started " + g.Plugin) }
+func (w *world) PluginStopped(plugin string)  { w.count("stopped " + plugin) }
+func (w *world) PluginWaits(plugin, _ string) { w.count("waits " + plugin) }
+func (w *world) PluginFailed(plugin, step string, _ error, _ *Generation) {
+	w.count("failed " + plugin + " " + step)
+}
+
+func (w *world) PluginRolledBack(from, to *Generation, reason string) {
+	w.count(fmt.Sprintf("rolled back %s %d to %d: %s", from.Plugin, from.Number, to.Number, reason))
 }
 
 func (w *world) count(what string) {
@@ -115,7 +132,7 @@ func scenario(t *testing.T, w *world, steps func(update func(modules ...Module),
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		c := New(Config{Loader: w, Runner: w, Metrics: w, Logger: hclog.NewNullLogger()})
+		c := New(Config{Loader: w, Runner: w, Observer: w, Logger: hclog.NewNullLogger()})
 		steps(func(modules ...Module) {
 			c.Update(ctx, modules)
 			synctest.Wait()
@@ -164,14 +181,17 @@ func TestAPluginIsLoadedReplacedAndRemoved(t *testing.T) {
 		update(module("p", "A/1"))
 		w.expect(t)
 		update(module("p", "A/2"))
-		w.expect(t, "start p A/2", "close p A/1")
+		w.expect(t, "start p A/2") // on probation: the one before is kept
 		if s := c.Statuses()[0]; s.Generation != 2 || !c.Settled() {
 			t.Errorf("generation %d, settled %v", s.Generation, c.Settled())
 		}
 		policed := module("p", "A/2")
 		policed.Policy = []byte("x: y")
 		update(policed)
-		w.expect(t, "start p A/2", "close p A/2")
+		w.expect(t, "reload p A/2", "start p A/2 x: y", "close p A/2")
+		time.Sleep(DefaultProbation) // fake time
+		synctest.Wait()
+		w.expect(t, "close p A/1")
 		update()
 		w.expect(t, "stop p", "close p A/2")
 		expectStatus(t, c)
@@ -183,9 +203,9 @@ func TestABadModuleChangesNothing(t *testing.T) {
 	scenario(t, w, func(update func(...Module), c *Catalog) {
 		update(module("p", "A/1"))
 		update(module("p", "broken"))
-		expectStatus(t, c, "p running A/1 no module")
+		expectStatus(t, c, "p degraded A/1 no module")
 		update(Module{Name: "p", Err: errors.New("permission denied")})
-		expectStatus(t, c, "p running A/1 permission denied")
+		expectStatus(t, c, "p degraded A/1 permission denied")
 		update(module("p", "A/1"))
 		expectStatus(t, c, "p running A/1")
 		w.expect(t, "start p A/1")
@@ -221,7 +241,7 @@ func TestANewGenerationThatWaitsHasNotFailed(t *testing.T) {
 		update(module("a", "Good"))
 		update(module("a", "Late"))
 		time.Sleep(5 * time.Second) // fake time
-		if s := c.Statuses()[0]; s.State != Running || s.Digest != "Good" || s.LastError != "kind Late is not served" || s.RejectedFor != "waiting" {
+		if s := c.Statuses()[0]; s.State != Degraded || s.Digest != "Good" || s.LastError != "kind Late is not served" || s.RejectedFor != "waiting" {
 			t.Errorf("while it waits: %+v", s)
 		}
 		w.mu.Lock()

@@ -8,6 +8,8 @@
 //   - A plugin that waits (a kind that is not served yet) or fails never holds
 //     up another one: each has its own goroutine. The loader sees to it that
 //     modules are compiled one at a time.
-//   - A generation that is replaced is closed once it no longer runs; its
-//     guest waits for the calls in flight.
+//   - New code that does worse than the code before is rolled back; a policy
+//     never is.
+//   - A generation that is replaced is closed once it neither runs nor may be
+//     gone back to; its guest waits for the calls in flight.
 package catalog

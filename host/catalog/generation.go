@@ -3,12 +3,9 @@ package catalog
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/object"
 )
 
 // Module is a plugin as its source has it.
@@ -20,10 +17,8 @@ type Module struct {
 	Err    error                  // why it could not be read
 }
 
-// same says whether two modules are the same code under the same policy.
-func (m *Module) same(g *Generation) bool {
-	return g != nil && g.Digest == m.Digest && bytes.Equal(g.Policy, m.Policy)
-}
+// same says whether g is the module's code under its policy.
+func (m *Module) same(g *Generation) bool { return g.is(m.Digest) && bytes.Equal(g.Policy, m.Policy) }
 
 // Guest is a module that was loaded.
 type Guest interface {
@@ -35,6 +30,9 @@ type Guest interface {
 // Loader verifies and compiles modules, within the limits of their policies.
 type Loader interface {
 	Load(ctx context.Context, m *Module) (Guest, error)
+	// Reload answers the code of a guest that is running or was, under the
+	// module's policy, without reading or compiling it.
+	Reload(ctx context.Context, guest Guest, m *Module) (Guest, error)
 }
 
 // Runner runs generations.
@@ -56,7 +54,7 @@ type WaitError struct {
 
 func (e *WaitError) Error() string { return e.Reason }
 
-// Generation is a plugin at one digest.
+// Generation is a plugin at one digest, under one policy.
 type Generation struct {
 	Plugin   string
 	Digest   string
@@ -64,100 +62,10 @@ type Generation struct {
 	Number   int // 1 for the plugin's first
 	Manifest *abi.Manifest
 	Guest    Guest
+	// Probation is until when the generation may be rolled back; zero: it is
+	// not on probation.
+	Probation time.Time
 }
 
-// State is what a plugin is doing.
-type State string
-
-// The states of a plugin.
-const (
-	Loading State = "loading" // its first generation is being compiled or started
-	Waiting State = "waiting" // for something that is not there yet, such as a CRD
-	Running State = "running"
-	Failed  State = "failed" // no generation runs
-)
-
-// Status tells people about a plugin.
-type Status struct {
-	Name        string    `json:"name"`
-	State       State     `json:"state"`
-	Digest      string    `json:"digest,omitempty"` // of the running generation
-	Version     string    `json:"version,omitempty"`
-	Generation  int       `json:"generation"`
-	Controllers []string  `json:"controllers"`
-	LastError   string    `json:"lastError,omitempty"`   // of the newest module, while it does not run
-	RejectedFor string    `json:"rejectedFor,omitempty"` // the step that failed
-	Since       time.Time `json:"since"`                 // of the state
-}
-
-// failure is why a module does not run; step labels the metric.
-type failure struct {
-	step string
-	err  error
-}
-
-func (f *failure) Error() string { return f.err.Error() }
-func (f *failure) Unwrap() error { return f.err }
-
-// step names where a load failed, from a bounded set.
-func step(err error) string {
-	var f *failure
-	var s interface{ LoadStep() string }
-	var w *WaitError
-	switch {
-	case errors.As(err, &w):
-		return "waiting"
-	case errors.As(err, &f):
-		return f.step
-	case errors.As(err, &s):
-		return s.LoadStep()
-	default:
-		return "start"
-	}
-}
-
-// mayPass says whether an attempt that failed may succeed later without a new
-// module: what it waits for may come, who it overlaps with may go, and a file
-// that was replaced while it was read may be the same again.
-func mayPass(err error) bool {
-	var f *failure
-	var s interface{ LoadStep() string }
-	var w *WaitError
-	return errors.As(err, &w) || errors.As(err, &f) && f.step == "overlap" || errors.As(err, &s) && s.LoadStep() == "read"
-}
-
-// overlap refuses a generation whose controllers write what a controller of
-// another plugin writes: the same target condition of the same kind.
-func overlap(g *Generation, others []*Generation) error {
-	targets := map[string]string{}
-	for _, other := range others {
-		claim(targets, other)
-	}
-	for _, c := range g.Manifest.Controllers {
-		if !object.HasConditions(&c) {
-			continue
-		}
-		if holder, taken := targets[target(c)]; taken {
-			return &failure{"overlap", fmt.Errorf(
-				"controller %q and %s both write the condition %s of %s; give one of them another conditions.target",
-				g.Plugin+"/"+c.Name, holder, c.Conditions.TargetOrReady(), c.For)}
-		}
-		targets[target(c)] = fmt.Sprintf("%q", g.Plugin+"/"+c.Name)
-	}
-	return nil
-}
-
-func claim(targets map[string]string, g *Generation) {
-	for _, c := range g.Manifest.Controllers {
-		if !object.HasConditions(&c) {
-			continue
-		}
-		targets[target(c)] = fmt.Sprintf("%q", g.Plugin+"/"+c.Name)
-	}
-}
-
-// target is what at most one controller of a host may write. The version of
-// the API does not count: conditions are the same in every one.
-func target(c abi.Controller) string {
-	return c.For.Group() + "/" + c.For.Kind + "/" + c.Conditions.TargetOrReady()
-}
+// is says whether g, which may be nil, is the code with that digest.
+func (g *Generation) is(digest string) bool { return g != nil && g.Digest == digest }

@@ -1,26 +1,31 @@
 package catalog
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"sync"
 	"time"
 )
 
-// slot is one plugin's place in the catalog. Its goroutine alone touches
-// current, pending and number.
+// slot is one plugin's place in the catalog. Its goroutine alone touches the
+// generations and what is counted of them.
 type slot struct {
 	c       *Catalog
 	name    string
-	changed chan struct{} // capacity 1: wanted is new
+	changed chan struct{} // capacity 1: something below is new
 
-	mu        sync.Mutex         // guards wanted and interrupt
+	mu        sync.Mutex         // guards the next four
 	wanted    *Module            // nil: the plugin is gone
+	lost      *verdict           // on a generation on probation
+	forgiven  bool               // what was rejected may be tried again
 	interrupt context.CancelFunc // ends the attempt under way
 
-	current *Generation // runs
-	pending *Generation // is loaded and not started yet
-	number  int         // of the newest generation
+	current  *Generation // runs
+	pending  *Generation // is loaded and not started yet
+	fallback *Generation // ran before, while current is on probation
+	rejected *rejection  // of the newest module; nil: none
+
+	number, loads, rollbacks int
 
 	// Guarded by c.mu.
 	status Status
@@ -28,18 +33,24 @@ type slot struct {
 }
 
 func newSlot(c *Catalog, name string) *slot {
-	return &slot{
-		c: c, name: name, changed: make(chan struct{}, 1),
-		status: Status{Name: name, State: Loading, Controllers: []string{}, Since: time.Now()},
-	}
+	return &slot{c: c, name: name, changed: make(chan struct{}, 1), status: loading(name)}
+}
+
+func loading(name string) Status {
+	return Status{Name: name, State: Loading, Controllers: []string{}, Since: time.Now()}
 }
 
 // want replaces the module that the slot is to run and ends an attempt to
 // start another one.
 func (s *slot) want(m *Module) {
+	s.tell(func() { s.wanted = m })
+}
+
+// tell changes what the slot is to do.
+func (s *slot) tell(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wanted = m
+	change()
 	if s.interrupt != nil {
 		s.interrupt()
 	}
@@ -49,69 +60,102 @@ func (s *slot) want(m *Module) {
 	}
 }
 
-// take returns the wanted module and a context that ends when it changes.
-func (s *slot) take(ctx context.Context) (*Module, context.Context) {
+// order is what the slot is to do next.
+type order struct {
+	module   *Module // nil: stop
+	lost     *verdict
+	forgiven bool
+}
+
+// take returns what is to be done and a context that ends when it changes.
+func (s *slot) take(ctx context.Context) (order, context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.interrupt != nil {
 		s.interrupt()
 	}
 	ctx, s.interrupt = context.WithCancel(ctx)
-	return s.wanted, ctx
+	o := order{s.wanted, s.lost, s.forgiven}
+	s.lost, s.forgiven = nil, false
+	return o, ctx
 }
 
 // run follows what is wanted until the plugin is gone or ctx is done; then it
 // stops what runs.
 func (s *slot) run(ctx context.Context) {
-	removed := false
-	defer func() { s.stop(removed) }()
-	retry := time.NewTimer(0)
-	retry.Stop()
+	retry, probation := stopped(), stopped()
 	defer retry.Stop()
+	defer probation.Stop()
 	for {
 		select {
 		case <-ctx.Done():
+			s.stop(false)
 			return
 		case <-s.changed:
 		case <-retry.C:
+		case <-probation.C:
 		}
-		module, attempt := s.take(ctx)
-		if module == nil {
-			removed = true
-			return
+		next, attempt := s.take(ctx)
+		if next.module == nil {
+			s.drain()
+			s.stop(true)
+			if s.end() {
+				return
+			}
+			continue
 		}
-		err := s.bring(attempt, module)
-		if attempt.Err() != nil {
-			continue // superseded: the next round is pending
-		}
-		s.report(module, err)
-		if mayPass(err) {
+		if again := s.follow(attempt, next); again {
 			retry.Reset(s.c.Retry)
+		}
+		if s.fallback != nil {
+			probation.Reset(time.Until(s.current.Probation))
 		}
 	}
 }
 
+func stopped() *time.Timer {
+	t := time.NewTimer(0)
+	t.Stop()
+	return t
+}
+
+// follow does what is to be done; again says that trying later may help.
+func (s *slot) follow(ctx context.Context, o order) (again bool) {
+	if o.lost != nil {
+		s.rollBack(ctx, o.lost)
+	}
+	if s.rejected != nil && (o.forgiven || o.module.Digest != s.rejected.digest) {
+		s.rejected = nil
+	}
+	s.pass()
+	err := s.bring(ctx, o.module)
+	if ctx.Err() != nil {
+		return false // superseded: the next round is pending
+	}
+	s.report(o.module, err)
+	return mayPass(err)
+}
+
 // bring gets the module to run: load, verify, start, swap, drain.
 func (s *slot) bring(ctx context.Context, m *Module) error {
-	if m.Err != nil {
+	switch {
+	case m.Err != nil:
 		return &failure{"read", m.Err}
-	}
-	if m.same(s.current) {
+	case m.same(s.current):
 		s.drop(s.pending)
 		s.pending = nil
 		return nil
+	case s.rejected != nil:
+		if err := s.restrict(ctx, m); err != nil {
+			return err
+		}
+		return s.rejected
 	}
 	if err := s.load(ctx, m); err != nil {
+		s.alsoRestrict(ctx, m, err)
 		return err
 	}
-	if err := s.start(ctx, s.pending); err != nil {
-		return err
-	}
-	before := s.current
-	s.current, s.pending = s.pending, nil
-	s.c.Metrics.PluginStarted(s.name, s.current.Manifest.Version, m.Digest)
-	s.drop(before)
-	return nil
+	return s.replace(ctx, s.pending)
 }
 
 // load makes the module the pending generation, unless it is that already.
@@ -121,12 +165,72 @@ func (s *slot) load(ctx context.Context, m *Module) error {
 	}
 	s.drop(s.pending)
 	s.pending = nil
-	guest, err := s.c.Loader.Load(ctx, m)
+	guest, err := s.guest(ctx, m)
 	if err != nil {
 		return err
 	}
+	s.pending = s.generation(m, guest)
+	return nil
+}
+
+// guest loads a module, or takes the code that is there under its policy.
+func (s *slot) guest(ctx context.Context, m *Module) (Guest, error) {
+	for _, g := range []*Generation{s.current, s.fallback} {
+		if g.is(m.Digest) {
+			return s.c.Loader.Reload(ctx, g.Guest, m)
+		}
+	}
+	return s.c.Loader.Load(ctx, m)
+}
+
+func (s *slot) generation(m *Module, guest Guest) *Generation {
 	s.number++
-	s.pending = &Generation{Plugin: s.name, Digest: m.Digest, Policy: m.Policy, Number: s.number, Manifest: guest.Manifest(), Guest: guest}
+	return &Generation{
+		Plugin: s.name, Digest: m.Digest, Policy: m.Policy, Number: s.number, Manifest: guest.Manifest(), Guest: guest,
+		Probation: s.probationOf(m),
+	}
+}
+
+// restrict has what runs follow the policy of a module that does not run:
+// what an administrator takes away is gone, whatever the code beside it.
+func (s *slot) restrict(ctx context.Context, m *Module) error {
+	if s.current == nil || bytes.Equal(s.current.Policy, m.Policy) {
+		return nil
+	}
+	g, err := s.underPolicy(ctx, s.current, m.Policy)
+	if err != nil {
+		return err
+	}
+	if err := s.replace(ctx, g); err != nil {
+		s.drop(g)
+		return err
+	}
+	return nil
+}
+
+// alsoRestrict does so after a load that failed for another reason.
+func (s *slot) alsoRestrict(ctx context.Context, m *Module, why error) {
+	if step(why) == "policy" || mayPass(why) || ctx.Err() != nil {
+		return
+	}
+	if err := s.restrict(ctx, m); err != nil {
+		s.c.Logger.Error("the policy does not fit what runs, which goes on under the one before", "plugin", s.name, "error", err)
+	}
+}
+
+// replace starts a generation in the place of what runs.
+func (s *slot) replace(ctx context.Context, g *Generation) error {
+	if err := s.start(ctx, g); err != nil {
+		return err
+	}
+	before := s.current
+	s.current = g
+	if s.pending == g {
+		s.pending = nil
+	}
+	s.loads++
+	s.c.Observer.PluginStarted(g)
+	s.retire(before)
 	return nil
 }
 
@@ -171,6 +275,13 @@ func (s *slot) drop(g *Generation) {
 	}
 }
 
+// drain shows that the plugin's last runs end.
+func (s *slot) drain() {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	s.status.State, s.status.Since = Draining, time.Now()
+}
+
 // stop ends what runs.
 func (s *slot) stop(removed bool) {
 	s.mu.Lock()
@@ -185,67 +296,25 @@ func (s *slot) stop(removed bool) {
 	s.c.mu.Lock()
 	delete(s.c.running, s.name)
 	s.c.mu.Unlock()
-	s.c.Metrics.PluginStopped(s.name)
-	s.drop(s.pending)
-	s.drop(s.current)
+	s.c.Observer.PluginStopped(s.name)
+	for _, g := range []*Generation{s.pending, s.fallback, s.current} {
+		s.drop(g)
+	}
+	s.pending, s.fallback, s.current, s.rejected = nil, nil, nil, nil
 }
 
-// report tells the log, the metrics and the status how an attempt ended.
-func (s *slot) report(m *Module, err error) {
+// end takes the slot of a plugin that is gone out of the catalog, unless the
+// plugin has come back meanwhile: then the slot begins anew.
+func (s *slot) end() bool {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	before := s.status
-	s.status = s.describe(err)
-	same := before.State == s.status.State && before.LastError == s.status.LastError && before.Generation == s.status.Generation
-	if same {
-		s.status.Since = before.Since
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wanted == nil {
+		delete(s.c.slots, s.name)
+		return true
 	}
-	if same && s.told == m.Digest {
-		return // a wait that goes on is told once
-	}
-	s.told = m.Digest
-	s.tell(m, err)
-}
-
-func (s *slot) tell(m *Module, err error) {
-	logger := s.c.Logger.With("plugin", s.name, "digest", m.Digest)
-	var wait *WaitError
-	switch waits := errors.As(err, &wait); {
-	case err == nil:
-		logger.Info("plugin runs", "generation", s.current.Number, "version", s.status.Version, "controllers", s.status.Controllers)
-		return
-	case waits && s.current != nil:
-		logger.Warn("new generation waits, the last good one goes on", "running", s.current.Digest, "reason", err.Error())
-		return
-	case waits:
-		logger.Warn("plugin waits", "reason", err.Error())
-		return
-	case s.current != nil:
-		logger.Error("new generation refused, the last good one goes on", "step", step(err), "running", s.current.Digest, "error", err)
-	default:
-		logger.Error("plugin cannot run", "step", step(err), "error", err)
-	}
-	s.c.Metrics.PluginFailed(s.name, step(err))
-}
-
-func (s *slot) describe(err error) Status {
-	out := Status{Name: s.name, State: Failed, Controllers: []string{}, Since: time.Now()}
-	if s.current != nil {
-		out.State = Running
-		out.Digest = s.current.Digest
-		out.Version = s.current.Manifest.Version
-		out.Generation = s.current.Number
-		for _, c := range s.current.Manifest.Controllers {
-			out.Controllers = append(out.Controllers, c.Name)
-		}
-	}
-	if err == nil {
-		return out
-	}
-	out.LastError, out.RejectedFor = err.Error(), step(err)
-	var wait *WaitError
-	if errors.As(err, &wait) && s.current == nil {
-		out.State = Waiting
-	}
-	return out
+	s.number, s.loads, s.rollbacks = 0, 0, 0
+	s.status, s.told = loading(s.name), ""
+	return false
 }

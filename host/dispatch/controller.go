@@ -33,6 +33,8 @@ type Generation struct {
 	Breaker    *Breaker       // of all controllers of the plugin; nil: always closed
 	Trial      *Trial         // of all controllers of the plugin; nil: it has none
 	Controller abi.Controller // from the manifest
+	// MemoVersion names what memos mean: they stay when it does.
+	MemoVersion string
 	// CrossNamespace lets namespaced primaries read in other namespaces.
 	CrossNamespace bool
 	Intents        int    // at most in one result; 0: as many as the ABI allows
@@ -73,12 +75,10 @@ func (c *Controller) Generation() *Generation { return c.generation.Load() }
 func (c *Controller) Swap(g *Generation, keys []object.Key) {
 	before := c.generation.Swap(g)
 	before.Breaker.retire()
-	passed := before.Trial.passed(time.Now())
+	passed, keepMemo := before.Trial.passed(time.Now()), before.MemoVersion == g.MemoVersion
 	c.mu.Lock()
 	for _, state := range c.keys {
-		if !state.stale {
-			state.stale, state.passed = true, passed
-		}
+		state.swapped(passed, keepMemo)
 	}
 	c.mu.Unlock()
 	for _, key := range keys {

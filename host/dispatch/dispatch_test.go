@@ -539,6 +539,37 @@ func TestSwapDropsWhatTheOldCodeTried(t *testing.T) {
 	}
 }
 
+// TestMemosOutliveASwapThatKeepsTheirMeaning, and only such swaps.
+func TestMemosOutliveASwapThatKeepsTheirMeaning(t *testing.T) {
+	b := newBench(t)
+	b.put(aWidget)
+	b.reconcile = func(context.Context, Call) (Return, error) { return returns(&abi.Result{Memo: []byte(`"m"`)}) }
+	swap := func(version string) {
+		g := *b.c.Generation()
+		g.Number++
+		g.MemoVersion = version
+		b.c.Swap(&g, nil)
+	}
+	for _, step := range []struct {
+		versions []string // one swap each before the next run
+		memo     string   // that it gets
+	}{
+		{nil, ""},
+		{nil, `"m"`},
+		{[]string{"1"}, ""},
+		{[]string{"1"}, `"m"`},
+		{[]string{"2", "1"}, ""},
+	} {
+		for _, version := range step.versions {
+			swap(version)
+		}
+		b.run()
+		if got := string(b.request.Memo); got != step.memo {
+			t.Errorf("after swaps to %q the memo is %s, want %s", step.versions, got, step.memo)
+		}
+	}
+}
+
 func TestALaggingCacheIsReadAround(t *testing.T) {
 	b := newBench(t)
 	b.put(aWidget)

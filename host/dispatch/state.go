@@ -11,7 +11,7 @@ import (
 // keyState is what the host remembers of a key between runs. It belongs to
 // the object of one uid: an object that was created again starts anew.
 //
-// The run of the key owns every field but missed and the last five, which c.mu
+// The run of the key owns every field but missed and the last six, which c.mu
 // guards.
 type keyState struct {
 	uid      types.UID
@@ -23,8 +23,9 @@ type keyState struct {
 	guard    guard // against write loops; read under c.mu
 	missed   Due   // what the key was due for while it was held; under c.mu
 
-	stale   bool            // the plugin was swapped: tries, memo and previous do not count
+	stale   bool            // the plugin was swapped: tries and previous do not count
 	passed  bool            // with stale: the generation of the last run has passed its trial
+	noMemo  bool            // with stale: the memo means something else by now
 	running bool            // changes of the primary are held until the run ends
 	held    []change        // what happened to the primary during the run
 	own     map[string]bool // resourceVersions that the last run's writes gave the primary
@@ -51,8 +52,7 @@ func (c *Controller) state(due Due, uid types.UID) (*keyState, Due) {
 		c.keys[due.Key] = s
 	}
 	if s.stale {
-		s.stale, s.tries, s.memo, s.previous = false, outcome.Tries{}, nil, nil
-		s.fared.next(s.passed)
+		s.refresh()
 	}
 	due, s.missed = s.missed.merge(due), Due{}
 	if due.Reset {
@@ -60,6 +60,23 @@ func (c *Controller) state(due Due, uid types.UID) (*keyState, Due) {
 	}
 	s.running = true
 	return s, due
+}
+
+// swapped notes that the next run is another generation's. c.mu is held.
+func (s *keyState) swapped(passed, keepMemo bool) {
+	if !s.stale {
+		s.stale, s.passed, s.noMemo = true, passed, false
+	}
+	s.noMemo = s.noMemo || !keepMemo
+}
+
+// refresh drops what the generation before has tried.
+func (s *keyState) refresh() {
+	s.stale, s.tries, s.previous = false, outcome.Tries{}, nil
+	if s.noMemo {
+		s.memo = nil
+	}
+	s.fared.next(s.passed)
 }
 
 // finish ends a run and lets the changes that happened meanwhile wake the key,

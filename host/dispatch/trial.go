@@ -82,7 +82,7 @@ func (t *Trial) note(before, after fared, r *run) {
 	t.score.comparison = t.score.add(before.compare(), -1).add(after.compare(), 1)
 	if after.before == well && (after.now == unwell || after.now == suspect) {
 		t.score.failures++
-		t.failure = fmt.Sprintf("%s: %s: %s", r.due.Key, r.decision.Class, r.decision.Message)
+		t.failure = fmt.Sprintf("%s: %s", r.due.Key, r.decision.Class)
 	}
 	if t.score.damning() {
 		t.isLost = true

@@ -96,7 +96,7 @@ func TestATrialTellsWhatFails(t *testing.T) {
 	for i := range 3 {
 		b.on(fmt.Sprintf("w%d", i))
 	}
-	want := "3 of 3 objects fail that did not fail before; the last: ns/w2: panic: boom"
+	want := "3 of 3 objects fail that did not fail before; the last: ns/w2: panic"
 	if len(*lost) != 1 || (*lost)[0] != want {
 		t.Errorf("lost: %q, want %q", *lost, want)
 	}

@@ -46,7 +46,7 @@ func start(t *testing.T, m *abi.Manifest) (status catalog.Status) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		c := catalog.New(catalog.Config{Loader: loaded{m}, Runner: idle{}, Metrics: idle{}, Logger: hclog.NewNullLogger()})
+		c := catalog.New(catalog.Config{Loader: loaded{m}, Runner: idle{}, Observer: idle{}, Logger: hclog.NewNullLogger()})
 		c.Update(ctx, []catalog.Module{{Name: m.Name, Digest: "d"}})
 		synctest.Wait()
 		status = c.Statuses()[0]
@@ -60,14 +60,20 @@ func start(t *testing.T, m *abi.Manifest) (status catalog.Status) {
 type loaded struct{ manifest *abi.Manifest }
 
 func (l loaded) Load(context.Context, *catalog.Module) (catalog.Guest, error) { return l, nil }
-func (l loaded) Manifest() *abi.Manifest                                      { return l.manifest }
-func (l loaded) Close(context.Context) error                                  { return nil }
+func (l loaded) Reload(context.Context, catalog.Guest, *catalog.Module) (catalog.Guest, error) {
+	return l, nil
+}
+
+func (l loaded) Manifest() *abi.Manifest     { return l.manifest }
+func (l loaded) Close(context.Context) error { return nil }
 
 // idle runs nothing and counts nothing.
 type idle struct{}
 
-func (idle) Start(context.Context, *catalog.Generation) error { return nil }
-func (idle) Stop(string, bool) {}
-func (idle) PluginStarted(string, string, string)             {}
-func (idle) PluginStopped(string)                             {}
-func (idle) PluginFailed(string, string)                      {}
+func (idle) Start(context.Context, *catalog.Generation) error        { return nil }
+func (idle) Stop(string, bool)                                       {}
+func (idle) PluginStarted(*catalog.Generation)                       {}
+func (idle) PluginStopped(string)                                    {}
+func (idle) PluginFailed(string, string, error, *catalog.Generation) {}
+func (idle) PluginWaits(string, string)                              {}
+func (idle) PluginRolledBack(_, _ *catalog.Generation, _ string)     {}

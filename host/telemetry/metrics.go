@@ -25,6 +25,7 @@ type Metrics struct {
 	pluginInfo    *prometheus.GaugeVec
 	pluginLoads   *prometheus.CounterVec
 	loadFailures  *prometheus.CounterVec
+	rollbacks     *prometheus.CounterVec
 	writes        *prometheus.CounterVec
 	loops         *prometheus.CounterVec
 	dropped       *prometheus.CounterVec
@@ -62,6 +63,8 @@ func NewMetrics() *Metrics {
 		pluginLoads: counter("thole_plugin_loads_total", "Generations that started to run.", "plugin"),
 		loadFailures: counter("thole_plugin_load_failures_total",
 			"Generations that could not be loaded, by the step that failed.", "plugin", "reason"),
+		rollbacks: counter("thole_plugin_rollbacks_total",
+			"Generations that were given up for the one before, as objects failed that had not failed.", "plugin"),
 		writes:  counter("thole_writes_total", "Writes to the API server by verb of the effect.", "controller", "verb"),
 		loops:   counter("thole_write_loop_runs_total", "Runs of keys that write in every run; they are slowed.", "controller"),
 		dropped: counter("thole_guest_log_lines_dropped_total", "Lines of plugins beyond what they may log.", "controller"),
@@ -70,7 +73,7 @@ func NewMetrics() *Metrics {
 	}
 	m.Registry.MustRegister(
 		m.reconciles, m.errors, m.failures, m.duration, m.activeWorkers, m.maxWorkers,
-		m.requests, m.requestTime, m.pluginInfo, m.pluginLoads, m.loadFailures, m.writes, m.loops, m.dropped,
+		m.requests, m.requestTime, m.pluginInfo, m.pluginLoads, m.loadFailures, m.rollbacks, m.writes, m.loops, m.dropped,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	m.Registry.MustRegister(m.plugins.collectors()...)
@@ -92,18 +95,28 @@ func (m *Metrics) PluginStarted(plugin, version, digest string) {
 	m.pluginInfo.DeletePartialMatch(prometheus.Labels{"plugin": plugin})
 	m.pluginInfo.WithLabelValues(plugin, version, digest).Set(1)
 	m.pluginLoads.WithLabelValues(plugin).Inc()
+	m.rollbacks.WithLabelValues(plugin) // it exists at zero
 }
 
 // PluginStopped removes the series of a plugin that is gone.
 func (m *Metrics) PluginStopped(plugin string) {
 	m.plugins.remove(plugin)
-	m.pluginInfo.DeletePartialMatch(prometheus.Labels{"plugin": plugin})
+	labels := prometheus.Labels{"plugin": plugin}
+	m.pluginInfo.DeletePartialMatch(labels)
+	m.pluginLoads.DeletePartialMatch(labels)
+	m.loadFailures.DeletePartialMatch(labels)
+	m.rollbacks.DeletePartialMatch(labels)
 }
 
 // PluginFailed counts a generation that could not be loaded. reason is one of
 // a bounded set: the step that failed.
 func (m *Metrics) PluginFailed(plugin, reason string) {
 	m.loadFailures.WithLabelValues(plugin, reason).Inc()
+}
+
+// PluginRolledBack counts a generation that was given up for the one before.
+func (m *Metrics) PluginRolledBack(plugin string) {
+	m.rollbacks.WithLabelValues(plugin).Inc()
 }
 
 // Controller returns the instruments of one controller; all its series exist

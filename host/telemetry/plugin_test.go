@@ -77,3 +77,27 @@ thole_sandbox_slots_in_use 1
 		t.Error(err)
 	}
 }
+
+// TestAPluginThatIsGoneHasNoSeries: a directory through which many pass would
+// fill the memory with them.
+func TestAPluginThatIsGoneHasNoSeries(t *testing.T) {
+	m := NewMetrics()
+	m.Plugin("p")
+	m.PluginStarted("p", "1", "abc")
+	m.PluginFailed("p", "parse")
+	m.PluginRolledBack("p")
+	m.PluginStopped("p")
+	families, err := m.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, series := range family.GetMetric() {
+			for _, label := range series.GetLabel() {
+				if label.GetName() == "plugin" {
+					t.Errorf("%s still has %s", family.GetName(), series)
+				}
+			}
+		}
+	}
+}

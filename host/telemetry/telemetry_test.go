@@ -155,6 +155,7 @@ func TestMetricsAreWellNamed(t *testing.T) {
 	m.Controller("p/c", 1).Started()("success", abi.ClassNone, 1)
 	m.PluginStarted("p", "1", "abc")
 	m.PluginFailed("p", "parse")
+	m.PluginRolledBack("p")
 	m.WorkQueues().NewAddsMetric("p/c").Inc()
 	m.Plugin("p")
 	m.ObserveSlots(func() SlotStats { return SlotStats{Slots: 2} })

@@ -106,7 +106,7 @@ func TestBadPluginsAreRefusedAndOthersGoOn(t *testing.T) {
 	t.Run("refused while a good one runs", func(t *testing.T) {
 		d.install("podmanager", good[:len(good)/2])
 		await.Until(t, "the new module is refused", func() bool { return strings.Contains(p.Plugin("podmanager").LastError, "truncated") })
-		if s := p.Plugin("podmanager"); s.State != "running" || s.Generation != 1 || s.RejectedFor != "parse" {
+		if s := p.Plugin("podmanager"); s.State != "degraded" || s.Generation != 1 || s.RejectedFor != "parse" {
 			t.Errorf("podmanager is %+v", s)
 		}
 		p.works(t, ns, "on-the-last-good-one")

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,6 +46,7 @@ func (p *Process) Ask(path string) (status int, body string) {
 type Plugin struct {
 	Name, State            string
 	Generation             int
+	Loads, Rollbacks       int
 	LastError, RejectedFor string
 }
 
@@ -68,10 +70,13 @@ func (p *Process) Plugin(name string) Plugin {
 	return Plugin{}
 }
 
+// runs are the states of a plugin of which a generation runs.
+var runs = []string{"running", "degraded", "quarantined"}
+
 // Runs says whether a plugin runs at that generation or a later one, and the
 // host says that it is ready.
 func (p *Process) Runs(plugin string, generation int) bool {
-	if s := p.Plugin(plugin); s.State != "running" || s.Generation < generation {
+	if s := p.Plugin(plugin); !slices.Contains(runs, s.State) || s.Generation < generation {
 		return false
 	}
 	status, _ := p.Ask("/readyz")

@@ -1,0 +1,147 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+)
+
+// A module with new code is on probation at first: the generation before is
+// kept, and takes its place again if whoever runs it says that it does worse
+// ([Catalog.RollBack]). A policy has no probation: who narrowed it meant it.
+
+// verdict is that a generation on probation does worse than the one before.
+type verdict struct {
+	generation int
+	reason     string
+}
+
+// rejection is a module that was rolled back.
+type rejection struct {
+	digest string
+	reason string
+	to     int // the generation that runs instead
+}
+
+func (r *rejection) Error() string {
+	return fmt.Sprintf("rolled back to generation %d: %s; it is tried again when the file changes, or on SIGHUP", r.to, r.reason)
+}
+
+// LoadStep implements what labels the metric.
+func (*rejection) LoadStep() string { return "probation" }
+
+// RollBack says that a generation on probation does worse than the one
+// before. It is for whoever runs it, and returns at once.
+func (c *Catalog) RollBack(plugin string, generation int, reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.slots[plugin]; s != nil {
+		s.tell(func() { s.lost = &verdict{generation, reason} })
+	}
+}
+
+// Forgive has every module tried again that was refused or rolled back.
+func (c *Catalog) Forgive() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.slots {
+		s.tell(func() { s.forgiven = true })
+	}
+}
+
+// proven is the last generation that is not on probation.
+func (s *slot) proven() *Generation {
+	if s.fallback != nil {
+		return s.fallback
+	}
+	return s.current
+}
+
+// probationOf is until when a module that follows what runs is on probation.
+func (s *slot) probationOf(m *Module) time.Time {
+	proven := s.proven()
+	switch {
+	case proven == nil || proven.is(m.Digest):
+		return time.Time{}
+	case s.current.is(m.Digest):
+		return s.current.Probation
+	default:
+		return time.Now().Add(s.c.Probation)
+	}
+}
+
+// retire keeps the generation that was replaced while the one that runs now
+// is on probation, if it has none itself, and frees those that are not needed.
+func (s *slot) retire(before *Generation) {
+	switch {
+	case s.current.Probation.IsZero():
+		s.drop(before)
+		s.drop(s.fallback)
+		s.fallback = nil
+	case s.fallback == nil:
+		s.fallback = before
+	default:
+		s.drop(before)
+	}
+}
+
+// pass ends a probation whose time is over.
+func (s *slot) pass() {
+	if s.fallback == nil || time.Now().Before(s.current.Probation) {
+		return
+	}
+	s.c.Logger.Debug("generation has passed its probation", "plugin", s.name, "generation", s.current.Number)
+	s.current.Probation = time.Time{}
+	s.drop(s.fallback)
+	s.fallback = nil
+}
+
+// rollBack puts the generation before in the place of the one that runs,
+// under the policy that is in force now.
+func (s *slot) rollBack(ctx context.Context, v *verdict) {
+	if s.fallback == nil || s.current.Number != v.generation {
+		return // it was replaced meanwhile, or has passed
+	}
+	logger := s.c.Logger.With("plugin", s.name, "generation", s.current.Number, "digest", s.current.Digest)
+	g, err := s.underPolicy(ctx, s.fallback, s.current.Policy)
+	if err == nil {
+		err = s.start(ctx, g)
+	}
+	if err != nil {
+		if g != s.fallback {
+			s.drop(g)
+		}
+		if ctx.Err() != nil {
+			return // what comes now is on probation itself
+		}
+		logger.Error("the new generation does worse than the one before, which cannot be started: it goes on", "reason", v.reason, "error", err)
+		return
+	}
+	worse := s.current
+	s.rejected = &rejection{digest: worse.Digest, reason: v.reason, to: g.Number}
+	s.loads++
+	s.rollbacks++
+	logger.Error("rolled back to the generation before, the new one does worse", "to", g.Number, "reason", v.reason)
+	s.c.Observer.PluginStarted(g)
+	s.c.Observer.PluginRolledBack(worse, g, v.reason)
+	if g != s.fallback {
+		s.drop(s.fallback)
+	}
+	s.current, s.fallback = g, nil
+	s.drop(worse)
+}
+
+// underPolicy is the code of a generation under a policy: itself if it is the
+// same.
+func (s *slot) underPolicy(ctx context.Context, g *Generation, policy []byte) (*Generation, error) {
+	if bytes.Equal(g.Policy, policy) {
+		return g, nil
+	}
+	m := &Module{Name: s.name, Digest: g.Digest, Policy: policy}
+	guest, err := s.c.Loader.Reload(ctx, g.Guest, m)
+	if err != nil {
+		return nil, err
+	}
+	return s.generation(m, guest), nil
+}
