@@ -75,7 +75,9 @@ func TestTheGuideCanBeFollowed(t *testing.T) {
 			r.follow("install")
 			// A host is ready also while a plugin waits for its CRD.
 			await.Until(t, "the plugin runs", func() bool { return generation(r.node.host(t)) == 1 })
+			toldOnPod(t, r.node.hostPod(t), "PluginRuns", `plugin "podmanager" runs: generation 1, `)
 			r.follow("use")
+			r.follow("finalizers")
 
 			first := r.node.host(t)
 			wasm := wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager")
@@ -116,13 +118,15 @@ type reader struct {
 	guide
 	node       *node
 	repository string
-	tools      string // directory with kubectl
+	tools      string // directory with kubectl and thole
 }
 
 func newReader(t *testing.T, kubectl string) *reader {
 	r := &reader{T: t, guide: readGuide(t, "deploy/README.md"), node: newNode(t), repository: repository(t), tools: t.TempDir()}
-	if err := os.Symlink(kubectl, filepath.Join(r.tools, "kubectl")); err != nil {
-		t.Fatal(err)
+	for name, path := range map[string]string{"kubectl": kubectl, "thole": program(t)} {
+		if err := os.Symlink(path, filepath.Join(r.tools, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return r
 }

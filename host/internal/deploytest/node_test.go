@@ -133,6 +133,21 @@ func (n *node) host(t *testing.T) *tholetest.Process {
 	return n.last
 }
 
+// hostPod is the pod of [node.host].
+func (n *node) hostPod(t *testing.T) *corev1.Pod {
+	t.Helper()
+	host := n.host(t)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.pods {
+		if c.Process == host {
+			return c.pod
+		}
+	}
+	t.Fatal("the pod that was started last has ended")
+	return nil
+}
+
 func (n *node) run(ctx context.Context) {
 	defer close(n.done)
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -235,13 +250,30 @@ func (c *container) command(t *testing.T) *exec.Cmd {
 	}
 	cmd.Env = []string{"KUBERNETES_SERVICE_HOST=" + server.Hostname(), "KUBERNETES_SERVICE_PORT=" + server.Port()}
 	for _, e := range spec.Env {
-		value := e.Value
-		if from := e.ValueFrom; from != nil && from.ResourceFieldRef.Resource == "requests.memory" {
-			value = strconv.FormatInt(spec.Resources.Requests.Memory().Value(), 10)
-		}
-		cmd.Env = append(cmd.Env, e.Name+"="+value)
+		cmd.Env = append(cmd.Env, e.Name+"="+c.value(t, e))
 	}
 	return cmd
+}
+
+// value is that of an environment variable; the downward API knows what the
+// Deployment asks of it.
+func (c *container) value(t *testing.T, e corev1.EnvVar) string {
+	from := e.ValueFrom
+	switch {
+	case from == nil:
+		return e.Value
+	case from.ResourceFieldRef != nil && from.ResourceFieldRef.Resource == "requests.memory":
+		return strconv.FormatInt(c.pod.Spec.Containers[0].Resources.Requests.Memory().Value(), 10)
+	case from.FieldRef != nil:
+		field, ok := map[string]string{
+			"metadata.name": c.pod.Name, "metadata.namespace": c.pod.Namespace, "metadata.uid": string(c.pod.UID),
+		}[from.FieldRef.FieldPath]
+		if ok {
+			return field
+		}
+	}
+	t.Errorf("the value of %s is of a kind that is not understood", e.Name)
+	return ""
 }
 
 // probe asks what the kubelet asks, and reports a change.

@@ -1,15 +1,19 @@
 package deploytest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/tholetest"
@@ -162,28 +166,47 @@ func live(s *scene, granted []grant) {
 }
 
 // TestOneNamespace: the same roles, bound in one namespace, are enough for a
-// host that is kept to it.
+// host that is kept to it, and what the base binds in the namespace of the pod
+// for Events on it.
 func TestOneNamespace(t *testing.T) {
 	install(t, "Namespace", "ClusterRole")
 	ns := namespace(t)
-	for _, o := range ofKinds(base(t), "ClusterRoleBinding") {
+	for _, o := range ofKinds(base(t), "ClusterRoleBinding", "RoleBinding") {
+		where := cmp.Or(o.GetNamespace(), ns)
 		binding := &rbacv1.RoleBinding{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, binding); err != nil {
 			t.Fatal(err)
 		}
-		binding.TypeMeta = metav1.TypeMeta{}
+		binding.TypeMeta, binding.ObjectMeta = metav1.TypeMeta{}, metav1.ObjectMeta{GenerateName: "one-"}
 		binding.Subjects = []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: "default"}}
-		if _, err := admin.RbacV1().RoleBindings(ns).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		if _, err := admin.RbacV1().RoleBindings(where).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p := newProxy(t)
-	thole(t, kubeconfig(t, p.Cluster, ns, "default"), []string{"--namespace", ns}, nil)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "thole-" + ns, UID: types.UID(ns)}}
+	thole(t, kubeconfig(t, p.Cluster, ns, "default"), []string{"--namespace", ns}, []string{
+		"POD_NAME=" + pod.Name, "POD_NAMESPACE=" + pod.Namespace, "POD_UID=" + string(pod.UID),
+	})
 	podManager(t, ns, "pm")
 	await.Until(t, "the PodManager is healthy", func() bool { return healthy(t, ns, "pm") })
+	toldOnPod(t, pod, "PluginRuns", `plugin "podmanager" runs: generation 1, `)
 	remove(t, podManagers, ns, "pm")
 	await.Until(t, "the PodManager is gone", func() bool { return get(t, podManagers, ns, "pm") == nil })
 	if _, denied := p.Seen(); len(denied) > 0 {
 		t.Errorf("denied: %v", denied)
 	}
+}
+
+// toldOnPod waits for an Event that `kubectl describe pod` shows.
+func toldOnPod(t *testing.T, pod *corev1.Pod, reason, message string) {
+	t.Helper()
+	await.Until(t, "an Event on the host's pod says "+message, func() bool {
+		about := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: pod.ObjectMeta}
+		events, err := admin.CoreV1().Events(pod.Namespace).SearchWithContext(t.Context(), scheme.Scheme, about)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return e.Reason == reason && strings.HasPrefix(e.Message, message) })
+	})
 }
