@@ -7,27 +7,29 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
 	"github.com/hashicorp/go-hclog"
 )
 
 // Config says which directory is watched and how.
 type Config struct {
 	Path   string        // the directory; each <name>.wasm in it is a plugin
-	Quiet  time.Duration // how long nothing may happen before a scan; default 100 ms
+	Quiet  time.Duration // how long nothing may happen before a scan; default 25 ms
+	Settle time.Duration // how long a file must stay as it is where the system cannot tell who writes it, or stay away; default 100 ms
 	Period time.Duration // between scans without a notification; default 10 s
 	Logger hclog.Logger
 }
 
+// patience bounds what could be put off for ever: a scan while notifications
+// never stop, the first snapshot while a file is never settled, the next look
+// at such a file.
+const patience = time.Second
+
 // Directory watches a directory of plugins.
 type Directory struct {
-	path   string
-	quiet  time.Duration
-	period time.Duration
-	logger hclog.Logger
-	files  map[string]seen
-
-	failing bool // the last scan could not read the directory
+	Config
+	system  system
+	entries map[string]*entry // by the plugin's name
+	failing bool              // the last scan could not read the directory
 }
 
 // NewDirectory checks the configuration; it is an error that says what to do
@@ -44,46 +46,56 @@ func NewDirectory(c Config) (*Directory, error) {
 	if !info.IsDir() {
 		return nil, fmt.Errorf("plugin directory %s is a file; name the directory that holds it with --plugins", path)
 	}
-	d := &Directory{path: path, quiet: c.Quiet, period: c.Period, logger: c.Logger}
-	if d.quiet == 0 {
-		d.quiet = 100 * time.Millisecond
+	c.Path = path
+	return &Directory{Config: c.withDefaults(), system: realSystem, entries: map[string]*entry{}}, nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.Quiet == 0 {
+		c.Quiet = 25 * time.Millisecond
 	}
-	if d.period == 0 {
-		d.period = 10 * time.Second
+	if c.Settle == 0 {
+		c.Settle = 100 * time.Millisecond
 	}
-	return d, nil
+	if c.Period == 0 {
+		c.Period = 10 * time.Second
+	}
+	return c
 }
 
 // Run scans at once and calls yield with the first snapshot and then with
 // every one that differs from the one before, until ctx is done. yield must
 // return before the next scan is made.
+//
+// The first snapshot waits a second at most for files that are not settled:
+// whoever starts with it starts with all plugins.
 func (d *Directory) Run(ctx context.Context, yield func(Snapshot)) error {
-	happened, follow := d.watch(ctx)
-	tick := time.NewTicker(d.period)
-	defer tick.Stop()
-	quiet := time.NewTimer(0) // the first scan
-	defer quiet.Stop()
-	var last Snapshot
-	for first := true; ; {
+	watch := newWatch(d.Path, d.system.notify, d.Logger)
+	defer watch.close()
+	plan := newSchedule(d.Config, d.system.now())
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for last := (*Snapshot)(nil); ; timer.Reset(plan.next().Sub(d.system.now())) {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-happened:
-			quiet.Reset(d.quiet)
+		case <-watch.happened:
+			plan.notified(d.system.now())
 			continue
-		case <-quiet.C:
-		case <-tick.C:
+		case <-timer.C:
 		}
-		follow() // before the scan: what happens from here on is told
-		snapshot, err := d.Scan()
+		watch.follow() // before the scan: what happens from here on is told
+		begin := d.system.now()
+		snapshot, due, err := d.scan()
 		d.report(err)
-		if err != nil {
+		plan.scanned(begin, d.system.now(), due)
+		if err != nil || last == nil && plan.waits(d.system.now()) {
 			continue // what runs goes on
 		}
-		if first || !snapshot.same(last) {
+		if last == nil || !snapshot.same(*last) {
 			yield(snapshot)
 		}
-		first, last = false, snapshot
+		last = &snapshot
 	}
 }
 
@@ -92,60 +104,9 @@ func (d *Directory) Run(ctx context.Context, yield func(Snapshot)) error {
 func (d *Directory) report(err error) {
 	switch {
 	case err != nil && !d.failing:
-		d.logger.Error("cannot read the plugin directory, the running plugins stay: put it back, it is looked for again", "error", err)
+		d.Logger.Error("cannot read the plugin directory, the running plugins stay: put it back, it is looked for again", "error", err)
 	case err == nil && d.failing:
-		d.logger.Info("the plugin directory can be read again", "path", d.path)
+		d.Logger.Info("the plugin directory can be read again", "path", d.Path)
 	}
 	d.failing = err != nil
-}
-
-// watch passes on that something happened in the directory, or to it. follow
-// makes sure that the directory of this name is the one that is watched: it
-// may have been removed and made again. Where the system has no notifications
-// the periodic scan is all there is.
-func (d *Directory) watch(ctx context.Context) (happened <-chan struct{}, follow func()) {
-	tell := make(chan struct{}, 1)
-	watcher, err := fsnotify.NewWatcher()
-	if err == nil {
-		err = watcher.Add(d.path)
-	}
-	if err != nil {
-		d.logger.Warn("no file notifications, changes are found by the periodic scan", "period", d.period, "error", err)
-		if watcher != nil {
-			watcher.Close()
-		}
-		return tell, func() {}
-	}
-	// The name of the directory is an entry of its parent.
-	if err := watcher.Add(filepath.Dir(d.path)); err != nil {
-		d.logger.Debug("a directory that is made again is found by the periodic scan", "period", d.period, "error", err)
-	}
-	go d.forward(ctx, watcher, tell)
-	return tell, func() { _ = watcher.Add(d.path) } // fails while it is not there: the scan tells
-}
-
-func (d *Directory) forward(ctx context.Context, watcher *fsnotify.Watcher, happened chan<- struct{}) {
-	defer watcher.Close()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case event, ok := <-watcher.Events:
-			if !ok {
-				return
-			}
-			if event.Name != d.path && filepath.Dir(event.Name) != d.path {
-				continue // another entry of the parent
-			}
-		case err, ok := <-watcher.Errors:
-			if !ok {
-				return
-			}
-			d.logger.Warn("file notifications", "error", err) // an overflow among others: scan
-		}
-		select {
-		case happened <- struct{}{}:
-		default: // one is pending already
-		}
-	}
 }

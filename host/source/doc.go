@@ -6,4 +6,8 @@
 // scan finds what a file system without notifications has not told. What
 // counts is the content: a file that was touched or moved in place yields
 // nothing new.
+//
+// A file is only read when it is settled, which means that nobody is writing
+// it. Until then its plugin stays as it was seen last, or is left out if it
+// was never seen. RATIONALE.md tells how that is found out.
 package source

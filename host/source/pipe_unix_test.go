@@ -3,30 +3,33 @@
 package source
 
 import (
-	"path/filepath"
+	"net"
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/hashicorp/go-hclog"
 )
 
-// TestANamedPipeIsNotWaitedFor: opening one blocks until somebody writes.
-func TestANamedPipeIsNotWaitedFor(t *testing.T) {
-	dir := t.TempDir()
-	write(t, dir, "policy.wasm", "1")
-	for _, name := range []string{"module.wasm", "policy.yaml"} {
-		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o644); err != nil {
+// TestOnlyRegularFilesAreOpened: opening a named pipe blocks until somebody
+// writes, opening a device may do anything.
+func TestOnlyRegularFilesAreOpened(t *testing.T) {
+	s := newScene(t)
+	s.write("policy.wasm", "1")
+	for _, name := range []string{"pipe.wasm", "policy.yaml"} {
+		if err := syscall.Mkfifo(s.path(name), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	d, err := NewDirectory(Config{Path: dir, Logger: hclog.NewNullLogger()})
+	t.Chdir(s.dir) // the path of a socket may have some 100 bytes only
+	socket, err := net.Listen("unix", "socket.wasm")
 	if err != nil {
 		t.Fatal(err)
 	}
-	snapshot, err := d.Scan()
-	if err != nil || len(snapshot) != 2 {
-		t.Fatalf("%v, %v", snapshot, err)
+	defer socket.Close()
+	link(t, "/dev/zero", s.path("device.wasm"))
+
+	snapshot := s.settle()
+	if len(snapshot) != 4 {
+		t.Fatalf("got %v", snapshot)
 	}
 	for _, p := range snapshot {
 		if !strings.Contains(errorText(p.Err), "is no regular file") {

@@ -3,7 +3,6 @@ package source
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,168 +10,171 @@ import (
 	"time"
 )
 
-const (
-	extension       = ".wasm"
-	policyExtension = ".yaml"
-	// MaxFile is the largest module that is read, in bytes.
-	MaxFile = 16 << 20
-	// MaxPolicy is the largest policy file that is read, in bytes.
-	MaxPolicy = 1 << 20
-)
-
-// seen is what a file looked like when it was read last: unchanged stats mean
-// that it need not be read again.
-type seen struct {
-	size    int64
-	modTime time.Time
-	inode   uint64
-	plugin  Plugin
+// sighting is a plugin as it looked in one survey.
+type sighting struct {
+	name           string
+	module, policy look
 }
 
-// Scan reads the directory. Files that look as they did at the last scan are
-// not read again. It is not safe for concurrent use.
+// scan reads what is new in the directory. due is when to scan again because
+// of files that are not settled, zero if there are none.
 //
-// A directory that goes or is replaced meanwhile is read again: its files
-// would all seem to be gone, and what runs from them would be stopped.
-func (d *Directory) Scan() (Snapshot, error) {
-	for {
-		before, err := os.Stat(d.path)
-		if err != nil {
-			return nil, fmt.Errorf("read plugin directory: %w", err)
-		}
-		snapshot, files, err := d.scan()
-		if after, gone := os.Stat(d.path); gone != nil || !os.SameFile(before, after) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read plugin directory: %w", err)
-		}
-		d.files = files
-		return snapshot, nil
+// The whole directory is looked at before any file is read, and a file is only
+// read if it is still the one that was looked at: module and policies of one
+// snapshot were there together.
+func (d *Directory) scan() (_ Snapshot, due time.Time, err error) {
+	sightings, err := d.survey()
+	if errors.Is(err, errReplaced) {
+		due = d.system.now().Add(d.Settle)
 	}
-}
-
-func (d *Directory) scan() (snapshot Snapshot, files map[string]seen, err error) {
-	entries, err := os.ReadDir(d.path)
 	if err != nil {
-		return nil, nil, err
+		return nil, due, fmt.Errorf("read plugin directory: %w", err)
 	}
-	files = make(map[string]seen, len(d.files))
-	for _, entry := range entries {
-		name, ok := pluginName(entry.Name())
-		if !ok {
+	w := &watcher{system: d.system, quiet: d.Quiet, settle: d.Settle, logger: d.Logger}
+	for _, s := range sightings {
+		due = earliest(due, d.entry(s.name).update(w, s))
+	}
+	return d.snapshot(), due, nil
+}
+
+// attempts is how often a directory is looked at that changes meanwhile.
+const attempts = 5
+
+var errReplaced = errors.New("it is replaced again and again")
+
+// survey looks at every plugin, and at those that are gone. A directory that
+// changes meanwhile is looked at again: half of its files might be of before
+// and half of after, or all of them seem to be gone. If it changes all the
+// time, what was seen last is taken as long as it is one directory.
+func (d *Directory) survey() (sightings []sighting, err error) {
+	for range attempts {
+		before, err := os.Stat(d.Path)
+		if err != nil {
+			return nil, err
+		}
+		found, failed := d.lookAround()
+		after, err := os.Stat(d.Path)
+		if err != nil || !os.SameFile(before, after) {
+			sightings = nil
 			continue
 		}
-		path := filepath.Join(d.path, entry.Name())
-		file, ok := d.look(name, path)
-		if !ok {
-			continue // gone since the directory was read
+		if failed != nil {
+			return nil, failed
 		}
-		files[path] = file
-		snapshot = append(snapshot, d.withPolicy(file.plugin))
+		sightings = found
+		if statsOf(before) == statsOf(after) {
+			return sightings, nil
+		}
 	}
-	slices.SortFunc(snapshot, func(a, b Plugin) int { return strings.Compare(a.Name, b.Name) })
-	return snapshot, files, nil
+	if sightings == nil {
+		return nil, errReplaced
+	}
+	return sightings, nil
 }
 
-// pluginName returns the plugin's name if file is one. Hidden files are none:
-// that is how editors name their temporary files and ConfigMap volumes their
-// data.
-func pluginName(file string) (string, bool) {
-	name, ok := strings.CutSuffix(file, extension)
-	return name, ok && name != "" && !strings.HasPrefix(name, ".")
+func (d *Directory) lookAround() ([]sighting, error) {
+	listed, err := os.ReadDir(d.Path)
+	if err != nil {
+		return nil, err
+	}
+	files := make(map[string]bool, len(listed))
+	for _, f := range listed {
+		files[f.Name()] = true
+	}
+	names := make(map[string]bool, len(d.entries))
+	for name := range d.entries {
+		names[name] = true
+	}
+	for file := range files {
+		if name, ok := pluginName(file); ok {
+			names[name] = true
+		}
+	}
+	// Not nil: that is no survey.
+	sightings := make([]sighting, 0, len(names))
+	look := func(file string) (l look) {
+		if files[file] { // asking for thousands of policies that are not there takes time
+			l = lookAt(filepath.Join(d.Path, file))
+		}
+		return l
+	}
+	for name := range names {
+		sightings = append(sightings, sighting{name, look(name + extension), look(name + policyExtension)})
+	}
+	return sightings, nil
 }
 
-// look returns what path holds, from memory if it looks unchanged.
-func (d *Directory) look(name, path string) (file seen, ok bool) {
-	info, err := os.Stat(path) // follows links: ConfigMap volumes are made of them
-	if os.IsNotExist(err) && !isLink(path) {
-		return seen{}, false
+// snapshot is of every plugin as it was seen last.
+func (d *Directory) snapshot() Snapshot {
+	var s Snapshot
+	for name, e := range d.entries {
+		switch {
+		case e.gone():
+			delete(d.entries, name)
+		case e.seen:
+			s = append(s, e.plugin)
+		}
 	}
-	if err != nil || !info.Mode().IsRegular() {
-		return seen{plugin: load(name, path)}, true // says what is wrong
-	}
-	file = seen{size: info.Size(), modTime: info.ModTime(), inode: inode(info)}
-	last, known := d.files[path]
-	if known && last.plugin.Err == nil && last.size == file.size && last.modTime.Equal(file.modTime) && last.inode == file.inode {
-		return last, true
-	}
-	file.plugin = load(name, path)
-	return file, true
+	slices.SortFunc(s, func(a, b Plugin) int { return strings.Compare(a.Name, b.Name) })
+	return s
 }
 
-// What can be wrong with a file, for people.
-var (
-	errDangling  = errors.New("is a symbolic link to a file that is not there: put the file there, or remove the link")
-	errDirectory = errors.New("is a directory: put a file in its place, or give it another name")
-	errIrregular = errors.New("is no regular file: put one in its place, or remove it")
-)
+// entry is a plugin's place in the directory.
+type entry struct {
+	name           string
+	module, policy file
 
-func isLink(path string) bool {
-	info, err := os.Lstat(path)
-	return err == nil && info.Mode()&os.ModeSymlink != 0
+	seen   bool // with both settled, once at least
+	plugin Plugin
 }
 
-// withPolicy adds the policy beside a module. Policies are small: they are
-// read at every scan. A policy that cannot be read is an error of the plugin:
-// without it the plugin might be allowed more, or less, than was meant.
-func (d *Directory) withPolicy(p Plugin) Plugin {
-	if p.Err != nil {
+func (d *Directory) entry(name string) *entry {
+	e := d.entries[name]
+	if e == nil {
+		path := filepath.Join(d.Path, name)
+		e = &entry{
+			name:   name,
+			module: file{path: path + extension, kind: module},
+			policy: file{path: path + policyExtension, kind: policy},
+		}
+		d.entries[name] = e
+	}
+	return e
+}
+
+// update takes over a plugin whose files are both settled: a module is never
+// run under the policy of another one.
+func (e *entry) update(w *watcher, s sighting) (due time.Time) {
+	due = e.module.update(w, s.module)
+	if due.IsZero() && !e.module.content.present {
+		return time.Time{}
+	}
+	due = earliest(due, e.policy.update(w, s.policy))
+	if due.IsZero() && (e.module.fresh || e.policy.fresh) {
+		e.module.fresh, e.policy.fresh = false, false
+		e.seen, e.plugin = true, e.compose()
+	}
+	return due
+}
+
+func (e *entry) gone() bool {
+	return e.module.settled && !e.module.content.present && e.module.unsettled.IsZero()
+}
+
+// compose makes the plugin of its files. A policy that cannot be read is an
+// error of the plugin: without it the plugin might be allowed more, or less,
+// than was meant.
+func (e *entry) compose() Plugin {
+	p := Plugin{Name: printable(e.name), Path: e.module.path}
+	if err := e.module.content.err; err != nil {
+		p.Err = fmt.Errorf("read plugin %s: %w", p.Path, err)
 		return p
 	}
-	path := filepath.Join(d.path, p.Name+policyExtension)
-	policy, err := readFile(path, MaxPolicy, "shorten its config")
-	switch {
-	case err == nil:
-		p.Policy = policy
-	case os.IsNotExist(err): // there is none
-	default:
-		p.Err = fmt.Errorf("read policy %s: %w", path, err)
+	p.Digest = e.module.content.digest
+	p.Read = reader(p.Path, p.Digest)
+	p.Policy = e.policy.content.data
+	if err := e.policy.content.err; err != nil {
+		p.Err = fmt.Errorf("read policy %s: %w", e.policy.path, err)
 	}
 	return p
-}
-
-func load(name, path string) Plugin {
-	wasm, err := readModule(path)
-	if err != nil {
-		return unreadable(name, path, err)
-	}
-	sum := digest(wasm)
-	return Plugin{Name: name, Path: path, Digest: sum, Read: reader(path, sum)}
-}
-
-func readModule(path string) ([]byte, error) {
-	return readFile(path, MaxFile, "build it with TinyGo, or leave out the debug information")
-}
-
-// readFile reads a file of up to limit bytes; smaller says how to keep to it.
-func readFile(path string, limit int, smaller string) ([]byte, error) {
-	info, err := os.Stat(path) // before it is opened: a named pipe would wait for a writer
-	switch {
-	case os.IsNotExist(err) && isLink(path):
-		return nil, errDangling
-	case err != nil:
-		return nil, err
-	case info.IsDir():
-		return nil, errDirectory
-	case !info.Mode().IsRegular():
-		return nil, errIrregular
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > limit {
-		return nil, fmt.Errorf("is larger than %d MiB: %s", limit>>20, smaller)
-	}
-	return data, nil
-}
-
-func unreadable(name, path string, err error) Plugin {
-	return Plugin{Name: name, Path: path, Err: fmt.Errorf("read plugin %s: %w", path, err)}
 }

@@ -50,7 +50,7 @@ var errChanged = errors.New("has changed since the directory was scanned: it is 
 // reader answers a function for [Plugin.Read].
 func reader(path, want string) func() ([]byte, error) {
 	return func() ([]byte, error) {
-		wasm, err := readModule(path)
+		wasm, err := module.readNow(path)
 		if err != nil {
 			return nil, fmt.Errorf("read plugin %s: %w", path, err)
 		}

@@ -4,4 +4,4 @@ package source
 
 import "io/fs"
 
-func inode(fs.FileInfo) uint64 { return 0 }
+func (*look) identify(fs.FileInfo) {}

@@ -1,0 +1,135 @@
+package source
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// volume is a directory as a ConfigMap is mounted: each file is a link into
+// ..data, a link to a dated directory, and an update swaps ..data.
+type volume struct {
+	*testing.T
+	dir string
+}
+
+func newVolume(t *testing.T) volume {
+	t.Helper()
+	return volume{t, t.TempDir()}
+}
+
+// update swaps in a version of every file, as the kubelet does: whatever is
+// not in it any more is unlinked afterwards.
+func (v volume) update(version string, files map[string]string) {
+	v.Helper()
+	makeDirectory(v.T, filepath.Join(v.dir, version))
+	for name, content := range files {
+		write(v.T, v.dir, version+"/"+name, content)
+	}
+	before, err := os.Readlink(filepath.Join(v.dir, "..data"))
+	if err != nil && !os.IsNotExist(err) {
+		v.Fatal(err)
+	}
+	replaceByLink(v.T, version, filepath.Join(v.dir, "..data"))
+	for name := range files {
+		if err := os.Symlink("..data/"+name, filepath.Join(v.dir, name)); err != nil && !os.IsExist(err) {
+			v.Fatal(err)
+		}
+	}
+	listed, err := os.ReadDir(v.dir)
+	if err != nil {
+		v.Fatal(err)
+	}
+	for _, f := range listed {
+		if _, kept := files[f.Name()]; !kept && !strings.HasPrefix(f.Name(), "..") {
+			if err := os.Remove(filepath.Join(v.dir, f.Name())); err != nil {
+				v.Fatal(err)
+			}
+		}
+	}
+	if before != "" {
+		if err := os.RemoveAll(filepath.Join(v.dir, before)); err != nil {
+			v.Fatal(err)
+		}
+	}
+}
+
+func TestConfigMapVolumesAreFollowed(t *testing.T) {
+	v := newVolume(t)
+	v.update("..1", map[string]string{"a.wasm": "1", "gone.wasm": "1"})
+	snapshots := follow(t, Config{Path: v.dir, Period: time.Hour})
+	expectYield(t, snapshots, "a=1 gone=1")
+	v.update("..2", map[string]string{"a.wasm": "2", "a.yaml": "policy"})
+	expectYield(t, snapshots, "a=2")
+	v.update("..3", map[string]string{"a.wasm": "2", "new.wasm": "3"})
+	expectYield(t, snapshots, "a=2 new=3")
+}
+
+// TestAPluginIsSeenAtOneVersion: its module and its policy are not of two,
+// whenever the swap comes.
+func TestAPluginIsSeenAtOneVersion(t *testing.T) {
+	dir := t.TempDir()
+	const plugins = 50
+	for _, version := range []string{"..1", "..2"} {
+		makeDirectory(t, filepath.Join(dir, version))
+		for i := range plugins {
+			write(t, dir, fmt.Sprintf("%s/p%02d.wasm", version, i), version)
+			write(t, dir, fmt.Sprintf("%s/p%02d.yaml", version, i), version)
+		}
+	}
+	link(t, "..1", filepath.Join(dir, "..data"))
+	for i := range plugins {
+		for _, name := range []string{fmt.Sprintf("p%02d.wasm", i), fmt.Sprintf("p%02d.yaml", i)} {
+			link(t, "..data/"+name, filepath.Join(dir, name))
+		}
+	}
+	d, err := NewDirectory(Config{Path: dir, Settle: time.Nanosecond, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	swap, swapped := make(chan int), make(chan struct{})
+	go func() {
+		defer close(swapped)
+		for n := range swap {
+			for range n % 17 * 100 {
+				runtime.Gosched() // so that swaps come at all places of a scan
+			}
+			replaceByLink(t, fmt.Sprint("..", 1+n%2), filepath.Join(dir, "..data"))
+			swapped <- struct{}{}
+		}
+	}()
+	for n := range 300 {
+		swap <- n
+		snapshot, _, err := d.scan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range snapshot {
+			if p.Digest != digest(p.Policy) {
+				t.Fatalf("%s has the module %s and the policy of version %s", p.Name, p.Digest, p.Policy)
+			}
+		}
+		<-swapped
+	}
+	close(swap)
+	<-swapped
+	if s, _, err := d.scan(); err != nil || len(s) != plugins {
+		t.Errorf("%d plugins, %v", len(s), err)
+	}
+}
+
+// TestASingleFileMayBeALink to anywhere: what it leads to is not watched, the
+// scan finds its change.
+func TestASingleFileMayBeALink(t *testing.T) {
+	dir, built := t.TempDir(), t.TempDir()
+	write(t, built, "out.bin", "1")
+	link(t, filepath.Join(built, "out.bin"), filepath.Join(dir, "a.wasm"))
+	snapshots := follow(t, Config{Path: dir, Period: 10 * time.Millisecond})
+	expectYield(t, snapshots, "a=1")
+	write(t, built, "out.bin", "2")
+	expectYield(t, snapshots, "a=2")
+}

@@ -1,0 +1,170 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/thole-dev/thole/host/internal/await"
+)
+
+// TestWithoutNotificationsTheScanFindsAll, and people are told once that there
+// are none, and once that there are.
+func TestWithoutNotificationsTheScanFindsAll(t *testing.T) {
+	dir, logs := t.TempDir(), make(chan string, 100)
+	d, err := NewDirectory(Config{Path: dir, Period: 10 * time.Millisecond, Logger: hclog.New(&hclog.LoggerOptions{Output: lineWriter(logs)})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var works atomic.Bool
+	d.system.notify = func() (*fsnotify.Watcher, error) {
+		if works.Load() {
+			return fsnotify.NewWatcher()
+		}
+		return nil, os.NewSyscallError("inotify_init1", syscall.EMFILE)
+	}
+	snapshots := run(t, d)
+	expectYield(t, snapshots, "")
+	expectTold(t, logs, "no file notifications, changes are found by the periodic scan: raise the number of open files, or fs.inotify.max_user_instances")
+	write(t, dir, "a.wasm", "1")
+	expectYield(t, snapshots, "a=1")
+	if err := os.Remove(filepath.Join(dir, "a.wasm")); err != nil {
+		t.Fatal(err)
+	}
+	expectYield(t, snapshots, "")
+	works.Store(true)
+	expectTold(t, logs, "file notifications work")
+}
+
+func TestTheRemedyIsNamed(t *testing.T) {
+	for err, want := range map[error]string{
+		syscall.EMFILE: "fs.inotify.max_user_instances", syscall.ENOSPC: "fs.inotify.max_user_watches", syscall.EIO: "",
+	} {
+		if got := remedy(fmt.Errorf("add watch: %w", err)); !strings.Contains(got, want) || (want == "") != (got == "") {
+			t.Errorf("%v: %q", err, got)
+		}
+	}
+}
+
+// TestAFloodDoesNotHideAChange: something happens all the time.
+func TestAFloodDoesNotHideAChange(t *testing.T) {
+	dir := t.TempDir()
+	snapshots := follow(t, Config{Path: dir, Period: time.Hour})
+	next(t, snapshots)
+	ctx, cancel := context.WithCancel(t.Context())
+	var flood sync.WaitGroup
+	defer flood.Wait()
+	defer cancel()
+	flood.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			name := filepath.Join(dir, fmt.Sprintf(".rsync.%d", i%100))
+			if err := os.WriteFile(name, []byte("1"), 0o644); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	write(t, dir, "a.wasm", "1")
+	expectYield(t, snapshots, "a=1")
+	write(t, dir, "a.wasm", "2")
+	expectYield(t, snapshots, "a=2")
+}
+
+// TestWatchesDoNotAddUp: however often the directory is another one.
+func TestWatchesDoNotAddUp(t *testing.T) {
+	root := t.TempDir()
+	for i := range 5 {
+		makeDirectory(t, filepath.Join(root, fmt.Sprint(i)))
+		write(t, filepath.Join(root, fmt.Sprint(i)), "a.wasm", fmt.Sprint(i))
+	}
+	replaceByLink(t, "0", filepath.Join(root, "current"))
+	w := newWatch(filepath.Join(root, "current"), fsnotify.NewWatcher, quiet)
+	defer w.close()
+	w.follow()
+	for i := range 20 {
+		replaceByLink(t, fmt.Sprint(i%5), filepath.Join(root, "current"))
+		w.follow()
+		if at := w.watcher.WatchList(); len(at) != 2 || w.failing {
+			t.Fatalf("watches %v, failing %v", at, w.failing)
+		}
+		if n, ok := kernelWatches(t); ok && n != 2 {
+			t.Fatalf("the kernel has %d watches", n)
+		}
+	}
+}
+
+// TestTheWatchOfADirectoryThatLostItsNameIsGivenBack: the directory is another
+// one because its parent is.
+func TestTheWatchOfADirectoryThatLostItsNameIsGivenBack(t *testing.T) {
+	root := t.TempDir()
+	w := newWatch(filepath.Join(root, "parent", "plugins"), fsnotify.NewWatcher, quiet)
+	defer w.close()
+	for i := range 10 {
+		if err := os.MkdirAll(w.path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		w.follow()
+		if n, ok := kernelWatches(t); ok && n != 2 {
+			t.Fatalf("the kernel has %d watches", n)
+		}
+		if err := os.Rename(filepath.Join(root, "parent"), filepath.Join(root, fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// kernelWatches counts the inotify watches of this process, where it can.
+func kernelWatches(t *testing.T) (n int, ok bool) {
+	t.Helper()
+	infos, err := filepath.Glob("/proc/self/fdinfo/*")
+	if err != nil || len(infos) == 0 {
+		return 0, false
+	}
+	for _, info := range infos {
+		if text, err := os.ReadFile(info); err == nil {
+			n += strings.Count(string(text), "inotify wd:")
+		}
+	}
+	return n, true
+}
+
+// TestAPluginAmongThousands is found by its notification, and the others are
+// not read again.
+func TestAPluginAmongThousands(t *testing.T) {
+	dir := t.TempDir()
+	const many = 2000
+	for i := range many {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("p%04d.wasm", i)), []byte("1"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := NewDirectory(Config{Path: dir, Period: time.Hour, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var opened atomic.Int64
+	claimed := d.system.claim
+	d.system.claim = func(f *os.File) claim { opened.Add(1); return claimed(f) }
+	snapshots := run(t, d)
+	await.Until(t, "a snapshot of all", func() bool { return len(next(t, snapshots)) == many })
+	write(t, dir, "another.wasm", "1") // by now no file is so fresh that it is read twice
+	await.Until(t, "one more", func() bool { return len(next(t, snapshots)) == many+1 })
+	before := opened.Load()
+	write(t, dir, "p1000.wasm", "2")
+	s := next(t, snapshots)
+	if len(s) != many+1 || s[1001].Digest != digest([]byte("2")) {
+		t.Errorf("%d plugins, %+v", len(s), s[1001])
+	}
+	if n := opened.Load() - before; n > 20 { // another.wasm may be read again, and p1000 while it is fresh
+		t.Errorf("%d files were read for one change", n)
+	}
+}
