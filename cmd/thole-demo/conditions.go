@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/thole-dev/thole/cmd/internal/words"
 )
 
 const ready = "Ready"
@@ -37,7 +39,7 @@ func tellConditions(from, to *object) []line {
 		}
 		text := c.brief()
 		if !told[c.message] && !c.holds() {
-			text += ": " + oneLine(c.message)
+			text += ": " + words.OneLine(c.message)
 		}
 		told[c.message] = true // most often all of them say the same
 		lines = append(lines, line{subject(to), text, c.tone()})
@@ -59,7 +61,7 @@ func (c condition) brief() string {
 }
 
 // String is the condition with its reason and message.
-func (c condition) String() string { return c.brief() + ": " + oneLine(c.message) }
+func (c condition) String() string { return c.brief() + ": " + words.OneLine(c.message) }
 
 func (c condition) tone() tone {
 	switch {

@@ -3,10 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"path/filepath"
-	"strings"
-	"sync"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/discovery"
@@ -14,6 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
+
+	"github.com/thole-dev/thole/cmd/internal/controlplane"
 )
 
 // startControlPlane starts it in the demo's directory and waits until it
@@ -21,18 +20,15 @@ import (
 func (d *demo) startControlPlane(ctx context.Context) error {
 	d.out.begin("control plane")
 	clock := newStopwatch()
-	serving := newAwaited("ready")
-	cmd := exec.Command(d.devcluster, "--dir", d.path("control-plane"), "--kubeconfig-out", d.path("kubeconfig"), "--stop-with-stdin")
-	cmd.Stdout = serving
-	// The other end closes with this process, however that one ends.
-	if _, err := cmd.StdinPipe(); err != nil {
+	cmd, ready, err := controlplane.Command(d.devcluster, d.path("control-plane"), d.path("kubeconfig"))
+	if err != nil {
 		return err
 	}
 	if err := d.start("control plane", "control-plane.log", cmd, nil); err != nil {
 		return err
 	}
 	select {
-	case <-serving.seen:
+	case <-ready:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -80,22 +76,4 @@ func (d *demo) serverVersion() (string, error) {
 // path is a path in the demo's directory.
 func (d *demo) path(elem ...string) string {
 	return filepath.Join(append([]string{d.dir}, elem...)...)
-}
-
-// awaited is a writer that waits for a line.
-type awaited struct {
-	line string
-	text strings.Builder
-	seen chan struct{} // closed when the line was written
-	once sync.Once
-}
-
-func newAwaited(line string) *awaited { return &awaited{line: line, seen: make(chan struct{})} }
-
-func (a *awaited) Write(p []byte) (int, error) {
-	a.text.Write(p)
-	if strings.Contains("\n"+a.text.String(), "\n"+a.line+"\n") {
-		a.once.Do(func() { close(a.seen) })
-	}
-	return len(p), nil
 }

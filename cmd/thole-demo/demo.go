@@ -11,6 +11,9 @@ import (
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+
+	"github.com/thole-dev/thole/cmd/internal/child"
+	"github.com/thole-dev/thole/cmd/internal/ending"
 )
 
 // plugin is what the demo shows. It owns one Pod per object.
@@ -29,12 +32,12 @@ const (
 type demo struct {
 	options
 	out    *printer
-	ending *ending
+	ending *ending.Ending
 
 	dir      string        // holds everything that the demo makes
 	over     chan struct{} // closed when the children are about to be stopped
 	fail     context.CancelCauseFunc
-	children []*process // in the order of their start
+	children []*child.Process // in the order of their start
 	facts    chan fact
 
 	manifests
@@ -61,11 +64,11 @@ func (d *demo) run() (err error) {
 	}
 	d.over = make(chan struct{})
 	d.facts = make(chan fact, manyFacts)
-	ctx, cancel := context.WithCancelCause(d.ending.asked)
+	ctx, cancel := context.WithCancelCause(d.ending.Asked)
 	defer cancel(nil)
 	d.fail = cancel
 	if !d.once {
-		whenUnread(d.out.out, d.ending.ask)
+		ending.WhenUnread(d.out.out, d.ending.Ask)
 	}
 	return d.finish(d.perform(ctx), cancel)
 }
@@ -139,26 +142,27 @@ func (d *demo) awaitReady(ctx context.Context) error {
 
 // start starts a child and lets its early end be the demo's.
 func (d *demo) start(name, log string, cmd *exec.Cmd, said io.Writer) error {
-	p, err := launch(name, d.logPath(log), cmd, said)
+	cmd.SysProcAttr = processAttributes()
+	p, err := child.Start(name, d.logPath(log), cmd, said)
 	if err != nil {
 		return err
 	}
 	d.children = append(d.children, p)
-	go p.watch(d.over, d.fail)
+	go p.Watch(d.over, d.fail)
 	return nil
 }
 
 // finish stops the children, the last one first, and removes the directory.
 // The logs stay if the demo has failed.
 func (d *demo) finish(err error, cancel context.CancelCauseFunc) error {
-	interrupted := errors.Is(err, errInterrupted)
+	interrupted := errors.Is(err, ending.ErrInterrupted)
 	d.out.say("Stopping ...")
 	close(d.over)
 	cancel(nil)
 	clock := newStopwatch()
 	var stopped []error
 	for _, p := range slices.Backward(d.children) {
-		stopped = append(stopped, p.stop(d.ending.hurry))
+		stopped = append(stopped, p.Stop(d.ending.Hurry))
 	}
 	if !interrupted || d.once {
 		stopped = append(stopped, err)
@@ -167,7 +171,7 @@ func (d *demo) finish(err error, cancel context.CancelCauseFunc) error {
 	if kept {
 		stopped = append(stopped, keepLogs(d.dir))
 	} else {
-		stopped = append(stopped, removeAll(d.dir))
+		stopped = append(stopped, child.RemoveAll(d.dir))
 	}
 	err = errors.Join(stopped...)
 	if err == nil {

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"time"
+
+	"github.com/thole-dev/thole/cmd/internal/words"
 )
 
 const mostComplaints = 5
@@ -10,7 +12,7 @@ const mostComplaints = 5
 // notice hands a fact to the one who tells the story. Facts of the time when
 // nobody listens any more are dropped, so that no source is held up.
 func (d *demo) notice(f fact) {
-	if f.record != nil && f.record.Text != hostStarts && len(tell(f)) == 0 {
+	if f.record != nil && f.record.Text != words.HostStarts && len(tell(f)) == 0 {
 		return // a debug message, of which there are many
 	}
 	f.at = time.Now()
@@ -73,9 +75,9 @@ func (d *demo) remember(f fact) {
 	case f.record != nil && f.record.Listen != "":
 		d.listen = f.record.Listen
 	case f.record != nil && f.record.complaint():
-		d.complaints = append(d.complaints, f.record.Level+" "+oneLine(f.record.String()))
+		d.complaints = append(d.complaints, f.record.Level+" "+words.OneLine(f.record.String()))
 		d.complaints = d.complaints[max(0, len(d.complaints)-mostComplaints):]
-	case f.record != nil && f.record.Text == reconciled && f.record.Object == d.sample.GetNamespace()+"/"+d.sample.GetName():
+	case f.record != nil && f.record.Text == words.Reconciled && f.record.Object == d.sample.GetNamespace()+"/"+d.sample.GetName():
 		d.reconciled = true
 	case f.change != nil && f.change.new != nil && d.isSample(f.change.new):
 		d.latest = f.change.new

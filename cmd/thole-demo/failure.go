@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/thole-dev/thole/cmd/internal/child"
+	"github.com/thole-dev/thole/cmd/internal/ending"
 )
 
 // errNotReady is the end of the time that the demo has.
@@ -30,10 +33,10 @@ func (d *demo) failed(ctx context.Context, step string, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	var died ended
+	var died child.Ended
 	f := &failure{step: step, err: err, kept: d.dir, advice: "read the logs, then try again: make demo"}
 	switch explained := new(failure); {
-	case errors.Is(err, errInterrupted):
+	case errors.Is(err, ending.ErrInterrupted):
 		f.kept, f.advice = "", ""
 	case errors.As(err, &explained):
 		f.err, f.facts, f.advice = explained.err, explained.facts, explained.advice
@@ -41,10 +44,10 @@ func (d *demo) failed(ctx context.Context, step string, err error) error {
 		f.err = fmt.Errorf("not Ready %s after the start", d.timeout)
 		f.facts = d.whyNotReady(context.WithoutCancel(ctx))
 		if d.listen == "" && len(d.children) > 0 { // nothing to ask yet
-			f.facts, f.log = nil, d.children[len(d.children)-1].log
+			f.facts, f.log = nil, d.children[len(d.children)-1].Log
 		}
 	case errors.As(err, &died):
-		f.log = died.log
+		f.log = died.Log
 	}
 	return f
 }
@@ -92,7 +95,7 @@ func writeFailure(w io.Writer, err error) {
 	facts := f.facts
 	if f.log != "" {
 		facts = append(facts, "the end of "+f.log+":")
-		for _, l := range tail(f.log) {
+		for _, l := range child.Tail(f.log) {
 			facts = append(facts, "    "+l)
 		}
 	}

@@ -5,7 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
+
+	"github.com/thole-dev/thole/cmd/internal/child"
 )
 
 const logs = "logs"
@@ -31,21 +32,8 @@ func removeBut(dir string, kept ...string) error {
 	errs := []error{err}
 	for _, e := range entries {
 		if !slices.Contains(kept, e.Name()) {
-			errs = append(errs, removeAll(filepath.Join(dir, e.Name())))
+			errs = append(errs, child.RemoveAll(filepath.Join(dir, e.Name())))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// removeAll removes a directory. One whose writers were killed a moment ago may
-// still be written to, so it is tried for a while.
-func removeAll(dir string) error {
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		err := os.RemoveAll(dir)
-		if err == nil || time.Now().After(deadline) {
-			return err
-		}
-		<-time.After(pollInterval)
-	}
 }

@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"github.com/thole-dev/thole/cmd/internal/words"
 )
 
 const askTimeout = 20 * time.Second
@@ -36,7 +38,7 @@ func (d *demo) startHost(ctx context.Context) error {
 	if err := d.start("host", "host.log", cmd, log); err != nil {
 		return err
 	}
-	if err := d.tellUntil(ctx, func(f fact) bool { return f.record != nil && f.record.Text == hostStarts }); err != nil {
+	if err := d.tellUntil(ctx, func(f fact) bool { return f.record != nil && f.record.Text == words.HostStarts }); err != nil {
 		return err
 	}
 	if err := poll(ctx, func() (bool, error) { return d.hostReady(ctx) }); err != nil {
@@ -74,7 +76,7 @@ type pluginState struct {
 func (s pluginState) String() string {
 	text := s.State
 	if s.LastError != "" {
-		text += " (" + s.Rejected + "): " + oneLine(s.LastError)
+		text += " (" + s.Rejected + "): " + words.OneLine(s.LastError)
 	}
 	return text
 }
@@ -101,7 +103,7 @@ func (d *demo) awaitPlugin(ctx context.Context) error {
 			return false
 		}
 		version = f.record.Version
-		return f.record.Text == pluginRuns || f.record.Text == pluginFails
+		return f.record.Text == words.PluginRuns || f.record.Text == words.PluginFails
 	})
 	if err == nil {
 		err = d.checkPlugin(ctx)

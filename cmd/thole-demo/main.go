@@ -15,6 +15,8 @@ import (
 	"runtime"
 	"strconv"
 	"time"
+
+	"github.com/thole-dev/thole/cmd/internal/ending"
 )
 
 const (
@@ -38,9 +40,9 @@ func execute(args []string, stdout *os.File, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "thole-demo: %v\nRun 'thole-demo --help' for usage.\n", err)
 		return exitUsage
 	}
-	ending := catchSignals()
-	defer ending.release()
-	d := &demo{options: o, out: newPrinter(stdout, os.Getenv("NO_COLOR") != ""), ending: ending}
+	end := ending.Catch()
+	defer end.Release()
+	d := &demo{options: o, out: newPrinter(stdout, os.Getenv("NO_COLOR") != ""), ending: end}
 	if err := d.run(); err != nil {
 		writeFailure(stderr, err)
 		return exitFailed

@@ -8,6 +8,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/thole-dev/thole/cmd/internal/words"
 )
 
 type object = unstructured.Unstructured
@@ -34,7 +36,7 @@ func tellEvent(c *change) []line {
 	if c.old != nil && count(c.old) == count(c.new) {
 		return nil
 	}
-	text := fmt.Sprintf("%s on %s: %s", field(c.new, "reason"), involved(c.new), oneLine(field(c.new, "message")))
+	text := fmt.Sprintf("%s on %s: %s", field(c.new, "reason"), involved(c.new), words.OneLine(field(c.new, "message")))
 	if n := count(c.new); n > 1 {
 		text += fmt.Sprintf(" (%d times)", n)
 	}

@@ -4,6 +4,5 @@ package main
 
 import "syscall"
 
-func processAttributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true}
-}
+// processAttributes has nothing to ask of other kernels.
+func processAttributes() *syscall.SysProcAttr { return nil }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/thole-dev/thole/cmd/internal/words"
 )
 
 // record is one line of the host's log.
@@ -34,17 +36,7 @@ type record struct {
 	Next     string `json:"next"` // as Go writes it; empty: waits for a change
 }
 
-// The messages that the story knows.
 const (
-	hostStarts        = "host starts"
-	pluginRuns        = "plugin runs"
-	pluginWaits       = "plugin waits"
-	pluginFails       = "plugin cannot run"
-	pluginRefused     = "new generation refused, the last good one goes on"
-	pluginStopped     = "plugin stopped"
-	reconciled        = "reconciled"
-	reconcileWaits    = "reconcile waits"
-	reconcileFailed   = "reconcile failed"
 	levelWarn         = "warn"
 	levelError        = "error"
 	longestRecordLine = 1 << 20
@@ -60,7 +52,7 @@ func (r *record) String() string {
 		parts = append(parts, fmt.Sprint(r.Error))
 	}
 	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
-	return oneLine(strings.Join(parts, ": "))
+	return words.OneLine(strings.Join(parts, ": "))
 }
 
 // recordWriter splits what is written to it into records; lines that are none

@@ -1,6 +1,10 @@
 package main
 
-import "time"
+import (
+	"time"
+
+	"github.com/thole-dev/thole/cmd/internal/words"
+)
 
 // stopwatch measures a step: when it began.
 type stopwatch struct{ begun time.Time }
@@ -8,4 +12,4 @@ type stopwatch struct{ begun time.Time }
 func newStopwatch() stopwatch { return stopwatch{time.Now()} }
 
 // elapsed is the time so far, for people.
-func (s stopwatch) elapsed() string { return short(time.Since(s.begun)) }
+func (s stopwatch) elapsed() string { return words.Duration(time.Since(s.begun)) }

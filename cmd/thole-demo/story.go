@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/thole-dev/thole/cmd/internal/words"
 )
 
 // fact is something that has happened, as one of the sources tells it.
@@ -55,15 +57,15 @@ func tellRecord(r *record) []line {
 	}
 	about := "plugin/" + r.Plugin
 	switch r.Text {
-	case reconciled, reconcileWaits, reconcileFailed:
+	case words.Reconciled, words.ReconcileWaits, words.ReconcileFailed:
 		return []line{{"reconcile", outcome(r), reconcileTone(r)}}
-	case pluginRuns:
+	case words.PluginRuns:
 		return []line{{about, fmt.Sprintf("runs: version %s, generation %d", r.Version, r.Generation), good}}
-	case pluginWaits:
+	case words.PluginWaits:
 		return []line{{about, "waits: " + r.Reason, plain}}
-	case pluginFails, pluginRefused:
+	case words.PluginFails, words.NewRefused:
 		return []line{{about, fmt.Sprintf("%s (%s): %v", r.Text, r.Step, r.Error), bad}}
-	case pluginStopped:
+	case words.PluginStopped:
 		return []line{{about, "stopped", plain}}
 	}
 	if r.complaint() {
@@ -74,11 +76,11 @@ func tellRecord(r *record) []line {
 
 func reconcileTone(r *record) tone {
 	switch {
-	case r.Text == reconcileFailed:
+	case r.Text == words.ReconcileFailed:
 		return bad
-	case r.Text == reconcileWaits:
+	case r.Text == words.ReconcileWaits:
 		return wait
-	case r.Text == reconciled && r.Writes == 0:
+	case r.Text == words.Reconciled && r.Writes == 0:
 		return quiet
 	}
 	return plain
@@ -87,60 +89,23 @@ func reconcileTone(r *record) tone {
 // outcome says how a reconcile ended and when the object's next one is.
 func outcome(r *record) string {
 	_, name, _ := strings.Cut(r.Object, "/")
-	parts := []string{name + ": " + result(r), writes(r.Writes)}
+	parts := []string{name + ": " + words.Result(r.Text, r.Result, r.Class), words.Writes(r.Writes)}
 	if took, err := time.ParseDuration(r.Duration); err == nil {
-		parts = append(parts, short(took))
+		parts = append(parts, words.Duration(took))
 	}
 	if r.Attempt > 0 {
 		parts = append(parts, fmt.Sprintf("attempt %d", r.Attempt))
 	}
 	if next, err := time.ParseDuration(r.Next); err == nil {
-		parts = append(parts, "again in "+short(next))
+		parts = append(parts, "again in "+words.Duration(next))
 	}
 	text := strings.Join(parts, ", ")
 	switch {
 	case r.Reason == "":
-	case r.Text == reconcileWaits: // its conditions say more
+	case r.Text == words.ReconcileWaits: // its conditions say more
 		text += "; " + r.Reason
 	default:
-		text += "; " + r.Reason + ": " + oneLine(r.Message)
+		text += "; " + r.Reason + ": " + words.OneLine(r.Message)
 	}
 	return text
 }
-
-func result(r *record) string {
-	switch r.Text {
-	case reconcileWaits:
-		return "waiting"
-	case reconcileFailed:
-		return "failed (" + r.Class + ")"
-	}
-	return strings.ReplaceAll(r.Result, "_", " ")
-}
-
-func writes(n int) string {
-	switch n {
-	case 0:
-		return "nothing to write"
-	case 1:
-		return "1 write"
-	}
-	return fmt.Sprintf("%d writes", n)
-}
-
-// short is a duration as precise as people need it.
-func short(d time.Duration) string {
-	switch {
-	case d < time.Millisecond:
-		return "1 ms"
-	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Round(time.Millisecond).Milliseconds())
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1f s", d.Seconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%.0f s", d.Seconds())
-	}
-	return d.Round(time.Second).String()
-}
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

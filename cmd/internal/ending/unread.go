@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package ending
 
 import (
 	"errors"
@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// whenUnread calls lost when nobody reads out any more: the other end of the
-// pipe or the terminal is gone. A story that is silent, as it is most of the
+// WhenUnread calls lost when nobody reads out any more: the other end of the
+// pipe or the terminal is gone. A command that is silent, as it is most of the
 // time, would not notice it by writing. It is never called for a file.
-func whenUnread(out *os.File, lost func()) {
+func WhenUnread(out *os.File, lost func()) {
 	go func() {
 		fds := []unix.PollFd{{Fd: int32(out.Fd())}} // asked for nothing: told of errors only
 		for {
