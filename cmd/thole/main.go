@@ -78,11 +78,11 @@ func rootCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return misuse(cmd, errors.New("a command is required: run, inspect or generate"))
+			return misuse(cmd, errors.New("a command is required: run, dev, plugins, inspect or generate"))
 		},
 	}
 	root.SetFlagErrorFunc(misuse)
-	root.AddCommand(runCommand(), inspectCommand(), generateCommand(), finalizersCommand(), compileCommand())
+	root.AddCommand(runCommand(), devCommand(), pluginsCommand(), inspectCommand(), generateCommand(), finalizersCommand(), compileCommand())
 	return root
 }
 

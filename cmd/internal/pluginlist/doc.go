@@ -1,0 +1,3 @@
+// Package pluginlist asks a running host for its plugins and prints them: the
+// logic of `thole plugins`.
+package pluginlist
