@@ -14,6 +14,10 @@ BENCH ?= .
 # How long each fuzz target runs, and which ("package target").
 FUZZTIME ?= 30s
 FUZZ ?= .
+# How long `make soak` operates on the plugin directory, and which operations:
+# it tells the seed of those that it does.
+SOAK ?= 3m
+SOAK_SEED ?=
 
 # The control plane is a module of its own, and prints its version by these.
 devcluster := cmd/thole-devcluster
@@ -56,6 +60,12 @@ format: .tools/bin/golangci-lint ## format the Go sources as `make check` wants 
 bench: tools devcluster .tools/bin/benchstat ## run the benchmarks; raw results in bench.txt, medians here
 	go test -timeout 2h -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) $(TESTFLAGS) ./... | tee bench.txt
 	@.tools/bin/benchstat bench.txt
+
+# Without the race detector, which remembers memory that is not used any more;
+# `make test` has it, with a shorter form of the same.
+.PHONY: soak
+soak: tools devcluster ## change, break and remove plugins while everything runs, for SOAK; hours are possible
+	SOAK='$(SOAK)' SOAK_SEED='$(SOAK_SEED)' go test -count 1 -timeout 0 -v -run '^TestSoak' $(TESTFLAGS) ./host/internal/e2e
 
 .PHONY: fuzz
 fuzz: tools ## run every fuzz target for FUZZTIME each; FUZZ=pattern for some of them

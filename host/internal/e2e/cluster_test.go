@@ -50,8 +50,14 @@ func installCRD(tb testing.TB, path string) {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	installCRDText(tb, string(text))
+}
+
+// installCRDText is installCRD for what a file would hold.
+func installCRDText(tb testing.TB, text string) {
+	tb.Helper()
 	crd := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(text, &crd.Object); err != nil {
+	if err := yaml.Unmarshal([]byte(text), &crd.Object); err != nil {
 		tb.Fatal(err)
 	}
 	if _, err := objects.Resource(crds).Apply(tb.Context(), crd.GetName(), crd, metav1.ApplyOptions{FieldManager: "e2e"}); err != nil {

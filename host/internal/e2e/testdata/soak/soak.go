@@ -1,0 +1,85 @@
+// Package soak is a plugin of which tests make hundreds without compiling it:
+// in the compiled module they replace the marked texts by others as long. Of
+// whatever it writes in one run it says in several places which version under
+// which policy wrote it.
+package soak
+
+import "github.com/thole-dev/thole/sdk"
+
+// What tests replace.
+const (
+	name    = "soak-0"
+	kind    = "Soak0"
+	version = "version-000000"
+)
+
+type spec struct {
+	Text string `json:"text"`
+}
+
+type status struct {
+	Version string `json:"version,omitempty"`
+	Note    string `json:"note,omitempty"`
+	Text    string `json:"text,omitempty"`
+}
+
+// policy is what the administrator configures.
+type policy struct {
+	Note string `json:"note"`
+}
+
+type configMap struct {
+	sdk.TypeMeta
+	Metadata sdk.ObjectMeta    `json:"metadata"`
+	Data     map[string]string `json:"data"`
+}
+
+type nothing struct{}
+
+var child = sdk.Kind{APIVersion: "v1", Kind: "ConfigMap"}
+
+// Plain registers the plugin with one controller.
+func Plain() { register(reconcile) }
+
+// Wide registers it with one more, and with more kinds.
+func Wide() {
+	register(reconcile, sdk.Kind{APIVersion: "v1", Kind: "Secret"})
+	sdk.Register(sdk.Controller[nothing, nothing]{
+		Name:      "onlooker",
+		For:       sdk.Kind{APIVersion: "v1", Kind: "ServiceAccount"},
+		Reconcile: func(*sdk.Request[nothing, nothing]) (sdk.Action, error) { return sdk.Empty(), nil },
+	})
+}
+
+// Trap registers it so that it traps on every object.
+func Trap() {
+	register(func(r *sdk.Request[spec, status]) (sdk.Action, error) { panic("no object is good enough") })
+}
+
+func register(reconcile func(*sdk.Request[spec, status]) (sdk.Action, error), reads ...sdk.Kind) {
+	sdk.Plugin(name, version)
+	sdk.Register(sdk.Controller[spec, status]{
+		Name:       "main",
+		For:        sdk.Kind{APIVersion: "e2e.thole.dev/v1", Kind: kind},
+		Owns:       []sdk.Kind{child},
+		Reads:      reads,
+		Conditions: sdk.Conditions{Owned: []string{"Stamped"}},
+		Warm:       []any{configMap{}},
+		Reconcile:  reconcile,
+	})
+}
+
+func reconcile(r *sdk.Request[spec, status]) (sdk.Action, error) {
+	var p policy
+	if err := r.Config(&p); err != nil {
+		return sdk.Empty(), err
+	}
+	r.Status = status{Version: version, Note: p.Note, Text: r.Spec.Text}
+	r.SetCondition(sdk.Condition{Type: "Stamped", Status: sdk.True, Reason: "Stamped", Message: version + " " + p.Note})
+	r.Apply(configMap{
+		TypeMeta: child.Type(),
+		Metadata: sdk.ObjectMeta{Name: r.Name, Annotations: map[string]string{"e2e.thole.dev/version": version}},
+		Data:     map[string]string{"version": version, "note": p.Note, "text": r.Spec.Text},
+	})
+	return sdk.AwaitChange(), nil
+}

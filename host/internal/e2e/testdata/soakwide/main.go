@@ -1,0 +1,7 @@
+package main
+
+import "github.com/thole-dev/thole/host/internal/e2e/testdata/soak"
+
+func init() { soak.Wide() }
+
+func main() {}
