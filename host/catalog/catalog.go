@@ -29,11 +29,12 @@ const DefaultProbation = 10 * time.Minute
 type Catalog struct {
 	Config
 
-	mu      sync.Mutex
-	slots   map[string]*slot
-	running map[string]*Generation
-	filled  bool // the first snapshot has been taken over
-	wg      sync.WaitGroup
+	mu       sync.Mutex
+	slots    map[string]*slot
+	running  map[string]*Generation
+	starting map[string]*Generation // beside or before what runs
+	filled   bool                   // the first snapshot has been taken over
+	wg       sync.WaitGroup
 }
 
 // New returns an empty catalog.
@@ -44,7 +45,7 @@ func New(c Config) *Catalog {
 	if c.Probation == 0 {
 		c.Probation = DefaultProbation
 	}
-	return &Catalog{Config: c, slots: map[string]*slot{}, running: map[string]*Generation{}}
+	return &Catalog{Config: c, slots: map[string]*slot{}, running: map[string]*Generation{}, starting: map[string]*Generation{}}
 }
 
 // Update takes over what a source has now: plugins that are not in modules
@@ -84,7 +85,7 @@ func (c *Catalog) Settled() bool {
 	return c.filled && !slices.ContainsFunc(c.statuses(), func(s Status) bool { return s.State == Loading })
 }
 
-// Running returns the generations that run or are just being started.
+// Running returns the generations that run.
 func (c *Catalog) Running() []*Generation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,12 +108,15 @@ func (c *Catalog) statuses() []Status {
 	return all
 }
 
-// others returns the running generations of other plugins. c.mu is held.
+// others returns the generations of other plugins that run or are just being
+// started. c.mu is held.
 func (c *Catalog) others(plugin string) []*Generation {
 	var out []*Generation
-	for name, g := range c.running {
-		if name != plugin {
-			out = append(out, g)
+	for _, claims := range []map[string]*Generation{c.running, c.starting} {
+		for name, g := range claims {
+			if name != plugin {
+				out = append(out, g)
+			}
 		}
 	}
 	return out

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,115 +16,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// world loads and runs modules in memory and writes down what happens. The
-// text of a module says what it is: "kind", or "broken", or "kind/slow".
-type world struct {
-	mu       sync.Mutex
-	log      []string
-	runs     map[string]string // plugin -> digest
-	present  map[string]bool   // kinds that are served
-	counters map[string]int
-	stopping chan struct{} // Stop waits until it is closed; nil: it does not wait
-}
-
-func newWorld(kinds ...string) *world {
-	w := &world{runs: map[string]string{}, present: map[string]bool{}, counters: map[string]int{}}
-	for _, k := range kinds {
-		w.present[k] = true
-	}
-	return w
-}
-
-func (w *world) note(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.log = append(w.log, fmt.Sprintf(format, args...))
-}
-
-type guest struct {
-	w        *world
-	name     string
-	manifest *abi.Manifest
-}
-
-func (g *guest) Manifest() *abi.Manifest { return g.manifest }
-
-func (g *guest) Close(context.Context) error {
-	g.w.note("close %s %s", g.name, g.manifest.Version)
-	return nil
-}
-
-type loadError struct{}
-
-func (loadError) Error() string    { return "no module" }
-func (loadError) LoadStep() string { return "parse" }
-
-func (w *world) Load(_ context.Context, m *Module) (Guest, error) {
-	wasm, err := m.Read()
-	if err != nil {
-		return nil, err
-	}
-	name, text := m.Name, string(wasm)
-	if text == "broken" {
-		return nil, loadError{}
-	}
-	kind, _, _ := strings.Cut(text, "/")
-	return &guest{w, name, &abi.Manifest{Name: name, Version: text, Controllers: []abi.Controller{{
-		Name: "c", For: abi.Kind{APIVersion: "example.dev/v1", Kind: kind},
-	}}}}, nil
-}
-
-func (w *world) Reload(_ context.Context, g Guest, m *Module) (Guest, error) {
-	if string(m.Policy) == "unfit" {
-		return nil, &failure{"policy", errors.New("the policy does not fit")}
-	}
-	w.note("reload %s %s", m.Name, m.Digest)
-	return &guest{w, m.Name, g.Manifest()}, nil
-}
-
-func (w *world) Start(ctx context.Context, g *Generation) error {
-	if strings.HasSuffix(g.Digest, "/slow") {
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	kind := g.Manifest.Controllers[0].For.Kind
-	if !w.present[kind] {
-		return &WaitError{Reason: "kind " + kind + " is not served"}
-	}
-	w.runs[g.Plugin] = g.Digest
-	w.log = append(w.log, strings.TrimSpace("start "+g.Plugin+" "+g.Digest+" "+string(g.Policy)))
-	return nil
-}
-
-func (w *world) Stop(plugin string, _ bool) {
-	if w.stopping != nil {
-		<-w.stopping
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.runs, plugin)
-	w.log = append(w.log, "stop "+plugin)
-}
-
-func (w *world) PluginStarted(g *Generation)  { w.count("started " + g.Plugin) }
-func (w *world) PluginStopped(plugin string)  { w.count("stopped " + plugin) }
-func (w *world) PluginWaits(plugin, _ string) { w.count("waits " + plugin) }
-func (w *world) PluginFailed(plugin, step string, _ error, _ *Generation) {
-	w.count("failed " + plugin + " " + step)
-}
-
-func (w *world) PluginRolledBack(from, to *Generation, reason string) {
-	w.count(fmt.Sprintf("rolled back %s %d to %d: %s", from.Plugin, from.Number, to.Number, reason))
-}
-
-func (w *world) count(what string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.counters[what]++
-}
 
 // scenario runs a catalog in a bubble of virtual time.
 func scenario(t *testing.T, w *world, steps func(update func(modules ...Module), c *Catalog)) {
@@ -299,6 +189,26 @@ func TestTwoPluginsMayNotWriteOneCondition(t *testing.T) {
 		time.Sleep(2 * time.Second) // fake time
 		synctest.Wait()
 		expectStatus(t, c, "second running A/2")
+	})
+}
+
+// TestWhatRunsKeepsItsClaim while another version of it is being started, which
+// may take long and fail.
+func TestWhatRunsKeepsItsClaim(t *testing.T) {
+	w := newWorld("A", "B")
+	scenario(t, w, func(update func(...Module), c *Catalog) {
+		update(module("p", "A/1"))
+		w.hold("B/1")
+		update(module("p", "B/1"))
+		update(module("p", "B/1"), module("q", "A/2"))
+		w.expect(t, "start p A/1")
+		if s := c.Statuses()[1]; s.State != Failed || s.RejectedFor != "overlap" {
+			t.Errorf("status: %+v", s)
+		}
+		w.release("B/1")
+		time.Sleep(2 * time.Second) // fake time
+		synctest.Wait()
+		w.expect(t, "start p B/1", "start q A/2")
 	})
 }
 

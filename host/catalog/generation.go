@@ -20,6 +20,19 @@ type Module struct {
 // same says whether g is the module's code under its policy.
 func (m *Module) same(g *Generation) bool { return g.is(m.Digest) && bytes.Equal(g.Policy, m.Policy) }
 
+// equal says whether both are the same code under the same policy, or cannot
+// be read for the same reason.
+func (m *Module) equal(other *Module) bool {
+	return m.Digest == other.Digest && bytes.Equal(m.Policy, other.Policy) && sameText(m.Err, other.Err)
+}
+
+func sameText(a, b error) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return a.Error() == b.Error()
+}
+
 // Guest is a module that was loaded.
 type Guest interface {
 	Manifest() *abi.Manifest

@@ -15,6 +15,7 @@ import (
 type verdict struct {
 	generation int
 	reason     string
+	told       bool // that it cannot be carried out yet
 }
 
 // rejection is a module that was rolled back.
@@ -23,6 +24,9 @@ type rejection struct {
 	reason string
 	to     int // the generation that runs instead
 }
+
+// isNot says that m is another module; one that cannot be read may be the same.
+func (r *rejection) isNot(m *Module) bool { return m.Err == nil && m.Digest != r.digest }
 
 func (r *rejection) Error() string {
 	return fmt.Sprintf("rolled back to generation %d: %s; it is tried again when the file changes, or on SIGHUP", r.to, r.reason)
@@ -37,7 +41,26 @@ func (c *Catalog) RollBack(plugin string, generation int, reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s := c.slots[plugin]; s != nil {
-		s.tell(func() { s.lost = &verdict{generation, reason} })
+		s.tell(func() (news bool) { return s.condemn(&verdict{generation: generation, reason: reason}) })
+	}
+}
+
+// condemn takes a verdict, unless there is one on a newer generation: runs of
+// an older one may end late. s.mu is held.
+func (s *slot) condemn(v *verdict) bool {
+	if s.lost != nil && s.lost.generation > v.generation {
+		return false
+	}
+	s.lost = v
+	return true
+}
+
+// acquit forgets a verdict that was dealt with.
+func (s *slot) acquit(v *verdict) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost == v {
+		s.lost = nil
 	}
 }
 
@@ -46,7 +69,7 @@ func (c *Catalog) Forgive() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.slots {
-		s.tell(func() { s.forgiven = true })
+		s.tell(func() (news bool) { s.forgiven = true; return true })
 	}
 }
 
@@ -58,13 +81,14 @@ func (s *slot) proven() *Generation {
 	return s.current
 }
 
-// probationOf is until when a module that follows what runs is on probation.
-func (s *slot) probationOf(m *Module) time.Time {
+// probationOf is until when code that follows what runs is on probation if it
+// starts now.
+func (s *slot) probationOf(digest string) time.Time {
 	proven := s.proven()
 	switch {
-	case proven == nil || proven.is(m.Digest):
+	case proven == nil || proven.is(digest):
 		return time.Time{}
-	case s.current.is(m.Digest):
+	case s.current.is(digest):
 		return s.current.Probation
 	default:
 		return time.Now().Add(s.c.Probation)
@@ -98,10 +122,12 @@ func (s *slot) pass() {
 }
 
 // rollBack puts the generation before in the place of the one that runs,
-// under the policy that is in force now.
-func (s *slot) rollBack(ctx context.Context, v *verdict) {
+// under the policy that is in force now. If that did not work, done says that
+// trying again will not help either.
+func (s *slot) rollBack(ctx context.Context, v *verdict) (done bool) {
 	if s.fallback == nil || s.current.Number != v.generation {
-		return // it was replaced meanwhile, or has passed
+		s.acquit(v)
+		return true // it was replaced meanwhile, or has passed
 	}
 	logger := s.c.Logger.With("plugin", s.name, "generation", s.current.Number, "digest", s.current.Digest)
 	g, err := s.underPolicy(ctx, s.fallback, s.current.Policy)
@@ -113,11 +139,19 @@ func (s *slot) rollBack(ctx context.Context, v *verdict) {
 			s.drop(g)
 		}
 		if ctx.Err() != nil {
-			return // what comes now is on probation itself
+			return false // the next round tries again, unless it brings another generation
 		}
-		logger.Error("the new generation does worse than the one before, which cannot be started: it goes on", "reason", v.reason, "error", err)
-		return
+		if !v.told {
+			v.told = true
+			logger.Error("the new generation does worse than the one before, which cannot be started: it goes on", "reason", v.reason, "error", err)
+		}
+		if mayPass(err) {
+			return false
+		}
+		s.acquit(v)
+		return true
 	}
+	s.acquit(v)
 	worse := s.current
 	s.rejected = &rejection{digest: worse.Digest, reason: v.reason, to: g.Number}
 	s.loads++
@@ -130,6 +164,7 @@ func (s *slot) rollBack(ctx context.Context, v *verdict) {
 	}
 	s.current, s.fallback = g, nil
 	s.drop(worse)
+	return true
 }
 
 // underPolicy is the code of a generation under a policy: itself if it is the

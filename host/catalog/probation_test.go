@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,6 +145,156 @@ func TestAPluginThatComesBackWhileItStops(t *testing.T) {
 		}
 		if len(c.Running()) != 1 || w.counters["stopped p"] != 1 || w.counters["started p"] != 2 {
 			t.Errorf("%d run, counted %v", len(c.Running()), w.counters)
+		}
+	})
+}
+
+// TestProbationBeginsWithTheStart: a module that has waited for long is as new
+// as any other.
+func TestProbationBeginsWithTheStart(t *testing.T) {
+	w := newWorld("A")
+	scenario(t, w, func(update func(...Module), c *Catalog) {
+		update(module("p", "A/1"))
+		update(module("p", "Late"))
+		time.Sleep(2 * DefaultProbation) // fake time
+		w.serve("Late")
+		time.Sleep(2 * time.Second) // fake time
+		synctest.Wait()
+		w.expect(t, "start p A/1", "start p Late")
+		lose(c, "p")
+		w.expect(t, "start p A/1", "close p Late")
+	})
+}
+
+// TestThePolicyHoldsWhileANewModuleWaits, and is not lost when it starts.
+func TestThePolicyHoldsWhileANewModuleWaits(t *testing.T) {
+	w := newWorld("A", "B")
+	under := func(m Module, policy string) Module { m.Policy = []byte(policy); return m }
+	scenario(t, w, func(update func(...Module), c *Catalog) {
+		update(module("p", "A/1"))
+		update(under(module("p", "Late"), "less"))
+		w.expect(t, "start p A/1", "reload p A/1", "start p A/1 less", "close p A/1")
+		time.Sleep(time.Minute) // fake time
+		expectStatus(t, c, "p degraded A/1 kind Late is not served")
+		w.expect(t)
+		w.serve("Late")
+		time.Sleep(2 * time.Second) // fake time
+		synctest.Wait()
+		w.expect(t, "start p Late less")
+		if s := c.Statuses()[0]; s.Generation != 4 { // later than the one that it replaces
+			t.Errorf("generation %d", s.Generation)
+		}
+		// The same for one that writes what another plugin writes.
+		update(module("q", "B/1"), under(module("p", "Late"), "less"))
+		update(module("q", "B/1"), under(module("p", "B/2"), "least"))
+		w.expect(t, "start q B/1", "reload p Late", "start p Late least", "close p Late")
+	})
+}
+
+// TestAVerdictOutlivesWhatDisturbsIt: what happens to other plugins, or
+// something that the generation before has to wait for.
+func TestAVerdictOutlivesWhatDisturbsIt(t *testing.T) {
+	w := newWorld("A", "B")
+	scenario(t, w, func(update func(...Module), c *Catalog) {
+		update(module("p", "A/1"))
+		update(module("p", "B/2"))
+		w.withdraw("A")
+		lose(c, "p")
+		expectStatus(t, c, "p running B/2")
+		c.RollBack("p", 1, "late") // of a generation that is gone
+		update(module("p", "B/2"), module("q", "broken"))
+		c.Forgive()
+		w.serve("A")
+		time.Sleep(2 * time.Second) // fake time
+		synctest.Wait()
+		w.expect(t, "start p A/1", "start p B/2", "start p A/1", "close p B/2")
+	})
+}
+
+// TestARollbackThatIsInterruptedIsMade: the file changes while the generation
+// before is being started, and back.
+func TestARollbackThatIsInterruptedIsMade(t *testing.T) {
+	w := newWorld("A")
+	scenario(t, w, func(update func(...Module), c *Catalog) {
+		update(module("p", "A/1"))
+		update(module("p", "A/2"))
+		w.hold("A/1")
+		lose(c, "p")
+		update(module("p", "broken"))
+		w.release("A/1")
+		synctest.Wait()
+		update(module("p", "broken"))
+		expectStatus(t, c, "p degraded A/1 no module")
+		w.expect(t, "start p A/1", "start p A/2", "start p A/1", "close p A/2")
+	})
+}
+
+// TestARejectedModuleThatCannotBeReadForAMomentStaysRejected.
+func TestARejectedModuleThatCannotBeReadForAMomentStaysRejected(t *testing.T) {
+	w := newWorld("A")
+	scenario(t, w, func(update func(...Module), c *Catalog) {
+		update(module("p", "A/1"))
+		update(module("p", "A/2"))
+		lose(c, "p")
+		update(Module{Name: "p", Err: errors.New("permission denied")})
+		expectStatus(t, c, "p degraded A/1 permission denied")
+		update(module("p", "A/2"))
+		expectStatus(t, c, "p degraded A/1 "+rolledBack)
+		w.expect(t, "start p A/1", "start p A/2", "start p A/1", "close p A/2")
+	})
+}
+
+// TestARejectedModuleLeavesNothingWaiting: another one was loaded, and its
+// file was put back, when the verdict came.
+func TestARejectedModuleLeavesNothingWaiting(t *testing.T) {
+	w := newWorld("A")
+	scenario(t, w, func(update func(...Module), c *Catalog) {
+		update(module("p", "A/1"))
+		update(module("p", "A/2"))
+		update(module("p", "Late"))
+		s := c.slots["p"]
+		s.mu.Lock() // both at once
+		s.wanted, s.lost = &Module{Name: "p", Digest: "A/2", Read: file("A/2")}, &verdict{generation: 2, reason: "it panics"}
+		s.interrupt()
+		s.mu.Unlock()
+		time.Sleep(2 * time.Second) // fake time
+		synctest.Wait()
+		w.expect(t, "start p A/1", "start p A/2", "start p A/1", "close p A/2", "close p Late")
+	})
+}
+
+// TestARefusedModuleIsToldOnceWhateverRuns: its policy changes what runs, and
+// not what is wrong with it.
+func TestARefusedModuleIsToldOnceWhateverRuns(t *testing.T) {
+	w := newWorld("A")
+	scenario(t, w, func(update func(...Module), c *Catalog) {
+		update(module("p", "A/1"))
+		update(module("p", "broken"))
+		before := c.Statuses()[0]
+		time.Sleep(time.Minute) // fake time
+		less := module("p", "broken")
+		less.Policy = []byte("less")
+		update(less)
+		after := c.Statuses()[0]
+		if after.Generation != 2 || !after.Since.Equal(before.Since) || w.counters["failed p parse"] != 1 {
+			t.Errorf("before %+v, after %+v, counted %v", before, after, w.counters)
+		}
+	})
+}
+
+// TestAnAttemptGoesOnWhenOtherPluginsChange: else one that takes long to load
+// would never run beside one that changes all the time.
+func TestAnAttemptGoesOnWhenOtherPluginsChange(t *testing.T) {
+	w := newWorld("A", "B")
+	scenario(t, w, func(update func(...Module), _ *Catalog) {
+		w.hold("A/1")
+		update(module("p", "A/1"))
+		update(module("p", "A/1"), module("q", "B/1"))
+		w.release("A/1")
+		synctest.Wait()
+		w.expect(t, "start q B/1", "start p A/1")
+		if w.attempts["A/1"] != 1 {
+			t.Errorf("started %d times", w.attempts["A/1"])
 		}
 	})
 }

@@ -21,7 +21,8 @@ func (s *slot) report(m *Module, err error) {
 	defer s.c.mu.Unlock()
 	before := s.status
 	s.status = s.describe(m, err)
-	same := before.State == s.status.State && before.LastError == s.status.LastError && before.Generation == s.status.Generation
+	// A module that does not run is the same under whatever runs instead.
+	same := before.State == s.status.State && before.LastError == s.status.LastError && (err != nil || before.Generation == s.status.Generation)
 	if same {
 		s.status.Since = before.Since
 	}

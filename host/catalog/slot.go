@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"context"
 	"sync"
 	"time"
@@ -16,7 +15,7 @@ type slot struct {
 
 	mu        sync.Mutex         // guards the next four
 	wanted    *Module            // nil: the plugin is gone
-	lost      *verdict           // on a generation on probation
+	lost      *verdict           // on a generation on probation; kept until it is dealt with
 	forgiven  bool               // what was rejected may be tried again
 	interrupt context.CancelFunc // ends the attempt under way
 
@@ -24,6 +23,7 @@ type slot struct {
 	pending  *Generation // is loaded and not started yet
 	fallback *Generation // ran before, while current is on probation
 	rejected *rejection  // of the newest module; nil: none
+	unfit    []byte      // the policy that was told not to fit what runs; nil: none
 
 	number, loads, rollbacks int
 
@@ -41,17 +41,22 @@ func loading(name string) Status {
 }
 
 // want replaces the module that the slot is to run and ends an attempt to
-// start another one.
+// start another one. An attempt at the same module goes on: else a stream of
+// changes to one plugin would keep those that take long to load from running.
 func (s *slot) want(m *Module) {
-	s.tell(func() { s.wanted = m })
+	s.tell(func() (news bool) {
+		news = m == nil || s.wanted == nil || !m.equal(s.wanted)
+		s.wanted = m
+		return news
+	})
 }
 
-// tell changes what the slot is to do.
-func (s *slot) tell(change func()) {
+// tell changes what the slot is to do; news says that an attempt under way is
+// not what is wanted any more.
+func (s *slot) tell(change func() (news bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	change()
-	if s.interrupt != nil {
+	if change() && s.interrupt != nil {
 		s.interrupt()
 	}
 	select {
@@ -76,7 +81,7 @@ func (s *slot) take(ctx context.Context) (order, context.Context) {
 	}
 	ctx, s.interrupt = context.WithCancel(ctx)
 	o := order{s.wanted, s.lost, s.forgiven}
-	s.lost, s.forgiven = nil, false
+	s.forgiven = false
 	return o, ctx
 }
 
@@ -121,19 +126,23 @@ func stopped() *time.Timer {
 
 // follow does what is to be done; again says that trying later may help.
 func (s *slot) follow(ctx context.Context, o order) (again bool) {
-	if o.lost != nil {
-		s.rollBack(ctx, o.lost)
+	if o.forgiven {
+		s.rejected = nil // and not what is rolled back only now
 	}
-	if s.rejected != nil && (o.forgiven || o.module.Digest != s.rejected.digest) {
+	if o.lost != nil {
+		again = !s.rollBack(ctx, o.lost)
+	}
+	if s.rejected != nil && s.rejected.isNot(o.module) {
 		s.rejected = nil
 	}
 	s.pass()
 	err := s.bring(ctx, o.module)
+	again = s.alsoRestrict(ctx, o.module, err) || again
 	if ctx.Err() != nil {
 		return false // superseded: the next round is pending
 	}
 	s.report(o.module, err)
-	return mayPass(err)
+	return again || mayPass(err)
 }
 
 // bring gets the module to run: load, verify, start, swap, drain.
@@ -142,20 +151,25 @@ func (s *slot) bring(ctx context.Context, m *Module) error {
 	case m.Err != nil:
 		return &failure{"read", m.Err}
 	case m.same(s.current):
-		s.drop(s.pending)
-		s.pending = nil
+		s.discard()
 		return nil
 	case s.rejected != nil:
+		s.discard()
 		if err := s.restrict(ctx, m); err != nil {
 			return err
 		}
 		return s.rejected
 	}
 	if err := s.load(ctx, m); err != nil {
-		s.alsoRestrict(ctx, m, err)
 		return err
 	}
 	return s.replace(ctx, s.pending)
+}
+
+// discard frees what was loaded and is not wanted any more.
+func (s *slot) discard() {
+	s.drop(s.pending)
+	s.pending = nil
 }
 
 // load makes the module the pending generation, unless it is that already.
@@ -163,8 +177,7 @@ func (s *slot) load(ctx context.Context, m *Module) error {
 	if m.same(s.pending) {
 		return nil
 	}
-	s.drop(s.pending)
-	s.pending = nil
+	s.discard()
 	guest, err := s.guest(ctx, m)
 	if err != nil {
 		return err
@@ -187,39 +200,17 @@ func (s *slot) generation(m *Module, guest Guest) *Generation {
 	s.number++
 	return &Generation{
 		Plugin: s.name, Digest: m.Digest, Policy: m.Policy, Number: s.number, Manifest: guest.Manifest(), Guest: guest,
-		Probation: s.probationOf(m),
 	}
 }
 
-// restrict has what runs follow the policy of a module that does not run:
-// what an administrator takes away is gone, whatever the code beside it.
-func (s *slot) restrict(ctx context.Context, m *Module) error {
-	if s.current == nil || bytes.Equal(s.current.Policy, m.Policy) {
-		return nil
-	}
-	g, err := s.underPolicy(ctx, s.current, m.Policy)
-	if err != nil {
-		return err
-	}
-	if err := s.replace(ctx, g); err != nil {
-		s.drop(g)
-		return err
-	}
-	return nil
-}
-
-// alsoRestrict does so after a load that failed for another reason.
-func (s *slot) alsoRestrict(ctx context.Context, m *Module, why error) {
-	if step(why) == "policy" || mayPass(why) || ctx.Err() != nil {
-		return
-	}
-	if err := s.restrict(ctx, m); err != nil {
-		s.c.Logger.Error("the policy does not fit what runs, which goes on under the one before", "plugin", s.name, "error", err)
-	}
-}
-
-// replace starts a generation in the place of what runs.
+// replace starts a generation in the place of what runs. Its probation begins
+// now, however long it has waited, and its number is the highest.
 func (s *slot) replace(ctx context.Context, g *Generation) error {
+	g.Probation = s.probationOf(g.Digest)
+	if g.Number < s.number { // others were made while it waited
+		s.number++
+		g.Number = s.number
+	}
 	if err := s.start(ctx, g); err != nil {
 		return err
 	}
@@ -234,35 +225,26 @@ func (s *slot) replace(ctx context.Context, g *Generation) error {
 	return nil
 }
 
-// start claims what the generation's controllers write and starts it.
+// start claims what the generation's controllers write and starts it. What the
+// one before claimed stays claimed until it is replaced.
 func (s *slot) start(ctx context.Context, g *Generation) error {
 	s.c.mu.Lock()
 	err := overlap(g, s.c.others(s.name))
 	if err == nil {
-		s.c.running[s.name] = g // a claim, so that no other plugin starts with the same
+		s.c.starting[s.name] = g // so that no other plugin starts with the same
 	}
 	s.c.mu.Unlock()
-	if err == nil {
-		err = s.c.Runner.Start(ctx, g)
-	}
 	if err != nil {
-		s.unclaim(g)
+		return err
 	}
-	return err
-}
-
-// unclaim gives back what g claimed, in favour of what runs.
-func (s *slot) unclaim(g *Generation) {
+	err = s.c.Runner.Start(ctx, g)
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	if s.c.running[s.name] != g {
-		return
+	delete(s.c.starting, s.name)
+	if err == nil {
+		s.c.running[s.name] = g
 	}
-	if s.current == nil {
-		delete(s.c.running, s.name)
-		return
-	}
-	s.c.running[s.name] = s.current
+	return err
 }
 
 // drop frees a generation that no longer runs.
@@ -288,6 +270,7 @@ func (s *slot) stop(removed bool) {
 	if s.interrupt != nil {
 		s.interrupt()
 	}
+	s.lost = nil
 	s.mu.Unlock()
 	if s.current != nil {
 		s.c.Runner.Stop(s.name, removed)
@@ -300,7 +283,7 @@ func (s *slot) stop(removed bool) {
 	for _, g := range []*Generation{s.pending, s.fallback, s.current} {
 		s.drop(g)
 	}
-	s.pending, s.fallback, s.current, s.rejected = nil, nil, nil, nil
+	s.pending, s.fallback, s.current, s.rejected, s.unfit = nil, nil, nil, nil, nil
 }
 
 // end takes the slot of a plugin that is gone out of the catalog, unless the
