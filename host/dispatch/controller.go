@@ -44,8 +44,8 @@ type Generation struct {
 // Controller reconciles the objects of one primary kind.
 type Controller struct {
 	Config
-	generation atomic.Pointer[Generation]
-	turn       chan struct{} // held by the worker that takes the next key
+	generation atomic.Pointer[Generation] // replaced under mu
+	turn       chan struct{}              // held by the worker that takes the next key
 
 	mu   sync.Mutex
 	keys map[object.Key]*keyState
@@ -71,16 +71,17 @@ func (c *Controller) Generation() *Generation { return c.generation.Load() }
 // Swap makes new runs use g; runs in progress end on the generation that they
 // began with, and nobody waits for its breaker any more. Keys keep their place,
 // edges and timers; what the old code has tried is dropped with the next run.
-// Every key is triggered.
+// Every key is triggered. One goroutine at a time may swap.
 func (c *Controller) Swap(g *Generation, keys []object.Key) {
-	before := c.generation.Swap(g)
-	before.Breaker.retire()
+	before := c.generation.Load()
 	passed, keepMemo := before.Trial.passed(time.Now()), before.MemoVersion == g.MemoVersion
 	c.mu.Lock()
+	c.generation.Store(g) // here, so that no run takes the new code for the old
 	for _, state := range c.keys {
 		state.swapped(passed, keepMemo)
 	}
 	c.mu.Unlock()
+	before.Breaker.retire()
 	for _, key := range keys {
 		c.Queue.Trigger(key, abi.ReasonPlugin)
 	}

@@ -22,7 +22,7 @@ func (f fate) then(next fate) fate {
 	switch {
 	case next == unknown:
 		return f
-	case next == suspect && (f == suspect || f == unwell):
+	case next == suspect && f.bad():
 		return unwell
 	default:
 		return next
@@ -58,26 +58,51 @@ func (r *run) refused() fate {
 	return unknown
 }
 
+func (f fate) bad() bool { return f == suspect || f == unwell }
+
 // fared is how an object did under two generations of its plugin.
 type fared struct {
 	before fate // under the last generation that has passed its trial
 	now    fate // under the generation that runs
+
+	given, asked input // what the last runs of before and of now were given
+}
+
+// input tells whether an object asks for the same as before.
+type input struct {
+	generation int64
+	deleting   bool
+}
+
+// ran takes a run in and returns what it counts as. onTrial says that it is
+// held against the runs before: to ask for another call may then be right,
+// where the object was edited since, or is cleaned up now.
+func (f *fared) ran(next fate, in input, onTrial bool) fate {
+	if onTrial && next == suspect && f.before != unknown && in != f.given {
+		next = unknown
+	}
+	if next != unknown {
+		f.asked = in
+	}
+	f.now = f.now.then(next)
+	return next
 }
 
 // next is for another generation; passed says that the one until now has
 // passed its trial. Else what follows is compared with the one before it.
 func (f *fared) next(passed bool) {
 	if passed && f.now != unknown {
-		f.before = f.now
+		f.before, f.given = f.now, f.asked
 	}
 	f.now = unknown
 }
 
-// compare holds the two against each other.
+// compare holds the two against each other. What is suspect has run, and
+// counts for how few worse ones are enough.
 func (f fared) compare() comparison {
-	failed := f.before == suspect || f.before == unwell
+	failed := f.before.bad()
 	switch {
-	case f.before == unknown || f.now == unknown || f.now == suspect:
+	case f.before == unknown || f.now == unknown:
 		return comparison{}
 	case f.now == unwell && !failed:
 		return comparison{compared: 1, worse: 1}

@@ -38,10 +38,14 @@ type change struct {
 
 // state returns the key's state for a run of the object with that uid, and
 // marks it as running. What the key was held from is added to what it is due
-// for.
-func (c *Controller) state(due Due, uid types.UID) (*keyState, Due) {
+// for. It returns nil if g was replaced since the key was handed out: what the
+// key remembers is for the new code, and the run would mix the two.
+func (c *Controller) state(due Due, uid types.UID, g *Generation) (*keyState, Due) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if g != c.generation.Load() {
+		return nil, due
+	}
 	s := c.keys[due.Key]
 	if s == nil || s.uid != uid {
 		held := []change(nil)

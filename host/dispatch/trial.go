@@ -38,10 +38,10 @@ func (t *Trial) passed(now time.Time) bool {
 
 // trial notes how the run's object fares now.
 func (r *run) trial() {
-	s := &r.state.fared
+	s, t := &r.state.fared, r.generation.Trial
 	before := *s
-	s.now = s.now.then(r.fate())
-	if t := r.generation.Trial; t != nil {
+	counts := s.ran(r.fate(), input{r.given.Generation, r.given.Deleting()}, t != nil)
+	if t != nil && counts != unknown {
 		t.note(before, *s, r)
 	}
 }
@@ -72,7 +72,7 @@ func (s score) damning() bool {
 	return s.failures >= leastFailures && s.worse >= min(leastWorse, (s.compared+1)/2) && s.worse > 2*s.better
 }
 
-// note takes a run that changed how an object fares.
+// note takes a run that says how an object fares.
 func (t *Trial) note(before, after fared, r *run) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -80,7 +80,7 @@ func (t *Trial) note(before, after fared, r *run) {
 		return
 	}
 	t.score.comparison = t.score.add(before.compare(), -1).add(after.compare(), 1)
-	if after.before == well && (after.now == unwell || after.now == suspect) {
+	if after.before == well && after.now.bad() {
 		t.score.failures++
 		t.failure = fmt.Sprintf("%s: %s", r.due.Key, r.decision.Class)
 	}

@@ -180,3 +180,70 @@ func TestScoreAddsUp(t *testing.T) {
 		}
 	})
 }
+
+// TestOneObjectIsNoReasonWhileOthersAreInDoubt: all fail once, as they do when
+// something that the plugin calls is away for a moment, and one is tried again
+// before the others.
+func TestOneObjectIsNoReasonWhileOthersAreInDoubt(t *testing.T) {
+	b := newBench(t)
+	b.widgets(20, fine)
+	lost := b.swap(retries)
+	for i := range 20 {
+		b.on(fmt.Sprintf("w%d", i))
+	}
+	b.on("w0")
+	b.on("w1")
+	if len(*lost) != 0 {
+		t.Errorf("lost: %q", *lost)
+	}
+	b.on("w2")
+	if want := "3 of 20 objects fail that did not fail before; the last: ns/w2: retry"; len(*lost) != 1 || (*lost)[0] != want {
+		t.Errorf("lost: %q, want %q", *lost, want)
+	}
+}
+
+// TestAnotherObjectIsNotComparedUnlessThePluginBreaks: what was edited, or is
+// deleted, may have to be tried again where it had not before. It is never
+// right to panic.
+func TestAnotherObjectIsNotComparedUnlessThePluginBreaks(t *testing.T) {
+	for name, change := range map[string]string{
+		"edited":  `{"metadata":{"generation":2}}`,
+		"deleted": `{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"}}`,
+	} {
+		for _, c := range []struct {
+			how  string
+			runs reconcile
+			lost int
+		}{{"asks", retries, 0}, {"panics", panics, 1}} {
+			t.Run(name+" and "+c.how, func(t *testing.T) {
+				b := newBench(t)
+				b.widgets(5, fine)
+				lost := b.swap(c.runs)
+				for range 3 {
+					for i := range 5 {
+						key := object.Key{Namespace: "ns", Name: fmt.Sprintf("w%d", i)}
+						b.store[widget][key] = patched(t, b.store[widget][key], change)
+						b.on(key.Name)
+					}
+				}
+				if len(*lost) != c.lost {
+					t.Errorf("lost: %q", *lost)
+				}
+			})
+		}
+	}
+}
+
+// TestWhatSaysNothingIsNoFailure: one panic, and then the host is in the way.
+func TestWhatSaysNothingIsNoFailure(t *testing.T) {
+	b := newBench(t)
+	b.widgets(1, fine)
+	lost := b.swap(panics)
+	b.on("w0")
+	b.reconcile = hostFails
+	b.on("w0")
+	b.on("w0")
+	if len(*lost) != 0 {
+		t.Errorf("lost: %q", *lost)
+	}
+}

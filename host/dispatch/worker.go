@@ -106,7 +106,8 @@ type run struct {
 }
 
 // begin goes from the key to the object and what is remembered of it. It
-// returns nil for a key that needs no run, which is settled then.
+// returns nil for a key that needs no run, which is settled then, and for one
+// whose generation was replaced meanwhile, which goes back into the queue.
 func (c *Controller) begin(ctx context.Context, due Due, g *Generation) *run {
 	primary, err := c.current(ctx, due.Key)
 	switch {
@@ -129,11 +130,15 @@ func (c *Controller) begin(ctx context.Context, due Due, g *Generation) *run {
 		c.Queue.Settle(due.Key, outcome.Next{Kind: outcome.After, After: pause, Reason: abi.ReasonRequeue})
 		return nil
 	}
+	state, due := c.state(due, primary.UID, g)
+	if state == nil {
+		c.Queue.Return(due)
+		return nil
+	}
 	r := &run{
-		c: c, generation: g, start: time.Now(), given: primary, primary: primary,
+		c: c, generation: g, due: due, state: state, start: time.Now(), given: primary, primary: primary,
 		reads: c.Cache.Begin(due.Key), own: map[string]bool{},
 	}
-	r.state, r.due = c.state(due, primary.UID)
 	rand.Read(r.seed[:]) // never fails
 	r.id = hex.EncodeToString(r.seed[:4])
 	r.logger = c.Logger.With("object", due.Key.String(), "generation", g.Number, "reconcileID", r.id)
