@@ -80,26 +80,35 @@ func (p *plugins) Start(ctx context.Context, g *catalog.Generation) error {
 	}
 	pl.breaker.Store(p.breaker(g, pl))
 	trial := p.trial(g)
-	declared, before := pl.declared(), pl.controllers
+	declared := pl.declared()
+	before := p.goOn(pl, g.Manifest, policy)
 	pl.controllers = map[string]*controller{}
 	pl.kinds.replace(byKind)
 	for kind := range byKind {
 		pl.effects.Load().Rediscovered(kind) // new code may come with a new schema
 	}
 	for _, m := range g.Manifest.Controllers {
-		running := before[m.Name]
-		delete(before, m.Name)
-		if running != nil && !running.goesOnWith(m, policy) {
-			p.stop(running)
-			running = nil
-		}
-		pl.controllers[m.Name] = p.bring(g, m, pl, policy, trial, running)
-	}
-	for _, gone := range before {
-		p.stop(gone)
+		pl.controllers[m.Name] = p.bring(g, m, pl, policy, trial, before[m.Name])
 	}
 	p.tellRemains(g.Plugin, declared, pl.declared())
 	return nil
+}
+
+// goOn stops the controllers that cannot go on under a new generation, while
+// the informers are there that their runs read, and returns the others.
+func (p *plugins) goOn(pl *plugin, next *abi.Manifest, policy Policy) map[string]*controller {
+	going := map[string]*controller{}
+	for _, m := range next.Controllers {
+		if c := pl.controllers[m.Name]; c != nil && c.goesOnWith(m, policy) {
+			going[m.Name] = c
+		}
+	}
+	for name, c := range pl.controllers {
+		if going[name] == nil {
+			p.stop(c)
+		}
+	}
+	return going
 }
 
 // Stop ends the plugin's controllers.

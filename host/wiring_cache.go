@@ -23,8 +23,14 @@ type dispatchCache struct {
 
 var _ dispatch.Cache = dispatchCache{}
 
+// Get finds nothing for a controller that has ended: an event that was being
+// handed to it may still ask.
 func (c dispatchCache) Get(key object.Key) (*object.Object, bool) {
-	return c.kinds.get(c.kind).Get(key)
+	informer := c.kinds.get(c.kind)
+	if informer == nil {
+		return nil, false
+	}
+	return informer.Get(key)
 }
 
 func (c dispatchCache) Live(ctx context.Context, key object.Key) (*object.Object, error) {
