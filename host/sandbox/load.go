@@ -42,6 +42,7 @@ func (s *Sandbox) Load(ctx context.Context, p Plugin) (*Guest, error) {
 		return nil, err
 	}
 	if err := s.slow.refuse(g); err != nil {
+		g.free(context.WithoutCancel(ctx))
 		return nil, err
 	}
 	if err := g.start(ctx, p); err != nil {

@@ -15,6 +15,7 @@ func (s *Sandbox) Relimit(ctx context.Context, g *Guest, limits Limits) (*Guest,
 		return nil, err
 	}
 	if !g.code.share() {
+		next.free(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("load plugin %q: %w", g.name, ErrClosed)
 	}
 	next.code, next.seed, next.digest = g.code, g.seed, g.digest
