@@ -37,6 +37,7 @@ type plugin struct {
 	effects     atomic.Pointer[effect.Performer]
 	lines       *rate.Limiter                    // of its guest lines in the log
 	breaker     atomic.Pointer[dispatch.Breaker] // of the running generation
+	trial       atomic.Pointer[dispatch.Trial]   // of the running generation; nil: it has none
 	openings    atomic.Uint64                    // of all breakers
 	controllers map[string]*controller
 }
@@ -79,7 +80,7 @@ func (p *plugins) Start(ctx context.Context, g *catalog.Generation) error {
 		return err
 	}
 	pl.breaker.Store(p.breaker(g, pl))
-	trial := p.trial(g)
+	pl.trial.Store(p.trial(g))
 	declared := pl.declared()
 	before := p.goOn(pl, g.Manifest, policy)
 	pl.controllers = map[string]*controller{}
@@ -88,7 +89,7 @@ func (p *plugins) Start(ctx context.Context, g *catalog.Generation) error {
 		pl.effects.Load().Rediscovered(kind) // new code may come with a new schema
 	}
 	for _, m := range g.Manifest.Controllers {
-		pl.controllers[m.Name] = p.bring(g, m, pl, policy, trial, before[m.Name])
+		pl.controllers[m.Name] = p.bring(g, m, pl, policy, before[m.Name])
 	}
 	p.tellRemains(g.Plugin, declared, pl.declared())
 	return nil
@@ -109,6 +110,14 @@ func (p *plugins) goOn(pl *plugin, next *abi.Manifest, policy Policy) map[string
 		}
 	}
 	return going
+}
+
+// Sound says whether the running generation may be gone back to.
+func (p *plugins) Sound(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pl := p.byName[name]
+	return pl != nil && pl.trial.Load().Sound()
 }
 
 // Stop ends the plugin's controllers.
@@ -173,9 +182,9 @@ func (pl *plugin) acts(policy Policy) bool {
 }
 
 // bring starts the controller, or swaps the generation of the running one.
-func (p *plugins) bring(g *catalog.Generation, m abi.Controller, pl *plugin, policy Policy, trial *dispatch.Trial, running *controller) *controller {
+func (p *plugins) bring(g *catalog.Generation, m abi.Controller, pl *plugin, policy Policy, running *controller) *controller {
 	next := &dispatch.Generation{
-		Number: g.Number, Guest: dispatchGuest{g.Guest.(*sandbox.Guest)}, Breaker: pl.breaker.Load(), Trial: trial, Controller: m,
+		Number: g.Number, Guest: dispatchGuest{g.Guest.(*sandbox.Guest)}, Breaker: pl.breaker.Load(), Trial: pl.trial.Load(), Controller: m,
 		MemoVersion: memoVersion(g), Config: policy.Config, CrossNamespace: policy.CrossNamespace, Intents: policy.Limits.Intents,
 	}
 	if running == nil {

@@ -54,6 +54,10 @@ type Runner interface {
 	// place of the plugin's generation before, if there is one. On an error,
 	// a [*WaitError] among them, the one before goes on.
 	Start(ctx context.Context, g *Generation) error
+	// Sound says whether the generation that runs has done its work and no
+	// worse than the one before: it may be gone back to although it is on
+	// probation.
+	Sound(plugin string) bool
 	// Stop ends the plugin's controllers and returns when none runs. removed
 	// says that its file is gone, and not that the host ends.
 	Stop(plugin string, removed bool)

@@ -97,13 +97,19 @@ func (s *slot) probationOf(digest string) time.Time {
 
 // retire keeps the generation that was replaced while the one that runs now
 // is on probation, if it has none itself, and frees those that are not needed.
-func (s *slot) retire(before *Generation) {
+//
+// A sound one takes the place of the fallback before its time is over.
+func (s *slot) retire(before *Generation, sound bool) {
 	switch {
 	case s.current.Probation.IsZero():
 		s.drop(before)
 		s.drop(s.fallback)
 		s.fallback = nil
 	case s.fallback == nil:
+		s.fallback = before
+	case sound && !s.current.is(before.Digest):
+		before.Probation = time.Time{}
+		s.drop(s.fallback)
 		s.fallback = before
 	default:
 		s.drop(before)

@@ -86,6 +86,29 @@ func TestAVerdictOnWhatNoLongerRunsIsNone(t *testing.T) {
 	})
 }
 
+// TestASoundGenerationIsGoneBackTo although it is on probation: it is the one
+// before.
+func TestASoundGenerationIsGoneBackTo(t *testing.T) {
+	w := newWorld("A")
+	scenario(t, w, func(update func(...Module), c *Catalog) {
+		update(module("p", "A/1"))
+		update(module("p", "A/2"))
+		w.mu.Lock()
+		w.sound["p"] = true
+		w.mu.Unlock()
+		update(module("p", "A/3"))
+		w.expect(t, "start p A/1", "start p A/2", "start p A/3", "close p A/1")
+		lose(c, "p")
+		w.expect(t, "start p A/2", "close p A/3")
+		time.Sleep(2 * DefaultProbation) // fake time
+		lose(c, "p")
+		w.expect(t)
+		if s := c.Statuses()[0]; s.Generation != 2 || s.State != Degraded {
+			t.Errorf("status: %+v", s)
+		}
+	})
+}
+
 // TestThePolicyHoldsForWhatRuns: what an administrator takes away is gone,
 // whatever becomes of the code beside it.
 func TestThePolicyHoldsForWhatRuns(t *testing.T) {

@@ -211,6 +211,7 @@ func (s *slot) replace(ctx context.Context, g *Generation) error {
 		s.number++
 		g.Number = s.number
 	}
+	sound := s.c.Runner.Sound(s.name)
 	if err := s.start(ctx, g); err != nil {
 		return err
 	}
@@ -221,7 +222,7 @@ func (s *slot) replace(ctx context.Context, g *Generation) error {
 	}
 	s.loads++
 	s.c.Observer.PluginStarted(g)
-	s.retire(before)
+	s.retire(before, sound)
 	return nil
 }
 

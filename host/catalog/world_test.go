@@ -24,12 +24,13 @@ type world struct {
 	guests   []*guest                 // all that were loaded
 	policies map[string]string        // by plugin, of what runs
 	misused  []string                 // what was done with guests that are closed
+	sound    map[string]bool          // plugins that do no worse than before
 }
 
 func newWorld(kinds ...string) *world {
 	w := &world{
 		runs: map[string]string{}, present: map[string]bool{}, counters: map[string]int{},
-		held: map[string]chan struct{}{}, attempts: map[string]int{}, policies: map[string]string{},
+		held: map[string]chan struct{}{}, attempts: map[string]int{}, policies: map[string]string{}, sound: map[string]bool{},
 	}
 	for _, k := range kinds {
 		w.present[k] = true
@@ -158,6 +159,12 @@ func (w *world) Start(ctx context.Context, g *Generation) error {
 	w.runs[g.Plugin], w.policies[g.Plugin] = g.Digest, string(g.Policy)
 	w.log = append(w.log, strings.TrimSpace("start "+g.Plugin+" "+g.Digest+" "+string(g.Policy)))
 	return nil
+}
+
+func (w *world) Sound(plugin string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sound[plugin]
 }
 
 func (w *world) Stop(plugin string, _ bool) {

@@ -51,12 +51,13 @@ func (g *guard) pause(now time.Time, reasons []abi.Reason) time.Duration {
 
 // held returns how long a due key must wait because it is in a write loop;
 // what it is due for is kept for the run that it gets. A cleanup is never
-// held.
+// held, nor is the first run of another generation: what its predecessor wrote
+// is no loop of its own.
 func (c *Controller) held(due Due, primary *object.Object) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.keys[due.Key]
-	if s == nil || s.uid != primary.UID || primary.Deleting() {
+	if s == nil || s.uid != primary.UID || s.stale || primary.Deleting() {
 		return 0
 	}
 	pause := s.guard.pause(time.Now(), due.Reasons)

@@ -35,6 +35,29 @@ func TestAWriteLoopIsToldFromALotOfWork(t *testing.T) {
 	}
 }
 
+// TestAnotherGenerationIsNotHeld by what its predecessor wrote: new code runs
+// at once, and for a loop it takes five writes of its own.
+func TestAnotherGenerationIsNotHeld(t *testing.T) {
+	b := newBench(t)
+	b.put(aWidget)
+	for range loopRuns {
+		b.run(abi.ReasonOwned)
+	}
+	g := *b.c.Generation()
+	g.Number++
+	b.c.Swap(&g, nil)
+	for run := range loopRuns - 1 {
+		b.request = nil
+		b.run(abi.ReasonOwned)
+		if b.request == nil {
+			t.Fatalf("run %d of the new code is held", run)
+		}
+	}
+	if b.loops != 1 {
+		t.Errorf("%d loops counted", b.loops)
+	}
+}
+
 func TestAKeyInALoopIsSlowedCountedAndReported(t *testing.T) {
 	b := newBench(t)
 	b.put(aWidget)

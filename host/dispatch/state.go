@@ -76,7 +76,7 @@ func (s *keyState) swapped(passed, keepMemo bool) {
 
 // refresh drops what the generation before has tried.
 func (s *keyState) refresh() {
-	s.stale, s.tries, s.previous = false, outcome.Tries{}, nil
+	s.stale, s.tries, s.previous, s.guard = false, outcome.Tries{}, nil, guard{}
 	if s.noMemo {
 		s.memo = nil
 	}

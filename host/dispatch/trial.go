@@ -33,8 +33,13 @@ func (t *Trial) passed(now time.Time) bool {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.isLost && !now.Before(t.ends)
+	return !t.isLost && (t.score.sound() || !now.Before(t.ends))
 }
+
+// Sound says whether the generation has run for objects and failed for none
+// that did not fail before: then it is one to go back to, and to compare
+// another with. A nil *Trial is.
+func (t *Trial) Sound() bool { return t.passed(time.Now()) }
 
 // trial notes how the run's object fares now.
 func (r *run) trial() {
@@ -71,6 +76,10 @@ type score struct {
 func (s score) damning() bool {
 	return s.failures >= leastFailures && s.worse >= min(leastWorse, (s.compared+1)/2) && s.worse > 2*s.better
 }
+
+// sound says that nothing speaks against the new generation, and something for
+// it.
+func (s score) sound() bool { return s.compared > 0 && s.failures == 0 && s.worse == 0 }
 
 // note takes a run that says how an object fares.
 func (t *Trial) note(before, after fared, r *run) {

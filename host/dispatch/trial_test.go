@@ -136,6 +136,29 @@ func TestAGenerationThatDidNotPassIsNotComparedWith(t *testing.T) {
 	}
 }
 
+// TestASoundGenerationIsComparedWith although its trial goes on.
+func TestASoundGenerationIsComparedWith(t *testing.T) {
+	b := newBench(t)
+	b.widgets(3, panics)
+	b.swap(fine)
+	if b.c.Generation().Trial.Sound() {
+		t.Error("sound before it has run")
+	}
+	for i := range 3 {
+		b.on(fmt.Sprintf("w%d", i))
+	}
+	if !b.c.Generation().Trial.Sound() {
+		t.Error("not sound, though it fails for nothing")
+	}
+	lost := b.swap(panics)
+	for i := range 3 {
+		b.on(fmt.Sprintf("w%d", i))
+	}
+	if len(*lost) != 1 || b.c.Generation().Trial.Sound() {
+		t.Errorf("lost: %q, sound: %v", *lost, b.c.Generation().Trial.Sound())
+	}
+}
+
 func TestATrialEnds(t *testing.T) {
 	var lost []string
 	trial := NewTrial(time.Now().Add(-time.Second), func(reason string) { lost = append(lost, reason) })

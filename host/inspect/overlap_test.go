@@ -71,6 +71,7 @@ func (l loaded) Close(context.Context) error { return nil }
 type idle struct{}
 
 func (idle) Start(context.Context, *catalog.Generation) error        { return nil }
+func (idle) Sound(string) bool                                       { return false }
 func (idle) Stop(string, bool)                                       {}
 func (idle) PluginStarted(*catalog.Generation)                       {}
 func (idle) PluginStopped(string)                                    {}

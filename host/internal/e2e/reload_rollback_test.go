@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"syscall"
 	"testing"
 
 	"github.com/thole-dev/thole/host/internal/await"
@@ -40,12 +41,27 @@ func TestAGenerationThatTrapsIsRolledBack(t *testing.T) {
 		r.expectRolledBack(mark, 2)
 		r.expectServes(t, &good)
 	})
+	t.Run("when it is told to", func(t *testing.T) {
+		mark := r.host.Log.Mark()
+		r.host.Signal(syscall.SIGHUP)
+		r.expectRolledBack(mark, 3)
+		r.expectServes(t, &good)
+	})
 	t.Run("one that works", func(t *testing.T) {
 		r.dir.replace(p, r.dir.modules.plain)
 		r.expectServes(t, p)
-		if s := r.host.Plugin(soakName(1)); s.State != "running" || s.LastError != "" || s.Rollbacks != 2 {
+		if s := r.host.Plugin(soakName(1)); s.State != "running" || s.LastError != "" || s.Rollbacks != 3 {
 			t.Errorf("the plugin is %+v", s)
 		}
+	})
+	t.Run("to the one before, not the one before that", func(t *testing.T) {
+		sound := *p
+		mark := r.host.Log.Mark()
+		r.dir.replace(p, r.dir.modules.trap)
+		r.expectRolledBack(mark, 4)
+		r.expectServes(t, &sound)
+		r.dir.replace(p, r.dir.modules.plain)
+		r.expectServes(t, p)
 	})
 	stop()
 	await.Until(t, "every object is as the new version wants", func() bool {

@@ -99,8 +99,8 @@ func Run(tb testing.TB, cmd *exec.Cmd) (*Process, error) {
 // how it ended. A second call does nothing.
 func (p *Process) Stop() (err error) {
 	p.stop.Do(func() {
-		p.signal(syscall.SIGTERM)
-		late := time.AfterFunc(await.Limit, func() { p.signal(syscall.SIGKILL) })
+		p.Signal(syscall.SIGTERM)
+		late := time.AfterFunc(await.Limit, func() { p.Signal(syscall.SIGKILL) })
 		defer late.Stop()
 		if <-p.ended; p.err != nil {
 			err = fmt.Errorf("thole ended with %w:\n%s", p.err, p.Log.Tail(20))
@@ -114,15 +114,16 @@ func (p *Process) Stop() (err error) {
 // nothing.
 func (p *Process) Kill() (err error) {
 	p.stop.Do(func() {
-		p.signal(syscall.SIGKILL)
+		p.Signal(syscall.SIGKILL)
 		<-p.ended
 		err = p.race()
 	})
 	return err
 }
 
-// signal fails if the process has ended: that tells its exit.
-func (p *Process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
+// Signal sends a signal. That it fails if the process has ended is told by its
+// exit.
+func (p *Process) Signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 
 func (p *Process) race() error {
 	if text := p.Log.Text(); strings.Contains(text, "WARNING: DATA RACE") {
