@@ -124,8 +124,8 @@ func open(t *testing.T, slots chan struct{}, takes time.Duration, broken func(ob
 		s.queue = q
 		c := dispatch.New(dispatch.Config{
 			Name: fmt.Sprint("c", i), Workers: 8, Queue: counted{q, &s.handed},
-			Cache: wares{}, Effects: s, Metrics: uncounted{}, Logger: hclog.NewNullLogger(),
-		}, &dispatch.Generation{Number: 1, Guest: s, Breaker: s.breaker, Controller: abi.Controller{Name: fmt.Sprint("c", i)}})
+			Cache: wares{}, Metrics: uncounted{}, Logger: hclog.NewNullLogger(),
+		}, &dispatch.Generation{Number: 1, Guest: s, Effects: s, Breaker: s.breaker, Controller: abi.Controller{Name: fmt.Sprint("c", i)}})
 		s.controllers = append(s.controllers, c)
 		for k := range n {
 			q.Trigger(object.Key{Name: fmt.Sprint("c", i, "-", k)}, abi.ReasonResync)

@@ -184,7 +184,7 @@ func (pl *plugin) acts(policy Policy) bool {
 // bring starts the controller, or swaps the generation of the running one.
 func (p *plugins) bring(g *catalog.Generation, m abi.Controller, pl *plugin, policy Policy, running *controller) *controller {
 	next := &dispatch.Generation{
-		Number: g.Number, Guest: dispatchGuest{g.Guest.(*sandbox.Guest)}, Breaker: pl.breaker.Load(), Trial: pl.trial.Load(), Controller: m,
+		Number: g.Number, Guest: dispatchGuest{g.Guest.(*sandbox.Guest)}, Effects: dispatchEffects{pl.effects.Load()}, Breaker: pl.breaker.Load(), Trial: pl.trial.Load(), Controller: m,
 		MemoVersion: memoVersion(g), Config: policy.Config, CrossNamespace: policy.CrossNamespace, Intents: policy.Limits.Intents,
 	}
 	if running == nil {
@@ -229,7 +229,6 @@ func (p *plugins) start(name string, g *dispatch.Generation, pl *plugin, workers
 		Workers: workers,
 		Queue:   dispatchQueue{queue.New(queue.Config{Name: id, MetricsProvider: p.h.metrics.WorkQueues()})},
 		Cache:   dispatchCache{cache: p.h.cache, controller: id, kind: g.Controller.For, kinds: &pl.kinds},
-		Effects: dispatchEffects{&pl.effects},
 		Metrics: c.metrics,
 		Lines:   pl.lines,
 		Logger:  p.h.logger.Named("dispatch").With("plugin", name, "controller", g.Controller.Name),

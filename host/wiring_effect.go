@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -12,10 +11,9 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// dispatchEffects are a plugin's effects as dispatch wants them.
-type dispatchEffects struct {
-	performer *atomic.Pointer[effect.Performer] // a new policy puts another one in place
-}
+// dispatchEffects are a plugin's effects under one policy, as dispatch wants
+// them.
+type dispatchEffects struct{ performer *effect.Performer }
 
 var _ dispatch.Effects = dispatchEffects{}
 
@@ -31,21 +29,21 @@ func failure(f *effect.Failure) *dispatch.Failure {
 }
 
 func (e dispatchEffects) HasFinalizer(primary *object.Object, c *abi.Controller) bool {
-	return e.performer.Load().HasFinalizer(target(primary, c))
+	return e.performer.HasFinalizer(target(primary, c))
 }
 
 func (e dispatchEffects) EnsureFinalizer(ctx context.Context, primary *object.Object, c *abi.Controller) (*object.Object, bool, *dispatch.Failure) {
-	reply, wrote, f := e.performer.Load().EnsureFinalizer(ctx, target(primary, c))
+	reply, wrote, f := e.performer.EnsureFinalizer(ctx, target(primary, c))
 	return reply, wrote, failure(f)
 }
 
 func (e dispatchEffects) RemoveFinalizer(ctx context.Context, primary *object.Object, c *abi.Controller) (*object.Object, *dispatch.Failure) {
-	reply, f := e.performer.Load().RemoveFinalizer(ctx, target(primary, c))
+	reply, f := e.performer.RemoveFinalizer(ctx, target(primary, c))
 	return reply, failure(f)
 }
 
 func (e dispatchEffects) Intents(ctx context.Context, primary *object.Object, c *abi.Controller, result *abi.Result) (dispatch.Performed, *dispatch.Failure) {
-	report, f := e.performer.Load().Intents(ctx, target(primary, c), effect.Intents{
+	report, f := e.performer.Intents(ctx, target(primary, c), effect.Intents{
 		Patch: result.Patch, Apply: result.Apply, Delete: result.Delete, Events: result.Events,
 	})
 	performed := dispatch.Performed{Primary: report.Primary}
@@ -62,12 +60,12 @@ func (e dispatchEffects) Status(ctx context.Context, primary *object.Object, c *
 			Type: s.Type, Status: s.Status, Reason: s.Reason, Message: s.Message, ObservedGeneration: s.ObservedGeneration,
 		})
 	}
-	reply, wrote, f := e.performer.Load().Status(ctx, target(primary, c), wanted)
+	reply, wrote, f := e.performer.Status(ctx, target(primary, c), wanted)
 	return reply, wrote, failure(f)
 }
 
 func (e dispatchEffects) Event(primary *object.Object, c *abi.Controller, event *abi.Event) {
-	e.performer.Load().Event(target(primary, c), event)
+	e.performer.Event(target(primary, c), event)
 }
 
-func (e dispatchEffects) Forget(uid types.UID) { e.performer.Load().Forget(uid) }
+func (e dispatchEffects) Forget(uid types.UID) { e.performer.Forget(uid) }

@@ -215,7 +215,7 @@ func TestANewGenerationStartsClosed(t *testing.T) {
 	b.put(aWidget)
 	b.breakDown()
 	old := b.c.Generation()
-	next := &Generation{Number: 2, Guest: testGuest{b}, Breaker: NewBreaker(func(BreakerStatus) {}), Controller: old.Controller}
+	next := &Generation{Number: 2, Guest: testGuest{b}, Effects: testEffects{b}, Breaker: NewBreaker(func(BreakerStatus) {}), Controller: old.Controller}
 	b.c.Swap(next, []object.Key{testKey})
 	old.Breaker.wait(t.Context()) // a worker that waited goes on
 	b.run(abi.ReasonPlugin)

@@ -18,7 +18,6 @@ type Config struct {
 	Workers int // runs at once
 	Queue   Queue
 	Cache   Cache
-	Effects Effects
 	Metrics Metrics
 	Logger  hclog.Logger
 	Lines   Allowance     // of guest lines in the log, of the whole plugin; nil: all
@@ -30,6 +29,7 @@ type Config struct {
 type Generation struct {
 	Number     int
 	Guest      Guest
+	Effects    Effects        // as the plugin's policy has them
 	Breaker    *Breaker       // of all controllers of the plugin; nil: always closed
 	Trial      *Trial         // of all controllers of the plugin; nil: it has none
 	Controller abi.Controller // from the manifest

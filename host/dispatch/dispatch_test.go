@@ -54,8 +54,8 @@ func newBench(t *testing.T) *bench {
 	b.reconcile = func(context.Context, Call) (Return, error) { return returns(&abi.Result{}) }
 	b.c = New(Config{
 		Name: "c", Workers: 1, Barrier: 10 * time.Millisecond,
-		Queue: testQueue{b}, Cache: testCache{b}, Effects: testEffects{b}, Metrics: testMetrics{b}, Logger: hclog.NewNullLogger(),
-	}, &Generation{Number: 1, Guest: testGuest{b}, Controller: abi.Controller{
+		Queue: testQueue{b}, Cache: testCache{b}, Metrics: testMetrics{b}, Logger: hclog.NewNullLogger(),
+	}, &Generation{Number: 1, Guest: testGuest{b}, Effects: testEffects{b}, Controller: abi.Controller{
 		Name: "c", For: widget, Owns: []abi.Kind{gadget}, Finalizer: true,
 	}})
 	return b
@@ -531,7 +531,7 @@ func TestSwapDropsWhatTheOldCodeTried(t *testing.T) {
 	b.reconcile = func(context.Context, Call) (Return, error) { return Return{}, errors.New("network") }
 	b.run()
 	b.log = nil
-	b.c.Swap(&Generation{Number: 2, Guest: testGuest{b}, Controller: b.c.Generation().Controller}, []object.Key{testKey})
+	b.c.Swap(&Generation{Number: 2, Guest: testGuest{b}, Effects: testEffects{b}, Controller: b.c.Generation().Controller}, []object.Key{testKey})
 	b.expect("trigger ns/w plugin")
 	b.run()
 	if b.request.Attempt != 0 || b.request.Previous != nil {

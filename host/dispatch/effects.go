@@ -10,7 +10,7 @@ import (
 func (r *run) intents(ctx context.Context) *Failure {
 	c := &r.generation.Controller
 	if c.Finalizer && !r.given.Deleting() && r.changes() {
-		reply, wrote, failure := r.c.Effects.EnsureFinalizer(ctx, r.primary, c)
+		reply, wrote, failure := r.generation.Effects.EnsureFinalizer(ctx, r.primary, c)
 		if failure != nil {
 			return failure
 		}
@@ -18,7 +18,7 @@ func (r *run) intents(ctx context.Context) *Failure {
 			r.wrote("finalizer", reply, sameInput(r.primary, reply) && sameStatus(r.primary.Raw, reply.Raw))
 		}
 	}
-	performed, failure := r.c.Effects.Intents(ctx, r.primary, c, r.result)
+	performed, failure := r.generation.Effects.Intents(ctx, r.primary, c, r.result)
 	r.writes = append(r.writes, performed.Writes...)
 	for _, w := range performed.Writes {
 		r.c.Metrics.Wrote(w.Verb)
@@ -52,7 +52,7 @@ func (r *run) status(ctx context.Context) *Failure {
 	if r.decision.GuestStatus && r.result != nil {
 		change.Patch = r.result.Status
 	}
-	reply, wrote, failure := r.c.Effects.Status(ctx, r.primary, &r.generation.Controller, change)
+	reply, wrote, failure := r.generation.Effects.Status(ctx, r.primary, &r.generation.Controller, change)
 	if failure != nil || !wrote {
 		return failure
 	}
@@ -62,7 +62,7 @@ func (r *run) status(ctx context.Context) *Failure {
 
 // release removes the finalizer, the last effect of a cleanup.
 func (r *run) release(ctx context.Context) *Failure {
-	reply, failure := r.c.Effects.RemoveFinalizer(ctx, r.primary, &r.generation.Controller)
+	reply, failure := r.generation.Effects.RemoveFinalizer(ctx, r.primary, &r.generation.Controller)
 	if failure != nil {
 		return failure
 	}

@@ -105,6 +105,6 @@ func (c *Controller) forget(key object.Key) {
 	c.Cache.Forget(key)
 	c.Queue.Forget(key)
 	if s != nil {
-		c.Effects.Forget(s.uid)
+		c.generation.Load().Effects.Forget(s.uid)
 	}
 }

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
@@ -54,5 +55,37 @@ func TestARunThatOutlivesItsGenerationIsHeldAgainstNobody(t *testing.T) {
 	trial := b.c.Generation().Trial
 	if trial.score.comparison != (comparison{compared: 3}) || len(*lost) != 0 {
 		t.Errorf("score %+v, lost %q", trial.score, *lost)
+	}
+}
+
+// otherEffects are those under another policy.
+type otherEffects struct{ testEffects }
+
+func (e otherEffects) Intents(context.Context, *object.Object, *abi.Controller, *abi.Result) (Performed, *Failure) {
+	e.note("intents under the other policy")
+	return Performed{}, nil
+}
+
+// TestARunEndsUnderThePolicyThatItBeganWith, and the next one begins under the
+// new one.
+func TestARunEndsUnderThePolicyThatItBeganWith(t *testing.T) {
+	b := newBench(t)
+	b.put(aWidget)
+	before := *b.c.Generation()
+	b.reconcile = func(context.Context, Call) (Return, error) {
+		next := before
+		next.Number, next.Effects = 2, otherEffects{testEffects{b}}
+		b.c.Swap(&next, nil)
+		b.reconcile = fine
+		return returns(&abi.Result{})
+	}
+	const other = "intents under the other policy"
+	b.run()
+	if slices.Contains(b.log, other) {
+		t.Errorf("the run that was under way: %q", b.log)
+	}
+	b.run()
+	if !slices.Contains(b.log, other) {
+		t.Errorf("the next run: %q", b.log)
 	}
 }

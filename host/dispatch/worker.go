@@ -122,7 +122,7 @@ func (c *Controller) begin(ctx context.Context, due Due, g *Generation) *run {
 	case !primary.Deleting() && primary.Annotations[Suspend] == "true":
 		c.Queue.Settle(due.Key, outcome.Next{}) // taking the annotation away is a change
 		return nil
-	case primary.Deleting() && !c.Effects.HasFinalizer(primary, &g.Controller):
+	case primary.Deleting() && !g.Effects.HasFinalizer(primary, &g.Controller):
 		c.Queue.Settle(due.Key, outcome.Next{})
 		return nil
 	}
@@ -349,5 +349,5 @@ func (r *run) report() {
 	default:
 		r.logger.Error("reconcile failed", append(fields, "class", d.Class, "reason", d.Reason, "message", d.Message)...)
 	}
-	r.c.Effects.Event(r.primary, &r.generation.Controller, d.Event)
+	r.generation.Effects.Event(r.primary, &r.generation.Controller, d.Event)
 }
