@@ -38,6 +38,9 @@ type Config struct {
 	// directory, and a temporary one where there is none. It must not be in
 	// Plugins.
 	CacheDir string `json:"cacheDir,omitempty"`
+	// CacheMiB is how much of the disk CacheDir may take; what was used least
+	// lately goes. Default 1024.
+	CacheMiB int `json:"cacheMiB,omitempty"`
 	// Resync is how often every object is reconciled without a reason; a
 	// tenth of jitter is added. Default 10h.
 	Resync metav1.Duration `json:"resync,omitzero"`
@@ -65,7 +68,10 @@ type Allow struct {
 	CrossNamespace []string `json:"crossNamespace,omitempty"`
 }
 
-const mostGuestMemoryMiB = 1 << 20 // a TiB
+const (
+	mostGuestMemoryMiB = 1 << 20 // a TiB
+	mostCacheMiB       = 1 << 20
+)
 
 // ReadConfig reads a file in YAML or JSON. An unknown field is an error that
 // names the nearest known one.
@@ -159,6 +165,9 @@ func (c Config) Validate() error {
 	}
 	if c.Probation.Duration < time.Second {
 		problems = append(problems, fmt.Errorf("probation: %s is shorter than 1s", c.Probation.Duration))
+	}
+	if c.CacheMiB < 0 || c.CacheMiB > mostCacheMiB {
+		problems = append(problems, fmt.Errorf("cacheMiB: %d is not between 1 and %d; leave it out for 1024", c.CacheMiB, mostCacheMiB))
 	}
 	if c.GuestMemoryMiB < 0 || c.GuestMemoryMiB > mostGuestMemoryMiB {
 		problems = append(problems, fmt.Errorf("guestMemoryMiB: %d is not between 1 and %d; leave it out for half of what the process may use", c.GuestMemoryMiB, mostGuestMemoryMiB))

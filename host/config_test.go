@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestConfigIsReadStrictly(t *testing.T) {
@@ -58,9 +60,9 @@ func TestConfigNamesEveryProblem(t *testing.T) {
 	if err := os.Symlink(dir, filepath.Join(t.TempDir(), "link")); err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Plugins: dir, CacheDir: filepath.Join(dir, "cache", "deeper"), GuestMemoryMiB: -5, Limits: Limits{MemoryMiB: 5000}}.WithDefaults()
+	c := Config{Plugins: dir, CacheDir: filepath.Join(dir, "cache", "deeper"), GuestMemoryMiB: -5, CacheMiB: -1, Probation: metav1.Duration{Duration: -1}, Limits: Limits{MemoryMiB: 5000}}.WithDefaults()
 	err := c.Validate()
-	for _, want := range []string{"cacheDir: ", "guestMemoryMiB: -5", "limits.memoryMiB: 5000"} {
+	for _, want := range []string{"cacheDir: ", "guestMemoryMiB: -5", "cacheMiB: -1", "probation: -1ns", "limits.memoryMiB: 5000"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
 		}

@@ -78,6 +78,7 @@ func New(ctx context.Context, config Config, env Environment) (_ *Host, err erro
 	}
 	if h.sandbox, err = sandbox.New(ctx, sandbox.Config{
 		CacheDir:    config.CacheDir,
+		CacheBytes:  uint64(config.CacheMiB) << 20,
 		Compiler:    env.Compiler,
 		MemoryBytes: uint64(config.GuestMemoryMiB) << 20,
 		Metrics:     func(plugin string) sandbox.Metrics { return h.metrics.Plugin(plugin) },

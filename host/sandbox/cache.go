@@ -100,35 +100,3 @@ func tryWrite(dir string) error {
 	f.Close()
 	return os.Remove(f.Name())
 }
-
-const (
-	// All that this package has in the directory starts with thole: what else
-	// is there is somebody else's.
-	storePrefix    = "thole-code-"
-	stagingPattern = "thole-open-*"
-	compilePattern = "thole-compile-*"
-	privatePattern = "thole-private-*"
-	// keepEntries is how long an entry is kept that no host has opened.
-	keepEntries = 30 * 24 * time.Hour
-	// keepLeftovers is how long the directories of processes are kept that
-	// may have been killed. One that still runs makes its own again.
-	keepLeftovers = 24 * time.Hour
-)
-
-// prune removes what nobody has used for long. A failure is none: the next
-// start tries again.
-func prune(dir string, now time.Time) {
-	for pattern, keep := range map[string]time.Duration{
-		filepath.Join(storePrefix+"*", "*"): keepEntries, // of every version of the engine
-		stagingPattern:                      keepLeftovers,
-		compilePattern:                      keepLeftovers,
-		privatePattern:                      keepLeftovers,
-	} {
-		all, _ := filepath.Glob(filepath.Join(dir, pattern))
-		for _, path := range all {
-			if info, err := os.Lstat(path); err == nil && now.Sub(info.ModTime()) > keep {
-				_ = os.RemoveAll(path)
-			}
-		}
-	}
-}

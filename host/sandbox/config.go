@@ -18,6 +18,9 @@ type Config struct {
 	// only. Code in it is executed: the directory must belong to this
 	// process's user and be writable by nobody else. It is made if missing.
 	CacheDir string
+	// CacheBytes is how much of the disk the code in CacheDir may take: what
+	// was used least lately goes. 0 is 1 GiB.
+	CacheBytes uint64
 	// Compiler is a program that runs [Compiler], with its first arguments: it
 	// is given what is to be compiled for the cache on disk. nil: this process
 	// compiles, which then cannot be interrupted inside of a function.

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ type store struct {
 	staging string
 	logger  hclog.Logger
 
+	most           uint64   // bytes of code
 	compiler       []string // as in [Config]
 	compilerMemory uint64
 
@@ -42,7 +44,7 @@ func openStore(ctx context.Context, dir string, c Config) (_ *store, err error) 
 	if err != nil {
 		return nil, err
 	}
-	s := &store{dir: dir, staging: staging, logger: c.Logger, compiler: c.Compiler, compilerMemory: c.CompilerMemory}
+	s := &store{dir: dir, staging: staging, logger: c.Logger, most: cmp.Or(c.CacheBytes, defaultCacheBytes), compiler: c.Compiler, compilerMemory: c.CompilerMemory}
 	if s.engine, err = newEngine(ctx, staging); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(staging))
 	}
@@ -212,7 +214,9 @@ func (s *store) saveIn(ctx context.Context, base, path string, wasm []byte, o ou
 	if err := os.Rename(code, path); err != nil {
 		return nil, err
 	}
-	return openEntry(path)
+	e, err := openEntry(path)
+	trim(s.dir, s.most) // e is open, whatever goes
+	return e, err
 }
 
 // compileBoth answers the file with the native code of a module, and the name

@@ -229,6 +229,44 @@ func TestPrune(t *testing.T) {
 	}
 }
 
+// TestTheCacheIsBounded: what was used least lately goes, and what runs from
+// it goes on.
+func TestTheCacheIsBounded(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	s := newSandbox(t, Config{CacheDir: dir, CacheBytes: 1})
+	first := load(t, s, kept("remembering", remembering("remembering")))
+	second := load(t, s, kept("other", remembering("other")))
+	if left := cached(dir, filepath.Join(storePrefix+"*", "*")); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+	reconcile(t, first, Call{})
+	reconcile(t, second, Call{})
+
+	now := time.Now()
+	entries := filepath.Join(dir, storePrefix+"engine")
+	if err := os.MkdirAll(entries, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"newest", "newer", "older", "oldest"} {
+		path := filepath.Join(entries, name)
+		if err := os.WriteFile(path, make([]byte, 100), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		used := now.Add(-time.Duration(i) * time.Hour)
+		if err := os.Chtimes(path, used, used); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trim(dir, 250)
+	var left []string
+	for _, e := range cached(dir, filepath.Join(storePrefix+"*", "*")) {
+		left = append(left, filepath.Base(e.path))
+	}
+	if got := strings.Join(left, " "); got != "newer newest" {
+		t.Errorf("left: %s", got)
+	}
+}
+
 func TestSizeOfCodeIsChecked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "code")
 	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
