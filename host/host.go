@@ -122,12 +122,18 @@ func New(ctx context.Context, config Config, env Environment) (_ *Host, err erro
 func (h *Host) Address() string { return h.server.Address() }
 
 // Forgive has every plugin tried again that was refused or rolled back.
-func (h *Host) Forgive() { h.catalog.Forgive() }
+func (h *Host) Forgive() {
+	h.logger.Info("what was refused or rolled back is tried again")
+	h.catalog.Forgive()
+}
 
 // Run runs the host until ctx is done or a stage fails; then the stages stop
 // in reverse: plugins end their runs before what they need goes away.
 func (h *Host) Run(ctx context.Context) error {
 	h.logger.Info("host starts", "version", h.version, "plugins", h.config.Plugins, "listen", h.Address())
+	if !h.config.HostIdentity {
+		h.logger.Warn("no plugin can run: there are no service accounts for plugins yet; let them act with the rights of the host by --host-identity")
+	}
 	defer h.close(context.WithoutCancel(ctx))
 	stages, ctx := errgroup.WithContext(telemetry.WithLogger(ctx, h.logger.Named("client-go")))
 	stages.Go(func() error { return h.server.Run(ctx) })

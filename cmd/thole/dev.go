@@ -51,7 +51,7 @@ Ctrl-C ends all of it, and nothing but the directory of --data is left.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.Name, "name", "", "name of the plugin; default: as the plugin says")
-	flags.StringVar(&f.TinyGo, "tinygo", "", "the TinyGo to build with; default: that of PATH, or of `make tools`")
+	flags.StringVar(&f.TinyGo, "tinygo", "", "the TinyGo to build with; default: that of PATH, or of make tools")
 	flags.StringVar(&f.Devcluster, "devcluster", "", "the control plane's program; default: beside thole, or in PATH")
 	flags.StringVar(&f.Data, "data", "", "directory in which the control plane keeps its data; default: a temporary one")
 	flags.StringVar(&f.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster to use instead of a control plane of its own")

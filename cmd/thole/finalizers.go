@@ -116,7 +116,7 @@ func (f *finalizersFlags) list(cmd *cobra.Command, c finalizers.Config, held []f
 	if err := printHeld(cmd.OutOrStdout(), held); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s: --release takes %d finalizers off; the plugin must be gone, or it puts them back\n", where(c), len(held))
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: --release takes these off, %d in all; the plugin must be gone, or it puts them back\n", where(c), len(held))
 	return nil
 }
 

@@ -78,7 +78,7 @@ func rootCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return misuse(cmd, errors.New("a command is required: run, dev, plugins, inspect or generate"))
+			return misuse(cmd, errors.New("a command is required: run, dev, plugins, finalizers, inspect or generate"))
 		},
 	}
 	root.SetFlagErrorFunc(misuse)

@@ -84,7 +84,7 @@ func checkCacheDir(dir string) error {
 	case info.Mode()&fs.ModeSymlink != 0:
 		return fmt.Errorf("%s is a symbolic link: name the directory itself", dir)
 	case info.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("others may write %s (mode %#o), and what is in it is executed: run chmod 700 on it or choose another directory", dir, info.Mode().Perm())
+		return fmt.Errorf("others may write %s (mode %#o), and what is in it is executed: choose another directory, or if nobody else needs this one, make it mode 0700", dir, info.Mode().Perm())
 	}
 	if err := checkOwner(dir, info); err != nil {
 		return err

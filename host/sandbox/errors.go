@@ -83,10 +83,10 @@ func (e *LoadError) Advice() string {
 // advice is for a fault before the first reconcile.
 func (f *Fault) advice() string {
 	if f.Class == abi.ClassOutOfMemory {
-		return "let the plugin need less memory when it is loaded, or raise limits.memoryMiB in the host's configuration"
+		return "let the plugin need less memory when it is loaded, or raise limits.memoryMiB in its policy or the host's configuration"
 	}
 	if f.Class == abi.ClassTimeout {
-		return "let the plugin do less when it is loaded, or raise limits.timeout in the host's configuration"
+		return "let the plugin do less when it is loaded, or raise limits.timeout in its policy or the host's configuration"
 	}
 	return "this is the plugin's own code, which runs when it is loaded: run its tests"
 }

@@ -146,7 +146,7 @@ func verifyMemory(m *module.Module, limits Limits) error {
 
 func verifyMinimum(pages uint32, limits Limits) error {
 	if minimum := uint64(pages) * pageBytes; minimum > limits.MemoryBytes {
-		return fmt.Errorf("export %q starts with %d MiB, the plugin's limit is %d MiB: build with less initial memory, or raise limits.memoryMiB in the host's configuration",
+		return fmt.Errorf("export %q starts with %d MiB, the plugin's limit is %d MiB: build with less initial memory, or raise limits.memoryMiB in the plugin's policy or the host's configuration",
 			abi.ExportMemory, minimum>>20, limits.MemoryBytes>>20)
 	}
 	return nil

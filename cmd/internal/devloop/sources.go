@@ -101,7 +101,7 @@ func checkPackage(ctx context.Context, dir string) error {
 		return err
 	}
 	if path := strings.TrimSpace(string(mod)); path == "" || path == os.DevNull {
-		return fmt.Errorf("%s is in no Go module: run `go mod init NAME` and `go get github.com/thole-dev/thole/sdk` there", dir)
+		return fmt.Errorf("%s is in no Go module: run `go mod init NAME` there, and see README.md, \"Your first plugin\", for how it finds the SDK", dir)
 	}
 	packages, err := listPackages(ctx, dir)
 	if err != nil {

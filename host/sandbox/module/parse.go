@@ -116,7 +116,7 @@ func nextSection(r *reader) (section, error) {
 	}
 	size := r.u32()
 	if r.err == nil && uint64(size) > uint64(r.left()) {
-		return section{}, fmt.Errorf("truncated: section %s has %d bytes, %d are left", sectionNames[id], size, r.left())
+		return section{}, fmt.Errorf("%w in section %s, which has %d bytes: %d are left", errTruncated, sectionNames[id], size, r.left())
 	}
 	return section{id: id, body: r.bytes(size)}, r.err
 }
