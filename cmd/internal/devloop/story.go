@@ -67,7 +67,11 @@ func tell(r *record) line {
 }
 
 func runs(r *record) string {
-	return fmt.Sprintf("%s generation %d, version %s, digest %s", r.field("plugin"), r.number("generation"), r.field("version"), short(r.field("digest")))
+	version := ""
+	if v := r.field("version"); v != "" {
+		version = ", version " + v
+	}
+	return fmt.Sprintf("%s generation %d%s, digest %s", r.field("plugin"), r.number("generation"), version, short(r.field("digest")))
 }
 
 // short is as much of a digest as people compare.

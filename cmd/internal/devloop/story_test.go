@@ -86,6 +86,10 @@ func TestTheStory(t *testing.T) {
 			},
 			line{"runs", "p generation 2, version 0.1.0, digest 0123456789ab", good},
 		},
+		"runs without a version": {
+			func(l hclog.Logger) { catalog(l).Info(words.PluginRuns, "generation", 1, "version", "") },
+			line{"runs", "p generation 1, digest 0123456789ab", good},
+		},
 		"waits for a CRD": {
 			func(l hclog.Logger) { catalog(l).Warn(words.PluginWaits, "reason", "a/v1, Kind=B is not served") },
 			line{"waits", "p: a/v1, Kind=B is not served", wait},
