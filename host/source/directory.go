@@ -30,6 +30,7 @@ type Directory struct {
 	system  system
 	entries map[string]*entry // by the plugin's name
 	failing bool              // the last scan could not read the directory
+	lone    map[string]bool   // policies without a module; true: that was told
 }
 
 // NewDirectory checks the configuration; it is an error that says what to do
@@ -47,7 +48,7 @@ func NewDirectory(c Config) (*Directory, error) {
 		return nil, fmt.Errorf("plugin directory %s is a file; name the directory that holds it with --plugins", path)
 	}
 	c.Path = path
-	return &Directory{Config: c.withDefaults(), system: realSystem, entries: map[string]*entry{}}, nil
+	return &Directory{Config: c.withDefaults(), system: realSystem, entries: map[string]*entry{}, lone: map[string]bool{}}, nil
 }
 
 func (c Config) withDefaults() Config {

@@ -30,6 +30,7 @@ func (d *Directory) scan() (_ Snapshot, due time.Time, err error) {
 	if err != nil {
 		return nil, due, fmt.Errorf("read plugin directory: %w", err)
 	}
+	d.tellLone()
 	w := &watcher{system: d.system, quiet: d.Quiet, settle: d.Settle, logger: d.Logger}
 	for _, s := range sightings {
 		due = earliest(due, d.entry(s.name).update(w, s))
@@ -81,6 +82,7 @@ func (d *Directory) lookAround() ([]sighting, error) {
 	for _, f := range listed {
 		files[f.Name()] = true
 	}
+	d.findLone(files)
 	names := make(map[string]bool, len(d.entries))
 	for name := range d.entries {
 		names[name] = true
