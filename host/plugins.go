@@ -55,7 +55,7 @@ type controller struct {
 	metrics *telemetry.ControllerMetrics
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
-	unhook  []func() // removes the informers' handlers
+	hooks   map[hook]func() // remove the informers' handlers
 }
 
 var _ catalog.Runner = (*plugins)(nil)
@@ -190,9 +190,7 @@ func (p *plugins) bring(g *catalog.Generation, m abi.Controller, pl *plugin, pol
 	if running == nil {
 		return p.start(g.Plugin, next, pl, workers(m, policy))
 	}
-	hooked := running.unhook
-	running.unhook = p.hook(running, m, pl)
-	unhook(hooked)
+	running.join(m, &pl.kinds)
 	running.Swap(next, keysOf(pl.kinds.get(m.For)))
 	return running
 }
@@ -238,35 +236,16 @@ func (p *plugins) start(name string, g *dispatch.Generation, pl *plugin, workers
 	p.mu.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
-	c.unhook = p.hook(c, g.Controller, pl)
+	c.join(g.Controller, &pl.kinds)
 	c.done.Go(func() { c.Run(ctx) })
 	c.done.Go(func() { c.resync(ctx, p.h.config.Resync.Duration, &pl.kinds) })
 	return c
 }
 
-// hook joins the controller to the events of its kinds.
-func (p *plugins) hook(c *controller, m abi.Controller, pl *plugin) []func() {
-	hooks := []func(){pl.kinds.get(m.For).AddHandler(func(e cache.Event) { c.Observe(e.Old, e.New, e.Initial) })}
-	for _, kind := range m.Owns {
-		hooks = append(hooks, pl.kinds.get(kind).AddHandler(func(e cache.Event) {
-			if !e.Initial {
-				c.ObserveOwned(e.Old, e.New)
-			}
-		}))
-	}
-	return hooks
-}
-
-func unhook(hooks []func()) {
-	for _, remove := range hooks {
-		remove()
-	}
-}
-
 // stop ends a controller: no more events, runs under way end, what it was to
 // others is forgotten.
 func (p *plugins) stop(c *controller) {
-	unhook(c.unhook)
+	leave(c.hooks)
 	c.cancel()
 	c.done.Wait()
 	p.mu.Lock()

@@ -74,7 +74,7 @@ func (c *Controller) Generation() *Generation { return c.generation.Load() }
 // Every key is triggered. One goroutine at a time may swap.
 func (c *Controller) Swap(g *Generation, keys []object.Key) {
 	before := c.generation.Load()
-	passed, keepMemo := before.Trial.passed(time.Now()), before.MemoVersion == g.MemoVersion
+	passed, keepMemo := before.Trial.Sound(), before.MemoVersion == g.MemoVersion
 	c.mu.Lock()
 	c.generation.Store(g) // here, so that no run takes the new code for the old
 	for _, state := range c.keys {

@@ -26,20 +26,17 @@ func NewTrial(ends time.Time, lost func(reason string)) *Trial {
 	return &Trial{ends: ends, lost: lost}
 }
 
-// passed says whether the generation is one to compare another with.
-func (t *Trial) passed(now time.Time) bool {
+// Sound says whether the generation is one to go back to, and to compare
+// another with: it has run for objects and failed for none that did not fail
+// before, or its time is over. A nil *Trial is.
+func (t *Trial) Sound() bool {
 	if t == nil {
 		return true
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.isLost && (t.score.sound() || !now.Before(t.ends))
+	return !t.isLost && (t.score.sound() || !time.Now().Before(t.ends))
 }
-
-// Sound says whether the generation has run for objects and failed for none
-// that did not fail before: then it is one to go back to, and to compare
-// another with. A nil *Trial is.
-func (t *Trial) Sound() bool { return t.passed(time.Now()) }
 
 // trial notes how the run's object fares now.
 func (r *run) trial() {

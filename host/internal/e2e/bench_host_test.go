@@ -41,18 +41,27 @@ func (h *benchHost) stop() {
 // second not once more. It returns when that second began.
 func (h *benchHost) awaitRest(runs int) time.Time {
 	h.b.Helper()
-	var since time.Time
-	last := -1.0
+	var r lull
 	poll(h.b, fmt.Sprintf("the host rests after %d runs", runs), func() bool {
 		m := h.metrics()
-		n := m.sum("controller_runtime_reconcile_total")
-		idle := m.sum("workqueue_depth") == 0 && m.sum("controller_runtime_active_workers") == 0
-		if n != last || !idle || n < float64(runs) || m.sum("thole_plugin_info") == 0 {
-			last, since = n, time.Now()
-		}
-		return time.Since(since) > time.Second
+		return r.isOne(m) && r.runs >= float64(runs) && m.sum("thole_plugin_info") > 0
 	})
-	return since
+	return r.since
+}
+
+// lull is a time in which a host makes no run.
+type lull struct {
+	runs  float64 // until then
+	since time.Time
+}
+
+// isOne says whether it lasts for a second by now; it is asked again and again.
+func (r *lull) isOne(m metrics) bool {
+	n := m.sum("controller_runtime_reconcile_total")
+	if n != r.runs || r.since.IsZero() || m.sum("workqueue_depth") > 0 || m.sum("controller_runtime_active_workers") > 0 {
+		r.runs, r.since = n, time.Now()
+	}
+	return time.Since(r.since) > time.Second
 }
 
 func (h *benchHost) metrics() metrics {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/thole-dev/thole/abi/tck"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
@@ -56,6 +58,53 @@ func TestAPluginIsReplacedWhileObjectsChange(t *testing.T) {
 	})
 	p.stop()
 	p.expectNoErrors()
+}
+
+// TestASwapRunsEachObjectOnce: new code has to see every object, and once is
+// enough.
+func TestASwapRunsEachObjectOnce(t *testing.T) {
+	installCRD(t, stampDir+"stamp/crd.yaml")
+	ns, d := namespace(t), newDirectory(t)
+	code := wasmbuild.Build(t, wasmbuild.TinyGo, stampDir+"stamp1")
+	d.install("stamp", code)
+	p := thole(t, d, ns, "limits: {writesPerSecond: 500, writeBurst: 500}")
+	p.ready("stamp", 1)
+	const many = 300
+	for i := range many {
+		primary(t, stamps, "Stamp", ns, fmt.Sprintf("s-%d", i), map[string]any{"text": "same"})
+	}
+	await.Until(t, "every object is ready", func() bool {
+		all := list(t, stamps, ns)
+		return len(all) == many && !slices.ContainsFunc(all, func(o unstructured.Unstructured) bool { return !ready(&o) })
+	})
+	var r lull // events of what was written come late
+	await.Until(t, "the host rests", func() bool {
+		_, text := p.Ask("/metrics")
+		return r.isOne(metrics(text))
+	})
+	var stamp tck.Module // another digest that does the same
+	stamp.Custom("again", []byte("1"))
+	d.install("stamp", append(slices.Clip(code), stamp.Bytes()[8:]...))
+	p.ready("stamp", 2)
+	runs := func() map[string]int {
+		of := map[string]int{}
+		for _, line := range p.Log.With("reconciled", "plugin", "stamp") {
+			if line["generation"] == 2. {
+				of[line.String("object")]++
+			}
+		}
+		return of
+	}
+	await.Until(t, "every object has run under the new code", func() bool { return len(runs()) == many })
+	// What was still in the queue is ahead of what comes now.
+	primary(t, stamps, "Stamp", ns, "last", map[string]any{"text": "same"})
+	await.Until(t, "one more is ready", func() bool { return ready(get(t, stamps, ns, "last")) })
+	for object, n := range runs() {
+		if n > 1 && object != ns+"/last" {
+			t.Errorf("%s ran %d times", object, n)
+		}
+	}
+	p.stop()
 }
 
 func byName(all []unstructured.Unstructured) map[string]*unstructured.Unstructured {
