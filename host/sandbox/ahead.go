@@ -62,6 +62,9 @@ func (p *pool) putSpare(in *instance) bool {
 	if p.closing || len(p.free)+len(p.slots) >= cap(p.slots) {
 		return false
 	}
+	if len(p.free) > 0 {
+		in.used = p.free[0].used // the oldest is the first
+	}
 	p.free = append([]*instance{in}, p.free...)
 	return true
 }

@@ -11,22 +11,15 @@ import (
 	"github.com/thole-dev/thole/abi"
 )
 
-// failure explains an entry into an instance that did not return. A context
-// that ended for another reason than the call's deadline is not the guest's
-// fault and stays what it is.
+// failure explains an entry into an instance that did not return.
 func (in *instance) failure(err error, c *call) error {
-	c.hitBy(err)
-	if over, ok := overran(err); ok {
-		if _, _, guests := over.fault(c); !guests {
-			return fmt.Errorf("call guest: %w", over.cause)
-		}
-	}
-	f := failure(err, c, in.linear)
-	if f.Class == abi.ClassPanic && in.stackUnderflow() {
+	err = failure(err, c, in.linear)
+	f, ok := errors.AsType[*Fault](err)
+	if ok && f.Class == abi.ClassPanic && in.stackUnderflow() {
 		f.Class = abi.ClassStackOverflow
 		f.Message = "the guest's own stack is used up: " + f.Message
 	}
-	return f
+	return err
 }
 
 // stackUnderflow tells whether the stack that LLVM keeps in memory has run
@@ -39,9 +32,16 @@ func (in *instance) stackUnderflow() bool {
 	return int32(in.globals[0].Get()) < 0 && int32(in.image.globals[0]) > 0
 }
 
-// failure classifies what the engine returned. It is pure but for reading
-// the call.
-func failure(err error, c *call, memory *linearMemory) *Fault {
+// failure makes a [*Fault] of what the engine returned. A context that ended
+// for another reason than the call's deadline is not the guest's fault and
+// stays what it is.
+func failure(err error, c *call, memory *linearMemory) error {
+	c.hitBy(err)
+	if over, ok := overran(err); ok {
+		if _, _, guests := over.fault(c); !guests {
+			return fmt.Errorf("call guest: %w", over.cause)
+		}
+	}
 	f := &Fault{
 		Stdout:      c.stdout.bytes(),
 		Stderr:      c.stderr.bytes(),

@@ -1,10 +1,14 @@
 package sandbox
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"testing"
+	"time"
+
+	"github.com/thole-dev/thole/abi/tck"
 
 	"github.com/thole-dev/thole/abi"
 )
@@ -41,11 +45,32 @@ func TestFailure(t *testing.T) {
 			if c.refused {
 				memory.Reallocate(2 << 20)
 			}
-			f := failure(c.err, call, memory)
+			f, ok := errors.AsType[*Fault](failure(c.err, call, memory))
+			if !ok {
+				t.Fatal("not held to be the guest's")
+			}
 			if f.Class != c.class || f.Message != c.message {
 				t.Errorf("%s: %q, want %s: %q", f.Class, f.Message, c.class, c.message)
 			}
 		})
+	}
+}
+
+// TestAStartThatIsGivenUpIsNobodysFault: a start function ends at a tick like
+// any other code.
+func TestAStartThatIsGivenUpIsNobodysFault(t *testing.T) {
+	var wasm []byte
+	for _, c := range append(tck.Cases(), tck.Hostile()...) {
+		if c.Name == "start-loops" {
+			wasm = c.Wasm()
+		}
+	}
+	s := newSandbox(t, Config{})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := s.Load(ctx, Plugin{Name: "start-loops", Wasm: wasm, Limits: Limits{Deadline: time.Hour, Fuel: 1 << 60}})
+	if _, ok := errors.AsType[*Fault](err); ok || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error = %v", err)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // scheduler reach it: nothing else can stop or pause native code.
 
 // sliceFuel is how much a guest executes from one tick to the next, up to one
-// segment more: about a hundred microseconds.
+// segment more: 20 to 300 microseconds.
 const sliceFuel = 500_000
 
 // defaultFuel is some seconds of what controllers do. A loop that does next to

@@ -19,16 +19,8 @@ type growth struct {
 	first   *image // before the first enlargement; nil until then
 	latest  *image // what the counts are about
 	growths int    // calls that grew since latest
-	calm    bool   // a call did not, since latest
 	most    uint32 // bytes that a call ended with, since latest
 	given   bool   // up
-}
-
-// settled notes a call that did not grow.
-func (w *growth) settled(im *image) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.calm = w.calm || im == w.latest
 }
 
 // grew notes a call that did, and enlarges the image when it is time. The
@@ -47,7 +39,7 @@ func (w *growth) grew(ctx context.Context, g *Guest, in *instance) {
 	if w.growths < growthsToEnlarge {
 		return
 	}
-	if w.first != nil && !w.calm {
+	if w.first != nil && !w.latest.calm.Load() {
 		w.given = true
 		w.use(g, w.first)
 		return
@@ -73,7 +65,7 @@ func (w *growth) enlarge(ctx context.Context, g *Guest) {
 	}
 	larger := in.snapshot()
 	if w.use(g, larger) {
-		w.latest, w.calm, w.most = larger, false, 0
+		w.latest, w.most = larger, 0
 	}
 }
 

@@ -89,12 +89,14 @@ func (g *Guest) Reconcile(ctx context.Context, call Call) (Return, error) {
 	}
 	var keep *instance
 	defer func() { g.pool.leave(context.WithoutCancel(ctx), keep) }()
-	// Code that sleeps is brought back before the call holds a slot.
-	if _, err := g.code.use(ctx); err != nil {
-		keep = in
-		return Return{}, fmt.Errorf("plugin %q: %w", g.name, err)
+	// Code that sleeps is brought back before the call holds a slot. It does
+	// not sleep while there is an instance.
+	if in == nil {
+		if _, err := g.code.use(ctx); err != nil {
+			return Return{}, fmt.Errorf("plugin %q: %w", g.name, err)
+		}
+		defer g.code.release()
 	}
-	defer g.code.release()
 	ctx, turn, err := g.takeTurn(ctx)
 	if err != nil {
 		keep = in

@@ -1,6 +1,9 @@
 package sandbox
 
-import "bytes"
+import (
+	"bytes"
+	"sync/atomic"
+)
 
 // image is the state of an instance that is ready for its first call: its
 // memory and its mutable globals. For a resettable module (see
@@ -11,6 +14,15 @@ type image struct {
 	size    uint32 // bytes of memory
 	pieces  []piece
 	globals []uint64
+	calm    atomic.Bool // a call on it did not grow memory
+}
+
+// settle notes a call that did not grow memory. Every call gets here: it only
+// writes once.
+func (im *image) settle() {
+	if !im.calm.Load() {
+		im.calm.Store(true)
+	}
 }
 
 // piece is a part of an image's memory; all between pieces is zero. Pieces

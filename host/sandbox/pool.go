@@ -12,7 +12,7 @@ type pool struct {
 	full  func() // somebody waits for a slot
 
 	mu      sync.Mutex
-	free    []*instance // last in, first out: warm caches, and idle ones stay at the bottom
+	free    []*instance // in the order of used; last in, first out: warm caches, and idle ones stay at the bottom
 	closing bool
 	busy    int           // callers between enter and leave
 	idle    chan struct{} // closed when closing and busy is zero

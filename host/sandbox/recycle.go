@@ -107,7 +107,7 @@ func (g *Guest) recycle(ctx context.Context, in *instance) bool {
 	default:
 		in.reset()
 		turnOf(ctx).Release()
-		g.growth.settled(in.image)
+		in.image.settle()
 	}
 	in.used = time.Now()
 	return true

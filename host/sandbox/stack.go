@@ -24,7 +24,7 @@ var errStack = errors.New("stack overflow")
 // calls.
 type nativeStack struct{ bytes reflect.Value }
 
-// stackOf looks into the engine's function, as there is no other way to learn
+// nativeStackOf looks into the engine's function, as there is no other way to learn
 // the size. TestNativeStack fails for an engine that has it elsewhere.
 func nativeStackOf(f api.Function) nativeStack {
 	v := reflect.ValueOf(f)
