@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,8 +65,15 @@ type Config struct {
 // must not gain rights by it.
 type Allow struct {
 	// CrossNamespace names the plugins whose namespaced primaries may read
-	// and write in other namespaces, if their policy says so too.
+	// and write in other namespaces, if their policy says so too; "*" is all.
 	CrossNamespace []string `json:"crossNamespace,omitempty"`
+}
+
+// EveryPlugin stands for all in a list of plugins.
+const EveryPlugin = "*"
+
+func (a Allow) crossesNamespaces(plugin string) bool {
+	return slices.Contains(a.CrossNamespace, plugin) || slices.Contains(a.CrossNamespace, EveryPlugin)
 }
 
 const (

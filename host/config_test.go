@@ -50,6 +50,13 @@ func TestAPolicyCannotAllowMoreThanTheConfiguration(t *testing.T) {
 	if _, err := wide.readPolicy("other", []byte("crossNamespace: true")); err == nil {
 		t.Error("a plugin that the configuration does not name may cross namespaces")
 	}
+	all := Config{Allow: Allow{CrossNamespace: []string{EveryPlugin}}}.WithDefaults()
+	if p, err := all.readPolicy("any", []byte("crossNamespace: true")); err != nil || !p.CrossNamespace {
+		t.Errorf("allowed to all: %+v, %v", p, err)
+	}
+	if p, err := all.readPolicy("any", nil); err != nil || p.CrossNamespace {
+		t.Errorf("allowed and not asked for: %+v, %v", p, err)
+	}
 	if p, err := narrow.readPolicy("configsync", nil); err != nil || p.CrossNamespace {
 		t.Errorf("without a policy: %+v, %v", p, err)
 	}

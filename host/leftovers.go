@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -44,7 +45,7 @@ func leftovers(plugin string, before, now []abi.Controller, objects func(abi.Kin
 				on[controller].add(o)
 			}
 		}
-		for _, controller := range sorted(on) {
+		for _, controller := range slices.Sorted(maps.Keys(on)) {
 			left = append(left, *on[controller])
 		}
 	}
@@ -77,14 +78,6 @@ func takesOff(now []abi.Controller, controller string, kind abi.Kind) bool {
 }
 
 func sameKind(a, b abi.Kind) bool { return a.Kind == b.Kind && a.Group() == b.Group() }
-
-func sorted(m map[string]*leftover) (names []string) {
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
 
 // remains is what a plugin leaves behind, with what to do about it.
 type remains struct {

@@ -95,7 +95,7 @@ func (p *podEvents) PluginStarted(g *catalog.Generation) {
 // of the load that found it. last goes on, nil if nothing does. That it was
 // rolled back is told by [podEvents.PluginRolledBack].
 func (p *podEvents) PluginFailed(plugin, step string, err error, last *catalog.Generation) {
-	if step == stepProbation {
+	if step == catalog.StepProbation {
 		return
 	}
 	stays := "; it does not run"
@@ -104,9 +104,6 @@ func (p *podEvents) PluginFailed(plugin, step string, err error, last *catalog.G
 	}
 	p.tell(plugin, corev1.EventTypeWarning, reasonRefused, "is refused at step "+step+": ", strings.TrimPrefix(err.Error(), fmt.Sprintf("plugin %q: ", plugin)), stays)
 }
-
-// stepProbation is the step of what was rolled back, in catalog.
-const stepProbation = "probation"
 
 // PluginWaits tells what a module waits for before it can run.
 func (p *podEvents) PluginWaits(plugin, reason string) {

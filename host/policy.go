@@ -3,7 +3,6 @@ package host
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 )
 
 // Policy is what the administrator says of one plugin, in the file <name>.yaml
@@ -39,7 +38,7 @@ func (c Config) readPolicy(plugin string, text []byte) (p Policy, err error) {
 		p.DryRun = p.DryRun || c.DryRun
 		p.Limits, err = c.Limits.narrow(p.Limits)
 	}
-	if err == nil && p.CrossNamespace && !slices.Contains(c.Allow.CrossNamespace, plugin) {
+	if err == nil && p.CrossNamespace && !c.Allow.crossesNamespaces(plugin) {
 		err = fmt.Errorf("crossNamespace is more than the host's configuration allows: add %q to allow.crossNamespace in the file of --config", plugin)
 	}
 	if err != nil {

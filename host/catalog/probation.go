@@ -32,8 +32,12 @@ func (r *rejection) Error() string {
 	return fmt.Sprintf("rolled back to generation %d: %s; it is tried again when the file changes, or on SIGHUP", r.to, r.reason)
 }
 
+// StepProbation is the step of the load at which a module is refused that was
+// rolled back.
+const StepProbation = "probation"
+
 // LoadStep implements what labels the metric.
-func (*rejection) LoadStep() string { return "probation" }
+func (*rejection) LoadStep() string { return StepProbation }
 
 // RollBack says that a generation on probation does worse than the one
 // before. It is for whoever runs it, and returns at once.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/thole-dev/thole/host/effect"
+
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host"
 )
@@ -81,7 +83,7 @@ type controllerRow struct {
 func describe(plugin string, c *abi.Controller, limits host.Limits) controllerRow {
 	finalizer := ""
 	if c.Finalizer {
-		finalizer = plugin + ".thole.dev/" + c.Name
+		finalizer = effect.Finalizer(plugin, c.Name)
 	}
 	return controllerRow{c.Name, [][]string{
 		{"For", c.For.String()},

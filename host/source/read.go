@@ -13,8 +13,8 @@ import (
 const (
 	// MaxFile is the largest module that is read, in bytes.
 	MaxFile = 16 << 20
-	// MaxPolicy is the largest policy file that is read, in bytes.
-	MaxPolicy = 1 << 20
+	// maxPolicy is the largest policy file that is read, in bytes.
+	maxPolicy = 1 << 20
 )
 
 // kind is what a file is meant to be.
@@ -26,7 +26,7 @@ type kind struct {
 
 var (
 	module = kind{limit: MaxFile, smaller: "build it with TinyGo, or leave out the debug information"}
-	policy = kind{limit: MaxPolicy, smaller: "shorten its config", kept: true}
+	policy = kind{limit: maxPolicy, smaller: "shorten its config", kept: true}
 )
 
 // errUnsettled is of a file that changes while it is looked at.

@@ -7,8 +7,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
+
+	"github.com/thole-dev/thole/abi"
 
 	"github.com/thole-dev/thole/cmd/internal/child"
 	"github.com/thole-dev/thole/host"
@@ -137,12 +138,10 @@ func (s *session) path(elem ...string) string {
 	return filepath.Join(append([]string{s.home}, elem...)...)
 }
 
-var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-
 // checkName: the name of a plugin is that of its file, too.
 func checkName(name string) error {
-	if !label.MatchString(name) {
-		return fmt.Errorf("name %q: %w", name, errName)
+	if !abi.ValidName(name) {
+		return fmt.Errorf("name %q: a plugin's name is a DNS label: lower-case letters, digits and '-'", name)
 	}
 	return nil
 }
@@ -150,7 +149,7 @@ func checkName(name string) error {
 // fallbackName makes a name of a directory's.
 func fallbackName(dir string) string {
 	name := strings.ToLower(filepath.Base(dir))
-	if checkName(name) != nil {
+	if !abi.ValidName(name) {
 		return "plugin"
 	}
 	return name

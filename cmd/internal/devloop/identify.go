@@ -3,9 +3,10 @@ package devloop
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
+
+	"github.com/thole-dev/thole/abi"
 
 	"github.com/thole-dev/thole/cmd/internal/words"
 	"github.com/thole-dev/thole/host"
@@ -60,10 +61,8 @@ func (i *identifier) as(ctx context.Context, name string, b *build) (own string,
 
 func manifestName(manifest []byte, fallback string) string {
 	var m struct{ Name string }
-	if err := json.Unmarshal(manifest, &m); err != nil || checkName(m.Name) != nil {
+	if err := json.Unmarshal(manifest, &m); err != nil || !abi.ValidName(m.Name) {
 		return fallback
 	}
 	return m.Name
 }
-
-var errName = errors.New("a plugin's name is a DNS label: lower-case letters, digits and '-'")

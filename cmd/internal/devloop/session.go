@@ -98,7 +98,7 @@ func (s *session) hostConfig() host.Config {
 	c.HostIdentity = true
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:0")
 	if s.Kubeconfig == "" {
-		c.Allow.CrossNamespace = append(slices.Clone(c.Allow.CrossNamespace), cmp.Or(s.Name, fallbackName(s.Dir)))
+		c.Allow.CrossNamespace = []string{host.EveryPlugin}
 	}
 	return c
 }
