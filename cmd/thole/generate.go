@@ -28,7 +28,7 @@ With --check nothing is written, and the exit code is 1 if a file is stale.`,
 			if len(packages) == 0 {
 				packages = []string{"."}
 			}
-			files, err := generate.Packages(cmd.Context(), ".", packages...)
+			files, err := generate.Packages(cmd.Context(), generate.Place{Dir: "."}, packages...)
 			if err != nil {
 				return err
 			}

@@ -22,17 +22,24 @@ type File struct {
 	Content []byte // nil if the file should not be there
 }
 
-// Packages generates the files of the packages that the patterns name, as the
-// go command takes them from dir; it is run, and must be there. Nothing is
-// written.
+// Place is where the go command is run, which must be there.
+type Place struct {
+	Dir string // from which it takes patterns
+	// Temp is an existing directory for its temporary files, which stay there
+	// if it is killed because the context has ended. "" is its own choice.
+	Temp string
+}
+
+// Packages generates the files of the packages that the patterns name. Nothing
+// is written.
 //
 // The error names every type that has no codec, one in a line.
-func Packages(ctx context.Context, dir string, patterns ...string) ([]File, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
+func Packages(ctx context.Context, at Place, patterns ...string) ([]File, error) {
+	var err error
+	if at.Dir, err = filepath.Abs(at.Dir); err != nil {
 		return nil, err
 	}
-	l, wanted, err := load(ctx, dir, patterns)
+	l, wanted, err := load(ctx, at, patterns)
 	if err != nil {
 		return nil, err
 	}

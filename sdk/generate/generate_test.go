@@ -21,6 +21,15 @@ func TestPlugin(t *testing.T) {
 	expectGolden(t, filepath.Join("testdata/plugin", FileName), files[0].Content)
 }
 
+// TestTemporaryFiles: the go command makes them where it is told to.
+func TestTemporaryFiles(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", filepath.Join(temp, "not-there"))
+	if _, err := Packages(t.Context(), Place{Dir: ".", Temp: temp}, "./testdata/plugin"); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestFresh: `go generate ./...` passes by folders named testdata.
 func TestFresh(t *testing.T) {
 	files := generate(t, ".", "../sdktest/wasmtest/testdata/generated", "../../host/sandbox/testdata/bench/typed")
@@ -31,7 +40,7 @@ func TestFresh(t *testing.T) {
 
 // TestRefused shows what is said of each type that has no codec.
 func TestRefused(t *testing.T) {
-	_, err := Packages(t.Context(), ".", "./testdata/refused")
+	_, err := Packages(t.Context(), Place{Dir: "."}, "./testdata/refused")
 	if err == nil {
 		t.Fatal("nothing is refused")
 	}
@@ -56,7 +65,7 @@ func expectGolden(t *testing.T, path string, got []byte) {
 
 func generate(t *testing.T, dir string, patterns ...string) []File {
 	t.Helper()
-	files, err := Packages(t.Context(), dir, patterns...)
+	files, err := Packages(t.Context(), Place{Dir: dir}, patterns...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +209,7 @@ func TestErrors(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			files, err := Packages(t.Context(), module(t, c.files), c.patterns...)
+			files, err := Packages(t.Context(), Place{Dir: module(t, c.files)}, c.patterns...)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("generated %v, %v; expected %s", files, err, c.want)
 			}

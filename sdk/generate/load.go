@@ -57,7 +57,7 @@ func (l *loader) isOurs(p *types.Package) bool {
 // sources, as what was generated into them may be stale or absent; of all
 // others the compiler knows what they export.
 type loader struct {
-	dir    string
+	Place
 	fset   *token.FileSet
 	list   map[string]*listed
 	ours   map[string]*types.Package // with what is generated into them
@@ -65,10 +65,10 @@ type loader struct {
 }
 
 // load lists the packages of the patterns, dependencies first.
-func load(ctx context.Context, dir string, patterns []string) (l *loader, wanted []*listed, err error) {
-	l = &loader{dir: dir, fset: token.NewFileSet(), list: map[string]*listed{}, ours: map[string]*types.Package{}}
+func load(ctx context.Context, at Place, patterns []string) (l *loader, wanted []*listed, err error) {
+	l = &loader{Place: at, fset: token.NewFileSet(), list: map[string]*listed{}, ours: map[string]*types.Package{}}
 	l.others = importer.ForCompiler(l.fset, "gc", l.open)
-	all, err := golist(ctx, dir, slices.Concat([]string{"-deps", "--"}, patterns, []string{codecPath}))
+	all, err := golist(ctx, at, slices.Concat([]string{"-deps", "--"}, patterns, []string{codecPath}))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -93,7 +93,7 @@ func (l *loader) export(ctx context.Context, paths []string) error {
 	if len(paths) == 0 {
 		return nil
 	}
-	exported, err := golist(ctx, l.dir, append([]string{"-export", "--"}, paths...))
+	exported, err := golist(ctx, l.Place, append([]string{"-export", "--"}, paths...))
 	for _, p := range exported {
 		l.list[p.ImportPath].Export = p.Export
 	}
@@ -107,11 +107,14 @@ func (l *loader) open(path string) (io.ReadCloser, error) {
 	return nil, fmt.Errorf("package %s is not compiled: run `go build` to see why", path)
 }
 
-func golist(ctx context.Context, dir string, args []string) ([]*listed, error) {
+func golist(ctx context.Context, at Place, args []string) ([]*listed, error) {
 	fields := "-json=ImportPath,Name,Dir,GoFiles,CgoFiles,Export,ImportMap,DepOnly,Module,Error"
 	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-e", fields}, args...)...)
 	var out, said bytes.Buffer
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &said
+	cmd.Dir, cmd.Stdout, cmd.Stderr = at.Dir, &out, &said
+	if at.Temp != "" {
+		cmd.Env = append(cmd.Environ(), "GOTMPDIR="+at.Temp)
+	}
 	if err := cmd.Run(); errors.Is(err, exec.ErrNotFound) {
 		return nil, fmt.Errorf("list packages: thole generate needs the go command: %w", err)
 	} else if err != nil {
@@ -220,7 +223,7 @@ func (i imports) dependency(p *listed) (*types.Package, error) {
 // is below.
 func (l *loader) at(pos token.Pos) string {
 	p := l.fset.Position(pos)
-	if rel, err := filepath.Rel(l.dir, p.Filename); err == nil && !strings.HasPrefix(rel, "..") {
+	if rel, err := filepath.Rel(l.Dir, p.Filename); err == nil && !strings.HasPrefix(rel, "..") {
 		p.Filename = rel
 	}
 	return p.String()

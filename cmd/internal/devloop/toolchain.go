@@ -115,7 +115,8 @@ func (t toolchain) compile(ctx context.Context, dir, out string) error {
 	cmd := exec.CommandContext(ctx, t.path, append(append([]string{}, compileFlags...), "-o", out, ".")...)
 	cmd.Dir = dir
 	// What a compiler leaves that was killed goes with the output's directory.
-	cmd.Env = append(t.environment(), "TMPDIR="+filepath.Dir(out))
+	scratch := filepath.Dir(out)
+	cmd.Env = append(t.environment(), "TMPDIR="+scratch, "GOTMPDIR="+scratch)
 	said, err := child.Output(cmd)
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()

@@ -251,7 +251,7 @@ func (w *workshop) generate(ctx context.Context) error {
 	if !exists(filepath.Join(w.dir, generate.FileName)) {
 		return nil
 	}
-	files, err := generate.Packages(ctx, w.dir, ".")
+	files, err := generate.Packages(ctx, generate.Place{Dir: w.dir, Temp: w.scratch}, ".")
 	if err != nil {
 		return err
 	}

@@ -155,7 +155,9 @@ func (w *work) command(args ...string) *exec.Cmd {
 		cmd.Args = append(cmd.Args, "--tinygo", tinygo)
 	}
 	cmd.Dir = w.dir
-	cmd.Env = append(os.Environ(), "TMPDIR="+w.tmp, "TERM=xterm", "NO_COLOR=")
+	// A go command that made a directory there would leave it when it is killed.
+	gotmp := filepath.Join(w.tmp, "not-there")
+	cmd.Env = append(os.Environ(), "TMPDIR="+w.tmp, "GOTMPDIR="+gotmp, "TERM=xterm", "NO_COLOR=")
 	return cmd
 }
 
