@@ -90,10 +90,20 @@ func (ref Ref) check() error {
 	if err := (Kind{ref.APIVersion, ref.Kind}).check(); err != nil {
 		return err
 	}
+	return ref.checkName()
+}
+
+// checkName holds what names an object of the kind against what hosts keep of
+// it. Whether there can be such an object is the API server's to say.
+func (ref Ref) checkName() error {
 	if ref.Name == "" {
 		return broken("name", "is required")
 	}
-	return nil
+	return firstOf(
+		tooLong("name", len(ref.Name), MaxName),
+		tooLong("namespace", len(ref.Namespace), MaxName),
+		tooLong("uid", len(ref.UID), MaxName),
+	)
 }
 
 // checkReason holds a reason against the pattern of metav1.Condition:

@@ -102,8 +102,8 @@ func (a Apply) check() error {
 	if err == nil {
 		err = (Kind{ref.APIVersion, ref.Kind}).check()
 	}
-	if err == nil && ref.Name == "" {
-		err = broken("metadata.name", "is required")
+	if err == nil {
+		err = at("metadata", ref.checkName())
 	}
 	return at("object", err)
 }

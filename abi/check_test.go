@@ -142,6 +142,11 @@ func TestResultsThatAreRefused(t *testing.T) {
 		{object(`"metadata":{"namespace":"mine"},"metadata":{"namespace":"kube-system"}`), `apply[0].object.metadata: field given twice (offset 64)`},
 		{object(`"metadata":{"namespace":"mine","namesp\u0061ce":"kube-system"}`), `apply[0].object.metadata.namespace: field given twice (offset 69)`},
 		{`{"delete":[{"apiVersion":"v1","kind":"K"}]}`, `delete[0].name: is required`},
+		{`{"delete":[{"apiVersion":"v1","kind":"K","name":"` + strings.Repeat("x", 1025) + `"}]}`, `delete[0].name: 1025 bytes, the limit is 1024`},
+		{`{"delete":[{"apiVersion":"v1","kind":"K","name":"x","namespace":"` + strings.Repeat("x", 1025) + `"}]}`, `delete[0].namespace: 1025 bytes, the limit is 1024`},
+		{`{"delete":[{"apiVersion":"v1","kind":"K","name":"x","uid":"` + strings.Repeat("x", 1025) + `"}]}`, `delete[0].uid: 1025 bytes, the limit is 1024`},
+		{`{"apply":[{"object":{"apiVersion":"v1","kind":"K","metadata":{"name":"` + strings.Repeat("x", 1025) + `"}}}]}`, `apply[0].object.metadata.name: 1025 bytes, the limit is 1024`},
+		{`{"apply":[{"object":{"apiVersion":"v1","kind":"K","metadata":{"name":"x","namespace":"` + strings.Repeat("x", 1025) + `"}}}]}`, `apply[0].object.metadata.namespace: 1025 bytes, the limit is 1024`},
 		{`{"delete":[{"apiVersion":"v1","name":"x"}]}`, `delete[0].kind: is required, such as Deployment`},
 		{`{"delete":[null]}`, `delete[0]: expected an object, found null (offset 11)`},
 		{`{"events":[{"type":"Info","reason":"A"}]}`, `events[0].type: "Info" is none of Normal, Warning`},
@@ -177,6 +182,7 @@ func TestResultsThatAreAccepted(t *testing.T) {
 
 func TestCallsThatAreRefused(t *testing.T) {
 	expectRefused(t, DecodeGetCall, []refusal{
+		{`{"apiVersion":"v1","kind":"K","name":"` + strings.Repeat("x", 1025) + `"}`, `name: 1025 bytes, the limit is 1024`},
 		{`?`, `expected an object, found '?' (offset 0)`},
 		{`{}`, `apiVersion: is required: a group and version, such as apps/v1`},
 		{`{"apiVersion":"v1","kind":"K"}`, `name: is required`},
@@ -184,6 +190,7 @@ func TestCallsThatAreRefused(t *testing.T) {
 		{strings.Repeat(" ", 65537), `longer than 65536 bytes (offset 65536)`},
 	})
 	expectRefused(t, DecodeListCall, []refusal{
+		{`{"apiVersion":"v1","kind":"K","namespace":"` + strings.Repeat("x", 1025) + `"}`, `namespace: 1025 bytes, the limit is 1024`},
 		{``, `the text ends where an object is expected (offset 0)`},
 		{`{"apiVersion":"v1"}`, `kind: is required, such as Deployment`},
 		{`{"apiVersion":"v1","kind":"K","selector":"a=b"}`, `unknown field "selector" (offset 41)`},

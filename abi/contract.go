@@ -92,11 +92,12 @@ const (
 	MaxIntents          = 256      // entries of apply, delete and events together
 	MaxConditions       = 64       // of a result, and of each list of types in a manifest
 	MaxMemo             = 4 << 10
-	MaxControllers      = 64  // per plugin
-	MaxFeatures         = 64  // per plugin
-	MaxKinds            = 256 // of each of owns, reads and writes
-	MaxVersion          = 128 // of a plugin's version, and of that of its memos
-	MaxConditionType    = 316 // as in metav1.Condition
+	MaxName             = 1 << 10 // of an object's name, namespace and uid; longer than any in a cluster
+	MaxControllers      = 64      // per plugin
+	MaxFeatures         = 64      // per plugin
+	MaxKinds            = 256     // of each of owns, reads and writes
+	MaxVersion          = 128     // of a plugin's version, and of that of its memos
+	MaxConditionType    = 316     // as in metav1.Condition
 	MaxConditionReason  = 1024
 	MaxEventReason      = 128      // as in events.k8s.io/v1
 	MaxErrorMessage     = 4 << 10  // longer messages are cut

@@ -48,7 +48,7 @@ func DecodeListCall(data []byte) (*ListCall, error) {
 	if err := r.End(); err != nil {
 		return nil, err
 	}
-	if err := (Kind{c.APIVersion, c.Kind}).check(); err != nil {
+	if err := firstOf(Kind{c.APIVersion, c.Kind}.check(), tooLong("namespace", len(c.Namespace), MaxName)); err != nil {
 		return nil, err
 	}
 	return c, nil

@@ -99,7 +99,7 @@ func TestTheObjectOfARequestIsNotReencoded(t *testing.T) {
 // TestARequestMayHoldWhatTheClusterStores: the limits of a message are for
 // what guests write.
 func TestARequestMayHoldWhatTheClusterStores(t *testing.T) {
-	deep := strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000)
+	deep := strings.Repeat(`{"a":`, 10_000) + "1" + strings.Repeat("}", 10_000)
 	if _, err := DecodeRequest(EncodeRequest(&Request{Object: []byte(deep)})); err != nil {
 		t.Error(err)
 	}

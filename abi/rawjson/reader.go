@@ -13,8 +13,9 @@ import "strconv"
 
 // DefaultMaxDepth is the nesting of arrays and objects that a [Reader]
 // accepts unless told otherwise: that of encoding/json, and so of the API
-// server. Whatever a cluster can store can be read.
-const DefaultMaxDepth = 10_000
+// server, with some levels for the lists and messages that objects are sent
+// in. Whatever a cluster can store can be read.
+const DefaultMaxDepth = 10_000 + 10
 
 // Reader decodes one JSON text from front to back in a single pass: the
 // caller asks for the value that it expects next. The first error sticks,

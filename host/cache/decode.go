@@ -18,9 +18,6 @@ import (
 
 const mediaType = "application/json"
 
-// maxNesting is the API server's own bound for a JSON text.
-const maxNesting = 10_000
-
 // serializer returns what turns the answers for one kind into *object.Object,
 // *objectList, and *metav1.Status, for client-go's REST client.
 func serializer(kind abi.Kind) runtime.NegotiatedSerializer {
@@ -91,7 +88,6 @@ func (c objectCodec) list(top top) (runtime.Object, *schema.GroupVersionKind, er
 	}
 	var failed error
 	r := rawjson.NewReader(top.items)
-	r.MaxDepth = maxNesting
 	r.Array(func(i int) {
 		item := r.Raw()
 		if r.Err() != nil || failed != nil {
@@ -115,7 +111,6 @@ type top struct {
 
 func readTop(data []byte) (t top, err error) {
 	r := rawjson.NewReader(data)
-	r.MaxDepth = maxNesting
 	r.Object(func(field string) {
 		switch field {
 		case "apiVersion":
@@ -147,7 +142,6 @@ func (eventCodec) Decode(data []byte, _ *schema.GroupVersionKind, into runtime.O
 		return nil, nil, fmt.Errorf("read watch event: cannot decode into %T", into)
 	}
 	r := rawjson.NewReader(data)
-	r.MaxDepth = maxNesting
 	r.Object(func(field string) {
 		switch field {
 		case "type":

@@ -156,6 +156,26 @@ func TestDecodeWatch(t *testing.T) {
 	}
 }
 
+// TestTheDeepestObjectHidesNoOther: what one user may store must not keep the
+// others' objects from being read.
+func TestTheDeepestObjectHidesNoOther(t *testing.T) {
+	const depth = 10_000 // the API server's bound
+	deep := `{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"name":"deep"},"spec":` +
+		strings.Repeat(`{"a":`, depth-2) + `{}` + strings.Repeat("}", depth-2) + `}`
+	list := `{"apiVersion":"example.dev/v1","kind":"WidgetList","metadata":{"resourceVersion":"7"},"items":[` + deep + `,{"metadata":{"name":"a"}}]}`
+	decoded, _, err := objectCodec{kind: widget}.Decode([]byte(list), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := decoded.(*objectList); len(got.Items) != 2 || string(got.Items[0].Raw) != deep {
+		t.Errorf("got %d items", len(got.Items))
+	}
+	got, err := events(strings.NewReader(`{"type":"ADDED","object":` + deep + `}`))
+	if len(got) != 1 || got[0].Type != watch.Added {
+		t.Errorf("got %d events, %v", len(got), err)
+	}
+}
+
 func TestTornStream(t *testing.T) {
 	for _, stream := range []string{`{"type":"ADDED","object":{`, `{"type":"ADDED","object":{"a":"`} {
 		if _, err := events(strings.NewReader(stream)); !errors.Is(err, io.ErrUnexpectedEOF) {

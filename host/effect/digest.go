@@ -46,16 +46,12 @@ func sumWithout(text []byte, skip omit) (digest, error) {
 		return sumStrings("null"), nil
 	}
 	c := canonical{Reader: rawjson.NewReader(text), out: make([]byte, 0, len(text)+len(text)/8)}
-	c.MaxDepth = maxDepth
 	c.value(skip.top, skip.metadata)
 	if err := c.End(); err != nil {
 		return digest{}, err
 	}
 	return sumBytes(c.out), nil
 }
-
-// maxDepth is how deep the API server lets values be nested.
-const maxDepth = 10_000
 
 // canonical copies a JSON text with the members of each object in the order
 // of their names, in one pass.

@@ -80,11 +80,6 @@ func (k kindAccessor) GroupVersionKind() schema.GroupVersionKind {
 // SetGroupVersionKind does nothing: the kind is part of the bytes.
 func (kindAccessor) SetGroupVersionKind(schema.GroupVersionKind) {}
 
-// maxDepth is what a stored object may be nested: the bound of the API
-// server's own decoder, so that no object can be stored that stops the others
-// of its kind from being read.
-const maxDepth = 10_000
-
 // Parse reads an object as the API server sends it. kind fills in what the
 // items of a typed list leave out: their apiVersion and kind. The object has
 // bytes of its own, exactly as many as it needs; raw may be used again.
@@ -106,7 +101,6 @@ func Parse(raw []byte, kind abi.Kind) (*Object, error) {
 	text, metadata := parts.tidy(raw, head)
 	o := &Object{Raw: text, Kind: kind}
 	r := rawjson.NewReader(text[metadata.from:metadata.to])
-	r.MaxDepth = maxDepth
 	readMeta(r, &o.ObjectMeta)
 	if err := r.End(); err != nil {
 		return nil, fmt.Errorf("parse object: metadata: %w", err)

@@ -29,7 +29,6 @@ type layout struct {
 // checks the syntax.
 func survey(raw []byte) (layout, error) {
 	r := rawjson.NewReader(raw)
-	r.MaxDepth = maxDepth
 	var l layout
 	r.Kind() // steps over leading white space
 	l.body.from = r.Pos()
