@@ -132,10 +132,6 @@ func (c *Cache) Resource(ctx context.Context, kind abi.Kind) (object.Resource, e
 	return s.Resource, err
 }
 
-// InvalidateResource makes the next [Cache.Resource] of the kind ask: for who
-// finds that the answer was wrong.
-func (c *Cache) InvalidateResource(kind abi.Kind) { c.discovery.invalidate(kind.APIVersion) }
-
 // Acquire returns the informer of a kind, which it starts if nobody else uses
 // it. The caller ends with [Informer.Release]. It does not wait until the
 // informer has synced. The error is an [*UnknownKindError] when the kind is

@@ -26,9 +26,11 @@ type Cause struct {
 }
 
 const (
-	// An owner with more edges than maxEdges depends on whole kinds instead
-	// of what it reads further.
-	maxEdges = 10_000
+	// An owner with more edges than maxEdges, or with names and selectors of
+	// more than maxEdgeBytes, depends on whole kinds instead of what it reads
+	// further.
+	maxEdges     = 10_000
+	maxEdgeBytes = 1 << 20
 	// A kind with more selectors than maxSelectors that no label finds counts
 	// further ones as "everything".
 	maxSelectors = 200
@@ -50,6 +52,7 @@ type edges struct {
 type reader struct {
 	owner   Owner
 	edges   []edge
+	bytes   int                   // of their names and selectors
 	pending map[abi.Kind]struct{} // kinds that had not synced when it read them
 	runs    int                   // open ones
 	forgot  bool                  // by Forget: an open run registers nothing more
@@ -83,11 +86,15 @@ func (e *edges) register(ctx context.Context, r *reader, kind abi.Kind, target f
 		e.leave(k)
 		return k.informer, at, nil
 	}
-	if len(r.edges) >= maxEdges {
+	if at.has(r) {
+		return k.informer, at, nil
+	}
+	if len(r.edges) >= maxEdges || r.bytes+at.size() > maxEdgeBytes {
 		at = edge{kind: k, list: k.listFor("", labels.Everything())}
 	}
-	if at.add(r) {
+	if at = at.detach(); at.add(r) {
 		r.edges = append(r.edges, at)
+		r.bytes += at.size()
 	}
 	return k.informer, at, nil
 }
@@ -204,6 +211,7 @@ func (e *edges) keep(r *reader, set map[edge]struct{}) {
 
 func (e *edges) drop(r *reader, at edge) {
 	at.remove(r)
+	r.bytes -= at.size()
 	e.leave(at.kind)
 }
 

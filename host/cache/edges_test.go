@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -420,4 +421,73 @@ func TestReadHonoursItsContext(t *testing.T) {
 	if _, _, err := run.Get(ctx, widget, me.Key); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// What a guest asks for is part of a message that may be much longer.
+func TestEdgesKeepNothingOfTheQuestion(t *testing.T) {
+	p := newPeer(t)
+	c, s := edgeCache(t, p)
+	message := []byte("a me app=web")
+	text := unsafe.String(&message[0], len(message))
+	for name, read := range map[string]func(*Run) error{
+		"one": func(run *Run) error {
+			_, _, err := run.Get(within(t), widget, object.Key{Namespace: text[:1], Name: text[2:4]})
+			return err
+		},
+		"all": func(run *Run) error {
+			_, err := run.List(within(t), widget, text[:1], selector(t, text[5:]))
+			return err
+		},
+	} {
+		run := c.Begin(Owner{Key: object.Key{Name: name}})
+		if err := read(run); err != nil {
+			t.Fatal(err)
+		}
+		run.Commit()
+	}
+	clear(message)
+	p.put("a", "me", `"labels":{"app":"web"}`)
+	s.expect(p, "all by a/me", "one by a/me")
+}
+
+func TestManyLongEdgesOfOneOwner(t *testing.T) {
+	p := newPeer(t)
+	c, s := edgeCache(t, p)
+	long := strings.Repeat("x", 1000)
+	const reads = 2 * maxEdgeBytes / 1000
+	run := c.Begin(me)
+	for i := range reads {
+		if _, _, err := run.Get(within(t), widget, object.Key{Namespace: "a", Name: long + fmt.Sprint(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run.Commit()
+	if n := c.Edges(widget); n > reads*2/3 {
+		t.Errorf("%d edges", n)
+	}
+	p.put("a", "never read")
+	s.expect(p, "me by a/never read")
+
+	run = c.Begin(me)
+	run.Commit()
+	if r := c.edges.readers[me]; r != nil && r.bytes != 0 {
+		t.Errorf("counts %d bytes of no edges", r.bytes)
+	}
+}
+
+func TestTheSameEdgesAgainStayExact(t *testing.T) {
+	p := newPeer(t)
+	c, s := edgeCache(t, p)
+	for range 2 {
+		run := c.Begin(me)
+		for i := range maxEdges {
+			if _, _, err := run.Get(within(t), widget, object.Key{Namespace: "a", Name: fmt.Sprint(i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run.Commit()
+	}
+	p.put("a", "never read")
+	p.put("a", "7")
+	s.expect(p, "me by a/7")
 }

@@ -6,17 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/thole-dev/thole/host/object"
 )
 
-// index holds the objects of one kind by namespace and name, and by owner. It
-// is not safe for concurrent use.
+// index holds the objects of one kind by namespace and name. It is not safe for
+// concurrent use.
 type index struct {
 	namespaces map[string]*shelf
-	owned      map[types.UID][]*object.Object // by the uid of each ownerReference
 	objects    int
 	bytes      int // of their JSON
 }
@@ -30,7 +26,7 @@ type shelf struct {
 }
 
 func newIndex() *index {
-	return &index{namespaces: map[string]*shelf{}, owned: map[types.UID][]*object.Object{}}
+	return &index{namespaces: map[string]*shelf{}}
 }
 
 func (x *index) get(key object.Key) *object.Object {
@@ -51,10 +47,9 @@ func (x *index) put(o *object.Object) (before *object.Object) {
 	}
 	before = s.put(o)
 	if before != nil {
-		x.forget(before)
+		x.count(before, -1)
 	}
 	x.count(o, 1)
-	x.link(o)
 	return before
 }
 
@@ -66,64 +61,16 @@ func (x *index) remove(key object.Key) *object.Object {
 	}
 	o := s.byName[key.Name]
 	s.remove(o)
-	x.forget(o)
+	x.count(o, -1)
 	if len(s.byName) == 0 {
 		delete(x.namespaces, key.Namespace)
 	}
 	return o
 }
 
-func (x *index) forget(o *object.Object) {
-	x.count(o, -1)
-	x.unlink(o)
-}
-
 func (x *index) count(o *object.Object, n int) {
 	x.objects += n
 	x.bytes += n * len(o.Raw)
-}
-
-// link enters an object under each of its owners, once.
-func (x *index) link(o *object.Object) {
-	for i, owner := range o.OwnerReferences {
-		if owner.UID == "" || ownedBefore(o, i) {
-			continue
-		}
-		list, ok := x.owned[owner.UID]
-		uid := owner.UID
-		if !ok {
-			uid = types.UID(strings.Clone(string(uid)))
-		}
-		x.owned[uid] = append(list, o)
-	}
-}
-
-func (x *index) unlink(o *object.Object) {
-	for _, owner := range o.OwnerReferences {
-		list := x.owned[owner.UID]
-		i := slices.Index(list, o)
-		if i < 0 {
-			continue
-		}
-		if len(list) == 1 {
-			delete(x.owned, owner.UID)
-			continue
-		}
-		// Readers hold clones, never this slice.
-		x.owned[owner.UID] = slices.Delete(list, i, i+1)
-	}
-}
-
-func ownedBefore(o *object.Object, i int) bool {
-	return slices.ContainsFunc(o.OwnerReferences[:i], func(r metav1.OwnerReference) bool { return r.UID == o.OwnerReferences[i].UID })
-}
-
-// ownedBy returns the objects that name the uid as an owner, by namespace and
-// name.
-func (x *index) ownedBy(uid types.UID) []*object.Object {
-	list := slices.Clone(x.owned[uid])
-	slices.SortFunc(list, byKey)
-	return list
 }
 
 // list returns the objects of a namespace by name, of all namespaces by

@@ -9,7 +9,6 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -127,11 +126,6 @@ func (i *informer) scope(namespace string) string {
 	}
 	return ""
 }
-
-// Owned returns the objects with an ownerReference to the uid, ordered by
-// namespace and name. Whether it is the controlling one says
-// [object.Object.Controller].
-func (i *informer) Owned(uid types.UID) []*object.Object { return i.store.ownedBy(uid) }
 
 // AddHandler calls h with an event for each object that is there, marked
 // Initial, and then with each change, one call after the other. h must not

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -125,27 +126,6 @@ func TestRemovedHandlerIsNotCalled(t *testing.T) {
 	second.expect("add a/y")
 	if len(first.events) != 1 {
 		t.Errorf("%d events, want 1", len(first.events))
-	}
-}
-
-func TestOwned(t *testing.T) {
-	p := newPeer(t)
-	i := follow(t, open(t, p, Config{}))
-	r := record(t, i)
-	p.put("a", "y", `"ownerReferences":[{"uid":"1","name":"o"},{"uid":"1","controller":true},{"uid":"2"}]`)
-	p.put("a", "x", `"ownerReferences":[{"uid":"1","controller":true}]`)
-	r.expect("add a/y", "add a/x")
-	if got := names(i.Owned("1")); got != "a/x a/y" {
-		t.Errorf("owned by 1: %s", got)
-	}
-	p.put("a", "y", `"ownerReferences":[{"uid":"2"}]`)
-	p.remove("a", "x")
-	r.expect("update a/y", "delete a/x")
-	if got := names(i.Owned("1")); got != "" {
-		t.Errorf("owned by 1: %s", got)
-	}
-	if got := names(i.Owned("2")); got != "a/y" {
-		t.Errorf("owned by 2: %s", got)
 	}
 }
 
@@ -372,6 +352,27 @@ func TestRemovedKindHasNoObjects(t *testing.T) {
 	r.expect("add a/x")
 	if bad, good := logs.count("KindNotServed"), logs.count("following the kind again"); bad != 2 || good != 1 {
 		t.Errorf("told %d and %d times:\n%s", bad, good, logs)
+	}
+}
+
+// The time of a list does not run while the kind is looked for: one that comes
+// back late is read at once, not after the reflector's backoff.
+func TestAListWaitsForItsKind(t *testing.T) {
+	p := newPeer(t)
+	c := open(t, p, Config{StallAfter: time.Nanosecond})
+	resource, err := c.Resource(within(t), widget)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := c.client(widget)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lw, found := c.newInformer(resource, client).lw, false
+	lw.found = func(object.Resource) { found = true }
+	c.discovery.invalidate(widget.APIVersion)
+	if _, err := lw.ListWithContext(within(t), metav1.ListOptions{}); !errors.Is(err, context.DeadlineExceeded) || !found {
+		t.Errorf("found: %t, %v", found, err)
 	}
 }
 

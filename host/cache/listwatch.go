@@ -51,12 +51,12 @@ func (l *listWatch) Watch(options metav1.ListOptions) (watch.Interface, error) {
 
 // ListWithContext implements cache.ListerWithContext.
 func (l *listWatch) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	bounded, cancel := context.WithTimeout(ctx, l.stall)
-	defer cancel()
-	req, err := l.request(bounded, options)
+	req, err := l.request(ctx, options)
 	if err != nil {
 		return nil, err
 	}
+	bounded, cancel := context.WithTimeout(ctx, l.stall)
+	defer cancel()
 	list, err := req.Do(bounded).Get()
 	return list, l.outcome(ctx, err)
 }

@@ -3,6 +3,7 @@ package cache
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -58,7 +59,11 @@ func (k *kindEdges) listFor(namespace string, sel labels.Selector) *listEdge {
 	if l := k.lists[id]; l != nil {
 		return l
 	}
-	l := &listEdge{id: id, selector: sel, label: equality(namespace, sel)}
+	id.namespace = strings.Clone(namespace)
+	if own, err := labels.Parse(id.selector); err == nil && !sel.Empty() {
+		sel = own // its strings are those of id alone
+	}
+	l := &listEdge{id: id, selector: sel, label: equality(id.namespace, sel)}
 	if l.label == nil && !sel.Empty() && len(k.byRest) >= maxSelectors {
 		return k.listFor(namespace, labels.Everything())
 	}
@@ -81,6 +86,30 @@ func equality(namespace string, sel labels.Selector) *labelID {
 		}
 	}
 	return nil
+}
+
+// size is how many bytes the edge keeps of what was asked for.
+func (at edge) size() int {
+	if at.list != nil {
+		return len(at.list.id.namespace) + len(at.list.id.selector)
+	}
+	return len(at.key.Namespace) + len(at.key.Name)
+}
+
+// detach returns the edge without its hold on the question: a guest's message,
+// which may be longer than what it says.
+func (at edge) detach() edge {
+	at.key = object.Key{Namespace: strings.Clone(at.key.Namespace), Name: strings.Clone(at.key.Name)}
+	return at
+}
+
+// has says whether the owner is registered.
+func (at edge) has(r *reader) bool {
+	if at.list != nil {
+		return at.list.readers.has(r)
+	}
+	set := at.kind.objects[at.key]
+	return set != nil && set.has(r)
 }
 
 // add registers an owner and says whether it was not there.

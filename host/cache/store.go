@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/thole-dev/thole/host/object"
@@ -232,12 +231,6 @@ func (s *store) get(key object.Key) *object.Object {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.index.get(key)
-}
-
-func (s *store) ownedBy(uid types.UID) []*object.Object {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.index.ownedBy(uid)
 }
 
 // list takes the selector to a snapshot: no lock is held while it matches.

@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/thole-dev/thole/host/object"
@@ -24,12 +22,8 @@ type world struct {
 func (w *world) make(t *rapid.T) *object.Object {
 	w.version++
 	pick := func(label string, of ...string) string { return rapid.SampledFrom(of).Draw(t, label) }
-	var owners []string
-	for _, uid := range rapid.SliceOfN(rapid.SampledFrom([]string{"1", "2", "3"}), 0, 3).Draw(t, "owners") {
-		owners = append(owners, fmt.Sprintf(`{"uid":%q}`, uid))
-	}
-	raw := fmt.Sprintf(`{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"namespace":%q,"name":%q,"uid":%q,"resourceVersion":"%d","ownerReferences":[%s]}}`,
-		pick("namespace", "a", "b"), pick("name", "x", "y", "z"), pick("uid", "u", "v"), w.version, strings.Join(owners, ","))
+	raw := fmt.Sprintf(`{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"namespace":%q,"name":%q,"uid":%q,"resourceVersion":"%d"}}`,
+		pick("namespace", "a", "b"), pick("name", "x", "y", "z"), pick("uid", "u", "v"), w.version)
 	o, err := object.Parse([]byte(raw), widget)
 	if err != nil {
 		t.Fatal(err)
@@ -103,28 +97,15 @@ func (w *world) check(t *rapid.T) {
 	if !maps.Equal(w.told, w.objects) {
 		t.Fatalf("told %d objects, there are %d", len(w.told), len(w.objects))
 	}
-	size, owned := 0, map[types.UID][]*object.Object{}
+	size := 0
 	for _, o := range sorted {
 		size += len(o.Raw)
 		if w.store.get(o.Key()) != o {
 			t.Fatalf("get %s", o.Key())
 		}
-		for i, owner := range o.OwnerReferences {
-			if !ownedBefore(o, i) {
-				owned[owner.UID] = append(owned[owner.UID], o)
-			}
-		}
-	}
-	for _, uid := range []types.UID{"1", "2", "3"} {
-		if got := w.store.ownedBy(uid); !slices.Equal(got, owned[uid]) {
-			t.Fatalf("owned by %s: got %s, want %s", uid, names(got), names(owned[uid]))
-		}
 	}
 	if n, bytes := w.store.size(); n != len(sorted) || bytes != size {
 		t.Fatalf("size: got %d and %d, want %d and %d", n, bytes, len(sorted), size)
-	}
-	if len(w.store.index.owned) != len(owned) {
-		t.Fatalf("%d owners, want %d", len(w.store.index.owned), len(owned))
 	}
 }
 

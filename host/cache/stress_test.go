@@ -85,7 +85,6 @@ func TestStress(t *testing.T) {
 		}
 		remove := another.AddHandler(func(Event) {})
 		another.List("", nil)
-		another.Owned("none")
 		c.Stats()
 		remove()
 		another.Release()
