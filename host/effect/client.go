@@ -2,12 +2,13 @@ package effect
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/internal/explain"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -185,10 +187,13 @@ func (w *warnings) first(text string) bool {
 	return true
 }
 
-// notServed explains why a kind cannot be reached.
-func notServed(kind abi.Kind, err error) error {
-	return &refusal{
-		class: abi.ClassRetry, reason: "KindNotServed", cause: err,
-		message: fmt.Sprintf("the API server does not serve %s: %v", kind, err),
+// notServed tells a kind that is not there from an API server that could not
+// be asked for it.
+func notServed(err error) error {
+	var answer apierrors.APIStatus
+	_, unreachable := explain.Unreachable(err)
+	if unreachable || errors.As(err, &answer) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
 	}
+	return &refusal{class: abi.ClassRetry, reason: "KindNotServed", cause: err, message: err.Error()}
 }

@@ -97,7 +97,7 @@ func (s *session) deleted(d deletion, have *object.Object, reply []byte) {
 		w.ResourceVersion = o.ResourceVersion
 	}
 	s.Logger.Debug("wrote", "verb", verbDelete, "object", describe(d.Kind, d.key))
-	s.report.Writes = append(s.report.Writes, w)
+	s.report.Writes = append(s.report.Writes, w.clone())
 }
 
 // deleteOptions limits a deletion to the object that was looked at. Its

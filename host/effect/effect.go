@@ -134,6 +134,15 @@ type Write struct {
 	ResourceVersion string
 }
 
+// clone returns the write without its hold on the reply or the result that
+// its strings are of: a report is kept until the next run.
+func (w Write) clone() Write {
+	w.Key = object.Key{Namespace: strings.Clone(w.Key.Namespace), Name: strings.Clone(w.Key.Name)}
+	w.UID = types.UID(strings.Clone(string(w.UID)))
+	w.ResourceVersion = strings.Clone(w.ResourceVersion)
+	return w
+}
+
 // Report is what [Performer.Intents] has written.
 type Report struct {
 	Writes  []Write
@@ -144,7 +153,8 @@ type Report struct {
 func (p *Performer) Forget(uid types.UID) { p.memory.forget(uid) }
 
 // Rediscovered says that the schema of a kind may have changed: what the
-// server had no place for in its status is tried again.
+// server had no place for in its status is tried again at once, not only after
+// a while.
 func (p *Performer) Rediscovered(kind abi.Kind) { p.pruned.reset(kind) }
 
 // maxManager is the API server's limit of a field manager's name, in bytes.
@@ -168,7 +178,7 @@ func (p *Performer) finalizer(c *abi.Controller) string { return Finalizer(p.Plu
 func (p *Performer) primary(ctx context.Context, t Target) (object.Resource, error) {
 	r, err := p.Store.Resource(ctx, t.Object.Kind)
 	if err != nil {
-		return r, notServed(t.Object.Kind, err)
+		return r, notServed(err)
 	}
 	return r, nil
 }

@@ -1,6 +1,10 @@
 package effect
 
-import "github.com/thole-dev/thole/abi"
+import (
+	"strings"
+
+	"github.com/thole-dev/thole/abi"
+)
 
 // events emits the guest's events of one run, best effort. One that the run
 // before had too is not repeated.
@@ -35,7 +39,9 @@ func (p *Performer) emit(t Target, e abi.Event) {
 		p.Logger.Info("dry run: would emit event", "about", describe(t.Object.Kind, t.Object.Key()), "type", e.Type, "reason", e.Reason, "message", e.Message)
 		return
 	}
-	p.Recorder.Event(t.Object, e.Type, e.Reason, e.Message)
+	// Cloned: recorders keep messages for a while, and this one is part of a
+	// result that may be much longer.
+	p.Recorder.Event(t.Object, e.Type, strings.Clone(e.Reason), strings.Clone(e.Message))
 }
 
 func sumEvent(e abi.Event) digest { return sumStrings(e.Type, e.Reason, e.Message) }

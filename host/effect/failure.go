@@ -90,11 +90,20 @@ func failed(verb string, ref abi.Ref, err error) *Failure {
 	r := classify(err)
 	return &Failure{
 		EffectFailure: abi.EffectFailure{
-			Verb: verb, Ref: ref, Class: r.class, Reason: r.reason,
+			Verb: verb, Ref: cloneRef(ref), Class: r.class, Reason: r.reason,
 			Message: truncate(r.message, abi.MaxErrorMessage),
 		},
 		Conflict: r.conflict, cause: r.cause,
 	}
+}
+
+// cloneRef returns a ref that the next run can be told of without keeping the
+// whole result of this one in memory, which the strings of a ref alias.
+func cloneRef(ref abi.Ref) abi.Ref {
+	for _, s := range []*string{&ref.APIVersion, &ref.Kind, &ref.Namespace, &ref.Name, &ref.UID} {
+		*s = strings.Clone(*s)
+	}
+	return ref
 }
 
 // classify says once what an error means.

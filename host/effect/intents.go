@@ -163,9 +163,8 @@ func (s *session) wrote(verb string, before, reply *object.Object) {
 		return
 	}
 	s.Logger.Debug("wrote", "verb", verb, "object", describe(reply.Kind, reply.Key()), "resourceVersion", reply.ResourceVersion)
-	s.report.Writes = append(s.report.Writes, Write{
-		Verb: verb, Kind: reply.Kind, Key: reply.Key(), UID: reply.UID, ResourceVersion: reply.ResourceVersion,
-	})
+	w := Write{Verb: verb, Kind: reply.Kind, Key: reply.Key(), UID: reply.UID, ResourceVersion: reply.ResourceVersion}
+	s.report.Writes = append(s.report.Writes, w.clone())
 }
 
 // written says whether a write has changed something: if the server found

@@ -13,8 +13,8 @@ import (
 // memory is what a performer remembers, per primary and controller. It is
 // bounded by the intents of each primary's last run, and lost on a restart.
 type memory struct {
-	mu     sync.Mutex
-	byMemo map[memoKey]*memo
+	mu    sync.Mutex
+	byUID map[types.UID][]*memo // one for each controller of the primary
 }
 
 type memoKey struct {
@@ -25,6 +25,8 @@ type memoKey struct {
 // memo is what is remembered of one primary. The caller runs one key at a
 // time, so one goroutine uses it.
 type memo struct {
+	controller string
+
 	applied map[child]record
 	absent  map[child]bool // seen to be absent, or deleted
 	patch   trial          // of the primary
@@ -33,13 +35,13 @@ type memo struct {
 	said    digest          // of the host about the last run
 }
 
-// child stands for the name of an object that an intent is about. What is
-// remembered holds no strings of a result or a reply: they would keep all of
-// it in memory.
+// child stands for the name of an object that an intent is about, whatever
+// version of its kind the intent is written in. What is remembered holds no
+// strings of a result or a reply: they would keep all of it in memory.
 type child digest
 
 func childOf(kind abi.Kind, key object.Key) child {
-	return child(sumStrings(kind.APIVersion, kind.Kind, key.Namespace, key.Name))
+	return child(sumStrings(kind.Group(), kind.Kind, key.Namespace, key.Name))
 }
 
 // record is the last apply of an object: what was wanted, and the body that
@@ -55,22 +57,33 @@ type record struct {
 // it led to. The same patch of the same value would lead there again.
 type trial struct {
 	patch, result digest
+	epoch         int // of the schema, for a patch of status
 }
 
 // of returns the memo of a primary, a new one if there is none.
 func (m *memory) of(key memoKey) *memo {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	found := m.byMemo[key]
-	if found == nil {
-		key.uid, key.controller = types.UID(strings.Clone(string(key.uid))), strings.Clone(key.controller)
-		found = &memo{}
-		if m.byMemo == nil {
-			m.byMemo = map[memoKey]*memo{}
-		}
-		m.byMemo[key] = found
+	if found := m.find(key); found != nil {
+		return found
 	}
-	return found
+	if m.byUID == nil {
+		m.byUID = map[types.UID][]*memo{}
+	}
+	fresh := &memo{controller: strings.Clone(key.controller)}
+	uid := types.UID(strings.Clone(string(key.uid)))
+	m.byUID[uid] = append(m.byUID[uid], fresh)
+	return fresh
+}
+
+// find returns the memo of a primary, nil if there is none. m.mu is held.
+func (m *memory) find(key memoKey) *memo {
+	for _, found := range m.byUID[key.uid] {
+		if found.controller == key.controller {
+			return found
+		}
+	}
+	return nil
 }
 
 // unsay forgets what the host said about a primary, if anything is known of
@@ -78,7 +91,7 @@ func (m *memory) of(key memoKey) *memo {
 func (m *memory) unsay(key memoKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if found := m.byMemo[key]; found != nil {
+	if found := m.find(key); found != nil {
 		found.said = digest{}
 	}
 }
@@ -86,11 +99,7 @@ func (m *memory) unsay(key memoKey) {
 func (m *memory) forget(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for key := range m.byMemo {
-		if key.uid == uid {
-			delete(m.byMemo, key)
-		}
-	}
+	delete(m.byUID, uid)
 }
 
 // keep drops what is remembered of objects that the last run did not name.

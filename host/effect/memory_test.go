@@ -48,8 +48,8 @@ func TestForget(t *testing.T) {
 	w.Event(other, &a)
 	w.Forget(target.Object.UID)
 	w.Event(target, nil) // leaves nothing behind
-	if len(w.memory.byMemo) != 1 {
-		t.Errorf("remembers %d", len(w.memory.byMemo))
+	if len(w.memory.byUID) != 1 {
+		t.Errorf("remembers %d", len(w.memory.byUID))
 	}
 	w.Event(target, &a)
 	w.Event(other, &a)

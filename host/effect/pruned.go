@@ -3,6 +3,7 @@ package effect
 import (
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
@@ -10,19 +11,65 @@ import (
 
 // pruned remembers, per kind, which members of status the server dropped
 // because the schema does not have them. They are not sent again: each run
-// would find them missing and write.
+// would find them missing and write. The schema may change without anybody
+// telling, so they are tried anew after a while.
 type pruned struct {
 	mu    sync.Mutex
-	paths map[abi.Kind]map[string]bool // JSON pointers (RFC 6901) below status
+	kinds map[abi.Kind]*gaps
 }
+
+// gaps is what the schema of a kind is known to lack.
+type gaps struct {
+	epoch   int             // how often it was learnt anew
+	since   time.Time       // when the first of missing was found
+	missing map[string]bool // JSON pointers (RFC 6901) below status
+	told    map[string]bool // those of missing, in this epoch or an earlier one, that somebody was told of
+}
+
+// prunedFor is how long a path is not sent again: as long as what a kind is
+// served as is believed.
+const prunedFor = 10 * time.Minute
 
 // inList is the pointer's part for all elements of the list of conditions.
 const inList = "/conditions/-"
 
+// of returns what is known of a kind. p.mu is held.
+func (p *pruned) of(kind abi.Kind) *gaps {
+	s := p.kinds[kind]
+	if s == nil {
+		s = &gaps{missing: map[string]bool{}, told: map[string]bool{}}
+		if p.kinds == nil {
+			p.kinds = map[abi.Kind]*gaps{}
+		}
+		p.kinds[kind] = s
+	}
+	return s
+}
+
+// reset forgets what is known of a kind, and who was told.
 func (p *pruned) reset(kind abi.Kind) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.paths, kind)
+	s := p.of(kind)
+	s.forget()
+	clear(s.told)
+}
+
+func (s *gaps) forget() {
+	s.epoch++
+	clear(s.missing)
+}
+
+// epoch tells what was learnt before the schema may have changed from what was
+// learnt after.
+func (p *pruned) epoch(kind abi.Kind, now time.Time) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.of(kind)
+	if len(s.missing) > 0 && now.Sub(s.since) >= prunedFor {
+		s.forget()
+	}
+	return s.epoch
 }
 
 // drop returns a patch of status without what was pruned, nil if nothing is
@@ -30,10 +77,11 @@ func (p *pruned) reset(kind abi.Kind) {
 func (p *pruned) drop(kind abi.Kind, patch []byte) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.paths[kind]) == 0 {
+	missing := p.of(kind).missing
+	if len(missing) == 0 {
 		return patch, nil
 	}
-	return dropPaths(p.paths[kind], "", patch)
+	return dropPaths(missing, "", patch)
 }
 
 func dropPaths(paths map[string]bool, at string, patch []byte) ([]byte, error) {
@@ -68,9 +116,10 @@ func dropPaths(paths map[string]bool, at string, patch []byte) ([]byte, error) {
 func (p *pruned) condition(kind abi.Kind, members []rawjson.Member) []rawjson.Member {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	missing := p.of(kind).missing
 	var left []rawjson.Member
 	for _, m := range members {
-		if !p.paths[kind][inList+pointer(m.Name)] {
+		if !missing[inList+pointer(m.Name)] {
 			left = append(left, m)
 		}
 	}
@@ -78,24 +127,22 @@ func (p *pruned) condition(kind abi.Kind, members []rawjson.Member) []rawjson.Me
 }
 
 // learn compares a patch of status with the status that it led to, and
-// returns the pointers of what is missing there and was not known to be.
-func (p *pruned) learn(kind abi.Kind, patch, status []byte) (found []string) {
+// returns the pointers of what is missing there that nobody was told of.
+func (p *pruned) learn(kind abi.Kind, patch, status []byte, now time.Time) (news []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	s := p.of(kind)
 	for _, path := range missing(nil, "", patch, status) {
-		if p.paths[kind][path] {
-			continue
+		if len(s.missing) == 0 {
+			s.since = now
 		}
-		if p.paths == nil {
-			p.paths = map[abi.Kind]map[string]bool{}
+		s.missing[path] = true
+		if !s.told[path] {
+			s.told[path] = true
+			news = append(news, path)
 		}
-		if p.paths[kind] == nil {
-			p.paths[kind] = map[string]bool{}
-		}
-		p.paths[kind][path] = true
-		found = append(found, path)
 	}
-	return found
+	return news
 }
 
 // missing appends the pointers of those members of a patch that the value

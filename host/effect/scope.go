@@ -39,10 +39,16 @@ func (s *session) place(ctx context.Context, verb string, ref abi.Ref) (place, e
 	}
 	var err error
 	if at.Resource, err = s.Store.Resource(ctx, kind); err != nil {
-		return at, notServed(kind, err)
+		return at, notServed(err)
 	}
 	at.Kind = kind
-	return at, s.namespace(&at)
+	if err := s.namespace(&at); err != nil {
+		return at, err
+	}
+	if primary := s.target.Object; at.written && at.child() == childOf(primary.Kind, primary.Key()) {
+		at.owned = false // nothing owns itself
+	}
+	return at, nil
 }
 
 func (s *session) undeclared(verb string, kind abi.Kind) error {
@@ -106,7 +112,7 @@ func (s *session) mayApply(at place, have *object.Object, adopt bool) (force boo
 	}
 	owner := have.Controller()
 	switch {
-	case have.UID == primary.UID && at.owned && !at.written:
+	case have.UID == primary.UID && at.owned:
 		return false, denied(reasonScope, "%s is the primary: it cannot own itself, name the kind in writes of the manifest", at)
 	case have.UID == primary.UID:
 		return false, nil

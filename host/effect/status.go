@@ -110,6 +110,7 @@ func (p *Performer) change(t Target, want Status) (c change, err error) {
 	before, _ := rawjson.Lookup(t.Object.Raw, "status")
 	before = orEmpty(before)
 	after := before
+	c.trial.epoch = p.pruned.epoch(t.Object.Kind, p.Now())
 	if len(want.Patch) > 0 {
 		if after, err = rawjson.MergePatch(before, want.Patch); err != nil {
 			return c, err
@@ -129,22 +130,23 @@ func (p *Performer) change(t Target, want Status) (c change, err error) {
 	if diff, err = p.pruned.drop(t.Object.Kind, diff); err != nil || diff == nil {
 		return c, err
 	}
-	return p.worth(t, before, diff)
+	err = p.worth(&c, t, before, diff)
+	return c, err
 }
 
-// worth returns the change unless the server has made the status that is
-// there out of the same patch before.
-func (p *Performer) worth(t Target, before, diff []byte) (c change, err error) {
-	last := p.memory.of(t.memo()).status
+// worth makes diff the change's patch unless the server has made the status
+// that is there out of the same patch before.
+func (p *Performer) worth(c *change, t Target, before, diff []byte) (err error) {
 	if c.trial.patch, err = sum(diff); err != nil {
-		return c, err
+		return err
 	}
-	now, err := sum(before)
-	if err != nil || last.patch == c.trial.patch && last.result == now {
-		return c, err
+	if c.trial.result, err = sum(before); err != nil {
+		return err
 	}
-	c.patch = diff
-	return c, nil
+	if p.memory.of(t.memo()).status != c.trial {
+		c.patch = diff
+	}
+	return nil
 }
 
 // hostPatch returns the merge patch of what the host says itself.
@@ -196,8 +198,8 @@ func (p *Performer) learn(t Target, c change, reply *object.Object) (err error) 
 		return err
 	}
 	p.memory.of(t.memo()).status = c.trial
-	for _, path := range p.pruned.learn(reply.Kind, c.patch, status) {
-		p.Logger.Warn("the API server dropped a field of status that its schema does not have; it is not sent again until the schema changes: add the field to the CustomResourceDefinition, with its subresource status",
+	for _, path := range p.pruned.learn(reply.Kind, c.patch, status, p.Now()) {
+		p.Logger.Warn("the API server dropped a field of status that its schema does not have; it is not sent again for 10 minutes: add the field to the CustomResourceDefinition, with its subresource status",
 			"kind", reply.Kind.String(), "field", "/status"+path)
 	}
 	return nil

@@ -32,12 +32,13 @@ var (
 	serviceAccount = kind("v1", "ServiceAccount", "serviceaccounts", true, false)
 	deployment     = kind("apps/v1", "Deployment", "deployments", true, true)
 	widget         = kind("test.thole.dev/v1", "Widget", "widgets", true, true)
+	widgetV2       = kind("test.thole.dev/v2", "Widget", "widgets", true, true) // never served
 	gadget         = kind("test.thole.dev/v1", "Gadget", "gadgets", true, true)
 	plain          = kind("test.thole.dev/v1", "Plain", "plains", true, false)
 	tree           = kind("test.thole.dev/v1", "Tree", "trees", false, true)
 )
 
-var known = []object.Resource{pod, configMap, secret, service, namespace, deployment, widget, gadget, plain, tree}
+var known = []object.Resource{pod, configMap, secret, service, namespace, deployment, widget, widgetV2, gadget, plain, tree}
 
 func kind(apiVersion, kind, plural string, namespaced, status bool) object.Resource {
 	gv, err := schema.ParseGroupVersion(apiVersion)
