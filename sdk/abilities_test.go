@@ -75,7 +75,7 @@ func TestReadErrors(t *testing.T) {
 		})
 	}
 	for code, want := range map[int64]error{
-		abi.CodeUnavailable: sdk.ErrUnavailable, abi.CodeConflict: sdk.ErrConflict, abi.CodeTooLarge: sdk.ErrTooLarge, -99: sdk.ErrInvalid,
+		abi.CodeUnavailable: sdk.ErrUnavailable, abi.CodeConflict: sdk.ErrConflict, abi.CodeTooLarge: sdk.ErrTooLarge, -99: sdk.ErrUnavailable,
 	} {
 		w := world(t, doing(func(r *widget) {
 			if err := r.List(sdk.Query{Kind: configMap}, &into); !errors.Is(err, want) {

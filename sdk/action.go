@@ -44,5 +44,5 @@ func milliseconds(d time.Duration) int64 {
 	if d <= 0 {
 		return 0
 	}
-	return int64((d + time.Millisecond - 1) / time.Millisecond)
+	return int64((d-1)/time.Millisecond) + 1
 }

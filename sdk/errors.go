@@ -41,14 +41,15 @@ var sentinels = []struct {
 	{abi.CodeTooLarge, ErrTooLarge, "TooLarge"},
 }
 
-// codeError returns the error of a negative code.
+// codeError returns the error of a negative code. One of a newer host says
+// that there is no answer (SPEC.md, "Imports").
 func codeError(code int64) error {
 	for _, s := range sentinels {
 		if s.code == code {
 			return s.err
 		}
 	}
-	return ErrInvalid
+	return ErrUnavailable
 }
 
 // Error is an error that says how it wants to be handled. Make one with
@@ -100,6 +101,9 @@ func failureOf(err error) (abi.Code, *abi.Failure) {
 	}
 	if e, ok := errors.AsType[*Error](err); ok {
 		f.Reason, f.After = e.Reason, milliseconds(e.After)
+		if e.code == abi.CodeOK { // not made by one of the three
+			return abi.CodeRetry, f
+		}
 		return e.code, f
 	}
 	for _, s := range sentinels {

@@ -60,11 +60,20 @@ func readPart(r *Reader, into any, reason string, invalid *string) {
 func (r *Run) diffStatus(before []byte, status any) {
 	after, err := encode(status)
 	if err == nil && !bytes.Equal(before, after) {
-		r.result.Status, err = rawjson.Diff(different(before, after))
+		r.result.Status, err = rawjson.Diff(different(orEmpty(before), orEmpty(after)))
 	}
 	if err != nil {
 		r.spoil("InvalidStatus", "status", err)
 	}
+}
+
+// orEmpty is the object that a status of nothing stands for, such as a map
+// that is nil.
+func orEmpty(status []byte) []byte {
+	if len(status) == 0 || string(status) == "null" {
+		return []byte("{}")
+	}
+	return status
 }
 
 // different leaves out the members that two objects have in common, if both

@@ -3,6 +3,7 @@ package sdk_test
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -163,10 +164,15 @@ func TestRunsEnd(t *testing.T) {
 		err    error
 		expect func(*sdktest.Run)
 	}{
-		"await":           {sdk.AwaitChange(), nil, func(r *sdktest.Run) { r.ExpectReady().ExpectNext(time.Hour) }},
-		"zero":            {sdk.Action{}, nil, func(r *sdktest.Run) { r.ExpectReady() }},
-		"after":           {sdk.RequeueAfter(time.Minute), nil, func(r *sdktest.Run) { r.ExpectReady().ExpectNext(time.Minute) }},
-		"after, rounded":  {sdk.RequeueAfter(time.Nanosecond), nil, func(r *sdktest.Run) { r.ExpectNext(time.Millisecond) }},
+		"await":          {sdk.AwaitChange(), nil, func(r *sdktest.Run) { r.ExpectReady().ExpectNext(time.Hour) }},
+		"zero":           {sdk.Action{}, nil, func(r *sdktest.Run) { r.ExpectReady() }},
+		"after":          {sdk.RequeueAfter(time.Minute), nil, func(r *sdktest.Run) { r.ExpectReady().ExpectNext(time.Minute) }},
+		"after, rounded": {sdk.RequeueAfter(time.Nanosecond), nil, func(r *sdktest.Run) { r.ExpectNext(time.Millisecond) }},
+		"after, too far": {sdk.RequeueAfter(math.MaxInt64), nil, func(r *sdktest.Run) {
+			if r.ExpectClass(abi.ClassABI); !strings.Contains(r.Message, "at most 100 years") {
+				t.Errorf("the message is %q", r.Message)
+			}
+		}},
 		"after, negative": {sdk.RequeueAfter(-1), nil, func(r *sdktest.Run) { r.ExpectNext(time.Hour) }},
 		"requeue":         {sdk.Requeue(), nil, func(r *sdktest.Run) { r.ExpectRequeue().ExpectCondition("Ready", sdk.False, "Progressing") }},
 		"empty":           {sdk.Empty(), nil, func(r *sdktest.Run) { r.ExpectEmpty().ExpectCondition("Ready", sdk.Unknown, "") }},
@@ -175,6 +181,7 @@ func TestRunsEnd(t *testing.T) {
 		"stalled":         {sdk.Action{}, sdk.Stalled("Wrong", plain), func(r *sdktest.Run) { r.ExpectStalled("Wrong") }},
 		"waiting":         {sdk.Action{}, sdk.Waiting("Soon", time.Second, plain), func(r *sdktest.Run) { r.ExpectWaiting("Soon").ExpectNext(time.Second) }},
 		"wrapped":         {sdk.Action{}, errors.Join(errors.New("more"), sdk.Stalled("Wrong", plain)), func(r *sdktest.Run) { r.ExpectStalled("Wrong") }},
+		"by hand":         {sdk.Action{}, &sdk.Error{Reason: "Odd"}, func(r *sdktest.Run) { r.ExpectRetry("Odd").ExpectClass(abi.ClassRetry) }},
 		"no cause":        {sdk.Action{}, sdk.Waiting("Soon", 0, nil), func(r *sdktest.Run) { r.ExpectWaiting("Soon") }},
 		"not found":       {sdk.Action{}, sdk.ErrNotFound, func(r *sdktest.Run) { r.ExpectRetry("NotFound") }},
 		"unavailable":     {sdk.Action{}, sdk.Stalled("Wrong", sdk.ErrUnavailable), func(r *sdktest.Run) { r.ExpectRetry("Unavailable") }},
