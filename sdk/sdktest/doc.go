@@ -14,9 +14,11 @@
 //
 // The world is honest about what it checks: manifests, requests and results go
 // through the codec of package abi, which is strict; reads are held against the
-// manifest and the namespace; what a run leads to is decided by the host's own
-// function; effects happen in the host's order, and when one fails the rest is
-// skipped, the status is not written, and the next request tells about it.
+// manifest and the namespace, intents too, and against the owner of what they
+// touch, with the reasons that the host has; what a run leads to is decided by
+// the host's own function; effects happen in the host's order, and when one
+// fails the rest is skipped, the status is not written, and the next request
+// tells about it.
 //
 // It is not a Kubernetes API server. There is no schema, no defaulting, no
 // validation, no admission, no immutable field, no right that could be

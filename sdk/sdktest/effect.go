@@ -28,20 +28,29 @@ func (r *Run) intents() *abi.EffectFailure {
 	if f := r.hold(); f != nil {
 		return f
 	}
+	all, f := r.plan()
+	if f != nil {
+		return f
+	}
 	if f := r.patch(); f != nil {
 		return f
 	}
-	for _, a := range r.Result.Apply {
-		if f := r.apply(a); f != nil {
-			return f
-		}
-	}
-	for _, ref := range r.Result.Delete {
-		if f := r.delete(ref); f != nil {
+	for _, i := range all {
+		if f := r.intent(&i); f != nil {
 			return f
 		}
 	}
 	return nil
+}
+
+func (r *Run) intent(i *intent) *abi.EffectFailure {
+	if f := r.refused(i.verb, i.kind.Ref(i.namespace, i.name)); f != nil {
+		return f
+	}
+	if i.verb == "delete" {
+		return r.delete(i)
+	}
+	return r.apply(i)
 }
 
 func (r *Run) current() *object { return r.world.objects[r.primary.id] }
@@ -93,34 +102,31 @@ func (r *Run) patch() *abi.EffectFailure {
 	return nil
 }
 
-func (r *Run) apply(a abi.Apply) *abi.EffectFailure {
-	w := r.world
-	at, err := identify(a.Object)
-	if err != nil {
-		return r.failure("apply", sdk.Ref{}, abi.ClassABI, "Invalid", err.Error())
+func (r *Run) apply(i *intent) *abi.EffectFailure {
+	w, o := r.world, r.world.objects[i.id]
+	if o != nil {
+		if f := r.touches(i, o); f != nil {
+			return f
+		}
 	}
-	if f := r.place("apply", &at); f != nil {
-		return f
+	metadata := map[string]any{"namespace": omitEmpty(i.namespace)}
+	if i.owned {
+		metadata["ownerReferences"] = []sdk.OwnerReference{r.owner()}
 	}
-	elsewhere := r.primary.namespace != "" && at.namespace != "" && at.namespace != r.primary.namespace
-	owned := slices.Contains(w.controller.Owns, abi.Kind(at.kind)) && !elsewhere
-	o := w.objects[at]
-	if o != nil && owned && !o.meta.ControlledBy(r.primary.meta.UID) && (!a.Adopt || controlled(o)) {
-		return r.failure("apply", o.ref(), abi.ClassDenied, "NotControlled", "the object exists and is not controlled by "+r.primary.String())
-	}
-	wanted := w.merge(a.Object, w.encode(map[string]any{"metadata": map[string]any{"namespace": omitEmpty(at.namespace)}}))
-	if owned {
-		wanted = w.merge(wanted, w.encode(map[string]any{"metadata": map[string]any{"ownerReferences": []sdk.OwnerReference{r.owner()}}}))
-	}
+	wanted := w.merge(w.merge(i.object, notApplied), w.encode(map[string]any{"metadata": metadata}))
 	if o == nil {
-		w.create(at, w.merge(wanted, []byte(`{"status":null}`)))
-		r.Writes = append(r.Writes, "apply "+at.String())
+		w.create(i.id, wanted)
+		r.Writes = append(r.Writes, "apply "+i.String())
 	} else {
-		r.update("apply "+at.String(), o, w.applyPatch(at, wanted))
+		r.update("apply "+i.String(), o, w.applyPatch(i.id, wanted))
 	}
-	w.applied[at] = wanted
+	w.applied[i.id] = wanted
 	return nil
 }
+
+// notApplied removes what the host leaves out of an apply.
+var notApplied = []byte(`{"status":null,"metadata":{"uid":null,"resourceVersion":null,"generation":null,"managedFields":null,
+	"creationTimestamp":null,"deletionTimestamp":null,"deletionGracePeriodSeconds":null,"selfLink":null}}`)
 
 // applyPatch is the merge patch of an apply: what is wanted, and null for what
 // the last apply had beyond it.
@@ -175,40 +181,18 @@ func overlay(first, second []byte) []byte {
 	return w.Bytes()
 }
 
-func (r *Run) delete(ref abi.Ref) *abi.EffectFailure {
-	at := idOf(sdk.Ref(ref))
-	if f := r.place("delete", &at); f != nil {
-		return f
-	}
-	o := r.world.objects[at]
-	if o == nil || ref.UID != "" && ref.UID != o.meta.UID {
+func (r *Run) delete(i *intent) *abi.EffectFailure {
+	o := r.world.objects[i.id]
+	if o == nil || i.uid != "" && i.uid != o.meta.UID {
 		return nil
 	}
+	if f := r.touches(i, o); f != nil {
+		return f
+	}
 	if r.world.end(o) {
-		r.Writes = append(r.Writes, "delete "+at.String())
+		r.Writes = append(r.Writes, "delete "+i.String())
 	}
 	return nil
-}
-
-// place holds an intent against the manifest and the namespace, which it fills
-// in.
-func (r *Run) place(verb string, at *id) *abi.EffectFailure {
-	c, own := &r.world.controller, r.primary.namespace
-	ref := at.kind.Ref(at.namespace, at.name)
-	switch k := abi.Kind(at.kind); {
-	case !slices.Contains(c.Owns, k) && !slices.Contains(c.Writes, k):
-		return r.failure(verb, ref, abi.ClassDenied, "Undeclared", "the manifest does not name the kind in owns or writes")
-	case r.world.cluster[at.kind]:
-		at.namespace = ""
-	case at.namespace == "":
-		at.namespace = own
-	case own == "" || at.namespace == own:
-	case !r.world.crosses:
-		return r.failure(verb, ref, abi.ClassDenied, "OutOfScope", "another namespace than the object's")
-	case !slices.Contains(c.Writes, k):
-		return r.failure(verb, ref, abi.ClassDenied, "OutOfScope", "an object in another namespace cannot be owned: name the kind in writes")
-	}
-	return r.refused(verb, at.kind.Ref(at.namespace, at.name))
 }
 
 // refused is the failure that [World.FailWrites] or [World.FailWrite] asked
@@ -234,10 +218,6 @@ func (r *Run) owner() sdk.OwnerReference {
 		APIVersion: r.primary.kind.APIVersion, Kind: r.primary.kind.Kind,
 		Name: r.primary.name, UID: r.primary.meta.UID, Controller: true, BlockOwnerDeletion: true,
 	}
-}
-
-func controlled(o *object) bool {
-	return slices.ContainsFunc(o.meta.OwnerReferences, func(r sdk.OwnerReference) bool { return r.Controller })
 }
 
 // omitEmpty is null in a merge patch for nothing.

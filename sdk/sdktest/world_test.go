@@ -18,6 +18,7 @@ var (
 	thing  = sdk.Kind{APIVersion: "example.com/v1", Kind: "Thing"}
 	child  = sdk.Kind{APIVersion: "v1", Kind: "Child"}
 	other  = sdk.Kind{APIVersion: "v1", Kind: "Other"}
+	wide   = sdk.Kind{APIVersion: "v1", Kind: "Wide"}
 	theOne = thing.Ref("ns", "one")
 )
 
@@ -56,9 +57,16 @@ func newScript() *script {
 	}
 }
 
-func scripted(tb testing.TB) (*World, *script) {
+// scripted returns a world with one object of a controller that owns the given
+// kinds, else Child.
+func scripted(tb testing.TB, owns ...sdk.Kind) (*World, *script) {
 	tb.Helper()
 	s := newScript()
+	for _, k := range owns {
+		if k != child {
+			s.controller.Owns = append(s.controller.Owns, abi.Kind(k))
+		}
+	}
 	w := NewWith(tb, s)
 	w.Create(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"ns","name":"one"},"spec":{"a":1}}`)
 	return w, s
@@ -114,15 +122,22 @@ func TestApplyIsHeldAgainstTheManifest(t *testing.T) {
 		class  abi.Class
 		reason string
 	}{
-		"undeclared":  {`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"c"}}`, abi.ClassDenied, "Undeclared"},
+		"undeclared":  {`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"c"}}`, abi.ClassDenied, "NotDeclared"},
 		"elsewhere":   {`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c","namespace":"far"}}`, abi.ClassDenied, "OutOfScope"},
-		"not ours":    {`{"apiVersion":"v1","kind":"Child","metadata":{"name":"taken"}}`, abi.ClassDenied, "NotControlled"},
+		"not ours":    {`{"apiVersion":"v1","kind":"Child","metadata":{"name":"taken"}}`, abi.ClassDenied, "NotAdopted"},
+		"another's":   {`{"apiVersion":"v1","kind":"Other","metadata":{"name":"theirs"}}`, abi.ClassDenied, "ControlledByAnother"},
+		"itself":      {`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"one"}}`, abi.ClassDenied, "OutOfScope"},
+		"no place":    {`{"apiVersion":"v1","kind":"Wide","metadata":{"name":"c","namespace":"ns"}}`, abi.ClassABI, "InvalidIntent"},
+		"too wide":    {`{"apiVersion":"v1","kind":"Wide","metadata":{"name":"c"}}`, abi.ClassDenied, "OutOfScope"},
+		"twice":       {`{"apiVersion":"v1","kind":"Child","metadata":{"name":"later","namespace":"ns"}}`, abi.ClassABI, "InvalidIntent"},
 		"nameless":    {`{"apiVersion":"v1","kind":"Child","metadata":{}}`, abi.ClassABI, "ContractBroken"},
 		"not refused": {`{"apiVersion":"v1","kind":"Other","metadata":{"name":"taken"}}`, abi.ClassNone, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, s := scripted(t)
+			w, s := scripted(t, child, wide, thing)
+			w.ClusterScoped(wide)
 			w.Create(`{"apiVersion":"v1","kind":"Child","metadata":{"namespace":"ns","name":"taken"}}`)
+			w.Create(`{"apiVersion":"v1","kind":"Other","metadata":{"namespace":"ns","name":"theirs","ownerReferences":[{"uid":"x","controller":true}]}}`)
 			s.wants(c.object, `{"apiVersion":"v1","kind":"Child","metadata":{"name":"later"}}`)
 			s.result.Status = []byte(`{"seen":true}`)
 			run := w.Reconcile("ns/one").ExpectClass(c.class)
@@ -135,6 +150,25 @@ func TestApplyIsHeldAgainstTheManifest(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAllIntentsAreCheckedBeforeTheFirst(t *testing.T) {
+	w, s := scripted(t)
+	s.wants(`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c"}}`, `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"}}`)
+	w.Reconcile("ns/one").ExpectClass(abi.ClassDenied).ExpectWrites("finalizer", "status")
+	w.ExpectGone(child.Ref("ns", "c"))
+}
+
+func TestApplyOfWhatWasReadChangesNothing(t *testing.T) {
+	w, s := scripted(t)
+	s.wants(`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c"},"data":{"x":1}}`)
+	w.Reconcile("ns/one")
+	w.Change(child.Ref("ns", "c"), `{"status":{"theirs":1}}`)
+	var raw sdk.Raw
+	w.Get(child.Ref("ns", "c"), &raw)
+	w.Change(child.Ref("ns", "c"), `{"status":{"theirs":2}}`)
+	s.wants(string(raw))
+	w.Reconcile("ns/one").ExpectReady().ExpectNoWrites()
 }
 
 func TestNothingToCleanUpNeedsNoFinalizer(t *testing.T) {
@@ -213,13 +247,31 @@ func TestAdopt(t *testing.T) {
 
 func TestDelete(t *testing.T) {
 	w, s := scripted(t)
-	ref := w.Create(`{"apiVersion":"v1","kind":"Child","metadata":{"namespace":"ns","name":"c"}}`)
-	s.result.Delete = []abi.Ref{{APIVersion: "v1", Kind: "Child", Name: "c", UID: "another"}}
+	ref := w.Create(`{"apiVersion":"v1","kind":"Other","metadata":{"namespace":"ns","name":"c"}}`)
+	s.result.Delete = []abi.Ref{{APIVersion: "v1", Kind: "Other", Name: "c", UID: "another"}}
 	w.Reconcile("ns/one").ExpectWrites("finalizer", "status")
 	s.result.Delete[0].UID = ref.UID
-	w.Reconcile("ns/one").ExpectWrites("delete v1 Child ns/c")
+	w.Reconcile("ns/one").ExpectWrites("delete v1 Other ns/c")
 	w.Reconcile("ns/one").ExpectNoWrites()
 	w.ExpectGone(ref)
+}
+
+func TestDeleteIsHeldAgainstTheOwner(t *testing.T) {
+	owner := func(uid string) string { return fmt.Sprintf(`,"ownerReferences":[{"uid":%q,"controller":true}]`, uid) }
+	for name, c := range map[string]struct{ kind, owner, reason string }{
+		"nobody's":            {"Child", "", "NotControlled"},
+		"another's":           {"Child", owner("x"), "ControlledByAnother"},
+		"another's, writable": {"Other", owner("x"), "ControlledByAnother"},
+		"ours":                {"Child", owner("uid-1"), ""},
+	} {
+		w, s := scripted(t)
+		ref := w.Create(fmt.Sprintf(`{"apiVersion":"v1","kind":%q,"metadata":{"namespace":"ns","name":"c"%s}}`, c.kind, c.owner))
+		s.result.Delete = []abi.Ref{{APIVersion: "v1", Kind: c.kind, Name: "c"}}
+		run := w.Reconcile("ns/one")
+		if run.Reason != c.reason || w.Exists(ref) != (c.reason != "") {
+			t.Errorf("%s: the reason is %q, the object is there: %t", name, run.Reason, w.Exists(ref))
+		}
+	}
 }
 
 func TestDeletionWaitsForFinalizersAndTakesChildrenAlong(t *testing.T) {
