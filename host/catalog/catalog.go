@@ -18,12 +18,15 @@ type Config struct {
 	Observer  Observer
 	Logger    hclog.Logger
 	Retry     time.Duration // between attempts of a generation that waits; default 1 s
-	Probation time.Duration // of a generation with new code; default [DefaultProbation]
+	Probation time.Duration // of a generation with new code; default [DefaultProbation], [NoProbation] for none
 }
 
 // DefaultProbation is long enough for every object to have run and, if that
 // failed, to have run again.
 const DefaultProbation = 10 * time.Minute
+
+// NoProbation lets new code stay whatever it does: nothing is rolled back.
+const NoProbation time.Duration = -1
 
 // Catalog holds the running generation of every plugin.
 type Catalog struct {
@@ -76,6 +79,13 @@ func (c *Catalog) Update(ctx context.Context, modules []Module) {
 // Wait returns when every plugin's goroutine has ended: its controllers are
 // stopped and its guest is closed.
 func (c *Catalog) Wait() { c.wg.Wait() }
+
+// Filled says whether a first snapshot was taken over.
+func (c *Catalog) Filled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.filled
+}
 
 // Settled says whether a first snapshot was taken over and every plugin of it
 // runs, waits or has failed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -38,14 +39,30 @@ func file(text string) func() ([]byte, error) {
 	return func() ([]byte, error) { return []byte(text), nil }
 }
 
+// expect compares what happened; which of two guests was closed first does not
+// count.
 func (w *world) expect(t *testing.T, want ...string) {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	sortCloses(w.log)
+	sortCloses(want)
 	if got := strings.Join(w.log, "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("what happened:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
 	}
 	w.log = nil
+}
+
+// sortCloses sorts each run of closes.
+func sortCloses(log []string) {
+	for begin := 0; begin < len(log); begin++ {
+		end := begin
+		for end < len(log) && strings.HasPrefix(log[end], "close ") {
+			end++
+		}
+		slices.Sort(log[begin:end])
+		begin = max(begin, end-1)
+	}
 }
 
 func expectStatus(t *testing.T, c *Catalog, want ...string) {

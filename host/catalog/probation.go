@@ -90,7 +90,7 @@ func (s *slot) proven() *Generation {
 func (s *slot) probationOf(digest string) time.Time {
 	proven := s.proven()
 	switch {
-	case proven == nil || proven.is(digest):
+	case s.c.Probation < 0 || proven == nil || proven.is(digest):
 		return time.Time{}
 	case s.current.is(digest):
 		return s.current.Probation
@@ -146,7 +146,7 @@ func (s *slot) rollBack(ctx context.Context, v *verdict) (done bool) {
 	}
 	if err != nil {
 		if g != s.fallback {
-			s.drop(g)
+			s.free(g)
 		}
 		if ctx.Err() != nil {
 			return false // the next round tries again, unless it brings another generation

@@ -67,6 +67,22 @@ func TestARejectedModuleIsTriedAgainWhenToldTo(t *testing.T) {
 	})
 }
 
+// TestWithoutProbationNewCodeStays: the one before goes at once.
+func TestWithoutProbationNewCodeStays(t *testing.T) {
+	w := newWorld("A")
+	scenario(t, w, func(update func(...Module), c *Catalog) {
+		c.Probation = NoProbation
+		update(module("p", "A/1"))
+		update(module("p", "A/2"))
+		lose(c, "p")
+		w.expect(t, "start p A/1", "start p A/2", "close p A/1")
+		expectStatus(t, c, "p running A/2")
+		if !c.Running()[0].Probation.IsZero() {
+			t.Error("it is on probation")
+		}
+	})
+}
+
 // TestAVerdictOnWhatNoLongerRunsIsNone: it came while the file was replaced.
 func TestAVerdictOnWhatNoLongerRunsIsNone(t *testing.T) {
 	w := newWorld("A")

@@ -16,7 +16,7 @@ func (s *slot) restrict(ctx context.Context, m *Module) error {
 		return err
 	}
 	if err := s.replace(ctx, g); err != nil {
-		s.drop(g)
+		s.free(g)
 		return err
 	}
 	return nil

@@ -23,6 +23,7 @@ type slot struct {
 	pending  *Generation // is loaded and not started yet
 	fallback *Generation // ran before, while current is on probation
 	rejected *rejection  // of the newest module; nil: none
+	refused  *refusal    // of the newest module; nil: none
 	unfit    []byte      // the policy that was told not to fit what runs; nil: none
 
 	number, loads, rollbacks int
@@ -127,13 +128,16 @@ func stopped() *time.Timer {
 // follow does what is to be done; again says that trying later may help.
 func (s *slot) follow(ctx context.Context, o order) (again bool) {
 	if o.forgiven {
-		s.rejected = nil // and not what is rolled back only now
+		s.rejected, s.refused = nil, nil // and not what is rolled back only now
 	}
 	if o.lost != nil {
 		again = !s.rollBack(ctx, o.lost)
 	}
 	if s.rejected != nil && s.rejected.isNot(o.module) {
 		s.rejected = nil
+	}
+	if s.refused != nil && s.refused.isNot(o.module) {
+		s.refused = nil
 	}
 	s.pass()
 	err := s.bring(ctx, o.module)
@@ -166,20 +170,37 @@ func (s *slot) bring(ctx context.Context, m *Module) error {
 	return s.replace(ctx, s.pending)
 }
 
+// refusal is a module that was loaded in vain.
+type refusal struct {
+	module Module
+	err    error
+}
+
+// isNot says that m is another module; one that cannot be read may be the same.
+func (r *refusal) isNot(m *Module) bool { return m.Err == nil && !m.equal(&r.module) }
+
 // discard frees what was loaded and is not wanted any more.
 func (s *slot) discard() {
-	s.drop(s.pending)
+	s.free(s.pending)
 	s.pending = nil
 }
 
-// load makes the module the pending generation, unless it is that already.
+// load makes the module the pending generation, unless it is that already. One
+// that is refused for good is not loaded again: the slot looks at it whenever
+// another plugin changes, and to load it may take a minute.
 func (s *slot) load(ctx context.Context, m *Module) error {
-	if m.same(s.pending) {
+	switch {
+	case m.same(s.pending):
 		return nil
+	case s.refused != nil:
+		return s.refused.err
 	}
 	s.discard()
 	guest, err := s.guest(ctx, m)
 	if err != nil {
+		if ctx.Err() == nil && !mayPass(err) {
+			s.refused = &refusal{*m, err}
+		}
 		return err
 	}
 	s.pending = s.generation(m, guest)
@@ -248,8 +269,17 @@ func (s *slot) start(ctx context.Context, g *Generation) error {
 	return err
 }
 
-// drop frees a generation that no longer runs.
+// drop frees a generation that is given up once its calls in flight have
+// ended. Nobody waits for them but the end of the catalog: they may take as
+// long as the plugin's policy lets them.
 func (s *slot) drop(g *Generation) {
+	if g != nil {
+		s.c.wg.Go(func() { s.free(g) })
+	}
+}
+
+// free frees a generation, nil for none, that has no call in flight.
+func (s *slot) free(g *Generation) {
 	if g == nil {
 		return
 	}
@@ -282,9 +312,10 @@ func (s *slot) stop(removed bool) {
 	s.c.mu.Unlock()
 	s.c.Observer.PluginStopped(s.name)
 	for _, g := range []*Generation{s.pending, s.fallback, s.current} {
-		s.drop(g)
+		s.free(g)
 	}
-	s.pending, s.fallback, s.current, s.rejected, s.unfit = nil, nil, nil, nil, nil
+	s.pending, s.fallback, s.current = nil, nil, nil
+	s.rejected, s.refused, s.unfit = nil, nil, nil
 }
 
 // end takes the slot of a plugin that is gone out of the catalog, unless the

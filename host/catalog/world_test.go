@@ -25,12 +25,14 @@ type world struct {
 	policies map[string]string        // by plugin, of what runs
 	misused  []string                 // what was done with guests that are closed
 	sound    map[string]bool          // plugins that do no worse than before
+	busy     map[string]chan struct{} // by version: Close waits until it is closed, and Stop closes it
 }
 
 func newWorld(kinds ...string) *world {
 	w := &world{
 		runs: map[string]string{}, present: map[string]bool{}, counters: map[string]int{},
 		held: map[string]chan struct{}{}, attempts: map[string]int{}, policies: map[string]string{}, sound: map[string]bool{},
+		busy: map[string]chan struct{}{},
 	}
 	for _, k := range kinds {
 		w.present[k] = true
@@ -86,7 +88,11 @@ func (g *guest) Manifest() *abi.Manifest { return g.manifest }
 func (g *guest) Close(context.Context) error {
 	g.w.mu.Lock()
 	g.closed++
+	busy := g.w.busy[g.manifest.Version]
 	g.w.mu.Unlock()
+	if busy != nil {
+		<-busy
+	}
 	g.w.note("close %s %s", g.name, g.manifest.Version)
 	return nil
 }
@@ -102,6 +108,7 @@ func (w *world) Load(_ context.Context, m *Module) (Guest, error) {
 		return nil, err
 	}
 	name, text := m.Name, string(wasm)
+	w.count("load " + name)
 	if text == "broken" {
 		return nil, loadError{}
 	}
@@ -175,6 +182,10 @@ func (w *world) Stop(plugin string, _ bool) {
 	defer w.mu.Unlock()
 	delete(w.runs, plugin)
 	w.log = append(w.log, "stop "+plugin)
+	for version, busy := range w.busy {
+		delete(w.busy, version)
+		close(busy)
+	}
 }
 
 func (w *world) PluginStarted(g *Generation)  { w.count("started " + g.Plugin) }
