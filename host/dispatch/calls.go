@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -17,7 +18,7 @@ import (
 func (r *run) Get(ctx context.Context, message []byte) ([]byte, int64) {
 	call, err := abi.DecodeGetCall(message)
 	if err != nil {
-		r.logger.Warn("get: message not understood", "error", err)
+		r.warn("get: message not understood", "error", err)
 		return nil, abi.CodeInvalid
 	}
 	kind := abi.Kind{APIVersion: call.Ref.APIVersion, Kind: call.Ref.Kind}
@@ -43,12 +44,12 @@ func (r *run) Get(ctx context.Context, message []byte) ([]byte, int64) {
 func (r *run) List(ctx context.Context, message []byte) ([]byte, int64) {
 	call, err := abi.DecodeListCall(message)
 	if err != nil {
-		r.logger.Warn("list: message not understood", "error", err)
+		r.warn("list: message not understood", "error", err)
 		return nil, abi.CodeInvalid
 	}
 	selector, err := labels.Parse(call.LabelSelector)
 	if err != nil {
-		r.logger.Warn("list: label selector not understood", "selector", call.LabelSelector, "error", err)
+		r.warn("list: label selector not understood", "selector", call.LabelSelector, "error", err)
 		return nil, abi.CodeInvalid
 	}
 	kind := abi.Kind{APIVersion: call.APIVersion, Kind: call.Kind}
@@ -74,7 +75,7 @@ func (r *run) List(ctx context.Context, message []byte) ([]byte, int64) {
 func (r *run) scope(ctx context.Context, kind abi.Kind, namespace string) (string, int64) {
 	c := &r.generation.Controller
 	if kind != c.For && !slices.Contains(c.Owns, kind) && !slices.Contains(c.Reads, kind) {
-		r.logger.Warn("read denied: the manifest does not name the kind in owns or reads", "kind", kind.String())
+		r.warn("read denied: the manifest does not name the kind in owns or reads", "kind", kind.String())
 		return "", abi.CodeDenied
 	}
 	namespaced, err := r.c.Cache.Namespaced(ctx, kind)
@@ -88,7 +89,7 @@ func (r *run) scope(ctx context.Context, kind abi.Kind, namespace string) (strin
 	case own == "" || r.generation.CrossNamespace:
 		return namespace, 0
 	case namespace != "" && namespace != own:
-		r.logger.Warn("read denied: another namespace than the object's; a policy with crossNamespace allows it", "kind", kind.String(), "namespace", namespace)
+		r.warn("read denied: another namespace than the object's; a policy with crossNamespace allows it", "kind", kind.String(), "namespace", namespace)
 		return "", abi.CodeDenied
 	}
 	return own, 0
@@ -101,15 +102,14 @@ func (r *run) unavailable(verb string, kind abi.Kind, err error) int64 {
 		r.unsynced = true
 		return abi.CodeUnavailable
 	}
-	r.logger.Warn(verb+" failed", "kind", kind.String(), "error", err)
+	r.warn(verb+" failed", "kind", kind.String(), "error", err)
 	return abi.CodeUnavailable
 }
 
 // Log writes a line of the guest (SPEC.md, "log"), unless the plugin has
 // written too many.
 func (r *run) Log(level int32, message []byte) {
-	if r.c.Lines != nil && !r.c.Lines.Allow() {
-		r.c.Metrics.Dropped()
+	if !r.mayLog() {
 		return
 	}
 	text, fields := logLine(message)
@@ -126,21 +126,49 @@ func (r *run) Log(level int32, message []byte) {
 	}
 }
 
-// logLine reads the object that a guest logs; anything else is a text.
+// warn tells why a call of the guest came to nothing. It counts as a line of the
+// guest, which may call ten thousand times in a run.
+func (r *run) warn(text string, fields ...any) {
+	if r.mayLog() {
+		r.logger.Warn(text, fields...)
+	}
+}
+
+// mayLog takes one line off what the plugin may log.
+func (r *run) mayLog() bool {
+	if r.c.Lines == nil || r.c.Lines.Allow() {
+		return true
+	}
+	r.c.Metrics.Dropped()
+	return false
+}
+
+// logLine reads the object that a guest logs; anything else is a text. Text and
+// names hold nothing that makes another line or steers a terminal; values are
+// quoted by the logger.
 func logLine(message []byte) (text string, fields []any) {
 	members, err := rawjson.Members(message)
 	if err != nil {
-		return string(message), nil
+		return oneLine(string(message)), nil
 	}
 	for _, m := range members {
 		value := scalar(m.Value)
 		if m.Name == "message" {
-			text = value
+			text = oneLine(value)
 			continue
 		}
-		fields = append(fields, fieldName(m.Name), value)
+		fields = append(fields, fieldName(oneLine(m.Name)), value)
 	}
 	return text, fields
+}
+
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, s)
 }
 
 // fieldName keeps a guest from speaking for the host: a field that the host

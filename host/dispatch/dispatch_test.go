@@ -45,6 +45,7 @@ type bench struct {
 	version int                 // of the last write
 	lagging bool                // the cache does not show writes
 	live    *object.Object
+	liveErr error
 	loops   int    // runs counted as in a write loop
 	foreign string // a merge patch that somebody else makes just before the next write of status
 }
@@ -132,7 +133,7 @@ func (c testCache) Get(key object.Key) (*object.Object, bool) {
 
 func (c testCache) Live(context.Context, object.Key) (*object.Object, error) {
 	c.note("live read")
-	return c.live, nil
+	return c.live, c.liveErr
 }
 
 func (c testCache) CaughtUp(ctx context.Context, w Write) error {
@@ -507,6 +508,66 @@ func TestGuestLinesAreLimited(t *testing.T) {
 	}
 	if line := log.String(); !strings.Contains(line, `"object":"ns/w"`) || !strings.Contains(line, `"@level":"info"`) {
 		t.Errorf("a guest line replaces the host's own fields: %s", line)
+	}
+}
+
+// TestWhatAGuestMakesTheHostLogIsLimited: its mistakes are its lines, too. A
+// run may make ten thousand calls.
+func TestWhatAGuestMakesTheHostLogIsLimited(t *testing.T) {
+	b := newBench(t)
+	var log bytes.Buffer
+	b.c.Logger = hclog.New(&hclog.LoggerOptions{Output: &log, JSONFormat: true})
+	b.c.Lines = &budget{left: 2}
+	b.put(aWidget)
+	b.reconcile = func(ctx context.Context, call Call) (Return, error) {
+		call.Host.Get(ctx, []byte(`garbage`))
+		call.Host.Get(ctx, []byte(`{"apiVersion":"v1","kind":"Secret","name":"s"}`))
+		call.Host.Get(ctx, []byte(`{"apiVersion":"example.dev/v1","kind":"Widget","name":"w","namespace":"other"}`))
+		call.Host.List(ctx, []byte(`garbage`))
+		call.Host.List(ctx, []byte(`{"apiVersion":"example.dev/v1","kind":"Widget","labelSelector":"((("}`))
+		return returns(&abi.Result{})
+	}
+	b.run()
+	if got := strings.Count(log.String(), `"@level":"warn"`); got != 2 {
+		t.Errorf("%d lines:\n%s", got, log.String())
+	}
+	if got := strings.Count(strings.Join(b.log, "\n"), "line dropped"); got != 3 {
+		t.Errorf("%d lines counted as dropped: %q", got, b.log)
+	}
+}
+
+// TestAGuestSpeaksForItselfOnly: its line is one line, also in the text format,
+// which writes message and names as they are.
+func TestAGuestSpeaksForItselfOnly(t *testing.T) {
+	b := newBench(t)
+	var log bytes.Buffer
+	b.c.Logger = hclog.New(&hclog.LoggerOptions{Output: &log})
+	b.put(aWidget)
+	b.reconcile = func(_ context.Context, call Call) (Return, error) {
+		call.Host.Log(abi.LogInfo, []byte(`{"message":"hello\n2026-01-01T00:00:00Z [ERROR] thole: all is lost","a\n[ERROR] b":"\u001b[2J"}`))
+		call.Host.Log(abi.LogInfo, []byte("plain\n[ERROR] text \x1b[2J\xff"))
+		return returns(&abi.Result{})
+	}
+	b.run()
+	if got := strings.Count(log.String(), "\n"); got != 2 || strings.Contains(log.String(), "\x1b") {
+		t.Errorf("%d lines:\n%q", got, log.String())
+	}
+}
+
+// TestAWaitIsALineOfTheGuest, which says when it comes again: a millisecond
+// later, if it likes.
+func TestAWaitIsALineOfTheGuest(t *testing.T) {
+	b := newBench(t)
+	var log bytes.Buffer
+	b.c.Logger = hclog.New(&hclog.LoggerOptions{Output: &log, JSONFormat: true})
+	b.c.Lines = &budget{left: 1}
+	b.put(aWidget)
+	b.reconcile = func(context.Context, Call) (Return, error) { return Return{Code: abi.CodeWaiting}, nil }
+	for range 3 {
+		b.run()
+	}
+	if got := strings.Count(log.String(), "reconcile waits"); got != 1 {
+		t.Errorf("%d lines:\n%s", got, log.String())
 	}
 }
 

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"strings"
 
 	"github.com/thole-dev/thole/host/object"
 )
@@ -46,7 +47,7 @@ func (r *run) status(ctx context.Context) *Failure {
 		Remove:             r.decision.Remove,
 		ObservedGeneration: r.decision.ObservedGeneration,
 	}
-	if !r.uncounted {
+	if !r.uncounted && !r.decision.RemoveFinalizer {
 		change.HandledRequest = r.given.Annotations[RequestedAt]
 	}
 	if r.decision.GuestStatus && r.result != nil {
@@ -79,10 +80,11 @@ func (r *run) release(ctx context.Context) *Failure {
 // to is the run's own. If somebody else's change slipped in between, it is
 // not, and wakes the key.
 func (r *run) wrote(verb string, reply *object.Object, clean bool) {
-	r.writes = append(r.writes, Write{Verb: verb, Kind: reply.Kind, Key: reply.Key(), ResourceVersion: reply.ResourceVersion})
+	version := strings.Clone(reply.ResourceVersion) // kept for longer than the reply
+	r.writes = append(r.writes, Write{Verb: verb, Kind: reply.Kind, Key: r.due.Key, ResourceVersion: version})
 	r.c.Metrics.Wrote(verb)
 	if clean {
-		r.own[reply.ResourceVersion] = true
+		r.own[version] = true
 	}
 	r.primary = reply
 }

@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"strings"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/thole-dev/thole/abi"
@@ -18,7 +20,7 @@ type keyState struct {
 	tries    outcome.Tries
 	memo     []byte
 	previous *abi.Previous
-	writes   []Write // of the last run; the next one waits for the cache to show them
+	writes   []Write // the next run waits for the cache to show them
 	fared    fared
 	guard    guard // against write loops; read under c.mu
 	missed   Due   // what the key was due for while it was held; under c.mu
@@ -51,8 +53,10 @@ func (c *Controller) state(due Due, uid types.UID, g *Generation) (*keyState, Du
 		held := []change(nil)
 		if s != nil {
 			held = s.held
+			g.Effects.Forget(s.uid)
 		}
-		s = &keyState{uid: uid, held: held}
+		// Cloned: it is kept for longer than the object that it is part of.
+		s = &keyState{uid: types.UID(strings.Clone(string(uid))), held: held}
 		c.keys[due.Key] = s
 	}
 	if s.stale {

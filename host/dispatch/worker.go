@@ -145,26 +145,6 @@ func (c *Controller) begin(ctx context.Context, due Due, g *Generation) *run {
 	return r
 }
 
-// current returns the primary once the cache shows what the last run has
-// written, or reads it from the API server if that takes too long.
-func (c *Controller) current(ctx context.Context, key object.Key) (*object.Object, error) {
-	c.mu.Lock()
-	var writes []Write
-	if s := c.keys[key]; s != nil {
-		writes, s.writes = s.writes, nil
-	}
-	c.mu.Unlock()
-	barrier, cancel := context.WithTimeout(ctx, c.Barrier)
-	defer cancel()
-	for _, w := range writes {
-		if err := c.Cache.CaughtUp(barrier, w); err != nil {
-			return c.Cache.Live(ctx, key)
-		}
-	}
-	obj, _ := c.Cache.Get(key)
-	return obj, nil
-}
-
 // call hands the request to the guest. What comes of it is in code and
 // result, or in fault.
 func (r *run) call(ctx context.Context) {
@@ -257,21 +237,25 @@ func (r *run) decide(failure *Failure) {
 }
 
 // perform carries the decision out: finalizer, patch, apply, delete, events,
-// status. A failure leads to another decision, of which only the host's part
-// of the status is written.
+// status, and the end of the finalizer. A failure leads to another decision, of
+// which only the host's part of the status is written.
 func (r *run) perform(ctx context.Context) {
 	if r.decision.Intents {
 		if failure := r.intents(ctx); failure != nil {
 			r.fail(failure)
 		}
 	}
+	r.tell(ctx)
 	if r.decision.RemoveFinalizer {
-		failure := r.release(ctx)
-		if failure == nil {
-			return
+		if failure := r.release(ctx); failure != nil {
+			r.fail(failure)
+			r.tell(ctx)
 		}
-		r.fail(failure)
 	}
+}
+
+// tell writes the status.
+func (r *run) tell(ctx context.Context) {
 	if failure := r.status(ctx); failure != nil {
 		r.failStatus(ctx, failure)
 	}
@@ -308,7 +292,7 @@ func (r *run) end() {
 	}
 	s := r.state
 	s.tries = r.decision.Tries
-	s.writes = r.writes
+	s.await(r.writes)
 	if r.decision.KeepMemo {
 		s.memo = r.result.Memo
 	}
@@ -342,8 +326,10 @@ func (r *run) report() {
 	switch d.Class {
 	case abi.ClassNone:
 		r.logger.Debug("reconciled", fields...)
-	case abi.ClassWaiting:
-		r.logger.Info("reconcile waits", append(fields, "reason", d.Reason, "message", d.Message)...)
+	case abi.ClassWaiting: // as often as the guest likes
+		if r.mayLog() {
+			r.logger.Info("reconcile waits", append(fields, "reason", d.Reason, "message", d.Message)...)
+		}
 	case abi.ClassRetry, abi.ClassStalled:
 		r.logger.Warn("reconcile failed", append(fields, "class", d.Class, "reason", d.Reason, "message", d.Message)...)
 	default:
