@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,6 +32,8 @@ type Config struct {
 	Checks  func() []Check // of /readyz, in order
 	Plugins func() any     // of /plugins, encoded as JSON
 	Logger  hclog.Logger
+
+	grace time.Duration // how long answers under way may take after the end; default 2 s
 }
 
 // Server answers /healthz, /readyz, /metrics and /plugins.
@@ -62,19 +65,29 @@ func Listen(ctx context.Context, c Config) (*Server, error) {
 // Address returns the address that is listened on.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Run serves until ctx is done.
+// Run serves until ctx is done and the answers under way are sent.
 func (s *Server) Run(ctx context.Context) error {
-	defer context.AfterFunc(ctx, func() {
-		graceful, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		defer cancel()
-		if s.server.Shutdown(graceful) != nil {
-			s.server.Close()
-		}
-	})()
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		s.shutDown(context.WithoutCancel(ctx))
+	})
 	if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		if !stop() {
+			<-ended
+		}
 		return fmt.Errorf("serve probes and metrics: %w", err)
 	}
+	<-ended
 	return nil
+}
+
+func (s *Server) shutDown(ctx context.Context) {
+	graceful, cancel := context.WithTimeout(ctx, cmp.Or(s.config.grace, 2*time.Second))
+	defer cancel()
+	if s.server.Shutdown(graceful) != nil {
+		s.server.Close()
+	}
 }
 
 func (s *Server) handler() http.Handler {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
@@ -88,5 +90,52 @@ func TestATakenAddressIsAClearError(t *testing.T) {
 	_, err := Listen(context.Background(), Config{Address: strings.TrimPrefix(url, "http://"), Logger: hclog.NewNullLogger()})
 	if err == nil || !strings.Contains(err.Error(), "--listen") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestAnAnswerUnderWayIsSentBeforeTheEnd: the process ends when Run returns.
+func TestAnAnswerUnderWayIsSentBeforeTheEnd(t *testing.T) {
+	asked, answer := make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	s, err := Listen(ctx, Config{
+		Address: "127.0.0.1:0", Logger: hclog.NewNullLogger(), Metrics: prometheus.NewRegistry(), grace: time.Minute,
+		Plugins: func() any { close(asked); <-answer; return "all is well" },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	answered := make(chan error, 1)
+	go func() {
+		defer http.DefaultClient.CloseIdleConnections()
+		response, err := http.Get("http://" + s.Address() + "/plugins")
+		if err == nil {
+			_, err = io.Copy(io.Discard, response.Body)
+			response.Body.Close()
+		}
+		answered <- err
+	}()
+	<-asked
+	cancel()
+	await.Until(t, "no connection is accepted any more", func() bool {
+		c, err := net.Dial("tcp", s.Address())
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	})
+	select {
+	case err := <-ended:
+		t.Errorf("it ended with an answer under way: %v", err)
+		ended <- err
+	default:
+	}
+	close(answer)
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
