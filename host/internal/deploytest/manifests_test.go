@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
 
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
@@ -151,4 +152,37 @@ func TestTheHostRunsAsItMust(t *testing.T) {
 	if c.LivenessProbe == nil || c.ReadinessProbe == nil || c.StartupProbe == nil {
 		t.Error("a probe is missing")
 	}
+}
+
+// TestTheCacheFitsItsVolume: a volume that grows beyond its limit has the pod
+// evicted. A module that is being compiled needs space beside what is kept.
+func TestTheCacheFitsItsVolume(t *testing.T) {
+	var config struct {
+		CacheDir string
+		CacheMiB int64
+	}
+	for _, o := range ofKinds(base(t), "ConfigMap") {
+		text, _, err := unstructured.NestedString(o.Object, "data", "config.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.Unmarshal([]byte(text), &config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pod := deployment(t).Spec.Template.Spec
+	for _, m := range pod.Containers[0].VolumeMounts {
+		if !strings.HasPrefix(config.CacheDir, m.MountPath+"/") {
+			continue
+		}
+		for _, v := range pod.Volumes {
+			if v.Name == m.Name && v.EmptyDir != nil {
+				if room := v.EmptyDir.SizeLimit.Value()>>20 - config.CacheMiB; config.CacheMiB == 0 || room < 32 {
+					t.Errorf("a volume of %s for a cache of %d MiB", v.EmptyDir.SizeLimit, config.CacheMiB)
+				}
+				return
+			}
+		}
+	}
+	t.Error("the cache is not in an emptyDir")
 }
