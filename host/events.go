@@ -5,10 +5,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
+
+	"github.com/thole-dev/thole/host/dispatch"
+	"github.com/thole-dev/thole/host/effect"
 )
 
 // events are the Kubernetes Events that the host sends: about the objects of
@@ -33,6 +37,28 @@ const (
 	eventsPerSecond = 50
 	eventsAtOnce    = 500
 )
+
+// The share of one plugin, so that what it tells leaves the others a place.
+const (
+	pluginEventsPerSecond = eventsPerSecond / 2
+	pluginEventsAtOnce    = eventsAtOnce
+)
+
+// share is the recorder of one plugin.
+type share struct {
+	effect.Recorder
+	allowance dispatch.Allowance
+	dropped   func() // told of each event beyond the allowance
+}
+
+// Event implements [effect.Recorder].
+func (s share) Event(object runtime.Object, eventType, reason, message string) {
+	if !s.allowance.Allow() {
+		s.dropped()
+		return
+	}
+	s.Recorder.Event(object, eventType, reason, message)
+}
 
 // flushTime is how long the end of the host waits for events to be sent.
 const flushTime = 2 * time.Second

@@ -15,6 +15,9 @@ type pluginStatus struct {
 	// Sandbox is what the running generation has in memory now; nil while none
 	// runs.
 	Sandbox *sandboxStatus `json:"sandbox,omitempty"`
+	// CannotFollow tells of each kind whose changes do not reach the running
+	// generation now, and why: for want of a right or of the API server.
+	CannotFollow []string `json:"cannotFollow,omitempty"`
 }
 
 // sandboxStatus tells a plugin that is called from one that is idle.
@@ -37,7 +40,7 @@ func (p *plugins) statuses() []pluginStatus {
 	}
 	out := []pluginStatus{}
 	for _, s := range p.h.catalog.Statuses() {
-		status := pluginStatus{Status: s, Sandbox: guests[s.Name]}
+		status := pluginStatus{Status: s, Sandbox: guests[s.Name], CannotFollow: p.running(s.Name).troubles()}
 		if b := breakers[s.Name]; b != nil {
 			now := b.Status()
 			status.Breaker = &now

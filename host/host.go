@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -103,12 +104,13 @@ func New(ctx context.Context, config Config, env Environment) (_ *Host, err erro
 		Runner:    h.plugins,
 		Observer:  observer{h.metrics, h.events.pod},
 		Logger:    h.logger.Named("catalog"),
-		Probation: config.Probation.Duration,
+		Probation: cmp.Or(config.Probation.Duration, catalog.NoProbation),
 	})
 	h.metrics.ObserveMemory(h.memoryStats)
 	h.metrics.ObserveSlots(func() telemetry.SlotStats { return telemetry.SlotStats(h.sandbox.Slots()) })
 	h.metrics.Observe(h.cacheStats, h.sandboxStats, h.plugins.breakerStats)
-	h.server, err = serve.Listen(ctx, serve.Config{
+	// Who is stopped while it starts ends like one that runs, in Run.
+	h.server, err = serve.Listen(context.WithoutCancel(ctx), serve.Config{
 		Address: config.Listen,
 		Metrics: h.metrics.Registry,
 		Checks:  h.checks,

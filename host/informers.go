@@ -38,6 +38,19 @@ func (i *informers) replace(byKind map[abi.Kind]*cache.Informer) {
 	release(before)
 }
 
+// troubles says of each kind that cannot be followed now why not.
+func (i *informers) troubles() (all []string) {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	for kind, informer := range i.byKind {
+		if err := informer.Err(); err != nil {
+			all = append(all, fmt.Sprintf("%s: %s", kind, advise(err)))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
 func release(byKind map[abi.Kind]*cache.Informer) {
 	for _, informer := range byKind {
 		informer.Release()
@@ -59,8 +72,10 @@ func kindsOf(m *abi.Manifest) []abi.Kind {
 }
 
 // acquire gets an informer for each kind and waits until all follow theirs.
-// What is missing is told of every kind at once.
-func acquire(ctx context.Context, c *cache.Cache, kinds []abi.Kind) (map[abi.Kind]*cache.Informer, error) {
+// What is missing is told of every kind at once. Those of the generation that
+// runs are not waited for: if one follows its kind no more, that hurts the code
+// that runs as much as the code that comes.
+func acquire(ctx context.Context, c *cache.Cache, kinds []abi.Kind, running *informers) (map[abi.Kind]*cache.Informer, error) {
 	byKind := map[abi.Kind]*cache.Informer{}
 	var problems []error
 	for _, kind := range kinds {
@@ -74,7 +89,7 @@ func acquire(ctx context.Context, c *cache.Cache, kinds []abi.Kind) (map[abi.Kin
 		}
 	}
 	for _, kind := range kinds { // in their order, so that what goes on being wrong reads the same
-		if informer := byKind[kind]; informer != nil {
+		if informer := byKind[kind]; informer != nil && running.get(kind) == nil {
 			problems = append(problems, informer.WaitForSync(ctx))
 		}
 	}

@@ -3,7 +3,9 @@ package host
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +38,7 @@ type plugin struct {
 	kinds       informers
 	effects     atomic.Pointer[effect.Performer]
 	lines       *rate.Limiter                    // of its guest lines in the log
+	told        *rate.Limiter                    // of its events about objects
 	breaker     atomic.Pointer[dispatch.Breaker] // of the running generation
 	trial       atomic.Pointer[dispatch.Trial]   // of the running generation; nil: it has none
 	openings    atomic.Uint64                    // of all breakers
@@ -70,7 +73,7 @@ func (p *plugins) Start(ctx context.Context, g *catalog.Generation) error {
 	if err != nil {
 		return err
 	}
-	byKind, err := acquire(ctx, p.h.cache, kindsOf(g.Manifest))
+	byKind, err := acquire(ctx, p.h.cache, kindsOf(g.Manifest), p.running(g.Plugin))
 	if err != nil {
 		return err
 	}
@@ -104,12 +107,24 @@ func (p *plugins) goOn(pl *plugin, next *abi.Manifest, policy Policy) map[string
 			going[m.Name] = c
 		}
 	}
+	var ending []*controller
 	for name, c := range pl.controllers {
 		if going[name] == nil {
-			p.stop(c)
+			ending = append(ending, c)
 		}
 	}
+	p.stop(ending)
 	return going
+}
+
+// running returns the informers of the plugin's running generation.
+func (p *plugins) running(name string) *informers {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if pl := p.byName[name]; pl != nil {
+		return &pl.kinds
+	}
+	return &informers{}
 }
 
 // Sound says whether the running generation may be gone back to.
@@ -130,9 +145,7 @@ func (p *plugins) Stop(name string, removed bool) {
 		return
 	}
 	declared := pl.declared()
-	for _, c := range pl.controllers {
-		p.stop(c)
-	}
+	p.stop(slices.Collect(maps.Values(pl.controllers)))
 	if removed {
 		p.h.events.pod.PluginRemoved(name)
 		p.tellRemains(name, declared, nil)
@@ -150,18 +163,23 @@ func (p *plugins) plugin(name string, policy Policy) (*plugin, error) {
 		return pl, nil
 	}
 	if pl == nil {
-		pl = &plugin{controllers: map[string]*controller{}, lines: rate.NewLimiter(linesPerSecond, linesAtOnce)}
+		pl = &plugin{
+			controllers: map[string]*controller{},
+			lines:       rate.NewLimiter(linesPerSecond, linesAtOnce),
+			told:        rate.NewLimiter(pluginEventsPerSecond, pluginEventsAtOnce),
+		}
 	}
+	metrics := p.h.metrics.Plugin(name)
 	performer, err := effect.New(effect.Config{
 		REST:     p.h.cluster,
 		Plugin:   name,
 		Version:  p.h.version,
 		Store:    effectStore{p.h.cache, &pl.kinds},
-		Recorder: p.h.recorder,
+		Recorder: share{p.h.recorder, pl.told, func() { metrics.Limited("events") }},
 		Logger:   p.h.logger.Named("effect").With("plugin", name),
 		QPS:      policy.Limits.WritesPerSecond,
 		Burst:    policy.Limits.WriteBurst,
-		Waited:   p.h.metrics.Plugin(name).WriteWaited,
+		Waited:   metrics.WriteWaited,
 
 		CrossNamespace: policy.CrossNamespace,
 		DryRun:         policy.DryRun,
@@ -242,12 +260,21 @@ func (p *plugins) start(name string, g *dispatch.Generation, pl *plugin, workers
 	return c
 }
 
-// stop ends a controller: no more events, runs under way end, what it was to
-// others is forgotten.
-func (p *plugins) stop(c *controller) {
-	leave(c.hooks)
-	c.cancel()
-	c.done.Wait()
+// stop ends controllers: no more events, runs under way end, what they were to
+// others is forgotten. They end together, so that many take no longer than one
+// and none goes on while another ends.
+func (p *plugins) stop(controllers []*controller) {
+	for _, c := range controllers {
+		leave(c.hooks)
+		c.cancel()
+	}
+	for _, c := range controllers {
+		c.done.Wait()
+		p.forget(c)
+	}
+}
+
+func (p *plugins) forget(c *controller) {
 	p.mu.Lock()
 	delete(p.controllers, c.id)
 	p.mu.Unlock()

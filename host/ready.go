@@ -21,7 +21,10 @@ func (h *Host) checks() []serve.Check {
 	checks := []serve.Check{
 		{Name: "API server", Ready: h.api.reached},
 		{Name: "plugin directory", Ready: func() error {
-			if !h.catalog.Settled() {
+			switch {
+			case !h.catalog.Filled():
+				return errors.New("was not read yet: if it cannot be, the log says why")
+			case !h.catalog.Settled():
 				return errors.New("its plugins are being loaded")
 			}
 			return nil

@@ -7,11 +7,12 @@ import (
 )
 
 // Limits are those of one plugin whose hits are counted: those of the sandbox
-// (its constants of these names), intents of one result, and writes per second.
+// (its constants of these names), intents of one result, writes per second, and
+// events per second.
 func Limits() []string {
 	return []string{
 		"memory", "timeout", "fuel", "output", "reply", "hostCalls", "log", "instances",
-		"intents", "writes",
+		"intents", "writes", "events",
 	}
 }
 
