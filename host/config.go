@@ -1,27 +1,25 @@
 package host
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
-	"reflect"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
-	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/catalog"
 )
 
-// Config is how a host runs. Its JSON form is what --config reads; the zero
-// value of a field means its default.
+// Config is how a host runs. Its JSON form is what --config reads, where a
+// zero number is an error; here the zero value of a field means its default.
 type Config struct {
 	// Plugins is the directory of the plugins; required.
 	Plugins string `json:"plugins,omitempty"`
@@ -47,8 +45,9 @@ type Config struct {
 	Resync metav1.Duration `json:"resync,omitzero"`
 	// Probation is for how long the generation before is kept after a swap to
 	// new code, to be put back if its objects fail under the new one that did
-	// not fail before. Default 10m.
-	Probation metav1.Duration `json:"probation,omitzero"`
+	// not fail before. Default 10m; 0 turns it off: new code stays, whatever
+	// it does.
+	Probation *metav1.Duration `json:"probation,omitempty"`
 	// GuestMemoryMiB is the linear memory of all instances of all plugins
 	// together, with the images that they start from; default half of what
 	// the process may use: of its control groups' limit, else of the
@@ -76,66 +75,63 @@ func (a Allow) crossesNamespaces(plugin string) bool {
 	return slices.Contains(a.CrossNamespace, plugin) || slices.Contains(a.CrossNamespace, EveryPlugin)
 }
 
-const (
-	mostGuestMemoryMiB = 1 << 20 // a TiB
-	mostCacheMiB       = 1 << 20
-)
+// mostMiB bounds what is asked for of memory and disk: a TiB.
+const mostMiB = 1 << 20
 
-// ReadConfig reads a file in YAML or JSON. An unknown field is an error that
-// names the nearest known one.
+// longest is no bound but that of what can be added to a time.
+const longest = 100 * 365 * 24 * time.Hour
+
+// numbers lists those of the configuration, with their defaults and what they
+// may be.
+func (c *Config) numbers() []number {
+	return append([]number{
+		numeric("resync", &c.Resync.Duration, 10*time.Hour, time.Second, longest),
+		numeric("cacheMiB", &c.CacheMiB, 1024, 1, mostMiB),
+		numeric("guestMemoryMiB", &c.GuestMemoryMiB, 0, 1, mostMiB), // the default is found out
+	}, c.Limits.all()...)
+}
+
+// maxConfig is the largest configuration that is read, in bytes.
+const maxConfig = 1 << 20
+
+// ReadConfig reads a file in YAML or JSON. Its error names every field that is
+// not known or has another form.
 func ReadConfig(path string) (Config, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return Config{}, fmt.Errorf("read configuration: %w", err)
+	text, err := readFile(path)
+	var c Config
+	if err == nil {
+		c, err = parseConfig(text)
 	}
-	c, err := parseConfig(text)
 	if err != nil {
 		return Config{}, fmt.Errorf("read configuration %s: %w", path, err)
 	}
 	return c, nil
 }
 
-func parseConfig(text []byte) (c Config, err error) { return c, decodeStrict(text, &c) }
+// readFile reads a file that ought to be a configuration. Its error does not
+// name it.
+func readFile(path string) ([]byte, error) {
+	var text []byte
+	file, err := os.Open(path)
+	if err == nil {
+		defer file.Close()
+		text, err = io.ReadAll(io.LimitReader(file, maxConfig+1))
+	}
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		err = e.Err
+	}
+	if len(text) > maxConfig {
+		err = fmt.Errorf("is larger than %d KiB: name the file of a configuration", maxConfig>>10)
+	}
+	return text, err
+}
 
-// decodeStrict decodes YAML or JSON; an unknown field is an error that names
-// the nearest known one.
-func decodeStrict(text []byte, into any) error {
-	asJSON, err := yaml.YAMLToJSONStrict(text)
+func parseConfig(text []byte) (c Config, err error) {
+	zeros, err := decodeStrict(text, &c)
 	if err != nil {
-		return err
+		return c, err
 	}
-	decoder := json.NewDecoder(bytes.NewReader(asJSON))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(into); err != nil {
-		return nearest(err, fields(reflect.TypeOf(into).Elem()))
-	}
-	return nil
-}
-
-// nearest adds to the error about an unknown field what may have been meant.
-func nearest(err error, known []string) error {
-	_, rest, ok := strings.Cut(err.Error(), `unknown field "`)
-	if !ok {
-		return err
-	}
-	name, _, _ := strings.Cut(rest, `"`)
-	if near, ok := rawjson.Nearest(name, known); ok {
-		return fmt.Errorf("unknown field %q, did you mean %q?", name, near)
-	}
-	return fmt.Errorf("unknown field %q; known are %s", name, strings.Join(known, ", "))
-}
-
-// fields lists the names of a struct's fields and of those of the structs in
-// it.
-func fields(t reflect.Type) (names []string) {
-	for field := range t.Fields() {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		names = append(names, name)
-		if field.Type.Kind() == reflect.Struct && field.Type.PkgPath() == t.PkgPath() {
-			names = append(names, fields(field.Type)...)
-		}
-	}
-	return names
+	return c, written(zeros, c.numbers())
 }
 
 // WithDefaults fills in the zero fields.
@@ -148,13 +144,14 @@ func (c Config) WithDefaults() Config {
 			c.CacheDir = filepath.Join(dir, "thole")
 		}
 	}
-	if c.Resync.Duration == 0 {
-		c.Resync.Duration = 10 * time.Hour
+	if c.Probation == nil {
+		c.Probation = &metav1.Duration{Duration: catalog.DefaultProbation}
 	}
-	if c.Probation.Duration == 0 {
-		c.Probation.Duration = catalog.DefaultProbation
+	for _, n := range c.numbers() {
+		if n.value == 0 {
+			n.set(n.standard)
+		}
 	}
-	c.Limits = c.Limits.withDefaults()
 	return c
 }
 
@@ -166,22 +163,36 @@ func (c Config) Validate() error {
 		problems = append(problems, errors.New("plugins: name the directory of the plugins (--plugins)"))
 	}
 	if c.CacheDir != "" && c.Plugins != "" && within(c.CacheDir, c.Plugins) {
-		problems = append(problems, fmt.Errorf("cacheDir: %s lies in the plugin directory; who can write plugins could write compiled code there", c.CacheDir))
+		problems = append(problems, fmt.Errorf("cacheDir: %s lies in the plugin directory, and who can write plugins could write compiled code there: name another directory in the file of --config", c.CacheDir))
 	}
-	if c.Resync.Duration < time.Second {
-		problems = append(problems, fmt.Errorf("resync: %s is shorter than 1s", c.Resync.Duration))
+	if d := c.Probation.Duration; d != 0 && d < time.Second {
+		problems = append(problems, fmt.Errorf("probation: %s is shorter than 1s; 0s turns it off", d))
 	}
-	if c.Probation.Duration < time.Second {
-		problems = append(problems, fmt.Errorf("probation: %s is shorter than 1s", c.Probation.Duration))
+	if c.Namespace != "" {
+		problems = append(problems, CheckNamespace(c.Namespace))
 	}
-	if c.CacheMiB < 0 || c.CacheMiB > mostCacheMiB {
-		problems = append(problems, fmt.Errorf("cacheMiB: %d is not between 1 and %d; leave it out for 1024", c.CacheMiB, mostCacheMiB))
+	problems = append(problems, checkAddress(c.Listen))
+	for _, n := range c.numbers() {
+		if n.value != n.standard {
+			problems = append(problems, n.fits(n.value))
+		}
 	}
-	if c.GuestMemoryMiB < 0 || c.GuestMemoryMiB > mostGuestMemoryMiB {
-		problems = append(problems, fmt.Errorf("guestMemoryMiB: %d is not between 1 and %d; leave it out for half of what the process may use", c.GuestMemoryMiB, mostGuestMemoryMiB))
-	}
-	problems = append(problems, c.Limits.validate())
 	return errors.Join(problems...)
+}
+
+// CheckNamespace says what is wrong with the name of a namespace.
+func CheckNamespace(name string) error {
+	if !abi.ValidName(name) {
+		return fmt.Errorf("namespace: %q is the name of none: write at most 63 lower-case letters, digits and '-'", name)
+	}
+	return nil
+}
+
+func checkAddress(address string) error {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return fmt.Errorf("listen: %q is no address: write host:port, such as 127.0.0.1:8080, or :8080 for every interface", address)
+	}
+	return nil
 }
 
 // within says whether path lies in dir, after links are resolved.

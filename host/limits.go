@@ -1,8 +1,6 @@
 package host
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -47,86 +45,21 @@ type Limits struct {
 	WriteBurst      int     `json:"writeBurst,omitempty"`
 }
 
-// limit is one field of [Limits] as a number.
-type limit struct {
-	name                  string
-	value                 float64
-	standard, least, most float64
-	set                   func(float64)
-	text                  func(float64) string // as people write the value
-}
-
-func (l limit) fits(value float64) error {
-	if value < l.least || value > l.most {
-		return fmt.Errorf("limits.%s: %s is not between %s and %s", l.name, l.text(value), l.text(l.least), l.text(l.most))
-	}
-	return nil
-}
-
-func numeric[T ~int | ~int64 | ~float32](name string, field *T, standard, least, most T) limit {
-	return limit{
-		name: name, value: float64(*field),
-		standard: float64(standard), least: float64(least), most: float64(most),
-		set:  func(v float64) { *field = T(v) },
-		text: func(v float64) string { return fmt.Sprint(T(v)) },
-	}
-}
-
 // all lists the limits, with their defaults and what they may be.
-func (l *Limits) all() []limit {
-	return []limit{
-		numeric("memoryMiB", &l.MemoryMiB, 64, 1, 2048),
-		numeric("timeout", &l.Timeout.Duration, 10*time.Second, time.Millisecond, time.Hour),
-		numeric("fuel", &l.Fuel, 100_000_000_000, 1_000_000, 1_000_000_000_000_000),
-		numeric("concurrency", &l.Concurrency, 8, 1, 1000),
-		numeric("instances", &l.Instances, slots(), 1, 1024),
-		numeric("outputKiB", &l.OutputKiB, abi.MaxOutput>>10, 1, abi.MaxOutput>>10),
-		numeric("intents", &l.Intents, abi.MaxIntents, 1, abi.MaxIntents),
-		numeric("hostCalls", &l.HostCalls, 10_000, 1, 1_000_000),
-		numeric("logKiB", &l.LogKiB, 64, 1, 1024),
-		numeric("writesPerSecond", &l.WritesPerSecond, 20, 0.1, 10_000),
-		numeric("writeBurst", &l.WriteBurst, 40, 1, 10_000),
+func (l *Limits) all() []number {
+	return []number{
+		numeric("limits.memoryMiB", &l.MemoryMiB, 64, 1, 2048),
+		numeric("limits.timeout", &l.Timeout.Duration, 10*time.Second, time.Millisecond, time.Hour),
+		numeric("limits.fuel", &l.Fuel, 100_000_000_000, 1_000_000, 1_000_000_000_000_000),
+		numeric("limits.concurrency", &l.Concurrency, 8, 1, 1000),
+		numeric("limits.instances", &l.Instances, slots(), 1, 1024),
+		numeric("limits.outputKiB", &l.OutputKiB, abi.MaxOutput>>10, 1, abi.MaxOutput>>10),
+		numeric("limits.intents", &l.Intents, abi.MaxIntents, 1, abi.MaxIntents),
+		numeric("limits.hostCalls", &l.HostCalls, 10_000, 1, 1_000_000),
+		numeric("limits.logKiB", &l.LogKiB, 64, 1, 1024),
+		numeric("limits.writesPerSecond", &l.WritesPerSecond, 20, 0.1, 10_000),
+		numeric("limits.writeBurst", &l.WriteBurst, 40, 1, 10_000),
 	}
-}
-
-// UnmarshalJSON refuses a limit of zero, which would be no limit but the
-// default.
-func (l *Limits) UnmarshalJSON(text []byte) error {
-	type plain Limits
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode((*plain)(l)); err != nil {
-		return err
-	}
-	var given map[string]json.RawMessage
-	if err := json.Unmarshal(text, &given); err != nil {
-		return err
-	}
-	for _, f := range l.all() {
-		if _, ok := given[f.name]; ok && f.value == 0 {
-			return f.fits(0)
-		}
-	}
-	return nil
-}
-
-func (l Limits) withDefaults() Limits {
-	for _, f := range l.all() {
-		if f.value == 0 {
-			f.set(f.standard)
-		}
-	}
-	return l
-}
-
-// validate says everything that is wrong with limits whose defaults are
-// filled in.
-func (l Limits) validate() error {
-	var problems []error
-	for _, f := range l.all() {
-		problems = append(problems, f.fits(f.value))
-	}
-	return errors.Join(problems...)
 }
 
 // narrow puts what a policy asks for in the place of the ceiling, and says
@@ -141,7 +74,7 @@ func (l Limits) narrow(policy Limits) (Limits, error) {
 		case err != nil:
 			problems = append(problems, err)
 		case ask.value > ceiling.value:
-			problems = append(problems, fmt.Errorf("limits.%s: %s is more than the %s of the host: lower it, or raise limits.%[1]s in the file of --config", ask.name, ask.text(ask.value), ceiling.text(ceiling.value)))
+			problems = append(problems, fmt.Errorf("%s: %s is more than the %s of the host: lower it, or raise %[1]s in the file of --config", ask.path, ask.text(ask.value), ceiling.text(ceiling.value)))
 		default:
 			ceiling.set(ask.value)
 		}

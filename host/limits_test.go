@@ -16,12 +16,12 @@ func TestEveryLimitIsInTheList(t *testing.T) {
 	var limits Limits
 	var listed []string
 	for _, l := range limits.all() {
-		listed = append(listed, l.name)
+		listed = append(listed, strings.TrimPrefix(l.path, "limits."))
 		if l.standard < l.least || l.standard > l.most {
-			t.Errorf("%s: the default %v is not between %v and %v", l.name, l.standard, l.least, l.most)
+			t.Errorf("%s: the default %v is not between %v and %v", l.path, l.standard, l.least, l.most)
 		}
 	}
-	if known := fields(reflect.TypeFor[Limits]()); !reflect.DeepEqual(listed, known) {
+	if known := fieldsOf(reflect.TypeFor[Limits]()).names; !reflect.DeepEqual(listed, known) {
 		t.Errorf("listed are %v\nfields are %v", listed, known)
 	}
 }
@@ -44,9 +44,9 @@ func TestLimitsThatCannotBe(t *testing.T) {
 		// neither to whoever writes it.
 		"writesPerSecond: 0": "limits.writesPerSecond: 0 is not between 0.1 and 10000",
 		"timeout: 0s":        "limits.timeout: 0s is not between 1ms and 1h0m0s",
-		"fuels: 1":           `unknown field "fuels", did you mean "fuel"?`,
-		"memory: 1":          `unknown field "memory"; known are`,
-		"intents: 1.5":       "cannot unmarshal number 1.5",
+		"fuels: 1":           `unknown field "fuels" in limits, did you mean "fuel"?`,
+		"memory: 1":          `unknown field "memory" in limits; known there are memoryMiB, timeout, fuel`,
+		"intents: 1.5":       "limits.intents: 1.5, which is no whole number: write one, such as 8",
 	} {
 		c, err := parseConfig([]byte("plugins: p\nlimits: {" + text + "}"))
 		if err == nil {
@@ -82,7 +82,7 @@ func TestAPolicyOnlyNarrowsTheLimits(t *testing.T) {
 		"concurrency: 9":       "limits.concurrency: 9 is more than the 8 of the host",
 	} {
 		_, err := ceiling.readPolicy("p", []byte("limits: {"+text+"}"))
-		if err == nil || !strings.Contains(err.Error(), "policy p.yaml: "+want) {
+		if err == nil || !strings.Contains(err.Error(), "p.yaml: "+want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}

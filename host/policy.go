@@ -32,7 +32,10 @@ func (e policyError) Unwrap() error { return e.error }
 // policy is the narrowest, apart from the limits, which are then the host's.
 func (c Config) readPolicy(plugin string, text []byte) (p Policy, err error) {
 	if len(text) > 0 {
-		err = decodeStrict(text, &p)
+		var zeros []string
+		if zeros, err = decodeStrict(text, &p); err == nil {
+			err = written(zeros, p.Limits.all())
+		}
 	}
 	if err == nil {
 		p.DryRun = p.DryRun || c.DryRun
@@ -42,7 +45,7 @@ func (c Config) readPolicy(plugin string, text []byte) (p Policy, err error) {
 		err = fmt.Errorf("crossNamespace is more than the host's configuration allows: add %q to allow.crossNamespace in the file of --config", plugin)
 	}
 	if err != nil {
-		return p, policyError{fmt.Errorf("policy %s.yaml: %w", plugin, err)}
+		return p, policyError{fmt.Errorf("%s.yaml: %w", plugin, err)}
 	}
 	return p, nil
 }

@@ -105,7 +105,7 @@ func (d *Directory) Run(ctx context.Context, yield func(Snapshot)) error {
 func (d *Directory) report(err error) {
 	switch {
 	case err != nil && !d.failing:
-		d.Logger.Error("cannot read the plugin directory, the running plugins stay: put it back, it is looked for again", "error", err)
+		d.Logger.Error("cannot read the plugin directory, the running plugins stay: put it back, or let the host read it; it is looked for again", "error", err)
 	case err == nil && d.failing:
 		d.Logger.Info("the plugin directory can be read again", "path", d.Path)
 	}

@@ -20,3 +20,21 @@ func TestAPolicyWithoutAPluginIsToldOnce(t *testing.T) {
 	s.settle()
 	expectTold(t, s.logs, "greetings.yaml")
 }
+
+func TestAFileWithTheWrongExtensionIsTold(t *testing.T) {
+	s := newScene(t)
+	s.write("greeting.wasm", "code")
+	for _, passedOver := range []string{"compose.yml", "notes.txt", ".x.WASM", "x.tmp.WASM", "wasm"} {
+		s.write(passedOver, "")
+	}
+	s.settle()
+	if n := len(s.logs); n != 0 {
+		t.Errorf("%d lines, the first: %s", n, <-s.logs)
+	}
+	for _, file := range []string{"greeting.yml", "greeting.YAML", "other.WASM"} {
+		s.write(file, "")
+		s.settle()
+		s.settle()
+		expectTold(t, s.logs, file)
+	}
+}

@@ -79,7 +79,7 @@ var refusals = []refusal{
 	{name: "misspelt-policy", put: putPlugin(late("main", "Misspelt")), policy: "crossNamespaces: true", reason: "policy", told: []string{
 		"misspelt-policy.yaml", `unknown field "crossNamespaces", did you mean "crossNamespace"?`,
 	}},
-	{name: "broken-policy", put: putPlugin(late("main", "Broken")), policy: "config: [unclosed", reason: "policy", told: []string{"broken-policy.yaml", "yaml: line 1"}},
+	{name: "broken-policy", put: putPlugin(late("main", "Broken")), policy: "config: [unclosed", reason: "policy", told: []string{"broken-policy.yaml", "no valid YAML: line 1"}},
 	{name: "greedy-policy", put: putPlugin(late("main", "Greedy")), policy: "crossNamespace: true", reason: "policy", told: []string{
 		"greedy-policy.yaml: crossNamespace is more than the host's configuration allows", `add "greedy-policy" to allow.crossNamespace in the file of --config`,
 	}},
@@ -137,7 +137,7 @@ func TestBadPluginsAreRefusedAndOthersGoOn(t *testing.T) {
 		away := d.path + ".away"
 		done(t, os.Rename(d.path, away))
 		done(t, os.RemoveAll(away))
-		const told = "cannot read the plugin directory, the running plugins stay: put it back, it is looked for again"
+		const told = "cannot read the plugin directory, the running plugins stay: put it back, or let the host read it; it is looked for again"
 		await.Until(t, "it is told", func() bool { return len(p.Log.With(told)) == 1 })
 		p.works(t, ns, "without-directory")
 		done(t, os.Mkdir(d.path, 0o755))
