@@ -58,11 +58,14 @@ func (d *demo) whyNotReady(ctx context.Context) []string {
 	defer cancel()
 	facts := d.aboutSample()
 	state, err := d.pluginState(ctx)
-	if err != nil {
-		facts = append(facts, "plugin "+plugin+": "+err.Error())
-	} else {
-		facts = append(facts, "plugin "+plugin+" is "+state.String())
+	fact := "plugin " + plugin + " is " + state.State
+	switch {
+	case err != nil:
+		fact = "plugin " + plugin + ": " + err.Error()
+	case state.Problem() != "":
+		fact += ": " + state.Problem()
 	}
+	facts = append(facts, fact)
 	for _, c := range d.complaints {
 		facts = append(facts, "the host logged: "+c)
 	}

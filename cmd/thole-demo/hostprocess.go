@@ -3,15 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
 
+	"github.com/thole-dev/thole/cmd/internal/pluginlist"
 	"github.com/thole-dev/thole/cmd/internal/words"
 )
 
@@ -49,8 +48,17 @@ func (d *demo) startHost(ctx context.Context) error {
 }
 
 func (d *demo) hostReady(ctx context.Context) (bool, error) {
-	status, _, err := d.ask(ctx, "/readyz")
-	return status == http.StatusOK, err
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.listen+"/readyz", nil)
+	if err != nil {
+		return false, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false, fmt.Errorf("ask the host: %w", err)
+	}
+	return answer.StatusCode == http.StatusOK, answer.Body.Close()
 }
 
 // size is how big the plugin is, as a part of a sentence.
@@ -64,29 +72,12 @@ func (d *demo) size() string {
 
 func (d *demo) pluginFile() string { return filepath.Join(d.plugins, plugin+".wasm") }
 
-// pluginState is what the host says of a plugin.
-type pluginState struct {
-	Name      string `json:"name"`
-	State     string `json:"state"`
-	Version   string `json:"version"`
-	LastError string `json:"lastError"`
-	Rejected  string `json:"rejectedFor"` // the step that failed
-}
-
-func (s pluginState) String() string {
-	text := s.State
-	if s.LastError != "" {
-		text += " (" + s.Rejected + "): " + words.OneLine(s.LastError)
-	}
-	return text
-}
-
 // checkPlugin fails if the plugin cannot run, which no waiting repairs.
 func (d *demo) checkPlugin(ctx context.Context) error {
 	state, err := d.pluginState(ctx)
 	if err == nil && state.State == "failed" {
 		return &failure{
-			err:    fmt.Errorf("plugin %s cannot run: %s: %s", plugin, state.Rejected, state.LastError),
+			err:    fmt.Errorf("plugin %s cannot run: %s", plugin, state.Problem()),
 			advice: "repair plugins/" + plugin + " and build it again: make plugins",
 		}
 	}
@@ -114,37 +105,15 @@ func (d *demo) awaitPlugin(ctx context.Context) error {
 	return err
 }
 
-func (d *demo) pluginState(ctx context.Context) (pluginState, error) {
-	_, body, err := d.ask(ctx, "/plugins")
+// pluginState is what the host says of the plugin.
+func (d *demo) pluginState(ctx context.Context) (pluginlist.Plugin, error) {
+	list, err := pluginlist.Ask(ctx, d.listen)
 	if err != nil {
-		return pluginState{}, err
+		return pluginlist.Plugin{}, err
 	}
-	var states []pluginState
-	if err := json.Unmarshal(body, &states); err != nil {
-		return pluginState{}, fmt.Errorf("read /plugins of the host: %w", err)
+	state, ok := list.Find(plugin)
+	if !ok {
+		return state, fmt.Errorf("the host has no plugin %s: is %s there?", plugin, d.pluginFile())
 	}
-	for _, s := range states {
-		if s.Name == plugin {
-			return s, nil
-		}
-	}
-	return pluginState{}, fmt.Errorf("the host has no plugin %s: is %s there?", plugin, d.pluginFile())
-}
-
-// ask sends a GET request to the host.
-func (d *demo) ask(ctx context.Context, path string) (status int, body []byte, err error) {
-	if d.listen == "" {
-		return 0, nil, errors.New("the host does not serve yet")
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.listen+path, nil)
-	if err != nil {
-		return 0, nil, err
-	}
-	answer, err := (&http.Client{Timeout: askTimeout}).Do(request)
-	if err != nil {
-		return 0, nil, fmt.Errorf("ask the host: %w", err)
-	}
-	defer answer.Body.Close()
-	body, err = io.ReadAll(answer.Body)
-	return answer.StatusCode, body, err
+	return state, nil
 }

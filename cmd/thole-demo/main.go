@@ -14,6 +14,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/thole-dev/thole/cmd/internal/ending"
@@ -77,6 +78,8 @@ func parse(args []string, onceEnv string, stderr io.Writer) (options, error) {
 		fmt.Fprintf(stderr, "Run the %s example on a real control plane until Ctrl-C.\n\n", plugin)
 		flags.PrintDefaults()
 		return o, err
+	case err != nil && strings.HasSuffix(err.Error(), "flag -timeout: parse error"):
+		return o, errors.New("--timeout is no duration: write it as 90s or 5m")
 	case err != nil:
 		return o, err
 	case flags.NArg() > 0:

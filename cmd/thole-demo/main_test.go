@@ -77,6 +77,12 @@ func TestWrongUse(t *testing.T) {
 	}
 }
 
+func TestADurationWithoutUnit(t *testing.T) {
+	if _, err := parse([]string{"--timeout", "5"}, "", io.Discard); err == nil || err.Error() != "--timeout is no duration: write it as 90s or 5m" {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestHelp(t *testing.T) {
 	if _, err := parse([]string{"--help"}, "", io.Discard); !errors.Is(err, flag.ErrHelp) {
 		t.Errorf("got %v", err)

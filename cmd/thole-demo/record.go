@@ -13,27 +13,17 @@ import (
 
 // record is one line of the host's log.
 type record struct {
-	Level   string `json:"@level"`
-	Text    string `json:"@message"`
-	Error   any    `json:"error"`
-	Listen  string `json:"listen"`
-	Plugin  string `json:"plugin"`
-	Object  string `json:"object"` // namespace/name
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
+	Level  string `json:"@level"`
+	Text   string `json:"@message"`
+	Error  any    `json:"error"`
+	Listen string `json:"listen"`
+	Plugin string `json:"plugin"`
+	words.Run
 
 	// Of a plugin.
 	Version    string `json:"version"`
 	Generation int    `json:"generation"`
 	Step       string `json:"step"`
-
-	// Of a reconcile.
-	Result   string `json:"result"`
-	Class    string `json:"class"` // of a failure
-	Writes   int    `json:"writes"`
-	Duration string `json:"duration"` // as Go writes it
-	Attempt  int    `json:"attempt"`
-	Next     string `json:"next"` // as Go writes it; empty: waits for a change
 }
 
 const (

@@ -86,26 +86,13 @@ func reconcileTone(r *record) tone {
 	return plain
 }
 
-// outcome says how a reconcile ended and when the object's next one is.
+// outcome says how a reconcile ended and when the object's next one is. There
+// is one namespace here, and the conditions say more of what is waited for.
 func outcome(r *record) string {
-	_, name, _ := strings.Cut(r.Object, "/")
-	parts := []string{name + ": " + words.Result(r.Text, r.Result, r.Class), words.Writes(r.Writes)}
-	if took, err := time.ParseDuration(r.Duration); err == nil {
-		parts = append(parts, words.Duration(took))
+	run := r.Run
+	_, run.Object, _ = strings.Cut(run.Object, "/")
+	if r.Text == words.ReconcileWaits {
+		run.Message = ""
 	}
-	if r.Attempt > 0 {
-		parts = append(parts, fmt.Sprintf("attempt %d", r.Attempt))
-	}
-	if next, err := time.ParseDuration(r.Next); err == nil {
-		parts = append(parts, "again in "+words.Duration(next))
-	}
-	text := strings.Join(parts, ", ")
-	switch {
-	case r.Reason == "":
-	case r.Text == words.ReconcileWaits: // its conditions say more
-		text += "; " + r.Reason
-	default:
-		text += "; " + r.Reason + ": " + words.OneLine(r.Message)
-	}
-	return text
+	return run.Tell(r.Text)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 
@@ -40,7 +41,12 @@ the control plane, at the start and after a save; to another cluster only with
 --apply.
 
 Ctrl-C ends all of it, and nothing but the directory of --data is left.`,
-		Args: func(cmd *cobra.Command, args []string) error { return misuse(cmd, cobra.MaximumNArgs(1)(cmd, args)) },
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return misuse(cmd, fmt.Errorf("unexpected argument %q: name one directory: thole dev [DIR]", args[1]))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.Dir = "."
 			if len(args) > 0 {
@@ -96,20 +102,13 @@ func (f *devFlags) complete(cmd *cobra.Command) (err error) {
 	case f.Kubeconfig == "" && f.Apply:
 		return errors.New("--apply is for the cluster of --kubeconfig: to a control plane of its own all is applied")
 	}
-	if f.configFile != "" {
-		if f.Host, err = host.ReadConfig(f.configFile); err != nil {
-			return err
-		}
-	}
-	flags := cmd.Flags()
-	if flags.Changed("listen") {
-		f.Host.Listen = f.listen
-	}
-	if flags.Changed("namespace") {
-		f.Host.Namespace = f.namespace
-	}
+	f.Host, err = hostConfig(f.configFile, func(c *host.Config) {
+		c.Plugins = noDirectory // the session makes one
+		override(cmd, "listen", &c.Listen, f.listen)
+		override(cmd, "namespace", &c.Namespace, f.namespace)
+	})
 	f.Version, f.Compiler = version, compiler
-	return nil
+	return err
 }
 
 // show lets the session write to out, in colour if that is a terminal that

@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
+	"github.com/thole-dev/thole/host"
 	"github.com/thole-dev/thole/host/finalizers"
 )
 
@@ -66,6 +68,8 @@ func (f *finalizersFlags) run(cmd *cobra.Command, plugin string, kinds []string)
 	case err != nil:
 	case f.everywhere && cmd.Flags().Changed("namespace"):
 		err = errors.New("-A and -n exclude each other")
+	case f.namespace != "" && host.CheckNamespace(f.namespace) != nil:
+		err = host.CheckNamespace(f.namespace)
 	case f.dryRun && !f.release:
 		err = errors.New("--dry-run goes with --release; without it nothing is written")
 	}
@@ -88,10 +92,18 @@ func (f *finalizersFlags) run(cmd *cobra.Command, plugin string, kinds []string)
 
 // cluster returns how to reach the API server, and the namespace to look in.
 func (f *finalizersFlags) cluster() (*rest.Config, string, error) {
+	if f.kubeconfig != "" {
+		if _, err := kubeconfig.Load(f.kubeconfig); err != nil {
+			return nil, "", err
+		}
+	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.kubeconfig
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
 	config, err := loader.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, "", errors.New("find the cluster: name its --kubeconfig: there is none in $KUBECONFIG or ~/.kube/config, and this is no pod")
+	}
 	if err != nil {
 		return nil, "", fmt.Errorf("find the cluster: name its --kubeconfig: %w", err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -29,6 +30,9 @@ With --check nothing is written, and the exit code is 1 if a file is stale.`,
 				packages = []string{"."}
 			}
 			files, err := generate.Packages(cmd.Context(), generate.Place{Dir: "."}, packages...)
+			if err != nil && strings.Contains(err.Error(), "is not in std") {
+				return fmt.Errorf("%w: write a directory as ./NAME", err)
+			}
 			if err != nil {
 				return err
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
 	"github.com/thole-dev/thole/host"
 	"github.com/thole-dev/thole/host/inspect"
 )
@@ -52,7 +53,7 @@ func (f *inspectFlags) inspect(cmd *cobra.Command, file string) error {
 		return misuse(cmd, err)
 	}
 	if f.kubeconfig != "" {
-		if options.Cluster, err = (&runFlags{kubeconfig: f.kubeconfig}).cluster(); err != nil {
+		if options.Cluster, err = kubeconfig.Load(f.kubeconfig); err != nil {
 			return err
 		}
 	}
@@ -60,13 +61,14 @@ func (f *inspectFlags) inspect(cmd *cobra.Command, file string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(report.Print(cmd.OutOrStdout(), f.output), report.Refused())
+	if err := report.Print(cmd.OutOrStdout(), f.output); err != nil || report.Load.OK {
+		return err
+	}
+	return fmt.Errorf("%s would be refused at step %s, as the report says", file, report.Load.Step)
 }
 
 func (f *inspectFlags) options() (o inspect.Options, err error) {
 	o.Compiler = compiler
-	if f.configFile != "" {
-		o.Host, err = host.ReadConfig(f.configFile)
-	}
+	o.Host, err = hostConfig(f.configFile, func(c *host.Config) { c.Plugins = noDirectory })
 	return o, err
 }

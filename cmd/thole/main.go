@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // version is set when a release is built: -ldflags "-X main.version=v1.2.3".
@@ -42,24 +43,17 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "thole: %v\nRun '%s --help' for usage.\n", err, misuse.command)
 		return 2
 	default:
-		fmt.Fprintf(stderr, "thole: %v\n", err)
+		fmt.Fprintf(stderr, "thole: %v%s\n", err, advice(err))
 		return 1
 	}
 }
 
-// usageError is an error of whoever typed the command.
-type usageError struct {
-	command string
-	error
-}
-
-func (e *usageError) Unwrap() error { return e.error }
-
-func misuse(cmd *cobra.Command, err error) error {
-	if err == nil {
-		return nil
+// advice says what to do about an error whose text does not.
+func advice(err error) string {
+	if apierrors.IsUnauthorized(err) {
+		return "; renew the credentials in the kubeconfig, or the token of the service account"
 	}
-	return &usageError{cmd.CommandPath(), err}
+	return ""
 }
 
 func rootCommand() *cobra.Command {
@@ -73,7 +67,7 @@ func rootCommand() *cobra.Command {
 		// Without a command: say which there are, as an error.
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return misuse(cmd, fmt.Errorf("unknown command %q", args[0]))
+				return misuse(cmd, unknownCommand(cmd, args[0]))
 			}
 			return nil
 		},
@@ -81,10 +75,7 @@ func rootCommand() *cobra.Command {
 			return misuse(cmd, errors.New("a command is required: run, dev, plugins, finalizers, inspect or generate"))
 		},
 	}
-	root.SetFlagErrorFunc(misuse)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse(cmd, flagError(cmd, err)) })
 	root.AddCommand(runCommand(), devCommand(), pluginsCommand(), inspectCommand(), generateCommand(), finalizersCommand(), compileCommand())
 	return root
 }
-
-// noArgs refuses arguments as wrong use.
-func noArgs(cmd *cobra.Command, args []string) error { return misuse(cmd, cobra.NoArgs(cmd, args)) }

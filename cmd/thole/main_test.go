@@ -2,7 +2,10 @@ package main
 
 import (
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -31,6 +34,23 @@ func TestExitCodes(t *testing.T) {
 		"run --plugins d --log-format xml":   2,
 		"run --plugins d --kubeconfig none":  1,
 	})
+}
+
+// TestCredentialsThatAreNotAccepted: client-go's text asks for some, and does
+// not say of whom.
+func TestCredentialsThatAreNotAccepted(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := "clusters: [{name: c, cluster: {server: '" + server.URL + "'}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	code := execute(t.Context(), []string{"finalizers", "demo", "--kubeconfig", file}, io.Discard, &said)
+	if code != 1 || !strings.HasSuffix(said.String(), "; renew the credentials in the kubeconfig, or the token of the service account\n") {
+		t.Errorf("exit code %d: %s", code, said.String())
+	}
 }
 
 func expectExitCodes(t *testing.T, commands map[string]int) {

@@ -31,7 +31,7 @@ The exit code is 1 if the host is not reached, or has no plugin of a NAME.`,
 			}
 			list, err := pluginlist.Ask(cmd.Context(), address)
 			if err != nil {
-				return err
+				return fmt.Errorf("%w; is a host running there, and --address that of its --listen?", err)
 			}
 			if list, err = list.Select(names); err != nil {
 				return err

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
 	"github.com/thole-dev/thole/host"
 	"github.com/thole-dev/thole/host/telemetry"
 )
@@ -37,7 +37,7 @@ func runCommand() *cobra.Command {
 Each <name>.wasm in the directory is a plugin; files that are added, replaced
 or removed while the host runs are taken up. Without --kubeconfig the host uses
 the service account of its pod.`,
-		Args: noArgs,
+		Args: noArgs("thole run takes flags only; the plugins' directory is that of --plugins"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -106,45 +106,23 @@ func listen(ctx context.Context, h *host.Host) error {
 
 // config is the file of --config with the flags that were given over it.
 func (f *runFlags) config(cmd *cobra.Command) (host.Config, error) {
-	var config host.Config
-	if f.configFile != "" {
-		var err error
-		if config, err = host.ReadConfig(f.configFile); err != nil {
-			return config, err
-		}
-	}
-	flags := cmd.Flags()
-	if flags.Changed("plugins") {
-		config.Plugins = f.plugins
-	}
-	if flags.Changed("namespace") {
-		config.Namespace = f.namespace
-	}
-	if flags.Changed("listen") {
-		config.Listen = f.listen
-	}
-	if flags.Changed("host-identity") {
-		config.HostIdentity = f.hostIdentity
-	}
-	if flags.Changed("dry-run") {
-		config.DryRun = f.dryRun
-	}
-	config = config.WithDefaults()
-	return config, config.Validate()
+	return hostConfig(f.configFile, func(c *host.Config) {
+		override(cmd, "plugins", &c.Plugins, f.plugins)
+		override(cmd, "namespace", &c.Namespace, f.namespace)
+		override(cmd, "listen", &c.Listen, f.listen)
+		override(cmd, "host-identity", &c.HostIdentity, f.hostIdentity)
+		override(cmd, "dry-run", &c.DryRun, f.dryRun)
+	})
 }
 
 // cluster returns how to reach the API server.
 func (f *runFlags) cluster() (*rest.Config, error) {
-	if f.kubeconfig == "" {
-		config, err := rest.InClusterConfig()
-		if err != nil {
-			return nil, fmt.Errorf("no --kubeconfig, and not in a pod: %w", err)
-		}
-		return config, nil
+	if f.kubeconfig != "" {
+		return kubeconfig.Load(f.kubeconfig)
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	config, err := rest.InClusterConfig()
 	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig %s: %w", f.kubeconfig, err)
+		return nil, fmt.Errorf("no --kubeconfig, and not in a pod: %w", err)
 	}
 	return config, nil
 }

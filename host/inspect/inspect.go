@@ -130,9 +130,17 @@ func (r *Report) examine(ctx context.Context, wasm []byte, o Options) error {
 		return err
 	}
 	r.Digest = seen.Digest
-	r.refuse(loadStep(seen.Err), seen.Err)
+	r.refuse(loadStep(seen.Err), advised(seen.Err))
 	r.module(seen.Module)
 	return r.manifest(ctx, seen.Manifest, config, o.Cluster)
+}
+
+// advised is an error of a load with what to do about it, as a host says it.
+func advised(err error) error {
+	if refused, ok := errors.AsType[*sandbox.LoadError](err); ok && refused.Advice() != "" {
+		return fmt.Errorf("%w; %s", err, refused.Advice())
+	}
+	return err
 }
 
 func loadStep(err error) string {

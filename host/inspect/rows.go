@@ -50,11 +50,13 @@ func (r *Report) verdict() string {
 }
 
 func (m *Memory) String() string {
-	text := "starts with " + size(m.Start) + ", up to " + size(m.Limit) + " by the host"
-	if m.Maximum > 0 && m.Maximum < m.Limit {
-		text = "starts with " + size(m.Start) + ", up to " + size(m.Maximum) + " by the module"
+	switch {
+	case m.Initial > m.Limit:
+		return "needs " + size(m.Initial) + " at the start, more than the " + size(m.Limit) + " of the host"
+	case m.Maximum > 0 && m.Maximum < m.Limit:
+		return "starts with " + size(m.Start) + ", up to " + size(m.Maximum) + " by the module"
 	}
-	return text
+	return "starts with " + size(m.Start) + ", up to " + size(m.Limit) + " by the host"
 }
 
 // size is a number of bytes for people.

@@ -10,10 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/client-go/tools/clientcmd"
-
 	"github.com/thole-dev/thole/cmd/internal/child"
 	"github.com/thole-dev/thole/cmd/internal/controlplane"
+	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
 	"github.com/thole-dev/thole/cmd/internal/words"
 )
 
@@ -50,11 +49,10 @@ func (s *session) startCluster(ctx context.Context) (err error) {
 		if err := s.startControlPlane(ctx); err != nil {
 			return err
 		}
-	}
-	if s.cluster, err = clientcmd.BuildConfigFromFlags("", s.kubeconfig()); err != nil {
-		return fmt.Errorf("read kubeconfig %s: %w", s.kubeconfig(), err)
-	}
-	if s.Kubeconfig != "" {
+		if s.cluster, err = kubeconfig.Load(s.kubeconfig()); err != nil {
+			return err
+		}
+	} else {
 		s.out.say("cluster", plain, "%s, as %s says", s.cluster.Host, s.Kubeconfig)
 	}
 	s.applier, err = newApplier(s.cluster)

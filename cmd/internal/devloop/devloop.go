@@ -12,6 +12,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 
 	"github.com/thole-dev/thole/cmd/internal/child"
+	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
 	"github.com/thole-dev/thole/host"
 )
 
@@ -94,7 +95,7 @@ func (s *session) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if s.Kubeconfig != "" {
-		_, err = os.ReadFile(s.Kubeconfig)
+		s.cluster, err = kubeconfig.Load(s.Kubeconfig)
 	} else {
 		s.controlPlane, err = findControlPlane(s.Devcluster)
 	}

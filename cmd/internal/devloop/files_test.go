@@ -19,8 +19,10 @@ func TestReadManifests(t *testing.T) {
 		"empty":    {text: "# nothing\n"},
 		"JSON":     {text: `{"kind": "A", "apiVersion": "v1", "metadata": {"name": "a"}}`, want: []string{"A a"}},
 		"no name":  {text: "kind: A\napiVersion: v1\n", wrong: "metadata.name is missing"},
-		"no YAML":  {text: "kind: [", wrong: "yaml"},
-		"not held": {text: "just text\n", wrong: "cannot unmarshal"},
+		"no YAML":  {text: "kind: [", wrong: "no valid YAML: line 1: did not find"},
+		"a tab":    {text: "\tkind: A", wrong: "no valid YAML: found character"},
+		"a list":   {text: "- kind: A", wrong: "is no object"},
+		"not held": {text: "just text\n", wrong: "what it holds is no object: write its apiVersion"},
 	} {
 		path := filepath.Join(dir, "file.yaml")
 		tree(t, dir, "file.yaml", c.text)

@@ -43,14 +43,18 @@ func readManifests(path string) (objects []*object, err error) {
 		if errors.Is(err, io.EOF) {
 			return objects, nil
 		}
-		o := &object{}
+		var content any
 		if err == nil {
-			err = yaml.Unmarshal(document, &o.Object)
+			err = yaml.Unmarshal(document, &content)
 		}
+		fields, ok := content.(map[string]any)
+		o := &object{Object: fields}
 		switch {
 		case err != nil:
-			return nil, err
-		case len(o.Object) == 0: // nothing but comments
+			return nil, fmt.Errorf("no valid YAML: %s", strings.TrimPrefix(err.Error(), "error converting YAML to JSON: yaml: "))
+		case content == nil, ok && len(fields) == 0: // nothing but comments
+		case !ok:
+			return nil, errors.New("what it holds is no object: write its apiVersion, kind and metadata")
 		case o.GetKind() == "" || o.GetAPIVersion() == "" || o.GetName() == "":
 			return nil, errors.New("apiVersion, kind or metadata.name is missing")
 		default:

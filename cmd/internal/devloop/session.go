@@ -218,7 +218,7 @@ func (s *session) install(b *build) error {
 	if err := os.Remove(s.path("plugins", before+".wasm")); err != nil {
 		return err
 	}
-	return remove(s.path("plugins", before+".yaml"))
+	return os.RemoveAll(s.path("plugins", before+".yaml")) // there need be none
 }
 
 // installPolicy copies the policy beside the source, or takes away that of
@@ -227,7 +227,7 @@ func (s *session) installPolicy(name string) error {
 	target := s.path("plugins", name+".yaml")
 	text, err := os.ReadFile(filepath.Join(s.Dir, policyFile))
 	if os.IsNotExist(err) {
-		return remove(target)
+		return os.RemoveAll(target) // there need be none
 	}
 	if err != nil {
 		return err
@@ -237,14 +237,6 @@ func (s *session) installPolicy(name string) error {
 		return err
 	}
 	return os.Rename(partial, target)
-}
-
-// remove removes a file that need not be there.
-func remove(path string) error {
-	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
-		return err
-	}
-	return nil
 }
 
 // besideChanged takes up files beside the source.

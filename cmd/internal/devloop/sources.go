@@ -122,12 +122,8 @@ func checkPackage(ctx context.Context, dir string) error {
 }
 
 func noGoFiles(dir string) bool {
-	found, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*.go"))
-	return err == nil && len(found) == 0
-}
-
-func escapeGlob(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+	entries, err := os.ReadDir(dir)
+	return err == nil && !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return filepath.Ext(e.Name()) == ".go" })
 }
 
 // findSources lists the sources of the package in dir. A package that does not

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -101,21 +100,11 @@ func reconcileTone(r *record) tone {
 
 // outcome says how a reconcile ended, and when the object's next one is.
 func outcome(r *record) string {
-	parts := []string{strings.TrimPrefix(r.field("object"), "/") + ": " + words.Result(r.text, r.field("result"), r.field("class")), words.Writes(r.number("writes"))}
-	if took, err := time.ParseDuration(r.field("duration")); err == nil {
-		parts = append(parts, words.Duration(took))
-	}
-	if n := r.number("attempt"); n > 0 {
-		parts = append(parts, fmt.Sprintf("attempt %d", n))
-	}
-	if next, err := time.ParseDuration(r.field("next")); err == nil {
-		parts = append(parts, "again in "+words.Duration(next))
-	}
-	text := strings.Join(parts, ", ")
-	if reason := r.field("reason"); reason != "" {
-		text += "; " + reason + ": " + words.OneLine(r.field("message"))
-	}
-	return text
+	return words.Run{
+		Object: strings.TrimPrefix(r.field("object"), "/"), Result: r.field("result"), Class: r.field("class"),
+		Writes: r.number("writes"), Attempt: r.number("attempt"), Duration: r.field("duration"), Next: r.field("next"),
+		Reason: r.field("reason"), Message: r.field("message"),
+	}.Tell(r.text)
 }
 
 // ofEveryRun are the fields that dispatch adds to all that is logged of a run.

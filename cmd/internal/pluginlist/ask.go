@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -41,8 +42,7 @@ const (
 )
 
 // Ask gets the plugins of the host at an address such as
-// http://127.0.0.1:8080; the scheme may be left out. Its error says what to do
-// if there is no host, or something else.
+// http://127.0.0.1:8080; the scheme may be left out.
 func Ask(ctx context.Context, address string) (*List, error) {
 	base, err := parseAddress(address)
 	if err != nil {
@@ -57,12 +57,12 @@ func Ask(ctx context.Context, address string) (*List, error) {
 	request.Close = true // nothing more is asked
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("ask the host: %w; is it running, and --address that of its --listen?", err)
+		return nil, fmt.Errorf("ask the host: %w", err)
 	}
 	defer answer.Body.Close()
 	list, err := read(answer)
 	if err != nil {
-		return nil, fmt.Errorf("%s is not answered as a host does: %w; is --address that of its --listen?", request.URL, err)
+		return nil, fmt.Errorf("%s is not answered as a host does: %w", request.URL, err)
 	}
 	return list, nil
 }
@@ -111,6 +111,15 @@ func decode(body []byte) (*List, error) {
 		l.plugins = append(l.plugins, p)
 	}
 	return l, nil
+}
+
+// Find returns the plugin of that name.
+func (l *List) Find(name string) (p Plugin, ok bool) {
+	i := slices.IndexFunc(l.plugins, func(p Plugin) bool { return p.Name == name })
+	if i < 0 {
+		return Plugin{}, false
+	}
+	return l.plugins[i], true
 }
 
 // Select leaves only the named plugins, in the order of the host; no names

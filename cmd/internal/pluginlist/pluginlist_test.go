@@ -111,11 +111,24 @@ func TestSelect(t *testing.T) {
 	}
 }
 
+func TestFind(t *testing.T) {
+	list := ask(t, answer)
+	if p, ok := list.Find("configsync"); !ok || p.State != "failed" || !strings.HasPrefix(p.Problem(), "verify: export reconcile is missing") {
+		t.Errorf("got %+v, %v", p, ok)
+	}
+	if p, ok := list.Find("podmanager"); !ok || p.Problem() != "" {
+		t.Errorf("got %+v, %v", p, ok)
+	}
+	if _, ok := list.Find("other"); ok {
+		t.Error("a plugin is found that is not there")
+	}
+}
+
 func TestWhatIsNoHost(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	for name, c := range map[string]struct{ address, want string }{
-		"nobody":       {gone.URL, "connection refused; is it running, and --address that of its --listen?"},
+		"nobody":       {gone.URL, "connection refused"},
 		"another path": {host(t, 200, "[]") + "/x", "/x/plugins is not answered as a host does: 404 Not Found"},
 		"an error":     {host(t, 500, "[]"), "500 Internal Server Error"},
 		"a page":       {host(t, 200, "<html>"), "its answer is no list of plugins"},

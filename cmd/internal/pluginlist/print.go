@@ -52,7 +52,7 @@ func (l *List) printTable(w io.Writer, wide bool) error {
 }
 
 func (p Plugin) row(wide bool) []string {
-	controllers, digest, lastError := strconv.Itoa(len(p.Controllers)), p.Digest, p.problem()
+	controllers, digest, lastError := strconv.Itoa(len(p.Controllers)), p.Digest, p.Problem()
 	if wide {
 		controllers = strings.Join(p.Controllers, ",")
 	} else {
@@ -70,12 +70,14 @@ func (p Plugin) row(wide bool) []string {
 	return cells
 }
 
-// problem is the last error and where it arose, in one line.
-func (p Plugin) problem() string {
-	if p.LastError == "" || p.RejectedFor == "" {
-		return p.LastError
+// Problem is the last error and where it arose, in one line; "" if there is
+// none.
+func (p Plugin) Problem() string {
+	problem := p.LastError
+	if p.LastError != "" && p.RejectedFor != "" {
+		problem = p.RejectedFor + ": " + p.LastError
 	}
-	return p.RejectedFor + ": " + p.LastError
+	return printable(problem)
 }
 
 // printable keeps what a plugin says of itself from the terminal's control

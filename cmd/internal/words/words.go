@@ -32,29 +32,6 @@ const (
 	HostStopped = "host stopped"
 )
 
-// Result is how a reconcile ended: what was logged, with the fields result and
-// class.
-func Result(logged, result, class string) string {
-	switch logged {
-	case ReconcileWaits:
-		return "waiting"
-	case ReconcileFailed:
-		return "failed (" + class + ")"
-	}
-	return strings.ReplaceAll(result, "_", " ")
-}
-
-// Writes is how often a reconcile wrote.
-func Writes(n int) string {
-	switch n {
-	case 0:
-		return "nothing to write"
-	case 1:
-		return "1 write"
-	}
-	return fmt.Sprintf("%d writes", n)
-}
-
 // Duration is as precise as people need it.
 func Duration(d time.Duration) string {
 	switch {

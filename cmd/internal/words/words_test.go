@@ -16,10 +16,19 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-func TestResult(t *testing.T) {
-	for logged, want := range map[string]string{Reconciled: "requeue after", ReconcileWaits: "waiting", ReconcileFailed: "failed (panic)"} {
-		if got := Result(logged, "requeue_after", "panic"); got != want {
-			t.Errorf("%s: %q, want %q", logged, got, want)
+func TestRun(t *testing.T) {
+	for _, c := range []struct {
+		logged string
+		run    Run
+		want   string
+	}{
+		{Reconciled, Run{Object: "default/web", Result: "success", Writes: 3, Duration: "22.867ms"}, "default/web: success, 3 writes, 23 ms"},
+		{Reconciled, Run{Object: "web", Result: "requeue_after", Duration: "1s", Next: "1m30s"}, "web: requeue after, nothing to write, 1.0 s, again in 1m30s"},
+		{ReconcileWaits, Run{Object: "web", Result: "requeue_after", Writes: 1, Reason: "Away", Message: "not\nyet"}, "web: waiting, 1 write; Away: not yet"},
+		{ReconcileFailed, Run{Object: "web", Result: "error", Class: "panic", Attempt: 2, Reason: "Panic"}, "web: failed (panic), nothing to write, attempt 2; Panic"},
+	} {
+		if got := c.run.Tell(c.logged); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
 		}
 	}
 }
