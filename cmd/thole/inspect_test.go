@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -80,16 +81,18 @@ func buildPlugin(name string) ([]byte, error) {
 	}
 	file := "bin/plugins/" + name + ".wasm"
 	make := exec.Command("make", "-s", file)
-	make.Dir = repository
-	for _, variable := range os.Environ() {
-		if !strings.HasPrefix(variable, "MAKE") && !strings.HasPrefix(variable, "MFLAGS") {
-			make.Env = append(make.Env, variable) // not those of a make that runs this test
-		}
-	}
+	make.Dir, make.Env = repository, outsideMake()
 	if out, err := make.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("make %s: %w\n%s", file, err, out)
 	}
 	return os.ReadFile(filepath.Join(repository, file))
+}
+
+// outsideMake is the environment without that of a make that runs this test.
+func outsideMake() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		return strings.HasPrefix(variable, "MAKE") || strings.HasPrefix(variable, "MFLAGS")
+	})
 }
 
 // dependOn looks at all files of folders of the repository: that is how the go

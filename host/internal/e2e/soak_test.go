@@ -47,8 +47,8 @@ func soakOf(tb testing.TB) soakSize {
 		return soakSize{objects: 160, operations: 40, least: 8 * time.Second, round: 20, pause: 200 * time.Millisecond, change: 20 * time.Millisecond}
 	}
 	least, err := time.ParseDuration(asked)
-	if err != nil {
-		tb.Fatalf("SOAK: %v", err)
+	if err != nil || least < 0 {
+		tb.Fatalf("SOAK=%s is no duration: write it as 3m, 90s or 8h30m", asked)
 	}
 	return soakSize{objects: 2000, operations: 500, least: least, round: 50, pause: 400 * time.Millisecond, change: 30 * time.Millisecond}
 }
