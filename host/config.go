@@ -165,8 +165,8 @@ func (c Config) Validate() error {
 	if c.CacheDir != "" && c.Plugins != "" && within(c.CacheDir, c.Plugins) {
 		problems = append(problems, fmt.Errorf("cacheDir: %s lies in the plugin directory, and who can write plugins could write compiled code there: name another directory in the file of --config", c.CacheDir))
 	}
-	if d := c.Probation.Duration; d != 0 && d < time.Second {
-		problems = append(problems, fmt.Errorf("probation: %s is shorter than 1s; 0s turns it off", d))
+	if p := c.Probation; p != nil && p.Duration != 0 && p.Duration < time.Second {
+		problems = append(problems, fmt.Errorf("probation: %s is shorter than 1s; 0s turns it off", p.Duration))
 	}
 	if c.Namespace != "" {
 		problems = append(problems, CheckNamespace(c.Namespace))

@@ -71,20 +71,21 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 }
 
 func serve(cmd *cobra.Command, config host.Config, cluster *rest.Config, logger hclog.Logger) error {
+	// From here on: one that comes during the start must not end the process.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	h, err := host.New(cmd.Context(), config, host.Environment{
 		Cluster: cluster, Logger: logger, Version: version, Pod: podOf(os.Getenv, logger), Compiler: compiler,
 	})
 	if err != nil {
 		return err
 	}
-	return listen(cmd.Context(), h)
+	return listen(cmd.Context(), h, hangups)
 }
 
 // listen runs a host that tries again what it has refused when it is told to.
-func listen(ctx context.Context, h *host.Host) error {
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
+func listen(ctx context.Context, h *host.Host, hangups <-chan os.Signal) error {
 	stages, ctx := errgroup.WithContext(ctx)
 	ctx, end := context.WithCancel(ctx)
 	stages.Go(func() error {
