@@ -53,18 +53,3 @@ func (g *Guest) another(ctx context.Context) (*instance, error) {
 	defer turn.Release()
 	return g.create(ctx, g.image.Load())
 }
-
-// putSpare keeps an instance that nobody has used, unless there are as many
-// as can be called at once.
-func (p *pool) putSpare(in *instance) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closing || len(p.free)+len(p.slots) >= cap(p.slots) {
-		return false
-	}
-	if len(p.free) > 0 {
-		in.used = p.free[0].used // the oldest is the first
-	}
-	p.free = append([]*instance{in}, p.free...)
-	return true
-}

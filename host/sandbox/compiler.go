@@ -98,7 +98,7 @@ func (s *store) outside(ctx context.Context, dir string) error {
 	case code == cannotWrite:
 		return fmt.Errorf("%w: %s", errCannotWrite, said)
 	case withoutMemory(line):
-		return fmt.Errorf("%w: more than %s of memory: build it of smaller functions", errHeavy, mib(s.compilerMemory))
+		return fmt.Errorf("%w: more than %d MiB of memory: build it of smaller functions", errHeavy, s.compilerMemory>>20)
 	}
 	return fmt.Errorf("%w: the compiler ended with %w: %s", errHeavy, err, line)
 }

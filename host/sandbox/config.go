@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/sandbox/memory"
 )
 
 // Config configures a [Sandbox].
@@ -74,13 +75,13 @@ func (c Config) withDefaults() Config {
 		c.LoadTimeout = defaultLoadTimeout
 	}
 	if c.CompilerMemory == 0 {
-		quarter := defaultMemory(os.DirFS("/")) / 2
+		quarter := memory.Default(os.DirFS("/")) / 2
 		c.CompilerMemory = min(max(quarter, leastCompilerMemory), mostCompilerMemory)
 	}
 	c.IdleInstances = or(c.IdleInstances, defaultIdleInstances)
 	c.IdleCode = or(c.IdleCode, defaultIdleCode)
 	if c.MemoryBytes == 0 {
-		c.MemoryBytes = defaultMemory(os.DirFS("/"))
+		c.MemoryBytes = memory.Default(os.DirFS("/"))
 	}
 	if c.Slots == 0 {
 		c.Slots = runtime.GOMAXPROCS(0)

@@ -7,11 +7,17 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/sandbox/memory"
 	"github.com/thole-dev/thole/host/sandbox/module"
 )
 
 // ErrClosed is returned for calls after [Guest.Close] or [Sandbox.Close].
 var ErrClosed = errors.New("closed")
+
+// ErrHostMemory is for what needed more memory than the host has for all
+// plugins together ([Config.MemoryBytes]), or than the system gives it. It
+// passes when other calls end.
+var ErrHostMemory = memory.ErrExhausted
 
 // The steps of a load, in order. They are [LoadError.Step] and fit as a
 // metric's label.
@@ -120,8 +126,7 @@ func (f *Fault) Unwrap() error { return f.cause }
 // Innocent tells whether that was for what others have: the guest wanted no
 // more than an even share.
 func (f *Fault) Innocent() bool {
-	s, ok := errors.AsType[*shortage](f.cause)
-	return errors.Is(f.cause, ErrHostMemory) && !(ok && s.greedy)
+	return errors.Is(f.cause, ErrHostMemory) && !memory.Greedy(f.cause)
 }
 
 func (f *Fault) Error() string {

@@ -9,6 +9,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/sandbox/memory"
 )
 
 // failure explains an entry into an instance that did not return.
@@ -35,7 +36,7 @@ func (in *instance) stackUnderflow() bool {
 // failure makes a [*Fault] of what the engine returned. A context that ended
 // for another reason than the call's deadline is not the guest's fault and
 // stays what it is.
-func failure(err error, c *call, memory *linearMemory) error {
+func failure(err error, c *call, linear *memory.Linear) error {
 	c.hitBy(err)
 	if over, ok := overran(err); ok {
 		if _, _, guests := over.fault(c); !guests {
@@ -45,20 +46,20 @@ func failure(err error, c *call, memory *linearMemory) error {
 	f := &Fault{
 		Stdout:      c.stdout.bytes(),
 		Stderr:      c.stderr.bytes(),
-		MemoryBytes: uint64(len(memory.data)),
+		MemoryBytes: linear.Size(),
 		Fuel:        c.fuel.used,
 	}
 	f.Stack = stackOf(err, f.Stderr)
 	f.Class, f.Message = classify(err, c)
 	if f.Class == abi.ClassPanic {
 		words := f.lastWords()
-		f.Class = refine(words, memory.refused != nil)
+		f.Class = refine(words, linear.Refused() != nil)
 		if words != "" {
 			f.Message = words + " (" + f.Message + ")"
 		}
-		if memory.refused != nil {
-			f.Message += ": " + memory.refused.Error()
-			f.cause = memory.refused
+		if refused := linear.Refused(); refused != nil {
+			f.Message += ": " + refused.Error()
+			f.cause = refused
 		}
 	}
 	return f

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/thole-dev/thole/abi/tck"
-
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/host/sandbox/memory"
 )
 
 func TestFailure(t *testing.T) {
@@ -41,11 +41,15 @@ func TestFailure(t *testing.T) {
 			call.stdout.limit, call.stderr.limit = 1000, 1000
 			call.stdout.write([]byte(c.stdout))
 			call.stderr.write([]byte(c.stderr))
-			memory := &linearMemory{limit: 1 << 20}
-			if c.refused {
-				memory.Reallocate(2 << 20)
+			linear, err := memory.NewBudget(1<<20, nil).Share().Linear(0, 1<<20)
+			if err != nil {
+				t.Fatal(err)
 			}
-			f, ok := errors.AsType[*Fault](failure(c.err, call, memory))
+			defer linear.Free()
+			if c.refused {
+				linear.Reallocate(2 << 20)
+			}
+			f, ok := errors.AsType[*Fault](failure(c.err, call, linear))
 			if !ok {
 				t.Fatal("not held to be the guest's")
 			}

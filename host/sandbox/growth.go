@@ -19,7 +19,7 @@ type growth struct {
 	first   *image // before the first enlargement; nil until then
 	latest  *image // what the counts are about
 	growths int    // calls that grew since latest
-	most    uint32 // bytes that a call ended with, since latest
+	most    uint64 // bytes that a call ended with, since latest
 	given   bool   // up
 }
 
@@ -35,7 +35,7 @@ func (w *growth) grew(ctx context.Context, g *Guest, in *instance) {
 		w.latest = in.image
 	}
 	w.growths++
-	w.most = max(w.most, uint32(len(in.linear.data)))
+	w.most = max(w.most, in.linear.Size())
 	if w.growths < growthsToEnlarge {
 		return
 	}
@@ -49,8 +49,8 @@ func (w *growth) grew(ctx context.Context, g *Guest, in *instance) {
 
 func (w *growth) enlarge(ctx context.Context, g *Guest) {
 	w.growths = 0
-	size := min(uint64(w.most), g.limits.MemoryBytes/2) / pageBytes * pageBytes
-	if size <= uint64(w.latest.size) {
+	size := min(w.most, g.limits.MemoryBytes/2) / pageBytes * pageBytes
+	if size <= w.latest.memory.Size() {
 		return
 	}
 	in, _, err := g.boot(context.WithoutCancel(ctx), uint32(size/pageBytes))
@@ -63,9 +63,9 @@ func (w *growth) enlarge(ctx context.Context, g *Guest) {
 	if w.first == nil {
 		w.first = w.latest
 	}
-	larger := in.snapshot()
-	if w.use(g, larger) {
-		w.latest, w.most = larger, 0
+	in.takeImage()
+	if w.use(g, in.image) {
+		w.latest, w.most = in.image, 0
 	}
 }
 
@@ -73,7 +73,25 @@ func (w *growth) enlarge(ctx context.Context, g *Guest) {
 func (w *growth) use(g *Guest, im *image) bool {
 	if err := g.setImage(im); err != nil {
 		w.given = true
-		g.logger.Warn("cannot change how much memory instances start with", "bytes", im.size, "error", err)
+		g.logger.Warn("cannot change how much memory instances start with", "bytes", im.memory.Size(), "error", err)
 	}
 	return !w.given
+}
+
+// startPages is how many pages an instance of a module starts with that
+// declares minimum. Allocators such as TinyGo's double their memory when they
+// grow: only from limit/2^k can they reach the limit instead of failing
+// between its half and it.
+func (l Limits) startPages(minimum uint32) uint32 {
+	if minimum == 0 {
+		return 0
+	}
+	pages := uint32(l.MemoryBytes / pageBytes)
+	for pages/2 >= minimum && pages%2 == 0 {
+		pages /= 2
+	}
+	if pages >= 2*minimum {
+		return minimum
+	}
+	return pages
 }

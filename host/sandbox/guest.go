@@ -155,7 +155,7 @@ func (g *Guest) reconcile(ctx context.Context, in *instance, call Call) (Return,
 	return Return{
 		Code:        abi.Code(code),
 		Output:      c.takeOutput(err),
-		MemoryBytes: uint64(len(in.linear.data)),
+		MemoryBytes: in.linear.Size(),
 		Fuel:        c.fuel.used,
 		Duration:    time.Since(began) - (c.turn.Waited() - waited),
 		HostCalls:   c.hostCalls,
@@ -225,8 +225,8 @@ func (g *Guest) free(ctx context.Context) {
 		in.close(ctx)
 	}
 	if im := g.image.Swap(nil); im != nil {
-		g.memory.give(im.bytes())
+		g.memory.Give(im.memory.Bytes())
 	}
-	g.memory.close()
+	g.memory.Close()
 	g.code.close(ctx)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/host/sandbox/memory"
 )
 
 // One instance of the guests by hand has 128 KiB, and its image 4 KiB.
@@ -79,24 +80,34 @@ func TestNeighbourOfABombUnderWay(t *testing.T) {
 // its even share, is not the guest's fault.
 func TestCallWithoutMemory(t *testing.T) {
 	s := newSandbox(t, Config{MemoryBytes: 4 << 20})
-	g := load(t, s, Plugin{Name: "growing", Wasm: growing("growing", 1)})
+	others := allBut(t, s, handImage+handInstance+handImage)
 	load(t, s, Plugin{Name: "another", Wasm: okay("another")}).Trim(t.Context(), 0)
-	limit := func(bytes uint64) { // as if others had all but that
-		s.memory.limit, s.memory.used = 4<<20, 4<<20-bytes
-	}
-	limit(0)
+	g := load(t, s, Plugin{Name: "growing", Wasm: growing("growing", 1)})
 	_, err := g.Reconcile(t.Context(), Call{})
 	f := wantFault(t, err, abi.ClassOutOfMemory, "0.1 MiB of them by this plugin, and 0.1 MiB more are needed")
 	if !f.Innocent() || !errors.Is(err, ErrHostMemory) {
 		t.Errorf("innocent = %v, error = %v", f.Innocent(), err)
 	}
-	limit(handInstance - 1)
+	last := s.memory.Share() // now there is no instance of it
+	if err := last.Take(1); err != nil {
+		t.Fatal(err)
+	}
 	_, err = g.Reconcile(t.Context(), Call{})
 	if _, fault := errors.AsType[*Fault](err); !errors.Is(err, ErrHostMemory) || fault {
 		t.Errorf("a call that gets no instance = %v", err)
 	}
-	limit(1 << 20)
+	others.Give(1 << 20)
 	reconcile(t, g, Call{})
+}
+
+// allBut takes that much for others, who share the memory from then on.
+func allBut(t *testing.T, s *Sandbox, left uint64) *memory.Share {
+	t.Helper()
+	others := s.memory.Share()
+	if err := others.Take(s.Memory().LimitBytes - left); err != nil {
+		t.Fatal(err)
+	}
+	return others
 }
 
 // TestIdleInstancesMakeRoom: the one that has been idle longest goes first.
@@ -140,34 +151,30 @@ func TestLoadWithoutMemory(t *testing.T) {
 
 // TestImagesCount: as long as the guest lives, and one at a time.
 func TestImagesCount(t *testing.T) {
-	s := newSandbox(t, Config{})
+	s := newSandbox(t, Config{MemoryBytes: 1 << 20})
+	allBut(t, s, handInstance+handImage)
+	others := s.Memory().UsedBytes
 	g := load(t, s, Plugin{Name: "imaged", Wasm: okay("imaged")})
 	g.Trim(t.Context(), 0)
-	if m := s.Memory(); m.UsedBytes != handImage {
-		t.Errorf("%d bytes in use, want the %d of the image", m.UsedBytes, handImage)
+	if used := s.Memory().UsedBytes - others; used != handImage {
+		t.Errorf("%d bytes in use, want the %d of the image", used, handImage)
 	}
-	larger := bytes.Repeat([]byte{1}, pageBytes)
-	if err := g.setImage(imageOf(larger)); err != nil {
+	larger := &image{memory: memory.ImageOf(bytes.Repeat([]byte{1}, handInstance/2))}
+	if err := g.setImage(larger); err != nil {
 		t.Fatal(err)
 	}
-	if m := s.Memory(); m.UsedBytes != pageBytes {
-		t.Errorf("%d bytes in use, want the %d of the larger image", m.UsedBytes, pageBytes)
+	if used := s.Memory().UsedBytes - others; used != handInstance/2 {
+		t.Errorf("%d bytes in use, want the %d of the larger image", used, handInstance/2)
 	}
-	s.memory.limit = 2*pageBytes - 1
-	if err := g.setImage(imageOf(larger)); !errors.Is(err, ErrHostMemory) {
+	if err := s.memory.Share().Take(handImage + 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.setImage(larger); !errors.Is(err, ErrHostMemory) {
 		t.Errorf("an image that has no room: %v", err)
 	}
 	closeGuest(t, g)
-	if m := s.Memory(); m.UsedBytes != 0 {
-		t.Errorf("%d bytes are left", m.UsedBytes)
-	}
-}
-
-func TestMemoryForPeople(t *testing.T) {
-	for n, want := range map[uint64]string{0: "0 MiB", 64 << 20: "64 MiB", 64 << 10: "0.1 MiB", 3 << 19: "1.5 MiB"} {
-		if got := mib(n); got != want {
-			t.Errorf("%d bytes are %s, want %s", n, got, want)
-		}
+	if used := s.Memory().UsedBytes - others; used != handImage+1 {
+		t.Errorf("%d bytes are in use, want none of the guest's", used)
 	}
 }
 
@@ -180,16 +187,20 @@ func okay(name string) []byte {
 // TestInstancesAheadDropNobody: one that no call waits for is made only where
 // there is room.
 func TestInstancesAheadDropNobody(t *testing.T) {
-	s := newSandbox(t, Config{})
+	s := newSandbox(t, Config{MemoryBytes: 4 << 20})
+	allBut(t, s, 2*(handInstance+handImage))
 	neighbour := load(t, s, Plugin{Name: "neighbour", Wasm: okay("neighbour")})
 	g := load(t, s, Plugin{Name: "ahead", Wasm: okay("ahead"), Limits: Limits{Instances: 1}})
 	g.Trim(t.Context(), 0)
-	s.memory.limit = s.memory.used
+	last := s.memory.Share()
+	if err := last.Take(1); err != nil {
+		t.Fatal(err)
+	}
 	g.spare(t.Context())
 	if s := g.Stats(); s.Idle != 0 {
 		t.Errorf("without room: %d idle instances", s.Idle)
 	}
-	s.memory.limit *= 100
+	last.Give(1)
 	g.spare(t.Context())
 	if s := g.Stats(); s.Idle != 1 {
 		t.Errorf("with room: %d idle instances", s.Idle)

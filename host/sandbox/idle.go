@@ -48,16 +48,3 @@ func (g *Guest) sweep(ctx context.Context, now time.Time) {
 		g.logger.Debug("idle: its code was given up until it is called again")
 	}
 }
-
-// takeIdle takes the instances out whose last call ended before since.
-func (p *pool) takeIdle(since time.Time) []*instance {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := 0
-	for n < len(p.free) && p.free[n].used.Before(since) {
-		n++
-	}
-	out := append([]*instance(nil), p.free[:n]...)
-	p.free = append([]*instance(nil), p.free[n:]...)
-	return out
-}

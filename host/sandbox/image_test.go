@@ -31,7 +31,11 @@ func TestModes(t *testing.T) {
 }
 
 func TestStartPages(t *testing.T) {
-	for _, c := range []struct{ minimum, limit, want uint32 }{
+	for _, c := range []struct {
+		minimum uint32
+		limit   uint64 // pages
+		want    uint32
+	}{
 		{2, 1024, 2},
 		{3, 1024, 4},
 		{33, 1024, 64},
@@ -43,7 +47,7 @@ func TestStartPages(t *testing.T) {
 		{0, 1024, 0},
 		{5, 7, 7},
 	} {
-		if got := startPages(c.minimum, c.limit); got != c.want {
+		if got := (Limits{MemoryBytes: c.limit * pageBytes}).startPages(c.minimum); got != c.want {
 			t.Errorf("startPages(%d, %d) = %d, want %d", c.minimum, c.limit, got, c.want)
 		}
 	}

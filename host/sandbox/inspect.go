@@ -154,7 +154,7 @@ func inspectMemory(m *module.Module, limits Limits) MemoryInfo {
 	}
 	declared := m.Memories[0]
 	out.Initial = uint64(declared.Min) * pageBytes
-	out.Start = uint64(startPages(declared.Min, uint32(limits.MemoryBytes/pageBytes))) * pageBytes
+	out.Start = uint64(limits.startPages(declared.Min)) * pageBytes
 	if declared.HasMax {
 		out.Maximum = uint64(declared.Max) * pageBytes
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/sandbox/memory"
 	"github.com/thole-dev/thole/host/sandbox/module"
 )
 
@@ -20,11 +21,10 @@ type instance struct {
 	module  api.Module
 	memory  api.Memory
 	fuel    api.MutableGlobal
-	linear  *linearMemory
+	linear  *memory.Linear
 	globals []api.MutableGlobal // as in blueprint.globals
 	image   *image              // what it is restored to; nil if it is not
-	resets  int
-	used    time.Time // when its last call ended
+	used    time.Time           // when its last call ended
 
 	reconcile api.Function // looked up once, as that allocates a stack for it
 	stack     nativeStack  // that one
@@ -37,7 +37,7 @@ type blueprint struct {
 	globals []uint32 // mutable globals, exported under [module.GlobalExport]
 	seed    [32]byte // of the random bytes that are read while loading
 	minimum uint32   // pages of memory that the module declares
-	memory  *share
+	memory  *memory.Share
 }
 
 // instanceConfig has a source of random numbers that nobody reads: the engine's
@@ -48,7 +48,7 @@ var instanceConfig = wazero.NewModuleConfig().WithName("").WithStartFunctions().
 // instantiate makes an instance with at least that many pages. The start
 // section, if there is one, runs.
 func (b *blueprint) instantiate(ctx context.Context, c *call, pages uint32) (*instance, error) {
-	linear, err := b.memory.newMemory(uint64(b.minimum)*pageBytes, b.limits.MemoryBytes)
+	linear, err := b.memory.Linear(uint64(b.minimum)*pageBytes, b.limits.MemoryBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -86,11 +86,11 @@ func (in *instance) lookUp() {
 // growTo gives the instance at least that many pages, unless the module's own
 // maximum is less.
 func (in *instance) growTo(pages uint32) error {
-	in.linear.refused = nil // its start function may live with less
+	in.linear.Begin() // its start function may live with less
 	if have := in.pages(); have < pages {
 		in.memory.Grow(pages - have)
 	}
-	return in.linear.refused
+	return in.linear.Refused()
 }
 
 func (in *instance) pages() uint32 { return in.memory.Size() / pageBytes }
@@ -103,7 +103,7 @@ func (in *instance) enter(ctx context.Context, c *call, f api.Function, args ...
 	}
 	var stack [1]uint64 // thole/v1 has at most one parameter and one result
 	copy(stack[:], args)
-	in.linear.refused = nil
+	in.linear.Begin()
 	if c.stack = in.stack; f != in.reconcile {
 		c.stack = nativeStackOf(f)
 	}
@@ -142,7 +142,7 @@ func (in *instance) broke(c *call, message string) error {
 		Message:     message,
 		Stdout:      c.stdout.bytes(),
 		Stderr:      c.stderr.bytes(),
-		MemoryBytes: uint64(len(in.linear.data)),
+		MemoryBytes: in.linear.Size(),
 		Fuel:        c.fuel.used,
 	}}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/thole-dev/thole/host/sandbox/memory"
 	"github.com/thole-dev/thole/host/sandbox/schedule"
 )
 
@@ -47,8 +48,8 @@ func (c *call) hitBy(err error) {
 }
 
 // countHits is for the end of a call on an instance with that memory.
-func (g *Guest) countHits(c *call, memory *linearMemory) {
-	if memory.refused != nil && !errors.Is(memory.refused, ErrHostMemory) {
+func (g *Guest) countHits(c *call, linear *memory.Linear) {
+	if refused := linear.Refused(); refused != nil && !errors.Is(refused, ErrHostMemory) {
 		c.hit(LimitMemory)
 	}
 	for _, limit := range c.hits {

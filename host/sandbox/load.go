@@ -83,7 +83,7 @@ func (s *Sandbox) prepare(p Plugin) (*Guest, error) {
 		blueprint: blueprint{
 			limits: limits,
 			seed:   digest,
-			memory: s.memory.open(),
+			memory: s.memory.Share(),
 		},
 	}
 	g.code = &code{reopen: g.reopen, guests: 1}
@@ -125,8 +125,7 @@ func (g *Guest) outline(o outline, isolate bool) {
 // first makes the first instance, reads the manifest from it, and takes the
 // image.
 func (g *Guest) first(ctx context.Context) error {
-	pages := startPages(g.minimum, uint32(g.limits.MemoryBytes/pageBytes))
-	in, output, err := g.boot(ctx, pages)
+	in, output, err := g.boot(ctx, g.limits.startPages(g.minimum))
 	if err != nil {
 		g.manifest, _ = abi.DecodeManifest(output) // for [Sandbox.Inspect]
 		return err
@@ -136,7 +135,8 @@ func (g *Guest) first(ctx context.Context) error {
 		return g.refuse(StepManifest, err)
 	}
 	if g.mode == reset {
-		if err := g.takeImage(in); err != nil {
+		in.takeImage()
+		if err := g.setImage(in.image); err != nil {
 			in.close(ctx)
 			return g.refuse(StepInstantiate, err)
 		}

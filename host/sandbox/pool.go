@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // pool hands out instances, at most as many as it has slots. An instance is
@@ -100,6 +101,21 @@ func (p *pool) put(in *instance) bool {
 	return true
 }
 
+// putSpare keeps an instance that nobody has used, unless there are as many
+// as can be called at once.
+func (p *pool) putSpare(in *instance) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closing || len(p.free)+len(p.slots) >= cap(p.slots) {
+		return false
+	}
+	if len(p.free) > 0 {
+		in.used = p.free[0].used // the oldest is the first
+	}
+	p.free = append([]*instance{in}, p.free...)
+	return true
+}
+
 // shut refuses further callers; idle is closed when the last one has left.
 // Only the first call answers true.
 func (p *pool) shut() bool {
@@ -117,10 +133,48 @@ func (p *pool) shut() bool {
 func (p *pool) drain(keep int) []*instance {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := max(0, len(p.free)-keep)
-	out := append([]*instance(nil), p.free[:n]...)
+	return p.cut(len(p.free) - keep)
+}
+
+// takeIdle takes the instances out whose last call ended before since.
+func (p *pool) takeIdle(since time.Time) []*instance {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for n < len(p.free) && p.free[n].used.Before(since) {
+		n++
+	}
+	return p.cut(n)
+}
+
+// takeOldest takes the instance out that has been free longest, or nil.
+func (p *pool) takeOldest() *instance {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if out := p.cut(1); len(out) == 1 {
+		return out[0]
+	}
+	return nil
+}
+
+// cut takes out the n that have been free longest, or all if there are fewer.
+// It is called with the lock held. What is left is copied, so that nothing
+// refers to those that are gone.
+func (p *pool) cut(n int) []*instance {
+	n = min(max(n, 0), len(p.free))
+	out := p.free[:n:n]
 	p.free = append([]*instance(nil), p.free[n:]...)
 	return out
+}
+
+// idleSince is when the oldest free instance ended its last call.
+func (p *pool) idleSince() (time.Time, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.free) == 0 {
+		return time.Time{}, false
+	}
+	return p.free[0].used, true
 }
 
 func (p *pool) counts() (idle, busy int, bytes uint64) {

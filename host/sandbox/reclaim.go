@@ -3,7 +3,15 @@ package sandbox
 import (
 	"context"
 	"time"
+
+	"github.com/thole-dev/thole/host/sandbox/memory"
 )
+
+// MemoryStats are the numbers of the memory that guests share.
+type MemoryStats = memory.Stats
+
+// Memory reads the numbers.
+func (s *Sandbox) Memory() MemoryStats { return s.memory.Stats() }
 
 // dropIdle closes the instance of all guests that has been idle longest, and
 // tells whether there was one.
@@ -33,26 +41,4 @@ func (s *Sandbox) idlest() (found *pool) {
 		}
 	}
 	return found
-}
-
-// idleSince is when the oldest free instance ended its last call.
-func (p *pool) idleSince() (time.Time, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.free) == 0 {
-		return time.Time{}, false
-	}
-	return p.free[0].used, true
-}
-
-// takeOldest takes the instance out that has been free longest, or nil.
-func (p *pool) takeOldest() *instance {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.free) == 0 {
-		return nil
-	}
-	in := p.free[0]
-	p.free = append([]*instance(nil), p.free[1:]...)
-	return in
 }

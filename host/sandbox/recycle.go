@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -38,11 +37,6 @@ func modeOf(o outline, isolate bool) mode {
 	return reset
 }
 
-// tidyEvery is how many calls an instance makes until the pages that they
-// needed are given back. Else one large call would make each later reset
-// longer. The next call gets anew what it needs.
-const tidyEvery = 64
-
 // ready makes an instance out of what the pool gave: in if it is still good,
 // else a new one.
 func (g *Guest) ready(ctx context.Context, in *instance) (*instance, error) {
@@ -60,34 +54,32 @@ func (g *Guest) ready(ctx context.Context, in *instance) (*instance, error) {
 func (g *Guest) create(ctx context.Context, im *image) (*instance, error) {
 	g.created.Add(1)
 	if im == nil {
-		in, _, err := g.boot(ctx, startPages(g.minimum, g.limitPages()))
+		in, _, err := g.boot(ctx, g.limits.startPages(g.minimum))
 		return in, err
 	}
 	ctx, cancel := withDeadline(ctx, g.limits.Deadline)
 	defer cancel()
-	in, err := g.instantiate(ctx, newCall(&g.limits, loadTime, g.seed), im.size/pageBytes)
+	in, err := g.instantiate(ctx, newCall(&g.limits, loadTime, g.seed), uint32(im.memory.Size()/pageBytes))
 	if err != nil {
 		return nil, fmt.Errorf("make an instance: %w", err)
 	}
-	if in.memory.Size() != im.size {
+	if in.linear.Size() != im.memory.Size() {
 		in.close(ctx)
 		return nil, errors.New("make an instance: its start function grows memory differently each time")
 	}
-	im.adopt(in)
+	in.adopt(im)
 	return in, nil
 }
 
 // spareRoom tells whether an instance can be made without dropping one of
 // another guest.
 func (g *Guest) spareRoom() bool {
-	size := uint64(startPages(g.minimum, g.limitPages())) * pageBytes
+	size := uint64(g.limits.startPages(g.minimum)) * pageBytes
 	if im := g.image.Load(); im != nil {
-		size = uint64(im.size)
+		size = im.memory.Size()
 	}
-	return g.memory.spare(size)
+	return g.memory.Spare(size)
 }
-
-func (g *Guest) limitPages() uint32 { return uint32(g.limits.MemoryBytes / pageBytes) }
 
 // recycle readies an instance for the next call; false drops it.
 func (g *Guest) recycle(ctx context.Context, in *instance) bool {
@@ -99,7 +91,7 @@ func (g *Guest) recycle(ctx context.Context, in *instance) bool {
 		in.close(context.WithoutCancel(ctx))
 		return false
 	case g.mode == pooled:
-	case in.memory.Size() != in.image.size:
+	case in.linear.Size() != in.image.memory.Size():
 		turnOf(ctx).Release() // it waits for those that grow as well
 		g.growth.grew(ctx, g, in)
 		g.drop(ctx, in)
@@ -113,36 +105,19 @@ func (g *Guest) recycle(ctx context.Context, in *instance) bool {
 	return true
 }
 
-// reset puts the image back: all of it, whatever the guest says of what it
-// wrote (abi/RATIONALE.md).
-func (in *instance) reset() {
-	keep := uint64(math.MaxUint64)
-	if in.resets++; in.resets%tidyEvery == 0 {
-		keep = 0
-	}
-	in.image.restore(in, keep)
-}
-
 func (g *Guest) drop(ctx context.Context, in *instance) {
 	g.dropped.Add(1)
 	in.close(context.WithoutCancel(ctx))
 }
 
-// takeImage makes what an instance is now the guest's image.
-func (g *Guest) takeImage(in *instance) error {
-	in.image = in.snapshot()
-	in.image.restore(in, 0) // else what was only read would stay in memory
-	return g.setImage(in.image)
-}
-
 // setImage makes an image the guest's, and forgets the one before. It is
 // counted as memory of the host's.
 func (g *Guest) setImage(im *image) error {
-	if err := g.memory.take(im.bytes()); err != nil {
+	if err := g.memory.Take(im.memory.Bytes()); err != nil {
 		return err
 	}
 	if old := g.image.Swap(im); old != nil {
-		g.memory.give(old.bytes())
+		g.memory.Give(old.memory.Bytes())
 	}
 	return nil
 }

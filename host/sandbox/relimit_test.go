@@ -48,8 +48,8 @@ func TestRelimit(t *testing.T) {
 			if _, err := s.Relimit(t.Context(), next, Limits{}); !errors.Is(err, ErrClosed) {
 				t.Errorf("when all are closed: %v", err)
 			}
-			if s.memory.shares != 0 {
-				t.Errorf("%d are left that share the memory", s.memory.shares)
+			if n := s.Memory().Shares; n != 0 {
+				t.Errorf("%d are left that share the memory", n)
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/thole-dev/thole/host/sandbox/memory"
 	"github.com/thole-dev/thole/host/sandbox/meter"
 	"github.com/thole-dev/thole/host/sandbox/schedule"
 )
@@ -19,7 +20,7 @@ type Sandbox struct {
 	store     *store        // nil without a cache on disk
 	compiling chan struct{} // holds a token while a module is compiled: one at a time
 	slots     *schedule.Scheduler
-	memory    hostMemory
+	memory    *memory.Budget
 	slow      slow
 	metering  meter.Options // other than the zero value in benchmarks only
 
@@ -52,7 +53,7 @@ func New(ctx context.Context, config Config) (*Sandbox, error) {
 		closing:   make(chan struct{}),
 		swept:     make(chan struct{}),
 	}
-	s.memory.limit, s.memory.dropIdle = config.MemoryBytes, s.dropIdle
+	s.memory = memory.NewBudget(config.MemoryBytes, s.dropIdle)
 	go s.janitor()
 	return s, nil
 }
@@ -66,7 +67,7 @@ func (s *Sandbox) Close(ctx context.Context) error {
 		}
 	}
 	<-s.swept
-	defer s.memory.spaces.close()
+	defer s.memory.Close()
 	if err := errors.Join(s.plain.close(ctx), s.store.close(ctx)); err != nil {
 		return fmt.Errorf("close sandbox: %w", err)
 	}

@@ -34,8 +34,8 @@ func TestSlowLoadIsNotTriedAgain(t *testing.T) {
 			t.Errorf("error = %v, want the reason and %q", err, notAgain)
 		}
 	}
-	if reads != 1 || s.memory.shares != 0 {
-		t.Errorf("tried %d times, %d are left that share the memory", reads, s.memory.shares)
+	if n := s.Memory().Shares; reads != 1 || n != 0 {
+		t.Errorf("tried %d times, %d are left that share the memory", reads, n)
 	}
 	p.Limits.Deadline = time.Second // enough for a sound guest on a busy machine
 	if _, err := s.Load(t.Context(), p); err == nil || reads != 2 {

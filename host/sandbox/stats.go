@@ -29,7 +29,7 @@ func (g *Guest) Stats() Stats {
 	s.Compiled, s.Wakes = g.code.stats()
 	s.Idle, s.Busy, s.IdleBytes = g.pool.counts()
 	if im := g.image.Load(); im != nil {
-		s.ImageBytes = uint64(im.size)
+		s.ImageBytes = im.memory.Size()
 	}
 	return s
 }

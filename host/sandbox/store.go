@@ -265,7 +265,7 @@ const mostCode = 128 << 20
 func checkSize(path string, most int64) error {
 	info, err := os.Stat(path)
 	if err == nil && info.Size() > most {
-		return fmt.Errorf("%w: %s of native code, the limit is %s: build it smaller", errHeavy, mib(uint64(info.Size())), mib(uint64(most)))
+		return fmt.Errorf("%w: %d MiB of native code, the limit is %d MiB: build it smaller", errHeavy, info.Size()>>20, most>>20)
 	}
 	return err
 }

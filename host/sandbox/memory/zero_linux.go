@@ -1,4 +1,4 @@
-package sandbox
+package memory
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package sandbox
+package memory
 
 import (
 	"fmt"
@@ -21,19 +21,11 @@ var contenders = []contender{
 		return reserved(b, uint64(size), uint64(size)).bytes, func() {}
 	}},
 	{"sandbox", func(b *testing.B, size int, image []byte) ([]byte, func()) {
-		in := &instance{linear: &linearMemory{space: reserved(b, uint64(size), uint64(size))}}
-		in.linear.data = in.linear.space.bytes
-		copy(in.linear.data, image)
-		in.image = imageOf(in.linear.data)
-		in.image.restore(in, 0)
-		resets := 0
-		return in.linear.data, func() {
-			keep := uint64(size)
-			if resets++; resets%tidyEvery == 0 {
-				keep = 0
-			}
-			in.image.restore(in, keep)
-		}
+		m := linear(b, uint64(size), uint64(size))
+		copy(m.data, image)
+		im := m.Image()
+		m.Tidy(im)
+		return m.data, func() { m.Restore(im) }
 	}},
 	{"copy", func(b *testing.B, size int, image []byte) ([]byte, func()) {
 		memory := reserved(b, uint64(size), uint64(size)).bytes

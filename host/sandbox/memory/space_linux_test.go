@@ -1,23 +1,12 @@
-package sandbox
+package memory
 
 import (
-	"bytes"
 	"os"
 	"testing"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
-
-// mapped is how many mappings the process has.
-func mapped(t *testing.T) int {
-	t.Helper()
-	maps, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bytes.Count(maps, []byte("\n"))
-}
 
 // resident is how many pages of a memory the process has.
 func resident(p []byte) (n int) {
@@ -82,24 +71,27 @@ func TestZeroOfLockedMemory(t *testing.T) {
 	}
 }
 
-func TestResidentMemoryOfAnInstance(t *testing.T) {
-	g := loadCase(t, newSandbox(t, Config{}), "reset-memory", Limits{Instances: 1, MemoryBytes: 64 << 20})
-	in, err := g.pool.enter(t.Context())
-	if err != nil {
-		t.Fatal(err)
+// TestResidentMemory: what a call touched stays, for the next one, until it is
+// time to give it back.
+func TestResidentMemory(t *testing.T) {
+	m := linear(t, 128<<10, 64<<20)
+	m.data[0] = 1
+	if m.Reallocate(1<<20) == nil {
+		t.Fatal(m.Refused())
 	}
-	defer g.pool.leave(t.Context(), in)
-	in.memory.Grow(16)
-	clear(in.linear.data)
-	in.image.size = in.memory.Size()
-	in.reset()
-	if n := resident(in.linear.data) * os.Getpagesize(); n != len(in.linear.data) {
-		t.Errorf("%d bytes are in memory after the reset, want the %d that were touched", n, len(in.linear.data))
+	im := m.Image()
+	bytesIn := func() uint64 { return uint64(resident(m.data) * os.Getpagesize()) }
+	for i := range m.data {
+		m.data[i] = 1
+	}
+	m.Restore(im)
+	if n := bytesIn(); n != m.Size() {
+		t.Errorf("%d bytes are in memory after a call, want the %d that were touched", n, m.Size())
 	}
 	for range tidyEvery {
-		in.reset()
+		m.Restore(im)
 	}
-	if n := uint64(resident(in.linear.data) * os.Getpagesize()); n > in.image.bytes()+cheapToRead {
-		t.Errorf("%d bytes stay in memory, the image has %d", n, in.image.bytes())
+	if n := bytesIn(); n > im.Bytes()+cheapToRead {
+		t.Errorf("%d bytes stay in memory, the image has %d", n, im.Bytes())
 	}
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package sandbox
+package memory
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ func reserve(size uint64) (*addressSpace, error) {
 	a := &addressSpace{size: size}
 	var err error
 	if a.bytes, err = unix.Mmap(-1, 0, int(size), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON); err != nil {
-		return nil, fmt.Errorf("%w: reserve %s of address space: %w", ErrHostMemory, mib(size), err)
+		return nil, fmt.Errorf("%w: reserve %s of address space: %w", ErrExhausted, mib(size), err)
 	}
 	a.preferSmallPages()
 	return a, nil
@@ -33,7 +33,7 @@ func (a *addressSpace) commit(size uint64) error {
 		return nil
 	}
 	if err := unix.Mprotect(a.bytes[a.committed:size], unix.PROT_READ|unix.PROT_WRITE); err != nil {
-		return fmt.Errorf("%w: commit %s: %w", ErrHostMemory, mib(size), err)
+		return fmt.Errorf("%w: commit %s: %w", ErrExhausted, mib(size), err)
 	}
 	a.committed = size
 	return nil

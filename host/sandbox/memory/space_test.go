@@ -1,4 +1,4 @@
-package sandbox
+package memory
 
 import (
 	"bytes"
@@ -51,31 +51,6 @@ func TestZero(t *testing.T) {
 		}
 		if !bytes.Equal(a.bytes[:size], want) {
 			t.Errorf("zero of %d to %d left or took something", from, to)
-		}
-	})
-}
-
-func TestImageIsWhatMemoryWas(t *testing.T) {
-	const size = 512 << 10
-	linear := &linearMemory{space: reserved(t, size, size)}
-	linear.data = linear.space.bytes[:size]
-	in := &instance{linear: linear}
-	rapid.Check(t, func(t *rapid.T) {
-		clear(linear.data)
-		scribble(t, linear.data)
-		want := bytes.Clone(linear.data)
-		in.image = imageOf(linear.data)
-		scribble(t, linear.data)
-		in.image.restore(in, rapid.SampledFrom([]uint64{0, 4096, 1 << 40}).Draw(t, "keep"))
-		if !bytes.Equal(linear.data, want) {
-			t.Error("memory is not restored")
-		}
-		end := uint64(0)
-		for _, p := range in.image.pieces {
-			if p.at < end || zero(p.data[len(p.data)-1:]) && zero(p.data[len(p.data)-chunk:]) {
-				t.Errorf("a piece of %d bytes at %d overlaps another, or ends with zeros", len(p.data), p.at)
-			}
-			end = p.end()
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package sandbox
+package memory
 
 import (
 	"os"
@@ -6,7 +6,7 @@ import (
 	"testing/fstest"
 )
 
-func TestDefaultMemory(t *testing.T) {
+func TestDefault(t *testing.T) {
 	const machine = "MemTotal:       16777216 kB\nMemFree:        1 kB\n" // 16 GiB
 	for _, c := range []struct {
 		name  string
@@ -45,12 +45,12 @@ func TestDefaultMemory(t *testing.T) {
 			for name, text := range c.files {
 				root[name] = &fstest.MapFile{Data: []byte(text)}
 			}
-			if got := defaultMemory(root); got != c.want {
+			if got := Default(root); got != c.want {
 				t.Errorf("%d bytes, want %d", got, c.want)
 			}
 		})
 	}
-	if got := defaultMemory(os.DirFS("/")); got < 1<<20 {
+	if got := Default(os.DirFS("/")); got < 1<<20 {
 		t.Errorf("%d bytes here", got)
 	}
 }

@@ -1,4 +1,4 @@
-package sandbox
+package memory
 
 import (
 	"io/fs"
@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// defaultMemory is how much memory the guests of a host have together if
+// Default is how much memory the guests of a host have together if
 // nobody says: half of what the process may have, which is the least limit of
 // its control groups and the machine's memory. root is the file system.
-func defaultMemory(root fs.FS) uint64 {
+func Default(root fs.FS) uint64 {
 	least := min(cgroupMemory(root), machineMemory(root))
 	if least == math.MaxUint64 {
 		return unknownMemory

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package sandbox
+package memory
 
 // addressSpace is a range of addresses in which one linear memory grows. Here
 // it is a slice, which moves when it grows.
