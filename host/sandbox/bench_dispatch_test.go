@@ -23,6 +23,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
+	"github.com/thole-dev/thole/host/sandbox/native"
 	"github.com/thole-dev/thole/host/sandbox/testdata/bench/appliance"
 )
 
@@ -176,9 +177,11 @@ func freshInstance(tb testing.TB) dispatch {
 func closeOnContextDone(tb testing.TB) dispatch {
 	s := newSandbox(tb, Config{})
 	s.metering.Unchecked = true
-	cache := wazero.NewCompilationCache()
-	s.plain = engine{wazero.NewRuntimeWithConfig(tb.Context(), engineConfig(cache).WithCloseOnContextDone(true)), cache}
-	if err := s.plain.ready(tb.Context()); err != nil {
+	var err error
+	s.store, err = native.Open(tb.Context(), native.Config{Offer: offer, Tune: func(c wazero.RuntimeConfig) wazero.RuntimeConfig {
+		return c.WithCloseOnContextDone(true)
+	}})
+	if err != nil {
 		tb.Fatal(err)
 	}
 	return dispatchTo(tb, load(tb, s, Plugin{Name: "appliance", Wasm: wasmbuild.Build(tb, wasmbuild.TinyGo, benchJSON)}))

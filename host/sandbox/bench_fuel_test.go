@@ -10,6 +10,7 @@ import (
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 	"github.com/thole-dev/thole/host/sandbox/meter"
 	"github.com/thole-dev/thole/host/sandbox/module"
+	"github.com/thole-dev/thole/host/sandbox/native"
 )
 
 // BenchmarkFuel is what fuel costs: each guest is called with checks and
@@ -107,16 +108,16 @@ func rewritten(tb testing.TB, wasm []byte, o meter.Options) ([]byte, meter.Repor
 func compileTime(tb testing.TB, wasm []byte) float64 {
 	best := time.Hour
 	for range 3 {
-		e, err := newEngine(tb.Context(), "")
+		s, err := native.Open(tb.Context(), native.Config{Offer: offer})
 		if err != nil {
 			tb.Fatal(err)
 		}
 		began := time.Now()
-		if _, err := compileModule(tb.Context(), e.runtime, wasm); err != nil {
+		if _, err := s.Compile(tb.Context(), "", wasm, nil); err != nil {
 			tb.Fatal(err)
 		}
 		best = min(best, time.Since(began))
-		if err := e.close(tb.Context()); err != nil {
+		if err := s.Close(tb.Context()); err != nil {
 			tb.Fatal(err)
 		}
 	}

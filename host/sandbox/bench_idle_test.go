@@ -78,7 +78,7 @@ func BenchmarkIdlePlugins(b *testing.B) {
 		}
 		report("KiB/without-instances")
 		for _, g := range s.loaded() {
-			if !g.code.sleep(b.Context(), time.Now()) {
+			if !g.code.Sleep(b.Context(), time.Now()) {
 				b.Fatal("the code is in use")
 			}
 		}
@@ -108,7 +108,7 @@ func BenchmarkWake(b *testing.B) {
 		name  string
 		sleep func(*Guest) bool
 	}{
-		{"code", func(g *Guest) bool { return g.code.sleep(context.Background(), time.Now()) }},
+		{"code", func(g *Guest) bool { return g.code.Sleep(context.Background(), time.Now()) }},
 		{"instance", func(*Guest) bool { return true }},
 	} {
 		b.Run(c.name, func(b *testing.B) {

@@ -2,7 +2,9 @@ package sandbox
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/thole-dev/thole/abi"
@@ -55,6 +57,16 @@ func hostModules() []hostModule {
 		{abi.ImportModule, tholeFunctions},
 		{wasiModule, wasiFunctions()},
 	}
+}
+
+// offer makes them importable in a runtime.
+func offer(ctx context.Context, r wazero.Runtime) error {
+	for _, m := range hostModules() {
+		if err := m.instantiate(ctx, r); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+	}
+	return instantiateTick(ctx, r)
 }
 
 func valueTypes(packed string) []api.ValueType { return []api.ValueType(packed) }

@@ -5,22 +5,10 @@ import (
 	"errors"
 	"sync"
 	"time"
-
-	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
 )
 
 // errDeadline is the cause of a context that ended by the call's own deadline.
 var errDeadline = errors.New("deadline passed")
-
-// engineConfig leaves out WithCloseOnContextDone: the fuel that is compiled
-// into each module stops it (fuel.go).
-func engineConfig(cache wazero.CompilationCache) wazero.RuntimeConfig {
-	return wazero.NewRuntimeConfig().
-		WithCoreFeatures(api.CoreFeaturesV2).
-		WithDebugInfoEnabled(false).
-		WithCompilationCache(cache)
-}
 
 // deadline ends a context, like that of [context.WithTimeoutCause], but can be
 // paused: the time that a call waits for an execution slot is not the guest's.

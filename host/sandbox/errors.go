@@ -9,10 +9,11 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/sandbox/memory"
 	"github.com/thole-dev/thole/host/sandbox/module"
+	"github.com/thole-dev/thole/host/sandbox/native"
 )
 
 // ErrClosed is returned for calls after [Guest.Close] or [Sandbox.Close].
-var ErrClosed = errors.New("closed")
+var ErrClosed = native.ErrClosed
 
 // ErrHostMemory is for what needed more memory than the host has for all
 // plugins together ([Config.MemoryBytes]), or than the system gives it. It

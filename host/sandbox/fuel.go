@@ -77,7 +77,8 @@ func (c *call) refuel(ctx context.Context, left int64) int64 {
 	if c.stack.size() > mostStack {
 		panic(&overrun{errStack})
 	}
-	if err := unhurried(ctx, c.yield); err != nil {
+	// Others run if it is their turn.
+	if err := unhurried(ctx, c.turn.Yield); err != nil {
 		panic(&overrun{err})
 	}
 	return c.fuel.grant()

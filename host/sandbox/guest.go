@@ -92,10 +92,10 @@ func (g *Guest) Reconcile(ctx context.Context, call Call) (Return, error) {
 	// Code that sleeps is brought back before the call holds a slot. It does
 	// not sleep while there is an instance.
 	if in == nil {
-		if _, err := g.code.use(ctx); err != nil {
+		if _, err := g.code.Use(ctx); err != nil {
 			return Return{}, fmt.Errorf("plugin %q: %w", g.name, err)
 		}
-		defer g.code.release()
+		defer g.code.Release()
 	}
 	ctx, turn, err := g.takeTurn(ctx)
 	if err != nil {
@@ -219,7 +219,8 @@ func (g *Guest) Close(ctx context.Context) error {
 	}
 }
 
-// free closes the instances and the compiled code. No call is in flight.
+// free closes the instances and the compiled code, as far as there are any. No
+// call is in flight.
 func (g *Guest) free(ctx context.Context) {
 	for _, in := range g.pool.drain(0) {
 		in.close(ctx)
@@ -228,5 +229,7 @@ func (g *Guest) free(ctx context.Context) {
 		g.memory.Give(im.memory.Bytes())
 	}
 	g.memory.Close()
-	g.code.close(ctx)
+	if g.code != nil {
+		g.code.Close(ctx)
+	}
 }

@@ -44,7 +44,7 @@ func (g *Guest) sweep(ctx context.Context, now time.Time) {
 	for _, in := range g.pool.takeIdle(now.Add(-config.IdleInstances)) {
 		in.close(ctx)
 	}
-	if g.source != nil && g.code.sleep(ctx, now.Add(-config.IdleCode)) {
+	if g.source != nil && g.code.Sleep(ctx, now.Add(-config.IdleCode)) {
 		g.logger.Debug("idle: its code was given up until it is called again")
 	}
 }

@@ -136,24 +136,27 @@ func TestCodeThatCannotComeBackStays(t *testing.T) {
 	})
 }
 
-// hold makes the guest's next wake wait until open is closed.
-func hold(g *Guest) (begun, open chan struct{}) {
+// held is asleep for a plugin whose wake waits until open is closed: nothing
+// but its file is left, and reading that waits.
+func held(t *testing.T, s *Sandbox, p Plugin) (g *Guest, begun, open chan struct{}) {
+	t.Helper()
 	begun, open = make(chan struct{}), make(chan struct{})
-	reopen := g.code.reopen
-	g.code.reopen = func(n native) (native, error) {
+	source := p.Source
+	p.Source = func() ([]byte, error) {
 		close(begun)
 		<-open
-		return reopen(n)
+		return source()
 	}
-	return begun, open
+	g = asleep(t, s, p)
+	damage(t, s)
+	return g, begun, open
 }
 
 func TestCallsWaitForOneWake(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *Sandbox) {
 		p := kept("remembering", remembering("remembering"))
 		p.Limits.Instances = 8
-		g := asleep(t, s, p)
-		_, open := hold(g)
+		g, _, open := held(t, s, p)
 		var calls sync.WaitGroup
 		for range 8 {
 			calls.Go(func() {
@@ -173,8 +176,7 @@ func TestCallsWaitForOneWake(t *testing.T) {
 
 func TestCallEndsWhileItWaitsForCode(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *Sandbox) {
-		g := asleep(t, s, kept("remembering", remembering("remembering")))
-		begun, open := hold(g)
+		g, begun, open := held(t, s, kept("remembering", remembering("remembering")))
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() {
@@ -196,8 +198,7 @@ func TestCallEndsWhileItWaitsForCode(t *testing.T) {
 
 func TestCloseWhileCodeIsBroughtBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *Sandbox) {
-		g := asleep(t, s, kept("remembering", remembering("remembering")))
-		begun, open := hold(g)
+		g, begun, open := held(t, s, kept("remembering", remembering("remembering")))
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			<-begun
@@ -246,7 +247,7 @@ func TestWakeWithoutCache(t *testing.T) {
 // damage cuts all entries short, in the files themselves.
 func damage(t *testing.T, s *Sandbox) {
 	t.Helper()
-	all, err := filepath.Glob(s.store.path("*"))
+	all, err := filepath.Glob(filepath.Join(s.config.CacheDir, "thole-code-*", "*"))
 	if err != nil || len(all) == 0 {
 		t.Fatalf("entries = %v, %v", all, err)
 	}
@@ -262,10 +263,10 @@ func TestWakeFromDamagedCache(t *testing.T) {
 		g := asleep(t, s, kept("remembering", remembering("remembering")))
 		damage(t, s)
 		reconcile(t, g, Call{})
-		if e := s.store.find(g.cacheKey()); e == nil {
-			t.Error("the entry was not written again")
+		if n, _, err := s.store.Find(t.Context(), g.cacheKey()); err != nil {
+			t.Errorf("the entry was not written again: %v", err)
 		} else {
-			e.close()
+			n.Close(t.Context())
 		}
 		time.Sleep(untilCodeGoes) // fake time
 		reconcile(t, g, Call{})

@@ -12,12 +12,13 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/sandbox/memory"
 	"github.com/thole-dev/thole/host/sandbox/module"
+	"github.com/thole-dev/thole/host/sandbox/native"
 )
 
 // instance is one instantiated module. It is used by one goroutine at a time:
 // the engine's functions are not safe for concurrent use.
 type instance struct {
-	code    *code // which it uses until it is closed
+	code    *native.Code // which it uses until it is closed
 	module  api.Module
 	memory  api.Memory
 	fuel    api.MutableGlobal
@@ -32,7 +33,7 @@ type instance struct {
 
 // blueprint is what instances of a generation are made from. It is immutable.
 type blueprint struct {
-	code    *code
+	code    *native.Code
 	limits  Limits
 	globals []uint32 // mutable globals, exported under [module.GlobalExport]
 	seed    [32]byte // of the random bytes that are read while loading
@@ -58,10 +59,10 @@ func (b *blueprint) instantiate(ctx context.Context, c *call, pages uint32) (*in
 		linear.Free()
 		return nil, err
 	}
-	m, err := n.runtime.InstantiateModule(ctx, n.compiled, instanceConfig)
+	m, err := n.Instantiate(ctx, instanceConfig)
 	if err != nil {
 		err = failure(err, c, linear)
-		b.code.release()
+		b.code.Release()
 		linear.Free()
 		return nil, err
 	}
@@ -130,7 +131,7 @@ func (in *instance) close(ctx context.Context) {
 	_ = in.module.Close(ctx)
 	in.linear.Free()
 	if in.code != nil {
-		in.code.release()
+		in.code.Release()
 		in.code = nil
 	}
 }

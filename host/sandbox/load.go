@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/sandbox/native"
 )
 
 // Plugin is what to load.
@@ -70,7 +71,7 @@ func (s *Sandbox) prepare(p Plugin) (*Guest, error) {
 	}
 	limits := p.Limits.WithDefaults()
 	metrics := s.config.Metrics(p.Name)
-	g := &Guest{
+	return &Guest{
 		sandbox: s,
 		name:    p.Name,
 		digest:  hex.EncodeToString(digest[:]),
@@ -85,9 +86,7 @@ func (s *Sandbox) prepare(p Plugin) (*Guest, error) {
 			seed:   digest,
 			memory: s.memory.Share(),
 		},
-	}
-	g.code = &code{reopen: g.reopen, guests: 1}
-	return g, nil
+	}, nil
 }
 
 func (p *Plugin) digest() (digest [sha256.Size]byte, err error) {
@@ -107,7 +106,7 @@ func (g *Guest) start(ctx context.Context, p Plugin) error {
 	if err != nil {
 		return err
 	}
-	g.code.native = n
+	g.code = native.NewCode(n, g.reopen)
 	g.outline(o, p.Isolate)
 	return g.first(ctx)
 }

@@ -14,7 +14,7 @@ func (s *Sandbox) Relimit(ctx context.Context, g *Guest, limits Limits) (*Guest,
 	if err != nil {
 		return nil, err
 	}
-	if !g.code.share() {
+	if !g.code.Share() {
 		next.free(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("load plugin %q: %w", g.name, ErrClosed)
 	}

@@ -42,7 +42,7 @@ func TestRelimit(t *testing.T) {
 			closeGuest(t, last)
 			reconcile(t, next, Call{})
 			closeGuest(t, next)
-			if next.code.compiled != nil {
+			if compiled, _ := next.code.Stats(); compiled {
 				t.Error("the code is still there")
 			}
 			if _, err := s.Relimit(t.Context(), next, Limits{}); !errors.Is(err, ErrClosed) {

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/thole-dev/thole/host/sandbox/memory"
 	"github.com/thole-dev/thole/host/sandbox/meter"
+	"github.com/thole-dev/thole/host/sandbox/native"
 	"github.com/thole-dev/thole/host/sandbox/schedule"
 )
 
@@ -17,7 +17,7 @@ import (
 // functions that guests import. It is safe for concurrent use.
 type Sandbox struct {
 	config    Config
-	store     *store        // nil without a cache on disk
+	store     *native.Store
 	compiling chan struct{} // holds a token while a module is compiled: one at a time
 	slots     *schedule.Scheduler
 	memory    *memory.Budget
@@ -26,7 +26,6 @@ type Sandbox struct {
 
 	mu     sync.Mutex
 	guests map[*Guest]struct{}
-	plain  engine // for code that is in memory only; started when first needed
 	closed bool
 
 	closing chan struct{} // closed to end the janitor
@@ -40,9 +39,16 @@ func New(ctx context.Context, config Config) (*Sandbox, error) {
 		return nil, err
 	}
 	config = config.withDefaults()
-	store, err := openCache(ctx, config)
+	store, err := native.Open(ctx, native.Config{
+		Dir:            config.CacheDir,
+		Bytes:          config.CacheBytes,
+		Compiler:       config.Compiler,
+		CompilerMemory: config.CompilerMemory,
+		Offer:          offer,
+		Logger:         config.Logger,
+	})
 	if err != nil {
-		return nil, fmt.Errorf("open compile cache: %w", err)
+		return nil, err
 	}
 	s := &Sandbox{
 		config:    config,
@@ -61,28 +67,28 @@ func New(ctx context.Context, config Config) (*Sandbox, error) {
 // Close closes every guest, waits for their calls in flight, and frees the
 // engine. If ctx ends first it says so and may be called again.
 func (s *Sandbox) Close(ctx context.Context) error {
-	for _, g := range s.shut() {
+	s.shut()
+	for _, g := range s.loaded() {
 		if err := g.Close(ctx); err != nil {
 			return fmt.Errorf("close sandbox: %w", err)
 		}
 	}
 	<-s.swept
 	defer s.memory.Close()
-	if err := errors.Join(s.plain.close(ctx), s.store.close(ctx)); err != nil {
+	if err := s.store.Close(ctx); err != nil {
 		return fmt.Errorf("close sandbox: %w", err)
 	}
 	return nil
 }
 
-// shut refuses further loads and lists the guests that are left.
-func (s *Sandbox) shut() []*Guest {
+// shut refuses further loads.
+func (s *Sandbox) shut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
 		s.closed = true
 		close(s.closing)
 	}
-	return slices.Collect(maps.Keys(s.guests))
 }
 
 // loaded lists the guests.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/thole-dev/thole/host/sandbox/native"
 	"github.com/thole-dev/thole/host/sandbox/schedule"
 )
 
@@ -34,22 +35,16 @@ func (g *Guest) takeTurn(ctx context.Context) (context.Context, *schedule.Turn, 
 	return context.WithValue(ctx, turnKey{}, turn), turn, nil
 }
 
-// use is [code.use] for a call that has a slot: bringing the code back takes
+// use is [native.Code.Use] for a call that has a slot: bringing the code back takes
 // as long as it takes.
-func (b *blueprint) use(ctx context.Context, c *call) (native, error) {
+func (b *blueprint) use(ctx context.Context, c *call) (native.Module, error) {
 	c.turn.Leave()
-	n, err := b.code.use(ctx)
+	n, err := b.code.Use(ctx)
 	if lost := unhurried(ctx, c.turn.Return); lost != nil && err == nil {
-		b.code.release()
-		return native{}, lost
+		b.code.Release()
+		return native.Module{}, lost
 	}
 	return n, err
-}
-
-// yield is for each of the call's ticks: it lets others run if it is their
-// turn, and says for how long.
-func (c *call) yield(ctx context.Context) (waited time.Duration, err error) {
-	return c.turn.Yield(ctx)
 }
 
 // SlotStats are the numbers of the slots now.

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/sandbox/native"
 )
 
 // slow remembers the plugins whose load took too long: trying one again would
@@ -65,7 +66,7 @@ func (s *slow) note(g *Guest, err error) error {
 }
 
 func tooSlow(err *LoadError) bool {
-	return errors.Is(err, errDeadline) || errors.Is(err, errHeavy) || err.FailureClass() == abi.ClassTimeout
+	return errors.Is(err, errDeadline) || errors.Is(err, native.ErrHeavy) || err.FailureClass() == abi.ClassTimeout
 }
 
 // lean is an error without what a guest has printed.

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -24,7 +25,7 @@ func TestSlowLoadIsNotTriedAgain(t *testing.T) {
 	wasm := spinning("spinning")
 	reads := 0
 	p := Plugin{
-		Name: "spinning", Digest: fmt.Sprintf("%x", digestOf(wasm)), Limits: Limits{Deadline: 30 * time.Millisecond},
+		Name: "spinning", Digest: fmt.Sprintf("%x", sha256.Sum256(wasm)), Limits: Limits{Deadline: 30 * time.Millisecond},
 		Source: func() ([]byte, error) { reads++; return wasm, nil },
 	}
 	for range 3 {

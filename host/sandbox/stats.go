@@ -26,7 +26,7 @@ func (g *Guest) Stats() Stats {
 		Dropped:        g.dropped.Load(),
 		InstancesLimit: g.limits.Instances,
 	}
-	s.Compiled, s.Wakes = g.code.stats()
+	s.Compiled, s.Wakes = g.code.Stats()
 	s.Idle, s.Busy, s.IdleBytes = g.pool.counts()
 	if im := g.image.Load(); im != nil {
 		s.ImageBytes = im.memory.Size()

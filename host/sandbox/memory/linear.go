@@ -25,8 +25,8 @@ var (
 	_ experimental.LinearMemory    = (*Linear)(nil)
 )
 
-// Linear makes a memory of that many bytes that can grow to limit. The error
-// is an [ErrExhausted].
+// Linear makes a memory of that many bytes, at most limit, to which it can
+// grow. The error is an [ErrExhausted].
 func (s *Share) Linear(size, limit uint64) (*Linear, error) {
 	m := &Linear{share: s, limit: limit}
 	var err error

@@ -1,8 +1,9 @@
-package sandbox
+package native
 
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,77 +12,69 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/thole-dev/thole/host/sandbox/module"
 )
 
-// store keeps compiled modules on disk, and opens them with an engine of its
-// own. The layout:
+// disk keeps compiled modules in a directory, and opens them with an engine of
+// its own. The layout:
 //
 //	<dir>/thole-code-<engine>/<key>  entries
 //	<dir>/thole-open-*               where the engine of a process looks for code
 //	<dir>/thole-compile-*            where an engine that compiles writes it
-type store struct {
+type disk struct {
 	engine
+	config  Config
 	dir     string
 	name    string // of the engine: its version and the machine
-	private bool   // dir ends with the store
+	private bool   // dir ends with it
 	staging string
-	logger  hclog.Logger
-
-	most           uint64   // bytes of code
-	compiler       []string // as in [Config]
-	compilerMemory uint64
 
 	opening sync.Mutex // so that what the engine writes meanwhile is of this opening
 }
 
-// openStore opens the cache on disk; the directory was checked.
-func openStore(ctx context.Context, dir string, c Config) (_ *store, err error) {
+// openDisk opens the cache on disk; the directory was checked.
+func openDisk(ctx context.Context, dir string, c Config) (_ *disk, err error) {
 	prune(dir, time.Now())
 	staging, err := os.MkdirTemp(dir, stagingPattern)
 	if err != nil {
 		return nil, err
 	}
-	s := &store{dir: dir, staging: staging, logger: c.Logger, most: cmp.Or(c.CacheBytes, defaultCacheBytes), compiler: c.Compiler, compilerMemory: c.CompilerMemory}
-	if s.engine, err = newEngine(ctx, staging); err != nil {
+	d := &disk{config: c, dir: dir, staging: staging}
+	if d.engine, err = newEngine(ctx, staging, nil); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(staging))
 	}
-	if s.name, err = only(staging); err != nil {
-		return nil, errors.Join(err, s.close(ctx))
+	if d.name, err = only(staging); err != nil {
+		return nil, errors.Join(err, d.close(ctx))
 	}
-	return s, errors.Join(s.ready(ctx), os.MkdirAll(s.path(""), 0o700))
+	if err := errors.Join(d.offer(ctx, c.Offer), os.MkdirAll(d.path(""), 0o700)); err != nil {
+		return nil, errors.Join(err, d.close(ctx))
+	}
+	return d, nil
 }
 
-func (s *store) close(ctx context.Context) error {
-	if s == nil {
+func (d *disk) close(ctx context.Context) error {
+	if d == nil {
 		return nil
 	}
-	err := errors.Join(s.engine.close(ctx), os.RemoveAll(s.staging))
-	if s.private {
-		err = errors.Join(err, os.RemoveAll(s.dir))
+	err := errors.Join(d.engine.close(ctx), os.RemoveAll(d.staging))
+	if d.private {
+		err = errors.Join(err, os.RemoveAll(d.dir))
 	}
 	return err
 }
 
-func (s *store) path(key string) string { return filepath.Join(s.dir, storePrefix+s.name, key) }
+func (d *disk) path(key string) string { return filepath.Join(d.dir, storePrefix+d.name, key) }
 
-// find answers the entry of that key, or nil if there is none that is sound.
-func (s *store) find(key string) *entry {
-	path := s.path(key)
+// find answers the entry of a key, if there is one that is sound.
+func (d *disk) find(key string) (*entry, error) {
+	path := d.path(key)
 	e, err := openEntry(path)
-	switch {
-	case err == nil:
-		now := time.Now()
-		_ = os.Chtimes(path, now, now) // it is in use: see prune
-		return e
-	case errors.Is(err, errDamaged):
-		s.logger.Warn("compile cache has a damaged entry, compiling the plugin anew", "path", path)
-	case !errors.Is(err, fs.ErrNotExist):
-		s.logger.Warn("compile cache cannot be read, compiling the plugin anew: give the right to read it", "path", path, "error", err)
+	if err != nil {
+		return nil, fmt.Errorf("open entry %s: %w", path, err)
 	}
-	return nil
+	now := time.Now()
+	_ = os.Chtimes(path, now, now) // it is in use: see prune
+	return e, nil
 }
 
 // errNotCached says that an entry does not fit this engine on this machine.
@@ -90,39 +83,39 @@ var errNotCached = errors.New("the engine has no code for it")
 // open makes the code of a verified entry executable. Only the skeleton is
 // decoded and validated again: the bodies were when the code was made. Nothing
 // is written to open an entry for the second time.
-func (s *store) open(ctx context.Context, e *entry) (native, error) {
+func (d *disk) open(ctx context.Context, e *entry) (Module, error) {
 	skeleton, err := e.skeleton()
 	if err != nil {
-		return native{}, err
+		return Module{}, err
 	}
-	s.opening.Lock()
-	defer s.opening.Unlock()
-	if err := s.link(e); err != nil {
-		return native{}, err
+	d.opening.Lock()
+	defer d.opening.Unlock()
+	if err := d.link(e); err != nil {
+		return Module{}, err
 	}
-	compiled, err := s.runtime.CompileModule(ctx, skeleton)
+	compiled, err := d.runtime.CompileModule(ctx, skeleton)
 	if err != nil {
-		return native{}, err
+		return Module{}, err
 	}
-	if s.strayed() {
-		return native{}, errors.Join(errNotCached, compiled.Close(ctx))
+	if d.strayed() {
+		return Module{}, errors.Join(errNotCached, compiled.Close(ctx))
 	}
-	return native{s.runtime, compiled, e}, nil
+	return Module{d.runtime, compiled, e}, nil
 }
 
 // reopen makes the code of an entry executable that may have been damaged
 // since it was opened first.
-func (s *store) reopen(ctx context.Context, e *entry) (native, error) {
+func (d *disk) reopen(ctx context.Context, e *entry) (Module, error) {
 	if _, err := e.verify(); err != nil {
-		return native{}, err
+		return Module{}, err
 	}
-	return s.open(ctx, e)
+	return d.open(ctx, e)
 }
 
 // link lets the engine find an entry: by a link to the open file, which is the
 // one that was verified, also if it has been removed or replaced meanwhile.
-func (s *store) link(e *entry) error {
-	dir := filepath.Join(s.staging, s.name)
+func (d *disk) link(e *entry) error {
+	dir := filepath.Join(d.staging, d.name)
 	path := filepath.Join(dir, e.facts.Name)
 	target := fmt.Sprintf("/dev/fd/%d", e.file.Fd())
 	if have, err := os.Readlink(path); err == nil && have == target {
@@ -134,14 +127,14 @@ func (s *store) link(e *entry) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	e.unlink = func() { s.unlink(path, target) }
+	e.unlink = func() { d.unlink(path, target) }
 	return os.Symlink(target, path)
 }
 
 // unlink removes a link, unless it is another entry's by now.
-func (s *store) unlink(path, target string) {
-	s.opening.Lock()
-	defer s.opening.Unlock()
+func (d *disk) unlink(path, target string) {
+	d.opening.Lock()
+	defer d.opening.Unlock()
 	if have, err := os.Readlink(path); err == nil && have == target {
 		_ = os.Remove(path)
 	}
@@ -149,8 +142,8 @@ func (s *store) unlink(path, target string) {
 
 // strayed tells whether the engine has written code of its own: it did not
 // find an entry's, and has compiled the skeleton, whose functions trap.
-func (s *store) strayed() (found bool) {
-	dir := filepath.Join(s.staging, s.name)
+func (d *disk) strayed() (found bool) {
+	dir := filepath.Join(d.staging, d.name)
 	all, err := os.ReadDir(dir)
 	for _, f := range all {
 		if f.Type()&fs.ModeSymlink == 0 {
@@ -162,12 +155,12 @@ func (s *store) strayed() (found bool) {
 }
 
 // compile makes native code of a module in a new entry, and opens it.
-func (s *store) compile(ctx context.Context, key string, wasm []byte, o outline) (native, error) {
-	e, err := s.save(ctx, key, wasm, o)
+func (d *disk) compile(ctx context.Context, key string, wasm, note []byte) (Module, error) {
+	e, err := d.save(ctx, key, wasm, note)
 	if err != nil {
-		return native{}, err
+		return Module{}, err
 	}
-	n, err := s.open(ctx, e)
+	n, err := d.open(ctx, e)
 	if err != nil {
 		e.close()
 	}
@@ -176,36 +169,36 @@ func (s *store) compile(ctx context.Context, key string, wasm []byte, o outline)
 
 // save compiles a module into a new entry. If the cache cannot be written it
 // is a temporary file that ends when it is closed.
-func (s *store) save(ctx context.Context, key string, wasm []byte, o outline) (*entry, error) {
-	e, err := s.saveIn(ctx, s.dir, s.path(key), wasm, o)
+func (d *disk) save(ctx context.Context, key string, wasm, note []byte) (*entry, error) {
+	e, err := d.saveIn(ctx, d.dir, d.path(key), wasm, note)
 	if !unwritable(err) {
 		return e, err
 	}
-	s.logger.Warn("compile cache cannot be used, the plugin is compiled without it: make room, or give the right to write", "dir", s.dir, "error", err)
-	return s.saveIn(ctx, os.TempDir(), "", wasm, o)
+	d.config.Logger.Warn("compile cache cannot be used, the plugin is compiled without it: make room, or give the right to write", "dir", d.dir, "error", err)
+	return d.saveIn(ctx, os.TempDir(), "", wasm, note)
 }
 
 // saveIn compiles a module in a new directory under base, and moves the entry
 // to a path if there is one.
-func (s *store) saveIn(ctx context.Context, base, path string, wasm []byte, o outline) (*entry, error) {
+func (d *disk) saveIn(ctx context.Context, base, path string, wasm, note []byte) (*entry, error) {
 	dir, err := os.MkdirTemp(base, compilePattern)
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	digest := digestOf(wasm)
+	digest := sha256.Sum256(wasm)
 	skeleton, err := module.Skeleton(wasm, digest[:])
 	if err != nil {
 		return nil, err
 	}
-	code, name, err := s.compileBoth(ctx, dir, wasm, skeleton)
+	code, name, err := d.compileBoth(ctx, dir, wasm, skeleton)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkSize(code, mostCode); err != nil {
 		return nil, err
 	}
-	if err := sealFile(code, facts{Name: name, Outline: o}, skeleton); err != nil {
+	if err := sealFile(code, facts{Name: name, Note: note}, skeleton); err != nil {
 		return nil, err
 	}
 	if path == "" {
@@ -215,22 +208,22 @@ func (s *store) saveIn(ctx context.Context, base, path string, wasm []byte, o ou
 		return nil, err
 	}
 	e, err := openEntry(path)
-	trim(s.dir, s.most) // e is open, whatever goes
+	trim(d.dir, cmp.Or(d.config.Bytes, defaultBytes)) // e is open, whatever goes
 	return e, err
 }
 
 // compileBoth answers the file with the native code of a module, and the name
 // under which an engine looks for that of its skeleton.
-func (s *store) compileBoth(ctx context.Context, dir string, wasm, skeleton []byte) (code, name string, err error) {
+func (d *disk) compileBoth(ctx context.Context, dir string, wasm, skeleton []byte) (code, name string, err error) {
 	for file, content := range map[string][]byte{moduleFile: wasm, skeletonFile: skeleton} {
 		if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {
 			return "", "", err
 		}
 	}
-	if len(s.compiler) == 0 {
+	if len(d.config.Compiler) == 0 {
 		err = compileFiles(ctx, dir)
 	} else {
-		err = s.outside(ctx, dir)
+		err = d.outside(ctx, dir)
 	}
 	if err != nil {
 		return "", "", err
@@ -265,7 +258,7 @@ const mostCode = 128 << 20
 func checkSize(path string, most int64) error {
 	info, err := os.Stat(path)
 	if err == nil && info.Size() > most {
-		return fmt.Errorf("%w: %d MiB of native code, the limit is %d MiB: build it smaller", errHeavy, info.Size()>>20, most>>20)
+		return fmt.Errorf("%w: %d MiB of native code, the limit is %d MiB: build it smaller", ErrHeavy, info.Size()>>20, most>>20)
 	}
 	return err
 }
@@ -286,7 +279,7 @@ func outputOf(dir, name string) (string, error) {
 // compileInto makes native code of a module in a directory, by an engine of
 // its own.
 func compileInto(ctx context.Context, dir string, wasm []byte) error {
-	e, err := newEngine(ctx, dir)
+	e, err := newEngine(ctx, dir, nil)
 	if err != nil {
 		return err
 	}

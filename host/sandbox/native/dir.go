@@ -1,4 +1,4 @@
-package sandbox
+package native
 
 import (
 	"context"
@@ -13,51 +13,51 @@ import (
 
 // openCache opens the cache on disk. One that cannot be written is done
 // without: then each start compiles anew, which costs more and is no danger,
-// into a directory that ends with the sandbox; a compiler of its own needs one
+// into a directory that ends with the store; a compiler of its own needs one
 // in any case. nil: code is in memory only.
-func openCache(ctx context.Context, config Config) (*store, error) {
-	if config.CacheDir == "" && len(config.Compiler) == 0 {
+func openCache(ctx context.Context, config Config) (*disk, error) {
+	if config.Dir == "" && len(config.Compiler) == 0 {
 		return nil, nil
 	}
-	if config.CacheDir != "" {
-		s, err := openShared(ctx, config)
+	if config.Dir != "" {
+		d, err := openShared(ctx, config)
 		if !unwritable(err) {
-			return s, err
+			return d, err
 		}
-		config.Logger.Warn("compile cache cannot be written, plugins are compiled anew at each start: make room, give the right to write, or name another directory in cacheDir of the configuration", "dir", config.CacheDir, "error", err)
+		config.Logger.Warn("compile cache cannot be written, plugins are compiled anew at each start: make room, give the right to write, or name another directory in cacheDir of the configuration", "dir", config.Dir, "error", err)
 	}
-	s, err := openPrivate(ctx, config)
+	d, err := openPrivate(ctx, config)
 	if err != nil {
 		config.Logger.Warn("no place for compiled plugins, they stay in memory: make room for temporary files", "error", err)
 		return nil, nil
 	}
-	return s, nil
+	return d, nil
 }
 
-func openShared(ctx context.Context, config Config) (*store, error) {
-	dir, err := filepath.Abs(config.CacheDir)
+func openShared(ctx context.Context, config Config) (*disk, error) {
+	dir, err := filepath.Abs(config.Dir)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkCacheDir(dir); err != nil {
 		return nil, err
 	}
-	return openStore(ctx, dir, config)
+	return openDisk(ctx, dir, config)
 }
 
 // openPrivate opens a cache that nobody else knows and that ends with it.
-func openPrivate(ctx context.Context, config Config) (*store, error) {
+func openPrivate(ctx context.Context, config Config) (*disk, error) {
 	prune(os.TempDir(), time.Now())
 	dir, err := os.MkdirTemp("", privatePattern) // mode 0700
 	if err != nil {
 		return nil, err
 	}
-	s, err := openStore(ctx, dir, config)
+	d, err := openDisk(ctx, dir, config)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	s.private = true
-	return s, nil
+	d.private = true
+	return d, nil
 }
 
 // errCannotWrite is what a compiler met that could not write.

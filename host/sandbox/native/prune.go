@@ -1,4 +1,4 @@
-package sandbox
+package native
 
 import (
 	"os"
@@ -19,8 +19,8 @@ const (
 	// keepLeftovers is how long the directories of processes are kept that
 	// may have been killed. One that still runs makes its own again.
 	keepLeftovers = 24 * time.Hour
-	// defaultCacheBytes is some 700 versions of a TinyGo plugin.
-	defaultCacheBytes = 1 << 30
+	// defaultBytes is some 700 versions of a TinyGo plugin.
+	defaultBytes = 1 << 30
 )
 
 // prune removes what nobody has used for long. A failure is none: the next

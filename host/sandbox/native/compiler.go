@@ -1,4 +1,4 @@
-package sandbox
+package native
 
 import (
 	"bytes"
@@ -32,7 +32,7 @@ const (
 	cannotWrite   = 3
 )
 
-// Compiler is the program that [Config.Compiler] names: it compiles the module
+// Compiler is the program that Compiler in [Config] names: it compiles the module
 // that a host has put into a directory, and returns the exit code. It ends
 // when its input does, which the host holds open while it lives. Its
 // arguments are the directory and how much memory it may have, in bytes.
@@ -65,15 +65,16 @@ func runCompiler(ctx context.Context, args []string, stdin io.Reader) error {
 	return compileFiles(ctx, args[0])
 }
 
-// errHeavy is for a module that the compiler could not finish.
-var errHeavy = errors.New("its compilation needs too much")
+// ErrHeavy is for a module that the compiler could not finish, or of which it
+// made too much code.
+var ErrHeavy = errors.New("its compilation needs too much")
 
 // outside runs a compiler on the modules in dir.
-func (s *store) outside(ctx context.Context, dir string) error {
-	cmd := exec.CommandContext(ctx, s.compiler[0], append(s.compiler[1:], dir, strconv.FormatUint(s.compilerMemory, 10))...)
+func (d *disk) outside(ctx context.Context, dir string) error {
+	cmd := exec.CommandContext(ctx, d.config.Compiler[0], append(d.config.Compiler[1:], dir, strconv.FormatUint(d.config.CompilerMemory, 10))...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	cmd.Env = []string{"GOTRACEBACK=none", fmt.Sprintf("GOMEMLIMIT=%d", s.compilerMemory/4*3)}
+	cmd.Env = []string{"GOTRACEBACK=none", fmt.Sprintf("GOMEMLIMIT=%d", d.config.CompilerMemory/4*3)}
 	cmd.WaitDelay = time.Second
 	alive, err := cmd.StdinPipe() // it ends with this process
 	if err != nil {
@@ -98,9 +99,9 @@ func (s *store) outside(ctx context.Context, dir string) error {
 	case code == cannotWrite:
 		return fmt.Errorf("%w: %s", errCannotWrite, said)
 	case withoutMemory(line):
-		return fmt.Errorf("%w: more than %d MiB of memory: build it of smaller functions", errHeavy, s.compilerMemory>>20)
+		return fmt.Errorf("%w: more than %d MiB of memory: build it of smaller functions", ErrHeavy, d.config.CompilerMemory>>20)
 	}
-	return fmt.Errorf("%w: the compiler ended with %w: %s", errHeavy, err, line)
+	return fmt.Errorf("%w: the compiler ended with %w: %s", ErrHeavy, err, line)
 }
 
 // withoutMemory tells how a runtime ends that gets no more memory, be it for
@@ -112,4 +113,11 @@ func withoutMemory(line string) bool {
 		}
 	}
 	return false
+}
+
+const mostWords = 512 // bytes of what a compiler said
+
+func bounded(said []byte) string {
+	said = bytes.TrimSpace(said[:min(len(said), mostWords)])
+	return strings.ToValidUTF8(string(said), "\uFFFD")
 }

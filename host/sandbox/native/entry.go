@@ -1,4 +1,4 @@
-package sandbox
+package native
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 //	facts     JSON
 //	trailer   length of the facts, magic, SHA-256 of all before
 //
-// The file stays open as long as its guest lives, so that a cache that is
+// The file stays open as long as its module lives, so that a cache that is
 // deleted loses nobody their code.
 type entry struct {
 	file   *os.File
@@ -28,10 +28,10 @@ type entry struct {
 
 // facts are what an entry says of itself.
 type facts struct {
-	Name     string  `json:"name"` // of the file that the engine looks for
-	Code     int64   `json:"code"` // bytes
-	Skeleton int64   `json:"skeleton"`
-	Outline  outline `json:"outline"`
+	Name     string          `json:"name"` // of the file that the engine looks for
+	Code     int64           `json:"code"` // bytes
+	Skeleton int64           `json:"skeleton"`
+	Note     json.RawMessage `json:"outline,omitempty"` // of who compiled it
 }
 
 const (

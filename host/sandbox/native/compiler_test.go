@@ -1,0 +1,109 @@
+package native
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/thole-dev/thole/abi/tck"
+)
+
+func TestCompilerIsAProcess(t *testing.T) {
+	c := compilerOf(t, "works")
+	s := open(t, c)
+	wantRun(t, compile(t, s, "key", 7), 7)
+	m, _ := find(t, s, "key")
+	wantRun(t, m, 7)
+	wantDirs(t, c.Dir, 1)
+}
+
+// wantDirs counts the directories of stores and compilers.
+func wantDirs(t *testing.T, dir string, want int) {
+	t.Helper()
+	opened, err := filepath.Glob(filepath.Join(dir, stagingPattern))
+	compiling, err2 := filepath.Glob(filepath.Join(dir, compilePattern))
+	if err := errors.Join(err, err2); err != nil || len(opened)+len(compiling) != want {
+		t.Errorf("%v and %v are there, want %d: %v", opened, compiling, want, err)
+	}
+}
+
+// TestCompilerIsKilled: nothing that the engine does can hold the host up.
+func TestCompilerIsKilled(t *testing.T) {
+	c := compilerOf(t, "hangs")
+	s := open(t, c)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := s.Compile(ctx, "key", constant(1), nil); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "given up") {
+		t.Errorf("error = %v", err)
+	}
+	wantDirs(t, c.Dir, 1)
+}
+
+func TestCompilerRefusesModules(t *testing.T) {
+	var m tck.Module
+	m.Func(nil, nil, nil, tck.I64Const(1))
+	_, outside := open(t, compilerOf(t, "works")).Compile(t.Context(), "key", m.Bytes(), nil)
+	_, inside := open(t, Config{}).Compile(t.Context(), "key", m.Bytes(), nil)
+	if outside == nil || inside == nil || outside.Error() != inside.Error() || errors.Is(outside, ErrHeavy) {
+		t.Errorf("error = %v\nin this process: %v", outside, inside)
+	}
+}
+
+func TestCompilerThatCrashes(t *testing.T) {
+	_, err := open(t, compilerOf(t, "crashes")).Compile(t.Context(), "key", constant(1), nil)
+	if !errors.Is(err, ErrHeavy) || !strings.Contains(err.Error(), "as if the engine had an error") {
+		t.Errorf("error = %v", err)
+	}
+}
+
+func TestCompilerOnFullDisk(t *testing.T) {
+	c, log := logged(compilerOf(t, "is-full"))
+	wantRun(t, compile(t, open(t, c), "key", 7), 7)
+	if !strings.Contains(log.String(), "no space left on device") {
+		t.Errorf("log = %s", log.String())
+	}
+}
+
+// phiBomb is a small module whose code the engine makes gigabytes of data of:
+// each of the loops passes each of the locals on.
+func phiBomb(loops, locals int) []byte {
+	var body [][]byte
+	for range loops {
+		body = append(body, tck.Loop)
+	}
+	for i := range uint32(locals) {
+		body = append(body, tck.LocalGet(i), tck.I32Const(1), tck.I32Ne, tck.LocalSet(i))
+	}
+	for range loops {
+		body = append(body, tck.LocalGet(0), tck.BranchIf(0), tck.End)
+	}
+	var m tck.Module
+	types := make([]tck.Type, locals)
+	for i := range types {
+		types[i] = tck.I32
+	}
+	m.Func(nil, nil, types, body...)
+	return m.Bytes()
+}
+
+func TestCompilerHasAMemoryLimit(t *testing.T) {
+	c := compilerOf(t, "works")
+	c.CompilerMemory = 128 << 20
+	_, err := open(t, c).Compile(t.Context(), "key", phiBomb(400, 1000), nil)
+	if !errors.Is(err, ErrHeavy) || !strings.Contains(err.Error(), "more than 128 MiB of memory") {
+		t.Errorf("error = %v", err)
+	}
+}
+
+func TestCompilerChecksItsArguments(t *testing.T) {
+	for _, args := range [][]string{nil, {"dir"}, {"dir", "x"}} {
+		var stderr bytes.Buffer
+		if code := Compiler(t.Context(), args, strings.NewReader(""), &stderr); code != refusedModule || stderr.Len() == 0 {
+			t.Errorf("%q: code %d, %s", args, code, stderr.String())
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package native
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestDamagedEntryIsRefused cuts an entry short at every place that is looked
+// at, and changes bytes all over it.
+func TestDamagedEntryIsRefused(t *testing.T) {
+	s, _ := inDir(t)
+	compile(t, s, "key", 7)
+	path := s.disk.path("key")
+	sound, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := func(what string, at int, content []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Find(t.Context(), "key"); !errors.Is(err, errDamaged) {
+			t.Errorf("%s at %d of %d: error = %v", what, at, len(sound), err)
+		}
+	}
+	step := len(sound)/200 + 1
+	for at := 0; at < len(sound); at += step {
+		try("the end", at, sound[:at])
+		changed := bytes.Clone(sound)
+		changed[at] ^= 1
+		try("a changed bit", at, changed)
+	}
+	for at := len(sound) - trailerBytes; at < len(sound); at++ {
+		try("the end", at, sound[:at])
+		changed := bytes.Clone(sound)
+		changed[at] ^= 0x80
+		try("a changed bit", at, changed)
+	}
+	try("a byte too many", len(sound), append(bytes.Clone(sound), 0))
+	if err := os.WriteFile(path, sound, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, _ := find(t, s, "key")
+	wantRun(t, m, 7)
+}
+
+// TestForeignEntryIsRefused has an entry of another processor: the engine does
+// not find its code and must not run the skeleton.
+func TestForeignEntryIsRefused(t *testing.T) {
+	first, dir := inDir(t)
+	compile(t, first, "key", 7)
+	s := open(t, Config{Dir: dir})
+	foreign := strings.Repeat("ab", 32)
+	rename(t, s.disk.path("key"), foreign)
+	if _, _, err := s.Find(t.Context(), "key"); !errors.Is(err, errNotCached) {
+		t.Errorf("error = %v", err)
+	}
+	compile(t, s, "key", 7)
+	m, _ := find(t, s, "key")
+	if wantRun(t, m, 7); m.entry.facts.Name == foreign {
+		t.Error("the entry was not written again")
+	}
+}
+
+// rename changes the name by which an engine looks for the code of an entry.
+func rename(t *testing.T, path, name string) {
+	t.Helper()
+	e, err := openEntry(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.close()
+	code, err := e.read(0, e.facts.Code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	skeleton, err := e.skeleton()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, code, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	e.facts.Name = name
+	if err := seal(file, e.facts, skeleton); err != nil {
+		t.Fatal(err)
+	}
+}
