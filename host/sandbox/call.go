@@ -2,11 +2,11 @@ package sandbox
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/sandbox/schedule"
+	"github.com/thole-dev/thole/host/sandbox/wasi"
 )
 
 // HostCalls answers what a guest asks during a reconcile. Its methods are
@@ -42,24 +42,18 @@ type call struct {
 	logDropped  int      // messages
 	hits        []string // limits
 
-	fuel           fuel
-	stack          nativeStack
-	owed           int64 // for the host function that is running
-	clock          virtualClock
-	seed           [32]byte
-	random         *rand.ChaCha8 // from seed, when first read
-	stdout, stderr tail
+	fuel    fuel
+	stack   nativeStack
+	owed    int64 // for the host function that is running
+	process wasi.Process
 }
 
 func newCall(limits *Limits, now time.Time, seed [32]byte) *call {
 	return &call{
-		limits: limits,
-		log:    func(int32, []byte) {},
-		fuel:   fuel{limit: limits.Fuel, slice: sliceFuel},
-		clock:  virtualClock{now: now.UnixNano()},
-		seed:   seed,
-		stdout: tail{limit: limits.StdioBytes},
-		stderr: tail{limit: limits.StdioBytes},
+		limits:  limits,
+		log:     func(int32, []byte) {},
+		fuel:    fuel{limit: limits.Fuel, slice: sliceFuel},
+		process: wasi.NewProcess(now, seed, limits.StdioBytes),
 	}
 }
 
@@ -73,55 +67,5 @@ func withCall(ctx context.Context, c *call) context.Context {
 // callOf is the call of a host function's context. Guest code is entered by
 // [instance.enter] only, which puts it there.
 func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
-
-// randomBytes fills p from the call's stream.
-func (c *call) randomBytes(p []byte) {
-	if c.random == nil {
-		c.random = rand.NewChaCha8(c.seed)
-	}
-	_, _ = c.random.Read(p) // never fails
-}
-
-// virtualClock is the guest's time, in nanoseconds since 1970: it starts at
-// the call's, and moves by each reading and each sleep.
-type virtualClock struct{ now int64 }
-
-const clockStep = int64(time.Microsecond)
-
-func (v *virtualClock) read() int64 {
-	v.now += clockStep
-	return v.now
-}
-
-// sleepUntil moves the clock forward, never back.
-func (v *virtualClock) sleepUntil(t int64) { v.now = max(v.now, t) }
-
-// tail keeps the last limit bytes of what is written: after a panic these
-// hold the message.
-type tail struct {
-	limit int
-	data  []byte
-}
-
-// write answers how many bytes it copied.
-func (t *tail) write(p []byte) int {
-	if len(p) > t.limit {
-		p = p[len(p)-t.limit:]
-	}
-	t.data = append(t.data, p...)
-	if len(t.data) > 2*t.limit {
-		t.data = append(t.data[:0], t.data[len(t.data)-t.limit:]...)
-	}
-	return len(p)
-}
-
-// bytes is a copy of what is kept, or nil.
-func (t *tail) bytes() []byte {
-	kept := t.data[max(0, len(t.data)-t.limit):]
-	if len(kept) == 0 {
-		return nil
-	}
-	return append([]byte(nil), kept...)
-}
 
 func clampLevel(level int32) int32 { return min(max(level, abi.LogDebug), abi.LogError) }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/sandbox/module"
+	"github.com/thole-dev/thole/host/sandbox/wasi"
 )
 
 const (
@@ -55,7 +56,7 @@ type hostModule struct {
 func hostModules() []hostModule {
 	return []hostModule{
 		{abi.ImportModule, tholeFunctions},
-		{wasiModule, wasiFunctions()},
+		{wasi.ImportModule, systemFunctions()},
 	}
 }
 

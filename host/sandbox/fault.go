@@ -10,6 +10,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/sandbox/memory"
+	"github.com/thole-dev/thole/host/sandbox/wasi"
 )
 
 // failure explains an entry into an instance that did not return.
@@ -44,8 +45,8 @@ func failure(err error, c *call, linear *memory.Linear) error {
 		}
 	}
 	f := &Fault{
-		Stdout:      c.stdout.bytes(),
-		Stderr:      c.stderr.bytes(),
+		Stdout:      c.process.Stdout.Bytes(),
+		Stderr:      c.process.Stderr.Bytes(),
 		MemoryBytes: linear.Size(),
 		Fuel:        c.fuel.used,
 	}
@@ -68,7 +69,7 @@ func failure(err error, c *call, linear *memory.Linear) error {
 // classify tells the class by how the entry ended.
 func classify(err error, c *call) (abi.Class, string) {
 	var broken *violation
-	var exit *exited
+	var exit *wasi.Exit
 	var over *overrun
 	var hostPanic runtime.Error
 	switch {

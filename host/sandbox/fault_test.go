@@ -11,6 +11,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
 	"github.com/thole-dev/thole/host/sandbox/memory"
+	"github.com/thole-dev/thole/host/sandbox/wasi"
 )
 
 func TestFailure(t *testing.T) {
@@ -30,17 +31,17 @@ func TestFailure(t *testing.T) {
 		{"trap with words", trap("unreachable"), "", "x\npanic: boom\ny\n", false, abi.ClassPanic, "panic: boom (trap: unreachable)"},
 		{"stderr before stdout", trap("unreachable"), "fatal error: e\n", "panic: o\n", false, abi.ClassPanic, "fatal error: e (trap: unreachable)"},
 		{"growth refused", trap("unreachable"), "", "", true, abi.ClassOutOfMemory, "trap: unreachable: memory of 2 MiB is more than the plugin's limit of 1 MiB"},
-		{"out of memory told", &exited{2}, "fatal error: out of memory\n", "", false, abi.ClassOutOfMemory, "fatal error: out of memory (the guest exited with code 2)"},
-		{"stack told", &exited{2}, "runtime: goroutine stack exceeds 1-byte limit\n", "", false, abi.ClassStackOverflow, "runtime: goroutine stack exceeds 1-byte limit (the guest exited with code 2)"},
+		{"out of memory told", &wasi.Exit{Code: 2}, "fatal error: out of memory\n", "", false, abi.ClassOutOfMemory, "fatal error: out of memory (the guest exited with code 2)"},
+		{"stack told", &wasi.Exit{Code: 2}, "runtime: goroutine stack exceeds 1-byte limit\n", "", false, abi.ClassStackOverflow, "runtime: goroutine stack exceeds 1-byte limit (the guest exited with code 2)"},
 		{"engine's stack", errors.New("stack overflow"), "", "", false, abi.ClassStackOverflow, "the guest's calls nest too deeply: look for recursion without an end"},
 		{"violation", fmt.Errorf("%w (recovered)", &violation{"output: x"}), "panic: not this\n", "", true, abi.ClassABI, "output: x"},
 		{"deadline in a host function", fmt.Errorf("%w (recovered)", &overrun{errDeadline}), "", "", false, abi.ClassTimeout, "the deadline of the call passed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			call := testCall()
-			call.stdout.limit, call.stderr.limit = 1000, 1000
-			call.stdout.write([]byte(c.stdout))
-			call.stderr.write([]byte(c.stderr))
+			limits := Limits{}.WithDefaults()
+			call := newCall(&limits, callTime, [32]byte{})
+			call.process.Stdout.Add([]byte(c.stdout))
+			call.process.Stderr.Add([]byte(c.stderr))
 			linear, err := memory.NewBudget(1<<20, nil).Share().Linear(0, 1<<20)
 			if err != nil {
 				t.Fatal(err)

@@ -160,8 +160,8 @@ func (g *Guest) reconcile(ctx context.Context, in *instance, call Call) (Return,
 		Duration:    time.Since(began) - (c.turn.Waited() - waited),
 		HostCalls:   c.hostCalls,
 		LogDropped:  c.logDropped,
-		Stdout:      c.stdout.bytes(),
-		Stderr:      c.stderr.bytes(),
+		Stdout:      c.process.Stdout.Bytes(),
+		Stderr:      c.process.Stderr.Bytes(),
 	}, err
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/host/sandbox/wasi"
 )
 
 func TestGuestTellsItself(t *testing.T) {
@@ -51,8 +52,8 @@ func TestSameCallSameOutput(t *testing.T) {
 // reporting is a guest whose output is 16 random bytes and the time.
 func reporting(name string) []byte {
 	h := newHand(name)
-	random := h.Import(wasiModule, "random_get", two, one)
-	clock := h.Import(wasiModule, "clock_time_get", []tck.Type{tck.I32, tck.I64, tck.I32}, one)
+	random := h.Import(wasi.ImportModule, "random_get", two, one)
+	clock := h.Import(wasi.ImportModule, "clock_time_get", []tck.Type{tck.I32, tck.I64, tck.I32}, one)
 	const at = 64 << 10
 	return h.wasm(nil,
 		tck.I32Const(at), tck.I32Const(16), tck.Call(random), tck.Drop,

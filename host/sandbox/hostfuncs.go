@@ -9,6 +9,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/sandbox/wasi"
 )
 
 // violation ends a call because the guest broke the contract. The engine
@@ -19,17 +20,23 @@ func (v *violation) Error() string { return v.message }
 
 func violate(format string, args ...any) { panic(&violation{fmt.Sprintf(format, args...)}) }
 
-// exited ends a call because the guest called proc_exit.
-type exited struct{ code uint32 }
-
-func (e *exited) Error() string { return fmt.Sprintf("the guest exited with code %d", e.code) }
-
 var tholeFunctions = []hostFunction{
 	{abi.ImportInput, signature(params(i32, i32)), input},
 	{abi.ImportOutput, signature(params(i32, i32)), output},
 	{abi.ImportLog, signature(params(i32, i32, i32)), logLine},
 	{abi.ImportGet, signature(params(i32, i32), i64), capability(abi.ImportGet, HostCalls.Get)},
 	{abi.ImportList, signature(params(i32, i32), i64), capability(abi.ImportList, HostCalls.List)},
+}
+
+// systemFunctions are those of package wasi.
+func systemFunctions() (out []hostFunction) {
+	for _, f := range wasi.Functions() {
+		out = append(out, hostFunction{f.Name, f.Type, func(_ context.Context, c *call, memory api.Memory, stack []uint64) {
+			f.Call(&c.process, memory, stack)
+			c.oweWork()
+		}})
+	}
+	return out
 }
 
 // instantiate makes the functions importable in a runtime.

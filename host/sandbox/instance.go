@@ -141,8 +141,8 @@ func (in *instance) broke(c *call, message string) error {
 	return broken{&Fault{
 		Class:       abi.ClassABI,
 		Message:     message,
-		Stdout:      c.stdout.bytes(),
-		Stderr:      c.stderr.bytes(),
+		Stdout:      c.process.Stdout.Bytes(),
+		Stderr:      c.process.Stderr.Bytes(),
 		MemoryBytes: in.linear.Size(),
 		Fuel:        c.fuel.used,
 	}}

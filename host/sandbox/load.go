@@ -9,6 +9,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/sandbox/native"
+	"github.com/thole-dev/thole/host/sandbox/wasi"
 )
 
 // Plugin is what to load.
@@ -203,8 +204,8 @@ func (g *Guest) refuse(step string, err error) error {
 
 // said quotes what a guest wrote before it gave up politely.
 func (c *call) said() string {
-	for _, t := range []*tail{&c.stderr, &c.stdout} {
-		if text := t.bytes(); text != nil {
+	for _, t := range []*wasi.Tail{&c.process.Stderr, &c.process.Stdout} {
+		if text := t.Bytes(); text != nil {
 			return ": " + bounded(text)
 		}
 	}

@@ -23,6 +23,12 @@ func copyFuel(bytes int) int64 { return int64(bytes / bytesPerFuel) }
 // owe is for host functions, which are paid when they have returned.
 func (c *call) owe(fuel int64) { c.owed += fuel }
 
+// oweWork is for functions of the system interface.
+func (c *call) oweWork() {
+	copied, random := c.process.Work()
+	c.owe(copyFuel(copied) + int64(random)*randomFuel)
+}
+
 // pay takes what a host function costs from the guest, and is a tick if the
 // guest does not have as much.
 func (c *call) pay(ctx context.Context, guest api.Module) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/sandbox/module"
+	"github.com/thole-dev/thole/host/sandbox/wasi"
 )
 
 // verify holds a module against thole/v1 without running any of it. The
@@ -96,7 +97,7 @@ func importHint(symbol, importModule string) string {
 	if importModule == abi.ImportModule {
 		return "the plugin needs a newer host"
 	}
-	return fmt.Sprintf("a plugin can import from %s and %s only; build for target wasip1 without other host bindings", abi.ImportModule, wasiModule)
+	return fmt.Sprintf("a plugin can import from %s and %s only; build for target wasip1 without other host bindings", abi.ImportModule, wasi.ImportModule)
 }
 
 // nearest is the known symbol with the fewest edits, if they are few.

@@ -1,24 +1,39 @@
-package sandbox
+package wasi
 
 import (
 	"encoding/binary"
 	"math"
+	"time"
 
 	"github.com/tetratelabs/wazero/api"
 )
+
+// clock is the guest's time, in nanoseconds since 1970: it starts at
+// the call's, and moves by each reading and each sleep.
+type clock struct{ now int64 }
+
+const clockStep = int64(time.Microsecond)
+
+func (v *clock) read() int64 {
+	v.now += clockStep
+	return v.now
+}
+
+// sleepUntil moves the clock forward, never back.
+func (v *clock) sleepUntil(t int64) { v.now = max(v.now, t) }
 
 // Clocks: 0 is real time, 1 monotonic. Both are the call's virtual clock; the
 // others, which count processor time, are not served.
 const lastClock = 1
 
-func clockTime(c *call, memory api.Memory, args []uint64) errno {
+func clockTime(p *Process, memory api.Memory, args []uint64) errno {
 	if uint32(args[0]) > lastClock {
 		return invalid
 	}
-	return store64(memory, args[2], uint64(c.clock.read()))
+	return store64(memory, args[2], uint64(p.clock.read()))
 }
 
-func clockResolution(_ *call, memory api.Memory, args []uint64) errno {
+func clockResolution(_ *Process, memory api.Memory, args []uint64) errno {
 	if uint32(args[0]) > lastClock {
 		return invalid
 	}
@@ -48,12 +63,12 @@ type subscription struct {
 	deadline int64 // of a clock, in the virtual clock's time
 }
 
-func (c *call) subscription(p []byte) subscription {
-	s := subscription{userdata: binary.LittleEndian.Uint64(p), kind: p[8]}
-	timeout := int64(min(binary.LittleEndian.Uint64(p[24:]), math.MaxInt64))
+func (p *Process) subscription(entry []byte) subscription {
+	s := subscription{userdata: binary.LittleEndian.Uint64(entry), kind: entry[8]}
+	timeout := int64(min(binary.LittleEndian.Uint64(entry[24:]), math.MaxInt64))
 	s.deadline = timeout
-	if binary.LittleEndian.Uint16(p[40:])&absoluteTime == 0 {
-		s.deadline = addSaturated(c.clock.now, timeout)
+	if binary.LittleEndian.Uint16(entry[40:])&absoluteTime == 0 {
+		s.deadline = addSaturated(p.clock.now, timeout)
 	}
 	return s
 }
@@ -68,7 +83,7 @@ func addSaturated(a, b int64) int64 {
 // poll never waits: descriptors fail at once, and if there is none the clock
 // moves to the earliest deadline. A guest that sleeps for ever is a guest that
 // spins, and ends by its own deadline.
-func poll(c *call, memory api.Memory, args []uint64) errno {
+func poll(p *Process, memory api.Memory, args []uint64) errno {
 	n := uint32(args[2])
 	if n == 0 || n > mostSubscriptions {
 		return invalid
@@ -79,9 +94,9 @@ func poll(c *call, memory api.Memory, args []uint64) errno {
 	}
 	subscriptions := make([]subscription, n)
 	for i := range subscriptions {
-		subscriptions[i] = c.subscription(in[i*subscriptionSize:])
+		subscriptions[i] = p.subscription(in[i*subscriptionSize:])
 	}
-	events := c.events(subscriptions)
+	events := p.events(subscriptions)
 	if !memory.Write(uint32(args[1]), events) {
 		return badAddress
 	}
@@ -90,7 +105,7 @@ func poll(c *call, memory api.Memory, args []uint64) errno {
 
 // events are those that happen first: userdata u64, errno u16 at 8, type u8 at
 // 10.
-func (c *call) events(subscriptions []subscription) []byte {
+func (p *Process) events(subscriptions []subscription) []byte {
 	var out []byte
 	for _, s := range subscriptions {
 		if s.kind != clockEvent {
@@ -104,9 +119,9 @@ func (c *call) events(subscriptions []subscription) []byte {
 	for _, s := range subscriptions {
 		earliest = min(earliest, s.deadline)
 	}
-	c.clock.sleepUntil(earliest)
+	p.clock.sleepUntil(earliest)
 	for _, s := range subscriptions {
-		if s.deadline <= c.clock.now {
+		if s.deadline <= p.clock.now {
 			out = appendEvent(out, s, success)
 		}
 	}

@@ -1,0 +1,268 @@
+package wasi
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tetratelabs/wazero/api"
+)
+
+func TestEverySystemCallCanBeLinked(t *testing.T) {
+	names := map[string]bool{}
+	for _, s := range signatures {
+		names[s.name] = true
+	}
+	if len(names) != 46 {
+		t.Errorf("%d functions, the snapshot has 46", len(names))
+	}
+	for name := range systemCalls {
+		if !names[name] {
+			t.Errorf("%s has no signature", name)
+		}
+	}
+}
+
+// TestUnservedSystemCalls calls each function that is not served with a known
+// and an unknown descriptor.
+func TestUnservedSystemCalls(t *testing.T) {
+	for _, s := range signatures {
+		if _, ok := systemCalls[s.name]; ok {
+			continue
+		}
+		takesDescriptor := s.name[:3] == "fd_" || s.name[:5] == "path_" || s.name[:5] == "sock_"
+		for descriptor, want := range map[uint64]errno{1: notServed, 3: badFile} {
+			if !takesDescriptor {
+				want = notServed
+			}
+			if got := unserved(s.name)(nil, nil, []uint64{descriptor, 0, descriptor, 0, 0, 0, 0, 0, 0}); got != want {
+				t.Errorf("%s(%d) = %d, want %d", s.name, descriptor, got, want)
+			}
+		}
+	}
+}
+
+func testProcess() *Process {
+	p := NewProcess(time.Unix(0, 1000).UTC(), [32]byte{1}, 8)
+	return &p
+}
+
+func TestClockMovesByReadingsAndSleep(t *testing.T) {
+	p := testProcess()
+	if a, b := p.clock.read(), p.clock.read(); a != 2000 || b != 3000 {
+		t.Errorf("readings = %d, %d, want one microsecond each", a, b)
+	}
+	events := p.events([]subscription{{userdata: 1, deadline: 9000}, {userdata: 2, deadline: 5000}})
+	if len(events) != eventSize || events[0] != 2 || p.clock.now != 5000 {
+		t.Errorf("events = %v at %d, want the earlier one at 5000", events, p.clock.now)
+	}
+	p.events([]subscription{{deadline: 1}})
+	if p.clock.now != 5000 {
+		t.Errorf("the clock went back to %d", p.clock.now)
+	}
+}
+
+func TestDescriptorsInPollFailAtOnce(t *testing.T) {
+	p := testProcess()
+	events := p.events([]subscription{{userdata: 1, deadline: 9000}, {userdata: 2, kind: 1}})
+	if len(events) != eventSize || events[0] != 2 || events[8] != byte(badFile) || p.clock.now != 1000 {
+		t.Errorf("events = %v at %d", events, p.clock.now)
+	}
+}
+
+func TestSubscription(t *testing.T) {
+	p := testProcess()
+	entry := func(timeout uint64, flags uint16) []byte {
+		out := make([]byte, subscriptionSize)
+		binary.LittleEndian.PutUint64(out, 42)
+		binary.LittleEndian.PutUint64(out[24:], timeout)
+		binary.LittleEndian.PutUint16(out[40:], flags)
+		return out
+	}
+	for _, x := range []struct {
+		timeout uint64
+		flags   uint16
+		want    int64
+	}{
+		{500, 0, 1500},
+		{500, absoluteTime, 500},
+		{math.MaxUint64, 0, math.MaxInt64},
+		{math.MaxUint64, absoluteTime, math.MaxInt64},
+	} {
+		if s := p.subscription(entry(x.timeout, x.flags)); s.deadline != x.want || s.userdata != 42 {
+			t.Errorf("%d flags %d: %+v, want deadline %d", x.timeout, x.flags, s, x.want)
+		}
+	}
+}
+
+func TestTailKeepsTheEnd(t *testing.T) {
+	w := Tail{limit: 4}
+	for _, text := range []string{"a", "bcdef", "", "ghi", "jklmnopq", "r"} {
+		w.Add([]byte(text))
+	}
+	if got := string(w.Bytes()); got != "opqr" {
+		t.Errorf("kept %q, want opqr", got)
+	}
+	if len(w.data) > 2*w.limit {
+		t.Errorf("holds %d bytes for a limit of %d", len(w.data), w.limit)
+	}
+	if (&Tail{limit: 4}).Bytes() != nil {
+		t.Error("nothing written is not nil")
+	}
+}
+
+func TestRandomStream(t *testing.T) {
+	a, b, other := testProcess(), testProcess(), testProcess()
+	other.seed = [32]byte{2}
+	var x, y, z [40]byte
+	a.randomBytes(x[:])
+	b.randomBytes(y[:13])
+	b.randomBytes(y[13:])
+	other.randomBytes(z[:])
+	if x != y || x == z {
+		t.Errorf("%x, %x and %x: want the first two equal, the third another", x, y, z)
+	}
+}
+
+// linear is a guest's memory, as far as the interface uses it.
+type linear struct {
+	api.Memory
+	data []byte
+}
+
+func (m linear) Read(at, length uint32) ([]byte, bool) {
+	if uint64(at)+uint64(length) > uint64(len(m.data)) {
+		return nil, false
+	}
+	return m.data[at : at+length], true
+}
+
+func (m linear) Write(at uint32, p []byte) bool {
+	to, ok := m.Read(at, uint32(len(p)))
+	return ok && copy(to, p) == len(p)
+}
+
+func (m linear) ReadUint32Le(at uint32) (uint32, bool) {
+	p, ok := m.Read(at, 4)
+	if !ok {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint32(p), true
+}
+
+func (m linear) WriteUint32Le(at, value uint32) bool {
+	return m.Write(at, binary.LittleEndian.AppendUint32(nil, value))
+}
+
+func (m linear) WriteUint64Le(at uint32, value uint64) bool {
+	return m.Write(at, binary.LittleEndian.AppendUint64(nil, value))
+}
+
+// call calls a function as a guest does that has the memory.
+func call(t *testing.T, p *Process, m linear, name string, args ...uint64) errno {
+	t.Helper()
+	for _, f := range Functions() {
+		if f.Name != name {
+			continue
+		}
+		if len(args) != len(f.Type.Params) {
+			t.Fatalf("%s has the type %s", name, f.Type)
+		}
+		stack := append(args, 0)
+		f.Call(p, m, stack)
+		return errno(stack[0])
+	}
+	t.Fatalf("there is no %s", name)
+	return 0
+}
+
+// vectors writes (ptr, len) pairs to a memory.
+func (m linear) vectors(at uint32, pairs ...uint32) {
+	for i, n := range pairs {
+		m.WriteUint32Le(at+4*uint32(i), n)
+	}
+}
+
+func TestWhatIsPrintedIsKept(t *testing.T) {
+	p, m := testProcess(), linear{data: make([]byte, 256)}
+	m.Write(100, []byte("hello, world"))
+	m.vectors(0, 100, 5, 107, 5)
+	if e := call(t, p, m, "fd_write", stdout, 0, 2, 64); e != success {
+		t.Errorf("errno %d", e)
+	}
+	if n, _ := m.ReadUint32Le(64); n != 10 || string(p.Stdout.Bytes()) != "lloworld" || p.Stderr.Bytes() != nil {
+		t.Errorf("%d bytes written, %q kept", n, p.Stdout.Bytes())
+	}
+	if copied, drawn := p.Work(); copied != 10 || drawn != 0 {
+		t.Errorf("work of %d and %d bytes", copied, drawn)
+	}
+	if copied, _ := p.Work(); copied != 0 {
+		t.Errorf("%d bytes are told twice", copied)
+	}
+	for name, c := range map[string]struct {
+		fd, at, n, result uint64
+		want              errno
+	}{
+		"to stdin":               {stdin, 0, 1, 64, badFile},
+		"to a file":              {3, 0, 1, 64, badFile},
+		"too many vectors":       {stderr, 0, mostVectors + 1, 64, invalid},
+		"vectors outside":        {stderr, 252, 1, 64, badAddress},
+		"the result is outside":  {stderr, 0, 1, 253, badAddress},
+		"the address overflows":  {stderr, math.MaxUint32 - 3, 1, 64, badAddress},
+		"nothing, with no place": {stderr, 0, 0, 1 << 31, badAddress},
+	} {
+		if e := call(t, p, m, "fd_write", c.fd, c.at, c.n, c.result); e != c.want {
+			t.Errorf("%s: errno %d, want %d", name, e, c.want)
+		}
+	}
+}
+
+func TestTimeAndRandomnessAreTheCalls(t *testing.T) {
+	p, m := testProcess(), linear{data: make([]byte, 256)}
+	if e := call(t, p, m, "clock_time_get", 0, 0, 8); e != success || binary.LittleEndian.Uint64(m.data[8:]) != 2000 {
+		t.Errorf("errno %d, time % x", e, m.data[8:16])
+	}
+	if e := call(t, p, m, "clock_time_get", lastClock+1, 0, 8); e != invalid {
+		t.Errorf("a clock that is not there: errno %d", e)
+	}
+	if e := call(t, p, m, "random_get", 32, 16); e != success || strings.Count(string(m.data[32:48]), "\x00") > 8 {
+		t.Errorf("errno %d, random % x", e, m.data[32:48])
+	}
+	if _, drawn := p.Work(); drawn != 16 {
+		t.Errorf("work of %d random bytes", drawn)
+	}
+	if e := call(t, p, m, "random_get", 0, mostRandom+1); e != invalid {
+		t.Errorf("too much at once: errno %d", e)
+	}
+}
+
+func TestNothingOfTheHost(t *testing.T) {
+	p, m := testProcess(), linear{data: []byte("xxxxxxxxxxxxxxxx")}
+	for _, name := range []string{"args_sizes_get", "environ_sizes_get"} {
+		copy(m.data, "xxxxxxxx")
+		if e := call(t, p, m, name, 0, 4); e != success || string(m.data[:8]) != strings.Repeat("\x00", 8) {
+			t.Errorf("%s: errno %d, % x", name, e, m.data)
+		}
+	}
+	if e := call(t, p, m, "fd_prestat_get", 3, 0); e != badFile {
+		t.Errorf("a directory: errno %d", e)
+	}
+}
+
+func TestExit(t *testing.T) {
+	defer func() {
+		err, _ := recover().(error)
+		if exit, ok := errors.AsType[*Exit](err); !ok || exit.Code != 3 || exit.Error() != "the guest exited with code 3" {
+			t.Errorf("panic = %v", err)
+		}
+	}()
+	for _, f := range Functions() {
+		if f.Name == "proc_exit" {
+			f.Call(testProcess(), linear{}, []uint64{3})
+		}
+	}
+	t.Error("it returned")
+}
