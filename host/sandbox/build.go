@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 
+	"github.com/thole-dev/thole/host/sandbox/deadline"
 	"github.com/thole-dev/thole/host/sandbox/meter"
 	"github.com/thole-dev/thole/host/sandbox/module"
 	"github.com/thole-dev/thole/host/sandbox/native"
@@ -72,7 +73,7 @@ func (g *Guest) build(ctx context.Context, wasm []byte) (native.Module, outline,
 		return native.Module{}, outline{}, g.refuse(StepCompile, err)
 	}
 	defer done()
-	ctx, cancel := withDeadline(ctx, g.sandbox.config.LoadTimeout)
+	ctx, cancel := deadline.With(ctx, g.sandbox.config.LoadTimeout)
 	defer cancel()
 	if wasm == nil && g.source != nil {
 		if wasm, err = g.read(); err != nil {

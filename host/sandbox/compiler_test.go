@@ -12,6 +12,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/host/sandbox/deadline"
 )
 
 // compilerFlag makes this test's program a compiler, or one that hangs. See
@@ -64,7 +65,7 @@ func TestCompilerIsKilled(t *testing.T) {
 	for range 2 {
 		_, err := s.Load(t.Context(), Plugin{Name: "asking", Wasm: asking("asking", 1)})
 		wantStep(t, err, StepCompile, abi.ClassABI)
-		if !errors.Is(err, errDeadline) || !strings.Contains(err.Error(), notAgain) {
+		if !errors.Is(err, deadline.ErrPassed) || !strings.Contains(err.Error(), notAgain) {
 			t.Errorf("error = %v", err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/host/sandbox/deadline"
 	"github.com/thole-dev/thole/host/sandbox/memory"
 	"github.com/thole-dev/thole/host/sandbox/wasi"
 )
@@ -35,7 +36,7 @@ func TestFailure(t *testing.T) {
 		{"stack told", &wasi.Exit{Code: 2}, "runtime: goroutine stack exceeds 1-byte limit\n", "", false, abi.ClassStackOverflow, "runtime: goroutine stack exceeds 1-byte limit (the guest exited with code 2)"},
 		{"engine's stack", errors.New("stack overflow"), "", "", false, abi.ClassStackOverflow, "the guest's calls nest too deeply: look for recursion without an end"},
 		{"violation", fmt.Errorf("%w (recovered)", &violation{"output: x"}), "panic: not this\n", "", true, abi.ClassABI, "output: x"},
-		{"deadline in a host function", fmt.Errorf("%w (recovered)", &overrun{errDeadline}), "", "", false, abi.ClassTimeout, "the deadline of the call passed"},
+		{"deadline in a host function", fmt.Errorf("%w (recovered)", &overrun{deadline.ErrPassed}), "", "", false, abi.ClassTimeout, "the deadline of the call passed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			limits := Limits{}.WithDefaults()

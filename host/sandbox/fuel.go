@@ -8,6 +8,7 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/thole-dev/thole/host/sandbox/deadline"
 	"github.com/thole-dev/thole/host/sandbox/meter"
 )
 
@@ -78,7 +79,7 @@ func (c *call) refuel(ctx context.Context, left int64) int64 {
 		panic(&overrun{errStack})
 	}
 	// Others run if it is their turn.
-	if err := unhurried(ctx, c.turn.Yield); err != nil {
+	if err := deadline.Unhurried(ctx, c.turn.Yield); err != nil {
 		panic(&overrun{err})
 	}
 	return c.fuel.grant()

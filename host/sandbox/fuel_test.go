@@ -2,12 +2,9 @@ package sandbox
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
@@ -111,37 +108,6 @@ func TestDeadlineOfEveryEntry(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestWaitingIsNotTheGuests: what a call waits for a slot moves its deadline,
-// what the guest does itself does not.
-func TestWaitingIsNotTheGuests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := withDeadline(t.Context(), time.Second)
-		defer cancel()
-		wait := func(context.Context) (time.Duration, error) {
-			time.Sleep(5 * time.Second) // fake time
-			return 5 * time.Second, nil
-		}
-		time.Sleep(400 * time.Millisecond) // fake time
-		if err := unhurried(ctx, wait); err != nil || ctx.Err() != nil {
-			t.Fatalf("after a wait: %v, %v", err, ctx.Err())
-		}
-		time.Sleep(500 * time.Millisecond) // fake time
-		if ctx.Err() != nil {
-			t.Fatalf("before the deadline: %v", context.Cause(ctx))
-		}
-		<-ctx.Done()
-		if !errors.Is(context.Cause(ctx), errDeadline) {
-			t.Errorf("cause = %v", context.Cause(ctx))
-		}
-		if at := time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)); at != 6*time.Second {
-			t.Errorf("the deadline passed after %s", at)
-		}
-		if err := unhurried(ctx, wait); !errors.Is(err, errDeadline) {
-			t.Errorf("a wait after the deadline: %v", err)
-		}
-	})
 }
 
 // TestStacksNameTheModulesOwn: with names and without, and nothing that was

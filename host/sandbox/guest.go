@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/sandbox/deadline"
 	"github.com/thole-dev/thole/host/sandbox/schedule"
 )
 
@@ -139,7 +140,7 @@ func intact(err error) bool {
 }
 
 func (g *Guest) reconcile(ctx context.Context, in *instance, call Call) (Return, error) {
-	ctx, cancel := withDeadline(ctx, g.deadlineOf(call))
+	ctx, cancel := deadline.With(ctx, g.deadlineOf(call))
 	defer cancel()
 	c := g.callFor(call)
 	g.calls.Add(1)

@@ -9,6 +9,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/sandbox/deadline"
 	"github.com/thole-dev/thole/host/sandbox/wasi"
 )
 
@@ -127,7 +128,7 @@ func capability(name string, ask func(HostCalls, context.Context, []byte) ([]byt
 		if ctx.Err() != nil {
 			panic(&overrun{context.Cause(ctx)})
 		}
-		if err := unhurried(ctx, c.turn.Return); err != nil {
+		if err := deadline.Unhurried(ctx, c.turn.Return); err != nil {
 			panic(&overrun{err})
 		}
 		c.owe(askFuel + copyFuel(len(message)+len(reply)))

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/sandbox/deadline"
 	"github.com/thole-dev/thole/host/sandbox/module"
 )
 
@@ -60,7 +61,7 @@ func (s *Sandbox) Inspect(ctx context.Context, p Plugin) Inspection {
 	if m, err := module.Parse(p.Wasm); err == nil {
 		out.Module = inspectModule(m, p)
 	}
-	ctx, cancel := withDeadline(ctx, s.config.LoadTimeout)
+	ctx, cancel := deadline.With(ctx, s.config.LoadTimeout)
 	defer cancel()
 	g, err := s.prepare(p)
 	if err != nil {

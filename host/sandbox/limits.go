@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/thole-dev/thole/host/sandbox/deadline"
 	"github.com/thole-dev/thole/host/sandbox/memory"
 	"github.com/thole-dev/thole/host/sandbox/schedule"
 )
@@ -40,7 +41,7 @@ func (c *call) hitBy(err error) {
 	over, ok := overran(err)
 	switch {
 	case !ok:
-	case errors.Is(over.cause, errDeadline):
+	case errors.Is(over.cause, deadline.ErrPassed):
 		c.hit(LimitTimeout)
 	case errors.Is(over.cause, errFuel):
 		c.hit(LimitFuel)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/sandbox/deadline"
 	"github.com/thole-dev/thole/host/sandbox/native"
 	"github.com/thole-dev/thole/host/sandbox/wasi"
 )
@@ -159,7 +160,7 @@ func (g *Guest) boot(ctx context.Context, pages uint32) (*instance, []byte, erro
 		return nil, nil, g.refuse(StepInstantiate, err)
 	}
 	defer turn.Release()
-	ctx, cancel := withDeadline(ctx, g.limits.Deadline)
+	ctx, cancel := deadline.With(ctx, g.limits.Deadline)
 	defer cancel()
 	c := newCall(&g.limits, loadTime, g.seed)
 	c.log = g.logLine

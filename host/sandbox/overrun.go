@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/sandbox/deadline"
 )
 
 // overrun ends a call from within: its deadline has passed, its fuel is used
@@ -20,7 +21,7 @@ func overran(err error) (*overrun, bool) { return errors.AsType[*overrun](err) }
 // fault tells what the guest did wrong; ok is false if it did nothing.
 func (o *overrun) fault(c *call) (class abi.Class, message string, ok bool) {
 	switch {
-	case errors.Is(o.cause, errDeadline):
+	case errors.Is(o.cause, deadline.ErrPassed):
 		return abi.ClassTimeout, "the deadline of the call passed", true
 	case errors.Is(o.cause, errFuel):
 		return abi.ClassTimeout, fmt.Sprintf("the fuel of the call is used up: more than %d instructions: look for a loop without an end, or do less in one call", c.fuel.limit), true

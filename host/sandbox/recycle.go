@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/thole-dev/thole/host/sandbox/deadline"
 )
 
 // mode is what happens to an instance between two calls.
@@ -57,7 +59,7 @@ func (g *Guest) create(ctx context.Context, im *image) (*instance, error) {
 		in, _, err := g.boot(ctx, g.limits.startPages(g.minimum))
 		return in, err
 	}
-	ctx, cancel := withDeadline(ctx, g.limits.Deadline)
+	ctx, cancel := deadline.With(ctx, g.limits.Deadline)
 	defer cancel()
 	in, err := g.instantiate(ctx, newCall(&g.limits, loadTime, g.seed), uint32(im.memory.Size()/pageBytes))
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/thole-dev/thole/host/sandbox/deadline"
 	"github.com/thole-dev/thole/host/sandbox/native"
 	"github.com/thole-dev/thole/host/sandbox/schedule"
 )
@@ -40,7 +41,7 @@ func (g *Guest) takeTurn(ctx context.Context) (context.Context, *schedule.Turn, 
 func (b *blueprint) use(ctx context.Context, c *call) (native.Module, error) {
 	c.turn.Leave()
 	n, err := b.code.Use(ctx)
-	if lost := unhurried(ctx, c.turn.Return); lost != nil && err == nil {
+	if lost := deadline.Unhurried(ctx, c.turn.Return); lost != nil && err == nil {
 		b.code.Release()
 		return native.Module{}, lost
 	}

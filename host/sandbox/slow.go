@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/sandbox/deadline"
 	"github.com/thole-dev/thole/host/sandbox/native"
 )
 
@@ -66,7 +67,7 @@ func (s *slow) note(g *Guest, err error) error {
 }
 
 func tooSlow(err *LoadError) bool {
-	return errors.Is(err, errDeadline) || errors.Is(err, native.ErrHeavy) || err.FailureClass() == abi.ClassTimeout
+	return errors.Is(err, deadline.ErrPassed) || errors.Is(err, native.ErrHeavy) || err.FailureClass() == abi.ClassTimeout
 }
 
 // lean is an error without what a guest has printed.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/host/sandbox/deadline"
 )
 
 // spinning is a guest that does not come out of _initialize.
@@ -76,11 +77,11 @@ func TestOtherFailuresAreTriedAgain(t *testing.T) {
 
 func TestFewSlowLoadsAreRemembered(t *testing.T) {
 	var s slow
-	slowest := &LoadError{Step: StepCompile, Err: errDeadline}
+	slowest := &LoadError{Step: StepCompile, Err: deadline.ErrPassed}
 	guest := func(n int) *Guest { return &Guest{digest: fmt.Sprint(n)} }
 	for n := range 3 * mostSlow {
 		for range 2 {
-			if err := s.note(guest(n), slowest); !errors.Is(err, errDeadline) {
+			if err := s.note(guest(n), slowest); !errors.Is(err, deadline.ErrPassed) {
 				t.Fatal(err)
 			}
 		}

@@ -1,0 +1,98 @@
+package deadline
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestUnhurriedWaitsMoveTheDeadline: nothing else does.
+func TestUnhurriedWaitsMoveTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := With(t.Context(), time.Second)
+		defer cancel()
+		wait := func(context.Context) (time.Duration, error) {
+			time.Sleep(5 * time.Second) // fake time
+			return 5 * time.Second, nil
+		}
+		time.Sleep(400 * time.Millisecond) // fake time
+		if err := Unhurried(ctx, wait); err != nil || ctx.Err() != nil {
+			t.Fatalf("after a wait: %v, %v", err, ctx.Err())
+		}
+		time.Sleep(500 * time.Millisecond) // fake time
+		if ctx.Err() != nil {
+			t.Fatalf("before the deadline: %v", context.Cause(ctx))
+		}
+		<-ctx.Done()
+		if !errors.Is(context.Cause(ctx), ErrPassed) {
+			t.Errorf("cause = %v", context.Cause(ctx))
+		}
+		if at := time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)); at != 6*time.Second {
+			t.Errorf("the deadline passed after %s", at)
+		}
+		if err := Unhurried(ctx, wait); !errors.Is(err, ErrPassed) {
+			t.Errorf("a wait after the deadline: %v", err)
+		}
+	})
+}
+
+// TestDeadlineThatPassesDuringAWait: the context ends with it if the wait was
+// shorter than it says, and lives on if it was not.
+func TestDeadlineThatPassesDuringAWait(t *testing.T) {
+	for name, c := range map[string]struct {
+		waited time.Duration
+		want   error
+	}{
+		"all of it was waiting":  {2 * time.Second, nil},
+		"none of it was waiting": {0, ErrPassed},
+		"too little of it was":   {500 * time.Millisecond, ErrPassed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := With(t.Context(), time.Second)
+				defer cancel()
+				err := Unhurried(ctx, func(inner context.Context) (time.Duration, error) {
+					time.Sleep(2 * time.Second) // fake time
+					return c.waited, inner.Err()
+				})
+				if !errors.Is(err, c.want) || !errors.Is(context.Cause(ctx), c.want) {
+					t.Errorf("error = %v, cause %v, want %v", err, context.Cause(ctx), c.want)
+				}
+			})
+		})
+	}
+}
+
+// TestAWaitEndsWithTheContextAround, and tells its cause.
+func TestAWaitEndsWithTheContextAround(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		outer, end := context.WithCancelCause(t.Context())
+		ctx, cancel := With(outer, time.Hour)
+		defer cancel()
+		gone := errors.New("gone")
+		go func() {
+			time.Sleep(time.Second) // fake time
+			end(gone)
+		}()
+		err := Unhurried(ctx, func(inner context.Context) (time.Duration, error) {
+			<-inner.Done()
+			return time.Second, context.Cause(inner)
+		})
+		if !errors.Is(err, gone) || !errors.Is(context.Cause(ctx), gone) {
+			t.Errorf("error = %v, cause %v", err, context.Cause(ctx))
+		}
+	})
+}
+
+func TestUnhurriedWithoutADeadline(t *testing.T) {
+	want := errors.New("of the wait")
+	if err := Unhurried(t.Context(), func(context.Context) (time.Duration, error) { return 0, want }); !errors.Is(err, want) {
+		t.Errorf("error = %v", err)
+	}
+}
