@@ -36,9 +36,11 @@ type Plugin struct {
 // loaded.
 var loadTime = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Load verifies, compiles and starts a plugin. A failure is a [*LoadError]
-// that names the step, and leaves nothing behind. A file that took too long
-// is refused from then on without being tried.
+// Load verifies, compiles and starts a plugin. What is wrong with the module is
+// a [*LoadError] that names the step; what is wrong with the other fields of p
+// is an error of another type, as is [ErrClosed]. A failure leaves nothing
+// behind. A file that took too long is refused from then on without being
+// tried.
 func (s *Sandbox) Load(ctx context.Context, p Plugin) (*Guest, error) {
 	g, err := s.prepare(p)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 
 // Relimit loads the module of a guest once more, under other limits and from
 // the native code that is there: it is neither read nor compiled again. Both
-// guests live on their own and are closed on their own. A failure is a
-// [*LoadError] that names the step, and leaves nothing behind.
+// guests live on their own and are closed on their own. Errors are those of
+// [Sandbox.Load]; [ErrClosed] also says that g was closed before.
 func (s *Sandbox) Relimit(ctx context.Context, g *Guest, limits Limits) (*Guest, error) {
 	next, err := s.prepare(Plugin{Name: g.name, Digest: g.digest, Source: g.source, Limits: limits})
 	if err != nil {

@@ -6,6 +6,7 @@ import "slices"
 var Bans = slices.Concat(
 	theContract,
 	theHost,
+	theSandbox,
 	stagesSideways(),
 )
 
@@ -92,6 +93,25 @@ var theHost = []Ban{
 		Imported:  Set{Of: []string{"k8s.io/kubernetes/...", "k8s.io/apiserver/..."}},
 		Tests:     true,
 		Why:       "the control plane is a module of its own, cmd/thole-devcluster: start its binary instead",
+	},
+}
+
+// theSandbox: its parts stand on their own, and host/sandbox is their only face.
+var theSandbox = []Ban{
+	{
+		Importers: Set{Of: []string{"./..."}, Except: []string{"./host/sandbox/..."}},
+		Imported:  Set{Of: []string{"./host/sandbox/..."}, Except: []string{"./host/sandbox"}},
+		Why:       "limits hold only where the parts work together: use them through host/sandbox",
+	},
+	{
+		Importers: Set{Of: []string{"./host/sandbox/..."}, Except: []string{"./host/sandbox"}},
+		Imported:  Set{Of: []string{"./host/sandbox/..."}, Except: []string{"./host/sandbox/module"}},
+		Why:       "the parts of the sandbox do not know each other, only what a module is: host/sandbox puts them together",
+	},
+	{
+		Importers: Set{Of: []string{"./host/sandbox/module", "./host/sandbox/meter", "./host/sandbox/schedule", "./host/sandbox/deadline"}},
+		Imported:  Set{Of: []string{"github.com/tetratelabs/wazero/..."}},
+		Why:       "what is hostile is read, and what runs is bounded, without a word of the engine's",
 	},
 }
 
