@@ -1,0 +1,120 @@
+package module
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// inSpec are the limits as SPEC.md tells them: by the constant's name, what it
+// bounds. A constant may bound more than one thing.
+var inSpec = map[string][]struct {
+	what  string
+	value int
+}{
+	"MaxSize": {{"bytes of the file", MaxSize}},
+	"MaxFunctions": {
+		{"functions, imported ones too", MaxFunctions},
+		{"names of functions in the name section", MaxFunctions},
+	},
+	"MaxBody": {{"bytes of a function", MaxBody}},
+	"MaxLocals": {
+		{"locals of a function, without parameters", MaxLocals},
+		{"names of a function's locals in the name section", MaxLocals},
+	},
+	"maxAllLocals":  {{"locals of all functions together", maxAllLocals}},
+	"MaxTableSize":  {{"elements that a table begins with", MaxTableSize}},
+	"maxGrownTable": {{"elements that a table can grow to, if code grows any", maxGrownTable}},
+	"maxTypes":      {{"types", maxTypes}},
+	"maxParams":     {{"parameters of a type, and results", maxParams}},
+	"maxImports":    {{"imports", maxImports}},
+	"maxExports":    {{"exports", maxExports}},
+	"maxGlobals":    {{"globals", maxGlobals}},
+	"maxTables":     {{"tables", maxTables}},
+	"maxSegments":   {{"element segments, and data segments", maxSegments}},
+	"maxElements":   {{"elements of all segments together", maxElements}},
+	"maxCustom":     {{"custom sections", maxCustom}},
+	"maxNameLength": {{"bytes of the name of an import or export", maxNameLength}},
+	"maxWeight":     {{"weight of a function", maxWeight}},
+	"mostWritten":   {{"bytes after fuel was compiled in", mostWritten}},
+}
+
+// TestSpecTellsEveryLimit: SPEC.md has a row for each, and no other.
+func TestSpecTellsEveryLimit(t *testing.T) {
+	text, err := os.ReadFile("../../../abi/SPEC.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "| of a module | at most |\n|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := map[string]bool{}
+	for line := range strings.Lines(table + "\n") {
+		rows[line] = true
+	}
+	for name, limits := range inSpec {
+		for _, limit := range limits {
+			row := fmt.Sprintf("| %s | %s |\n", limit.what, written(limit.value))
+			if !rows[row] {
+				t.Errorf("SPEC.md does not have %s, for %s", row, name)
+			}
+			delete(rows, row)
+		}
+	}
+	for row := range rows {
+		t.Errorf("SPEC.md has %s, which is no limit here", row)
+	}
+}
+
+// TestEveryLimitIsToldOf: those of the module, which begin with max.
+func TestEveryLimitIsToldOf(t *testing.T) {
+	for _, name := range append(limitsIn(t, "module.go"), limitsIn(t, "weight.go")...) {
+		if inSpec[name] == nil {
+			t.Errorf("%s is not in the list: tell of it in SPEC.md", name)
+		}
+	}
+}
+
+func limitsIn(t *testing.T, file string) (names []string) {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, decl := range parsed.Decls {
+		constants, ok := decl.(*ast.GenDecl)
+		if !ok || constants.Tok != token.CONST {
+			continue
+		}
+		for _, spec := range constants.Specs {
+			for _, name := range spec.(*ast.ValueSpec).Names {
+				if strings.HasPrefix(strings.ToLower(name.Name), "max") {
+					names = append(names, name.Name)
+				}
+			}
+		}
+	}
+	if len(names) == 0 {
+		t.Fatalf("%s has no limits", file)
+	}
+	return names
+}
+
+// written is a number as the text writes it.
+func written(n int) string {
+	switch {
+	case n%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n == MaxBody:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	digits := strconv.Itoa(n)
+	for at := len(digits) - 3; at > 0; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return digits
+}
