@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
@@ -93,7 +92,7 @@ func TestDeadlineOfEveryEntry(t *testing.T) {
 	} {
 		t.Run("in "+c.step, func(t *testing.T) {
 			wasm := c.wasm(newHand("spinning"))
-			g, err := newSandbox(t, Config{}).Load(t.Context(), Plugin{Name: "spinning", Wasm: wasm, Limits: Limits{Deadline: 20 * time.Millisecond}})
+			g, err := newSandbox(t, Config{}).Load(t.Context(), Plugin{Name: "spinning", Wasm: wasm, Limits: Limits{Deadline: soon}})
 			if c.step != "" {
 				wantStep(t, err, c.step, abi.ClassTimeout)
 				return

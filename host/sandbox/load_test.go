@@ -122,7 +122,7 @@ func TestLoadingLoopsEnd(t *testing.T) {
 	h.Export(abi.ExportInitialize, h.Func(none, none, nil, tck.Loop, tck.Branch(0), tck.End))
 	_, err := newSandbox(t, Config{}).Load(t.Context(), Plugin{
 		Name: "spinning", Wasm: h.wasm(nil, h.ok()),
-		Limits: Limits{Deadline: 30 * time.Millisecond},
+		Limits: Limits{Deadline: soon},
 	})
 	wantStep(t, err, StepInitialize, abi.ClassTimeout)
 }

@@ -26,7 +26,7 @@ func TestSlowLoadIsNotTriedAgain(t *testing.T) {
 	wasm := spinning("spinning")
 	reads := 0
 	p := Plugin{
-		Name: "spinning", Digest: fmt.Sprintf("%x", sha256.Sum256(wasm)), Limits: Limits{Deadline: 30 * time.Millisecond},
+		Name: "spinning", Digest: fmt.Sprintf("%x", sha256.Sum256(wasm)), Limits: Limits{Deadline: soon},
 		Source: func() ([]byte, error) { reads++; return wasm, nil },
 	}
 	for range 3 {
