@@ -1,0 +1,20 @@
+package wasmtest_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/thole-dev/thole/sdk/sdktest/wasmtest"
+)
+
+// TestFile: the plugin is called like its file, which the manifest must say too.
+func TestFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ttl.wasm")
+	if err := os.WriteFile(path, build(t, "tinygo", ttlDir), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := wasmtest.File(t, path, "configmap")
+	w.Create(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"c"}}`)
+	w.Reconcile("default/c").ExpectEmpty().ExpectNoWrites()
+}
