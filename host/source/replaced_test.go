@@ -78,7 +78,9 @@ func TestADirectoryThatIsMovedAwayHasAllItsFilesOrNone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if snapshot, _, err := d.scan(); err == nil {
+		// One that was listed and could not be read yet is due: the first
+		// snapshot waits for it.
+		if snapshot, due, err := d.scan(); err == nil && due.IsZero() {
 			whole++
 			if len(snapshot) != many {
 				t.Fatalf("%d plugins of %d", len(snapshot), many)
