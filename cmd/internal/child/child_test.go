@@ -74,7 +74,7 @@ func TestWatchTellsOfAnEnd(t *testing.T) {
 	if err := <-lost; err.Error() != "the shell ended: exit status 3" {
 		t.Errorf("it tells %v", err)
 	}
-	asked := shell(t, "echo up >&2; sleep 3600")
+	asked := shell(t, "echo up >&2; exec sleep 3600")
 	over := make(chan struct{})
 	close(over)
 	asked.Watch(over, func(err error) { t.Errorf("an end that was asked for: %v", err) })
