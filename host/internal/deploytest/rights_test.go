@@ -76,17 +76,27 @@ func (g grant) set(t *testing.T, rules []rbacv1.PolicyRule, allowed bool) {
 	if _, err := admin.RbacV1().ClusterRoles().Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	await.Until(t, fmt.Sprintf("the account's right to %s is %v", g.Right, allowed), func() bool { return g.allowed(t) == allowed })
+	g.await(t, system, account, metav1.NamespaceDefault, allowed)
 }
 
-func (g grant) allowed(t *testing.T) bool {
+// await waits until the API server acts on what a service account may do in a
+// namespace: it learns of roles and bindings some time after it has stored
+// them.
+func (g grant) await(t *testing.T, namespace, account, in string, allowed bool) {
+	t.Helper()
+	await.Until(t, fmt.Sprintf("the account's right to %s in %s is %v", g.Right, in, allowed), func() bool {
+		return g.allowed(t, namespace, account, in) == allowed
+	})
+}
+
+func (g grant) allowed(t *testing.T, namespace, account, in string) bool {
 	t.Helper()
 	resource, subresource, _ := strings.Cut(g.Resource, "/")
 	review, err := admin.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: "system:serviceaccount:" + system + ":" + account,
+			User: "system:serviceaccount:" + namespace + ":" + account,
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: g.Verb, Group: g.Group, Resource: resource, Subresource: subresource, Namespace: metav1.NamespaceDefault,
+				Verb: g.Verb, Group: g.Group, Resource: resource, Subresource: subresource, Namespace: in,
 			},
 		},
 	}, metav1.CreateOptions{})
@@ -110,8 +120,11 @@ func TestTheRightsAreEnoughAndNoneIsTooMuch(t *testing.T) {
 	run := func() *tholetest.Process {
 		return thole(t, config, nil, []string{"KUBE_FEATURE_WatchListClient=false"})
 	}
-	host := run()
 	granted := grants(t)
+	for _, g := range granted {
+		g.await(t, system, account, ns, true)
+	}
+	host := run()
 	if !t.Run("all", func(t *testing.T) {
 		live(&scene{T: t, Proxy: p, host: host, namespace: ns, pm: "pm"}, granted)
 	}) {
@@ -181,6 +194,11 @@ func TestOneNamespace(t *testing.T) {
 		binding.Subjects = []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: "default"}}
 		if _, err := admin.RbacV1().RoleBindings(where).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
+		}
+		for _, g := range grants(t) {
+			if g.role.Name == binding.RoleRef.Name {
+				g.await(t, ns, "default", where, true)
+			}
 		}
 	}
 	p := newProxy(t)
