@@ -35,6 +35,10 @@ func TestTheFirstPluginOfTheREADME(t *testing.T) {
 	write(t, source, "main.go", code)
 	write(t, source, "go.mod", fmt.Sprintf("module greeting\n\ngo 1.26\n\nrequire github.com/thole-dev/thole v0.0.0\n\nreplace github.com/thole-dev/thole => %s\n", root))
 
+	// Those of the repository, or a database in the network is asked for them.
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	done(t, err)
+	write(t, source, "go.sum", string(sums))
 	tidy := exec.Command("go", "mod", "tidy")
 	tidy.Dir = source
 	if out, err := tidy.CombinedOutput(); err != nil {
