@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
@@ -141,19 +140,20 @@ func TestLoadEndsWithItsContext(t *testing.T) {
 }
 
 func TestLoadTimeout(t *testing.T) {
-	s := newSandbox(t, Config{LoadTimeout: time.Nanosecond})
-	_, err := s.Load(t.Context(), Plugin{Name: "asking", Wasm: asking("asking", 1)})
-	wantStep(t, err, StepCompile, abi.ClassABI)
-	if !strings.Contains(err.Error(), "deadline") {
-		t.Errorf("error = %v", err)
-	}
+	inBubble(t, func(t *testing.T, s *Sandbox) {
+		_, err := s.Load(t.Context(), late("asking"))
+		wantStep(t, err, StepCompile, abi.ClassABI)
+		if !strings.Contains(err.Error(), "deadline") {
+			t.Errorf("error = %v", err)
+		}
+	})
 }
 
 func wantStep(t *testing.T, err error, step string, class abi.Class) {
 	t.Helper()
 	var refused *LoadError
 	if !errors.As(err, &refused) || refused.Step != step || refused.FailureClass() != class {
-		t.Errorf("error = %v, want step %s and class %s", err, step, class)
+		t.Fatalf("error = %v, want step %s and class %s", err, step, class)
 	}
 }
 
