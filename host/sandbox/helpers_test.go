@@ -14,6 +14,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/host/internal/await"
 )
 
 func TestMain(m *testing.M) {
@@ -33,7 +34,7 @@ func runTests(m *testing.M) int {
 	if code := m.Run(); code != 0 {
 		return code
 	}
-	if err := goleak.Find(); err != nil {
+	if err := await.Success(func() error { return goleak.Find() }); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/thole-dev/thole/host/internal/await"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { await.Main(m, func() error { return goleak.Find() }) }
 
 const quantum = time.Millisecond
 
