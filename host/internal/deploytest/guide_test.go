@@ -96,8 +96,11 @@ func TestTheGuideCanBeFollowed(t *testing.T) {
 			await.Until(t, "the plugin runs on the new host", func() bool { return generation(second) == 1 })
 			r.expectNothingDenied(first)
 			last := r.node.host(t)
-			r.follow("uninstall")
+			objects, rights := r.parts("uninstall", "kubectl delete -k ")
+			r.enter("uninstall", objects)
 			r.expectNothingDenied(last)
+			r.enter("uninstall", rights) // before the host has ended
+			r.expectNoErrors(last)
 			if left := admin.left(t); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
 			}
@@ -137,11 +140,35 @@ var patience = regexp.MustCompile(`--timeout=\d+s\b`)
 // follow types the commands of a block; each must succeed.
 func (r *reader) follow(name string) {
 	r.Helper()
+	r.enter(name, r.take(name))
+}
+
+// take returns a block, which is followed once.
+func (r *reader) take(name string) (commands string) {
+	r.Helper()
 	commands, ok := r.guide[name]
 	if !ok {
 		r.Fatalf("deploy/README.md has no block %q", name)
 	}
 	delete(r.guide, name)
+	return commands
+}
+
+// parts are those of a block before its command that begins like this, and
+// from there on.
+func (r *reader) parts(name, command string) (before, rest string) {
+	r.Helper()
+	commands := r.take(name)
+	at := strings.Index(commands, command)
+	if at <= 0 {
+		r.Fatalf("deploy/README.md has no command %q after others in the block %q", command, name)
+	}
+	return commands[:at], commands[at:]
+}
+
+// enter types commands; each must succeed.
+func (r *reader) enter(name, commands string) {
+	r.Helper()
 	commands = patience.ReplaceAllString(commands, "--timeout="+await.Limit.String())
 	begin := time.Now()
 	cmd := exec.Command("bash", "-euo", "pipefail", "-c", commands)
@@ -154,12 +181,17 @@ func (r *reader) follow(name string) {
 	}
 }
 
-// expectNothingDenied looks for refusals in what a host logged.
-func (r *reader) expectNothingDenied(host *tholetest.Process) {
+func (r *reader) expectNoErrors(host *tholetest.Process) {
 	r.Helper()
 	for _, line := range host.Log.Errors() {
 		r.Errorf("in the host's log: %v", line)
 	}
+}
+
+// expectNothingDenied looks for refusals in what a host logged.
+func (r *reader) expectNothingDenied(host *tholetest.Process) {
+	r.Helper()
+	r.expectNoErrors(host)
 	for _, line := range host.Log.Since(0) {
 		if text, _ := json.Marshal(line); strings.Contains(string(text), "orbidden") {
 			r.Errorf("in the host's log: %s", text)
