@@ -28,6 +28,9 @@ type Plugin struct {
 	LastError      string `json:"lastError"`
 	RejectedFor    string `json:"rejectedFor"`    // the step at which the newest module was refused
 	RejectedDigest string `json:"rejectedDigest"` // of the module that was
+	// CannotFollow tells of each kind whose changes do not reach the plugin now
+	// why they do not.
+	CannotFollow []string `json:"cannotFollow"`
 }
 
 // List is the answer of a host.

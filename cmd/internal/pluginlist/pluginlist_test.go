@@ -67,6 +67,21 @@ podmanager   3            running   one,two       3       1           0123456789
 	}
 }
 
+func TestProblem(t *testing.T) {
+	for want, p := range map[string]Plugin{
+		"":                  {RejectedFor: "verify"},
+		"broken":            {LastError: "bro\x1bken"},
+		"verify: no marker": {LastError: "no marker", RejectedFor: "verify"},
+		"late; cannot follow v1 Pod: forbidden; cannot follow v1 Node: gone": {
+			LastError: "late", CannotFollow: []string{"v1 Pod: forbidden", "v1 Node: gone"},
+		},
+	} {
+		if got := p.Problem(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestJSONIsWhatTheHostSaid(t *testing.T) {
 	got := printed(t, ask(t, answer), "json")
 	if !json.Valid([]byte(got)) || !strings.Contains(got, `"tomorrow"`) || !strings.Contains(got, `"since": "2026-01-01T00:00:00Z"`) {

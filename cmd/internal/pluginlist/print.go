@@ -70,14 +70,20 @@ func (p Plugin) row(wide bool) []string {
 	return cells
 }
 
-// Problem is the last error and where it arose, in one line; "" if there is
-// none.
+// Problem is the last error and where it arose, and what the plugin cannot
+// follow, in one line; "" if all is well.
 func (p Plugin) Problem() string {
-	problem := p.LastError
-	if p.LastError != "" && p.RejectedFor != "" {
-		problem = p.RejectedFor + ": " + p.LastError
+	var problems []string
+	switch {
+	case p.LastError != "" && p.RejectedFor != "":
+		problems = append(problems, p.RejectedFor+": "+p.LastError)
+	case p.LastError != "":
+		problems = append(problems, p.LastError)
 	}
-	return printable(problem)
+	for _, kind := range p.CannotFollow {
+		problems = append(problems, "cannot follow "+kind)
+	}
+	return printable(strings.Join(problems, "; "))
 }
 
 // printable keeps what a plugin says of itself from the terminal's control
