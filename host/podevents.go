@@ -3,13 +3,13 @@ package host
 import (
 	"fmt"
 	"strings"
-	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
 	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/internal/printable"
 )
 
 // podEvents tells what happens to plugins by Events on the pod that the host
@@ -155,19 +155,10 @@ const messageLimit = 1024 - len(combined)
 // message joins the parts in one line of what can be printed: a text of a
 // guest must not steer the reader's terminal.
 func message(head, middle, tail string) string {
-	head, middle, tail = oneLine(head), oneLine(middle), oneLine(tail)
+	head, middle, tail = printable.Line(head), printable.Line(middle), printable.Line(tail)
 	head = cut(head, messageLimit/4)
 	tail = cut(tail, messageLimit-len(head))
 	return head + cut(middle, messageLimit-len(head)-len(tail)) + tail
-}
-
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, s)
 }
 
 // cut shortens s to limit bytes of valid UTF-8, with an ellipsis if that fits.

@@ -14,6 +14,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/finalizers"
+	"github.com/thole-dev/thole/host/internal/printable"
 )
 
 // eventStore keeps Events as an API server does.
@@ -193,7 +194,7 @@ func TestAMessageIsBoundedAndPlain(t *testing.T) {
 		if len(combined+message) > 1024 || !strings.HasSuffix(message, todo) || !strings.HasPrefix(message, `plugin "demo" is refused at step parse: `) {
 			t.Errorf("%d bytes: %s", len(message), message)
 		}
-		if plain := oneLine(message); plain != message || strings.ContainsAny(message, "\x1b\r\n\t") {
+		if plain := printable.Line(message); plain != message || strings.ContainsAny(message, "\x1b\r\n\t") {
 			t.Errorf("not plain: %q", message)
 		}
 	}

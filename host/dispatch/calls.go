@@ -5,12 +5,12 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"unicode"
 
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/internal/printable"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -149,26 +149,17 @@ func (r *run) mayLog() bool {
 func logLine(message []byte) (text string, fields []any) {
 	members, err := rawjson.Members(message)
 	if err != nil {
-		return oneLine(string(message)), nil
+		return printable.Line(string(message)), nil
 	}
 	for _, m := range members {
 		value := scalar(m.Value)
 		if m.Name == "message" {
-			text = oneLine(value)
+			text = printable.Line(value)
 			continue
 		}
-		fields = append(fields, fieldName(oneLine(m.Name)), value)
+		fields = append(fields, fieldName(printable.Line(m.Name)), value)
 	}
 	return text, fields
-}
-
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, s)
 }
 
 // fieldName keeps a guest from speaking for the host: a field that the host

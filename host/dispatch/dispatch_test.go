@@ -217,8 +217,11 @@ func (e testEffects) Status(_ context.Context, o *object.Object, _ *abi.Controll
 		conditions = append(conditions, c.Type+"="+c.Status+"/"+c.Reason)
 		e.told = append(e.told, c.Message)
 	}
-	if len(change.Set)+len(change.Remove)+len(change.Patch) == 0 && change.ObservedGeneration == nil {
+	if len(change.Set)+len(change.Remove)+len(change.Patch) == 0 && change.ObservedGeneration == nil && change.HandledRequest == "" {
 		return o, false, nil
+	}
+	if change.HandledRequest != "" {
+		conditions = append(conditions, "handled="+change.HandledRequest)
 	}
 	e.note("status %s patch=%s", strings.Join(conditions, " "), change.Patch)
 	if e.fail["status"] != nil {

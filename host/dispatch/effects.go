@@ -47,7 +47,7 @@ func (r *run) status(ctx context.Context) *Failure {
 		Remove:             r.decision.Remove,
 		ObservedGeneration: r.decision.ObservedGeneration,
 	}
-	if !r.uncounted && !r.decision.RemoveFinalizer {
+	if !r.uncounted && !r.decision.RemoveFinalizer { // what goes needs no answer
 		change.HandledRequest = r.given.Annotations[RequestedAt]
 	}
 	if r.decision.GuestStatus && r.result != nil {

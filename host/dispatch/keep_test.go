@@ -60,3 +60,20 @@ func TestWhatACleanupSaysIsWrittenBeforeTheFinalizerGoes(t *testing.T) {
 	b.run()
 	b.expect(`status  patch={"n":1}`, "remove finalizer", "commit reads", "metric success ")
 }
+
+func TestARunAnswersTheRequest(t *testing.T) {
+	b := newBench(t)
+	b.put(strings.Replace(aWidget, `"uid"`, `"annotations":{"`+RequestedAt+`":"now"},"uid"`, 1))
+	b.run()
+	if !slices.ContainsFunc(b.log, func(l string) bool { return strings.HasPrefix(l, "status ") && strings.Contains(l, " handled=now ") }) {
+		t.Errorf("what happened: %q", b.log)
+	}
+}
+
+// TestACleanupIsNoAnswerToARequest: the object goes, and one write is enough.
+func TestACleanupIsNoAnswerToARequest(t *testing.T) {
+	b := newBench(t)
+	b.put(strings.Replace(aWidget, `"uid"`, `"annotations":{"`+RequestedAt+`":"now"},"deletionTimestamp":"2026-01-01T00:00:00Z","uid"`, 1))
+	b.run()
+	b.expect("remove finalizer", "commit reads", "metric success ")
+}
