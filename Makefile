@@ -41,7 +41,7 @@ tools: ## make TinyGo available: from PATH, or built into .tools
 build: bin/thole devcluster plugins ## build the host, the control plane and the plugins into bin
 
 .PHONY: demo
-demo: build ## run the example on a real control plane until Ctrl-C (DEMO_ONCE=1: until Ready)
+demo: tools bin/thole devcluster ## build and run the example on a real control plane until Ctrl-C (DEMO_ONCE=1: until Ready)
 	@.ci/demo
 
 .PHONY: test

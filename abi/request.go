@@ -39,12 +39,22 @@ type Previous struct {
 
 // EffectFailure is one effect that the host could not perform.
 type EffectFailure struct {
-	Verb    string // finalizer, patch, apply, delete, event, status
+	Verb    string // VerbFinalizer to VerbStatus
 	Ref     Ref
 	Class   Class
 	Reason  string // of the API server's answer, such as Forbidden
 	Message string
 }
+
+// The verbs of effects, in the order in which the effects are performed.
+const (
+	VerbFinalizer = "finalizer"
+	VerbPatch     = "patch"
+	VerbApply     = "apply"
+	VerbDelete    = "delete"
+	VerbEvent     = "event"
+	VerbStatus    = "status"
+)
 
 // Ref names one object.
 type Ref struct {

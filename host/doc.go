@@ -3,17 +3,22 @@
 //
 // Data flows through its stages in this order, one package each:
 //
-//	source    where plugins come from: a directory today
-//	catalog   which generation of each plugin runs
-//	cache     the objects of the cluster as raw JSON, and who has read them
+//	source    where plugins come from: a directory
+//	catalog   which revision of each plugin runs
+//	cache     the objects of the cluster as raw JSON, and which keys have read them
 //	queue     the keys that are due, one queue per controller
-//	dispatch  the worker: one key from the queue through the rest and back
-//	sandbox   the plugin's code, contained
+//	dispatch  the worker: one key from the queue through the stages and back
+//	sandbox   the code of the plugin, contained
 //	outcome   what a result means, as a pure function
 //	effect    what is written to the cluster
 //
-// Beside them stand telemetry (logs, metrics), serve (probes, metrics,
-// plugin states) and object (the vocabulary that they share). A stage never
-// imports its neighbour: host.go starts them in this order and stops them in
-// reverse, wiring_*.go joins the interfaces of one to the types of another.
+// runner runs one plugin: it joins its controllers to the stages, and starts,
+// swaps and stops them for the catalog. Beside the stages are config (the
+// configuration file, limits, policy), events (what happens, as typed values;
+// logs and metrics observe them), telemetry (logs, metrics), serve (probes,
+// metrics, plugin states), podevents (Kubernetes Events) and object (the
+// vocabulary that all share).
+//
+// Stages know neither each other nor dispatch. host.go starts them in this order
+// and stops them in reverse; wiring.go joins catalog, sandbox and serve.
 package host

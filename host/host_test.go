@@ -21,9 +21,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
+	"github.com/thole-dev/thole/host/telemetry"
 )
 
 var (
@@ -31,9 +33,9 @@ var (
 	crds        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 )
 
-// running is a host inside of the test's process, so that the race detector
-// and goleak see all of it.
-type running struct {
+// runningHost is a host in the process of the test, so that the race detector and
+// goleak cover all of it.
+type runningHost struct {
 	t    *testing.T
 	host *Host
 	dir  string
@@ -59,16 +61,17 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
-func start(t *testing.T, cluster *rest.Config, change func(*Config)) *running {
+func start(t *testing.T, cluster *rest.Config, change func(*config.Config)) *runningHost {
 	t.Helper()
-	r := &running{t: t, dir: t.TempDir(), log: &log{}}
-	config := Config{Plugins: r.dir, Listen: "127.0.0.1:0", HostIdentity: true, CacheDir: filepath.Join(t.TempDir(), "cache")}
+	r := &runningHost{t: t, dir: t.TempDir(), log: &log{}}
+	config := config.Config{Plugins: r.dir, Listen: "127.0.0.1:0", HostIdentity: true, CacheDir: filepath.Join(t.TempDir(), "cache")}
 	if change != nil {
 		change(&config)
 	}
 	logger := hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: r.log, JSONFormat: true})
+	env := Environment{Cluster: cluster, Logger: logger, Events: telemetry.LogEvents(logger), Version: "test"}
 	ctx, cancel := context.WithCancel(context.Background())
-	h, err := New(ctx, config, Environment{Cluster: cluster, Logger: logger, Version: "test"})
+	h, err := New(ctx, config, env)
 	if err != nil {
 		cancel()
 		t.Fatal(err)
@@ -91,7 +94,7 @@ func start(t *testing.T, cluster *rest.Config, change func(*Config)) *running {
 	return r
 }
 
-func (r *running) install(name string, wasm []byte) {
+func (r *runningHost) install(name string, wasm []byte) {
 	r.t.Helper()
 	if err := os.WriteFile(filepath.Join(r.dir, name+".wasm"), wasm, 0o644); err != nil {
 		r.t.Fatal(err)
@@ -99,7 +102,7 @@ func (r *running) install(name string, wasm []byte) {
 }
 
 // expectState waits until the plugin's status is as wanted.
-func (r *running) expectState(name string, want func(catalog.Status) bool) {
+func (r *runningHost) expectState(name string, want func(catalog.Status) bool) {
 	r.t.Helper()
 	await.Until(r.t, "the plugin's state", func() bool {
 		for _, s := range r.host.catalog.Statuses() {
@@ -126,9 +129,9 @@ func apply(t *testing.T, client dynamic.ResourceInterface, path string) {
 	}
 }
 
-// TestAHostLeavesNothingBehind runs a plugin through its life inside of this
-// process: waiting for its CRD, running, refused, replaced, removed.
-func TestAHostLeavesNothingBehind(t *testing.T) {
+// A plugin goes through its life: it waits for its CRD, runs, is replaced by a
+// refused module and by another revision, and is removed.
+func TestAHostLeavesNoGoroutinesBehind(t *testing.T) {
 	cluster := devcluster.Start(t)
 	goroutines := goleak.IgnoreCurrent()
 	wasm := wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager")
@@ -154,14 +157,14 @@ func TestAHostLeavesNothingBehind(t *testing.T) {
 
 	r.install("podmanager", wasm[:len(wasm)/2])
 	r.expectState("podmanager", func(s catalog.Status) bool {
-		return s.State == catalog.Degraded && s.Generation == 1 && s.LastError != ""
+		return s.State == catalog.Degraded && s.Revision == 1 && s.LastError != ""
 	})
 	r.install("podmanager", append(slices.Clip(wasm), 0, 2, 1, 'x')) // an empty custom section: another digest
-	r.expectState("podmanager", func(s catalog.Status) bool { return s.Generation == 2 && s.LastError == "" })
+	r.expectState("podmanager", func(s catalog.Status) bool { return s.Revision == 2 && s.LastError == "" })
 	if err := samples.Delete(t.Context(), "sample", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	await.Until(t, "the new generation cleans up", func() bool {
+	await.Until(t, "the new revision cleans up", func() bool {
 		_, err := samples.Get(t.Context(), "sample", metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
@@ -176,12 +179,12 @@ func TestAHostLeavesNothingBehind(t *testing.T) {
 	expectNothingLeft(t, cluster.Config, goroutines)
 }
 
-// expectNothingLeft allows for connections: the host closes those that are
-// idle when it ends, but the stream of a watch that was cancelled is put away
-// in the background, and until then its connection is not.
+// expectNothingLeft tolerates connections for a while: the host closes idle ones
+// when it ends, but the stream of a watch that was cancelled ends in the background,
+// and until then its connection is in use.
 func expectNothingLeft(t *testing.T, cluster *rest.Config, before goleak.Option) {
 	t.Helper()
-	transport, err := rest.TransportFor(cluster) // all clients of one configuration share it
+	transport, err := rest.TransportFor(cluster) // shared by all clients of the configuration
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,9 +196,9 @@ func expectNothingLeft(t *testing.T, cluster *rest.Config, before goleak.Option)
 	}
 }
 
-func TestWithoutAnIdentityNothingRuns(t *testing.T) {
+func TestWithoutHostIdentityNoPluginRuns(t *testing.T) {
 	cluster := devcluster.Start(t)
-	r := start(t, cluster.Config, func(c *Config) { c.HostIdentity = false })
+	r := start(t, cluster.Config, func(c *config.Config) { c.HostIdentity = false })
 	r.install("podmanager", wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager"))
 	r.expectState("podmanager", func(s catalog.Status) bool {
 		return s.State == catalog.Failed && strings.Contains(s.LastError, "--host-identity")

@@ -4,21 +4,24 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
 )
 
-// TestAHostThatIsStoppedWhileItStarts ends as one that runs: whoever stops it
-// has nothing to correct.
-func TestAHostThatIsStoppedWhileItStarts(t *testing.T) {
+// That is no failure of the host.
+func TestAHostThatIsStoppedWhileItStartsEndsInOrder(t *testing.T) {
 	goroutines := goleak.IgnoreCurrent()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	h, err := New(ctx, Config{
+	h, err := New(ctx, config.Config{
 		Plugins: t.TempDir(), Listen: "localhost:0", HostIdentity: true, CacheDir: filepath.Join(t.TempDir(), "cache"),
 	}, Environment{Cluster: &rest.Config{Host: "http://127.0.0.1:1"}, Logger: hclog.NewNullLogger(), Version: "test"})
 	if err != nil {
@@ -29,5 +32,25 @@ func TestAHostThatIsStoppedWhileItStarts(t *testing.T) {
 	}
 	if err := await.Success(func() error { return goleak.Find(goroutines) }); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestConfiguredProbationReachesTheCatalog(t *testing.T) {
+	for given, want := range map[time.Duration]time.Duration{0: catalog.NoProbation, time.Hour: time.Hour} {
+		c := config.Config{
+			Plugins: t.TempDir(), CacheDir: t.TempDir(), Listen: "127.0.0.1:0", Probation: &metav1.Duration{Duration: given},
+		}
+		h, err := New(t.Context(), c, Environment{Cluster: &rest.Config{Host: "http://127.0.0.1:1"}, Logger: hclog.NewNullLogger()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := h.catalog.Probation; got != want {
+			t.Errorf("probation %s in the configuration: the catalog has %s, want %s", given, got, want)
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if err := h.Run(ended); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -6,12 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/thole-dev/thole/host"
+	"github.com/thole-dev/thole/host/config"
 )
 
 // hostConfig is the configuration in a file, "" for none, with what flags say
 // over it. It is checked with its defaults, which it is returned without.
-func hostConfig(file string, flags func(*host.Config)) (c host.Config, err error) {
+func hostConfig(file string, flags func(*config.Config)) (c config.Config, err error) {
 	if file != "" {
 		if c, err = readConfig(file); err != nil {
 			return c, err
@@ -22,8 +22,8 @@ func hostConfig(file string, flags func(*host.Config)) (c host.Config, err error
 }
 
 // readConfig reads a file that need not say where the plugins are.
-func readConfig(file string) (host.Config, error) {
-	c, err := host.ReadConfig(file)
+func readConfig(file string) (config.Config, error) {
+	c, err := config.Read(file)
 	if err != nil {
 		return c, err
 	}

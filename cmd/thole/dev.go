@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/thole-dev/thole/cmd/internal/devloop"
-	"github.com/thole-dev/thole/cmd/internal/ending"
-	"github.com/thole-dev/thole/host"
+	"github.com/thole-dev/thole/cmd/thole/internal/devloop"
+	"github.com/thole-dev/thole/host/config"
 )
 
 // devFlags are the flags of thole dev.
@@ -32,15 +32,18 @@ and what it is built from are watched: packages of its own module, of a
 workspace and of replaced modules, embedded files, go.mod and go.sum. After a
 save the plugin is built by TinyGo and reloaded; a build that fails leaves the
 last good one running. What happens is shown as it happens: builds, errors,
-reloads and what they took, reconciles, and what the plugin logs.
+reloads and how long they took, reconciles, changes of objects and Events on
+them, and what the plugin logs.
 
 The plugin runs on a control plane that is started for it, thole-devcluster,
 or on the cluster of --kubeconfig, with the rights of that file. A policy.yaml
-in DIR is the plugin's policy. crd.yaml and sample.yaml in DIR are applied to
-the control plane, at the start and after a save; to another cluster only with
---apply.
+in DIR is the policy of the plugin. crd.yaml and sample.yaml in DIR are applied
+to the control plane, at the start and after a save; to another cluster only
+with --apply.
 
-Ctrl-C ends all of it, and nothing but the directory of --data is left.`,
+Ctrl-C ends all of it, and nothing but the directory of --data is left behind.
+With --once the command ends by itself when the objects of sample.yaml are
+Ready; if they are not in time, it prints why and its exit code is 1.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return misuse(cmd, fmt.Errorf("unexpected argument %q: name one directory: thole dev [DIR]", args[1]))
@@ -66,6 +69,8 @@ Ctrl-C ends all of it, and nothing but the directory of --data is left.`,
 	flags.StringVar(&f.listen, "listen", "", "address of metrics and plugin states (default: a free port of 127.0.0.1)")
 	flags.StringVar(&f.namespace, "namespace", "", "the one namespace to work in; default: all")
 	flags.StringVar(&f.logFile, "log-file", "", "file for the host's whole log")
+	flags.BoolVar(&f.Once, "once", false, "end when the objects of sample.yaml are Ready")
+	flags.DurationVar(&f.Timeout, "timeout", time.Minute, "with --once: how long they may take, once the plugin is built")
 	return cmd
 }
 
@@ -81,13 +86,12 @@ func (f *devFlags) dev(cmd *cobra.Command) error {
 		defer log.Close()
 		f.Log = log
 	}
-	end := ending.Catch()
-	defer end.Release()
-	ctx, cancel := context.WithCancel(cmd.Context())
+	ctx, hurry, release := interruptible(cmd.Context())
+	defer release()
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(end.Asked, cancel)()
-	f.Hurry = end.Hurry
-	f.show(cmd.OutOrStdout(), end)
+	f.Hurry = hurry
+	f.setOutput(cmd.OutOrStdout(), cancel)
 	return devloop.Run(ctx, f.Config)
 }
 
@@ -101,9 +105,13 @@ func (f *devFlags) complete(cmd *cobra.Command) (err error) {
 		return errors.New("--devcluster is for the control plane that --kubeconfig replaces: leave one of them out")
 	case f.Kubeconfig == "" && f.Apply:
 		return errors.New("--apply is for the cluster of --kubeconfig: to a control plane of its own all is applied")
+	case f.Kubeconfig != "" && f.Once && !f.Apply:
+		return errors.New("--once waits for the objects of sample.yaml, which --apply applies: add it")
+	case f.Timeout <= 0:
+		return fmt.Errorf("--timeout: %s is not positive", f.Timeout)
 	}
-	f.Host, err = hostConfig(f.configFile, func(c *host.Config) {
-		c.Plugins = noDirectory // the session makes one
+	f.Host, err = hostConfig(f.configFile, func(c *config.Config) {
+		c.Plugins = noDirectory // the session makes its own
 		override(cmd, "listen", &c.Listen, f.listen)
 		override(cmd, "namespace", &c.Namespace, f.namespace)
 	})
@@ -111,9 +119,9 @@ func (f *devFlags) complete(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// show lets the session write to out, in colour if that is a terminal that
-// wants it. A terminal or a pipe that goes away ends the session.
-func (f *devFlags) show(out io.Writer, end *ending.Ending) {
+// setOutput makes the session write to out, in colour if that is a terminal that
+// supports it. A session whose terminal or pipe is closed ends.
+func (f *devFlags) setOutput(out io.Writer, end func()) {
 	f.Output = out
 	file, ok := out.(*os.File)
 	if !ok {
@@ -121,8 +129,7 @@ func (f *devFlags) show(out io.Writer, end *ending.Ending) {
 	}
 	info, err := file.Stat()
 	f.Colour = err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-	if file != os.Stdout {
-		return
+	if file == os.Stdout {
+		whenClosed(file, end)
 	}
-	ending.WhenUnread(file, end.Ask)
 }

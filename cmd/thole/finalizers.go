@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
-	"github.com/thole-dev/thole/host"
+	"github.com/thole-dev/thole/cmd/thole/internal/kubeconfig"
+	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/finalizers"
 )
 
@@ -35,16 +35,16 @@ controllers; with --release, take these finalizers off, and no other.
 A plugin that is removed cannot clean up any more, and an object that still
 carries its finalizer cannot be deleted. Putting the plugin back makes it clean
 up. Releasing gives that up: what the plugin made outside of the cluster stays
-behind. Release only when the plugin is gone from every host: one that runs
-puts its finalizers back, and this command cannot see it.
+behind. Release only when the plugin is gone from every host: a running plugin
+puts its finalizers back, and this command cannot detect that.
 
-KIND is a kind as kubectl names it, or as the host has told it:
+KIND is a kind as kubectl names it, or as the host reports it:
 PodManager.v1.example.thole.dev. Without one, every kind of the cluster is
-looked at.
+searched.
 
-The cluster is that of --kubeconfig, of $KUBECONFIG or ~/.kube/config, or the
-one whose pod this is. The exit code is 1 if something failed or could not be
-looked at, and 0 if there is nothing to release.`,
+The cluster is that of --kubeconfig, of $KUBECONFIG or ~/.kube/config, or that
+of the pod. The exit code is 1 if something failed or could not be searched, and
+0 if there is nothing to release.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return misuse(cmd, errors.New("name the plugin: thole finalizers PLUGIN"))
@@ -68,8 +68,8 @@ func (f *finalizersFlags) run(cmd *cobra.Command, plugin string, kinds []string)
 	case err != nil:
 	case f.everywhere && cmd.Flags().Changed("namespace"):
 		err = errors.New("-A and -n exclude each other")
-	case f.namespace != "" && host.CheckNamespace(f.namespace) != nil:
-		err = host.CheckNamespace(f.namespace)
+	case f.namespace != "" && config.ValidateNamespace(f.namespace) != nil:
+		err = config.ValidateNamespace(f.namespace)
 	case f.dryRun && !f.release:
 		err = errors.New("--dry-run goes with --release; without it nothing is written")
 	}
@@ -91,48 +91,43 @@ func (f *finalizersFlags) run(cmd *cobra.Command, plugin string, kinds []string)
 }
 
 // cluster returns how to reach the API server, and the namespace to look in.
-func (f *finalizersFlags) cluster() (*rest.Config, string, error) {
+func (f *finalizersFlags) cluster() (config *rest.Config, namespace string, err error) {
 	if f.kubeconfig != "" {
-		if _, err := kubeconfig.Load(f.kubeconfig); err != nil {
-			return nil, "", err
+		config, namespace, err = kubeconfig.LoadContext(f.kubeconfig)
+	} else {
+		loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil)
+		if config, err = loader.ClientConfig(); err == nil {
+			namespace, _, err = loader.Namespace()
+		}
+		if clientcmd.IsEmptyConfig(err) {
+			err = errors.New("there is none in $KUBECONFIG or ~/.kube/config, and this is not a pod")
+		}
+		if err != nil {
+			err = fmt.Errorf("find the cluster: name its --kubeconfig: %w", err)
 		}
 	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
-	config, err := loader.ClientConfig()
-	if clientcmd.IsEmptyConfig(err) {
-		return nil, "", errors.New("find the cluster: name its --kubeconfig: there is none in $KUBECONFIG or ~/.kube/config, and this is no pod")
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("find the cluster: name its --kubeconfig: %w", err)
-	}
 	if f.everywhere || f.namespace != "" {
-		return config, f.namespace, nil
+		namespace = f.namespace
 	}
-	namespace, _, err := loader.Namespace()
-	if err != nil {
-		return nil, "", fmt.Errorf("find the namespace: name it by -n, or all by -A: %w", err)
-	}
-	return config, namespace, nil
+	return config, namespace, err
 }
 
-// list prints who carries the finalizers.
+// list prints the objects that carry the finalizers.
 func (f *finalizersFlags) list(cmd *cobra.Command, c finalizers.Config, held []finalizers.Held, complete bool) error {
 	if len(held) == 0 {
 		if complete {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: nothing carries its finalizers\n", where(c))
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: no object carries its finalizers\n", where(c))
 		}
 		return nil
 	}
 	if err := printHeld(cmd.OutOrStdout(), held); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s: --release takes these off, %d in all; the plugin must be gone, or it puts them back\n", where(c), len(held))
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: --release removes these %d finalizers; the plugin must be gone, or it puts them back\n", where(c), len(held))
 	return nil
 }
 
-// where says whose finalizers are looked for, and where.
+// where describes whose finalizers were searched, and where.
 func where(c finalizers.Config) string {
 	if c.Namespace == "" {
 		return fmt.Sprintf("%s in all namespaces", c.Owner)
@@ -166,7 +161,7 @@ func (f *finalizersFlags) releaseAll(cmd *cobra.Command, c finalizers.Config, he
 		fmt.Fprintf(cmd.OutOrStdout(), "%s %s of %s %s\n", word, h.Finalizer, finalizers.KindName(h.Kind.Kind), h.Object.Key())
 	})
 	if failed > 0 {
-		err = errors.Join(err, fmt.Errorf("%d of %d finalizers are not released", failed, len(held)))
+		err = errors.Join(err, fmt.Errorf("%d of %d finalizers were not released", failed, len(held)))
 	}
 	return err
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
-	"github.com/thole-dev/thole/host"
+	"github.com/thole-dev/thole/cmd/thole/internal/kubeconfig"
+	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/inspect"
 )
 
@@ -69,6 +69,6 @@ func (f *inspectFlags) inspect(cmd *cobra.Command, file string) error {
 
 func (f *inspectFlags) options() (o inspect.Options, err error) {
 	o.Compiler = compiler
-	o.Host, err = hostConfig(f.configFile, func(c *host.Config) { c.Plugins = noDirectory })
+	o.Host, err = hostConfig(f.configFile, func(c *config.Config) { c.Plugins = noDirectory })
 	return o, err
 }

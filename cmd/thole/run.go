@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
-	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
+	"github.com/thole-dev/thole/cmd/thole/internal/kubeconfig"
 	"github.com/thole-dev/thole/host"
+	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/telemetry"
 )
 
@@ -70,22 +71,23 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	return serve(cmd, config, cluster, logger)
 }
 
-func serve(cmd *cobra.Command, config host.Config, cluster *rest.Config, logger hclog.Logger) error {
-	// From here on: one that comes during the start must not end the process.
+func serve(cmd *cobra.Command, config config.Config, cluster *rest.Config, logger hclog.Logger) error {
+	// Before the start, during which a SIGHUP must not end the process.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	h, err := host.New(cmd.Context(), config, host.Environment{
-		Cluster: cluster, Logger: logger, Version: version, Pod: podOf(os.Getenv, logger), Compiler: compiler,
+		Cluster: cluster, Logger: logger, Events: telemetry.LogEvents(logger),
+		Version: version, Pod: podOf(os.Getenv, logger), Compiler: compiler,
 	})
 	if err != nil {
 		return err
 	}
-	return listen(cmd.Context(), h, hangups)
+	return runHost(cmd.Context(), h, hangups)
 }
 
-// listen runs a host that tries again what it has refused when it is told to.
-func listen(ctx context.Context, h *host.Host, hangups <-chan os.Signal) error {
+// runHost runs a host, which tries refused plugins again on SIGHUP.
+func runHost(ctx context.Context, h *host.Host, hangups <-chan os.Signal) error {
 	stages, ctx := errgroup.WithContext(ctx)
 	ctx, end := context.WithCancel(ctx)
 	stages.Go(func() error {
@@ -98,7 +100,7 @@ func listen(ctx context.Context, h *host.Host, hangups <-chan os.Signal) error {
 			case <-ctx.Done():
 				return nil
 			case <-hangups:
-				h.Forgive()
+				h.RetryRefused()
 			}
 		}
 	})
@@ -106,8 +108,8 @@ func listen(ctx context.Context, h *host.Host, hangups <-chan os.Signal) error {
 }
 
 // config is the file of --config with the flags that were given over it.
-func (f *runFlags) config(cmd *cobra.Command) (host.Config, error) {
-	return hostConfig(f.configFile, func(c *host.Config) {
+func (f *runFlags) config(cmd *cobra.Command) (config.Config, error) {
+	return hostConfig(f.configFile, func(c *config.Config) {
 		override(cmd, "plugins", &c.Plugins, f.plugins)
 		override(cmd, "namespace", &c.Namespace, f.namespace)
 		override(cmd, "listen", &c.Listen, f.listen)

@@ -73,6 +73,7 @@ type Cache struct {
 	http      *http.Client
 	discovery *discovery
 	edges     *edges
+	ping      ping
 	ctx       context.Context //nolint:containedctx // the cache's life
 	cancel    context.CancelFunc
 
@@ -100,6 +101,7 @@ func New(config Config) (*Cache, error) {
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.discovery = newDiscovery(c.ctx, client, config.Clock)
 	c.edges = newEdges(c)
+	c.ping.client = client
 	return c, nil
 }
 

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -9,123 +10,146 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/thole-dev/thole/host/events"
 )
 
-// Config is what a [Catalog] needs.
-type Config struct {
-	Loader    Loader
-	Runner    Runner
-	Observer  Observer
+// Config configures a [Catalog].
+type Config[G Guest] struct {
+	Loader    Loader[G]
+	Runner    Runner[G]
+	Events    events.Observer
 	Logger    hclog.Logger
-	Retry     time.Duration // between attempts of a generation that waits; default 1 s
-	Probation time.Duration // of a generation with new code; default [DefaultProbation], [NoProbation] for none
+	Retry     time.Duration // between attempts to start a revision that waits; default 1 s
+	Probation time.Duration // of new code; default [DefaultProbation], [NoProbation] for none
 }
 
-// DefaultProbation is long enough for every object to have run and, if that
-// failed, to have run again.
+// DefaultProbation is long enough for every object to run, and to run again if
+// that failed.
 const DefaultProbation = 10 * time.Minute
 
-// NoProbation lets new code stay whatever it does: nothing is rolled back.
+// NoProbation keeps new code whatever it does: nothing is rolled back.
 const NoProbation time.Duration = -1
 
-// Catalog holds the running generation of every plugin.
-type Catalog struct {
-	Config
+// Catalog holds the running revision of every plugin. G is the type of a loaded
+// module. It is safe for concurrent use.
+type Catalog[G Guest] struct {
+	Config[G]
 
-	mu       sync.Mutex
-	slots    map[string]*slot
-	running  map[string]*Generation
-	starting map[string]*Generation // beside or before what runs
-	filled   bool                   // the first snapshot has been taken over
-	wg       sync.WaitGroup
+	// mu may be held while the mu of a supervisor is taken, not vice versa.
+	mu          sync.Mutex
+	supervisors map[string]*supervisor[G]
+	running     map[string]*Revision[G]
+	starting    map[string]*Revision[G] // beside or before the running one
+	updated     bool                    // Update was called
+	wg          sync.WaitGroup          // supervisors, and revisions being closed
 }
 
 // New returns an empty catalog.
-func New(c Config) *Catalog {
-	if c.Retry == 0 {
-		c.Retry = time.Second
+func New[G Guest](config Config[G]) *Catalog[G] {
+	config.Retry = cmp.Or(config.Retry, time.Second)
+	config.Probation = cmp.Or(config.Probation, DefaultProbation)
+	return &Catalog[G]{
+		Config: config, supervisors: map[string]*supervisor[G]{},
+		running: map[string]*Revision[G]{}, starting: map[string]*Revision[G]{},
 	}
-	if c.Probation == 0 {
-		c.Probation = DefaultProbation
-	}
-	return &Catalog{Config: c, slots: map[string]*slot{}, running: map[string]*Generation{}, starting: map[string]*Generation{}}
 }
 
-// Update takes over what a source has now: plugins that are not in modules
-// are stopped, new and changed ones are loaded. It returns at once. ctx ends
-// the goroutines of the plugins; [Catalog.Wait] waits for them.
-func (c *Catalog) Update(ctx context.Context, modules []Module) {
+// Update sets which plugins there are: those that are not in modules are stopped,
+// new and changed ones are loaded. It does not block. ctx ends the supervisors of
+// the plugins; [Catalog.Wait] waits for them.
+func (c *Catalog[G]) Update(ctx context.Context, modules []Module) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	present := map[string]bool{}
 	for _, m := range modules {
 		present[m.Name] = true
-		s := c.slots[m.Name]
+		s := c.supervisors[m.Name]
 		if s == nil {
-			s = newSlot(c, m.Name)
-			c.slots[m.Name] = s
+			s = newSupervisor(c, m.Name)
+			c.supervisors[m.Name] = s
 			c.wg.Go(func() { s.run(ctx) })
 		}
-		s.want(&m)
+		s.setWanted(&m)
 	}
-	for name, s := range c.slots {
+	for name, s := range c.supervisors {
 		if !present[name] {
-			s.want(nil)
+			s.setWanted(nil)
 		}
 	}
-	c.filled = true
+	c.updated = true
 }
 
-// Wait returns when every plugin's goroutine has ended: its controllers are
-// stopped and its guest is closed.
-func (c *Catalog) Wait() { c.wg.Wait() }
-
-// Filled says whether a first snapshot was taken over.
-func (c *Catalog) Filled() bool {
+// RetryRefused tries every module again that was refused or rolled back.
+func (c *Catalog[G]) RetryRefused() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.filled
+	for _, s := range c.supervisors {
+		s.notify(func() (interrupt bool) { s.retryRefused = true; return true })
+	}
 }
 
-// Settled says whether a first snapshot was taken over and every plugin of it
-// runs, waits or has failed.
-func (c *Catalog) Settled() bool {
+// RollBack reports that a revision on probation fails for more objects than the
+// one before it, which is to run again. It does not block. A revision that is no
+// longer running is ignored.
+func (c *Catalog[G]) RollBack(plugin string, revision int, reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.filled && !slices.ContainsFunc(c.statuses(), func(s Status) bool { return s.State == Loading })
+	if s := c.supervisors[plugin]; s != nil {
+		s.notify(func() (interrupt bool) { return s.reject(&probationFailure{revision: revision, reason: reason}) })
+	}
 }
 
-// Running returns the generations that run.
-func (c *Catalog) Running() []*Generation {
+// Wait blocks until every supervisor has ended, which the context of Update
+// causes: all controllers are stopped and all guests closed.
+func (c *Catalog[G]) Wait() { c.wg.Wait() }
+
+// Updated reports whether Update was called.
+func (c *Catalog[G]) Updated() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.updated
+}
+
+// Settled reports whether Update was called and every plugin runs, waits or has
+// failed.
+func (c *Catalog[G]) Settled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.updated && !slices.ContainsFunc(c.statuses(), func(s Status) bool { return s.State == Loading })
+}
+
+// Running returns the revisions that are running.
+func (c *Catalog[G]) Running() []*Revision[G] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Collect(maps.Values(c.running))
 }
 
-// Statuses describes every plugin, ordered by name.
-func (c *Catalog) Statuses() []Status {
+// Statuses returns the status of every plugin, ordered by name.
+func (c *Catalog[G]) Statuses() []Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.statuses()
 }
 
-func (c *Catalog) statuses() []Status {
-	all := make([]Status, 0, len(c.slots))
-	for _, s := range c.slots {
+func (c *Catalog[G]) statuses() []Status {
+	all := make([]Status, 0, len(c.supervisors))
+	for _, s := range c.supervisors {
 		all = append(all, s.status)
 	}
 	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
-// others returns the generations of other plugins that run or are just being
-// started. c.mu is held.
-func (c *Catalog) others(plugin string) []*Generation {
-	var out []*Generation
-	for _, claims := range []map[string]*Generation{c.running, c.starting} {
-		for name, g := range claims {
+// others returns the revisions of other plugins that are running or starting.
+// c.mu is held.
+func (c *Catalog[G]) others(plugin string) []*Revision[G] {
+	var out []*Revision[G]
+	for _, revisions := range []map[string]*Revision[G]{c.running, c.starting} {
+		for name, r := range revisions {
 			if name != plugin {
-				out = append(out, g)
+				out = append(out, r)
 			}
 		}
 	}

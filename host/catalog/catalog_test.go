@@ -14,16 +14,18 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/events"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// scenario runs a catalog in a bubble of virtual time.
-func scenario(t *testing.T, w *world, steps func(update func(modules ...Module), c *Catalog)) {
+// scenario runs a catalog in a synctest bubble. update also waits until the
+// catalog has come to rest.
+func scenario(t *testing.T, w *world, steps func(update func(modules ...Module), c *testCatalog)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		c := New(Config{Loader: w, Runner: w, Observer: w, Logger: hclog.NewNullLogger()})
+		c := New(Config[*guest]{Loader: w, Runner: w, Events: w, Logger: hclog.NewNullLogger()})
 		steps(func(modules ...Module) {
 			c.Update(ctx, modules)
 			synctest.Wait()
@@ -35,12 +37,17 @@ func scenario(t *testing.T, w *world, steps func(update func(modules ...Module),
 
 func module(name, text string) Module { return Module{Name: name, Digest: text, Read: file(text)} }
 
+func under(m Module, policyText string) Module {
+	m.Policy = policy(policyText)
+	return m
+}
+
 func file(text string) func() ([]byte, error) {
 	return func() ([]byte, error) { return []byte(text), nil }
 }
 
-// expect compares what happened; which of two guests was closed first does not
-// count.
+// expect compares what happened since the last call. Guests that are closed one
+// after the other may be closed in any order.
 func (w *world) expect(t *testing.T, want ...string) {
 	t.Helper()
 	w.mu.Lock()
@@ -53,7 +60,7 @@ func (w *world) expect(t *testing.T, want ...string) {
 	w.log = nil
 }
 
-// sortCloses sorts each run of closes.
+// sortCloses sorts the entries of guests that are closed one after the other.
 func sortCloses(log []string) {
 	for begin := 0; begin < len(log); begin++ {
 		end := begin
@@ -65,7 +72,7 @@ func sortCloses(log []string) {
 	}
 }
 
-func expectStatus(t *testing.T, c *Catalog, want ...string) {
+func expectStatus(t *testing.T, c *testCatalog, want ...string) {
 	t.Helper()
 	var got []string
 	for _, s := range c.Statuses() {
@@ -78,7 +85,7 @@ func expectStatus(t *testing.T, c *Catalog, want ...string) {
 
 func TestAPluginIsLoadedReplacedAndRemoved(t *testing.T) {
 	w := newWorld("A")
-	scenario(t, w, func(update func(...Module), c *Catalog) {
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		if c.Settled() {
 			t.Error("settled before the first snapshot")
 		}
@@ -88,14 +95,12 @@ func TestAPluginIsLoadedReplacedAndRemoved(t *testing.T) {
 		update(module("p", "A/1"))
 		w.expect(t)
 		update(module("p", "A/2"))
-		w.expect(t, "start p A/2") // on probation: the one before is kept
-		if s := c.Statuses()[0]; s.Generation != 2 || !c.Settled() {
-			t.Errorf("generation %d, settled %v", s.Generation, c.Settled())
+		w.expect(t, "start p A/2") // on probation: the one before it is kept
+		if s := c.Statuses()[0]; s.Revision != 2 || !c.Settled() {
+			t.Errorf("revision %d, settled %v", s.Revision, c.Settled())
 		}
-		policed := module("p", "A/2")
-		policed.Policy = []byte("x: y")
-		update(policed)
-		w.expect(t, "reload p A/2", "start p A/2 x: y", "close p A/2")
+		update(under(module("p", "A/2"), "x: y"))
+		w.expect(t, "with policy p A/2", "start p A/2 x: y", "close p A/2")
 		time.Sleep(DefaultProbation) // fake time
 		synctest.Wait()
 		w.expect(t, "close p A/1")
@@ -105,9 +110,9 @@ func TestAPluginIsLoadedReplacedAndRemoved(t *testing.T) {
 	})
 }
 
-func TestABadModuleChangesNothing(t *testing.T) {
+func TestARefusedModuleChangesNothing(t *testing.T) {
 	w := newWorld("A")
-	scenario(t, w, func(update func(...Module), c *Catalog) {
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		update(module("p", "A/1"))
 		update(module("p", "broken"))
 		expectStatus(t, c, "p degraded A/1 no module")
@@ -116,62 +121,57 @@ func TestABadModuleChangesNothing(t *testing.T) {
 		update(module("p", "A/1"))
 		expectStatus(t, c, "p running A/1")
 		w.expect(t, "start p A/1")
-		if w.counters["failed p parse"] != 1 || w.counters["failed p read"] != 1 {
+		if w.counters["refused p parse"] != 1 || w.counters["refused p read"] != 1 {
 			t.Errorf("counted %v", w.counters)
 		}
 	})
 }
 
-// TestEachBadModuleIsToldOnce: who tries to correct one wants to know how that
-// went, also if it is wrong in the same way.
-func TestEachBadModuleIsToldOnce(t *testing.T) {
+// Somebody who corrects a module wants to see that the new one is wrong too, even
+// if it is wrong in the same way.
+func TestEachRefusedModuleIsReportedOnce(t *testing.T) {
 	w := newWorld("Good")
-	scenario(t, w, func(update func(...Module), c *Catalog) {
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		bad := Module{Name: "a", Digest: "first", Read: file("broken")}
 		update(bad)
 		update(bad, module("b", "Good"))
-		if n := w.counters["failed a parse"]; n != 1 {
-			t.Errorf("told %d times of one module", n)
+		if n := w.counters["refused a parse"]; n != 1 {
+			t.Errorf("one module was reported %d times", n)
 		}
 		bad.Digest = "second"
 		update(bad, module("b", "Good"))
-		if n := w.counters["failed a parse"]; n != 2 {
-			t.Errorf("told %d times of two modules", n)
+		if n := w.counters["refused a parse"]; n != 2 {
+			t.Errorf("two modules were reported %d times", n)
 		}
 	})
 }
 
-// TestANewGenerationThatWaitsHasNotFailed: the one before goes on meanwhile.
-func TestANewGenerationThatWaitsHasNotFailed(t *testing.T) {
+func TestAModuleThatWaitsIsNotCountedAsFailed(t *testing.T) {
 	w := newWorld("Good")
-	scenario(t, w, func(update func(...Module), c *Catalog) {
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		update(module("a", "Good"))
 		update(module("a", "Late"))
 		time.Sleep(5 * time.Second) // fake time
-		if s := c.Statuses()[0]; s.State != Degraded || s.Digest != "Good" || s.LastError != "kind Late is not served" || s.RejectedFor != "waiting" {
+		if s := c.Statuses()[0]; s.State != Degraded || s.Digest != "Good" || s.LastError != "kind Late is not served" || s.FailedStep != "waiting" {
 			t.Errorf("while it waits: %+v", s)
 		}
-		w.mu.Lock()
-		w.present["Late"] = true
-		w.mu.Unlock()
+		w.serve("Late")
 		time.Sleep(2 * time.Second) // fake time
 		if s := c.Statuses()[0]; s.State != Running || s.Digest != "Late" || s.LastError != "" {
 			t.Errorf("when its kind is there: %+v", s)
 		}
 	})
-	if n := w.counters["failed a waiting"]; n != 0 {
+	if n := w.counters["refused a waiting"]; n != 0 {
 		t.Errorf("counted as failed %d times", n)
 	}
 }
 
-func TestAPluginWaitsForItsKindWithoutHoldingUpOthers(t *testing.T) {
+func TestAWaitingPluginDoesNotDelayOthers(t *testing.T) {
 	w := newWorld("A")
-	scenario(t, w, func(update func(...Module), c *Catalog) {
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		update(module("later", "B/1"), module("now", "A/1"))
 		expectStatus(t, c, "later waiting  kind B is not served", "now running A/1")
-		w.mu.Lock()
-		w.present["B"] = true
-		w.mu.Unlock()
+		w.serve("B")
 		time.Sleep(2 * time.Second) // fake time
 		synctest.Wait()
 		expectStatus(t, c, "later running B/1", "now running A/1")
@@ -179,9 +179,9 @@ func TestAPluginWaitsForItsKindWithoutHoldingUpOthers(t *testing.T) {
 	})
 }
 
-func TestANewerModuleEndsAnAttempt(t *testing.T) {
+func TestANewerModuleInterruptsAnAttempt(t *testing.T) {
 	w := newWorld("A")
-	scenario(t, w, func(update func(...Module), c *Catalog) {
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		update(module("p", "A/slow"))
 		expectStatus(t, c, "p loading")
 		update(module("p", "A/2"))
@@ -192,16 +192,16 @@ func TestANewerModuleEndsAnAttempt(t *testing.T) {
 	})
 }
 
-func TestTwoPluginsMayNotWriteOneCondition(t *testing.T) {
+func TestASecondPluginThatWritesTheSameConditionIsRefused(t *testing.T) {
 	w := newWorld("A")
-	scenario(t, w, func(update func(...Module), c *Catalog) {
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		update(module("first", "A/1"))
 		update(module("first", "A/1"), module("second", "A/2"))
 		last := c.Statuses()[1]
 		if last.State != Failed || !strings.Contains(last.LastError, `"second/c" and "first/c" both write the condition Ready`) {
 			t.Errorf("%s: %s", last.State, last.LastError)
 		}
-		// When the first one goes, the second takes its place.
+		// When the first one is removed, the second starts.
 		update(module("second", "A/2"))
 		time.Sleep(2 * time.Second) // fake time
 		synctest.Wait()
@@ -209,17 +209,16 @@ func TestTwoPluginsMayNotWriteOneCondition(t *testing.T) {
 	})
 }
 
-// TestWhatRunsKeepsItsClaim while another version of it is being started, which
-// may take long and fail.
-func TestWhatRunsKeepsItsClaim(t *testing.T) {
+// The new revision may take long to start, and may fail.
+func TestARunningRevisionKeepsItsConditionWhileItIsReplaced(t *testing.T) {
 	w := newWorld("A", "B")
-	scenario(t, w, func(update func(...Module), c *Catalog) {
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		update(module("p", "A/1"))
 		w.hold("B/1")
 		update(module("p", "B/1"))
 		update(module("p", "B/1"), module("q", "A/2"))
 		w.expect(t, "start p A/1")
-		if s := c.Statuses()[1]; s.State != Failed || s.RejectedFor != "overlap" {
+		if s := c.Statuses()[1]; s.State != Failed || s.FailedStep != "overlap" {
 			t.Errorf("status: %+v", s)
 		}
 		w.release("B/1")
@@ -229,32 +228,32 @@ func TestWhatRunsKeepsItsClaim(t *testing.T) {
 	})
 }
 
-// TestTwoPluginsMayShareAKindWithoutConditions: on Kubernetes' own kinds the
-// host writes none unless the manifest asks, so there is nothing to overlap.
-func TestTwoPluginsMayShareAKindWithoutConditions(t *testing.T) {
-	generation := func(plugin string, conditions abi.Conditions) *Generation {
-		return &Generation{Plugin: plugin, Manifest: &abi.Manifest{Name: plugin, Controllers: []abi.Controller{{
+// On Kubernetes' own kinds the host writes no conditions unless the manifest names
+// some, so there is no conflict.
+func TestPluginsWithoutConditionsMayShareABuiltInKind(t *testing.T) {
+	revision := func(plugin string, conditions abi.Conditions) *Revision[*guest] {
+		return &Revision[*guest]{Revision: events.Revision{Plugin: plugin}, Manifest: &abi.Manifest{Name: plugin, Controllers: []abi.Controller{{
 			Name: "c", For: abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}, Conditions: conditions,
 		}}}}
 	}
 	silent, asking := abi.Conditions{}, abi.Conditions{Target: "Copied"}
-	if err := overlap(generation("b", silent), []*Generation{generation("a", silent)}); err != nil {
+	if err := checkConflicts(revision("b", silent), []*Revision[*guest]{revision("a", silent)}); err != nil {
 		t.Error(err)
 	}
-	if err := overlap(generation("b", asking), []*Generation{generation("a", silent)}); err != nil {
+	if err := checkConflicts(revision("b", asking), []*Revision[*guest]{revision("a", silent)}); err != nil {
 		t.Error(err)
 	}
-	if err := overlap(generation("b", asking), []*Generation{generation("a", asking)}); err == nil {
-		t.Error("two that write the condition Copied pass")
+	if err := checkConflicts(revision("b", asking), []*Revision[*guest]{revision("a", asking)}); err == nil {
+		t.Error("two plugins that write the condition Copied are not refused")
 	}
 }
 
-func TestTheEndStopsEverything(t *testing.T) {
+func TestTheEndOfTheContextStopsEverything(t *testing.T) {
 	w := newWorld("A", "B")
-	scenario(t, w, func(update func(...Module), _ *Catalog) {
+	scenario(t, w, func(update func(...Module), _ *testCatalog) {
 		update(module("a", "A/1"), module("b", "B/1"))
 	})
 	if len(w.runs) != 0 {
-		t.Errorf("still runs: %v", w.runs)
+		t.Errorf("still running: %v", w.runs)
 	}
 }

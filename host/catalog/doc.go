@@ -1,15 +1,24 @@
-// Package catalog knows which generation of each plugin runs: it loads a new
-// one beside the running one, checks it against the others, has it started,
-// and drains the one that it replaces.
+// Package catalog decides which revision of each plugin runs: it loads a new one
+// beside the running one, checks it against the other plugins, has it started,
+// and closes the one that it replaces.
 //
-// Guarantees:
-//   - A failure of a new module changes nothing: the last good generation goes
-//     on, and the reason is in the plugin's [Status].
-//   - A plugin that waits (a kind that is not served yet) or fails never holds
-//     up another one: each has its own goroutine. The loader sees to it that
-//     modules are compiled one at a time.
-//   - New code that does worse than the code before is rolled back; a policy
-//     never is.
-//   - A generation that is replaced is closed once it neither runs nor may be
-//     gone back to; its guest waits for the calls in flight.
+// # Guarantees
+//
+//   - A module that cannot be used changes nothing: the running revision keeps
+//     running, and the reason is in the plugin's [Status].
+//   - A plugin that waits (for a kind that is not served yet) or fails never
+//     delays another one: every plugin has a goroutine of its own, its
+//     supervisor. The loader limits how many modules are compiled at a time.
+//   - New code that fails for more objects than the code before it is rolled
+//     back. A policy never is.
+//   - A replaced revision is closed once it neither runs nor can be rolled back
+//     to. Calls in progress are waited for, but delay nothing.
+//
+// # Files
+//
+//	catalog.go     Catalog: the plugins of a snapshot, and what others ask
+//	revision.go    Module, Revision, what loads and runs them, errors
+//	supervisor.go  one plugin: load, start, replace, stop
+//	probation.go   new code on probation, and rolling it back
+//	status.go      what people see of a plugin
 package catalog

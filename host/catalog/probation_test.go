@@ -8,146 +8,141 @@ import (
 	"time"
 )
 
-// lose says that the running generation does worse than the one before.
-func lose(c *Catalog, plugin string) {
-	c.RollBack(plugin, c.Statuses()[0].Generation, "it panics")
+// failProbation reports that the running revision fails for more objects than the
+// one before it.
+func failProbation(c *testCatalog, plugin string) {
+	c.RollBack(plugin, c.Statuses()[0].Revision, "it panics")
 	synctest.Wait()
 }
 
-const rolledBack = "rolled back to generation 1: it panics; it is tried again when the file changes, or on SIGHUP"
+const rolledBack = "rolled back to revision 1: it panics; it is tried again when the file changes, or on SIGHUP"
 
-func TestAGenerationThatDoesWorseIsRolledBack(t *testing.T) {
+func TestARevisionThatFailsItsProbationIsRolledBack(t *testing.T) {
 	w := newWorld("A")
-	scenario(t, w, func(update func(...Module), c *Catalog) {
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		update(module("p", "A/1"))
 		update(module("p", "A/2"))
-		lose(c, "p")
+		failProbation(c, "p")
 		w.expect(t, "start p A/1", "start p A/2", "start p A/1", "close p A/2")
 		expectStatus(t, c, "p degraded A/1 "+rolledBack)
 		s := c.Statuses()[0]
-		if s.Generation != 1 || s.Loads != 3 || s.Rollbacks != 1 || s.RejectedFor != "probation" || s.Rejected != "A/2" {
+		if s.Revision != 1 || s.Loads != 3 || s.Rollbacks != 1 || s.FailedStep != "probation" || s.Rejected != "A/2" {
 			t.Errorf("status: %+v", s)
 		}
-		if w.counters["rolled back p 2 to 1: it panics"] != 1 || w.counters["failed p probation"] != 1 {
+		if w.counters["rolled back p 2 to 1: it panics"] != 1 || w.counters["refused p probation"] != 1 {
 			t.Errorf("counted %v", w.counters)
 		}
 		update(module("p", "A/2"), module("q", "broken"))
 		time.Sleep(DefaultProbation) // fake time
 		synctest.Wait()
 		expectStatus(t, c, "p degraded A/1 "+rolledBack, "q failed  no module")
-		if n := w.counters["failed p probation"]; n != 1 {
-			t.Errorf("told %d times", n)
+		if n := w.counters["refused p probation"]; n != 1 {
+			t.Errorf("reported %d times", n)
 		}
-		// Other code is tried, and the same again after it.
+		// Other code is tried, and after that the rejected code again.
 		update(module("p", "A/3"))
 		w.expect(t, "start p A/3")
-		lose(c, "p")
+		failProbation(c, "p")
 		w.expect(t, "start p A/1", "close p A/3")
 		update(module("p", "A/2"))
 		w.expect(t, "start p A/2")
 	})
 }
 
-func TestARejectedModuleIsTriedAgainWhenToldTo(t *testing.T) {
+func TestRetryRefusedTriesARejectedModuleAgain(t *testing.T) {
 	w := newWorld("A")
-	scenario(t, w, func(update func(...Module), c *Catalog) {
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		update(module("p", "A/1"))
 		update(module("p", "A/2"))
-		lose(c, "p")
+		failProbation(c, "p")
 		w.expect(t, "start p A/1", "start p A/2", "start p A/1", "close p A/2")
-		c.Forgive()
+		c.RetryRefused()
 		synctest.Wait()
 		w.expect(t, "start p A/2")
 		expectStatus(t, c, "p running A/2")
 		time.Sleep(DefaultProbation) // fake time
 		synctest.Wait()
 		w.expect(t, "close p A/1")
-		lose(c, "p") // too late
+		failProbation(c, "p") // its probation has ended
 		w.expect(t)
 		expectStatus(t, c, "p running A/2")
 	})
 }
 
-// trials notes whether a generation that starts is on probation: it is by that
-// that its runs are judged.
-type trials struct {
+// probationRunner records whether any revision was on probation when it started.
+type probationRunner struct {
 	*world
-	begun bool
+	onProbation bool
 }
 
-func (r *trials) Start(ctx context.Context, g *Generation) error {
-	r.begun = r.begun || !g.Probation.IsZero()
+func (r *probationRunner) Start(ctx context.Context, g *Revision[*guest]) error {
+	r.onProbation = r.onProbation || !g.Probation.IsZero()
 	return r.world.Start(ctx, g)
 }
 
-// TestWithoutProbationNewCodeStays: the one before goes at once.
-func TestWithoutProbationNewCodeStays(t *testing.T) {
+func TestWithoutProbationTheReplacedRevisionIsClosedAtOnce(t *testing.T) {
 	w := newWorld("A")
-	scenario(t, w, func(update func(...Module), c *Catalog) {
-		runner := &trials{world: w}
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
+		runner := &probationRunner{world: w}
 		c.Runner, c.Probation = runner, NoProbation
 		update(module("p", "A/1"))
 		update(module("p", "A/2"))
-		lose(c, "p")
+		failProbation(c, "p")
 		w.expect(t, "start p A/1", "start p A/2", "close p A/1")
 		expectStatus(t, c, "p running A/2")
-		if runner.begun {
-			t.Error("it was on probation")
+		if runner.onProbation {
+			t.Error("the revision was on probation")
 		}
 	})
 }
 
-// TestAVerdictOnWhatNoLongerRunsIsNone: it came while the file was replaced.
-func TestAVerdictOnWhatNoLongerRunsIsNone(t *testing.T) {
+// The failure is reported while the file is being replaced.
+func TestAFailureOfAReplacedRevisionIsIgnored(t *testing.T) {
 	w := newWorld("A")
-	scenario(t, w, func(update func(...Module), c *Catalog) {
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		update(module("p", "A/1"))
-		lose(c, "p") // it has no probation
+		failProbation(c, "p") // it is not on probation
 		update(module("p", "A/2"))
 		update(module("p", "A/3"))
 		c.RollBack("p", 2, "it panics")
 		c.RollBack("other", 1, "it panics")
 		synctest.Wait()
 		expectStatus(t, c, "p running A/3")
-		// A/2 had not passed: A/1 is what to go back to.
+		// A/2 did not pass its probation, so A/1 stays the fallback.
 		w.expect(t, "start p A/1", "start p A/2", "start p A/3", "close p A/2")
-		lose(c, "p")
+		failProbation(c, "p")
 		w.expect(t, "start p A/1", "close p A/3")
 	})
 }
 
-// TestASoundGenerationIsGoneBackTo although it is on probation: it is the one
-// before.
-func TestASoundGenerationIsGoneBackTo(t *testing.T) {
+func TestAHealthyRevisionOnProbationBecomesTheFallback(t *testing.T) {
 	w := newWorld("A")
-	scenario(t, w, func(update func(...Module), c *Catalog) {
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		update(module("p", "A/1"))
 		update(module("p", "A/2"))
 		w.mu.Lock()
-		w.sound["p"] = true
+		w.healthy["p"] = true
 		w.mu.Unlock()
 		update(module("p", "A/3"))
 		w.expect(t, "start p A/1", "start p A/2", "start p A/3", "close p A/1")
-		lose(c, "p")
+		failProbation(c, "p")
 		w.expect(t, "start p A/2", "close p A/3")
 		time.Sleep(2 * DefaultProbation) // fake time
-		lose(c, "p")
+		failProbation(c, "p")
 		w.expect(t)
-		if s := c.Statuses()[0]; s.Generation != 2 || s.State != Degraded {
+		if s := c.Statuses()[0]; s.Revision != 2 || s.State != Degraded {
 			t.Errorf("status: %+v", s)
 		}
 	})
 }
 
-// TestThePolicyHoldsForWhatRuns: what an administrator takes away is gone,
-// whatever becomes of the code beside it.
-func TestThePolicyHoldsForWhatRuns(t *testing.T) {
+// What an administrator takes away is gone, whatever the state of the new code.
+func TestThePolicyOfARefusedModuleAppliesToTheRunningRevision(t *testing.T) {
 	w := newWorld("A")
-	under := func(m Module, policy string) Module { m.Policy = []byte(policy); return m }
-	scenario(t, w, func(update func(...Module), c *Catalog) {
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		update(module("p", "A/1"))
 		update(under(module("p", "broken"), "less"))
-		w.expect(t, "start p A/1", "reload p A/1", "start p A/1 less", "close p A/1")
+		w.expect(t, "start p A/1", "with policy p A/1", "start p A/1 less", "close p A/1")
 		expectStatus(t, c, "p degraded A/1 no module")
 		update(under(module("p", "broken"), "unfit"))
 		w.expect(t)
@@ -155,35 +150,33 @@ func TestThePolicyHoldsForWhatRuns(t *testing.T) {
 		update(under(module("p", "A/2"), "less"))
 		w.expect(t, "start p A/2 less")
 		update(under(module("p", "A/2"), "nothing"))
-		w.expect(t, "reload p A/2", "start p A/2 nothing", "close p A/2")
-		lose(c, "p")
-		w.expect(t, "reload p A/1", "start p A/1 nothing", "close p A/1", "close p A/2")
+		w.expect(t, "with policy p A/2", "start p A/2 nothing", "close p A/2")
+		failProbation(c, "p")
+		w.expect(t, "with policy p A/1", "start p A/1 nothing", "close p A/1", "close p A/2")
 		update(under(module("p", "A/2"), "more"))
-		w.expect(t, "reload p A/1", "start p A/1 more", "close p A/1")
-		if s := c.Statuses()[0]; s.State != Degraded || s.RejectedFor != "probation" {
+		w.expect(t, "with policy p A/1", "start p A/1 more", "close p A/1")
+		if s := c.Statuses()[0]; s.State != Degraded || s.FailedStep != "probation" {
 			t.Errorf("status: %+v", s)
 		}
 	})
 }
 
-// TestGoingBackIsNoProbation: the file before was put back.
-func TestGoingBackIsNoProbation(t *testing.T) {
+func TestPuttingTheFallbacksFileBackEndsTheProbation(t *testing.T) {
 	w := newWorld("A")
-	scenario(t, w, func(update func(...Module), c *Catalog) {
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		update(module("p", "A/1"))
 		update(module("p", "A/2"))
 		update(module("p", "A/1"))
-		w.expect(t, "start p A/1", "start p A/2", "reload p A/1", "start p A/1", "close p A/2", "close p A/1")
-		lose(c, "p")
+		w.expect(t, "start p A/1", "start p A/2", "with policy p A/1", "start p A/1", "close p A/2", "close p A/1")
+		failProbation(c, "p")
 		w.expect(t)
 		expectStatus(t, c, "p running A/1")
 	})
 }
 
-// TestAPluginThatComesBackWhileItStops begins anew when the old one has ended.
-func TestAPluginThatComesBackWhileItStops(t *testing.T) {
+func TestAPluginThatIsPutBackWhileItStopsStartsAfterwards(t *testing.T) {
 	w := newWorld("A")
-	scenario(t, w, func(update func(...Module), c *Catalog) {
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		w.stopping = make(chan struct{})
 		update(module("p", "A/1"))
 		update()
@@ -193,20 +186,19 @@ func TestAPluginThatComesBackWhileItStops(t *testing.T) {
 		close(w.stopping)
 		synctest.Wait()
 		w.expect(t, "start p A/1", "stop p", "close p A/1", "start p A/2")
-		if s := c.Statuses()[0]; s.State != Running || s.Generation != 1 || s.Loads != 1 {
+		if s := c.Statuses()[0]; s.State != Running || s.Revision != 1 || s.Loads != 1 {
 			t.Errorf("status: %+v", s)
 		}
 		if len(c.Running()) != 1 || w.counters["stopped p"] != 1 || w.counters["started p"] != 2 {
-			t.Errorf("%d run, counted %v", len(c.Running()), w.counters)
+			t.Errorf("%d are running, counted %v", len(c.Running()), w.counters)
 		}
 	})
 }
 
-// TestProbationBeginsWithTheStart: a module that has waited for long is as new
-// as any other.
+// However long the module has waited before.
 func TestProbationBeginsWithTheStart(t *testing.T) {
 	w := newWorld("A")
-	scenario(t, w, func(update func(...Module), c *Catalog) {
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		update(module("p", "A/1"))
 		update(module("p", "Late"))
 		time.Sleep(2 * DefaultProbation) // fake time
@@ -214,19 +206,17 @@ func TestProbationBeginsWithTheStart(t *testing.T) {
 		time.Sleep(2 * time.Second) // fake time
 		synctest.Wait()
 		w.expect(t, "start p A/1", "start p Late")
-		lose(c, "p")
+		failProbation(c, "p")
 		w.expect(t, "start p A/1", "close p Late")
 	})
 }
 
-// TestThePolicyHoldsWhileANewModuleWaits, and is not lost when it starts.
-func TestThePolicyHoldsWhileANewModuleWaits(t *testing.T) {
+func TestThePolicyOfAWaitingModuleAppliesToTheRunningRevision(t *testing.T) {
 	w := newWorld("A", "B")
-	under := func(m Module, policy string) Module { m.Policy = []byte(policy); return m }
-	scenario(t, w, func(update func(...Module), c *Catalog) {
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		update(module("p", "A/1"))
 		update(under(module("p", "Late"), "less"))
-		w.expect(t, "start p A/1", "reload p A/1", "start p A/1 less", "close p A/1")
+		w.expect(t, "start p A/1", "with policy p A/1", "start p A/1 less", "close p A/1")
 		time.Sleep(time.Minute) // fake time
 		expectStatus(t, c, "p degraded A/1 kind Late is not served")
 		w.expect(t)
@@ -234,29 +224,28 @@ func TestThePolicyHoldsWhileANewModuleWaits(t *testing.T) {
 		time.Sleep(2 * time.Second) // fake time
 		synctest.Wait()
 		w.expect(t, "start p Late less")
-		if s := c.Statuses()[0]; s.Generation != 4 { // later than the one that it replaces
-			t.Errorf("generation %d", s.Generation)
+		if s := c.Statuses()[0]; s.Revision != 4 { // higher than that of the revision that it replaces
+			t.Errorf("revision %d", s.Revision)
 		}
-		// The same for one that writes what another plugin writes.
+		// The same for a module that conflicts with another plugin.
 		update(module("q", "B/1"), under(module("p", "Late"), "less"))
 		update(module("q", "B/1"), under(module("p", "B/2"), "least"))
-		w.expect(t, "start q B/1", "reload p Late", "start p Late least", "close p Late")
+		w.expect(t, "start q B/1", "with policy p Late", "start p Late least", "close p Late")
 	})
 }
 
-// TestAVerdictOutlivesWhatDisturbsIt: what happens to other plugins, or
-// something that the generation before has to wait for.
-func TestAVerdictOutlivesWhatDisturbsIt(t *testing.T) {
+// Other plugins change meanwhile, and the fallback has to wait for its kind.
+func TestAFailedProbationIsKeptUntilTheFallbackCanStart(t *testing.T) {
 	w := newWorld("A", "B")
-	scenario(t, w, func(update func(...Module), c *Catalog) {
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		update(module("p", "A/1"))
 		update(module("p", "B/2"))
 		w.withdraw("A")
-		lose(c, "p")
+		failProbation(c, "p")
 		expectStatus(t, c, "p running B/2")
-		c.RollBack("p", 1, "late") // of a generation that is gone
+		c.RollBack("p", 1, "late") // of a revision that is gone
 		update(module("p", "B/2"), module("q", "broken"))
-		c.Forgive()
+		c.RetryRefused()
 		w.serve("A")
 		time.Sleep(2 * time.Second) // fake time
 		synctest.Wait()
@@ -264,15 +253,14 @@ func TestAVerdictOutlivesWhatDisturbsIt(t *testing.T) {
 	})
 }
 
-// TestARollbackThatIsInterruptedIsMade: the file changes while the generation
-// before is being started, and back.
-func TestARollbackThatIsInterruptedIsMade(t *testing.T) {
+// The file changes while the fallback is being started.
+func TestARollbackThatIsInterruptedIsRepeated(t *testing.T) {
 	w := newWorld("A")
-	scenario(t, w, func(update func(...Module), c *Catalog) {
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		update(module("p", "A/1"))
 		update(module("p", "A/2"))
 		w.hold("A/1")
-		lose(c, "p")
+		failProbation(c, "p")
 		update(module("p", "broken"))
 		w.release("A/1")
 		synctest.Wait()
@@ -282,13 +270,12 @@ func TestARollbackThatIsInterruptedIsMade(t *testing.T) {
 	})
 }
 
-// TestARejectedModuleThatCannotBeReadForAMomentStaysRejected.
 func TestARejectedModuleThatCannotBeReadForAMomentStaysRejected(t *testing.T) {
 	w := newWorld("A")
-	scenario(t, w, func(update func(...Module), c *Catalog) {
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		update(module("p", "A/1"))
 		update(module("p", "A/2"))
-		lose(c, "p")
+		failProbation(c, "p")
 		update(Module{Name: "p", Err: errors.New("permission denied")})
 		expectStatus(t, c, "p degraded A/1 permission denied")
 		update(module("p", "A/2"))
@@ -297,17 +284,17 @@ func TestARejectedModuleThatCannotBeReadForAMomentStaysRejected(t *testing.T) {
 	})
 }
 
-// TestARejectedModuleLeavesNothingWaiting: another one was loaded, and its
-// file was put back, when the verdict came.
-func TestARejectedModuleLeavesNothingWaiting(t *testing.T) {
+// Another module was loaded and waits; then the rejected file is put back and its
+// probation fails at the same time.
+func TestARejectedModuleFreesThePendingRevision(t *testing.T) {
 	w := newWorld("A")
-	scenario(t, w, func(update func(...Module), c *Catalog) {
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		update(module("p", "A/1"))
 		update(module("p", "A/2"))
 		update(module("p", "Late"))
-		s := c.slots["p"]
+		s := c.supervisors["p"]
 		s.mu.Lock() // both at once
-		s.wanted, s.lost = &Module{Name: "p", Digest: "A/2", Read: file("A/2")}, &verdict{generation: 2, reason: "it panics"}
+		s.wanted, s.failed = &Module{Name: "p", Digest: "A/2", Read: file("A/2")}, &probationFailure{revision: 2, reason: "it panics"}
 		s.interrupt()
 		s.mu.Unlock()
 		time.Sleep(2 * time.Second) // fake time
@@ -316,30 +303,28 @@ func TestARejectedModuleLeavesNothingWaiting(t *testing.T) {
 	})
 }
 
-// TestARefusedModuleIsToldOnceWhateverRuns: its policy changes what runs, and
-// not what is wrong with it.
-func TestARefusedModuleIsToldOnceWhateverRuns(t *testing.T) {
+// The policy of the refused module changes the running revision, and not what is
+// wrong with the module.
+func TestARefusedModuleIsReportedOnce(t *testing.T) {
 	w := newWorld("A")
-	scenario(t, w, func(update func(...Module), c *Catalog) {
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		update(module("p", "A/1"))
 		update(module("p", "broken"))
 		before := c.Statuses()[0]
 		time.Sleep(time.Minute) // fake time
-		less := module("p", "broken")
-		less.Policy = []byte("less")
-		update(less)
+		update(under(module("p", "broken"), "less"))
 		after := c.Statuses()[0]
-		if after.Generation != 2 || !after.Since.Equal(before.Since) || w.counters["failed p parse"] != 1 {
+		if after.Revision != 2 || !after.Since.Equal(before.Since) || w.counters["refused p parse"] != 1 {
 			t.Errorf("before %+v, after %+v, counted %v", before, after, w.counters)
 		}
 	})
 }
 
-// TestAnAttemptGoesOnWhenOtherPluginsChange: else one that takes long to load
-// would never run beside one that changes all the time.
-func TestAnAttemptGoesOnWhenOtherPluginsChange(t *testing.T) {
+// Otherwise a plugin that takes long to load would never run beside one that
+// changes all the time.
+func TestAnAttemptContinuesWhenOtherPluginsChange(t *testing.T) {
 	w := newWorld("A", "B")
-	scenario(t, w, func(update func(...Module), _ *Catalog) {
+	scenario(t, w, func(update func(...Module), _ *testCatalog) {
 		w.hold("A/1")
 		update(module("p", "A/1"))
 		update(module("p", "A/1"), module("q", "B/1"))

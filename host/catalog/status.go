@@ -3,50 +3,54 @@ package catalog
 import (
 	"errors"
 	"time"
+
+	"github.com/thole-dev/thole/host/events"
 )
 
-// State is what a plugin is doing.
+// State is the state of a plugin.
 type State string
 
-// The states of a plugin. A host adds [Quarantined], which is not the
-// catalog's to know.
+// The states of a plugin. Quarantined is set by the host, which knows the circuit
+// breakers; the catalog does not.
 const (
-	Loading     State = "loading" // its first generation is being compiled or started
+	Loading     State = "loading" // its first revision is being compiled or started
 	Waiting     State = "waiting" // for something that is not there yet, such as a CRD
 	Running     State = "running"
-	Degraded    State = "degraded"    // the last good generation runs, in place of a newer module
+	Degraded    State = "degraded"    // a revision runs, but not that of the newest module
 	Quarantined State = "quarantined" // it runs, and its circuit breaker is not closed
-	Failed      State = "failed"      // no generation runs
-	Draining    State = "draining"    // its file is gone, its last runs end
+	Failed      State = "failed"      // no revision runs
+	Draining    State = "draining"    // its file is gone, its last runs are ending
 )
 
-// Status tells people about a plugin.
+// Status is what people see of a plugin, in /plugins.
 type Status struct {
 	Name        string    `json:"name"`
 	State       State     `json:"state"`
-	Digest      string    `json:"digest,omitempty"` // of the running generation
-	Version     string    `json:"version,omitempty"`
-	Generation  int       `json:"generation"`
+	Digest      string    `json:"digest,omitempty"`  // of the running revision, in hex
+	Version     string    `json:"version,omitempty"` // of the running revision
+	Revision    int       `json:"revision"`          // that is running; 0: none
 	Controllers []string  `json:"controllers"`
-	LastError   string    `json:"lastError,omitempty"`   // of the newest module, while it does not run
-	RejectedFor string    `json:"rejectedFor,omitempty"` // the step that failed
-	Rejected    string    `json:"rejectedDigest,omitempty"`
-	Loads       int       `json:"loads"`     // generations that began to run, rolled back ones again
-	Rollbacks   int       `json:"rollbacks"` // to the generation before
-	Since       time.Time `json:"since"`     // of the state
+	LastError   string    `json:"lastError,omitempty"`      // of the newest module, while it does not run
+	FailedStep  string    `json:"rejectedFor,omitempty"`    // the step at which it failed
+	Rejected    string    `json:"rejectedDigest,omitempty"` // its digest
+	Loads       int       `json:"loads"`                    // revisions that were started, also by a rollback
+	Rollbacks   int       `json:"rollbacks"`
+	Since       time.Time `json:"since"` // when the state began
 }
 
-// describe tells how the slot stands after an attempt at a module.
-func (s *slot) describe(m *Module, err error) Status {
+func loadingStatus(name string) Status {
+	return Status{Name: name, State: Loading, Controllers: []string{}, Since: time.Now()}
+}
+
+// statusAfter returns the status after an attempt to run a module.
+func (s *supervisor[G]) statusAfter(m *Module, err error) Status {
 	out := Status{
 		Name: s.name, State: Failed, Controllers: []string{}, Since: time.Now(),
 		Loads: s.loads, Rollbacks: s.rollbacks,
 	}
 	if s.current != nil {
 		out.State = Running
-		out.Digest = s.current.Digest
-		out.Version = s.current.Manifest.Version
-		out.Generation = s.current.Number
+		out.Digest, out.Version, out.Revision = s.current.Digest, s.current.Version, s.current.Number
 		for _, c := range s.current.Manifest.Controllers {
 			out.Controllers = append(out.Controllers, c.Name)
 		}
@@ -54,13 +58,54 @@ func (s *slot) describe(m *Module, err error) Status {
 	if err == nil {
 		return out
 	}
-	out.LastError, out.RejectedFor, out.Rejected = err.Error(), step(err), m.Digest
+	out.LastError, out.FailedStep, out.Rejected = err.Error(), stepOf(err), m.Digest
 	var wait *WaitError
-	switch waits := errors.As(err, &wait); {
+	switch {
 	case s.current != nil:
 		out.State = Degraded
-	case waits:
+	case errors.As(err, &wait):
 		out.State = Waiting
 	}
 	return out
+}
+
+// setDraining shows that the last runs of the plugin are ending.
+func (s *supervisor[G]) setDraining() {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	s.status.State, s.status.Since = Draining, time.Now()
+}
+
+// report sets the status after an attempt to run a module, and reports an event
+// if the result is not that of the last attempt.
+func (s *supervisor[G]) report(m *Module, err error) {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	before := s.status
+	s.status = s.statusAfter(m, err)
+	// A module that does not run stays the same whatever runs in its place.
+	same := before.State == s.status.State && before.LastError == s.status.LastError && (err != nil || before.Revision == s.status.Revision)
+	if same {
+		s.status.Since = before.Since
+	}
+	if same && s.reported == m.Digest {
+		return
+	}
+	s.reported = m.Digest
+	switch {
+	case err != nil:
+		s.c.Events.Observe(s.failureEvent(m, err))
+	case before.Revision == s.status.Revision: // else the runner has reported its start
+		s.c.Events.Observe(events.PluginRestored{Revision: s.current.Revision})
+	}
+}
+
+func (s *supervisor[G]) failureEvent(m *Module, err error) events.Event {
+	var wait *WaitError
+	if errors.As(err, &wait) {
+		return events.PluginWaiting{Plugin: s.name, Digest: m.Digest, Reason: err.Error(), Running: s.current.identity()}
+	}
+	return events.PluginRefused{
+		Plugin: s.name, Digest: m.Digest, Step: stepOf(err), Err: err, Running: s.current.identity(), RolledBack: stepOf(err) == stepProbation,
+	}
 }

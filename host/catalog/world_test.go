@@ -2,36 +2,50 @@ package catalog
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/events"
 )
 
-// world loads and runs modules in memory and writes down what happens. The
-// text of a module says what it is: "kind", or "broken", or "kind/slow".
+type testCatalog = Catalog[*guest]
+
+// world implements what a catalog needs, in memory, and records what happens. The
+// text of a module is the kind of its controller, followed by anything after a
+// slash; "broken" cannot be loaded, and "kind/slow" never starts.
 type world struct {
 	mu       sync.Mutex
 	log      []string
 	runs     map[string]string // plugin -> digest
 	present  map[string]bool   // kinds that are served
 	counters map[string]int
-	stopping chan struct{}            // Stop waits until it is closed; nil: it does not wait
-	held     map[string]chan struct{} // by digest: Start waits until it is closed
+	stopping chan struct{}            // Stop blocks until it is closed; nil: it does not block
+	held     map[string]chan struct{} // by digest: Start blocks until it is closed
 	attempts map[string]int           // by digest: calls of Start
 	guests   []*guest                 // all that were loaded
 	policies map[string]string        // by plugin, of what runs
-	misused  []string                 // what was done with guests that are closed
-	sound    map[string]bool          // plugins that do no worse than before
-	busy     map[string]chan struct{} // by version: Close waits until it is closed, and Stop closes it
+	misused  []string                 // uses of guests that were closed
+	healthy  map[string]bool          // by plugin
+	busy     map[string]chan struct{} // by version: Close blocks until it is closed, which Stop does
+}
+
+// policy returns a policy that is told from others by its text.
+func policy(text string) config.Policy {
+	if text == "" {
+		return config.Policy{}
+	}
+	return config.Policy{Config: json.RawMessage(text)}
 }
 
 func newWorld(kinds ...string) *world {
 	w := &world{
 		runs: map[string]string{}, present: map[string]bool{}, counters: map[string]int{},
-		held: map[string]chan struct{}{}, attempts: map[string]int{}, policies: map[string]string{}, sound: map[string]bool{},
+		held: map[string]chan struct{}{}, attempts: map[string]int{}, policies: map[string]string{}, healthy: map[string]bool{},
 		busy: map[string]chan struct{}{},
 	}
 	for _, k := range kinds {
@@ -49,7 +63,7 @@ func (w *world) setPresent(kind string, present bool) {
 	w.present[kind] = present
 }
 
-// hold has starts of a digest wait until it is released.
+// hold makes starts of a digest block until release is called.
 func (w *world) hold(digest string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -62,7 +76,8 @@ func (w *world) release(digest string) {
 	close(w.held[digest])
 }
 
-// begin answers what a start of the digest waits for, nil for nothing.
+// begin counts a start of the digest and returns what it has to wait for; nil for
+// nothing.
 func (w *world) begin(digest string) chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,7 +117,7 @@ type loadError struct{}
 func (loadError) Error() string    { return "no module" }
 func (loadError) LoadStep() string { return "parse" }
 
-func (w *world) Load(_ context.Context, m *Module) (Guest, error) {
+func (w *world) Load(_ context.Context, m *Module) (*guest, error) {
 	wasm, err := m.Read()
 	if err != nil {
 		return nil, err
@@ -118,11 +133,11 @@ func (w *world) Load(_ context.Context, m *Module) (Guest, error) {
 	}}}), nil
 }
 
-func (w *world) Reload(_ context.Context, g Guest, m *Module) (Guest, error) {
-	if string(m.Policy) == "unfit" {
-		return nil, &failure{"policy", errors.New("the policy does not fit")}
+func (w *world) WithPolicy(_ context.Context, g *guest, m *Module) (*guest, error) {
+	if string(m.Policy.Config) == "unfit" {
+		return nil, &stepError{"policy", errors.New("the policy does not fit")}
 	}
-	w.note("reload %s %s", m.Name, m.Digest)
+	w.note("with policy %s %s", m.Name, m.Digest)
 	w.alive(g, "reload")
 	return w.guest(m.Name, g.Manifest()), nil
 }
@@ -135,16 +150,16 @@ func (w *world) guest(name string, manifest *abi.Manifest) *guest {
 	return g
 }
 
-// alive writes down if a guest is used that is closed.
-func (w *world) alive(g Guest, use string) {
+// alive records the use of a guest that is closed.
+func (w *world) alive(g *guest, use string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if g := g.(*guest); g.closed > 0 {
+	if g.closed > 0 {
 		w.misused = append(w.misused, use+" "+g.name+" "+g.manifest.Version)
 	}
 }
 
-func (w *world) Start(ctx context.Context, g *Generation) error {
+func (w *world) Start(ctx context.Context, g *Revision[*guest]) error {
 	if strings.HasSuffix(g.Digest, "/slow") {
 		<-ctx.Done()
 		return ctx.Err()
@@ -163,15 +178,16 @@ func (w *world) Start(ctx context.Context, g *Generation) error {
 	if !w.present[kind] {
 		return &WaitError{Reason: "kind " + kind + " is not served"}
 	}
-	w.runs[g.Plugin], w.policies[g.Plugin] = g.Digest, string(g.Policy)
-	w.log = append(w.log, strings.TrimSpace("start "+g.Plugin+" "+g.Digest+" "+string(g.Policy)))
+	w.runs[g.Plugin], w.policies[g.Plugin] = g.Digest, string(g.Policy.Config)
+	w.log = append(w.log, strings.TrimSpace("start "+g.Plugin+" "+g.Digest+" "+string(g.Policy.Config)))
+	w.counters["started "+g.Plugin]++
 	return nil
 }
 
-func (w *world) Sound(plugin string) bool {
+func (w *world) Healthy(plugin string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.sound[plugin]
+	return w.healthy[plugin]
 }
 
 func (w *world) Stop(plugin string, _ bool) {
@@ -188,15 +204,20 @@ func (w *world) Stop(plugin string, _ bool) {
 	}
 }
 
-func (w *world) PluginStarted(g *Generation)  { w.count("started " + g.Plugin) }
-func (w *world) PluginStopped(plugin string)  { w.count("stopped " + plugin) }
-func (w *world) PluginWaits(plugin, _ string) { w.count("waits " + plugin) }
-func (w *world) PluginFailed(plugin, step string, _ error, _ *Generation) {
-	w.count("failed " + plugin + " " + step)
-}
-
-func (w *world) PluginRolledBack(from, to *Generation, reason string) {
-	w.count(fmt.Sprintf("rolled back %s %d to %d: %s", from.Plugin, from.Number, to.Number, reason))
+// Observe counts events by their types and what tests look at.
+func (w *world) Observe(event events.Event) {
+	switch e := event.(type) {
+	case events.PluginRestored:
+		w.count("restored " + e.Plugin)
+	case events.PluginStopped:
+		w.count("stopped " + e.Plugin)
+	case events.PluginWaiting:
+		w.count("waits " + e.Plugin)
+	case events.PluginRefused:
+		w.count("refused " + e.Plugin + " " + e.Step)
+	case events.PluginRolledBack:
+		w.count(fmt.Sprintf("rolled back %s %d to %d: %s", e.From.Plugin, e.From.Number, e.To.Number, e.Reason))
+	}
 }
 
 func (w *world) count(what string) {

@@ -7,36 +7,36 @@ import (
 	"time"
 )
 
-// Breaker is the circuit breaker of one generation of a plugin, shared by its
-// controllers: when the plugin itself fails for nearly everything, runs wait
-// in their queues, and one at a time probes whether it is better. A nil
-// *Breaker is always closed. It is safe for concurrent use.
+// Breaker is the circuit breaker of one revision of a plugin, shared by its
+// controllers. While the plugin itself fails for nearly every object, keys wait
+// in their queues and one run at a time probes the plugin. A nil *Breaker is
+// always closed. It is safe for concurrent use.
 type Breaker struct {
 	changed func(BreakerStatus)
 
-	mu      sync.Mutex
-	circuit circuit
-	last    *FaultReport
-	wake    chan struct{} // closed and made anew when a run may be let through
-	retired bool
+	mu        sync.Mutex
+	circuit   circuit
+	lastFault *FaultReport
+	wake      chan struct{} // closed and replaced when waiting workers must check again
+	retired   bool
 }
 
-// BreakerStatus is what people see of a breaker.
+// BreakerStatus is the state of a breaker, in /plugins.
 type BreakerStatus struct {
 	State     BreakerState `json:"state"`
-	Since     time.Time    `json:"since"`               // of closed, or of the opening
-	Reason    string       `json:"reason,omitempty"`    // of the opening
-	NextProbe time.Time    `json:"nextProbe,omitzero"`  // not before; not when closed
-	LastFault *FaultReport `json:"lastFault,omitempty"` // of the generation, in any state
+	Since     time.Time    `json:"since"`               // when it closed, or opened
+	Reason    string       `json:"reason,omitempty"`    // why it opened
+	NextProbe time.Time    `json:"nextProbe,omitzero"`  // no probe is made before; zero when closed
+	LastFault *FaultReport `json:"lastFault,omitempty"` // of the revision, in any state
 }
 
-// NewBreaker returns a closed breaker. changed is told when it opens and when
-// it closes, one at a time; it may not call the breaker.
+// NewBreaker returns a closed breaker. changed is called when it opens and when
+// it closes, with a lock held: it must not call the breaker.
 func NewBreaker(changed func(BreakerStatus)) *Breaker {
 	return &Breaker{changed: changed, circuit: newCircuit(time.Now()), wake: make(chan struct{})}
 }
 
-// Status describes the breaker now.
+// Status returns the present state.
 func (b *Breaker) Status() BreakerStatus {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -45,37 +45,39 @@ func (b *Breaker) Status() BreakerStatus {
 
 func (b *Breaker) status() BreakerStatus {
 	c := &b.circuit
-	return BreakerStatus{State: c.at(time.Now()), Since: c.since.UTC(), Reason: c.reason, NextProbe: c.until.UTC(), LastFault: b.last}
+	return BreakerStatus{
+		State: c.stateAt(time.Now()), Since: c.since.UTC(), Reason: c.reason, NextProbe: c.pausedUntil.UTC(), LastFault: b.lastFault,
+	}
 }
 
-// wait returns when a run may be let through, the breaker was retired, or ctx
-// is done.
+// wait blocks until a run may be admitted, the breaker is retired, or ctx is
+// done.
 func (b *Breaker) wait(ctx context.Context) {
 	if b == nil {
 		return
 	}
 	for {
 		b.mu.Lock()
-		free := b.retired || b.circuit.state == BreakerClosed || b.circuit.free(time.Now())
-		until, wake := b.circuit.until, b.wake
+		ready := b.retired || b.circuit.admits(time.Now())
+		until, wake := b.circuit.pausedUntil, b.wake
 		b.mu.Unlock()
-		if free || !sleep(ctx, time.Until(until), wake) {
+		if ready || !sleep(ctx, time.Until(until), wake) {
 			return
 		}
 	}
 }
 
-// sleep waits for a time if it is in the future, else for wake, which may
-// come earlier. It returns false when ctx is done.
+// sleep blocks for a duration, if it is positive, and no longer than until wake
+// is closed. It returns false if ctx is done.
 func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
-	var over <-chan time.Time
+	var expired <-chan time.Time
 	if d > 0 {
 		timer := time.NewTimer(d)
 		defer timer.Stop()
-		over = timer.C
+		expired = timer.C
 	}
 	select {
-	case <-over:
+	case <-expired:
 	case <-wake:
 	case <-ctx.Done():
 		return false
@@ -83,7 +85,8 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	return true
 }
 
-// retire ends the breaker with its generation: nobody waits for it any more.
+// retire must be called when the revision of the breaker is replaced: nobody
+// waits for it any more.
 func (b *Breaker) retire() {
 	if b == nil {
 		return
@@ -91,67 +94,68 @@ func (b *Breaker) retire() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.retired = true
-	b.rouse()
+	b.wakeAll()
 }
 
-// rouse lets those who wait look again. b.mu is held.
-func (b *Breaker) rouse() {
+// wakeAll makes all waiting workers check again. b.mu is held.
+func (b *Breaker) wakeAll() {
 	close(b.wake)
 	b.wake = make(chan struct{})
 }
 
-// pass is the leave of one run. It is ended once, by report or cancel; ending
-// it again does nothing.
-type pass struct {
-	b       *Breaker
-	stretch uint64
+// permit allows one run. It is ended by the first call of report or cancel; later
+// calls do nothing.
+type permit struct {
+	breaker *Breaker
+	epoch   uint64 // of the circuit
 	ended   bool
 }
 
-// admit lets a run through, or not.
-func (b *Breaker) admit() (*pass, bool) {
+// admit returns a permit if a run is allowed now.
+func (b *Breaker) admit() (*permit, bool) {
 	if b == nil {
-		return &pass{ended: true}, true
+		return &permit{ended: true}, true
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.retired {
-		return &pass{ended: true}, true
+		return &permit{ended: true}, true
 	}
-	stretch, ok := b.circuit.admit(time.Now())
-	return &pass{b: b, stretch: stretch}, ok
+	epoch, ok := b.circuit.admit(time.Now())
+	return &permit{breaker: b, epoch: epoch}, ok
 }
 
 // cancel ends a run that says nothing about the plugin.
-func (p *pass) cancel() {
-	p.end(func(c *circuit) { c.cancel(p.stretch) })
+func (p *permit) cancel() {
+	p.end(func(c *circuit) { c.cancel(p.epoch) })
 }
 
-// report ends a run of an object, after the given time in the guest; fault is
-// nil if the plugin ended it.
-func (p *pass) report(s subject, fault *FaultReport, took time.Duration) {
+// report ends a run of an object that spent the given time in the guest. fault is
+// nil unless the plugin itself failed.
+func (p *permit) report(s subject, fault *FaultReport, took time.Duration) {
 	p.end(func(c *circuit) {
 		if fault != nil {
-			p.b.last = fault
+			p.breaker.lastFault = fault
 		}
-		c.report(time.Now(), p.stretch, s, fault != nil, took, rand.Float64())
+		c.report(time.Now(), p.epoch, s, fault != nil, took, rand.Float64())
 	})
 }
 
-func (p *pass) end(how func(*circuit)) {
+func (p *permit) end(change func(*circuit)) {
 	if p.ended {
 		return
 	}
 	p.ended = true
-	b := p.b
+	b := p.breaker
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before := b.circuit.state
-	how(&b.circuit)
-	if after := b.circuit.state; after != BreakerClosed || before != BreakerClosed {
-		b.rouse()
+	change(&b.circuit)
+	after := b.circuit.state
+	if after != BreakerClosed || before != BreakerClosed {
+		b.wakeAll()
 	}
-	if closed := b.circuit.state == BreakerClosed; closed != (before == BreakerClosed) && !b.retired {
+	if (after == BreakerClosed) != (before == BreakerClosed) && !b.retired {
 		b.changed(b.status())
 	}
 }

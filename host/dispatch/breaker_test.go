@@ -10,118 +10,126 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/queue"
+	"github.com/thole-dev/thole/host/sandbox"
 )
 
-// protected is a bench whose generation has a breaker. changes has the states
-// that it told of.
-func protected(t *testing.T) (b *bench, changes *[]BreakerState) {
-	b, changes = newBench(t), new([]BreakerState)
-	b.c.Generation().Breaker = NewBreaker(func(s BreakerStatus) { *changes = append(*changes, s.State) })
-	return b, changes
+// newFixtureWithBreaker returns a fixture whose revision has a breaker, and the
+// states that the breaker reported.
+func newFixtureWithBreaker(t *testing.T) (f *fixture, changes *[]BreakerState) {
+	f, changes = newFixture(t), new([]BreakerState)
+	f.c.Revision().Breaker = NewBreaker(func(s BreakerStatus) { *changes = append(*changes, s.State) })
+	return f, changes
 }
 
-// breakDown lets the plugin fail for as many objects as opens its breaker.
-func (b *bench) breakDown() {
-	breaker := b.c.Generation().Breaker
-	for n := range leastFailing {
+// breakDown makes the plugin fail for as many objects as open its breaker.
+func (f *fixture) breakDown() {
+	breaker := f.c.Revision().Breaker
+	for n := range minFailing {
 		p, ok := breaker.admit()
 		if !ok {
-			b.t.Fatal("it is open already")
+			f.t.Fatal("the breaker is open already")
 		}
-		p.report(numbered(n), &FaultReport{Fault: Fault{Class: abi.ClassPanic, Message: "boom"}}, 0)
+		p.report(numbered(n), &FaultReport{Class: abi.ClassPanic, Message: "boom"}, 0)
 	}
 }
 
-// TestWhatCountsAgainstAPlugin has a run each: only what the plugin itself
-// does wrong is a failure, and only what it ends is a success.
-func TestWhatCountsAgainstAPlugin(t *testing.T) {
-	fails := func(class abi.Class) func(context.Context, Call) (Return, error) {
-		return func(context.Context, Call) (Return, error) { return Return{}, &Fault{Class: class, Message: "boom"} }
-	}
-	answers := func(code abi.Code) func(context.Context, Call) (Return, error) {
-		return func(context.Context, Call) (Return, error) { return Return{Code: code}, nil }
+// Only what the plugin itself does wrong is a failure, and only a run that the
+// plugin decided is a success. Other runs do not count.
+func TestOnlyFailuresOfThePluginCountAgainstIt(t *testing.T) {
+	fails := func(class abi.Class) reconcileFunc {
+		return func(context.Context, sandbox.Call) (sandbox.Return, error) {
+			return sandbox.Return{}, &sandbox.Fault{Class: class, Message: "boom"}
+		}
 	}
 	child := &abi.Result{Apply: []abi.Apply{{Object: []byte(`{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g"}}`)}}}
 	for name, c := range map[string]struct {
-		reconcile func(context.Context, Call) (Return, error)
-		apply     *Failure
-		want      string // seen and failing
+		reconcile reconcileFunc
+		apply     *effect.Failure
+		want      string // numbers of samples and of failing ones
 	}{
-		"panic":                 {reconcile: fails(abi.ClassPanic), want: "1 1"},
-		"timeout":               {reconcile: fails(abi.ClassTimeout), want: "1 1"},
-		"out of memory":         {reconcile: fails(abi.ClassOutOfMemory), want: "1 1"},
-		"stack overflow":        {reconcile: fails(abi.ClassStackOverflow), want: "1 1"},
-		"abi":                   {reconcile: fails(abi.ClassABI), want: "1 1"},
-		"a result like garbage": {reconcile: func(context.Context, Call) (Return, error) { return Return{Output: []byte("{")}, nil }, want: "1 1"},
-		"a condition that is not its own": {reconcile: func(context.Context, Call) (Return, error) {
+		"panic":          {reconcile: fails(abi.ClassPanic), want: "1 1"},
+		"timeout":        {reconcile: fails(abi.ClassTimeout), want: "1 1"},
+		"out of memory":  {reconcile: fails(abi.ClassOutOfMemory), want: "1 1"},
+		"stack overflow": {reconcile: fails(abi.ClassStackOverflow), want: "1 1"},
+		"abi":            {reconcile: fails(abi.ClassABI), want: "1 1"},
+		"a result that cannot be decoded": {reconcile: func(context.Context, sandbox.Call) (sandbox.Return, error) {
+			return sandbox.Return{Output: []byte("{")}, nil
+		}, want: "1 1"},
+		"a condition that is not its own": {reconcile: func(context.Context, sandbox.Call) (sandbox.Return, error) {
 			return returns(&abi.Result{Conditions: []abi.Condition{{Type: "Other", Status: "True", Reason: "X"}}})
 		}, want: "1 1"},
 		"an intent that is invalid": {
-			reconcile: func(context.Context, Call) (Return, error) { return returns(child) },
-			apply:     &Failure{EffectFailure: abi.EffectFailure{Verb: "apply", Class: abi.ClassABI, Message: "no name"}}, want: "1 1",
+			reconcile: func(context.Context, sandbox.Call) (sandbox.Return, error) { return returns(child) },
+			apply:     &effect.Failure{EffectFailure: abi.EffectFailure{Verb: "apply", Class: abi.ClassABI, Message: "no name"}}, want: "1 1",
 		},
-		"success":      {reconcile: func(context.Context, Call) (Return, error) { return returns(&abi.Result{}) }, want: "1 0"},
-		"retry":        {reconcile: answers(abi.CodeRetry), want: "1 0"},
-		"stalled":      {reconcile: answers(abi.CodeStalled), want: "1 0"},
-		"waiting":      {reconcile: answers(abi.CodeWaiting), want: "1 0"},
-		"host failure": {reconcile: func(context.Context, Call) (Return, error) { return Return{}, errors.New("no instance") }, want: "0 0"},
-		"replaced":     {reconcile: func(context.Context, Call) (Return, error) { return Return{}, ErrClosed }, want: "0 0"},
-		"unsynced": {reconcile: func(ctx context.Context, call Call) (Return, error) {
+		"success": {reconcile: func(context.Context, sandbox.Call) (sandbox.Return, error) { return returns(&abi.Result{}) }, want: "1 0"},
+		"retry":   {reconcile: returnsCode(abi.CodeRetry), want: "1 0"},
+		"stalled": {reconcile: returnsCode(abi.CodeStalled), want: "1 0"},
+		"waiting": {reconcile: returnsCode(abi.CodeWaiting), want: "1 0"},
+		"host failure": {reconcile: func(context.Context, sandbox.Call) (sandbox.Return, error) {
+			return sandbox.Return{}, errors.New("no instance")
+		}, want: "0 0"},
+		"replaced": {reconcile: func(context.Context, sandbox.Call) (sandbox.Return, error) {
+			return sandbox.Return{}, sandbox.ErrClosed
+		}, want: "0 0"},
+		"unsynced": {reconcile: func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
 			call.Host.List(ctx, abi.EncodeListCall(&abi.ListCall{APIVersion: "v1", Kind: "Gadget"}))
-			return Return{}, &Fault{Class: abi.ClassPanic, Message: "nothing to read"}
+			return sandbox.Return{}, &sandbox.Fault{Class: abi.ClassPanic, Message: "nothing to read"}
 		}, want: "0 0"},
 		"a denied effect": {
-			reconcile: func(context.Context, Call) (Return, error) { return returns(child) },
-			apply:     &Failure{EffectFailure: abi.EffectFailure{Verb: "apply", Class: abi.ClassDenied, Message: "no"}}, want: "1 0",
+			reconcile: func(context.Context, sandbox.Call) (sandbox.Return, error) { return returns(child) },
+			apply:     &effect.Failure{EffectFailure: abi.EffectFailure{Verb: "apply", Class: abi.ClassDenied, Message: "no"}}, want: "1 0",
 		},
 		"a conflict": {
-			reconcile: func(context.Context, Call) (Return, error) { return returns(child) },
-			apply:     &Failure{EffectFailure: abi.EffectFailure{Verb: "apply", Class: abi.ClassRetry, Message: "newer"}, Conflict: true}, want: "0 0",
+			reconcile: func(context.Context, sandbox.Call) (sandbox.Return, error) { return returns(child) },
+			apply:     &effect.Failure{EffectFailure: abi.EffectFailure{Verb: "apply", Class: abi.ClassRetry, Message: "newer"}, Conflict: true}, want: "0 0",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, _ := protected(t)
-			b.put(aWidget)
-			b.reconcile, b.fail["apply"] = c.reconcile, c.apply
-			b.run()
-			e := &b.c.Generation().Breaker.circuit.evidence
+			f, _ := newFixtureWithBreaker(t)
+			f.put(aWidget)
+			f.reconcile, f.fail["apply"] = c.reconcile, c.apply
+			f.run()
+			e := &f.c.Revision().Breaker.circuit.window
 			if got := fmt.Sprint(e.recent.Len(), e.failing); got != c.want {
-				t.Errorf("%s objects seen and failing, want %s", got, c.want)
+				t.Errorf("%s samples and failing ones, want %s", got, c.want)
 			}
 		})
 	}
 }
 
-// TestAnOpenBreakerLeavesKeysInTheQueue until the pause is over; then one runs.
+// When the pause is over, one run is admitted.
 func TestAnOpenBreakerLeavesKeysInTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, changes := protected(t)
-		b.put(aWidget)
-		b.breakDown()
+		f, changes := newFixtureWithBreaker(t)
+		f.put(aWidget)
+		f.breakDown()
 		start, stopped := time.Now(), cancelled(t)
-		b.due = []Due{{Key: testKey}}
-		b.c.work(stopped, t.Context()) // as of a worker that had waited for a key before
-		b.expect("returned ns/w")
-		b.reconcile = func(context.Context, Call) (Return, error) {
-			if waited := time.Since(start); waited < firstPause*4/5 || waited > firstPause {
+		f.due = []queue.Item{{Key: testKey}}
+		f.c.work(stopped, t.Context()) // like a worker that has waited for a key before
+		f.expect("put back ns/w")
+		f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+			if waited := time.Since(start); waited < minPause*4/5 || waited > minPause {
 				t.Errorf("the probe began after %s", waited)
 			}
-			b.due = append(b.due, Due{Key: object.Key{Name: "other"}})
-			b.c.work(stopped, t.Context())
+			f.due = append(f.due, queue.Item{Key: object.Key{Name: "other"}})
+			f.c.work(stopped, t.Context())
 			return returns(&abi.Result{})
 		}
-		b.run(abi.ReasonPrimary)
-		b.expect("returned other", "status Ready=True/Succeeded patch=", "commit reads", "metric success ")
-		if got := b.c.Generation().Breaker.Status(); got.State != BreakerHalfOpen || got.LastFault.Message != "boom" || !strings.Contains(got.Reason, "10 of the last 10") {
-			t.Errorf("it says %+v", got)
+		f.run(abi.ReasonPrimary)
+		f.expect("put back other", "status Ready=True/Succeeded patch=", "commit reads", "metric success ")
+		if got := f.c.Revision().Breaker.Status(); got.State != BreakerHalfOpen || got.LastFault.Message != "boom" || !strings.Contains(got.Reason, "10 of the last 10") {
+			t.Errorf("its status is %+v", got)
 		}
-		b.reconcile = func(context.Context, Call) (Return, error) { return returns(&abi.Result{}) }
-		clear(b.c.keys) // nobody waits for the cache
-		b.run()
-		b.run()
+		f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) { return returns(&abi.Result{}) }
+		clear(f.c.keys) // no run waits for the cache to catch up
+		f.run()
+		f.run()
 		if fmt.Sprint(*changes) != "[open closed]" {
-			t.Errorf("it told of %v", *changes)
+			t.Errorf("it reported %v", *changes)
 		}
 	})
 }
@@ -132,38 +140,38 @@ func cancelled(t *testing.T) context.Context {
 	return ctx
 }
 
-// TestAKeyWithoutARunIsNoProbe: what is gone is settled, and the next key is
+// TestAKeyWithoutARunIsNoProbe: what is gone is done, and the next key is
 // the probe.
 func TestAKeyWithoutARunIsNoProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, _ := protected(t)
-		b.breakDown()
-		time.Sleep(firstPause) // fake time
-		b.run()
-		if breaker := b.c.Generation().Breaker; !breaker.circuit.free(time.Now()) || breaker.circuit.sound != 0 {
+		f, _ := newFixtureWithBreaker(t)
+		f.breakDown()
+		time.Sleep(minPause) // fake time
+		f.run()
+		if breaker := f.c.Revision().Breaker; !breaker.circuit.admits(time.Now()) || breaker.circuit.succeeded != 0 {
 			t.Error("a key whose object is gone was taken for a probe")
 		}
-		if len(b.settled) != 1 {
-			t.Error("the key was not settled")
+		if len(f.done) != 1 {
+			t.Error("the key was not done")
 		}
 	})
 }
 
-func TestWaitingForABreakerEnds(t *testing.T) {
+func TestWaitingForAnOpenBreakerEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		how   func(b *Breaker, stop func())
 		after time.Duration
 	}{
-		"with the pause":      {func(*Breaker, func()) {}, firstPause},
-		"with the generation": {func(b *Breaker, _ func()) { b.retire() }, 0},
-		"with the controller": {func(_ *Breaker, stop func()) { stop() }, 0},
+		"when the pause is over":        {func(*Breaker, func()) {}, minPause},
+		"when the revision is replaced": {func(b *Breaker, _ func()) { b.retire() }, 0},
+		"when the controller ends":      {func(_ *Breaker, stop func()) { stop() }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b, _ := protected(t)
-				b.breakDown()
-				breaker := b.c.Generation().Breaker
-				breaker.circuit.until = time.Now().Add(firstPause) // without jitter
+				f, _ := newFixtureWithBreaker(t)
+				f.breakDown()
+				breaker := f.c.Revision().Breaker
+				breaker.circuit.pausedUntil = time.Now().Add(minPause) // without jitter
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
 				var waited time.Duration
@@ -184,46 +192,45 @@ func TestWaitingForABreakerEnds(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsForAProbeGoesOnAtItsEnd, whatever came of it.
-func TestWhoWaitsForAProbeGoesOnAtItsEnd(t *testing.T) {
+func TestWaitingForAProbeEndsWithTheProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, _ := protected(t)
-		b.breakDown()
-		breaker := b.c.Generation().Breaker
-		time.Sleep(firstPause) // fake time
+		f, _ := newFixtureWithBreaker(t)
+		f.breakDown()
+		breaker := f.c.Revision().Breaker
+		time.Sleep(minPause) // fake time
 		probe, _ := breaker.admit()
-		over := false
+		returned := false
 		go func() {
 			breaker.wait(t.Context())
-			over = true
+			returned = true
 		}()
 		time.Sleep(time.Hour) // fake time
 		synctest.Wait()
-		if over {
+		if returned {
 			t.Fatal("did not wait for the probe")
 		}
 		probe.cancel()
 		synctest.Wait()
-		if !over {
+		if !returned {
 			t.Error("waits for ever")
 		}
 	})
 }
 
-func TestANewGenerationStartsClosed(t *testing.T) {
-	b, changes := protected(t)
-	b.put(aWidget)
-	b.breakDown()
-	old := b.c.Generation()
-	next := &Generation{Number: 2, Guest: testGuest{b}, Effects: testEffects{b}, Breaker: NewBreaker(func(BreakerStatus) {}), Controller: old.Controller}
-	b.c.Swap(next, []object.Key{testKey})
-	old.Breaker.wait(t.Context()) // a worker that waited goes on
-	b.run(abi.ReasonPlugin)
-	if b.request == nil {
-		t.Error("the new generation does not run")
+func TestTheBreakerOfANewRevisionIsClosed(t *testing.T) {
+	f, changes := newFixtureWithBreaker(t)
+	f.put(aWidget)
+	f.breakDown()
+	old := f.c.Revision()
+	next := &Revision{Number: 2, Guest: testGuest{f}, Effects: testEffects{f}, Breaker: NewBreaker(func(BreakerStatus) {}), Controller: old.Controller}
+	f.c.Swap(next, []object.Key{testKey})
+	old.Breaker.wait(t.Context()) // does not block any more
+	f.run(abi.ReasonPlugin)
+	if f.request == nil {
+		t.Error("the new revision does not run")
 	}
 	if fmt.Sprint(*changes) != "[open]" {
-		t.Errorf("the old one told of %v", *changes)
+		t.Errorf("the old breaker reported %v", *changes)
 	}
 }
 

@@ -1,15 +1,22 @@
 package dispatch
 
-import "time"
+import (
+	"container/list"
+	"fmt"
+	"math"
+	"time"
 
-// BreakerState is what a [Breaker] lets through.
+	"github.com/thole-dev/thole/host/object"
+)
+
+// BreakerState is the state of a [Breaker].
 type BreakerState string
 
 // The states of a breaker.
 const (
-	BreakerClosed   BreakerState = "closed"    // every run
-	BreakerOpen     BreakerState = "open"      // none
-	BreakerHalfOpen BreakerState = "half-open" // one run at a time, the probe
+	BreakerClosed   BreakerState = "closed"    // admits every run
+	BreakerOpen     BreakerState = "open"      // admits none
+	BreakerHalfOpen BreakerState = "half-open" // admits one run at a time, the probe
 )
 
 // BreakerStates lists every state, for metrics that exist at zero.
@@ -19,117 +26,211 @@ func BreakerStates() []string {
 
 // Bounds of the time that a circuit stays open.
 const (
-	firstPause   = time.Second
-	longestPause = 10 * time.Second
-	// probeShare bounds what failing probes take of a slot: a pause is at
-	// least so many times as long as the call that led to it, but for the
-	// jitter.
+	minPause = time.Second
+	maxPause = 10 * time.Second
+	// probeShare bounds the share of an execution slot that failing probes take:
+	// but for the jitter, a pause is at least probeShare times as long as the
+	// failing call before it.
 	probeShare = 5
-	// soundProbes in a row close the circuit.
-	soundProbes = 3
-	// forgiven is how long a circuit must be closed to shorten its next pause
-	// by one step.
-	forgiven = time.Minute
+	// probesToClose is how many probes in a row must succeed.
+	probesToClose = 3
+	// pauseDecay is how long a circuit must be closed for its next pause to
+	// begin one step shorter.
+	pauseDecay = time.Minute
 )
 
-// circuit is the state machine of a [Breaker]: pure but for the times and the
-// jitter that it is given.
+// circuit is the state machine of a [Breaker]. It is pure: time and jitter are
+// arguments.
 //
-// Invariant: of the runs that are under way any number counts while it is
-// closed, none while it is open, and at most one while it is half-open. A run
-// that began before the last opening or closing counts for nothing.
+// Invariant: of the runs in progress, all count while it is closed, none while
+// it is open, and at most one while it is half-open. A run that was admitted
+// before the last opening or closing does not count.
 type circuit struct {
-	state    BreakerState // half-open from the first probe on
-	since    time.Time    // of closed, or of the opening
-	reason   string       // of the opening
-	stretch  uint64       // counts openings and closings: a pass of an earlier one counts for nothing
-	evidence evidence     // while closed
-	step     int          // of the next pause
+	state  BreakerState // half-open once the first probe was admitted
+	since  time.Time    // when it closed, or opened
+	reason string       // why it opened
+	epoch  uint64       // counts openings and closings
+	window failureWindow
+	step   int // of the next pause
 
-	until   time.Time // no probe before; not when closed
-	probing bool
-	sound   int // probes in a row that the plugin ended
+	pausedUntil time.Time // no probe is admitted before; zero when closed
+	probing     bool      // a probe is in progress
+	succeeded   int       // probes in a row
 }
 
 func newCircuit(now time.Time) circuit {
-	return circuit{state: BreakerClosed, since: now, evidence: newEvidence()}
+	return circuit{state: BreakerClosed, since: now, window: newFailureWindow()}
 }
 
-// at returns the state as it is seen at a time: half-open begins with the end
-// of the pause.
-func (c *circuit) at(now time.Time) BreakerState {
-	if c.state == BreakerOpen && !now.Before(c.until) {
+// stateAt returns the state as seen from outside: a circuit is half-open as soon
+// as its pause is over.
+func (c *circuit) stateAt(now time.Time) BreakerState {
+	if c.state == BreakerOpen && !now.Before(c.pausedUntil) {
 		return BreakerHalfOpen
 	}
 	return c.state
 }
 
-// free says whether a run would be let through.
-func (c *circuit) free(now time.Time) bool {
-	state := c.at(now)
+// admits reports whether admit would admit a run.
+func (c *circuit) admits(now time.Time) bool {
+	state := c.stateAt(now)
 	return state == BreakerClosed || state == BreakerHalfOpen && !c.probing
 }
 
-// admit lets a run through, or not. Who is let through reports or cancels.
-func (c *circuit) admit(now time.Time) (stretch uint64, ok bool) {
-	if !c.free(now) {
+// admit admits a run, which must end with report or cancel, with the returned
+// epoch.
+func (c *circuit) admit(now time.Time) (epoch uint64, ok bool) {
+	if !c.admits(now) {
 		return 0, false
 	}
 	if c.state != BreakerClosed {
 		c.state, c.probing = BreakerHalfOpen, true
 	}
-	return c.stretch, true
+	return c.epoch, true
 }
 
 // cancel ends a run that says nothing about the plugin.
-func (c *circuit) cancel(stretch uint64) {
-	if stretch == c.stretch {
+func (c *circuit) cancel(epoch uint64) {
+	if epoch == c.epoch {
 		c.probing = false
 	}
 }
 
-// report ends a run of an object that the plugin ended or failed, after the
-// given time in the guest. jitter in [0,1) spreads the pause.
-func (c *circuit) report(now time.Time, stretch uint64, s subject, failed bool, took time.Duration, jitter float64) {
-	if stretch != c.stretch {
+// report ends a run of an object that spent the given time in the guest. jitter
+// in [0,1) shortens the pause.
+func (c *circuit) report(now time.Time, epoch uint64, s subject, failed bool, took time.Duration, jitter float64) {
+	if epoch != c.epoch {
 		return
 	}
 	switch {
 	case c.state == BreakerClosed:
-		c.evidence.add(now, s, failed, took)
-		if reason := c.evidence.damning(); failed && reason != "" {
+		c.window.add(now, s, failed, took)
+		if reason, exceeded := c.window.exceeds(); failed && exceeded {
 			c.open(now, reason, took, jitter)
 		}
 	case failed:
-		c.probing, c.sound = false, 0
+		c.probing, c.succeeded = false, 0
 		c.pause(now, took, jitter)
 	default:
 		c.probing = false
-		if c.sound++; c.sound == soundProbes {
+		if c.succeeded++; c.succeeded == probesToClose {
 			c.close(now)
 		}
 	}
 }
 
 func (c *circuit) open(now time.Time, reason string, took time.Duration, jitter float64) {
-	c.step = max(0, c.step-int(now.Sub(c.since)/forgiven))
-	c.since, c.reason, c.evidence = now, reason, newEvidence()
-	c.stretch++
+	c.step = max(0, c.step-int(now.Sub(c.since)/pauseDecay))
+	c.since, c.reason, c.window = now, reason, newFailureWindow()
+	c.epoch++
 	c.pause(now, took, jitter)
 }
 
-// pause lets no probe through for a time that doubles with each.
+// pause admits no probe for a time that doubles with each pause.
 func (c *circuit) pause(now time.Time, took time.Duration, jitter float64) {
-	pause := firstPause << c.step
-	if pause < longestPause {
+	pause := minPause << c.step
+	if pause < maxPause {
 		c.step++
 	}
-	pause = max(min(pause, longestPause), probeShare*took)
+	pause = max(min(pause, maxPause), probeShare*took)
 	pause -= time.Duration(jitter * float64(pause) / 5)
-	c.state, c.until = BreakerOpen, now.Add(pause)
+	c.state, c.pausedUntil = BreakerOpen, now.Add(pause)
 }
 
 func (c *circuit) close(now time.Time) {
-	c.state, c.since, c.reason, c.until, c.sound = BreakerClosed, now, "", time.Time{}, 0
-	c.stretch++
+	c.state, c.since, c.reason, c.pausedUntil, c.succeeded = BreakerClosed, now, "", time.Time{}, 0
+	c.epoch++
+}
+
+// What it takes to open a circuit; RATIONALE.md gives the reasons.
+const (
+	windowObjects      = 100              // objects whose last runs are looked at
+	minFailing         = 10               // of them must have failed,
+	minFailingShare    = 0.8              // and at least this share,
+	failedTimeLimit    = 30 * time.Second // or failing calls took this long in the guest
+	minFailingForTime  = 5                // for at least so many objects
+	failedTimeHalfLife = 30 * time.Second // after this, time counts half
+)
+
+// subject is an object of one of the plugin's controllers.
+type subject struct {
+	controller string
+	key        object.Key
+}
+
+// failureWindow is the recent history of a plugin: the last run of each of the
+// objects that ran most recently, and the decaying time that failing and all
+// calls spent in the guest. An object counts once, however often it is retried.
+type failureWindow struct {
+	recent    *list.List // of *sample, the most recent first
+	bySubject map[subject]*list.Element
+	failing   int // samples that failed
+
+	at                    time.Time // when the times were computed
+	failedTime, totalTime time.Duration
+}
+
+// sample is the last run of an object.
+type sample struct {
+	subject
+	failed bool
+}
+
+func newFailureWindow() failureWindow {
+	return failureWindow{recent: list.New(), bySubject: map[subject]*list.Element{}}
+}
+
+// add adds a run of an object.
+func (w *failureWindow) add(now time.Time, s subject, failed bool, took time.Duration) {
+	w.decay(now)
+	w.totalTime += took
+	if failed {
+		w.failedTime += took
+	}
+	latest := w.sampleOf(s)
+	if latest.failed {
+		w.failing--
+	}
+	if latest.failed = failed; failed {
+		w.failing++
+	}
+}
+
+// sampleOf returns the sample of an object and makes it the most recent one. The
+// sample of a new object replaces the least recent one if the window is full.
+func (w *failureWindow) sampleOf(s subject) *sample {
+	element := w.bySubject[s]
+	switch {
+	case element != nil:
+	case w.recent.Len() < windowObjects:
+		element = w.recent.PushFront(&sample{subject: s})
+		w.bySubject[s] = element
+	default:
+		element = w.recent.Back()
+		delete(w.bySubject, element.Value.(*sample).subject)
+		element.Value.(*sample).subject = s
+		w.bySubject[s] = element
+	}
+	w.recent.MoveToFront(element)
+	return element.Value.(*sample)
+}
+
+func (w *failureWindow) decay(now time.Time) {
+	left := math.Exp2(-float64(now.Sub(w.at)) / float64(failedTimeHalfLife))
+	w.failedTime = time.Duration(float64(w.failedTime) * left)
+	w.totalTime = time.Duration(float64(w.totalTime) * left)
+	w.at = now
+}
+
+// exceeds reports whether so much fails that the plugin, and not some of its
+// objects, is the reason, and describes it.
+func (w *failureWindow) exceeds() (reason string, exceeded bool) {
+	objects := w.recent.Len()
+	switch {
+	case w.failing >= minFailing && float64(w.failing) >= minFailingShare*float64(objects):
+		return fmt.Sprintf("%d of the last %d objects failed through the plugin itself", w.failing, objects), true
+	case w.failing >= minFailingForTime && w.failedTime >= failedTimeLimit && float64(w.failedTime) >= minFailingShare*float64(w.totalTime):
+		return fmt.Sprintf("failing calls of %d objects took %s of the last %s in the plugin", w.failing, w.failedTime.Round(time.Second), w.totalTime.Round(time.Second)), true
+	}
+	return "", false
 }

@@ -28,17 +28,17 @@ func numbered(n int) subject {
 
 // run is one run of an object, unless it is not let through.
 func (c *circuitry) run(n int, failed bool, took time.Duration) bool {
-	stretch, ok := c.admit(c.now)
+	epoch, ok := c.admit(c.now)
 	if ok {
 		c.now = c.now.Add(took)
-		c.report(c.now, stretch, numbered(n), failed, took, 0)
+		c.report(c.now, epoch, numbered(n), failed, took, 0)
 	}
 	return ok
 }
 
 func (c *circuitry) expect(t *testing.T, want BreakerState) {
 	t.Helper()
-	if got := c.at(c.now); got != want {
+	if got := c.stateAt(c.now); got != want {
 		t.Fatalf("it is %s, want %s", got, want)
 	}
 }
@@ -78,7 +78,7 @@ func TestWhatOpensACircuit(t *testing.T) {
 				}
 			}
 			if !strings.HasPrefix(x.reason, c.opens) || x.reason != "" && c.opens == "" {
-				t.Errorf("it is %s for %q, want %q", x.at(x.now), x.reason, c.opens)
+				t.Errorf("it is %s for %q, want %q", x.stateAt(x.now), x.reason, c.opens)
 			}
 		})
 	}
@@ -87,7 +87,7 @@ func TestWhatOpensACircuit(t *testing.T) {
 // broken is a circuit that has just opened.
 func broken() *circuitry {
 	c := newCircuitry()
-	for n := range leastFailing {
+	for n := range minFailing {
 		c.run(n, true, 0)
 	}
 	return c
@@ -96,14 +96,14 @@ func broken() *circuitry {
 func TestPausesDoubleUpToTenSeconds(t *testing.T) {
 	c := broken()
 	for _, seconds := range []int{1, 2, 4, 8, 10, 10} {
-		if got := c.until.Sub(c.now); got != time.Duration(seconds)*time.Second {
+		if got := c.pausedUntil.Sub(c.now); got != time.Duration(seconds)*time.Second {
 			t.Fatalf("pause of %s, want %d s", got, seconds)
 		}
-		c.now = c.until.Add(-1)
+		c.now = c.pausedUntil.Add(-1)
 		if c.run(0, true, 0) {
 			t.Fatal("a run was let through early")
 		}
-		c.now = c.until
+		c.now = c.pausedUntil
 		c.expect(t, BreakerHalfOpen)
 		if !c.run(0, true, 0) {
 			t.Fatal("no probe was let through")
@@ -114,46 +114,46 @@ func TestPausesDoubleUpToTenSeconds(t *testing.T) {
 
 func TestAPauseIsLongerThanTheProbeBeforeIt(t *testing.T) {
 	c := broken()
-	c.now = c.until
+	c.now = c.pausedUntil
 	c.run(0, true, 10*time.Second)
-	if got := c.until.Sub(c.now); got != 50*time.Second {
+	if got := c.pausedUntil.Sub(c.now); got != 50*time.Second {
 		t.Errorf("pause of %s after a call of 10 s", got)
 	}
-	c.now = c.until
+	c.now = c.pausedUntil
 	c.run(0, true, 20*time.Second)
-	if got := c.until.Sub(c.now); got != 100*time.Second {
+	if got := c.pausedUntil.Sub(c.now); got != 100*time.Second {
 		t.Errorf("pause of %s after a call of 20 s", got)
 	}
 }
 
 func TestJitterShortensAPauseByAFifthAtMost(t *testing.T) {
 	c := broken()
-	c.now = c.until
-	stretch, _ := c.admit(c.now)
-	c.report(c.now, stretch, numbered(0), true, 0, 0.999999)
-	if got := c.until.Sub(c.now); got < 1600*time.Millisecond || got > 1601*time.Millisecond {
+	c.now = c.pausedUntil
+	epoch, _ := c.admit(c.now)
+	c.report(c.now, epoch, numbered(0), true, 0, 0.999999)
+	if got := c.pausedUntil.Sub(c.now); got < 1600*time.Millisecond || got > 1601*time.Millisecond {
 		t.Errorf("pause of %s", got)
 	}
 }
 
 func TestThreeSoundProbesInARowClose(t *testing.T) {
 	c := broken()
-	c.now = c.until
+	c.now = c.pausedUntil
 	for _, failed := range []bool{false, false, true} { // not in a row
 		c.expect(t, BreakerHalfOpen)
 		c.run(0, failed, 0)
 	}
 	c.expect(t, BreakerOpen)
-	c.now = c.until
-	for range soundProbes {
+	c.now = c.pausedUntil
+	for range probesToClose {
 		c.expect(t, BreakerHalfOpen)
 		if !c.run(0, false, 0) {
-			t.Fatal("a sound probe does not lead to the next at once")
+			t.Fatal("a successful probe does not admit the next one at once")
 		}
 	}
 	c.expect(t, BreakerClosed)
-	if c.reason != "" || !c.until.IsZero() {
-		t.Errorf("it is closed and says %q, %s", c.reason, c.until)
+	if c.reason != "" || !c.pausedUntil.IsZero() {
+		t.Errorf("it is closed and says %q, %s", c.reason, c.pausedUntil)
 	}
 	c.run(0, true, 0)
 	c.expect(t, BreakerClosed) // what was before counts no more
@@ -165,18 +165,18 @@ func TestACircuitThatFlutters(t *testing.T) {
 	reopen := func(closedFor time.Duration) time.Duration {
 		c := broken()
 		for range 3 { // 1 s, 2 s, 4 s
-			c.now = c.until
+			c.now = c.pausedUntil
 			c.run(0, true, 0)
 		}
-		c.now = c.until
-		for range soundProbes {
+		c.now = c.pausedUntil
+		for range probesToClose {
 			c.run(0, false, 0)
 		}
 		c.now = c.now.Add(closedFor)
-		for n := range leastFailing {
+		for n := range minFailing {
 			c.run(n, true, 0)
 		}
-		return c.until.Sub(c.now)
+		return c.pausedUntil.Sub(c.now)
 	}
 	for closedFor, want := range map[time.Duration]time.Duration{
 		0: 10 * time.Second, 3 * time.Minute: 2 * time.Second, time.Hour: time.Second,
@@ -190,11 +190,11 @@ func TestACircuitThatFlutters(t *testing.T) {
 func TestRunsOfAnEarlierStateCountForNothing(t *testing.T) {
 	c := newCircuitry()
 	early, _ := c.admit(c.now)
-	for n := range leastFailing {
+	for n := range minFailing {
 		c.run(n, true, 0)
 	}
 	c.report(c.now, early, numbered(0), false, 0, 0)
-	c.now = c.until
+	c.now = c.pausedUntil
 	probe, _ := c.admit(c.now)
 	c.cancel(early)
 	c.report(c.now, early, numbered(0), true, 0, 0)
@@ -213,8 +213,8 @@ func TestCircuitKeepsItsInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCircuitry()
 		type underWay struct {
-			stretch uint64
-			state   BreakerState
+			epoch uint64
+			state BreakerState
 		}
 		var runs []underWay
 		take := func(t *rapid.T) underWay {
@@ -228,7 +228,7 @@ func TestCircuitKeepsItsInvariants(t *testing.T) {
 		}
 		probes := func() (n int) {
 			for _, r := range runs {
-				if r.state == BreakerHalfOpen && r.stretch == c.stretch {
+				if r.state == BreakerHalfOpen && r.epoch == c.epoch {
 					n++
 				}
 			}
@@ -236,21 +236,21 @@ func TestCircuitKeepsItsInvariants(t *testing.T) {
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"admit": func(t *rapid.T) {
-				state, free := c.at(c.now), c.free(c.now)
-				stretch, ok := c.admit(c.now)
+				state, free := c.stateAt(c.now), c.admits(c.now)
+				epoch, ok := c.admit(c.now)
 				if ok != free || ok && state == BreakerOpen || !ok && state == BreakerClosed {
 					t.Fatalf("let through: %v, though it is %s", ok, state)
 				}
 				if ok {
-					runs = append(runs, underWay{stretch, state})
+					runs = append(runs, underWay{epoch, state})
 				}
 			},
 			"report": func(t *rapid.T) {
 				n, took := rapid.IntRange(0, 150).Draw(t, "object"), time.Duration(rapid.Int64Range(0, int64(10*time.Second)).Draw(t, "took"))
 				failed := rapid.IntRange(0, 9).Draw(t, "failed") > 0
-				c.report(c.now, take(t).stretch, numbered(n), failed, took, rapid.Float64Range(0, 0.99).Draw(t, "jitter"))
+				c.report(c.now, take(t).epoch, numbered(n), failed, took, rapid.Float64Range(0, 0.99).Draw(t, "jitter"))
 			},
-			"cancel": func(t *rapid.T) { c.cancel(take(t).stretch) },
+			"cancel": func(t *rapid.T) { c.cancel(take(t).epoch) },
 			"advance": func(t *rapid.T) {
 				c.now = c.now.Add(time.Duration(rapid.Int64Range(0, int64(2*time.Minute)).Draw(t, "time")))
 			},
@@ -258,23 +258,23 @@ func TestCircuitKeepsItsInvariants(t *testing.T) {
 				if n := probes(); n > 1 || (n == 1) != c.probing {
 					t.Fatalf("%d probes are under way, probing is %v", n, c.probing)
 				}
-				if wait := c.until.Sub(c.now); wait > longestPause && wait > probeShare*10*time.Second {
+				if wait := c.pausedUntil.Sub(c.now); wait > maxPause && wait > probeShare*10*time.Second {
 					t.Fatalf("pause of %s", wait)
 				}
-				if e := &c.evidence; e.recent.Len() > recentObjects || e.recent.Len() != len(e.bySubj) {
-					t.Fatalf("%d objects are remembered, %d by name", e.recent.Len(), len(e.bySubj))
+				if e := &c.window; e.recent.Len() > windowObjects || e.recent.Len() != len(e.bySubject) {
+					t.Fatalf("%d objects are remembered, %d by name", e.recent.Len(), len(e.bySubject))
 				}
 			},
 		})
 		for _, r := range runs {
-			c.report(c.now, r.stretch, numbered(0), false, 0, 0)
+			c.report(c.now, r.epoch, numbered(0), false, 0, 0)
 		}
 		for n := range 1000 { // all is well: nothing is held up but by one pause
-			if !c.free(c.now) {
-				if wait := c.until.Sub(c.now); wait <= 0 || n > soundProbes {
+			if !c.admits(c.now) {
+				if wait := c.pausedUntil.Sub(c.now); wait <= 0 || n > probesToClose {
 					t.Fatalf("run %d is not let through, and a pause of %s", n, wait)
 				}
-				c.now = c.until
+				c.now = c.pausedUntil
 			}
 			c.run(n, false, 0)
 		}

@@ -1,94 +1,178 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/outcome"
+	"github.com/thole-dev/thole/host/queue"
+	"github.com/thole-dev/thole/host/sandbox"
 )
 
-// Config is what a [Controller] needs.
+// Config configures a [Controller].
 type Config struct {
-	Name    string
-	Workers int // runs at once
+	Plugin  string
+	Name    string // of the controller
+	Workers int    // runs at once
 	Queue   Queue
 	Cache   Cache
 	Metrics Metrics
+	Events  events.Observer
 	Logger  hclog.Logger
-	Lines   Allowance     // of guest lines in the log, of the whole plugin; nil: all
-	Barrier time.Duration // how long a run waits for the cache to show the writes before; default 5 s
-	Grace   time.Duration // how long runs under way may take after the end; default 10 s
+
+	// LogLines bounds the log lines of the plugin, shared by its controllers;
+	// nil: unlimited.
+	LogLines Allowance
+	// CatchUp is how long a run waits for the cache to contain earlier writes
+	// before it reads the primary from the API server; default 5 s.
+	CatchUp time.Duration
+	// Grace is how long runs may continue after the context of
+	// [Controller.Run] has ended; default 10 s.
+	Grace time.Duration
 }
 
-// Generation is the plugin at one digest as the controller runs it.
-type Generation struct {
+// Queue is implemented by [queue.Queue].
+type Queue interface {
+	Next() (item queue.Item, shutdown bool)
+	Add(key object.Key, reason abi.Reason)
+	Done(key object.Key, next outcome.Next)
+	PutBack(item queue.Item)
+	Forget(key object.Key)
+	ShutDown()
+}
+
+// Cache gives one controller access to the cache.
+type Cache interface {
+	// Get returns the primary as the cache has it.
+	Get(key object.Key) (*object.Object, bool)
+	// Live reads the primary from the API server; nil if it does not exist.
+	Live(ctx context.Context, key object.Key) (*object.Object, error)
+	// CaughtUp blocks until the cache contains a write. The error of ctx means
+	// that it does not yet, any other error that waiting does not help.
+	CaughtUp(ctx context.Context, write effect.Write) error
+	// Begin starts to record what one run of the key reads.
+	Begin(key object.Key) Reads
+	// Namespaced reports whether the objects of a kind live in namespaces.
+	Namespaced(ctx context.Context, kind abi.Kind) (bool, error)
+	// Forget drops the record of what the runs of the key have read.
+	Forget(key object.Key)
+}
+
+// Reads answers the reads of one run; [cache.Run] implements it.
+type Reads interface {
+	Get(ctx context.Context, kind abi.Kind, key object.Key) (obj *object.Object, ok bool, err error)
+	List(ctx context.Context, kind abi.Kind, namespace string, selector labels.Selector) ([]*object.Object, error)
+	// Commit ends a run that returned a result: what it read replaces what the
+	// previous run read. Abandon ends any other run and keeps both.
+	Commit()
+	Abandon()
+}
+
+// Guest is a loaded plugin; [sandbox.Guest] implements it.
+type Guest interface {
+	Reconcile(ctx context.Context, call sandbox.Call) (sandbox.Return, error)
+}
+
+// Effects writes to the API server; [effect.Performer] implements it.
+type Effects interface {
+	HasFinalizer(t effect.Target) bool
+	EnsureFinalizer(ctx context.Context, t effect.Target) (effect.Report, *effect.Failure)
+	RemoveFinalizer(ctx context.Context, t effect.Target) (effect.Report, *effect.Failure)
+	PerformIntents(ctx context.Context, t effect.Target, result *abi.Result) (effect.Report, *effect.Failure)
+	WriteStatus(ctx context.Context, t effect.Target, want effect.Status) (effect.Report, *effect.Failure)
+	EmitEvent(t effect.Target, event *abi.Event)
+	Forget(uid types.UID)
+}
+
+// Allowance limits a rate; [rate.Limiter] implements it.
+type Allowance interface{ Allow() bool }
+
+// Metrics counts the runs of one controller.
+type Metrics interface {
+	Started() func(result string, class abi.Class, seconds float64)
+	Wrote(verb string)
+	Looped()              // a run of a key that is in a write loop
+	Dropped()             // a log line of the guest beyond its allowance
+	Limited(limit string) // a result that was refused because of a limit
+}
+
+// Revision is a plugin at one digest and under one policy, as a controller runs
+// it.
+type Revision struct {
 	Number     int
 	Guest      Guest
-	Effects    Effects        // as the plugin's policy has them
-	Breaker    *Breaker       // of all controllers of the plugin; nil: always closed
-	Trial      *Trial         // of all controllers of the plugin; nil: it has none
-	Controller abi.Controller // from the manifest
-	// MemoVersion names what memos mean: they stay when it does.
+	Effects    Effects             // under the policy of the revision
+	Breaker    *Breaker            // shared by the plugin's controllers; nil: always closed
+	Comparison *RevisionComparison // shared by the plugin's controllers; nil: not on probation
+	Controller abi.Controller      // from the manifest
+	// MemoVersion states what memos mean: they are kept by a revision that has
+	// the same.
 	MemoVersion string
 	// CrossNamespace lets namespaced primaries read in other namespaces.
 	CrossNamespace bool
-	Intents        int    // at most in one result; 0: as many as the ABI allows
-	Config         []byte // JSON; the administrator's configuration, nil if none
+	MaxIntents     int    // in one result; 0: as many as the ABI allows
+	Config         []byte // JSON, the administrator's configuration; nil: none
 }
 
 // Controller reconciles the objects of one primary kind.
 type Controller struct {
 	Config
-	generation atomic.Pointer[Generation] // replaced under mu
-	turn       chan struct{}              // held by the worker that takes the next key
+	revision atomic.Pointer[Revision] // replaced with mu held
+	taking   chan struct{}            // capacity 1; held by the worker that takes the next key
 
 	mu   sync.Mutex
 	keys map[object.Key]*keyState
 }
 
-// New returns a controller that runs the given generation once
-// [Controller.Run] is called.
-func New(config Config, g *Generation) *Controller {
-	if config.Barrier == 0 {
-		config.Barrier = 5 * time.Second
+// New returns a controller that runs the given revision once [Controller.Run]
+// is called.
+func New(config Config, revision *Revision) *Controller {
+	config.CatchUp = cmp.Or(config.CatchUp, 5*time.Second)
+	config.Grace = cmp.Or(config.Grace, 10*time.Second)
+	if config.Events == nil {
+		config.Events = events.Observers()
 	}
-	if config.Grace == 0 {
-		config.Grace = 10 * time.Second
-	}
-	c := &Controller{Config: config, keys: map[object.Key]*keyState{}, turn: make(chan struct{}, 1)}
-	c.generation.Store(g)
+	c := &Controller{Config: config, keys: map[object.Key]*keyState{}, taking: make(chan struct{}, 1)}
+	c.revision.Store(revision)
 	return c
 }
 
-// Generation returns the generation that new runs use.
-func (c *Controller) Generation() *Generation { return c.generation.Load() }
+// Revision returns the revision that new runs use.
+func (c *Controller) Revision() *Revision { return c.revision.Load() }
 
-// Swap makes new runs use g; runs in progress end on the generation that they
-// began with, and nobody waits for its breaker any more. Keys keep their place,
-// edges and timers; what the old code has tried is dropped with the next run.
-// Every key is triggered. One goroutine at a time may swap.
-func (c *Controller) Swap(g *Generation, keys []object.Key) {
-	before := c.generation.Load()
-	passed, keepMemo := before.Trial.Sound(), before.MemoVersion == g.MemoVersion
+// Swap makes new runs use another revision; runs in progress end on the revision
+// that they began with. Keys keep their place in the queue, their edges and
+// timers. Their tries are dropped when they run next, and every key of keys is
+// added to the queue. Swap must not be called concurrently.
+func (c *Controller) Swap(revision *Revision, keys []object.Key) {
+	before := c.revision.Load()
+	healthy, keepMemo := before.Comparison.Healthy(), before.MemoVersion == revision.MemoVersion
 	c.mu.Lock()
-	c.generation.Store(g) // here, so that no run takes the new code for the old
+	// With mu held, so that no run takes state of the old revision for its own.
+	c.revision.Store(revision)
 	for _, state := range c.keys {
-		state.swapped(passed, keepMemo)
+		state.revisionReplaced(healthy, keepMemo)
 	}
 	c.mu.Unlock()
 	before.Breaker.retire()
 	for _, key := range keys {
-		c.Queue.Trigger(key, abi.ReasonPlugin)
+		c.Queue.Add(key, abi.ReasonPlugin)
 	}
 }
 
-// Run reconciles until ctx is done and every run has ended. Runs under way
-// then get the grace time to end as if nothing had happened.
+// Run reconciles until ctx is done and every run has ended. Runs in progress at
+// that time continue for the grace period; then they are cut off.
 func (c *Controller) Run(ctx context.Context) {
 	runs, abort := context.WithCancel(context.WithoutCancel(ctx))
 	defer abort()

@@ -1,18 +1,34 @@
-// Package dispatch is the worker: it takes a key from the queue, reads its
-// object, has the plugin reconcile it in the sandbox, decides what the result
-// means, performs the effects and settles the key. worker.go reads from top to
-// bottom as that sentence.
+// Package dispatch is the worker of the host: it takes a key from the queue,
+// reads its object from the cache, calls the plugin in the sandbox, decides what
+// the result means, performs the effects, and hands the key back to the queue.
+// worker.go reads from top to bottom in this order.
 //
-// It knows the other stages by the interfaces in ports.go alone; package host
-// wires them. The one exception is package outcome, which is a pure function
-// and a vocabulary.
+// dispatch drives the stages queue, cache, sandbox, outcome and effect and uses
+// their types. The small interfaces in controller.go exist so that tests can
+// replace a stage.
 //
-// Guarantees:
-//   - One key is never reconciled twice at once, and a whole run sees one
-//     generation of its plugin.
-//   - Nothing is written unless the guest returned.
-//   - A run starts only when the cache shows what the run before has written,
-//     or when the primary was read from the API server instead.
-//   - While the breaker of a plugin is open its keys stay in their queues, and
-//     one run at a time probes it. Other plugins have breakers of their own.
+// # Guarantees
+//
+//   - One key is never reconciled twice at once, and a run uses one revision of
+//     its plugin from its beginning to its end.
+//   - Nothing is written to the cluster unless the guest returned a result.
+//   - A run starts only when the cache contains everything that the previous run
+//     of the key wrote, or after the primary was read from the API server.
+//   - While the circuit breaker of a plugin is open, its keys stay in their
+//     queues and one run at a time probes the plugin. Every plugin has a
+//     breaker of its own.
+//
+// # Files
+//
+//	controller.go  Controller, its configuration, what it needs of the stages
+//	worker.go      one run, from the key to the key
+//	reads.go       what a guest reads and logs during its call; the wait for own writes
+//	writes.go      the effects of a run
+//	triggers.go    which events of the cluster make a key due
+//	state.go       what is remembered of a key between its runs
+//	writeloop.go   keys that write in every run
+//	breaker.go     the circuit breaker of a plugin
+//	circuit.go     its state machine, a pure function of time
+//	comparison.go  whether a new revision fails more than the one before
+//	fault.go       how failures of a guest are reported
 package dispatch

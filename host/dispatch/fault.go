@@ -7,89 +7,88 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/outcome"
+	"github.com/thole-dev/thole/host/sandbox"
 )
 
-// Fault is a call that the guest did not end as the ABI says.
-type Fault struct {
-	Class   abi.Class `json:"class"`
-	Message string    `json:"message"`         // with the guest's last words
-	Stack   []string  `json:"stack,omitempty"` // functions, innermost first, as far as they are known
-}
-
-func (f *Fault) Error() string { return f.Message }
-
-// FaultReport is a run that the plugin itself failed.
+// FaultReport describes the latest run that failed because of the plugin itself,
+// in /plugins.
 type FaultReport struct {
-	Time       time.Time `json:"time"`
-	Controller string    `json:"controller"`
-	Object     string    `json:"object"` // namespace/name
-	Fault
-	Usage
-	Seconds float64 `json:"seconds"` // in the guest
+	Time        time.Time `json:"time"`
+	Controller  string    `json:"controller"`
+	Object      string    `json:"object"` // namespace/name
+	Class       abi.Class `json:"class"`
+	Message     string    `json:"message"`
+	Stack       []string  `json:"stack,omitempty"` // functions, innermost first, as far as they are known
+	Fuel        int64     `json:"fuel"`            // instructions
+	MemoryBytes uint64    `json:"memoryBytes"`     // of the instance, at its largest
+	Seconds     float64   `json:"seconds"`         // in the guest
 }
 
-// failed takes over why a call did not return.
+// failed records why a call did not return.
 func (r *run) failed(err error) {
 	r.fault = &outcome.Fault{Class: abi.ClassRetry, Message: err.Error()}
-	r.replaced = errors.Is(err, ErrClosed)
-	if fault, ok := errors.AsType[*Fault](err); ok {
-		r.broke = &Fault{Class: fault.Class, Message: fault.Message, Stack: bounded(fault.Stack)}
-		r.fault.Class, r.fault.Message = fault.Class, fault.Message+Where(fault.Stack)
+	r.replaced = errors.Is(err, sandbox.ErrClosed)
+	if fault, ok := errors.AsType[*sandbox.Fault](err); ok && !fault.Innocent() {
+		fault.Stack = boundStack(fault.Stack)
+		r.guestFault = fault
+		r.fault.Class, r.fault.Message = fault.Class, err.Error()+Where(fault.Stack)
 	}
 }
 
-// Bounds of what people are told of a stack: its names are the plugin's.
+// Bounds of a reported stack: the names of its functions are chosen by the
+// plugin.
 const (
-	mostFrames  = 30
-	mostNamed   = 5   // of them on the object
-	longestName = 200 // bytes
+	maxFrames        = 30
+	maxFramesInText  = 5
+	maxFunctionBytes = 200
 )
 
-func bounded(stack []string) []string {
+func boundStack(stack []string) []string {
 	var out []string
-	for _, name := range stack[:min(len(stack), mostFrames)] {
-		out = append(out, strings.ToValidUTF8(name[:min(len(name), longestName)], ""))
+	for _, name := range stack[:min(len(stack), maxFrames)] {
+		out = append(out, strings.ToValidUTF8(name[:min(len(name), maxFunctionBytes)], ""))
 	}
 	return out
 }
 
-// Where tells the innermost functions of a stack that are the plugin's own, as
-// the end of a message; "" if none is known. Those of the language's runtime
-// around a panic say nothing.
+// Where returns the innermost functions of a stack that are the plugin's own, as
+// the end of a message; "" if none is known. Functions of the language's runtime
+// around a panic are left out.
 func Where(stack []string) string {
-	stack = bounded(stack)
+	stack = boundStack(stack)
 	for len(stack) > 1 && strings.HasPrefix(stack[0], "runtime.") {
 		stack = stack[1:]
 	}
 	if len(stack) == 0 {
 		return ""
 	}
-	return "; in " + strings.Join(stack[:min(len(stack), mostNamed)], " < ")
+	return "; in " + strings.Join(stack[:min(len(stack), maxFramesInText)], " < ")
 }
 
-// judge ends a run's pass by how the run ended.
-func (r *run) judge(p *pass) {
-	on := subject{r.c.Name, r.due.Key}
+// reportToBreaker ends the permit of the run by how the run ended. What says
+// nothing about the plugin, such as a failure of the host, does not count.
+func (r *run) reportToBreaker(p *permit) {
+	on := subject{r.c.Name, r.item.Key}
 	switch {
 	case r.uncounted:
 		p.cancel()
 	case outcome.PluginFault(r.decision.Class):
-		p.report(on, r.blame(), r.usage.Time)
-	case r.fault != nil: // the host's
+		p.report(on, r.faultReport(), r.returned.Duration)
+	case r.fault != nil: // a failure of the host
 		p.cancel()
 	default:
-		p.report(on, nil, r.usage.Time)
+		p.report(on, nil, r.returned.Duration)
 	}
 }
 
-// blame reports a run that the plugin itself failed.
-func (r *run) blame() *FaultReport {
-	fault := Fault{Class: r.decision.Class, Message: r.decision.Message}
-	if r.broke != nil {
-		fault = *r.broke
+func (r *run) faultReport() *FaultReport {
+	report := &FaultReport{
+		Time: time.Now().UTC(), Controller: r.c.Name, Object: r.item.Key.String(),
+		Class: r.decision.Class, Message: r.decision.Message,
+		Fuel: r.returned.Fuel, MemoryBytes: r.returned.MemoryBytes, Seconds: r.returned.Duration.Seconds(),
 	}
-	return &FaultReport{
-		Time: time.Now().UTC(), Controller: r.c.Name, Object: r.due.Key.String(),
-		Fault: fault, Usage: r.usage, Seconds: r.usage.Time.Seconds(),
+	if r.guestFault != nil {
+		report.Message, report.Stack = r.guestFault.Error(), r.guestFault.Stack
 	}
+	return report
 }

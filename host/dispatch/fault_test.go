@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"slices"
@@ -9,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/sandbox"
 )
 
-func TestWhereNamesThePluginsOwnFunctions(t *testing.T) {
+func TestWhereNamesTheFunctionsOfThePlugin(t *testing.T) {
 	for stack, want := range map[string]string{
 		"":               "",
 		"main.reconcile": "; in main.reconcile",
@@ -28,45 +27,34 @@ func TestWhereNamesThePluginsOwnFunctions(t *testing.T) {
 	}
 }
 
-// TestAStackIsBounded: the names are the plugin's, and may be anything.
-func TestAStackIsBounded(t *testing.T) {
-	stack := bounded(slices.Repeat([]string{strings.Repeat("é", 1000)}, 1000))
-	if len(stack) != mostFrames || stack[0] != strings.Repeat("é", longestName/2) {
+// The names in a stack are chosen by the plugin.
+func TestAReportedStackIsBounded(t *testing.T) {
+	stack := boundStack(slices.Repeat([]string{strings.Repeat("é", 1000)}, 1000))
+	if len(stack) != maxFrames || stack[0] != strings.Repeat("é", maxFunctionBytes/2) {
 		t.Errorf("%d functions, the first %q", len(stack), stack[0])
 	}
-	if cut := bounded([]string{"x" + strings.Repeat("é", 1000)})[0]; cut != "x"+strings.Repeat("é", longestName/2-1) {
+	if cut := boundStack([]string{"x" + strings.Repeat("é", 1000)})[0]; cut != "x"+strings.Repeat("é", maxFunctionBytes/2-1) {
 		t.Errorf("cut to %q", cut)
 	}
 }
 
-// TestAFaultIsToldEverywhere: on the object, in the log and by the breaker.
-func TestAFaultIsToldEverywhere(t *testing.T) {
-	b, _ := protected(t)
-	var log bytes.Buffer
-	b.c.Logger = hclog.New(&hclog.LoggerOptions{Output: &log, JSONFormat: true})
-	b.put(aWidget)
-	fault := &Fault{Class: abi.ClassPanic, Message: "panic: boom", Stack: []string{"runtime._panic", "main.reconcile"}}
-	b.reconcile = func(context.Context, Call) (Return, error) {
-		return Return{Usage: Usage{Time: time.Second, Fuel: 1000, MemoryBytes: 65536}}, fault
+func TestAFaultIsInTheConditionsTheEventAndTheBreaker(t *testing.T) {
+	f, _ := newFixtureWithBreaker(t)
+	f.put(aWidget)
+	fault := &sandbox.Fault{Class: abi.ClassPanic, Message: "panic: boom", Stack: []string{"runtime._panic", "main.reconcile"}}
+	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+		return sandbox.Return{Duration: time.Second, Fuel: 1000, MemoryBytes: 65536}, fault
 	}
-	b.run()
-	const told = "panic: boom; in main.reconcile"
-	if !slices.Contains(b.told, told) {
-		t.Errorf("the object says %q", b.told)
+	f.run()
+	const message = "panic: boom; in main.reconcile"
+	if !slices.Contains(f.messages, message) {
+		t.Errorf("the conditions have the messages %q", f.messages)
 	}
-	var line map[string]any
-	if err := json.Unmarshal(log.Bytes(), &line); err != nil {
-		t.Fatal(err)
+	ended := f.events[0].(events.RunEnded)
+	if ended.Failure.Class != abi.ClassPanic || ended.Failure.Message != message || len(ended.Failure.Stack) != 2 || ended.Fuel != 1000 || ended.MemoryBytes != 65536 {
+		t.Errorf("the event is %+v", ended)
 	}
-	for field, want := range map[string]any{"class": "panic", "message": told, "fuel": 1000.0, "memoryBytes": 65536.0} {
-		if line[field] != want {
-			t.Errorf("%s in the log is %v, want %v", field, line[field], want)
-		}
-	}
-	if stack, _ := line["stack"].([]any); len(stack) != 2 {
-		t.Errorf("the stack in the log is %v", line["stack"])
-	}
-	report, err := json.Marshal(b.c.Generation().Breaker.Status().LastFault)
+	report, err := json.Marshal(f.c.Revision().Breaker.Status().LastFault)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +63,7 @@ func TestAFaultIsToldEverywhere(t *testing.T) {
 		`"fuel":1000,"memoryBytes":65536,"seconds":1`,
 	} {
 		if !strings.Contains(string(report), want) {
-			t.Errorf("the breaker says %s\nand not %s", report, want)
+			t.Errorf("the breaker reports %s\nwithout %s", report, want)
 		}
 	}
 }

@@ -1,106 +1,124 @@
 package dispatch
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
+	"github.com/thole-dev/thole/host/queue"
 )
 
-// keyState is what the host remembers of a key between runs. It belongs to
-// the object of one uid: an object that was created again starts anew.
+// keyState is what is remembered of a key between its runs. It belongs to the
+// object with one uid: an object that is created again starts anew.
 //
-// The run of the key owns every field but missed and the last six, which c.mu
-// guards.
+// The run in progress owns the first group of fields without a lock;
+// Controller.mu guards the others.
 type keyState struct {
 	uid      types.UID
 	tries    outcome.Tries
 	memo     []byte
 	previous *abi.Previous
-	writes   []Write // the next run waits for the cache to show them
-	fared    fared
-	guard    guard // against write loops; read under c.mu
-	missed   Due   // what the key was due for while it was held; under c.mu
+	unseen   []effect.Write // the next run waits until the cache contains them
+	history  runHistory
 
-	stale   bool            // the plugin was swapped: tries and previous do not count
-	passed  bool            // with stale: the generation of the last run has passed its trial
-	noMemo  bool            // with stale: the memo means something else by now
-	running bool            // changes of the primary are held until the run ends
-	held    []change        // what happened to the primary during the run
-	own     map[string]bool // resourceVersions that the last run's writes gave the primary
+	writeLoop writeLoop  // also read by the run, which alone changes it
+	postponed queue.Item // what the key was due for while its write loop was paused
+
+	// replaced is set when the revision of the last run was swapped: before the
+	// next run tries and previous are dropped.
+	replaced   bool
+	wasHealthy bool // with replaced: whether the replaced revision was healthy
+	dropMemo   bool // with replaced: memos of the new revision mean something else
+
+	running        bool            // a run is in progress
+	deferredEvents []primaryEvent  // of the primary, that came during the run
+	ownVersions    map[string]bool // resourceVersions that writes of the last run led to
 }
 
-// change is one event of the primary kind.
-type change struct {
-	before, after *object.Object
-}
+// primaryEvent is an event of the primary kind.
+type primaryEvent struct{ old, updated *object.Object }
 
-// state returns the key's state for a run of the object with that uid, and
-// marks it as running. What the key was held from is added to what it is due
-// for. It returns nil if g was replaced since the key was handed out: what the
-// key remembers is for the new code, and the run would mix the two.
-func (c *Controller) state(due Due, uid types.UID, g *Generation) (*keyState, Due) {
+// beginRun returns the state of a key for a run of the object with that uid, and
+// marks it as running. What the key was postponed for is merged into item. The
+// state is nil if the revision was replaced since the key was taken: it is then
+// prepared for the new revision, and a run of the old one must not change it.
+func (c *Controller) beginRun(item queue.Item, uid types.UID, revision *Revision) (*keyState, queue.Item) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if g != c.generation.Load() {
-		return nil, due
+	if revision != c.revision.Load() {
+		return nil, item
 	}
-	s := c.keys[due.Key]
+	s := c.keys[item.Key]
 	if s == nil || s.uid != uid {
-		held := []change(nil)
+		var deferred []primaryEvent
 		if s != nil {
-			held = s.held
-			g.Effects.Forget(s.uid)
+			deferred = s.deferredEvents
+			revision.Effects.Forget(s.uid)
 		}
-		// Cloned: it is kept for longer than the object that it is part of.
-		s = &keyState{uid: types.UID(strings.Clone(string(uid))), held: held}
-		c.keys[due.Key] = s
+		// The uid is cloned, since it outlives the object that it aliases.
+		s = &keyState{uid: types.UID(strings.Clone(string(uid))), deferredEvents: deferred}
+		c.keys[item.Key] = s
 	}
-	if s.stale {
-		s.refresh()
+	if s.replaced {
+		s.startRevision()
 	}
-	due, s.missed = s.missed.merge(due), Due{}
-	if due.Reset {
+	item, s.postponed = merge(s.postponed, item), queue.Item{}
+	if item.ResetTries {
 		s.tries = outcome.Tries{}
 	}
 	s.running = true
-	return s, due
+	return s, item
 }
 
-// swapped notes that the next run is another generation's. c.mu is held.
-func (s *keyState) swapped(passed, keepMemo bool) {
-	if !s.stale {
-		s.stale, s.passed, s.noMemo = true, passed, false
+// merge returns an item that is due for the reasons of both.
+func merge(a, b queue.Item) queue.Item {
+	for _, reason := range b.Reasons {
+		if !slices.Contains(a.Reasons, reason) {
+			a.Reasons = append(a.Reasons, reason)
+		}
 	}
-	s.noMemo = s.noMemo || !keepMemo
+	a.Key, a.ResetTries = b.Key, a.ResetTries || b.ResetTries
+	return a
 }
 
-// refresh drops what the generation before has tried.
-func (s *keyState) refresh() {
-	s.stale, s.tries, s.previous, s.guard = false, outcome.Tries{}, nil, guard{}
-	if s.noMemo {
+// revisionReplaced records that the next run uses another revision. Controller.mu
+// is held. If a revision was replaced without having run for the key, the one
+// before it counts.
+func (s *keyState) revisionReplaced(healthy, keepMemo bool) {
+	if !s.replaced {
+		s.replaced, s.wasHealthy, s.dropMemo = true, healthy, false
+	}
+	s.dropMemo = s.dropMemo || !keepMemo
+}
+
+// startRevision drops what does not count for the revision of the next run.
+func (s *keyState) startRevision() {
+	s.replaced, s.tries, s.previous, s.writeLoop = false, outcome.Tries{}, nil, writeLoop{}
+	if s.dropMemo {
 		s.memo = nil
 	}
-	s.fared.next(s.passed)
+	s.history.startRevision(s.wasHealthy)
 }
 
-// finish ends a run and lets the changes that happened meanwhile wake the key,
-// but for the run's own.
-func (c *Controller) finish(key object.Key, s *keyState, g guard, own map[string]bool) {
+// endRun records the end of a run, and handles the events of the primary that
+// came during the run, except those that it caused itself.
+func (c *Controller) endRun(key object.Key, s *keyState, loop writeLoop, ownVersions map[string]bool) {
 	c.mu.Lock()
-	s.running, s.own, s.guard = false, own, g
-	held := s.held
-	s.held = nil
+	s.running, s.ownVersions, s.writeLoop = false, ownVersions, loop
+	deferred := s.deferredEvents
+	s.deferredEvents = nil
 	c.mu.Unlock()
-	for _, e := range held {
-		c.Observe(e.before, e.after, false)
+	for _, e := range deferred {
+		c.Observe(e.old, e.updated, false)
 	}
 }
 
-// forget drops everything about a key whose object is gone.
+// forget drops everything about a key whose object no longer exists.
 func (c *Controller) forget(key object.Key) {
 	c.mu.Lock()
 	s := c.keys[key]
@@ -109,6 +127,6 @@ func (c *Controller) forget(key object.Key) {
 	c.Cache.Forget(key)
 	c.Queue.Forget(key)
 	if s != nil {
-		c.generation.Load().Effects.Forget(s.uid)
+		c.revision.Load().Effects.Forget(s.uid)
 	}
 }

@@ -9,48 +9,56 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// RequestedAt is the annotation by which people ask for a reconcile now.
-// Its value, a time by custom, is answered in status.lastHandledReconcileAt.
+// RequestedAt is the annotation by which people request a reconcile now. Its
+// value, by convention a time, is copied to status.lastHandledReconcileAt by the
+// run that it led to.
 const RequestedAt = "reconcile.thole.dev/requestedAt"
 
-// Suspend is the annotation by which people keep an object from being
-// reconciled, with the value "true". An object that is being deleted is
-// cleaned up all the same.
+// Suspend is the annotation that keeps an object from being reconciled while its
+// value is "true". An object that is being deleted is cleaned up all the same.
 const Suspend = "reconcile.thole.dev/suspend"
 
-// Observe takes an event of the primary kind. before is nil for an object that
-// is new, after for one that is gone; initial is set for objects that were
-// there when the informer began.
-//
-// A write of the key's own last run does not wake it.
-func (c *Controller) Observe(before, after *object.Object, initial bool) {
-	if after == nil {
-		c.Queue.Trigger(before.Key(), abi.ReasonPrimary)
+// Observe handles an event of the primary kind: old is nil for an object that was
+// created, updated is nil for one that was deleted, and initial is set for
+// objects that existed when the informer started. An event that was caused by
+// the last run of the key itself does not make it due.
+func (c *Controller) Observe(old, updated *object.Object, initial bool) {
+	if updated == nil {
+		c.Queue.Add(old.Key(), abi.ReasonPrimary)
 		return
 	}
-	key := after.Key()
+	key := updated.Key()
 	if initial {
-		c.Queue.Trigger(key, abi.ReasonResync)
+		c.Queue.Add(key, abi.ReasonResync)
 		return
 	}
-	c.mu.Lock()
-	s := c.keys[key]
-	hold := s != nil && s.running
-	own := s != nil && !hold && s.uid == after.UID && s.own[after.ResourceVersion]
-	if hold {
-		s.held = append(s.held, change{before, after})
-	}
-	c.mu.Unlock()
-	if !hold && !own {
-		c.Queue.Trigger(key, reasonOf(before, after))
+	if !c.deferOrIgnore(key, old, updated) {
+		c.Queue.Add(key, reasonOf(old, updated))
 	}
 }
 
-// ObserveOwned takes an event of an owned kind: it wakes the primaries that
-// control the object before or after it.
-func (c *Controller) ObserveOwned(before, after *object.Object) {
-	kind := c.generation.Load().Controller.For
-	for _, o := range []*object.Object{before, after} {
+// deferOrIgnore reports whether an event of the primary needs no handling now:
+// because a run of the key is in progress, which handles it when it ends and
+// knows its own writes, or because it was caused by a write of the last run.
+func (c *Controller) deferOrIgnore(key object.Key, old, updated *object.Object) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.keys[key]
+	if s == nil {
+		return false
+	}
+	if s.running {
+		s.deferredEvents = append(s.deferredEvents, primaryEvent{old, updated})
+		return true
+	}
+	return s.uid == updated.UID && s.ownVersions[updated.ResourceVersion]
+}
+
+// ObserveOwned handles an event of an owned kind: it makes the primaries due that
+// control the object before or after the change.
+func (c *Controller) ObserveOwned(old, updated *object.Object) {
+	kind := c.revision.Load().Controller.For
+	for _, o := range []*object.Object{old, updated} {
 		if o == nil {
 			continue
 		}
@@ -58,45 +66,45 @@ func (c *Controller) ObserveOwned(before, after *object.Object) {
 		if owner == nil || owner.Kind != kind.Kind || (abi.Kind{APIVersion: owner.APIVersion}).Group() != kind.Group() {
 			continue
 		}
-		// A namespaced object's owner is in its namespace or cluster-scoped;
-		// the key that does not exist is settled at once.
+		// The owner of a namespaced object is in the same namespace or cluster
+		// scoped. A key without an object ends its run at once.
 		key := object.Key{Namespace: o.Namespace, Name: owner.Name}
 		if _, ok := c.Cache.Get(key); !ok {
 			key.Namespace = ""
 		}
-		c.Queue.Trigger(key, abi.ReasonOwned)
-		if before != nil && after != nil && before.Controller() != nil && before.Controller().UID == owner.UID {
-			return // the same owner before and after
+		c.Queue.Add(key, abi.ReasonOwned)
+		if old != nil && updated != nil && old.Controller() != nil && old.Controller().UID == owner.UID {
+			return // the owner is the same before and after
 		}
 	}
 }
 
-// Wake takes the change of something that the key has read.
-func (c *Controller) Wake(key object.Key) { c.Queue.Trigger(key, abi.ReasonRead) }
+// ObserveRead handles the change of an object or list that the key has read.
+func (c *Controller) ObserveRead(key object.Key) { c.Queue.Add(key, abi.ReasonRead) }
 
-// Resync triggers keys without a reason of their own.
+// Resync makes keys due without any change.
 func (c *Controller) Resync(keys []object.Key) {
 	for _, key := range keys {
-		c.Queue.Trigger(key, abi.ReasonResync)
+		c.Queue.Add(key, abi.ReasonResync)
 	}
 }
 
-// reasonOf tells what a change of the primary means: only one of its spec,
-// labels, annotations or life resets a backoff.
-func reasonOf(before, after *object.Object) abi.Reason {
+// reasonOf returns what a change of the primary means. Only a change of spec,
+// labels, annotations or deletion ends a backoff; one of the status does not.
+func reasonOf(old, updated *object.Object) abi.Reason {
 	switch {
-	case before == nil || before.UID != after.UID:
+	case old == nil || old.UID != updated.UID:
 		return abi.ReasonPrimary
-	case before.Annotations[RequestedAt] != after.Annotations[RequestedAt]:
+	case old.Annotations[RequestedAt] != updated.Annotations[RequestedAt]:
 		return abi.ReasonRequest
-	case sameInput(before, after):
+	case sameInput(old, updated):
 		return abi.ReasonStatus
 	default:
 		return abi.ReasonPrimary
 	}
 }
 
-// sameInput says whether two versions of an object differ in nothing but
+// sameInput reports whether two versions of an object differ in nothing but
 // status and bookkeeping.
 func sameInput(a, b *object.Object) bool {
 	return a.UID == b.UID &&
@@ -106,8 +114,8 @@ func sameInput(a, b *object.Object) bool {
 		sameSpec(a, b)
 }
 
-// sameSpec compares generations where the API server counts them, else what
-// is left of the object without metadata and status.
+// sameSpec compares metadata.generation where the API server maintains it, else
+// everything but metadata and status.
 func sameSpec(a, b *object.Object) bool {
 	if a.Generation != 0 || b.Generation != 0 {
 		return a.Generation == b.Generation
@@ -120,12 +128,12 @@ var withoutSpec = []byte(`{"metadata":null,"status":null}`)
 func spec(raw []byte) []byte {
 	rest, err := rawjson.MergePatch(raw, withoutSpec)
 	if err != nil {
-		return raw // objects were read before: cannot happen, and differing is the safe answer
+		return raw // cannot happen for an object that was parsed; a difference is the safe result
 	}
 	return rest
 }
 
-// sameStatus says whether two versions of an object have the same status.
+// sameStatus reports whether two objects, as JSON, have equal status.
 func sameStatus(a, b []byte) bool {
 	x, _ := rawjson.Lookup(a, "status")
 	y, _ := rawjson.Lookup(b, "status")

@@ -13,53 +13,57 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
+	"github.com/thole-dev/thole/host/queue"
+	"github.com/thole-dev/thole/host/sandbox"
 )
 
-// work takes keys until there are none any more. runs is the context of the
-// runs, which may go on after ctx.
+// work processes keys until the queue is shut down. runs is the context of the
+// runs, which may outlive ctx.
 func (c *Controller) work(ctx, runs context.Context) {
 	for {
-		l, ok := c.take(ctx)
+		item, ok := c.take(ctx)
 		if !ok {
 			return
 		}
-		c.process(runs, l)
+		c.process(runs, item)
 	}
 }
 
-// lease is a key that was handed out, and the leave to run it.
-type lease struct {
-	due        Due
-	generation *Generation
-	pass       *pass
+// workItem is a key that a worker has taken, with the permit to run it.
+type workItem struct {
+	queue.Item
+	revision *Revision
+	permit   *permit
 }
 
-// take waits for the next key that may run. While the plugin's breaker is open
-// the keys stay in the queue. One worker at a time is in here, so that the key
-// that is the first in the queue is the one that runs.
-func (c *Controller) take(ctx context.Context) (l lease, ok bool) {
-	c.turn <- struct{}{}
-	defer func() { <-c.turn }()
+// take blocks until there is a key that may run. While the circuit breaker of
+// the plugin is open, keys stay in the queue. One worker at a time is in take,
+// so that the key at the front of the queue is the one that becomes the probe.
+func (c *Controller) take(ctx context.Context) (workItem, bool) {
+	c.taking <- struct{}{}
+	defer func() { <-c.taking }()
 	for {
-		c.generation.Load().Breaker.wait(ctx)
-		due, ok := c.Queue.Next()
-		if !ok {
-			return lease{}, false
+		c.revision.Load().Breaker.wait(ctx)
+		item, shutdown := c.Queue.Next()
+		if shutdown {
+			return workItem{}, false
 		}
-		g := c.generation.Load()
-		if pass, ok := g.Breaker.admit(); ok {
-			return lease{due, g, pass}, true
+		revision := c.revision.Load()
+		if permit, ok := revision.Breaker.admit(); ok {
+			return workItem{item, revision, permit}, true
 		}
-		c.Queue.Return(due)
+		c.Queue.PutBack(item)
 	}
 }
 
 // process is one run, from the key to the key.
-func (c *Controller) process(ctx context.Context, l lease) {
-	defer l.pass.cancel()
-	r := c.begin(ctx, l.due, l.generation)
+func (c *Controller) process(ctx context.Context, item workItem) {
+	defer item.permit.cancel()
+	r := c.begin(ctx, item)
 	if r == nil {
 		return
 	}
@@ -67,232 +71,237 @@ func (c *Controller) process(ctx context.Context, l lease) {
 	r.call(ctx)
 	r.decide(nil)
 	r.perform(ctx)
-	r.judge(l.pass)
-	r.trial()
+	r.reportToBreaker(item.permit)
+	r.compareRevisions()
 	r.end()
 	done(string(r.decision.Metric), r.decision.Class, time.Since(r.start).Seconds())
 }
 
-// run is one reconcile under way.
+// run is one reconcile in progress.
 type run struct {
-	c          *Controller
-	generation *Generation
-	due        Due
-	id         string
-	start      time.Time
-	seed       [32]byte
-	logger     hclog.Logger
-	state      *keyState
+	c        *Controller
+	revision *Revision
+	item     queue.Item
+	id       string
+	start    time.Time
+	seed     [32]byte
+	state    *keyState
 
-	given   *object.Object // as the guest was given it
+	given   *object.Object // the primary as the guest was given it
 	primary *object.Object // with what this run has written since
 
-	reads    Reads
-	unsynced bool // a read could not be answered yet
-	replaced bool // the guest was closed before the call began: the next generation makes the run
+	reads     Reads
+	notSynced bool // a read failed because its informer has not synced
+	replaced  bool // the guest was closed before the call began: the next revision runs the key
 
-	code     abi.Code
-	result   *abi.Result
-	fault    *outcome.Fault
-	broke    *Fault // in fault, if the guest is to blame
-	usage    Usage
-	decision outcome.Decision
-	// uncounted says that the run is repeated as if it had not been.
-	uncounted bool
+	returned   sandbox.Return
+	result     *abi.Result    // decoded from returned; nil with fault
+	fault      *outcome.Fault // why there is no result
+	guestFault *sandbox.Fault // the cause of fault, if the guest is to blame
+	decision   outcome.Decision
+	uncounted  bool // the run is repeated as if it had not taken place
 
-	failures []abi.EffectFailure
-	writes   []Write
-	own      map[string]bool
+	failures    []abi.EffectFailure
+	writes      []effect.Write
+	ownVersions map[string]bool // resourceVersions whose events this run caused
 }
 
-// begin goes from the key to the object and what is remembered of it. It
-// returns nil for a key that needs no run, which is settled then, and for one
-// whose generation was replaced meanwhile, which goes back into the queue.
-func (c *Controller) begin(ctx context.Context, due Due, g *Generation) *run {
-	primary, err := c.current(ctx, due.Key)
+// begin loads the object of a key and what is remembered of it. It returns nil
+// for a key that needs no run, which is then done, and for a key whose revision
+// was replaced meanwhile, which is put back.
+func (c *Controller) begin(ctx context.Context, item workItem) *run {
+	revision := item.revision
+	primary, err := c.current(ctx, item.Key)
 	switch {
 	case err != nil:
-		c.Logger.Warn("read object", "object", due.Key.String(), "error", err)
-		c.Queue.Settle(due.Key, outcome.Next{Kind: outcome.Backoff, After: outcome.MinDelay, Reason: abi.ReasonRetry})
+		c.Logger.Warn("read object", "object", item.Key.String(), "error", err)
+		c.Queue.Done(item.Key, outcome.Next{Kind: outcome.Backoff, After: outcome.MinDelay, Reason: abi.ReasonRetry})
 		return nil
 	case primary == nil:
-		c.forget(due.Key)
-		c.Queue.Settle(due.Key, outcome.Next{})
+		c.forget(item.Key)
+		c.Queue.Done(item.Key, outcome.Next{})
 		return nil
 	case !primary.Deleting() && primary.Annotations[Suspend] == "true":
-		c.Queue.Settle(due.Key, outcome.Next{}) // taking the annotation away is a change
+		c.Queue.Done(item.Key, outcome.Next{}) // removing the annotation is a change
 		return nil
-	case primary.Deleting() && !g.Effects.HasFinalizer(primary, &g.Controller):
-		c.Queue.Settle(due.Key, outcome.Next{})
-		return nil
-	}
-	if pause := c.held(due, primary); pause > 0 {
-		c.Queue.Settle(due.Key, outcome.Next{Kind: outcome.After, After: pause, Reason: abi.ReasonRequeue})
+	case primary.Deleting() && !revision.Effects.HasFinalizer(effect.Target{Controller: &revision.Controller, Object: primary}):
+		c.Queue.Done(item.Key, outcome.Next{})
 		return nil
 	}
-	state, due := c.state(due, primary.UID, g)
+	if pause := c.writeLoopPause(item.Item, primary); pause > 0 {
+		c.Queue.Done(item.Key, outcome.Next{Kind: outcome.After, After: pause, Reason: abi.ReasonRequeue})
+		return nil
+	}
+	state, due := c.beginRun(item.Item, primary.UID, revision)
 	if state == nil {
-		c.Queue.Return(due)
+		c.Queue.PutBack(item.Item)
 		return nil
 	}
 	r := &run{
-		c: c, generation: g, due: due, state: state, start: time.Now(), given: primary, primary: primary,
-		reads: c.Cache.Begin(due.Key), own: map[string]bool{},
+		c: c, revision: revision, item: due, state: state, start: time.Now(), given: primary, primary: primary,
+		reads: c.Cache.Begin(item.Key), ownVersions: map[string]bool{},
 	}
 	rand.Read(r.seed[:]) // never fails
 	r.id = hex.EncodeToString(r.seed[:4])
-	r.logger = c.Logger.With("object", due.Key.String(), "generation", g.Number, "reconcileID", r.id)
 	return r
 }
 
-// call hands the request to the guest. What comes of it is in code and
-// result, or in fault.
+// target is the primary and the controller for the stage effect.
+func (r *run) target() effect.Target {
+	return effect.Target{Controller: &r.revision.Controller, Object: r.primary}
+}
+
+// logger returns a logger with the fields of the run. It is made on demand, since
+// most runs do not use it.
+func (r *run) logger() hclog.Logger {
+	return r.c.Logger.With("object", r.item.Key.String(), "revision", r.revision.Number, "reconcileID", r.id)
+}
+
+// call calls the guest. Its outcome is in returned and result, or in fault.
 func (r *run) call(ctx context.Context) {
-	call := Call{
-		Request: abi.EncodeRequest(r.request()),
-		Now:     r.start,
-		Seed:    r.seed,
-		Timeout: time.Duration(r.generation.Controller.Timeout) * time.Millisecond,
-		Host:    r,
-		Then:    r.read,
-	}
-	returned, err := r.generation.Guest.Reconcile(ctx, call)
-	r.usage = returned.Usage
+	returned, err := r.revision.Guest.Reconcile(ctx, sandbox.Call{
+		Request:  abi.EncodeRequest(r.request()),
+		Now:      r.start,
+		Seed:     r.seed,
+		Deadline: time.Duration(r.revision.Controller.Timeout) * time.Millisecond,
+		Host:     r,
+		Then:     r.decode,
+	})
+	r.returned = returned
 	switch {
 	case err != nil:
 		r.failed(err)
 	case r.result == nil && r.fault == nil:
-		r.read(returned)
+		r.decode(returned)
 	}
 }
 
-// read takes in what the guest returned.
-func (r *run) read(returned Return) {
-	r.code = returned.Code
-	if len(returned.Output) == 0 && r.code != abi.CodeOK {
-		r.result = &abi.Result{} // the code says it all
+// decode decodes what the guest returned. The sandbox calls it while the guest
+// still holds its execution slot, so that the time that a large result takes is
+// the plugin's own.
+func (r *run) decode(returned sandbox.Return) {
+	r.returned = returned
+	if len(returned.Output) == 0 && returned.Code != abi.CodeOK {
+		r.result = &abi.Result{} // the code alone is a complete result
 		return
 	}
 	var err error
 	if r.result, err = abi.DecodeResult(returned.Output); err != nil {
-		r.fault = &outcome.Fault{Class: abi.ClassABI, Reason: "InvalidResult", Message: "the plugin's result is not understood: " + err.Error() + "; correct the plugin, or build it with the SDK of this host's version"}
+		r.fault = &outcome.Fault{Class: abi.ClassABI, Reason: "InvalidResult", Message: "the result of the plugin cannot be decoded: " + err.Error() + "; correct the plugin, or build it with the SDK of the host's version"}
 	}
 	r.boundIntents(err)
 }
 
-// boundIntents refuses a result with more intents than the plugin may have.
-func (r *run) boundIntents(decoded error) {
-	most := r.generation.Intents
-	over := decoded == nil && most > 0 && r.result.Intents() > most
-	if over {
-		r.fault = &outcome.Fault{Class: abi.ClassABI, Reason: "TooManyIntents", Message: fmt.Sprintf("the plugin's result has %d entries of apply, delete and events, its limit is %d: want less in one run, or raise limits.intents of the plugin's policy or the host's configuration", r.result.Intents(), most)}
+// boundIntents refuses a result with more intents than the plugin may return.
+func (r *run) boundIntents(decodeError error) {
+	limit := r.revision.MaxIntents
+	exceeded := decodeError == nil && limit > 0 && r.result.Intents() > limit
+	if exceeded {
+		r.fault = &outcome.Fault{Class: abi.ClassABI, Reason: "TooManyIntents", Message: fmt.Sprintf("the result of the plugin has %d entries in apply, delete and events, and the limit is %d: return fewer in one run, or raise limits.intents in the plugin's policy or in the host's configuration", r.result.Intents(), limit)}
 	}
-	if over || abi.TooManyIntents(decoded) {
+	if exceeded || abi.TooManyIntents(decodeError) {
 		r.c.Metrics.Limited("intents")
 	}
 }
 
-// request is what the guest is given.
+// request is the request of the guest.
 func (r *run) request() *abi.Request {
 	return &abi.Request{
 		Controller: r.c.Name,
 		Object:     r.given.Raw,
 		Deleting:   r.given.Deleting(),
-		Reasons:    r.due.Reasons,
+		Reasons:    r.item.Reasons,
 		Attempt:    r.state.tries.Attempt,
 		Previous:   r.state.previous,
 		Memo:       r.state.memo,
 		Now:        r.start,
 		Seed:       r.seed,
-		Config:     r.generation.Config,
+		Config:     r.revision.Config,
 	}
 }
 
-// decide turns what happened into a decision, again when an effect failed.
-func (r *run) decide(failure *Failure) {
+// decide turns what happened into a decision. It is called again when an effect
+// has failed.
+func (r *run) decide(failure *effect.Failure) {
 	in := outcome.Input{
-		Code:       r.code,
+		Code:       r.returned.Code,
 		Result:     r.result,
 		Fault:      r.fault,
 		Tries:      r.state.tries,
-		Controller: &r.generation.Controller,
+		Controller: &r.revision.Controller,
 		Object: outcome.Object{
 			Generation: r.given.Generation,
-			Conditions: readConditions(r.given.Raw),
+			Conditions: outcome.ReadConditions(r.given.Raw),
 			Deleting:   r.given.Deleting(),
 		},
 		Jitter: mathrand.Float64(),
 		Now:    r.start,
 	}
-	if failure != nil {
+	switch {
+	case failure != nil:
 		in.Effect, in.Uncounted = &failure.EffectFailure, failure.Conflict
-	}
-	if failure == nil && r.unsynced {
-		in.Fault = &outcome.Fault{Message: "a read could not be answered yet"}
-		in.Uncounted = true
+	case r.notSynced:
+		in.Fault, in.Uncounted = &outcome.Fault{Message: "the informer of a kind that was read has not synced yet"}, true
 	}
 	in.Uncounted = in.Uncounted || r.replaced
 	r.uncounted = in.Uncounted
 	r.decision = outcome.Decide(in)
 }
 
-// perform carries the decision out: finalizer, patch, apply, delete, events,
-// status, and the end of the finalizer. A failure leads to another decision, of
-// which only the host's part of the status is written.
+// perform performs the decision: finalizer, patch, apply, delete, events, status,
+// and the removal of the finalizer. When one fails, the run is decided again:
+// after that only the host's part of the status is written.
 func (r *run) perform(ctx context.Context) {
 	if r.decision.Intents {
 		if failure := r.intents(ctx); failure != nil {
 			r.fail(failure)
 		}
 	}
-	r.tell(ctx)
+	r.writeStatus(ctx)
 	if r.decision.RemoveFinalizer {
-		if failure := r.release(ctx); failure != nil {
+		if failure := r.removeFinalizer(ctx); failure != nil {
 			r.fail(failure)
-			r.tell(ctx)
+			r.writeStatus(ctx)
 		}
 	}
 }
 
-// tell writes the status.
-func (r *run) tell(ctx context.Context) {
-	if failure := r.status(ctx); failure != nil {
-		r.failStatus(ctx, failure)
+// writeStatus writes the status. If the API server refuses the status that the
+// guest wants, the host's part is written alone, so that the object shows why.
+func (r *run) writeStatus(ctx context.Context) {
+	failure := r.status(ctx)
+	if failure == nil {
+		return
 	}
-}
-
-// failStatus tells on the object that the API server refuses the status that
-// the guest wants there: then the host's part is written alone.
-func (r *run) failStatus(ctx context.Context, failure *Failure) {
-	guests := r.decision.GuestStatus && r.result != nil && len(r.result.Status) > 0
+	guestStatus := r.decision.GuestStatus && r.result != nil && len(r.result.Status) > 0
 	r.fail(failure)
-	if !guests || failure.Conflict || !slices.Contains(refusals, failure.Reason) {
+	if !guestStatus || failure.Conflict || !slices.Contains(refusedForContent, failure.Reason) {
 		return
 	}
 	if second := r.status(ctx); second != nil {
-		r.failures = append(r.failures, second.EffectFailure) // the first one counts
+		r.failures = append(r.failures, second.EffectFailure) // the decision stays that of the first
 	}
 }
 
-// refusals are the reasons of the API server for what no later attempt with
-// the same content can change.
-var refusals = []string{string(metav1.StatusReasonInvalid), string(metav1.StatusReasonBadRequest), string(metav1.StatusReasonRequestEntityTooLarge)}
+// refusedForContent are the reasons of the API server for refusing a request
+// that no later attempt with the same content can change.
+var refusedForContent = []string{string(metav1.StatusReasonInvalid), string(metav1.StatusReasonBadRequest), string(metav1.StatusReasonRequestEntityTooLarge)}
 
-func (r *run) fail(failure *Failure) {
+func (r *run) fail(failure *effect.Failure) {
 	r.failures = append(r.failures, failure.EffectFailure)
 	r.decide(failure)
 }
 
-// end remembers what the next run needs and settles the key.
+// end records what the next run needs, and hands the key back to the queue.
 func (r *run) end() {
-	if r.fault != nil || r.unsynced {
+	if r.fault != nil || r.notSynced {
 		r.reads.Abandon()
 	} else {
 		r.reads.Commit()
 	}
 	s := r.state
 	s.tries = r.decision.Tries
-	s.await(r.writes)
+	s.awaitWrites(r.writes)
 	if r.decision.KeepMemo {
 		s.memo = r.result.Memo
 	}
@@ -300,40 +309,47 @@ func (r *run) end() {
 	if r.decision.Class != abi.ClassNone {
 		s.previous = &abi.Previous{Class: r.decision.Class, Failures: r.failures}
 	}
-	g := s.guard
-	if g.ran(time.Now(), len(r.writes) > 0) {
+	loop := s.writeLoop
+	if loop.ended(time.Now(), len(r.writes) > 0) {
 		r.c.Metrics.Looped()
-		r.logger.Warn("writes in every run, slowed to one run in 10 s", "writes", len(r.writes))
+		r.logger().Warn("every run of the object writes, it is reconciled at most once in 10 s", "writes", len(r.writes))
 		if r.decision.Event == nil {
-			r.decision.Event = loopEvent()
+			r.decision.Event = writeLoopEvent()
 		}
 	}
 	r.report()
-	r.c.finish(r.due.Key, s, g, r.own)
-	r.c.Queue.Settle(r.due.Key, r.decision.Next)
+	r.c.endRun(r.item.Key, s, loop, r.ownVersions)
+	r.c.Queue.Done(r.item.Key, r.decision.Next)
 }
 
-// report tells the log, and the object's events, how the run ended.
+// report reports the end of the run to the observers, and emits the Kubernetes
+// Event of the decision.
 func (r *run) report() {
-	d := r.decision
-	fields := []any{"result", string(d.Metric), "duration", time.Since(r.start).Round(time.Microsecond).String(), "writes", len(r.writes), "attempt", d.Tries.Attempt, "fuel", r.usage.Fuel, "memoryBytes", r.usage.MemoryBytes}
-	if r.broke != nil {
-		fields = append(fields, "stack", r.broke.Stack)
+	d := &r.decision
+	e := events.RunEnded{
+		Run:         r.identity(),
+		Result:      string(d.Metric),
+		Duration:    time.Since(r.start),
+		Writes:      len(r.writes),
+		Attempt:     d.Tries.Attempt,
+		Fuel:        r.returned.Fuel,
+		MemoryBytes: r.returned.MemoryBytes,
+		Failure:     events.Failure{Class: d.Class, Reason: d.Reason, Message: d.Message},
+		// A guest may wait as often as it likes.
+		Muted: d.Class == abi.ClassWaiting && !r.mayLog(),
+	}
+	if r.guestFault != nil {
+		e.Failure.Stack = r.guestFault.Stack
 	}
 	if d.Next.Kind != outcome.AwaitChange {
-		fields = append(fields, "next", d.Next.After.String())
+		e.Next = d.Next.After
 	}
-	switch d.Class {
-	case abi.ClassNone:
-		r.logger.Debug("reconciled", fields...)
-	case abi.ClassWaiting: // as often as the guest likes
-		if r.mayLog() {
-			r.logger.Info("reconcile waits", append(fields, "reason", d.Reason, "message", d.Message)...)
-		}
-	case abi.ClassRetry, abi.ClassStalled:
-		r.logger.Warn("reconcile failed", append(fields, "class", d.Class, "reason", d.Reason, "message", d.Message)...)
-	default:
-		r.logger.Error("reconcile failed", append(fields, "class", d.Class, "reason", d.Reason, "message", d.Message)...)
+	r.c.Events.Observe(e)
+	r.revision.Effects.EmitEvent(r.target(), d.Event)
+}
+
+func (r *run) identity() events.Run {
+	return events.Run{
+		Plugin: r.c.Plugin, Controller: r.c.Name, Object: r.item.Key.String(), Revision: r.revision.Number, ID: r.id,
 	}
-	r.generation.Effects.Event(r.primary, &r.generation.Controller, d.Event)
 }

@@ -2,58 +2,60 @@ package effect
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/object"
 )
 
-// apply makes an object as the intent wants it, by server-side apply.
-func (s *session) apply(ctx context.Context, a application) error {
-	have, err := s.find(ctx, a.place)
+// This file performs server-side apply. Its first part decides whether an
+// apply has to be sent, the second turns an intent into the body of the
+// request.
+
+// apply makes an object what the intent wants.
+func (s *session) apply(ctx context.Context, a plannedApply) error {
+	have, err := s.find(ctx, a.location)
 	if err != nil {
 		return err
 	}
-	force, err := s.mayApply(a.place, have, a.adopt)
+	force, err := s.mayApply(a.location, have, a.adopt)
 	if err != nil {
 		return err
 	}
 	if have != nil {
-		same, err := s.unchanged(ctx, a, have)
-		if err != nil || same {
+		noop, err := s.isNoop(ctx, a, have)
+		if err != nil || noop {
 			return err
 		}
 	}
 	return s.sendApply(ctx, a, have, force)
 }
 
-// find returns the object of an intent as it is, nil if there is none. What
-// the store does not have is looked for past it: whether an object exists and
-// whose it is decides what may be done to it, and once a name is taken that
-// cannot be undone.
-func (s *session) find(ctx context.Context, at place) (*object.Object, error) {
+// find returns the object of an intent as it is, nil if there is none. If the
+// cache does not have the object, the server is asked: whether it exists and
+// who controls it decides what may be done, and a name that was taken by
+// mistake cannot be given back.
+func (s *session) find(ctx context.Context, at location) (*object.Object, error) {
 	if have, synced := s.Store.Get(at.Kind, at.key); synced && have != nil {
 		return have, nil
 	}
-	have, err := s.client.get(ctx, at.Resource, at.key)
-	if gone(err) {
-		return nil, nil
-	}
-	return have, err
+	return s.getLive(ctx, at)
 }
 
-// unchanged says whether an apply would change nothing: the same was wanted
-// before, and the object is what the server made of it then.
-func (s *session) unchanged(ctx context.Context, a application, have *object.Object) (bool, error) {
-	last, known := s.memo.applied[a.child()]
+// isNoop reports whether an apply would change nothing: the previous apply had
+// the same intent, and the object still has the body that it led to.
+func (s *session) isNoop(ctx context.Context, a plannedApply, have *object.Object) (bool, error) {
+	last, known := s.records.applied[a.id()]
 	if !known {
-		return s.proved(ctx, a, have)
+		return s.isNoopAfterRestart(ctx, a, have)
 	}
 	if last.intent != a.digest {
 		return false, nil
 	}
-	if !newer(have.ResourceVersion, last.resourceVersion) {
+	if !isNewer(have.ResourceVersion, last.resourceVersion) {
 		return true, nil
 	}
 	body, err := sumBody(have.Raw)
@@ -61,19 +63,22 @@ func (s *session) unchanged(ctx context.Context, a application, have *object.Obj
 		return false, err
 	}
 	last.resourceVersion = have.ResourceVersion
-	s.memo.setApplied(a.child(), last)
+	s.records.setApplied(a.id(), last)
 	return true, nil
 }
 
-// newer says whether an object has changed since it had the version last. A
-// store that is behind our own write knows less than the record does: what it
-// has missed will wake the key.
-func newer(now, last string) bool {
+// isNewer reports whether the version now is newer than last. A cache that has
+// not yet seen the host's own write holds an older object than the record; the
+// event that it will receive starts another run.
+func isNewer(now, last string) bool {
 	order, err := resourceversion.CompareResourceVersion(now, last)
 	return err != nil || order > 0
 }
 
-func (s *session) sendApply(ctx context.Context, a application, have *object.Object, force bool) error {
+// sendApply sends the request and records the object that it led to. An
+// adoption is logged, because from then on the garbage collector deletes the
+// object together with the primary.
+func (s *session) sendApply(ctx context.Context, a plannedApply, have *object.Object, force bool) error {
 	body, err := a.request(have)
 	if err != nil {
 		return err
@@ -84,38 +89,227 @@ func (s *session) sendApply(ctx context.Context, a application, have *object.Obj
 	if err != nil {
 		return err
 	}
-	if err := s.remember(a, reply); err != nil {
+	if err := s.recordApply(a, reply); err != nil {
 		return err
 	}
 	if have != nil && have.Controller() == nil && a.owned {
-		s.Logger.Info("adopted", "object", a.place.String(), "controller", s.target.Controller.Name, "primary", s.target.Object.Key().String())
+		s.Logger.Info("adopted", "object", a.String(), "controller", s.target.Controller.Name, "primary", s.target.Object.Key().String())
 	}
-	s.wrote(verbApply, have, reply)
+	s.add(&s.report, abi.VerbApply, have, reply)
 	return nil
 }
 
-// remember records that an object is as the intent wants it.
-func (s *session) remember(a application, have *object.Object) error {
+// recordApply records that an object is as the intent wants it.
+func (s *session) recordApply(a plannedApply, have *object.Object) error {
 	body, err := sumBody(have.Raw)
 	if err != nil {
 		return err
 	}
-	s.memo.setApplied(a.child(), record{intent: a.digest, body: body, resourceVersion: have.ResourceVersion})
+	s.records.setApplied(a.id(), applyRecord{intent: a.digest, body: body, resourceVersion: have.ResourceVersion})
 	return nil
 }
 
-// request returns the body with the digest and, for an object that is there,
-// its uid: the server refuses it for another one of the same name, also for
-// one that it would have to create.
-func (a application) request(have *object.Object) ([]byte, error) {
+// plannedApply is an apply that was checked.
+type plannedApply struct {
+	location
+	body       []byte // of the request, without the annotation and the object's uid
+	digest     digest // of body
+	annotation string // the name of the annotation that holds the digest
+	adopt      bool
+}
+
+// request returns the body with the annotation and, for an object that exists,
+// its uid: the server refuses the request for another object of the name, and
+// also if it would have to create one.
+func (a plannedApply) request(have *object.Object) ([]byte, error) {
 	w := rawjson.NewWriter(nil)
 	w.Object(func() {
 		w.Name("metadata").Object(func() {
 			if have != nil {
 				w.Name("uid").String(string(have.UID))
 			}
-			w.Name("annotations").Object(func() { w.Name(a.mark).String(a.digest.String()) })
+			w.Name("annotations").Object(func() { w.Name(a.annotation).String(a.digest.String()) })
 		})
 	})
 	return rawjson.MergePatch(a.body, w.Bytes())
+}
+
+// planApply checks an intent and makes the body of its request. The returned
+// ref names the object as far as it is known.
+func (s *session) planApply(ctx context.Context, wanted abi.Apply) (a plannedApply, ref abi.Ref, err error) {
+	i, err := readIntent(wanted.Object)
+	if err != nil {
+		return a, i.ref, invalid("the object of the intent: %v", err)
+	}
+	a.adopt = wanted.Adopt
+	if a.location, err = s.locate(ctx, i.ref); err != nil {
+		return a, i.ref, err
+	}
+	a.annotation = s.annotation(a.location)
+	owners, err := s.ownerReferences(a.location, i.owners)
+	if err != nil {
+		return a, i.ref, err
+	}
+	a.body = i.body(a.location, owners, a.annotation)
+	a.digest, err = sum(a.body)
+	return a, i.ref, err
+}
+
+// annotation returns the name of the annotation that holds the digest of an
+// intent. Only one controller applies an object that it owns. Other objects
+// may be applied by several controllers, which need an annotation each, or
+// each would undo the others' in every run.
+func (s *session) annotation(at location) string {
+	if at.owned {
+		return "thole.dev/applied"
+	}
+	return s.target.Controller.Name + "." + s.Plugin + ".thole.dev/applied"
+}
+
+// intent is an object that a guest wants, taken apart.
+type intent struct {
+	ref         abi.Ref
+	annotations []rawjson.Member
+	owners      [][]byte
+	metadata    []rawjson.Member // all other members of metadata
+	fields      []rawjson.Member // all other members of the object
+}
+
+// readIntent takes an intent apart. A guest may return an object as it has
+// read it: status and what the server sets in metadata are left out. A name
+// that is given twice is refused, because the server and the host would each
+// take another one of the two.
+func readIntent(text []byte) (in intent, err error) {
+	r := rawjson.NewReader(text)
+	r.Strict = true
+	r.Object(func(name string) {
+		switch name {
+		case "apiVersion":
+			in.ref.APIVersion = r.String()
+		case "kind":
+			in.ref.Kind = r.String()
+		case "metadata":
+			r.Object(func(name string) { in.readMetadata(r, name) })
+		case "status":
+		default:
+			in.fields = append(in.fields, rawjson.Member{Name: name, Value: r.Raw()})
+		}
+	})
+	if err = r.End(); err == nil && (in.ref.APIVersion == "" || in.ref.Kind == "") {
+		r.Fail("apiVersion and kind are required")
+		err = r.Err()
+	}
+	return in, err
+}
+
+// readMetadata reads one member of metadata. Encoders write null for members
+// that are not set, such as creationTimestamp; the reader takes null for absent.
+func (in *intent) readMetadata(r *rawjson.Reader, name string) {
+	switch name {
+	case "name":
+		in.ref.Name = r.String()
+	case "namespace":
+		in.ref.Namespace = r.String()
+	case "annotations":
+		r.Object(func(name string) {
+			in.annotations = append(in.annotations, rawjson.Member{Name: name, Value: r.Raw()})
+		})
+	case "ownerReferences":
+		r.Array(func(int) { in.owners = append(in.owners, r.Raw()) })
+	case "resourceVersion", "generation", "managedFields", "uid", "creationTimestamp",
+		"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink":
+	default:
+		in.metadata = append(in.metadata, rawjson.Member{Name: name, Value: r.Raw()})
+	}
+}
+
+// ownerReferences returns the owner references of an object: the primary as
+// its controller if it is owned, and those of the intent that name others.
+func (s *session) ownerReferences(at location, wanted [][]byte) (owners [][]byte, err error) {
+	primary := s.target.Object
+	if at.owned {
+		owners = append(owners, controllerReference(primary))
+	}
+	for _, w := range wanted {
+		uid, controller, err := readOwnerReference(w)
+		switch {
+		case err != nil:
+			return nil, invalid("ownerReferences: %v", err)
+		case uid == string(primary.UID) && at.owned: // is the first one already
+		case uid == string(primary.UID) && primary.Namespace != "" && primary.Namespace != at.key.Namespace:
+			return nil, denied(reasonOutOfScope, "the object cannot be owned by an object in namespace %q: the garbage collector would delete it", primary.Namespace)
+		case controller:
+			return nil, invalid("ownerReferences: controller must not be set: the host sets it for kinds in owns of the manifest")
+		default:
+			owners = append(owners, w)
+		}
+	}
+	return owners, nil
+}
+
+// readOwnerReference returns what decides whether a reference is allowed. The
+// server checks everything else.
+func readOwnerReference(reference []byte) (uid string, controller bool, err error) {
+	r := rawjson.NewReader(reference)
+	r.Object(func(name string) {
+		switch name {
+		case "uid":
+			uid = r.String()
+		case "controller":
+			controller = r.Bool()
+		}
+	})
+	return uid, controller, r.End()
+}
+
+// controllerReference is metav1.NewControllerRef as JSON.
+func controllerReference(o *object.Object) []byte {
+	w := rawjson.NewWriter(nil)
+	w.Object(func() {
+		w.Name("apiVersion").String(o.Kind.APIVersion)
+		w.Name("kind").String(o.Kind.Kind)
+		w.Name("name").String(o.Name)
+		w.Name("uid").String(string(o.UID))
+		w.Name("controller").Bool(true)
+		w.Name("blockOwnerDeletion").Bool(true)
+	})
+	return w.Bytes()
+}
+
+// body returns the body of the apply request, except for what
+// [plannedApply.request] adds.
+func (in *intent) body(at location, owners [][]byte, annotation string) []byte {
+	w := rawjson.NewWriter(nil)
+	w.Object(func() {
+		w.Name("apiVersion").String(at.Kind.APIVersion)
+		w.Name("kind").String(at.Kind.Kind)
+		w.Name("metadata").Object(func() { in.writeMetadata(w, at, owners, annotation) })
+		writeMembers(w, in.fields)
+	})
+	return w.Bytes()
+}
+
+func (in *intent) writeMetadata(w *rawjson.Writer, at location, owners [][]byte, annotation string) {
+	w.Name("name").String(at.key.Name)
+	if at.key.Namespace != "" {
+		w.Name("namespace").String(at.key.Namespace)
+	}
+	own := func(m rawjson.Member) bool { return m.Name == annotation }
+	if annotations := slices.DeleteFunc(in.annotations, own); len(annotations) > 0 {
+		w.Name("annotations").Object(func() { writeMembers(w, annotations) })
+	}
+	if len(owners) > 0 {
+		w.Name("ownerReferences").Array(func() {
+			for _, o := range owners {
+				w.Raw(o)
+			}
+		})
+	}
+	writeMembers(w, in.metadata)
+}
+
+func writeMembers(w *rawjson.Writer, members []rawjson.Member) {
+	for _, m := range members {
+		w.Name(m.Name).Raw(m.Value)
+	}
 }

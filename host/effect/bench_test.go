@@ -15,8 +15,9 @@ import (
 
 const livePod = `{"apiVersion":"v1","kind":"Pod","metadata":{"annotations":{"thole.dev/applied":"00000000000000000000000000000000"},"creationTimestamp":"2026-11-20T10:00:00Z","generation":1,"labels":{"app":"web"},"name":"web","namespace":"default","ownerReferences":[{"apiVersion":"test.thole.dev/v1","blockOwnerDeletion":true,"controller":true,"kind":"Widget","name":"w","uid":"u1"}],"resourceVersion":"%d","uid":"u2"},"spec":{"containers":[{"args":["a","b"],"image":"web:1","imagePullPolicy":"IfNotPresent","name":"main","ports":[{"containerPort":80,"protocol":"TCP"}],"resources":{"requests":{"cpu":"1"}},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","volumeMounts":[{"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount","name":"kube-api-access","readOnly":true}]}],"dnsPolicy":"ClusterFirst","enableServiceLinks":true,"preemptionPolicy":"PreemptLowerPriority","priority":0,"restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{},"serviceAccount":"default","serviceAccountName":"default","terminationGracePeriodSeconds":30,"tolerations":[{"effect":"NoExecute","key":"node.kubernetes.io/not-ready","operator":"Exists","tolerationSeconds":300},{"effect":"NoExecute","key":"node.kubernetes.io/unreachable","operator":"Exists","tolerationSeconds":300}],"volumes":[{"name":"kube-api-access","projected":{"defaultMode":420,"sources":[{"serviceAccountToken":{"expirationSeconds":3607,"path":"token"}},{"configMap":{"items":[{"key":"ca.crt","path":"ca.crt"}],"name":"kube-root-ca.crt"}},{"downwardAPI":{"items":[{"fieldRef":{"apiVersion":"v1","fieldPath":"metadata.namespace"},"path":"namespace"}]}}]}}]},"status":{"phase":"Pending","qosClass":"Burstable"}}`
 
-// benchWorld is a performer with one child of a Widget, applied and seen.
-func benchWorld(b *testing.B) (*Performer, *store, Target, Intents) {
+// benchWorld returns a performer that has applied one child of a Widget, which
+// the store holds.
+func benchWorld(b *testing.B) (*Performer, *store, Target, *abi.Result) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, livePod, 10)
@@ -33,7 +34,7 @@ func benchWorld(b *testing.B) (*Performer, *store, Target, Intents) {
 	}
 	t, in := Target{controller(list(pod), nil), o}, apply(podObject, "web:1")
 	putPod(b, s, 9)
-	if _, failure := p.Intents(b.Context(), t, in); failure != nil {
+	if _, failure := p.PerformIntents(b.Context(), t, in); failure != nil {
 		b.Fatal(failure)
 	}
 	putPod(b, s, 10)
@@ -48,14 +49,14 @@ func putPod(b *testing.B, s *store, version int) {
 	s.put(o)
 }
 
-// BenchmarkApplyElided is what an intent costs when there is nothing to do:
-// the child is as it was, or only its status has changed.
+// BenchmarkApplyElided measures an apply that has nothing to do: the child is
+// unchanged, or only its status has changed.
 func BenchmarkApplyElided(b *testing.B) {
 	b.Run("unchanged", func(b *testing.B) {
 		p, _, t, in := benchWorld(b)
 		b.ReportAllocs()
 		for b.Loop() {
-			if r, failure := p.Intents(b.Context(), t, in); failure != nil || len(r.Writes) > 0 {
+			if r, failure := p.PerformIntents(b.Context(), t, in); failure != nil || len(r.Writes) > 0 {
 				b.Fatal(r, failure)
 			}
 		}
@@ -74,20 +75,20 @@ func BenchmarkApplyElided(b *testing.B) {
 				b.StopTimer()
 				p.Forget(t.Object.UID)
 				putPod(b, s, 9)
-				if _, failure := p.Intents(b.Context(), t, in); failure != nil {
+				if _, failure := p.PerformIntents(b.Context(), t, in); failure != nil {
 					b.Fatal(failure)
 				}
 				b.StartTimer()
 			}
 			s.put(versions[i%len(versions)])
-			if r, failure := p.Intents(b.Context(), t, in); failure != nil || len(r.Writes) > 0 {
+			if r, failure := p.PerformIntents(b.Context(), t, in); failure != nil || len(r.Writes) > 0 {
 				b.Fatal(r, failure)
 			}
 		}
 	})
 }
 
-// BenchmarkStatusUnchanged is what a status costs when it says what is there.
+// BenchmarkStatusUnchanged measures a status that is on the object already.
 func BenchmarkStatusUnchanged(b *testing.B) {
 	p, _, t, _ := benchWorld(b)
 	status := `"status":{"conditions":[{"lastTransitionTime":"2026-11-20T10:00:00Z","message":"m","observedGeneration":1,"reason":"Because","status":"True","type":"Ready"}],"note":"hello","observedGeneration":1}`
@@ -100,8 +101,8 @@ func BenchmarkStatusUnchanged(b *testing.B) {
 	want.Patch = []byte(`{"note":"hello"}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, wrote, failure := p.Status(b.Context(), t, want); wrote || failure != nil {
-			b.Fatal(wrote, failure)
+		if r, failure := p.WriteStatus(b.Context(), t, want); len(r.Writes) > 0 || failure != nil {
+			b.Fatal(r, failure)
 		}
 	}
 }

@@ -2,9 +2,9 @@ package effect
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -15,62 +15,67 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/lru"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/internal/explain"
 	"github.com/thole-dev/thole/host/object"
 )
 
-// client sends requests as one plugin. Its errors are the API server's
-// (apierrors.APIStatus) or the network's.
+// This file holds the client: requests are bytes, replies are parsed into
+// object.Object.
+
+// client sends requests as one plugin. Its errors are those of the API server
+// (apierrors.APIStatus) or of the network.
 type client struct {
 	rest   rest.Interface
-	dryRun bool                    // nothing is stored
-	reads  flowcontrol.RateLimiter // reads do not wait behind writes
+	dryRun bool                    // writes are not stored
+	reads  flowcontrol.RateLimiter // a limit of their own: reads do not wait behind writes
 }
 
-// readsPerWrite is how many reads the limits allow for each write: at most
-// two precede one.
-const readsPerWrite = 5
+const (
+	// readsPerWrite is how many reads the limits allow for each write. At most
+	// two reads precede a write.
+	readsPerWrite = 5
+	// maxRetries bounds how often one request is repeated because the server
+	// asked for it (429, or 5xx with Retry-After). A repetition waits inside
+	// of a worker, while a run that failed waits in the queue.
+	maxRetries = 2
+	// maxWarnings bounds how many texts of warnings are remembered.
+	maxWarnings = 256
+)
 
-// maxRetries bounds how often one request is repeated because the server
-// asked for it (429, or 5xx with Retry-After). It waits inside a worker; the
-// queue is the better place.
-const maxRetries = 2
-
+// newClient copies the host's configuration and replaces everything that must
+// be the plugin's own. client-go shares the connections of clients with the
+// same TLS configuration.
 func newClient(c *Config) (client, error) {
 	config := rest.CopyConfig(c.REST)
 	config.UserAgent = "thole/" + c.Version + " plugin/" + c.Plugin
-	config.RateLimiter = watched{flowcontrol.NewTokenBucketRateLimiter(c.QPS, c.Burst), c.Waited}
+	config.RateLimiter = observedLimiter{flowcontrol.NewTokenBucketRateLimiter(c.QPS, c.Burst), c.ObserveWait}
 	config.Timeout = c.Timeout
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	config.NegotiatedSerializer = statusCodec()
-	config.WarningHandlerWithContext = &warnings{logger: c.Logger}
+	config.WarningHandlerWithContext = warnings{c.Logger, lru.New(maxWarnings)}
 	if c.Impersonate.UserName != "" {
 		config.Impersonate = c.Impersonate
 	}
-	h, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return client{}, err
-	}
-	r, err := rest.UnversionedRESTClientForConfigAndClient(config, h)
-	if err != nil {
-		return client{}, err
-	}
-	return client{rest: r, dryRun: c.DryRun, reads: flowcontrol.NewTokenBucketRateLimiter(c.QPS*readsPerWrite, c.Burst*readsPerWrite)}, nil
+	r, err := rest.UnversionedRESTClientFor(config)
+	reads := flowcontrol.NewTokenBucketRateLimiter(c.QPS*readsPerWrite, c.Burst*readsPerWrite)
+	return client{rest: r, dryRun: c.DryRun, reads: reads}, err
 }
 
-// watched is a limiter that tells how long it has kept each write waiting.
-type watched struct {
+// observedLimiter is a rate limiter that reports how long each write waited.
+type observedLimiter struct {
 	flowcontrol.RateLimiter
-	waited func(time.Duration)
+	observe func(time.Duration)
 }
 
-func (w watched) Wait(ctx context.Context) error {
-	began := time.Now()
-	err := w.RateLimiter.Wait(ctx)
-	if w.waited != nil {
-		w.waited(time.Since(began))
+// Wait implements flowcontrol.RateLimiter. It blocks until a write may be sent.
+func (l observedLimiter) Wait(ctx context.Context) error {
+	start := time.Now()
+	err := l.RateLimiter.Wait(ctx)
+	if l.observe != nil {
+		l.observe(time.Since(start))
 	}
 	return err
 }
@@ -94,8 +99,8 @@ const (
 type patch struct {
 	mediaType string
 	manager   string
-	force     bool // of an apply
-	status    bool // the subresource
+	force     bool // only of applyPatch
+	status    bool // of the subresource /status
 	body      []byte
 }
 
@@ -122,7 +127,7 @@ func (c client) patch(ctx context.Context, r object.Resource, key object.Key, p 
 	return object.Parse(raw, r.Kind)
 }
 
-// get reads an object past every cache.
+// get reads an object from the API server, not from a cache.
 func (c client) get(ctx context.Context, r object.Resource, key object.Key) (*object.Object, error) {
 	raw, err := send(ctx, c.read(r, key))
 	if err != nil {
@@ -131,69 +136,60 @@ func (c client) get(ctx context.Context, r object.Resource, key object.Key) (*ob
 	return object.Parse(raw, r.Kind)
 }
 
-// metadata reads an object's metadata with its managedFields.
-func (c client) metadata(ctx context.Context, r object.Resource, key object.Key) ([]byte, error) {
-	return send(ctx, c.read(r, key).
+// metadata reads an object's metadata, with managedFields.
+func (c client) metadata(ctx context.Context, r object.Resource, key object.Key) (meta metav1.PartialObjectMetadata, err error) {
+	raw, err := send(ctx, c.read(r, key).
 		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"))
+	if err == nil {
+		err = json.Unmarshal(raw, &meta)
+	}
+	return meta, err
 }
 
 func (c client) read(r object.Resource, key object.Key) *rest.Request {
 	return c.rest.Verb(http.MethodGet).AbsPath(r.Path(key)...).Throttle(c.reads)
 }
 
-// delete sends DELETE with options and returns the reply: the object, if it
-// is still there, or a Status.
+// delete sends DELETE with options, and returns the reply: the object if it
+// still exists, else a Status.
 func (c client) delete(ctx context.Context, r object.Resource, key object.Key, options []byte) ([]byte, error) {
 	return send(ctx, c.rest.Verb(http.MethodDelete).AbsPath(r.Path(key)...).Body(options).
 		SetHeader("Content-Type", runtime.ContentTypeJSON))
 }
 
+// send sends a request and returns the body of the reply. An error of the API
+// server is an apierrors.APIStatus.
 func send(ctx context.Context, request *rest.Request) ([]byte, error) {
 	result := request.MaxRetries(maxRetries).Do(ctx)
-	if err := result.Error(); err != nil { // decodes the server's Status, Raw does not
+	if err := result.Error(); err != nil { // decodes the server's Status, which Raw does not
 		return nil, err
 	}
 	return result.Raw()
 }
 
-// maxWarnings bounds how many warnings are told apart.
-const maxWarnings = 256
-
-// warnings logs what the server warns of, each text once.
+// warnings logs the warnings of the API server, each text once.
 type warnings struct {
 	logger hclog.Logger
-	mu     sync.Mutex
-	seen   map[string]bool
+	logged *lru.Cache // of texts
 }
 
 // HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
-func (w *warnings) HandleWarningHeaderWithContext(_ context.Context, code int, _, text string) {
-	const miscellaneous = 299 // what Kubernetes uses
-	if code == miscellaneous && w.first(text) {
-		w.logger.Warn("the API server warns of a request of the plugin", "warning", text)
+func (w warnings) HandleWarningHeaderWithContext(_ context.Context, code int, _, text string) {
+	const miscellaneous = 299 // the code that Kubernetes uses
+	if _, logged := w.logged.Get(text); logged || code != miscellaneous {
+		return
 	}
+	w.logged.Add(text, nil)
+	w.logger.Warn("the API server warned about a request of the plugin", "warning", text)
 }
 
-func (w *warnings) first(text string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.seen[text] {
-		return false
-	}
-	if w.seen == nil || len(w.seen) >= maxWarnings {
-		w.seen = map[string]bool{}
-	}
-	w.seen[text] = true
-	return true
-}
-
-// notServed tells a kind that is not there from an API server that could not
-// be asked for it.
-func notServed(err error) error {
-	var answer apierrors.APIStatus
+// kindNotServed classifies an error of [Store.Resource]: either the kind is
+// not served, or the API server could not be asked.
+func kindNotServed(err error) error {
+	var status apierrors.APIStatus
 	_, unreachable := explain.Unreachable(err)
-	if unreachable || errors.As(err, &answer) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if unreachable || errors.As(err, &status) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return &refusal{class: abi.ClassRetry, reason: "KindNotServed", cause: err, message: err.Error()}
+	return &classified{class: abi.ClassRetry, reason: "KindNotServed", cause: err, message: err.Error()}
 }

@@ -10,13 +10,16 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
 	"github.com/thole-dev/thole/host/object"
 )
 
-// The API server that all tests share, started by the first that needs it.
+// The API server that all tests share. The first test that needs it starts it.
 var shared = sync.OnceValues(devcluster.StartMain)
 
 var started bool
@@ -41,8 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// newCluster returns a world on the real API server, in a namespace of its
-// own.
+// newCluster returns a world with a real API server, in a namespace of its own.
 func newCluster(t *testing.T, change ...func(*Config)) *world {
 	t.Helper()
 	if testing.Short() {
@@ -57,7 +59,7 @@ func newCluster(t *testing.T, change ...func(*Config)) *world {
 	w.define()
 	ns := w.create(namespace, `{"metadata":{"generateName":"effect-"}}`)
 	w.ns = ns.Name
-	w.until("the namespace has its service account, which pods need", func() bool { return w.live(serviceAccount, "default") != nil })
+	w.until("the namespace has its service account, which Pods need", func() bool { return w.live(serviceAccount, "default") != nil })
 	return w
 }
 
@@ -93,7 +95,7 @@ func withKind(t *testing.T, r object.Resource, text string) []byte {
 func (w *world) live(r object.Resource, name string) *object.Object {
 	w.Helper()
 	o, err := w.admin.get(w.Context(), r, w.key(r, name))
-	if gone(err) {
+	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
@@ -102,7 +104,7 @@ func (w *world) live(r object.Resource, name string) *object.Object {
 	return o
 }
 
-// seen lets the store show an object as it is on the server.
+// seen puts an object into the store as it is on the server.
 func (w *world) seen(r object.Resource, name string) *object.Object {
 	w.Helper()
 	o := w.live(r, name)
@@ -121,11 +123,11 @@ func (w *world) key(r object.Resource, name string) object.Key {
 	return object.Key{Namespace: w.ns, Name: name}
 }
 
-// edit merge patches an object as somebody else; sub is "" or "status".
+// edit sends a merge patch as another field manager; sub is "" or "status".
 func (w *world) edit(r object.Resource, name, sub, body string) *object.Object {
 	w.Helper()
 	o, err := w.admin.patch(w.Context(), r, w.key(r, name), patch{
-		mediaType: mergePatch, manager: "somebody", status: sub == "status", body: []byte(body),
+		mediaType: mergePatch, manager: "another", status: sub == "status", body: []byte(body),
 	})
 	if err != nil {
 		w.Fatal(err)
@@ -133,7 +135,7 @@ func (w *world) edit(r object.Resource, name, sub, body string) *object.Object {
 	return o
 }
 
-// remove deletes an object as somebody else.
+// remove deletes an object with another client.
 func (w *world) remove(r object.Resource, name string) {
 	w.Helper()
 	if _, err := w.admin.delete(w.Context(), r, w.key(r, name), []byte(`{"gracePeriodSeconds":0}`)); err != nil {
@@ -141,14 +143,36 @@ func (w *world) remove(r object.Resource, name string) {
 	}
 }
 
-// intents performs intents and fails the test if they fail.
-func (w *world) intents(t Target, in Intents) Report {
+// owner creates a Widget whose controller owns and writes the given kinds.
+func (w *world) owner(owns, writes []object.Resource) Target {
 	w.Helper()
-	report, failure := w.Intents(w.Context(), t, in)
+	o := w.create(widget, `{"metadata":{"name":"w"},"spec":{"size":1}}`)
+	w.store.put(o)
+	return Target{controller(owns, writes), o}
+}
+
+// intents performs the intents of a result, which must not fail.
+func (w *world) intents(t Target, in *abi.Result) Report {
+	w.Helper()
+	report, failure := w.PerformIntents(w.Context(), t, in)
 	if failure != nil {
 		w.Fatalf("%+v", failure)
 	}
 	return report
+}
+
+// status writes a status, which must not fail, and updates the target. It
+// reports whether anything was written.
+func (w *world) status(t *Target, want Status) (*object.Object, bool) {
+	w.Helper()
+	report, failure := w.WriteStatus(w.Context(), *t, want)
+	if failure != nil {
+		w.Fatalf("%+v", failure)
+	}
+	if report.Primary != nil {
+		t.Object = report.Primary
+	}
+	return t.Object, len(report.Writes) > 0
 }
 
 // expectSent checks the methods and paths of the requests since the last call.
@@ -163,4 +187,65 @@ func (w *world) expectSent(want ...string) []request {
 		w.Fatalf("sent\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 	}
 	return sent
+}
+
+const conditionsSchema = `"observedGeneration":{"type":"integer","format":"int64"},"note":{"type":"string"},"count":{"type":"integer"},
+"conditions":{"type":"array","items":{"type":"object","required":["type","status"],"properties":{
+"type":{"type":"string"},"status":{"type":"string"},"reason":{"type":"string"},"message":{"type":"string"},
+"lastTransitionTime":{"type":"string","format":"date-time"},"observedGeneration":{"type":"integer","format":"int64"}}},
+"x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["type"]}`
+
+func definition(r object.Resource, status string) string {
+	scope, sub := "Cluster", `{}`
+	if r.Namespaced {
+		scope = "Namespaced"
+	}
+	if r.Status {
+		sub = `{"status":{}}`
+	}
+	return fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"%[1]s.%[2]s"},
+"spec":{"group":"%[2]s","scope":"%[3]s","names":{"plural":"%[1]s","kind":"%[4]s"},"versions":[{"name":"v1","served":true,"storage":true,
+"subresources":%[5]s,"schema":{"openAPIV3Schema":{"type":"object","properties":{
+"spec":{"type":"object","properties":{"size":{"type":"integer","maximum":100},"tags":{"type":"array","items":{"type":"string"}},
+"parts":{"type":"array","items":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}}}}}},
+"status":{"type":"object","properties":{%[6]s}}}}}}]}}`,
+		r.GVR.Resource, r.GVR.Group, scope, r.Kind.Kind, sub, status)
+}
+
+var defineOnce sync.Once
+
+// define installs the tests' kinds and waits until they are served.
+func (w *world) define() {
+	w.Helper()
+	defineOnce.Do(func() {
+		for r, status := range map[object.Resource]string{
+			widget: conditionsSchema, tree: conditionsSchema, plain: conditionsSchema,
+			gadget: `"note":{"type":"string"}`,
+		} {
+			w.defineOne(r, definition(r, status))
+		}
+	})
+}
+
+func (w *world) defineOne(r object.Resource, text string) {
+	w.Helper()
+	raw, err := w.admin.rest.Post().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions").Body([]byte(text)).Do(w.Context()).Raw()
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		w.Fatalf("define %s: %v: %s", r.Kind, err, raw)
+	}
+	w.until("the API server serves "+r.Kind.String(), func() bool {
+		_, err := w.admin.rest.Verb(http.MethodGet).AbsPath(r.Collection("default")...).Do(w.Context()).Raw()
+		return err == nil
+	})
+}
+
+// until waits for a condition of the API server that cannot be watched.
+func (w *world) until(what string, ok func() bool) {
+	w.Helper()
+	await.Until(w.T, what, ok)
+}
+
+func field(o *object.Object, path ...string) string {
+	value, _ := rawjson.Lookup(o.Raw, path...)
+	return string(value)
 }

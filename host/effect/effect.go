@@ -1,3 +1,44 @@
+// Package effect performs what a run has decided. It is the only stage that
+// writes to the API server.
+//
+// A [Performer] acts for one plugin with a client of its own: its own
+// User-Agent, rate limits, account and records, so that no plugin can use up
+// what belongs to another. Objects are handled as bytes; nothing is decoded
+// into maps.
+//
+// # Order and failure
+//
+// The caller performs the effects of one run in the order finalizer, patch,
+// apply, delete, events, status: [Performer.EnsureFinalizer],
+// [Performer.PerformIntents], [Performer.WriteStatus],
+// [Performer.RemoveFinalizer]. Every intent is checked before the first one is
+// performed. The first effect that fails ends the call; its [Report] holds
+// what was written until then.
+//
+// # Nothing is written twice
+//
+// An effect that would change nothing sends no write. Whether it would is
+// decided by the server, which sets defaults, normalises quantities, calls
+// webhooks and prunes fields. Therefore the performer records, per primary,
+// what it asked for and what the server made of it; as long as both are the
+// same, nothing has to be sent (memory.go). These records are lost when the
+// host restarts. noopapply.go describes how an apply is then found to be a
+// no-op without a write.
+//
+// # Files
+//
+//	effect.go     the Performer and its configuration
+//	client.go     requests to the API server
+//	failure.go    classification of errors, and their messages
+//	report.go     what was written, or would have been in a dry run
+//	finalizer.go  adding and removing a finalizer; updates of the primary
+//	intents.go    patch, apply, delete and events of one result, in order
+//	scope.go      which objects a controller may change
+//	apply.go      server-side apply: the request's body, and whether to send it
+//	noopapply.go  whether an apply would change nothing, after a restart
+//	status.go     the one patch of status, with status.conditions
+//	pruned.go     fields of status that the server pruned
+//	memory.go     what is recorded of a primary, and the digests of JSON values
 package effect
 
 import (
@@ -5,7 +46,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -17,17 +57,18 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// Store answers what the host knows of the cluster without asking it.
+// Store gives access to what the host holds of the cluster, without a request.
 type Store interface {
-	// Resource says where a kind is served. It fails for a kind that is not.
+	// Resource returns where a kind is served. It fails for a kind that is
+	// not served.
 	Resource(ctx context.Context, kind abi.Kind) (object.Resource, error)
-	// Get returns the object as the cache has it, nil if it is not there.
-	// synced is false if the cache does not hold the kind (yet): then obj
-	// says nothing.
+	// Get returns an object from the cache, nil if the cache has none of that
+	// name. synced is false if the cache does not hold the kind, or does not
+	// hold it yet; obj is nil then, whether or not the object exists.
 	Get(kind abi.Kind, key object.Key) (obj *object.Object, synced bool)
 }
 
-// Recorder emits Kubernetes Events; record.EventRecorder is one.
+// Recorder emits Kubernetes Events. record.EventRecorder implements it.
 type Recorder interface {
 	Event(about runtime.Object, eventType, reason, message string)
 }
@@ -39,45 +80,46 @@ const (
 	DefaultTimeout = 30 * time.Second
 )
 
-// Config is what a [Performer] is made of.
+// Config configures a [Performer].
 type Config struct {
-	// REST is how the API server is reached. Its account, limits, content
-	// types and warning handler are replaced by those of the plugin.
+	// REST is how the API server is reached. Its rate limits, content types,
+	// warning handler and User-Agent are replaced by those of the plugin.
 	REST    *rest.Config
 	Plugin  string // a DNS label
 	Version string // of the host; part of the User-Agent
-	// Impersonate is the account that the plugin acts as; its zero value is
-	// that of REST.
+	// Impersonate is the account that the plugin acts as. The zero value
+	// leaves the account of REST.
 	Impersonate rest.ImpersonationConfig
 
 	Store    Store
-	Recorder Recorder // of the host: Events are its own, whoever the plugin acts as
+	Recorder Recorder // the host's: Events are always emitted as the host
 	Logger   hclog.Logger
 
-	QPS     float32       // writes per second, reads have five times as much; default 20
+	QPS     float32       // writes per second; reads have a limit of five times as many; default 20
 	Burst   int           // writes at once after a pause; default 40
 	Timeout time.Duration // of one request; default 30 s
-	// Waited is told how long each write waited for its turn under QPS and
-	// Burst; nil: nobody asks.
-	Waited func(time.Duration)
+	// ObserveWait, if it is set, is called with the time that each write had
+	// to wait because of QPS and Burst.
+	ObserveWait func(time.Duration)
 
-	// CrossNamespace lets the plugin's namespaced primaries touch objects in
-	// other namespaces. Those can never be owned.
+	// CrossNamespace lets the plugin's namespaced primaries change objects in
+	// other namespaces. Such objects cannot be owned.
 	CrossNamespace bool
 
-	// DryRun lets the API server check every write and store none; what would
-	// have changed is logged.
+	// DryRun lets the API server check every write without storing it. What
+	// would have changed is logged.
 	DryRun bool
 
 	Now func() time.Time // default time.Now
 }
 
+// validate checks that the configuration is complete, and sets the defaults.
 func (c *Config) validate() error {
 	switch {
 	case c.REST == nil, c.Store == nil, c.Recorder == nil:
 		return errors.New("REST, Store and Recorder are required")
 	case !abi.ValidName(c.Plugin):
-		return fmt.Errorf("plugin %q is no DNS label", c.Plugin)
+		return errors.New("the name is not a DNS label (lower case letters, digits, '-')")
 	}
 	c.Version = cmp.Or(c.Version, "unknown")
 	c.QPS = cmp.Or(c.QPS, DefaultQPS)
@@ -93,97 +135,62 @@ func (c *Config) validate() error {
 }
 
 // Performer writes to the API server on behalf of one plugin. Its methods may
-// be called concurrently, for one primary and controller one at a time.
+// be called concurrently, but not for the same primary and controller.
 type Performer struct {
 	Config
 	client client
 	memory memory
-	pruned pruned
+	pruned prunedFields
 }
 
-// New returns a performer. It sends nothing yet.
+// New returns a performer. It sends no request yet.
 func New(config Config) (*Performer, error) {
-	if err := config.validate(); err != nil {
-		return nil, fmt.Errorf("make client of plugin %q: %w", config.Plugin, err)
+	err := config.validate()
+	p := &Performer{Config: config}
+	if err == nil {
+		p.client, err = newClient(&config)
 	}
-	c, err := newClient(&config)
 	if err != nil {
-		return nil, fmt.Errorf("make client of plugin %q: %w", config.Plugin, err)
+		return nil, fmt.Errorf("plugin %q: make client: %w", config.Plugin, err)
 	}
-	return &Performer{Config: config, client: c}, nil
+	return p, nil
 }
 
 // Target is the primary of a run and the controller that it runs for.
 type Target struct {
 	Controller *abi.Controller
-	// Object is the primary as the guest saw it or, after an effect that
-	// wrote it, as that effect returned it.
+	// Object is the primary as the guest was given it or, after an effect that
+	// wrote it, as the API server returned it.
 	Object *object.Object
 }
 
-func (t Target) memo() memoKey { return memoKey{t.Object.UID, t.Controller.Name} }
-
-// Write is one write that changed something.
-type Write struct {
-	Verb string // patch, apply or delete
-	Kind abi.Kind
-	Key  object.Key
-	UID  types.UID
-	// ResourceVersion is the one that the write led to, "" if the server did
-	// not say, as after a deletion.
-	ResourceVersion string
-}
-
-// clone returns the write without its hold on the reply or the result that
-// its strings are of: a report is kept until the next run.
-func (w Write) clone() Write {
-	w.Key = object.Key{Namespace: strings.Clone(w.Key.Namespace), Name: strings.Clone(w.Key.Name)}
-	w.UID = types.UID(strings.Clone(string(w.UID)))
-	w.ResourceVersion = strings.Clone(w.ResourceVersion)
-	return w
-}
-
-// Report is what [Performer.Intents] has written.
-type Report struct {
-	Writes  []Write
-	Primary *object.Object // after its patch; nil if it was not patched
-}
-
-// Forget drops what is remembered of a primary that is gone.
+// Forget drops what is recorded of a primary that does not exist any more.
 func (p *Performer) Forget(uid types.UID) { p.memory.forget(uid) }
 
-// Rediscovered says that the schema of a kind may have changed: what the
-// server had no place for in its status is tried again at once, not only after
-// a while.
-func (p *Performer) Rediscovered(kind abi.Kind) { p.pruned.reset(kind) }
+// ForgetSchema drops what is recorded of the schema of a kind, which may have
+// changed. Fields of status that the server pruned are sent again with the
+// next status, instead of after [prunedFor].
+func (p *Performer) ForgetSchema(kind abi.Kind) { p.pruned.reset(kind) }
 
 // maxManager is the API server's limit of a field manager's name, in bytes.
 const maxManager = 128
 
-// manager returns the field manager of a controller.
+// manager returns the field manager of a controller. Two DNS labels of full
+// length do not fit; a name that is too long ends in a digest instead.
 func (p *Performer) manager(c *abi.Controller) string {
 	name := "thole/" + p.Plugin + "/" + c.Name
 	if len(name) <= maxManager {
 		return name
 	}
-	// Two DNS labels of full length do not fit.
 	tail := "-" + sumStrings(name).String()[:8]
 	return name[:maxManager-len(tail)] + tail
 }
 
-// finalizer returns the finalizer of a controller.
-func (p *Performer) finalizer(c *abi.Controller) string { return Finalizer(p.Plugin, c.Name) }
-
-// primary says where the target's kind is served.
-func (p *Performer) primary(ctx context.Context, t Target) (object.Resource, error) {
+// primaryResource returns where the kind of the target's primary is served.
+func (p *Performer) primaryResource(ctx context.Context, t Target) (object.Resource, error) {
 	r, err := p.Store.Resource(ctx, t.Object.Kind)
 	if err != nil {
-		return r, notServed(err)
+		return r, kindNotServed(err)
 	}
 	return r, nil
-}
-
-// describe names an object for people: "v1 Pod default/web".
-func describe(kind abi.Kind, key object.Key) string {
-	return strings.Join([]string{kind.APIVersion, kind.Kind, key.String()}, " ")
 }

@@ -13,55 +13,44 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/internal/explain"
+	"github.com/thole-dev/thole/host/outcome"
+	"github.com/thole-dev/thole/host/sanitize"
 )
 
-// Failure is an effect that failed, with what to do about it.
+// This file classifies errors, and words what users read about them.
+
+// Failure is an effect that failed.
 type Failure struct {
 	abi.EffectFailure
-	// Conflict says that nobody failed: the object is not the one any more
-	// that the effect was made for. The next run sees the new one.
+	// Conflict means that the object has changed since the effect was decided.
+	// It does not count as a failed attempt: the next run is given the new one.
 	Conflict bool
 
 	cause error
 }
 
-func (f *Failure) Error() string {
-	kind := abi.Kind{APIVersion: f.Ref.APIVersion, Kind: f.Ref.Kind}
-	name := f.Ref.Name
-	if f.Ref.Namespace != "" {
-		name = f.Ref.Namespace + "/" + name
-	}
-	return fmt.Sprintf("%s %s %s: %s", f.Verb, kind, name, f.Message)
-}
+func (f *Failure) Error() string { return outcome.DescribeEffect(&f.EffectFailure) }
 
-// Unwrap returns the API server's or the network's error, nil if the host
-// refused the effect itself.
+// Unwrap returns the error of the API server or of the network, nil if the
+// host refused the effect itself.
 func (f *Failure) Unwrap() error { return f.cause }
 
-// Verbs of effects, as in [abi.EffectFailure].
+// Reasons of failures that the host has found itself. All others are reasons
+// of the API server.
 const (
-	verbFinalizer = "finalizer"
-	verbPatch     = "patch"
-	verbApply     = "apply"
-	verbDelete    = "delete"
-	verbStatus    = "status"
+	reasonInvalid       = "InvalidIntent"       // the intent makes no sense
+	reasonNotDeclared   = "NotDeclared"         // the manifest does not list the kind
+	reasonOutOfScope    = "OutOfScope"          // the object is in another namespace, or cannot be owned
+	reasonControlled    = "ControlledByAnother" // the object has another controller
+	reasonNotAdopted    = "NotAdopted"          // the object has no controller, and adopt is not set
+	reasonNotControlled = "NotControlled"       // the object to delete is not the primary's
+	reasonFieldConflict = "FieldConflict"       // another manager owns fields of the intent
+	reasonSuperseded    = "Superseded"          // the object has been deleted or replaced
+	reasonUnavailable   = "Unavailable"         // the API server sent no usable reply
 )
 
-// Reasons that the host gives itself; others are the API server's.
-const (
-	reasonInvalid     = "InvalidIntent"       // the guest's intent makes no sense
-	reasonUndeclared  = "NotDeclared"         // the manifest does not name the kind
-	reasonScope       = "OutOfScope"          // another namespace, or too far up
-	reasonControlled  = "ControlledByAnother" // never touched
-	reasonNotAdopted  = "NotAdopted"          // exists, nobody controls it, adopt is not set
-	reasonUncontrols  = "NotControlled"       // exists, but is not the primary's to delete
-	reasonFields      = "FieldConflict"       // another manager holds wanted fields
-	reasonSuperseded  = "Superseded"          // the object is another one now
-	reasonUnavailable = "Unavailable"         // no usable answer
-)
-
-// refusal is an error that the host has classified where it arose.
-type refusal struct {
+// classified is an error together with what it means.
+type classified struct {
 	class    abi.Class
 	reason   string
 	message  string
@@ -69,142 +58,110 @@ type refusal struct {
 	cause    error
 }
 
-func (r *refusal) Error() string { return r.message }
-func (r *refusal) Unwrap() error { return r.cause }
+func (c *classified) Error() string { return c.message }
+func (c *classified) Unwrap() error { return c.cause }
 
+// denied is the error of an intent that the manifest or the policy does not
+// allow. The object may have to change first, so the run is tried again.
 func denied(reason, format string, args ...any) error {
-	return &refusal{class: abi.ClassDenied, reason: reason, message: fmt.Sprintf(format, args...)}
+	return &classified{class: abi.ClassDenied, reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
+// invalid is the error of an intent that no manifest or policy could allow: the
+// plugin violates the contract.
 func invalid(format string, args ...any) error {
-	return &refusal{class: abi.ClassABI, reason: reasonInvalid, message: fmt.Sprintf(format, args...)}
+	return &classified{class: abi.ClassABI, reason: reasonInvalid, message: fmt.Sprintf(format, args...)}
 }
 
-// superseded is the refusal of an effect whose object is another one now.
+// superseded is the error of an effect whose object has been deleted or
+// replaced since the effect was decided.
 func superseded(format string, args ...any) error {
-	return &refusal{class: abi.ClassRetry, reason: reasonSuperseded, conflict: true, message: fmt.Sprintf(format, args...)}
+	return &classified{class: abi.ClassRetry, reason: reasonSuperseded, conflict: true, message: fmt.Sprintf(format, args...)}
 }
 
-// failed makes the failure of an effect from its error.
+// failed returns the failure of an effect. It has strings of its own, because
+// those of ref may be part of the result, and the failure is kept until the
+// next run.
 func failed(verb string, ref abi.Ref, err error) *Failure {
-	r := classify(err)
-	return &Failure{
-		EffectFailure: abi.EffectFailure{
-			Verb: verb, Ref: cloneRef(ref), Class: r.class, Reason: r.reason,
-			Message: truncate(r.message, abi.MaxErrorMessage),
-		},
-		Conflict: r.conflict, cause: r.cause,
-	}
-}
-
-// cloneRef returns a ref that the next run can be told of without keeping the
-// whole result of this one in memory, which the strings of a ref alias.
-func cloneRef(ref abi.Ref) abi.Ref {
 	for _, s := range []*string{&ref.APIVersion, &ref.Kind, &ref.Namespace, &ref.Name, &ref.UID} {
 		*s = strings.Clone(*s)
 	}
-	return ref
+	c := classify(err)
+	return &Failure{
+		EffectFailure: abi.EffectFailure{
+			Verb: verb, Ref: ref, Class: c.class, Reason: c.reason,
+			Message: sanitize.Truncate(c.message, abi.MaxErrorMessage),
+		},
+		Conflict: c.conflict, cause: c.cause,
+	}
 }
 
-// classify says once what an error means.
-func classify(err error) *refusal {
-	if known, ok := errors.AsType[*refusal](err); ok {
+// classify determines what an error means.
+func classify(err error) *classified {
+	if known, ok := errors.AsType[*classified](err); ok {
 		return known
 	}
-	r := &refusal{class: abi.ClassRetry, reason: reasonUnavailable, message: err.Error(), cause: err}
-	var answer apierrors.APIStatus
-	if !errors.As(err, &answer) {
-		if text, ok := explain.Unreachable(err); ok {
-			r.message = text
-		}
-		if errors.Is(err, context.DeadlineExceeded) {
-			r.reason = "Timeout"
-		}
-		return r
+	c := &classified{class: abi.ClassRetry, reason: reasonUnavailable, message: err.Error(), cause: err}
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		c.classifyStatus(status.Status())
+		return c
 	}
-	status := answer.Status()
+	if text, ok := explain.Unreachable(err); ok {
+		c.message = text
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		c.reason = "Timeout"
+	}
+	return c
+}
+
+// classifyStatus classifies an error that the API server returned. All classes
+// but denied are tried again: whether a refusal lasts cannot be seen from it.
+func (c *classified) classifyStatus(status metav1.Status) {
 	if status.Reason != metav1.StatusReasonUnknown {
-		r.reason = string(status.Reason)
+		c.reason = string(status.Reason)
 	}
 	switch status.Code {
 	case http.StatusForbidden:
-		r.forbidden(status)
+		if advice, ok := missingRight(status.Message); ok {
+			c.class, c.message = abi.ClassDenied, advice+" ("+status.Message+")"
+		}
 	case http.StatusConflict:
-		r.conflicts(status)
+		c.classifyConflict(status)
 	case http.StatusUnprocessableEntity:
-		r.conflict = aboutUID(status)
+		// The request names the uid of an object that had the name before.
+		c.conflict = hasCause(status, func(cause metav1.StatusCause) bool { return cause.Field == "metadata.uid" })
 	}
-	return r
 }
 
-// aboutUID says that a request was refused because it names the uid of an
-// object that had the name before.
-func aboutUID(status metav1.Status) bool {
-	return status.Details != nil && slices.ContainsFunc(status.Details.Causes, func(c metav1.StatusCause) bool {
-		return c.Field == "metadata.uid"
-	})
+func hasCause(status metav1.Status, match func(metav1.StatusCause) bool) bool {
+	return status.Details != nil && slices.ContainsFunc(status.Details.Causes, match)
 }
 
-// forbidden tells a missing right from the refusal of an admission plugin,
-// a quota or a webhook, which has the same code.
-func (r *refusal) forbidden(status metav1.Status) {
-	rule, ok := missingRule(status.Message)
-	if !ok {
+// missingRight reports whether the message of a 403 means that the account
+// lacks a right, and returns what to add. Admission plugins, quotas and
+// webhooks refuse requests with the same code.
+func missingRight(message string) (advice string, ok bool) {
+	// The text of the admission plugin OwnerReferencesPermissionEnforcement.
+	if strings.Contains(message, "cannot set blockOwnerDeletion") {
+		return `the plugin's account lacks a right, which owning objects needs: add the verb "update" on the subresource "finalizers" of the primary's resource to a Role`, true
+	}
+	if right, ok := explain.MissingRight(message); ok {
+		return right.Advice(), true
+	}
+	return "", false
+}
+
+// classifyConflict distinguishes fields that another manager owns, which stay
+// a conflict until one of the two gives them up, from an object that was
+// changed in between.
+func (c *classified) classifyConflict(status metav1.Status) {
+	c.conflict = !hasCause(status, func(cause metav1.StatusCause) bool { return cause.Type == metav1.CauseTypeFieldManagerConflict })
+	if c.conflict {
 		return
 	}
-	r.class = abi.ClassDenied
-	r.message = rule + " (" + status.Message + ")"
-}
-
-// blockOwner is the text of OwnerReferencesPermissionEnforcement.
-const blockOwner = "cannot set blockOwnerDeletion"
-
-// missingRule names the RBAC rule that would have allowed a request.
-func missingRule(message string) (string, bool) {
-	if strings.Contains(message, blockOwner) {
-		return `to own objects the plugin needs the verb "update" on the subresource "finalizers" of its primary's resource`, true
-	}
-	right, ok := explain.MissingRight(message)
-	if !ok {
-		return "", false
-	}
-	return right.Advice(), true
-}
-
-// conflicts tells fields that another manager holds, which stay a conflict
-// until somebody gives way, from an object that has changed in between.
-func (r *refusal) conflicts(status metav1.Status) {
-	if status.Details != nil {
-		for _, cause := range status.Details.Causes {
-			if cause.Type == metav1.CauseTypeFieldManagerConflict {
-				r.reason = reasonFields
-				r.message = strings.Join(strings.Fields(status.Message), " ") +
-					"; leave these fields out of the intent, or make the other manager give them up"
-				return
-			}
-		}
-	}
-	r.conflict = true
-}
-
-// gone says that the object of a request is not there.
-func gone(err error) bool { return apierrors.IsNotFound(err) }
-
-// raced says that a request was refused because of something that may have
-// changed in between: a failed test of a JSON patch is 422.
-func raced(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsInvalid(err) || hasCode(err, http.StatusUnprocessableEntity)
-}
-
-func hasCode(err error, code int32) bool {
-	var answer apierrors.APIStatus
-	return errors.As(err, &answer) && answer.Status().Code == code
-}
-
-// truncate shortens s to at most limit bytes of valid UTF-8.
-func truncate(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit-3], "") + "..."
+	c.reason = reasonFieldConflict
+	c.message = strings.Join(strings.Fields(status.Message), " ") +
+		"; leave these fields out of the intent, or make the other manager give them up"
 }

@@ -1,14 +1,11 @@
 package effect
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
@@ -16,31 +13,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 )
 
-const primary = `{"apiVersion":"test.thole.dev/v1","kind":"Widget","metadata":{"name":"w","namespace":"default","uid":"u1","resourceVersion":"5","generation":1},"spec":{}}`
-
-// newFake makes a world whose API server is the handler.
-func newFake(t *testing.T, handler http.HandlerFunc, change ...func(*Config)) (*world, Target) {
-	t.Helper()
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
-	w := newWorld(t, &rest.Config{Host: server.URL}, change...)
-	return w, Target{controller(list(configMap), nil), parse(t, primary)}
-}
-
-func answer(code int, contentType, body string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", contentType)
-		w.WriteHeader(code)
-		fmt.Fprint(w, body)
-	}
-}
-
-func failure(code int, reason, message, causes string) http.HandlerFunc {
-	return answer(code, "application/json", fmt.Sprintf(
-		`{"apiVersion":"v1","kind":"Status","status":"Failure","message":%q,"reason":%q,"code":%d,"details":{"causes":[%s]}}`, message, reason, code, causes))
-}
-
-func TestWhatAnErrorMeans(t *testing.T) {
+func TestErrorsAreClassified(t *testing.T) {
 	for name, c := range map[string]struct {
 		handler  http.HandlerFunc
 		class    abi.Class
@@ -48,63 +21,63 @@ func TestWhatAnErrorMeans(t *testing.T) {
 		message  string
 		conflict bool
 	}{
-		"no right in a namespace": {
-			failure(403, "Forbidden", `configmaps "c" is forbidden: User "system:serviceaccount:x:y" cannot patch resource "configmaps" in API group "" in the namespace "default"`, ""),
+		"a missing right in a namespace": {
+			respondStatus(403, "Forbidden", `configmaps "c" is forbidden: User "system:serviceaccount:x:y" cannot patch resource "configmaps" in API group "" in the namespace "default"`, ""),
 			abi.ClassDenied, "Forbidden", `"system:serviceaccount:x:y" lacks a right: add to a Role in namespace "default" the rule {apiGroups: [""], resources: ["configmaps"], verbs: ["patch"]}`, false,
 		},
-		"no right in the cluster": {
-			failure(403, "Forbidden", `x is forbidden: User "u" cannot patch resource "widgets/status" in API group "test.thole.dev" at the cluster scope: no rule`, ""),
+		"a missing right at the cluster scope": {
+			respondStatus(403, "Forbidden", `x is forbidden: User "u" cannot patch resource "widgets/status" in API group "test.thole.dev" at the cluster scope: no rule`, ""),
 			abi.ClassDenied, "Forbidden", `a ClusterRole the rule {apiGroups: ["test.thole.dev"], resources: ["widgets/status"], verbs: ["patch"]}`, false,
 		},
-		"no right to block the owner's deletion": {
-			failure(403, "Forbidden", `configmaps "c" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: , <nil>`, ""),
+		"a missing right to set blockOwnerDeletion": {
+			respondStatus(403, "Forbidden", `configmaps "c" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: , <nil>`, ""),
 			abi.ClassDenied, "Forbidden", `"update" on the subresource "finalizers"`, false,
 		},
-		"an admission plugin": {
-			failure(403, "Forbidden", `admission webhook "x" denied the request: no`, ""),
+		"a refusal of an admission webhook": {
+			respondStatus(403, "Forbidden", `admission webhook "x" denied the request: no`, ""),
 			abi.ClassRetry, "Forbidden", "denied the request: no", false,
 		},
-		"a namespace that goes": {
-			failure(403, "Forbidden", `configmaps "c" is forbidden: unable to create new content in namespace default because it is being terminated`, `{"reason":"NamespaceTerminating","field":"metadata.namespace"}`),
+		"a namespace that is terminating": {
+			respondStatus(403, "Forbidden", `configmaps "c" is forbidden: unable to create new content in namespace default because it is being terminated`, `{"reason":"NamespaceTerminating","field":"metadata.namespace"}`),
 			abi.ClassRetry, "Forbidden", "being terminated", false,
 		},
-		"fields of another manager": {
-			failure(409, "Conflict", "Apply failed with 2 conflicts: conflicts with \"kubectl\":\n- .data.a\n- .data.b", `{"reason":"FieldManagerConflict","message":"conflict with \"kubectl\"","field":".data.a"}`),
-			abi.ClassRetry, reasonFields, `conflicts with "kubectl": - .data.a - .data.b; leave these fields out`, false,
+		"fields that another manager owns": {
+			respondStatus(409, "Conflict", "Apply failed with 2 conflicts: conflicts with \"kubectl\":\n- .data.a\n- .data.b", `{"reason":"FieldManagerConflict","message":"conflict with \"kubectl\"","field":".data.a"}`),
+			abi.ClassRetry, reasonFieldConflict, `conflicts with "kubectl": - .data.a - .data.b; leave these fields out`, false,
 		},
-		"a newer version": {
-			failure(409, "Conflict", "the object has been modified", ""),
+		"a newer resourceVersion": {
+			respondStatus(409, "Conflict", "the object has been modified", ""),
 			abi.ClassRetry, "Conflict", "modified", true,
 		},
-		"a field of the schema": {
-			failure(422, "Invalid", `ConfigMap "c" is invalid: data.k: Too long`, `{"reason":"FieldValueTooLong","field":"data.k"}`),
+		"a field that the schema refuses": {
+			respondStatus(422, "Invalid", `ConfigMap "c" is invalid: data.k: Too long`, `{"reason":"FieldValueTooLong","field":"data.k"}`),
 			abi.ClassRetry, "Invalid", "data.k: Too long", false,
 		},
-		"another object of the name": {
-			failure(422, "Invalid", `ConfigMap "c" is invalid: metadata.uid: field is immutable`, `{"reason":"FieldValueInvalid","field":"metadata.uid"}`),
+		"another uid": {
+			respondStatus(422, "Invalid", `ConfigMap "c" is invalid: metadata.uid: field is immutable`, `{"reason":"FieldValueInvalid","field":"metadata.uid"}`),
 			abi.ClassRetry, "Invalid", "metadata.uid", true,
 		},
-		"a namespace that is not there": {
-			failure(404, "NotFound", `namespaces "default" not found`, ""),
+		"a namespace that does not exist": {
+			respondStatus(404, "NotFound", `namespaces "default" not found`, ""),
 			abi.ClassRetry, "NotFound", `namespaces "default" not found`, false,
 		},
-		"a failure of the server": {
-			failure(500, "InternalError", "etcd is away", ""),
+		"an internal error": {
+			respondStatus(500, "InternalError", "etcd is away", ""),
 			abi.ClassRetry, "InternalError", "etcd is away", false,
 		},
 		"too many requests": {
-			failure(429, "TooManyRequests", "slow down", ""),
+			respondStatus(429, "TooManyRequests", "slow down", ""),
 			abi.ClassRetry, "TooManyRequests", "slow down", false,
 		},
-		"a proxy": {
-			answer(502, "text/html", "<h1>Bad Gateway</h1>"),
+		"an HTML reply of a proxy": {
+			respond(502, "text/html", "<h1>Bad Gateway</h1>"),
 			abi.ClassRetry, "InternalError", "Bad Gateway", false,
 		},
-		"an answer that is none": {
-			answer(200, "application/json", "{"),
+		"a reply that is not an object": {
+			respond(200, "application/json", "{"),
 			abi.ClassRetry, reasonUnavailable, "parse object", false,
 		},
-		"nothing": {
+		"a closed connection": {
 			func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 			abi.ClassRetry, reasonUnavailable, "EOF", false,
 		},
@@ -112,151 +85,105 @@ func TestWhatAnErrorMeans(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, target := newFake(t, c.handler)
 			w.store.put(parse(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"default","uid":"u2","resourceVersion":"6","ownerReferences":[{"apiVersion":"test.thole.dev/v1","kind":"Widget","name":"w","uid":"u1","controller":true}]}}`))
-			_, got := w.Intents(t.Context(), target, apply(configObject, "v"))
+			_, got := w.PerformIntents(t.Context(), target, apply(configObject, "v"))
 			if got == nil || got.Class != c.class || got.Reason != c.reason || got.Conflict != c.conflict || !strings.Contains(got.Message, c.message) {
 				t.Fatalf("got %+v", got)
 			}
 			if got.Unwrap() == nil {
-				t.Error("the cause is lost")
+				t.Error("the failure has no cause")
 			}
 		})
 	}
 }
 
-func TestFailureIsAnError(t *testing.T) {
-	w, target := newFake(t, failure(409, "Conflict", "the object has been modified", ""))
-	_, _, failure := w.EnsureFinalizer(t.Context(), target)
+func TestFailureWrapsItsCause(t *testing.T) {
+	w, target := newFake(t, respondStatus(409, "Conflict", "the object has been modified", ""))
+	_, failure := w.EnsureFinalizer(t.Context(), target)
 	if failure == nil {
 		t.Fatal("no failure")
 	}
 	var err error = failure
-	// The reread that follows a conflict is refused like the write.
+	// The read that follows the conflict fails like the write.
 	if want := "finalizer test.thole.dev/v1 Widget default/w: the object has been modified"; err.Error() != want || !apierrors.IsConflict(err) {
 		t.Errorf("got %q", err)
 	}
-	var again *Failure
-	if !errors.As(fmt.Errorf("wrapped: %w", err), &again) || again != failure {
-		t.Error("not found by errors.As")
+	var found *Failure
+	if !errors.As(fmt.Errorf("wrapped: %w", err), &found) || found != failure {
+		t.Error("errors.As does not find the failure")
 	}
 }
 
-func TestAHangingServerHoldsNoWorker(t *testing.T) {
-	release := make(chan struct{})
-	w, target := newFake(t, func(_ http.ResponseWriter, r *http.Request) {
-		select {
-		case <-release:
-		case <-r.Context().Done():
-		}
-	}, func(c *Config) { c.Timeout = 20 * time.Millisecond })
-	defer close(release)
-	_, _, failure := w.Status(t.Context(), target, Status{Patch: []byte(`{"a":1}`)})
-	if failure == nil || failure.Class != abi.ClassRetry || failure.Reason != "Timeout" {
-		t.Errorf("got %+v", failure)
-	}
-}
-
-func TestShutdownEndsAWaitForTheRateLimit(t *testing.T) {
-	w, target := newFake(t, answer(200, "application/json", primary), func(c *Config) { c.QPS, c.Burst = 0.001, 1 })
-	if _, failure := w.Intents(t.Context(), target, Intents{Patch: []byte(`{"spec":{"a":1}}`)}); failure != nil {
-		t.Fatal(failure)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, failure := w.Intents(ctx, target, Intents{Patch: []byte(`{"spec":{"a":2}}`)})
-	if failure == nil || !errors.Is(failure, context.Canceled) {
-		t.Errorf("got %+v", failure)
-	}
-}
-
-func TestAKindThatIsNotServed(t *testing.T) {
-	w, target := newFake(t, answer(500, "", ""))
-	target.Controller.Owns = append(target.Controller.Owns, abi.Kind{APIVersion: "new.dev/v1", Kind: "Thing"})
-	_, failure := w.Intents(t.Context(), target, apply(`{"apiVersion":"new.dev/v1","kind":"Thing","metadata":{"name":"x"}}`))
-	if failure == nil || failure.Class != abi.ClassRetry || failure.Reason != "KindNotServed" || !strings.Contains(failure.Message, "new.dev/v1 Thing") {
-		t.Errorf("got %+v", failure)
-	}
-	w.expectSent()
-}
-
-func TestWarningsOfTheServerAreLoggedOnce(t *testing.T) {
-	w, target := newFake(t, func(out http.ResponseWriter, _ *http.Request) {
-		out.Header().Set("Warning", `299 - "unknown field \"spec.x\""`)
-		answer(200, "application/json", primary)(out, nil)
+// The test grants the right that each failure names, until all effects succeed.
+func TestFailuresNameEachMissingRight(t *testing.T) {
+	w := newCluster(t)
+	account := "system:serviceaccount:" + w.ns + ":plugin"
+	w.start(func(c *Config) {
+		c.Impersonate = rest.ImpersonationConfig{UserName: account, Groups: []string{"system:authenticated"}}
 	})
-	for i := range 3 {
-		_, failure := w.Intents(t.Context(), target, Intents{Patch: fmt.Appendf(nil, `{"spec":{"a":%d}}`, i)})
-		if failure != nil {
-			t.Fatal(failure)
+	target := w.owner(list(configMap), nil)
+	w.create(roleBinding, fmt.Sprintf(`{"metadata":{"name":"r"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"r"},
+"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":%q}]}`, account))
+	var rules []string
+	w.create(role, `{"metadata":{"name":"r"}}`)
+
+	everything := func() *Failure {
+		target.Object = w.live(widget, "w")
+		if _, failure := w.EnsureFinalizer(t.Context(), target); failure != nil {
+			return failure
 		}
+		if _, failure := w.PerformIntents(t.Context(), target, apply(configObject, "v")); failure != nil {
+			return failure
+		}
+		target.Object = w.live(widget, "w")
+		_, failure := w.WriteStatus(t.Context(), target, ready("True", 1))
+		return failure
 	}
-	if n := strings.Count(w.log.String(), "unknown field"); n != 1 {
-		t.Errorf("logged %d times:\n%s", n, &w.log)
+	for failure := everything(); failure != nil; failure = everything() {
+		if failure.Class != abi.ClassDenied || failure.Reason != "Forbidden" {
+			t.Fatalf("got %+v", failure)
+		}
+		start, end := strings.Index(failure.Message, "{apiGroups"), strings.Index(failure.Message, "}")
+		if start < 0 || !strings.Contains(failure.Message, fmt.Sprintf("Role in namespace %q", w.ns)) || len(rules) == 10 {
+			t.Fatalf("got %+v after %v", failure, rules)
+		}
+		rule := failure.Message[start : end+1]
+		rules = append(rules, strings.NewReplacer("apiGroups", `"apiGroups"`, "resources", `"resources"`, "verbs", `"verbs"`).Replace(rule))
+		w.edit(role, "r", "", `{"rules":[`+strings.Join(rules, ",")+`]}`)
+		w.until("the authorizer applies the rule "+rule, func() bool {
+			next := everything()
+			return next == nil || next.Message != failure.Message
+		})
+	}
+	want := []string{"patch widgets", "get configmaps", "patch configmaps", "create configmaps", "patch widgets/status"}
+	if len(rules) != len(want) {
+		t.Fatalf("rules are %v", rules)
+	}
+	for i, rule := range rules {
+		verb, resource, _ := strings.Cut(want[i], " ")
+		if !strings.Contains(rule, `["`+verb+`"]`) || !strings.Contains(rule, `["`+resource+`"]`) {
+			t.Errorf("rule %d is %s, want %s", i, rule, want[i])
+		}
 	}
 }
 
-func TestRequestsAreWhatTheyClaim(t *testing.T) {
-	w, target := newFake(t, answer(200, "application/json", primary))
-	target.Object = parse(t, strings.Replace(primary, `"generation"`, `"finalizers":["a/b"],"generation"`, 1))
-	target.Object.Annotations = nil
-	_, _, failure := w.EnsureFinalizer(t.Context(), target)
-	if failure != nil {
-		t.Fatal(failure)
+func TestOtherRefusalsAreRetried(t *testing.T) {
+	w := newCluster(t)
+	target := w.owner(list(pod, configMap), nil)
+	_, failure := w.PerformIntents(t.Context(), target, apply(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":{"containers":[]}}`))
+	if failure == nil || failure.Class != abi.ClassRetry || failure.Reason != "Invalid" || !strings.Contains(failure.Message, "spec.containers") {
+		t.Errorf("got %+v", failure)
 	}
-	_, failure = w.Intents(t.Context(), target, Intents{Patch: []byte(`{"spec":{"big":12345678901234567890}}`)})
-	if failure != nil {
-		t.Fatal(failure)
+	if failure != nil && (failure.Verb != "apply" || failure.Ref != abi.Ref{APIVersion: "v1", Kind: "Pod", Namespace: w.ns, Name: "x"}) {
+		t.Errorf("got %+v", failure)
 	}
-	_, _, failure = w.Status(t.Context(), target, Status{Patch: []byte(`{"x":null,"y":"z"}`)})
-	if failure != nil {
-		t.Fatal(failure)
+	w.create(configMap, `{"metadata":{"name":"holds","finalizers":["other.dev/x"]}}`)
+	w.remove(namespace, w.ns)
+	w.until("the namespace is being deleted", func() bool {
+		_, failure = w.PerformIntents(t.Context(), target, apply(configObject, "v"))
+		return failure != nil
+	})
+	if failure.Class != abi.ClassRetry || !strings.Contains(failure.Message, "being terminated") {
+		t.Errorf("got %+v", failure)
 	}
-	want := []request{
-		{
-			"PATCH", "/apis/test.thole.dev/v1/namespaces/default/widgets/w", "fieldManager=thole%2Fdemo%2Fmain", jsonPatch, "thole/1.2.3 plugin/demo",
-			`[{"op":"test","path":"/metadata/uid","value":"u1"},{"op":"test","path":"/metadata/finalizers","value":["a/b"]},{"op":"add","path":"/metadata/finalizers","value":["a/b","demo.thole.dev/main"]}]`,
-		},
-		{
-			"PATCH", "/apis/test.thole.dev/v1/namespaces/default/widgets/w", "fieldManager=thole%2Fdemo%2Fmain", mergePatch, "thole/1.2.3 plugin/demo",
-			`{"spec":{"big":12345678901234567890},"metadata":{"uid":"u1"}}`,
-		},
-		{
-			"PATCH", "/apis/test.thole.dev/v1/namespaces/default/widgets/w/status", "fieldManager=thole%2Fdemo%2Fmain", mergePatch, "thole/1.2.3 plugin/demo",
-			`{"metadata":{"resourceVersion":"5"},"status":{"y":"z"}}`,
-		},
-	}
-	for i, got := range w.wire.take() {
-		if i >= len(want) || got != want[i] {
-			t.Errorf("request %d is\n%+v", i, got)
-		}
-	}
-}
-
-func TestConfig(t *testing.T) {
-	good := Config{REST: &rest.Config{}, Plugin: "demo", Store: &store{}, Recorder: &recorder{}}
-	for name, change := range map[string]func(*Config){
-		"no cluster":  func(c *Config) { c.REST = nil },
-		"no store":    func(c *Config) { c.Store = nil },
-		"no recorder": func(c *Config) { c.Recorder = nil },
-		"no name":     func(c *Config) { c.Plugin = "" },
-		"a bad name":  func(c *Config) { c.Plugin = "A/B" },
-	} {
-		c := good
-		change(&c)
-		if _, err := New(c); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
-	}
-	p, err := New(good)
-	if err != nil || p.QPS != DefaultQPS || p.Burst != DefaultBurst || p.Timeout != DefaultTimeout {
-		t.Errorf("got %+v %v", p, err)
-	}
-}
-
-func TestFieldManagerFits(t *testing.T) {
-	p := &Performer{Config: Config{Plugin: strings.Repeat("p", 63)}}
-	long := &abi.Controller{Name: strings.Repeat("c", 63)}
-	other := &abi.Controller{Name: strings.Repeat("c", 62) + "d"}
-	if got := p.manager(long); len(got) > maxManager || got == p.manager(other) || !strings.HasPrefix(got, "thole/ppp") {
-		t.Errorf("got %q", got)
-	}
+	w.edit(configMap, "holds", "", `{"metadata":{"finalizers":null}}`)
 }

@@ -2,184 +2,180 @@ package effect
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/object"
 )
 
-// maxRaces is how often an effect is made anew because somebody else was
-// faster.
-const maxRaces = 5
+// This file adds and removes finalizers. Its last part is what the updates of
+// the primary, finalizers and status, have in common.
 
-// finalizerDomain is between the names of a plugin and of its controller. Both
-// are DNS labels, so that no two controllers have one finalizer.
+// finalizerDomain separates the names of a plugin and of its controller. Both
+// are DNS labels, so that no two controllers have the same finalizer.
 const finalizerDomain = ".thole.dev/"
 
 // Finalizer returns the finalizer of a plugin's controller.
 func Finalizer(plugin, controller string) string { return plugin + finalizerDomain + controller }
 
-// FinalizerController returns whose finalizer of the plugin this is; ok is
-// false if it is none of the plugin's.
+// FinalizerController returns the controller that a finalizer of the plugin
+// belongs to. ok is false if the finalizer is not one of the plugin's.
 func FinalizerController(plugin, finalizer string) (controller string, ok bool) {
 	controller, ok = strings.CutPrefix(finalizer, plugin+finalizerDomain)
 	return controller, ok && abi.ValidName(controller)
 }
 
-// HasFinalizer says whether the target carries its controller's finalizer.
+// HasFinalizer reports whether the primary carries its controller's finalizer.
 func (p *Performer) HasFinalizer(t Target) bool {
-	return slices.Contains(t.Object.Finalizers, p.finalizer(t.Controller))
+	return slices.Contains(t.Object.Finalizers, Finalizer(p.Plugin, t.Controller.Name))
 }
 
-// EnsureFinalizer adds the controller's finalizer and returns the object as
-// it is with it; wrote is false if it was there. A target that is being
-// deleted, gone or replaced is a conflict: no finalizer can be added.
-func (p *Performer) EnsureFinalizer(ctx context.Context, t Target) (reply *object.Object, wrote bool, failure *Failure) {
-	name := p.finalizer(t.Controller)
-	reply, wrote, err := p.editFinalizers(ctx, t, func(o *object.Object) (operation, error) {
+// EnsureFinalizer adds the controller's finalizer unless it is there. A
+// primary that is being deleted, or does not exist any more, is a conflict: no
+// finalizer can be added.
+func (p *Performer) EnsureFinalizer(ctx context.Context, t Target) (Report, *Failure) {
+	name := Finalizer(p.Plugin, t.Controller.Name)
+	return p.editFinalizers(ctx, t, func(o *object.Object) (*operation, error) {
 		switch {
+		case o == nil:
+			return nil, superseded("the object does not exist any more")
 		case slices.Contains(o.Finalizers, name):
-			return operation{}, nil
+			return nil, nil
 		case o.Deleting():
-			return operation{}, superseded("the object is being deleted, a finalizer can no longer be added")
+			return nil, superseded("the object is being deleted: no finalizer can be added")
 		}
-		return operation{op: "add", path: "/metadata/finalizers", value: append(slices.Clip(o.Finalizers), name)}, nil
+		return &operation{Op: "add", Path: "/metadata/finalizers", Value: append(slices.Clip(o.Finalizers), name)}, nil
 	})
-	if err == nil && reply == nil {
-		err = superseded("the object is gone")
-	}
-	if err != nil {
-		return nil, false, failed(verbFinalizer, t.Object.Ref(), err)
-	}
-	return reply, wrote, nil
 }
 
-// RemoveFinalizer removes the controller's finalizer, never another one. It
-// returns nil if the object is gone, with it or before.
-func (p *Performer) RemoveFinalizer(ctx context.Context, t Target) (reply *object.Object, failure *Failure) {
-	name := p.finalizer(t.Controller)
-	reply, _, err := p.editFinalizers(ctx, t, func(o *object.Object) (operation, error) {
+// RemoveFinalizer removes the controller's finalizer and no other. If the
+// primary does not exist any more, now or before, it is forgotten and the
+// report has no primary.
+func (p *Performer) RemoveFinalizer(ctx context.Context, t Target) (Report, *Failure) {
+	name := Finalizer(p.Plugin, t.Controller.Name)
+	gone := false
+	report, failure := p.editFinalizers(ctx, t, func(o *object.Object) (*operation, error) {
+		if gone = o == nil; gone {
+			return nil, nil
+		}
 		i := slices.Index(o.Finalizers, name)
 		if i < 0 {
-			return operation{}, nil
+			return nil, nil
 		}
-		return operation{op: "remove", path: "/metadata/finalizers/" + strconv.Itoa(i)}, nil
+		return &operation{Op: "remove", Path: "/metadata/finalizers/" + strconv.Itoa(i)}, nil
 	})
-	if err != nil {
-		return nil, failed(verbFinalizer, t.Object.Ref(), err)
-	}
-	if reply == nil || finished(reply) {
+	if gone || len(report.Writes) > 0 && report.Primary == nil {
 		p.Forget(t.Object.UID)
-		return nil, nil
 	}
-	return reply, nil
+	return report, failure
 }
 
-// finished says that an update was the last one of an object: the server
-// deletes it when nothing holds it any more and its grace period is over.
-func finished(o *object.Object) bool {
+// isLastUpdate reports whether the object was deleted by the update that
+// returned it: the server deletes an object when it has no finalizer any more
+// and its grace period is over.
+func isLastUpdate(o *object.Object) bool {
 	seconds := o.DeletionGracePeriodSeconds
 	return o.Deleting() && len(o.Finalizers) == 0 && seconds != nil && *seconds == 0
 }
 
-// operation is one step of a JSON patch; none if it has no op.
+// operation is one operation of a JSON patch (RFC 6902).
 type operation struct {
-	op, path string
-	value    []string
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
 }
 
-// editFinalizers performs an edit on the list of finalizers as it is: on one
-// that has changed in between, the edit is asked again. It returns nil if the
-// object is gone.
-func (p *Performer) editFinalizers(ctx context.Context, t Target, edit func(*object.Object) (operation, error)) (o *object.Object, wrote bool, err error) {
-	r, err := p.primary(ctx, t)
-	if err != nil {
-		return nil, false, err
-	}
-	o = t.Object
-	for range maxRaces {
-		todo, err := edit(o)
-		if err != nil || todo.op == "" {
-			return o, false, err
+// editFinalizers performs the operation that edit returns for the primary, nil
+// for none. The patch tests the uid and the list of finalizers, and edit is
+// called again if the primary has changed.
+func (p *Performer) editFinalizers(ctx context.Context, t Target, edit func(*object.Object) (*operation, error)) (report Report, failure *Failure) {
+	before, reply, err := p.update(ctx, t, func(_ object.Resource, o *object.Object) (*patch, error) {
+		next, err := edit(o)
+		if err != nil || next == nil {
+			return nil, err
 		}
-		reply, refused := p.client.patch(ctx, r, o.Key(), patch{
-			mediaType: jsonPatch, manager: p.manager(t.Controller), body: finalizerPatch(o, todo),
+		body, err := json.Marshal([]operation{
+			{Op: "test", Path: "/metadata/uid", Value: o.UID},
+			{Op: "test", Path: "/metadata/finalizers", Value: o.Finalizers}, // an absent list is null
+			*next,
 		})
+		return &patch{mediaType: jsonPatch, manager: p.manager(t.Controller), body: body}, err
+	})
+	if err != nil {
+		return report, failed(abi.VerbFinalizer, t.Object.Ref(), err)
+	}
+	switch {
+	case reply == nil:
+	case isLastUpdate(reply) && !p.DryRun: // no version of the object was stored
+		report.Writes = []Write{newWrite(abi.VerbFinalizer, reply.Kind, reply.Key(), "")}
+	case p.add(&report, abi.VerbFinalizer, before, reply):
+		report.Primary = reply
+	}
+	return report, nil
+}
+
+// maxUpdates is how often an update of the primary is sent because another
+// client changed the primary meanwhile.
+const maxUpdates = 5
+
+// update sends the patch that plan returns for the primary, nil for none. If
+// the patch is refused because the primary has changed meanwhile, plan is
+// called for what the primary is now: nil if it does not exist any more or
+// another object has its name. update returns the primary before the patch and
+// as the server returned it; both are nil if nothing was sent.
+func (p *Performer) update(ctx context.Context, t Target, plan func(object.Resource, *object.Object) (*patch, error)) (before, reply *object.Object, err error) {
+	r, err := p.primaryResource(ctx, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := t.Object
+	for sent := 0; ; sent++ {
+		next, err := plan(r, o)
+		switch {
+		case err != nil || next == nil:
+			return nil, nil, err
+		case sent == maxUpdates:
+			return nil, nil, superseded("the object changed %d times during the write", sent)
+		}
+		reply, refused := p.client.patch(ctx, r, o.Key(), *next)
 		if refused == nil {
-			return reply, p.written(verbFinalizer, o, reply), nil
+			return o, reply, nil
 		}
-		fresh, err := p.afterRace(ctx, r, o, refused)
-		if err != nil || fresh == nil {
-			return nil, false, err
+		fresh, err := p.reread(ctx, r, o, refused)
+		if err != nil {
+			return nil, nil, err
 		}
-		if slices.Equal(fresh.Finalizers, o.Finalizers) && fresh.Deleting() == o.Deleting() {
-			return nil, false, refused // it was no race
+		if fresh != nil && fresh.ResourceVersion == o.ResourceVersion {
+			return nil, nil, refused // for another reason than a change
 		}
 		o = fresh
 	}
-	return nil, false, superseded("the list of finalizers changed %d times meanwhile", maxRaces)
 }
 
-// afterRace returns the object as it is after a write of it was refused, nil
-// if it is gone or another one has its name. A refusal for another reason is
-// returned.
-func (p *Performer) afterRace(ctx context.Context, r object.Resource, o *object.Object, refused error) (*object.Object, error) {
-	if !gone(refused) && !raced(refused) {
+// reread returns an object as it is after a write of it was refused, nil if it
+// does not exist any more or another object has its name. It returns refused
+// if the reason cannot be a change of the object: a failed test of a JSON
+// patch, for example, is 422.
+func (p *Performer) reread(ctx context.Context, r object.Resource, o *object.Object, refused error) (*object.Object, error) {
+	notFound := apierrors.IsNotFound(refused)
+	if !notFound && !apierrors.IsConflict(refused) && !apierrors.IsInvalid(refused) {
 		return nil, refused
 	}
 	fresh, err := p.client.get(ctx, r, o.Key())
 	switch {
-	case gone(err):
+	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
 		return nil, err
 	case fresh.UID != o.UID:
 		return nil, nil
-	case gone(refused):
-		return nil, refused // the object is there: its subresource is not
+	case notFound:
+		return nil, refused // the object exists, its subresource does not
 	}
 	return fresh, nil
-}
-
-// finalizerPatch returns a JSON patch that does nothing unless uid and
-// finalizers are those of o.
-func finalizerPatch(o *object.Object, todo operation) []byte {
-	w := rawjson.NewWriter(nil)
-	w.Array(func() {
-		step(w, "test", "/metadata/uid", func() { w.String(string(o.UID)) })
-		step(w, "test", "/metadata/finalizers", func() { writeNames(w, o.Finalizers) })
-		var value func()
-		if todo.value != nil {
-			value = func() { writeNames(w, todo.value) }
-		}
-		step(w, todo.op, todo.path, value)
-	})
-	return w.Bytes()
-}
-
-func step(w *rawjson.Writer, op, path string, value func()) {
-	w.Object(func() {
-		w.Name("op").String(op)
-		w.Name("path").String(path)
-		if value != nil {
-			w.Name("value")
-			value()
-		}
-	})
-}
-
-// writeNames writes a list of finalizers; an absent one tests equal to null.
-func writeNames(w *rawjson.Writer, names []string) {
-	if len(names) == 0 {
-		w.Raw([]byte("null"))
-		return
-	}
-	w.Array(func() {
-		for _, n := range names {
-			w.String(n)
-		}
-	})
 }

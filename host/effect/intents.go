@@ -2,179 +2,280 @@ package effect
 
 import (
 	"context"
+	"encoding/json"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/object"
 )
 
-// Intents is what one run wants besides its status.
-type Intents struct {
-	Patch  []byte // RFC 7386, of the primary's labels, annotations and spec; nil: none
-	Apply  []abi.Apply
-	Delete []abi.Ref
-	Events []abi.Event
-}
+// This file performs the intents of one result: the patch of the primary,
+// applies (see apply.go), deletes and Events.
 
-// session is one call of [Performer.Intents].
+// session is one call of [Performer.PerformIntents].
 type session struct {
 	*Performer
 	target  Target
-	memo    *memo
+	records *records // of the target
+	named   map[objectID]bool
 	report  Report
-	applies []application
-	deletes []deletion
+	applies []plannedApply
+	deletes []plannedDelete
 }
 
-// Intents performs patch, apply, delete and events, in this order. All of
-// them are checked before the first is performed; the first that fails ends
-// the call. The report holds what was written, also then.
-func (p *Performer) Intents(ctx context.Context, t Target, in Intents) (Report, *Failure) {
-	s := &session{Performer: p, target: t, memo: p.memory.of(t.memo())}
-	failure := s.plan(ctx, in)
+// PerformIntents performs the patch, applies, deletes and Events of a result,
+// in this order. All of them are checked before the first is performed, and
+// the first that fails ends the call. The report holds what was written, also
+// after a failure.
+func (p *Performer) PerformIntents(ctx context.Context, t Target, result *abi.Result) (Report, *Failure) {
+	s := &session{
+		Performer: p, target: t, records: p.memory.of(t, true),
+		named: make(map[objectID]bool, len(result.Apply)+len(result.Delete)),
+	}
+	failure := s.plan(ctx, result)
 	if failure == nil {
-		failure = s.perform(ctx, in)
+		failure = s.perform(ctx, result)
 	}
 	return s.report, failure
 }
 
-// plan finds what is wrong with any of the intents.
-func (s *session) plan(ctx context.Context, in Intents) *Failure {
-	named := make(map[child]bool, len(in.Apply)+len(in.Delete))
-	for _, a := range in.Apply {
-		planned, ref, err := s.planApply(ctx, a)
-		if err == nil {
-			err = once(named, planned.place)
-		}
+// plan checks every intent.
+func (s *session) plan(ctx context.Context, result *abi.Result) *Failure {
+	for _, intent := range result.Apply {
+		a, ref, err := s.planApply(ctx, intent)
 		if err != nil {
-			return failed(verbApply, ref, err)
+			return failed(abi.VerbApply, ref, err)
 		}
-		s.applies = append(s.applies, planned)
+		s.applies = append(s.applies, a)
 	}
-	for _, ref := range in.Delete {
-		at, err := s.place(ctx, verbDelete, ref)
-		if err == nil {
-			err = once(named, at)
-		}
+	for _, ref := range result.Delete {
+		at, err := s.locate(ctx, ref)
 		if err != nil {
-			return failed(verbDelete, ref, err)
+			return failed(abi.VerbDelete, ref, err)
 		}
-		s.deletes = append(s.deletes, deletion{at, ref})
+		s.deletes = append(s.deletes, plannedDelete{at, ref.UID})
 	}
-	s.memo.keep(named)
+	s.records.keep(s.named)
 	return nil
 }
 
-// once refuses two intents for one object: the second would undo the first,
-// in every run.
-func once(named map[child]bool, at place) error {
-	if named[at.child()] {
-		return invalid("%s is named by two intents of one result: return one per object", at)
-	}
-	named[at.child()] = true
-	return nil
-}
-
-func (s *session) perform(ctx context.Context, in Intents) *Failure {
-	if err := s.patch(ctx, in.Patch); err != nil {
-		return failed(verbPatch, s.target.Object.Ref(), err)
+// perform performs the checked intents in order, until one fails.
+func (s *session) perform(ctx context.Context, result *abi.Result) *Failure {
+	if err := s.patchPrimary(ctx, result.Patch); err != nil {
+		return failed(abi.VerbPatch, s.target.Object.Ref(), err)
 	}
 	for _, a := range s.applies {
 		if err := s.apply(ctx, a); err != nil {
-			return failed(verbApply, a.ref(), err)
+			return failed(abi.VerbApply, a.ref(), err)
 		}
 	}
 	for _, d := range s.deletes {
 		if err := s.delete(ctx, d); err != nil {
-			return failed(verbDelete, d.named(), err)
+			ref := d.ref()
+			ref.UID = d.uid
+			return failed(abi.VerbDelete, ref, err)
 		}
 	}
-	s.events(in.Events)
+	s.emitEvents(result.Events)
 	return nil
 }
 
-// patch changes the primary's labels, annotations or spec, unless it is as
-// the patch wants it.
-func (s *session) patch(ctx context.Context, body []byte) error {
+// patchPrimary changes the primary's labels, annotations or spec, unless the
+// patch would change nothing.
+func (s *session) patchPrimary(ctx context.Context, body []byte) error {
 	if len(body) == 0 {
 		return nil
 	}
-	before := s.target.Object
-	try, idle, err := s.memo.patch.next(before.Raw, body, sumBody)
-	if err != nil || idle {
+	next, noop, err := s.records.patch.isNoop(s.target.Object.Raw, body)
+	if err != nil || noop {
 		return err
 	}
-	r, err := s.primary(ctx, s.target)
+	body, err = rawjson.MergePatch(body, []byte(`{"metadata":{"uid":`+quote(string(s.target.Object.UID))+`}}`))
 	if err != nil {
 		return err
 	}
-	body, err = rawjson.MergePatch(body, []byte(`{"metadata":{"uid":`+quote(string(before.UID))+`}}`))
+	before, reply, err := s.update(ctx, s.target, func(_ object.Resource, o *object.Object) (*patch, error) {
+		if o == nil {
+			return nil, superseded("the object does not exist any more")
+		}
+		return &patch{mediaType: mergePatch, manager: s.manager(s.target.Controller), body: body}, nil
+	})
 	if err != nil {
 		return err
 	}
-	reply, err := s.client.patch(ctx, r, before.Key(), patch{mediaType: mergePatch, manager: s.manager(s.target.Controller), body: body})
-	if err != nil {
-		return s.explainPatch(ctx, r, err)
-	}
-	if try.result, err = sumBody(reply.Raw); err != nil {
-		return err
-	}
-	s.memo.patch = try
 	s.target.Object, s.report.Primary = reply, reply
-	s.wrote(verbPatch, before, reply)
+	s.add(&s.report, abi.VerbPatch, before, reply)
+	next.result, err = sumBody(reply.Raw)
+	s.records.patch = next
+	return err
+}
+
+// isNoop reports whether a merge patch of an object would change nothing:
+// either the object is as the patch wants it, or the same patch led to the
+// object's present body before. Otherwise it returns the record of the patch,
+// without its result.
+func (last patchRecord) isNoop(object, patch []byte) (next patchRecord, noop bool, err error) {
+	merged, err := rawjson.MergePatch(object, patch)
+	if err != nil || rawjson.Equal(object, merged) {
+		return last, err == nil, err
+	}
+	if next.patch, err = sum(patch); err != nil || next.patch != last.patch {
+		return next, false, err
+	}
+	body, err := sumBody(object)
+	return next, body == last.result, err
+}
+
+// plannedDelete is a delete that was checked.
+type plannedDelete struct {
+	location
+	uid string // deletes only the object with this UID; "" for any
+}
+
+// delete removes an object. Nothing is done if it does not exist or is being
+// deleted already.
+func (s *session) delete(ctx context.Context, d plannedDelete) error {
+	have, err := s.findToDelete(ctx, d)
+	if err != nil {
+		return err
+	}
+	if have == nil || d.uid != "" && string(have.UID) != d.uid {
+		s.records.setAbsent(d.id())
+		return nil
+	}
+	if err := s.mayDelete(d.location, have); err != nil || have.Deleting() {
+		return err
+	}
+	reply, err := s.client.delete(ctx, d.Resource, d.key, deleteOptions(have, s.DryRun))
+	switch {
+	case apierrors.IsNotFound(err):
+		s.records.setAbsent(d.id())
+	case apierrors.IsConflict(err):
+		return s.explainRefusedDelete(ctx, d, have, err)
+	case err != nil:
+		return err
+	case s.DryRun:
+		s.Logger.Info("dry run: would delete", "object", d.String())
+	default:
+		s.recordDelete(d, have, reply)
+	}
 	return nil
 }
 
-// explainPatch tells a primary that is gone or replaced from a patch that the
-// server refuses.
-func (s *session) explainPatch(ctx context.Context, r object.Resource, refused error) error {
-	fresh, err := s.afterRace(ctx, r, s.target.Object, refused)
-	if err == nil && fresh == nil {
-		return superseded("the object is gone")
+// findToDelete returns the object to delete, nil if there is none. If the
+// cache does not have the object, the server is asked once.
+func (s *session) findToDelete(ctx context.Context, d plannedDelete) (*object.Object, error) {
+	have, synced := s.Store.Get(d.Kind, d.key)
+	switch {
+	case synced && have == nil && s.records.absent[d.id()]:
+		return nil, nil
+	case synced && have != nil && (d.uid == "" || d.uid == string(have.UID)):
+		return have, nil
 	}
-	return refused
+	return s.getLive(ctx, d.location)
 }
 
-// next says whether a merge patch of a value would change nothing: because
-// the value is as wanted, or because the same patch of the same value led to
-// it before. Else it returns the trial, without its result.
-func (t trial) next(value, patch []byte, sum func([]byte) (digest, error)) (try trial, idle bool, err error) {
-	merged, err := rawjson.MergePatch(value, patch)
-	if err != nil {
-		return t, false, err
+// getLive reads an object from the API server, nil if it does not exist.
+func (s *session) getLive(ctx context.Context, at location) (*object.Object, error) {
+	have, err := s.client.get(ctx, at.Resource, at.key)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
 	}
-	if rawjson.Equal(value, merged) {
-		return t, true, nil
-	}
-	if try.patch, err = sum(patch); err != nil {
-		return t, false, err
-	}
-	if try.patch != t.patch {
-		return try, false, nil
-	}
-	now, err := sum(value)
-	return try, now == t.result, err
+	return have, err
 }
 
-// wrote reports a write that changed something; before is nil if it created
-// the object.
-func (s *session) wrote(verb string, before, reply *object.Object) {
-	if !s.written(verb, before, reply) {
+// explainRefusedDelete distinguishes an object that was replaced meanwhile
+// from another conflict. An object that was named by its UID does not exist
+// any more then, which is what was wanted.
+func (s *session) explainRefusedDelete(ctx context.Context, d plannedDelete, have *object.Object, refused error) error {
+	fresh, err := s.reread(ctx, d.Resource, have, refused)
+	switch {
+	case err != nil:
+		return err
+	case fresh != nil:
+		return refused
+	case d.uid != "":
+		s.records.setAbsent(d.id())
+		return nil
+	}
+	return superseded("the object was replaced by another one of its name")
+}
+
+// recordDelete records and reports a delete. The reply is the object if a
+// finalizer or a grace period still holds it, else a Status.
+func (s *session) recordDelete(d plannedDelete, have *object.Object, reply []byte) {
+	s.records.setAbsent(d.id())
+	version := ""
+	if o, err := object.Parse(reply, d.Kind); err == nil && o.Kind == d.Kind && o.UID == have.UID {
+		version = o.ResourceVersion
+	}
+	s.Logger.Debug("wrote", "verb", abi.VerbDelete, "object", d.String())
+	s.report.Writes = append(s.report.Writes, newWrite(abi.VerbDelete, d.Kind, d.key, version))
+}
+
+// deleteOptions limits a delete to the object that was read. The garbage
+// collector deletes its dependents afterwards.
+func deleteOptions(have *object.Object, dryRun bool) []byte {
+	background := metav1.DeletePropagationBackground
+	options := metav1.DeleteOptions{
+		TypeMeta:          metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+		Preconditions:     metav1.NewUIDPreconditions(string(have.UID)),
+		PropagationPolicy: &background,
+	}
+	if dryRun { // the server ignores the query of a request with a body
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	body, _ := json.Marshal(options) // a struct of strings can be encoded
+	return body
+}
+
+// emitEvents emits the guest's Events of one run. An Event that the previous
+// run emitted too is not repeated.
+func (s *session) emitEvents(events []abi.Event) {
+	emitted := make(map[digest]bool, len(events))
+	for _, e := range events {
+		d := sumEvent(e)
+		if !s.records.events[d] && !emitted[d] {
+			s.emit(s.target, e)
+		}
+		emitted[d] = true
+	}
+	s.records.events = emitted
+}
+
+// EmitEvent emits the host's Event about a run, nil for none. It must be
+// called once for each run: an Event that the previous run had too is not
+// repeated.
+func (p *Performer) EmitEvent(t Target, e *abi.Event) {
+	if e == nil {
+		if r := p.memory.of(t, false); r != nil {
+			r.hostEvent = digest{}
+		}
 		return
 	}
-	s.Logger.Debug("wrote", "verb", verb, "object", describe(reply.Kind, reply.Key()), "resourceVersion", reply.ResourceVersion)
-	w := Write{Verb: verb, Kind: reply.Kind, Key: reply.Key(), UID: reply.UID, ResourceVersion: reply.ResourceVersion}
-	s.report.Writes = append(s.report.Writes, w.clone())
-}
-
-// written says whether a write has changed something: if the server found
-// nothing to change, no event of the watch follows.
-func (p *Performer) written(verb string, before, reply *object.Object) bool {
-	if p.DryRun {
-		p.rehearsed(verb, before, reply)
-		return false
+	r, d := p.memory.of(t, true), sumEvent(*e)
+	if r.hostEvent != d {
+		p.emit(t, *e)
 	}
-	return before == nil || before.UID != reply.UID || before.ResourceVersion != reply.ResourceVersion
+	r.hostEvent = d
 }
 
+// emit emits an Event as the host or, in a dry run, logs it.
+func (p *Performer) emit(t Target, e abi.Event) {
+	if p.DryRun {
+		p.Logger.Info("dry run: would emit event", "about", describe(t.Object.Kind, t.Object.Key()), "type", e.Type, "reason", e.Reason, "message", e.Message)
+		return
+	}
+	// Recorders keep the texts for a while. Cloned, they do not keep the
+	// result in memory, which may be much longer.
+	p.Recorder.Event(t.Object, e.Type, strings.Clone(e.Reason), strings.Clone(e.Message))
+}
+
+func sumEvent(e abi.Event) digest { return sumStrings(e.Type, e.Reason, e.Message) }
+
+// quote returns s as a JSON string.
 func quote(s string) string { return string(rawjson.AppendString(nil, s)) }

@@ -2,95 +2,71 @@ package effect
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/object"
 )
 
-func TestEventsOfConsecutiveRunsAreSaidOnce(t *testing.T) {
-	w, target := newFake(t, func(http.ResponseWriter, *http.Request) {})
-	a := abi.Event{Type: "Normal", Reason: "A", Message: "m"}
-	b := abi.Event{Type: "Warning", Reason: "B", Message: "m"}
-	for _, events := range [][]abi.Event{{a, a}, {a, b}, {a, b}, nil, {b}} {
-		w.intents(target, Intents{Events: events})
-	}
-	if want := []string{"Normal A m", "Warning B m", "Warning B m"}; !slices.Equal(w.recorder.events, want) {
-		t.Errorf("got %q, want %q", w.recorder.events, want)
-	}
-
-	w.recorder.events = nil
-	for _, e := range []*abi.Event{&a, &a, &b, &b, nil, &b} {
-		w.Event(target, e)
-	}
-	if want := []string{"Normal A m", "Warning B m", "Warning B m"}; !slices.Equal(w.recorder.events, want) {
-		t.Errorf("got %q, want %q", w.recorder.events, want)
-	}
-
-	// An effect that failed says nothing, and forgets nothing.
-	w.recorder.events = nil
-	_, failure := w.Intents(t.Context(), target, Intents{Apply: apply(serviceObject).Apply, Events: []abi.Event{a}})
-	if failure == nil || len(w.recorder.events) != 0 {
-		t.Errorf("got %v, said %q", failure, w.recorder.events)
-	}
-}
-
-func TestForget(t *testing.T) {
+func TestForgetDropsTheRecordsOfOnePrimary(t *testing.T) {
 	w, target := newFake(t, func(http.ResponseWriter, *http.Request) {})
 	a := abi.Event{Type: "Normal", Reason: "A", Message: "m"}
 	other := target
 	other.Object = parse(t, `{"apiVersion":"test.thole.dev/v1","kind":"Widget","metadata":{"name":"o","uid":"u9"}}`)
-	w.Event(target, &a)
-	w.Event(other, &a)
+	w.EmitEvent(target, &a)
+	w.EmitEvent(other, &a)
 	w.Forget(target.Object.UID)
-	w.Event(target, nil) // leaves nothing behind
+	w.EmitEvent(target, nil) // makes no record
 	if len(w.memory.byUID) != 1 {
-		t.Errorf("remembers %d", len(w.memory.byUID))
+		t.Errorf("%d primaries have records, want 1", len(w.memory.byUID))
 	}
-	w.Event(target, &a)
-	w.Event(other, &a)
+	w.EmitEvent(target, &a)
+	w.EmitEvent(other, &a)
 	if len(w.recorder.events) != 3 {
-		t.Errorf("said %q", w.recorder.events)
+		t.Errorf("emitted %q", w.recorder.events)
 	}
 }
 
-func TestMemoryIsBoundedByTheLastRun(t *testing.T) {
-	m := &memo{}
-	x, y := childOf(pod.Kind, object.Key{Name: "x"}), childOf(pod.Kind, object.Key{Name: "y"})
-	m.setApplied(x, record{})
+func TestRecordsAreBoundedByTheLastRun(t *testing.T) {
+	m := &records{}
+	x, y := objectIDOf(pod.Kind, object.Key{Name: "x"}), objectIDOf(pod.Kind, object.Key{Name: "y"})
+	m.setApplied(x, applyRecord{})
 	m.setAbsent(y)
-	m.keep(map[child]bool{y: true})
+	m.keep(map[objectID]bool{y: true})
 	if len(m.applied) != 0 || !m.absent[y] {
-		t.Errorf("keeps %+v", m)
+		t.Errorf("kept %+v", m)
 	}
-	m.setApplied(y, record{})
-	m.keep(map[child]bool{})
+	m.setApplied(y, applyRecord{})
+	m.keep(map[objectID]bool{})
 	if len(m.applied)+len(m.absent) != 0 {
-		t.Errorf("keeps %+v", m)
+		t.Errorf("kept %+v", m)
 	}
 }
 
-// TestPrimariesInParallel is for the race detector.
-func TestPrimariesInParallel(t *testing.T) {
+// This test is for the race detector.
+func TestPerformerIsSafeForConcurrentPrimaries(t *testing.T) {
 	w, target := newFake(t, func(out http.ResponseWriter, r *http.Request) {
-		answer(200, "application/json", primary)(out, r)
+		respond(200, "application/json", primary)(out, r)
 	})
 	var workers sync.WaitGroup
 	for i := range 8 {
 		mine := Target{target.Controller, parse(t, strings.Replace(primary, `"u1"`, fmt.Sprintf(`"u%d"`, i), 1))}
 		workers.Go(func() {
 			for n := range 20 {
-				if _, _, failure := w.Status(t.Context(), mine, Status{Patch: fmt.Appendf(nil, `{"n":%d}`, n+1)}); failure != nil {
+				if _, failure := w.WriteStatus(t.Context(), mine, Status{Patch: fmt.Appendf(nil, `{"n":%d}`, n+1)}); failure != nil {
 					t.Error(failure)
 				}
-				if _, failure := w.Intents(t.Context(), mine, Intents{Patch: fmt.Appendf(nil, `{"spec":{"n":%d}}`, n)}); failure != nil {
+				if _, failure := w.PerformIntents(t.Context(), mine, &abi.Result{Patch: fmt.Appendf(nil, `{"spec":{"n":%d}}`, n)}); failure != nil {
 					t.Error(failure)
 				}
-				w.Performer.Event(mine, nil)
+				w.EmitEvent(mine, nil)
 				if n%5 == 0 {
 					w.Forget(mine.Object.UID)
 				}
@@ -98,4 +74,108 @@ func TestPrimariesInParallel(t *testing.T) {
 		})
 	}
 	workers.Wait()
+}
+
+// jsonValue draws a JSON value as two texts: the second has the members of
+// objects in another order, and white space.
+func jsonValue(t *rapid.T, depth int) (a, b string) {
+	choice := rapid.IntRange(0, 5).Draw(t, "kind")
+	if depth == 0 {
+		choice %= 4
+	}
+	switch choice {
+	case 0:
+		s := string(rawjson.AppendString(nil, rapid.String().Draw(t, "string")))
+		return s, s + "\n"
+	case 1:
+		return "null", " null"
+	case 2:
+		return "true", "true "
+	case 3:
+		// In one notation each: 0 and -0 are one value with two digests.
+		n := rapid.StringMatching(`0|-?(0\.[0-9]{0,2}[1-9]|[1-9][0-9]{0,20}(\.[0-9]{0,2}[1-9])?)`).Draw(t, "number")
+		return n, n
+	case 4:
+		a, b = "[", " [ "
+		for i := range rapid.IntRange(0, 3).Draw(t, "length") {
+			x, y := jsonValue(t, depth-1)
+			if i > 0 {
+				a, b = a+",", b+" , "
+			}
+			a, b = a+x, b+y
+		}
+		return a + "]", b + "]"
+	default:
+		names := rapid.SliceOfDistinct(rapid.String(), func(s string) string { return s }).Draw(t, "names")
+		return jsonObject(t, depth, names)
+	}
+}
+
+func jsonObject(t *rapid.T, depth int, names []string) (a, b string) {
+	var as, bs []string
+	for _, n := range names {
+		x, y := jsonValue(t, depth-1)
+		name := string(rawjson.AppendString(nil, n))
+		as, bs = append(as, name+":"+x), append(bs, name+" : "+y)
+	}
+	rand.Shuffle(len(bs), func(i, j int) { bs[i], bs[j] = bs[j], bs[i] })
+	join := func(parts []string, comma string) (s string) {
+		for i, p := range parts {
+			if i > 0 {
+				s += comma
+			}
+			s += p
+		}
+		return s
+	}
+	return "{" + join(as, ",") + "}", "{ " + join(bs, " , ") + "}"
+}
+
+func TestDigestsAreEqualExactlyForEqualValues(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := jsonValue(t, 3)
+		c, _ := jsonValue(t, 3)
+		da, err := sum([]byte(a))
+		if err != nil {
+			t.Fatalf("%s: %v", a, err)
+		}
+		db, err := sum([]byte(b))
+		if err != nil {
+			t.Fatalf("%s: %v", b, err)
+		}
+		dc, err := sum([]byte(c))
+		if err != nil {
+			t.Fatalf("%s: %v", c, err)
+		}
+		if da != db {
+			t.Fatalf("%s and %s differ", a, b)
+		}
+		if (da == dc) != rawjson.Equal([]byte(a), []byte(c)) {
+			t.Fatalf("%s and %s", a, c)
+		}
+	})
+}
+
+func TestBodyDigestIgnoresStatusAndVersion(t *testing.T) {
+	digest := func(text string) digest {
+		d, err := sumBody([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	base := digest(`{"metadata":{"name":"x"},"spec":{"status":1,"metadata":{"generation":1}}}`)
+	for text, same := range map[string]bool{
+		`{"metadata":{"name":"x","resourceVersion":"1","generation":3,"managedFields":[{}]},"status":{"a":1},"spec":{"status":1,"metadata":{"generation":1}}}`: true,
+		`{"metadata":{"name":"x"},"spec":{"status":2,"metadata":{"generation":1}}}`:                                                                            false,
+		`{"metadata":{"name":"x"},"spec":{"status":1,"metadata":{"generation":2}}}`:                                                                            false,
+		`{"metadata":{"name":"x","labels":{}},"spec":{"status":1,"metadata":{"generation":1}}}`:                                                                false,
+	} {
+		if (digest(text) == base) != same {
+			t.Errorf("same is not %v: %s", same, text)
+		}
+	}
+	if _, err := sum([]byte(`{"a":`)); err == nil {
+		t.Error("half a text was accepted")
+	}
 }

@@ -7,91 +7,102 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/outcome"
 )
 
-// pruned remembers, per kind, which members of status the server dropped
-// because the schema does not have them. They are not sent again: each run
-// would find them missing and write. The schema may change without anybody
-// telling, so they are tried anew after a while.
-type pruned struct {
+// This file records which fields of status the API server pruned, because the
+// schema does not have them. They are found by comparing each patch with the
+// reply to it, and are not sent again: every run would find them missing and
+// write. No schema is read, and nothing announces that one has changed, so
+// they are tried again after a while.
+
+// prunedFields holds the pruned fields of every kind.
+type prunedFields struct {
 	mu    sync.Mutex
-	kinds map[abi.Kind]*gaps
+	kinds map[abi.Kind]*prunedOfKind
 }
 
-// gaps is what the schema of a kind is known to lack.
-type gaps struct {
-	epoch   int             // how often it was learnt anew
-	since   time.Time       // when the first of missing was found
-	missing map[string]bool // JSON pointers (RFC 6901) below status
-	told    map[string]bool // those of missing, in this epoch or an earlier one, that somebody was told of
+// prunedOfKind holds the pruned fields of one kind, as JSON pointers (RFC 6901)
+// relative to status.
+type prunedOfKind struct {
+	epoch  int             // increases when the paths are forgotten
+	since  time.Time       // when the first of paths was found
+	paths  map[string]bool // what is not sent
+	logged map[string]bool // paths of this or an earlier epoch that were logged
 }
 
-// prunedFor is how long a path is not sent again: as long as what a kind is
-// served as is believed.
+// prunedFor is how long a field is not sent again: as long as the result of
+// discovery is cached.
 const prunedFor = 10 * time.Minute
 
-// inList is the pointer's part for all elements of the list of conditions.
-const inList = "/conditions/-"
+// eachCondition is the pointer that stands for every element of the list of
+// conditions.
+const eachCondition = "/conditions/-"
 
-// of returns what is known of a kind. p.mu is held.
-func (p *pruned) of(kind abi.Kind) *gaps {
-	s := p.kinds[kind]
-	if s == nil {
-		s = &gaps{missing: map[string]bool{}, told: map[string]bool{}}
+// of returns the pruned fields of a kind. p.mu must be held.
+func (p *prunedFields) of(kind abi.Kind) *prunedOfKind {
+	k := p.kinds[kind]
+	if k == nil {
+		k = &prunedOfKind{paths: map[string]bool{}, logged: map[string]bool{}}
 		if p.kinds == nil {
-			p.kinds = map[abi.Kind]*gaps{}
+			p.kinds = map[abi.Kind]*prunedOfKind{}
 		}
-		p.kinds[kind] = s
+		p.kinds[kind] = k
 	}
-	return s
+	return k
 }
 
-// reset forgets what is known of a kind, and who was told.
-func (p *pruned) reset(kind abi.Kind) {
+// reset forgets the pruned fields of a kind, and what was logged about them.
+func (p *prunedFields) reset(kind abi.Kind) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.of(kind)
-	s.forget()
-	clear(s.told)
+	k := p.of(kind)
+	k.forget()
+	clear(k.logged)
 }
 
-func (s *gaps) forget() {
-	s.epoch++
-	clear(s.missing)
+// forget starts a new epoch. What was logged stays, so that a field that is
+// still pruned is not logged again.
+func (k *prunedOfKind) forget() {
+	k.epoch++
+	clear(k.paths)
 }
 
-// epoch tells what was learnt before the schema may have changed from what was
-// learnt after.
-func (p *pruned) epoch(kind abi.Kind, now time.Time) int {
+// epoch returns a number that changes when the pruned fields of a kind are
+// forgotten. A patch that had no effect in an earlier epoch may have one now.
+func (p *prunedFields) epoch(kind abi.Kind, now time.Time) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.of(kind)
-	if len(s.missing) > 0 && now.Sub(s.since) >= prunedFor {
-		s.forget()
+	k := p.of(kind)
+	if len(k.paths) > 0 && now.Sub(k.since) >= prunedFor {
+		k.forget()
 	}
-	return s.epoch
+	return k.epoch
 }
 
-// drop returns a patch of status without what was pruned, nil if nothing is
-// left of it.
-func (p *pruned) drop(kind abi.Kind, patch []byte) ([]byte, error) {
+// drop returns a patch of the value at a path without its pruned fields, nil
+// if none is left.
+func (p *prunedFields) drop(kind abi.Kind, path string, patch []byte) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	missing := p.of(kind).missing
-	if len(missing) == 0 {
+	paths := p.of(kind).paths
+	if len(paths) == 0 {
 		return patch, nil
 	}
-	return dropPaths(missing, "", patch)
+	return dropPaths(paths, path, patch)
 }
 
-func dropPaths(paths map[string]bool, at string, patch []byte) ([]byte, error) {
+// dropPaths is drop for the paths of one kind. Lists are not looked into: a merge
+// patch replaces them as a whole, and conditions are filtered before they are
+// put into a list.
+func dropPaths(paths map[string]bool, path string, patch []byte) ([]byte, error) {
 	members, err := rawjson.Members(patch)
 	if err != nil || len(members) == 0 {
 		return patch, err
 	}
 	left := members[:0]
 	for _, m := range members {
-		inner := at + pointer(m.Name)
+		inner := path + pointer(m.Name)
 		if paths[inner] {
 			continue
 		}
@@ -112,53 +123,39 @@ func dropPaths(paths map[string]bool, at string, patch []byte) ([]byte, error) {
 	return w.Bytes(), nil
 }
 
-// condition returns those members of a condition that the schema has.
-func (p *pruned) condition(kind abi.Kind, members []rawjson.Member) []rawjson.Member {
+// learn compares a patch of status with the status that it led to. It returns
+// the paths that are missing there and have not been logged.
+func (p *prunedFields) learn(kind abi.Kind, patch, status []byte, now time.Time) (unlogged []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	missing := p.of(kind).missing
-	var left []rawjson.Member
-	for _, m := range members {
-		if !missing[inList+pointer(m.Name)] {
-			left = append(left, m)
-		}
-	}
-	return left
-}
-
-// learn compares a patch of status with the status that it led to, and
-// returns the pointers of what is missing there that nobody was told of.
-func (p *pruned) learn(kind abi.Kind, patch, status []byte, now time.Time) (news []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s := p.of(kind)
+	k := p.of(kind)
 	for _, path := range missing(nil, "", patch, status) {
-		if len(s.missing) == 0 {
-			s.since = now
+		if len(k.paths) == 0 {
+			k.since = now
 		}
-		s.missing[path] = true
-		if !s.told[path] {
-			s.told[path] = true
-			news = append(news, path)
+		k.paths[path] = true
+		if !k.logged[path] {
+			k.logged[path] = true
+			unlogged = append(unlogged, path)
 		}
 	}
-	return news
+	return unlogged
 }
 
-// missing appends the pointers of those members of a patch that the value
+// missing appends the paths of those members of a patch that the value at path
 // does not have.
-func missing(paths []string, at string, patch, value []byte) []string {
+func missing(paths []string, path string, patch, value []byte) []string {
 	members, err := rawjson.Members(patch)
 	if err != nil {
 		return paths
 	}
 	for _, m := range members {
-		inner := at + pointer(m.Name)
+		inner := path + pointer(m.Name)
 		got, ok := rawjson.Lookup(value, m.Name)
-		switch kind := rawjson.NewReader(m.Value).Kind(); {
-		case !ok && substantial(m.Value):
+		switch {
+		case !ok && !isEmpty(m.Value):
 			paths = append(paths, inner)
-		case ok && kind == '{':
+		case ok && rawjson.NewReader(m.Value).Kind() == '{':
 			paths = missing(paths, inner, m.Value, got)
 		case ok && inner == "/conditions":
 			paths = missingOfConditions(paths, m.Value, got)
@@ -167,34 +164,30 @@ func missing(paths []string, at string, patch, value []byte) []string {
 	return paths
 }
 
-// missingOfConditions appends what the conditions in a list lack of those
-// that were written.
-func missingOfConditions(paths []string, wrote, list []byte) []string {
-	for _, w := range conditionsIn(wrote) {
-		for _, g := range conditionsIn(list) {
-			if g.typ == w.typ {
-				paths = missing(paths, inList, w.raw, g.raw)
+// missingOfConditions appends the paths of members that conditions had when
+// they were sent, and do not have in the reply. Both lists are valid JSON.
+func missingOfConditions(paths []string, sent, reply []byte) []string {
+	_ = outcome.EachCondition(sent, func(s outcome.Condition, patch []byte) {
+		_ = outcome.EachCondition(reply, func(r outcome.Condition, value []byte) {
+			if r.Type == s.Type {
+				paths = missing(paths, eachCondition, patch, value)
 			}
-		}
-	}
+		})
+	})
 	return paths
 }
 
-func conditionsIn(list []byte) []listed {
-	conditions, _ := readConditionList(list) // both were read or written before
-	return conditions
-}
-
-// substantial says whether a value that is missing was dropped for want of a
-// place: typed kinds leave out a member that is empty.
-func substantial(value []byte) bool {
+// isEmpty reports whether a value may be missing in the reply although the
+// schema has the field: typed kinds leave out members with empty values.
+func isEmpty(value []byte) bool {
 	switch strings.TrimSpace(string(value)) {
 	case "null", "false", "0", `""`, "{}", "[]":
-		return false
+		return true
 	}
-	return true
+	return false
 }
 
 var escapePointer = strings.NewReplacer("~", "~0", "/", "~1")
 
+// pointer returns a member's name as one step of a JSON pointer.
 func pointer(name string) string { return "/" + escapePointer.Replace(name) }

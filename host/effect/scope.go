@@ -2,7 +2,6 @@ package effect
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -11,139 +10,165 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// place is where an intent's object is, and by what right it is touched.
-type place struct {
+// This file decides which objects a controller may change: by the manifest and
+// the namespace before any request, by the object's controller after it was
+// read.
+
+// location is where the object of an intent is, and by which list of the
+// manifest it may be changed.
+type location struct {
 	object.Resource
-	key     object.Key
-	owned   bool // the primary controls it or shall
-	written bool // the manifest lets it be touched without that
+	key    object.Key
+	owned  bool // the primary is or becomes its controller
+	writes bool // the kind is in writes: the object may be changed without being owned
 }
 
-func (at place) child() child { return childOf(at.Kind, at.key) }
+// id identifies the object by its name.
+func (at location) id() objectID { return objectIDOf(at.Kind, at.key) }
 
-func (at place) String() string { return describe(at.Kind, at.key) }
+func (at location) String() string { return describe(at.Kind, at.key) }
 
-// place finds the object of an intent and checks it against the manifest and
-// the namespace of the primary. No answer of the API server is needed for
-// what is refused.
-func (s *session) place(ctx context.Context, verb string, ref abi.Ref) (place, error) {
-	at := place{key: object.Key{Namespace: ref.Namespace, Name: ref.Name}}
-	kind := abi.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind}
-	at.owned = slices.Contains(s.target.Controller.Owns, kind)
-	at.written = slices.Contains(s.target.Controller.Writes, kind)
-	if !at.owned && !at.written {
-		return at, s.undeclared(verb, kind)
-	}
-	if err := checkSegments(ref); err != nil {
+// ref names the object without a UID.
+func (at location) ref() abi.Ref {
+	return abi.Ref{APIVersion: at.Kind.APIVersion, Kind: at.Kind.Kind, Namespace: at.key.Namespace, Name: at.key.Name}
+}
+
+// locate finds the object of an intent, and checks it against the manifest and
+// the namespace of the primary.
+func (s *session) locate(ctx context.Context, ref abi.Ref) (at location, err error) {
+	kind, err := s.declaredKind(abi.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind})
+	if err != nil {
 		return at, err
 	}
-	var err error
+	if err := checkNames(ref); err != nil {
+		return at, err
+	}
 	if at.Resource, err = s.Store.Resource(ctx, kind); err != nil {
-		return at, notServed(err)
+		return at, kindNotServed(err)
 	}
-	at.Kind = kind
-	if err := s.namespace(&at); err != nil {
+	at.key = object.Key{Namespace: ref.Namespace, Name: ref.Name}
+	at.owned = slices.Contains(s.target.Controller.Owns, kind)
+	at.writes = slices.Contains(s.target.Controller.Writes, kind)
+	if err := s.checkNamespace(&at); err != nil {
 		return at, err
 	}
-	if primary := s.target.Object; at.written && at.child() == childOf(primary.Kind, primary.Key()) {
-		at.owned = false // nothing owns itself
+	if primary := s.target.Object; at.writes && at.id() == objectIDOf(primary.Kind, primary.Key()) {
+		at.owned = false // an object cannot own itself
 	}
-	return at, nil
+	return at, s.addOnce(at.id())
 }
 
-func (s *session) undeclared(verb string, kind abi.Kind) error {
+// addOnce refuses two intents for one object: each would undo the other in
+// every run.
+func (s *session) addOnce(id objectID) error {
+	if s.named[id] {
+		return invalid("the object is named by two intents of one result: return one intent for each object")
+	}
+	s.named[id] = true
+	return nil
+}
+
+// declaredKind returns the manifest's own copy of a kind. The strings of an
+// intent must not get into anything that is kept, such as a cache of the store:
+// they would keep the whole result in memory.
+func (s *session) declaredKind(kind abi.Kind) (abi.Kind, error) {
 	c := s.target.Controller
 	hint := ""
-	for _, k := range slices.Concat(c.Owns, c.Writes) {
-		if k.Kind == kind.Kind {
-			hint = fmt.Sprintf(" (it names %s)", k)
+	for _, kinds := range [...][]abi.Kind{c.Owns, c.Writes} {
+		if i := slices.Index(kinds, kind); i >= 0 {
+			return kinds[i], nil
+		}
+		for _, k := range kinds {
+			if k.Kind == kind.Kind {
+				hint = " (it lists " + k.String() + ")"
+			}
 		}
 	}
-	return denied(reasonUndeclared, "controller %q may not %s %s: name the kind in owns or writes of the manifest%s", c.Name, verb, kind, hint)
+	return kind, denied(reasonNotDeclared, "the kind is not declared by controller %q: list it in owns or writes of the manifest%s", c.Name, hint)
 }
 
-// checkSegments keeps names out of the URL that would lead somewhere else.
-func checkSegments(ref abi.Ref) error {
+// checkNames refuses names that would change the path of a URL.
+func checkNames(ref abi.Ref) error {
 	if ref.Name == "" {
 		return invalid("metadata.name is required")
 	}
-	for _, segment := range []string{ref.Name, ref.Namespace} {
-		if wrong := content.IsPathSegmentName(segment); len(wrong) > 0 {
-			return invalid("name %q %s", segment, wrong[0])
+	for _, name := range []string{ref.Name, ref.Namespace} {
+		if wrong := content.IsPathSegmentName(name); len(wrong) > 0 {
+			return invalid("the name %q %s", name, wrong[0])
 		}
 	}
 	return nil
 }
 
-// namespace fills in the namespace and decides whether the primary may reach
-// into it.
-func (s *session) namespace(at *place) error {
+// checkNamespace fills in the namespace, and checks whether the primary may
+// change objects there.
+func (s *session) checkNamespace(at *location) error {
 	own := s.target.Object.Namespace
 	switch {
 	case !at.Namespaced && at.key.Namespace != "":
-		return invalid("%s is cluster-scoped, it has no namespace", at.Kind)
+		return invalid("metadata.namespace must be empty: the kind is cluster-scoped")
 	case at.Namespaced && at.key.Namespace == "" && own == "":
-		return invalid("metadata.namespace is required: %s is namespaced and the primary is not", at.Kind)
+		return invalid("metadata.namespace is required: the kind is namespaced and the primary is not")
 	case at.Namespaced && at.key.Namespace == "":
 		at.key.Namespace = own
 	}
 	if own == "" || at.key.Namespace == own {
 		return nil
 	}
-	// Out of the primary's namespace: an owner reference from there would
-	// make the garbage collector delete the object.
+	// An owner reference to another namespace would make the garbage collector
+	// delete the object.
 	at.owned = false
 	if at.Namespaced && !s.CrossNamespace {
-		return denied(reasonScope, "%s is outside of the primary's namespace %q: a policy with crossNamespace allows it", at, own)
+		return denied(reasonOutOfScope, "the object is outside of the primary's namespace %q: only a policy with crossNamespace allows this", own)
 	}
-	if !at.written {
-		return denied(reasonScope, "%s cannot be owned by an object in namespace %q: name the kind in writes of the manifest instead of owns", at, own)
+	if !at.writes {
+		return denied(reasonOutOfScope, "the object cannot be owned by an object in namespace %q: list the kind in writes of the manifest instead of owns", own)
 	}
 	return nil
 }
 
-// mayApply decides whose object an apply would touch. have is nil if there is
-// none. force is for children that the primary controls: nobody else has a
-// say in their fields.
-func (s *session) mayApply(at place, have *object.Object, adopt bool) (force bool, err error) {
+// mayApply checks whose object an apply would change; have is nil if there is
+// none. force is for children that the primary controls: it takes fields away
+// from other managers.
+func (s *session) mayApply(at location, have *object.Object, adopt bool) (force bool, err error) {
 	primary := s.target.Object
 	if have == nil {
-		return false, nil // force would only take what appeared meanwhile
+		return false, nil // force could only take fields of an object that was created meanwhile
 	}
 	owner := have.Controller()
 	switch {
 	case have.UID == primary.UID && at.owned:
-		return false, denied(reasonScope, "%s is the primary: it cannot own itself, name the kind in writes of the manifest", at)
+		return false, denied(reasonOutOfScope, "the object is the primary, which cannot own itself: list the kind in writes of the manifest")
 	case have.UID == primary.UID:
 		return false, nil
-	case owner != nil && owner.UID == primary.UID:
-		return true, nil
 	case owner != nil:
-		return false, s.controlled(at, have)
+		return owner.UID == primary.UID, s.checkController(have)
 	case at.owned && !adopt:
-		return false, denied(reasonNotAdopted, "%s exists and has no controller: set adopt on the intent to take it over, or delete it", at)
+		return false, denied(reasonNotAdopted, "the object exists and has no controller: set adopt on the intent to take it over, or delete it")
 	}
 	return false, nil
 }
 
-// mayDelete decides whose object a deletion would touch.
-func (s *session) mayDelete(at place, have *object.Object) error {
-	primary, owner := s.target.Object, have.Controller()
+// mayDelete checks whose object a delete would remove.
+func (s *session) mayDelete(at location, have *object.Object) error {
 	switch {
-	case have.UID == primary.UID && at.written:
+	case have.UID == s.target.Object.UID && at.writes:
 		return nil
-	case owner != nil && owner.UID == primary.UID:
-		return nil
-	case owner != nil:
-		return s.controlled(at, have)
-	case !at.written:
-		return denied(reasonUncontrols, "%s is not controlled by the primary: name the kind in writes of the manifest to delete it", at)
+	case have.Controller() != nil:
+		return s.checkController(have)
+	case !at.writes:
+		return denied(reasonNotControlled, "the object is not controlled by the primary: list the kind in writes of the manifest to delete it")
 	}
 	return nil
 }
 
-func (s *session) controlled(at place, have *object.Object) error {
+// checkController refuses an object that has another controller than the
+// primary.
+func (s *session) checkController(have *object.Object) error {
 	owner := have.Controller()
-	return denied(reasonControlled, "%s is controlled by %s %s %s and is never touched: choose another name",
-		at, owner.APIVersion, owner.Kind, owner.Name)
+	if owner.UID == s.target.Object.UID {
+		return nil
+	}
+	return denied(reasonControlled, "the object is controlled by %s %s %s and is never changed: choose another name",
+		owner.APIVersion, owner.Kind, owner.Name)
 }

@@ -3,87 +3,72 @@ package effect
 import (
 	"context"
 	"slices"
+	"time"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/outcome"
 )
 
-// Status is what is to become of the primary's status. What it does not name
-// stays.
+// This file writes the status of the primary: at most one merge patch, with
+// the guest's part and the host's. Its last part merges status.conditions.
+
+// Status is the wanted change of the primary's status. Everything that it does
+// not name stays as it is.
 type Status struct {
-	Patch  []byte      // RFC 7386, by the guest; nil: none
-	Set    []Condition // by type
-	Remove []string    // types of conditions
-	// ObservedGeneration is that of the object that the guest saw; nil leaves
-	// the one that is there, which never goes back.
+	Patch []byte // merge patch (RFC 7386) by the guest; nil for none
+	// Set replaces conditions by type. Their lastTransitionTime is not used:
+	// it becomes the present time if the status of the condition differs from
+	// that on the object, which may have changed since the decision.
+	Set    []outcome.Condition
+	Remove []string // types of conditions
+	// ObservedGeneration is that of the object that the guest was given; nil
+	// leaves the field. The field never decreases.
 	ObservedGeneration *int64
 	// HandledRequest is for status.lastHandledReconcileAt: the value of the
-	// annotation by which this run was asked for; "" leaves it.
+	// annotation that requested this run. "" leaves the field.
 	HandledRequest string
 }
 
-// Condition is one entry of status.conditions. Its lastTransitionTime is now
-// if its status is not what the object has.
-type Condition struct {
-	Type               string
-	Status             string // True, False, Unknown
-	Reason             string
-	Message            string
-	ObservedGeneration int64 // 0: none
-}
-
-// Status writes at most one patch of the primary's status, and returns the
-// object as it is then; wrote is false if nothing had to be written, or the
-// server found nothing to change. If the object changed meanwhile, the change
-// is merged into what it has become. The reply is nil if the object is gone
-// or another one has its name.
-//
-// The host's own part, conditions and observedGeneration, is left out where
-// it has no place: see [Performer.hostPart].
-func (p *Performer) Status(ctx context.Context, t Target, want Status) (reply *object.Object, wrote bool, failure *Failure) {
-	r, err := p.primary(ctx, t)
-	if err == nil {
-		reply, wrote, err = p.writeStatus(ctx, r, t, p.hostPart(r, t, want))
+// WriteStatus writes at most one patch of the primary's status, and none if
+// nothing would change. If the primary has changed meanwhile, the change is
+// merged into what it is now. If it does not exist any more, nothing is
+// written. The host's own part, conditions and observedGeneration, is left out
+// for kinds that have no place for it: see [Performer.supported].
+func (p *Performer) WriteStatus(ctx context.Context, t Target, want Status) (report Report, failure *Failure) {
+	var change statusChange
+	before, reply, err := p.update(ctx, t, func(r object.Resource, o *object.Object) (*patch, error) {
+		if o == nil {
+			return nil, nil
+		}
+		var err error
+		change, err = p.planStatus(Target{t.Controller, o}, p.supported(r, t, want))
+		if err != nil || change.patch == nil {
+			return nil, err
+		}
+		return &patch{mediaType: mergePatch, manager: p.manager(t.Controller), status: r.Status, body: change.body(o)}, nil
+	})
+	if err == nil && reply != nil {
+		if p.add(&report, abi.VerbStatus, before, reply) {
+			report.Primary = reply
+		}
+		err = p.learn(t, change, reply)
 	}
 	if err != nil {
-		return nil, false, failed(verbStatus, t.Object.Ref(), err)
+		return report, failed(abi.VerbStatus, t.Object.Ref(), err)
 	}
-	return reply, wrote, nil
+	return report, nil
 }
 
-func (p *Performer) writeStatus(ctx context.Context, r object.Resource, t Target, want Status) (reply *object.Object, wrote bool, err error) {
-	for range maxRaces {
-		change, err := p.change(t, want)
-		if err != nil || change.patch == nil {
-			return t.Object, false, err
-		}
-		reply, refused := p.client.patch(ctx, r, t.Object.Key(), patch{
-			mediaType: mergePatch, manager: p.manager(t.Controller), status: r.Status, body: change.body(t.Object),
-		})
-		if refused == nil {
-			return reply, p.written(verbStatus, t.Object, reply), p.learn(t, change, reply)
-		}
-		fresh, err := p.afterRace(ctx, r, t.Object, refused)
-		if err != nil || fresh == nil {
-			return nil, false, err
-		}
-		if fresh.ResourceVersion == t.Object.ResourceVersion {
-			return nil, false, refused // it was no race
-		}
-		t.Object = fresh
-	}
-	return nil, false, superseded("the object changed %d times meanwhile", maxRaces)
-}
-
-// hostPart leaves out of the host's own part of a status what has no place in
-// the kind: its API decides what conditions and observedGeneration of a
-// built-in kind mean, so conditions are written there only if the manifest
-// names some. Without the subresource /status, each write of a status makes a
-// new generation, so that observing one would never end.
-func (p *Performer) hostPart(r object.Resource, t Target, want Status) Status {
-	asked := object.AsksForConditions(t.Controller)
+// supported removes from the host's own part of a status what has no place in
+// the kind. What conditions and observedGeneration of a built-in kind mean is
+// defined by its API, so conditions are written there only if the manifest
+// names some. Without the subresource /status each write of the status
+// increases the generation, so that observing it would never end.
+func (p *Performer) supported(r object.Resource, t Target, want Status) Status {
 	ours := r.Status && !object.BuiltIn(r.GVR.Group)
-	if !ours && !asked {
+	if !ours && !object.AsksForConditions(t.Controller) {
 		want.Set, want.Remove = nil, nil
 	}
 	if !ours {
@@ -98,69 +83,71 @@ func (p *Performer) hostPart(r object.Resource, t Target, want Status) Status {
 	return want
 }
 
-// change is a status patch that is worth sending.
-type change struct {
-	patch []byte // of status; nil: nothing to do
-	trial trial
+// statusChange is a change of the status that has to be written.
+type statusChange struct {
+	patch  []byte // merge patch of the status; nil if nothing has to be written
+	record patchRecord
 }
 
-// change works out the patch that turns the object's status into what is
-// wanted.
-func (p *Performer) change(t Target, want Status) (c change, err error) {
-	before, _ := rawjson.Lookup(t.Object.Raw, "status")
-	before = orEmpty(before)
-	after := before
-	c.trial.epoch = p.pruned.epoch(t.Object.Kind, p.Now())
-	if len(want.Patch) > 0 {
-		if after, err = rawjson.MergePatch(before, want.Patch); err != nil {
-			return c, err
-		}
-	}
-	host, err := p.hostPatch(t, before, want)
-	if err != nil {
-		return c, err
-	}
-	if after, err = rawjson.MergePatch(after, host); err != nil {
-		return c, err
-	}
-	diff, err := rawjson.Diff(before, after)
+// planStatus computes the patch that turns the primary's status into what is
+// wanted. There is none if the server has made the present status out of the
+// same patch before.
+func (p *Performer) planStatus(t Target, want Status) (c statusChange, err error) {
+	before := statusOf(t.Object)
+	c.record.epoch = p.pruned.epoch(t.Object.Kind, p.Now())
+	diff, err := p.statusDiff(t.Object.Kind, before, want)
 	if err != nil || diff == nil {
 		return c, err
 	}
-	if diff, err = p.pruned.drop(t.Object.Kind, diff); err != nil || diff == nil {
+	if c.record.patch, err = sum(diff); err != nil {
 		return c, err
 	}
-	err = p.worth(&c, t, before, diff)
+	c.record.result, err = sum(before)
+	if p.memory.of(t, true).status != c.record {
+		c.patch = diff
+	}
 	return c, err
 }
 
-// worth makes diff the change's patch unless the server has made the status
-// that is there out of the same patch before.
-func (p *Performer) worth(c *change, t Target, before, diff []byte) (err error) {
-	if c.trial.patch, err = sum(diff); err != nil {
-		return err
+// statusDiff returns the merge patch between the status and what is wanted,
+// without pruned fields; nil if there is no difference.
+func (p *Performer) statusDiff(kind abi.Kind, before []byte, want Status) (diff []byte, err error) {
+	after := before
+	if len(want.Patch) > 0 {
+		if after, err = rawjson.MergePatch(before, want.Patch); err != nil {
+			return nil, err
+		}
 	}
-	if c.trial.result, err = sum(before); err != nil {
-		return err
-	}
-	if p.memory.of(t.memo()).status != c.trial {
-		c.patch = diff
-	}
-	return nil
-}
-
-// hostPatch returns the merge patch of what the host says itself.
-func (p *Performer) hostPatch(t Target, before []byte, want Status) ([]byte, error) {
-	conditions, changed, err := p.mergeConditions(t.Object.Kind, before, want)
+	host, err := p.hostPatch(kind, before, want)
 	if err != nil {
 		return nil, err
 	}
+	if after, err = rawjson.MergePatch(after, host); err != nil {
+		return nil, err
+	}
+	if diff, err = rawjson.Diff(before, after); err != nil || diff == nil {
+		return nil, err
+	}
+	return p.pruned.drop(kind, "", diff)
+}
+
+// hostPatch returns the merge patch of the host's own part of the status.
+func (p *Performer) hostPatch(kind abi.Kind, before []byte, want Status) ([]byte, error) {
+	conditions, changed, err := p.mergeConditions(kind, before, want)
+	if err != nil {
+		return nil, err
+	}
+	observed, _ := rawjson.Lookup(before, "observedGeneration")
 	w := rawjson.NewWriter(nil)
 	w.Object(func() {
 		if changed {
-			w.Name("conditions").Raw(conditions)
+			w.Name("conditions").Array(func() {
+				for i := range conditions {
+					w.Raw(conditions[i].raw)
+				}
+			})
 		}
-		if g := want.ObservedGeneration; g != nil && *g > observedGeneration(before) {
+		if g := want.ObservedGeneration; g != nil && *g > rawjson.NewReader(observed).Int() {
 			w.Name("observedGeneration").Int(*g)
 		}
 		if want.HandledRequest != "" {
@@ -170,19 +157,10 @@ func (p *Performer) hostPatch(t Target, before []byte, want Status) ([]byte, err
 	return w.Bytes(), nil
 }
 
-func observedGeneration(status []byte) int64 {
-	value, ok := rawjson.Lookup(status, "observedGeneration")
-	if !ok {
-		return 0
-	}
-	return rawjson.NewReader(value).Int()
-}
-
-// body returns the request's body. It is refused unless the object is still
-// the one that it was made for: a merge patch replaces the list of conditions
-// as a whole, and a uid alone is not checked by the subresource of a custom
-// resource.
-func (c change) body(o *object.Object) []byte {
+// body returns the body of the request. It names the resourceVersion that the
+// patch was made for: a merge patch replaces the list of conditions as a whole,
+// and the subresource of a custom resource does not check a uid alone.
+func (c statusChange) body(o *object.Object) []byte {
 	w := rawjson.NewWriter(nil)
 	w.Object(func() {
 		w.Name("metadata").Object(func() { w.Name("resourceVersion").String(o.ResourceVersion) })
@@ -191,23 +169,96 @@ func (c change) body(o *object.Object) []byte {
 	return w.Bytes()
 }
 
-// learn remembers what became of a patch, so that it is not sent again.
-func (p *Performer) learn(t Target, c change, reply *object.Object) (err error) {
-	status, _ := rawjson.Lookup(reply.Raw, "status")
-	if c.trial.result, err = sum(orEmpty(status)); err != nil {
+// learn records the status that a patch led to, so that the patch is not sent
+// again, and which of its fields the server has pruned.
+func (p *Performer) learn(t Target, c statusChange, reply *object.Object) (err error) {
+	status := statusOf(reply)
+	if c.record.result, err = sum(status); err != nil {
 		return err
 	}
-	p.memory.of(t.memo()).status = c.trial
+	p.memory.of(t, true).status = c.record
 	for _, path := range p.pruned.learn(reply.Kind, c.patch, status, p.Now()) {
-		p.Logger.Warn("the API server dropped a field of status that its schema does not have; it is not sent again for 10 minutes: add the field to the CustomResourceDefinition, with its subresource status",
+		p.Logger.Warn("the API server pruned a field of status that the schema does not have; it is not sent again for 10 minutes: "+
+			"add the field to the CustomResourceDefinition, with the subresource status",
 			"kind", reply.Kind.String(), "field", "/status"+path)
 	}
 	return nil
 }
 
-func orEmpty(status []byte) []byte {
+// statusOf returns an object's status, an empty object if it has none.
+func statusOf(o *object.Object) []byte {
+	status, _ := rawjson.Lookup(o.Raw, "status")
 	if len(status) == 0 || string(status) == "null" {
 		return []byte("{}")
 	}
 	return status
+}
+
+// condition is a condition of an object with its bytes, which may have members
+// that metav1.Condition does not have.
+type condition struct {
+	outcome.Condition
+	raw []byte
+}
+
+// readConditions returns the conditions of a status.
+func readConditions(status []byte) (all []condition, err error) {
+	list, _ := rawjson.Lookup(status, "conditions")
+	err = outcome.EachCondition(list, func(c outcome.Condition, raw []byte) { all = append(all, condition{c, raw}) })
+	return all, err
+}
+
+// mergeConditions returns the conditions that the status shall have, and
+// whether they differ from those that it has. The conditions of other writers
+// keep their bytes and their places, and unknown members of ours stay.
+func (p *Performer) mergeConditions(kind abi.Kind, status []byte, want Status) (all []condition, changed bool, err error) {
+	if len(want.Set)+len(want.Remove) == 0 {
+		return nil, false, nil
+	}
+	if all, err = readConditions(status); err != nil {
+		return nil, false, err
+	}
+	before := len(all)
+	all = slices.DeleteFunc(all, func(c condition) bool { return slices.Contains(want.Remove, c.Type) })
+	changed = len(all) < before
+	for i := range want.Set {
+		at := slices.IndexFunc(all, func(c condition) bool { return c.Type == want.Set[i].Type })
+		if at < 0 {
+			at = len(all)
+			all = append(all, condition{})
+		}
+		merged, err := p.mergeCondition(kind, &all[at], &want.Set[i])
+		if err != nil {
+			return nil, false, err
+		}
+		changed = changed || !rawjson.Equal(all[at].raw, merged)
+		all[at].raw = merged
+	}
+	return all, changed, nil
+}
+
+// mergeCondition returns a condition with the wanted members, except for those
+// that the server prunes. lastTransitionTime stays as long as the status does.
+func (p *Performer) mergeCondition(kind abi.Kind, have *condition, want *outcome.Condition) ([]byte, error) {
+	w := rawjson.NewWriter(nil)
+	w.Object(func() {
+		w.Name("type").String(want.Type)
+		w.Name("status").String(want.Status)
+		if have.Status != want.Status || have.LastTransitionTime.IsZero() {
+			w.Name("lastTransitionTime").String(p.Now().UTC().Format(time.RFC3339))
+		}
+		w.Name("reason").String(want.Reason)
+		w.Name("message").String(want.Message)
+		if want.ObservedGeneration != 0 {
+			w.Name("observedGeneration").Int(want.ObservedGeneration)
+		}
+	})
+	members, err := p.pruned.drop(kind, eachCondition, w.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	if members == nil {
+		members = []byte("{}")
+	}
+	return rawjson.MergePatch(have.raw, members)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -20,9 +21,8 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// kinds are what the tests know. Widget has everything, Gadget has no
-// conditions in its schema, Plain has no /status, Loose keeps what it does
-// not know.
+// The kinds of the tests. Widget has everything, Gadget has no conditions in
+// its schema, Plain has no subresource /status.
 var (
 	pod            = kind("v1", "Pod", "pods", true, true)
 	configMap      = kind("v1", "ConfigMap", "configmaps", true, false)
@@ -32,10 +32,16 @@ var (
 	serviceAccount = kind("v1", "ServiceAccount", "serviceaccounts", true, false)
 	deployment     = kind("apps/v1", "Deployment", "deployments", true, true)
 	widget         = kind("test.thole.dev/v1", "Widget", "widgets", true, true)
-	widgetV2       = kind("test.thole.dev/v2", "Widget", "widgets", true, true) // never served
+	widgetV2       = kind("test.thole.dev/v2", "Widget", "widgets", true, true) // not served
 	gadget         = kind("test.thole.dev/v1", "Gadget", "gadgets", true, true)
 	plain          = kind("test.thole.dev/v1", "Plain", "plains", true, false)
 	tree           = kind("test.thole.dev/v1", "Tree", "trees", false, true)
+)
+
+var (
+	role        = kind("rbac.authorization.k8s.io/v1", "Role", "roles", true, false)
+	roleBinding = kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings", true, false)
+	webhook     = kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", false, false)
 )
 
 var known = []object.Resource{pod, configMap, secret, service, namespace, deployment, widget, widgetV2, gadget, plain, tree}
@@ -51,10 +57,10 @@ func kind(apiVersion, kind, plural string, namespaced, status bool) object.Resou
 	}
 }
 
-// store is a cache that shows what the test put into it.
+// store is a cache that holds what the test put into it.
 type store struct {
 	mu       sync.Mutex
-	objects  map[child]*object.Object
+	objects  map[objectID]*object.Object
 	unsynced map[abi.Kind]bool
 }
 
@@ -73,22 +79,22 @@ func (s *store) Get(kind abi.Kind, key object.Key) (*object.Object, bool) {
 	if s.unsynced[kind] {
 		return nil, false
 	}
-	return s.objects[childOf(kind, key)], true
+	return s.objects[objectIDOf(kind, key)], true
 }
 
 func (s *store) put(o *object.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.objects == nil {
-		s.objects = map[child]*object.Object{}
+		s.objects = map[objectID]*object.Object{}
 	}
-	s.objects[childOf(o.Kind, o.Key())] = o
+	s.objects[objectIDOf(o.Kind, o.Key())] = o
 }
 
 func (s *store) drop(kind abi.Kind, key object.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.objects, childOf(kind, key))
+	delete(s.objects, objectIDOf(kind, key))
 }
 
 // recorder keeps events as "Type Reason Message".
@@ -98,7 +104,8 @@ func (r *recorder) Event(_ runtime.Object, eventType, reason, message string) {
 	r.events = append(r.events, eventType+" "+reason+" "+message)
 }
 
-// wire counts requests and lets a test step in before one is sent.
+// wire records requests. before, if it is set, is called once before the next
+// request is sent.
 type wire struct {
 	mu     sync.Mutex
 	sent   []request
@@ -155,7 +162,7 @@ func (w *wire) take() []request {
 	return sent
 }
 
-// world is a performer with everything around it.
+// world is a performer with what it needs.
 type world struct {
 	*testing.T
 	*Performer
@@ -202,7 +209,31 @@ func (w *world) start(change ...func(*Config)) {
 	w.Performer = p
 }
 
-// controller is one that owns and writes the given kinds.
+const primary = `{"apiVersion":"test.thole.dev/v1","kind":"Widget","metadata":{"name":"w","namespace":"default","uid":"u1","resourceVersion":"5","generation":1},"spec":{}}`
+
+// newFake returns a world whose API server is the handler, and a Widget.
+func newFake(t *testing.T, handler http.HandlerFunc, change ...func(*Config)) (*world, Target) {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	w := newWorld(t, &rest.Config{Host: server.URL}, change...)
+	return w, Target{controller(list(configMap), nil), parse(t, primary)}
+}
+
+func respond(code int, contentType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(code)
+		fmt.Fprint(w, body)
+	}
+}
+
+func respondStatus(code int, reason, message, causes string) http.HandlerFunc {
+	return respond(code, "application/json", fmt.Sprintf(
+		`{"apiVersion":"v1","kind":"Status","status":"Failure","message":%q,"reason":%q,"code":%d,"details":{"causes":[%s]}}`, message, reason, code, causes))
+}
+
+// controller returns a controller that owns and writes the given kinds.
 func controller(owns, writes []object.Resource) *abi.Controller {
 	c := &abi.Controller{Name: "main", For: widget.Kind}
 	for _, k := range owns {
@@ -222,3 +253,22 @@ func parse(t *testing.T, text string) *object.Object {
 	}
 	return o
 }
+
+func list(r ...object.Resource) []object.Resource { return r }
+
+func apply(object string, args ...any) *abi.Result {
+	return &abi.Result{Apply: []abi.Apply{{Object: fmt.Appendf(nil, object, args...)}}}
+}
+
+func adopt(in *abi.Result) *abi.Result {
+	in.Apply[0].Adopt = true
+	return in
+}
+
+const podObject = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","labels":{"app":"web"}},
+"spec":{"containers":[{"name":"main","image":%q,"resources":{"requests":{"cpu":"1000m"}},"ports":[{"containerPort":80}],"args":["a","b"]}]}}`
+
+const (
+	configObject  = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"k":%q}}`
+	serviceObject = `{"apiVersion":"v1","kind":"Service","metadata":{"name":"svc"},"spec":{"selector":{"app":"web"},"ports":[{"port":80}]}}`
+)

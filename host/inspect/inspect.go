@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host"
 	"github.com/thole-dev/thole/host/cache"
+	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/source"
@@ -25,7 +25,7 @@ import (
 type Options struct {
 	// Host is the configuration of the host that would load the plugin: its
 	// limits count, and its CacheDir keeps the compiled code if it is set.
-	Host host.Config
+	Host config.Config
 	// Cluster is asked where it serves the plugin's kinds; nil: resources are
 	// guessed.
 	Cluster *rest.Config
@@ -172,7 +172,7 @@ func (r *Report) module(m *sandbox.ModuleInfo) {
 }
 
 // manifest tells what the plugin says of itself and needs for it.
-func (r *Report) manifest(ctx context.Context, m *abi.Manifest, config host.Config, cluster *rest.Config) error {
+func (r *Report) manifest(ctx context.Context, m *abi.Manifest, config config.Config, cluster *rest.Config) error {
 	if m == nil {
 		return nil
 	}

@@ -12,9 +12,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/config"
 
 	"github.com/thole-dev/thole/abi/tck"
-	"github.com/thole-dev/thole/host"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/sandbox/module"
@@ -139,7 +139,7 @@ func TestNoHostCouldHaveThatName(t *testing.T) {
 
 func TestLimitsAreTheHosts(t *testing.T) {
 	path := file(t, "get.wasm", guest(t, "get"))
-	var config host.Config
+	var config config.Config
 	config.Limits.MemoryMiB = 8
 	r, err := File(t.Context(), path, Options{Host: config})
 	if err != nil || r.Memory.Limit != 8<<20 {
@@ -197,7 +197,7 @@ func TestDescribeThatNeverEnds(t *testing.T) {
 	wasm := describing(func(*tck.Module) [][]byte {
 		return [][]byte{tck.Loop, tck.Branch(0), tck.End, tck.I32Const(0)}
 	})
-	var config host.Config
+	var config config.Config
 	config.Limits.Timeout.Duration = 20 * time.Millisecond
 	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()

@@ -9,10 +9,11 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/events"
 )
 
-// TestOverlapSaysWhatTheCatalogSays gives manifests to both.
-func TestOverlapSaysWhatTheCatalogSays(t *testing.T) {
+// TestOverlapIsRefusedAsTheCatalogDoes gives manifests to both.
+func TestOverlapIsRefusedAsTheCatalogDoes(t *testing.T) {
 	other := abi.Kind{APIVersion: "example.com/v2", Kind: "Widget"}
 	for name, c := range map[string]struct {
 		second  abi.Controller
@@ -34,8 +35,8 @@ func TestOverlapSaysWhatTheCatalogSays(t *testing.T) {
 			if said != status.LastError || (said != "") != c.refused {
 				t.Errorf("inspect says %q, the catalog %q", said, status.LastError)
 			}
-			if c.refused && status.RejectedFor != stepOverlap {
-				t.Errorf("the catalog calls the step %q", status.RejectedFor)
+			if c.refused && status.FailedStep != stepOverlap {
+				t.Errorf("the step of the catalog is %q", status.FailedStep)
 			}
 		})
 	}
@@ -46,7 +47,7 @@ func start(t *testing.T, m *abi.Manifest) (status catalog.Status) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		c := catalog.New(catalog.Config{Loader: loaded{m}, Runner: idle{}, Observer: idle{}, Logger: hclog.NewNullLogger()})
+		c := catalog.New(catalog.Config[loaded]{Loader: loaded{m}, Runner: idleRunner{}, Events: events.Func(func(events.Event) {}), Logger: hclog.NewNullLogger()})
 		c.Update(ctx, []catalog.Module{{Name: m.Name, Digest: "d"}})
 		synctest.Wait()
 		status = c.Statuses()[0]
@@ -56,25 +57,20 @@ func start(t *testing.T, m *abi.Manifest) (status catalog.Status) {
 	return status
 }
 
-// loaded is a guest whose loader it is, too.
+// loaded is a guest and its loader.
 type loaded struct{ manifest *abi.Manifest }
 
-func (l loaded) Load(context.Context, *catalog.Module) (catalog.Guest, error) { return l, nil }
-func (l loaded) Reload(context.Context, catalog.Guest, *catalog.Module) (catalog.Guest, error) {
+func (l loaded) Load(context.Context, *catalog.Module) (loaded, error) { return l, nil }
+func (l loaded) WithPolicy(context.Context, loaded, *catalog.Module) (loaded, error) {
 	return l, nil
 }
 
 func (l loaded) Manifest() *abi.Manifest     { return l.manifest }
 func (l loaded) Close(context.Context) error { return nil }
 
-// idle runs nothing and counts nothing.
-type idle struct{}
+// idleRunner runs nothing.
+type idleRunner struct{}
 
-func (idle) Start(context.Context, *catalog.Generation) error        { return nil }
-func (idle) Sound(string) bool                                       { return false }
-func (idle) Stop(string, bool)                                       {}
-func (idle) PluginStarted(*catalog.Generation)                       {}
-func (idle) PluginStopped(string)                                    {}
-func (idle) PluginFailed(string, string, error, *catalog.Generation) {}
-func (idle) PluginWaits(string, string)                              {}
-func (idle) PluginRolledBack(_, _ *catalog.Generation, _ string)     {}
+func (idleRunner) Start(context.Context, *catalog.Revision[loaded]) error { return nil }
+func (idleRunner) Healthy(string) bool                                    { return false }
+func (idleRunner) Stop(string, bool)                                      {}

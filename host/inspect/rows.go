@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/effect"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host"
 )
 
 func (r *Report) summary() [][]string {
@@ -82,7 +82,7 @@ type controllerRow struct {
 
 // describe tells what a controller asks for and, where the host has the last
 // word, what it gets.
-func describe(plugin string, c *abi.Controller, limits host.Limits) controllerRow {
+func describe(plugin string, c *abi.Controller, limits config.Limits) controllerRow {
 	finalizer := ""
 	if c.Finalizer {
 		finalizer = effect.Finalizer(plugin, c.Name)

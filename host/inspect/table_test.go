@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host"
+	"github.com/thole-dev/thole/host/config"
 )
 
 func TestWrap(t *testing.T) {
@@ -46,7 +46,7 @@ func TestSizes(t *testing.T) {
 
 // TestWhatTheHostBounds tells what a controller asks for and what it gets.
 func TestWhatTheHostBounds(t *testing.T) {
-	limits := host.Config{}.WithDefaults().Limits
+	limits := config.Config{}.WithDefaults().Limits
 	c := &abi.Controller{
 		Name: "a", For: widget, Finalizer: true, Interval: 60_000, Timeout: 30_000, Concurrency: 2,
 		Conditions: abi.Conditions{Target: "Synced", Owned: []string{"Fetched"}, Summarized: []string{"Fetched"}, NegativePolarity: []string{"Stalled"}},
@@ -88,7 +88,7 @@ func TestTableFits(t *testing.T) {
 		}}}
 		m.Version = strings.Join(strings.Fields(m.Version), " ")
 		r := &Report{Name: "p", Digest: strings.Repeat("0", 64), Load: Load{OK: true}}
-		if err := r.manifest(t.Context(), m, host.Config{}.WithDefaults(), nil); err != nil {
+		if err := r.manifest(t.Context(), m, config.Config{}.WithDefaults(), nil); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(string(r.table())) {

@@ -1,240 +1,312 @@
 package outcome
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/sanitize"
 )
 
+// This file reads status.conditions and computes what a run changes there. The
+// target condition is decided in target.go.
+
+// Condition types and reasons of kstatus that the host sets itself.
+const (
+	Ready       = "Ready"
+	Reconciling = "Reconciling"
+	Stalled     = "Stalled"
+
+	ReasonSucceeded            = "Succeeded"
+	ReasonProgressing          = "Progressing"
+	ReasonProgressingWithRetry = "ProgressingWithRetry"
+	ReasonWaiting              = "Waiting"      // of a waiting guest that gave no reason
+	ReasonUndetermined         = "Undetermined" // of a target condition that nothing has determined yet
+)
+
+// The values of a condition's status.
 const (
 	statusTrue    = "True"
 	statusFalse   = "False"
 	statusUnknown = "Unknown"
 )
 
-// board is the object's conditions while a decision is made: those that it
-// has, and what becomes of them.
-type board struct {
-	before     []Condition
-	after      []Condition // with all changes so far; never the array of before
-	touched    []string    // types in the order of their first change
-	generation int64
-	time       time.Time
+// Condition is one entry of status.conditions. It has the fields of
+// metav1.Condition, and nothing of k8s.io, which package sdktest must not
+// import.
+type Condition struct {
+	abi.Condition
+	LastTransitionTime time.Time // UTC, whole seconds
+	ObservedGeneration int64
 }
 
-// newBoard leaves out Stalled and Reconciling where they are those of another
-// controller: the one that targets Ready.
-func newBoard(in Input) *board {
-	b := &board{before: in.Object.Conditions, generation: in.Object.Generation, time: in.Now.UTC().Truncate(time.Second)}
-	if target(&in.Controller.Conditions) != Ready {
-		b.before = slices.DeleteFunc(slices.Clone(b.before), func(c Condition) bool { return hosts(c.Type) })
+// ReadConditions returns status.conditions of an object.
+func ReadConditions(object []byte) (conditions []Condition) {
+	list, _ := rawjson.Lookup(object, "status", "conditions")
+	if EachCondition(list, func(c Condition, _ []byte) { conditions = append(conditions, c) }) != nil {
+		return nil
+	}
+	return conditions
+}
+
+// EachCondition calls visit for each element of a list of conditions, with the
+// element's bytes, which may have more members. What is not of the form of
+// metav1.Condition reads as the zero value, so that the mistake of one writer
+// hides no condition of the others. The error is one of JSON syntax.
+func EachCondition(list []byte, visit func(c Condition, raw []byte)) error {
+	if len(list) == 0 || string(list) == "null" {
+		return nil
+	}
+	r := rawjson.NewReader(list)
+	r.Array(func(int) {
+		var c Condition
+		start := r.Pos()
+		if r.Kind() == '{' {
+			r.Object(func(member string) { c.read(r, member) })
+		} else {
+			r.Skip()
+		}
+		visit(c, r.Since(start))
+	})
+	return r.End()
+}
+
+// read reads one member of a condition, unless its type is another one.
+func (c *Condition) read(r *rawjson.Reader, member string) {
+	switch r.Kind() {
+	case '"':
+		c.readString(r, member)
+	case '0':
+		if member == "observedGeneration" {
+			c.ObservedGeneration, _ = strconv.ParseInt(string(r.Raw()), 10, 64)
+		}
+	}
+}
+
+func (c *Condition) readString(r *rawjson.Reader, member string) {
+	switch member {
+	case "type":
+		c.Type = r.String()
+	case "status":
+		c.Status = r.String()
+	case "reason":
+		c.Reason = r.String()
+	case "message":
+		c.Message = r.String()
+	case "lastTransitionTime":
+		// A time that does not parse is none: the next write sets it.
+		c.LastTransitionTime, _ = time.Parse(time.RFC3339, r.String())
+	}
+}
+
+// conditionSet computes the conditions of an object: those that it has, and
+// what becomes of them.
+type conditionSet struct {
+	declared *abi.Conditions
+	target   string          // the type of the target condition
+	guest    []abi.Condition // of the result, if it is honoured
+	ending   ending
+
+	before     []Condition
+	after      []Condition // with all changes so far; never shares the array of before
+	changed    []string    // types in the order of their first change
+	generation int64
+	now        time.Time
+}
+
+// newConditionSet leaves out Stalled and Reconciling where they belong to the
+// controller that targets Ready, and this controller is another one.
+func newConditionSet(in Input, e ending) *conditionSet {
+	s := &conditionSet{
+		declared: &in.Controller.Conditions, target: target(&in.Controller.Conditions), ending: e,
+		before: in.Object.Conditions, generation: in.Object.Generation, now: in.Now.UTC().Truncate(time.Second),
+	}
+	if e.honoured {
+		s.guest = in.Result.Conditions
+	}
+	if s.target != Ready {
+		s.before = slices.DeleteFunc(slices.Clone(s.before), func(c Condition) bool { return setByHost(c.Type) })
 	}
 	const more = 4 // what most runs add
-	b.after = append(make([]Condition, 0, len(b.before)+more), b.before...)
-	b.touched = make([]string, 0, len(b.before)+more)
-	return b
+	s.after = append(make([]Condition, 0, len(s.before)+more), s.before...)
+	s.changed = make([]string, 0, len(s.before)+more)
+	return s
 }
 
-// put sets a condition. lastTransitionTime moves only when its status differs
+// conditions decides everything about status that the host writes. An object
+// that was cleaned up successfully gets only the conditions that the guest
+// returned: its status is not read any more, and a write is saved.
+func (d *Decision) conditions(in Input, e ending, row row) {
+	s := newConditionSet(in, e)
+	s.setOwned()
+	if d.RemoveFinalizer {
+		s.setAsGuest(s.guests(s.target))
+		d.take(s)
+		return
+	}
+	s.apply(Stalled, row.stalled, row.reason)
+	s.apply(Reconciling, row.reconciling, row.reason)
+	if row.observed {
+		s.renewOwned()
+		if s.target == Ready {
+			d.ObservedGeneration = &s.generation
+		}
+	}
+	s.setTarget(row)
+	d.take(s)
+}
+
+// take fills in the decision's changes, without what belongs to the controller
+// that targets Ready if this one does not.
+func (d *Decision) take(s *conditionSet) {
+	for _, t := range s.changed {
+		if s.target != Ready && setByHost(t) {
+			continue
+		}
+		if i := index(s.after, t); i >= 0 {
+			d.Set = append(d.Set, s.after[i])
+		} else {
+			d.Remove = append(d.Remove, t)
+		}
+	}
+}
+
+// set sets a condition. lastTransitionTime changes only if its status differs
 // from the one that the object came with.
-func (b *board) put(c abi.Condition) {
-	n := Condition{
-		Type: c.Type, Status: c.Status, Reason: c.Reason, Message: truncate(c.Message, maxMessage),
-		LastTransitionTime: b.time, ObservedGeneration: b.generation,
+func (s *conditionSet) set(c abi.Condition) {
+	c.Message = sanitize.Truncate(c.Message, maxMessage)
+	n := Condition{Condition: c, LastTransitionTime: s.now, ObservedGeneration: s.generation}
+	if i := index(s.before, c.Type); i >= 0 && s.before[i].Status == c.Status && !s.before[i].LastTransitionTime.IsZero() {
+		n.LastTransitionTime = s.before[i].LastTransitionTime
 	}
-	if old, ok := find(b.before, c.Type); ok && old.Status == c.Status && !old.LastTransitionTime.IsZero() {
-		n.LastTransitionTime = old.LastTransitionTime
-	}
-	if i := index(b.after, c.Type); i >= 0 {
-		b.after[i] = n
+	if i := index(s.after, c.Type); i >= 0 {
+		s.after[i] = n
 	} else {
-		b.after = append(b.after, n)
+		s.after = append(s.after, n)
 	}
-	b.touch(c.Type)
+	s.noteChange(c.Type)
 }
 
-func (b *board) remove(t string) {
-	if i := index(b.after, t); i >= 0 {
-		b.after = slices.Delete(b.after, i, i+1)
+// remove removes a condition. It is in the decision also if the object does not
+// have it: the object may have got it since.
+func (s *conditionSet) remove(conditionType string) {
+	if i := index(s.after, conditionType); i >= 0 {
+		s.after = slices.Delete(s.after, i, i+1)
 	}
-	b.touch(t)
+	s.noteChange(conditionType)
 }
 
-// restamp asserts a condition as it stands, seen at the present generation.
-func (b *board) restamp(t string) {
-	if c, ok := find(b.after, t); ok {
-		b.put(abi.Condition{Type: t, Status: c.Status, Reason: c.Reason, Message: c.Message})
-	}
-}
-
-func (b *board) touch(t string) {
-	if !slices.Contains(b.touched, t) {
-		b.touched = append(b.touched, t)
+// renew asserts a condition as it stands, at the present generation.
+func (s *conditionSet) renew(conditionType string) {
+	if i := index(s.after, conditionType); i >= 0 {
+		s.set(s.after[i].Condition)
 	}
 }
 
-func index(conditions []Condition, t string) int {
-	for i := range conditions { // a condition is too large to pass to a function for each
-		if conditions[i].Type == t {
+// renewOwned renews every condition of the object that belongs to the
+// controller, and that the run did not remove: the run has seen it and kept it.
+func (s *conditionSet) renewOwned() {
+	for i := range s.before {
+		if t := s.before[i].Type; mayWrite(s.declared, t) {
+			s.renew(t)
+		}
+	}
+}
+
+func (s *conditionSet) noteChange(conditionType string) {
+	if !slices.Contains(s.changed, conditionType) {
+		s.changed = append(s.changed, conditionType)
+	}
+}
+
+// index returns the place of the condition of a type, -1 if there is none.
+func index(conditions []Condition, conditionType string) int {
+	for i := range conditions { // a condition is too large to be passed to a function for each
+		if conditions[i].Type == conditionType {
 			return i
 		}
 	}
 	return -1
 }
 
-func find(conditions []Condition, t string) (Condition, bool) {
-	if i := index(conditions, t); i >= 0 {
-		return conditions[i], true
-	}
-	return Condition{}, false
+// mayWrite reports whether conditions of a type belong to the controller.
+func mayWrite(declared *abi.Conditions, conditionType string) bool {
+	return conditionType == target(declared) || setByHost(conditionType) || slices.Contains(declared.Owned, conditionType)
 }
 
-// owns says whether the controller may write conditions of a type.
-func owns(d *abi.Conditions, t string) bool {
-	return t == target(d) || hosts(t) || slices.Contains(d.Owned, t)
+// setByHost reports whether the host sets conditions of a type by itself.
+func setByHost(conditionType string) bool {
+	return conditionType == Stalled || conditionType == Reconciling
 }
 
-// hosts says whether the host sets conditions of a type by itself.
-func hosts(t string) bool { return t == Stalled || t == Reconciling }
-
-func target(d *abi.Conditions) string {
-	if d.Target == "" {
-		return Ready
-	}
-	return d.Target
-}
-
-// conditions decides everything about status that the host writes. An object
-// that was cleaned up successfully gets nothing but what the guest said: its
-// status is nobody's business any more, and one write is saved.
-func (d *Decision) conditions(in Input, r run, row row) {
-	b := newBoard(in)
-	declared := &in.Controller.Conditions
-	var claims claims
-	if r.returned {
-		claims = in.Result.Conditions
-	}
-	b.apply(claims, target(declared))
-	if d.RemoveFinalizer {
-		b.claim(claims.of(target(declared)))
-		d.write(b, declared)
-		return
-	}
-	b.mark(Stalled, row.stalled, row.reason, r, claims)
-	b.mark(Reconciling, row.reconciling, row.reason, r, claims)
-	if row.observed {
-		b.restampOwned(declared)
-		d.observe(in, declared)
-	}
-	b.putTarget(declared, r, claims)
-	d.write(b, declared)
-}
-
-// claims are the conditions of a result that is honoured.
-type claims []abi.Condition
-
-// of returns what the guest says of a type, nil for nothing; of several the
-// last counts.
-func (c claims) of(t string) *abi.Condition {
-	for i := range slices.Backward(c) {
-		if c[i].Type == t {
-			return &c[i]
+// guests returns the guest's condition of a type, nil if there is none. Of
+// several the last one counts.
+func (s *conditionSet) guests(conditionType string) *abi.Condition {
+	for i := range slices.Backward(s.guest) {
+		if s.guest[i].Type == conditionType {
+			return &s.guest[i]
 		}
 	}
 	return nil
 }
 
-// apply takes over what the guest says of its own conditions; the target,
-// Stalled and Reconciling have rules of their own.
-func (b *board) apply(claims claims, target string) {
-	for i := range claims {
-		if t := claims[i].Type; t != target && !hosts(t) {
-			b.claim(&claims[i])
+// setOwned takes over the guest's own conditions. The target, Stalled and
+// Reconciling have rules of their own.
+func (s *conditionSet) setOwned() {
+	for i := range s.guest {
+		if t := s.guest[i].Type; t != s.target && !setByHost(t) {
+			s.setAsGuest(&s.guest[i])
 		}
 	}
 }
 
-func (b *board) claim(c *abi.Condition) {
+// setAsGuest sets or removes a condition as the guest asked; nil changes
+// nothing.
+func (s *conditionSet) setAsGuest(c *abi.Condition) {
 	switch {
 	case c == nil:
 	case c.Status == "":
-		b.remove(c.Type)
+		s.remove(c.Type)
 	default:
-		b.put(*c)
+		s.set(*c)
 	}
 }
 
-// mark sets or removes Stalled or Reconciling. They are never left as False:
-// checkers of kstatus take their presence for their being.
-func (b *board) mark(t string, m mark, reason string, r run, claims claims) {
-	guest := claims.of(t)
+// apply sets or removes Stalled or Reconciling by the rule of the result
+// table. They are never left as False, because programs that compute kstatus
+// take them for True when they are present.
+func (s *conditionSet) apply(conditionType string, r rule, reason string) {
+	c := s.guests(conditionType)
+	guestSetIt := c != nil && c.Status == statusTrue
 	switch {
-	case m == set:
-		b.put(r.condition(t, statusTrue, reason))
-	case m == setGuest && !isTrue(guest):
-		b.put(r.condition(t, statusTrue, reason))
-	case m == setGuest, m == asGuest && isTrue(guest):
-		b.put(*guest)
-	case m == asGuest && guest == nil && b.guestsReconciling():
-		b.restamp(t)
+	case r == set, r == setUnlessGuest && !guestSetIt:
+		s.set(s.ending.condition(conditionType, reason))
+	case r == setUnlessGuest, r == onlyIfGuest && guestSetIt:
+		s.set(*c)
+	case r == onlyIfGuest && c == nil && s.reconcilingIsGuests():
+		s.renew(conditionType)
 	default:
-		b.remove(t)
+		s.remove(conditionType)
 	}
 }
 
-// guestsReconciling says whether the Reconciling on the object is there
-// because a guest set it in an earlier run. An absent condition in a result
-// keeps what is there; the host's own reasons tell its Reconciling apart.
-func (b *board) guestsReconciling() bool {
-	c, ok := find(b.before, Reconciling)
-	return ok && c.Status == statusTrue &&
-		!slices.Contains([]string{ReasonProgressing, ReasonProgressingWithRetry, ReasonWaiting}, c.Reason)
+// reconcilingIsGuests reports whether the condition Reconciling of the object
+// was set by a guest, in an earlier run. A result without the condition keeps
+// it. The host's own Reconciling is recognised by its reason.
+func (s *conditionSet) reconcilingIsGuests() bool {
+	i := index(s.before, Reconciling)
+	return i >= 0 && s.before[i].Status == statusTrue &&
+		!slices.Contains([]string{ReasonProgressing, ReasonProgressingWithRetry, ReasonWaiting}, s.before[i].Reason)
 }
 
-// condition returns a condition that tells how the run ended.
-func (r run) condition(t, status, reason string) abi.Condition {
-	c := abi.Condition{Type: t, Status: status, Reason: reason, Message: "the wanted state is not reached yet"}
-	if r.failure == nil {
-		return c
-	}
-	c.Message = r.failure.message
-	if reason == "" {
-		c.Reason = r.failure.reason
+// condition returns a condition that is True because of how the run ended.
+func (e ending) condition(conditionType, reason string) abi.Condition {
+	c := abi.Condition{Type: conditionType, Status: statusTrue, Reason: reason, Message: "the wanted state is not reached yet"}
+	if e.failure != nil {
+		c.Reason, c.Message = cmp.Or(reason, e.failure.reason), e.failure.message
 	}
 	return c
-}
-
-func (b *board) restampOwned(declared *abi.Conditions) {
-	for _, c := range b.before {
-		if owns(declared, c.Type) {
-			b.restamp(c.Type)
-		}
-	}
-}
-
-func isTrue(c *abi.Condition) bool { return c != nil && c.Status == statusTrue }
-
-// observe lets observedGeneration be written; it belongs to the controller
-// that targets Ready.
-func (d *Decision) observe(in Input, declared *abi.Conditions) {
-	if target(declared) == Ready {
-		generation := in.Object.Generation
-		d.ObservedGeneration = &generation
-	}
-}
-
-// write turns the board into the decision's changes, without what belongs to
-// the controller that targets Ready if this one does not.
-func (d *Decision) write(b *board, declared *abi.Conditions) {
-	for _, t := range b.touched {
-		if target(declared) != Ready && hosts(t) {
-			continue
-		}
-		if c, ok := find(b.after, t); ok {
-			d.Set = append(d.Set, c)
-		} else {
-			d.Remove = append(d.Remove, t)
-		}
-	}
 }

@@ -1,3 +1,49 @@
+// Package outcome decides what a run leads to. [Decide] turns how the run
+// ended, the attempts before it and the object that the guest was given into
+// the next run, the conditions, observedGeneration, the Event and the metric.
+// It does no I/O and reads no clock; everything else calls it.
+//
+// It follows the result table of the design ("Results"), which is in table.go,
+// and the document flux-result-computation, which takes precedence over Flux's
+// library. failure.go classifies how a run ended, conditions.go and target.go
+// compute the conditions.
+//
+// # Who decides the target condition
+//
+// The target condition (Ready unless the manifest names another) is the first
+// of these that applies:
+//
+//  1. False with the failure's reason and message, when the run failed and
+//     Stalled or Reconciling decides the summary. A declared condition that is
+//     True with negative polarity is more specific and takes precedence;
+//  2. the summary of the declared conditions, when it is False: a guest cannot
+//     claim Ready against a condition of its own;
+//  3. what the guest set for it, as far as the outcome allows: any status with
+//     success or empty, only False while Reconciling is True;
+//  4. the summary;
+//  5. True with reason Succeeded on success, else unchanged. If it is unchanged
+//     but absent it becomes Unknown, because kstatus takes an object without
+//     Ready for current.
+//
+// The summary is computed as Flux does: a condition that is True with negative
+// polarity decides; else one that is False with positive polarity; else one
+// that is True with positive polarity, then False with negative polarity; else
+// Unknown. Among equals the first in the order of the manifest decides.
+// Stalled and Reconciling are always part of the summary, with negative
+// polarity, after the declared conditions.
+//
+// # Whose conditions are written
+//
+// Only those of the controller are written: its target, Stalled, Reconciling
+// and what its manifest lists as owned. A result that names another condition
+// violates the contract. When observedGeneration is written, every owned
+// condition on the object gets that generation too: the run has seen the
+// condition and kept it.
+//
+// A controller with a target other than Ready shares its kind with the
+// controller that targets Ready. Stalled, Reconciling and observedGeneration
+// belong to the latter; they are part of the former's summary, but are not
+// written by it.
 package outcome
 
 import (
@@ -5,6 +51,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/sanitize"
 )
 
 // Input is everything that a decision depends on. How the run ended is the
@@ -12,52 +59,42 @@ import (
 type Input struct {
 	Code   abi.Code
 	Result *abi.Result // what the guest returned; nil when Fault is set
-	// Fault is why there is no result that could be used.
+	// Fault is set when the run has no result that can be used.
 	Fault *Fault
-	// Effect is the first effect of this result that failed: the outcome is
-	// decided again with it.
+	// Effect is the first effect of this result that failed. The run is then
+	// decided a second time, as a failure.
 	Effect *abi.EffectFailure
-	// Uncounted says that Fault or Effect is nobody's failure: a conflict
-	// with a newer version of an object (409), or a read before its informer
-	// had synced. The run is repeated, costs no attempt and leaves the
-	// object's status alone.
+	// Uncounted means that Fault or Effect is not a failure of the run but a
+	// race: a conflict with a newer version of an object (409), or a read
+	// before its informer had synced. The run is repeated without counting an
+	// attempt, and the status of the object stays as it is.
 	Uncounted bool
 
 	Tries      Tries           // before this run
 	Controller *abi.Controller // its Conditions and Interval are read
 	Object     Object          // as the guest was given it
-	Jitter     float64         // in [0,1); spreads backoff
+	Jitter     float64         // in [0,1); spreads the backoff
 	Now        time.Time
 }
 
-// Object is what a decision needs to know of the primary.
+// Object holds what a decision depends on of the primary.
 type Object struct {
 	Generation int64
-	Conditions []Condition // all of status.conditions, other writers' too
+	Conditions []Condition // all of status.conditions, also those of other writers
 	Deleting   bool
 }
 
-// Condition is one entry of status.conditions (metav1.Condition).
-type Condition struct {
-	Type               string
-	Status             string // True, False, Unknown
-	Reason             string
-	Message            string
-	LastTransitionTime time.Time // UTC, whole seconds
-	ObservedGeneration int64
-}
-
-// Fault is a failure of guest or host before there was a result.
+// Fault is a failure of the guest or of the host before there was a result.
 type Fault struct {
 	Class   abi.Class // none means retry: the host could not do its part
-	Reason  string    // CamelCase; empty: by class
-	Message string    // for people: what failed and what to do
+	Reason  string    // CamelCase; by default that of the class
+	Message string    // what failed and what to do, for the user
 }
 
-// Tries counts a key's runs since its last success or reset.
+// Tries counts the runs of a key since its last success or reset.
 type Tries struct {
-	Attempt  int // ended in retry or host failure; told to the guest
-	Requeues int // ended in requeue: no failures, but they grow the backoff too
+	Attempt  int // ended in retry or in a failure of the host; the request's attempt
+	Requeues int // ended in requeue: not failures, but they increase the backoff too
 }
 
 // Decision is what a run leads to.
@@ -67,23 +104,24 @@ type Decision struct {
 	Next   Next
 	Tries  Tries // after this run
 
-	// Reason and Message tell the failure; empty unless the run failed.
+	// Reason and Message describe the failure; empty unless the run failed.
 	Reason  string
 	Message string
-	Event   *abi.Event // about the failure; nil: none
+	Event   *abi.Event // about the failure; nil for none
 
-	// Set holds every condition that this run asserts, in final form; one
-	// that stands on the object like this already keeps its
+	// Set holds every condition that this run asserts, in its final form. A
+	// condition that is on the object with the same status keeps its
 	// lastTransitionTime, so that writing it again changes nothing.
 	Set    []Condition
-	Remove []string // types of conditions that must not be there
-	// ObservedGeneration is for status.observedGeneration; nil leaves it.
+	Remove []string // types of conditions to remove
+	// ObservedGeneration is the value for status.observedGeneration; nil
+	// leaves the field as it is.
 	ObservedGeneration *int64
 
 	Intents         bool // the result's patch, apply, delete and events are performed
 	GuestStatus     bool // the result's status patch is written
-	KeepMemo        bool // the result's memo replaces the object's; else that one stays
-	RemoveFinalizer bool // cleanup succeeded: remove it, after everything else
+	KeepMemo        bool // the result's memo replaces the key's, which otherwise stays
+	RemoveFinalizer bool // the cleanup succeeded: remove the finalizer as the last effect
 }
 
 // Metric is the label "result" of controller_runtime_reconcile_total.
@@ -97,74 +135,65 @@ const (
 	MetricError        Metric = "error"
 )
 
-// Metrics lists every Metric, for series that exist at zero.
+// Metrics lists every Metric, so that each series can be created at zero.
 func Metrics() []Metric {
 	return []Metric{MetricSuccess, MetricRequeue, MetricRequeueAfter, MetricError}
 }
 
-// Kind says what a key waits for.
+// Kind is what a key waits for.
 type Kind int
 
 // The kinds of waiting.
 const (
-	AwaitChange Kind = iota // nothing timed: only a trigger
-	After                   // a time that was asked for
-	Backoff                 // a time that grows with the tries; a resync does not shorten it
+	AwaitChange Kind = iota // only a trigger starts the next run
+	After                   // a duration that was asked for
+	Backoff                 // a duration that grows with the tries; a resync does not shorten it
 )
 
 // Next is when the key runs again without a trigger.
 type Next struct {
 	Kind   Kind
 	After  time.Duration // positive unless Kind is AwaitChange
-	Reason abi.Reason    // what that run is told: requeue or retry
-	// Yields says that others go first when the time has come: the plugin
-	// itself failed, and may do so again.
+	Reason abi.Reason    // the reason in that run's request: requeue or retry
+	// Yields means that the key has low priority once it is due: the plugin
+	// itself failed, and may fail again.
 	Yields bool
 }
 
-// PluginFault says whether a class means that the plugin itself failed: not
-// the host, the API server, or the world that it found.
-func PluginFault(class abi.Class) bool {
-	switch class {
-	case abi.ClassPanic, abi.ClassTimeout, abi.ClassOutOfMemory, abi.ClassStackOverflow, abi.ClassABI:
-		return true
-	case abi.ClassNone, abi.ClassRetry, abi.ClassStalled, abi.ClassWaiting, abi.ClassDenied:
-	}
-	return false
-}
-
-// Decide returns what a run leads to. It depends on nothing but in, and never
-// changes what in refers to.
+// Decide returns what a run leads to. The decision depends on nothing but in,
+// and nothing that in refers to is changed.
 func Decide(in Input) Decision {
-	r := judge(in)
-	if in.Uncounted && r.failure != nil {
-		return again(in, r)
+	e := classify(in)
+	if in.Uncounted && e.failure != nil {
+		return repeat(in, e)
 	}
-	row := table[r.verdict]
+	row := table[e.outcome]
 	d := Decision{
 		Metric: row.metric,
-		Next:   row.next(in, r),
-		Tries:  in.Tries.after(r.verdict),
+		Next:   row.next(in, e),
+		Tries:  in.Tries.after(e.outcome),
 
-		Intents:         r.returned,
-		GuestStatus:     r.returned,
-		KeepMemo:        r.returned || in.Effect != nil && in.Result != nil,
-		RemoveFinalizer: in.Object.Deleting && r.verdict == success,
+		Intents:         e.honoured,
+		GuestStatus:     e.honoured,
+		KeepMemo:        e.honoured || in.Effect != nil && in.Result != nil,
+		RemoveFinalizer: in.Object.Deleting && e.outcome == success,
 	}
 	if d.Next.Kind == After {
 		d.Metric = MetricRequeueAfter
 	}
-	d.tell(r)
-	d.conditions(in, r, row)
+	if e.failure != nil {
+		d.describe(e)
+	}
+	d.conditions(in, e, row)
 	return d
 }
 
-// again repeats a run that was nobody's failure. The delay does not grow, as
-// nothing speaks against the next run, and the conditions stay as they are:
-// they would only flicker.
-func again(in Input, r run) Decision {
+// repeat decides a run that is not counted. The delay does not grow, because
+// nothing suggests that the next run fails too. The conditions stay as they
+// are: they would be changed for a moment only.
+func repeat(in Input, e ending) Decision {
 	return Decision{
-		Class: r.failure.class, Reason: r.failure.reason, Message: r.failure.message,
+		Class: e.failure.class, Reason: e.failure.reason, Message: e.failure.message,
 		Metric:   MetricRequeue,
 		Next:     Next{Kind: Backoff, After: Delay(0, in.Jitter), Reason: abi.ReasonRetry},
 		Tries:    in.Tries,
@@ -172,35 +201,33 @@ func again(in Input, r run) Decision {
 	}
 }
 
-// tell fills in what people are told about a failure.
-func (d *Decision) tell(r run) {
-	if r.failure == nil {
-		return
-	}
-	d.Class, d.Reason, d.Message = r.failure.class, r.failure.reason, r.failure.message
-	d.Event = &abi.Event{Type: abi.EventWarning, Reason: d.Reason, Message: truncate(d.Message, maxEventMessage)}
-	if r.verdict == waiting {
+// maxEventMessage is the limit of the field note of events.k8s.io/v1, in bytes.
+const maxEventMessage = 1024
+
+// describe fills in what users read about a failure. Waiting for something is
+// no reason for a warning.
+func (d *Decision) describe(e ending) {
+	d.Class, d.Reason, d.Message = e.failure.class, e.failure.reason, e.failure.message
+	d.Event = &abi.Event{Type: abi.EventWarning, Reason: d.Reason, Message: sanitize.Truncate(d.Message, maxEventMessage)}
+	if e.outcome == waiting {
 		d.Event.Type = abi.EventNormal
 	}
 }
 
-// after returns the tries after a run that ended in v.
-func (t Tries) after(v verdict) Tries {
-	switch v {
+// after returns the tries after a run that ended in o. Empty, stalled and
+// waiting are neither a success nor a failed try.
+func (t Tries) after(o outcome) Tries {
+	switch o {
 	case success:
 		return Tries{}
 	case requeue:
 		t.Requeues = increment(t.Requeues)
 	case retry:
 		t.Attempt = increment(t.Attempt)
-	case empty, stalled, waiting: // neither a success nor a try that failed
+	default:
 	}
 	return t
 }
 
-func increment(n int) int {
-	if n == math.MaxInt {
-		return n
-	}
-	return max(n, 0) + 1
-}
+// increment adds one to a counter, which stays at the largest int.
+func increment(n int) int { return min(max(n, 0), math.MaxInt-1) + 1 }

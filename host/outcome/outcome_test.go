@@ -35,15 +35,14 @@ func given(conditions ...string) outcome.Input {
 		Now:        now,
 	}
 	for _, c := range conditions {
-		p := parse(c)
 		in.Object.Conditions = append(in.Object.Conditions, outcome.Condition{
-			Type: p.Type, Status: p.Status, Reason: p.Reason, Message: p.Message, LastTransitionTime: before, ObservedGeneration: 1,
+			Condition: parse(c), LastTransitionTime: before, ObservedGeneration: 1,
 		})
 	}
 	return in
 }
 
-// returns lets the guest return this, with conditions.
+// returns sets what the guest returned.
 func returns(in outcome.Input, code abi.Code, o abi.Outcome, conditions ...string) outcome.Input {
 	in.Code = code
 	in.Result = &abi.Result{Result: o}
@@ -67,7 +66,7 @@ func parse(text string) (c abi.Condition) {
 	return c
 }
 
-// show writes what a decision does to the status, one change per line part.
+// show lists the changes of a decision to the conditions.
 func show(d outcome.Decision) string {
 	var out []string
 	for _, c := range d.Set {
@@ -79,7 +78,7 @@ func show(d outcome.Decision) string {
 	return strings.Join(out, " ")
 }
 
-// observed is the written generation, 0 for none.
+// observed returns the observedGeneration that is written, 0 for none.
 func observed(d outcome.Decision) int64 {
 	if d.ObservedGeneration == nil {
 		return 0
@@ -87,7 +86,7 @@ func observed(d outcome.Decision) int64 {
 	return *d.ObservedGeneration
 }
 
-// find returns the condition that a decision sets.
+// find returns a condition that the decision sets.
 func find(t *testing.T, d outcome.Decision, kind string) outcome.Condition {
 	t.Helper()
 	for _, c := range d.Set {
@@ -104,8 +103,9 @@ const (
 	wasStalled  = "Stalled=True/InvalidURL: no scheme"
 )
 
-// cases are the result table of DESIGN.md ("design:") and the document
-// flux-result-computation ("flux:"), each row with the sentence it is from.
+// cases are the result table of the design ("design:") and the document
+// flux-result-computation ("flux:"). Each row is named by the sentence that it
+// tests.
 var cases = []struct {
 	quote    string
 	in       outcome.Input
@@ -136,7 +136,7 @@ var cases = []struct {
 		next: outcome.Next{Kind: outcome.After, After: time.Minute, Reason: abi.ReasonRequeue},
 	},
 	{
-		quote: "design: success: interval, requeueAfter or await change (the guest's own words win over the manifest's)",
+		quote: "design: success: interval, requeueAfter or await change (the guest's duration takes precedence over the manifest's)",
 		in: func() outcome.Input {
 			in := given()
 			in.Controller = &abi.Controller{Conditions: gitRepository, Interval: 60_000}
@@ -168,13 +168,13 @@ var cases = []struct {
 		next: outcome.Next{Kind: outcome.Backoff, After: 500 * time.Millisecond, Reason: abi.ReasonRequeue},
 	},
 	{
-		quote:  "design: requeue: True/Progressing, removed, False, no, backoff (a Reconciling in the guest's words is kept)",
+		quote:  "design: requeue: True/Progressing, removed, False, no, backoff (the guest's reason of Reconciling is kept)",
 		in:     returns(given(wasStalled), 0, "requeue", "Reconciling=True/Cloning"),
 		status: "Reconciling=True/Cloning Ready=False/Cloning -Stalled", metric: "requeue",
 		next: outcome.Next{Kind: outcome.Backoff, After: 500 * time.Millisecond, Reason: abi.ReasonRequeue},
 	},
 	{
-		quote:  "flux: If a requeue is requested, the current generation has not been reconciled successfully. (a claim to the contrary does not stand)",
+		quote:  "flux: If a requeue is requested, the current generation has not been reconciled successfully. (the guest's Ready=True does not stand)",
 		in:     returns(given(), 0, "requeue", "Ready=True/Fine"),
 		status: "Reconciling=True/Progressing Ready=False/Progressing -Stalled", metric: "requeue",
 		next: outcome.Next{Kind: outcome.Backoff, After: 500 * time.Millisecond, Reason: abi.ReasonRequeue},
@@ -185,7 +185,7 @@ var cases = []struct {
 		status: "Ready=False/FetchFailed -Stalled -Reconciling", observed: 2, metric: "success",
 	},
 	{
-		quote:  "design: empty, no error: only if the guest set it (the host's Reconciling goes)",
+		quote:  "design: empty, no error: only if the guest set it (the host's Reconciling is removed)",
 		in:     returns(given(progressing, "Ready=False/Progressing"), 0, "empty"),
 		status: "Ready=False/Progressing -Stalled -Reconciling", observed: 2, metric: "success",
 	},
@@ -216,13 +216,13 @@ var cases = []struct {
 		next: outcome.Next{Kind: outcome.Backoff, After: 500 * time.Millisecond, Reason: abi.ReasonRetry},
 	},
 	{
-		quote:  "flux: The reconcile resulted in some error (the host says that it retries, in place of the guest's words)",
+		quote:  "flux: The reconcile resulted in some error (the host's reason replaces the guest's)",
 		in:     fails(returns(given(), 1, "", "Reconciling=True/Cloning"), "CloneFailed", "connection refused"),
 		status: "Reconciling=True/ProgressingWithRetry Ready=False/CloneFailed -Stalled", metric: "error", class: "retry",
 		next: outcome.Next{Kind: outcome.Backoff, After: 500 * time.Millisecond, Reason: abi.ReasonRetry},
 	},
 	{
-		quote:  "flux: The Ready condition summary depends on the values of other conditions. (a declared condition decides, in its own words)",
+		quote:  "flux: The Ready condition summary depends on the values of other conditions. (a declared condition decides, with its own reason)",
 		in:     fails(returns(given(), 1, "", "FetchFailed=True/AuthFailed: 401"), "CloneFailed", "could not clone"),
 		status: "FetchFailed=True/AuthFailed Reconciling=True/ProgressingWithRetry Ready=False/AuthFailed -Stalled", metric: "error", class: "retry",
 		next: outcome.Next{Kind: outcome.Backoff, After: 500 * time.Millisecond, Reason: abi.ReasonRetry},
@@ -282,7 +282,7 @@ var cases = []struct {
 		next: outcome.Next{Kind: outcome.Backoff, After: 500 * time.Millisecond, Reason: abi.ReasonRetry},
 	},
 	{
-		quote: "design: a 409 costs none (and does not let the conditions flicker)",
+		quote: "design: a 409 costs none (and leaves the conditions as they are)",
 		in: func() outcome.Input {
 			in := given("Ready=True/Succeeded")
 			in.Effect, in.Uncounted = &abi.EffectFailure{Verb: "patch", Reason: "Conflict"}, true
@@ -293,7 +293,7 @@ var cases = []struct {
 	},
 }
 
-func TestDecide(t *testing.T) {
+func TestDecideFollowsTheResultTable(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.quote, func(t *testing.T) {
 			d := outcome.Decide(c.in)

@@ -19,8 +19,7 @@ var (
 	reasons  = []string{"Succeeded", "Progressing", "ProgressingWithRetry", "Waiting", "Mine"}
 )
 
-// inputs draws any input that a host could have, with what breaks the
-// contract among it.
+// inputs draws any input that a host could pass, invalid results among them.
 func inputs(t *rapid.T) outcome.Input {
 	in := given()
 	in.Now = now
@@ -30,7 +29,9 @@ func inputs(t *rapid.T) outcome.Input {
 	in.Uncounted = rapid.Bool().Draw(t, "uncounted")
 	for _, kind := range rapid.SliceOfDistinct(rapid.SampledFrom(types), rapid.ID[string]).Draw(t, "existing") {
 		in.Object.Conditions = append(in.Object.Conditions, outcome.Condition{
-			Type: kind, Status: rapid.SampledFrom(statuses).Draw(t, "status"), Reason: rapid.SampledFrom(reasons).Draw(t, "reason"),
+			Condition: abi.Condition{
+				Type: kind, Status: rapid.SampledFrom(statuses).Draw(t, "status"), Reason: rapid.SampledFrom(reasons).Draw(t, "reason"),
+			},
 			LastTransitionTime: before, ObservedGeneration: rapid.Int64Range(1, 2).Draw(t, "generation"),
 		})
 	}
@@ -69,7 +70,7 @@ func written(in outcome.Input, d outcome.Decision) map[string]outcome.Condition 
 	return after
 }
 
-func TestDecideIsPure(t *testing.T) {
+func TestDecideIsDeterministicAndDoesNotChangeItsInput(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := inputs(t)
 		was, _ := json.Marshal(in)
@@ -83,8 +84,8 @@ func TestDecideIsPure(t *testing.T) {
 	})
 }
 
-// The rules of Flux's condition checker for what a controller may write.
-func TestStatusIsWellFormed(t *testing.T) {
+// The checks are those of Flux's condition checker.
+func TestStatusPassesTheConditionChecksOfFlux(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := inputs(t)
 		d := outcome.Decide(in)
@@ -117,7 +118,7 @@ func TestStatusIsWellFormed(t *testing.T) {
 
 // kstatus reads an object as Current when it is observed, neither Reconciling
 // nor Stalled, and Ready is not there or True.
-func TestOnlySuccessBecomesCurrent(t *testing.T) {
+func TestOnlySuccessAndEmptyMakeTheObjectCurrent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := inputs(t)
 		in.Object.Deleting = false
@@ -135,17 +136,17 @@ func TestOnlySuccessBecomesCurrent(t *testing.T) {
 	})
 }
 
-func TestForeignConditionsAreNeverTouched(t *testing.T) {
+func TestConditionsOfOtherWritersAreNeverChanged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := outcome.Decide(inputs(t))
 		foreign := func(c outcome.Condition) bool { return c.Type == "Foreign" }
 		if slices.ContainsFunc(d.Set, foreign) || slices.Contains(d.Remove, "Foreign") {
-			t.Fatalf("touches another writer's condition: %s", show(d))
+			t.Fatalf("changes another writer's condition: %s", show(d))
 		}
 	})
 }
 
-func TestTransitionsAreTrue(t *testing.T) {
+func TestLastTransitionTimeIsKeptExactlyWithTheStatus(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := inputs(t)
 		for _, c := range outcome.Decide(in).Set {

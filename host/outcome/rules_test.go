@@ -11,35 +11,35 @@ import (
 	"github.com/thole-dev/thole/host/outcome"
 )
 
-func TestWhoDecidesTheTarget(t *testing.T) {
+func TestTargetConditionFollowsThePrecedence(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		in       outcome.Input
 		want     string
 		messages string
 	}{
-		{"a claim wins over a good summary", returns(given(), 0, "success", "SourceVerified=True/Verified", "Ready=True/Stored: stored"), "Ready=True/Stored", "stored"},
-		{"a claim does not win over a bad one", returns(given(), 0, "success", "SourceVerified=False/BadKey: unknown key", "Ready=True/Stored"), "Ready=False/BadKey", "unknown key"},
-		{"a bad claim is a guest's right, on success too", returns(given(), 0, "success", "Ready=False/Degraded: half of it"), "Ready=False/Degraded", "half of it"},
-		{"nor does a bad claim", returns(given(), 0, "success", "SourceVerified=False/BadKey: unknown key", "Ready=False/Mine"), "Ready=False/BadKey", "unknown key"},
-		{"a removed target is no claim", returns(given("Ready=True/Old"), 0, "success", "Ready="), "Ready=True/Succeeded", "the wanted state is reached"},
-		{"a claim says more than Progressing", returns(given(), 0, "requeue", "Ready=False/Cloning: 40 %"), "Ready=False/Cloning", "40 %"},
-		{"a failure says more than a claim", fails(returns(given(), 1, "", "Ready=False/Cloning"), "CloneFailed", "refused"), "Ready=False/CloneFailed", "refused"},
-		{"a claim changes the target on empty", returns(given("Ready=True/Old"), 0, "empty", "Ready=False/Suspended: by hand"), "Ready=False/Suspended", "by hand"},
+		{"the guest's Ready stands beside a good summary", returns(given(), 0, "success", "SourceVerified=True/Verified", "Ready=True/Stored: stored"), "Ready=True/Stored", "stored"},
+		{"the guest's Ready=True does not stand against a bad summary", returns(given(), 0, "success", "SourceVerified=False/BadKey: unknown key", "Ready=True/Stored"), "Ready=False/BadKey", "unknown key"},
+		{"the guest may set Ready=False on success", returns(given(), 0, "success", "Ready=False/Degraded: half of it"), "Ready=False/Degraded", "half of it"},
+		{"the guest's Ready=False does not replace a bad summary", returns(given(), 0, "success", "SourceVerified=False/BadKey: unknown key", "Ready=False/Mine"), "Ready=False/BadKey", "unknown key"},
+		{"a guest cannot remove the target", returns(given("Ready=True/Old"), 0, "success", "Ready="), "Ready=True/Succeeded", "the wanted state is reached"},
+		{"the guest's Ready=False replaces Progressing", returns(given(), 0, "requeue", "Ready=False/Cloning: 40 %"), "Ready=False/Cloning", "40 %"},
+		{"the failure replaces the guest's Ready=False", fails(returns(given(), 1, "", "Ready=False/Cloning"), "CloneFailed", "refused"), "Ready=False/CloneFailed", "refused"},
+		{"the guest's Ready stands on empty", returns(given("Ready=True/Old"), 0, "empty", "Ready=False/Suspended: by hand"), "Ready=False/Suspended", "by hand"},
 		{
-			"true with negative polarity before false with positive",
+			"True with negative polarity ranks before False with positive",
 			returns(given("SourceVerified=False/BadKey"), 0, "success", "ArtifactOutdated=True/NewRevision: v2"),
 			"Ready=False/NewRevision", "v2",
 		},
 		{
-			"true with positive polarity before false with negative",
+			"True with positive polarity ranks before False with negative",
 			returns(given("FetchFailed=False/Fetched"), 0, "success", "SourceVerified=True/Verified: by key"),
 			"Ready=True/Verified", "by key",
 		},
-		{"unknown comes last", returns(given("SourceVerified=Unknown/NoKey"), 0, "success", "FetchFailed=False/Fetched: v1"), "Ready=True/Fetched", "v1"},
-		{"unknown alone decides", given("SourceVerified=Unknown/NoKey: none"), "Ready=Unknown/NoKey", "none"},
+		{"Unknown ranks last", returns(given("SourceVerified=Unknown/NoKey"), 0, "success", "FetchFailed=False/Fetched: v1"), "Ready=True/Fetched", "v1"},
+		{"Unknown alone makes the target Unknown", given("SourceVerified=Unknown/NoKey: none"), "Ready=Unknown/NoKey", "none"},
 		{
-			"among equals the manifest's order",
+			"among equals the first of the manifest decides",
 			returns(given(), 0, "success", "ArtifactOutdated=True/NewRevision", "FetchFailed=True/Timeout: 10 s"),
 			"Ready=False/Timeout", "10 s",
 		},
@@ -53,7 +53,7 @@ func TestWhoDecidesTheTarget(t *testing.T) {
 			"Ready=True/Succeeded", "the wanted state is reached",
 		},
 		{
-			"what another writer set counts when it is summarized",
+			"a summarized condition of another writer counts",
 			func() outcome.Input {
 				in := given("QuotaExceeded=True/TooMany: 5 of 5")
 				in.Controller = &abi.Controller{Conditions: abi.Conditions{Summarized: []string{"QuotaExceeded"}, NegativePolarity: []string{"QuotaExceeded"}}}
@@ -71,7 +71,7 @@ func TestWhoDecidesTheTarget(t *testing.T) {
 	}
 }
 
-func TestTransitionTimeMovesOnlyWithStatus(t *testing.T) {
+func TestLastTransitionTimeChangesOnlyWithStatus(t *testing.T) {
 	in := returns(given("Ready=True/Succeeded", "SourceVerified=False/BadKey"), 0, "success", "SourceVerified=True/Verified")
 	in.Now = now.Add(900 * time.Millisecond).In(time.FixedZone("elsewhere", 3600))
 	d := outcome.Decide(in)
@@ -81,7 +81,7 @@ func TestTransitionTimeMovesOnlyWithStatus(t *testing.T) {
 	equal(t, "generation of the object that the guest was given", ready.ObservedGeneration, 2)
 }
 
-func TestWritingTheSameAgainChangesNothing(t *testing.T) {
+func TestRepeatedSuccessSetsTheSameConditions(t *testing.T) {
 	in := returns(given(), 0, "success", "SourceVerified=True/Verified: by key")
 	first := outcome.Decide(in)
 	in.Object.Conditions = first.Set
@@ -92,7 +92,7 @@ func TestWritingTheSameAgainChangesNothing(t *testing.T) {
 	}
 }
 
-func TestOwnedConditionsAreSeenAtTheObservedGeneration(t *testing.T) {
+func TestOwnedConditionsGetTheObservedGeneration(t *testing.T) {
 	in := returns(given("SourceVerified=True/Verified: by key", "Foreign=True/Other"), 0, "success")
 	d := outcome.Decide(in)
 	c := find(t, d, "SourceVerified")
@@ -100,20 +100,20 @@ func TestOwnedConditionsAreSeenAtTheObservedGeneration(t *testing.T) {
 	equal(t, "transition", c.LastTransitionTime, before)
 	equal(t, "message", c.Message, "by key")
 	if strings.Contains(show(d), "Foreign") {
-		t.Errorf("touches another writer's condition: %s", show(d))
+		t.Errorf("changes another writer's condition: %s", show(d))
 	}
 	retry := outcome.Decide(fails(returns(in, 1, ""), "CloneFailed", "refused"))
 	if strings.Contains(show(retry), "SourceVerified") {
-		t.Errorf("a run that did not observe the generation asserts it: %s", show(retry))
+		t.Errorf("a run that does not observe the generation sets an owned condition: %s", show(retry))
 	}
 }
 
-func TestGuestRemovesItsCondition(t *testing.T) {
+func TestConditionWithEmptyStatusIsRemoved(t *testing.T) {
 	d := outcome.Decide(returns(given("FetchFailed=True/Timeout"), 0, "success", "FetchFailed="))
 	equal(t, "status", show(d), "Ready=True/Succeeded -FetchFailed -Stalled -Reconciling")
 }
 
-func TestAnotherTargetLeavesKstatusToItsOwner(t *testing.T) {
+func TestControllerWithAnotherTargetDoesNotWriteStalledAndReconciling(t *testing.T) {
 	in := fails(returns(given("Ready=True/Succeeded", "Stalled=True/Theirs"), 1, ""), "QuotaFailed", "no answer")
 	in.Controller = &abi.Controller{Conditions: abi.Conditions{Target: "QuotaReady"}}
 	d := outcome.Decide(in)
@@ -128,36 +128,36 @@ func TestAnotherTargetLeavesKstatusToItsOwner(t *testing.T) {
 	equal(t, "empty", show(outcome.Decide(in)), "QuotaReady=True/Succeeded")
 }
 
-func TestBrokenContracts(t *testing.T) {
+func TestInvalidResultFailsWithClassABI(t *testing.T) {
 	noResult := given()
 	noResult.Result = nil
 	for _, c := range []struct {
 		in   outcome.Input
-		says string
+		want string
 	}{
-		{noResult, "without a result"},
-		{returns(given(), 7, ""), "reconcile returned 7"},
-		{returns(given(), -1, ""), "reconcile returned -1"},
-		{returns(given(), 0, ""), `result is ""`},
-		{returns(given(), 0, "success", "Foreign=True/Mine"), `condition "Foreign" is not the controller's`},
+		{noResult, "returned without a result"},
+		{returns(given(), 7, ""), "unknown code 7"},
+		{returns(given(), -1, ""), "unknown code -1"},
+		{returns(given(), 0, ""), `result: "" is not allowed`},
+		{returns(given(), 0, "success", "Foreign=True/Mine"), `condition "Foreign": not owned`},
 		{returns(given(), 0, "success", "FetchFailed=Maybe/Timeout"), `status "Maybe"`},
 		{returns(given(), 0, "success", "FetchFailed=True/no spaces"), `reason "no spaces"`},
 		{returns(given(), 0, "success", "FetchFailed=True/Ends:"), `reason "Ends:"`},
 		{returns(given(), 0, "success", "FetchFailed=True/"), `reason ""`},
 	} {
 		d := outcome.Decide(c.in)
-		equal(t, "class of "+c.says, d.Class, abi.ClassABI)
-		equal(t, "status of "+c.says, show(d), "Reconciling=True/ProgressingWithRetry Ready=False/ContractBroken -Stalled")
-		if !strings.Contains(d.Message, c.says) {
-			t.Errorf("message %q does not say %q", d.Message, c.says)
+		equal(t, "class of "+c.want, d.Class, abi.ClassABI)
+		equal(t, "status of "+c.want, show(d), "Reconciling=True/ProgressingWithRetry Ready=False/ContractBroken -Stalled")
+		if !strings.Contains(d.Message, c.want) {
+			t.Errorf("message %q does not contain %q", d.Message, c.want)
 		}
 		if d.Intents || d.GuestStatus || d.KeepMemo {
-			t.Errorf("honours a result that broke the contract (%s): %+v", c.says, d)
+			t.Errorf("an invalid result is honoured (%s): %+v", c.want, d)
 		}
 	}
 }
 
-func TestFieldsAreHonouredAlikeForEveryCode(t *testing.T) {
+func TestFieldsAreHonouredWithEveryCode(t *testing.T) {
 	for code := range abi.Code(4) {
 		d := outcome.Decide(returns(given(), code, "success"))
 		if !d.Intents || !d.GuestStatus || !d.KeepMemo {
@@ -166,7 +166,7 @@ func TestFieldsAreHonouredAlikeForEveryCode(t *testing.T) {
 	}
 }
 
-func TestFailedEffect(t *testing.T) {
+func TestFailedEffectDropsGuestStatusAndKeepsMemo(t *testing.T) {
 	in := returns(given(), 0, "success")
 	in.Effect = &abi.EffectFailure{Verb: "apply", Ref: abi.Ref{APIVersion: "v1", Kind: "Pod", Namespace: "a", Name: "b"}, Message: "quota exceeded"}
 	d := outcome.Decide(in)
@@ -176,10 +176,10 @@ func TestFailedEffect(t *testing.T) {
 		t.Errorf("wants no intents, no guest status, the memo: %+v", d)
 	}
 	in.Effect.Class = abi.ClassStalled
-	equal(t, "a failure that only a change can help", show(outcome.Decide(in)), "Stalled=True/Stalled Ready=False/Stalled -Reconciling")
+	equal(t, "class stalled", show(outcome.Decide(in)), "Stalled=True/Stalled Ready=False/Stalled -Reconciling")
 }
 
-func TestTries(t *testing.T) {
+func TestTriesCountRetriesAndRequeues(t *testing.T) {
 	at := func(in outcome.Input) outcome.Input { in.Tries = outcome.Tries{Attempt: 3, Requeues: 2}; return in }
 	timeout := at(given())
 	timeout.Result, timeout.Fault = nil, &outcome.Fault{Class: abi.ClassTimeout}
@@ -190,15 +190,15 @@ func TestTries(t *testing.T) {
 		in   outcome.Input
 		want outcome.Tries
 	}{
-		{"success forgets", at(given()), outcome.Tries{}},
+		{"success resets", at(given()), outcome.Tries{}},
 		{"retry", at(returns(given(), 1, "")), outcome.Tries{Attempt: 4, Requeues: 2}},
 		{"host failure", timeout, outcome.Tries{Attempt: 4, Requeues: 2}},
-		{"409", conflict, outcome.Tries{Attempt: 3, Requeues: 2}},
-		{"requeue is no failure", at(returns(given(), 0, "requeue")), outcome.Tries{Attempt: 3, Requeues: 3}},
+		{"conflict (409)", conflict, outcome.Tries{Attempt: 3, Requeues: 2}},
+		{"requeue", at(returns(given(), 0, "requeue")), outcome.Tries{Attempt: 3, Requeues: 3}},
 		{"empty", at(returns(given(), 0, "empty")), outcome.Tries{Attempt: 3, Requeues: 2}},
 		{"stalled", at(returns(given(), 2, "")), outcome.Tries{Attempt: 3, Requeues: 2}},
 		{"waiting", at(returns(given(), 3, "")), outcome.Tries{Attempt: 3, Requeues: 2}},
-		{"saturated", func() outcome.Input {
+		{"retry at the largest int", func() outcome.Input {
 			in := returns(given(), 1, "")
 			in.Tries.Attempt = math.MaxInt
 			return in
@@ -208,17 +208,17 @@ func TestTries(t *testing.T) {
 	}
 }
 
-func TestBackoffGrowsWithBothTries(t *testing.T) {
+func TestBackoffGrowsWithAttemptsAndRequeues(t *testing.T) {
 	in := returns(given(), 1, "")
 	in.Tries = outcome.Tries{Attempt: 1, Requeues: 2}
 	equal(t, "after three tries", outcome.Decide(in).Next.After, 4*time.Second)
 	in.Tries = outcome.Tries{Attempt: math.MaxInt, Requeues: math.MaxInt}
 	equal(t, "after very many", outcome.Decide(in).Next.After, 15*time.Minute)
 	in.Effect, in.Uncounted = &abi.EffectFailure{Reason: "Conflict"}, true
-	equal(t, "a conflict does not wait for others", outcome.Decide(in).Next.After, 500*time.Millisecond)
+	equal(t, "a conflict is repeated without a longer delay", outcome.Decide(in).Next.After, 500*time.Millisecond)
 }
 
-func TestLongestDurations(t *testing.T) {
+func TestLargeRequeueAfterDoesNotOverflow(t *testing.T) {
 	in := given()
 	in.Result.RequeueAfter = math.MaxInt64
 	if after := outcome.Decide(in).Next.After; after < 100*365*24*time.Hour {
@@ -226,13 +226,13 @@ func TestLongestDurations(t *testing.T) {
 	}
 }
 
-func TestDeletion(t *testing.T) {
+func TestFinalizerIsRemovedOnlyAfterSuccess(t *testing.T) {
 	deleting := func(in outcome.Input) outcome.Input { in.Object.Deleting = true; return in }
 	in := deleting(returns(given("Ready=True/Succeeded", "Reconciling=True/Progressing"), 0, "success", "FetchFailed=False/Gone"))
 	in.Result.RequeueAfter = 1000
 	d := outcome.Decide(in)
 	equal(t, "finalizer removed", d.RemoveFinalizer, true)
-	equal(t, "nothing but the guest's words", show(d), "FetchFailed=False/Gone")
+	equal(t, "only the conditions of the guest", show(d), "FetchFailed=False/Gone")
 	equal(t, "observedGeneration", observed(d), 0)
 	equal(t, "next", d.Next, outcome.Next{})
 
@@ -247,9 +247,9 @@ func TestDeletion(t *testing.T) {
 	equal(t, "finalizer removed after a failed effect", outcome.Decide(failed).RemoveFinalizer, false)
 }
 
-func TestEvents(t *testing.T) {
+func TestFailureEmitsOneEvent(t *testing.T) {
 	if e := outcome.Decide(given()).Event; e != nil {
-		t.Errorf("success tells %v", e)
+		t.Errorf("success emits %v", e)
 	}
 	e := outcome.Decide(fails(returns(given(), 2, ""), "InvalidURL", "no scheme")).Event
 	equal(t, "stalled", *e, abi.Event{Type: "Warning", Reason: "InvalidURL", Message: "no scheme"})
@@ -260,7 +260,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-func TestDelay(t *testing.T) {
+func TestDelayDoublesUpToFifteenMinutes(t *testing.T) {
 	want := []time.Duration{
 		500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second,
 		32 * time.Second, 64 * time.Second, 128 * time.Second, 256 * time.Second, 512 * time.Second, 15 * time.Minute, 15 * time.Minute,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/queue"
 )
 
@@ -17,10 +18,10 @@ func keys(n int) []queue.Key {
 	return all
 }
 
-// BenchmarkRun is one key from its trigger to the end of its run.
+// BenchmarkRun measures one key from Add to Done.
 func BenchmarkRun(b *testing.B) {
-	for name, next := range map[string]queue.Next{
-		"await": {}, "after": {After: time.Hour}, "backoff": {After: time.Hour, Backoff: true},
+	for name, next := range map[string]outcome.Next{
+		"await": {}, "after": after(time.Hour), "backoff": backoff(time.Hour),
 	} {
 		b.Run(name, func(b *testing.B) {
 			q := queue.New(queue.Config{})
@@ -28,25 +29,25 @@ func BenchmarkRun(b *testing.B) {
 			all := keys(10_000)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				q.Trigger(all[i%len(all)], abi.ReasonPrimary)
+				q.Add(all[i%len(all)], abi.ReasonPrimary)
 				item, _ := q.Next()
-				q.Settle(item.Key, next)
+				q.Done(item.Key, next)
 			}
 		})
 	}
 }
 
-// BenchmarkBurst is a trigger of a key that is due already.
+// BenchmarkBurst measures Add for a key that is due already.
 func BenchmarkBurst(b *testing.B) {
 	q := queue.New(queue.Config{})
 	defer q.ShutDown()
 	b.ReportAllocs()
 	for b.Loop() {
-		q.Trigger(key("a"), abi.ReasonRead)
+		q.Add(key("a"), abi.ReasonRead)
 	}
 }
 
-// BenchmarkContended is [BenchmarkRun] with every processor as a worker.
+// BenchmarkContended is [BenchmarkRun] with one worker for each processor.
 func BenchmarkContended(b *testing.B) {
 	q := queue.New(queue.Config{})
 	defer q.ShutDown()
@@ -54,13 +55,13 @@ func BenchmarkContended(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for i := 0; pb.Next(); i++ {
-			q.Trigger(all[i%len(all)], abi.ReasonPrimary)
+			q.Add(all[i%len(all)], abi.ReasonPrimary)
 			if q.Len() > 0 {
 				item, shutdown := q.Next()
 				if shutdown {
 					return
 				}
-				q.Settle(item.Key, queue.Next{After: time.Hour})
+				q.Done(item.Key, after(time.Hour))
 			}
 		}
 	})

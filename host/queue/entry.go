@@ -1,141 +1,151 @@
 package queue
 
 import (
+	"container/list"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/outcome"
 )
 
-// debounce is how long a changed edge waits for more of its kind. It runs
-// from the first, so that a steady stream of changes does not hold up a run.
-const debounce = 100 * time.Millisecond
+// edgeDelay is how long a change of an owned or read object waits for more of
+// its kind. It is counted from the first one, so that a steady stream of
+// changes does not postpone the run for ever.
+const edgeDelay = 100 * time.Millisecond
 
-// rule is what a trigger's reason means.
+// rule is how the queue treats a reason.
 type rule struct {
-	level     level
-	debounced bool // coalesced with others of a burst
-	patient   bool // does not shorten a backoff
-	reset     bool // forgets the tries
+	priority       priority
+	delayed        bool // waits for edgeDelay, so that a burst leads to one run
+	obeysBackoff   bool // is dropped while the key backs off
+	resetsTheTries bool
 }
 
 var rules = map[abi.Reason]rule{
-	abi.ReasonPrimary: {level: urgent, reset: true},
-	abi.ReasonRequest: {level: urgent, reset: true},
-	abi.ReasonPlugin:  {level: background, reset: true},
-	abi.ReasonOwned:   {level: urgent, debounced: true},
-	abi.ReasonRead:    {level: urgent, debounced: true},
-	abi.ReasonStatus:  {level: urgent, patient: true},
-	abi.ReasonResync:  {level: background, patient: true},
+	abi.ReasonPrimary: {priority: urgent, resetsTheTries: true},
+	abi.ReasonRequest: {priority: urgent, resetsTheTries: true},
+	abi.ReasonPlugin:  {priority: background, resetsTheTries: true},
+	abi.ReasonOwned:   {priority: urgent, delayed: true},
+	abi.ReasonRead:    {priority: urgent, delayed: true},
+	abi.ReasonStatus:  {priority: urgent, obeysBackoff: true},
+	abi.ReasonResync:  {priority: background, obeysBackoff: true},
 }
 
 func ruleOf(reason abi.Reason) rule {
 	if r, ok := rules[reason]; ok {
 		return r
 	}
-	return rule{level: urgent}
+	return rule{priority: urgent}
 }
 
-// levelFor lifts what would help a key that backs off.
-func (r rule) levelFor(e *entry) level {
-	if r.reset && e.backingOff() {
+// priorityFor returns the priority of the reason for a key. A reason that resets
+// the tries is urgent for a key that backs off.
+func (r rule) priorityFor(e *entry) priority {
+	if r.resetsTheTries && e.backingOff() {
 		return urgent
 	}
-	return r.level
+	return r.priority
 }
 
-// entry is the state of a key that runs or waits for something. Fields are
-// guarded by Queue.mu unless they say otherwise.
+// entry is the state of a key that is running or waits for something. Its fields
+// are guarded by Queue.mu unless stated otherwise.
 type entry struct {
 	key Key
 
-	running   bool         // handed out and not yet settled
-	forgotten bool         // the object went during the run
-	held      []abi.Reason // patient ones that came during the run
-	taken     level        // it was handed out with
+	running   bool         // returned by Next, and neither Done nor PutBack was called
+	takenAs   priority     // with which Next returned it
+	forgotten bool         // the object was deleted during the run
+	deferred  []abi.Reason // reasons that obey a backoff and came during the run
 
-	// queued says that the key is due and in work. It decides, not work,
-	// whether the key is handed out: see handOut.
-	queued  bool
-	reasons []abi.Reason // for the next run
-	reset   bool         // for the next run
+	// due reports whether the key has a reason to run now. Next returns a key
+	// only if it is due, whatever the workqueue holds: see [Queue.start].
+	due        bool
+	reasons    []abi.Reason // for the next run
+	resetTries bool         // for the next run
 
-	edge     time.Time // when a changed edge is due; zero: none
-	deadline time.Time // when the key runs by itself; zero: never. Not while it runs
-	next     Next      // what the deadline is for
+	edge     time.Time    // when a delayed reason makes the key due; zero: none is pending
+	deadline time.Time    // when the key becomes due by itself; zero: never, or it is running
+	next     outcome.Next // what deadline was set for
 
-	wake  time.Time // the earlier of both, as in timers
-	place int       // in timers; -1: not there
+	wake      time.Time // the earlier of edge and deadline, as it is in Queue.timers
+	timerSlot int       // index in Queue.timers; -1: not there
 
-	// lane state, guarded by the lock inside work; the wish is set before
-	// work.Add, which reads it.
-	wish          atomic.Int32
-	back          bool // goes to the head of its lane
-	lane          *lane
-	since         time.Time
-	ahead, behind *entry
+	// wanted is the priority, an atomic because [priorityQueue] reads it without
+	// Queue.mu. It is set before the entry is added to the workqueue.
+	wanted atomic.Int32
+
+	// State of [priorityQueue], guarded by the lock of the workqueue.
+	pushFront bool // the next Push puts it to the front, with its former age
+	listed    priority
+	element   *list.Element
+	dueSince  time.Time
 }
 
-func (e *entry) level() level     { return level(e.wish.Load()) }
-func (e *entry) setLevel(l level) { e.wish.Store(int32(l)) }
+func (e *entry) priority() priority     { return priority(e.wanted.Load()) }
+func (e *entry) setPriority(p priority) { e.wanted.Store(int32(p)) }
 
-// hold keeps a patient reason until the run ends.
-func (e *entry) hold(reason abi.Reason) {
-	if !slices.Contains(e.held, reason) {
-		e.held = append(e.held, reason)
+// deferReason keeps a reason that obeys a backoff until the run ends: only then
+// it is known whether the key backs off.
+func (e *entry) deferReason(reason abi.Reason) {
+	if !slices.Contains(e.deferred, reason) {
+		e.deferred = append(e.deferred, reason)
 	}
 }
 
-func (e *entry) note(reason abi.Reason, r rule) {
+func (e *entry) addReason(reason abi.Reason, r rule) {
 	if !slices.Contains(e.reasons, reason) {
 		e.reasons = append(e.reasons, reason)
 	}
-	e.reset = e.reset || r.reset
+	e.resetTries = e.resetTries || r.resetsTheTries
 }
 
-// debounce lets a changed edge wait; a key that is due urgently takes it along.
-func (e *entry) debounce(now time.Time) {
-	if e.edge.IsZero() && !(e.queued && e.level() == urgent) {
-		e.edge = now.Add(debounce)
+// delay lets a changed edge wait for others, unless the key is due urgently
+// anyway.
+func (e *entry) delay(now time.Time) {
+	if e.edge.IsZero() && !(e.due && e.priority() == urgent) {
+		e.edge = now.Add(edgeDelay)
 	}
 }
 
-func (e *entry) backingOff() bool { return !e.deadline.IsZero() && e.next.Backoff }
+func (e *entry) backingOff() bool { return !e.deadline.IsZero() && e.next.Kind == outcome.Backoff }
 
-// start turns a due key into a running one. What it waited for is served by
-// this run: it reads the world after all of it happened.
+// start marks a due key as running. Everything that is pending is served by this
+// run: it reads the cache after all of it happened.
 func (e *entry) start() {
-	e.running, e.queued, e.taken = true, false, e.level()
-	e.reasons, e.reset = nil, false
+	e.running, e.due, e.takenAs = true, false, e.priority()
+	e.reasons, e.resetTries = nil, false
 	e.edge, e.deadline = time.Time{}, time.Time{}
 }
 
-// putBack turns a running key back into a due one, with what came meanwhile.
+// putBack makes a running key due again, with what was added meanwhile.
 func (e *entry) putBack(item Item) {
-	since := e.reasons
-	e.running, e.forgotten, e.held, e.back = false, false, nil, true
-	e.reasons, e.reset = item.Reasons, e.reset || item.Reset
-	for _, reason := range since {
-		e.note(reason, rule{})
+	added := e.reasons
+	e.running, e.forgotten, e.deferred, e.pushFront = false, false, nil, true
+	e.reasons, e.resetTries = item.Reasons, e.resetTries || item.ResetTries
+	for _, reason := range added {
+		e.addReason(reason, rule{})
 	}
 }
 
-func (e *entry) end(next Next, now time.Time) {
-	e.running, e.forgotten, e.held = false, false, nil
+// end marks a running key as idle, with a deadline unless it awaits a change.
+func (e *entry) end(next outcome.Next, now time.Time) {
+	e.running, e.forgotten, e.deferred = false, false, nil
 	e.next, e.deadline = next, time.Time{}
-	if next.After > 0 {
+	if next.Kind != outcome.AwaitChange && next.After > 0 {
 		e.deadline = now.Add(next.After)
 	}
 }
 
-// idle says that nothing is known of the key that was worth keeping.
-func (e *entry) idle() bool {
-	return !e.running && !e.queued && e.edge.IsZero() && e.deadline.IsZero()
+// disposable reports whether the entry holds nothing that must be remembered.
+func (e *entry) disposable() bool {
+	return !e.running && !e.due && e.edge.IsZero() && e.deadline.IsZero()
 }
 
-// wakes returns when the key is to be looked at; never while it runs.
-func (e *entry) wakes() time.Time {
+// wakeTime returns when the entry needs attention: the earlier of edge and
+// deadline. It is zero for none, and while the key runs.
+func (e *entry) wakeTime() time.Time {
 	switch {
 	case e.running:
 		return time.Time{}
@@ -143,23 +153,5 @@ func (e *entry) wakes() time.Time {
 		return e.deadline
 	default:
 		return e.edge
-	}
-}
-
-func (n Next) level() level {
-	if n.Yields {
-		return background
-	}
-	return urgent
-}
-
-func (n Next) reason() abi.Reason {
-	switch {
-	case n.Reason != "":
-		return n.Reason
-	case n.Backoff:
-		return abi.ReasonRetry
-	default:
-		return abi.ReasonRequeue
 	}
 }

@@ -77,8 +77,8 @@ func (m *meter) expect(t *testing.T, want map[string]float64) {
 func TestMetrics(t *testing.T) {
 	m := &meter{values: map[string]float64{}}
 	scenario(t, queue.Config{Name: "podmanager", MetricsProvider: m}, func(w *world) {
-		w.trigger("a", abi.ReasonPrimary, abi.ReasonRequest)
-		w.trigger("b", abi.ReasonPrimary)
+		w.add("a", abi.ReasonPrimary, abi.ReasonRequest)
+		w.add("b", abi.ReasonPrimary)
 		w.advance(time.Second)
 		w.expectRun("a", abi.ReasonPrimary, abi.ReasonRequest)
 		w.advance(3 * time.Second)
@@ -86,8 +86,8 @@ func TestMetrics(t *testing.T) {
 			"podmanager adds": 2, "podmanager depth": 1, "podmanager latency": 1,
 			"podmanager unfinished": 3, "podmanager longest": 3,
 		})
-		w.settle("a", queue.Next{After: time.Hour, Backoff: true})
-		w.run("b", queue.Next{After: time.Hour}, abi.ReasonPrimary)
+		w.done("a", backoff(time.Hour))
+		w.run("b", after(time.Hour), abi.ReasonPrimary)
 		w.advance(time.Second)
 		m.expect(t, map[string]float64{
 			"podmanager adds": 2, "podmanager depth": 0, "podmanager latency": 5, "podmanager work": 3,

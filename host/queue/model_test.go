@@ -10,11 +10,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/queue"
 )
 
-// model is what the package comment says, in the plainest words: no locks, no
-// timers, every key looked at in every step.
+// model implements the package comment as simply as possible: without locks and
+// timers, by looking at every key in every step.
 type model struct {
 	now  time.Time
 	keys map[queue.Key]*modelKey
@@ -25,12 +26,12 @@ type modelKey struct {
 	reasons              []abi.Reason
 	reset                bool
 	edge, deadline       time.Time
-	next                 queue.Next
+	next                 outcome.Next
 	forgotten            bool
-	held                 []abi.Reason
-	since                time.Time // came into its lane
-	taken                bool      // it was handed out as urgent,
-	came                 time.Time // and had come into its lane
+	deferred             []abi.Reason
+	since                time.Time // became due with its priority
+	taken                bool      // was urgent when Next returned it,
+	came                 time.Time // and since when it had been due
 }
 
 func (m *model) key(k queue.Key) *modelKey {
@@ -54,15 +55,15 @@ func (k *modelKey) admit(urgent bool, now time.Time) {
 	k.urgent = k.urgent || urgent
 }
 
-func (m *model) trigger(key queue.Key, r abi.Reason) {
+func (m *model) add(key queue.Key, r abi.Reason) {
 	k := m.key(key)
-	backingOff := !k.deadline.IsZero() && k.next.Backoff
+	backingOff := !k.deadline.IsZero() && k.next.Kind == outcome.Backoff
 	switch r {
 	case abi.ReasonResync, abi.ReasonStatus:
 		switch {
 		case backingOff:
 		case k.running && !k.due:
-			k.held = append(k.held, r)
+			k.deferred = append(k.deferred, r)
 		default:
 			k.add(r, r == abi.ReasonStatus, m.now)
 		}
@@ -98,15 +99,11 @@ func (m *model) fire(k *modelKey) {
 	if past(k.deadline) {
 		at := k.deadline
 		k.deadline = time.Time{}
-		reason := abi.ReasonRequeue
-		if k.next.Backoff {
-			reason = abi.ReasonRetry
-		}
-		k.add(reason, !k.next.Yields, at)
+		k.add(k.next.Reason, !k.next.Yields, at)
 	}
 }
 
-func (m *model) handOut(key queue.Key) (reasons []abi.Reason, reset bool) {
+func (m *model) start(key queue.Key) (reasons []abi.Reason, reset bool) {
 	k := m.keys[key]
 	reasons, reset = k.reasons, k.reset
 	*k = modelKey{running: true, taken: k.urgent, came: k.since}
@@ -115,29 +112,29 @@ func (m *model) handOut(key queue.Key) (reasons []abi.Reason, reset bool) {
 
 func (m *model) putBack(item queue.Item) {
 	k := m.keys[item.Key]
-	came := append(k.reasons, k.held...)
-	urgent := k.due && k.urgent || k.taken || slices.Contains(k.held, abi.ReasonStatus)
-	k.running, k.forgotten, k.held = false, false, nil
+	came := append(k.reasons, k.deferred...)
+	urgent := k.due && k.urgent || k.taken || slices.Contains(k.deferred, abi.ReasonStatus)
+	k.running, k.forgotten, k.deferred = false, false, nil
 	k.due, k.urgent, k.since, k.reasons = true, urgent, k.came, slices.Clone(item.Reasons)
 	for _, r := range came {
 		k.add(r, false, m.now)
 	}
-	k.reset = k.reset || item.Reset
+	k.reset = k.reset || item.ResetTries
 	m.fire(k)
 }
 
-func (m *model) settle(key queue.Key, next queue.Next) {
+func (m *model) done(key queue.Key, next outcome.Next) {
 	k := m.keys[key]
 	if k.forgotten {
-		next = queue.Next{}
+		next = outcome.Next{}
 	}
-	if !(next.Backoff && next.After > 0) {
-		for _, r := range k.held {
+	if !(next.Kind == outcome.Backoff && next.After > 0) {
+		for _, r := range k.deferred {
 			k.add(r, r == abi.ReasonStatus, m.now)
 		}
 	}
-	k.running, k.forgotten, k.held, k.next = false, false, nil, next
-	if next.After > 0 {
+	k.running, k.forgotten, k.deferred, k.next = false, false, nil, next
+	if next.Kind != outcome.AwaitChange && next.After > 0 {
 		k.deadline = m.now.Add(next.After)
 	}
 	m.fire(k)
@@ -150,7 +147,7 @@ func (m *model) forget(key queue.Key) {
 	}
 }
 
-// due lists the keys that may be handed out; any of them if none is urgent.
+// due lists the keys that Next may return; any of them if none is urgent.
 func (m *model) due() (due, urgent []queue.Key) {
 	for key, k := range m.keys {
 		if k.due && !k.running {
@@ -193,19 +190,19 @@ var durations = []time.Duration{
 	0, time.Millisecond, 99 * time.Millisecond, 100 * time.Millisecond, time.Second, time.Minute,
 }
 
-// inBubble hides from rapid that it has a *testing.T, as one in a bubble has
-// no Deadline.
+// inBubble hides from rapid that it has a *testing.T: one in a synctest bubble
+// has no Deadline.
 type inBubble struct{ rapid.TB }
 
-// Queue and model get the same operations; whatever is due, handed out and
-// known must be the same at every step.
+// Queue and model get the same random operations. What is due, returned by Next
+// and kept in memory must be the same after every step.
 func TestQueueBehavesLikeItsModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(inBubble{t}, func(t *rapid.T) {
 			s := &session{T: t, q: queue.New(queue.Config{}), m: &model{now: time.Now(), keys: map[queue.Key]*modelKey{}}, items: map[queue.Key]queue.Item{}}
 			defer s.q.ShutDown()
 			t.Repeat(map[string]func(*rapid.T){
-				"trigger": s.trigger, "next": s.next, "settle": s.settle, "return": s.putBack, "forget": s.forget, "advance": s.advance, "": s.check,
+				"add": s.add, "next": s.next, "done": s.done, "put back": s.putBack, "forget": s.forget, "advance": s.advance, "": s.check,
 			})
 		})
 	})
@@ -215,17 +212,17 @@ type session struct {
 	*rapid.T
 	q     *queue.Queue
 	m     *model
-	items map[queue.Key]queue.Item // that run
+	items map[queue.Key]queue.Item // of the keys that are running
 }
 
 func (s *session) anyKey(t *rapid.T) queue.Key {
 	return key(rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "key"))
 }
 
-func (s *session) trigger(t *rapid.T) {
+func (s *session) add(t *rapid.T) {
 	k, r := s.anyKey(t), rapid.SampledFrom(reasons).Draw(t, "reason")
-	s.q.Trigger(k, r)
-	s.m.trigger(k, r)
+	s.q.Add(k, r)
+	s.m.add(k, r)
 }
 
 func (s *session) next(t *rapid.T) {
@@ -235,40 +232,42 @@ func (s *session) next(t *rapid.T) {
 	}
 	item, _ := s.q.Next()
 	if !slices.Contains(due, item.Key) {
-		t.Fatalf("handed out %s, due are %v", item.Key, due)
+		t.Fatalf("Next returned %s, due are %v", item.Key, due)
 	}
 	young := s.m.now.Sub(s.m.keys[item.Key].since) < 10*time.Second
 	if len(urgent) > 0 && !slices.Contains(urgent, item.Key) && young {
-		t.Fatalf("handed out %s before %v", item.Key, urgent)
+		t.Fatalf("Next returned %s before %v", item.Key, urgent)
 	}
 	s.items[item.Key] = item
-	want, reset := s.m.handOut(item.Key)
-	if !slices.Equal(item.Reasons, want) || item.Reset != reset {
-		t.Fatalf("handed out %s for %v reset %v, want %v reset %v", item.Key, item.Reasons, item.Reset, want, reset)
+	want, reset := s.m.start(item.Key)
+	if !slices.Equal(item.Reasons, want) || item.ResetTries != reset {
+		t.Fatalf("Next returned %s for %v reset %v, want %v reset %v", item.Key, item.Reasons, item.ResetTries, want, reset)
 	}
 }
 
-func (s *session) settle(t *rapid.T) {
+func (s *session) done(t *rapid.T) {
 	running := s.m.running()
 	if len(running) == 0 {
-		t.Skip("nothing runs")
+		t.Skip("nothing is running")
 	}
 	k := rapid.SampledFrom(running).Draw(t, "key")
-	next := queue.Next{
-		After:   rapid.SampledFrom(durations).Draw(t, "after"),
-		Backoff: rapid.Bool().Draw(t, "backoff"), Yields: rapid.Bool().Draw(t, "yields"),
+	next := outcome.Next{
+		Kind:   rapid.SampledFrom([]outcome.Kind{outcome.AwaitChange, outcome.After, outcome.Backoff}).Draw(t, "kind"),
+		After:  rapid.SampledFrom(durations).Draw(t, "after"),
+		Reason: rapid.SampledFrom([]abi.Reason{abi.ReasonRequeue, abi.ReasonRetry}).Draw(t, "reason"),
+		Yields: rapid.Bool().Draw(t, "yields"),
 	}
-	s.q.Settle(k, next)
-	s.m.settle(k, next)
+	s.q.Done(k, next)
+	s.m.done(k, next)
 }
 
 func (s *session) putBack(t *rapid.T) {
 	running := s.m.running()
 	if len(running) == 0 {
-		t.Skip("nothing runs")
+		t.Skip("nothing is running")
 	}
 	k := rapid.SampledFrom(running).Draw(t, "key")
-	s.q.Return(s.items[k])
+	s.q.PutBack(s.items[k])
 	s.m.putBack(s.items[k])
 }
 
@@ -301,6 +300,6 @@ func (s *session) check(t *rapid.T) {
 		}
 	}
 	if k, n := s.q.Known(); k != keys || n != timers {
-		t.Fatalf("knows %d keys and %d timers, want %d and %d", k, n, keys, timers)
+		t.Fatalf("%d keys and %d timers are kept, want %d and %d", k, n, keys, timers)
 	}
 }

@@ -9,74 +9,67 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/outcome"
 )
 
 // Key names a primary of the controller.
 type Key = object.Key
 
-// Item is a key that was handed out: a run that is due.
+// Item is a key that is to be reconciled now.
 type Item struct {
 	Key
-	Reasons []abi.Reason // why, in the order of their coming, each once; best effort
-	Reset   bool         // the tries before do not count any more
+	Reasons    []abi.Reason // why, in the order of their arrival, without duplicates; best effort
+	ResetTries bool         // earlier failures of the key no longer count
 }
 
-// Next is when a key runs again without a trigger.
-type Next struct {
-	After   time.Duration // from now; 0 or less: only by a trigger
-	Backoff bool          // the run failed: a resync does not shorten this
-	Yields  bool          // the key then comes in the background
-	Reason  abi.Reason    // what the run is told; empty: retry with Backoff, else requeue
-}
-
-// Config is what a [Queue] needs. The zero value is a queue without metrics.
+// Config configures a [Queue]. The zero value is a queue without metrics.
 type Config struct {
 	// Name is the label "name" of the metrics; empty for none.
 	Name string
-	// MetricsProvider makes the workqueue_* metrics; nil takes the one that
-	// client-go was given by workqueue.SetProvider, and counts no retries.
+	// MetricsProvider makes the workqueue_* metrics. If it is nil, the provider
+	// of workqueue.SetProvider is used, and retries are not counted.
 	MetricsProvider workqueue.MetricsProvider
 }
 
-// Queue hands out keys to workers. It is safe for concurrent use.
+// Queue hands keys to workers. It is safe for concurrent use.
 //
-// Locks are taken in this order: mu, then the one inside work, under which
-// work calls the methods of lanes.
+// Locks are taken in this order: mu, then the lock of the workqueue, under which
+// the workqueue calls the methods of [priorityQueue].
 type Queue struct {
 	work    *workqueue.Typed[*entry]
 	retries workqueue.CounterMetric // nil without metrics
 
 	mu      sync.Mutex
-	keys    map[Key]*entry // of every key that runs or waits for something
+	keys    map[Key]*entry // every key that is running or waits for something
 	timers  timers
 	stopped bool
 
-	poke chan struct{} // the earliest timer has changed
-	stop chan struct{} // closed by ShutDown
-	done chan struct{} // closed when keepTime has ended
+	rescheduled chan struct{} // capacity 1: the earliest timer has changed
+	stop        chan struct{} // closed when the queue shuts down
+	timersDone  chan struct{} // closed when runTimers has returned
 }
 
 // New starts a queue. [Queue.ShutDown] ends its goroutines.
 func New(config Config) *Queue {
 	q := &Queue{
 		work: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[*entry]{
-			Name: config.Name, MetricsProvider: config.MetricsProvider, Queue: &lanes{},
+			Name: config.Name, MetricsProvider: config.MetricsProvider, Queue: &priorityQueue{},
 		}),
-		keys: map[Key]*entry{},
-		poke: make(chan struct{}, 1),
-		stop: make(chan struct{}),
-		done: make(chan struct{}),
+		keys:        map[Key]*entry{},
+		rescheduled: make(chan struct{}, 1),
+		stop:        make(chan struct{}),
+		timersDone:  make(chan struct{}),
 	}
 	if config.Name != "" && config.MetricsProvider != nil {
 		q.retries = config.MetricsProvider.NewRetriesMetric(config.Name)
 	}
-	go q.keepTime()
+	go q.runTimers()
 	return q
 }
 
-// Trigger says that a key has a reason to run; the package comment says when
-// that will be. It never blocks.
-func (q *Queue) Trigger(key Key, reason abi.Reason) {
+// Add gives a key a reason to run; the package comment states when it runs. Add
+// never blocks. After ShutDown it does nothing.
+func (q *Queue) Add(key Key, reason abi.Reason) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.stopped {
@@ -84,53 +77,55 @@ func (q *Queue) Trigger(key Key, reason abi.Reason) {
 	}
 	e, r := q.entry(key), ruleOf(reason)
 	switch {
-	case r.patient && e.backingOff():
+	case r.obeysBackoff && e.backingOff():
 		return
-	case r.patient && e.running && !e.queued:
-		e.hold(reason) // Settle knows whether the run ended in backoff
-		return
-	}
-	e.note(reason, r)
-	if r.debounced {
-		e.debounce(time.Now())
-		q.schedule(e)
+	case r.obeysBackoff && e.running && !e.due:
+		e.deferReason(reason)
 		return
 	}
-	q.admit(e, r.levelFor(e))
+	e.addReason(reason, r)
+	if r.delayed {
+		e.delay(time.Now())
+		q.update(e)
+		return
+	}
+	q.makeDue(e, r.priorityFor(e))
 }
 
-// Next waits for a key that is due and hands it out; the caller must settle
-// it. shutdown says that there will be none any more.
+// Next blocks until a key is due and returns it. The caller must call
+// [Queue.Done] or [Queue.PutBack] for it. shutdown is true when the queue was
+// shut down: no key is returned then.
 func (q *Queue) Next() (item Item, shutdown bool) {
 	for {
 		e, shutdown := q.work.Get()
 		if shutdown {
 			return Item{}, true
 		}
-		if item, due := q.handOut(e); due {
+		if item, ok := q.start(e); ok {
 			return item, false
 		}
 		q.work.Done(e)
 	}
 }
 
-// handOut starts the run of a key that came out of work. A key can come out
-// without being due: its level was raised just after it had been taken.
-func (q *Queue) handOut(e *entry) (item Item, due bool) {
+// start starts the run of a key that the workqueue returned. ok is false if the
+// key is not due: that happens when its priority was raised between its removal
+// from the workqueue and this call, which added it a second time.
+func (q *Queue) start(e *entry) (item Item, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !e.queued || q.stopped {
+	if !e.due || q.stopped {
 		return Item{}, false
 	}
-	item = Item{Key: e.key, Reasons: e.reasons, Reset: e.reset}
+	item = Item{Key: e.key, Reasons: e.reasons, ResetTries: e.resetTries}
 	e.start()
-	q.schedule(e)
+	q.update(e)
 	return item, true
 }
 
-// Settle ends the run of a key that was handed out, and sets or clears its
-// deadline. Settling a key that does not run does nothing.
-func (q *Queue) Settle(key Key, next Next) {
+// Done ends the run of a key, and sets or clears its deadline. For a key that
+// is not running it does nothing.
+func (q *Queue) Done(key Key, next outcome.Next) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	e := q.keys[key]
@@ -139,52 +134,48 @@ func (q *Queue) Settle(key Key, next Next) {
 	}
 	now := time.Now()
 	if e.forgotten {
-		next = Next{}
+		next = outcome.Next{}
 	}
-	held := e.held
+	deferred := e.deferred
 	e.end(next, now)
 	if e.backingOff() {
-		q.countRetry()
-		held = nil
+		deferred = nil
+		if q.retries != nil {
+			q.retries.Inc()
+		}
 	}
-	for _, reason := range held {
-		e.note(reason, ruleOf(reason))
-		q.admit(e, ruleOf(reason).level)
+	for _, reason := range deferred {
+		e.addReason(reason, ruleOf(reason))
+		q.makeDue(e, ruleOf(reason).priority)
 	}
-	q.fire(e, now)
+	q.expire(e, now)
 	q.work.Done(e)
-	q.schedule(e)
+	q.update(e)
 }
 
-// Return puts a key back that was handed out and did not run: it is due as
-// before, at the head of its lane. Settle is not called for it then.
-func (q *Queue) Return(item Item) {
+// PutBack undoes [Queue.Next] for a key that was not run: it is due as before,
+// at the front of the keys of its priority. Done must not be called for it.
+func (q *Queue) PutBack(item Item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	e := q.keys[item.Key]
 	if e == nil || !e.running {
 		return
 	}
-	held, level := e.held, e.taken
+	deferred, p := e.deferred, e.takenAs
 	e.putBack(item)
-	for _, reason := range held {
-		e.note(reason, ruleOf(reason))
-		level = max(level, ruleOf(reason).level)
+	for _, reason := range deferred {
+		e.addReason(reason, ruleOf(reason))
+		p = max(p, ruleOf(reason).priority)
 	}
-	q.admit(e, level)
+	q.makeDue(e, p)
 	q.work.Done(e)
-	q.schedule(e)
+	q.update(e)
 }
 
-func (q *Queue) countRetry() {
-	if q.retries != nil {
-		q.retries.Inc()
-	}
-}
-
-// Forget says that the object of a key is gone: its deadline is dropped, also
-// the one that a run in progress would set. Triggers stay, since one of them
-// may be the object's return.
+// Forget drops the deadline of a key whose object was deleted, and the one that
+// a run in progress would set. Pending reasons stay: one of them may be that
+// the object was created again.
 func (q *Queue) Forget(key Key) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -193,55 +184,43 @@ func (q *Queue) Forget(key Key) {
 		return
 	}
 	e.deadline, e.forgotten = time.Time{}, e.running
-	q.schedule(e)
+	q.update(e)
 }
 
-// Len returns how many keys are due and not yet handed out.
+// Len returns the number of keys that are due and not running.
 func (q *Queue) Len() int { return q.work.Len() }
 
-// ShutDown lets Next hand out nothing any more: a restart lists every object
-// anyway. Runs in progress go on and may be settled.
+// ShutDown makes Next return no key any more: a restart lists every object
+// anyway. Done and PutBack may still be called for keys that are running.
 func (q *Queue) ShutDown() {
-	q.halt()
-	q.work.ShutDown()
-}
-
-// ShutDownWithDrain is ShutDown, and waits until every key that was handed out
-// is settled. A ShutDown meanwhile ends the waiting.
-func (q *Queue) ShutDownWithDrain() {
-	q.halt()
-	q.work.ShutDownWithDrain()
-}
-
-// halt stops triggers and timers, once.
-func (q *Queue) halt() {
 	q.mu.Lock()
 	if !q.stopped {
 		q.stopped = true
 		close(q.stop)
 	}
 	q.mu.Unlock()
-	<-q.done
+	<-q.timersDone
+	q.work.ShutDown()
 }
 
-// entry returns the state of a key. The key's strings may alias the bytes of
-// a whole object, which a waiting key must not keep alive.
+// entry returns the state of a key. The key is cloned: its strings may alias
+// the bytes of a whole object, which a waiting key must not keep in memory.
 func (q *Queue) entry(key Key) *entry {
 	e := q.keys[key]
 	if e == nil {
-		e = &entry{key: Key{Namespace: strings.Clone(key.Namespace), Name: strings.Clone(key.Name)}, place: -1}
+		e = &entry{key: Key{Namespace: strings.Clone(key.Namespace), Name: strings.Clone(key.Name)}, timerSlot: -1}
 		q.keys[e.key] = e
 	}
 	return e
 }
 
-// admit makes a key due. Every key passes here on its way to the workers, so
-// this is where one could be held back.
-func (q *Queue) admit(e *entry, l level) {
-	if e.queued && l <= e.level() {
+// makeDue adds a key to the workqueue, or raises its priority there. Every key
+// passes here on its way to a worker. q.mu is held.
+func (q *Queue) makeDue(e *entry, p priority) {
+	if e.due && p <= e.priority() {
 		return
 	}
-	e.setLevel(l)
-	e.queued = true
-	q.work.Add(e) // calls Touch if the key is there already, so that its lane changes
+	e.setPriority(p)
+	e.due = true
+	q.work.Add(e) // calls priorityQueue.Touch if it is there already
 }

@@ -3,10 +3,12 @@ package queue
 import (
 	"container/heap"
 	"time"
+
+	"github.com/thole-dev/thole/host/outcome"
 )
 
-// timers is a heap of keys by wake; client-go's delaying queue can neither
-// replace nor cancel a time.
+// timers is a heap of entries by their wake time. client-go's delaying queue
+// does not serve here: it can neither replace nor cancel a time.
 type timers []*entry
 
 func (t timers) Len() int           { return len(t) }
@@ -14,13 +16,13 @@ func (t timers) Less(i, j int) bool { return t[i].wake.Before(t[j].wake) }
 
 func (t timers) Swap(i, j int) {
 	t[i], t[j] = t[j], t[i]
-	t[i].place, t[j].place = i, j
+	t[i].timerSlot, t[j].timerSlot = i, j
 }
 
 // Push implements heap.Interface.
 func (t *timers) Push(x any) {
 	e := x.(*entry)
-	e.place = len(*t)
+	e.timerSlot = len(*t)
 	*t = append(*t, e)
 }
 
@@ -30,55 +32,63 @@ func (t *timers) Pop() any {
 	e := old[len(old)-1]
 	old[len(old)-1] = nil
 	*t = old[:len(old)-1]
-	e.place = -1
+	e.timerSlot = -1
 	return e
 }
 
-// set gives a key its time, or none, and says whether it is the earliest now.
+// set gives an entry its wake time, or takes it out of the heap if that is zero.
+// It reports whether the entry is the first one now.
 func (t *timers) set(e *entry, wake time.Time) (first bool) {
 	e.wake = wake
 	switch {
-	case wake.IsZero() && e.place >= 0:
-		heap.Remove(t, e.place)
+	case wake.IsZero() && e.timerSlot >= 0:
+		heap.Remove(t, e.timerSlot)
 	case wake.IsZero():
-	case e.place >= 0:
-		heap.Fix(t, e.place)
+	case e.timerSlot >= 0:
+		heap.Fix(t, e.timerSlot)
 	default:
 		heap.Push(t, e)
 	}
-	return e.place == 0
+	return e.timerSlot == 0
 }
 
-// schedule brings the timer of a key in line with its state, and lets go of a
-// key that waits for nothing. Every change of a state ends here.
-func (q *Queue) schedule(e *entry) {
-	if q.timers.set(e, e.wakes()) {
+// update must be called after every change of an entry: it sets its timer, and
+// drops an entry that waits for nothing. q.mu is held.
+func (q *Queue) update(e *entry) {
+	if q.timers.set(e, e.wakeTime()) {
 		select {
-		case q.poke <- struct{}{}:
+		case q.rescheduled <- struct{}{}:
 		default:
 		}
 	}
-	if e.idle() {
+	if e.disposable() {
 		delete(q.keys, e.key)
 	}
 }
 
-// fire makes a key due whose edge or deadline has come.
-func (q *Queue) fire(e *entry, now time.Time) {
+// expire makes a key due whose edge or deadline has come. q.mu is held.
+func (q *Queue) expire(e *entry, now time.Time) {
 	if !e.edge.IsZero() && !e.edge.After(now) {
 		e.edge = time.Time{}
-		q.admit(e, urgent)
+		q.makeDue(e, urgent)
 	}
 	if !e.deadline.IsZero() && !e.deadline.After(now) {
 		e.deadline = time.Time{}
-		e.note(e.next.reason(), rule{})
-		q.admit(e, e.next.level())
+		e.addReason(e.next.Reason, rule{})
+		q.makeDue(e, priorityOf(e.next))
 	}
 }
 
-// fireDue fires every key whose time has come and returns how long it is to
-// the next one, if there is any.
-func (q *Queue) fireDue() (wait time.Duration, ok bool) {
+func priorityOf(next outcome.Next) priority {
+	if next.Yields {
+		return background
+	}
+	return urgent
+}
+
+// expireAll makes every key due whose time has come, and returns how long it is
+// until the next one; ok is false if there is none.
+func (q *Queue) expireAll() (wait time.Duration, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
@@ -87,25 +97,25 @@ func (q *Queue) fireDue() (wait time.Duration, ok bool) {
 		if wait := e.wake.Sub(now); wait > 0 {
 			return wait, true
 		}
-		q.fire(e, now)
-		q.schedule(e)
+		q.expire(e, now)
+		q.update(e)
 	}
 	return 0, false
 }
 
-// keepTime is the one goroutine that watches all times.
-func (q *Queue) keepTime() {
-	defer close(q.done)
+// runTimers is the one goroutine that waits for all deadlines and edges.
+func (q *Queue) runTimers() {
+	defer close(q.timersDone)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		timer.Stop()
-		if wait, ok := q.fireDue(); ok {
+		if wait, ok := q.expireAll(); ok {
 			timer.Reset(wait)
 		}
 		select {
 		case <-timer.C:
-		case <-q.poke:
+		case <-q.rescheduled:
 		case <-q.stop:
 			return
 		}

@@ -129,7 +129,7 @@ func (m *Metrics) Controller(name string, workers int) *ControllerMetrics {
 	for _, class := range abi.Classes() {
 		m.failures.WithLabelValues(name, string(class))
 	}
-	for _, verb := range []string{"finalizer", "patch", "apply", "delete", "status"} {
+	for _, verb := range []string{abi.VerbFinalizer, abi.VerbPatch, abi.VerbApply, abi.VerbDelete, abi.VerbStatus} {
 		m.writes.WithLabelValues(name, verb)
 	}
 	m.errors.WithLabelValues(name)

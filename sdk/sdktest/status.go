@@ -17,16 +17,12 @@ func (r *Run) decide() {
 	in := outcome.Input{
 		Code: r.Code, Result: r.Result, Fault: r.fault, Effect: r.effect, Uncounted: r.unread,
 		Tries: r.tries, Controller: c, Now: r.world.now,
-		Object: outcome.Object{Generation: r.primary.meta.Generation, Deleting: r.primary.meta.Deleting()},
+		Object: outcome.Object{
+			Generation: r.primary.meta.Generation, Conditions: outcome.ReadConditions(r.primary.raw), Deleting: r.primary.meta.Deleting(),
+		},
 	}
 	if r.unread {
 		in.Fault = &outcome.Fault{Reason: "Unavailable", Message: "a read could not be answered yet"}
-	}
-	for _, have := range readConditions(r.primary.raw) {
-		in.Object.Conditions = append(in.Object.Conditions, outcome.Condition{
-			Type: have.Type, Status: have.Status, Reason: have.Reason, Message: have.Message,
-			LastTransitionTime: have.LastTransitionTime.Time(), ObservedGeneration: have.ObservedGeneration,
-		})
 	}
 	d := outcome.Decide(in)
 	r.decision, r.Class, r.Reason, r.Message = d, d.Class, d.Reason, d.Message

@@ -61,21 +61,21 @@ var theHost = []Ban{
 		Why:       "host/sandbox is the only user of wazero: fuel, limits and reset hold only for calls that go through it",
 	},
 	{
-		Importers: Set{Of: []string{"./..."}, Except: []string{"./host/source/...", "./cmd/internal/devloop/..."}},
+		Importers: Set{Of: []string{"./..."}, Except: []string{"./host/source/...", "./cmd/thole/internal/devloop/..."}},
 		Imported:  Set{Of: []string{"github.com/fsnotify/..."}},
 		Why:       "host/source is where plugins come from: the rest sees snapshots, whatever they were read from; devloop watches the source code of one",
 	},
 	{
 		Importers: Set{Of: []string{"./host/dispatch/..."}},
 		Imported: Set{Of: []string{"..."}, Except: []string{
-			"std", "./abi/...", "./host/object/...", decision, "./host/dispatch/...", "./host/internal/...",
+			"std", "./abi/...", "./host/object/...", "./host/sanitize", decision, "./host/dispatch/...", "./host/internal/...",
 			"github.com/hashicorp/go-hclog", "k8s.io/apimachinery/...",
 		}},
 		Why: "dispatch is the worker's story, told in interfaces that it defines itself",
 	},
 	{
 		Importers: Set{Of: []string{"./host/outcome/..."}},
-		Imported:  Set{Of: []string{"..."}, Except: []string{"std", "./abi/...", "./host/object/...", "./host/outcome/..."}},
+		Imported:  Set{Of: []string{"..."}, Except: []string{"std", "./abi/...", "./host/object/...", "./host/outcome/...", "./host/sanitize"}},
 		Why:       "outcome is a pure function of the result: a table of cases must be able to test all of it",
 	},
 	{

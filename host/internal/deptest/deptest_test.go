@@ -56,7 +56,7 @@ func TestEachBanCanFail(t *testing.T) {
 		{"host/sandbox/meter", "github.com/tetratelabs/wazero", true},
 		{"host/source", "github.com/fsnotify/fsnotify", false},
 		{"host/catalog", "github.com/fsnotify/fsnotify", true},
-		{"cmd/internal/devloop", "github.com/fsnotify/fsnotify", false},
+		{"cmd/thole/internal/devloop", "github.com/fsnotify/fsnotify", false},
 		{"cmd/thole", "github.com/fsnotify/fsnotify", true},
 		{"host/dispatch", "github.com/hashicorp/go-hclog", false},
 		{"host/dispatch", "k8s.io/client-go/dynamic", true},

@@ -1,3 +1,0 @@
-// Package pluginlist asks a running host for its plugins and prints them: the
-// logic of `thole plugins`.
-package pluginlist

@@ -1,0 +1,14 @@
+//go:build !unix
+
+package devloop
+
+import (
+	"os"
+	"os/exec"
+)
+
+func setProcessGroup(*exec.Cmd) {}
+
+func terminate(p *os.Process) error { return p.Kill() }
+
+func killGroup(p *os.Process) error { return p.Kill() }

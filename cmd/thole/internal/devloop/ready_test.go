@@ -1,0 +1,121 @@
+package devloop
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host"
+	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/events"
+)
+
+func TestIsReadyIsAboutThePresentGeneration(t *testing.T) {
+	o := objectOf(t, managerYAML+"status: {observedGeneration: 1, conditions: [{type: Ready, status: 'True'}]}\n")
+	if !isReady(o) {
+		t.Error("not Ready")
+	}
+	o.SetGeneration(2)
+	if isReady(o) {
+		t.Error("Ready of an older generation")
+	}
+	if isReady(objectOf(t, managerYAML)) {
+		t.Error("Ready without a condition")
+	}
+}
+
+// sampleSession is a session with one applied object of the sample, "PodManager
+// ns/web", and a plugin for its kind.
+func sampleSession(t *testing.T) (s *session, out *strings.Builder, ended func() error) {
+	t.Helper()
+	out = &strings.Builder{}
+	s = &session{out: &printer{out: out}, sample: newSampleState(), watch: newObjectWatch(nil)}
+	ctx, fail := context.WithCancelCause(t.Context())
+	s.fail = fail
+	wanted := objectOf(t, strings.Replace(managerYAML, "name: web", "namespace: ns, name: web", 1))
+	s.sample.objects[named(wanted)] = &sampleObject{wanted: wanted, applied: time.Now()}
+	s.sample.primaries["managers"] = wanted.GroupVersionKind().GroupKind()
+	return s, out, func() error { return context.Cause(ctx) }
+}
+
+// becomesReady is the change that makes the object of sampleSession Ready.
+func becomesReady(s *session) *objectChange {
+	o := s.sample.objects["PodManager ns/web"].wanted.DeepCopy()
+	o.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}}
+	return &objectChange{new: o}
+}
+
+func TestSessionWithOnceEndsWhenTheSampleIsReady(t *testing.T) {
+	run := events.RunEnded{Run: events.Run{Plugin: "p", Controller: "managers", Object: "ns/web", Revision: 1}}
+	for name, reverse := range map[string]bool{"run first": false, "Ready first": true} {
+		t.Run(name, func(t *testing.T) {
+			s, out, ended := sampleSession(t)
+			s.Once = true
+			steps := []func(){
+				func() { s.onEvent(t.Context(), time.Now(), run) },
+				func() { s.onSampleChange(time.Now(), becomesReady(s)) },
+			}
+			if reverse {
+				steps[0], steps[1] = steps[1], steps[0]
+			}
+			other := run
+			other.Object = "ns/other"
+			s.onEvent(t.Context(), time.Now(), other)
+			steps[0]()
+			if ended() != nil {
+				t.Fatal("it ended after the first of the two")
+			}
+			steps[1]()
+			if ended() != errDone { //nolint:errorlint // the cause itself
+				t.Errorf("it ended with %v\n%s", ended(), out)
+			}
+			if got := strings.Count(out.String(), "ready      PodManager ns/web, "); got != 1 {
+				t.Errorf("Ready is shown %d times:\n%s", got, out)
+			}
+		})
+	}
+}
+
+func TestReadySampleIsFollowedByCommandsToTry(t *testing.T) {
+	s, out, ended := sampleSession(t)
+	s.watch.kinds[eventKind] = true
+	s.watch.kinds[gvk(abi.Kind{APIVersion: "v1", Kind: "Pod"})] = true
+	s.sample.noteRun(events.RunEnded{Run: events.Run{Controller: "managers", Object: "ns/web"}})
+	s.onSampleChange(time.Now(), becomesReady(s))
+	s.onSampleChange(time.Now(), becomesReady(s))
+	want := "kubectl get podmanager,pod -n ns\nkubectl edit podmanager web -n ns\nkubectl delete podmanager web -n ns\n"
+	if strings.Count(out.String(), want) != 1 || ended() != nil {
+		t.Errorf("shown is\n%s, and the end is %v", out, ended())
+	}
+}
+
+func TestDeadlineStartsWithTheSample(t *testing.T) {
+	s := newSampleState()
+	if s.startDeadline() {
+		t.Error("it starts without a sample")
+	}
+	s.objects["A a"] = &sampleObject{}
+	if !s.startDeadline() || s.startDeadline() {
+		t.Error("it does not start once")
+	}
+}
+
+func TestDescribeNotReady(t *testing.T) {
+	manager := objectOf(t, managerYAML)
+	stalled := objectOf(t, managerYAML+"status: {conditions: [{type: Stalled, status: 'True', reason: NoImage, message: name one}, {type: Ready, status: 'False'}]}\n")
+	for want, o := range map[string]*sampleObject{
+		"PodManager web was not seen yet":                                                   {wanted: manager},
+		"PodManager web has no condition: it was not reconciled":                            {wanted: manager, latest: manager},
+		"PodManager web has Ready=False\nPodManager web has Stalled=True NoImage: name one": {wanted: manager, latest: stalled},
+	} {
+		if got := strings.Join(describeNotReady(o), "\n"); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	refused := host.PluginStatus{Status: catalog.Status{Name: "p", State: catalog.Failed, FailedStep: "verify", LastError: "no export"}}
+	if got, want := describePlugin(refused), "plugin p is failed: verify: no export"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -1,0 +1,128 @@
+package devloop
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const scripts = "../../../../.ci/tools"
+
+// TestFlagsAreThoseOfTheRepository: an author tries what `make plugins` builds.
+func TestFlagsAreThoseOfTheRepository(t *testing.T) {
+	script := readText(t, filepath.Join(scripts, "plugin-build"))
+	_, rest, found := strings.Cut(strings.ReplaceAll(script, "\\\n", ""), `"$tinygo" `+"build ")
+	words, _, ended := strings.Cut(rest, " -o ")
+	if !found || !ended {
+		t.Fatal("plugin-build does not call TinyGo as it did")
+	}
+	if want := append([]string{"build"}, strings.Fields(words)...); !slices.Equal(compileFlags, want) {
+		t.Errorf("flags are %q, in plugin-build %q", compileFlags, want)
+	}
+	if lib := readText(t, filepath.Join(scripts, "lib.sh")); !strings.Contains(lib, "\ntinygo_minimum="+tinygoMinimum+"\n") {
+		t.Errorf("the oldest TinyGo is another than %s in lib.sh", tinygoMinimum)
+	}
+}
+
+func TestAtLeast(t *testing.T) {
+	for version, want := range map[string]bool{
+		"0.41": true, "0.41.1": true, "0.42": true, "1.0.0": true, "0.100.0": true,
+		"0.40.9": false, "0.5": false, "0": false, "": false, "x.y": false,
+	} {
+		if got := atLeast("0.41", version); got != want {
+			t.Errorf("%q: %t", version, got)
+		}
+	}
+}
+
+func TestModuleFlags(t *testing.T) {
+	if got := moduleFlags(" -race -mod=mod -tags=x -p=2 -modcacherw"); got != "-mod=mod -p=2 -modcacherw" {
+		t.Errorf("kept %q", got)
+	}
+}
+
+// program writes a shell script.
+func program(t *testing.T, path, script string) string {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestFindTinyGo(t *testing.T) {
+	dir := t.TempDir()
+	recent := program(t, filepath.Join(dir, "recent", "tinygo"), "echo tinygo version 0.41.1 linux/amd64")
+	old := program(t, filepath.Join(dir, "old", "tinygo"), "echo tinygo version 0.30.0 linux/amd64")
+	built := program(t, filepath.Join(dir, "project", ".tools", "tinygo", "bin", "tinygo"), "exit 1")
+	inside, outside := filepath.Join(dir, "project", "plugins", "x"), filepath.Join(dir, "elsewhere")
+	for name, c := range map[string]struct {
+		path, named, near string
+		want              toolchain
+	}{
+		"named":            {path: filepath.Dir(recent), named: old, near: inside, want: toolchain{path: old}},
+		"in PATH":          {path: filepath.Dir(recent), near: inside, want: toolchain{path: recent}},
+		"too old in PATH":  {path: filepath.Dir(old), near: inside, want: toolchain{path: built, ours: true}},
+		"of the project":   {path: outside, near: inside, want: toolchain{path: built, ours: true}},
+		"only somewhere":   {path: outside, near: outside},
+		"old and no other": {path: filepath.Dir(old), near: outside},
+		"named, not there": {path: filepath.Dir(recent), named: filepath.Join(dir, "none")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("PATH", c.path+string(os.PathListSeparator)+"/usr/bin"+string(os.PathListSeparator)+"/bin")
+			got, err := findToolchain(c.named, c.near)
+			if got != c.want || (err == nil) != (c.want != toolchain{}) {
+				t.Errorf("found %+v, %v", got, err)
+			}
+			if err != nil && c.named == "" && !strings.Contains(err.Error(), "install it (https://tinygo.org") {
+				t.Errorf("the error does not help: %v", err)
+			}
+			if name == "old and no other" && !strings.Contains(err.Error(), "is version 0.30.0") {
+				t.Errorf("the error does not name the old one: %v", err)
+			}
+		})
+	}
+}
+
+func TestCompileErrorIsTheOutputOfTheCompiler(t *testing.T) {
+	dir := t.TempDir()
+	failing := toolchain{path: program(t, filepath.Join(dir, "a"), "echo '# x'; echo main.go:1:2: wrong >&2; exit 1")}
+	if err := failing.compile(t.Context(), dir, "out"); err == nil || err.Error() != "# x\nmain.go:1:2: wrong" {
+		t.Errorf("error: %v", err)
+	}
+	silent := toolchain{path: program(t, filepath.Join(dir, "b"), "exit 3")}
+	if err := silent.compile(t.Context(), dir, "out"); err == nil || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("error: %v", err)
+	}
+}
+
+// TestCancelledBuildEndsItsProcesses: here a grandchild, which would hold the pipe
+// for an hour.
+func TestCancelledBuildEndsItsProcesses(t *testing.T) {
+	dir := t.TempDir()
+	begun := filepath.Join(dir, "begun")
+	slow := toolchain{path: program(t, filepath.Join(dir, "slow"), "echo > "+begun+"; sleep 3600; echo")}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- slow.compile(ctx, dir, "out") }()
+	until(t, "the compiler runs", func() bool { _, err := os.Stat(begun); return err == nil })
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("no error")
+	}
+}
+
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,119 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// A directory of two plugins changes at random, mostly before the previous change
+// has had its effect, with failed probations and RetryRefused in between. Every
+// guest that was loaded is closed once and not used afterwards, no more are kept
+// than may be needed, the running revisions follow the newest policy that fits,
+// and no two write the same condition.
+func TestRandomChangesKeepTheInvariants(t *testing.T) {
+	for seed := range uint64(300) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			w := newWorld("A", "B")
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				c := New(Config[*guest]{Loader: w, Runner: w, Events: w, Logger: hclog.NewNullLogger()})
+				h := randomChanges{t: t, w: w, c: c, random: rand.New(rand.NewPCG(seed, 5)), has: map[string]*Module{}}
+				for range 40 {
+					h.step(ctx)
+				}
+				cancel()
+				c.Wait()
+			})
+			for _, g := range w.guests {
+				if g.closed != 1 {
+					t.Errorf("%s %s was closed %d times", g.name, g.manifest.Version, g.closed)
+				}
+			}
+			if len(w.runs) != 0 || len(w.misused) != 0 {
+				t.Errorf("still running: %v; used after they were closed: %q", w.runs, w.misused)
+			}
+		})
+	}
+}
+
+type randomChanges struct {
+	t      *testing.T
+	w      *world
+	c      *testCatalog
+	random *rand.Rand
+	has    map[string]*Module // the directory
+}
+
+func pick[T any](h *randomChanges, from ...T) T { return from[h.random.IntN(len(from))] }
+
+func (h *randomChanges) step(ctx context.Context) {
+	name := pick(h, "p", "q")
+	switch h.random.IntN(10) {
+	default:
+		m := module(name, pick(h, "A/1", "A/2", "A/3", "B/1", "Late", "broken", "A/slow"))
+		m.Policy = policy(pick(h, "", "less", "least", "unfit"))
+		h.has[name] = &m
+	case 0:
+		delete(h.has, name)
+	case 1:
+		h.has[name] = &Module{Name: name, Err: fmt.Errorf("permission denied")}
+	case 2:
+		h.c.RetryRefused()
+	case 3, 4:
+		for _, g := range h.c.Running() {
+			h.c.RollBack(g.Plugin, g.Number, "it panics")
+		}
+	case 5:
+		time.Sleep(pick(h, time.Second, DefaultProbation)) // fake time
+	}
+	var modules []Module
+	for _, m := range h.has {
+		modules = append(modules, *m)
+	}
+	h.c.Update(ctx, modules)
+	if h.random.IntN(3) == 0 {
+		time.Sleep(3 * time.Second) // fake time
+		synctest.Wait()
+		h.check()
+	}
+}
+
+func (h *randomChanges) check() {
+	h.t.Helper()
+	h.w.mu.Lock()
+	defer h.w.mu.Unlock()
+	open := map[string]int{}
+	for _, g := range h.w.guests {
+		if g.closed == 0 {
+			open[g.name]++
+		}
+	}
+	for name, n := range open {
+		if n > 3 { // the running one, the fallback and the pending one
+			h.t.Errorf("%d guests of %s are open", n, name)
+		}
+	}
+	writers := map[string]string{}
+	for name, digest := range h.w.runs {
+		kind, _, _ := strings.Cut(digest, "/")
+		if other := writers[kind]; other != "" {
+			h.t.Errorf("%s and %s write the same condition of %s", name, other, kind)
+		}
+		writers[kind] = name
+	}
+	for name, m := range h.has {
+		if _, runs := h.w.runs[name]; !runs || m.Err != nil || m.Digest == "A/slow" || string(m.Policy.Config) == "unfit" {
+			continue
+		}
+		if got := h.w.policies[name]; got != string(m.Policy.Config) {
+			h.t.Errorf("%s %s runs under %q, want %s under %q", name, h.w.runs[name], got, m.Digest, m.Policy.Config)
+		}
+	}
+}

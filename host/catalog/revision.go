@@ -1,0 +1,182 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/object"
+)
+
+// Module is a plugin as its source has it.
+type Module struct {
+	Name   string
+	Digest string                 // SHA-256 in hex
+	Read   func() ([]byte, error) // reads the file; fails if it has another digest by now
+	Policy config.Policy
+	// Err is why the file or its policy cannot be used. If it has a method
+	// LoadStep, that names the step; else it is "read".
+	Err error
+}
+
+// equal reports whether both are the same code under the same policy, or cannot
+// be used for the same reason.
+func (m *Module) equal(other *Module) bool {
+	return m.Digest == other.Digest && m.Policy.Equal(other.Policy) && errorText(m.Err) == errorText(other.Err)
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// Guest is a module that was loaded.
+type Guest interface {
+	Manifest() *abi.Manifest
+	// Close blocks until no call is in progress and frees the guest.
+	Close(ctx context.Context) error
+}
+
+// Loader verifies and compiles modules.
+type Loader[G Guest] interface {
+	Load(ctx context.Context, m *Module) (G, error)
+	// WithPolicy returns the code of a guest that is not closed under the policy
+	// of m, without reading or compiling it again.
+	WithPolicy(ctx context.Context, guest G, m *Module) (G, error)
+}
+
+// Runner runs revisions.
+type Runner[G Guest] interface {
+	// Start prepares what the revision needs and then replaces the running
+	// revision of the plugin, if there is one; it then reports
+	// [events.PluginStarted]. After an error the running revision keeps running.
+	// A [*WaitError] is tried again.
+	Start(ctx context.Context, r *Revision[G]) error
+	// Healthy reports whether the running revision may be rolled back to although
+	// it is on probation itself: it has run and failed for no more objects than
+	// the one before it.
+	Healthy(plugin string) bool
+	// Stop ends the controllers of the plugin and blocks until none is running.
+	// removed states that the file is gone; else the host is stopping.
+	Stop(plugin string, removed bool)
+}
+
+// Revision is a plugin at one digest, under one policy.
+type Revision[G Guest] struct {
+	events.Revision
+	Policy   config.Policy
+	Manifest *abi.Manifest
+	Guest    G
+	// Probation is until when the revision may be rolled back; zero: it is not on
+	// probation.
+	Probation time.Time
+}
+
+// hasDigest reports whether r, which may be nil, is the code with that digest.
+func (r *Revision[G]) hasDigest(digest string) bool { return r != nil && r.Digest == digest }
+
+// matches reports whether r, which may be nil, is the module's code under its
+// policy.
+func (r *Revision[G]) matches(m *Module) bool {
+	return r.hasDigest(m.Digest) && r.Policy.Equal(m.Policy)
+}
+
+// identity returns what events state of r; nil for nil.
+func (r *Revision[G]) identity() *events.Revision {
+	if r == nil {
+		return nil
+	}
+	return &r.Revision
+}
+
+// WaitError reports that a revision cannot start yet although nothing is wrong
+// with it. It is tried again.
+type WaitError struct {
+	Reason string // what it waits for, for people
+}
+
+func (e *WaitError) Error() string { return e.Reason }
+
+// stepError is an error of the catalog itself, with the step that failed.
+type stepError struct {
+	step string
+	err  error
+}
+
+func (e *stepError) Error() string    { return e.err.Error() }
+func (e *stepError) Unwrap() error    { return e.err }
+func (e *stepError) LoadStep() string { return e.step }
+
+// The steps that are the catalog's own. Others are those of the loader.
+const (
+	stepRead      = "read"
+	stepPolicy    = "policy"
+	stepConflict  = "overlap"
+	stepProbation = "probation" // it was rolled back
+)
+
+// stepOf names the step at which a module failed, from a bounded set.
+func stepOf(err error) string {
+	var wait *WaitError
+	var step interface{ LoadStep() string }
+	switch {
+	case errors.As(err, &wait):
+		return "waiting"
+	case errors.As(err, &step):
+		return step.LoadStep()
+	default:
+		return "start"
+	}
+}
+
+// temporary reports whether an attempt that failed may succeed later with the
+// same module: what it waits for may appear, the plugin that it conflicts with
+// may be removed, and a file that was replaced while it was read may be complete.
+func temporary(err error) bool {
+	var read *stepError // the source reports a file that it could not read again by itself
+	switch stepOf(err) {
+	case "waiting", stepConflict:
+		return true
+	case stepRead:
+		return !errors.As(err, &read)
+	}
+	return false
+}
+
+// checkConflicts refuses a revision with a controller that writes the same target
+// condition of the same kind as another controller.
+func checkConflicts[G Guest](r *Revision[G], others []*Revision[G]) error {
+	owners := map[string]string{}
+	for _, other := range others {
+		for _, c := range other.Manifest.Controllers {
+			if object.HasConditions(&c) {
+				owners[targetCondition(c)] = fmt.Sprintf("%q", other.Plugin+"/"+c.Name)
+			}
+		}
+	}
+	for _, c := range r.Manifest.Controllers {
+		if !object.HasConditions(&c) {
+			continue
+		}
+		target := targetCondition(c)
+		if owner, taken := owners[target]; taken {
+			return &stepError{stepConflict, fmt.Errorf(
+				"controller %q and %s both write the condition %s of %s; give one of them another conditions.target",
+				r.Plugin+"/"+c.Name, owner, c.Conditions.TargetOrReady(), c.For)}
+		}
+		owners[target] = fmt.Sprintf("%q", r.Plugin+"/"+c.Name)
+	}
+	return nil
+}
+
+// targetCondition identifies what at most one controller may write. The API
+// version is left out: the conditions are the same in every version.
+func targetCondition(c abi.Controller) string {
+	return c.For.Group() + "/" + c.For.Kind + "/" + c.Conditions.TargetOrReady()
+}

@@ -1,0 +1,318 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/cache"
+	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/outcome"
+	"github.com/thole-dev/thole/host/queue"
+	"github.com/thole-dev/thole/host/sandbox"
+)
+
+func TestMain(m *testing.M) { await.Main(m, func() error { return goleak.Find() }) }
+
+var (
+	widget  = abi.Kind{APIVersion: "example.dev/v1", Kind: "Widget"}
+	gadget  = abi.Kind{APIVersion: "v1", Kind: "Gadget"}
+	testKey = object.Key{Namespace: "ns", Name: "w"}
+)
+
+const aWidget = `{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"namespace":"ns","name":"w","uid":"u1","generation":1,"resourceVersion":"1","finalizers":["f"]},"spec":{"x":1}}`
+
+type reconcileFunc = func(context.Context, sandbox.Call) (sandbox.Return, error)
+
+// fixture is a controller whose stages are fakes that record what it asks of
+// them.
+type fixture struct {
+	t *testing.T
+	c *Controller
+
+	log      []string // what the controller asked of its stages, in order
+	store    map[abi.Kind]map[object.Key]*object.Object
+	due      []queue.Item // what the queue returns
+	messages []string     // of written conditions
+	done     []outcome.Next
+	events   []events.Event
+
+	reconcile reconcileFunc
+	request   *abi.Request // of the last call
+
+	fail    map[string]*effect.Failure // by verb
+	version int                        // resourceVersion of the last write
+	lagging bool                       // the cache does not contain writes
+	live    *object.Object
+	liveErr error
+	loops   int    // runs counted as in a write loop
+	foreign string // a merge patch that somebody else makes just before the next write of status
+}
+
+func newFixture(t *testing.T) *fixture {
+	f := &fixture{
+		t: t, store: map[abi.Kind]map[object.Key]*object.Object{widget: {}, gadget: {}},
+		fail: map[string]*effect.Failure{}, version: 100, reconcile: succeed,
+	}
+	f.c = New(Config{
+		Plugin: "p", Name: "c", Workers: 1, CatchUp: 10 * time.Millisecond,
+		Queue: testQueue{f}, Cache: testCache{f}, Metrics: testMetrics{f}, Logger: hclog.NewNullLogger(),
+		Events: events.Func(func(e events.Event) { f.events = append(f.events, e) }),
+	}, &Revision{Number: 1, Guest: testGuest{f}, Effects: testEffects{f}, Controller: abi.Controller{
+		Name: "c", For: widget, Owns: []abi.Kind{gadget}, Finalizer: true,
+	}})
+	return f
+}
+
+// The results of a reconcile that tests use most.
+
+func succeed(context.Context, sandbox.Call) (sandbox.Return, error) { return returns(&abi.Result{}) }
+
+func panics(context.Context, sandbox.Call) (sandbox.Return, error) {
+	return sandbox.Return{}, &sandbox.Fault{Class: abi.ClassPanic, Message: "boom"}
+}
+
+func returns(result *abi.Result) (sandbox.Return, error) {
+	result.Result = abi.OutcomeSuccess
+	return sandbox.Return{Output: abi.EncodeResult(result)}, nil
+}
+
+func returnsCode(code abi.Code) reconcileFunc {
+	return func(context.Context, sandbox.Call) (sandbox.Return, error) { return sandbox.Return{Code: code}, nil }
+}
+
+func (f *fixture) note(format string, args ...any) {
+	f.log = append(f.log, fmt.Sprintf(format, args...))
+}
+
+func (f *fixture) expect(want ...string) {
+	f.t.Helper()
+	if got := strings.Join(f.log, "\n"); got != strings.Join(want, "\n") {
+		f.t.Errorf("what happened:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
+	}
+	f.log = nil
+}
+
+// put stores an object as the API server would send it.
+func (f *fixture) put(text string) *object.Object {
+	f.t.Helper()
+	o, err := object.Parse([]byte(text), abi.Kind{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.store[o.Kind][o.Key()] = o
+	return o
+}
+
+// run runs the widget of the key testKey for these reasons.
+func (f *fixture) run(reasons ...abi.Reason) { f.runKey(testKey, reasons...) }
+
+// runNamed runs the widget of that name.
+func (f *fixture) runNamed(name string) { f.runKey(object.Key{Namespace: "ns", Name: name}) }
+
+func (f *fixture) runKey(key object.Key, reasons ...abi.Reason) {
+	f.due = append(f.due, queue.Item{Key: key, Reasons: reasons})
+	f.c.work(f.t.Context(), f.t.Context())
+}
+
+// swap replaces the revision by a copy of it with the next number, which change
+// may change further.
+func (f *fixture) swap(change func(*Revision)) {
+	next := *f.c.Revision()
+	next.Number++
+	change(&next)
+	f.c.Swap(&next, nil)
+}
+
+type testQueue struct{ *fixture }
+
+func (q testQueue) Next() (item queue.Item, shutdown bool) {
+	if len(q.due) == 0 {
+		return queue.Item{}, true
+	}
+	item, q.due = q.due[0], q.due[1:]
+	return item, false
+}
+
+func (q testQueue) Add(key object.Key, reason abi.Reason) { q.note("add %s %s", key, reason) }
+func (q testQueue) Done(_ object.Key, next outcome.Next)  { q.done = append(q.done, next) }
+func (q testQueue) PutBack(item queue.Item)               { q.note("put back %s", item.Key) }
+func (q testQueue) Forget(key object.Key)                 { q.note("queue forgets %s", key) }
+func (q testQueue) ShutDown()                             {}
+
+type testGuest struct{ *fixture }
+
+func (g testGuest) Reconcile(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
+	request, err := abi.DecodeRequest(call.Request)
+	if err != nil {
+		g.t.Error(err)
+	}
+	g.fixture.request = request
+	return g.reconcile(ctx, call)
+}
+
+type testCache struct{ *fixture }
+
+func (c testCache) Get(key object.Key) (*object.Object, bool) {
+	o, ok := c.store[widget][key]
+	return o, ok
+}
+
+func (c testCache) Live(context.Context, object.Key) (*object.Object, error) {
+	c.note("live read")
+	return c.live, c.liveErr
+}
+
+func (c testCache) CaughtUp(ctx context.Context, w effect.Write) error {
+	if !c.lagging {
+		c.note("cache has %s %s", w.Verb, w.ResourceVersion)
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (c testCache) Begin(object.Key) Reads                             { return testReads(c) }
+func (c testCache) Namespaced(context.Context, abi.Kind) (bool, error) { return true, nil }
+func (c testCache) Forget(key object.Key)                              { c.note("cache forgets %s", key) }
+
+type testReads struct{ *fixture }
+
+func (r testReads) Get(_ context.Context, kind abi.Kind, key object.Key) (*object.Object, bool, error) {
+	o, ok := r.store[kind][key]
+	return o, ok, nil
+}
+
+func (r testReads) List(context.Context, abi.Kind, string, labels.Selector) ([]*object.Object, error) {
+	return nil, cache.ErrNotSynced
+}
+func (r testReads) Commit()  { r.note("commit reads") }
+func (r testReads) Abandon() { r.note("abandon reads") }
+
+type testEffects struct{ *fixture }
+
+func (e testEffects) HasFinalizer(t effect.Target) bool { return len(t.Object.Finalizers) > 0 }
+
+// write reports the write of a patch to an object, as the server would.
+func (e testEffects) write(verb string, o *object.Object, patch string) effect.Report {
+	e.version++
+	for _, p := range []string{e.foreign, patch, fmt.Sprintf(`{"metadata":{"resourceVersion":"%d"}}`, e.version)} {
+		if p != "" {
+			o = patched(e.t, o, p)
+		}
+	}
+	e.foreign = ""
+	e.store[widget][o.Key()] = o
+	// The strings of a report are its own, those of the object are not.
+	key := object.Key{Namespace: strings.Clone(o.Namespace), Name: strings.Clone(o.Name)}
+	return effect.Report{
+		Writes:  []effect.Write{{Verb: verb, Kind: o.Kind, Key: key, ResourceVersion: strings.Clone(o.ResourceVersion)}},
+		Primary: o,
+	}
+}
+
+func (e testEffects) EnsureFinalizer(_ context.Context, t effect.Target) (effect.Report, *effect.Failure) {
+	if len(t.Object.Finalizers) > 0 {
+		return effect.Report{}, nil
+	}
+	e.note("finalizer")
+	if failure := e.fail["finalizer"]; failure != nil {
+		return effect.Report{}, failure
+	}
+	return e.write(abi.VerbFinalizer, t.Object, `{"metadata":{"finalizers":["f"]}}`), nil
+}
+
+func (e testEffects) RemoveFinalizer(context.Context, effect.Target) (effect.Report, *effect.Failure) {
+	e.note("remove finalizer")
+	if failure := e.fail["remove"]; failure != nil {
+		return effect.Report{}, failure
+	}
+	delete(e.store[widget], testKey)
+	return effect.Report{Writes: []effect.Write{{Verb: abi.VerbFinalizer, Kind: widget, Key: testKey}}}, nil
+}
+
+func (e testEffects) PerformIntents(_ context.Context, _ effect.Target, in *abi.Result) (report effect.Report, failure *effect.Failure) {
+	for range in.Apply {
+		e.note("apply")
+		if e.fail["apply"] != nil {
+			return report, e.fail["apply"]
+		}
+		e.version++
+		report.Writes = append(report.Writes, effect.Write{Verb: "apply", Kind: gadget, ResourceVersion: fmt.Sprint(e.version)})
+	}
+	return report, nil
+}
+
+func (e testEffects) WriteStatus(_ context.Context, t effect.Target, want effect.Status) (effect.Report, *effect.Failure) {
+	var conditions []string
+	for _, c := range want.Set {
+		conditions = append(conditions, c.Type+"="+c.Status+"/"+c.Reason)
+		e.messages = append(e.messages, c.Message)
+	}
+	if len(want.Set)+len(want.Remove)+len(want.Patch) == 0 && want.ObservedGeneration == nil && want.HandledRequest == "" {
+		return effect.Report{}, nil
+	}
+	if want.HandledRequest != "" {
+		conditions = append(conditions, "handled="+want.HandledRequest)
+	}
+	e.note("status %s patch=%s", strings.Join(conditions, " "), want.Patch)
+	if e.fail["status"] != nil {
+		return effect.Report{}, e.fail["status"]
+	}
+	return e.write(abi.VerbStatus, t.Object, `{"status":{"written":true}}`), nil
+}
+
+func (e testEffects) EmitEvent(_ effect.Target, event *abi.Event) {
+	if event != nil {
+		e.note("event %s %s", event.Type, event.Reason)
+	}
+}
+func (e testEffects) Forget(uid types.UID) { e.note("effects forget %s", uid) }
+
+type testMetrics struct{ *fixture }
+
+func (m testMetrics) Started() func(string, abi.Class, float64) {
+	return func(result string, class abi.Class, _ float64) { m.note("metric %s %s", result, class) }
+}
+func (m testMetrics) Wrote(string)         {}
+func (m testMetrics) Looped()              { m.loops++ }
+func (m testMetrics) Dropped()             { m.note("line dropped") }
+func (m testMetrics) Limited(limit string) { m.note("limited by %s", limit) }
+
+// budget is an [Allowance] of a fixed number.
+type budget struct{ left int }
+
+func (b *budget) Allow() bool {
+	b.left--
+	return b.left >= 0
+}
+
+func mergePatch(t *testing.T, raw []byte, patch string) []byte {
+	t.Helper()
+	out, err := rawjson.MergePatch(raw, []byte(patch))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func patched(t *testing.T, o *object.Object, patch string) *object.Object {
+	t.Helper()
+	out, err := object.Parse(mergePatch(t, o.Raw, patch), abi.Kind{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

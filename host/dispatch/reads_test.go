@@ -1,0 +1,273 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"unicode"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/sandbox"
+)
+
+func TestAReadBeforeTheInformerSyncedCostsNoAttempt(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.reconcile = func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
+		if _, code := call.Host.List(ctx, abi.EncodeListCall(&abi.ListCall{APIVersion: "v1", Kind: "Gadget"})); code != abi.CodeUnavailable {
+			t.Errorf("code %d", code)
+		}
+		return sandbox.Return{Code: abi.CodeRetry, Output: []byte(`{"error":{"reason":"Failed","message":"cannot read"}}`)}, nil
+	}
+	f.run()
+	f.run()
+	if f.request.Attempt != 0 {
+		t.Errorf("attempt %d", f.request.Attempt)
+	}
+	for _, line := range f.log {
+		if strings.HasPrefix(line, "status") {
+			t.Errorf("wrote %s", line)
+		}
+	}
+}
+
+func TestReadsOutsideOfTheirScopeAreDenied(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.put(`{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"g","uid":"g1"}}`)
+	get := func(ref abi.Ref) (code int64) {
+		f.reconcile = func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
+			_, code = call.Host.Get(ctx, abi.EncodeGetCall(&abi.GetCall{Ref: ref}))
+			return returns(&abi.Result{})
+		}
+		clear(f.c.keys) // every run writes: otherwise they would be a write loop
+		f.run()
+		return code
+	}
+	for _, c := range []struct {
+		ref  abi.Ref
+		want int64
+	}{
+		{abi.Ref{APIVersion: "v1", Kind: "Gadget", Name: "none"}, abi.CodeNotFound},
+		{abi.Ref{APIVersion: "v1", Kind: "Gadget", Namespace: "ns", Name: "g", UID: "another"}, abi.CodeNotFound},
+		{abi.Ref{APIVersion: "v1", Kind: "Gadget", Namespace: "other", Name: "g"}, abi.CodeDenied},
+		{abi.Ref{APIVersion: "v1", Kind: "Secret", Name: "s"}, abi.CodeDenied},
+	} {
+		if got := get(c.ref); got != c.want {
+			t.Errorf("get %+v: code %d, want %d", c.ref, got, c.want)
+		}
+	}
+	mine := abi.Ref{APIVersion: "v1", Kind: "Gadget", Name: "g"}
+	if got := get(mine); got <= 0 {
+		t.Errorf("get in the own namespace: code %d", got)
+	}
+	f.c.Revision().CrossNamespace = true
+	if got := get(mine); got <= 0 {
+		t.Errorf("get in the own namespace: code %d", got)
+	}
+	if got := get(abi.Ref{APIVersion: "v1", Kind: "Gadget", Namespace: "other", Name: "g"}); got != abi.CodeNotFound {
+		t.Errorf("get across namespaces: code %d", got)
+	}
+}
+
+func TestALaggingCacheLeadsToALiveRead(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.run()
+	f.log, f.lagging = nil, true
+	f.live = patched(t, f.store[widget][testKey], `{"metadata":{"resourceVersion":"300"},"spec":{"x":9}}`)
+	f.run()
+	if f.log[0] != "live read" || !strings.Contains(string(f.request.Object), `"x":9`) {
+		t.Errorf("%q, object %s", f.log, f.request.Object)
+	}
+}
+
+// An object that could not be read from the API server is not read from the
+// lagging cache instead. After one live read the cache is waited for again.
+func TestNoRunSeesAnOlderStateThanTheOneBefore(t *testing.T) {
+	f := newFixture(t)
+	f.reconcile = returnsCode(abi.CodeWaiting)
+	stale := f.put(aWidget)
+	f.run() // writes the status
+	f.lagging, f.store[widget][testKey] = true, stale
+
+	f.request, f.liveErr = nil, errors.New("no answer")
+	f.run()
+	if f.request != nil {
+		t.Fatalf("the guest was given %s", f.request.Object)
+	}
+	f.run()
+	if f.request != nil {
+		t.Fatalf("after a read that failed the guest was given %s", f.request.Object)
+	}
+
+	f.liveErr = nil
+	f.live = patched(t, stale, `{"metadata":{"resourceVersion":"300"},"spec":{"x":9}}`)
+	f.fail["status"] = &effect.Failure{} // so that the run leaves nothing to wait for
+	for range 2 {
+		f.run()
+		if !strings.Contains(string(f.request.Object), `"x":9`) {
+			t.Errorf("the guest was given %s", f.request.Object)
+		}
+	}
+
+	f.lagging, f.store[widget][testKey] = false, f.live
+	f.log = nil
+	f.run()
+	f.run()
+	if n := strings.Count(strings.Join(f.log, "\n"), "cache has status 101"); n != 1 {
+		t.Errorf("the write was waited for %d times: %q", n, f.log)
+	}
+}
+
+// The informer of the other kind may never catch up, for want of a right.
+func TestAnotherKindThatLagsIsWaitedForOnce(t *testing.T) {
+	f := newFixture(t)
+	f.live = f.put(aWidget)
+	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+		return returns(&abi.Result{Apply: []abi.Apply{{Object: []byte(`{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g"}}`)}}})
+	}
+	f.fail["status"] = &effect.Failure{}
+	f.run()
+	f.reconcile = succeed
+	f.lagging, f.log = true, nil
+	f.run()
+	f.run()
+	if n := strings.Count(strings.Join(f.log, "\n"), "live read"); n != 1 {
+		t.Errorf("%d live reads: %q", n, f.log)
+	}
+}
+
+func TestOnlyTheLatestWriteOfAKindIsWaitedFor(t *testing.T) {
+	var s keyState
+	write := func(kind abi.Kind, version string) effect.Write {
+		return effect.Write{Kind: kind, ResourceVersion: version}
+	}
+	s.awaitWrites([]effect.Write{write(widget, "1"), write(gadget, "2"), write(gadget, "")})
+	s.awaitWrites([]effect.Write{write(gadget, "")})
+	s.awaitWrites([]effect.Write{write(widget, "3")})
+	if want := []effect.Write{write(gadget, "2"), write(widget, "3")}; !slices.Equal(s.unseen, want) {
+		t.Errorf("it waits for %v, want %v", s.unseen, want)
+	}
+}
+
+// Otherwise a server that hangs would block all workers, one by one.
+func TestALiveReadThatGetsNoReplyTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.c.Cache = silentCache{testCache{f}}
+		f.put(aWidget)
+		f.run()
+		f.lagging = true
+		f.run()
+		if last := f.done[len(f.done)-1]; last.Reason != abi.ReasonRetry {
+			t.Errorf("done with %+v", last)
+		}
+	})
+}
+
+// silentCache is a cache whose API server does not reply.
+type silentCache struct{ testCache }
+
+func (silentCache) Live(ctx context.Context, _ object.Key) (*object.Object, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// guestLines returns the lines that the guest has logged.
+func (f *fixture) guestLines() (lines []events.GuestLogged) {
+	for _, e := range f.events {
+		if line, ok := e.(events.GuestLogged); ok {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+func TestLinesOfAGuestAreLimited(t *testing.T) {
+	f := newFixture(t)
+	f.c.LogLines = &budget{left: 1}
+	f.put(aWidget)
+	f.reconcile = func(_ context.Context, call sandbox.Call) (sandbox.Return, error) {
+		for range 3 {
+			call.Host.Log(abi.LogInfo, []byte(`{"message":"hello","n":1,"@level":"error","object":"other"}`))
+		}
+		return returns(&abi.Result{})
+	}
+	f.run()
+	lines := f.guestLines()
+	if len(lines) != 1 || lines[0].Object != "ns/w" || lines[0].Message != "hello" {
+		t.Fatalf("lines: %+v", lines)
+	}
+	if f.log[0] != "line dropped" || f.log[1] != "line dropped" {
+		t.Errorf("what happened: %q", f.log)
+	}
+	if want := []any{"n", "1", "guest.@level", "error", "guest.object", "other"}; !slices.Equal(lines[0].Fields, want) {
+		t.Errorf("fields %q, want %q: a guest must not replace the fields of the host", lines[0].Fields, want)
+	}
+}
+
+// A run may make ten thousand calls that fail.
+func TestWarningsThatAGuestCausesAreLimited(t *testing.T) {
+	f := newFixture(t)
+	var log bytes.Buffer
+	f.c.Logger = hclog.New(&hclog.LoggerOptions{Output: &log, JSONFormat: true})
+	f.c.LogLines = &budget{left: 2}
+	f.put(aWidget)
+	f.reconcile = func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
+		call.Host.Get(ctx, []byte(`garbage`))
+		call.Host.Get(ctx, []byte(`{"apiVersion":"v1","kind":"Secret","name":"s"}`))
+		call.Host.Get(ctx, []byte(`{"apiVersion":"example.dev/v1","kind":"Widget","name":"w","namespace":"other"}`))
+		call.Host.List(ctx, []byte(`garbage`))
+		call.Host.List(ctx, []byte(`{"apiVersion":"example.dev/v1","kind":"Widget","labelSelector":"((("}`))
+		return returns(&abi.Result{})
+	}
+	f.run()
+	if got := strings.Count(log.String(), `"@level":"warn"`); got != 2 {
+		t.Errorf("%d lines:\n%s", got, log.String())
+	}
+	if got := strings.Count(strings.Join(f.log, "\n"), "line dropped"); got != 3 {
+		t.Errorf("%d lines counted as dropped: %q", got, f.log)
+	}
+}
+
+func TestALineOfAGuestIsOneLineOfPrintableText(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.reconcile = func(_ context.Context, call sandbox.Call) (sandbox.Return, error) {
+		call.Host.Log(abi.LogInfo, []byte(`{"message":"hello\n2026-01-01T00:00:00Z [ERROR] thole: all is lost","a\n[ERROR] b":"\u001b[2J"}`))
+		call.Host.Log(abi.LogInfo, []byte("plain\n[ERROR] text \x1b[2J\xff"))
+		return returns(&abi.Result{})
+	}
+	f.run()
+	printable := func(s string) bool { return strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 }
+	lines := f.guestLines()
+	if len(lines) != 2 || !printable(lines[0].Message) || !printable(lines[0].Fields[0].(string)) || !printable(lines[1].Message) {
+		t.Errorf("lines: %+v", lines)
+	}
+}
+
+// A guest may wait as often as it likes, for a millisecond each time.
+func TestRunsThatWaitAreLoggedWithinTheAllowance(t *testing.T) {
+	f := newFixture(t)
+	f.c.LogLines = &budget{left: 1}
+	f.put(aWidget)
+	f.reconcile = returnsCode(abi.CodeWaiting)
+	var muted []bool
+	for range 3 {
+		f.run()
+		muted = append(muted, f.events[len(f.events)-1].(events.RunEnded).Muted)
+	}
+	if want := []bool{false, true, true}; !slices.Equal(muted, want) {
+		t.Errorf("muted: %v, want %v", muted, want)
+	}
+}

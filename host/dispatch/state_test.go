@@ -1,0 +1,149 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/queue"
+	"github.com/thole-dev/thole/host/sandbox"
+)
+
+func TestASwapResetsTheTries(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+		return sandbox.Return{}, errors.New("network")
+	}
+	f.run()
+	f.log = nil
+	f.c.Swap(&Revision{Number: 2, Guest: testGuest{f}, Effects: testEffects{f}, Controller: f.c.Revision().Controller}, []object.Key{testKey})
+	f.expect("add ns/w plugin")
+	f.run()
+	if f.request.Attempt != 0 || f.request.Previous != nil {
+		t.Errorf("attempt %d, previous %+v", f.request.Attempt, f.request.Previous)
+	}
+}
+
+func TestMemosAreKeptIfTheirVersionStays(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+		return returns(&abi.Result{Memo: []byte(`"m"`)})
+	}
+	for _, step := range []struct {
+		versions []string // one swap each before the next run
+		memo     string   // that it gets
+	}{
+		{nil, ""},
+		{nil, `"m"`},
+		{[]string{"1"}, ""},
+		{[]string{"1"}, `"m"`},
+		{[]string{"2", "1"}, ""},
+	} {
+		for _, version := range step.versions {
+			f.swap(func(r *Revision) { r.MemoVersion = version })
+		}
+		f.run()
+		if got := string(f.request.Memo); got != step.memo {
+			t.Errorf("after swaps to %q the memo is %s, want %s", step.versions, got, step.memo)
+		}
+	}
+}
+
+// A run can wait for the cache for seconds before it begins. If the revision is
+// replaced meanwhile, what is remembered of the key is for the new one.
+func TestAKeyThatWasTakenBeforeASwapIsPutBack(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	var memos []string
+	remember := func(memo string) reconcileFunc {
+		return func(context.Context, sandbox.Call) (sandbox.Return, error) {
+			memos = append(memos, string(f.request.Memo))
+			return returns(&abi.Result{Memo: []byte(memo)})
+		}
+	}
+	f.reconcile = remember(`"old"`)
+	f.run()
+	f.due = []queue.Item{{Key: testKey}}
+	item, _ := f.c.take(t.Context())
+	f.swap(func(r *Revision) { r.MemoVersion = "2" })
+	f.log = nil
+	f.c.process(t.Context(), item)
+	f.expect("cache has status 101", "put back ns/w")
+	f.reconcile = remember(`"new"`)
+	f.run()
+	f.run()
+	if want := []string{"", "", `"new"`}; len(memos) != 3 || memos[1] != want[1] || memos[2] != want[2] {
+		t.Errorf("memos %q, want %q", memos, want)
+	}
+}
+
+func TestARunEndsUnderThePolicyThatItBeganWith(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+		f.swap(func(r *Revision) { r.Effects = otherEffects{testEffects{f}} })
+		f.reconcile = succeed
+		return returns(&abi.Result{})
+	}
+	const other = "intents under the other policy"
+	f.run()
+	if slices.Contains(f.log, other) {
+		t.Errorf("the run that was in progress: %q", f.log)
+	}
+	f.run()
+	if !slices.Contains(f.log, other) {
+		t.Errorf("the next run: %q", f.log)
+	}
+}
+
+// otherEffects are effects under another policy.
+type otherEffects struct{ testEffects }
+
+func (e otherEffects) PerformIntents(context.Context, effect.Target, *abi.Result) (effect.Report, *effect.Failure) {
+	e.note("intents under the other policy")
+	return effect.Report{}, nil
+}
+
+// What is kept of a key between its runs must not alias the bytes of an object:
+// there may be tens of thousands of keys.
+func TestAKeyKeepsNoObjectInMemory(t *testing.T) {
+	f := newFixture(t)
+	given := f.put(aWidget)
+	f.run()
+	written := f.store[widget][testKey]
+	for _, o := range []*object.Object{given, written} {
+		clear(o.Raw)
+	}
+	s := f.c.keys[testKey]
+	if s.uid != "u1" || !s.ownVersions["101"] {
+		t.Errorf("uid %q, own %+q", s.uid, slices.Collect(maps.Keys(s.ownVersions)))
+	}
+	for _, w := range s.unseen {
+		if w.Key != testKey || w.ResourceVersion != "101" {
+			t.Errorf("write %q", w)
+		}
+	}
+	if len(s.unseen) != 1 {
+		t.Errorf("writes %q", s.unseen)
+	}
+}
+
+func TestARecreatedObjectStartsWithNewState(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.run()
+	f.log = nil
+	f.put(strings.Replace(aWidget, `"u1"`, `"u2"`, 1))
+	f.run()
+	if f.log[1] != "effects forget u1" || f.c.keys[testKey].uid != "u2" {
+		t.Errorf("what happened: %q", f.log)
+	}
+}

@@ -1,0 +1,120 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/outcome"
+	"github.com/thole-dev/thole/host/sandbox"
+)
+
+func TestAResultWithoutIntentsAddsNoFinalizer(t *testing.T) {
+	f := newFixture(t)
+	f.put(strings.Replace(aWidget, `"f"`, "", 1))
+	f.run(abi.ReasonPrimary)
+	f.expect("status Ready=True/Succeeded patch=", "commit reads", "metric success ")
+}
+
+func TestAFailedEffectIsDecidedAgain(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+		return returns(&abi.Result{Status: []byte(`{"n":1}`), Memo: []byte(`1`), Apply: []abi.Apply{{Object: []byte(`{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g"}}`)}}})
+	}
+	f.fail["apply"] = &effect.Failure{EffectFailure: abi.EffectFailure{Verb: "apply", Class: abi.ClassDenied, Reason: "Forbidden", Message: "no"}}
+	f.run()
+	if got := f.log[1]; !strings.HasPrefix(got, "status ") || !strings.Contains(got, "Ready=False/Forbidden") || !strings.HasSuffix(got, "patch=") {
+		t.Errorf("after a failed effect: %s", got)
+	}
+	if next := f.done[0]; next.Kind != outcome.Backoff {
+		t.Errorf("done with %+v", next)
+	}
+	delete(f.fail, "apply")
+	f.run()
+	if p := f.request.Previous; p == nil || p.Class != abi.ClassDenied || len(p.Failures) != 1 || p.Failures[0].Verb != "apply" {
+		t.Errorf("previous is %+v", p)
+	}
+	if f.request.Attempt != 1 {
+		t.Errorf("attempt %d", f.request.Attempt)
+	}
+	f.run()
+	if f.request.Previous != nil || f.request.Attempt != 0 || string(f.request.Memo) != "1" {
+		t.Errorf("after success: %+v", f.request)
+	}
+}
+
+// The API server refuses the status that the guest wants: the object must show that.
+func TestTheHostsPartOfARefusedStatusIsWritten(t *testing.T) {
+	refused := func(reason string) *effect.Failure {
+		return &effect.Failure{EffectFailure: abi.EffectFailure{Verb: "status", Class: abi.ClassRetry, Reason: reason, Message: "status.n: must be a string"}}
+	}
+	f := newFixture(t)
+	f.put(aWidget)
+	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+		return returns(&abi.Result{Status: []byte(`{"n":1}`)})
+	}
+	f.fail["status"] = refused("Invalid")
+	f.run()
+	f.expect(`status Ready=True/Succeeded patch={"n":1}`,
+		"status Reconciling=True/ProgressingWithRetry Ready=False/Invalid patch=",
+		"commit reads", "event Warning Invalid", "metric error retry")
+	f.fail["status"] = refused("Unavailable")
+	f.run()
+	f.expect(`status Ready=True/Succeeded patch={"n":1}`, "commit reads", "event Warning Unavailable", "metric error retry")
+}
+
+func TestAFinalizerThatCannotBeRemovedShowsInTheStatus(t *testing.T) {
+	f := newFixture(t)
+	f.put(strings.Replace(aWidget, `"uid"`, `"deletionTimestamp":"2026-01-01T00:00:00Z","uid"`, 1))
+	f.fail["remove"] = &effect.Failure{EffectFailure: abi.EffectFailure{Verb: "finalizer", Class: abi.ClassDenied, Reason: "Forbidden", Message: "no"}}
+	f.run()
+	f.expect("remove finalizer", "status Reconciling=True/ProgressingWithRetry Ready=False/Forbidden patch=",
+		"commit reads", "event Warning Forbidden", "metric error denied")
+}
+
+func TestTheFinalizerIsRemovedLast(t *testing.T) {
+	f := newFixture(t)
+	f.put(strings.Replace(aWidget, `"generation":1`, `"generation":1,"deletionTimestamp":"2026-01-01T00:00:00Z"`, 1))
+	f.run()
+	f.expect("remove finalizer", "commit reads", "metric success ")
+	if !f.request.Deleting {
+		t.Error("the guest was not told")
+	}
+	f.run()
+	f.expect("cache forgets ns/w", "queue forgets ns/w", "effects forget u1")
+}
+
+func TestTheStatusOfACleanupIsWrittenBeforeTheFinalizerIsRemoved(t *testing.T) {
+	f := newFixture(t)
+	f.put(strings.Replace(aWidget, `"uid"`, `"deletionTimestamp":"2026-01-01T00:00:00Z","uid"`, 1))
+	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+		return returns(&abi.Result{Status: []byte(`{"n":1}`)})
+	}
+	f.fail["status"] = &effect.Failure{EffectFailure: abi.EffectFailure{Verb: "status", Class: abi.ClassRetry, Reason: "Unavailable"}}
+	f.run()
+	f.expect(`status  patch={"n":1}`, "commit reads", "event Warning Unavailable", "metric error retry")
+	delete(f.fail, "status")
+	f.run()
+	f.expect(`status  patch={"n":1}`, "remove finalizer", "commit reads", "metric success ")
+}
+
+func TestARunCopiesRequestedAtToTheStatus(t *testing.T) {
+	f := newFixture(t)
+	f.put(strings.Replace(aWidget, `"uid"`, `"annotations":{"`+RequestedAt+`":"now"},"uid"`, 1))
+	f.run()
+	if !slices.ContainsFunc(f.log, func(l string) bool { return strings.HasPrefix(l, "status ") && strings.Contains(l, " handled=now ") }) {
+		t.Errorf("what happened: %q", f.log)
+	}
+}
+
+// The object is about to disappear: one write less.
+func TestACleanupDoesNotCopyRequestedAt(t *testing.T) {
+	f := newFixture(t)
+	f.put(strings.Replace(aWidget, `"uid"`, `"annotations":{"`+RequestedAt+`":"now"},"deletionTimestamp":"2026-01-01T00:00:00Z","uid"`, 1))
+	f.run()
+	f.expect("remove finalizer", "commit reads", "metric success ")
+}

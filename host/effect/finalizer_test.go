@@ -1,0 +1,117 @@
+package effect
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+const ours = "demo.thole.dev/main"
+
+func TestFinalizerIsAddedOnce(t *testing.T) {
+	w := newCluster(t)
+	for _, given := range []string{``, `,"finalizers":["other.dev/x"]`} {
+		o := w.create(widget, fmt.Sprintf(`{"metadata":{"generateName":"w-"%s}}`, given))
+		target := Target{controller(nil, nil), o}
+		if w.HasFinalizer(target) {
+			t.Fatal("the object has the finalizer already")
+		}
+		report, failure := w.EnsureFinalizer(t.Context(), target)
+		reply := report.Primary
+		if failure != nil || len(report.Writes) != 1 || reply.ResourceVersion != w.live(widget, o.Name).ResourceVersion {
+			t.Fatalf("got %+v %v", report, failure)
+		}
+		if want := (Write{"finalizer", widget.Kind, o.Key(), reply.ResourceVersion}); report.Writes[0] != want {
+			t.Errorf("reported %+v, want %+v", report.Writes[0], want)
+		}
+		if want := append(slices.Clip(o.Finalizers), ours); !slices.Equal(reply.Finalizers, want) {
+			t.Errorf("finalizers are %v, want %v", reply.Finalizers, want)
+		}
+		sent := w.expectSent("PATCH /apis/test.thole.dev/v1/namespaces/" + w.ns + "/widgets/" + o.Name + "?fieldManager=thole%2Fdemo%2Fmain")
+		if sent[0].contentType != jsonPatch {
+			t.Errorf("sent %+v", sent[0])
+		}
+		target.Object = reply
+		if again, failure := w.EnsureFinalizer(t.Context(), target); again.Primary != nil || len(again.Writes) != 0 || failure != nil {
+			t.Errorf("got %+v %v", again, failure)
+		}
+		w.expectSent()
+	}
+}
+
+func TestFinalizerEditsKeepConcurrentChanges(t *testing.T) {
+	w := newCluster(t)
+	target := Target{controller(nil, nil), w.create(widget, `{"metadata":{"name":"w"}}`)}
+	w.wire.before = func(request) { w.edit(widget, "w", "", `{"metadata":{"finalizers":["other.dev/x"]}}`) }
+	report, failure := w.EnsureFinalizer(t.Context(), target)
+	if failure != nil || len(report.Writes) != 1 || !slices.Equal(report.Primary.Finalizers, []string{"other.dev/x", ours}) {
+		t.Fatalf("got %+v %v", report, failure)
+	}
+
+	target.Object = report.Primary
+	w.wire.before = func(request) { w.edit(widget, "w", "", `{"metadata":{"finalizers":["third.dev/y","`+ours+`"]}}`) }
+	report, failure = w.RemoveFinalizer(t.Context(), target)
+	if failure != nil || len(report.Writes) != 1 || !slices.Equal(report.Primary.Finalizers, []string{"third.dev/y"}) {
+		t.Fatalf("got %+v %v", report, failure)
+	}
+	target.Object = report.Primary
+	w.wire.take()
+	if again, failure := w.RemoveFinalizer(t.Context(), target); again.Primary != nil || len(again.Writes) != 0 || failure != nil {
+		t.Errorf("got %+v %v", again, failure)
+	}
+	w.expectSent()
+}
+
+func TestRemoveFinalizerDeletesTheObjectAndSparesItsSuccessor(t *testing.T) {
+	w := newCluster(t)
+	target := Target{controller(nil, nil), w.create(widget, `{"metadata":{"name":"w","finalizers":["other.dev/x","`+ours+`"]}}`)}
+	stale := target.Object
+	w.remove(widget, "w")
+	target.Object = w.edit(widget, "w", "", `{"metadata":{"finalizers":["`+ours+`"]}}`)
+
+	report, failure := w.RemoveFinalizer(t.Context(), target)
+	if report.Primary != nil || failure != nil || w.live(widget, "w") != nil {
+		t.Fatalf("got %+v %v", report, failure)
+	}
+	if want := (Write{Verb: "finalizer", Kind: widget.Kind, Key: stale.Key()}); len(report.Writes) != 1 || report.Writes[0] != want {
+		t.Errorf("reported %+v, want %+v", report.Writes, want)
+	}
+	nothing := func(report Report, failure *Failure) {
+		t.Helper()
+		if report.Primary != nil || len(report.Writes) != 0 || failure != nil {
+			t.Fatalf("got %+v %v", report, failure)
+		}
+	}
+	target.Object = stale
+	nothing(w.RemoveFinalizer(t.Context(), target))
+	w.create(widget, `{"metadata":{"name":"w","finalizers":["other.dev/x","`+ours+`"]}}`)
+	nothing(w.RemoveFinalizer(t.Context(), target))
+	if got := w.live(widget, "w"); !slices.Contains(got.Finalizers, ours) {
+		t.Errorf("another object of the name was changed: %v", got.Finalizers)
+	}
+	w.edit(widget, "w", "", `{"metadata":{"finalizers":null}}`)
+}
+
+func TestEnsureFinalizerOfADeletedObjectIsAConflict(t *testing.T) {
+	w := newCluster(t)
+	for name, meanwhile := range map[string]func(name string){
+		"deleting": func(name string) { w.remove(widget, name) },
+		"deleted": func(name string) {
+			w.edit(widget, name, "", `{"metadata":{"finalizers":null}}`)
+			w.remove(widget, name)
+		},
+		"replaced": func(name string) {
+			w.edit(widget, name, "", `{"metadata":{"finalizers":null}}`)
+			w.remove(widget, name)
+			w.create(widget, `{"metadata":{"name":"`+name+`"}}`)
+		},
+	} {
+		target := Target{controller(nil, nil), w.create(widget, `{"metadata":{"name":"`+name+`","finalizers":["other.dev/x"]}}`)}
+		meanwhile(name)
+		report, failure := w.EnsureFinalizer(t.Context(), target)
+		if failure == nil || !failure.Conflict || len(report.Writes) != 0 || failure.Verb != "finalizer" {
+			t.Errorf("%s: got %+v %+v", name, report, failure)
+		}
+	}
+	w.edit(widget, "deleting", "", `{"metadata":{"finalizers":null}}`)
+}

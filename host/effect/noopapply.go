@@ -1,0 +1,155 @@
+package effect
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/object"
+)
+
+// This file finds out whether an apply would change nothing when there is no
+// record of an earlier apply, because the host has restarted. The object
+// itself shows it:
+//
+//   - its annotation holds the digest of the intent, so the last apply of this
+//     controller had exactly the same fields with the same values;
+//   - and no value has been changed since. Either the object is, literally,
+//     the intent; or its managedFields show it. A manager that gives a field
+//     another value takes the field away from the applier. As long as our
+//     manager owns every field of the intent, the server has kept their
+//     values, in whatever form it stores them (defaults, quantities,
+//     webhooks).
+//
+// The annotation alone would miss changes that were made while the host was
+// down. If the object does not show it, the apply is sent, which is idempotent.
+
+// isNoopAfterRestart reports whether an apply would change nothing, and
+// records it then. It sends at most one read of metadata, and no write.
+func (s *session) isNoopAfterRestart(ctx context.Context, a plannedApply, have *object.Object) (bool, error) {
+	if have.Annotations[a.annotation] != a.digest.String() {
+		return false, nil
+	}
+	body, err := a.request(nil)
+	if err != nil {
+		return false, err
+	}
+	same, err := isExactly(have, body)
+	if err != nil {
+		return false, err
+	}
+	if !same && !s.ownsFields(ctx, a, have, body) {
+		return false, nil
+	}
+	return true, s.recordApply(a, have)
+}
+
+// setByServer are the members that the server adds to every object.
+var setByServer = omit{
+	top:      []string{"status"},
+	metadata: []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"},
+}
+
+// isExactly reports whether an object is the body of an apply and nothing
+// else.
+func isExactly(have *object.Object, body []byte) (bool, error) {
+	want, err := sum(body)
+	if err != nil {
+		return false, err
+	}
+	got, err := sumWithout(have.Raw, setByServer)
+	return got == want, err
+}
+
+// ownsFields reports whether the controller's field manager owns every field
+// of an apply. If that cannot be read, it reports false.
+func (s *session) ownsFields(ctx context.Context, a plannedApply, have *object.Object, body []byte) bool {
+	meta, err := s.client.metadata(ctx, a.Resource, a.key)
+	if err != nil || meta.UID != have.UID || meta.Annotations[a.annotation] != a.digest.String() {
+		return false // also if the object has been replaced or applied again
+	}
+	wanted, err := rawjson.MergePatch(body, withoutIdentity)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(meta.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == s.manager(s.target.Controller) && e.Operation == metav1.ManagedFieldsOperationApply &&
+			e.APIVersion == a.Kind.APIVersion && e.Subresource == "" && e.FieldsV1 != nil && ownsValue(e.FieldsV1.GetRawBytes(), wanted)
+	})
+}
+
+// withoutIdentity is a merge patch that removes what names an object, which no
+// manager owns.
+var withoutIdentity = []byte(`{"apiVersion":null,"kind":null,"metadata":{"name":null,"namespace":null}}`)
+
+// ownsValue reports whether a set of fields (FieldsV1, see the documentation
+// of server-side apply) contains every field of a value. This needs no schema:
+// a set without members stands for everything below it, as it is written for
+// atomic lists and maps.
+func ownsValue(fields, value []byte) bool {
+	set, err := rawjson.Members(fields)
+	if err != nil {
+		return false
+	}
+	if len(set) == 0 {
+		return true
+	}
+	switch r := rawjson.NewReader(value); r.Kind() {
+	case '{':
+		members, err := rawjson.Members(value)
+		return err == nil && ownsMembers(set, members)
+	case '[':
+		elements, err := rawjson.Elements(value)
+		return err == nil && !slices.ContainsFunc(elements, func(e []byte) bool { return !ownsElement(set, e) })
+	default:
+		return false // a set with members is of an object or a list
+	}
+}
+
+// ownsMembers reports whether a set of fields contains every member of an
+// object, with everything below. A member that is null asks for nothing.
+func ownsMembers(set, members []rawjson.Member) bool {
+	for _, m := range members {
+		if string(m.Value) == "null" {
+			continue
+		}
+		i := slices.IndexFunc(set, func(owned rawjson.Member) bool { return owned.Name == "f:"+m.Name })
+		if i < 0 || !ownsValue(set[i].Value, m.Value) {
+			return false
+		}
+	}
+	return true
+}
+
+// ownsElement reports whether a set of fields contains an element of a list. The
+// set names elements by keys ("k:") or by value ("v:"), never by position.
+func ownsElement(set []rawjson.Member, element []byte) bool {
+	for _, m := range set {
+		kind, identity, _ := strings.Cut(m.Name, ":")
+		switch kind {
+		case "k": // an element of an associative list, by its keys and their values
+			if hasKeys(element, identity) && ownsValue(m.Value, element) {
+				return true
+			}
+		case "v": // an element of a set of scalars, by its value
+			if rawjson.Equal(element, []byte(identity)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hasKeys reports whether an element of an associative list has these keys. A
+// key that the element does not have is one that the server fills in, such as
+// the protocol of a port.
+func hasKeys(element []byte, identity string) bool {
+	keys, err := rawjson.Members([]byte(identity))
+	return err == nil && !slices.ContainsFunc(keys, func(k rawjson.Member) bool {
+		got, ok := rawjson.Lookup(element, k.Name)
+		return ok && !rawjson.Equal(got, k.Value)
+	})
+}

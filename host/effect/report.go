@@ -1,0 +1,107 @@
+package effect
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/object"
+)
+
+// This file reports what was written or, in a dry run (KEP-576), logs what
+// would have been. In a dry run each write is sent with dryRun=All: the API
+// server checks and admits it and returns what it would have stored, but
+// stores nothing.
+
+// Write is one write that changed something.
+type Write struct {
+	Verb string // abi.VerbFinalizer to abi.VerbStatus
+	Kind abi.Kind
+	Key  object.Key
+	// ResourceVersion is the version that the write led to, "" if it is not
+	// known, as after a deletion.
+	ResourceVersion string
+}
+
+// newWrite returns a write with strings of its own: a report is kept until the
+// next run, and must not keep a result or a reply in memory.
+func newWrite(verb string, kind abi.Kind, key object.Key, resourceVersion string) Write {
+	key = object.Key{Namespace: strings.Clone(key.Namespace), Name: strings.Clone(key.Name)}
+	return Write{Verb: verb, Kind: kind, Key: key, ResourceVersion: strings.Clone(resourceVersion)}
+}
+
+// Report is what an effect has written, also if it failed half-way.
+type Report struct {
+	Writes []Write
+	// Primary is the primary as the API server returned it after it was
+	// written; nil if it was not written, or does not exist any more.
+	Primary *object.Object
+}
+
+// add adds a write to the report if it changed something; before is nil if the
+// write created the object. When the server found nothing to change, the
+// watch sends no event either.
+func (p *Performer) add(report *Report, verb string, before, reply *object.Object) (changed bool) {
+	if p.DryRun {
+		p.logDryRun(verb, before, reply)
+		return false
+	}
+	if before != nil && before.UID == reply.UID && before.ResourceVersion == reply.ResourceVersion {
+		return false
+	}
+	p.Logger.Debug("wrote", "verb", verb, "object", describe(reply.Kind, reply.Key()), "resourceVersion", reply.ResourceVersion)
+	report.Writes = append(report.Writes, newWrite(verb, reply.Kind, reply.Key(), reply.ResourceVersion))
+	return true
+}
+
+// describe names an object in logs: "v1 Pod default/web".
+func describe(kind abi.Kind, key object.Key) string { return kind.String() + " " + key.String() }
+
+// logDryRun logs what a write would have changed; before is nil if it would
+// have created the object.
+func (p *Performer) logDryRun(verb string, before, after *object.Object) {
+	logger := p.Logger.With("verb", verb, "object", describe(after.Kind, after.Key()))
+	if before == nil {
+		logger.Info("dry run: would create", "content", string(redactSecret(after.Kind, withoutServerFields(after.Raw))))
+		return
+	}
+	diff, _ := rawjson.Diff(withoutServerFields(before.Raw), withoutServerFields(after.Raw)) // both are valid JSON
+	if diff != nil {
+		logger.Info("dry run: would change", "difference", string(redactSecret(after.Kind, diff)))
+	}
+}
+
+// serverFields is a merge patch that removes what the server sets with every
+// write.
+var serverFields = []byte(`{"metadata":{"resourceVersion":null,"generation":null,"uid":null,"creationTimestamp":null}}`)
+
+func withoutServerFields(raw []byte) []byte {
+	out, _ := rawjson.MergePatch(raw, serverFields) // both are valid JSON
+	return out
+}
+
+// redactSecret replaces the values of a Secret, or of a patch of one. Names of
+// the values and null, which removes one, remain.
+func redactSecret(kind abi.Kind, text []byte) []byte {
+	if kind != (abi.Kind{APIVersion: "v1", Kind: "Secret"}) {
+		return text
+	}
+	var secret map[string]any
+	if err := json.Unmarshal(text, &secret); err != nil {
+		return []byte("{}")
+	}
+	for _, field := range []string{"data", "stringData"} {
+		if values, ok := secret[field].(map[string]any); ok {
+			for name := range values {
+				if values[name] != nil {
+					values[name] = "hidden"
+				}
+			}
+		} else if secret[field] != nil {
+			secret[field] = "hidden"
+		}
+	}
+	out, _ := json.Marshal(secret) // what was decoded can be encoded
+	return out
+}

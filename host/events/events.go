@@ -1,0 +1,210 @@
+// Package events defines what happens to plugins and to their runs as typed
+// events. The stages report them to an [Observer]; the log, the metrics, the
+// Kubernetes Events on the host's pod and `thole dev` are observers.
+//
+// The package is a leaf: it imports nothing of the host.
+package events
+
+import (
+	"time"
+
+	"github.com/thole-dev/thole/abi"
+)
+
+// Observer receives events. Observe is called from many goroutines at once, with
+// locks held: it must not block, and must not call back into the host.
+type Observer interface {
+	Observe(Event)
+}
+
+// Event is one of the types of this package.
+type Event interface{ event() }
+
+// Observers passes every event to each observer, in order. Nil observers are
+// left out.
+func Observers(all ...Observer) Observer {
+	var kept observers
+	for _, o := range all {
+		if o != nil {
+			kept = append(kept, o)
+		}
+	}
+	return kept
+}
+
+type observers []Observer
+
+// Observe implements [Observer].
+func (all observers) Observe(e Event) {
+	for _, o := range all {
+		o.Observe(e)
+	}
+}
+
+// Func is an [Observer] that is a function.
+type Func func(Event)
+
+// Observe implements [Observer].
+func (f Func) Observe(e Event) { f(e) }
+
+// Revision identifies a plugin at one digest and under one policy.
+type Revision struct {
+	Plugin  string
+	Number  int    // counts the revisions of the plugin since the host started, from 1
+	Version string // as the manifest states it; may be empty
+	Digest  string // SHA-256 of the module, in hex
+}
+
+// Events of the host itself.
+type (
+	// HostStarted reports that the host serves its address and runs plugins.
+	HostStarted struct {
+		Version string // of the host
+		Plugins string // the plugin directory
+		Address string // of probes, metrics and plugin states
+	}
+	// HostStopped reports that no plugin is running any more.
+	HostStopped struct {
+		Err error // nil after an orderly end
+	}
+)
+
+// Events of a plugin.
+type (
+	// PluginStarted reports that a revision begins to run, in place of the one
+	// before it if there was one. No run of the revision is reported earlier.
+	PluginStarted struct {
+		Revision
+		Manifest *abi.Manifest // must not be changed
+	}
+	// PluginRestored reports that the file of a plugin, after one that was
+	// refused or had to wait, is again the one of the running revision.
+	PluginRestored struct {
+		Revision
+	}
+	// PluginWaiting reports that a module cannot start yet, for instance because
+	// its CRD is not installed. It is tried again.
+	PluginWaiting struct {
+		Plugin  string
+		Digest  string
+		Reason  string
+		Running *Revision // keeps running meanwhile; nil: none
+	}
+	// PluginRefused reports that a module or its policy cannot be used.
+	PluginRefused struct {
+		Plugin  string
+		Digest  string
+		Step    string // of loading, at which it failed; from a bounded set
+		Err     error
+		Running *Revision // keeps running; nil: none
+		// RolledBack is set for a module that ran and was rolled back, which a
+		// PluginRolledBack has reported in detail.
+		RolledBack bool
+	}
+	// PluginRolledBack reports that a revision failed more than the one before
+	// it, which runs again. It follows the PluginStarted of To.
+	PluginRolledBack struct {
+		From, To Revision
+		// Reason is in the words of the host alone: it holds nothing that the
+		// plugin has read.
+		Reason string
+	}
+	// PluginStopped reports that nothing of the plugin is running any more.
+	PluginStopped struct {
+		Plugin  string
+		Removed bool // its file is gone; else the host is stopping
+	}
+	// PluginQuarantined reports that the circuit breaker of a plugin has opened:
+	// its keys wait while single runs probe whether it works again.
+	PluginQuarantined struct {
+		Revision
+		Reason    string // in the words of the host alone
+		NextProbe time.Time
+		Failure   Failure // the latest
+	}
+	// PluginRecovered reports that the circuit breaker has closed.
+	PluginRecovered struct {
+		Revision
+	}
+	// FinalizersLeft reports finalizers that no controller of the plugin removes
+	// any more. They keep their objects from being deleted.
+	FinalizersLeft struct {
+		Plugin  string
+		Removed bool // the plugin is gone; else some of its controllers are
+		Left    []LeftFinalizer
+		// Commands remove all of Left and nothing else: shell commands for
+		// people.
+		Commands []string
+	}
+)
+
+// LeftFinalizer is a finalizer that is left on the objects of one kind.
+type LeftFinalizer struct {
+	Finalizer string
+	Kind      abi.Kind
+	KindName  string // as kubectl and `thole finalizers` take it
+	Objects   int
+	Deleting  int      // of Objects, those that wait for the finalizer to be removed
+	Examples  []string // namespace/name of the first few
+	Command   string   // removes this finalizer from these objects
+}
+
+// Run identifies one run of a controller for one object.
+type Run struct {
+	Plugin     string
+	Controller string
+	Object     string // namespace/name, or name
+	Revision   int    // the number of the revision
+	ID         string // distinct for each run; the log has it as reconcileID
+}
+
+// Failure is why a run failed.
+type Failure struct {
+	Class   abi.Class // empty: it did not
+	Reason  string    // CamelCase, as in a condition
+	Message string
+	Stack   []string // functions of the guest, innermost first; bounded
+}
+
+// Events of a run.
+type (
+	// RunEnded reports that a run has ended and its effects were performed.
+	RunEnded struct {
+		Run
+		Result      string // the label "result" of controller_runtime_reconcile_total
+		Failure     Failure
+		Duration    time.Duration
+		Writes      int   // to the API server
+		Attempt     int   // failed runs in a row, this one included
+		Fuel        int64 // instructions
+		MemoryBytes uint64
+		// Next is when the object runs again without a trigger; 0: never.
+		Next time.Duration
+		// Muted is set for a wait beyond the log lines that the plugin may
+		// cause: it is not logged.
+		Muted bool
+	}
+	// GuestLogged is a line that a plugin logged during a run. Lines beyond its
+	// allowance are not reported. Message and field names are one line of
+	// printable text, values are as the guest wrote them.
+	GuestLogged struct {
+		Run
+		Level   int32 // abi.LogDebug to abi.LogError
+		Message string
+		Fields  []any // names and values in turn
+	}
+)
+
+func (HostStarted) event()       {}
+func (HostStopped) event()       {}
+func (PluginStarted) event()     {}
+func (PluginRestored) event()    {}
+func (PluginWaiting) event()     {}
+func (PluginRefused) event()     {}
+func (PluginRolledBack) event()  {}
+func (PluginStopped) event()     {}
+func (PluginQuarantined) event() {}
+func (PluginRecovered) event()   {}
+func (FinalizersLeft) event()    {}
+func (RunEnded) event()          {}
+func (GuestLogged) event()       {}

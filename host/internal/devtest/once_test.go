@@ -1,0 +1,74 @@
+//go:build linux
+
+package devtest
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const podmanager = "../../../plugins/podmanager"
+
+// TestOnceEndsWhenTheSampleIsReady is what `make demo` shows with DEMO_ONCE=1.
+func TestOnceEndsWhenTheSampleIsReady(t *testing.T) {
+	t.Parallel()
+	w := newWork(t, podmanager)
+	term := inTerminal(t, w.thole("dev", "--once", "plugin"))
+	text := mask(term.ends(0))
+	expectInOrder(t, text,
+		"object     podmanager/sample: created by thole-dev",
+		"object     podmanager/sample: finalizer podmanager.thole.dev/podmanager added",
+		"object     {green}podmanager/sample: Ready=True Succeeded",
+		"ready      {green}PodManager default/sample, TOOK after it was applied",
+		"stopped    nothing is left behind")
+	expectInOrder(t, text,
+		"runs       {green}podmanager revision 1, version",
+		"reconcile  default/sample: success, 3 writes, TOOK",
+		"ready ")
+	expectInOrder(t, text,
+		"object     pod/sample: created by thole/podmanager/podmanager, owned by podmanager/sample",
+		"ready ")
+	w.expectNothingLeft()
+}
+
+func TestOnceFailsWithTheReasonWhenTheSampleIsNotReadyInTime(t *testing.T) {
+	t.Parallel()
+	w := newWork(t, podmanager)
+	w.edit("sample.yaml", "image: nginx:1.29", `image: "two words"`)
+	term := inTerminal(t, w.thole("dev", "--once", "--timeout", "20s", "plugin"))
+	expectInOrder(t, mask(term.ends(1)),
+		"reconcile  {red}default/sample: failed (stalled), 1 write, TOOK; InvalidImage: ",
+		"stopped    nothing is left behind",
+		"thole: the sample is not Ready after TOOK",
+		"    PodManager default/sample has Stalled=True InvalidImage: spec.image must name an image",
+		"    plugin podmanager is running")
+	w.expectNothingLeft()
+}
+
+func TestOnceFailsWithTheReasonWhenThePluginIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWork(t, "testdata/hello")
+	w.edit("main.go", `Name: "hello"`, `Name: "Hello!"`)
+	// The name is stated: without it a module that is refused has none.
+	term := inTerminal(t, w.thole("dev", "--once", "--timeout", "20s", "--name", "greeter", "plugin"))
+	expectInOrder(t, mask(term.ends(1)),
+		"thole: the sample is not Ready after TOOK",
+		`    plugin greeter is failed: manifest: plugin "greeter": read manifest: controllers[0].name: "Hello!" is not a DNS label`)
+	w.expectNothingLeft()
+}
+
+// expectInOrder fails unless the parts are in the text, each after the one before.
+func expectInOrder(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	text = regexp.MustCompile(` +\n`).ReplaceAllString(text, "\n")
+	rest := text
+	for _, part := range parts {
+		_, after, found := strings.Cut(rest, part)
+		if !found {
+			t.Errorf("%q is missing, or too early:\n%s", part, text)
+			return
+		}
+		rest = after
+	}
+}

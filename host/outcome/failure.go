@@ -1,0 +1,170 @@
+package outcome
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/sanitize"
+)
+
+// This file classifies how a run ended, and checks what a result says about
+// conditions.
+
+// ending is how a run ended.
+type ending struct {
+	outcome  outcome
+	failure  *failure // nil for success, requeue and empty
+	honoured bool     // the guest returned a valid result, whose fields are honoured
+}
+
+// failure is why a run failed, in a form that can be written to a condition.
+type failure struct {
+	class   abi.Class
+	reason  string // valid for metav1.Condition
+	message string // not empty
+	after   int64  // milliseconds; only of waiting
+}
+
+// classes lists what each class of failure means. A class that is not listed
+// is treated as retry.
+var classes = map[abi.Class]struct {
+	outcome     outcome
+	reason      string // of a failure that came without one
+	pluginFault bool
+}{
+	abi.ClassRetry:         {retry, "Failed", false},
+	abi.ClassStalled:       {stalled, "Stalled", false},
+	abi.ClassWaiting:       {waiting, ReasonWaiting, false},
+	abi.ClassPanic:         {retry, "Panic", true},
+	abi.ClassTimeout:       {retry, "Timeout", true},
+	abi.ClassOutOfMemory:   {retry, "OutOfMemory", true},
+	abi.ClassStackOverflow: {retry, "StackOverflow", true},
+	abi.ClassABI:           {retry, "ContractBroken", true},
+	abi.ClassDenied:        {retry, "Denied", false},
+}
+
+// PluginFault reports whether a class means that the plugin itself failed, as
+// opposed to the host, the API server, or something that the plugin found in
+// the cluster.
+func PluginFault(class abi.Class) bool { return classes[class].pluginFault }
+
+var outcomes = map[abi.Outcome]outcome{
+	abi.OutcomeSuccess: success,
+	abi.OutcomeRequeue: requeue,
+	abi.OutcomeEmpty:   empty,
+}
+
+var codes = map[abi.Code]abi.Class{
+	abi.CodeRetry:   abi.ClassRetry,
+	abi.CodeStalled: abi.ClassStalled,
+	abi.CodeWaiting: abi.ClassWaiting,
+}
+
+// classify returns how a run ended.
+func classify(in Input) ending {
+	switch {
+	case in.Effect != nil:
+		return failed(in.Effect.Class, in.Effect.Reason, DescribeEffect(in.Effect))
+	case in.Fault != nil:
+		return failed(in.Fault.Class, in.Fault.Reason, in.Fault.Message)
+	}
+	if violation := checkResult(in); violation != "" {
+		return failed(abi.ClassABI, "", violation)
+	}
+	if in.Code == abi.CodeOK {
+		return ending{outcome: outcomes[in.Result.Result], honoured: true}
+	}
+	// The field "result" is only read with code 0. A stalled run therefore
+	// never requeues, whatever the field holds.
+	given := cmp.Or(in.Result.Error, &abi.Failure{})
+	e := failed(codes[in.Code], given.Reason, given.Message)
+	e.failure.after, e.honoured = given.After, true
+	return e
+}
+
+// failed returns the ending of a run that failed. A reason that cannot be
+// written to a condition is replaced by that of the class.
+func failed(class abi.Class, reason, message string) ending {
+	if _, known := classes[class]; !known {
+		class = abi.ClassRetry
+	}
+	if !validReason(reason) {
+		reason = classes[class].reason
+	}
+	if message == "" {
+		message = "the run failed without a message (class " + string(class) + ")"
+	}
+	message = sanitize.Truncate(message, maxMessage)
+	return ending{outcome: classes[class].outcome, failure: &failure{class: class, reason: reason, message: message}}
+}
+
+// DescribeEffect describes a failed effect in one sentence, such as "apply v1
+// Pod default/web: forbidden".
+func DescribeEffect(e *abi.EffectFailure) string {
+	name := e.Ref.Name
+	if e.Ref.Namespace != "" {
+		name = e.Ref.Namespace + "/" + name
+	}
+	parts := slices.DeleteFunc([]string{e.Verb, e.Ref.APIVersion, e.Ref.Kind, name}, func(s string) bool { return s == "" })
+	return strings.Join(parts, " ") + ": " + e.Message
+}
+
+// checkResult returns how a result violates the contract, "" if it does not.
+// The codec has checked the result's form; what is checked here depends on the
+// code and on the controller.
+func checkResult(in Input) string {
+	if in.Result == nil {
+		return "reconcile: returned without a result: call output before returning"
+	}
+	if _, known := codes[in.Code]; !known && in.Code != abi.CodeOK {
+		return fmt.Sprintf("reconcile: returned the unknown code %d: return 0 (ok), 1 (retry), 2 (stalled) or 3 (waiting)", in.Code)
+	}
+	if _, known := outcomes[in.Result.Result]; !known && in.Code == abi.CodeOK {
+		return fmt.Sprintf("result: %q is not allowed with code 0: return success, requeue or empty", in.Result.Result)
+	}
+	for _, c := range in.Result.Conditions {
+		if violation := checkCondition(c, &in.Controller.Conditions); violation != "" {
+			return violation
+		}
+	}
+	return ""
+}
+
+// checkCondition returns how a condition of the guest violates the contract, ""
+// if it does not.
+func checkCondition(c abi.Condition, declared *abi.Conditions) string {
+	switch {
+	case !mayWrite(declared, c.Type):
+		return fmt.Sprintf("condition %q: not owned by the controller: list it in conditions.owned of the manifest", c.Type)
+	case c.Status != "" && !slices.Contains([]string{statusTrue, statusFalse, statusUnknown}, c.Status):
+		return fmt.Sprintf("condition %q: status %q is not True, False, Unknown, or empty (to remove the condition)", c.Type, c.Status)
+	case c.Status != "" && !validReason(c.Reason):
+		return fmt.Sprintf("condition %q: reason %q is not CamelCase: use a reason such as Succeeded", c.Type, sanitize.Truncate(c.Reason, 64))
+	}
+	return ""
+}
+
+// Limits of metav1.Condition, in bytes.
+const (
+	maxReason  = 1024
+	maxMessage = 32768
+)
+
+// validReason reports whether s matches the pattern that metav1.Condition has
+// for reasons: ^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$
+func validReason(s string) bool {
+	if s == "" || len(s) > maxReason || !isLetter(s[0]) || strings.ContainsAny(s[len(s)-1:], ",:") {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; !isLetter(c) && (c < '0' || c > '9') && c != '_' && c != ',' && c != ':' {
+			return false
+		}
+	}
+	return true
+}
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }

@@ -1,0 +1,135 @@
+package outcome
+
+import (
+	"math"
+	"time"
+
+	"github.com/thole-dev/thole/abi"
+)
+
+// This file holds the result table and the time of the next run.
+
+// outcome is a row of the result table. An outcome that is not known is
+// retried, therefore retry is the zero value.
+type outcome int
+
+const (
+	retry outcome = iota // also every failure of the host, and of the guest against its limits
+	success
+	requeue
+	empty
+	stalled
+	waiting
+)
+
+// rule is what happens to a condition that the host sets: Reconciling or
+// Stalled.
+type rule int
+
+const (
+	removed        rule = iota
+	set                 // True, with the host's reason and message
+	setUnlessGuest      // True, with the guest's reason and message if it set the condition
+	onlyIfGuest         // as the guest set it, in this run or an earlier one
+)
+
+// readyRule is what the target condition becomes when the guest set no status
+// for it that can stand. The package comment describes the whole order.
+type readyRule int
+
+const (
+	summaryIsFalse       readyRule = iota // Reconciling or Stalled is True, which is part of the summary
+	summaryElseSucceeded                  // without a summary True, with reason Succeeded
+	summaryElseUnchanged                  // without a summary as it is on the object
+)
+
+// row is what the result table prescribes for one outcome.
+type row struct {
+	reconciling rule
+	reason      string // of Reconciling; "" for the failure's
+	stalled     rule
+	ready       readyRule
+	observed    bool // observedGeneration is written
+	next        func(Input, ending) Next
+	metric      Metric
+}
+
+// table is the result table of the design, with its columns in the same order.
+var table = map[outcome]row{
+	//       Reconciling, its reason, Stalled, Ready, observedGeneration, next run, metric
+	success: {removed, "", removed, summaryElseSucceeded, true, afterSuccess, MetricSuccess},
+	requeue: {setUnlessGuest, ReasonProgressing, removed, summaryIsFalse, false, backoff, MetricRequeue},
+	empty:   {onlyIfGuest, "", removed, summaryElseUnchanged, true, awaitChange, MetricSuccess},
+	retry:   {set, ReasonProgressingWithRetry, removed, summaryIsFalse, false, backoff, MetricError},
+	stalled: {removed, "", set, summaryIsFalse, true, awaitChange, MetricError},
+	waiting: {set, "", removed, summaryIsFalse, false, afterWaiting, MetricRequeueAfter},
+}
+
+// awaitChange returns no time: only a trigger starts the next run.
+func awaitChange(Input, ending) Next { return Next{} }
+
+// afterSuccess returns the run that the guest asked for, else that of the
+// controller's interval. An object whose cleanup succeeded is not reconciled
+// any more.
+func afterSuccess(in Input, _ ending) Next {
+	after := in.Result.RequeueAfter
+	if after <= 0 {
+		after = in.Controller.Interval
+	}
+	if in.Object.Deleting || after <= 0 {
+		return Next{}
+	}
+	return Next{Kind: After, After: milliseconds(after), Reason: abi.ReasonRequeue}
+}
+
+// defaultWait is for a guest that returns waiting without a duration. A change
+// of what it read starts a run at once, so this is only the fallback for what
+// the host cannot watch: short enough for a user who watches the object, and
+// a thousand waiting objects cost 33 runs per second.
+const defaultWait = 30 * time.Second
+
+// afterWaiting returns the duration that the guest gave, else defaultWait.
+func afterWaiting(_ Input, e ending) Next {
+	next := Next{Kind: After, After: defaultWait, Reason: abi.ReasonRequeue}
+	if e.failure.after > 0 {
+		next.After = milliseconds(e.failure.after)
+	}
+	return next
+}
+
+// backoff returns a delay that grows with failed tries and with requeues. A
+// plugin that failed itself yields to the other keys, which may still succeed.
+func backoff(in Input, e ending) Next {
+	reason := abi.ReasonRetry
+	if e.outcome == requeue {
+		reason = abi.ReasonRequeue
+	}
+	tries := min(max(in.Tries.Attempt, 0), saturated) + min(max(in.Tries.Requeues, 0), saturated)
+	yields := e.failure != nil && PluginFault(e.failure.class)
+	return Next{Kind: Backoff, After: Delay(tries, in.Jitter), Reason: reason, Yields: yields}
+}
+
+// Bounds of the backoff.
+const (
+	MinDelay = 500 * time.Millisecond
+	MaxDelay = 15 * time.Minute
+
+	spread    = 0.2 // the share of a delay that jitter takes off at most
+	saturated = 11  // MinDelay doubled this many times exceeds MaxDelay
+)
+
+// Delay returns the backoff before the next run of a key after so many tries:
+// [MinDelay] doubling up to [MaxDelay] for any number of tries, less up to a
+// fifth by jitter in [0,1). Because jitter takes off less than half, each
+// delay is longer than every possible delay of the step before, until the
+// delays saturate.
+func Delay(tries int, jitter float64) time.Duration {
+	d := min(MinDelay<<min(max(tries, 0), saturated), MaxDelay)
+	return d - time.Duration(spread*min(max(jitter, 0), 1)*float64(d))
+}
+
+// milliseconds converts a duration of the ABI. One that does not fit becomes
+// the longest duration.
+func milliseconds(ms int64) time.Duration {
+	return time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+}

@@ -1,0 +1,12 @@
+// Package runner runs the revisions that the catalog has loaded: it joins each
+// controller of a plugin to its queue, its informers, its sandboxed guest and its
+// effects, and starts, swaps and ends them for the catalog.
+//
+// # Files
+//
+//	runner.go              Runner: start and stop of plugins
+//	controller.go          one running controller, its handlers and its resync
+//	informers.go           the informers that a revision reads, as dispatch and effect use them
+//	status.go              breakers, and what people see of a running plugin
+//	leftoverfinalizers.go  finalizers that nobody removes any more
+package runner

@@ -1,0 +1,219 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/cache"
+	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/dispatch"
+	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/internal/explain"
+	"github.com/thole-dev/thole/host/object"
+)
+
+// informers are the informers that the running revision of a plugin reads.
+type informers struct {
+	mu     sync.RWMutex
+	byKind map[abi.Kind]*cache.Informer
+}
+
+func (i *informers) get(kind abi.Kind) *cache.Informer {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return i.byKind[kind]
+}
+
+// replace sets the informers and releases those before. An informer in both sets
+// keeps running: it was acquired twice for a moment.
+func (i *informers) replace(byKind map[abi.Kind]*cache.Informer) {
+	i.mu.Lock()
+	before := i.byKind
+	i.byKind = byKind
+	i.mu.Unlock()
+	release(before)
+}
+
+func release(byKind map[abi.Kind]*cache.Informer) {
+	for _, informer := range byKind {
+		informer.Release()
+	}
+}
+
+// problems describes for each kind that cannot be followed now why not.
+func (i *informers) problems() (all []string) {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	for kind, informer := range i.byKind {
+		if err := informer.Err(); err != nil {
+			all = append(all, fmt.Sprintf("%s: %s", kind, advise(err)))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// kindsOf returns the kinds that the controllers of a manifest read, sorted.
+func kindsOf(m *abi.Manifest) []abi.Kind {
+	var kinds []abi.Kind
+	for _, c := range m.Controllers {
+		kinds = append(kinds, c.For)
+		kinds = append(append(kinds, c.Owns...), c.Reads...)
+	}
+	slices.SortFunc(kinds, func(a, b abi.Kind) int {
+		return slices.Compare([]string{a.APIVersion, a.Kind}, []string{b.APIVersion, b.Kind})
+	})
+	return slices.Compact(kinds)
+}
+
+// acquireInformers acquires an informer for each kind and blocks until all have
+// synced. The error covers every kind that is missing. Informers that the running
+// revision uses already are not waited for: if one of them can no longer follow
+// its kind, that concerns the running code as much as the new code.
+func acquireInformers(ctx context.Context, c *cache.Cache, kinds []abi.Kind, running *informers) (map[abi.Kind]*cache.Informer, error) {
+	byKind := map[abi.Kind]*cache.Informer{}
+	var problems []error
+	for _, kind := range kinds {
+		informer, err := c.Acquire(ctx, kind)
+		if err == nil {
+			byKind[kind] = informer
+			continue
+		}
+		if problems = append(problems, err); !concernsOneKind(err) {
+			break // the next kinds would fail likewise, after the same timeout
+		}
+	}
+	for _, kind := range kinds { // in their order, so that the same problems have the same text
+		if informer := byKind[kind]; informer != nil && running.get(kind) == nil {
+			if err := informer.WaitForSync(ctx); err != nil {
+				problems = append(problems, err)
+			}
+		}
+	}
+	if err := acquireError(ctx, problems); err != nil {
+		release(byKind)
+		return nil, err
+	}
+	return byKind, nil
+}
+
+// concernsOneKind reports whether an error does not affect other kinds.
+func concernsOneKind(err error) bool {
+	var unknown *cache.UnknownKindError
+	var notWatchable *cache.NotWatchableError
+	return errors.As(err, &unknown) || errors.As(err, &notWatchable)
+}
+
+// acquireError makes one error of all, a [catalog.WaitError] unless another
+// attempt cannot help.
+func acquireError(ctx context.Context, problems []error) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	var reasons []string
+	for _, err := range problems {
+		if notWatchable := (*cache.NotWatchableError)(nil); errors.As(err, &notWatchable) {
+			return kindError{err}
+		}
+		reasons = append(reasons, advise(err))
+	}
+	return &catalog.WaitError{Reason: strings.Join(slices.Compact(reasons), "; ")}
+}
+
+// kindError is a manifest with a kind that cannot be followed.
+type kindError struct{ error }
+
+// LoadStep names the step for metrics.
+func (kindError) LoadStep() string { return "kind" }
+
+func (e kindError) Unwrap() error { return e.error }
+
+// advise describes an error and what to do about it. The text does not change
+// while the problem stays the same, so that it is reported once.
+func advise(err error) string {
+	if apierrors.IsUnauthorized(err) {
+		return fmt.Sprintf("the API server does not accept the credentials of the host, trying again: renew those in --kubeconfig or the token of the service account (%v)", err)
+	}
+	if text, ok := explain.Unreachable(err); ok {
+		return text + ", trying again: check that it runs and that --kubeconfig names it"
+	}
+	return err.Error()
+}
+
+// controllerCache implements [dispatch.Cache] for one controller.
+type controllerCache struct {
+	cache      *cache.Cache
+	controller string // plugin/controller, the owner of the edges
+	primary    abi.Kind
+	informers  *informers
+}
+
+var _ dispatch.Cache = controllerCache{}
+
+// Get returns nothing for a controller that has been stopped: an event that is
+// being delivered to it may still arrive.
+func (c controllerCache) Get(key object.Key) (*object.Object, bool) {
+	informer := c.informers.get(c.primary)
+	if informer == nil {
+		return nil, false
+	}
+	return informer.Get(key)
+}
+
+func (c controllerCache) Live(ctx context.Context, key object.Key) (*object.Object, error) {
+	obj, err := c.informers.get(c.primary).Live(ctx, key)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return obj, err
+}
+
+// CaughtUp returns at once for a kind without an informer, which is written and
+// not read.
+func (c controllerCache) CaughtUp(ctx context.Context, write effect.Write) error {
+	informer := c.informers.get(write.Kind)
+	if informer == nil {
+		return nil
+	}
+	return informer.WaitReached(ctx, write.ResourceVersion)
+}
+
+func (c controllerCache) Begin(key object.Key) dispatch.Reads { return c.cache.Begin(c.owner(key)) }
+
+func (c controllerCache) Namespaced(ctx context.Context, kind abi.Kind) (bool, error) {
+	resource, err := c.cache.Resource(ctx, kind)
+	return resource.Namespaced, err
+}
+
+func (c controllerCache) Forget(key object.Key) { c.cache.Forget(c.owner(key)) }
+
+func (c controllerCache) owner(key object.Key) cache.Owner {
+	return cache.Owner{Controller: c.controller, Key: key}
+}
+
+// effectStore implements [effect.Store] for one plugin.
+type effectStore struct {
+	*cache.Cache
+	informers *informers
+}
+
+var _ effect.Store = effectStore{}
+
+func (s effectStore) Get(kind abi.Kind, key object.Key) (*object.Object, bool) {
+	informer := s.informers.get(kind)
+	if informer == nil || !informer.HasSynced() {
+		return nil, false
+	}
+	obj, _ := informer.Get(key)
+	return obj, true
+}

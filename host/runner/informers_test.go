@@ -1,0 +1,114 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/cache"
+	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/object"
+)
+
+// refusingServer is an API server that serves widgets until refuse is called.
+type refusingServer struct {
+	refused chan struct{}
+	refuse  func()
+}
+
+func startRefusingServer(t *testing.T) (s refusingServer, url string) {
+	s.refused = make(chan struct{})
+	s.refuse = sync.OnceFunc(func() { close(s.refused) })
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	t.Cleanup(s.refuse) // ends the watches, which Close waits for
+	return s, server.URL
+}
+
+// ServeHTTP implements http.Handler.
+func (s refusingServer) ServeHTTP(out http.ResponseWriter, request *http.Request) {
+	out.Header().Set("Content-Type", "application/json")
+	query := request.URL.Query()
+	if request.URL.Path == "/apis/test.dev/v1" {
+		fmt.Fprint(out, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"test.dev/v1","resources":[`+
+			`{"name":"widgets","namespaced":true,"kind":"Widget","verbs":["get","list","watch"]}]}`)
+		return
+	}
+	select {
+	case <-s.refused:
+		deny(out, http.StatusForbidden, "Forbidden")
+		return
+	default:
+	}
+	switch {
+	case query.Get("sendInitialEvents") != "": // this server does not stream lists
+		deny(out, http.StatusUnprocessableEntity, "Invalid")
+	case query.Get("watch") != "":
+		out.(http.Flusher).Flush()
+		select {
+		case <-s.refused:
+		case <-request.Context().Done():
+		}
+	default:
+		fmt.Fprint(out, `{"kind":"WidgetList","apiVersion":"test.dev/v1","metadata":{"resourceVersion":"1"},"items":[]}`)
+	}
+}
+
+func deny(out http.ResponseWriter, code int, reason string) {
+	out.WriteHeader(code)
+	fmt.Fprintf(out, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"message":"not for you","code":%d}`, reason, code)
+}
+
+// Otherwise a right that was taken away would keep a policy from being narrowed, or
+// bad code from being rolled back, while the old code keeps running.
+func TestInformersOfTheRunningRevisionAreNotWaitedFor(t *testing.T) {
+	server, url := startRefusingServer(t)
+	c, err := cache.New(cache.Config{REST: &rest.Config{Host: url}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	kinds, running := []abi.Kind{widgets}, &informers{}
+	first, err := acquireInformers(t.Context(), c, kinds, running)
+	if err != nil {
+		t.Fatal(err)
+	}
+	running.replace(first)
+	server.refuse()
+	await.Until(t, "the informer fails", func() bool { return c.Stats()[0].Err != nil })
+
+	r := New(Config{})
+	r.plugins["p"] = &plugin{}
+	r.plugins["p"].informers.replace(first)
+	if got := r.Status("p").CannotFollow; len(got) != 1 || got[0] != "test.dev/v1 Widget: not for you" {
+		t.Errorf("the problems are %q", got)
+	}
+	if got := r.Status("q").CannotFollow; len(got) != 0 {
+		t.Errorf("the problems of a plugin that does not run are %q", got)
+	}
+
+	again, err := acquireInformers(t.Context(), c, kinds, running)
+	if err != nil {
+		t.Errorf("another revision of the plugin: %v", err)
+	}
+	release(again)
+	_, err = acquireInformers(t.Context(), c, kinds, &informers{})
+	if _, waits := errors.AsType[*catalog.WaitError](err); !waits {
+		t.Errorf("another plugin: %v", err)
+	}
+}
+
+// An event of an owned kind may be delivered to a controller that has been stopped.
+func TestACacheWithoutItsInformerIsEmpty(t *testing.T) {
+	c := controllerCache{primary: widgets, informers: &informers{}}
+	if o, ok := c.Get(object.Key{Name: "w"}); ok {
+		t.Errorf("found %v", o)
+	}
+}

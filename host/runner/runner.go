@@ -1,0 +1,247 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"golang.org/x/time/rate"
+	"k8s.io/client-go/rest"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/cache"
+	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/dispatch"
+	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/sandbox"
+	"github.com/thole-dev/thole/host/telemetry"
+)
+
+// Revision is a loaded revision of a plugin.
+type Revision = catalog.Revision[*sandbox.Guest]
+
+// Config configures a [Runner].
+type Config struct {
+	Cluster *rest.Config
+	Cache   *cache.Cache
+	Metrics *telemetry.Metrics
+	Events  events.Observer
+	// Recorder returns what sends a plugin's Kubernetes Events on objects.
+	// dropped must be called for each one that is not sent.
+	Recorder func(dropped func()) effect.Recorder
+	Logger   hclog.Logger
+	// RollBack is called when a revision on probation fails for more objects than
+	// the one before it.
+	RollBack func(plugin string, revision int, reason string)
+
+	Version      string        // of the host
+	Namespace    string        // that the host is restricted to; "": none
+	Resync       time.Duration // how often every object is reconciled without a reason
+	HostIdentity bool          // plugins may act with the rights of the host
+}
+
+// Runner runs the plugins of one host. It implements [catalog.Runner].
+type Runner struct {
+	Config
+	objectsOf func(abi.Kind) []*object.Object // cachedObjects, except in tests
+
+	mu          sync.Mutex
+	plugins     map[string]*plugin
+	controllers map[string]*controller // by plugin/controller
+}
+
+var _ catalog.Runner[*sandbox.Guest] = (*Runner)(nil)
+
+// New returns a runner that runs nothing yet.
+func New(config Config) *Runner {
+	r := &Runner{Config: config, plugins: map[string]*plugin{}, controllers: map[string]*controller{}}
+	r.objectsOf = r.cachedObjects
+	return r
+}
+
+// plugin is what the revisions of a plugin share. The catalog starts and stops a
+// plugin from one goroutine, which alone uses controllers.
+type plugin struct {
+	informers   informers
+	effects     atomic.Pointer[effect.Performer]
+	recorder    effect.Recorder
+	logLines    *rate.Limiter                               // of its guests
+	breaker     atomic.Pointer[dispatch.Breaker]            // of the running revision
+	comparison  atomic.Pointer[dispatch.RevisionComparison] // of the running revision; nil: it is not on probation
+	openings    atomic.Uint64                               // of all its breakers
+	controllers map[string]*controller                      // by name
+}
+
+// Log lines that a plugin may cause.
+const (
+	logLinesPerSecond = 50
+	logLinesBurst     = 500
+)
+
+// Start implements [catalog.Runner]. Once the informers of the revision have
+// synced, nothing can fail any more, and the revision replaces the running one.
+func (r *Runner) Start(ctx context.Context, rev *Revision) error {
+	if !r.HostIdentity {
+		return fmt.Errorf("plugin %q has no service account to act as; let plugins act with the rights of the host by --host-identity", rev.Plugin)
+	}
+	byKind, err := acquireInformers(ctx, r.Cache, kindsOf(rev.Manifest), r.informersOf(rev.Plugin))
+	if err != nil {
+		return err
+	}
+	p, err := r.ensurePlugin(rev.Plugin, rev.Policy)
+	if err != nil {
+		release(byKind)
+		return err
+	}
+	p.breaker.Store(r.newBreaker(rev, p))
+	p.comparison.Store(r.newComparison(rev))
+	before := p.declared()
+	kept := r.stopOthers(p, rev)
+	p.informers.replace(byKind)
+	for kind := range byKind {
+		p.effects.Load().ForgetSchema(kind) // new code may come with a new schema
+	}
+	r.Events.Observe(events.PluginStarted{Revision: rev.Revision, Manifest: rev.Manifest})
+	p.controllers = map[string]*controller{}
+	for _, m := range rev.Manifest.Controllers {
+		p.controllers[m.Name] = r.startOrSwap(rev, m, p, kept[m.Name])
+	}
+	r.reportLeftoverFinalizers(rev.Plugin, before, p.declared())
+	return nil
+}
+
+// stopOthers stops the controllers that cannot be swapped to a revision, while
+// the informers that their runs use are still there, and returns the others.
+func (r *Runner) stopOthers(p *plugin, rev *Revision) (kept map[string]*controller) {
+	kept = map[string]*controller{}
+	for _, m := range rev.Manifest.Controllers {
+		if c := p.controllers[m.Name]; c != nil && c.canSwapTo(m, rev.Policy) {
+			kept[m.Name] = c
+		}
+	}
+	var stopped []*controller
+	for name, c := range p.controllers {
+		if kept[name] == nil {
+			stopped = append(stopped, c)
+		}
+	}
+	r.stop(stopped)
+	return kept
+}
+
+// informersOf returns the informers of the running revision; none if nothing
+// runs.
+func (r *Runner) informersOf(plugin string) *informers {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p := r.plugins[plugin]; p != nil {
+		return &p.informers
+	}
+	return &informers{}
+}
+
+// Healthy implements [catalog.Runner].
+func (r *Runner) Healthy(plugin string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.plugins[plugin]
+	return p != nil && p.comparison.Load().Healthy()
+}
+
+// Stop implements [catalog.Runner].
+func (r *Runner) Stop(plugin string, removed bool) {
+	r.mu.Lock()
+	p := r.plugins[plugin]
+	delete(r.plugins, plugin)
+	r.mu.Unlock()
+	if p == nil {
+		return
+	}
+	before := p.declared()
+	r.stop(slices.Collect(maps.Values(p.controllers)))
+	if removed {
+		r.reportLeftoverFinalizers(plugin, before, nil)
+	}
+	p.informers.replace(nil)
+}
+
+// ensurePlugin returns the plugin, with a performer that acts under the policy. A
+// performer remembers what it has applied, and is replaced only if it must be.
+func (r *Runner) ensurePlugin(name string, policy config.Policy) (*plugin, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.plugins[name]
+	if p != nil && actsUnder(p.effects.Load(), policy) {
+		return p, nil
+	}
+	metrics := r.Metrics.Plugin(name)
+	if p == nil {
+		p = &plugin{
+			controllers: map[string]*controller{},
+			logLines:    rate.NewLimiter(logLinesPerSecond, logLinesBurst),
+			recorder:    r.Recorder(func() { metrics.Limited("events") }),
+		}
+	}
+	performer, err := effect.New(effect.Config{
+		REST:        r.Cluster,
+		Plugin:      name,
+		Version:     r.Version,
+		Store:       effectStore{r.Cache, &p.informers},
+		Recorder:    p.recorder,
+		Logger:      r.Logger.Named("effect").With("plugin", name),
+		QPS:         policy.Limits.WritesPerSecond,
+		Burst:       policy.Limits.WriteBurst,
+		ObserveWait: metrics.WriteWaited,
+
+		CrossNamespace: policy.CrossNamespace,
+		DryRun:         policy.DryRun,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.effects.Store(performer)
+	r.plugins[name] = p
+	return p, nil
+}
+
+func actsUnder(p *effect.Performer, policy config.Policy) bool {
+	return p.CrossNamespace == policy.CrossNamespace && p.DryRun == policy.DryRun &&
+		p.QPS == policy.Limits.WritesPerSecond && p.Burst == policy.Limits.WriteBurst
+}
+
+// ObserveRead makes a key due after something changed that it has read. The cache
+// calls it.
+func (r *Runner) ObserveRead(owner cache.Owner, _ cache.Cause) {
+	r.mu.Lock()
+	c := r.controllers[owner.Controller]
+	r.mu.Unlock()
+	if c != nil {
+		c.ObserveRead(owner.Key)
+	}
+}
+
+// declared returns the controllers of the running revision, ordered by name.
+func (p *plugin) declared() (all []abi.Controller) {
+	for _, name := range slices.Sorted(maps.Keys(p.controllers)) {
+		all = append(all, p.controllers[name].Revision().Controller)
+	}
+	return all
+}
+
+// keysOf returns the keys of all objects of a kind.
+func keysOf(informer *cache.Informer) []object.Key {
+	all := informer.List("", nil)
+	keys := make([]object.Key, len(all))
+	for i, o := range all {
+		keys[i] = o.Key()
+	}
+	return keys
+}

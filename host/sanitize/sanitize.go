@@ -1,0 +1,50 @@
+// Package sanitize makes text that the host did not write safe to show. Names
+// of files, messages of guests and of the API server reach terminals, logs,
+// metrics and conditions; none of them may contain control sequences, break a
+// line, or grow without bound.
+package sanitize
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Line returns s as one line of printable text: each rune that cannot be
+// printed, such as a line feed, an escape or a change of direction, becomes a
+// space. The result is valid UTF-8 and can be the value of a metric's label.
+func Line(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, s)
+}
+
+// Lines is [Line] for a text of several lines, such as the output of a compiler:
+// line feeds and tabs stay.
+func Lines(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) || r == '\n' || r == '\t' {
+			return r
+		}
+		return ' '
+	}, s)
+}
+
+// Truncate returns s as valid UTF-8 of at most limit bytes. A text that is
+// longer is cut between two runes and ends in "...". Each run of bytes that
+// are not UTF-8 becomes U+FFFD.
+func Truncate(s string, limit int) string {
+	const ellipsis = "..."
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= limit {
+		return s
+	}
+	end := max(0, limit-len(ellipsis))
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + ellipsis[:min(len(ellipsis), max(0, limit))]
+}

@@ -1,0 +1,161 @@
+package telemetry
+
+import (
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/events"
+)
+
+// CountEvents returns an observer that counts what happens to plugins.
+func (m *Metrics) CountEvents() events.Observer { return events.Func(m.countEvent) }
+
+func (m *Metrics) countEvent(event events.Event) {
+	switch e := event.(type) {
+	case events.PluginStarted:
+		m.PluginStarted(e.Plugin, e.Version, e.Digest)
+	case events.PluginStopped:
+		m.PluginStopped(e.Plugin)
+	case events.PluginRefused:
+		m.PluginFailed(e.Plugin, e.Step)
+	case events.PluginRolledBack:
+		m.PluginRolledBack(e.From.Plugin)
+	}
+}
+
+// LogEvents returns an observer that writes every event to a log. The field
+// "event" of a line is the name of the event's type; it and the other fields are
+// meant for programs, the message is not.
+func LogEvents(logger hclog.Logger) events.Observer {
+	return eventLog{
+		host: logger, plugins: logger.Named("catalog"),
+		runs: logger.Named("dispatch"), guests: logger.Named("dispatch.guest"),
+	}
+}
+
+type eventLog struct{ host, plugins, runs, guests hclog.Logger }
+
+// Observe implements [events.Observer].
+func (l eventLog) Observe(event events.Event) {
+	switch e := event.(type) {
+	case events.HostStarted:
+		l.host.Info("host started", "event", "HostStarted", "version", e.Version, "plugins", e.Plugins, "listen", e.Address)
+	case events.HostStopped:
+		l.host.Info("host stopped", "event", "HostStopped", "error", e.Err)
+	case events.PluginStarted:
+		var controllers []string
+		for _, c := range e.Manifest.Controllers {
+			controllers = append(controllers, c.Name)
+		}
+		l.plugins.Info("plugin started", append(revision("PluginStarted", e.Revision), "controllers", controllers)...)
+	case events.PluginRestored:
+		l.plugins.Info("the file of the plugin is that of the running revision again", revision("PluginRestored", e.Revision)...)
+	case events.PluginWaiting:
+		l.plugins.Warn("plugin waits"+keeping(e.Running), running(e.Running,
+			"event", "PluginWaiting", "plugin", e.Plugin, "digest", e.Digest, "reason", e.Reason)...)
+	case events.PluginRefused:
+		if !e.RolledBack { // that has a line of its own
+			l.plugins.Error("plugin refused"+keeping(e.Running), running(e.Running,
+				"event", "PluginRefused", "plugin", e.Plugin, "digest", e.Digest, "step", e.Step, "error", e.Err)...)
+		}
+	case events.PluginRolledBack:
+		l.plugins.Error("plugin rolled back, the new revision fails for more objects than the previous one",
+			append(revision("PluginRolledBack", e.From), "to", e.To.Number, "reason", e.Reason)...)
+	case events.PluginStopped:
+		l.plugins.Info("plugin stopped", "event", "PluginStopped", "plugin", e.Plugin, "removed", e.Removed)
+	case events.PluginQuarantined:
+		l.runs.Error("circuit breaker opened, the objects of the plugin wait while single runs probe it: correct or replace the plugin",
+			append(revision("PluginQuarantined", e.Revision), "reason", e.Reason, "nextProbe", e.NextProbe,
+				"class", e.Failure.Class, "message", e.Failure.Message)...)
+	case events.PluginRecovered:
+		l.runs.Info("circuit breaker closed, the plugin runs as before", revision("PluginRecovered", e.Revision)...)
+	case events.FinalizersLeft:
+		for _, f := range e.Left {
+			l.plugins.Warn("no controller removes these finalizers any more", "event", "FinalizersLeft",
+				"plugin", e.Plugin, "finalizer", f.Finalizer, "kind", f.Kind.String(), "objects", f.Objects, "deleting", f.Deleting,
+				"examples", f.Examples, "release", f.Command)
+		}
+	case events.RunEnded:
+		l.runEnded(e)
+	case events.GuestLogged:
+		l.guests.Log(guestLevel(e.Level), e.Message, append(run("GuestLogged", e.Run), e.Fields...)...)
+	}
+}
+
+func revision(event string, r events.Revision) []any {
+	return []any{"event", event, "plugin", r.Plugin, "revision", r.Number, "version", r.Version, "digest", r.Digest}
+}
+
+func run(event string, r events.Run) []any {
+	return []any{
+		"event", event, "plugin", r.Plugin, "controller", r.Controller, "object", r.Object, "revision", r.Revision, "reconcileID", r.ID,
+	}
+}
+
+func running(r *events.Revision, fields ...any) []any {
+	if r == nil {
+		return fields
+	}
+	return append(fields, "running", r.Digest)
+}
+
+func keeping(running *events.Revision) string {
+	if running == nil {
+		return ""
+	}
+	return ", keeping the previous revision"
+}
+
+func (l eventLog) runEnded(e events.RunEnded) {
+	level, text := runLine(e.Failure.Class)
+	if e.Muted || level < l.runs.GetLevel() {
+		return // most runs succeed, and their fields are not needed then
+	}
+	fields := append(run("RunEnded", e.Run),
+		"result", e.Result, "duration", e.Duration.Round(time.Microsecond).String(), "writes", e.Writes, "attempt", e.Attempt,
+		"fuel", e.Fuel, "memoryBytes", e.MemoryBytes)
+	if len(e.Failure.Stack) > 0 {
+		fields = append(fields, "stack", e.Failure.Stack)
+	}
+	if e.Next > 0 {
+		fields = append(fields, "next", e.Next.String())
+	}
+	switch e.Failure.Class {
+	case abi.ClassNone:
+	case abi.ClassWaiting:
+		fields = append(fields, "reason", e.Failure.Reason, "message", e.Failure.Message)
+	default:
+		fields = append(fields, "class", e.Failure.Class, "reason", e.Failure.Reason, "message", e.Failure.Message)
+	}
+	l.runs.Log(level, text, fields...)
+}
+
+// runLine returns how the end of a run is logged. What the plugin decided is a
+// warning, what it must not do is an error.
+func runLine(class abi.Class) (level hclog.Level, text string) {
+	switch class {
+	case abi.ClassNone:
+		return hclog.Debug, "reconciled"
+	case abi.ClassWaiting:
+		return hclog.Info, "reconcile waits"
+	case abi.ClassRetry, abi.ClassStalled:
+		return hclog.Warn, "reconcile failed"
+	default:
+		return hclog.Error, "reconcile failed"
+	}
+}
+
+func guestLevel(level int32) hclog.Level {
+	switch level {
+	case abi.LogDebug:
+		return hclog.Debug
+	case abi.LogInfo:
+		return hclog.Info
+	case abi.LogWarn:
+		return hclog.Warn
+	default:
+		return hclog.Error
+	}
+}

@@ -1,0 +1,139 @@
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/client-go/rest"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/host/cache"
+	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/sandbox"
+	"github.com/thole-dev/thole/host/source"
+)
+
+// loaderWithMemory returns a loader whose guests have so many bytes together.
+func loaderWithMemory(t *testing.T, bytes uint64) loader {
+	t.Helper()
+	s, err := sandbox.New(t.Context(), sandbox.Config{MemoryBytes: bytes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return loader{sandbox: s}
+}
+
+func tckModule(t *testing.T, name string) *catalog.Module {
+	t.Helper()
+	c, ok := tck.CaseOf(name)
+	if !ok {
+		t.Fatalf("the kit has no case %q", name)
+	}
+	wasm := c.Wasm()
+	policy, err := config.Config{}.WithDefaults().ReadPolicy(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &catalog.Module{
+		Name: name, Digest: fmt.Sprintf("%x", sha256.Sum256(wasm)),
+		Read: func() ([]byte, error) { return wasm, nil }, Policy: policy,
+	}
+}
+
+func TestAPluginWaitsForMemoryThatOthersUse(t *testing.T) {
+	_, err := loaderWithMemory(t, 100_000).Load(t.Context(), tckModule(t, "correct"))
+	if _, waits := errors.AsType[*catalog.WaitError](err); !waits || !strings.Contains(err.Error(), "raise guestMemoryMiB") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAGuestThatUsesUpTheHostsMemoryIsToBlame(t *testing.T) {
+	guest, err := loaderWithMemory(t, 4<<20).Load(t.Context(), tckModule(t, "memory-bomb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = guest.Reconcile(t.Context(), sandbox.Call{Request: tck.Request()})
+	f, ok := errors.AsType[*sandbox.Fault](err)
+	if !ok || f.Innocent() || f.Class != abi.ClassOutOfMemory || !strings.Contains(err.Error(), "the host's memory for plugins is used up") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestConfiguredGuestMemoryReachesTheSandboxAndTheMetrics(t *testing.T) {
+	config := config.Config{Plugins: t.TempDir(), Listen: "127.0.0.1:0", CacheDir: filepath.Join(t.TempDir(), "cache"), GuestMemoryMiB: 7}
+	nowhere := Environment{Cluster: &rest.Config{Host: "http://127.0.0.1:1"}, Logger: hclog.NewNullLogger()}
+	h, err := New(t.Context(), config, nowhere)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = testutil.GatherAndCompare(h.metrics.Registry, strings.NewReader(`
+# HELP thole_guest_memory_limit_bytes Memory that the instances and images of all plugins may have together.
+# TYPE thole_guest_memory_limit_bytes gauge
+thole_guest_memory_limit_bytes 7.340032e+06
+`), "thole_guest_memory_limit_bytes")
+	if err != nil {
+		t.Error(err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := h.Run(ended); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestALoadFailureNamesTheFunctionsOfThePlugin(t *testing.T) {
+	fault := &sandbox.Fault{Class: abi.ClassPanic, Message: "panic: no table", Stack: []string{"runtime._panic", "main.init.0"}}
+	got := loadError(&sandbox.LoadError{Plugin: "p", Step: sandbox.StepInitialize, Err: fault}).Error()
+	want := `plugin "p": run _initialize: panic: no table; in main.init.0; this is the plugin's own code`
+	if !strings.HasPrefix(got, want) {
+		t.Errorf("%s\nwant %s ...", got, want)
+	}
+}
+
+// The bytes of a policy are read where a snapshot comes in, under the ceiling of
+// the configuration.
+func TestPoliciesOfASnapshotAreRead(t *testing.T) {
+	h := &Host{config: config.Config{}.WithDefaults()}
+	modules := h.modules(source.Snapshot{
+		{Name: "good", Digest: "1", Policy: []byte("limits: {memoryMiB: 7}")},
+		{Name: "bad", Digest: "2", Policy: []byte("limits: {memoryMiB: 65}")},
+		{Name: "unreadable", Err: errors.New("permission denied")},
+	})
+	if m := modules[0]; m.Err != nil || m.Policy.Limits.MemoryMiB != 7 || m.Policy.Limits.HostCalls != 10_000 {
+		t.Errorf("got %+v", m)
+	}
+	var step interface{ LoadStep() string }
+	if !errors.As(modules[1].Err, &step) || step.LoadStep() != "policy" {
+		t.Errorf("got %v, want a failure at step policy", modules[1].Err)
+	}
+	if err := modules[2].Err; err == nil || err.Error() != "permission denied" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// An operator has to look elsewhere than for a plugin that is being loaded.
+func TestReadinessStatesThatTheDirectoryWasNotRead(t *testing.T) {
+	h := &Host{cache: &cache.Cache{}, catalog: catalog.New(catalog.Config[*sandbox.Guest]{Logger: hclog.NewNullLogger()})}
+	directory := func() error { return h.readiness()[1].Ready() }
+	if err := directory(); err == nil || !strings.Contains(err.Error(), "not been read") {
+		t.Errorf("before the first scan: %v", err)
+	}
+	h.catalog.Update(context.Background(), nil)
+	if err := directory(); err != nil {
+		t.Errorf("an empty directory: %v", err)
+	}
+}
