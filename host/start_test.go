@@ -8,7 +8,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/host/catalog"
@@ -38,7 +37,7 @@ func TestAHostThatIsStoppedWhileItStartsEndsInOrder(t *testing.T) {
 func TestConfiguredProbationReachesTheCatalog(t *testing.T) {
 	for given, want := range map[time.Duration]time.Duration{0: catalog.NoProbation, time.Hour: time.Hour} {
 		c := config.Config{
-			Plugins: t.TempDir(), CacheDir: t.TempDir(), Listen: "127.0.0.1:0", Probation: &metav1.Duration{Duration: given},
+			Plugins: t.TempDir(), CacheDir: t.TempDir(), Listen: "127.0.0.1:0", Probation: &config.Duration{Duration: given},
 		}
 		h, err := New(t.Context(), c, Environment{Cluster: &rest.Config{Host: "http://127.0.0.1:1"}, Logger: hclog.NewNullLogger()})
 		if err != nil {

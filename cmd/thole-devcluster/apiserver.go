@@ -16,13 +16,13 @@ import (
 	"github.com/thole-dev/thole/cmd/thole-devcluster/internal/supervise"
 )
 
-// runAPIServer does what kube-apiserver's own command does, but serves on a
-// listener that it was handed: so the port is known before anything starts,
-// and nobody else can take it in between. The parent asks /readyz itself.
-func runAPIServer(self *supervise.Role) error {
+// runAPIServer does what the command kube-apiserver does, but serves on a
+// listener that it has inherited. So the port is known before anything starts,
+// and no other program can take it in between. The parent polls /readyz.
+func runAPIServer(self *supervise.Component) error {
 	listener, err := net.FileListener(self.File(fileListener))
 	if err != nil {
-		return fmt.Errorf("take over listener: %w", err)
+		return fmt.Errorf("use the inherited listener: %w", err)
 	}
 	ctx := genericapiserver.SetupSignalContext()
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
@@ -47,7 +47,7 @@ func runAPIServer(self *supervise.Role) error {
 
 func parse(o *apiserveroptions.ServerRunOptions, args []string) error {
 	sets := o.Flags()
-	flags := pflag.NewFlagSet(roleAPIServer, pflag.ContinueOnError)
+	flags := pflag.NewFlagSet(componentAPIServer, pflag.ContinueOnError)
 	for _, set := range sets.FlagSets {
 		flags.AddFlagSet(set)
 	}
@@ -70,7 +70,7 @@ func apiServerFlags() []string {
 		"--tls-private-key-file=" + pkiPath(pki.KeyFile(pki.APIServer)),
 		"--client-ca-file=" + pkiPath(pki.CertFile(pki.Authority)),
 		"--authorization-mode=RBAC",
-		// Ends the watches when it is asked to stop, which it else waits for.
+		// Without it, the API server waits for its watches before it ends.
 		"--shutdown-watch-termination-grace-period=1s",
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--service-account-key-file=" + pkiPath(pki.ServiceAccountKey),

@@ -5,41 +5,51 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
+	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 
 	"github.com/thole-dev/thole/cmd/thole-devcluster/internal/datadir"
 	"github.com/thole-dev/thole/cmd/thole-devcluster/internal/pki"
 	"github.com/thole-dev/thole/cmd/thole-devcluster/internal/supervise"
 )
 
-// controllers are those that a cluster without nodes has work for. The
-// garbage collector is missing here because it is run beside them.
+// controllers are the ones that have work in a cluster without nodes. The
+// garbage collector is not among them, because it is started beside them.
 var controllers = []string{
 	names.NamespaceController,
 	names.ServiceAccountController,
 	names.ServiceAccountTokenController,
 	names.RootCACertificatePublisherController,
-	names.ClusterRoleAggregationController, // fills admin, edit and view
+	names.ClusterRoleAggregationController, // fills the roles admin, edit and view
 	names.DeploymentController,
 	names.ReplicaSetController,
 	names.JobController,
-	// Ends a pod whose deletion stopped half-way: without a node it is marked
-	// and removed in two writes of one request, between which a client that
-	// dies takes the request with it.
+	// Removes a pod whose deletion stopped half-way. Without a node, the API
+	// server marks and removes a pod in two writes of one request, and a client
+	// that dies between them ends the request.
 	names.PodGarbageCollectorController,
 }
 
-// controllerManagerKubeconfig is in the cluster's directory.
+// controllerManagerKubeconfig is a file in the cluster's directory.
 const controllerManagerKubeconfig = "controller-manager.kubeconfig"
 
-// runControllerManager has no handler for SIGTERM: like the program that it
-// runs it simply ends, for all it knows is in the API server.
-func runControllerManager(self *supervise.Role) error {
+// runControllerManager does not handle SIGTERM. As kube-controller-manager does,
+// it simply ends: all of its state is in the API server.
+func runControllerManager(self *supervise.Component) error {
 	config, err := unlimitedConfig(controllerManagerKubeconfig)
 	if err != nil {
 		return err
@@ -56,18 +66,18 @@ func runControllerManager(self *supervise.Role) error {
 	return cmd.Execute()
 }
 
-// awaitAPIServer waits as long as it takes: the parent starts this role a second
-// before the API server is ready, and is the one to lose patience. The program
-// itself asks once per second, and the garbage collector would not see what is
-// not served yet.
+// awaitAPIServer blocks until the API server is ready, without a limit, which
+// the parent has. The parent starts this component a second early. The program
+// itself would look for the API server once per second only, and the garbage
+// collector would miss the kinds that are not served yet.
 func awaitAPIServer(ctx context.Context, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}
-	answers := answering(client, "/readyz")
+	ready := servesOK(client, "/readyz")
 	return wait.PollUntilContextCancel(ctx, pollPeriod, true, func(ctx context.Context) (bool, error) {
-		return answers(ctx) == nil, nil
+		return ready(ctx) == nil, nil
 	})
 }
 
@@ -84,5 +94,65 @@ func controllerManagerFlags() []string {
 	}
 }
 
-// pkiPath is relative to the cluster's directory.
+// pkiPath returns a path relative to the cluster's directory.
 func pkiPath(name string) string { return filepath.Join(datadir.PKI, name) }
+
+const (
+	// newKindPeriod is how often the garbage collector looks for new kinds. In
+	// kube-controller-manager it is 30 s, for which the children of a new custom
+	// resource would outlive a deleted owner. Here new kinds are common.
+	newKindPeriod = time.Second
+
+	garbageWorkers = 10
+)
+
+// startGarbageCollector runs the garbage collector until ctx is done. It calls
+// synced once, when every kind is watched.
+func startGarbageCollector(ctx context.Context, config *rest.Config, synced func()) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	metadataClient, err := metadata.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client.Discovery()))
+	factory := metadatainformer.NewSharedInformerFactoryWithOptions(metadataClient, 0,
+		metadatainformer.WithTransform(dropManagedFields))
+	started := make(chan struct{})
+	close(started)
+	gc, err := garbagecollector.NewGarbageCollector(ctx, client, metadataClient, mapper,
+		garbagecollector.DefaultIgnoredResources(), metadataInformers{factory}, started)
+	if err != nil {
+		return err
+	}
+	go gc.Run(ctx, garbageWorkers, time.Minute)
+	go gc.Sync(ctx, client.Discovery(), newKindPeriod)
+	go func() {
+		err := wait.PollUntilContextCancel(ctx, pollPeriod, true, func(context.Context) (bool, error) {
+			return gc.IsSynced(klog.Background()), nil
+		})
+		if err == nil {
+			synced()
+		}
+	}()
+	return nil
+}
+
+// metadataInformers gives the garbage collector informers that hold metadata
+// only, which is all that it needs of any kind.
+type metadataInformers struct {
+	metadatainformer.SharedInformerFactory
+}
+
+func (m metadataInformers) ForResource(r schema.GroupVersionResource) (informers.GenericInformer, error) {
+	return m.SharedInformerFactory.ForResource(r), nil
+}
+
+func dropManagedFields(obj any) (any, error) {
+	if m, err := meta.Accessor(obj); err == nil {
+		m.SetManagedFields(nil)
+	}
+	return obj, nil
+}

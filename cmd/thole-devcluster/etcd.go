@@ -14,10 +14,11 @@ import (
 	"github.com/thole-dev/thole/cmd/thole-devcluster/internal/supervise"
 )
 
-// slowRequest is what etcd logs a request for; by itself it logs every one.
+// slowRequest is how long a request must take to be logged. Embedded etcd has no
+// default for it and would log every request.
 const slowRequest = time.Second
 
-func runEtcd(self *supervise.Role) error {
+func runEtcd(self *supervise.Component) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	server, err := embed.StartEtcd(etcdConfig())
@@ -39,10 +40,10 @@ func runEtcd(self *supervise.Role) error {
 	}
 }
 
-// etcdConfig is a cluster of one member that listens on a socket in a
-// directory that only its owner may enter, and nowhere else.
+// etcdConfig returns the configuration of a cluster of one member. It listens
+// only on a socket in a directory that only its owner may enter.
 func etcdConfig() *embed.Config {
-	c := embed.NewConfig() // what it advertises to other members is read by nobody
+	c := embed.NewConfig() // the addresses for other members do not matter
 	c.Dir = datadir.EtcdData
 	c.ListenClientUrls = []url.URL{{Scheme: "unix", Host: datadir.EtcdSocket}}
 	c.ListenPeerUrls = nil

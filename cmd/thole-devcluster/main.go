@@ -11,7 +11,10 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/component-base/version/verflag"
+
+	"github.com/thole-dev/thole/cmd/thole-devcluster/internal/supervise"
 )
 
 // Exit codes, the same for every program of this repository.
@@ -20,12 +23,14 @@ const (
 	exitUsage  = 2
 )
 
-// errUsage marks what the caller can only repair by another command line.
-var errUsage = errors.New("wrong use")
+// usageError is an error that only another command line can avoid.
+type usageError struct{ error }
 
-// The kernel kills a role when the thread that started it ends
-// (PR_SET_PDEATHSIG). Roles are started by the main goroutine, which stays on
-// the main thread, which ends with the process.
+func (e usageError) Unwrap() error { return e.error }
+
+// The kernel kills a component when the thread that started it ends
+// (PR_SET_PDEATHSIG). Components are started by the main goroutine, which this
+// keeps on the main thread, and that thread ends with the process.
 func init() { runtime.LockOSThread() }
 
 func main() {
@@ -34,7 +39,7 @@ func main() {
 		return
 	}
 	fmt.Fprintln(os.Stderr, "thole-devcluster:", err)
-	if errors.Is(err, errUsage) {
+	if _, ok := errors.AsType[usageError](err); ok {
 		fmt.Fprintln(os.Stderr, "Run 'thole-devcluster --help' for usage.")
 		os.Exit(exitUsage)
 	}
@@ -46,17 +51,17 @@ func command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "thole-devcluster --dir D [--port P] [--kubeconfig-out F]",
 		Short:         "Run a Kubernetes control plane on loopback, for demos and tests",
-		Args:          func(_ *cobra.Command, args []string) error { return noArguments(args) },
+		Args:          noArguments,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			verflag.PrintAndExitIfRequested()
-			if err := o.validate(); err != nil {
-				return fmt.Errorf("%w: %w", errUsage, err)
+			if o.dir == "" {
+				return usageError{errors.New("--dir is required: name a directory that is empty, new, or holds a cluster")}
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 			defer stop()
-			context.AfterFunc(ctx, stop) // a second signal ends everything at once
+			context.AfterFunc(ctx, stop) // a second signal ends the process at once
 			if o.stopWithStdin {
 				ctx = untilClosed(ctx, os.Stdin)
 			}
@@ -66,26 +71,38 @@ func command() *cobra.Command {
 	cmd.SetContext(context.Background())
 	cmd.SetOut(os.Stdout)
 	cmd.CompletionOptions.DisableDefaultCmd = true
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return fmt.Errorf("%w: %w", errUsage, err)
-	})
+	cmd.SetFlagErrorFunc(flagError)
 	flags := cmd.Flags()
-	flags.StringVar(&o.dir, "dir", "", "directory that holds the cluster; made when missing (required)")
-	flags.IntVar(&o.port, "port", 0, "port of the API server on 127.0.0.1; 0 takes a free one")
-	flags.StringVar(&o.kubeconfigOut, "kubeconfig-out", "", "where to write the administrator's kubeconfig (default: kubeconfig in --dir)")
-	flags.BoolVar(&o.stopWithStdin, "stop-with-stdin", false, "stop when standard input is closed, for programs that start a cluster as their child")
-	cmd.AddCommand(roleCommand())
+	flags.StringVar(&o.dir, "dir", "", "directory of the cluster; created if it does not exist (required)")
+	flags.Uint16Var(&o.port, "port", 0, "port of the API server on 127.0.0.1; 0 takes a free one")
+	flags.StringVar(&o.kubeconfigOut, "kubeconfig-out", "",
+		"file for the administrator's kubeconfig (default: kubeconfig in --dir)")
+	flags.BoolVar(&o.stopWithStdin, "stop-with-stdin", false,
+		"stop when standard input is closed, for programs that start a cluster as their child")
+	cmd.AddCommand(componentCommand())
 	return cmd
 }
 
-func noArguments(args []string) error {
+func noArguments(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("%w: unexpected argument %q", errUsage, args[0])
+		return usageError{fmt.Errorf("unexpected argument %q: thole-devcluster takes flags only", args[0])}
 	}
 	return nil
 }
 
-// untilClosed returns a context that ends when r does.
+// flagError replaces the errors of Go's parsers by what the flag takes.
+func flagError(_ *cobra.Command, err error) error {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		want := "true or false"
+		if invalid.GetFlag().Name == "port" {
+			want = "a number from 0 to 65535"
+		}
+		err = fmt.Errorf("invalid value %q for --%s: want %s", invalid.GetValue(), invalid.GetFlag().Name, want)
+	}
+	return usageError{err}
+}
+
+// untilClosed returns a context that is cancelled at the end of r.
 func untilClosed(ctx context.Context, r io.Reader) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -93,4 +110,45 @@ func untilClosed(ctx context.Context, r io.Reader) context.Context {
 		_, _ = io.Copy(io.Discard, r)
 	}()
 	return ctx
+}
+
+// The components of the control plane. Each runs in a process of its own, whose
+// working directory is that of the cluster, until it is asked to stop or fails.
+const (
+	componentEtcd              = "etcd"
+	componentAPIServer         = "kube-apiserver"
+	componentControllerManager = "kube-controller-manager"
+)
+
+var components = map[string]func(*supervise.Component) error{
+	componentEtcd:              runEtcd,
+	componentAPIServer:         runAPIServer,
+	componentControllerManager: runControllerManager,
+}
+
+// Indices of the files that a component inherits; only the API server has a
+// listener. The first keeps the directory locked while the component lives.
+const (
+	fileLock = iota
+	fileListener
+)
+
+// componentCommand is the command by which the parent starts its components.
+func componentCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "component NAME",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			runComponent, ok := components[args[0]]
+			if !ok {
+				return usageError{fmt.Errorf("unknown component %q", args[0])}
+			}
+			self, err := supervise.Attach()
+			if err != nil {
+				return usageError{err}
+			}
+			return runComponent(self)
+		},
+	}
 }

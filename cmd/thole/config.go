@@ -1,41 +1,25 @@
 package main
 
 import (
-	"cmp"
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/thole-dev/thole/host/config"
 )
 
-// hostConfig is the configuration in a file, "" for none, with what flags say
-// over it. It is checked with its defaults, which it is returned without.
-func hostConfig(file string, flags func(*config.Config)) (c config.Config, err error) {
+// hostConfig reads the file of --config, if there is one, and sets what was
+// given by flags over it. The configuration is valid once its defaults are
+// filled in, which is left to its user: thole dev has some of its own.
+func hostConfig(file string, setFlags func(*config.Config)) (c config.Config, err error) {
 	if file != "" {
-		if c, err = readConfig(file); err != nil {
+		if c, err = config.Read(file); err != nil {
 			return c, err
 		}
 	}
-	flags(&c)
+	setFlags(&c)
 	return c, c.WithDefaults().Validate()
 }
 
-// readConfig reads a file that need not say where the plugins are.
-func readConfig(file string) (config.Config, error) {
-	c, err := config.Read(file)
-	if err != nil {
-		return c, err
-	}
-	whole := c.WithDefaults()
-	whole.Plugins = cmp.Or(c.Plugins, noDirectory)
-	if err := whole.Validate(); err != nil {
-		return c, fmt.Errorf("read configuration %s: %w", file, err)
-	}
-	return c, nil
-}
-
-// override sets a field to the value of a flag that was given.
+// override sets a field to the value of a flag if the flag was given.
 func override[T any](cmd *cobra.Command, flag string, field *T, value T) {
 	if cmd.Flags().Changed(flag) {
 		*field = value
@@ -43,5 +27,5 @@ func override[T any](cmd *cobra.Command, flag string, field *T, value T) {
 }
 
 // noDirectory stands for the plugins' directory in the configuration of a
-// command that looks at none.
+// command that does not read it from there.
 const noDirectory = "-"

@@ -1,78 +1,236 @@
 package config
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
+	"time"
 
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	strictjson "sigs.k8s.io/json"
+	kyaml "sigs.k8s.io/yaml"
+
+	"github.com/thole-dev/thole/abi/rawjson"
 )
 
-// decodeStrict decodes one document of YAML or JSON into a struct. Its error
-// says of all that does not fit where it is, what is there and what may be. It
-// returns the paths of the numbers and durations that are zero as written: a
-// zero field of the struct is one that is not there, and has its default.
-func decodeStrict(text []byte, into any) (zeros []string, err error) {
-	asJSON, err := yaml.YAMLToJSONStrict(text)
+// maxBytes is the size of the largest file that is decoded.
+const maxBytes = 1 << 20
+
+// Duration is a time.Duration that is written with its unit, such as "10s".
+type Duration struct{ time.Duration }
+
+// UnmarshalText implements encoding.TextUnmarshaler. The error is of the type
+// that the JSON decoder completes with the path of the field.
+func (d *Duration) UnmarshalText(text []byte) (err error) {
+	if d.Duration, err = time.ParseDuration(string(text)); err != nil {
+		return &json.UnmarshalTypeError{Value: "string", Type: reflect.TypeFor[Duration]()}
+	}
+	return nil
+}
+
+// decode decodes one document of YAML or JSON into a *Config or a *Policy.
+// Fields that the document does not mention keep their values. The error lists
+// everything that is wrong, one problem a line.
+func decode(text []byte, into interface{ numbers() []number }) error {
+	asJSON, err := toJSON(text)
+	if err != nil {
+		return err
+	}
+	var written map[string]any
+	if json.Unmarshal(asJSON, &written) != nil {
+		return errors.New(expected(reflect.TypeOf(into).Elem()))
+	}
+	known := fieldsOf(reflect.TypeOf(into).Elem(), "")
+	problems := slices.Concat(emptyValues(known, written), unmarshal(asJSON, into, known, written))
+	for _, n := range into.numbers() {
+		if value := valueAt(written, n.path); value != nil && n.value == 0 {
+			problems = append(problems, fmt.Errorf("%w; remove it for the default", n.validate()))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// unmarshal stores JSON in a struct and returns an error for every unknown
+// field and every value of a wrong type; these it removes from written.
+func unmarshal(asJSON []byte, into any, known fields, written map[string]any) (problems []error) {
+	for {
+		unknown, err := strictjson.UnmarshalStrict(asJSON, into)
+		for _, e := range unknown {
+			if e, ok := errors.AsType[strictjson.FieldError](e); ok {
+				problems = append(problems, unknownField(e.FieldPath(), known))
+			}
+		}
+		if err == nil {
+			return problems
+		}
+		wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+		if !ok || known[wrong.Field] == nil {
+			return append(problems, err)
+		}
+		// The decoder reports one wrong type at a time: without this value it
+		// reports the next one.
+		problems = append(problems, wrongType(wrong.Field, known, written))
+		unstructured.RemoveNestedField(written, strings.Split(wrong.Field, ".")...)
+		if asJSON, err = json.Marshal(written); err != nil {
+			return append(problems, err)
+		}
+	}
+}
+
+// toJSON converts the one document of YAML or JSON in text. It refuses what
+// would be ignored, a duplicate key or a second document, and aliases, by which
+// a few hundred bytes of YAML can stand for gigabytes.
+func toJSON(text []byte) ([]byte, error) {
+	if len(text) > maxBytes {
+		return nil, fmt.Errorf("is larger than %d KiB", maxBytes>>10)
+	}
+	documents := yaml.NewDecoder(bytes.NewReader(text))
+	for first := true; ; first = false {
+		var document yaml.Node // not expanded: an alias is a node of its own
+		err := documents.Decode(&document)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = refuseAliases(&document)
+		}
+		if err != nil {
+			return nil, yamlError(err)
+		}
+		if !first && document.Content[0].ShortTag() != "!!null" { // more than comments
+			return nil, errors.New(`has several documents, but only one is read: remove the line "---" and merge their fields`)
+		}
+	}
+	asJSON, err := kyaml.YAMLToJSONStrict(text)
 	if err != nil {
 		return nil, yamlError(err)
 	}
-	if err := oneDocument(text); err != nil {
-		return nil, err
-	}
-	var given any
-	decoder := json.NewDecoder(bytes.NewReader(asJSON))
-	decoder.UseNumber()
-	if err := decoder.Decode(&given); err != nil {
-		return nil, err
-	}
-	var check form
-	check.value("", reflect.TypeOf(into).Elem(), given)
-	if len(check.misfits) > 0 {
-		return nil, errors.Join(check.misfits...)
-	}
-	return check.zeros, json.Unmarshal(asJSON, into)
+	return asJSON, nil
 }
 
-// yamlError is what the parser says, in one line and without the names of its
-// own functions.
+func refuseAliases(node *yaml.Node) error {
+	if node.Kind == yaml.AliasNode {
+		return fmt.Errorf("line %d: aliases such as *%s are not supported: write the value again", node.Line, node.Value)
+	}
+	for _, child := range node.Content {
+		if err := refuseAliases(child); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// yamlError returns an error of a YAML parser without the names of its parts.
 func yamlError(err error) error {
-	text := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
-	text = strings.TrimPrefix(text, "yaml: ")
-	text = strings.TrimPrefix(text, "unmarshal errors:\n  ")
-	text = strings.ReplaceAll(text, "\n  ", "; ")
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:\n  ")
 	if strings.HasSuffix(text, "cannot start any token") {
 		text += " (a tab? YAML is indented with spaces)"
 	}
-	return fmt.Errorf("no valid YAML: %s", text)
+	return fmt.Errorf("not valid YAML: %s", text)
 }
 
-// oneDocument refuses a second document, of which nothing would be read.
-func oneDocument(text []byte) error {
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-	for found := 0; ; {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		var content any
-		if err == nil {
-			err = yaml.Unmarshal(document, &content)
-		}
-		if err != nil {
-			return yamlError(err)
-		}
-		if content != nil { // more than comments
-			found++
-		}
-		if found > 1 {
-			return errors.New(`holds several documents, but only one counts: take out the line "---" and put their fields together`)
+// fields are the fields that a file may have and their types, by their paths,
+// such as "limits" and "limits.fuel".
+type fields map[string]reflect.Type
+
+func fieldsOf(t reflect.Type, prefix string) fields {
+	all := fields{}
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		all[prefix+name] = f.Type
+		if isMapping(f.Type) {
+			maps.Copy(all, fieldsOf(f.Type, prefix+name+"."))
 		}
 	}
+	return all
+}
+
+func (f fields) paths() []string { return slices.Sorted(maps.Keys(f)) }
+
+// isMapping reports whether a field of this type has fields below it.
+func isMapping(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && t != reflect.TypeFor[Duration]()
+}
+
+// expected describes how a value of a type is written in a file.
+func expected(t reflect.Type) string {
+	switch kind := t.Kind(); {
+	case isMapping(t):
+		return fmt.Sprintf("must be a mapping of fields, such as {%s: ...}", fieldsOf(t, "").paths()[0])
+	case kind == reflect.Slice:
+		return "must be a list of names, such as [name]"
+	case kind == reflect.String:
+		return "must be text: write it in quotes"
+	case kind == reflect.Bool:
+		return "must be true or false, without quotes"
+	case kind == reflect.Float32:
+		return "must be a number below 1e38, without quotes"
+	case kind == reflect.Int || kind == reflect.Int64:
+		return "must be a whole number below 2^63, without quotes"
+	}
+	return `must be a duration with its unit (ms, s, m or h), such as "10s"`
+}
+
+// valueAt returns the value that is written at a path; nil if there is none.
+func valueAt(written map[string]any, path string) any {
+	value, _, _ := unstructured.NestedFieldNoCopy(written, strings.Split(path, ".")...)
+	return value
+}
+
+// wrongType returns the error of a field whose value has the wrong type. It
+// shows the value unless that is long.
+func wrongType(path string, known fields, written map[string]any) error {
+	value := valueAt(written, path)
+	if text, err := json.Marshal(value); err != nil || len(text) > 60 {
+		value = field.OmitValueType{}
+	}
+	return field.TypeInvalid(field.NewPath(path), value, expected(known[path]))
+}
+
+// emptyValues returns an error for every field, other than a list or a
+// mapping, that is written without a value: the decoder would leave its
+// default, but whoever began to write a limit or a namespace wanted another.
+func emptyValues(known fields, written map[string]any) (problems []error) {
+	for _, path := range known.paths() {
+		value, ok, _ := unstructured.NestedFieldNoCopy(written, strings.Split(path, ".")...)
+		if t := known[path]; ok && value == nil && t.Kind() != reflect.Slice && !isMapping(t) {
+			problems = append(problems, field.Required(field.NewPath(path), "write a value, or remove the line for the default"))
+		}
+	}
+	return problems
+}
+
+// unknownField returns the error of a field that does not exist, with the one
+// that was probably meant.
+func unknownField(path string, known fields) error {
+	text := "unknown field " + rawjson.Quote(path)
+	if fieldsOf(reflect.TypeFor[Config](), "")[path] != nil && known[path] == nil {
+		return fmt.Errorf("%s: it belongs in the file of --config", text)
+	}
+	start := strings.LastIndex(path, ".") + 1
+	parent, name := path[:start], path[start:]
+	if known[strings.TrimSuffix(parent, ".")] == nil { // a key with a dot in it
+		parent, name = "", path
+	}
+	var siblings []string
+	for _, p := range known.paths() {
+		if above, ok := strings.CutSuffix(p, "."+name); ok {
+			return fmt.Errorf("%s: %s belongs below %s", text, name, above)
+		}
+		if sibling, ok := strings.CutPrefix(p, parent); ok && !strings.Contains(sibling, ".") {
+			siblings = append(siblings, sibling)
+		}
+	}
+	if near, ok := rawjson.Nearest(name, siblings); ok {
+		return fmt.Errorf("%s, did you mean %q?", text, parent+near)
+	}
+	return fmt.Errorf("%s; known there are %s", text, strings.Join(siblings, ", "))
 }

@@ -1,88 +1,69 @@
 package config
 
 import (
-	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
 // Limits bound one plugin. In the configuration they are the ceiling of every
-// plugin, in a policy file what is left of it for one; a manifest asks for
-// less than either. A field that is not there is the default, or the ceiling.
+// plugin, and a policy file lowers them for one. What a plugin's manifest asks
+// for cannot exceed either. A zero field stands for the default in the
+// configuration, and for the ceiling in a policy.
 type Limits struct {
 	// MemoryMiB is the linear memory of one instance; default 64.
 	MemoryMiB int `json:"memoryMiB,omitempty"`
 	// Timeout is the deadline of one call; default 10s.
-	Timeout metav1.Duration `json:"timeout,omitzero"`
-	// Fuel is how many instructions one call may use, where branches count as
-	// their longest way; default 100,000,000,000, some seconds of computing.
+	Timeout Duration `json:"timeout,omitzero"`
+	// Fuel is the number of instructions that one call may execute, where a
+	// branch costs as much as its longest path; default 100,000,000,000, which
+	// is some seconds of computing.
 	Fuel int64 `json:"fuel,omitempty"`
 	// Concurrency is how many objects of one controller are reconciled at
-	// once, whatever its manifest asks for; default 8.
+	// once, even if the manifest asks for more; default 8.
 	Concurrency int `json:"concurrency,omitempty"`
 	// Instances is how many calls of the plugin run at once, whatever the
 	// concurrency of its controllers; each has its own memory. Default one
 	// for each CPU.
 	Instances int `json:"instances,omitempty"`
-	// OutputKiB is the size of one result; default and most 1536.
+	// OutputKiB is the size of one result; default and maximum 1536.
 	OutputKiB int `json:"outputKiB,omitempty"`
-	// Intents is how many entries apply, delete and events of one result have
-	// together; default and most 256.
+	// Intents is the number of entries in apply, delete and events of one
+	// result together; default and maximum 256.
 	Intents int `json:"intents,omitempty"`
-	// HostCalls is how often one call may ask the host for something; default
-	// 10000.
+	// HostCalls is how many host functions one call may call; default 10000.
 	HostCalls int `json:"hostCalls,omitempty"`
-	// LogKiB is how much one call may log, the rest is dropped; default 64.
+	// LogKiB is how much one call may log; the rest is dropped. Default 64.
 	LogKiB int `json:"logKiB,omitempty"`
 	// WritesPerSecond and WriteBurst bound the writes to the API server;
-	// default 20 and 40. Beyond them writes wait.
+	// default 20 and 40. Writes beyond them are delayed.
 	WritesPerSecond float32 `json:"writesPerSecond,omitempty"`
 	WriteBurst      int     `json:"writeBurst,omitempty"`
 }
 
-// all lists the limits, with their defaults and what they may be.
-func (l *Limits) all() []number {
+// numbers returns all limits with their defaults and ranges.
+func (l *Limits) numbers() []number {
 	return []number{
-		numeric("limits.memoryMiB", &l.MemoryMiB, 64, 1, 2048),
-		numeric("limits.timeout", &l.Timeout.Duration, 10*time.Second, time.Millisecond, time.Hour),
-		numeric("limits.fuel", &l.Fuel, 100_000_000_000, 1_000_000, 1_000_000_000_000_000),
-		numeric("limits.concurrency", &l.Concurrency, 8, 1, 1000),
-		numeric("limits.instances", &l.Instances, slots(), 1, 1024),
-		numeric("limits.outputKiB", &l.OutputKiB, abi.MaxOutput>>10, 1, abi.MaxOutput>>10),
-		numeric("limits.intents", &l.Intents, abi.MaxIntents, 1, abi.MaxIntents),
-		numeric("limits.hostCalls", &l.HostCalls, 10_000, 1, 1_000_000),
-		numeric("limits.logKiB", &l.LogKiB, 64, 1, 1024),
-		numeric("limits.writesPerSecond", &l.WritesPerSecond, 20, 0.1, 10_000),
-		numeric("limits.writeBurst", &l.WriteBurst, 40, 1, 10_000),
+		numberOf("limits.memoryMiB", &l.MemoryMiB, 64, 1, 2048),
+		numberOf("limits.timeout", &l.Timeout.Duration, 10*time.Second, time.Millisecond, time.Hour),
+		numberOf("limits.fuel", &l.Fuel, 100_000_000_000, 1_000_000, 1_000_000_000_000_000),
+		numberOf("limits.concurrency", &l.Concurrency, 8, 1, 1000),
+		numberOf("limits.instances", &l.Instances, runtime.GOMAXPROCS(0), 1, 1024),
+		numberOf("limits.outputKiB", &l.OutputKiB, abi.MaxOutput>>10, 1, abi.MaxOutput>>10),
+		numberOf("limits.intents", &l.Intents, abi.MaxIntents, 1, abi.MaxIntents),
+		numberOf("limits.hostCalls", &l.HostCalls, 10_000, 1, 1_000_000),
+		numberOf("limits.logKiB", &l.LogKiB, 64, 1, 1024),
+		numberOf("limits.writesPerSecond", &l.WritesPerSecond, 20, 0.1, 10_000),
+		numberOf("limits.writeBurst", &l.WriteBurst, 40, 1, 10_000),
 	}
 }
 
-// narrow puts what a policy asks for in the place of the ceiling, and says
-// everything that is more than it.
-func (l Limits) narrow(policy Limits) (Limits, error) {
-	var problems []error
-	asked := policy.all()
-	for i, ceiling := range l.all() {
-		ask := asked[i]
-		switch err := ask.fits(ask.value); {
-		case ask.value == 0:
-		case err != nil:
-			problems = append(problems, err)
-		case ask.value > ceiling.value:
-			problems = append(problems, fmt.Errorf("%s: %s is more than the %s of the host: lower it, or raise %[1]s in the file of --config", ask.path, ask.text(ask.value), ceiling.text(ceiling.value)))
-		default:
-			ceiling.set(ask.value)
-		}
-	}
-	return l, errors.Join(problems...)
-}
-
-// Sandbox returns those of the limits that the sandbox keeps.
+// Sandbox returns the limits that the sandbox enforces.
 func (l Limits) Sandbox() sandbox.Limits {
 	return sandbox.Limits{
 		MemoryBytes: uint64(l.MemoryMiB) << 20,
@@ -93,4 +74,43 @@ func (l Limits) Sandbox() sandbox.Limits {
 		HostCalls:   l.HostCalls,
 		LogBytes:    l.LogKiB << 10,
 	}
+}
+
+// number is a number or a duration of the configuration. As float64 they are
+// compared and shown; the fields keep their own types. Only a Resync of more
+// than 100 days is rounded, by nanoseconds.
+type number struct {
+	path     string // in the file, such as "limits.fuel"
+	value    float64
+	standard float64 // the default; 0 if it is not a constant
+	minimum  float64 // above 0, so that 0 is never valid
+	maximum  float64
+	set      func(float64)     // stores a value in the field
+	convert  func(float64) any // converts a value to the type of the field
+}
+
+func numberOf[T ~int | ~int64 | ~float32](path string, target *T, standard, minimum, maximum T) number {
+	return number{
+		path: path, value: float64(*target),
+		standard: float64(standard), minimum: float64(minimum), maximum: float64(maximum),
+		set:     func(v float64) { *target = T(v) },
+		convert: func(v float64) any { return T(v) },
+	}
+}
+
+// validate returns an error if the value is out of its range.
+func (n number) validate() error {
+	if n.value < n.minimum || n.value > n.maximum {
+		return n.invalid("must be between %v and %v", n.convert(n.minimum), n.convert(n.maximum))
+	}
+	return nil
+}
+
+// invalid returns an error about the value.
+func (n number) invalid(format string, args ...any) error {
+	value := n.convert(n.value)
+	if d, ok := value.(time.Duration); ok {
+		value = d.String() // field.Invalid would show nanoseconds
+	}
+	return field.Invalid(field.NewPath(n.path), value, fmt.Sprintf(format, args...))
 }

@@ -2,54 +2,81 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Policy is what the administrator says of one plugin, in the file <name>.yaml
-// beside its module. It can only narrow what the host's configuration allows.
+// Policy is what the administrator allows one plugin, written in the file
+// <name>.yaml beside its module. A policy can only narrow the configuration.
 type Policy struct {
-	// CrossNamespace lets the plugin's namespaced primaries read and write in
-	// other namespaces. The configuration must allow it, too.
+	// CrossNamespace lets the plugin's namespaced primary objects read and
+	// write in other namespaces. The configuration must allow it too.
 	CrossNamespace bool `json:"crossNamespace,omitempty"`
-	// DryRun lets the API server check every write of the plugin and store
-	// none; what would have changed is logged.
+	// DryRun sends every write of the plugin to the API server as a dry run:
+	// it is checked and not stored. What would have changed is logged.
 	DryRun bool `json:"dryRun,omitempty"`
-	// Limits are the host's, as far as they are not narrowed here.
+	// Limits are those of the configuration where the policy does not lower
+	// them.
 	Limits Limits `json:"limits,omitzero"`
-	// Config is given to the plugin with every request.
+	// Config is passed to the plugin with every request, as JSON.
 	Config json.RawMessage `json:"config,omitempty"`
 }
 
-// Equal reports whether both policies allow the same.
+// Equal reports whether both policies allow the same and pass the same bytes
+// to the plugin.
 func (p Policy) Equal(other Policy) bool { return reflect.DeepEqual(p, other) }
 
-// policyError is a policy that cannot be followed.
+func (p *Policy) numbers() []number { return p.Limits.numbers() }
+
+// policyError is why a policy was refused.
 type policyError struct{ error }
 
-// LoadStep implements what catalog labels its metric with.
+// LoadStep returns the step at which loading the plugin failed, a label of the
+// catalog's metrics.
 func (policyError) LoadStep() string { return "policy" }
 
 func (e policyError) Unwrap() error { return e.error }
 
-// ReadPolicy reads a plugin's policy and holds it against the ceiling. No
-// policy is the narrowest, apart from the limits, which are then the host's.
-func (c Config) ReadPolicy(plugin string, text []byte) (p Policy, err error) {
-	if len(text) > 0 {
-		var zeros []string
-		if zeros, err = decodeStrict(text, &p); err == nil {
-			err = written(zeros, p.Limits.all())
-		}
-	}
+// ReadPolicy reads the policy of a plugin. The configuration, whose defaults
+// must be filled in, is its ceiling. An empty text is the narrowest policy,
+// with the limits of the configuration. An error has a method
+// LoadStep() string that returns "policy".
+func (c Config) ReadPolicy(plugin string, text []byte) (Policy, error) {
+	p := Policy{Limits: c.Limits}
+	err := decode(text, &p)
 	if err == nil {
-		p.DryRun = p.DryRun || c.DryRun
-		p.Limits, err = c.Limits.narrow(p.Limits)
-	}
-	if err == nil && p.CrossNamespace && !c.Allow.crossesNamespaces(plugin) {
-		err = fmt.Errorf("crossNamespace is more than the host's configuration allows: add %q to allow.crossNamespace in the file of --config", plugin)
+		err = c.checkCeiling(plugin, &p)
 	}
 	if err != nil {
-		return p, policyError{fmt.Errorf("%s.yaml: %w", plugin, err)}
+		return Policy{}, policyError{fmt.Errorf("%s.yaml: %w", plugin, err)}
 	}
+	p.DryRun = p.DryRun || c.DryRun
 	return p, nil
+}
+
+// checkCeiling reports every field of a policy that allows more than the
+// configuration.
+func (c Config) checkCeiling(plugin string, p *Policy) error {
+	var problems []error
+	ceilings := c.Limits.numbers()
+	for i, n := range p.Limits.numbers() {
+		switch err := n.validate(); {
+		case err != nil:
+			problems = append(problems, err)
+		case n.value > ceilings[i].value:
+			problems = append(problems, n.invalid(
+				"must be at most %v, the host's limit: lower it, or raise %s in the file of --config",
+				n.convert(ceilings[i].value), n.path))
+		}
+	}
+	allowed := func(name string) bool { return name == plugin || name == EveryPlugin }
+	if p.CrossNamespace && !slices.ContainsFunc(c.Allow.CrossNamespace, allowed) {
+		problems = append(problems, field.Forbidden(field.NewPath("crossNamespace"), fmt.Sprintf(
+			"the host's configuration does not allow it: add %q to allow.crossNamespace in the file of --config", plugin)))
+	}
+	return errors.Join(problems...)
 }

@@ -1,31 +1,34 @@
-// Package await is how tests wait for what other goroutines and processes
-// bring about, and for how long: nothing else says it.
+// Package await is how tests wait for something that other goroutines or
+// processes do, and the only place that says for how long.
 //
-// Who has seen one effect of something has not seen the others. Of a reconcile
-// the object tells first, then the log, then the metrics, an Event at some
-// time: each of them is waited for.
+// The effects of one action become visible at different times. Of a reconcile,
+// the object changes first, then the log and the metrics; an Event comes at some
+// time. A test that has seen one of them must still wait for the others.
 package await
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Limit is how long to wait for what takes a second on a machine at rest. Only
-// a test that fails spends it, so it is meant for one that is ten times slower
-// and has other work to do.
+// Limit is how long to wait for something that takes a second on an idle
+// machine. Only a test that fails waits for so long. So the limit suits a machine
+// that is ten times slower and busy with other work.
 const Limit = 2 * time.Minute
 
-// Until waits until done says yes, for [Limit] at most; what names the state
-// that is wanted.
+// Until blocks until done returns true, for [Limit] at most. what describes the
+// expected state in the message of a test that fails.
 func Until(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
 	Within(tb, Limit, what, done)
 }
 
-// Within is [Until] for what takes longer.
+// Within is [Until] with another limit.
 func Within(tb testing.TB, limit time.Duration, what string, done func() bool) {
 	tb.Helper()
 	if !poll(limit, done) {
@@ -33,8 +36,8 @@ func Within(tb testing.TB, limit time.Duration, what string, done func() bool) {
 	}
 }
 
-// Success tries until there is no error, for [Limit] at most, and returns the
-// last one.
+// Success calls try until it returns no error, for [Limit] at most, and returns
+// the last error.
 func Success(try func() error) (err error) {
 	if !poll(Limit, func() bool { err = try(); return err == nil }) {
 		return fmt.Errorf("not within %s: %w", Limit, err)
@@ -42,9 +45,9 @@ func Success(try func() error) (err error) {
 	return nil
 }
 
-// Main runs the tests of a package and exits. When they have passed, nothing
-// that they started may be left: leaks is goleak.Find, which by itself gives
-// it half a second.
+// Main runs the tests of a package and exits. If they pass, leaks must return no
+// error within [Limit]; it is goleak.Find, which by itself waits for half a
+// second only.
 func Main(m *testing.M, leaks func() error) {
 	code := m.Run()
 	if code == 0 {
@@ -56,16 +59,14 @@ func Main(m *testing.M, leaks func() error) {
 	os.Exit(code)
 }
 
-// poll asks until the answer is yes. The longer it takes the less often it
-// asks: what is waited for needs the processor, too.
+// poll calls done until it returns true, less and less often: what the test
+// waits for needs the processor too. After the limit it calls done once more, in
+// case the whole machine was suspended for a while.
 func poll(limit time.Duration, done func() bool) bool {
-	start := time.Now()
-	for !done() {
-		passed := time.Since(start)
-		if passed > limit {
-			return false
-		}
-		<-time.After(min(max(passed/10, 10*time.Millisecond), 500*time.Millisecond))
-	}
-	return true
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	// After 41 steps, which take 5 s, the interval stays at the cap.
+	interval := wait.Backoff{Duration: 10 * time.Millisecond, Factor: 1.1, Steps: 100, Cap: 500 * time.Millisecond}
+	err := interval.DelayFunc().Until(ctx, true, true, func(context.Context) (bool, error) { return done(), nil })
+	return err == nil || done()
 }

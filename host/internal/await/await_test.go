@@ -7,41 +7,40 @@ import (
 	"time"
 )
 
-func TestPollAsksUntilYes(t *testing.T) {
+func TestUntilReturnsWhenItIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked, start := 0, time.Now()
-		Within(t, time.Minute, "three questions", func() bool { asked++; return asked == 3 })
-		if passed := time.Since(start); passed != 20*time.Millisecond {
-			t.Errorf("three questions took %s", passed)
+		calls, start := 0, time.Now()
+		Within(t, time.Minute, "the third call", func() bool { calls++; return calls == 3 })
+		if passed := time.Since(start); passed != 21*time.Millisecond {
+			t.Errorf("three calls took %s, want an interval of 10 ms and one of 11 ms", passed)
 		}
 	})
 }
 
-func TestPollGivesUp(t *testing.T) {
+func TestSuccessReturnsTheLastErrorAfterTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked, start := 0, time.Now()
-		no := errors.New("no")
-		err := Success(func() error { asked++; return no })
-		if passed := time.Since(start); !errors.Is(err, no) || passed < Limit || passed > Limit+time.Second {
-			t.Errorf("gave up after %s: %v", passed, err)
+		calls, start := 0, time.Now()
+		failure := errors.New("no")
+		err := Success(func() error { calls++; return failure })
+		if passed := time.Since(start); !errors.Is(err, failure) || passed < Limit || passed > Limit+time.Second {
+			t.Errorf("returned after %s: %v", passed, err)
 		}
-		if asked < 240 || asked > 400 {
-			t.Errorf("asked %d times, want about twice a second", asked)
+		if calls < 240 || calls > 400 {
+			t.Errorf("called %d times, want about twice a second", calls)
 		}
 	})
 }
 
-// TestOneThatWasLateIsAskedOnceMore: a machine that stood still for nearly all
-// of the time gets another chance.
-func TestOneThatWasLateIsAskedOnceMore(t *testing.T) {
+// The machine is suspended for nearly all of the time.
+func TestDoneIsCalledOnceMoreAfterTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked := 0
-		Until(t, "the second answer", func() bool {
-			asked++
-			if asked == 1 {
+		calls := 0
+		Until(t, "the second call", func() bool {
+			calls++
+			if calls == 1 {
 				time.Sleep(Limit - time.Millisecond) // fake time
 			}
-			return asked == 2
+			return calls == 2
 		})
 	})
 }

@@ -52,8 +52,8 @@ func ofKinds(objects []*unstructured.Unstructured, kinds ...string) (some []*uns
 	return some
 }
 
-// install applies objects of the base, and waits until what they name is
-// served: a CRD's kind, a namespace's account.
+// install applies the objects of some kinds of the base and the CRD of podmanager,
+// and waits until its kind is served.
 func install(t *testing.T, kinds ...string) {
 	t.Helper()
 	crd, err := manifests(filepath.Join(root, "plugins", "podmanager", "crd.yaml"))
@@ -65,13 +65,13 @@ func install(t *testing.T, kinds ...string) {
 			t.Fatal(err)
 		}
 	}
-	await.Until(t, "the CRD is served", func() bool {
+	await.Until(t, "the kind of the CRD is served", func() bool {
 		_, err := admin.Discovery().ServerResourcesForGroupVersion(podManagers.GroupVersion().String())
 		return err == nil
 	})
 }
 
-// apply sends an object by server-side apply. Unknown fields are refused.
+// apply applies an object on the server. Unknown fields are refused.
 func (a *administrator) apply(ctx context.Context, o *unstructured.Unstructured, dryRun bool) error {
 	client, err := a.resource(o)
 	if err != nil {
@@ -90,8 +90,8 @@ func (a *administrator) apply(ctx context.Context, o *unstructured.Unstructured,
 	return err
 }
 
-// resource returns a client for an object's kind in its namespace. A kind
-// whose CRD has just come is waited for.
+// resource returns a client for an object's kind in its namespace. It waits for a kind
+// whose CRD has just been applied.
 func (a *administrator) resource(o *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	kind := o.GroupVersionKind()
 	var mapping *mapping
@@ -142,7 +142,7 @@ func get(t *testing.T, gvr schema.GroupVersionResource, namespace, name string) 
 	return o
 }
 
-// podManager makes one.
+// podManager creates a PodManager.
 func podManager(t *testing.T, namespace, name string) {
 	t.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{
@@ -155,7 +155,7 @@ func podManager(t *testing.T, namespace, name string) {
 	}
 }
 
-// change merges into an object.
+// change applies a merge patch to an object.
 func change(t *testing.T, gvr schema.GroupVersionResource, namespace, name, patch string) {
 	t.Helper()
 	_, err := admin.objects.Resource(gvr).Namespace(namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
@@ -172,8 +172,8 @@ func remove(t *testing.T, gvr schema.GroupVersionResource, namespace, name strin
 	}
 }
 
-// healthy says that a PodManager is Ready for its current spec, and that the
-// run which its Pod's creation leads to has been made.
+// healthy reports whether a PodManager is Ready at its current generation and the
+// run that the creation of its Pod triggers has ended.
 func healthy(t *testing.T, namespace, name string) bool {
 	t.Helper()
 	o := get(t, podManagers, namespace, name)
@@ -198,7 +198,7 @@ func condition(o *unstructured.Unstructured, conditionType string) map[string]an
 	return nil
 }
 
-// namespace makes one for a test.
+// namespace creates a namespace for a test.
 func namespace(t *testing.T) string {
 	t.Helper()
 	ns, err := admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
@@ -214,7 +214,7 @@ func namespace(t *testing.T) string {
 	return ns.Name
 }
 
-// describe names an object for people.
+// describe returns the kind and name of an object.
 func describe(o *unstructured.Unstructured) string {
 	return fmt.Sprintf("%s %s", o.GetKind(), o.GetName())
 }

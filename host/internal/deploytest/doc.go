@@ -1,4 +1,4 @@
-// Package deploytest tests what is in deploy: the manifests against a real API
-// server, the program as the image has it, under the rights of its service
-// account, and the commands of deploy/README.md by running them.
+// Package deploytest tests the directory deploy: it sends the manifests to a real
+// API server, runs the program as it is in the image with the rights of its service
+// account, and runs the commands of deploy/README.md.
 package deploytest

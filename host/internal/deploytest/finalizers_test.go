@@ -10,10 +10,9 @@ import (
 	"github.com/thole-dev/thole/host/internal/tholetest"
 )
 
-// TestTheHostsRightsAreEnoughToRelease runs the command as `kubectl exec` runs
-// it in the host's pod: with the host's rights, for a kind of its plugins. For
-// other kinds they are not enough, and that is told.
-func TestTheHostsRightsAreEnoughToRelease(t *testing.T) {
+// The command runs as `kubectl exec` runs it in the host's pod: with the rights of
+// the host. They are enough for the kinds of its plugins, and an error for others.
+func TestFinalizersAreReleasedWithTheRightsOfTheHost(t *testing.T) {
 	install(t, "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding")
 	ns := namespace(t)
 	podManager(t, ns, "pm")

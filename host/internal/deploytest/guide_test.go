@@ -17,8 +17,8 @@ import (
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
-// guide is what deploy/README.md has its reader type: the blocks of shell that
-// are marked <!-- deploytest: name -->, by name.
+// guide has the shell commands of deploy/README.md: the blocks that are marked
+// <!-- deploytest: name -->, by name.
 type guide map[string]string
 
 var block = regexp.MustCompile("(?s)<!-- deploytest: ([a-z-]+) -->\n```sh\n(.*?)```")
@@ -39,9 +39,7 @@ func readGuide(t *testing.T, path string) guide {
 	return g
 }
 
-// TestTheGuidesAgree: what the repository's README tells of deploying is what
-// deploy/README.md tells.
-func TestTheGuidesAgree(t *testing.T) {
+func TestREADMEHasTheCommandsOfTheGuide(t *testing.T) {
 	here := readGuide(t, "deploy/README.md")
 	for name, commands := range readGuide(t, "README.md") {
 		if here[name] != commands {
@@ -50,8 +48,8 @@ func TestTheGuidesAgree(t *testing.T) {
 	}
 }
 
-// kubectls are the programs that the guide is followed with: the stand-in, and
-// the real one where there is one.
+// kubectls returns the programs to follow the guide with: the stand-in, and the real
+// kubectl if it is installed.
 func kubectls(t *testing.T) map[string]string {
 	t.Helper()
 	self, err := os.Executable()
@@ -65,17 +63,17 @@ func kubectls(t *testing.T) map[string]string {
 	return found
 }
 
-// TestTheGuideCanBeFollowed types what deploy/README.md tells, on a cluster
-// whose only node runs the host's pod as the image would: see node.
-func TestTheGuideCanBeFollowed(t *testing.T) {
+// The commands of deploy/README.md are run on a cluster whose only node runs the
+// host's pod as it would be in the image: see node.
+func TestGuideCanBeFollowed(t *testing.T) {
 	programs := kubectls(t)
 	for _, name := range slices.Sorted(maps.Keys(programs)) {
 		t.Run(name, func(t *testing.T) {
 			r := newReader(t, programs[name])
 			r.follow("install")
-			// A host is ready also while a plugin waits for its CRD.
+			// A host is ready even while a plugin waits for its CRD.
 			await.Until(t, "the plugin runs", func() bool { return generation(r.node.host(t)) == 1 })
-			toldOnPod(t, r.node.hostPod(t), "PluginRuns", `plugin "podmanager" runs: generation 1, `)
+			awaitPodEvent(t, r.node.hostPod(t), "PluginRuns", `plugin "podmanager" runs: generation 1, `)
 			r.follow("use")
 			r.follow("finalizers")
 
@@ -85,7 +83,7 @@ func TestTheGuideCanBeFollowed(t *testing.T) {
 			r.follow("change-plugin")
 			await.Until(t, "the changed plugin runs", func() bool { return generation(first) == 2 })
 			if r.node.host(t) != first {
-				t.Error("another plugin has led to another pod")
+				t.Error("the pod was replaced with the plugin")
 			}
 
 			r.follow("change-host")
@@ -102,20 +100,20 @@ func TestTheGuideCanBeFollowed(t *testing.T) {
 			r.enter("uninstall", rights) // before the host has ended
 			r.expectNoErrors(last)
 			if left := admin.left(t); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
+				t.Errorf("not removed: %v", left)
 			}
 			if len(r.guide) > 0 {
-				t.Errorf("not followed: %v", r.guide)
+				t.Errorf("blocks that the test does not run: %v", r.guide)
 			}
 		})
 	}
 }
 
-// another returns a module that does the same and is another file: with one
-// more custom section, named x.
+// another returns an equivalent module with another digest: it has one more custom
+// section, named x.
 func another(wasm []byte) []byte { return append(slices.Clone(wasm), 0, 2, 1, 'x') }
 
-// reader is somebody who follows the guide.
+// reader follows the guide.
 type reader struct {
 	*testing.T
 	guide
@@ -134,16 +132,16 @@ func newReader(t *testing.T, kubectl string) *reader {
 	return r
 }
 
-// patience is that of a reader, whose machine has nothing else to do.
-var patience = regexp.MustCompile(`--timeout=\d+s\b`)
+// timeout matches the timeouts of the guide, which are meant for an idle machine.
+var timeout = regexp.MustCompile(`--timeout=\d+s\b`)
 
-// follow types the commands of a block; each must succeed.
+// follow runs the commands of a block, each of which must succeed.
 func (r *reader) follow(name string) {
 	r.Helper()
 	r.enter(name, r.take(name))
 }
 
-// take returns a block, which is followed once.
+// take returns a block and removes it from the guide.
 func (r *reader) take(name string) (commands string) {
 	r.Helper()
 	commands, ok := r.guide[name]
@@ -154,8 +152,8 @@ func (r *reader) take(name string) (commands string) {
 	return commands
 }
 
-// parts are those of a block before its command that begins like this, and
-// from there on.
+// parts returns a block in two: what is before the command with that beginning, and
+// the rest.
 func (r *reader) parts(name, command string) (before, rest string) {
 	r.Helper()
 	commands := r.take(name)
@@ -166,10 +164,10 @@ func (r *reader) parts(name, command string) (before, rest string) {
 	return commands[:at], commands[at:]
 }
 
-// enter types commands; each must succeed.
+// enter runs commands, each of which must succeed.
 func (r *reader) enter(name, commands string) {
 	r.Helper()
-	commands = patience.ReplaceAllString(commands, "--timeout="+await.Limit.String())
+	commands = timeout.ReplaceAllString(commands, "--timeout="+await.Limit.String())
 	begin := time.Now()
 	cmd := exec.Command("bash", "-euo", "pipefail", "-c", commands)
 	cmd.Dir = r.repository
@@ -188,7 +186,7 @@ func (r *reader) expectNoErrors(host *tholetest.Process) {
 	}
 }
 
-// expectNothingDenied looks for refusals in what a host logged.
+// expectNothingDenied fails the test if the host has logged that a right is missing.
 func (r *reader) expectNothingDenied(host *tholetest.Process) {
 	r.Helper()
 	r.expectNoErrors(host)

@@ -15,17 +15,16 @@ import (
 	"testing"
 )
 
-// dockerfile is what this test understands of one: its instructions in order,
-// each of which belongs to the last FROM before it.
+// dockerfile has the instructions of a Dockerfile, in order.
 type dockerfile []instruction
 
 type instruction struct {
-	stage   int // from 0
+	stage   int // the number of the last FROM before it, from 0
 	name    string
 	operand string
 }
 
-// image reads the Dockerfile: its instructions, without comments.
+// image reads deploy/Dockerfile.
 func image(t *testing.T) (file dockerfile) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "deploy", "Dockerfile"))
@@ -46,7 +45,7 @@ func image(t *testing.T) (file dockerfile) {
 	return file
 }
 
-// of returns the operands of an instruction in a stage; -1 is the last one.
+// of returns the operands of an instruction in a stage; -1 is the last stage.
 func (f dockerfile) of(stage int, name string) (operands []string) {
 	if stage < 0 {
 		stage = f[len(f)-1].stage
@@ -59,7 +58,7 @@ func (f dockerfile) of(stage int, name string) (operands []string) {
 	return operands
 }
 
-// user returns the numbers of USER.
+// user returns the user and group ids of USER.
 func (f dockerfile) user(t *testing.T) (uid, gid uint32) {
 	t.Helper()
 	users := f.of(-1, "USER")
@@ -84,8 +83,7 @@ func (f dockerfile) entrypoint(t *testing.T) string {
 
 const testVersion = "v0.0.0-test"
 
-// program returns the path of thole, made by the command that the image's
-// build makes it with.
+// program returns the path of thole, built by the command of the Dockerfile.
 func program(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(scratch, "thole")
@@ -107,8 +105,8 @@ func program(t *testing.T) string {
 	return path
 }
 
-// dependOn looks at every source of the program: the compiler does, but the go
-// command would not know that a kept result of this test depends on them.
+// dependOn visits every source of the program, so that the go command sees that a
+// cached result of this test depends on them.
 func dependOn(t *testing.T, copies []string) {
 	t.Helper()
 	for _, c := range copies {
@@ -122,7 +120,7 @@ func dependOn(t *testing.T, copies []string) {
 	}
 }
 
-func TestTheProgramNeedsNothingOfTheImage(t *testing.T) {
+func TestProgramIsStaticallyLinked(t *testing.T) {
 	path := program(t)
 	file, err := elf.Open(path)
 	if err != nil {
@@ -134,17 +132,15 @@ func TestTheProgramNeedsNothingOfTheImage(t *testing.T) {
 	}
 	for _, p := range file.Progs {
 		if p.Type == elf.PT_INTERP {
-			t.Error("it wants a dynamic linker")
+			t.Error("it needs a dynamic linker")
 		}
 	}
 	if out, err := exec.Command(path, "--version").CombinedOutput(); err != nil || !strings.Contains(string(out), testVersion) {
-		t.Errorf("thole --version says %s, %v; want %s", out, err, testVersion)
+		t.Errorf("thole --version prints %s, %v; want %s", out, err, testVersion)
 	}
 }
 
-// TestTheBuildHasEverySource finds a folder that the program has come to need
-// and the Dockerfile does not copy.
-func TestTheBuildHasEverySource(t *testing.T) {
+func TestDockerfileCopiesEverySource(t *testing.T) {
 	list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if .Main}}{{$.ImportPath}}{{end}}{{end}}", "./cmd/thole")
 	list.Dir = root
 	out, err := list.Output()
@@ -163,15 +159,15 @@ func TestTheBuildHasEverySource(t *testing.T) {
 	}
 }
 
-func TestTheImageIsMinimal(t *testing.T) {
+func TestImageHasTheProgramAndCertificatesOnly(t *testing.T) {
 	if from := image(t).of(-1, "FROM"); len(from) != 1 || from[0] != "scratch" {
 		t.Errorf("the image is made FROM %v", from)
 	}
 	if uid, gid := image(t).user(t); uid != 65532 || gid != 65532 {
 		t.Errorf("it runs as %d:%d", uid, gid)
 	}
-	// What it holds: the first of the files that crypto/x509 looks for, and
-	// the program.
+	// It contains the first of the files in which crypto/x509 looks for
+	// certificates, and the program.
 	want := []string{"--from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt", "--from=build /out/thole " + image(t).entrypoint(t)}
 	if got := image(t).of(-1, "COPY"); !slices.Equal(got, want) {
 		t.Errorf("it copies %q, want %q", got, want)
@@ -189,7 +185,7 @@ var (
 	goOfImage  = regexp.MustCompile(`golang:1\.(\d+)`)
 )
 
-func TestTheBuildHasTheGoThatTheModuleWants(t *testing.T) {
+func TestImageIsBuiltByTheGoOfTheModule(t *testing.T) {
 	module, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +198,7 @@ func TestTheBuildHasTheGoThatTheModuleWants(t *testing.T) {
 		n, _ := strconv.Atoi(m[1])
 		return n
 	}
-	if is, wants := minor(goOfImage, image(t).of(0, "FROM")[0]), minor(goOfModule, string(module)); is < wants {
-		t.Errorf("the image is built by Go 1.%d, go.mod wants 1.%d", is, wants)
+	if has, needs := minor(goOfImage, image(t).of(0, "FROM")[0]), minor(goOfModule, string(module)); has < needs {
+		t.Errorf("the image is built by Go 1.%d, go.mod requires 1.%d", has, needs)
 	}
 }

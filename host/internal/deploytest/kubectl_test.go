@@ -21,8 +21,8 @@ import (
 	"github.com/thole-dev/thole/host/internal/await"
 )
 
-// The test binary stands in for kubectl, which a machine that runs the tests
-// need not have, when it is called by that name. It understands what
+// The test binary stands in for kubectl when it is run by that name, because a
+// machine that runs the tests need not have kubectl. It supports what
 // deploy/README.md uses and refuses everything else.
 
 // kubectl runs a command line and returns the exit code.
@@ -42,13 +42,13 @@ func kubectl(args []string) int {
 
 // kubectlCommand is a command line.
 type kubectlCommand struct {
-	words   []string // what is no flag: the verb and its operands
+	words   []string // the verb and its operands, without flags
 	flags   map[string]string
 	timeout time.Duration
 	admin   *administrator
 }
 
-// kubectlFlags are the known flags, with whether they have a value.
+// kubectlFlags has the supported flags, and true for those that have a value.
 var kubectlFlags = map[string]bool{
 	"-n": true, "-f": true, "-k": true, "-p": true, "--for": true, "--timeout": true, "--type": true,
 	"--server-side": false, "--all": false, "--all-namespaces": false,
@@ -67,7 +67,7 @@ func parseKubectl(args []string) (*kubectlCommand, error) {
 		hasValue, known := kubectlFlags[name]
 		switch {
 		case !known, given && !hasValue:
-			return nil, fmt.Errorf("the flag %s is not understood", word)
+			return nil, fmt.Errorf("the flag %s is not supported", word)
 		case hasValue && !given:
 			if len(args) == 0 {
 				return nil, fmt.Errorf("the flag %s has no value", word)
@@ -104,7 +104,7 @@ func (c *kubectlCommand) run(ctx context.Context) error {
 		"rollout status": c.rolloutStatus, "rollout restart": c.rolloutRestart,
 	}[verb]
 	if !ok {
-		return errors.New("the command is not understood")
+		return errors.New("the command is not supported")
 	}
 	c.words = c.words[1:]
 	return do(ctx)
@@ -134,20 +134,20 @@ func (c *kubectlCommand) apply(ctx context.Context) error {
 	return nil
 }
 
-// tooLargeForAnnotation says what keeps a plugin from being applied otherwise
-// than --server-side.
+// tooLargeForAnnotation reports whether the object exceeds the annotation that
+// client-side apply writes.
 func tooLargeForAnnotation(o *unstructured.Unstructured) bool {
 	text, err := o.MarshalJSON()
 	return err != nil || len(text) > 256<<10
 }
 
-// delete deletes and waits until it is done.
+// delete deletes objects and waits until they are removed.
 func (c *kubectlCommand) delete(ctx context.Context) error {
-	doomed, err := c.doomed(ctx)
+	objects, err := c.toDelete(ctx)
 	if err != nil {
 		return err
 	}
-	for _, o := range doomed {
+	for _, o := range objects {
 		client, err := c.admin.resource(o)
 		if err != nil {
 			return err
@@ -156,16 +156,16 @@ func (c *kubectlCommand) delete(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", describe(o), err)
 		}
 	}
-	return c.awaitGone(ctx, doomed)
+	return c.awaitGone(ctx, objects)
 }
 
-// doomed returns what is to be deleted.
-func (c *kubectlCommand) doomed(ctx context.Context) (objects []*unstructured.Unstructured, err error) {
+// toDelete returns the objects to delete.
+func (c *kubectlCommand) toDelete(ctx context.Context) (objects []*unstructured.Unstructured, err error) {
 	if c.has("-f") || c.has("-k") {
 		return c.objects()
 	}
 	if !c.has("--all") || len(c.words) != 1 {
-		return nil, errors.New("delete is understood with -f, -k, or one kind and --all")
+		return nil, errors.New("delete is supported with -f, -k, or one kind and --all")
 	}
 	client, err := c.kind(c.words[0])
 	if err != nil {
@@ -189,7 +189,7 @@ func (c *kubectlCommand) awaitGone(ctx context.Context, objects []*unstructured.
 		if err != nil {
 			return err
 		}
-		if err := poll(ctx, "the end of "+describe(o), func() (bool, error) {
+		if err := poll(ctx, "the removal of "+describe(o), func() (bool, error) {
 			_, err := client.Get(ctx, o.GetName(), metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
 				return true, nil
@@ -221,7 +221,7 @@ func (c *kubectlCommand) get(ctx context.Context) error {
 
 func (c *kubectlCommand) patch(ctx context.Context) error {
 	if c.flags["--type"] != "merge" {
-		return errors.New("patch is understood with --type=merge")
+		return errors.New("patch is supported with --type=merge")
 	}
 	return c.merge(ctx, []byte(c.flags["-p"]))
 }
@@ -238,7 +238,7 @@ func (c *kubectlCommand) merge(ctx context.Context, patch []byte) error {
 // named returns the client of the operand kind/name.
 func (c *kubectlCommand) named() (dynamic.ResourceInterface, string, error) {
 	if len(c.words) != 1 {
-		return nil, "", fmt.Errorf("%v is not understood: want kind/name", c.words)
+		return nil, "", fmt.Errorf("%v is not supported: want kind/name", c.words)
 	}
 	kind, name, _ := strings.Cut(c.words[0], "/")
 	client, err := c.kind(kind)

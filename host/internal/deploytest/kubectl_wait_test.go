@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/jsonpath"
 )
 
@@ -42,7 +43,7 @@ func (c *kubectlCommand) wait(ctx context.Context) error {
 			return got == value, err
 		})
 	}
-	return errors.New("wait is understood for condition and jsonpath")
+	return errors.New("wait is supported for condition and jsonpath")
 }
 
 func evaluate(path string, o *unstructured.Unstructured) (string, error) {
@@ -69,21 +70,11 @@ func (c *kubectlCommand) await(ctx context.Context, what string, done func(*unst
 	})
 }
 
-// poll asks until it is done; an error ends it.
+// poll calls done until it returns true or an error.
 func poll(ctx context.Context, what string, done func() (bool, error)) error {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		ok, err := done()
-		if ctx.Err() != nil {
-			return fmt.Errorf("timed out waiting for %s", what)
-		}
-		if ok || err != nil {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-		}
+	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(context.Context) (bool, error) { return done() })
+	if ctx.Err() != nil {
+		return fmt.Errorf("timed out waiting for %s", what)
 	}
+	return err
 }

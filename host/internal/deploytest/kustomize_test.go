@@ -14,13 +14,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kustomization is what the kustomizations of this repository use of
-// kustomize. Anything else in one is an error, so that nothing that kustomize
-// would do is left undone here.
+// kustomization has the fields that the kustomizations of this repository use. An
+// unknown field is an error, so that the tests apply what kustomize would.
 type kustomization struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
-	Resources  []string `json:"resources"` // files and folders
+	Resources  []string `json:"resources"` // files and directories
 	Images     []struct {
 		Name    string `json:"name"`
 		NewName string `json:"newName"`
@@ -36,7 +35,7 @@ type kustomization struct {
 	} `json:"configMapGenerator"`
 }
 
-// kustomize returns the objects of a folder with a kustomization.
+// kustomize returns the objects of a directory with a kustomization.
 func kustomize(dir string) ([]*unstructured.Unstructured, error) {
 	path := filepath.Join(dir, "kustomization.yaml")
 	text, err := os.ReadFile(path)
@@ -73,7 +72,7 @@ func resource(path string) ([]*unstructured.Unstructured, error) {
 	return manifests(path)
 }
 
-// setImages changes the images of the containers of a pod template.
+// setImages replaces the images in a pod template.
 func (k *kustomization) setImages(o *unstructured.Unstructured) {
 	containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
 	for _, c := range containers {
@@ -92,7 +91,7 @@ func (k *kustomization) setImages(o *unstructured.Unstructured) {
 func (k *kustomization) configMaps(dir string) (objects []*unstructured.Unstructured, err error) {
 	for _, g := range k.ConfigMapGenerator {
 		if !g.Options.DisableNameSuffixHash {
-			return nil, errors.New("a generated name with a hash is not understood here")
+			return nil, errors.New("a generated name with a hash is not supported")
 		}
 		files := map[string]any{}
 		for _, f := range g.Files {

@@ -18,17 +18,17 @@ import (
 	"github.com/thole-dev/thole/host/internal/devcluster"
 )
 
-// root is the repository's, seen from the package.
+// root is the path of the repository.
 const root = "../../.."
 
 // What every test shares: one control plane, one build of the program.
 var (
 	cluster *devcluster.Cluster
 	admin   *administrator
-	scratch string // for what outlives a test: the program, compiled plugins
+	scratch string // directory for what tests share: the program, compiled plugins
 )
 
-// administrator has every right.
+// administrator has clients with every right.
 type administrator struct {
 	*kubernetes.Clientset
 	objects dynamic.Interface

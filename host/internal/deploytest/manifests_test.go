@@ -17,7 +17,7 @@ import (
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
-// repository copies what the README's commands touch to a folder of the test,
+// repository copies what the commands of the README change to a temporary directory,
 // with the built plugin where make puts it.
 func repository(t *testing.T) string {
 	t.Helper()
@@ -31,7 +31,7 @@ func repository(t *testing.T) string {
 	return dir
 }
 
-// writePlugin puts podmanager into a directory.
+// writePlugin writes podmanager.wasm to a directory.
 func writePlugin(t *testing.T, dir string, wasm []byte) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -42,9 +42,9 @@ func writePlugin(t *testing.T, dir string, wasm []byte) {
 	}
 }
 
-// TestEveryManifestIsAccepted sends each manifest of base and overlay as a
-// server-side dry run. Only the namespace is made, for the server looks for it.
-func TestEveryManifestIsAccepted(t *testing.T) {
+// Each manifest of base and overlay is applied in a dry run. Only the namespace is
+// created, because the API server requires it for the others.
+func TestAPIServerAcceptsEveryManifest(t *testing.T) {
 	repo := repository(t)
 	writePlugin(t, filepath.Join(repo, "deploy/kustomize/demo/plugins"), wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager"))
 	demo, err := kustomize(filepath.Join(repo, "deploy/kustomize/demo"))
@@ -68,8 +68,7 @@ func TestEveryManifestIsAccepted(t *testing.T) {
 	}
 }
 
-// TestEveryFileIsListed finds a manifest that no kustomization names.
-func TestEveryFileIsListed(t *testing.T) {
+func TestKustomizationListsEveryManifest(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(overlay("base"), "*.yaml"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
@@ -85,7 +84,7 @@ func TestEveryFileIsListed(t *testing.T) {
 	}
 }
 
-// deployment is that of the host.
+// deployment returns the Deployment of the host.
 func deployment(t *testing.T) *appsv1.Deployment {
 	t.Helper()
 	found := ofKinds(base(t), "Deployment")
@@ -99,24 +98,24 @@ func deployment(t *testing.T) *appsv1.Deployment {
 	return d
 }
 
-// TestPodSecurityAcceptsThePod shows that the namespace enforces the standard
-// "restricted", by what it refuses, and that the host's pod meets it.
-func TestPodSecurityAcceptsThePod(t *testing.T) {
+// The namespace enforces the standard "restricted": pods that violate it in one way
+// are refused, and the pod of the host is not.
+func TestPodMeetsTheEnforcedPodSecurityStandard(t *testing.T) {
 	install(t, "Namespace", "ServiceAccount")
 	spec := deployment(t).Spec.Template.Spec
 	if err := tryPod(t, spec); err != nil {
 		t.Errorf("the pod of the Deployment: %v", err)
 	}
 	yes := true
-	for what, spoil := range map[string]func(*corev1.PodSpec, *corev1.Container){
+	for what, change := range map[string]func(*corev1.PodSpec, *corev1.Container){
 		"runAsNonRoot":             func(p *corev1.PodSpec, _ *corev1.Container) { p.SecurityContext.RunAsNonRoot = nil },
 		"seccompProfile":           func(p *corev1.PodSpec, _ *corev1.Container) { p.SecurityContext.SeccompProfile = nil },
 		"allowPrivilegeEscalation": func(_ *corev1.PodSpec, c *corev1.Container) { c.SecurityContext.AllowPrivilegeEscalation = &yes },
 		"capabilities":             func(_ *corev1.PodSpec, c *corev1.Container) { c.SecurityContext.Capabilities = nil },
 	} {
-		spoiled := spec.DeepCopy()
-		spoil(spoiled, &spoiled.Containers[0])
-		if err := tryPod(t, *spoiled); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), what) {
+		changed := spec.DeepCopy()
+		change(changed, &changed.Containers[0])
+		if err := tryPod(t, *changed); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), what) {
 			t.Errorf("without its %s the pod is not refused for that: %v", what, err)
 		}
 	}
@@ -130,8 +129,8 @@ func tryPod(t *testing.T, spec corev1.PodSpec) error {
 	return err
 }
 
-// TestTheHostRunsAsItMust keeps what no API server checks.
-func TestTheHostRunsAsItMust(t *testing.T) {
+// These are requirements that no API server checks.
+func TestDeploymentMeetsTheHostsRequirements(t *testing.T) {
 	d := deployment(t)
 	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || *d.Spec.Replicas != 1 {
 		t.Error("two hosts can run at a time, and there is no leader election")
@@ -154,9 +153,9 @@ func TestTheHostRunsAsItMust(t *testing.T) {
 	}
 }
 
-// TestTheCacheFitsItsVolume: a volume that grows beyond its limit has the pod
-// evicted. A module that is being compiled needs space beside what is kept.
-func TestTheCacheFitsItsVolume(t *testing.T) {
+// A pod whose volume grows beyond its limit is evicted. While a module is compiled it
+// needs space beside the cache.
+func TestCacheFitsItsVolume(t *testing.T) {
 	var config struct {
 		CacheDir string
 		CacheMiB int64
@@ -178,7 +177,7 @@ func TestTheCacheFitsItsVolume(t *testing.T) {
 		for _, v := range pod.Volumes {
 			if v.Name == m.Name && v.EmptyDir != nil {
 				if room := v.EmptyDir.SizeLimit.Value()>>20 - config.CacheMiB; config.CacheMiB == 0 || room < 32 {
-					t.Errorf("a volume of %s for a cache of %d MiB", v.EmptyDir.SizeLimit, config.CacheMiB)
+					t.Errorf("the volume has %s, which is not enough for a cache of %d MiB", v.EmptyDir.SizeLimit, config.CacheMiB)
 				}
 				return
 			}

@@ -24,15 +24,14 @@ import (
 	"github.com/thole-dev/thole/host/internal/tholetest"
 )
 
-// node is the scheduler and kubelet of the host's namespace, as far as its pod
-// needs them. A pod's container is a process of its own with the image's user,
-// whose root directory holds what the image and the pod's volumes have, and no
-// more. What differs from a real one: it shares the machine's network, so it
-// listens on a port of loopback that is free.
+// node is scheduler and kubelet of the host's namespace, as far as its pod needs them.
+// A pod's container is a process with the image's user, in a root directory that has
+// only what the image and the pod's volumes have. Unlike a real container, it shares
+// the network of the machine and listens on a free port of loopback.
 type node struct {
 	*testing.T
 	name    string
-	dir     string // of root directories
+	dir     string // has the root directories
 	program string // thole
 	stop    context.CancelFunc
 	done    chan struct{}
@@ -42,12 +41,12 @@ type node struct {
 	last *tholetest.Process
 }
 
-// container is a running one.
+// container is a running container.
 type container struct {
 	*tholetest.Process
 	pod     *corev1.Pod
 	rootDir string
-	mounted map[string]string // resourceVersion by ConfigMap
+	mounted map[string]string // the resourceVersion of each mounted ConfigMap
 	ready   bool
 }
 
@@ -55,7 +54,7 @@ func newNode(t *testing.T) *node {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &node{T: t, name: "node", dir: t.TempDir(), program: program(t), stop: cancel, done: make(chan struct{}), pods: map[types.UID]*container{}}
-	n.mustContain()
+	n.skipUnlessContained()
 	_, err := admin.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name}}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
@@ -76,9 +75,9 @@ func newNode(t *testing.T) *node {
 	return n
 }
 
-// mustContain skips the test where a process of another user with another root
-// directory cannot be made: without root's rights and without user namespaces.
-func (n *node) mustContain() {
+// skipUnlessContained skips the test on a machine where a process cannot have another
+// user and another root directory: without root's rights and user namespaces.
+func (n *node) skipUnlessContained() {
 	n.Helper()
 	dir, err := n.rootDirectory()
 	if err != nil {
@@ -90,11 +89,11 @@ func (n *node) mustContain() {
 		n.Skipf("needs root, or user namespaces: %v", err)
 	}
 	if err != nil {
-		n.Fatalf("run thole alone in a root directory: %v\n%s", err, out)
+		n.Fatalf("run thole in a root directory of its own: %v\n%s", err, out)
 	}
 }
 
-// rootDirectory makes a directory that holds what the image does.
+// rootDirectory creates a directory with the content of the image.
 func (n *node) rootDirectory() (string, error) {
 	dir, err := os.MkdirTemp(n.dir, "root-")
 	if err != nil {
@@ -106,8 +105,8 @@ func (n *node) rootDirectory() (string, error) {
 	return dir, os.Link(n.program, filepath.Join(dir, image(n.T).entrypoint(n.T)))
 }
 
-// contained is a command that runs the image's program as the image's user in
-// a root directory. Who is not root becomes that user in a user namespace.
+// contained returns a command that runs the image's program as the image's user in a
+// root directory. If this process is not root, it uses a user namespace.
 func contained(t *testing.T, rootDir string, args ...string) *exec.Cmd {
 	t.Helper()
 	uid, gid := image(t).user(t)
@@ -122,7 +121,7 @@ func contained(t *testing.T, rootDir string, args ...string) *exec.Cmd {
 	return &exec.Cmd{Path: path, Args: append([]string{path}, args...), Env: []string{}, Dir: "/", SysProcAttr: attributes}
 }
 
-// host is the process of the pod that was started last.
+// host returns the process of the pod that was started last.
 func (n *node) host(t *testing.T) *tholetest.Process {
 	t.Helper()
 	n.mu.Lock()
@@ -133,7 +132,7 @@ func (n *node) host(t *testing.T) *tholetest.Process {
 	return n.last
 }
 
-// hostPod is the pod of [node.host].
+// hostPod returns the pod of [node.host].
 func (n *node) hostPod(t *testing.T) *corev1.Pod {
 	t.Helper()
 	host := n.host(t)
@@ -165,8 +164,8 @@ func (n *node) run(ctx context.Context) {
 	}
 }
 
-// sync brings every pod of the namespace one step on. A step that somebody
-// else's change has made impossible is tried again, as a kubelet does.
+// sync advances every pod of the namespace by one step. A step that fails because the
+// pod has changed is tried again, as a kubelet does.
 func (n *node) sync(ctx context.Context) error {
 	list, err := admin.CoreV1().Pods(system).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -199,8 +198,8 @@ func (n *node) step(ctx context.Context, pod *corev1.Pod) error {
 	return c.probe(ctx)
 }
 
-// end stops a pod, and confirms that it is gone. It is more patient than the
-// pod's grace period: a busy machine is no fault of the host.
+// end stops a pod and confirms its deletion. It waits for longer than the pod's grace
+// period, which the host may exceed on a busy machine.
 func (n *node) end(ctx context.Context, pod *corev1.Pod, c *container) error {
 	if c != nil {
 		if err := c.Stop(); err != nil {
@@ -233,7 +232,7 @@ func (n *node) start(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// command is the container's.
+// command returns the command of the container.
 func (c *container) command(t *testing.T) *exec.Cmd {
 	spec := c.pod.Spec.Containers[0]
 	var args []string
@@ -255,8 +254,8 @@ func (c *container) command(t *testing.T) *exec.Cmd {
 	return cmd
 }
 
-// value is that of an environment variable; the downward API knows what the
-// Deployment asks of it.
+// value returns the value of an environment variable, from the downward API as far as
+// the Deployment uses it.
 func (c *container) value(t *testing.T, e corev1.EnvVar) string {
 	from := e.ValueFrom
 	switch {
@@ -272,11 +271,11 @@ func (c *container) value(t *testing.T, e corev1.EnvVar) string {
 			return field
 		}
 	}
-	t.Errorf("the value of %s is of a kind that is not understood", e.Name)
+	t.Errorf("the source of the variable %s is not supported", e.Name)
 	return ""
 }
 
-// probe asks what the kubelet asks, and reports a change.
+// probe sends the probes of the pod, and updates its status if it has changed.
 func (c *container) probe(ctx context.Context) error {
 	if err := c.Died(); err != nil {
 		return err
@@ -316,7 +315,7 @@ func (c *container) report(ctx context.Context, ready bool) error {
 	return err
 }
 
-// token is what the kubelet asks for: it ends with the pod.
+// token returns a token that is bound to the pod, as the kubelet requests it.
 func (c *container) token(ctx context.Context, want *corev1.ServiceAccountTokenProjection) (string, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: want.ExpirationSeconds,

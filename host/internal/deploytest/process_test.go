@@ -15,7 +15,7 @@ import (
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
-// kubeconfig writes one with a token of the service account.
+// kubeconfig writes a kubeconfig with a token of a service account.
 func kubeconfig(t *testing.T, server clientcmdapi.Cluster, namespace, name string) string {
 	t.Helper()
 	token, err := admin.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
@@ -25,7 +25,7 @@ func kubeconfig(t *testing.T, server clientcmdapi.Cluster, namespace, name strin
 	return tholetest.Kubeconfig(t, server, clientcmdapi.AuthInfo{Token: token.Status.Token})
 }
 
-// newProxy stands before the API server for a host that brings a token.
+// newProxy returns a proxy of the API server for a host that has a token.
 func newProxy(t *testing.T) *tholetest.Proxy {
 	t.Helper()
 	return tholetest.NewProxy(t, rest.AnonymousClientConfig(cluster.Config))
@@ -42,7 +42,7 @@ func thole(t *testing.T, kubeconfig string, args, env []string) *tholetest.Proce
 	}.Start(t)
 }
 
-// only is the only plugin; its zero value if there is no answer.
+// only returns the only plugin, or the zero value if the host does not respond.
 func only(p *tholetest.Process) tholetest.Plugin {
 	if plugins, _ := p.Plugins(); len(plugins) == 1 {
 		return plugins[0]
@@ -50,7 +50,7 @@ func only(p *tholetest.Process) tholetest.Plugin {
 	return tholetest.Plugin{}
 }
 
-// generation is that of the plugin which runs, 0 if it does not.
+// generation returns the generation of the running plugin, 0 if it does not run.
 func generation(p *tholetest.Process) int {
 	if only := only(p); only.State == "running" {
 		return only.Generation
@@ -58,7 +58,7 @@ func generation(p *tholetest.Process) int {
 	return 0
 }
 
-// warns says whether one of the lines, of at least level warn, holds the text.
+// warns reports whether a line of level warn or error contains the text.
 func warns(lines []tholetest.Line, text string) bool {
 	return slices.ContainsFunc(lines, func(line tholetest.Line) bool {
 		if line["@level"] != "warn" && line["@level"] != "error" {

@@ -19,13 +19,13 @@ import (
 	"github.com/thole-dev/thole/host/internal/tholetest"
 )
 
-// grant is a right and the ClusterRole that gives it.
+// grant is a right and the ClusterRole that grants it.
 type grant struct {
 	tholetest.Right
 	role *rbacv1.ClusterRole
 }
 
-// grants lists every right of the base, in the order of its files.
+// grants returns every right of the base, in the order of its files.
 func grants(t *testing.T) (all []grant) {
 	t.Helper()
 	for _, o := range ofKinds(base(t), "ClusterRole") {
@@ -61,8 +61,8 @@ func (g grant) without() (rules []rbacv1.PolicyRule) {
 	return rules
 }
 
-// revoke takes the right away, restore gives it back; both wait until the API
-// server acts on it.
+// revoke removes the right and restore grants it again. Both wait until the API
+// server enforces the change.
 func (g grant) revoke(t *testing.T)  { g.set(t, g.without(), false) }
 func (g grant) restore(t *testing.T) { g.set(t, g.role.Rules, true) }
 
@@ -79,9 +79,8 @@ func (g grant) set(t *testing.T, rules []rbacv1.PolicyRule, allowed bool) {
 	g.await(t, system, account, metav1.NamespaceDefault, allowed)
 }
 
-// await waits until the API server acts on what a service account may do in a
-// namespace: it learns of roles and bindings some time after it has stored
-// them.
+// await waits until the API server allows or denies the right to a service account in
+// a namespace: it enforces roles and bindings some time after it has stored them.
 func (g grant) await(t *testing.T, namespace, account, in string, allowed bool) {
 	t.Helper()
 	await.Until(t, fmt.Sprintf("the account's right to %s in %s is %v", g.Right, in, allowed), func() bool {
@@ -106,17 +105,16 @@ func (g grant) allowed(t *testing.T, namespace, account, in string) bool {
 	return review.Status.Allowed
 }
 
-// TestTheRightsAreEnoughAndNoneIsTooMuch runs the host with a token of its
-// service account: first with all rights, then with one after the other taken
-// away. Each time the host says which one is missing, and goes on when it is
-// back. So a right that nothing needs fails the test, and so does one that no
-// scenario is written for.
-func TestTheRightsAreEnoughAndNoneIsTooMuch(t *testing.T) {
+// The host runs with a token of its service account, first with all rights and then
+// without each of them. The host must name the missing right, and continue when it is
+// granted again. So a right that nothing needs fails the test, and a right without a
+// scenario does too.
+func TestHostNeedsExactlyItsRights(t *testing.T) {
 	install(t, "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding")
 	ns, p := namespace(t), newProxy(t)
 	config := kubeconfig(t, p.Cluster, system, account)
-	// Without streamed lists, which do not ask for the verb list: it is there
-	// for API servers that have none.
+	// Streamed lists are off, because they do not need the verb list. The host has
+	// that right for API servers without streamed lists.
 	run := func() *tholetest.Process {
 		return thole(t, config, nil, []string{"KUBE_FEATURE_WatchListClient=false"})
 	}
@@ -126,19 +124,19 @@ func TestTheRightsAreEnoughAndNoneIsTooMuch(t *testing.T) {
 	}
 	host := run()
 	if !t.Run("all", func(t *testing.T) {
-		live(&scene{T: t, Proxy: p, host: host, namespace: ns, pm: "pm"}, granted)
+		allRights(&missingRight{T: t, Proxy: p, host: host, namespace: ns, pm: "pm"}, granted)
 	}) {
 		return
 	}
 	for i, g := range granted {
 		t.Run("without "+g.String(), func(t *testing.T) {
-			s := &scene{T: t, grant: g, Proxy: p, host: host, namespace: ns, pm: fmt.Sprintf("pm-%d", i)}
+			s := &missingRight{T: t, grant: g, Proxy: p, host: host, namespace: ns, pm: fmt.Sprintf("pm-%d", i)}
 			s.restart = func() {
 				s.stop()
 				host = run()
 				s.host, s.mark = host, 0
 			}
-			s.play()
+			s.run()
 		})
 	}
 	if len(granted) != len(scenarios) {
@@ -146,20 +144,20 @@ func TestTheRightsAreEnoughAndNoneIsTooMuch(t *testing.T) {
 	}
 }
 
-// live is the life of a PodManager with all rights. It uses each of them,
-// needs no other, and nothing is denied.
-func live(s *scene, granted []grant) {
+// allRights runs a PodManager from creation to deletion with all rights. The host must
+// use each of them and no other, and nothing is denied.
+func allRights(s *missingRight, granted []grant) {
 	s.createAndInterfere()
 	await.Until(s.T, "the PodManager is healthy", func() bool { return healthy(s.T, s.namespace, s.pm) })
-	s.rest()
+	s.awaitIdle()
 	s.losePod()
-	s.told(s.pm, 2)
-	s.rest()
+	s.awaitEvent(s.pm, 2)
+	s.awaitIdle()
 	s.changeCommand()
 	s.podIsReplaced()
-	s.rest()
+	s.awaitIdle()
 	remove(s.T, podManagers, s.namespace, s.pm)
-	await.Until(s.T, "the PodManager and its Pod are gone", func() bool {
+	await.Until(s.T, "the PodManager and its Pod are removed", func() bool {
 		return get(s.T, podManagers, s.namespace, s.pm) == nil && get(s.T, pods, s.namespace, s.pm) == nil
 	})
 	used, denied := s.Seen()
@@ -168,7 +166,7 @@ func live(s *scene, granted []grant) {
 	}
 	for _, r := range used {
 		if !slices.ContainsFunc(granted, func(g grant) bool { return g.Right == r }) {
-			s.Errorf("the host asked for what it has no right to: %v", r)
+			s.Errorf("the host used a right that it does not have: %v", r)
 		}
 	}
 	for _, g := range granted {
@@ -178,10 +176,9 @@ func live(s *scene, granted []grant) {
 	}
 }
 
-// TestOneNamespace: the same roles, bound in one namespace, are enough for a
-// host that is kept to it, and what the base binds in the namespace of the pod
-// for Events on it.
-func TestOneNamespace(t *testing.T) {
+// The same roles, bound in one namespace, are enough for a host that is restricted to
+// it. What the base binds in the namespace of the pod, for Events on it, stays there.
+func TestRightsInOneNamespaceAreEnough(t *testing.T) {
 	install(t, "Namespace", "ClusterRole")
 	ns := namespace(t)
 	for _, o := range ofKinds(base(t), "ClusterRoleBinding", "RoleBinding") {
@@ -208,18 +205,18 @@ func TestOneNamespace(t *testing.T) {
 	})
 	podManager(t, ns, "pm")
 	await.Until(t, "the PodManager is healthy", func() bool { return healthy(t, ns, "pm") })
-	toldOnPod(t, pod, "PluginRuns", `plugin "podmanager" runs: generation 1, `)
+	awaitPodEvent(t, pod, "PluginRuns", `plugin "podmanager" runs: generation 1, `)
 	remove(t, podManagers, ns, "pm")
-	await.Until(t, "the PodManager is gone", func() bool { return get(t, podManagers, ns, "pm") == nil })
+	await.Until(t, "the PodManager is removed", func() bool { return get(t, podManagers, ns, "pm") == nil })
 	if _, denied := p.Seen(); len(denied) > 0 {
 		t.Errorf("denied: %v", denied)
 	}
 }
 
-// toldOnPod waits for an Event that `kubectl describe pod` shows.
-func toldOnPod(t *testing.T, pod *corev1.Pod, reason, message string) {
+// awaitPodEvent waits for an Event on a pod, as `kubectl describe pod` finds it.
+func awaitPodEvent(t *testing.T, pod *corev1.Pod, reason, message string) {
 	t.Helper()
-	await.Until(t, "an Event on the host's pod says "+message, func() bool {
+	await.Until(t, "an Event on the host's pod: "+message, func() bool {
 		about := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: pod.ObjectMeta}
 		events, err := admin.CoreV1().Events(pod.Namespace).SearchWithContext(t.Context(), scheme.Scheme, about)
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// mount puts a volume into the container's root directory.
+// mount creates a volume in the container's root directory.
 func (c *container) mount(ctx context.Context, m corev1.VolumeMount) error {
 	i := slices.IndexFunc(c.pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
 	volume, dir := c.pod.Spec.Volumes[i], filepath.Join(c.rootDir, m.MountPath)
@@ -24,16 +24,16 @@ func (c *container) mount(ctx context.Context, m corev1.VolumeMount) error {
 	}
 	switch {
 	case volume.EmptyDir != nil:
-		return os.Chmod(dir, 0o777) // as every one is
+		return os.Chmod(dir, 0o777) // as the kubelet does
 	case volume.ConfigMap != nil:
 		return c.mountConfigMap(ctx, volume.ConfigMap, dir)
 	case volume.Projected != nil:
 		return c.project(ctx, volume.Projected, dir)
 	}
-	return fmt.Errorf("the volume is of a type that is not understood: %+v", volume)
+	return fmt.Errorf("the type of the volume is not supported: %+v", volume)
 }
 
-// remount takes changes of ConfigMaps over, as a kubelet does in time.
+// remount updates the mounted ConfigMaps that have changed.
 func (c *container) remount(ctx context.Context) error {
 	for _, m := range c.pod.Spec.Containers[0].VolumeMounts {
 		i := slices.IndexFunc(c.pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name && v.ConfigMap != nil })
@@ -64,7 +64,8 @@ func (c *container) mountConfigMap(ctx context.Context, source *corev1.ConfigMap
 	return publish(dir, files)
 }
 
-// project fills the volume with the token of the service account.
+// project writes a projected volume: the token of the service account and what clients
+// need with it.
 func (c *container) project(ctx context.Context, source *corev1.ProjectedVolumeSource, dir string) error {
 	files := map[string][]byte{}
 	for _, s := range source.Sources {
@@ -86,7 +87,7 @@ func (c *container) project(ctx context.Context, source *corev1.ProjectedVolumeS
 		case s.DownwardAPI != nil:
 			for _, item := range s.DownwardAPI.Items {
 				if item.FieldRef.FieldPath != "metadata.namespace" {
-					return fmt.Errorf("the field %s is not understood", item.FieldRef.FieldPath)
+					return fmt.Errorf("the field %s is not supported", item.FieldRef.FieldPath)
 				}
 				files[item.Path] = []byte(c.pod.Namespace)
 			}
@@ -95,8 +96,8 @@ func (c *container) project(ctx context.Context, source *corev1.ProjectedVolumeS
 	return publish(dir, files)
 }
 
-// publish changes the files of a directory at once, the way a kubelet does:
-// each is a link through ..data, which is a link that is replaced.
+// publish replaces all files of a directory at once, as a kubelet does: each is a
+// link through ..data, which is a link that is replaced.
 func publish(dir string, files map[string][]byte) error {
 	versions, err := filepath.Glob(filepath.Join(dir, "..v*"))
 	if err != nil {
@@ -126,7 +127,7 @@ func publish(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// left returns what the guide's uninstalling should have removed.
+// left returns the objects that exist after the guide's uninstall.
 func (a *administrator) left(t *testing.T) (names []string) {
 	t.Helper()
 	for _, o := range base(t) {

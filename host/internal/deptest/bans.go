@@ -2,16 +2,18 @@ package deptest
 
 import "slices"
 
-// Bans is the design's table. Third-party packages that no ban names are free.
+// Bans is the table of DESIGN: what each folder may not import, and why. It is
+// the only place of these rules; depguard in .golangci.yml bans libraries that
+// nobody uses, whatever the folder. What no ban names is allowed.
 var Bans = slices.Concat(
-	theContract,
-	theHost,
-	theSandbox,
-	stagesSideways(),
+	contractBans,
+	hostBans,
+	sandboxBans,
+	stageBans(),
 )
 
-// theContract: abi <- sdk <- plugins.
-var theContract = []Ban{
+// contractBans: abi <- sdk <- plugins.
+var contractBans = []Ban{
 	{
 		Importers: Set{Of: []string{"./abi/..."}},
 		Imported:  Set{Of: []string{"..."}, Except: []string{"std", "./abi/..."}},
@@ -20,11 +22,11 @@ var theContract = []Ban{
 	{
 		Importers: Set{Of: []string{"./sdk/..."}, Except: []string{"./sdk/sdktest/..."}},
 		Imported:  Set{Of: []string{"..."}, Except: []string{"std", "./abi/...", "./sdk/..."}},
-		Why:       "TinyGo compiles the sdk into every plugin: what it imports, each of them carries",
+		Why:       "TinyGo compiles the sdk into every plugin, with everything that it imports",
 	},
 	{
 		Importers: Set{Of: []string{"./sdk/sdktest/..."}},
-		Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/sandbox/...", decision}},
+		Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/sandbox/...", outcome}},
 		Tests:     true,
 		Why:       "a plugin's tests run it against a fake world or in the sandbox, never in a whole host",
 	},
@@ -43,17 +45,17 @@ var theContract = []Ban{
 		Importers: Set{Of: []string{"./..."}, Except: []string{"./plugins/...", "./cmd/..."}},
 		Imported:  Set{Of: []string{"./plugins/...", "./cmd/..."}},
 		Tests:     true,
-		Why:       "plugins and commands are where imports end; run a plugin as the file that it compiles to",
+		Why:       "nothing imports a plugin or a command: run a plugin as the file that it compiles to",
 	},
 }
 
-// theHost: abi <- host <- cmd, and which stage owns which library.
-var theHost = []Ban{
+// hostBans: abi <- host <- cmd, and which folder owns which library.
+var hostBans = []Ban{
 	{
 		Importers: Set{Of: []string{"./host/..."}},
 		Imported:  Set{Of: []string{"./sdk/..."}},
 		Tests:     true,
-		Why:       "the host knows guests by the ABI alone, or plugins in other languages would be second class",
+		Why:       "the host sees guests through the ABI only, or plugins in other languages would be second class",
 	},
 	{
 		Importers: Set{Of: []string{"./..."}, Except: []string{"./host/sandbox/..."}},
@@ -63,30 +65,15 @@ var theHost = []Ban{
 	{
 		Importers: Set{Of: []string{"./..."}, Except: []string{"./host/source/...", "./cmd/thole/internal/devloop/..."}},
 		Imported:  Set{Of: []string{"github.com/fsnotify/..."}},
-		Why:       "host/source is where plugins come from: the rest sees snapshots, whatever they were read from; devloop watches the source code of one",
+		Why: "host/source is where plugins come from: the rest sees snapshots, whatever they were read from; " +
+			"devloop watches the source code of a plugin",
 	},
 	{
-		Importers: Set{Of: []string{"./host/dispatch/..."}},
-		Imported: Set{Of: []string{"..."}, Except: []string{
-			"std", "./abi/...", "./host/object/...", "./host/sanitize", decision, "./host/dispatch/...", "./host/internal/...",
-			"github.com/hashicorp/go-hclog", "k8s.io/apimachinery/...",
+		Importers: Set{Of: []string{
+			"./host/source/...", "./host/sandbox/...", "./host/catalog/...", "./host/serve/...", "./host/dispatch/...", "./host/config/...",
 		}},
-		Why: "dispatch is the worker's story, told in interfaces that it defines itself",
-	},
-	{
-		Importers: Set{Of: []string{"./host/outcome/..."}},
-		Imported:  Set{Of: []string{"..."}, Except: []string{"std", "./abi/...", "./host/object/...", "./host/outcome/...", "./host/sanitize"}},
-		Why:       "outcome is a pure function of the result: a table of cases must be able to test all of it",
-	},
-	{
-		Importers: Set{Of: []string{"./host/outcome/..."}},
-		Imported:  Set{Of: []string{"os/...", "net/...", "log/...", "math/rand/...", "crypto/rand"}},
-		Why:       "outcome is a pure function of the result: it does no I/O and rolls no dice",
-	},
-	{
-		Importers: Set{Of: []string{"./host/source/...", "./host/sandbox/...", "./host/catalog/...", "./host/serve/..."}},
-		Imported:  Set{Of: []string{"k8s.io/client-go/..."}},
-		Why:       "only cache, queue and effect talk to the API server; host.go wires the rest to them",
+		Imported: Set{Of: []string{"k8s.io/client-go/..."}},
+		Why:      "only cache, queue and effect use client-go: others get what they need of the API server from these",
 	},
 	{
 		Importers: Set{Of: []string{"./..."}},
@@ -94,10 +81,21 @@ var theHost = []Ban{
 		Tests:     true,
 		Why:       "the control plane is a module of its own, cmd/thole-devcluster: start its binary instead",
 	},
+	{
+		Importers: Set{Of: []string{outcome}},
+		Imported:  Set{Of: []string{"..."}, Except: []string{"std", "./abi/...", "./host/object/...", "./host/sanitize/...", outcome}},
+		Why:       "outcome is a pure function of the result: a table of cases must be able to test all of it",
+	},
+	{
+		Importers: Set{Of: []string{outcome}},
+		Imported:  Set{Of: []string{"os/...", "net/...", "log/...", "math/rand/...", "crypto/rand"}},
+		Why:       "outcome is a pure function of the result: it does no I/O and uses no random numbers",
+	},
 }
 
-// theSandbox: its parts stand on their own, and host/sandbox is their only face.
-var theSandbox = []Ban{
+// sandboxBans: the parts of the sandbox are independent of each other, and only
+// host/sandbox uses them.
+var sandboxBans = []Ban{
 	{
 		Importers: Set{Of: []string{"./..."}, Except: []string{"./host/sandbox/..."}},
 		Imported:  Set{Of: []string{"./host/sandbox/..."}, Except: []string{"./host/sandbox"}},
@@ -106,40 +104,102 @@ var theSandbox = []Ban{
 	{
 		Importers: Set{Of: []string{"./host/sandbox/..."}, Except: []string{"./host/sandbox"}},
 		Imported:  Set{Of: []string{"./host/sandbox/..."}, Except: []string{"./host/sandbox/module"}},
-		Why:       "the parts of the sandbox do not know each other, only what a module is: host/sandbox puts them together",
+		Why:       "the parts of the sandbox share only what a module is: host/sandbox connects them",
 	},
 	{
 		Importers: Set{Of: []string{"./host/sandbox/module", "./host/sandbox/meter", "./host/sandbox/schedule", "./host/sandbox/deadline"}},
 		Imported:  Set{Of: []string{"github.com/tetratelabs/wazero/..."}},
-		Why:       "what is hostile is read, and what runs is bounded, without a word of the engine's",
+		Why:       "reading hostile bytes and bounding what runs must not depend on the engine",
 	},
 }
 
-// stages are the folders of the pipeline, in the order that data flows.
+// stages are the folders of the pipeline, in the order in which data flows
+// through them. The worker, host/dispatch, is not one of them: it drives them.
 var stages = []string{
-	"source", "catalog", "cache", "queue", "dispatch", "sandbox", "outcome", "effect", "telemetry", "serve",
+	"./host/source/...", "./host/catalog/...", "./host/cache/...", "./host/queue/...",
+	"./host/sandbox/...", outcome, "./host/effect/...", "./host/telemetry/...", "./host/serve/...",
 }
 
-// decision is the one stage that others may import: a pure function over plain
-// values, around which an interface would hide what it decides.
-const decision = "./host/outcome/..."
+const (
+	// outcome is the one stage that every folder may import: a pure function of
+	// plain values, which an interface would only hide.
+	outcome = "./host/outcome/..."
 
-// stagesSideways: what is no stage (object, internal) is for all of them.
-func stagesSideways() []Ban {
-	var all []string
-	for _, stage := range stages {
-		all = append(all, "./host/"+stage+"/...")
+	dispatch = "./host/dispatch/..." // the worker
+	runner   = "./host/runner/..."   // one running plugin
+	wiring   = "./host"              // package host
+)
+
+// leaves are the folders of host that are no stages and that stages may import:
+// the values that stages exchange, and helpers.
+var leaves = []string{
+	"./host/config/...", "./host/events/...", "./host/object/...", "./host/sanitize/...", "./host/internal/...",
+}
+
+// stageBans: stages know neither each other nor what drives them. Only dispatch,
+// the runner and the wiring know several of them, and host/inspect, which shows
+// what they would do with a plugin.
+func stageBans() []Ban {
+	bans := []Ban{
+		{
+			Importers: Set{Of: []string{"./host/..."}, Except: []string{wiring}},
+			Imported:  Set{Of: []string{wiring}},
+			Why:       "package host wires the others and is imported by commands only",
+		},
+		{
+			Importers: Set{Of: []string{"./host/..."}, Except: []string{wiring, runner}},
+			Imported:  Set{Of: []string{runner}},
+			Why:       "the runner connects the stages for one plugin: only the wiring uses it",
+		},
+		{
+			Importers: Set{Of: slices.Concat(stages, leaves)},
+			Imported:  Set{Of: []string{dispatch}},
+			Why:       "dispatch drives the stages and imports them: what a stage needs of it is an argument",
+		},
+		{
+			Importers: Set{Of: []string{dispatch}},
+			Imported: Set{Of: []string{"..."}, Except: slices.Concat(leaves, []string{
+				"std", "./abi/...", dispatch, "./host/queue/...", "./host/cache/...", "./host/sandbox/...", outcome, "./host/effect/...",
+				"github.com/hashicorp/go-hclog", "golang.org/x/time/...", "k8s.io/apimachinery/...", "k8s.io/utils/...",
+			})},
+			Why: "dispatch drives queue, cache, sandbox, outcome and effect; what loads plugins and what is shown of them is not its concern",
+		},
+		{
+			Importers: Set{Of: []string{"./host/events/..."}},
+			Imported:  Set{Of: []string{"..."}, Except: []string{"std", "./abi/...", "./host/events/..."}},
+			Why:       "events is a leaf: every stage may emit events, and every observer may read them",
+		},
+		{
+			Importers: Set{Of: []string{"./host/sanitize/..."}},
+			Imported:  Set{Of: []string{"..."}, Except: []string{"std", "./host/sanitize/..."}},
+			Why:       "sanitize is a leaf: it cleans text, whatever the text is about",
+		},
+		{
+			Importers: Set{Of: []string{"./host/object/..."}},
+			Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/object/...", "./host/internal/..."}},
+			Why:       "object is a value that all stages exchange: it cannot depend on one of them",
+		},
+		{
+			Importers: Set{Of: []string{"./host/config/..."}},
+			Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/config/...", "./host/sandbox", "./host/sanitize/..."}},
+			Why:       "config is read at the edge and used everywhere: it may depend on the sandbox's limits only",
+		},
+		{
+			Importers: Set{Of: []string{"./host/finalizers/..."}},
+			Imported:  Set{Of: slices.Concat(stages, []string{dispatch}), Except: []string{outcome, "./host/effect/..."}},
+			Why:       "finalizers removes finalizers as effect does, and needs no running host",
+		},
+		{
+			Importers: Set{Of: []string{"./host/podevents/..."}},
+			Imported:  Set{Of: slices.Concat(stages, []string{dispatch}), Except: []string{outcome}},
+			Why:       "podevents writes Kubernetes Events about what the wiring and the runner report to it",
+		},
 	}
-	bans := []Ban{{
-		Importers: Set{Of: all},
-		Imported:  Set{Of: []string{"./host"}},
-		Why:       "the host wires the stages: what a stage needs is handed to it",
-	}}
-	for _, stage := range all {
+	for _, stage := range stages {
 		bans = append(bans, Ban{
 			Importers: Set{Of: []string{stage}},
-			Imported:  Set{Of: all, Except: []string{stage, decision}},
-			Why:       "stages do not know each other: define an interface here and let host.go wire it",
+			Imported:  Set{Of: stages, Except: []string{stage, outcome}},
+			Why:       "stages do not import each other: define an interface here; dispatch, the runner or the wiring passes the other stage in",
 		})
 	}
 	return bans

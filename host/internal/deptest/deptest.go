@@ -1,8 +1,8 @@
-// Package deptest keeps the table of folders in the design: which package may
-// import which, with a reason for each ban.
+// Package deptest tests which package may import which, as DESIGN's table of
+// folders has it, with a reason for each ban.
 //
-// Only direct imports are looked at. That is enough: every folder of the
-// repository has its own rule, and nothing outside of it imports us.
+// It checks direct imports only. That is enough, because every folder of the
+// repository has rules of its own, and no other module imports this one.
 package deptest
 
 import (
@@ -21,19 +21,19 @@ import (
 
 const module = "github.com/thole-dev/thole"
 
-// A Ban is one import that a folder may not have.
+// A Ban forbids packages to import others.
 type Ban struct {
-	// Importers are the packages it holds for.
+	// Importers are the packages that the ban applies to.
 	Importers Set
-	// Imported are the imports that are banned.
+	// Imported are the packages that they must not import.
 	Imported Set
-	// Tests says whether it holds for test files too.
+	// Tests extends the ban to test files.
 	Tests bool
-	// Why is the reason, read by whoever breaks the rule.
+	// Why is the reason, shown to whoever breaks the rule.
 	Why string
 }
 
-// A Set of import paths: all that an Of pattern matches, but none of Except.
+// A Set contains the import paths that match a pattern of Of and none of Except.
 //
 // A pattern is an import path, of the repository when it begins with a dot
 // ("./host/cache"); "..." at its end stands for the package and everything
@@ -64,15 +64,15 @@ func match(pattern, importPath string) bool {
 	return importPath == pattern
 }
 
-// A Package is a folder with Go files and what they import.
+// A Package is a folder with Go files, and what they import.
 type Package struct {
 	ImportPath string
-	// Imports are those of its files, TestImports those of its test files.
+	// TestImports are the imports of the files that end in _test.go.
 	Imports, TestImports []string
 }
 
-// Check returns one line for every import that a ban forbids, in order and
-// without duplicates.
+// Check returns a line for every import that a ban forbids, sorted and without
+// duplicates.
 func Check(packages []Package, bans []Ban) []string {
 	var broken []string
 	for _, p := range packages {
@@ -102,9 +102,9 @@ func short(importPath string) string {
 	return strings.TrimPrefix(importPath, module+"/")
 }
 
-// Load reads the imports of every Go file of the module in dir. It reads the
-// files itself, whatever platform they are for, so that build tags hide nothing
-// and the go command knows what a cached result of the test depends on.
+// Load reads the imports of every Go file of the module in dir. It parses the
+// files itself: so build tags hide none of them, and the go command runs the
+// test again when one of them changes.
 func Load(dir string) ([]Package, error) {
 	packages := map[string]*Package{}
 	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
@@ -133,8 +133,8 @@ func Load(dir string) ([]Package, error) {
 	return sorted, err
 }
 
-// outside reports whether a folder is no part of the module: the go command
-// ignores it, or it is a module of its own.
+// outside reports whether a folder is not part of the module, because the go
+// command ignores it or it is a module of its own.
 func outside(folder, name string) bool {
 	if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") || name == "testdata" {
 		return true

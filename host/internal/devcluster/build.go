@@ -8,59 +8,43 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/thole-dev/thole/host/internal/repository"
 )
 
 const (
 	binaryPath = "bin/thole-devcluster"
 	sourcePath = "cmd/thole-devcluster"
-	// flagsFile holds the linker's flags, which the Makefile reads too.
+	// flagsFile holds the flags of the linker, which the Makefile reads too.
 	flagsFile = "ldflags"
 )
 
-// Binary returns the path of thole-devcluster, which it builds when it is
-// missing or older than its sources. Processes that want it at the same time
-// build it once.
+// Binary returns the path of thole-devcluster. It builds the program if that is
+// missing or older than its sources; parallel test processes build it once.
 func Binary() (string, error) {
-	root, err := repository()
+	root, err := repository.Root()
 	if err != nil {
 		return "", err
 	}
 	binary, source := filepath.Join(root, binaryPath), filepath.Join(root, sourcePath)
-	if ok, err := fresh(binary, source); ok || err != nil {
+	if ok, err := upToDate(binary, source); ok || err != nil {
 		return binary, err
 	}
-	unlock, err := lock(binary + ".lock")
+	unlock, err := repository.Lock(binary + ".lock")
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	if ok, err := fresh(binary, source); ok || err != nil {
-		return binary, err // someone else built it
+	if ok, err := upToDate(binary, source); ok || err != nil {
+		return binary, err // another process has built it
 	}
 	return binary, build(binary, source)
 }
 
-// repository is the first directory above the working directory that holds the
-// sources; a test runs in the directory of its package.
-func repository() (string, error) {
-	start, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("find repository: %w", err)
-	}
-	for dir := start; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, sourcePath, flagsFile)); err == nil {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("find repository: no directory above %s holds %s", start, sourcePath)
-		}
-	}
-}
-
-// fresh says whether the binary exists and no source is newer.
-func fresh(binary, source string) (bool, error) {
+// upToDate reports whether the binary exists and no source is newer. The go
+// command would find out as well, by reading all of Kubernetes for some seconds.
+func upToDate(binary, source string) (bool, error) {
 	info, err := os.Stat(binary)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -72,10 +56,9 @@ func fresh(binary, source string) (bool, error) {
 	return !newest.After(info.ModTime()), err
 }
 
-func newestSource(source string) (time.Time, error) {
-	var newest time.Time
-	err := filepath.WalkDir(source, func(_ string, e fs.DirEntry, err error) error {
-		if err != nil || !isSource(e) {
+func newestSource(source string) (newest time.Time, err error) {
+	err = filepath.WalkDir(source, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || !isSource(e.Name()) {
 			return err
 		}
 		info, err := e.Info()
@@ -87,31 +70,9 @@ func newestSource(source string) (time.Time, error) {
 	return newest, err
 }
 
-func isSource(e fs.DirEntry) bool {
-	name := e.Name()
-	if strings.HasSuffix(name, "_test.go") {
-		return false
-	}
-	return strings.HasSuffix(name, ".go") || name == "go.mod" || name == "go.sum" || name == flagsFile
-}
-
-// lock waits until no other process holds the file.
-func lock(path string) (unlock func(), err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	err = syscall.EINTR
-	for errors.Is(err, syscall.EINTR) {
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
-	}
-	return func() { _ = f.Close() }, nil
+func isSource(name string) bool {
+	return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") ||
+		name == "go.mod" || name == "go.sum" || name == flagsFile
 }
 
 func build(binary, source string) error {
@@ -120,11 +81,11 @@ func build(binary, source string) error {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "devcluster: building %s; the first time this takes some minutes\n", binaryPath)
-	// Built beside its place and moved: who runs the old one is not disturbed,
-	// and nobody sees half of the new one.
+	// It is built beside its place and renamed: a running one is not disturbed,
+	// and no process sees half of the new one.
 	finished := binary + ".new"
-	// With the flags of the Makefile and no others: other flags would mean
-	// compiling all of Kubernetes once more.
+	// The flags are those of the Makefile and no others: with other flags, all
+	// of Kubernetes would be compiled once more.
 	cmd := exec.Command("go", "build", "-ldflags", string(flags), "-o", finished, ".")
 	cmd.Dir = source
 	if out, err := cmd.CombinedOutput(); err != nil {

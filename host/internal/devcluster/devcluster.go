@@ -1,6 +1,6 @@
-// Package devcluster gives tests a real Kubernetes API server: it builds
-// cmd/thole-devcluster when that is necessary, starts it in a directory of its
-// own, and takes both away afterwards.
+// Package devcluster starts a real Kubernetes API server for tests. It builds
+// cmd/thole-devcluster if necessary, starts it in a temporary directory, and
+// removes both afterwards.
 //
 // One per test:
 //
@@ -17,8 +17,8 @@
 //		...
 //	}
 //
-// The cluster has no node: pods are created and stay pending. It stops when
-// the test process ends, also by a panic, a timeout or SIGKILL.
+// The cluster has no node: pods are created and stay pending. It stops when the
+// test process ends, also after a panic, a timeout or SIGKILL.
 package devcluster
 
 import (
@@ -45,16 +45,16 @@ import (
 type Cluster struct {
 	// Kubeconfig is the path of the administrator's kubeconfig.
 	Kubeconfig string
-	// Config is what Kubeconfig says. It has client-go's default limit of 5
-	// requests per second; copy it to change it.
+	// Config is read from Kubeconfig. It has client-go's default limit of 5
+	// requests per second; change it in a copy.
 	Config *rest.Config
 
-	home    string // all that is removed at the end; the cluster's directory is in it
+	home    string // removed at the end; the cluster's directory is in it
 	process *process
 }
 
-// Start starts a cluster for one test. It is stopped when the test ends; a
-// cluster that had failed by then fails the test.
+// Start starts a cluster for one test and stops it when the test ends. A cluster
+// that has failed by then fails the test.
 func Start(tb testing.TB) *Cluster {
 	tb.Helper()
 	c, err := StartMain()
@@ -69,8 +69,8 @@ func Start(tb testing.TB) *Cluster {
 	return c
 }
 
-// StartMain starts a cluster for a whole package, from its TestMain. The
-// caller stops it.
+// StartMain starts a cluster for all tests of a package, in its TestMain. The
+// caller must stop it.
 func StartMain() (*Cluster, error) {
 	home, err := os.MkdirTemp("", "devcluster-")
 	if err != nil {
@@ -83,14 +83,14 @@ func StartMain() (*Cluster, error) {
 	return c, nil
 }
 
-// Stop stops the cluster and removes its directory. It fails when the cluster
-// had already ended or does not stop in time. A second call does nothing.
+// Stop stops the cluster and removes its directory. It fails if the cluster had
+// already ended or does not stop in time. A second call has no effect.
 func (c *Cluster) Stop() error {
 	return errors.Join(c.stop(), os.RemoveAll(c.home))
 }
 
 // Restart stops the cluster and starts it again with the same data on the same
-// port: a client sees an API server that was away for some seconds.
+// port: for a client, the API server is away for some seconds.
 func (c *Cluster) Restart() error {
 	if err := c.stop(); err != nil {
 		return err
@@ -130,45 +130,51 @@ func (c *Cluster) stop() error {
 	return p.stop()
 }
 
-// process is a running thole-devcluster. It has no goroutine, so that tests
-// can look for leaked ones while it runs.
+// process is a running thole-devcluster. It needs no goroutine, so that tests can
+// look for leaked ones while it runs.
 type process struct {
 	cmd    *exec.Cmd
-	stdin  io.Closer // the cluster stops when it closes, as it does when we end
-	stderr string    // path
+	stdin  io.Closer // the cluster stops when it is closed, at the latest by our end
+	stderr string    // the path of a file
 }
 
-// launch starts the binary and returns when it is ready. What it says on
-// standard error is kept in home.
-func launch(binary, home string, args ...string) (*process, error) {
+// launch starts the binary and returns when the cluster is ready. Its standard
+// error goes to a file in home.
+func launch(binary, home string, args ...string) (_ *process, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("start cluster: %w", err)
+		}
+	}()
 	stderr, err := os.Create(filepath.Join(home, "stderr"))
 	if err != nil {
-		return nil, fmt.Errorf("start cluster: %w", err)
+		return nil, err
 	}
 	defer stderr.Close()
 	cmd := exec.Command(binary, append([]string{"--stop-with-stdin"}, args...)...)
 	cmd.Stderr = stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
-		return nil, fmt.Errorf("start cluster: %w", err)
+		return nil, err
 	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, fmt.Errorf("start cluster: %w", err)
+		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start cluster: %w", err)
+		return nil, err
 	}
 	p := &process{cmd: cmd, stdin: stdin, stderr: stderr.Name()}
-	// The cluster bounds its start itself, so there is always a line or an end.
+	// The program limits the time of its start, so that there is always a line or
+	// an end.
 	if line, _ := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
-		return nil, fmt.Errorf("start cluster: %w", p.wait())
+		return nil, p.wait()
 	}
 	return p, nil
 }
 
 func (p *process) stop() error {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails when it has ended; wait tells
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails if it has ended; wait returns why
 	kill := time.AfterFunc(await.Limit, func() { _ = p.cmd.Process.Kill() })
 	defer kill.Stop()
 	if err := p.wait(); err != nil {
@@ -177,16 +183,13 @@ func (p *process) stop() error {
 	return nil
 }
 
-// wait returns nil for exit code 0, else what the cluster said.
+// wait returns nil for exit code 0, else an error with the program's messages.
 func (p *process) wait() error {
 	err := p.cmd.Wait()
 	_ = p.stdin.Close()
 	if err == nil {
 		return nil
 	}
-	said, readErr := os.ReadFile(p.stderr)
-	if readErr != nil {
-		return errors.Join(err, readErr)
-	}
-	return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(said)))
+	messages, readErr := os.ReadFile(p.stderr)
+	return errors.Join(fmt.Errorf("%w: %s", err, strings.TrimSpace(string(messages))), readErr)
 }

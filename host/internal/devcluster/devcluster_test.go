@@ -22,12 +22,12 @@ import (
 	"github.com/thole-dev/thole/host/internal/await"
 )
 
-func TestCluster(t *testing.T) {
+func TestClusterServesWhatPluginsNeed(t *testing.T) {
 	skipShort(t)
 	c := Start(t)
 	client := clientFor(t, c.Config)
 
-	t.Run("directory is closed to others", func(t *testing.T) {
+	t.Run("directory is readable by its owner only", func(t *testing.T) {
 		expectMode(t, c.dir(), 0o700)
 		expectMode(t, c.Kubeconfig, 0o600)
 		expectMode(t, filepath.Join(c.dir(), "pki", "ca.key"), 0o600)
@@ -41,13 +41,13 @@ func TestCluster(t *testing.T) {
 			t.Errorf("server version %s, %s.%s", v.GitVersion, v.Major, v.Minor)
 		}
 	})
-	t.Run("deployment gets its pods, deletion takes them away", func(t *testing.T) { deploymentLives(t, client) })
+	t.Run("deployment has its pods until it is deleted", func(t *testing.T) { deploymentHasPods(t, client) })
 	t.Run("child of a deleted owner is collected", func(t *testing.T) { childIsCollected(t, client) })
-	t.Run("child of a kind made just now is collected", func(t *testing.T) { childOfNewKindIsCollected(t, c) })
-	t.Run("deleted namespace goes away", func(t *testing.T) { namespaceGoesAway(t, client) })
-	t.Run("service account acts by its token and its roles", func(t *testing.T) { tokenWorks(t, c, client) })
-	t.Run("admission guards pods", func(t *testing.T) { admissionGuards(t, client) })
-	t.Run("administrator reads request counts", func(t *testing.T) {
+	t.Run("child of a new kind is collected", func(t *testing.T) { childOfNewKindIsCollected(t, c) })
+	t.Run("deleted namespace is finalized", func(t *testing.T) { namespaceIsFinalized(t, client) })
+	t.Run("service account acts with its token and its roles", func(t *testing.T) { tokenWorks(t, c, client) })
+	t.Run("service account admission checks pods", func(t *testing.T) { podAdmission(t, client) })
+	t.Run("administrator reads the metrics", func(t *testing.T) {
 		body, err := client.RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
 		if err != nil || len(body) == 0 {
 			t.Errorf("get /metrics: %d bytes, %v", len(body), err)
@@ -55,7 +55,7 @@ func TestCluster(t *testing.T) {
 	})
 }
 
-func TestRestartKeepsEverything(t *testing.T) {
+func TestRestartKeepsObjectsTokensAndPort(t *testing.T) {
 	skipShort(t)
 	c := Start(t)
 	client := clientFor(t, c.Config)
@@ -79,7 +79,7 @@ func TestRestartKeepsEverything(t *testing.T) {
 	create(t, client, configMap("made-after"))
 }
 
-func deploymentLives(t *testing.T, client *kubernetes.Clientset) {
+func deploymentHasPods(t *testing.T, client *kubernetes.Clientset) {
 	labels := map[string]string{"app": "web"}
 	replicas := int32(2)
 	_, err := client.AppsV1().Deployments("default").Create(t.Context(), &appsv1.Deployment{
@@ -182,7 +182,7 @@ func createKind(t *testing.T, c *Cluster) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "boats"}
 }
 
-func namespaceGoesAway(t *testing.T, client *kubernetes.Clientset) {
+func namespaceIsFinalized(t *testing.T, client *kubernetes.Clientset) {
 	namespaces := client.CoreV1().Namespaces()
 	_, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "short-lived"}}, metav1.CreateOptions{})
 	if err != nil {
@@ -226,7 +226,7 @@ func tokenWorks(t *testing.T, c *Cluster, client *kubernetes.Clientset) {
 	}
 }
 
-func admissionGuards(t *testing.T, client *kubernetes.Clientset) {
+func podAdmission(t *testing.T, client *kubernetes.Clientset) {
 	pods := client.CoreV1().Pods("default")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "alone"}, Spec: podSpec()}
 	pod.Spec.ServiceAccountName = "nobody"

@@ -20,10 +20,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// These are about the program's own behaviour: what it says, what it exits
-// with, and that it leaves nothing running.
+// These tests are about the program itself: its messages, its exit codes, and
+// that it leaves no process running.
 
-func TestSIGTERMStopsEverything(t *testing.T) {
+func TestSIGTERMEndsTheComponents(t *testing.T) {
 	skipShort(t)
 	c := Start(t)
 	children := childrenOf(t, c.process.pid(), 3)
@@ -33,19 +33,19 @@ func TestSIGTERMStopsEverything(t *testing.T) {
 	if left := living(children); len(left) > 0 {
 		t.Errorf("still running: %v", left)
 	}
-	expectSilent(t, c)
+	expectNotServing(t, c)
 }
 
-func TestSIGKILLOfTheParentStopsEverything(t *testing.T) {
+func TestSIGKILLOfTheParentEndsItsComponents(t *testing.T) {
 	skipShort(t)
 	c := Start(t)
 	create(t, clientFor(t, c.Config), configMap("kept"))
 	children := childrenOf(t, c.process.pid(), 3)
 	c.process.kill(t)
 	eventually(t, "the children to be gone", func() error { return countIs(len(living(children)), 0) })
-	expectSilent(t, c)
+	expectNotServing(t, c)
 
-	// The directory is good for another start.
+	// The directory can be used for another start.
 	if err := c.start(); err != nil {
 		t.Fatal(err)
 	}
@@ -55,9 +55,9 @@ func TestSIGKILLOfTheParentStopsEverything(t *testing.T) {
 	}
 }
 
-// A start right after the parent was killed finds the directory still taken by
-// roles that are about to end.
-func TestStartRightAfterSIGKILL(t *testing.T) {
+// Right after the parent was killed, the directory is still locked by components
+// that are about to end.
+func TestStartWaitsForTheComponentsOfAKilledParent(t *testing.T) {
 	skipShort(t)
 	c := Start(t)
 	c.process.kill(t)
@@ -66,7 +66,7 @@ func TestStartRightAfterSIGKILL(t *testing.T) {
 	}
 }
 
-func TestEndOfStandardInputStopsEverything(t *testing.T) {
+func TestClosedStandardInputEndsTheComponents(t *testing.T) {
 	skipShort(t)
 	c := Start(t)
 	children := childrenOf(t, c.process.pid(), 3)
@@ -76,20 +76,20 @@ func TestEndOfStandardInputStopsEverything(t *testing.T) {
 	eventually(t, "the children to be gone", func() error { return countIs(len(living(children)), 0) })
 }
 
-func TestDeathOfARoleIsAFailure(t *testing.T) {
+func TestEndOfAComponentEndsTheCluster(t *testing.T) {
 	skipShort(t)
-	for _, role := range []string{"etcd", "kube-apiserver", "kube-controller-manager"} {
-		t.Run(role, func(t *testing.T) {
+	for _, component := range []string{"etcd", "kube-apiserver", "kube-controller-manager"} {
+		t.Run(component, func(t *testing.T) {
 			c, err := StartMain()
 			if err != nil {
 				t.Fatal(err)
 			}
 			children := childrenOf(t, c.process.pid(), 3)
-			if err := syscall.Kill(roleOf(t, children, role), syscall.SIGKILL); err != nil {
+			if err := syscall.Kill(componentOf(t, children, component), syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
 			said := c.process.wait()
-			expectSaid(t, said, 1, role+" ended: signal: killed", "logs/"+role+".log")
+			expectSaid(t, said, 1, component+" ended: signal: killed", "logs/"+component+".log")
 			if left := living(children); len(left) > 0 {
 				t.Errorf("still running: %v", left)
 			}
@@ -101,14 +101,14 @@ func TestDeathOfARoleIsAFailure(t *testing.T) {
 	}
 }
 
-func TestTakenDirectory(t *testing.T) {
+func TestDirectoryOfARunningClusterIsRefused(t *testing.T) {
 	skipShort(t)
 	c := Start(t)
 	expectSaid(t, try(t, "--dir", c.dir()), 1,
 		"directory "+c.dir()+" is in use", "pid "+strconv.Itoa(c.process.pid()))
 }
 
-func TestForeignDirectory(t *testing.T) {
+func TestDirectoryWithOtherContentIsRefused(t *testing.T) {
 	skipShort(t)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "notes"), nil, 0o600); err != nil {
@@ -122,7 +122,7 @@ func TestForeignDirectory(t *testing.T) {
 	expectMode(t, dir, before.Mode().Perm())
 }
 
-func TestTakenPort(t *testing.T) {
+func TestPortInUseIsRefused(t *testing.T) {
 	skipShort(t)
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -136,21 +136,29 @@ func TestTakenPort(t *testing.T) {
 	expectSaid(t, try(t, "--dir", t.TempDir(), "--port", port), 1, "port "+port+" of 127.0.0.1 is in use")
 }
 
-func TestWrongUse(t *testing.T) {
+func TestWrongUseIsRefusedWithTheRightOne(t *testing.T) {
 	skipShort(t)
-	for name, args := range map[string][]string{
-		"no directory":   {},
-		"unknown flag":   {"--dir", t.TempDir(), "--colour"},
-		"no such port":   {"--dir", t.TempDir(), "--port", "70000"},
-		"argument":       {"--dir", t.TempDir(), "now"},
-		"role by hand":   {"role", "etcd"},
-		"role not known": {"role", "kubelet"},
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no directory":      {nil, "--dir is required: name a directory"},
+		"unknown flag":      {[]string{"--dir", dir, "--colour"}, "unknown flag: --colour"},
+		"port out of range": {[]string{"--dir", dir, "--port", "70000"}, `invalid value "70000" for --port: want a number from 0 to 65535`},
+		"port not a number": {[]string{"--dir", dir, "--port", "abc"}, `invalid value "abc" for --port: want a number from 0 to 65535`},
+		"not a boolean":     {[]string{"--dir", dir, "--stop-with-stdin=maybe"}, `invalid value "maybe" for --stop-with-stdin: want true or false`},
+		"argument":          {[]string{"--dir", dir, "now"}, `unexpected argument "now": thole-devcluster takes flags only`},
+		"component by hand": {[]string{"component", "etcd"}, "only thole-devcluster itself starts a component"},
+		"unknown component": {[]string{"component", "kubelet"}, `unknown component "kubelet"`},
 	} {
-		t.Run(name, func(t *testing.T) { expectSaid(t, try(t, args...), 2, "wrong use") })
+		t.Run(name, func(t *testing.T) {
+			expectSaid(t, try(t, c.args...), 2, c.want, "Run 'thole-devcluster --help' for usage.")
+		})
 	}
 }
 
-func TestKubeconfigElsewhere(t *testing.T) {
+func TestKubeconfigIsWrittenToTheNamedFile(t *testing.T) {
 	skipShort(t)
 	binary, err := Binary()
 	if err != nil {
@@ -176,7 +184,7 @@ func (p *process) kill(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := p.wait(); err == nil {
-		t.Error("killed, and yet exit code 0")
+		t.Error("exit code 0 after SIGKILL")
 	}
 }
 
@@ -210,8 +218,8 @@ func expectSaid(t *testing.T, err error, code int, parts ...string) {
 	}
 }
 
-// expectSilent fails when the cluster still answers where it did.
-func expectSilent(t *testing.T, c *Cluster) {
+// expectNotServing fails the test if the cluster still serves on its port.
+func expectNotServing(t *testing.T, c *Cluster) {
 	t.Helper()
 	client, err := rest.HTTPClientFor(c.Config)
 	if err != nil {
@@ -220,7 +228,7 @@ func expectSilent(t *testing.T, c *Cluster) {
 	defer client.CloseIdleConnections()
 	response, err := client.Get(c.Config.Host + "/version")
 	if err != nil {
-		return // refused, or somebody else's: the port is for anybody to take now
+		return // refused, or served by another program, which may have the port by now
 	}
 	response.Body.Close()
 	t.Errorf("the API server still answers: %s", response.Status)
@@ -266,14 +274,14 @@ func living(pids []int) []int {
 	})
 }
 
-func roleOf(t *testing.T, pids []int, role string) int {
+func componentOf(t *testing.T, pids []int, component string) int {
 	t.Helper()
 	for _, pid := range pids {
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if err == nil && strings.HasSuffix(string(line), "\x00role\x00"+role+"\x00") {
+		if err == nil && strings.HasSuffix(string(line), "\x00component\x00"+component+"\x00") {
 			return pid
 		}
 	}
-	t.Fatalf("no process among %v is %s", pids, role)
+	t.Fatalf("no process among %v is %s", pids, component)
 	return 0
 }

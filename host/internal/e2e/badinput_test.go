@@ -79,9 +79,9 @@ var refusals = []refusal{
 	{name: "misspelt-policy", put: putPlugin(late("main", "Misspelt")), policy: "crossNamespaces: true", reason: "policy", told: []string{
 		"misspelt-policy.yaml", `unknown field "crossNamespaces", did you mean "crossNamespace"?`,
 	}},
-	{name: "broken-policy", put: putPlugin(late("main", "Broken")), policy: "config: [unclosed", reason: "policy", told: []string{"broken-policy.yaml", "no valid YAML: line 1"}},
+	{name: "broken-policy", put: putPlugin(late("main", "Broken")), policy: "config: [unclosed", reason: "policy", told: []string{"broken-policy.yaml", "not valid YAML: line 1"}},
 	{name: "greedy-policy", put: putPlugin(late("main", "Greedy")), policy: "crossNamespace: true", reason: "policy", told: []string{
-		"greedy-policy.yaml: crossNamespace is more than the host's configuration allows", `add "greedy-policy" to allow.crossNamespace in the file of --config`,
+		"greedy-policy.yaml: crossNamespace: Forbidden: the host's configuration does not allow it", `add "greedy-policy" to allow.crossNamespace in the file of --config`,
 	}},
 }
 

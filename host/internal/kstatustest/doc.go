@@ -1,11 +1,11 @@
-// Package kstatustest holds every status that the host writes against what the
-// field's own checkers say: Flux's conditions/check, and the kstatus library by
-// which Flux, kpt and others tell whether an object is done.
+// Package kstatustest checks every status that the host writes with two libraries:
+// Flux's conditions/check, and kstatus, by which Flux, kpt and others find out
+// whether an object is reconciled.
 //
-// The program runs as a process against a real API server. A watch sees each
-// version of each primary, so that also a status that stood for a moment only
-// is looked at.
+// The program runs as a process against a real API server. A watch reports each
+// version of each primary object, so that a status is checked even if it is
+// replaced at once.
 //
-// It is a module of its own because the checkers bring controller-runtime with
-// them, which the host does not need.
+// It is a module of its own because the checkers need controller-runtime, which the
+// host does not.
 package kstatustest

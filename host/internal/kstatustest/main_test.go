@@ -19,7 +19,7 @@ import (
 	"github.com/thole-dev/thole/host/internal/devcluster"
 )
 
-// root is the repository's.
+// root is the path of the repository.
 var root = filepath.Join("..", "..", "..")
 
 // What every test shares: one control plane, one build of the program.
@@ -61,8 +61,8 @@ func run(m *testing.M) (code int, err error) {
 	return code, err
 }
 
-// build compiles thole in its own module: in this one it would get the newer
-// libraries that the checkers ask for.
+// build compiles thole in its own module. In this one it would be built with the
+// newer libraries that the checkers require.
 func build(dir string) (string, error) {
 	path := filepath.Join(dir, "thole")
 	cmd := exec.Command("go", "build", "-o", path, "./cmd/thole")
@@ -81,7 +81,7 @@ var (
 	accounts   = schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
 )
 
-// namespace makes a namespace in which pods can be created.
+// namespace creates a namespace in which pods can be created.
 func namespace(t *testing.T) string {
 	t.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{

@@ -17,47 +17,47 @@ import (
 
 var podManagers = schema.GroupVersionResource{Group: "example.thole.dev", Version: "v1", Resource: "podmanagers"}
 
-// TestLivesOfPodManagers looks at every status of the example plugin, from
+// TestStatusOfPodManagers checks every status that the example plugin leads to, from
 // creation to deletion.
-func TestLivesOfPodManagers(t *testing.T) {
+func TestStatusOfPodManagers(t *testing.T) {
 	installCRD(t, root+"/plugins/podmanager/crd.yaml", podManagers)
 	ns := namespace(t)
-	managers, children := watching(t, podManagers, ns), watching(t, pods, ns)
+	managers, children := watchHistory(t, podManagers, ns), watchHistory(t, pods, ns)
 	thole(t, ns, "podmanager", wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager"))
-	// One for each story: the host slows down what it writes in every run.
-	changed, bereft := manager{t, ns, "changed", children}, manager{t, ns, "bereft", children}
+	// One for each scenario: the host slows down an object that it writes in every run.
+	changed, podDeleted := manager{t, ns, "changed", children}, manager{t, ns, "pod-deleted", children}
 	wrong, replaced := manager{t, ns, "wrong", children}, manager{t, ns, "replaced", children}
-	for _, m := range []manager{changed, bereft, wrong, replaced} {
+	for _, m := range []manager{changed, podDeleted, wrong, replaced} {
 		m.create("a:1")
 	}
-	for _, m := range []manager{changed, bereft, wrong, replaced} {
-		m.expect("its Pod is there", current, func() bool { return image(m.pod()) == "a:1" })
+	for _, m := range []manager{changed, podDeleted, wrong, replaced} {
+		m.expect("it has a Pod", current, func() bool { return image(m.pod()) == "a:1" })
 	}
 
 	changed.patch(`{"spec":{"image":"a:2"}}`)
-	changed.expect("the image is taken over", current, func() bool { return image(changed.pod()) == "a:2" })
+	changed.expect("the Pod has the new image", current, func() bool { return image(changed.pod()) == "a:2" })
 
-	old := bereft.pod().GetUID()
-	bereft.delete(pods)
-	bereft.expect("there is a new Pod", current, func() bool { return bereft.pod() != nil && bereft.pod().GetUID() != old })
+	old := podDeleted.pod().GetUID()
+	podDeleted.delete(pods)
+	podDeleted.expect("there is a new Pod", current, func() bool { return podDeleted.pod() != nil && podDeleted.pod().GetUID() != old })
 
 	wrong.patch(`{"spec":{"image":"not an image"}}`)
 	wrong.expect("the image is refused", failed, func() bool { return true })
 	wrong.patch(`{"spec":{"image":"a:2"}}`)
-	wrong.expect("the image is taken over", current, func() bool { return image(wrong.pod()) == "a:2" })
+	wrong.expect("the Pod has the new image", current, func() bool { return image(wrong.pod()) == "a:2" })
 
 	old = replaced.pod().GetUID()
 	replaced.patch(`{"spec":{"image":"a:3","command":["x"]}}`)
 	replaced.expect("the Pod is replaced", current, func() bool { return image(replaced.pod()) == "a:3" && replaced.pod().GetUID() != old })
 
 	changed.delete(podManagers)
-	await.Until(t, "the PodManager and its Pod are gone", func() bool { return managers.latest("changed") == nil && changed.pod() == nil })
-	n := managers.expect(t, newJudge(nil, nil, podMatched), children)
+	await.Until(t, "the PodManager and its Pod are removed", func() bool { return managers.latest("changed") == nil && changed.pod() == nil })
+	n := managers.checkAll(t, newStatusChecker(nil, nil, podConsistent), children)
 	t.Logf("%d statuses", n)
 }
 
-// podMatched says what a PodManager's status has against being current.
-func podMatched(v version, pod *unstructured.Unstructured) error {
+// podConsistent returns why a PodManager's status must not be current.
+func podConsistent(v version, pod *unstructured.Unstructured) error {
 	want := field(v.object, "spec", "image")
 	switch {
 	case pod == nil:
@@ -72,7 +72,7 @@ func podMatched(v version, pod *unstructured.Unstructured) error {
 type manager struct {
 	t        *testing.T
 	ns, name string
-	children *record
+	children *history
 }
 
 func (m manager) create(image string) {
@@ -103,11 +103,11 @@ func (m manager) delete(gvr schema.GroupVersionResource) {
 
 func (m manager) pod() *unstructured.Unstructured { return m.children.latest(m.name) }
 
-// expect waits until kstatus says so of the latest generation, and what else
-// is to be; the status names the Pod that there is.
+// expect waits until kstatus computes the wanted status for the latest generation,
+// done returns true, and the status names the current Pod.
 func (m manager) expect(what string, want status.Status, done func() bool) {
 	m.t.Helper()
-	await.Until(m.t, fmt.Sprintf("%s: %s, and kstatus says %s", m.name, what, want), func() bool {
+	await.Until(m.t, fmt.Sprintf("%s: %s, and kstatus computes %s", m.name, what, want), func() bool {
 		o, err := objects.Resource(podManagers).Namespace(m.ns).Get(m.t.Context(), m.name, metav1.GetOptions{})
 		if err != nil {
 			m.t.Fatal(err)
@@ -121,7 +121,7 @@ func (m manager) expect(what string, want status.Status, done func() bool) {
 	})
 }
 
-// image is that of a pod's first container.
+// image returns the image of a pod's first container.
 func image(pod *unstructured.Unstructured) string {
 	if pod == nil {
 		return ""

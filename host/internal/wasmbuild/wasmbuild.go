@@ -1,27 +1,33 @@
 //go:build unix
 
-// Package wasmbuild compiles guests for tests, by the same script that builds
-// the plugins of the repository: .ci/tools/plugin-build.
+// Package wasmbuild compiles guests for tests, with the script that builds the
+// plugins of the repository: .ci/tools/plugin-build.
 //
-// TinyGo optimises a whole program for seconds, and many packages test with the
+// TinyGo optimises a whole program, for seconds, and many packages test with the
 // same few guests. So outputs are kept in .tools/wasm, one per guest and
-// toolchain, beside a digest of everything that went into them. A file lock
-// around each makes parallel test processes wait for one build instead of
-// running their own.
+// toolchain, with a digest of everything that they depend on. A file lock makes
+// parallel test processes wait for one build instead of running their own.
 //
-// The sources are read by this process and not only by the compiler: that is
-// how the go command learns that a cached test result depends on them.
+// This process reads the sources itself, not only the compiler: so the go command
+// sees that a cached test result depends on them.
 package wasmbuild
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
-	"syscall"
 	"testing"
+
+	"github.com/thole-dev/thole/host/internal/repository"
 )
 
 // A Toolchain compiles a guest.
@@ -33,18 +39,18 @@ const (
 	Go     Toolchain = "go"
 )
 
-// Toolchains lists every toolchain, for tests that hold for all of them.
+// Toolchains lists every toolchain, for tests that must pass with each of them.
 var Toolchains = []Toolchain{TinyGo, Go}
 
-// Build returns the module that toolchain makes of the main package in dir.
-// A relative dir is relative to the repository's root, as in
-// "plugins/podmanager"; an absolute one may lie in a module of its own. When
-// the build fails, or the toolchain is missing, the test fails.
+// Build returns the module that the toolchain compiles from the main package in
+// dir. A relative dir is relative to the repository's root, such as
+// "plugins/podmanager"; an absolute one may be in a module of its own. If the
+// build fails or the toolchain is missing, the test fails.
 //
-// The bytes are shared between callers: do not change them.
+// Callers share the bytes and must not change them.
 func Build(tb testing.TB, toolchain Toolchain, dir string) []byte {
 	tb.Helper()
-	root, err := repositoryRoot()
+	root, err := repository.Root()
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -60,8 +66,10 @@ func Build(tb testing.TB, toolchain Toolchain, dir string) []byte {
 	return wasm
 }
 
-// modules holds what this process has built: guest to func() ([]byte, error).
+// modules maps each guest of this process to a func() ([]byte, error).
 var modules sync.Map
+
+const scriptPath = ".ci/tools/plugin-build"
 
 // A guest is a main package and the toolchain that compiles it.
 type guest struct {
@@ -70,11 +78,11 @@ type guest struct {
 	toolchain Toolchain
 }
 
-// module returns the compiled guest, building it unless the kept output was
+// module returns the compiled guest. It builds it unless the kept output was
 // built from the same inputs.
 func (g guest) module() ([]byte, error) {
-	kept := filepath.Join(g.cache(), g.name())
-	unlock, err := lock(kept + ".lock")
+	kept := g.kept()
+	unlock, err := repository.Lock(kept + ".lock")
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +96,8 @@ func (g guest) module() ([]byte, error) {
 	if wasm, err := os.ReadFile(kept + ".wasm"); err == nil && bytes.Equal(digest, inputs) {
 		return wasm, nil
 	}
-	// Without the digest first, so that no moment shows the new digest beside
-	// the old output.
+	// The old digest is removed first, so that the new one is never beside the
+	// old output.
 	if err := os.RemoveAll(kept + ".inputs"); err != nil {
 		return nil, err
 	}
@@ -102,8 +110,20 @@ func (g guest) module() ([]byte, error) {
 	return os.ReadFile(kept + ".wasm")
 }
 
-// script runs plugin-build and returns what it prints; its error holds what it
-// says.
+// kept returns the path of the kept output, without its extension. The name has a
+// digest of the directory, because two directories may share a base name. The
+// output of a guest outside the repository is kept with the guest, and removed
+// with the temporary directory of its test.
+func (g guest) kept() string {
+	cache := filepath.Join(g.root, ".tools", "wasm")
+	if rel, err := filepath.Rel(g.root, g.dir); err != nil || !filepath.IsLocal(rel) {
+		cache = filepath.Join(g.dir, ".wasm")
+	}
+	sum := sha256.Sum256([]byte(g.dir))
+	return filepath.Join(cache, fmt.Sprintf("%s-%s-%s", filepath.Base(g.dir), g.toolchain, hex.EncodeToString(sum[:4])))
+}
+
+// script runs plugin-build and returns its output.
 func (g guest) script(args ...string) ([]byte, error) {
 	if g.toolchain == Go {
 		args = append([]string{"-go"}, args...)
@@ -111,52 +131,127 @@ func (g guest) script(args ...string) ([]byte, error) {
 	return output(exec.Command(filepath.Join(g.root, scriptPath), args...))
 }
 
-const scriptPath = ".ci/tools/plugin-build"
-
+// output returns the standard output of a command. The error has its standard
+// error.
 func output(cmd *exec.Cmd) ([]byte, error) {
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
 	out, err := cmd.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		err = fmt.Errorf("%w\n%s", err, exit.Stderr)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w\n%s", filepath.Base(cmd.Path), err, stderr.Bytes())
+		return nil, fmt.Errorf("%s: %w", filepath.Base(cmd.Path), err)
 	}
 	return out, nil
 }
 
-// lock takes the exclusive lock of a file, waiting for another process to give
-// it up; the kernel releases it when the process ends.
-func lock(file string) (unlock func(), err error) {
-	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
+// inputs returns a digest of everything that the output depends on: the compiler,
+// the script, and the sources of all packages in the guest other than the
+// standard library's.
+func (g guest) inputs() ([]byte, error) {
+	compiler, err := g.script("-version")
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		return nil, fmt.Errorf("lock %s: %w", file, err)
+	digest := sha256.New()
+	_, _ = digest.Write(compiler)
+	for _, file := range []string{scriptPath, ".ci/tools/lib.sh", ".tools/tinygo/stamp"} {
+		if err := hashFile(digest, filepath.Join(g.root, file)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
 	}
-	return func() { _ = f.Close() }, nil
+	packages, err := g.packages()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range packages {
+		if err := p.hash(digest); err != nil {
+			return nil, err
+		}
+	}
+	return fmt.Appendf(nil, "%x\n", digest.Sum(nil)), nil
 }
 
-// repositoryRoot is the nearest folder above the test's that holds both go.mod
-// and the script: a test of a nested module finds the repository too.
-var repositoryRoot = sync.OnceValues(func() (string, error) {
-	start, err := os.Getwd()
-	if err != nil {
-		return "", err
+// A goPackage has fields of the output of go list.
+type goPackage struct {
+	ImportPath string
+	Dir        string
+	Standard   bool
+	EmbedFiles []string
+	Module     *struct {
+		Version string
+		Replace *struct{}
 	}
-	for dir := start; ; dir = filepath.Dir(dir) {
-		if isFile(filepath.Join(dir, "go.mod")) && isFile(filepath.Join(dir, scriptPath)) {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("no repository above %s: go.mod and %s not found", start, scriptPath)
-		}
-	}
-})
+}
 
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
+// packages lists the packages of the guest, dependencies first.
+func (g guest) packages() ([]goPackage, error) {
+	args := []string{"list", "-deps", "-json=ImportPath,Dir,Standard,EmbedFiles,Module"}
+	if g.toolchain == TinyGo {
+		args = append(args, "-tags=tinygo,tinygo.wasm,purego,gc.leaking,scheduler.none")
+	}
+	list := exec.Command("go", append(args, ".")...)
+	list.Dir = g.dir
+	list.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=")
+	out, err := output(list)
+	if err != nil {
+		return nil, err
+	}
+	var packages []goPackage
+	for decoder := json.NewDecoder(bytes.NewReader(out)); decoder.More(); {
+		var p goPackage
+		if err := decoder.Decode(&p); err != nil {
+			return nil, fmt.Errorf("go list: %w", err)
+		}
+		if !p.Standard {
+			packages = append(packages, p)
+		}
+	}
+	return packages, nil
+}
+
+// hash writes the files of the package, or only its path if it is in the module
+// cache, where the path contains the version.
+func (p goPackage) hash(digest io.Writer) error {
+	if _, err := fmt.Fprintf(digest, "package %s %s\n", p.ImportPath, p.Dir); err != nil {
+		return err
+	}
+	if p.Module != nil && p.Module.Version != "" && p.Module.Replace == nil {
+		return nil
+	}
+	entries, err := os.ReadDir(p.Dir)
+	if err != nil {
+		return err
+	}
+	files := p.EmbedFiles
+	for _, e := range entries {
+		if isSource(e.Name()) {
+			files = append(files, e.Name())
+		}
+	}
+	for _, name := range files {
+		if err := hashFile(digest, filepath.Join(p.Dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isSource(name string) bool {
+	switch filepath.Ext(name) {
+	case ".go":
+		return !strings.HasSuffix(name, "_test.go")
+	case ".s", ".S", ".c", ".h":
+		return true
+	}
+	return false
+}
+
+// hashFile writes the name, length and content of a file.
+func hashFile(digest io.Writer, path string) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(digest, "file %s %d\n%s", filepath.Base(path), len(content), content)
+	return err
 }

@@ -9,11 +9,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/thole-dev/thole/host/internal/repository"
 )
 
 const testGuest = "host/internal/wasmbuild/testdata/guest"
 
-func TestBuildByEachToolchain(t *testing.T) {
+func TestEachToolchainBuildsAModuleWithoutLocalPaths(t *testing.T) {
 	for _, toolchain := range Toolchains {
 		t.Run(string(toolchain), func(t *testing.T) {
 			t.Parallel()
@@ -23,19 +25,19 @@ func TestBuildByEachToolchain(t *testing.T) {
 			}
 			for _, want := range []string{"_initialize", "answer", "main.answer"} {
 				if !bytes.Contains(wasm, []byte(want)) {
-					t.Errorf("%q is not in the module; the last is from its name section", want)
+					t.Errorf("%q is not in the module; the last one is in its name section", want)
 				}
 			}
-			// Digests of plugins must not depend on where they were built.
-			if root, _ := repositoryRoot(); bytes.Contains(wasm, []byte(root)) {
-				t.Errorf("the module holds the path %s", root)
+			// The digest of a plugin must not depend on where it is built.
+			if root, _ := repository.Root(); bytes.Contains(wasm, []byte(root)) {
+				t.Errorf("the module contains the path %s", root)
 			}
 		})
 	}
 }
 
 func TestOutputIsKeptUntilASourceChanges(t *testing.T) {
-	g := moduleOfItsOwn(t)
+	g := guestOutsideRepository(t)
 	first := g.expectBuilt(t)
 
 	var wg sync.WaitGroup
@@ -50,8 +52,8 @@ func TestOutputIsKeptUntilASourceChanges(t *testing.T) {
 	}
 }
 
-func TestChangedDependencyIsRebuilt(t *testing.T) {
-	g := moduleOfItsOwn(t)
+func TestGuestWithAChangedDependencyIsRebuilt(t *testing.T) {
+	g := guestOutsideRepository(t)
 	write(t, filepath.Join(g.dir, "number", "number.go"), "package number\n\nconst Answer = 42\n")
 	edit(t, filepath.Join(g.dir, "main.go"), "package main", "package main\n\nimport \"guest.test/guest/number\"")
 	edit(t, filepath.Join(g.dir, "main.go"), "return 42", "return number.Answer")
@@ -64,8 +66,8 @@ func TestChangedDependencyIsRebuilt(t *testing.T) {
 	}
 }
 
-func TestFailedBuildSaysWhyAndKeepsNothing(t *testing.T) {
-	g := moduleOfItsOwn(t)
+func TestFailedBuildIsAnErrorEveryTime(t *testing.T) {
+	g := guestOutsideRepository(t)
 	g.expectBuilt(t)
 	edit(t, filepath.Join(g.dir, "main.go"), "42", "undefinedName")
 	for range 2 {
@@ -76,8 +78,8 @@ func TestFailedBuildSaysWhyAndKeepsNothing(t *testing.T) {
 	}
 }
 
-func TestMissingTinyGoNamesTheCommand(t *testing.T) {
-	g := moduleOfItsOwn(t)
+func TestErrorForMissingTinyGoNamesTheCommandToRun(t *testing.T) {
+	g := guestOutsideRepository(t)
 	g.toolchain = TinyGo
 	// A repository in which `make tools` has not run.
 	for _, file := range []string{scriptPath, ".ci/tools/lib.sh"} {
@@ -99,11 +101,11 @@ func TestMissingTinyGoNamesTheCommand(t *testing.T) {
 	}
 }
 
-// moduleOfItsOwn is the test guest outside the repository, for the quicker
-// toolchain.
-func moduleOfItsOwn(t *testing.T) guest {
+// guestOutsideRepository copies the test guest to a module of its own, for the
+// faster toolchain.
+func guestOutsideRepository(t *testing.T) guest {
 	t.Helper()
-	root, err := repositoryRoot()
+	root, err := repository.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,12 +121,12 @@ func moduleOfItsOwn(t *testing.T) guest {
 
 func (g guest) expectBuilt(t *testing.T) []byte {
 	t.Helper()
-	before, _ := os.Stat(g.kept())
+	before, _ := os.Stat(g.kept() + ".wasm")
 	wasm, err := g.module()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if after, err := os.Stat(g.kept()); err != nil || os.SameFile(before, after) {
+	if after, err := os.Stat(g.kept() + ".wasm"); err != nil || os.SameFile(before, after) {
 		t.Fatalf("nothing was built (%v)", err)
 	}
 	return wasm
@@ -132,30 +134,26 @@ func (g guest) expectBuilt(t *testing.T) []byte {
 
 func (g guest) expectKept(t *testing.T, want []byte) {
 	t.Helper()
-	before, err := os.Stat(g.kept())
+	before, err := os.Stat(g.kept() + ".wasm")
 	if err != nil {
 		t.Error(err)
 		return
 	}
 	wasm, err := g.module()
 	if err != nil || !bytes.Equal(wasm, want) {
-		t.Errorf("another output than the kept one (%v)", err)
+		t.Errorf("the output is not the kept one (%v)", err)
 	}
-	if after, err := os.Stat(g.kept()); err != nil || !os.SameFile(before, after) {
+	if after, err := os.Stat(g.kept() + ".wasm"); err != nil || !os.SameFile(before, after) {
 		t.Errorf("built again (%v)", err)
 	}
 }
 
-func (g guest) kept() string {
-	return filepath.Join(g.cache(), g.name()) + ".wasm"
-}
-
-// hideTinyGo removes from PATH every folder that holds a tinygo.
+// hideTinyGo removes every directory that has a tinygo from PATH.
 func hideTinyGo(t *testing.T) {
 	t.Helper()
 	var path []string
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
-		if !isFile(filepath.Join(dir, "tinygo")) {
+		if _, err := os.Stat(filepath.Join(dir, "tinygo")); err != nil {
 			path = append(path, dir)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package datadir is the directory that a development cluster lives in: what
-// lies where, and the lock that keeps a second cluster out.
+// Package datadir is the directory of a development cluster: its layout, and the
+// lock that keeps a second cluster out.
 package datadir
 
 import (
@@ -8,15 +8,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// Names inside the directory. Roles run with the directory as their working
-// directory and use these as they are; a path to a socket may not exceed some
-// hundred bytes, so only a relative one always fits.
+// Names inside the directory. Components have the directory as their working
+// directory and use the names as relative paths: the path of a socket must not
+// exceed some hundred bytes, which an absolute one might.
 const (
 	EtcdData   = "etcd"
 	EtcdSocket = "etcd.sock"
@@ -27,9 +28,9 @@ const (
 	lockFile = "lock"
 )
 
-// leftoverWait is how long Open waits for the roles of a parent that is
-// already dead; they are being killed.
-const leftoverWait = 10 * time.Second
+// orphanWait is how long Open waits for the components of a parent that is dead:
+// they are being killed, and hold the lock until they have ended.
+const orphanWait = 10 * time.Second
 
 // Dir is an open, locked directory.
 type Dir struct {
@@ -37,115 +38,103 @@ type Dir struct {
 	lock *os.File
 }
 
-// Open makes the directory when it is missing, closes it to other users and
-// locks it. A directory with foreign content is refused.
+// Open creates the directory if necessary, makes it readable by its owner only
+// and locks it. It refuses a directory with other content.
 func Open(path string) (*Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("find directory %s: %w", path, err)
 	}
-	if err := claim(path); err != nil {
+	if err := prepare(path); err != nil {
 		return nil, err
 	}
-	lock, err := acquire(path, leftoverWait)
+	lock, err := openLocked(filepath.Join(path, lockFile), orphanWait)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("directory %s %w", path, err)
 	}
 	d := &Dir{path: path, lock: lock}
 	for _, sub := range []string{EtcdData, Logs, PKI} {
 		if err := os.MkdirAll(d.Path(sub), 0o700); err != nil {
 			d.Close()
-			return nil, fmt.Errorf("make directory: %w", err)
+			return nil, fmt.Errorf("create directory: %w", err)
 		}
 	}
 	return d, nil
 }
 
-// Path is the absolute path of a name inside the directory.
+// Path returns the absolute path of a name inside the directory.
 func (d *Dir) Path(elem ...string) string {
 	return filepath.Join(append([]string{d.path}, elem...)...)
 }
 
-// Lock is the locked file. The lock belongs to the open file, not to a
-// process: who inherits it keeps the directory taken until it ends.
+// Lock returns the locked file. The lock belongs to the open file, not to a
+// process: the directory stays locked until every process that has inherited the
+// file has closed it or ended.
 func (d *Dir) Lock() *os.File { return d.lock }
 
-// Close gives up this process's share of the lock.
+// Close closes the locked file.
 func (d *Dir) Close() { _ = d.lock.Close() }
 
-// claim makes sure that path is a directory of ours that only we can read. It
-// changes the mode of no directory that holds anything else.
-func claim(path string) error {
+// prepare makes sure that path is a directory of a cluster, or an empty one, and
+// that only its owner can read it. It does not change a directory with other
+// content.
+func prepare(path string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return fmt.Errorf("make directory: %w", err)
+		return fmt.Errorf("create directory: %w", err)
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		return fmt.Errorf("read directory: %w", err)
 	}
-	if len(entries) > 0 && !holds(entries, lockFile) {
+	isLock := func(e fs.DirEntry) bool { return e.Name() == lockFile }
+	if len(entries) > 0 && !slices.ContainsFunc(entries, isLock) {
 		return fmt.Errorf("directory %s holds other files and no cluster: name an empty or a new one", path)
 	}
 	if err := os.Chmod(path, 0o700); err != nil {
-		return fmt.Errorf("close directory to others: %w", err)
+		return fmt.Errorf("restrict directory to its owner: %w", err)
 	}
 	return nil
 }
 
-func holds(entries []fs.DirEntry, name string) bool {
-	for _, e := range entries {
-		if e.Name() == name {
-			return true
-		}
+// openLocked opens and locks a file and writes the id of this process to it. The
+// error is worded as the end of a message.
+func openLocked(path string, patience time.Duration) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("cannot be locked: %w", err)
 	}
-	return false
+	if err := lock(f, patience); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
-// acquire locks the directory and leaves this process's id in the lock file.
-// While the process named there is alive the directory is taken; when it is
-// dead its roles are about to be, and acquire waits for them.
-func acquire(path string, wait time.Duration) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open lock: %w", err)
-	}
-	deadline := time.Now().Add(wait)
-	for {
+// lock fails at once if the process whose id is in the file is alive. If it is
+// dead, its components are about to end, and lock waits for them.
+func lock(f *os.File, patience time.Duration) error {
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
-			return f, leavePID(f)
+			return os.WriteFile(f.Name(), []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600)
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			_ = f.Close()
-			return nil, fmt.Errorf("lock directory %s: %w", path, err)
+			return fmt.Errorf("cannot be locked: %w", err)
 		}
-		pid, known := readPID(f)
-		if known && alive(pid) {
-			_ = f.Close()
-			return nil, fmt.Errorf("directory %s is in use by the cluster with pid %d: stop that one or name another directory", path, pid)
+		if pid, ok := readPID(f.Name()); ok && alive(pid) {
+			return fmt.Errorf("is in use by the cluster with pid %d: stop that one or name another directory", pid)
 		}
 		if time.Now().After(deadline) {
-			_ = f.Close()
-			return nil, fmt.Errorf("directory %s is in use by another cluster: stop that one or name another directory", path)
+			return errors.New("is in use by another cluster: stop that one or name another directory")
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }
 
-func leavePID(f *os.File) error {
-	if err := f.Truncate(0); err != nil {
-		return fmt.Errorf("write lock: %w", err)
+func readPID(path string) (pid int, ok bool) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, false
 	}
-	if _, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0); err != nil {
-		return fmt.Errorf("write lock: %w", err)
-	}
-	return nil
-}
-
-func readPID(f *os.File) (int, bool) {
-	buf := make([]byte, 32)
-	n, _ := f.ReadAt(buf, 0)
-	pid, err := strconv.Atoi(strings.TrimSpace(string(buf[:n])))
+	pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
 	return pid, err == nil && pid > 0
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestOpenMakesAPrivateDirectory(t *testing.T) {
+func TestOpenCreatesADirectoryForItsOwnerOnly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "cluster")
 	open(t, path)
 	for _, name := range []string{"", EtcdData, Logs, PKI} {
@@ -18,7 +18,7 @@ func TestOpenMakesAPrivateDirectory(t *testing.T) {
 	}
 }
 
-func TestOpenClosesAnEmptyDirectory(t *testing.T) {
+func TestOpenRestrictsAnEmptyDirectoryToItsOwner(t *testing.T) {
 	path := t.TempDir()
 	if err := os.Chmod(path, 0o755); err != nil {
 		t.Fatal(err)
@@ -27,7 +27,7 @@ func TestOpenClosesAnEmptyDirectory(t *testing.T) {
 	expectMode(t, path, 0o700)
 }
 
-func TestOpenRefusesForeignContent(t *testing.T) {
+func TestOpenRefusesADirectoryWithOtherContent(t *testing.T) {
 	path := t.TempDir()
 	if err := os.Chmod(path, 0o755); err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestOpenRefusesForeignContent(t *testing.T) {
 	expectMode(t, path, 0o755)
 }
 
-func TestOpenRefusesAFile(t *testing.T) {
+func TestOpenOfAFileFails(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -49,35 +49,35 @@ func TestOpenRefusesAFile(t *testing.T) {
 	expectError(t, err, path)
 }
 
-func TestOpenAgain(t *testing.T) {
+func TestClosedDirectoryCanBeOpenedAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cluster")
 	open(t, path).Close()
 	open(t, path)
 }
 
-func TestTakenByALivingProcess(t *testing.T) {
+func TestOpenFailsWhileTheLockingProcessLives(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cluster")
 	open(t, path)
 	_, err := Open(path)
 	expectError(t, err, fmt.Sprintf("directory %s is in use by the cluster with pid %d", path, os.Getpid()))
 }
 
-// The parent is dead, and who inherited the lock holds it a moment longer.
-func TestTakenByLeftovers(t *testing.T) {
+// The parent is dead, and a component that has inherited the lock ends later.
+func TestOpenWaitsForTheOrphansOfADeadParent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cluster")
 	d := open(t, path)
-	forge(t, d, fmt.Sprint(deadPID(t)))
+	writeLock(t, d, fmt.Sprint(deadPID(t)))
 	time.AfterFunc(100*time.Millisecond, d.Close)
 	open(t, path)
 }
 
-func TestTakenByLeftoversThatStay(t *testing.T) {
-	for name, content := range map[string]string{"dead": fmt.Sprint(deadPID(t)), "empty": "", "nonsense": "x"} {
+func TestOpenStopsWaitingForOrphans(t *testing.T) {
+	for name, content := range map[string]string{"a dead process is named": fmt.Sprint(deadPID(t)), "no process is named": "", "not a number": "x"} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "cluster")
-			forge(t, open(t, path), content)
-			_, err := acquire(path, 50*time.Millisecond)
-			expectError(t, err, path+" is in use by another cluster")
+			writeLock(t, open(t, path), content)
+			_, err := openLocked(filepath.Join(path, lockFile), 50*time.Millisecond)
+			expectError(t, err, "is in use by another cluster")
 		})
 	}
 }
@@ -92,7 +92,7 @@ func open(t *testing.T, path string) *Dir {
 	return d
 }
 
-func forge(t *testing.T, d *Dir, content string) {
+func writeLock(t *testing.T, d *Dir, content string) {
 	t.Helper()
 	if err := os.WriteFile(d.Path(lockFile), []byte(content), 0o600); err != nil {
 		t.Fatal(err)

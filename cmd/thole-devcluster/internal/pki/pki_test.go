@@ -13,10 +13,10 @@ import (
 
 var (
 	certificates = []string{Authority, APIServer, Admin, ControllerManager}
-	leaves       = certificates[1:]
+	leafNames    = certificates[1:]
 )
 
-func TestEverythingIsUsedAgain(t *testing.T) {
+func TestValidFilesAreKept(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now()
 	first := ensured(t, dir, now)
@@ -24,14 +24,14 @@ func TestEverythingIsUsedAgain(t *testing.T) {
 	expectChanged(t, first, second)
 }
 
-func TestRenewal(t *testing.T) {
+func TestCertificatesAreRenewedBeforeTheyExpire(t *testing.T) {
 	now := time.Now()
 	for name, c := range map[string]struct {
 		later   time.Duration
 		changed []string
 	}{
-		"certificates about to end":   {leafLife - renewBefore + day, pairFiles(leaves...)},
-		"certificates ended":          {leafLife + day, pairFiles(leaves...)},
+		"certificates about to end":   {leafLife - renewBefore + day, pairFiles(leafNames...)},
+		"certificates ended":          {leafLife + day, pairFiles(leafNames...)},
 		"clock was set back":          {-day, pairFiles(certificates...)},
 		"authority about to end":      {authorityLife - renewBefore + day, pairFiles(certificates...)},
 		"clock was set back a little": {-clockSlack / 2, nil},
@@ -44,7 +44,7 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-func TestDamageIsRepaired(t *testing.T) {
+func TestDamagedPairIsReplaced(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage  func(t *testing.T, dir string)
 		changed []string
@@ -63,8 +63,8 @@ func TestDamageIsRepaired(t *testing.T) {
 	}
 }
 
-// The service account key is never replaced: every token depends on it.
-func TestServiceAccountKeyIsLeftAlone(t *testing.T) {
+// With another key, every token would become invalid.
+func TestDamagedServiceAccountKeyIsNotReplaced(t *testing.T) {
 	dir := t.TempDir()
 	before := ensured(t, dir, time.Now())
 	truncate(t, dir, ServiceAccountKey)
@@ -74,7 +74,7 @@ func TestServiceAccountKeyIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestCertificatesAreTrusted(t *testing.T) {
+func TestCertificatesAreSignedByTheAuthority(t *testing.T) {
 	dir := t.TempDir()
 	ensured(t, dir, time.Now())
 	roots := x509.NewCertPool()
@@ -95,7 +95,7 @@ func TestCertificatesAreTrusted(t *testing.T) {
 	}
 }
 
-func TestKeysAreClosedToOthers(t *testing.T) {
+func TestKeysAreReadableByTheOwnerOnly(t *testing.T) {
 	dir := t.TempDir()
 	ensured(t, dir, time.Now())
 	for _, name := range []string{KeyFile(Authority), KeyFile(Admin), ServiceAccountKey} {

@@ -1,48 +1,56 @@
-// Package supervise runs this same executable again, once per role, and holds
-// on to what it started.
+// Package supervise starts this same executable again, once per component, and
+// stops what it has started.
 //
-// A role does not outlive its parent, however that one ends. On Linux the
-// kernel kills it (PR_SET_PDEATHSIG); everywhere it holds the reading end of a
-// pipe, the lifeline, whose writing end only the parent has, and exits when
-// the pipe closes. The kernel acts at once, the pipe has no thread to depend
-// on.
+// A component does not outlive its parent, however the parent ends. On Linux the
+// kernel kills it (PR_SET_PDEATHSIG). Everywhere it holds the reading end of a
+// pipe, the lifeline, and exits when the pipe is closed; only the parent has the
+// writing end. The kernel acts at once, while the pipe does not depend on the
+// thread that started the component.
 //
-// Descriptors of a role: 0 nothing, 1 and 2 its log, 3 the lifeline, 4 the
-// pipe on which it reports to be ready, from 5 on what it was handed.
+// File descriptors of a component: 0 is /dev/null, 1 and 2 are its log, 3 is the
+// lifeline, 4 the pipe on which it reports to be ready, and the files that it
+// inherits begin at 5.
 package supervise
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 )
 
-// Spec says what to start.
+const (
+	lifelineFD = 3
+	reportFD   = 4
+	firstFD    = 5
+)
+
+// Spec describes a component.
 type Spec struct {
-	Name string   // of the role, for messages
-	Args []string // of this executable
+	Name string   // for messages
+	Args []string // arguments of this executable
 	Dir  string   // working directory
-	Log  string   // path; what is there becomes Log.1
-	// Files are handed to the role; the caller keeps and closes its own.
+	Log  string   // path of the log; an existing file is renamed to Log.1
+	// Files are inherited by the component. The caller closes its own.
 	Files []*os.File
 }
 
-// Process is a started role.
+// Process is a component as its parent sees it.
 type Process struct {
 	spec     Spec
 	cmd      *exec.Cmd
-	lifeline *os.File // never written to; open as long as the role may live
+	lifeline *os.File // never written to; open as long as the component may live
 	ready    chan struct{}
 	done     chan struct{}
-	err      error // of the exit; read after done is closed
 }
 
-// Start starts a role. The calling goroutine must be locked to a thread that
-// lives as long as the process: when that thread ends the kernel kills the
-// role.
+// Start starts a component. The calling goroutine must be locked to a thread
+// that lives as long as the process: when that thread ends, the kernel kills the
+// component.
 func Start(spec Spec) (*Process, error) {
 	p, err := start(spec)
 	if err != nil {
@@ -60,27 +68,26 @@ func start(spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer closeAll(log)
-	held, lifeline, err := os.Pipe()
+	defer log.Close()
+	lifelineEnd, lifeline, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	defer closeAll(held)
-	report, reporter, err := os.Pipe()
+	defer lifelineEnd.Close()
+	report, reportEnd, err := os.Pipe()
 	if err != nil {
-		closeAll(lifeline)
+		_ = lifeline.Close()
 		return nil, err
 	}
-	defer closeAll(reporter)
+	defer reportEnd.Close()
 
 	cmd := exec.Command(self, spec.Args...)
 	cmd.Dir = spec.Dir
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.ExtraFiles = append([]*os.File{held, reporter}, spec.Files...)
+	cmd.ExtraFiles = append([]*os.File{lifelineEnd, reportEnd}, spec.Files...)
 	cmd.SysProcAttr = processAttributes()
 	if err := cmd.Start(); err != nil {
-		closeAll(lifeline, report)
-		return nil, err
+		return nil, errors.Join(err, lifeline.Close(), report.Close())
 	}
 	p := &Process{spec: spec, cmd: cmd, lifeline: lifeline, ready: make(chan struct{}), done: make(chan struct{})}
 	go p.awaitReport(report)
@@ -88,44 +95,34 @@ func start(spec Spec) (*Process, error) {
 	return p, nil
 }
 
-func closeAll(files ...*os.File) {
-	for _, f := range files {
-		_ = f.Close()
-	}
-}
-
-// awaitReport takes one byte for "ready"; the end of the pipe says nothing.
+// awaitReport reads the one byte that means "ready". If the component ends
+// without it, the pipe is closed, which means nothing.
 func (p *Process) awaitReport(report *os.File) {
-	defer closeAll(report)
+	defer report.Close()
 	if _, err := io.ReadFull(report, make([]byte, 1)); err == nil {
 		close(p.ready)
 	}
 }
 
 func (p *Process) awaitExit() {
-	p.err = p.cmd.Wait()
-	closeAll(p.lifeline)
+	_ = p.cmd.Wait() // Err describes the state of the process
+	_ = p.lifeline.Close()
 	close(p.done)
 }
 
-// Ready is closed when the role reported to be ready.
+// Ready returns a channel that is closed when the component reports to be ready.
 func (p *Process) Ready() <-chan struct{} { return p.ready }
 
-// Done is closed when the role has ended.
+// Done returns a channel that is closed when the component has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err tells how the role ended and shows the end of its log. It may be called
-// after Done is closed.
+// Err describes how the component ended, with the last lines of its log. It must
+// not be called before Done is closed.
 func (p *Process) Err() error {
-	state := p.cmd.ProcessState.String()
-	return fmt.Errorf("%s ended: %s; %s", p.spec.Name, state, tail(p.spec.Log))
+	return fmt.Errorf("%s ended: %s; %s", p.spec.Name, p.cmd.ProcessState, p.LogTail())
 }
 
-// LogTail shows the end of the role's log, for an error about a role that
-// lives but does not get ready.
-func (p *Process) LogTail() string { return tail(p.spec.Log) }
-
-// Stop asks the role to end, and kills it when it has not after grace.
+// Stop asks the component to end and kills it if it has not after grace.
 func (p *Process) Stop(grace time.Duration) {
 	p.signal(syscall.SIGTERM)
 	select {
@@ -137,7 +134,7 @@ func (p *Process) Stop(grace time.Duration) {
 	<-p.done
 }
 
-// signal reaches the role's whole process group, which it leads.
+// signal sends a signal to the process group that the component leads.
 func (p *Process) signal(s syscall.Signal) {
 	select {
 	case <-p.done:
@@ -145,3 +142,79 @@ func (p *Process) signal(s syscall.Signal) {
 		_ = syscall.Kill(-p.cmd.Process.Pid, s)
 	}
 }
+
+// LogTail returns the last lines of the component's log, worded as the end of a
+// message.
+func (p *Process) LogTail() string {
+	lines, err := lastLines(p.spec.Log)
+	if err != nil {
+		return fmt.Sprintf("its log cannot be read: %v", err)
+	}
+	if len(lines) == 0 {
+		return fmt.Sprintf("its log %s is empty", p.spec.Log)
+	}
+	return fmt.Sprintf("the last lines of its log %s:\n    %s", p.spec.Log, strings.Join(lines, "\n    "))
+}
+
+const (
+	tailLines = 10
+	tailBytes = 16 << 10
+)
+
+// createLog creates an empty log and keeps the one of the previous run.
+func createLog(path string) (*os.File, error) {
+	if err := os.Rename(path, path+".1"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
+}
+
+func lastLines(path string) ([]string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-tailBytes), tailBytes))
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.FieldsFunc(string(data), func(r rune) bool { return r == '\n' })
+	return lines[max(0, len(lines)-tailLines):], nil
+}
+
+// Component is a component as it sees itself.
+type Component struct{ report *os.File }
+
+// Attach must be the first call of a process that Start started. From here on
+// the process ends when its parent does.
+func Attach() (*Component, error) {
+	lifeline, report := os.NewFile(lifelineFD, "lifeline"), os.NewFile(reportFD, "report")
+	if !isPipe(lifeline) || !isPipe(report) {
+		return nil, errors.New("only thole-devcluster itself starts a component")
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, lifeline)
+		os.Exit(1)
+	}()
+	return &Component{report}, nil
+}
+
+func isPipe(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeNamedPipe != 0
+}
+
+// Ready reports to the parent that the component serves. It must not be called
+// more than once.
+func (c *Component) Ready() {
+	_, _ = c.report.Write([]byte{'\n'})
+	_ = c.report.Close()
+}
+
+// File returns the i-th of the inherited files.
+func (c *Component) File(i int) *os.File { return os.NewFile(uintptr(firstFD+i), "inherited") }

@@ -13,20 +13,21 @@ import (
 	"time"
 )
 
-// patience is how long to wait for what takes a moment on a machine at rest.
+// patience is how long to wait for something that takes a moment on an idle
+// machine.
 const patience = 2 * time.Minute
 
-// TestMain is also the executable that the tests start again: "role NAME" is
-// one of these.
+// TestMain is also the executable that the tests start again: "component
+// NAME" is one of these.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == "role" {
-		playRole(os.Args[2])
+	if len(os.Args) == 3 && os.Args[1] == "component" {
+		runTestComponent(os.Args[2])
 		return
 	}
 	os.Exit(m.Run())
 }
 
-func playRole(name string) {
+func runTestComponent(name string) {
 	self, err := Attach()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -52,38 +53,38 @@ func playRole(name string) {
 	}
 }
 
-func TestStop(t *testing.T) {
+func TestStopEndsTheComponent(t *testing.T) {
 	p := started(t, spec(t, "serve"))
 	expectClosed(t, "ready", p.Ready())
 	p.Stop(patience)
 	expectClosed(t, "done", p.Done())
 	expectSaid(t, p.Err(), "serve ended: signal: terminated")
-	p.Stop(patience) // once more is no harm
+	p.Stop(patience) // has no effect
 }
 
-func TestStopKillsWhoDoesNotListen(t *testing.T) {
+func TestStopKillsAComponentThatIgnoresSIGTERM(t *testing.T) {
 	p := started(t, spec(t, "stubborn"))
 	expectClosed(t, "ready", p.Ready())
 	p.Stop(50 * time.Millisecond)
 	expectSaid(t, p.Err(), "stubborn ended: signal: killed")
 }
 
-// On Linux the kernel ends a role first; this is the other way.
-func TestRoleEndsWithItsLifeline(t *testing.T) {
+// On Linux the kernel kills a component first; this tests the other way.
+func TestComponentEndsWhenItsLifelineIsClosed(t *testing.T) {
 	p := started(t, spec(t, "stubborn"))
 	expectClosed(t, "ready", p.Ready())
-	closeAll(p.lifeline)
+	_ = p.lifeline.Close()
 	expectClosed(t, "done", p.Done())
 	expectSaid(t, p.Err(), "stubborn ended: exit status 1")
 }
 
-func TestFailureShowsTheEndOfTheLog(t *testing.T) {
+func TestErrShowsTheLastLinesOfTheLog(t *testing.T) {
 	s := spec(t, "fail")
 	p := started(t, s)
 	expectClosed(t, "done", p.Done())
 	expectSaid(t, p.Err(), "fail ended: exit status 3", s.Log, "\n    line 90\n", "\n    line 99")
 	if strings.Contains(p.Err().Error(), "line 89") {
-		t.Errorf("shows more than the end: %v", p.Err())
+		t.Errorf("shows more than the last lines: %v", p.Err())
 	}
 	select {
 	case <-p.Ready():
@@ -92,13 +93,13 @@ func TestFailureShowsTheEndOfTheLog(t *testing.T) {
 	}
 }
 
-func TestEmptyLog(t *testing.T) {
+func TestErrMentionsAnEmptyLog(t *testing.T) {
 	p := started(t, spec(t, "silent"))
 	expectClosed(t, "done", p.Done())
 	expectSaid(t, p.Err(), "silent ended: exit status 0", "is empty")
 }
 
-func TestHandedFile(t *testing.T) {
+func TestComponentReadsAnInheritedFile(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -109,10 +110,10 @@ func TestHandedFile(t *testing.T) {
 	fmt.Fprintln(w, "hello")
 	expectClosed(t, "done", p.Done())
 	expectSaid(t, p.Err(), "hello")
-	closeAll(r, w)
+	_, _ = r.Close(), w.Close()
 }
 
-func TestLogOfTheRunBeforeIsKept(t *testing.T) {
+func TestLogOfThePreviousRunIsKept(t *testing.T) {
 	s := spec(t, "silent")
 	if err := os.WriteFile(s.Log, []byte("old\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -121,19 +122,18 @@ func TestLogOfTheRunBeforeIsKept(t *testing.T) {
 	expectClosed(t, "done", p.Done())
 	expectSaid(t, p.Err(), "is empty")
 	if old, err := os.ReadFile(s.Log + ".1"); string(old) != "old\n" {
-		t.Errorf("log of before is %q, %v", old, err)
+		t.Errorf("log of the previous run is %q, %v", old, err)
 	}
 }
 
-func TestStartFailure(t *testing.T) {
+func TestStartFailsWithoutADirectoryForTheLog(t *testing.T) {
 	s := spec(t, "serve")
 	s.Log = filepath.Join(s.Dir, "missing", "log")
 	_, err := Start(s)
 	expectSaid(t, err, "start serve: ", s.Log)
 }
 
-func TestAttachByHand(t *testing.T) {
-	// Descriptors 3 and 4 of a test are no pipes of a parent.
+func TestOnlyPipesAreTakenForThoseOfAParent(t *testing.T) {
 	if isPipe(os.NewFile(9999, "none")) {
 		t.Error("a closed descriptor is a pipe")
 	}
@@ -141,19 +141,19 @@ func TestAttachByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closeAll(f)
+	defer f.Close()
 	if isPipe(f) {
 		t.Error("a file is a pipe")
 	}
 }
 
-func spec(t *testing.T, role string) Spec {
+func spec(t *testing.T, component string) Spec {
 	dir := t.TempDir()
-	return Spec{Name: role, Args: []string{"role", role}, Dir: dir, Log: filepath.Join(dir, "log")}
+	return Spec{Name: component, Args: []string{"component", component}, Dir: dir, Log: filepath.Join(dir, "log")}
 }
 
-// started keeps the test on one thread for good: when the test ends the thread
-// does, and with it the role.
+// started keeps the test on its thread: when the test ends, the thread ends, and
+// with it the component.
 func started(t *testing.T, s Spec) *Process {
 	t.Helper()
 	runtime.LockOSThread()

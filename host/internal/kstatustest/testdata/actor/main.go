@@ -1,10 +1,10 @@
-// Command actor is a plugin whose runs end as its object says: spec.script is
-// a list of steps, one for each run, the last one for ever. A step is a list of
-// words: conditions that it sets (Type=Status, no status removes it), and how
-// the run ends.
+// Command actor is a plugin whose runs end as their object demands: spec.script is
+// a list of steps, one for each run, and the last one is repeated. A step is a list
+// of words: conditions that it sets (Type=Status, where no status removes the
+// condition), and the outcome of the run.
 //
-// The annotation kstatus.thole.dev/again, "2:retry,success", holds a script that
-// is played instead: a change that leaves the generation as it is.
+// The annotation kstatus.thole.dev/script, "2:retry,success", holds a script that
+// replaces spec.script. Changing it leaves the generation as it is.
 package main
 
 import (
@@ -37,14 +37,14 @@ type spec struct {
 	Script []string `json:"script,omitempty"`
 }
 
-// status says what the last run that could write saw and decided.
+// status describes the last run whose status was written.
 type status struct {
-	Scene   string `json:"scene,omitempty"`   // which script: its generation and annotation
-	Verdict string `json:"verdict,omitempty"` // how the run ended
-	Seen    int64  `json:"seen,omitempty"`    // the generation of the object that it was given
-	Next    int    `json:"next,omitempty"`    // the step of the next run
-	Tries   int    `json:"tries,omitempty"`   // the attempt that it will be told
-	Cleaned bool   `json:"cleaned,omitempty"` // a cleanup has begun
+	ScriptID string `json:"scriptID,omitempty"` // the script's generation and annotation
+	Outcome  string `json:"outcome,omitempty"`  // of the run
+	Seen     int64  `json:"seen,omitempty"`     // the generation of the object that the run was given
+	Next     int    `json:"next,omitempty"`     // the step of the next run
+	Tries    int    `json:"tries,omitempty"`    // the attempt of the next run
+	Cleaned  bool   `json:"cleaned,omitempty"`  // a cleanup has begun
 }
 
 type configMap struct {
@@ -57,31 +57,31 @@ var configMapKind = sdk.Kind{APIVersion: "v1", Kind: "ConfigMap"}
 
 type request = sdk.Request[spec, status]
 
-const again = "kstatus.thole.dev/again"
+const scriptAnnotation = "kstatus.thole.dev/script"
 
 func reconcile(r *request) (sdk.Action, error) {
 	script := r.Spec.Script
-	if _, s, ok := strings.Cut(r.Annotations[again], ":"); ok {
+	if _, s, ok := strings.Cut(r.Annotations[scriptAnnotation], ":"); ok {
 		script = strings.Split(s, ",")
 	}
-	scene := strconv.FormatInt(r.Generation, 10) + "/" + r.Annotations[again]
-	if r.Status.Scene != scene {
+	scriptID := strconv.FormatInt(r.Generation, 10) + "/" + r.Annotations[scriptAnnotation]
+	if r.Status.ScriptID != scriptID {
 		r.Status = status{}
 	}
 	// Runs whose status was not written count as attempts.
 	step := min(r.Status.Next+max(r.Attempt-r.Status.Tries, 0), len(script)-1)
-	verdict := play(r, script[step])
+	outcome := runStep(r, script[step])
 	r.Status = status{
-		Scene: scene, Verdict: verdict, Seen: r.Generation,
-		Next: min(step+1, len(script)-1), Tries: tries(verdict, r.Attempt),
+		ScriptID: scriptID, Outcome: outcome, Seen: r.Generation,
+		Next: min(step+1, len(script)-1), Tries: tries(outcome, r.Attempt),
 	}
-	r.Apply(child(r.Name, map[string]string{"scene": scene}))
-	return end(r, verdict)
+	r.Apply(child(r.Name, map[string]string{"scriptID": scriptID}))
+	return end(r, outcome)
 }
 
-// tries is the attempt that the next run is told.
-func tries(verdict string, attempt int) int {
-	switch verdict {
+// tries returns the attempt of the next run.
+func tries(outcome string, attempt int) int {
+	switch outcome {
 	case "success", "after":
 		return 0
 	case "retry":
@@ -90,25 +90,25 @@ func tries(verdict string, attempt int) int {
 	return attempt
 }
 
-// play sets the conditions of a step and returns its verdict.
-func play(r *request, step string) (verdict string) {
+// runStep sets the conditions of a step and returns its outcome.
+func runStep(r *request, step string) (outcome string) {
 	for _, word := range strings.Fields(step) {
 		t, s, isCondition := strings.Cut(word, "=")
 		switch {
 		case !isCondition:
-			verdict = word
+			outcome = word
 		case s == "":
 			r.RemoveCondition(t)
 		default:
-			r.SetCondition(sdk.Condition{Type: t, Status: s, Reason: "Played", Message: t + " is " + s + " in the script"})
+			r.SetCondition(sdk.Condition{Type: t, Status: s, Reason: "Scripted", Message: t + " is " + s + " in the script"})
 		}
 	}
-	return verdict
+	return outcome
 }
 
-func end(r *request, verdict string) (sdk.Action, error) {
-	why := errors.New("the script says " + verdict)
-	switch verdict {
+func end(r *request, outcome string) (sdk.Action, error) {
+	why := errors.New("the script demands " + outcome)
+	switch outcome {
 	case "requeue":
 		return sdk.Requeue(), nil
 	case "empty":

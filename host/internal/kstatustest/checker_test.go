@@ -13,46 +13,47 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// judge holds the versions of one kind's objects against the checkers.
-type judge struct {
-	owned    []string // conditions of the controller, Ready, Stalled and Reconciling too
+// statusChecker checks the versions of one kind's objects.
+type statusChecker struct {
+	owned    []string // the controller's conditions, including Ready, Stalled and Reconciling
 	polarity *check.Conditions
 
-	// matched says what was wrong with the host's view when it wrote a
-	// status that kstatus calls current; child is the object's child at that
-	// moment, nil if there was none.
-	matched func(v version, child *unstructured.Unstructured) error
+	// consistent returns why the host must not have written a status that kstatus
+	// calls current. child is the object's child when it was written, nil if there
+	// was none.
+	consistent func(v version, child *unstructured.Unstructured) error
 }
 
-// newJudge takes the conditions that a manifest declares.
-func newJudge(negative, positive []string, matched func(version, *unstructured.Unstructured) error) judge {
+// newStatusChecker returns the checker of a kind with the conditions that the
+// controller's manifest declares.
+func newStatusChecker(negative, positive []string, consistent func(version, *unstructured.Unstructured) error) statusChecker {
 	all := slices.Concat(negative, []string{"Stalled", "Reconciling"})
-	return judge{
-		owned:    slices.Concat(all, positive, []string{"Ready"}),
-		polarity: &check.Conditions{NegativePolarity: all, PositivePolarity: positive},
-		matched:  matched,
+	return statusChecker{
+		owned:      slices.Concat(all, positive, []string{"Ready"}),
+		polarity:   &check.Conditions{NegativePolarity: all, PositivePolarity: positive},
+		consistent: consistent,
 	}
 }
 
-// version is one version of an object, and the one before it.
+// version is one version of an object and the previous one.
 type version struct{ object, before *unstructured.Unstructured }
 
-// written says whether the version differs from the one before in its status:
-// nobody but the host writes that, apart from conditions that it does not own.
+// written reports whether the host wrote the version: whether its status differs
+// from the previous one, apart from conditions of other writers.
 func (v version) written(owned []string) bool {
 	return v.before == nil || !reflect.DeepEqual(statusOf(only(v.before, owned)), statusOf(only(v.object, owned)))
 }
 
-// verdict returns everything that is wrong with a version.
-func (j judge) verdict(t *testing.T, v version, child *unstructured.Unstructured) error {
+// check returns everything that is wrong with a version, nil if nothing is.
+func (sc statusChecker) check(t *testing.T, v version, child *unstructured.Unstructured) error {
 	t.Helper()
 	if statusOf(v.object) == nil {
-		return nil // the host has not written yet
+		return nil // the host has not written it yet
 	}
-	return errors.Join(j.flux(t, only(v.object, j.owned)), j.current(v, child))
+	return errors.Join(sc.flux(t, only(v.object, sc.owned)), sc.current(v, child))
 }
 
-// state is which of Flux's checkers fits.
+// state decides which of Flux's checkers applies to a status.
 type state string
 
 const (
@@ -61,10 +62,10 @@ const (
 	overtaken state = "settled at an earlier generation"
 )
 
-// stateOf tells it from the status alone: the host is working on an object
-// that it calls reconciling, or whose generation it has not observed. One whose
-// spec somebody has just changed is neither in progress nor settled; its status
-// is that of the generation before.
+// stateOf depends on the status alone. The host is working on an object that is
+// Reconciling or whose generation it has not observed. An object whose spec has
+// just changed is neither in progress nor settled: its status is that of the
+// previous generation.
 func stateOf(o *unstructured.Unstructured) state {
 	ready, _ := conditionOf(o, "Ready")["observedGeneration"].(int64)
 	switch {
@@ -77,16 +78,17 @@ func stateOf(o *unstructured.Unstructured) state {
 	}
 }
 
-// flux returns what Flux's checkers find: the one for settled states always, as
-// the host writes status once per run and never half-way, the one for states in
-// progress where it fits.
+// flux returns the findings of Flux's checkers: of the one for settled objects
+// always, because the host writes status once per run and never half-way, and of
+// the one for objects in progress where it applies.
 //
-// A status that was overtaken is judged as of its generation. The second
-// checker forbids Ready=Unknown without Reconciling there, for in Flux nobody
-// but a controller at work leaves such a version; here it was the user.
-func (j judge) flux(t *testing.T, o *unstructured.Unstructured) error {
+// A status of an earlier generation is checked as if that were the current one.
+// The checker for objects in progress would forbid Ready=Unknown without
+// Reconciling there: in Flux only a working controller leaves such a version,
+// here the user made it by changing the spec.
+func (sc statusChecker) flux(t *testing.T, o *unstructured.Unstructured) error {
 	t.Helper()
-	checkers := []*check.Checker{check.NewChecker(nil, j.polarity)}
+	checkers := []*check.Checker{check.NewChecker(nil, sc.polarity)}
 	switch stateOf(o) {
 	case working:
 		checkers = append(checkers, check.NewInProgressChecker(nil))
@@ -104,21 +106,21 @@ func (j judge) flux(t *testing.T, o *unstructured.Unstructured) error {
 }
 
 // current returns what is wrong with a status that kstatus calls current.
-func (j judge) current(v version, child *unstructured.Unstructured) error {
+func (sc statusChecker) current(v version, child *unstructured.Unstructured) error {
 	r, err := status.Compute(v.object)
-	if err != nil || r.Status != status.CurrentStatus || !v.written(j.owned) {
+	if err != nil || r.Status != status.CurrentStatus || !v.written(sc.owned) {
 		return err
 	}
 	if got := observed(v.object); got != v.object.GetGeneration() {
 		return fmt.Errorf("written as current at generation %d with observedGeneration %d", v.object.GetGeneration(), got)
 	}
-	if err := j.matched(v, child); err != nil {
+	if err := sc.consistent(v, child); err != nil {
 		return fmt.Errorf("written as current: %w", err)
 	}
 	return nil
 }
 
-// only returns the object with the conditions of these types alone.
+// only returns a copy of the object without conditions of other types.
 func only(o *unstructured.Unstructured, types []string) *unstructured.Unstructured {
 	o = o.DeepCopy()
 	all, found, err := unstructured.NestedSlice(o.Object, "status", "conditions")

@@ -9,26 +9,26 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const healthy = `
+const valid = `
 apiVersion: kstatus.thole.dev/v1
 kind: Actor
 metadata: {generation: 2}
 status:
   observedGeneration: 2
-  verdict: success
+  outcome: success
   seen: 2
-  scene: x
+  scriptID: x
   conditions: [{type: Ready, status: "True", reason: Succeeded, observedGeneration: 2}]
 `
 
-// TestTheJudgeSeesWhatIsWrong spoils statuses one by one: tests that find
-// nothing prove something only if they would find it.
-func TestTheJudgeSeesWhatIsWrong(t *testing.T) {
-	j := newJudge([]string{"Degraded"}, []string{"Synced"}, actorMatched)
+// TestCheckerFindsEachViolation changes a valid status: the tests of the host prove
+// something only if the checker would find what is wrong.
+func TestCheckerFindsEachViolation(t *testing.T) {
+	sc := newStatusChecker([]string{"Degraded"}, []string{"Synced"}, actorConsistent)
 	for _, c := range []struct{ name, old, new, want string }{
-		{"nothing", "", "", ""},
+		{"valid", "", "", ""},
 		{"foreign condition", "conditions: [", "conditions: [{type: Foreign, status: 'True'}, ", ""},
-		{"overtaken", "{generation: 2}", "{generation: 3}", ""},
+		{"of an earlier generation", "{generation: 2}", "{generation: 3}", ""},
 
 		{"no Ready", "type: Ready", "type: Synced", "Ready condition must always be present"},
 		{"Ready and Reconciling", "conditions: [", "conditions: [{type: Reconciling, status: 'True', observedGeneration: 2}, ", "Ready condition must be False when Reconciling"},
@@ -41,19 +41,19 @@ func TestTheJudgeSeesWhatIsWrong(t *testing.T) {
 		{"observed the future", "observedGeneration: 2\n", "observedGeneration: 3\n", "must be less than or equal to the object Generation"},
 		{"never observed", "  observedGeneration: 2\n", "", "written as current at generation 2 with observedGeneration 0"},
 		{"a run that saw an old object", "seen: 2", "seen: 1", "the run saw generation 1 of 2"},
-		{"a run that failed", "verdict: success", "verdict: retry", "the run ended in retry"},
-		{"a run that said nothing", "verdict: success", "verdict: empty", "the object was not Ready before"},
-		{"an old child", "scene: x", "scene: z", `its child is of scene "x", not "z"`},
+		{"a run that failed", "outcome: success", "outcome: retry", "the outcome of the run is retry"},
+		{"a run that returned nothing", "outcome: success", "outcome: empty", "the object was not Ready before"},
+		{"an old child", "scriptID: x", "scriptID: z", `its child is of script "x", not "z"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			spoiled := strings.Replace(healthy, c.old, c.new, 1)
-			if c.old != "" && spoiled == healthy {
+			invalid := strings.Replace(valid, c.old, c.new, 1)
+			if c.old != "" && invalid == valid {
 				t.Fatalf("%q is not in the status", c.old)
 			}
-			v := version{object: parse(t, spoiled)}
-			got := errors.Join(j.verdict(t, v, parse(t, `{apiVersion: v1, kind: ConfigMap, data: {scene: x}}`)))
+			v := version{object: parse(t, invalid)}
+			got := errors.Join(sc.check(t, v, parse(t, `{apiVersion: v1, kind: ConfigMap, data: {scriptID: x}}`)))
 			if c.want == "" && got != nil || c.want != "" && (got == nil || !strings.Contains(got.Error(), c.want)) {
-				t.Errorf("the judge says %v, want %q", got, c.want)
+				t.Errorf("the checker returned %v, want %q", got, c.want)
 			}
 		})
 	}

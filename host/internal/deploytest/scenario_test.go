@@ -1,0 +1,201 @@
+package deploytest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/tholetest"
+)
+
+// missingRight is a running host without one of its rights.
+type missingRight struct {
+	*testing.T
+	grant
+	*tholetest.Proxy
+	host      *tholetest.Process
+	restart   func()
+	namespace string
+	pm        string // the name of this scenario's PodManager
+	mark      int    // of the log, before the right was removed
+}
+
+// A scenario shows that the host needs a right. Afterwards the right is granted again,
+// and the PodManager must become healthy.
+type scenario struct {
+	prepare func(*missingRight) // before the right is removed
+	provoke func(*missingRight) // makes the host use it
+	// The host reports the missing right in the log, and in the plugin's state or in
+	// the object's condition Ready, with the rule to add.
+	inPlugins, inCondition bool
+	recovered              func(*missingRight) // checks more than the PodManager's health
+}
+
+// scenarios has a scenario for every right of the base.
+var scenarios = map[string]scenario{
+	"list podmanagers": {provoke: (*missingRight).startAndCreate, inPlugins: true},
+	"list pods":        {provoke: (*missingRight).startAndCreate, inPlugins: true},
+	// If the host may list, the plugin starts before the first watch is refused.
+	"watch podmanagers": {provoke: (*missingRight).startAndCreate},
+	"watch pods":        {provoke: (*missingRight).startAndCreate},
+
+	"get podmanagers":          {provoke: (*missingRight).createAndInterfere},
+	"patch podmanagers":        {provoke: (*missingRight).create, inCondition: true}, // the finalizer
+	"patch podmanagers/status": {provoke: (*missingRight).create},
+	"get pods":                 {provoke: (*missingRight).create, inCondition: true},
+	"create pods":              {provoke: (*missingRight).create, inCondition: true},
+	"patch pods":               {provoke: (*missingRight).create, inCondition: true},
+	"delete pods":              {prepare: (*missingRight).createHealthy, provoke: (*missingRight).changeCommand, inCondition: true, recovered: (*missingRight).podIsReplaced},
+
+	"create events": {provoke: (*missingRight).create, recovered: (*missingRight).nextEventIsWritten},
+	"patch events":  {prepare: (*missingRight).createHealthy, provoke: (*missingRight).losePod, recovered: (*missingRight).lossIsCounted},
+}
+
+// startAndCreate restarts the host: the API server does not check the right of a
+// running watch again.
+func (s *missingRight) startAndCreate() {
+	s.restart()
+	s.create()
+}
+
+func (s *missingRight) create() { podManager(s.T, s.namespace, s.pm) }
+
+func (s *missingRight) createHealthy() {
+	s.create()
+	await.Until(s.T, "the PodManager is healthy", func() bool { return healthy(s.T, s.namespace, s.pm) })
+	s.awaitIdle()
+}
+
+// awaitIdle waits for a run that writes nothing. A key that writes in five runs in a
+// row would be slowed down as one in a write loop.
+func (s *missingRight) awaitIdle() {
+	mark, triggered := s.host.Log.Mark(), time.Time{}
+	await.Until(s.T, "a run writes nothing", func() bool {
+		if time.Since(triggered) > time.Second { // the run that was triggered last may have written
+			triggered = time.Now()
+			change(s.T, podManagers, s.namespace, s.pm, fmt.Sprintf(`{"metadata":{"labels":{"idle":"%d"}}}`, triggered.UnixNano()))
+		}
+		return s.wroteNothing(mark)
+	})
+}
+
+func (s *missingRight) wroteNothing(mark int) bool {
+	runs := tholetest.With(s.host.Log.Since(mark), "reconciled", "object", s.namespace+"/"+s.pm)
+	return slices.ContainsFunc(runs, func(line tholetest.Line) bool { return line["writes"] == 0.0 })
+}
+
+// createAndInterfere changes the object while the host writes its status.
+func (s *missingRight) createAndInterfere() {
+	s.Before(tholetest.Right{Verb: "patch", Group: podManagers.Group, Resource: "podmanagers/status"}, func() {
+		change(s.T, podManagers, s.namespace, s.pm, `{"metadata":{"labels":{"somebody":"else"}}}`)
+	})
+	s.create()
+}
+
+func (s *missingRight) changeCommand() {
+	change(s.T, podManagers, s.namespace, s.pm, `{"spec":{"command":["other"]}}`)
+}
+
+func (s *missingRight) podIsReplaced() {
+	await.Until(s.T, "the Pod has the new command", func() bool {
+		pod, err := admin.CoreV1().Pods(s.namespace).Get(s.Context(), s.pm, metav1.GetOptions{})
+		return err == nil && slices.Equal(pod.Spec.Containers[0].Command, []string{"other"})
+	})
+}
+
+// losePod deletes the Pod, so that the plugin emits the event of its creation again.
+func (s *missingRight) losePod() {
+	pod := get(s.T, pods, s.namespace, s.pm)
+	remove(s.T, pods, s.namespace, s.pm)
+	await.Until(s.T, "there is another Pod", func() bool {
+		now := get(s.T, pods, s.namespace, s.pm)
+		return now != nil && now.GetUID() != pod.GetUID() && healthy(s.T, s.namespace, s.pm)
+	})
+}
+
+// lossIsCounted deletes the Pod once more, because the refused event is not sent again.
+func (s *missingRight) lossIsCounted() {
+	s.awaitIdle()
+	s.losePod()
+	s.awaitEvent(s.pm, 2)
+}
+
+// nextEventIsWritten waits for the event of another PodManager, because the refused
+// one is not sent again.
+func (s *missingRight) nextEventIsWritten() {
+	s.pm += "-2"
+	s.createHealthy()
+	s.awaitEvent(s.pm, 1)
+}
+
+// awaitEvent waits for an event about a PodManager with at least that count.
+func (s *missingRight) awaitEvent(pm string, count int32) {
+	await.Until(s.T, fmt.Sprintf("an event about %s is counted %d times", pm, count), func() bool {
+		events, err := admin.CoreV1().Events(s.namespace).List(s.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + pm})
+		if err != nil {
+			s.Fatal(err)
+		}
+		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return e.InvolvedObject.Kind == "PodManager" && e.Count >= count })
+	})
+}
+
+func (s *missingRight) run() {
+	scenario, ok := scenarios[s.grant.String()]
+	if !ok {
+		s.Fatalf("no scenario needs the right to %s: write one, or remove the right", s.Right)
+	}
+	if scenario.prepare != nil {
+		scenario.prepare(s)
+	}
+	s.mark = s.host.Log.Mark()
+	s.revoke(s.T)
+	defer s.restore(s.T)
+	scenario.provoke(s)
+	missing := fmt.Sprintf("cannot %s resource %q in API group %q", s.Verb, s.Resource, s.Group)
+	s.expectLogged(missing)
+	if scenario.inPlugins {
+		await.Until(s.T, "/plugins has the reason why the plugin does not run: "+missing, func() bool {
+			only := only(s.host)
+			return only.State == "waiting" && strings.Contains(only.LastError, missing)
+		})
+	}
+	if scenario.inCondition {
+		s.expectCondition()
+	}
+	s.restore(s.T)
+	await.Until(s.T, "the PodManager is healthy after the right is granted again", func() bool { return healthy(s.T, s.namespace, s.pm) })
+	if scenario.recovered != nil {
+		scenario.recovered(s)
+	}
+}
+
+func (s *missingRight) stop() {
+	if err := s.host.Stop(); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// expectLogged waits until the host logs that the right is missing.
+func (s *missingRight) expectLogged(missing string) {
+	s.Helper()
+	await.Until(s.T, "the host logs "+missing+" (is the right needed?)", func() bool {
+		return warns(s.host.Log.Since(s.mark), missing)
+	})
+}
+
+// expectCondition waits until the object's condition Ready has the rule to add.
+func (s *missingRight) expectCondition() {
+	s.Helper()
+	rule := fmt.Sprintf("{apiGroups: [%q], resources: [%q], verbs: [%q]}", s.Group, s.Resource, s.Verb)
+	await.Until(s.T, "the condition Ready names the rule "+rule, func() bool {
+		ready := condition(get(s.T, podManagers, s.namespace, s.pm), "Ready")
+		message, _ := ready["message"].(string)
+		return ready["status"] == "False" && strings.Contains(message, rule)
+	})
+}
