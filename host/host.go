@@ -1,7 +1,6 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -106,7 +105,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		Runner:    h.runner,
 		Events:    h.events,
 		Logger:    h.logger.Named("catalog"),
-		Probation: cmp.Or(c.Probation.Duration, catalog.NoProbation),
+		Probation: c.Probation.Duration,
 	})
 	h.observeStages()
 	// A host that is stopped while it starts ends like a running one, in Run.

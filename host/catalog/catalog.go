@@ -21,15 +21,8 @@ type Config[G Guest] struct {
 	Events    events.Observer
 	Logger    hclog.Logger
 	Retry     time.Duration // between attempts to start a revision that waits; default 1 s
-	Probation time.Duration // of new code; default [DefaultProbation], [NoProbation] for none
+	Probation time.Duration // of new code; 0: none, nothing is rolled back
 }
-
-// DefaultProbation is long enough for every object to run, and to run again if
-// that failed.
-const DefaultProbation = 10 * time.Minute
-
-// NoProbation keeps new code whatever it does: nothing is rolled back.
-const NoProbation time.Duration = -1
 
 // Catalog holds the running revision of every plugin. G is the type of a loaded
 // module. It is safe for concurrent use.
@@ -48,7 +41,6 @@ type Catalog[G Guest] struct {
 // New returns an empty catalog.
 func New[G Guest](config Config[G]) *Catalog[G] {
 	config.Retry = cmp.Or(config.Retry, time.Second)
-	config.Probation = cmp.Or(config.Probation, DefaultProbation)
 	return &Catalog[G]{
 		Config: config, supervisors: map[string]*supervisor[G]{},
 		running: map[string]*Revision[G]{}, starting: map[string]*Revision[G]{},

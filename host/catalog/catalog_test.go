@@ -17,6 +17,9 @@ import (
 	"github.com/thole-dev/thole/host/events"
 )
 
+// testProbation is as long as that of a host.
+const testProbation = 10 * time.Minute
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // scenario runs a catalog in a synctest bubble. update also waits until the
@@ -25,7 +28,7 @@ func scenario(t *testing.T, w *world, steps func(update func(modules ...Module),
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		c := New(Config[*guest]{Loader: w, Runner: w, Events: w, Logger: hclog.NewNullLogger()})
+		c := New(Config[*guest]{Loader: w, Runner: w, Events: w, Logger: hclog.NewNullLogger(), Probation: testProbation})
 		steps(func(modules ...Module) {
 			c.Update(ctx, modules)
 			synctest.Wait()
@@ -101,7 +104,7 @@ func TestAPluginIsLoadedReplacedAndRemoved(t *testing.T) {
 		}
 		update(under(module("p", "A/2"), "x: y"))
 		w.expect(t, "with policy p A/2", "start p A/2 x: y", "close p A/2")
-		time.Sleep(DefaultProbation) // fake time
+		time.Sleep(testProbation) // fake time
 		synctest.Wait()
 		w.expect(t, "close p A/1")
 		update()

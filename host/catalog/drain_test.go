@@ -23,7 +23,7 @@ func TestCallsOfAReplacedRevisionDelayNothing(t *testing.T) {
 		}
 		update(moduleUnder("A/2", "y"))
 		w.expect(t, "start p A/2 y")
-		time.Sleep(DefaultProbation) // fake time
+		time.Sleep(testProbation) // fake time
 		synctest.Wait()
 		update(moduleUnder("A/3", "y"))
 		w.expect(t, "start p A/3 y")

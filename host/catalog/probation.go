@@ -73,7 +73,7 @@ func (s *supervisor[G]) healthy() *Revision[G] {
 func (s *supervisor[G]) probationOf(digest string) time.Time {
 	healthy := s.healthy()
 	switch {
-	case s.c.Probation < 0 || healthy == nil || healthy.hasDigest(digest):
+	case s.c.Probation == 0 || healthy == nil || healthy.hasDigest(digest):
 		return time.Time{}
 	case s.current.hasDigest(digest):
 		return s.current.Probation

@@ -33,7 +33,7 @@ func TestARevisionThatFailsItsProbationIsRolledBack(t *testing.T) {
 			t.Errorf("counted %v", w.counters)
 		}
 		update(module("p", "A/2"), module("q", "broken"))
-		time.Sleep(DefaultProbation) // fake time
+		time.Sleep(testProbation) // fake time
 		synctest.Wait()
 		expectStatus(t, c, "p degraded A/1 "+rolledBack, "q failed  no module")
 		if n := w.counters["refused p probation"]; n != 1 {
@@ -60,7 +60,7 @@ func TestRetryRefusedTriesARejectedModuleAgain(t *testing.T) {
 		synctest.Wait()
 		w.expect(t, "start p A/2")
 		expectStatus(t, c, "p running A/2")
-		time.Sleep(DefaultProbation) // fake time
+		time.Sleep(testProbation) // fake time
 		synctest.Wait()
 		w.expect(t, "close p A/1")
 		failProbation(c, "p") // its probation has ended
@@ -84,7 +84,7 @@ func TestWithoutProbationTheReplacedRevisionIsClosedAtOnce(t *testing.T) {
 	w := newWorld("A")
 	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		runner := &probationRunner{world: w}
-		c.Runner, c.Probation = runner, NoProbation
+		c.Runner, c.Probation = runner, 0
 		update(module("p", "A/1"))
 		update(module("p", "A/2"))
 		failProbation(c, "p")
@@ -127,7 +127,7 @@ func TestAHealthyRevisionOnProbationBecomesTheFallback(t *testing.T) {
 		w.expect(t, "start p A/1", "start p A/2", "start p A/3", "close p A/1")
 		failProbation(c, "p")
 		w.expect(t, "start p A/2", "close p A/3")
-		time.Sleep(2 * DefaultProbation) // fake time
+		time.Sleep(2 * testProbation) // fake time
 		failProbation(c, "p")
 		w.expect(t)
 		if s := c.Statuses()[0]; s.Revision != 2 || s.State != Degraded {
@@ -201,7 +201,7 @@ func TestProbationBeginsWithTheStart(t *testing.T) {
 	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		update(module("p", "A/1"))
 		update(module("p", "Late"))
-		time.Sleep(2 * DefaultProbation) // fake time
+		time.Sleep(2 * testProbation) // fake time
 		w.serve("Late")
 		time.Sleep(2 * time.Second) // fake time
 		synctest.Wait()

@@ -23,7 +23,7 @@ func TestRandomChangesKeepTheInvariants(t *testing.T) {
 			w := newWorld("A", "B")
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
-				c := New(Config[*guest]{Loader: w, Runner: w, Events: w, Logger: hclog.NewNullLogger()})
+				c := New(Config[*guest]{Loader: w, Runner: w, Events: w, Logger: hclog.NewNullLogger(), Probation: testProbation})
 				h := randomChanges{t: t, w: w, c: c, random: rand.New(rand.NewPCG(seed, 5)), has: map[string]*Module{}}
 				for range 40 {
 					h.step(ctx)
@@ -71,7 +71,7 @@ func (h *randomChanges) step(ctx context.Context) {
 			h.c.RollBack(g.Plugin, g.Number, "it panics")
 		}
 	case 5:
-		time.Sleep(pick(h, time.Second, DefaultProbation)) // fake time
+		time.Sleep(pick(h, time.Second, testProbation)) // fake time
 	}
 	var modules []Module
 	for _, m := range h.has {

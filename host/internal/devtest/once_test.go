@@ -46,6 +46,27 @@ func TestOnceFailsWithTheReasonWhenTheSampleIsNotReadyInTime(t *testing.T) {
 	w.expectNothingLeft()
 }
 
+func TestOnceFailsWhenThePluginDoesNotBuild(t *testing.T) {
+	t.Parallel()
+	w := newWork(t, "testdata/hello")
+	w.edit("main.go", "r.Status.Greeting", "r.Status.Farewell")
+	term := inTerminal(t, w.thole("dev", "--once", "plugin"))
+	expectInOrder(t, mask(term.ends(1)), "plugin/main.go:20:16: r.Status.Farewell undefined", "thole: the plugin does not build")
+	w.expectNothingLeft()
+}
+
+func TestOnceFailsWhenTheSampleCannotBeApplied(t *testing.T) {
+	t.Parallel()
+	w := newWork(t, "testdata/hello")
+	w.edit("sample.yaml", "kind: Hello", "kind: Hullo")
+	term := inTerminal(t, w.thole("dev", "--once", "--timeout", "1s", "plugin"))
+	expectInOrder(t, mask(term.ends(1)),
+		"apply Hullo default/world of sample.yaml: the API server does not serve the kind: apply its CustomResourceDefinition",
+		"thole: the sample is not Ready after TOOK",
+		"no object of sample.yaml could be applied")
+	w.expectNothingLeft()
+}
+
 func TestOnceFailsWithTheReasonWhenThePluginIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWork(t, "testdata/hello")

@@ -30,8 +30,9 @@ type Config struct {
 	Apply      bool   // apply crd.yaml and sample.yaml to that cluster, too
 
 	// Once ends the session when every object of sample.yaml is Ready. It is an
-	// error if that takes longer than Timeout, counted from the first build or
-	// from the apply of the sample, whichever is later.
+	// error if the plugin does not build, or if that takes longer than Timeout,
+	// counted from the first build or from the apply of the sample, whichever is
+	// later.
 	Once    bool
 	Timeout time.Duration
 
@@ -66,6 +67,8 @@ var (
 	errOutputClosed = errors.New("the output was closed")
 	// errDone ends a session that has reached its goal.
 	errDone = errors.New("the sample is Ready")
+	// errNotBuilt is the end of a session with Once whose plugin does not build.
+	errNotBuilt = errors.New("the plugin does not build")
 	// errInterrupted is the end of a session with Once before its goal.
 	errInterrupted = errors.New("interrupted before the sample was Ready")
 )

@@ -23,7 +23,6 @@ type sampleState struct {
 	primaries map[string]schema.GroupKind // of the plugin, by the name of the controller
 	complete  bool                        // all were Ready since the last apply
 	suggested bool                        // commands were suggested
-	deadline  bool                        // startDeadline has returned true
 }
 
 // sampleObject is an object of sample.yaml.
@@ -49,16 +48,6 @@ func (s *session) watchSample(ctx context.Context, o *object) {
 	s.followKind(ctx, o.GroupVersionKind())
 	s.sample.objects[named(o)] = &sampleObject{wanted: o, applied: time.Now()}
 	s.sample.complete = false
-}
-
-// startDeadline returns true once: when the sample was applied, from where on the
-// plugin may take Config.Timeout.
-func (s *sampleState) startDeadline() bool {
-	if s.deadline || len(s.objects) == 0 {
-		return false
-	}
-	s.deadline = true
-	return true
 }
 
 // relevant returns the objects of the sample that the plugin reconciles, ordered by
@@ -152,7 +141,10 @@ func (s *session) notReadyError() error {
 			facts = append(facts, describeNotReady(o)...)
 		}
 	}
-	if len(all) == 0 && len(s.sample.primaries) > 0 {
+	switch {
+	case len(s.sample.objects) == 0:
+		facts = append(facts, "no object of "+sampleFile+" could be applied")
+	case len(all) == 0 && len(s.sample.primaries) > 0:
 		facts = append(facts, sampleFile+" has no object of a kind that the plugin reconciles")
 	}
 	for _, p := range s.host.Plugins() {

@@ -91,17 +91,6 @@ func TestReadySampleIsFollowedByCommandsToTry(t *testing.T) {
 	}
 }
 
-func TestDeadlineStartsWithTheSample(t *testing.T) {
-	s := newSampleState()
-	if s.startDeadline() {
-		t.Error("it starts without a sample")
-	}
-	s.objects["A a"] = &sampleObject{}
-	if !s.startDeadline() || s.startDeadline() {
-		t.Error("it does not start once")
-	}
-}
-
 func TestDescribeNotReady(t *testing.T) {
 	manager := objectOf(t, managerYAML)
 	stalled := objectOf(t, managerYAML+"status: {conditions: [{type: Stalled, status: 'True', reason: NoImage, message: name one}, {type: Ready, status: 'False'}]}\n")

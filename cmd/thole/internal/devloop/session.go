@@ -163,10 +163,10 @@ func (l logSink) Accept(name string, level hclog.Level, message string, fields .
 	}
 }
 
-// follow handles what happens until ctx is done.
+// follow handles what happens until ctx is done. The sample was applied before, if
+// that was possible.
 func (s *session) follow(ctx context.Context, builds <-chan buildEvent) {
-	deadline := stoppedTimer()
-	defer deadline.Stop()
+	var deadline <-chan time.Time
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -174,19 +174,13 @@ func (s *session) follow(ctx context.Context, builds <-chan buildEvent) {
 			s.onBuildEvent(ctx, e)
 		case n := <-s.notices:
 			s.onNotice(ctx, n)
-		case <-deadline.C:
+		case <-deadline:
 			s.fail(s.notReadyError())
 		}
-		if s.Once && s.plugin != "" && s.sample.startDeadline() {
-			deadline.Reset(s.Timeout)
+		if s.Once && s.plugin != "" && deadline == nil {
+			deadline = time.After(s.Timeout)
 		}
 	}
-}
-
-func stoppedTimer() *time.Timer {
-	t := time.NewTimer(time.Hour)
-	t.Stop()
-	return t
 }
 
 func (s *session) onNotice(ctx context.Context, n notice) {
@@ -250,6 +244,9 @@ func (s *session) onBuilt(b *build) {
 	if b.err != nil {
 		s.out.say("error", bad, "no plugin after %s%s", took, s.keeping())
 		s.out.text(b.err.Error())
+		if s.Once {
+			s.fail(errNotBuilt)
+		}
 		return
 	}
 	text := fmt.Sprintf("%s.wasm in %s, %d KiB, digest %s", b.name, took, (b.size+1023)/1024, shortDigest(b.digest))
