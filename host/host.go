@@ -63,7 +63,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	h := &Host{config: c, version: env.Version, logger: env.Logger, metrics: telemetry.NewMetrics()}
+	h := &Host{config: c, version: env.Version, logger: env.Logger, metrics: telemetry.NewMetrics(sandbox.LimitNames()...)}
 	cluster := rest.CopyConfig(env.Cluster)
 	h.metrics.Instrument(cluster)
 	defer func() {
@@ -107,7 +107,9 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		Logger:    h.logger.Named("catalog"),
 		Probation: c.Probation.Duration,
 	})
-	h.observeStages()
+	h.metrics.Registry.MustRegister(stageCollector{
+		memory: h.sandbox.Memory, slots: h.sandbox.Slots, kinds: h.cache.Stats, guests: h.guestStats, plugins: h.runner.Statuses,
+	})
 	// A host that is stopped while it starts ends like a running one, in Run.
 	h.server, err = serve.Listen(context.WithoutCancel(ctx), serve.Config{
 		Address: c.Listen,

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/dispatch"
+	"github.com/thole-dev/thole/host/runner"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/serve"
 	"github.com/thole-dev/thole/host/source"
-	"github.com/thole-dev/thole/host/telemetry"
 )
 
 // modules returns the plugins of a snapshot for the catalog. This is where the
@@ -126,15 +129,13 @@ type SandboxStatus struct {
 
 // Plugins returns the status of every plugin, ordered by name.
 func (h *Host) Plugins() []PluginStatus {
-	guests := map[string]*SandboxStatus{}
-	for _, r := range h.catalog.Running() {
-		s := r.Guest.Stats()
-		guests[r.Plugin] = &SandboxStatus{Busy: s.Busy, Idle: s.Idle, Compiled: s.Compiled}
-	}
-	out := []PluginStatus{}
+	out, statuses, guests := []PluginStatus{}, h.runner.Statuses(), h.guestStats()
 	for _, s := range h.catalog.Statuses() {
-		running := h.runner.Status(s.Name)
-		status := PluginStatus{Status: s, Sandbox: guests[s.Name], Breaker: running.Breaker, CannotFollow: running.CannotFollow}
+		running := statuses[s.Name]
+		status := PluginStatus{Status: s, Breaker: running.Breaker, CannotFollow: running.CannotFollow}
+		if g, loaded := guests[s.Name]; loaded {
+			status.Sandbox = &SandboxStatus{Busy: g.Busy, Idle: g.Idle, Compiled: g.Compiled}
+		}
 		broken := status.Breaker != nil && status.Breaker.State != dispatch.BreakerClosed
 		if broken && (s.State == catalog.Running || s.State == catalog.Degraded) {
 			status.State = catalog.Quarantined
@@ -144,32 +145,94 @@ func (h *Host) Plugins() []PluginStatus {
 	return out
 }
 
-// observeStages makes the metrics ask the stages for what these count themselves.
-func (h *Host) observeStages() {
-	h.metrics.ObserveMemory(func() telemetry.MemoryStats {
-		s := h.sandbox.Memory()
-		return telemetry.MemoryStats{LimitBytes: s.LimitBytes, UsedBytes: s.UsedBytes, Refused: s.Refused}
-	})
-	h.metrics.ObserveSlots(func() telemetry.SlotStats { return telemetry.SlotStats(h.sandbox.Slots()) })
-	h.metrics.Observe(h.cacheStats, h.sandboxStats, h.runner.BreakerStats)
-}
-
-func (h *Host) cacheStats() []telemetry.CacheStats {
-	var out []telemetry.CacheStats
-	for _, s := range h.cache.Stats() {
-		out = append(out, telemetry.CacheStats{Kind: s.Kind.String(), Objects: s.Objects, Bytes: s.Bytes})
-	}
-	return out
-}
-
-func (h *Host) sandboxStats() []telemetry.SandboxStats {
-	var out []telemetry.SandboxStats
+// guestStats returns the stats of the running revisions, by plugin.
+func (h *Host) guestStats() map[string]sandbox.Stats {
+	stats := map[string]sandbox.Stats{}
 	for _, r := range h.catalog.Running() {
-		s := r.Guest.Stats()
-		out = append(out, telemetry.SandboxStats{
-			Plugin: r.Plugin, Calls: s.Calls, Faults: s.Faults, Idle: s.Idle, Busy: s.Busy, IdleBytes: s.IdleBytes,
-			Compiled: s.Compiled, Wakes: s.Wakes,
-		})
+		stats[r.Plugin] = r.Guest.Stats()
 	}
-	return out
+	return stats
+}
+
+// stageCollector is a [prometheus.Collector] of the numbers that the stages keep
+// themselves. It reads them at each scrape.
+type stageCollector struct {
+	memory  func() sandbox.MemoryStats
+	slots   func() sandbox.SlotStats
+	kinds   func() []cache.Stats
+	guests  func() map[string]sandbox.Stats // of the running revisions, by plugin
+	plugins func() map[string]runner.Status
+}
+
+// Describe implements [prometheus.Collector]. Without descriptions the registry
+// checks the metrics when they are collected.
+func (stageCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements [prometheus.Collector].
+func (c stageCollector) Collect(ch chan<- prometheus.Metric) {
+	collectSandbox(ch, c.memory(), c.slots())
+	for _, s := range c.kinds() {
+		kind := prometheus.Labels{"kind": s.Kind.String()}
+		gauge(ch, "thole_cache_objects", "Objects in the cache by kind.", s.Objects, kind)
+		gauge(ch, "thole_cache_bytes", "JSON in the cache by kind.", s.Bytes, kind)
+	}
+	for plugin, s := range c.guests() {
+		collectGuest(ch, plugin, s)
+	}
+	for plugin, s := range c.plugins() {
+		collectBreaker(ch, plugin, s)
+	}
+}
+
+func collectSandbox(ch chan<- prometheus.Metric, memory sandbox.MemoryStats, slots sandbox.SlotStats) {
+	gauge(ch, "thole_guest_memory_limit_bytes", "Memory that the instances and images of all plugins may have together.", memory.LimitBytes, nil)
+	gauge(ch, "thole_guest_memory_bytes", "Memory that the instances and images of all plugins have.", memory.UsedBytes, nil)
+	counter(ch, "thole_guest_memory_refusals_total",
+		"Growths and new instances that were refused because of the limit of all plugins together.", memory.Refused, nil)
+	gauge(ch, "thole_sandbox_slots", "Execution slots: guest calls that may run at the same time.", slots.Slots, nil)
+	gauge(ch, "thole_sandbox_slots_in_use", "Guest calls that are running.", slots.InUse, nil)
+	gauge(ch, "thole_sandbox_slot_waiting_calls", "Guest calls that wait for an execution slot, before they begin or while they run.", slots.Waiting, nil)
+}
+
+// collectGuest collects the stats of a running revision. Its counters start at
+// zero with a new revision, as after a restart.
+func collectGuest(ch chan<- prometheus.Metric, plugin string, s sandbox.Stats) {
+	labels := prometheus.Labels{"plugin": plugin}
+	counter(ch, "thole_sandbox_calls_total", "Reconcile calls of the running revision.", s.Calls, labels)
+	counter(ch, "thole_sandbox_faults_total", "Reconcile calls that trapped, hit a limit or violated the ABI.", s.Faults, labels)
+	for state, n := range map[string]int{"idle": s.Idle, "busy": s.Busy} {
+		gauge(ch, "thole_sandbox_instances", "Instances by state: idle or busy.", n, prometheus.Labels{"plugin": plugin, "state": state})
+	}
+	gauge(ch, "thole_sandbox_idle_memory_bytes", "Linear memory of the idle instances.", s.IdleBytes, labels)
+	gauge(ch, "thole_sandbox_compiled",
+		"1 while the plugin's native code is in memory, 0 while it is only in the cache.", oneIf(s.Compiled), labels)
+	counter(ch, "thole_sandbox_wakes_total",
+		"Times that the running revision's native code was loaded from the cache for a call.", s.Wakes, labels)
+}
+
+func collectBreaker(ch chan<- prometheus.Metric, plugin string, s runner.Status) {
+	if s.Breaker == nil {
+		return
+	}
+	counter(ch, "thole_breaker_openings_total", "Times that the plugin's circuit breaker opened.",
+		s.Openings, prometheus.Labels{"plugin": plugin})
+	for _, state := range dispatch.BreakerStates() {
+		gauge(ch, "thole_breaker_state", "Circuit breaker of the plugin: 1 for its state, 0 for the others.",
+			oneIf(state == string(s.Breaker.State)), prometheus.Labels{"plugin": plugin, "state": state})
+	}
+}
+
+func gauge[N int | uint64](ch chan<- prometheus.Metric, name, help string, value N, labels prometheus.Labels) {
+	ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, labels), prometheus.GaugeValue, float64(value))
+}
+
+func counter(ch chan<- prometheus.Metric, name, help string, value uint64, labels prometheus.Labels) {
+	ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, labels), prometheus.CounterValue, float64(value))
+}
+
+func oneIf(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

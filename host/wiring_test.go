@@ -10,7 +10,9 @@ import (
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/abi"
@@ -18,6 +20,8 @@ import (
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/dispatch"
+	"github.com/thole-dev/thole/host/runner"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/source"
 )
@@ -136,4 +140,78 @@ func TestReadinessStatesThatTheDirectoryWasNotRead(t *testing.T) {
 	if err := directory(); err != nil {
 		t.Errorf("an empty directory: %v", err)
 	}
+}
+
+func TestStatsAreReadAtEachScrape(t *testing.T) {
+	memory, slots := sandbox.MemoryStats{LimitBytes: 1000}, sandbox.SlotStats{Slots: 2}
+	guests := map[string]sandbox.Stats{"p": {Calls: 5, Faults: 1, Busy: 1, Compiled: true, Wakes: 2}}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(stageCollector{
+		memory: func() sandbox.MemoryStats { return memory },
+		slots:  func() sandbox.SlotStats { return slots },
+		kinds: func() []cache.Stats {
+			return []cache.Stats{{Kind: abi.Kind{APIVersion: "v1", Kind: "Pod"}, Objects: 3, Bytes: 300}}
+		},
+		guests: func() map[string]sandbox.Stats { return guests },
+		plugins: func() map[string]runner.Status {
+			return map[string]runner.Status{"p": {Breaker: &dispatch.BreakerStatus{State: dispatch.BreakerOpen}, Openings: 3}, "q": {}}
+		},
+	})
+	memory.UsedBytes, memory.Refused = 10, 2
+	slots.InUse, slots.Waiting = 1, 4
+	guests["q"] = sandbox.Stats{Idle: 2, IdleBytes: 70}
+	const want = `thole_breaker_openings_total p 3
+thole_breaker_state p closed 0
+thole_breaker_state p half-open 0
+thole_breaker_state p open 1
+thole_cache_bytes v1 Pod 300
+thole_cache_objects v1 Pod 3
+thole_guest_memory_bytes 10
+thole_guest_memory_limit_bytes 1000
+thole_guest_memory_refusals_total 2
+thole_sandbox_calls_total p 5
+thole_sandbox_calls_total q 0
+thole_sandbox_compiled p 1
+thole_sandbox_compiled q 0
+thole_sandbox_faults_total p 1
+thole_sandbox_faults_total q 0
+thole_sandbox_idle_memory_bytes p 0
+thole_sandbox_idle_memory_bytes q 70
+thole_sandbox_instances p busy 1
+thole_sandbox_instances p idle 0
+thole_sandbox_instances q busy 0
+thole_sandbox_instances q idle 2
+thole_sandbox_slot_waiting_calls 4
+thole_sandbox_slots 2
+thole_sandbox_slots_in_use 1
+thole_sandbox_wakes_total p 2
+thole_sandbox_wakes_total q 0
+`
+	if got := scrape(t, registry); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// scrape returns a line for each series, with its label values. It fails the
+// test if a name does not follow the conventions of Prometheus.
+func scrape(t *testing.T, registry prometheus.Gatherer) string {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if problems, err := promlint.NewWithMetricFamilies(families).Lint(); err != nil || len(problems) != 0 {
+		t.Errorf("names: %+v, %v", problems, err)
+	}
+	var out strings.Builder
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			out.WriteString(family.GetName())
+			for _, label := range m.GetLabel() {
+				out.WriteString(" " + label.GetValue())
+			}
+			fmt.Fprintf(&out, " %v\n", m.GetGauge().GetValue()+m.GetCounter().GetValue())
+		}
+	}
+	return out.String()
 }

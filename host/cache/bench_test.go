@@ -23,7 +23,7 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// benchObjects is how many objects the heap is measured with.
+// benchObjects is the number of objects in the store.
 const benchObjects = 20_000
 
 // sample is a custom resource of about 2.3 KB without managedFields, of 3 KB
@@ -67,8 +67,7 @@ func sample(i int) []byte {
 	return raw
 }
 
-// benchServer streams objects to whoever watches, and goes on until it is
-// closed.
+// benchServer streams n objects to each watch, which it leaves open.
 func benchServer(b *testing.B, n int) *rest.Config {
 	var stream []byte
 	for i := range n {
@@ -98,8 +97,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// BenchmarkHeapPerObject reports how much heap one object of the sample needs:
-// in this cache, and in client-go's informer of unstructured objects.
+// BenchmarkHeapPerObject reports the heap that one object of the sample takes, in
+// this cache and in an informer of client-go with unstructured objects.
 func BenchmarkHeapPerObject(b *testing.B) {
 	b.Run("raw", func(b *testing.B) {
 		config := benchServer(b, benchObjects)
@@ -128,8 +127,8 @@ func report(b *testing.B, before uint64) {
 	b.StartTimer()
 }
 
-// TestSample keeps the sample at the size that the figures speak of.
-func TestSample(t *testing.T) {
+// TestSampleHasTheDocumentedSize checks the size that RATIONALE.md names.
+func TestSampleHasTheDocumentedSize(t *testing.T) {
 	o, err := object.Parse(sample(1), widget)
 	if err != nil || len(o.Raw) < 2250 || len(o.Raw) > 2350 {
 		t.Errorf("%d bytes, %v", len(o.Raw), err)
@@ -157,7 +156,7 @@ func fillRaw(b *testing.B, config *rest.Config) *Cache {
 func fillUnstructured(b *testing.B, config *rest.Config) (dynamicinformer.DynamicSharedInformerFactory, chan struct{}) {
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(config), 0)
 	informer := factory.ForResource(schema.GroupVersionResource{Group: "example.dev", Version: "v1", Resource: "widgets"})
-	// As a careful user of it does, so that the comparison is fair.
+	// Common practice, so that the comparison is fair.
 	err := informer.Informer().SetTransform(func(o any) (any, error) {
 		o.(*unstructured.Unstructured).SetManagedFields(nil)
 		return o, nil
@@ -174,8 +173,8 @@ func fillUnstructured(b *testing.B, config *rest.Config) (dynamicinformer.Dynami
 	return factory, stop
 }
 
-// BenchmarkDecodeEvent measures what a watch event costs from the bytes of the
-// connection to the object.
+// BenchmarkDecodeEvent measures a watch event from the bytes of the connection to
+// the object.
 func BenchmarkDecodeEvent(b *testing.B) {
 	event := fmt.Appendf(nil, `{"type":"ADDED","object":%s}`+"\n", sample(1))
 	b.SetBytes(int64(len(event)))
@@ -190,7 +189,7 @@ func BenchmarkDecodeEvent(b *testing.B) {
 	}
 }
 
-// repeating is a text without end.
+// repeating is a reader that repeats a text without end.
 type repeating struct {
 	text []byte
 	at   int

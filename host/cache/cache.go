@@ -22,32 +22,35 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// Config is what a cache needs. REST is required.
+// Config configures a cache. REST is required.
 type Config struct {
-	// REST says how to reach the API server. Its Timeout is not used, since it
-	// would end watches. Without a RateLimiter or QPS requests are limited to
-	// 50 per second, in bursts of 100; watches are not limited.
+	// REST configures the connection to the API server. Its Timeout is
+	// ignored, because it would end watches. Without a RateLimiter or QPS,
+	// requests are limited to 50 per second in bursts of 100. Watches are not
+	// limited.
 	REST *rest.Config
-	// Namespace restricts every informer of a namespaced kind; "" for all.
+	// Namespace restricts every informer of a namespaced kind. "" stands for
+	// all namespaces.
 	Namespace string
-	// Wake is called for the owner of each edge that a change concerns, and
-	// must not wait. nil: nobody is woken.
-	Wake func(Owner, Cause)
-	// Logger; nil: nothing is logged.
-	Logger hclog.Logger
-	// StallAfter is how long a watch may go without an event or bookmark
-	// before it is ended and the kind listed again; 90 s. The API server
-	// sends a bookmark about once a minute. It bounds a list request, too.
+	// Wake is called with the owner of each edge that a change concerns. It
+	// must not block. It may be nil.
+	Wake   func(Owner, Cause)
+	Logger hclog.Logger // may be nil
+	// StallAfter is how long a watch may deliver neither an event nor a
+	// bookmark before it is ended and the kind is listed again. The default is
+	// 90 s, because the API server sends a bookmark about once a minute. It is
+	// also the timeout of a list request.
 	StallAfter time.Duration
-	// IdleAfter is how long an informer goes on without users; 10 min.
+	// IdleAfter is how long an informer keeps running without users. The
+	// default is 10 minutes.
 	IdleAfter time.Duration
-	// RetryAfter is the time between two looks for a kind whose CRD was
-	// removed; 2 s.
+	// RetryAfter is the interval of the discovery requests for a kind whose
+	// CRD was removed. The default is 2 s.
 	RetryAfter time.Duration
-	// Clock is the clock of these three; nil: the real one.
+	// Clock measures the three durations. The default is the real clock.
 	Clock clock.WithTickerAndDelayedExecution
 
-	backoff *wait.Backoff // of the reflectors; nil: client-go's, 0.8 s to 30 s
+	backoff *wait.Backoff // of the reflectors; nil for the one of client-go, 0.8 s to 30 s
 }
 
 func (c Config) withDefaults() Config {
@@ -74,15 +77,15 @@ type Cache struct {
 	discovery *discovery
 	edges     *edges
 	ping      ping
-	ctx       context.Context //nolint:containedctx // the cache's life
+	ctx       context.Context //nolint:containedctx // ends with Stop
 	cancel    context.CancelFunc
 
 	mu        sync.Mutex
 	informers map[abi.Kind]*informer
-	stopping  sync.WaitGroup // informers that became idle
+	stopping  sync.WaitGroup // idle informers that are being stopped
 }
 
-// New returns a cache. It does not talk to the API server yet.
+// New returns a cache without informers. It sends no request to the API server.
 func New(config Config) (*Cache, error) {
 	if config.REST == nil {
 		return nil, errors.New("create cache: Config.REST is required")
@@ -118,52 +121,60 @@ func clientConfig(base *rest.Config) *rest.Config {
 	return config
 }
 
-// client returns a client whose answers are decoded as objects of a kind. All
-// clients share connections and rate limit.
+// client returns a client that decodes responses as objects of a kind. All
+// clients share the connections and the rate limit.
 func (c *Cache) client(kind abi.Kind) (rest.Interface, error) {
 	config := rest.CopyConfig(c.rest)
 	config.NegotiatedSerializer = serializer(kind)
 	return rest.RESTClientForConfigAndClient(config, c.http)
 }
 
-// Resource says where the API server serves a kind. It asks the first time and
-// again after ten minutes. The error is an [*UnknownKindError] when the kind
-// is not there, which may change: come again.
+// Resource returns the resource under which the API server serves a kind. The
+// result is cached for ten minutes. The error is an [*UnknownKindError] while
+// the API server does not serve the kind, which may change at any time.
 func (c *Cache) Resource(ctx context.Context, kind abi.Kind) (object.Resource, error) {
 	s, err := c.discovery.find(ctx, kind)
 	return s.Resource, err
 }
 
-// Acquire returns the informer of a kind, which it starts if nobody else uses
-// it. The caller ends with [Informer.Release]. It does not wait until the
-// informer has synced. The error is an [*UnknownKindError] when the kind is
-// not there, which may change, or a [*NotWatchableError].
+// Watchable is [Cache.Resource] for a kind that is to have an informer. The error
+// is also a [*NotWatchableError] then, beside the resource.
+func (c *Cache) Watchable(ctx context.Context, kind abi.Kind) (object.Resource, error) {
+	s, err := c.discovery.find(ctx, kind)
+	if err == nil && s.missing != "" {
+		err = &NotWatchableError{Kind: kind, Missing: s.missing}
+	}
+	return s.Resource, err
+}
+
+// Acquire returns the informer of a kind and starts it if it is not running.
+// It does not wait until the informer has synced. The caller must call
+// [Informer.Release]. The error is an [*UnknownKindError] while the API server
+// does not serve the kind, which may change at any time, or a
+// [*NotWatchableError].
 func (c *Cache) Acquire(ctx context.Context, kind abi.Kind) (*Informer, error) {
-	if i := c.hold(kind); i != nil {
+	if i := c.running(kind); i != nil {
 		return i, nil
 	}
-	s, err := c.discovery.find(ctx, kind)
+	resource, err := c.Watchable(ctx, kind)
 	if err != nil {
 		return nil, err
 	}
-	if s.missing != "" {
-		return nil, &NotWatchableError{Kind: kind, Missing: s.missing}
-	}
 	client, err := c.client(kind)
 	if err != nil {
-		return nil, fmt.Errorf("follow %s: %w", kind, err)
+		return nil, fmt.Errorf("watch %s: %w", kind, err)
 	}
-	return c.start(s.Resource, client)
+	return c.start(resource, client)
 }
 
-// hold takes a hold on the informer of a kind if there is one.
-func (c *Cache) hold(kind abi.Kind) *Informer {
+// running returns the informer of a kind for one more user, nil if none runs.
+func (c *Cache) running(kind abi.Kind) *Informer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.holdLocked(kind)
+	return c.runningLocked(kind)
 }
 
-func (c *Cache) holdLocked(kind abi.Kind) *Informer {
+func (c *Cache) runningLocked(kind abi.Kind) *Informer {
 	i := c.informers[kind]
 	if i == nil {
 		return nil
@@ -182,8 +193,8 @@ func (c *Cache) start(resource object.Resource, client rest.Interface) (*Informe
 	if c.ctx.Err() != nil {
 		return nil, ErrStopped
 	}
-	if i := c.holdLocked(resource.Kind); i != nil {
-		return i, nil // somebody else was faster
+	if i := c.runningLocked(resource.Kind); i != nil {
+		return i, nil // started by another goroutine meanwhile
 	}
 	i := c.newInformer(resource, client)
 	c.informers[resource.Kind] = i
@@ -197,33 +208,33 @@ func (c *Cache) newInformer(resource object.Resource, client rest.Interface) *in
 	i.resource.Store(&resource)
 	i.ctx, i.cancel = context.WithCancel(c.ctx)
 	i.lw = &listWatch{
-		kind:      resource.Kind,
-		namespace: c.config.Namespace,
-		client:    client,
-		discovery: c.discovery,
-		clock:     c.config.Clock,
-		stall:     c.config.StallAfter,
-		retry:     c.config.RetryAfter,
-		health:    i.health,
-		gone:      i.store.clear,
-		found:     func(r object.Resource) { i.resource.Store(&r) },
+		kind:       resource.Kind,
+		namespace:  c.config.Namespace,
+		client:     client,
+		discovery:  c.discovery,
+		clock:      c.config.Clock,
+		stallAfter: c.config.StallAfter,
+		retryAfter: c.config.RetryAfter,
+		health:     i.health,
+		onGone:     i.store.clear,
+		onFound:    func(r object.Resource) { i.resource.Store(&r) },
 	}
 	return i
 }
 
-// release gives a hold back. The last one starts the time after which the
-// informer is stopped.
+// release removes one user of an informer. The last one starts the timer that
+// stops the informer.
 func (c *Cache) release(i *informer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if i.users--; i.users > 0 || c.ctx.Err() != nil {
 		return
 	}
-	// In a goroutine of its own: a clock may call with its lock held.
+	// In a goroutine of its own, because a fake clock calls with its lock held.
 	i.idle = c.config.Clock.AfterFunc(c.config.IdleAfter, func() { go c.retire(i) })
 }
 
-// retire stops an informer that nobody uses.
+// retire stops an informer unless it has users again.
 func (c *Cache) retire(i *informer) {
 	c.mu.Lock()
 	if i.users > 0 || c.ctx.Err() != nil || c.informers[i.Kind()] != i {
@@ -237,17 +248,17 @@ func (c *Cache) retire(i *informer) {
 	i.stop()
 }
 
-// Stats says what the cache holds of a kind.
+// Stats describes the informer of one kind.
 type Stats struct {
 	Kind    abi.Kind
 	Objects int
-	Bytes   int // of JSON; the heap needs about 1 KiB more for each object
+	Bytes   int // of JSON; an object takes about 1 KiB of heap beside it
 	Users   int
 	Synced  bool
-	Err     error // why the kind cannot be followed now, or nil
+	Err     error // why the kind cannot be watched at the moment, or nil
 }
 
-// Stats returns what the cache holds, by kind.
+// Stats returns the stats of all informers, ordered by kind.
 func (c *Cache) Stats() []Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -263,8 +274,8 @@ func (c *Cache) Stats() []Stats {
 	return all
 }
 
-// Stop ends all informers and waits for their goroutines; it must not be
-// called from a handler. A second call does nothing.
+// Stop stops all informers and waits for their goroutines. It must not be
+// called from a handler. Further calls do nothing.
 func (c *Cache) Stop() {
 	c.mu.Lock()
 	c.cancel()
@@ -281,4 +292,35 @@ func (c *Cache) Stop() {
 	}
 	c.stopping.Wait()
 	utilnet.CloseIdleConnectionsFor(c.http.Transport)
+}
+
+// ErrNotSynced is returned for a read of a kind whose informer has not synced.
+// [Config.Wake] is called for the owner of the run when it has.
+var ErrNotSynced = errors.New("the informer has not synced yet")
+
+// ErrStopped is returned when the informer or the whole cache was stopped.
+var ErrStopped = errors.New("the informer is stopped")
+
+// ErrIncomparable is returned for a resourceVersion that cannot be compared
+// with the one of the store, because the API server of the kind uses another
+// format. Use [Informer.Live] instead.
+var ErrIncomparable = errors.New("the resourceVersion cannot be compared")
+
+// UnknownKindError is returned for a kind that the API server does not serve,
+// for example because its CRD is not installed yet.
+type UnknownKindError struct{ Kind abi.Kind }
+
+func (e *UnknownKindError) Error() string {
+	return fmt.Sprintf("the API server does not serve %s: install its CRD; retrying", e.Kind)
+}
+
+// NotWatchableError is returned for a kind that the API server serves without
+// list or watch, so that there can be no informer of it.
+type NotWatchableError struct {
+	Kind    abi.Kind
+	Missing string // the missing verb: list or watch
+}
+
+func (e *NotWatchableError) Error() string {
+	return fmt.Sprintf("%s cannot be watched: its API has no verb %q; do not declare it under for, owns or reads", e.Kind, e.Missing)
 }

@@ -18,8 +18,8 @@ import (
 
 const mediaType = "application/json"
 
-// serializer returns what turns the answers for one kind into *object.Object,
-// *objectList, and *metav1.Status, for client-go's REST client.
+// serializer returns the serializer of client-go's REST client for one kind. It
+// decodes responses to *object.Object, *objectList and *metav1.Status.
 func serializer(kind abi.Kind) runtime.NegotiatedSerializer {
 	return runtime.NewSimpleNegotiatedSerializer(runtime.SerializerInfo{
 		MediaType:        mediaType,
@@ -35,7 +35,8 @@ func serializer(kind abi.Kind) runtime.NegotiatedSerializer {
 	})
 }
 
-// objectList is a page of a list, as the pager and the reflector expect it.
+// objectList is a page of a list in the form that the pager and the reflector
+// expect.
 type objectList struct {
 	metav1.ListMeta
 	Items []*object.Object
@@ -45,18 +46,18 @@ var _ runtime.Object = (*objectList)(nil)
 
 func (*objectList) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 
-// DeepCopyObject implements runtime.Object; the objects do not change.
+// DeepCopyObject implements runtime.Object. Objects are immutable and shared.
 func (l *objectList) DeepCopyObject() runtime.Object {
 	return &objectList{ListMeta: l.ListMeta, Items: append([]*object.Object(nil), l.Items...)}
 }
 
-// objectCodec decodes a response's body and the object of a watch event.
+// objectCodec decodes the body of a response, and the object of a watch event.
 type objectCodec struct {
 	readOnly
 	kind abi.Kind
 }
 
-// Decode implements runtime.Decoder. What it returns keeps nothing of data.
+// Decode implements runtime.Decoder. The result does not alias data.
 func (c objectCodec) Decode(data []byte, _ *schema.GroupVersionKind, _ runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	top, err := readTop(data)
 	if err != nil {
@@ -79,8 +80,8 @@ func (c objectCodec) Decode(data []byte, _ *schema.GroupVersionKind, _ runtime.O
 	return o, nil, nil
 }
 
-// list parses the items one by one, each into bytes of its own, so that one
-// object that stays does not keep the page in memory.
+// list parses each item into bytes of its own, so that an object in the store
+// does not keep the page in memory.
 func (c objectCodec) list(top top) (runtime.Object, *schema.GroupVersionKind, error) {
 	list := &objectList{}
 	if err := json.Unmarshal(top.metadata, &list.ListMeta); err != nil {
@@ -103,7 +104,7 @@ func (c objectCodec) list(top top) (runtime.Object, *schema.GroupVersionKind, er
 	return list, nil, errors.Join(failed, r.End())
 }
 
-// top is what tells an object, a list and a status apart.
+// top holds the fields that distinguish an object, a list and a status.
 type top struct {
 	kind            abi.Kind
 	metadata, items []byte // items is nil unless it is an array
@@ -131,8 +132,8 @@ func readTop(data []byte) (t top, err error) {
 	return t, nil
 }
 
-// eventCodec decodes the frame of a watch event. Its object stays bytes, which
-// alias the frame: the caller decodes them before it reads the next frame.
+// eventCodec decodes the frame of a watch event. The object of the event
+// aliases the frame: client-go decodes it before it reads the next frame.
 type eventCodec struct{ readOnly }
 
 // Decode implements runtime.Decoder.
@@ -145,7 +146,7 @@ func (eventCodec) Decode(data []byte, _ *schema.GroupVersionKind, into runtime.O
 	r.Object(func(field string) {
 		switch field {
 		case "type":
-			event.Type = strings.Clone(r.String()) // outlives the frame
+			event.Type = strings.Clone(r.String()) // does not alias the frame
 		case "object":
 			event.Object.Raw = r.Raw()
 		}
@@ -156,12 +157,12 @@ func (eventCodec) Decode(data []byte, _ *schema.GroupVersionKind, into runtime.O
 	return event, nil, nil
 }
 
-// readOnly is the half of a serializer that a cache does not need.
+// readOnly implements the encoding half of a serializer, which is not used.
 type readOnly struct{}
 
 // Encode implements runtime.Encoder.
 func (readOnly) Encode(runtime.Object, io.Writer) error {
-	return errors.New("encode object: the cache only reads")
+	return errors.New("encode object: not supported by the cache")
 }
 
 // Identifier implements runtime.Encoder.

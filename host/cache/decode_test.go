@@ -23,11 +23,11 @@ func decodeBody(t *testing.T, kind abi.Kind, body string) (runtime.Object, error
 	t.Helper()
 	data := []byte(body)
 	o, _, err := objectCodec{kind: kind}.Decode(data, nil, nil)
-	clear(data) // what was decoded keeps nothing of it
+	clear(data) // the result must not alias it
 	return o, err
 }
 
-func TestDecodeList(t *testing.T) {
+func TestListIsDecodedToObjects(t *testing.T) {
 	for name, body := range map[string]string{
 		"built-in":        `{"kind":"WidgetList","apiVersion":"example.dev/v1","metadata":{"resourceVersion":"7","continue":"c","remainingItemCount":3},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]}`,
 		"custom resource": `{"apiVersion":"example.dev/v1","items":[{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"name":"a"}},{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"name":"b"}}],"kind":"Whatever","metadata":{"continue":"c","remainingItemCount":3,"resourceVersion":"7"}}` + "\n",
@@ -56,7 +56,7 @@ func TestDecodeList(t *testing.T) {
 	}
 }
 
-func TestDecodeObject(t *testing.T) {
+func TestResponseIsDecodedByItsKind(t *testing.T) {
 	odd := abi.Kind{APIVersion: "example.dev/v1", Kind: "Status"}
 	tests := []struct {
 		name string
@@ -94,7 +94,7 @@ func TestDecodeObject(t *testing.T) {
 	}
 }
 
-func TestDecodeRefuses(t *testing.T) {
+func TestInvalidResponseIsAnError(t *testing.T) {
 	for _, body := range []string{
 		``, `[]`, `{"kind":"Widget"`, `{"kind":"Widget","apiVersion":"v1"}`,
 		`{"kind":"List","metadata":{},"items":[{"metadata":{"name":"a"}},{"spec":{}}]}`,
@@ -124,7 +124,7 @@ func events(source io.Reader) (all []watch.Event, err error) {
 	}
 }
 
-func TestDecodeWatch(t *testing.T) {
+func TestWatchStreamIsDecodedToEvents(t *testing.T) {
 	large := strings.Repeat(`\"{}\\`, 5_000)
 	stream := `{"type":"ADDED","object":{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"name":"a"},"spec":{"braces":"}{\"}"}}}` + "\n" +
 		`{"object":{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"name":"b"},"spec":{"large":"` + large + `"}},"type":"MODIFIED"}` +
@@ -156,10 +156,11 @@ func TestDecodeWatch(t *testing.T) {
 	}
 }
 
-// TestTheDeepestObjectHidesNoOther: what one user may store must not keep the
-// others' objects from being read.
-func TestTheDeepestObjectHidesNoOther(t *testing.T) {
-	const depth = 10_000 // the API server's bound
+// TestDeepestObjectDoesNotEndTheWatch covers an object of the largest depth that
+// the API server stores. One user's object must not keep the objects of others
+// from being read.
+func TestDeepestObjectDoesNotEndTheWatch(t *testing.T) {
+	const depth = 10_000 // the limit of the API server
 	deep := `{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"name":"deep"},"spec":` +
 		strings.Repeat(`{"a":`, depth-2) + `{}` + strings.Repeat("}", depth-2) + `}`
 	list := `{"apiVersion":"example.dev/v1","kind":"WidgetList","metadata":{"resourceVersion":"7"},"items":[` + deep + `,{"metadata":{"name":"a"}}]}`
@@ -176,7 +177,7 @@ func TestTheDeepestObjectHidesNoOther(t *testing.T) {
 	}
 }
 
-func TestTornStream(t *testing.T) {
+func TestTruncatedStreamIsAnError(t *testing.T) {
 	for _, stream := range []string{`{"type":"ADDED","object":{`, `{"type":"ADDED","object":{"a":"`} {
 		if _, err := events(strings.NewReader(stream)); !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("%s: %v", stream, err)
@@ -189,10 +190,9 @@ func TestTornStream(t *testing.T) {
 	}
 }
 
-func TestFrameWithoutEnd(t *testing.T) {
+func TestEventWithoutEndIsRefused(t *testing.T) {
 	endless := io.MultiReader(strings.NewReader(`{"type":"`), endlessReader{})
-	r := &frameReader{source: io.NopCloser(endless), limit: 4 * readSize}
-	if _, err := io.ReadAll(r); err == nil || !strings.Contains(err.Error(), "longer than") {
+	if _, err := events(endless); !errors.Is(err, streaming.ErrObjectTooLarge) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -203,7 +203,7 @@ func (endlessReader) Read(p []byte) (int, error) {
 	return copy(p, bytes.Repeat([]byte("x"), len(p))), nil
 }
 
-// FuzzFrames holds the framing against encoding/json.
+// FuzzFrames compares the frames with those of encoding/json.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte(`{"a":"}\"{"} {"b":[{}]}`), uint8(3))
 	f.Add([]byte(`{"\\":1}{`), uint8(1))
@@ -242,8 +242,8 @@ func readFrame(t *testing.T, r io.Reader, size int) string {
 	}
 }
 
-// FuzzDecode decodes any body; what is decoded to objects has their kind and
-// JSON of their own.
+// FuzzDecode decodes any body. Objects have a kind, and JSON that does not alias
+// the body.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"kind":"WidgetList","apiVersion":"example.dev/v1","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}}]}`))
 	f.Add([]byte(`{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"name":"a","managedFields":[]}}`))

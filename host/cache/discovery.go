@@ -21,24 +21,24 @@ import (
 )
 
 const (
-	// A known kind is looked up again after discoveryTTL, since its CRD may
-	// have gained /status, and at once when its resource answers 404.
+	// A known kind is looked up again after discoveryTTL, because its CRD may
+	// have got a status subresource, and after a response 404 of its resource.
 	discoveryTTL = 10 * time.Minute
-	// An unknown kind is asked for at most once per unknownTTL, however many
-	// callers wait for it.
+	// An unknown kind is looked up at most once per unknownTTL, whatever the
+	// number of callers that wait for it.
 	unknownTTL = time.Second
-	// discoveryTimeout bounds one request.
+	// discoveryTimeout is the timeout of one request.
 	discoveryTimeout = 30 * time.Second
 )
 
-// served is a kind as the API server serves it.
+// served describes how the API server serves a kind.
 type served struct {
 	object.Resource
-	missing string // "" or the verb that an informer would need
+	missing string // verb that an informer needs and the kind lacks, or ""
 }
 
-// discovery maps kinds to resources. It asks for one API version at a time,
-// the ones that are used, and remembers the answer.
+// discovery maps kinds to resources. It requests the API versions that are
+// used, one at a time, and caches the responses.
 type discovery struct {
 	ctx    context.Context //nolint:containedctx // ends with the cache
 	client rest.Interface
@@ -49,32 +49,32 @@ type discovery struct {
 	versions map[string]apiVersion // by apiVersion
 }
 
-// apiVersion is what one group and version serves; it is not changed.
+// apiVersion holds the kinds of one group and version. It is immutable.
 type apiVersion struct {
-	kinds map[string]served
-	asked time.Time
+	kinds   map[string]served // by kind; missing ones are not served
+	fetched time.Time
 }
 
 func newDiscovery(ctx context.Context, client rest.Interface, clock clock.PassiveClock) *discovery {
 	return &discovery{ctx: ctx, client: client, clock: clock, versions: map[string]apiVersion{}}
 }
 
-// find returns the resource of a kind. While the API server cannot be asked, a
-// kind that was known stays known.
+// find returns the resource of a kind. While the API server does not respond, a
+// kind that was found before is returned from the cache.
 func (d *discovery) find(ctx context.Context, kind abi.Kind) (served, error) {
-	known, fresh := d.recall(kind.APIVersion)
+	known, cached := d.cached(kind.APIVersion)
 	s, ok := known.kinds[kind.Kind]
-	if age := d.clock.Since(known.asked); fresh && (ok && age < discoveryTTL || !ok && age < unknownTTL) {
+	if age := d.clock.Since(known.fetched); cached && (ok && age < discoveryTTL || !ok && age < unknownTTL) {
 		return s, unknownUnless(ok, kind)
 	}
-	asked, err := d.ask(ctx, kind.APIVersion)
+	current, err := d.refresh(ctx, kind.APIVersion)
 	if err != nil {
 		if ok {
 			return s, nil
 		}
 		return served{}, fmt.Errorf("look up %s: %w", kind, err)
 	}
-	s, ok = asked.kinds[kind.Kind]
+	s, ok = current.kinds[kind.Kind]
 	return s, unknownUnless(ok, kind)
 }
 
@@ -85,38 +85,38 @@ func unknownUnless(ok bool, kind abi.Kind) error {
 	return &UnknownKindError{Kind: kind}
 }
 
-func (d *discovery) recall(version string) (apiVersion, bool) {
+func (d *discovery) cached(version string) (apiVersion, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	known, ok := d.versions[version]
 	return known, ok
 }
 
-// invalidate makes the next find of the API version ask.
+// invalidate makes the next find of the API version send a request.
 func (d *discovery) invalidate(version string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.versions, version)
 }
 
-// ask asks the API server once for all who want to know at the same time.
-func (d *discovery) ask(ctx context.Context, version string) (apiVersion, error) {
-	answer := d.flight.DoChan(version, func() (any, error) {
+// refresh sends one request for all concurrent callers.
+func (d *discovery) refresh(ctx context.Context, version string) (apiVersion, error) {
+	result := d.flight.DoChan(version, func() (any, error) {
 		ctx, cancel := context.WithTimeout(d.ctx, discoveryTimeout)
 		defer cancel()
 		kinds, err := d.fetch(ctx, version)
 		if err != nil {
 			return apiVersion{}, err
 		}
-		v := apiVersion{kinds: kinds, asked: d.clock.Now()}
+		v := apiVersion{kinds: kinds, fetched: d.clock.Now()}
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.versions[version] = v
 		return v, nil
 	})
 	select {
-	case a := <-answer:
-		return a.Val.(apiVersion), a.Err
+	case r := <-result:
+		return r.Val.(apiVersion), r.Err
 	case <-ctx.Done():
 		return apiVersion{}, context.Cause(ctx)
 	}
@@ -131,23 +131,19 @@ func (d *discovery) fetch(ctx context.Context, version string) (map[string]serve
 	if gv.Group == "" {
 		path = []string{"/api", gv.Version}
 	}
-	result := d.client.Get().AbsPath(path...).Do(ctx)
-	if apierrors.IsNotFound(result.Error()) {
-		return nil, nil // no kind of this group and version is installed
-	}
-	if err := result.Error(); err != nil {
-		return nil, err
-	}
-	body, _ := result.Raw()
 	var list metav1.APIResourceList
-	if err := json.Unmarshal(body, &list); err != nil {
-		return nil, fmt.Errorf("read discovery of %s: %w", version, err)
+	body, err := d.client.Get().AbsPath(path...).DoRaw(ctx)
+	if err == nil {
+		err = json.Unmarshal(body, &list)
+	}
+	if err != nil && !apierrors.IsNotFound(err) { // NotFound: no kind of this group and version is installed
+		return nil, err
 	}
 	return readResources(gv, list.APIResources), nil
 }
 
-// readResources turns an answer of the discovery API into kinds. Entries with
-// a slash are subresources.
+// readResources returns the kinds of a response of the discovery API. Names
+// with a slash are those of subresources.
 func readResources(gv schema.GroupVersion, list []metav1.APIResource) map[string]served {
 	hasStatus := map[string]bool{}
 	for _, r := range list {

@@ -10,15 +10,15 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// Owner is who reads: a key of a controller.
+// Owner is a key of a controller. It owns the edges to what it has read.
 type Owner struct {
-	Controller string // distinct within the host, such as "plugin/controller"
+	Controller string // unique in the host, such as "plugin/controller"
 	Key        object.Key
 }
 
-// Cause is why an owner is woken: a change of something that it read. Event is
-// zero when the informer of the kind has synced, for those who were told
-// [ErrNotSynced].
+// Cause is the reason for a call of [Config.Wake]: a change of something that
+// the owner has read. Event is zero if the informer of the kind has synced after
+// a read of the owner has failed with [ErrNotSynced].
 type Cause struct {
 	Kind  abi.Kind
 	Key   object.Key
@@ -26,39 +26,39 @@ type Cause struct {
 }
 
 const (
-	// An owner with more edges than maxEdges, or with names and selectors of
-	// more than maxEdgeBytes, depends on whole kinds instead of what it reads
-	// further.
+	// An owner with maxEdges edges, or with maxEdgeBytes of names and selectors
+	// in them, depends on the whole kind of whatever else it reads.
 	maxEdges     = 10_000
 	maxEdgeBytes = 1 << 20
-	// A kind with more selectors than maxSelectors that no label finds counts
-	// further ones as "everything".
+	// A kind has at most maxSelectors selectors that cannot be indexed by a
+	// label. Further ones count as selecting everything.
 	maxSelectors = 200
 )
 
-// edges knows which owner depends on what.
+// edges is the index from objects and lists to the owners that have read them.
 //
-// An edge is registered before the value is read, under the same lock under
-// which events look for it; so a change is either in the value or wakes.
+// An edge is registered before the value is read, under the lock under which
+// events look up edges. A change is therefore contained in the value or leads
+// to a call of Wake, or both.
 type edges struct {
 	cache *Cache
 
-	mu      sync.Mutex // held neither while an informer is acquired nor while Wake runs
+	mu      sync.Mutex // not held while an informer is acquired, nor during Wake
 	readers map[Owner]*reader
 	kinds   map[abi.Kind]*kindEdges
 }
 
-// reader is an owner and what it depends on.
+// reader is an owner with its edges.
 type reader struct {
-	owner   Owner
-	edges   []edge
-	bytes   int                   // of their names and selectors
-	pending map[abi.Kind]struct{} // kinds that had not synced when it read them
-	runs    int                   // open ones
-	forgot  bool                  // by Forget: an open run registers nothing more
+	owner     Owner
+	edges     []edge
+	bytes     int                   // of the names and selectors in edges
+	pending   map[abi.Kind]struct{} // kinds that had not synced when they were read
+	runs      int                   // number of open runs
+	forgotten bool                  // by Forget: open runs register no more edges
 }
 
-// edge is what one owner depends on: an object or, if list is set, a list.
+// edge is an object, or a list if list is set, on which an owner depends.
 type edge struct {
 	kind *kindEdges
 	key  object.Key
@@ -69,21 +69,21 @@ func newEdges(c *Cache) *edges {
 	return &edges{cache: c, readers: map[Owner]*reader{}, kinds: map[abi.Kind]*kindEdges{}}
 }
 
-// register adds an edge, starting the informer of its kind if need be, and
-// returns the informer. target makes the edge once its kind is there.
+// register adds an edge and returns it with the informer of its kind, which it
+// acquires for the first edge of a kind. target makes the edge.
 func (e *edges) register(ctx context.Context, r *reader, kind abi.Kind, target func(*kindEdges) edge) (*Informer, edge, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	k := e.kinds[kind]
 	if k == nil {
 		var err error
-		if k, err = e.follow(ctx, kind); err != nil {
+		if k, err = e.acquire(ctx, kind); err != nil {
 			return nil, edge{}, err
 		}
 	}
 	at := target(k)
-	if r.forgot {
-		e.leave(k)
+	if r.forgotten {
+		e.releaseUnused(k)
 		return k.informer, at, nil
 	}
 	if at.has(r) {
@@ -99,75 +99,77 @@ func (e *edges) register(ctx context.Context, r *reader, kind abi.Kind, target f
 	return k.informer, at, nil
 }
 
-// follow starts to listen to a kind. It gives the lock up meanwhile.
-func (e *edges) follow(ctx context.Context, kind abi.Kind) (*kindEdges, error) {
+// acquire adds a handler for the events of a kind. It unlocks e.mu meanwhile.
+func (e *edges) acquire(ctx context.Context, kind abi.Kind) (*kindEdges, error) {
 	e.mu.Unlock()
 	informer, err := e.cache.Acquire(ctx, kind)
 	e.mu.Lock()
 	if err != nil {
 		return nil, err
 	}
-	if k := e.kinds[kind]; k != nil { // somebody else was faster
+	if k := e.kinds[kind]; k != nil { // acquired by another goroutine meanwhile
 		informer.Release()
 		return k, nil
 	}
 	k := newKindEdges(informer)
 	k.remove = informer.subscribe(&handler{
-		event:   func(event Event) { e.changed(k, event) },
-		synced:  func() { e.synced(kind) },
-		changes: true,
+		event:       func(event Event) { e.changed(k, event) },
+		synced:      func() { e.synced(kind) },
+		changesOnly: true,
 	})
 	e.kinds[kind] = k
 	return k, nil
 }
 
-// changed wakes who depends on an object as it was or as it is. Objects of an
-// initial list wake nobody: who could not read them waits for the sync.
+// changed calls Wake for the owners that depend on an object, before or after
+// the change. Objects of an initial list are left out, because the owners that
+// could not read them wait for the sync.
 func (e *edges) changed(k *kindEdges, event Event) {
 	if event.Initial {
 		return
 	}
 	key := event.Object().Key()
 	e.mu.Lock()
-	woken := k.dependents(key, event)
+	owners := k.dependents(key, event)
 	e.mu.Unlock()
-	for _, owner := range woken {
+	for _, owner := range owners {
 		e.cache.config.Wake(owner, Cause{Kind: k.informer.Kind(), Key: key, Event: event})
 	}
 }
 
-// synced wakes who was told that a kind has not synced.
+// synced calls Wake for the owners whose reads failed with ErrNotSynced.
 func (e *edges) synced(kind abi.Kind) {
-	var woken []Owner
+	var owners []Owner
 	e.mu.Lock()
 	for owner, r := range e.readers {
 		if _, ok := r.pending[kind]; ok {
 			delete(r.pending, kind)
-			woken = append(woken, owner)
+			owners = append(owners, owner)
 		}
 	}
 	e.mu.Unlock()
-	for _, owner := range woken {
+	for _, owner := range owners {
 		e.cache.config.Wake(owner, Cause{Kind: kind})
 	}
 }
 
-// await notes that an owner wants to be woken when a kind has synced, and says
-// whether it has by now. The order matters: see synced.
-func (e *edges) await(r *reader, informer *Informer) (synced bool) {
+// awaitSync records that Wake is to be called for an owner when a kind has
+// synced, and reports whether it has by now. It looks after it has recorded the
+// owner, because synced may have run in between.
+func (e *edges) awaitSync(r *reader, informer *Informer) (synced bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if r.pending == nil {
 		r.pending = map[abi.Kind]struct{}{}
 	}
 	r.pending[informer.Kind()] = struct{}{}
-	if informer.HasSynced() || r.forgot {
+	if informer.HasSynced() || r.forgotten {
 		delete(r.pending, informer.Kind())
 	}
 	return informer.HasSynced()
 }
 
-// begin returns the state of an owner, which stays while a run is open.
+// begin opens a run. The reader of an owner is kept while a run is open.
 func (e *edges) begin(o Owner) *reader {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -180,18 +182,18 @@ func (e *edges) begin(o Owner) *reader {
 	return r
 }
 
-// end closes a run. An owner that depends on nothing is not remembered.
+// end closes a run. The reader is removed if the owner depends on nothing.
 func (e *edges) end(r *reader) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r.runs--
-	if r.runs == 0 && !r.forgot && len(r.edges) == 0 && len(r.pending) == 0 {
+	if r.runs == 0 && !r.forgotten && len(r.edges) == 0 && len(r.pending) == 0 {
 		delete(e.readers, r.owner)
 	}
 }
 
-// keep drops every edge of an owner that is not in the set.
-func (e *edges) keep(r *reader, set map[edge]struct{}) {
+// retain removes every edge of an owner that is not in the set.
+func (e *edges) retain(r *reader, set map[edge]struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	kept := r.edges[:0]
@@ -212,12 +214,12 @@ func (e *edges) keep(r *reader, set map[edge]struct{}) {
 func (e *edges) drop(r *reader, at edge) {
 	at.remove(r)
 	r.bytes -= at.size()
-	e.leave(at.kind)
+	e.releaseUnused(at.kind)
 }
 
-// leave stops listening to a kind if it has no edges. Its informer goes on
-// for some time, so that a run which is open can still read.
-func (e *edges) leave(k *kindEdges) {
+// releaseUnused releases the informer of a kind without edges. The informer
+// keeps running for some time, so that an open run can still read.
+func (e *edges) releaseUnused(k *kindEdges) {
 	if k.empty() {
 		delete(e.kinds, k.informer.Kind())
 		k.remove()
@@ -226,7 +228,7 @@ func (e *edges) leave(k *kindEdges) {
 }
 
 func (e *edges) forget(r *reader) {
-	r.forgot = true
+	r.forgotten = true
 	r.pending = nil
 	for _, at := range r.edges {
 		e.drop(r, at)
@@ -235,8 +237,8 @@ func (e *edges) forget(r *reader) {
 	delete(e.readers, r.owner)
 }
 
-// Forget drops the edges of a key that is gone. A run of it that is still open
-// leaves none behind.
+// Forget removes the edges of a key that does not exist any more. A run of the
+// key that is still open leaves no edges.
 func (c *Cache) Forget(o Owner) {
 	c.edges.mu.Lock()
 	defer c.edges.mu.Unlock()
@@ -245,7 +247,7 @@ func (c *Cache) Forget(o Owner) {
 	}
 }
 
-// ForgetController drops the edges of all keys of a controller.
+// ForgetController removes the edges of all keys of a controller.
 func (c *Cache) ForgetController(name string) {
 	c.edges.mu.Lock()
 	defer c.edges.mu.Unlock()
@@ -256,7 +258,7 @@ func (c *Cache) ForgetController(name string) {
 	}
 }
 
-// Edges returns the number of edges of a kind, for metrics.
+// Edges returns the number of edges of a kind.
 func (c *Cache) Edges(kind abi.Kind) int {
 	c.edges.mu.Lock()
 	defer c.edges.mu.Unlock()

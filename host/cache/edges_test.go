@@ -17,49 +17,49 @@ import (
 
 var me = Owner{Controller: "plugin/widgets", Key: object.Key{Namespace: "a", Name: "me"}}
 
-// sleepers collects who is woken.
-type sleepers struct {
+// wakeups records the calls of Config.Wake.
+type wakeups struct {
 	t     testing.TB
-	woken chan string
+	calls chan string
 }
 
-func (s *sleepers) wake(o Owner, c Cause) {
-	s.woken <- o.Key.Name + " by " + c.Key.String()
+func (s *wakeups) wake(o Owner, c Cause) {
+	s.calls <- o.Key.Name + " by " + c.Key.String()
 }
 
-// expect waits for exactly these wake-ups, in any order; a change of the
-// object that everybody reads marks the end.
-func (s *sleepers) expect(p *peer, want ...string) {
+// expect waits for exactly these calls, in any order. A change of the object that
+// the owner "marker" reads marks their end.
+func (s *wakeups) expect(p *peer, want ...string) {
 	s.t.Helper()
 	p.put("mark", "mark")
 	var got []string
 	ctx := within(s.t)
 	for {
 		select {
-		case w := <-s.woken:
+		case w := <-s.calls:
 			if w == "marker by mark/mark" {
 				slices.Sort(got)
 				slices.Sort(want)
 				if !slices.Equal(got, want) {
-					s.t.Errorf("woken %q, want %q", got, want)
+					s.t.Errorf("Wake was called for %q, want %q", got, want)
 				}
 				return
 			}
-			if !strings.HasSuffix(w, " by mark/mark") { // who reads everything
+			if !strings.HasSuffix(w, " by mark/mark") { // of owners that read everything
 				got = append(got, w)
 			}
 		case <-ctx.Done():
-			s.t.Fatal("the marker was not woken")
+			s.t.Fatal("Wake was not called for the marker")
 		}
 	}
 }
 
-// edgeCache returns a synced cache whose wake-ups are collected.
-func edgeCache(t *testing.T, p *peer) (*Cache, *sleepers) {
+// edgeCache returns a synced cache, and the calls of its Wake.
+func edgeCache(t *testing.T, p *peer) (*Cache, *wakeups) {
 	t.Helper()
-	s := &sleepers{t: t, woken: make(chan string, 10_000)}
+	s := &wakeups{t: t, calls: make(chan string, 10_000)}
 	c := open(t, p, Config{Wake: s.wake})
-	follow(t, c)
+	acquire(t, c)
 	marker := c.Begin(Owner{Key: object.Key{Name: "marker"}})
 	if _, _, err := marker.Get(within(t), widget, object.Key{Namespace: "mark", Name: "mark"}); err != nil {
 		t.Fatal(err)
@@ -77,11 +77,11 @@ func selector(t testing.TB, text string) labels.Selector {
 	return sel
 }
 
-func TestEdgesOfLists(t *testing.T) {
+func TestChangeOfAListWakesItsReaders(t *testing.T) {
 	tests := []struct {
 		namespace, selector string
 		change              func(*peer)
-		woken               bool
+		wakes               bool
 	}{
 		{"a", "", func(p *peer) { p.put("a", "new") }, true},
 		{"a", "", func(p *peer) { p.put("b", "new") }, false},
@@ -128,7 +128,7 @@ func TestEdgesOfLists(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := []string{"me by " + o.Key().String()}
-			if !tt.woken {
+			if !tt.wakes {
 				want = nil
 			}
 			s.expect(p, want...)
@@ -136,7 +136,7 @@ func TestEdgesOfLists(t *testing.T) {
 	}
 }
 
-func TestEdgesOfObjects(t *testing.T) {
+func TestChangeOfAnObjectWakesItsReaders(t *testing.T) {
 	p := newPeer(t)
 	c, s := edgeCache(t, p)
 	run := c.Begin(me)
@@ -159,7 +159,7 @@ func TestEdgesOfObjects(t *testing.T) {
 	s.expect(p, "me by a/x", "me by a/x", "me by a/x") // created, deleted, created
 }
 
-func TestCommittedEdgesReplaceOldOnes(t *testing.T) {
+func TestCommitReplacesTheEdgesOfEarlierRuns(t *testing.T) {
 	p := newPeer(t)
 	c, s := edgeCache(t, p)
 	read := func(run *Run, name string) {
@@ -179,10 +179,10 @@ func TestCommittedEdgesReplaceOldOnes(t *testing.T) {
 	second := c.Begin(me)
 	read(second, "2")
 	touch()
-	s.expect(p, "me by a/1", "me by a/2") // the old ones stay until it ends
+	s.expect(p, "me by a/1", "me by a/2") // the edges of earlier runs stay until the end
 	second.Abandon()
 	touch()
-	s.expect(p, "me by a/1", "me by a/2") // and longer, if it did not return
+	s.expect(p, "me by a/1", "me by a/2") // and after the end if the run was abandoned
 
 	third := c.Begin(me)
 	read(third, "3")
@@ -191,7 +191,7 @@ func TestCommittedEdgesReplaceOldOnes(t *testing.T) {
 	touch()
 	s.expect(p, "me by a/3")
 	if _, _, err := third.Get(within(t), widget, object.Key{}); !errors.Is(err, errEnded) {
-		t.Errorf("read after the end: %v", err)
+		t.Errorf("a read after the end returned %v", err)
 	}
 
 	c.Begin(me).Commit()
@@ -202,7 +202,7 @@ func TestCommittedEdgesReplaceOldOnes(t *testing.T) {
 	}
 }
 
-func TestForget(t *testing.T) {
+func TestForgetRemovesEdgesAlsoOfOpenRuns(t *testing.T) {
 	p := newPeer(t)
 	c, s := edgeCache(t, p)
 	read := func(run *Run) {
@@ -232,11 +232,11 @@ func TestForget(t *testing.T) {
 	}
 }
 
-func TestRunSeesOneState(t *testing.T) {
+func TestObjectsDoNotChangeDuringARun(t *testing.T) {
 	p := newPeer(t)
 	old := p.put("a", "x", `"labels":{"app":"web"}`)
 	c, _ := edgeCache(t, p)
-	i := follow(t, c)
+	i := acquire(t, c)
 	run := c.Begin(me)
 	defer run.Abandon()
 	ctx := within(t)
@@ -277,17 +277,17 @@ func TestRunSeesOneState(t *testing.T) {
 		t.Errorf("again: %s", got)
 	}
 	if _, ok, _ := run.Get(ctx, widget, object.Key{Namespace: "a", Name: "later"}); ok {
-		t.Error("the list did not have it")
+		t.Error("the run has an object that its list had not")
 	}
 	if got := list("!app"); got != "" {
-		t.Errorf("the rest: %s", got)
+		t.Errorf("the objects without the label are %s", got)
 	}
 	if _, ok, _ := c.Begin(Owner{}).Get(ctx, widget, object.Key{Namespace: "a", Name: "later"}); !ok {
-		t.Error("another run does not see it")
+		t.Error("another run does not have the new object")
 	}
 }
 
-func TestUnsyncedReadWakesLater(t *testing.T) {
+func TestReadBeforeSyncWakesAfterSync(t *testing.T) {
 	p := newPeer(t)
 	proceed := make(chan struct{})
 	p.set(true, func(*http.Request) http.HandlerFunc {
@@ -296,17 +296,17 @@ func TestUnsyncedReadWakesLater(t *testing.T) {
 			p.watch(w, r, r.URL.Query())
 		}
 	})
-	s := &sleepers{t: t, woken: make(chan string, 10)}
+	s := &wakeups{t: t, calls: make(chan string, 10)}
 	c := open(t, p, Config{Wake: s.wake})
 	run := c.Begin(me)
 	if _, err := run.List(within(t), widget, "", nil); !errors.Is(err, ErrNotSynced) {
 		t.Fatalf("got %v", err)
 	}
 	run.Abandon()
-	p.put("a", "x") // told as part of the first list: no wake-up of its own
+	p.put("a", "x") // part of the first list: Wake is not called for it
 	close(proceed)
-	if got := receive(t, s.woken); got != "me by " {
-		t.Errorf("woken %s", got)
+	if got := receive(t, s.calls); got != "me by " {
+		t.Errorf("Wake was called for %s", got)
 	}
 	run = c.Begin(me)
 	if items, err := run.List(within(t), widget, "", nil); err != nil || names(items) != "a/x" {
@@ -314,12 +314,12 @@ func TestUnsyncedReadWakesLater(t *testing.T) {
 	}
 	run.Commit()
 	p.put("a", "x")
-	if got := receive(t, s.woken); got != "me by a/x" {
-		t.Errorf("woken %s", got)
+	if got := receive(t, s.calls); got != "me by a/x" {
+		t.Errorf("Wake was called for %s", got)
 	}
 }
 
-func TestReadOfUnknownKind(t *testing.T) {
+func TestReadOfAnUnknownKindIsAnError(t *testing.T) {
 	p := newPeer(t)
 	p.set(false, nil)
 	c := open(t, p, Config{})
@@ -331,9 +331,9 @@ func TestReadOfUnknownKind(t *testing.T) {
 	}
 }
 
-func TestEdgesHoldTheInformer(t *testing.T) {
+func TestEdgesAreUsersOfTheInformer(t *testing.T) {
 	p := newPeer(t)
-	c, _ := edgeCache(t, p) // one hold of follow, one of the marker's edge
+	c, _ := edgeCache(t, p) // one user is acquire, one the edge of the marker
 	users := func() int { return c.Stats()[0].Users }
 	if users() != 2 {
 		t.Errorf("%d users", users())
@@ -344,7 +344,7 @@ func TestEdgesHoldTheInformer(t *testing.T) {
 		t.Errorf("%d users", users())
 	}
 	c.Forget(me)
-	if _, _, err := run.Get(within(t), widget, me.Key); err != nil { // leaves no hold behind
+	if _, _, err := run.Get(within(t), widget, me.Key); err != nil { // does not become a user
 		t.Fatal(err)
 	}
 	run.Commit()
@@ -353,7 +353,7 @@ func TestEdgesHoldTheInformer(t *testing.T) {
 	}
 }
 
-func TestManySelectorsCountAsEverything(t *testing.T) {
+func TestSelectorsBeyondTheLimitCountAsEverything(t *testing.T) {
 	p := newPeer(t)
 	c, s := edgeCache(t, p)
 	for i := range maxSelectors + 1 {
@@ -365,13 +365,13 @@ func TestManySelectorsCountAsEverything(t *testing.T) {
 	}
 	p.put("a", "x", fmt.Sprintf(`"labels":{"app":"%d"}`, maxSelectors))
 	var want []string
-	for i := range maxSelectors + 1 { // the last one only because it is one too many
+	for i := range maxSelectors + 1 { // the last one because it is beyond the limit
 		want = append(want, fmt.Sprintf("%d by a/x", i))
 	}
 	s.expect(p, want...)
 }
 
-func TestManyEdgesOfOneOwner(t *testing.T) {
+func TestEdgesBeyondTheLimitCountAsTheWholeKind(t *testing.T) {
 	p := newPeer(t)
 	c, s := edgeCache(t, p)
 	run := c.Begin(me)
@@ -381,14 +381,14 @@ func TestManyEdgesOfOneOwner(t *testing.T) {
 		}
 	}
 	run.Commit()
-	if n := c.Edges(widget); n != maxEdges+2 { // everything, and the marker's
+	if n := c.Edges(widget); n != maxEdges+2 { // the whole kind, and that of the marker
 		t.Errorf("%d edges", n)
 	}
 	p.put("a", "never read")
 	s.expect(p, "me by a/never read")
 }
 
-func TestOneObjectWithManyReaders(t *testing.T) {
+func TestChangeOfAnObjectWakesManyReaders(t *testing.T) {
 	p := newPeer(t)
 	c, s := edgeCache(t, p)
 	var want []string
@@ -409,10 +409,10 @@ func TestOneObjectWithManyReaders(t *testing.T) {
 	s.expect(p, want...)
 }
 
-func TestReadHonoursItsContext(t *testing.T) {
+func TestReadEndsWithItsContext(t *testing.T) {
 	p := newPeer(t)
 	c := open(t, p, Config{})
-	p.mu.Lock() // discovery does not answer
+	p.mu.Lock() // discovery does not respond
 	defer p.mu.Unlock()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -423,8 +423,9 @@ func TestReadHonoursItsContext(t *testing.T) {
 	}
 }
 
-// What a guest asks for is part of a message that may be much longer.
-func TestEdgesKeepNothingOfTheQuestion(t *testing.T) {
+// TestEdgesDoNotAliasTheMessage covers names and selectors that are parts of the
+// message of a guest, which may be much longer.
+func TestEdgesDoNotAliasTheMessage(t *testing.T) {
 	p := newPeer(t)
 	c, s := edgeCache(t, p)
 	message := []byte("a me app=web")
@@ -450,7 +451,7 @@ func TestEdgesKeepNothingOfTheQuestion(t *testing.T) {
 	s.expect(p, "all by a/me", "one by a/me")
 }
 
-func TestManyLongEdgesOfOneOwner(t *testing.T) {
+func TestBytesOfEdgesAreLimited(t *testing.T) {
 	p := newPeer(t)
 	c, s := edgeCache(t, p)
 	long := strings.Repeat("x", 1000)
@@ -471,11 +472,11 @@ func TestManyLongEdgesOfOneOwner(t *testing.T) {
 	run = c.Begin(me)
 	run.Commit()
 	if r := c.edges.readers[me]; r != nil && r.bytes != 0 {
-		t.Errorf("counts %d bytes of no edges", r.bytes)
+		t.Errorf("%d bytes are counted without edges", r.bytes)
 	}
 }
 
-func TestTheSameEdgesAgainStayExact(t *testing.T) {
+func TestSameEdgesOfALaterRunDoNotExceedTheLimit(t *testing.T) {
 	p := newPeer(t)
 	c, s := edgeCache(t, p)
 	for range 2 {

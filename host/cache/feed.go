@@ -13,13 +13,12 @@ import (
 // deletion. After an update both have the same UID.
 type Event struct {
 	Old, New *object.Object
-	// Initial marks objects that were there already when the handler was
-	// added or when the informer read the kind for the first time.
+	// Initial is set for objects that existed when the handler was added, or
+	// when the informer read the kind for the first time.
 	Initial bool
 }
 
-// Object returns the newest state that the event tells: New, or Old of a
-// deletion.
+// Object returns the latest state in the event: New, or Old for a deletion.
 func (e Event) Object() *object.Object {
 	if e.New != nil {
 		return e.New
@@ -27,25 +26,26 @@ func (e Event) Object() *object.Object {
 	return e.Old
 }
 
-// handler is somebody who wants to know.
+// handler receives the events of an informer.
 type handler struct {
-	event   func(Event)
-	synced  func() // optional: after the events of the initial list
-	changes bool   // only changes are wanted: none for what is there when it is added
-	removed atomic.Bool
+	event       func(Event)
+	synced      func() // called after the events of the initial list; may be nil
+	changesOnly bool   // no events for objects that exist when the handler is added
+	removed     atomic.Bool
 }
 
-// feed carries events from the store to the handlers: pushed under the store's
-// lock, so in its order, and handed out by one goroutine that holds no lock.
-// It has no bound, since the reflector must not wait for a handler.
+// feed is the queue of events between the store and the handlers. Events are
+// pushed under the lock of the store, which makes their order that of the
+// changes, and are delivered by one goroutine that holds no lock. The queue is
+// unbounded, because the reflector must not wait for a handler.
 type feed struct {
 	mu       sync.Mutex
-	handlers []*handler // copied on write: batches share it
+	handlers []*handler // copied on write, because batches alias it
 	batches  []batch
-	signal   chan struct{} // has an element when batches may be non-empty
+	signal   chan struct{} // capacity 1: receives when batches may be non-empty
 }
 
-// batch is handed to the handlers that there were when it was pushed.
+// batch is delivered to the handlers that existed when it was pushed.
 type batch struct {
 	to     []*handler
 	events []Event
@@ -70,7 +70,7 @@ func (f *feed) enqueue(b batch) {
 	}
 }
 
-// add adds a handler, for which alone the initial events are.
+// add adds a handler, and pushes the initial events for this handler alone.
 func (f *feed) add(h *handler, initial []Event, synced bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,8 +88,8 @@ func (f *feed) append(b batch) {
 	}
 }
 
-// remove ends the calls of a handler; one that has begun may still run when it
-// returns.
+// remove removes a handler. A call of it that has begun may still run when
+// remove returns.
 func (f *feed) remove(h *handler) {
 	h.removed.Store(true)
 	f.mu.Lock()
@@ -97,7 +97,7 @@ func (f *feed) remove(h *handler) {
 	f.handlers = slices.DeleteFunc(slices.Clone(f.handlers), func(other *handler) bool { return other == h })
 }
 
-// run hands out events until the context ends.
+// run delivers events until ctx is done.
 func (f *feed) run(ctx context.Context) {
 	for {
 		select {

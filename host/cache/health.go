@@ -13,75 +13,75 @@ import (
 	"github.com/thole-dev/thole/host/internal/explain"
 )
 
-// health is how an informer gets along with the API server. It logs a change,
-// not each failed attempt.
+// health records whether the requests of an informer succeed. It logs when
+// that changes, not every failed request.
 type health struct {
 	log hclog.Logger
 
-	mu    sync.Mutex
-	err   error         // nil while all is well
-	state string        // class of err: another one is a change
-	bad   chan struct{} // closed while err is set
+	mu     sync.Mutex
+	err    error         // nil while requests succeed
+	reason string        // class of err, see classify
+	failed chan struct{} // closed while err is set
 }
 
-func newHealth(log hclog.Logger) *health { return &health{log: log, bad: make(chan struct{})} }
+func newHealth(log hclog.Logger) *health { return &health{log: log, failed: make(chan struct{})} }
 
-// fail notes a failed request. The first of a class stands for those that
-// follow: it is told once, and reads the same each time.
+// fail records a failed request. Of consecutive failures for the same reason
+// only the first one is logged and kept.
 func (h *health) fail(err error) {
-	state := classify(err)
+	reason := classify(err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if state == h.state {
+	if reason == h.reason {
 		return
 	}
 	if h.err == nil {
-		close(h.bad)
+		close(h.failed)
 	}
-	h.err, h.state = advise(err), state
-	h.log.Warn("cannot follow the kind, trying again", "reason", state, "error", h.err)
+	h.err, h.reason = advise(err), reason
+	h.log.Warn("cannot watch the kind, retrying", "reason", reason, "error", h.err)
 }
 
-// listed notes a list that went well. Who may list may still not watch: a
-// missing right is there only when a watch has begun.
+// listed records a successful list. It does not end a failure for want of a
+// right: a user that may list may still not watch.
 func (h *health) listed() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.state != string(metav1.StatusReasonForbidden) {
-		h.recovered()
+	if h.reason != string(metav1.StatusReasonForbidden) {
+		h.clear()
 	}
 }
 
-// ok notes a watch that has begun.
-func (h *health) ok() {
+// watching records a watch that has begun.
+func (h *health) watching() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.recovered()
+	h.clear()
 }
 
-// recovered notes that all is well. h.mu is held.
-func (h *health) recovered() {
+// clear ends a failure. h.mu must be held.
+func (h *health) clear() {
 	if h.err != nil {
-		h.log.Info("following the kind again", "after", h.state)
-		h.bad = make(chan struct{})
+		h.log.Info("watching the kind again", "after", h.reason)
+		h.failed = make(chan struct{})
 	}
-	h.err, h.state = nil, ""
+	h.err, h.reason = nil, ""
 }
 
-// failing returns a channel that is closed as long as there is a failure.
+// failing returns a channel that is closed while there is a failure.
 func (h *health) failing() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.bad
+	return h.failed
 }
 
-func (h *health) last() error {
+func (h *health) lastError() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.err
 }
 
-// classify says in a word why a request failed.
+// classify returns the reason for a failed request in one word.
 func classify(err error) string {
 	var unknown *UnknownKindError
 	switch reason := apierrors.ReasonForError(err); {
@@ -97,8 +97,8 @@ func classify(err error) string {
 	return "Unreachable"
 }
 
-// advise says what to do about a missing right. An informer needs both verbs:
-// who adds one should not have to come back for the other.
+// advise adds the missing RBAC rule to an error. The rule has both verbs that
+// an informer needs, though the API server refuses one at a time.
 func advise(err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err

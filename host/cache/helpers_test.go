@@ -18,20 +18,20 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// within bounds the wait for what must come.
+// within returns a context that is done after [await.Limit].
 func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// receive waits for what must come.
+// receive returns the next element of a channel, or fails the test.
 func receive[T any](t testing.TB, from <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-from:
 	case <-within(t).Done():
-		t.Fatal("it did not come")
+		t.Fatal("nothing was received")
 	}
 	return v
 }
@@ -39,7 +39,7 @@ func receive[T any](t testing.TB, from <-chan T) (v T) {
 // quickly is a backoff for tests.
 var quickly = &wait.Backoff{Duration: 5 * time.Millisecond, Cap: 20 * time.Millisecond, Steps: 5, Factor: 2}
 
-// open returns a running cache of the peer.
+// open returns a running cache that is connected to the peer.
 func open(t *testing.T, p *peer, config Config) *Cache {
 	t.Helper()
 	config.REST = p.config()
@@ -55,8 +55,8 @@ func open(t *testing.T, p *peer, config Config) *Cache {
 	return c
 }
 
-// follow acquires the informer of widgets and waits until it has synced.
-func follow(t *testing.T, c *Cache) *Informer {
+// acquire returns the informer of widgets when it has synced.
+func acquire(t *testing.T, c *Cache) *Informer {
 	t.Helper()
 	i, err := c.Acquire(within(t), widget)
 	if err != nil {
@@ -68,7 +68,7 @@ func follow(t *testing.T, c *Cache) *Informer {
 	return i
 }
 
-// recorder writes events down.
+// recorder is a handler that keeps the events.
 type recorder struct {
 	t      testing.TB
 	events chan string
@@ -76,11 +76,11 @@ type recorder struct {
 
 func record(t testing.TB, i *Informer) *recorder {
 	r := &recorder{t: t, events: make(chan string, 1000)}
-	t.Cleanup(i.AddHandler(r.note))
+	t.Cleanup(i.AddHandler(r.handle))
 	return r
 }
 
-func (r *recorder) note(e Event) { r.events <- describe(e) }
+func (r *recorder) handle(e Event) { r.events <- describe(e) }
 
 func describe(e Event) string {
 	verb := "update"
@@ -95,7 +95,7 @@ func describe(e Event) string {
 	return verb + " " + e.Object().Key().String()
 }
 
-// expect waits for events in this order, and no others between them.
+// expect waits for exactly these events in this order.
 func (r *recorder) expect(want ...string) {
 	r.t.Helper()
 	for _, w := range want {
@@ -105,8 +105,8 @@ func (r *recorder) expect(want ...string) {
 	}
 }
 
-// none checks that no event has come.
-func (r *recorder) none() {
+// expectNone fails the test if there is an event.
+func (r *recorder) expectNone() {
 	r.t.Helper()
 	select {
 	case got := <-r.events:
@@ -123,7 +123,7 @@ func names(objects []*object.Object) string {
 	return strings.Join(all, " ")
 }
 
-// lines is a log to look into.
+// lines is a log that tests can search.
 type lines struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -145,15 +145,15 @@ func (l *lines) count(what string) int {
 	return strings.Count(l.buf.String(), what)
 }
 
-// expectChangesOnly: that an informer cannot follow is told when the reason is
-// another one than before, not with each attempt.
+// expectChangesOnly fails the test if a failure was logged twice in a row for the
+// same reason.
 func (l *lines) expectChangesOnly(t *testing.T) {
 	t.Helper()
 	last := ""
 	for line := range strings.Lines(l.String()) {
 		_, reason, bad := strings.Cut(line, "reason=")
 		if reason, _, _ = strings.Cut(reason, " "); bad && reason == last {
-			t.Errorf("told again: %s", line)
+			t.Errorf("logged again: %s", line)
 		}
 		last = reason
 	}

@@ -12,21 +12,21 @@ import (
 // index holds the objects of one kind by namespace and name. It is not safe for
 // concurrent use.
 type index struct {
-	namespaces map[string]*shelf
+	namespaces map[string]*namespaceIndex
 	objects    int
 	bytes      int // of their JSON
 }
 
-// shelf holds the objects of one namespace.
-type shelf struct {
+// namespaceIndex holds the objects of one namespace.
+type namespaceIndex struct {
 	byName map[string]*object.Object
-	// sorted has the objects by name once somebody has listed them, and is
-	// kept so from then on; nil before.
+	// sorted has the objects ordered by name. It is nil before the first list,
+	// and kept up to date from then on.
 	sorted []*object.Object
 }
 
 func newIndex() *index {
-	return &index{namespaces: map[string]*shelf{}}
+	return &index{namespaces: map[string]*namespaceIndex{}}
 }
 
 func (x *index) get(key object.Key) *object.Object {
@@ -37,12 +37,12 @@ func (x *index) get(key object.Key) *object.Object {
 	return s.byName[key.Name]
 }
 
-// put adds or replaces an object and returns the one that was there.
+// put adds or replaces an object and returns the previous one, or nil.
 func (x *index) put(o *object.Object) (before *object.Object) {
 	s := x.namespaces[o.Namespace]
 	if s == nil {
-		s = &shelf{byName: map[string]*object.Object{}}
-		// The key must not keep the bytes of this one object alive.
+		s = &namespaceIndex{byName: map[string]*object.Object{}}
+		// The key must not alias the bytes of this object.
 		x.namespaces[strings.Clone(o.Namespace)] = s
 	}
 	before = s.put(o)
@@ -53,7 +53,7 @@ func (x *index) put(o *object.Object) (before *object.Object) {
 	return before
 }
 
-// remove takes an object out and returns it, nil if there was none.
+// remove removes an object and returns it, or nil if there was none.
 func (x *index) remove(key object.Key) *object.Object {
 	s := x.namespaces[key.Namespace]
 	if s == nil || s.byName[key.Name] == nil {
@@ -73,25 +73,25 @@ func (x *index) count(o *object.Object, n int) {
 	x.bytes += n * len(o.Raw)
 }
 
-// list returns the objects of a namespace by name, of all namespaces by
-// namespace and name if it is "" and the kind has namespaces. The slice is the
-// caller's.
+// list returns the objects of a namespace ordered by name, or those of all
+// namespaces ordered by namespace and name if it is "". The caller owns the
+// slice.
 func (x *index) list(namespace string) []*object.Object {
 	if namespace != "" {
 		if s := x.namespaces[namespace]; s != nil {
-			return slices.Clone(s.inOrder())
+			return slices.Clone(s.sortedByName())
 		}
 		return nil
 	}
 	out := make([]*object.Object, 0, x.objects)
 	for _, name := range slices.Sorted(maps.Keys(x.namespaces)) {
-		out = append(out, x.namespaces[name].inOrder()...)
+		out = append(out, x.namespaces[name].sortedByName()...)
 	}
 	return out
 }
 
-// listReady says whether list changes nothing, so that a read lock is enough.
-func (x *index) listReady(namespace string) bool {
+// isSorted reports whether list only reads, so that a read lock suffices.
+func (x *index) isSorted(namespace string) bool {
 	if namespace != "" {
 		s := x.namespaces[namespace]
 		return s == nil || s.sorted != nil
@@ -104,9 +104,9 @@ func (x *index) listReady(namespace string) bool {
 	return true
 }
 
-func (s *shelf) put(o *object.Object) (before *object.Object) {
+func (s *namespaceIndex) put(o *object.Object) (before *object.Object) {
 	before = s.byName[o.Name]
-	delete(s.byName, o.Name) // its key aliases the bytes of the object before
+	delete(s.byName, o.Name) // the old key aliases the bytes of the previous object
 	s.byName[o.Name] = o
 	if s.sorted == nil {
 		return before
@@ -119,20 +119,20 @@ func (s *shelf) put(o *object.Object) (before *object.Object) {
 	return before
 }
 
-func (s *shelf) remove(o *object.Object) {
+func (s *namespaceIndex) remove(o *object.Object) {
 	delete(s.byName, o.Name)
 	if i, ok := s.search(o.Name); ok {
 		s.sorted = slices.Delete(s.sorted, i, i+1)
 	}
 }
 
-func (s *shelf) search(name string) (int, bool) {
+func (s *namespaceIndex) search(name string) (int, bool) {
 	return slices.BinarySearchFunc(s.sorted, name, func(o *object.Object, name string) int {
 		return strings.Compare(o.Name, name)
 	})
 }
 
-func (s *shelf) inOrder() []*object.Object {
+func (s *namespaceIndex) sortedByName() []*object.Object {
 	if s.sorted == nil {
 		s.sorted = slices.SortedFunc(maps.Values(s.byName), byKey)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -19,26 +20,26 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// Informer is one user's hold on the informer of a kind. It works until
-// Release; after that it may go on answering or not.
+// Informer is the informer of a kind for one user. It must not be used after
+// Release, when it may stop at any time.
 type Informer struct {
 	*informer
 	cache    *Cache
 	released atomic.Bool
 }
 
-// Release gives the hold back. A second call does nothing. Handlers stay until
-// they are removed or the informer stops.
+// Release ends the use. Further calls do nothing. Handlers stay until they are
+// removed or the informer stops.
 func (i *Informer) Release() {
 	if i.released.CompareAndSwap(false, true) {
 		i.cache.release(i.informer)
 	}
 }
 
-// informer follows one kind for all who acquired it.
+// informer watches one kind for all its users.
 type informer struct {
 	kind     abi.Kind
-	resource atomic.Pointer[object.Resource] // as it was last found
+	resource atomic.Pointer[object.Resource] // as discovery found it last
 	store    *store
 	lw       *listWatch
 	client   rest.Interface
@@ -48,12 +49,12 @@ type informer struct {
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
 
-	// Guarded by the mutex of the cache.
+	// Guarded by Cache.mu.
 	users int
-	idle  clock.Timer // set while there are no users
+	idle  clock.Timer // stops the informer; nil while there are users
 }
 
-// start runs the reflector and the goroutine that hands out its events.
+// start starts the reflector and the goroutine that delivers events.
 func (i *informer) start() {
 	reflector := cache.NewReflectorWithOptions(i.lw, &object.Object{}, i.store, cache.ReflectorOptions{
 		Name:            "thole",
@@ -61,13 +62,13 @@ func (i *informer) start() {
 		Clock:           interruptible{done: i.ctx.Done()},
 		Backoff:         i.backoff,
 	})
-	// The reflector logs each failure; listWatch tells what matters of them.
+	// The reflector logs every failed request. health logs the changes.
 	quiet := klog.NewContext(i.ctx, logr.Discard())
 	i.running.Go(func() { reflector.RunWithContext(quiet) })
 	i.running.Go(func() { i.store.feed.run(i.ctx) })
 }
 
-// stop ends the goroutines and gives the memory back.
+// stop ends the goroutines and frees the objects.
 func (i *informer) stop() {
 	i.cancel()
 	i.running.Wait()
@@ -75,15 +76,15 @@ func (i *informer) stop() {
 	i.store.release()
 }
 
-// Kind returns the kind that the informer follows.
+// Kind returns the kind that the informer watches.
 func (i *informer) Kind() abi.Kind { return i.kind }
 
-// HasSynced says whether the informer has read the kind once.
+// HasSynced reports whether the informer has read all objects of the kind once.
 func (i *informer) HasSynced() bool { return i.store.hasSynced() }
 
-// WaitForSync waits until HasSynced. It fails when ctx ends, and as soon as the
-// API server refuses or is not there: the error names what it said. The
-// informer tries again by itself, so come again.
+// WaitForSync blocks until HasSynced. It fails when ctx is done, and as soon as
+// a request of the informer fails, with the error of the API server. The
+// informer retries nevertheless, so that a later call may succeed.
 func (i *informer) WaitForSync(ctx context.Context) error {
 	select {
 	case <-i.health.failing():
@@ -93,18 +94,18 @@ func (i *informer) WaitForSync(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("wait for %s: %w", i.Kind(), context.Cause(ctx))
 	}
-	// One that has synced and fails follows its kind no more.
-	if err := i.health.last(); err != nil {
-		return fmt.Errorf("follow %s: %w", i.Kind(), err)
+	// An informer that has synced may fail now: its objects are outdated.
+	if err := i.health.lastError(); err != nil {
+		return fmt.Errorf("watch %s: %w", i.Kind(), err)
 	}
 	if !i.HasSynced() {
-		return i.WaitForSync(ctx) // it has recovered meanwhile
+		return i.WaitForSync(ctx) // the failure has ended meanwhile
 	}
 	return nil
 }
 
-// Err returns why the informer cannot follow its kind now, nil if it can.
-func (i *informer) Err() error { return i.health.last() }
+// Err returns why the informer cannot watch its kind at the moment, or nil.
+func (i *informer) Err() error { return i.health.lastError() }
 
 // Get returns an object from the store.
 func (i *informer) Get(key object.Key) (*object.Object, bool) {
@@ -112,14 +113,14 @@ func (i *informer) Get(key object.Key) (*object.Object, bool) {
 	return o, o != nil
 }
 
-// List returns the objects of a namespace, of all namespaces if it is "", that
-// match the selector, all if it is nil, ordered by namespace and name. For a
-// cluster-scoped kind the namespace is ignored.
+// List returns the objects of a namespace that match the selector, ordered by
+// namespace and name. "" stands for all namespaces, and a nil selector matches
+// everything. For a cluster-scoped kind the namespace is ignored.
 func (i *informer) List(namespace string, sel labels.Selector) []*object.Object {
 	return i.store.list(i.scope(namespace), sel)
 }
 
-// scope is the namespace that an object of the kind can have.
+// scope returns the namespace, or "" if the kind is cluster-scoped.
 func (i *informer) scope(namespace string) string {
 	if i.resource.Load().Namespaced {
 		return namespace
@@ -127,10 +128,10 @@ func (i *informer) scope(namespace string) string {
 	return ""
 }
 
-// AddHandler calls h with an event for each object that is there, marked
-// Initial, and then with each change, one call after the other. h must not
-// wait for anything; a slow handler delays the informer's other handlers. A
-// call that has begun may still run when remove returns.
+// AddHandler calls h with an event for each object in the store, marked Initial,
+// and then with each change, one call at a time. h must not block, because a
+// slow handler delays the other handlers of the informer. A call that has begun
+// may still run when remove returns.
 func (i *informer) AddHandler(h func(Event)) (remove func()) {
 	return i.subscribe(&handler{event: h})
 }
@@ -140,29 +141,30 @@ func (i *informer) subscribe(h *handler) (remove func()) {
 	return func() { i.store.feed.remove(h) }
 }
 
-// ResourceVersion returns the version up to which the store has read the
-// kind, "" before it has synced.
+// ResourceVersion returns the resourceVersion that the store has reached, ""
+// before it has synced.
 func (i *informer) ResourceVersion() string {
 	i.store.mu.RLock()
 	defer i.store.mu.RUnlock()
 	return i.store.version
 }
 
-// Reached says whether the store holds the state of a resourceVersion or a
-// later one; true for "".
+// Reached reports whether the store has reached a resourceVersion. It always
+// has reached "".
 func (i *informer) Reached(resourceVersion string) bool {
 	ok, _ := i.store.reached(resourceVersion)
 	return ok
 }
 
-// WaitReached waits until Reached. It fails when ctx ends, with ErrStopped, or
-// at once with ErrIncomparable. In each case [informer.Live] tells the truth.
+// WaitReached blocks until Reached. It fails when ctx is done, with
+// [ErrStopped], or at once with [ErrIncomparable]. The caller can use
+// [informer.Live] then.
 func (i *informer) WaitReached(ctx context.Context, resourceVersion string) error {
-	w, err := i.store.await(resourceVersion)
+	w, err := i.store.addWaiter(resourceVersion)
 	if err != nil || w == nil {
 		return err
 	}
-	defer i.store.abandon(w)
+	defer i.store.removeWaiter(w)
 	select {
 	case <-w.reached:
 		_, err := i.store.reached(resourceVersion)
@@ -174,8 +176,8 @@ func (i *informer) WaitReached(ctx context.Context, resourceVersion string) erro
 	}
 }
 
-// Live asks the API server for an object. The error is the server's, an
-// [apierrors.APIStatus]: NotFound when it is not there.
+// Live reads an object from the API server. The error is an
+// [apierrors.APIStatus], NotFound if there is no such object.
 func (i *informer) Live(ctx context.Context, key object.Key) (*object.Object, error) {
 	for _, segment := range []string{key.Namespace, key.Name} {
 		if problems := content.IsPathSegmentName(segment); len(problems) > 0 {
@@ -188,7 +190,30 @@ func (i *informer) Live(ctx context.Context, key object.Key) (*object.Object, er
 	}
 	o, ok := got.(*object.Object)
 	if !ok {
-		return nil, fmt.Errorf("get %s %s: the API server answered with a %T", i.Kind(), key, got)
+		return nil, fmt.Errorf("get %s %s: the response of the API server is a %T", i.Kind(), key, got)
 	}
 	return o, nil
+}
+
+// interruptible is a clock for the reflector, which ignores its context while
+// it waits for the end of a backoff: After fires early when done is closed.
+type interruptible struct {
+	clock.RealClock
+	done <-chan struct{}
+}
+
+// After implements clock.Clock.
+func (c interruptible) After(d time.Duration) <-chan time.Time {
+	fired := make(chan time.Time, 1)
+	go func() {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case now := <-timer.C:
+			fired <- now
+		case <-c.done:
+			fired <- time.Now()
+		}
+	}()
+	return fired
 }

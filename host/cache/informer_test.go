@@ -19,10 +19,10 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-func TestWatchListIsUsed(t *testing.T) {
+func TestInitialListIsAWatchList(t *testing.T) {
 	p := newPeer(t)
 	p.put("a", "x")
-	follow(t, open(t, p, Config{}))
+	acquire(t, open(t, p, Config{}))
 	got := p.received()
 	if len(got) != 1 {
 		t.Fatalf("%d requests, want 1: %v", len(got), got)
@@ -41,7 +41,7 @@ func TestWatchListIsUsed(t *testing.T) {
 	}
 }
 
-func TestListIsUsedWhereThereIsNoWatchList(t *testing.T) {
+func TestInitialListFallsBackToAList(t *testing.T) {
 	p := newPeer(t)
 	p.put("a", "x")
 	p.set(true, func(r *http.Request) http.HandlerFunc {
@@ -53,7 +53,7 @@ func TestListIsUsedWhereThereIsNoWatchList(t *testing.T) {
 		}
 	})
 	logs := &lines{}
-	i := follow(t, open(t, p, Config{Logger: logs.logger()}))
+	i := acquire(t, open(t, p, Config{Logger: logs.logger()}))
 	o, ok := i.Get(object.Key{Namespace: "a", Name: "x"})
 	if !ok || o.Kind != widget || o.UID != "uid-x" {
 		t.Fatalf("got %v %v", o, ok)
@@ -66,11 +66,11 @@ func TestListIsUsedWhereThereIsNoWatchList(t *testing.T) {
 	}
 }
 
-func TestEventsComeInOrder(t *testing.T) {
+func TestEventsArriveInTheOrderOfTheChanges(t *testing.T) {
 	p := newPeer(t)
 	p.put("b", "x")
 	p.put("a", "y")
-	i := follow(t, open(t, p, Config{}))
+	i := acquire(t, open(t, p, Config{}))
 	r := record(t, i)
 	p.put("a", "z")
 	p.put("a", "z", `"labels":{"k":"v"}`)
@@ -88,11 +88,11 @@ func TestEventsComeInOrder(t *testing.T) {
 	}
 }
 
-func TestHandlerMayCallBack(t *testing.T) {
+func TestHandlerMayCallTheCache(t *testing.T) {
 	p := newPeer(t)
 	p.put("a", "x")
 	c := open(t, p, Config{})
-	i := follow(t, c)
+	i := acquire(t, c)
 	second := make(chan string, 10)
 	i.AddHandler(func(e Event) {
 		if len(i.List("", nil)) == 0 || !i.HasSynced() {
@@ -112,12 +112,12 @@ func TestHandlerMayCallBack(t *testing.T) {
 	}
 }
 
-func TestRemovedHandlerIsNotCalled(t *testing.T) {
+func TestRemovedHandlerReceivesNothing(t *testing.T) {
 	p := newPeer(t)
-	i := follow(t, open(t, p, Config{}))
+	i := acquire(t, open(t, p, Config{}))
 	var first recorder
 	first.events = make(chan string, 10)
-	remove := i.AddHandler(first.note)
+	remove := i.AddHandler(first.handle)
 	second := record(t, i)
 	p.put("a", "x")
 	second.expect("add a/x")
@@ -129,13 +129,13 @@ func TestRemovedHandlerIsNotCalled(t *testing.T) {
 	}
 }
 
-func TestExpiredWatchIsListedAgain(t *testing.T) {
+func TestExpiredWatchListsAgain(t *testing.T) {
 	p := newPeer(t)
 	p.put("a", "gone")
 	p.put("a", "changed")
 	p.put("a", "same")
 	logs := &lines{}
-	i := follow(t, open(t, p, Config{Logger: logs.logger()}))
+	i := acquire(t, open(t, p, Config{Logger: logs.logger()}))
 	p.next(isWatchList)
 	r := record(t, i)
 	r.expect("initial a/changed", "initial a/gone", "initial a/same")
@@ -153,19 +153,19 @@ func TestExpiredWatchIsListedAgain(t *testing.T) {
 	if !got["delete a/gone"] || !got["update a/changed"] || !got["add a/new"] {
 		t.Errorf("got %v", got)
 	}
-	r.none()
+	r.expectNone()
 	if logs.String() != "" {
 		t.Errorf("logged: %s", logs)
 	}
 }
 
-func TestDroppedConnectionLosesNothing(t *testing.T) {
+func TestDroppedConnectionLosesNoEvent(t *testing.T) {
 	p := newPeer(t)
 	version := p.put("a", "x")
-	i := follow(t, open(t, p, Config{}))
+	i := acquire(t, open(t, p, Config{}))
 	r := record(t, i)
 	r.expect("initial a/x")
-	p.put("a", "y") // a watch without any event is counted as failed
+	p.put("a", "y") // a watch that ends without an event counts as failed
 	r.expect("add a/y")
 	p.silence(true)
 	p.cutWatches()
@@ -174,11 +174,11 @@ func TestDroppedConnectionLosesNothing(t *testing.T) {
 	p.put("a", "z")
 	r.expect("add a/z")
 	if !i.Reached(version) {
-		t.Error("went back")
+		t.Error("the informer went back to an older resourceVersion")
 	}
 }
 
-func TestTornEventIsReadAgain(t *testing.T) {
+func TestTruncatedEventIsReadAgain(t *testing.T) {
 	p := newPeer(t)
 	torn := false
 	p.set(true, func(r *http.Request) http.HandlerFunc {
@@ -191,32 +191,32 @@ func TestTornEventIsReadAgain(t *testing.T) {
 		}
 	})
 	p.put("a", "x")
-	i := follow(t, open(t, p, Config{}))
+	i := acquire(t, open(t, p, Config{}))
 	if got := names(i.List("", nil)); got != "a/x" {
 		t.Errorf("list: %s", got)
 	}
 }
 
-func TestStalledWatchIsListedAgain(t *testing.T) {
+func TestStalledWatchListsAgain(t *testing.T) {
 	p := newPeer(t)
 	fake := clocktest.NewFakeClock(time.Now())
-	i := follow(t, open(t, p, Config{Clock: fake}))
+	i := acquire(t, open(t, p, Config{Clock: fake}))
 	p.next(isWatchList)
 	r := record(t, i)
-	heard(t, p, i)
+	resetIdleTimer(t, p, i)
 	p.silence(true)
 	p.put("a", "x")
 	fake.Step(89 * time.Second)
-	r.none()
-	// The last bookmark may start the time anew only now.
+	r.expectNone()
+	// The timer may be reset for the last bookmark only now.
 	p.nextAfter(isWatchList, func() { fake.Step(2 * time.Second) })
 	r.expect("add a/x")
 }
 
-// heard makes sure that the time in which a watch may be silent has begun at
-// the present time of the clock: it begins anew some time after an event was
-// passed on, but before the next one is.
-func heard(t *testing.T, p *peer, i *Informer) {
+// resetIdleTimer makes sure that the idle timer of a watch has been reset at the
+// present time of the clock. It is reset after an event was forwarded, but before
+// the next one is.
+func resetIdleTimer(t *testing.T, p *peer, i *Informer) {
 	t.Helper()
 	for range 2 {
 		if err := i.WaitReached(within(t), p.bookmark()); err != nil {
@@ -225,48 +225,48 @@ func heard(t *testing.T, p *peer, i *Informer) {
 	}
 }
 
-func TestBookmarkKeepsAWatch(t *testing.T) {
+func TestBookmarkResetsTheIdleTimer(t *testing.T) {
 	p := newPeer(t)
 	fake := clocktest.NewFakeClock(time.Now())
-	i := follow(t, open(t, p, Config{Clock: fake}))
+	i := acquire(t, open(t, p, Config{Clock: fake}))
 	for range 3 {
-		heard(t, p, i)
+		resetIdleTimer(t, p, i)
 		fake.Step(80 * time.Second)
 	}
-	heard(t, p, i)
+	resetIdleTimer(t, p, i)
 	if n := len(p.received()); n != 1 {
 		t.Errorf("%d requests, want 1", n)
 	}
 }
 
-func TestSilentServerIsAskedAgain(t *testing.T) {
+func TestRequestWithoutAResponseIsRepeated(t *testing.T) {
 	p := newPeer(t)
-	asked := make(chan struct{}, 100)
+	requested := make(chan struct{}, 100)
 	p.set(true, func(r *http.Request) http.HandlerFunc {
 		return func(_ http.ResponseWriter, r *http.Request) {
-			asked <- struct{}{}
+			requested <- struct{}{}
 			<-r.Context().Done()
 		}
 	})
-	// Long enough for a server that answers, on a busy machine.
+	// Long enough for a server that responds on a busy machine.
 	c := open(t, p, Config{StallAfter: 500 * time.Millisecond})
 	i, err := c.Acquire(within(t), widget)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		receive(t, asked)
+		receive(t, requested)
 	}
-	if err := i.WaitForSync(within(t)); err == nil || !strings.Contains(err.Error(), "follow example.dev/v1 Widget: ") {
-		t.Errorf("while the server is silent: %v", err)
+	if err := i.WaitForSync(within(t)); err == nil || !strings.Contains(err.Error(), "watch example.dev/v1 Widget: ") {
+		t.Errorf("WaitForSync returned %v while the server does not respond", err)
 	}
 	p.set(true, nil)
 	eventually(t, func() (any, error) { return nil, i.WaitForSync(within(t)) })
 }
 
-// TestMissingRightIsToldWithItsRule: also where the kind may be listed, it is
-// not followed without a watch.
-func TestMissingRightIsToldWithItsRule(t *testing.T) {
+// TestMissingRightIsLoggedWithItsRule covers a user that may list a kind and not
+// watch it.
+func TestMissingRightIsLoggedWithItsRule(t *testing.T) {
 	const rule = `the rule {apiGroups: ["example.dev"], resources: ["widgets"], verbs: ["list", "watch"]}`
 	const refusal = `{"apiVersion":"v1","kind":"Status","status":"Failure","code":403,"reason":"Forbidden","message":` +
 		`"widgets is forbidden: User \"u\" cannot watch resource \"widgets\" in API group \"example.dev\" at the cluster scope"}`
@@ -287,24 +287,24 @@ func TestMissingRightIsToldWithItsRule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i.ResourceVersion() == "" { // it has listed
+	for i.ResourceVersion() == "" { // until it has listed
 		p.next(func(url.Values) bool { return true })
 	}
 	if err := i.WaitForSync(within(t)); err == nil || !strings.Contains(err.Error(), rule) || !apierrors.IsForbidden(err) {
-		t.Errorf("without a watch: %v", err)
+		t.Errorf("WaitForSync returned %v without the right to watch", err)
 	}
 	p.set(true, nil)
 	eventually(t, func() (any, error) { return nil, i.WaitForSync(within(t)) })
-	if bad, good := logs.count("cannot follow"), logs.count("following the kind again"); bad != 1 || good != 1 {
-		t.Errorf("told %d and %d times:\n%s", bad, good, logs)
+	if bad, good := logs.count("cannot watch the kind"), logs.count("watching the kind again"); bad != 1 || good != 1 {
+		t.Errorf("the failure was logged %d times, its end %d times:\n%s", bad, good, logs)
 	}
 }
 
-func TestServerAwayIsToldOnce(t *testing.T) {
+func TestUnavailableServerIsLoggedOnce(t *testing.T) {
 	p := newPeer(t)
 	p.put("a", "x")
 	logs := &lines{}
-	i := follow(t, open(t, p, Config{Logger: logs.logger()}))
+	i := acquire(t, open(t, p, Config{Logger: logs.logger()}))
 	r := record(t, i)
 	r.expect("initial a/x")
 	p.set(true, func(*http.Request) http.HandlerFunc {
@@ -317,7 +317,7 @@ func TestServerAwayIsToldOnce(t *testing.T) {
 		p.next(func(url.Values) bool { return true })
 	}
 	if i.Err() == nil {
-		t.Error("no error told")
+		t.Error("Err is nil while requests fail")
 	}
 	p.set(true, nil)
 	p.put("a", "y")
@@ -325,8 +325,8 @@ func TestServerAwayIsToldOnce(t *testing.T) {
 	if i.Err() != nil {
 		t.Error(i.Err())
 	}
-	if bad, good := logs.count("cannot follow"), logs.count("following the kind again"); bad != 1 || good != 1 {
-		t.Errorf("told %d and %d times:\n%s", bad, good, logs)
+	if bad, good := logs.count("cannot watch the kind"), logs.count("watching the kind again"); bad != 1 || good != 1 {
+		t.Errorf("the failure was logged %d times, its end %d times:\n%s", bad, good, logs)
 	}
 }
 
@@ -335,14 +335,14 @@ func TestRemovedKindHasNoObjects(t *testing.T) {
 	p.put("a", "x")
 	logs := &lines{}
 	c := open(t, p, Config{Logger: logs.logger()})
-	i := follow(t, c)
+	i := acquire(t, c)
 	r := record(t, i)
 	r.expect("initial a/x")
 	p.set(false, nil)
 	p.cutWatches()
 	r.expect("delete a/x")
 	if _, err := c.Acquire(within(t), widget); err != nil {
-		t.Errorf("the informer goes on: %v", err)
+		t.Errorf("Acquire of the running informer: %v", err)
 	}
 	var unknown *UnknownKindError
 	if _, err := c.Resource(within(t), widget); !errors.As(err, &unknown) || unknown.Kind != widget {
@@ -350,14 +350,14 @@ func TestRemovedKindHasNoObjects(t *testing.T) {
 	}
 	p.set(true, nil)
 	r.expect("add a/x")
-	if bad, good := logs.count("KindNotServed"), logs.count("following the kind again"); bad != 2 || good != 1 {
-		t.Errorf("told %d and %d times:\n%s", bad, good, logs)
+	if bad, good := logs.count("KindNotServed"), logs.count("watching the kind again"); bad != 2 || good != 1 {
+		t.Errorf("the failure was logged %d times, its end %d times:\n%s", bad, good, logs)
 	}
 }
 
-// The time of a list does not run while the kind is looked for: one that comes
-// back late is read at once, not after the reflector's backoff.
-func TestAListWaitsForItsKind(t *testing.T) {
+// TestTimeoutOfAListBeginsAfterTheLookup covers a kind that is served late: it is
+// listed at once then, not after the backoff of the reflector.
+func TestTimeoutOfAListBeginsAfterTheLookup(t *testing.T) {
 	p := newPeer(t)
 	c := open(t, p, Config{StallAfter: time.Nanosecond})
 	resource, err := c.Resource(within(t), widget)
@@ -369,14 +369,14 @@ func TestAListWaitsForItsKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	lw, found := c.newInformer(resource, client).lw, false
-	lw.found = func(object.Resource) { found = true }
+	lw.onFound = func(object.Resource) { found = true }
 	c.discovery.invalidate(widget.APIVersion)
 	if _, err := lw.ListWithContext(within(t), metav1.ListOptions{}); !errors.Is(err, context.DeadlineExceeded) || !found {
 		t.Errorf("found: %t, %v", found, err)
 	}
 }
 
-func TestResource(t *testing.T) {
+func TestResourceReturnsScopeAndSubresources(t *testing.T) {
 	p := newPeer(t)
 	c := open(t, p, Config{})
 	got, err := c.Resource(within(t), widget)
@@ -403,7 +403,7 @@ func TestResource(t *testing.T) {
 	}
 }
 
-func TestKindThatComesLater(t *testing.T) {
+func TestKindThatIsServedLaterIsFound(t *testing.T) {
 	p := newPeer(t)
 	p.set(false, nil)
 	fake := clocktest.NewFakeClock(time.Now())
@@ -414,10 +414,10 @@ func TestKindThatComesLater(t *testing.T) {
 	}
 	p.set(true, nil)
 	fake.Step(unknownTTL)
-	follow(t, c)
+	acquire(t, c)
 }
 
-func TestKnownKindStaysKnownWhileNobodyAnswers(t *testing.T) {
+func TestResourceIsCachedWhileTheServerDoesNotRespond(t *testing.T) {
 	p := newPeer(t)
 	fake := clocktest.NewFakeClock(time.Now())
 	c := open(t, p, Config{Clock: fake})
@@ -432,17 +432,17 @@ func TestKnownKindStaysKnownWhileNobodyAnswers(t *testing.T) {
 	var unknown *UnknownKindError
 	_, err := c.Resource(within(t), abi.Kind{APIVersion: "other.dev/v1", Kind: "Gadget"})
 	if err == nil || errors.As(err, &unknown) {
-		t.Errorf("who could not ask does not know: %v", err)
+		t.Errorf("an unknown kind without a response: %v", err)
 	}
 }
 
-func TestUnusedInformerStops(t *testing.T) {
+func TestInformerWithoutUsersStops(t *testing.T) {
 	p := newPeer(t)
 	p.put("a", "x")
 	fake := clocktest.NewFakeClock(time.Now())
 	c := open(t, p, Config{Clock: fake, StallAfter: time.Hour})
-	first := follow(t, c)
-	second := follow(t, c)
+	first := acquire(t, c)
+	second := acquire(t, c)
 	first.Release()
 	first.Release()
 	fake.Step(11 * time.Minute)
@@ -451,7 +451,7 @@ func TestUnusedInformerStops(t *testing.T) {
 	}
 	second.Release()
 	fake.Step(9 * time.Minute)
-	third := follow(t, c)
+	third := acquire(t, c)
 	fake.Step(9 * time.Minute)
 	if len(p.received()) != 1 {
 		t.Error("the informer was not reused")
@@ -468,16 +468,16 @@ func TestUnusedInformerStops(t *testing.T) {
 	if o, ok := third.Get(object.Key{Namespace: "a", Name: "x"}); ok {
 		t.Errorf("kept %v", o)
 	}
-	follow(t, c)
+	acquire(t, c)
 	if len(p.received()) != 2 {
 		t.Error("no new watch")
 	}
 }
 
-func TestStoppedCache(t *testing.T) {
+func TestStoppedCacheRefusesAcquire(t *testing.T) {
 	p := newPeer(t)
 	c := open(t, p, Config{})
-	i := follow(t, c)
+	i := acquire(t, c)
 	c.Stop()
 	c.Stop()
 	i.Release()
@@ -488,15 +488,15 @@ func TestStoppedCache(t *testing.T) {
 
 func TestNamespaceRestrictsInformers(t *testing.T) {
 	p := newPeer(t)
-	follow(t, open(t, p, Config{Namespace: "a"}))
+	acquire(t, open(t, p, Config{Namespace: "a"}))
 	if got := p.requests[0].URL.Path; got != "/apis/example.dev/v1/namespaces/a/widgets" {
 		t.Errorf("path: %s", got)
 	}
 }
 
-func TestWaitReached(t *testing.T) {
+func TestWaitReachedBlocksUntilTheResourceVersion(t *testing.T) {
 	p := newPeer(t)
-	i := follow(t, open(t, p, Config{}))
+	i := acquire(t, open(t, p, Config{}))
 	version := p.put("a", "x")
 	if err := i.WaitReached(within(t), version); err != nil {
 		t.Fatal(err)
@@ -505,7 +505,7 @@ func TestWaitReached(t *testing.T) {
 		t.Error("reached without the object")
 	}
 	if !i.Reached(version) || !i.Reached("") || !i.Reached("99") || i.Reached("1000") || i.Reached("abc") {
-		t.Errorf("reached is wrong at %s", i.ResourceVersion())
+		t.Errorf("Reached is wrong at %s", i.ResourceVersion())
 	}
 	if err := i.WaitReached(within(t), "abc"); !errors.Is(err, ErrIncomparable) {
 		t.Errorf("incomparable: %v", err)
@@ -519,9 +519,9 @@ func TestWaitReached(t *testing.T) {
 	}
 }
 
-func TestLive(t *testing.T) {
+func TestLiveReadsFromTheServer(t *testing.T) {
 	p := newPeer(t)
-	i := follow(t, open(t, p, Config{}))
+	i := acquire(t, open(t, p, Config{}))
 	p.silence(true)
 	p.put("a", "x")
 	o, err := i.Live(within(t), object.Key{Namespace: "a", Name: "x"})
@@ -534,10 +534,10 @@ func TestLive(t *testing.T) {
 	before := len(p.received())
 	for _, name := range []string{"..", "a/b", "a%2fb"} {
 		if _, err = i.Live(within(t), object.Key{Namespace: "a", Name: name}); err == nil {
-			t.Errorf("%q was asked for", name)
+			t.Errorf("Live accepted the name %q", name)
 		}
 	}
 	if len(p.received()) != before {
-		t.Error("a bad name went out")
+		t.Error("a request was sent for an invalid name")
 	}
 }

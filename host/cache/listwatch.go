@@ -20,21 +20,21 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// listWatch asks the API server for the objects of one kind. It looks the
-// resource up for each request, so that it follows a CRD which goes and comes
-// back, be it under another plural or scope.
+// listWatch lists and watches one kind. It looks up the resource for each
+// request, so that it works with a CRD that is deleted and created again, even
+// if its plural or scope is another one then.
 type listWatch struct {
-	kind      abi.Kind
-	namespace string // "" for all
-	client    rest.Interface
-	discovery *discovery
-	clock     clock.WithTicker
-	stall     time.Duration // without an event or bookmark
-	retry     time.Duration // between two looks for a kind that is gone
-	health    *health
-	gone      func() // called when the kind is not served any more
-	found     func(object.Resource)
-	streams   sync.WaitGroup
+	kind       abi.Kind
+	namespace  string // "" for all
+	client     rest.Interface
+	discovery  *discovery
+	clock      clock.WithTicker
+	stallAfter time.Duration // see Config
+	retryAfter time.Duration // see Config
+	health     *health
+	onGone     func()                // called when the kind is not served any more
+	onFound    func(object.Resource) // called with the result of each lookup
+	streams    sync.WaitGroup        // watches
 }
 
 var _ cache.ListerWatcherWithContext = (*listWatch)(nil)
@@ -55,14 +55,14 @@ func (l *listWatch) ListWithContext(ctx context.Context, options metav1.ListOpti
 	if err != nil {
 		return nil, err
 	}
-	bounded, cancel := context.WithTimeout(ctx, l.stall)
+	bounded, cancel := context.WithTimeout(ctx, l.stallAfter)
 	defer cancel()
 	list, err := req.Do(bounded).Get()
 	return list, l.outcome(ctx, err)
 }
 
-// WatchWithContext implements cache.WatcherWithContext. A server that accepts
-// the request and then says nothing counts as stalled, too.
+// WatchWithContext implements cache.WatcherWithContext. A watch to which the
+// server does not respond counts as stalled, too.
 func (l *listWatch) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.Watch = true
 	req, err := l.request(ctx, options)
@@ -70,34 +70,33 @@ func (l *listWatch) WatchWithContext(ctx context.Context, options metav1.ListOpt
 		return nil, err
 	}
 	watching, cancel := context.WithCancelCause(ctx)
-	idle := l.clock.NewTimer(l.stall)
-	source, err := l.open(watching, cancel, req, idle)
+	idle := l.clock.NewTimer(l.stallAfter)
+	source, err := l.openWatch(watching, cancel, req, idle)
 	if err != nil {
 		idle.Stop()
 		cancel(nil)
 		if apierrors.IsInvalid(err) && options.SendInitialEvents != nil {
-			return nil, err // no watch-list on this server: the reflector lists instead
+			return nil, err // the server has no watch-list: the reflector lists instead
 		}
 		return nil, l.outcome(ctx, err)
 	}
-	l.health.ok()
+	l.health.watching()
 	s := &stream{
-		source: source, idle: idle, stall: l.stall, cancel: cancel, health: l.health,
+		source: source, idle: idle, stallAfter: l.stallAfter, cancel: cancel, health: l.health,
 		result: make(chan watch.Event), done: make(chan struct{}),
 	}
 	l.streams.Go(func() { s.run(ctx) })
 	return s, nil
 }
 
-// errStalled is why a watch without any sign of life is ended.
+// errStalled is the reason for ending a watch without events and bookmarks.
 var errStalled = errors.New("the watch has stalled")
 
-// open starts a watch and gives up when the response does not begin in time.
-func (l *listWatch) open(ctx context.Context, cancel context.CancelCauseFunc, req *rest.Request, idle clock.Timer) (watch.Interface, error) {
-	opened := make(chan struct{})
-	watched := make(chan struct{})
+// openWatch starts a watch. It fails if the response does not begin in time.
+func (l *listWatch) openWatch(ctx context.Context, cancel context.CancelCauseFunc, req *rest.Request, idle clock.Timer) (watch.Interface, error) {
+	opened, timerDone := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(watched)
+		defer close(timerDone)
 		select {
 		case <-idle.C():
 			cancel(errStalled)
@@ -106,18 +105,18 @@ func (l *listWatch) open(ctx context.Context, cancel context.CancelCauseFunc, re
 	}()
 	w, err := req.Watch(ctx)
 	close(opened)
-	<-watched
+	<-timerDone
 	if errors.Is(context.Cause(ctx), errStalled) {
 		if w != nil {
 			w.Stop()
 		}
-		return nil, fmt.Errorf("watch %s: no answer for %s: %w", l.kind, l.stall, errStalled)
+		return nil, fmt.Errorf("watch %s: no response for %s: %w", l.kind, l.stallAfter, errStalled)
 	}
 	return w, err
 }
 
-// request builds a request for the kind's collection. While the kind is not
-// served it waits until it is.
+// request returns a request for the collection of the kind. It blocks while the
+// kind is not served.
 func (l *listWatch) request(ctx context.Context, options metav1.ListOptions) (*rest.Request, error) {
 	resource, err := l.resource(ctx)
 	if err != nil {
@@ -132,25 +131,25 @@ func (l *listWatch) resource(ctx context.Context) (object.Resource, error) {
 	for {
 		s, err := l.discovery.find(ctx, l.kind)
 		if err == nil {
-			l.found(s.Resource)
+			l.onFound(s.Resource)
 			return s.Resource, nil
 		}
 		if unknown := (*UnknownKindError)(nil); !errors.As(err, &unknown) {
 			return s.Resource, err
 		}
-		l.gone()
+		l.onGone()
 		l.health.fail(err)
 		select {
 		case <-ctx.Done():
 			return object.Resource{}, context.Cause(ctx)
-		case <-l.clock.After(l.retry):
+		case <-l.clock.After(l.retryAfter):
 		}
 	}
 }
 
-// outcome notes how a request ended; that a watch began notes WatchWithContext.
-// After a 404 the next request looks the kind up again: only discovery says
-// that it is gone. The end of ctx is nobody's failure.
+// outcome records the result of a request, and returns err. After a response
+// 404 the next request looks up the kind again, because only discovery shows
+// whether it is still served. A request that ended with ctx has not failed.
 func (l *listWatch) outcome(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -167,17 +166,17 @@ func (l *listWatch) outcome(ctx context.Context, err error) error {
 
 func expired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
-// stream passes the events of a watch on and ends it when nothing has come
-// for too long.
+// stream forwards the events of a watch, and ends it when none has arrived for
+// too long.
 type stream struct {
-	source watch.Interface
-	idle   clock.Timer
-	stall  time.Duration
-	health *health
-	cancel context.CancelCauseFunc
-	result chan watch.Event
-	done   chan struct{}
-	stop   sync.Once
+	source     watch.Interface
+	idle       clock.Timer
+	stallAfter time.Duration
+	health     *health
+	cancel     context.CancelCauseFunc
+	result     chan watch.Event
+	done       chan struct{}
+	stop       sync.Once
 }
 
 // ResultChan implements watch.Interface.
@@ -201,18 +200,18 @@ func (s *stream) run(ctx context.Context) {
 		case <-s.done:
 			return
 		case e, ok := <-s.source.ResultChan():
-			if !ok || !s.pass(ctx, e) {
+			if !ok || !s.forward(ctx, e) {
 				return
 			}
-			s.idle.Reset(s.stall)
+			s.idle.Reset(s.stallAfter)
 		case <-s.idle.C():
-			s.pass(ctx, relist(s.stall))
+			s.forward(ctx, expiredEvent(s.stallAfter))
 			return
 		}
 	}
 }
 
-func (s *stream) pass(ctx context.Context, e watch.Event) bool {
+func (s *stream) forward(ctx context.Context, e watch.Event) bool {
 	if e.Type == watch.Error && ctx.Err() == nil {
 		if err := apierrors.FromObject(e.Object); !expired(err) {
 			s.health.fail(err)
@@ -226,9 +225,9 @@ func (s *stream) pass(ctx context.Context, e watch.Event) bool {
 	}
 }
 
-// relist is the event that makes the reflector list again: what the API
-// server says when it has forgotten the version of a watch.
-func relist(after time.Duration) watch.Event {
+// expiredEvent returns the event that makes the reflector list again: the one
+// that the API server sends when the resourceVersion of a watch has expired.
+func expiredEvent(after time.Duration) watch.Event {
 	status := apierrors.NewResourceExpired(fmt.Sprintf("no event or bookmark for %s", after)).Status()
 	return watch.Event{Type: watch.Error, Object: &status}
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/thole-dev/thole/host/internal/devcluster"
 )
 
-// TestMain looks for goroutines that the tests leave behind, and stops the API
-// server if one of them started it.
+// TestMain stops the API server if a test has started it, and fails if tests have
+// leaked goroutines.
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if shared.cluster != nil { // its end closes the connections of the tests' own clients
+	if shared.cluster != nil { // closes the connections of the clients of tests
 		if err := shared.cluster.Stop(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1

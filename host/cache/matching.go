@@ -11,49 +11,48 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// kindEdges finds the owners that depend on objects of one kind. The mutex of
-// edges guards it.
+// kindEdges holds the edges of one kind. It is guarded by edges.mu.
 type kindEdges struct {
 	informer *Informer
-	remove   func() // ends the listening
+	remove   func() // removes the handler from the informer
 	count    int    // of edges
 
 	objects map[object.Key]*readers
 	lists   map[listID]*listEdge
 	// Each list is in exactly one of these.
-	byLabel  map[labelID][]*listEdge
-	byRest   []*listEdge          // selectors that no label finds
-	anything map[string]*listEdge // selects everything, by namespace
+	byLabel    map[labelID][]*listEdge // selectors that require a label's value
+	other      []*listEdge             // other selectors
+	everything map[string]*listEdge    // selectors that match everything, by namespace
 }
 
-// listID is what tells lists apart: the selector in its canonical notation.
+// listID identifies a list. The selector is in canonical form.
 type listID struct{ namespace, selector string }
 
-// labelID is one equality of a selector.
+// labelID is the value of a label that a selector requires.
 type labelID struct{ namespace, label, value string }
 
-// listEdge is a list that somebody depends on.
+// listEdge is a list with the owners that depend on it.
 type listEdge struct {
 	id       listID
 	selector labels.Selector
-	label    *labelID // where it is found; nil: elsewhere
+	label    *labelID // key in kindEdges.byLabel; nil if it is not there
 	readers  readers
 }
 
 func newKindEdges(informer *Informer) *kindEdges {
 	return &kindEdges{
-		informer: informer,
-		objects:  map[object.Key]*readers{},
-		lists:    map[listID]*listEdge{},
-		byLabel:  map[labelID][]*listEdge{},
-		anything: map[string]*listEdge{},
+		informer:   informer,
+		objects:    map[object.Key]*readers{},
+		lists:      map[listID]*listEdge{},
+		byLabel:    map[labelID][]*listEdge{},
+		everything: map[string]*listEdge{},
 	}
 }
 
 func (k *kindEdges) empty() bool { return k.count == 0 }
 
-// listFor returns the list of a namespace and selector. Beyond a number of
-// selectors that no label finds, it is the list of everything.
+// listFor returns the list of a namespace and a selector. If the kind has
+// maxSelectors selectors that require no label, it is the list of everything.
 func (k *kindEdges) listFor(namespace string, sel labels.Selector) *listEdge {
 	id := listID{namespace, sel.String()}
 	if l := k.lists[id]; l != nil {
@@ -61,17 +60,17 @@ func (k *kindEdges) listFor(namespace string, sel labels.Selector) *listEdge {
 	}
 	id.namespace = strings.Clone(namespace)
 	if own, err := labels.Parse(id.selector); err == nil && !sel.Empty() {
-		sel = own // its strings are those of id alone
+		sel = own // does not alias the message of the guest, unlike sel
 	}
 	l := &listEdge{id: id, selector: sel, label: equality(id.namespace, sel)}
-	if l.label == nil && !sel.Empty() && len(k.byRest) >= maxSelectors {
+	if l.label == nil && !sel.Empty() && len(k.other) >= maxSelectors {
 		return k.listFor(namespace, labels.Everything())
 	}
 	return l
 }
 
-// equality returns an equality that every object which the selector matches
-// fulfils, nil if there is none.
+// equality returns the value of a label that the selector requires of every
+// object, nil if there is none.
 func equality(namespace string, sel labels.Selector) *labelID {
 	requirements, selectable := sel.Requirements()
 	if !selectable {
@@ -88,7 +87,7 @@ func equality(namespace string, sel labels.Selector) *labelID {
 	return nil
 }
 
-// size is how many bytes the edge keeps of what was asked for.
+// size returns how many bytes of names and selectors the edge keeps.
 func (at edge) size() int {
 	if at.list != nil {
 		return len(at.list.id.namespace) + len(at.list.id.selector)
@@ -96,14 +95,14 @@ func (at edge) size() int {
 	return len(at.key.Namespace) + len(at.key.Name)
 }
 
-// detach returns the edge without its hold on the question: a guest's message,
-// which may be longer than what it says.
+// detach returns the edge with copies of its strings, which alias the message
+// of a guest that may be much longer.
 func (at edge) detach() edge {
 	at.key = object.Key{Namespace: strings.Clone(at.key.Namespace), Name: strings.Clone(at.key.Name)}
 	return at
 }
 
-// has says whether the owner is registered.
+// has reports whether the owner is registered.
 func (at edge) has(r *reader) bool {
 	if at.list != nil {
 		return at.list.readers.has(r)
@@ -112,39 +111,39 @@ func (at edge) has(r *reader) bool {
 	return set != nil && set.has(r)
 }
 
-// add registers an owner and says whether it was not there.
+// add registers an owner, and reports whether it was not registered before.
 func (at edge) add(r *reader) bool {
 	k := at.kind
 	if at.list == nil {
 		if k.objects[at.key] == nil {
 			k.objects[at.key] = &readers{}
 		}
-		return k.counted(k.objects[at.key].add(r), 1)
+		return k.adjustCount(k.objects[at.key].add(r), 1)
 	}
 	if k.lists[at.list.id] == nil {
 		k.index(at.list)
 	}
-	return k.counted(at.list.readers.add(r), 1)
+	return k.adjustCount(at.list.readers.add(r), 1)
 }
 
 func (at edge) remove(r *reader) {
 	k := at.kind
 	if at.list != nil {
-		k.counted(at.list.readers.remove(r), -1)
+		k.adjustCount(at.list.readers.remove(r), -1)
 		if at.list.readers.empty() {
 			k.unindex(at.list)
 		}
 		return
 	}
 	if set := k.objects[at.key]; set != nil {
-		k.counted(set.remove(r), -1)
+		k.adjustCount(set.remove(r), -1)
 		if set.empty() {
 			delete(k.objects, at.key)
 		}
 	}
 }
 
-func (k *kindEdges) counted(changed bool, by int) bool {
+func (k *kindEdges) adjustCount(changed bool, by int) bool {
 	if changed {
 		k.count += by
 	}
@@ -157,41 +156,42 @@ func (k *kindEdges) index(l *listEdge) {
 	case l.label != nil:
 		k.byLabel[*l.label] = append(k.byLabel[*l.label], l)
 	case l.selector.Empty():
-		k.anything[l.id.namespace] = l
+		k.everything[l.id.namespace] = l
 	default:
-		k.byRest = append(k.byRest, l)
+		k.other = append(k.other, l)
 	}
 }
 
 func (k *kindEdges) unindex(l *listEdge) {
 	delete(k.lists, l.id)
-	other := func(o *listEdge) bool { return o == l }
+	same := func(o *listEdge) bool { return o == l }
 	switch {
 	case l.label != nil:
-		if k.byLabel[*l.label] = slices.DeleteFunc(k.byLabel[*l.label], other); len(k.byLabel[*l.label]) == 0 {
+		if k.byLabel[*l.label] = slices.DeleteFunc(k.byLabel[*l.label], same); len(k.byLabel[*l.label]) == 0 {
 			delete(k.byLabel, *l.label)
 		}
 	case l.selector.Empty():
-		delete(k.anything, l.id.namespace)
+		delete(k.everything, l.id.namespace)
 	default:
-		k.byRest = slices.DeleteFunc(k.byRest, other)
+		k.other = slices.DeleteFunc(k.other, same)
 	}
 }
 
-// dependents returns who depends on an object, as it was or as it is.
+// dependents returns the owners that depend on an object, before or after the
+// event.
 func (k *kindEdges) dependents(key object.Key, event Event) []Owner {
 	found := map[*reader]struct{}{}
 	if set := k.objects[key]; set != nil {
 		set.collect(found)
 	}
 	for _, namespace := range scopes(key.Namespace) {
-		if l := k.anything[namespace]; l != nil {
+		if l := k.everything[namespace]; l != nil {
 			l.readers.collect(found)
 		}
 	}
 	for _, o := range []*object.Object{event.Old, event.New} {
 		if o != nil {
-			k.listing(o, found)
+			k.collectLists(o, found)
 		}
 	}
 	owners := make([]Owner, 0, len(found))
@@ -201,8 +201,8 @@ func (k *kindEdges) dependents(key object.Key, event Event) []Owner {
 	return owners
 }
 
-// listing collects who depends on a selection that has the object.
-func (k *kindEdges) listing(o *object.Object, found map[*reader]struct{}) {
+// collectLists adds the owners that depend on a list with the object.
+func (k *kindEdges) collectLists(o *object.Object, found map[*reader]struct{}) {
 	set := labels.Set(o.Labels)
 	for _, namespace := range scopes(o.Namespace) {
 		for label, value := range o.Labels {
@@ -213,14 +213,15 @@ func (k *kindEdges) listing(o *object.Object, found map[*reader]struct{}) {
 			}
 		}
 	}
-	for _, l := range k.byRest {
+	for _, l := range k.other {
 		if (l.id.namespace == "" || l.id.namespace == o.Namespace) && l.selector.Matches(set) {
 			l.readers.collect(found)
 		}
 	}
 }
 
-// scopes are the namespaces of lists that may have an object of a namespace.
+// scopes returns the namespaces of the lists that an object of a namespace can
+// be in.
 func scopes(namespace string) []string {
 	if namespace == "" {
 		return []string{""}
@@ -228,11 +229,11 @@ func scopes(namespace string) []string {
 	return []string{namespace, ""}
 }
 
-// readers is a set of owners. Most have one or two; one object that every key
-// reads has many.
+// readers is a set of owners. Most sets have one or two, but an object may be
+// read by every key.
 type readers struct {
 	few  []*reader
-	many map[*reader]struct{} // instead of few, once there are more than fewReaders
+	many map[*reader]struct{} // replaces few when there are more than fewReaders
 }
 
 const fewReaders = 16

@@ -21,9 +21,8 @@ import (
 
 var widget = abi.Kind{APIVersion: "example.dev/v1", Kind: "Widget"}
 
-// peer speaks the list and watch protocol of an API server for widgets, as far
-// as faults need to be injected into it. What needs no fault is tested against
-// a real API server.
+// peer is an API server for widgets into which tests can inject faults. Tests
+// without faults use a real API server.
 type peer struct {
 	*httptest.Server
 	t *testing.T
@@ -41,7 +40,7 @@ type peer struct {
 	arrived  chan *http.Request
 }
 
-// logged is an event as it goes out.
+// logged is an event of the watches.
 type logged struct {
 	version int
 	kind    string
@@ -117,7 +116,7 @@ func (p *peer) get(w http.ResponseWriter, path string) {
 	fmt.Fprintln(w, o)
 }
 
-// list leaves out what the lists of built-in kinds leave out.
+// list omits apiVersion and kind of the items, as the lists of built-in kinds do.
 func (p *peer) list(w http.ResponseWriter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -208,7 +207,7 @@ func (p *peer) remove(namespace, name string) {
 	p.emit("DELETED", o)
 }
 
-// bookmark tells the watches that the version has moved on.
+// bookmark sends a bookmark with a new resourceVersion to all watches.
 func (p *peer) bookmark() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -245,7 +244,7 @@ func (p *peer) cutWatches() {
 	p.cut = make(chan struct{})
 }
 
-// silence keeps changes from the watches, or tells them again.
+// silence makes the watches skip changes, or not.
 func (p *peer) silence(silent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -269,23 +268,23 @@ func (p *peer) received() []url.Values {
 	return queries
 }
 
-// next waits for a request for which match says yes.
+// next waits for a request that matches.
 func (p *peer) next(match func(url.Values) bool) {
 	p.t.Helper()
 	p.nextAfter(match, func() {})
 }
 
-// nextAfter does something again and again until such a request comes.
+// nextAfter calls do until a request arrives that matches.
 func (p *peer) nextAfter(match func(url.Values) bool, do func()) {
 	p.t.Helper()
-	await.Until(p.t, "such a request comes", func() bool {
+	await.Until(p.t, "a request arrives that matches", func() bool {
 		do()
-		return p.came(match)
+		return p.arrivedOne(match)
 	})
 }
 
-// came looks at the requests that have not been looked at yet.
-func (p *peer) came(match func(url.Values) bool) bool {
+// arrivedOne reports whether one of the requests since the last call matches.
+func (p *peer) arrivedOne(match func(url.Values) bool) bool {
 	for {
 		select {
 		case r := <-p.arrived:

@@ -135,7 +135,7 @@ func TestRealObjectFromCreationToDeletion(t *testing.T) {
 	}
 }
 
-func TestRealResources(t *testing.T) {
+func TestRealResourcesAreDiscovered(t *testing.T) {
 	c, _ := openReal(t, Config{})
 	tests := []struct {
 		kind             abi.Kind
@@ -160,8 +160,8 @@ func TestRealResources(t *testing.T) {
 	}
 }
 
-// TestRealBuiltInKinds reads every kind that a fresh cluster has objects of.
-func TestRealBuiltInKinds(t *testing.T) {
+// TestRealBuiltInKindsAreListed reads every kind that a fresh cluster has objects of.
+func TestRealBuiltInKindsAreListed(t *testing.T) {
 	c, _ := openReal(t, Config{})
 	for _, kind := range []abi.Kind{
 		{APIVersion: "v1", Kind: "Namespace"},
@@ -183,7 +183,7 @@ func TestRealBuiltInKinds(t *testing.T) {
 	}
 }
 
-func TestRealNamespaceRestriction(t *testing.T) {
+func TestRealNamespaceRestrictsInformers(t *testing.T) {
 	_, client := openReal(t, Config{})
 	inside, outside := namespace(t, client), namespace(t, client)
 	c, _ := openReal(t, Config{Namespace: inside})
@@ -221,9 +221,9 @@ func crd() *apiextensions.CustomResourceDefinition {
 	}
 }
 
-// TestRealCRDThatComesGoesAndComesBack follows a kind through the life of its
+// TestRealCRDMayBeDeletedAndCreatedAgain follows a kind through the life of its
 // definition.
-func TestRealCRDThatComesGoesAndComesBack(t *testing.T) {
+func TestRealCRDMayBeDeletedAndCreatedAgain(t *testing.T) {
 	logs := &lines{}
 	c, client := openReal(t, Config{Logger: logs.logger()})
 	config := realConfig(t)
@@ -276,14 +276,14 @@ func TestRealCRDThatComesGoesAndComesBack(t *testing.T) {
 		}
 		return nil, nil
 	})
-	told := eventually(t, func() (int, error) {
+	logged := eventually(t, func() (int, error) {
 		if n := logs.count("KindNotServed"); n > 0 {
 			return n, nil
 		}
 		return 0, errors.New("nothing was logged")
 	})
-	if told != 1 {
-		t.Errorf("told %d times:\n%s", told, logs)
+	if logged != 1 {
+		t.Errorf("logged %d times:\n%s", logged, logs)
 	}
 
 	install()
@@ -291,7 +291,7 @@ func TestRealCRDThatComesGoesAndComesBack(t *testing.T) {
 	t.Logf("log:\n%s", logs)
 }
 
-// acquireWhenServed waits for a kind as the host does: by asking again.
+// acquireWhenServed calls Acquire until the kind is served, as the host does.
 func acquireWhenServed(t *testing.T, c *Cache, kind abi.Kind) *Informer {
 	t.Helper()
 	i := eventually(t, func() (*Informer, error) { return c.Acquire(within(t), kind) })
@@ -301,7 +301,7 @@ func acquireWhenServed(t *testing.T, c *Cache, kind abi.Kind) *Informer {
 	return i
 }
 
-// eventually tries again until there is no error.
+// eventually calls try until it returns no error.
 func eventually[T any](t testing.TB, try func() (T, error)) T {
 	t.Helper()
 	var v T
@@ -311,9 +311,9 @@ func eventually[T any](t testing.TB, try func() (T, error)) T {
 	return v
 }
 
-func TestRealEdgesAndBarrier(t *testing.T) {
-	woken := make(chan Cause, 100)
-	c, client := openReal(t, Config{Wake: func(o Owner, cause Cause) { woken <- cause }})
+func TestRealWritesAreReadAfterWaitReached(t *testing.T) {
+	wakeups := make(chan Cause, 100)
+	c, client := openReal(t, Config{Wake: func(o Owner, cause Cause) { wakeups <- cause }})
 	ns := namespace(t, client)
 	ctx := within(t)
 	i := acquireReal(t, c, configMap)
@@ -327,10 +327,10 @@ func TestRealEdgesAndBarrier(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cause := receive(t, woken); cause.Event.Old != nil || cause.Key.Name != "x" || cause.Kind != configMap {
+	if cause := receive(t, wakeups); cause.Event.Old != nil || cause.Key.Name != "x" || cause.Kind != configMap {
 		t.Errorf("cause: %+v", cause)
 	}
-	for n := range 50 { // the barrier: what was written is read
+	for n := range 50 { // each write is read after WaitReached
 		made.Labels["n"] = fmt.Sprint(n)
 		if made, err = maps.Update(ctx, made, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
@@ -346,13 +346,13 @@ func TestRealEdgesAndBarrier(t *testing.T) {
 	if _, err = maps.Update(ctx, made, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for left := false; !left; { // leaving the list wakes, too
-		left = receive(t, woken).Event.New.Labels["app"] == ""
+	for left := false; !left; { // Wake is also called for an object that leaves the list
+		left = receive(t, wakeups).Event.New.Labels["app"] == ""
 	}
 }
 
-// TestRealRestart has a server of its own, which goes away and comes back.
-func TestRealRestart(t *testing.T) {
+// TestRealRestartOfTheServer restarts the API server of the package.
+func TestRealRestartOfTheServer(t *testing.T) {
 	cluster := realServer(t)
 	logs := &lines{}
 	c, client := openReal(t, Config{Logger: logs.logger()})
@@ -369,7 +369,7 @@ func TestRealRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !i.Reached(version) {
-		t.Error("went back")
+		t.Error("the informer went back to an older resourceVersion")
 	}
 	logs.expectChangesOnly(t)
 	t.Logf("log:\n%s", logs)

@@ -12,12 +12,12 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// Run is one reconcile's view of the cache. What it reads is registered as an
-// edge of its owner before it is read. It is used by one goroutine, and an
-// owner has one open run at a time; it ends with Commit or Abandon.
+// Run is the view that one reconcile has of the cache. Each read is registered
+// as an edge of its owner. A run is used by one goroutine, an owner has at most
+// one open run at a time, and it must be ended by Commit or Abandon.
 //
-// Whatever object a run has read stays as it was for the rest of the run, be
-// it read alone or in a list. What it has not read yet is as new as the cache.
+// An object that a run has read, by itself or in a list, does not change for
+// the rest of the run. Objects that it has not read are as new as the cache.
 type Run struct {
 	edges  *edges
 	reader *reader
@@ -26,10 +26,10 @@ type Run struct {
 	ended  bool
 }
 
-// errEnded is a mistake of the caller.
+// errEnded is returned for a read after the end of the run.
 var errEnded = errors.New("the run has ended")
 
-// Begin opens a run of an owner.
+// Begin opens a run for an owner.
 func (c *Cache) Begin(o Owner) *Run {
 	return &Run{
 		edges:  c.edges,
@@ -39,10 +39,9 @@ func (c *Cache) Begin(o Owner) *Run {
 	}
 }
 
-// Get reads an object; false if it is not there. The error is [ErrNotSynced]
-// when the informer of the kind was not ready, in which case the owner is
-// woken when it is, or one of those of [Cache.Acquire]. Whether the owner may
-// read the object is the caller's question.
+// Get reads an object. It returns false if there is no such object. The error is
+// [ErrNotSynced] if the informer of the kind has not synced, or one of
+// [Cache.Acquire]. The caller checks whether the owner may read the object.
 func (r *Run) Get(ctx context.Context, kind abi.Kind, key object.Key) (*object.Object, bool, error) {
 	v, err := r.read(ctx, kind, func(k *kindEdges) edge {
 		key.Namespace = k.informer.scope(key.Namespace)
@@ -55,9 +54,9 @@ func (r *Run) Get(ctx context.Context, kind abi.Kind, key object.Key) (*object.O
 	return o, o != nil, nil
 }
 
-// List reads the objects of a namespace, of all namespaces if it is "", that
-// match the selector, all if it is nil, ordered by namespace and name. The
-// slice is shared: it must not be changed. Errors are those of Get.
+// List reads the objects of a namespace that match the selector, ordered by
+// namespace and name. "" stands for all namespaces, and a nil selector matches
+// everything. The slice must not be modified. Errors are those of Get.
 func (r *Run) List(ctx context.Context, kind abi.Kind, namespace string, sel labels.Selector) ([]*object.Object, error) {
 	if sel == nil {
 		sel = labels.Everything()
@@ -72,7 +71,7 @@ func (r *Run) List(ctx context.Context, kind abi.Kind, namespace string, sel lab
 	return v.list(namespace, sel), nil
 }
 
-// read registers an edge and returns what the run sees of the kind.
+// read registers an edge and returns the view of its kind.
 func (r *Run) read(ctx context.Context, kind abi.Kind, target func(*kindEdges) edge) (*view, error) {
 	if r.ended {
 		return nil, errEnded
@@ -82,26 +81,26 @@ func (r *Run) read(ctx context.Context, kind abi.Kind, target func(*kindEdges) e
 		return nil, err
 	}
 	r.seen[at] = struct{}{}
-	if !informer.HasSynced() && !r.edges.await(r.reader, informer) {
+	if !informer.HasSynced() && !r.edges.awaitSync(r.reader, informer) {
 		return nil, ErrNotSynced
 	}
 	if r.views[kind] == nil {
-		r.views[kind] = &view{informer: informer, single: map[object.Key]*object.Object{}}
+		r.views[kind] = &view{informer: informer, objects: map[object.Key]*object.Object{}}
 	}
 	return r.views[kind], nil
 }
 
-// Commit ends a run that returned a result: what it read replaces what the
-// owner depended on before.
+// Commit ends a run that has returned a result. The edges to what it has read
+// replace the edges of earlier runs.
 func (r *Run) Commit() {
 	if !r.ended {
-		r.edges.keep(r.reader, r.seen)
+		r.edges.retain(r.reader, r.seen)
 		r.Abandon()
 	}
 }
 
-// Abandon ends a run that did not return: the owner depends on what it read
-// and on what it depended on before. After Commit it does nothing.
+// Abandon ends a run that has not returned a result. The edges of earlier runs
+// stay beside its own. After Commit it does nothing.
 func (r *Run) Abandon() {
 	if !r.ended {
 		r.ended = true
@@ -109,18 +108,18 @@ func (r *Run) Abandon() {
 	}
 }
 
-// view is what a run has seen of a kind.
+// view is what a run has read of one kind.
 type view struct {
 	informer *Informer
-	single   map[object.Key]*object.Object // nil for one that was not there
+	objects  map[object.Key]*object.Object // read by Get; nil if there was none
 	lists    []listing
 }
 
-// listing is a list that a run has seen.
+// listing is a list that a run has read.
 type listing struct {
 	namespace string
 	selector  labels.Selector
-	items     []*object.Object // by namespace and name
+	items     []*object.Object // ordered by namespace and name
 }
 
 func (v *view) get(key object.Key) *object.Object {
@@ -128,13 +127,14 @@ func (v *view) get(key object.Key) *object.Object {
 		return o
 	}
 	o, _ := v.informer.Get(key)
-	v.single[key] = o
+	v.objects[key] = o
 	return o
 }
 
-// seen returns the object as the run has read it, nil if it was not there.
-func (v *view) seen(key object.Key) (*object.Object, bool) {
-	if o, ok := v.single[key]; ok {
+// seen returns an object as the run has read it, nil if it has read that there
+// is none. ok is false if the run has not read it.
+func (v *view) seen(key object.Key) (o *object.Object, ok bool) {
+	if o, ok := v.objects[key]; ok {
 		return o, true
 	}
 	for _, l := range v.lists {
@@ -163,40 +163,41 @@ func (v *view) list(namespace string, sel labels.Selector) []*object.Object {
 		}
 	}
 	l := listing{namespace: namespace, selector: sel, items: v.informer.List(namespace, sel)}
-	if len(v.single) > 0 || len(v.lists) > 0 {
-		l.items = v.asSeen(l)
+	if len(v.objects) > 0 || len(v.lists) > 0 {
+		l.items = v.withSeen(l)
 	}
 	v.lists = append(v.lists, l)
 	return l.items
 }
 
-// asSeen puts the objects that the run has read before into a newer list, as
-// they were then.
-func (v *view) asSeen(l listing) []*object.Object {
+// withSeen returns the items of a list with the objects that the run has read
+// before in the state in which it has read them.
+func (v *view) withSeen(l listing) []*object.Object {
 	var items []*object.Object
 	for _, o := range l.items {
 		if _, before := v.seen(o.Key()); !before {
 			items = append(items, o)
 		}
 	}
-	take := func(o *object.Object) {
+	add := func(o *object.Object) {
 		if first, _ := v.seen(o.Key()); first == o && inNamespace(o.Namespace, l.namespace) && l.selector.Matches(labels.Set(o.Labels)) {
 			items = append(items, o)
 		}
 	}
-	for _, o := range v.single {
+	for _, o := range v.objects {
 		if o != nil {
-			take(o)
+			add(o)
 		}
 	}
 	for _, before := range v.lists {
 		for _, o := range before.items {
-			take(o)
+			add(o)
 		}
 	}
 	slices.SortFunc(items, byKey)
 	return slices.Compact(items)
 }
 
-// inNamespace says whether a list of a namespace has objects of another.
+// inNamespace reports whether a list of one namespace, or of all if it is "",
+// has the objects of a namespace.
 func inNamespace(namespace, listed string) bool { return listed == "" || namespace == listed }

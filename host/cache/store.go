@@ -11,23 +11,22 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// store is what a reflector fills: the index, how far it has come, and who
-// waits for what. Its methods with an upper-case name are those that the
-// reflector calls, from one goroutine; the others are for everyone.
+// store is filled by a reflector, which calls the exported methods from one
+// goroutine. The other methods are safe for concurrent use.
 type store struct {
 	feed *feed
 
 	mu      sync.RWMutex
 	index   *index
-	version string        // of the last change or bookmark that index has
-	synced  chan struct{} // closed with the first list
-	waiting []*waiter
+	version string        // resourceVersion of the last change or bookmark
+	synced  chan struct{} // closed by the first list
+	waiters []*waiter
 }
 
 // waiter waits until the store has reached a resourceVersion.
 type waiter struct {
 	version string
-	reached chan struct{}
+	reached chan struct{} // closed then
 }
 
 func newStore() *store {
@@ -45,12 +44,13 @@ func (s *store) Update(obj any) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.feed.push(changes(s.index.put(o), o, false)...)
+	s.feed.push(eventsOf(s.index.put(o), o, false)...)
 	return nil
 }
 
-// changes are the events that tell that before became after.
-func changes(before, after *object.Object, initial bool) []Event {
+// eventsOf returns the events for the change of an object. An object that was
+// created again has another UID.
+func eventsOf(before, after *object.Object, initial bool) []Event {
 	switch {
 	case before == nil:
 		return []Event{{New: after, Initial: initial}}
@@ -90,12 +90,12 @@ func (s *store) Replace(objs []any, version string) error {
 		}
 		fresh[o.Key()] = struct{}{}
 		if before := s.index.get(o.Key()); before == nil || before.ResourceVersion != o.ResourceVersion || before.UID != o.UID {
-			added = append(added, changes(s.index.put(o), o, first)...)
+			added = append(added, eventsOf(s.index.put(o), o, first)...)
 		}
 	}
 	s.feed.push(s.removeExcept(fresh)...)
 	s.feed.push(added...)
-	s.reach(version)
+	s.advance(version)
 	if first {
 		close(s.synced)
 		s.feed.synced()
@@ -117,8 +117,8 @@ func (s *store) removeExcept(keep map[object.Key]struct{}) []Event {
 	return removed
 }
 
-// clear removes every object because the kind is gone. To those who wait for
-// the first list it is one: there are no objects.
+// clear removes every object, because the kind is not served any more. It
+// counts as a first list without objects.
 func (s *store) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,29 +129,30 @@ func (s *store) clear() {
 	}
 }
 
-// release gives the memory back after the informer has stopped; no events.
+// release frees the objects of a stopped informer, without events.
 func (s *store) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.index = newIndex()
 }
 
-// Resync implements cache.ReflectorStore; the reflector is not asked for any.
+// Resync implements cache.ReflectorStore. The reflector does not call it without
+// a resync period.
 func (s *store) Resync() error { return nil }
 
-// UpdateResourceVersion implements cache.ResourceVersionUpdater: the reflector
-// calls it after each change and bookmark, but not for the events of an
-// initial list, which come in any order.
+// UpdateResourceVersion implements cache.ResourceVersionUpdater. The reflector
+// calls it after each change and bookmark, but not for the events of an initial
+// list, which arrive in any order.
 func (s *store) UpdateResourceVersion(version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reach(version)
+	s.advance(version)
 }
 
-// reach notes how far the store has come and wakes those who waited for it.
-func (s *store) reach(version string) {
+// advance records the resourceVersion that the store has reached.
+func (s *store) advance(version string) {
 	s.version = version
-	s.waiting = slices.DeleteFunc(s.waiting, func(w *waiter) bool {
+	s.waiters = slices.DeleteFunc(s.waiters, func(w *waiter) bool {
 		ok, err := atLeast(version, w.version)
 		if ok || err != nil {
 			close(w.reached)
@@ -160,12 +161,12 @@ func (s *store) reach(version string) {
 	})
 }
 
-// atLeast says whether version have is version want or a later one.
+// atLeast reports whether a resourceVersion is want or a later one.
 func atLeast(have, want string) (bool, error) {
 	if have == want || want == "" {
 		return true, nil
 	}
-	if have == "" { // nothing was read yet
+	if have == "" { // before the first list
 		return false, nil
 	}
 	c, err := resourceversion.CompareResourceVersion(have, want)
@@ -181,26 +182,26 @@ func (s *store) reached(version string) (bool, error) {
 	return atLeast(s.version, version)
 }
 
-// await returns a waiter, nil if the version is reached already. The caller
-// ends with abandon.
-func (s *store) await(version string) (*waiter, error) {
+// addWaiter returns a waiter, nil if the version is reached already. The caller
+// must call removeWaiter.
+func (s *store) addWaiter(version string) (*waiter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if ok, err := atLeast(s.version, version); ok || err != nil {
 		return nil, err
 	}
 	w := &waiter{version: version, reached: make(chan struct{})}
-	s.waiting = append(s.waiting, w)
+	s.waiters = append(s.waiters, w)
 	return w, nil
 }
 
-func (s *store) abandon(w *waiter) {
+func (s *store) removeWaiter(w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waiting = slices.DeleteFunc(s.waiting, func(other *waiter) bool { return other == w })
+	s.waiters = slices.DeleteFunc(s.waiters, func(other *waiter) bool { return other == w })
 }
 
-// subscribe adds a handler, which first gets an event for all that is there.
+// subscribe adds a handler, which first receives the initial events.
 func (s *store) subscribe(h *handler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,7 +209,7 @@ func (s *store) subscribe(h *handler) {
 }
 
 func (s *store) initialFor(h *handler) []Event {
-	if h.changes {
+	if h.changesOnly {
 		return nil
 	}
 	initial := make([]Event, 0, s.index.objects)
@@ -233,7 +234,7 @@ func (s *store) get(key object.Key) *object.Object {
 	return s.index.get(key)
 }
 
-// list takes the selector to a snapshot: no lock is held while it matches.
+// list matches the selector without a lock.
 func (s *store) list(namespace string, sel labels.Selector) []*object.Object {
 	all := s.snapshot(namespace)
 	if sel == nil || sel.Empty() {
@@ -244,7 +245,7 @@ func (s *store) list(namespace string, sel labels.Selector) []*object.Object {
 
 func (s *store) snapshot(namespace string) []*object.Object {
 	s.mu.RLock()
-	if s.index.listReady(namespace) {
+	if s.index.isSorted(namespace) {
 		defer s.mu.RUnlock()
 		return s.index.list(namespace)
 	}

@@ -12,28 +12,28 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// TestStress lets everything happen at once, for the race detector, and then
-// looks whether cache, events and edges agree with the server.
-func TestStress(t *testing.T) {
+// TestConcurrentUseEndsConsistent runs all operations concurrently, and then
+// compares the store, the events and the edges with the server.
+func TestConcurrentUseEndsConsistent(t *testing.T) {
 	const rounds = 300
 	p := newPeer(t)
 	var mu sync.Mutex
-	woken := map[Owner]int{}
+	wakeups := map[Owner]int{}
 	c := open(t, p, Config{IdleAfter: time.Millisecond, Wake: func(o Owner, _ Cause) {
 		mu.Lock()
 		defer mu.Unlock()
-		woken[o]++
+		wakeups[o]++
 	}})
-	i := follow(t, c)
-	heard := map[object.Key]string{}
+	i := acquire(t, c)
+	events := map[object.Key]string{}
 	t.Cleanup(i.AddHandler(func(e Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		if e.New == nil {
-			delete(heard, e.Old.Key())
+			delete(events, e.Old.Key())
 			return
 		}
-		heard[e.New.Key()] = e.New.ResourceVersion
+		events[e.New.Key()] = e.New.ResourceVersion
 	}))
 	name := func() string { return fmt.Sprint(rand.IntN(20)) }
 	var all sync.WaitGroup
@@ -111,10 +111,10 @@ func TestStress(t *testing.T) {
 	for _, o := range i.List("", nil) {
 		stored[o.Key()] = o.ResourceVersion
 	}
-	if len(stored) != len(p.objects) || !maps.Equal(stored, heard) {
-		t.Errorf("the server has %d objects, the store %d, heard of %d", len(p.objects), len(stored), len(heard))
+	if len(stored) != len(p.objects) || !maps.Equal(stored, events) {
+		t.Errorf("the server has %d objects, the store %d, the events %d", len(p.objects), len(stored), len(events))
 	}
-	if woken[reader] == 0 {
-		t.Error("the last reader was not woken")
+	if wakeups[reader] == 0 {
+		t.Error("Wake was not called for the last reader")
 	}
 }

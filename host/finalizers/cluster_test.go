@@ -33,7 +33,7 @@ const (
 	foreign = "other.dev/x"
 )
 
-// world is a namespace of a real cluster.
+// world is a namespace in a real cluster.
 type world struct {
 	*testing.T
 	*kubernetes.Clientset
@@ -41,8 +41,8 @@ type world struct {
 	ns     string
 }
 
-// TestOnACluster shares one control plane.
-func TestOnACluster(t *testing.T) {
+// TestReleaseOnACluster runs all scenarios against one control plane.
+func TestReleaseOnACluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}
@@ -74,7 +74,8 @@ func (w *world) must(err error) {
 	}
 }
 
-// configMap makes one with finalizers; deleting says that it is to go.
+// configMap creates a ConfigMap with finalizers, and deletes it if deleting is
+// set.
 func (w *world) configMap(name string, deleting bool, finalizers ...string) {
 	w.Helper()
 	_, err := w.CoreV1().ConfigMaps(w.ns).Create(w.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: finalizers}}, metav1.CreateOptions{})
@@ -84,7 +85,7 @@ func (w *world) configMap(name string, deleting bool, finalizers ...string) {
 	}
 }
 
-// carries returns the finalizers of a ConfigMap; "gone" if it is.
+// carries returns the finalizers of a ConfigMap, "gone" if it does not exist.
 func (w *world) carries(name string) []string {
 	w.Helper()
 	o, err := w.CoreV1().ConfigMaps(w.ns).Get(w.Context(), name, metav1.GetOptions{})
@@ -102,7 +103,7 @@ func (w *world) expect(name string, want ...string) {
 	}
 }
 
-// of is a configuration for the owner, in the world's namespace.
+// of returns a configuration for an owner in the namespace.
 func (w *world) of(owner string, kinds ...string) Config {
 	w.Helper()
 	o, err := ParseOwner(owner)
@@ -110,7 +111,7 @@ func (w *world) of(owner string, kinds ...string) Config {
 	return Config{Cluster: w.config, Version: "test", Owner: o, Kinds: kinds, Namespace: w.ns}
 }
 
-// found is what Find answers, without the namespace's name.
+// found returns the result of Find, without the name of the namespace.
 func (w *world) found(c Config) (rows []string, held []Held) {
 	w.Helper()
 	held, err := Find(w.Context(), c)
@@ -122,18 +123,18 @@ func (w *world) found(c Config) (rows []string, held []Held) {
 	return rows, held
 }
 
-// releaseAll releases and returns what went wrong.
+// releaseAll releases finalizers and returns the errors.
 func (w *world) releaseAll(c Config, held []Held) (problems []string) {
 	w.Helper()
-	told := 0
+	calls := 0
 	failed, err := Release(w.Context(), c, held, func(_ Held, err error) {
-		if told++; err != nil {
+		if calls++; err != nil {
 			problems = append(problems, err.Error())
 		}
 	})
 	w.must(err)
-	if told != len(held) || failed != len(problems) {
-		w.Errorf("told of %d, %d failed; want %d, %d", told, failed, len(held), len(problems))
+	if calls != len(held) || failed != len(problems) {
+		w.Errorf("done was called %d times, %d failed; want %d, %d", calls, failed, len(held), len(problems))
 	}
 	return problems
 }
@@ -221,7 +222,7 @@ func (w *world) dryRun() {
 	w.expect("a", ours)
 }
 
-// races: what happens between the look and the release.
+// races changes objects between Find and Release.
 func (w *world) races() {
 	for _, name := range []string{"changed", "gone", "replaced", "released"} {
 		w.configMap(name, false, ours)
@@ -252,7 +253,7 @@ func (w *world) races() {
 	w.expect("replaced", ours, foreign)
 }
 
-// rights: what may not be looked at or written is told, with the rule to add.
+// rights covers missing rights: the errors name the rule to add.
 func (w *world) rights() {
 	w.configMap("a", false, ours)
 	const user = "few-rights"
@@ -284,7 +285,7 @@ func (w *world) rights() {
 	w.expect("a", ours)
 
 	held, err = Find(w.Context(), w.of("demo"))
-	if len(held) != 1 || err == nil || !strings.Contains(err.Error(), `look at Secret.v1: "few-rights" lacks a right`) {
+	if len(held) != 1 || err == nil || !strings.Contains(err.Error(), `list Secret.v1: "few-rights" lacks a right`) {
 		w.Errorf("of every kind: %d held, %v", len(held), err)
 	}
 }

@@ -1,3 +1,12 @@
+// Package finalizers finds the finalizers that plugins have left on objects, and
+// removes them for an administrator. It is the implementation of `thole
+// finalizers`. The host itself never removes a finalizer whose controller does
+// not run, because nobody would do the cleanup then.
+//
+//	find.go     finds objects with finalizers of a plugin
+//	kinds.go    selects the kinds of the cluster
+//	name.go     parses and formats owners and kinds
+//	release.go  removes finalizers
 package finalizers
 
 import (
@@ -15,18 +24,19 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// Config says what to look for and where.
+// Config selects finalizers.
 type Config struct {
 	Cluster *rest.Config
 	Version string // of the program; part of the User-Agent
 	Owner   Owner
-	// Kinds are names as kubectl takes them; none: every kind of the cluster.
+	// Kinds are names in the form of kubectl. None selects every kind of the
+	// cluster.
 	Kinds     []string
-	Namespace string // "" for all; objects without a namespace are looked at, too
-	// DryRun lets the API server check every write and store none.
+	Namespace string // "" for all; cluster-scoped objects are always included
+	// DryRun makes the API server validate every write and store none.
 	DryRun bool
 
-	page int64 // how many objects one request lists; default 500
+	page int64 // number of objects in one list request; default 500
 }
 
 // Held is one finalizer on one object.
@@ -37,9 +47,9 @@ type Held struct {
 	Finalizer  string
 }
 
-// Find returns the finalizers of the owner, as they are now, by kind and in
-// the order of the API server. An error beside them tells where could not be
-// looked.
+// Find returns the finalizers of the owner, by kind and in the order of the API
+// server. If the error is not nil the result may be incomplete: the error names
+// what could not be read.
 func Find(ctx context.Context, c Config) ([]Held, error) {
 	all, incomplete := discover(c.Cluster)
 	if len(all) == 0 && incomplete != nil {
@@ -50,25 +60,25 @@ func Find(ctx context.Context, c Config) ([]Held, error) {
 		return nil, errors.Join(err, incomplete)
 	}
 	if len(c.Kinds) > 0 {
-		incomplete = nil // it is not about them
+		incomplete = nil // all named kinds were found
 	}
-	client, err := metadata.NewForConfig(brisk(c.Cluster))
+	client, err := metadata.NewForConfig(fastConfig(c.Cluster))
 	if err != nil {
-		return nil, fmt.Errorf("make client: %w", err)
+		return nil, fmt.Errorf("create client: %w", err)
 	}
-	found, err := c.look(ctx, client, kinds)
+	found, err := c.listAll(ctx, client, kinds)
 	return found, errors.Join(err, incomplete)
 }
 
-// look lists the kinds one by one. An object that is served under two of them
-// counts once.
-func (c Config) look(ctx context.Context, client metadata.Interface, kinds []object.Resource) (found []Held, err error) {
+// listAll lists the kinds one by one. An object that is served as two kinds is
+// returned once.
+func (c Config) listAll(ctx context.Context, client metadata.Interface, kinds []object.Resource) (found []Held, err error) {
 	seen := map[string]bool{}
 	var problems []error
 	for _, kind := range kinds {
 		held, err := c.list(ctx, client, kind)
 		if err != nil {
-			problems = append(problems, fmt.Errorf("look at %s: %w", KindName(kind.Kind), advise(err)))
+			problems = append(problems, fmt.Errorf("list %s: %w", KindName(kind.Kind), advise(err)))
 		}
 		if ctx.Err() != nil {
 			break
@@ -83,7 +93,7 @@ func (c Config) look(ctx context.Context, client metadata.Interface, kinds []obj
 	return found, errors.Join(problems...)
 }
 
-// list returns the finalizers on the objects of one kind.
+// list returns the finalizers of the owner on the objects of one kind.
 func (c Config) list(ctx context.Context, client metadata.Interface, kind object.Resource) (held []Held, err error) {
 	of := metadata.ResourceInterface(client.Resource(kind.GVR))
 	if kind.Namespaced {
@@ -94,10 +104,10 @@ func (c Config) list(ctx context.Context, client metadata.Interface, kind object
 		page, err := of.List(ctx, options)
 		switch {
 		case apierrors.IsResourceExpired(err) && options.Continue != "":
-			held, options = nil, metav1.ListOptions{} // the list took too long to be read in pages
+			held, options = nil, metav1.ListOptions{} // it takes too long to read the list in pages
 			continue
 		case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
-			return held, nil // its CRD has just gone
+			return held, nil // its CRD was deleted meanwhile
 		case err != nil:
 			return held, err
 		}
@@ -112,7 +122,7 @@ func (c Config) list(ctx context.Context, client metadata.Interface, kind object
 
 func (c Config) heldOn(kind object.Resource, o *metav1.PartialObjectMetadata) (held []Held) {
 	for _, f := range o.Finalizers {
-		if controller, ok := c.Owner.holds(f); ok {
+		if controller, ok := c.Owner.owns(f); ok {
 			meta := o.ObjectMeta
 			meta.ManagedFields = nil
 			held = append(held, Held{kind, &object.Object{ObjectMeta: meta, Kind: kind.Kind}, controller, f})
@@ -121,17 +131,16 @@ func (c Config) heldOn(kind object.Resource, o *metav1.PartialObjectMetadata) (h
 	return held
 }
 
-// brisk is a configuration without client-go's default limit of 5 requests per
-// second, which is meant for controllers. That a kind is deprecated is no news
-// to somebody who looks at every kind.
-func brisk(cluster *rest.Config) *rest.Config {
+// fastConfig returns a configuration without the default limit of client-go, 5
+// requests per second, and without warnings about deprecated kinds.
+func fastConfig(cluster *rest.Config) *rest.Config {
 	config := rest.CopyConfig(cluster)
 	config.QPS, config.Burst = requestsPerSecond, requestsAtOnce
 	config.WarningHandler = rest.NoWarnings{}
 	return config
 }
 
-// advise says what to do about an error of the API server.
+// advise adds what to do about an error of the API server.
 func advise(err error) error {
 	if text, ok := explain.Unreachable(err); ok {
 		return errors.New(text)

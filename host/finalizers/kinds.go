@@ -15,30 +15,31 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// served is a kind of the cluster, with its other names.
+// served is a kind of the cluster.
 type served struct {
 	object.Resource
-	names []string // lower case: plural, singular, kind, short ones
-	short []string // of these
-	whole bool     // has the verbs to look for finalizers and to take them off
+	names      []string // in lower case: plural, singular, kind and short names
+	shortNames []string
+	releasable bool // has the verbs to find and to remove finalizers
 }
 
-// discover lists what the API server serves, a group's preferred version
-// first. An error beside it names the groups that could not be asked, such as
-// those of an extension server that is away.
+// discover returns the kinds of the cluster, those of the preferred version of
+// each group first. If the error is not nil the result may be incomplete: the
+// error names the groups that could not be read, such as those of an extension
+// API server that does not respond.
 func discover(cluster *rest.Config) ([]served, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(cluster)
 	if err != nil {
-		return nil, fmt.Errorf("make client for discovery: %w", err)
+		return nil, fmt.Errorf("create client for discovery: %w", err)
 	}
 	groups, lists, err := client.ServerGroupsAndResources()
 	if err != nil {
-		err = fmt.Errorf("ask which kinds there are: %w", err)
+		err = fmt.Errorf("discover kinds: %w", err)
 	}
 	return arrange(groups, lists), err
 }
 
-// arrange makes one list of what each version serves.
+// arrange returns the kinds of all versions in one list.
 func arrange(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) (all []served) {
 	preferred := map[string]bool{}
 	for _, g := range groups {
@@ -56,32 +57,32 @@ func arrange(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) (all []
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
-			continue // no path of the API leads there
+			continue // cannot be part of a URL
 		}
 		for _, r := range list.APIResources {
 			if !strings.Contains(r.Name, "/") {
-				all = append(all, serve(gv, r))
+				all = append(all, newServed(gv, r))
 			}
 		}
 	}
 	return all
 }
 
-func serve(gv schema.GroupVersion, r metav1.APIResource) served {
+func newServed(gv schema.GroupVersion, r metav1.APIResource) served {
 	return served{
 		Resource: object.Resource{
 			Kind:       abi.Kind{APIVersion: gv.String(), Kind: r.Kind},
 			GVR:        gv.WithResource(r.Name),
 			Namespaced: r.Namespaced,
 		},
-		names: append([]string{r.Name, r.SingularName, strings.ToLower(r.Kind)}, r.ShortNames...),
-		short: r.ShortNames,
-		whole: slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "patch"),
+		names:      append([]string{r.Name, r.SingularName, strings.ToLower(r.Kind)}, r.ShortNames...),
+		shortNames: r.ShortNames,
+		releasable: slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "patch"),
 	}
 }
 
-// choose returns the kinds of the given names, or, without names, every kind
-// that can have finalizers, each at one version.
+// choose returns the kinds with the given names. Without names it returns every
+// kind that can have finalizers, each in one version.
 func choose(all []served, names []string) ([]object.Resource, error) {
 	if len(names) == 0 {
 		return everything(all), nil
@@ -104,7 +105,7 @@ func choose(all []served, names []string) ([]object.Resource, error) {
 func everything(all []served) (chosen []object.Resource) {
 	seen := map[schema.GroupResource]bool{}
 	for _, s := range all {
-		if id := s.GVR.GroupResource(); s.whole && !seen[id] {
+		if id := s.GVR.GroupResource(); s.releasable && !seen[id] {
 			seen[id] = true
 			chosen = append(chosen, s.Resource)
 		}
@@ -112,16 +113,15 @@ func everything(all []served) (chosen []object.Resource) {
 	return chosen
 }
 
-// find returns the kind of a name: NAME, NAME.GROUP or NAME.VERSION.GROUP,
-// where NAME is one by which kubectl knows the kind. NAME.VERSION is of the
-// core group.
+// find returns the kind with a name: NAME, NAME.GROUP or NAME.VERSION.GROUP, or
+// NAME.VERSION for the core group. NAME is any name that kubectl accepts.
 func find(all []served, name string) (object.Resource, error) {
 	word, rest, _ := strings.Cut(strings.ToLower(name), ".")
 	var chosen, near []served
 	for _, s := range all {
 		switch {
 		case word == "" || !slices.Contains(s.names, word):
-		case s.at(strings.TrimSuffix(rest, ".")):
+		case s.isIn(strings.TrimSuffix(rest, ".")):
 			chosen = append(chosen, s)
 		default:
 			near = append(near, s)
@@ -133,10 +133,10 @@ func find(all []served, name string) (object.Resource, error) {
 	return single(name, word, chosen)
 }
 
-// single returns the one kind that is meant, at its group's preferred version.
-// A short name gives way to a full one.
+// single returns the only kind among those with a name, in the preferred version
+// of its group. A full name has precedence over a short one.
 func single(name, word string, chosen []served) (object.Resource, error) {
-	full := slices.DeleteFunc(slices.Clone(chosen), func(s served) bool { return slices.Contains(s.short, word) })
+	full := slices.DeleteFunc(slices.Clone(chosen), func(s served) bool { return slices.Contains(s.shortNames, word) })
 	if len(full) > 0 {
 		chosen = full
 	}
@@ -146,14 +146,14 @@ func single(name, word string, chosen []served) (object.Resource, error) {
 			return object.Resource{}, fmt.Errorf("kind %q is ambiguous: write %s or %s", name, KindName(first.Kind), KindName(s.Kind))
 		}
 	}
-	if !first.whole {
-		return object.Resource{}, fmt.Errorf("objects of kind %s cannot be listed and patched, so no plugin has put a finalizer on one", KindName(first.Kind))
+	if !first.releasable {
+		return object.Resource{}, fmt.Errorf("objects of kind %s cannot be listed and patched, so that no plugin can have added a finalizer", KindName(first.Kind))
 	}
 	return first.Resource, nil
 }
 
-// at says whether the kind is served where the rest of a name says.
-func (s served) at(rest string) bool {
+// isIn reports whether the kind has the group and version in the rest of a name.
+func (s served) isIn(rest string) bool {
 	gvr := s.GVR
 	full := gvr.Version
 	if gvr.Group != "" {
@@ -163,9 +163,9 @@ func (s served) at(rest string) bool {
 }
 
 func notServed(name string, near []served) error {
-	err := fmt.Errorf("the API server serves no kind %q: if its CRD is gone, so are its objects, and nothing is to be released", name)
+	err := fmt.Errorf("the API server serves no kind %q: if its CRD was deleted, its objects were, too, and there is nothing to release", name)
 	if len(near) > 0 {
-		err = fmt.Errorf("the API server serves no kind %q, but %s", name, KindName(near[0].Kind))
+		err = fmt.Errorf("the API server serves no kind %q, did you mean %s?", name, KindName(near[0].Kind))
 	}
 	return err
 }

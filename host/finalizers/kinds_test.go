@@ -29,7 +29,7 @@ func cluster() []served {
 	})
 }
 
-func TestKindsByTheirNames(t *testing.T) {
+func TestKindIsFoundByTheNamesOfKubectl(t *testing.T) {
 	for name, want := range map[string]string{
 		"Widget.v1.test.dev":      "Widget.v1.test.dev",
 		"Widget.v1beta1.test.dev": "Widget.v1beta1.test.dev",
@@ -39,19 +39,19 @@ func TestKindsByTheirNames(t *testing.T) {
 		"WIDGET":                  "Widget.v1.test.dev",
 		"relic":                   "Relic.v1beta1.test.dev",
 		"Pod.v1":                  "Pod.v1",
-		"pods.v1.":                "Pod.v1", // as kubectl has the core group
+		"pods.v1.":                "Pod.v1", // form of kubectl for the core group
 		"pods":                    "Pod.v1",
 		"things.other.dev":        "Thing.v1.other.dev",
 		"po.test.dev":             "Thing.v1.test.dev",
 
 		"things":             `kind "things" is ambiguous: write Thing.v1.test.dev or Thing.v1.other.dev`,
 		"po":                 `kind "po" is ambiguous: write Pod.v1 or Thing.v1.test.dev`,
-		"Widget.v2.test.dev": `the API server serves no kind "Widget.v2.test.dev", but Widget.v1.test.dev`,
-		"gizmos":             `the API server serves no kind "gizmos": if its CRD is gone, so are its objects, and nothing is to be released`,
-		"reviews":            `objects of kind Review.v1.review.dev cannot be listed and patched, so no plugin has put a finalizer on one`,
-		"pods/status":        `the API server serves no kind "pods/status": if its CRD is gone, so are its objects, and nothing is to be released`,
-		"":                   `the API server serves no kind "": if its CRD is gone, so are its objects, and nothing is to be released`,
-		".v1":                `the API server serves no kind ".v1": if its CRD is gone, so are its objects, and nothing is to be released`,
+		"Widget.v2.test.dev": `the API server serves no kind "Widget.v2.test.dev", did you mean Widget.v1.test.dev?`,
+		"gizmos":             `the API server serves no kind "gizmos": if its CRD was deleted, its objects were, too, and there is nothing to release`,
+		"reviews":            `objects of kind Review.v1.review.dev cannot be listed and patched, so that no plugin can have added a finalizer`,
+		"pods/status":        `the API server serves no kind "pods/status": if its CRD was deleted, its objects were, too, and there is nothing to release`,
+		"":                   `the API server serves no kind "": if its CRD was deleted, its objects were, too, and there is nothing to release`,
+		".v1":                `the API server serves no kind ".v1": if its CRD was deleted, its objects were, too, and there is nothing to release`,
 	} {
 		found, err := choose(cluster(), []string{name})
 		got := ""
@@ -67,8 +67,7 @@ func TestKindsByTheirNames(t *testing.T) {
 	}
 }
 
-// TestWithoutNamesEveryKind that can have finalizers is looked at, once.
-func TestWithoutNamesEveryKind(t *testing.T) {
+func TestWithoutNamesEachKindIsChosenInOneVersion(t *testing.T) {
 	found, err := choose(cluster(), nil)
 	var got []string
 	for _, r := range found {
@@ -80,7 +79,7 @@ func TestWithoutNamesEveryKind(t *testing.T) {
 	}
 }
 
-func TestEveryWrongNameIsTold(t *testing.T) {
+func TestErrorNamesEachUnknownKind(t *testing.T) {
 	found, err := choose(cluster(), []string{"widgets", "gizmos", "w", "reviews"})
 	if len(found) != 1 || err == nil || !strings.Contains(err.Error(), "gizmos") || !strings.Contains(err.Error(), "Review") {
 		t.Errorf("got %v, %v", found, err)

@@ -8,25 +8,25 @@ import (
 	"github.com/thole-dev/thole/host/effect"
 )
 
-// Owner is whose finalizers are meant.
+// Owner is the owner of finalizers: a plugin or one of its controllers.
 type Owner struct {
 	Plugin     string
-	Controller string // "" for every controller that the plugin ever had
+	Controller string // "" for all controllers, including those of earlier revisions
 }
 
-// ParseOwner reads PLUGIN or PLUGIN/CONTROLLER. Both are DNS labels.
+// ParseOwner parses PLUGIN or PLUGIN/CONTROLLER. Both must be DNS labels.
 func ParseOwner(s string) (Owner, error) {
 	plugin, controller, one := strings.Cut(s, "/")
 	if !abi.ValidName(plugin) {
-		return Owner{}, fmt.Errorf("%q is no plugin: want its name as its file has it without .wasm, a DNS label, or name/controller", plugin)
+		return Owner{}, fmt.Errorf("plugin %q: not a DNS label; use the name of the plugin's file without .wasm, or name/controller", plugin)
 	}
 	if one && !abi.ValidName(controller) {
-		return Owner{}, fmt.Errorf("%q is no controller of plugin %q: want a DNS label", controller, plugin)
+		return Owner{}, fmt.Errorf("controller %q of plugin %q: not a DNS label", controller, plugin)
 	}
 	return Owner{plugin, controller}, nil
 }
 
-// String is what [ParseOwner] reads.
+// String returns the owner in the form of [ParseOwner].
 func (o Owner) String() string {
 	if o.Controller == "" {
 		return o.Plugin
@@ -34,13 +34,14 @@ func (o Owner) String() string {
 	return o.Plugin + "/" + o.Controller
 }
 
-// holds says whether a finalizer is the owner's, and of which controller.
-func (o Owner) holds(finalizer string) (controller string, ok bool) {
+// owns reports whether a finalizer belongs to the owner, and returns its
+// controller.
+func (o Owner) owns(finalizer string) (controller string, ok bool) {
 	controller, ok = effect.FinalizerController(o.Plugin, finalizer)
 	return controller, ok && (o.Controller == "" || o.Controller == controller)
 }
 
-// KindName writes a kind as kubectl does: PodManager.v1.example.thole.dev,
+// KindName formats a kind as kubectl does: PodManager.v1.example.thole.dev, or
 // Pod.v1 for the core group.
 func KindName(kind abi.Kind) string {
 	group, version, grouped := strings.Cut(kind.APIVersion, "/")
@@ -50,8 +51,8 @@ func KindName(kind abi.Kind) string {
 	return kind.Kind + "." + version + "." + group
 }
 
-// Command is what an administrator types to take the owner's finalizers off
-// all objects of the kinds, in one namespace or, for "", in all.
+// Command returns the command that removes the finalizers of an owner from all
+// objects of the kinds, in a namespace or, for "", in all namespaces.
 func Command(o Owner, kinds []abi.Kind, namespace string) string {
 	words := []string{"thole finalizers", o.String()}
 	for _, kind := range kinds {

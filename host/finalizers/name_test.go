@@ -7,7 +7,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 )
 
-func TestOwners(t *testing.T) {
+func TestOwnerIsParsedAndFormatted(t *testing.T) {
 	for text, want := range map[string]Owner{
 		"demo":      {"demo", ""},
 		"demo/main": {"demo", "main"},
@@ -20,12 +20,12 @@ func TestOwners(t *testing.T) {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
 		if err == nil && got.String() != text {
-			t.Errorf("%q is written %q", text, got)
+			t.Errorf("%q is formatted as %q", text, got)
 		}
 	}
 }
 
-func TestWhoseFinalizerItIs(t *testing.T) {
+func TestOwnerOfAFinalizer(t *testing.T) {
 	for _, c := range []struct {
 		owner, finalizer, controller string
 	}{
@@ -43,13 +43,13 @@ func TestWhoseFinalizerItIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if controller, ok := owner.holds(c.finalizer); ok != (c.controller != "") || ok && controller != c.controller {
-			t.Errorf("%s holds %s: %q, %v", c.owner, c.finalizer, controller, ok)
+		if controller, ok := owner.owns(c.finalizer); ok != (c.controller != "") || ok && controller != c.controller {
+			t.Errorf("%s owns %s: %q, %v", c.owner, c.finalizer, controller, ok)
 		}
 	}
 }
 
-func TestTheCommand(t *testing.T) {
+func TestCommandReleasesTheFinalizersOfAnOwner(t *testing.T) {
 	kinds := []abi.Kind{{APIVersion: "example.thole.dev/v1", Kind: "PodManager"}, {APIVersion: "v1", Kind: "Pod"}}
 	for want, got := range map[string]string{
 		"thole finalizers demo PodManager.v1.example.thole.dev Pod.v1 -A --release": Command(Owner{"demo", ""}, kinds, ""),

@@ -11,17 +11,18 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// An administrator waits for the answers, so they come faster than a plugin's
-// writes.
+// The rate is above that of a plugin's writes, because an administrator waits
+// for the result.
 const (
 	requestsPerSecond = 50
 	requestsAtOnce    = 100
 )
 
-// Release takes the finalizers off, one after the other, and tells done how
-// each went; an object that is gone meanwhile is released. No other finalizer
-// is touched, and no object that has the name of one that is gone. It returns
-// how many failed; those that ctx has cut off count.
+// Release removes the finalizers one after the other, and calls done with the
+// result of each. An object that was deleted meanwhile counts as released. Other
+// finalizers, and objects that were created again under the same name, are not
+// changed. Release returns how many have failed, including those that were not
+// tried because ctx was done.
 func Release(ctx context.Context, c Config, held []Held, done func(Held, error)) (failed int, err error) {
 	p, err := c.performer(held)
 	if err != nil {
@@ -48,8 +49,8 @@ func remove(ctx context.Context, p *effect.Performer, h Held) error {
 	return nil
 }
 
-// performer is what takes off the finalizers of a plugin that runs: the same
-// patch, which the API server refuses when the list is another one by then.
+// performer returns the performer that removes the finalizers of running plugins,
+// too. Its patch fails if the list of finalizers has changed.
 func (c Config) performer(held []Held) (*effect.Performer, error) {
 	kinds := store{}
 	for _, h := range held {
@@ -61,7 +62,7 @@ func (c Config) performer(held []Held) (*effect.Performer, error) {
 	})
 }
 
-// store knows where the kinds are served, and no object.
+// store is an [effect.Store] with resources and without objects.
 type store map[abi.Kind]object.Resource
 
 // Resource implements [effect.Store].
@@ -72,7 +73,7 @@ func (s store) Resource(_ context.Context, kind abi.Kind) (object.Resource, erro
 // Get implements [effect.Store].
 func (store) Get(abi.Kind, object.Key) (*object.Object, bool) { return nil, false }
 
-// silent emits no events: nothing of the plugin runs.
+// silent discards events.
 type silent struct{}
 
 // Event implements [effect.Recorder].

@@ -15,26 +15,26 @@ import (
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
-// TestRightsAreThoseOfTheDeployment compares what is told of the example
-// plugin with the roles in deploy, each verb of which is proved to be needed
-// and enough by the tests of host/internal/deploytest.
+// TestRightsAreThoseOfTheDeployment compares the rights of the example plugin
+// with the roles in deploy. The tests of host/internal/deploytest prove that
+// each of their verbs is needed, and that they suffice.
 func TestRightsAreThoseOfTheDeployment(t *testing.T) {
 	deployed := deployedRules(t, "thole-podmanager", "thole-host")
-	told := map[string]bool{}
-	r := look(t, file(t, "podmanager.wasm", wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager")))
+	reported := map[string]bool{}
+	r := inspect(t, file(t, "podmanager.wasm", wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager")))
 	for _, rule := range r.Rights[0].Rules {
 		if rule.OnlyIf == "" {
-			addRule(told, rbacv1.PolicyRule{APIGroups: rule.APIGroups, Resources: rule.Resources, Verbs: rule.Verbs})
+			addRule(reported, rbacv1.PolicyRule{APIGroups: rule.APIGroups, Resources: rule.Resources, Verbs: rule.Verbs})
 		}
 	}
 	for right := range deployed {
-		if !told[right] {
-			t.Errorf("not told: %s", right)
+		if !reported[right] {
+			t.Errorf("deployed but not reported: %s", right)
 		}
 	}
-	for right := range told {
+	for right := range reported {
 		if !deployed[right] {
-			t.Errorf("told but not deployed: %s", right)
+			t.Errorf("reported but not deployed: %s", right)
 		}
 	}
 }
@@ -49,7 +49,7 @@ func addRule(rights map[string]bool, rule rbacv1.PolicyRule) {
 	}
 }
 
-// deployedRules are the rights that the named ClusterRoles below deploy give.
+// deployedRules returns the rights of the named ClusterRoles below deploy.
 func deployedRules(t *testing.T, names ...string) map[string]bool {
 	t.Helper()
 	rights, found := map[string]bool{}, map[string]bool{}

@@ -1,3 +1,12 @@
+// Package inspect describes the file of a plugin, and what the plugin needs. It
+// runs no more of the plugin than a load does, and needs no cluster. It is the
+// implementation of `thole inspect`.
+//
+//	inspect.go  from the file to the report, in the steps of a load
+//	report.go   the report, with its JSON form
+//	rights.go   the RBAC rules that the host needs for each controller
+//	rows.go     the report as rows of text
+//	table.go    the report as a table, JSON or YAML
 package inspect
 
 import (
@@ -21,30 +30,31 @@ import (
 	"github.com/thole-dev/thole/host/source"
 )
 
-// Options say for which host and cluster a file is looked at.
+// Options configure [File].
 type Options struct {
-	// Host is the configuration of the host that would load the plugin: its
-	// limits count, and its CacheDir keeps the compiled code if it is set.
+	// Host is the configuration of the host that would load the plugin. Its
+	// limits apply, and the compiled code is kept in its CacheDir if that is
+	// set.
 	Host config.Config
-	// Cluster is asked where it serves the plugin's kinds; nil: resources are
-	// guessed.
+	// Cluster is the cluster in which the resources of the plugin's kinds are
+	// looked up. Without it they are guessed.
 	Cluster *rest.Config
-	// Compiler is a program with arguments that runs [sandbox.Compiler]; nil:
-	// the module is compiled in this process.
+	// Compiler is a program with arguments that runs [sandbox.Compiler].
+	// Without it the module is compiled in this process.
 	Compiler []string
 }
 
 // Steps of [Load] beside those of host/sandbox.
 const (
-	stepRead    = "read"    // the file is none that the host looks at
-	stepLoad    = "load"    // it cannot be a plugin, whatever is in it
-	stepOverlap = "overlap" // its controllers write the same condition
-	stepStart   = "start"   // a kind cannot be followed
+	stepRead    = "read"    // the host would ignore the file
+	stepLoad    = "load"    // the name or the limits are invalid, whatever the file holds
+	stepOverlap = "overlap" // two controllers write the same condition
+	stepStart   = "start"   // a kind cannot be watched
 )
 
-// File looks at a file and runs as much of it as a load does. The error is
-// about the file or the cluster, which could not be read; that the plugin
-// would be refused is [Report.Refused].
+// File reports on a file, of which it runs as much as a load does. It fails if
+// the file or the cluster cannot be read. A plugin that would be refused is not
+// a failure, see [Report.Refused].
 func File(ctx context.Context, path string, o Options) (*Report, error) {
 	wasm, size, err := read(path)
 	if err != nil {
@@ -53,9 +63,9 @@ func File(ctx context.Context, path string, o Options) (*Report, error) {
 	r := &Report{File: path, Name: strings.TrimSuffix(filepath.Base(path), extension), Size: size, Load: Load{OK: true}}
 	r.refuse(stepRead, eligible(path, size))
 	if size > source.MaxFile {
-		return r, nil // more than is read of any file
+		return r, nil // wasm is not the whole file
 	}
-	if err := r.examine(ctx, wasm, o); err != nil {
+	if err := r.load(ctx, wasm, o); err != nil {
 		return nil, fmt.Errorf("inspect %s: %w", path, err)
 	}
 	return r, nil
@@ -63,47 +73,46 @@ func File(ctx context.Context, path string, o Options) (*Report, error) {
 
 const extension = ".wasm"
 
-// eligible says why a host would not look into a file of its directory, as
-// host/source does.
+// eligible returns an error if a host would not read the file in its directory.
 func eligible(path string, size int64) error {
 	base := filepath.Base(path)
-	switch {
-	case !strings.HasSuffix(base, extension), strings.HasPrefix(base, "."):
-		return fmt.Errorf("%s is not looked at: plugins are in files named <name>%s, and not in hidden ones: rename it", base, extension)
+	switch _, ok := source.PluginName(base); {
+	case !ok:
+		return fmt.Errorf("%s is ignored: plugins are in files named <name>%s, and not in hidden or temporary ones: rename it", base, extension)
 	case size > source.MaxFile:
 		return fmt.Errorf("%s is larger than %d MiB: build it with TinyGo and -no-debug", base, source.MaxFile>>20)
 	}
 	return nil
 }
 
-// read returns the content of a file, cut behind what a host reads, and its
-// size.
+// read returns the content of a file up to what a host reads, and its size.
 func read(path string) (wasm []byte, size int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, 0, bare(err)
+		return nil, 0, withoutPath(err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		return nil, 0, bare(err)
+		return nil, 0, withoutPath(err)
 	case !info.Mode().IsRegular():
-		return nil, 0, errors.New("is no regular file: name the .wasm file of a plugin")
+		return nil, 0, errors.New("not a regular file: name the .wasm file of a plugin")
 	}
 	wasm, err = io.ReadAll(io.LimitReader(f, source.MaxFile+1))
-	return wasm, max(info.Size(), int64(len(wasm))), bare(err)
+	return wasm, max(info.Size(), int64(len(wasm))), withoutPath(err)
 }
 
-// bare is an error of the file system without the path, which is told anyway.
-func bare(err error) error {
+// withoutPath removes the path from an error of the file system, because the
+// caller adds it.
+func withoutPath(err error) error {
 	if e, ok := errors.AsType[*os.PathError](err); ok {
 		return e.Err
 	}
 	return err
 }
 
-// Refused is why the host would not load the plugin, nil if it would.
+// Refused returns why the host would not load the plugin, nil if it would.
 func (r *Report) Refused() error {
 	if r.Load.OK {
 		return nil
@@ -111,32 +120,32 @@ func (r *Report) Refused() error {
 	return errors.New(r.Load.Error)
 }
 
-// refuse notes the first reason against the plugin.
+// refuse records why the plugin would be refused. The first reason counts.
 func (r *Report) refuse(step string, err error) {
 	if err != nil && r.Load.OK {
 		r.Load = Load{Step: step, Error: err.Error(), WaitsFor: r.Load.WaitsFor}
 	}
 }
 
-// examine loads the plugin, and tells what was seen.
-func (r *Report) examine(ctx context.Context, wasm []byte, o Options) error {
+// load loads the plugin in a sandbox, and adds the result to the report.
+func (r *Report) load(ctx context.Context, wasm []byte, o Options) error {
 	config := o.Host.WithDefaults()
 	s, err := sandbox.New(ctx, sandbox.Config{CacheDir: o.Host.CacheDir, Compiler: o.Compiler})
 	if err != nil {
 		return err
 	}
-	seen := s.Inspect(ctx, sandbox.Plugin{Name: r.Name, Wasm: wasm, Limits: config.Limits.Sandbox()})
+	found := s.Inspect(ctx, sandbox.Plugin{Name: r.Name, Wasm: wasm, Limits: config.Limits.Sandbox()})
 	if err := errors.Join(context.Cause(ctx), s.Close(context.WithoutCancel(ctx))); err != nil {
 		return err
 	}
-	r.Digest = seen.Digest
-	r.refuse(loadStep(seen.Err), advised(seen.Err))
-	r.module(seen.Module)
-	return r.manifest(ctx, seen.Manifest, config, o.Cluster)
+	r.Digest = found.Digest
+	r.refuse(loadStep(found.Err), withAdvice(found.Err))
+	r.addModule(found.Module)
+	return r.addManifest(ctx, found.Manifest, config, o.Cluster)
 }
 
-// advised is an error of a load with what to do about it, as a host says it.
-func advised(err error) error {
+// withAdvice adds what to do about an error of a load, as a host logs it.
+func withAdvice(err error) error {
 	if refused, ok := errors.AsType[*sandbox.LoadError](err); ok && refused.Advice() != "" {
 		return fmt.Errorf("%w; %s", err, refused.Advice())
 	}
@@ -150,7 +159,7 @@ func loadStep(err error) string {
 	return stepLoad
 }
 
-func (r *Report) module(m *sandbox.ModuleInfo) {
+func (r *Report) addModule(m *sandbox.ModuleInfo) {
 	if m == nil {
 		return
 	}
@@ -160,53 +169,51 @@ func (r *Report) module(m *sandbox.ModuleInfo) {
 	r.Memory = &Memory{Initial: m.Memory.Initial, Start: m.Memory.Start, Maximum: m.Memory.Maximum, Limit: m.Memory.Limit}
 	for _, s := range m.Imports {
 		imported := Symbol{Module: s.Module, Name: s.Name, Type: s.Type, Meaning: meaning(s.Module, s.Name), Problem: s.Problem}
-		if !slices.Contains(r.Imports, imported) { // one may be imported twice
+		if !slices.Contains(r.Imports, imported) { // compilers may import a function twice
 			r.Imports = append(r.Imports, imported)
 		}
 	}
 	for _, s := range m.Exports {
 		if s.Type != "" || s.Problem != "" {
-			r.Exports = append(r.Exports, Symbol{Name: s.Name, Type: s.Type, Required: s.Required, Meaning: exportWords[s.Name], Problem: s.Problem})
+			r.Exports = append(r.Exports, Symbol{Name: s.Name, Type: s.Type, Required: s.Required, Meaning: exportMeanings[s.Name], Problem: s.Problem})
 		}
 	}
 }
 
-// manifest tells what the plugin says of itself and needs for it.
-func (r *Report) manifest(ctx context.Context, m *abi.Manifest, config config.Config, cluster *rest.Config) error {
+// addManifest adds the manifest to the report, and what its controllers need.
+func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, config config.Config, cluster *rest.Config) error {
 	if m == nil {
 		return nil
 	}
 	r.Manifest = abi.EncodeManifest(m)
-	at := guessAll(kinds(m))
-	if cluster != nil {
-		var err error
-		if at, err = discover(ctx, cluster, kinds(m)); err != nil {
-			return err
-		}
+	resources, err := find(ctx, cluster, kinds(m))
+	if err != nil {
+		return err
 	}
 	r.refuse(stepOverlap, overlap(m))
 	for i := range m.Controllers {
 		c := &m.Controllers[i]
-		r.Rights = append(r.Rights, rights(c, at))
+		r.Rights = append(r.Rights, rights(c, resources))
 		r.controllers = append(r.controllers, describe(m.Name, c, config.Limits))
-		r.start(c, at)
+		r.checkStart(c, resources)
 	}
 	return nil
 }
 
-// start tells what a start on the cluster would run into.
-func (r *Report) start(c *abi.Controller, at resources) {
+// checkStart adds the kinds that the cluster does not serve, or does not allow
+// to watch.
+func (r *Report) checkStart(c *abi.Controller, resources map[abi.Kind]resource) {
 	for _, kind := range slices.Concat([]abi.Kind{c.For}, c.Owns, c.Reads) {
-		switch found := at[kind]; {
-		case found.absent && !slices.Contains(r.Load.WaitsFor, kind.String()):
+		err := resources[kind].err
+		if _, unwatchable := errors.AsType[*cache.NotWatchableError](err); unwatchable {
+			r.refuse(stepStart, err)
+		} else if err != nil && !slices.Contains(r.Load.WaitsFor, kind.String()) {
 			r.Load.WaitsFor = append(r.Load.WaitsFor, kind.String())
-		case found.unfollowable != "":
-			r.refuse(stepStart, &cache.NotWatchableError{Kind: kind, Missing: found.unfollowable})
 		}
 	}
 }
 
-// kinds lists every kind that a manifest names.
+// kinds returns every kind that a manifest names.
 func kinds(m *abi.Manifest) (all []abi.Kind) {
 	for _, c := range m.Controllers {
 		all = append(all, c.For)
@@ -218,8 +225,8 @@ func kinds(m *abi.Manifest) (all []abi.Kind) {
 	return slices.Compact(all)
 }
 
-// overlap finds two controllers of one plugin that write the same condition of
-// the same kind, as host/catalog does over all plugins.
+// overlap returns an error if two controllers of a plugin write the same
+// condition of the same kind. host/catalog checks that for all plugins.
 func overlap(m *abi.Manifest) error {
 	writers := map[string]string{}
 	for _, c := range m.Controllers {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/config"
-
 	"github.com/thole-dev/thole/abi/tck"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -23,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { await.Main(m, func() error { return goleak.Find() }) }
 
-// file writes a plugin's file and returns its path.
+// file writes the file of a plugin and returns its path.
 func file(t *testing.T, name string, wasm []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -42,7 +41,7 @@ func guest(t *testing.T, name string) []byte {
 	return c.Wasm()
 }
 
-func look(t *testing.T, path string) *Report {
+func inspect(t *testing.T, path string) *Report {
 	t.Helper()
 	r, err := File(t.Context(), path, Options{})
 	if err != nil {
@@ -61,10 +60,11 @@ func expectRefused(t *testing.T, r *Report, step, because string) {
 	}
 }
 
-// TestEveryGuestOfTheKit holds the verdict to what the kit says of a guest.
-func TestEveryGuestOfTheKit(t *testing.T) {
+// TestVerdictOnEachGuestOfTheConformanceKit compares the reports with the
+// expectations of the kit.
+func TestVerdictOnEachGuestOfTheConformanceKit(t *testing.T) {
 	for _, c := range tck.Cases() {
-		r := look(t, file(t, c.Name+".wasm", c.Wasm()))
+		r := inspect(t, file(t, c.Name+".wasm", c.Wasm()))
 		if accepted := c.Stage != tck.StageLoad; r.Load.OK != accepted || accepted == (r.Refused() != nil) {
 			t.Errorf("%s: %+v, want accepted: %t", c.Name, r.Load, accepted)
 		}
@@ -76,7 +76,7 @@ func TestEveryGuestOfTheKit(t *testing.T) {
 	}
 }
 
-func TestInstanceModes(t *testing.T) {
+func TestInstanceModeIsReportedWithItsReason(t *testing.T) {
 	buildID := "\x0ago:buildidx"
 	section := append(binary.AppendUvarint([]byte{0}, uint64(len(buildID))), buildID...)
 	standard := append(guest(t, "correct"), section...)
@@ -87,14 +87,14 @@ func TestInstanceModes(t *testing.T) {
 		{guest(t, "correct"), "reset", "memory and globals are restored after each call"},
 		{standard, "pooled", "state is kept between calls: it was compiled by standard Go"},
 	} {
-		r := look(t, file(t, "correct.wasm", c.wasm))
+		r := inspect(t, file(t, "correct.wasm", c.wasm))
 		if r.Instances.Mode != c.mode || !strings.HasPrefix(r.Instances.Why, c.why) {
 			t.Errorf("%+v, want %s: %s", r.Instances, c.mode, c.why)
 		}
 	}
 	all := map[string]int{}
 	for _, c := range tck.Cases() {
-		if r := look(t, file(t, c.Name+".wasm", c.Wasm())); r.Instances != nil && r.Instances.Mode == "fresh" {
+		if r := inspect(t, file(t, c.Name+".wasm", c.Wasm())); r.Instances != nil && r.Instances.Mode == "fresh" {
 			all[r.Instances.Why]++
 		}
 	}
@@ -105,39 +105,38 @@ func TestInstanceModes(t *testing.T) {
 	}
 }
 
-func TestFilesThatAHostDoesNotLookAt(t *testing.T) {
+func TestFileThatAHostIgnoresIsRefused(t *testing.T) {
 	for name, because := range map[string]string{
 		"correct":       "plugins are in files named <name>.wasm",
 		"correct.WASM":  "plugins are in files named <name>.wasm",
-		".correct.wasm": "and not in hidden ones",
+		".correct.wasm": "and not in hidden or temporary ones",
 	} {
-		r := look(t, file(t, name, guest(t, "correct")))
+		r := inspect(t, file(t, name, guest(t, "correct")))
 		expectRefused(t, r, "read", because)
 		if r.Memory == nil || len(r.Imports) == 0 {
-			t.Errorf("%s: the module is not told: %+v", name, r)
+			t.Errorf("%s: the module is not reported: %+v", name, r)
 		}
 	}
 	large := file(t, "large.wasm", nil)
 	if err := os.Truncate(large, source.MaxFile+1); err != nil {
 		t.Fatal(err)
 	}
-	r := look(t, large)
+	r := inspect(t, large)
 	expectRefused(t, r, "read", "large.wasm is larger than 16 MiB")
 	if r.Size != source.MaxFile+1 {
 		t.Errorf("size %d", r.Size)
 	}
 }
 
-// TestNoHostCouldHaveThatName has a file whose code is not run.
-func TestNoHostCouldHaveThatName(t *testing.T) {
-	r := look(t, file(t, "Correct_1.wasm", guest(t, "correct")))
+func TestNameThatIsNoDNSLabelIsRefused(t *testing.T) {
+	r := inspect(t, file(t, "Correct_1.wasm", guest(t, "correct")))
 	expectRefused(t, r, "load", "must be a DNS label")
 	if r.Manifest != nil || r.Memory == nil {
 		t.Errorf("%+v", r)
 	}
 }
 
-func TestLimitsAreTheHosts(t *testing.T) {
+func TestLimitsOfTheHostApply(t *testing.T) {
 	path := file(t, "get.wasm", guest(t, "get"))
 	var config config.Config
 	config.Limits.MemoryMiB = 8
@@ -153,8 +152,7 @@ func TestLimitsAreTheHosts(t *testing.T) {
 	expectRefused(t, r, "load", "up to 2 GiB")
 }
 
-// TestInterrupted is no verdict on the plugin.
-func TestInterrupted(t *testing.T) {
+func TestCancelledInspectionIsAnErrorNotAVerdict(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r, err := File(ctx, file(t, "correct.wasm", guest(t, "correct")), Options{})
@@ -163,22 +161,22 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-func TestEveryFunctionHasAMeaning(t *testing.T) {
+func TestEveryFunctionIsDescribed(t *testing.T) {
 	for _, name := range sandbox.Functions() {
 		module, function, _ := strings.Cut(name, ".")
 		if meaning(module, function) == "" {
-			t.Errorf("%s means nothing", name)
+			t.Errorf("%s is not described", name)
 		}
 	}
-	r := look(t, file(t, "all-exports.wasm", guest(t, "all-exports")))
+	r := inspect(t, file(t, "all-exports.wasm", guest(t, "all-exports")))
 	for _, e := range r.Exports {
 		if e.Meaning == "" {
-			t.Errorf("export %s means nothing", e.Name)
+			t.Errorf("export %s is not described", e.Name)
 		}
 	}
 }
 
-// describing is a module whose describe has that body.
+// describing returns a module whose export describe has a body.
 func describing(body func(m *tck.Module) [][]byte) []byte {
 	var m tck.Module
 	none, i32 := []tck.Type(nil), []tck.Type{tck.I32}
@@ -191,9 +189,7 @@ func describing(body func(m *tck.Module) [][]byte) []byte {
 	return m.Bytes()
 }
 
-// TestDescribeThatNeverEnds is stopped at the host's deadline, long before the
-// test's.
-func TestDescribeThatNeverEnds(t *testing.T) {
+func TestDescribeEndsAtTheDeadlineOfTheHost(t *testing.T) {
 	wasm := describing(func(*tck.Module) [][]byte {
 		return [][]byte{tck.Loop, tck.Branch(0), tck.End, tck.I32Const(0)}
 	})
@@ -208,23 +204,22 @@ func TestDescribeThatNeverEnds(t *testing.T) {
 	expectRefused(t, r, "describe", "timeout: the deadline of the call passed")
 }
 
-// TestTwoControllersForOneCondition load, and would not be started.
-func TestTwoControllersForOneCondition(t *testing.T) {
+func TestTwoControllersWithOneConditionAreRefused(t *testing.T) {
 	manifest := abi.EncodeManifest(&abi.Manifest{Name: "twins", Controllers: []abi.Controller{{Name: "a", For: widget}, {Name: "b", For: widget}}})
 	wasm := describing(func(m *tck.Module) [][]byte {
 		output := m.Import(abi.ImportModule, abi.ImportOutput, []tck.Type{tck.I32, tck.I32}, nil)
-		m.Import(abi.ImportModule, abi.ImportOutput, []tck.Type{tck.I32, tck.I32}, nil) // as compilers do, too
+		m.Import(abi.ImportModule, abi.ImportOutput, []tck.Type{tck.I32, tck.I32}, nil) // compilers may import a function twice
 		m.Data(0, manifest)
 		return [][]byte{tck.I32Const(0), tck.I32Const(int32(len(manifest))), tck.Call(output), tck.I32Const(0)}
 	})
-	r := look(t, file(t, "twins.wasm", wasm))
+	r := inspect(t, file(t, "twins.wasm", wasm))
 	expectRefused(t, r, "overlap", `controller "twins/b" and "twins/a" both write the condition Ready of example.com/v1 Widget`)
 	if len(r.Rights) != 2 || r.Rights[1].Controller != "b" || len(r.Imports) != 1 {
 		t.Errorf("rights %+v, imports %+v", r.Rights, r.Imports)
 	}
 }
 
-func TestToolchain(t *testing.T) {
+func TestToolchainIsTheCompilerAmongTheProducers(t *testing.T) {
 	clang := module.Producer{Name: "clang", Version: "19"}
 	for want, producers := range map[string][]module.Producer{
 		"":              nil,

@@ -12,8 +12,8 @@ import (
 	"github.com/thole-dev/thole/host/events"
 )
 
-// TestOverlapIsRefusedAsTheCatalogDoes gives manifests to both.
-func TestOverlapIsRefusedAsTheCatalogDoes(t *testing.T) {
+// TestOverlapIsThatOfTheCatalog compares the errors of inspect and the catalog.
+func TestOverlapIsThatOfTheCatalog(t *testing.T) {
 	other := abi.Kind{APIVersion: "example.com/v2", Kind: "Widget"}
 	for name, c := range map[string]struct {
 		second  abi.Controller
@@ -27,13 +27,13 @@ func TestOverlapIsRefusedAsTheCatalogDoes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &abi.Manifest{Name: "twins", Controllers: []abi.Controller{{Name: "a", For: widget}, c.second}}
-			said := ""
+			got := ""
 			if err := overlap(m); err != nil {
-				said = err.Error()
+				got = err.Error()
 			}
 			status := start(t, m)
-			if said != status.LastError || (said != "") != c.refused {
-				t.Errorf("inspect says %q, the catalog %q", said, status.LastError)
+			if got != status.LastError || (got != "") != c.refused {
+				t.Errorf("inspect returned %q, the catalog %q", got, status.LastError)
 			}
 			if c.refused && status.FailedStep != stepOverlap {
 				t.Errorf("the step of the catalog is %q", status.FailedStep)
@@ -42,7 +42,7 @@ func TestOverlapIsRefusedAsTheCatalogDoes(t *testing.T) {
 	}
 }
 
-// start gives a plugin to a catalog and returns what became of it.
+// start starts a plugin in a catalog and returns its status.
 func start(t *testing.T, m *abi.Manifest) (status catalog.Status) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

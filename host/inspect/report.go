@@ -2,54 +2,55 @@ package inspect
 
 import "encoding/json"
 
-// Report is what is known of a plugin's file. Its JSON form is what `thole
-// inspect -o json` prints: fields may be added to it, and keep their meaning.
+// Report describes the file of a plugin. Its JSON form is the output of `thole
+// inspect -o json`: fields may be added to it, and keep their meaning.
 type Report struct {
-	File   string `json:"file"`             // as it was named
-	Name   string `json:"name"`             // of the plugin: the file's base name without .wasm
-	Digest string `json:"digest,omitempty"` // SHA-256 in hex, as in /plugins; "" for a file that is too large
+	File   string `json:"file"`             // path as the user has written it
+	Name   string `json:"name"`             // of the plugin: base name of the file without .wasm
+	Digest string `json:"digest,omitempty"` // SHA-256 in hex, as in /plugins; "" if the file is too large
 	Size   int64  `json:"size"`             // bytes
 	Load   Load   `json:"load"`
 
-	// What follows is absent as far as the file is no module.
+	// The following fields are absent if the file is not a module.
 
-	ABIVersions []string   `json:"abiVersions,omitempty"` // as its markers say
-	Toolchain   string     `json:"toolchain,omitempty"`   // as the module says, "TinyGo 0.41.1"; "": unknown
+	ABIVersions []string   `json:"abiVersions,omitempty"` // of its marker exports
+	Toolchain   string     `json:"toolchain,omitempty"`   // such as "TinyGo 0.41.1"; "" if the module does not name it
 	Instances   *Instances `json:"instances,omitempty"`
 	Memory      *Memory    `json:"memory,omitempty"`
-	// Manifest is the plugin's, in the ABI's own form (abi/SPEC.md,
-	// "Manifest"): durations are milliseconds, absent fields have defaults.
+	// Manifest has the form of the ABI (abi/SPEC.md, "Manifest"): durations are
+	// milliseconds, and absent fields have their defaults.
 	Manifest json.RawMessage `json:"manifest,omitempty"`
-	Imports  []Symbol        `json:"imports,omitempty"` // in the module's order
-	Exports  []Symbol        `json:"exports,omitempty"` // of the ABI, absent optional ones left out
+	Imports  []Symbol        `json:"imports,omitempty"` // in the order of the module
+	Exports  []Symbol        `json:"exports,omitempty"` // those of the ABI, without optional ones that are missing
 	Rights   []Rights        `json:"rights,omitempty"`  // by controller
 
-	controllers []controllerRow // of the manifest, for people
+	controllers []controllerRows // for the table
 }
 
-// Load says whether the host would load the plugin.
+// Load is the result of a load.
 type Load struct {
 	OK bool `json:"ok"`
-	// Step is where it would be refused, as the host's metrics and /plugins
-	// name it: "read", "load", a step of host/sandbox, "overlap" or "start".
+	// Step is the step at which the plugin would be refused, as in the metrics
+	// of the host and in /plugins: "read", "load", a step of host/sandbox,
+	// "overlap" or "start".
 	Step  string `json:"step,omitempty"`
 	Error string `json:"error,omitempty"`
-	// WaitsFor are kinds that the plugin would wait for: the cluster that was
-	// asked does not serve them.
+	// WaitsFor are the kinds that the cluster does not serve: the plugin would
+	// wait for them.
 	WaitsFor []string `json:"waitsFor,omitempty"`
 }
 
-// Instances says what happens to an instance between two calls.
+// Instances describes what happens to an instance between two calls.
 type Instances struct {
 	Mode string `json:"mode"` // reset, pooled or fresh
 	Why  string `json:"why"`
 }
 
-// Memory is an instance's linear memory, in bytes.
+// Memory describes the linear memory of an instance, in bytes.
 type Memory struct {
-	Initial uint64 `json:"initial"`           // as the module declares
-	Start   uint64 `json:"start"`             // as an instance starts here
-	Maximum uint64 `json:"maximum,omitempty"` // as the module declares; 0: none
+	Initial uint64 `json:"initial"`           // declared by the module
+	Start   uint64 `json:"start"`             // of a new instance
+	Maximum uint64 `json:"maximum,omitempty"` // declared by the module; 0 if it declares none
 	Limit   uint64 `json:"limit"`             // of the host
 }
 
@@ -57,28 +58,27 @@ type Memory struct {
 type Symbol struct {
 	Module   string `json:"module,omitempty"` // of an import
 	Name     string `json:"name"`
-	Type     string `json:"type,omitempty"`     // signature of a function, else the kind; "": absent
+	Type     string `json:"type,omitempty"`     // signature of a function, else the kind; "" if it is missing
 	Required bool   `json:"required,omitempty"` // of an export
 	Meaning  string `json:"meaning,omitempty"`
-	Problem  string `json:"problem,omitempty"` // why the plugin is refused for it
+	Problem  string `json:"problem,omitempty"` // why the plugin is refused because of it
 }
 
-// Rights are what the host needs to run a controller.
+// Rights are the RBAC rules that the host needs for a controller.
 type Rights struct {
 	Controller string `json:"controller"`
 	Rules      []Rule `json:"rules"`
 }
 
-// Rule is a rule of a Role or ClusterRole for one resource, with what it is
-// for.
+// Rule is a rule of a Role or ClusterRole for one resource, with its purpose.
 type Rule struct {
 	APIGroups []string `json:"apiGroups"` // one; "" is the core group
 	Resources []string `json:"resources"` // one
 	Verbs     []string `json:"verbs"`
-	Uses      []string `json:"uses"` // "patch: add and remove the finalizer"
-	// Guessed says that the resource was derived from the kind, as no cluster
-	// was asked or it does not serve the kind.
+	Uses      []string `json:"uses"` // such as "patch: add and remove the finalizer"
+	// Guessed is set if the resource was derived from the kind, because there is
+	// no cluster or because it does not serve the kind.
 	Guessed bool `json:"guessed,omitempty"`
-	// OnlyIf is when the rule is needed; "": always.
+	// OnlyIf is the condition under which the rule is needed; "" for always.
 	OnlyIf string `json:"onlyIf,omitempty"`
 }

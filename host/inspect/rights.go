@@ -1,12 +1,73 @@
 package inspect
 
 import (
+	"context"
+	"errors"
+	"reflect"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/cache"
+	"github.com/thole-dev/thole/host/object"
 )
 
-// The verbs of RBAC that the host uses, in the order in which they are told.
+// resource is the resource of a kind.
+type resource struct {
+	object.Resource
+	guessed bool
+	err     error // why the cluster offers no informer of the kind: see cache.Watchable
+}
+
+// find looks up the resources of kinds in a cluster. Without a cluster, and for
+// kinds that it does not serve, they are guessed.
+func find(ctx context.Context, cluster *rest.Config, kinds []abi.Kind) (map[abi.Kind]resource, error) {
+	found := map[abi.Kind]resource{}
+	for _, kind := range kinds {
+		found[kind] = guess(kind)
+	}
+	if cluster == nil {
+		return found, nil
+	}
+	c, err := cache.New(cache.Config{REST: cluster})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Stop()
+	for _, kind := range kinds {
+		served, err := c.Watchable(ctx, kind)
+		_, unknown := errors.AsType[*cache.UnknownKindError](err)
+		_, unwatchable := errors.AsType[*cache.NotWatchableError](err)
+		switch {
+		case unknown:
+			found[kind] = resource{Resource: found[kind].Resource, guessed: found[kind].guessed, err: err}
+		case err != nil && !unwatchable:
+			return nil, err
+		default:
+			found[kind] = resource{Resource: served, err: err}
+		}
+	}
+	return found, nil
+}
+
+// guess derives the resource from the kind. That is exact for built-in kinds.
+// The resource of a custom kind may have any name.
+func guess(kind abi.Kind) resource {
+	gvk := schema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind)
+	r := resource{Resource: object.Resource{Kind: kind, Status: true}, guessed: true}
+	r.GVR, _ = meta.UnsafeGuessKindToResource(gvk)
+	if known, err := scheme.Scheme.New(gvk); err == nil {
+		_, r.Status = reflect.TypeOf(known).Elem().FieldByName("Status")
+		r.guessed = false
+	}
+	return r
+}
+
+// The verbs of RBAC that the host uses, in the order of the output.
 const (
 	verbGet    = "get"
 	verbList   = "list"
@@ -19,71 +80,73 @@ const (
 
 var verbs = []string{verbGet, verbList, verbWatch, verbCreate, verbUpdate, verbPatch, verbDelete}
 
-// rights lists what the host needs for a controller: what host/cache,
-// host/effect and the recorder of events send for it. What a result may ask
-// for cannot be narrowed by the manifest counts as needed.
-func rights(c *abi.Controller, at resources) Rights {
+// rights returns the rules that the host needs for a controller: those of
+// host/cache, host/effect and the recorder of Events. It has every rule that a
+// result of the controller may need, because the manifest does not name the
+// verbs.
+func rights(c *abi.Controller, resources map[abi.Kind]resource) Rights {
 	var r ruleSet
-	r.primary(c, at[c.For])
+	r.addPrimary(c, resources[c.For])
 	for _, kind := range c.Owns {
-		r.follow(at[kind])
-		r.change(at[kind])
+		r.addRead(resources[kind])
+		r.addWrite(resources[kind])
 	}
 	for _, kind := range c.Reads {
-		r.follow(at[kind])
+		r.addRead(resources[kind])
 	}
 	for _, kind := range c.Writes {
-		r.change(at[kind])
+		r.addWrite(resources[kind])
 	}
 	if len(c.Owns) > 0 {
-		r.own(at[c.For])
+		r.addOwner(resources[c.For])
 	}
-	r.add(resource{plural: "events"}, "", "tell what happened as Kubernetes Events", verbCreate, verbPatch)
+	r.add(resource{Resource: object.Resource{GVR: schema.GroupVersionResource{Resource: "events"}}},
+		"", "create Kubernetes Events", verbCreate, verbPatch)
 	return Rights{Controller: c.Name, Rules: r.rules}
 }
 
 // ruleSet has one rule for each resource and subresource.
 type ruleSet struct{ rules []Rule }
 
-// primary is what every controller does with the objects that it is for.
-func (s *ruleSet) primary(c *abi.Controller, r resource) {
-	s.follow(r)
-	s.add(r, "", "look at one that has changed during a run", verbGet)
+// addPrimary adds the rules for the objects that a controller reconciles.
+func (s *ruleSet) addPrimary(c *abi.Controller, r resource) {
+	s.addRead(r)
+	s.add(r, "", "read an object that has changed during a run", verbGet)
 	if c.Finalizer {
 		s.add(r, "", "add and remove the finalizer", verbPatch)
 	}
 	s.add(r, "", "the patch of a result", verbPatch)
 	sub := ""
-	if r.status {
+	if r.Status {
 		sub = "/status"
 	}
 	s.add(r, sub, "status and conditions", verbPatch)
 }
 
-// follow is what an informer does.
-func (s *ruleSet) follow(r resource) {
+// addRead adds the rules of an informer.
+func (s *ruleSet) addRead(r resource) {
 	s.add(r, "", "keep the cache", verbList, verbWatch)
 }
 
-// change is what apply and delete do. Server-side apply of an object that does
-// not exist is a patch that also needs create.
-func (s *ruleSet) change(r resource) {
-	s.add(r, "", "look whose an object is before it is touched", verbGet)
+// addWrite adds the rules of apply and delete. Server-side apply of an object
+// that does not exist is a patch that also needs create.
+func (s *ruleSet) addWrite(r resource) {
+	s.add(r, "", "check the owner of an object before a write", verbGet)
 	s.add(r, "", "the apply of a result", verbCreate, verbPatch)
 	s.add(r, "", "the delete of a result", verbDelete)
 }
 
 const ownerEnforcement = "the API server runs the admission plugin OwnerReferencesPermissionEnforcement"
 
-// own is what the owner references of children need: they block the deletion
-// of the owner.
-func (s *ruleSet) own(r resource) {
+// addOwner adds the rule for the owner references of children, which block the
+// deletion of the owner.
+func (s *ruleSet) addOwner(r resource) {
 	s.add(r, "/finalizers", "owner references that block the owner's deletion", verbUpdate)
-	s.of(r, "/finalizers").OnlyIf = ownerEnforcement
+	s.rule(r, "/finalizers").OnlyIf = ownerEnforcement
 }
 
 func (s *ruleSet) add(r resource, sub, use string, wanted ...string) {
-	rule := s.of(r, sub)
+	rule := s.rule(r, sub)
 	for _, verb := range wanted {
 		if !slices.Contains(rule.Verbs, verb) {
 			rule.Verbs = append(rule.Verbs, verb)
@@ -95,13 +158,13 @@ func (s *ruleSet) add(r resource, sub, use string, wanted ...string) {
 	}
 }
 
-// of is the rule of a resource, a new one if there is none yet.
-func (s *ruleSet) of(r resource, sub string) *Rule {
+// rule returns the rule of a resource, a new one if there is none.
+func (s *ruleSet) rule(r resource, sub string) *Rule {
 	for i := range s.rules {
-		if s.rules[i].APIGroups[0] == r.group && s.rules[i].Resources[0] == r.plural+sub {
+		if s.rules[i].APIGroups[0] == r.GVR.Group && s.rules[i].Resources[0] == r.GVR.Resource+sub {
 			return &s.rules[i]
 		}
 	}
-	s.rules = append(s.rules, Rule{APIGroups: []string{r.group}, Resources: []string{r.plural + sub}, Guessed: r.guessed})
+	s.rules = append(s.rules, Rule{APIGroups: []string{r.GVR.Group}, Resources: []string{r.GVR.Resource + sub}, Guessed: r.guessed})
 	return &s.rules[len(s.rules)-1]
 }

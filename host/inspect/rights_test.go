@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ var (
 	ingress    = abi.Kind{APIVersion: "networking.k8s.io/v1", Kind: "Ingress"}
 )
 
-// short is one rule on one line; ? is a guess, ! is not always needed.
+// short formats a rule: ? marks a guess, ! a rule that is not always needed.
 func short(r Rule) string {
 	out := strings.TrimPrefix(r.APIGroups[0]+"/"+r.Resources[0], "/") + ": " + strings.Join(r.Verbs, " ")
 	if r.Guessed {
@@ -30,7 +31,7 @@ func short(r Rule) string {
 	return out
 }
 
-func expectRules(t *testing.T, c abi.Controller, at resources, want ...string) {
+func expectRules(t *testing.T, c abi.Controller, at map[abi.Kind]resource, want ...string) {
 	t.Helper()
 	var have []string
 	for _, r := range rights(&c, at).Rules {
@@ -45,11 +46,12 @@ func expectRules(t *testing.T, c abi.Controller, at resources, want ...string) {
 	}
 }
 
-func guessed(c abi.Controller) resources {
-	return guessAll(kinds(&abi.Manifest{Controllers: []abi.Controller{c}}))
+func guessed(c abi.Controller) map[abi.Kind]resource {
+	resources, _ := find(context.Background(), nil, kinds(&abi.Manifest{Controllers: []abi.Controller{c}}))
+	return resources
 }
 
-func TestRights(t *testing.T) {
+func TestRightsFollowFromTheManifest(t *testing.T) {
 	for name, c := range map[string]struct {
 		controller abi.Controller
 		want       []string
@@ -75,18 +77,14 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestRightsWhereTheKindsAre has what a cluster said instead of guesses.
-func TestRightsWhereTheKindsAre(t *testing.T) {
-	at := resources{
-		widget: {group: "example.com", plural: "widgetses"},
-		gadget: {group: "example.com", plural: "gadgetry", status: true},
-	}
+func TestRightsUseTheResourcesOfTheCluster(t *testing.T) {
+	at := map[abi.Kind]resource{widget: served(widget, "widgetses", false), gadget: served(gadget, "gadgetry", true)}
 	expectRules(t, abi.Controller{For: widget, Owns: []abi.Kind{gadget}}, at,
 		"example.com/widgetses: get list watch patch", "example.com/gadgetry: get list watch create patch delete",
 		"example.com/widgetses/finalizers: update !")
 }
 
-func TestUsesSayWhatAVerbIsFor(t *testing.T) {
+func TestEachVerbHasAUse(t *testing.T) {
 	c := abi.Controller{For: widget, Finalizer: true}
 	for _, rule := range rights(&c, guessed(c)).Rules {
 		for _, verb := range rule.Verbs {
@@ -94,7 +92,7 @@ func TestUsesSayWhatAVerbIsFor(t *testing.T) {
 				named, _, _ := strings.Cut(use, ": ")
 				return slices.Contains(strings.Split(named, ", "), verb)
 			}) {
-				t.Errorf("%s of %s is for nothing: %q", verb, rule.Resources[0], rule.Uses)
+				t.Errorf("%s of %s has no use in %q", verb, rule.Resources[0], rule.Uses)
 			}
 		}
 	}

@@ -7,24 +7,24 @@ import (
 	"strings"
 	"time"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/effect"
-
-	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/sandbox"
 )
 
 func (r *Report) summary() [][]string {
 	rows := [][]string{
 		{"Plugin", r.title()},
 		{"Verdict", r.verdict()},
-		{"Digest", or(r.Digest)},
+		{"Digest", orDash(r.Digest)},
 		{"Size", size(uint64(r.Size))},
 	}
 	if r.Memory == nil {
 		return rows
 	}
 	return append(rows,
-		[]string{"ABI", or(list(r.ABIVersions))},
+		[]string{"ABI", orDash(list(r.ABIVersions))},
 		[]string{"Toolchain", cmp.Or(r.Toolchain, "unknown")},
 		[]string{"Memory", r.Memory.String()},
 		[]string{"Instances", r.Instances.Mode + ": " + r.Instances.Why},
@@ -34,7 +34,7 @@ func (r *Report) summary() [][]string {
 func (r *Report) title() string {
 	var m struct{ Version string }
 	if len(r.Manifest) > 0 {
-		_ = json.Unmarshal(r.Manifest, &m) // our own encoding
+		_ = json.Unmarshal(r.Manifest, &m) // was encoded by abi
 	}
 	return strings.TrimSpace(r.Name + " " + m.Version)
 }
@@ -59,7 +59,7 @@ func (m *Memory) String() string {
 	return "starts with " + size(m.Start) + ", up to " + size(m.Limit) + " by the host"
 }
 
-// size is a number of bytes for people.
+// size formats a number of bytes.
 func size(n uint64) string {
 	switch {
 	case n >= 1<<20 && n%(1<<20) == 0:
@@ -74,25 +74,25 @@ func size(n uint64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// controllerRow is a controller of the manifest for people.
-type controllerRow struct {
+// controllerRows are the rows of one controller.
+type controllerRows struct {
 	name string
 	rows [][]string
 }
 
-// describe tells what a controller asks for and, where the host has the last
-// word, what it gets.
-func describe(plugin string, c *abi.Controller, limits config.Limits) controllerRow {
+// describe returns the rows of a controller: what it requests, and what the
+// limits of the host leave of that.
+func describe(plugin string, c *abi.Controller, limits config.Limits) controllerRows {
 	finalizer := ""
 	if c.Finalizer {
 		finalizer = effect.Finalizer(plugin, c.Name)
 	}
-	return controllerRow{c.Name, [][]string{
+	return controllerRows{c.Name, [][]string{
 		{"For", c.For.String()},
-		{"Owns", or(kindList(c.Owns))},
-		{"Reads", or(kindList(c.Reads))},
-		{"Writes", or(kindList(c.Writes))},
-		{"Finalizer", or(finalizer)},
+		{"Owns", orDash(kindList(c.Owns))},
+		{"Reads", orDash(kindList(c.Reads))},
+		{"Writes", orDash(kindList(c.Writes))},
+		{"Finalizer", orDash(finalizer)},
 		{"Interval", interval(c.Interval)},
 		{"Timeout", bounded(milliseconds(c.Timeout), limits.Timeout.Duration)},
 		{"Concurrency", bounded(c.Concurrency, limits.Concurrency)},
@@ -117,19 +117,16 @@ func interval(n int64) string {
 	return milliseconds(n).String() + " after a success"
 }
 
-// bounded tells a value that is asked for, 0 for the host's, which is the
-// most that there is.
-func bounded[T interface {
-	~int | ~int64
-}](asked, most T,
-) string {
+// bounded describes a requested value, where 0 requests the one of the host,
+// which is also the maximum.
+func bounded[T ~int | ~int64](requested, limit T) string {
 	switch {
-	case asked == 0:
-		return fmt.Sprintf("%v, the host's", most)
-	case asked > most:
-		return fmt.Sprintf("%v, as the host allows no more; %v is asked for", most, asked)
+	case requested == 0:
+		return fmt.Sprintf("%v, the host's", limit)
+	case requested > limit:
+		return fmt.Sprintf("%v, the limit of the host; %v is requested", limit, requested)
 	}
-	return fmt.Sprint(asked)
+	return fmt.Sprint(requested)
 }
 
 func conditions(c abi.Conditions) string {
@@ -146,8 +143,8 @@ func conditions(c abi.Conditions) string {
 	return text
 }
 
-// ruleRows marks a resource that was guessed with *, and one that is not
-// always needed with **.
+// ruleRows marks a guessed resource with *, and a rule that is not always needed
+// with **.
 func ruleRows(rules []Rule) [][]string {
 	rows := [][]string{{"API GROUP", "RESOURCE", "VERBS"}}
 	for _, r := range rules {
@@ -170,7 +167,7 @@ func (t *table) notes(rules []Rule) {
 	}
 	var rows [][]string
 	if guessed {
-		rows = append(rows, []string{"*", "guessed from the kind: --kubeconfig asks a cluster that has its CRD"})
+		rows = append(rows, []string{"*", "guessed from the kind: use --kubeconfig with a cluster that has its CRD"})
 	}
 	if only != "" {
 		rows = append(rows, []string{"**", "only if " + only})
@@ -178,22 +175,22 @@ func (t *table) notes(rules []Rule) {
 	t.rows("  ", rows)
 }
 
-// importRows has the functions of thole/v1 and what is refused one by one,
-// then those of the system interface by what they are for.
+// importRows returns a row for each function of thole/v1 and each refused import,
+// and then one for each area of WASI.
 func importRows(imports []Symbol) [][]string {
-	var rows, system [][]string
+	var rows, wasi [][]string
 	for _, s := range imports {
 		if s.Module == wasiModule && s.Problem == "" {
-			system = joinArea(system, s)
+			wasi = addToArea(wasi, s)
 			continue
 		}
 		rows = append(rows, []string{s.Module, s.Name, cmp.Or(s.Problem, s.Meaning)})
 	}
-	return append(rows, system...)
+	return append(rows, wasi...)
 }
 
-// joinArea makes one row of the functions with one meaning.
-func joinArea(rows [][]string, s Symbol) [][]string {
+// addToArea adds a function to the row of its area.
+func addToArea(rows [][]string, s Symbol) [][]string {
 	for _, row := range rows {
 		if row[2] == s.Meaning {
 			row[1] = area(s.Name) + "_*"
@@ -205,7 +202,86 @@ func joinArea(rows [][]string, s Symbol) [][]string {
 
 func exportRows(exports []Symbol) (rows [][]string) {
 	for _, s := range exports {
-		rows = append(rows, []string{s.Name, or(s.Type), cmp.Or(s.Problem, s.Meaning)})
+		rows = append(rows, []string{s.Name, orDash(s.Type), cmp.Or(s.Problem, s.Meaning)})
 	}
 	return rows
+}
+
+const wasiModule = "wasi_snapshot_preview1"
+
+// importMeanings describe the functions of thole/v1.
+var importMeanings = map[string]string{
+	abi.ImportInput:  "reads the request, and the replies to calls",
+	abi.ImportOutput: "writes the manifest or the result",
+	abi.ImportLog:    "writes lines to the host's log",
+	abi.ImportGet:    "reads one object, of the kinds in for, owns and reads",
+	abi.ImportList:   "lists objects, of the kinds in for, owns and reads",
+}
+
+// wasiMeanings describe what a guest gets from WASI, by [area].
+var wasiMeanings = map[string]string{
+	"args":    "arguments: there are none",
+	"environ": "environment variables: there are none",
+	"clock":   "time: that of the call",
+	"poll":    "sleeping: passes at once, on the call's clock",
+	"sched":   "yielding: not served",
+	"random":  "random bytes: from the call's seed",
+	"fd":      "standard output and error, kept for failures; no files",
+	"path":    "files: there are none",
+	"sock":    "sockets: there are none",
+	"proc":    "ending itself: counts as a panic",
+}
+
+// meaning describes an import. It returns "" if the host does not provide it.
+func meaning(module, name string) string {
+	switch module {
+	case abi.ImportModule:
+		return importMeanings[name]
+	case wasiModule:
+		return wasiMeanings[area(name)]
+	}
+	return ""
+}
+
+// area returns the part of WASI to which a function belongs.
+func area(name string) string {
+	first, _, _ := strings.Cut(name, "_")
+	return first
+}
+
+// exportMeanings describe the exports of the ABI.
+var exportMeanings = map[string]string{
+	abi.ExportMarker:     "marks the ABI version, never called",
+	abi.ExportDescribe:   "returns the manifest",
+	abi.ExportReconcile:  "reconciles one object",
+	abi.ExportInitialize: "starts the language's runtime, once",
+	abi.ExportWarm:       "prepares for the first call, once",
+	abi.ExportMemory:     "the memory that host and plugin share",
+}
+
+// instances describes the mode of the instances.
+func instances(m *sandbox.ModuleInfo) *Instances {
+	why := map[string]string{
+		"reset":  "memory and globals are restored after each call",
+		"pooled": "state is kept between calls: ",
+		"fresh":  "every call gets a new instance: ",
+	}[m.Mode]
+	return &Instances{Mode: m.Mode, Why: why + m.ModeWhy}
+}
+
+// toolchain returns the compiler that the module names, "" if it names none.
+func toolchain(m *sandbox.ModuleInfo) string {
+	first := ""
+	for _, p := range m.Producers {
+		switch p.Name {
+		case "TinyGo":
+			return "TinyGo " + p.Version
+		case "Go cmd/compile":
+			return "Go " + strings.TrimPrefix(p.Version, "go")
+		}
+		if first == "" {
+			first = strings.TrimSpace(p.Name + " " + p.Version)
+		}
+	}
+	return first
 }

@@ -6,16 +6,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/thole-dev/thole/host/sanitize"
 )
 
-// Formats are what [Report.Print] can print.
+// Formats returns the formats of [Report.Print].
 func Formats() []string { return []string{"table", "json", "yaml"} }
 
 // Print writes the report in one of [Formats].
@@ -30,7 +30,7 @@ func (r *Report) Print(w io.Writer, format string) error {
 	case "yaml":
 		text, err = yaml.Marshal(r)
 	default:
-		err = fmt.Errorf("format %q is none of %s", format, list(Formats()))
+		err = fmt.Errorf("format %q: not one of %s", format, list(Formats()))
 	}
 	if err == nil {
 		_, err = w.Write(text)
@@ -47,10 +47,10 @@ func (r *Report) json() ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// width is what a table has, unless single words are longer.
+// width is the number of columns of the table, unless single words are longer.
 const width = 80
 
-// table is the report for people.
+// table returns the report as a table.
 func (r *Report) table() []byte {
 	t := &table{}
 	t.rows("", r.summary())
@@ -74,15 +74,14 @@ func (r *Report) table() []byte {
 
 func list(words []string) string { return strings.Join(words, ", ") }
 
-// or is a text, or what stands for none.
-func or(text string) string { return cmp.Or(text, "-") }
+func orDash(text string) string { return cmp.Or(text, "-") }
 
 // table is text in columns.
 type table struct{ bytes.Buffer }
 
-func (t *table) section(title string) { fmt.Fprintf(t, "\n%s\n", printable(title)) }
+func (t *table) section(title string) { fmt.Fprintf(t, "\n%s\n", sanitize.Line(title)) }
 
-// rows aligns columns and wraps the last one.
+// rows writes rows with aligned columns, and wraps the last column.
 func (t *table) rows(indent string, rows [][]string) {
 	left := width - len(indent)
 	for _, w := range widths(rows) {
@@ -91,24 +90,24 @@ func (t *table) rows(indent string, rows [][]string) {
 	w := tabwriter.NewWriter(t, 0, 0, gap, ' ', 0)
 	for _, row := range rows {
 		first := row[:len(row)-1]
-		for _, line := range wrap(row[len(row)-1], max(left, narrowest)) {
+		for _, line := range wrap(sanitize.Line(row[len(row)-1]), max(left, narrowest)) {
 			fmt.Fprint(w, indent)
 			for _, cell := range first {
-				fmt.Fprint(w, printable(cell), "\t")
+				fmt.Fprint(w, sanitize.Line(cell), "\t")
 			}
-			fmt.Fprintln(w, printable(line))
+			fmt.Fprintln(w, line)
 			first = make([]string, len(first))
 		}
 	}
-	_ = w.Flush() // into memory
+	_ = w.Flush() // writes to memory
 }
 
 const (
 	gap       = 2  // between columns
-	narrowest = 24 // of the last column, however long the others are
+	narrowest = 24 // width of the last column
 )
 
-// widths are those of all columns but the last.
+// widths returns the widths of all columns but the last.
 func widths(rows [][]string) []int {
 	var widest []int
 	for _, row := range rows {
@@ -116,31 +115,21 @@ func widths(rows [][]string) []int {
 			if i == len(widest) {
 				widest = append(widest, 0)
 			}
-			widest[i] = max(widest[i], utf8.RuneCountInString(printable(cell)))
+			widest[i] = max(widest[i], utf8.RuneCountInString(cell))
 		}
 	}
 	return widest
 }
 
-// wrap breaks a text between words into lines of at most that many
-// characters, longer for a word that is.
-func wrap(text string, most int) (lines []string) {
+// wrap breaks a text between words into lines of at most limit characters.
+// Longer words have lines of their own.
+func wrap(text string, limit int) (lines []string) {
 	line := ""
 	for word := range strings.FieldsSeq(text) {
-		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > most {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > limit {
 			lines, line = append(lines, line), ""
 		}
 		line = strings.TrimSpace(line + " " + word)
 	}
 	return append(lines, line)
-}
-
-// printable keeps what a file says from steering the terminal.
-func printable(text string) string {
-	odd := func(r rune) bool { return !unicode.IsPrint(r) }
-	if strings.IndexFunc(text, odd) < 0 {
-		return text
-	}
-	quoted := strconv.Quote(text)
-	return quoted[1 : len(quoted)-1]
 }

@@ -14,9 +14,10 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/sanitize"
 )
 
-func TestWrap(t *testing.T) {
+func TestWrapBreaksBetweenWords(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		most int
@@ -34,7 +35,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-func TestSizes(t *testing.T) {
+func TestSizeIsFormattedInBinaryUnits(t *testing.T) {
 	for n, want := range map[uint64]string{
 		0: "0 bytes", 1023: "1023 bytes", 1 << 10: "1 KiB", 1500: "1.5 KiB", 64 << 20: "64 MiB", 3916802: "3.7 MiB",
 	} {
@@ -44,8 +45,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestWhatTheHostBounds tells what a controller asks for and what it gets.
-func TestWhatTheHostBounds(t *testing.T) {
+func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 	limits := config.Config{}.WithDefaults().Limits
 	c := &abi.Controller{
 		Name: "a", For: widget, Finalizer: true, Interval: 60_000, Timeout: 30_000, Concurrency: 2,
@@ -60,7 +60,7 @@ func TestWhatTheHostBounds(t *testing.T) {
 		"Reads":       "-",
 		"Finalizer":   "p.thole.dev/a",
 		"Interval":    "1m0s after a success",
-		"Timeout":     "10s, as the host allows no more; 30s is asked for",
+		"Timeout":     "10s, the limit of the host; 30s is requested",
 		"Concurrency": "2",
 		"Conditions":  "Synced from Fetched; owns Fetched; bad when True: Stalled",
 	} {
@@ -73,9 +73,9 @@ func TestWhatTheHostBounds(t *testing.T) {
 	}
 }
 
-// TestTableFits has reports of any content: no line is wider than the table,
-// ends in a blank, or steers the terminal.
-func TestTableFits(t *testing.T) {
+// TestTableFitsTheWidth covers reports of any content: no line is wider than the
+// table, ends in a blank, or has characters that are not printable.
+func TestTableFitsTheWidth(t *testing.T) {
 	word := rapid.StringMatching(`[A-Za-z0-9]{1,12}`)
 	kind := rapid.Custom(func(t *rapid.T) abi.Kind {
 		return abi.Kind{APIVersion: word.Draw(t, "group") + ".io/v1", Kind: word.Draw(t, "kind")}
@@ -88,7 +88,7 @@ func TestTableFits(t *testing.T) {
 		}}}
 		m.Version = strings.Join(strings.Fields(m.Version), " ")
 		r := &Report{Name: "p", Digest: strings.Repeat("0", 64), Load: Load{OK: true}}
-		if err := r.manifest(t.Context(), m, config.Config{}.WithDefaults(), nil); err != nil {
+		if err := r.addManifest(t.Context(), m, config.Config{}.WithDefaults(), nil); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(string(r.table())) {
@@ -96,28 +96,26 @@ func TestTableFits(t *testing.T) {
 			if utf8.RuneCountInString(line) > width && !strings.HasPrefix(line, "Plugin") {
 				t.Errorf("%d characters: %s", utf8.RuneCountInString(line), line)
 			}
-			if strings.TrimRight(line, " ") != line || printable(line) != line {
+			if strings.TrimRight(line, " ") != line || sanitize.Line(line) != line {
 				t.Errorf("%q", line)
 			}
 		}
 	})
 }
 
-// TestHostileWords has a file that would like to colour the terminal.
-func TestHostileWords(t *testing.T) {
+func TestTableHasNoControlCharacters(t *testing.T) {
 	r := &Report{
 		Name: "p", Memory: &Memory{}, Instances: &Instances{}, Toolchain: "Evil\x1b[2J",
 		Imports: []Symbol{{Module: "env\x07", Name: "\x1b]0;title", Problem: "no \u202e such thing"}},
 	}
 	text := string(r.table())
-	if strings.ContainsAny(text, "\x1b\x07\u202e") || !strings.Contains(text, `Evil\x1b[2J`) {
+	if strings.ContainsAny(text, "\x1b\x07\u202e") || !strings.Contains(text, `Evil [2J`) {
 		t.Errorf("%q", text)
 	}
 }
 
-// TestFormatsAgree reads the report back.
-func TestFormatsAgree(t *testing.T) {
-	r := look(t, file(t, "echo.wasm", guest(t, "echo")))
+func TestJSONAndYAMLAreReadBackAsTheReport(t *testing.T) {
+	r := inspect(t, file(t, "echo.wasm", guest(t, "echo")))
 	var asJSON, asYAML bytes.Buffer
 	if err := r.Print(&asJSON, "json"); err != nil {
 		t.Fatal(err)
@@ -146,9 +144,7 @@ func TestFormatsAgree(t *testing.T) {
 	}
 }
 
-// TestImportsInGroups has thole/v1 first, and one row for each area of the
-// system interface.
-func TestImportsInGroups(t *testing.T) {
+func TestImportsOfWASIAreGroupedByArea(t *testing.T) {
 	symbol := func(module, name string) Symbol {
 		return Symbol{Module: module, Name: name, Meaning: meaning(module, name)}
 	}
@@ -158,10 +154,10 @@ func TestImportsInGroups(t *testing.T) {
 		symbol(wasiModule, "fd_read"), refused, symbol(wasiModule, "fd_close"),
 	})
 	want := [][]string{
-		{"thole/v1", "get", importWords["get"]},
+		{"thole/v1", "get", importMeanings["get"]},
 		{wasiModule, "fd_dance", "not known"},
-		{"wasi", "fd_*", wasiWords["fd"]},
-		{"wasi", "random_get", wasiWords["random"]},
+		{"wasi", "fd_*", wasiMeanings["fd"]},
+		{"wasi", "random_get", wasiMeanings["random"]},
 	}
 	if !reflect.DeepEqual(have, want) {
 		t.Errorf("%q, want %q", have, want)

@@ -1,6 +1,6 @@
-// Package object is the vocabulary that the stages of the host share: an
-// object as the bytes that the API server sent beside its parsed metadata, and
-// the key that names it. It has no behaviour of its own.
+// Package object has the types that the stages of the host share: an object as
+// the bytes that the API server sent beside its parsed metadata, the key of an
+// object, and the resource of a kind.
 package object
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
-// Object is one object at one resourceVersion. It is never changed once it is
-// made: caches, workers and indexes share it.
+// Object is one object at one resourceVersion. It is immutable, because caches,
+// workers and indexes share it.
 type Object struct {
 	// ObjectMeta is metadata without managedFields. Its strings alias Raw.
 	metav1.ObjectMeta
@@ -36,7 +36,7 @@ var (
 	_ metav1.Object  = (*Object)(nil)
 )
 
-// Key names an object of a known kind.
+// Key identifies an object of a kind.
 type Key struct {
 	Namespace string // "" for a cluster-scoped object
 	Name      string
@@ -52,12 +52,12 @@ func (k Key) String() string {
 // Key returns the key of the object.
 func (o *Object) Key() Key { return Key{Namespace: o.Namespace, Name: o.Name} }
 
-// Ref names the object with its kind and UID.
+// Ref returns a reference to the object with its UID.
 func (o *Object) Ref() abi.Ref {
 	return abi.Ref{APIVersion: o.Kind.APIVersion, Kind: o.Kind.Kind, Namespace: o.Namespace, Name: o.Name, UID: string(o.UID)}
 }
 
-// Deleting says whether the object has a deletionTimestamp.
+// Deleting reports whether the object has a deletionTimestamp.
 func (o *Object) Deleting() bool { return o.DeletionTimestamp != nil }
 
 // Controller returns the owner reference that has controller set, nil if
@@ -67,8 +67,8 @@ func (o *Object) Controller() *metav1.OwnerReference { return metav1.GetControll
 // GetObjectKind implements runtime.Object.
 func (o *Object) GetObjectKind() schema.ObjectKind { return kindAccessor{o} }
 
-// DeepCopyObject implements runtime.Object. An Object does not change, so it
-// is its own copy.
+// DeepCopyObject implements runtime.Object. It returns the object itself, which
+// is immutable.
 func (o *Object) DeepCopyObject() runtime.Object { return o }
 
 type kindAccessor struct{ o *Object }
@@ -77,17 +77,17 @@ func (k kindAccessor) GroupVersionKind() schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(k.o.Kind.APIVersion, k.o.Kind.Kind)
 }
 
-// SetGroupVersionKind does nothing: the kind is part of the bytes.
+// SetGroupVersionKind does nothing, because the kind is part of Raw.
 func (kindAccessor) SetGroupVersionKind(schema.GroupVersionKind) {}
 
-// Parse reads an object as the API server sends it. kind fills in what the
-// items of a typed list leave out: their apiVersion and kind. The object has
-// bytes of its own, exactly as many as it needs; raw may be used again.
+// Parse parses an object in the form in which the API server sends it. kind is
+// used if apiVersion and kind are missing, as in the items of a typed list. The
+// object does not alias raw, and its Raw has no unused capacity.
 func Parse(raw []byte, kind abi.Kind) (*Object, error) {
 	if !utf8.Valid(raw) { // guests are promised UTF-8
 		raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
 	}
-	parts, err := survey(raw)
+	parts, err := findParts(raw)
 	if err != nil {
 		return nil, fmt.Errorf("parse object: %w", err)
 	}

@@ -13,12 +13,12 @@ import (
 
 var pod = abi.Kind{APIVersion: "v1", Kind: "Pod"}
 
-func TestParseLeavesOutWhatNobodyReads(t *testing.T) {
+func TestParseRemovesManagedFieldsAndLastApplied(t *testing.T) {
 	const managed = `"managedFields":[{"manager":"m","fieldsV1":{"f:spec":{}}}]`
 	const applied = `"kubectl.kubernetes.io/last-applied-configuration":"{\"a\":1}"`
 	tests := []struct{ name, raw, want string }{
 		{
-			"nothing to leave out",
+			"nothing to remove",
 			`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{}}`,
 			`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{}}`,
 		},
@@ -72,7 +72,7 @@ func TestParseLeavesOutWhatNobodyReads(t *testing.T) {
 	}
 }
 
-func TestParseKeepsNothingOfItsInput(t *testing.T) {
+func TestParsedObjectDoesNotAliasItsInput(t *testing.T) {
 	raw := []byte(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"a","labels":{"k":"v"}}}`)
 	o, err := object.Parse(raw, pod)
 	if err != nil {
@@ -80,11 +80,11 @@ func TestParseKeepsNothingOfItsInput(t *testing.T) {
 	}
 	clear(raw)
 	if o.Name != "a" || o.Labels["k"] != "v" || o.Kind.Kind != "Node" || o.Kind.APIVersion != "v1" {
-		t.Errorf("changed with the input: %+v", o)
+		t.Errorf("the object has changed with its input: %+v", o)
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRefusesInvalidObjects(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"apiVersion":"v1","kind":"Pod"}`:                             "metadata is required",
 		`{"apiVersion":"v1","metadata":{}}`:                            "apiVersion and kind are required",
@@ -100,18 +100,18 @@ func TestParseRefuses(t *testing.T) {
 		}
 	}
 	if _, err := object.Parse([]byte(`{"metadata":{}}`), abi.Kind{}); err == nil {
-		t.Error("an object of no kind was accepted")
+		t.Error("an object without a kind was accepted")
 	}
 }
 
-func TestParseAcceptsWhatTheAPIServerStores(t *testing.T) {
+func TestParseAcceptsDeeplyNestedObjects(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 9000) + `1` + strings.Repeat(`}`, 9000)
 	if _, err := object.Parse([]byte(`{"metadata":{"name":"a"},"spec":`+deep+`}`), pod); err != nil {
 		t.Error(err)
 	}
 }
 
-// FuzzParse holds Parse against encoding/json.
+// FuzzParse compares Parse with encoding/json.
 func FuzzParse(f *testing.F) {
 	f.Add(`{"apiVersion":"v1","kind":"Pod","metadata":{"managedFields":[{}],"name":"a","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"x","b":"c"}},"spec":{"a":[1,2]}}`)
 	f.Add(`{"metadata":{"name":"a","ownerReferences":[{"uid":"u","controller":true}],"managedFields":null,"creationTimestamp":"2026-01-02T03:04:05Z"}}`)
@@ -120,8 +120,8 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Parse mends a run of bytes that are not UTF-8 at once, the standard
-		// library each byte.
+		// Parse replaces a run of bytes that are not UTF-8 by one character, the
+		// standard library each byte.
 		got, want := decode(t, string(o.Raw)), decode(t, strings.ToValidUTF8(raw, "\uFFFD"))
 		meta, _ := want["metadata"].(map[string]any)
 		delete(meta, "managedFields")
@@ -144,12 +144,12 @@ func decode(t *testing.T, raw string) map[string]any {
 	d.UseNumber()
 	m := map[string]any{}
 	if err := d.Decode(&m); err != nil {
-		t.Skip(err) // nested deeper than the standard library goes
+		t.Skip(err) // nested deeper than the standard library allows
 	}
 	return m
 }
 
-func TestParseMendsWhatIsNotUTF8(t *testing.T) {
+func TestParseReplacesInvalidUTF8(t *testing.T) {
 	o, err := object.Parse([]byte("{\"apiVersion\":\"v1\",\"kind\":\"K\",\"metadata\":{\"name\":\"a\",\"labels\":{\"l\":\"\xff\"}}}"), abi.Kind{})
 	if err != nil {
 		t.Fatal(err)

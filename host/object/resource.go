@@ -1,17 +1,20 @@
 package object
 
 import (
+	"slices"
+	"strings"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/thole-dev/thole/abi"
 )
 
-// Resource is where the API server serves a kind.
+// Resource describes how the API server serves a kind.
 type Resource struct {
 	Kind       abi.Kind
 	GVR        schema.GroupVersionResource
 	Namespaced bool
-	Status     bool // has the subresource /status
+	Status     bool // has a status subresource
 }
 
 // Path returns the URL path of one object.
@@ -19,7 +22,7 @@ func (r Resource) Path(key Key) []string {
 	return append(r.Collection(key.Namespace), key.Name)
 }
 
-// Collection returns the URL path of the objects in a namespace, of all
+// Collection returns the URL path of the objects in a namespace, or in all
 // namespaces if it is "".
 func (r Resource) Collection(namespace string) []string {
 	path := []string{"/apis", r.GVR.Group, r.GVR.Version}
@@ -31,3 +34,29 @@ func (r Resource) Collection(namespace string) []string {
 	}
 	return append(path, r.GVR.Resource)
 }
+
+// BuiltIn reports whether an API group belongs to Kubernetes itself. The groups
+// of custom resources have a dot. Some of them end in k8s.io, too, so that the
+// built-in ones with a dot are listed.
+func BuiltIn(group string) bool {
+	return !strings.Contains(group, ".") || slices.Contains(builtInGroups, group)
+}
+
+var builtInGroups = []string{
+	"admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "authentication.k8s.io",
+	"authorization.k8s.io", "certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io",
+	"flowcontrol.apiserver.k8s.io", "internal.apiserver.k8s.io", "networking.k8s.io", "node.k8s.io",
+	"rbac.authorization.k8s.io", "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "storagemigration.k8s.io",
+}
+
+// AsksForConditions reports whether the manifest of a controller names
+// conditions.
+func AsksForConditions(c *abi.Controller) bool {
+	conditions := c.Conditions
+	return conditions.Target != "" || len(conditions.Owned)+len(conditions.Summarized)+len(conditions.NegativePolarity) > 0
+}
+
+// HasConditions reports whether the host writes conditions for a controller. On
+// built-in kinds it does so only if the manifest names conditions, because their
+// APIs define what conditions mean.
+func HasConditions(c *abi.Controller) bool { return !BuiltIn(c.For.Group()) || AsksForConditions(c) }

@@ -87,10 +87,10 @@ func TestInformersOfTheRunningRevisionAreNotWaitedFor(t *testing.T) {
 	r := New(Config{})
 	r.plugins["p"] = &plugin{}
 	r.plugins["p"].informers.replace(first)
-	if got := r.Status("p").CannotFollow; len(got) != 1 || got[0] != "test.dev/v1 Widget: not for you" {
+	if got := r.Statuses()["p"].CannotFollow; len(got) != 1 || got[0] != "test.dev/v1 Widget: not for you" {
 		t.Errorf("the problems are %q", got)
 	}
-	if got := r.Status("q").CannotFollow; len(got) != 0 {
+	if got := r.Statuses()["q"].CannotFollow; len(got) != 0 {
 		t.Errorf("the problems of a plugin that does not run are %q", got)
 	}
 

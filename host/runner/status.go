@@ -5,45 +5,31 @@ import (
 
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/events"
-	"github.com/thole-dev/thole/host/telemetry"
 )
 
 // Status is the state of a running plugin.
 type Status struct {
-	// Breaker is nil if nothing of the plugin runs.
+	// Breaker is that of the running revision; nil while it is started.
 	Breaker *dispatch.BreakerStatus
+	// Openings is how often a breaker has opened since the plugin was added.
+	Openings uint64
 	// CannotFollow describes each kind whose changes do not reach the plugin now,
 	// and why: for want of a right, or of the API server.
 	CannotFollow []string
 }
 
-// Status returns the state of a plugin; its zero value if nothing of it runs.
-func (r *Runner) Status(plugin string) Status {
-	r.mu.Lock()
-	p := r.plugins[plugin]
-	r.mu.Unlock()
-	if p == nil {
-		return Status{}
-	}
-	status := Status{CannotFollow: p.informers.problems()}
-	if b := p.breaker.Load(); b != nil {
-		now := b.Status()
-		status.Breaker = &now
-	}
-	return status
-}
-
-// BreakerStats returns the circuit breakers of all plugins, for metrics.
-func (r *Runner) BreakerStats() []telemetry.BreakerStats {
+// Statuses returns the states of the plugins of which something runs, by name.
+func (r *Runner) Statuses() map[string]Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var out []telemetry.BreakerStats
+	out := make(map[string]Status, len(r.plugins))
 	for name, p := range r.plugins {
+		status := Status{CannotFollow: p.informers.problems(), Openings: p.openings.Load()}
 		if b := p.breaker.Load(); b != nil {
-			out = append(out, telemetry.BreakerStats{
-				Plugin: name, State: string(b.Status().State), States: dispatch.BreakerStates(), Openings: p.openings.Load(),
-			})
+			now := b.Status()
+			status.Breaker = &now
 		}
+		out[name] = status
 	}
 	return out
 }

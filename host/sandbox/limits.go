@@ -21,6 +21,15 @@ const (
 	LimitInstances = "instances" // a call waited for another one's instance
 )
 
+// LimitNames returns the limits whose hits are counted, for metrics that exist at
+// zero.
+func LimitNames() []string {
+	return []string{
+		LimitMemory, LimitTimeout, LimitFuel, LimitOutput,
+		LimitReply, LimitHostCalls, LimitLog, LimitInstances,
+	}
+}
+
 // Metrics is told what the calls of one plugin meet.
 type Metrics interface {
 	schedule.Metrics

@@ -1,5 +1,5 @@
-// Package serve is what the host shows of itself over HTTP: probes, metrics
-// and the state of its plugins. It only reads.
+// Package serve is the HTTP server of the host. It serves probes, metrics and
+// the status of the plugins, all of them read-only.
 package serve
 
 import (
@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"time"
@@ -21,29 +20,30 @@ import (
 // Check is one part of readiness.
 type Check struct {
 	Name string
-	// Ready returns nil when the part is ready, else why not.
+	// Ready returns nil if the part is ready, else the reason why it is not.
 	Ready func() error
 }
 
-// Config is what a [Server] shows.
+// Config configures a [Server].
 type Config struct {
-	Address string // host:port; port 0 takes a free one
+	Address string // host:port; port 0 selects a free one
 	Metrics prometheus.Gatherer
 	Checks  func() []Check // of /readyz, in order
 	Plugins func() any     // of /plugins, encoded as JSON
 	Logger  hclog.Logger
 
-	grace time.Duration // how long answers under way may take after the end; default 2 s
+	grace time.Duration // for running requests when the server stops; default 2 s
 }
 
-// Server answers /healthz, /readyz, /metrics and /plugins.
+// Server serves /healthz, /readyz, /metrics and /plugins.
 type Server struct {
 	config   Config
 	listener net.Listener
 	server   *http.Server
 }
 
-// Listen takes the address; an error says what to do if it is taken.
+// Listen returns a server that listens on the address. It serves requests in
+// [Server.Run].
 func Listen(ctx context.Context, c Config) (*Server, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Address)
 	if err != nil {
@@ -62,23 +62,24 @@ func Listen(ctx context.Context, c Config) (*Server, error) {
 	return s, nil
 }
 
-// Address returns the address that is listened on.
+// Address returns the address of the listener.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Run serves until ctx is done and the answers under way are sent.
+// Run serves until ctx is done, and returns when the running requests have
+// ended or the grace period is over.
 func (s *Server) Run(ctx context.Context) error {
-	ended := make(chan struct{})
+	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		defer close(ended)
+		defer close(stopped)
 		s.shutDown(context.WithoutCancel(ctx))
 	})
 	if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
 		if !stop() {
-			<-ended
+			<-stopped
 		}
 		return fmt.Errorf("serve probes and metrics: %w", err)
 	}
-	<-ended
+	<-stopped
 	return nil
 }
 
@@ -101,8 +102,8 @@ func (s *Server) handler() http.Handler {
 	return mux
 }
 
-// ready answers 200 when every check passes, else 503 and what does not. With
-// ?verbose it lists every check.
+// ready responds with 200 if every check passes, else with 503 and the checks
+// that fail. With ?verbose it lists all checks, as Kubernetes components do.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	verbose := r.URL.Query().Has("verbose")
 	var lines []string
@@ -122,7 +123,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, line)
 	}
 	if status == http.StatusOK {
-		io.WriteString(w, "ok\n") //nolint:errcheck // nobody is left to tell
+		fmt.Fprintln(w, "ok")
 	}
 }
 
@@ -131,6 +132,6 @@ func (s *Server) plugins(w http.ResponseWriter, _ *http.Request) {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(s.config.Plugins()); err != nil {
-		s.config.Logger.Debug("answer /plugins", "error", err)
+		s.config.Logger.Debug("cannot send the response for /plugins", "error", err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { await.Main(m, func() error { return goleak.Find() }) }
 
-// start serves on a free port until the test ends.
+// start runs a server on a free port until the test ends, and returns its URL.
 func start(t *testing.T, c Config) string {
 	t.Helper()
 	c.Address, c.Logger = "127.0.0.1:0", hclog.NewNullLogger()
@@ -54,14 +54,14 @@ func get(t *testing.T, url string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-func TestReadinessNamesWhatIsMissing(t *testing.T) {
-	missing := errors.New("no answer yet")
+func TestReadyzNamesTheChecksThatFail(t *testing.T) {
+	missing := errors.New("no response yet")
 	var err error
 	url := start(t, Config{Metrics: prometheus.NewRegistry(), Checks: func() []Check {
 		return []Check{{"api-server", func() error { return err }}, {"directory", func() error { return nil }}}
 	}})
 	err = missing
-	if status, body := get(t, url+"/readyz"); status != 503 || body != "[-] api-server: no answer yet\n" {
+	if status, body := get(t, url+"/readyz"); status != 503 || body != "[-] api-server: no response yet\n" {
 		t.Errorf("%d %s", status, body)
 	}
 	err = nil
@@ -70,7 +70,7 @@ func TestReadinessNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestPluginsAndMetricsAreShown(t *testing.T) {
+func TestPluginsMetricsAndLivenessAreServed(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "x", Help: "x"}))
 	url := start(t, Config{Metrics: registry, Plugins: func() any { return []map[string]string{{"name": "a"}} }})
@@ -85,7 +85,7 @@ func TestPluginsAndMetricsAreShown(t *testing.T) {
 	}
 }
 
-func TestATakenAddressIsAClearError(t *testing.T) {
+func TestAddressInUseIsRefused(t *testing.T) {
 	url := start(t, Config{Metrics: prometheus.NewRegistry()})
 	_, err := Listen(context.Background(), Config{Address: strings.TrimPrefix(url, "http://"), Logger: hclog.NewNullLogger()})
 	if err == nil || !strings.Contains(err.Error(), "--listen") {
@@ -93,20 +93,21 @@ func TestATakenAddressIsAClearError(t *testing.T) {
 	}
 }
 
-// TestAnAnswerUnderWayIsSentBeforeTheEnd: the process ends when Run returns.
-func TestAnAnswerUnderWayIsSentBeforeTheEnd(t *testing.T) {
-	asked, answer := make(chan struct{}), make(chan struct{})
+// TestRunningRequestEndsBeforeRunReturns covers a request at the time when the
+// process is stopped, which exits when Run returns.
+func TestRunningRequestEndsBeforeRunReturns(t *testing.T) {
+	requested, respond := make(chan struct{}), make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
 	s, err := Listen(ctx, Config{
 		Address: "127.0.0.1:0", Logger: hclog.NewNullLogger(), Metrics: prometheus.NewRegistry(), grace: time.Minute,
-		Plugins: func() any { close(asked); <-answer; return "all is well" },
+		Plugins: func() any { close(requested); <-respond; return "all is well" },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	answered := make(chan error, 1)
+	responded := make(chan error, 1)
 	go func() {
 		defer http.DefaultClient.CloseIdleConnections()
 		response, err := http.Get("http://" + s.Address() + "/plugins")
@@ -114,11 +115,11 @@ func TestAnAnswerUnderWayIsSentBeforeTheEnd(t *testing.T) {
 			_, err = io.Copy(io.Discard, response.Body)
 			response.Body.Close()
 		}
-		answered <- err
+		responded <- err
 	}()
-	<-asked
+	<-requested
 	cancel()
-	await.Until(t, "no connection is accepted any more", func() bool {
+	await.Until(t, "connections are refused", func() bool {
 		c, err := net.Dial("tcp", s.Address())
 		if err == nil {
 			c.Close()
@@ -127,12 +128,12 @@ func TestAnAnswerUnderWayIsSentBeforeTheEnd(t *testing.T) {
 	})
 	select {
 	case err := <-ended:
-		t.Errorf("it ended with an answer under way: %v", err)
+		t.Errorf("Run returned %v before the request had ended", err)
 		ended <- err
 	default:
 	}
-	close(answer)
-	if err := <-answered; err != nil {
+	close(respond)
+	if err := <-responded; err != nil {
 		t.Error(err)
 	}
 	if err := <-ended; err != nil {

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// volume is a directory as a ConfigMap is mounted: each file is a link into
-// ..data, a link to a dated directory, and an update swaps ..data.
+// volume is a directory like a mounted ConfigMap: each file is a symbolic link
+// into ..data, itself a link to a dated directory, and an update replaces
+// ..data.
 type volume struct {
 	*testing.T
 	dir string
@@ -22,8 +23,8 @@ func newVolume(t *testing.T) volume {
 	return volume{t, t.TempDir()}
 }
 
-// update swaps in a version of every file, as the kubelet does: whatever is
-// not in it any more is unlinked afterwards.
+// update replaces all files by another version as the kubelet does. Files that
+// this version does not have are unlinked afterwards.
 func (v volume) update(version string, files map[string]string) {
 	v.Helper()
 	makeDirectory(v.T, filepath.Join(v.dir, version))
@@ -58,10 +59,10 @@ func (v volume) update(version string, files map[string]string) {
 	}
 }
 
-func TestConfigMapVolumesAreFollowed(t *testing.T) {
+func TestUpdateOfAConfigMapVolumeIsYielded(t *testing.T) {
 	v := newVolume(t)
 	v.update("..1", map[string]string{"a.wasm": "1", "gone.wasm": "1"})
-	snapshots := follow(t, Config{Path: v.dir, Period: time.Hour})
+	snapshots := start(t, Config{Path: v.dir, Period: time.Hour})
 	expectYield(t, snapshots, "a=1 gone=1")
 	v.update("..2", map[string]string{"a.wasm": "2", "a.yaml": "policy"})
 	expectYield(t, snapshots, "a=2")
@@ -69,9 +70,8 @@ func TestConfigMapVolumesAreFollowed(t *testing.T) {
 	expectYield(t, snapshots, "a=2 new=3")
 }
 
-// TestAPluginIsSeenAtOneVersion: its module and its policy are not of two,
-// whenever the swap comes.
-func TestAPluginIsSeenAtOneVersion(t *testing.T) {
+// TestModuleAndPolicyAreOfOneVersion swaps ..data at all moments of a scan.
+func TestModuleAndPolicyAreOfOneVersion(t *testing.T) {
 	dir := t.TempDir()
 	const plugins = 50
 	for _, version := range []string{"..1", "..2"} {
@@ -87,7 +87,7 @@ func TestAPluginIsSeenAtOneVersion(t *testing.T) {
 			link(t, "..data/"+name, filepath.Join(dir, name))
 		}
 	}
-	d, err := NewDirectory(Config{Path: dir, Settle: time.Nanosecond, Logger: quiet})
+	d, err := NewDirectory(Config{Path: dir, StableFor: time.Nanosecond, Logger: discard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,39 +96,50 @@ func TestAPluginIsSeenAtOneVersion(t *testing.T) {
 		defer close(swapped)
 		for n := range swap {
 			for range n % 17 * 100 {
-				runtime.Gosched() // so that swaps come at all places of a scan
+				runtime.Gosched() // varies the moment of the swap
 			}
 			replaceByLink(t, fmt.Sprint("..", 1+n%2), filepath.Join(dir, "..data"))
 			swapped <- struct{}{}
 		}
 	}()
+	read := 0
 	for n := range 300 {
+		if _, _, err := d.scan(); err != nil { // takes stats, which are stable in the next scan
+			t.Fatal(err)
+		}
 		swap <- n
 		snapshot, _, err := d.scan()
 		if err != nil {
 			t.Fatal(err)
 		}
+		read += len(snapshot)
 		for _, p := range snapshot {
 			if p.Digest != digest(p.Policy) {
-				t.Fatalf("%s has the module %s and the policy of version %s", p.Name, p.Digest, p.Policy)
+				t.Fatalf("%s has a module of digest %s and the policy of version %s", p.Name, p.Digest, p.Policy)
 			}
 		}
 		<-swapped
 	}
 	close(swap)
 	<-swapped
+	if read == 0 {
+		t.Error("no plugin was read beside a swap")
+	}
+	if _, _, err := d.scan(); err != nil {
+		t.Fatal(err)
+	}
 	if s, _, err := d.scan(); err != nil || len(s) != plugins {
 		t.Errorf("%d plugins, %v", len(s), err)
 	}
 }
 
-// TestASingleFileMayBeALink to anywhere: what it leads to is not watched, the
-// scan finds its change.
-func TestASingleFileMayBeALink(t *testing.T) {
+// TestChangeBehindALinkIsFoundByThePeriodicScan covers a link to a file in a
+// directory that is not watched.
+func TestChangeBehindALinkIsFoundByThePeriodicScan(t *testing.T) {
 	dir, built := t.TempDir(), t.TempDir()
 	write(t, built, "out.bin", "1")
 	link(t, filepath.Join(built, "out.bin"), filepath.Join(dir, "a.wasm"))
-	snapshots := follow(t, Config{Path: dir, Period: 10 * time.Millisecond})
+	snapshots := start(t, Config{Path: dir, Period: 10 * time.Millisecond})
 	expectYield(t, snapshots, "a=1")
 	write(t, built, "out.bin", "2")
 	expectYield(t, snapshots, "a=2")

@@ -1,113 +1,121 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	"github.com/hashicorp/go-hclog"
 )
 
-// Config says which directory is watched and how.
+// Config configures a [Directory]. Path and Logger are required.
 type Config struct {
-	Path   string        // the directory; each <name>.wasm in it is a plugin
-	Quiet  time.Duration // how long nothing may happen before a scan; default 25 ms
-	Settle time.Duration // how long a file must stay as it is where the system cannot tell who writes it, or stay away; default 100 ms
-	Period time.Duration // between scans without a notification; default 10 s
+	// Path is the directory. Each <name>.wasm in it is a plugin, and
+	// <name>.yaml is the policy of that plugin.
+	Path string
+	// StableFor is how long the files of a plugin must be unchanged before
+	// they are read, and missing before the plugin is gone. The default is
+	// 100 ms: the period of Linux CPU quotas, for which a process that copies
+	// a file may be stopped at a time.
+	StableFor time.Duration
+	// Period is the time between scans without a notification. The default is
+	// 10 s.
+	Period time.Duration
 	Logger hclog.Logger
 }
-
-// patience bounds what could be put off for ever: a scan while notifications
-// never stop, the first snapshot while a file is never settled, the next look
-// at such a file.
-const patience = time.Second
 
 // Directory watches a directory of plugins.
 type Directory struct {
 	Config
-	system  system
-	entries map[string]*entry // by the plugin's name
-	failing bool              // the last scan could not read the directory
-	lone    map[string]bool   // policies without a module; true: that was told
+	system     system
+	plugins    map[string]*pluginFiles // by name
+	orphans    map[string]bool         // files that reportOrphans has logged
+	unreadable bool                    // the last scan could not read the directory
 }
 
-// NewDirectory checks the configuration; it is an error that says what to do
-// if the directory is not there.
-func NewDirectory(c Config) (*Directory, error) {
-	path, err := filepath.Abs(c.Path)
+// system holds what tests replace: the clock, the opening of a plugin's file,
+// and the creation of file notifications.
+type system struct {
+	now    func() time.Time
+	open   func(path string) (*os.File, error)
+	notify func() (*fsnotify.Watcher, error)
+}
+
+// NewDirectory returns a directory that is not watched yet. It fails if
+// config.Path is not a directory.
+func NewDirectory(config Config) (*Directory, error) {
+	path, err := filepath.Abs(config.Path)
 	if err != nil {
-		return nil, fmt.Errorf("plugin directory %q: %w", c.Path, err)
+		return nil, fmt.Errorf("plugin directory %q: %w", config.Path, err)
 	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("plugin directory: %w; create it or name another one with --plugins", err)
 	}
 	if !info.IsDir() {
-		return nil, fmt.Errorf("plugin directory %s is a file; name the directory that holds it with --plugins", path)
+		return nil, fmt.Errorf("plugin directory %s: not a directory; name the directory that holds it with --plugins", path)
 	}
-	c.Path = path
-	return &Directory{Config: c.withDefaults(), system: realSystem, entries: map[string]*entry{}, lone: map[string]bool{}}, nil
-}
-
-func (c Config) withDefaults() Config {
-	if c.Quiet == 0 {
-		c.Quiet = 25 * time.Millisecond
-	}
-	if c.Settle == 0 {
-		c.Settle = 100 * time.Millisecond
-	}
-	if c.Period == 0 {
-		c.Period = 10 * time.Second
-	}
-	return c
+	config.Path = path
+	config.StableFor = cmp.Or(config.StableFor, 100*time.Millisecond)
+	config.Period = cmp.Or(config.Period, 10*time.Second)
+	return &Directory{
+		Config:  config,
+		system:  system{now: time.Now, open: openFile, notify: fsnotify.NewWatcher},
+		plugins: map[string]*pluginFiles{},
+	}, nil
 }
 
 // Run scans at once and calls yield with the first snapshot and then with
-// every one that differs from the one before, until ctx is done. yield must
-// return before the next scan is made.
+// every one that differs from the one before, until ctx is done. The next scan
+// starts after yield has returned.
 //
-// The first snapshot waits a second at most for files that are not settled:
-// whoever starts with it starts with all plugins.
+// The first snapshot is delayed for files that are not stable yet, but not for
+// longer than [maxDelay]. A host that starts therefore sees all plugins of its
+// directory at once.
 func (d *Directory) Run(ctx context.Context, yield func(Snapshot)) error {
 	watch := newWatch(d.Path, d.system.notify, d.Logger)
 	defer watch.close()
-	plan := newSchedule(d.Config, d.system.now())
+	schedule := newSchedule(d.Period, d.system.now())
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for last := (*Snapshot)(nil); ; timer.Reset(plan.next().Sub(d.system.now())) {
+	for last := (*Snapshot)(nil); ; timer.Reset(schedule.next().Sub(d.system.now())) {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-watch.happened:
-			plan.notified(d.system.now())
+		case <-watch.changed:
+			schedule.notified = true
 			continue
 		case <-timer.C:
 		}
-		watch.follow() // before the scan: what happens from here on is told
+		// The watches are in place before the scan reads, so that a change is
+		// either seen by this scan or leads to another one.
+		watch.follow()
 		begin := d.system.now()
 		snapshot, due, err := d.scan()
 		d.report(err)
-		plan.scanned(begin, d.system.now(), due)
-		if err != nil || last == nil && plan.waits(d.system.now()) {
-			continue // what runs goes on
+		schedule.scanned(begin, d.system.now(), due)
+		if err != nil || last == nil && schedule.delaysFirst(d.system.now()) {
+			continue
 		}
-		if last == nil || !snapshot.same(*last) {
+		if last == nil || !snapshot.equal(*last) {
 			yield(snapshot)
 		}
 		last = &snapshot
 	}
 }
 
-// report tells once that the directory is gone or not readable, and once that
-// it is back.
+// report logs when the directory becomes unreadable and when it is readable
+// again, once each.
 func (d *Directory) report(err error) {
 	switch {
-	case err != nil && !d.failing:
-		d.Logger.Error("cannot read the plugin directory, the running plugins stay: put it back, or let the host read it; it is looked for again", "error", err)
-	case err == nil && d.failing:
-		d.Logger.Info("the plugin directory can be read again", "path", d.Path)
+	case err != nil && !d.unreadable:
+		d.Logger.Error("cannot read the plugin directory, keeping the running plugins: create it, or let the user that the host runs as read it", "error", err)
+	case err == nil && d.unreadable:
+		d.Logger.Info("the plugin directory is readable again", "path", d.Path)
 	}
-	d.failing = err != nil
+	d.unreadable = err != nil
 }

@@ -1,13 +1,15 @@
-// Package source is where plugins come from. Today that is a directory: it
-// yields a [Snapshot] of every plugin in it whenever that changes.
+// Package source finds plugins. Today they are the files of one directory: the
+// package yields a [Snapshot] of every plugin in it whenever that changes.
 //
-// The directory is watched as a whole and no single notification is trusted:
-// any of them means a full rescan after a short quiet time, and a periodic
-// scan finds what a file system without notifications has not told. What
-// counts is the content: a file that was touched or moved in place yields
-// nothing new.
+// No single notification is trusted. Any notification leads to a scan of the
+// whole directory, and a periodic scan finds what a file system without
+// notifications does not report. Plugins are compared by the digest of their
+// module and by their policy: touching or copying a file without changing its
+// content yields nothing.
 //
-// A file is only read when it is settled, which means that nobody is writing
-// it. Until then its plugin stays as it was seen last, or is left out if it
-// was never seen. RATIONALE.md tells how that is found out.
+// The files of a plugin are read once they have been unchanged for a short
+// time, because most tools write in place and a file is visible before it is
+// complete. Until then the snapshot holds the plugin as it was read last, or
+// leaves it out if it was never read. RATIONALE.md has the reasons and the
+// limits of this rule.
 package source

@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { await.Main(m, func() error { return goleak.Find() }) }
 
-// follow runs a directory and returns the channel of its snapshots.
-func follow(t *testing.T, c Config) <-chan Snapshot {
+// start runs a directory and returns the channel of its snapshots.
+func start(t *testing.T, c Config) <-chan Snapshot {
 	t.Helper()
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
@@ -29,7 +29,7 @@ func follow(t *testing.T, c Config) <-chan Snapshot {
 	return run(t, d)
 }
 
-// run is [follow] for a directory that was made already.
+// run is [start] for a directory that exists already.
 func run(t *testing.T, d *Directory) <-chan Snapshot {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -55,8 +55,8 @@ func next(t *testing.T, snapshots <-chan Snapshot) Snapshot {
 	}
 }
 
-// expectYield waits for a snapshot. Earlier ones may differ: where a test does
-// several things one after the other, a scan may come in between.
+// expectYield waits for a snapshot. Other ones may come before it: a scan may
+// fall between two actions of a test.
 func expectYield(t *testing.T, snapshots <-chan Snapshot, want string) {
 	t.Helper()
 	for got := ""; ; {
@@ -66,12 +66,12 @@ func expectYield(t *testing.T, snapshots <-chan Snapshot, want string) {
 				return
 			}
 		case <-time.After(await.Limit):
-			t.Fatalf("want %s, the last snapshot is %s", want, got)
+			t.Fatalf("the last snapshot is %q, want %q", got, want)
 		}
 	}
 }
 
-// write makes or replaces a file at once.
+// write creates or replaces a file by a rename.
 func write(t *testing.T, dir, name, content string) {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -103,105 +103,100 @@ func contentOf(p Plugin) string {
 	return string(wasm)
 }
 
-// scene is a directory that is scanned when the test says so, by a clock that
-// the test moves.
-type scene struct {
+// fixture is a directory that the test scans itself, by a clock that only the
+// test advances.
+type fixture struct {
 	*testing.T
 	dir  string
 	d    *Directory
-	due  time.Time // as the last scan returned it
+	due  time.Time // result of the last scan
 	logs chan string
 
 	start  time.Time
-	passed time.Duration // by the scene's clock, which stands still by itself
+	passed time.Duration
 }
 
-func newScene(t *testing.T) *scene {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	s := &scene{T: t, dir: t.TempDir(), logs: make(chan string, 100), start: time.Now()}
-	s.d = s.directory()
-	return s
-}
-
-// directory is one that has seen nothing yet, as after a restart.
-func (s *scene) directory() *Directory {
-	s.Helper()
-	d, err := NewDirectory(Config{Path: s.dir, Logger: hclog.New(&hclog.LoggerOptions{Output: lineWriter(s.logs)})})
+	f := &fixture{T: t, dir: t.TempDir(), logs: make(chan string, 100), start: time.Now()}
+	d, err := NewDirectory(Config{Path: f.dir, Logger: hclog.New(&hclog.LoggerOptions{Output: lineWriter(f.logs)})})
 	if err != nil {
-		s.Fatal(err)
+		t.Fatal(err)
 	}
-	d.system.now = func() time.Time { return s.start.Add(s.passed) }
-	return d
-}
-
-// withoutLeases stands the scene on a system that does not tell who writes.
-func (s *scene) withoutLeases(local bool) *scene {
-	s.d.system.claim = func(*os.File) claim { return unclaimed(unknown, local) }
-	return s
-}
-
-func (s *scene) scan() Snapshot {
-	s.Helper()
-	snapshot, due, err := s.d.scan()
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.due = due
-	return snapshot
-}
-
-// settle scans until every file is settled.
-func (s *scene) settle() Snapshot {
-	s.Helper()
-	snapshot := s.scan()
-	for range 100 {
-		if s.due.IsZero() {
-			return snapshot
-		}
-		s.passed += max(0, s.due.Sub(s.d.system.now()))
-		snapshot = s.scan()
-	}
-	s.Fatal("files that never settle")
-	return nil
-}
-
-func (s *scene) write(name, content string) {
-	s.Helper()
-	write(s.T, s.dir, name, content)
-}
-
-func (s *scene) path(name string) string { return filepath.Join(s.dir, name) }
-
-func (s *scene) remove(name string) {
-	s.Helper()
-	if err := os.Remove(s.path(name)); err != nil {
-		s.Fatal(err)
-	}
-}
-
-// open opens a file for writing as cp does.
-func (s *scene) open(name string) *os.File {
-	s.Helper()
-	f, err := os.Create(s.path(name))
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() { f.Close() })
+	d.system.now = func() time.Time { return f.start.Add(f.passed) }
+	f.d = d
 	return f
 }
 
-func (s *scene) put(f *os.File, content string) {
-	s.Helper()
-	if _, err := f.WriteString(content); err != nil {
-		s.Fatal(err)
+func (f *fixture) scan() Snapshot {
+	f.Helper()
+	snapshot, due, err := f.d.scan()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.due = due
+	return snapshot
+}
+
+// settle scans until all files are stable.
+func (f *fixture) settle() Snapshot {
+	f.Helper()
+	snapshot := f.scan()
+	for range 100 {
+		if f.due.IsZero() {
+			return snapshot
+		}
+		f.passed += max(0, f.due.Sub(f.d.system.now()))
+		snapshot = f.scan()
+	}
+	f.Fatal("files never became stable")
+	return nil
+}
+
+func (f *fixture) write(name, content string) {
+	f.Helper()
+	write(f.T, f.dir, name, content)
+}
+
+func (f *fixture) path(name string) string { return filepath.Join(f.dir, name) }
+
+func (f *fixture) remove(name string) {
+	f.Helper()
+	if err := os.Remove(f.path(name)); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// open opens a file for writing as cp does: what it held is gone.
+func (f *fixture) open(name string) *os.File {
+	f.Helper()
+	file, err := os.Create(f.path(name))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { file.Close() })
+	return file
+}
+
+func (f *fixture) append(file *os.File, content string) {
+	f.Helper()
+	if _, err := file.WriteString(content); err != nil {
+		f.Fatal(err)
 	}
 }
 
 // expect compares a snapshot with what it should hold, "" for an empty one.
-func (s *scene) expect(got Snapshot, want string) {
-	s.Helper()
+func (f *fixture) expect(got Snapshot, want string) {
+	f.Helper()
 	if text := describe(got); text != want {
-		s.Errorf("got  %s\nwant %s", text, want)
+		f.Errorf("snapshot is %q, want %q", text, want)
+	}
+}
+
+func (f *fixture) expectSame(got, want Snapshot) {
+	f.Helper()
+	if !got.equal(want) {
+		f.Errorf("snapshot is %v, want %v as before", got, want)
 	}
 }
 
@@ -212,7 +207,7 @@ func link(t *testing.T, target, path string) {
 	}
 }
 
-// replaceByLink puts a link in the place of what is there, at once.
+// replaceByLink replaces what is at the path by a symbolic link, atomically.
 func replaceByLink(t *testing.T, target, path string) {
 	t.Helper()
 	next := filepath.Join(filepath.Dir(path), "..next")
@@ -222,15 +217,22 @@ func replaceByLink(t *testing.T, target, path string) {
 	}
 }
 
-func expectTold(t *testing.T, logs <-chan string, want string) {
+func expectLogged(t *testing.T, logs <-chan string, want string) {
 	t.Helper()
 	select {
 	case line := <-logs:
 		if !strings.Contains(line, want) {
-			t.Errorf("told %s and not %s", line, want)
+			t.Errorf("logged %s, want %s", line, want)
 		}
 	case <-time.After(await.Limit):
-		t.Fatalf("not told: %s", want)
+		t.Fatalf("not logged: %s", want)
+	}
+}
+
+func expectNothingLogged(t *testing.T, logs <-chan string) {
+	t.Helper()
+	if n := len(logs); n != 0 {
+		t.Errorf("%d lines were logged, the first is %s", n, <-logs)
 	}
 }
 
@@ -241,7 +243,7 @@ func makeDirectory(t *testing.T, dir string) {
 	}
 }
 
-// lineWriter sends what is logged, a line with each write.
+// lineWriter sends each line that is logged.
 type lineWriter chan string
 
 func (w lineWriter) Write(line []byte) (int, error) {
@@ -249,4 +251,4 @@ func (w lineWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-var quiet = hclog.NewNullLogger()
+var discard = hclog.NewNullLogger()

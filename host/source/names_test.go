@@ -2,12 +2,12 @@ package source
 
 import "testing"
 
-func TestWhichFilesArePlugins(t *testing.T) {
+func TestPluginNameIgnoresTemporaryFiles(t *testing.T) {
 	for file, want := range map[string]string{
 		"a.wasm":           "a",
 		"my-plugin.wasm":   "my-plugin",
 		"tmp.wasm":         "tmp",
-		"Not_A_Label.wasm": "Not_A_Label", // is refused by name when it is loaded
+		"Not_A_Label.wasm": "Not_A_Label", // is refused when it is loaded
 		"with.dot.wasm":    "with.dot",
 
 		"a":                               "",
@@ -20,7 +20,7 @@ func TestWhichFilesArePlugins(t *testing.T) {
 		".hidden.wasm":                    "",
 		"..data":                          "",
 		"..2026_11_20_17_00_00.123456789": "",
-		"4913":                            "", // vim tries whether it may write
+		"4913":                            "", // vim checks whether it may create files
 		".a.wasm.swp":                     "",
 		".a.wasm.swx":                     "",
 		"a.wasm~":                         "",
@@ -39,32 +39,62 @@ func TestWhichFilesArePlugins(t *testing.T) {
 		"a.wasm.lock":                     "",
 		"a.yaml":                          "",
 	} {
-		name, ok := pluginName(file)
+		name, ok := PluginName(file)
 		if name != want || ok != (want != "") {
-			t.Errorf("%s: plugin %q, %v", file, name, ok)
+			t.Errorf("PluginName(%q) is %q, %v, want %q", file, name, ok, want)
 		}
 	}
 }
 
-// TestNamesAreSafeToPrint: a metric with a label that is no UTF-8 is a panic.
-func TestNamesAreSafeToPrint(t *testing.T) {
-	for name, want := range map[string]string{
-		"a-b":      "a-b",
-		"Mine":     "Mine",
-		"\xff":     `"\xff"`,
-		`\xff`:     `"\\xff"`,
-		`"\xff"`:   `"\"\\xff\""`,
-		"a\nb":     `"a\nb"`,
-		"schön":    `"sch\u00f6n"`,
-		"a\x1b[2J": `"a\x1b[2J"`,
-	} {
-		if got := printable(name); got != want {
-			t.Errorf("%q: %s, want %s", name, got, want)
-		}
-	}
-	s := newScene(t)
-	s.write("\xff\n.wasm", "1")
-	if got := s.settle(); len(got) != 1 || got[0].Name != `"\xff\n"` || contentOf(got[0]) != "1" {
+// TestNameInASnapshotIsPrintable covers names that would end the process as the
+// value of a metric's label, or steer a terminal.
+func TestNameInASnapshotIsPrintable(t *testing.T) {
+	f := newFixture(t)
+	f.write("\xff\n.wasm", "1")
+	if got := f.settle(); len(got) != 1 || got[0].Name != "\uFFFD " || contentOf(got[0]) != "1" {
 		t.Errorf("got %+v", got)
+	}
+}
+
+func TestFilesWithOnePrintableNameHaveAFixedOrder(t *testing.T) {
+	f := newFixture(t)
+	f.write("a\x01.wasm", "1")
+	f.write("a\x02.wasm", "2")
+	before := f.settle()
+	for range 20 {
+		f.expectSame(f.scan(), before)
+	}
+}
+
+func TestPolicyWithoutAPluginIsLoggedOnce(t *testing.T) {
+	f := newFixture(t)
+	f.write("greetings.yaml", "dryRun: true")
+	f.write(".hidden.yaml", "")
+	f.write("greeting.wasm", "code")
+	f.write("greeting.yaml", "dryRun: true")
+	f.settle()
+	f.settle()
+	expectLogged(t, f.logs, "greetings.yaml")
+	expectNothingLogged(t, f.logs)
+	f.write("greetings.wasm", "code")
+	f.settle()
+	f.remove("greetings.wasm")
+	f.settle()
+	expectLogged(t, f.logs, "greetings.yaml")
+}
+
+func TestFileWithTheWrongExtensionIsLoggedOnce(t *testing.T) {
+	f := newFixture(t)
+	f.write("greeting.wasm", "code")
+	for _, ignored := range []string{"compose.yml", "notes.txt", ".x.WASM", "x.tmp.WASM", "wasm"} {
+		f.write(ignored, "")
+	}
+	f.settle()
+	expectNothingLogged(t, f.logs)
+	for _, file := range []string{"greeting.yml", "greeting.YAML", "other.WASM"} {
+		f.write(file, "")
+		f.settle()
+		f.settle()
+		expectLogged(t, f.logs, file)
 	}
 }

@@ -13,54 +13,40 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is a directory as people and tools work on it, beside what a scan may
-// say of it.
+// model is a directory on which people and tools work, and what a snapshot of
+// it may hold.
 type model struct {
 	*rapid.T
 	dir      string
 	d        *Directory
 	passed   time.Duration
-	leases   bool
 	writers  map[string]*os.File
-	complete map[string]bool // digests of everything that a file ever held while nobody wrote it
+	complete map[string]bool // digests of all contents that a file had while nobody wrote to it
 	count    int
 }
 
-// TestNoPartialContentIsEverYielded: whatever is done to the files, a plugin's
-// module and policy are ones that were whole at some time, and in the end they
-// are those of the directory.
-func TestNoPartialContentIsEverYielded(t *testing.T) {
-	needLeases(newScene(t))
-	rapid.Check(t, func(t *rapid.T) { property(t, true) })
-}
+// TestSnapshotsNeverHoldPartialFiles: whatever is done to the files, a plugin's
+// module and policy were complete at some time, provided that writers do not
+// pause for StableFor. In the end they are those of the directory.
+func TestSnapshotsNeverHoldPartialFiles(t *testing.T) { rapid.Check(t, partialFiles) }
 
-// TestWithoutLeasesSteadyWritersAreNotReadHalfWay: where the system does not
-// tell who writes, it holds for writers that do not pause for the settle time.
-func TestWithoutLeasesSteadyWritersAreNotReadHalfWay(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { property(t, false) })
-}
-
-func property(t *rapid.T, leases bool) {
+func partialFiles(t *rapid.T) {
 	dir, err := os.MkdirTemp("", "source")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	m := &model{T: t, dir: dir, leases: leases, writers: map[string]*os.File{}, complete: map[string]bool{}}
+	m := &model{T: t, dir: dir, writers: map[string]*os.File{}, complete: map[string]bool{}}
 	defer m.closeAll()
-	if m.d, err = NewDirectory(Config{Path: dir}); err != nil {
+	if m.d, err = NewDirectory(Config{Path: dir, Logger: discard}); err != nil {
 		t.Fatal(err)
 	}
 	start := time.Now()
 	m.d.system.now = func() time.Time { return start.Add(m.passed) }
-	m.d.Logger = quiet
-	if !leases {
-		m.d.system.claim = func(*os.File) claim { return unclaimed(unknown, false) }
-	}
 	t.Repeat(map[string]func(*rapid.T){
 		"begin a copy":     m.begin,
-		"go on with it":    m.goOn,
-		"end it":           m.end,
+		"continue a copy":  m.resume,
+		"end a copy":       m.end,
 		"replace":          m.replace,
 		"remove":           m.remove,
 		"rename":           m.rename,
@@ -78,7 +64,7 @@ func (m *model) file(t *rapid.T) string {
 	return filepath.Join(m.dir, rapid.SampledFrom([]string{"a.wasm", "a.yaml", "b.wasm", "b.yaml", "c.wasm", "other"}).Draw(t, "file"))
 }
 
-// text is never the beginning of another one.
+// text returns a text that is not the beginning of another one.
 func (m *model) text() string {
 	m.count++
 	return fmt.Sprintf("%04d", m.count)
@@ -91,35 +77,35 @@ func (m *model) begin(t *rapid.T) {
 		flags |= os.O_TRUNC
 	}
 	if m.writers[path] != nil {
-		t.Skip("is being written")
+		t.Skip("the file is being written")
 	}
 	f, err := os.OpenFile(path, flags, 0o600)
 	if err != nil {
 		t.Skip(err) // a dangling link to a directory that is gone
 	}
 	m.writers[path] = f
-	m.put(f)
+	m.write(f)
 }
 
 func (m *model) writing(t *rapid.T) string {
 	if len(m.writers) == 0 {
-		t.Skip("nobody writes")
+		t.Skip("no file is being written")
 	}
 	return rapid.SampledFrom(slices.Sorted(maps.Keys(m.writers))).Draw(t, "writer")
 }
 
-func (m *model) put(f *os.File) {
+func (m *model) write(f *os.File) {
 	if _, err := f.WriteString(m.text()); err != nil {
 		m.Fatal(err)
 	}
 }
 
-func (m *model) goOn(t *rapid.T) { m.put(m.writers[m.writing(t)]) }
+func (m *model) resume(t *rapid.T) { m.write(m.writers[m.writing(t)]) }
 
 func (m *model) end(t *rapid.T) { m.close(m.writing(t)) }
 
-// close ends a copy: what the file holds now is whole, unless it has another
-// writer by another name.
+// close ends a copy: the file is complete now, unless it has another writer
+// under another name.
 func (m *model) close(path string) {
 	f := m.writers[path]
 	delete(m.writers, path)
@@ -190,18 +176,18 @@ func (m *model) date(t *rapid.T) {
 }
 
 func (m *model) pass(t *rapid.T) {
-	if m.leases || len(m.writers) == 0 {
+	if len(m.writers) == 0 {
 		m.passed += time.Duration(rapid.IntRange(0, 3000).Draw(t, "ms")) * time.Millisecond
 		return
 	}
-	m.passed += m.d.Settle / 2
+	m.passed += m.d.StableFor / 2
 	for _, w := range m.writers {
-		m.put(w)
+		m.write(w)
 	}
 }
 
-// restart forgets everything that the directory has seen.
-func (m *model) restart(*rapid.T) { m.d.entries = map[string]*entry{} }
+// restart forgets everything that was read.
+func (m *model) restart(*rapid.T) { m.d.plugins = map[string]*pluginFiles{} }
 
 // scan runs after each step.
 func (m *model) scan(t *rapid.T) {
@@ -211,25 +197,19 @@ func (m *model) scan(t *rapid.T) {
 	}
 	for _, p := range snapshot {
 		if p.Digest != "" && !m.complete[p.Digest] {
-			t.Fatalf("%s is a module that was never whole", p.Name)
+			t.Fatalf("the module of %s was never complete", p.Name)
 		}
 		if p.Policy != nil && !m.complete[digest(p.Policy)] {
-			t.Fatalf("%s has a policy that was never whole: %s", p.Name, p.Policy)
+			t.Fatalf("the policy of %s was never complete: %s", p.Name, p.Policy)
 		}
 	}
 }
 
-// expectAll compares the snapshot with the directory when nobody writes.
+// expectAll compares the snapshot with the directory when no file is written.
 func (m *model) expectAll() {
-	var snapshot Snapshot
-	for due, first := (time.Time{}), true; first || !due.IsZero(); first = false {
-		m.passed += max(0, due.Sub(m.d.system.now()))
-		m.scan(m.T)
-		var err error
-		if snapshot, due, err = m.d.scan(); err != nil {
-			m.Fatal(err)
-		}
-	}
+	m.settle()
+	m.passed += coarsestTimestamp // changes with the same timestamp are found now
+	snapshot := m.settle()
 	got := map[string]string{}
 	for _, p := range snapshot {
 		got[p.Name] = fmt.Sprintf("%s %s %v", p.Digest, p.Policy, p.Err != nil)
@@ -245,12 +225,26 @@ func (m *model) expectAll() {
 	}
 }
 
+func (m *model) settle() Snapshot {
+	for {
+		m.scan(m.T)
+		snapshot, due, err := m.d.scan()
+		if err != nil {
+			m.Fatal(err)
+		}
+		if due.IsZero() {
+			return snapshot
+		}
+		m.passed += max(0, due.Sub(m.d.system.now()))
+	}
+}
+
 func (m *model) plugin(name string) (string, bool) {
 	path := filepath.Join(m.dir, name)
-	if _, err := os.Lstat(path + extension); err != nil {
+	if _, err := os.Lstat(path + moduleExtension); err != nil {
 		return "", false
 	}
-	wasm, err := os.ReadFile(path + extension)
+	wasm, err := os.ReadFile(path + moduleExtension)
 	if err != nil {
 		return "  true", true
 	}

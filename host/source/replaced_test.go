@@ -10,9 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// TestADirectoryThatComesBackIsFollowed, however it went: plugins may be put
-// there by a mount, a link or a deployment tool.
-func TestADirectoryThatComesBackIsFollowed(t *testing.T) {
+func TestDirectoryThatComesBackIsScannedAndWatched(t *testing.T) {
 	for name, away := range map[string]func(t *testing.T, dir string){
 		"removed": func(t *testing.T, dir string) {
 			if err := os.RemoveAll(dir); err != nil {
@@ -30,19 +28,19 @@ func TestADirectoryThatComesBackIsFollowed(t *testing.T) {
 			makeDirectory(t, dir)
 			write(t, dir, "a.wasm", "1")
 			logs := make(chan string, 100)
-			snapshots := follow(t, Config{Path: dir, Quiet: 10 * time.Millisecond, Period: time.Hour, Logger: hclog.New(&hclog.LoggerOptions{Output: lineWriter(logs)})})
+			snapshots := start(t, Config{Path: dir, Period: time.Hour, Logger: hclog.New(&hclog.LoggerOptions{Output: lineWriter(logs)})})
 			next(t, snapshots)
 			for round := range 2 {
 				away(t, dir)
-				expectTold(t, logs, "cannot read the plugin directory")
+				expectLogged(t, logs, "cannot read the plugin directory")
 				makeDirectory(t, dir)
-				expectTold(t, logs, "can be read again")
+				expectLogged(t, logs, "is readable again")
 				if got := describe(next(t, snapshots)); got != "" {
-					t.Errorf("round %d: made again: %s", round, got)
+					t.Errorf("round %d: the new directory has %s", round, got)
 				}
 				write(t, dir, "a.wasm", "1")
 				if got := describe(next(t, snapshots)); got != "a=1" {
-					t.Errorf("round %d: filled again: %s", round, got)
+					t.Errorf("round %d: the filled directory has %s", round, got)
 				}
 				if err := os.RemoveAll(dir + ".old"); err != nil {
 					t.Fatal(err)
@@ -52,16 +50,16 @@ func TestADirectoryThatComesBackIsFollowed(t *testing.T) {
 	}
 }
 
-// TestADirectoryThatIsMovedAwayHasAllItsFilesOrNone scans one that comes and
-// goes all the time.
-func TestADirectoryThatIsMovedAwayHasAllItsFilesOrNone(t *testing.T) {
+// TestDirectoryThatIsMovedAwayNeverLosesPlugins scans a directory that is
+// moved away and back all the time.
+func TestDirectoryThatIsMovedAwayNeverLosesPlugins(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plugins")
 	makeDirectory(t, dir)
 	const many = 50
 	for i := range many {
 		write(t, dir, fmt.Sprintf("p%d.wasm", i), "1")
 	}
-	d, err := NewDirectory(Config{Path: dir, Logger: hclog.NewNullLogger()})
+	d, err := NewDirectory(Config{Path: dir, StableFor: time.Nanosecond, Logger: discard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,32 +71,31 @@ func TestADirectoryThatIsMovedAwayHasAllItsFilesOrNone(t *testing.T) {
 			moves <- os.Rename(dir+".away", dir)
 		}
 	}()
-	whole := 0
-	for err := range moves { // a scan beside each move
+	scanned := 0
+	for err := range moves { // each scan runs beside a move
 		if err != nil {
 			t.Fatal(err)
 		}
-		// One that was listed and could not be read yet is due: the first
-		// snapshot waits for it.
+		// A scan after which another one is due has not read all files.
 		if snapshot, due, err := d.scan(); err == nil && due.IsZero() {
-			whole++
+			scanned++
 			if len(snapshot) != many {
 				t.Fatalf("%d plugins of %d", len(snapshot), many)
 			}
 		}
 	}
-	if whole == 0 {
-		t.Error("the directory was never there")
+	if scanned == 0 {
+		t.Error("no scan has found the directory")
 	}
 }
 
-// TestADirectoryThatWasMovedAwayAndBackIsWatched: the system drops the watch
-// of a directory that is moved, though it is the same one as before.
-func TestADirectoryThatWasMovedAwayAndBackIsWatched(t *testing.T) {
+// TestDirectoryThatWasMovedAwayAndBackIsWatched covers the same directory
+// under its old name: the kernel has dropped its watch.
+func TestDirectoryThatWasMovedAwayAndBackIsWatched(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plugins")
 	makeDirectory(t, dir)
 	write(t, dir, "a.wasm", "1")
-	snapshots := follow(t, Config{Path: dir, Period: time.Hour})
+	snapshots := start(t, Config{Path: dir, Period: time.Hour})
 	expectYield(t, snapshots, "a=1")
 	for round := range 3 {
 		if err := os.Rename(dir, dir+".away"); err != nil {
@@ -114,14 +111,14 @@ func TestADirectoryThatWasMovedAwayAndBackIsWatched(t *testing.T) {
 	}
 }
 
-func TestADirectoryThatIsReplacedByALinkIsFollowed(t *testing.T) {
+func TestDirectoryThatIsReplacedByALinkIsWatched(t *testing.T) {
 	root := t.TempDir()
 	dir, other := filepath.Join(root, "plugins"), filepath.Join(root, "other")
 	makeDirectory(t, dir)
 	makeDirectory(t, other)
 	write(t, dir, "a.wasm", "1")
 	write(t, other, "a.wasm", "2")
-	snapshots := follow(t, Config{Path: dir, Period: time.Hour})
+	snapshots := start(t, Config{Path: dir, Period: time.Hour})
 	expectYield(t, snapshots, "a=1")
 	if err := os.Rename(dir, dir+".old"); err != nil {
 		t.Fatal(err)
@@ -139,9 +136,9 @@ func TestADirectoryThatIsReplacedByALinkIsFollowed(t *testing.T) {
 	expectYield(t, snapshots, "b=4")
 }
 
-// TestADirectoryWhoseParentsGoIsFollowed: it comes back with all of them, one
-// after the other.
-func TestADirectoryWhoseParentsGoIsFollowed(t *testing.T) {
+// TestDirectoryWhoseParentsAreCreatedAgainIsWatched covers parents that come
+// back one after the other.
+func TestDirectoryWhoseParentsAreCreatedAgainIsWatched(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "a", "b", "plugins")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -149,12 +146,12 @@ func TestADirectoryWhoseParentsGoIsFollowed(t *testing.T) {
 	}
 	write(t, dir, "a.wasm", "1")
 	logs := make(chan string, 100)
-	snapshots := follow(t, Config{Path: dir, Period: time.Hour, Logger: hclog.New(&hclog.LoggerOptions{Output: lineWriter(logs)})})
+	snapshots := start(t, Config{Path: dir, Period: time.Hour, Logger: hclog.New(&hclog.LoggerOptions{Output: lineWriter(logs)})})
 	expectYield(t, snapshots, "a=1")
 	if err := os.RemoveAll(filepath.Join(root, "a")); err != nil {
 		t.Fatal(err)
 	}
-	expectTold(t, logs, "cannot read the plugin directory")
+	expectLogged(t, logs, "cannot read the plugin directory")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -2,64 +2,56 @@ package source
 
 import "time"
 
-// schedule decides when to scan. It is told what happens and has no clock of
-// its own.
+const (
+	// minPause is the shortest time between two scans. It bounds the scans of
+	// a burst of notifications.
+	minPause = 10 * time.Millisecond
+	// maxDelay bounds two delays that could otherwise be arbitrarily long: the
+	// pause after a slow scan, and the wait of the first snapshot for files
+	// that keep changing.
+	maxDelay = time.Second
+)
+
+// schedule decides when to scan. Its caller passes the time.
 type schedule struct {
-	quiet, period time.Duration
-
-	start       time.Time
-	first, last time.Time // notification since the last scan began; zero: none
-	due         time.Time // when a file that was not settled wants to be seen again; zero: none is
-	begun       time.Time // the last scan; zero: none yet
-	rested      time.Time // no scan before
+	period   time.Duration
+	start    time.Time
+	notified bool      // something has happened since the last scan began
+	begun    time.Time // when the last scan began; zero before the first one
+	due      time.Time // when an unstable file needs a scan; zero if there is none
+	earliest time.Time // the next scan must not begin before
 }
 
-func newSchedule(c Config, now time.Time) *schedule {
-	return &schedule{quiet: c.Quiet, period: c.Period, start: now, due: now}
+func newSchedule(period time.Duration, now time.Time) *schedule {
+	return &schedule{period: period, start: now}
 }
 
-// notified takes note that something happened.
-func (s *schedule) notified(now time.Time) {
-	if s.first.IsZero() {
-		s.first = now
-	}
-	s.last = now
-}
-
-// scanned takes note of a scan. Scans of a large directory on a slow file
-// system may follow each other for long: they take at most a fifth of the
-// time, but for a pause of [patience] at most.
+// scanned records a scan. due is when the next one is needed because of
+// unstable files, zero if there are none.
+//
+// Scans take at most a fifth of the time, so that a flood of notifications in
+// a large directory does not occupy a processor.
 func (s *schedule) scanned(begin, end, due time.Time) {
-	s.first, s.last = time.Time{}, time.Time{}
-	s.begun, s.due = begin, due
-	s.rested = end.Add(min(4*end.Sub(begin), patience))
+	s.notified, s.begun, s.due = false, begin, due
+	s.earliest = end.Add(max(minPause, min(4*end.Sub(begin), maxDelay)))
 }
 
-// next is when to scan next: after the quiet time that follows a burst of
-// notifications, but soon after the first of a burst that does not end; when
-// an unsettled file is due; and periodically.
+// next returns when to scan next. It is in the past before the first scan.
 func (s *schedule) next() time.Time {
-	next := s.begun.Add(s.period)
-	if s.begun.IsZero() {
-		next = s.start
-	}
-	if !s.first.IsZero() {
-		next = earliest(next, earliest(s.last.Add(s.quiet), s.first.Add(max(patience, s.quiet))))
-	}
-	next = earliest(next, s.due)
-	if next.Before(s.rested) {
-		return s.rested
+	next := earliest(s.begun.Add(s.period), s.due)
+	if s.notified || next.Before(s.earliest) {
+		return s.earliest
 	}
 	return next
 }
 
-// waits says whether the first snapshot is still held back for files that are
-// not settled.
-func (s *schedule) waits(now time.Time) bool {
-	return !s.due.IsZero() && now.Sub(s.start) < patience
+// delaysFirst reports whether the first snapshot still has to wait for files
+// that are not stable.
+func (s *schedule) delaysFirst(now time.Time) bool {
+	return !s.due.IsZero() && now.Sub(s.start) < maxDelay
 }
 
-// earliest is the earlier of two times; zero is never.
+// earliest returns the earlier of two times, where zero stands for never.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -7,67 +7,56 @@ import (
 
 const ms = time.Millisecond
 
-func TestWhenToScan(t *testing.T) {
+func TestNextScan(t *testing.T) {
 	start := time.Now()
 	at := func(d time.Duration) time.Time { return start.Add(d) }
 	never := time.Time{}
 	for name, test := range map[string]struct {
-		told func(s *schedule)
-		want time.Duration
+		before func(s *schedule)
+		want   time.Duration
 	}{
-		"at once at the start":                   {func(*schedule) {}, 0},
-		"periodically":                           {func(s *schedule) { s.scanned(at(0), at(0), never) }, 10 * time.Second},
-		"after the quiet time":                   {func(s *schedule) { s.scanned(at(0), at(0), never); s.notified(at(2 * time.Second)) }, 2025 * ms},
-		"after the last notification of a burst": {burst(at, 5, 20*ms), time.Second + 5*20*ms + 25*ms},
-		"soon after the first of a long one":     {burst(at, 200, 20*ms), time.Second + 20*ms + time.Second},
-		"when a file is due": {func(s *schedule) {
+		"periodic scan": {func(s *schedule) { s.scanned(at(0), at(0), never) }, 10 * time.Second},
+		"notification": {func(s *schedule) {
+			s.scanned(at(0), at(0), never)
+			s.notified = true
+		}, minPause},
+		"unstable file": {func(s *schedule) { s.scanned(at(0), at(0), at(70*ms)) }, 70 * ms},
+		"notification before an unstable file is due": {func(s *schedule) {
 			s.scanned(at(0), at(0), at(70*ms))
-		}, 70 * ms},
-		"at the earlier of the two": {func(s *schedule) {
-			s.scanned(at(0), at(0), at(70*ms))
-			s.notified(at(10 * ms))
-		}, 35 * ms},
-		"after a rest": {func(s *schedule) {
-			s.scanned(at(0), at(50*ms), at(60*ms))
-		}, 250 * ms},
-		"after a rest that is bounded": {func(s *schedule) {
+			s.notified = true
+		}, minPause},
+		"pause of four times the scan": {func(s *schedule) { s.scanned(at(0), at(50*ms), at(60*ms)) }, 250 * ms},
+		"pause after a very slow scan": {func(s *schedule) {
 			s.scanned(at(0), at(time.Minute), never)
-			s.notified(at(time.Minute))
+			s.notified = true
 		}, 61 * time.Second},
-		"a scan answers what was told before": {func(s *schedule) {
-			s.notified(at(0))
+		"notification before the last scan": {func(s *schedule) {
+			s.notified = true
 			s.scanned(at(0), at(0), never)
 		}, 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSchedule(Config{}.withDefaults(), start)
-			test.told(s)
+			s := newSchedule(10*time.Second, start)
+			if first := s.next(); first.After(start) {
+				t.Errorf("the first scan is at %s, want at once", first)
+			}
+			test.before(s)
 			if got := s.next().Sub(start); got != test.want {
-				t.Errorf("next scan after %s, want %s", got, test.want)
+				t.Errorf("the next scan is after %s, want %s", got, test.want)
 			}
 		})
 	}
 }
 
-// burst is of n notifications from a second after a scan on.
-func burst(at func(time.Duration) time.Time, n int, apart time.Duration) func(s *schedule) {
-	return func(s *schedule) {
-		s.scanned(at(0), at(0), time.Time{})
-		for i := range n {
-			s.notified(at(time.Second + time.Duration(i+1)*apart))
-		}
-	}
-}
-
-func TestTheFirstSnapshotWaitsForUnsettledFilesButNotForLong(t *testing.T) {
+func TestFirstSnapshotIsDelayedForUnstableFilesUpToABound(t *testing.T) {
 	start := time.Now()
-	s := newSchedule(Config{}.withDefaults(), start)
+	s := newSchedule(10*time.Second, start)
 	s.scanned(start, start, start.Add(ms))
-	if !s.waits(start.Add(900*ms)) || s.waits(start.Add(1001*ms)) {
-		t.Error("waits too long or not at all")
+	if !s.delaysFirst(start.Add(900*ms)) || s.delaysFirst(start.Add(1001*ms)) {
+		t.Error("the first snapshot is not delayed by 1 s")
 	}
 	s.scanned(start, start, time.Time{})
-	if s.waits(start) {
-		t.Error("waits for nothing")
+	if s.delaysFirst(start) {
+		t.Error("the first snapshot is delayed though all files are stable")
 	}
 }

@@ -4,37 +4,33 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
+	"slices"
 )
 
-// Plugin is one plugin as the source has it now.
+// Plugin is one plugin as it was read last.
 type Plugin struct {
-	Name   string // the file's base name without its extension
-	Path   string // for messages
-	Digest string // sha256 of the module in hex; "" if it could not be read
+	// Name is the base name of the module without its extension, as a line of
+	// printable text. It need not be a DNS label.
+	Name   string
+	Path   string // of the module, for messages
+	Digest string // SHA-256 of the module in hex; "" if it could not be read
 	// Read reads the module, which is not kept in memory. It fails if the file
-	// has no longer this digest: then another snapshot is about to come.
+	// does not have this digest any more: another snapshot follows then.
 	Read   func() ([]byte, error)
-	Policy []byte // the administrator's policy for it, the file <name>.yaml; nil if there is none
-	Err    error  // why it could not be read; says what to do
+	Policy []byte // content of the file <name>.yaml; nil if there is none
+	Err    error  // why the plugin could not be read, and what to do
 }
 
 // Snapshot is every plugin of a source, ordered by name.
 type Snapshot []Plugin
 
-// same says whether two snapshots hold the same plugins with the same content.
-func (s Snapshot) same(other Snapshot) bool {
-	if len(s) != len(other) {
-		return false
-	}
-	for i := range s {
-		a, b := s[i], other[i]
-		if a.Name != b.Name || a.Digest != b.Digest || !bytes.Equal(a.Policy, b.Policy) || errorText(a.Err) != errorText(b.Err) {
-			return false
-		}
-	}
-	return true
+// equal reports whether two snapshots hold the same plugins with the same
+// content.
+func (s Snapshot) equal(other Snapshot) bool {
+	return slices.EqualFunc(s, other, func(a, b Plugin) bool {
+		return a.Name == b.Name && a.Digest == b.Digest && bytes.Equal(a.Policy, b.Policy) && errorText(a.Err) == errorText(b.Err)
+	})
 }
 
 func errorText(err error) string {
@@ -44,18 +40,15 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// errChanged is for a file that is read later than it was scanned.
-var errChanged = errors.New("has changed since the directory was scanned: it is scanned again")
-
-// reader answers a function for [Plugin.Read].
-func reader(path, want string) func() ([]byte, error) {
+// reader returns the function for [Plugin.Read].
+func (d *Directory) reader(path, want string) func() ([]byte, error) {
 	return func() ([]byte, error) {
-		wasm, err := module.readNow(path)
+		wasm, err := moduleFile.read(d.system.open, path, statFile(path), new(bytes.Buffer))
+		if err == nil && digest(wasm) != want {
+			err = errChanged
+		}
 		if err != nil {
 			return nil, fmt.Errorf("read plugin %s: %w", path, err)
-		}
-		if digest(wasm) != want {
-			return nil, fmt.Errorf("plugin %s %w", path, errChanged)
 		}
 		return wasm, nil
 	}

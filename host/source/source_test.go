@@ -1,19 +1,22 @@
 package source
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fsnotify/fsnotify"
 )
 
-func TestChangesOfTheDirectoryAreYielded(t *testing.T) {
+func TestChangeOfTheDirectoryIsYielded(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "b.wasm", "1")
 	write(t, dir, "notes.txt", "x")
 	write(t, dir, ".hidden.wasm", "x")
-	snapshots := follow(t, Config{Path: dir, Quiet: 20 * time.Millisecond, Period: time.Hour})
+	snapshots := start(t, Config{Path: dir, Period: time.Hour})
 
 	if got := describe(next(t, snapshots)); got != "b=1" {
 		t.Errorf("at start: %s", got)
@@ -34,10 +37,10 @@ func TestChangesOfTheDirectoryAreYielded(t *testing.T) {
 	}
 }
 
-func TestTouchedFilesYieldNothing(t *testing.T) {
+func TestFileReplacedByItsOwnContentYieldsNothing(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.wasm", "1")
-	snapshots := follow(t, Config{Path: dir, Quiet: 10 * time.Millisecond, Period: time.Hour})
+	snapshots := start(t, Config{Path: dir, Period: time.Hour})
 	next(t, snapshots)
 	write(t, dir, "a.wasm", "1")
 	write(t, dir, "b.wasm", "1") // the next snapshot must be about b alone
@@ -46,26 +49,30 @@ func TestTouchedFilesYieldNothing(t *testing.T) {
 	}
 }
 
-func TestThePeriodicScanFindsWhatNobodyTold(t *testing.T) {
+func TestPeriodicScanYieldsWithoutNotifications(t *testing.T) {
 	dir := t.TempDir()
-	snapshots := follow(t, Config{Path: dir, Quiet: time.Hour, Period: 20 * time.Millisecond})
-	// With an hour of quiet time no notification leads to a scan.
+	d, err := NewDirectory(Config{Path: dir, Period: 20 * time.Millisecond, Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.system.notify = func() (*fsnotify.Watcher, error) { return nil, errors.ErrUnsupported }
+	snapshots := run(t, d)
 	if got := describe(next(t, snapshots)); got != "" {
-		t.Errorf("at start: %s", got)
+		t.Errorf("at the start the snapshot is %s", got)
 	}
 	write(t, dir, "a.wasm", "1")
 	if got := describe(next(t, snapshots)); got != "a=1" {
-		t.Errorf("got %s", got)
+		t.Errorf("the snapshot is %s", got)
 	}
 }
 
-func TestUnreadableFilesAreReportedAndOthersGoOn(t *testing.T) {
-	s := newScene(t)
-	s.write("good.wasm", "1")
-	makeDirectory(t, s.path("dir.wasm"))
-	link(t, "nowhere", s.path("link.wasm"))
-	link(t, "loop.wasm", s.path("loop.wasm"))
-	big := s.open("big.wasm")
+func TestUnreadableFileIsAnErrorOfItsPluginAlone(t *testing.T) {
+	f := newFixture(t)
+	f.write("good.wasm", "1")
+	makeDirectory(t, f.path("dir.wasm"))
+	link(t, "nowhere", f.path("link.wasm"))
+	link(t, "loop.wasm", f.path("loop.wasm"))
+	big := f.open("big.wasm")
 	if err := big.Truncate(MaxFile + 1); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +82,7 @@ func TestUnreadableFilesAreReportedAndOthersGoOn(t *testing.T) {
 		"big": "larger than 16 MiB", "dir": "is a directory", "good": "",
 		"link": "symbolic link to a file that is not there", "loop": "symbolic link that leads to itself",
 	}
-	for _, p := range s.settle() {
+	for _, p := range f.settle() {
 		text, ok := want[p.Name]
 		if !ok || (text == "") != (p.Err == nil) || !strings.Contains(errorText(p.Err), text) {
 			t.Errorf("%s: %v", p.Name, p.Err)
@@ -87,11 +94,11 @@ func TestUnreadableFilesAreReportedAndOthersGoOn(t *testing.T) {
 	}
 }
 
-func TestAPolicyBelongsToItsPlugin(t *testing.T) {
+func TestPolicyIsThatOfThePluginOfItsName(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.wasm", "1")
 	write(t, dir, "b.yaml", "of no plugin")
-	snapshots := follow(t, Config{Path: dir, Quiet: 10 * time.Millisecond, Period: time.Hour})
+	snapshots := start(t, Config{Path: dir, Period: time.Hour})
 	if s := next(t, snapshots); len(s) != 1 || s[0].Policy != nil {
 		t.Errorf("at start: %+v", s)
 	}
@@ -105,7 +112,7 @@ func TestAPolicyBelongsToItsPlugin(t *testing.T) {
 	}
 }
 
-func TestAMissingDirectoryIsAClearError(t *testing.T) {
+func TestMissingDirectoryIsRefused(t *testing.T) {
 	_, err := NewDirectory(Config{Path: filepath.Join(t.TempDir(), "none")})
 	if err == nil || !strings.Contains(err.Error(), "--plugins") {
 		t.Errorf("got %v", err)

@@ -3,56 +3,51 @@ package source
 import (
 	"errors"
 	"io/fs"
-	"maps"
-	"os"
-	"sync/atomic"
+	"sync"
 	"syscall"
 
 	"github.com/fsnotify/fsnotify"
 	"github.com/hashicorp/go-hclog"
 )
 
-// watch tells that something happened in a directory, or to it. Where the
-// system has no notifications the periodic scan is all there is.
+// watch reports that something has happened in a directory or to it. Where the
+// system has no notifications it reports nothing.
 type watch struct {
-	path     string
-	open     func() (*fsnotify.Watcher, error)
-	logger   hclog.Logger
-	happened chan struct{} // capacity 1
+	path    string
+	open    func() (*fsnotify.Watcher, error)
+	logger  hclog.Logger
+	changed chan struct{} // capacity 1: receives after any number of changes
 
-	watcher *fsnotify.Watcher // nil: there is none
-	ended   chan struct{}     // closed when nothing is forwarded any more
-	added   map[string]os.FileInfo
-	way     atomic.Pointer[way]
-	failing bool // people know that there are no notifications
+	watcher     *fsnotify.Watcher // of resolved; nil if there is none
+	resolved    resolvedPath
+	forwarding  sync.WaitGroup // the goroutine that reads watcher's events
+	unavailable bool           // that there are no notifications was logged
 }
 
 func newWatch(path string, open func() (*fsnotify.Watcher, error), logger hclog.Logger) *watch {
-	return &watch{path: path, open: open, logger: logger, happened: make(chan struct{}, 1), added: map[string]os.FileInfo{}}
+	return &watch{path: path, open: open, logger: logger, changed: make(chan struct{}, 1)}
 }
 
 func (w *watch) close() {
 	if w.watcher != nil {
-		w.watcher.Close()
-		<-w.ended
+		_ = w.watcher.Close() // nothing is lost with a watcher that does not close
+		w.forwarding.Wait()
+		w.watcher = nil
 	}
 }
 
-// follow makes sure that the directory of this name is the one that is
-// watched: it may have been removed and made again, or a link on the way to
-// it may lead to another one now. What happens to it after follow is told.
+// follow watches the directory to which the path leads now. It may have been
+// removed and created again, or a link may have been changed. What happens
+// after follow has returned is reported.
 func (w *watch) follow() {
-	err := w.start()
-	if err == nil {
-		err = w.add()
-	}
+	err := w.watchResolved()
 	switch {
-	case err != nil && !w.failing:
-		w.logger.Warn("no file notifications, changes are found by the periodic scan"+remedy(err), "path", w.path, "error", err)
-	case err == nil && w.failing:
-		w.logger.Info("file notifications work", "path", w.path)
+	case err != nil && !w.unavailable:
+		w.logger.Warn("no file notifications, the periodic scan finds changes"+remedy(err), "path", w.path, "error", err)
+	case err == nil && w.unavailable:
+		w.logger.Info("file notifications work again", "path", w.path)
 	}
-	w.failing = err != nil
+	w.unavailable = err != nil
 }
 
 func remedy(err error) string {
@@ -65,109 +60,73 @@ func remedy(err error) string {
 	return ""
 }
 
-// start opens the watcher; where it could not be, it is tried at every scan.
-func (w *watch) start() error {
-	if w.watcher != nil {
-		return nil
-	}
-	watcher, err := w.open()
-	if err != nil {
-		return err
-	}
-	w.watcher, w.ended = watcher, make(chan struct{})
-	go w.forward(watcher)
-	return nil
-}
-
-// add watches the way as it is now. What changes on it before the watches are
-// there nobody tells: it is looked at again, up to a bound. A way that changes
-// all the time is the next scan's.
-func (w *watch) add() (err error) {
+// watchResolved repeats the resolution after the watches were added, because a
+// change before that is not reported. A path that changes all the time is left
+// to the next scan.
+func (w *watch) watchResolved() (err error) {
 	for range attempts {
-		now := wayTo(w.path)
-		w.way.Store(&now)
-		err = w.addAll(now)
-		if w.holds(now) {
+		now := resolvePath(w.path)
+		if w.watcher == nil || !now.equal(w.resolved) {
+			if err = w.reopen(now); err != nil {
+				return err
+			}
+		}
+		if err = w.add(); resolvePath(w.path).equal(now) {
 			break
 		}
 	}
 	return err
 }
 
-// holds says whether the way is still the one that was added.
-func (w *watch) holds(way way) bool {
-	if !maps.Equal(wayTo(w.path).names, way.names) {
-		return false
+// reopen replaces the watcher. Events that the old one has not delivered do
+// not matter, because a scan follows.
+func (w *watch) reopen(resolved resolvedPath) error {
+	w.close()
+	watcher, err := w.open()
+	if err != nil {
+		return err
 	}
-	for dir, before := range w.added {
-		if now, err := os.Stat(dir); err != nil || !os.SameFile(before, now) {
-			return false
-		}
-	}
-	return true
+	w.watcher, w.resolved = watcher, resolved
+	w.forwarding.Go(func() { w.forward(watcher, resolved) })
+	return nil
 }
 
-// addAll returns why the directory itself is not watched. Of the others on the
-// way to it the periodic scan finds what is not told.
-func (w *watch) addAll(way way) (failed error) {
-	for dir := range w.added {
-		if !way.directories[dir] {
-			w.remove(dir)
+// add returns why the target is not watched. Changes of the other directories
+// are found by the periodic scan if they cannot be watched. A directory is
+// also added when it is watched already: the kernel drops the watch of one
+// that was moved away and back.
+func (w *watch) add() (failed error) {
+	for dir := range w.resolved.directories {
+		err := w.watcher.Add(dir)
+		if err != nil {
+			w.logger.Debug("directory is not watched, the periodic scan finds its changes", "path", dir, "error", err)
 		}
-	}
-	for dir := range way.directories {
-		err := w.addOne(dir)
-		if dir == way.end && !errors.Is(err, fs.ErrNotExist) { // gone again: the scan tells
+		if dir == w.resolved.target && !errors.Is(err, fs.ErrNotExist) { // the scan reports a missing one
 			failed = err
 		}
 	}
 	return failed
 }
 
-func (w *watch) addOne(dir string) error {
-	info, err := os.Stat(dir)
-	if err != nil {
-		w.remove(dir)
-		return err
-	}
-	if before := w.added[dir]; before != nil && !os.SameFile(before, info) {
-		w.remove(dir) // else the one that had this name is watched for ever
-	}
-	// Again also if it is watched: a directory that was moved away and back is
-	// not any more.
-	if err := w.watcher.Add(dir); err != nil {
-		w.logger.Debug("a directory is not watched, the periodic scan finds what changes in it", "path", dir, "error", err)
-		return err
-	}
-	w.added[dir] = info
-	return nil
-}
-
-func (w *watch) remove(dir string) {
-	delete(w.added, dir)
-	_ = w.watcher.Remove(dir) // is an error if the directory is gone, and its watch with it
-}
-
-func (w *watch) forward(watcher *fsnotify.Watcher) {
-	defer close(w.ended)
+func (w *watch) forward(watcher *fsnotify.Watcher, resolved resolvedPath) {
 	for {
 		select {
 		case event, ok := <-watcher.Events:
 			if !ok {
 				return
 			}
-			if way := w.way.Load(); way != nil && !way.concerns(event.Name) {
+			if !resolved.concerns(event.Name) {
 				continue
 			}
 		case err, ok := <-watcher.Errors:
 			if !ok {
 				return
 			}
-			w.logger.Warn("file notifications", "error", err) // an overflow among others: scan
+			w.logger.Warn("file notifications were lost, scanning the directory", "path", w.path, "error", err)
 		}
 		select {
-		case w.happened <- struct{}{}:
-		default: // one is pending already
+		case w.changed <- struct{}{}:
+		default:
 		}
 	}
 }

@@ -11,22 +11,22 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// LogConfig says how the host logs.
+// LogConfig configures the log of the host.
 type LogConfig struct {
 	Level  string // trace, debug, info, warn, error
 	Format string // json or text
 	Output io.Writer
 }
 
-// NewLogger returns the root logger. Its own fields are @timestamp, @level,
-// @module and @message, the rest are key-value pairs.
+// NewLogger returns the root logger. Each line has the fields @timestamp, @level,
+// @module and @message, and the key-value pairs of the call.
 func NewLogger(c LogConfig) (hclog.Logger, error) {
 	level := hclog.LevelFromString(c.Level)
 	if level == hclog.NoLevel {
-		return nil, fmt.Errorf("log level %q is none of trace, debug, info, warn, error", c.Level)
+		return nil, fmt.Errorf("log level %q: not one of trace, debug, info, warn, error", c.Level)
 	}
 	if c.Format != "json" && c.Format != "text" {
-		return nil, fmt.Errorf("log format %q is none of json, text", c.Format)
+		return nil, fmt.Errorf("log format %q: not one of json, text", c.Format)
 	}
 	return hclog.New(&hclog.LoggerOptions{
 		Name:       "thole",
@@ -36,16 +36,16 @@ func NewLogger(c LogConfig) (hclog.Logger, error) {
 	}), nil
 }
 
-// BridgeKubernetes sends what client-go logs through klog and slog into
-// logger. It changes process-wide state: call it once, before any client
-// exists.
+// BridgeKubernetes makes klog and slog write to logger, which client-go logs
+// through. It changes process-wide state, and must be called once, before any
+// client is created.
 func BridgeKubernetes(logger hclog.Logger) {
 	klog.SetLoggerWithOptions(logr.New(&logrSink{logger: logger.Named("client-go")}), klog.ContextualLogger(true))
 	slog.SetDefault(slog.New(logr.ToSlogHandler(logr.New(&logrSink{logger: logger.Named("slog")}))))
 }
 
-// logrSink is a logr.LogSink that writes to hclog. logr's V(0) is hclog's
-// info, V(1) to V(3) debug, higher ones trace.
+// logrSink is a logr.LogSink that writes to hclog: V(0) at level info, V(1) to
+// V(3) at debug, and higher ones at trace.
 type logrSink struct {
 	logger hclog.Logger
 }
@@ -86,8 +86,8 @@ func levelOf(v int) hclog.Level {
 	}
 }
 
-// WithLogger returns a context that carries logger for client-go's contextual
-// logging.
+// WithLogger returns a context with logger for the contextual logging of
+// client-go.
 func WithLogger(ctx context.Context, logger hclog.Logger) context.Context {
 	return klog.NewContext(ctx, logr.New(&logrSink{logger: logger}))
 }

@@ -1,7 +1,15 @@
+// Package telemetry holds what all stages report to: one stream of logs, into
+// which klog, logr and slog are bridged, and one registry of metrics.
+//
+// Metrics have the names that the field already has where the meaning is the
+// same: controller_runtime_* of controller-runtime, workqueue_* and
+// rest_client_* of Kubernetes components. The others are thole_*.
 package telemetry
 
 import (
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -10,9 +18,13 @@ import (
 	"github.com/thole-dev/thole/host/outcome"
 )
 
-// Metrics is the registry and every instrument in it.
+// Metrics is the registry with its instruments. Numbers that a stage keeps
+// itself are not among them: the wiring registers a collector of those.
 type Metrics struct {
 	Registry *prometheus.Registry
+
+	limits  []string         // values of the label limit
+	byLabel map[string][]vec // by the first label
 
 	reconciles    *prometheus.CounterVec
 	errors        *prometheus.CounterVec
@@ -20,109 +32,146 @@ type Metrics struct {
 	duration      *prometheus.HistogramVec
 	activeWorkers *prometheus.GaugeVec
 	maxWorkers    *prometheus.GaugeVec
-	requests      *prometheus.CounterVec
-	requestTime   *prometheus.HistogramVec
-	pluginInfo    *prometheus.GaugeVec
-	pluginLoads   *prometheus.CounterVec
-	loadFailures  *prometheus.CounterVec
-	rollbacks     *prometheus.CounterVec
 	writes        *prometheus.CounterVec
-	loops         *prometheus.CounterVec
-	dropped       *prometheus.CounterVec
-	plugins       pluginVecs
-	queues        workQueueMetrics
+	writeLoops    *prometheus.CounterVec
+	droppedLines  *prometheus.CounterVec
+
+	pluginInfo   *prometheus.GaugeVec
+	pluginLoads  *prometheus.CounterVec
+	loadFailures *prometheus.CounterVec
+	rollbacks    *prometheus.CounterVec
+	slotWait     *prometheus.HistogramVec
+	handovers    *prometheus.CounterVec
+	limitHits    *prometheus.CounterVec
+	writeWait    *prometheus.HistogramVec
+
+	requests    *prometheus.CounterVec
+	requestTime *prometheus.HistogramVec
+	queues      workQueueMetrics
+}
+
+// vec is a metric with labels.
+type vec interface {
+	prometheus.Collector
+	DeletePartialMatch(labels prometheus.Labels) int
 }
 
 // NewMetrics returns a registry with the instruments of the host and those of
-// the Go runtime and the process.
-func NewMetrics() *Metrics {
+// the Go runtime and the process. sandboxLimits are the limits whose hits the
+// sandbox counts.
+func NewMetrics(sandboxLimits ...string) *Metrics {
 	m := &Metrics{
 		Registry: prometheus.NewRegistry(),
-		reconciles: counter("controller_runtime_reconcile_total",
-			"Reconciles by controller and result.", "controller", "result"),
-		errors: counter("controller_runtime_reconcile_errors_total",
-			"Reconciles that failed.", "controller"),
-		failures: counter("thole_reconcile_errors_total",
-			"Reconciles that failed, by class of the error.", "controller", "class"),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "controller_runtime_reconcile_time_seconds",
-			Help:    "Duration of a reconcile with its effects.",
-			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
-		}, []string{"controller"}),
-		activeWorkers: gauge("controller_runtime_active_workers", "Workers that reconcile now.", "controller"),
-		maxWorkers:    gauge("controller_runtime_max_concurrent_reconciles", "Workers of a controller.", "controller"),
-		requests: counter("rest_client_requests_total",
-			"Requests to the API server by status code, method and host.", "code", "method", "host"),
-		requestTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "rest_client_request_duration_seconds",
-			Help:    "Duration of requests to the API server by verb and host.",
-			Buckets: []float64{.001, .005, .025, .1, .25, .5, 1, 2, 4, 8, 15, 30, 60},
-		}, []string{"verb", "host"}),
-		pluginInfo: gauge("thole_plugin_info",
-			"The running generation of each plugin; the value is always 1.", "plugin", "version", "digest"),
-		pluginLoads: counter("thole_plugin_loads_total", "Generations that started to run.", "plugin"),
-		loadFailures: counter("thole_plugin_load_failures_total",
-			"Generations that could not be loaded, by the step that failed.", "plugin", "reason"),
-		rollbacks: counter("thole_plugin_rollbacks_total",
-			"Generations that were given up for the one before, as objects failed that had not failed.", "plugin"),
-		writes:  counter("thole_writes_total", "Writes to the API server by verb of the effect.", "controller", "verb"),
-		loops:   counter("thole_write_loop_runs_total", "Runs of keys that write in every run; they are slowed.", "controller"),
-		dropped: counter("thole_guest_log_lines_dropped_total", "Lines of plugins beyond what they may log.", "controller"),
-		plugins: newPluginVecs(),
-		queues:  newWorkQueueMetrics(),
+		limits:   append(slices.Clone(sandboxLimits), "intents", limitWrites, "events"),
+		byLabel:  map[string][]vec{},
 	}
-	m.Registry.MustRegister(
-		m.reconciles, m.errors, m.failures, m.duration, m.activeWorkers, m.maxWorkers,
-		m.requests, m.requestTime, m.pluginInfo, m.pluginLoads, m.loadFailures, m.rollbacks, m.writes, m.loops, m.dropped,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	)
-	m.Registry.MustRegister(m.plugins.collectors()...)
-	m.Registry.MustRegister(m.queues.collectors()...)
+	m.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.addControllerMetrics()
+	m.addPluginMetrics()
+	m.addRequestMetrics()
+	m.addWorkQueueMetrics()
 	return m
 }
 
-func counter(name, help string, labels ...string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+func (m *Metrics) addControllerMetrics() {
+	m.reconciles = m.counter("controller_runtime_reconcile_total",
+		"Reconciles by controller and result.", "controller", "result")
+	m.errors = m.counter("controller_runtime_reconcile_errors_total",
+		"Reconciles that failed.", "controller")
+	m.failures = m.counter("thole_reconcile_errors_total",
+		"Reconciles that failed, by class of the error.", "controller", "class")
+	m.duration = m.histogram("controller_runtime_reconcile_time_seconds",
+		"Duration of a reconcile with its effects.",
+		[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "controller")
+	m.activeWorkers = m.gauge("controller_runtime_active_workers",
+		"Workers that are reconciling.", "controller")
+	m.maxWorkers = m.gauge("controller_runtime_max_concurrent_reconciles",
+		"Workers of a controller.", "controller")
+	m.writes = m.counter("thole_writes_total",
+		"Writes to the API server by verb of the effect.", "controller", "verb")
+	m.writeLoops = m.counter("thole_write_loop_runs_total",
+		"Reconciles of objects that are written in every reconcile; they are slowed down.", "controller")
+	m.droppedLines = m.counter("thole_guest_log_lines_dropped_total",
+		"Log lines of plugins that exceeded the limit.", "controller")
 }
 
-func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
-	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+func (m *Metrics) addPluginMetrics() {
+	m.pluginInfo = m.gauge("thole_plugin_info",
+		"The running revision of each plugin; the value is always 1.", "plugin", "version", "digest")
+	m.pluginLoads = m.counter("thole_plugin_loads_total",
+		"Revisions that have started to run.", "plugin")
+	m.loadFailures = m.counter("thole_plugin_load_failures_total",
+		"Revisions that could not be loaded, by the step that failed.", "plugin", "reason")
+	m.rollbacks = m.counter("thole_plugin_rollbacks_total",
+		"Revisions that were rolled back because objects failed that had not failed before.", "plugin")
+	m.slotWait = m.histogram("thole_sandbox_slot_wait_seconds",
+		"Time that a guest call waited for an execution slot, before it began and while it ran.",
+		[]float64{.00001, .0001, .0005, .001, .0025, .005, .01, .025, .1, .5, 1, 10}, "plugin")
+	m.handovers = m.counter("thole_sandbox_slot_handovers_total",
+		"Times that a running guest call handed over its execution slot.", "plugin")
+	m.limitHits = m.counter("thole_plugin_limit_hits_total",
+		"Times that a limit of the plugin was hit.", "plugin", "limit")
+	m.writeWait = m.histogram("thole_write_wait_seconds",
+		"Time that a write to the API server waited because of the plugin's limit of writes per second.",
+		[]float64{.001, .01, .05, .1, .5, 1, 2.5, 5, 10, 30}, "plugin")
 }
 
-// PluginStarted reports the generation that runs now, in place of the one
-// before.
+func (m *Metrics) counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return register(m, labels[0], prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels))
+}
+
+func (m *Metrics) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	return register(m, labels[0], prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels))
+}
+
+func (m *Metrics) histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return register(m, labels[0], prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels))
+}
+
+func register[V vec](m *Metrics, label string, v V) V {
+	m.Registry.MustRegister(v)
+	m.byLabel[label] = append(m.byLabel[label], v)
+	return v
+}
+
+// remove removes all series whose first label has a value.
+func (m *Metrics) remove(label, value string) {
+	for _, v := range m.byLabel[label] {
+		v.DeletePartialMatch(prometheus.Labels{label: value})
+	}
+}
+
+// PluginStarted records the revision that runs from now on.
 func (m *Metrics) PluginStarted(plugin, version, digest string) {
 	m.pluginInfo.DeletePartialMatch(prometheus.Labels{"plugin": plugin})
 	m.pluginInfo.WithLabelValues(plugin, version, digest).Set(1)
 	m.pluginLoads.WithLabelValues(plugin).Inc()
-	m.rollbacks.WithLabelValues(plugin) // it exists at zero
+	m.rollbacks.WithLabelValues(plugin) // creates the series
 }
 
-// PluginStopped removes the series of a plugin that is gone.
-func (m *Metrics) PluginStopped(plugin string) {
-	m.plugins.remove(plugin)
-	labels := prometheus.Labels{"plugin": plugin}
-	m.pluginInfo.DeletePartialMatch(labels)
-	m.pluginLoads.DeletePartialMatch(labels)
-	m.loadFailures.DeletePartialMatch(labels)
-	m.rollbacks.DeletePartialMatch(labels)
-}
+// PluginStopped removes the series of a plugin.
+func (m *Metrics) PluginStopped(plugin string) { m.remove("plugin", plugin) }
 
-// PluginFailed counts a generation that could not be loaded. reason is one of
-// a bounded set: the step that failed.
+// PluginFailed counts a revision that could not be loaded. reason is the step
+// that failed, one of a bounded set.
 func (m *Metrics) PluginFailed(plugin, reason string) {
 	m.loadFailures.WithLabelValues(plugin, reason).Inc()
 }
 
-// PluginRolledBack counts a generation that was given up for the one before.
+// PluginRolledBack counts a revision that was rolled back.
 func (m *Metrics) PluginRolledBack(plugin string) {
 	m.rollbacks.WithLabelValues(plugin).Inc()
 }
 
-// Controller returns the instruments of one controller; all its series exist
-// from then on. name is plugin/controller.
+// ControllerMetrics are the instruments of one controller.
+type ControllerMetrics struct {
+	m    *Metrics
+	name string
+}
+
+// Controller returns the instruments of a controller and creates its series.
+// name is plugin/controller.
 func (m *Metrics) Controller(name string, workers int) *ControllerMetrics {
-	c := &ControllerMetrics{m: m, name: name}
 	for _, result := range outcome.Metrics() {
 		m.reconciles.WithLabelValues(name, string(result))
 	}
@@ -133,22 +182,16 @@ func (m *Metrics) Controller(name string, workers int) *ControllerMetrics {
 		m.writes.WithLabelValues(name, verb)
 	}
 	m.errors.WithLabelValues(name)
-	m.loops.WithLabelValues(name)
-	m.dropped.WithLabelValues(name)
+	m.writeLoops.WithLabelValues(name)
+	m.droppedLines.WithLabelValues(name)
 	m.duration.WithLabelValues(name)
 	m.activeWorkers.WithLabelValues(name)
 	m.maxWorkers.WithLabelValues(name).Set(float64(workers))
-	return c
+	return &ControllerMetrics{m: m, name: name}
 }
 
-// ControllerMetrics are the instruments of one controller.
-type ControllerMetrics struct {
-	m    *Metrics
-	name string
-}
-
-// Started counts a worker as active until the returned function is called
-// with the run's result, its class and its duration in seconds.
+// Started counts a worker as active until the returned function is called with
+// the result of the run, its class and its duration in seconds.
 func (c *ControllerMetrics) Started() func(result string, class abi.Class, seconds float64) {
 	active := c.m.activeWorkers.WithLabelValues(c.name)
 	active.Inc()
@@ -158,7 +201,7 @@ func (c *ControllerMetrics) Started() func(result string, class abi.Class, secon
 		c.m.duration.WithLabelValues(c.name).Observe(seconds)
 		if class != abi.ClassNone {
 			c.m.failures.WithLabelValues(c.name, string(class)).Inc()
-			if result == "error" { // a wait has a class, and is none
+			if result == "error" { // a waiting object has a class, too, and is not an error
 				c.m.errors.WithLabelValues(c.name).Inc()
 			}
 		}
@@ -168,28 +211,63 @@ func (c *ControllerMetrics) Started() func(result string, class abi.Class, secon
 // Wrote counts a write to the API server.
 func (c *ControllerMetrics) Wrote(verb string) { c.m.writes.WithLabelValues(c.name, verb).Inc() }
 
-// Looped counts a run of a key that is in a write loop.
-func (c *ControllerMetrics) Looped() { c.m.loops.WithLabelValues(c.name).Inc() }
+// Looped counts a run of a key in a write loop.
+func (c *ControllerMetrics) Looped() { c.m.writeLoops.WithLabelValues(c.name).Inc() }
 
-// Dropped counts a line of the plugin that was not logged.
-func (c *ControllerMetrics) Dropped() { c.m.dropped.WithLabelValues(c.name).Inc() }
+// Dropped counts a log line of the plugin that exceeded the limit.
+func (c *ControllerMetrics) Dropped() { c.m.droppedLines.WithLabelValues(c.name).Inc() }
 
-// Limited counts a hit of one of [Limits] of the controller's plugin.
+// Limited counts a hit of a limit of the controller's plugin.
 func (c *ControllerMetrics) Limited(limit string) {
 	plugin, _, _ := strings.Cut(c.name, "/")
-	c.m.plugins.limitHits.WithLabelValues(plugin, limit).Inc()
+	c.m.limitHits.WithLabelValues(plugin, limit).Inc()
 }
 
-// Stopped removes the controller's series.
-func (c *ControllerMetrics) Stopped() {
-	labels := prometheus.Labels{"controller": c.name}
-	c.m.reconciles.DeletePartialMatch(labels)
-	c.m.errors.DeletePartialMatch(labels)
-	c.m.failures.DeletePartialMatch(labels)
-	c.m.duration.DeletePartialMatch(labels)
-	c.m.activeWorkers.DeletePartialMatch(labels)
-	c.m.maxWorkers.DeletePartialMatch(labels)
-	c.m.writes.DeletePartialMatch(labels)
-	c.m.loops.DeletePartialMatch(labels)
-	c.m.dropped.DeletePartialMatch(labels)
+// Stopped removes the series of the controller.
+func (c *ControllerMetrics) Stopped() { c.m.remove("controller", c.name) }
+
+// PluginMetrics are the instruments of one plugin. They may be used after
+// [Metrics.PluginStopped]: a call that ends late does not create series.
+type PluginMetrics struct {
+	slotWait, writeWait prometheus.Observer
+	handovers           prometheus.Counter
+	limits              map[string]prometheus.Counter
+}
+
+// Plugin returns the instruments of a plugin and creates its series.
+func (m *Metrics) Plugin(name string) *PluginMetrics {
+	p := &PluginMetrics{
+		slotWait:  m.slotWait.WithLabelValues(name),
+		writeWait: m.writeWait.WithLabelValues(name),
+		handovers: m.handovers.WithLabelValues(name),
+		limits:    map[string]prometheus.Counter{},
+	}
+	for _, limit := range m.limits {
+		p.limits[limit] = m.limitHits.WithLabelValues(name, limit)
+	}
+	return p
+}
+
+// Waited observes how long a call waited for a slot.
+func (p *PluginMetrics) Waited(d time.Duration) { p.slotWait.Observe(d.Seconds()) }
+
+// HandedOver counts a slot that a running call has handed over.
+func (p *PluginMetrics) HandedOver() { p.handovers.Inc() }
+
+// Limited counts a hit of a limit.
+func (p *PluginMetrics) Limited(limit string) { p.limits[limit].Inc() }
+
+const (
+	limitWrites = "writes"
+	// writeOverhead is more than a write takes that does not have to wait.
+	writeOverhead = time.Millisecond
+)
+
+// WriteWaited observes how long a write waited for the rate limiter, and counts
+// a hit of the limit if it had to wait.
+func (p *PluginMetrics) WriteWaited(d time.Duration) {
+	p.writeWait.Observe(d.Seconds())
+	if d > writeOverhead {
+		p.Limited(limitWrites)
+	}
 }

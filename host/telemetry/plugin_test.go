@@ -8,80 +8,60 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-func TestSeriesOfAPluginExistAtZeroAndGoWithIt(t *testing.T) {
-	m := NewMetrics()
+func TestSeriesOfAPluginExistAtZeroUntilItStops(t *testing.T) {
+	m := NewMetrics("fuel")
 	p := m.Plugin("p")
-	for _, name := range []string{"thole_sandbox_slot_wait_seconds", "thole_sandbox_slot_handovers_total", "thole_write_wait_seconds"} {
-		if n, err := testutil.GatherAndCount(m.Registry, name); n != 1 || err != nil {
-			t.Errorf("%d series of %s, %v", n, name, err)
+	for name, want := range map[string]int{
+		"thole_sandbox_slot_wait_seconds": 1, "thole_sandbox_slot_handovers_total": 1, "thole_write_wait_seconds": 1,
+		"thole_plugin_limit_hits_total": len([]string{"fuel", "intents", "writes", "events"}),
+	} {
+		if n, err := testutil.GatherAndCount(m.Registry, name); n != want || err != nil {
+			t.Errorf("%d series of %s, want %d, %v", n, name, want, err)
 		}
-	}
-	if n := testutil.CollectAndCount(m.plugins.limitHits); n != len(Limits()) {
-		t.Errorf("%d series of limits, want %d", n, len(Limits()))
 	}
 	m.PluginStopped("p")
 	p.Limited("fuel") // by a call that ends late
 	p.HandedOver()
 	p.Waited(time.Second)
 	p.WriteWaited(time.Second)
-	for _, c := range m.plugins.collectors() {
-		if n := testutil.CollectAndCount(c); n != 0 {
-			t.Errorf("%d series are left", n)
+	for _, v := range m.byLabel["plugin"] {
+		if n := testutil.CollectAndCount(v); n != 0 {
+			t.Errorf("%d series remain", n)
 		}
 	}
 }
 
-func TestLimitsAreCountedPerPlugin(t *testing.T) {
-	m := NewMetrics()
+func TestLimitHitsAreCountedPerPlugin(t *testing.T) {
+	m := NewMetrics("fuel", "log")
 	p := m.Plugin("p")
 	m.Plugin("q")
 	p.Limited("fuel")
-	p.WriteWaited(10 * time.Microsecond) // there was room
+	p.WriteWaited(10 * time.Microsecond) // not limited
 	p.WriteWaited(2 * time.Second)
 	m.Controller("p/c", 1).Limited("intents")
 	err := testutil.GatherAndCompare(m.Registry, strings.NewReader(`
-# HELP thole_plugin_limit_hits_total Times that a limit of the plugin ended or bounded what it did.
+# HELP thole_plugin_limit_hits_total Times that a limit of the plugin was hit.
 # TYPE thole_plugin_limit_hits_total counter
-`+series("p", map[string]string{"fuel": "1", "writes": "1", "intents": "1"})+series("q", nil)), "thole_plugin_limit_hits_total")
+thole_plugin_limit_hits_total{limit="events",plugin="p"} 0
+thole_plugin_limit_hits_total{limit="events",plugin="q"} 0
+thole_plugin_limit_hits_total{limit="fuel",plugin="p"} 1
+thole_plugin_limit_hits_total{limit="fuel",plugin="q"} 0
+thole_plugin_limit_hits_total{limit="intents",plugin="p"} 1
+thole_plugin_limit_hits_total{limit="intents",plugin="q"} 0
+thole_plugin_limit_hits_total{limit="log",plugin="p"} 0
+thole_plugin_limit_hits_total{limit="log",plugin="q"} 0
+thole_plugin_limit_hits_total{limit="writes",plugin="p"} 1
+thole_plugin_limit_hits_total{limit="writes",plugin="q"} 0
+`), "thole_plugin_limit_hits_total")
 	if err != nil {
 		t.Error(err)
 	}
 }
 
-func series(plugin string, counts map[string]string) string {
-	var out strings.Builder
-	for _, limit := range Limits() {
-		count := counts[limit]
-		if count == "" {
-			count = "0"
-		}
-		out.WriteString(`thole_plugin_limit_hits_total{limit="` + limit + `",plugin="` + plugin + `"} ` + count + "\n")
-	}
-	return out.String()
-}
-
-func TestSlotsAreAskedForAtEachScrape(t *testing.T) {
-	m := NewMetrics()
-	now := SlotStats{Slots: 2}
-	m.ObserveSlots(func() SlotStats { return now })
-	now.InUse, now.Waiting = 1, 3
-	err := testutil.GatherAndCompare(m.Registry, strings.NewReader(`
-# HELP thole_sandbox_slot_waiting_calls Guest calls that wait for an execution slot, to begin or to go on.
-# TYPE thole_sandbox_slot_waiting_calls gauge
-thole_sandbox_slot_waiting_calls 3
-# HELP thole_sandbox_slots_in_use Guest calls that run now.
-# TYPE thole_sandbox_slots_in_use gauge
-thole_sandbox_slots_in_use 1
-`), "thole_sandbox_slots_in_use", "thole_sandbox_slot_waiting_calls")
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-// TestAPluginThatIsGoneHasNoSeries: a directory through which many pass would
-// fill the memory with them.
-func TestAPluginThatIsGoneHasNoSeries(t *testing.T) {
-	m := NewMetrics()
+// TestStoppedPluginHasNoSeries covers directories through which many plugins
+// pass: their series would fill the memory.
+func TestStoppedPluginHasNoSeries(t *testing.T) {
+	m := NewMetrics("fuel")
 	m.Plugin("p")
 	m.PluginStarted("p", "1", "abc")
 	m.PluginFailed("p", "parse")

@@ -20,7 +20,7 @@ import (
 	"github.com/thole-dev/thole/host/outcome"
 )
 
-func TestKlogAndSlogReachTheOneStream(t *testing.T) {
+func TestKlogAndSlogWriteToTheLogger(t *testing.T) {
 	var out bytes.Buffer
 	logger, err := NewLogger(LogConfig{Level: "info", Format: "json", Output: &out})
 	if err != nil {
@@ -51,7 +51,7 @@ func TestKlogAndSlogReachTheOneStream(t *testing.T) {
 	}
 }
 
-func TestLogConfigNamesWhatIsWrong(t *testing.T) {
+func TestUnknownLogLevelOrFormatIsRefused(t *testing.T) {
 	if _, err := NewLogger(LogConfig{Level: "loud", Format: "json"}); err == nil || !strings.Contains(err.Error(), `"loud"`) {
 		t.Errorf("got %v", err)
 	}
@@ -60,7 +60,7 @@ func TestLogConfigNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestSeriesOfAControllerExistAtZeroAndGoWithIt(t *testing.T) {
+func TestSeriesOfAControllerExistAtZeroUntilItStops(t *testing.T) {
 	m := NewMetrics()
 	c := m.Controller("p/c", 4)
 	if n := testutil.CollectAndCount(m.reconciles); n != len(outcome.Metrics()) {
@@ -84,7 +84,7 @@ func TestSeriesOfAControllerExistAtZeroAndGoWithIt(t *testing.T) {
 		"writes":     testutil.CollectAndCount(m.writes),
 	} {
 		if n != 0 {
-			t.Errorf("%d series of %s are left", n, name)
+			t.Errorf("%d series of %s remain", n, name)
 		}
 	}
 }
@@ -110,47 +110,7 @@ func TestRequestsAreCounted(t *testing.T) {
 	}
 }
 
-func TestNumbersThatOthersKeepAreAskedForAtEachScrape(t *testing.T) {
-	m := NewMetrics()
-	pods := 2
-	m.Observe(
-		func() []CacheStats { return []CacheStats{{Kind: "v1 Pod", Objects: pods, Bytes: 300}} },
-		func() []SandboxStats {
-			return []SandboxStats{{Plugin: "p", Calls: 5, Faults: 1, Busy: 1, Compiled: true, Wakes: 2}}
-		},
-		func() []BreakerStats {
-			return []BreakerStats{{Plugin: "p", State: "open", States: []string{"closed", "open"}, Openings: 3}}
-		},
-	)
-	pods = 3
-	err := testutil.GatherAndCompare(m.Registry, strings.NewReader(`
-# HELP thole_cache_objects Objects in the cache by kind.
-# TYPE thole_cache_objects gauge
-thole_cache_objects{kind="v1 Pod"} 3
-# HELP thole_sandbox_compiled 1 while the plugin's native code is in memory, 0 while it is idle and its code only in the cache.
-# TYPE thole_sandbox_compiled gauge
-thole_sandbox_compiled{plugin="p"} 1
-# HELP thole_sandbox_instances Instances by state: idle or busy.
-# TYPE thole_sandbox_instances gauge
-thole_sandbox_instances{plugin="p",state="busy"} 1
-thole_sandbox_instances{plugin="p",state="idle"} 0
-# HELP thole_sandbox_wakes_total Times that the running generation's native code was brought back from the cache for a call.
-# TYPE thole_sandbox_wakes_total counter
-thole_sandbox_wakes_total{plugin="p"} 2
-# HELP thole_breaker_state Circuit breaker of the plugin: 1 for the state that it is in, else 0.
-# TYPE thole_breaker_state gauge
-thole_breaker_state{plugin="p",state="closed"} 0
-thole_breaker_state{plugin="p",state="open"} 1
-# HELP thole_breaker_openings_total Times that the plugin's circuit breaker opened.
-# TYPE thole_breaker_openings_total counter
-thole_breaker_openings_total{plugin="p"} 3
-`), "thole_cache_objects", "thole_sandbox_instances", "thole_sandbox_compiled", "thole_sandbox_wakes_total", "thole_breaker_state", "thole_breaker_openings_total")
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-func TestMetricsAreWellNamed(t *testing.T) {
+func TestNamesFollowTheConventionsOfPrometheus(t *testing.T) {
 	m := NewMetrics()
 	m.Controller("p/c", 1).Started()("success", abi.ClassNone, 1)
 	m.PluginStarted("p", "1", "abc")
@@ -158,14 +118,6 @@ func TestMetricsAreWellNamed(t *testing.T) {
 	m.PluginRolledBack("p")
 	m.WorkQueues().NewAddsMetric("p/c").Inc()
 	m.Plugin("p")
-	m.ObserveSlots(func() SlotStats { return SlotStats{Slots: 2} })
-	m.Observe(
-		func() []CacheStats { return []CacheStats{{Kind: "v1 Pod", Objects: 2, Bytes: 300}} },
-		func() []SandboxStats { return []SandboxStats{{Plugin: "p", Calls: 5, Faults: 1, Idle: 2}} },
-		func() []BreakerStats {
-			return []BreakerStats{{Plugin: "p", State: "closed", States: []string{"closed"}}}
-		},
-	)
 	families, err := m.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)

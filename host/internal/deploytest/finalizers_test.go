@@ -24,7 +24,7 @@ func TestFinalizersAreReleasedWithTheRightsOfTheHost(t *testing.T) {
 		return string(out), err
 	}
 
-	if out, err := run(); err == nil || !strings.Contains(out, "look at Secret.v1: ") || !strings.Contains(out, "lacks a right") {
+	if out, err := run(); err == nil || !strings.Contains(out, "list Secret.v1: ") || !strings.Contains(out, "lacks a right") {
 		t.Errorf("of every kind: %v\n%s", err, out)
 	}
 	out, err := run("PodManager.v1.example.thole.dev", "--release")

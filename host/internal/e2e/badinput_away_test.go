@@ -60,13 +60,13 @@ func TestTheAPIServerIsAway(t *testing.T) {
 			s.during(away.noticed)
 			away.comeBack()
 			s.after()
-			expectChangesOnly(t, p.Log.Since(mark), cannotFollow, "kind", "reason", "following the kind again")
+			expectChangesOnly(t, p.Log.Since(mark), cannotFollow, "kind", "reason", "watching the kind again")
 		})
 	}
 	p.stop()
 }
 
-const cannotFollow = "cannot follow the kind, trying again"
+const cannotFollow = "cannot watch the kind, retrying"
 
 // absence is what happens to objects around a time without the API server.
 type absence struct {

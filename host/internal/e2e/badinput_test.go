@@ -32,7 +32,7 @@ var refusals = []refusal{
 	// The file.
 	{name: "is-a-directory", put: putDirectory, reason: "read", told: []string{"is-a-directory.wasm: is a directory: put a file in its place"}},
 	{name: "dangling-link", put: putDanglingLink, reason: "read", told: []string{"dangling-link.wasm: is a symbolic link to a file that is not there: put the file there"}},
-	{name: "named-pipe", put: putPipe, reason: "read", told: []string{"named-pipe.wasm: is no regular file: put one in its place"}},
+	{name: "named-pipe", put: putPipe, reason: "read", told: []string{"named-pipe.wasm: is not a regular file: put one in its place"}},
 	{name: "oversize", put: putLarge, reason: "read", told: []string{"oversize.wasm: is larger than 16 MiB: build it with TinyGo"}},
 	{name: "Not_A_Label", put: putKit("correct"), reason: "load", told: []string{`"Not_A_Label": the name must be a DNS label`, "rename the file"}},
 
@@ -66,7 +66,7 @@ var refusals = []refusal{
 		`controller "twins/b" and "twins/a" both write the condition Twin of e2e.thole.dev/v1 Latecomer`, "give one of them another conditions.target",
 	}},
 	{name: "too-early", put: putPlugin(controllerFor(latecomer)), state: "waiting", told: []string{
-		"the API server does not serve e2e.thole.dev/v1 Latecomer: install its CRD; it is looked for again",
+		"the API server does not serve e2e.thole.dev/v1 Latecomer: install its CRD; retrying",
 	}},
 	{name: "reviewer", put: putPlugin(controllerFor(abi.Kind{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"})), reason: "kind", told: []string{
 		`authorization.k8s.io/v1 SubjectAccessReview cannot be watched: its API has no verb "list"`, "do not declare it under for, owns or reads",
@@ -137,7 +137,7 @@ func TestBadPluginsAreRefusedAndOthersGoOn(t *testing.T) {
 		away := d.path + ".away"
 		done(t, os.Rename(d.path, away))
 		done(t, os.RemoveAll(away))
-		const told = "cannot read the plugin directory, the running plugins stay: put it back, or let the host read it; it is looked for again"
+		const told = "cannot read the plugin directory, keeping the running plugins: create it, or let the user that the host runs as read it"
 		await.Until(t, "it is told", func() bool { return len(p.Log.With(told)) == 1 })
 		p.works(t, ns, "without-directory")
 		done(t, os.Mkdir(d.path, 0o755))

@@ -15,7 +15,7 @@ import (
 // reloadSteps are the parts of a reload, in their order, as they are seen from
 // outside: each is the time since the one before.
 var reloadSteps = []string{
-	"noticed-ms",  // the host opens the file: the quiet time is here
+	"noticed-ms",  // the host opens the file, which has been stable for 100 ms
 	"read-ms",     // it has read the file, for the digest and to compile it
 	"verified-ms", // the module is checked and rewritten: its compiler gets a directory
 	"compiled-ms", // the native code is in the cache

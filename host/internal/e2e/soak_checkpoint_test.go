@@ -120,7 +120,7 @@ func (s *soak) expectUntouched() {
 // soakTold are the errors that bad files lead to.
 var soakTold = []string{
 	"new generation refused, the last good one goes on", "plugin cannot run",
-	"cannot read the plugin directory, the running plugins stay: put it back, or let the host read it; it is looked for again",
+	"cannot read the plugin directory, keeping the running plugins: create it, or let the user that the host runs as read it",
 }
 
 // expectOnlyRefusals: the host has logged no error but of bad files.

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestMissingRight(t *testing.T) {
+func TestMissingRightIsParsedFromTheMessage(t *testing.T) {
 	for message, want := range map[string]string{
 		`configmaps "c" is forbidden: User "system:serviceaccount:x:y" cannot patch resource "configmaps" in API group "" in the namespace "default"`: `"system:serviceaccount:x:y" lacks a right: add to a Role in namespace "default" the rule {apiGroups: [""], resources: ["configmaps"], verbs: ["patch"]}`,
 		`x is forbidden: User "u" cannot patch resource "widgets/status" in API group "test.thole.dev" at the cluster scope: no rule`:                 `"u" lacks a right: add to a ClusterRole the rule {apiGroups: ["test.thole.dev"], resources: ["widgets/status"], verbs: ["patch"]}`,
@@ -22,7 +22,7 @@ func TestMissingRight(t *testing.T) {
 	}
 }
 
-func TestAdviceForSeveralVerbs(t *testing.T) {
+func TestAdviceNamesAllVerbs(t *testing.T) {
 	right := Right{User: "u", Verb: "watch", Resource: "pods"}
 	const want = `"u" lacks a right: add to a ClusterRole the rule {apiGroups: [""], resources: ["pods"], verbs: ["list", "watch"]}`
 	if got := right.Advice("list", "watch"); got != want {
@@ -30,7 +30,7 @@ func TestAdviceForSeveralVerbs(t *testing.T) {
 	}
 }
 
-func TestUnreachable(t *testing.T) {
+func TestUnreachableNamesServerAndCause(t *testing.T) {
 	local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 40000}
 	reset := &net.OpError{Op: "read", Net: "tcp", Source: local, Err: errors.New("connection reset by peer")}
 	for _, c := range []struct {

@@ -9,19 +9,21 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/host/object"
 )
 
-func TestGuess(t *testing.T) {
+func TestGuessIsTheUsualPlural(t *testing.T) {
 	for kind, want := range map[abi.Kind]resource{
-		pod:                                {plural: "pods", status: true},
-		configMap:                          {plural: "configmaps"},
-		ingress:                            {group: "networking.k8s.io", plural: "ingresses", status: true},
-		widget:                             {group: "example.com", plural: "widgets", status: true, guessed: true},
-		{APIVersion: "v1", Kind: "Widget"}: {plural: "widgets", status: true, guessed: true},
+		pod:                                served(pod, "pods", true),
+		configMap:                          served(configMap, "configmaps", false),
+		ingress:                            served(ingress, "ingresses", true),
+		widget:                             guessedAs(widget, "widgets"),
+		{APIVersion: "v1", Kind: "Widget"}: guessedAs(abi.Kind{APIVersion: "v1", Kind: "Widget"}, "widgets"),
 	} {
 		if got := guess(kind); got != want {
 			t.Errorf("%s: %+v, want %+v", kind, got, want)
@@ -29,12 +31,23 @@ func TestGuess(t *testing.T) {
 	}
 }
 
-// api is an API server that answers discovery.
-func api(t *testing.T, answers map[string][]metav1.APIResource) (cluster *rest.Config, asked *[]string) {
+func served(kind abi.Kind, plural string, status bool) resource {
+	gvr := schema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind).GroupVersion().WithResource(plural)
+	return resource{Resource: object.Resource{Kind: kind, GVR: gvr, Status: status}}
+}
+
+func guessedAs(kind abi.Kind, plural string) resource {
+	r := served(kind, plural, true)
+	r.guessed = true
+	return r
+}
+
+// api is an API server with discovery only. It records the paths of requests.
+func api(t *testing.T, answers map[string][]metav1.APIResource) (cluster *rest.Config, requested *[]string) {
 	t.Helper()
-	asked = &[]string{}
+	requested = &[]string{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		*asked = append(*asked, r.URL.Path)
+		*requested = append(*requested, r.URL.Path)
 		list, ok := answers[r.URL.Path]
 		if !ok {
 			http.NotFound(w, r)
@@ -44,13 +57,13 @@ func api(t *testing.T, answers map[string][]metav1.APIResource) (cluster *rest.C
 		_ = json.NewEncoder(w).Encode(metav1.APIResourceList{APIResources: list})
 	}))
 	t.Cleanup(server.Close)
-	return &rest.Config{Host: server.URL, Transport: server.Client().Transport}, asked
+	return &rest.Config{Host: server.URL, Transport: server.Client().Transport}, requested
 }
 
 var all = metav1.Verbs{"get", "list", "watch", "create", "patch", "delete"}
 
-func TestDiscover(t *testing.T) {
-	cluster, asked := api(t, map[string][]metav1.APIResource{
+func TestFindUsesTheDiscoveryOfTheCluster(t *testing.T) {
+	cluster, requested := api(t, map[string][]metav1.APIResource{
 		"/apis/example.com/v1": {
 			{Name: "widgetry", Kind: "Widget", Verbs: all},
 			{Name: "widgetry/status", Kind: "Widget", Verbs: all},
@@ -63,28 +76,36 @@ func TestDiscover(t *testing.T) {
 	sprocket := abi.Kind{APIVersion: "example.com/v1", Kind: "Sprocket"}
 	thing := abi.Kind{APIVersion: "example.com/v1", Kind: "Thing"}
 	nowhere := abi.Kind{APIVersion: "nowhere.com/v1", Kind: "Thing"}
-	got, err := discover(t.Context(), cluster, []abi.Kind{widget, gadget, sprocket, pod, thing, nowhere})
+	got, err := find(t.Context(), cluster, []abi.Kind{widget, gadget, sprocket, pod, thing, nowhere})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for kind, want := range map[abi.Kind]resource{
-		widget:   {group: "example.com", plural: "widgetry", status: true},
-		gadget:   {group: "example.com", plural: "gadgets", unfollowable: "list"},
-		sprocket: {group: "example.com", plural: "cogs"},
-		pod:      {plural: "pods"},
-		thing:    {group: "example.com", plural: "things", status: true, guessed: true, absent: true},
-		nowhere:  {group: "nowhere.com", plural: "things", status: true, guessed: true, absent: true},
+	for kind, want := range map[abi.Kind]struct {
+		resource
+		err string
+	}{
+		widget:   {served(widget, "widgetry", true), ""},
+		gadget:   {served(gadget, "gadgets", false), `its API has no verb "list"`},
+		sprocket: {served(sprocket, "cogs", false), ""},
+		pod:      {served(pod, "pods", false), ""},
+		thing:    {guessedAs(thing, "things"), "does not serve example.com/v1 Thing"},
+		nowhere:  {guessedAs(nowhere, "things"), "does not serve nowhere.com/v1 Thing"},
 	} {
-		if got[kind] != want {
-			t.Errorf("%s: %+v, want %+v", kind, got[kind], want)
+		err := got[kind].err
+		if (err != nil) != (want.err != "") || err != nil && !strings.Contains(err.Error(), want.err) {
+			t.Errorf("%s: error %v, want %q", kind, err, want.err)
+		}
+		want.resource.err = err
+		if got[kind] != want.resource {
+			t.Errorf("%s: %+v, want %+v", kind, got[kind], want.resource)
 		}
 	}
-	if want := []string{"/apis/example.com/v1", "/api/v1", "/apis/nowhere.com/v1"}; !slices.Equal(*asked, want) {
-		t.Errorf("asked for %q, want %q", *asked, want)
+	if want := []string{"/apis/example.com/v1", "/api/v1", "/apis/nowhere.com/v1"}; !slices.Equal(*requested, want) {
+		t.Errorf("requested %q, want %q", *requested, want)
 	}
 }
 
-// conformance is where the kit's guests say that their primary is.
+// conformance is the API of the primaries of the conformance kit.
 const conformance = "/apis/thole.dev/v1"
 
 func onCluster(t *testing.T, answers map[string][]metav1.APIResource) *Report {
@@ -98,15 +119,14 @@ func onCluster(t *testing.T, answers map[string][]metav1.APIResource) *Report {
 	return r
 }
 
-func TestClusterServesTheKind(t *testing.T) {
+func TestResourceOfTheClusterIsReported(t *testing.T) {
 	r := onCluster(t, map[string][]metav1.APIResource{conformance: {{Name: "conformity", Kind: "Conformance", Verbs: all}}})
 	if !r.Load.OK || r.Load.WaitsFor != nil || short(r.Rights[0].Rules[0]) != "thole.dev/conformity: get list watch patch" {
 		t.Errorf("load %+v, rights %+v", r.Load, r.Rights)
 	}
 }
 
-// TestClusterDoesNotServeTheKind is what a host waits for.
-func TestClusterDoesNotServeTheKind(t *testing.T) {
+func TestKindThatTheClusterDoesNotServeIsWaitedFor(t *testing.T) {
 	r := onCluster(t, nil)
 	if !r.Load.OK || !slices.Equal(r.Load.WaitsFor, []string{"thole.dev/v1 Conformance"}) || !r.Rights[0].Rules[0].Guessed {
 		t.Errorf("load %+v, rights %+v", r.Load, r.Rights)
@@ -116,16 +136,16 @@ func TestClusterDoesNotServeTheKind(t *testing.T) {
 	}
 }
 
-func TestClusterHasNoWatchOfTheKind(t *testing.T) {
+func TestKindWithoutWatchIsRefused(t *testing.T) {
 	r := onCluster(t, map[string][]metav1.APIResource{conformance: {{Name: "conformances", Kind: "Conformance", Verbs: metav1.Verbs{"list"}}}})
 	expectRefused(t, r, "start", `thole.dev/v1 Conformance cannot be watched: its API has no verb "watch"`)
 }
 
-func TestClusterAnswersNonsense(t *testing.T) {
+func TestInvalidDiscoveryIsAnError(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }))
 	defer server.Close()
-	_, err := discover(t.Context(), &rest.Config{Host: server.URL, Transport: server.Client().Transport}, []abi.Kind{widget})
-	if err == nil || !strings.Contains(err.Error(), "ask the cluster for the resources of example.com/v1") {
+	_, err := find(t.Context(), &rest.Config{Host: server.URL, Transport: server.Client().Transport}, []abi.Kind{widget})
+	if err == nil || !strings.Contains(err.Error(), "look up example.com/v1 Widget") {
 		t.Errorf("error %v", err)
 	}
 }

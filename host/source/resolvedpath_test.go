@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// TestWayTo: each symbolic link on the way can be re-pointed, wherever it is.
-func TestWayTo(t *testing.T) {
+// TestResolvePathReturnsEachLink covers links at all places of a path: each of
+// them can be replaced.
+func TestResolvePathReturnsEachLink(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -33,8 +34,8 @@ func TestWayTo(t *testing.T) {
 		link(t, target, filepath.Join(root, name))
 	}
 	for path, want := range map[string]struct {
-		end   string
-		names string
+		target  string
+		entries string
 	}{
 		"plain":                 {"plain", "plain"},
 		"current":               {"releases/42", "current releases/42"},
@@ -45,26 +46,29 @@ func TestWayTo(t *testing.T) {
 		"dangling":              {"", "dangling nowhere"},
 		"loop":                  {"", "loop"},
 	} {
-		got := wayTo(filepath.Join(root, path))
-		var names []string
-		for _, name := range slices.Sorted(maps.Keys(got.names)) {
-			names = append(names, strings.TrimPrefix(name, root+"/"))
+		got := resolvePath(filepath.Join(root, path))
+		var entries []string
+		for _, entry := range slices.Sorted(maps.Keys(got.entries)) {
+			entries = append(entries, strings.TrimPrefix(entry, root+"/"))
 		}
-		if end := strings.TrimPrefix(got.end, root+"/"); end != want.end || strings.Join(names, " ") != want.names {
-			t.Errorf("%s: leads to %q by %v", path, end, names)
+		if target := strings.TrimPrefix(got.target, root+"/"); target != want.target || strings.Join(entries, " ") != want.entries {
+			t.Errorf("%s leads to %q by %v, want %q by %s", path, target, entries, want.target, want.entries)
 		}
-		if got.end != "" && !got.concerns(filepath.Join(got.end, "a.wasm")) {
-			t.Errorf("%s: a file in it is not its concern", path)
+		if got.target != "" && !got.concerns(filepath.Join(got.target, "a.wasm")) {
+			t.Errorf("%s: a file in the directory does not concern it", path)
 		}
 		if got.concerns(filepath.Join(root, "another")) {
-			t.Errorf("%s: another entry is its concern", path)
+			t.Errorf("%s: an unrelated file concerns it", path)
+		}
+		if again := resolvePath(filepath.Join(root, path)); !again.equal(got) {
+			t.Errorf("%s: two resolutions differ", path)
 		}
 	}
 }
 
-// TestLinksOnTheWayAreFollowed by notifications alone: the periodic scan comes
-// once in an hour.
-func TestLinksOnTheWayAreFollowed(t *testing.T) {
+// TestReplacedLinkInThePathIsNotified covers notifications alone: the periodic
+// scan comes once an hour.
+func TestReplacedLinkInThePathIsNotified(t *testing.T) {
 	for name, test := range map[string]struct{ path, repoint string }{
 		"the directory is a link": {"current", "current"},
 		"a parent is a link":      {"current/plugins", "current"},
@@ -88,9 +92,9 @@ func TestLinksOnTheWayAreFollowed(t *testing.T) {
 			write(t, release("2"), "a.wasm", "2")
 			write(t, release("3"), "b.wasm", "3")
 			replaceByLink(t, "releases/1", filepath.Join(root, test.repoint))
-			snapshots := follow(t, Config{Path: filepath.Join(root, test.path), Period: time.Hour})
+			snapshots := start(t, Config{Path: filepath.Join(root, test.path), Period: time.Hour})
 			expectYield(t, snapshots, "a=1")
-			for range 2 { // the watches follow, there and back
+			for range 2 { // there and back
 				replaceByLink(t, "releases/2", filepath.Join(root, test.repoint))
 				expectYield(t, snapshots, "a=2")
 				write(t, release("2"), "c.wasm", "new")

@@ -9,35 +9,35 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
-// lastApplied is kubectl's copy of the object: up to half of its size, and
-// of no use to a controller.
+// lastApplied is the annotation with kubectl's copy of the object. It has up to
+// half of the size of the object, and controllers do not need it.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// span is a part of a text: bytes from to to-1.
+// span is the half-open range [from, to) of a text.
 type span struct{ from, to int }
 
-// layout is where the parts of an object lie in its text.
+// layout holds the positions of the parts of an object in its text.
 type layout struct {
-	kind     abi.Kind // as it stands in the text; aliases it
-	kinded   bool     // apiVersion or kind stands there, be it empty
-	body     span     // the object, from brace to brace
-	metadata span     // the value of metadata
-	cuts     []span   // what is left out, in order; all of it inside of metadata
+	kind     abi.Kind // in the text, which it aliases
+	hasKind  bool     // the text has apiVersion or kind, even if empty
+	body     span     // of the object, including the braces
+	metadata span     // of the value of metadata
+	cuts     []span   // parts of metadata that are removed, in order
 }
 
-// survey finds the parts of an object in one pass over its text, which also
-// checks the syntax.
-func survey(raw []byte) (layout, error) {
+// findParts returns the layout of an object. It reads the text once, and checks
+// the syntax.
+func findParts(raw []byte) (layout, error) {
 	r := rawjson.NewReader(raw)
 	var l layout
-	r.Kind() // steps over leading white space
+	r.Kind() // skips leading white space
 	l.body.from = r.Pos()
 	r.Object(func(field string) {
 		switch field {
 		case "apiVersion":
-			l.kind.APIVersion, l.kinded = r.String(), true
+			l.kind.APIVersion, l.hasKind = r.String(), true
 		case "kind":
-			l.kind.Kind, l.kinded = r.String(), true
+			l.kind.Kind, l.hasKind = r.String(), true
 		case "metadata":
 			if l.metadata.to > 0 {
 				r.Fail("field given twice")
@@ -60,22 +60,22 @@ func (l *layout) cutMetadata(r *rawjson.Reader, raw []byte) {
 	})
 }
 
-// cut reads an object and notes the place of the member called unwanted with
-// the comma that goes with it; visit may read the others.
+// cut reads an object and adds the position of the member with the name unwanted
+// to the cuts, with its comma. visit may read the other members.
 func (l *layout) cut(r *rawjson.Reader, raw []byte, unwanted string, visit func(field string)) {
-	end := r.Pos() + 1 // of the member before, at first of the opening brace
-	kept, headless := false, false
+	end := r.Pos() + 1 // of the previous member, or of the opening brace
+	kept, cutFirst := false, false
 	r.Object(func(field string) {
 		start := r.Pos()
 		switch {
 		case field == unwanted:
 			r.Skip()
 			l.cuts = append(l.cuts, span{end, r.Pos()})
-			headless = !kept
-		case headless: // nothing kept stands before: the comma goes too
+			cutFirst = !kept
+		case cutFirst: // no member is left before this one, so its comma is cut
 			comma := end + bytes.IndexByte(raw[end:], ',')
 			l.cuts = append(l.cuts, span{end, comma + 1})
-			headless = false
+			cutFirst = false
 		}
 		kept = kept || field != unwanted
 		if field != unwanted {
@@ -88,8 +88,9 @@ func (l *layout) cut(r *rawjson.Reader, raw []byte, unwanted string, visit func(
 	})
 }
 
-// tidy copies an object into a buffer of exactly its size, without what is
-// cut, behind head, and returns it with the place of its metadata.
+// tidy returns a copy of an object that begins with the members in head and
+// lacks the cuts, and the position of its metadata. The copy has no unused
+// capacity.
 func (l *layout) tidy(raw, head []byte) (text []byte, metadata span) {
 	size := len(head) + l.body.to - l.body.from
 	for _, c := range l.cuts {
@@ -108,23 +109,23 @@ func (l *layout) tidy(raw, head []byte) (text []byte, metadata span) {
 	return text, span{l.metadata.from + shift, l.metadata.to + shift - cut}
 }
 
-// head returns the members that a typed list leaves out of its items, nil if
-// the text has them, and the object's kind. known is what the caller expects.
+// head returns apiVersion and kind as JSON members if the text lacks them, else
+// nil, and the kind of the object. known is the kind that the caller expects.
 func (l *layout) head(known abi.Kind) ([]byte, abi.Kind, error) {
 	switch {
-	case !l.kinded && known.APIVersion != "" && known.Kind != "":
+	case !l.hasKind && known.APIVersion != "" && known.Kind != "":
 		w := rawjson.NewWriter(nil)
 		w.Object(func() {
 			w.Name("apiVersion").String(known.APIVersion)
 			w.Name("kind").String(known.Kind)
 		})
 		head := w.Bytes()
-		head[len(head)-1] = ',' // instead of the brace
+		head[len(head)-1] = ',' // replaces the closing brace
 		return head[1:], known, nil
 	case l.kind.APIVersion == "" || l.kind.Kind == "":
 		return nil, known, errors.New("apiVersion and kind are required")
 	case l.kind == known:
-		return nil, known, nil // shared by all objects of the kind
+		return nil, known, nil // its strings are shared by all objects of the kind
 	}
 	return nil, abi.Kind{
 		APIVersion: strings.Clone(l.kind.APIVersion),

@@ -1,0 +1,68 @@
+// Package explain returns what to do about errors of the API server: a missing
+// right, and a server that cannot be reached.
+package explain
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// Right is an RBAC right that a request would have needed.
+type Right struct {
+	User      string
+	Verb      string
+	Group     string // "" for the core group
+	Resource  string // with its subresource: "pods/status"
+	Namespace string // "" at the cluster scope
+}
+
+// unauthorized matches the message of the authorizer, which has the same form for
+// every resource: see responsewriters in k8s.io/apiserver.
+var unauthorized = regexp.MustCompile(`User "([^"]*)" cannot (\w+) resource "([^"]+)" in API group "([^"]*)" (?:in the namespace "([^"]*)"|at the cluster scope)`)
+
+// MissingRight parses the message of a response 403. ok is false if it does not
+// name a right: admission plugins, quotas and webhooks use the same code.
+func MissingRight(message string) (right Right, ok bool) {
+	m := unauthorized.FindStringSubmatch(message)
+	if m == nil {
+		return Right{}, false
+	}
+	return Right{User: m[1], Verb: m[2], Resource: m[3], Group: m[4], Namespace: m[5]}, true
+}
+
+// Advice returns the rule to add. It has the given verbs, or that of the right if
+// there are none.
+func (r Right) Advice(verbs ...string) string {
+	if len(verbs) == 0 {
+		verbs = []string{r.Verb}
+	}
+	where := fmt.Sprintf("a Role in namespace %q", r.Namespace)
+	if r.Namespace == "" {
+		where = "a ClusterRole"
+	}
+	return fmt.Sprintf(`%q lacks a right: add to %s the rule {apiGroups: [%q], resources: [%q], verbs: ["%s"]}`,
+		r.User, where, r.Group, r.Resource, strings.Join(verbs, `", "`))
+}
+
+// Unreachable returns a text for an error of the HTTP client. ok is false for any
+// other error. The text is the same for each attempt, because it has neither the
+// request nor the local port.
+func Unreachable(err error) (text string, ok bool) {
+	request, ok := errors.AsType[*url.Error](err)
+	if !ok {
+		return "", false
+	}
+	host := request.URL
+	if at, invalid := url.Parse(request.URL); invalid == nil {
+		host = at.Host
+	}
+	cause := request.Err
+	if connection, ok := errors.AsType[*net.OpError](cause); ok {
+		cause = connection.Err
+	}
+	return fmt.Sprintf("the API server at %s cannot be reached (%v)", host, cause), true
+}

@@ -1,0 +1,149 @@
+package source
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// MaxFile is the largest module that is read, in bytes.
+const MaxFile = 16 << 20
+
+// fileKind is what a file is meant to be.
+type fileKind struct {
+	limit int64  // of its size, in bytes
+	hint  string // how to make the file smaller
+}
+
+var (
+	moduleFile = fileKind{limit: MaxFile, hint: "build it with TinyGo, or leave out the debug information"}
+	policyFile = fileKind{limit: 1 << 20, hint: "shorten its config"}
+)
+
+// fileStat is what stat(2) returns for a path. While it stays the same so does
+// the content, except for changes that come closer together than the file
+// system's timestamps can tell, and except for a process that writes through a
+// memory mapping.
+type fileStat struct {
+	info    os.FileInfo // nil unless the path leads to a regular file
+	problem problem     // why the path cannot be read as a file; "" if nothing is there
+}
+
+func (s fileStat) absent() bool { return s.info == nil && s.problem == "" }
+
+func (s fileStat) equal(other fileStat) bool {
+	return s.problem == other.problem && sameInfo(s.info, other.info)
+}
+
+// sameInfo reports whether two stats are of one unchanged file or directory.
+// The time of the last status change is compared, too: it differs when a tool
+// has written a file and restored its old modification time.
+func sameInfo(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.Mode() == b.Mode() &&
+		a.ModTime().Equal(b.ModTime()) && statusChange(a) == statusChange(b)
+}
+
+// problem is what is wrong with a path, without the path. It is compared, so
+// that a problem that persists counts as a stable state of the file.
+type problem string
+
+func (p problem) Error() string { return string(p) }
+
+const (
+	problemDangling  problem = "is a symbolic link to a file that is not there: put the file there, or remove the link"
+	problemDirectory problem = "is a directory: put a file in its place, or rename it"
+	problemIrregular problem = "is not a regular file: put one in its place, or remove it"
+	problemLoop      problem = "is a symbolic link that leads to itself: point it to a file, or remove it"
+)
+
+// statFile follows symbolic links, which ConfigMap volumes consist of.
+func statFile(path string) fileStat {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && isLink(path):
+		return fileStat{problem: problemDangling}
+	case errors.Is(err, fs.ErrNotExist):
+		return fileStat{}
+	case err != nil:
+		return fileStat{problem: problemOf(err)}
+	}
+	return newFileStat(info)
+}
+
+func newFileStat(info os.FileInfo) fileStat {
+	switch {
+	case info.IsDir():
+		return fileStat{problem: problemDirectory}
+	case !info.Mode().IsRegular():
+		return fileStat{problem: problemIrregular}
+	}
+	return fileStat{info: info}
+}
+
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
+}
+
+// problemOf leaves out the path, which the caller adds.
+func problemOf(err error) problem {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pathError.Err
+	}
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return problem(err.Error() + ": let the user that the host runs as read it")
+	case errors.Is(err, syscall.ELOOP):
+		return problemLoop
+	}
+	return problem(err.Error())
+}
+
+// errChanged is returned for a file that is not, or not any more, the one that
+// the caller has seen. The next scan finds out what it is now.
+var errChanged = errors.New("has changed since the directory was scanned, which is repeated")
+
+// openFile opens a file without blocking: neither for the writer of a named
+// pipe that has replaced the file, nor for the holder of a lease on it.
+func openFile(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+}
+
+// read reads the file of which seen is the stat into buffer. It returns
+// [errChanged] if the file is another one when it is opened, or has changed
+// when it was read.
+func (k fileKind) read(open func(string) (*os.File, error), path string, seen fileStat, buffer *bytes.Buffer) ([]byte, error) {
+	switch {
+	case seen.absent():
+		return nil, errChanged
+	case seen.problem != "":
+		return nil, seen.problem
+	case seen.info.Size() > k.limit:
+		return nil, problem(fmt.Sprintf("is larger than %d MiB: %s", k.limit>>20, k.hint))
+	}
+	file, err := open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EAGAIN): // EAGAIN: a lease
+		return nil, errChanged
+	case err != nil:
+		return nil, problemOf(err)
+	}
+	defer file.Close()
+	buffer.Reset()
+	buffer.Grow(int(seen.info.Size()) + bytes.MinRead) // what ReadFrom needs to read it without growing
+	_, readErr := buffer.ReadFrom(io.LimitReader(file, k.limit+1))
+	if info, err := file.Stat(); err != nil || !newFileStat(info).equal(seen) {
+		return nil, errChanged
+	}
+	if readErr != nil {
+		return nil, problemOf(readErr)
+	}
+	return buffer.Bytes(), nil
+}

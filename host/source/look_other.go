@@ -1,7 +1,0 @@
-//go:build !unix
-
-package source
-
-import "io/fs"
-
-func (*look) identify(fs.FileInfo) {}
