@@ -14,8 +14,8 @@ BENCH ?= .
 # How long each fuzz target runs, and which ("package target").
 FUZZTIME ?= 30s
 FUZZ ?= .
-# How long `make soak` operates on the plugin directory, and which operations:
-# it tells the seed of those that it does.
+# How long `make soak` operates on the plugin directory, and the seed of its
+# operations, which it prints.
 SOAK ?= 3m
 SOAK_SEED ?=
 
@@ -64,13 +64,13 @@ bench: tools devcluster .tools/bin/benchstat ## run the benchmarks; raw results 
 # Without the race detector, which remembers memory that is not used any more;
 # `make test` has it, with a shorter form of the same.
 .PHONY: soak
-soak: soak-asked tools devcluster ## change, break and remove plugins while everything runs, for SOAK; hours are possible
+soak: soak-arguments tools devcluster ## change, break and remove plugins while everything runs, for SOAK; hours are possible
 	SOAK='$(SOAK)' SOAK_SEED='$(SOAK_SEED)' go test -count 1 -timeout 0 -v -run '^TestSoak' $(TESTFLAGS) ./host/internal/e2e
 
 # Before minutes go into what SOAK and SOAK_SEED then end.
-.PHONY: soak-asked
-soak-asked:
-	@.ci/soak-asked '$(SOAK)' '$(SOAK_SEED)'
+.PHONY: soak-arguments
+soak-arguments:
+	@.ci/soak-arguments '$(SOAK)' '$(SOAK_SEED)'
 
 .PHONY: fuzz
 fuzz: tools ## run every fuzz target for FUZZTIME each; FUZZ=pattern for some of them

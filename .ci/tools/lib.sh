@@ -28,7 +28,7 @@ tinygo_on_path() {
 }
 
 # use_tinygo sets $tinygo to the compiler to call, or fails. Ours finds its
-# library beside itself, unless TINYGOROOT says otherwise.
+# library beside itself, unless TINYGOROOT names another.
 use_tinygo() {
 	if tinygo=$(tinygo_on_path); then
 		return

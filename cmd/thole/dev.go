@@ -59,7 +59,7 @@ Ready; if they are not in time, it prints why and its exit code is 1.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.Name, "name", "", "name of the plugin; default: as the plugin says")
+	flags.StringVar(&f.Name, "name", "", "name of the plugin; default: the name in its manifest")
 	flags.StringVar(&f.TinyGo, "tinygo", "", "the TinyGo to build with; default: that of PATH, or of make tools")
 	flags.StringVar(&f.Devcluster, "devcluster", "", "the control plane's program; default: beside thole, or in PATH")
 	flags.StringVar(&f.Data, "data", "", "directory in which the control plane keeps its data; default: a temporary one")

@@ -19,7 +19,7 @@ func generateCommand() *cobra.Command {
 Into each package, by default that of the working directory, one file is
 written, ` + generate.FileName + `: methods that read and write the types which the
 plugin gives to the SDK, without reflection. The SDK uses them in place of
-encoding/json. What is written is told on standard output.
+encoding/json. The names of written files are printed.
 
 A type that has no codec is named with its place, and nothing is written. The
 line //thole:generate above a type adds it, //thole:leave leaves it out.

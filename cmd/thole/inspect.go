@@ -20,13 +20,13 @@ func inspectCommand() *cobra.Command {
 	var f inspectFlags
 	cmd := &cobra.Command{
 		Use:   "inspect FILE",
-		Short: "Tell what a plugin is and needs, and whether it would be loaded",
-		Long: `Tell what a plugin is and needs, and whether a host would load it.
+		Short: "Show what a plugin is and needs, and whether a host would load it",
+		Long: `Show what a plugin is and needs, and whether a host would load it.
 
 The file is loaded as thole run loads it: in the sandbox, with its limits. No
-reconcile is run, and no cluster is needed. With --kubeconfig, a cluster is
-asked where it serves the plugin's kinds; without, the resources in the rights
-of custom kinds are guessed.
+reconcile is run, and no cluster is needed. With --kubeconfig, the resources of
+the plugin's kinds are looked up in a cluster; without, those of custom kinds
+are guessed.
 
 The exit code is 0 if the plugin would be loaded and 1 if not.`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -39,7 +39,7 @@ The exit code is 0 if the plugin would be loaded and 1 if not.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.output, "output", "o", "table", strings.Join(inspect.Formats(), ", "))
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of a cluster to ask; default: none")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster in which the plugin's kinds are looked up; default: none")
 	flags.StringVar(&f.configFile, "config", "", "file with the configuration of the host that would load the plugin")
 	return cmd
 }
@@ -64,7 +64,7 @@ func (f *inspectFlags) inspect(cmd *cobra.Command, file string) error {
 	if err := report.Print(cmd.OutOrStdout(), f.output); err != nil || report.Load.OK {
 		return err
 	}
-	return fmt.Errorf("%s would be refused at step %s, as the report says", file, report.Load.Step)
+	return fmt.Errorf("%s would be refused at step %s, see the report", file, report.Load.Step)
 }
 
 func (f *inspectFlags) options() (o inspect.Options, err error) {

@@ -48,7 +48,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 }
 
-// advice says what to do about an error whose text does not.
+// advice returns what to do about an error whose text does not state it.
 func advice(err error) string {
 	if apierrors.IsUnauthorized(err) {
 		return "; renew the credentials in the kubeconfig, or the token of the service account"

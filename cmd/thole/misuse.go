@@ -10,7 +10,7 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
-// usageError is an error of whoever typed the command.
+// usageError is an error in the use of a command: its exit code is 2.
 type usageError struct {
 	command string
 	error
@@ -25,7 +25,7 @@ func misuse(cmd *cobra.Command, err error) error {
 	return &usageError{cmd.CommandPath(), err}
 }
 
-// noArgs refuses arguments as wrong use, and says what to do instead.
+// noArgs refuses arguments as wrong use; instead is what to do.
 func noArgs(instead string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {

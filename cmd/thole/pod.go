@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// podOf is the pod that the process runs in, as the downward API puts it into
-// its environment: POD_NAME, POD_NAMESPACE and POD_UID. It is nil without
-// them; one that is missing beside the others is told.
+// podOf returns the pod that the process runs in, which the downward API puts into
+// its environment: POD_NAME, POD_NAMESPACE and POD_UID. It returns nil without
+// them. If only some of them are set, a warning is logged.
 func podOf(getenv func(string) string, logger hclog.Logger) *corev1.ObjectReference {
 	name, namespace, uid := getenv("POD_NAME"), getenv("POD_NAMESPACE"), getenv("POD_UID")
 	if name != "" && namespace != "" && uid != "" {

@@ -7,15 +7,15 @@ import (
 	"testing"
 )
 
-// TestWrongUseOfTasks is told at once, by what is wrong.
-func TestWrongUseOfTasks(t *testing.T) {
+// TestWrongUseOfTasksIsRefused starts nothing that takes long.
+func TestWrongUseOfTasksIsRefused(t *testing.T) {
 	if err := dependOn(".ci"); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		command string
 		code    int
-		says    string // "": nothing
+		output  string // how it begins; "": there is none
 	}{
 		{".ci/tools/plugin-build -o", 2, "plugin-build: -o needs the file to write\nusage: "},
 		{".ci/tools/plugin-build -out x.wasm plugins/ttl", 2, "plugin-build: unknown flag -out\nusage: "},
@@ -24,26 +24,26 @@ func TestWrongUseOfTasks(t *testing.T) {
 		{".ci/tools/plugin-build -o x.wasm", 2, "plugin-build: name one directory, after the flags\nusage: "},
 		{".ci/tools/plugin-build -o plugins plugins/ttl", 1, "plugin-build: plugins is a directory: name the file to write: -o plugins/NAME.wasm\n"},
 		{".ci/tools/plugin-build -o x.wasm go.mod", 1, "plugin-build: go.mod is no directory: name that of a plugin's main package\n"},
-		{".ci/soak-asked 8h30m", 0, ""},
-		{".ci/soak-asked 1.5h 18446744073709551615", 0, ""},
-		{".ci/soak-asked nonsense", 2, "soak: SOAK=nonsense is no duration: write it as 3m, 90s or 8h30m\n"},
-		{".ci/soak-asked -3m", 2, "soak: SOAK=-3m is no duration: "},
-		{".ci/soak-asked 3", 2, "soak: SOAK=3 is no duration: "},
-		{".ci/soak-asked 3m seed", 2, "soak: SOAK_SEED=seed is no seed: "},
-		{".ci/soak-asked 3m -1", 2, "soak: SOAK_SEED=-1 is no seed: "},
+		{".ci/soak-arguments 8h30m", 0, ""},
+		{".ci/soak-arguments 1.5h 18446744073709551615", 0, ""},
+		{".ci/soak-arguments nonsense", 2, "soak: SOAK=nonsense is not a duration: write it as 3m, 90s or 8h30m\n"},
+		{".ci/soak-arguments -3m", 2, "soak: SOAK=-3m is not a duration: "},
+		{".ci/soak-arguments 3", 2, "soak: SOAK=3 is not a duration: "},
+		{".ci/soak-arguments 3m seed", 2, "soak: SOAK_SEED=seed is not a seed: "},
+		{".ci/soak-arguments 3m -1", 2, "soak: SOAK_SEED=-1 is not a seed: "},
 		{"make -s fuzz FUZZ=nonsense", 2, "fuzz: no target matches FUZZ=nonsense: "},
-		{"make -s soak SOAK=nonsense", 2, "soak: SOAK=nonsense is no duration: "},
+		{"make -s soak SOAK=nonsense", 2, "soak: SOAK=nonsense is not a duration: "},
 	} {
 		words := strings.Fields(c.command)
 		task := exec.CommandContext(t.Context(), words[0], words[1:]...)
 		task.Dir, task.Env = repository, outsideMake()
-		said, err := task.CombinedOutput()
+		out, err := task.CombinedOutput()
 		code := 0
 		if ended, ok := errors.AsType[*exec.ExitError](err); ok {
 			code, err = ended.ExitCode(), nil
 		}
-		if err != nil || code != c.code || !strings.HasPrefix(string(said), c.says) || c.says == "" && len(said) > 0 {
-			t.Errorf("%s: %v, exit code %d, want %d\n got %s\nwant %s", c.command, err, code, c.code, said, c.says)
+		if err != nil || code != c.code || !strings.HasPrefix(string(out), c.output) || c.output == "" && len(out) > 0 {
+			t.Errorf("%s: %v, exit code %d, want %d\n got %s\nwant %s", c.command, err, code, c.code, out, c.output)
 		}
 	}
 }

@@ -101,8 +101,7 @@ func (s *supervisor[G]) report(m *Module, err error) {
 }
 
 func (s *supervisor[G]) failureEvent(m *Module, err error) events.Event {
-	var wait *WaitError
-	if errors.As(err, &wait) {
+	if _, waits := errors.AsType[*WaitError](err); waits {
 		return events.PluginWaiting{Plugin: s.name, Digest: m.Digest, Reason: err.Error(), Running: s.current.identity()}
 	}
 	return events.PluginRefused{

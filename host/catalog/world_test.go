@@ -34,7 +34,7 @@ type world struct {
 	busy     map[string]chan struct{} // by version: Close blocks until it is closed, which Stop does
 }
 
-// policy returns a policy that is told from others by its text.
+// policy returns a policy that differs from others by its text.
 func policy(text string) config.Policy {
 	if text == "" {
 		return config.Policy{}

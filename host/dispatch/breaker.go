@@ -85,8 +85,8 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	return true
 }
 
-// retire must be called when the revision of the breaker is replaced: nobody
-// waits for it any more.
+// retire must be called when the revision of the breaker is replaced. Workers that
+// wait for the breaker stop waiting.
 func (b *Breaker) retire() {
 	if b == nil {
 		return
@@ -125,7 +125,7 @@ func (b *Breaker) admit() (*permit, bool) {
 	return &permit{breaker: b, epoch: epoch}, ok
 }
 
-// cancel ends a run that says nothing about the plugin.
+// cancel ends a run that does not count.
 func (p *permit) cancel() {
 	p.end(func(c *circuit) { c.cancel(p.epoch) })
 }

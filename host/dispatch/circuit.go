@@ -89,7 +89,7 @@ func (c *circuit) admit(now time.Time) (epoch uint64, ok bool) {
 	return c.epoch, true
 }
 
-// cancel ends a run that says nothing about the plugin.
+// cancel ends a run that does not count.
 func (c *circuit) cancel(epoch uint64) {
 	if epoch == c.epoch {
 		c.probing = false

@@ -153,15 +153,15 @@ func TestThreeSoundProbesInARowClose(t *testing.T) {
 	}
 	c.expect(t, BreakerClosed)
 	if c.reason != "" || !c.pausedUntil.IsZero() {
-		t.Errorf("it is closed and says %q, %s", c.reason, c.pausedUntil)
+		t.Errorf("it is closed, with the reason %q and paused until %s", c.reason, c.pausedUntil)
 	}
 	c.run(0, true, 0)
 	c.expect(t, BreakerClosed) // what was before counts no more
 }
 
-// TestACircuitThatFlutters goes on where it stopped; one that was closed for
-// long begins anew.
-func TestACircuitThatFlutters(t *testing.T) {
+// TestPauseGrowsWhenACircuitOpensAgainSoon: one that was closed for long begins
+// anew.
+func TestPauseGrowsWhenACircuitOpensAgainSoon(t *testing.T) {
 	reopen := func(closedFor time.Duration) time.Duration {
 		c := broken()
 		for range 3 { // 1 s, 2 s, 4 s

@@ -124,7 +124,8 @@ type runHistory struct {
 	beforeInput, nowInput input // what the last runs of before and of now were given
 }
 
-// input tells objects apart that ask for something else than before.
+// input distinguishes an object from its former states for which a guest may
+// rightly return something else.
 type input struct {
 	generation int64
 	deleting   bool

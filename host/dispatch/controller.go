@@ -69,7 +69,7 @@ type Cache interface {
 	Forget(key object.Key)
 }
 
-// Reads answers the reads of one run; [cache.Run] implements it.
+// Reads performs the reads of one run; [cache.Run] implements it.
 type Reads interface {
 	Get(ctx context.Context, kind abi.Kind, key object.Key) (obj *object.Object, ok bool, err error)
 	List(ctx context.Context, kind abi.Kind, namespace string, selector labels.Selector) ([]*object.Object, error)

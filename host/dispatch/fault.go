@@ -65,8 +65,8 @@ func Where(stack []string) string {
 	return "; in " + strings.Join(stack[:min(len(stack), maxFramesInText)], " < ")
 }
 
-// reportToBreaker ends the permit of the run by how the run ended. What says
-// nothing about the plugin, such as a failure of the host, does not count.
+// reportToBreaker ends the permit of the run by how the run ended. A run that
+// proves nothing about the plugin, such as a failure of the host, does not count.
 func (r *run) reportToBreaker(p *permit) {
 	on := subject{r.c.Name, r.item.Key}
 	switch {

@@ -82,7 +82,7 @@ func TestTheFinalizerIsRemovedLast(t *testing.T) {
 	f.run()
 	f.expect("remove finalizer", "commit reads", "metric success ")
 	if !f.request.Deleting {
-		t.Error("the guest was not told")
+		t.Error("the guest does not know of it")
 	}
 	f.run()
 	f.expect("cache forgets ns/w", "queue forgets ns/w", "effects forget u1")

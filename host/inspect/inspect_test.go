@@ -12,8 +12,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/sandbox/module"

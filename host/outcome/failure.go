@@ -10,7 +10,7 @@ import (
 	"github.com/thole-dev/thole/host/sanitize"
 )
 
-// This file classifies how a run ended, and checks what a result says about
+// This file classifies how a run ended, and checks what a result states about
 // conditions.
 
 // ending is how a run ended.

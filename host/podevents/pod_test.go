@@ -98,11 +98,13 @@ func TestMessagesOnThePod(t *testing.T) {
 		},
 		{events.PluginWaiting{Plugin: "demo", Reason: "for its CRD"}, "Warning", "PluginWaits", `plugin "demo" waits: for its CRD`},
 		{
-			events.PluginRolledBack{From: second, To: first, Reason: "9 of 10 runs failed"}, "Warning", "PluginRolledBack",
+			events.PluginRolledBack{From: second, To: first, Reason: "9 of 10 runs failed"},
+			"Warning", "PluginRolledBack",
 			`plugin "demo" is rolled back from revision 2, version 1.2, sha256:222222222222: 9 of 10 runs failed; runs again: revision 1, version 1.2, sha256:111111111111`,
 		},
 		{
-			events.PluginQuarantined{Revision: first, Reason: "8 panics", Failure: events.Failure{Message: "a secret"}}, "Warning", "PluginQuarantined",
+			events.PluginQuarantined{Revision: first, Reason: "8 panics", Failure: events.Failure{Message: "a secret"}},
+			"Warning", "PluginQuarantined",
 			`plugin "demo" fails, its objects wait while single runs probe it: 8 panics`,
 		},
 		{events.PluginRecovered{Revision: first}, "Normal", "PluginRecovered", `plugin "demo" runs as before`},
@@ -113,7 +115,8 @@ func TestMessagesOnThePod(t *testing.T) {
 				Left: []events.LeftFinalizer{{
 					Finalizer: "demo.thole.dev/main", KindName: "Widget.v1.test.dev", Objects: 3, Deleting: 1, Examples: []string{"default/a", "default/b"},
 				}},
-			}, "Warning", "FinalizersRemain",
+			},
+			"Warning", "FinalizersRemain",
 			`plugin "demo" is removed; finalizers remain that keep 3 objects from being deleted: ` +
 				`demo.thole.dev/main on 3 Widget.v1.test.dev, 1 being deleted (default/a, default/b, ...); ` +
 				`put the plugin back to clean up, or give that up: thole finalizers demo Widget.v1.test.dev -A --release`,

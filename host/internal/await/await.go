@@ -1,5 +1,5 @@
 // Package await is how tests wait for something that other goroutines or
-// processes do, and the only place that says for how long.
+// processes do, and the only place that decides for how long.
 //
 // The effects of one action become visible at different times. Of a reconcile,
 // the object changes first, then the log and the metrics; an Event comes at some

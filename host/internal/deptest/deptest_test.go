@@ -22,6 +22,32 @@ func TestRepositoryBreaksNoBan(t *testing.T) {
 	}
 }
 
+// TestOnlyFourPackagesKnowSeveralStages covers packages that no ban names, such as
+// a new one.
+func TestOnlyFourPackagesKnowSeveralStages(t *testing.T) {
+	packages, err := Load(filepath.Join("..", "..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var several []string
+	for _, p := range packages {
+		known := map[string]bool{}
+		for _, stage := range stages {
+			imported := func(path string) bool { return match(stage, path) }
+			if stage != outcome && !match(stage, p.ImportPath) && slices.ContainsFunc(p.Imports, imported) {
+				known[stage] = true
+			}
+		}
+		if match("./host/...", p.ImportPath) && len(known) > 1 {
+			several = append(several, short(p.ImportPath))
+		}
+	}
+	want := []string{"host", "host/dispatch", "host/inspect", "host/runner"}
+	if !slices.Equal(several, want) {
+		t.Errorf("several stages are known by %q, want %q", several, want)
+	}
+}
+
 // Every ban is broken by one case, and similar imports that are allowed break none.
 func TestEveryBanForbidsSomethingAndNoMore(t *testing.T) {
 	cases := []struct {

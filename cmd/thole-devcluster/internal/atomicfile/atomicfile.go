@@ -9,7 +9,7 @@ import (
 )
 
 // Write writes a file that is at every moment either the old one or the new
-// one, and never readable by more than mode says.
+// one, and never readable by more users than mode allows.
 func Write(path string, data []byte, mode os.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

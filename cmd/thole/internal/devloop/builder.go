@@ -249,7 +249,7 @@ func (b *builder) produce(ctx context.Context, current *build) error {
 
 // generate updates the generated file if the package has one.
 func (b *builder) generate(ctx context.Context) error {
-	if _, err := os.Stat(filepath.Join(b.dir, generate.FileName)); err != nil {
+	if _, err := os.Stat(filepath.Join(b.dir, generate.FileName)); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	files, err := generate.Packages(ctx, generate.Place{Dir: b.dir, Temp: b.scratch}, ".")
@@ -301,9 +301,14 @@ func (i *moduleInspector) inspectAs(ctx context.Context, name string, b *build) 
 	if err := report.Refused(); err != nil {
 		b.refused = report.Load.Step + ": " + sanitize.Line(err.Error())
 	}
-	var manifest struct{ Name string }
-	if json.Unmarshal(report.Manifest, &manifest) != nil || !abi.ValidName(manifest.Name) {
-		return name, nil
+	return manifestName(report.Manifest, name), nil
+}
+
+// manifestName returns the name in a manifest, or fallback if there is none.
+func manifestName(manifest []byte, fallback string) string {
+	var m struct{ Name string }
+	if err := json.Unmarshal(manifest, &m); err != nil || !abi.ValidName(m.Name) {
+		return fallback
 	}
-	return manifest.Name, nil
+	return m.Name
 }

@@ -211,7 +211,7 @@ func field(o *object, path ...string) string {
 	return s
 }
 
-// describeSpec describes changes of what somebody wants: metadata and spec.
+// describeSpec describes changes of metadata and spec.
 func describeSpec(from, to *object) (lines []line) {
 	say := func(format string, args ...any) {
 		lines = append(lines, about(to, plain, fmt.Sprintf(format, args...)))

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// compileFlags are those of .ci/tools/plugin-build, which says why; a test
+// compileFlags are those of .ci/tools/plugin-build, which has the reasons; a test
 // compares them.
 var compileFlags = []string{
 	"build", "-target=wasip1", "-buildmode=c-shared",
@@ -106,8 +106,8 @@ func atLeast(minimum, version string) bool {
 	return true
 }
 
-// compile builds the main package in dir into a file. Its error is what the
-// compiler says, with paths relative to dir.
+// compile builds the main package in dir into a file. Its error is the output of
+// the compiler, with paths relative to dir.
 func (t toolchain) compile(ctx context.Context, dir, out string) error {
 	// From inside the folder, so that a plugin may be a module of its own.
 	cmd := exec.CommandContext(ctx, t.path, append(append([]string{}, compileFlags...), "-o", out, ".")...)
