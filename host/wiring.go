@@ -41,7 +41,7 @@ func (l loader) Load(ctx context.Context, m *catalog.Module) (*sandbox.Guest, er
 }
 
 func (l loader) WithPolicy(ctx context.Context, guest *sandbox.Guest, m *catalog.Module) (*sandbox.Guest, error) {
-	again, err := l.sandbox.Relimit(ctx, guest, m.Policy.Limits.Sandbox())
+	again, err := l.sandbox.CloneWithLimits(ctx, guest, m.Policy.Limits.Sandbox())
 	return again, loadError(err)
 }
 
@@ -207,7 +207,7 @@ func collectGuest(ch chan<- prometheus.Metric, plugin string, s sandbox.Stats) {
 	gauge(ch, "thole_sandbox_compiled",
 		"1 while the plugin's native code is in memory, 0 while it is only in the cache.", oneIf(s.Compiled), labels)
 	counter(ch, "thole_sandbox_wakes_total",
-		"Times that the running revision's native code was loaded from the cache for a call.", s.Wakes, labels)
+		"Times that the running revision's native code was loaded from the cache for a call.", s.Reloads, labels)
 }
 
 func collectBreaker(ch chan<- prometheus.Metric, plugin string, s runner.Status) {

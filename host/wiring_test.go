@@ -72,7 +72,7 @@ func TestAGuestThatUsesUpTheHostsMemoryIsToBlame(t *testing.T) {
 	}
 	_, err = guest.Reconcile(t.Context(), sandbox.Call{Request: tck.Request()})
 	f, ok := errors.AsType[*sandbox.Fault](err)
-	if !ok || f.Innocent() || f.Class != abi.ClassOutOfMemory || !strings.Contains(err.Error(), "the host's memory for plugins is used up") {
+	if !ok || f.HostCaused() || f.Class != abi.ClassOutOfMemory || !strings.Contains(err.Error(), "the host's memory for plugins is used up") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -144,7 +144,7 @@ func TestReadinessStatesThatTheDirectoryWasNotRead(t *testing.T) {
 
 func TestStatsAreReadAtEachScrape(t *testing.T) {
 	memory, slots := sandbox.MemoryStats{LimitBytes: 1000}, sandbox.SlotStats{Slots: 2}
-	guests := map[string]sandbox.Stats{"p": {Calls: 5, Faults: 1, Busy: 1, Compiled: true, Wakes: 2}}
+	guests := map[string]sandbox.Stats{"p": {Calls: 5, Faults: 1, Busy: 1, Compiled: true, Reloads: 2}}
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(stageCollector{
 		memory: func() sandbox.MemoryStats { return memory },

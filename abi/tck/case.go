@@ -1,12 +1,28 @@
+// Package tck is the conformance kit of thole/v1: guests as real WebAssembly,
+// correct and hostile, with what a host must do with each of them, and a check
+// for any guest.
+//
+//   - [Cases] and [Hostile] list the guests; [Run] loads and calls each of them
+//     through a [Host].
+//   - [Check] checks a guest's imports and exports without running it.
+//   - [Module] assembles guests, so that no compiler is needed. It encodes with
+//     package abi/wasm.
+//
+// README.md describes how to run the kit against another host or guest.
+//
+// This file has the cases; run.go runs them, check.go is [Check], assemble.go
+// and instructions.go are the assembler. The guests are in guests_*.go, by what
+// they do; guest.go has what they share.
 package tck
 
 import (
+	"slices"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
 )
 
-// Stage says how far a host must get with a guest.
+// Stage is how far a host must get with a guest.
 type Stage string
 
 // The stages.
@@ -16,22 +32,22 @@ const (
 	StageOK   Stage = "ok"   // every reconcile must succeed
 )
 
-// Step is what a host was doing when it refused a guest.
+// Step is a step of a load.
 type Step string
 
 // The steps of a load, in order (SPEC.md, "Call sequence").
 const (
-	StepCheck      Step = "check"      // nothing of the guest has run yet
+	StepCheck      Step = "check"      // before any code of the guest runs
 	StepStart      Step = "start"      // the start function
 	StepInitialize Step = "initialize" // _initialize
 	StepDescribe   Step = "describe"   // describe
-	StepManifest   Step = "manifest"   // what describe wrote
+	StepManifest   Step = "manifest"   // decoding what describe wrote
 	StepWarm       Step = "warm"       // warm
 )
 
-// Limits are what a case needs of the host; a zero field leaves it to the
-// host. What a guest does until it is stopped takes as long as they allow, so
-// they are small where nothing else ends it.
+// Limits are the limits that a case needs. A zero field leaves the limit to the
+// host. Where nothing but a limit ends a guest, the limit is small, so that the
+// kit does not take long.
 type Limits struct {
 	Deadline    time.Duration // of each entry into the guest
 	MemoryBytes uint64        // of one instance
@@ -39,34 +55,34 @@ type Limits struct {
 
 // Case is one guest and what a host must do with it.
 type Case struct {
-	Name    string        // a DNS label; the plugin's name in the guest's manifest
-	Explain string        // what is wrong or special, and which rule it tests
+	Name    string        // a DNS label; also the plugin's name in the manifest
+	Explain string        // what is wrong or special about the guest
 	Wasm    func() []byte // assembles the guest
 	Stage   Stage
 	Limits  Limits
 
-	// Step is where the load must be refused; "" is any (StageLoad).
+	// Step is where the load must be refused; "" allows any (StageLoad).
 	Step Step
-	// Mentions must all stand in the load error's text: the user is told
-	// the symbol or field (StageLoad).
+	// Mentions must all be in the text of the load error, so that the user
+	// learns the symbol or field (StageLoad).
 	Mentions []string
-	// Class is how the failed call must be classified (StageCall), or the
-	// refused load, where it says more than [abi.ClassABI] (StageLoad).
+	// Class is the class of the failed call (StageCall), or of the refused
+	// load if it is another one than [abi.ClassABI] (StageLoad).
 	Class abi.Class
-	// Calls is how often reconcile is called with the same request; each
-	// call must have the same outcome (StageOK; at least 1).
+	// Calls is how often reconcile is called with the same request. Each call
+	// must have the same outcome (StageOK; at least 1).
 	Calls int
-	// Code and Output are what each call must give (StageOK). An Output of
-	// nil stands for any result that [abi.DecodeResult] accepts.
+	// Code and Output are what each call must return (StageOK). If Output is
+	// nil, any result is right that [abi.DecodeResult] accepts.
 	Code   abi.Code
 	Output func(request []byte) []byte
 }
 
-// Timed tells whether the deadline ends the guest. All others do the same,
-// and cost the same, each time.
+// Timed reports whether the guest ends by its deadline. All other guests do the
+// same, and cost the same fuel, in each call.
 func (c Case) Timed() bool { return c.Class == abi.ClassTimeout }
 
-// Request is the message that [Run] calls the guests with.
+// Request returns the message that [Run] calls the guests with.
 func Request() []byte {
 	return abi.EncodeRequest(&abi.Request{
 		Controller: controller,
@@ -76,43 +92,32 @@ func Request() []byte {
 	})
 }
 
-// Cases lists the guests that show the contract, kept and broken, those to be
-// refused first.
+// Cases lists the guests that keep or break one rule of the contract each.
+// Those that must not load come first.
 func Cases() []Case {
-	var all []Case
-	all = append(all, loadCases()...)
-	all = append(all, manifestCases()...)
-	all = append(all, callCases()...)
-	all = append(all, pointerCases()...)
-	all = append(all, okCases()...)
-	all = append(all, resetCases()...)
-	return append(all, stateCases()...)
+	return slices.Concat(
+		loadCases(), manifestCases(), callCases(), pointerCases(), okCases(), resetCases(), stateCases(),
+	)
 }
 
-// Hostile lists the guests that are made to harm the host or its other
-// guests: to run without end, to fill its memory, to break its meter. It is
-// their limits that stop most of them.
+// Hostile lists the guests that try to harm the host or other guests: by
+// running without end, exhausting its memory, or evading its fuel metering.
+// Limits end most of them.
 func Hostile() []Case {
-	var all []Case
-	all = append(all, bombCases()...)
-	all = append(all, indexCases()...)
-	all = append(all, startCases()...)
-	all = append(all, loopCases()...)
-	all = append(all, callTreeCases()...)
-	all = append(all, bulkCases()...)
-	all = append(all, stackCases()...)
-	all = append(all, memoryCases()...)
-	all = append(all, stormCases()...)
-	all = append(all, garbageCases()...)
-	return append(all, edgeCases()...)
+	return slices.Concat(
+		bombCases(), indexCases(), startCases(), loopCases(), callTreeCases(), bulkCases(),
+		stackCases(), memoryCases(), stormCases(), resultCases(), edgeCases(),
+	)
 }
 
-// Seeds are the binaries of all guests that are small enough for a fuzzer to
-// start from.
+func allCases() []Case { return append(Cases(), Hostile()...) }
+
+// Seeds returns the binaries of all guests that are small enough to be the seed
+// corpus of a fuzz test.
 func Seeds() [][]byte {
 	const small = 16 << 10
 	var out [][]byte
-	for _, c := range append(Cases(), Hostile()...) {
+	for _, c := range allCases() {
 		if wasm := c.Wasm(); len(wasm) <= small {
 			out = append(out, wasm)
 		}
@@ -120,14 +125,12 @@ func Seeds() [][]byte {
 	return out
 }
 
-// CaseOf finds a case by name, in both lists.
+// CaseOf returns the case of a name from either list, and whether there is one.
 func CaseOf(name string) (Case, bool) {
-	for _, list := range []func() []Case{Cases, Hostile} {
-		for _, c := range list() {
-			if c.Name == name {
-				return c, true
-			}
-		}
+	all := allCases()
+	i := slices.IndexFunc(all, func(c Case) bool { return c.Name == name })
+	if i < 0 {
+		return Case{}, false
 	}
-	return Case{}, false
+	return all[i], true
 }

@@ -5,36 +5,38 @@ import (
 	"fmt"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/wasm"
 )
 
 func fail(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
-// required and optional exports of thole/v1, with their signatures in the
-// notation of signature.
+// The exports and imports of thole/v1 with their signatures.
 var (
-	required = map[string]string{
-		abi.ExportMarker:    "() -> ()",
-		abi.ExportDescribe:  "() -> (i32)",
-		abi.ExportReconcile: "(i32) -> (i32)",
+	contractExports = []struct {
+		name     string
+		typ      wasm.FuncType
+		required bool
+	}{
+		{abi.ExportMarker, wasm.Signature(noTypes), true},
+		{abi.ExportDescribe, wasm.Signature(noTypes, i32), true},
+		{abi.ExportReconcile, wasm.Signature(i32Only, i32), true},
+		{abi.ExportInitialize, wasm.Signature(noTypes), false},
+		{abi.ExportWarm, wasm.Signature(noTypes, i32), false},
 	}
-	optional = map[string]string{
-		abi.ExportInitialize: "() -> ()",
-		abi.ExportWarm:       "() -> (i32)",
-	}
-	imports = map[string]string{
-		abi.ImportInput:  "(i32, i32) -> ()",
-		abi.ImportOutput: "(i32, i32) -> ()",
-		abi.ImportLog:    "(i32, i32, i32) -> ()",
-		abi.ImportGet:    "(i32, i32) -> (i64)",
-		abi.ImportList:   "(i32, i32) -> (i64)",
+	contractImports = map[string]wasm.FuncType{
+		abi.ImportInput:  wasm.Signature(ptrLen),
+		abi.ImportOutput: wasm.Signature(ptrLen),
+		abi.ImportLog:    wasm.Signature(levelPtrLen),
+		abi.ImportGet:    wasm.Signature(ptrLen, i64),
+		abi.ImportList:   wasm.Signature(ptrLen, i64),
 	}
 )
 
-// Check looks at a guest without running it: whether it is WebAssembly,
-// exports what thole/v1 requires with the right signatures, and imports only
-// what thole/v1 and WASI offer. It tells every deviation, joined.
-func Check(wasm []byte) error {
-	found, err := inspect(wasm)
+// Check checks a guest without running it: whether it is WebAssembly, exports
+// what thole/v1 requires with the right signatures, and imports only what
+// thole/v1 and WASI offer. The error joins all deviations.
+func Check(binary []byte) error {
+	found, err := inspect(binary)
 	if err != nil {
 		return fail("read module: %w", err)
 	}
@@ -42,11 +44,14 @@ func Check(wasm []byte) error {
 	if !found.memory {
 		errs = append(errs, fail("export %q is missing: export memory 0 under this name", abi.ExportMemory))
 	}
-	for _, name := range []string{abi.ExportMarker, abi.ExportDescribe, abi.ExportReconcile} {
-		errs = append(errs, checkExport(found, name, required[name], true))
-	}
-	for _, name := range []string{abi.ExportInitialize, abi.ExportWarm} {
-		errs = append(errs, checkExport(found, name, optional[name], false))
+	for _, want := range contractExports {
+		have, ok := found.exports[want.name]
+		switch {
+		case !ok && want.required:
+			errs = append(errs, fail("export %q is missing: export a function %s under this name", want.name, want.typ))
+		case ok && have != want.typ.String():
+			errs = append(errs, fail("export %q is %s, not %s", want.name, have, want.typ))
+		}
 	}
 	for _, in := range found.imports {
 		errs = append(errs, checkImport(in))
@@ -54,30 +59,103 @@ func Check(wasm []byte) error {
 	return errors.Join(errs...)
 }
 
-func checkExport(found *inspected, name, want string, required bool) error {
-	have, ok := found.exports[name]
+func checkImport(in wasm.Import) error {
+	if in.Module == wasi {
+		return nil
+	}
+	if in.Module != abi.ImportModule {
+		return fail("import %s.%s: a guest can import from %s and %s only", in.Module, in.Name, abi.ImportModule, wasi)
+	}
+	want, ok := contractImports[in.Name]
 	switch {
-	case !ok && required:
-		return fail("export %q is missing: a function %s", name, want)
-	case ok && have != want:
-		return fail("export %q is %s, not %s", name, have, want)
+	case !ok:
+		return fail("import %s.%s: there is no such function", in.Module, in.Name)
+	case in.Kind != wasm.KindFunction:
+		return fail("import %s.%s is a %s, not a function", in.Module, in.Name, in.Kind)
+	case in.Type != want:
+		return fail("import %s.%s is %s, not %s", in.Module, in.Name, in.Type, want)
 	}
 	return nil
 }
 
-func checkImport(in inspectedImport) error {
-	if in.module == wasi {
-		return nil
+// inspected is what [Check] needs of a module.
+type inspected struct {
+	types   []wasm.FuncType
+	imports []wasm.Import
+	funcs   []wasm.FuncType   // of the whole function index space
+	exports map[string]string // what each name is: a signature, or a kind
+	memory  bool              // whether memory 0 is exported as abi.ExportMemory
+}
+
+// inspect reads the sections that declare imports and exports. Unlike a host it
+// applies no limits, and it does not read code.
+func inspect(binary []byte) (*inspected, error) {
+	r := wasm.NewReader(binary)
+	if string(r.Bytes(uint32(len(wasm.Header)))) != wasm.Header {
+		return nil, errors.New("not a WebAssembly 1 module")
 	}
-	if in.module != abi.ImportModule {
-		return fail("import %s.%s: only %s and %s are served", in.module, in.name, abi.ImportModule, wasi)
+	out := &inspected{exports: map[string]string{}}
+	for r.Len() > 0 {
+		id := wasm.SectionID(r.Byte())
+		body := r.Sub(r.U32())
+		out.section(id, body)
+		r.Fail(body.Err())
 	}
-	want, ok := imports[in.name]
+	return out, r.Err()
+}
+
+func (in *inspected) section(id wasm.SectionID, r *wasm.Reader) {
+	each := func(what string, size int, read func()) {
+		for range r.Count(what, size, r.Len()) {
+			read()
+		}
+	}
+	switch id {
+	case wasm.TypeSection:
+		each("types", 3, func() { in.types = append(in.types, r.FuncType()) })
+	case wasm.ImportSection:
+		each("imports", 4, func() { in.addImport(r) })
+	case wasm.FunctionSection:
+		each("functions", 1, func() { in.funcs = append(in.funcs, in.typeAt(r)) })
+	case wasm.ExportSection:
+		each("exports", 3, func() { in.addExport(r) })
+	default:
+	}
+}
+
+func (in *inspected) addImport(r *wasm.Reader) {
+	i := wasm.Import{Module: r.Name(), Name: r.Name(), Kind: wasm.Kind(r.Byte())}
+	switch i.Kind {
+	case wasm.KindFunction:
+		i.Type = in.typeAt(r)
+		in.funcs = append(in.funcs, i.Type)
+	case wasm.KindTable:
+		r.Table()
+	case wasm.KindMemory:
+		r.Limits()
+	default:
+		r.Global()
+	}
+	in.imports = append(in.imports, i)
+}
+
+func (in *inspected) typeAt(r *wasm.Reader) wasm.FuncType {
+	index := r.U32()
+	if uint64(index) >= uint64(len(in.types)) {
+		r.Failf("malformed: there is no type %d", index)
+		return wasm.FuncType{}
+	}
+	return in.types[index]
+}
+
+func (in *inspected) addExport(r *wasm.Reader) {
+	name, kind, index := r.Name(), wasm.Kind(r.Byte()), r.U32()
 	switch {
-	case !ok:
-		return fail("import %s.%s: there is no such function", in.module, in.name)
-	case in.signature != want:
-		return fail("import %s.%s is %s, not %s", in.module, in.name, in.signature, want)
+	case kind == wasm.KindFunction && uint64(index) < uint64(len(in.funcs)):
+		in.exports[name] = in.funcs[index].String()
+	case kind == wasm.KindMemory && name == abi.ExportMemory:
+		in.memory = true
+	default:
+		in.exports[name] = "not a function"
 	}
-	return nil
 }

@@ -1,68 +1,83 @@
 package tck
 
-import "github.com/thole-dev/thole/abi"
+import (
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/wasm"
+)
 
+// This file has what all guests of the kit share: their layout, the parts that
+// thole/v1 requires, and the cluster that they see.
+
+// controller is the name of the guests' controller.
 const controller = "conformance"
 
-// Memory of the guests: constants from 1 KiB on, scratch space from 32 KiB
-// on, both inside of the two pages that every guest has.
+// The layout of the guests' memory: constants from 1 KiB on, and free memory
+// from 32 KiB on. Both are within the two pages that every guest has.
 const (
 	constants = 1 << 10
 	scratch   = 32 << 10
 	pages     = 2
 )
 
-var (
-	noTypes    []Type
-	i32Only    = []Type{I32}
-	pointer    = []Type{I32, I32}      // (ptr, len)
-	leveled    = []Type{I32, I32, I32} // (level, ptr, len)
-	capability = []Type{I64}
+const (
+	i32 = wasm.I32
+	i64 = wasm.I64
 )
 
-// guest assembles a correct guest, of which a case then spoils one thing.
+type types = []wasm.ValueType
+
+// Parameters and results of the functions that guests import and export.
+var (
+	noTypes     types
+	i32Only     = types{i32}
+	i64Only     = types{i64}
+	ptrLen      = types{i32, i32}
+	levelPtrLen = types{i32, i32, i32}
+)
+
+// guest assembles a correct guest. A case changes one thing about it.
 type guest struct {
 	Module
 	name          string
 	input, output Func
-	write         Func  // fd_write, once it is imported
-	next          int32 // where the next constant goes
+	fdWriteFunc   Func  // 0 until it is imported
+	constantsEnd  int32 // where the next constant is placed
 	manifest      []byte
 	exported      map[string]bool
 }
 
 func newGuest(name string) *guest {
-	g := &guest{name: name, next: constants, manifest: manifest(name), exported: map[string]bool{}}
-	g.input = g.Import(abi.ImportModule, abi.ImportInput, pointer, noTypes)
-	g.output = g.Import(abi.ImportModule, abi.ImportOutput, pointer, noTypes)
+	g := &guest{name: name, constantsEnd: constants, manifest: manifest(name), exported: map[string]bool{}}
+	g.input = g.Import(abi.ImportModule, abi.ImportInput, ptrLen, noTypes)
+	g.output = g.Import(abi.ImportModule, abi.ImportOutput, ptrLen, noTypes)
 	return g
 }
 
 func manifest(name string) []byte {
-	return abi.EncodeManifest(&abi.Manifest{
-		Name:        name,
-		Version:     "1",
-		Controllers: []abi.Controller{conformance(controller)},
-	})
+	return manifestWith(name, conformance(controller))
+}
+
+func manifestWith(name string, controllers ...abi.Controller) []byte {
+	return abi.EncodeManifest(&abi.Manifest{Name: name, Version: "1", Controllers: controllers})
 }
 
 func conformance(name string) abi.Controller {
 	return abi.Controller{Name: name, For: abi.Kind{APIVersion: "thole.dev/v1", Kind: "Conformance"}}
 }
 
-// put places a constant and answers the instructions that push its address
-// and length.
-func (g *guest) put(data []byte) []byte {
-	at := g.next
+// constant places bytes in memory and returns the instructions that push their
+// address and length.
+func (g *guest) constant(data []byte) []byte {
+	at := g.constantsEnd
 	g.Data(at, data)
-	g.next += int32(len(data)+7) &^ 7
+	g.constantsEnd += int32(len(data)+7) &^ 7
 	return join(I32Const(at), I32Const(int32(len(data))))
 }
 
-// say answers the instructions that append a constant to the output.
-func (g *guest) say(data []byte) []byte { return join(g.put(data), Call(g.output)) }
+// writes returns the instructions that append bytes to the output.
+func (g *guest) writes(data []byte) []byte { return join(g.constant(data), Call(g.output)) }
 
-// export exports a function unless the case did so already.
+// export exports a function unless the case has exported the name itself.
 func (g *guest) export(name string, f Func) {
 	if !g.exported[name] {
 		g.Export(name, f)
@@ -70,36 +85,98 @@ func (g *guest) export(name string, f Func) {
 	g.exported[name] = true
 }
 
-// finish adds what the case did not, and reconcile of that body.
-func (g *guest) finish(locals []Type, reconcile ...[]byte) []byte {
+// finish adds a reconcile with the given body, and what thole/v1 requires and
+// the case has not added. It returns the binary.
+func (g *guest) finish(locals types, reconcile ...[]byte) []byte {
 	g.export(abi.ExportReconcile, g.Func(i32Only, i32Only, locals, reconcile...))
-	return g.finishWithout()
+	return g.finishWithoutReconcile()
 }
 
-// finishWithout is finish for guests whose reconcile is special.
-func (g *guest) finishWithout() []byte {
+// finishWithoutReconcile is finish for a case that exports reconcile itself, or
+// not at all.
+func (g *guest) finishWithoutReconcile() []byte {
 	g.export(abi.ExportMarker, g.Func(noTypes, noTypes, nil))
-	g.export(abi.ExportDescribe, g.Func(noTypes, i32Only, nil, g.say(g.manifest), I32Const(0)))
-	if len(g.memory) == 0 {
-		g.Memory(max(pages, uint32(g.next)>>16+1))
+	g.export(abi.ExportDescribe, g.Func(noTypes, i32Only, nil, g.writes(g.manifest), I32Const(0)))
+	if g.entries[wasm.MemorySection].n == 0 {
+		g.Memory(max(pages, uint32(g.constantsEnd)>>16+1))
 		g.ExportMemory(abi.ExportMemory)
 	}
 	return g.Bytes()
 }
 
 // ok is the body of a reconcile that succeeds.
-func (g *guest) ok() []byte { return join(g.say(success()), I32Const(0)) }
+func (g *guest) ok() []byte { return join(g.writes(success()), I32Const(0)) }
 
 func success() []byte { return abi.EncodeResult(&abi.Result{Result: abi.OutcomeSuccess}) }
 
-// leaked is what the reset guests answer when they see an earlier call.
+// leaked is the result of a reset guest that finds what an earlier call left.
 func leaked() []byte { return abi.EncodeResult(&abi.Result{Result: abi.OutcomeRequeue}) }
 
-// trapIf traps when the i32 that the instructions leave is not zero.
+// trapIf traps if the instructions push an i32 that is not zero.
 func trapIf(instructions ...[]byte) []byte {
 	return join(join(instructions...), If, Unreachable, End)
 }
 
 func always(output []byte) func([]byte) []byte {
 	return func([]byte) []byte { return output }
+}
+
+// Object is the one object in the cluster that the guests see.
+const Object = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"tck","namespace":"default"},"data":{"greeting":"hello"}}`
+
+// Get is the capability get as the host under test must serve it. It returns
+// [Object] for ConfigMap default/tck, [abi.CodeNotFound] for anything else, and
+// [abi.CodeInvalid] for a message that cannot be decoded.
+func Get(call []byte) (reply []byte, code int64) {
+	message, err := abi.DecodeGetCall(call)
+	switch {
+	case err != nil:
+		return nil, abi.CodeInvalid
+	case message.Ref == objectRef():
+		return []byte(Object), 0
+	}
+	return nil, abi.CodeNotFound
+}
+
+// List is the capability list as the host under test must serve it. It returns
+// [Object] in a list of ConfigMaps, and an empty list for other kinds.
+func List(call []byte) (reply []byte, code int64) {
+	message, err := abi.DecodeListCall(call)
+	if err != nil {
+		return nil, abi.CodeInvalid
+	}
+	out := &abi.ListReply{}
+	if message.APIVersion == "v1" && message.Kind == "ConfigMap" {
+		out.Items = [][]byte{[]byte(Object)}
+	}
+	return abi.EncodeListReply(out), 0
+}
+
+func objectRef() abi.Ref {
+	return abi.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "tck"}
+}
+
+// getObject is the message that gets [Object].
+func getObject() []byte { return abi.EncodeGetCall(&abi.GetCall{Ref: objectRef()}) }
+
+// getMissing is the message that gets an object that does not exist.
+func getMissing() []byte {
+	ref := objectRef()
+	ref.Name = "absent"
+	return abi.EncodeGetCall(&abi.GetCall{Ref: ref})
+}
+
+// listObjects is the message that lists the ConfigMaps of all namespaces.
+func listObjects() []byte {
+	return abi.EncodeListCall(&abi.ListCall{APIVersion: "v1", Kind: "ConfigMap"})
+}
+
+// log imports log. Like all imports it must come before the first function.
+func (g *guest) log() Func {
+	return g.Import(abi.ImportModule, abi.ImportLog, levelPtrLen, noTypes)
+}
+
+// get imports get.
+func (g *guest) get() Func {
+	return g.Import(abi.ImportModule, abi.ImportGet, ptrLen, i64Only)
 }

@@ -1,154 +1,170 @@
 package tck
 
-import "github.com/thole-dev/thole/abi"
+import (
+	"bytes"
+
+	"github.com/thole-dev/thole/abi"
+)
+
+// This file has guests that a host must refuse to load: not a module, against
+// the contract, or failing before the first reconcile.
 
 func loadCases() []Case {
 	return []Case{
-		{
-			Name: "not-wasm", Stage: StageLoad,
-			Explain: "the file holds something else",
-			Wasm:    func() []byte { return []byte("apiVersion: v1\nkind: ConfigMap\n") },
-		},
-		{
-			Name: "empty-file", Stage: StageLoad,
-			Explain: "the file is empty, as while it is being copied",
-			Wasm:    func() []byte { return nil },
-		},
-		{
-			Name: "truncated", Stage: StageLoad,
-			Explain: "the second half of the file is missing",
-			Wasm:    func() []byte { wasm := correct("truncated"); return wasm[:len(wasm)/2] },
-		},
-		{
-			Name: "missing-marker", Stage: StageLoad, Mentions: []string{abi.ExportMarker},
-			Explain: "no export says which ABI version the guest speaks",
-			Wasm:    missingMarker,
-		},
-		{
-			Name: "other-version", Stage: StageLoad, Mentions: []string{abi.ExportMarker, "thole_v2"},
-			Explain: "the guest speaks another version of the ABI",
-			Wasm:    otherVersion,
-		},
-		{
-			Name: "missing-export", Stage: StageLoad, Mentions: []string{abi.ExportReconcile},
-			Explain: "reconcile is not exported",
-			Wasm:    func() []byte { return newGuest("missing-export").finishWithout() },
-		},
-		{
-			Name: "wrong-signature", Stage: StageLoad, Mentions: []string{abi.ExportReconcile},
-			Explain: "reconcile takes an i64",
-			Wasm:    wrongSignature,
-		},
-		{
-			Name: "wrong-kind", Stage: StageLoad, Mentions: []string{abi.ExportReconcile},
-			Explain: "reconcile is exported, but is the memory",
-			Wasm:    wrongKind,
-		},
-		{
-			Name: "wrong-import-signature", Stage: StageLoad, Mentions: []string{abi.ImportLog},
-			Explain: "log is imported without its level",
-			Wasm:    importing("wrong-import-signature", abi.ImportModule, abi.ImportLog, pointer),
-		},
-		{
-			Name: "unknown-import", Stage: StageLoad, Mentions: []string{"outptu"},
-			Explain: "a function of thole/v1 that does not exist",
-			Wasm:    importing("unknown-import", abi.ImportModule, "outptu", pointer),
-		},
-		{
-			Name: "unknown-import-module", Stage: StageLoad, Mentions: []string{"env", "abort"},
-			Explain: "an import from a module that no host serves",
-			Wasm:    importing("unknown-import-module", "env", "abort", noTypes),
-		},
-		{
-			Name: "memory-not-exported", Stage: StageLoad, Mentions: []string{abi.ExportMemory},
-			Explain: "the host cannot reach the guest's memory",
-			Wasm:    memoryNotExported,
-		},
-		{
-			Name: "huge-memory", Stage: StageLoad, Mentions: []string{abi.ExportMemory},
-			Explain: "4 GiB of memory from the start",
-			Wasm:    hugeMemory,
-		},
-		{
-			Name: "count-bomb", Stage: StageLoad,
-			Explain: "ten bytes that claim four billion functions",
-			Wasm:    func() []byte { return []byte("\x00asm\x01\x00\x00\x00\x03\x06\xff\xff\xff\xff\x0f\x00") },
-		},
-		{
-			Name: "initialize-traps", Stage: StageLoad, Mentions: []string{abi.ExportInitialize},
-			Explain: "the guest cannot even start",
-			Wasm:    trapping("initialize-traps", abi.ExportInitialize, noTypes, noTypes),
-		},
-		{
-			Name: "start-traps", Stage: StageLoad,
-			Explain: "the start section's function traps",
-			Wasm:    startTraps,
-		},
-		{
-			Name: "warm-traps", Stage: StageLoad, Mentions: []string{abi.ExportWarm},
-			Explain: "warm, which runs no author code, traps",
-			Wasm:    trapping("warm-traps", abi.ExportWarm, noTypes, i32Only),
-		},
+		file("not-wasm", "the file is YAML", []byte("apiVersion: v1\nkind: ConfigMap\n")),
+		file("empty-file", "the file is empty, as it is at the begin of a copy", nil),
+		file("count-bomb", "ten bytes that claim four billion functions", []byte("\x00asm\x01\x00\x00\x00\x03\x06\xff\xff\xff\xff\x0f\x00")),
+		refused("truncated", "the second half of the file is missing", func(g *guest) []byte {
+			wasm := correct(g)
+			return wasm[:len(wasm)/2]
+		}),
+		refused("missing-marker", "no export states the version of the ABI", func(g *guest) []byte {
+			g.exported[abi.ExportMarker] = true
+			return g.finish(nil, g.ok())
+		}, abi.ExportMarker),
+		refused("other-version", "the guest was built for another version of the ABI", func(g *guest) []byte {
+			g.export("thole_v2", g.Func(noTypes, noTypes, nil))
+			g.exported[abi.ExportMarker] = true
+			return g.finish(nil, g.ok())
+		}, abi.ExportMarker, "thole_v2"),
+		refused("missing-export", "reconcile is not exported", (*guest).finishWithoutReconcile, abi.ExportReconcile),
+		refused("wrong-signature", "reconcile takes an i64", func(g *guest) []byte {
+			g.export(abi.ExportReconcile, g.Func(i64Only, i32Only, nil, I32Const(0)))
+			return g.finishWithoutReconcile()
+		}, abi.ExportReconcile),
+		refused("wrong-kind", "the export reconcile is a memory", func(g *guest) []byte {
+			g.ExportMemory(abi.ExportReconcile)
+			return g.finishWithoutReconcile()
+		}, abi.ExportReconcile),
+		refused("wrong-import-signature", "log is imported without its level",
+			importing(abi.ImportModule, abi.ImportLog, ptrLen), abi.ImportLog),
+		refused("unknown-import", "a function of thole/v1 that does not exist",
+			importing(abi.ImportModule, "outptu", ptrLen), "outptu"),
+		refused("unknown-import-module", "an import from a module that hosts do not provide",
+			importing("env", "abort", noTypes), "env", "abort"),
+		refused("memory-not-exported", "the host has no access to the guest's memory", func(g *guest) []byte {
+			g.Memory(pages)
+			return g.finish(nil, g.ok())
+		}, abi.ExportMemory),
+		refused("huge-memory", "4 GiB of memory from the start", func(g *guest) []byte {
+			g.Memory(1 << 16)
+			g.ExportMemory(abi.ExportMemory)
+			return g.finish(nil, g.ok())
+		}, abi.ExportMemory),
+		refused("start-traps", "the start function traps", func(g *guest) []byte {
+			g.Start(g.Func(noTypes, noTypes, nil, Unreachable))
+			return g.finish(nil, g.ok())
+		}),
+		refused("initialize-traps", "_initialize traps", exporting(abi.ExportInitialize, noTypes, Unreachable), abi.ExportInitialize),
+		refused("warm-traps", "warm traps", exporting(abi.ExportWarm, i32Only, Unreachable), abi.ExportWarm),
 	}
 }
 
-func missingMarker() []byte {
-	g := newGuest("missing-marker")
-	g.exported[abi.ExportMarker] = true
-	return g.finish(nil, g.ok())
+// refused is a case that must not load. The error must mention all the texts.
+func refused(name, explain string, build func(g *guest) []byte, mentions ...string) Case {
+	return Case{
+		Name: name, Stage: StageLoad, Explain: explain, Mentions: mentions,
+		Wasm: func() []byte { return build(newGuest(name)) },
+	}
 }
 
-func otherVersion() []byte {
-	g := newGuest("other-version")
-	g.export("thole_v2", g.Func(noTypes, noTypes, nil))
-	g.exported[abi.ExportMarker] = true
-	return g.finish(nil, g.ok())
+// file is refused for bytes that are not a whole module.
+func file(name, explain string, content []byte) Case {
+	return refused(name, explain, func(*guest) []byte { return content })
 }
 
-func wrongSignature() []byte {
-	g := newGuest("wrong-signature")
-	g.export(abi.ExportReconcile, g.Func([]Type{I64}, i32Only, nil, I32Const(0)))
-	return g.finishWithout()
-}
-
-func wrongKind() []byte {
-	g := newGuest("wrong-kind")
-	g.ExportMemory(abi.ExportReconcile)
-	return g.finishWithout()
-}
-
-func importing(name, module, function string, params []Type) func() []byte {
-	return func() []byte {
-		g := newGuest(name)
+// importing adds an import without results.
+func importing(module, function string, params types) func(g *guest) []byte {
+	return func(g *guest) []byte {
 		g.Import(module, function, params, noTypes)
 		return g.finish(nil, g.ok())
 	}
 }
 
-func memoryNotExported() []byte {
-	g := newGuest("memory-not-exported")
-	g.Memory(pages)
-	return g.finish(nil, g.ok())
-}
-
-func hugeMemory() []byte {
-	g := newGuest("huge-memory")
-	g.Memory(1 << 16)
-	g.ExportMemory(abi.ExportMemory)
-	return g.finish(nil, g.ok())
-}
-
-// trapping is a guest one of whose functions traps.
-func trapping(name, export string, params, results []Type) func() []byte {
-	return func() []byte {
-		g := newGuest(name)
-		g.export(export, g.Func(params, results, nil, Unreachable))
+// exporting adds an export without parameters, with the given body.
+func exporting(name string, results types, body ...[]byte) func(g *guest) []byte {
+	return func(g *guest) []byte {
+		g.export(name, g.Func(noTypes, results, nil, body...))
 		return g.finish(nil, g.ok())
 	}
 }
 
-func startTraps() []byte {
-	g := newGuest("start-traps")
-	g.Start(g.Func(noTypes, noTypes, nil, Unreachable))
-	return g.finish(nil, g.ok())
+func manifestCases() []Case {
+	const (
+		noControllers = "manifest-without-controllers"
+		twice         = "manifest-same-controller-twice"
+		noKind        = "manifest-without-kind"
+		unknownField  = "manifest-unknown-field"
+	)
+	misspelt := bytes.Replace(manifest(unknownField), []byte(`"controllers"`), []byte(`"controlers"`), 1)
+	return []Case{
+		refused("describe-traps", "describe traps", exporting(abi.ExportDescribe, i32Only, Unreachable), abi.ExportDescribe),
+		refused("describe-fails", "describe returns a code other than 0", exporting(abi.ExportDescribe, i32Only, I32Const(1)), abi.ExportDescribe),
+		refused("describe-without-manifest", "describe returns 0 and has written no manifest",
+			exporting(abi.ExportDescribe, i32Only, I32Const(0)), abi.ExportDescribe),
+		refused("manifest-not-json", "the manifest is not JSON", describing([]byte("\xff\xfe{")), "manifest"),
+		refused(unknownField, "a misspelt field, which would have no effect", describing(misspelt), "manifest", "controlers"),
+		refused("manifest-other-name", "the manifest's name is not the plugin's", describing(manifest("other-plugin")), "manifest", "other-plugin"),
+		refused(noControllers, "there is no controller", describing(manifestWith(noControllers)), "manifest", "controller"),
+		refused(twice, "two controllers have one name, and so one finalizer and the same metrics",
+			describing(manifestWith(twice, conformance("twin"), conformance("twin"))), "manifest", "twin"),
+		refused(noKind, "a controller for no kind",
+			describing(manifestWith(noKind, abi.Controller{Name: controller, For: abi.Kind{APIVersion: "v1"}})), "manifest", "kind"),
+	}
+}
+
+// describing has describe write the given bytes as the manifest.
+func describing(manifest []byte) func(g *guest) []byte {
+	return func(g *guest) []byte {
+		g.manifest = manifest
+		return g.finish(nil, g.ok())
+	}
+}
+
+// startCases misbehave before the first reconcile: limits hold for every entry
+// into a guest.
+func startCases() []Case {
+	return []Case{
+		startCase("start-loops", "the start function never returns", abi.ClassTimeout, infiniteLoop),
+		startCase("start-call-tree", "the start function calls the first of sixty functions, each of which calls the next one twice", abi.ClassTimeout,
+			func(g *guest) []byte { return Call(g.callTree(Call)) }),
+		startCase("start-fills", "the start function fills memory five hundred times, without a loop", abi.ClassTimeout, func(g *guest) []byte {
+			return join(g.growsToHuge(), repeated(500, fillsHuge()), I32Const(0))
+		}),
+		startCase("start-recursion", "the start function calls itself without end", abi.ClassStackOverflow, deepRecursion),
+		startCase("start-memory-bomb", "the start function takes all memory, then traps", abi.ClassOutOfMemory, memoryBomb),
+		startCase("start-logs", "the start function logs without end", abi.ClassTimeout, func(g *guest) []byte {
+			return g.logsForever(join(I32Const(0), I32Const(64)))
+		}),
+		startCase("start-exits", "the start function calls proc_exit", abi.ClassPanic, exit),
+		loopsIn("initialize-loops", abi.ExportInitialize, StepInitialize, noTypes),
+		loopsIn("describe-loops", abi.ExportDescribe, StepDescribe, i32Only),
+		loopsIn("warm-loops", abi.ExportWarm, StepWarm, i32Only),
+	}
+}
+
+// startCase has a start function with the given body, whose result is dropped.
+func startCase(name, explain string, class abi.Class, body func(*guest) []byte) Case {
+	c := refused(name, explain, func(g *guest) []byte {
+		code := body(g)
+		g.Start(g.Func(noTypes, noTypes, nil, code, Drop))
+		return g.finish(nil, g.ok())
+	})
+	c.Step, c.Class, c.Limits.MemoryBytes = StepStart, class, hugeBytes
+	if class == abi.ClassTimeout {
+		c.Limits.Deadline = shortDeadline
+	}
+	return c
+}
+
+// loopsIn has an export that never returns.
+func loopsIn(name, export string, step Step, results types) Case {
+	body := infiniteLoop(nil)
+	if len(results) == 0 {
+		body = join(body, Drop)
+	}
+	c := refused(name, export+" never returns", exporting(export, results, body), export)
+	c.Step, c.Class = step, abi.ClassTimeout
+	c.Limits = Limits{Deadline: shortDeadline, MemoryBytes: hugeBytes}
+	return c
 }

@@ -2,92 +2,66 @@ package tck
 
 import "github.com/thole-dev/thole/abi"
 
+// This file has guests that follow every rule, each for another part of the
+// contract: every call must succeed with exactly the expected result.
+
 func okCases() []Case {
 	return []Case{
-		{
-			Name: "correct", Stage: StageOK, Calls: 3, Output: always(success()),
-			Explain: "the smallest guest that follows every rule",
-			Wasm:    func() []byte { return correct("correct") },
-		},
-		{
-			Name: "echo", Stage: StageOK, Calls: 2, Output: echoed,
-			Explain: "reads the request in two pieces and writes it back as the memo, in three",
-			Wasm:    echo,
-		},
-		{
-			Name: "all-exports", Stage: StageOK, Calls: 2, Output: always(success()),
-			Explain: "has every optional export, and the marker is never called",
-			Wasm:    allExports,
-		},
-		{
-			Name: "logs", Stage: StageOK, Calls: 1, Output: always(success()),
-			Explain: "logs at every level, an empty message too",
-			Wasm:    logs,
-		},
-		failure("code-retry", abi.CodeRetry, "answers 1 with an error"),
-		failure("code-stalled", abi.CodeStalled, "answers 2 with an error"),
-		failure("code-waiting", abi.CodeWaiting, "answers 3 with an error"),
-		{
-			Name: "get", Stage: StageOK, Calls: 2, Output: always(memo([]byte(Object))),
-			Explain: "the length of the reply is returned, and input then reads the reply",
-			Wasm:    gets,
-		},
-		{
-			Name: "get-not-found", Stage: StageOK, Calls: 1, Output: always(success()),
-			Explain: "an object that does not exist is -1",
-			Wasm:    refusedCall("get-not-found", abi.ImportGet, missing(), abi.CodeNotFound),
-		},
-		{
-			Name: "get-invalid", Stage: StageOK, Calls: 1, Output: always(success()),
-			Explain: "a message that is not understood is -5, not a failed call",
-			Wasm:    refusedCall("get-invalid", abi.ImportGet, []byte("?"), abi.CodeInvalid),
-		},
-		{
-			Name: "list", Stage: StageOK, Calls: 1, Output: always(success()),
-			Explain: "a list's reply has the announced length",
-			Wasm:    lists,
-		},
-		{
-			Name: "warm-denied", Stage: StageOK, Calls: 1, Output: always(success()),
-			Explain: "in warm every capability answers -2, and its output is discarded",
-			Wasm:    warmDenied,
-		},
-		{
-			Name: "wasi", Stage: StageOK, Calls: 2, Output: always(success()),
-			Explain: "arguments and environment are empty, unknown descriptors are EBADF, sleeping advances the clock",
-			Wasm:    systemInterface,
-		},
+		succeeds("correct", "the smallest guest that follows every rule", 3, success(), correct),
+		echoCase(),
+		succeeds("all-exports", "has every optional export; the marker, which traps, is never called", 2, success(), allExports),
+		succeeds("logs", "logs at every level, and an empty message", 1, success(), logs),
+		failureCode("code-retry", abi.CodeRetry, "returns 1 with an error"),
+		failureCode("code-stalled", abi.CodeStalled, "returns 2 with an error"),
+		failureCode("code-waiting", abi.CodeWaiting, "returns 3 with an error"),
+		succeeds("get", "get returns the length of the reply, which input then reads", 2, memo([]byte(Object)), gets),
+		succeeds("get-not-found", "get of an object that does not exist returns -1", 1, success(),
+			expectCode(abi.ImportGet, getMissing(), abi.CodeNotFound)),
+		succeeds("get-invalid", "get of a message that cannot be decoded returns -5 and does not fail the call", 1, success(),
+			expectCode(abi.ImportGet, []byte("?"), abi.CodeInvalid)),
+		succeeds("list", "list returns the length of the reply", 1, success(), lists),
+		succeeds("warm-denied", "in warm every capability returns -2, and the output is discarded", 1, success(), warmDenied),
+		succeeds("wasi", "arguments and environment are empty, unknown descriptors are EBADF, sleeping advances the clock", 2, success(), systemInterface),
 	}
 }
 
-func correct(name string) []byte {
-	g := newGuest(name)
+// succeeds is a case whose calls must all succeed with code 0 and the given
+// result.
+func succeeds(name, explain string, calls int, output []byte, build func(*guest) []byte) Case {
+	return Case{
+		Name: name, Stage: StageOK, Calls: calls, Explain: explain, Output: always(output),
+		Wasm: func() []byte { return build(newGuest(name)) },
+	}
+}
+
+func correct(g *guest) []byte {
 	return g.finish(nil, I32Const(scratch), LocalGet(0), Call(g.input), g.ok())
 }
 
 const memoOpen, memoClose = `{"result":"success","memo":`, `}`
 
+// memo is a result with the given memo.
 func memo(value []byte) []byte {
 	return append(append([]byte(memoOpen), value...), memoClose...)
 }
 
-func echoed(request []byte) []byte { return memo(request) }
-
-func echo() []byte {
-	g := newGuest("echo")
-	rest := join(LocalGet(0), I32Const(-1), I32Add)
-	return g.finish(nil,
-		I32Const(scratch), I32Const(1), Call(g.input),
-		I32Const(scratch+1), rest, Call(g.input),
-		g.say([]byte(memoOpen)),
-		I32Const(scratch), LocalGet(0), Call(g.output),
-		g.say([]byte(memoClose)),
-		I32Const(0),
-	)
+func echoCase() Case {
+	c := succeeds("echo", "reads the request in two pieces and writes it as the memo, in three", 2, nil, func(g *guest) []byte {
+		rest := join(LocalGet(0), I32Const(-1), I32Add)
+		return g.finish(nil,
+			I32Const(scratch), I32Const(1), Call(g.input),
+			I32Const(scratch+1), rest, Call(g.input),
+			g.writes([]byte(memoOpen)),
+			I32Const(scratch), LocalGet(0), Call(g.output),
+			g.writes([]byte(memoClose)),
+			I32Const(0),
+		)
+	})
+	c.Output = memo
+	return c
 }
 
-func allExports() []byte {
-	g := newGuest("all-exports")
+func allExports(g *guest) []byte {
 	g.export(abi.ExportMarker, g.Func(noTypes, noTypes, nil, Unreachable))
 	g.export(abi.ExportInitialize, g.Func(noTypes, noTypes, nil))
 	g.export(abi.ExportWarm, g.Func(noTypes, i32Only, nil, I32Const(0)))
@@ -95,10 +69,9 @@ func allExports() []byte {
 	return g.finish(nil, g.ok())
 }
 
-func logs() []byte {
-	g := newGuest("logs")
-	log := g.Import(abi.ImportModule, abi.ImportLog, leveled, noTypes)
-	message := g.put([]byte("the tck was here"))
+func logs(g *guest) []byte {
+	log := g.log()
+	message := g.constant([]byte("the tck was here"))
 	var body []byte
 	for level := abi.LogDebug; level <= abi.LogError; level++ {
 		body = join(body, I32Const(level), message, Call(log))
@@ -106,59 +79,131 @@ func logs() []byte {
 	return g.finish(nil, body, I32Const(abi.LogInfo), I32Const(0), I32Const(0), Call(log), g.ok())
 }
 
-func failure(name string, code abi.Code, explain string) Case {
+func failureCode(name string, code abi.Code, explain string) Case {
 	output := abi.EncodeResult(&abi.Result{Error: &abi.Failure{Reason: "Conformance", Message: explain, After: 1000}})
-	return Case{
-		Name: name, Stage: StageOK, Calls: 2, Code: code, Explain: explain, Output: always(output),
-		Wasm: func() []byte {
-			g := newGuest(name)
-			return g.finish(nil, g.say(output), I32Const(int32(code)))
-		},
-	}
+	c := succeeds(name, explain, 2, output, func(g *guest) []byte {
+		return g.finish(nil, g.writes(output), I32Const(int32(code)))
+	})
+	c.Code = code
+	return c
 }
 
-func gets() []byte {
-	g := newGuest("get")
-	get := g.Import(abi.ImportModule, abi.ImportGet, pointer, capability)
-	call := g.put(abi.EncodeGetCall(&abi.GetCall{Ref: present()}))
+func gets(g *guest) []byte {
+	get := g.get()
 	return g.finish(i32Only,
-		call, Call(get), I32WrapI64, LocalSet(1),
+		g.constant(getObject()), Call(get), I32WrapI64, LocalSet(1),
 		I32Const(scratch), LocalGet(1), Call(g.input),
-		g.say([]byte(memoOpen)),
+		g.writes([]byte(memoOpen)),
 		I32Const(scratch), LocalGet(1), Call(g.output),
-		g.say([]byte(memoClose)),
+		g.writes([]byte(memoClose)),
 		I32Const(0),
 	)
 }
 
-func missing() []byte {
-	return abi.EncodeGetCall(&abi.GetCall{Ref: abi.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "absent"}})
-}
-
-// refusedCall traps unless the capability answers exactly that code.
-func refusedCall(name, function string, call []byte, code int64) func() []byte {
-	return func() []byte {
-		g := newGuest(name)
-		f := g.Import(abi.ImportModule, function, pointer, capability)
-		return g.finish(nil, trapIf(g.put(call), Call(f), I64Const(code), I64Ne), g.ok())
+// expectCode traps unless the capability returns exactly that code.
+func expectCode(function string, call []byte, code int64) func(*guest) []byte {
+	return func(g *guest) []byte {
+		f := g.Import(abi.ImportModule, function, ptrLen, i64Only)
+		return g.finish(nil, trapIf(g.constant(call), Call(f), I64Const(code), I64Ne), g.ok())
 	}
 }
 
-func lists() []byte {
-	g := newGuest("list")
-	list := g.Import(abi.ImportModule, abi.ImportList, pointer, capability)
+func lists(g *guest) []byte {
 	message := abi.EncodeListCall(&abi.ListCall{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default"})
 	reply, _ := List(message)
-	return g.finish(nil, trapIf(g.put(message), Call(list), I64Const(int64(len(reply))), I64Ne), g.ok())
+	return expectCode(abi.ImportList, message, int64(len(reply)))(g)
 }
 
-func warmDenied() []byte {
-	g := newGuest("warm-denied")
-	get := g.Import(abi.ImportModule, abi.ImportGet, pointer, capability)
-	call := g.put(abi.EncodeGetCall(&abi.GetCall{Ref: present()}))
+func warmDenied(g *guest) []byte {
+	get := g.get()
 	g.export(abi.ExportWarm, g.Func(noTypes, i32Only, nil,
-		trapIf(call, Call(get), I64Const(abi.CodeDenied), I64Ne),
-		g.say([]byte("discard me")),
+		trapIf(g.constant(getObject()), Call(get), I64Const(abi.CodeDenied), I64Ne),
+		g.writes([]byte("discard me")),
 		I32Const(0)))
 	return g.finish(nil, g.ok())
+}
+
+// Error numbers and constants of the system interface.
+const (
+	errnoSuccess   = 0
+	errnoBadFile   = 8
+	errnoFault     = 21
+	clockRealtime  = 0
+	clockMonotonic = 1
+	sleepNanos     = 3_600_000_000_000 // an hour, which no test waits for
+)
+
+// Where guests have the system interface write its results.
+const (
+	firstWord     = scratch
+	secondWord    = scratch + 8
+	timeBefore    = scratch + 16
+	timeAfter     = scratch + 24
+	subscriptions = scratch + 64
+	events        = scratch + 128
+)
+
+// systemInterface traps if the host's system interface deviates.
+func systemInterface(g *guest) []byte {
+	sizes := types{i32, i32}
+	args := g.Import(wasi, "args_sizes_get", sizes, i32Only)
+	environ := g.Import(wasi, "environ_sizes_get", sizes, i32Only)
+	prestat := g.Import(wasi, "fd_prestat_get", sizes, i32Only)
+	write := g.fdWrite()
+	clock := g.clockTimeGet()
+	poll := g.pollOneoff()
+	return g.finish(nil,
+		expectEmptyList(args), expectEmptyList(environ),
+		expectErrno(errnoBadFile, I32Const(3), I32Const(firstWord), Call(prestat)),
+		expectErrno(errnoBadFile, I32Const(9), I32Const(firstWord), I32Const(0), I32Const(secondWord), Call(write)),
+		expectErrno(errnoSuccess, I32Const(clockRealtime), I64Const(1), I32Const(timeBefore), Call(clock)),
+		subscribesToAnHour(), expectErrno(errnoSuccess,
+			I32Const(subscriptions), I32Const(events), I32Const(1), I32Const(firstWord), Call(poll)),
+		trapIf(I32Const(firstWord), I32Load, I32Const(1), I32Ne),
+		expectErrno(errnoSuccess, I32Const(clockRealtime), I64Const(1), I32Const(timeAfter), Call(clock)),
+		trapIf(I32Const(timeAfter), I64Load, I32Const(timeBefore), I64Load, I64Const(sleepNanos), I64Add, I64LtU),
+		g.ok(),
+	)
+}
+
+func (g *guest) clockTimeGet() Func {
+	return g.Import(wasi, "clock_time_get", types{i32, i64, i32}, i32Only)
+}
+
+func (g *guest) pollOneoff() Func {
+	return g.Import(wasi, "poll_oneoff", types{i32, i32, i32, i32}, i32Only)
+}
+
+// fdWrite imports fd_write once. The first call must come before any function
+// is added.
+func (g *guest) fdWrite() Func {
+	if g.fdWriteFunc == 0 {
+		g.fdWriteFunc = g.Import(wasi, "fd_write", types{i32, i32, i32, i32}, i32Only)
+	}
+	return g.fdWriteFunc
+}
+
+// expectEmptyList traps unless a list of strings has no entry.
+func expectEmptyList(sizes Func) []byte {
+	return join(
+		I32Const(firstWord), I32Const(-1), I32Store,
+		expectErrno(errnoSuccess, I32Const(firstWord), I32Const(secondWord), Call(sizes)),
+		trapIf(I32Const(firstWord), I32Load),
+	)
+}
+
+// expectErrno traps unless the instructions push that error number.
+func expectErrno(errno int32, instructions ...[]byte) []byte {
+	return trapIf(join(instructions...), I32Const(errno), I32Ne)
+}
+
+// subscribesToAnHour writes a subscription to an hour on the monotonic clock,
+// relative: userdata u64, tag u8, clock u32 at 16, timeout u64 at 24, precision
+// u64, flags u16.
+func subscribesToAnHour() []byte {
+	var body []byte
+	for i, v := range []int64{7, 0, clockMonotonic, sleepNanos, 0, 0} {
+		body = join(body, I32Const(subscriptions+8*int32(i)), I64Const(v), I64Store)
+	}
+	return body
 }

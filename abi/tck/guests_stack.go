@@ -6,14 +6,16 @@ import (
 	"github.com/thole-dev/thole/abi"
 )
 
-// stackCases nest calls.
+// This file has guests that exhaust stacks and memory.
+
 func stackCases() []Case {
 	return []Case{
 		fails("deep-recursion-frames", abi.ClassStackOverflow, "calls itself without end with two thousand values in each frame", func(g *guest) []byte {
-			return Call(g.recursive(nil, repeated(2_000, I32Const(1)), repeated(2_000, I32Add)))
+			self := g.next()
+			return Call(g.Func(noTypes, i32Only, nil, repeated(2_000, I32Const(1)), Call(self), repeated(2_000, I32Add)))
 		}),
 		fails("deep-recursion-table", abi.ClassStackOverflow, "calls itself through a table without end", func(g *guest) []byte {
-			self := g.nextFunc()
+			self := g.next()
 			g.Func(noTypes, i32Only, nil, I32Const(0), g.CallIndirect(), I32Const(1), I32Add)
 			g.Table(1)
 			g.Elements(0, self)
@@ -22,39 +24,30 @@ func stackCases() []Case {
 		fails("deep-trap", abi.ClassPanic, "traps fifty thousand calls deep", func(g *guest) []byte {
 			return join(I32Const(50_000), Call(g.nested(Unreachable, nil)), g.ok())
 		}),
-		fails("long-names", abi.ClassPanic, "traps forty calls deep in functions whose names have a hundred thousand bytes", nil).assembledBy(longNames),
-		spins("deep-recursion-tails", "nests fifty thousand calls, each with twenty thousand instructions after the call it makes", func(g *guest) []byte {
+		failing("long-names", abi.ClassPanic, "traps forty calls deep in functions whose names have a hundred thousand bytes", longNames),
+		timesOut("deep-recursion-tails", "nests fifty thousand calls, each with twenty thousand instructions after the call it makes", func(g *guest) []byte {
 			return join(I32Const(50_000), Call(g.nested(nil, g.work(20_000))), g.ok())
 		}),
-		spins("deep-recursion-loop", "nests ten thousand calls again and again", func(g *guest) []byte {
+		timesOut("deep-recursion-loop", "nests ten thousand calls in a loop", func(g *guest) []byte {
 			return join(Loop, I32Const(10_000), Call(g.nested(nil, nil)), Branch(0), End, I32Const(0))
 		}),
-		spins("deep-recursion-bulk", "nests ten thousand calls, each of which fills all memory after the call it makes", func(g *guest) []byte {
-			fill := join(I32Const(0), I32Const(7), I32Const(hugeBytes), MemoryFill)
-			return join(g.grown(), I32Const(10_000), Call(g.nested(nil, fill)), g.ok())
+		timesOut("deep-recursion-bulk", "nests ten thousand calls, each of which fills all memory after the call it makes", func(g *guest) []byte {
+			return join(g.growsToHuge(), I32Const(10_000), Call(g.nested(nil, fillsHuge())), g.ok())
 		}),
 	}
 }
 
-// recursive is a function that calls itself, between what comes before and
-// after.
-func (g *guest) recursive(locals []Type, before, after []byte) Func {
-	self := g.nextFunc()
-	return g.Func(noTypes, i32Only, locals, before, Call(self), after)
-}
-
-// nested is a function that calls itself as often as its parameter says, with
-// a body for the innermost and one for after each call.
+// nested adds a function that calls itself as often as its parameter is, with
+// instructions for the innermost call and for after each call.
 func (g *guest) nested(innermost, after []byte) Func {
-	self := g.nextFunc()
+	self := g.next()
 	return g.Func(i32Only, noTypes, nil,
 		LocalGet(0), I32Eqz, If, innermost, Return, End,
 		LocalGet(0), I32Const(1), I32Sub, Call(self),
 		after)
 }
 
-func longNames() []byte {
-	g := newGuest("long-names")
+func longNames(g *guest) []byte {
 	names := map[Func]string{}
 	f := g.Func(noTypes, noTypes, nil, Unreachable)
 	for i := range byte(40) {
@@ -66,7 +59,6 @@ func longNames() []byte {
 	return g.Bytes()
 }
 
-// memoryCases ask for memory.
 func memoryCases() []Case {
 	return []Case{
 		fails("memory-bomb-at-once", abi.ClassOutOfMemory, "asks for 4 GiB less two pages, then traps", func(*guest) []byte {
@@ -83,11 +75,11 @@ func memoryCases() []Case {
 		fails("memory-bomb-doubling", abi.ClassOutOfMemory, "doubles its memory, as allocators do", func(*guest) []byte {
 			return join(Loop, trapIf(MemorySize, MemoryGrow, I32Const(-1), I32Eq), Branch(0), End, I32Const(0))
 		}),
-		fails("table-bomb", abi.ClassPanic, "grows its table until that is refused, then traps", func(g *guest) []byte {
+		fails("table-bomb", abi.ClassPanic, "grows its table until the host refuses, then traps", func(g *guest) []byte {
 			g.TableUpTo(0, 10_000)
 			return join(
 				Loop,
-				trapIf(NullFunc, I32Const(1_000), TableGrow(), I32Const(-1), I32Eq),
+				trapIf(NullFunc, I32Const(1_000), TableGrow, I32Const(-1), I32Eq),
 				Branch(0),
 				End, I32Const(0))
 		}),

@@ -9,39 +9,39 @@ import (
 	"github.com/thole-dev/thole/abi"
 )
 
-// Host is the host under test. Its capabilities must answer as [Get] and
-// [List] do.
+// Host is the host under test. Its capabilities must return what [Get] and
+// [List] return.
 type Host interface {
-	// Load makes a plugin of that name ready to be called within those
-	// limits, or says why not. The error may implement [Classified] and
-	// [Refusal].
+	// Load loads a plugin of that name with those limits. The error may
+	// implement [Classified] and [Refusal].
 	Load(name string, wasm []byte, limits Limits) (Guest, error)
 }
 
 // Guest is a loaded plugin.
 type Guest interface {
-	// Reconcile makes one call. An error is a call that did not return
-	// as the ABI says; it should implement [Classified].
+	// Reconcile makes one call. The error is for a call that did not return as
+	// the ABI specifies; it should implement [Classified].
 	Reconcile(request []byte) (code int32, output []byte, err error)
 	Close()
 }
 
-// Classified is what errors of [Guest.Reconcile] implement, themselves or
-// wrapped, so that the class can be checked.
+// Classified is an error with a failure class. Errors of [Guest.Reconcile]
+// should implement it, themselves or wrapped, so that the class can be checked.
 type Classified interface {
 	error
 	FailureClass() abi.Class
 }
 
-// Refusal is what errors of [Host.Load] may implement, themselves or wrapped,
-// so that the step can be checked.
+// Refusal is an error with the step at which a guest was refused. Errors of
+// [Host.Load] may implement it, themselves or wrapped, so that the step can be
+// checked.
 type Refusal interface {
 	error
 	RefusedAt() Step
 }
 
-// Metered is what a [Guest] may implement: what its last call cost, in a unit
-// of the host's. The same call must always cost the same.
+// Metered is a [Guest] that meters its calls. Fuel returns the cost of the last
+// call, in a unit of the host's. The same call must always cost the same.
 type Metered interface{ Fuel() uint64 }
 
 // Run loads and calls guests, those of [Cases] or [Hostile], and reports each
@@ -57,7 +57,7 @@ func Run(t *testing.T, host Host, cases []Case) {
 	}
 }
 
-// Verify loads and calls one guest and tells the first deviation.
+// Verify loads and calls one guest and returns the first deviation.
 func (c Case) Verify(host Host) error {
 	guest, err := host.Load(c.Name, c.Wasm(), c.Limits)
 	if c.Stage == StageLoad {
@@ -93,15 +93,15 @@ func (c Case) verifyRefusal(guest Guest, err error) error {
 }
 
 func (c Case) verifyFailure(guest Guest) error {
-	var cost steady
-	for range 2 { // a failed call must not spoil the next
+	var cost costCheck
+	for range 2 { // the second call shows that the first one has spoilt nothing
 		_, output, err := guest.Reconcile(Request())
-		if err := cost.check(c, guest); err != nil {
+		if err := cost.add(c, guest); err != nil {
 			return err
 		}
 		class, err := classOf(output, err)
 		if err == nil {
-			return fail("the call must fail as %s, but gave %.200q", c.Class, output)
+			return fail("the call must fail as %s, but returned %.200q", c.Class, output)
 		}
 		if class != c.Class {
 			return fail("the call must fail as %s, but failed as %q: %v", c.Class, class, err)
@@ -110,8 +110,8 @@ func (c Case) verifyFailure(guest Guest) error {
 	return nil
 }
 
-// classOf classifies a call; a returned result that cannot be decoded is
-// class abi, whoever decodes it.
+// classOf classifies a call. A result that cannot be decoded has class abi,
+// whether the host or its caller decodes it.
 func classOf(output []byte, err error) (abi.Class, error) {
 	if err == nil {
 		_, err = abi.DecodeResult(output)
@@ -125,17 +125,17 @@ func classOf(output []byte, err error) (abi.Class, error) {
 
 func (c Case) verifySuccess(guest Guest) error {
 	request := Request()
-	var cost steady
+	var cost costCheck
 	for i := range max(c.Calls, 1) {
 		code, output, err := guest.Reconcile(request)
-		if err := cost.check(c, guest); err != nil {
+		if err := cost.add(c, guest); err != nil {
 			return err
 		}
 		if err != nil {
 			return fail("call %d must succeed, but: %v", i+1, err)
 		}
 		if abi.Code(code) != c.Code {
-			return fail("call %d must answer %d, but answered %d", i+1, c.Code, code)
+			return fail("call %d must return %d, but returned %d", i+1, c.Code, code)
 		}
 		if err := c.verifyOutput(request, output); err != nil {
 			return fail("call %d: %w", i+1, err)
@@ -144,13 +144,13 @@ func (c Case) verifySuccess(guest Guest) error {
 	return nil
 }
 
-// steady holds each call of a guest to the cost of the first.
-type steady struct {
+// costCheck compares the cost of each call of a guest with that of the first.
+type costCheck struct {
 	first uint64
-	any   bool
+	any   bool // whether first is set
 }
 
-func (s *steady) check(c Case, guest Guest) error {
+func (s *costCheck) add(c Case, guest Guest) error {
 	metered, ok := guest.(Metered)
 	if !ok || c.Timed() {
 		return nil

@@ -28,7 +28,7 @@ type FaultReport struct {
 func (r *run) failed(err error) {
 	r.fault = &outcome.Fault{Class: abi.ClassRetry, Message: err.Error()}
 	r.replaced = errors.Is(err, sandbox.ErrClosed)
-	if fault, ok := errors.AsType[*sandbox.Fault](err); ok && !fault.Innocent() {
+	if fault, ok := errors.AsType[*sandbox.Fault](err); ok && !fault.HostCaused() {
 		fault.Stack = boundStack(fault.Stack)
 		r.guestFault = fault
 		r.fault.Class, r.fault.Message = fault.Class, err.Error()+Where(fault.Stack)
@@ -73,11 +73,11 @@ func (r *run) reportToBreaker(p *permit) {
 	case r.uncounted:
 		p.cancel()
 	case outcome.PluginFault(r.decision.Class):
-		p.report(on, r.faultReport(), r.returned.Duration)
+		p.report(on, r.faultReport(), r.returned.Usage.Duration)
 	case r.fault != nil: // a failure of the host
 		p.cancel()
 	default:
-		p.report(on, nil, r.returned.Duration)
+		p.report(on, nil, r.returned.Usage.Duration)
 	}
 }
 
@@ -85,7 +85,7 @@ func (r *run) faultReport() *FaultReport {
 	report := &FaultReport{
 		Time: time.Now().UTC(), Controller: r.c.Name, Object: r.item.Key.String(),
 		Class: r.decision.Class, Message: r.decision.Message,
-		Fuel: r.returned.Fuel, MemoryBytes: r.returned.MemoryBytes, Seconds: r.returned.Duration.Seconds(),
+		Fuel: r.returned.Usage.Fuel, MemoryBytes: r.returned.Usage.MemoryBytes, Seconds: r.returned.Usage.Duration.Seconds(),
 	}
 	if r.guestFault != nil {
 		report.Message, report.Stack = r.guestFault.Error(), r.guestFault.Stack

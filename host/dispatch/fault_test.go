@@ -43,7 +43,7 @@ func TestAFaultIsInTheConditionsTheEventAndTheBreaker(t *testing.T) {
 	f.put(aWidget)
 	fault := &sandbox.Fault{Class: abi.ClassPanic, Message: "panic: boom", Stack: []string{"runtime._panic", "main.reconcile"}}
 	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
-		return sandbox.Return{Duration: time.Second, Fuel: 1000, MemoryBytes: 65536}, fault
+		return sandbox.Return{Usage: sandbox.Usage{Duration: time.Second, Fuel: 1000, MemoryBytes: 65536}}, fault
 	}
 	f.run()
 	const message = "panic: boom; in main.reconcile"

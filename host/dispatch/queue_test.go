@@ -151,7 +151,7 @@ func (p *testPlugin) Reconcile(_ context.Context, call sandbox.Call) (sandbox.Re
 		p.mu.Unlock()
 		time.Sleep(p.takes) // fake time
 		p.mu.Lock()
-		return sandbox.Return{Duration: p.takes}, &sandbox.Fault{Class: abi.ClassTimeout, Message: "it spins"}
+		return sandbox.Return{Usage: sandbox.Usage{Duration: p.takes}}, &sandbox.Fault{Class: abi.ClassTimeout, Message: "it spins"}
 	}
 	p.reconciled[o.Key()] = true
 	return returns(&abi.Result{})

@@ -160,12 +160,12 @@ func (r *run) logger() hclog.Logger {
 // call calls the guest. Its outcome is in returned and result, or in fault.
 func (r *run) call(ctx context.Context) {
 	returned, err := r.revision.Guest.Reconcile(ctx, sandbox.Call{
-		Request:  abi.EncodeRequest(r.request()),
-		Now:      r.start,
-		Seed:     r.seed,
-		Deadline: time.Duration(r.revision.Controller.Timeout) * time.Millisecond,
-		Host:     r,
-		Then:     r.decode,
+		Request:       abi.EncodeRequest(r.request()),
+		Now:           r.start,
+		Seed:          r.seed,
+		Deadline:      time.Duration(r.revision.Controller.Timeout) * time.Millisecond,
+		Host:          r,
+		BeforeRelease: r.decode,
 	})
 	r.returned = returned
 	switch {
@@ -332,8 +332,8 @@ func (r *run) report() {
 		Duration:    time.Since(r.start),
 		Writes:      len(r.writes),
 		Attempt:     d.Tries.Attempt,
-		Fuel:        r.returned.Fuel,
-		MemoryBytes: r.returned.MemoryBytes,
+		Fuel:        r.returned.Usage.Fuel,
+		MemoryBytes: r.returned.Usage.MemoryBytes,
 		Failure:     events.Failure{Class: d.Class, Reason: d.Reason, Message: d.Message},
 		// A guest may wait as often as it likes.
 		Muted: d.Class == abi.ClassWaiting && !r.mayLog(),

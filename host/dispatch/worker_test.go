@@ -44,7 +44,7 @@ func TestAResultIsDecodedOnce(t *testing.T) {
 			f.reconcile = func(_ context.Context, call sandbox.Call) (sandbox.Return, error) {
 				ret := sandbox.Return{Code: abi.CodeOK, Output: []byte(output)}
 				if handsOver {
-					call.Then(ret)
+					call.BeforeRelease(ret)
 					ret.Output = nil // is not looked at again
 				}
 				return ret, nil

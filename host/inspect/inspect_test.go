@@ -13,6 +13,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/abi/wasm"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -130,7 +131,7 @@ func TestFileThatAHostIgnoresIsRefused(t *testing.T) {
 
 func TestNameThatIsNoDNSLabelIsRefused(t *testing.T) {
 	r := inspect(t, file(t, "Correct_1.wasm", guest(t, "correct")))
-	expectRefused(t, r, "load", "must be a DNS label")
+	expectRefused(t, r, "load", "is not a DNS label")
 	if r.Manifest != nil || r.Memory == nil {
 		t.Errorf("%+v", r)
 	}
@@ -179,7 +180,7 @@ func TestEveryFunctionIsDescribed(t *testing.T) {
 // describing returns a module whose export describe has a body.
 func describing(body func(m *tck.Module) [][]byte) []byte {
 	var m tck.Module
-	none, i32 := []tck.Type(nil), []tck.Type{tck.I32}
+	none, i32 := []wasm.ValueType(nil), []wasm.ValueType{wasm.I32}
 	code := body(&m)
 	m.Export(abi.ExportMarker, m.Func(none, none, nil))
 	m.Export(abi.ExportDescribe, m.Func(none, i32, nil, code...))
@@ -207,8 +208,8 @@ func TestDescribeEndsAtTheDeadlineOfTheHost(t *testing.T) {
 func TestTwoControllersWithOneConditionAreRefused(t *testing.T) {
 	manifest := abi.EncodeManifest(&abi.Manifest{Name: "twins", Controllers: []abi.Controller{{Name: "a", For: widget}, {Name: "b", For: widget}}})
 	wasm := describing(func(m *tck.Module) [][]byte {
-		output := m.Import(abi.ImportModule, abi.ImportOutput, []tck.Type{tck.I32, tck.I32}, nil)
-		m.Import(abi.ImportModule, abi.ImportOutput, []tck.Type{tck.I32, tck.I32}, nil) // compilers may import a function twice
+		output := m.Import(abi.ImportModule, abi.ImportOutput, []wasm.ValueType{wasm.I32, wasm.I32}, nil)
+		m.Import(abi.ImportModule, abi.ImportOutput, []wasm.ValueType{wasm.I32, wasm.I32}, nil) // compilers may import a function twice
 		m.Data(0, manifest)
 		return [][]byte{tck.I32Const(0), tck.I32Const(int32(len(manifest))), tck.Call(output), tck.I32Const(0)}
 	})

@@ -27,23 +27,23 @@ import (
 	"github.com/thole-dev/thole/host/sandbox/testdata/bench/appliance"
 )
 
-// A dispatch goes from an object in the cache to a status in bytes.
-type dispatch func() ([]byte, error)
+// dispatchFunc goes from an object in the cache to an encoded status.
+type dispatchFunc func() ([]byte, error)
 
 const (
 	benchJSON  = "host/sandbox/testdata/bench/json"
 	benchTyped = "host/sandbox/testdata/bench/typed"
 )
 
-// BenchmarkDispatch reconciles one object of some 3 KB in every way that there
-// is: by guests, as this host does it, and by what it is an alternative to.
-// Each also reports its time as a multiple of native-unstructured's, the two
-// taking turns, so that the ratio stands on a busy machine too.
+// BenchmarkDispatch reconciles one object of some 3 KB in several ways: by guests,
+// as this host does it, and by the alternatives to it. Each also reports its time
+// as a multiple of that of native-unstructured. The two take turns, so that the
+// ratio is meaningful on a busy machine too.
 func BenchmarkDispatch(b *testing.B) {
 	baseline := nativeUnstructured(b)
 	for _, way := range []struct {
 		name string
-		open func(testing.TB) dispatch
+		open func(testing.TB) dispatchFunc
 	}{
 		{"tinygo-json", guestOf(wasmbuild.TinyGo, benchJSON, Plugin{}, Config{})},
 		{"tinygo-typed", guestOf(wasmbuild.TinyGo, benchTyped, Plugin{}, Config{})},
@@ -69,10 +69,10 @@ func BenchmarkDispatch(b *testing.B) {
 	}
 }
 
-// ratio is the median of how much longer a takes than b, in alternating turns
-// of about a millisecond each.
-func ratio(b *testing.B, one, other dispatch) float64 {
-	turns := func(way dispatch) int {
+// ratio returns the median of how much longer one takes than other, in alternating
+// turns of about a millisecond each.
+func ratio(b *testing.B, one, other dispatchFunc) float64 {
+	turns := func(way dispatchFunc) int {
 		began := time.Now()
 		must(b, way)
 		return max(1, int(time.Millisecond/max(1, time.Since(began))))
@@ -86,7 +86,7 @@ func ratio(b *testing.B, one, other dispatch) float64 {
 	return all[len(all)/2]
 }
 
-func perCall(tb testing.TB, way dispatch, n int) float64 {
+func perCall(tb testing.TB, way dispatchFunc, n int) float64 {
 	began := time.Now()
 	for range n {
 		must(tb, way)
@@ -94,7 +94,7 @@ func perCall(tb testing.TB, way dispatch, n int) float64 {
 	return float64(time.Since(began)) / float64(n)
 }
 
-func must(tb testing.TB, way dispatch) []byte {
+func must(tb testing.TB, way dispatchFunc) []byte {
 	tb.Helper()
 	status, err := way()
 	if err != nil {
@@ -103,10 +103,9 @@ func must(tb testing.TB, way dispatch) []byte {
 	return status
 }
 
-// TestDispatchWaysAgree: the ways that the benchmark compares give the same
-// status.
-func TestDispatchWaysAgree(t *testing.T) {
-	for _, way := range []func(testing.TB) dispatch{
+// TestBenchmarkedWaysProduceTheSameStatus so that the benchmark compares like with like.
+func TestBenchmarkedWaysProduceTheSameStatus(t *testing.T) {
+	for _, way := range []func(testing.TB) dispatchFunc{
 		guestOf(wasmbuild.TinyGo, benchJSON, Plugin{}, compiledGuests()),
 		nativeUnstructured, nativeTyped, webhook, fork,
 	} {
@@ -114,13 +113,13 @@ func TestDispatchWaysAgree(t *testing.T) {
 	}
 }
 
-func checkStatus(tb testing.TB, way dispatch) {
+func checkStatus(tb testing.TB, way dispatchFunc) {
 	tb.Helper()
 	var old struct{ Status json.RawMessage }
 	if err := json.Unmarshal(benchRaw(tb), &old); err != nil {
 		tb.Fatal(err)
 	}
-	merged, err := rawjson.MergePatch(old.Status, must(tb, way)) // a guest's status is what it changes
+	merged, err := rawjson.MergePatch(old.Status, must(tb, way)) // a guest's status is a merge patch
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -135,10 +134,10 @@ func checkStatus(tb testing.TB, way dispatch) {
 	}
 }
 
-// guestOf dispatches as host/dispatch does: the object's bytes into a request,
-// the call, the result decoded.
-func guestOf(toolchain wasmbuild.Toolchain, dir string, p Plugin, config Config) func(testing.TB) dispatch {
-	return func(tb testing.TB) dispatch {
+// guestOf dispatches as host/dispatch does: the object's bytes are encoded into a
+// request, and the result of the call is decoded.
+func guestOf(toolchain wasmbuild.Toolchain, dir string, p Plugin, config Config) func(testing.TB) dispatchFunc {
+	return func(tb testing.TB) dispatchFunc {
 		p.Name, p.Wasm = "appliance", wasmbuild.Build(tb, toolchain, dir)
 		if config.CacheDir == "" {
 			config = compiledGuests()
@@ -147,7 +146,7 @@ func guestOf(toolchain wasmbuild.Toolchain, dir string, p Plugin, config Config)
 	}
 }
 
-func dispatchTo(tb testing.TB, g *Guest) dispatch {
+func dispatchTo(tb testing.TB, g *Guest) dispatchFunc {
 	raw := benchRaw(tb)
 	return func() ([]byte, error) {
 		request := abi.EncodeRequest(&abi.Request{Controller: "appliance", Object: raw, Now: callTime})
@@ -163,22 +162,22 @@ func dispatchTo(tb testing.TB, g *Guest) dispatch {
 	}
 }
 
-// freshInstance makes an instance from the image for each call, in place of
-// restoring the last one.
-func freshInstance(tb testing.TB) dispatch {
+// freshInstance makes an instance from the image for each call instead of restoring
+// the last one.
+func freshInstance(tb testing.TB) dispatchFunc {
 	p := Plugin{Name: "appliance", Wasm: wasmbuild.Build(tb, wasmbuild.TinyGo, benchJSON)}
 	g := load(tb, newSandbox(tb, compiledGuests()), p)
-	g.mode = fresh
+	g.mode = modeFresh
 	return dispatchTo(tb, g)
 }
 
-// closeOnContextDone stops guests by what the engine offers for it, in place
-// of fuel. It does not stop all of them.
-func closeOnContextDone(tb testing.TB) dispatch {
+// closeOnContextDone ends guests by the engine's own means instead of fuel. That
+// does not end all guests.
+func closeOnContextDone(tb testing.TB) dispatchFunc {
 	s := newSandbox(tb, Config{})
 	s.metering.Unchecked = true
 	var err error
-	s.store, err = native.Open(tb.Context(), native.Config{Offer: offer, Tune: func(c wazero.RuntimeConfig) wazero.RuntimeConfig {
+	s.store, err = native.Open(tb.Context(), native.Config{HostModules: addHostModules, Tune: func(c wazero.RuntimeConfig) wazero.RuntimeConfig {
 		return c.WithCloseOnContextDone(true)
 	}})
 	if err != nil {
@@ -201,7 +200,7 @@ func BenchmarkDispatchParallel(b *testing.B) {
 	})
 }
 
-// object is the kind as a Go client knows it.
+// object is the kind as a typed client has it.
 type object struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -211,7 +210,7 @@ type object struct {
 
 // nativeUnstructured is a controller over unstructured informers: what the
 // cache holds is copied, converted, reconciled, and the status is encoded.
-func nativeUnstructured(tb testing.TB) dispatch {
+func nativeUnstructured(tb testing.TB) dispatchFunc {
 	cached := &unstructured.Unstructured{}
 	if err := cached.UnmarshalJSON(benchRaw(tb)); err != nil {
 		tb.Fatal(err)
@@ -226,7 +225,7 @@ func nativeUnstructured(tb testing.TB) dispatch {
 }
 
 // nativeTyped is a controller with a typed client and generated deep copies.
-func nativeTyped(tb testing.TB) dispatch {
+func nativeTyped(tb testing.TB) dispatchFunc {
 	cached := &object{}
 	if err := json.Unmarshal(benchRaw(tb), cached); err != nil {
 		tb.Fatal(err)
@@ -244,8 +243,8 @@ func (o *object) deepCopy() *object {
 	return out
 }
 
-// webhook asks a server on loopback, over a connection that stays open.
-func webhook(tb testing.TB) dispatch {
+// webhook calls a server on loopback, over a connection that stays open.
+func webhook(tb testing.TB) dispatchFunc {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var typed object
 		if err := json.NewDecoder(r.Body).Decode(&typed); err != nil {
@@ -267,7 +266,7 @@ func webhook(tb testing.TB) dispatch {
 }
 
 // fork starts a static binary for each reconcile.
-func fork(tb testing.TB) dispatch {
+func fork(tb testing.TB) dispatchFunc {
 	binary := filepath.Join(tb.TempDir(), "fork")
 	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, "./testdata/bench/fork")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
@@ -311,7 +310,7 @@ func benchSpec() appliance.Spec {
 	return s
 }
 
-// benchRaw is the object as the cache holds it.
+// benchRaw returns the object as the cache holds it.
 func benchRaw(tb testing.TB) []byte {
 	tb.Helper()
 	yes := true

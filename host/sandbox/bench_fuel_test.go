@@ -13,8 +13,8 @@ import (
 	"github.com/thole-dev/thole/host/sandbox/native"
 )
 
-// BenchmarkFuel is what fuel costs: each guest is called with checks and
-// without, in turns.
+// BenchmarkFuel is the cost of fuel: each guest is called with checks and without,
+// in turns.
 func BenchmarkFuel(b *testing.B) {
 	request := abi.EncodeRequest(&abi.Request{Controller: "appliance", Object: benchRaw(b), Now: callTime})
 	for _, c := range fuelGuests {
@@ -25,19 +25,19 @@ func BenchmarkFuel(b *testing.B) {
 	}
 	for _, c := range []struct {
 		name   string
-		locals []tck.Type
-		body   func(h *hand) []byte
+		locals types
+		body   func(tg *testGuest) []byte
 	}{
-		{"loop", one, tightLoop},
-		{"scan", one, scanLoop},
-		{"sieve", two, sieve},
-		{"call", one, callLoop},
-		{"recursion", none, fibonacci},
-		{"copy", one, copyLoop},
+		{"loop", i32Only, tightLoop},
+		{"scan", i32Only, scanLoop},
+		{"sieve", ptrLen, sieve},
+		{"call", i32Only, callLoop},
+		{"recursion", noTypes, fibonacci},
+		{"copy", i32Only, copyLoop},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			h := newHand("micro")
-			compareFuel(b, Plugin{Name: "micro", Wasm: h.wasm(c.locals, c.body(h), h.ok())}, Call{Now: callTime})
+			tg := newTestGuest("micro")
+			compareFuel(b, Plugin{Name: "micro", Wasm: tg.build(c.locals, c.body(tg), tg.ok())}, Call{Now: callTime})
 		})
 	}
 }
@@ -53,20 +53,20 @@ var fuelGuests = []struct {
 }
 
 func compareFuel(b *testing.B, p Plugin, call Call) {
-	bare := newSandbox(b, Config{})
-	bare.metering.Unchecked = true
-	reconciling := func(g *Guest) dispatch {
+	unmetered := newSandbox(b, Config{})
+	unmetered.metering.Unchecked = true
+	reconciling := func(g *Guest) dispatchFunc {
 		return func() ([]byte, error) {
 			out, err := g.Reconcile(b.Context(), call)
 			return out.Output, err
 		}
 	}
 	g := load(b, newSandbox(b, Config{}), p)
-	with, without := reconciling(g), reconciling(load(b, bare, p))
+	with, without := reconciling(g), reconciling(load(b, unmetered, p))
 	for b.Loop() {
 		must(b, with)
 	}
-	b.ReportMetric(float64(reconcile(b, g, call).Fuel), "fuel/op")
+	b.ReportMetric(float64(reconcile(b, g, call).Usage.Fuel), "fuel/op")
 	b.ReportMetric(ratio(b, with, without), "x-without-fuel")
 }
 
@@ -104,11 +104,11 @@ func rewritten(tb testing.TB, wasm []byte, o meter.Options) ([]byte, meter.Repor
 	return out, r
 }
 
-// compileTime is the least of three.
+// compileTime returns the shortest of three compilations, in nanoseconds.
 func compileTime(tb testing.TB, wasm []byte) float64 {
 	best := time.Hour
 	for range 3 {
-		s, err := native.Open(tb.Context(), native.Config{Offer: offer})
+		s, err := native.Open(tb.Context(), native.Config{HostModules: addHostModules})
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -126,7 +126,7 @@ func compileTime(tb testing.TB, wasm []byte) float64 {
 
 const rounds = 200_000
 
-// repeated runs a body that many times; local 1 counts.
+// repeated runs a body that many times. Local 1 counts down.
 func repeated(n int32, body ...[]byte) []byte {
 	return slices.Concat(tck.I32Const(n), tck.LocalSet(1), tck.Loop,
 		slices.Concat(body...),
@@ -134,43 +134,43 @@ func repeated(n int32, body ...[]byte) []byte {
 }
 
 // tightLoop does nothing but count.
-func tightLoop(*hand) []byte { return repeated(rounds) }
+func tightLoop(*testGuest) []byte { return repeated(rounds) }
 
-// scanLoop adds numbers in memory up.
-func scanLoop(*hand) []byte {
+// scanLoop adds up numbers in memory.
+func scanLoop(*testGuest) []byte {
 	return repeated(rounds/8, tck.LocalGet(0), tck.LocalGet(1), tck.I32Load, tck.I32Add, tck.LocalSet(0))
 }
 
-// sieve has two loops, and writes.
-func sieve(*hand) []byte {
+// sieve has two nested loops and writes to memory.
+func sieve(*testGuest) []byte {
 	const size = 32_000
 	return slices.Concat(tck.I32Const(2), tck.LocalSet(1), tck.Loop,
 		tck.LocalGet(1), tck.LocalTee(2),
 		tck.Drop, tck.Loop,
 		tck.LocalGet(2), tck.I32Const(1), tck.I32Store,
-		tck.LocalGet(2), tck.LocalGet(1), tck.I32Add, tck.LocalTee(2), tck.I32Const(size), []byte{0x49}, tck.BranchIf(0), tck.End,
-		tck.LocalGet(1), tck.I32Const(1), tck.I32Add, tck.LocalTee(1), tck.I32Const(64), []byte{0x49}, tck.BranchIf(0), tck.End)
+		tck.LocalGet(2), tck.LocalGet(1), tck.I32Add, tck.LocalTee(2), tck.I32Const(size), tck.I32LtU, tck.BranchIf(0), tck.End,
+		tck.LocalGet(1), tck.I32Const(1), tck.I32Add, tck.LocalTee(1), tck.I32Const(64), tck.I32LtU, tck.BranchIf(0), tck.End)
 }
 
 // callLoop calls a small function.
-func callLoop(h *hand) []byte {
-	f := h.Func(one, one, nil, tck.LocalGet(0), tck.I32Const(3), tck.I32Mul)
+func callLoop(tg *testGuest) []byte {
+	f := tg.Func(i32Only, i32Only, nil, tck.LocalGet(0), tck.I32Const(3), tck.I32Mul)
 	return repeated(rounds, tck.LocalGet(1), tck.Call(f), tck.Drop)
 }
 
 // fibonacci calls itself twice.
-func fibonacci(h *hand) []byte {
-	self := h.output + 1
+func fibonacci(tg *testGuest) []byte {
+	self := tg.output + 1
 	less := func(n int32) []byte {
 		return slices.Concat(tck.LocalGet(0), tck.I32Const(n), tck.I32Sub, tck.Call(self))
 	}
-	h.Func(one, one, nil,
-		tck.LocalGet(0), tck.I32Const(2), []byte{0x49}, tck.If, tck.LocalGet(0), tck.Return, tck.End,
+	tg.Func(i32Only, i32Only, nil,
+		tck.LocalGet(0), tck.I32Const(2), tck.I32LtU, tck.If, tck.LocalGet(0), tck.Return, tck.End,
 		less(1), less(2), tck.I32Add)
 	return slices.Concat(tck.I32Const(22), tck.Call(self), tck.Drop)
 }
 
-// copyLoop copies 48 bytes each time.
-func copyLoop(*hand) []byte {
+// copyLoop copies 48 bytes in each iteration.
+func copyLoop(*testGuest) []byte {
 	return repeated(rounds/4, tck.I32Const(1<<16), tck.I32Const(1<<16+100), tck.LocalGet(0), tck.I32Const(48), tck.I32Add, tck.MemoryCopy)
 }

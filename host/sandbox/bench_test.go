@@ -9,17 +9,17 @@ import (
 	"github.com/thole-dev/thole/host/sandbox/module"
 )
 
-// BenchmarkReconcile calls guests that do next to nothing, so that what is
-// left is the cost of a call and of what happens between two.
+// BenchmarkReconcile calls guests that do nearly nothing: it measures the cost of a
+// call and of what happens between two calls.
 func BenchmarkReconcile(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		wasm []byte
 	}{
-		{"reset", caseWasm("correct")},
-		{"pooled", withCustom(newHand("pooled"), goSection)},
-		{"fresh", caseWasm("reset-table")},
-		{"grows", caseWasm("reset-grown-memory")},
+		{"reset", kitCase(b, "correct").Wasm()},
+		{"pooled", withCustomSection("pooled", goSection)},
+		{"fresh", kitCase(b, "reset-table").Wasm()},
+		{"grows", kitCase(b, "reset-grown-memory").Wasm()},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			name := map[string]string{"reset": "correct", "fresh": "reset-table", "grows": "reset-grown-memory"}[c.name]
@@ -34,16 +34,6 @@ func BenchmarkReconcile(b *testing.B) {
 			}
 		})
 	}
-}
-
-func caseWasm(name string) []byte {
-	c, _ := tck.CaseOf(name)
-	return c.Wasm()
-}
-
-func withCustom(h *hand, section string) []byte {
-	h.Custom(section, nil)
-	return h.wasm(nil, h.ok())
 }
 
 func BenchmarkReconcileProbe(b *testing.B) {
@@ -65,7 +55,7 @@ func BenchmarkInstantiate(b *testing.B) {
 		b.Run(string(toolchain), func(b *testing.B) {
 			g := load(b, newSandbox(b, compiledGuests()), Plugin{Name: "probe", Wasm: wasmbuild.Build(b, toolchain, probeDir)})
 			for b.Loop() {
-				in, err := g.ready(b.Context(), nil)
+				in, err := g.currentInstance(b.Context(), nil)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -87,7 +77,7 @@ func BenchmarkNew(b *testing.B) {
 	}
 }
 
-// BenchmarkParse reads and rewrites a module, before the engine sees it.
+// BenchmarkParse parses and rewrites a module.
 func BenchmarkParse(b *testing.B) {
 	for _, toolchain := range wasmbuild.Toolchains {
 		wasm := wasmbuild.Build(b, toolchain, probeDir)

@@ -1,51 +1,49 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"time"
 
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/sandbox/deadline"
+	"github.com/thole-dev/thole/host/sandbox/memory"
+	"github.com/thole-dev/thole/host/sandbox/meter"
+	"github.com/thole-dev/thole/host/sandbox/native"
 	"github.com/thole-dev/thole/host/sandbox/schedule"
 	"github.com/thole-dev/thole/host/sandbox/wasi"
 )
 
-// HostCalls answers what a guest asks during a reconcile. Its methods are
-// called on the goroutine of [Guest.Reconcile], one at a time.
-type HostCalls interface {
-	// Get answers the message of an [abi.GetCall]: the reply and a code that
-	// is negative ([abi.CodeNotFound] and so on) or ignored. ctx ends with
-	// the call's deadline and must be honoured: nothing else stops a host
-	// function. The call's bytes are the method's to keep.
-	Get(ctx context.Context, call []byte) (reply []byte, code int64)
-	// List answers the message of an [abi.ListCall] in the same way.
-	List(ctx context.Context, call []byte) (reply []byte, code int64)
-	// Log takes a line of the guest. Levels are those of [abi.LogDebug] to
-	// [abi.LogError]; the message may hold any bytes and is the method's to
-	// keep.
-	Log(level int32, message []byte)
-}
+// This file has the state of one call: what it reads and writes, its fuel, the
+// limits that it hits, and its execution slot.
 
-// call is the state of one entry into guest code, shared by the host
-// functions. It is used by one goroutine at a time.
+// call is the state of one entry into guest code, which the host functions
+// share. It must be used by one goroutine at a time.
 type call struct {
 	limits *Limits
-	turn   *schedule.Turn // the slot that guest code runs in
-	host   HostCalls      // nil while loading: capabilities answer denied
+	task   *schedule.Task // nil, or with the slot that guest code runs in
+	host   HostCalls      // nil while loading: capabilities return denied
 	log    func(level int32, message []byte)
 
-	input       []byte // what the cursor has not yet copied
-	output      []byte
-	buffer      *[]byte // that a large output is in, of outputBuffers
-	outputCalls int
-	hostCalls   int
-	logged      int      // bytes, with a share per message
-	logDropped  int      // messages
-	hits        []string // limits
+	input        []byte // of the request or the last reply, what the guest has not read yet
+	output       []byte
+	outputBuffer *[]byte // of outputBuffers, if a large output is in one
+	outputCalled bool
+	hostCalls    int
+	logged       int      // bytes, with logOverhead for each message
+	limitsHit    []string // without duplicates
 
-	fuel    fuel
-	stack   nativeStack
-	owed    int64 // for the host function that is running
-	process wasi.Process
+	fuel     fuel
+	stack    nativeStack
+	hostCost int64 // fuel that the running host function costs
+	process  wasi.Process
 }
 
 func newCall(limits *Limits, now time.Time, seed [32]byte) *call {
@@ -60,12 +58,266 @@ func newCall(limits *Limits, now time.Time, seed [32]byte) *call {
 type callKey struct{}
 
 func withCall(ctx context.Context, c *call) context.Context {
-	c.turn = turnOf(ctx)
+	c.task = taskOf(ctx)
 	return context.WithValue(ctx, callKey{}, c)
 }
 
-// callOf is the call of a host function's context. Guest code is entered by
-// [instance.enter] only, which puts it there.
+// callOf returns the call of a host function's context. Guest code is only
+// entered with a context of withCall.
 func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
 
-func clampLevel(level int32) int32 { return min(max(level, abi.LogDebug), abi.LogError) }
+// largeOutput is the size from which an output is written into a buffer that is
+// used again. Most outputs are a few KiB. Without these buffers a guest that
+// writes until it is stopped would keep the garbage collector busy.
+const largeOutput = 64 << 10
+
+var outputBuffers sync.Pool // of *[]byte
+
+// outputWithRoom returns the output so far, with room for n more bytes if it
+// becomes large.
+func (c *call) outputWithRoom(n int) []byte {
+	length := len(c.output)
+	if n <= cap(c.output)-length || length+n <= largeOutput {
+		return c.output
+	}
+	buffer, _ := outputBuffers.Get().(*[]byte)
+	if buffer == nil || cap(*buffer) < c.limits.OutputBytes {
+		made := make([]byte, 0, c.limits.OutputBytes)
+		buffer = &made
+	}
+	c.outputBuffer = buffer
+	return append((*buffer)[:0], c.output...)
+}
+
+// takeOutput returns the output of a call that ended with err, for the caller to
+// keep. The output of a call that failed is discarded.
+func (c *call) takeOutput(err error) []byte {
+	out := c.output
+	if err != nil {
+		out = nil
+	} else if c.outputBuffer != nil {
+		out = bytes.Clone(c.output)
+	}
+	if c.outputBuffer != nil {
+		outputBuffers.Put(c.outputBuffer)
+	}
+	c.output, c.outputBuffer = nil, nil
+	return out
+}
+
+// Guest code counts what it executes (see package meter) and calls tick when its
+// slice of fuel is used up. Deadlines, the fuel limit, the stack limit and the
+// scheduler take effect there: nothing else can stop or pause native code.
+
+// sliceFuel is how much a guest executes from one tick to the next, up to one
+// segment more: 20 to 300 microseconds.
+const sliceFuel = 500_000
+
+// fuel is the account of one call. Fuel that was granted and is not left over
+// has been used.
+type fuel struct {
+	limit   int64
+	slice   int64
+	used    int64             // up to the last grant
+	granted int64             // by the last grant
+	open    bool              // whether the last grant is not settled yet
+	global  api.MutableGlobal // of the instance, which holds what is left of the grant
+}
+
+// grant returns the next slice. It never extends beyond the limit, so that a
+// call ends at the same check whatever the slice is.
+func (f *fuel) grant() int64 {
+	f.granted, f.open = min(f.slice, f.limit-f.used), true
+	return f.granted
+}
+
+// settle adds what was used of the last grant, once. left is below zero if more
+// was used than granted.
+func (f *fuel) settle(left int64) {
+	if f.open {
+		f.used += f.granted - left
+		f.open = false
+	}
+}
+
+// begin grants fuel before an instance is entered.
+func (f *fuel) begin(global api.MutableGlobal) {
+	f.global = global
+	global.Set(uint64(f.grant()))
+}
+
+// end settles the fuel after the instance was left.
+func (f *fuel) end() {
+	f.settle(int64(f.global.Get()))
+	f.global.Set(0)
+}
+
+// tick is called by guest code whose fuel is below zero.
+func tick(ctx context.Context, stack []uint64) {
+	stack[0] = uint64(callOf(ctx).refuel(ctx, int64(stack[0])))
+}
+
+// refuel settles what is left and returns more fuel, or ends the call by a panic
+// with a [*limitError]. Other calls may run before it returns.
+func (c *call) refuel(ctx context.Context, left int64) int64 {
+	c.fuel.settle(left)
+	if c.fuel.used > c.fuel.limit {
+		panic(&limitError{errFuel})
+	}
+	if c.stack.size() > maxStack {
+		panic(&limitError{errStack})
+	}
+	if err := deadline.Pause(ctx, c.task.Yield); err != nil {
+		panic(&limitError{err})
+	}
+	return c.fuel.grant()
+}
+
+// fuelGlobal returns the global that holds an instance's fuel.
+func fuelGlobal(m api.Module) api.MutableGlobal {
+	return m.ExportedGlobal(meter.FuelExport).(api.MutableGlobal)
+}
+
+// addTick makes tick available in a runtime.
+func addTick(ctx context.Context, r wazero.Runtime) error {
+	one := []api.ValueType{api.ValueTypeI64}
+	_, err := r.NewHostModuleBuilder(meter.ImportModule).NewFunctionBuilder().
+		WithGoFunction(api.GoFunc(tick), one, one).Export(meter.ImportTick).Instantiate(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", meter.ImportModule, err)
+	}
+	return nil
+}
+
+// The work of the host for a guest costs the guest fuel, so that a call ends in
+// time and other calls get their turn even if the host does most of the work.
+// The amounts are about what guest code executes in the same time. They are
+// fixed, because the same call must always cost the same. The call of a host
+// function as such is paid like other instructions.
+const (
+	logCost        = 5_000 // of a message that is kept: it is formatted and written
+	hostCallCost   = 1_000 // of a get or list, besides its bytes
+	bytesPerFuel   = 4     // that are copied
+	randomByteCost = 2
+)
+
+func copyCost(bytes int) int64 { return int64(bytes / bytesPerFuel) }
+
+// chargeSystemCall charges for the work of the system interface.
+func (c *call) chargeSystemCall() {
+	copied, random := c.process.TakeWork()
+	c.hostCost += copyCost(copied) + int64(random)*randomByteCost
+}
+
+// payHostCost takes the cost of a host function that has returned from the
+// guest's fuel. If the guest does not have as much, it is at a tick.
+func (c *call) payHostCost(ctx context.Context, guest api.Module) {
+	if c.hostCost == 0 {
+		return
+	}
+	if c.fuel.global == nil { // in the start function
+		c.fuel.global = fuelGlobal(guest)
+	}
+	left := int64(c.fuel.global.Get()) - c.hostCost
+	c.hostCost = 0
+	if left < 0 {
+		c.fuel.global.Set(0) // everything is settled here, also if the call ends
+		left = c.refuel(ctx, left)
+	}
+	c.fuel.global.Set(uint64(left))
+}
+
+// limitError ends a call from within, by a panic: its deadline has passed, its
+// fuel is used up, its stack is too large, or its context has ended for another
+// reason.
+type limitError struct{ cause error }
+
+func (e *limitError) Error() string { return e.cause.Error() }
+func (e *limitError) Unwrap() error { return e.cause }
+
+// Causes of a limitError, besides those of contexts.
+var (
+	errFuel  = errors.New("fuel used up")
+	errStack = errors.New("stack overflow")
+)
+
+const nestsTooDeeply = "the guest's calls nest too deeply: look for recursion without an end"
+
+// fault returns the class and message for a limit of the guest's. ok is false if
+// the context has ended for another reason.
+func (e *limitError) fault(c *call) (class abi.Class, message string, ok bool) {
+	switch {
+	case errors.Is(e.cause, deadline.ErrPassed):
+		return abi.ClassTimeout, "the deadline of the call passed", true
+	case errors.Is(e.cause, errFuel):
+		return abi.ClassTimeout, fmt.Sprintf("the fuel of the call is used up: more than %d instructions: look for a loop without an end, or do less in one call", c.fuel.limit), true
+	case errors.Is(e.cause, errStack):
+		return abi.ClassStackOverflow, nestsTooDeeply, true
+	}
+	return "", "", false
+}
+
+// noteLimit notes a limit that the call has hit.
+func (c *call) noteLimit(limit string) {
+	if !slices.Contains(c.limitsHit, limit) {
+		c.limitsHit = append(c.limitsHit, limit)
+	}
+}
+
+// noteLimitOf notes the limit that ended an entry into the guest with err.
+func (c *call) noteLimitOf(err error) {
+	limit, ok := errors.AsType[*limitError](err)
+	switch {
+	case !ok:
+	case errors.Is(limit.cause, deadline.ErrPassed):
+		c.noteLimit(LimitTimeout)
+	case errors.Is(limit.cause, errFuel):
+		c.noteLimit(LimitFuel)
+	}
+}
+
+// reportLimits counts the limits that a call on an instance with that memory has
+// hit.
+func (g *Guest) reportLimits(c *call, linear *memory.Linear) {
+	if refused := linear.Refused(); refused != nil && !errors.Is(refused, ErrHostMemory) {
+		c.noteLimit(LimitMemory)
+	}
+	for _, limit := range c.limitsHit {
+		g.metrics.Limited(limit)
+	}
+}
+
+type taskKey struct{}
+
+// taskOf returns the scheduler's task of ctx's call, or nil.
+func taskOf(ctx context.Context) *schedule.Task {
+	task, _ := ctx.Value(taskKey{}).(*schedule.Task)
+	return task
+}
+
+// acquireSlot blocks until the call has an execution slot. Guest code must be
+// entered with the returned context, and the task must be released once the
+// instance is restored. If ctx has a task already that one is used, and the
+// returned one is nil, which need not be released.
+func (g *Guest) acquireSlot(ctx context.Context) (context.Context, *schedule.Task, error) {
+	if task := taskOf(ctx); task != nil && !task.Released() {
+		return ctx, nil, nil
+	}
+	task, err := g.scheduled.Acquire(ctx)
+	if err != nil {
+		return ctx, nil, fmt.Errorf("wait for a slot: %w", err)
+	}
+	return context.WithValue(ctx, taskKey{}, task), task, nil
+}
+
+// acquireCode is [native.Code.Acquire] for a call that has a slot, which other
+// calls may use while the code is reloaded.
+func (b *blueprint) acquireCode(ctx context.Context, c *call) (native.Module, error) {
+	c.task.Block()
+	n, err := b.code.Acquire(ctx)
+	if lost := deadline.Pause(ctx, c.task.Unblock); lost != nil && err == nil {
+		b.code.Release()
+		return native.Module{}, lost
+	}
+	return n, err
+}

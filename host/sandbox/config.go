@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -11,32 +12,33 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/sandbox/memory"
+	"github.com/thole-dev/thole/host/sandbox/schedule"
 )
 
 // Config configures a [Sandbox].
 type Config struct {
 	// CacheDir keeps compiled code across restarts; "" keeps it in memory
 	// only. Code in it is executed: the directory must belong to this
-	// process's user and be writable by nobody else. It is made if missing.
+	// process's user and not be writable by others. It is created if missing.
 	CacheDir string
-	// CacheBytes is how much of the disk the code in CacheDir may take: what
-	// was used least lately goes. 0 is 1 GiB.
+	// CacheBytes bounds the code in CacheDir: the least recently used code is
+	// removed. 0 is 1 GiB.
 	CacheBytes uint64
-	// Compiler is a program that runs [Compiler], with its first arguments: it
-	// is given what is to be compiled for the cache on disk. nil: this process
-	// compiles, which then cannot be interrupted inside of a function.
+	// Compiler is a program that runs [Compiler], with its first arguments. It
+	// compiles for the cache on disk. nil: this process compiles, which cannot
+	// be interrupted within a function.
 	Compiler []string
 	// CompilerMemory is how much memory a compiler may have, in bytes; 0 is a
 	// quarter of what this process may use, between 192 MiB and 1 GiB.
 	CompilerMemory uint64
-	// LoadTimeout bounds the verification and compilation of one module, from its
-	// turn on; 0 is 1m. What a guest does while it is loaded is bounded by
-	// [Limits.Deadline].
+	// LoadTimeout bounds the verification and compilation of one module, from
+	// when it begins; modules are compiled one at a time. 0 is 1m. What a guest
+	// does while it is loaded is bounded by [Limits.Deadline].
 	LoadTimeout time.Duration
-	// IdleInstances is how long an instance is kept that nobody calls, and
-	// IdleCode how long the native code of a plugin that has no instance; 0
-	// is 1m and 5m. Code goes only if the cache on disk has it and
-	// [Plugin.Source] is there.
+	// IdleInstances is how long an instance is kept that is not called, and
+	// IdleCode how long the native code of a plugin that has no instance; 0 is
+	// 1m and 5m. Code is freed only if the cache on disk has it and
+	// [Plugin.Source] is set.
 	IdleInstances, IdleCode time.Duration
 	// MemoryBytes is how much memory the instances and images of all guests
 	// have together; 0 is half of what the process may use: of its control
@@ -45,47 +47,46 @@ type Config struct {
 	MemoryBytes uint64
 	// Slots is how many guest calls run at once; 0 is GOMAXPROCS.
 	Slots int
-	// Metrics is told what the calls of a plugin meet; nil: nobody asks.
+	// Metrics returns where the metrics of a plugin's calls go; nil discards
+	// them.
 	Metrics func(plugin string) Metrics
-	// Logger gets what guests log while they are loaded, and what the
-	// sandbox notices about a plugin; nil discards it.
+	// Logger receives what guests log while they are loaded, and messages of
+	// the sandbox about a plugin; nil discards them.
 	Logger hclog.Logger
 }
 
 const (
-	defaultLoadTimeout  = time.Minute
-	leastCompilerMemory = 192 << 20
-	mostCompilerMemory  = 1 << 30
+	defaultLoadTimeout   = time.Minute
+	defaultIdleInstances = time.Minute
+	defaultIdleCode      = 5 * time.Minute
+	minCompilerMemory    = 192 << 20
+	maxCompilerMemory    = 1 << 30
 )
 
-// Validate says what is wrong with the values, apart from the directory,
-// which [New] looks at.
+// Validate returns an error for values that are out of range. [New] checks the
+// directory.
 func (c Config) Validate() error {
 	if c.LoadTimeout < 0 {
 		return fmt.Errorf("validate sandbox config: load timeout %s is negative: use 0 for the default of %s", c.LoadTimeout, defaultLoadTimeout)
 	}
 	if c.IdleInstances < 0 || c.IdleCode < 0 {
-		return fmt.Errorf("validate sandbox config: idle times %s and %s must be positive: use 0 for the defaults", c.IdleInstances, c.IdleCode)
+		return fmt.Errorf("validate sandbox config: idle times %s and %s must not be negative: use 0 for the defaults", c.IdleInstances, c.IdleCode)
 	}
 	return nil
 }
 
 func (c Config) withDefaults() Config {
-	if c.LoadTimeout == 0 {
-		c.LoadTimeout = defaultLoadTimeout
-	}
+	c.LoadTimeout = cmp.Or(c.LoadTimeout, defaultLoadTimeout)
 	if c.CompilerMemory == 0 {
-		quarter := memory.Default(os.DirFS("/")) / 2
-		c.CompilerMemory = min(max(quarter, leastCompilerMemory), mostCompilerMemory)
+		quarter := memory.DefaultLimit(os.DirFS("/")) / 2
+		c.CompilerMemory = min(max(quarter, minCompilerMemory), maxCompilerMemory)
 	}
-	c.IdleInstances = or(c.IdleInstances, defaultIdleInstances)
-	c.IdleCode = or(c.IdleCode, defaultIdleCode)
+	c.IdleInstances = cmp.Or(c.IdleInstances, defaultIdleInstances)
+	c.IdleCode = cmp.Or(c.IdleCode, defaultIdleCode)
 	if c.MemoryBytes == 0 {
-		c.MemoryBytes = memory.Default(os.DirFS("/"))
+		c.MemoryBytes = memory.DefaultLimit(os.DirFS("/"))
 	}
-	if c.Slots == 0 {
-		c.Slots = runtime.GOMAXPROCS(0)
-	}
+	c.Slots = cmp.Or(c.Slots, runtime.GOMAXPROCS(0))
 	if c.Metrics == nil {
 		c.Metrics = func(string) Metrics { return noMetrics{} }
 	}
@@ -95,51 +96,49 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Limits bound one plugin. A zero field means its default.
+// Limits bound one plugin. A zero field stands for its default, which ends the
+// comment.
 type Limits struct {
-	MemoryBytes uint64        // linear memory of one instance, whole pages of 64 KiB; 64 MiB
+	MemoryBytes uint64        // linear memory of one instance, in whole pages of 64 KiB; 64 MiB
 	Deadline    time.Duration // of one call; 10s
 	Fuel        int64         // of one call, in instructions; 100,000,000,000
 	OutputBytes int           // of one result; [abi.MaxOutput]
-	ReplyBytes  int           // of one reply to get or list, beyond it the guest gets -6; 16 MiB
-	HostCalls   int           // get and list calls in one reconcile; 10,000
-	LogBytes    int           // logged in one reconcile, the rest is dropped; 64 KiB
-	StdioBytes  int           // kept of each of stdout and stderr, the last ones; 16 KiB
+	ReplyBytes  int           // of one reply to get or list, larger ones are [abi.CodeTooLarge]; 16 MiB
+	HostCalls   int           // get and list calls of one reconcile; 10,000
+	LogBytes    int           // logged by one reconcile, the rest is dropped; 64 KiB
+	StdioBytes  int           // kept of each of stdout and stderr, from the end; 16 KiB
 	Instances   int           // calls at once; GOMAXPROCS
 }
 
 const (
-	pageBytes       = 64 << 10
-	mostMemoryBytes = 2 << 30 // so that sizes fit the engine's 32 bits, and addresses an i32
-	mostInstances   = 1024
+	pageBytes      = 64 << 10
+	maxMemoryBytes = 2 << 30 // so that sizes fit 32 bits in the engine, and addresses an i32
+	maxInstances   = 1024
 )
 
-// WithDefaults fills the zero fields in.
+// defaultFuel is some seconds of what controllers do. A loop that does nearly
+// nothing takes longer to use as much, and is ended by the deadline first.
+const defaultFuel = 100_000_000_000
+
+// WithDefaults returns the limits with the zero fields set.
 func (l Limits) WithDefaults() Limits {
-	l.MemoryBytes = or(l.MemoryBytes, 64<<20)
-	l.Deadline = or(l.Deadline, 10*time.Second)
-	l.Fuel = or(l.Fuel, defaultFuel)
-	l.OutputBytes = or(l.OutputBytes, abi.MaxOutput)
-	l.ReplyBytes = or(l.ReplyBytes, 16<<20)
-	l.HostCalls = or(l.HostCalls, 10_000)
-	l.LogBytes = or(l.LogBytes, 64<<10)
-	l.StdioBytes = or(l.StdioBytes, 16<<10)
-	l.Instances = or(l.Instances, runtime.GOMAXPROCS(0))
+	l.MemoryBytes = cmp.Or(l.MemoryBytes, 64<<20)
+	l.Deadline = cmp.Or(l.Deadline, 10*time.Second)
+	l.Fuel = cmp.Or(l.Fuel, defaultFuel)
+	l.OutputBytes = cmp.Or(l.OutputBytes, abi.MaxOutput)
+	l.ReplyBytes = cmp.Or(l.ReplyBytes, 16<<20)
+	l.HostCalls = cmp.Or(l.HostCalls, 10_000)
+	l.LogBytes = cmp.Or(l.LogBytes, 64<<10)
+	l.StdioBytes = cmp.Or(l.StdioBytes, 16<<10)
+	l.Instances = cmp.Or(l.Instances, runtime.GOMAXPROCS(0))
 	return l
 }
 
-func or[T comparable](value, otherwise T) T {
-	var zero T
-	if value == zero {
-		return otherwise
-	}
-	return value
-}
-
-// Validate says what is wrong with the values; zero fields are fine.
+// Validate returns an error that joins all values out of range. Zero is a valid
+// value of every field.
 func (l Limits) Validate() error {
 	var errs []error
-	if l.MemoryBytes%pageBytes != 0 || l.MemoryBytes > mostMemoryBytes {
+	if l.MemoryBytes%pageBytes != 0 || l.MemoryBytes > maxMemoryBytes {
 		errs = append(errs, fmt.Errorf("memory of %d bytes: use a multiple of 64 KiB up to 2 GiB", l.MemoryBytes))
 	}
 	if l.Deadline < 0 {
@@ -148,8 +147,8 @@ func (l Limits) Validate() error {
 	if l.Fuel < 0 {
 		errs = append(errs, fmt.Errorf("fuel of %d instructions: use a positive number", l.Fuel))
 	}
-	if l.Instances < 0 || l.Instances > mostInstances {
-		errs = append(errs, fmt.Errorf("%d instances: use 1 to %d", l.Instances, mostInstances))
+	if l.Instances < 0 || l.Instances > maxInstances {
+		errs = append(errs, fmt.Errorf("%d instances: use 1 to %d", l.Instances, maxInstances))
 	}
 	for _, n := range []struct {
 		what  string
@@ -170,3 +169,56 @@ func (l Limits) Validate() error {
 	}
 	return fmt.Errorf("validate plugin limits: %w", errors.Join(errs...))
 }
+
+// startPages returns with how many pages an instance of a module starts that
+// declares minimum. Allocators such as TinyGo's double their memory when they
+// grow. They can reach the limit only from limit/2^k, and would otherwise fail
+// somewhere above half of it.
+func (l Limits) startPages(minimum uint32) uint32 {
+	if minimum == 0 {
+		return 0
+	}
+	pages := uint32(l.MemoryBytes / pageBytes)
+	for pages/2 >= minimum && pages%2 == 0 {
+		pages /= 2
+	}
+	if pages >= 2*minimum {
+		return minimum
+	}
+	return pages
+}
+
+// The limits whose hits are counted.
+const (
+	LimitMemory    = "memory"    // the guest did not get more memory
+	LimitTimeout   = "timeout"   // a call was ended
+	LimitFuel      = "fuel"      // a call was ended
+	LimitOutput    = "output"    // a call was ended
+	LimitReply     = "reply"     // a get or list returned [abi.CodeTooLarge]
+	LimitHostCalls = "hostCalls" // a call was ended
+	LimitLog       = "log"       // lines of a call were dropped
+	LimitInstances = "instances" // a call waited for the instance of another one
+)
+
+// LimitNames returns the limits whose hits are counted, for metrics that exist at
+// zero.
+func LimitNames() []string {
+	return []string{
+		LimitMemory, LimitTimeout, LimitFuel, LimitOutput,
+		LimitReply, LimitHostCalls, LimitLog, LimitInstances,
+	}
+}
+
+// Metrics receives what the calls of one plugin experience.
+type Metrics interface {
+	schedule.Metrics
+	// Limited counts a limit that ended or bounded a call. It is called once
+	// for each call and limit, however often the limit was hit.
+	Limited(limit string)
+}
+
+type noMetrics struct{}
+
+func (noMetrics) Waited(time.Duration) {}
+func (noMetrics) HandedOver()          {}
+func (noMetrics) Limited(string)       {}

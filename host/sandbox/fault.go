@@ -1,19 +1,69 @@
 package sandbox
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/sandbox/memory"
+	"github.com/thole-dev/thole/host/sandbox/meter"
 	"github.com/thole-dev/thole/host/sandbox/wasi"
+	"github.com/thole-dev/thole/host/sanitize"
 )
 
-// failure explains an entry into an instance that did not return.
+// ErrHostMemory is the error for memory beyond what the host has for all plugins
+// together ([Config.MemoryBytes]), or beyond what the system gives it. It passes
+// when other calls end.
+var ErrHostMemory = memory.ErrExhausted
+
+// Fault is the error of a call that did not return as the ABI specifies: it
+// trapped, exited, hit a limit, or returned something else.
+type Fault struct {
+	// Class is the failure's class (SPEC.md, "Failures").
+	Class abi.Class
+	// Message is what happened, with the line that the guest's runtime printed
+	// if there is one. It may contain anything that a guest can print.
+	Message string
+	// Stack lists the active functions, innermost first, as far as they are
+	// known.
+	Stack []string
+	// Stdout and Stderr are the last bytes that the guest printed, up to
+	// [Limits.StdioBytes] each.
+	Stdout, Stderr []byte
+
+	cause error
+}
+
+// Unwrap returns [ErrHostMemory] if the guest was refused memory that its own
+// limit allows.
+func (f *Fault) Unwrap() error { return f.cause }
+
+// HostCaused reports whether the guest is not to blame: it was refused memory
+// because others have it, and had no more than an even share itself.
+func (f *Fault) HostCaused() bool {
+	return errors.Is(f.cause, ErrHostMemory) && !memory.ExceedsEvenShare(f.cause)
+}
+
+func (f *Fault) Error() string {
+	class := string(f.Class) + ": "
+	return class + strings.TrimPrefix(f.Message, class) // a guest's panic message begins with "panic: " itself
+}
+
+// FailureClass returns the class, for errors that wrap a fault.
+func (f *Fault) FailureClass() abi.Class { return f.Class }
+
+func newFault(c *call, class abi.Class, message string) *Fault {
+	return &Fault{Class: class, Message: message, Stdout: c.process.Stdout.Bytes(), Stderr: c.process.Stderr.Bytes()}
+}
+
+// failure returns the error for an entry into an instance that did not return.
 func (in *instance) failure(err error, c *call) error {
 	err = failure(err, c, in.linear)
 	f, ok := errors.AsType[*Fault](err)
@@ -24,9 +74,9 @@ func (in *instance) failure(err error, c *call) error {
 	return err
 }
 
-// stackUnderflow tells whether the stack that LLVM keeps in memory has run
-// below address zero, which the first access then traps on. LLVM keeps the
-// pointer in the first global.
+// stackUnderflow reports whether the stack that LLVM keeps in memory has grown
+// below address zero, so that the first access to it trapped. LLVM keeps the
+// stack pointer in the first global.
 func (in *instance) stackUnderflow() bool {
 	if in.image == nil || len(in.globals) == 0 || in.globals[0].Type() != api.ValueTypeI32 {
 		return false
@@ -34,51 +84,48 @@ func (in *instance) stackUnderflow() bool {
 	return int32(in.globals[0].Get()) < 0 && int32(in.image.globals[0]) > 0
 }
 
-// failure makes a [*Fault] of what the engine returned. A context that ended
-// for another reason than the call's deadline is not the guest's fault and
-// stays what it is.
+// failure makes a [*Fault] of the engine's error. If a context ended for another
+// reason than the call's deadline, the guest has not failed, and the error wraps
+// the cause.
 func failure(err error, c *call, linear *memory.Linear) error {
-	c.hitBy(err)
-	if over, ok := overran(err); ok {
-		if _, _, guests := over.fault(c); !guests {
-			return fmt.Errorf("call guest: %w", over.cause)
+	c.noteLimitOf(err)
+	if limit, ok := errors.AsType[*limitError](err); ok {
+		if _, _, ok := limit.fault(c); !ok {
+			return fmt.Errorf("call guest: %w", limit.cause)
 		}
 	}
-	f := &Fault{
-		Stdout:      c.process.Stdout.Bytes(),
-		Stderr:      c.process.Stderr.Bytes(),
-		MemoryBytes: linear.Size(),
-		Fuel:        c.fuel.used,
+	class, message := classify(err, c)
+	f := newFault(c, class, message)
+	f.Stack = stackTrace(err, f.Stderr)
+	if f.Class != abi.ClassPanic {
+		return f
 	}
-	f.Stack = stackOf(err, f.Stderr)
-	f.Class, f.Message = classify(err, c)
-	if f.Class == abi.ClassPanic {
-		words := f.lastWords()
-		f.Class = refine(words, linear.Refused() != nil)
-		if words != "" {
-			f.Message = words + " (" + f.Message + ")"
-		}
-		if refused := linear.Refused(); refused != nil {
-			f.Message += ": " + refused.Error()
-			f.cause = refused
-		}
+	refused := linear.Refused()
+	line := f.runtimeMessage()
+	f.Class = refineClass(line, refused != nil)
+	if line != "" {
+		f.Message = line + " (" + f.Message + ")"
+	}
+	if refused != nil {
+		f.Message += ": " + refused.Error()
+		f.cause = refused
 	}
 	return f
 }
 
-// classify tells the class by how the entry ended.
+// classify returns the class and message for the way in which an entry ended.
 func classify(err error, c *call) (abi.Class, string) {
-	var broken *violation
+	var contract *contractError
 	var exit *wasi.Exit
-	var over *overrun
+	var limit *limitError
 	var hostPanic runtime.Error
 	switch {
-	case errors.As(err, &broken):
-		return abi.ClassABI, broken.message
+	case errors.As(err, &contract):
+		return abi.ClassABI, contract.message
 	case errors.As(err, &exit):
 		return abi.ClassPanic, exit.Error()
-	case errors.As(err, &over):
-		class, message, _ := over.fault(c)
+	case errors.As(err, &limit):
+		class, message, _ := limit.fault(c)
 		return class, message
 	case errors.As(err, &hostPanic):
 		return abi.ClassRetry, "the host failed inside of a call: " + hostPanic.Error()
@@ -90,13 +137,105 @@ func classify(err error, c *call) (abi.Class, string) {
 	return abi.ClassPanic, "trap: " + trap
 }
 
-// refine tells the special panics by what the guest's runtime said.
-func refine(words string, growthRefused bool) abi.Class {
+// refineClass returns the class of a panic by the message of the guest's runtime.
+func refineClass(line string, growthRefused bool) abi.Class {
 	switch {
-	case growthRefused, strings.Contains(words, "out of memory"):
+	case growthRefused, strings.Contains(line, "out of memory"):
 		return abi.ClassOutOfMemory
-	case strings.Contains(words, "stack overflow"), strings.Contains(words, "stack exceeds"):
+	case strings.Contains(line, "stack overflow"), strings.Contains(line, "stack exceeds"):
 		return abi.ClassStackOverflow
 	}
 	return abi.ClassPanic
+}
+
+// runtimeMessagePrefixes begin the line in which a language's runtime prints why
+// it exits.
+var runtimeMessagePrefixes = [][]byte{
+	[]byte("panic: "), []byte("fatal error: "), []byte("runtime: goroutine stack exceeds"), []byte("runtime: out of memory"),
+}
+
+// maxRuntimeMessage bounds that line, in bytes.
+const maxRuntimeMessage = 512
+
+// runtimeMessage returns the line in which the guest's runtime printed why it
+// exits, from stderr (standard Go) or stdout (TinyGo), or "".
+func (f *Fault) runtimeMessage() string {
+	for _, printed := range [][]byte{f.Stderr, f.Stdout} {
+		for line := range bytes.Lines(printed) {
+			if slices.ContainsFunc(runtimeMessagePrefixes, func(prefix []byte) bool { return bytes.HasPrefix(line, prefix) }) {
+				return sanitize.Truncate(string(bytes.TrimSpace(line)), maxRuntimeMessage)
+			}
+		}
+	}
+	return ""
+}
+
+// The texts by which the engine's errors are taken apart: it has no other way to
+// name the trap and the active functions.
+const (
+	trapPrefix        = "wasm error: "
+	startFailedPrefix = " failed: "
+	traceHeader       = "\nwasm stack trace:\n\t"
+	goTraceHeader     = "\n\nGo runtime stack trace:"
+)
+
+// trapOf returns the engine's name of the trap.
+func trapOf(err error) string {
+	text, _, _ := strings.Cut(err.Error(), traceHeader)
+	if _, trap, ok := strings.Cut(text, trapPrefix); ok {
+		return trap
+	}
+	// A stack overflow has no prefix of its own.
+	if _, trap, ok := strings.Cut(text, startFailedPrefix); ok {
+		return trap
+	}
+	return text
+}
+
+// stackTrace returns the functions that were active, innermost first. Standard
+// Go keeps its stacks in memory and prints them; those of other guests are the
+// engine's.
+func stackTrace(err error, stderr []byte) []string {
+	if frames := goroutineTrace(string(stderr)); frames != nil {
+		return frames
+	}
+	_, trace, ok := strings.Cut(err.Error(), traceHeader)
+	if !ok {
+		return nil
+	}
+	trace, _, _ = strings.Cut(trace, goTraceHeader)
+	frames := strings.Split(trace, "\n\t")
+	for i, frame := range frames {
+		frame = strings.TrimPrefix(strings.TrimSpace(frame), ".")
+		frames[i] = frameSignature.ReplaceAllString(frame, "")
+	}
+	return slices.DeleteFunc(frames, meter.AddedFrame)
+}
+
+// frameSignature is the signature behind a function's name, as in
+// "main.(*worker).run(i32,i64) i32".
+var frameSignature = regexp.MustCompile(`\([a-z0-9,]*\)( [(),a-z0-9]+)?$`)
+
+const maxFrames = 30 // as in the engine's traces
+
+// goroutineTrace returns the functions of the first trace that standard Go has
+// printed: for each a line "main.run(0x1, ...)", followed by an indented line
+// with the place.
+func goroutineTrace(stderr string) []string {
+	_, trace, ok := strings.Cut(stderr, "\ngoroutine ")
+	if !ok {
+		return nil
+	}
+	trace, _, _ = strings.Cut(trace, "\n\n")
+	var frames []string
+	for _, line := range strings.Split(trace, "\n")[1:] {
+		if line == "" || line[0] == '\t' || len(frames) == maxFrames {
+			continue
+		}
+		if end := strings.LastIndexByte(line, '('); end > 0 {
+			line = line[:end]
+		}
+		frames = append(frames, line)
+	}
+	return frames
 }

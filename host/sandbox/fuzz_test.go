@@ -13,19 +13,19 @@ import (
 	"github.com/thole-dev/thole/host/sandbox/module"
 )
 
-// FuzzRewrite holds the parser and the rewriter against the engine: a module
-// is valid with fuel if it is without. What was not may not become so by what
-// is added; both are written anew, as that leaves out what nobody reads.
+// FuzzRewrite compares modules with fuel and without: one is valid, for the engine,
+// if and only if the other is. Both are written anew, because writing leaves out
+// custom sections.
 func FuzzRewrite(f *testing.F) {
-	for _, wasm := range tck.Seeds() {
-		f.Add(wasm)
+	for _, seed := range tck.Seeds() {
+		f.Add(seed)
 	}
 	ctx := context.Background()
 	config := wazero.NewRuntimeConfigInterpreter().WithCoreFeatures(api.CoreFeaturesV2).WithDebugInfoEnabled(false)
 	r := wazero.NewRuntimeWithConfig(ctx, config)
 	f.Cleanup(func() { _ = r.Close(ctx) })
-	f.Fuzz(func(t *testing.T, wasm []byte) {
-		m, err := module.Parse(wasm)
+	f.Fuzz(func(t *testing.T, binary []byte) {
+		m, err := module.Parse(binary)
 		if err != nil {
 			return
 		}
@@ -45,33 +45,32 @@ func FuzzRewrite(f *testing.F) {
 		if (without == nil) != (with == nil) {
 			t.Fatalf("%v with fuel, %v without", with, without)
 		}
-		if compileError(ctx, r, wasm) == nil && with != nil {
+		if compileError(ctx, r, binary) == nil && with != nil {
 			t.Fatalf("valid before, but not after: %v", with)
 		}
 	})
 }
 
-func compileError(ctx context.Context, r wazero.Runtime, wasm []byte) error {
-	compiled, err := r.CompileModule(ctx, wasm)
+func compileError(ctx context.Context, r wazero.Runtime, binary []byte) error {
+	compiled, err := r.CompileModule(ctx, binary)
 	if err == nil {
 		_ = compiled.Close(ctx)
 	}
 	return err
 }
 
-// FuzzLoad feeds modules to the whole sandbox: whatever they are, they are
-// refused or called, and the host lives.
+// FuzzLoad loads and calls modules: whatever they are, the host survives.
 func FuzzLoad(f *testing.F) {
-	for _, wasm := range tck.Seeds() {
-		f.Add(wasm)
+	for _, seed := range tck.Seeds() {
+		f.Add(seed)
 	}
 	s, err := New(f.Context(), Config{LoadTimeout: time.Second})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { _ = s.Close(context.Background()) })
-	f.Fuzz(func(t *testing.T, wasm []byte) {
-		g, err := s.Load(t.Context(), Plugin{Name: "correct", Wasm: wasm, Limits: Limits{
+	f.Fuzz(func(t *testing.T, binary []byte) {
+		g, err := s.Load(t.Context(), Plugin{Name: "correct", Wasm: binary, Limits: Limits{
 			MemoryBytes: 1 << 20,
 			Deadline:    20 * time.Millisecond,
 			Instances:   1,
@@ -81,7 +80,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		defer closeGuest(t, g)
 		for range 2 {
-			_, _ = g.Reconcile(t.Context(), Call{Request: tck.Request(), Now: callTime, Host: world{t}})
+			_, _ = g.Reconcile(t.Context(), Call{Request: tck.Request(), Now: callTime, Host: kitHost{t}})
 		}
 	})
 }

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -14,156 +13,159 @@ import (
 	"github.com/thole-dev/thole/host/sandbox/schedule"
 )
 
-// Guest is a plugin at one digest, ready to be called. It is safe for
-// concurrent use; calls beyond [Limits.Instances] wait.
+// Guest is a loaded plugin at one digest. It is safe for concurrent use; calls
+// beyond [Limits.Instances] wait.
 type Guest struct {
 	blueprint
-	sandbox  *Sandbox
-	name     string
-	digest   string
-	source   func() ([]byte, error) // nil: the code cannot be made again
-	manifest *abi.Manifest
-	imports  []string
-	mode     mode
-	logger   hclog.Logger
-	line     *schedule.Plugin // where its calls wait for a slot
-	metrics  Metrics
-	pool     *pool
-	freed    chan struct{} // closed when nothing of the guest is left
+	sandbox   *Sandbox
+	name      string
+	digest    string                 // SHA-256 of the file, in hex
+	source    func() ([]byte, error) // nil if the file cannot be read again
+	manifest  *abi.Manifest
+	mode      mode
+	logger    hclog.Logger
+	scheduled *schedule.Plugin
+	metrics   Metrics
+	pool      *pool
+	freed     chan struct{} // closed when Close has freed everything
 
-	image  atomic.Pointer[image] // set in mode reset
-	growth growth
-	ahead  ahead
+	image     atomic.Pointer[image] // that instances start from; set in modeReset only
+	growth    growth
+	prewarmer prewarmer
 
 	created, dropped, calls, faults atomic.Uint64
 }
 
-// Manifest is what the plugin describes itself with; it must not be changed.
+// Manifest returns the plugin's manifest, which must not be changed.
 func (g *Guest) Manifest() *abi.Manifest { return g.manifest }
 
-// Name is the plugin's name.
-func (g *Guest) Name() string { return g.name }
-
-// Digest is the SHA-256 of the file, in hex.
-func (g *Guest) Digest() string { return g.digest }
-
-// Imports lists what the module imports, as "module.name": an import of
-// thole/v1 is a requirement that policy can be held against.
-func (g *Guest) Imports() []string { return append([]string(nil), g.imports...) }
-
-// Limits are those in force, defaults filled in.
-func (g *Guest) Limits() Limits { return g.limits }
-
-// Call is one reconcile.
+// Call is one reconcile call.
 type Call struct {
-	Request  []byte        // an encoded [abi.Request]
-	Now      time.Time     // the guest's clock starts here
-	Seed     [32]byte      // of the guest's random bytes
-	Deadline time.Duration // 0, or more than the plugin's limit: the limit
-	Host     HostCalls     // nil: get and list are denied, logs go to the sandbox's logger
-	// Then is handed what a call returned that did not fail, before its slot
-	// goes to the next one: reading a large result takes time that is the
-	// plugin's. It may be nil.
-	Then func(Return)
+	// Request is an encoded [abi.Request].
+	Request []byte
+	// Now is the time at which the guest's clock starts. The clock advances
+	// with the guest's readings and sleeps and not with real time.
+	Now time.Time
+	// Seed is the seed of the random bytes that the guest reads.
+	Seed [32]byte
+	// Deadline is how long the call may take, without waits for an execution
+	// slot. 0, and more than the plugin's [Limits.Deadline], stand for that
+	// limit.
+	Deadline time.Duration
+	// Host serves what the guest reads and logs. If it is nil, get and list
+	// return [abi.CodeDenied], and logs go to the sandbox's logger.
+	Host HostCalls
+	// BeforeRelease is called with the result of a call that succeeded, while
+	// the call still holds its execution slot. Decoding a large result takes
+	// time, which is then the plugin's and not that of the others. It may be
+	// nil.
+	BeforeRelease func(Return)
 }
 
-// Return is what a reconcile that returned gives.
+// Return is the result of a call that returned as the ABI specifies.
 type Return struct {
-	Code           abi.Code
-	Output         []byte        // an encoded [abi.Result], not yet looked at; the caller's to keep
-	MemoryBytes    uint64        // of the instance, at its largest
-	Fuel           int64         // used, in instructions: at least as many as were executed
-	Duration       time.Duration // without waits for an execution slot
-	HostCalls      int
-	LogDropped     int    // messages beyond [Limits.LogBytes]
-	Stdout, Stderr []byte // the last bytes written, bounded
+	// Code is the result code of reconcile.
+	Code abi.Code
+	// Output is an encoded [abi.Result] that has not been checked. It is the
+	// caller's to keep.
+	Output []byte
+	// Usage is what the call used. It is set also if the call failed, as far as
+	// guest code ran.
+	Usage Usage
 }
 
-// Reconcile makes one call. If the guest does not return as the ABI says the
-// error is, or wraps, a [*Fault]. Any other error is not the guest's doing:
-// ctx ended, the guest was closed, or no instance could be made. Return holds
-// the duration and memory in every case in which the guest ran.
+// Usage is what one call used.
+type Usage struct {
+	// Duration is the time from the first instruction to the last, with host
+	// calls and without waits for an execution slot.
+	Duration time.Duration
+	// Fuel is the fuel charged, in instructions: at least as many as were
+	// executed. The same call uses the same fuel each time.
+	Fuel int64
+	// MemoryBytes is the size of the instance's memory at the end of the call,
+	// which is its largest: memory does not shrink.
+	MemoryBytes uint64
+}
+
+// Reconcile makes one call. If the guest does not return as the ABI specifies,
+// the error is a [*Fault], or wraps one. Any other error has another reason:
+// ctx ended, the guest was closed ([ErrClosed]), or no instance could be made.
 func (g *Guest) Reconcile(ctx context.Context, call Call) (Return, error) {
-	in, err := g.pool.enter(ctx)
-	if err != nil {
-		return Return{}, fmt.Errorf("plugin %q: wait for an instance: %w", g.name, err)
-	}
-	var keep *instance
-	defer func() { g.pool.leave(context.WithoutCancel(ctx), keep) }()
-	// Code that sleeps is brought back before the call holds a slot. It does
-	// not sleep while there is an instance.
-	if in == nil {
-		if _, err := g.code.Use(ctx); err != nil {
-			return Return{}, fmt.Errorf("plugin %q: %w", g.name, err)
-		}
-		defer g.code.Release()
-	}
-	ctx, turn, err := g.takeTurn(ctx)
-	if err != nil {
-		keep = in
-		return Return{}, fmt.Errorf("plugin %q: %w", g.name, err)
-	}
-	defer turn.Release()
-	if in, err = g.ready(ctx, in); err != nil {
-		return Return{}, fmt.Errorf("plugin %q: %w", g.name, err)
-	}
-	out, err := g.reconcile(ctx, in, call)
-	if !intact(err) {
-		g.drop(ctx, in)
-		g.replace()
-		return out, fmt.Errorf("plugin %q: %w", g.name, err)
-	}
-	if err == nil && call.Then != nil {
-		call.Then(out)
-	}
-	g.ahead.earned.Store(true)
-	if g.recycle(ctx, in) {
-		keep = in
-	} else {
-		g.replace()
-	}
+	out, err := g.reconcile(ctx, call)
 	if err != nil {
 		err = fmt.Errorf("plugin %q: %w", g.name, err)
 	}
 	return out, err
 }
 
-// broken is a fault of a call that did return: its instance is as good as
-// after any other call.
-type broken struct{ *Fault }
-
-func (b broken) Unwrap() error { return b.Fault }
-
-func intact(err error) bool {
-	var b broken
-	return err == nil || errors.As(err, &b)
+func (g *Guest) reconcile(ctx context.Context, call Call) (Return, error) {
+	in, err := g.pool.acquire(ctx)
+	if err != nil {
+		return Return{}, fmt.Errorf("wait for an instance: %w", err)
+	}
+	var keep *instance // for the next call
+	defer func() { g.pool.release(context.WithoutCancel(ctx), keep) }()
+	// Code that was unloaded is reloaded before the call holds a slot. While
+	// there is an instance it is not unloaded.
+	if in == nil {
+		if _, err := g.code.Acquire(ctx); err != nil {
+			return Return{}, err
+		}
+		defer g.code.Release()
+	}
+	ctx, task, err := g.acquireSlot(ctx)
+	if err != nil {
+		keep = in
+		return Return{}, err
+	}
+	defer task.Release()
+	if in, err = g.currentInstance(ctx, in); err != nil {
+		return Return{}, err
+	}
+	out, returned, err := g.run(ctx, in, call)
+	if !returned {
+		g.drop(ctx, in)
+		g.prewarm()
+		return out, err
+	}
+	if err == nil && call.BeforeRelease != nil {
+		call.BeforeRelease(out)
+	}
+	g.prewarmer.allowed.Store(true)
+	if g.reset(ctx, in) {
+		keep = in
+	} else {
+		g.prewarm()
+	}
+	return out, err
 }
 
-func (g *Guest) reconcile(ctx context.Context, in *instance, call Call) (Return, error) {
+// run makes a call on an instance. returned reports whether reconcile returned:
+// otherwise the state of the instance is unknown, and it must not be used again.
+func (g *Guest) run(ctx context.Context, in *instance, call Call) (out Return, returned bool, err error) {
 	ctx, cancel := deadline.With(ctx, g.deadlineOf(call))
 	defer cancel()
-	c := g.callFor(call)
+	c := g.newCall(call)
 	g.calls.Add(1)
-	began, waited := time.Now(), turnOf(ctx).Waited()
+	began, waited := time.Now(), taskOf(ctx).Waited()
 	code, err := in.enter(ctx, c, in.reconcile, uint64(uint32(len(call.Request))))
-	if err == nil {
-		err = g.checkReturn(in, c, code)
+	returned = err == nil
+	if returned {
+		err = checkReturn(c, code)
 	}
 	if err != nil {
 		g.faults.Add(1)
 	}
-	g.countHits(c, in.linear)
+	g.reportLimits(c, in.linear)
 	return Return{
-		Code:        abi.Code(code),
-		Output:      c.takeOutput(err),
-		MemoryBytes: in.linear.Size(),
-		Fuel:        c.fuel.used,
-		Duration:    time.Since(began) - (c.turn.Waited() - waited),
-		HostCalls:   c.hostCalls,
-		LogDropped:  c.logDropped,
-		Stdout:      c.process.Stdout.Bytes(),
-		Stderr:      c.process.Stderr.Bytes(),
-	}, err
+		Code:   abi.Code(code),
+		Output: c.takeOutput(err),
+		Usage: Usage{
+			Duration:    time.Since(began) - (c.task.Waited() - waited),
+			Fuel:        c.fuel.used,
+			MemoryBytes: in.linear.Size(),
+		},
+	}, returned, err
 }
 
 func (g *Guest) deadlineOf(call Call) time.Duration {
@@ -173,7 +175,7 @@ func (g *Guest) deadlineOf(call Call) time.Duration {
 	return min(call.Deadline, g.limits.Deadline)
 }
 
-func (g *Guest) callFor(from Call) *call {
+func (g *Guest) newCall(from Call) *call {
 	c := newCall(&g.limits, from.Now, from.Seed)
 	c.input = from.Request
 	c.host = from.Host
@@ -184,13 +186,14 @@ func (g *Guest) callFor(from Call) *call {
 	return c
 }
 
-// checkReturn holds a call that returned against the contract.
-func (g *Guest) checkReturn(in *instance, c *call, code int32) error {
+// checkReturn checks the code of a call that returned, and that there is a
+// result.
+func checkReturn(c *call, code int32) error {
 	switch {
 	case code < int32(abi.CodeOK) || code > int32(abi.CodeWaiting):
-		return in.broke(c, fmt.Sprintf("reconcile answered %d: the codes are 0 to 3", code))
+		return newFault(c, abi.ClassABI, fmt.Sprintf("reconcile returned %d: the codes are 0 to 3", code))
 	case code == int32(abi.CodeOK) && len(c.output) == 0:
-		return in.broke(c, "reconcile answered 0 without a result: call output before it returns")
+		return newFault(c, abi.ClassABI, "reconcile returned 0 without a result: call output before it returns")
 	}
 	return nil
 }
@@ -200,11 +203,11 @@ func (g *Guest) logLine(level int32, message []byte) {
 	g.logger.Log(levels[level], string(message))
 }
 
-// Close refuses further calls, waits for those in flight, and frees the
-// guest. If ctx ends first it says so; what is left is freed when the last
+// Close refuses further calls, waits for those in flight, and frees the guest.
+// If ctx ends first it returns an error; the guest is then freed when the last
 // call has ended.
 func (g *Guest) Close(ctx context.Context) error {
-	if g.pool.shut() {
+	if g.pool.close() {
 		go func() {
 			<-g.pool.idle
 			g.free(context.WithoutCancel(ctx))
@@ -220,17 +223,52 @@ func (g *Guest) Close(ctx context.Context) error {
 	}
 }
 
-// free closes the instances and the compiled code, as far as there are any. No
-// call is in flight.
+// free frees the instances, the image and the compiled code, as far as they
+// exist. No call may be in flight.
 func (g *Guest) free(ctx context.Context) {
-	for _, in := range g.pool.drain(0) {
-		in.close(ctx)
-	}
+	g.trim(ctx, 0)
 	if im := g.image.Swap(nil); im != nil {
-		g.memory.Give(im.memory.Bytes())
+		g.memory.Release(im.memory.Bytes())
 	}
 	g.memory.Close()
 	if g.code != nil {
 		g.code.Close(ctx)
 	}
+}
+
+// trim closes all idle instances but keep.
+func (g *Guest) trim(ctx context.Context, keep int) {
+	for _, in := range g.pool.takeAllBut(keep) {
+		in.close(ctx)
+	}
+}
+
+// Stats describes a guest since it was loaded.
+type Stats struct {
+	Mode          string // of its instances: reset, pooled or fresh
+	Idle, Busy    int    // instances now
+	IdleBytes     uint64 // memory of the idle instances
+	ImageBytes    uint64 // memory of an instance at the begin of a call; 0 if it is not reset
+	Calls, Faults uint64 // reconcile calls begun, and those that failed
+	Created       uint64 // instances made
+	Dropped       uint64 // instances dropped after a failure or because they grew
+	Compiled      bool   // whether its native code is in memory
+	Reloads       uint64 // how often that was reloaded
+}
+
+// Stats returns the state of the guest.
+func (g *Guest) Stats() Stats {
+	s := Stats{
+		Mode:    g.mode.String(),
+		Calls:   g.calls.Load(),
+		Faults:  g.faults.Load(),
+		Created: g.created.Load(),
+		Dropped: g.dropped.Load(),
+	}
+	s.Compiled, s.Reloads = g.code.Stats()
+	s.Idle, s.Busy, s.IdleBytes = g.pool.counts()
+	if im := g.image.Load(); im != nil {
+		s.ImageBytes = im.memory.Size()
+	}
+	return s
 }

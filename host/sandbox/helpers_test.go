@@ -1,13 +1,14 @@
 package sandbox
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -41,18 +42,19 @@ func runTests(m *testing.M) int {
 	return 0
 }
 
-// compiledDir keeps the code of the guests that compilers made, for all tests
-// of one run: under the race detector the engine takes a minute for one of
-// standard Go on a busy machine, which is also why the load's timeout is long.
+// compiledDir keeps the native code of guests that compilers made, for all tests
+// of one run: with the race detector the engine takes a minute for one of
+// standard Go on a busy machine.
 var compiledDir string
 
-// soon is a deadline that is meant to pass; what comes before it keeps within it
-// on a busy machine.
-const soon = 500 * time.Millisecond
-
+// compiledGuests is the configuration for guests that compilers made.
 func compiledGuests() Config {
 	return Config{CacheDir: compiledDir, LoadTimeout: 15 * time.Minute}
 }
+
+// soon is a deadline that is meant to pass. What comes before it in a test takes
+// less on a busy machine too.
+const soon = 500 * time.Millisecond
 
 func newSandbox(tb testing.TB, config Config) *Sandbox {
 	tb.Helper()
@@ -68,6 +70,14 @@ func newSandbox(tb testing.TB, config Config) *Sandbox {
 	return s
 }
 
+// inFakeTime runs a test in fake time, with a sandbox that has a cache on disk.
+func inFakeTime(t *testing.T, run func(t *testing.T, s *Sandbox)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		run(t, newSandbox(t, Config{CacheDir: filepath.Join(t.TempDir(), "cache")}))
+	})
+}
+
 func load(tb testing.TB, s *Sandbox, p Plugin) *Guest {
 	tb.Helper()
 	g, err := s.Load(tb.Context(), p)
@@ -77,14 +87,25 @@ func load(tb testing.TB, s *Sandbox, p Plugin) *Guest {
 	return g
 }
 
-// loadCase loads a guest of the conformance kit.
-func loadCase(tb testing.TB, s *Sandbox, name string, limits Limits) *Guest {
+// kitCase returns a case of the conformance kit.
+func kitCase(tb testing.TB, name string) tck.Case {
 	tb.Helper()
 	c, ok := tck.CaseOf(name)
 	if !ok {
 		tb.Fatalf("the kit has no case %q", name)
 	}
-	return load(tb, s, Plugin{Name: name, Wasm: c.Wasm(), Limits: limits})
+	return c
+}
+
+// loadCase loads a guest of the conformance kit.
+func loadCase(tb testing.TB, s *Sandbox, name string, limits Limits) *Guest {
+	tb.Helper()
+	return load(tb, s, Plugin{Name: name, Wasm: kitCase(tb, name).Wasm(), Limits: limits})
+}
+
+// withSource returns a plugin whose file can be read at any time.
+func withSource(name string, wasm []byte) Plugin {
+	return Plugin{Name: name, Wasm: wasm, Source: func() ([]byte, error) { return wasm, nil }}
 }
 
 func closeGuest(tb testing.TB, g *Guest) {
@@ -96,80 +117,67 @@ func closeGuest(tb testing.TB, g *Guest) {
 	}
 }
 
-var (
-	none    []tck.Type
-	one     = []tck.Type{tck.I32}
-	two     = []tck.Type{tck.I32, tck.I32}
-	logging = []tck.Type{tck.I32, tck.I32, tck.I32}
-	answer  = []tck.Type{tck.I64}
-)
-
-const resultText = `{"result":"success"}`
-
-// hand is a guest that a test writes by hand: everything that thole/v1 wants,
-// around a body of reconcile. Its output is at 0, and 64 KiB from 64 KiB on
-// are free.
-type hand struct {
-	tck.Module
-	name   string
-	output tck.Func
-}
-
-func newHand(name string) *hand {
-	h := &hand{name: name}
-	h.output = h.Import(abi.ImportModule, abi.ImportOutput, two, none)
-	return h
-}
-
-// say appends memory to the output.
-func (h *hand) say(at, length int32) []byte {
-	return bytes.Join([][]byte{tck.I32Const(at), tck.I32Const(length), tck.Call(h.output)}, nil)
-}
-
-func (h *hand) ok() []byte {
-	return append(h.say(0, int32(len(resultText))), tck.I32Const(0)...)
-}
-
-func (h *hand) wasm(locals []tck.Type, body ...[]byte) []byte {
-	manifest := abi.EncodeManifest(&abi.Manifest{Name: h.name, Version: "1", Controllers: []abi.Controller{
-		{Name: "c", For: abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}},
-	}})
-	h.Memory(2)
-	h.Data(0, []byte(resultText))
-	h.Data(512, manifest)
-	h.ExportMemory(abi.ExportMemory)
-	h.Export(abi.ExportMarker, h.Func(none, none, nil))
-	h.Export(abi.ExportDescribe, h.Func(none, one, nil, h.say(512, int32(len(manifest))), tck.I32Const(0)))
-	h.Export(abi.ExportReconcile, h.Func(one, one, locals, body...))
-	return h.Bytes()
-}
-
-// asking is a guest that calls get n times and succeeds.
-func asking(name string, n int) []byte {
-	h := newHand(name)
-	get := h.Import(abi.ImportModule, abi.ImportGet, two, answer)
-	var body [][]byte
-	for range n {
-		body = append(body, tck.I32Const(0), tck.I32Const(4), tck.Call(get), tck.Drop)
+// reconcile makes a call that must succeed.
+func reconcile(tb testing.TB, g *Guest, call Call) Return {
+	tb.Helper()
+	out, err := g.Reconcile(tb.Context(), call)
+	if err != nil {
+		tb.Fatal(err)
 	}
-	return h.wasm(nil, append(body, h.ok())...)
+	return out
 }
 
-// hostFunc is a world whose get is a function.
+// wantFault expects a fault of that class with the text in its message.
+func wantFault(tb testing.TB, err error, class abi.Class, text string) *Fault {
+	tb.Helper()
+	f, ok := errors.AsType[*Fault](err)
+	if !ok {
+		tb.Fatalf("error = %v, want a fault", err)
+	}
+	if f.Class != class || !strings.Contains(f.Message, text) {
+		tb.Errorf("fault = %v, want %s with %q", f, class, text)
+	}
+	return f
+}
+
+// wantStep expects a load error of that step and class.
+func wantStep(t *testing.T, err error, step string, class abi.Class) {
+	t.Helper()
+	if refused, ok := errors.AsType[*LoadError](err); !ok || refused.Step != step || refused.FailureClass() != class {
+		t.Fatalf("error = %v, want step %s and class %s", err, step, class)
+	}
+}
+
+var callTime = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+
+// hostFunc is a host whose get and list are one function.
 type hostFunc func(ctx context.Context, call []byte) ([]byte, int64)
 
 func (f hostFunc) Get(ctx context.Context, call []byte) ([]byte, int64)  { return f(ctx, call) }
 func (f hostFunc) List(ctx context.Context, call []byte) ([]byte, int64) { return f(ctx, call) }
 func (hostFunc) Log(int32, []byte)                                       {}
 
-func wantFault(tb testing.TB, err error, class abi.Class, words string) *Fault {
-	tb.Helper()
-	var f *Fault
-	if !errors.As(err, &f) {
-		tb.Fatalf("error = %v, want a fault", err)
-	}
-	if f.Class != class || !strings.Contains(f.Message, words) {
-		tb.Errorf("fault = %v, want %s with %q", f, class, words)
-	}
-	return f
+// recorder is the host of the conformance kit that keeps what is logged.
+type recorder struct{ lines []string }
+
+func (*recorder) Get(_ context.Context, call []byte) ([]byte, int64)  { return tck.Get(call) }
+func (*recorder) List(_ context.Context, call []byte) ([]byte, int64) { return tck.List(call) }
+func (r *recorder) Log(level int32, message []byte) {
+	r.lines = append(r.lines, fmt.Sprintf("%d %s", level, message))
+}
+
+// gate is a host whose get blocks until the gate is opened.
+type gate struct{ arrived, open chan struct{} }
+
+func newGate() gate { return gate{make(chan struct{}, 16), make(chan struct{})} }
+
+func (g gate) host() HostCalls {
+	return hostFunc(func(ctx context.Context, _ []byte) ([]byte, int64) {
+		g.arrived <- struct{}{}
+		select {
+		case <-g.open:
+		case <-ctx.Done():
+		}
+		return nil, 0
+	})
 }

@@ -2,26 +2,18 @@ package sandbox
 
 import (
 	"testing"
-
-	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/abi/tck"
 )
 
-const scratch = 64 << 10 // free memory of the guests by hand
-
 func TestNewInstancesStartFromTheImage(t *testing.T) {
-	h := newHand("initialized")
-	h.Export(abi.ExportInitialize, h.Func(none, none, nil, tck.I32Const(scratch), tck.I32Const(5), tck.I32Store))
-	wasm := h.wasm(nil, tck.I32Const(scratch), tck.I32Load, tck.I32Const(5), tck.I32Ne, tck.If, tck.Unreachable, tck.End, h.ok())
-	g := load(t, newSandbox(t, Config{}), Plugin{Name: "initialized", Wasm: wasm})
-	g.Trim(t.Context(), 0)
+	g := load(t, newSandbox(t, Config{}), Plugin{Name: "initialized", Wasm: needingInitialize("initialized")})
+	g.trim(t.Context(), 0)
 	reconcile(t, g, Call{})
 	if s := g.Stats(); s.Created != 2 {
 		t.Errorf("stats = %+v, want a second instance", s)
 	}
 }
 
-func TestModes(t *testing.T) {
+func TestModeByModule(t *testing.T) {
 	s := newSandbox(t, Config{})
 	for name, want := range map[string]string{"correct": "reset", "reset-table": "fresh", "reset-dropped-segment": "fresh"} {
 		if got := loadCase(t, s, name, Limits{}).Stats().Mode; got != want {
@@ -30,7 +22,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-func TestStartPages(t *testing.T) {
+func TestStartPagesReachTheLimitByDoubling(t *testing.T) {
 	for _, c := range []struct {
 		minimum uint32
 		limit   uint64 // pages
@@ -53,9 +45,9 @@ func TestStartPages(t *testing.T) {
 	}
 }
 
-// TestGrowthThatMoreMemoryDoesNotHelp has a guest that grows whatever it has:
-// it ends with the image that it began with.
-func TestGrowthThatMoreMemoryDoesNotHelp(t *testing.T) {
+// TestFirstImageReturnsIfEnlargingDoesNotHelp: a guest that grows whatever it has
+// ends with the image that it began with.
+func TestFirstImageReturnsIfEnlargingDoesNotHelp(t *testing.T) {
 	g := loadCase(t, newSandbox(t, Config{}), "reset-grown-memory", Limits{Instances: 1})
 	before := g.Stats().ImageBytes
 	larger := false

@@ -4,38 +4,37 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"regexp"
-	"slices"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/wasm"
 	"github.com/thole-dev/thole/host/sandbox/deadline"
 	"github.com/thole-dev/thole/host/sandbox/module"
 )
 
-// Inspection is what is known of a file, as far as a load of it comes.
+// Inspection describes a file, as far as a load of it succeeds.
 type Inspection struct {
 	Digest string // SHA-256 of the file, in hex
-	// Err is why [Sandbox.Load] would refuse the plugin, nil if it would not.
+	// Err is why [Sandbox.Load] would refuse the plugin, or nil.
 	Err error
-	// Module is nil for a file that is no module.
+	// Module is nil if the file is not a module.
 	Module *ModuleInfo
-	// Manifest is nil if describe did not write a sound one. It is that of
-	// another plugin if its name is not the file's, which Err then says.
+	// Manifest is nil if describe did not write a valid one. If its name is not
+	// the file's, Err is about that.
 	Manifest *abi.Manifest
 }
 
-// ModuleInfo is what the structure of a module says; no code of it was run.
+// ModuleInfo describes the structure of a module. No code of it was run for it.
 type ModuleInfo struct {
-	Versions  []string // of the ABI, as its markers say: "thole/v1"
+	Versions  []string // versions of the ABI that its markers state, as in "thole/v1"
 	Producers []module.Producer
-	Imports   []Symbol // all
-	Exports   []Symbol // those that the ABI knows, absent ones too
+	Imports   []Symbol // all of them
+	Exports   []Symbol // those that the ABI defines, including absent ones
 	Memory    MemoryInfo
 	Mode      string // of its instances: reset, pooled or fresh
-	ModeWhy   string // why it is not reset; "" if it is
+	ModeWhy   string // why the mode is not reset; "" if it is
 }
 
-// Symbol is an import, or an export of the ABI.
+// Symbol is an import, or an export that the ABI defines.
 type Symbol struct {
 	Module   string // of an import
 	Name     string
@@ -44,17 +43,17 @@ type Symbol struct {
 	Problem  string // why the plugin is refused for it; "" if it is not
 }
 
-// MemoryInfo is about the linear memory, in bytes.
+// MemoryInfo describes the linear memory, in bytes.
 type MemoryInfo struct {
-	Initial uint64 // that the module declares
-	Start   uint64 // that an instance starts with
-	Maximum uint64 // that the module declares; 0: none
+	Initial uint64 // as the module declares it
+	Start   uint64 // with which an instance starts
+	Maximum uint64 // as the module declares it; 0 if it does not
 	Limit   uint64 // of the plugin
 }
 
-// Inspect tells all that is known of a plugin and whether [Sandbox.Load] would
-// load it, by the same steps: guest code runs as far as the load runs it, with
-// its limits. Nothing is left behind.
+// Inspect describes a plugin and whether [Sandbox.Load] would load it. It takes
+// the same steps: guest code runs as far as the load runs it, with its limits.
+// Nothing is left behind.
 func (s *Sandbox) Inspect(ctx context.Context, p Plugin) Inspection {
 	digest := sha256.Sum256(p.Wasm)
 	out := Inspection{Digest: hex.EncodeToString(digest[:])}
@@ -63,7 +62,7 @@ func (s *Sandbox) Inspect(ctx context.Context, p Plugin) Inspection {
 	}
 	ctx, cancel := deadline.With(ctx, s.config.LoadTimeout)
 	defer cancel()
-	g, err := s.prepare(p)
+	g, err := s.newGuest(p)
 	if err != nil {
 		out.Err = err
 		return out
@@ -76,65 +75,37 @@ func (s *Sandbox) Inspect(ctx context.Context, p Plugin) Inspection {
 
 func inspectModule(m *module.Module, p Plugin) *ModuleInfo {
 	limits := p.Limits.WithDefaults()
+	summary := summaryOf(m)
+	mode := modeOf(summary, p.Isolate)
 	out := &ModuleInfo{
-		Versions:  markers(m),
+		Versions:  markedVersions(m),
 		Producers: m.Producers(),
 		Memory:    inspectMemory(m, limits),
+		Mode:      mode.String(),
+		ModeWhy:   mode.reason(summary),
 	}
 	for _, in := range m.Imports {
 		out.Imports = append(out.Imports, inspectImport(in))
 	}
-	for _, e := range exports {
-		out.Exports = append(out.Exports, inspectExport(m, e))
+	for _, e := range contractExports {
+		problem := verifyExport(m, e)
+		if e.name == abi.ExportMarker {
+			problem = verifyMarker(m)
+		}
+		out.Exports = append(out.Exports, Symbol{Name: e.name, Type: exportType(m, e.name), Required: e.required, Problem: errorText(problem)})
 	}
-	out.Exports = append(out.Exports, inspectMemoryExport(m, limits))
-	o := outlineOf(m)
-	mode := modeOf(o, p.Isolate)
-	out.Mode, out.ModeWhy = mode.String(), modeWhy(o, mode)
+	out.Exports = append(out.Exports, Symbol{
+		Name: abi.ExportMemory, Type: exportType(m, abi.ExportMemory), Required: true, Problem: errorText(verifyMemory(m, limits)),
+	})
 	return out
 }
 
-func modeWhy(o outline, mode mode) string {
-	switch mode {
-	case pooled:
-		return "it was compiled by standard Go, whose heap takes longer to restore than most reconciles run"
-	case fresh:
-		return o.Sticky
-	case reset:
-	}
-	return ""
-}
-
-var versionPattern = regexp.MustCompile(`^thole_(v[0-9]+)$`)
-
-func markers(m *module.Module) (versions []string) {
-	for _, e := range m.Exports {
-		if match := versionPattern.FindStringSubmatch(e.Name); match != nil {
-			versions = append(versions, "thole/"+match[1])
-		}
-	}
-	slices.Sort(versions)
-	return slices.Compact(versions)
-}
-
-func inspectImport(in module.Import) Symbol {
-	out := Symbol{Module: in.Module, Name: in.Name, Type: in.Kind.String(), Problem: text(verifyImport(in))}
-	if in.Kind == module.Function {
+func inspectImport(in wasm.Import) Symbol {
+	out := Symbol{Module: in.Module, Name: in.Name, Type: in.Kind.String(), Problem: errorText(verifyImport(in))}
+	if in.Kind == wasm.KindFunction {
 		out.Type = in.Type.String()
 	}
 	return out
-}
-
-func inspectExport(m *module.Module, want exported) Symbol {
-	problem := verifyExport(m, want)
-	if want.name == abi.ExportMarker {
-		problem = verifyMarker(m)
-	}
-	return Symbol{Name: want.name, Type: exportType(m, want.name), Required: want.required, Problem: text(problem)}
-}
-
-func inspectMemoryExport(m *module.Module, limits Limits) Symbol {
-	return Symbol{Name: abi.ExportMemory, Type: exportType(m, abi.ExportMemory), Required: true, Problem: text(verifyMemory(m, limits))}
 }
 
 func exportType(m *module.Module, name string) string {
@@ -142,7 +113,7 @@ func exportType(m *module.Module, name string) string {
 	switch {
 	case !ok:
 		return ""
-	case e.Kind == module.Function:
+	case e.Kind == wasm.KindFunction:
 		return m.Functions[e.Index].String()
 	}
 	return e.Kind.String()
@@ -162,19 +133,9 @@ func inspectMemory(m *module.Module, limits Limits) MemoryInfo {
 	return out
 }
 
-func text(err error) string {
+func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
 	return err.Error()
-}
-
-// Functions lists what guests can import, as "module.name", in order.
-func Functions() []string {
-	var all []string
-	for name := range served {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return all
 }

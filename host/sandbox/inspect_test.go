@@ -10,24 +10,24 @@ import (
 	"github.com/thole-dev/thole/abi/tck"
 )
 
-// TestInspectSaysWhatLoadSays holds the two together for every guest of the
-// conformance kit, those that are refused at each step among them.
-func TestInspectSaysWhatLoadSays(t *testing.T) {
+// TestInspectAgreesWithLoad for every guest of the conformance kit, including those
+// that are refused at each step.
+func TestInspectAgreesWithLoad(t *testing.T) {
 	s := newSandbox(t, Config{})
 	for _, c := range tck.Cases() {
 		t.Run(c.Name, func(t *testing.T) {
 			p := Plugin{Name: c.Name, Wasm: c.Wasm(), Limits: Limits{MemoryBytes: 16 << 20, Deadline: time.Minute}}
 			g, err := s.Load(t.Context(), p)
 			seen := s.Inspect(t.Context(), p)
-			if text(seen.Err) != text(err) {
-				t.Errorf("inspect says %v, load says %v", seen.Err, err)
+			if errorText(seen.Err) != errorText(err) {
+				t.Errorf("error of Inspect: %v, of Load: %v", seen.Err, err)
 			}
 			if err != nil {
 				return
 			}
 			defer closeGuest(t, g)
-			if seen.Digest != g.Digest() || seen.Manifest.Name != c.Name || seen.Module.Mode != g.Stats().Mode {
-				t.Errorf("inspect saw %+v in mode %s, load %s in mode %s", seen, seen.Module.Mode, g.Digest(), g.Stats().Mode)
+			if seen.Digest != g.digest || seen.Manifest.Name != c.Name || seen.Module.Mode != g.Stats().Mode {
+				t.Errorf("Inspect: %+v in mode %s, Load: %s in mode %s", seen, seen.Module.Mode, g.digest, g.Stats().Mode)
 			}
 			for _, symbol := range slices.Concat(seen.Module.Imports, seen.Module.Exports) {
 				if symbol.Problem != "" {
@@ -43,14 +43,10 @@ func TestInspectSaysWhatLoadSays(t *testing.T) {
 
 func inspectCase(t *testing.T, name string) Inspection {
 	t.Helper()
-	c, ok := tck.CaseOf(name)
-	if !ok {
-		t.Fatalf("the kit has no case %q", name)
-	}
-	return newSandbox(t, Config{}).Inspect(t.Context(), Plugin{Name: name, Wasm: c.Wasm()})
+	return newSandbox(t, Config{}).Inspect(t.Context(), Plugin{Name: name, Wasm: kitCase(t, name).Wasm()})
 }
 
-func TestInspectTellsTheModule(t *testing.T) {
+func TestInspectDescribesTheModule(t *testing.T) {
 	m := inspectCase(t, "all-exports").Module
 	if !slices.Equal(m.Versions, []string{abi.Version}) {
 		t.Errorf("versions %q", m.Versions)
@@ -71,7 +67,7 @@ func TestInspectTellsTheModule(t *testing.T) {
 	}
 }
 
-func TestInspectTellsEveryProblem(t *testing.T) {
+func TestInspectReportsEveryProblem(t *testing.T) {
 	problems := func(m *ModuleInfo) (out []string) {
 		for _, symbol := range slices.Concat(m.Imports, m.Exports) {
 			if symbol.Problem != "" {
@@ -95,42 +91,28 @@ func TestInspectTellsEveryProblem(t *testing.T) {
 	}
 }
 
-// TestInspectKeepsTheManifest has plugins that fail after describe.
-func TestInspectKeepsTheManifest(t *testing.T) {
+// TestInspectReturnsTheManifestOfAFailedLoad if describe succeeded.
+func TestInspectReturnsTheManifestOfAFailedLoad(t *testing.T) {
 	for name, manifest := range map[string]string{
 		"warm-traps":          "warm-traps",
-		"manifest-other-name": "somebody-else",
+		"manifest-other-name": "other-plugin",
 	} {
 		seen := inspectCase(t, name)
 		if seen.Err == nil || seen.Manifest == nil || seen.Manifest.Name != manifest {
 			t.Errorf("%s: error %v, manifest %+v", name, seen.Err, seen.Manifest)
 		}
 	}
-	for _, name := range []string{"describe-traps", "manifest-garbage", "manifest-unknown-field"} {
+	for _, name := range []string{"describe-traps", "manifest-not-json", "manifest-unknown-field"} {
 		if seen := inspectCase(t, name); seen.Err == nil || seen.Manifest != nil {
 			t.Errorf("%s: error %v, manifest %+v", name, seen.Err, seen.Manifest)
 		}
 	}
 }
 
-// TestInspectLooksWithoutRunning has a name that no plugin can have: the
-// structure is told, and no code runs.
-func TestInspectLooksWithoutRunning(t *testing.T) {
-	c, _ := tck.CaseOf("correct")
-	seen := newSandbox(t, Config{}).Inspect(t.Context(), Plugin{Name: "Not_A_Label", Wasm: c.Wasm()})
-	if seen.Err == nil || !strings.Contains(seen.Err.Error(), "must be a DNS label") || seen.Manifest != nil || seen.Module == nil {
+// TestInspectOfAnInvalidNameDescribesTheModule, and no code is run.
+func TestInspectOfAnInvalidNameDescribesTheModule(t *testing.T) {
+	seen := newSandbox(t, Config{}).Inspect(t.Context(), Plugin{Name: "Not_A_Label", Wasm: kitCase(t, "correct").Wasm()})
+	if seen.Err == nil || !strings.Contains(seen.Err.Error(), "is not a DNS label") || seen.Manifest != nil || seen.Module == nil {
 		t.Errorf("%+v", seen)
-	}
-}
-
-func TestFunctionsAreServed(t *testing.T) {
-	all := Functions()
-	for _, name := range []string{"thole/v1.get", "thole/v1.output", "wasi_snapshot_preview1.fd_write"} {
-		if !slices.Contains(all, name) {
-			t.Errorf("%s is missing in %q", name, all)
-		}
-	}
-	if len(all) != len(served) || !slices.IsSorted(all) {
-		t.Errorf("%d functions, want %d in order", len(all), len(served))
 	}
 }

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"reflect"
 	"strings"
 	"time"
 
@@ -15,46 +16,46 @@ import (
 	"github.com/thole-dev/thole/host/sandbox/native"
 )
 
-// instance is one instantiated module. It is used by one goroutine at a time:
-// the engine's functions are not safe for concurrent use.
+// instance is one instantiated module. It must be used by one goroutine at a
+// time: the engine's functions are not safe for concurrent use.
 type instance struct {
 	code    *native.Code // which it uses until it is closed
 	module  api.Module
 	memory  api.Memory
 	fuel    api.MutableGlobal
-	linear  *memory.Linear
-	globals []api.MutableGlobal // as in blueprint.globals
-	image   *image              // what it is restored to; nil if it is not
+	linear  *memory.Linear      // behind memory
+	globals []api.MutableGlobal // in the order of blueprint.globals
+	image   *image              // that it is reset to; nil if it is not reset
 	used    time.Time           // when its last call ended
 
 	reconcile api.Function // looked up once, as that allocates a stack for it
-	stack     nativeStack  // that one
+	stack     nativeStack  // of reconcile
 }
 
-// blueprint is what instances of a generation are made from. It is immutable.
+// blueprint is what instances of a guest are made from. It is immutable.
 type blueprint struct {
 	code    *native.Code
 	limits  Limits
 	globals []uint32 // mutable globals, exported under [module.GlobalExport]
-	seed    [32]byte // of the random bytes that are read while loading
+	seed    [32]byte // the digest of the file; also seeds the random bytes that are read while loading
 	minimum uint32   // pages of memory that the module declares
-	memory  *memory.Share
+	memory  *memory.Account
 }
 
-// instanceConfig has a source of random numbers that nobody reads: the engine's
-// own takes a fifth of the time that an instance takes.
+// instanceConfig has an empty source of random numbers, which is never read:
+// making the engine's own takes a fifth of the time that an instance takes.
 var instanceConfig = wazero.NewModuleConfig().WithName("").WithStartFunctions().
 	WithRandSource(strings.NewReader(""))
 
 // instantiate makes an instance with at least that many pages. The start
-// section, if there is one, runs.
+// function runs, if there is one.
 func (b *blueprint) instantiate(ctx context.Context, c *call, pages uint32) (*instance, error) {
 	linear, err := b.memory.Linear(uint64(b.minimum)*pageBytes, b.limits.MemoryBytes)
 	if err != nil {
 		return nil, err
 	}
 	ctx = experimental.WithMemoryAllocator(withCall(ctx, c), linear)
-	n, err := b.use(ctx, c)
+	n, err := b.acquireCode(ctx, c)
 	if err != nil {
 		linear.Free()
 		return nil, err
@@ -66,7 +67,7 @@ func (b *blueprint) instantiate(ctx context.Context, c *call, pages uint32) (*in
 		linear.Free()
 		return nil, err
 	}
-	in := &instance{code: b.code, module: m, memory: m.Memory(), fuel: tankOf(m), linear: linear}
+	in := &instance{code: b.code, module: m, memory: m.Memory(), fuel: fuelGlobal(m), linear: linear}
 	c.fuel.settle(int64(in.fuel.Get()))
 	if err := in.growTo(pages); err != nil {
 		in.close(ctx)
@@ -75,56 +76,55 @@ func (b *blueprint) instantiate(ctx context.Context, c *call, pages uint32) (*in
 	for _, index := range b.globals {
 		in.globals = append(in.globals, m.ExportedGlobal(module.GlobalExport(index)).(api.MutableGlobal))
 	}
-	in.lookUp()
+	in.lookUpReconcile()
 	return in, nil
 }
 
-func (in *instance) lookUp() {
+// lookUpReconcile looks up reconcile, with a new stack.
+func (in *instance) lookUpReconcile() {
 	in.reconcile = in.module.ExportedFunction(abi.ExportReconcile)
 	in.stack = nativeStackOf(in.reconcile)
 }
 
-// growTo gives the instance at least that many pages, unless the module's own
+// growTo grows the memory to at least that many pages, unless the module's own
 // maximum is less.
 func (in *instance) growTo(pages uint32) error {
-	in.linear.Begin() // its start function may live with less
-	if have := in.pages(); have < pages {
+	in.linear.BeginCall() // the start function may have been refused a growth
+	if have := in.memory.Size() / pageBytes; have < pages {
 		in.memory.Grow(pages - have)
 	}
 	return in.linear.Refused()
 }
 
-func (in *instance) pages() uint32 { return in.memory.Size() / pageBytes }
-
-// enter runs an exported function: the only way into guest code apart from
-// the start section. What goes wrong is a [*Fault], or ctx's cause.
+// enter runs an exported function. Apart from the start function this is the
+// only way into guest code. The error is a [*Fault], or wraps ctx's cause.
 func (in *instance) enter(ctx context.Context, c *call, f api.Function, args ...uint64) (int32, error) {
 	if ctx.Err() != nil {
-		return 0, in.failure(&overrun{context.Cause(ctx)}, c)
+		return 0, in.failure(&limitError{context.Cause(ctx)}, c)
 	}
-	var stack [1]uint64 // thole/v1 has at most one parameter and one result
+	var stack [1]uint64 // functions of thole/v1 have at most one parameter and one result
 	copy(stack[:], args)
-	in.linear.Begin()
+	in.linear.BeginCall()
 	if c.stack = in.stack; f != in.reconcile {
 		c.stack = nativeStackOf(f)
 	}
-	c.fuel.fill(in.fuel)
+	c.fuel.begin(in.fuel)
 	err := f.CallWithStack(withCall(ctx, c), stack[:])
-	c.fuel.drain()
+	c.fuel.end()
 	if err != nil {
 		return 0, in.failure(err, c)
 	}
 	return api.DecodeI32(stack[0]), nil
 }
 
-// run is enter for a function that may not be there; ok says whether it is.
-func (in *instance) run(ctx context.Context, c *call, name string) (result int32, ok bool, err error) {
+// runExport runs an exported function, or returns 0 if there is none of that
+// name.
+func (in *instance) runExport(ctx context.Context, c *call, name string) (int32, error) {
 	f := in.module.ExportedFunction(name)
 	if f == nil {
-		return 0, false, nil
+		return 0, nil
 	}
-	result, err = in.enter(ctx, c, f)
-	return result, true, err
+	return in.enter(ctx, c, f)
 }
 
 func (in *instance) close(ctx context.Context) {
@@ -136,14 +136,38 @@ func (in *instance) close(ctx context.Context) {
 	}
 }
 
-// broke is the fault of a call that returned against the contract.
-func (in *instance) broke(c *call, message string) error {
-	return broken{&Fault{
-		Class:       abi.ClassABI,
-		Message:     message,
-		Stdout:      c.process.Stdout.Bytes(),
-		Stderr:      c.process.Stderr.Bytes(),
-		MemoryBytes: in.linear.Size(),
-		Fuel:        c.fuel.used,
-	}}
+// maxStack bounds the engine's stack of a call, in bytes. The engine doubles a
+// stack up to some 80 MB, which is out of proportion to the memory that a plugin
+// may have, and nothing can pause the copying. The size is checked at ticks
+// (RATIONALE.md, "Why is the stack limited at ticks?").
+const maxStack = 8 << 20
+
+// maxIdleStack bounds the stack of an idle instance.
+const maxIdleStack = 256 << 10
+
+// nativeStack is the stack that the engine keeps for a function which the host
+// calls.
+type nativeStack struct{ bytes reflect.Value }
+
+// nativeStackOf reads a private field of the engine's function: there is no
+// other way to learn the size. TestNativeStackIsBounded fails for an engine that
+// keeps the stack elsewhere.
+func nativeStackOf(f api.Function) nativeStack {
+	v := reflect.ValueOf(f)
+	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
+		return nativeStack{}
+	}
+	field := v.Elem().FieldByName("stack")
+	if field.Kind() != reflect.Slice {
+		return nativeStack{}
+	}
+	return nativeStack{field}
+}
+
+// size returns the current size in bytes.
+func (s nativeStack) size() int {
+	if !s.bytes.IsValid() {
+		return 0
+	}
+	return s.bytes.Len()
 }

@@ -4,70 +4,94 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/sandbox/deadline"
 	"github.com/thole-dev/thole/host/sandbox/native"
 	"github.com/thole-dev/thole/host/sandbox/wasi"
+	"github.com/thole-dev/thole/host/sanitize"
 )
 
-// Plugin is what to load.
+// Plugin is a plugin to load.
 type Plugin struct {
-	Name string // a DNS label; the manifest must have the same
+	Name string // a DNS label; the name in the manifest must be the same
 	Wasm []byte // the file; not kept
-	// Source reads the file again, for a plugin whose code was given up while
-	// it was idle and has been damaged on disk since. It may fail then, or
-	// answer another file, which is a failure too. nil: the code is not given
-	// up. It may be called at any time until the guest is closed.
+	// Source reads the file again. It is called at any time until the guest is
+	// closed, when the native code was freed because the plugin was idle, and
+	// has been damaged on disk since. It may fail then, or return another file,
+	// which is a failure too. If it is nil, native code is never freed.
 	Source func() ([]byte, error)
-	// Digest is the SHA-256 of the file in hex, for a plugin that is given
-	// without Wasm: Source is then asked only if the cache does not have it.
+	// Digest is the SHA-256 of the file in hex, for a plugin without Wasm:
+	// Source is then called only if the cache does not have the native code.
 	Digest string
 	Limits Limits
-	// Isolate restores instances of a standard-Go module after each call
-	// too, which takes longer than most reconciles run.
+	// Isolate makes the sandbox also reset the instances of standard Go
+	// modules after each call, which takes longer than most reconciles run.
 	Isolate bool
 }
 
 // loadTime is the guest's clock before its first call. It is fixed, like the
-// seed, so that a module has the same image wherever and whenever it is
-// loaded.
+// seed, so that a module has the same image wherever and whenever it is loaded.
 var loadTime = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Load verifies, compiles and starts a plugin. What is wrong with the module is
-// a [*LoadError] that names the step; what is wrong with the other fields of p
-// is an error of another type, as is [ErrClosed]. A failure leaves nothing
-// behind. A file that took too long is refused from then on without being
-// tried.
+// Load verifies, compiles and starts a plugin. If the module is the reason for a
+// failure, the error is a [*LoadError] with the step; it is of another type if
+// other fields of p are invalid, and [ErrClosed] after [Sandbox.Close]. A failed
+// load leaves nothing behind. A module that took too long is refused from then
+// on without another attempt.
 func (s *Sandbox) Load(ctx context.Context, p Plugin) (*Guest, error) {
-	g, err := s.prepare(p)
+	g, err := s.newGuest(p)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.slow.refuse(g); err != nil {
-		g.free(context.WithoutCancel(ctx))
+	err = s.failures.check(g)
+	if err == nil {
+		err = s.failures.note(g, g.start(ctx, p))
+	}
+	return s.addOrFree(ctx, g, err)
+}
+
+// CloneWithLimits loads the module of a guest with other limits, from the
+// native code that is in memory: it is neither read nor compiled again. The two
+// guests are independent. Errors are those of [Sandbox.Load]; [ErrClosed] is
+// also returned if g was closed.
+func (s *Sandbox) CloneWithLimits(ctx context.Context, g *Guest, limits Limits) (*Guest, error) {
+	clone, err := s.newGuest(Plugin{Name: g.name, Digest: g.digest, Source: g.source, Limits: limits})
+	if err != nil {
 		return nil, err
 	}
-	if err := g.start(ctx, p); err != nil {
-		g.free(context.WithoutCancel(ctx))
-		return nil, s.slow.note(g, err)
+	if !g.code.AddOwner() {
+		return s.addOrFree(ctx, clone, fmt.Errorf("load plugin %q: %w", g.name, ErrClosed))
 	}
-	if err := s.add(g); err != nil {
+	clone.code, clone.seed, clone.digest = g.code, g.seed, g.digest
+	clone.mode, clone.minimum, clone.globals = g.mode, g.minimum, g.globals
+	return s.addOrFree(ctx, clone, clone.startFirst(ctx))
+}
+
+// addOrFree ends a load: it adds the guest if there is no error, and frees it if
+// there is one.
+func (s *Sandbox) addOrFree(ctx context.Context, g *Guest, err error) (*Guest, error) {
+	if err == nil {
+		err = s.add(g)
+	}
+	if err != nil {
 		g.free(context.WithoutCancel(ctx))
-		return nil, fmt.Errorf("load plugin %q: %w", p.Name, err)
+		return nil, err
 	}
 	return g, nil
 }
 
-// prepare checks what the caller gave, before the module is looked at.
-func (s *Sandbox) prepare(p Plugin) (*Guest, error) {
+// newGuest checks the fields of p other than the module.
+func (s *Sandbox) newGuest(p Plugin) (*Guest, error) {
 	if err := p.Limits.Validate(); err != nil {
 		return nil, fmt.Errorf("load plugin %q: %w", p.Name, err)
 	}
 	if !abi.ValidName(p.Name) {
-		return nil, fmt.Errorf("load plugin %q: the name must be a DNS label (lower case letters, digits and dashes, at most 63): rename the file", p.Name)
+		return nil, fmt.Errorf("load plugin %q: the name is not a DNS label (lower case letters, digits, '-', at most 63): rename the file", p.Name)
 	}
 	digest, err := p.digest()
 	if err != nil {
@@ -76,19 +100,19 @@ func (s *Sandbox) prepare(p Plugin) (*Guest, error) {
 	limits := p.Limits.WithDefaults()
 	metrics := s.config.Metrics(p.Name)
 	return &Guest{
-		sandbox: s,
-		name:    p.Name,
-		digest:  hex.EncodeToString(digest[:]),
-		source:  p.Source,
-		line:    s.slots.Plugin(metrics),
-		metrics: metrics,
-		pool:    newPool(limits.Instances, func() { metrics.Limited(LimitInstances) }),
-		freed:   make(chan struct{}),
-		logger:  s.config.Logger.With("plugin", p.Name),
+		sandbox:   s,
+		name:      p.Name,
+		digest:    hex.EncodeToString(digest[:]),
+		source:    p.Source,
+		scheduled: s.scheduler.Plugin(metrics),
+		metrics:   metrics,
+		pool:      newPool(limits.Instances, func() { metrics.Limited(LimitInstances) }),
+		freed:     make(chan struct{}),
+		logger:    s.config.Logger.With("plugin", p.Name),
 		blueprint: blueprint{
 			limits: limits,
 			seed:   digest,
-			memory: s.memory.Share(),
+			memory: s.memory.Account(),
 		},
 	}, nil
 }
@@ -99,53 +123,47 @@ func (p *Plugin) digest() (digest [sha256.Size]byte, err error) {
 	}
 	decoded, err := hex.DecodeString(p.Digest)
 	if err != nil || len(decoded) != len(digest) {
-		return digest, fmt.Errorf("digest %q is not a SHA-256 in hex", p.Digest)
+		return digest, fmt.Errorf("digest: %q is not a SHA-256 in hex", p.Digest)
 	}
 	return [sha256.Size]byte(decoded), nil
 }
 
-// start is the load, step by step.
+// start gets the native code of the module and starts the guest.
 func (g *Guest) start(ctx context.Context, p Plugin) error {
-	n, o, err := g.fetch(ctx, p.Wasm)
+	n, summary, err := g.findOrCompile(ctx, p.Wasm)
 	if err != nil {
 		return err
 	}
-	g.code = native.NewCode(n, g.reopen)
-	g.outline(o, p.Isolate)
-	return g.first(ctx)
-}
-
-// outline keeps what later steps need of the module's structure.
-func (g *Guest) outline(o outline, isolate bool) {
-	g.mode = modeOf(o, isolate)
-	g.minimum = o.Minimum
-	g.imports = o.Imports
-	if g.mode != pooled {
-		g.globals = o.Globals
+	g.code = native.NewCode(n, g.reloadCode)
+	g.mode = modeOf(summary, p.Isolate)
+	g.minimum = summary.Minimum
+	if g.mode != modePooled {
+		g.globals = summary.Globals
 	}
+	return g.startFirst(ctx)
 }
 
-// first makes the first instance, reads the manifest from it, and takes the
+// startFirst makes the first instance, reads the manifest from it, and takes the
 // image.
-func (g *Guest) first(ctx context.Context) error {
-	in, output, err := g.boot(ctx, g.limits.startPages(g.minimum))
+func (g *Guest) startFirst(ctx context.Context) error {
+	in, output, err := g.startInstance(ctx, g.limits.startPages(g.minimum))
 	if err != nil {
 		g.manifest, _ = abi.DecodeManifest(output) // for [Sandbox.Inspect]
 		return err
 	}
 	if g.manifest, err = readManifest(output, g.name); err != nil {
 		in.close(ctx)
-		return g.refuse(StepManifest, err)
+		return g.loadError(StepManifest, err)
 	}
-	if g.mode == reset {
+	if g.mode == modeReset {
 		in.takeImage()
 		if err := g.setImage(in.image); err != nil {
 			in.close(ctx)
-			return g.refuse(StepInstantiate, err)
+			return g.loadError(StepInstantiate, err)
 		}
 	}
 	in.used = time.Now()
-	if g.mode == fresh {
+	if g.mode == modeFresh {
 		in.close(ctx)
 	} else {
 		g.pool.put(in)
@@ -154,24 +172,24 @@ func (g *Guest) first(ctx context.Context) error {
 	return nil
 }
 
-// boot makes an instance that is ready for its first call, and answers what
-// describe wrote, also if it failed later.
-func (g *Guest) boot(ctx context.Context, pages uint32) (*instance, []byte, error) {
-	ctx, turn, err := g.takeTurn(ctx)
+// startInstance makes an instance that is ready for its first call, in an
+// execution slot. It returns what describe wrote, also if a later step failed.
+func (g *Guest) startInstance(ctx context.Context, pages uint32) (*instance, []byte, error) {
+	ctx, task, err := g.acquireSlot(ctx)
 	if err != nil {
-		return nil, nil, g.refuse(StepInstantiate, err)
+		return nil, nil, g.loadError(StepInstantiate, err)
 	}
-	defer turn.Release()
+	defer task.Release()
 	ctx, cancel := deadline.With(ctx, g.limits.Deadline)
 	defer cancel()
 	c := newCall(&g.limits, loadTime, g.seed)
 	c.log = g.logLine
 	in, err := g.instantiate(ctx, c, pages)
 	if err != nil {
-		return nil, nil, g.refuse(StepInstantiate, err)
+		return nil, nil, g.loadError(StepInstantiate, err)
 	}
-	manifest, err := g.warmUp(ctx, in, c)
-	g.countHits(c, in.linear)
+	manifest, err := g.initialize(ctx, in, c)
+	g.reportLimits(c, in.linear)
 	if err != nil {
 		in.close(ctx)
 		return nil, manifest, err
@@ -179,38 +197,52 @@ func (g *Guest) boot(ctx context.Context, pages uint32) (*instance, []byte, erro
 	return in, manifest, nil
 }
 
-// warmUp runs _initialize, describe and warm.
-func (g *Guest) warmUp(ctx context.Context, in *instance, c *call) (manifest []byte, err error) {
-	if _, _, err := in.run(ctx, c, abi.ExportInitialize); err != nil {
-		return nil, g.refuse(StepInitialize, err)
+// initialize runs _initialize, describe and warm, and returns what describe
+// wrote.
+func (g *Guest) initialize(ctx context.Context, in *instance, c *call) (manifest []byte, err error) {
+	if _, err := in.runExport(ctx, c, abi.ExportInitialize); err != nil {
+		return nil, g.loadError(StepInitialize, err)
 	}
-	c.output, c.outputCalls = nil, 0
-	code, _, err := in.run(ctx, c, abi.ExportDescribe)
+	c.output, c.outputCalled = nil, false
+	code, err := in.runExport(ctx, c, abi.ExportDescribe)
 	switch {
 	case err != nil:
-		return nil, g.refuse(StepDescribe, err)
+		return nil, g.loadError(StepDescribe, err)
 	case code != 0:
-		return nil, g.refuse(StepDescribe, fmt.Errorf("it answered %d, not 0%s", code, c.said()))
-	case c.outputCalls == 0:
-		return nil, g.refuse(StepDescribe, fmt.Errorf("it wrote no manifest: call output before it returns 0"))
+		return nil, g.loadError(StepDescribe, fmt.Errorf("it returned %d, not 0%s", code, c.printed()))
+	case !c.outputCalled:
+		return nil, g.loadError(StepDescribe, errors.New("it wrote no manifest: call output before it returns 0"))
 	}
 	manifest, c.output = c.output, nil
-	if _, _, err := in.run(ctx, c, abi.ExportWarm); err != nil {
-		return manifest, g.refuse(StepWarm, err)
+	if _, err := in.runExport(ctx, c, abi.ExportWarm); err != nil {
+		return manifest, g.loadError(StepWarm, err)
 	}
 	return manifest, nil
 }
 
-func (g *Guest) refuse(step string, err error) error {
-	return &LoadError{Plugin: g.name, Step: step, Err: err}
-}
+// maxQuote bounds what is quoted of a guest's stdout and stderr, in bytes.
+const maxQuote = 512
 
-// said quotes what a guest wrote before it gave up politely.
-func (c *call) said() string {
+// printed quotes what a guest has printed, for an error without a trap.
+func (c *call) printed() string {
 	for _, t := range []*wasi.Tail{&c.process.Stderr, &c.process.Stdout} {
 		if text := t.Bytes(); text != nil {
-			return ": " + bounded(text)
+			return ": " + sanitize.Truncate(strings.TrimSpace(string(text)), maxQuote)
 		}
 	}
 	return ""
+}
+
+// readManifest decodes what describe wrote. The name must be that of the file,
+// because policy, finalizers and field managers are named after it. A manifest
+// of another name is returned besides the error.
+func readManifest(text []byte, plugin string) (*abi.Manifest, error) {
+	m, err := abi.DecodeManifest(text)
+	if err != nil {
+		return nil, err
+	}
+	if m.Name != plugin {
+		return m, fmt.Errorf("name is %q, but the file is %s.wasm: the two must be equal, rename one", m.Name, plugin)
+	}
+	return m, nil
 }

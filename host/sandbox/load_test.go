@@ -3,23 +3,24 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
 )
 
-// TestLoadErrors has what a user reads for each guest of the kit that must be
-// refused.
-func TestLoadErrors(t *testing.T) {
+// TestLoadErrorNamesStepAndReason for each guest of the kit that must be refused.
+func TestLoadErrorNamesStepAndReason(t *testing.T) {
 	want := map[string]struct{ step, text string }{
 		"not-wasm":                       {StepParse, `plugin "not-wasm": parse module: not WebAssembly: the file does not start with "\0asm"`},
 		"empty-file":                     {StepParse, `not WebAssembly`},
 		"truncated":                      {StepParse, `truncated`},
 		"count-bomb":                     {StepParse, `section function: malformed: 4294967295 functions do not fit the 1 bytes left`},
 		"missing-marker":                 {StepVerify, `export "thole_v1" is missing: the module is not a Thole plugin`},
-		"other-version":                  {StepVerify, `export "thole_v1" is missing, "thole_v2" is there: the module speaks another version of the ABI than this host, which speaks thole/v1`},
+		"other-version":                  {StepVerify, `export "thole_v1" is missing, "thole_v2" is there: the module was built for another version of the ABI than this host's, which is thole/v1`},
 		"missing-export":                 {StepVerify, `export "reconcile" is missing: export a function (i32) -> i32 under this name`},
 		"wrong-signature":                {StepVerify, `export "reconcile" has the signature (i64) -> i32: thole/v1 wants (i32) -> i32`},
 		"wrong-kind":                     {StepVerify, `export "reconcile" is a memory`},
@@ -31,12 +32,12 @@ func TestLoadErrors(t *testing.T) {
 		"start-traps":                    {StepInstantiate, `instantiate module: panic: trap: unreachable`},
 		"initialize-traps":               {StepInitialize, `run _initialize: panic: trap: unreachable`},
 		"describe-traps":                 {StepDescribe, `run describe: panic: trap: unreachable`},
-		"describe-fails":                 {StepDescribe, `it answered 1, not 0`},
-		"describe-silent":                {StepDescribe, `it wrote no manifest`},
+		"describe-fails":                 {StepDescribe, `it returned 1, not 0`},
+		"describe-without-manifest":      {StepDescribe, `it wrote no manifest`},
 		"warm-traps":                     {StepWarm, `run warm: panic: trap: unreachable`},
-		"manifest-garbage":               {StepManifest, `read manifest: `},
+		"manifest-not-json":              {StepManifest, `read manifest: `},
 		"manifest-unknown-field":         {StepManifest, `controlers`},
-		"manifest-other-name":            {StepManifest, `name is "somebody-else", but the file is manifest-other-name.wasm`},
+		"manifest-other-name":            {StepManifest, `name is "other-plugin", but the file is manifest-other-name.wasm`},
 		"manifest-without-controllers":   {StepManifest, `controllers`},
 		"manifest-same-controller-twice": {StepManifest, `twin`},
 		"manifest-without-kind":          {StepManifest, `kind`},
@@ -49,11 +50,11 @@ func TestLoadErrors(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			w, ok := want[c.Name]
 			if !ok {
-				t.Fatal("the kit has a new case: say what the user reads")
+				t.Fatal("no error is listed for this case of the kit")
 			}
 			_, err := s.Load(t.Context(), Plugin{Name: c.Name, Wasm: c.Wasm()})
-			var refused *LoadError
-			if !errors.As(err, &refused) {
+			refused, ok := errors.AsType[*LoadError](err)
+			if !ok {
 				t.Fatalf("error = %v, want a load error", err)
 			}
 			if refused.Step != w.step || !strings.Contains(err.Error(), w.text) {
@@ -66,39 +67,9 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
-// TestAdvice: where a text does not say what to do, the advice does.
-func TestAdvice(t *testing.T) {
-	s := newSandbox(t, Config{})
-	for name, want := range map[string]string{
-		"not-wasm":               "build the plugin with the SDK",
-		"empty-file":             "copy or build the file again",
-		"truncated":              "copy or build the file again",
-		"missing-export":         "",
-		"unknown-import":         "",
-		"describe-traps":         "run its tests",
-		"manifest-unknown-field": "correct what the plugin registers",
-		"manifest-other-name":    "",
-	} {
-		c, _ := tck.CaseOf(name)
-		_, err := s.Load(t.Context(), Plugin{Name: c.Name, Wasm: c.Wasm()})
-		refused, ok := errors.AsType[*LoadError](err)
-		if !ok || !strings.Contains(refused.Advice(), want) || (want == "") != (refused.Advice() == "") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestStepsAreTold(t *testing.T) {
-	for _, step := range Steps() {
-		if stepVerbs[step] == "" {
-			t.Errorf("step %q has no words", step)
-		}
-	}
-}
-
-func TestInvalidModuleIsRefusedByTheEngine(t *testing.T) {
-	h := newHand("invalid")
-	wasm := h.wasm(nil, tck.I64Const(1)) // reconcile returns an i32
+func TestModuleWithTypeErrorIsRefusedByTheEngine(t *testing.T) {
+	tg := newTestGuest("invalid")
+	wasm := tg.build(nil, tck.I64Const(1)) // reconcile returns an i32
 	_, err := newSandbox(t, Config{}).Load(t.Context(), Plugin{Name: "invalid", Wasm: wasm})
 	wantStep(t, err, StepCompile, abi.ClassABI)
 }
@@ -106,32 +77,29 @@ func TestInvalidModuleIsRefusedByTheEngine(t *testing.T) {
 func TestImportedMemoryIsRefused(t *testing.T) {
 	wasm := "\x00asm\x01\x00\x00\x00\x02\x0f\x01\x03env\x06memory\x02\x00\x01"
 	_, err := newSandbox(t, Config{}).Load(t.Context(), Plugin{Name: "importing", Wasm: []byte(wasm)})
-	wantStep(t, err, StepVerify, abi.ClassABI) // the marker is told first
+	wantStep(t, err, StepVerify, abi.ClassABI) // the error is about the missing marker
 }
 
 func TestReservedExportIsRefused(t *testing.T) {
-	h := newHand("reserved")
-	h.Export("thole.global.0", h.Func(none, none, nil))
-	_, err := newSandbox(t, Config{}).Load(t.Context(), Plugin{Name: "reserved", Wasm: h.wasm(nil, h.ok())})
+	tg := newTestGuest("reserved")
+	tg.Export("thole.global.0", tg.Func(noTypes, noTypes, nil))
+	_, err := newSandbox(t, Config{}).Load(t.Context(), Plugin{Name: "reserved", Wasm: tg.build(nil, tg.ok())})
 	wantStep(t, err, StepVerify, abi.ClassABI)
 }
 
-func TestLoadingLoopsEnd(t *testing.T) {
-	h := newHand("spinning")
-	h.Export(abi.ExportInitialize, h.Func(none, none, nil, tck.Loop, tck.Branch(0), tck.End))
+func TestDeadlineEndsALoopInInitialize(t *testing.T) {
 	_, err := newSandbox(t, Config{}).Load(t.Context(), Plugin{
-		Name: "spinning", Wasm: h.wasm(nil, h.ok()),
-		Limits: Limits{Deadline: soon},
+		Name: "looping", Wasm: loopingInInitialize("looping"), Limits: Limits{Deadline: soon},
 	})
 	wantStep(t, err, StepInitialize, abi.ClassTimeout)
 }
 
-func TestLoadEndsWithItsContext(t *testing.T) {
+func TestContextEndsTheWaitForTheCompiler(t *testing.T) {
 	s := newSandbox(t, Config{})
 	s.compiling <- struct{}{} // as if another module were compiled
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := s.Load(ctx, Plugin{Name: "asking", Wasm: asking("asking", 1)})
+	_, err := s.Load(ctx, Plugin{Name: "waiting", Wasm: callingGet("waiting", 1)})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error = %v", err)
 	}
@@ -139,9 +107,9 @@ func TestLoadEndsWithItsContext(t *testing.T) {
 	<-s.compiling
 }
 
-func TestLoadTimeout(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *Sandbox) {
-		_, err := s.Load(t.Context(), late("asking"))
+func TestLoadTimeoutEndsTheCompilation(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, s *Sandbox) {
+		_, err := s.Load(t.Context(), withSlowSource("waiting"))
 		wantStep(t, err, StepCompile, abi.ClassABI)
 		if !strings.Contains(err.Error(), "deadline") {
 			t.Errorf("error = %v", err)
@@ -149,15 +117,7 @@ func TestLoadTimeout(t *testing.T) {
 	})
 }
 
-func wantStep(t *testing.T, err error, step string, class abi.Class) {
-	t.Helper()
-	var refused *LoadError
-	if !errors.As(err, &refused) || refused.Step != step || refused.FailureClass() != class {
-		t.Fatalf("error = %v, want step %s and class %s", err, step, class)
-	}
-}
-
-func TestLoadRefusesNamesAndLimits(t *testing.T) {
+func TestLoadRefusesInvalidNamesAndLimits(t *testing.T) {
 	s := newSandbox(t, Config{})
 	for _, c := range []struct {
 		plugin Plugin
@@ -184,29 +144,57 @@ func TestLoadRefusesNamesAndLimits(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	for symbol, want := range map[string]string{
-		"thole/v1.outptu":                    "thole/v1.output",
-		"wasi_snapshot_preview1.fd_wriet":    "wasi_snapshot_preview1.fd_write",
-		"env.abort":                          "",
-		"thole/v1.something_quite_different": "",
+// TestCloneWithLimitsSharesTheCode: nothing is read or compiled, the new limits
+// hold for the clone alone, and either guest can be closed first.
+func TestCloneWithLimitsSharesTheCode(t *testing.T) {
+	for name, config := range map[string]Config{
+		"in memory": {},
+		"on disk":   {CacheDir: filepath.Join(t.TempDir(), "cache")},
 	} {
-		if got := nearest(symbol); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", symbol, got, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			s := newSandbox(t, config)
+			g := load(t, s, Plugin{Name: "cloned", Wasm: needingInitialize("cloned")})
+			next, err := s.CloneWithLimits(t.Context(), g, Limits{Deadline: time.Second, Instances: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if next.limits.Deadline != time.Second || g.limits.Deadline != 10*time.Second {
+				t.Errorf("deadlines %s and %s", next.limits.Deadline, g.limits.Deadline)
+			}
+			if next.digest != g.digest || next.Manifest().Name != "cloned" || next.limits.Instances != 3 {
+				t.Errorf("digest %s, manifest %+v, limits %+v", next.digest, next.Manifest(), next.limits)
+			}
+			reconcile(t, g, Call{})
+			closeGuest(t, g)
+			reconcile(t, next, Call{})
+			last, err := s.CloneWithLimits(t.Context(), next, Limits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			closeGuest(t, last)
+			reconcile(t, next, Call{})
+			closeGuest(t, next)
+			if loaded, _ := next.code.Stats(); loaded {
+				t.Error("the code is not freed")
+			}
+			if _, err := s.CloneWithLimits(t.Context(), next, Limits{}); !errors.Is(err, ErrClosed) {
+				t.Errorf("clone of a closed guest: %v", err)
+			}
+			if n := s.Memory().Accounts; n != 0 {
+				t.Errorf("%d memory accounts are left open", n)
+			}
+		})
 	}
 }
 
-func TestImportHint(t *testing.T) {
-	for symbol, want := range map[string]string{
-		"thole/v1.outptu":       "did you mean",
-		"thole/v1.http_request": "newer host",
-		"thole/v2.get":          "another version",
-		"env.abort":             "target wasip1",
-	} {
-		module, _, _ := strings.Cut(symbol, ".")
-		if got := importHint(symbol, module); !strings.Contains(got, want) {
-			t.Errorf("importHint(%q) = %q, want %q", symbol, got, want)
-		}
+// TestCloneWithLimitsThatDoNotFitFails, and the guest still runs.
+func TestCloneWithLimitsThatDoNotFitFails(t *testing.T) {
+	s := newSandbox(t, Config{})
+	g := load(t, s, Plugin{Name: "cloned", Wasm: needingInitialize("cloned")})
+	_, err := s.CloneWithLimits(t.Context(), g, Limits{MemoryBytes: 1 << 16})
+	wantStep(t, err, StepInstantiate, abi.ClassABI)
+	if _, err := s.CloneWithLimits(t.Context(), g, Limits{Deadline: -1}); err == nil {
+		t.Error("a negative deadline is accepted")
 	}
+	reconcile(t, g, Call{})
 }

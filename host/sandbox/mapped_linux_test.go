@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// mapped is how many mappings the process has.
+// mapped returns the number of memory mappings of the process.
 func mapped(t *testing.T) int {
 	t.Helper()
 	maps, err := os.ReadFile("/proc/self/maps")

@@ -1,37 +1,30 @@
 package sandbox
 
 import (
+	"bytes"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/host/sandbox/memory"
 )
 
-// growing is a guest that grows by pages and answers success if it could,
-// else traps; what was written before must still be there.
-func growing(name string, pages int32) []byte {
-	h := newHand(name)
-	return h.wasm(nil,
-		tck.I32Const(scratch), tck.I32Const(7), tck.I32Store,
-		tck.I32Const(pages), tck.MemoryGrow, tck.I32Const(-1), tck.I32Eq, tck.If, tck.Unreachable, tck.End,
-		tck.I32Const(scratch), tck.I32Load, tck.I32Const(7), tck.I32Ne, tck.If, tck.Unreachable, tck.End,
-		h.ok())
-}
-
-func TestGrowthToThePluginsLimit(t *testing.T) {
+func TestMemoryGrowsToThePluginsLimit(t *testing.T) {
 	s := newSandbox(t, Config{})
-	g := load(t, s, Plugin{Name: "fits", Wasm: growing("fits", 14), Limits: Limits{MemoryBytes: 1 << 20}})
-	if out := reconcile(t, g, Call{}); out.MemoryBytes != 1<<20 {
-		t.Errorf("memory of %d bytes", out.MemoryBytes)
+	g := load(t, s, Plugin{Name: "fits", Wasm: growingBy("fits", 14), Limits: Limits{MemoryBytes: 1 << 20}})
+	if out := reconcile(t, g, Call{}); out.Usage.MemoryBytes != 1<<20 {
+		t.Errorf("memory of %d bytes", out.Usage.MemoryBytes)
 	}
-	g = load(t, s, Plugin{Name: "more", Wasm: growing("more", 15), Limits: Limits{MemoryBytes: 1 << 20}})
+	g = load(t, s, Plugin{Name: "more", Wasm: growingBy("more", 15), Limits: Limits{MemoryBytes: 1 << 20}})
 	_, err := g.Reconcile(t.Context(), Call{})
 	wantFault(t, err, abi.ClassOutOfMemory, "trap: unreachable: memory of 1.1 MiB is more than the plugin's limit of 1 MiB")
 }
 
-// TestMemoryIsGivenBack: after traps, growths, short lives and the end of all
-// plugins nothing is counted, and nothing is mapped.
-func TestMemoryIsGivenBack(t *testing.T) {
+// TestMemoryIsReleased after traps, growths, refused modules and the end of all
+// plugins: nothing is counted, and nothing is mapped.
+func TestMemoryIsReleased(t *testing.T) {
 	before := mapped(t)
 	s := newSandbox(t, Config{})
 	for _, c := range []struct {
@@ -55,10 +48,8 @@ func TestMemoryIsGivenBack(t *testing.T) {
 			t.Errorf("%s: %d bytes are left", c.name, used)
 		}
 	}
-	for _, name := range []string{"start-traps", "describe-traps", "data-outside"} {
-		if c, ok := tck.CaseOf(name); ok {
-			_, _ = s.Load(t.Context(), Plugin{Name: name, Wasm: c.Wasm()})
-		}
+	for _, name := range []string{"start-traps", "describe-traps"} {
+		_, _ = s.Load(t.Context(), Plugin{Name: name, Wasm: kitCase(t, name).Wasm()})
 	}
 	if used := s.Memory().UsedBytes; used != 0 {
 		t.Errorf("%d bytes are left of modules that were refused", used)
@@ -68,31 +59,211 @@ func TestMemoryIsGivenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if freed := kept - mapped(t); freed <= 0 && kept > 0 {
-		t.Errorf("%d mappings fewer after the end: unused address space is kept", freed)
+		t.Errorf("%d mappings fewer after Close: unused address space is kept", freed)
 	}
 }
 
-// TestThousandInstances has 64 GiB of address space in use.
+// TestThousandInstances uses 64 GiB of address space.
 func TestThousandInstances(t *testing.T) {
 	g := loadCase(t, newSandbox(t, Config{MemoryBytes: 1 << 30}), "reset-memory", Limits{Instances: 1000})
-	gate := make([]*instance, 1000)
-	for i := range gate {
-		in, err := g.pool.enter(t.Context())
+	instances := make([]*instance, 1000)
+	for i := range instances {
+		in, err := g.pool.acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if gate[i], err = g.ready(t.Context(), in); err != nil {
+		if instances[i], err = g.currentInstance(t.Context(), in); err != nil {
 			t.Fatalf("instance %d: %v", i, err)
 		}
 	}
-	for i, in := range gate {
-		if _, err := g.reconcile(t.Context(), in, Call{Request: tck.Request()}); err != nil {
+	for i, in := range instances {
+		if _, _, err := g.run(t.Context(), in, Call{Request: tck.Request()}); err != nil {
 			t.Fatalf("instance %d: %v", i, err)
 		}
-		in.reset()
-		g.pool.leave(t.Context(), in)
+		in.restore()
+		g.pool.release(t.Context(), in)
 	}
 	if s := g.Stats(); s.Idle != 1000 {
 		t.Errorf("stats = %+v", s)
+	}
+}
+
+// TestMemoryBombFailsAlone: a plugin that takes all the memory of the host's budget
+// fails with the limit in its message, and others run.
+func TestMemoryBombFailsAlone(t *testing.T) {
+	s := newSandbox(t, Config{MemoryBytes: 8 << 20})
+	neighbour := loadCase(t, s, "reset-memory", Limits{})
+	bomb := loadCase(t, s, "memory-bomb", Limits{Instances: 1})
+	for range 3 {
+		out, err := bomb.Reconcile(t.Context(), Call{Request: tck.Request()})
+		f := wantFault(t, err, abi.ClassOutOfMemory, "the host's memory for plugins is used up")
+		if !strings.Contains(f.Message, " of 8 MiB are in use") || !strings.Contains(f.Message, "guestMemoryMiB") {
+			t.Errorf("message = %s", f.Message)
+		}
+		if out.Usage.MemoryBytes < 6<<20 || f.HostCaused() || !errors.Is(err, ErrHostMemory) {
+			t.Errorf("with %d bytes: host caused = %v, error = %v", out.Usage.MemoryBytes, f.HostCaused(), err)
+		}
+		reconcile(t, neighbour, Call{Request: tck.Request()})
+	}
+	m := s.Memory()
+	if m.Refused < 3 || m.LimitBytes != 8<<20 || m.UsedBytes > 1<<20 {
+		t.Errorf("stats = %+v", m)
+	}
+}
+
+// TestPluginWithMostMemoryLeavesEnoughForOthers while its call runs, also if they
+// need a new instance.
+func TestPluginWithMostMemoryLeavesEnoughForOthers(t *testing.T) {
+	s := newSandbox(t, Config{MemoryBytes: 4 << 20})
+	neighbour := loadCase(t, s, "reset-memory", Limits{})
+	greedy := load(t, s, Plugin{Name: "greedy", Limits: Limits{Instances: 1}, Wasm: takingAllMemory("greedy")})
+	gate := newGate()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := greedy.Reconcile(t.Context(), Call{Host: gate.host()})
+		ended <- err
+	}()
+	<-gate.arrived
+	if m := s.Memory(); m.Refused != 1 || m.UsedBytes < m.LimitBytes*3/4 {
+		t.Fatalf("stats = %+v, want most of the budget used", m)
+	}
+	if n := neighbour.Stats(); n.Idle != 0 {
+		t.Errorf("%d idle instances of the neighbour, want them dropped", n.Idle)
+	}
+	reconcile(t, neighbour, Call{Request: tck.Request()})
+	close(gate.open)
+	if err := <-ended; err != nil {
+		t.Errorf("the call with most memory, which does not need more: %v", err)
+	}
+}
+
+// TestMissingMemoryWithinAnEvenShareIsHostCaused; a call that gets no instance is
+// no fault at all.
+func TestMissingMemoryWithinAnEvenShareIsHostCaused(t *testing.T) {
+	s := newSandbox(t, Config{MemoryBytes: 4 << 20})
+	others := reserveAllBut(t, s, testImageBytes+testInstanceBytes+testImageBytes)
+	load(t, s, Plugin{Name: "another", Wasm: succeeding("another")}).trim(t.Context(), 0)
+	g := load(t, s, Plugin{Name: "growing", Wasm: growingBy("growing", 1)})
+	_, err := g.Reconcile(t.Context(), Call{})
+	f := wantFault(t, err, abi.ClassOutOfMemory, "0.1 MiB of them by this plugin, and 0.1 MiB more are needed")
+	if !f.HostCaused() || !errors.Is(err, ErrHostMemory) {
+		t.Errorf("host caused = %v, error = %v", f.HostCaused(), err)
+	}
+	last := s.memory.Account() // the failed instance was dropped
+	if err := last.Reserve(1); err != nil {
+		t.Fatal(err)
+	}
+	_, err = g.Reconcile(t.Context(), Call{})
+	if _, fault := errors.AsType[*Fault](err); !errors.Is(err, ErrHostMemory) || fault {
+		t.Errorf("a call that gets no instance = %v", err)
+	}
+	others.Release(1 << 20)
+	reconcile(t, g, Call{})
+}
+
+// reserveAllBut reserves memory such that only left is free. The account that it
+// opens also makes even shares smaller.
+func reserveAllBut(t *testing.T, s *Sandbox, left uint64) *memory.Account {
+	t.Helper()
+	others := s.memory.Account()
+	if err := others.Reserve(s.Memory().LimitBytes - left); err != nil {
+		t.Fatal(err)
+	}
+	return others
+}
+
+// TestLongestIdleInstanceIsDroppedFirst for one that needs memory.
+func TestLongestIdleInstanceIsDroppedFirst(t *testing.T) {
+	s := newSandbox(t, Config{MemoryBytes: 4*(testInstanceBytes+testImageBytes) - 1})
+	guests := make([]*Guest, 3)
+	for i, name := range []string{"first", "second", "third"} {
+		guests[i] = load(t, s, Plugin{Name: name, Wasm: succeeding(name), Limits: Limits{Instances: 1}})
+	}
+	reconcile(t, guests[0], Call{}) // the second is idle longest now
+	fourth := load(t, s, Plugin{Name: "fourth", Wasm: succeeding("fourth"), Limits: Limits{Instances: 1}})
+	for i, want := range []int{1, 0, 1} {
+		if s := guests[i].Stats(); s.Idle != want {
+			t.Errorf("%s has %d idle instances, want %d", guests[i].name, s.Idle, want)
+		}
+	}
+	for _, g := range guests {
+		reconcile(t, g, Call{})
+	}
+	reconcile(t, fourth, Call{})
+	if m := s.Memory(); m.Refused != 0 {
+		t.Errorf("stats = %+v", m)
+	}
+}
+
+func TestLoadWithoutMemoryIsErrHostMemory(t *testing.T) {
+	s := newSandbox(t, Config{MemoryBytes: testInstanceBytes - 1})
+	_, err := s.Load(t.Context(), Plugin{Name: "correct", Wasm: succeeding("correct")})
+	wantStep(t, err, StepInstantiate, abi.ClassABI)
+	if !errors.Is(err, ErrHostMemory) {
+		t.Errorf("instance without memory: %v", err)
+	}
+	s = newSandbox(t, Config{MemoryBytes: testInstanceBytes + testImageBytes - 1})
+	_, err = s.Load(t.Context(), Plugin{Name: "correct", Wasm: succeeding("correct")})
+	if !errors.Is(err, ErrHostMemory) {
+		t.Errorf("image without memory: %v", err)
+	}
+	if m := s.Memory(); m.UsedBytes != 0 || m.Refused != 1 {
+		t.Errorf("stats = %+v", m)
+	}
+}
+
+// TestImageCountsAsMemoryOfItsGuest until the guest is closed, and only the current
+// image.
+func TestImageCountsAsMemoryOfItsGuest(t *testing.T) {
+	s := newSandbox(t, Config{MemoryBytes: 1 << 20})
+	reserveAllBut(t, s, testInstanceBytes+testImageBytes)
+	others := s.Memory().UsedBytes
+	g := load(t, s, Plugin{Name: "imaged", Wasm: succeeding("imaged")})
+	g.trim(t.Context(), 0)
+	if used := s.Memory().UsedBytes - others; used != testImageBytes {
+		t.Errorf("%d bytes in use, want the %d of the image", used, testImageBytes)
+	}
+	larger := &image{memory: memory.ImageOf(bytes.Repeat([]byte{1}, testInstanceBytes/2))}
+	if err := g.setImage(larger); err != nil {
+		t.Fatal(err)
+	}
+	if used := s.Memory().UsedBytes - others; used != testInstanceBytes/2 {
+		t.Errorf("%d bytes in use, want the %d of the larger image", used, testInstanceBytes/2)
+	}
+	if err := s.memory.Account().Reserve(testImageBytes + 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.setImage(larger); !errors.Is(err, ErrHostMemory) {
+		t.Errorf("an image that does not fit: %v", err)
+	}
+	closeGuest(t, g)
+	if used := s.Memory().UsedBytes - others; used != testImageBytes+1 {
+		t.Errorf("%d bytes are in use, want none of the guest's", used)
+	}
+}
+
+// TestPrewarmingDropsNoOtherInstance: an instance that no call waits for is made
+// only if its memory is free.
+func TestPrewarmingDropsNoOtherInstance(t *testing.T) {
+	s := newSandbox(t, Config{MemoryBytes: 4 << 20})
+	reserveAllBut(t, s, 2*(testInstanceBytes+testImageBytes))
+	neighbour := load(t, s, Plugin{Name: "neighbour", Wasm: succeeding("neighbour")})
+	g := load(t, s, Plugin{Name: "prewarmed", Wasm: succeeding("prewarmed"), Limits: Limits{Instances: 1}})
+	g.trim(t.Context(), 0)
+	last := s.memory.Account()
+	if err := last.Reserve(1); err != nil {
+		t.Fatal(err)
+	}
+	g.prewarmOne(t.Context())
+	if s := g.Stats(); s.Idle != 0 {
+		t.Errorf("without free memory: %d idle instances", s.Idle)
+	}
+	last.Release(1)
+	g.prewarmOne(t.Context())
+	if s := g.Stats(); s.Idle != 1 {
+		t.Errorf("with free memory: %d idle instances", s.Idle)
+	}
+	if s := neighbour.Stats(); s.Idle != 1 {
+		t.Errorf("the neighbour has %d idle instances, want the one that it had", s.Idle)
 	}
 }

@@ -2,5 +2,6 @@
 
 package sandbox
 
-// raceDetector slows the host down some ten times.
+// raceDetector reports whether this is a -race build, in which all code takes some
+// ten times longer. Tests with many calls make fewer then.
 const raceDetector = true

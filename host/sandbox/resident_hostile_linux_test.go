@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// mostGrowth bounds what a hostile guest may make the process grow by.
-	mostGrowth = 64 << 20
-	// stacksGrowth does so for guests that nest calls. The engine copies a
-	// stack that is too small into one of twice its size, and what it leaves
-	// is garbage.
-	stacksGrowth = 8 * mostStack
+	// maxGrowth bounds what a hostile guest may make the process grow by.
+	maxGrowth = 64 << 20
+	// maxStackGrowth is the same for guests that nest calls. The engine copies a
+	// stack that is too small into one of twice its size, and leaves the old
+	// one to the garbage collector.
+	maxStackGrowth = 8 * maxStack
 )
 
-// TestBombsAreRefusedBeforeTheyCost loads every guest that must be refused
+// TestBombsAreRefusedWithoutGrowth loads every guest that must be refused
 // before any of its code runs.
-func TestBombsAreRefusedBeforeTheyCost(t *testing.T) {
+func TestBombsAreRefusedWithoutGrowth(t *testing.T) {
 	s := newSandbox(t, Config{})
 	for _, c := range tck.Hostile() {
 		if c.Step != tck.StepCheck {
@@ -39,28 +39,29 @@ func TestBombsAreRefusedBeforeTheyCost(t *testing.T) {
 			}
 		})
 		t.Logf("%s: %d bytes, refused in %s with %d KiB", c.Name, len(wasm), time.Since(began), grown>>10)
-		if grown > mostGrowth {
+		if grown > maxGrowth {
 			t.Errorf("%s: the process grew by %d MiB", c.Name, grown>>20)
 		}
 	}
 }
 
-// TestStormsStayInTheirMemory calls guests that end each call in the same bad
-// way, as often as a broken controller with many objects would.
-func TestStormsStayInTheirMemory(t *testing.T) {
+// TestStormsOfFailingCallsKeepMemoryBounded makes as many failing calls as a
+// controller with a bug and many objects does. The process must not grow with
+// their number.
+func TestStormsOfFailingCallsKeepMemoryBounded(t *testing.T) {
 	for name, storm := range map[string]struct {
 		calls int
 		most  int64 // growth of the process
 	}{
-		"trap":                  {100_000, mostGrowth},
-		"exit":                  {10_000, mostGrowth},
-		"long-names":            {1_000, mostGrowth},
-		"trap-after-output":     {1_000, mostGrowth},
-		"memory-bomb-touched":   {20, mostGrowth},
-		"table-bomb":            {100, mostGrowth},
-		"deep-trap":             {20, stacksGrowth},
-		"deep-recursion":        {4, stacksGrowth},
-		"deep-recursion-frames": {4, stacksGrowth},
+		"trap":                  {100_000, maxGrowth},
+		"exit":                  {10_000, maxGrowth},
+		"long-names":            {1_000, maxGrowth},
+		"trap-after-output":     {1_000, maxGrowth},
+		"memory-bomb-touched":   {20, maxGrowth},
+		"table-bomb":            {100, maxGrowth},
+		"deep-trap":             {20, maxStackGrowth},
+		"deep-recursion":        {4, maxStackGrowth},
+		"deep-recursion-frames": {4, maxStackGrowth},
 	} {
 		t.Run(name, func(t *testing.T) {
 			calls := storm.calls
@@ -75,7 +76,7 @@ func TestStormsStayInTheirMemory(t *testing.T) {
 					}
 				}
 			}
-			fail(min(100, calls)) // what one call needs at once is not growth
+			fail(min(100, calls)) // the memory that one call needs is not counted
 			began := time.Now()
 			grown := peakGrowth(t, func() { fail(calls) })
 			t.Logf("%d calls in %s, the process grew by %d KiB", calls, time.Since(began), grown>>10)
@@ -86,12 +87,12 @@ func TestStormsStayInTheirMemory(t *testing.T) {
 	}
 }
 
-// peakGrowth is by how many bytes resident memory was at most larger while do
-// ran than it was before.
+// peakGrowth returns how much the peak of resident memory while do ran exceeds
+// its size before, in bytes.
 func peakGrowth(t *testing.T, do func()) int64 {
 	t.Helper()
 	debug.FreeOSMemory()
-	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0o600); err != nil { // the peak begins anew
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0o600); err != nil { // resets VmHWM, the peak
 		t.Skip("the peak of resident memory cannot be measured here:", err)
 	}
 	before := residentBytes(t, "VmRSS")
@@ -99,7 +100,7 @@ func peakGrowth(t *testing.T, do func()) int64 {
 	return residentBytes(t, "VmHWM") - before
 }
 
-// residentBytes reads a line of the process's status, which is in KiB.
+// residentBytes returns a field of /proc/self/status, which is in KiB, in bytes.
 func residentBytes(t *testing.T, field string) int64 {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")
@@ -115,6 +116,6 @@ func residentBytes(t *testing.T, field string) int64 {
 			return kib << 10
 		}
 	}
-	t.Fatalf("the process's status has no %s", field)
+	t.Fatalf("/proc/self/status has no field %s", field)
 	return 0
 }

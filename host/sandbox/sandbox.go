@@ -1,3 +1,53 @@
+// Package sandbox runs plugins: it loads a WebAssembly module, verifies it
+// against thole/v1, and runs reconcile calls in isolated instances of it. It is
+// the only package that depends on the engine (wazero).
+//
+// A [Sandbox] holds what all plugins share. [Sandbox.Load] verifies and starts
+// one plugin at one digest and returns a [Guest]; [Guest.Reconcile] makes a call;
+// [Guest.Close] waits for the calls in flight and frees it.
+//
+// Parts that can stand alone are packages below, in the order in which a plugin
+// comes to them:
+//
+//	module    reads the file, and refuses what would harm the host to read
+//	meter     compiles fuel into it
+//	native    makes native code of it, keeps that on disk, and reloads it
+//	memory    gives its instances memory, and restores it
+//	schedule  gives its calls execution slots
+//	deadline  ends them in time
+//	wasi      is the system interface that compilers' runtimes call
+//
+// The files here are the life of a guest:
+//
+//	load.go      Load: the steps, and their errors
+//	compile.go   from the file to native code, by way of the cache
+//	verify.go    the contract that a module is verified against
+//	inspect.go   Inspect: a load that reports what it finds
+//	guest.go     Guest and its calls
+//	instance.go  one instance: how it is made and entered
+//	image.go     the state that instances are reset to, and how it grows
+//	pool.go      the instances between calls: pooled, made ahead, reaped when idle
+//	call.go      the state of one call: input, output, fuel, limits
+//	hostcalls.go the functions that guests import
+//	fault.go     calls that fail: classes, messages, stack traces
+//
+// Guarantees:
+//   - No guest code runs before the module's structure, exports, signatures,
+//     imports and limits have been verified ([LoadError] has the reason).
+//   - An instance makes one call at a time. What a call leaves, in memory or
+//     elsewhere, is not visible to the next (image.go), except for modules of the
+//     standard Go compiler, which are pooled without a reset unless
+//     [Plugin.Isolate] is set: restoring the heap of their runtime takes longer
+//     than most reconciles run.
+//   - A call ends by its deadline, and within its fuel, memory, output, host-call
+//     and log limits. Whatever fails inside is a [Fault] with a class, and the
+//     host continues.
+//   - A plugin that is not called loses its instances after
+//     [Config.IdleInstances], and its native code [Config.IdleCode] later. The
+//     next call reloads them, and calls that come meanwhile wait.
+//   - Time and randomness come from the [Call]. The same request, replies, time
+//     and seed give the same output and use the same fuel (for guests that are
+//     reset).
 package sandbox
 
 import (
@@ -13,27 +63,27 @@ import (
 	"github.com/thole-dev/thole/host/sandbox/schedule"
 )
 
-// Sandbox holds what plugins share: the engine, its compile cache and the
-// functions that guests import. It is safe for concurrent use.
+// Sandbox holds what plugins share: the engine with its compile cache, the
+// execution slots and the memory budget. It is safe for concurrent use.
 type Sandbox struct {
 	config    Config
 	store     *native.Store
 	compiling chan struct{} // holds a token while a module is compiled: one at a time
-	slots     *schedule.Scheduler
+	scheduler *schedule.Scheduler
 	memory    *memory.Budget
-	slow      slow
+	failures  loadFailureCache
 	metering  meter.Options // other than the zero value in benchmarks only
 
 	mu     sync.Mutex
 	guests map[*Guest]struct{}
 	closed bool
 
-	closing chan struct{} // closed to end the janitor
-	swept   chan struct{} // closed when it has ended
+	closing    chan struct{} // closed to end the idle reaper
+	reaperDone chan struct{} // closed when it has ended
 }
 
-// New starts a sandbox. It fails if the cache directory is not safe to
-// execute code from.
+// New starts a sandbox. It fails if executing code from the cache directory
+// would not be safe.
 func New(ctx context.Context, config Config) (*Sandbox, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -44,36 +94,37 @@ func New(ctx context.Context, config Config) (*Sandbox, error) {
 		Bytes:          config.CacheBytes,
 		Compiler:       config.Compiler,
 		CompilerMemory: config.CompilerMemory,
-		Offer:          offer,
+		HostModules:    addHostModules,
 		Logger:         config.Logger,
 	})
 	if err != nil {
 		return nil, err
 	}
 	s := &Sandbox{
-		config:    config,
-		store:     store,
-		compiling: make(chan struct{}, 1),
-		slots:     schedule.New(schedule.Config{Slots: config.Slots}),
-		guests:    map[*Guest]struct{}{},
-		closing:   make(chan struct{}),
-		swept:     make(chan struct{}),
+		config:     config,
+		store:      store,
+		compiling:  make(chan struct{}, 1),
+		scheduler:  schedule.New(schedule.Config{Slots: config.Slots}),
+		failures:   newLoadFailureCache(),
+		guests:     map[*Guest]struct{}{},
+		closing:    make(chan struct{}),
+		reaperDone: make(chan struct{}),
 	}
-	s.memory = memory.NewBudget(config.MemoryBytes, s.dropIdle)
-	go s.janitor()
+	s.memory = memory.NewBudget(config.MemoryBytes, s.dropLongestIdle)
+	go s.runIdleReaper()
 	return s, nil
 }
 
-// Close closes every guest, waits for their calls in flight, and frees the
-// engine. If ctx ends first it says so and may be called again.
+// Close closes all guests, waits for their calls in flight, and frees the
+// engine. If ctx ends first it returns an error and may be called again.
 func (s *Sandbox) Close(ctx context.Context) error {
-	s.shut()
+	s.refuseLoads()
 	for _, g := range s.loaded() {
 		if err := g.Close(ctx); err != nil {
 			return fmt.Errorf("close sandbox: %w", err)
 		}
 	}
-	<-s.swept
+	<-s.reaperDone
 	defer s.memory.Close()
 	if err := s.store.Close(ctx); err != nil {
 		return fmt.Errorf("close sandbox: %w", err)
@@ -81,8 +132,8 @@ func (s *Sandbox) Close(ctx context.Context) error {
 	return nil
 }
 
-// shut refuses further loads.
-func (s *Sandbox) shut() {
+// refuseLoads refuses further loads, and ends the idle reaper.
+func (s *Sandbox) refuseLoads() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
@@ -91,7 +142,7 @@ func (s *Sandbox) shut() {
 	}
 }
 
-// loaded lists the guests.
+// loaded returns all guests.
 func (s *Sandbox) loaded() []*Guest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +153,7 @@ func (s *Sandbox) add(g *Guest) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return ErrClosed
+		return fmt.Errorf("load plugin %q: %w", g.name, ErrClosed)
 	}
 	s.guests[g] = struct{}{}
 	return nil
@@ -113,3 +164,15 @@ func (s *Sandbox) remove(g *Guest) {
 	defer s.mu.Unlock()
 	delete(s.guests, g)
 }
+
+// MemoryStats describes the memory that guests share.
+type MemoryStats = memory.Stats
+
+// Memory returns the state of the memory that guests share.
+func (s *Sandbox) Memory() MemoryStats { return s.memory.Stats() }
+
+// SlotStats describes the execution slots.
+type SlotStats = schedule.Stats
+
+// Slots returns the state of the execution slots.
+func (s *Sandbox) Slots() SlotStats { return s.scheduler.Stats() }

@@ -1,8 +1,10 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,44 +12,44 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	tck.Run(t, conforming{t, newSandbox(t, Config{})}, tck.Cases())
+	tck.Run(t, kitAdapter{t, newSandbox(t, Config{})}, tck.Cases())
 }
 
-// TestConformanceOfShortLives runs the kit with one instance at a time that is
-// made anew for each call, as after [Guest.Trim].
-func TestConformanceOfShortLives(t *testing.T) {
+// TestConformanceWithoutIdleInstances runs the kit with guests whose first call
+// needs a new instance.
+func TestConformanceWithoutIdleInstances(t *testing.T) {
 	if testing.Short() {
 		t.Skip("repeats the kit")
 	}
-	tck.Run(t, conforming{t, trimming{newSandbox(t, Config{})}}, tck.Cases())
+	tck.Run(t, kitAdapter{t, trimmingLoader{newSandbox(t, Config{})}}, tck.Cases())
 }
 
-// loader is what both variants of the sandbox under test have.
+// loader is a sandbox, or one that trims its guests.
 type loader interface {
 	Load(ctx context.Context, p Plugin) (*Guest, error)
 }
 
-// trimming loads guests without idle instances.
-type trimming struct{ loader }
+// trimmingLoader loads guests without idle instances.
+type trimmingLoader struct{ loader }
 
-func (s trimming) Load(ctx context.Context, p Plugin) (*Guest, error) {
+func (s trimmingLoader) Load(ctx context.Context, p Plugin) (*Guest, error) {
 	g, err := s.loader.Load(ctx, p)
 	if err == nil {
-		g.Trim(ctx, 0)
+		g.trim(ctx, 0)
 	}
 	return g, err
 }
 
-// conforming lets the kit drive a sandbox.
-type conforming struct {
+// kitAdapter is a sandbox as the kit runs it.
+type kitAdapter struct {
 	t    *testing.T
 	load loader
 }
 
-func (h conforming) Load(name string, wasm []byte, limits tck.Limits) (tck.Guest, error) {
+func (h kitAdapter) Load(name string, wasm []byte, limits tck.Limits) (tck.Guest, error) {
 	deadline := limits.Deadline
 	if c, ok := tck.CaseOf(name); ok && c.Stage != tck.StageLoad {
-		limits.Deadline = 0 // that of its calls: a busy machine needs more to load it
+		limits.Deadline = 0 // it holds for its calls: the load takes longer on a busy machine
 	}
 	g, err := h.load.Load(h.t.Context(), Plugin{Name: name, Wasm: wasm, Limits: limitsOf(limits)})
 	if refused, ok := errors.AsType[*LoadError](err); ok {
@@ -56,19 +58,19 @@ func (h conforming) Load(name string, wasm []byte, limits tck.Limits) (tck.Guest
 	if err != nil {
 		return nil, err
 	}
-	return &conformingGuest{t: h.t, g: g, deadline: deadline}, nil
+	return &kitGuest{t: h.t, g: g, deadline: deadline}, nil
 }
 
-// limitsOf are a case's limits. Those that it leaves open are such that no
-// other guest meets its deadline on a busy machine.
+// limitsOf returns a case's limits. If the case has no deadline, it is so long that
+// the guest does not reach it on a busy machine.
 func limitsOf(limits tck.Limits) Limits {
 	return Limits{
-		Deadline:    or(limits.Deadline, time.Minute),
-		MemoryBytes: or(limits.MemoryBytes, 16<<20),
+		Deadline:    cmp.Or(limits.Deadline, time.Minute),
+		MemoryBytes: cmp.Or(limits.MemoryBytes, 16<<20),
 	}
 }
 
-// refusal tells the kit where a load ended.
+// refusal is a load error with its step in the kit's terms.
 type refusal struct{ *LoadError }
 
 func (r refusal) RefusedAt() tck.Step {
@@ -81,27 +83,87 @@ func (r refusal) RefusedAt() tck.Step {
 	return tck.StepCheck
 }
 
-type conformingGuest struct {
+type kitGuest struct {
 	t        *testing.T
 	g        *Guest
-	deadline time.Duration // of a call; 0: the guest's
+	deadline time.Duration // of a call; 0 for the guest's
 	fuel     int64
 }
 
-func (c *conformingGuest) Reconcile(request []byte) (int32, []byte, error) {
-	out, err := c.g.Reconcile(context.Background(), Call{Request: request, Host: world{c.t}, Deadline: c.deadline})
-	c.fuel = out.Fuel
+func (c *kitGuest) Reconcile(request []byte) (int32, []byte, error) {
+	out, err := c.g.Reconcile(context.Background(), Call{Request: request, Host: kitHost{c.t}, Deadline: c.deadline})
+	c.fuel = out.Usage.Fuel
 	return int32(out.Code), out.Output, err
 }
 
-// Fuel lets the kit hold each call to the cost of the first.
-func (c *conformingGuest) Fuel() uint64 { return uint64(c.fuel) }
+// Fuel lets the kit compare the cost of calls.
+func (c *kitGuest) Fuel() uint64 { return uint64(c.fuel) }
 
-func (c *conformingGuest) Close() { closeGuest(c.t, c.g) }
+func (c *kitGuest) Close() { closeGuest(c.t, c.g) }
 
-// world answers capabilities as the kit wants.
-type world struct{ t testing.TB }
+// kitHost serves capabilities as the kit specifies.
+type kitHost struct{ t testing.TB }
 
-func (world) Get(_ context.Context, call []byte) ([]byte, int64)  { return tck.Get(call) }
-func (world) List(_ context.Context, call []byte) ([]byte, int64) { return tck.List(call) }
-func (w world) Log(level int32, message []byte)                   { w.t.Logf("guest log %d: %.100q", level, message) }
+func (kitHost) Get(_ context.Context, call []byte) ([]byte, int64) { return tck.Get(call) }
+
+func (kitHost) List(_ context.Context, call []byte) ([]byte, int64) { return tck.List(call) }
+
+func (h kitHost) Log(level int32, message []byte) { h.t.Logf("guest log %d: %.100q", level, message) }
+
+// TestHostileGuestsAreContained runs the guests of the kit that try to harm the host.
+func TestHostileGuestsAreContained(t *testing.T) {
+	tck.Run(t, kitAdapter{t, newSandbox(t, Config{})}, tck.Hostile())
+}
+
+// callOutcome is what a replay of a call must reproduce.
+type callOutcome struct {
+	code   int32
+	output string
+	fuel   int64
+	memory uint64
+	text   string
+}
+
+// TestSameCallHasTheSameOutcome in two sandboxes, for every guest of the kit that
+// loads. Guests that only their deadline ends have a fuel limit instead, which ends
+// them at the same instruction each time.
+func TestSameCallHasTheSameOutcome(t *testing.T) {
+	one, other := newSandbox(t, Config{}), newSandbox(t, Config{})
+	for _, c := range append(tck.Cases(), tck.Hostile()...) {
+		if c.Stage == tck.StageLoad {
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			first := outcomes(t, one, c, 2)
+			for i, again := range append(outcomes(t, other, c, 1), first...) {
+				if again != first[0] {
+					t.Errorf("outcome %d is %+v, the first was %+v", i, again, first[0])
+				}
+			}
+		})
+	}
+}
+
+func outcomes(t *testing.T, s *Sandbox, c tck.Case, calls int) []callOutcome {
+	t.Helper()
+	limits := limitsOf(c.Limits)
+	if c.Timed() {
+		limits.Deadline, limits.Fuel = time.Minute, 1_000_000
+	}
+	g := load(t, s, Plugin{Name: c.Name, Wasm: c.Wasm(), Limits: limits})
+	defer closeGuest(t, g)
+	var out []callOutcome
+	for range calls {
+		ret, err := g.Reconcile(t.Context(), Call{Request: tck.Request(), Now: callTime, Seed: [32]byte{1}, Host: kitHost{t}})
+		out = append(out, callOutcome{int32(ret.Code), string(ret.Output), ret.Usage.Fuel, ret.Usage.MemoryBytes, faultText(err)})
+	}
+	return out
+}
+
+// faultText is the error of a failed call with its stack.
+func faultText(err error) string {
+	if fault, ok := errors.AsType[*Fault](err); ok {
+		return fmt.Sprint(err, fault.Stack)
+	}
+	return fmt.Sprint(err)
+}

@@ -1,9 +1,7 @@
 package sandbox
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +15,7 @@ import (
 
 const probeDir = "host/sandbox/testdata/probe"
 
-// eachToolchain runs a test against the probe as every compiler builds it.
+// eachToolchain runs a test with the probe as each compiler builds it.
 func eachToolchain(t *testing.T, limits Limits, run func(t *testing.T, p *probe)) {
 	for _, toolchain := range wasmbuild.Toolchains {
 		t.Run(string(toolchain), func(t *testing.T) {
@@ -31,7 +29,7 @@ func eachToolchain(t *testing.T, limits Limits, run func(t *testing.T, p *probe)
 	}
 }
 
-// probe tells the guest of testdata/probe what to do.
+// probe sends commands to the guest of testdata/probe.
 type probe struct {
 	t         *testing.T
 	g         *Guest
@@ -39,8 +37,6 @@ type probe struct {
 	host      recorder
 	deadline  time.Duration
 }
-
-var callTime = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
 func (p *probe) try(command string) (Return, error) {
 	p.t.Helper()
@@ -56,7 +52,7 @@ func probeRequest(command string) []byte {
 	})
 }
 
-// ask is try for a command that must succeed.
+// ask sends a command that must succeed and returns its result.
 func (p *probe) ask(command string) string {
 	p.t.Helper()
 	out, err := p.try(command)
@@ -70,34 +66,25 @@ func (p *probe) ask(command string) string {
 	if out.Code != abi.CodeOK {
 		p.t.Fatalf("%s: code %d, %+v", command, out.Code, result.Error)
 	}
-	answer, err := strconv.Unquote(string(result.Memo))
+	text, err := strconv.Unquote(string(result.Memo))
 	if err != nil {
 		p.t.Fatalf("%s: memo %s: %v", command, result.Memo, err)
 	}
-	return answer
+	return text
 }
 
-// fault is try for a command that must fail.
+// fault sends a command that must fail.
 func (p *probe) fault(command string) *Fault {
 	p.t.Helper()
 	_, err := p.try(command)
-	var f *Fault
-	if !errors.As(err, &f) {
+	f, ok := errors.AsType[*Fault](err)
+	if !ok {
 		p.t.Fatalf("%s: error = %v, want a fault", command, err)
 	}
 	return f
 }
 
-// recorder is a world that keeps what is logged.
-type recorder struct{ lines []string }
-
-func (*recorder) Get(_ context.Context, call []byte) ([]byte, int64)  { return tck.Get(call) }
-func (*recorder) List(_ context.Context, call []byte) ([]byte, int64) { return tck.List(call) }
-func (r *recorder) Log(level int32, message []byte) {
-	r.lines = append(r.lines, fmt.Sprintf("%d %s", level, message))
-}
-
-func TestCompiledGuestsSeeOnlyTheCall(t *testing.T) {
+func TestCompiledGuestSeesTheCallOnly(t *testing.T) {
 	eachToolchain(t, Limits{}, func(t *testing.T, p *probe) {
 		for _, c := range []struct{ command, want string }{
 			{"clock", "2026-11-20T10:00:00Z"},
@@ -114,14 +101,13 @@ func TestCompiledGuestsSeeOnlyTheCall(t *testing.T) {
 		if !slices.Equal(p.host.lines, []string{"2 from the probe"}) {
 			t.Errorf("logged %q", p.host.lines)
 		}
-		out, err := p.try("print")
-		if err != nil || string(out.Stdout) != "to stdout\n" || string(out.Stderr) != "to stderr\n" {
-			t.Errorf("printed %q and %q, %v", out.Stdout, out.Stderr, err)
+		if f := p.fault("print"); string(f.Stdout) != "to stdout\n" || string(f.Stderr) != "to stderr\n" {
+			t.Errorf("printed %q and %q", f.Stdout, f.Stderr)
 		}
 	})
 }
 
-func TestCompiledGuestsFail(t *testing.T) {
+func TestCompiledGuestFailsWithClassAndStack(t *testing.T) {
 	limits := Limits{MemoryBytes: 16 << 20, Deadline: time.Minute}
 	eachToolchain(t, limits, func(t *testing.T, p *probe) {
 		for _, c := range []struct {
@@ -130,7 +116,7 @@ func TestCompiledGuestsFail(t *testing.T) {
 			words   string
 			frame   string
 		}{
-			{"panic", abi.ClassPanic, "the probe was told to", "main.reconcile"},
+			{"panic", abi.ClassPanic, "as commanded", "main.reconcile"},
 			{"divide", abi.ClassPanic, "divide by zero", "main.reconcile"},
 			{"exit", abi.ClassPanic, "code 3", "proc_exit"},
 			{"exhaust", abi.ClassOutOfMemory, "out of memory", "main.reconcile"},
@@ -149,7 +135,7 @@ func TestCompiledGuestsFail(t *testing.T) {
 	})
 }
 
-func TestCompiledGuestsRecurse(t *testing.T) {
+func TestCompiledGuestRecursionEnds(t *testing.T) {
 	eachToolchain(t, Limits{Deadline: time.Minute}, func(t *testing.T, p *probe) {
 		want := abi.ClassStackOverflow
 		if p.toolchain == wasmbuild.Go {
@@ -161,7 +147,7 @@ func TestCompiledGuestsRecurse(t *testing.T) {
 	})
 }
 
-func TestCompiledGuestsSpin(t *testing.T) {
+func TestCompiledGuestLoopEndsAtItsDeadline(t *testing.T) {
 	eachToolchain(t, Limits{}, func(t *testing.T, p *probe) {
 		p.deadline = 100 * time.Millisecond
 		if f := p.fault("spin"); f.Class != abi.ClassTimeout {
@@ -170,7 +156,7 @@ func TestCompiledGuestsSpin(t *testing.T) {
 	})
 }
 
-func TestStateBetweenCalls(t *testing.T) {
+func TestStateIsKeptBetweenCallsOfStandardGoOnly(t *testing.T) {
 	eachToolchain(t, Limits{Instances: 1}, func(t *testing.T, p *probe) {
 		mode, want := "reset", []string{"2", "2", "2"}
 		if p.toolchain == wasmbuild.Go {
@@ -185,7 +171,7 @@ func TestStateBetweenCalls(t *testing.T) {
 	})
 }
 
-func TestIsolatedGoIsReset(t *testing.T) {
+func TestIsolatedStandardGoIsReset(t *testing.T) {
 	wasm := wasmbuild.Build(t, wasmbuild.Go, probeDir)
 	g := load(t, newSandbox(t, compiledGuests()), Plugin{Name: "probe", Wasm: wasm, Isolate: true, Limits: Limits{Instances: 1}})
 	p := &probe{t: t, g: g, toolchain: wasmbuild.Go}
@@ -196,14 +182,14 @@ func TestIsolatedGoIsReset(t *testing.T) {
 	}
 }
 
-func TestRandomnessIsTheCalls(t *testing.T) {
+func TestRandomBytesComeFromTheSeed(t *testing.T) {
 	eachToolchain(t, Limits{Instances: 1}, func(t *testing.T, p *probe) {
 		first := p.ask("random")
 		if len(first) != 32 || strings.Trim(first, "0") == "" {
 			t.Fatalf("random = %q", first)
 		}
 		if p.toolchain == wasmbuild.Go {
-			return // its generator is in its pooled state
+			return // its generator is part of the pooled state
 		}
 		if second := p.ask("random"); second != first {
 			t.Errorf("the same seed gave %s and %s", first, second)
@@ -211,9 +197,9 @@ func TestRandomnessIsTheCalls(t *testing.T) {
 	})
 }
 
-// TestGrowingGuestGetsMoreMemory has calls that each leave the image's memory:
-// after some of them the image is larger and instances survive.
-func TestGrowingGuestGetsMoreMemory(t *testing.T) {
+// TestImageIsEnlargedForGrowingCalls: after some calls that each grow the memory the
+// image is larger, and instances are used again.
+func TestImageIsEnlargedForGrowingCalls(t *testing.T) {
 	wasm := wasmbuild.Build(t, wasmbuild.TinyGo, probeDir)
 	g := load(t, newSandbox(t, compiledGuests()), Plugin{Name: "probe", Wasm: wasm, Limits: Limits{Instances: 1}})
 	p := &probe{t: t, g: g}
@@ -230,12 +216,13 @@ func TestGrowingGuestGetsMoreMemory(t *testing.T) {
 	}
 }
 
-func TestWholeMemoryCanBeUsed(t *testing.T) {
+func TestGuestCanUseMemoryUpToItsLimit(t *testing.T) {
 	wasm := wasmbuild.Build(t, wasmbuild.TinyGo, probeDir)
 	const limit = 48 << 20 // not a power of two
 	g := load(t, newSandbox(t, compiledGuests()), Plugin{Name: "probe", Wasm: wasm, Limits: Limits{MemoryBytes: limit}})
 	p := &probe{t: t, g: g}
-	if f := p.fault("exhaust"); f.Class != abi.ClassOutOfMemory || f.MemoryBytes != limit {
-		t.Errorf("%v at %d bytes, want out of memory at %d", f, f.MemoryBytes, limit)
+	out, err := p.try("exhaust")
+	if wantFault(t, err, abi.ClassOutOfMemory, ""); out.Usage.MemoryBytes != limit {
+		t.Errorf("failed with %d bytes, want %d", out.Usage.MemoryBytes, limit)
 	}
 }

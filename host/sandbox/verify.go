@@ -2,21 +2,50 @@ package sandbox
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/wasm"
 	"github.com/thole-dev/thole/host/sandbox/module"
 	"github.com/thole-dev/thole/host/sandbox/wasi"
 )
 
-// verify holds a module against thole/v1 without running any of it. The
-// first deviation is told; the order is that of what a user would fix first.
+// This file has the contract with guests, as far as a module shows it: exports,
+// imports and memory. What can be imported is listed where it is implemented
+// (hostcalls.go).
+
+const (
+	i32 = wasm.I32
+	i64 = wasm.I64
+)
+
+func params(types ...wasm.ValueType) []wasm.ValueType { return types }
+
+// contractExports lists the functions that a guest exports.
+var contractExports = []contractExport{
+	{abi.ExportMarker, wasm.Signature(params()), true},
+	{abi.ExportDescribe, wasm.Signature(params(), i32), true},
+	{abi.ExportReconcile, wasm.Signature(params(i32), i32), true},
+	{abi.ExportInitialize, wasm.Signature(params()), false},
+	{abi.ExportWarm, wasm.Signature(params(), i32), false},
+}
+
+type contractExport struct {
+	name     string
+	typ      wasm.FuncType
+	required bool
+}
+
+// verify checks a module against thole/v1 without running any of it. It returns
+// the first deviation, in the order in which a user would correct them.
 func verify(m *module.Module, limits Limits) error {
 	if err := verifyMarker(m); err != nil {
 		return err
 	}
-	for _, e := range exports {
+	for _, e := range contractExports {
 		if err := verifyExport(m, e); err != nil {
 			return err
 		}
@@ -29,7 +58,20 @@ func verify(m *module.Module, limits Limits) error {
 	return verifyMemory(m, limits)
 }
 
-var markerPattern = regexp.MustCompile(`^thole_v[0-9]+$`)
+// markerPattern matches the markers of all versions of the ABI.
+var markerPattern = regexp.MustCompile(`^thole_(v[0-9]+)$`)
+
+// markedVersions returns the versions of the ABI whose markers a module exports,
+// as in "thole/v1".
+func markedVersions(m *module.Module) (versions []string) {
+	for _, e := range m.Exports {
+		if match := markerPattern.FindStringSubmatch(e.Name); match != nil {
+			versions = append(versions, "thole/"+match[1])
+		}
+	}
+	slices.Sort(versions)
+	return slices.Compact(versions)
+}
 
 func verifyMarker(m *module.Module) error {
 	if _, ok := m.ExportOf(abi.ExportMarker); ok {
@@ -37,21 +79,21 @@ func verifyMarker(m *module.Module) error {
 	}
 	for _, e := range m.Exports {
 		if markerPattern.MatchString(e.Name) {
-			return fmt.Errorf("export %q is missing, %q is there: the module speaks another version of the ABI than this host, which speaks %s; build it with an SDK for that version",
+			return fmt.Errorf("export %q is missing, %q is there: the module was built for another version of the ABI than this host's, which is %s; build it with an SDK for that version",
 				abi.ExportMarker, e.Name, abi.Version)
 		}
 	}
 	return fmt.Errorf("export %q is missing: the module is not a Thole plugin, or was built without -buildmode=c-shared; build it with the SDK", abi.ExportMarker)
 }
 
-func verifyExport(m *module.Module, want exported) error {
+func verifyExport(m *module.Module, want contractExport) error {
 	have, ok := m.ExportOf(want.name)
 	switch {
 	case !ok && want.required:
 		return fmt.Errorf("export %q is missing: export a function %s under this name", want.name, want.typ)
 	case !ok:
 		return nil
-	case have.Kind != module.Function:
+	case have.Kind != wasm.KindFunction:
 		return fmt.Errorf("export %q is a %s: export a function %s under this name", want.name, have.Kind, want.typ)
 	}
 	if typ := m.Functions[have.Index]; typ != want.typ {
@@ -60,12 +102,12 @@ func verifyExport(m *module.Module, want exported) error {
 	return nil
 }
 
-func verifyImport(in module.Import) error {
+func verifyImport(in wasm.Import) error {
 	symbol := in.Module + "." + in.Name
-	if in.Kind != module.Function {
+	if in.Kind != wasm.KindFunction {
 		return fmt.Errorf("import %q is a %s: only functions can be imported, guests own their memory", symbol, in.Kind)
 	}
-	want, ok := served[symbol]
+	want, ok := importable[symbol]
 	switch {
 	case !ok:
 		return fmt.Errorf("import %q is not known to this host: %s", symbol, importHint(symbol, in.Module))
@@ -75,10 +117,10 @@ func verifyImport(in module.Import) error {
 	return nil
 }
 
-// served has the signature of each function that can be imported, by
+// importable has the signature of each function that can be imported, by
 // "module.name".
-var served = func() map[string]module.FuncType {
-	all := map[string]module.FuncType{}
+var importable = func() map[string]wasm.FuncType {
+	all := map[string]wasm.FuncType{}
 	for _, m := range hostModules() {
 		for _, f := range m.functions {
 			all[m.name+"."+f.name] = f.typ
@@ -87,11 +129,16 @@ var served = func() map[string]module.FuncType {
 	return all
 }()
 
+// Functions returns the functions that guests can import, as "module.name", in
+// order.
+func Functions() []string { return slices.Sorted(maps.Keys(importable)) }
+
+// importHint returns what to do about an import that does not exist.
 func importHint(symbol, importModule string) string {
 	if strings.HasPrefix(importModule, "thole/") && importModule != abi.ImportModule {
-		return fmt.Sprintf("the plugin was built for another version of the ABI than this host, which speaks %s; build it with an SDK for that version", abi.Version)
+		return fmt.Sprintf("the plugin was built for another version of the ABI than this host's, which is %s; build it with an SDK for that version", abi.Version)
 	}
-	if near := nearest(symbol); near != "" {
+	if near := nearestImport(symbol); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	if importModule == abi.ImportModule {
@@ -100,24 +147,22 @@ func importHint(symbol, importModule string) string {
 	return fmt.Sprintf("a plugin can import from %s and %s only; build for target wasip1 without other host bindings", abi.ImportModule, wasi.ImportModule)
 }
 
-// nearest is the known symbol with the fewest edits, if they are few.
-func nearest(symbol string) string {
-	const few = 3
-	best, edits := "", few+1
-	for known := range served {
-		if d := distance(symbol, known); d < edits || d == edits && known < best {
+// nearestImport returns the function with the fewest edits from symbol, or "" if
+// those are too many for a misspelling.
+func nearestImport(symbol string) string {
+	const maxEdits = 3
+	best, edits := "", maxEdits+1
+	for _, known := range Functions() {
+		if d := editDistance(symbol, known); d < edits {
 			best, edits = known, d
 		}
-	}
-	if edits > few {
-		return ""
 	}
 	return best
 }
 
-// distance is Levenshtein's: insertions, deletions and substitutions. Names
-// are bounded by the parser.
-func distance(a, b string) int {
+// editDistance is Levenshtein's: insertions, deletions and substitutions. The
+// parser has bounded the length of names.
+func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
@@ -139,7 +184,7 @@ func distance(a, b string) int {
 
 func verifyMemory(m *module.Module, limits Limits) error {
 	have, ok := m.ExportOf(abi.ExportMemory)
-	if !ok || have.Kind != module.Memory || len(m.Memories) == 0 {
+	if !ok || have.Kind != wasm.KindMemory || len(m.Memories) == 0 {
 		return fmt.Errorf("export %q is missing: export the linear memory under this name", abi.ExportMemory)
 	}
 	return verifyMinimum(m.Memories[0].Min, limits)

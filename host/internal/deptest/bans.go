@@ -25,6 +25,11 @@ var contractBans = []Ban{
 		Why:       "TinyGo compiles the sdk into every plugin, with everything that it imports",
 	},
 	{
+		Importers: Set{Of: []string{"./abi/...", "./sdk/...", "./plugins/..."}, Except: []string{"./abi/wasm", "./abi/tck", "./sdk/sdktest/..."}},
+		Imported:  Set{Of: []string{"./abi/wasm/...", "./abi/tck/..."}},
+		Why:       "a plugin contains what it imports, and reads no modules: abi/wasm and abi/tck are for hosts and their tests",
+	},
+	{
 		Importers: Set{Of: []string{"./sdk/sdktest/..."}},
 		Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/sandbox/...", outcome}},
 		Tests:     true,

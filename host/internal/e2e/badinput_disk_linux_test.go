@@ -26,7 +26,7 @@ func TestTheDiskOfTheCompileCacheIsFull(t *testing.T) {
 	p := thole(t, d, ns, "cacheDir: "+filepath.Join(disk, "cache"))
 	p.ready("podmanager", 1)
 	p.works(t, ns, "pm")
-	const told = "compile cache cannot be used, the plugin is compiled without it: make room, or give the right to write"
+	const told = "compile cache cannot be written, compiling the plugin without it: make room, or give the right to write"
 	if n := len(p.Log.With(told)); n != 1 {
 		t.Errorf("told %d times", n)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/abi/wasm"
 )
 
 var latecomer = abi.Kind{APIVersion: "e2e.thole.dev/v1", Kind: "Latecomer"}
@@ -31,7 +32,7 @@ func assembled(manifest []byte) []byte {
 	const at, gap = 1 << 10, 32 << 10
 	result := abi.EncodeResult(&abi.Result{Result: abi.OutcomeSuccess})
 	var m tck.Module
-	output := m.Import(abi.ImportModule, abi.ImportOutput, []tck.Type{tck.I32, tck.I32}, nil)
+	output := m.Import(abi.ImportModule, abi.ImportOutput, []wasm.ValueType{wasm.I32, wasm.I32}, nil)
 	says := func(offset int32, text []byte) [][]byte {
 		m.Data(offset, text)
 		return [][]byte{tck.I32Const(offset), tck.I32Const(int32(len(text))), tck.Call(output), tck.I32Const(0)}
@@ -39,8 +40,8 @@ func assembled(manifest []byte) []byte {
 	m.Memory(1)
 	m.ExportMemory(abi.ExportMemory)
 	m.Export(abi.ExportMarker, m.Func(nil, nil, nil))
-	m.Export(abi.ExportDescribe, m.Func(nil, []tck.Type{tck.I32}, nil, says(at, manifest)...))
-	m.Export(abi.ExportReconcile, m.Func([]tck.Type{tck.I32}, []tck.Type{tck.I32}, nil, says(gap, result)...))
+	m.Export(abi.ExportDescribe, m.Func(nil, []wasm.ValueType{wasm.I32}, nil, says(at, manifest)...))
+	m.Export(abi.ExportReconcile, m.Func([]wasm.ValueType{wasm.I32}, []wasm.ValueType{wasm.I32}, nil, says(gap, result)...))
 	return m.Bytes()
 }
 

@@ -34,7 +34,7 @@ var refusals = []refusal{
 	{name: "dangling-link", put: putDanglingLink, reason: "read", told: []string{"dangling-link.wasm: is a symbolic link to a file that is not there: put the file there"}},
 	{name: "named-pipe", put: putPipe, reason: "read", told: []string{"named-pipe.wasm: is not a regular file: put one in its place"}},
 	{name: "oversize", put: putLarge, reason: "read", told: []string{"oversize.wasm: is larger than 16 MiB: build it with TinyGo"}},
-	{name: "Not_A_Label", put: putKit("correct"), reason: "load", told: []string{`"Not_A_Label": the name must be a DNS label`, "rename the file"}},
+	{name: "Not_A_Label", put: putKit("correct"), reason: "load", told: []string{`"Not_A_Label": the name is not a DNS label`, "rename the file"}},
 
 	// The module.
 	{name: "not-wasm", reason: "parse", told: []string{"not WebAssembly", "build the plugin with the SDK"}},
@@ -49,12 +49,12 @@ var refusals = []refusal{
 	{name: "unknown-import-module", reason: "verify", told: []string{`import "env.abort" is not known to this host: a plugin can import from thole/v1 and wasi_snapshot_preview1 only`}},
 	{name: "huge-memory", reason: "verify", told: []string{`export "memory" starts with 4096 MiB, the plugin's limit is 64 MiB`, "raise limits.memoryMiB"}},
 	{name: "initialize-traps", reason: "initialize", told: []string{"run _initialize: panic: trap: unreachable", "run its tests"}},
-	{name: "describe-silent", reason: "describe", told: []string{"it wrote no manifest: call output before it returns 0"}},
+	{name: "describe-without-manifest", reason: "describe", told: []string{"it wrote no manifest: call output before it returns 0"}},
 
 	// The manifest.
-	{name: "manifest-garbage", reason: "manifest", told: []string{"read manifest: the text is not UTF-8", "build it with the SDK of this host's version"}},
+	{name: "manifest-not-json", reason: "manifest", told: []string{"read manifest: the text is not UTF-8", "build it with the SDK of this host's version"}},
 	{name: "manifest-unknown-field", reason: "manifest", told: []string{`unknown field "controlers", did you mean "controllers"?`}},
-	{name: "manifest-other-name", reason: "manifest", told: []string{`name is "somebody-else", but the file is manifest-other-name.wasm: the two must be equal, rename one`}},
+	{name: "manifest-other-name", reason: "manifest", told: []string{`name is "other-plugin", but the file is manifest-other-name.wasm: the two must be equal, rename one`}},
 	{name: "manifest-same-controller-twice", reason: "manifest", told: []string{`controllers[1].name: "twin" is given twice`, "correct what the plugin registers"}},
 	{name: "manifest-without-kind", reason: "manifest", told: []string{"controllers[0].for.kind: is required"}},
 

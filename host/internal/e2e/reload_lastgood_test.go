@@ -16,6 +16,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/abi/wasm"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/tholetest"
 )
@@ -64,8 +65,8 @@ func guestWith(export string, body ...[]byte) []byte {
 	m.Memory(1)
 	m.ExportMemory(abi.ExportMemory)
 	m.Export(abi.ExportMarker, m.Func(nil, nil, nil))
-	m.Export(abi.ExportDescribe, m.Func(nil, []tck.Type{tck.I32}, nil, tck.I32Const(0)))
-	m.Export(export, m.Func([]tck.Type{tck.I32}, []tck.Type{tck.I32}, nil, body...))
+	m.Export(abi.ExportDescribe, m.Func(nil, []wasm.ValueType{wasm.I32}, nil, tck.I32Const(0)))
+	m.Export(export, m.Func([]wasm.ValueType{wasm.I32}, []wasm.ValueType{wasm.I32}, nil, body...))
 	return m.Bytes()
 }
 

@@ -1,6 +1,6 @@
-// Package deadline ends contexts like [context.WithTimeoutCause], but lets what
-// is waited for in between take no part of the time: what a call waits for an
-// execution slot is not the guest's.
+// Package deadline ends contexts like [context.WithTimeoutCause], with a clock
+// that can be paused: the time that a call waits for an execution slot is not
+// the guest's and does not count.
 package deadline
 
 import (
@@ -14,23 +14,23 @@ import (
 // that of a context around it.
 var ErrPassed = errors.New("deadline passed")
 
-// deadline is of one context. It can be paused.
+// deadline is the deadline of one context.
 type deadline struct {
-	outer  context.Context //nolint:containedctx // the one around it, to wait with
+	outer  context.Context //nolint:containedctx // the context around it, which paused waits use
 	cancel context.CancelCauseFunc
 
 	mu     sync.Mutex
 	at     time.Time
 	timer  *time.Timer
 	paused bool
-	missed bool // the timer fired meanwhile
+	missed bool // whether the timer fired while the deadline was paused
 }
 
 type key struct{}
 
-// With ends a context with [ErrPassed] after a time, or with
-// [context.Canceled] when the function is called that it answers. What waits
-// [Unhurried] meanwhile makes it later.
+// With returns a context that ends with [ErrPassed] after a time, or with
+// [context.Canceled] when the returned function is called. [Pause] moves the
+// deadline.
 func With(ctx context.Context, after time.Duration) (context.Context, context.CancelFunc) {
 	d := &deadline{outer: ctx, at: time.Now().Add(after)}
 	ctx, d.cancel = context.WithCancelCause(context.WithValue(ctx, key{}, d))
@@ -55,7 +55,8 @@ func (d *deadline) pause() {
 	d.paused = true
 }
 
-// resume goes on, that much later.
+// resume moves the deadline by the time waited. The timer is set again only if
+// that is needed: most waits are none.
 func (d *deadline) resume(waited time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -71,11 +72,11 @@ func (d *deadline) resume(waited time.Duration) {
 	d.missed = false
 }
 
-// Unhurried runs something that waits for the host's own sake: what it answers
-// as waited moves the deadline of ctx, if that has one. The wait is given a
-// context that does not end by that deadline. The error is of the wait, or
-// ctx's cause.
-func Unhurried(ctx context.Context, wait func(context.Context) (waited time.Duration, err error)) error {
+// Pause calls wait while the deadline of ctx, if it has one, is paused, and then
+// moves the deadline by the time that wait returns as waited. wait receives a
+// context that does not end by that deadline. The error is wait's, or the cause
+// of ctx's end.
+func Pause(ctx context.Context, wait func(context.Context) (waited time.Duration, err error)) error {
 	d, ok := ctx.Value(key{}).(*deadline)
 	if !ok {
 		_, err := wait(ctx)

@@ -12,8 +12,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestUnhurriedWaitsMoveTheDeadline: nothing else does.
-func TestUnhurriedWaitsMoveTheDeadline(t *testing.T) {
+// TestPauseMovesTheDeadline by the time waited, and time alone does not.
+func TestPauseMovesTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := With(t.Context(), time.Second)
 		defer cancel()
@@ -22,7 +22,7 @@ func TestUnhurriedWaitsMoveTheDeadline(t *testing.T) {
 			return 5 * time.Second, nil
 		}
 		time.Sleep(400 * time.Millisecond) // fake time
-		if err := Unhurried(ctx, wait); err != nil || ctx.Err() != nil {
+		if err := Pause(ctx, wait); err != nil || ctx.Err() != nil {
 			t.Fatalf("after a wait: %v, %v", err, ctx.Err())
 		}
 		time.Sleep(500 * time.Millisecond) // fake time
@@ -36,28 +36,28 @@ func TestUnhurriedWaitsMoveTheDeadline(t *testing.T) {
 		if at := time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)); at != 6*time.Second {
 			t.Errorf("the deadline passed after %s", at)
 		}
-		if err := Unhurried(ctx, wait); !errors.Is(err, ErrPassed) {
+		if err := Pause(ctx, wait); !errors.Is(err, ErrPassed) {
 			t.Errorf("a wait after the deadline: %v", err)
 		}
 	})
 }
 
-// TestDeadlineThatPassesDuringAWait: the context ends with it if the wait was
-// shorter than it says, and lives on if it was not.
-func TestDeadlineThatPassesDuringAWait(t *testing.T) {
+// TestDeadlineThatPassesDuringAPause ends the context unless wait returns that it
+// waited for long enough.
+func TestDeadlineThatPassesDuringAPause(t *testing.T) {
 	for name, c := range map[string]struct {
 		waited time.Duration
 		want   error
 	}{
-		"all of it was waiting":  {2 * time.Second, nil},
-		"none of it was waiting": {0, ErrPassed},
-		"too little of it was":   {500 * time.Millisecond, ErrPassed},
+		"all of the time was waited":        {2 * time.Second, nil},
+		"none of the time was waited":       {0, ErrPassed},
+		"too little of the time was waited": {500 * time.Millisecond, ErrPassed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := With(t.Context(), time.Second)
 				defer cancel()
-				err := Unhurried(ctx, func(inner context.Context) (time.Duration, error) {
+				err := Pause(ctx, func(inner context.Context) (time.Duration, error) {
 					time.Sleep(2 * time.Second) // fake time
 					return c.waited, inner.Err()
 				})
@@ -69,8 +69,8 @@ func TestDeadlineThatPassesDuringAWait(t *testing.T) {
 	}
 }
 
-// TestAWaitEndsWithTheContextAround, and tells its cause.
-func TestAWaitEndsWithTheContextAround(t *testing.T) {
+// TestOuterContextEndsAPause with its cause.
+func TestOuterContextEndsAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outer, end := context.WithCancelCause(t.Context())
 		ctx, cancel := With(outer, time.Hour)
@@ -80,7 +80,7 @@ func TestAWaitEndsWithTheContextAround(t *testing.T) {
 			time.Sleep(time.Second) // fake time
 			end(gone)
 		}()
-		err := Unhurried(ctx, func(inner context.Context) (time.Duration, error) {
+		err := Pause(ctx, func(inner context.Context) (time.Duration, error) {
 			<-inner.Done()
 			return time.Second, context.Cause(inner)
 		})
@@ -90,9 +90,9 @@ func TestAWaitEndsWithTheContextAround(t *testing.T) {
 	})
 }
 
-func TestUnhurriedWithoutADeadline(t *testing.T) {
+func TestPauseWithoutADeadlineOnlyWaits(t *testing.T) {
 	want := errors.New("of the wait")
-	if err := Unhurried(t.Context(), func(context.Context) (time.Duration, error) { return 0, want }); !errors.Is(err, want) {
+	if err := Pause(t.Context(), func(context.Context) (time.Duration, error) { return 0, want }); !errors.Is(err, want) {
 		t.Errorf("error = %v", err)
 	}
 }

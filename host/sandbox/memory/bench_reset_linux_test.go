@@ -7,16 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// contender is a way to make a memory what it was. It answers how to.
-type contender struct {
+// strategy is a way to restore a memory. make returns the memory and how to
+// restore it.
+type strategy struct {
 	name string
 	make func(b *testing.B, size int, image []byte) (memory []byte, reset func())
 }
 
-// contenders are the way that the sandbox has, and those that it does not:
-// see RATIONALE.md. The first one does nothing: so much of the others' time is
-// that of who writes to the memory.
-var contenders = []contender{
+// strategies are the one of the sandbox and its alternatives (RATIONALE.md). The
+// first one does nothing: its time is that of writing to the memory.
+var strategies = []strategy{
 	{"none", func(b *testing.B, size int, _ []byte) ([]byte, func()) {
 		return reserved(b, uint64(size), uint64(size)).bytes, func() {}
 	}},
@@ -24,7 +24,7 @@ var contenders = []contender{
 		m := linear(b, uint64(size), uint64(size))
 		copy(m.data, image)
 		im := m.Image()
-		m.Tidy(im)
+		m.RestoreAndTrim(im)
 		return m.data, func() { m.Restore(im) }
 	}},
 	{"copy", func(b *testing.B, size int, image []byte) ([]byte, func()) {
@@ -59,7 +59,7 @@ var contenders = []contender{
 }
 
 // BenchmarkReset writes to a part of a memory, as an allocator does that goes
-// upwards, and puts back what was there: an image of 96 KiB and zeros.
+// upwards, and restores it to an image of 96 KiB and zeros.
 func BenchmarkReset(b *testing.B) {
 	image := make([]byte, 96<<10)
 	for i := range image {
@@ -67,14 +67,14 @@ func BenchmarkReset(b *testing.B) {
 	}
 	for _, size := range []int{128 << 10, 1 << 20, 16 << 20, 64 << 20} {
 		for _, percent := range []int{1, 10, 100} {
-			for _, c := range contenders {
+			for _, c := range strategies {
 				b.Run(fmt.Sprintf("%s/memory=%dKiB/written=%d%%", c.name, size>>10, percent), func(b *testing.B) {
 					memory, reset := c.make(b, size, image)
 					call := func() {
 						dirty(memory, len(image), size/100*percent)
 						reset()
 					}
-					call() // the first one has the faults of memory that is new
+					call() // the first call has the page faults of new memory
 					for b.Loop() {
 						call()
 					}
@@ -84,8 +84,8 @@ func BenchmarkReset(b *testing.B) {
 	}
 }
 
-// dirty changes each line of that many bytes of a memory, from the end of its
-// image on and then from its beginning, and two pages at its beginning.
+// dirty changes one byte in each cache line of length bytes, from the end of the
+// image on and then from the begin, and in two pages at the begin.
 func dirty(memory []byte, from, length int) {
 	memory[3*chunk]++
 	memory[5*chunk]++

@@ -1,23 +1,35 @@
+// Package memory gives guests their linear memory.
+//
+// A [Budget] is the memory that all guests of a host have together; each guest
+// has an [Account] of it. A [Linear] is the memory of one instance: it grows
+// within a range of addresses of its own, so that growing copies nothing, and
+// never beyond its limit and the budget. An [Image] is the content of a memory
+// at one time, and [Linear.Restore] restores it for little more than the cost of
+// what was changed.
+//
+// budget.go has the budget, linear.go memories and images, space.go the ranges
+// of addresses, and zero_linux.go how they are cleared.
 package memory
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 
 	"github.com/tetratelabs/wazero/experimental"
 )
 
-// Linear is an instance's memory. It is allocated here rather than by the
-// engine because the limits belong to the plugin and to the host, because a
-// growth that is refused must be seen, and because the engine's way to grow
-// copies all there is. It is used by one goroutine at a time.
+// Linear is the memory of an instance. It is allocated here rather than by the
+// engine because its limits are the plugin's and the host's, because the reason
+// for a refused growth must be known, and because the engine copies a memory to
+// grow it. It must be used by one goroutine at a time.
 type Linear struct {
-	share    *Share
+	account  *Account
 	space    *addressSpace
-	data     []byte // what the guest has: the beginning of space
+	data     []byte // the guest's memory: the begin of space
 	limit    uint64 // bytes
-	refused  error
-	restored int // times
+	refused  error  // why the last growth was refused
+	restored int    // how many times Restore was called
 }
 
 var (
@@ -25,12 +37,12 @@ var (
 	_ experimental.LinearMemory    = (*Linear)(nil)
 )
 
-// Linear makes a memory of that many bytes, at most limit, to which it can
-// grow. The error is an [ErrExhausted].
-func (s *Share) Linear(size, limit uint64) (*Linear, error) {
-	m := &Linear{share: s, limit: limit}
+// Linear returns a memory of size bytes that can grow to limit. The error is an
+// [ErrExhausted].
+func (a *Account) Linear(size, limit uint64) (*Linear, error) {
+	m := &Linear{account: a, limit: limit}
 	var err error
-	if m.space, err = s.budget.spaces.get(limit); err != nil {
+	if m.space, err = a.budget.spaces.get(limit); err != nil {
 		return nil, err
 	}
 	if err := m.grow(size); err != nil {
@@ -40,11 +52,12 @@ func (s *Share) Linear(size, limit uint64) (*Linear, error) {
 	return m, nil
 }
 
-// Allocate is called once, when the module is instantiated.
+// Allocate is called by the engine once, when it instantiates the module.
 func (m *Linear) Allocate(_, _ uint64) experimental.LinearMemory { return m }
 
-// Reallocate grows the memory, whose new bytes are zero; nil refuses. The
-// first call asks for what there is from the beginning.
+// Reallocate grows the memory to size bytes, of which the new ones are zero. It
+// returns nil to refuse. The engine's first call asks for the initial size,
+// which is there already.
 func (m *Linear) Reallocate(size uint64) []byte {
 	if m.refused = m.grow(size); m.refused != nil {
 		return nil
@@ -57,65 +70,66 @@ func (m *Linear) grow(size uint64) error {
 		return fmt.Errorf("memory of %s is more than the plugin's limit of %s", mib(size), mib(m.limit))
 	}
 	more := size - m.Size()
-	if err := m.share.Take(more); err != nil {
+	if err := m.account.Reserve(more); err != nil {
 		return err
 	}
 	if err := m.space.commit(size); err != nil {
-		m.share.Give(more)
+		m.account.Release(more)
 		return err
 	}
 	m.data = m.space.bytes[:size]
 	return nil
 }
 
-// Size is in bytes, now.
+// Size returns the current size in bytes.
 func (m *Linear) Size() uint64 { return uint64(len(m.data)) }
 
-// Refused is why the last growth was refused, nil if it was not or if there
-// was none since [Linear.Begin].
+// Refused returns why the last growth was refused, or nil if it was not or if
+// there was none since [Linear.BeginCall].
 func (m *Linear) Refused() error { return m.refused }
 
-// Begin is for the beginning of a call.
-func (m *Linear) Begin() { m.refused = nil }
+// BeginCall must be called at the begin of each call.
+func (m *Linear) BeginCall() { m.refused = nil }
 
-// Free gives the memory back; it may be called again. The engine does so when
-// an instance is closed, but not for a module that it closed during a call,
-// nor for one that it could not instantiate.
+// Free releases the memory. It may be called again: the engine calls it when an
+// instance is closed, but not for a module that it closed during a call, nor
+// for one that it could not instantiate.
 func (m *Linear) Free() {
 	if m.space == nil {
 		return
 	}
-	m.share.Give(m.Size())
-	m.share.budget.spaces.put(m.space)
+	m.account.Release(m.Size())
+	m.account.budget.spaces.put(m.space)
 	m.space, m.data = nil, nil
 }
 
-// Image is what the memory is now.
+// Image returns a copy of the memory's content.
 func (m *Linear) Image() *Image { return ImageOf(m.data) }
 
-// tidyEvery is how many times a memory is restored until the pages are given
-// back that the calls needed. Else one large call would make each later
-// restore longer. The next call gets anew what it needs.
-const tidyEvery = 64
+// trimEvery is how many restores keep the pages that calls have used, until they
+// are given back to the system. Otherwise one large call would make all later
+// restores slow. The next call faults in what it needs.
+const trimEvery = 64
 
-// Restore makes the memory what it was when the image was taken, all of it,
-// whatever was written. It has the image's size: it must not have grown.
+// Restore makes the content of the memory that of the image, whatever was
+// written. The memory must have the image's size.
 func (m *Linear) Restore(im *Image) {
 	keep := uint64(math.MaxUint64)
-	if m.restored++; m.restored%tidyEvery == 0 {
+	if m.restored++; m.restored%trimEvery == 0 {
 		keep = 0
 	}
 	m.restore(im, keep)
 }
 
-// Adopt is Restore for a new memory, which may come with pages that another
-// one has left.
-func (m *Linear) Adopt(im *Image) { m.restore(im, keptResident) }
+// RestoreNew is [Linear.Restore] for a new memory, which may have pages that
+// another one has used.
+func (m *Linear) RestoreNew(im *Image) { m.restore(im, keptResident) }
 
-// Tidy is Restore which keeps no page that the image does not need.
-func (m *Linear) Tidy(im *Image) { m.restore(im, 0) }
+// RestoreAndTrim is [Linear.Restore] that gives back all pages that the image
+// does not need.
+func (m *Linear) RestoreAndTrim(im *Image) { m.restore(im, 0) }
 
-// restore keeps at most keep bytes of what is zero in the image resident.
+// restore keeps at most keep bytes resident of what is zero in the image.
 func (m *Linear) restore(im *Image, keep uint64) {
 	at := uint64(0)
 	for _, p := range im.pieces {
@@ -124,4 +138,80 @@ func (m *Linear) restore(im *Image, keep uint64) {
 		at = p.end()
 	}
 	m.space.zero(at, im.size, keep)
+}
+
+// Image is the content of a memory at one time. It is immutable.
+type Image struct {
+	size   uint64 // of the memory, in bytes
+	pieces []piece
+}
+
+// ImageOf returns a copy of a memory, without its zeros.
+func ImageOf(memory []byte) *Image {
+	return &Image{size: uint64(len(memory)), pieces: nonZero(memory)}
+}
+
+// Size returns the size of the memory in bytes.
+func (im *Image) Size() uint64 { return im.size }
+
+// Bytes returns how much memory the image itself takes.
+func (im *Image) Bytes() (n uint64) {
+	for _, p := range im.pieces {
+		n += uint64(len(p.data))
+	}
+	return n
+}
+
+// piece is a part of an image; everything between pieces is zero. Pieces are in
+// ascending order and do not touch.
+type piece struct {
+	at   uint64
+	data []byte
+}
+
+func (p piece) end() uint64 { return p.at + uint64(len(p.data)) }
+
+// chunk is how much is compared at once, and the unit of pieces, in bytes.
+const chunk = 4 << 10
+
+// nonZero returns copies of the chunks that are not zero.
+func nonZero(memory []byte) (out []piece) {
+	for at := 0; at < len(memory); at += chunk {
+		end := at
+		for end < len(memory) && !isZero(chunkAt(memory, end)) {
+			end += chunk
+		}
+		if end > at {
+			out = append(out, piece{uint64(at), bytes.Clone(memory[at:min(end, len(memory))])})
+			at = end
+		}
+	}
+	return out
+}
+
+func chunkAt(p []byte, at int) []byte { return p[at:min(at+chunk, len(p))] }
+
+var zeros [chunk]byte
+
+func isZero(chunk []byte) bool { return bytes.Equal(chunk, zeros[:len(chunk)]) }
+
+// wipe clears bytes. Chunks that are zero are only read, so that pages that
+// were never written to take no memory.
+func wipe(p []byte) {
+	for at := 0; at < len(p); at += chunk {
+		if c := chunkAt(p, at); !isZero(c) {
+			clear(c)
+		}
+	}
+}
+
+// restore copies the piece into memory. Chunks that have not changed are only
+// read: most of a piece are constants.
+func (p piece) restore(memory []byte) {
+	memory = memory[p.at:p.end()]
+	for at := 0; at < len(memory); at += chunk {
+		if have, want := chunkAt(memory, at), chunkAt(p.data, at); !bytes.Equal(have, want) {
+			copy(have, want)
+		}
+	}
 }

@@ -8,11 +8,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// linear is a memory of a guest that has a budget of its own.
+// linear returns a memory of a guest that has a budget of its own.
 func linear(t testing.TB, size, limit uint64) *Linear {
 	t.Helper()
-	b := NewBudget(limit, nobodyIdle)
-	m, err := b.Share().Linear(size, limit)
+	b := NewBudget(limit, noneIdle)
+	m, err := b.Account().Linear(size, limit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,23 +23,24 @@ func linear(t testing.TB, size, limit uint64) *Linear {
 	return m
 }
 
-func nobodyIdle() bool { return false }
+// noneIdle drops no instance.
+func noneIdle() bool { return false }
 
 func TestLinearGrowsToItsLimit(t *testing.T) {
 	m := linear(t, 64<<10, 1<<20)
 	m.data[5] = 7
 	if grown := m.Reallocate(1 << 20); len(grown) != 1<<20 || grown[5] != 7 || m.Size() != 1<<20 {
-		t.Errorf("it has %d bytes: %v", m.Size(), m.Refused())
+		t.Errorf("grown to %d bytes: %v", m.Size(), m.Refused())
 	}
 	if m.Reallocate(1<<20+1) != nil || m.Refused() == nil || errors.Is(m.Refused(), ErrExhausted) {
 		t.Errorf("beyond the limit: %v", m.Refused())
 	}
-	if m.Begin(); m.Refused() != nil || m.Size() != 1<<20 {
-		t.Errorf("the next call begins with %d bytes and %v", m.Size(), m.Refused())
+	if m.BeginCall(); m.Refused() != nil || m.Size() != 1<<20 {
+		t.Errorf("a new call begins with %d bytes and %v", m.Size(), m.Refused())
 	}
 }
 
-func TestImageIsWhatMemoryWas(t *testing.T) {
+func TestRestoreBringsBackTheImage(t *testing.T) {
 	const size = 512 << 10
 	m := linear(t, size, size)
 	rapid.Check(t, func(t *rapid.T) {
@@ -48,13 +49,13 @@ func TestImageIsWhatMemoryWas(t *testing.T) {
 		want := bytes.Clone(m.data)
 		im := m.Image()
 		scribble(t, m.data)
-		rapid.SampledFrom([]func(*Image){m.Restore, m.Adopt, m.Tidy}).Draw(t, "way")(im)
+		rapid.SampledFrom([]func(*Image){m.Restore, m.RestoreNew, m.RestoreAndTrim}).Draw(t, "restore")(im)
 		if !bytes.Equal(m.data, want) {
 			t.Error("memory is not restored")
 		}
 		end, held := uint64(0), uint64(0)
 		for _, p := range im.pieces {
-			if p.at < end || zero(p.data[len(p.data)-1:]) && zero(p.data[len(p.data)-chunk:]) {
+			if p.at < end || isZero(p.data[len(p.data)-1:]) && isZero(p.data[len(p.data)-chunk:]) {
 				t.Errorf("a piece of %d bytes at %d overlaps another, or ends with zeros", len(p.data), p.at)
 			}
 			end, held = p.end(), held+uint64(len(p.data))
@@ -65,10 +66,10 @@ func TestImageIsWhatMemoryWas(t *testing.T) {
 	})
 }
 
-// TestWhatIsFreedIsKeptForTheNext: until the end, when nothing is.
-func TestWhatIsFreedIsKeptForTheNext(t *testing.T) {
-	b := NewBudget(1<<30, nobodyIdle)
-	s := b.Share()
+// TestFreedSpaceIsUsedAgain until the budget is closed.
+func TestFreedSpaceIsUsedAgain(t *testing.T) {
+	b := NewBudget(1<<30, noneIdle)
+	s := b.Account()
 	for range 3 {
 		m, err := s.Linear(1<<20, 64<<20)
 		if err != nil {
@@ -80,11 +81,11 @@ func TestWhatIsFreedIsKeptForTheNext(t *testing.T) {
 		m.Free()
 		m.Free() // the engine and the instance may both do it
 	}
-	if n := len(b.spaces.free); n != 1 || b.Stats().UsedBytes != 0 {
+	if n := len(b.spaces.unused); n != 1 || b.Stats().UsedBytes != 0 {
 		t.Errorf("%d unused spaces, %d bytes are in use", n, b.Stats().UsedBytes)
 	}
 	b.Close()
-	if n := len(b.spaces.free); n != 0 {
-		t.Errorf("%d unused spaces after the end", n)
+	if n := len(b.spaces.unused); n != 0 {
+		t.Errorf("%d unused spaces after Close", n)
 	}
 }

@@ -7,46 +7,46 @@ import (
 )
 
 const (
-	// leastSpace is how much is reserved at least: addresses cost nothing, and
-	// plugins of different limits can then use each other's.
-	leastSpace = 64 << 20
-	// mostSpaces is how many unused ones are kept.
-	mostSpaces = 16
-	// keptResident is how much of each keeps its pages: a new page costs ten
-	// times as much as to clear one (see RATIONALE.md).
+	// minSpace is the smallest range that is reserved, in bytes. Addresses
+	// cost nothing, and plugins of different limits can so use the same ranges.
+	minSpace = 64 << 20
+	// maxUnused is how many ranges are kept that are not in use.
+	maxUnused = 16
+	// keptResident is how many bytes of each of those keep their pages: to
+	// fault in a page costs ten times as much as to clear one (RATIONALE.md).
 	keptResident = 256 << 10
 )
 
-// spaces are address spaces without an instance, all zero, for the next one
-// that needs as much.
+// spaces are ranges of addresses that no instance uses, all zero, for the next
+// instance that needs a range of that size.
 type spaces struct {
 	mu     sync.Mutex
-	free   []*addressSpace // the last one was used last
+	unused []*addressSpace // the least recently used first
 	closed bool
 }
 
-// get answers a space of at least that many bytes, all zero.
+// get returns a range of at least size bytes, all zero.
 func (s *spaces) get(size uint64) (*addressSpace, error) {
-	size = max(leastSpace, uint64(1)<<bits.Len64(size-1))
-	if a := s.take(size); a != nil {
+	size = max(minSpace, uint64(1)<<bits.Len64(size-1))
+	if a := s.takeUnused(size); a != nil {
 		return a, nil
 	}
 	return reserve(size)
 }
 
-func (s *spaces) take(size uint64) *addressSpace {
+func (s *spaces) takeUnused(size uint64) *addressSpace {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, a := range slices.Backward(s.free) {
+	for i, a := range slices.Backward(s.unused) {
 		if a.size == size {
-			s.free = slices.Delete(s.free, i, i+1)
+			s.unused = slices.Delete(s.unused, i, i+1)
 			return a
 		}
 	}
 	return nil
 }
 
-// put takes a space back that nobody uses any more.
+// put returns a range that is not in use any more.
 func (s *spaces) put(a *addressSpace) {
 	a.zero(0, a.committed, keptResident)
 	s.mu.Lock()
@@ -55,19 +55,19 @@ func (s *spaces) put(a *addressSpace) {
 		a.release()
 		return
 	}
-	if len(s.free) == mostSpaces {
-		s.free[0].release()
-		s.free = slices.Delete(s.free, 0, 1)
+	if len(s.unused) == maxUnused {
+		s.unused[0].release()
+		s.unused = slices.Delete(s.unused, 0, 1)
 	}
-	s.free = append(s.free, a)
+	s.unused = append(s.unused, a)
 }
 
-// close gives everything back, also what is put later.
+// close releases all unused ranges, and those that are put later.
 func (s *spaces) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, a := range s.free {
+	for _, a := range s.unused {
 		a.release()
 	}
-	s.free, s.closed = nil, true
+	s.unused, s.closed = nil, true
 }

@@ -2,17 +2,17 @@
 
 package memory
 
-// addressSpace is a range of addresses in which one linear memory grows. Here
-// it is a slice, which moves when it grows.
+// addressSpace is the memory of one instance. Without reserved addresses it is a
+// slice, which is copied when it grows.
 type addressSpace struct {
 	bytes     []byte
 	size      uint64
-	committed uint64
+	committed uint64 // bytes from the begin
 }
 
 func reserve(size uint64) (*addressSpace, error) { return &addressSpace{size: size}, nil }
 
-// commit makes the first size bytes usable.
+// commit makes the first size bytes accessible.
 func (a *addressSpace) commit(size uint64) error {
 	if size > uint64(len(a.bytes)) {
 		a.bytes = append(a.bytes, make([]byte, size-uint64(len(a.bytes)))...)

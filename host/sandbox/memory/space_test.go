@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// reserved is a space that has no unused one to come from.
+// reserved returns a new space.
 func reserved(t testing.TB, size, committed uint64) *addressSpace {
 	t.Helper()
 	a, err := reserve(size)
@@ -25,7 +25,7 @@ func reserved(t testing.TB, size, committed uint64) *addressSpace {
 	return a
 }
 
-// scribble draws bytes into a part of a memory.
+// scribble writes to some parts of a memory.
 func scribble(t *rapid.T, memory []byte) {
 	for range rapid.IntRange(0, 8).Draw(t, "writes") {
 		at := rapid.IntRange(0, len(memory)-1).Draw(t, "at")
@@ -36,7 +36,7 @@ func scribble(t *rapid.T, memory []byte) {
 	}
 }
 
-func TestZero(t *testing.T) {
+func TestZeroClearsExactlyItsRange(t *testing.T) {
 	const size = 1 << 20
 	a := reserved(t, 2*size, size)
 	rapid.Check(t, func(t *rapid.T) {
@@ -50,7 +50,7 @@ func TestZero(t *testing.T) {
 			t.Errorf("kept %d of %d bytes", kept, keep)
 		}
 		if !bytes.Equal(a.bytes[:size], want) {
-			t.Errorf("zero of %d to %d left or took something", from, to)
+			t.Errorf("zero of %d to %d cleared too little or too much", from, to)
 		}
 	})
 }
@@ -63,7 +63,7 @@ func TestUnusedSpacesAreZero(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a.size != leastSpace {
+		if a.size != minSpace {
 			t.Errorf("a space of %d bytes", a.size)
 		}
 		if err := a.commit(1 << 20); err != nil {
@@ -77,10 +77,10 @@ func TestUnusedSpacesAreZero(t *testing.T) {
 		}
 		s.put(a)
 	}
-	if len(s.free) != 1 {
-		t.Errorf("%d unused spaces, want the one that was used again", len(s.free))
+	if len(s.unused) != 1 {
+		t.Errorf("%d unused spaces, want one that was used again", len(s.unused))
 	}
-	if a, err := s.get(leastSpace + 1); err != nil || a.size != 2*leastSpace || len(s.free) != 1 {
+	if a, err := s.get(minSpace + 1); err != nil || a.size != 2*minSpace || len(s.unused) != 1 {
 		t.Errorf("a space of another size is %d bytes: %v", a.size, err)
 	} else {
 		a.release()
@@ -90,7 +90,7 @@ func TestUnusedSpacesAreZero(t *testing.T) {
 func TestUnusedSpacesAreBounded(t *testing.T) {
 	var s spaces
 	var all []*addressSpace
-	for range mostSpaces + 3 {
+	for range maxUnused + 3 {
 		a, err := s.get(1 << 20)
 		if err != nil {
 			t.Fatal(err)
@@ -100,8 +100,8 @@ func TestUnusedSpacesAreBounded(t *testing.T) {
 	for _, a := range all[1:] {
 		s.put(a)
 	}
-	if len(s.free) != mostSpaces || s.free[0] != all[3] {
-		t.Errorf("%d unused spaces, want the last %d", len(s.free), mostSpaces)
+	if len(s.unused) != maxUnused || s.unused[0] != all[3] {
+		t.Errorf("%d unused spaces, want the last %d", len(s.unused), maxUnused)
 	}
 	s.close()
 	s.put(all[0])

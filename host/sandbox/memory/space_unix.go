@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// addressSpace is a range of addresses in which one linear memory grows where
-// it is. Only committed bytes can be touched, and a page takes no memory
+// addressSpace is a range of addresses in which one memory grows without
+// moving. Only committed bytes can be accessed, and a page takes no memory
 // before it is written to.
 type addressSpace struct {
 	bytes     []byte
 	size      uint64
-	committed uint64 // bytes from the beginning
+	committed uint64 // bytes from the begin
 }
 
 func reserve(size uint64) (*addressSpace, error) {
@@ -27,7 +27,7 @@ func reserve(size uint64) (*addressSpace, error) {
 	return a, nil
 }
 
-// commit makes the first size bytes usable.
+// commit makes the first size bytes accessible.
 func (a *addressSpace) commit(size uint64) error {
 	if size <= a.committed {
 		return nil
@@ -39,10 +39,10 @@ func (a *addressSpace) commit(size uint64) error {
 	return nil
 }
 
-// release unmaps the space.
+// release unmaps the range.
 func (a *addressSpace) release() {
 	if err := unix.Munmap(a.bytes); err != nil {
-		panic(fmt.Errorf("unmap guest memory: %w", err)) // of a range that was mapped: cannot be
+		panic(fmt.Errorf("unmap guest memory: %w", err)) // cannot happen for a range that was mapped
 	}
 	*a = addressSpace{}
 }

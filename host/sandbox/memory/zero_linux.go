@@ -7,19 +7,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel knows which pages a guest has touched: only those are cleared.
-// All others are given back, for one that was swapped out looks untouched.
+// On Linux the kernel reports which pages a guest has touched: only those are
+// cleared. All other pages are given back, because a page that was swapped out
+// looks untouched and holds what the guest wrote.
 
-// cheapToRead is how many bytes are compared sooner than the kernel answers.
+// cheapToRead is up to how many bytes comparing is faster than asking the
+// kernel.
 const cheapToRead = 64 << 10
 
-// preferSmallPages keeps the kernel from giving 2 MiB for the first byte.
-// Where it would not anyway the call fails, and nothing is lost.
+// preferSmallPages keeps the kernel from using 2 MiB for the first byte. On
+// kernels without huge pages the call fails, which changes nothing.
 func (a *addressSpace) preferSmallPages() { _ = unix.Madvise(a.bytes, unix.MADV_NOHUGEPAGE) }
 
 // zero clears the committed bytes from from to to. At most keep bytes of them
-// stay in memory, about kept do; the rest is given back, and costs a fault
-// when it is touched again.
+// stay resident, and zero returns about how many do. The rest is given back to
+// the system and costs a page fault when it is accessed again.
 func (a *addressSpace) zero(from, to, keep uint64) (kept uint64) {
 	if to-from <= cheapToRead {
 		wipe(a.bytes[from:to])
@@ -38,13 +40,14 @@ func (a *addressSpace) zero(from, to, keep uint64) (kept uint64) {
 	return kept
 }
 
-// residency says of each page, in its lowest bit, whether it is in memory.
+// residency holds for each page, in its lowest bit, whether it is resident
+// (mincore(2)).
 type residency [4096]byte
 
-// zeroPages is zero for whole pages; kept is how much it left in memory.
+// zeroPages is zero for whole pages, at most as many as residency has.
 func zeroPages(p []byte, page int, keep uint64) (kept uint64) {
 	var pages residency
-	look(p, &pages)
+	readResidency(p, &pages)
 	for at := 0; at < len(p); {
 		resident, end := pages[at/page]&1 != 0, at+page
 		for end < len(p) && (pages[end/page]&1 != 0) == resident {
@@ -61,9 +64,9 @@ func zeroPages(p []byte, page int, keep uint64) (kept uint64) {
 	return kept
 }
 
-// look asks the kernel. Where it may not be asked all counts as resident, and
-// is then compared.
-func look(p []byte, pages *residency) {
+// readResidency asks the kernel. Where that is not permitted all pages count as
+// resident, so that they are compared.
+func readResidency(p []byte, pages *residency) {
 	_, _, failed := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), uintptr(unsafe.Pointer(pages)))
 	if failed == 0 {
 		return
@@ -73,9 +76,10 @@ func look(p []byte, pages *residency) {
 	}
 }
 
-// giveBack makes pages zero by forgetting them.
+// giveBack discards pages, which makes them zero. In a process that locks its
+// memory that is not possible, and they are cleared.
 func giveBack(p []byte) {
 	if len(p) > 0 && unix.Madvise(p, unix.MADV_DONTNEED) != nil {
-		wipe(p) // of a process that locks its memory
+		wipe(p)
 	}
 }

@@ -1,47 +1,83 @@
 package meter
 
-import "github.com/thole-dev/thole/host/sandbox/module"
-
-// The unit of fuel is an instruction. What takes the engine longer than a few
-// of them costs more.
-const (
-	hostCallCost  = 100  // a call of an imported function, what it does not included
-	refCost       = 20   // ref.func leaves native code
-	growTableCost = 1000 // table.grow; a table's size is bounded at load
-	byteShift     = 3    // bulk instructions: 8 bytes, or one table element, cost one
-	pageCost      = (64 << 10) >> byteShift
-
-	// Bulk instructions up to this size are paid as if they had it; larger
-	// ones run in pieces of at most chunkBytes.
-	smallBytes    = 1 << 10
-	smallElements = smallBytes >> byteShift
-	chunkBytes    = 64 << 10
-	chunkElements = chunkBytes >> byteShift
+import (
+	"github.com/thole-dev/thole/abi/wasm"
+	"github.com/thole-dev/thole/host/sandbox/module"
 )
 
-// costOf is what an instruction costs by itself: a call without its callee,
-// a bulk instruction without its length. Those that only mark structure cost
-// nothing, as no code is made of them; the end of a function is a return.
-func costOf(op module.Opcode) int64 {
+// This file has the cost of instructions. The unit of fuel is an instruction;
+// what takes the engine longer than a few instructions costs more.
+
+const (
+	returnCost     = 1
+	importCallCost = 100  // a call of an imported function, without what that does
+	refFuncCost    = 20   // ref.func leaves native code
+	tableGrowCost  = 1000 // table.grow; the size of tables is bounded at load
+	byteShift      = 3    // a bulk instruction costs 1 for 8 bytes, or for one table element
+	pageCost       = (64 << 10) >> byteShift
+
+	// A bulk instruction up to this size is paid as if it had this size.
+	smallBytes    = 1 << 10
+	smallElements = smallBytes >> byteShift
+	smallCost     = smallBytes >> byteShift
+
+	// Larger ones run in chunks of at most this size.
+	chunkBytes    = 64 << 10
+	chunkElements = chunkBytes >> byteShift
+	chunkCost     = chunkBytes >> byteShift
+
+	// helperCost is more than what a helper (helpers.go) executes until its
+	// first check, or after its last one, without the bulk instruction itself.
+	helperCost = 64
+)
+
+// costOf returns what an instruction costs by itself: a call without its
+// callee, a bulk instruction without its length. Instructions that only mark
+// structure cost nothing because no code is made of them. The end of a function
+// is a return and is charged as one.
+func costOf(op wasm.Opcode) int64 {
 	switch op {
-	case module.OpBlock, module.OpLoop, module.OpElse, module.OpEnd:
+	case wasm.OpBlock, wasm.OpLoop, wasm.OpElse, wasm.OpEnd:
 		return 0
-	case module.OpRefFunc:
-		return refCost
-	case module.OpTableGrow:
-		return growTableCost
+	case wasm.OpRefFunc:
+		return refFuncCost
+	case wasm.OpTableGrow:
+		return tableGrowCost
 	default:
 		return 1
 	}
 }
 
-const returnCost = 1
-
-// hostCall is the summary of an imported function.
-var hostCall = summary{pays: hostCallCost, pre: hostCallCost, thru: hostCallCost, post: none}
-
-// frameCost is what each call of a function on a cycle costs beside its
+// frameCost returns what each call of a function on a cycle costs besides its
 // instructions. The engine's stack grows by a frame, with room for locals and
-// for what the code has on its stack, and has to be stopped from growing in
-// time (stack.go in host/sandbox).
+// for operands, and the host has to see it before it is too large (maxStack in
+// host/sandbox).
 func frameCost(b *module.Body) int64 { return 16 + int64(b.Locals)/2 + int64(b.Size())/8 }
+
+// isBulk reports whether the time of an instruction depends on its operands.
+func isBulk(op wasm.Opcode) bool {
+	switch op {
+	case wasm.OpMemoryInit, wasm.OpMemoryCopy, wasm.OpMemoryFill, wasm.OpMemoryGrow,
+		wasm.OpTableInit, wasm.OpTableCopy, wasm.OpTableFill:
+		return true
+	default:
+		return false
+	}
+}
+
+func isTableOp(op wasm.Opcode) bool {
+	return op == wasm.OpTableInit || op == wasm.OpTableCopy || op == wasm.OpTableFill
+}
+
+// smallLength reports whether the length of a bulk instruction is a small
+// constant, and what that length costs. last is the instruction before it.
+func smallLength(in, last *wasm.Instruction) (cost int64, ok bool) {
+	if in.Op == wasm.OpMemoryGrow || last.Op != wasm.OpI32Const {
+		return 0, false
+	}
+	n := uint32(last.Value)
+	if isTableOp(in.Op) {
+		return int64(n), n <= smallElements
+	}
+	return int64(n >> byteShift), n <= smallBytes
+}

@@ -3,18 +3,19 @@ package meter
 import (
 	"fmt"
 
+	"github.com/thole-dev/thole/abi/wasm"
 	"github.com/thole-dev/thole/host/sandbox/module"
 )
 
 // emitter writes a module with the checks of its plan.
 type emitter struct {
-	plan    *plan
-	plain   bool
-	fuel    uint32 // the added global
-	refuel  uint32 // the added function that calls tick
-	helpers []helper
-	index   map[helper]uint32 // of its function
-	err     error
+	plan      *plan
+	unchecked bool
+	fuel      uint32            // the added global
+	refuel    uint32            // the added function that calls tick
+	helpers   []helper          // in the order of their indices, behind refuel
+	index     map[helper]uint32 // of the function
+	err       error
 }
 
 func newEmitter(p *plan) *emitter {
@@ -26,35 +27,29 @@ func newEmitter(p *plan) *emitter {
 	}
 }
 
-// imports is how many functions are added as imports.
+// imports is the number of functions that are added as imports.
 const imports = 1
 
-var tickType = module.Signature([]module.ValueType{module.I64}, []module.ValueType{module.I64})
+var tickType = wasm.Signature([]wasm.ValueType{wasm.I64}, wasm.I64)
 
-func (e *emitter) write(exports []module.Export) ([]byte, error) {
-	bodies := e.collect()
+func (e *emitter) write(exports []wasm.Export) ([]byte, error) {
+	functions := e.addedFunctions()
 	return e.plan.m.Write(module.Additions{
-		Imports:   []module.Import{{Module: ImportModule, Name: ImportTick, Kind: module.Function, Type: tickType}},
-		Globals:   []module.Init{{Type: module.I64, Value: zero()}},
-		Functions: bodies,
-		Exports:   append([]module.Export{{Name: FuelExport, Kind: module.GlobalKind, Index: e.fuel}}, exports...),
+		Imports:   []wasm.Import{{Module: ImportModule, Name: ImportTick, Kind: wasm.KindFunction, Type: tickType}},
+		Globals:   []module.Init{{Type: wasm.I64, Value: wasm.AppendConst(nil, wasm.OpI64Const, 0)}},
+		Functions: functions,
+		Exports:   append([]wasm.Export{{Name: FuelExport, Kind: wasm.KindGlobal, Index: e.fuel}}, exports...),
 		Body:      e.body,
 	})
 }
 
-func zero() []byte {
-	var c code
-	c.i64(0)
-	return c
-}
-
-// collect finds the helpers that the code needs, and lists the functions that
-// are added.
-func (e *emitter) collect() []module.Defined {
-	var in, last module.Instruction
+// addedFunctions finds the helpers that the code needs, and returns the
+// functions to add.
+func (e *emitter) addedFunctions() []module.Defined {
+	var in, last wasm.Instruction
 	for i := range e.plan.m.Bodies {
 		for s := e.plan.m.Bodies[i].Instructions(); s.Next(&in); last = in {
-			if _, ok := small(&in, &last); ok || !isBulk(in.Op) {
+			if _, small := smallLength(&in, &last); small || !isBulk(in.Op) {
 				continue
 			}
 			if h := helperOf(&in); e.index[h] == 0 {
@@ -63,7 +58,7 @@ func (e *emitter) collect() []module.Defined {
 			}
 		}
 	}
-	out := []module.Defined{{Name: framePrefix + "refuel", Type: module.Signature(nil, nil), Code: e.refuelCode()}}
+	out := []module.Defined{{Name: framePrefix + "refuel", Type: wasm.FuncType{}, Code: e.refuelCode()}}
 	for _, h := range e.helpers {
 		out = append(out, e.define(h))
 	}
@@ -72,10 +67,10 @@ func (e *emitter) collect() []module.Defined {
 
 func (e *emitter) refuelCode() []byte {
 	var c code
-	c.index(module.OpGlobalGet, e.fuel)
-	c.index(module.OpCall, uint32(e.plan.m.Imported))
-	c.index(module.OpGlobalSet, e.fuel)
-	c.end()
+	c.op(wasm.OpGlobalGet, e.fuel)
+	c.op(wasm.OpCall, uint32(e.plan.m.Imported))
+	c.op(wasm.OpGlobalSet, e.fuel)
+	c.op(wasm.OpEnd)
 	return c
 }
 
@@ -86,7 +81,7 @@ func (e *emitter) body(i int, out []byte) []byte {
 	e.plan.report.Before += b.Size()
 	start := len(out)
 	c := code(out)
-	var in, last module.Instruction
+	var in, last wasm.Instruction
 	for s := b.Instructions(); s.Next(&in); last = in {
 		for len(checks) > 0 && checks[0].at == in.At {
 			e.check(&c, checks[0].amount)
@@ -94,20 +89,20 @@ func (e *emitter) body(i int, out []byte) []byte {
 		}
 		e.instruction(&c, in, &last)
 	}
-	if len(checks) > 0 { // it would be a mistake of this package
+	if len(checks) > 0 { // a bug in this package
 		e.err = fmt.Errorf("function %d: no place for the check at byte %d", e.plan.m.Imported+i, checks[0].at)
 	}
 	e.plan.report.After += len(c) - start
 	return c
 }
 
-func (e *emitter) instruction(c *code, in module.Instruction, last *module.Instruction) {
+func (e *emitter) instruction(c *code, in wasm.Instruction, last *wasm.Instruction) {
 	switch {
-	case in.Op == module.OpCall, in.Op == module.OpRefFunc:
+	case in.Op == wasm.OpCall, in.Op == wasm.OpRefFunc:
 		in.A = e.plan.m.Moved(in.A, imports)
-	case isBulk(in.Op) && !e.plain:
-		if _, ok := small(&in, last); !ok {
-			c.index(module.OpCall, e.index[helperOf(&in)])
+	case isBulk(in.Op) && !e.unchecked:
+		if _, small := smallLength(&in, last); !small {
+			c.op(wasm.OpCall, e.index[helperOf(&in)])
 			return
 		}
 	}
@@ -116,20 +111,44 @@ func (e *emitter) instruction(c *code, in module.Instruction, last *module.Instr
 
 // check pays an amount in advance.
 func (e *emitter) check(c *code, amount int64) {
-	c.index(module.OpGlobalGet, e.fuel)
+	c.op(wasm.OpGlobalGet, e.fuel)
 	c.i64(max(1, amount))
-	c.op(opI64Sub)
+	c.op(wasm.OpI64Sub)
 	e.pay(c)
 }
 
-// pay stores the fuel on the stack, and calls for more if it is negative. The
-// engine knows what is in the global then, and does not load it.
+// pay stores the fuel that is on the stack, and calls for more if it is
+// negative. The global is read back right after it was written because the
+// engine then uses the value that it still has in a register.
 func (e *emitter) pay(c *code) {
-	c.index(module.OpGlobalSet, e.fuel)
-	c.index(module.OpGlobalGet, e.fuel)
+	c.op(wasm.OpGlobalSet, e.fuel)
+	c.op(wasm.OpGlobalGet, e.fuel)
 	c.i64(0)
-	c.op(opI64LtS)
-	c.when()
-	c.index(module.OpCall, e.refuel)
-	c.end()
+	c.op(wasm.OpI64LtS)
+	c.block(wasm.OpIf)
+	c.op(wasm.OpCall, e.refuel)
+	c.op(wasm.OpEnd)
+}
+
+// code is WebAssembly that is being written.
+type code []byte
+
+func (c *code) op(op wasm.Opcode, immediates ...uint32) { *c = wasm.AppendOp(*c, op, immediates...) }
+
+func (c *code) ops(ops ...wasm.Opcode) {
+	for _, op := range ops {
+		c.op(op)
+	}
+}
+
+func (c *code) block(op wasm.Opcode) { *c = wasm.AppendBlock(*c, op) }
+
+func (c *code) i32(v int32) { *c = wasm.AppendConst(*c, wasm.OpI32Const, int64(v)) }
+
+func (c *code) i64(v int64) { *c = wasm.AppendConst(*c, wasm.OpI64Const, v) }
+
+func (c *code) get(locals ...uint32) {
+	for _, l := range locals {
+		c.op(wasm.OpLocalGet, l)
+	}
 }

@@ -6,25 +6,26 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/abi/wasm"
 )
 
-// This file generates valid modules: the instructions are drawn at random,
-// the types are kept.
+// This file generates valid modules: the instructions are drawn at random, and
+// the types of operands are respected.
 
-type types []tck.Type
+type types []wasm.ValueType
 
 var (
-	i32s = types{tck.I32}
-	i64s = types{tck.I64}
+	i32s = types{wasm.I32}
+	i64s = types{wasm.I64}
 )
 
-// signatures are those of the generated functions.
+// signatures are the types of the generated functions.
 var signatures = []struct{ params, results types }{
 	{nil, nil},
 	{nil, i32s},
 	{i32s, i32s},
-	{types{tck.I32, tck.I64}, i64s},
-	{i64s, types{tck.I32, tck.I64}},
+	{types{wasm.I32, wasm.I64}, i64s},
+	{i64s, types{wasm.I32, wasm.I64}},
 }
 
 // generator writes one module.
@@ -35,14 +36,14 @@ type generator struct {
 	globals types
 	segment uint32
 	tables  uint32
-	left    int // instructions that may still be made
+	left    int // instructions that may still be added
 }
 
-// generate draws a module. Its function "run" takes nothing and answers an
-// i32; "answer" is imported, and answers the number that it is given.
+// generate draws a module. Its function "run" takes nothing and returns an i32;
+// the imported function "same" returns its argument.
 func generate(t *rapid.T) []byte {
-	g := &generator{t: t, globals: types{tck.I32, tck.I64, tck.I32}}
-	g.m.Import("env", "answer", i32s, i32s)
+	g := &generator{t: t, globals: types{wasm.I32, wasm.I64, wasm.I32}}
+	g.m.Import("env", "same", i32s, i32s)
 	g.kinds = []int{2, 1} // run is the first
 	for range g.number(0, 6) {
 		g.kinds = append(g.kinds, g.number(0, len(signatures)-1))
@@ -57,7 +58,7 @@ func generate(t *rapid.T) []byte {
 
 func (g *generator) number(low, high int) int { return rapid.IntRange(low, high).Draw(g.t, "n") }
 
-// one in n times.
+// one is true one in n times.
 func (g *generator) one(n int) bool { return g.number(1, n) == 1 }
 
 // state adds memory, tables, globals and segments.
@@ -74,16 +75,16 @@ func (g *generator) state() {
 			g.m.Elements(0, tck.Func(i))
 		}
 	}
-	g.m.GlobalOf(tck.I32, tck.I32Const(int32(g.number(0, 5))))
-	g.m.GlobalOf(tck.I64, tck.I64Const(7))
-	g.m.GlobalOf(tck.I32, tck.I32Const(int32(g.number(5, 3000))))
+	g.m.GlobalOf(wasm.I32, tck.I32Const(int32(g.number(0, 5))))
+	g.m.GlobalOf(wasm.I64, tck.I64Const(7))
+	g.m.GlobalOf(wasm.I32, tck.I32Const(int32(g.number(5, 3000))))
 	for i := range g.globals {
 		g.m.ExportGlobal(string(rune('a'+i)), uint32(i))
 	}
 	g.segment = g.m.Passive(pattern(g.number(0, 3000)))
 }
 
-// pattern is bytes of which no two near ones are alike.
+// pattern returns bytes of which no two near ones are equal.
 func pattern(n int) []byte {
 	out := make([]byte, n)
 	for i := range out {
@@ -92,8 +93,8 @@ func pattern(n int) []byte {
 	return out
 }
 
-// steps is the global that counts down in functions and loops which keep it:
-// at zero they leave.
+// steps is the global that counts down in functions and loops: at zero they
+// return, so that most generated modules end.
 const steps = 2
 
 // body writes one function.
@@ -104,8 +105,7 @@ type body struct {
 	labels []label
 }
 
-// label is a block that is open. A loop takes no values, so its label
-// needs none.
+// label is a block that is open. A branch to a loop carries no values.
 type label struct {
 	types types
 	loop  bool
@@ -113,7 +113,7 @@ type label struct {
 
 func (g *generator) function(kind int) {
 	s := signatures[kind]
-	own := types{tck.I32, tck.I64, tck.I32}
+	own := types{wasm.I32, wasm.I64, wasm.I32}
 	b := &body{generator: g, locals: append(slices.Clone(s.params), own...)}
 	b.labels = []label{{types: s.results}}
 	g.left = g.number(1, 120)
@@ -135,7 +135,7 @@ func (b *body) emit(instructions ...[]byte) {
 	}
 }
 
-// guard counts a step, and leaves when there are none left.
+// guard counts a step, and runs leave when there are none left.
 func (b *body) guard(leave func()) {
 	b.emit(tck.GlobalGet(steps), tck.I32Eqz, tck.If)
 	leave()
@@ -149,16 +149,16 @@ func (b *body) values(ts types) {
 	}
 }
 
-func (b *body) constant(t tck.Type) {
-	if t == tck.I64 {
+func (b *body) constant(t wasm.ValueType) {
+	if t == wasm.I64 {
 		b.emit(tck.I64Const(int64(b.number(-3, 300))))
 		return
 	}
 	b.emit(tck.I32Const(int32(b.number(-3, 300))))
 }
 
-// statements writes some that leave nothing on the stack. What is behind a
-// jump is never executed, and there now and then.
+// statements writes statements, which leave the stack as it is. Some of them
+// come after a jump and are never executed.
 func (b *body) statements() {
 	for range b.number(0, 5) {
 		if b.left <= 0 {
@@ -170,11 +170,11 @@ func (b *body) statements() {
 
 func (b *body) statement() {
 	choices := []func(){
-		func() { b.expr(tck.I32); b.emit(tck.Drop) },
-		func() { b.expr(tck.I64); b.emit(tck.Drop) },
-		func() { b.set(tck.I32) },
-		func() { b.set(tck.I64) },
-		func() { b.exprs(types{tck.I32, tck.I32}); b.emit(tck.I32Store) },
+		func() { b.expr(wasm.I32); b.emit(tck.Drop) },
+		func() { b.expr(wasm.I64); b.emit(tck.Drop) },
+		func() { b.set(wasm.I32) },
+		func() { b.set(wasm.I64) },
+		func() { b.exprs(types{wasm.I32, wasm.I32}); b.emit(tck.I32Store) },
 		b.block, b.block, b.loop, b.loop, b.loop, b.condition, b.condition,
 		b.jumpIf, b.jump, b.table, b.leave,
 		b.bulk, b.bulkTable, b.call, b.call, b.call, b.indirect, b.indirect,
@@ -182,17 +182,17 @@ func (b *body) statement() {
 	choices[b.number(0, len(choices)-1)]()
 }
 
-func (b *body) set(t tck.Type) {
+func (b *body) set(t wasm.ValueType) {
 	b.expr(t)
 	if i := b.local(t); i >= 0 && b.one(2) {
 		b.emit(tck.LocalSet(uint32(i)))
 		return
 	}
-	b.emit(tck.GlobalSet(map[tck.Type]uint32{tck.I32: 0, tck.I64: 1}[t]))
+	b.emit(tck.GlobalSet(map[wasm.ValueType]uint32{wasm.I32: 0, wasm.I64: 1}[t]))
 }
 
 // local draws a local of that type.
-func (b *body) local(t tck.Type) int {
+func (b *body) local(t wasm.ValueType) int {
 	at := b.number(0, len(b.locals)-1)
 	for i := range b.locals {
 		if j := (at + i) % len(b.locals); b.locals[j] == t {
@@ -218,10 +218,10 @@ func (b *body) block() {
 	b.close()
 }
 
-// loop goes round a few times, or until no steps are left, or as the
-// statements in it like.
+// loop runs a number of times, or until no steps are left, or by conditions
+// that the statements in it compute.
 func (b *body) loop() {
-	counter := uint32(b.local(tck.I32))
+	counter := uint32(b.local(wasm.I32))
 	bounded := b.one(2)
 	if bounded {
 		b.emit(tck.I32Const(int32(b.number(1, 20))), tck.LocalSet(counter))
@@ -235,7 +235,7 @@ func (b *body) loop() {
 	if bounded {
 		b.emit(tck.LocalGet(counter), tck.I32Const(1), tck.I32Sub, tck.LocalTee(counter), tck.BranchIf(0))
 	} else if b.one(2) {
-		b.expr(tck.I32)
+		b.expr(wasm.I32)
 		b.emit(tck.BranchIf(0))
 	}
 	b.close()
@@ -243,7 +243,7 @@ func (b *body) loop() {
 }
 
 func (b *body) condition() {
-	b.expr(tck.I32)
+	b.expr(wasm.I32)
 	b.open(label{}, tck.If)
 	b.statements()
 	if b.one(2) {
@@ -253,7 +253,7 @@ func (b *body) condition() {
 	b.close()
 }
 
-// target draws a label, and pushes what it takes.
+// target draws a label and pushes the values that a branch to it carries.
 func (b *body) target() uint32 {
 	depth := b.number(0, len(b.labels)-1)
 	if l := b.labels[len(b.labels)-1-depth]; !l.loop {
@@ -267,13 +267,13 @@ func (b *body) jump() {
 	b.labels = append(b.labels, label{})
 	b.emit(tck.Branch(b.target()))
 	if b.one(3) {
-		b.statements() // dead
+		b.statements() // never executed
 	}
 	b.close()
 }
 
 func (b *body) leave() {
-	b.expr(tck.I32)
+	b.expr(wasm.I32)
 	b.open(label{}, tck.If)
 	if b.one(10) {
 		b.emit(tck.Unreachable)
@@ -287,8 +287,9 @@ func (b *body) leave() {
 	b.close()
 }
 
-// plain draws a label that takes nothing, or answers false.
-func (b *body) plain() (depth uint32, ok bool) {
+// targetWithoutValues draws a label to which a branch carries no values, if
+// there is one.
+func (b *body) targetWithoutValues() (depth uint32, ok bool) {
 	at := b.number(0, len(b.labels)-1)
 	for i := range b.labels {
 		depth := (at + i) % len(b.labels)
@@ -300,8 +301,8 @@ func (b *body) plain() (depth uint32, ok bool) {
 }
 
 func (b *body) jumpIf() {
-	if depth, ok := b.plain(); ok {
-		b.expr(tck.I32)
+	if depth, ok := b.targetWithoutValues(); ok {
+		b.expr(wasm.I32)
 		b.emit(tck.BranchIf(depth))
 	}
 }
@@ -309,19 +310,19 @@ func (b *body) jumpIf() {
 func (b *body) table() {
 	var depths []uint32
 	for range b.number(1, 4) {
-		depth, ok := b.plain()
+		depth, ok := b.targetWithoutValues()
 		if !ok {
 			return
 		}
 		depths = append(depths, depth+1)
 	}
 	b.open(label{}, tck.Block)
-	b.expr(tck.I32)
+	b.expr(wasm.I32)
 	b.emit(tck.BranchTable(depths...))
 	b.close()
 }
 
-// call calls any function, and drops what it answers.
+// call calls any function and drops its results.
 func (b *body) call() {
 	i := b.number(0, len(b.kinds)-1)
 	s := signatures[b.kinds[i]]

@@ -4,10 +4,11 @@ import (
 	"slices"
 
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/abi/wasm"
 )
 
-// length pushes a length for a bulk instruction: constants and computed ones,
-// small and large.
+// length pushes the length of a bulk instruction: a constant or a computed
+// number, small or large.
 func (b *body) length(most int) {
 	b.emit(tck.I32Const(int32(b.number(0, most))))
 	if b.one(2) {
@@ -24,7 +25,7 @@ func (b *body) bulk() {
 		b.length(most)
 		b.emit(tck.MemoryCopy)
 	case 1:
-		b.expr(tck.I32)
+		b.expr(wasm.I32)
 		b.length(most)
 		b.emit(tck.MemoryFill)
 	case 2:
@@ -40,11 +41,8 @@ func (b *body) bulk() {
 	}
 }
 
-// Instructions on tables, which are not in [tck].
-func tableCopy(to, from uint32) []byte { return []byte{0xfc, 14, byte(to), byte(from)} }
-func tableFill(table uint32) []byte    { return []byte{0xfc, 17, byte(table)} }
-func tableGrow(table uint32) []byte    { return []byte{0xfc, 15, byte(table)} }
-func tableInit(segment uint32) []byte  { return []byte{0xfc, 12, byte(segment), 0} }
+func tableCopy(to, from uint32) []byte { return op(wasm.OpTableCopy, to, from) }
+func tableFill(table uint32) []byte    { return op(wasm.OpTableFill, table) }
 
 func (b *body) bulkTable() {
 	table := uint32(b.number(0, 1))
@@ -61,11 +59,11 @@ func (b *body) bulkTable() {
 	case 2:
 		b.emit(tck.I32Const(0))
 		b.length(1)
-		b.emit(tableInit(0))
+		b.emit(tck.TableInit(0))
 	case 3:
 		b.emit(tck.Drop, tck.NullFunc)
 		b.length(20)
-		b.emit(tableGrow(0), tck.Drop)
+		b.emit(tck.TableGrow, tck.Drop)
 	}
 }
 
@@ -76,16 +74,16 @@ func (b *body) exprs(ts types) {
 }
 
 // expr pushes a value.
-func (b *body) expr(t tck.Type) {
+func (b *body) expr(t wasm.ValueType) {
 	if b.left <= 0 {
 		b.constant(t)
 		return
 	}
-	choices := []func(tck.Type){b.constant, b.read, b.read, b.global, b.arithmetic, b.arithmetic, b.result, b.choose, b.blockOf}
+	choices := []func(wasm.ValueType){b.constant, b.read, b.read, b.global, b.arithmetic, b.arithmetic, b.result, b.choose, b.blockOf}
 	choices[b.number(0, len(choices)-1)](t)
 }
 
-func (b *body) read(t tck.Type) {
+func (b *body) read(t wasm.ValueType) {
 	if i := b.local(t); i >= 0 {
 		b.emit(tck.LocalGet(uint32(i)))
 		return
@@ -93,16 +91,16 @@ func (b *body) read(t tck.Type) {
 	b.constant(t)
 }
 
-func (b *body) global(t tck.Type) {
+func (b *body) global(t wasm.ValueType) {
 	at := uint32(b.number(0, len(b.globals)-1))
 	if b.globals[at] != t {
-		at = map[tck.Type]uint32{tck.I32: 0, tck.I64: 1}[t]
+		at = map[wasm.ValueType]uint32{wasm.I32: 0, wasm.I64: 1}[t]
 	}
 	b.emit(tck.GlobalGet(at))
 }
 
-func (b *body) arithmetic(t tck.Type) {
-	if t == tck.I64 {
+func (b *body) arithmetic(t wasm.ValueType) {
+	if t == wasm.I64 {
 		b.exprs(types{t, t})
 		b.emit(tck.I64Add)
 		return
@@ -110,14 +108,14 @@ func (b *body) arithmetic(t tck.Type) {
 	b.exprs(types{t, t})
 	b.emit([][]byte{tck.I32Add, tck.I32Sub, tck.I32Mul, tck.I32Eq, tck.I32DivS}[b.number(0, 4)])
 	if b.one(4) {
-		b.emit(tck.I32Const(0xfff), i32And, tck.I32Load)
+		b.emit(tck.I32Const(0xfff), op(i32And), tck.I32Load)
 	}
 }
 
-var i32And = []byte{0x71}
+const i32And wasm.Opcode = 0x71
 
-// result calls a function that answers one value of that type.
-func (b *body) result(t tck.Type) {
+// result calls a function that returns one value of that type.
+func (b *body) result(t wasm.ValueType) {
 	for i, kind := range b.kinds {
 		if s := signatures[kind]; slices.Equal(s.results, types{t}) && b.one(2) {
 			b.exprs(s.params)
@@ -128,10 +126,10 @@ func (b *body) result(t tck.Type) {
 	b.constant(t)
 }
 
-// choose is an if with a value.
-func (b *body) choose(t tck.Type) {
-	b.expr(tck.I32)
-	b.open(label{types: types{t}}, []byte{0x04, byte(t)})
+// choose is an if that leaves a value.
+func (b *body) choose(t wasm.ValueType) {
+	b.expr(wasm.I32)
+	b.open(label{types: types{t}}, blockWithResult(wasm.OpIf, t))
 	b.statements()
 	b.expr(t)
 	b.emit(tck.Else)
@@ -139,9 +137,16 @@ func (b *body) choose(t tck.Type) {
 	b.close()
 }
 
-func (b *body) blockOf(t tck.Type) {
-	b.open(label{types: types{t}}, []byte{0x02, byte(t)})
+func (b *body) blockOf(t wasm.ValueType) {
+	b.open(label{types: types{t}}, blockWithResult(wasm.OpBlock, t))
 	b.statements()
 	b.expr(t)
 	b.close()
+}
+
+// blockWithResult begins a block that leaves one value. The format encodes the
+// value type as a negative number of seven bits.
+func blockWithResult(op wasm.Opcode, t wasm.ValueType) []byte {
+	in := wasm.Instruction{Op: op, Value: int64(t) - 0x80}
+	return in.Append(nil)
 }

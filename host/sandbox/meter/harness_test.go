@@ -8,33 +8,35 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/abi/wasm"
 	"github.com/thole-dev/thole/host/sandbox/module"
 )
 
 // countExport is the global of a counted module.
 const countExport = "count"
 
-// counting is how many instructions are added to the count at once: the four
-// that do it, and the one behind them.
+// counting is what is added to the count for each instruction: the four that
+// count, and the instruction itself.
 const counting = 5
 
 // counted writes a module again such that it counts the instructions that it
-// executes, those that count included: the plain way, one by one.
-func counted(t testing.TB, wasm []byte) []byte {
-	m := parse(t, wasm)
+// executes, one by one, those that count included.
+func counted(t testing.TB, binary []byte) []byte {
+	m := parse(t, binary)
 	global := uint32(len(m.Globals))
 	count := func(c code) code {
-		c.index(module.OpGlobalGet, global)
+		c.op(wasm.OpGlobalGet, global)
 		c.i64(counting)
-		c.op(opI64Add)
-		c.index(module.OpGlobalSet, global)
+		c.op(wasm.OpI64Add)
+		c.op(wasm.OpGlobalSet, global)
 		return c
 	}
 	out, err := m.Write(module.Additions{
-		Globals: []module.Init{{Type: module.I64, Value: zero()}},
-		Exports: []module.Export{{Name: countExport, Kind: module.GlobalKind, Index: global}},
+		Globals: []module.Init{{Type: wasm.I64, Value: tck.I64Const(0)}},
+		Exports: []wasm.Export{{Name: countExport, Kind: wasm.KindGlobal, Index: global}},
 		Body: func(i int, out []byte) []byte {
-			in := module.Instruction{}
+			in := wasm.Instruction{}
 			for s := m.Bodies[i].Instructions(); s.Next(&in); {
 				if costOf(in.Op) > 0 {
 					out = count(out)
@@ -50,18 +52,18 @@ func counted(t testing.TB, wasm []byte) []byte {
 	return out
 }
 
-func parse(t testing.TB, wasm []byte) *module.Module {
+func parse(t testing.TB, binary []byte) *module.Module {
 	t.Helper()
-	m, err := module.Parse(wasm)
+	m, err := module.Parse(binary)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
 }
 
-func rewrite(t testing.TB, wasm []byte, o Options) ([]byte, Report) {
+func rewrite(t testing.TB, binary []byte, o Options) ([]byte, Report) {
 	t.Helper()
-	out, r, err := Rewrite(parse(t, wasm), o)
+	out, r, err := Rewrite(parse(t, binary), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +73,7 @@ func rewrite(t testing.TB, wasm []byte, o Options) ([]byte, Report) {
 // errStopped ends a run from a tick.
 var errStopped = errors.New("stopped")
 
-// outcome is all that one can see of a run.
+// outcome is all that can be observed of a run.
 type outcome struct {
 	results []uint64
 	err     error
@@ -81,18 +83,18 @@ type outcome struct {
 	ticks   int
 }
 
-// trial runs modules, and looks at their ticks.
-type trial struct {
+// runner runs modules and observes their ticks.
+type runner struct {
 	slice     int64
 	limit     int64 // of fuel
-	interpret bool  // which starts at once, and runs slowly
-	// tick is called at each, with the fuel charged until now.
+	interpret bool  // for modules that take longer to compile than to run
+	// tick is called at each tick with the fuel charged so far. It may be nil.
 	tick func(guest api.Module, charged int64)
 }
 
-// run instantiates a module and calls run, and then look if that is there,
-// which brings into memory what cannot be seen otherwise.
-func (tr trial) run(t testing.TB, wasm []byte) (out outcome) {
+// run instantiates a module and calls its function run, and then look if there
+// is one, which writes into memory what a host cannot read otherwise.
+func (tr runner) run(t testing.TB, binary []byte) (out outcome) {
 	t.Helper()
 	ctx := context.Background()
 	config := wazero.NewRuntimeConfig()
@@ -116,9 +118,9 @@ func (tr trial) run(t testing.TB, wasm []byte) (out outcome) {
 		stack[0] = uint64(granted)
 	}
 	i32, i64 := []api.ValueType{api.ValueTypeI32}, []api.ValueType{api.ValueTypeI64}
-	export(t, r, "env", "answer", func(context.Context, api.Module, []uint64) {}, i32)
+	export(t, r, "env", "same", func(context.Context, api.Module, []uint64) {}, i32)
 	export(t, r, ImportModule, ImportTick, tick, i64)
-	m, err := r.Instantiate(ctx, wasm)
+	m, err := r.Instantiate(ctx, binary)
 	if err != nil {
 		return outcome{err: err}
 	}

@@ -1,8 +1,40 @@
 package meter
 
-import "github.com/thole-dev/thole/host/sandbox/module"
+import (
+	"github.com/thole-dev/thole/abi/wasm"
+	"github.com/thole-dev/thole/host/sandbox/module"
+)
 
-// The parameters of a bulk instruction, in the order of its operands.
+// This file has the helpers: functions that take the place of bulk
+// instructions. One instruction that fills 64 MiB takes milliseconds, so a
+// helper runs it in chunks with a check before each.
+
+// helper is a bulk instruction with its indices.
+type helper struct {
+	op   wasm.Opcode
+	a, b uint32
+}
+
+func helperOf(in *wasm.Instruction) helper { return helper{in.Op, in.A, in.B} }
+
+// bound returns what a helper runs between two of its own checks.
+func (h helper) bound() int64 {
+	if h.op == wasm.OpMemoryGrow {
+		return helperCost
+	}
+	return chunkCost + helperCost
+}
+
+// summary returns what callers must know of a helper, as the placer finds it
+// for other functions. The caller pays for the largest length that is small.
+func (h helper) summary() summary {
+	if h.op == wasm.OpMemoryGrow {
+		return summary{pays: helperCost, pre: helperCost, thru: none, post: helperCost}
+	}
+	return summary{pays: helperCost + smallCost, pre: helperCost + smallCost, thru: helperCost + smallCost, post: helperCost}
+}
+
+// The parameters of a helper, in the order of the instruction's operands.
 const (
 	to     = 0
 	from   = 1 // for a fill: the value
@@ -10,137 +42,139 @@ const (
 	delta  = 0 // of memory.grow
 )
 
-// define writes a helper: a function that does what the instruction does, in
-// pieces with a check before each. What is out of bounds is left to the
+// define writes a helper. Operands that are out of bounds are left to the
 // instruction itself, which traps before it has written anything.
 func (e *emitter) define(h helper) module.Defined {
 	f := module.Defined{Name: framePrefix + h.name()}
 	var c code
-	if h.op == module.OpMemoryGrow {
-		f.Type = module.Signature([]module.ValueType{module.I32}, []module.ValueType{module.I32})
+	if h.op == wasm.OpMemoryGrow {
+		f.Type = wasm.Signature([]wasm.ValueType{wasm.I32}, wasm.I32)
 		e.grow(&c)
 	} else {
-		value := module.I32
-		if h.op == module.OpTableFill {
+		value := wasm.I32
+		if h.op == wasm.OpTableFill {
 			value = e.plan.m.Tables[h.a].Type
 		}
-		f.Type = module.Signature([]module.ValueType{module.I32, value, module.I32}, nil)
-		e.pieces(&c, h)
+		f.Type = wasm.Signature([]wasm.ValueType{wasm.I32, value, wasm.I32})
+		e.inChunks(&c, h)
 	}
-	c.end()
+	c.op(wasm.OpEnd)
 	f.Code = c
 	return f
 }
 
 func (h helper) name() string {
-	return map[module.Opcode]string{
-		module.OpMemoryInit: "memory.init",
-		module.OpMemoryCopy: "memory.copy",
-		module.OpMemoryFill: "memory.fill",
-		module.OpMemoryGrow: "memory.grow",
-		module.OpTableInit:  "table.init",
-		module.OpTableCopy:  "table.copy",
-		module.OpTableFill:  "table.fill",
+	return map[wasm.Opcode]string{
+		wasm.OpMemoryInit: "memory.init",
+		wasm.OpMemoryCopy: "memory.copy",
+		wasm.OpMemoryFill: "memory.fill",
+		wasm.OpMemoryGrow: "memory.grow",
+		wasm.OpTableInit:  "table.init",
+		wasm.OpTableCopy:  "table.copy",
+		wasm.OpTableFill:  "table.fill",
 	}[h.op]
 }
 
-// grow charges for all pages, as the memory may have to be moved.
+// grow charges for all pages because some systems move the memory.
 func (e *emitter) grow(c *code) {
-	c.index(module.OpGlobalGet, e.fuel)
-	c.op(byte(module.OpMemorySize), 0)
-	c.op(opI64ExtendU)
+	c.op(wasm.OpGlobalGet, e.fuel)
+	c.op(wasm.OpMemorySize, 0)
+	c.op(wasm.OpI64ExtendI32U)
 	c.i64(pageCost)
-	c.op(opI64Mul)
-	c.op(opI64Sub)
+	c.ops(wasm.OpI64Mul, wasm.OpI64Sub)
 	e.pay(c)
 	c.get(delta)
-	c.op(byte(module.OpMemoryGrow), 0)
+	c.op(wasm.OpMemoryGrow, 0)
 }
 
-func (e *emitter) pieces(c *code, h helper) {
+// inChunks writes the body of a helper other than memory.grow: a small length
+// at once, any other in chunks.
+func (e *emitter) inChunks(c *code, h helper) {
 	smallest, chunk := int32(smallBytes), int32(chunkBytes)
-	if ofTable(h.op) {
+	if isTableOp(h.op) {
 		smallest, chunk = smallElements, chunkElements
 	}
 	c.get(length)
 	c.i32(smallest)
-	c.op(opI32GtU)
-	c.when()
-	e.outside(c, h)
-	c.when()
+	c.op(wasm.OpI32GtU)
+	c.block(wasm.OpIf)
+	e.outOfBounds(c, h)
+	c.block(wasm.OpIf)
 	h.whole(c) // traps
-	c.end()
-	if h.op == module.OpMemoryCopy || h.op == module.OpTableCopy {
-		c.gets(to, from)
-		c.op(opI32Sub)
+	c.op(wasm.OpEnd)
+	if h.op == wasm.OpMemoryCopy || h.op == wasm.OpTableCopy {
+		c.get(to, from)
+		c.op(wasm.OpI32Sub)
 		c.get(length)
-		c.op(opI32LtU)
-		c.when()
+		c.op(wasm.OpI32LtU)
+		c.block(wasm.OpIf)
 		e.backward(c, h, chunk)
-		c.otherwise()
+		c.op(wasm.OpElse)
 		e.forward(c, h, chunk)
-		c.end()
+		c.op(wasm.OpEnd)
 	} else {
 		e.forward(c, h, chunk)
 	}
 	e.check(c, 1)
-	c.otherwise()
+	c.op(wasm.OpElse)
 	h.whole(c)
-	c.end()
+	c.op(wasm.OpEnd)
 }
 
-// whole is the instruction as it was.
+// whole runs the instruction with the operands as they are now.
 func (h helper) whole(c *code) {
-	c.gets(to, from, length)
-	c.do(h.op, h.a, h.b)
+	c.get(to, from, length)
+	h.instruction(c)
 }
 
-// outside tells whether the operands are out of bounds.
-func (e *emitter) outside(c *code, h helper) {
-	e.beyond(c, to, func() { e.sizeOf(c, h, true) })
-	if h.op == module.OpMemoryFill || h.op == module.OpTableFill {
+func (h helper) instruction(c *code) {
+	in := wasm.Instruction{Op: h.op, A: h.a, B: h.b}
+	*c = in.Append(*c)
+}
+
+// outOfBounds pushes whether the operands are out of bounds.
+func (e *emitter) outOfBounds(c *code, h helper) {
+	e.endsBeyond(c, to, func() { e.sizeOf(c, h, true) })
+	if h.op == wasm.OpMemoryFill || h.op == wasm.OpTableFill {
 		return
 	}
-	e.beyond(c, from, func() { e.sizeOf(c, h, false) })
-	c.op(opI32Or)
+	e.endsBeyond(c, from, func() { e.sizeOf(c, h, false) })
+	c.op(wasm.OpI32Or)
 }
 
-// beyond tells whether start + length is more than what size pushes.
-func (e *emitter) beyond(c *code, start uint32, size func()) {
+// endsBeyond pushes whether start + length is more than what size pushes.
+func (e *emitter) endsBeyond(c *code, start uint32, size func()) {
 	c.get(start)
-	c.op(opI64ExtendU)
+	c.op(wasm.OpI64ExtendI32U)
 	c.get(length)
-	c.op(opI64ExtendU)
-	c.op(opI64Add)
+	c.ops(wasm.OpI64ExtendI32U, wasm.OpI64Add)
 	size()
-	c.op(opI64GtU)
+	c.op(wasm.OpI64GtU)
 }
 
-// sizeOf pushes the size of what is written to, or read from.
+// sizeOf pushes the size of what is written to, or else read from.
 func (e *emitter) sizeOf(c *code, h helper, written bool) {
 	m := e.plan.m
 	switch {
-	case h.op == module.OpMemoryInit && !written:
-		c.i64(int64(at(m.Data, h.a)))
-	case h.op == module.OpTableInit && !written:
-		c.i64(int64(at(m.Elements, h.a)))
-	case h.op == module.OpTableInit:
+	case h.op == wasm.OpMemoryInit && !written:
+		c.i64(int64(segmentLength(m.Data, h.a)))
+	case h.op == wasm.OpTableInit && !written:
+		c.i64(int64(segmentLength(m.Elements, h.a)))
+	case h.op == wasm.OpTableInit, h.op == wasm.OpTableCopy && !written:
 		c.tableSize(h.b)
-	case h.op == module.OpTableCopy && !written:
-		c.tableSize(h.b)
-	case ofTable(h.op):
+	case isTableOp(h.op):
 		c.tableSize(h.a)
 	default:
-		c.op(byte(module.OpMemorySize), 0)
-		c.op(opI64ExtendU)
+		c.op(wasm.OpMemorySize, 0)
+		c.op(wasm.OpI64ExtendI32U)
 		c.i64(16)
-		c.op(opI64Shl)
+		c.op(wasm.OpI64Shl)
 	}
 }
 
-// at is the length of a segment; the engine refuses a module that names one
-// that is not there.
-func at(lengths []uint32, index uint32) uint32 {
+// segmentLength returns the length of a segment, 0 if it does not exist: the
+// engine refuses such a module.
+func segmentLength(lengths []uint32, index uint32) uint32 {
 	if uint64(index) < uint64(len(lengths)) {
 		return lengths[index]
 	}
@@ -148,78 +182,78 @@ func at(lengths []uint32, index uint32) uint32 {
 }
 
 func (c *code) tableSize(table uint32) {
-	c.do(module.OpTableSize, table, 0)
-	c.op(opI64ExtendU)
+	c.op(wasm.OpTableSize, table)
+	c.op(wasm.OpI64ExtendI32U)
 }
 
-// forward does the pieces from the first to the last.
+// forward runs the chunks from the first to the last.
 func (e *emitter) forward(c *code, h helper, chunk int32) {
-	c.loop()
-	e.payPiece(c, h, chunk)
-	e.whenMore(c, chunk)
-	c.gets(to, from)
+	c.block(wasm.OpLoop)
+	e.payChunk(c, h, chunk)
+	c.ifMoreThan(chunk)
+	c.get(to, from)
 	c.i32(chunk)
-	c.do(h.op, h.a, h.b)
-	c.advance(to, opI32Add, chunk)
-	if h.op != module.OpMemoryFill && h.op != module.OpTableFill {
-		c.advance(from, opI32Add, chunk)
+	h.instruction(c)
+	c.advance(to, wasm.OpI32Add, chunk)
+	if h.op != wasm.OpMemoryFill && h.op != wasm.OpTableFill {
+		c.advance(from, wasm.OpI32Add, chunk)
 	}
-	c.advance(length, opI32Sub, chunk)
-	c.index(module.OpBranch, 1)
-	c.end()
+	c.advance(length, wasm.OpI32Sub, chunk)
+	c.op(wasm.OpBranch, 1)
+	c.op(wasm.OpEnd)
 	h.whole(c)
-	c.end()
+	c.op(wasm.OpEnd)
 }
 
-// backward does the pieces from the last to the first, for a copy that would
+// backward runs the chunks from the last to the first, for a copy that would
 // overwrite what it has yet to read.
 func (e *emitter) backward(c *code, h helper, chunk int32) {
-	c.loop()
-	e.payPiece(c, h, chunk)
-	e.whenMore(c, chunk)
-	c.advance(length, opI32Sub, chunk)
+	c.block(wasm.OpLoop)
+	e.payChunk(c, h, chunk)
+	c.ifMoreThan(chunk)
+	c.advance(length, wasm.OpI32Sub, chunk)
 	for _, start := range []uint32{to, from} {
-		c.gets(start, length)
-		c.op(opI32Add)
+		c.get(start, length)
+		c.op(wasm.OpI32Add)
 	}
 	c.i32(chunk)
-	c.do(h.op, h.a, h.b)
-	c.index(module.OpBranch, 1)
-	c.end()
+	h.instruction(c)
+	c.op(wasm.OpBranch, 1)
+	c.op(wasm.OpEnd)
 	h.whole(c)
-	c.end()
+	c.op(wasm.OpEnd)
 }
 
-func (e *emitter) whenMore(c *code, chunk int32) {
+// ifMoreThan begins a block that runs if more than a chunk is left.
+func (c *code) ifMoreThan(chunk int32) {
 	c.get(length)
 	c.i32(chunk)
-	c.op(opI32GtU)
-	c.when()
+	c.op(wasm.OpI32GtU)
+	c.block(wasm.OpIf)
 }
 
-func (c *code) advance(local uint32, op byte, by int32) {
+// advance adds to a local, or subtracts from it.
+func (c *code) advance(local uint32, op wasm.Opcode, by int32) {
 	c.get(local)
 	c.i32(by)
 	c.op(op)
-	c.set(local)
+	c.op(wasm.OpLocalSet, local)
 }
 
-// payPiece pays for a piece: chunk, or length if that is less.
-func (e *emitter) payPiece(c *code, h helper, chunk int32) {
-	c.index(module.OpGlobalGet, e.fuel)
+// payChunk pays for a chunk: its size, or length if that is less.
+func (e *emitter) payChunk(c *code, h helper, chunk int32) {
+	c.op(wasm.OpGlobalGet, e.fuel)
 	c.get(length)
 	c.i32(chunk)
 	c.get(length)
 	c.i32(chunk)
-	c.op(opI32LtU)
-	c.op(opSelect)
-	c.op(opI64ExtendU)
-	if !ofTable(h.op) {
+	c.ops(wasm.OpI32LtU, wasm.OpSelect, wasm.OpI64ExtendI32U)
+	if !isTableOp(h.op) {
 		c.i64(byteShift)
-		c.op(opI64ShrU)
+		c.op(wasm.OpI64ShrU)
 	}
-	c.op(opI64Sub)
+	c.op(wasm.OpI64Sub)
 	c.i64(helperCost)
-	c.op(opI64Sub)
+	c.op(wasm.OpI64Sub)
 	e.pay(c)
 }

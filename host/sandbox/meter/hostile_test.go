@@ -8,9 +8,9 @@ import (
 	"github.com/thole-dev/thole/abi/tck"
 )
 
-// TestHostile holds modules that are made to run far without a check to the
-// same as generated ones. Each function run ends after some time, or never.
-func TestHostile(t *testing.T) {
+// TestHostileModulesKeepThePromises checks modules that try to run far without
+// a check. Their function run ends after some time, or never.
+func TestHostileModulesKeepThePromises(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		build func(m *tck.Module)
@@ -18,7 +18,7 @@ func TestHostile(t *testing.T) {
 		{"loop", func(m *tck.Module) { entry(m, tck.Loop, tck.Branch(0), tck.End) }},
 		{"loop that does nothing", func(m *tck.Module) { entry(m, tck.Loop, tck.Loop, tck.End, tck.Branch(0), tck.End) }},
 		{"recursion without a loop", exponential},
-		{"doubling of depth 60", func(m *tck.Module) { doubling(m, func(f tck.Func) []byte { return tck.Call(f) }) }},
+		{"doubling of depth 60", func(m *tck.Module) { doubling(m, tck.Call) }},
 		{"doubling of depth 60 through a table", throughTable},
 		{"doubling above loops", doublingAboveLoops},
 		{"recursion with a heavy end", func(m *tck.Module) { unwinding(m, 500) }},
@@ -52,10 +52,10 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// entry adds the function that is called.
+// entry adds the function run.
 func entry(m *tck.Module, body ...[]byte) { m.Export("run", m.Func(nil, nil, nil, body...)) }
 
-// idle is n instructions, and some.
+// idle returns n instructions that do nothing.
 func idle(n int) []byte { return bytes.Repeat(tck.Nop, n) }
 
 // exponential calls itself twice until a depth of 40.
@@ -86,8 +86,8 @@ func throughTable(m *tck.Module) {
 	doubling(m, func(f tck.Func) []byte { return slices.Concat(tck.I32Const(int32(f)), tck.CallIndirect(typ)) })
 }
 
-// doublingAboveLoops has a check in each leaf, so that the ways between two
-// are short, but no end to what would have to be paid in advance.
+// doublingAboveLoops has a check in each leaf, so that the paths between two
+// checks are short, but what would have to be paid in advance has no bound.
 func doublingAboveLoops(m *tck.Module) {
 	next := m.Func(nil, nil, nil, idle(3), tck.Loop, tck.End, idle(3))
 	for range 60 {
@@ -96,7 +96,7 @@ func doublingAboveLoops(m *tck.Module) {
 	entry(m, tck.Call(next))
 }
 
-// unwinding recurses deeply, and then does something in each function that
+// unwinding recurses deeply, and then runs instructions after each call that
 // returns.
 func unwinding(m *tck.Module, end int) {
 	self := tck.Func(0)
@@ -120,8 +120,8 @@ func indirectRecursion(m *tck.Module) {
 	entry(m, tck.I32Const(3000), tck.Call(0))
 }
 
-// recursionInLoop calls itself from a loop only: the loop's check is all that
-// is needed on the way down, but not on the way up.
+// recursionInLoop calls itself from a loop only: the loop's check is enough
+// while the calls nest, but not while they return.
 func recursionInLoop(m *tck.Module) {
 	self := tck.Func(0)
 	m.Func(i32s, nil, nil,
@@ -142,7 +142,7 @@ func branchTables(m *tck.Module) {
 	for i := range depths {
 		depths[i] = uint32(i*7) % 50
 	}
-	m.Export("run", m.Func(nil, nil, types{tck.I32},
+	m.Export("run", m.Func(nil, nil, i32s,
 		tck.Loop,
 		bytes.Repeat(tck.Block, 50),
 		tck.LocalGet(0), tck.BranchTable(depths...),
@@ -151,7 +151,7 @@ func branchTables(m *tck.Module) {
 		tck.End))
 }
 
-// arms have a check on one way only, and then code that is paid on both.
+// arms have a check on one path only, and then code that is paid on both.
 func arms(m *tck.Module) {
 	arm := func(which int32) []byte {
 		return slices.Concat(tck.I32Const(which), tck.If, tck.Loop, tck.End, tck.Else, idle(30), tck.End, idle(20))
@@ -170,17 +170,10 @@ func deepLoops(m *tck.Module) {
 		i = depth - 1 - i
 		body = append(body, tck.LocalGet(i), tck.I32Const(1), tck.I32Add, tck.LocalTee(i), tck.I32Const(4), tck.I32Ne, tck.BranchIf(0), tck.End)
 	}
-	m.Export("run", m.Func(nil, nil, make(types, depth).all(tck.I32), body...))
+	m.Export("run", m.Func(nil, nil, slices.Repeat(i32s, depth), body...))
 }
 
-func (ts types) all(t tck.Type) types {
-	for i := range ts {
-		ts[i] = t
-	}
-	return ts
-}
-
-// longStarts is a chain of functions that each do much until their first check.
+// longStarts is a chain of functions that each run far until their first check.
 func longStarts(m *tck.Module) {
 	next := m.Func(nil, nil, nil, idle(900), tck.Loop, tck.End)
 	for range 50 {
@@ -198,7 +191,7 @@ func longThroughTable(m *tck.Module, body ...[]byte) {
 	m.Export("run", m.Func(nil, i32s, nil, bytes.Repeat(slices.Concat(tck.I32Const(0), tck.CallIndirect(typ)), 300), tck.I32Const(1)))
 }
 
-// recursionBehindTable is found from a function that is not on the cycle.
+// recursionBehindTable has a cycle that the walk enters by a signature.
 func recursionBehindTable(m *tck.Module) {
 	m.Table(1)
 	m.Elements(0, 1)
@@ -210,7 +203,7 @@ func recursionBehindTable(m *tck.Module) {
 		tck.End, idle(2))
 }
 
-// longEnds is a chain of functions that each do much between their last check
+// longEnds is a chain of functions that each run far between their last check
 // and their return.
 func longEnds(m *tck.Module) {
 	next := m.Func(nil, nil, nil, tck.Loop, tck.End, idle(900))

@@ -1,3 +1,22 @@
+// Package meter compiles fuel into a module before the engine compiles it: the
+// code counts what it executes, and calls the host when a slice of fuel is used
+// up. Nothing else can stop native code, or pause it for the garbage collector.
+//
+// A check subtracts, from a global of the module's own, the instructions that
+// may follow until another check pays, and calls the host if the global is then
+// below zero. [Rewrite] places checks such that
+//   - every instruction is paid before it runs: at any time the fuel charged is
+//     at least the number of instructions executed, and
+//   - between two checks at most [Report.Bound] instructions run, on every path
+//     through branches, calls and returns.
+//
+// Both follow from one pass over each function, callees first. RATIONALE.md has
+// the proof and the costs.
+//
+// This file has [Rewrite]. The other files follow its steps: cost.go is what
+// instructions cost, callgraph.go the order of the functions, plan.go and
+// place.go where the checks are, emit.go and helpers.go the code that is
+// written.
 package meter
 
 import (
@@ -5,46 +24,47 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/thole-dev/thole/abi/wasm"
 	"github.com/thole-dev/thole/host/sandbox/module"
 )
 
-// What a rewritten module has beside its own. The names are reserved: a
-// module that uses them itself is refused.
+// What a rewritten module has besides its own. The names are reserved: a module
+// that uses them itself is refused.
 const (
-	// ImportModule is what the function is imported from that is called when
-	// the fuel is below zero: it takes the fuel and answers a new amount.
+	// ImportModule and ImportTick name the imported function that is called
+	// when the fuel is below zero. It takes the fuel and returns a new amount.
 	ImportModule = "thole"
 	ImportTick   = "tick"
 	// FuelExport is the mutable i64 global that holds what is left of the
 	// slice. It is 0 at first.
 	FuelExport = "thole.fuel"
 
-	reserved = "thole."
-	// framePrefix starts the names of the functions that are added.
+	reservedPrefix = "thole."
+	// framePrefix begins the names of the functions that are added.
 	framePrefix = "thole.meter."
 )
 
-// Added tells whether a function in a stack is not the module's own.
-func Added(frame string) bool {
-	return strings.HasPrefix(frame, framePrefix) || frame == ImportModule+"."+ImportTick
+// AddedFrame reports whether a function in a stack trace is not the module's
+// own, by its name there.
+func AddedFrame(name string) bool {
+	return strings.HasPrefix(name, framePrefix) || name == ImportModule+"."+ImportTick
 }
 
-// Bound is the number of instructions that a guest executes between two
-// checks at most. A module for which that cannot be proved is refused.
+// Bound is the largest number of instructions that a guest may execute between
+// two checks. A module for which that cannot be proved is refused.
 const Bound = 50_000
 
-// Options change what is proved about a module; the zero value is what the
-// host uses.
+// Options change how a module is rewritten. The host uses the zero value.
 type Options struct {
-	// Unchecked leaves all checks out, to measure what they cost.
+	// Unchecked leaves out all checks, to measure what they cost.
 	Unchecked bool
-	// Exports are added to the module, beside [FuelExport].
-	Exports []module.Export
+	// Exports are added to the module, besides [FuelExport].
+	Exports []wasm.Export
 
-	limits limits // other than the zero value in tests
+	limits limits // other than the zero value in tests only
 }
 
-// limits say where checks are placed, in instructions.
+// limits decide where checks are placed. They are numbers of instructions.
 type limits struct {
 	segment int64 // that one check pays for, at most
 	run     int64 // from one check to the next, at most
@@ -52,12 +72,12 @@ type limits struct {
 	entry   int64 // that a function leaves to its callers to pay, at most
 }
 
-// Fuel is paid for the longest way, so large segments make calls that take
-// short ways look expensive, and small ones make more checks. RATIONALE.md has
-// what was measured.
+// Fuel is paid for the longest path. Large segments therefore charge calls that
+// take shorter paths too much, and small ones need more checks. RATIONALE.md
+// has the measurements behind these numbers.
 var defaultLimits = limits{segment: 2000, run: 5000, returns: 2500, entry: 200}
 
-func (o Options) inForce() limits {
+func (o Options) limitsOrDefault() limits {
 	if o.limits == (limits{}) {
 		return defaultLimits
 	}
@@ -67,28 +87,28 @@ func (o Options) inForce() limits {
 // version changes when the same module is rewritten in another way.
 const version = 3
 
-// Key tells apart the ways in which a module can be rewritten, for who keeps
-// what was made of it. The added exports are not in it.
-func (o Options) Key() string { return fmt.Sprint(version, o.inForce(), o.Unchecked) }
+// Key identifies the way in which modules are rewritten, for use in the key of
+// a cache. It does not depend on the added exports.
+func (o Options) Key() string { return fmt.Sprint(version, o.limitsOrDefault(), o.Unchecked) }
 
-// Report tells what was done to a module.
+// Report describes what was done to a module.
 type Report struct {
 	Bound     int64 // most instructions between two checks, proved
 	Functions int   // defined ones
 	Entries   int   // functions with a check at their entry
-	Checks    int   // in the code, those at entries and of loops included
-	Helpers   int   // functions that do bulk instructions in pieces
+	Checks    int   // in the code, including those at entries and of loops
+	Helpers   int   // added functions that run bulk instructions in pieces
 	Before    int   // bytes of code
-	After     int   // bytes of the new module's code
+	After     int   // bytes of code in the new module
 }
 
-// Rewrite compiles fuel into a module. An error says why that cannot be done;
-// the module's own bytes are not changed.
+// Rewrite compiles fuel into a module and returns the new binary. The module
+// itself is not changed.
 func Rewrite(m *module.Module, o Options) ([]byte, Report, error) {
 	if err := checkReserved(m); err != nil {
 		return nil, Report{}, err
 	}
-	p := newPlan(m, o.inForce())
+	p := newPlan(m, o.limitsOrDefault())
 	if !o.Unchecked {
 		p.place()
 	}
@@ -99,7 +119,7 @@ func Rewrite(m *module.Module, o Options) ([]byte, Report, error) {
 		return nil, p.report, fmt.Errorf("bound run: %d instructions may run without a check, the limit is %d", p.report.Bound, Bound)
 	}
 	e := newEmitter(p)
-	e.plain = o.Unchecked
+	e.unchecked = o.Unchecked
 	out, err := e.write(o.Exports)
 	if err = errors.Join(err, e.err); err != nil {
 		return nil, p.report, fmt.Errorf("compile fuel in: %w", err)
@@ -115,8 +135,8 @@ func checkReserved(m *module.Module) error {
 		}
 	}
 	for _, e := range m.Exports {
-		if strings.HasPrefix(e.Name, reserved) {
-			return fmt.Errorf("export %q uses the reserved prefix %q: rename it", e.Name, reserved)
+		if strings.HasPrefix(e.Name, reservedPrefix) {
+			return fmt.Errorf("export %q uses the reserved prefix %q: rename it", e.Name, reservedPrefix)
 		}
 	}
 	return nil

@@ -8,10 +8,11 @@ import (
 	"testing"
 
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/abi/wasm"
 	"github.com/thole-dev/thole/host/sandbox/module"
 )
 
-func TestRewriteRefuses(t *testing.T) {
+func TestRewriteRefusesReservedNamesAndTooManyChecks(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
 		build      func(m *tck.Module)
@@ -33,7 +34,7 @@ func TestRewriteRefuses(t *testing.T) {
 	}
 }
 
-// TestRewriteBoundsItsOutput: checks make loops seven times as large.
+// TestRewriteBoundsItsOutput has loops, which checks make seven times as large.
 func TestRewriteBoundsItsOutput(t *testing.T) {
 	m := &tck.Module{}
 	body := bytes.Repeat(slices.Concat(tck.Loop, tck.End), 2000)
@@ -45,11 +46,11 @@ func TestRewriteBoundsItsOutput(t *testing.T) {
 	}
 }
 
-// TestRewriteAdds: what is added stands behind the module's own, and what
-// names functions is renumbered.
-func TestRewriteAdds(t *testing.T) {
+// TestRewriteAppendsToEachIndexSpace: what is added comes behind the module's
+// own, and the indices of functions are adjusted.
+func TestRewriteAppendsToEachIndexSpace(t *testing.T) {
 	m := &tck.Module{}
-	imported := m.Import("env", "answer", i32s, i32s)
+	imported := m.Import("env", "same", i32s, i32s)
 	m.Memory(1)
 	m.Global(3)
 	f := m.Func(i32s, i32s, nil, tck.LocalGet(0), tck.Call(imported))
@@ -59,19 +60,19 @@ func TestRewriteAdds(t *testing.T) {
 	m.Start(m.Func(nil, nil, nil, tck.I32Const(1), tck.Call(f), tck.Drop))
 	m.Names(map[tck.Func]string{f: "f"})
 	before := parse(t, m.Bytes())
-	out, report := rewrite(t, m.Bytes(), Options{Exports: []module.Export{{Name: "g", Kind: module.GlobalKind, Index: 0}}})
+	out, report := rewrite(t, m.Bytes(), Options{Exports: []wasm.Export{{Name: "g", Kind: wasm.KindGlobal, Index: 0}}})
 	after := parse(t, out)
 
-	if want := (module.Import{Module: "thole", Name: "tick", Kind: module.Function, Type: tickType}); len(after.Imports) != 2 || after.Imports[1] != want {
+	if want := (wasm.Import{Module: "thole", Name: "tick", Kind: wasm.KindFunction, Type: tickType}); len(after.Imports) != 2 || after.Imports[1] != want {
 		t.Errorf("imports = %v", after.Imports)
 	}
 	if !slices.Equal(after.Functions[2:5], before.Functions[1:]) {
 		t.Errorf("functions = %v", after.Functions)
 	}
-	for name, want := range map[string]module.Export{
-		"run":      {Name: "run", Kind: module.Function, Index: 3},
-		FuelExport: {Name: FuelExport, Kind: module.GlobalKind, Index: 1},
-		"g":        {Name: "g", Kind: module.GlobalKind, Index: 0},
+	for name, want := range map[string]wasm.Export{
+		"run":      {Name: "run", Kind: wasm.KindFunction, Index: 3},
+		FuelExport: {Name: FuelExport, Kind: wasm.KindGlobal, Index: 1},
+		"g":        {Name: "g", Kind: wasm.KindGlobal, Index: 0},
 	} {
 		if e, _ := after.ExportOf(name); e != want {
 			t.Errorf("export = %v, want %v", e, want)
@@ -88,21 +89,21 @@ func TestRewriteAdds(t *testing.T) {
 	}
 }
 
-func TestAddedFrames(t *testing.T) {
+func TestAddedFrame(t *testing.T) {
 	for frame, want := range map[string]bool{"thole.tick": true, "thole.meter.refuel": true, "thole.meter.memory.fill": true, "main.tick": false, "$3": false} {
-		if Added(frame) != want {
+		if AddedFrame(frame) != want {
 			t.Errorf("%s: added = %v", frame, !want)
 		}
 	}
 }
 
-func TestKeyTellsOptionsApart(t *testing.T) {
+func TestKeyDiffersByOptions(t *testing.T) {
 	keys := []string{Options{}.Key(), Options{Unchecked: true}.Key(), Options{limits: limits{segment: 1}}.Key()}
 	slices.Sort(keys)
 	if len(slices.Compact(keys)) != 3 {
 		t.Errorf("keys = %q", keys)
 	}
 	if (Options{}).Key() != (Options{limits: defaultLimits}).Key() {
-		t.Error("the defaults have two keys")
+		t.Error("the zero value and the defaults have different keys")
 	}
 }

@@ -1,9 +1,9 @@
 package meter
 
-import "github.com/thole-dev/thole/host/sandbox/module"
+import "github.com/thole-dev/thole/abi/wasm"
 
-// none is the length of a run that does not exist. It stays below zero
-// whatever is added to it.
+// none is the length of a run that does not exist. It stays below zero whatever
+// is added to it.
 const none = int64(-1) << 50
 
 // summary is what a caller must know of a function.
@@ -14,15 +14,15 @@ type summary struct {
 	post int64 // most from a check until its return
 }
 
-// check is a place in the code, and how much is paid there.
+// check is a place in the code, and the amount that is paid there.
 type check struct {
 	at     int // before the instruction at this offset
 	amount int64
 }
 
-// run is the number of instructions on the longest way to a point in the code
-// that has no check: from the function's entry, and since a check in it or in
-// a callee.
+// run is the number of instructions on the longest path to a point in the code
+// that has no check: from the function's entry, and since a check in it or in a
+// callee.
 type run struct{ entry, since int64 }
 
 func (r *run) merge(o run) {
@@ -33,45 +33,47 @@ func (r run) longest() int64 { return max(r.entry, r.since) }
 
 // region is a part of the code that is paid at one place: the start of the
 // function, of an iteration of a loop, or a check within a block, which pays
-// until the block's end. Loops within it pay for themselves.
+// until the block's end. Loops within a region pay for themselves.
 type region struct {
-	paid  int64 // on the longest way to this point
-	most  int64 // to any point
-	frame int64 // what the call costs beside
-	check int   // where it is paid; -1 is by the caller
+	paid  int64 // on the longest path to this point
+	most  int64 // to any point so far
+	frame int64 // what the call costs besides
+	check int   // the index of the check that pays; -1 if the caller does
 }
 
 // frame is a block that is open.
 type frame struct {
-	op      module.Opcode
-	base    int  // regions that were open before
-	dead    bool // it cannot be reached
-	paid    int64
-	run     run // paid and run at its start
-	reached bool
-	atPaid  int64
-	atRun   run // the same at its end, by the branches to it
+	op      wasm.Opcode
+	base    int   // regions that were open before
+	dead    bool  // whether it cannot be reached
+	paid    int64 // at its start, as run
+	run     run
+	reached bool  // whether a branch or its last instruction reaches its end
+	endPaid int64 // at its end, by the branches to it, as endRun
+	endRun  run
 }
 
 // placer places checks in one function. Its one pass keeps two numbers: what
-// the current region has to pay for the longest way to here, and how long the
-// longest way without a check is. A check is placed where one of them would
-// pass the limit, at each loop and, if asked for, at the entry.
+// the current region has to pay for the longest path to this point, and how
+// long the longest path without a check is. A check is placed where one of them
+// would exceed its limit, at the start of each loop and, if asked for, at the
+// entry.
 type placer struct {
 	limits  limits
-	returns int64 // most instructions between a check and a return; the run's limit or less
+	returns int64 // most instructions between a check and a return; at most limits.run
 	frames  []frame
 	regions []region
 	run     run
-	dead    bool
+	dead    bool // whether this point cannot be reached
 	sum     summary
-	bound   int64 // longest way between two checks
+	bound   int64 // longest path between two checks
 	checks  []check
 }
 
-// begin readies the placer for a function, whose frame costs something too.
+// begin prepares the placer for a function, a call of which costs frameCost
+// besides its instructions.
 func (p *placer) begin(atEntry bool, frameCost, returns int64) {
-	p.frames = append(p.frames[:0], frame{op: module.OpBlock})
+	p.frames = append(p.frames[:0], frame{op: wasm.OpBlock})
 	p.regions = append(p.regions[:0], region{check: -1})
 	p.run = run{entry: 0, since: none}
 	p.dead = false
@@ -89,20 +91,20 @@ func (p *placer) region() *region { return &p.regions[len(p.regions)-1] }
 
 func (p *placer) frame() *frame { return &p.frames[len(p.frames)-1] }
 
-// check places a check, and begins a region that reaches until the end of the
+// check places a check, and begins a region that extends to the end of the
 // innermost block.
 func (p *placer) check(at int) {
 	if n := len(p.checks); n > 0 && p.checks[n-1].at == at {
 		return
 	}
-	p.close(p.frame().base)
+	p.closeRegions(p.frame().base)
 	p.checks = append(p.checks, check{at: at})
 	p.regions = append(p.regions, region{check: len(p.checks) - 1})
 	p.run = run{entry: none, since: 0}
 }
 
-// close ends the regions that were begun after the first base ones.
-func (p *placer) close(base int) {
+// closeRegions ends the regions that were begun after the first base ones.
+func (p *placer) closeRegions(base int) {
 	for _, r := range p.regions[base:] {
 		if r.check < 0 {
 			p.sum.pays = r.most + r.frame
@@ -113,155 +115,154 @@ func (p *placer) close(base int) {
 	p.regions = p.regions[:base]
 }
 
-// spend takes an instruction in that costs that much itself, and calls a
-// function.
-func (p *placer) spend(at int, own int64, callee summary) {
+// spend adds an instruction of that cost, which calls a function.
+func (p *placer) spend(at int, cost int64, callee summary) {
 	if p.dead {
 		return
 	}
-	if p.region().paid+own+callee.pays > p.limits.segment || p.run.longest()+own+callee.pre > p.limits.run {
+	if p.region().paid+cost+callee.pays > p.limits.segment || p.run.longest()+cost+callee.pre > p.limits.run {
 		p.check(at)
 	}
 	r := p.region()
-	r.paid += own + callee.pays
+	r.paid += cost + callee.pays
 	r.most = max(r.most, r.paid)
-	p.sum.pre = max(p.sum.pre, p.run.entry+own+callee.pre)
-	p.bound = max(p.bound, p.run.since+own+callee.pre)
-	p.run.since = max(p.run.since+own+callee.thru, callee.post, none)
-	p.run.entry = max(p.run.entry+own+callee.thru, none)
+	p.sum.pre = max(p.sum.pre, p.run.entry+cost+callee.pre)
+	p.bound = max(p.bound, p.run.since+cost+callee.pre)
+	p.run.since = max(p.run.since+cost+callee.thru, callee.post, none)
+	p.run.entry = max(p.run.entry+cost+callee.thru, none)
 }
 
-// nothing is the summary of no call.
-var nothing = summary{post: none}
+// noCall is the summary for an instruction that calls nothing.
+var noCall = summary{post: none}
 
-// take takes an instruction in that is not a call. next is the offset of the
-// one behind it.
-func (p *placer) take(in *module.Instruction, own int64, next int) {
+// next adds an instruction that is not a call. after is the offset of the
+// instruction behind it.
+func (p *placer) next(in *wasm.Instruction, cost int64, after int) {
 	switch in.Op {
-	case module.OpBlock, module.OpIf:
-		p.spend(in.At, own, nothing)
+	case wasm.OpBlock, wasm.OpIf:
+		p.spend(in.At, cost, noCall)
 		p.open(in.Op)
-	case module.OpLoop:
+	case wasm.OpLoop:
 		p.open(in.Op)
 		if !p.dead {
-			p.check(next)
+			p.check(after)
 		}
-	case module.OpElse:
-		p.otherwise()
-	case module.OpEnd:
+	case wasm.OpElse:
+		p.beginElse()
+	case wasm.OpEnd:
 		p.end(in.At)
-	case module.OpBranch, module.OpBranchIf:
-		p.branch(in, own)
-		p.dead = p.dead || in.Op == module.OpBranch
-	case module.OpBranchTable:
-		p.branch(in, own)
+	case wasm.OpBranch, wasm.OpBranchIf:
+		p.branch(in, cost)
+		p.dead = p.dead || in.Op == wasm.OpBranch
+	case wasm.OpBranchTable:
+		p.branch(in, cost)
 		p.dead = true
-	case module.OpReturn:
-		p.exit(in.At, own+returnCost)
+	case wasm.OpReturn:
+		p.exit(in.At, cost+returnCost)
 		p.dead = true
-	case module.OpUnreachable:
-		p.spend(in.At, own, nothing)
+	case wasm.OpUnreachable:
+		p.spend(in.At, cost, noCall)
 		p.dead = true
 	default:
-		p.spend(in.At, own, nothing)
+		p.spend(in.At, cost, noCall)
 	}
 }
 
-func (p *placer) open(op module.Opcode) {
+func (p *placer) open(op wasm.Opcode) {
 	p.frames = append(p.frames, frame{
 		op: op, base: len(p.regions), dead: p.dead,
 		paid: p.region().paid, run: p.run,
-		atPaid: 0, atRun: run{none, none},
+		endPaid: 0, endRun: run{none, none},
 	})
 }
 
-// branch ends at a label what is taken there.
-func (p *placer) branch(in *module.Instruction, own int64) {
+// branch adds a branch, and merges the path to here into those to its labels.
+func (p *placer) branch(in *wasm.Instruction, cost int64) {
 	if p.dead {
 		return
 	}
-	if p.leaves(in) {
-		p.exit(in.At, own+returnCost)
+	if p.leavesFunction(in) {
+		p.exit(in.At, cost+returnCost)
 	} else {
-		p.spend(in.At, own, nothing)
+		p.spend(in.At, cost, noCall)
 	}
-	p.targets(in, p.reach)
+	eachLabel(in, p.reach)
 }
 
-func (p *placer) targets(in *module.Instruction, visit func(label uint32)) {
-	if in.Op == module.OpBranchTable {
-		in.Targets(visit)
+func eachLabel(in *wasm.Instruction, visit func(label uint32)) {
+	if in.Op == wasm.OpBranchTable {
+		in.Labels(visit)
 	} else {
 		visit(in.A)
 	}
 }
 
-// leaves tells whether a branch may leave the function.
-func (p *placer) leaves(in *module.Instruction) (out bool) {
-	p.targets(in, func(label uint32) { out = out || int(label) >= len(p.frames)-1 })
-	return out
+// leavesFunction reports whether a branch may leave the function.
+func (p *placer) leavesFunction(in *wasm.Instruction) (leaves bool) {
+	eachLabel(in, func(label uint32) { leaves = leaves || int(label) >= len(p.frames)-1 })
+	return leaves
 }
 
-// reach merges the way to here into what is behind a label. The start of a
-// loop has a check, so nothing goes on there.
+// reach merges the path to here into those to the end of a block. A branch to a
+// loop goes to its start instead, which has a check, so nothing is merged there.
 func (p *placer) reach(label uint32) {
 	if int(label) >= len(p.frames)-1 {
 		return
 	}
 	f := &p.frames[len(p.frames)-1-int(label)]
-	if f.op == module.OpLoop {
-		return
+	if f.op != wasm.OpLoop {
+		f.merge(p.regions[f.base-1].paid, p.run)
 	}
-	f.reached = true
-	f.atPaid = max(f.atPaid, p.regions[f.base-1].paid)
-	f.atRun.merge(p.run)
 }
 
-// exit takes in what returns from the function.
-func (p *placer) exit(at int, own int64) {
+// merge adds a path to the end of the block.
+func (f *frame) merge(paid int64, r run) {
+	f.reached = true
+	f.endPaid = max(f.endPaid, paid)
+	f.endRun.merge(r)
+}
+
+// exit adds an instruction that returns from the function.
+func (p *placer) exit(at int, cost int64) {
 	if p.dead {
 		return
 	}
-	if p.run.since+own > p.returns {
+	if p.run.since+cost > p.returns {
 		p.check(at)
 	}
-	p.spend(at, own, nothing)
+	p.spend(at, cost, noCall)
 	p.sum.thru = max(p.sum.thru, p.run.entry)
 	p.sum.post = max(p.sum.post, p.run.since)
 }
 
-// otherwise goes from the first arm of an if to the second.
-func (p *placer) otherwise() {
+// beginElse ends the first arm of an if and begins the second.
+func (p *placer) beginElse() {
 	if !p.dead {
 		p.reach(0)
 	}
 	f := p.frame()
-	f.op = module.OpElse
-	p.close(f.base)
+	f.op = wasm.OpElse
+	p.closeRegions(f.base)
 	p.region().paid, p.run, p.dead = f.paid, f.run, f.dead
 }
 
 func (p *placer) end(at int) {
 	if len(p.frames) == 1 {
 		p.exit(at, returnCost)
-		p.close(0)
+		p.closeRegions(0)
 		return
 	}
 	f := p.frame()
 	if !p.dead {
-		f.reached = true
-		f.atPaid = max(f.atPaid, p.regions[f.base-1].paid)
-		f.atRun.merge(p.run)
+		f.merge(p.regions[f.base-1].paid, p.run)
 	}
-	if f.op == module.OpIf && !f.dead {
-		f.reached = true
-		f.atPaid = max(f.atPaid, f.paid)
-		f.atRun.merge(f.run)
+	if f.op == wasm.OpIf && !f.dead { // an if without an else can be skipped
+		f.merge(f.paid, f.run)
 	}
-	p.close(f.base)
+	p.closeRegions(f.base)
 	p.dead = !f.reached
 	if f.reached {
-		p.region().paid, p.run = f.atPaid, f.atRun
+		p.region().paid, p.run = f.endPaid, f.endRun
 	}
 	p.frames = p.frames[:len(p.frames)-1]
 }

@@ -4,24 +4,26 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/thole-dev/thole/abi/wasm"
 	"github.com/thole-dev/thole/host/sandbox/module"
 )
 
-// plan is where the checks of a module are.
+// plan is where the checks of a module are. It runs the placer over each
+// function, callees before their callers, and keeps what callers have to know.
 type plan struct {
 	m      *module.Module
 	graph  *graph
 	placer placer
 	order  *order
-	known  []bool    // by node: sums is final
+	known  []bool    // by node: whether its summary is final
 	sums   []summary // by node
 	checks [][]check // by defined function
 	report Report
 	err    error
 }
 
-// maxChecks is of one function: each is two jumps, whose number decides how
-// long the engine takes (see [module.MaxBody]).
+// maxChecks bounds the checks of one function. Each of them is two jumps, whose
+// number determines how long the engine takes (see [module.MaxBody]).
 const maxChecks = 4096
 
 func newPlan(m *module.Module, l limits) *plan {
@@ -37,17 +39,19 @@ func newPlan(m *module.Module, l limits) *plan {
 	}
 }
 
-// place places the checks of all functions, callees first.
+// importCall is the summary of an imported function.
+var importCall = summary{pays: importCallCost, pre: importCallCost, thru: importCallCost, post: none}
+
+// place places the checks of all functions.
 func (p *plan) place() {
-	o := newOrder(p.graph)
-	p.order = o
+	p.order = newOrder(p.graph)
 	roots := p.roots()
-	for _, node := range o.nodes {
+	for _, node := range p.order.nodes {
 		switch {
 		case int(node) >= len(p.m.Functions):
 			p.sums[node] = p.signature(p.graph.members[int(node)-len(p.m.Functions)])
 		case int(node) < p.m.Imported:
-			p.sums[node] = hostCall
+			p.sums[node] = importCall
 		default:
 			p.sums[node] = p.function(node, roots[node])
 		}
@@ -55,11 +59,12 @@ func (p *plan) place() {
 	}
 }
 
-// roots are the functions that the host may call: it pays nothing in advance.
+// roots returns the functions that the host may call. They need a check at
+// their entry because the host pays nothing in advance.
 func (p *plan) roots() map[uint32]bool {
 	roots := map[uint32]bool{}
 	for _, e := range p.m.Exports {
-		if e.Kind == module.Function {
+		if e.Kind == wasm.KindFunction {
 			roots[e.Index] = true
 		}
 	}
@@ -69,22 +74,23 @@ func (p *plan) roots() map[uint32]bool {
 	return roots
 }
 
-// summaryOf is what is known of a callee. One that is not known yet is on a
-// cycle with its caller and cut: what is assumed of it here is what placing
-// its checks will hold it to. An imported function that is called through a
-// signature has no checks.
+// summaryOf returns the summary of a callee. A callee without a final one is on
+// a cycle with its caller and is cut; its summary is an assumption that holds
+// because placing its checks will be held to it. An imported function that is
+// called through a signature has no checks.
 func (p *plan) summaryOf(node uint32) summary {
 	if p.known[node] {
 		return p.sums[node]
 	}
 	assumed := summary{thru: none, post: p.placer.limits.returns}
 	if int(node) < p.m.Imported || p.graph.callsHost(node) {
-		assumed.pays, assumed.pre, assumed.thru = hostCall.pays, hostCall.pre, hostCall.thru
+		assumed.pays, assumed.pre, assumed.thru = importCall.pays, importCall.pre, importCall.thru
 	}
 	return assumed
 }
 
-// signature is the worst of the functions that an indirect call may reach.
+// signature returns the worst case of the functions that an indirect call may
+// reach.
 func (p *plan) signature(members []uint32) summary {
 	out := summary{thru: none, post: none}
 	for _, f := range members {
@@ -95,6 +101,8 @@ func (p *plan) signature(members []uint32) summary {
 	return out
 }
 
+// function places the checks of one function. If it would leave more than the
+// limit to its callers, it is placed again with a check at its entry.
 func (p *plan) function(node uint32, root bool) summary {
 	i := int(node) - p.m.Imported
 	atEntry, returns := root || p.order.cut[node], p.placer.limits.run
@@ -125,25 +133,25 @@ func (p *plan) function(node uint32, root bool) summary {
 	return s
 }
 
-// walk takes the instructions of a function in.
+// walk gives the placer the instructions of a function.
 func (p *plan) walk(b *module.Body) {
-	var in, last module.Instruction
+	var in, last wasm.Instruction
 	for s := b.Instructions(); s.Next(&in); last = in {
-		own := costOf(in.Op)
+		cost := costOf(in.Op)
 		if callee, ok := p.graph.callee(p.m, &in); ok {
-			p.placer.spend(in.At, own, p.summaryOf(callee))
+			p.placer.spend(in.At, cost, p.summaryOf(callee))
 			continue
 		}
 		if isBulk(in.Op) {
-			if length, ok := small(&in, &last); ok {
-				own += length
-			} else {
+			length, small := smallLength(&in, &last)
+			if !small {
 				h := helperOf(&in)
-				p.placer.spend(in.At, own, h.summary())
+				p.placer.spend(in.At, cost, h.summary())
 				p.report.Bound = max(p.report.Bound, h.bound())
 				continue
 			}
+			cost += length
 		}
-		p.placer.take(&in, own, s.Offset())
+		p.placer.next(&in, cost, s.Offset())
 	}
 }

@@ -11,11 +11,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// mostFuel ends the runs of generated modules that do not end by themselves.
-const mostFuel = 200_000
+// maxFuel ends the runs of generated modules that do not end by themselves.
+const maxFuel = 200_000
 
-// TestGenerated holds generated modules to what the package promises.
-func TestGenerated(t *testing.T) {
+// TestGeneratedModulesKeepThePromises: what the package promises holds for
+// modules that are drawn at random.
+func TestGeneratedModulesKeepThePromises(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) { checkGenerated(t, rt) })
 }
 
@@ -25,8 +26,8 @@ func FuzzGenerated(f *testing.F) {
 	})
 }
 
-// within draws the limits.
-func within(rt *rapid.T) limits {
+// drawLimits draws the limits by which checks are placed.
+func drawLimits(rt *rapid.T) limits {
 	some := rapid.SampledFrom([]int64{1, 10, 60, 400, 3000, 10_000})
 	return limits{
 		segment: some.Draw(rt, "segment"),
@@ -37,22 +38,22 @@ func within(rt *rapid.T) limits {
 }
 
 func checkGenerated(t testing.TB, rt *rapid.T) {
-	wasm := generate(rt)
-	l := within(rt)
-	checkBound(t, rt, wasm, l)
-	checkSame(t, rt, wasm, l)
+	binary := generate(rt)
+	l := drawLimits(rt)
+	checkBound(t, rt, binary, l)
+	checkSame(t, rt, binary, l)
 }
 
-// failer is a test of either kind.
+// failer is a *testing.T or *rapid.T.
 type failer interface {
 	Fatal(args ...any)
 	Fatalf(format string, args ...any)
 }
 
 // checkBound runs a module that counts what it executes, with a tick at each
-// check.
-func checkBound(t testing.TB, rt failer, wasm []byte, l limits) {
-	wasm, report := rewrite(t, counted(t, wasm), Options{limits: l})
+// check: what was charged and what ran since the last tick are as promised.
+func checkBound(t testing.TB, rt failer, binary []byte, l limits) {
+	binary, report := rewrite(t, counted(t, binary), Options{limits: l})
 	last := int64(0)
 	observe := func(count, charged int64) {
 		if count-last > report.Bound+counting {
@@ -65,28 +66,29 @@ func checkBound(t testing.TB, rt failer, wasm []byte, l limits) {
 	}
 	countOf := func(guest api.Module) int64 { return int64(guest.ExportedGlobal(countExport).Get()) }
 	var guest api.Module
-	out := trial{limit: 5 * mostFuel, tick: func(m api.Module, charged int64) {
+	out := runner{limit: 5 * maxFuel, tick: func(m api.Module, charged int64) {
 		guest = m
 		observe(countOf(m), charged)
-	}}.run(t, wasm)
+	}}.run(t, binary)
 	if guest == nil {
 		rt.Fatal("no tick")
 	}
 	observe(countOf(guest), out.fuel)
 }
 
-// checkSame runs a module with fuel and without.
-func checkSame(t testing.TB, rt failer, wasm []byte, l limits) {
-	metered, _ := rewrite(t, wasm, Options{limits: l})
-	one := trial{limit: mostFuel}.run(t, metered)
-	if errors.Is(one.err, errStopped) || overflown(one.err) {
+// checkSame runs a module with fuel, in small slices and large ones, and
+// without: nothing but the fuel differs.
+func checkSame(t testing.TB, rt failer, binary []byte, l limits) {
+	metered, _ := rewrite(t, binary, Options{limits: l})
+	one := runner{limit: maxFuel}.run(t, metered)
+	if errors.Is(one.err, errStopped) || strings.Contains(trapOf(one.err), "stack overflow") {
 		return
 	}
-	other := trial{limit: mostFuel, slice: 5000}.run(t, metered)
+	other := runner{limit: maxFuel, slice: 5000}.run(t, metered)
 	if one.fuel != other.fuel {
 		rt.Fatalf("%d fuel in small slices, %d in large ones", one.fuel, other.fuel)
 	}
-	plain := trial{}.run(t, wasm)
+	plain := runner{}.run(t, binary)
 	for _, o := range []outcome{one, other} {
 		if !slices.Equal(o.results, plain.results) || trapOf(o.err) != trapOf(plain.err) {
 			rt.Fatalf("%v, %v with fuel; %v, %v without", o.results, o.err, plain.results, plain.err)
@@ -97,6 +99,7 @@ func checkSame(t testing.TB, rt failer, wasm []byte, l limits) {
 	}
 }
 
+// trapOf returns the first line of an error, "" for none.
 func trapOf(err error) string {
 	if err == nil {
 		return ""
@@ -104,5 +107,3 @@ func trapOf(err error) string {
 	first, _, _ := strings.Cut(err.Error(), "\n")
 	return first
 }
-
-func overflown(err error) bool { return strings.Contains(trapOf(err), "stack overflow") }

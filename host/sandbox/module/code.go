@@ -1,164 +1,186 @@
 package module
 
+import "github.com/thole-dev/thole/abi/wasm"
+
+// This file reads function bodies. It checks every index and the nesting of
+// blocks, because the rewriter relies on both before the engine has validated
+// them, and refuses functions that would take the engine too long.
+
 // Body is the code of a defined function.
 type Body struct {
-	Type   FuncType
-	Locals uint32 // parameters included: the local indices that are valid
-	groups []byte // the groups of locals, with their count
+	Type   wasm.FuncType
+	Locals uint32 // parameters included: how many local indices are valid
+	groups []byte // the groups of locals with their number, as in the input
 	code   []byte
 }
 
-// Instructions starts at the first instruction.
-func (b *Body) Instructions() Instructions { return Instructions{reader{data: b.code}} }
+// Instructions returns the function's instructions, from the first one on.
+func (b *Body) Instructions() wasm.Instructions { return wasm.NewInstructions(b.code) }
 
-// Size is the length of the code in bytes.
+// Size returns the length of the code in bytes.
 func (b *Body) Size() int { return len(b.code) }
 
-func (m *Module) readCode(r *reader) {
-	n := r.count("function bodies", 3, MaxFunctions)
-	if defined := len(m.Functions) - m.Imported; n != defined && r.err == nil {
-		r.failf("malformed: %d bodies for %d functions", n, defined)
+func (m *Module) readCode(r *wasm.Reader) {
+	n := r.Count("function bodies", 3, MaxFunctions)
+	if defined := len(m.Functions) - m.Imported; n != defined && r.Err() == nil {
+		r.Failf("malformed: %d bodies for %d functions", n, defined)
 		return
 	}
 	m.Bodies = make([]Body, 0, n)
+	var blocks nesting
 	for i := range n {
-		size := r.u32()
+		size := r.U32()
 		if size > MaxBody {
-			r.failf("too large: function %d has %d bytes, the limit is %d", i, size, MaxBody)
+			r.Failf("too large: function %d has %d bytes, the limit is %d", i, size, MaxBody)
 		}
-		body := reader{data: r.bytes(size), err: r.err}
-		m.readBody(&body, m.Functions[m.Imported+i])
-		if body.err != nil {
-			r.failf("function %d: %w", i, body.err)
+		body := r.Sub(size)
+		m.readBody(body, m.Functions[m.Imported+i], &blocks)
+		if body.Err() != nil {
+			r.Failf("function %d: %w", i, body.Err())
 			return
 		}
 	}
 }
 
-// readBody checks the locals, which the engine allocates by their counts,
-// and the indices in the code, and notes the effects of the instructions.
-func (m *Module) readBody(r *reader, typ FuncType) {
-	total := uint64(0)
-	for range r.count("groups of locals", 2, MaxLocals) {
-		total += uint64(r.u32())
-		checkValueType(r, ValueType(r.byte()))
-	}
-	if total > MaxLocals {
-		r.failf("too large: %d locals, the limit is %d", total, MaxLocals)
+// readBody reads one body. blocks is empty memory that the bodies share.
+func (m *Module) readBody(r *wasm.Reader, typ wasm.FuncType, blocks *nesting) {
+	groups := r.Rest()
+	total := m.readLocals(r)
+	if r.Err() != nil {
 		return
 	}
-	if m.locals += total; m.locals > maxAllLocals {
-		r.failf("too large: more than %d locals in all functions together", maxAllLocals)
-		return
+	b := Body{
+		Type: typ, Locals: uint32(len(typ.Params)) + uint32(total),
+		groups: groups[:len(groups)-r.Len()], code: r.Rest(),
 	}
-	b := Body{Type: typ, Locals: uint32(len(typ.Params)) + uint32(total), groups: r.data[:r.pos], code: r.data[r.pos:]}
 	m.Bodies = append(m.Bodies, b)
-	code := reader{data: b.code, err: r.err}
-	var heavy weight
-	m.blocks.begin()
-	for in := (Instruction{}); code.left() > 0; {
-		readInstruction(&code, &in)
-		m.checkIndices(&code, &in, b.Locals)
-		m.note(&in)
-		heavy.add(m, &in)
-		if wrong := m.blocks.take(in.Op); wrong != "" {
-			code.failf("malformed: %s", wrong)
+	code := wasm.NewReader(b.code)
+	var w weight
+	blocks.begin()
+	for in := (wasm.Instruction{}); code.Len() > 0; {
+		code.Instruction(&in)
+		m.checkIndices(code, &in, b.Locals)
+		m.noteEffects(&in)
+		w.add(m, &in)
+		if problem := blocks.next(in.Op); problem != "" {
+			code.Failf("malformed: %s", problem)
 		}
 	}
-	if !m.blocks.ended {
-		code.failf("malformed: the function has no end")
+	if !blocks.ended {
+		code.Failf("malformed: the function has no end")
 	}
-	if heavy.total > maxWeight {
-		code.failf("too large: it weighs %d by its jumps and calls, the limit is %d: split the function", heavy.total, maxWeight)
+	if w.total > maxWeight {
+		code.Failf("too large: it weighs %d by its jumps and calls, the limit is %d: split the function", w.total, maxWeight)
 	}
-	r.err = code.err
+	r.Fail(code.Err())
 }
 
-// checkIndices holds the indices against the spaces that a rewrite makes
-// larger: what they name must be the module's own.
-func (m *Module) checkIndices(r *reader, in *Instruction, locals uint32) {
+// readLocals reads the groups of locals and returns the number of locals. It
+// is bounded because the engine allocates a word for each, whatever the number
+// of bytes that declare them.
+func (m *Module) readLocals(r *wasm.Reader) (total uint64) {
+	for range r.Count("groups of locals", 2, MaxLocals) {
+		total += uint64(r.U32())
+		r.ValueType()
+	}
+	if total > MaxLocals {
+		r.Failf("too large: %d locals, the limit is %d", total, MaxLocals)
+	}
+	if m.locals += total; m.locals > maxAllLocals {
+		r.Failf("too large: more than %d locals in all functions together", maxAllLocals)
+	}
+	return total
+}
+
+// checkIndices checks that indices name something of the module's own. The
+// engine checks them too, but against index spaces that the rewrite has made
+// larger.
+func (m *Module) checkIndices(r *wasm.Reader, in *wasm.Instruction, locals uint32) {
 	switch in.Op {
-	case OpCall, OpRefFunc:
+	case wasm.OpCall, wasm.OpRefFunc:
 		m.checkFunction(r, in.A)
-	case OpGlobalGet, OpGlobalSet:
+	case wasm.OpGlobalGet, wasm.OpGlobalSet:
 		m.checkGlobal(r, in.A)
-	case OpLocalGet, OpLocalSet, OpLocalTee:
-		if in.A >= locals {
-			r.failf("malformed: there is no local %d", in.A)
-		}
-	case OpBlock, OpLoop, OpIf:
+	case wasm.OpLocalGet, wasm.OpLocalSet, wasm.OpLocalTee:
+		checkIndex(r, "local", in.A, int(locals))
+	case wasm.OpBlock, wasm.OpLoop, wasm.OpIf:
 		if in.Value >= 0 {
 			m.typeAt(r, uint32(min(in.Value, 1<<32-1)))
 		}
-	case OpCallIndirect:
+	case wasm.OpCallIndirect:
 		m.typeAt(r, in.A)
 		m.checkTable(r, in.B)
-	case OpTableInit, OpTableCopy:
+	case wasm.OpTableInit:
 		m.checkTable(r, in.B)
-		if in.Op == OpTableCopy {
-			m.checkTable(r, in.A)
-		}
-	case OpMemorySize, OpMemoryGrow, OpMemoryFill:
-		m.checkMemory(r, in.A)
-	case OpMemoryInit:
-		m.checkMemory(r, in.B)
-	case OpMemoryCopy:
-		m.checkMemory(r, in.A)
-		m.checkMemory(r, in.B)
-	case OpTableFill, OpTableGrow, OpTableSize, opTableGet, opTableSet:
+	case wasm.OpTableCopy:
 		m.checkTable(r, in.A)
+		m.checkTable(r, in.B)
+	case wasm.OpTableFill, wasm.OpTableGrow, wasm.OpTableSize, wasm.OpTableGet, wasm.OpTableSet:
+		m.checkTable(r, in.A)
+	case wasm.OpMemorySize, wasm.OpMemoryGrow, wasm.OpMemoryFill:
+		m.checkMemory(r, in.A)
+	case wasm.OpMemoryInit:
+		m.checkMemory(r, in.B)
+	case wasm.OpMemoryCopy:
+		m.checkMemory(r, in.A)
+		m.checkMemory(r, in.B)
 	default:
 	}
 }
 
-func (m *Module) checkFunction(r *reader, index uint32) {
-	if r.err == nil && uint64(index) >= uint64(len(m.Functions)) {
-		r.failf("malformed: there is no function %d", index)
+func checkIndex(r *wasm.Reader, what string, index uint32, length int) {
+	if r.Err() == nil && uint64(index) >= uint64(length) {
+		r.Failf("malformed: there is no %s %d", what, index)
 	}
 }
 
-func (m *Module) checkGlobal(r *reader, index uint32) {
-	if r.err == nil && uint64(index) >= uint64(len(m.Globals)) {
-		r.failf("malformed: there is no global %d", index)
-	}
+func (m *Module) checkFunction(r *wasm.Reader, index uint32) {
+	checkIndex(r, "function", index, len(m.Functions))
 }
 
-// checkMemory is for what names a memory: loads and stores do not.
-func (m *Module) checkMemory(r *reader, index uint32) {
-	if r.err == nil && uint64(index) >= uint64(len(m.Memories)) {
-		r.failf("malformed: there is no memory %d", index)
-	}
+func (m *Module) checkGlobal(r *wasm.Reader, index uint32) {
+	checkIndex(r, "global", index, len(m.Globals))
 }
 
-func (m *Module) checkTable(r *reader, index uint32) {
-	if r.err == nil && uint64(index) >= uint64(len(m.Tables)) {
-		r.failf("malformed: there is no table %d", index)
-	}
+func (m *Module) checkTable(r *wasm.Reader, index uint32) {
+	checkIndex(r, "table", index, len(m.Tables))
 }
 
-func (m *Module) note(in *Instruction) {
+// checkMemory is for instructions that name a memory; loads and stores do not.
+func (m *Module) checkMemory(r *wasm.Reader, index uint32) {
+	checkIndex(r, "memory", index, len(m.Memories))
+}
+
+func (m *Module) noteEffects(in *wasm.Instruction) {
 	switch in.Op {
-	case opTableSet, OpTableInit, OpTableCopy, OpTableFill:
+	case wasm.OpTableSet, wasm.OpTableInit, wasm.OpTableCopy, wasm.OpTableFill:
 		m.Effects.WritesTables = true
-	case OpTableGrow:
+	case wasm.OpTableGrow:
 		m.Effects.WritesTables, m.Effects.GrowsTables = true, true
-	case opDataDrop, opElemDrop:
+	case wasm.OpDataDrop, wasm.OpElemDrop:
 		m.Effects.DropsSegments = true
-	case OpRefFunc:
-		m.escape(in.A)
+	case wasm.OpRefFunc:
+		m.noteReference(in.A)
 	default:
 	}
 }
 
-// escape notes that a reference to the function exists.
-func (m *Module) escape(index uint32) {
+// readReference checks the index of a function that something other than a
+// call refers to, and notes the reference.
+func (m *Module) readReference(r *wasm.Reader, index uint32) {
+	m.checkFunction(r, index)
+	m.noteReference(index)
+}
+
+// noteReference marks a function as one that indirect calls may reach.
+func (m *Module) noteReference(index uint32) {
 	if uint64(index) < uint64(len(m.Functions)) {
 		m.escapes()[index] = true
 	}
 }
 
-// escapes is Escaped, made when it is first needed: all functions are known
-// by then.
+// escapes returns Escaped. It is made when it is first needed, at which time
+// all functions are known.
 func (m *Module) escapes() []bool {
 	if m.Escaped == nil {
 		m.Escaped = make([]bool, len(m.Functions))
@@ -166,23 +188,100 @@ func (m *Module) escapes() []bool {
 	return m.Escaped
 }
 
-// readExpression reads a constant expression. It holds no blocks, so the
-// first end is its end.
-func (m *Module) readExpression(r *reader) {
-	for in := (Instruction{}); r.err == nil; {
-		readInstruction(r, &in)
-		switch in.Op {
-		case OpEnd:
-			return
-		case OpRefFunc:
-			m.checkFunction(r, in.A)
-			m.escape(in.A)
-		case OpGlobalGet:
-			m.checkGlobal(r, in.A)
-		default:
+// nesting follows the blocks of one function: the rewriter relies on each end
+// and else having a block that it belongs to.
+type nesting struct {
+	open  []wasm.Opcode // the function itself first
+	ended bool          // whether the function's own end has been read
+}
+
+func (n *nesting) begin() { n.open, n.ended = append(n.open[:0], wasm.OpBlock), false }
+
+// next takes one instruction. It returns the problem if the instruction cannot
+// stand here, else "".
+func (n *nesting) next(op wasm.Opcode) (problem string) {
+	last := len(n.open) - 1
+	switch {
+	case n.ended:
+		return "instructions behind the function's end"
+	case op == wasm.OpBlock, op == wasm.OpLoop, op == wasm.OpIf:
+		n.open = append(n.open, op)
+	case op == wasm.OpElse && n.open[last] != wasm.OpIf:
+		return "an else without an if"
+	case op == wasm.OpElse:
+		n.open[last] = wasm.OpElse
+	case op == wasm.OpEnd:
+		n.open = n.open[:last]
+		n.ended = last == 0
+	}
+	return ""
+}
+
+// maxWeight bounds the weight of one function, which is about the number of
+// basic blocks that the engine makes of it. The engine's time for a function
+// grows with the square of its jumps, and its memory with the values that calls
+// and blocks pass on: a few bytes of code can keep it busy for minutes, during
+// which nothing can stop it (RATIONALE.md, "Why is there a limit of jumps?").
+// The heaviest function of Go's standard library has some 2,000.
+const maxWeight = 8_192
+
+const (
+	indirectWeight  = 4 // of a call through a table, which has three checks
+	bulkWeight      = 4 // of a bulk instruction
+	valuesPerWeight = 4 // parameters and results of a call or block
+)
+
+// weight adds up the weight of one function.
+type weight struct {
+	total  int
+	values int // most of a block so far: each jump may carry as many
+}
+
+func (w *weight) add(m *Module, in *wasm.Instruction) {
+	switch in.Op {
+	case wasm.OpBlock, wasm.OpLoop, wasm.OpIf:
+		w.values = max(w.values, m.valuesOfBlock(in.Value))
+		w.addJumps(1)
+	case wasm.OpElse, wasm.OpBranch, wasm.OpBranchIf:
+		w.addJumps(1)
+	case wasm.OpBranchTable:
+		w.addJumps(in.NumLabels())
+	case wasm.OpCall:
+		if uint64(in.A) < uint64(len(m.Functions)) {
+			w.total += values(m.Functions[in.A]) / valuesPerWeight
 		}
+	case wasm.OpCallIndirect:
+		w.total += indirectWeight
+		if uint64(in.A) < uint64(len(m.types)) {
+			w.total += values(m.types[in.A]) / valuesPerWeight
+		}
+	default:
+		w.total += exits(in.Op)
 	}
 }
 
-// TypeOf is a signature of the type section, which the parser has found there.
-func (m *Module) TypeOf(index uint32) FuncType { return m.types[index] }
+// addJumps adds n jumps with the values that they may carry.
+func (w *weight) addJumps(n int) { w.total += n * (1 + w.values/valuesPerWeight) }
+
+// exits returns the number of blocks that the engine makes for the ways from an
+// instruction to a trap or into the host.
+func exits(op wasm.Opcode) int {
+	switch {
+	case op >= wasm.OpI32DivS && op <= wasm.OpI32RemU, op >= wasm.OpI64DivS && op <= wasm.OpI64RemU,
+		op >= wasm.OpI32TruncF32S && op <= wasm.OpI32TruncF64U, op >= wasm.OpI64TruncF32S && op <= wasm.OpI64TruncF64U,
+		op == wasm.OpTableGet, op == wasm.OpTableSet, op == wasm.OpMemoryGrow, op == wasm.OpRefFunc:
+		return 1
+	case op >= wasm.OpMemoryInit && op <= wasm.OpTableFill:
+		return bulkWeight
+	}
+	return 0
+}
+
+func (m *Module) valuesOfBlock(typ int64) int {
+	if typ >= 0 && typ < int64(len(m.types)) {
+		return values(m.types[typ])
+	}
+	return 1
+}
+
+func values(t wasm.FuncType) int { return len(t.Params) + len(t.Results) }

@@ -1,12 +1,28 @@
+// Package module reads the parts of a WebAssembly binary that the sandbox
+// must know before any of it is compiled: signatures, imports, exports, limits,
+// and whether the code can change state that an image reset does not restore.
+// It also writes modules again: with additions ([Module.Write]), or without
+// their code ([Skeleton]). The format itself is package abi/wasm; what is here
+// is what this host accepts and changes.
+//
+// The input is hostile. Every vector count is checked against the bytes that
+// are left and against a fixed maximum before anything is allocated for it, no
+// function recurses, and the bytes are read once. The structure and the indices
+// are checked, not the types: the engine validates what passes here.
+//
+// This file has the result, [Module]. parse.go reads the sections, code.go the
+// function bodies, custom.go the custom sections; rewrite.go and skeleton.go
+// write.
 package module
 
 import (
 	"slices"
-	"strings"
+
+	"github.com/thole-dev/thole/abi/wasm"
 )
 
-// Largest structures that are accepted. They are far above what compilers
-// emit for a controller and far below what would hurt the host.
+// The largest structures that are accepted. They are far above what compilers
+// emit for a controller, and far below what would exhaust the host.
 const (
 	MaxSize       = 16 << 20  // bytes of the file
 	MaxFunctions  = 100_000   // defined and imported together
@@ -14,9 +30,9 @@ const (
 	MaxLocals     = 50_000    // of one function
 	maxAllLocals  = 1_000_000 // of all functions together
 	MaxTableSize  = 100_000   // elements of one table
-	maxGrownTable = 10_000    // of one table of a module that grows tables
+	maxGrownTable = 10_000    // elements of one table of a module that grows tables
 	maxTypes      = 10_000
-	maxParams     = 1_000
+	maxParams     = 1_000 // parameters of one type, and as many results
 	maxImports    = 1_000
 	maxExports    = 10_000
 	maxGlobals    = 10_000
@@ -27,184 +43,55 @@ const (
 	maxNameLength = 1_000 // bytes of an import's or export's name
 )
 
-// GlobalPrefix starts the export names that [Module.GlobalExports] lists. A
-// module that uses it itself is refused.
-const GlobalPrefix = "thole.global."
-
-// Module describes a WebAssembly binary. Index spaces start with the
-// imports, as in the binary.
+// Module describes a WebAssembly binary. As in the binary, the imports come
+// first in each index space.
 type Module struct {
-	Imports       []Import
-	Exports       []Export
-	Functions     []FuncType // of the whole function index space
-	Imported      int        // how many of the functions are
-	Escaped       []bool     // by function: whether code can hold a reference to it
-	Bodies        []Body     // of the defined functions
-	Globals       []Global   // of the whole global index space
-	Tables        []Table    // of the whole table index space
-	Memories      []Limits   // defined ones
-	Elements      []uint32   // lengths of the element segments
-	Data          []uint32   // lengths of the data segments, in bytes
-	Start         bool       // has a start function
-	StartFunction uint32     // its index
-	Custom        []string   // names of the custom sections, in order
-	Effects       Effects    // what the code may do to state outside memory and globals
+	Imports       []wasm.Import
+	Exports       []wasm.Export
+	Functions     []wasm.FuncType // of the whole function index space
+	Imported      int             // how many of Functions are imports
+	Escaped       []bool          // by function: whether code can hold a reference to it
+	Bodies        []Body          // of the defined functions
+	Globals       []wasm.Global   // of the whole global index space
+	Tables        []wasm.Table    // of the whole table index space
+	Memories      []wasm.Limits   // defined ones
+	Elements      []uint32        // lengths of the element segments
+	Data          []uint32        // lengths of the data segments, in bytes
+	Start         bool            // whether there is a start function
+	StartFunction uint32          // its index
+	Custom        []string        // names of the custom sections, in order
+	Effects       Effects
 
-	types          []FuncType
-	locals         uint64 // of all functions
-	elements       int    // of all element segments
-	blocks         nesting
-	importedTables int
-	sections       []section // in file order, as slices of the input
+	types    []wasm.FuncType
+	locals   uint64    // of all functions
+	elements int       // of all element segments
+	sections []section // in file order, as slices of the input
 }
 
-// Kind is the kind of an import or export.
-type Kind byte
-
-// The kinds of the binary format.
-const (
-	Function Kind = iota
-	TableKind
-	Memory
-	GlobalKind
-)
-
-func (k Kind) String() string {
-	if int(k) < len(kindNames) {
-		return kindNames[k]
-	}
-	return "unknown kind"
+// section is one section of the input, without its number and size.
+type section struct {
+	id   wasm.SectionID
+	body []byte
 }
 
-var kindNames = [...]string{"function", "table", "memory", "global"}
-
-// Import is one import; Type is set for functions.
-type Import struct {
-	Module, Name string
-	Kind         Kind
-	Type         FuncType
-}
-
-// Export is one export; Index is into the index space of its kind.
-type Export struct {
-	Name  string
-	Kind  Kind
-	Index uint32
-}
-
-// Limits are a memory's or table's limits, in pages or elements.
-type Limits struct {
-	Min    uint32
-	Max    uint32
-	HasMax bool
-}
-
-// Table is a defined table.
-type Table struct {
-	Type ValueType
-	Limits
-}
-
-// Global is a defined or imported global.
-type Global struct {
-	Type    ValueType
-	Mutable bool
-}
-
-// ValueType is the binary format's code of a type.
-type ValueType byte
-
-// The value types of WebAssembly 2.0.
-const (
-	I32       ValueType = 0x7f
-	I64       ValueType = 0x7e
-	F32       ValueType = 0x7d
-	F64       ValueType = 0x7c
-	V128      ValueType = 0x7b
-	FuncRef   ValueType = 0x70
-	ExternRef ValueType = 0x6f
-)
-
-func (v ValueType) String() string {
-	switch v {
-	case I32:
-		return "i32"
-	case I64:
-		return "i64"
-	case F32:
-		return "f32"
-	case F64:
-		return "f64"
-	case V128:
-		return "v128"
-	case FuncRef:
-		return "funcref"
-	case ExternRef:
-		return "externref"
-	}
-	return "unknown"
-}
-
-// Number reports whether the type is a plain number, which the engine lets
-// the host read and write.
-func (v ValueType) Number() bool { return v >= F64 && v <= I32 }
-
-// FuncType is a signature; one byte per value type, so that signatures
-// compare with ==.
-type FuncType struct{ Params, Results string }
-
-// Signature builds a function type.
-func Signature(params, results []ValueType) FuncType {
-	return FuncType{Params: pack(params), Results: pack(results)}
-}
-
-func pack(types []ValueType) string {
-	b := make([]byte, len(types))
-	for i, t := range types {
-		b[i] = byte(t)
-	}
-	return string(b)
-}
-
-// String writes the type as in "(i32, i32) -> i64".
-func (t FuncType) String() string {
-	return "(" + list(t.Params) + ") -> " + result(t.Results)
-}
-
-func list(types string) string {
-	names := make([]string, len(types))
-	for i := range types {
-		names[i] = ValueType(types[i]).String()
-	}
-	return strings.Join(names, ", ")
-}
-
-func result(types string) string {
-	if len(types) == 1 {
-		return list(types)
-	}
-	return "(" + list(types) + ")"
-}
-
-// Effects is what a module's code may do to state that is neither in memory
-// nor in a global.
+// Effects is what a module's code may change that is neither in memory nor in
+// a global.
 type Effects struct {
-	WritesTables  bool // table.set, fill, copy, init, grow
+	WritesTables  bool // table.set, fill, copy, init or grow
 	GrowsTables   bool // table.grow
-	DropsSegments bool // data.drop, elem.drop
+	DropsSegments bool // data.drop or elem.drop
 }
 
-// ExportOf finds an export by name.
-func (m *Module) ExportOf(name string) (Export, bool) {
-	for _, e := range m.Exports {
-		if e.Name == name {
-			return e, true
-		}
+// ExportOf returns the export of a name, and whether there is one.
+func (m *Module) ExportOf(name string) (wasm.Export, bool) {
+	i := slices.IndexFunc(m.Exports, func(e wasm.Export) bool { return e.Name == name })
+	if i < 0 {
+		return wasm.Export{}, false
 	}
-	return Export{}, false
+	return m.Exports[i], true
 }
 
-// MutableGlobals lists the indices of the globals that code can change.
+// MutableGlobals returns the indices of the globals that code can change.
 func (m *Module) MutableGlobals() []uint32 {
 	var out []uint32
 	for i, g := range m.Globals {
@@ -216,23 +103,25 @@ func (m *Module) MutableGlobals() []uint32 {
 }
 
 // HasCustom reports whether a custom section of that name exists.
-func (m *Module) HasCustom(name string) bool {
-	return slices.Contains(m.Custom, name)
-}
+func (m *Module) HasCustom(name string) bool { return slices.Contains(m.Custom, name) }
 
-// Resettable reports whether memory and numeric globals are all the state
-// that a call can change, and if not, why.
-func (m *Module) Resettable() (why string, ok bool) {
+// Resettable returns why restoring memory and numeric globals does not undo
+// all that a call may change, or "" if it does.
+func (m *Module) Resettable() (why string) {
 	switch {
 	case m.Effects.WritesTables:
-		return "its code changes tables", false
+		return "its code changes tables"
 	case m.Effects.DropsSegments:
-		return "its code drops segments", false
+		return "its code drops segments"
 	}
 	for _, g := range m.Globals {
 		if g.Mutable && !g.Type.Number() {
-			return "it has a mutable global of type " + g.Type.String(), false
+			return "it has a mutable global of type " + g.Type.String()
 		}
 	}
-	return "", true
+	return ""
 }
+
+// TypeOf returns a signature of the type section by an index that the parser
+// has found in the code.
+func (m *Module) TypeOf(index uint32) wasm.FuncType { return m.types[index] }

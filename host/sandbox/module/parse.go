@@ -5,78 +5,41 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/thole-dev/thole/abi/wasm"
 )
 
-// Errors that a caller may want to tell apart.
+// Errors of [Parse] that callers tell apart.
 var (
 	ErrNotWasm   = errors.New(`not WebAssembly: the file does not start with "\0asm"`)
 	ErrEmpty     = errors.New("not WebAssembly: the file is empty")
 	ErrComponent = errors.New("a WebAssembly component, not a core module: build for target wasip1")
 )
 
-var (
-	magic         = []byte("\x00asm")
-	coreVersion   = []byte{1, 0, 0, 0}
-	componentLike = []byte{0x0d, 0, 1, 0}
-)
+// componentVersion takes the place of the format version in components.
+var componentVersion = []byte{0x0d, 0, 1, 0}
 
-type sectionID byte
-
-const (
-	customSection sectionID = iota
-	typeSection
-	importSection
-	functionSection
-	tableSection
-	memorySection
-	globalSection
-	exportSection
-	startSection
-	elementSection
-	codeSection
-	dataSection
-	dataCountSection
-)
-
-// section is one section of the input: id and the bytes after its size.
-type section struct {
-	id   sectionID
-	body []byte
-}
-
-// place orders the sections: the data count stands between elements and code.
-var place = [...]int{
-	typeSection: 1, importSection: 2, functionSection: 3, tableSection: 4, memorySection: 5,
-	globalSection: 6, exportSection: 7, startSection: 8, elementSection: 9,
-	dataCountSection: 10, codeSection: 11, dataSection: 12,
-}
-
-var sectionNames = [...]string{
-	"custom", "type", "import", "function", "table", "memory", "global",
-	"export", "start", "element", "code", "data", "data count",
-}
-
-// Parse reads a binary. It keeps slices of the input, which must not change.
-func Parse(wasm []byte) (*Module, error) {
-	if err := checkHeader(wasm); err != nil {
+// Parse reads a binary. The module keeps slices of the input, which must not
+// change.
+func Parse(binary []byte) (*Module, error) {
+	if err := checkHeader(binary); err != nil {
 		return nil, err
 	}
 	m := &Module{}
-	r := &reader{data: wasm, pos: 8}
-	last := 0
-	for r.left() > 0 {
+	last := wasm.CustomSection
+	for r := wasm.NewReader(binary[len(wasm.Header):]); r.Len() > 0; {
 		s, err := nextSection(r)
 		if err != nil {
 			return nil, err
 		}
-		if s.id != customSection {
-			if place[s.id] <= last {
-				return nil, fmt.Errorf("malformed: section %s is out of order or given twice", sectionNames[s.id])
+		if s.id != wasm.CustomSection {
+			if !last.Precedes(s.id) {
+				return nil, fmt.Errorf("malformed: section %s is out of order or given twice", s.id)
 			}
-			last = place[s.id]
+			last = s.id
 		}
 		if err := m.read(s); err != nil {
-			return nil, fmt.Errorf("section %s: %w", sectionNames[s.id], err)
+			return nil, fmt.Errorf("section %s: %w", s.id, err)
 		}
 		m.sections = append(m.sections, s)
 	}
@@ -84,200 +47,260 @@ func Parse(wasm []byte) (*Module, error) {
 	return m, m.check()
 }
 
-// Damaged says whether an error of [Parse] is about bytes that are missing or
-// wrong, and not about a limit.
+// Damaged reports whether an error of [Parse] is about bytes that are missing
+// or wrong, and not about a limit.
 func Damaged(err error) bool {
-	return errors.Is(err, ErrEmpty) || errors.Is(err, errTruncated) || strings.Contains(err.Error(), "malformed: ")
+	return errors.Is(err, ErrEmpty) || errors.Is(err, wasm.ErrTruncated) || strings.Contains(err.Error(), "malformed: ")
 }
 
-func checkHeader(wasm []byte) error {
+func checkHeader(binary []byte) error {
+	magic := wasm.Header[:4]
 	switch {
-	case len(wasm) > MaxSize:
-		return fmt.Errorf("too large: %d bytes, the limit is %d", len(wasm), MaxSize)
-	case len(wasm) == 0:
+	case len(binary) > MaxSize:
+		return fmt.Errorf("too large: %d bytes, the limit is %d", len(binary), MaxSize)
+	case len(binary) == 0:
 		return ErrEmpty
-	case !bytes.HasPrefix(wasm, magic):
+	case !bytes.HasPrefix(binary, []byte(magic)):
 		return ErrNotWasm
-	case len(wasm) < 8:
-		return errTruncated
-	case bytes.Equal(wasm[4:8], componentLike):
+	case len(binary) < len(wasm.Header):
+		return wasm.ErrTruncated
+	case bytes.HasPrefix(binary[len(magic):], componentVersion):
 		return ErrComponent
-	case !bytes.Equal(wasm[4:8], coreVersion):
-		return fmt.Errorf("binary format version %d is not known: build for version 1", wasm[4])
+	case !bytes.HasPrefix(binary, []byte(wasm.Header)):
+		return fmt.Errorf("binary format version %d is not known: build for version 1", binary[len(magic)])
 	}
 	return nil
 }
 
-func nextSection(r *reader) (section, error) {
-	at := r.pos
-	id := sectionID(r.byte())
-	if int(id) >= len(sectionNames) {
+func nextSection(r *wasm.Reader) (section, error) {
+	at := len(wasm.Header) + r.Offset()
+	id := wasm.SectionID(r.Byte())
+	if !id.Valid() {
 		return section{}, fmt.Errorf("malformed: unknown section %d at byte %d", id, at)
 	}
-	size := r.u32()
-	if r.err == nil && uint64(size) > uint64(r.left()) {
-		return section{}, fmt.Errorf("%w in section %s, which has %d bytes: %d are left", errTruncated, sectionNames[id], size, r.left())
+	size := r.U32()
+	if r.Err() == nil && uint64(size) > uint64(r.Len()) {
+		return section{}, fmt.Errorf("%w in section %s, which has %d bytes: %d are left", wasm.ErrTruncated, id, size, r.Len())
 	}
-	return section{id: id, body: r.bytes(size)}, r.err
+	return section{id: id, body: r.Bytes(size)}, r.Err()
 }
 
-// read takes one section in. Every reader must use its section up exactly.
+// read reads one section, which must have no bytes left over.
 func (m *Module) read(s section) error {
-	r := &reader{data: s.body}
+	r := wasm.NewReader(s.body)
 	switch s.id {
-	case customSection:
+	case wasm.CustomSection:
 		return m.readCustom(r)
-	case typeSection:
+	case wasm.TypeSection:
 		m.readTypes(r)
-	case importSection:
+	case wasm.ImportSection:
 		m.readImports(r)
-	case functionSection:
-		m.readFunctions(r)
-	case tableSection:
-		m.readTables(r)
-	case memorySection:
-		m.readMemories(r)
-	case globalSection:
-		m.readGlobals(r)
-	case exportSection:
-		m.readExports(r)
-	case startSection:
-		m.Start, m.StartFunction = true, r.u32()
-		m.checkFunction(r, m.StartFunction)
-	case elementSection:
-		m.readElements(r)
-	case codeSection:
-		m.readCode(r)
-	case dataSection:
-		m.readData(r)
-	case dataCountSection:
-		r.u32()
-	}
-	if r.err == nil && r.left() > 0 {
-		return fmt.Errorf("malformed: %d bytes are left over", r.left())
-	}
-	return r.err
-}
-
-func (m *Module) readCustom(r *reader) error {
-	name := r.name()
-	if len(m.Custom) == maxCustom {
-		r.failf("too large: more than %d custom sections", maxCustom)
-	}
-	if len(name) <= maxNameLength {
-		m.Custom = append(m.Custom, name)
-	}
-	if name == nameSection {
-		checkNames(r)
-	}
-	return r.err
-}
-
-func (m *Module) readTypes(r *reader) {
-	n := r.count("types", 3, maxTypes)
-	m.types = make([]FuncType, 0, n)
-	for range n {
-		if form := r.byte(); r.err == nil && form != 0x60 {
-			r.failf("malformed: type %#x is not a function", form)
+	case wasm.FunctionSection:
+		for range r.Count("functions", 1, MaxFunctions-len(m.Functions)) {
+			m.Functions = append(m.Functions, m.typeAt(r, r.U32()))
 		}
-		m.types = append(m.types, FuncType{Params: readValueTypes(r), Results: readValueTypes(r)})
+	case wasm.TableSection:
+		for range r.Count("tables", 3, maxTables) {
+			m.readTable(r)
+		}
+	case wasm.MemorySection:
+		for range r.Count("memories", 2, 1) {
+			m.Memories = append(m.Memories, r.Limits())
+		}
+	case wasm.GlobalSection:
+		m.readGlobals(r)
+	case wasm.ExportSection:
+		m.readExports(r)
+	case wasm.StartSection:
+		m.Start, m.StartFunction = true, r.U32()
+		m.checkFunction(r, m.StartFunction)
+	case wasm.ElementSection:
+		m.readElements(r)
+	case wasm.CodeSection:
+		m.readCode(r)
+	case wasm.DataSection:
+		m.readData(r)
+	case wasm.DataCountSection:
+		r.U32()
+	}
+	if r.Len() > 0 {
+		return fmt.Errorf("malformed: %d bytes are left over", r.Len())
+	}
+	return r.Err()
+}
+
+func (m *Module) readTypes(r *wasm.Reader) {
+	n := r.Count("types", 3, maxTypes)
+	m.types = make([]wasm.FuncType, 0, n)
+	for range n {
+		t := r.FuncType()
+		if most := max(len(t.Params), len(t.Results)); most > maxParams {
+			r.Failf("too large: %d parameters or results, the limit is %d", most, maxParams)
+		}
+		m.types = append(m.types, t)
 	}
 }
 
-func readValueTypes(r *reader) string {
-	n := r.count("parameters or results", 1, maxParams)
-	types := r.bytes(uint32(n))
-	for _, t := range types {
-		checkValueType(r, ValueType(t))
-	}
-	return string(types)
-}
-
-func checkValueType(r *reader, t ValueType) {
-	if r.err == nil && t.String() == "unknown" {
-		r.failf("malformed: value type %#x is not in WebAssembly 2.0", byte(t))
-	}
-}
-
-func (m *Module) typeAt(r *reader, index uint32) FuncType {
+// typeAt returns a signature of the type section by an index of the input.
+func (m *Module) typeAt(r *wasm.Reader, index uint32) wasm.FuncType {
 	if uint64(index) >= uint64(len(m.types)) {
-		r.failf("malformed: there is no type %d", index)
-		return FuncType{}
+		r.Failf("malformed: there is no type %d", index)
+		return wasm.FuncType{}
 	}
 	return m.types[index]
 }
 
-func (m *Module) readFunctions(r *reader) {
-	for range r.count("functions", 1, MaxFunctions-len(m.Functions)) {
-		m.Functions = append(m.Functions, m.typeAt(r, r.u32()))
+func (m *Module) readImports(r *wasm.Reader) {
+	for range r.Count("imports", 4, maxImports) {
+		in := wasm.Import{Module: symbol(r), Name: symbol(r), Kind: wasm.Kind(r.Byte())}
+		switch in.Kind {
+		case wasm.KindFunction:
+			in.Type = m.typeAt(r, r.U32())
+			m.Functions = append(m.Functions, in.Type)
+			m.Imported++
+		case wasm.KindTable:
+			m.readTable(r)
+		case wasm.KindMemory:
+			r.Limits()
+		case wasm.KindGlobal:
+			m.Globals = append(m.Globals, r.Global())
+		default:
+			r.Failf("malformed: import %q.%q of kind %d", in.Module, in.Name, in.Kind)
+		}
+		m.Imports = append(m.Imports, in)
 	}
 }
 
-func (m *Module) readMemories(r *reader) {
-	for range r.count("memories", 2, 1) {
-		m.Memories = append(m.Memories, readLimits(r))
-	}
-}
-
-func (m *Module) readTables(r *reader) {
-	for range r.count("tables", 3, maxTables) {
-		m.Tables = append(m.Tables, readTable(r))
-	}
-}
-
-func readTable(r *reader) Table {
-	t := Table{Type: ValueType(r.byte())}
-	if r.err == nil && t.Type != FuncRef && t.Type != ExternRef {
-		r.failf("malformed: tables of type %#x are not in WebAssembly 2.0", byte(t.Type))
-	}
-	t.Limits = readLimits(r)
+func (m *Module) readTable(r *wasm.Reader) {
+	t := r.Table()
 	if t.Min > MaxTableSize {
-		r.failf("too large: a table of %d elements, the limit is %d", t.Min, MaxTableSize)
+		r.Failf("too large: a table of %d elements, the limit is %d", t.Min, MaxTableSize)
 	}
-	return t
+	m.Tables = append(m.Tables, t)
 }
 
-func readLimits(r *reader) (l Limits) {
-	flags := r.byte()
-	if r.err == nil && flags > 1 {
-		r.failf("malformed: limits %#x (shared or 64-bit memory) are not in WebAssembly 2.0", flags)
-	}
-	l.Min = r.u32()
-	if l.HasMax = flags == 1; l.HasMax {
-		l.Max = r.u32()
-	}
-	return l
-}
-
-func readGlobalType(r *reader) Global {
-	g := Global{Type: ValueType(r.byte())}
-	checkValueType(r, g.Type)
-	mutability := r.byte()
-	if mutability > 1 {
-		r.failf("malformed: mutability %d of a global", mutability)
-	}
-	g.Mutable = mutability == 1
-	return g
-}
-
-func (m *Module) readGlobals(r *reader) {
-	for range r.count("globals", 4, maxGlobals-len(m.Globals)) {
-		g := readGlobalType(r)
+func (m *Module) readGlobals(r *wasm.Reader) {
+	for range r.Count("globals", 4, maxGlobals-len(m.Globals)) {
+		g := r.Global()
 		m.readExpression(r)
 		m.Globals = append(m.Globals, g)
 	}
 }
 
-// check looks at what only the whole module shows.
+func (m *Module) readExports(r *wasm.Reader) {
+	for range r.Count("exports", 3, maxExports) {
+		e := wasm.Export{Name: symbol(r), Kind: wasm.Kind(r.Byte()), Index: r.U32()}
+		if e.Kind > wasm.KindGlobal {
+			r.Failf("malformed: export %q of kind %d", e.Name, e.Kind)
+		}
+		m.Exports = append(m.Exports, e)
+	}
+}
+
+// symbol reads the name of an import or export. Its length is bounded because
+// messages contain it.
+func symbol(r *wasm.Reader) string {
+	name := r.Name()
+	if len(name) > maxNameLength {
+		r.Failf("too large: a name of %d bytes, the limit is %d", len(name), maxNameLength)
+		return ""
+	}
+	return name
+}
+
+// The flags of an element segment (5.5.12). A segment with both of the first
+// two is declarative.
+const (
+	elementPassive     = 1 // or declarative
+	elementExplicit    = 2 // an explicit table index, or declarative
+	elementExpressions = 4 // constant expressions in place of function indices
+)
+
+func (m *Module) readElements(r *wasm.Reader) {
+	for range r.Count("element segments", 2, maxSegments) {
+		flags := r.U32()
+		if flags > 7 {
+			r.Failf("malformed: element segment flags %d", flags)
+		}
+		if flags&elementPassive == 0 {
+			if flags&elementExplicit != 0 {
+				r.U32()
+			}
+			m.readExpression(r)
+		}
+		if flags&(elementPassive|elementExplicit) != 0 {
+			checkElementType(r, flags)
+		}
+		m.Elements = append(m.Elements, m.readSegment(r, flags&elementExpressions != 0))
+	}
+}
+
+// checkElementType reads the type of elements that are expressions, or the
+// kind of others, which is 0 for functions.
+func checkElementType(r *wasm.Reader, flags uint32) {
+	t := r.Byte()
+	if expressions := flags&elementExpressions != 0; expressions && !wasm.ValueType(t).Reference() || !expressions && t != 0 {
+		r.Failf("malformed: elements of type %#x are not in WebAssembly 2.0", t)
+	}
+}
+
+// readSegment reads the elements of a segment and returns their number.
+func (m *Module) readSegment(r *wasm.Reader, expressions bool) uint32 {
+	n := r.Count("elements", 1, maxElements-m.elements)
+	m.elements += n
+	for range n {
+		if expressions {
+			m.readExpression(r)
+		} else {
+			m.readReference(r, r.U32())
+		}
+	}
+	return uint32(n)
+}
+
+func (m *Module) readData(r *wasm.Reader) {
+	for range r.Count("data segments", 2, maxSegments) {
+		switch mode := r.U32(); mode {
+		case 0:
+			m.readExpression(r)
+		case 1: // passive
+		case 2:
+			r.U32()
+			m.readExpression(r)
+		default:
+			r.Failf("malformed: data segment mode %d", mode)
+		}
+		m.Data = append(m.Data, uint32(len(r.Bytes(r.U32()))))
+	}
+}
+
+// readExpression reads a constant expression. It cannot contain blocks, so
+// that the first end instruction ends it.
+func (m *Module) readExpression(r *wasm.Reader) {
+	for in := (wasm.Instruction{}); r.Err() == nil; {
+		r.Instruction(&in)
+		switch in.Op {
+		case wasm.OpEnd:
+			return
+		case wasm.OpRefFunc:
+			m.readReference(r, in.A)
+		case wasm.OpGlobalGet:
+			m.checkGlobal(r, in.A)
+		default:
+		}
+	}
+}
+
+// check checks what needs more than one section.
 func (m *Module) check() error {
 	if defined := len(m.Functions) - m.Imported; defined != len(m.Bodies) {
 		return fmt.Errorf("malformed: %d bodies for %d functions", len(m.Bodies), defined)
 	}
 	for _, e := range m.Exports {
-		if e.Kind == Function && uint64(e.Index) >= uint64(len(m.Functions)) {
+		if e.Kind == wasm.KindFunction && uint64(e.Index) >= uint64(len(m.Functions)) {
 			return fmt.Errorf("export %q: malformed: there is no function %d", e.Name, e.Index)
 		}
-		if e.Kind == GlobalKind && uint64(e.Index) >= uint64(len(m.Globals)) {
+		if e.Kind == wasm.KindGlobal && uint64(e.Index) >= uint64(len(m.Globals)) {
 			return fmt.Errorf("export %q: malformed: there is no global %d", e.Name, e.Index)
 		}
 	}

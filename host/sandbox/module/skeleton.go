@@ -1,61 +1,63 @@
 package module
 
 import (
-	"encoding/binary"
+	"bytes"
 	"fmt"
+
+	"github.com/thole-dev/thole/abi/wasm"
 )
 
 // SkeletonSection is the custom section that holds the salt of a skeleton.
 const SkeletonSection = "thole.skeleton"
 
-// unreachableBody is a function body for any signature: no locals, and one
-// instruction that traps.
-var unreachableBody = []byte{3, 0, 0x00, 0x0b}
-
 // Skeleton writes a module again with bodies that trap in place of its own.
-// What an engine needs beside native code is all there: signatures, imports,
-// exports, globals, tables, segments and names. A custom section holds the
-// salt, so that two skeletons are equal only if their salts are. Custom
-// sections of the module other than its names are left out, so that it cannot
-// bring a salt itself.
-func Skeleton(wasm, salt []byte) ([]byte, error) {
-	if err := checkHeader(wasm); err != nil {
+// Everything that an engine needs besides native code is there: signatures,
+// imports, exports, globals, tables, segments and function names. A custom
+// section holds the salt, so that two skeletons are equal only if their salts
+// are. Other custom sections are left out: a module must not be able to bring a
+// salt of its own.
+func Skeleton(binary, salt []byte) ([]byte, error) {
+	if err := checkHeader(binary); err != nil {
 		return nil, err
 	}
-	out := append([]byte(nil), wasm[:8]...)
-	for r := (&reader{data: wasm, pos: 8}); r.left() > 0; {
+	out := []byte(wasm.Header)
+	for r := wasm.NewReader(binary[len(wasm.Header):]); r.Len() > 0; {
 		s, err := nextSection(r)
 		if err != nil {
 			return nil, err
 		}
-		switch {
-		case s.id == codeSection:
+		switch names, named := validNames(s); {
+		case s.id == wasm.CodeSection:
 			if out, err = appendTraps(out, s.body); err != nil {
 				return nil, err
 			}
-		case s.id != customSection || functionNames(s.body) != nil:
-			out = appendSection(out, s.id, s.body)
+		case named:
+			names = wasm.AppendName([]byte{functionNamesID}, names)
+			out = wasm.AppendCustom(out, nameSection, names)
+		case s.id != wasm.CustomSection:
+			out = wasm.AppendSection(out, s.id, s.body)
 		}
 	}
-	return appendSection(out, customSection, custom(SkeletonSection, salt)), nil
+	return wasm.AppendCustom(out, SkeletonSection, salt), nil
 }
 
-// appendTraps writes a code section with as many bodies as the given one.
+// validNames returns the map of function names in a name section, if the
+// section is one and the map is well-formed.
+func validNames(s section) ([]byte, bool) {
+	names, ok := subsectionOfNames(s, functionNamesID)
+	return names, ok && readNames(wasm.NewReader(names), nil)
+}
+
+// appendTraps appends a code section with as many bodies as the given one has.
+// Each is valid for any signature: it has no locals, and its one instruction
+// traps.
 func appendTraps(out, code []byte) ([]byte, error) {
-	r := &reader{data: code}
-	n := r.count("function bodies", 3, len(code))
-	if r.err != nil {
-		return nil, fmt.Errorf("section %s: %w", sectionNames[codeSection], r.err)
+	r := wasm.NewReader(code)
+	n := r.Count("function bodies", 3, len(code))
+	if r.Err() != nil {
+		return nil, fmt.Errorf("section %s: %w", wasm.CodeSection, r.Err())
 	}
-	body := binary.AppendUvarint(nil, uint64(n))
-	for range n {
-		body = append(body, unreachableBody...)
-	}
-	return appendSection(out, codeSection, body), nil
-}
-
-func custom(name string, data []byte) []byte {
-	body := binary.AppendUvarint(nil, uint64(len(name)))
-	body = append(body, name...)
-	return append(body, data...)
+	trap := wasm.AppendOp(wasm.AppendOp(nil, wasm.OpUnreachable), wasm.OpEnd)
+	bodies := bytes.Repeat(wasm.AppendBody(nil, nil, trap), n)
+	return wasm.AppendSection(out, wasm.CodeSection, append(wasm.AppendU32(nil, uint32(n)), bodies...)), nil
 }

@@ -7,45 +7,47 @@ import (
 	"time"
 )
 
-// Code is a module that several own, each of whom has many users of it. While
-// there are none it can be put to sleep, if it is on disk; the next user wakes
-// it. Users that come meanwhile wait. It is safe for concurrent use.
+// Code is a module with several owners, each of which has many users of it.
+// While there are no users the module can be unloaded, if it is on disk; the
+// next user reloads it, and users that come meanwhile wait. It is safe for
+// concurrent use.
 type Code struct {
-	reopen func(asleep Module) (Module, error)
+	reload func(unloaded Module) (Module, error)
 
-	mu     sync.Mutex
-	owners int // that have not closed it
-	module Module
-	users  int     // instances that run it or are being made of it
-	waking *waking // nil unless it is being brought back
-	wakes  uint64
-	used   time.Time // when the last user left, or when it was brought back
+	mu        sync.Mutex
+	owners    int // that have not closed it
+	module    Module
+	users     int      // instances that run it or are being made of it
+	reloading *loading // nil unless it is being reloaded
+	reloads   uint64
+	used      time.Time // when the last user left, or when it was reloaded
 }
 
-// NewCode is code with one owner. reopen brings back a module that sleeps: it
-// answers it from [Store.Reopen], or another one, and closes this one then.
-// After an error it is called again.
-func NewCode(m Module, reopen func(asleep Module) (Module, error)) *Code {
-	return &Code{reopen: reopen, owners: 1, module: m}
+// NewCode returns code with one owner. reload loads a module that is unloaded:
+// it returns that module from [Store.Reload], or another one, in which case it
+// closes the unloaded one. It is called again after an error.
+func NewCode(m Module, reload func(unloaded Module) (Module, error)) *Code {
+	return &Code{reload: reload, owners: 1, module: m}
 }
 
-// waking is one attempt to bring code back. err is set before done is closed.
-type waking struct {
+// loading is one attempt to reload code. err is set before done is closed.
+type loading struct {
 	done chan struct{}
 	err  error
 }
 
-// Use answers the module, awake: it stays so until [Code.Release].
-func (c *Code) Use(ctx context.Context) (Module, error) {
+// Acquire returns the module, which stays loaded until [Code.Release]. It blocks
+// while the module is being reloaded.
+func (c *Code) Acquire(ctx context.Context) (Module, error) {
 	for {
-		n, w := c.awake()
-		if w == nil {
-			return n, nil
+		m, l := c.acquireOrReload()
+		if l == nil {
+			return m, nil
 		}
 		select {
-		case <-w.done:
-			if w.err != nil {
-				return Module{}, fmt.Errorf("bring back its code: %w", w.err)
+		case <-l.done:
+			if l.err != nil {
+				return Module{}, fmt.Errorf("reload its code: %w", l.err)
 			}
 		case <-ctx.Done():
 			return Module{}, fmt.Errorf("wait for its code: %w", context.Cause(ctx))
@@ -53,34 +55,36 @@ func (c *Code) Use(ctx context.Context) (Module, error) {
 	}
 }
 
-// awake counts a user in if the code is there; else it begins to wake it.
-func (c *Code) awake() (Module, *waking) {
+// acquireOrReload adds a user if the code is loaded. Otherwise it returns the
+// attempt to reload it, which it starts if there is none.
+func (c *Code) acquireOrReload() (Module, *loading) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.module.compiled != nil {
 		c.users++
 		return c.module, nil
 	}
-	if c.waking == nil {
-		c.waking = &waking{done: make(chan struct{})}
-		go c.wake(c.waking, c.module)
+	if c.reloading == nil {
+		c.reloading = &loading{done: make(chan struct{})}
+		go c.runReload(c.reloading, c.module)
 	}
-	return Module{}, c.waking
+	return Module{}, c.reloading
 }
 
-// wake is not tied to one of those who wait for it.
-func (c *Code) wake(w *waking, asleep Module) {
-	n, err := c.reopen(asleep)
+// runReload runs independently of the users that wait for it, because any of
+// them may stop waiting.
+func (c *Code) runReload(l *loading, unloaded Module) {
+	m, err := c.reload(unloaded)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil {
-		c.module = n
-		c.wakes++
-		c.used = time.Now() // else a sweep might be faster than who waits for it
+		c.module = m
+		c.reloads++
+		c.used = time.Now() // so that it is not unloaded again before a user has it
 	}
-	w.err = err
-	c.waking = nil
-	close(w.done)
+	l.err = err
+	c.reloading = nil
+	close(l.done)
 }
 
 // Release ends a use.
@@ -91,8 +95,9 @@ func (c *Code) Release() {
 	c.used = time.Now()
 }
 
-// Sleep frees the code if it has not been used since, and says whether it did.
-func (c *Code) Sleep(ctx context.Context, since time.Time) bool {
+// Unload frees the code if it is on disk and has not been used since, and
+// reports whether it did.
+func (c *Code) Unload(ctx context.Context, since time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.module.entry == nil || c.module.compiled == nil || c.users > 0 || !c.used.Before(since) {
@@ -103,8 +108,9 @@ func (c *Code) Sleep(ctx context.Context, since time.Time) bool {
 	return true
 }
 
-// Share counts another owner in, unless the code was freed.
-func (c *Code) Share() bool {
+// AddOwner adds an owner, and reports whether it did: it is too late if all
+// others have closed the code.
+func (c *Code) AddOwner() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.owners == 0 {
@@ -114,18 +120,18 @@ func (c *Code) Share() bool {
 	return true
 }
 
-// Close counts an owner out, who does not use the code any more. The last one
+// Close removes an owner, which must not use the code any more. The last one
 // frees it.
 func (c *Code) Close(ctx context.Context) {
 	c.mu.Lock()
 	c.owners--
-	w, last := c.waking, c.owners == 0
+	l, last := c.reloading, c.owners == 0
 	c.mu.Unlock()
 	if !last {
 		return
 	}
-	if w != nil {
-		<-w.done
+	if l != nil {
+		<-l.done
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,9 +139,9 @@ func (c *Code) Close(ctx context.Context) {
 	c.module = Module{}
 }
 
-// Stats tell whether the code is in memory, and how often it was brought back.
-func (c *Code) Stats() (compiled bool, wakes uint64) {
+// Stats returns whether the code is in memory, and how often it was reloaded.
+func (c *Code) Stats() (loaded bool, reloads uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.module.compiled != nil, c.wakes
+	return c.module.compiled != nil, c.reloads
 }

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// slept runs a test in fake time with code that sleeps. What brings it back
-// waits for a channel first.
-func slept(t *testing.T, test func(t *testing.T, c *Code, open chan struct{})) {
+// withUnloaded runs a test in fake time with unloaded code. Its reload waits until
+// open is closed.
+func withUnloaded(t *testing.T, test func(t *testing.T, c *Code, open chan struct{})) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "cache")
 	synctest.Test(t, func(t *testing.T) {
@@ -23,27 +23,27 @@ func slept(t *testing.T, test func(t *testing.T, c *Code, open chan struct{})) {
 			t.Fatal(err)
 		}
 		gate := make(chan struct{})
-		c := NewCode(m, func(asleep Module) (Module, error) {
+		c := NewCode(m, func(unloaded Module) (Module, error) {
 			<-gate
-			return s.Reopen(context.Background(), asleep)
+			return s.Reload(context.Background(), unloaded)
 		})
-		if !c.Sleep(t.Context(), time.Now()) || c.Sleep(t.Context(), time.Now()) {
-			t.Fatal("it does not sleep, or twice")
+		if !c.Unload(t.Context(), time.Now()) || c.Unload(t.Context(), time.Now()) {
+			t.Fatal("the code is not unloaded once")
 		}
 		test(t, c, gate)
-		if c.Share() { // the test has not closed it
+		if c.AddOwner() { // the test has not closed it
 			c.Close(t.Context())
 			c.Close(t.Context())
 		}
 	})
 }
 
-func TestUsersWaitForOneWake(t *testing.T) {
-	slept(t, func(t *testing.T, c *Code, open chan struct{}) {
+func TestUsersWaitForOneReload(t *testing.T) {
+	withUnloaded(t, func(t *testing.T, c *Code, open chan struct{}) {
 		var users sync.WaitGroup
 		for range 8 {
 			users.Go(func() {
-				m, err := c.Use(t.Context())
+				m, err := c.Acquire(t.Context())
 				if err != nil {
 					t.Error(err)
 					return
@@ -55,52 +55,52 @@ func TestUsersWaitForOneWake(t *testing.T) {
 		synctest.Wait()
 		close(open)
 		users.Wait()
-		if compiled, wakes := c.Stats(); !compiled || wakes != 1 {
-			t.Errorf("it is there: %t, after %d wakes", compiled, wakes)
+		if loaded, reloads := c.Stats(); !loaded || reloads != 1 {
+			t.Errorf("loaded = %t after %d reloads", loaded, reloads)
 		}
 	})
 }
 
-func TestCodeInUseDoesNotSleep(t *testing.T) {
-	slept(t, func(t *testing.T, c *Code, open chan struct{}) {
+func TestCodeInUseIsNotUnloaded(t *testing.T) {
+	withUnloaded(t, func(t *testing.T, c *Code, open chan struct{}) {
 		close(open)
-		if _, err := c.Use(t.Context()); err != nil {
+		if _, err := c.Acquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if c.Sleep(t.Context(), time.Now().Add(time.Hour)) {
-			t.Error("it sleeps although it is in use")
+		if c.Unload(t.Context(), time.Now().Add(time.Hour)) {
+			t.Error("unloaded although it is in use")
 		}
 		time.Sleep(time.Minute) // fake time
 		c.Release()
-		if c.Sleep(t.Context(), time.Now()) {
-			t.Error("it sleeps although it was in use since")
+		if c.Unload(t.Context(), time.Now()) {
+			t.Error("unloaded although it was in use since")
 		}
-		if !c.Sleep(t.Context(), time.Now().Add(1)) {
-			t.Error("it does not sleep")
+		if !c.Unload(t.Context(), time.Now().Add(1)) {
+			t.Error("not unloaded")
 		}
 	})
 }
 
-func TestWaitForCodeEnds(t *testing.T) {
-	slept(t, func(t *testing.T, c *Code, open chan struct{}) {
+func TestContextEndsTheWaitForCode(t *testing.T) {
+	withUnloaded(t, func(t *testing.T, c *Code, open chan struct{}) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := c.Use(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "wait for its code") {
+		if _, err := c.Acquire(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "wait for its code") {
 			t.Errorf("error = %v", err)
 		}
 		close(open)
 	})
 }
 
-func TestCloseWaitsForAWake(t *testing.T) {
-	slept(t, func(t *testing.T, c *Code, open chan struct{}) {
-		if !c.Share() {
-			t.Fatal("it has no owner")
+func TestCloseWaitsForAReload(t *testing.T) {
+	withUnloaded(t, func(t *testing.T, c *Code, open chan struct{}) {
+		if !c.AddOwner() {
+			t.Fatal("the code has no owner")
 		}
 		c.Close(t.Context())
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := c.Use(ctx); !errors.Is(err, context.Canceled) {
+		if _, err := c.Acquire(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("error = %v", err)
 		}
 		closed := make(chan struct{})
@@ -111,32 +111,33 @@ func TestCloseWaitsForAWake(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-closed:
-			t.Error("closed while it was being brought back")
+			t.Error("closed while it was being reloaded")
 		default:
 		}
 		close(open)
 		<-closed
-		if compiled, _ := c.Stats(); compiled || c.Share() {
-			t.Error("the code is still there")
+		if loaded, _ := c.Stats(); loaded || c.AddOwner() {
+			t.Error("the code is not freed")
 		}
 	})
 }
 
-// TestFailedWakeIsTriedAgain, and told to those who waited for it.
-func TestFailedWakeIsTriedAgain(t *testing.T) {
+// TestFailedReloadIsTriedAgain by the next user, and returned to those who waited
+// for it.
+func TestFailedReloadIsTriedAgain(t *testing.T) {
 	s, _ := inDir(t)
-	wakes := 0
-	c := NewCode(compile(t, s, "key", 7), func(asleep Module) (Module, error) {
-		if wakes++; wakes == 1 {
+	reloads := 0
+	c := NewCode(compile(t, s, "key", 7), func(unloaded Module) (Module, error) {
+		if reloads++; reloads == 1 {
 			return Module{}, errors.New("not now")
 		}
-		return s.Reopen(t.Context(), asleep)
+		return s.Reload(t.Context(), unloaded)
 	})
-	c.Sleep(t.Context(), time.Now())
-	if _, err := c.Use(t.Context()); err == nil || !strings.Contains(err.Error(), "not now") {
+	c.Unload(t.Context(), time.Now())
+	if _, err := c.Acquire(t.Context()); err == nil || !strings.Contains(err.Error(), "not now") {
 		t.Errorf("error = %v", err)
 	}
-	m, err := c.Use(t.Context())
+	m, err := c.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,9 +145,9 @@ func TestFailedWakeIsTriedAgain(t *testing.T) {
 	c.Release()
 }
 
-func TestCodeInMemoryDoesNotSleep(t *testing.T) {
+func TestCodeInMemoryIsNotUnloaded(t *testing.T) {
 	c := NewCode(compile(t, open(t, Config{}), "key", 7), nil)
-	if c.Sleep(t.Context(), time.Now()) {
-		t.Error("nothing could bring it back")
+	if c.Unload(t.Context(), time.Now()) {
+		t.Error("unloaded, and nothing could reload it")
 	}
 }

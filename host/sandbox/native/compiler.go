@@ -8,43 +8,46 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/thole-dev/thole/host/sanitize"
 )
 
-// Nothing can stop the engine while it compiles a function, and a small one
-// can keep it busy for minutes and fill the memory. So a host compiles in a
-// process of its own: that can be killed, has a limit of memory, and leaves
-// the processor to the calls of other plugins.
+// The engine cannot be stopped while it compiles a function, and a small
+// function can keep it busy for minutes and fill the memory. So the host
+// compiles in a process of its own, which can be killed, has a memory limit, and
+// has a lower priority than the calls of other plugins.
 
-// A compilation reads and writes these names in a directory.
+// The files of a compilation in its directory.
 const (
 	moduleFile   = "module"
 	skeletonFile = "skeleton"
-	outputSuffix = ".code"
+	outputSuffix = ".code" // of a directory, for each of the two
 )
 
 // Exit codes of a compiler.
 const (
-	compiledCode  = 0
-	refusedModule = 1 // what is wrong with it is on stderr
-	cannotWrite   = 3
+	exitCompiled   = 0
+	exitRefused    = 1 // the module is not valid; the reason is on stderr
+	exitWriteError = 3
 )
 
-// Compiler is the program that Compiler in [Config] names: it compiles the module
-// that a host has put into a directory, and returns the exit code. It ends
-// when its input does, which the host holds open while it lives. Its
-// arguments are the directory and how much memory it may have, in bytes.
+// Compiler is the program that [Config.Compiler] names: it compiles the module
+// that a host has put into a directory, and returns the exit code. It exits when
+// its input ends, which the host keeps open while it lives. Its arguments are the
+// directory and how much memory it may have, in bytes.
 func Compiler(ctx context.Context, args []string, stdin io.Reader, stderr io.Writer) int {
 	if err := runCompiler(ctx, args, stdin); err != nil {
 		fmt.Fprintln(stderr, err)
-		if unwritable(err) {
-			return cannotWrite
+		if isWriteError(err) {
+			return exitWriteError
 		}
-		return refusedModule
+		return exitRefused
 	}
-	return compiledCode
+	return exitCompiled
 }
 
 func runCompiler(ctx context.Context, args []string, stdin io.Reader) error {
@@ -60,64 +63,112 @@ func runCompiler(ctx context.Context, args []string, stdin io.Reader) error {
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, stdin)
-		os.Exit(cannotWrite)
+		os.Exit(exitWriteError)
 	}()
 	return compileFiles(ctx, args[0])
 }
 
-// ErrHeavy is for a module that the compiler could not finish, or of which it
-// made too much code.
-var ErrHeavy = errors.New("its compilation needs too much")
+// compileFiles makes native code of the modules in a directory.
+func compileFiles(ctx context.Context, dir string) error {
+	for _, name := range []string{moduleFile, skeletonFile} {
+		path := filepath.Join(dir, name)
+		wasm, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if err := compileInto(ctx, path+outputSuffix, wasm); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
-// outside runs a compiler on the modules in dir.
-func (d *disk) outside(ctx context.Context, dir string) error {
-	cmd := exec.CommandContext(ctx, d.config.Compiler[0], append(d.config.Compiler[1:], dir, strconv.FormatUint(d.config.CompilerMemory, 10))...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	cmd.Env = []string{"GOTRACEBACK=none", fmt.Sprintf("GOMEMLIMIT=%d", d.config.CompilerMemory/4*3)}
-	cmd.WaitDelay = time.Second
-	alive, err := cmd.StdinPipe() // it ends with this process
+// compileInto makes native code of a module in a directory, by an engine of its
+// own.
+func compileInto(ctx context.Context, dir string, wasm []byte) error {
+	e, err := newEngine(ctx, dir, nil)
 	if err != nil {
 		return err
 	}
-	defer alive.Close()
-	if err = startNicely(cmd); err != nil && ctx.Err() == nil {
+	_, err = compileModule(ctx, e.runtime, wasm)
+	return errors.Join(err, e.close(context.WithoutCancel(ctx)))
+}
+
+// outputOf returns the file that [compileFiles] has made of a module. The engine
+// chooses the names of the file and of the directory that it is in.
+func outputOf(dir, name string) (string, error) {
+	dir = filepath.Join(dir, name+outputSuffix)
+	engine, err := onlyEntry(dir)
+	if err != nil {
+		return "", err
+	}
+	dir = filepath.Join(dir, engine)
+	file, err := onlyEntry(dir)
+	return filepath.Join(dir, file), err
+}
+
+// onlyEntry returns the name of the only entry of a directory.
+func onlyEntry(dir string) (string, error) {
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	if len(all) != 1 {
+		return "", fmt.Errorf("%s has %d entries, want one", dir, len(all))
+	}
+	return all[0].Name(), nil
+}
+
+// ErrTooExpensive is the error for a module that the compiler could not finish,
+// or of which it made too much code.
+var ErrTooExpensive = errors.New("its compilation needs too much")
+
+// maxMessage bounds what is kept of a compiler's output, in bytes.
+const maxMessage = 512
+
+// compileInProcess runs a compiler on the modules in dir.
+func (d *disk) compileInProcess(ctx context.Context, dir string) error {
+	program, memory := d.config.Compiler, d.config.CompilerMemory
+	cmd := exec.CommandContext(ctx, program[0], append(program[1:], dir, strconv.FormatUint(memory, 10))...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	cmd.Env = []string{"GOTRACEBACK=none", fmt.Sprintf("GOMEMLIMIT=%d", memory/4*3)}
+	cmd.WaitDelay = time.Second
+	lifeline, err := cmd.StdinPipe() // closed by the system when this process ends, which ends the compiler
+	if err != nil {
+		return err
+	}
+	defer lifeline.Close()
+	if err = startWithLowPriority(cmd); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("start compiler: %w", err)
 	}
 	if err == nil {
 		err = cmd.Wait()
 	}
-	said := bounded(stderr.Bytes())
-	line, _, _ := strings.Cut(said, "\n")
+	message := sanitize.Truncate(strings.TrimSpace(stderr.String()), maxMessage)
+	line, _, _ := strings.Cut(message, "\n")
 	switch code := cmd.ProcessState.ExitCode(); {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("compilation was given up: %w", context.Cause(ctx))
-	case code == refusedModule:
-		return errors.New(said)
-	case code == cannotWrite:
-		return fmt.Errorf("%w: %s", errCannotWrite, said)
-	case withoutMemory(line):
-		return fmt.Errorf("%w: more than %d MiB of memory: build it of smaller functions", ErrHeavy, d.config.CompilerMemory>>20)
+		return fmt.Errorf("compilation was canceled: %w", context.Cause(ctx))
+	case code == exitRefused:
+		return errors.New(message)
+	case code == exitWriteError:
+		return fmt.Errorf("%w: %s", errCompilerWrite, message)
+	case isOutOfMemory(line):
+		return fmt.Errorf("%w: more than %d MiB of memory: build it of smaller functions", ErrTooExpensive, memory>>20)
 	}
-	return fmt.Errorf("%w: the compiler ended with %w: %s", ErrHeavy, err, line)
+	return fmt.Errorf("%w: the compiler ended with %w: %s", ErrTooExpensive, err, line)
 }
 
-// withoutMemory tells how a runtime ends that gets no more memory, be it for
-// data or for a thread's stack.
-func withoutMemory(line string) bool {
-	for _, words := range []string{"out of memory", "cannot allocate memory", "pthread_create failed"} {
-		if strings.Contains(line, words) {
+// isOutOfMemory reports whether a Go runtime has printed this line because it
+// got no more memory, be it for data or for a thread's stack.
+func isOutOfMemory(line string) bool {
+	for _, text := range []string{"out of memory", "cannot allocate memory", "pthread_create failed"} {
+		if strings.Contains(line, text) {
 			return true
 		}
 	}
 	return false
-}
-
-const mostWords = 512 // bytes of what a compiler said
-
-func bounded(said []byte) string {
-	said = bytes.TrimSpace(said[:min(len(said), mostWords)])
-	return strings.ToValidUTF8(string(said), "\uFFFD")
 }

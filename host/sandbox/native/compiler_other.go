@@ -6,4 +6,4 @@ import "os/exec"
 
 func limitMemory(uint64) error { return nil }
 
-func startNicely(cmd *exec.Cmd) error { return cmd.Start() }
+func startWithLowPriority(cmd *exec.Cmd) error { return cmd.Start() }

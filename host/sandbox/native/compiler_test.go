@@ -10,9 +10,10 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/abi/wasm"
 )
 
-func TestCompilerIsAProcess(t *testing.T) {
+func TestCompilerProcessFillsTheCache(t *testing.T) {
 	c := compilerOf(t, "works")
 	s := open(t, c)
 	wantRun(t, compile(t, s, "key", 7), 7)
@@ -27,40 +28,40 @@ func wantDirs(t *testing.T, dir string, want int) {
 	opened, err := filepath.Glob(filepath.Join(dir, stagingPattern))
 	compiling, err2 := filepath.Glob(filepath.Join(dir, compilePattern))
 	if err := errors.Join(err, err2); err != nil || len(opened)+len(compiling) != want {
-		t.Errorf("%v and %v are there, want %d: %v", opened, compiling, want, err)
+		t.Errorf("directories %v and %v, want %d: %v", opened, compiling, want, err)
 	}
 }
 
-// TestCompilerIsKilled: nothing that the engine does can hold the host up.
-func TestCompilerIsKilled(t *testing.T) {
+// TestCompilerProcessIsKilledAtTheDeadline, whatever it is busy with.
+func TestCompilerProcessIsKilledAtTheDeadline(t *testing.T) {
 	c := compilerOf(t, "hangs")
 	s := open(t, c)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := s.Compile(ctx, "key", constant(1), nil); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "given up") {
+	if _, err := s.Compile(ctx, "key", constant(1), nil); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "canceled") {
 		t.Errorf("error = %v", err)
 	}
 	wantDirs(t, c.Dir, 1)
 }
 
-func TestCompilerRefusesModules(t *testing.T) {
+func TestCompilerProcessRefusesAsThisProcessDoes(t *testing.T) {
 	var m tck.Module
 	m.Func(nil, nil, nil, tck.I64Const(1))
 	_, outside := open(t, compilerOf(t, "works")).Compile(t.Context(), "key", m.Bytes(), nil)
 	_, inside := open(t, Config{}).Compile(t.Context(), "key", m.Bytes(), nil)
-	if outside == nil || inside == nil || outside.Error() != inside.Error() || errors.Is(outside, ErrHeavy) {
+	if outside == nil || inside == nil || outside.Error() != inside.Error() || errors.Is(outside, ErrTooExpensive) {
 		t.Errorf("error = %v\nin this process: %v", outside, inside)
 	}
 }
 
-func TestCompilerThatCrashes(t *testing.T) {
+func TestCrashOfTheCompilerIsErrTooExpensive(t *testing.T) {
 	_, err := open(t, compilerOf(t, "crashes")).Compile(t.Context(), "key", constant(1), nil)
-	if !errors.Is(err, ErrHeavy) || !strings.Contains(err.Error(), "as if the engine had an error") {
+	if !errors.Is(err, ErrTooExpensive) || !strings.Contains(err.Error(), "as if the engine had an error") {
 		t.Errorf("error = %v", err)
 	}
 }
 
-func TestCompilerOnFullDisk(t *testing.T) {
+func TestCompilerOnFullDiskCompilesInMemory(t *testing.T) {
 	c, log := logged(compilerOf(t, "is-full"))
 	wantRun(t, compile(t, open(t, c), "key", 7), 7)
 	if !strings.Contains(log.String(), "no space left on device") {
@@ -68,8 +69,8 @@ func TestCompilerOnFullDisk(t *testing.T) {
 	}
 }
 
-// phiBomb is a small module whose code the engine makes gigabytes of data of:
-// each of the loops passes each of the locals on.
+// phiBomb returns a small module for which the engine needs gigabytes of memory:
+// each of the loops passes on each of the locals.
 func phiBomb(loops, locals int) []byte {
 	var body [][]byte
 	for range loops {
@@ -82,27 +83,27 @@ func phiBomb(loops, locals int) []byte {
 		body = append(body, tck.LocalGet(0), tck.BranchIf(0), tck.End)
 	}
 	var m tck.Module
-	types := make([]tck.Type, locals)
+	types := make([]wasm.ValueType, locals)
 	for i := range types {
-		types[i] = tck.I32
+		types[i] = wasm.I32
 	}
 	m.Func(nil, nil, types, body...)
 	return m.Bytes()
 }
 
-func TestCompilerHasAMemoryLimit(t *testing.T) {
+func TestCompilerProcessHasAMemoryLimit(t *testing.T) {
 	c := compilerOf(t, "works")
 	c.CompilerMemory = 128 << 20
 	_, err := open(t, c).Compile(t.Context(), "key", phiBomb(400, 1000), nil)
-	if !errors.Is(err, ErrHeavy) || !strings.Contains(err.Error(), "more than 128 MiB of memory") {
+	if !errors.Is(err, ErrTooExpensive) || !strings.Contains(err.Error(), "more than 128 MiB of memory") {
 		t.Errorf("error = %v", err)
 	}
 }
 
-func TestCompilerChecksItsArguments(t *testing.T) {
+func TestCompilerRefusesWrongArguments(t *testing.T) {
 	for _, args := range [][]string{nil, {"dir"}, {"dir", "x"}} {
 		var stderr bytes.Buffer
-		if code := Compiler(t.Context(), args, strings.NewReader(""), &stderr); code != refusedModule || stderr.Len() == 0 {
+		if code := Compiler(t.Context(), args, strings.NewReader(""), &stderr); code != exitRefused || stderr.Len() == 0 {
 			t.Errorf("%q: code %d, %s", args, code, stderr.String())
 		}
 	}

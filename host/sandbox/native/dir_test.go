@@ -5,9 +5,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
-func TestDirIsMadePrivate(t *testing.T) {
+func TestDirIsCreatedPrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "cache")
 	open(t, Config{Dir: dir})
 	info, err := os.Stat(dir)
@@ -16,7 +17,7 @@ func TestDirIsMadePrivate(t *testing.T) {
 	}
 }
 
-func TestDirIsRefused(t *testing.T) {
+func TestUnsafeDirIsRefused(t *testing.T) {
 	parent := t.TempDir()
 	shared := filepath.Join(parent, "shared")
 	file := filepath.Join(parent, "file")
@@ -32,7 +33,7 @@ func TestDirIsRefused(t *testing.T) {
 		}
 	}
 	for dir, want := range map[string]string{
-		shared: "others may write",
+		shared: "writable by other users",
 		file:   "not a directory",
 		link:   "symbolic link",
 	} {
@@ -42,7 +43,7 @@ func TestDirIsRefused(t *testing.T) {
 	}
 }
 
-func TestDirOfAnotherUser(t *testing.T) {
+func TestDirOfAnotherUserIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -55,8 +56,9 @@ func TestDirOfAnotherUser(t *testing.T) {
 	}
 }
 
-// TestDirThatCannotBeWritten: one that was removed is one, as is a full disk.
-func TestDirThatCannotBeWritten(t *testing.T) {
+// TestUnwritableDirIsDoneWithout: a directory that was removed cannot be written,
+// like one on a full disk.
+func TestUnwritableDirIsDoneWithout(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	c, log := logged(Config{Dir: dir})
 	s := open(t, c)
@@ -64,21 +66,21 @@ func TestDirThatCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantRun(t, compile(t, s, "key", 7), 7)
-	if n := strings.Count(log.String(), "compile cache cannot be used"); n != 1 {
-		t.Errorf("told %d times:\n%s", n, log.String())
+	if n := strings.Count(log.String(), "compile cache cannot be written"); n != 1 {
+		t.Errorf("logged %d times:\n%s", n, log.String())
 	}
 }
 
-// TestDirThatCannotBeMade: code is then kept as long as the store is.
-func TestDirThatCannotBeMade(t *testing.T) {
+// TestDirThatCannotBeCreatedIsReplaced by one that is removed with the store.
+func TestDirThatCannotBeCreatedIsReplaced(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	c, log := logged(Config{Dir: "/proc/self/cache"}) // not even root can make a directory there
+	c, log := logged(Config{Dir: "/proc/self/cache"}) // not even root can create a directory there
 	s := open(t, c)
 	wantRun(t, compile(t, s, "key", 7), 7)
 	m, _ := find(t, s, "key")
 	wantRun(t, m, 7)
 	if n := strings.Count(log.String(), "compile cache cannot be written"); n != 1 {
-		t.Errorf("told %d times:\n%s", n, log.String())
+		t.Errorf("logged %d times:\n%s", n, log.String())
 	}
 	m.Close(t.Context())
 	if err := s.Close(t.Context()); err != nil {
@@ -86,5 +88,83 @@ func TestDirThatCannotBeMade(t *testing.T) {
 	}
 	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) != 0 {
 		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+func TestPruneRemovesWhatIsUnused(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Now()
+	for path, age := range map[string]time.Duration{
+		storePrefix + "old-engine/unused":   keepEntries + time.Hour,
+		storePrefix + "this-engine/unused":  keepEntries + time.Hour,
+		storePrefix + "this-engine/used":    keepEntries - time.Hour,
+		"thole-open-123/wazero/left":        keepLeftovers + time.Hour,
+		"thole-compile-123/code/wazero/new": time.Minute,
+		"other/file":                        10 * keepEntries,
+	} {
+		path = filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for p := path; p != dir; p = filepath.Dir(p) {
+			if err := os.Chtimes(p, now.Add(-age), now.Add(-age)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	prune(dir, now)
+	var left []string
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			path, err = filepath.Rel(dir, path)
+			left = append(left, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(left, " "), "other/file thole-code-this-engine/used thole-compile-123/code/wazero/new"; got != want {
+		t.Errorf("left: %s\nwant: %s", got, want)
+	}
+}
+
+// TestLeastRecentlyUsedEntriesAreTrimmed, and modules that run from removed
+// entries keep running.
+func TestLeastRecentlyUsedEntriesAreTrimmed(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	s := open(t, Config{Dir: dir, Bytes: 1})
+	first, second := compile(t, s, "first", 1), compile(t, s, "second", 2)
+	if left := cachedFiles(dir, filepath.Join(storePrefix+"*", "*")); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+	wantRun(t, first, 1)
+	wantRun(t, second, 2)
+
+	now := time.Now()
+	entries := filepath.Join(dir, storePrefix+"engine")
+	if err := os.MkdirAll(entries, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"newest", "newer", "older", "oldest"} {
+		path := filepath.Join(entries, name)
+		if err := os.WriteFile(path, make([]byte, 100), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		used := now.Add(-time.Duration(i) * time.Hour)
+		if err := os.Chtimes(path, used, used); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trim(dir, 250)
+	var left []string
+	for _, e := range cachedFiles(dir, filepath.Join(storePrefix+"*", "*")) {
+		left = append(left, filepath.Base(e.path))
+	}
+	if got := strings.Join(left, " "); got != "newer newest" {
+		t.Errorf("left: %s", got)
 	}
 }

@@ -26,13 +26,13 @@ type disk struct {
 	config  Config
 	dir     string
 	name    string // of the engine: its version and the machine
-	private bool   // dir ends with it
+	private bool   // whether dir is removed with it
 	staging string
 
-	opening sync.Mutex // so that what the engine writes meanwhile is of this opening
+	opening sync.Mutex // held while an entry is opened, so that what the engine writes meanwhile is of that entry
 }
 
-// openDisk opens the cache on disk; the directory was checked.
+// openDisk opens the cache on disk. The directory must have been checked.
 func openDisk(ctx context.Context, dir string, c Config) (_ *disk, err error) {
 	prune(dir, time.Now())
 	staging, err := os.MkdirTemp(dir, stagingPattern)
@@ -43,10 +43,10 @@ func openDisk(ctx context.Context, dir string, c Config) (_ *disk, err error) {
 	if d.engine, err = newEngine(ctx, staging, nil); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(staging))
 	}
-	if d.name, err = only(staging); err != nil {
+	if d.name, err = onlyEntry(staging); err != nil {
 		return nil, errors.Join(err, d.close(ctx))
 	}
-	if err := errors.Join(d.offer(ctx, c.Offer), os.MkdirAll(d.path(""), 0o700)); err != nil {
+	if err := errors.Join(d.addHostModules(ctx, c.HostModules), os.MkdirAll(d.path(""), 0o700)); err != nil {
 		return nil, errors.Join(err, d.close(ctx))
 	}
 	return d, nil
@@ -65,7 +65,7 @@ func (d *disk) close(ctx context.Context) error {
 
 func (d *disk) path(key string) string { return filepath.Join(d.dir, storePrefix+d.name, key) }
 
-// find answers the entry of a key, if there is one that is sound.
+// find opens and verifies the entry of a key.
 func (d *disk) find(key string) (*entry, error) {
 	path := d.path(key)
 	e, err := openEntry(path)
@@ -73,16 +73,17 @@ func (d *disk) find(key string) (*entry, error) {
 		return nil, fmt.Errorf("open entry %s: %w", path, err)
 	}
 	now := time.Now()
-	_ = os.Chtimes(path, now, now) // it is in use: see prune
+	_ = os.Chtimes(path, now, now) // prune and trim remove what was used least recently
 	return e, nil
 }
 
-// errNotCached says that an entry does not fit this engine on this machine.
+// errNotCached is the error for an entry that does not fit this engine on this
+// machine.
 var errNotCached = errors.New("the engine has no code for it")
 
-// open makes the code of a verified entry executable. Only the skeleton is
-// decoded and validated again: the bodies were when the code was made. Nothing
-// is written to open an entry for the second time.
+// open makes the code of a verified entry executable. The engine decodes and
+// validates only the skeleton: the function bodies were when the code was made.
+// Opening an entry for the second time writes nothing.
 func (d *disk) open(ctx context.Context, e *entry) (Module, error) {
 	skeleton, err := e.skeleton()
 	if err != nil {
@@ -97,26 +98,25 @@ func (d *disk) open(ctx context.Context, e *entry) (Module, error) {
 	if err != nil {
 		return Module{}, err
 	}
-	if d.strayed() {
+	if d.removeCompiled() {
 		return Module{}, errors.Join(errNotCached, compiled.Close(ctx))
 	}
 	return Module{d.runtime, compiled, e}, nil
 }
 
-// reopen makes the code of an entry executable that may have been damaged
-// since it was opened first.
-func (d *disk) reopen(ctx context.Context, e *entry) (Module, error) {
+// reload opens an entry that may have been damaged since it was opened first.
+func (d *disk) reload(ctx context.Context, e *entry) (Module, error) {
 	if _, err := e.verify(); err != nil {
 		return Module{}, err
 	}
 	return d.open(ctx, e)
 }
 
-// link lets the engine find an entry: by a link to the open file, which is the
-// one that was verified, also if it has been removed or replaced meanwhile.
+// link makes the engine find an entry: by a symbolic link to the open file. That
+// is the file that was verified, even if it has been removed or replaced since.
 func (d *disk) link(e *entry) error {
 	dir := filepath.Join(d.staging, d.name)
-	path := filepath.Join(dir, e.facts.Name)
+	path := filepath.Join(dir, e.info.Name)
 	target := fmt.Sprintf("/dev/fd/%d", e.file.Fd())
 	if have, err := os.Readlink(path); err == nil && have == target {
 		return nil
@@ -140,9 +140,10 @@ func (d *disk) unlink(path, target string) {
 	}
 }
 
-// strayed tells whether the engine has written code of its own: it did not
-// find an entry's, and has compiled the skeleton, whose functions trap.
-func (d *disk) strayed() (found bool) {
+// removeCompiled removes code that the engine has written itself, and reports
+// whether there was any. In that case it did not find the entry's code, and has
+// compiled the skeleton, whose functions trap.
+func (d *disk) removeCompiled() (found bool) {
 	dir := filepath.Join(d.staging, d.name)
 	all, err := os.ReadDir(dir)
 	for _, f := range all {
@@ -155,32 +156,32 @@ func (d *disk) strayed() (found bool) {
 }
 
 // compile makes native code of a module in a new entry, and opens it.
-func (d *disk) compile(ctx context.Context, key string, wasm, note []byte) (Module, error) {
-	e, err := d.save(ctx, key, wasm, note)
+func (d *disk) compile(ctx context.Context, key string, wasm, metadata []byte) (Module, error) {
+	e, err := d.save(ctx, key, wasm, metadata)
 	if err != nil {
 		return Module{}, err
 	}
-	n, err := d.open(ctx, e)
+	m, err := d.open(ctx, e)
 	if err != nil {
 		e.close()
 	}
-	return n, err
+	return m, err
 }
 
-// save compiles a module into a new entry. If the cache cannot be written it
-// is a temporary file that ends when it is closed.
-func (d *disk) save(ctx context.Context, key string, wasm, note []byte) (*entry, error) {
-	e, err := d.saveIn(ctx, d.dir, d.path(key), wasm, note)
-	if !unwritable(err) {
+// save compiles a module into a new entry. If the cache cannot be written, the
+// entry is a temporary file that is removed when it is closed.
+func (d *disk) save(ctx context.Context, key string, wasm, metadata []byte) (*entry, error) {
+	e, err := d.saveIn(ctx, d.dir, d.path(key), wasm, metadata)
+	if !isWriteError(err) {
 		return e, err
 	}
-	d.config.Logger.Warn("compile cache cannot be used, the plugin is compiled without it: make room, or give the right to write", "dir", d.dir, "error", err)
-	return d.saveIn(ctx, os.TempDir(), "", wasm, note)
+	d.config.Logger.Warn("compile cache cannot be written, compiling the plugin without it: make room, or give the right to write", "dir", d.dir, "error", err)
+	return d.saveIn(ctx, os.TempDir(), "", wasm, metadata)
 }
 
-// saveIn compiles a module in a new directory under base, and moves the entry
-// to a path if there is one.
-func (d *disk) saveIn(ctx context.Context, base, path string, wasm, note []byte) (*entry, error) {
+// saveIn compiles a module in a new directory under base, and moves the entry to
+// a path unless that is "".
+func (d *disk) saveIn(ctx context.Context, base, path string, wasm, metadata []byte) (*entry, error) {
 	dir, err := os.MkdirTemp(base, compilePattern)
 	if err != nil {
 		return nil, err
@@ -195,10 +196,10 @@ func (d *disk) saveIn(ctx context.Context, base, path string, wasm, note []byte)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkSize(code, mostCode); err != nil {
+	if err := checkSize(code, maxCode); err != nil {
 		return nil, err
 	}
-	if err := sealFile(code, facts{Name: name, Note: note}, skeleton); err != nil {
+	if err := sealFile(code, entryInfo{Name: name, Metadata: metadata}, skeleton); err != nil {
 		return nil, err
 	}
 	if path == "" {
@@ -208,12 +209,12 @@ func (d *disk) saveIn(ctx context.Context, base, path string, wasm, note []byte)
 		return nil, err
 	}
 	e, err := openEntry(path)
-	trim(d.dir, cmp.Or(d.config.Bytes, defaultBytes)) // e is open, whatever goes
+	trim(d.dir, cmp.Or(d.config.Bytes, defaultBytes)) // e is open, even if its file is removed
 	return e, err
 }
 
-// compileBoth answers the file with the native code of a module, and the name
-// under which an engine looks for that of its skeleton.
+// compileBoth returns the file with the native code of a module, and the name
+// under which an engine looks for the code of its skeleton.
 func (d *disk) compileBoth(ctx context.Context, dir string, wasm, skeleton []byte) (code, name string, err error) {
 	for file, content := range map[string][]byte{moduleFile: wasm, skeletonFile: skeleton} {
 		if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {
@@ -223,7 +224,7 @@ func (d *disk) compileBoth(ctx context.Context, dir string, wasm, skeleton []byt
 	if len(d.config.Compiler) == 0 {
 		err = compileFiles(ctx, dir)
 	} else {
-		err = d.outside(ctx, dir)
+		err = d.compileInProcess(ctx, dir)
 	}
 	if err != nil {
 		return "", "", err
@@ -231,70 +232,19 @@ func (d *disk) compileBoth(ctx context.Context, dir string, wasm, skeleton []byt
 	if code, err = outputOf(dir, moduleFile); err != nil {
 		return "", "", err
 	}
-	probe, err := outputOf(dir, skeletonFile)
-	return code, filepath.Base(probe), err
+	skeletonCode, err := outputOf(dir, skeletonFile)
+	return code, filepath.Base(skeletonCode), err
 }
 
-// compileFiles makes native code of the modules in a directory.
-func compileFiles(ctx context.Context, dir string) error {
-	for _, name := range []string{moduleFile, skeletonFile} {
-		path := filepath.Join(dir, name)
-		wasm, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if err := compileInto(ctx, path+outputSuffix, wasm); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// maxCode bounds the native code of a module, in bytes: it is in the host's
+// memory, besides all that guests may have. What compilers write becomes five
+// times as large, which is 80 MiB for the largest file.
+const maxCode = 128 << 20
 
-// mostCode bounds the native code of a module, in bytes: the host has it in
-// memory beside all that guests may have. What compilers write becomes five
-// times as large, which for the largest file is 80 MiB.
-const mostCode = 128 << 20
-
-func checkSize(path string, most int64) error {
+func checkSize(path string, limit int64) error {
 	info, err := os.Stat(path)
-	if err == nil && info.Size() > most {
-		return fmt.Errorf("%w: %d MiB of native code, the limit is %d MiB: build it smaller", ErrHeavy, info.Size()>>20, most>>20)
+	if err == nil && info.Size() > limit {
+		return fmt.Errorf("%w: %d MiB of native code, the limit is %d MiB: build it smaller", ErrTooExpensive, info.Size()>>20, limit>>20)
 	}
 	return err
-}
-
-// outputOf is the file that [compileFiles] has made of a module: the only one
-// in the only directory of another one.
-func outputOf(dir, name string) (string, error) {
-	dir = filepath.Join(dir, name+outputSuffix)
-	engine, err := only(dir)
-	if err != nil {
-		return "", err
-	}
-	dir = filepath.Join(dir, engine)
-	file, err := only(dir)
-	return filepath.Join(dir, file), err
-}
-
-// compileInto makes native code of a module in a directory, by an engine of
-// its own.
-func compileInto(ctx context.Context, dir string, wasm []byte) error {
-	e, err := newEngine(ctx, dir, nil)
-	if err != nil {
-		return err
-	}
-	_, err = compileModule(ctx, e.runtime, wasm)
-	return errors.Join(err, e.close(context.WithoutCancel(ctx)))
-}
-
-// only answers the name of the only entry of a directory.
-func only(dir string) (string, error) {
-	all, err := os.ReadDir(dir)
-	if err != nil {
-		return "", err
-	}
-	if len(all) != 1 {
-		return "", fmt.Errorf("%s has %d entries, want one", dir, len(all))
-	}
-	return all[0].Name(), nil
 }

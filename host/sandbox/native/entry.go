@@ -13,44 +13,44 @@ import (
 
 // An entry is one compiled module in a file:
 //
-//	code      as the engine wrote it, and as it reads it: it stops at its end
+//	code      as the engine wrote it; the engine stops reading at its end
 //	skeleton  the module without its function bodies
-//	facts     JSON
-//	trailer   length of the facts, magic, SHA-256 of all before
+//	info      JSON
+//	trailer   length of the info, magic, SHA-256 of everything before
 //
-// The file stays open as long as its module lives, so that a cache that is
-// deleted loses nobody their code.
+// The file stays open as long as its module is in use, so that a cache can be
+// deleted without a plugin losing its code.
 type entry struct {
 	file   *os.File
-	facts  facts
-	unlink func() // from where the engine looks for it; nil: it was not linked
+	info   entryInfo
+	unlink func() // removes the link by which the engine finds it; nil if it was not linked
 }
 
-// facts are what an entry says of itself.
-type facts struct {
+// entryInfo describes an entry, in the entry.
+type entryInfo struct {
 	Name     string          `json:"name"` // of the file that the engine looks for
-	Code     int64           `json:"code"` // bytes
+	Code     int64           `json:"code"` // length in bytes
 	Skeleton int64           `json:"skeleton"`
-	Note     json.RawMessage `json:"outline,omitempty"` // of who compiled it
+	Metadata json.RawMessage `json:"metadata,omitempty"` // from [Store.Compile]
 }
 
 const (
-	entryMagic   = "thole\x00\x00\x01" // changes with the format
+	entryMagic   = "thole\x00\x00\x02" // changes with the format
 	trailerBytes = 8 + len(entryMagic) + sha256.Size
 )
 
-// errDamaged is for an entry that is not as it was written.
+// errDamaged is the error for an entry that is not as it was written.
 var errDamaged = errors.New("damaged")
 
 // seal makes an entry of a file that holds native code.
-func seal(file *os.File, f facts, skeleton []byte) error {
+func seal(file *os.File, info entryInfo, skeleton []byte) error {
 	sum := sha256.New()
 	code, err := io.Copy(sum, io.NewSectionReader(file, 0, 1<<62))
 	if err != nil {
 		return err
 	}
-	f.Code, f.Skeleton = code, int64(len(skeleton))
-	text, err := json.Marshal(f)
+	info.Code, info.Skeleton = code, int64(len(skeleton))
+	text, err := json.Marshal(info)
 	if err != nil {
 		return err
 	}
@@ -62,60 +62,60 @@ func seal(file *os.File, f facts, skeleton []byte) error {
 	return err
 }
 
-func sealFile(path string, f facts, skeleton []byte) error {
+func sealFile(path string, info entryInfo, skeleton []byte) error {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
-	return errors.Join(seal(file, f, skeleton), file.Close())
+	return errors.Join(seal(file, info, skeleton), file.Close())
 }
 
-// openEntry opens a file that [seal] has made and verifies it.
+// openEntry opens a file that [seal] has made, and verifies it.
 func openEntry(path string) (*entry, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	e := &entry{file: file}
-	if e.facts, err = e.verify(); err != nil {
+	if e.info, err = e.verify(); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	return e, nil
 }
 
-// verify reads all of the file and answers its facts.
-func (e *entry) verify() (f facts, err error) {
-	info, err := e.file.Stat()
+// verify reads the whole file, checks it, and returns its info.
+func (e *entry) verify() (info entryInfo, err error) {
+	stat, err := e.file.Stat()
 	if err != nil {
-		return f, err
+		return info, err
 	}
-	size := info.Size()
+	size := stat.Size()
 	if size < int64(trailerBytes) {
-		return f, errDamaged
+		return info, errDamaged
 	}
 	trailer, err := e.read(size-int64(trailerBytes), int64(trailerBytes))
 	if err != nil {
-		return f, err
+		return info, err
 	}
 	sum := sha256.New()
 	if _, err := io.Copy(sum, io.NewSectionReader(e.file, 0, size-sha256.Size)); err != nil {
-		return f, err
+		return info, err
 	}
 	if !bytes.Equal(sum.Sum(nil), trailer[8+len(entryMagic):]) || string(trailer[8:8+len(entryMagic)]) != entryMagic {
-		return f, errDamaged
+		return info, errDamaged
 	}
 	length := int64(binary.LittleEndian.Uint64(trailer))
 	text, err := e.read(size-int64(trailerBytes)-length, length)
 	if err != nil {
-		return f, err
+		return info, err
 	}
-	if err := json.Unmarshal(text, &f); err != nil {
-		return f, fmt.Errorf("%w: %w", errDamaged, err)
+	if err := json.Unmarshal(text, &info); err != nil {
+		return info, fmt.Errorf("%w: %w", errDamaged, err)
 	}
-	return f, nil
+	return info, nil
 }
 
-func (e *entry) skeleton() ([]byte, error) { return e.read(e.facts.Code, e.facts.Skeleton) }
+func (e *entry) skeleton() ([]byte, error) { return e.read(e.info.Code, e.info.Skeleton) }
 
 func (e *entry) read(at, length int64) ([]byte, error) {
 	out := make([]byte, length)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestDamagedEntryIsRefused cuts an entry short at every place that is looked
-// at, and changes bytes all over it.
+// TestDamagedEntryIsRefused truncates an entry at many places, and changes bytes
+// all over it.
 func TestDamagedEntryIsRefused(t *testing.T) {
 	s, _ := inDir(t)
 	compile(t, s, "key", 7)
@@ -29,13 +29,13 @@ func TestDamagedEntryIsRefused(t *testing.T) {
 	}
 	step := len(sound)/200 + 1
 	for at := 0; at < len(sound); at += step {
-		try("the end", at, sound[:at])
+		try("truncated", at, sound[:at])
 		changed := bytes.Clone(sound)
 		changed[at] ^= 1
 		try("a changed bit", at, changed)
 	}
 	for at := len(sound) - trailerBytes; at < len(sound); at++ {
-		try("the end", at, sound[:at])
+		try("truncated", at, sound[:at])
 		changed := bytes.Clone(sound)
 		changed[at] ^= 0x80
 		try("a changed bit", at, changed)
@@ -49,7 +49,7 @@ func TestDamagedEntryIsRefused(t *testing.T) {
 }
 
 // TestForeignEntryIsRefused has an entry of another processor: the engine does
-// not find its code and must not run the skeleton.
+// not find its code, and the traps of the skeleton must not be run.
 func TestForeignEntryIsRefused(t *testing.T) {
 	first, dir := inDir(t)
 	compile(t, first, "key", 7)
@@ -61,8 +61,8 @@ func TestForeignEntryIsRefused(t *testing.T) {
 	}
 	compile(t, s, "key", 7)
 	m, _ := find(t, s, "key")
-	if wantRun(t, m, 7); m.entry.facts.Name == foreign {
-		t.Error("the entry was not written again")
+	if wantRun(t, m, 7); m.entry.info.Name == foreign {
+		t.Error("the entry was not written anew")
 	}
 }
 
@@ -74,7 +74,7 @@ func rename(t *testing.T, path, name string) {
 		t.Fatal(err)
 	}
 	defer e.close()
-	code, err := e.read(0, e.facts.Code)
+	code, err := e.read(0, e.info.Code)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,8 +90,8 @@ func rename(t *testing.T, path, name string) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	e.facts.Name = name
-	if err := seal(file, e.facts, skeleton); err != nil {
+	e.info.Name = name
+	if err := seal(file, e.info, skeleton); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -14,10 +14,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/abi/wasm"
 )
 
-// compilerFlag makes this test's program a compiler, or something that is
-// none. See [TestMain].
+// compilerFlag makes this test binary a compiler, or a program that fails in some
+// way instead. See [TestMain].
 const compilerFlag = "compile-a-module"
 
 func TestMain(m *testing.M) {
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// runAsCompiler is the other side of [compilerOf].
+// runAsCompiler is what the program that [compilerOf] configures does.
 func runAsCompiler(args []string) int {
 	switch how, args := args[0], args[1:]; how {
 	case "hangs":
@@ -37,7 +38,7 @@ func runAsCompiler(args []string) int {
 		panic("as if the engine had an error")
 	case "is-full":
 		fmt.Fprintln(os.Stderr, "no space left on device")
-		return cannotWrite
+		return exitWriteError
 	default:
 		return Compiler(context.Background(), args, os.Stdin, os.Stderr)
 	}
@@ -52,14 +53,14 @@ func compilerOf(t *testing.T, how string) Config {
 	return Config{
 		Dir:            filepath.Join(t.TempDir(), "cache"),
 		Compiler:       []string{self, compilerFlag, how},
-		CompilerMemory: 1 << 30, // the race detector needs much
+		CompilerMemory: 1 << 30, // enough for the race detector
 	}
 }
 
 // open opens a store for modules that import nothing.
 func open(t *testing.T, c Config) *Store {
 	t.Helper()
-	c.Offer = func(context.Context, wazero.Runtime) error { return nil }
+	c.HostModules = func(context.Context, wazero.Runtime) error { return nil }
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
 	}
@@ -75,24 +76,25 @@ func open(t *testing.T, c Config) *Store {
 	return s
 }
 
-// inDir is a store on disk, and where it is.
+// inDir opens a store on disk and returns its directory.
 func inDir(t *testing.T) (*Store, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "cache")
 	return open(t, Config{Dir: dir}), dir
 }
 
-// logged is a configuration that logs to a buffer.
+// logged returns a configuration that logs to a buffer.
 func logged(c Config) (Config, *bytes.Buffer) {
 	var log bytes.Buffer
 	c.Logger = hclog.New(&hclog.LoggerOptions{Output: &log})
 	return c, &log
 }
 
-// constant is a module whose code alone tells it from others: run answers n.
+// constant returns a module whose function run returns n. Such modules differ in
+// their code only.
 func constant(n int32) []byte {
 	var m tck.Module
-	m.Export("run", m.Func(nil, []tck.Type{tck.I32}, nil, tck.I32Const(n)))
+	m.Export("run", m.Func(nil, []wasm.ValueType{wasm.I32}, nil, tck.I32Const(n)))
 	return m.Bytes()
 }
 
@@ -108,12 +110,12 @@ func compile(t *testing.T, s *Store, key string, n int32) Module {
 
 func find(t *testing.T, s *Store, key string) (Module, string) {
 	t.Helper()
-	m, note, err := s.Find(t.Context(), key)
+	m, metadata, err := s.Find(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { m.Close(context.WithoutCancel(t.Context())) })
-	return m, string(note)
+	return m, string(metadata)
 }
 
 // wantRun makes an instance and calls it.
@@ -125,6 +127,6 @@ func wantRun(t *testing.T, m Module, want uint64) {
 	}
 	defer in.Close(t.Context())
 	if out, err := in.ExportedFunction("run").Call(t.Context()); err != nil || out[0] != want {
-		t.Errorf("run answers %v, %v; want %d", out, err, want)
+		t.Errorf("run returned %v, %v; want %d", out, err, want)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"io/fs"
 )
 
-// checkOwner refuses: without file owners nothing protects the code that is
-// executed from the directory.
+// checkOwner refuses every directory: without file owners nothing protects the
+// code in it, which is executed.
 func checkOwner(string, fs.FileInfo) error {
 	return errors.New("a compile cache on disk needs a system with file owners: leave the directory empty")
 }

@@ -15,7 +15,7 @@ func checkOwner(dir string, info fs.FileInfo) error {
 		return fmt.Errorf("the owner of %s cannot be read: use another file system", dir)
 	}
 	if owner, own := int(stat.Uid), os.Geteuid(); owner != own {
-		return fmt.Errorf("%s belongs to user %d, this process runs as %d, and what is in it is executed: choose a directory of its own", dir, owner, own)
+		return fmt.Errorf("%s belongs to user %d, this process runs as user %d, and its content is executed: choose another directory", dir, owner, own)
 	}
 	return nil
 }

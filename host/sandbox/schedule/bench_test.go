@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-type nobody struct{}
+type noMetrics struct{}
 
-func (nobody) Waited(time.Duration) {}
-func (nobody) HandedOver()          {}
+func (noMetrics) Waited(time.Duration) {}
+func (noMetrics) HandedOver()          {}
 
-// BenchmarkCall is what a call pays for its slot when nobody else wants one.
+// BenchmarkCall is the cost of a slot for a call when no other call wants one.
 func BenchmarkCall(b *testing.B) {
-	p := New(Config{Slots: 2}).Plugin(nobody{})
+	p := New(Config{Slots: 2}).Plugin(noMetrics{})
 	for b.Loop() {
 		t, err := p.Acquire(b.Context())
 		if err != nil {
@@ -22,9 +22,9 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkTick is what a long call pays at each of its ticks.
+// BenchmarkTick is the cost of a tick for a long call.
 func BenchmarkTick(b *testing.B) {
-	t, err := New(Config{Slots: 2}).Plugin(nobody{}).Acquire(b.Context())
+	t, err := New(Config{Slots: 2}).Plugin(noMetrics{}).Acquire(b.Context())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -36,17 +36,16 @@ func BenchmarkTick(b *testing.B) {
 	}
 }
 
-// BenchmarkHostFunction is what a call pays for a host function that answers
-// at once.
+// BenchmarkHostFunction is the cost of a host function that returns at once.
 func BenchmarkHostFunction(b *testing.B) {
-	t, err := New(Config{Slots: 2}).Plugin(nobody{}).Acquire(b.Context())
+	t, err := New(Config{Slots: 2}).Plugin(noMetrics{}).Acquire(b.Context())
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer t.Release()
 	for b.Loop() {
-		t.Leave()
-		if _, err := t.Return(b.Context()); err != nil {
+		t.Block()
+		if _, err := t.Unblock(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -18,8 +18,8 @@ func TestMain(m *testing.M) { await.Main(m, func() error { return goleak.Find() 
 
 const quantum = time.Millisecond
 
-// scene is a scheduler in fake time, and what has happened on it.
-type scene struct {
+// simulation is a scheduler in fake time with a log of events.
+type simulation struct {
 	t *testing.T
 	*Scheduler
 	plugins map[string]*Plugin
@@ -29,14 +29,14 @@ type scene struct {
 	log []string
 }
 
-func newScene(t *testing.T, slots int) *scene {
-	return &scene{
+func newSimulation(t *testing.T, slots int) *simulation {
+	return &simulation{
 		t: t, Scheduler: New(Config{Slots: slots, Quantum: quantum}),
 		plugins: map[string]*Plugin{}, metrics: map[string]*counted{},
 	}
 }
 
-// counted is a plugin's metrics.
+// counted records a plugin's metrics.
 type counted struct {
 	mu        sync.Mutex
 	waits     []time.Duration
@@ -55,7 +55,7 @@ func (c *counted) HandedOver() {
 	c.handovers++
 }
 
-func (s *scene) plugin(name string) *Plugin {
+func (s *simulation) plugin(name string) *Plugin {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.plugins[name] == nil {
@@ -65,45 +65,45 @@ func (s *scene) plugin(name string) *Plugin {
 	return s.plugins[name]
 }
 
-func (s *scene) note(what string) {
+func (s *simulation) note(event string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.log = append(s.log, what)
+	s.log = append(s.log, event)
 }
 
-// noted is what was noted since the last time, for a test that goes on.
-func (s *scene) noted() []string {
+// events returns the log since the last expectation.
+func (s *simulation) events() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.log)
 }
 
-// expect compares what was noted since the last time.
-func (s *scene) expect(want string) {
+// expect compares the log since the last expectation.
+func (s *simulation) expect(want string) {
 	s.t.Helper()
 	synctest.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if got := strings.Join(s.log, " "); got != want {
-		s.t.Errorf("what happened: %s\nwant:          %s", got, want)
+		s.t.Errorf("events: %s\nwant:   %s", got, want)
 	}
 	s.log = nil
 }
 
-// began says that the last thing noted is that one.
-func (s *scene) began(want string) {
+// expectLast compares the last event of the log.
+func (s *simulation) expectLast(want string) {
 	s.t.Helper()
 	synctest.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.log) == 0 || s.log[len(s.log)-1] != want {
-		s.t.Errorf("what happened: %v\nwant %s at the end", s.log, want)
+		s.t.Errorf("events: %v\nwant %s at the end", s.log, want)
 	}
 	s.log = nil
 }
 
-// holds compares the numbers now.
-func (s *scene) holds(inUse, waiting int) {
+// expectStats compares the slots in use and the waiting calls.
+func (s *simulation) expectStats(inUse, waiting int) {
 	s.t.Helper()
 	synctest.Wait()
 	if got, want := s.Stats(), (Stats{Slots: s.slots, InUse: inUse, Waiting: waiting}); got != want {
@@ -111,48 +111,49 @@ func (s *scene) holds(inUse, waiting int) {
 	}
 }
 
-// hold is a call that has a slot and does nothing more.
-func (s *scene) hold(plugin string) *Turn {
+// acquire starts a call that has a slot and does nothing.
+func (s *simulation) acquire(plugin string) *Task {
 	s.t.Helper()
-	turn, err := s.plugin(plugin).Acquire(s.t.Context())
+	task, err := s.plugin(plugin).Acquire(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return turn
+	return task
 }
 
-// short starts a call that notes its plugin when it has its slot, and then
-// runs for d without a tick.
-func (s *scene) short(plugin string, d time.Duration) {
+// short starts a call that logs its plugin when it has a slot, and then runs for
+// d without a tick.
+func (s *simulation) short(plugin string, d time.Duration) {
 	p := s.plugin(plugin)
 	go func() {
-		turn, err := p.Acquire(context.Background())
+		task, err := p.Acquire(context.Background())
 		if err != nil {
 			s.t.Error(err)
 			return
 		}
 		s.note(plugin)
 		time.Sleep(d) // fake time
-		turn.Release()
+		task.Release()
 	}()
 	synctest.Wait()
 }
 
-// spin starts a call that ticks ten times in a quantum for so many quanta,
-// and notes its plugin at the begin of each tenure of a slot.
-func (s *scene) spin(ctx context.Context, plugin string, quanta int) {
+// spin starts a call that ticks ten times in a quantum, for so many quanta. It
+// logs its plugin each time that it gets a slot, with "!" when its context has
+// ended, and with "." at its end.
+func (s *simulation) spin(ctx context.Context, plugin string, quanta int) {
 	p := s.plugin(plugin)
 	go func() {
-		turn, err := p.Acquire(ctx)
+		task, err := p.Acquire(ctx)
 		if err != nil {
 			s.note(plugin + "!")
 			return
 		}
-		defer turn.Release()
+		defer task.Release()
 		s.note(plugin)
 		for range 10 * quanta {
 			time.Sleep(quantum / 10) // fake time
-			waited, err := turn.Yield(ctx)
+			waited, err := task.Yield(ctx)
 			if err != nil || ctx.Err() != nil {
 				s.note(plugin + "!")
 				return
@@ -166,7 +167,7 @@ func (s *scene) spin(ctx context.Context, plugin string, quanta int) {
 	synctest.Wait()
 }
 
-// pass lets time pass.
+// pass advances the fake clock.
 func pass(d time.Duration) {
 	time.Sleep(d) // fake time
 	synctest.Wait()

@@ -1,3 +1,29 @@
+// Package schedule shares the host's execution slots among plugins: how many
+// guest calls run at once, which call gets the next free slot, and when a
+// running call hands its slot over. It does not depend on the engine.
+//
+// A call begins with [Plugin.Acquire], calls [Task.Yield] at each of its ticks,
+// marks the host functions in which it may block with [Task.Block] and
+// [Task.Unblock], and ends with [Task.Release].
+//
+// Guarantees:
+//   - At most as many calls as there are slots run at once.
+//   - A free slot goes to the plugin that has used the least slot time of those
+//     that wait; plugins that have used equally much take turns. What a plugin
+//     has not used is remembered up to [credit]. Calls of one plugin are served
+//     in the order in which they queued.
+//   - A call that has had its slot for a quantum hands it over at its next tick
+//     if another call is to have it, and queues again.
+//   - With two slots or more, long calls hold all but one of them, so that a
+//     short call never waits for a long one. Long are calls that have run for a
+//     quantum, and all calls of a heavy plugin (load.go). A plugin that is alone
+//     may have all slots.
+//   - A call that has been in a host function for a quantum does not hold a slot
+//     that other calls wait for.
+//   - A call whose context ends stops waiting and holds no slot.
+//
+// This file has the scheduler, task.go what a call does, load.go how the use of
+// slots is accounted.
 package schedule
 
 import (
@@ -10,57 +36,56 @@ import (
 // DefaultQuantum is how long a call keeps its slot while others wait.
 const DefaultQuantum = 2 * time.Millisecond
 
-// credit is how many quanta a plugin may use ahead of the one that has used
-// most. Without an end to it a plugin that was quiet for an hour could keep
-// its neighbours waiting for an hour.
-const credit = 10
-
-// Config is what a [Scheduler] is made of.
+// Config configures a [Scheduler].
 type Config struct {
-	Slots   int           // calls at once; at least 1
+	Slots   int           // calls that run at once; at least 1
 	Quantum time.Duration // 0 is [DefaultQuantum]
 }
 
-// Scheduler hands out slots. It is safe for concurrent use.
+// Scheduler assigns slots to calls. It is safe for concurrent use.
 type Scheduler struct {
 	slots   int
 	quantum time.Duration
 
-	mu      sync.Mutex
-	holders []*Turn       // those with a slot, at most slots
-	long    int           // holders that are long
-	line    []*Plugin     // those with waiting turns, the one least recently served first
-	waiting int           // turns in line
-	most    time.Duration // that a plugin has used
-	watched bool          // [Scheduler.retake] is to come
+	mu       sync.Mutex
+	running  []*Task       // tasks that hold a slot, at most slots
+	long     int           // how many of running are long
+	queue    []*Plugin     // plugins with waiting tasks, the least recently served first
+	waiting  int           // tasks that wait, of all plugins
+	mostUsed time.Duration // the slot time of the plugin that has used most
+	watching bool          // a timer is set that calls revokeBlocked
 
-	heaviest *Plugin
-	last     *Plugin   // that has begun a call
-	switched time.Time // when that became another one
+	heaviest  *Plugin
+	lastBegun *Plugin   // the plugin that began a call last
+	changed   time.Time // when lastBegun became another plugin
 }
 
-// Metrics is told what the calls of one plugin meet.
+// Metrics receives what the calls of one plugin experience.
 type Metrics interface {
-	Waited(d time.Duration) // by one call in all, to begin and to go on; 0 too
-	HandedOver()            // a slot, at a tick
+	// Waited is called once for each call with the time that it waited for
+	// slots in all, which may be 0.
+	Waited(d time.Duration)
+	// HandedOver is called for each slot that a running call hands over at a
+	// tick.
+	HandedOver()
 }
 
-// Plugin is a plugin's place in line. Its fields are guarded by the
+// Plugin is a plugin as the scheduler sees it. Its fields are guarded by the
 // scheduler's lock.
 type Plugin struct {
 	scheduler *Scheduler
 	metrics   Metrics
-	waiting   []*Turn       // in the order in which they queued
-	used      time.Duration // slot time
-	load      time.Duration // slot time too, of late: see heavy.go
-	loaded    time.Time     // when load was that
+	waiting   []*Task       // in the order in which they queued
+	used      time.Duration // slot time since the start
+	load      time.Duration // recent slot time, as of loadAsOf (see load.go)
+	loadAsOf  time.Time
 }
 
-// Stats are a scheduler's numbers now.
+// Stats describes the slots of a scheduler at one time.
 type Stats struct {
-	Slots   int // that there are
-	InUse   int // of them
-	Waiting int // calls, to begin or to go on
+	Slots   int // all slots
+	InUse   int // slots that are held
+	Waiting int // calls that wait for a slot, to begin or to continue
 }
 
 // New returns a scheduler whose slots are free.
@@ -68,28 +93,27 @@ func New(c Config) *Scheduler {
 	if c.Quantum == 0 {
 		c.Quantum = DefaultQuantum
 	}
-	c.Slots = max(1, c.Slots)
-	return &Scheduler{slots: c.Slots, quantum: c.Quantum}
+	return &Scheduler{slots: max(1, c.Slots), quantum: c.Quantum}
 }
 
-// Plugin returns a new place in line. It needs no end: nothing is kept of one
-// without calls.
+// Plugin adds a plugin. It need not be removed: the scheduler refers to a
+// plugin only while it has calls.
 func (s *Scheduler) Plugin(m Metrics) *Plugin { return &Plugin{scheduler: s, metrics: m} }
 
-// Stats reads the numbers.
+// Stats returns the state of the slots.
 func (s *Scheduler) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Stats{Slots: s.slots, InUse: len(s.holders), Waiting: s.waiting}
+	return Stats{Slots: s.slots, InUse: len(s.running), Waiting: s.waiting}
 }
 
-// Acquire waits for a slot until ctx ends; then it answers ctx's cause. Every
-// turn must be released.
-func (p *Plugin) Acquire(ctx context.Context) (*Turn, error) {
+// Acquire blocks until the call has a slot, or returns the cause of ctx's end.
+// Every task must be released.
+func (p *Plugin) Acquire(ctx context.Context) (*Task, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	t := &Turn{plugin: p, since: time.Now()}
+	t := &Task{plugin: p, since: time.Now()}
 	if p.scheduler.begin(t) {
 		return t, nil
 	}
@@ -100,59 +124,60 @@ func (p *Plugin) Acquire(ctx context.Context) (*Turn, error) {
 	return t, nil
 }
 
-// begin gives a new turn a slot at once, or queues it.
-func (s *Scheduler) begin(t *Turn) bool {
+// begin gives a new task a slot at once, or queues it. It reports whether the
+// task has a slot.
+func (s *Scheduler) begin(t *Task) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.began(t.plugin, t.since)
-	// Nobody waits for a slot that is free but may not be taken by all.
-	if len(s.holders) < s.slots && !s.heavy(t.plugin, t.since) {
-		s.give(t, t.since)
+	s.noteBegin(t.plugin, t.since)
+	// A free slot for which other tasks wait is one that only short tasks may
+	// have. A task of a plugin that is not heavy is short.
+	if len(s.running) < s.slots && !s.heavy(t.plugin, t.since) {
+		s.grant(t, t.since)
 		return true
 	}
-	s.queue(t)
-	return s.settled(t, t.since)
+	return s.enqueueAndAssign(t, t.since)
 }
 
-// settled settles for a turn that was just queued: it says whether the turn
-// has a slot at once.
-func (s *Scheduler) settled(t *Turn, now time.Time) bool {
-	s.settle(now)
-	if t.held {
+// enqueueAndAssign queues a task and assigns the free slots. It reports whether
+// the task got one of them.
+func (s *Scheduler) enqueueAndAssign(t *Task, now time.Time) bool {
+	s.enqueue(t)
+	s.assign(now)
+	if t.holding {
 		<-t.granted
 	}
-	return t.held
+	return t.holding
 }
 
-// give makes t a holder.
-func (s *Scheduler) give(t *Turn, now time.Time) {
-	t.held = true
+// grant gives t a slot.
+func (s *Scheduler) grant(t *Task, now time.Time) {
+	t.holding = true
 	t.long = t.long || s.heavy(t.plugin, now)
-	s.holders = append(s.holders, t)
+	s.running = append(s.running, t)
 	if t.long {
 		s.long++
 	}
 }
 
-// take is the opposite of give. What t has used by now is on its plugin's
-// account.
-func (s *Scheduler) take(t *Turn, now time.Time) {
+// revoke takes t's slot, and charges its plugin for the time since it had it.
+func (s *Scheduler) revoke(t *Task, now time.Time) {
 	s.charge(t.plugin, now.Sub(t.since), now)
-	t.held = false
-	last := len(s.holders) - 1
-	s.holders[slices.Index(s.holders, t)] = s.holders[last]
-	s.holders[last] = nil
-	s.holders = s.holders[:last]
+	t.holding = false
+	last := len(s.running) - 1
+	s.running[slices.Index(s.running, t)] = s.running[last]
+	s.running[last] = nil
+	s.running = s.running[:last]
 	if t.long {
 		s.long--
 	}
 }
 
-// queue puts t behind the other turns of its plugin.
-func (s *Scheduler) queue(t *Turn) {
+// enqueue puts t behind the other waiting tasks of its plugin.
+func (s *Scheduler) enqueue(t *Task) {
 	p := t.plugin
 	if len(p.waiting) == 0 {
-		s.line = append(s.line, p)
+		s.queue = append(s.queue, p)
 	}
 	p.waiting = append(p.waiting, t)
 	s.waiting++
@@ -161,55 +186,79 @@ func (s *Scheduler) queue(t *Turn) {
 	}
 }
 
-// unqueue takes t out of the line; at is its place among its plugin's.
-func (s *Scheduler) unqueue(t *Turn, at int) {
-	p := t.plugin
-	p.waiting = slices.Delete(p.waiting, at, at+1)
+// dequeue removes the task at that index of its plugin's waiting tasks.
+func (s *Scheduler) dequeue(p *Plugin, index int) {
+	p.waiting = slices.Delete(p.waiting, index, index+1)
 	if len(p.waiting) == 0 {
-		s.line = slices.DeleteFunc(s.line, func(q *Plugin) bool { return q == p })
+		s.queue = slices.DeleteFunc(s.queue, func(q *Plugin) bool { return q == p })
 	}
 	s.waiting--
 }
 
-// settle gives the free slots to those whose turn it is. It comes after every
-// change, before the lock is given back.
-func (s *Scheduler) settle(now time.Time) {
-	for len(s.holders) < s.slots {
-		t, at := s.next(now)
+// assign gives the free slots to waiting tasks. It must be called after every
+// change, before the lock is released.
+func (s *Scheduler) assign(now time.Time) {
+	for len(s.running) < s.slots {
+		t, index := s.next(now)
 		if t == nil {
 			break
 		}
-		s.unqueue(t, at)
-		s.behind(t.plugin)
-		s.give(t, now)
-		t.granted <- struct{}{} // has room: a turn is given one slot at a time
+		s.dequeue(t.plugin, index)
+		s.moveToBack(t.plugin)
+		s.grant(t, now)
+		t.granted <- struct{}{} // has room: a task is granted one slot at a time
 	}
-	s.watch()
+	s.watchBlocked()
 }
 
-// next is the turn that gets the next slot, with its place among its
-// plugin's; nil if nobody may have one.
-func (s *Scheduler) next(now time.Time) (next *Turn, at int) {
+// next returns the task that gets the next slot, with its index among its
+// plugin's waiting tasks, or nil if no task may have one.
+func (s *Scheduler) next(now time.Time) (next *Task, index int) {
 	var least time.Duration
-	long := s.long < s.mostLong(now)
-	for _, p := range s.line {
-		i := p.first(long, long || !s.heavy(p, now))
-		if used := s.account(p); i >= 0 && (next == nil || used < least) {
-			next, at, least = p.waiting[i], i, used
+	long := s.long < s.maxLong(now)
+	for _, p := range s.queue {
+		i := p.nextWaiting(long, long || !s.heavy(p, now))
+		if used := s.accountable(p); i >= 0 && (next == nil || used < least) {
+			next, index, least = p.waiting[i], i, used
 		}
 	}
-	return next, at
+	return next, index
 }
 
-// first is the place of the turn that p would have served next, -1 if none
-// may be, given whether its long ones and its short ones may.
-func (p *Plugin) first(long, short bool) int {
-	return slices.IndexFunc(p.waiting, func(t *Turn) bool { return long || short && !t.long })
+// nextWaiting returns the index of the plugin's task to serve next, or -1 if
+// there is none, given whether its long tasks and its short ones may be served.
+func (p *Plugin) nextWaiting(long, short bool) int {
+	return slices.IndexFunc(p.waiting, func(t *Task) bool { return long || short && !t.long })
 }
 
-// behind moves p to the end of the line if it is there.
-func (s *Scheduler) behind(p *Plugin) {
-	if i := slices.Index(s.line, p); i >= 0 {
-		s.line = append(slices.Delete(s.line, i, i+1), p)
+// moveToBack moves p to the end of the queue if it is in it.
+func (s *Scheduler) moveToBack(p *Plugin) {
+	if i := slices.Index(s.queue, p); i >= 0 {
+		s.queue = append(slices.Delete(s.queue, i, i+1), p)
 	}
+}
+
+// watchBlocked sets the timer for revokeBlocked if tasks wait. It runs only
+// then, so that a host function that returns at once costs next to nothing.
+func (s *Scheduler) watchBlocked() {
+	if s.waiting == 0 || s.watching {
+		return
+	}
+	s.watching = true
+	time.AfterFunc(s.quantum, s.revokeBlocked)
+}
+
+// revokeBlocked takes the slots of tasks that have been in a host function
+// since it ran last.
+func (s *Scheduler) revokeBlocked() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watching = false
+	now := time.Now()
+	for _, t := range slices.Clone(s.running) {
+		if t.state.revokeIfBlocked() {
+			s.revoke(t, now)
+		}
+	}
+	s.assign(now)
 }

@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-func TestPluginsTakeTurns(t *testing.T) {
+func TestWaitingPluginsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, 1)
-		first := s.hold("x")
+		s := newSimulation(t, 1)
+		first := s.acquire("x")
 		for _, plugin := range []string{"a", "a", "a", "b", "b", "c"} {
 			s.short(plugin, 0)
 		}
-		s.holds(1, 6)
+		s.expectStats(1, 6)
 		s.expect("")
 		first.Release()
 		s.expect("a b c a b a")
-		s.holds(0, 0)
+		s.expectStats(0, 0)
 	})
 }
 
-func TestAHundredCallsDelayANeighbourByOne(t *testing.T) {
+func TestHundredWaitingCallsDelayAnotherPluginByOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, 1)
+		s := newSimulation(t, 1)
 		for range 100 {
 			s.short("a", quantum)
 		}
@@ -37,9 +37,9 @@ func TestAHundredCallsDelayANeighbourByOne(t *testing.T) {
 	})
 }
 
-func TestTheOneThatUsedLessGoesFirst(t *testing.T) {
+func TestPluginWithLeastSlotTimeIsServedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, 1)
+		s := newSimulation(t, 1)
 		for range 8 {
 			s.short("heavy", 4*quantum)
 			s.short("light", quantum)
@@ -50,31 +50,31 @@ func TestTheOneThatUsedLessGoesFirst(t *testing.T) {
 	})
 }
 
-// TestQuietIsNoClaim: who was quiet while another one ran does not shut it out
-// for as long.
-func TestQuietIsNoClaim(t *testing.T) {
+// TestCreditIsBounded: a plugin that was idle while another one ran does not
+// keep that one waiting for as long.
+func TestCreditIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, 1)
+		s := newSimulation(t, 1)
 		s.short("busy", time.Hour)
 		pass(time.Hour)
 		s.expect("busy")
-		first := s.hold("x")
+		first := s.acquire("x")
 		for range 3 * credit {
 			s.short("quiet", quantum)
 		}
 		s.short("busy", quantum)
 		first.Release()
 		pass(credit*quantum + quantum/2)
-		if log := s.noted(); log[len(log)-1] != "busy" || len(log) != credit+1 {
-			t.Errorf("what happened: %v\nwant busy after %d of quiet", log, credit)
+		if log := s.events(); log[len(log)-1] != "busy" || len(log) != credit+1 {
+			t.Errorf("events: %v\nwant busy after %d calls of quiet", log, credit)
 		}
 		pass(time.Second)
 	})
 }
 
-func TestLongCallsTakeTurnsAtTheirTicks(t *testing.T) {
+func TestLongCallsHandOverAtTheirTicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, 1)
+		s := newSimulation(t, 1)
 		s.spin(t.Context(), "a", 3)
 		s.spin(t.Context(), "b", 2)
 		pass(quantum - 1)
@@ -83,17 +83,17 @@ func TestLongCallsTakeTurnsAtTheirTicks(t *testing.T) {
 		s.expect("b")
 		pass(time.Second)
 		s.expect("a b a b b. a.")
-		s.holds(0, 0)
+		s.expectStats(0, 0)
 		if a, b := s.metrics["a"].handovers, s.metrics["b"].handovers; a != 3 || b != 2 {
 			t.Errorf("handed over %d and %d times, want 3 and 2", a, b)
 		}
 	})
 }
 
-func TestALoneCallKeepsItsSlot(t *testing.T) {
+func TestOnlyCallKeepsItsSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, slots := range []int{1, 2, 3} {
-			s := newScene(t, slots)
+			s := newSimulation(t, slots)
 			s.spin(t.Context(), "a", 5)
 			pass(time.Second)
 			s.expect("a a.")
@@ -104,11 +104,11 @@ func TestALoneCallKeepsItsSlot(t *testing.T) {
 	})
 }
 
-// TestCallsOfOnePluginShareItsTurn: a long call holds up those of its own
-// plugin no more than those of others.
-func TestCallsOfOnePluginShareItsTurn(t *testing.T) {
+// TestLongCallHandsOverToItsOwnPlugin: it delays the other calls of its plugin
+// no more than those of other plugins.
+func TestLongCallHandsOverToItsOwnPlugin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, 1)
+		s := newSimulation(t, 1)
 		s.spin(t.Context(), "a", 3)
 		s.short("a", 0)
 		pass(quantum)
@@ -117,47 +117,47 @@ func TestCallsOfOnePluginShareItsTurn(t *testing.T) {
 	})
 }
 
-func TestLongCallsLeaveASlotToShortOnes(t *testing.T) {
+func TestLongCallsLeaveASlotForShortOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, 3)
+		s := newSimulation(t, 3)
 		for _, plugin := range []string{"a", "b", "c"} {
 			s.spin(t.Context(), plugin, 100)
 		}
 		s.expect("a b c")
-		s.holds(3, 0)
+		s.expectStats(3, 0)
 		pass(quantum)
-		s.holds(2, 1)
+		s.expectStats(2, 1)
 		for range 10 { // at any time
 			s.short("e", quantum/20)
-			s.began("e")
+			s.expectLast("e")
 			s.short("d", 0) // the slot is taken by e
-			s.holds(3, 2)
+			s.expectStats(3, 2)
 			pass(quantum)
 		}
 		pass(time.Second)
-		s.holds(0, 0)
+		s.expectStats(0, 0)
 	})
 }
 
 func TestLongCallsUseAllSlotsButOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, 2)
+		s := newSimulation(t, 2)
 		s.spin(t.Context(), "a", 2)
 		s.spin(t.Context(), "b", 2)
 		pass(quantum)
-		s.holds(1, 1)
+		s.expectStats(1, 1)
 		pass(time.Second)
-		s.holds(0, 0)
+		s.expectStats(0, 0)
 	})
 }
 
 func TestWaitsAreReportedOncePerCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, 1)
-		turn := s.hold("x")
+		s := newSimulation(t, 1)
+		task := s.acquire("x")
 		s.spin(t.Context(), "a", 2)
 		pass(quantum / 2)
-		turn.Release()
+		task.Release()
 		synctest.Wait()
 		s.short("b", quantum)
 		pass(time.Second)

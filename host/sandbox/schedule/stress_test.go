@@ -14,47 +14,47 @@ import (
 	"pgregory.net/rapid"
 )
 
-// broken says which of its promises to itself a scheduler has broken, nil if
-// none.
-func (s *Scheduler) broken() error {
+// check returns an invariant that does not hold, or nil.
+func (s *Scheduler) check() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	long, waiting := 0, 0
-	for _, t := range s.holders {
-		if !t.held {
-			return errors.New("a holder does not know it")
+	for _, t := range s.running {
+		if !t.holding {
+			return errors.New("a running task is not marked as holding a slot")
 		}
 		if t.long {
 			long++
 		}
 	}
-	for _, p := range s.line {
+	for _, p := range s.queue {
 		if len(p.waiting) == 0 {
-			return errors.New("a plugin without calls is in line")
+			return errors.New("a plugin without waiting calls is in the queue")
 		}
 		waiting += len(p.waiting)
-		if slices.ContainsFunc(p.waiting, func(t *Turn) bool { return t.held }) {
-			return errors.New("a call waits and has a slot")
+		if slices.ContainsFunc(p.waiting, func(t *Task) bool { return t.holding }) {
+			return errors.New("a call waits and holds a slot")
 		}
 	}
-	// Loads drain while nothing happens: it is seen a quantum later.
+	// Loads decrease while nothing happens, which the scheduler notices up to a
+	// quantum later.
 	idle, _ := s.next(time.Now().Add(-s.quantum))
 	switch {
-	case len(s.holders) > s.slots:
-		return fmt.Errorf("%d slots are held, there are %d", len(s.holders), s.slots)
+	case len(s.running) > s.slots:
+		return fmt.Errorf("%d slots are held, there are %d", len(s.running), s.slots)
 	case long != s.long || long > s.slots:
 		return fmt.Errorf("%d long calls hold slots, counted are %d", long, s.long)
 	case waiting != s.waiting:
 		return fmt.Errorf("%d calls wait, counted are %d", waiting, s.waiting)
-	case len(s.holders) < s.slots && idle != nil:
+	case len(s.running) < s.slots && idle != nil:
 		return errors.New("a slot is free and a call that may have it waits")
-	case waiting > 0 && !s.watched:
-		return errors.New("calls wait and nobody watches the holders")
+	case waiting > 0 && !s.watching:
+		return errors.New("calls wait and no timer watches blocked ones")
 	}
 	return nil
 }
 
-// script is what one call of a generated load does.
+// script is one call of a generated load.
 type script struct {
 	plugin  int
 	after   time.Duration // begins
@@ -64,8 +64,8 @@ type script struct {
 
 // step runs for a time, in the guest or in a host function, up to the next tick.
 type step struct {
-	away bool
-	runs time.Duration
+	inHost bool
+	runs   time.Duration
 }
 
 func scripts(slots int) *rapid.Generator[[]script] {
@@ -78,37 +78,36 @@ func scripts(slots int) *rapid.Generator[[]script] {
 			after:   span(10*quantum).Draw(t, "after"),
 			timeout: span(40*quantum).Draw(t, "timeout"),
 			steps: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
-				return step{away: rapid.Bool().Draw(t, "away"), runs: span(3*quantum).Draw(t, "runs")}
+				return step{inHost: rapid.Bool().Draw(t, "inHost"), runs: span(3*quantum).Draw(t, "runs")}
 			}), 0, 8).Draw(t, "steps"),
 		}
 	}), 1, 6*slots)
 }
 
-// follow makes the call, and says whether it ended as its script does.
-func (sc script) follow(p *Plugin, run func(time.Duration)) (whole bool) {
+// play makes the call. It stops early if the context ends.
+func (sc script) play(p *Plugin, run func(time.Duration)) {
 	run(sc.after)
 	ctx, cancel := context.WithTimeout(context.Background(), sc.timeout)
 	defer cancel()
-	turn, err := p.Acquire(ctx)
+	task, err := p.Acquire(ctx)
 	if err != nil {
-		return false
+		return
 	}
-	defer turn.Release()
+	defer task.Release()
 	for _, st := range sc.steps {
-		if st.away {
-			turn.Leave()
+		if st.inHost {
+			task.Block()
 		}
 		run(st.runs)
-		if st.away {
-			_, err = turn.Return(ctx)
+		if st.inHost {
+			_, err = task.Unblock(ctx)
 		} else {
-			_, err = turn.Yield(ctx)
+			_, err = task.Yield(ctx)
 		}
 		if err != nil {
-			return false
+			return
 		}
 	}
-	return true
 }
 
 func sleep(d time.Duration) {
@@ -121,26 +120,26 @@ func work(d time.Duration) {
 	}
 }
 
-// TestNoSlotIsLost runs generated loads in fake time and looks at the
-// scheduler's state all along.
-func TestNoSlotIsLost(t *testing.T) {
+// TestInvariantsHoldUnderGeneratedLoads, at every moment and at the end, in fake
+// time.
+func TestInvariantsHoldUnderGeneratedLoads(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		slots := rapid.IntRange(1, 4).Draw(rt, "slots")
 		calls := scripts(slots).Draw(rt, "calls")
 		var broken error
 		synctest.Test(t, func(t *testing.T) {
-			s := newScene(t, slots)
+			s := newSimulation(t, slots)
 			var all sync.WaitGroup
 			for _, c := range calls {
 				p := s.plugin(fmt.Sprint(c.plugin))
-				all.Go(func() { c.follow(p, sleep) })
+				all.Go(func() { c.play(p, sleep) })
 			}
 			for range 200 {
 				pass(quantum / 8)
-				broken = cmp.Or(broken, s.broken())
+				broken = cmp.Or(broken, s.check())
 			}
 			all.Wait()
-			s.holds(0, 0)
+			s.expectStats(0, 0)
 		})
 		if broken != nil {
 			rt.Fatal(broken)
@@ -148,9 +147,9 @@ func TestNoSlotIsLost(t *testing.T) {
 	})
 }
 
-// TestNoSlotIsLostInARace is the same in real time, for the race detector:
-// what is checked at the end does not depend on how long things take.
-func TestNoSlotIsLostInARace(t *testing.T) {
+// TestInvariantsHoldUnderParallelLoad is the same in real time, for the race
+// detector: the invariants do not depend on how long things take.
+func TestInvariantsHoldUnderParallelLoad(t *testing.T) {
 	s := New(Config{Slots: 2, Quantum: 20 * time.Microsecond})
 	var all sync.WaitGroup
 	for i := range 16 {
@@ -159,10 +158,10 @@ func TestNoSlotIsLostInARace(t *testing.T) {
 			for j := range 200 {
 				sc := script{timeout: time.Duration(1+(i*j)%50) * 20 * time.Microsecond}
 				for k := range j % 7 {
-					sc.steps = append(sc.steps, step{away: k%3 == 1, runs: time.Duration(k) * 5 * time.Microsecond})
+					sc.steps = append(sc.steps, step{inHost: k%3 == 1, runs: time.Duration(k) * 5 * time.Microsecond})
 				}
-				sc.follow(p, work)
-				if err := s.broken(); err != nil {
+				sc.play(p, work)
+				if err := s.check(); err != nil {
 					t.Error(err)
 				}
 			}

@@ -1,25 +1,26 @@
 package wasi
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"time"
 )
 
-// Process is what a guest has of a system during one call. It is used by one
-// goroutine at a time.
+// Process is the state of the system interface during one call. It must be used
+// by one goroutine at a time.
 type Process struct {
 	Stdout, Stderr Tail
 
 	clock  clock
 	seed   [32]byte
-	random *rand.ChaCha8 // from seed, when first read
+	random *rand.ChaCha8 // from seed; nil until it is first read
 
-	copied, drawn int // since the last [Process.Work]
+	copied, drawn int // bytes since the last TakeWork
 }
 
-// NewProcess is for a call at that time, with random numbers from a seed, of
-// which so many bytes of each of stdout and stderr are kept.
+// NewProcess returns the state for a call at a time, with random numbers from a
+// seed, that keeps at most stdio bytes each of stdout and stderr.
 func NewProcess(now time.Time, seed [32]byte, stdio int) Process {
 	return Process{
 		Stdout: Tail{limit: stdio},
@@ -29,35 +30,36 @@ func NewProcess(now time.Time, seed [32]byte, stdio int) Process {
 	}
 }
 
-// Work is what was done for the guest since it was last asked: bytes that were
-// copied from it, and random ones that were made for it.
-func (p *Process) Work() (copied, random int) {
+// TakeWork returns the work that was done for the guest since the last call of
+// TakeWork: bytes copied from it, and random bytes generated.
+func (p *Process) TakeWork() (copied, random int) {
 	copied, random = p.copied, p.drawn
 	p.copied, p.drawn = 0, 0
 	return copied, random
 }
 
-// randomBytes fills data from the call's stream.
-func (p *Process) randomBytes(data []byte) {
+// readRandom fills data with random bytes.
+func (p *Process) readRandom(data []byte) {
 	if p.random == nil {
 		p.random = rand.NewChaCha8(p.seed)
 	}
 	_, _ = p.random.Read(data) // never fails
+	p.drawn += len(data)
 }
 
-// Exit is what a call ends with by a panic if the guest calls proc_exit.
+// Exit is the value of the panic that ends a call if the guest calls proc_exit.
 type Exit struct{ Code uint32 }
 
 func (e *Exit) Error() string { return fmt.Sprintf("the guest exited with code %d", e.Code) }
 
-// Tail keeps the last bytes of what is written: after a panic these hold the
-// message.
+// Tail keeps the last bytes of what is written to it: after a panic they hold
+// the message.
 type Tail struct {
 	limit int // bytes
 	data  []byte
 }
 
-// Add writes, and answers how many bytes it copied.
+// Add writes p, and returns how many bytes it copied.
 func (t *Tail) Add(p []byte) int {
 	if len(p) > t.limit {
 		p = p[len(p)-t.limit:]
@@ -69,11 +71,11 @@ func (t *Tail) Add(p []byte) int {
 	return len(p)
 }
 
-// Bytes is a copy of what is kept, or nil.
+// Bytes returns a copy of what is kept, or nil if nothing was written.
 func (t *Tail) Bytes() []byte {
 	kept := t.data[max(0, len(t.data)-t.limit):]
 	if len(kept) == 0 {
 		return nil
 	}
-	return append([]byte(nil), kept...)
+	return bytes.Clone(kept)
 }

@@ -26,9 +26,9 @@ func TestEverySystemCallCanBeLinked(t *testing.T) {
 	}
 }
 
-// TestUnservedSystemCalls calls each function that is not served with a known
+// TestUnservedSystemCallsDistinguishUnknownDescriptors calls each function that is not served with a known
 // and an unknown descriptor.
-func TestUnservedSystemCalls(t *testing.T) {
+func TestUnservedSystemCallsDistinguishUnknownDescriptors(t *testing.T) {
 	for _, s := range signatures {
 		if _, ok := systemCalls[s.name]; ok {
 			continue
@@ -50,7 +50,7 @@ func testProcess() *Process {
 	return &p
 }
 
-func TestClockMovesByReadingsAndSleep(t *testing.T) {
+func TestClockAdvancesByReadingsAndSleep(t *testing.T) {
 	p := testProcess()
 	if a, b := p.clock.read(), p.clock.read(); a != 2000 || b != 3000 {
 		t.Errorf("readings = %d, %d, want one microsecond each", a, b)
@@ -73,7 +73,7 @@ func TestDescriptorsInPollFailAtOnce(t *testing.T) {
 	}
 }
 
-func TestSubscription(t *testing.T) {
+func TestSubscriptionDeadlineSaturates(t *testing.T) {
 	p := testProcess()
 	entry := func(timeout uint64, flags uint16) []byte {
 		out := make([]byte, subscriptionSize)
@@ -114,20 +114,20 @@ func TestTailKeepsTheEnd(t *testing.T) {
 	}
 }
 
-func TestRandomStream(t *testing.T) {
+func TestRandomBytesDependOnTheSeedAlone(t *testing.T) {
 	a, b, other := testProcess(), testProcess(), testProcess()
 	other.seed = [32]byte{2}
 	var x, y, z [40]byte
-	a.randomBytes(x[:])
-	b.randomBytes(y[:13])
-	b.randomBytes(y[13:])
-	other.randomBytes(z[:])
+	a.readRandom(x[:])
+	b.readRandom(y[:13])
+	b.readRandom(y[13:])
+	other.readRandom(z[:])
 	if x != y || x == z {
 		t.Errorf("%x, %x and %x: want the first two equal, the third another", x, y, z)
 	}
 }
 
-// linear is a guest's memory, as far as the interface uses it.
+// linear is a guest's memory, with what the interface uses of it.
 type linear struct {
 	api.Memory
 	data []byte
@@ -161,7 +161,7 @@ func (m linear) WriteUint64Le(at uint32, value uint64) bool {
 	return m.Write(at, binary.LittleEndian.AppendUint64(nil, value))
 }
 
-// call calls a function as a guest does that has the memory.
+// call calls a function as a guest with that memory does.
 func call(t *testing.T, p *Process, m linear, name string, args ...uint64) errno {
 	t.Helper()
 	for _, f := range Functions() {
@@ -175,7 +175,7 @@ func call(t *testing.T, p *Process, m linear, name string, args ...uint64) errno
 		f.Call(p, m, stack)
 		return errno(stack[0])
 	}
-	t.Fatalf("there is no %s", name)
+	t.Fatalf("no function %s", name)
 	return 0
 }
 
@@ -186,7 +186,7 @@ func (m linear) vectors(at uint32, pairs ...uint32) {
 	}
 }
 
-func TestWhatIsPrintedIsKept(t *testing.T) {
+func TestWriteKeepsTheLastBytes(t *testing.T) {
 	p, m := testProcess(), linear{data: make([]byte, 256)}
 	m.Write(100, []byte("hello, world"))
 	m.vectors(0, 100, 5, 107, 5)
@@ -196,23 +196,23 @@ func TestWhatIsPrintedIsKept(t *testing.T) {
 	if n, _ := m.ReadUint32Le(64); n != 10 || string(p.Stdout.Bytes()) != "lloworld" || p.Stderr.Bytes() != nil {
 		t.Errorf("%d bytes written, %q kept", n, p.Stdout.Bytes())
 	}
-	if copied, drawn := p.Work(); copied != 10 || drawn != 0 {
+	if copied, drawn := p.TakeWork(); copied != 10 || drawn != 0 {
 		t.Errorf("work of %d and %d bytes", copied, drawn)
 	}
-	if copied, _ := p.Work(); copied != 0 {
-		t.Errorf("%d bytes are told twice", copied)
+	if copied, _ := p.TakeWork(); copied != 0 {
+		t.Errorf("%d bytes are counted twice", copied)
 	}
 	for name, c := range map[string]struct {
 		fd, at, n, result uint64
 		want              errno
 	}{
-		"to stdin":               {stdin, 0, 1, 64, badFile},
-		"to a file":              {3, 0, 1, 64, badFile},
-		"too many vectors":       {stderr, 0, mostVectors + 1, 64, invalid},
-		"vectors outside":        {stderr, 252, 1, 64, badAddress},
-		"the result is outside":  {stderr, 0, 1, 253, badAddress},
-		"the address overflows":  {stderr, math.MaxUint32 - 3, 1, 64, badAddress},
-		"nothing, with no place": {stderr, 0, 0, 1 << 31, badAddress},
+		"to stdin":              {stdin, 0, 1, 64, badFile},
+		"to a file":             {3, 0, 1, 64, badFile},
+		"too many vectors":      {stderr, 0, maxVectors + 1, 64, invalid},
+		"vectors outside":       {stderr, 252, 1, 64, badAddress},
+		"result outside":        {stderr, 0, 1, 253, badAddress},
+		"address overflows":     {stderr, math.MaxUint32 - 3, 1, 64, badAddress},
+		"empty, result outside": {stderr, 0, 0, 1 << 31, badAddress},
 	} {
 		if e := call(t, p, m, "fd_write", c.fd, c.at, c.n, c.result); e != c.want {
 			t.Errorf("%s: errno %d, want %d", name, e, c.want)
@@ -226,20 +226,20 @@ func TestTimeAndRandomnessAreTheCalls(t *testing.T) {
 		t.Errorf("errno %d, time % x", e, m.data[8:16])
 	}
 	if e := call(t, p, m, "clock_time_get", lastClock+1, 0, 8); e != invalid {
-		t.Errorf("a clock that is not there: errno %d", e)
+		t.Errorf("an unknown clock: errno %d", e)
 	}
 	if e := call(t, p, m, "random_get", 32, 16); e != success || strings.Count(string(m.data[32:48]), "\x00") > 8 {
 		t.Errorf("errno %d, random % x", e, m.data[32:48])
 	}
-	if _, drawn := p.Work(); drawn != 16 {
+	if _, drawn := p.TakeWork(); drawn != 16 {
 		t.Errorf("work of %d random bytes", drawn)
 	}
-	if e := call(t, p, m, "random_get", 0, mostRandom+1); e != invalid {
-		t.Errorf("too much at once: errno %d", e)
+	if e := call(t, p, m, "random_get", 0, maxRandom+1); e != invalid {
+		t.Errorf("more than maxRandom: errno %d", e)
 	}
 }
 
-func TestNothingOfTheHost(t *testing.T) {
+func TestArgumentsEnvironmentAndFilesAreEmpty(t *testing.T) {
 	p, m := testProcess(), linear{data: []byte("xxxxxxxxxxxxxxxx")}
 	for _, name := range []string{"args_sizes_get", "environ_sizes_get"} {
 		copy(m.data, "xxxxxxxx")
@@ -252,7 +252,7 @@ func TestNothingOfTheHost(t *testing.T) {
 	}
 }
 
-func TestExit(t *testing.T) {
+func TestProcExitPanicsWithTheCode(t *testing.T) {
 	defer func() {
 		err, _ := recover().(error)
 		if exit, ok := errors.AsType[*Exit](err); !ok || exit.Code != 3 || exit.Error() != "the guest exited with code 3" {
@@ -264,5 +264,5 @@ func TestExit(t *testing.T) {
 			f.Call(testProcess(), linear{}, []uint64{3})
 		}
 	}
-	t.Error("it returned")
+	t.Error("proc_exit returned")
 }

@@ -1,7 +1,7 @@
 //go:build wasip1 || tinygo
 
-// A guest that does what the request's memo tells it, written against the raw
-// ABI and built by every toolchain.
+// A guest that runs the command in the request's memo. It uses the ABI directly and
+// is built by every toolchain.
 package main
 
 import (
@@ -48,17 +48,17 @@ func describe() int32 {
 func reconcile(length uint32) int32 {
 	request, err := abi.DecodeRequest(read(length))
 	if err != nil {
-		return explain(err)
+		return fail(err)
 	}
 	command, err := strconv.Unquote(string(request.Memo))
 	if err != nil {
-		return explain(err)
+		return fail(err)
 	}
-	answer, err := obey(command)
+	output, err := run(command)
 	if err != nil {
-		return explain(err)
+		return fail(err)
 	}
-	return write(abi.EncodeResult(&abi.Result{Result: abi.OutcomeSuccess, Memo: []byte(strconv.Quote(answer))}))
+	return write(abi.EncodeResult(&abi.Result{Result: abi.OutcomeSuccess, Memo: []byte(strconv.Quote(output))}))
 }
 
 var (
@@ -67,14 +67,14 @@ var (
 	seen  = map[string]int{}
 )
 
-func obey(command string) (string, error) {
+func run(command string) (string, error) {
 	switch command {
 	case "count":
 		calls++
 		seen[command+strconv.Itoa(calls)] = calls
 		return strconv.Itoa(calls + len(seen)), nil
 	case "panic":
-		panic("the probe was told to")
+		panic("as commanded")
 	case "divide":
 		return strconv.Itoa(1 / (calls - calls)), nil
 	case "exit":
@@ -114,10 +114,10 @@ func obey(command string) (string, error) {
 		line := []byte("from the probe")
 		hostLog(abi.LogWarn, unsafe.Pointer(&line[0]), uint32(len(line)))
 		return "", nil
-	case "print":
+	case "print": // and exit: stdout and stderr are kept for failures
 		fmt.Println("to stdout")
 		fmt.Fprintln(os.Stderr, "to stderr")
-		return "", nil
+		os.Exit(1)
 	case "get":
 		return get()
 	}
@@ -140,7 +140,7 @@ func get() (string, error) {
 	return string(read(uint32(length))), nil
 }
 
-func explain(err error) int32 {
+func fail(err error) int32 {
 	write(abi.EncodeResult(&abi.Result{Error: &abi.Failure{Reason: "Probe", Message: err.Error()}}))
 	return int32(abi.CodeStalled)
 }

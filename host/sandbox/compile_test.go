@@ -1,0 +1,214 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/host/sandbox/deadline"
+)
+
+func TestUnsafeCacheDirIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(t.Context(), Config{CacheDir: dir}); err == nil || !strings.Contains(err.Error(), "writable by other users") {
+		t.Errorf("error = %v", err)
+	}
+}
+
+// TestCachedCodeIsUsedUnlessDamaged loads from a warm cache, in which nothing is
+// written, and then from one whose entries are truncated.
+func TestCachedCodeIsUsedUnlessDamaged(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	loadWith := func() {
+		s := newSandbox(t, Config{CacheDir: dir})
+		reconcile(t, loadCase(t, s, "correct", Limits{}), Call{Request: []byte("{}")})
+	}
+	loadWith()
+	first := entries(t, dir)
+	if len(first) != 1 {
+		t.Fatalf("entries = %v, want one", first)
+	}
+	loadWith()
+	if again := entries(t, dir); len(again) != 1 || !os.SameFile(again[0], first[0]) {
+		t.Errorf("the entry was written again: %v", again)
+	}
+	truncateEntries(t, dir)
+	loadWith()
+	if repaired := entries(t, dir); len(repaired) != 1 || repaired[0].Size() != first[0].Size() {
+		t.Errorf("entries = %v, want one of %d bytes", repaired, first[0].Size())
+	}
+}
+
+// TestPluginRunsWithAnUnwritableCache: a directory that was removed cannot be
+// written, like one on a full disk.
+func TestPluginRunsWithAnUnwritableCache(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	var log bytes.Buffer
+	s := newSandbox(t, Config{CacheDir: dir, Logger: hclog.New(&hclog.LoggerOptions{Output: &log})})
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	reconcile(t, loadCase(t, s, "correct", Limits{}), Call{Request: []byte("{}")})
+	if n := strings.Count(log.String(), "compile cache cannot be written"); n != 1 {
+		t.Errorf("logged %d times:\n%s", n, log.String())
+	}
+}
+
+// walkEntries visits all regular files below a directory.
+func walkEntries(t *testing.T, dir string, each func(path string, info fs.FileInfo)) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			each(path, info)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func entries(t *testing.T, dir string) (out []fs.FileInfo) {
+	t.Helper()
+	walkEntries(t, dir, func(_ string, info fs.FileInfo) { out = append(out, info) })
+	return out
+}
+
+// truncateEntries truncates all entries of a cache to half their size.
+func truncateEntries(t *testing.T, dir string) {
+	t.Helper()
+	walkEntries(t, dir, func(path string, info fs.FileInfo) {
+		if err := os.Truncate(path, info.Size()/2); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestCachedCodeIsLoadedByDigest, without reading the module.
+func TestCachedCodeIsLoadedByDigest(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	first := load(t, newSandbox(t, Config{CacheDir: dir}), Plugin{Name: "cached", Wasm: needingInitialize("cached")})
+	again := load(t, newSandbox(t, Config{CacheDir: dir}), Plugin{
+		Name: "cached", Digest: first.digest,
+		Source: func() ([]byte, error) { return nil, errors.New("the source must not be read") },
+	})
+	reconcile(t, again, Call{})
+	if again.mode != first.mode || again.minimum != first.minimum || !bytes.Equal(again.seed[:], first.seed[:]) {
+		t.Errorf("blueprint = %+v, want %+v", again.blueprint, first.blueprint)
+	}
+}
+
+// TestSourceOfAnotherDigestIsRefused: the file was replaced since its digest was
+// computed.
+func TestSourceOfAnotherDigestIsRefused(t *testing.T) {
+	s := newSandbox(t, Config{})
+	digest := strings.Repeat("00", 32)
+	_, err := s.Load(t.Context(), Plugin{Name: "other", Digest: digest, Source: func() ([]byte, error) { return callingGet("other", 1), nil }})
+	wantStep(t, err, StepRead, abi.ClassABI)
+	if !errors.Is(err, errOtherFile) {
+		t.Errorf("error = %v", err)
+	}
+	for _, digest := range []string{"", "xyz", digest + "00"} {
+		if _, err := s.Load(t.Context(), Plugin{Name: "other", Digest: digest, Source: func() ([]byte, error) { return nil, nil }}); err == nil || !strings.Contains(err.Error(), "SHA-256") {
+			t.Errorf("digest %q: error = %v", digest, err)
+		}
+	}
+}
+
+// TestModulesThatDifferInCodeHaveTheirOwnCode: their skeletons differ in the salt
+// only.
+func TestModulesThatDifferInCodeHaveTheirOwnCode(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	for range 2 { // compiled, then from the cache
+		s := newSandbox(t, Config{CacheDir: dir})
+		good := load(t, s, Plugin{Name: "twin", Wasm: succeedingIfSeven("twin", 7)})
+		bad := load(t, s, Plugin{Name: "twin", Wasm: succeedingIfSeven("twin", 8)})
+		reconcile(t, good, Call{})
+		if _, err := bad.Reconcile(t.Context(), Call{}); err == nil {
+			t.Error("the other code was run")
+		}
+	}
+}
+
+// compilerFlag makes this test binary a compiler, or one that hangs. See
+// [TestMain].
+const compilerFlag = "compile-a-module"
+
+// runAsCompiler is what the program that [compilerOf] configures does.
+func runAsCompiler(args []string) int {
+	if args[0] == "hangs" {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return 0
+	}
+	return Compiler(context.Background(), args[1:], os.Stdin, os.Stderr)
+}
+
+func compilerOf(t *testing.T, how string) Config {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Compiler: []string{self, compilerFlag, how}}
+}
+
+func TestCompilerProcessCompiles(t *testing.T) {
+	g := load(t, newSandbox(t, compilerOf(t, "works")), Plugin{Name: "compiled", Wasm: needingInitialize("compiled")})
+	reconcile(t, g, Call{})
+	if st := g.Stats(); !st.Compiled {
+		t.Errorf("stats = %+v", st)
+	}
+}
+
+func TestCompilerProcessRefusesAsThisProcessDoes(t *testing.T) {
+	tg := newTestGuest("invalid")
+	_, err := newSandbox(t, compilerOf(t, "works")).Load(t.Context(), Plugin{Name: "invalid", Wasm: tg.build(nil, tck.I64Const(1))})
+	wantStep(t, err, StepCompile, abi.ClassABI)
+	inProcess := newTestGuest("invalid")
+	_, want := newSandbox(t, Config{}).Load(t.Context(), Plugin{Name: "invalid", Wasm: inProcess.build(nil, tck.I64Const(1))})
+	if err.Error() != want.Error() {
+		t.Errorf("error = %v\nin this process: %v", err, want)
+	}
+}
+
+// TestLoadTimeoutKillsTheCompiler, and the module is not tried again.
+func TestLoadTimeoutKillsTheCompiler(t *testing.T) {
+	config := compilerOf(t, "hangs")
+	config.LoadTimeout = 50 * time.Millisecond
+	s := newSandbox(t, config)
+	for range 2 {
+		_, err := s.Load(t.Context(), Plugin{Name: "waiting", Wasm: callingGet("waiting", 1)})
+		wantStep(t, err, StepCompile, abi.ClassABI)
+		if !errors.Is(err, deadline.ErrPassed) || !strings.Contains(err.Error(), notTriedAgain) {
+			t.Errorf("error = %v", err)
+		}
+	}
+}
+
+func TestCanceledLoadKillsTheCompiler(t *testing.T) {
+	s := newSandbox(t, compilerOf(t, "hangs"))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := s.Load(ctx, Plugin{Name: "waiting", Wasm: callingGet("waiting", 1)})
+	if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), notTriedAgain) {
+		t.Errorf("error = %v", err)
+	}
+}

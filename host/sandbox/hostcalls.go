@@ -1,0 +1,202 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/wasm"
+	"github.com/thole-dev/thole/host/sandbox/deadline"
+	"github.com/thole-dev/thole/host/sandbox/wasi"
+)
+
+// This file has the functions that guests import, each with its signature: what
+// can be imported and what runs are one list.
+
+// HostCalls serves what a guest reads and logs during a reconcile. Its methods
+// are called on the goroutine of [Guest.Reconcile], one at a time.
+type HostCalls interface {
+	// Get serves a get: call is an encoded [abi.GetCall]. The code is negative
+	// for a failure ([abi.CodeNotFound] and so on); any other code is ignored,
+	// and reply is what the guest reads. ctx ends at the call's deadline and
+	// must be honoured: nothing else stops a host function. The bytes of call
+	// are the method's to keep.
+	Get(ctx context.Context, call []byte) (reply []byte, code int64)
+	// List serves a list in the same way: call is an encoded [abi.ListCall].
+	List(ctx context.Context, call []byte) (reply []byte, code int64)
+	// Log receives a message of the guest. The level is one of [abi.LogDebug]
+	// to [abi.LogError]. The message may contain any bytes and is the method's
+	// to keep.
+	Log(level int32, message []byte)
+}
+
+// hostFunction is a function that a guest may import. Parameters and result are
+// on the stack, as in [api.GoModuleFunction].
+type hostFunction struct {
+	name string
+	typ  wasm.FuncType
+	run  func(ctx context.Context, c *call, memory api.Memory, stack []uint64)
+}
+
+// hostModule is a module that guests may import from.
+type hostModule struct {
+	name      string
+	functions []hostFunction
+}
+
+func hostModules() []hostModule {
+	return []hostModule{
+		{abi.ImportModule, tholeFunctions},
+		{wasi.ImportModule, systemFunctions()},
+	}
+}
+
+var tholeFunctions = []hostFunction{
+	{abi.ImportInput, wasm.Signature(params(i32, i32)), input},
+	{abi.ImportOutput, wasm.Signature(params(i32, i32)), output},
+	{abi.ImportLog, wasm.Signature(params(i32, i32, i32)), logMessage},
+	{abi.ImportGet, wasm.Signature(params(i32, i32), i64), capability(abi.ImportGet, HostCalls.Get)},
+	{abi.ImportList, wasm.Signature(params(i32, i32), i64), capability(abi.ImportList, HostCalls.List)},
+}
+
+// systemFunctions returns the functions of package wasi.
+func systemFunctions() (out []hostFunction) {
+	for _, f := range wasi.Functions() {
+		out = append(out, hostFunction{f.Name, f.Type, func(_ context.Context, c *call, memory api.Memory, stack []uint64) {
+			f.Call(&c.process, memory, stack)
+			c.chargeSystemCall()
+		}})
+	}
+	return out
+}
+
+// addHostModules makes everything that modules import available in a runtime.
+func addHostModules(ctx context.Context, r wazero.Runtime) error {
+	for _, m := range hostModules() {
+		if err := m.addTo(ctx, r); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+	}
+	return addTick(ctx, r)
+}
+
+func (m hostModule) addTo(ctx context.Context, r wazero.Runtime) error {
+	builder := r.NewHostModuleBuilder(m.name)
+	for _, f := range m.functions {
+		run := f.run
+		builder.NewFunctionBuilder().WithGoModuleFunction(
+			api.GoModuleFunc(func(ctx context.Context, guest api.Module, stack []uint64) {
+				c := callOf(ctx)
+				run(ctx, c, guest.Memory(), stack)
+				c.payHostCost(ctx, guest)
+			}), []api.ValueType(f.typ.Params), []api.ValueType(f.typ.Results)).Export(f.name)
+	}
+	_, err := builder.Instantiate(ctx)
+	return err
+}
+
+// contractError ends a call, by a panic, because the guest has used a function
+// of the host in a way that the ABI does not allow.
+type contractError struct{ message string }
+
+func (e *contractError) Error() string { return e.message }
+
+func violate(format string, args ...any) { panic(&contractError{fmt.Sprintf(format, args...)}) }
+
+// guestBytes returns a range of guest memory. It is not a copy: bytes that are
+// kept after the host function has returned must be copied, because the guest
+// changes them.
+func guestBytes(memory api.Memory, function string, ptr, length uint64) []byte {
+	p, ok := memory.Read(uint32(ptr), uint32(length))
+	if !ok {
+		violate("%s: %d bytes at %d are outside of the memory of %d bytes", function, uint32(length), uint32(ptr), memory.Size())
+	}
+	return p
+}
+
+// input copies the next bytes of the request, or of the last reply.
+func input(_ context.Context, c *call, memory api.Memory, stack []uint64) {
+	p := guestBytes(memory, abi.ImportInput, stack[0], stack[1])
+	if len(p) > len(c.input) {
+		violate("input: %d bytes asked for, %d are left", len(p), len(c.input))
+	}
+	c.input = c.input[copy(p, c.input):]
+	c.hostCost += copyCost(len(p))
+}
+
+// output appends to the result.
+func output(_ context.Context, c *call, memory api.Memory, stack []uint64) {
+	p := guestBytes(memory, abi.ImportOutput, stack[0], stack[1])
+	if len(p) > c.limits.OutputBytes-len(c.output) {
+		c.noteLimit(LimitOutput)
+		violate("output: more than the limit of %d bytes: write a smaller result", c.limits.OutputBytes)
+	}
+	c.output = append(c.outputWithRoom(len(p)), p...)
+	c.hostCost += copyCost(len(p))
+	c.outputCalled = true
+}
+
+// logOverhead is what a message counts besides its bytes, so that the number of
+// empty messages is bounded too.
+const logOverhead = 64
+
+func logMessage(_ context.Context, c *call, memory api.Memory, stack []uint64) {
+	p := guestBytes(memory, abi.ImportLog, stack[1], stack[2])
+	size := len(p) + logOverhead
+	if size > c.limits.LogBytes-c.logged {
+		c.noteLimit(LimitLog)
+		return
+	}
+	c.logged += size
+	c.hostCost += logCost + copyCost(len(p))
+	level := min(max(api.DecodeI32(stack[0]), abi.LogDebug), abi.LogError)
+	c.log(level, bytes.Clone(p))
+}
+
+// capability is a host function that sends a message to the host. The reply
+// becomes the input, and its length or a negative code the result.
+func capability(name string, serve func(HostCalls, context.Context, []byte) ([]byte, int64)) func(context.Context, *call, api.Memory, []uint64) {
+	return func(ctx context.Context, c *call, memory api.Memory, stack []uint64) {
+		message := guestBytes(memory, name, stack[0], stack[1])
+		c.input = nil
+		if c.hostCalls++; c.hostCalls > c.limits.HostCalls {
+			c.noteLimit(LimitHostCalls)
+			violate("%s: more than the limit of %d host calls: read less in one run", name, c.limits.HostCalls)
+		}
+		if c.host == nil {
+			stack[0] = api.EncodeI64(abi.CodeDenied)
+			return
+		}
+		if len(message) > abi.MaxCall {
+			stack[0] = api.EncodeI64(abi.CodeInvalid)
+			return
+		}
+		c.task.Block()
+		reply, code := serve(c.host, ctx, bytes.Clone(message))
+		if ctx.Err() != nil {
+			panic(&limitError{context.Cause(ctx)})
+		}
+		if err := deadline.Pause(ctx, c.task.Unblock); err != nil {
+			panic(&limitError{err})
+		}
+		c.hostCost += hostCallCost + copyCost(len(message)+len(reply))
+		stack[0] = api.EncodeI64(c.setReply(reply, code))
+	}
+}
+
+// setReply makes a reply the input, and returns the result of the host function.
+func (c *call) setReply(reply []byte, code int64) int64 {
+	switch {
+	case code < 0:
+		return code
+	case len(reply) > c.limits.ReplyBytes:
+		c.noteLimit(LimitReply)
+		return abi.CodeTooLarge
+	}
+	c.input = reply
+	return int64(len(reply))
+}

@@ -1,0 +1,34 @@
+package sandbox
+
+import (
+	"testing"
+
+	"github.com/thole-dev/thole/abi"
+)
+
+// TestNativeStackIsBounded: the engine has its stack where it is looked for, a call
+// that nests without end is ended long before the engine would end it, and an idle
+// instance has no large stack.
+func TestNativeStackIsBounded(t *testing.T) {
+	g := load(t, newSandbox(t, Config{}), Plugin{Name: "nesting", Wasm: nestingCalls("nesting")})
+	in, err := g.currentInstance(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := in.stack.size()
+	if _, err := in.enter(t.Context(), g.newCall(Call{}), in.reconcile, 20_000); err != nil {
+		t.Fatal(err)
+	}
+	if deep := in.stack.size(); before <= 0 || before > maxIdleStack || deep < 20_000*16 {
+		t.Errorf("the stack has %d bytes before and %d after 20,000 calls", before, deep)
+	}
+	if !g.reset(t.Context(), in) || in.stack.size() > maxIdleStack {
+		t.Errorf("an idle instance keeps %d bytes", in.stack.size())
+	}
+	_, err = in.enter(t.Context(), g.newCall(Call{}), in.reconcile, 1<<30)
+	wantFault(t, err, abi.ClassStackOverflow, "nest too deeply")
+	if most := in.stack.size(); most > 3*maxStack {
+		t.Errorf("the stack had %d bytes when it was too large", most)
+	}
+	in.close(t.Context())
+}

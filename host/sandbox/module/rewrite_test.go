@@ -1,0 +1,81 @@
+package module
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/abi/wasm"
+)
+
+func writeAgain(t *testing.T, m *Module) []byte {
+	t.Helper()
+	exports, err := m.GlobalExports()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := m.Write(Additions{Exports: exports})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestWriteAddsExportsAndKeepsOnlyFunctionNames(t *testing.T) {
+	m := parse(t, sample())
+	out := writeAgain(t, m)
+	again := parse(t, out)
+	if e, ok := again.ExportOf(GlobalExport(0)); !ok || e.Kind != wasm.KindGlobal || e.Index != 0 {
+		t.Errorf("added export = %+v, %v", e, ok)
+	}
+	if len(again.Exports) != len(m.Exports)+1 {
+		t.Errorf("exports = %+v", again.Exports)
+	}
+	if again.HasCustom("producers") || !again.HasCustom("name") {
+		t.Errorf("custom sections = %v, want the names only", again.Custom)
+	}
+	if names := again.functionNames(); !slices.Equal(names, []string{"$0", "theFunction"}) || bytes.Contains(out, []byte("theLocal")) {
+		t.Errorf("names = %q, want those of the functions and no others", names)
+	}
+	if _, err := again.GlobalExports(); err == nil || !strings.Contains(err.Error(), "reserved") {
+		t.Errorf("reserved prefix: error = %v", err)
+	}
+}
+
+// FuzzParse compares what the sandbox relies on before and after a rewrite: the
+// limits hold, and the rewritten module differs by the added exports only.
+func FuzzParse(f *testing.F) {
+	f.Add(sample())
+	for _, seed := range tck.Seeds() {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, binary []byte) {
+		m, err := Parse(binary)
+		if err != nil {
+			return
+		}
+		if len(m.Functions) > MaxFunctions {
+			t.Fatalf("%d functions", len(m.Functions))
+		}
+		exports, err := m.GlobalExports()
+		if err != nil {
+			return
+		}
+		out, err := m.Write(Additions{Exports: exports})
+		if err != nil {
+			return
+		}
+		again, err := Parse(out)
+		if err != nil {
+			t.Fatalf("the rewritten module: %v", err)
+		}
+		if !slices.Equal(again.Imports, m.Imports) || !slices.Equal(again.Functions, m.Functions) || again.Effects != m.Effects {
+			t.Fatal("imports, functions or effects differ")
+		}
+		if n := len(m.Exports); n > 0 && !slices.Equal(again.Exports[:n], m.Exports) {
+			t.Fatal("the module's own exports differ")
+		}
+	})
+}

@@ -1,0 +1,46 @@
+package sandbox
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestNearestImportHasFewEdits(t *testing.T) {
+	for symbol, want := range map[string]string{
+		"thole/v1.outptu":                    "thole/v1.output",
+		"wasi_snapshot_preview1.fd_wriet":    "wasi_snapshot_preview1.fd_write",
+		"env.abort":                          "",
+		"thole/v1.something_quite_different": "",
+	} {
+		if got := nearestImport(symbol); got != want {
+			t.Errorf("nearestImport(%q) = %q, want %q", symbol, got, want)
+		}
+	}
+}
+
+func TestImportHintByModule(t *testing.T) {
+	for symbol, want := range map[string]string{
+		"thole/v1.outptu":       "did you mean",
+		"thole/v1.http_request": "newer host",
+		"thole/v2.get":          "another version",
+		"env.abort":             "target wasip1",
+	} {
+		module, _, _ := strings.Cut(symbol, ".")
+		if got := importHint(symbol, module); !strings.Contains(got, want) {
+			t.Errorf("importHint(%q) = %q, want %q", symbol, got, want)
+		}
+	}
+}
+
+func TestFunctionsAreSortedAndComplete(t *testing.T) {
+	all := Functions()
+	for _, name := range []string{"thole/v1.get", "thole/v1.output", "wasi_snapshot_preview1.fd_write"} {
+		if !slices.Contains(all, name) {
+			t.Errorf("%s is missing in %q", name, all)
+		}
+	}
+	if len(all) != len(importable) || !slices.IsSorted(all) {
+		t.Errorf("%d functions, want %d in order", len(all), len(importable))
+	}
+}
