@@ -1,6 +1,10 @@
 package tck
 
-import "github.com/thole-dev/thole/abi/wasm"
+import (
+	"slices"
+
+	"github.com/thole-dev/thole/abi/wasm"
+)
 
 // Module assembles a WebAssembly binary from Go values. It does not check what
 // it is given, so that broken modules can be built too. Every import must be
@@ -38,10 +42,8 @@ type Func uint32
 // Type returns the index of a signature, which is added if it is not there.
 func (m *Module) Type(params, results []wasm.ValueType) uint32 {
 	t := wasm.Signature(params, results...)
-	for i, have := range m.types {
-		if have == t {
-			return uint32(i)
-		}
+	if i := slices.Index(m.types, t); i >= 0 {
+		return uint32(i)
 	}
 	m.types = append(m.types, t)
 	return m.add(wasm.TypeSection, t.Append(nil))

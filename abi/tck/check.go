@@ -8,8 +8,6 @@ import (
 	"github.com/thole-dev/thole/abi/wasm"
 )
 
-func fail(format string, args ...any) error { return fmt.Errorf(format, args...) }
-
 // The exports and imports of thole/v1 with their signatures.
 var (
 	contractExports = []struct {
@@ -38,19 +36,19 @@ var (
 func Check(binary []byte) error {
 	found, err := inspect(binary)
 	if err != nil {
-		return fail("read module: %w", err)
+		return fmt.Errorf("read module: %w", err)
 	}
 	var errs []error
 	if !found.memory {
-		errs = append(errs, fail("export %q is missing: export memory 0 under this name", abi.ExportMemory))
+		errs = append(errs, fmt.Errorf("export %q is missing: export memory 0 under this name", abi.ExportMemory))
 	}
 	for _, want := range contractExports {
 		have, ok := found.exports[want.name]
 		switch {
 		case !ok && want.required:
-			errs = append(errs, fail("export %q is missing: export a function %s under this name", want.name, want.typ))
+			errs = append(errs, fmt.Errorf("export %q is missing: export a function %s under this name", want.name, want.typ))
 		case ok && have != want.typ.String():
-			errs = append(errs, fail("export %q is %s, not %s", want.name, have, want.typ))
+			errs = append(errs, fmt.Errorf("export %q is %s, not %s", want.name, have, want.typ))
 		}
 	}
 	for _, in := range found.imports {
@@ -64,16 +62,16 @@ func checkImport(in wasm.Import) error {
 		return nil
 	}
 	if in.Module != abi.ImportModule {
-		return fail("import %s.%s: a guest can import from %s and %s only", in.Module, in.Name, abi.ImportModule, wasi)
+		return fmt.Errorf("import %s.%s: a guest can import from %s and %s only", in.Module, in.Name, abi.ImportModule, wasi)
 	}
 	want, ok := contractImports[in.Name]
 	switch {
 	case !ok:
-		return fail("import %s.%s: there is no such function", in.Module, in.Name)
+		return fmt.Errorf("import %s.%s: there is no such function", in.Module, in.Name)
 	case in.Kind != wasm.KindFunction:
-		return fail("import %s.%s is a %s, not a function", in.Module, in.Name, in.Kind)
+		return fmt.Errorf("import %s.%s is a %s, not a function", in.Module, in.Name, in.Kind)
 	case in.Type != want:
-		return fail("import %s.%s is %s, not %s", in.Module, in.Name, in.Type, want)
+		return fmt.Errorf("import %s.%s is %s, not %s", in.Module, in.Name, in.Type, want)
 	}
 	return nil
 }

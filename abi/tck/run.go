@@ -3,6 +3,7 @@ package tck
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -64,7 +65,7 @@ func (c Case) Verify(host Host) error {
 		return c.verifyRefusal(guest, err)
 	}
 	if err != nil {
-		return fail("load must succeed, but: %v", err)
+		return fmt.Errorf("load must succeed, but: %w", err)
 	}
 	defer guest.Close()
 	if c.Stage == StageCall {
@@ -80,14 +81,14 @@ func (c Case) verifyRefusal(guest Guest, err error) error {
 	}
 	for _, symbol := range c.Mentions {
 		if !strings.Contains(err.Error(), symbol) {
-			return fail("the load error must name %q: %v", symbol, err)
+			return fmt.Errorf("the load error must name %q: %w", symbol, err)
 		}
 	}
 	if at, ok := errors.AsType[Refusal](err); ok && c.Step != "" && at.RefusedAt() != c.Step {
-		return fail("load must be refused at step %s, but was at %s: %v", c.Step, at.RefusedAt(), err)
+		return fmt.Errorf("load must be refused at step %s, but was at %s: %w", c.Step, at.RefusedAt(), err)
 	}
 	if classified, ok := errors.AsType[Classified](err); ok && c.Class != "" && classified.FailureClass() != c.Class {
-		return fail("load must be refused as %s, but was as %s: %v", c.Class, classified.FailureClass(), err)
+		return fmt.Errorf("load must be refused as %s, but was as %s: %w", c.Class, classified.FailureClass(), err)
 	}
 	return nil
 }
@@ -101,10 +102,10 @@ func (c Case) verifyFailure(guest Guest) error {
 		}
 		class, err := classOf(output, err)
 		if err == nil {
-			return fail("the call must fail as %s, but returned %.200q", c.Class, output)
+			return fmt.Errorf("the call must fail as %s, but returned %.200q", c.Class, output)
 		}
 		if class != c.Class {
-			return fail("the call must fail as %s, but failed as %q: %v", c.Class, class, err)
+			return fmt.Errorf("the call must fail as %s, but failed as %q: %w", c.Class, class, err)
 		}
 	}
 	return nil
@@ -132,13 +133,13 @@ func (c Case) verifySuccess(guest Guest) error {
 			return err
 		}
 		if err != nil {
-			return fail("call %d must succeed, but: %v", i+1, err)
+			return fmt.Errorf("call %d must succeed, but: %w", i+1, err)
 		}
 		if abi.Code(code) != c.Code {
-			return fail("call %d must return %d, but returned %d", i+1, c.Code, code)
+			return fmt.Errorf("call %d must return %d, but returned %d", i+1, c.Code, code)
 		}
 		if err := c.verifyOutput(request, output); err != nil {
-			return fail("call %d: %w", i+1, err)
+			return fmt.Errorf("call %d: %w", i+1, err)
 		}
 	}
 	return nil
@@ -157,7 +158,7 @@ func (s *costCheck) add(c Case, guest Guest) error {
 	}
 	fuel := metered.Fuel()
 	if s.any && fuel != s.first {
-		return fail("the same call must cost the same, but cost %d and then %d", s.first, fuel)
+		return fmt.Errorf("the same call must cost the same, but cost %d and then %d", s.first, fuel)
 	}
 	s.first, s.any = fuel, true
 	return nil
@@ -169,7 +170,7 @@ func (c Case) verifyOutput(request, output []byte) error {
 		return err
 	}
 	if want := c.Output(request); !bytes.Equal(output, want) {
-		return fail("the result must be %s, but is %.200q", want, output)
+		return fmt.Errorf("the result must be %s, but is %.200q", want, output)
 	}
 	return nil
 }
