@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// largeObject is a primary of about 3 KB.
+// largeObject returns an object of about 3 KB.
 func largeObject() []byte {
 	return []byte(`{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name":"shop","namespace":"default","labels":{"app":"shop"}},` +
 		`"spec":{"containers":[` + strings.TrimSuffix(strings.Repeat(`{"name":"main","image":"example.com/image:1.2.3",`+

@@ -1,63 +1,50 @@
 package abi
 
 import (
-	"errors"
 	"strconv"
 	"strings"
 
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
-// broken is a rule that a message breaks, in the same form as what the reader
-// reports: every error of a decoder is a [*rawjson.Error].
-func broken(path, message string) error {
-	return &rawjson.Error{Path: path, Offset: -1, Message: message}
-}
+// The checks return errors of the same type as the reader, so that every error
+// of a decoder is a [*rawjson.Error]. They have no offsets, because the text has
+// been read already.
 
-// tooLong is broken if a text is longer than limit bytes.
-func tooLong(path string, length, limit int) error {
+// checkLength returns an error if a text is longer than limit bytes.
+func checkLength(path string, length, limit int) error {
 	if length <= limit {
 		return nil
 	}
-	return broken(path, strconv.Itoa(length)+" bytes, the limit is "+strconv.Itoa(limit))
+	return rawjson.NewError(path, strconv.Itoa(length)+" bytes, the limit is "+strconv.Itoa(limit))
 }
 
-// at puts the path of a message's part before what is wrong with it.
-func at(path string, err error) error {
-	var e *rawjson.Error
-	switch {
-	case !errors.As(err, &e):
-		return err
-	case e.Path == "":
-		return broken(path, e.Message)
-	case e.Path[0] == '[':
-		return broken(path+e.Path, e.Message)
-	}
-	return broken(path+"."+e.Path, e.Message)
-}
-
-// each checks every entry of a list and names the first one that is wrong.
-func each[T any](field string, list []T, check func(T) error) error {
+// checkEach returns the first error of check for the entries of a list.
+func checkEach[T any](field string, list []T, check func(T) error) error {
 	for i, v := range list {
 		if err := check(v); err != nil {
-			return at(field+"["+strconv.Itoa(i)+"]", err)
+			return rawjson.Within(field+"["+strconv.Itoa(i)+"]", err)
 		}
 	}
 	return nil
 }
 
-// firstOf returns the first error.
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
+// checkDistinct returns an error for the first entry whose name an earlier
+// entry has; field is the member of the entry that holds the name.
+func checkDistinct[T any](list, field string, entries []T, name func(T) string) error {
+	seen := make(map[string]bool, len(entries))
+	return checkEach(list, entries, func(entry T) error {
+		n := name(entry)
+		if seen[n] {
+			return rawjson.Within(field, rawjson.NewError("", rawjson.Quote(n)+" is given twice"))
 		}
-	}
-	return nil
+		seen[n] = true
+		return nil
+	})
 }
 
-// ValidName says whether s is a DNS label (RFC 1123): what a plugin or a
-// controller may be called.
+// ValidName reports whether s is a DNS label (RFC 1123), as the names of
+// plugins and controllers must be.
 func ValidName(s string) bool {
 	if s == "" || len(s) > 63 {
 		return false
@@ -71,56 +58,45 @@ func ValidName(s string) bool {
 	return true
 }
 
-// check holds a kind against what names one: "v1", "apps/v1" and "Pod".
+// checkName returns an error unless s is a valid name of a plugin or controller.
+func checkName(path, s string) error {
+	if ValidName(s) {
+		return nil
+	}
+	return rawjson.NewError(path, rawjson.Quote(s)+" is not a DNS label (lower case letters, digits and '-', at most 63)")
+}
+
+// check returns an error unless k has the form of a group, version and kind.
+// Whether the API server has that kind is not known here.
 func (k Kind) check() error {
 	switch group, version, grouped := strings.Cut(k.APIVersion, "/"); {
 	case k.APIVersion == "":
-		return broken("apiVersion", "is required: a group and version, such as apps/v1")
-	case grouped && (group == "" || version == "" || strings.Contains(version, "/")), !words(k.APIVersion, "./-"):
-		return broken("apiVersion", rawjson.Quote(k.APIVersion)+" is no group and version, such as apps/v1")
+		return rawjson.NewError("apiVersion", "is required: a group and version, such as apps/v1")
+	case grouped && (group == "" || version == "" || strings.Contains(version, "/")), !consistsOf(k.APIVersion, "./-"):
+		return rawjson.NewError("apiVersion", rawjson.Quote(k.APIVersion)+" is not a group and version, such as apps/v1")
 	case k.Kind == "":
-		return broken("kind", "is required, such as Deployment")
-	case !words(k.Kind, "-"):
-		return broken("kind", rawjson.Quote(k.Kind)+" is no kind, such as Deployment")
+		return rawjson.NewError("kind", "is required, such as Deployment")
+	case !consistsOf(k.Kind, "-"):
+		return rawjson.NewError("kind", rawjson.Quote(k.Kind)+" is not a kind, such as Deployment")
 	}
 	return nil
 }
 
-func (ref Ref) check() error {
-	if err := (Kind{ref.APIVersion, ref.Kind}).check(); err != nil {
-		return err
-	}
-	return ref.checkName()
-}
-
-// checkName holds what names an object of the kind against what hosts keep of
-// it. Whether there can be such an object is the API server's to say.
-func (ref Ref) checkName() error {
-	if ref.Name == "" {
-		return broken("name", "is required")
-	}
-	return firstOf(
-		tooLong("name", len(ref.Name), MaxName),
-		tooLong("namespace", len(ref.Namespace), MaxName),
-		tooLong("uid", len(ref.UID), MaxName),
-	)
-}
-
-// checkReason holds a reason against the pattern of metav1.Condition:
+// checkReason checks a reason against the pattern of metav1.Condition:
 // ^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$
 func checkReason(s string, limit int) error {
 	switch {
 	case s == "":
-		return broken("reason", "is required: a CamelCase word, such as Succeeded")
+		return rawjson.NewError("reason", "is required: a CamelCase word, such as Succeeded")
 	case len(s) > limit:
-		return tooLong("reason", len(s), limit)
-	case !words(s, "_,:") || !letter(s[0]) || strings.ContainsRune(",:", rune(s[len(s)-1])):
-		return broken("reason", rawjson.Quote(s)+" is no CamelCase word, such as Succeeded")
+		return checkLength("reason", len(s), limit)
+	case !consistsOf(s, "_,:") || !letter(s[0]) || strings.ContainsRune(",:", rune(s[len(s)-1])):
+		return rawjson.NewError("reason", rawjson.Quote(s)+" is not a CamelCase word, such as Succeeded")
 	}
 	return nil
 }
 
-// checkConditionType holds a type against metav1.Condition: a label's name,
+// checkConditionType checks a type against metav1.Condition: a qualified name,
 // such as Ready or example.com/Ready.
 func checkConditionType(s string) error {
 	name := s
@@ -130,20 +106,23 @@ func checkConditionType(s string) error {
 	}
 	switch {
 	case s == "":
-		return broken("", "is required")
+		return rawjson.NewError("", "is required")
 	case len(s) > MaxConditionType:
-		return tooLong("", len(s), MaxConditionType)
-	case !labelName(name) || prefixed && !subdomain(prefix):
-		return broken("", rawjson.Quote(s)+" is no condition type, such as Ready or example.com/Ready")
+		return checkLength("", len(s), MaxConditionType)
+	case !labelName(name) || prefixed && !dnsSubdomain(prefix):
+		return rawjson.NewError("", rawjson.Quote(s)+" is not a condition type, such as Ready or example.com/Ready")
 	}
 	return nil
 }
 
+// labelName reports whether s has the form of the name in a label key.
 func labelName(s string) bool {
-	return words(s, "-_.") && alphanumeric(s[0]) && alphanumeric(s[len(s)-1])
+	return consistsOf(s, "-_.") && alphanumeric(s[0]) && alphanumeric(s[len(s)-1])
 }
 
-func subdomain(s string) bool {
+// dnsSubdomain reports whether s is a DNS subdomain (RFC 1123), as the prefix of a label
+// key must be.
+func dnsSubdomain(s string) bool {
 	for label := range strings.SplitSeq(s, ".") {
 		if !ValidName(label) {
 			return false
@@ -152,11 +131,11 @@ func subdomain(s string) bool {
 	return true
 }
 
-// words says whether s is made of letters, digits and the marks given, and is
-// not empty.
-func words(s, marks string) bool {
+// consistsOf reports whether s is not empty and has only letters, digits and
+// the given other characters.
+func consistsOf(s, others string) bool {
 	for i := range len(s) {
-		if !alphanumeric(s[i]) && strings.IndexByte(marks, s[i]) < 0 {
+		if !alphanumeric(s[i]) && strings.IndexByte(others, s[i]) < 0 {
 			return false
 		}
 	}

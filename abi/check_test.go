@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// refusal is a text and the whole error that it leads to.
+// refusal is a text with the complete error that decoding it must return.
 type refusal struct{ text, want string }
 
 func expectRefused[T any](t *testing.T, decode func([]byte) (*T, error), refusals []refusal) {
@@ -18,7 +18,7 @@ func expectRefused[T any](t *testing.T, decode func([]byte) (*T, error), refusal
 	}
 }
 
-// manifestWith puts members into the one controller of a manifest.
+// manifestWith returns a manifest with one controller that has these members.
 func manifestWith(members string) string {
 	return `{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},` + members + `}]}`
 }
@@ -29,8 +29,8 @@ func list(n int, entry string) string {
 	return "[" + strings.TrimSuffix(strings.Repeat(entry+",", n), ",") + "]"
 }
 
-func TestManifestsThatAreRefused(t *testing.T) {
-	const label = " is not a DNS label (lower case letters, digits and dashes, at most 63)"
+func TestInvalidManifestIsRefused(t *testing.T) {
+	const label = " is not a DNS label (lower case letters, digits and '-', at most 63)"
 	const one = `"controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"}}]`
 	long := strings.Repeat("x", 64)
 	expectRefused(t, DecodeManifest, []refusal{
@@ -47,7 +47,7 @@ func TestManifestsThatAreRefused(t *testing.T) {
 		{`{"name":"-a",` + one + `}`, `name: "-a"` + label},
 		{`{"name":"a","memoVersion":"` + strings.Repeat("1", 129) + `",` + one + `}`, `memoVersion: 129 bytes, the limit is 128`},
 		{`{"name":"a","version":"` + strings.Repeat("1", 129) + `",` + one + `}`, `version: 129 bytes, the limit is 128`},
-		{`{"name":"a","features":["time-travel"],` + one + `}`, `features[0]: "time-travel" is not known to this host: the plugin needs a newer one`},
+		{`{"name":"a","features":["time-travel"],` + one + `}`, `features[0]: "time-travel" is not a feature of this host: the plugin needs a newer host`},
 		{`{"name":"a","features":` + list(65, `"x"`) + `}`, `features[64]: more than 64 entries (offset 280)`},
 		{`{"controllers":` + list(65, `{}`) + `}`, `controllers[64]: more than 64 entries (offset 208)`},
 		{`{"name":"a","controllers":[{"for":{"apiVersion":"v1","kind":"K"}}]}`, `controllers[0].name: ""` + label},
@@ -59,10 +59,10 @@ func TestManifestsThatAreRefused(t *testing.T) {
 			`controllers[1].name: "b" is given twice`,
 		},
 		{manifestWith(`"intervall":1`), `controllers[0]: unknown field "intervall", did you mean "interval"? (offset 88)`},
-		{manifestWith(`"owns":[{"apiVersion":"apps","kind":"A b"}]`), `controllers[0].owns[0].kind: "A b" is no kind, such as Deployment`},
-		{manifestWith(`"reads":[{"apiVersion":"apps/v1/x","kind":"A"}]`), `controllers[0].reads[0].apiVersion: "apps/v1/x" is no group and version, such as apps/v1`},
-		{manifestWith(`"reads":[{"apiVersion":"/v1","kind":"A"}]`), `controllers[0].reads[0].apiVersion: "/v1" is no group and version, such as apps/v1`},
-		{manifestWith(`"reads":[{"apiVersion":"v1?","kind":"A"}]`), `controllers[0].reads[0].apiVersion: "v1?" is no group and version, such as apps/v1`},
+		{manifestWith(`"owns":[{"apiVersion":"apps","kind":"A b"}]`), `controllers[0].owns[0].kind: "A b" is not a kind, such as Deployment`},
+		{manifestWith(`"reads":[{"apiVersion":"apps/v1/x","kind":"A"}]`), `controllers[0].reads[0].apiVersion: "apps/v1/x" is not a group and version, such as apps/v1`},
+		{manifestWith(`"reads":[{"apiVersion":"/v1","kind":"A"}]`), `controllers[0].reads[0].apiVersion: "/v1" is not a group and version, such as apps/v1`},
+		{manifestWith(`"reads":[{"apiVersion":"v1?","kind":"A"}]`), `controllers[0].reads[0].apiVersion: "v1?" is not a group and version, such as apps/v1`},
 		{manifestWith(`"writes":[{"apiVersion":"v1","kind":"A"},{"apiVersion":"v1","kind":"A"}]`), `controllers[0].writes[1]: "v1 A" is given twice`},
 		{manifestWith(`"owns":` + list(257, `{}`)), `controllers[0].owns[256]: more than 256 entries (offset 852)`},
 		{manifestWith(`"finalizer":"yes"`), `controllers[0].finalizer: expected true or false, found a string (offset 88)`},
@@ -71,22 +71,23 @@ func TestManifestsThatAreRefused(t *testing.T) {
 		{manifestWith(`"timeout":3153600000001`), `controllers[0].timeout: must be at most 100 years, is 3153600000001 (offset 99)`},
 		{manifestWith(`"concurrency":2147483648`), `controllers[0].concurrency: must be at most 2147483647, is 2147483648 (offset 100)`},
 		{conditionsWith(`"target":"Stalled"`), `controllers[0].conditions.target: Stalled is set by the host; choose another type, such as Ready`},
-		{conditionsWith(`"target":"a b"`), `controllers[0].conditions.target: "a b" is no condition type, such as Ready or example.com/Ready`},
+		{manifestWith(`"condition":{}`), `controllers[0]: unknown field "condition", did you mean "conditions"? (offset 88)`},
+		{conditionsWith(`"target":"a b"`), `controllers[0].conditions.target: "a b" is not a condition type, such as Ready or example.com/Ready`},
 		{conditionsWith(`"owned":["A","A"]`), `controllers[0].conditions.owned[1]: "A" is given twice`},
 		{conditionsWith(`"owned":[""]`), `controllers[0].conditions.owned[0]: is required`},
 		{conditionsWith(`"owned":["` + strings.Repeat("x", 317) + `"]`), `controllers[0].conditions.owned[0]: 317 bytes, the limit is 316`},
-		{conditionsWith(`"owned":["Example.com/A"]`), `controllers[0].conditions.owned[0]: "Example.com/A" is no condition type, such as Ready or example.com/Ready`},
-		{conditionsWith(`"summarized":["A-"]`), `controllers[0].conditions.summarized[0]: "A-" is no condition type, such as Ready or example.com/Ready`},
+		{conditionsWith(`"owned":["Example.com/A"]`), `controllers[0].conditions.owned[0]: "Example.com/A" is not a condition type, such as Ready or example.com/Ready`},
+		{conditionsWith(`"summarized":["A-"]`), `controllers[0].conditions.summarized[0]: "A-" is not a condition type, such as Ready or example.com/Ready`},
 		{conditionsWith(`"summarized":` + list(65, `"A"`)), `controllers[0].conditions.summarized[64]: more than 64 entries (offset 360)`},
 		{
 			conditionsWith(`"summarized":["Degraded"],"negativePolarity":["Degradet"]`),
-			`controllers[0].conditions.negativePolarity[0]: "Degradet" is in neither summarized nor owned, did you mean "Degraded"?`,
+			`controllers[0].conditions.negativePolarity[0]: "Degradet" is neither in summarized nor in owned, did you mean "Degraded"?`,
 		},
-		{conditionsWith(`"negativePolarity":["Zzz"]`), `controllers[0].conditions.negativePolarity[0]: "Zzz" is in neither summarized nor owned`},
+		{conditionsWith(`"negativePolarity":["Zzz"]`), `controllers[0].conditions.negativePolarity[0]: "Zzz" is neither in summarized nor in owned`},
 	})
 }
 
-func TestManifestsThatAreAccepted(t *testing.T) {
+func TestValidManifestIsAccepted(t *testing.T) {
 	for _, text := range []string{
 		conditionsWith(`"owned":["Ready","Reconciling","Stalled"],"negativePolarity":["Reconciling","Stalled"]`),
 		conditionsWith(`"owned":["a","A.b_c-D9","example.com/A"],"negativePolarity":["a"]`),
@@ -99,33 +100,33 @@ func TestManifestsThatAreAccepted(t *testing.T) {
 	}
 }
 
-func TestResultsThatAreRefused(t *testing.T) {
-	const reach = "a patch reaches metadata.labels, metadata.annotations and spec only"
+func TestInvalidResultIsRefused(t *testing.T) {
+	const notPatchable = "cannot be patched: a patch changes metadata.labels, metadata.annotations and spec only"
 	object := func(members string) string { return `{"apply":[{"object":{` + members + `}}]}` }
 	nest := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	expectRefused(t, DecodeResult, []refusal{
 		{"\x00garbage", `expected an object, found byte 0x00 (offset 0)`},
 		{`{"result":"success","aply":[]}`, `unknown field "aply", did you mean "apply"? (offset 27)`},
-		{`{"result":"ok"}`, `result: "ok" is none of success, requeue, empty (offset 14)`},
-		{`{"result":"` + strings.Repeat("x", 1000) + `"}`, `result: "` + strings.Repeat("x", 64) + `..." is none of success, requeue, empty (offset 1012)`},
+		{`{"result":"ok"}`, `result: "ok" is not one of success, requeue, empty`},
+		{`{"result":"` + strings.Repeat("x", 1000) + `"}`, `result: "` + strings.Repeat("x", 61) + `..." is not one of success, requeue, empty`},
 		{`{"requeueAfter":-5}`, `requeueAfter: must not be negative, is -5 (offset 18)`},
 		{`{"requeueAfter":1.5}`, `requeueAfter: expected an integer of 64 bits, found 1.5 (offset 16)`},
 		{`{"status":[]}`, `status: expected an object, found an array (offset 10)`},
 		{`{"status":{"conditions":null}}`, `status.conditions: is written by the host; use the conditions beside status`},
-		{`{"status":{"observedGeneration":1}}`, `status.observedGeneration: is written by the host, as the outcome says`},
+		{`{"status":{"observedGeneration":1}}`, `status.observedGeneration: is written by the host, as the outcome of the run requires`},
 		{`{"status":{"a":{"b":1,"b":2}}}`, `status.a.b: field given twice (offset 26)`},
 		{`{"conditions":[{}]}`, `conditions[0].type: is required`},
-		{`{"conditions":[{"type":"A","status":"true","reason":"B"}]}`, `conditions[0].status: "true" is none of True, False, Unknown`},
+		{`{"conditions":[{"type":"A","status":"true","reason":"B"}]}`, `conditions[0].status: "true" is not one of True, False, Unknown`},
 		{`{"conditions":[{"type":"A","status":"True"}]}`, `conditions[0].reason: is required: a CamelCase word, such as Succeeded`},
-		{`{"conditions":[{"type":"A","status":"True","reason":"not a word"}]}`, `conditions[0].reason: "not a word" is no CamelCase word, such as Succeeded`},
-		{`{"conditions":[{"type":"A","status":"True","reason":"9A"}]}`, `conditions[0].reason: "9A" is no CamelCase word, such as Succeeded`},
-		{`{"conditions":[{"type":"A","status":"True","reason":"A:"}]}`, `conditions[0].reason: "A:" is no CamelCase word, such as Succeeded`},
+		{`{"conditions":[{"type":"A","status":"True","reason":"not a word"}]}`, `conditions[0].reason: "not a word" is not a CamelCase word, such as Succeeded`},
+		{`{"conditions":[{"type":"A","status":"True","reason":"9A"}]}`, `conditions[0].reason: "9A" is not a CamelCase word, such as Succeeded`},
+		{`{"conditions":[{"type":"A","status":"True","reason":"A:"}]}`, `conditions[0].reason: "A:" is not a CamelCase word, such as Succeeded`},
 		{`{"conditions":[{"type":"A","status":"True","reason":"` + strings.Repeat("A", 1025) + `"}]}`, `conditions[0].reason: 1025 bytes, the limit is 1024`},
 		{`{"conditions":[{"lastTransitionTime":""}]}`, `conditions[0]: unknown field "lastTransitionTime" (offset 37)`},
 		{`{"conditions":` + list(65, `{}`) + `}`, `conditions[64]: more than 64 entries (offset 207)`},
-		{`{"patch":{"status":{}}}`, `patch.status: ` + reach},
-		{`{"patch":{"metadata.labels":{}}}`, `patch["metadata.labels"]: ` + reach},
-		{`{"patch":{"metadata":{"finalizers":[]}}}`, `patch.metadata.finalizers: ` + reach},
+		{`{"patch":{"status":{}}}`, `patch.status: ` + notPatchable},
+		{`{"patch":{"metadata.labels":{}}}`, `patch["metadata.labels"]: ` + notPatchable},
+		{`{"patch":{"metadata":{"finalizers":[]}}}`, `patch.metadata.finalizers: ` + notPatchable},
 		{`{"patch":{"metadata":null}}`, `patch.metadata: expected an object, found null: remove its members instead`},
 		{`{"patch":{"spec":null}}`, `patch.spec: expected an object, found null: remove its members instead`},
 		{`{"patch":{"spec":[]}}`, `patch.spec: expected an object, found an array`},
@@ -149,7 +150,7 @@ func TestResultsThatAreRefused(t *testing.T) {
 		{`{"apply":[{"object":{"apiVersion":"v1","kind":"K","metadata":{"name":"x","namespace":"` + strings.Repeat("x", 1025) + `"}}}]}`, `apply[0].object.metadata.namespace: 1025 bytes, the limit is 1024`},
 		{`{"delete":[{"apiVersion":"v1","name":"x"}]}`, `delete[0].kind: is required, such as Deployment`},
 		{`{"delete":[null]}`, `delete[0]: expected an object, found null (offset 11)`},
-		{`{"events":[{"type":"Info","reason":"A"}]}`, `events[0].type: "Info" is none of Normal, Warning`},
+		{`{"events":[{"type":"Info","reason":"A"}]}`, `events[0].type: "Info" is not one of Normal, Warning`},
 		{`{"events":[{"type":"Normal","reason":"` + strings.Repeat("A", 129) + `"}]}`, `events[0].reason: 129 bytes, the limit is 128`},
 		{`{"memo":"` + strings.Repeat("x", 4095) + `"}`, `memo: 4097 bytes, the limit is 4096`},
 		{`{"memo":` + nest(64) + `}`, `memo` + strings.Repeat("[0]", 15) + `...` + strings.Repeat("[0]", 16) + `: nested more than 64 levels deep (offset 71)`},
@@ -163,13 +164,13 @@ func TestResultsThatAreRefused(t *testing.T) {
 	})
 }
 
-func TestResultsThatAreAccepted(t *testing.T) {
+func TestValidResultIsAccepted(t *testing.T) {
 	for _, text := range []string{
-		`{"conditions":[{"type":"A"},{"type":"A","status":"True","reason":"B"}]}`, // the last counts
+		`{"conditions":[{"type":"A"},{"type":"A","status":"True","reason":"B"}]}`, // the last one wins
 		`{"conditions":[{"type":"A","status":"Unknown","reason":"A_b:c,D9"}]}`,
 		`{"patch":{"metadata":{"labels":{"a":null},"annotations":{}},"spec":{"a":null}}}`,
 		`{"status":{"metadata":{},"a":null}}`,
-		`{"error":{"reason":"not a word"}}`, // the host takes the class's instead
+		`{"error":{"reason":"not a word"}}`, // the host uses the reason of the class instead
 		`{"memo":` + strings.Repeat("[", 63) + strings.Repeat("]", 63) + `}`,
 		`{"memo":"` + strings.Repeat("x", 4094) + `"}`,
 		`{"requeueAfter":3153600000000}`,
@@ -180,7 +181,7 @@ func TestResultsThatAreAccepted(t *testing.T) {
 	}
 }
 
-func TestCallsThatAreRefused(t *testing.T) {
+func TestInvalidCallIsRefused(t *testing.T) {
 	expectRefused(t, DecodeGetCall, []refusal{
 		{`{"apiVersion":"v1","kind":"K","name":"` + strings.Repeat("x", 1025) + `"}`, `name: 1025 bytes, the limit is 1024`},
 		{`?`, `expected an object, found '?' (offset 0)`},
@@ -199,7 +200,7 @@ func TestCallsThatAreRefused(t *testing.T) {
 	})
 }
 
-func TestValidName(t *testing.T) {
+func TestValidNameAcceptsOnlyDNSLabels(t *testing.T) {
 	for name, want := range map[string]bool{
 		"a": true, "a-b9": true, "9": true, strings.Repeat("x", 63): true,
 		"": false, "A": false, "a.b": false, "-a": false, "a-": false, "é": false, strings.Repeat("x", 64): false,
@@ -210,7 +211,7 @@ func TestValidName(t *testing.T) {
 	}
 }
 
-func TestErrorsOfGiantValuesAreShort(t *testing.T) {
+func TestErrorAboutGiantValueIsShort(t *testing.T) {
 	giant := strings.Repeat("x", 1<<20)
 	quoted := strconv.Quote(giant)
 	for _, text := range []string{

@@ -1,8 +1,17 @@
+// Package abi is the contract between the host and a plugin: the names and
+// signatures of the thole/v1 functions, the messages that cross the boundary,
+// and the codec of these messages. SPEC.md beside this file is the normative
+// text.
+//
+// The package imports only the standard library and compiles under TinyGo, so
+// that host, SDK and conformance kit share one implementation. It has no
+// Kubernetes types: an object is the JSON that the API server sent, as bytes
+// (see package rawjson).
 package abi
 
-// Version is the ABI that this package describes. A guest states it by
-// exporting a function of the name [ExportMarker]; a breaking change gets a
-// new version and a new marker, served beside the old one.
+// Version is the version of the ABI that this package implements. A guest
+// declares it by exporting a function named [ExportMarker]. A breaking change
+// gets a new version with a new marker, and the host serves both.
 const Version = "thole/v1"
 
 // Names of the functions that a guest exports (SPEC.md, "Exports").
@@ -28,19 +37,20 @@ const (
 	ImportList   = "list"   // (ptr, len i32) -> i64: a capability call
 )
 
-// Negative returns of a capability call. A value of zero or more is the
+// Negative return values of a capability call. A value of zero or more is the
 // length of the reply, which the guest then copies with [ImportInput]. None of
-// them ends the run: the guest decides what it makes of it.
+// these codes ends the run: the guest decides how to continue.
 const (
 	CodeNotFound    int64 = -1 // the object does not exist
 	CodeDenied      int64 = -2 // outside the declared scope or the rights of the plugin
 	CodeConflict    int64 = -3 // the object has changed since it was read
-	CodeUnavailable int64 = -4 // cannot be answered now; the guest should end the run
-	CodeInvalid     int64 = -5 // the call's message is not understood
+	CodeUnavailable int64 = -4 // there is no reply yet, for example because a cache has not synced; the guest should end the run
+	CodeInvalid     int64 = -5 // the message of the call is malformed
 	CodeTooLarge    int64 = -6 // the reply would exceed the plugin's limit
 )
 
-// Levels of [ImportLog]; others count as the nearest of these.
+// Levels of [ImportLog]. A lower number counts as LogDebug, a higher one as
+// LogError.
 const (
 	LogDebug int32 = iota
 	LogInfo
@@ -48,34 +58,35 @@ const (
 	LogError
 )
 
-// Code is what reconcile returns.
+// Code is the return value of [ExportReconcile].
 type Code int32
 
 const (
-	CodeOK      Code = 0 // the run ended well; see [Result.Result]
-	CodeRetry   Code = 1 // failed, come again with backoff
-	CodeStalled Code = 2 // failed, only a change can help
-	CodeWaiting Code = 3 // something else must happen first, come again after [Failure.After]
+	CodeOK      Code = 0 // the run succeeded; see [Result.Result]
+	CodeRetry   Code = 1 // the run failed and is retried with backoff
+	CodeStalled Code = 2 // the run failed, and only a change of what it read can help
+	CodeWaiting Code = 3 // something else must happen first; retried after [Failure.After]
 )
 
-// Class says how a run ended, in one set that host and guest share: it is a
-// label of metrics, a field of logs and [Previous.Class].
+// Class is the error class of a run. Host and guest share this set: it is a
+// label of metrics, a field of log lines and the value of [Previous.Class].
 type Class string
 
 const (
 	ClassNone          Class = ""               // the run did not fail
-	ClassRetry         Class = "retry"          // the guest asked for a retry, or the host could not do its part
-	ClassStalled       Class = "stalled"        // the guest says that only a change can help
-	ClassWaiting       Class = "waiting"        // the guest waits for something else
+	ClassRetry         Class = "retry"          // the guest asked for a retry, or the host or the API server failed
+	ClassStalled       Class = "stalled"        // the guest returned CodeStalled
+	ClassWaiting       Class = "waiting"        // the guest returned CodeWaiting
 	ClassPanic         Class = "panic"          // the guest trapped or exited
 	ClassTimeout       Class = "timeout"        // the deadline of the call passed
 	ClassOutOfMemory   Class = "out-of-memory"  // the guest needed more memory than its limit
 	ClassStackOverflow Class = "stack-overflow" // the guest's calls nested too deeply
-	ClassABI           Class = "abi"            // the guest broke the contract of this package
-	ClassDenied        Class = "denied"         // an intent outside the manifest, the policy or the plugin's rights
+	ClassABI           Class = "abi"            // the guest violated the specification
+	ClassDenied        Class = "denied"         // an intent is outside the manifest, the policy or the plugin's rights
 )
 
-// Classes lists every class of a failed run, for metrics that exist at zero.
+// Classes returns every class of a failed run, so that a metric can have a
+// series for each of them before the first failure.
 func Classes() []Class {
 	return []Class{
 		ClassRetry, ClassStalled, ClassWaiting, ClassPanic, ClassTimeout,
@@ -83,8 +94,8 @@ func Classes() []Class {
 	}
 }
 
-// Limits of the messages (SPEC.md, "Limits"). Sizes are bytes; counts are of
-// one array or, where that is said, of several.
+// Limits of the messages (SPEC.md, "Limits"). Sizes are in bytes. A count is
+// the maximum length of one array unless the comment names several.
 const (
 	MaxOutput           = 3 << 19  // 1.5 MiB, of one result or manifest
 	MaxCall             = 64 << 10 // of the message of one get or list
@@ -92,19 +103,20 @@ const (
 	MaxIntents          = 256      // entries of apply, delete and events together
 	MaxConditions       = 64       // of a result, and of each list of types in a manifest
 	MaxMemo             = 4 << 10
-	MaxName             = 1 << 10 // of an object's name, namespace and uid; longer than any in a cluster
+	MaxName             = 1 << 10 // of an object's name, namespace and uid; more than Kubernetes allows
 	MaxControllers      = 64      // per plugin
 	MaxFeatures         = 64      // per plugin
 	MaxKinds            = 256     // of each of owns, reads and writes
-	MaxVersion          = 128     // of a plugin's version, and of that of its memos
+	MaxVersion          = 128     // of a plugin's version, and of its memoVersion
 	MaxConditionType    = 316     // as in metav1.Condition
-	MaxConditionReason  = 1024
-	MaxEventReason      = 128      // as in events.k8s.io/v1
-	MaxErrorMessage     = 4 << 10  // longer messages are cut
-	MaxConditionMessage = 32 << 10 // likewise
-	MaxEventMessage     = 1 << 10  // likewise
+	MaxConditionReason  = 1024    // as in metav1.Condition
+	MaxEventReason      = 128     // as in events.k8s.io/v1
+	MaxErrorMessage     = 4 << 10
+	MaxConditionMessage = 32 << 10
+	MaxEventMessage     = 1 << 10
 )
 
-// Features lists the parts of thole/v1 that came after its first version and
-// that this package knows; a manifest names those that the plugin uses.
+// Features returns the names of the features of thole/v1 that were added after
+// its first version and that this package implements. A manifest lists those
+// that its plugin uses. There is none yet.
 func Features() []string { return nil }

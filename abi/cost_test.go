@@ -8,10 +8,9 @@ import (
 	"github.com/thole-dev/thole/abi/internal/costtest"
 )
 
-// TestHostileMessagesCostNoMoreThanTheirLength feeds the decoders what would
-// be dear to a careless one. rawjson has the same test for what JSON itself
-// can do; here it is the messages' own arrays, objects and checks.
-func TestHostileMessagesCostNoMoreThanTheirLength(t *testing.T) {
+// TestDecodingHostileMessageIsLinear covers the arrays, objects and checks of
+// the messages; package rawjson has the same test for JSON itself.
+func TestDecodingHostileMessageIsLinear(t *testing.T) {
 	result := func(text []byte) { _, _ = DecodeResult(text) }
 	request := func(text []byte) { _, _ = DecodeRequest(text) }
 	manifest := func(text []byte) { _, _ = DecodeManifest(text) }
@@ -37,7 +36,7 @@ func TestHostileMessagesCostNoMoreThanTheirLength(t *testing.T) {
 		{"status", result, numbered(`{"status":{`, `}}`)},
 		{"deep status", result, nested(`{"status":{"a":[`, `]}}`)},
 		{"labels", result, numbered(`{"patch":{"metadata":{"labels":{`, `}}}}`)},
-		{"labels out of reach", result, numbered(`{"patch":{"metadata":{`, `}}}`)},
+		{"metadata that cannot be patched", result, numbered(`{"patch":{"metadata":{`, `}}}`)},
 		{"object", result, numbered(`{"apply":[{"object":{"apiVersion":"v1","kind":"K","metadata":{"name":"x"},`, `}}]}`)},
 		{"objects", result, nested(`{"apply":[{"object":{"apiVersion":"v1","kind":"K","metadata":{"name":"x"},"a":[`, `]}}]}`)},
 		{"memo", result, nested(`{"memo":[`, `]}`)},
@@ -58,8 +57,9 @@ func TestHostileMessagesCostNoMoreThanTheirLength(t *testing.T) {
 	}
 }
 
-// TestTooManyEntriesTakeNoMemory: the array is given up at the limit.
-func TestTooManyEntriesTakeNoMemory(t *testing.T) {
+// TestDecodingStopsAtLimitOfEntries: memory is not allocated for entries beyond
+// the limit.
+func TestDecodingStopsAtLimitOfEntries(t *testing.T) {
 	for name, text := range map[string][]byte{
 		"conditions":  costtest.Repeat(1<<20, `{"conditions":[`, `{}`, `]}`),
 		"apply":       costtest.Repeat(1<<20, `{"apply":[`, `{}`, `]}`),
@@ -72,7 +72,7 @@ func TestTooManyEntriesTakeNoMemory(t *testing.T) {
 			_, _ = DecodeManifest(text)
 		}, text)
 		if got > 256<<10 {
-			t.Errorf("%s: a text of 1 MiB takes %d bytes", name, got)
+			t.Errorf("%s: decoding 1 MiB allocates %d bytes", name, got)
 		}
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
-// TestNullIsAbsent gives every field of every message a null, alone and in
-// nested places, and expects what the message is without the field.
-func TestNullIsAbsent(t *testing.T) {
+// TestNullFieldEqualsAbsentField sets each field of each message to null and
+// expects the message that decodes without the field.
+func TestNullFieldEqualsAbsentField(t *testing.T) {
 	for _, c := range []struct {
 		name, fields, with string
 		read               func(string) (any, error)
@@ -57,8 +57,7 @@ func decoder[T any](decode func([]byte) (*T, error)) func(string) (any, error) {
 	return func(text string) (any, error) { return decode([]byte(text)) }
 }
 
-// TestEmptyIsAbsent: an empty array, an empty string, 0 and false say nothing.
-func TestEmptyIsAbsent(t *testing.T) {
+func TestEmptyFieldEqualsAbsentField(t *testing.T) {
 	text := `{"result":"","requeueAfter":0,"conditions":[],"apply":[],"delete":[],"events":[]}`
 	if got, err := DecodeResult([]byte(text)); err != nil || !reflect.DeepEqual(got, &Result{}) {
 		t.Errorf("got %+v, %v", got, err)
@@ -69,25 +68,23 @@ func TestEmptyIsAbsent(t *testing.T) {
 	}
 }
 
-// TestEmptyRawValuesAreValues: they are JSON that somebody wrote, but for the
-// null.
-func TestEmptyRawValuesAreValues(t *testing.T) {
+func TestEmptyRawValueIsKept(t *testing.T) {
 	got, err := DecodeResult([]byte(`{"status":{},"patch":{},"memo":[]}`))
 	if err != nil || string(got.Status) != "{}" || string(got.Patch) != "{}" || string(got.Memo) != "[]" {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
-func TestNoOutputIsAnEmptyResult(t *testing.T) {
+func TestEmptyOutputDecodesToEmptyResult(t *testing.T) {
 	if got, err := DecodeResult(nil); err != nil || !reflect.DeepEqual(got, &Result{}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if _, err := DecodeResult([]byte(" ")); err == nil {
-		t.Error("a space passes")
+		t.Error("white space is accepted as a result")
 	}
 }
 
-func TestTheObjectOfARequestIsNotReencoded(t *testing.T) {
+func TestObjectOfRequestKeepsItsBytes(t *testing.T) {
 	object := `{ "z" : 9007199254740993, "f":1.0, "e":1E400 , "s":"\u0041\ud800", "d":1, "d":2 }`
 	text := EncodeRequest(&Request{Object: []byte(object)})
 	q, err := DecodeRequest(text)
@@ -96,9 +93,9 @@ func TestTheObjectOfARequestIsNotReencoded(t *testing.T) {
 	}
 }
 
-// TestARequestMayHoldWhatTheClusterStores: the limits of a message are for
-// what guests write.
-func TestARequestMayHoldWhatTheClusterStores(t *testing.T) {
+// TestDepthLimitDoesNotApplyToObjectsOfCluster: MaxDepth is for what guests
+// write.
+func TestDepthLimitDoesNotApplyToObjectsOfCluster(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 10_000) + "1" + strings.Repeat("}", 10_000)
 	if _, err := DecodeRequest(EncodeRequest(&Request{Object: []byte(deep)})); err != nil {
 		t.Error(err)
@@ -109,7 +106,7 @@ func TestARequestMayHoldWhatTheClusterStores(t *testing.T) {
 	}
 }
 
-func TestGuestsIgnoreWhatTheyDoNotKnow(t *testing.T) {
+func TestLenientDecoderIgnoresUnknownFields(t *testing.T) {
 	q, err := DecodeRequest([]byte(`{"new":{"a":[{}]},"controller":"c","new":1,"previous":{"class":"retry","new":[],"failures":[{"new":0,"ref":{"new":0}}]}}`))
 	if err != nil || q.Controller != "c" || q.Previous.Class != ClassRetry || len(q.Previous.Failures) != 1 {
 		t.Errorf("got %+v, %v", q, err)
@@ -119,28 +116,28 @@ func TestGuestsIgnoreWhatTheyDoNotKnow(t *testing.T) {
 	}
 }
 
-// TestGuestsReadTheLastOfAFieldGivenTwice: as JSON readers usually do. No
-// host writes such a request.
-func TestGuestsReadTheLastOfAFieldGivenTwice(t *testing.T) {
-	q, err := DecodeRequest([]byte(`{"attempt":1,"reasons":["primary"],"attempt":2,"reasons":["owned"]}`))
+// TestRequestUsesLastOfDuplicateFields: JSON decoders usually do so. No host
+// writes such a request.
+func TestRequestUsesLastOfDuplicateFields(t *testing.T) {
+	q, err := DecodeRequest([]byte(`{"attempt":1,"reasons":["primary","read"],"attempt":2,"reasons":["owned"]}`))
 	if err != nil || q.Attempt != 2 || !reflect.DeepEqual(q.Reasons, []Reason{ReasonOwned}) {
 		t.Errorf("got %+v, %v", q, err)
 	}
 }
 
-func TestTimesAreUTC(t *testing.T) {
+func TestTimeIsConvertedToUTC(t *testing.T) {
 	q, err := DecodeRequest([]byte(`{"now":"2026-11-20T14:00:00.5+02:00"}`))
 	if want := time.Date(2026, 11, 20, 12, 0, 0, 5e8, time.UTC); err != nil || q.Now != want {
 		t.Errorf("got %v, %v", q, err)
 	}
 	for _, text := range []string{"today", "2026-11-20", "2026-11-20 12:00:00Z", "9999-12-31T23:59:59-01:00", "0000-01-01T00:00:00+01:00"} {
 		if _, err := DecodeRequest([]byte(`{"now":"` + text + `"}`)); err == nil {
-			t.Errorf("%q passes", text)
+			t.Errorf("%q is accepted", text)
 		}
 	}
 }
 
-func TestSeedsHave32Bytes(t *testing.T) {
+func TestSeedMustHave32Bytes(t *testing.T) {
 	for _, text := range []string{"AA==", strings.Repeat("A", 44), strings.Repeat("?", 44), strings.Repeat("A", 1<<20)} {
 		if _, err := DecodeRequest([]byte(`{"seed":"` + text + `"}`)); err == nil || !strings.HasPrefix(err.Error(), "seed: expected 32 bytes in base64") {
 			t.Errorf("%.50q: %v", text, err)
@@ -148,7 +145,7 @@ func TestSeedsHave32Bytes(t *testing.T) {
 	}
 }
 
-func TestMessagesThatAreTooLongAreCut(t *testing.T) {
+func TestLongMessagesAreTruncated(t *testing.T) {
 	long := strings.Repeat("é", 40<<10)
 	out := fullResult()
 	out.Error.Message, out.Conditions[0].Message, out.Events[0].Message = "x"+long, long, "x"+long
@@ -160,18 +157,19 @@ func TestMessagesThatAreTooLongAreCut(t *testing.T) {
 		text string
 		want int
 	}{
-		{got.Error.Message, MaxErrorMessage - 1}, // not in the middle of a character
-		{got.Conditions[0].Message, MaxConditionMessage},
-		{got.Events[0].Message, MaxEventMessage - 1},
+		{got.Error.Message, MaxErrorMessage},
+		{got.Conditions[0].Message, MaxConditionMessage - 1}, // it does not end within a character
+		{got.Events[0].Message, MaxEventMessage},
 	} {
-		if len(c.text) != c.want || !strings.HasSuffix(c.text, "é") {
+		if len(c.text) != c.want || !strings.HasSuffix(c.text, "é...") {
 			t.Errorf("the message has %d bytes, want %d", len(c.text), c.want)
 		}
 	}
 }
 
-// TestTheMemoDoesNotKeepTheResult: it outlives the run, the result does not.
-func TestTheMemoDoesNotKeepTheResult(t *testing.T) {
+// TestMemoDoesNotAliasResult: the memo outlives the run, the text of the result
+// does not.
+func TestMemoDoesNotAliasResult(t *testing.T) {
 	text := []byte(`{"memo":"abc"}`)
 	out, err := DecodeResult(text)
 	if err != nil {
@@ -183,14 +181,14 @@ func TestTheMemoDoesNotKeepTheResult(t *testing.T) {
 	}
 }
 
-func TestEncodersReplaceWhatIsNotUTF8(t *testing.T) {
+func TestEncoderReplacesInvalidUTF8(t *testing.T) {
 	out, err := DecodeResult(EncodeResult(&Result{Error: &Failure{Message: "a\xffb"}}))
 	if err != nil || out.Error.Message != "a\uFFFDb" {
 		t.Errorf("got %+v, %v", out, err)
 	}
 }
 
-func TestDecodersReturnNothingWithAnError(t *testing.T) {
+func TestDecoderReturnsNilWithError(t *testing.T) {
 	for _, m := range messages() {
 		got, err := m.decode([]byte(`{"name":"a"`))
 		var e *rawjson.Error

@@ -11,8 +11,8 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
-// addGoldens seeds a fuzz target with the golden files of that name and texts
-// that are almost messages.
+// addGoldens seeds a fuzz target with the golden files of these names and with
+// damaged copies of them.
 func addGoldens(f *testing.F, names ...string) {
 	for _, name := range names {
 		text, err := os.ReadFile(filepath.Join("testdata", name+".json"))
@@ -27,8 +27,8 @@ func addGoldens(f *testing.F, names ...string) {
 	}
 }
 
-// roundTrip checks that what decodes is encoded and decoded to the same, and
-// that errors are short.
+// roundTrip checks that a message which decodes is the same after encoding and
+// decoding it, and that errors are short.
 func roundTrip[T any](t *testing.T, data []byte, decode func([]byte) (*T, error), encode func(*T) []byte) {
 	t.Helper()
 	m, err := decode(data)
@@ -38,7 +38,7 @@ func roundTrip[T any](t *testing.T, data []byte, decode func([]byte) (*T, error)
 		}
 		return
 	}
-	if !utf8.Valid(data) { // replaced when it is encoded
+	if !utf8.Valid(data) { // the encoder replaces invalid bytes
 		return
 	}
 	text := encode(m)
@@ -47,7 +47,7 @@ func roundTrip[T any](t *testing.T, data []byte, decode func([]byte) (*T, error)
 	}
 	again, err := decode(text)
 	if err != nil || !reflect.DeepEqual(again, m) {
-		t.Fatalf("%s\nis %+v\nand encoded as %s\nwhich is %+v, %v", data, m, text, again, err)
+		t.Fatalf("%s\ndecodes to %+v\nencoded as %s\nwhich decodes to %+v, %v", data, m, text, again, err)
 	}
 }
 

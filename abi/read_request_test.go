@@ -6,20 +6,20 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
-// TestReadRequest: the object is the same, whether it was read in place, left,
-// or read in part.
-func TestReadRequest(t *testing.T) {
+// TestReadRequestKeepsObjectHoweverCallbackReadsIt covers callbacks that read
+// the object, leave it, or fail within it.
+func TestReadRequestKeepsObjectHoweverCallbackReadsIt(t *testing.T) {
 	const object = `{"metadata":{"name":"x"},"spec":[1,2]}`
 	text := []byte(`{"controller":"c","object": ` + object + `,"attempt":3}`)
 	for name, read := range map[string]func(*Request, *rawjson.Reader){
-		"read": func(_ *Request, r *rawjson.Reader) { r.Raw() },
-		"left": func(*Request, *rawjson.Reader) {},
-		"nested, with an error": func(_ *Request, r *rawjson.Reader) {
+		"reads raw": func(_ *Request, r *rawjson.Reader) { r.Raw() },
+		"leaves it": func(*Request, *rawjson.Reader) {},
+		"fails in a nested reader": func(_ *Request, r *rawjson.Reader) {
 			if err := r.Nested(func(n *rawjson.Reader) { n.Int() }); err == nil {
-				t.Error("an object is an integer")
+				t.Error("the nested reader accepts an object as an integer")
 			}
 		},
-		"members": func(_ *Request, r *rawjson.Reader) {
+		"skips each member": func(_ *Request, r *rawjson.Reader) {
 			for more := r.FirstMember(); more; more = r.NextMember() {
 				continue
 			}
@@ -37,7 +37,7 @@ func TestReadRequest(t *testing.T) {
 	}
 }
 
-func TestReadRequestWithoutObject(t *testing.T) {
+func TestReadRequestDoesNotCallBackWithoutObject(t *testing.T) {
 	for _, text := range []string{`{"controller":"c"}`, `{"object":null}`} {
 		q, err := ReadRequest([]byte(text), func(*Request, *rawjson.Reader) { t.Errorf("%s: called", text) })
 		if err != nil || q.Object != nil {
@@ -46,7 +46,7 @@ func TestReadRequestWithoutObject(t *testing.T) {
 	}
 }
 
-func TestReadRequestFailsWithItsObject(t *testing.T) {
+func TestReadRequestReturnsFailureOfCallback(t *testing.T) {
 	_, err := ReadRequest([]byte(`{"object":{"a":1}}`), func(_ *Request, r *rawjson.Reader) { r.Fail("no") })
 	if err == nil || err.Error() != "object: no (offset 10)" {
 		t.Errorf("the error is %v", err)

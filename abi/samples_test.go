@@ -2,14 +2,14 @@ package abi
 
 import "time"
 
-// A full message has every field set (TestFullSamplesAreFull), a minimal one
-// only what is required.
+// A full message has every field (see TestSamplesSetEveryField), a minimal one
+// only the required fields.
 
 func minimalManifest() *Manifest {
 	return &Manifest{Name: "web", Controllers: []Controller{{Name: "site", For: Kind{"example.com/v1", "Site"}}}}
 }
 
-// fullManifest names no feature: none is known yet.
+// fullManifest names no feature, because none exists yet.
 func fullManifest() *Manifest {
 	return &Manifest{
 		Name:    "web",

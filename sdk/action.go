@@ -1,36 +1,38 @@
 package sdk
 
 import (
+	"errors"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
 )
 
-// Action says when a run that went well comes again. The zero Action is
+// Action is when to run again after a run that succeeded. The zero Action is
 // [AwaitChange].
 type Action struct {
 	outcome abi.Outcome
 	after   time.Duration
 }
 
-// AwaitChange is the end of a run that reached the wanted state: the next one
-// comes with a change of the object, of one that it owns, or of anything that
-// this run read; else after the controller's Interval, if it has one.
+// AwaitChange ends a run that has reached the desired state. The next run
+// happens when the object changes, or one that it owns, or anything that this
+// run has read; otherwise after the controller's Interval, if it has one.
 func AwaitChange() Action { return Action{} }
 
-// RequeueAfter is [AwaitChange], but comes again after d at the latest. The
-// wanted state is reached: to wait for it, return [Waiting]. A d of zero or
-// less is no time.
+// RequeueAfter is [AwaitChange] with a next run after d at the latest. The
+// desired state is reached: to wait for it, return [Waiting]. It ignores a d of
+// zero or less.
 func RequeueAfter(d time.Duration) Action { return Action{after: d} }
 
-// Requeue says that the run went well and the wanted state is not reached
-// yet: come again soon, and less soon each time.
+// Requeue ends a run that succeeded but has not reached the desired state yet.
+// It is repeated with backoff.
 func Requeue() Action { return Action{outcome: abi.OutcomeRequeue} }
 
-// Empty says that there is nothing to say: the object stays as ready as it
-// was, and the next run comes with a change.
+// Empty ends a run that has no result: the object's readiness stays as it is,
+// and the next run happens when something changes.
 func Empty() Action { return Action{outcome: abi.OutcomeEmpty} }
 
+// write sets the outcome of a result.
 func (a Action) write(out *abi.Result) {
 	out.Result = a.outcome
 	if a.outcome == "" {
@@ -39,10 +41,124 @@ func (a Action) write(out *abi.Result) {
 	out.RequeueAfter = milliseconds(a.after)
 }
 
-// milliseconds rounds up, so that no positive duration becomes none.
+// milliseconds rounds up, so that a positive duration does not become 0.
 func milliseconds(d time.Duration) int64 {
 	if d <= 0 {
 		return 0
 	}
 	return int64((d-1)/time.Millisecond) + 1
+}
+
+// Error is an error that determines how its run is handled. It is created by
+// [Retry], [Stalled] or [Waiting], and may be wrapped.
+type Error struct {
+	Reason string        // CamelCase, the reason of the conditions; "" for a general one
+	After  time.Duration // when to run again, of Waiting; 0 leaves it to the host
+
+	code abi.Code
+	err  error
+}
+
+// Retry returns an error that ends the run as failed. It is repeated with
+// backoff. Any other error means the same, without a reason.
+func Retry(reason string, err error) error {
+	return &Error{Reason: reason, code: abi.CodeRetry, err: err}
+}
+
+// Stalled returns an error that only a change can resolve: the run is not
+// repeated until the object, or something that the run has read, changes.
+func Stalled(reason string, err error) error {
+	return &Error{Reason: reason, code: abi.CodeStalled, err: err}
+}
+
+// Waiting returns an error that is not a failure: something else must happen
+// first. The run is repeated when something that it has read changes, and after
+// the given time at the latest; 0 leaves the time to the host.
+func Waiting(reason string, after time.Duration, err error) error {
+	return &Error{Reason: reason, After: after, code: abi.CodeWaiting, err: err}
+}
+
+// Error returns the message of the wrapped error, or the reason if there is
+// none.
+func (e *Error) Error() string {
+	if e.err == nil {
+		return e.Reason
+	}
+	return e.err.Error()
+}
+
+// Unwrap returns the wrapped error.
+func (e *Error) Unwrap() error { return e.err }
+
+// The errors of Get and List, for [errors.Is].
+var (
+	// ErrNotFound means that the object does not exist.
+	ErrNotFound = errors.New("not found")
+	// ErrDenied means that the kind is not declared in For, Owns or Reads, that
+	// the namespace is out of reach, or that the plugin lacks the right.
+	ErrDenied = errors.New("denied: declare the kind in Owns or Reads, and check the rights of the plugin")
+	// ErrConflict means that the object changed while it was used.
+	ErrConflict = errors.New("conflict")
+	// ErrUnavailable means that there is no reply yet. Return it: the host repeats the
+	// run as soon as there is one.
+	ErrUnavailable = errors.New("not available yet")
+	// ErrInvalid means that the call is malformed, for example that a selector
+	// does not parse.
+	ErrInvalid = errors.New("invalid")
+	// ErrTooLarge means that the reply exceeds what the plugin may read at once.
+	ErrTooLarge = errors.New("too large: read fewer objects at once")
+)
+
+// sentinels are the errors of the negative codes of a capability call, with the
+// reason of the conditions if the run ends with that error.
+var sentinels = []struct {
+	code   int64
+	err    error
+	reason string
+}{
+	{abi.CodeNotFound, ErrNotFound, "NotFound"},
+	{abi.CodeDenied, ErrDenied, "Denied"},
+	{abi.CodeConflict, ErrConflict, "Conflict"},
+	{abi.CodeUnavailable, ErrUnavailable, "Unavailable"},
+	{abi.CodeInvalid, ErrInvalid, "InvalidCall"},
+	{abi.CodeTooLarge, ErrTooLarge, "TooLarge"},
+}
+
+// codeError returns the error of a negative code. A newer host may have others,
+// which count as unavailable (SPEC.md, "Imports"). It returns nil for the length of a
+// reply.
+func codeError(code int64) error {
+	if code >= 0 {
+		return nil
+	}
+	for _, s := range sentinels {
+		if s.code == code {
+			return s.err
+		}
+	}
+	return ErrUnavailable
+}
+
+// failureOf returns the code and the failure of a run that ended with err.
+func failureOf(err error) (abi.Code, *abi.Failure) {
+	f := &abi.Failure{Message: err.Error()}
+	// The host repeats the run as soon as there is a reply, in whatever error the author
+	// has wrapped this one.
+	if errors.Is(err, ErrUnavailable) {
+		f.Reason = "Unavailable"
+		return abi.CodeRetry, f
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		f.Reason, f.After = e.Reason, milliseconds(e.After)
+		if e.code == abi.CodeOK { // a composite literal of the author
+			return abi.CodeRetry, f
+		}
+		return e.code, f
+	}
+	for _, s := range sentinels {
+		if errors.Is(err, s.err) {
+			f.Reason = s.reason
+		}
+	}
+	return abi.CodeRetry, f
 }

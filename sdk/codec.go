@@ -7,8 +7,8 @@ import (
 	"github.com/thole-dev/thole/sdk/codec"
 )
 
-// The codec of the author's types is encoding/json, unless a type brings its
-// own by these two methods, which is what `thole generate` writes.
+// decoder and encoder are implemented by a type with a codec of its own, which
+// `thole generate` writes. All other types are left to fallback.
 type (
 	decoder interface{ DecodeJSON(r *Reader) }
 	encoder interface {
@@ -16,51 +16,50 @@ type (
 	}
 )
 
-// Reader is for what must be read fast. A pointer to a type that has the method
+// Reader reads JSON. A pointer to a type that has the method
 //
 //	DecodeJSON(r *sdk.Reader)
 //
-// is filled by it wherever the SDK reads JSON into it, and the elements of a
-// slice likewise, in place of encoding/json: in one pass, and strings without
-// escapes are not copied. `thole generate` writes such methods, and the
-// opposite AppendJSON; see package codec.
+// is filled by that method wherever the SDK reads JSON into it, and so are the
+// elements of a slice, instead of by encoding/json: in one pass, and without
+// copying strings that have no escapes. `thole generate` writes such methods, and
+// their counterpart AppendJSON; see package codec.
 type Reader = rawjson.Reader
 
-// others is the codec of types that bring none: encoding/json, see
-// [Register]. It is behind functions that only Register sets, so that a plugin
-// without it does not carry encoding/json.
-var others struct {
+// fallback is the codec of types without methods. It is encoding/json if a
+// controller was registered by [Register]. Only Register sets it, so that a
+// plugin which does not call Register does not contain encoding/json.
+var fallback struct {
 	decode func(data []byte, into any) error
 	encode func(v any) ([]byte, error)
 }
 
-// Decode reads JSON into what into points to, as [Run.Get] does: by the type's
-// own codec if it has one, else by encoding/json.
+// Decode reads JSON into the value that into points to, as [Run.Get] does: by the
+// methods of its type if there are any, and otherwise by encoding/json.
 func Decode(data []byte, into any) error { return decode(data, into) }
 
-// Encode returns v as JSON, as [Run.Apply] does. Do not change the bytes: those
-// of a [Raw] are its own.
+// Encode returns v as JSON, as [Run.Apply] does. The bytes must not be modified,
+// because those of a [Raw] are not copied.
 func Encode(v any) ([]byte, error) { return encode(v) }
 
-// decode reads a JSON text into what into points to. The error is a
+// decode reads a JSON text into the value that into points to. The error is a
 // [*codec.Error] if it is about one value.
 func decode(data []byte, into any) error {
 	r := rawjson.NewReader(data)
 	readValue(r, into)
-	return told(r)
+	return finish(r)
 }
 
-// told ends a text, and tells what went wrong without offsets, which say
-// nothing to those who wrote the object.
-func told(r *Reader) error {
+// finish ends a text and returns its error without the offset, which means
+// nothing to the user who wrote the object.
+func finish(r *Reader) error {
 	if err := r.End(); err != nil {
-		return codec.ErrorOf(err)
+		return rawjson.ErrorOf(err)
 	}
 	return nil
 }
 
-// readValue reads the next value into what into points to; r fails if it does
-// not fit.
+// readValue reads the next value into the value that into points to.
 func readValue(r *Reader, into any) {
 	switch into := into.(type) {
 	case decoder:
@@ -69,12 +68,13 @@ func readValue(r *Reader, into any) {
 		*into = append(Raw(nil), r.Raw()...)
 	default:
 		if !readPlain(r, into) && !readList(r, into) {
-			readOther(r, into)
+			readByFallback(r, into)
 		}
 	}
 }
 
-// readPlain reads what needs no codec.
+// readPlain reads the types that need no codec, and reports whether into points
+// to one of them.
 func readPlain(r *Reader, into any) bool {
 	switch into := into.(type) {
 	case *string:
@@ -95,7 +95,10 @@ func readPlain(r *Reader, into any) bool {
 	return true
 }
 
-// readList reads an array whose elements bring their own codec.
+var decoderType = reflect.TypeFor[decoder]()
+
+// readList reads an array into a slice whose elements have a codec of their own,
+// and reports whether into points to one.
 func readList(r *Reader, into any) bool {
 	list := reflect.ValueOf(into)
 	if list.Kind() != reflect.Pointer || list.IsNil() {
@@ -124,27 +127,26 @@ func readList(r *Reader, into any) bool {
 	return true
 }
 
-var decoderType = reflect.TypeFor[decoder]()
-
-func readOther(r *Reader, into any) {
+// readByFallback reads a value of a type without methods.
+func readByFallback(r *Reader, into any) {
 	data := r.Raw()
 	if data == nil {
 		return
 	}
 	err := errNoCodec(into)
-	if others.decode != nil {
-		err = others.decode(data, into)
+	if fallback.decode != nil {
+		err = fallback.decode(data, into)
 	}
 	if err != nil {
-		inner := codec.ErrorOf(err)
+		inner := rawjson.ErrorOf(err)
 		r.FailAt(inner.Path, inner.Message)
 	}
 }
 
-// usualSize is how many bytes a value is given room for at first.
+// usualSize is the capacity in bytes that an encoded value begins with.
 const usualSize = 512
 
-// encode returns v as JSON; bytes are JSON already.
+// encode returns v as JSON. Bytes are JSON already.
 func encode(v any) ([]byte, error) {
 	switch v := v.(type) {
 	case encoder:
@@ -153,20 +155,20 @@ func encode(v any) ([]byte, error) {
 		}
 		return v.AppendJSON(make([]byte, 0, usualSize))
 	case Raw:
-		return v, rawjson.Valid(v, rawjson.DefaultMaxDepth)
+		return v, rawjson.Valid(v, 0)
 	case []byte:
-		return v, rawjson.Valid(v, rawjson.DefaultMaxDepth)
+		return v, rawjson.Valid(v, 0)
 	}
 	if text, ok := appendPlain(v); ok {
 		return text, nil
 	}
-	if others.encode == nil {
+	if fallback.encode == nil {
 		return nil, errNoCodec(v)
 	}
-	return others.encode(v)
+	return fallback.encode(v)
 }
 
-// appendPlain encodes what needs no codec.
+// appendPlain encodes the types that need no codec. ok is false for others.
 func appendPlain(v any) (text []byte, ok bool) {
 	switch v := v.(type) {
 	case nil:
@@ -188,11 +190,11 @@ func appendPlain(v any) (text []byte, ok bool) {
 }
 
 func errNoCodec(v any) error {
-	return &codec.Error{Message: "type " + reflect.TypeOf(v).String() + " has no codec: give it one by `thole generate`, " +
-		"or register the plugin's controllers by sdk.Register"}
+	return rawjson.NewError("", "type "+reflect.TypeOf(v).String()+" has no codec: declare a struct type and run `thole generate`, "+
+		"or register the plugin's controllers by sdk.Register")
 }
 
-// warm takes a value through the codec in both directions.
+// warm encodes and decodes a value, so that the codecs meet its type.
 func warm(v any) error {
 	data, err := encode(v)
 	if err != nil {

@@ -55,9 +55,9 @@ type mixed struct {
 
 type badTextHolder struct{ Text []badText }
 
-// TestEncodableAgreesWithJSON: encoding/json must never be called with what
-// it panics about inside.
-func TestEncodableAgreesWithJSON(t *testing.T) {
+// TestEncodableAgreesWithEncodingJSON: encoding/json must never be called with a
+// value for which it panics internally.
+func TestEncodableAgreesWithEncodingJSON(t *testing.T) {
 	circle := &loop{}
 	circle.Next = circle
 	knot := map[string]any{}
@@ -88,13 +88,13 @@ func TestEncodableAgreesWithJSON(t *testing.T) {
 				t.Errorf("encoding/json was called: %v", err)
 			}
 			if (err == nil) != (jsonErr == nil) || !bytes.Equal(got, want) {
-				t.Errorf("got %s, %v; encoding/json says %s, %v", got, err, want, jsonErr)
+				t.Errorf("got %s, %v; encoding/json: %s, %v", got, err, want, jsonErr)
 			}
 		})
 	}
 }
 
-// typed stands for a type with a codec of its own.
+// typed is a type with a codec of its own.
 type typed struct{ n int64 }
 
 func (g *typed) DecodeJSON(r *Reader) {
@@ -112,7 +112,7 @@ func (g typed) AppendJSON(dst []byte) ([]byte, error) {
 	return codec.AppendInt(dst, g.n), nil
 }
 
-func TestTypesBringTheirOwnCodec(t *testing.T) {
+func TestMethodsOfTypeReplaceEncodingJSON(t *testing.T) {
 	var g typed
 	if err := decode([]byte(`{"n":1152921504606846977,"m":[]}`), &g); err != nil {
 		t.Fatal(err)
@@ -127,13 +127,13 @@ func TestTypesBringTheirOwnCodec(t *testing.T) {
 	}
 }
 
-func TestElementsOfAListBringTheirOwnCodec(t *testing.T) {
+func TestMethodsOfElementsReplaceEncodingJSON(t *testing.T) {
 	list := []typed{{1}, {2}, {3}}
 	for _, c := range []struct {
 		text string
 		want []typed
 	}{
-		{`[{"n":7},{"m":1}]`, []typed{{7}, {2}}}, // as encoding/json reuses elements
+		{`[{"n":7},{"m":1}]`, []typed{{7}, {2}}}, // encoding/json reuses elements too
 		{`[{"n":1},{"n":2},{"n":3},{"n":4},{"n":5}]`, []typed{{1}, {2}, {3}, {4}, {5}}},
 		{`[]`, []typed{}},
 		{`null`, nil},
@@ -152,7 +152,7 @@ func TestElementsOfAListBringTheirOwnCodec(t *testing.T) {
 	}
 }
 
-// FuzzMeta holds the reading of metadata against encoding/json.
+// FuzzMeta compares reading metadata with encoding/json.
 func FuzzMeta(f *testing.F) {
 	f.Add([]byte(`{"name":"a","namespace":"b","uid":"c","resourceVersion":"1","generation":2,"creationTimestamp":"2026-01-01T00:00:00Z",` +
 		`"deletionTimestamp":null,"labels":{"a":"b"},"annotations":null,"finalizers":["x"],` +
@@ -167,7 +167,7 @@ func FuzzMeta(f *testing.F) {
 			return
 		}
 		if err := json.Unmarshal(data, &want); err != nil {
-			t.Fatalf("accepted what encoding/json refuses: %v", err)
+			t.Fatalf("accepted what encoding/json rejects: %v", err)
 		}
 		a, _ := json.Marshal(got)
 		b, _ := json.Marshal(want)
@@ -177,8 +177,8 @@ func FuzzMeta(f *testing.F) {
 	})
 }
 
-// canonical leaves out texts in which the two may differ: encoding/json merges
-// a member that is given twice, and matches names without regard to case.
+// canonical reports whether encoding/json must read a text in the same way. It
+// merges a member that occurs twice, and ignores the case of names.
 func canonical(data []byte) bool {
 	r := rawjson.NewReader(data)
 	r.Strict = true

@@ -1,9 +1,8 @@
-// Package sdk is what a plugin of Thole imports: a controller written with it
-// compiles to one .wasm file, by TinyGo or by standard Go.
+// Package sdk is the package that a plugin of Thole imports. A controller written
+// with it compiles to one .wasm file, by TinyGo or by standard Go.
 //
-// A plugin registers its controllers in an init function and has an empty
-// main. A controller is a function that gets one object and says what it
-// wants:
+// A plugin registers its controllers in an init function and has an empty main. A
+// controller is a function that gets one object and returns what shall happen:
 //
 //	func reconcile(r *sdk.Request[Spec, Status]) (sdk.Action, error) {
 //		r.Apply(configMapFor(r.Name, r.Spec))
@@ -16,47 +15,48 @@
 //
 // # What a run does
 //
-// Get and List read; everything else is wanted, not done: Apply, Delete, Event,
-// SetCondition, Patch and the changed Status are collected, and the host
-// performs them when the run has returned. A run that panics, loops or runs out
-// of memory has changed nothing. What it returned with an error is performed
-// too.
+// Get and List read. Everything else is an intent: Apply, Delete, Event,
+// SetCondition, Patch and the changed Status are collected, and the host performs
+// them after the run has returned, also if it returned an error. A run that
+// panics, does not end or runs out of memory has changed nothing.
 //
 // # How a run ends
 //
-//	AwaitChange()           the wanted state is reached        Ready
-//	RequeueAfter(d)         likewise, look again after d       Ready
-//	Requeue()               not reached yet, come again soon   not Ready, Reconciling
-//	Empty()                 nothing to say                     as before
-//	err                     failed, try again                  not Ready, Reconciling
+//	AwaitChange()           the desired state is reached       Ready
+//	RequeueAfter(d)         likewise, run again after d        Ready
+//	Requeue()               not reached yet, run again soon    not Ready, Reconciling
+//	Empty()                 no result                          unchanged
+//	err                     failed, retry                      not Ready, Reconciling
 //	Retry(reason, err)      likewise, with a reason            not Ready, Reconciling
 //	Stalled(reason, err)    only a change can help             not Ready, Stalled
 //	Waiting(reason, d, err) something else must happen first   not Ready, Reconciling
 //
-// The host writes the conditions Ready, Reconciling and Stalled accordingly,
-// and observedGeneration.
+// The host writes the conditions Ready, Reconciling and Stalled accordingly, and
+// observedGeneration.
 //
 // # When a run happens
 //
-// When the object changes, when an object of a kind in Owns changes that
-// belongs to it, when anything changes that its last run read by Get or List,
-// after a failure, after the time that a run asked for, and once in a while. A
-// run must not care: it looks at each property anew, as one that came before
-// may have ended anywhere.
+// When the object changes, when an owned object of a kind in Owns changes, when
+// anything changes that the last run has read by Get or List, after a failure,
+// after the time that a run has asked for, and at each resync. A run must not
+// depend on the cause, and must not assume that an earlier run has completed: it
+// compares each part of the desired state with the cluster.
 //
 // # Types
 //
-// Spec, Status and the objects of a plugin are the author's own small structs,
-// with the fields that matter, in the form that encoding/json wants. Nothing of
-// k8s.io is needed; [ObjectMeta], [TypeMeta], [Time], [MicroTime], [Duration],
-// [Quantity], [IntOrString], [Condition] and [Raw] are here.
+// Spec, Status and the objects of a plugin are small structs of the author's own,
+// with the fields that the plugin uses and the tags of encoding/json. Nothing of
+// k8s.io is needed: [ObjectMeta], [TypeMeta], [Time], [MicroTime], [Duration],
+// [Quantity], [IntOrString], [Condition] and [Raw] are in this package.
 //
-// They are read and written by encoding/json. `thole generate` writes a codec
-// for them, which is several times as fast; with [RegisterGenerated] in place
-// of [Register] the plugin then does without encoding/json, and is half as
-// large.
+// They are read and written by encoding/json. `thole generate` writes a codec for
+// them, which is several times as fast. With [RegisterGenerated] in place of
+// [Register] the plugin does not contain encoding/json and is half as large. Every
+// value that is passed to the SDK must have a struct type then: the object given to
+// Apply cannot be a map[string]any. `thole generate` reports such calls with their
+// place.
 //
-// Under TinyGo there is no recover: a panic ends the run, as it does when it is
-// not recovered. Package time and random numbers are the host's, so that a run
-// can be repeated.
+// TinyGo has no recover: a panic ends the run, as does one that is not recovered
+// under standard Go. Package time and package math/rand get their values from the
+// host, so that a run can be repeated.
 package sdk

@@ -7,17 +7,17 @@ import (
 	"github.com/thole-dev/thole/sdk"
 )
 
-// GreetingSpec is what the user wants.
+// GreetingSpec is the spec of a Greeting.
 type GreetingSpec struct {
 	Who string `json:"who"`
 }
 
-// GreetingStatus is what the user sees.
+// GreetingStatus is the status of a Greeting.
 type GreetingStatus struct {
 	Text string `json:"text,omitempty"`
 }
 
-// ConfigMap has the fields that matter here.
+// ConfigMap has the fields of a ConfigMap that this plugin uses.
 type ConfigMap struct {
 	sdk.TypeMeta
 	Metadata sdk.ObjectMeta    `json:"metadata"`
@@ -40,8 +40,8 @@ func greet(r *sdk.Request[GreetingSpec, GreetingStatus]) (sdk.Action, error) {
 	if r.Spec.Who == "" {
 		return sdk.Action{}, sdk.Stalled("NobodyToGreet", errors.New("spec.who is empty"))
 	}
-	// The word to greet with is in a ConfigMap that users may change: reading
-	// it is all it takes to run again when they do.
+	// The word to greet with is in a ConfigMap. Because this run reads it, the host
+	// runs the Greeting again when the ConfigMap changes.
 	var words ConfigMap
 	if err := r.Get(configMap.Ref(r.Namespace, "words"), &words); err != nil {
 		return sdk.Action{}, sdk.Waiting("NoWords", time.Minute, err)
@@ -56,7 +56,8 @@ func greet(r *sdk.Request[GreetingSpec, GreetingStatus]) (sdk.Action, error) {
 }
 
 func Example() {
-	// A plugin's main is empty: the host calls what init has registered.
+	// The main function of a plugin is empty: the host calls the controllers that
+	// init has registered.
 
 	// Output:
 }

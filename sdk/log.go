@@ -8,26 +8,26 @@ import (
 	"github.com/thole-dev/thole/sdk/internal/guest"
 )
 
-// Log writes lines to the host's log, which adds plugin, controller, object
-// and time. A line is a message and pairs of a name and a value:
+// Log writes lines to the host's log, which adds plugin, controller, object and
+// time. A line has a message and pairs of a name and a value:
 //
 //	r.Log.Info("pod replaced", "pod", name, "reason", why)
 type Log struct{ host guest.Host }
 
-// Debug writes a line that helps to understand a run.
+// Debug writes a line that helps to follow a run.
 func (l Log) Debug(message string, pairs ...any) { l.write(abi.LogDebug, message, pairs) }
 
-// Info writes a line about something that happens seldom.
+// Info writes a line about something that happens rarely.
 func (l Log) Info(message string, pairs ...any) { l.write(abi.LogInfo, message, pairs) }
 
-// Warn writes a line about something that needs a look some day.
+// Warn writes a line about something that should be looked into.
 func (l Log) Warn(message string, pairs ...any) { l.write(abi.LogWarn, message, pairs) }
 
-// Error writes a line about something that needs a look. An error that ends a
-// run is logged by the host.
+// Error writes a line about something that must be looked into. The error that ends
+// a run is logged by the host.
 func (l Log) Error(message string, pairs ...any) { l.write(abi.LogError, message, pairs) }
 
-// write sends a line as one JSON object: the message, then the pairs.
+// write writes a line as one JSON object: the message, then the pairs.
 func (l Log) write(level int32, message string, pairs []any) {
 	w := rawjson.NewWriter(nil)
 	w.Object(func() {
@@ -37,7 +37,7 @@ func (l Log) write(level int32, message string, pairs []any) {
 			if !ok || i+1 == len(pairs) {
 				w.Name("extra")
 				writeValue(w, pairs[i])
-				i-- // what follows may be pairs again
+				i-- // the next two may be a pair again
 				continue
 			}
 			w.Name(name)
@@ -47,10 +47,12 @@ func (l Log) write(level int32, message string, pairs []any) {
 	l.host.Log(level, w.Bytes())
 }
 
+// writeValue writes a value without encoding/json if its type is a common one. Errors and
+// values with a String method are written as text.
 func writeValue(w *rawjson.Writer, v any) {
 	switch v := v.(type) {
 	case nil:
-		w.Raw([]byte("null"))
+		w.Raw(nil)
 	case string:
 		w.String(v)
 	case bool:
@@ -72,6 +74,8 @@ func writeValue(w *rawjson.Writer, v any) {
 	}
 }
 
+// writeEncoded writes a value by its codec. An error is logged in place of the value, because
+// a log line must not fail a run.
 func writeEncoded(w *rawjson.Writer, v any) {
 	data, err := encode(v)
 	if err != nil {

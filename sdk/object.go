@@ -2,46 +2,23 @@ package sdk
 
 import (
 	"encoding/json"
-	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/sdk/codec"
 )
 
-// Kind names a kind at one API version: {"apps/v1", "Deployment"}.
-type Kind struct {
-	APIVersion string
-	Kind       string
-}
+type (
+	// Kind is a kind at one API version: {"apps/v1", "Deployment"}.
+	Kind = abi.Kind
+	// Ref identifies one object. [Kind.Ref] returns one; with a UID it does not refer
+	// to an earlier or later object of that name.
+	Ref = abi.Ref
+	// Condition is one entry of status.conditions.
+	Condition = abi.Condition
+)
 
-// Ref names an object of the kind; namespace is "" for a cluster-scoped one.
-func (k Kind) Ref(namespace, name string) Ref {
-	return Ref{APIVersion: k.APIVersion, Kind: k.Kind, Namespace: namespace, Name: name}
-}
-
-// Type is what an object of the kind says of itself.
-func (k Kind) Type() TypeMeta { return TypeMeta(k) }
-
-func (k Kind) String() string { return k.APIVersion + " " + k.Kind }
-
-// Ref names one object.
-type Ref struct {
-	APIVersion string
-	Kind       string
-	Namespace  string // "" for a cluster-scoped object
-	Name       string
-	UID        string // optional: this very object, not a later one of its name
-}
-
-func (r Ref) String() string {
-	name := r.Name
-	if r.Namespace != "" {
-		name = r.Namespace + "/" + name
-	}
-	return r.APIVersion + " " + r.Kind + " " + name
-}
-
-// The types below are for the small structs that an author writes for the
-// objects of a plugin, with those fields that it cares about:
+// The types below are for the small structs that an author declares for the
+// objects of a plugin, with the fields that the plugin uses:
 //
 //	type Pod struct {
 //		sdk.TypeMeta
@@ -49,13 +26,11 @@ func (r Ref) String() string {
 //		Spec     PodSpec        `json:"spec"`
 //	}
 
-// TypeMeta is to be embedded.
-type TypeMeta struct {
-	APIVersion string `json:"apiVersion,omitempty"`
-	Kind       string `json:"kind,omitempty"`
-}
+// TypeMeta is the kind of an object, to be embedded in the author's struct.
+type TypeMeta = abi.TypeMeta
 
-// ObjectMeta is metadata of an object. Set only what you want applied.
+// ObjectMeta is the metadata of an object. In an object to apply, set only the
+// fields that shall be applied.
 type ObjectMeta struct {
 	Name              string            `json:"name,omitempty"`
 	Namespace         string            `json:"namespace,omitempty"`
@@ -70,8 +45,8 @@ type ObjectMeta struct {
 	OwnerReferences   []OwnerReference  `json:"ownerReferences,omitempty"`
 }
 
-// OwnerReference names an owner in the same namespace. The host adds that of
-// the primary to every object of a kind in Owns.
+// OwnerReference refers to an owner in the same namespace. The host adds a
+// reference to the primary to every object of a kind in Owns.
 type OwnerReference struct {
 	APIVersion         string `json:"apiVersion"`
 	Kind               string `json:"kind"`
@@ -81,8 +56,8 @@ type OwnerReference struct {
 	BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
 }
 
-// ControlledBy says whether the object's controller is the object with that
-// uid.
+// ControlledBy reports whether the object with that UID is the controller of this
+// one.
 func (m ObjectMeta) ControlledBy(uid string) bool {
 	for _, owner := range m.OwnerReferences {
 		if owner.Controller && owner.UID == uid {
@@ -92,54 +67,19 @@ func (m ObjectMeta) ControlledBy(uid string) bool {
 	return false
 }
 
-// Deleting says whether the object is about to go.
+// Deleting reports whether the object has a deletion timestamp.
 func (m ObjectMeta) Deleting() bool { return m.DeletionTimestamp != "" }
 
-// Time is a time as it stands in an object: RFC 3339, UTC, "" for none. It is
-// the bytes of the API server, so that writing back what was read changes
-// nothing.
-type Time string
-
-// TimeOf returns t in whole seconds, as Kubernetes has it; "" for the zero
-// time.
-func TimeOf(t time.Time) Time {
-	if t.IsZero() {
-		return ""
-	}
-	return Time(t.UTC().Format(time.RFC3339))
-}
-
-// Time returns the time, zero if there is none or it cannot be read.
-func (t Time) Time() time.Time {
-	at, err := time.Parse(time.RFC3339, string(t))
-	if err != nil {
-		return time.Time{}
-	}
-	return at
-}
-
-// Raw is JSON that is passed on as it is. [Run.Apply] takes it for an object,
-// [Run.Get] and [Run.List] fill it, and a field of it keeps what its type
-// does not know.
+// Raw is JSON that is not decoded. [Run.Apply] accepts it as an object, [Run.Get]
+// and [Run.List] fill it, and a field of this type keeps members that the
+// author's types do not have.
 type Raw = json.RawMessage
-
-// Condition is one entry of status.conditions.
-type Condition struct {
-	Type    string `json:"type"`
-	Status  string `json:"status"` // True, False or Unknown
-	Reason  string `json:"reason"` // CamelCase
-	Message string `json:"message"`
-
-	// Of a condition that was read. The host writes both.
-	LastTransitionTime Time  `json:"lastTransitionTime,omitempty"`
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-}
 
 // Values of [Condition.Status].
 const (
-	True    = "True"
-	False   = "False"
-	Unknown = "Unknown"
+	True    = abi.ConditionTrue
+	False   = abi.ConditionFalse
+	Unknown = abi.ConditionUnknown
 )
 
 // Types of [Run.Event].
@@ -147,3 +87,87 @@ const (
 	Normal  = abi.EventNormal
 	Warning = abi.EventWarning
 )
+
+// The functions below read the types of the SDK without reflection. They are not
+// methods, because a struct that embeds such a type would inherit a DecodeJSON
+// method and be read as if it were that type.
+
+func readMeta(r *Reader, m *ObjectMeta) {
+	for more := r.FirstMember(); more; more = r.NextMember() {
+		switch r.Name() {
+		case "name":
+			codec.ReadString(r, &m.Name)
+		case "namespace":
+			codec.ReadString(r, &m.Namespace)
+		case "uid":
+			codec.ReadString(r, &m.UID)
+		case "resourceVersion":
+			codec.ReadString(r, &m.ResourceVersion)
+		case "generation":
+			codec.ReadInt(r, &m.Generation)
+		case "creationTimestamp":
+			codec.ReadString(r, (*string)(&m.CreationTimestamp))
+		case "deletionTimestamp":
+			codec.ReadString(r, (*string)(&m.DeletionTimestamp))
+		case "labels":
+			codec.ReadStringMap(r, &m.Labels)
+		case "annotations":
+			codec.ReadStringMap(r, &m.Annotations)
+		case "finalizers":
+			codec.ReadStrings(r, &m.Finalizers)
+		case "ownerReferences":
+			readOwners(r, &m.OwnerReferences)
+		}
+	}
+}
+
+func readOwners(r *Reader, owners *[]OwnerReference) {
+	if r.Null() {
+		*owners = nil
+		return
+	}
+	list := (*owners)[:0]
+	for more := r.FirstElement(); more; more = r.NextElement() {
+		list = codec.Extend(list)
+		readOwner(r, &list[len(list)-1])
+	}
+	*owners = codec.Filled(list)
+}
+
+func readOwner(r *Reader, owner *OwnerReference) {
+	for more := r.FirstMember(); more; more = r.NextMember() {
+		switch r.Name() {
+		case "apiVersion":
+			codec.ReadString(r, &owner.APIVersion)
+		case "kind":
+			codec.ReadString(r, &owner.Kind)
+		case "name":
+			codec.ReadString(r, &owner.Name)
+		case "uid":
+			codec.ReadString(r, &owner.UID)
+		case "controller":
+			codec.ReadBool(r, &owner.Controller)
+		case "blockOwnerDeletion":
+			codec.ReadBool(r, &owner.BlockOwnerDeletion)
+		}
+	}
+}
+
+func readCondition(r *Reader, c *Condition) {
+	for more := r.FirstMember(); more; more = r.NextMember() {
+		switch r.Name() {
+		case "type":
+			codec.ReadString(r, &c.Type)
+		case "status":
+			codec.ReadString(r, &c.Status)
+		case "reason":
+			codec.ReadString(r, &c.Reason)
+		case "message":
+			codec.ReadString(r, &c.Message)
+		case "lastTransitionTime":
+			codec.ReadString(r, (*string)(&c.LastTransitionTime))
+		case "observedGeneration":
+			codec.ReadInt(r, &c.ObservedGeneration)
+		}
+	}
+}

@@ -8,7 +8,7 @@ import (
 	"github.com/thole-dev/thole/sdk/sdktest"
 )
 
-func TestAdopt(t *testing.T) {
+func TestAdoptTakesOverUncontrolledObject(t *testing.T) {
 	var options []sdk.ApplyOption
 	w := world(t, doing(func(r *widget) {
 		r.Apply(ConfigMap{TypeMeta: configMap.Type(), Metadata: sdk.ObjectMeta{Name: "theirs"}, Data: map[string]string{"k": "mine"}}, options...)
@@ -31,9 +31,9 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-func TestMemoVersion(t *testing.T) {
+func TestMemoVersionIsInManifest(t *testing.T) {
 	if got := guest.Manifest().MemoVersion; got != "" {
-		t.Errorf("memo version is %q without one", got)
+		t.Errorf("the default memo version is %q", got)
 	}
 	sdk.MemoVersion("2")
 	defer sdk.MemoVersion("")

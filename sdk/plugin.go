@@ -8,98 +8,97 @@ import (
 	"github.com/thole-dev/thole/sdk/internal/guest"
 )
 
-// Controller is one reconcile function for one primary kind, with the types
-// of its spec and status. Fields of the object that a type does not have are
-// ignored when it is read, and survive when status is written.
+// Controller is one reconcile function for one primary kind, with the types of its
+// spec and status. Members of the object that a type does not have are ignored
+// when the object is read, and kept when its status is written.
 type Controller[Spec, Status any] struct {
 	// Name is a DNS label, distinct within the plugin.
 	Name string
 	// For is the primary kind.
 	For Kind
 
-	// Owns are kinds whose objects the primary controls: the host applies
-	// them with an owner reference, and a change of one runs the primary.
+	// Owns are kinds whose objects the primary controls: the host applies them
+	// with an owner reference, and runs the primary when one of them changes.
 	Owns []Kind
-	// Reads are further kinds that Get and List may ask for.
+	// Reads are further kinds that Get and List may read.
 	Reads []Kind
-	// Writes are further kinds that Apply and Delete may touch.
+	// Writes are further kinds that Apply and Delete may change.
 	Writes []Kind
 
-	// Reconcile brings the world closer to the spec. It is level-triggered:
-	// it starts at the beginning each time, assumes nothing about why it
-	// runs, and may be repeated at any time.
+	// Reconcile makes the cluster match the spec. It is level-triggered: each run
+	// starts from the beginning, must not depend on why it runs, and may be
+	// repeated at any time.
 	Reconcile func(*Request[Spec, Status]) (Action, error)
-	// Cleanup runs instead of Reconcile when the object is to be deleted,
-	// and makes the host hold it by a finalizer until then. Nil says that
-	// nothing is left and lets the object go; an error ([Waiting] while
-	// something is still going on) keeps it.
+	// Cleanup runs instead of Reconcile when the object is being deleted. If it
+	// is set, the host holds the object by a finalizer until Cleanup has returned
+	// nil. An error keeps the object; return [Waiting] while something is in
+	// progress.
 	Cleanup func(*Request[Spec, Status]) error
 
-	// Interval is when to come again after a success that names no time
-	// itself; 0 awaits a change.
+	// Interval is the time until the next run after a success that specifies none
+	// itself; 0 waits for a change.
 	Interval time.Duration
-	// Timeout bounds one run; 0 leaves it to the host.
+	// Timeout limits one run; 0 means the host's default.
 	Timeout time.Duration
-	// Concurrency is how many objects are reconciled at once; 0 leaves it to
-	// the host. One object is never reconciled twice at once.
+	// Concurrency is the number of objects that are reconciled at the same time; 0
+	// means the host's default. One object has only one run at a time.
 	Concurrency int
-	// Conditions says which conditions the controller owns and how Ready
-	// follows from them.
+	// Conditions lists the conditions that the controller owns, and those that
+	// Ready depends on.
 	Conditions Conditions
-	// Warm holds a value of each type that goes through Apply, Get and List.
-	// What the codec learns about a type is kept from one run to the next
-	// only if it is learnt when the plugin is loaded.
+	// Warm has a value of each type that is passed to Apply, Get and List. What a
+	// codec computes about a type is kept between runs only if it is computed
+	// when the plugin is loaded.
 	Warm []any
 }
 
-// Conditions says which conditions a controller owns and how its target is
-// summarized from others. The zero value fits a controller that sets none: the
-// host derives Ready, Reconciling and Stalled from how runs end.
-type Conditions struct {
-	Target           string   // default "Ready"
-	Owned            []string // besides Target, Reconciling and Stalled
-	Summarized       []string // what Target depends on; besides Reconciling and Stalled
-	NegativePolarity []string // those of Summarized that are bad when True
-}
+// Conditions lists the condition types that a controller owns and those that its target
+// condition summarizes. The zero value is for a controller that sets none: the host
+// derives Ready, Reconciling and Stalled from how runs end.
+type Conditions = abi.Conditions
 
-// Plugin sets the plugin's name, which is also that of its file, and its
-// version. A plugin with one controller may leave both out: it is called like
-// the controller. Call it from an init function.
+// Plugin sets the plugin's name, which its file must have too, and its version. A
+// plugin with one controller need not call it, and has the name of the controller
+// then. It must be called from an init function.
 func Plugin(name, version string) { guest.Name(name, version) }
 
-// MemoVersion names what the plugin's memos mean ([Run.SetMemo]): when the
-// plugin is replaced by a version that names the same, they stay; else they are
-// dropped with everything that the old version has tried. Call it from an init
-// function, and name another one when what a memo means changes.
+// MemoVersion sets the version of the format of the plugin's memos
+// ([Run.SetMemo]). When the plugin is replaced, its memos are kept if the new
+// revision has the same version, and dropped otherwise. It must be called from an
+// init function. Change the version when the meaning of a memo changes.
 func MemoVersion(version string) { guest.MemoVersion(version) }
 
-// Register adds a controller to the plugin. Call it from an init function. It
-// panics when the controller could never work, so that the host refuses the
-// plugin when it is loaded.
+// Register adds a controller to the plugin. It must be called from an init
+// function. It panics if the controller is incomplete, so that the host refuses to
+// load the plugin.
 //
-// Types with methods that `thole generate` wrote are read and written by them,
-// all others by encoding/json.
+// Types with methods that `thole generate` wrote are read and written by these
+// methods, and all others by encoding/json.
 func Register[Spec, Status any](c Controller[Spec, Status]) {
 	useEncodingJSON()
 	register(c)
 }
 
-// RegisterGenerated is [Register] for a plugin all of whose types have methods
-// that `thole generate` wrote. It does not compile for a Spec or Status without
-// them; for another type, [Run.Get] and the like return an error. If all
-// controllers of a plugin are registered by it, the plugin does not contain
-// encoding/json, which is a good part of a small one.
+// RegisterGenerated is [Register] for a plugin in which `thole generate` wrote
+// methods for every type that is passed to the SDK. If it registers all controllers
+// of a plugin, the plugin does not contain encoding/json, which is almost half of a
+// small one.
+//
+// It does not compile for a Spec or Status without the methods. For a value of
+// another type without them, such as a map[string]any, [Run.Apply] and the like
+// fail when they run; `thole generate` reports such calls where it can see the type.
 func RegisterGenerated[Spec, Status any, S generated[Spec], T generated[Status]](c Controller[Spec, Status]) {
 	register(c)
 }
 
-// generated is a pointer to a type that brings its own codec.
+// generated is a pointer to a type with a codec of its own.
 type generated[T any] interface {
 	*T
 	decoder
 	encoder
 }
 
+// register registers a controller with the types of its spec and status erased.
 func register[Spec, Status any](c Controller[Spec, Status]) {
 	if c.Reconcile == nil {
 		panic("sdk.Register: controller " + strconv.Quote(c.Name) + " has no Reconcile")
@@ -111,24 +110,17 @@ func register[Spec, Status any](c Controller[Spec, Status]) {
 	})
 }
 
+// manifest returns the controller's part of the manifest.
 func (c *Controller[Spec, Status]) manifest() abi.Controller {
 	return abi.Controller{
-		Name: c.Name, For: abi.Kind(c.For),
-		Owns: kinds(c.Owns), Reads: kinds(c.Reads), Writes: kinds(c.Writes),
+		Name: c.Name, For: c.For, Owns: c.Owns, Reads: c.Reads, Writes: c.Writes,
 		Finalizer: c.Cleanup != nil,
 		Interval:  milliseconds(c.Interval), Timeout: milliseconds(c.Timeout),
-		Concurrency: c.Concurrency, Conditions: abi.Conditions(c.Conditions),
+		Concurrency: c.Concurrency, Conditions: c.Conditions,
 	}
 }
 
-func kinds(in []Kind) (out []abi.Kind) {
-	for _, k := range in {
-		out = append(out, abi.Kind(k))
-	}
-	return out
-}
-
-// begin begins one run.
+// begin returns a new run.
 func (c *Controller[Spec, Status]) begin() *guest.Run {
 	n := &run[Spec, Status]{controller: c}
 	return &guest.Run{Read: n.read, Reconcile: n.reconcile}
@@ -138,8 +130,8 @@ func (c *Controller[Spec, Status]) begin() *guest.Run {
 type run[Spec, Status any] struct {
 	controller *Controller[Spec, Status]
 	request    Request[Spec, Status]
-	status     []byte // of the primary, nil if it has none
-	err        error  // why the primary could not be read
+	status     []byte // JSON of the primary's status, nil if there is none
+	err        error  // of reading the primary
 }
 
 func (n *run[Spec, Status]) read(object *Reader) {
@@ -147,6 +139,8 @@ func (n *run[Spec, Status]) read(object *Reader) {
 	n.status, n.err = readObject(object, &r.ObjectMeta, &r.Spec, &r.Status)
 }
 
+// reconcile calls the author's function and returns the result of the run. The status is
+// encoded before and after the call, because the function changes it in place.
 func (n *run[Spec, Status]) reconcile(h guest.Host, q *abi.Request) (abi.Code, *abi.Result) {
 	r := &n.request
 	r.Run = newRun(h, q)
@@ -163,6 +157,7 @@ func (n *run[Spec, Status]) reconcile(h guest.Host, q *abi.Request) (abi.Code, *
 	return r.end(action, err)
 }
 
+// call calls Reconcile or Cleanup. Without Cleanup a deletion needs no run, and succeeds.
 func (c *Controller[Spec, Status]) call(r *Request[Spec, Status], deleting bool) (Action, error) {
 	switch {
 	case !deleting:
@@ -174,7 +169,7 @@ func (c *Controller[Spec, Status]) call(r *Request[Spec, Status], deleting bool)
 	}
 }
 
-// warm makes the codec meet every type that is known by now.
+// warm encodes and decodes a value of every type that is known at this time.
 func (c *Controller[Spec, Status]) warm() error {
 	var r Request[Spec, Status]
 	for _, v := range append([]any{&r.Spec, &r.Status}, c.Warm...) {

@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"strconv"
@@ -10,37 +11,28 @@ import (
 	"github.com/thole-dev/thole/sdk/codec"
 )
 
-// Quantity is an amount as Kubernetes writes it: "500m", "1.5", "2Gi", "1e3".
-// It is the text of the API server, so that writing back what was read changes
-// nothing but a number's quotes; "" is none, and counts as 0. Decoding refuses
-// what is no quantity.
+// Quantity is an amount in the notation of Kubernetes: "500m", "1.5", "2Gi",
+// "1e3". It is the text that the API server sent, so that writing back a quantity
+// that was read changes nothing; only a number becomes a string. "" counts as 0.
+// Decoding rejects a text that is not a quantity.
 //
-// As in Kubernetes an amount is at most 2^63-1 and has nine digits behind the
-// point, rounded away from 0. Of the text, 18 digits count.
+// As in Kubernetes, an amount is at most 2^63-1 and has nine decimals, rounded
+// away from 0. The first 18 significant digits of the text are used.
 type Quantity string
 
 // Value returns the amount as an integer, rounded away from 0.
-func (q Quantity) Value() int64 { return q.in(1e9) }
+func (q Quantity) Value() int64 { return q.in(1) }
 
 // MilliValue returns a thousand times the amount as an integer, rounded away
 // from 0; it is at most 2^63-1.
-func (q Quantity) MilliValue() int64 { return q.in(1e6) }
+func (q Quantity) MilliValue() int64 { return q.in(1000) }
 
-// Cmp compares two amounts: -1 if q is less than other, 0 if they are equal, 1
-// if q is more.
-func (q Quantity) Cmp(other Quantity) int {
+// in returns the amount in units of which one has perUnit.
+func (q Quantity) in(perUnit uint64) int64 {
 	a, _ := parseQuantity(string(q))
-	b, _ := parseQuantity(string(other))
-	return a.cmp(b)
-}
-
-// in returns the amount in units of so many billionths.
-func (q Quantity) in(unit uint64) int64 {
-	a, _ := parseQuantity(string(q))
-	value := a.nano.dividedBy(unit)
 	n := int64(math.MaxInt64)
-	if value.high == 0 && value.low < math.MaxInt64 {
-		n = int64(value.low)
+	if high, low := bits.Mul64(a.whole, perUnit); high == 0 && low <= math.MaxInt64 {
+		n = int64(min(low+(a.nano*perUnit+nanos-1)/nanos, math.MaxInt64))
 	}
 	if a.negative {
 		return -n
@@ -48,7 +40,21 @@ func (q Quantity) in(unit uint64) int64 {
 	return n
 }
 
-// DecodeJSON reads a quantity, which may be a number; a null changes nothing.
+// Cmp compares two amounts: it returns -1 if q is less than other, 0 if they are
+// equal, and 1 if q is more.
+func (q Quantity) Cmp(other Quantity) int {
+	a, _ := parseQuantity(string(q))
+	b, _ := parseQuantity(string(other))
+	switch {
+	case a.negative && b.negative:
+		a, b = b, a
+	case a.negative || b.negative:
+		return cmp.Compare(a.sign(), b.sign())
+	}
+	return cmp.Or(cmp.Compare(a.whole, b.whole), cmp.Compare(a.nano, b.nano))
+}
+
+// DecodeJSON reads a quantity, which may be a number.
 func (q *Quantity) DecodeJSON(r *Reader) {
 	var text string
 	switch {
@@ -80,32 +86,32 @@ func (q *Quantity) UnmarshalJSON(data []byte) error { return decodeWhole(q, data
 // MarshalJSON is for encoding/json.
 func (q Quantity) MarshalJSON() ([]byte, error) { return q.AppendJSON(nil) }
 
-// amount is what a quantity says, in billionths.
+// nanos is the number of billionths of 1.
+const nanos = 1_000_000_000
+
+// amount is the value of a quantity: whole, which is at most 2^63-1, and billionths.
 type amount struct {
-	nano     uint128
-	negative bool
+	whole, nano uint64
+	negative    bool
 }
 
-func (a amount) cmp(b amount) int {
+// sign returns -1, 0 or 1. Negative zero is zero.
+func (a amount) sign() int {
 	switch {
-	case a.nano == b.nano && (a.negative == b.negative || a.nano == uint128{}):
+	case a.whole == 0 && a.nano == 0:
 		return 0
-	case a.negative != b.negative:
-		if a.negative {
-			return -1
-		}
-		return 1
-	case a.nano.less(b.nano) != a.negative:
+	case a.negative:
 		return -1
 	default:
 		return 1
 	}
 }
 
-// parseQuantity reads the text of a quantity.
+// parseQuantity parses the text of a quantity. ok is false if it is malformed.
 func parseQuantity(text string) (a amount, ok bool) {
-	if text != "" && (text[0] == '-' || text[0] == '+') {
-		a.negative, text = text[0] == '-', text[1:]
+	negative := strings.HasPrefix(text, "-")
+	if negative || strings.HasPrefix(text, "+") {
+		text = text[1:]
 	}
 	digits := len(text) - len(strings.TrimLeft(text, "0123456789."))
 	mantissa, decimals, ok := parseDecimal(text[:digits])
@@ -116,37 +122,35 @@ func parseQuantity(text string) (a amount, ok bool) {
 	if !ok {
 		return amount{}, false
 	}
-	a.nano = mantissa.shifted(binary).times10(9 + decimal + decimals)
-	if limit := (uint128{low: math.MaxInt64}).times10(9); limit.less(a.nano) {
-		a.nano = limit
-	}
+	a = scaled(mantissa, binary, decimals+decimal)
+	a.negative = negative
 	return a, true
 }
 
-// parseDecimal reads digits with at most one point. The number is mantissa
-// times ten to the power of exponent.
-func parseDecimal(text string) (mantissa uint128, exponent int, ok bool) {
+// parseDecimal parses digits with at most one point. The value is mantissa *
+// 10^exponent, and mantissa is less than 10^18.
+func parseDecimal(text string) (mantissa uint64, exponent int, ok bool) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	if whole+fraction == "" || strings.Contains(fraction, ".") {
-		return mantissa, 0, false
+		return 0, 0, false
 	}
 	digits := strings.TrimLeft(whole+fraction, "0")
 	exponent = -len(fraction)
-	if cut := strings.TrimRight(digits, "0"); len(cut) < len(digits) {
-		exponent += len(digits) - len(cut)
-		digits = cut
+	if trimmed := strings.TrimRight(digits, "0"); len(trimmed) < len(digits) {
+		exponent += len(digits) - len(trimmed)
+		digits = trimmed
 	}
 	if len(digits) > 18 {
 		exponent += len(digits) - 18
 		digits = digits[:18]
 	}
 	for _, d := range digits {
-		mantissa.low = mantissa.low*10 + uint64(d-'0')
+		mantissa = mantissa*10 + uint64(d-'0')
 	}
 	return mantissa, exponent, true
 }
 
-// parseSuffix returns the powers of two and of ten that a suffix stands for.
+// parseSuffix returns the exponents of two and of ten that a suffix stands for.
 func parseSuffix(suffix string) (binary, decimal int, ok bool) {
 	const units = "num kMGTPE"
 	switch {
@@ -166,48 +170,33 @@ func parseSuffix(suffix string) (binary, decimal int, ok bool) {
 	}
 }
 
-// uint128 saturates: what is more is the largest.
-type uint128 struct{ high, low uint64 }
-
-var largest = uint128{math.MaxUint64, math.MaxUint64}
-
-func (u uint128) less(v uint128) bool {
-	return u.high < v.high || u.high == v.high && u.low < v.low
+// scaled returns mantissa * 2^binary * 10^decimal for a mantissa below 2^60 and a binary
+// of at most 60. It is rounded up to billionths, and at most 2^63-1.
+func scaled(mantissa uint64, binary, decimal int) amount {
+	high, low := bits.Mul64(mantissa, 1<<binary)
+	for ; decimal < -9 && (high != 0 || low > 1); decimal++ {
+		high, low = divideUp(high, low, 10)
+	}
+	divisor := uint64(1)
+	for range min(-decimal, 9) {
+		divisor *= 10
+	}
+	if high >= divisor {
+		return amount{whole: math.MaxInt64}
+	}
+	whole, rest := bits.Div64(high, low, divisor)
+	for ; decimal > 0 && 0 < whole && whole <= math.MaxInt64/10; decimal-- {
+		whole *= 10
+	}
+	if decimal > 0 && whole > 0 || whole > math.MaxInt64 {
+		return amount{whole: math.MaxInt64}
+	}
+	return amount{whole: whole, nano: rest * (nanos / divisor)}
 }
 
-// shifted returns a number below 2^64 times two to the power of n, at most 60.
-func (u uint128) shifted(n int) uint128 {
-	return uint128{u.low >> (64 - n), u.low << n}
-}
-
-// times10 returns u times ten to the power of n, rounded up.
-func (u uint128) times10(n int) uint128 {
-	for ; n > 0 && u != largest && u != (uint128{}); n-- {
-		u = u.times(10)
-	}
-	for ; n < 0 && u != (uint128{0, 1}) && u != (uint128{}); n++ {
-		u = u.dividedBy(10)
-	}
-	return u
-}
-
-func (u uint128) times(n uint64) uint128 {
-	over, high := bits.Mul64(u.high, n)
-	carry, low := bits.Mul64(u.low, n)
-	high, more := bits.Add64(high, carry, 0)
-	if over != 0 || more != 0 {
-		return largest
-	}
-	return uint128{high, low}
-}
-
-// dividedBy returns u divided by n, rounded up.
-func (u uint128) dividedBy(n uint64) uint128 {
-	high, rest := u.high/n, u.high%n
-	low, rest := bits.Div64(rest, u.low, n)
-	if rest == 0 {
-		return uint128{high, low}
-	}
-	low, carry := bits.Add64(low, 1, 0)
-	return uint128{high + carry, low}
+// divideUp returns a number of 128 bits divided by n, rounded up.
+func divideUp(high, low, n uint64) (uint64, uint64) {
+	quotient, rest := bits.Div64(high%n, low, n)
+	quotient, carry := bits.Add64(quotient, min(rest, 1), 0)
+	return high/n + carry, quotient
 }

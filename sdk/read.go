@@ -10,8 +10,8 @@ import (
 // Query selects objects for [Run.List].
 type Query struct {
 	Kind
-	Namespace     string // "" for all namespaces, where the plugin may
-	LabelSelector string // as kubectl has it: app=web,tier in (a,b),!canary
+	Namespace     string // "" for the primary's, or for all where the plugin may read them
+	LabelSelector string // in the notation of kubectl: app=web,tier in (a,b),!canary
 }
 
 func (q Query) String() string {
@@ -25,48 +25,51 @@ func (q Query) String() string {
 	return s
 }
 
-// Get reads an object into what into points to: a struct with the fields that
-// matter, a map, or a [Raw]. The host answers from its cache, and runs this
-// object again when the one that was read changes, appears or goes. The errors
-// are those of package sdk, such as [ErrNotFound].
+// Get reads an object into the value that into points to: a struct with the fields
+// that the plugin uses, a map, or a [Raw]. The host reads from its cache, and runs
+// the primary again when the object changes, is created or is deleted. An error is
+// a [*ReadError] and wraps one of this package, such as [ErrNotFound].
 func (r *Run) Get(ref Ref, into any) error {
-	reply, code := r.host.Get(abi.EncodeGetCall(&abi.GetCall{Ref: abi.Ref(ref)}))
-	if code < 0 {
-		return &ReadError{Verb: "get", What: ref.String(), Err: codeError(code)}
+	reply, code := r.host.Get(abi.EncodeGetCall(&abi.GetCall{Ref: ref}))
+	err := codeError(code)
+	if err == nil {
+		err = decode(reply, into)
 	}
-	if err := decode(reply, into); err != nil {
+	if err != nil {
 		return &ReadError{Verb: "get", What: ref.String(), Err: err}
 	}
 	return nil
 }
 
-// List reads the objects that match the query, ordered by namespace and name,
-// into the slice that into points to. The host runs this object again when one
-// of them changes or goes, and when another one comes to match.
+// List reads the objects that match the query, ordered by namespace and name, into
+// the slice that into points to. The host runs the primary again when one of them
+// changes or is deleted, and when another object matches. An error is a
+// [*ReadError].
 func (r *Run) List(query Query, into any) error {
 	reply, code := r.host.List(abi.EncodeListCall(&abi.ListCall{
 		APIVersion: query.APIVersion, Kind: query.Kind.Kind,
 		Namespace: query.Namespace, LabelSelector: query.LabelSelector,
 	}))
-	if code < 0 {
-		return &ReadError{Verb: "list", What: query.String(), Err: codeError(code)}
+	err := codeError(code)
+	if err == nil {
+		err = readItems(reply, into)
 	}
-	if err := readItems(reply, into); err != nil {
+	if err != nil {
 		return &ReadError{Verb: "list", What: query.String(), Err: err}
 	}
 	return nil
 }
 
-// ReadError is why a get or list has no answer.
+// ReadError is the error of a Get or List.
 type ReadError struct {
 	Verb string // get or list
 	What string // the object or the query
-	Err  error  // such as ErrNotFound, or what does not fit into the type
+	Err  error  // such as ErrNotFound, or a value that does not fit into the type
 }
 
 func (e *ReadError) Error() string { return e.Verb + " " + e.What + ": " + e.Err.Error() }
 
-// Unwrap returns the cause.
+// Unwrap returns Err.
 func (e *ReadError) Unwrap() error { return e.Err }
 
 // readItems reads the objects of an [abi.ListReply].
@@ -79,11 +82,9 @@ func readItems(reply []byte, into any) error {
 			found = true
 		}
 	}
-	if err := told(r); err != nil {
-		return err
+	err := finish(r)
+	if err == nil && !found {
+		err = errors.New("the reply has no items")
 	}
-	if !found {
-		return errors.New("the reply has no items")
-	}
-	return nil
+	return err
 }

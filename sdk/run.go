@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"bytes"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -10,44 +11,58 @@ import (
 	"github.com/thole-dev/thole/sdk/internal/guest"
 )
 
-// Run is what a run knows besides the object, and what it can do, for
-// controllers of any type: a helper that does not look into spec and status
-// takes a *Run.
+// Request is one run for one object: the object's metadata, spec and status, and
+// by the embedded [Run] everything else that a run can read and do.
 //
-// Apply, Delete, Event, SetCondition and Patch do nothing by themselves. They
-// collect what the run wants; the host performs it once the run has returned,
-// whether with success or with an error, and never if it did not return. Reads
-// do not see what the same run wants.
+// Status may be changed in place. The SDK compares it with the status at the
+// start of the run and writes the difference: a member that the type does not
+// have is left alone, and one that is absent now is removed. Conditions and
+// observedGeneration are written by the host; see [Run.SetCondition].
+type Request[Spec, Status any] struct {
+	ObjectMeta
+	*Run
+	Spec   Spec
+	Status Status
+}
+
+// Run is the part of a [Request] that does not depend on the types of spec and
+// status, for helper functions that do not use them.
+//
+// Apply, Delete, Event, SetCondition and Patch have no effect by themselves. They
+// collect intents, which the host performs after the run has returned, whether it
+// succeeded or failed, and never if it did not return. Reads do not see the
+// intents of the same run.
 type Run struct {
-	// Now is the time of the run, UTC. Package time agrees with it.
+	// Now is the time of the run, UTC. Package time uses the same clock.
 	Now time.Time
-	// Attempt counts the runs that failed since the last success.
+	// Attempt is the number of runs that failed since the last success.
 	Attempt int
-	// Previous is how the last run ended, nil if it succeeded.
+	// Previous describes how the last run ended. It is nil if that succeeded.
 	Previous *Previous
-	// Reasons say why this run happens, for telemetry. They are best effort:
-	// never base logic on them.
+	// Reasons are the causes of this run, for telemetry. They are best effort:
+	// logic must not depend on them.
 	Reasons []Reason
-	// Seed is fresh for every run, and never a source of secrets.
+	// Seed is random and different for each run. It is not suitable for secrets.
 	Seed [32]byte
 	// Log writes to the host's log.
 	Log Log
 
-	host   guest.Host
-	object []byte // of the primary
-	status []byte // of object, nil if it has none
-	config []byte
-	result abi.Result
-	broken *abi.Failure // the first thing that could not be encoded
+	host    guest.Host
+	object  []byte // JSON of the primary
+	status  []byte // its status, nil if there is none
+	config  []byte
+	result  abi.Result
+	invalid *abi.Failure // the first intent or value that could not be encoded
 }
 
 type (
-	// Previous is how the last run of an object ended.
+	// Previous describes how the last run of an object ended.
 	Previous = abi.Previous
-	// Reason says why a run happens.
+	// Reason is a cause of a run.
 	Reason = abi.Reason
 )
 
+// newRun returns the run for a request. Its result keeps the memo unless the run sets another.
 func newRun(h guest.Host, q *abi.Request) *Run {
 	return &Run{
 		Now: q.Now, Attempt: q.Attempt, Previous: q.Previous, Reasons: q.Reasons, Seed: q.Seed,
@@ -56,15 +71,15 @@ func newRun(h guest.Host, q *abi.Request) *Run {
 	}
 }
 
-// Object returns the whole primary as it was sent. Do not change it.
+// Object returns the JSON of the whole primary. It must not be modified.
 func (r *Run) Object() Raw { return r.object }
 
-// Rand returns a generator that is seeded with Seed: a repeated run with the
+// Rand returns a random generator seeded with Seed, so that a repeated run of the
 // same request makes the same choices.
 func (r *Run) Rand() *rand.Rand { return rand.New(rand.NewChaCha8(r.Seed)) }
 
-// Config reads the administrator's configuration of the plugin; without one,
-// into is left as it is.
+// Config reads the administrator's configuration of the plugin. into is left
+// unchanged if there is none.
 func (r *Run) Config(into any) error {
 	if r.config == nil {
 		return nil
@@ -75,10 +90,10 @@ func (r *Run) Config(into any) error {
 	return nil
 }
 
-// Memo reads what an earlier run of this object left by [Run.SetMemo]; ok is
-// false if there is nothing. A memo is lost when the host restarts, and when
-// the plugin changes unless [MemoVersion] says otherwise, so it can only save
-// work.
+// Memo reads the value that an earlier run of this object stored by
+// [Run.SetMemo]. ok is false if there is none. A memo is lost when the host
+// restarts, and when the plugin is replaced unless [MemoVersion] keeps it, so it
+// can only save work.
 func (r *Run) Memo(into any) (ok bool, err error) {
 	if r.result.Memo == nil {
 		return false, nil
@@ -86,8 +101,8 @@ func (r *Run) Memo(into any) (ok bool, err error) {
 	return true, decode(r.result.Memo, into)
 }
 
-// SetMemo leaves a small value for the next runs of this object, at most
-// 4 KiB as JSON. It stays until it is set again; nil drops it.
+// SetMemo stores a value for the next runs of this object, of at most 4 KiB as
+// JSON. It remains until it is set again; nil removes it.
 func (r *Run) SetMemo(v any) {
 	if v == nil {
 		r.result.Memo = nil
@@ -98,14 +113,14 @@ func (r *Run) SetMemo(v any) {
 		err = errors.New("larger than 4 KiB")
 	}
 	if err != nil {
-		r.spoil("InvalidMemo", "memo", err)
+		r.fail("InvalidMemo", "memo", err)
 		return
 	}
 	r.result.Memo = memo
 }
 
-// Condition returns the condition of that type on the object, as this run
-// found it; ok is false if there is none.
+// Condition returns the condition of that type on the object at the start of the
+// run. ok is false if there is none.
 func (r *Run) Condition(conditionType string) (c Condition, ok bool) {
 	all, _ := rawjson.Lookup(r.status, "conditions")
 	elements, _ := rawjson.Elements(all)
@@ -120,19 +135,19 @@ func (r *Run) Condition(conditionType string) (c Condition, ok bool) {
 	return Condition{}, false
 }
 
-// spoil notes what could not be encoded. It ends the run, whatever that
-// returns: an intent that is missing must not be taken for one that is not
+// fail records that something could not be encoded. The run ends as stalled,
+// whatever it returns: the host would take a missing intent for one that is not
 // wanted.
-func (r *Run) spoil(reason, what string, err error) {
-	if r.broken == nil {
-		r.broken = &abi.Failure{Reason: reason, Message: "encode " + what + ": " + err.Error()}
+func (r *Run) fail(reason, what string, err error) {
+	if r.invalid == nil {
+		r.invalid = &abi.Failure{Reason: reason, Message: "encode " + what + ": " + err.Error()}
 	}
 }
 
-// end turns what the author returned into the answer of the run.
+// end returns the code and the result for what the author's function returned.
 func (r *Run) end(action Action, err error) (abi.Code, *abi.Result) {
-	if r.broken != nil {
-		return abi.CodeStalled, &abi.Result{Memo: r.result.Memo, Error: r.broken}
+	if r.invalid != nil {
+		return abi.CodeStalled, &abi.Result{Memo: r.result.Memo, Error: r.invalid}
 	}
 	if err == nil {
 		action.write(&r.result)
@@ -141,4 +156,88 @@ func (r *Run) end(action Action, err error) (abi.Code, *abi.Result) {
 	code, failure := failureOf(err)
 	r.result.Error = failure
 	return code, &r.result
+}
+
+// readObject reads the primary in one pass. spec and status point to the author's
+// types. It returns the bytes of the status too.
+func readObject(object *Reader, meta *ObjectMeta, spec, status any) (raw []byte, err error) {
+	reason := "" // of the failure, if the object does not fit the author's types
+	read := func(r *Reader, into any, failure string) {
+		if readValue(r, into); r.Err() != nil {
+			reason = failure
+		}
+	}
+	err = object.Nested(func(r *Reader) {
+		for more := r.FirstMember(); more; more = r.NextMember() {
+			switch r.Name() {
+			case "metadata":
+				readMeta(r, meta)
+			case "spec":
+				read(r, spec, "InvalidSpec")
+			case "status":
+				start := r.Pos()
+				read(r, status, "InvalidStatus")
+				raw = r.Since(start)
+			}
+		}
+	})
+	switch {
+	case err == nil:
+		return raw, nil
+	case reason == "":
+		return nil, rawjson.ErrorOf(err)
+	default:
+		return nil, Stalled(reason, rawjson.ErrorOf(err))
+	}
+}
+
+// diffStatus sets the merge patch from the status at the start of the run to the
+// author's status now.
+func (r *Run) diffStatus(before []byte, status any) {
+	after, err := encode(status)
+	if err == nil && !bytes.Equal(before, after) {
+		r.result.Status, err = rawjson.Diff(omitEqualMembers(objectOrEmpty(before), objectOrEmpty(after)))
+	}
+	if err != nil {
+		r.fail("InvalidStatus", "status", err)
+	}
+}
+
+// objectOrEmpty returns {} for a status that is absent, such as a nil map.
+func objectOrEmpty(status []byte) []byte {
+	if len(status) == 0 || string(status) == "null" {
+		return []byte("{}")
+	}
+	return status
+}
+
+// omitEqualMembers returns two objects without the members in which they are
+// equal. It does so only if both have the same members in the same order, as the
+// texts of one codec mostly have; otherwise it returns them unchanged. Comparing
+// the bytes costs much less than [rawjson.Diff].
+func omitEqualMembers(before, after []byte) (b, a []byte) {
+	rb, ra := rawjson.NewReader(before), rawjson.NewReader(after)
+	wb, wa := rawjson.NewWriter(nil), rawjson.NewWriter(nil)
+	same := true
+	wb.Object(func() {
+		wa.Object(func() { same = copyDifferentMembers(rb, ra, wb, wa) })
+	})
+	if !same || rb.End() != nil || ra.End() != nil {
+		return before, after
+	}
+	return wb.Bytes(), wa.Bytes()
+}
+
+// copyDifferentMembers reports whether both objects have the same members in the
+// same order.
+func copyDifferentMembers(rb, ra *Reader, wb, wa *rawjson.Writer) bool {
+	moreB, moreA := rb.FirstMember(), ra.FirstMember()
+	for ; moreB && moreA && rb.Name() == ra.Name(); moreB, moreA = rb.NextMember(), ra.NextMember() {
+		name, b, a := rb.Name(), rb.Raw(), ra.Raw()
+		if !bytes.Equal(b, a) {
+			wb.Name(name).Raw(b)
+			wa.Name(name).Raw(a)
+		}
+	}
+	return !moreB && !moreA
 }

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The controllers of this file do what the test says.
+// The functions of this file's controller are set by the tests.
 
 type widgetSpec struct {
 	Size  int               `json:"size,omitempty"`
@@ -58,7 +58,7 @@ const one = "default/one"
 
 var oneRef = widgetKind.Ref("default", "one")
 
-// world has one Widget and a controller that does what reconcile says.
+// world returns a world with one Widget, whose controller calls reconcile.
 func world(t *testing.T, reconcile func(*widget) (sdk.Action, error)) *sdktest.World {
 	t.Helper()
 	onReconcile = reconcile
@@ -71,7 +71,7 @@ func world(t *testing.T, reconcile func(*widget) (sdk.Action, error)) *sdktest.W
 	return w
 }
 
-// doing returns a reconcile that does something and succeeds.
+// doing returns a reconcile function that calls do and succeeds.
 func doing(do func(*widget)) func(*widget) (sdk.Action, error) {
 	return func(r *widget) (sdk.Action, error) {
 		do(r)
@@ -79,7 +79,7 @@ func doing(do func(*widget)) func(*widget) (sdk.Action, error) {
 	}
 }
 
-func TestGreeting(t *testing.T) {
+func TestExamplePluginGreets(t *testing.T) {
 	w := sdktest.New(t, "greeting")
 	w.Create(`{"apiVersion":"example.thole.dev/v1","kind":"Greeting","metadata":{"namespace":"default","name":"g"},"spec":{"who":"you"}}`)
 
@@ -94,7 +94,7 @@ func TestGreeting(t *testing.T) {
 	}
 }
 
-func TestRequestHoldsTheObject(t *testing.T) {
+func TestRequestHasPartsOfObject(t *testing.T) {
 	w := world(t, doing(func(r *widget) {
 		if r.Name != "one" || r.Namespace != "default" || r.UID == "" || r.Generation != 1 || r.Labels["a"] != "b" {
 			t.Errorf("metadata is %+v", r.ObjectMeta)
@@ -115,7 +115,7 @@ func TestRequestHoldsTheObject(t *testing.T) {
 	w.Reconcile(one).ExpectReady().ExpectNext(time.Hour)
 }
 
-func TestStatusIsPatched(t *testing.T) {
+func TestStatusPatchHasOnlyTheChange(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*widgetStatus)
 		want   string // the merge patch
@@ -137,7 +137,7 @@ func TestStatusIsPatched(t *testing.T) {
 				Status struct{ Future []int }
 			}
 			if w.Get(oneRef, &after); len(after.Status.Future) != 2 {
-				t.Error("a field that the type does not know was lost")
+				t.Error("a member that the type does not have was lost")
 			}
 		})
 	}
@@ -157,34 +157,34 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return reflect.DeepEqual(parse(a), parse(b))
 }
 
-func TestRunsEnd(t *testing.T) {
+func TestReturnValueDecidesOutcome(t *testing.T) {
 	plain := errors.New("no luck")
 	for name, c := range map[string]struct {
 		action sdk.Action
 		err    error
 		expect func(*sdktest.Run)
 	}{
-		"await":          {sdk.AwaitChange(), nil, func(r *sdktest.Run) { r.ExpectReady().ExpectNext(time.Hour) }},
-		"zero":           {sdk.Action{}, nil, func(r *sdktest.Run) { r.ExpectReady() }},
-		"after":          {sdk.RequeueAfter(time.Minute), nil, func(r *sdktest.Run) { r.ExpectReady().ExpectNext(time.Minute) }},
-		"after, rounded": {sdk.RequeueAfter(time.Nanosecond), nil, func(r *sdktest.Run) { r.ExpectNext(time.Millisecond) }},
-		"after, too far": {sdk.RequeueAfter(math.MaxInt64), nil, func(r *sdktest.Run) {
+		"await change":                          {sdk.AwaitChange(), nil, func(r *sdktest.Run) { r.ExpectReady().ExpectNext(time.Hour) }},
+		"zero action":                           {sdk.Action{}, nil, func(r *sdktest.Run) { r.ExpectReady() }},
+		"requeue after":                         {sdk.RequeueAfter(time.Minute), nil, func(r *sdktest.Run) { r.ExpectReady().ExpectNext(time.Minute) }},
+		"requeue after less than a millisecond": {sdk.RequeueAfter(time.Nanosecond), nil, func(r *sdktest.Run) { r.ExpectNext(time.Millisecond) }},
+		"requeue after more than 100 years": {sdk.RequeueAfter(math.MaxInt64), nil, func(r *sdktest.Run) {
 			if r.ExpectClass(abi.ClassABI); !strings.Contains(r.Message, "at most 100 years") {
 				t.Errorf("the message is %q", r.Message)
 			}
 		}},
-		"after, negative": {sdk.RequeueAfter(-1), nil, func(r *sdktest.Run) { r.ExpectNext(time.Hour) }},
-		"requeue":         {sdk.Requeue(), nil, func(r *sdktest.Run) { r.ExpectRequeue().ExpectCondition("Ready", sdk.False, "Progressing") }},
-		"empty":           {sdk.Empty(), nil, func(r *sdktest.Run) { r.ExpectEmpty().ExpectCondition("Ready", sdk.Unknown, "") }},
-		"plain":           {sdk.Action{}, plain, func(r *sdktest.Run) { r.ExpectRetry("Failed").ExpectClass(abi.ClassRetry) }},
-		"retry":           {sdk.Action{}, sdk.Retry("NoLuck", plain), func(r *sdktest.Run) { r.ExpectRetry("NoLuck") }},
-		"stalled":         {sdk.Action{}, sdk.Stalled("Wrong", plain), func(r *sdktest.Run) { r.ExpectStalled("Wrong") }},
-		"waiting":         {sdk.Action{}, sdk.Waiting("Soon", time.Second, plain), func(r *sdktest.Run) { r.ExpectWaiting("Soon").ExpectNext(time.Second) }},
-		"wrapped":         {sdk.Action{}, errors.Join(errors.New("more"), sdk.Stalled("Wrong", plain)), func(r *sdktest.Run) { r.ExpectStalled("Wrong") }},
-		"by hand":         {sdk.Action{}, &sdk.Error{Reason: "Odd"}, func(r *sdktest.Run) { r.ExpectRetry("Odd").ExpectClass(abi.ClassRetry) }},
-		"no cause":        {sdk.Action{}, sdk.Waiting("Soon", 0, nil), func(r *sdktest.Run) { r.ExpectWaiting("Soon") }},
-		"not found":       {sdk.Action{}, sdk.ErrNotFound, func(r *sdktest.Run) { r.ExpectRetry("NotFound") }},
-		"unavailable":     {sdk.Action{}, sdk.Stalled("Wrong", sdk.ErrUnavailable), func(r *sdktest.Run) { r.ExpectRetry("Unavailable") }},
+		"requeue after a negative time": {sdk.RequeueAfter(-1), nil, func(r *sdktest.Run) { r.ExpectNext(time.Hour) }},
+		"requeue":                       {sdk.Requeue(), nil, func(r *sdktest.Run) { r.ExpectRequeue().ExpectCondition("Ready", sdk.False, "Progressing") }},
+		"empty":                         {sdk.Empty(), nil, func(r *sdktest.Run) { r.ExpectEmpty().ExpectCondition("Ready", sdk.Unknown, "") }},
+		"plain error":                   {sdk.Action{}, plain, func(r *sdktest.Run) { r.ExpectRetry("Failed").ExpectClass(abi.ClassRetry) }},
+		"retry":                         {sdk.Action{}, sdk.Retry("NoLuck", plain), func(r *sdktest.Run) { r.ExpectRetry("NoLuck") }},
+		"stalled":                       {sdk.Action{}, sdk.Stalled("Wrong", plain), func(r *sdktest.Run) { r.ExpectStalled("Wrong") }},
+		"waiting":                       {sdk.Action{}, sdk.Waiting("Soon", time.Second, plain), func(r *sdktest.Run) { r.ExpectWaiting("Soon").ExpectNext(time.Second) }},
+		"wrapped error":                 {sdk.Action{}, errors.Join(errors.New("more"), sdk.Stalled("Wrong", plain)), func(r *sdktest.Run) { r.ExpectStalled("Wrong") }},
+		"composite literal":             {sdk.Action{}, &sdk.Error{Reason: "Odd"}, func(r *sdktest.Run) { r.ExpectRetry("Odd").ExpectClass(abi.ClassRetry) }},
+		"without cause":                 {sdk.Action{}, sdk.Waiting("Soon", 0, nil), func(r *sdktest.Run) { r.ExpectWaiting("Soon") }},
+		"not found":                     {sdk.Action{}, sdk.ErrNotFound, func(r *sdktest.Run) { r.ExpectRetry("NotFound") }},
+		"unavailable":                   {sdk.Action{}, sdk.Stalled("Wrong", sdk.ErrUnavailable), func(r *sdktest.Run) { r.ExpectRetry("Unavailable") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := world(t, func(*widget) (sdk.Action, error) { return c.action, c.err })
@@ -193,7 +193,7 @@ func TestRunsEnd(t *testing.T) {
 	}
 }
 
-func TestIntentsSurviveAnError(t *testing.T) {
+func TestIntentsOfFailedRunArePerformed(t *testing.T) {
 	w := world(t, func(r *widget) (sdk.Action, error) {
 		r.Status.Size = 7
 		r.Event(sdk.Warning, "Odd", "something is odd")
@@ -204,17 +204,17 @@ func TestIntentsSurviveAnError(t *testing.T) {
 		ExpectWrites("finalizer", "apply v1 ConfigMap default/made", "status")
 }
 
-func TestWhatCannotBeEncodedStalls(t *testing.T) {
+func TestUnencodableValueStallsRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		do     func(*widget)
 		reason string
 	}{
-		"status": {func(r *widget) { r.Status.Bad = zero() / zero() }, "InvalidStatus"},
-		"object": {func(r *widget) { r.Apply(make(chan int)) }, "InvalidObject"},
-		"text":   {func(r *widget) { r.Apply(sdk.Raw(`{"kind":`)) }, "InvalidObject"},
-		"memo":   {func(r *widget) { r.SetMemo(func() {}) }, "InvalidMemo"},
-		"large":  {func(r *widget) { r.SetMemo(strings.Repeat("x", 5000)) }, "InvalidMemo"},
-		"patch":  {func(r *widget) { r.Patch(zero() / zero()) }, "InvalidPatch"},
+		"status":           {func(r *widget) { r.Status.Bad = zero() / zero() }, "InvalidStatus"},
+		"object":           {func(r *widget) { r.Apply(make(chan int)) }, "InvalidObject"},
+		"invalid raw JSON": {func(r *widget) { r.Apply(sdk.Raw(`{"kind":`)) }, "InvalidObject"},
+		"memo":             {func(r *widget) { r.SetMemo(func() {}) }, "InvalidMemo"},
+		"memo of 5 KB":     {func(r *widget) { r.SetMemo(strings.Repeat("x", 5000)) }, "InvalidMemo"},
+		"patch":            {func(r *widget) { r.Patch(zero() / zero()) }, "InvalidPatch"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := world(t, doing(func(r *widget) {
@@ -229,7 +229,7 @@ func TestWhatCannotBeEncodedStalls(t *testing.T) {
 
 func zero() float64 { return 0 }
 
-func TestObjectsThatDoNotFitStall(t *testing.T) {
+func TestObjectThatDoesNotFitTypesStalls(t *testing.T) {
 	for patch, want := range map[string]string{
 		`{"spec":{"size":"big"}}`:        "InvalidSpec spec.size: expected an integer, found string",
 		`{"spec":{"size":1.5}}`:          "InvalidSpec spec.size: expected an integer, found number 1.5",
@@ -239,7 +239,7 @@ func TestObjectsThatDoNotFitStall(t *testing.T) {
 	} {
 		t.Run(patch, func(t *testing.T) {
 			w := world(t, func(*widget) (sdk.Action, error) {
-				t.Error("reconcile ran")
+				t.Error("reconcile was called")
 				return sdk.Action{}, nil
 			})
 			w.Change(oneRef, patch)

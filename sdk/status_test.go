@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A status may be of a type that has nothing to begin with.
-func TestStatusThatBeginsOrEndsAsNothing(t *testing.T) {
+// TestStatusMayBeAbsentBeforeOrAfterRun covers status types that can be nil.
+func TestStatusMayBeAbsentBeforeOrAfterRun(t *testing.T) {
 	useEncodingJSON()
 	type typed struct {
 		N int `json:"n,omitempty"`
@@ -15,12 +15,12 @@ func TestStatusThatBeginsOrEndsAsNothing(t *testing.T) {
 		before, after any
 		want          string
 	}{
-		"a map":               {new(map[string]any), &map[string]any{"a": 1}, `{"a":1}`},
-		"a map that goes":     {&map[string]any{"a": 1}, new(map[string]any), `{"a":null}`},
-		"a pointer":           {new(*typed), new(&typed{7}), `{"n":7}`},
-		"a pointer that goes": {new(&typed{7}), new(*typed), `{"n":null}`},
-		"raw":                 {new(Raw), new(Raw(`{"a":1}`)), `{"a":1}`},
-		"nothing still":       {new(map[string]any), &map[string]any{}, ``},
+		"map, set":                     {new(map[string]any), &map[string]any{"a": 1}, `{"a":1}`},
+		"map, removed":                 {&map[string]any{"a": 1}, new(map[string]any), `{"a":null}`},
+		"pointer, set":                 {new(*typed), new(&typed{7}), `{"n":7}`},
+		"pointer, removed":             {new(&typed{7}), new(*typed), `{"n":null}`},
+		"raw, set":                     {new(Raw), new(Raw(`{"a":1}`)), `{"a":1}`},
+		"map, absent before and after": {new(map[string]any), &map[string]any{}, ``},
 	} {
 		before, err := encode(c.before)
 		if err != nil {
@@ -28,8 +28,8 @@ func TestStatusThatBeginsOrEndsAsNothing(t *testing.T) {
 		}
 		var r Run
 		r.diffStatus(before, c.after)
-		if r.broken != nil || !bytes.Equal(r.result.Status, []byte(c.want)) {
-			t.Errorf("%s: got %s, %+v", name, r.result.Status, r.broken)
+		if r.invalid != nil || !bytes.Equal(r.result.Status, []byte(c.want)) {
+			t.Errorf("%s: got %s, %+v", name, r.result.Status, r.invalid)
 		}
 	}
 }

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-func TestIntOrString(t *testing.T) {
+func TestIntOrStringIsReadAndWrittenAsEither(t *testing.T) {
 	for text, want := range map[string]struct {
 		value IntOrString
-		says  string
+		text  string
 	}{
 		`8080`: {FromInt(8080), "8080"}, `-1`: {FromInt(-1), "-1"}, `"http"`: {FromString("http"), "http"}, `"80"`: {FromString("80"), "80"},
 		`null`: {IntOrString{}, "0"},
 	} {
 		var v IntOrString
-		if err := json.Unmarshal([]byte(text), &v); err != nil || v != want.value || v.String() != want.says {
+		if err := json.Unmarshal([]byte(text), &v); err != nil || v != want.value || v.String() != want.text {
 			t.Errorf("%s is read as %v, %v", text, v, err)
 		}
 		if out, err := json.Marshal(v); text != "null" && (err != nil || string(out) != text) {
@@ -25,10 +25,10 @@ func TestIntOrString(t *testing.T) {
 		}
 	}
 	if n, ok := FromInt(7).Int(); n != 7 || !ok {
-		t.Error("a number is none")
+		t.Error("Int is false for a number")
 	}
 	if _, ok := FromString("7").Int(); ok {
-		t.Error("a string is a number")
+		t.Error("Int is true for a string")
 	}
 	for _, text := range []string{`1.5`, `2147483648`, `true`, `{}`, `[1]`} {
 		var v IntOrString
@@ -38,7 +38,7 @@ func TestIntOrString(t *testing.T) {
 	}
 }
 
-func TestIntOrStringOf(t *testing.T) {
+func TestPercentageOfTotalIsRounded(t *testing.T) {
 	for _, c := range []struct {
 		value      IntOrString
 		total      int
@@ -62,10 +62,10 @@ func TestIntOrStringOf(t *testing.T) {
 	}
 }
 
-// TestQuantity has values that k8s.io/apimachinery's resource.Quantity gives,
-// but for negative ones with a fraction and those above 2^63-1, where it
-// overflows.
-func TestQuantity(t *testing.T) {
+// TestQuantityHasValuesOfKubernetes has the values of resource.Quantity in
+// k8s.io/apimachinery, except for negative ones with a fraction and for those above
+// 2^63-1, where that overflows.
+func TestQuantityHasValuesOfKubernetes(t *testing.T) {
 	for _, c := range []struct {
 		text  Quantity
 		value int64
@@ -121,7 +121,7 @@ func TestQuantity(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoQuantity(t *testing.T) {
+func TestMalformedQuantityIsRejected(t *testing.T) {
 	for _, text := range []string{
 		`"x"`, `"1x"`, `"1 "`, `" 1"`, `"1Kib"`, `"1i"`, `"K"`, `"m"`, `"."`, `"-"`, `"1..2"`, `"1.2.3"`, `"e3"`, `"1e"`, `"1e3.5"`, `"0x10"`, `"1K"`,
 		`true`, `{}`, `[1]`,
@@ -133,7 +133,7 @@ func TestWhatIsNoQuantity(t *testing.T) {
 	}
 }
 
-func TestQuantityIsReadFromANumber(t *testing.T) {
+func TestQuantityIsReadFromNumber(t *testing.T) {
 	for text, want := range map[string]Quantity{`1.5`: "1.5", `1e3`: "1e3", `-2`: "-2", `null`: ""} {
 		var q Quantity
 		if err := json.Unmarshal([]byte(text), &q); err != nil || q != want {
@@ -142,7 +142,7 @@ func TestQuantityIsReadFromANumber(t *testing.T) {
 	}
 }
 
-func TestQuantityCmp(t *testing.T) {
+func TestQuantityCmpComparesAmounts(t *testing.T) {
 	ascending := []Quantity{"-10E", "-1Ki", "-1000", "-1m", "0", "1n", "1u", "1m", "0.5", "1", "1k", "1Ki", "1M", "1Mi", "9E", "10E"}
 	for i, a := range ascending {
 		for j, b := range ascending {
@@ -159,12 +159,12 @@ func TestQuantityCmp(t *testing.T) {
 	}
 	for a, b := range map[Quantity]Quantity{"1": "1000m", "1Gi": "1073741824", "0": "-0", "": "0", "0.5": "500m", "1e3": "1k", "20E": "10E"} {
 		if a.Cmp(b) != 0 || b.Cmp(a) != 0 {
-			t.Errorf("%s is not %s", a, b)
+			t.Errorf("%s and %s are not equal", a, b)
 		}
 	}
 }
 
-func TestDuration(t *testing.T) {
+func TestDurationIsReadAndWrittenInGoNotation(t *testing.T) {
 	for text, want := range map[string]time.Duration{`"90s"`: 90 * time.Second, `"1h30m"`: 90 * time.Minute, `"0"`: 0, `"-1ms"`: -time.Millisecond, `null`: 0} {
 		var d Duration
 		if err := json.Unmarshal([]byte(text), &d); err != nil || d != DurationOf(want) {
@@ -187,29 +187,29 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-func TestMicroTime(t *testing.T) {
+func TestMicroTimeHasSixDecimals(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.FixedZone("", 3600))
 	got := MicroTimeOf(at)
 	if got != "2026-01-02T02:04:05.678901Z" || !got.Time().Equal(at.Truncate(time.Microsecond)) {
 		t.Errorf("%v is %s, %v", at, got, got.Time())
 	}
 	if MicroTimeOf(time.Time{}) != "" || !MicroTime("").Time().IsZero() || !MicroTime("x").Time().IsZero() {
-		t.Error("no time is one")
+		t.Error("an empty or malformed time is not zero")
 	}
 }
 
-// withoutEncodingJSON is a plugin whose controllers were all registered by
-// RegisterGenerated.
+// withoutEncodingJSON makes the test run as in a plugin whose controllers were all
+// registered by RegisterGenerated.
 func withoutEncodingJSON(t *testing.T) {
 	t.Helper()
-	before := others
-	t.Cleanup(func() { others = before })
-	others.decode, others.encode = nil, nil
+	before := fallback
+	t.Cleanup(func() { fallback = before })
+	fallback.decode, fallback.encode = nil, nil
 }
 
-func TestTypesWithoutCodec(t *testing.T) {
+func TestTypeWithoutCodecIsAnError(t *testing.T) {
 	withoutEncodingJSON(t)
-	want := "type map[string]interface {} has no codec: give it one by `thole generate`, or register the plugin's controllers by sdk.Register"
+	want := "type map[string]interface {} has no codec: declare a struct type and run `thole generate`, or register the plugin's controllers by sdk.Register"
 	if _, err := encode(map[string]any{}); err == nil || err.Error() != want {
 		t.Errorf("encode: %v", err)
 	}
@@ -222,7 +222,7 @@ func TestTypesWithoutCodec(t *testing.T) {
 	}
 	var list []struct{ A int }
 	if err := decode([]byte(`[]`), &list); err == nil {
-		t.Error("a list of types without codec is read")
+		t.Error("a slice of a type without codec is read")
 	}
 }
 

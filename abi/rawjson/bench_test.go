@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// object is one of about 3 KB.
+// object is an object of about 3 KB.
 var object = []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","labels":{` +
 	strings.Repeat(`"key":"some value here",`, 60) + `"z":1}},"spec":{"containers":[` +
 	strings.Repeat(`{"name":"main","image":"example.com/image:1","ports":[{"containerPort":8080}]},`, 15) +

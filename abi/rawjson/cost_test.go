@@ -8,7 +8,8 @@ import (
 	"github.com/thole-dev/thole/abi/internal/costtest"
 )
 
-// hostile are texts of about n bytes that would be dear to a careless reader.
+// hostile returns texts of about n bytes that a careless reader would take
+// quadratic time or memory for, by name.
 var hostile = map[string]func(n int) []byte{
 	"many members": func(n int) []byte {
 		return costtest.Number(n, "{", func(i int) string { return `"k` + strconv.Itoa(i) + `":0` }, "}")
@@ -17,31 +18,31 @@ var hostile = map[string]func(n int) []byte{
 		start := strings.Repeat("x", 1000)
 		return costtest.Number(n, "{", func(i int) string { return `"` + start + strconv.Itoa(i) + `":0` }, "}")
 	},
-	"one name over and over":  func(n int) []byte { return costtest.Repeat(n, "{", `"a":0`, "}") },
-	"many elements":           func(n int) []byte { return costtest.Repeat(n, `{"a":[`, "1", "]}") },
-	"many empty objects":      func(n int) []byte { return costtest.Repeat(n, `{"a":[`, "{}", "]}") },
-	"an object in each level": func(n int) []byte { return nested(n, `{"b":1,"a":`, `,"c":2}`) },
-	"deep arrays":             func(n int) []byte { return nested(n, "[", "]") },
-	"a giant name":            func(n int) []byte { return []byte(`{"` + strings.Repeat("n", n) + `":1}`) },
-	"a giant string":          func(n int) []byte { return []byte(`{"a":"` + strings.Repeat(`\u00e9`, n/6) + `"}`) },
-	"a giant number":          func(n int) []byte { return []byte(`{"a":1` + strings.Repeat("0", n) + `}`) },
-	"a lot of space":          func(n int) []byte { return []byte(`{"a":` + strings.Repeat(" ", n) + `1}`) },
-	"never closed":            func(n int) []byte { return []byte(strings.Repeat("[", n)) },
-	"a string's end?":         func(n int) []byte { return []byte(`{"a":"` + strings.Repeat(`\"`, n/2)) },
+	"one name repeated":          func(n int) []byte { return costtest.Repeat(n, "{", `"a":0`, "}") },
+	"many elements":              func(n int) []byte { return costtest.Repeat(n, `{"a":[`, "1", "]}") },
+	"many empty objects":         func(n int) []byte { return costtest.Repeat(n, `{"a":[`, "{}", "]}") },
+	"an object in each level":    func(n int) []byte { return nested(n, `{"b":1,"a":`, `,"c":2}`) },
+	"deep arrays":                func(n int) []byte { return nested(n, "[", "]") },
+	"a giant name":               func(n int) []byte { return []byte(`{"` + strings.Repeat("n", n) + `":1}`) },
+	"a giant string":             func(n int) []byte { return []byte(`{"a":"` + strings.Repeat(`\u00e9`, n/6) + `"}`) },
+	"a giant number":             func(n int) []byte { return []byte(`{"a":1` + strings.Repeat("0", n) + `}`) },
+	"much white space":           func(n int) []byte { return []byte(`{"a":` + strings.Repeat(" ", n) + `1}`) },
+	"never closed":               func(n int) []byte { return []byte(strings.Repeat("[", n)) },
+	"a string of escaped quotes": func(n int) []byte { return []byte(`{"a":"` + strings.Repeat(`\"`, n/2)) },
 }
 
-// nested is a text of about n bytes, the deeper the longer, with 9,900 levels
-// at most.
+// nested returns a text of about n bytes whose depth grows with n, up to 9,900
+// levels.
 func nested(n int, open, closing string) []byte {
 	depth := min(n/14, 9_900)
 	space := strings.Repeat(" ", max(0, n-depth*len(open+closing)))
 	return []byte(strings.Repeat(open, depth) + space + "0" + strings.Repeat(closing, depth))
 }
 
-// swapped is nested with the members of each object in another order.
+// swapped is [nested] with the members of each object in another order.
 func swapped(n int) []byte { return nested(n, `{"c":2,"b":1,"a":`, `}`) }
 
-func TestHostileTextsCostNoMoreThanTheirLength(t *testing.T) {
+func TestFunctionsAreLinearOnHostileTexts(t *testing.T) {
 	functions := map[string]func([]byte){
 		"Valid":           func(text []byte) { _ = Valid(text, 0) },
 		"Members":         func(text []byte) { _, _ = Members(text) },
@@ -67,7 +68,7 @@ func TestHostileTextsCostNoMoreThanTheirLength(t *testing.T) {
 	}
 }
 
-func TestErrorsAreShort(t *testing.T) {
+func TestErrorAboutHostileTextIsShort(t *testing.T) {
 	const limit = 4 << 10
 	for shape, text := range hostile {
 		for _, strict := range []bool{false, true} {

@@ -1,16 +1,51 @@
 package rawjson
 
 import (
+	"errors"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
-// Error is why a text could not be read. Its length is bounded, whatever the
-// text holds.
+// Error is the reason why a text could not be read, or why a value has no JSON
+// form. What a [Reader] reports has a bounded length, whatever the text contains.
 type Error struct {
-	Path    string // such as "controllers[1].for.kind"; "" at the top
-	Offset  int    // byte offset in the input; negative if the path says it all
+	Path    string // such as "controllers[1].for.kind"; "" for the value as a whole
+	Offset  int    // in bytes; negative if there is none
 	Message string
+}
+
+// NewError returns an error without an offset.
+func NewError(path, message string) *Error {
+	return &Error{Path: path, Offset: -1, Message: message}
+}
+
+// ErrorOf returns err without its offset. The text of an error that is not an
+// [*Error] becomes the message.
+func ErrorOf(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return NewError(e.Path, e.Message)
+	}
+	return NewError("", err.Error())
+}
+
+// Within returns err for the value around it: path leads from there to the
+// value that err is about. It returns nil if err is nil.
+func Within(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	inner := ErrorOf(err)
+	inner.Path = joinPath(path, inner.Path)
+	return inner
+}
+
+// joinPath returns the path of a value at path inner within the value at path outer.
+func joinPath(outer, inner string) string {
+	if outer == "" || inner == "" || inner[0] == '[' {
+		return outer + inner
+	}
+	return outer + "." + inner
 }
 
 func (e *Error) Error() string {
@@ -24,14 +59,37 @@ func (e *Error) Error() string {
 	return text
 }
 
-func (r *Reader) failAt(message string, path []step) {
+// Fail makes the reader fail at the current path. Only the first failure is
+// kept.
+func (r *Reader) Fail(message string) { r.failWithPath(message, r.path) }
+
+// FailAt is [Reader.Fail] for a value at a path below the current one, such as
+// "ports[1].name"; "" is the current path.
+func (r *Reader) FailAt(path, message string) {
+	if r.err == nil {
+		r.Fail(message)
+		r.err.Path = joinPath(r.err.Path, path)
+	}
+}
+
+func (r *Reader) failWithPath(message string, path []step) {
 	if r.err == nil {
 		r.err = &Error{Path: renderPath(path), Offset: r.pos, Message: message}
 	}
 }
 
-// Expected makes the reader fail because what comes next is not what the
-// caller wants, such as "an integer or a string".
+// Unknown reports that the caller does not know the current member. A strict
+// reader fails and names the most similar one of the known names.
+func (r *Reader) Unknown(name string, known ...string) {
+	if r.Strict {
+		message := "unknown field " + Quote(name) + DidYouMean(name, known)
+		// The last step of the path is the unknown member itself.
+		r.failWithPath(message, r.path[:max(len(r.path)-1, 0)])
+	}
+}
+
+// Expected makes the reader fail because the next value is not what the caller
+// expects, such as "an integer or a string".
 func (r *Reader) Expected(what string) {
 	if r.pos >= len(r.data) {
 		r.Fail("the text ends where " + what + " is expected")
@@ -40,23 +98,36 @@ func (r *Reader) Expected(what string) {
 	r.Fail("expected " + what + ", found " + r.found())
 }
 
-// found names what starts at the present position.
-func (r *Reader) found() string {
-	switch c := r.peek(); {
-	case c == '{':
-		return "an object"
-	case c == '[':
-		return "an array"
-	case c == '"':
-		return "a string"
-	case c == '-' || isDigit(c):
-		return "a number"
-	default:
-		return r.foundWord(c)
+// End checks that nothing follows the text and returns the first error.
+func (r *Reader) End() error {
+	r.space()
+	if r.err == nil && r.pos < len(r.data) {
+		r.Fail("unexpected " + r.found() + " after the value")
 	}
+	return r.Err()
 }
 
-func (r *Reader) foundWord(c byte) string {
+// Err returns the first error, which is an [*Error].
+func (r *Reader) Err() error {
+	if r.err == nil {
+		return nil
+	}
+	return r.err
+}
+
+// found describes the value at the current position.
+func (r *Reader) found() string {
+	c := r.peek()
+	switch kindOf(c) {
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case '"':
+		return "a string"
+	case '0':
+		return "a number"
+	}
 	for _, word := range []string{"true", "false", "null"} {
 		if strings.HasPrefix(alias(r.data[r.pos:]), word) {
 			return word
@@ -65,9 +136,10 @@ func (r *Reader) foundWord(c byte) string {
 	return quoteByte(c)
 }
 
-// maxSteps is how much of a path an error repeats, in steps.
+// maxSteps is the number of steps of a path that an error repeats.
 const maxSteps = 32
 
+// renderPath returns the text of a path. A long one is cut in the middle.
 func renderPath(path []step) string {
 	var out []byte
 	for i, s := range path {
@@ -80,22 +152,24 @@ func renderPath(path []step) string {
 	return string(out)
 }
 
+// appendStep appends a step in the notation of the path of an [Error]: a name that is not
+// an identifier is in brackets and quotes, as in metadata.labels["example.com/a"].
 func appendStep(out []byte, s step) []byte {
 	switch {
 	case s.index == between:
 		return out
 	case s.index >= 0:
 		return append(strconv.AppendInt(append(out, '['), int64(s.index), 10), ']')
-	case !plain(s.name):
+	case !isIdentifier(s.name):
 		return append(append(append(out, '['), Quote(s.name)...), ']')
 	case len(out) > 0:
 		out = append(out, '.')
 	}
-	return append(out, shorten(s.name)...)
+	return append(out, Truncate(s.name, maxQuoted)...)
 }
 
-// plain says whether a name can stand in a path without quotes.
-func plain(name string) bool {
+// isIdentifier reports whether a name can be part of a path without quotes.
+func isIdentifier(name string) bool {
 	for i := range len(name) {
 		if c := lower(name[i]); !isDigit(c) && (c < 'a' || c > 'z') && c != '_' && c != '-' {
 			return false
@@ -104,10 +178,32 @@ func plain(name string) bool {
 	return name != ""
 }
 
-// Quote returns the start of a text that somebody else wrote, up to 64 bytes,
-// as a JSON string: fit for an error message.
-func Quote(s string) string { return string(AppendString(nil, shorten(s))) }
+// maxQuoted is the number of bytes of a name or value that an error repeats.
+const maxQuoted = 64
 
+// Quote returns a text of unknown origin as a JSON string for an error message.
+// A long text is truncated.
+func Quote(s string) string { return string(AppendString(nil, Truncate(s, maxQuoted))) }
+
+// Truncate returns s, or its beginning followed by "..." if s is longer than
+// limit bytes. The result has at most limit bytes and does not end within a
+// character. It is "" if the limit leaves no room for the dots.
+func Truncate(s string, limit int) string {
+	const dots = "..."
+	switch {
+	case len(s) <= limit:
+		return s
+	case limit < len(dots):
+		return ""
+	}
+	end := limit - len(dots)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + dots
+}
+
+// quoteByte returns a byte in a form that can be printed.
 func quoteByte(c byte) string {
 	if ' ' <= c && c <= '~' {
 		return "'" + string(rune(c)) + "'"
@@ -115,33 +211,31 @@ func quoteByte(c byte) string {
 	return "byte 0x" + string([]byte{hexDigits[c>>4], hexDigits[c&0xf]})
 }
 
-// maxQuoted is how much of a name an error repeats, in bytes.
-const maxQuoted = 64
-
-func shorten(name string) string {
-	if len(name) <= maxQuoted {
-		return name
+// DidYouMean returns `, did you mean "x"?` with the known name x that is most
+// similar to name, or "" if none is similar.
+func DidYouMean(name string, known []string) string {
+	if near, ok := Nearest(name, known); ok {
+		return ", did you mean " + Quote(near) + "?"
 	}
-	return strings.ToValidUTF8(name[:maxQuoted], "") + "..."
+	return ""
 }
 
-// Nearest returns the known name that is closest to name, if one is close
-// enough to be what was meant.
-func Nearest(name string, known []string) (string, bool) {
+// Nearest returns the known name that is most similar to name. ok is false if
+// none is similar enough for name to be a misspelling of it.
+func Nearest(name string, known []string) (near string, ok bool) {
 	if len(name) > maxQuoted {
 		return "", false
 	}
-	best, bestDistance := "", max(2, len(name)/3+1)
+	nearest := max(2, len(name)/3+1)
 	for _, k := range known {
-		if d := distance(name, k); d < bestDistance {
-			best, bestDistance = k, d
+		if d := distance(name, k); d < nearest {
+			near, nearest = k, d
 		}
 	}
-	return best, best != ""
+	return near, near != ""
 }
 
-// distance is the Levenshtein distance of a and b without regard to ASCII
-// case.
+// distance returns the Levenshtein distance of a and b, ignoring ASCII case.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// decode reads a text with the standard library.
+// decode decodes a text with encoding/json.
 func decode(t *testing.T, text []byte) (v any) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -21,15 +21,16 @@ func decode(t *testing.T, text []byte) (v any) {
 	return v
 }
 
-// comparable says whether the standard library reads a text as this package
-// does: it is UTF-8 and holds no name twice.
+// comparable reports whether encoding/json decodes a text as this package does:
+// it must be UTF-8 and have no name twice in one object.
 func comparable(text []byte) bool {
 	_, err := parse(text)
 	return err == nil && utf8.Valid(text)
 }
 
-// FuzzAgainstEncodingJSON holds the reader against the standard library: both
-// accept the same texts, read the same values, and write what they read.
+// FuzzAgainstEncodingJSON compares the reader with encoding/json: both must
+// accept the same texts and read the same values, and the writer must write a
+// text with the values that were read.
 func FuzzAgainstEncodingJSON(f *testing.F) {
 	for _, s := range []string{
 		`{"a":[1,2.5e3,"x\u00e9\n"],"b":{"c":null}}`, `"\ud800"`, `"\ud800\udc00"`, `[[],{}]`, `1e5`,
@@ -40,11 +41,11 @@ func FuzzAgainstEncodingJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		err := Valid(data, 0)
 		if ok := json.Valid(data); ok != (err == nil) {
-			t.Fatalf("json.Valid says %v, Valid says %v", ok, err)
+			t.Fatalf("json.Valid returns %v, Valid returns %v", ok, err)
 		}
 		strict := Reader{data: data, Strict: true}
 		if strict.Skip(); strict.End() == nil && err != nil {
-			t.Fatal("a strict reader accepts what a lenient one refuses")
+			t.Fatal("a strict reader accepts what a lenient one rejects")
 		}
 		if err != nil || !utf8.Valid(data) {
 			return
@@ -55,7 +56,7 @@ func FuzzAgainstEncodingJSON(f *testing.F) {
 		}
 		r := NewReader(data)
 		if again := byLoops(r); r.End() != nil || !reflect.DeepEqual(again, got) {
-			t.Fatalf("read by loops %#v, %v, want %#v", again, r.Err(), got)
+			t.Fatalf("the loops read %#v, %v, want %#v", again, r.Err(), got)
 		}
 		written := NewWriter(nil)
 		write(written, got)
@@ -65,7 +66,8 @@ func FuzzAgainstEncodingJSON(f *testing.F) {
 	})
 }
 
-// byLoops is valueOf without closures.
+// byLoops is [valueOf] with FirstMember and FirstElement instead of Object and
+// Array.
 func byLoops(r *Reader) any {
 	switch r.Kind() {
 	case '{':
@@ -130,12 +132,12 @@ func write(w *Writer, v any) {
 	case bool:
 		w.Bool(v)
 	default:
-		w.Null()
+		w.Raw(nil)
 	}
 }
 
-// FuzzEqual checks that a text equals itself in another notation, and that
-// numbers are compared by value.
+// FuzzEqual checks that a text equals itself in another notation, and compares
+// numbers with math/big.
 func FuzzEqual(f *testing.F) {
 	f.Add([]byte(`{"b":[1.50,"\u0061"],"a":{}}`), []byte(`1.5`), []byte(`15e-1`))
 	f.Add([]byte(`{"z":1,"y":2,"x":{"b":0,"a":1}}`), []byte(`-0`), []byte(`0.0`))
@@ -172,7 +174,7 @@ func equalsItself(t *testing.T, text []byte) {
 	}
 }
 
-// rational is the value of a number that is small enough to be computed.
+// rational returns the value of a number, or nil if it takes too long to compute.
 func rational(text []byte) *big.Rat {
 	r := NewReader(text)
 	if r.Kind() != '0' || Valid(text, 0) != nil || len(text) > 100 {
@@ -186,8 +188,8 @@ func rational(text []byte) *big.Rat {
 	return x
 }
 
-// FuzzDiff checks that the patch which Diff finds leads from the one text to
-// the other, and is there only if they differ.
+// FuzzDiff checks that the patch of Diff turns the one text into the other, and
+// that there is none only if they are equal.
 func FuzzDiff(f *testing.F) {
 	f.Add([]byte(`{"a":1,"b":{"c":[1],"d":2}}`), []byte(`{"b":{"c":[2]},"e":{}}`))
 	f.Add([]byte(`{"a":{}}`), []byte(`{"a":{"x":1}}`))
@@ -197,7 +199,7 @@ func FuzzDiff(f *testing.F) {
 		if err != nil || !comparable(before) || !comparable(after) {
 			return
 		}
-		// A null in after counts as absent, so after is compared without.
+		// A null in after counts as absent.
 		want := dropNulls(decode(t, after))
 		if patch == nil {
 			if !sameValue(t, dropNulls(decode(t, before)), want) {
@@ -212,7 +214,7 @@ func FuzzDiff(f *testing.F) {
 	})
 }
 
-// dropNulls removes the members that are null, as a merge patch does.
+// dropNulls removes the members that are null.
 func dropNulls(v any) any {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -240,7 +242,7 @@ func sameValue(t *testing.T, a, b any) bool {
 	return Equal(x, y)
 }
 
-// mergePatch is the algorithm of RFC 7386, section 2, word for word.
+// mergePatch is the algorithm of RFC 7386, section 2.
 func mergePatch(target, patch any) any {
 	changes, ok := patch.(map[string]any)
 	if !ok {
@@ -260,7 +262,7 @@ func mergePatch(target, patch any) any {
 	return object
 }
 
-// FuzzMergePatch holds MergePatch against the algorithm of the RFC.
+// FuzzMergePatch compares MergePatch with the algorithm of the RFC.
 func FuzzMergePatch(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":1,"c":[null]},"d":2}`), []byte(`{"a":{"b":null,"e":{"f":null}},"d":{"g":{}}}`))
 	f.Add([]byte(`[1,2]`), []byte(`{"a":"b","c":null}`))
@@ -270,7 +272,7 @@ func FuzzMergePatch(f *testing.F) {
 		got, err := MergePatch(target, patch)
 		if !comparable(target) || !comparable(patch) {
 			if err == nil && Valid(got, 0) != nil {
-				t.Fatalf("MergePatch(%s, %s) is no JSON: %s", target, patch, got)
+				t.Fatalf("MergePatch(%s, %s) is not valid JSON: %s", target, patch, got)
 			}
 			return
 		}

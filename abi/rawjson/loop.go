@@ -1,92 +1,88 @@
 package rawjson
 
-// The loops below read objects and arrays as [Reader.Object] and
-// [Reader.Array] do, without a closure, which is how generated code wants it:
-//
-//	for more := r.FirstMember(); more; more = r.NextMember() {
-//		switch r.Name() {
-//		case "image":
-//			image = r.String()
-//		}
-//	}
-//
-// The body reads the value or leaves it to be skipped, and runs to the end: it
-// does not break or return. A null has no members and no elements, wherever it
-// stands.
+import (
+	"slices"
+	"strconv"
+)
 
-// FirstMember enters an object and goes to its first member. It is false if
-// there is none, the object then being left, and when the reader fails.
-func (r *Reader) FirstMember() bool {
-	return r.enter('{', "an object") && r.intoObject()
-}
+// This file moves a reader into, through and out of objects and arrays.
 
-// NextMember goes to the object's next member. It is false if there is none,
-// the object then being left, and when the reader fails.
-func (r *Reader) NextMember() bool { return r.passed() && r.member(false) }
-
-// Name returns the name of the present member. It is valid as long as the
-// input is.
-func (r *Reader) Name() string { return r.path[len(r.path)-1].name }
-
-// FirstElement enters an array and goes to its first element. It is false if
-// there is none, the array then being left, and when the reader fails.
-func (r *Reader) FirstElement() bool {
-	return r.enter('[', "an array") && r.intoArray()
-}
-
-// NextElement goes to the array's next element. It is false if there is none,
-// the array then being left, and when the reader fails.
-func (r *Reader) NextElement() bool {
-	return r.passed() && r.element(r.path[len(r.path)-1].index+1)
-}
-
-// Depth returns how many objects and arrays are entered and not left.
-func (r *Reader) Depth() int { return len(r.path) }
-
-// enter opens an object or array; a null is none.
-func (r *Reader) enter(c byte, what string) bool {
-	if r.space(); r.peek() != c && r.Null() {
+// open enters the object or array that c begins. A null in its place is absent
+// if it is the value of a member, and an error otherwise.
+func (r *Reader) open(c byte, what string) bool {
+	if (r.err != nil || r.peek() != c) && !r.expect(c, what) {
 		return false
 	}
-	return r.open(c, what)
-}
-
-func (r *Reader) intoObject() bool {
-	r.push()
-	if r.Strict {
-		if r.had == nil {
-			r.had = make([]names, 0, usualDepth)
-		}
-		r.had = append(r.had, names{start: len(r.seen)})
+	if len(r.path) >= r.maxDepth() {
+		r.failTooDeep()
+		return false
 	}
-	return r.member(true)
-}
-
-func (r *Reader) intoArray() bool {
-	r.push()
-	return r.element(0)
-}
-
-// usualDepth is how many levels a reader has room for at first.
-const usualDepth = 4
-
-func (r *Reader) push() {
+	r.pos++
 	if r.path == nil {
 		r.path = make([]step, 0, usualDepth)
 	}
 	r.path = append(r.path, step{index: between})
+	return true
 }
 
-// passed skips the value at which a loop stands, if its body has not read it.
-func (r *Reader) passed() bool {
+// nullInstead consumes a null where an object or array that c begins could be,
+// and reports whether there was one.
+func (r *Reader) nullInstead(c byte) bool {
+	r.space()
+	return r.peek() != c && r.Null()
+}
+
+// expect moves to the next value and reports whether it begins with c. If not,
+// the reader fails, unless the value is a null that stands for an absent member.
+func (r *Reader) expect(c byte, what string) bool {
+	if r.space(); r.err != nil {
+		return false
+	}
+	if r.peek() == c {
+		return true
+	}
+	top := len(r.path) - 1
+	absent := r.peek() == 'n' && top >= 0 && r.path[top].index == inMember && r.literal("null")
+	if !absent {
+		r.Expected(what)
+	}
+	return false
+}
+
+func (r *Reader) maxDepth() int {
+	if r.MaxDepth > 0 {
+		return r.MaxDepth
+	}
+	return DefaultMaxDepth
+}
+
+func (r *Reader) failTooDeep() {
+	r.Fail("nested more than " + strconv.Itoa(r.maxDepth()) + " levels deep")
+}
+
+// skipUnread skips the current member's or element's value if the caller has
+// left it, and reports whether the reader can continue.
+func (r *Reader) skipUnread() bool {
 	if r.err == nil && r.pos == r.path[len(r.path)-1].start {
 		r.Skip()
 	}
 	return r.err == nil
 }
 
-// member goes to the next member. What is neither written tightly nor plain is
-// left to functions that know everything.
+// firstMember moves to the first member of an object that has been entered. A strict reader
+// begins to collect the object's names.
+func (r *Reader) firstMember() bool {
+	if r.Strict {
+		if r.objects == nil {
+			r.objects, r.seen = make([]seenNames, 0, usualDepth), make([]string, 0, usualNames)
+		}
+		r.objects = append(r.objects, seenNames{start: len(r.seen)})
+	}
+	return r.member(true)
+}
+
+// member moves to the next member, or leaves the object. The common form of a
+// name is read by fastName, anything else by the functions for every case.
 func (r *Reader) member(first bool) bool {
 	at := &r.path[len(r.path)-1]
 	at.index = between
@@ -95,9 +91,9 @@ func (r *Reader) member(first bool) bool {
 		r.leaveObject()
 		return false
 	}
-	name, ok := r.tightName(first)
+	name, ok := r.fastName(first)
 	if !ok {
-		if !r.more(first, '}') {
+		if !r.separator(first, '}') {
 			r.leaveObject()
 			return false
 		}
@@ -107,16 +103,16 @@ func (r *Reader) member(first bool) bool {
 	}
 	at.name, at.index = name, inMember
 	if r.Strict {
-		r.once(&r.had[len(r.had)-1], name)
+		r.checkDuplicate(name)
 	}
 	r.space()
 	at.start = r.pos
 	return r.err == nil
 }
 
-// tightName reads a comma, if the member is not the first one, a name without
-// escapes, and a colon, with no white space between them.
-func (r *Reader) tightName(first bool) (name string, ok bool) {
+// fastName reads a comma, unless the member is the first one, a name without
+// escapes, and a colon, if there is no white space between them.
+func (r *Reader) fastName(first bool) (name string, ok bool) {
 	data, i := r.data, r.pos
 	if !first {
 		if i >= len(data) || data[i] != ',' {
@@ -127,7 +123,7 @@ func (r *Reader) tightName(first bool) (name string, ok bool) {
 	if i >= len(data) || data[i] != '"' {
 		return "", false
 	}
-	end := ordinary(data, i+1)
+	end := plainEnd(data, i+1)
 	if end+1 >= len(data) || data[end] != '"' || data[end+1] != ':' {
 		return "", false
 	}
@@ -135,6 +131,32 @@ func (r *Reader) tightName(first bool) (name string, ok bool) {
 	return alias(data[i+1 : end]), true
 }
 
+// name reads a member's name and the colon behind it.
+func (r *Reader) name() string {
+	if r.peek() != '"' {
+		r.Expected("a member name in quotes")
+		return ""
+	}
+	name := r.text()
+	r.colon()
+	return name
+}
+
+// colon reads the colon between a member's name and its value.
+func (r *Reader) colon() {
+	if r.space(); r.err != nil {
+		return
+	}
+	if r.peek() != ':' {
+		r.Expected("':' after the member name")
+		return
+	}
+	r.pos++
+}
+
+func (r *Reader) firstElement() bool { return r.element(0) }
+
+// element moves to the element of that index, or leaves the array.
 func (r *Reader) element(index int) bool {
 	at := &r.path[len(r.path)-1]
 	at.index = between
@@ -145,7 +167,7 @@ func (r *Reader) element(index int) bool {
 		return false
 	case c == ',' && index > 0 && r.pos+1 < len(r.data) && r.data[r.pos+1] > ' ' && r.data[r.pos+1] != ']':
 		r.pos++
-	case !r.more(index == 0, ']'):
+	case !r.separator(index == 0, ']'):
 		r.leave()
 		return false
 	}
@@ -154,17 +176,74 @@ func (r *Reader) element(index int) bool {
 	return true
 }
 
-// leave drops the last step, if the reader has not failed: an error's path is
-// that of the place where it happened.
+// separator moves to the next member or element and reports whether there is
+// one. It consumes the comma before it or the closing byte.
+func (r *Reader) separator(first bool, closing byte) bool {
+	r.space()
+	switch {
+	case r.err != nil:
+		return false
+	case r.peek() == closing:
+		r.pos++
+		return false
+	case first:
+		return true
+	case r.peek() != ',':
+		r.Expected("',' or " + quoteByte(closing))
+		return false
+	}
+	r.pos++
+	if r.space(); r.peek() == closing {
+		r.Expected("a value after ','")
+		return false
+	}
+	return true
+}
+
+// leave removes the last step, unless the reader has failed: the path of an
+// error is the path at which it occurred.
 func (r *Reader) leave() {
 	if r.err == nil {
 		r.path = r.path[:len(r.path)-1]
 	}
 }
 
+// leaveObject leaves an object and forgets its names.
 func (r *Reader) leaveObject() {
 	if r.leave(); r.Strict && r.err == nil {
-		last := len(r.had) - 1
-		r.seen, r.had = r.seen[:r.had[last].start], r.had[:last]
+		last := len(r.objects) - 1
+		r.seen, r.objects = r.seen[:r.objects[last].start], r.objects[:last]
+	}
+}
+
+// seenNames are the names that one object has had so far: Reader.seen from
+// start on, and in a set too once there are many.
+type seenNames struct {
+	start int
+	set   map[string]struct{}
+}
+
+// smallObject is the number of members up to which an object is searched
+// linearly.
+const smallObject = 16
+
+// checkDuplicate fails if the innermost object has had the name before.
+func (r *Reader) checkDuplicate(name string) {
+	names := &r.objects[len(r.objects)-1]
+	own := r.seen[names.start:]
+	if names.set == nil && len(own) > smallObject {
+		names.set = make(map[string]struct{}, 2*len(own))
+		for _, s := range own {
+			names.set[s] = struct{}{}
+		}
+	}
+	_, duplicate := names.set[name]
+	if duplicate || names.set == nil && slices.Contains(own, name) {
+		r.Fail("field given twice")
+		return
+	}
+	r.seen = append(r.seen, name)
+	if names.set != nil {
+		names.set[name] = struct{}{}
 	}
 }

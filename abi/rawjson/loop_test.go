@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// loops is [read] by loops.
+// loops is [read] with FirstMember and FirstElement instead of Object and Array.
 func loops(r *Reader) error {
 	for more := r.FirstMember(); more; more = r.NextMember() {
 		switch r.Name() {
@@ -42,8 +42,8 @@ func loopElement(r *Reader) {
 	}
 }
 
-// TestLoopsReadAsClosuresDo, but for nulls.
-func TestLoopsReadAsClosuresDo(t *testing.T) {
+// TestLoopsReadLikeClosures covers everything but nulls, which differ.
+func TestLoopsReadLikeClosures(t *testing.T) {
 	for _, text := range []string{
 		`{}`, `{ }`, ` { "s" : "a" , "n" : 1 } `, `{"s":"a","n":1,"b":true,"list":[{},{"s":"x"}],"o":{"y":[1]}}`, `{"list":[]}`, `{"list":[ ]}`,
 		"{\n\t\"s\"\n:\"a\"}", `{"s":"a"`, `{"s":"a",`, `{"s":"a",}`, `{"s":"a" "n":1}`, `{,}`, `{"s"}`, `{"s":}`, `{s:1}`, `{"list":[{},]}`,
@@ -61,18 +61,18 @@ func TestLoopsReadAsClosuresDo(t *testing.T) {
 	}
 }
 
-func TestLoopsTakeNullForNothing(t *testing.T) {
+func TestLoopsTakeNullForEmpty(t *testing.T) {
 	for _, text := range []string{`null`, `{"list":null}`, `{"list":[null,{}]}`, `{"s":null,"n":null,"b":null,"o":null}`} {
 		if err := loops(NewReader([]byte(text))); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
 	if err := loops(NewReader([]byte(`nul`))); err == nil {
-		t.Error("nul passes")
+		t.Error("nul is accepted")
 	}
 }
 
-func TestLoopsSkipWhatIsLeft(t *testing.T) {
+func TestLoopsSkipUnreadValues(t *testing.T) {
 	r := NewReader([]byte(`{"a":{"b":[1,{"c":2}]},"d":["x"],"e":3}`))
 	var names []string
 	for more := r.FirstMember(); more; more = r.NextMember() {
@@ -83,8 +83,7 @@ func TestLoopsSkipWhatIsLeft(t *testing.T) {
 	}
 }
 
-// TestNested: an error inside does not end the text around it.
-func TestNested(t *testing.T) {
+func TestErrorInNestedDoesNotFailOuterReader(t *testing.T) {
 	r := NewReader([]byte(`{"a":{"b":"x"},"c":1}`))
 	var inner error
 	var raw string
@@ -105,14 +104,14 @@ func TestNested(t *testing.T) {
 		}
 	}
 	if inner == nil || inner.Error() != "b: expected an integer, found a string (offset 10)" {
-		t.Errorf("inside: %v", inner)
+		t.Errorf("the nested reader returns %v", inner)
 	}
 	if err := r.End(); err != nil || raw != `{"b":"x"}` || c != 1 {
-		t.Errorf("after it: %v, %s, %d", err, raw, c)
+		t.Errorf("the outer reader returns %v, raw %s, c %d", err, raw, c)
 	}
 }
 
-func TestNestedCountsDepth(t *testing.T) {
+func TestDepthLimitIncludesNestedReader(t *testing.T) {
 	r := &Reader{data: []byte(`[[[]]]`), MaxDepth: 2}
 	var err error
 	for more := r.FirstElement(); more; more = r.NextElement() {
@@ -123,7 +122,7 @@ func TestNestedCountsDepth(t *testing.T) {
 	}
 }
 
-func TestFailAt(t *testing.T) {
+func TestFailAtAppendsPath(t *testing.T) {
 	for path, want := range map[string]string{"": "a", "b.c": "a.b.c", "[1]": "a[1]"} {
 		r := NewReader([]byte(`{"a":1}`))
 		r.Object(func(string) { r.FailAt(path, "is bad") })
@@ -134,8 +133,7 @@ func TestFailAt(t *testing.T) {
 	}
 }
 
-// TestNumbersFitAsInEncodingJSON: each type of number takes the same texts.
-func TestNumbersFitAsInEncodingJSON(t *testing.T) {
+func TestNumbersHaveRangesOfEncodingJSON(t *testing.T) {
 	texts := []string{
 		"-0", "1.0", "1e1", "99999999999999999999", "123456789", "1234567890", "01", "00", "-", "-1", "0.1", "3.5e38", "1e309", "-1e-400", "0", `"1"`, "true", "{}",
 	}
@@ -157,8 +155,8 @@ func TestNumbersFitAsInEncodingJSON(t *testing.T) {
 	}
 }
 
-// expectNumber reads a number alone, in an array, in an object, and with white
-// space behind it.
+// expectNumber reads a number alone, in an array, in an object and before white
+// space, and compares the result with that of encoding/json.
 func expectNumber[T int8 | int16 | int32 | int64 | uint8 | uint64 | float32 | float64](t *testing.T, text string, read func(*Reader) T) {
 	t.Helper()
 	var want T
@@ -180,9 +178,9 @@ func expectNumber[T int8 | int16 | int32 | int64 | uint8 | uint64 | float32 | fl
 	}
 }
 
-// TestEveryByteOfAWord: a byte that is special is found at each place, beside
-// all others.
-func TestEveryByteOfAWord(t *testing.T) {
+// TestPlainEndFindsEverySpecialByte puts each byte at each offset of a word, with
+// different bytes around it.
+func TestPlainEndFindsEverySpecialByte(t *testing.T) {
 	for place := range 16 {
 		for c := range 256 {
 			for _, around := range []string{"a", "\x7f", "\xc3\xa9", "\xff", "!", "[", "]", "#", " "} {
@@ -192,7 +190,7 @@ func TestEveryByteOfAWord(t *testing.T) {
 				if c < 0x20 || c == '"' || c == '\\' {
 					want = place
 				}
-				if got := ordinary(text, 0); got != want {
+				if got := plainEnd(text, 0); got != want {
 					t.Fatalf("%q: found %d, expected %d", text, got, want)
 				}
 			}

@@ -2,20 +2,30 @@ package rawjson
 
 import "bytes"
 
-// MergePatch applies an RFC 7386 merge patch to target and returns a new
-// text. The order of target's members is kept, new ones follow; values that
-// the patch does not reach stay the bytes they were. An empty target counts as
-// absent. A name given twice in the patch, or in the target where the patch
-// has it too, is an error.
-func MergePatch(target, patch []byte) ([]byte, error) {
+// MergePatch applies an RFC 7386 merge patch to target and returns a new text.
+// The members of target keep their order, and new ones follow. Values that the
+// patch does not change keep their bytes. An empty target counts as absent. A
+// name that occurs twice in an object of the patch is an error; so is one that
+// occurs twice in the target where the patch has it too.
+func MergePatch(target, patch []byte) ([]byte, error) { return merge(target, patch, false) }
+
+// ComposePatches returns the merge patch that has the effect of first and then
+// second. In contrast to [MergePatch] it keeps the nulls of second, which remove
+// members of a target that is not known yet.
+func ComposePatches(first, second []byte) ([]byte, error) { return merge(first, second, true) }
+
+// merge applies a patch to a target, of which only the members that are in the patch are
+// looked into.
+func merge(target, patch []byte, keepNulls bool) ([]byte, error) {
 	p, err := parse(patch)
 	if err != nil {
 		return nil, err
 	}
 	m := merger{
-		w:     NewWriter(make([]byte, 0, len(target)+len(patch))),
-		patch: p,
-		done:  make([]bool, len(p.nodes)),
+		w:         NewWriter(make([]byte, 0, len(target)+len(patch))),
+		patch:     p,
+		merged:    make([]bool, len(p.nodes)),
+		keepNulls: keepNulls,
 	}
 	if len(bytes.TrimSpace(target)) == 0 {
 		m.add(0)
@@ -29,15 +39,16 @@ func MergePatch(target, patch []byte) ([]byte, error) {
 	return m.w.Bytes(), nil
 }
 
-// merger writes a target that it reads once, changed by a patch.
+// merger copies a target, which it reads once, and changes it by a patch.
 type merger struct {
-	w     *Writer
-	patch *tree
-	done  []bool // which nodes of the patch have met their member
+	w         *Writer
+	patch     *tree
+	merged    []bool // by node of the patch: the target has the same member
+	keepNulls bool   // write the nulls of the patch instead of removing members
 }
 
-// merge reads the next value of the target and writes what the patch at i
-// makes of it.
+// merge reads the next value of the target and writes it, changed by node i of
+// the patch.
 func (m *merger) merge(r *Reader, i int) {
 	if m.patch.kind(i) != '{' || r.Kind() != '{' {
 		r.Skip()
@@ -45,57 +56,60 @@ func (m *merger) merge(r *Reader, i int) {
 		return
 	}
 	m.w.Object(func() {
-		x := m.patch.index(i)
-		r.Object(func(name string) { m.member(r, name, x.find(name)) })
-		m.patch.children(i, func(child int) bool {
-			if !m.done[child] {
+		byName := m.patch.index(i)
+		r.Object(func(name string) { m.member(r, name, byName.find(name)) })
+		for child := i + 1; child < m.patch.end(i) && r.err == nil; child = m.patch.end(child) {
+			if !m.merged[child] {
 				m.addMember(child)
 			}
-			return r.err == nil
-		})
+		}
 	})
 }
 
-// member writes a member of the target; i is the same of the patch, or -1.
+// member writes a member of the target; i is the same member of the patch, or
+// -1.
 func (m *merger) member(r *Reader, name string, i int) {
 	switch {
 	case i < 0:
 		m.w.Name(name).Raw(r.Raw())
 		return
-	case m.done[i]:
+	case m.merged[i]:
 		r.Fail("field given twice")
 		return
 	}
-	m.done[i] = true
-	if !m.patch.isNull(i) {
+	m.merged[i] = true
+	if m.keepNulls || !m.patch.isNull(i) {
 		m.w.Name(name)
 		m.merge(r, i)
 	}
 }
 
+// addMember writes a member of the patch that the target does not have.
 func (m *merger) addMember(i int) {
-	if !m.patch.isNull(i) {
+	if m.keepNulls || !m.patch.isNull(i) {
 		m.w.Name(m.patch.nodes[i].name)
 		m.add(i)
 	}
 }
 
-// add writes a value of the patch that meets nothing to be merged with: an
-// object without its nulls.
+// add writes a value of the patch that has nothing to be merged with. Nulls are
+// left out of objects unless they are kept.
 func (m *merger) add(i int) {
-	if m.patch.kind(i) != '{' {
+	if m.keepNulls || m.patch.kind(i) != '{' {
 		m.w.Raw(m.patch.raw(i))
 		return
 	}
 	m.w.Object(func() {
-		m.patch.children(i, func(child int) bool { m.addMember(child); return true })
+		for child := i + 1; child < m.patch.end(i); child = m.patch.end(child) {
+			m.addMember(child)
+		}
 	})
 }
 
 // Diff returns the RFC 7386 merge patch that turns the object before into the
-// object after, nil if there is nothing to change. Values that [Equal] takes
-// for the same are not changed. A null in after counts as absent: a merge
-// patch cannot say anything else.
+// object after, or nil if there is no difference. Values for which [Equal] is
+// true do not differ. A null in after counts as absent, because a merge patch
+// cannot set a null.
 func Diff(before, after []byte) ([]byte, error) {
 	from, err := parseObject(before)
 	if err != nil {
@@ -112,12 +126,13 @@ func Diff(before, after []byte) ([]byte, error) {
 	return d.w.Bytes(), nil
 }
 
+// parseObject is [parse] for a text that must be an object.
 func parseObject(text []byte) (*tree, error) {
 	t, err := parse(text)
 	if err == nil && t.kind(0) != '{' {
 		r := NewReader(text)
-		r.Object(nil) // fails
-		err = r.End()
+		r.expect('{', "an object") // fails
+		err = r.Err()
 	}
 	return t, err
 }
@@ -127,28 +142,27 @@ type differ struct {
 	from, to *tree
 }
 
-// object writes the patch from one object to another and says whether it says
-// anything.
+// object writes the patch from object i to object j, and reports whether they
+// differ.
 func (d *differ) object(i, j int) (changed bool) {
 	d.w.Object(func() {
 		inFrom, inTo := d.from.index(i), d.to.index(j)
-		d.to.children(j, func(member int) bool {
-			changed = d.member(inFrom.find(d.to.nodes[member].name), member) || changed
-			return true
-		})
-		d.from.children(i, func(member int) bool {
-			name := d.from.nodes[member].name
-			if inTo.find(name) < 0 && !d.from.isNull(member) {
-				d.w.Name(name).Null()
+		for child := j + 1; child < d.to.end(j); child = d.to.end(child) {
+			changed = d.member(inFrom.find(d.to.nodes[child].name), child) || changed
+		}
+		for child := i + 1; child < d.from.end(i); child = d.from.end(child) {
+			name := d.from.nodes[child].name
+			if inTo.find(name) < 0 && !d.from.isNull(child) {
+				d.w.Name(name).Raw(nil) // a null
 				changed = true
 			}
-			return true
-		})
+		}
 	})
 	return changed
 }
 
-// member writes what the patch says of member j; i is what it was, or -1.
+// member writes the change of a member from i, which is -1 if it is new, to j,
+// and reports whether there is one.
 func (d *differ) member(i, j int) bool {
 	name := d.to.nodes[j].name
 	switch {
@@ -163,13 +177,13 @@ func (d *differ) member(i, j int) bool {
 	return true
 }
 
-// nested writes a member if there is anything to say of it.
+// nested writes the change of a member that is an object before and after.
 func (d *differ) nested(name string, i, j int) bool {
 	mark := len(d.w.buf)
 	d.w.Name(name)
 	if d.object(i, j) {
 		return true
 	}
-	d.w.buf = d.w.buf[:mark]
+	d.w.buf = d.w.buf[:mark] // remove the name again
 	return false
 }

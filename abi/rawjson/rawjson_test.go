@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestReaderReadsWhatIsThere(t *testing.T) {
+func TestReaderReadsEachType(t *testing.T) {
 	r := NewReader([]byte(` {"s":"a\u00e9\ud83d\ude00\n","n":-12,"b":true,"o":{"x":[1,2]},"z":null,"rest":{"k":"v"}} `))
 	var s string
 	var n int64
@@ -38,7 +38,7 @@ func TestReaderReadsWhatIsThere(t *testing.T) {
 	}
 }
 
-func TestReaderNamesThePathOfAnError(t *testing.T) {
+func TestErrorHasPathOfValue(t *testing.T) {
 	r := NewReader([]byte(`{"controllers":[{"for":{"kind":"A"}},{"for":{"kynd":"B"}}]}`))
 	r.Strict = true
 	r.Object(func(string) {
@@ -58,7 +58,7 @@ func TestReaderNamesThePathOfAnError(t *testing.T) {
 	}
 }
 
-func TestStrictReaderRefusesAFieldGivenTwice(t *testing.T) {
+func TestStrictReaderRejectsDuplicateNames(t *testing.T) {
 	r := NewReader([]byte(`{"a":1,"b":2,"a":3}`))
 	r.Strict = true
 	r.Object(func(string) {})
@@ -67,18 +67,18 @@ func TestStrictReaderRefusesAFieldGivenTwice(t *testing.T) {
 	}
 }
 
-func TestInvalidTexts(t *testing.T) {
+func TestValidRejectsInvalidTexts(t *testing.T) {
 	for _, text := range []string{
 		"", " ", "{", "[", `{"a"`, `{"a":`, `{"a":1`, `{"a":1,`, `{"a":1,}`, "[1,]", "[1 2]", "{,}", `{a:1}`,
 		"01", "-", "1.", "1e", "+1", "tru", "nul", `"`, `"\x"`, `"\u12"`, "\"\n\"", "1 2", "{}}", "]", `{"a":1 "b":2}`,
 	} {
 		if err := Valid([]byte(text), 0); err == nil {
-			t.Errorf("%q passes", text)
+			t.Errorf("%q is accepted", text)
 		}
 	}
 }
 
-func TestDepthIsBounded(t *testing.T) {
+func TestDepthIsLimited(t *testing.T) {
 	ok := strings.Repeat("[", 10) + strings.Repeat("]", 10)
 	if err := Valid([]byte(ok), 10); err != nil {
 		t.Error(err)
@@ -89,8 +89,8 @@ func TestDepthIsBounded(t *testing.T) {
 }
 
 func TestMergePatchFollowsRFC7386(t *testing.T) {
-	// The table of RFC 7386, appendix A, without the rows in which a null
-	// stands inside of an array or at the top of the patch.
+	// The table of RFC 7386, appendix A, without the rows in which an array or
+	// the patch as a whole is null.
 	for _, c := range []struct{ target, patch, want string }{
 		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
 		{`{"a":"b"}`, `{"b":"c"}`, `{"a":"b","b":"c"}`},
@@ -114,7 +114,33 @@ func TestMergePatchFollowsRFC7386(t *testing.T) {
 	}
 }
 
-func TestDiffOfEqualsIsNil(t *testing.T) {
+func TestComposedPatchHasEffectOfBoth(t *testing.T) {
+	for _, c := range []struct{ first, second, want string }{
+		{`{"a":1}`, `{"b":2}`, `{"a":1,"b":2}`},
+		{`{"a":1}`, `{"a":null}`, `{"a":null}`},
+		{`{"a":null}`, `{"a":1}`, `{"a":1}`},
+		{`{"a":{"b":1,"c":null}}`, `{"a":{"b":null,"d":2}}`, `{"a":{"b":null,"c":null,"d":2}}`},
+		{`{"a":{"b":1}}`, `{"a":[1]}`, `{"a":[1]}`},
+		{`{}`, `{"a":{"b":null}}`, `{"a":{"b":null}}`},
+	} {
+		composed, err := ComposePatches([]byte(c.first), []byte(c.second))
+		if err != nil || string(composed) != c.want {
+			t.Errorf("ComposePatches(%s, %s) = %s, %v; want %s", c.first, c.second, composed, err, c.want)
+		}
+		for _, target := range []string{`{}`, `{"a":{"b":0,"c":0,"x":0},"b":0}`, `{"a":"text"}`} {
+			inTurn, err := MergePatch([]byte(target), []byte(c.first))
+			if err == nil {
+				inTurn, err = MergePatch(inTurn, []byte(c.second))
+			}
+			once, err2 := MergePatch([]byte(target), composed)
+			if err != nil || err2 != nil || !Equal(inTurn, once) {
+				t.Errorf("%s patched with %s and %s is %s, %v; with the composed patch %s, %v", target, c.first, c.second, inTurn, err, once, err2)
+			}
+		}
+	}
+}
+
+func TestDiffOfEqualObjectsIsNil(t *testing.T) {
 	for _, c := range [][2]string{
 		{`{}`, `{}`},
 		{`{"a":1,"b":{"c":[1,{"x":2,"y":3}]}}`, `{"b":{"c":[1,{"y":3,"x":2}]},"a":1}`},
@@ -128,7 +154,7 @@ func TestDiffOfEqualsIsNil(t *testing.T) {
 	}
 }
 
-func TestLargeObjectsAreIndexed(t *testing.T) {
+func TestDiffOfLargeReorderedObjects(t *testing.T) {
 	var before, after []string
 	for i := range 20_000 {
 		n := strconv.Itoa(i)
@@ -146,7 +172,7 @@ func TestLargeObjectsAreIndexed(t *testing.T) {
 	}
 }
 
-func TestLookup(t *testing.T) {
+func TestLookupFindsNestedMember(t *testing.T) {
 	text := []byte(`{"metadata":{"name":"x","labels":{"a":"b"}}}`)
 	if v, ok := Lookup(text, "metadata", "labels", "a"); !ok || string(v) != `"b"` {
 		t.Errorf("got %s %v", v, ok)
@@ -156,7 +182,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-func TestWriterAppendsBehindAPrefix(t *testing.T) {
+func TestWriterAppendsToBuffer(t *testing.T) {
 	w := NewWriter([]byte("x"))
 	w.Array(func() {
 		w.Int(1)

@@ -1,39 +1,52 @@
-// Package rawjson reads, writes and edits JSON (RFC 8259) as bytes. It is
-// what lets an object pass through the host without being decoded into maps
-// and encoded again: a value that nobody looks into stays the bytes it was.
+// Package rawjson reads, writes and edits JSON (RFC 8259) as bytes, so that an
+// object passes through the host without being decoded into maps and encoded
+// again: a value that no code looks into is copied as the bytes that it was.
 //
 // Every function takes time linear in the length of its input, whatever the
-// input holds, and memory of at most a small multiple of it.
+// input contains, and memory of at most a small multiple of it.
 //
-// It imports only the standard library, uses no reflection and compiles under
-// TinyGo, where it runs inside every guest.
+// The package imports only the standard library, uses no reflection and
+// compiles under TinyGo, because it is part of every plugin.
 package rawjson
 
-import "strconv"
-
-// DefaultMaxDepth is the nesting of arrays and objects that a [Reader]
-// accepts unless told otherwise: that of encoding/json, and so of the API
-// server, with some levels for the lists and messages that objects are sent
-// in. Whatever a cluster can store can be read.
+// DefaultMaxDepth is the nesting of arrays and objects that a [Reader] accepts
+// unless MaxDepth says otherwise. It is the limit of encoding/json, and so of
+// the API server, plus some levels for the lists and messages around an object:
+// whatever a cluster can store can be read.
 const DefaultMaxDepth = 10_000 + 10
 
-// Reader decodes one JSON text from front to back in a single pass: the
-// caller asks for the value that it expects next. The first error sticks,
-// every later call returns a zero value, and [Reader.End] reports it with the
-// path at which it happened.
+// Reader decodes one JSON text from front to back in a single pass. The caller
+// asks for the value that it expects next. After the first error every call
+// returns a zero value, and [Reader.End] returns that error with the path at
+// which it occurred.
 //
-// A member whose value is null reads as the zero value, as if it were not
-// there; [Reader.Raw] and [Reader.Null] see the null. An array's element must
-// be what is asked for.
+// A member whose value is null reads as the zero value, as if the member were
+// absent; only [Reader.Raw] and [Reader.Null] see the null. The elements of an
+// array must have the type that is asked for.
 //
-// Strings without escapes, names and raw values alias the input: it must not
-// be modified while they are in use, and keeping one of them keeps all of it.
-// Bytes of a string that are not UTF-8 are passed on as they are.
+// Names, raw values and strings without escapes alias the input: it must not be
+// modified while they are in use, and each of them keeps all of it in memory.
+// Bytes of a string that are not UTF-8 are returned as they are.
+//
+// [Reader.Object] and [Reader.Array] call a function for each member or
+// element. The loops of FirstMember and FirstElement do the same without a
+// closure, for generated code:
+//
+//	for more := r.FirstMember(); more; more = r.NextMember() {
+//		switch r.Name() {
+//		case "image":
+//			image = r.String()
+//		}
+//	}
+//
+// The body reads the value or leaves it to be skipped. It must not break or
+// return. To these loops a null has no members and no elements, wherever it
+// stands.
 type Reader struct {
-	// Strict refuses names that a caller reports with [Reader.Unknown] and
-	// names that an object holds twice, at any depth and in skipped and raw
-	// values too. Otherwise unknown names are skipped, and a name given
-	// twice is given to the caller twice.
+	// Strict makes the reader fail at names that the caller reports with
+	// [Reader.Unknown], and at names that occur twice in one object, at any
+	// depth and in skipped and raw values too. Otherwise unknown names are
+	// ignored, and each occurrence of a name is passed to the caller.
 	Strict bool
 	// MaxDepth bounds the nesting; 0 means DefaultMaxDepth.
 	MaxDepth int
@@ -41,46 +54,79 @@ type Reader struct {
 	data []byte
 	pos  int
 	path []step
-	seen []string // names so far of the objects in path, outermost first; only if Strict
-	had  []names  // for each object in path, which of seen are its own; only if Strict
 	err  *Error
+
+	// Only if Strict: the names read so far of all objects in path, outermost
+	// object first, and for each of these objects which of the names are its own.
+	seen    []string
+	objects []seenNames
 }
 
-// step is one level of the path to the value being read: a member if index is
-// inMember, an element if it is not negative, none of these in between.
+// step is one level of the path to the value that is being read.
 type step struct {
-	name  string
-	index int
-	start int // where the value begins
+	name  string // of the member
+	index int    // of the element; inMember or between otherwise
+	start int    // the offset of the value
 }
 
 const (
-	inMember = -1
-	between  = -2
+	inMember = -1 // the step is a member
+	between  = -2 // no member or element is being read
+)
+
+// Initial capacities, so that most texts need no reallocation.
+const (
+	usualDepth = 4
+	usualNames = 16
 )
 
 // NewReader returns a reader of one JSON text.
 func NewReader(data []byte) *Reader { return &Reader{data: data} }
 
-// Object reads an object and calls member for each of its members, which
-// reads the value or leaves it to be skipped. name is valid as long as the
-// input is.
+// Object reads an object and calls member for each of its members. member reads
+// the value or leaves it to be skipped. name is valid as long as the input is.
 func (r *Reader) Object(member func(name string)) {
-	for more := r.open('{', "an object") && r.intoObject(); more; more = r.NextMember() {
+	for more := r.open('{', "an object") && r.firstMember(); more; more = r.NextMember() {
 		member(r.Name())
 	}
 }
 
-// Array reads an array and calls element for each of its elements, which
+// Array reads an array and calls element for each of its elements. element
 // reads the value or leaves it to be skipped.
 func (r *Reader) Array(element func(index int)) {
-	for more := r.open('[', "an array") && r.intoArray(); more; more = r.NextElement() {
+	for more := r.open('[', "an array") && r.firstElement(); more; more = r.NextElement() {
 		element(r.path[len(r.path)-1].index)
 	}
 }
 
-// Raw returns the bytes of the next value, whatever it is, after checking
-// its syntax. They alias the input.
+// FirstMember enters an object and moves to its first member. It returns false
+// if the object is empty, and is then left, or if the reader has failed.
+func (r *Reader) FirstMember() bool {
+	return !r.nullInstead('{') && r.open('{', "an object") && r.firstMember()
+}
+
+// NextMember moves to the object's next member. It returns false if there is
+// none, and the object is then left, or if the reader has failed.
+func (r *Reader) NextMember() bool { return r.skipUnread() && r.member(false) }
+
+// Name returns the name of the current member. It is valid as long as the input
+// is.
+func (r *Reader) Name() string { return r.path[len(r.path)-1].name }
+
+// FirstElement enters an array and moves to its first element. It returns false
+// if the array is empty, and is then left, or if the reader has failed.
+func (r *Reader) FirstElement() bool {
+	return !r.nullInstead('[') && r.open('[', "an array") && r.firstElement()
+}
+
+// NextElement moves to the array's next element. It returns false if there is
+// none, and the array is then left, or if the reader has failed.
+func (r *Reader) NextElement() bool {
+	return r.skipUnread() && r.element(r.path[len(r.path)-1].index+1)
+}
+
+// Raw returns the bytes of the next value of any type, after checking its
+// syntax. They alias the input.
 func (r *Reader) Raw() []byte {
 	r.space()
 	start := r.pos
@@ -88,14 +134,18 @@ func (r *Reader) Raw() []byte {
 	if r.err != nil {
 		return nil
 	}
-	return r.data[start:r.pos:r.pos]
+	return r.Since(start)
 }
 
-// Kind returns what the next value starts with: '{', '[', '"', 't', 'f', 'n'
-// or '0' for a number; 0 at the end of the input.
+// Kind returns the byte that the next value starts with: '{', '[', '"', 't',
+// 'f', 'n', or '0' for every number. It returns 0 at the end of the input.
 func (r *Reader) Kind() byte {
 	r.space()
-	c := r.peek()
+	return kindOf(r.peek())
+}
+
+// kindOf returns the kind of a value that begins with c; see [Reader.Kind].
+func kindOf(c byte) byte {
 	if c == '-' || isDigit(c) {
 		return '0'
 	}
@@ -105,178 +155,20 @@ func (r *Reader) Kind() byte {
 // Pos returns the offset of the next byte to be read.
 func (r *Reader) Pos() int { return r.pos }
 
-// Since returns what was read from that offset on. It aliases the input.
+// Since returns what was read since the reader was at offset pos. It aliases
+// the input.
 func (r *Reader) Since(pos int) []byte { return r.data[pos:r.pos:r.pos] }
 
-// Nested reads the next value by a reader of its own, whose paths begin at the
-// value. Its error is returned and leaves r before the value, to be skipped.
+// Depth returns the number of objects and arrays around the next value.
+func (r *Reader) Depth() int { return len(r.path) }
+
+// Nested reads the next value with a separate reader, whose paths begin at the
+// value. It returns the error of that reader. After an error r is still before
+// the value, which the caller may skip.
 func (r *Reader) Nested(read func(*Reader)) error {
 	inner := &Reader{data: r.data, pos: r.pos, Strict: r.Strict, MaxDepth: r.maxDepth() - len(r.path), err: r.err}
 	if read(inner); inner.err == nil {
 		r.pos = inner.pos
 	}
 	return inner.Err()
-}
-
-// Unknown reports that the caller does not know the member that is being
-// read. A strict reader fails and names the nearest of the known ones.
-func (r *Reader) Unknown(name string, known ...string) {
-	if !r.Strict {
-		return
-	}
-	message := "unknown field " + Quote(name)
-	if near, ok := Nearest(name, known); ok {
-		message += ", did you mean " + Quote(near) + "?"
-	}
-	// The path's last step is the unknown name itself.
-	r.failAt(message, r.path[:max(len(r.path)-1, 0)])
-}
-
-// Fail makes the reader fail at the current path; the first failure sticks.
-func (r *Reader) Fail(message string) { r.failAt(message, r.path) }
-
-// FailAt is [Reader.Fail] for a value at a path below the current one, such as
-// "ports[1].name"; "" is the current path.
-func (r *Reader) FailAt(path, message string) {
-	if r.err != nil {
-		return
-	}
-	if r.Fail(message); path == "" {
-		return
-	}
-	if r.err.Path != "" && path[0] != '[' {
-		path = "." + path
-	}
-	r.err.Path += path
-}
-
-// End checks that nothing follows the text and returns the first error.
-func (r *Reader) End() error {
-	r.space()
-	if r.err == nil && r.pos < len(r.data) {
-		r.Fail("unexpected " + r.found() + " after the value")
-	}
-	return r.Err()
-}
-
-// Err returns the first error, an [*Error].
-func (r *Reader) Err() error {
-	if r.err == nil {
-		return nil
-	}
-	return r.err
-}
-
-// expect moves to the next value and says whether it starts with c. If not,
-// the reader fails, unless the value is a null that stands for none.
-func (r *Reader) expect(c byte, what string) bool {
-	if r.space(); r.err != nil {
-		return false
-	}
-	if r.peek() == c {
-		return true
-	}
-	if !r.absent() {
-		r.Expected(what)
-	}
-	return false
-}
-
-// absent consumes a null that is a member's value.
-func (r *Reader) absent() bool {
-	top := len(r.path) - 1
-	return r.peek() == 'n' && top >= 0 && r.path[top].index == inMember && r.literal("null")
-}
-
-func (r *Reader) open(c byte, what string) bool {
-	if (r.err != nil || r.peek() != c) && !r.expect(c, what) {
-		return false
-	}
-	if len(r.path) >= r.maxDepth() {
-		r.tooDeep()
-		return false
-	}
-	r.pos++
-	return true
-}
-
-func (r *Reader) tooDeep() {
-	r.Fail("nested more than " + strconv.Itoa(r.maxDepth()) + " levels deep")
-}
-
-// more steps over the separator before the next member or element and says
-// whether there is one; it consumes the closing byte.
-func (r *Reader) more(first bool, closing byte) bool {
-	r.space()
-	if r.err != nil {
-		return false
-	}
-	if r.peek() == closing {
-		r.pos++
-		return false
-	}
-	if first {
-		return true
-	}
-	if r.peek() != ',' {
-		r.Expected("',' or " + quoteByte(closing))
-		return false
-	}
-	r.pos++
-	r.space()
-	if r.peek() == closing {
-		r.Expected("a value after ','")
-		return false
-	}
-	return true
-}
-
-// name reads a member's name and the colon behind it.
-func (r *Reader) name() string {
-	if r.peek() != '"' {
-		r.Expected("a member name in quotes")
-		return ""
-	}
-	name := r.text()
-	if r.space(); r.err != nil {
-		return ""
-	}
-	if r.peek() != ':' {
-		r.Expected("':' after " + Quote(name))
-		return ""
-	}
-	r.pos++
-	return name
-}
-
-func (r *Reader) maxDepth() int {
-	if r.MaxDepth > 0 {
-		return r.MaxDepth
-	}
-	return DefaultMaxDepth
-}
-
-func (r *Reader) peek() byte {
-	if r.pos < len(r.data) {
-		return r.data[r.pos]
-	}
-	return 0
-}
-
-// space skips white space. Most texts have none.
-func (r *Reader) space() {
-	if r.pos < len(r.data) && r.data[r.pos] <= ' ' {
-		r.spaces()
-	}
-}
-
-func (r *Reader) spaces() {
-	for r.pos < len(r.data) {
-		switch r.data[r.pos] {
-		case ' ', '\n', '\t', '\r':
-			r.pos++
-		default:
-			return
-		}
-	}
 }

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// read is a caller that expects {"s":string,"n":integer,"b":bool,
-// "list":[{"s":string}],"o":{...}}.
+// read reads {"s":string,"n":integer,"b":bool,"list":[{"s":string}],"o":any}.
 func read(r *Reader) error {
 	r.Object(func(name string) {
 		switch name {
@@ -36,7 +35,7 @@ func read(r *Reader) error {
 	return r.End()
 }
 
-func TestErrorsNamePathAndCause(t *testing.T) {
+func TestErrorHasPathCauseAndOffset(t *testing.T) {
 	long := strings.Repeat("x", 100)
 	for _, c := range []struct{ text, want string }{
 		{``, `the text ends where an object is expected (offset 0)`},
@@ -51,7 +50,7 @@ func TestErrorsNamePathAndCause(t *testing.T) {
 		{`{"n":1e3}`, `n: expected an integer of 64 bits, found 1e3 (offset 5)`},
 		{`{"n":9223372036854775808}`, `n: expected an integer of 64 bits, found 9223372036854775808 (offset 5)`},
 		{`{"n":-9223372036854775809}`, `n: expected an integer of 64 bits, found -9223372036854775809 (offset 5)`},
-		{`{"n":1` + strings.Repeat("0", 100) + `}`, `n: expected an integer of 64 bits, found 1` + strings.Repeat("0", 63) + `... (offset 5)`},
+		{`{"n":1` + strings.Repeat("0", 100) + `}`, `n: expected an integer of 64 bits, found 1` + strings.Repeat("0", 60) + `... (offset 5)`},
 		{`{"b":0}`, `b: expected true or false, found a number (offset 5)`},
 		{`{"list":{}}`, `list: expected an array, found an object (offset 8)`},
 		{`{"list":[{},{"t":1}]}`, `list[1]: unknown field "t", did you mean "s"? (offset 17)`},
@@ -61,14 +60,14 @@ func TestErrorsNamePathAndCause(t *testing.T) {
 		{`{"zzzzz":1}`, `unknown field "zzzzz" (offset 9)`},
 		{`{"Lists":1}`, `unknown field "Lists", did you mean "list"? (offset 9)`},
 		{`{"a\nb":1}`, `unknown field "a\nb" (offset 8)`},
-		{`{"` + long + `":1}`, `unknown field "` + long[:64] + `..." (offset 104)`},
+		{`{"` + long + `":1}`, `unknown field "` + long[:61] + `..." (offset 104)`},
 		{`{"s":"","s":""}`, `s: field given twice (offset 12)`},
 		{`{"o":{"y":[1,{"a":1,"\u0061":2}]}}`, `o.y[1].a: field given twice (offset 29)`},
 		{`{"o":{"a.b/c":{"d":1,"d":2}}}`, `o["a.b/c"].d: field given twice (offset 25)`},
 		{`{"o":{"":{"":1,"":2}}}`, `o[""][""]: field given twice (offset 18)`},
 		{`{"n":1,s:2}`, `expected a member name in quotes, found 's' (offset 7)`},
-		{`{"s" 1}`, `expected ':' after "s", found a number (offset 5)`},
-		{`{"o":{"s" 1}}`, `o: expected ':' after "s", found a number (offset 10)`},
+		{`{"s" 1}`, `expected ':' after the member name, found a number (offset 5)`},
+		{`{"o":{"s" 1}}`, `o: expected ':' after the member name, found a number (offset 10)`},
 		{`{"s":"a` + "\n" + `"}`, `s: control character byte 0x0a in a string (offset 7)`},
 		{`{"s":"\x"}`, `s: invalid escape in a string (offset 6)`},
 		{`{"s":"`, `s: the text ends inside a string (offset 6)`},
@@ -87,14 +86,14 @@ func TestErrorsNamePathAndCause(t *testing.T) {
 	}
 }
 
-func TestANullMemberReadsAsAbsent(t *testing.T) {
+func TestNullMemberReadsAsAbsent(t *testing.T) {
 	r := &Reader{data: []byte(`{"s":null,"n":null,"b": null ,"list":null,"o":null}`), Strict: true}
 	if err := read(r); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestALenientReaderSkipsWhatItDoesNotKnow(t *testing.T) {
+func TestLenientReaderSkipsUnknownMembers(t *testing.T) {
 	for _, text := range []string{`{"x":[{"a":1,"a":2}],"s":"a","s":"b"}`, `{"list":[{"x":{}}]}`} {
 		if err := read(NewReader([]byte(text))); err != nil {
 			t.Errorf("%s: %v", text, err)
@@ -102,20 +101,20 @@ func TestALenientReaderSkipsWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-func TestAReaderTakesTheDepthOfTheAPIServer(t *testing.T) {
+func TestDefaultDepthIsThatOfAPIServer(t *testing.T) {
 	nest := func(n int) []byte { return []byte(strings.Repeat("[", n) + strings.Repeat("]", n)) }
 	if err := Valid(nest(DefaultMaxDepth), 0); err != nil {
 		t.Error(err)
 	}
 	if err := Valid(nest(DefaultMaxDepth+1), 0); err == nil {
-		t.Error("one level more passes")
+		t.Error("one level more is accepted")
 	}
 	if _, err := MergePatch([]byte(`{"a":`+string(nest(9_999))+`}`), []byte(`{"b":1}`)); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestPathsOfDeepErrorsAreCutInTheMiddle(t *testing.T) {
+func TestLongPathIsCutInTheMiddle(t *testing.T) {
 	text := strings.Repeat(`{"a":`, 1000) + `{"b":1,"b":2}` + strings.Repeat("}", 1000)
 	r := Reader{data: []byte(text), Strict: true}
 	r.Skip()
@@ -125,7 +124,7 @@ func TestPathsOfDeepErrorsAreCutInTheMiddle(t *testing.T) {
 	}
 }
 
-func TestIntegersKeepEveryBit(t *testing.T) {
+func TestIntegersAreExact(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		want int64
@@ -143,7 +142,7 @@ func TestIntegersKeepEveryBit(t *testing.T) {
 	}
 }
 
-func TestStringsAreReadAsTheStandardLibraryDoes(t *testing.T) {
+func TestEscapesAreReadAsInEncodingJSON(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{`"\"\\\/\b\f\n\r\t"`, "\"\\/\b\f\n\r\t"},
 		{`"\u00e9\u20AC"`, "é€"},
@@ -160,7 +159,7 @@ func TestStringsAreReadAsTheStandardLibraryDoes(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
+func TestNearestIgnoresCaseAndDistantNames(t *testing.T) {
 	known := []string{"requeueAfter", "status", "apply"}
 	for _, c := range []struct{ name, want string }{
 		{"requeueafter", "requeueAfter"},
@@ -171,7 +170,28 @@ func TestNearest(t *testing.T) {
 		{strings.Repeat("x", 1<<20), ""},
 	} {
 		if got, ok := Nearest(c.name, known); got != c.want || ok != (c.want != "") {
-			t.Errorf("nearest to %.20s is %q", c.name, got)
+			t.Errorf("Nearest(%.20s) is %q", c.name, got)
+		}
+	}
+}
+
+func TestTruncateEndsAtCharacterWithinLimit(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		limit int
+		want  string
+	}{
+		{"abcdef", 6, "abcdef"},
+		{"abcdefg", 6, "abc..."},
+		{"abéfgh", 6, "ab..."}, // é has two bytes
+		{"😀😀😀", 8, "😀..."},
+		{"😀😀😀", 6, "..."},
+		{"abcdef", 3, "..."},
+		{"abcdef", 2, ""},
+		{"\x80\x80\x80\x80\x80\x80\x80", 6, "..."},
+	} {
+		if got := Truncate(c.text, c.limit); got != c.want {
+			t.Errorf("Truncate(%q, %d) is %q, want %q", c.text, c.limit, got, c.want)
 		}
 	}
 }

@@ -7,17 +7,18 @@ import (
 	"unsafe"
 )
 
-// Writer appends one JSON text to a buffer. It places the commas; the caller
-// keeps the calls in order: inside an object each value follows a [Writer.Name].
+// Writer appends one JSON text to a buffer. It places the commas. The caller
+// must call the methods in a valid order: within an object each value follows a
+// [Writer.Name].
 type Writer struct {
 	buf   []byte
-	start int // where the text starts in buf
+	start int // the offset at which the text begins in buf
 }
 
 // NewWriter returns a writer that appends to buf.
 func NewWriter(buf []byte) *Writer { return &Writer{buf: buf, start: len(buf)} }
 
-// Bytes returns the buffer with what was written.
+// Bytes returns the buffer with everything that was written.
 func (w *Writer) Bytes() []byte { return w.buf }
 
 // Object writes an object whose members are written by members.
@@ -62,25 +63,19 @@ func (w *Writer) Bool(b bool) {
 	w.buf = strconv.AppendBool(w.buf, b)
 }
 
-// Null writes null.
-func (w *Writer) Null() {
-	w.comma()
-	w.buf = append(w.buf, "null"...)
-}
-
-// Raw writes a value that is one JSON text already; no bytes at all are
-// written as null.
+// Raw writes a value that is one JSON text already. Empty data is written as
+// null.
 func (w *Writer) Raw(value []byte) {
+	w.comma()
 	if len(value) == 0 {
-		w.Null()
+		w.buf = append(w.buf, "null"...)
 		return
 	}
-	w.comma()
 	w.buf = append(w.buf, value...)
 }
 
-// comma writes the separator that the next value or name needs. No value ends
-// with one of the bytes that it looks for.
+// comma writes the separator that the next value or name needs. It looks at the
+// last byte: no value ends with a byte after which there is no separator.
 func (w *Writer) comma() {
 	if n := len(w.buf); n > w.start {
 		switch w.buf[n-1] {
@@ -97,8 +92,8 @@ const hexDigits = "0123456789abcdef"
 // U+FFFD.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
-	start := 0
-	for i := verbatim(s, 0); i < len(s); i = verbatim(s, i) {
+	start := 0 // of what is not appended yet
+	for i := verbatimEnd(s, 0); i < len(s); i = verbatimEnd(s, i) {
 		c := s[i]
 		if c < utf8.RuneSelf {
 			dst = append(dst, s[start:i]...)
@@ -119,13 +114,13 @@ func AppendString(dst []byte, s string) []byte {
 	return append(append(dst, s[start:]...), '"')
 }
 
-// verbatim returns the offset of the next byte from i on that must be escaped,
-// or is not ASCII.
-func verbatim(s string, i int) int {
+// verbatimEnd returns the offset of the first byte from i on that must be
+// escaped or is not ASCII.
+func verbatimEnd(s string, i int) int {
 	rest := unsafe.Slice(unsafe.StringData(s), len(s))[i:]
 	for len(rest) >= 8 {
-		w := word(rest)
-		if found := special(w) | w&(utf8.RuneSelf*each); found != 0 {
+		w := loadWord(rest)
+		if found := findSpecial(w) | w&(utf8.RuneSelf*everyByte); found != 0 {
 			return len(s) - len(rest) + bits.TrailingZeros64(found)/8
 		}
 		rest = rest[8:]
@@ -138,6 +133,7 @@ func verbatim(s string, i int) int {
 	return i
 }
 
+// appendEscape appends the escape sequence of a character below 0x80.
 func appendEscape(dst []byte, c byte) []byte {
 	switch c {
 	case '"', '\\':

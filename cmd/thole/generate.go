@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,13 +15,15 @@ func generateCommand() *cobra.Command {
 		Short: "Generate JSON codecs for the types of a plugin",
 		Long: `Generate JSON codecs for the types of a plugin.
 
-Into each package, by default that of the working directory, one file is
-written, ` + generate.FileName + `: methods that read and write the types which the
-plugin gives to the SDK, without reflection. The SDK uses them in place of
-encoding/json. The names of written files are printed.
+In each package, by default that of the working directory, this writes one file,
+` + generate.FileName + `: methods that read and write the types which the plugin
+passes to the SDK, without reflection. The SDK uses them in place of
+encoding/json. The paths of the written files are printed to standard output.
 
-A type that has no codec is named with its place, and nothing is written. The
-line //thole:generate above a type adds it, //thole:leave leaves it out.
+A type for which no codec can be generated is an error with its place, and
+nothing is written. So is a call that passes a value without a codec to the SDK,
+such as a map[string]any, in a plugin that uses sdk.RegisterGenerated. The comment
+//thole:generate on a type adds it, //thole:leave leaves it out.
 
 With --check nothing is written, and the exit code is 1 if a file is stale.`,
 		RunE: func(cmd *cobra.Command, packages []string) error {
@@ -30,9 +31,6 @@ With --check nothing is written, and the exit code is 1 if a file is stale.`,
 				packages = []string{"."}
 			}
 			files, err := generate.Packages(cmd.Context(), generate.Place{Dir: "."}, packages...)
-			if err != nil && strings.Contains(err.Error(), "is not in std") {
-				return fmt.Errorf("%w: write a directory as ./NAME", err)
-			}
 			if err != nil {
 				return err
 			}

@@ -11,10 +11,11 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// A script's further command:
+// The additional script command
 //
-//	module    makes the folder an author's module, which uses the SDK of this
-//	          repository
+//	module
+//
+// makes the directory an author's module that uses the SDK of this repository.
 func init() {
 	scriptCommands["module"] = func(ts *testscript.TestScript, _ bool, _ []string) {
 		ts.Check(dependOn("abi", "sdk"))
@@ -36,7 +37,7 @@ func init() {
 func TestGenerateExitCodes(t *testing.T) {
 	expectExitCodes(t, map[string]int{
 		"generate --help":          0,
-		"generate .":               1, // this package has no such types
+		"generate .":               1, // this package has no types for a codec
 		"generate ./missing":       1,
 		"generate --check ../none": 1,
 		"generate --nonsense":      2,

@@ -167,8 +167,8 @@ func missing(paths []string, path string, patch, value []byte) []string {
 // missingOfConditions appends the paths of members that conditions had when
 // they were sent, and do not have in the reply. Both lists are valid JSON.
 func missingOfConditions(paths []string, sent, reply []byte) []string {
-	_ = outcome.EachCondition(sent, func(s outcome.Condition, patch []byte) {
-		_ = outcome.EachCondition(reply, func(r outcome.Condition, value []byte) {
+	_ = outcome.EachCondition(sent, func(s abi.Condition, patch []byte) {
+		_ = outcome.EachCondition(reply, func(r abi.Condition, value []byte) {
 			if r.Type == s.Type {
 				paths = missing(paths, eachCondition, patch, value)
 			}

@@ -3,7 +3,6 @@ package effect
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
@@ -21,7 +20,7 @@ type Status struct {
 	// Set replaces conditions by type. Their lastTransitionTime is not used:
 	// it becomes the present time if the status of the condition differs from
 	// that on the object, which may have changed since the decision.
-	Set    []outcome.Condition
+	Set    []abi.Condition
 	Remove []string // types of conditions
 	// ObservedGeneration is that of the object that the guest was given; nil
 	// leaves the field. The field never decreases.
@@ -197,14 +196,14 @@ func statusOf(o *object.Object) []byte {
 // condition is a condition of an object with its bytes, which may have members
 // that metav1.Condition does not have.
 type condition struct {
-	outcome.Condition
+	abi.Condition
 	raw []byte
 }
 
 // readConditions returns the conditions of a status.
 func readConditions(status []byte) (all []condition, err error) {
 	list, _ := rawjson.Lookup(status, "conditions")
-	err = outcome.EachCondition(list, func(c outcome.Condition, raw []byte) { all = append(all, condition{c, raw}) })
+	err = outcome.EachCondition(list, func(c abi.Condition, raw []byte) { all = append(all, condition{c, raw}) })
 	return all, err
 }
 
@@ -239,13 +238,13 @@ func (p *Performer) mergeConditions(kind abi.Kind, status []byte, want Status) (
 
 // mergeCondition returns a condition with the wanted members, except for those
 // that the server prunes. lastTransitionTime stays as long as the status does.
-func (p *Performer) mergeCondition(kind abi.Kind, have *condition, want *outcome.Condition) ([]byte, error) {
+func (p *Performer) mergeCondition(kind abi.Kind, have *condition, want *abi.Condition) ([]byte, error) {
 	w := rawjson.NewWriter(nil)
 	w.Object(func() {
 		w.Name("type").String(want.Type)
 		w.Name("status").String(want.Status)
-		if have.Status != want.Status || have.LastTransitionTime.IsZero() {
-			w.Name("lastTransitionTime").String(p.Now().UTC().Format(time.RFC3339))
+		if have.Status != want.Status || have.LastTransitionTime == "" {
+			w.Name("lastTransitionTime").String(string(abi.TimeOf(p.Now())))
 		}
 		w.Name("reason").String(want.Reason)
 		w.Name("message").String(want.Message)

@@ -8,14 +8,12 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
-	"github.com/thole-dev/thole/host/outcome"
 )
 
 func ready(status string, generation int64) Status {
 	return Status{
-		Set: []outcome.Condition{{
-			Condition:          abi.Condition{Type: "Ready", Status: status, Reason: "Because", Message: "m"},
-			ObservedGeneration: generation,
+		Set: []abi.Condition{{
+			Type: "Ready", Status: status, Reason: "Because", Message: "m", ObservedGeneration: generation,
 		}},
 		ObservedGeneration: &generation,
 	}

@@ -27,26 +27,10 @@ const (
 	ReasonUndetermined         = "Undetermined" // of a target condition that nothing has determined yet
 )
 
-// The values of a condition's status.
-const (
-	statusTrue    = "True"
-	statusFalse   = "False"
-	statusUnknown = "Unknown"
-)
-
-// Condition is one entry of status.conditions. It has the fields of
-// metav1.Condition, and nothing of k8s.io, which package sdktest must not
-// import.
-type Condition struct {
-	abi.Condition
-	LastTransitionTime time.Time // UTC, whole seconds
-	ObservedGeneration int64
-}
-
 // ReadConditions returns status.conditions of an object.
-func ReadConditions(object []byte) (conditions []Condition) {
+func ReadConditions(object []byte) (conditions []abi.Condition) {
 	list, _ := rawjson.Lookup(object, "status", "conditions")
-	if EachCondition(list, func(c Condition, _ []byte) { conditions = append(conditions, c) }) != nil {
+	if EachCondition(list, func(c abi.Condition, _ []byte) { conditions = append(conditions, c) }) != nil {
 		return nil
 	}
 	return conditions
@@ -56,16 +40,16 @@ func ReadConditions(object []byte) (conditions []Condition) {
 // element's bytes, which may have more members. What is not of the form of
 // metav1.Condition reads as the zero value, so that the mistake of one writer
 // hides no condition of the others. The error is one of JSON syntax.
-func EachCondition(list []byte, visit func(c Condition, raw []byte)) error {
+func EachCondition(list []byte, visit func(c abi.Condition, raw []byte)) error {
 	if len(list) == 0 || string(list) == "null" {
 		return nil
 	}
 	r := rawjson.NewReader(list)
 	r.Array(func(int) {
-		var c Condition
+		var c abi.Condition
 		start := r.Pos()
 		if r.Kind() == '{' {
-			r.Object(func(member string) { c.read(r, member) })
+			r.Object(func(member string) { readMember(r, member, &c) })
 		} else {
 			r.Skip()
 		}
@@ -74,11 +58,11 @@ func EachCondition(list []byte, visit func(c Condition, raw []byte)) error {
 	return r.End()
 }
 
-// read reads one member of a condition, unless its type is another one.
-func (c *Condition) read(r *rawjson.Reader, member string) {
+// readMember reads one member of a condition, unless its type is another one.
+func readMember(r *rawjson.Reader, member string, c *abi.Condition) {
 	switch r.Kind() {
 	case '"':
-		c.readString(r, member)
+		readStringMember(r, member, c)
 	case '0':
 		if member == "observedGeneration" {
 			c.ObservedGeneration, _ = strconv.ParseInt(string(r.Raw()), 10, 64)
@@ -86,7 +70,7 @@ func (c *Condition) read(r *rawjson.Reader, member string) {
 	}
 }
 
-func (c *Condition) readString(r *rawjson.Reader, member string) {
+func readStringMember(r *rawjson.Reader, member string, c *abi.Condition) {
 	switch member {
 	case "type":
 		c.Type = r.String()
@@ -98,7 +82,9 @@ func (c *Condition) readString(r *rawjson.Reader, member string) {
 		c.Message = r.String()
 	case "lastTransitionTime":
 		// A time that does not parse is none: the next write sets it.
-		c.LastTransitionTime, _ = time.Parse(time.RFC3339, r.String())
+		if t := abi.Time(r.String()); !t.Time().IsZero() {
+			c.LastTransitionTime = t
+		}
 	}
 }
 
@@ -110,9 +96,9 @@ type conditionSet struct {
 	guest    []abi.Condition // of the result, if it is honoured
 	ending   ending
 
-	before     []Condition
-	after      []Condition // with all changes so far; never shares the array of before
-	changed    []string    // types in the order of their first change
+	before     []abi.Condition
+	after      []abi.Condition // with all changes so far; never shares the array of before
+	changed    []string        // types in the order of their first change
 	generation int64
 	now        time.Time
 }
@@ -122,16 +108,16 @@ type conditionSet struct {
 func newConditionSet(in Input, e ending) *conditionSet {
 	s := &conditionSet{
 		declared: &in.Controller.Conditions, target: target(&in.Controller.Conditions), ending: e,
-		before: in.Object.Conditions, generation: in.Object.Generation, now: in.Now.UTC().Truncate(time.Second),
+		before: in.Object.Conditions, generation: in.Object.Generation, now: in.Now,
 	}
 	if e.honoured {
 		s.guest = in.Result.Conditions
 	}
 	if s.target != Ready {
-		s.before = slices.DeleteFunc(slices.Clone(s.before), func(c Condition) bool { return setByHost(c.Type) })
+		s.before = slices.DeleteFunc(slices.Clone(s.before), func(c abi.Condition) bool { return setByHost(c.Type) })
 	}
 	const more = 4 // what most runs add
-	s.after = append(make([]Condition, 0, len(s.before)+more), s.before...)
+	s.after = append(make([]abi.Condition, 0, len(s.before)+more), s.before...)
 	s.changed = make([]string, 0, len(s.before)+more)
 	return s
 }
@@ -177,15 +163,18 @@ func (d *Decision) take(s *conditionSet) {
 // set sets a condition. lastTransitionTime changes only if its status differs
 // from the one that the object came with.
 func (s *conditionSet) set(c abi.Condition) {
-	c.Message = sanitize.Truncate(c.Message, maxMessage)
-	n := Condition{Condition: c, LastTransitionTime: s.now, ObservedGeneration: s.generation}
-	if i := index(s.before, c.Type); i >= 0 && s.before[i].Status == c.Status && !s.before[i].LastTransitionTime.IsZero() {
-		n.LastTransitionTime = s.before[i].LastTransitionTime
+	c.Message, c.ObservedGeneration = sanitize.Truncate(c.Message, maxMessage), s.generation
+	c.LastTransitionTime = ""
+	if i := index(s.before, c.Type); i >= 0 && s.before[i].Status == c.Status {
+		c.LastTransitionTime = s.before[i].LastTransitionTime
+	}
+	if c.LastTransitionTime == "" {
+		c.LastTransitionTime = abi.TimeOf(s.now)
 	}
 	if i := index(s.after, c.Type); i >= 0 {
-		s.after[i] = n
+		s.after[i] = c
 	} else {
-		s.after = append(s.after, n)
+		s.after = append(s.after, c)
 	}
 	s.noteChange(c.Type)
 }
@@ -202,7 +191,7 @@ func (s *conditionSet) remove(conditionType string) {
 // renew asserts a condition as it stands, at the present generation.
 func (s *conditionSet) renew(conditionType string) {
 	if i := index(s.after, conditionType); i >= 0 {
-		s.set(s.after[i].Condition)
+		s.set(s.after[i])
 	}
 }
 
@@ -223,7 +212,7 @@ func (s *conditionSet) noteChange(conditionType string) {
 }
 
 // index returns the place of the condition of a type, -1 if there is none.
-func index(conditions []Condition, conditionType string) int {
+func index(conditions []abi.Condition, conditionType string) int {
 	for i := range conditions { // a condition is too large to be passed to a function for each
 		if conditions[i].Type == conditionType {
 			return i
@@ -280,7 +269,7 @@ func (s *conditionSet) setAsGuest(c *abi.Condition) {
 // take them for True when they are present.
 func (s *conditionSet) apply(conditionType string, r rule, reason string) {
 	c := s.guests(conditionType)
-	guestSetIt := c != nil && c.Status == statusTrue
+	guestSetIt := c != nil && c.Status == abi.ConditionTrue
 	switch {
 	case r == set, r == setUnlessGuest && !guestSetIt:
 		s.set(s.ending.condition(conditionType, reason))
@@ -298,13 +287,13 @@ func (s *conditionSet) apply(conditionType string, r rule, reason string) {
 // it. The host's own Reconciling is recognised by its reason.
 func (s *conditionSet) reconcilingIsGuests() bool {
 	i := index(s.before, Reconciling)
-	return i >= 0 && s.before[i].Status == statusTrue &&
+	return i >= 0 && s.before[i].Status == abi.ConditionTrue &&
 		!slices.Contains([]string{ReasonProgressing, ReasonProgressingWithRetry, ReasonWaiting}, s.before[i].Reason)
 }
 
 // condition returns a condition that is True because of how the run ended.
 func (e ending) condition(conditionType, reason string) abi.Condition {
-	c := abi.Condition{Type: conditionType, Status: statusTrue, Reason: reason, Message: "the wanted state is not reached yet"}
+	c := abi.Condition{Type: conditionType, Status: abi.ConditionTrue, Reason: reason, Message: "the wanted state is not reached yet"}
 	if e.failure != nil {
 		c.Reason, c.Message = cmp.Or(reason, e.failure.reason), e.failure.message
 	}

@@ -139,7 +139,7 @@ func checkCondition(c abi.Condition, declared *abi.Conditions) string {
 	switch {
 	case !mayWrite(declared, c.Type):
 		return fmt.Sprintf("condition %q: not owned by the controller: list it in conditions.owned of the manifest", c.Type)
-	case c.Status != "" && !slices.Contains([]string{statusTrue, statusFalse, statusUnknown}, c.Status):
+	case c.Status != "" && !slices.Contains([]string{abi.ConditionTrue, abi.ConditionFalse, abi.ConditionUnknown}, c.Status):
 		return fmt.Sprintf("condition %q: status %q is not True, False, Unknown, or empty (to remove the condition)", c.Type, c.Status)
 	case c.Status != "" && !validReason(c.Reason):
 		return fmt.Sprintf("condition %q: reason %q is not CamelCase: use a reason such as Succeeded", c.Type, sanitize.Truncate(c.Reason, 64))

@@ -80,7 +80,7 @@ type Input struct {
 // Object holds what a decision depends on of the primary.
 type Object struct {
 	Generation int64
-	Conditions []Condition // all of status.conditions, also those of other writers
+	Conditions []abi.Condition // all of status.conditions, also those of other writers
 	Deleting   bool
 }
 
@@ -112,7 +112,7 @@ type Decision struct {
 	// Set holds every condition that this run asserts, in its final form. A
 	// condition that is on the object with the same status keeps its
 	// lastTransitionTime, so that writing it again changes nothing.
-	Set    []Condition
+	Set    []abi.Condition
 	Remove []string // types of conditions to remove
 	// ObservedGeneration is the value for status.observedGeneration; nil
 	// leaves the field as it is.

@@ -12,7 +12,7 @@ import (
 
 // Times of the tests: the object's conditions are from before, the run is now.
 var (
-	before = time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	before = abi.Time("2026-11-20T08:00:00Z")
 	now    = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 )
 
@@ -35,9 +35,9 @@ func given(conditions ...string) outcome.Input {
 		Now:        now,
 	}
 	for _, c := range conditions {
-		in.Object.Conditions = append(in.Object.Conditions, outcome.Condition{
-			Condition: parse(c), LastTransitionTime: before, ObservedGeneration: 1,
-		})
+		existing := parse(c)
+		existing.LastTransitionTime, existing.ObservedGeneration = before, 1
+		in.Object.Conditions = append(in.Object.Conditions, existing)
 	}
 	return in
 }
@@ -87,7 +87,7 @@ func observed(d outcome.Decision) int64 {
 }
 
 // find returns a condition that the decision sets.
-func find(t *testing.T, d outcome.Decision, kind string) outcome.Condition {
+func find(t *testing.T, d outcome.Decision, kind string) abi.Condition {
 	t.Helper()
 	for _, c := range d.Set {
 		if c.Type == kind {
@@ -95,7 +95,7 @@ func find(t *testing.T, d outcome.Decision, kind string) outcome.Condition {
 		}
 	}
 	t.Fatalf("the decision does not set %s: %s", kind, show(d))
-	return outcome.Condition{}
+	return abi.Condition{}
 }
 
 const (

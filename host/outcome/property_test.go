@@ -28,10 +28,8 @@ func inputs(t *rapid.T) outcome.Input {
 	in.Jitter = rapid.Float64Range(0, 0.999).Draw(t, "jitter")
 	in.Uncounted = rapid.Bool().Draw(t, "uncounted")
 	for _, kind := range rapid.SliceOfDistinct(rapid.SampledFrom(types), rapid.ID[string]).Draw(t, "existing") {
-		in.Object.Conditions = append(in.Object.Conditions, outcome.Condition{
-			Condition: abi.Condition{
-				Type: kind, Status: rapid.SampledFrom(statuses).Draw(t, "status"), Reason: rapid.SampledFrom(reasons).Draw(t, "reason"),
-			},
+		in.Object.Conditions = append(in.Object.Conditions, abi.Condition{
+			Type: kind, Status: rapid.SampledFrom(statuses).Draw(t, "status"), Reason: rapid.SampledFrom(reasons).Draw(t, "reason"),
 			LastTransitionTime: before, ObservedGeneration: rapid.Int64Range(1, 2).Draw(t, "generation"),
 		})
 	}
@@ -56,8 +54,8 @@ func inputs(t *rapid.T) outcome.Input {
 }
 
 // written returns the object's conditions after a decision.
-func written(in outcome.Input, d outcome.Decision) map[string]outcome.Condition {
-	after := map[string]outcome.Condition{}
+func written(in outcome.Input, d outcome.Decision) map[string]abi.Condition {
+	after := map[string]abi.Condition{}
 	for _, c := range in.Object.Conditions {
 		after[c.Type] = c
 	}
@@ -139,7 +137,7 @@ func TestOnlySuccessAndEmptyMakeTheObjectCurrent(t *testing.T) {
 func TestConditionsOfOtherWritersAreNeverChanged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := outcome.Decide(inputs(t))
-		foreign := func(c outcome.Condition) bool { return c.Type == "Foreign" }
+		foreign := func(c abi.Condition) bool { return c.Type == "Foreign" }
 		if slices.ContainsFunc(d.Set, foreign) || slices.Contains(d.Remove, "Foreign") {
 			t.Fatalf("changes another writer's condition: %s", show(d))
 		}
@@ -150,7 +148,7 @@ func TestLastTransitionTimeIsKeptExactlyWithTheStatus(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := inputs(t)
 		for _, c := range outcome.Decide(in).Set {
-			want := now
+			want := abi.TimeOf(now)
 			for _, old := range in.Object.Conditions {
 				if old.Type == c.Type && old.Status == c.Status {
 					want = before

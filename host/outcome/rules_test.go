@@ -77,7 +77,7 @@ func TestLastTransitionTimeChangesOnlyWithStatus(t *testing.T) {
 	d := outcome.Decide(in)
 	ready, verified := find(t, d, "Ready"), find(t, d, "SourceVerified")
 	equal(t, "same status, other reason", ready.LastTransitionTime, before)
-	equal(t, "other status", verified.LastTransitionTime, now)
+	equal(t, "other status", verified.LastTransitionTime, abi.TimeOf(now))
 	equal(t, "generation of the object that the guest was given", ready.ObservedGeneration, 2)
 }
 

@@ -24,15 +24,15 @@ func (s *conditionSet) setTarget(row row) {
 	sum := s.summarize()
 	switch {
 	case sum.byHost && failure != nil:
-		s.set(abi.Condition{Type: t, Status: statusFalse, Reason: failure.reason, Message: failure.message})
+		s.set(abi.Condition{Type: t, Status: abi.ConditionFalse, Reason: failure.reason, Message: failure.message})
 	case claim != nil && sum.allows(claim):
 		s.set(*claim)
 	case sum.status != "":
 		s.set(abi.Condition{Type: t, Status: sum.status, Reason: sum.decides.Reason, Message: sum.decides.Message})
 	case row.ready == summaryElseSucceeded:
-		s.set(abi.Condition{Type: t, Status: statusTrue, Reason: ReasonSucceeded, Message: "the wanted state is reached"})
+		s.set(abi.Condition{Type: t, Status: abi.ConditionTrue, Reason: ReasonSucceeded, Message: "the wanted state is reached"})
 	case index(s.after, t) < 0: // unchanged, but the target must be there
-		s.set(abi.Condition{Type: t, Status: statusUnknown, Reason: ReasonUndetermined, Message: "waiting for a change"})
+		s.set(abi.Condition{Type: t, Status: abi.ConditionUnknown, Reason: ReasonUndetermined, Message: "waiting for a change"})
 	}
 }
 
@@ -47,7 +47,7 @@ type summary struct {
 // stand. It cannot contradict a declared condition, and it can only be False
 // while the object is reconciling.
 func (s summary) allows(claim *abi.Condition) bool {
-	return s.status != statusFalse || s.byHost && claim.Status == statusFalse
+	return s.status != abi.ConditionFalse || s.byHost && claim.Status == abi.ConditionFalse
 }
 
 // summarize finds the condition that decides: the one of the lowest rank, and
@@ -63,7 +63,7 @@ func (s *conditionSet) summarize() (sum summary) {
 		negative := setByHost(conditionType) || slices.Contains(s.declared.NegativePolarity, conditionType)
 		if n, status := rank(s.after[i].Status, negative); n < lowest {
 			lowest = n
-			sum = summary{status: status, decides: s.after[i].Condition, byHost: setByHost(conditionType)}
+			sum = summary{status: status, decides: s.after[i], byHost: setByHost(conditionType)}
 		}
 	}
 	for _, t := range s.declared.Summarized {
@@ -81,15 +81,15 @@ const lastRank = 4
 // returns the status that each gives to the target.
 func rank(status string, negative bool) (int, string) {
 	switch {
-	case status == statusTrue && negative:
-		return 0, statusFalse
-	case status == statusFalse && !negative:
-		return 1, statusFalse
-	case status == statusTrue:
-		return 2, statusTrue
-	case status == statusFalse:
-		return 3, statusTrue
+	case status == abi.ConditionTrue && negative:
+		return 0, abi.ConditionFalse
+	case status == abi.ConditionFalse && !negative:
+		return 1, abi.ConditionFalse
+	case status == abi.ConditionTrue:
+		return 2, abi.ConditionTrue
+	case status == abi.ConditionFalse:
+		return 3, abi.ConditionTrue
 	default:
-		return lastRank, statusUnknown
+		return lastRank, abi.ConditionUnknown
 	}
 }

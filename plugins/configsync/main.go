@@ -1,10 +1,10 @@
-// Command configsync is a plugin: ConfigMaps and Secrets that carry the
-// annotation configsync.thole.dev/namespaces are copied into the namespaces
-// that it selects, kept in step there, and taken away again.
+// Command configsync is a plugin: it copies ConfigMaps and Secrets that have the
+// annotation configsync.thole.dev/namespaces into the namespaces that this selects, keeps
+// the copies up to date, and deletes them again.
 //
-// A run compares what is wanted with what is there and asks for the difference;
-// so it knows what is left to do when a result cannot hold all of it. A copy is
-// found by its label, and is known by its annotation to be of this source.
+// A run compares the desired copies with the existing ones and requests the difference.
+// So a later run can do what did not fit into one result. A copy is found by its label,
+// and identified by its annotation.
 package main
 
 import (
@@ -20,13 +20,13 @@ import (
 //go:generate go run github.com/thole-dev/thole/cmd/thole generate
 
 const (
-	// namespacesAnnotation is on a source: a label selector, or *.
+	// namespacesAnnotation is on a source: a label selector of namespaces, or *.
 	namespacesAnnotation = "configsync.thole.dev/namespaces"
-	// sourceKey is on a copy, as a label that finds it (see sourceLabel) and as
-	// an annotation with the whole name: namespace/name.
+	// sourceKey is on a copy: as a label to list copies by (see sourceLabel), and as an
+	// annotation with the whole name, namespace/name.
 	sourceKey = "configsync.thole.dev/source"
-	// uidAnnotation and digestAnnotation say of which source, and with what
-	// content, a copy was made.
+	// uidAnnotation and digestAnnotation are on a copy: the UID of the source, and the
+	// digest of the content that was copied.
 	uidAnnotation    = "configsync.thole.dev/source-uid"
 	digestAnnotation = "configsync.thole.dev/digest"
 )
@@ -39,6 +39,7 @@ func init() {
 	register("secret", "Secret")
 }
 
+// register adds the controller for a kind of package v1.
 func register(controller, kind string) {
 	c := copier{
 		kind:      sdk.Kind{APIVersion: "v1", Kind: kind},
@@ -51,35 +52,37 @@ func register(controller, kind string) {
 		Writes:    []sdk.Kind{c.kind},
 		Reconcile: c.reconcile,
 		Cleanup:   c.cleanup,
-		Warm:      []any{Object{}, []Namespace{}, notes{}, config{}},
+		Warm:      []any{Object{}, Namespace{}, notes{}, config{}},
 	})
 }
 
-// none: ConfigMaps and Secrets have neither spec nor status.
+// none is the spec and the status, which ConfigMaps and Secrets do not have.
 type none struct{}
 
 type request = sdk.Request[none, none]
 
-// config is what the policy file may say.
+// config is the configuration in the policy of the plugin.
 type config struct {
-	// Sources are the namespaces whose objects may be copied; empty means all.
+	// Sources are the namespaces from which objects may be copied; empty means all.
 	Sources []string `json:"sources,omitempty"`
 }
 
 // copier copies the objects of one kind.
 type copier struct {
 	kind      sdk.Kind
-	finalizer string // that the host gives to a source before the first copy
+	finalizer string // which the host adds to a source before the first copy
 }
 
+// reconcile copies a source into the namespaces that it selects. Without the annotation it
+// deletes the copies that an earlier run has made.
 func (c copier) reconcile(r *request) (sdk.Action, error) {
 	selector, annotated := r.Annotations[namespacesAnnotation]
 	switch {
 	case r.Labels[sourceKey] != "" && annotated:
-		return sdk.Action{}, sdk.Stalled("IsACopy", errors.New("a copy is not copied: remove the annotation "+namespacesAnnotation))
+		return sdk.Action{}, sdk.Stalled("IsACopy", errors.New("this object is a copy, which is not copied again: remove the annotation "+namespacesAnnotation))
 	case r.Labels[sourceKey] != "":
 		return sdk.Empty(), nil
-	case !annotated && !slices.Contains(r.Finalizers, c.finalizer): // it has no copies
+	case !annotated && !slices.Contains(r.Finalizers, c.finalizer): // there are no copies
 		return sdk.Empty(), nil
 	}
 	var targets []Namespace
@@ -93,25 +96,26 @@ func (c copier) reconcile(r *request) (sdk.Action, error) {
 	return sdk.RequeueAfter(again), err
 }
 
-// cleanup takes the copies away before their source goes.
+// cleanup deletes the copies before their source is removed.
 func (c copier) cleanup(r *request) error {
 	again, err := c.sync(r, nil)
 	if again > 0 {
-		return sdk.Waiting("RemovingCopies", again, errors.New("more copies are left than one run may delete"))
+		return sdk.Waiting("RemovingCopies", again, errors.New("there are more copies than one run may delete"))
 	}
 	return err
 }
 
-// nextBatch is the pause of a source with more copies than fit into one result.
+// nextBatch is the time until the next run for a source with more copies than fit into
+// one result.
 const nextBatch = time.Second
 
-// Namespace is a Namespace, as far as this plugin cares.
+// Namespace has the fields of a Namespace that this plugin uses.
 type Namespace struct {
 	Metadata sdk.ObjectMeta `json:"metadata"`
 }
 
-// targets lists the namespaces that a source selects, but for its own. Whatever
-// changes in the list runs the source again.
+// targets returns the namespaces that a source selects, without its own. The host runs
+// the source again when the list changes.
 func (c copier) targets(r *request, selector string) (namespaces []Namespace, err error) {
 	allowed := config{}
 	if err := r.Config(&allowed); err != nil {
@@ -136,16 +140,17 @@ func (c copier) targets(r *request, selector string) (namespaces []Namespace, er
 	return slices.DeleteFunc(namespaces, func(n Namespace) bool { return n.Metadata.Name == r.Namespace }), nil
 }
 
+// invalid returns the error for an annotation that is not a selector.
 func invalid(selector string) error {
 	return sdk.Stalled("InvalidSelector", errors.New("annotation "+namespacesAnnotation+" is "+strconv.Quote(selector)+
 		": expected a label selector of namespaces, such as team=a,env in (prod,test), or * for all"))
 }
 
-// copies lists the copies of a source, by namespace.
+// copies returns the copies of a source, ordered by namespace.
 func (c copier) copies(r *request) (copies []Object, err error) {
 	err = r.List(sdk.Query{Kind: c.kind, LabelSelector: sourceKey + "=" + sourceLabel(r.Namespace, r.Name)}, &copies)
 	if errors.Is(err, sdk.ErrTooLarge) {
-		return nil, sdk.Stalled("TooLarge", errors.New("the copies of this object are too large to be compared with it: copy less, or into fewer namespaces"))
+		return nil, sdk.Stalled("TooLarge", errors.New("the copies of this object together are too large to be read: copy less, or into fewer namespaces"))
 	}
 	copies = slices.DeleteFunc(copies, func(o Object) bool {
 		return o.Metadata.Name != r.Name || o.Metadata.Annotations[sourceKey] != r.Namespace+"/"+r.Name
@@ -153,7 +158,7 @@ func (c copier) copies(r *request) (copies []Object, err error) {
 	return copies, err
 }
 
-// wanted is the copy of a source, but for its namespace.
+// wanted returns the desired copy of a source, without its namespace.
 func (c copier) wanted(r *request) (*Object, error) {
 	o := &Object{}
 	if err := sdk.Decode(r.Object(), o); err != nil {
@@ -172,8 +177,8 @@ func (c copier) wanted(r *request) (*Object, error) {
 	return o, nil
 }
 
-// sync asks for what makes the copies those of the targets. It returns when
-// the next run must come because this one cannot ask for all of it, else 0.
+// sync requests the changes that give every target its copy, and no other namespace. It
+// returns the time until the next run if this one cannot request all of them, else 0.
 func (c copier) sync(r *request, targets []Namespace) (again time.Duration, err error) {
 	want, err := c.wanted(r)
 	if err != nil {
@@ -191,7 +196,7 @@ func (c copier) sync(r *request, targets []Namespace) (again time.Duration, err 
 	if err := p.compare(targets, copies); err != nil {
 		return 0, err
 	}
-	p.tell()
+	p.emitEvents()
 	more, err := p.perform()
 	p.notes.write(r)
 	if more {

@@ -19,7 +19,7 @@ var (
 	source     = configMaps.Ref("team", "shared")
 )
 
-// newWorld has the namespaces team, a1 and a2 of team a, and b of team b.
+// newWorld returns a world with the namespaces team, a1 and a2 of team a, and b of team b.
 func newWorld(t *testing.T, controller string) *sdktest.World {
 	t.Helper()
 	w := sdktest.New(t, controller)
@@ -37,7 +37,7 @@ func addNamespace(w *sdktest.World, name, team string) {
 	})
 }
 
-// newSource has a ConfigMap in namespace team for the namespaces of a selector.
+// newSource returns a world with a ConfigMap in namespace team that a selector copies.
 func newSource(t *testing.T, selector string) *sdktest.World {
 	t.Helper()
 	w := newWorld(t, "configmap")
@@ -53,7 +53,7 @@ func newSource(t *testing.T, selector string) *sdktest.World {
 	return w
 }
 
-// synced is a world in which a1 and a2 have their copies.
+// synced returns a world in which a1 and a2 have their copies.
 func synced(t *testing.T) *sdktest.World {
 	t.Helper()
 	w := newSource(t, "team=a")
@@ -77,7 +77,7 @@ func annotate(w *sdktest.World, selector any) {
 	w.Change(source, map[string]any{"metadata": map[string]any{"annotations": map[string]any{namespacesAnnotation: selector}}})
 }
 
-func TestCopiesIntoTheSelectedNamespaces(t *testing.T) {
+func TestSourceIsCopiedIntoSelectedNamespaces(t *testing.T) {
 	w := synced(t)
 	var original Object
 	w.Get(source, &original)
@@ -94,10 +94,10 @@ func TestCopiesIntoTheSelectedNamespaces(t *testing.T) {
 		}
 	}
 	w.ExpectGone(configMaps.Ref("b", "shared"))
-	w.Reconcile("a1/shared").ExpectEmpty().ExpectNoWrites() // the copy's own run
+	w.Reconcile("a1/shared").ExpectEmpty().ExpectNoWrites() // the run of the copy
 }
 
-func TestCopiesSecretsWithTheirType(t *testing.T) {
+func TestSecretIsCopiedWithItsType(t *testing.T) {
 	w := newWorld(t, "secret")
 	w.Create(`{"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/basic-auth", "immutable": true,
 		"metadata": {"namespace": "team", "name": "shared", "annotations": {"configsync.thole.dev/namespaces": "team in (a, b),!x"}},
@@ -113,16 +113,16 @@ func TestCopiesSecretsWithTheirType(t *testing.T) {
 	}
 }
 
-func TestWithoutTheAnnotationNothingHappens(t *testing.T) {
+func TestObjectWithoutAnnotationIsIgnored(t *testing.T) {
 	w := newWorld(t, "configmap")
 	w.Create(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "team", "name": "shared"}}`)
-	w.FailReads(configMaps, abi.CodeDenied) // nothing is read either
+	w.FailReads(configMaps, abi.CodeDenied) // it must not read either
 	w.FailReads(namespaceKind, abi.CodeDenied)
 
 	w.Reconcile(shared).ExpectEmpty().ExpectNoWrites().ExpectNext(0)
 }
 
-func TestAStarSelectsEveryOtherNamespace(t *testing.T) {
+func TestStarSelectsEveryOtherNamespace(t *testing.T) {
 	w := newSource(t, " * ")
 	w.Settle(shared).ExpectSuccess()
 	for _, namespace := range []string{"a1", "a2", "b"} {
@@ -133,7 +133,7 @@ func TestAStarSelectsEveryOtherNamespace(t *testing.T) {
 	}
 }
 
-func TestAChangeOfTheSourceReachesEveryCopy(t *testing.T) {
+func TestChangeOfSourceUpdatesEveryCopy(t *testing.T) {
 	w := synced(t)
 	w.Change(source, `{"data": {"a": null, "c": "3"}, "binaryData": null}`)
 
@@ -144,10 +144,10 @@ func TestAChangeOfTheSourceReachesEveryCopy(t *testing.T) {
 		t.Errorf("the copy has %v %v", o.Data, o.BinaryData)
 	}
 	w.Change(source, `{"metadata": {"labels": {"app": "y"}}}`)
-	w.Reconcile(shared).ExpectSuccess().ExpectNoWrites() // no part of the copies
+	w.Reconcile(shared).ExpectSuccess().ExpectNoWrites() // labels are not copied
 }
 
-func TestNamespacesComeAndGo(t *testing.T) {
+func TestCopiesFollowLabelsOfNamespaces(t *testing.T) {
 	w := synced(t)
 	addNamespace(w, "a3", "a")
 	w.Reconcile(shared).ExpectSuccess().ExpectWrites("apply v1 ConfigMap a3/shared")
@@ -156,12 +156,12 @@ func TestNamespacesComeAndGo(t *testing.T) {
 	w.Change(namespaceKind.Ref("", "a1"), `{"metadata": {"labels": {"team": null}}}`)
 	run := w.Reconcile(shared).ExpectSuccess().ExpectWrites("delete v1 ConfigMap a1/shared")
 	if run.Result.Delete[0].UID != uid {
-		t.Error("a later object of that name could be meant")
+		t.Error("the deletion has no UID and could delete a later object of that name")
 	}
 	w.Reconcile(shared).ExpectSuccess().ExpectNoWrites()
 }
 
-func TestATerminatingNamespaceIsLeftAlone(t *testing.T) {
+func TestTerminatingNamespaceIsIgnored(t *testing.T) {
 	w := newSource(t, "team=a")
 	for _, namespace := range []string{"a1", "a2"} {
 		w.Change(namespaceKind.Ref("", namespace), `{"metadata": {"finalizers": ["kubernetes"]}}`)
@@ -171,21 +171,21 @@ func TestATerminatingNamespaceIsLeftAlone(t *testing.T) {
 
 	w.Delete(namespaceKind.Ref("", "a2"))
 	w.Change(source, `{"data": {"a": "2"}}`)
-	w.Reconcile(shared).ExpectSuccess().ExpectNoWrites() // neither written nor pruned
+	w.Reconcile(shared).ExpectSuccess().ExpectNoWrites() // neither applied nor deleted
 }
 
-func TestAChangedSelectorMovesTheCopies(t *testing.T) {
+func TestChangedSelectorMovesCopies(t *testing.T) {
 	w := synced(t)
 	annotate(w, "team=b")
 
-	// A run does one verb: see plan.perform.
+	// A run only deletes or only applies, see plan.perform.
 	w.Reconcile(shared).ExpectSuccess().ExpectNext(time.Second).
 		ExpectWrites("delete v1 ConfigMap a1/shared", "delete v1 ConfigMap a2/shared")
 	w.Reconcile(shared).ExpectSuccess().ExpectNext(0).ExpectWrites("apply v1 ConfigMap b/shared")
 	w.Reconcile(shared).ExpectSuccess().ExpectNoWrites()
 }
 
-func TestWithoutItsAnnotationASourceHasNoCopies(t *testing.T) {
+func TestRemovedAnnotationDeletesCopies(t *testing.T) {
 	w := synced(t)
 	annotate(w, nil)
 
@@ -197,7 +197,7 @@ func TestWithoutItsAnnotationASourceHasNoCopies(t *testing.T) {
 	w.ExpectGone(source)
 }
 
-func TestTheCopiesGoWithTheirSource(t *testing.T) {
+func TestCopiesAreDeletedWithSource(t *testing.T) {
 	w := synced(t)
 	w.Delete(source)
 
@@ -205,9 +205,9 @@ func TestTheCopiesGoWithTheirSource(t *testing.T) {
 	w.ExpectGone(source)
 }
 
-func TestASourceThatIsCreatedAgainTakesItsCopiesOver(t *testing.T) {
+func TestRecreatedSourceTakesOverItsCopies(t *testing.T) {
 	w := synced(t)
-	w.Change(source, `{"metadata": {"finalizers": null}}`) // somebody was impatient
+	w.Change(source, `{"metadata": {"finalizers": null}}`) // a user removes the finalizer
 	w.Delete(source)
 	w.Create(`{"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "2"},
 		"metadata": {"namespace": "team", "name": "shared", "annotations": {"configsync.thole.dev/namespaces": "team=a"}}}`)
@@ -216,26 +216,26 @@ func TestASourceThatIsCreatedAgainTakesItsCopiesOver(t *testing.T) {
 	w.Reconcile(shared).ExpectSuccess().ExpectNoWrites()
 }
 
-func TestALostFinalizerComesBack(t *testing.T) {
+func TestRemovedFinalizerIsAddedAgain(t *testing.T) {
 	w := synced(t)
 	w.Change(source, `{"metadata": {"finalizers": null}}`)
 	w.Reconcile(shared).ExpectSuccess().ExpectWrites("finalizer")
 	w.Reconcile(shared).ExpectSuccess().ExpectNoWrites()
 }
 
-func TestWhatItDidNotMakeIsLeftAlone(t *testing.T) {
+func TestObjectOfOthersIsNotChanged(t *testing.T) {
 	w := newSource(t, "team=a")
 	foreign := w.Create(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "a1", "name": "shared"}, "data": {"x": "y"}}`)
 
 	run := w.Reconcile(shared).ExpectSuccess().ExpectWrites("finalizer", "apply v1 ConfigMap a2/shared").ExpectEvents("Conflict")
-	if event := run.Result.Events[0]; event.Type != sdk.Warning || !strings.Contains(event.Message, "not copied into a1: a ConfigMap of this name is there") {
+	if event := run.Result.Events[0]; event.Type != sdk.Warning || !strings.Contains(event.Message, "not copied into a1: there is a ConfigMap of this name") {
 		t.Errorf("the event is %+v", event)
 	}
 	w.Reconcile(shared).ExpectSuccess().ExpectNoWrites().ExpectEvents("Conflict")
 	annotate(w, nil)
 	w.Reconcile(shared).ExpectSuccess().ExpectWrites("delete v1 ConfigMap a2/shared").ExpectEvents()
 	if o := copyOf(t, w, "a1"); fmt.Sprint(o.Data, o.Metadata.Labels) != "map[x:y] map[]" {
-		t.Errorf("it was touched: %+v", o)
+		t.Errorf("the object was changed: %+v", o)
 	}
 
 	annotate(w, "team=a")
@@ -244,8 +244,9 @@ func TestWhatItDidNotMakeIsLeftAlone(t *testing.T) {
 	copyOf(t, w, "a1")
 }
 
-// TestACopyIsKnownByLabelAnnotationAndName: each alone can be anybody's.
-func TestACopyIsKnownByLabelAnnotationAndName(t *testing.T) {
+// TestCopyIsIdentifiedByLabelAnnotationAndName: an object with only some of them is not a
+// copy.
+func TestCopyIsIdentifiedByLabelAnnotationAndName(t *testing.T) {
 	w := synced(t)
 	meta := sdk.ObjectMeta{
 		Namespace: "b", Name: "another",
@@ -253,7 +254,7 @@ func TestACopyIsKnownByLabelAnnotationAndName(t *testing.T) {
 		Annotations: map[string]string{sourceKey: "team/shared"},
 	}
 	w.Create(Object{TypeMeta: configMaps.Type(), Metadata: meta})
-	meta.Name, meta.Annotations = "shared", map[string]string{sourceKey: "team/shared.too"} // of a label that was cut
+	meta.Name, meta.Annotations = "shared", map[string]string{sourceKey: "team/shared.too"} // of another source with the same label
 	w.Create(Object{TypeMeta: configMaps.Type(), Metadata: meta})
 	w.Reconcile(shared).ExpectSuccess().ExpectNoWrites()
 	annotate(w, "team=b")
@@ -263,7 +264,7 @@ func TestACopyIsKnownByLabelAnnotationAndName(t *testing.T) {
 	w.Reconcile(shared).ExpectWrites("release")
 }
 
-func TestATerminatingCopyIsWaitedFor(t *testing.T) {
+func TestTerminatingCopyIsNotWritten(t *testing.T) {
 	for _, selector := range []string{"team=a", "team=b"} {
 		w := synced(t)
 		a1 := configMaps.Ref("a1", "shared")
@@ -274,43 +275,43 @@ func TestATerminatingCopyIsWaitedFor(t *testing.T) {
 		for range 3 {
 			run := w.Reconcile(shared).ExpectSuccess()
 			if strings.Contains(fmt.Sprint(run.Writes), "a1/") || len(run.Result.Apply)+len(run.Result.Delete) > len(run.Writes) {
-				t.Errorf("it is asked for what cannot be: wrote %q", run.Writes)
+				t.Errorf("the run requests a write to the terminating copy: wrote %q", run.Writes)
 			}
 		}
 		w.Change(a1, `{"metadata": {"finalizers": null}}`)
 		w.Settle(shared).ExpectSuccess()
 		if w.Exists(a1) != (selector == "team=a") {
-			t.Errorf("with %s the copy is there: %v", selector, w.Exists(a1))
+			t.Errorf("with %s the copy exists: %v", selector, w.Exists(a1))
 		}
 	}
 }
 
-func TestASourceThatBecomesImmutable(t *testing.T) {
+func TestSourceMayBecomeImmutable(t *testing.T) {
 	w := synced(t)
 	w.Change(source, `{"immutable": true}`)
 	w.Settle(shared).ExpectSuccess()
 	if !copyOf(t, w, "a1").Immutable {
-		t.Error("the copy is not")
+		t.Error("the copy is not immutable")
 	}
 
 	w = synced(t)
-	w.Change(configMaps.Ref("a1", "shared"), `{"immutable": true}`) // nothing could undo that
+	w.Change(configMaps.Ref("a1", "shared"), `{"immutable": true}`) // apply cannot undo that
 	w.Reconcile(shared).ExpectSuccess().ExpectWrites("delete v1 ConfigMap a1/shared")
 }
 
-func TestTwoSourcesOfOneName(t *testing.T) {
+func TestFirstOfTwoSourcesWithOneNameWins(t *testing.T) {
 	w := synced(t)
 	w.Create(`{"apiVersion": "v1", "kind": "ConfigMap", "data": {"other": "1"},
 		"metadata": {"namespace": "b", "name": "shared", "annotations": {"configsync.thole.dev/namespaces": "team=a"}}}`)
 
 	run := w.Reconcile("b/shared").ExpectSuccess().ExpectNoWrites().ExpectEvents("Conflict")
 	if message := run.Result.Events[0].Message; !strings.Contains(message, "not copied into a1, a2, team: ") {
-		t.Errorf("the event says %q", message)
+		t.Errorf("the message of the event is %q", message)
 	}
 	w.Reconcile(shared).ExpectSuccess().ExpectNoWrites()
 }
 
-func TestACopyIsNotCopied(t *testing.T) {
+func TestCopyIsNotCopiedAgain(t *testing.T) {
 	w := synced(t)
 	w.Change(configMaps.Ref("a1", "shared"), `{"metadata": {"annotations": {"configsync.thole.dev/namespaces": "*"}}}`)
 	w.Reconcile("a1/shared").ExpectStalled("IsACopy").ExpectNoWrites()
@@ -318,13 +319,13 @@ func TestACopyIsNotCopied(t *testing.T) {
 	w.ExpectGone(configMaps.Ref("b", "shared"))
 }
 
-func TestADeletedCopyIsMadeAgain(t *testing.T) {
+func TestDeletedCopyIsCreatedAgain(t *testing.T) {
 	w := synced(t)
 	w.Delete(configMaps.Ref("a1", "shared"))
 	w.Reconcile(shared).ExpectSuccess().ExpectWrites("apply v1 ConfigMap a1/shared")
 }
 
-func TestInvalidSelectorsAreTold(t *testing.T) {
+func TestInvalidSelectorStallsSource(t *testing.T) {
 	for _, selector := range []string{"", " ", "team in a", "=x"} {
 		w := synced(t)
 		annotate(w, selector)
@@ -334,11 +335,11 @@ func TestInvalidSelectorsAreTold(t *testing.T) {
 		if want := `annotation configsync.thole.dev/namespaces is "` + selector + `": expected a label selector of namespaces, such as team=a,env in (prod,test), or * for all`; run.Message != want {
 			t.Errorf("the message is %q", run.Message)
 		}
-		copyOf(t, w, "a1") // what a typing error costs is nothing
+		copyOf(t, w, "a1") // the copies remain
 	}
 }
 
-func TestTheAdministratorSaysWhatMayBeASource(t *testing.T) {
+func TestConfigurationRestrictsNamespacesOfSources(t *testing.T) {
 	w := synced(t)
 	w.Configure(`{"sources": ["shared-config", "team"]}`)
 	w.Reconcile(shared).ExpectSuccess().ExpectNoWrites().ExpectEvents()
@@ -349,7 +350,7 @@ func TestTheAdministratorSaysWhatMayBeASource(t *testing.T) {
 	w.Reconcile(shared).ExpectStalled("InvalidConfig")
 }
 
-func TestComesAgainWhenSomethingCannotBeRead(t *testing.T) {
+func TestFailedReadIsRetried(t *testing.T) {
 	for _, kind := range []sdk.Kind{configMaps, namespaceKind} {
 		w := newSource(t, "team=a")
 		w.FailReads(kind, abi.CodeUnavailable)

@@ -6,33 +6,33 @@ import (
 	"time"
 )
 
-// notes are what a source remembers from one run to the next. They only save
-// work and time: a restart of the host loses them.
+// notes is the memo of a source. It is lost when the host restarts, and only saves work
+// and time.
 type notes struct {
-	// Failed are the namespaces in which a write failed, the last one last.
+	// Failed are the namespaces in which a write failed, the most recent one last.
 	Failed []string `json:"failed,omitempty"`
-	// Replaced are those whose copy was deleted because it was altered.
+	// Replaced are the namespaces whose copy was deleted because it was altered.
 	Replaced map[string]replacement `json:"replaced,omitempty"`
 }
 
-// replacement is when a copy was deleted, and how long the next one of the
-// namespace must live: seconds, since 1970 and as such.
+// replacement is the deletion of an altered copy.
 type replacement struct {
-	At    int64 `json:"at"`
-	Pause int64 `json:"pause"`
+	At    int64 `json:"at"`    // Unix time in seconds
+	Pause int64 `json:"pause"` // seconds until the next copy may be replaced
 }
 
 const (
-	// mostNotes bounds each list, so that both fit into a memo of 4 KiB.
-	mostNotes = 20
-	// A copy that is altered again and again is replaced after minPause, then
-	// after twice the time, up to maxPause. Peace for calm pauses ends that.
-	minPause = 10
-	maxPause = 24 * 60 * 60
-	calm     = 10
+	// maxNotes limits each list, so that both fit into a memo of 4 KiB.
+	maxNotes = 20
+	// A copy that is altered repeatedly is replaced after minPause seconds, then after
+	// twice the time, up to maxPause. The pause starts again from minPause if the copy
+	// was not altered for expiryPauses times the last pause.
+	minPause     = 10
+	maxPause     = 24 * 60 * 60
+	expiryPauses = 10
 )
 
-// readNotes returns what the last run left, and what became of it.
+// readNotes returns the notes of the last run, with the writes of that run that failed.
 func readNotes(r *request) (n notes, err error) {
 	if _, err := r.Memo(&n); err != nil {
 		return n, err
@@ -44,20 +44,20 @@ func readNotes(r *request) (n notes, err error) {
 		return n, nil
 	}
 	for _, failure := range r.Previous.Failures {
-		if failure.Reason != fieldConflict { // which is made good by replacing
+		if failure.Reason != fieldConflict { // such a copy is replaced instead
 			n.Failed = append(without(n.Failed, failure.Ref.Namespace), failure.Ref.Namespace)
 		}
 	}
-	n.Failed = n.Failed[max(0, len(n.Failed)-mostNotes):]
+	n.Failed = n.Failed[max(0, len(n.Failed)-maxNotes):]
 	return n, nil
 }
 
-// replace returns how long the copy in a namespace must be let be; 0 if it may
-// be replaced now, which it then notes.
+// replace returns the time for which the copy in a namespace must not be replaced. If it
+// may be replaced now, it records the replacement and returns 0.
 func (n *notes) replace(namespace string, now int64) (wait time.Duration) {
 	last, again := n.Replaced[namespace]
 	switch {
-	case !again && len(n.Replaced) >= mostNotes:
+	case !again && len(n.Replaced) >= maxNotes:
 		return n.nextExpiry(now)
 	case !again:
 		n.Replaced[namespace] = replacement{At: now, Pause: minPause}
@@ -69,13 +69,15 @@ func (n *notes) replace(namespace string, now int64) (wait time.Duration) {
 	return 0
 }
 
-// expiry is when a replacement says nothing any more about the next one.
-func (r replacement) expiry() int64 { return r.At + calm*r.Pause }
+// expiry returns the time after which a replacement no longer delays the next one.
+func (r replacement) expiry() int64 { return r.At + expiryPauses*r.Pause }
 
+// expire removes expired replacements.
 func (n *notes) expire(now int64) {
 	maps.DeleteFunc(n.Replaced, func(_ string, r replacement) bool { return r.expiry() <= now })
 }
 
+// nextExpiry returns the time until the next replacement expires.
 func (n *notes) nextExpiry(now int64) time.Duration {
 	var next time.Duration
 	for _, r := range n.Replaced {
@@ -86,13 +88,14 @@ func (n *notes) nextExpiry(now int64) time.Duration {
 	return next
 }
 
-// forget drops failures where nothing is to be written any more.
+// forget removes the failures in namespaces where nothing is written any more.
 func (n *notes) forget(writes []write) {
 	n.Failed = slices.DeleteFunc(n.Failed, func(namespace string) bool {
 		return !slices.ContainsFunc(writes, func(w write) bool { return w.namespace == namespace })
 	})
 }
 
+// write stores the notes as the memo of the source.
 func (n *notes) write(r *request) {
 	if len(n.Failed)+len(n.Replaced) == 0 {
 		r.SetMemo(nil)

@@ -10,25 +10,24 @@ import (
 	"github.com/thole-dev/thole/sdk"
 )
 
-// Object is a ConfigMap or a Secret, as far as it is copied. The copies of a
-// large one are many times its size, and all are read in every run: hence the
-// generated codec.
+// Object has the fields of a ConfigMap or a Secret that are copied. All copies of a source
+// are read in every run, which is the reason for the generated codec.
 type Object struct {
 	sdk.TypeMeta
 	Metadata   sdk.ObjectMeta    `json:"metadata"`
 	Type       string            `json:"type,omitempty"` // of a Secret
 	Immutable  bool              `json:"immutable,omitempty"`
-	Data       map[string]string `json:"data,omitempty"`       // of a Secret in base64
+	Data       map[string]string `json:"data,omitempty"`       // in base64 in a Secret
 	BinaryData map[string]string `json:"binaryData,omitempty"` // of a ConfigMap, in base64
 }
 
-// sameContent says whether two objects hold the same.
+// sameContent reports whether two objects have the same content.
 func (o *Object) sameContent(other *Object) bool {
 	return o.Type == other.Type && o.Immutable == other.Immutable &&
 		maps.Equal(o.Data, other.Data) && maps.Equal(o.BinaryData, other.BinaryData)
 }
 
-// sameSource says whether a copy names its source as it is wanted.
+// sameSource reports whether a copy has the annotations of the desired copy.
 func (o *Object) sameSource(want *Object) bool {
 	for name, value := range want.Metadata.Annotations {
 		if o.Metadata.Annotations[name] != value {
@@ -38,8 +37,8 @@ func (o *Object) sameSource(want *Object) bool {
 	return true
 }
 
-// digest tells contents apart. It is no proof of being equal, and not used as
-// one.
+// digest returns a digest of the content. It shows that contents differ; equal digests
+// do not prove that they are equal.
 func (o *Object) digest() string {
 	sum := fnv.New64a()
 	word := func(s string) { _, _ = io.WriteString(sum, strconv.Itoa(len(s))+":"+s) }
@@ -55,19 +54,19 @@ func (o *Object) digest() string {
 	return strconv.FormatUint(sum.Sum64(), 16)
 }
 
-// mostLabel is how long the value of a label may be.
-const mostLabel = 63
+// maxLabel is the maximum length of a label value.
+const maxLabel = 63
 
-// sourceLabel is the value of the label that finds the copies of a source:
-// <namespace>.<name>. Of a longer one the end is a digest, behind a mark that
-// occurs in no name.
+// sourceLabel returns the label value by which the copies of a source are listed:
+// <namespace>.<name>. If that is too long, its end is replaced by '_', which does not occur
+// in names, and a digest.
 func sourceLabel(namespace, name string) string {
 	label := namespace + "." + name
-	if len(label) <= mostLabel {
+	if len(label) <= maxLabel {
 		return label
 	}
 	sum := fnv.New64a()
 	_, _ = io.WriteString(sum, label)
 	end := "_" + strconv.FormatUint(sum.Sum64(), 16)
-	return label[:mostLabel-len(end)] + end
+	return label[:maxLabel-len(end)] + end
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestSourceLabels(t *testing.T) {
+func TestSourceLabelsAreValidAndDistinct(t *testing.T) {
 	long := strings.Repeat("n", 253)
 	seen := map[string]bool{}
 	for _, s := range [][2]string{
@@ -26,7 +26,7 @@ func TestSourceLabels(t *testing.T) {
 	}
 }
 
-func TestDigestsTellContentsApart(t *testing.T) {
+func TestDigestsOfDifferentContentsDiffer(t *testing.T) {
 	seen := map[string]Object{}
 	for _, o := range []Object{
 		{},
@@ -40,7 +40,7 @@ func TestDigestsTellContentsApart(t *testing.T) {
 		{Data: map[string]string{"ab": "c"}},
 	} {
 		if other, ok := seen[o.digest()]; ok {
-			t.Errorf("%+v and %+v have one digest", o, other)
+			t.Errorf("%+v and %+v have the same digest", o, other)
 		}
 		seen[o.digest()] = o
 	}

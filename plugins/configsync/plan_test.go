@@ -9,9 +9,9 @@ import (
 	"github.com/thole-dev/thole/abi"
 )
 
-// TestAnAlteredCopyIsReplaced: applying takes nothing away that others have
-// put into an object, and is refused where they have changed a value.
-func TestAnAlteredCopyIsReplaced(t *testing.T) {
+// TestAlteredCopyIsReplaced: apply does not remove what others have added, and is refused
+// where they have changed a value.
+func TestAlteredCopyIsReplaced(t *testing.T) {
 	w := synced(t)
 	a1 := configMaps.Ref("a1", "shared")
 	for range 3 {
@@ -26,9 +26,9 @@ func TestAnAlteredCopyIsReplaced(t *testing.T) {
 	}
 }
 
-// TestACopyThatIsAlwaysAlteredIsLetBe: a webhook that writes into every
-// ConfigMap must not make it delete and create for ever.
-func TestACopyThatIsAlwaysAlteredIsLetBe(t *testing.T) {
+// TestRepeatedlyAlteredCopyIsReplacedWithBackoff: a webhook that changes every ConfigMap
+// must not lead to an endless loop.
+func TestRepeatedlyAlteredCopyIsReplacedWithBackoff(t *testing.T) {
 	w := synced(t)
 	a1 := configMaps.Ref("a1", "shared")
 	alter := func() { w.Change(a1, `{"data": {"injected": "x"}}`) }
@@ -43,8 +43,8 @@ func TestACopyThatIsAlwaysAlteredIsLetBe(t *testing.T) {
 		replaced()
 		w.Advance(pause - time.Second)
 		run := w.Reconcile(shared).ExpectSuccess().ExpectNoWrites().ExpectEvents("CopyAltered").ExpectNext(time.Second)
-		if message := run.Result.Events[0].Message; !strings.Contains(message, "the copy in a1 was replaced") {
-			t.Errorf("the event says %q", message)
+		if message := run.Result.Events[0].Message; !strings.Contains(message, "the copy in a1 was altered again") {
+			t.Errorf("the message of the event is %q", message)
 		}
 		w.Advance(time.Second)
 	}
@@ -55,18 +55,19 @@ func TestACopyThatIsAlwaysAlteredIsLetBe(t *testing.T) {
 	replaced()
 	w.Reconcile(shared).ExpectSuccess().ExpectNoWrites().ExpectNext(maxPause * time.Second)
 
-	// What the source changes still gets there, and peace is noticed.
+	// Changes of the source are still copied, and the pauses start again when the copy is
+	// no longer altered.
 	w.Change(source, `{"data": {"a": "2"}}`)
 	w.Reconcile(shared).ExpectSuccess().ExpectWrites("apply v1 ConfigMap a1/shared", "apply v1 ConfigMap a2/shared")
 	w.Change(a1, `{"data": {"injected": null}}`)
 	w.Reconcile(shared).ExpectSuccess().ExpectNoWrites().ExpectEvents().ExpectNext(0)
-	w.Advance(calm * (maxPause + 1) * time.Second)
+	w.Advance(expiryPauses * (maxPause + 1) * time.Second)
 	replaced()
 	w.Reconcile(shared).ExpectSuccess().ExpectNoWrites().ExpectNext(minPause * time.Second)
 }
 
-// TestManyAlteredCopiesFitIntoTheMemo: it has 4 KiB.
-func TestManyAlteredCopiesFitIntoTheMemo(t *testing.T) {
+// TestNotesOfManyCopiesFitIntoMemo: the limit is 4 KiB.
+func TestNotesOfManyCopiesFitIntoMemo(t *testing.T) {
 	w := newSource(t, "team=c")
 	var names []string
 	for i := range 100 {
@@ -78,16 +79,16 @@ func TestManyAlteredCopiesFitIntoTheMemo(t *testing.T) {
 		w.Change(configMaps.Ref(name, "shared"), `{"data": {"b": "c"}}`)
 	}
 	run := w.Reconcile(shared).ExpectSuccess()
-	if len(run.Writes) != mostNotes {
+	if len(run.Writes) != maxNotes {
 		t.Errorf("%d copies were replaced", len(run.Writes))
 	}
 	for _, name := range names {
 		w.FailWrite("apply v1 ConfigMap "+name+"/shared", "Forbidden")
 	}
-	for range 2 * mostNotes {
+	for range 2 * maxNotes {
 		w.Reconcile(shared).ExpectRetry("Forbidden")
 	}
-	w.Change(source, `{"data": {"b": "c"}}`) // now all have to be written
+	w.Change(source, `{"data": {"b": "c"}}`) // all copies must be written
 	for range 2 * len(names) {
 		w.Reconcile(shared).ExpectRetry("Forbidden")
 	}
@@ -95,10 +96,10 @@ func TestManyAlteredCopiesFitIntoTheMemo(t *testing.T) {
 	for _, name := range names {
 		w.FailWrite("apply v1 ConfigMap "+name+"/shared", "")
 	}
-	w.Settle(shared).ExpectSuccess().ExpectNext(calm * minPause * time.Second)
-	for range len(names)/mostNotes - 1 {
-		w.Advance(calm * minPause * time.Second)
-		if run := w.Reconcile(shared).ExpectSuccess(); len(run.Writes) != mostNotes {
+	w.Settle(shared).ExpectSuccess().ExpectNext(expiryPauses * minPause * time.Second)
+	for range len(names)/maxNotes - 1 {
+		w.Advance(expiryPauses * minPause * time.Second)
+		if run := w.Reconcile(shared).ExpectSuccess(); len(run.Writes) != maxNotes {
 			t.Errorf("%d copies were replaced", len(run.Writes))
 		}
 		w.Settle(shared)
@@ -106,7 +107,7 @@ func TestManyAlteredCopiesFitIntoTheMemo(t *testing.T) {
 	w.Reconcile(shared).ExpectSuccess().ExpectNoWrites().ExpectEvents().ExpectNext(0)
 }
 
-func TestACopyThatOthersHoldIsReplaced(t *testing.T) {
+func TestCopyWithFieldConflictIsReplaced(t *testing.T) {
 	w := synced(t)
 	w.Change(source, `{"data": {"a": "2"}}`)
 	for _, namespace := range []string{"a1", "a2"} {
@@ -119,11 +120,11 @@ func TestACopyThatOthersHoldIsReplaced(t *testing.T) {
 	}
 	w.Settle(shared).ExpectSuccess()
 	if copyOf(t, w, "a1").Data["a"] != "2" || copyOf(t, w, "a2").Data["a"] != "2" {
-		t.Error("the copies are not those of the source")
+		t.Error("the copies do not have the data of the source")
 	}
 }
 
-func TestWhatCannotChangeIsReplaced(t *testing.T) {
+func TestImmutableCopyIsReplaced(t *testing.T) {
 	w := newWorld(t, "secret")
 	create := func(kind, value string) {
 		w.Create(`{"apiVersion": "v1", "kind": "Secret", "type": "` + kind + `", "immutable": true,
@@ -145,11 +146,11 @@ func TestWhatCannotChangeIsReplaced(t *testing.T) {
 	w.Reconcile(shared).ExpectWrites("finalizer", "delete v1 Secret b/shared")
 	w.Settle(shared).ExpectSuccess()
 	again()
-	create("example.com/t", "Mg==") // the same content: only the uid is another one
+	create("example.com/t", "Mg==") // the same content: only the UID differs
 	w.Reconcile(shared).ExpectWrites("finalizer", "apply v1 Secret b/shared")
 }
 
-func TestOneBadNamespaceHoldsUpNoOther(t *testing.T) {
+func TestFailingNamespaceDoesNotDelayOthers(t *testing.T) {
 	w := newSource(t, "team=a")
 	for i := 3; i < 8; i++ {
 		addNamespace(w, fmt.Sprintf("a%d", i), "a")
@@ -163,7 +164,7 @@ func TestOneBadNamespaceHoldsUpNoOther(t *testing.T) {
 	w.Reconcile(shared).ExpectRetry("Forbidden").
 		ExpectWrites("apply v1 ConfigMap a5/shared", "apply v1 ConfigMap a6/shared", "apply v1 ConfigMap a7/shared")
 
-	// From now on the good ones come first, and the bad ones in turn.
+	// From now on the other namespaces come first, and the failing ones take turns.
 	w.Change(source, `{"data": {"a": "2"}}`)
 	if run := w.Reconcile(shared).ExpectRetry("Forbidden"); len(run.Writes) != 5 {
 		t.Errorf("wrote %q", run.Writes)
@@ -173,11 +174,11 @@ func TestOneBadNamespaceHoldsUpNoOther(t *testing.T) {
 	w.Reconcile(shared)
 	copyOf(t, w, "a1")
 
-	// Nor does one hold up that a copy is taken away elsewhere.
+	// Nor does it delay a deletion elsewhere.
 	w.Change(namespaceKind.Ref("", "a7"), `{"metadata": {"labels": {"team": "b"}}}`)
 	w.Reconcile(shared).ExpectSuccess().ExpectWrites("delete v1 ConfigMap a7/shared")
 
-	// What is over is forgotten: the order is that of the names again.
+	// Once the writes succeed, the order is that of the names again.
 	w.Change(source, `{"data": {"a": "3"}}`)
 	w.FailWrite("apply v1 ConfigMap a4/shared", "")
 	w.Reconcile(shared).ExpectSuccess()
@@ -187,7 +188,7 @@ func TestOneBadNamespaceHoldsUpNoOther(t *testing.T) {
 		t.Errorf("wrote %q", run.Writes)
 	}
 
-	// A deletion that failed does not go with what is applied.
+	// A deletion that failed is not in one result with applies.
 	w.FailWrite("delete v1 ConfigMap a6/shared", "Forbidden")
 	w.Change(namespaceKind.Ref("", "a6"), `{"metadata": {"labels": {"team": "b"}}}`)
 	w.Reconcile(shared).ExpectRetry("Forbidden")
@@ -209,9 +210,9 @@ func TestOneBadNamespaceHoldsUpNoOther(t *testing.T) {
 	w.ExpectGone(source)
 }
 
-// TestMoreNamespacesThanOneResultHolds: each run does a part, no copy twice,
-// and a run at the end nothing.
-func TestMoreNamespacesThanOneResultHolds(t *testing.T) {
+// TestManyCopiesAreWrittenBySeveralRuns: each run writes a part, no copy is written twice,
+// and the last run writes nothing.
+func TestManyCopiesAreWrittenBySeveralRuns(t *testing.T) {
 	const many = 600
 	w := newSource(t, "team=c")
 	for i := range many {
@@ -229,7 +230,7 @@ func TestMoreNamespacesThanOneResultHolds(t *testing.T) {
 			}
 		}
 	}
-	expect(251, 250, 100, 0) // the finalizer is one
+	expect(251, 250, 100, 0) // including the finalizer
 	w.Change(source, `{"data": {"a": "2"}}`)
 	expect(250, 250, 100, 0)
 	annotate(w, "team=a")
@@ -246,8 +247,8 @@ func TestMoreNamespacesThanOneResultHolds(t *testing.T) {
 	w.ExpectGone(source)
 }
 
-// TestLargeObjectsGoInSeveralResults: a result has 1.5 MiB.
-func TestLargeObjectsGoInSeveralResults(t *testing.T) {
+// TestLargeCopiesAreWrittenBySeveralRuns: a result has at most 1.5 MiB.
+func TestLargeCopiesAreWrittenBySeveralRuns(t *testing.T) {
 	w := newSource(t, "*")
 	w.Change(source, map[string]any{"data": map[string]string{"a": strings.Repeat("x", 400<<10)}})
 	w.Reconcile(shared).ExpectSuccess().ExpectNext(time.Second).

@@ -1,9 +1,9 @@
-// Command podmanager is a plugin: a PodManager owns one Pod, keeps it as its
-// spec wants it, and notes in its status when the Pod was created.
+// Command podmanager is a plugin: a PodManager owns one Pod, keeps it as its spec
+// describes, and records in its status when the Pod was created.
 //
-// It is the example of the document kube-rs-reconciler. Each step looks at one
-// property and is idempotent by itself; none assumes that another one was done
-// in the same run, or why the run happens.
+// It is the example of the document kube-rs-reconciler. Each step is idempotent and
+// independent of the others: it does not assume that another step has happened in the
+// same run, nor why the run happens.
 package main
 
 import (
@@ -29,7 +29,7 @@ func init() {
 	})
 }
 
-// Spec is what the user wants.
+// Spec describes the Pod.
 type Spec struct {
 	Image   string            `json:"image"`
 	Command []string          `json:"command,omitempty"`
@@ -44,8 +44,8 @@ type EnvVar struct {
 	Value string `json:"value,omitempty"`
 }
 
-// Status is what the user sees. Conditions and observedGeneration are the
-// host's.
+// Status describes the Pod that exists. The host writes conditions and
+// observedGeneration.
 type Status struct {
 	PodName    string   `json:"podName,omitempty"`
 	PodCreated sdk.Time `json:"podCreated,omitempty"`
@@ -54,12 +54,14 @@ type Status struct {
 
 type request = sdk.Request[Spec, Status]
 
+// reconcile applies the Pod of the spec and records the Pod that exists. It does the same in
+// every run, whatever the reason for the run is.
 func reconcile(r *request) (sdk.Action, error) {
 	pod, err := currentPod(r)
 	if err != nil {
 		return sdk.Action{}, err
 	}
-	// What is there, whatever becomes of the rest of this run.
+	// The status is what this run has found, whatever the rest of it does.
 	r.Status = Status{}
 	if pod.Metadata.ControlledBy(r.UID) {
 		r.Status = Status{
@@ -69,21 +71,21 @@ func reconcile(r *request) (sdk.Action, error) {
 		}
 	}
 	if r.Spec.Image == "" || strings.ContainsAny(r.Spec.Image, " \t\n") {
-		return sdk.Action{}, sdk.Stalled("InvalidImage", errors.New("spec.image must name an image, without blanks"))
+		return sdk.Action{}, sdk.Stalled("InvalidImage", errors.New("spec.image must name an image, without white space"))
 	}
 	want := wantedPod(r)
-	if err := makeWay(r, pod, want); err != nil {
+	if err := prepare(r, pod, want); err != nil {
 		return sdk.Action{}, err
 	}
-	// Wanted in every run: the host knows when there is nothing to write.
+	// Applied in every run: the host does not write if nothing differs.
 	r.Apply(want)
 	return sdk.AwaitChange(), nil
 }
 
-// makeWay returns nil if the Pod can become the wanted one in place, else what
-// must happen first. A Pod that cannot is deleted, and the next one is left to
-// the run that finds it gone.
-func makeWay(r *request, pod, want *Pod) error {
+// prepare returns nil if the Pod can be created or updated in place, and otherwise an
+// error with what must happen first. It deletes a Pod that cannot be updated; the run
+// that finds it gone creates the next one.
+func prepare(r *request, pod, want *Pod) error {
 	name := pod.Metadata.Name
 	var why string
 	switch {
@@ -91,11 +93,11 @@ func makeWay(r *request, pod, want *Pod) error {
 		r.Event(sdk.Normal, "PodCreated", "created pod "+want.Metadata.Name+" with image "+r.Spec.Image)
 		return nil
 	case pod.Metadata.Deleting():
-		return sdk.Waiting("PodTerminating", 0, errors.New("pod "+name+" is terminating, a new one follows"))
+		return sdk.Waiting("PodTerminating", 0, errors.New("pod "+name+" is terminating; a new one is created after it"))
 	case !pod.Metadata.ControlledBy(r.UID):
-		return sdk.Stalled("PodNotOurs", errors.New("pod "+name+" belongs to somebody else: delete it, or rename the PodManager"))
+		return sdk.Stalled("PodNotOurs", errors.New("pod "+name+" was not created by this PodManager: delete it, or rename the PodManager"))
 	case pod.Metadata.Annotations[immutableAnnotation] != want.Metadata.Annotations[immutableAnnotation]:
-		why = "its command, args or env are not those of the spec, and a pod cannot change them"
+		why = "its command, args or env differ from the spec, and cannot be changed in a pod"
 	case pod.Status.Phase == "Failed":
 		why = "it has failed"
 	default:
@@ -105,8 +107,8 @@ func makeWay(r *request, pod, want *Pod) error {
 	return sdk.Waiting("ReplacingPod", 0, errors.New("pod "+name+" is replaced: "+why))
 }
 
-// cleanup ends the Pod before the PodManager goes, where garbage collection
-// would end it some time later: who sees the PodManager gone can rely on it.
+// cleanup deletes the Pod before the PodManager is removed. Garbage collection would
+// delete it some time later; this way the Pod is gone once the PodManager is.
 func cleanup(r *request) error {
 	pod, err := currentPod(r)
 	if err != nil {
@@ -119,10 +121,10 @@ func cleanup(r *request) error {
 	if !pod.Metadata.Deleting() {
 		r.Delete(pod.ref())
 	}
-	return sdk.Waiting("PodTerminating", 5*time.Second, errors.New("waiting for pod "+pod.Metadata.Name+" to end"))
+	return sdk.Waiting("PodTerminating", 5*time.Second, errors.New("waiting for pod "+pod.Metadata.Name+" to terminate"))
 }
 
-// Pod is a Pod, as far as this plugin cares.
+// Pod has the fields of a Pod that this plugin uses.
 type Pod struct {
 	sdk.TypeMeta
 	Metadata sdk.ObjectMeta `json:"metadata"`
@@ -151,7 +153,7 @@ type PodStatus struct {
 
 var podKind = sdk.Kind{APIVersion: "v1", Kind: "Pod"}
 
-// currentPod reads the Pod; one that does not exist is an empty one.
+// currentPod reads the Pod. It returns an empty one if it does not exist.
 func currentPod(r *request) (*Pod, error) {
 	pod := &Pod{}
 	err := r.Get(podKind.Ref(r.Namespace, r.Name), pod)
@@ -163,14 +165,15 @@ func currentPod(r *request) (*Pod, error) {
 
 func (p *Pod) exists() bool { return p.Metadata.UID != "" }
 
-// ref names this very Pod, not a later one of its name.
+// ref returns a reference with the UID, which is not valid for a later Pod of that name.
 func (p *Pod) ref() sdk.Ref {
 	ref := podKind.Ref(p.Metadata.Namespace, p.Metadata.Name)
 	ref.UID = p.Metadata.UID
 	return ref
 }
 
-// wantedPod has the PodManager's name, so that there is never a second one.
+// wantedPod returns the Pod of the spec. It has the PodManager's name, so that there is
+// never a second one.
 func wantedPod(r *request) *Pod {
 	labels := maps.Clone(r.Spec.Labels)
 	if labels == nil {
@@ -189,10 +192,11 @@ func wantedPod(r *request) *Pod {
 	}
 }
 
-// immutableAnnotation holds a digest of what a Pod cannot change. It is
-// compared instead of the Pod's own fields, which admission may have added to.
+// immutableAnnotation has a digest of the fields that cannot be changed in a Pod. It is
+// compared instead of the fields themselves, which admission may have changed.
 const immutableAnnotation = "example.thole.dev/immutable"
 
+// immutable returns the digest for immutableAnnotation.
 func immutable(s Spec) string {
 	digest := fnv.New64a()
 	write := func(words ...string) {

@@ -16,7 +16,7 @@ var (
 	thePod  = podKind.Ref("default", "web")
 )
 
-// newWorld has one PodManager, as a user creates it.
+// newWorld returns a world with one PodManager, as a user creates it.
 func newWorld(t *testing.T) *sdktest.World {
 	t.Helper()
 	w := sdktest.New(t)
@@ -28,7 +28,7 @@ func newWorld(t *testing.T) *sdktest.World {
 	return w
 }
 
-// running is the world in which the Pod is there and noted.
+// running returns a world in which the Pod exists and is in the status.
 func running(t *testing.T) *sdktest.World {
 	t.Helper()
 	w := newWorld(t)
@@ -51,7 +51,7 @@ func statusOf(w *sdktest.World) Status {
 	return m.Status
 }
 
-func TestCreatesThePodAndNotesIt(t *testing.T) {
+func TestPodIsCreatedAndRecorded(t *testing.T) {
 	w := newWorld(t)
 
 	w.Reconcile(web).ExpectReady().
@@ -60,18 +60,18 @@ func TestCreatesThePodAndNotesIt(t *testing.T) {
 
 	pod := podOf(t, w)
 	if c := pod.Spec.Containers[0]; c.Image != "nginx:1.29" || c.Args[0] != "-v" || pod.Metadata.Labels["app"] != "web" {
-		t.Errorf("the pod is not that of the spec: %+v", pod)
+		t.Errorf("the pod does not match the spec: %+v", pod)
 	}
 
-	// The Pod's appearing runs the PodManager again.
+	// The creation of the Pod runs the PodManager again.
 	w.Reconcile(web).ExpectReady().ExpectWrites("status").ExpectEvents()
 	if got := statusOf(w); got.PodName != "web" || got.PodCreated != sdk.TimeOf(w.Now()) {
-		t.Errorf("the pod is not noted: %+v", got)
+		t.Errorf("the pod is not in the status: %+v", got)
 	}
 	w.Reconcile(web).ExpectReady().ExpectNoWrites()
 }
 
-func TestNotesTheCreationTimeAlsoWhenThatFailedBefore(t *testing.T) {
+func TestMissingCreationTimeIsRecorded(t *testing.T) {
 	w := running(t)
 	w.Change(manager, `{"status": {"podCreated": null}}`)
 
@@ -82,7 +82,7 @@ func TestNotesTheCreationTimeAlsoWhenThatFailedBefore(t *testing.T) {
 	}
 }
 
-func TestTriesAgainWhenThePodCannotBeCreated(t *testing.T) {
+func TestFailedCreationIsRetried(t *testing.T) {
 	w := newWorld(t)
 	w.FailWrites(podKind, "Forbidden")
 
@@ -93,7 +93,7 @@ func TestTriesAgainWhenThePodCannotBeCreated(t *testing.T) {
 	w.Settle(web).ExpectReady()
 }
 
-func TestTakesOverAChangedImageInPlace(t *testing.T) {
+func TestChangedImageUpdatesPodInPlace(t *testing.T) {
 	w := running(t)
 	before := podOf(t, w)
 	w.Change(manager, `{"spec": {"image": "nginx:1.30", "labels": {"app": null, "tier": "a"}}}`)
@@ -110,7 +110,7 @@ func TestTakesOverAChangedImageInPlace(t *testing.T) {
 	}
 }
 
-func TestReplacesThePodWhenArgsChange(t *testing.T) {
+func TestChangedArgsReplacePod(t *testing.T) {
 	w := running(t)
 	before := podOf(t, w)
 	w.Advance(time.Minute)
@@ -120,7 +120,7 @@ func TestReplacesThePodWhenArgsChange(t *testing.T) {
 		ExpectWrites("delete v1 Pod default/web", "status").
 		ExpectCondition("Reconciling", sdk.True, "ReplacingPod")
 	if run.Result.Delete[0].UID != before.Metadata.UID {
-		t.Error("a later pod of that name could be meant")
+		t.Error("the deletion has no UID and could delete a later pod of that name")
 	}
 
 	w.Settle(web).ExpectReady()
@@ -132,7 +132,7 @@ func TestReplacesThePodWhenArgsChange(t *testing.T) {
 	}
 }
 
-func TestKnowsWhatAPodCannotChange(t *testing.T) {
+func TestDigestCoversImmutableFieldsOnly(t *testing.T) {
 	spec := Spec{Command: []string{"run"}, Args: []string{"a", "b"}, Env: []EnvVar{{Name: "N", Value: "v"}}}
 	for name, change := range map[string]func(*Spec){
 		"command": func(s *Spec) { s.Command = nil },
@@ -149,11 +149,11 @@ func TestKnowsWhatAPodCannotChange(t *testing.T) {
 	other := spec
 	other.Image, other.Labels = "another", map[string]string{"a": "b"}
 	if immutable(other) != immutable(spec) {
-		t.Error("image and labels are changed in place")
+		t.Error("the pod would be replaced, but image and labels can be changed in place")
 	}
 }
 
-func TestReplacesAFailedPod(t *testing.T) {
+func TestFailedPodIsReplaced(t *testing.T) {
 	w := running(t)
 	w.Change(thePod, `{"status": {"phase": "Failed"}}`)
 
@@ -162,7 +162,7 @@ func TestReplacesAFailedPod(t *testing.T) {
 	w.Settle(web).ExpectReady()
 }
 
-func TestWaitsForATerminatingPod(t *testing.T) {
+func TestTerminatingPodIsAwaited(t *testing.T) {
 	w := running(t)
 	w.Change(thePod, `{"metadata": {"finalizers": ["example.com/slow"]}}`)
 	w.Delete(thePod)
@@ -173,7 +173,7 @@ func TestWaitsForATerminatingPod(t *testing.T) {
 	w.Settle(web).ExpectReady()
 }
 
-func TestRecreatesAPodThatWasDeletedByHand(t *testing.T) {
+func TestDeletedPodIsCreatedAgain(t *testing.T) {
 	w := running(t)
 	w.Delete(thePod)
 
@@ -181,11 +181,11 @@ func TestRecreatesAPodThatWasDeletedByHand(t *testing.T) {
 
 	podOf(t, w)
 	if got := statusOf(w); got != (Status{}) {
-		t.Errorf("the pod that is gone is still noted: %+v", got)
+		t.Errorf("the deleted pod is still in the status: %+v", got)
 	}
 }
 
-func TestNotesThePhase(t *testing.T) {
+func TestPhaseIsRecorded(t *testing.T) {
 	w := running(t)
 	w.Change(thePod, `{"status": {"phase": "Running"}}`)
 
@@ -196,20 +196,20 @@ func TestNotesThePhase(t *testing.T) {
 	}
 }
 
-func TestStallsOnAnImageThatIsNone(t *testing.T) {
+func TestInvalidImageStalls(t *testing.T) {
 	w := running(t)
 	w.Change(manager, `{"spec": {"image": ""}}`)
 
 	w.Reconcile(web).ExpectStalled("InvalidImage").ExpectNext(0).
 		ExpectCondition("Stalled", sdk.True, "InvalidImage").
 		ExpectCondition("Ready", sdk.False, "InvalidImage")
-	podOf(t, w) // is left alone
+	podOf(t, w) // is not deleted
 
 	w.Change(manager, `{"spec": {"image": "nginx:1.30"}}`)
 	w.Reconcile(web).ExpectReady().ExpectCondition("Stalled", "", "")
 }
 
-func TestStallsOnASpecThatDoesNotFit(t *testing.T) {
+func TestSpecOfWrongTypeStalls(t *testing.T) {
 	w := newWorld(t)
 	w.Change(manager, `{"spec": {"env": [{"name": 5}]}}`)
 
@@ -220,21 +220,21 @@ func TestStallsOnASpecThatDoesNotFit(t *testing.T) {
 	}
 }
 
-func TestLeavesAForeignPodAlone(t *testing.T) {
+func TestPodOfOthersIsNotChanged(t *testing.T) {
 	w := newWorld(t)
 	w.Create(Pod{TypeMeta: podKind.Type(), Metadata: sdk.ObjectMeta{Namespace: "default", Name: "web"}})
 
 	w.Reconcile(web).ExpectStalled("PodNotOurs").ExpectWrites("status")
 	if got := statusOf(w); got != (Status{}) {
-		t.Errorf("the pod of somebody else is noted: %+v", got)
+		t.Errorf("the pod of others is in the status: %+v", got)
 	}
 	w.Delete(manager)
 
-	w.ExpectGone(manager) // nothing of ours holds it
+	w.ExpectGone(manager) // it has no finalizer
 	podOf(t, w)
 }
 
-func TestEndsThePodBeforeThePodManagerGoes(t *testing.T) {
+func TestPodIsDeletedBeforePodManager(t *testing.T) {
 	w := running(t)
 	w.Change(thePod, `{"metadata": {"finalizers": ["example.com/slow"]}}`)
 	w.Delete(manager)
@@ -250,7 +250,7 @@ func TestEndsThePodBeforeThePodManagerGoes(t *testing.T) {
 	w.ExpectGone(manager)
 }
 
-func TestComesAgainWhenThePodCannotBeRead(t *testing.T) {
+func TestFailedReadIsRetried(t *testing.T) {
 	w := running(t)
 	w.FailReads(podKind, abi.CodeUnavailable)
 

@@ -1,6 +1,6 @@
-// Command ttl is a plugin: it deletes objects of the kinds below when the time
-// has come that an annotation of theirs gives. It never polls: a run that is
-// too early asks for the next one at that time.
+// Command ttl is a plugin: it deletes objects of the kinds below at the time that an
+// annotation of the object sets. It does not poll: a run before that time requests the
+// next one at that time.
 package main
 
 import (
@@ -14,8 +14,8 @@ import (
 
 //go:generate go run github.com/thole-dev/thole/cmd/thole generate
 
-// kinds are those whose objects may have a time to live. To add one, add a
-// line, and the rights to get, list, watch and delete its objects.
+// kinds are the kinds whose objects may have a time to live. To add one, add a line, and
+// the rights to get, list, watch and delete its objects.
 var kinds = []sdk.Kind{
 	{APIVersion: "v1", Kind: "ConfigMap"},
 	{APIVersion: "v1", Kind: "Namespace"},
@@ -42,15 +42,16 @@ func init() {
 	}
 }
 
-// none: neither spec nor status is looked at.
+// none is the spec and the status, which this plugin does not use.
 type none struct{}
 
 type request = sdk.Request[none, none]
 
-// longest is how far ahead a run asks for the next one. The ABI has a limit
-// of 100 years; nobody notices one run per year.
-const longest = 365 * day
+// maxRequeue is the longest time after which the next run is requested. The ABI has a
+// limit of 100 years, and one run per year costs nothing.
+const maxRequeue = 365 * day
 
+// reconcile deletes the object if its time has come, and otherwise requests a run at that time.
 func reconcile(r *request, kind sdk.Kind) (sdk.Action, error) {
 	after, hasAfter := r.Annotations[afterAnnotation]
 	at, hasAt := r.Annotations[atAnnotation]
@@ -68,7 +69,7 @@ func reconcile(r *request, kind sdk.Kind) (sdk.Action, error) {
 		return sdk.Action{}, err
 	}
 	if left := end.Sub(r.Now); left > 0 {
-		return sdk.RequeueAfter(min(left, longest)), nil
+		return sdk.RequeueAfter(min(left, maxRequeue)), nil
 	}
 	ref := kind.Ref(r.Namespace, r.Name)
 	ref.UID = r.UID
@@ -77,8 +78,11 @@ func reconcile(r *request, kind sdk.Kind) (sdk.Action, error) {
 	return sdk.AwaitChange(), nil
 }
 
+// invalid returns the error for annotations that cannot be used. Only a change of them can
+// help, so the object is stalled.
 func invalid(message string) error { return sdk.Stalled("InvalidTTL", errors.New(message)) }
 
+// expiresAfter returns the time that the annotation expires-after sets.
 func expiresAfter(created time.Time, text string) (time.Time, error) {
 	d, ok := parseDuration(strings.TrimSpace(text))
 	if !ok {
@@ -88,6 +92,7 @@ func expiresAfter(created time.Time, text string) (time.Time, error) {
 	return created.Add(d), nil
 }
 
+// expiresAt returns the time that the annotation expires-at sets.
 func expiresAt(text string) (time.Time, error) {
 	end, err := time.Parse(time.RFC3339, strings.TrimSpace(text))
 	if err != nil {
@@ -99,10 +104,10 @@ func expiresAt(text string) (time.Time, error) {
 
 const day = 24 * time.Hour
 
-// parseDuration reads a duration as Go writes it, with days before it: 7d,
-// 36h, 1d12h30m. What is 0, negative or too long for a time.Duration (292
-// years) is none.
-func parseDuration(text string) (time.Duration, bool) {
+// parseDuration parses a duration in Go's notation with optional days before it: 7d, 36h,
+// 1d12h30m. ok is false if it is malformed, 0, negative or too long for a time.Duration
+// (292 years).
+func parseDuration(text string) (d time.Duration, ok bool) {
 	var sum time.Duration
 	if days, rest, found := strings.Cut(text, "d"); found {
 		n, err := strconv.ParseUint(days, 10, 32)
@@ -112,7 +117,7 @@ func parseDuration(text string) (time.Duration, bool) {
 		if sum, text = time.Duration(n)*day, rest; text == "" {
 			return sum, sum > 0
 		}
-		if text[0] < '0' || text[0] > '9' { // 1d-2h
+		if text[0] < '0' || text[0] > '9' { // such as 1d-2h
 			return 0, false
 		}
 	}

@@ -18,7 +18,7 @@ const (
 
 var configMap = kinds[0].Ref("default", "preview")
 
-// newWorld has one ConfigMap with an annotation.
+// newWorld returns a world with one ConfigMap with an annotation.
 func newWorld(t *testing.T, annotation, value string) *sdktest.World {
 	t.Helper()
 	w := sdktest.New(t, "configmap")
@@ -34,7 +34,7 @@ func annotate(w *sdktest.World, annotation string, value any) {
 	w.Change(configMap, map[string]any{"metadata": map[string]any{"annotations": map[string]any{annotation: value}}})
 }
 
-func TestDeletesWhenTheTimeHasPassed(t *testing.T) {
+func TestObjectIsDeletedAfterItsTimeToLive(t *testing.T) {
 	w := newWorld(t, afterAnnotation, "36h")
 	var object struct{ Metadata sdk.ObjectMeta }
 	w.Get(configMap, &object)
@@ -48,36 +48,36 @@ func TestDeletesWhenTheTimeHasPassed(t *testing.T) {
 	w.Advance(time.Millisecond)
 	run := w.Reconcile(preview).ExpectSuccess().ExpectWrites(deleted).ExpectEvents("Expired").ExpectNext(0)
 	if run.Result.Delete[0].UID != object.Metadata.UID {
-		t.Error("a later object of that name could be meant")
+		t.Error("the deletion has no UID and could delete a later object of that name")
 	}
 	if want := "deleted: its time to live ended at 2026-01-02T12:00:00Z"; run.Result.Events[0].Message != want {
-		t.Errorf("the event says %q, expected %q", run.Result.Events[0].Message, want)
+		t.Errorf("the message of the event is %q, expected %q", run.Result.Events[0].Message, want)
 	}
 	w.ExpectGone(configMap)
 }
 
-func TestDeletesAtAGivenTime(t *testing.T) {
+func TestObjectIsDeletedAtGivenTime(t *testing.T) {
 	w := newWorld(t, atAnnotation, "2026-01-01T03:00:00+01:00")
 
 	w.Reconcile(preview).ExpectSuccess().ExpectNoWrites().ExpectNext(2 * time.Hour)
 
-	w.Advance(3 * time.Hour) // the host was away
+	w.Advance(3 * time.Hour) // the host was not running
 	w.Reconcile(preview).ExpectSuccess().ExpectWrites(deleted)
 	w.ExpectGone(configMap)
 }
 
-func TestWithoutTheAnnotationNothingHappens(t *testing.T) {
+func TestObjectWithoutAnnotationIsIgnored(t *testing.T) {
 	w := newWorld(t, "example.com/note", "36h")
 	w.Advance(1000 * day)
 
 	run := w.Reconcile(preview).ExpectEmpty().ExpectNoWrites().ExpectNext(0)
 
 	if len(run.Result.Events)+len(run.Logs) > 0 {
-		t.Error("an object that is none of its business is talked about")
+		t.Error("events or log lines about an object without the annotation")
 	}
 }
 
-func TestAChangedAnnotationMovesTheTime(t *testing.T) {
+func TestChangedAnnotationChangesTime(t *testing.T) {
 	w := newWorld(t, afterAnnotation, "1h")
 	w.Reconcile(preview).ExpectNext(time.Hour)
 
@@ -92,7 +92,7 @@ func TestAChangedAnnotationMovesTheTime(t *testing.T) {
 	w.Reconcile(preview).ExpectSuccess().ExpectWrites(deleted)
 }
 
-func TestWhatCannotBeDeletedIsTriedAgain(t *testing.T) {
+func TestFailedDeletionIsRetried(t *testing.T) {
 	w := newWorld(t, afterAnnotation, "1h")
 	w.Advance(time.Hour)
 	w.FailWrite(deleted, "Forbidden")
@@ -103,7 +103,7 @@ func TestWhatCannotBeDeletedIsTriedAgain(t *testing.T) {
 	w.Reconcile(preview).ExpectSuccess().ExpectWrites(deleted)
 }
 
-func TestInvalidAnnotationsAreTold(t *testing.T) {
+func TestInvalidAnnotationStallsObject(t *testing.T) {
 	const durations = `: expected a duration of more than 0 such as 90m, 36h, 7d or 1d12h`
 	const times = `: expected a time in RFC 3339 such as 2027-01-31T18:00:00Z or 2027-01-31T18:00:00+01:00`
 	for _, c := range []struct{ annotation, value, forms string }{
@@ -135,7 +135,7 @@ func TestBothAnnotationsAreRefused(t *testing.T) {
 	w.Reconcile(preview).ExpectStalled("InvalidTTL").ExpectNoWrites()
 }
 
-func TestTimesFarAway(t *testing.T) {
+func TestDistantTimeIsCheckedOnceAYear(t *testing.T) {
 	for annotation, value := range map[string]string{
 		afterAnnotation: "106751d",
 		atAnnotation:    "9999-12-31T23:59:59Z",
@@ -148,7 +148,7 @@ func TestTimesFarAway(t *testing.T) {
 	}
 }
 
-func TestDurations(t *testing.T) {
+func TestDurationMayHaveDays(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"36h": 36 * time.Hour, "7d": 7 * day, "1d12h30m": day + 12*time.Hour + 30*time.Minute, "0d1ms": time.Millisecond,
 		"1.5h": 90 * time.Minute, "106751d": 106751 * day, "2562047h47m16.854775807s": math.MaxInt64,
@@ -162,12 +162,11 @@ func TestDurations(t *testing.T) {
 		"106752d", "213504d", "4294967295d", "4294967296d", "106751d24h", "106751d2562047h", "2562048h",
 	} {
 		if got, ok := parseDuration(text); ok {
-			t.Errorf("%q passes as %s", text, got)
+			t.Errorf("%q is accepted as %s", text, got)
 		}
 	}
 }
 
-// TestEveryKindHasAController runs each of them once.
 func TestEveryKindHasAController(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.Kind, func(t *testing.T) {

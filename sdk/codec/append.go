@@ -24,25 +24,25 @@ func AppendUint(dst []byte, n uint64) []byte { return strconv.AppendUint(dst, n,
 // AppendNull appends null.
 func AppendNull(dst []byte) []byte { return append(dst, "null"...) }
 
-// AppendFloat appends a number of 32 or 64 bits as encoding/json does. What
-// JSON cannot say is an error.
+// AppendFloat appends a number of 32 or 64 bits as encoding/json does. Infinities
+// and NaN have no JSON form and are an error.
 func AppendFloat(dst []byte, f float64, bits int) ([]byte, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return dst, &Error{Message: "JSON has no number for " + strconv.FormatFloat(f, 'g', -1, bits)}
+		return dst, rawjson.NewError("", "JSON has no number for "+strconv.FormatFloat(f, 'g', -1, bits))
 	}
 	abs := math.Abs(f)
 	if abs == 0 || bits == 64 && abs >= 1e-6 && abs < 1e21 || bits == 32 && float32(abs) >= 1e-6 && float32(abs) < 1e21 {
 		return strconv.AppendFloat(dst, f, 'f', -1, bits), nil
 	}
 	dst = strconv.AppendFloat(dst, f, 'e', -1, bits)
-	// Exponents have no leading zero: 1e-7, not 1e-07.
+	// encoding/json writes exponents without a leading zero: 1e-7, not 1e-07.
 	if n := len(dst); dst[n-4] == 'e' && dst[n-3] == '-' && dst[n-2] == '0' {
 		dst = append(dst[:n-2], dst[n-1])
 	}
 	return dst, nil
 }
 
-// AppendBytes appends bytes in base 64, or null.
+// AppendBytes appends bytes in base64, or null if they are nil.
 func AppendBytes(dst, b []byte) []byte {
 	if b == nil {
 		return AppendNull(dst)
@@ -51,19 +51,16 @@ func AppendBytes(dst, b []byte) []byte {
 	return append(dst, '"')
 }
 
-// AppendRaw appends what is JSON already; no bytes at all are null if they are
-// nil and an error if not.
+// AppendRaw appends a value that is JSON already, or null if it is nil. Empty
+// bytes that are not nil are an error.
 func AppendRaw(dst, raw []byte) ([]byte, error) {
 	if raw == nil {
 		return AppendNull(dst), nil
 	}
-	if err := rawjson.Valid(raw, 0); err != nil {
-		return dst, err
-	}
-	return append(dst, raw...), nil
+	return AppendMarshaled(dst, raw, nil)
 }
 
-// AppendMarshaled appends what a MarshalJSON method returned.
+// AppendMarshaled appends the value that a MarshalJSON method returned.
 func AppendMarshaled(dst, raw []byte, err error) ([]byte, error) {
 	if err != nil {
 		return dst, err
@@ -74,7 +71,7 @@ func AppendMarshaled(dst, raw []byte, err error) ([]byte, error) {
 	return append(dst, raw...), nil
 }
 
-// AppendText appends what a MarshalText method returned.
+// AppendText appends the text that a MarshalText method returned.
 func AppendText(dst, text []byte, err error) ([]byte, error) {
 	if err != nil {
 		return dst, err
@@ -91,7 +88,7 @@ func AppendTime(dst []byte, t time.Time) ([]byte, error) {
 	return append(out, '"'), nil
 }
 
-// AppendStrings appends an array of strings, or null.
+// AppendStrings appends an array of strings, or null if it is nil.
 func AppendStrings[L ~[]S, S ~string](dst []byte, list L) []byte {
 	if list == nil {
 		return AppendNull(dst)
@@ -103,7 +100,8 @@ func AppendStrings[L ~[]S, S ~string](dst []byte, list L) []byte {
 	return CloseArray(dst, at)
 }
 
-// AppendStringMap appends an object whose members are strings, or null.
+// AppendStringMap appends an object whose members are strings, or null if it is
+// nil.
 func AppendStringMap[M ~map[K]V, K, V ~string](dst []byte, m M) []byte {
 	if m == nil {
 		return AppendNull(dst)
@@ -116,21 +114,22 @@ func AppendStringMap[M ~map[K]V, K, V ~string](dst []byte, m M) []byte {
 	return CloseObject(dst, at)
 }
 
-// AppendName appends a comma and the name of a member: what generated code
-// begins each member with. [CloseObject] makes the first comma a brace.
+// AppendName appends a comma and the name of a member. Generated code begins
+// every member with them; [CloseObject] replaces the first comma by a brace.
 func AppendName(dst []byte, name string) []byte {
 	return append(AppendString(append(dst, ','), name), ':')
 }
 
-// CloseObject ends the object whose members were appended from dst[at] on,
-// each with a comma before it.
-func CloseObject(dst []byte, at int) []byte { return closed(dst, at, '{', '}') }
+// CloseObject ends the object whose members were appended from dst[at] on, each
+// after a comma.
+func CloseObject(dst []byte, at int) []byte { return enclose(dst, at, '{', '}') }
 
 // CloseArray ends the array whose elements were appended from dst[at] on, each
-// with a comma before it.
-func CloseArray(dst []byte, at int) []byte { return closed(dst, at, '[', ']') }
+// after a comma.
+func CloseArray(dst []byte, at int) []byte { return enclose(dst, at, '[', ']') }
 
-func closed(dst []byte, at int, open, end byte) []byte {
+// enclose replaces the comma at dst[at] by the opening byte and appends the closing one.
+func enclose(dst []byte, at int, open, end byte) []byte {
 	if len(dst) == at {
 		return append(dst, open, end)
 	}
@@ -138,7 +137,7 @@ func closed(dst []byte, at int, open, end byte) []byte {
 	return append(dst, end)
 }
 
-// SmallMap is how many keys are sorted without an allocation.
+// SmallMap is the number of keys that are sorted without an allocation.
 const SmallMap = 16
 
 // Keys appends the keys of a map to list and sorts them.
@@ -150,20 +149,20 @@ func Keys[M ~map[K]V, K ~string, V any](m M, list []K) []K {
 	return list
 }
 
-// sortNames is slices.Sort in a tenth of its size, which every plugin would
-// have: a heap sort.
+// sortNames is a heap sort. It has a tenth of the size of slices.Sort, which
+// would be a part of every plugin.
 func sortNames[K ~string](list []K) {
 	for i := len(list)/2 - 1; i >= 0; i-- {
-		sink(list, i)
+		siftDown(list, i)
 	}
 	for end := len(list) - 1; end > 0; end-- {
 		list[0], list[end] = list[end], list[0]
-		sink(list[:end], 0)
+		siftDown(list[:end], 0)
 	}
 }
 
-// sink moves an element down until no child of it is larger.
-func sink[K ~string](heap []K, i int) {
+// siftDown moves an element down until neither of its children is larger.
+func siftDown[K ~string](heap []K, i int) {
 	for {
 		child := 2*i + 1
 		if child >= len(heap) {
@@ -178,4 +177,18 @@ func sink[K ~string](heap []K, i int) {
 		heap[i], heap[child] = heap[child], heap[i]
 		i = child
 	}
+}
+
+// Within returns err for the object that has the value as the member of that
+// name. It returns nil if err is nil.
+func Within(name string, err error) error { return rawjson.Within(name, err) }
+
+// WithinKey is [Within] for a key of a map, which can be any text.
+func WithinKey(name string, err error) error {
+	return rawjson.Within("["+rawjson.Quote(name)+"]", err)
+}
+
+// WithinElement is [Within] for an element of an array.
+func WithinElement(index int, err error) error {
+	return rawjson.Within("["+strconv.Itoa(index)+"]", err)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/thole-dev/thole/sdk/codec"
 )
 
-func TestErrorsSayWhere(t *testing.T) {
+func TestWithinPrefixesPath(t *testing.T) {
 	bad := errors.New("bad")
 	for _, c := range []struct {
 		err  error
@@ -31,11 +31,11 @@ func TestErrorsSayWhere(t *testing.T) {
 		}
 	}
 	if err := codec.Within("a", nil); err != nil {
-		t.Errorf("no error within a is %v", err)
+		t.Errorf("Within of no error is %v", err)
 	}
 }
 
-func TestFloatsAreWrittenAsByEncodingJSON(t *testing.T) {
+func TestFloatsAreWrittenAsInEncodingJSON(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
 		f := math.Float64frombits(random.Uint64())
@@ -70,8 +70,6 @@ func TestKeysAreSorted(t *testing.T) {
 	}
 }
 
-// TestSmallMapsAreWrittenWithoutAllocation, larger ones take one for their keys
-// and what that grows by.
 func TestSmallMapsAreWrittenWithoutAllocation(t *testing.T) {
 	m := map[string]string{}
 	for i := range codec.SmallMap {
@@ -83,14 +81,14 @@ func TestSmallMapsAreWrittenWithoutAllocation(t *testing.T) {
 	}
 }
 
-func TestRawValuesAreChecked(t *testing.T) {
+func TestAppendRawRejectsInvalidJSON(t *testing.T) {
 	for text, want := range map[string]string{`{"a": 1}`: `{"a": 1}`, `null`: `null`} {
 		if got, err := codec.AppendRaw(nil, []byte(text)); err != nil || string(got) != want {
 			t.Errorf("%s is written as %s, %v", text, got, err)
 		}
 	}
 	if got, err := codec.AppendRaw(nil, nil); err != nil || string(got) != "null" {
-		t.Errorf("nothing is written as %s, %v", got, err)
+		t.Errorf("nil is written as %s, %v", got, err)
 	}
 	for _, text := range []string{``, `{`, `1 2`} {
 		if got, err := codec.AppendRaw([]byte("x"), []byte(text)); err == nil || string(got) != "x" {

@@ -1,3 +1,17 @@
+// Package codec has the functions that the code of `thole generate` calls: they
+// read and append the values that a type consists of. Authors need it only for a
+// type with a JSON form of its own:
+//
+//	func (c *Color) DecodeJSON(r *codec.Reader)
+//	func (c Color) AppendJSON(dst []byte) ([]byte, error)
+//
+// The read functions behave as encoding/json does: a null leaves a plain value
+// unchanged and sets a slice or map to nil, an existing value is filled and not
+// replaced, and an integer that does not fit into its type is an error. Strings
+// and raw values alias the input, which must not be modified while they are in
+// use. Nothing is allocated but what the value itself needs.
+//
+// The package imports nothing that uses reflection.
 package codec
 
 import (
@@ -7,8 +21,13 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
-// Reader reads one JSON text; its first error sticks.
-type Reader = rawjson.Reader
+type (
+	// Reader reads one JSON text. After its first error it reads zero values.
+	Reader = rawjson.Reader
+	// Error is the reason why a value does not fit into its type, or why it has
+	// no JSON form.
+	Error = rawjson.Error
+)
 
 // ReadString reads a string.
 func ReadString(r *Reader, into *string) { r.StringTo(into) }
@@ -20,7 +39,6 @@ func ReadBool(r *Reader, into *bool) {
 	}
 }
 
-// signed and unsigned are the integers of Go, and types of that kind.
 type (
 	signed interface {
 		~int | ~int8 | ~int16 | ~int32 | ~int64
@@ -51,10 +69,10 @@ func ReadFloat[T ~float32 | ~float64](r *Reader, into *T) {
 	}
 }
 
-// ReadRaw reads any value, a null too, as the bytes that it is.
+// ReadRaw reads the bytes of any value, including a null.
 func ReadRaw(r *Reader, into *[]byte) { *into = r.Raw() }
 
-// ReadBytes reads bytes in base 64, or as an array of numbers.
+// ReadBytes reads bytes in base64, or as an array of numbers.
 func ReadBytes(r *Reader, into *[]byte) {
 	switch {
 	case r.Null():
@@ -68,6 +86,8 @@ func ReadBytes(r *Reader, into *[]byte) {
 	}
 }
 
+// readNumbers reads an array of numbers from 0 to 255, which encoding/json accepts for bytes
+// too.
 func readNumbers(r *Reader, into *[]byte) {
 	list := (*into)[:0]
 	for more := r.FirstElement(); more; more = r.NextElement() {
@@ -110,24 +130,21 @@ func ReadStringMap[M ~map[K]V, K, V ~string](r *Reader, into *M) {
 	}
 }
 
-// firstRoom is for how many elements a slice has room at first.
-const firstRoom = 4
-
-// Extend returns the list with one more element, which holds what its place
-// held before.
+// Extend returns the list with one more element. The element keeps the value
+// that its place in the array had before, which encoding/json fills likewise.
 func Extend[L ~[]E, E any](list L) L {
 	if n := len(list); n < cap(list) {
 		return list[:n+1]
 	}
 	if cap(list) == 0 {
-		return make(L, 1, firstRoom)
+		return make(L, 1, 4)
 	}
 	var zero E
 	return append(list, zero)
 }
 
-// Filled returns the list as a decoder leaves it: without elements it has no
-// room either, and is not nil.
+// Filled returns the list as a decoder must leave it: an empty one is not nil
+// and has no capacity.
 func Filled[L ~[]E, E any](list L) L {
 	if len(list) == 0 {
 		return L{}
@@ -135,8 +152,8 @@ func Filled[L ~[]E, E any](list L) L {
 	return list
 }
 
-// ReadText reads a string for a type that is read from text; ok is false at a
-// null and when the reader fails.
+// ReadText reads a string for an UnmarshalText method. ok is false for a null and
+// after an error.
 func ReadText(r *Reader) (text []byte, ok bool) {
 	if r.Null() {
 		return nil, false
@@ -145,18 +162,23 @@ func ReadText(r *Reader) (text []byte, ok bool) {
 	return []byte(s), r.Err() == nil
 }
 
-// Check makes the reader fail with err, if it is one.
+// Check makes the reader fail with err unless it is nil.
 func Check(r *Reader, err error) {
 	if err != nil {
 		r.Fail(err.Error())
 	}
 }
 
-// MaxDepth is how many arrays and objects deep a value may be whose type
-// contains itself: a guest's stack has 64 KiB.
+// MaxDepth is the depth of arrays and objects up to which a value of a recursive
+// type is read and written. The stack of a guest has only 64 KiB.
 const MaxDepth = 100
 
-// Deep makes the reader fail if it is deeper than [MaxDepth] inside of values.
+// ErrDepth is the error for a value that is nested more than [MaxDepth] levels
+// deep, such as one that contains itself.
+var ErrDepth error = rawjson.NewError("", "nested too deeply, or contains itself")
+
+// Deep makes the reader fail, and returns true, if it is more than [MaxDepth]
+// levels deep.
 func Deep(r *Reader) bool {
 	if r.Depth() <= MaxDepth {
 		return false

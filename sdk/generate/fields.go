@@ -18,14 +18,14 @@ type field struct {
 	omitEmpty bool
 	omitZero  bool
 
-	index  []int // of the fields in path, for their order
+	index  []int // of each field in path, for their order
 	tagged bool
 }
 
-// last is the field itself, behind the structs that embed it.
+// last returns the field itself; the others in path are embedded structs.
 func (f *field) last() *types.Var { return f.path[len(f.path)-1] }
 
-// level is an embedded struct whose fields are looked at.
+// level is a struct whose fields are collected: the type itself, or an embedded one.
 type level struct {
 	typ   *types.Struct
 	of    types.Type
@@ -35,55 +35,50 @@ type level struct {
 	twice bool // the type is embedded more than once at this depth
 }
 
-// fieldsOf returns the members of a struct, by the rules of encoding/json:
-// fields of embedded structs are the struct's own, of several with one name the
-// least deep one counts, then the one whose name is in a tag, and else none.
+// fieldsOf returns the members of a struct by the rules of encoding/json: the fields of
+// embedded structs are the struct's own. Of several fields with one name the least
+// nested one counts, then the one whose name is in a tag, and otherwise none.
 func (s *shapes) fieldsOf(t *types.Struct, at place) []*field {
 	var all []*field
-	seen := []types.Type{}
+	var visited []types.Type
 	for next := []level{{typ: t, of: t, at: at}}; len(next) > 0; {
 		current := next
 		next = nil
 		for _, l := range current {
-			if !contains(seen, l.of) {
-				seen = append(seen, l.of)
-				fields, embedded := s.scan(l)
-				all = append(all, fields...)
-				next = merge(next, embedded)
+			if slices.ContainsFunc(visited, func(other types.Type) bool { return types.Identical(other, l.of) }) {
+				continue
 			}
+			visited = append(visited, l.of)
+			fields, embedded := s.collect(l)
+			all = append(all, fields...)
+			next = addLevels(next, embedded)
 		}
 	}
-	fields := dominant(all)
+	fields := dominantFields(all)
 	for _, f := range fields {
 		f.shape = s.of(f.last().Type(), f.at)
-		s.reachable(f)
-		if f.omitZero {
-			if reason := s.zeroable(f.last().Type()); reason != "" {
-				s.refuse(f.at, f.last().Type(), reason)
-			}
+		s.checkReachable(f)
+		if reason := s.zeroUnknown(f.last().Type()); f.omitZero && reason != "" {
+			s.refuse(f.at, f.last().Type(), reason)
 		}
 	}
 	return fields
 }
 
-func contains(list []types.Type, t types.Type) bool {
-	return slices.ContainsFunc(list, func(other types.Type) bool { return types.Identical(other, t) })
-}
-
-// merge adds levels, one for each type.
-func merge(next, embedded []level) []level {
+// addLevels adds one level for each type.
+func addLevels(levels, embedded []level) []level {
 	for _, e := range embedded {
-		if i := slices.IndexFunc(next, func(l level) bool { return types.Identical(l.of, e.of) }); i >= 0 {
-			next[i].twice = true
+		if i := slices.IndexFunc(levels, func(l level) bool { return types.Identical(l.of, e.of) }); i >= 0 {
+			levels[i].twice = true
 			continue
 		}
-		next = append(next, e)
+		levels = append(levels, e)
 	}
-	return next
+	return levels
 }
 
-// scan returns the fields of a struct and the structs that it embeds.
-func (s *shapes) scan(l level) (fields []*field, embedded []level) {
+// collect returns the fields of a struct and the structs that it embeds.
+func (s *shapes) collect(l level) (fields []*field, embedded []level) {
 	for i := range l.typ.NumFields() {
 		v := l.typ.Field(i)
 		tag := reflect.StructTag(l.typ.Tag(i)).Get("json")
@@ -101,7 +96,7 @@ func (s *shapes) scan(l level) (fields []*field, embedded []level) {
 			name: cmp.Or(name, v.Name()), tagged: name != "", path: path, index: index, at: s.field(l.at, v),
 			omitEmpty: slices.Contains(options, "omitempty"), omitZero: slices.Contains(options, "omitzero"),
 		}
-		if slices.Contains(options, "string") && scalar(deref(v.Type())) {
+		if slices.Contains(options, "string") && isScalar(deref(v.Type())) {
 			s.refuse(f.at, v.Type(), `the option ",string" is not supported; leave it out, or use a type with methods of its own`)
 		}
 		fields = append(fields, f)
@@ -112,11 +107,14 @@ func (s *shapes) scan(l level) (fields []*field, embedded []level) {
 	return fields, embedded
 }
 
-func scalar(t types.Type) bool {
+// isScalar reports whether the tag option ",string" applies to a type.
+func isScalar(t types.Type) bool {
 	b, ok := t.Underlying().(*types.Basic)
 	return ok && b.Info()&(types.IsBoolean|types.IsNumeric|types.IsString) != 0
 }
 
+// parseTag returns the name and the options of a tag. The name is "" if encoding/json
+// would use that of the field.
 func parseTag(tag string) (name string, options []string) {
 	name, rest, _ := strings.Cut(tag, ",")
 	if !validName(name) {
@@ -125,7 +123,7 @@ func parseTag(tag string) (name string, options []string) {
 	return name, strings.Split(rest, ",")
 }
 
-// validName says whether encoding/json takes the name in a tag.
+// validName reports whether encoding/json accepts the name in a tag.
 func validName(name string) bool {
 	for _, c := range name {
 		if !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", c) {
@@ -135,18 +133,22 @@ func validName(name string) bool {
 	return name != ""
 }
 
-// dominant returns the fields that count, in the order of the source.
-func dominant(all []*field) []*field {
+// dominantFields returns the fields that count, in the order of the source.
+func dominantFields(all []*field) []*field {
 	byName := map[string][]*field{}
 	for _, f := range all {
 		byName[f.name] = append(byName[f.name], f)
 	}
+	rank := func(f *field) int { // lower ranks count
+		if f.tagged {
+			return 2 * len(f.index)
+		}
+		return 2*len(f.index) + 1
+	}
 	var fields []*field
 	for _, same := range byName {
-		slices.SortStableFunc(same, func(a, b *field) int {
-			return cmp.Or(cmp.Compare(len(a.index), len(b.index)), cmp.Compare(rank(a), rank(b)))
-		})
-		if len(same) == 1 || len(same[0].index) < len(same[1].index) || rank(same[0]) < rank(same[1]) {
+		slices.SortStableFunc(same, func(a, b *field) int { return cmp.Compare(rank(a), rank(b)) })
+		if len(same) == 1 || rank(same[0]) < rank(same[1]) {
 			fields = append(fields, same[0])
 		}
 	}
@@ -154,15 +156,8 @@ func dominant(all []*field) []*field {
 	return fields
 }
 
-func rank(f *field) int {
-	if f.tagged {
-		return 0
-	}
-	return 1
-}
-
-// reachable refuses a field that code of the package cannot get at.
-func (s *shapes) reachable(f *field) {
+// checkReachable refuses a field that code of the package cannot access.
+func (s *shapes) checkReachable(f *field) {
 	for _, v := range f.path[:len(f.path)-1] {
 		_, isPointer := types.Unalias(v.Type()).(*types.Pointer)
 		switch {
@@ -174,5 +169,136 @@ func (s *shapes) reachable(f *field) {
 			s.refuse(f.at, v.Type(), "it comes from a struct that package "+v.Pkg().Path()+" embeds and does not export")
 			return
 		}
+	}
+}
+
+// zeroUnknown returns the reason why generated code cannot compare a value of the type
+// with the zero value, as the option "omitzero" requires, or "".
+func (s *shapes) zeroUnknown(t types.Type) (reason string) {
+	if hasIsZero(t) {
+		return ""
+	}
+	return s.incomparable(t)
+}
+
+// incomparable returns the reason why a value of a type cannot be compared with the zero
+// value, or "". A slice or map can, with nil.
+func (s *shapes) incomparable(t types.Type) (reason string) {
+	if types.Comparable(t) {
+		return ""
+	}
+	switch u := t.Underlying().(type) {
+	case *types.Array:
+		return `the option "omitzero" is not supported for arrays of slices or maps; use a slice`
+	case *types.Struct:
+		return s.incomparableField(u)
+	default:
+		return ""
+	}
+}
+
+// incomparableField is [shapes.incomparable] for the fields of a struct.
+func (s *shapes) incomparableField(t *types.Struct) (reason string) {
+	for f := range t.Fields() {
+		if f.Name() == "_" {
+			continue
+		}
+		if !f.Exported() && f.Pkg() != s.pkg {
+			return `the option "omitzero" looks at field ` + f.Name() + ", which package " + f.Pkg().Path() + " does not export; use a pointer"
+		}
+		if reason := s.incomparable(f.Type()); reason != "" {
+			return reason
+		}
+	}
+	return ""
+}
+
+func hasIsZero(t types.Type) bool { return method(t, "IsZero", nil, []string{"bool"}) != nil }
+
+// presence returns the conditions under which a field is written, and the expression
+// for the field.
+func (w *writer) presence(f *field) (conditions []string, target string) {
+	for i, v := range f.path[:len(f.path)-1] {
+		if _, isPointer := types.Unalias(v.Type()).(*types.Pointer); isPointer {
+			conditions = append(conditions, selector(f.path[:i+1])+" != nil")
+		}
+	}
+	t, target := f.last().Type(), selector(f.path)
+	if f.omitEmpty {
+		conditions = append(conditions, notEmpty(t, target)...)
+	}
+	if f.omitZero {
+		conditions = append(conditions, "!("+w.isZero(t, target)+")")
+	}
+	return conditions, target
+}
+
+// selector returns the expression for a field of x.
+func selector(path []*types.Var) string {
+	expr := "x"
+	for _, v := range path {
+		expr += "." + v.Name()
+	}
+	return expr
+}
+
+// notEmpty returns the condition of omitempty. A struct is never empty.
+func notEmpty(t types.Type, value string) []string {
+	switch u := t.Underlying().(type) {
+	case *types.Basic:
+		return []string{notZero(u, value)}
+	case *types.Pointer:
+		return []string{value + " != nil"}
+	case *types.Slice, *types.Map, *types.Array:
+		return []string{"len(" + value + ") != 0"}
+	default:
+		return nil
+	}
+}
+
+// notZero returns the condition that a basic value is not zero.
+func notZero(b *types.Basic, value string) string {
+	switch {
+	case b.Info()&types.IsBoolean != 0:
+		return value
+	case b.Info()&types.IsString != 0:
+		return value + ` != ""`
+	default:
+		return value + " != 0"
+	}
+}
+
+// isZero returns the condition of omitzero: the type's own IsZero method, or that the
+// value is the zero value, for slices and maps nil.
+func (w *writer) isZero(t types.Type, value string) string {
+	if hasIsZero(t) {
+		return value + ".IsZero()"
+	}
+	if p, ok := types.Unalias(t).(*types.Pointer); ok && hasIsZero(p.Elem()) {
+		return value + " == nil || " + value + ".IsZero()"
+	}
+	return w.isUnset(t, value)
+}
+
+// isUnset returns the condition that a value without IsZero method is the zero value.
+func (w *writer) isUnset(t types.Type, value string) string {
+	switch u := t.Underlying().(type) {
+	case *types.Basic:
+		return "!(" + notZero(u, value) + ")"
+	case *types.Struct:
+		if types.Comparable(t) {
+			return value + " == (" + w.typ(t) + "{})"
+		}
+		var conditions []string
+		for f := range u.Fields() {
+			if f.Name() != "_" {
+				conditions = append(conditions, w.isUnset(f.Type(), value+"."+f.Name()))
+			}
+		}
+		return strings.Join(conditions, " && ")
+	case *types.Array:
+		return value + " == (" + w.typ(t) + "{})"
+	default:
+		return value + " == nil"
 	}
 }

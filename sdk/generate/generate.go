@@ -1,3 +1,56 @@
+// Package generate writes the codec of an author's types: Go source that reads and
+// appends their JSON without reflection. It is the implementation of `thole
+// generate`, which runs on the author's machine and is not part of a plugin.
+//
+// # What is generated
+//
+// Each package gets one file, [FileName], with the methods
+//
+//	func (x *T) DecodeJSON(r *codec.Reader)
+//	func (x T) AppendJSON(dst []byte) ([]byte, error)
+//
+// for those types T of the package that are passed to the SDK: the spec and the
+// status of a controller, the arguments of Get, List, Apply, Patch, Config, Memo,
+// SetMemo, Decode and Encode, the elements of Warm, and types whose declaration has
+// the comment //thole:generate. A type with the comment //thole:leave is left to
+// encoding/json. The types that these consist of get functions.
+//
+// The SDK uses the methods instead of encoding/json wherever a type has them. A
+// struct of another package that embeds a type with methods inherits them as if they
+// were for the whole struct: generate in that package too, or make it a named field.
+//
+// # Differences from encoding/json
+//
+// The methods do what encoding/json does, except that
+//
+//   - names of members are compared exactly, as in Kubernetes, and not regardless of
+//     case
+//   - strings alias the input, and bytes in them that are not UTF-8 are kept; the host
+//     sends none
+//   - <, > and &, U+2028 and U+2029 are written as they are, not as \u003c and so on
+//   - recursive types are read and written to a depth of [codec.MaxDepth], because the
+//     stack of a guest is small
+//   - MarshalJSON and MarshalText of a pointer receiver are called for every value;
+//     encoding/json calls them only for addressable values
+//   - what a failed decoder leaves in the value may differ
+//
+// # What is refused
+//
+// Nothing is written if there is an error. A type for which no codec can be generated
+// is an error with its place in the author's types and in the source: interfaces,
+// functions, channels, complex numbers, maps whose keys are not strings, json.Number,
+// the tag option ",string".
+//
+// In a plugin that registers all its controllers by sdk.RegisterGenerated, and so does
+// not contain encoding/json, a call that passes a value without a codec to the SDK is an
+// error too, such as the map in
+//
+//	r.Apply(map[string]any{"kind": "ConfigMap"})
+//
+// Without this check it would fail when it runs. The error has the place of the call and
+// the type. Values are followed through the functions of the author's module, through
+// generic functions and through variables that are assigned once. A call is accepted
+// if the type of the value is not certain.
 package generate
 
 import (
@@ -7,45 +60,47 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
+	"go/token"
+	"go/types"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
-// FileName is the name of the generated file beside an author's types.
+// FileName is the name of the generated file in the directory of a package.
 const FileName = "zz_generated.thole.go"
 
-// File is a file as it should be.
+// File is the desired state of a generated file.
 type File struct {
 	Path    string // absolute
-	Content []byte // nil if the file should not be there
+	Content []byte // nil if the file shall not exist
 }
 
-// Place is where the go command is run, which must be there.
+// Place is where the go command runs.
 type Place struct {
-	Dir string // from which it takes patterns
-	// Temp is an existing directory for its temporary files, which stay there
-	// if it is killed because the context has ended. "" is its own choice.
+	Dir string // to which patterns are relative; in the author's module
+	// Temp is an existing directory for the temporary files of the go command,
+	// which remain there if the command is killed because the context has ended.
+	// "" leaves it to the go command.
 	Temp string
 }
 
-// Packages generates the files of the packages that the patterns name. Nothing
-// is written.
-//
-// The error names every type that has no codec, one in a line.
+// Packages generates the files of the packages that match the patterns. It does not
+// write them. The error has one line for each type that is refused.
 func Packages(ctx context.Context, at Place, patterns ...string) ([]File, error) {
 	var err error
 	if at.Dir, err = filepath.Abs(at.Dir); err != nil {
 		return nil, err
 	}
-	l, wanted, err := load(ctx, at, patterns)
+	l, matched, err := load(ctx, at, patterns)
 	if err != nil {
 		return nil, err
 	}
 	var files []File
 	var errs []error
-	for _, p := range wanted {
+	for _, p := range matched {
 		file, err := l.generate(p)
 		errs = append(errs, err)
 		if file != nil {
@@ -55,15 +110,18 @@ func Packages(ctx context.Context, at Place, patterns ...string) ([]File, error)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	if err := l.checkCalls(matched); err != nil {
+		return nil, err
+	}
 	if len(files) == 0 {
 		return nil, fmt.Errorf("nothing to generate: no type is used with package %s, and none is marked %s", sdkPath, markGenerate)
 	}
 	return files, nil
 }
 
-// generate makes the file of one package; nil if it needs none and has none.
+// generate returns the file of one package, or nil if it needs none and has none.
 func (l *loader) generate(p *listed) (*File, error) {
-	if !p.ours() {
+	if !p.inModule() {
 		return nil, fmt.Errorf("package %s does not belong to the module in which the command runs", p.ImportPath)
 	}
 	sources, err := l.parse(p)
@@ -74,54 +132,70 @@ func (l *loader) generate(p *listed) (*File, error) {
 	file := &File{Path: filepath.Join(p.Dir, FileName)}
 	roots, left := c.roots()
 	if len(roots) == 0 {
-		l.ours[p.ImportPath] = c.types
+		l.add(c)
 		if _, err := os.Stat(file.Path); errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
 		return file, nil
 	}
-	s := &shapes{pkg: c.types, ours: l.isOurs, left: left}
+	s := &shapes{pkg: c.types, inModule: l.isInModule, left: left}
 	for _, r := range roots {
 		s.of(r.typ, place{r.pos, typeName(r.typ)}).root = true
 	}
-	if len(s.errs) > 0 {
-		return nil, l.refused(s)
+	if len(s.refused) > 0 {
+		return nil, l.refusedError(s.pkg, s.refused)
 	}
-	s.plan()
+	s.analyze()
 	if file.Content, err = s.file(p.Name); err != nil {
 		return nil, fmt.Errorf("package %s: %w", p.ImportPath, err)
 	}
 	return file, l.verify(p, sources, file)
 }
 
-// refused tells what was refused, in the order of the source.
-func (l *loader) refused(s *shapes) error {
-	slices.SortStableFunc(s.errs, func(a, b refusal) int { return cmp.Compare(a.pos, b.pos) })
-	var errs []error
-	for _, r := range s.errs {
-		errs = append(errs, fmt.Errorf("%s: %s (%s): %s", l.at(r.pos), r.path, (&writer{pkg: s.pkg, imports: map[string]string{}}).typ(r.typ), r.reason))
-	}
-	return errors.Join(errs...)
+// refusal is a type without a codec, or an unsupported field.
+type refusal struct {
+	place
+	typ    types.Type
+	reason string
 }
 
-// verify checks that the package compiles with the generated file, which is
-// how others see it from here on.
+// place is a position in the source, and what is refused there.
+type place struct {
+	pos  token.Pos
+	path string // such as Spec.Containers[].Probe, or Run.Apply
+}
+
+func (p place) element() place { return place{p.pos, p.path + "[]"} }
+
+// refusedError returns the error for what was refused, in the order of the source.
+func (l *loader) refusedError(pkg *types.Package, refused []refusal) error {
+	slices.SortStableFunc(refused, func(a, b refusal) int { return cmp.Compare(a.pos, b.pos) })
+	w := &writer{pkg: pkg, imports: map[string]string{}}
+	var lines []string
+	for _, r := range refused {
+		lines = append(lines, fmt.Sprintf("%s: %s (%s): %s", l.position(r.pos), r.path, w.typ(r.typ), r.reason))
+	}
+	return errors.New(strings.Join(slices.Compact(lines), "\n"))
+}
+
+// verify checks that the package compiles with the generated file, and makes it the
+// package that others import.
 func (l *loader) verify(p *listed, sources []*ast.File, file *File) error {
 	generated, err := l.parseFile(file.Path, file.Content)
 	if err != nil {
 		return err
 	}
 	c := l.check(p, append(slices.Clone(sources), generated))
-	l.ours[p.ImportPath] = c.types
+	l.add(c)
 	if len(c.errs) > 0 {
 		return fmt.Errorf("package %s does not compile: %w", p.ImportPath, c.errs[0])
 	}
 	return nil
 }
 
-// Update writes the files that are not as they should be and calls changed
-// with the path of each, relative to the working directory. With check it
-// writes nothing, and stale files are an error.
+// Update writes the files that are not up to date and calls changed with the path of
+// each, relative to the working directory. With check it writes nothing, and stale
+// files are an error.
 func Update(files []File, check bool, changed func(path string)) error {
 	var stale []error
 	for _, f := range files {
@@ -142,6 +216,7 @@ func Update(files []File, check bool, changed func(path string)) error {
 	return errors.Join(stale...)
 }
 
+// fresh reports whether the file is up to date.
 func (f File) fresh() (bool, error) {
 	have, err := os.ReadFile(f.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -150,6 +225,7 @@ func (f File) fresh() (bool, error) {
 	return err == nil && f.Content != nil && bytes.Equal(have, f.Content), err
 }
 
+// write writes the file, or removes it if it shall not exist.
 func (f File) write() error {
 	if f.Content == nil {
 		return os.Remove(f.Path)
@@ -157,7 +233,7 @@ func (f File) write() error {
 	return os.WriteFile(f.Path, f.Content, 0o644)
 }
 
-// relative is a path as one would type it.
+// relative returns a path relative to the working directory if possible.
 func relative(path string) string {
 	if dir, err := os.Getwd(); err == nil {
 		if rel, err := filepath.Rel(dir, path); err == nil {

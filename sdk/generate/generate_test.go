@@ -15,36 +15,99 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// TestPlugin shows what is generated for a plugin, and for which types.
-func TestPlugin(t *testing.T) {
+// TestGeneratedFileOfPlugin has all ways in which a type gets a codec.
+func TestGeneratedFileOfPlugin(t *testing.T) {
 	files := generate(t, ".", "./testdata/plugin")
 	expectGolden(t, filepath.Join("testdata/plugin", FileName), files[0].Content)
 }
 
-// TestTemporaryFiles: the go command makes them where it is told to.
-func TestTemporaryFiles(t *testing.T) {
+func TestTemporaryFilesAreInGivenDirectory(t *testing.T) {
 	temp := t.TempDir()
-	t.Setenv("TMPDIR", filepath.Join(temp, "not-there"))
+	t.Setenv("TMPDIR", filepath.Join(temp, "missing"))
 	if _, err := Packages(t.Context(), Place{Dir: ".", Temp: temp}, "./testdata/plugin"); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestFresh: `go generate ./...` passes by folders named testdata.
-func TestFresh(t *testing.T) {
+// TestGeneratedFilesInTestdataAreFresh: `go generate ./...` ignores folders named
+// testdata.
+func TestGeneratedFilesInTestdataAreFresh(t *testing.T) {
 	files := generate(t, ".", "../sdktest/wasmtest/testdata/generated", "../../host/sandbox/testdata/bench/typed")
 	if err := Update(files, true, nil); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestRefused shows what is said of each type that has no codec.
-func TestRefused(t *testing.T) {
+// TestTypeWithoutCodecIsRefused has every type for which there is no codec.
+func TestTypeWithoutCodecIsRefused(t *testing.T) {
 	_, err := Packages(t.Context(), Place{Dir: "."}, "./testdata/refused")
 	if err == nil {
-		t.Fatal("nothing is refused")
+		t.Fatal("no type is refused")
 	}
 	expectGolden(t, "testdata/refused/refused.txt", []byte(err.Error()+"\n"))
+}
+
+// TestCallWithoutCodecIsRefused has every way in which a value can get to the SDK. The
+// packages are those of one plugin, with a helper package that is not generated.
+func TestCallWithoutCodecIsRefused(t *testing.T) {
+	_, err := Packages(t.Context(), Place{Dir: "."}, "./testdata/calls/refused", "./testdata/calls/objects")
+	if err == nil {
+		t.Fatal("no call is refused")
+	}
+	expectGolden(t, "testdata/calls/refused.txt", []byte(err.Error()+"\n"))
+}
+
+func TestCallWithUncertainTypeIsAccepted(t *testing.T) {
+	generate(t, ".", "./testdata/calls/accepted", "./testdata/calls/objects")
+}
+
+// TestCallIsCheckedOnlyWithoutEncodingJSON has a plugin that passes a map, and decides
+// by the other packages of the plugin.
+func TestCallIsCheckedOnlyWithoutEncodingJSON(t *testing.T) {
+	plugin := func(register, lib string) map[string]string {
+		return map[string]string{
+			"main.go": `package main
+
+import (
+	_ "example.com/lib"
+
+	"github.com/thole-dev/thole/sdk"
+)
+
+type Spec struct{ A int }
+
+func init() { sdk.` + register + `(sdk.Controller[Spec, Spec]{Reconcile: reconcile}) }
+
+func reconcile(r *sdk.Request[Spec, Spec]) (sdk.Action, error) {
+	r.Apply(map[string]any{})
+	return sdk.AwaitChange(), nil
+}
+
+func main() {}
+`,
+			"lib/go.mod": "module example.com/lib\n\ngo 1.26.0\n",
+			"lib/lib.go": "package lib\n\nimport \"github.com/thole-dev/thole/sdk\"\n\n" + lib,
+		}
+	}
+	const unrelated = "var Kind sdk.Kind\n"
+	const registers = "func init() { sdk.Register(sdk.Controller[int, int]{}) }\n"
+	for name, c := range map[string]struct {
+		files   map[string]string
+		refused bool
+	}{
+		"encoding/json":                           {plugin("Register", unrelated), false},
+		"no encoding/json":                        {plugin("RegisterGenerated", unrelated), true},
+		"encoding/json because of another module": {plugin("RegisterGenerated", registers), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := module(t, c.files, "require example.com/lib v0.0.0", "replace example.com/lib => ./lib")
+			_, err := Packages(t.Context(), Place{Dir: dir}, ".")
+			const want = "main.go:14:10: Run.Apply (map[string]any): it has no codec"
+			if refused := err != nil && strings.HasPrefix(err.Error(), want); refused != c.refused || err != nil && !refused {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
 }
 
 func expectGolden(t *testing.T, path string, got []byte) {
@@ -59,7 +122,7 @@ func expectGolden(t *testing.T, path string, got []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s is stale; write it by -update. It should be\n%s", path, got)
+		t.Errorf("%s is stale; update it by -update. It should be\n%s", path, got)
 	}
 }
 
@@ -72,8 +135,9 @@ func generate(t *testing.T, dir string, patterns ...string) []File {
 	return files
 }
 
-// module writes an author's module, which uses the SDK of this repository.
-func module(t *testing.T, files map[string]string) (dir string) {
+// module writes an author's module, which uses the SDK of this repository. mod has
+// further lines of its go.mod.
+func module(t *testing.T, files map[string]string, mod ...string) (dir string) {
 	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -85,7 +149,7 @@ func module(t *testing.T, files map[string]string) (dir string) {
 	}
 	dir = t.TempDir()
 	files["go.sum"] = string(sums)
-	files["go.mod"] = "module example.com/mine\n\ngo 1.26.0\n\nrequire " + modulePath + " v0.0.0\n\nreplace " + modulePath + " => " + root + "\n"
+	files["go.mod"] = "module example.com/mine\n\ngo 1.26.0\n\nrequire " + modulePath + " v0.0.0\n\nreplace " + modulePath + " => " + root + "\n" + strings.Join(mod, "\n") + "\n"
 	for name, content := range files {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -105,9 +169,9 @@ const (
 		"type Spec struct {\n\tPort api.Port\n\tPlain api.Plain\n}\n"
 )
 
-// TestPackagesOfOneModule: a package that is generated in the same call is
-// used by its methods, whether its file is there already or not.
-func TestPackagesOfOneModule(t *testing.T) {
+// TestMethodsOfOtherGeneratedPackageAreUsed, whether its file exists already or is
+// generated in the same call.
+func TestMethodsOfOtherGeneratedPackageAreUsed(t *testing.T) {
 	dir := module(t, map[string]string{"api/api.go": api, "user/user.go": user})
 	first := generate(t, dir, "./...")
 	if len(first) != 2 || !strings.HasSuffix(first[0].Path, "api/"+FileName) {
@@ -129,8 +193,9 @@ func TestPackagesOfOneModule(t *testing.T) {
 	}
 }
 
-// TestOutOfDate: what is in the file does not decide what is generated.
-func TestOutOfDate(t *testing.T) {
+// TestStaleFileDoesNotMatter: the contents of the file do not affect what is
+// generated.
+func TestStaleFileDoesNotMatter(t *testing.T) {
 	dir := module(t, map[string]string{"api/api.go": api})
 	want := generate(t, dir, "./api")[0]
 	old := "package api\n\nfunc (p *Port) DecodeJSON() {}\n\ntype Port struct{ Other Gone }\n"
@@ -142,8 +207,7 @@ func TestOutOfDate(t *testing.T) {
 	}
 }
 
-// TestNoLongerNeeded: a file without types is to be removed.
-func TestNoLongerNeeded(t *testing.T) {
+func TestFileWithoutTypesIsRemoved(t *testing.T) {
 	dir := module(t, map[string]string{"api/api.go": "package api\n\ntype Port struct{}\n", "api/" + FileName: "package api\n\nfunc (Port) AppendJSON() {}\n"})
 	files := generate(t, dir, "./...")
 	if err := Update(files, true, nil); err == nil || !strings.Contains(err.Error(), "is stale") {
@@ -153,11 +217,11 @@ func TestNoLongerNeeded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(files[0].Path); !os.IsNotExist(err) {
-		t.Errorf("the file is there: %v", err)
+		t.Errorf("the file still exists: %v", err)
 	}
 }
 
-func TestNamesThatAreTaken(t *testing.T) {
+func TestGeneratedNamesDoNotConflict(t *testing.T) {
 	dir := module(t, map[string]string{"p.go": `package p
 
 import "github.com/thole-dev/thole/sdk"
@@ -181,27 +245,28 @@ type inner struct{ A int }
 
 type Inner struct{ B int }
 
-// sdk2 is what the file would call the package, if this were called sdk.
+// sdk2 is the name that the file would use if sdk were taken.
 const sdk2 = 1
 `})
 	generate(t, dir, ".") // checks that it compiles
 }
 
-func TestErrors(t *testing.T) {
+func TestErrorNamesCause(t *testing.T) {
 	for name, c := range map[string]struct {
 		files    map[string]string
 		patterns []string
 		want     string
 	}{
-		"nothing":        {map[string]string{"p.go": "package p\n"}, []string{"."}, "nothing to generate: no type is used with package"},
-		"no package":     {map[string]string{"p.go": "package p\n"}, []string{"./q"}, "directory not found"},
-		"no files":       {map[string]string{"q/p_test.go": "package p\n"}, []string{"./q"}, "nothing to generate"},
-		"broken file":    {map[string]string{"p.go": "package p\n", FileName: "package"}, []string{"."}, "delete the file, and run `thole generate` again"},
-		"no Go":          {map[string]string{"p.go": "pakcage p\n"}, []string{"."}, "p.go:1:1: expected 'package', found pakcage"},
-		"no type":        {map[string]string{"p.go": "package p\n\n" + mark + "type T struct{ A Missing }\n"}, []string{"."}, "p.go:4:16: T.A (invalid type): the type is not known"},
-		"does not fit":   {map[string]string{"p.go": "package p\n\n" + mark + "type T struct{ A int }\n\nvar _ string = 1\n"}, []string{"."}, "does not compile: "},
-		"not ours":       {map[string]string{"p.go": "package p\n"}, []string{sdkPath}, "does not belong to the module"},
-		"unknown import": {map[string]string{"p.go": "package p\n\nimport \"example.com/none\"\n\n" + mark + "type T struct{ A none.T }\n"}, []string{"."}, "T.A (invalid type)"},
+		"no types":             {map[string]string{"p.go": "package p\n"}, []string{"."}, "nothing to generate: no type is used with package"},
+		"no directory":         {map[string]string{"p.go": "package p\n"}, []string{"./q"}, "directory not found"},
+		"only tests":           {map[string]string{"q/p_test.go": "package p\n"}, []string{"./q"}, "nothing to generate"},
+		"broken file":          {map[string]string{"p.go": "package p\n", FileName: "package"}, []string{"."}, "delete the file, and run `thole generate` again"},
+		"syntax error":         {map[string]string{"p.go": "pakcage p\n"}, []string{"."}, "p.go:1:1: expected 'package', found pakcage"},
+		"unknown type":         {map[string]string{"p.go": "package p\n\n" + mark + "type T struct{ A Missing }\n"}, []string{"."}, "p.go:4:16: T.A (invalid type): the type is not known"},
+		"does not compile":     {map[string]string{"p.go": "package p\n\n" + mark + "type T struct{ A int }\n\nvar _ string = 1\n"}, []string{"."}, "does not compile: "},
+		"directory without ./": {map[string]string{"p.go": "package p\n", "q/q.go": "package q\n"}, []string{"q"}, ": write the directory as ./q"},
+		"another module":       {map[string]string{"p.go": "package p\n"}, []string{sdkPath}, "does not belong to the module"},
+		"unknown import":       {map[string]string{"p.go": "package p\n\nimport \"example.com/none\"\n\n" + mark + "type T struct{ A none.T }\n"}, []string{"."}, "T.A (invalid type)"},
 		"method twice": {
 			map[string]string{"p.go": "package p\n\n" + mark + "type T struct{ AppendJSON int }\n"},
 			[]string{"."},
@@ -217,9 +282,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestHandwritten: a method that the author wrote is used, and the other one
-// generated.
-func TestHandwritten(t *testing.T) {
+func TestHandwrittenMethodIsNotGenerated(t *testing.T) {
 	dir := module(t, map[string]string{"p.go": `package p
 
 import "github.com/thole-dev/thole/sdk"

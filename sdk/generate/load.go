@@ -19,55 +19,50 @@ import (
 	"strings"
 )
 
-// listed is a package as the go command tells of it.
+// listed is a package in the output of `go list -json`.
 type listed struct {
 	ImportPath string
 	Name       string
 	Dir        string
 	GoFiles    []string
 	CgoFiles   []string
-	Export     string // the file with what it exports, compiled
+	Imports    []string
+	Deps       []string // of Imports too
+	Export     string   // the file with the compiler's export data
 	ImportMap  map[string]string
 	DepOnly    bool
 	Module     *struct{ Main bool }
-	Error      *struct{ Pos, Err string }
+	Error      *struct{ Pos, Err string } // Pos is file:line:column
 }
 
-// broken is why the go command cannot make sense of the package.
-func (p *listed) broken() error {
-	text := p.Error.Err
-	if p.Error.Pos != "" {
-		text = p.Error.Pos + ": " + text
-	}
-	if strings.Contains(p.Error.Pos, FileName) {
-		text += "\ndelete the file, and run `thole generate` again"
-	}
-	return errors.New(text)
-}
+// inModule reports whether the package belongs to the author's module.
+func (p *listed) inModule() bool { return p.Module != nil && p.Module.Main }
 
-// ours says whether the package belongs to the author's module.
-func (p *listed) ours() bool { return p.Module != nil && p.Module.Main }
-
-func (l *loader) isOurs(p *types.Package) bool {
+// isInModule reports whether the package belongs to the author's module.
+func (l *loader) isInModule(p *types.Package) bool {
 	known := l.list[p.Path()]
-	return known != nil && known.ours()
+	return known != nil && known.inModule()
 }
 
-// loader reads packages. Those of the author's module are read from their
-// sources, as what was generated into them may be stale or absent; of all
-// others the compiler knows what they export.
+// loader loads packages. Those of the author's module are read from source, because
+// their generated files may be stale or absent. For all others it uses the export data
+// of the compiler.
 type loader struct {
 	Place
-	fset   *token.FileSet
-	list   map[string]*listed
-	ours   map[string]*types.Package // with what is generated into them
-	others types.Importer
+	fset    *token.FileSet
+	list    map[string]*listed
+	module  map[string]*types.Package // of the author's module, with their generated files
+	checked map[string]*checked       // likewise, those whose function bodies were checked
+	others  types.Importer
 }
 
-// load lists the packages of the patterns, dependencies first.
-func load(ctx context.Context, at Place, patterns []string) (l *loader, wanted []*listed, err error) {
-	l = &loader{Place: at, fset: token.NewFileSet(), list: map[string]*listed{}, ours: map[string]*types.Package{}}
-	l.others = importer.ForCompiler(l.fset, "gc", l.open)
+// load lists the packages that match the patterns, dependencies first.
+func load(ctx context.Context, at Place, patterns []string) (l *loader, matched []*listed, err error) {
+	l = &loader{
+		Place: at, fset: token.NewFileSet(),
+		list: map[string]*listed{}, module: map[string]*types.Package{}, checked: map[string]*checked{},
+	}
+	l.others = importer.ForCompiler(l.fset, "gc", l.openExport)
 	all, err := golist(ctx, at, slices.Concat([]string{"-deps", "--"}, patterns, []string{codecPath}))
 	if err != nil {
 		return nil, nil, err
@@ -75,21 +70,37 @@ func load(ctx context.Context, at Place, patterns []string) (l *loader, wanted [
 	var others []string
 	for _, p := range all {
 		l.list[p.ImportPath] = p
-		wants := !p.DepOnly && p.ImportPath != codecPath
+		matches := !p.DepOnly && p.ImportPath != codecPath
 		switch {
 		case !p.DepOnly && p.Error != nil:
-			return nil, nil, p.broken()
-		case wants:
-			wanted = append(wanted, p)
-		case !p.ours() && p.Error == nil && p.ImportPath != "unsafe":
+			return nil, nil, l.packageError(p)
+		case matches:
+			matched = append(matched, p)
+		case !p.inModule() && p.Error == nil && p.ImportPath != "unsafe":
 			others = append(others, p.ImportPath)
 		}
 	}
-	return l, wanted, l.export(ctx, others)
+	return l, matched, l.listExports(ctx, others)
 }
 
-// export finds out where the compiler's knowledge of the packages is.
-func (l *loader) export(ctx context.Context, paths []string) error {
+// packageError returns the error of the go command for a package, with what to do
+// about it in two cases. The go command has only a text for each error, so they are
+// recognized by the file in the position and by the directory.
+func (l *loader) packageError(p *listed) error {
+	text := p.Error.Err
+	if p.Error.Pos != "" {
+		text = p.Error.Pos + ": " + text
+	}
+	if strings.HasPrefix(filepath.Base(p.Error.Pos), FileName+":") {
+		text += "\ndelete the file, and run `thole generate` again"
+	} else if info, err := os.Stat(filepath.Join(l.Dir, p.ImportPath)); err == nil && info.IsDir() {
+		text += ": write the directory as ./" + p.ImportPath
+	}
+	return errors.New(text)
+}
+
+// listExports sets the files with the export data of packages.
+func (l *loader) listExports(ctx context.Context, paths []string) error {
 	if len(paths) == 0 {
 		return nil
 	}
@@ -100,25 +111,27 @@ func (l *loader) export(ctx context.Context, paths []string) error {
 	return err
 }
 
-func (l *loader) open(path string) (io.ReadCloser, error) {
+// openExport opens the export data of a package, for the importer of the compiler.
+func (l *loader) openExport(path string) (io.ReadCloser, error) {
 	if p := l.list[path]; p != nil && p.Export != "" {
 		return os.Open(p.Export)
 	}
 	return nil, fmt.Errorf("package %s is not compiled: run `go build` to see why", path)
 }
 
+// golist runs `go list -e -json`, which reports errors of packages in its output.
 func golist(ctx context.Context, at Place, args []string) ([]*listed, error) {
-	fields := "-json=ImportPath,Name,Dir,GoFiles,CgoFiles,Export,ImportMap,DepOnly,Module,Error"
+	fields := "-json=ImportPath,Name,Dir,GoFiles,CgoFiles,Imports,Deps,Export,ImportMap,DepOnly,Module,Error"
 	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-e", fields}, args...)...)
-	var out, said bytes.Buffer
-	cmd.Dir, cmd.Stdout, cmd.Stderr = at.Dir, &out, &said
+	var out, stderr bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = at.Dir, &out, &stderr
 	if at.Temp != "" {
 		cmd.Env = append(cmd.Environ(), "GOTMPDIR="+at.Temp)
 	}
 	if err := cmd.Run(); errors.Is(err, exec.ErrNotFound) {
 		return nil, fmt.Errorf("list packages: thole generate needs the go command: %w", err)
 	} else if err != nil {
-		return nil, fmt.Errorf("list packages: %w\n%s", err, bytes.TrimSpace(said.Bytes()))
+		return nil, fmt.Errorf("list packages: %w\n%s", err, bytes.TrimSpace(stderr.Bytes()))
 	}
 	var all []*listed
 	for decoder := json.NewDecoder(&out); ; {
@@ -132,7 +145,7 @@ func golist(ctx context.Context, at Place, args []string) ([]*listed, error) {
 	}
 }
 
-// parse reads the files of a package but the generated one.
+// parse reads the source files of a package, without the generated one.
 func (l *loader) parse(p *listed) ([]*ast.File, error) {
 	var files []*ast.File
 	for _, name := range append(p.GoFiles, p.CgoFiles...) {
@@ -148,6 +161,16 @@ func (l *loader) parse(p *listed) ([]*ast.File, error) {
 	return files, nil
 }
 
+// parseWithGenerated is [loader.parse] with the generated file, if there is one that
+// parses.
+func (l *loader) parseWithGenerated(p *listed) ([]*ast.File, error) {
+	files, err := l.parse(p)
+	if generated, err := l.parseFile(filepath.Join(p.Dir, FileName), nil); err == nil {
+		files = append(files, generated)
+	}
+	return files, err
+}
+
 func (l *loader) parseFile(name string, content any) (*ast.File, error) {
 	return parser.ParseFile(l.fset, name, content, parser.ParseComments|parser.SkipObjectResolution)
 }
@@ -161,8 +184,8 @@ type checked struct {
 	errs  []error
 }
 
-// check finds the types in a package's files. What does not fit is noted: the
-// code may call what is generated later.
+// check type-checks a package. Errors are recorded and not returned, because the code
+// may call methods that are generated later.
 func (l *loader) check(p *listed, files []*ast.File) *checked {
 	c := &checked{listed: p, files: files, info: &types.Info{
 		Types: map[ast.Expr]types.TypeAndValue{}, Instances: map[*ast.Ident]types.Instance{},
@@ -178,12 +201,18 @@ func (l *loader) check(p *listed, files []*ast.File) *checked {
 	return c
 }
 
+// add makes c the package of its path for those that import it.
+func (l *loader) add(c *checked) {
+	l.module[c.ImportPath], l.checked[c.ImportPath] = c.types, c
+}
+
 // imports resolves the imports of one package.
 type imports struct {
 	*loader
 	vendored map[string]string
 }
 
+// Import implements [types.Importer].
 func (i imports) Import(path string) (*types.Package, error) {
 	if mapped, ok := i.vendored[path]; ok {
 		path = mapped
@@ -194,34 +223,31 @@ func (i imports) Import(path string) (*types.Package, error) {
 		return types.Unsafe, nil
 	case p == nil:
 		return nil, fmt.Errorf("package %s is not known: run `go build` to see why", path)
-	case !p.ours():
+	case !p.inModule():
 		return i.others.Import(path)
-	case i.ours[path] != nil:
-		return i.ours[path], nil
+	case i.module[path] != nil:
+		return i.module[path], nil
 	}
-	return i.dependency(p)
+	return i.importSource(p)
 }
 
-// dependency reads a package of the author's module with its generated file.
-func (i imports) dependency(p *listed) (*types.Package, error) {
-	files, err := i.parse(p)
+// importSource type-checks the declarations of a package of the author's module, with
+// its generated file.
+func (i imports) importSource(p *listed) (*types.Package, error) {
+	files, err := i.parseWithGenerated(p)
 	if err != nil {
 		return nil, err
-	}
-	if generated, err := i.parseFile(filepath.Join(p.Dir, FileName), nil); err == nil {
-		files = append(files, generated)
 	}
 	config := types.Config{
 		Importer: imports{i.loader, p.ImportMap}, FakeImportC: true, IgnoreFuncBodies: true,
 		Error: func(error) {}, // those that matter are found again where the package is used
 	}
-	i.ours[p.ImportPath], _ = config.Check(p.ImportPath, i.fset, files, nil)
-	return i.ours[p.ImportPath], nil
+	i.module[p.ImportPath], _ = config.Check(p.ImportPath, i.fset, files, nil)
+	return i.module[p.ImportPath], nil
 }
 
-// at renders a position, with the file relative to the working directory if it
-// is below.
-func (l *loader) at(pos token.Pos) string {
+// position renders a position. A file in the working directory has a relative path.
+func (l *loader) position(pos token.Pos) string {
 	p := l.fset.Position(pos)
 	if rel, err := filepath.Rel(l.Dir, p.Filename); err == nil && !strings.HasPrefix(rel, "..") {
 		p.Filename = rel

@@ -15,42 +15,42 @@ const (
 	codecPath  = sdkPath + "/codec"
 )
 
-// root is a type that gets the methods of a codec, and why.
+// root is a type that gets the methods of a codec, and the place because of which it
+// does.
 type root struct {
 	typ types.Type
 	pos token.Pos
-	why string // such as "marked" or "the spec or status of a controller"
 }
 
-// roots are the package's own types that go through the codec: type arguments
-// of controllers, what is given to methods of a run and functions of the SDK,
-// elements of Warm, and marked types. left are those marked to be left alone.
+// roots returns the types of the package that are passed to the codec: the type
+// arguments of controllers, the arguments of methods of a run and of functions of the
+// SDK, the elements of Warm, and marked types. left are the types that are marked to
+// be left to encoding/json.
 func (c *checked) roots() (roots []root, left map[types.Object]bool) {
-	f := &finder{checked: c, left: map[types.Object]bool{}}
+	f := &rootFinder{checked: c, left: map[types.Object]bool{}}
 	for _, file := range c.files {
 		for _, decl := range file.Decls {
-			f.marks(decl)
+			f.findMarks(decl)
 		}
 	}
 	for _, file := range c.files {
 		ast.Inspect(file, func(n ast.Node) bool { f.visit(n); return true })
 	}
-	f.embedding()
-	slices.SortFunc(f.found, func(a, b root) int { return cmp.Compare(f.declared(a), f.declared(b)) })
+	f.findEmbedding()
+	declared := func(r root) token.Pos { return types.Unalias(r.typ).(*types.Named).Obj().Pos() }
+	slices.SortFunc(f.found, func(a, b root) int { return cmp.Compare(declared(a), declared(b)) })
 	return f.found, f.left
 }
 
-type finder struct {
+type rootFinder struct {
 	*checked
 	found []root
-	left  map[types.Object]bool // marked to be left to encoding/json
+	left  map[types.Object]bool
 }
 
-func (f *finder) declared(r root) token.Pos { return types.Unalias(r.typ).(*types.Named).Obj().Pos() }
-
-// add takes a type, or what a pointer points to or a slice holds, if the
-// package itself declares it.
-func (f *finder) add(t types.Type, pos token.Pos, why string) {
+// add adds a type, or the element type of pointers and slices, if it is declared by
+// the package.
+func (f *rootFinder) add(t types.Type, pos token.Pos) {
 	for {
 		switch u := types.Unalias(t).(type) {
 		case *types.Pointer:
@@ -60,33 +60,35 @@ func (f *finder) add(t types.Type, pos token.Pos, why string) {
 			t = u.Elem()
 			continue
 		case *types.Named:
-			if f.own(u) && !f.has(u) {
-				f.found = append(f.found, root{u, pos, why})
+			if f.canHaveMethods(u) && !f.has(u) {
+				f.found = append(f.found, root{u, pos})
 			}
 		}
 		return
 	}
 }
 
-// own says whether the package can give the type methods.
-func (f *finder) own(t *types.Named) bool {
+// canHaveMethods reports whether methods of the type can be generated.
+func (f *rootFinder) canHaveMethods(t *types.Named) bool {
 	_, isInterface := t.Underlying().(*types.Interface)
 	_, isPointer := t.Underlying().(*types.Pointer)
 	generic := t.TypeParams().Len() > 0
 	return t.Obj().Parent() == f.types.Scope() && !generic && !isInterface && !isPointer && !f.left[t.Obj()]
 }
 
-func (f *finder) has(t types.Type) bool {
+func (f *rootFinder) has(t types.Type) bool {
 	return slices.ContainsFunc(f.found, func(r root) bool { return types.Identical(r.typ, t) })
 }
 
-// Marks in the comment of a type's declaration.
+// Marks in the comment of a type declaration.
 const (
 	markGenerate = "//thole:generate"
 	markLeave    = "//thole:leave"
 )
 
-func (f *finder) marks(decl ast.Decl) {
+// findMarks adds the marked types of a declaration. The comment of a type in a group is that of
+// its own line, and that of the declaration if the group has only one type.
+func (f *rootFinder) findMarks(decl ast.Decl) {
 	types, ok := decl.(*ast.GenDecl)
 	if !ok || types.Tok != token.TYPE {
 		return
@@ -100,120 +102,137 @@ func (f *finder) marks(decl ast.Decl) {
 		object := f.info.Defs[spec.Name]
 		switch {
 		case object == nil:
-		case marked(doc, markLeave):
+		case hasMark(doc, markLeave):
 			f.left[object] = true
-		case marked(doc, markGenerate):
-			f.add(object.Type(), spec.Pos(), "marked "+markGenerate)
+		case hasMark(doc, markGenerate):
+			f.add(object.Type(), spec.Pos())
 		}
 	}
 }
 
-func marked(doc *ast.CommentGroup, mark string) bool {
+func hasMark(doc *ast.CommentGroup, mark string) bool {
 	return doc != nil && slices.ContainsFunc(doc.List, func(c *ast.Comment) bool {
 		return strings.TrimSpace(c.Text) == mark
 	})
 }
 
-// visit looks for types of controllers, in calls of a run's methods, and in
-// Warm.
-func (f *finder) visit(n ast.Node) {
+// visit adds the types of controllers, and those of values that are passed to the SDK.
+func (f *rootFinder) visit(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.Ident:
 		if named(f.info.Uses[n], sdkPath, "Controller", "Request", "Register", "RegisterGenerated") {
-			f.addArguments(n)
-		}
-	case *ast.CallExpr:
-		if name, ok := f.codecCall(n); ok {
-			for _, arg := range n.Args {
-				f.addExpr(arg, "given to "+name)
+			arguments := f.info.Instances[n].TypeArgs
+			for i := range min(2, arguments.Len()) { // spec and status; the others are inferred
+				f.add(arguments.At(i), n.Pos())
 			}
 		}
+	case *ast.CallExpr:
+		if _, _, ok := sdkCall(f.callee(n)); ok {
+			f.addTypes(n.Args)
+		}
 	case *ast.KeyValueExpr:
-		if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Warm" && f.isField(key) {
-			f.addWarm(n.Value)
+		f.addTypes(f.warmElements(n))
+	}
+}
+
+// addTypes adds the types of values.
+func (f *rootFinder) addTypes(values []ast.Expr) {
+	for _, e := range values {
+		if t := f.info.TypeOf(e); t != nil {
+			f.add(t, e.Pos())
 		}
 	}
 }
 
-func (f *finder) addArguments(generic *ast.Ident) {
-	arguments := f.info.Instances[generic].TypeArgs
-	for i := range min(2, arguments.Len()) { // spec and status; what may follow is inferred
-		f.add(arguments.At(i), generic.Pos(), "the spec or status of a controller")
+// callee returns the function or method that a call calls, or nil if that is not a
+// declared one.
+func (c *checked) callee(call *ast.CallExpr) *types.Func {
+	fun := ast.Unparen(call.Fun)
+	switch f := fun.(type) { // of a generic function
+	case *ast.IndexExpr:
+		fun = f.X
+	case *ast.IndexListExpr:
+		fun = f.X
 	}
-}
-
-func (f *finder) addExpr(e ast.Expr, why string) {
-	if t := f.info.TypeOf(e); t != nil {
-		f.add(t, e.Pos(), why)
-	}
-}
-
-func (f *finder) addWarm(value ast.Expr) {
-	if list, ok := value.(*ast.CompositeLit); ok {
-		for _, element := range list.Elts {
-			f.addExpr(element, "an element of Warm")
+	if selector, ok := fun.(*ast.SelectorExpr); ok {
+		if s := c.info.Selections[selector]; s != nil && s.Kind() == types.MethodExpr {
+			return nil // the receiver is an argument
 		}
+		fun = selector.Sel
 	}
-}
-
-// isField says whether the name is that of a field of [sdk.Controller].
-func (f *finder) isField(key *ast.Ident) bool {
-	field, ok := f.info.Uses[key].(*types.Var)
-	return ok && field.IsField() && field.Pkg() != nil && field.Pkg().Path() == sdkPath
-}
-
-// codecCall says whether the call is one of the SDK's that encode or decode
-// what they are given.
-func (f *finder) codecCall(call *ast.CallExpr) (name string, ok bool) {
-	selector, ok := call.Fun.(*ast.SelectorExpr)
+	name, ok := fun.(*ast.Ident)
 	if !ok {
-		return "", false
+		return nil
 	}
-	called, ok := f.info.Uses[selector.Sel].(*types.Func)
-	if !ok {
-		return "", false
-	}
-	name = called.Name()
-	if receiver := called.Signature().Recv(); receiver != nil {
-		return "Run." + name, typeName(receiver.Type()) == "Run" &&
-			named(called, sdkPath, "Get", "List", "Apply", "Patch", "Config", "Memo", "SetMemo")
-	}
-	return "sdk." + name, named(called, sdkPath, "Decode", "Encode")
+	called, _ := c.info.Uses[name].(*types.Func)
+	return called
 }
 
-// embedding adds the package's structs that embed a type with methods: they
-// would inherit its codec for their own.
-func (f *finder) embedding() {
+// sdkCall reports whether f is a function of the SDK that encodes or decodes an
+// argument, and which one that is.
+func sdkCall(f *types.Func) (s sink, param int, ok bool) {
+	if f == nil {
+		return sink{}, 0, false
+	}
+	name := f.Name()
+	if receiver := f.Signature().Recv(); receiver != nil {
+		s.name = "Run." + name
+		ok = typeName(receiver.Type()) == "Run" &&
+			named(f, sdkPath, "Get", "List", "Apply", "Patch", "Config", "Memo", "SetMemo")
+	} else {
+		s.name = "sdk." + name
+		ok = named(f, sdkPath, "Decode", "Encode")
+	}
+	s.decodes = !slices.Contains([]string{"Apply", "Patch", "SetMemo", "Encode"}, name)
+	if slices.Contains([]string{"Get", "List", "Decode"}, name) {
+		param = 1
+	}
+	return s, param, ok
+}
+
+// warmElements returns the elements of the list for the field Warm of
+// [sdk.Controller], if n is that.
+func (c *checked) warmElements(n *ast.KeyValueExpr) []ast.Expr {
+	key, ok := n.Key.(*ast.Ident)
+	if !ok || key.Name != "Warm" {
+		return nil
+	}
+	field, ok := c.info.Uses[key].(*types.Var)
+	list, isList := n.Value.(*ast.CompositeLit)
+	if !ok || !isList || !field.IsField() || field.Pkg() == nil || field.Pkg().Path() != sdkPath {
+		return nil
+	}
+	return list.Elts
+}
+
+// findEmbedding adds the structs of the package that embed a type with methods:
+// otherwise they would inherit its codec.
+func (f *rootFinder) findEmbedding() {
 	scope := f.types.Scope()
 	for grown := true; grown; {
 		before := len(f.found)
 		for _, name := range scope.Names() {
 			object, ok := scope.Lookup(name).(*types.TypeName)
-			if !ok || object.IsAlias() {
-				continue
-			}
-			if embedded := f.embeds(object.Type()); embedded != "" {
-				f.add(object.Type(), object.Pos(), "a struct that embeds "+embedded)
+			if ok && !object.IsAlias() && f.embedsRoot(object.Type()) {
+				f.add(object.Type(), object.Pos())
 			}
 		}
 		grown = len(f.found) > before
 	}
 }
 
-// embeds returns the name of a found type that the struct embeds.
-func (f *finder) embeds(t types.Type) string {
+// embedsRoot reports whether a struct embeds a type that gets methods.
+func (f *rootFinder) embedsRoot(t types.Type) bool {
 	s, ok := t.Underlying().(*types.Struct)
-	if !ok {
-		return ""
-	}
-	for i := range s.NumFields() {
+	for i := 0; ok && i < s.NumFields(); i++ {
 		if field := s.Field(i); field.Embedded() && f.has(deref(field.Type())) {
-			return field.Name()
+			return true
 		}
 	}
-	return ""
+	return false
 }
 
+// deref returns the type that a pointer points to, and other types as they are.
 func deref(t types.Type) types.Type {
 	if p, ok := types.Unalias(t).(*types.Pointer); ok {
 		return p.Elem()
@@ -221,6 +240,7 @@ func deref(t types.Type) types.Type {
 	return t
 }
 
+// typeName returns the name of a type, or of what a pointer points to.
 func typeName(t types.Type) string {
 	if n, ok := types.Unalias(deref(t)).(*types.Named); ok {
 		return n.Obj().Name()
@@ -228,7 +248,7 @@ func typeName(t types.Type) string {
 	return ""
 }
 
-// named says whether the object is one of those of a package.
+// named reports whether the object is one of these of a package.
 func named(object types.Object, path string, names ...string) bool {
 	return object != nil && object.Pkg() != nil && object.Pkg().Path() == path && slices.Contains(names, object.Name())
 }

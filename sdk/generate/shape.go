@@ -1,65 +1,64 @@
 package generate
 
 import (
-	"go/token"
 	"go/types"
 	"slices"
 )
 
-// kind is how a type looks in JSON.
+// kind is the JSON form of a type.
 type kind int
 
 const (
 	unsupported kind = iota
-	own              // only its own methods know
+	own              // read and written by methods of its own
 	boolean
 	text
 	signed
 	unsigned
 	float
-	binary  // bytes in base 64
-	raw     // JSON as it is
+	binary  // bytes in base64
+	raw     // JSON that is not decoded
 	pointer // the element, or null
 	texts   // an array of strings
-	textMap // an object of strings
+	textMap // an object whose members are strings
 	slice
 	array
 	mapping
 	structure
 )
 
-// way is who reads or writes a type.
-type way int
+// implementation is what reads or writes a type.
+type implementation int
 
 const (
-	byKind  way = iota // what is generated, by its kind
-	byCodec            // its DecodeJSON or AppendJSON
-	byJSON             // its UnmarshalJSON or MarshalJSON
-	byText             // its UnmarshalText or MarshalText
+	generated   implementation = iota // generated code, by its kind
+	codecMethod                       // its DecodeJSON or AppendJSON
+	jsonMethod                        // its UnmarshalJSON or MarshalJSON
+	textMethod                        // its UnmarshalText or MarshalText
 )
 
-// shape is what the generator knows about a type.
+// shape describes the codec of a type.
 type shape struct {
 	typ    types.Type
 	kind   kind
 	elem   *shape // of a pointer, slice, array or mapping
 	fields []*field
 
-	read, write way
+	read, write implementation
 
 	root      bool   // it gets methods
 	name      string // of its functions
-	recursive bool   // a value of it may hold another
-	fallible  bool   // some value of it has no form in JSON
+	recursive bool   // a value may contain another one of the type
+	fallible  bool   // some value has no JSON form
 
-	refused string // why there is no codec for it
+	refused string // the reason why there is no codec
 }
 
-// functions says whether reading and writing the shape are functions.
-func (s *shape) functions() bool { return s.root || s.kind >= slice }
+// hasFunctions reports whether the shape is read and written by functions.
+func (s *shape) hasFunctions() bool { return s.root || s.kind >= slice }
 
-// parts are the shapes that a value of the shape holds, as far as it is
-// generated.
+// parts returns the shapes of the values that a value of the shape contains, as far as
+// generated code reads and writes them.
 func (s *shape) parts() []*shape {
 	var parts []*shape
 	if s.elem != nil {
@@ -71,45 +70,31 @@ func (s *shape) parts() []*shape {
 	return parts
 }
 
-// place says where in the author's types something is.
-type place struct {
-	pos  token.Pos
-	path string // such as Spec.Containers[].Probe
-}
-
-func (p place) element() place { return place{p.pos, p.path + "[]"} }
-
-// refusal is a type without a codec, or what is wrong with a field.
-type refusal struct {
-	place
-	typ    types.Type
-	reason string
-}
-
-// shapes finds out the shapes of the types that a package's code needs.
+// shapes computes the shapes of the types that the codec of a package needs.
 type shapes struct {
-	pkg  *types.Package
-	ours func(*types.Package) bool // the author can change it
-	list []*shape                  // in the order in which they were met
-	left map[types.Object]bool
-	errs []refusal
+	pkg      *types.Package
+	inModule func(*types.Package) bool // the author can change the package
+	list     []*shape                  // in the order in which they were found
+	left     map[types.Object]bool     // marked to be left to encoding/json
+	refused  []refusal
 }
 
+// refuse records a type without a codec.
 func (s *shapes) refuse(at place, t types.Type, reason string) {
-	s.errs = append(s.errs, refusal{at, t, reason})
+	s.refused = append(s.refused, refusal{at, t, reason})
 }
 
-// field is the place of a field, or of what leads to it if the author cannot
+// field returns the place of a field, or of what leads to it if the author cannot
 // change it.
 func (s *shapes) field(at place, f *types.Var) place {
-	if s.ours(f.Pkg()) {
+	if s.inModule(f.Pkg()) {
 		at.pos = f.Pos()
 	}
 	return place{at.pos, at.path + "." + f.Name()}
 }
 
-// of returns the shape of a type. One that has no codec is refused wherever it
-// is met, what it is made of where it is met first.
+// of returns the shape of a type. A type without a codec is refused at each place. A
+// part of it is refused only at the first.
 func (s *shapes) of(t types.Type, at place) *shape {
 	if i := slices.IndexFunc(s.list, func(known *shape) bool { return types.Identical(known.typ, t) }); i >= 0 {
 		if known := s.list[i]; known.refused != "" {
@@ -119,40 +104,39 @@ func (s *shapes) of(t types.Type, at place) *shape {
 	}
 	sh := &shape{typ: t}
 	s.list = append(s.list, sh)
-	if sh.refused = s.find(sh, at); sh.refused != "" {
+	if sh.refused = s.describe(sh, at); sh.refused != "" {
 		s.refuse(at, t, sh.refused)
 	}
 	return sh
 }
 
-// find fills the shape, or says why there is none.
-func (s *shapes) find(sh *shape, at place) (reason string) {
+// describe sets the fields of a shape, or returns the reason why there is no codec.
+func (s *shapes) describe(sh *shape, at place) (reason string) {
 	n, isNamed := types.Unalias(sh.typ).(*types.Named)
 	if isNamed {
-		if reason := s.nameable(n); reason != "" {
+		if reason := s.unnameable(n.Obj()); reason != "" {
 			return reason
 		}
 	}
-	sh.read, sh.write = s.ways(sh.typ)
+	sh.read, sh.write = implementations(sh.typ)
 	switch {
-	case !isNamed && (sh.read != byKind || sh.write != byKind):
+	case !isNamed && (sh.read != generated || sh.write != generated):
 		return "an unnamed struct with the JSON methods of what it embeds; give it a name"
-	case isNamed && isRaw(n):
-		sh.kind, sh.read, sh.write = raw, byKind, byKind
+	case isRaw(sh.typ):
+		sh.kind, sh.read, sh.write = raw, generated, generated
 		return ""
-	case sh.read != byKind && sh.write != byKind:
+	case sh.read != generated && sh.write != generated:
 		sh.kind = own
 		return ""
 	}
-	return s.structure(sh, at)
+	return s.describeStructure(sh, at)
 }
 
-// nameable says why generated code cannot name the type.
-func (s *shapes) nameable(n *types.Named) string {
-	object := n.Obj()
+// unnameable returns the reason why generated code cannot use the name of a type.
+func (s *shapes) unnameable(object types.Object) (reason string) {
 	switch {
 	case s.left[object]:
-		return "it is marked " + markLeave + ", but a type that is generated holds it"
+		return "it is marked " + markLeave + ", but a type with a generated codec contains it"
 	case object.Pkg() == nil: // error
 		return ""
 	case object.Pkg() != s.pkg && !object.Exported():
@@ -161,11 +145,12 @@ func (s *shapes) nameable(n *types.Named) string {
 	return ""
 }
 
-// structure fills the shape by what its type is made of.
-func (s *shapes) structure(sh *shape, at place) (reason string) {
+// describeStructure sets the kind and the parts of a shape that generated code reads or
+// writes, or returns the reason why there is no codec.
+func (s *shapes) describeStructure(sh *shape, at place) (reason string) {
 	switch u := sh.typ.Underlying().(type) {
 	case *types.Basic:
-		sh.kind = basic(u)
+		sh.kind = basicKind(u)
 		if named(object(sh.typ), "encoding/json", "Number") {
 			sh.kind = unsupported
 		}
@@ -175,22 +160,23 @@ func (s *shapes) structure(sh *shape, at place) (reason string) {
 		}
 		sh.kind, sh.elem = pointer, s.of(u.Elem(), at)
 	case *types.Slice:
-		return s.slice(sh, u, at)
+		return s.describeSlice(sh, u, at)
 	case *types.Array:
 		sh.kind, sh.elem = array, s.of(u.Elem(), at.element())
 	case *types.Map:
-		return s.mapping(sh, u, at)
+		return s.describeMap(sh, u, at)
 	case *types.Struct:
 		sh.kind = structure
 		sh.fields = s.fieldsOf(u, at)
 	}
 	if sh.kind == unsupported {
-		return hint(sh.typ)
+		return whyUnsupported(sh.typ)
 	}
 	return ""
 }
 
-func (s *shapes) slice(sh *shape, u *types.Slice, at place) (reason string) {
+// describeSlice distinguishes bytes, strings and other elements.
+func (s *shapes) describeSlice(sh *shape, u *types.Slice, at place) (reason string) {
 	elem := types.Unalias(u.Elem())
 	if b, ok := elem.Underlying().(*types.Basic); ok && b.Kind() == types.Uint8 {
 		if _, isBasic := elem.(*types.Basic); !isBasic {
@@ -200,29 +186,34 @@ func (s *shapes) slice(sh *shape, u *types.Slice, at place) (reason string) {
 		return ""
 	}
 	sh.kind, sh.elem = slice, s.of(u.Elem(), at.element())
-	if plainText(sh.elem) {
+	if isPlainText(sh.elem) {
 		sh.kind, sh.elem = texts, nil
 	}
 	return ""
 }
 
-func (s *shapes) mapping(sh *shape, u *types.Map, at place) (reason string) {
+// describeMap refuses keys that are not plain strings.
+func (s *shapes) describeMap(sh *shape, u *types.Map, at place) (reason string) {
 	if basic, ok := u.Key().Underlying().(*types.Basic); !ok || basic.Info()&types.IsString == 0 {
 		return "a map whose keys are not strings; use a slice of structs, as the Kubernetes API does"
 	}
-	if key := s.of(u.Key(), at); !plainText(key) {
+	if key := s.of(u.Key(), at); !isPlainText(key) {
 		return "a map whose keys have methods of their own; use plain strings"
 	}
 	sh.kind, sh.elem = mapping, s.of(u.Elem(), at.element())
-	if plainText(sh.elem) {
+	if isPlainText(sh.elem) {
 		sh.kind, sh.elem = textMap, nil
 	}
 	return ""
 }
 
-func plainText(s *shape) bool { return s.kind == text && s.read == byKind && s.write == byKind }
+// isPlainText reports whether a shape is a string without methods of its own.
+func isPlainText(s *shape) bool {
+	return s.kind == text && s.read == generated && s.write == generated
+}
 
-func basic(b *types.Basic) kind {
+// basicKind returns the kind of a basic type. Complex numbers have none.
+func basicKind(b *types.Basic) kind {
 	switch {
 	case b.Info()&types.IsBoolean != 0:
 		return boolean
@@ -239,8 +230,9 @@ func basic(b *types.Basic) kind {
 	}
 }
 
-func isRaw(n *types.Named) bool { return named(n.Obj(), "encoding/json", "RawMessage") }
+func isRaw(t types.Type) bool { return named(object(t), "encoding/json", "RawMessage") }
 
+// object returns the declaration of a named type, or nil.
 func object(t types.Type) types.Object {
 	if n, ok := types.Unalias(t).(*types.Named); ok {
 		return n.Obj()
@@ -248,13 +240,13 @@ func object(t types.Type) types.Object {
 	return nil
 }
 
-// hint says why a type has no form, and what to use.
-func hint(t types.Type) string {
+// whyUnsupported returns the reason why a type has no JSON form, and what to use instead.
+func whyUnsupported(t types.Type) string {
 	switch u := t.Underlying().(type) {
 	case *types.Interface:
-		return "what an interface holds is not known; use sdk.Raw, or a struct with the fields that matter"
+		return "the type of the value in an interface is not known; use sdk.Raw, or a struct with the fields that the plugin uses"
 	case *types.Chan, *types.Signature:
-		return `it has no form in JSON; leave the field out by json:"-"`
+		return `it has no JSON form; leave the field out by json:"-"`
 	case *types.Basic:
 		if u.Kind() == types.Invalid {
 			return "the type is not known; run `go build` to see why"
@@ -262,8 +254,73 @@ func hint(t types.Type) string {
 		if u.Info()&types.IsString != 0 {
 			return "use a sized integer, a float, or sdk.Raw"
 		}
-		return `it has no form in JSON; leave the field out by json:"-"`
+		return `it has no JSON form; leave the field out by json:"-"`
 	default:
-		return "a codec for it cannot be generated"
+		return "no codec can be generated for it"
+	}
+}
+
+// implementations returns what reads and what writes a type. As in encoding/json,
+// methods of its own take precedence over generated code.
+func implementations(t types.Type) (read, write implementation) {
+	if _, isPointer := t.Underlying().(*types.Pointer); isPointer {
+		return generated, generated
+	}
+	switch {
+	case hasCodecMethod(t, "DecodeJSON", "UnmarshalJSON", []string{"*" + modulePath + "/abi/rawjson.Reader"}, nil):
+		read = codecMethod
+	case method(t, "UnmarshalJSON", []string{"[]byte"}, []string{"error"}) != nil:
+		read = jsonMethod
+	case method(t, "UnmarshalText", []string{"[]byte"}, []string{"error"}) != nil:
+		read = textMethod
+	}
+	switch {
+	case hasCodecMethod(t, "AppendJSON", "MarshalJSON", []string{"[]byte"}, []string{"[]byte", "error"}):
+		write = codecMethod
+	case method(t, "MarshalJSON", nil, []string{"[]byte", "error"}) != nil:
+		write = jsonMethod
+	case method(t, "MarshalText", nil, []string{"[]byte", "error"}) != nil:
+		write = textMethod
+	}
+	return read, write
+}
+
+// hasCodecMethod reports whether the type has a method of a codec. A method that is
+// promoted from an embedded type counts only if encoding/json too would use a promoted
+// method for the whole struct.
+func hasCodecMethod(t types.Type, name, standard string, params, results []string) bool {
+	path := method(t, name, params, results)
+	_, standardPath, _ := types.LookupFieldOrMethod(types.NewPointer(t), false, nil, standard)
+	return path != nil && (len(path) == 1 || len(standardPath) > 1)
+}
+
+// method returns the path of embedded fields to a method with that signature, whose
+// last step is the method itself, or nil if there is none.
+func method(t types.Type, name string, params, results []string) []int {
+	found, path, _ := types.LookupFieldOrMethod(types.NewPointer(t), false, nil, name)
+	f, ok := found.(*types.Func)
+	if !ok || !slices.Equal(typesOf(f.Signature().Params()), params) || !slices.Equal(typesOf(f.Signature().Results()), results) {
+		return nil
+	}
+	return path
+}
+
+// typesOf returns the names of the types of parameters or results.
+func typesOf(tuple *types.Tuple) (names []string) {
+	for i := range tuple.Len() {
+		names = append(names, unaliased(tuple.At(i).Type()))
+	}
+	return names
+}
+
+// unaliased returns the name of a type without aliases.
+func unaliased(t types.Type) string {
+	switch u := types.Unalias(t).(type) {
+	case *types.Pointer:
+		return "*" + unaliased(u.Elem())
+	case *types.Slice:
+		return "[]" + unaliased(u.Elem())
+	default:
+		return types.TypeString(u, nil)
 	}
 }

@@ -7,12 +7,13 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
-// method writes AppendJSON, by value: an object is often applied as one.
-func (w *writer) method(sh *shape) {
+// appendMethod writes AppendJSON. Its receiver is a value, because objects are often
+// applied as values.
+func (w *writer) appendMethod(sh *shape) {
 	w.inside = &shape{}
 	w.line("\n// AppendJSON appends x as JSON; see package codec.")
 	w.line("func (x %s) AppendJSON(dst []byte) ([]byte, error) {", w.typ(sh.typ))
-	if sh.kind < slice || sh.write != byKind {
+	if sh.kind < slice || sh.write != generated {
 		if sh.fallible {
 			w.line("var err error")
 		}
@@ -28,9 +29,9 @@ func (w *writer) method(sh *shape) {
 	w.line("return %s, nil\n}", call)
 }
 
-// appending writes the function that appends a value: of slices and maps the
-// value itself, of others what x points to.
-func (w *writer) appending(sh *shape) {
+// appendFunction writes the function that appends a value. It is passed slices and maps
+// as they are, and pointers to other values.
+func (w *writer) appendFunction(sh *shape) {
 	w.inside = sh
 	star, depth, results := "*", "", "[]byte"
 	if sh.kind == slice || sh.kind == mapping {
@@ -48,7 +49,7 @@ func (w *writer) appending(sh *shape) {
 	}
 	if sh.kind == slice || sh.kind == mapping {
 		w.line("if x == nil {")
-		w.result(sh, "codec.AppendNull(dst)")
+		w.returnResult(sh, "codec.AppendNull(dst)")
 		w.line("}")
 	}
 	if sh.fallible {
@@ -58,36 +59,39 @@ func (w *writer) appending(sh *shape) {
 	switch sh.kind {
 	case structure:
 		w.appendFields(sh)
-		w.result(sh, "codec.CloseObject(dst, at)")
+		w.returnResult(sh, "codec.CloseObject(dst, at)")
 	case mapping:
 		w.appendEntries(sh)
-		w.result(sh, "codec.CloseObject(dst, at)")
+		w.returnResult(sh, "codec.CloseObject(dst, at)")
 	default:
 		w.line("for i := range x {\ndst = append(dst, ',')")
 		w.append(sh.elem, variable("x[i]"), "codec.WithinElement(i, err)")
 		w.line("}")
-		w.result(sh, "codec.CloseArray(dst, at)")
+		w.returnResult(sh, "codec.CloseArray(dst, at)")
 	}
 	w.line("}")
 }
 
-func (w *writer) result(sh *shape, expr string) {
+// returnResult writes the return statement of the function of a shape.
+func (w *writer) returnResult(sh *shape, expr string) {
 	if sh.fallible {
 		expr += ", nil"
 	}
 	w.line("return %s", expr)
 }
 
+// appendFields writes the statements for the members of a struct. The name of a member is
+// appended together with the comma before it.
 func (w *writer) appendFields(sh *shape) {
 	for _, f := range sh.fields {
-		conditions, target := w.present(f)
+		conditions, target := w.presence(f)
 		if len(conditions) > 0 {
 			w.line("if %s {", strings.Join(conditions, " && "))
 		}
 		w.line("dst = append(dst, %s...)", quoted(string(rawjson.AppendString([]byte(","), f.name))+":"))
 		within := "codec.Within(" + quoted(f.name) + ", err)"
 		if f.shape.kind == pointer && f.omitEmpty {
-			w.append(f.shape.elem, pointed(target), within) // not nil
+			w.append(f.shape.elem, pointedTo(target), within) // not nil
 		} else {
 			w.append(f.shape, variable(target), within)
 		}
@@ -97,6 +101,8 @@ func (w *writer) appendFields(sh *shape) {
 	}
 }
 
+// appendEntries writes a loop over the entries of a map, sorted by key. The keys of a
+// small map are sorted in an array on the stack.
 func (w *writer) appendEntries(sh *shape) {
 	key := sh.typ.Underlying().(*types.Map).Key()
 	name := "name"
@@ -111,20 +117,20 @@ func (w *writer) appendEntries(sh *shape) {
 	w.line("}")
 }
 
-// append writes the statements that append a variable; failed is the error to
-// return.
-func (w *writer) append(sh *shape, v spot, failed string) {
+// append writes the statements that append a variable. failed is the expression for
+// the error to return.
+func (w *writer) append(sh *shape, v operand, failed string) {
 	if sh.kind == pointer {
 		w.line("if %s == nil {\ndst = codec.AppendNull(dst)\n} else {", v.value)
-		w.append(sh.elem, pointed(v.value), failed)
+		w.append(sh.elem, pointedTo(v.value), failed)
 		w.line("}")
 		return
 	}
-	if sh.write == byJSON && !isTime(sh.typ) {
+	if sh.write == jsonMethod && !isTime(sh.typ) {
 		w.appendResult("codec.AppendMarshaled", v.value+".MarshalJSON()", failed)
 		return
 	}
-	if sh.write == byText {
+	if sh.write == textMethod {
 		w.appendResult("codec.AppendText", v.value+".MarshalText()", failed)
 		return
 	}
@@ -136,7 +142,7 @@ func (w *writer) append(sh *shape, v spot, failed string) {
 	w.line("if dst, err = %s; err != nil {\nreturn dst, %s\n}", call, failed)
 }
 
-// appendResult writes the statements that append what a method returns.
+// appendResult writes the statements that append the result of a method.
 func (w *writer) appendResult(function, call, failed string) {
 	w.line("{\nvar result []byte\nresult, err = %s", call)
 	w.line("if dst, err = %s(dst, result, err); err != nil {\nreturn dst, %s\n}\n}", function, failed)
@@ -144,12 +150,12 @@ func (w *writer) appendResult(function, call, failed string) {
 
 func isTime(t types.Type) bool { return named(object(t), "time", "Time") }
 
-// expr is the call that appends a value.
-func (w *writer) expr(sh *shape, v spot) string {
+// expr returns the call that appends a value.
+func (w *writer) expr(sh *shape, v operand) string {
 	switch {
-	case sh.write == byCodec:
+	case sh.write == codecMethod:
 		return v.value + ".AppendJSON(dst)"
-	case sh.write == byJSON:
+	case sh.write == jsonMethod:
 		return "codec.AppendTime(dst, " + v.value + ")"
 	case sh.kind >= slice && w.inside.recursive:
 		return w.call(sh, v, "depth+1")
@@ -160,9 +166,9 @@ func (w *writer) expr(sh *shape, v spot) string {
 	}
 }
 
-// call calls the function of a shape; depth is that of the caller, if the
-// caller is part of the same recursion.
-func (w *writer) call(sh *shape, v spot, depth string) string {
+// call returns the call of the function of a shape. depth is the expression for the
+// depth of a recursive one.
+func (w *writer) call(sh *shape, v operand, depth string) string {
 	arg := v.pointer
 	if sh.kind == slice || sh.kind == mapping {
 		arg = v.value
@@ -173,6 +179,7 @@ func (w *writer) call(sh *shape, v spot, depth string) string {
 	return appendPrefix + sh.name + "(dst, " + arg + ")"
 }
 
+// appendKind returns the call that appends a kind without functions.
 func (w *writer) appendKind(sh *shape, value string) string {
 	plain := func(want string) string {
 		if w.typ(sh.typ) == want {
@@ -190,7 +197,7 @@ func (w *writer) appendKind(sh *shape, value string) string {
 	case unsigned:
 		return "codec.AppendUint(dst, " + plain("uint64") + ")"
 	case float:
-		return "codec.AppendFloat(dst, " + plain("float64") + ", " + bits(sh.typ) + ")"
+		return "codec.AppendFloat(dst, " + plain("float64") + ", " + bitsOf(sh.typ) + ")"
 	case binary:
 		return "codec.AppendBytes(dst, " + value + ")"
 	case raw:
@@ -202,7 +209,8 @@ func (w *writer) appendKind(sh *shape, value string) string {
 	}
 }
 
-func bits(t types.Type) string {
+// bitsOf returns the size of a float in bits.
+func bitsOf(t types.Type) string {
 	if t.Underlying().(*types.Basic).Kind() == types.Float32 {
 		return "32"
 	}

@@ -2,10 +2,10 @@ package generate
 
 import "go/types"
 
-// reading writes the body of a function that fills *x.
-func (w *writer) reading(sh *shape) {
-	if sh.read != byKind {
-		w.read(sh, pointed("x"))
+// readBody writes the body of a function that fills *x.
+func (w *writer) readBody(sh *shape) {
+	if sh.read != generated {
+		w.read(sh, pointedTo("x"))
 		return
 	}
 	if sh.recursive && sh.kind >= slice {
@@ -21,10 +21,12 @@ func (w *writer) reading(sh *shape) {
 	case mapping:
 		w.readMap(sh)
 	default:
-		w.readKind(sh, pointed("x"))
+		w.readKind(sh, pointedTo("x"))
 	}
 }
 
+// readStruct writes a loop over the members with a case for each field. Embedded
+// pointers on the way to the field are allocated.
 func (w *writer) readStruct(sh *shape) {
 	w.line("for more := r.FirstMember(); more; more = r.NextMember() {")
 	if len(sh.fields) > 0 {
@@ -46,6 +48,8 @@ func (w *writer) readStruct(sh *shape) {
 	w.line("}")
 }
 
+// readSlice writes a loop over the elements. As in encoding/json, elements that the
+// slice has already are filled and not replaced.
 func (w *writer) readSlice(sh *shape) {
 	w.line("if r.Null() {\n*x = nil\nreturn\n}")
 	w.line("list := (*x)[:0]")
@@ -56,6 +60,8 @@ func (w *writer) readSlice(sh *shape) {
 	w.line("*x = codec.Filled(list)")
 }
 
+// readArray writes a loop over the elements. As in encoding/json, further elements are
+// skipped and missing ones set to zero.
 func (w *writer) readArray(sh *shape) {
 	w.line("if r.Null() {\nreturn\n}")
 	w.line("i := 0")
@@ -67,6 +73,8 @@ func (w *writer) readArray(sh *shape) {
 	w.line("clear(x[i:])")
 }
 
+// readMap writes a loop over the members. As in encoding/json, entries that the map has
+// already are kept, and the value of each member is read into a new variable.
 func (w *writer) readMap(sh *shape) {
 	key := sh.typ.Underlying().(*types.Map).Key()
 	name := "name"
@@ -83,27 +91,28 @@ func (w *writer) readMap(sh *shape) {
 	w.line("}")
 }
 
-// read writes the statements that fill a variable.
-func (w *writer) read(sh *shape, v spot) {
+// read writes the statements that fill a variable: a call of a method, of a function of
+// the file, or of package codec.
+func (w *writer) read(sh *shape, v operand) {
 	switch {
-	case sh.read == byCodec:
+	case sh.read == codecMethod:
 		w.line("%s.DecodeJSON(r)", v.value)
-	case sh.read == byJSON:
+	case sh.read == jsonMethod:
 		w.line("if raw := r.Raw(); raw != nil {\ncodec.Check(r, %s.UnmarshalJSON(raw))\n}", v.value)
-	case sh.read == byText:
+	case sh.read == textMethod:
 		w.readText(sh, v)
 	case sh.root:
 		w.line("%s.DecodeJSON(r)", v.value)
-	case sh.functions():
+	case sh.hasFunctions():
 		w.line("%s%s(r, %s)", readPrefix, sh.name, v.pointer)
 	default:
 		w.readKind(sh, v)
 	}
 }
 
-// readText asks the type's own method. It is not asked about null, which
-// empties slices and maps.
-func (w *writer) readText(sh *shape, v spot) {
+// readText writes the call of an UnmarshalText method. It is not called for a null,
+// which sets slices and maps to nil.
+func (w *writer) readText(sh *shape, v operand) {
 	switch sh.typ.Underlying().(type) {
 	case *types.Slice, *types.Map:
 		w.line("if r.Null() {\n%s = nil\n} else if text, ok := codec.ReadText(r); ok {", v.value)
@@ -113,7 +122,9 @@ func (w *writer) readText(sh *shape, v spot) {
 	w.line("codec.Check(r, %s.UnmarshalText(text))\n}", v.value)
 }
 
-func (w *writer) readKind(sh *shape, v spot) {
+// readKind writes the call that reads a kind without functions, or a pointer, which is
+// nil for a null and allocated otherwise.
+func (w *writer) readKind(sh *shape, v operand) {
 	switch sh.kind {
 	case boolean:
 		w.line("codec.ReadBool(r, %s)", v.as(w, sh.typ, "bool"))
@@ -136,7 +147,7 @@ func (w *writer) readKind(sh *shape, v spot) {
 	default: // a pointer
 		w.line("if r.Null() {\n%s = nil\n} else {", v.value)
 		w.line("if %s == nil {\n%s = new(%s)\n}", v.value, v.value, w.typ(sh.elem.typ))
-		w.read(sh.elem, pointed(v.value))
+		w.read(sh.elem, pointedTo(v.value))
 		w.line("}")
 	}
 }

@@ -1,7 +1,7 @@
-// Package sdktest runs a plugin's controllers under plain go test. A [World]
-// plays cluster and host: it holds objects, hands them to the reconcile
-// function as a real host does, as encoded requests, and performs what the
-// encoded results want. Tests read as scenarios:
+// Package sdktest runs a plugin's controllers under plain go test. A [World] takes
+// the place of cluster and host: it holds objects, passes them to the reconcile
+// function as a host does, as encoded requests, and performs the intents of the
+// encoded results. Tests read as scenarios:
 //
 //	w := sdktest.New(t)
 //	w.Create(`{"apiVersion":"example.thole.dev/v1","kind":"PodManager",
@@ -12,22 +12,21 @@
 //	run.ExpectWrites("finalizer", "apply v1 Pod default/web", "status")
 //	w.Settle("default/web").ExpectNoWrites()
 //
-// The world is honest about what it checks: manifests, requests and results go
-// through the codec of package abi, which is strict; reads are held against the
-// manifest and the namespace, intents too, and against the owner of what they
-// touch, with the reasons that the host has; what a run leads to is decided by
-// the host's own function; effects happen in the host's order, and when one
-// fails the rest is skipped, the status is not written, and the next request
-// tells about it.
+// What it checks, it checks as the host does: manifests, requests and results pass
+// through the strict codec of package abi. Reads and intents are checked against the
+// manifest, the namespace and the owner of the object, and fail with the reasons of
+// the host. The outcome of a run is decided by the host's own function. Effects have
+// the host's order; when one fails the rest is skipped, the status is not written,
+// and the next request has the failure.
 //
-// It is not a Kubernetes API server. There is no schema, no defaulting, no
-// validation, no admission, no immutable field, no right that could be
-// missing, and no controller but the one under test, garbage collection of
-// owned objects excepted. Apply is a merge patch that also removes what the
-// last apply had and this one has not: lists are replaced, never merged by key,
-// an object that has become empty stays, and nobody else owns fields. Nothing is concurrent: nothing runs before the
-// test says so, and no cache lags behind. Events of the host itself, retries
-// in time, write budgets and admission of the plugin's policy are left out.
+// It is not a Kubernetes API server. It has no schema, defaulting, validation,
+// admission, immutable fields or RBAC, and no controller but the one under test,
+// except for garbage collection of owned objects. Apply is a merge patch that also
+// removes what the last apply had and this one has not: lists are replaced and never
+// merged by key, an object that has become empty remains, and there are no other
+// field managers. Nothing is concurrent: nothing runs before the test calls it, and
+// caches do not lag behind. Events of the host itself, timed retries, write budgets
+// and the policy of the plugin are left out.
 //
-// Package wasmtest puts the compiled plugin into the same world.
+// Package wasmtest runs the compiled plugin in the same world.
 package sdktest

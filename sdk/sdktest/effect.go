@@ -2,228 +2,351 @@ package sdktest
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/sdk"
 )
 
-// perform decides, and carries the decision out in the host's order:
-// finalizer, patch, apply, delete, events (which have no effect here), status.
-// A failure leads to another decision, of which only the status is written.
+// perform decides the outcome of the run and performs its effects in the order of
+// the host: finalizer, patch, apply, delete, events (which have no effect here),
+// status. If an effect fails, the outcome is decided again, and only the status of
+// that decision is written.
 func (r *Run) perform() {
 	r.decide()
 	if r.decision.Intents {
-		if r.effect = r.intents(); r.effect != nil {
+		if r.effect = r.performIntents(); r.effect != nil {
 			r.decide()
 		}
 	}
-	r.status()
+	r.writeStatus()
 	if r.decision.RemoveFinalizer {
-		r.release()
+		name := r.world.finalizer()
+		r.setFinalizers("release", slices.DeleteFunc(slices.Clone(r.current().meta.Finalizers), func(f string) bool { return f == name }))
 	}
 }
 
-func (r *Run) intents() *abi.EffectFailure {
-	if f := r.hold(); f != nil {
+// decide calls the host's own decision function.
+func (r *Run) decide() {
+	in := outcome.Input{
+		Code: r.Code, Result: r.Result, Fault: r.fault, Effect: r.effect, Uncounted: r.unavailable,
+		Tries: r.tries, Controller: &r.world.controller, Now: r.world.now,
+		Object: outcome.Object{
+			Generation: r.primary.meta.Generation, Conditions: outcome.ReadConditions(r.primary.raw), Deleting: r.primary.meta.Deleting(),
+		},
+	}
+	if r.unavailable {
+		in.Fault = &outcome.Fault{Reason: "Unavailable", Message: "a read was not available yet"}
+	}
+	d := outcome.Decide(in)
+	r.decision, r.Class, r.Reason, r.Message = d, d.Class, d.Reason, d.Message
+}
+
+// performIntents performs all effects but the status, and returns the first failure.
+func (r *Run) performIntents() *abi.EffectFailure {
+	if f := r.addFinalizer(); f != nil {
 		return f
 	}
 	all, f := r.plan()
 	if f != nil {
 		return f
 	}
-	if f := r.patch(); f != nil {
-		return f
+	if r.Result.Patch != nil {
+		if f := r.failedByTest("patch", r.primary.id); f != nil {
+			return f
+		}
+		r.update("patch", r.current(), r.Result.Patch)
 	}
 	for _, i := range all {
-		if f := r.intent(&i); f != nil {
+		perform := r.apply
+		if i.verb == "delete" {
+			perform = r.delete
+		}
+		if f := r.failedByTest(i.verb, i.id); f != nil {
+			return f
+		}
+		if f := perform(&i); f != nil {
 			return f
 		}
 	}
 	return nil
 }
 
-func (r *Run) intent(i *intent) *abi.EffectFailure {
-	if f := r.refused(i.verb, i.kind.Ref(i.namespace, i.name)); f != nil {
-		return f
-	}
-	if i.verb == "delete" {
-		return r.delete(i)
-	}
-	return r.apply(i)
-}
-
+// current returns the primary in its present state.
 func (r *Run) current() *object { return r.world.objects[r.primary.id] }
 
-// hold sets the finalizer, unless the result asks for nothing that a cleanup
-// may have to undo.
-func (r *Run) hold() *abi.EffectFailure {
+// addFinalizer adds the finalizer, unless the result has nothing that a cleanup may
+// have to undo.
+func (r *Run) addFinalizer() *abi.EffectFailure {
 	o, name := r.current(), r.world.finalizer()
 	changes := len(r.Result.Patch)+len(r.Result.Apply)+len(r.Result.Delete)+len(r.Result.Status) > 0
 	if !changes || !r.world.controller.Finalizer || o.meta.Deleting() || slices.Contains(o.meta.Finalizers, name) {
 		return nil
 	}
-	if f := r.refused("finalizer", o.ref()); f != nil {
+	if f := r.failedByTest("finalizer", o.id); f != nil {
 		return f
 	}
-	r.finalizers("finalizer", append(slices.Clone(o.meta.Finalizers), name))
+	r.setFinalizers("finalizer", append(slices.Clone(o.meta.Finalizers), name))
 	return nil
 }
 
-func (r *Run) release() {
-	name := r.world.finalizer()
-	rest := slices.DeleteFunc(slices.Clone(r.current().meta.Finalizers), func(f string) bool { return f == name })
-	r.finalizers("release", rest)
-}
-
-func (r *Run) finalizers(verb string, names []string) {
-	patch := map[string]any{"metadata": map[string]any{"finalizers": names}}
-	if len(names) == 0 {
-		patch = map[string]any{"metadata": map[string]any{"finalizers": nil}}
+// setFinalizers replaces the finalizers of the primary.
+func (r *Run) setFinalizers(verb string, names []string) {
+	var value any // null for none
+	if len(names) > 0 {
+		value = names
 	}
-	r.update(verb, r.current(), r.world.encode(patch))
+	r.update(verb, r.current(), r.world.encode(map[string]any{"metadata": map[string]any{"finalizers": value}}))
 }
 
-// update merges a patch into an object and notes the write, if it is one.
-func (r *Run) update(verb string, o *object, patch []byte) {
+// update merges a patch into an object and records the write if it changes anything.
+func (r *Run) update(write string, o *object, patch []byte) {
 	if r.world.update(o, r.world.merge(o.raw, patch)) {
-		r.Writes = append(r.Writes, verb)
+		r.Writes = append(r.Writes, write)
 	}
 }
 
-func (r *Run) patch() *abi.EffectFailure {
-	if r.Result.Patch == nil {
+// intent is an apply or a delete.
+type intent struct {
+	id
+	verb     string
+	owned    bool   // the kind is in owns, and the object has the owner's namespace
+	writable bool   // the kind is in writes
+	object   []byte // of an apply
+	adopt    bool
+	uid      string // the precondition of a delete
+}
+
+// plan checks every intent against the manifest, the namespace and the other
+// intents, before the first one is performed.
+func (r *Run) plan() (all []intent, failure *abi.EffectFailure) {
+	for _, a := range r.Result.Apply {
+		at, err := identify(a.Object)
+		if err != nil {
+			return nil, newFailure("apply", at, abi.ClassABI, "InvalidIntent", err.Error())
+		}
+		all = append(all, intent{verb: "apply", id: at, object: a.Object, adopt: a.Adopt})
+	}
+	for _, ref := range r.Result.Delete {
+		all = append(all, intent{verb: "delete", id: idOf(ref), uid: ref.UID})
+	}
+	seen := map[id]bool{}
+	for i := range all {
+		if failure := r.checkScope(&all[i]); failure != nil {
+			return nil, failure
+		}
+		if seen[all[i].id] {
+			return nil, all[i].invalid("two intents of one result name the object: return one per object")
+		}
+		seen[all[i].id] = true
+	}
+	return all, nil
+}
+
+// checkScope sets the namespace of an intent, and whether its kind is in owns and in
+// writes.
+func (r *Run) checkScope(i *intent) *abi.EffectFailure {
+	c, own, cluster := &r.world.controller, r.primary.namespace, r.world.clusterScoped[i.kind]
+	i.owned, i.writable = slices.Contains(c.Owns, i.kind), slices.Contains(c.Writes, i.kind)
+	if i.namespace == "" && !cluster {
+		i.namespace = own
+	}
+	switch {
+	case !i.owned && !i.writable:
+		return i.denied("NotDeclared", "the manifest does not name the kind in owns or writes")
+	case cluster && i.namespace != "":
+		return i.invalid("the kind is cluster-scoped, it has no namespace")
+	case !cluster && i.namespace == "":
+		return i.invalid("metadata.namespace is required: the kind is namespaced and the primary is not")
+	case own == "" || i.namespace == own:
+	case !cluster && !r.world.crossNamespace:
+		return i.denied("OutOfScope", "another namespace than the object's")
+	case !i.writable:
+		return i.denied("OutOfScope", "the object cannot be owned from namespace "+own+": name the kind in writes")
+	default:
+		i.owned = false
+	}
+	i.owned = i.owned && (i.id != r.primary.id || !i.writable)
+	return nil
+}
+
+// checkOwner checks that the controller may change an existing object, as the host
+// does.
+func (r *Run) checkOwner(i *intent, o *object) *abi.EffectFailure {
+	isPrimary := o.meta.UID == r.primary.meta.UID
+	controlled := slices.ContainsFunc(o.meta.OwnerReferences, func(r sdk.OwnerReference) bool { return r.Controller })
+	switch {
+	case isPrimary && i.verb == "apply" && i.owned:
+		return i.denied("OutOfScope", "the object is the primary: it cannot own itself, name the kind in writes")
+	case isPrimary && i.writable, o.meta.ControlledBy(r.primary.meta.UID):
+		return nil
+	case controlled:
+		return i.denied("ControlledByAnother", "the object has another controller and is never touched")
+	case i.verb == "apply" && i.owned && !i.adopt:
+		return i.denied("NotAdopted", "the object exists and has no controller: set adopt to take it over")
+	case i.verb == "delete" && !i.writable:
+		return i.denied("NotControlled", "the object is not controlled by "+r.primary.String()+": name the kind in writes to delete it")
+	}
+	return nil
+}
+
+func (i *intent) denied(reason, message string) *abi.EffectFailure {
+	return newFailure(i.verb, i.id, abi.ClassDenied, reason, message)
+}
+
+func (i *intent) invalid(message string) *abi.EffectFailure {
+	return newFailure(i.verb, i.id, abi.ClassABI, "InvalidIntent", message)
+}
+
+// failedByTest returns the failure that [World.FailWrites] or [World.FailWrite] has
+// set for a write, if any.
+func (r *Run) failedByTest(verb string, at id) *abi.EffectFailure {
+	reason := r.world.failedWrites[verb+" "+at.String()]
+	if reason == "" {
+		reason = r.world.failedWrites[at.kind.String()]
+	}
+	if reason == "" {
 		return nil
 	}
-	if f := r.refused("patch", r.primary.ref()); f != nil {
-		return f
-	}
-	r.update("patch", r.current(), r.Result.Patch)
-	return nil
+	return newFailure(verb, at, abi.ClassRetry, reason, "refused by the test")
 }
 
+func newFailure(verb string, at id, class abi.Class, reason, message string) *abi.EffectFailure {
+	return &abi.EffectFailure{Verb: verb, Ref: at.ref(), Class: class, Reason: reason, Message: message}
+}
+
+// notApplied removes the fields that the host leaves out of an apply.
+var notApplied = []byte(`{"status":null,"metadata":{"uid":null,"resourceVersion":null,"generation":null,"managedFields":null,
+	"creationTimestamp":null,"deletionTimestamp":null,"deletionGracePeriodSeconds":null,"selfLink":null}}`)
+
+// apply creates the object or merges the fields into it. Fields of the last apply that this
+// one does not have are removed.
 func (r *Run) apply(i *intent) *abi.EffectFailure {
 	w, o := r.world, r.world.objects[i.id]
 	if o != nil {
-		if f := r.touches(i, o); f != nil {
+		if f := r.checkOwner(i, o); f != nil {
 			return f
 		}
 	}
-	metadata := map[string]any{"namespace": omitEmpty(i.namespace)}
-	if i.owned {
-		metadata["ownerReferences"] = []sdk.OwnerReference{r.owner()}
+	metadata := map[string]any{"namespace": i.namespace}
+	if i.namespace == "" {
+		metadata["namespace"] = nil
 	}
-	wanted := w.merge(w.merge(i.object, notApplied), w.encode(map[string]any{"metadata": metadata}))
+	if i.owned {
+		metadata["ownerReferences"] = []sdk.OwnerReference{{
+			APIVersion: r.primary.kind.APIVersion, Kind: r.primary.kind.Kind,
+			Name: r.primary.name, UID: r.primary.meta.UID, Controller: true, BlockOwnerDeletion: true,
+		}}
+	}
+	wanted := w.withMetadata(w.merge(i.object, notApplied), metadata)
 	if o == nil {
 		w.create(i.id, wanted)
 		r.Writes = append(r.Writes, "apply "+i.String())
 	} else {
-		r.update("apply "+i.String(), o, w.applyPatch(i.id, wanted))
+		patch := wanted
+		if last := w.applied[i.id]; last != nil {
+			patch = w.compose(wanted, removed(last, wanted))
+		}
+		r.update("apply "+i.String(), o, patch)
 	}
 	w.applied[i.id] = wanted
 	return nil
 }
 
-// notApplied removes what the host leaves out of an apply.
-var notApplied = []byte(`{"status":null,"metadata":{"uid":null,"resourceVersion":null,"generation":null,"managedFields":null,
-	"creationTimestamp":null,"deletionTimestamp":null,"deletionGracePeriodSeconds":null,"selfLink":null}}`)
-
-// applyPatch is the merge patch of an apply: what is wanted, and null for what
-// the last apply had beyond it.
-func (w *World) applyPatch(at id, wanted []byte) []byte {
-	if w.applied[at] == nil {
-		return wanted
-	}
-	return overlay(wanted, dropped(w.applied[at], wanted))
-}
-
-// dropped is the merge patch that removes those fields of last that are not in
-// now, one by one: others may have put some of their own beside them.
-func dropped(last, now []byte) []byte {
+// removed returns the merge patch that removes those fields of last that are not in
+// now. Objects are not removed as a whole, because others may have added fields.
+func removed(last, now []byte) []byte {
+	isObject := func(value []byte) bool { return rawjson.NewReader(value).Kind() == '{' }
 	before, _ := rawjson.Members(last)
 	w := rawjson.NewWriter(nil)
 	w.Object(func() {
 		for _, m := range before {
 			value, kept := rawjson.Lookup(now, m.Name)
 			if isObject(m.Value) && (!kept || isObject(value)) {
-				w.Name(m.Name).Raw(dropped(m.Value, value))
+				w.Name(m.Name).Raw(removed(m.Value, value))
 			} else if !kept {
-				w.Name(m.Name).Raw([]byte("null"))
+				w.Name(m.Name).Raw(nil)
 			}
 		}
 	})
 	return w.Bytes()
 }
 
-func isObject(value []byte) bool { return rawjson.NewReader(value).Kind() == '{' }
-
-// overlay adds the members of second to first, member by member, nulls
-// included.
-func overlay(first, second []byte) []byte {
-	if !isObject(first) || !isObject(second) {
-		return second
+// compose returns the merge patch with the effect of both.
+func (w *World) compose(first, second []byte) []byte {
+	patch, err := rawjson.ComposePatches(first, second)
+	if err != nil {
+		w.tb.Fatalf("compose patches: %v", err)
 	}
-	members, _ := rawjson.Members(first)
-	changes, _ := rawjson.Members(second)
-	w := rawjson.NewWriter(nil)
-	w.Object(func() {
-		for _, m := range members {
-			if i := slices.IndexFunc(changes, func(c rawjson.Member) bool { return c.Name == m.Name }); i >= 0 {
-				m.Value = overlay(m.Value, changes[i].Value)
-				changes = slices.Delete(changes, i, i+1)
-			}
-			w.Name(m.Name).Raw(m.Value)
-		}
-		for _, c := range changes {
-			w.Name(c.Name).Raw(c.Value)
-		}
-	})
-	return w.Bytes()
+	return patch
 }
 
+// delete deletes the object. One that does not exist, or has another UID, is no failure.
 func (r *Run) delete(i *intent) *abi.EffectFailure {
 	o := r.world.objects[i.id]
 	if o == nil || i.uid != "" && i.uid != o.meta.UID {
 		return nil
 	}
-	if f := r.touches(i, o); f != nil {
+	if f := r.checkOwner(i, o); f != nil {
 		return f
 	}
-	if r.world.end(o) {
+	if r.world.delete(o) {
 		r.Writes = append(r.Writes, "delete "+i.String())
 	}
 	return nil
 }
 
-// refused is the failure that [World.FailWrites] or [World.FailWrite] asked
-// for.
-func (r *Run) refused(verb string, ref sdk.Ref) *abi.EffectFailure {
-	reason := r.world.writes[sdk.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind}]
-	if single := r.world.refused[verb+" "+idOf(ref).String()]; single != "" {
-		reason = single
+// writeStatus writes the guest's part of the status, the conditions and
+// observedGeneration in one patch.
+func (r *Run) writeStatus() {
+	o := r.current()
+	if o == nil {
+		return
 	}
-	if reason == "" {
-		return nil
+	patch := []byte(`{}`)
+	if r.decision.GuestStatus && r.Result.Status != nil {
+		patch = r.Result.Status
 	}
-	return r.failure(verb, ref, abi.ClassRetry, reason, "refused by the test")
+	hostPart := map[string]any{}
+	conditions, observed := r.world.hostPart()
+	if conditions && len(r.decision.Set)+len(r.decision.Remove) > 0 {
+		hostPart["conditions"] = r.changedConditions(outcome.ReadConditions(o.raw))
+	}
+	if g := r.decision.ObservedGeneration; observed && g != nil {
+		hostPart["observedGeneration"] = *g
+	}
+	if patch = r.world.compose(patch, r.world.encode(hostPart)); string(patch) != "{}" {
+		r.update("status", o, []byte(`{"status":`+string(patch)+`}`))
+	}
 }
 
-func (r *Run) failure(verb string, ref sdk.Ref, class abi.Class, reason, message string) *abi.EffectFailure {
-	return &abi.EffectFailure{Verb: verb, Ref: abi.Ref(ref), Class: class, Reason: reason, Message: message}
+// hostPart reports whether the host writes conditions and observedGeneration. On the
+// kinds of Kubernetes itself (here those whose group has no dot) it does not, except
+// for conditions that the manifest names.
+func (w *World) hostPart() (conditions, observed bool) {
+	if strings.Contains(w.controller.For.Group(), ".") {
+		return true, true
+	}
+	c := w.controller.Conditions
+	return c.Target != "" || len(c.Owned)+len(c.Summarized)+len(c.NegativePolarity) > 0, false
 }
 
-// owner is the reference that makes an object a child of the primary.
-func (r *Run) owner() sdk.OwnerReference {
-	return sdk.OwnerReference{
-		APIVersion: r.primary.kind.APIVersion, Kind: r.primary.kind.Kind,
-		Name: r.primary.name, UID: r.primary.meta.UID, Controller: true, BlockOwnerDeletion: true,
+// changedConditions returns the conditions of the object with the changes of the
+// decision: existing ones keep their place, new ones follow.
+func (r *Run) changedConditions(list []sdk.Condition) []sdk.Condition {
+	list = slices.DeleteFunc(list, func(c sdk.Condition) bool { return slices.Contains(r.decision.Remove, c.Type) })
+	for _, c := range r.decision.Set {
+		if i := indexOf(list, c.Type); i >= 0 {
+			list[i] = c
+		} else {
+			list = append(list, c)
+		}
 	}
+	return list
 }
 
-// omitEmpty is null in a merge patch for nothing.
-func omitEmpty(s string) any {
-	if s == "" {
-		return nil
-	}
-	return s
+func indexOf(conditions []sdk.Condition, conditionType string) int {
+	return slices.IndexFunc(conditions, func(c sdk.Condition) bool { return c.Type == conditionType })
 }

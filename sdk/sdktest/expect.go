@@ -10,115 +10,131 @@ import (
 	"github.com/thole-dev/thole/sdk"
 )
 
-// Condition returns a condition of the object after the run; it is zero if
-// there is none.
+// Condition returns a condition of the object after the run. It is zero if there is
+// none.
 func (r *Run) Condition(conditionType string) sdk.Condition {
-	o := r.current()
-	if o == nil {
-		return sdk.Condition{}
-	}
-	if c := find(readConditions(o.raw), conditionType); c != nil {
-		return *c
+	if o := r.current(); o != nil {
+		list := outcome.ReadConditions(o.raw)
+		if i := indexOf(list, conditionType); i >= 0 {
+			return list[i]
+		}
 	}
 	return sdk.Condition{}
 }
 
-// ExpectReady expects the run to have succeeded, and the object to be Ready.
+// ending returns the function of package sdk that the run ended with, in lower case.
+func (r *Run) ending() string {
+	switch r.Class {
+	case abi.ClassNone:
+		return string(r.Result.Result)
+	case abi.ClassStalled, abi.ClassWaiting:
+		return string(r.Class)
+	default:
+		return string(abi.ClassRetry)
+	}
+}
+
+const success = string(abi.OutcomeSuccess)
+
+// ExpectReady expects that the run succeeded and the object is Ready.
 func (r *Run) ExpectReady() *Run {
 	r.tb.Helper()
 	if r.ending() != success {
-		return r.expectEnding(success, "")
+		return r.ExpectSuccess()
 	}
-	return r.ExpectCondition(r.world.target(), sdk.True, "")
+	return r.ExpectCondition(r.world.controller.Conditions.TargetOrReady(), sdk.True, "")
 }
 
-// ExpectSuccess expects the run to have succeeded, whatever the conditions:
-// the host writes none on kinds of Kubernetes itself.
+// ExpectSuccess expects that the run succeeded, whatever the conditions are: the host
+// writes none on the kinds of Kubernetes itself.
 func (r *Run) ExpectSuccess() *Run {
 	r.tb.Helper()
 	return r.expectEnding(success, "")
 }
 
-// ExpectRetry expects the run to have failed with a reason.
+// ExpectRetry expects that the run failed with a reason; "" is any reason.
 func (r *Run) ExpectRetry(reason string) *Run {
 	r.tb.Helper()
-	return r.expectEnding(retry, reason)
+	return r.expectEnding(string(abi.ClassRetry), reason)
 }
 
-// ExpectStalled expects the run to have stalled with a reason.
+// ExpectStalled expects that the run stalled with a reason; "" is any reason.
 func (r *Run) ExpectStalled(reason string) *Run {
 	r.tb.Helper()
-	return r.expectEnding(stalled, reason)
+	return r.expectEnding(string(abi.ClassStalled), reason)
 }
 
-// ExpectWaiting expects the run to wait with a reason.
+// ExpectWaiting expects that the run waits with a reason; "" is any reason.
 func (r *Run) ExpectWaiting(reason string) *Run {
 	r.tb.Helper()
-	return r.expectEnding(waiting, reason)
+	return r.expectEnding(string(abi.ClassWaiting), reason)
 }
 
-// ExpectRequeue expects [sdk.Requeue].
+// ExpectRequeue expects that the run returned [sdk.Requeue].
 func (r *Run) ExpectRequeue() *Run {
 	r.tb.Helper()
-	return r.expectEnding(requeue, "")
+	return r.expectEnding(string(abi.OutcomeRequeue), "")
 }
 
-// ExpectEmpty expects [sdk.Empty].
+// ExpectEmpty expects that the run returned [sdk.Empty].
 func (r *Run) ExpectEmpty() *Run {
 	r.tb.Helper()
-	return r.expectEnding(empty, "")
+	return r.expectEnding(string(abi.OutcomeEmpty), "")
 }
 
-func (r *Run) expectEnding(want ending, reason string) *Run {
+// expectEnding expects the ending and, unless it is empty, the reason.
+func (r *Run) expectEnding(want, reason string) *Run {
 	r.tb.Helper()
-	if got := r.ending(); got != want || reason != "" && reason != r.Reason {
-		r.tb.Errorf("the run ended in %s %s (%s), expected %s %s", got, r.Reason, r.Message, want, reason)
+	got := r.ending()
+	return r.expect(got == want && (reason == "" || reason == r.Reason),
+		"the run ended in %s %s (%s), expected %s %s", got, r.Reason, r.Message, want, reason)
+}
+
+// expect fails the test with a message unless ok.
+func (r *Run) expect(ok bool, format string, args ...any) *Run {
+	r.tb.Helper()
+	if !ok {
+		r.tb.Errorf(format, args...)
 	}
 	return r
 }
 
-// ExpectNext expects the next timed run after d; 0 expects none, so that only
-// a change leads to another run.
+// ExpectNext expects that the next timed run is due after d. If d is 0 it expects
+// none, so that only a change leads to another run.
 func (r *Run) ExpectNext(d time.Duration) *Run {
 	r.tb.Helper()
-	switch next := r.decision.Next; {
-	case next.Kind == outcome.Backoff:
-		r.tb.Errorf("the next run comes by backoff, expected it after %s", d)
-	case next.After != d:
-		r.tb.Errorf("the next run comes after %s, expected %s", next.After, d)
+	next := r.decision.Next
+	if next.Kind == outcome.Backoff {
+		return r.expect(false, "the next run is due after the backoff, expected it after %s", d)
 	}
-	return r
+	return r.expect(next.After == d, "the next run is due after %s, expected %s", next.After, d)
 }
 
-// ExpectCondition expects a condition on the object after the run; an empty
-// reason stands for any, an empty status for no such condition.
+// ExpectCondition expects a condition of the object after the run. An empty reason
+// matches any, and an empty status expects that there is no such condition.
 func (r *Run) ExpectCondition(conditionType, status, reason string) *Run {
 	r.tb.Helper()
-	if c := r.Condition(conditionType); c.Status != status || reason != "" && c.Reason != reason {
-		r.tb.Errorf("condition %s is %q with reason %q (%s), expected %q with reason %q",
-			conditionType, c.Status, c.Reason, c.Message, status, reason)
-	}
-	return r
+	c := r.Condition(conditionType)
+	return r.expect(c.Status == status && (reason == "" || c.Reason == reason),
+		"condition %s is %q with reason %q (%s), expected %q with reason %q",
+		conditionType, c.Status, c.Reason, c.Message, status, reason)
 }
 
-// ExpectWrites expects exactly these effects to have changed something, in
-// this order; see [Run.Writes].
+// ExpectWrites expects that exactly these effects changed something, in this order;
+// see [Run.Writes].
 func (r *Run) ExpectWrites(writes ...string) *Run {
 	r.tb.Helper()
-	if !slices.Equal(r.Writes, writes) {
-		r.tb.Errorf("the run wrote %q, expected %q", r.Writes, writes)
-	}
-	return r
+	return r.expect(slices.Equal(r.Writes, writes), "the run wrote %q, expected %q", r.Writes, writes)
 }
 
-// ExpectNoWrites expects the run to have changed nothing.
+// ExpectNoWrites expects that the run changed nothing.
 func (r *Run) ExpectNoWrites() *Run {
 	r.tb.Helper()
 	return r.ExpectWrites()
 }
 
-// ExpectEvents expects the run to have emitted events of exactly these
-// reasons, in this order.
+// ExpectEvents expects that the run emitted events with exactly these reasons, in
+// this order.
 func (r *Run) ExpectEvents(reasons ...string) *Run {
 	r.tb.Helper()
 	var got []string
@@ -127,27 +143,19 @@ func (r *Run) ExpectEvents(reasons ...string) *Run {
 			got = append(got, e.Reason)
 		}
 	}
-	if !slices.Equal(got, reasons) {
-		r.tb.Errorf("the run emitted events %q, expected %q", got, reasons)
-	}
-	return r
+	return r.expect(slices.Equal(got, reasons), "the run emitted events %q, expected %q", got, reasons)
 }
 
-// ExpectLog expects a line whose text contains the given one.
+// ExpectLog expects a line whose message contains text.
 func (r *Run) ExpectLog(text string) *Run {
 	r.tb.Helper()
-	if !slices.ContainsFunc(r.Logs, func(l Line) bool { return strings.Contains(l.Text, text) }) {
-		r.tb.Errorf("the run logged %v, expected a line with %q", r.Logs, text)
-	}
-	return r
+	found := slices.ContainsFunc(r.Logs, func(l Line) bool { return strings.Contains(l.Text, text) })
+	return r.expect(found, "the run logged %v, expected a line with %q", r.Logs, text)
 }
 
-// ExpectClass expects the run to have failed with a class, such as
-// [abi.ClassDenied].
+// ExpectClass expects that the run failed with a class, such as [abi.ClassDenied].
 func (r *Run) ExpectClass(class abi.Class) *Run {
 	r.tb.Helper()
-	if r.Class != class {
-		r.tb.Errorf("the run ended with class %q (%s: %s), expected %q", r.Class, r.Reason, r.Message, class)
-	}
-	return r
+	return r.expect(r.Class == class,
+		"the run ended with class %q (%s: %s), expected %q", r.Class, r.Reason, r.Message, class)
 }

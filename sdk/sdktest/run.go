@@ -11,14 +11,39 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/sdk"
+	"github.com/thole-dev/thole/sdk/internal/guest"
 )
 
-// Run is one run of the controller for one object, and what became of it.
+// Runner runs the plugin under test. Package wasmtest has one for compiled plugins.
+type Runner interface {
+	// Describe returns the text of the manifest.
+	Describe() []byte
+	// Reconcile runs the controller for the text of an [abi.Request] and returns
+	// the text of an [abi.Result]. An error means that the guest did not return. A
+	// method FailureClass() abi.Class of the error classifies it.
+	Reconcile(request []byte, host Host) (abi.Code, []byte, error)
+}
+
+// Host has the capabilities that a run can call. Messages, replies and codes are those
+// of package abi.
+type Host = guest.Host
+
+// native runs the controllers that are linked into the test.
+type native struct{}
+
+func (native) Describe() []byte { return abi.EncodeManifest(guest.Manifest()) }
+
+func (native) Reconcile(request []byte, host Host) (abi.Code, []byte, error) {
+	code, result := guest.Reconcile(host, request)
+	return code, result, nil
+}
+
+// Run is one run of the controller for one object, and its effects.
 type Run struct {
 	Code   abi.Code
 	Result *abi.Result // nil if the guest did not return one
-	// Class, Reason and Message are why the run failed, be it by what the
-	// guest returned, by its not returning, or by an effect.
+	// Class, Reason and Message describe the failure of the run: what the guest
+	// returned, why it did not return, or the effect that failed.
 	Class   abi.Class
 	Reason  string
 	Message string
@@ -28,69 +53,71 @@ type Run struct {
 	Writes []string
 	Logs   []Line
 
-	tb       testing.TB
-	world    *World
-	primary  *object // as the guest was given it
-	tries    outcome.Tries
-	fault    *outcome.Fault
-	effect   *abi.EffectFailure
-	unread   bool // a read was not available
-	decision outcome.Decision
+	tb          testing.TB
+	world       *World
+	primary     *object // in the state that the guest was given
+	tries       outcome.Tries
+	fault       *outcome.Fault
+	effect      *abi.EffectFailure
+	unavailable bool // a read returned abi.CodeUnavailable
+	decision    outcome.Decision
 }
 
-// Line is what a run logged.
+// Line is a line that a run logged.
 type Line struct {
 	Level  int32 // abi.LogDebug to abi.LogError
 	Text   string
-	Fields map[string]string // strings bare, anything else as JSON
+	Fields map[string]string // strings as they are, other values as JSON
 }
 
-// Reconcile runs the controller once for its object of that name,
-// "namespace/name" or, of a cluster-scoped kind, "name".
+// Reconcile runs the controller once for the object with that name:
+// "namespace/name", or "name" for a cluster-scoped kind.
 func (w *World) Reconcile(name string) *Run {
 	w.tb.Helper()
-	o := w.must("reconcile", w.primary(name))
+	o := w.mustExist("reconcile", w.primaryRef(name))
 	if o.meta.Deleting() && !slices.Contains(o.meta.Finalizers, w.finalizer()) {
-		w.tb.Fatalf("reconcile %s: it is being deleted and not held by %s: the host leaves it alone", o.id, w.finalizer())
+		w.tb.Fatalf("reconcile %s: it is being deleted and does not have the finalizer %s: the host does not run it", o.id, w.finalizer())
 	}
 	k := w.key(o)
 	r := &Run{tb: w.tb, world: w, primary: o, tries: k.tries}
-	r.take(w.runner.Reconcile(w.request(o, k), asHost{r}))
+	r.decode(w.runner.Reconcile(w.request(o, k), asHost{r}))
 	r.perform()
-	r.remember(k)
+	r.keepState(k)
 	return r
 }
 
-// mostRuns is how often an object may need to be reconciled until it rests.
-const mostRuns = 20
+// maxRuns is the number of runs in which [World.Settle] expects an object to come
+// to rest.
+const maxRuns = 20
 
-// Settle reconciles until a run changes nothing, and returns the first such
-// run; also when the object is gone. It fails the test if that takes more than
-// 20 runs: two things then fight each other.
+// Settle reconciles until a run changes nothing, or until the object is gone, and
+// returns that run. It fails the test after 20 runs: two writers then undo each
+// other's changes.
 func (w *World) Settle(name string) *Run {
 	w.tb.Helper()
 	var r *Run
-	for range mostRuns {
+	for range maxRuns {
 		r = w.Reconcile(name)
-		if len(r.Writes) == 0 || !w.Exists(w.primary(name)) {
+		if len(r.Writes) == 0 || !w.Exists(w.primaryRef(name)) {
 			return r
 		}
 	}
-	w.tb.Fatalf("settle %s: still writes after %d runs: %q", name, mostRuns, r.Writes)
+	w.tb.Fatalf("settle %s: still writes after %d runs: %q", name, maxRuns, r.Writes)
 	return r
 }
 
-func (w *World) primary(name string) sdk.Ref {
-	kind := sdk.Kind(w.controller.For)
+// primaryRef returns the reference to the primary with that name; see [World.Reconcile].
+func (w *World) primaryRef(name string) sdk.Ref {
 	namespace, local, ok := strings.Cut(name, "/")
 	if !ok {
-		return kind.Ref("", name)
+		namespace, local = "", name
 	}
-	return kind.Ref(namespace, local)
+	return w.controller.For.Ref(namespace, local)
 }
 
 func (w *World) finalizer() string { return w.plugin + ".thole.dev/" + w.controller.Name }
 
+// key returns the state of a primary. One that was deleted and created again has a new one.
 func (w *World) key(o *object) *key {
 	k := w.keys[o.meta.UID]
 	if k == nil {
@@ -100,6 +127,8 @@ func (w *World) key(o *object) *key {
 	return k
 }
 
+// request returns the request that a host would send. The seed differs from run to run and is
+// the same in each execution of the test.
 func (w *World) request(o *object, k *key) []byte {
 	w.serial++
 	q := &abi.Request{
@@ -111,32 +140,8 @@ func (w *World) request(o *object, k *key) []byte {
 	return abi.EncodeRequest(q)
 }
 
-// Log takes a line of the run.
-func (r asHost) Log(level int32, line []byte) {
-	l := Line{Level: level, Fields: map[string]string{}}
-	members, err := rawjson.Members(line)
-	if err != nil {
-		l.Text = string(line)
-	}
-	for _, m := range members {
-		if value := scalar(m.Value); m.Name == "message" {
-			l.Text = value
-		} else {
-			l.Fields[m.Name] = value
-		}
-	}
-	r.Logs = append(r.Logs, l)
-}
-
-func scalar(value []byte) string {
-	if r := rawjson.NewReader(value); r.Kind() == '"' {
-		return r.String()
-	}
-	return string(value)
-}
-
-// take takes over what the guest returned, or why it did not.
-func (r *Run) take(code abi.Code, text []byte, err error) {
+// decode sets the result of the run, or the fault if there is none.
+func (r *Run) decode(code abi.Code, text []byte, err error) {
 	if err != nil {
 		r.fault = &outcome.Fault{Class: classOf(err), Message: err.Error()}
 		return
@@ -149,7 +154,7 @@ func (r *Run) take(code abi.Code, text []byte, err error) {
 	r.Code, r.Result = code, result
 }
 
-// classOf classifies an error of a [Runner].
+// classOf returns the class of an error of a [Runner].
 func classOf(err error) abi.Class {
 	var classified interface{ FailureClass() abi.Class }
 	if errors.As(err, &classified) {
@@ -158,8 +163,8 @@ func classOf(err error) abi.Class {
 	return abi.ClassPanic
 }
 
-// remember is what the host knows in the next run.
-func (r *Run) remember(k *key) {
+// keepState stores the state that the host keeps for the next run.
+func (r *Run) keepState(k *key) {
 	k.tries = r.decision.Tries
 	if r.decision.KeepMemo {
 		k.memo = r.Result.Memo
@@ -172,4 +177,95 @@ func (r *Run) remember(k *key) {
 	if r.effect != nil {
 		k.previous.Failures = []abi.EffectFailure{*r.effect}
 	}
+}
+
+// asHost implements [Host] for a run.
+type asHost struct{ *Run }
+
+// Get returns the object of an [abi.GetCall].
+func (r asHost) Get(message []byte) ([]byte, int64) {
+	call, err := abi.DecodeGetCall(message)
+	if err != nil {
+		return nil, abi.CodeInvalid
+	}
+	at := idOf(call.Ref)
+	namespace, code := r.readScope(at.kind, at.namespace)
+	if code != 0 {
+		return nil, code
+	}
+	at.namespace = namespace
+	o := r.world.objects[at]
+	if o == nil || call.Ref.UID != "" && call.Ref.UID != o.meta.UID {
+		return nil, abi.CodeNotFound
+	}
+	return slices.Clone(o.raw), int64(len(o.raw))
+}
+
+// List returns the objects of an [abi.ListCall].
+func (r asHost) List(message []byte) ([]byte, int64) {
+	call, err := abi.DecodeListCall(message)
+	if err != nil {
+		return nil, abi.CodeInvalid
+	}
+	matches, err := parseSelector(call.LabelSelector)
+	if err != nil {
+		return nil, abi.CodeInvalid
+	}
+	kind := sdk.Kind{APIVersion: call.APIVersion, Kind: call.Kind}
+	namespace, code := r.readScope(kind, call.Namespace)
+	if code != 0 {
+		return nil, code
+	}
+	var reply abi.ListReply
+	for _, o := range r.world.list(func(o *object) bool {
+		return o.kind == kind && (namespace == "" || namespace == o.namespace) && matches(o.meta.Labels)
+	}) {
+		reply.Items = append(reply.Items, o.raw)
+	}
+	text := abi.EncodeListReply(&reply)
+	return text, int64(len(text))
+}
+
+// readScope checks a read against the manifest and the policy, and returns the
+// namespace to read in.
+func (r *Run) readScope(kind sdk.Kind, namespace string) (string, int64) {
+	c := &r.world.controller
+	if kind != c.For && !slices.Contains(c.Owns, kind) && !slices.Contains(c.Reads, kind) {
+		return "", abi.CodeDenied
+	}
+	if code := r.world.failedReads[kind]; code != 0 {
+		r.unavailable = r.unavailable || code == abi.CodeUnavailable
+		return "", code
+	}
+	switch own := r.primary.namespace; {
+	case r.world.clusterScoped[kind]:
+		return "", 0
+	case own == "" || r.world.crossNamespace:
+		return namespace, 0
+	case namespace != "" && namespace != own:
+		return "", abi.CodeDenied
+	default:
+		return own, 0
+	}
+}
+
+// Log appends a line to the logs of the run.
+func (r asHost) Log(level int32, line []byte) {
+	l := Line{Level: level, Fields: map[string]string{}}
+	members, err := rawjson.Members(line)
+	if err != nil {
+		l.Text = string(line)
+	}
+	for _, m := range members {
+		value := string(m.Value)
+		if v := rawjson.NewReader(m.Value); v.Kind() == '"' {
+			value = v.String()
+		}
+		if m.Name == "message" {
+			l.Text = value
+		} else {
+			l.Fields[m.Name] = value
+		}
+	}
+	r.Logs = append(r.Logs, l)
 }

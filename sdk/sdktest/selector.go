@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// selector says whether labels match.
+// selector reports whether labels match.
 type selector func(labels map[string]string) bool
 
 var (
@@ -16,8 +16,10 @@ var (
 	existsTerm = regexp.MustCompile(`^(!?)\s*([^\s!=()]+)$`)
 )
 
-// parseSelector reads a label selector: a=b, a==b, a!=b, a in (b,c),
-// a notin (b,c), a, !a, and any of them separated by commas.
+// parseSelector parses a label selector: a=b, a==b, a!=b, a in (b,c), a notin (b,c),
+// a, !a, and any of these separated by commas. The host's parser is that of
+// k8s.io/apimachinery, which this package must not import: the tests of a plugin
+// would need it.
 func parseSelector(text string) (selector, error) {
 	var terms []selector
 	for _, term := range splitTerms(text) {
@@ -32,7 +34,7 @@ func parseSelector(text string) (selector, error) {
 	}, nil
 }
 
-// splitTerms splits at the commas outside of parentheses.
+// splitTerms splits a selector at the commas outside of parentheses.
 func splitTerms(text string) (terms []string) {
 	if strings.TrimSpace(text) == "" {
 		return nil
@@ -52,16 +54,17 @@ func splitTerms(text string) (terms []string) {
 	return append(terms, text[start:])
 }
 
+// parseTerm parses one requirement.
 func parseTerm(term string) (selector, error) {
 	if m := setTerm.FindStringSubmatch(term); m != nil {
 		values := strings.Split(m[3], ",")
 		for i := range values {
 			values[i] = strings.TrimSpace(values[i])
 		}
-		return among(m[1], m[2] == "in", values), nil
+		return valueIn(m[1], m[2] == "in", values), nil
 	}
 	if m := equalTerm.FindStringSubmatch(term); m != nil {
-		return among(m[1], m[2] != "!=", []string{m[3]}), nil
+		return valueIn(m[1], m[2] != "!=", []string{m[3]}), nil
 	}
 	if m := existsTerm.FindStringSubmatch(term); m != nil {
 		return func(labels map[string]string) bool {
@@ -69,12 +72,12 @@ func parseTerm(term string) (selector, error) {
 			return ok == (m[1] == "")
 		}, nil
 	}
-	return nil, fmt.Errorf("parse label selector: %q is no requirement", term)
+	return nil, fmt.Errorf("parse label selector: %q is not a requirement, such as a=b", term)
 }
 
-// among matches labels whose value is one of values, or, as Kubernetes has it
-// for != and notin, that are absent or have another one.
-func among(name string, wanted bool, values []string) selector {
+// valueIn matches if the label has one of the values. If wanted is false it matches
+// if the label is absent or has another value, as != and notin do in Kubernetes.
+func valueIn(name string, wanted bool, values []string) selector {
 	return func(labels map[string]string) bool {
 		value, ok := labels[name]
 		return (ok && slices.Contains(values, value)) == wanted

@@ -3,6 +3,7 @@ package sdktest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -14,42 +15,46 @@ import (
 	"github.com/thole-dev/thole/sdk"
 )
 
-// World is a fake cluster with one controller, which runs when the test says
-// so. It belongs to one test and one goroutine. Whatever it is asked that
-// makes no sense ends the test.
+// World is a fake cluster with one controller, which runs when the test calls
+// [World.Reconcile]. It belongs to one test and one goroutine. A call that is not
+// possible, such as changing an object that does not exist, ends the test.
 type World struct {
 	tb         testing.TB
 	runner     Runner
 	plugin     string
 	controller abi.Controller
 
-	now     time.Time
-	config  []byte
-	objects map[id]*object
-	cluster map[sdk.Kind]bool      // cluster-scoped kinds
-	reads   map[sdk.Kind]int64     // kinds that cannot be read, and the code that says so
-	writes  map[sdk.Kind]string    // kinds that cannot be written, and the server's reason
-	refused map[string]string      // likewise single writes, by verb and object
-	crosses bool                   // the policy says crossNamespace
-	applied map[id]json.RawMessage // the last intent for an object
-	keys    map[string]*key        // what the host remembers of a primary, by UID
-	serial  int                    // of UIDs and resource versions
+	now            time.Time
+	config         []byte
+	objects        map[id]*object
+	clusterScoped  map[sdk.Kind]bool
+	failedReads    map[sdk.Kind]int64     // the code that a read of the kind returns
+	failedWrites   map[string]string      // the reason of the API server, by kind or by write
+	crossNamespace bool                   // as in a policy
+	applied        map[id]json.RawMessage // what the last apply of an object had
+	keys           map[string]*key        // by UID of the primary
+	serial         int                    // the last UID, resource version and seed
 }
 
-// key is what the host remembers of a primary between its runs.
+// key is the state that the host keeps for a primary between its runs.
 type key struct {
 	tries    outcome.Tries
 	previous *abi.Previous
 	memo     []byte
 }
 
-// id names an object.
+// id identifies an object.
 type id struct {
 	kind            sdk.Kind
 	namespace, name string
 }
 
-func (i id) String() string { return i.kind.Ref(i.namespace, i.name).String() }
+func idOf(ref sdk.Ref) id {
+	return id{sdk.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind}, ref.Namespace, ref.Name}
+}
+
+func (i id) ref() sdk.Ref   { return i.kind.Ref(i.namespace, i.name) }
+func (i id) String() string { return i.ref().String() }
 
 // object is an object as the API server would return it.
 type object struct {
@@ -58,18 +63,26 @@ type object struct {
 	raw  []byte
 }
 
-// epoch is when a world begins: any time will do, as long as it is always the
-// same.
-var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+// ref returns the reference to the object, with its UID.
+func (o *object) ref() sdk.Ref {
+	ref := o.id.ref()
+	ref.UID = o.meta.UID
+	return ref
+}
 
-// New makes a world for the controller that the package under test has
-// registered, natively. A plugin with several controllers is told which.
+// startTime is the time at which a world begins. It is always the same, so that
+// tests are repeatable.
+var startTime = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// New returns a world for the controller that the package under test has
+// registered, which runs natively. For a plugin with several controllers, pass the
+// name of one.
 func New(tb testing.TB, controller ...string) *World {
 	tb.Helper()
 	return NewWith(tb, native{}, controller...)
 }
 
-// NewWith makes a world for a controller that something else runs.
+// NewWith is [New] for a controller that is run by a [Runner].
 func NewWith(tb testing.TB, runner Runner, controller ...string) *World {
 	tb.Helper()
 	manifest, err := abi.DecodeManifest(runner.Describe())
@@ -77,15 +90,15 @@ func NewWith(tb testing.TB, runner Runner, controller ...string) *World {
 		tb.Fatalf("read manifest: %v", err)
 	}
 	w := &World{
-		tb: tb, runner: runner, plugin: manifest.Name, now: epoch,
-		objects: map[id]*object{}, cluster: map[sdk.Kind]bool{}, reads: map[sdk.Kind]int64{},
-		writes: map[sdk.Kind]string{}, refused: map[string]string{}, applied: map[id]json.RawMessage{}, keys: map[string]*key{},
+		tb: tb, runner: runner, plugin: manifest.Name, now: startTime,
+		objects: map[id]*object{}, clusterScoped: map[sdk.Kind]bool{}, failedReads: map[sdk.Kind]int64{},
+		failedWrites: map[string]string{}, applied: map[id]json.RawMessage{}, keys: map[string]*key{},
 	}
 	w.controller = w.choose(manifest.Controllers, controller)
 	return w
 }
 
-// choose finds the controller that is meant.
+// choose returns the controller that the test has named, or the only one.
 func (w *World) choose(controllers []abi.Controller, names []string) abi.Controller {
 	w.tb.Helper()
 	if len(names) == 0 && len(controllers) == 1 {
@@ -98,43 +111,43 @@ func (w *World) choose(controllers []abi.Controller, names []string) abi.Control
 		}
 		known = append(known, c.Name)
 	}
-	w.tb.Fatalf("choose controller %q: name one of %q", names, known)
+	w.tb.Fatalf("choose controller %q: pass one of %q", names, known)
 	return abi.Controller{}
 }
 
-// Now is the world's time. It stands still but for [World.Advance].
+// Now returns the time of the world, which only [World.Advance] changes.
 func (w *World) Now() time.Time { return w.now }
 
-// Advance lets time pass.
+// Advance moves the time of the world forward.
 func (w *World) Advance(d time.Duration) { w.now = w.now.Add(d) }
 
 // Configure sets the administrator's configuration of the plugin.
 func (w *World) Configure(config any) { w.config = w.encode(config) }
 
-// ClusterScoped says that a kind has no namespaces. Kinds have, unless this,
-// or an object that was created without one, says otherwise.
-func (w *World) ClusterScoped(kind sdk.Kind) { w.cluster[kind] = true }
+// ClusterScoped makes a kind cluster-scoped. A kind is also cluster-scoped if an
+// object of it was created without a namespace.
+func (w *World) ClusterScoped(kind sdk.Kind) { w.clusterScoped[kind] = true }
 
-// FailReads lets get and list of a kind answer with a negative code of package
-// abi, such as [abi.CodeUnavailable]; 0 ends that.
-func (w *World) FailReads(kind sdk.Kind, code int64) { w.reads[kind] = code }
+// FailReads makes get and list of a kind return a negative code of package abi, such
+// as [abi.CodeUnavailable]; 0 ends that.
+func (w *World) FailReads(kind sdk.Kind, code int64) { w.failedReads[kind] = code }
 
-// FailWrites lets apply and delete of a kind fail with a reason of the API
-// server, such as Forbidden; "" ends that. The kind of the primary lets its
-// finalizer and patch fail.
-func (w *World) FailWrites(kind sdk.Kind, reason string) { w.writes[kind] = reason }
+// FailWrites makes apply and delete of a kind fail with a reason of the API server,
+// such as Forbidden; "" ends that. For the kind of the primary its finalizer and
+// patch fail.
+func (w *World) FailWrites(kind sdk.Kind, reason string) { w.failedWrites[kind.String()] = reason }
 
-// FailWrite lets one write fail with a reason of the API server or the host,
-// such as FieldConflict; "" ends that. The write is named as in [Run.Writes].
-func (w *World) FailWrite(write, reason string) { w.refused[write] = reason }
+// FailWrite makes one write fail with a reason of the API server or the host, such as
+// FieldConflict; "" ends that. The write has the form of [Run.Writes].
+func (w *World) FailWrite(write, reason string) { w.failedWrites[write] = reason }
 
-// CrossNamespace gives the plugin a policy with crossNamespace: namespaced
-// primaries read and write in every namespace.
-func (w *World) CrossNamespace() { w.crosses = true }
+// CrossNamespace gives the plugin a policy with crossNamespace: namespaced primaries
+// may read and write in every namespace.
+func (w *World) CrossNamespace() { w.crossNamespace = true }
 
-// Create creates an object, as a user does: JSON as a string or bytes, or
-// anything that encodes to it. It gets a UID and the other things that an API
-// server gives.
+// Create creates an object as a user does. value is JSON as a string or bytes, or
+// anything that encodes to it. The object gets a UID and the other metadata that an
+// API server sets.
 func (w *World) Create(value any) sdk.Ref {
 	w.tb.Helper()
 	raw := w.encode(value)
@@ -143,72 +156,70 @@ func (w *World) Create(value any) sdk.Ref {
 		w.tb.Fatalf("create: %v", err)
 	}
 	if w.objects[at] != nil {
-		w.tb.Fatalf("create %s: exists already", at)
+		w.tb.Fatalf("create %s: it exists already", at)
 	}
 	if at.namespace == "" {
-		w.cluster[at.kind] = true
+		w.clusterScoped[at.kind] = true
 	}
 	return w.create(at, raw).ref()
 }
 
+// create stores a new object with the metadata that an API server sets.
 func (w *World) create(at id, raw []byte) *object {
 	w.serial++
-	given := map[string]any{
+	return w.store(at, w.withMetadata(raw, map[string]any{
 		"uid": fmt.Sprintf("uid-%d", w.serial), "generation": 1,
 		"creationTimestamp": sdk.TimeOf(w.now), "resourceVersion": fmt.Sprint(w.serial),
-	}
-	raw = w.merge(raw, w.encode(map[string]any{"metadata": given}))
-	return w.store(at, raw)
+	}))
 }
 
-// Change changes an object by a merge patch, as a user or another controller
-// does, its status included.
+// Change changes an object by a merge patch, as a user or another controller does.
+// The patch may include the status.
 func (w *World) Change(ref sdk.Ref, patch any) {
 	w.tb.Helper()
-	o := w.must("change", ref)
+	o := w.mustExist("change", ref)
 	raw := w.merge(o.raw, w.encode(patch))
-	if k := w.keys[o.meta.UID]; k != nil && !rawjson.Equal(w.input(o.raw), w.input(raw)) {
+	if k := w.keys[o.meta.UID]; k != nil && !rawjson.Equal(w.withoutStatus(o.raw), w.withoutStatus(raw)) {
 		k.tries = outcome.Tries{}
 	}
 	w.update(o, raw)
 }
 
-// input is what of an object a user changes to get another outcome: a change
-// of it resets the tries.
-func (w *World) input(raw []byte) []byte {
+// withoutStatus returns the parts of an object a change of which resets the tries.
+func (w *World) withoutStatus(raw []byte) []byte {
 	return w.merge(raw, []byte(`{"status":null,"metadata":{"finalizers":null,"ownerReferences":null}}`))
 }
 
-// update stores a new state of an object and says whether it is one. A change
-// of anything but metadata and status is a new generation.
+// update stores a new state of an object and reports whether it differs. A change of
+// anything but metadata and status increments the generation.
 func (w *World) update(o *object, raw []byte) bool {
 	if rawjson.Equal(o.raw, raw) {
 		return false
 	}
+	spec := func(raw []byte) []byte { return w.merge(raw, []byte(`{"metadata":null,"status":null}`)) }
 	generation := o.meta.Generation
-	if !rawjson.Equal(w.spec(o.raw), w.spec(raw)) {
+	if !rawjson.Equal(spec(o.raw), spec(raw)) {
 		generation++
 	}
 	w.serial++
-	given := map[string]any{"generation": generation, "resourceVersion": fmt.Sprint(w.serial)}
-	o = w.store(o.id, w.merge(raw, w.encode(map[string]any{"metadata": given})))
+	o = w.store(o.id, w.withMetadata(raw, map[string]any{"generation": generation, "resourceVersion": fmt.Sprint(w.serial)}))
 	if o.meta.Deleting() && len(o.meta.Finalizers) == 0 {
 		w.remove(o)
 	}
 	return true
 }
 
-// spec is everything of an object but metadata and status.
-func (w *World) spec(raw []byte) []byte {
-	return w.merge(raw, []byte(`{"metadata":null,"status":null}`))
+// withMetadata returns an object with fields of its metadata replaced.
+func (w *World) withMetadata(raw []byte, fields map[string]any) []byte {
+	return w.merge(raw, w.encode(map[string]any{"metadata": fields}))
 }
 
+// store replaces the object with that id.
 func (w *World) store(at id, raw []byte) *object {
 	o := &object{id: at, raw: raw}
-	var parsed struct {
+	parsed := struct {
 		Metadata *sdk.ObjectMeta `json:"metadata"`
-	}
-	parsed.Metadata = &o.meta
+	}{&o.meta}
 	if err := json.Unmarshal(raw, &parsed); err != nil {
 		w.tb.Fatalf("store %s: %v", at, err)
 	}
@@ -216,15 +227,15 @@ func (w *World) store(at id, raw []byte) *object {
 	return o
 }
 
-// Delete deletes an object, as a user does: one with finalizers stays until
-// they are gone.
+// Delete deletes an object as a user does: it remains until its finalizers are
+// removed.
 func (w *World) Delete(ref sdk.Ref) {
 	w.tb.Helper()
-	w.end(w.must("delete", ref))
+	w.delete(w.mustExist("delete", ref))
 }
 
-// end deletes an object and says whether that changed anything.
-func (w *World) end(o *object) bool {
+// delete deletes an object and reports whether that changed anything.
+func (w *World) delete(o *object) bool {
 	switch {
 	case len(o.meta.Finalizers) == 0:
 		w.remove(o)
@@ -232,23 +243,22 @@ func (w *World) end(o *object) bool {
 	case o.meta.Deleting():
 		return false
 	}
-	patch := map[string]any{"metadata": map[string]any{"deletionTimestamp": sdk.TimeOf(w.now)}}
-	return w.update(o, w.merge(o.raw, w.encode(patch)))
+	return w.update(o, w.withMetadata(o.raw, map[string]any{"deletionTimestamp": sdk.TimeOf(w.now)}))
 }
 
-// remove makes an object gone, and what it controls with it.
+// remove removes an object from the world and deletes the objects that it controls.
 func (w *World) remove(o *object) {
 	delete(w.objects, o.id)
 	delete(w.applied, o.id)
-	for _, child := range w.sorted(func(c *object) bool { return c.meta.ControlledBy(o.meta.UID) }) {
+	for _, child := range w.list(func(c *object) bool { return c.meta.ControlledBy(o.meta.UID) }) {
 		if w.objects[child.id] == child {
-			w.end(child)
+			w.delete(child)
 		}
 	}
 }
 
-// Get reads an object into a struct, a map or an [sdk.Raw], and says whether
-// it exists.
+// Get reads an object into a struct, a map or an [sdk.Raw], and reports whether it
+// exists.
 func (w *World) Get(ref sdk.Ref, into any) bool {
 	w.tb.Helper()
 	o := w.objects[idOf(ref)]
@@ -261,18 +271,19 @@ func (w *World) Get(ref sdk.Ref, into any) bool {
 	return true
 }
 
-// Exists says whether there is such an object.
+// Exists reports whether there is such an object.
 func (w *World) Exists(ref sdk.Ref) bool { return w.objects[idOf(ref)] != nil }
 
 // ExpectGone fails the test if there is such an object.
 func (w *World) ExpectGone(ref sdk.Ref) {
 	w.tb.Helper()
 	if o := w.objects[idOf(ref)]; o != nil {
-		w.tb.Errorf("%s is still there: %s", ref, o.raw)
+		w.tb.Errorf("%s still exists: %s", ref, o.raw)
 	}
 }
 
-func (w *World) must(verb string, ref sdk.Ref) *object {
+// mustExist returns an object, or ends the test if it does not exist.
+func (w *World) mustExist(verb string, ref sdk.Ref) *object {
 	w.tb.Helper()
 	o := w.objects[idOf(ref)]
 	if o == nil {
@@ -281,30 +292,11 @@ func (w *World) must(verb string, ref sdk.Ref) *object {
 	return o
 }
 
-// sorted lists the objects that are wanted by kind, namespace and name.
-func (w *World) sorted(wanted func(*object) bool) []*object {
-	var all []*object
-	for _, o := range w.objects {
-		if wanted(o) {
-			all = append(all, o)
-		}
-	}
-	slices.SortFunc(all, func(a, b *object) int { return strings.Compare(a.order(), b.order()) })
-	return all
-}
-
-func (i id) order() string {
-	return strings.Join([]string{i.kind.String(), i.namespace, i.name}, "\x00")
-}
-
-func (o *object) ref() sdk.Ref {
-	ref := o.kind.Ref(o.namespace, o.name)
-	ref.UID = o.meta.UID
-	return ref
-}
-
-func idOf(ref sdk.Ref) id {
-	return id{sdk.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind}, ref.Namespace, ref.Name}
+// list returns the objects that match, ordered by kind, namespace and name.
+func (w *World) list(match func(*object) bool) []*object {
+	sortKey := func(o *object) string { return strings.Join([]string{o.kind.String(), o.namespace, o.name}, "\x00") }
+	all := slices.SortedFunc(maps.Values(w.objects), func(a, b *object) int { return strings.Compare(sortKey(a), sortKey(b)) })
+	return slices.DeleteFunc(all, func(o *object) bool { return !match(o) })
 }
 
 // encode returns a value as JSON.
@@ -326,6 +318,7 @@ func (w *World) encode(value any) []byte {
 	return data
 }
 
+// merge applies a merge patch.
 func (w *World) merge(target, patch []byte) []byte {
 	w.tb.Helper()
 	merged, err := rawjson.MergePatch(target, patch)
@@ -335,7 +328,7 @@ func (w *World) merge(target, patch []byte) []byte {
 	return merged
 }
 
-// identify reads what names an object.
+// identify reads the kind, namespace and name of an object.
 func identify(raw []byte) (id, error) {
 	var o struct {
 		sdk.TypeMeta

@@ -22,7 +22,7 @@ var (
 	theOne = thing.Ref("ns", "one")
 )
 
-// script is a [Runner] that answers what the test says.
+// script is a [Runner] that returns what the test has set.
 type script struct {
 	controller abi.Controller
 	code       abi.Code
@@ -51,20 +51,20 @@ func (s *script) Reconcile(request []byte, _ Host) (abi.Code, []byte, error) {
 func newScript() *script {
 	return &script{
 		controller: abi.Controller{
-			Name: "ctl", For: abi.Kind(thing), Owns: []abi.Kind{abi.Kind(child)}, Writes: []abi.Kind{abi.Kind(other)}, Finalizer: true,
+			Name: "ctl", For: thing, Owns: []abi.Kind{child}, Writes: []abi.Kind{other}, Finalizer: true,
 		},
 		result: abi.Result{Result: abi.OutcomeSuccess},
 	}
 }
 
-// scripted returns a world with one object of a controller that owns the given
-// kinds, else Child.
+// scripted returns a world with one object. Its controller owns Child and the given
+// kinds.
 func scripted(tb testing.TB, owns ...sdk.Kind) (*World, *script) {
 	tb.Helper()
 	s := newScript()
 	for _, k := range owns {
 		if k != child {
-			s.controller.Owns = append(s.controller.Owns, abi.Kind(k))
+			s.controller.Owns = append(s.controller.Owns, k)
 		}
 	}
 	w := NewWith(tb, s)
@@ -72,7 +72,7 @@ func scripted(tb testing.TB, owns ...sdk.Kind) (*World, *script) {
 	return w, s
 }
 
-// wants makes the script apply these objects.
+// wants sets a result that applies these objects.
 func (s *script) wants(objects ...string) {
 	s.result = abi.Result{Result: abi.OutcomeSuccess}
 	for _, o := range objects {
@@ -89,12 +89,12 @@ type anyObject struct {
 func get(tb testing.TB, w *World, ref sdk.Ref) (o anyObject) {
 	tb.Helper()
 	if !w.Get(ref, &o) {
-		tb.Fatalf("%s is not there", ref)
+		tb.Fatalf("%s does not exist", ref)
 	}
 	return o
 }
 
-func TestApply(t *testing.T) {
+func TestApplyRemovesOnlyFieldsThatItHadApplied(t *testing.T) {
 	w, s := scripted(t)
 	ref := child.Ref("ns", "c")
 	s.wants(`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c","labels":{"a":"b"}},"data":{"x":1,"y":[1,2]},"status":{"no":1}}`)
@@ -111,27 +111,27 @@ func TestApply(t *testing.T) {
 	w.Reconcile("ns/one").ExpectWrites("apply v1 Child ns/c")
 	o = get(t, w, ref)
 	if fmt.Sprint(o.Data) != "map[x:1 z:9]" || fmt.Sprint(o.Metadata.Labels) != "map[theirs:1]" || o.Metadata.Generation != 3 {
-		t.Errorf("what was not wanted any more is still there, or what is not ours is gone: %+v", o)
+		t.Errorf("a field that is no longer wanted remains, or a field of another writer is gone: %+v", o)
 	}
 	w.Reconcile("ns/one").ExpectNoWrites()
 }
 
-func TestApplyIsHeldAgainstTheManifest(t *testing.T) {
+func TestApplyIsCheckedAgainstManifestAndOwner(t *testing.T) {
 	for name, c := range map[string]struct {
 		object string
 		class  abi.Class
 		reason string
 	}{
-		"undeclared":  {`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"c"}}`, abi.ClassDenied, "NotDeclared"},
-		"elsewhere":   {`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c","namespace":"far"}}`, abi.ClassDenied, "OutOfScope"},
-		"not ours":    {`{"apiVersion":"v1","kind":"Child","metadata":{"name":"taken"}}`, abi.ClassDenied, "NotAdopted"},
-		"another's":   {`{"apiVersion":"v1","kind":"Other","metadata":{"name":"theirs"}}`, abi.ClassDenied, "ControlledByAnother"},
-		"itself":      {`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"one"}}`, abi.ClassDenied, "OutOfScope"},
-		"no place":    {`{"apiVersion":"v1","kind":"Wide","metadata":{"name":"c","namespace":"ns"}}`, abi.ClassABI, "InvalidIntent"},
-		"too wide":    {`{"apiVersion":"v1","kind":"Wide","metadata":{"name":"c"}}`, abi.ClassDenied, "OutOfScope"},
-		"twice":       {`{"apiVersion":"v1","kind":"Child","metadata":{"name":"later","namespace":"ns"}}`, abi.ClassABI, "InvalidIntent"},
-		"nameless":    {`{"apiVersion":"v1","kind":"Child","metadata":{}}`, abi.ClassABI, "ContractBroken"},
-		"not refused": {`{"apiVersion":"v1","kind":"Other","metadata":{"name":"taken"}}`, abi.ClassNone, ""},
+		"undeclared kind":              {`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"c"}}`, abi.ClassDenied, "NotDeclared"},
+		"another namespace":            {`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c","namespace":"far"}}`, abi.ClassDenied, "OutOfScope"},
+		"exists without controller":    {`{"apiVersion":"v1","kind":"Child","metadata":{"name":"taken"}}`, abi.ClassDenied, "NotAdopted"},
+		"controlled by another object": {`{"apiVersion":"v1","kind":"Other","metadata":{"name":"theirs"}}`, abi.ClassDenied, "ControlledByAnother"},
+		"primary owns itself":          {`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"one"}}`, abi.ClassDenied, "OutOfScope"},
+		"cluster-scoped, namespaced":   {`{"apiVersion":"v1","kind":"Wide","metadata":{"name":"c","namespace":"ns"}}`, abi.ClassABI, "InvalidIntent"},
+		"cluster-scoped, owned":        {`{"apiVersion":"v1","kind":"Wide","metadata":{"name":"c"}}`, abi.ClassDenied, "OutOfScope"},
+		"named by two intents":         {`{"apiVersion":"v1","kind":"Child","metadata":{"name":"later","namespace":"ns"}}`, abi.ClassABI, "InvalidIntent"},
+		"no name":                      {`{"apiVersion":"v1","kind":"Child","metadata":{}}`, abi.ClassABI, "ContractBroken"},
+		"kind in writes":               {`{"apiVersion":"v1","kind":"Other","metadata":{"name":"taken"}}`, abi.ClassNone, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s := scripted(t, child, wide, thing)
@@ -146,20 +146,20 @@ func TestApplyIsHeldAgainstTheManifest(t *testing.T) {
 			}
 			failed := c.class != abi.ClassNone
 			if w.Exists(child.Ref("ns", "later")) == failed || (get(t, w, theOne).Status["seen"] == nil) != failed {
-				t.Error("after a failed effect nothing else is performed, and only then")
+				t.Errorf("the other effects were performed: %t, expected %t", failed, !failed)
 			}
 		})
 	}
 }
 
-func TestAllIntentsAreCheckedBeforeTheFirst(t *testing.T) {
+func TestIntentsAreCheckedBeforeFirstIsPerformed(t *testing.T) {
 	w, s := scripted(t)
 	s.wants(`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c"}}`, `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"}}`)
 	w.Reconcile("ns/one").ExpectClass(abi.ClassDenied).ExpectWrites("finalizer", "status")
 	w.ExpectGone(child.Ref("ns", "c"))
 }
 
-func TestApplyOfWhatWasReadChangesNothing(t *testing.T) {
+func TestApplyOfUnchangedObjectWritesNothing(t *testing.T) {
 	w, s := scripted(t)
 	s.wants(`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c"},"data":{"x":1}}`)
 	w.Reconcile("ns/one")
@@ -171,7 +171,7 @@ func TestApplyOfWhatWasReadChangesNothing(t *testing.T) {
 	w.Reconcile("ns/one").ExpectReady().ExpectNoWrites()
 }
 
-func TestNothingToCleanUpNeedsNoFinalizer(t *testing.T) {
+func TestFinalizerIsAddedWithFirstEffectToUndo(t *testing.T) {
 	w, s := scripted(t)
 	s.result.Events = []abi.Event{{Type: abi.EventNormal, Reason: "Seen"}}
 	w.Reconcile("ns/one").ExpectReady().ExpectWrites("status")
@@ -179,52 +179,52 @@ func TestNothingToCleanUpNeedsNoFinalizer(t *testing.T) {
 	w.Reconcile("ns/one").ExpectReady().ExpectWrites("finalizer", "apply v1 Child ns/c")
 }
 
-func TestCrossNamespace(t *testing.T) {
+func TestCrossNamespaceAllowsWritesButNoOwners(t *testing.T) {
 	w, s := scripted(t)
 	w.CrossNamespace()
 	far := `{"apiVersion":"v1","kind":"Other","metadata":{"name":"c","namespace":"far"}}`
 	s.wants(far)
 	w.Reconcile("ns/one").ExpectReady().ExpectWrites("finalizer", "apply v1 Other far/c", "status")
 	s.wants(`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c","namespace":"far"}}`)
-	w.Reconcile("ns/one").ExpectRetry("OutOfScope") // it could not be owned
+	w.Reconcile("ns/one").ExpectRetry("OutOfScope") // an owner has the same namespace
 
-	s.result = abi.Result{Result: abi.OutcomeSuccess, Delete: []abi.Ref{abi.Ref(other.Ref("far", "c"))}}
+	s.result = abi.Result{Result: abi.OutcomeSuccess, Delete: []abi.Ref{other.Ref("far", "c")}}
 	w.FailWrite("delete v1 Other far/c", "Forbidden")
 	w.Reconcile("ns/one").ExpectRetry("Forbidden")
 	w.FailWrite("delete v1 Other far/c", "")
 	w.Reconcile("ns/one").ExpectReady().ExpectWrites("delete v1 Other far/c", "status")
 }
 
-func TestCrossNamespaceReads(t *testing.T) {
+func TestCrossNamespaceAllowsReads(t *testing.T) {
 	s := newScript()
-	s.controller.Reads = []abi.Kind{abi.Kind(other)}
+	s.controller.Reads = []abi.Kind{other}
 	w := NewWith(t, s)
 	w.Create(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"ns","name":"one"}}`)
 	for _, ns := range []string{"far", "ns"} {
 		w.Create(`{"apiVersion":"v1","kind":"Other","metadata":{"name":"c","namespace":"` + ns + `"}}`)
 	}
-	host := asHost{&Run{tb: t, world: w, primary: w.must("read", theOne)}}
+	host := asHost{&Run{tb: t, world: w, primary: w.mustExist("read", theOne)}}
 	found := func() (all int, one int64) {
 		text, _ := host.List(abi.EncodeListCall(&abi.ListCall{APIVersion: "v1", Kind: "Other"}))
 		reply, err := abi.DecodeListReply(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, one = host.Get(abi.EncodeGetCall(&abi.GetCall{Ref: abi.Ref(other.Ref("far", "c"))}))
+		_, one = host.Get(abi.EncodeGetCall(&abi.GetCall{Ref: other.Ref("far", "c")}))
 		return len(reply.Items), one
 	}
 	if all, one := found(); all != 1 || one != abi.CodeDenied {
-		t.Errorf("in the own namespace there are %d objects, another one is read with %d", all, one)
+		t.Errorf("list returns %d objects of the own namespace, get in another namespace returns %d", all, one)
 	}
 	w.CrossNamespace()
 	if all, one := found(); all != 2 || one <= 0 {
-		t.Errorf("in all namespaces there are %d objects, one of another is read with %d", all, one)
+		t.Errorf("list returns %d objects of all namespaces, get in another namespace returns %d", all, one)
 	}
 }
 
-func TestKindsOfKubernetesGetNoConditions(t *testing.T) {
+func TestKindsOfKubernetesGetOnlyDeclaredConditions(t *testing.T) {
 	s := newScript()
-	s.controller.For = abi.Kind(other)
+	s.controller.For = other
 	w := NewWith(t, s)
 	w.Create(`{"apiVersion":"v1","kind":"Other","metadata":{"namespace":"ns","name":"one"}}`)
 	w.Reconcile("ns/one").ExpectSuccess().ExpectNoWrites()
@@ -235,7 +235,7 @@ func TestKindsOfKubernetesGetNoConditions(t *testing.T) {
 	w.Reconcile("ns/one").ExpectReady().ExpectWrites("status")
 }
 
-func TestAdopt(t *testing.T) {
+func TestAdoptTakesOverUncontrolledObject(t *testing.T) {
 	w, s := scripted(t)
 	w.Create(`{"apiVersion":"v1","kind":"Child","metadata":{"namespace":"ns","name":"c"}}`)
 	s.result.Apply = []abi.Apply{{Object: []byte(`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c"}}`), Adopt: true}}
@@ -245,7 +245,7 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-func TestDelete(t *testing.T) {
+func TestDeleteHonoursUID(t *testing.T) {
 	w, s := scripted(t)
 	ref := w.Create(`{"apiVersion":"v1","kind":"Other","metadata":{"namespace":"ns","name":"c"}}`)
 	s.result.Delete = []abi.Ref{{APIVersion: "v1", Kind: "Other", Name: "c", UID: "another"}}
@@ -256,25 +256,25 @@ func TestDelete(t *testing.T) {
 	w.ExpectGone(ref)
 }
 
-func TestDeleteIsHeldAgainstTheOwner(t *testing.T) {
+func TestDeleteIsCheckedAgainstOwner(t *testing.T) {
 	owner := func(uid string) string { return fmt.Sprintf(`,"ownerReferences":[{"uid":%q,"controller":true}]`, uid) }
 	for name, c := range map[string]struct{ kind, owner, reason string }{
-		"nobody's":            {"Child", "", "NotControlled"},
-		"another's":           {"Child", owner("x"), "ControlledByAnother"},
-		"another's, writable": {"Other", owner("x"), "ControlledByAnother"},
-		"ours":                {"Child", owner("uid-1"), ""},
+		"no controller":                      {"Child", "", "NotControlled"},
+		"controlled by another object":       {"Child", owner("x"), "ControlledByAnother"},
+		"kind in writes, another controller": {"Other", owner("x"), "ControlledByAnother"},
+		"controlled by the primary":          {"Child", owner("uid-1"), ""},
 	} {
 		w, s := scripted(t)
 		ref := w.Create(fmt.Sprintf(`{"apiVersion":"v1","kind":%q,"metadata":{"namespace":"ns","name":"c"%s}}`, c.kind, c.owner))
 		s.result.Delete = []abi.Ref{{APIVersion: "v1", Kind: c.kind, Name: "c"}}
 		run := w.Reconcile("ns/one")
 		if run.Reason != c.reason || w.Exists(ref) != (c.reason != "") {
-			t.Errorf("%s: the reason is %q, the object is there: %t", name, run.Reason, w.Exists(ref))
+			t.Errorf("%s: the reason is %q, the object exists: %t", name, run.Reason, w.Exists(ref))
 		}
 	}
 }
 
-func TestDeletionWaitsForFinalizersAndTakesChildrenAlong(t *testing.T) {
+func TestDeletionWaitsForFinalizersAndDeletesChildren(t *testing.T) {
 	w, s := scripted(t)
 	s.wants(`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c"}}`, `{"apiVersion":"v1","kind":"Other","metadata":{"name":"o"}}`)
 	w.Reconcile("ns/one").ExpectReady()
@@ -287,16 +287,16 @@ func TestDeletionWaitsForFinalizersAndTakesChildrenAlong(t *testing.T) {
 	s.wants()
 	w.Reconcile("ns/one").ExpectWrites("release")
 	if !s.request.Deleting {
-		t.Error("the request does not say that the object is being deleted")
+		t.Error("Deleting is not set in the request")
 	}
 	w.ExpectGone(theOne)
 	w.ExpectGone(child.Ref("ns", "c"))
 	if !w.Exists(other.Ref("ns", "o")) {
-		t.Error("what is not owned went too")
+		t.Error("an object that is not owned was deleted too")
 	}
 }
 
-func TestWhatTheHostRemembers(t *testing.T) {
+func TestStateOfHostIsInNextRequest(t *testing.T) {
 	w, s := scripted(t)
 	s.code, s.result = abi.CodeRetry, abi.Result{Memo: []byte(`[1]`), Error: &abi.Failure{Reason: "Bad", Message: "m"}}
 	w.Reconcile("ns/one").ExpectRetry("Bad")
@@ -318,7 +318,7 @@ func TestWhatTheHostRemembers(t *testing.T) {
 	}
 }
 
-func TestResultsAreStrict(t *testing.T) {
+func TestInvalidResultHasClassABI(t *testing.T) {
 	for _, text := range []string{`{"result":"success","more":1}`, `{`, `{"result":"perhaps"}`, `{"result":"success","status":{"conditions":[]}}`} {
 		w, s := scripted(t)
 		s.text = []byte(text)
@@ -326,7 +326,7 @@ func TestResultsAreStrict(t *testing.T) {
 	}
 }
 
-func TestSelectors(t *testing.T) {
+func TestSelectorMatchesAsInKubernetes(t *testing.T) {
 	labels := map[string]string{"a": "b", "c": ""}
 	for text, want := range map[string]bool{
 		"": true, " ": true, "a=b": true, "a==b": true, "a = b": true, "a=c": false, "a!=b": false, "a!=c": true, "x!=y": true, "x=y": false,
@@ -342,12 +342,12 @@ func TestSelectors(t *testing.T) {
 	}
 	for _, text := range []string{"a b", "a in b", "a=b=c", "a,", "=b", "a in (b", "!"} {
 		if _, err := parseSelector(text); err == nil {
-			t.Errorf("%q parses", text)
+			t.Errorf("%q is accepted", text)
 		}
 	}
 }
 
-// recorder is a test that only notes that it failed.
+// recorder is a testing.TB that records failures.
 type recorder struct {
 	testing.TB
 	failures []string
@@ -363,8 +363,8 @@ func (r *recorder) Fatalf(format string, a ...any) {
 	panic(r)
 }
 
-// TestExpectationsFail: an expectation that cannot fail is worth nothing.
-func TestExpectationsFail(t *testing.T) {
+// TestUnmetExpectationFailsTest calls every expectation such that it must fail.
+func TestUnmetExpectationFailsTest(t *testing.T) {
 	for name, check := range map[string]func(*World, *script){
 		"ready":     func(w *World, s *script) { s.code = abi.CodeRetry; w.Reconcile("ns/one").ExpectReady() },
 		"success":   func(w *World, s *script) { s.code = abi.CodeRetry; w.Reconcile("ns/one").ExpectSuccess() },
@@ -386,19 +386,19 @@ func TestExpectationsFail(t *testing.T) {
 			w.runner = runnerFunc(func() []byte { n++; return fmt.Appendf(nil, `{"result":"success","status":{"n":%d}}`, n) })
 			w.Settle("ns/one")
 		},
-		"create": func(w *World, s *script) {
+		"create existing object": func(w *World, s *script) {
 			w.Create(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"ns","name":"one"}}`)
 		},
-		"create bad": func(w *World, s *script) { w.Create(`{"kind":"Thing"}`) },
-		"create odd": func(w *World, s *script) { w.Create(`{`) },
-		"change":     func(w *World, s *script) { w.Change(thing.Ref("ns", "two"), `{}`) },
-		"reconcile":  func(w *World, s *script) { w.Reconcile("ns/two") },
-		"leave alone": func(w *World, s *script) {
+		"create without name":      func(w *World, s *script) { w.Create(`{"kind":"Thing"}`) },
+		"create from invalid JSON": func(w *World, s *script) { w.Create(`{`) },
+		"change missing object":    func(w *World, s *script) { w.Change(thing.Ref("ns", "two"), `{}`) },
+		"reconcile missing object": func(w *World, s *script) { w.Reconcile("ns/two") },
+		"reconcile without finalizer": func(w *World, s *script) {
 			w.Change(theOne, `{"metadata":{"finalizers":["theirs"]}}`)
 			w.Delete(theOne)
 			w.Reconcile("ns/one")
 		},
-		"choose": func(w *World, s *script) { NewWith(w.tb, s, "another") },
+		"choose unknown controller": func(w *World, s *script) { NewWith(w.tb, s, "another") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			tb := &recorder{TB: t}

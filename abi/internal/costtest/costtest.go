@@ -1,5 +1,5 @@
-// Package costtest finds out whether a function costs more than its input is
-// worth.
+// Package costtest tests that a function takes time and memory linear in the
+// length of its input.
 package costtest
 
 import (
@@ -12,37 +12,37 @@ import (
 const (
 	small, large, giant = 32 << 10, 128 << 10, 1 << 20
 
-	// A function may take so many times what encoding/json takes to look
-	// through the same text, and the time of leastBudget in any case. What
-	// is linear takes up to 30 times as much, some 100 ms; what grows like
-	// the square takes thousands of times as much, 8 s and more.
-	timesJSON   = 300
-	leastBudget = 4 * time.Second
+	// A function may take this multiple of the time that encoding/json takes to
+	// validate the same text, and at least minBudget. Linear functions were
+	// measured at up to 30 times, some 100 ms; quadratic ones take thousands of
+	// times as long, 8 s and more.
+	timesJSON = 300
+	minBudget = 4 * time.Second
 )
 
-// Linear fails the test if the memory or time that f takes grows like the
-// square of its input, or if it takes more than perByte bytes of memory, freed
-// ones counted, for each byte of input. text makes inputs of about n bytes.
+// Linear fails the test if the memory or time of f grows quadratically with its
+// input, or if f allocates more than perByte bytes for each byte of input.
+// text returns an input of about n bytes.
 //
-// Memory is counted for two sizes and compared. Time cannot be counted, and
-// comparing two measured times fails on a busy machine: so it has a budget.
+// Allocated memory is exact, so it is compared for two sizes. Measured times
+// vary on a busy machine, so time is compared with a generous budget instead.
 func Linear(t *testing.T, perByte int, text func(n int) []byte, f func([]byte)) {
 	t.Helper()
 	before, after := Allocated(f, text(small)), Allocated(f, text(large))
-	// A few kilobytes are noise of the runtime.
+	// The runtime itself may allocate a few kilobytes meanwhile.
 	if after > 8*before+32<<10 {
-		t.Errorf("memory: %d bytes for %d, %d for %d: that is not linear", before, small, after, large)
+		t.Errorf("memory: %d bytes for an input of %d, %d bytes for one of %d: not linear", before, small, after, large)
 	}
 	if after > uint64(perByte*large)+32<<10 {
-		t.Errorf("memory: %d bytes for %d, more than %d for each", after, large, perByte)
+		t.Errorf("memory: %d bytes for an input of %d, more than %d per byte", after, large, perByte)
 	}
 	if !timed {
 		return
 	}
 	input := text(giant)
-	budget := max(leastBudget, timesJSON*duration(func(text []byte) { json.Valid(text) }, input))
+	budget := max(minBudget, timesJSON*duration(func(text []byte) { json.Valid(text) }, input))
 	if took := duration(f, input); took > budget {
-		t.Errorf("time: %s for %d bytes, more than %s", took, giant, budget)
+		t.Errorf("time: %s for an input of %d bytes, more than %s", took, giant, budget)
 	}
 }
 
@@ -52,7 +52,8 @@ func duration(f func([]byte), text []byte) time.Duration {
 	return time.Since(start)
 }
 
-// Allocated is how many bytes of memory f takes, freed ones counted.
+// Allocated returns the number of bytes that f allocates, whether they are freed
+// meanwhile or not.
 func Allocated(f func([]byte), text []byte) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -61,13 +62,12 @@ func Allocated(f func([]byte), text []byte) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// Repeat returns open, then part until there are n bytes, separated by commas,
-// then the closing text.
+// Repeat returns open, then n bytes of part, separated by commas, then closing.
 func Repeat(n int, open, part, closing string) []byte {
 	return Number(n, open, func(int) string { return part }, closing)
 }
 
-// Number is [Repeat] with a part for each number from 0 on.
+// Number is [Repeat] with a different part for each number from 0 on.
 func Number(n int, open string, part func(i int) string, closing string) []byte {
 	out := make([]byte, 0, n+len(open)+len(closing)+64)
 	out = append(out, open...)

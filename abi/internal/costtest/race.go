@@ -2,6 +2,6 @@
 
 package costtest
 
-// The race detector slows some functions down much more than others; the same
-// tests run without it.
+// The race detector slows some functions down much more than others, so that
+// times mean little. The tests run without it too.
 const timed = false

@@ -1,7 +1,7 @@
-// Package guest is the SDK's side of the ABI: the controllers that a plugin
-// registered, and the way to its host. In a module the host is reached by
-// imports and calls the exports (host_wasip1.go, exports_wasip1.go); natively
-// a test plays the host (host_native.go).
+// Package guest is the SDK's side of the ABI: the controllers that the plugin has
+// registered, and its connection to the host. In a module the connection is the
+// imports and exports of host_wasip1.go; in a native test it is whatever the
+// test implements (host_native.go).
 package guest
 
 import (
@@ -15,23 +15,24 @@ import (
 // Controller is a registered controller, with the author's types erased.
 type Controller struct {
 	Manifest abi.Controller
-	// Begin begins one run.
+	// Begin returns a new run.
 	Begin func() *Run
-	// Warm encodes and decodes zero values of the author's types.
+	// Warm encodes and decodes zero values of the author's types; see [Warm].
 	Warm func() error
 }
 
-// Run is one run of a controller. It is no interface: TinyGo would describe
-// the type behind it with all that it is made of, and link the methods of all
-// of these that reflection might call.
+// Run is one run of a controller. It is a struct of functions and not an
+// interface, because for the type behind an interface TinyGo links descriptions
+// of all its fields, and every method of these that reflection might call.
 type Run struct {
-	// Read reads the primary. It is called once, and first.
+	// Read reads the primary. It is called once, before Reconcile.
 	Read func(object *rawjson.Reader)
-	// Reconcile makes the run. Its failures are part of the answer.
+	// Reconcile calls the author's function. An error is part of the result.
 	Reconcile func(Host, *abi.Request) (abi.Code, *abi.Result)
 }
 
-// plugin is what init functions registered. It does not change afterwards.
+// plugin is what the init functions of the plugin have registered. It does not
+// change afterwards.
 var plugin struct {
 	name, version, memoVersion string
 	controllers                []Controller
@@ -40,14 +41,13 @@ var plugin struct {
 // Name sets the plugin's name and version.
 func Name(name, version string) { plugin.name, plugin.version = name, version }
 
-// MemoVersion names what the plugin's memos mean.
+// MemoVersion sets the version of the format of the plugin's memos.
 func MemoVersion(version string) { plugin.memoVersion = version }
 
-// Register adds a controller. A name that is taken is an error of the
-// program, found when it starts.
+// Register adds a controller. It panics if there is one of that name.
 func Register(c Controller) {
 	if _, ok := Find(c.Manifest.Name); ok {
-		panic("sdk.Register: two controllers are named " + strconv.Quote(c.Manifest.Name))
+		panic("sdk.Register: there are two controllers named " + strconv.Quote(c.Manifest.Name))
 	}
 	plugin.controllers = append(plugin.controllers, c)
 }
@@ -62,8 +62,8 @@ func Find(name string) (Controller, bool) {
 	return Controller{}, false
 }
 
-// Manifest describes the plugin. One with a single controller may leave the
-// name to it.
+// Manifest returns the manifest of the plugin. A plugin with a single controller
+// and no name has the name of the controller.
 func Manifest() *abi.Manifest {
 	m := &abi.Manifest{Name: plugin.name, Version: plugin.version, MemoVersion: plugin.memoVersion}
 	for _, c := range plugin.controllers {
@@ -75,7 +75,8 @@ func Manifest() *abi.Manifest {
 	return m
 }
 
-// Warm warms every controller and the codec of the ABI.
+// Warm uses the codecs of all types once, so that what they compute about a type
+// becomes part of the instance's image.
 func Warm() error {
 	if _, err := abi.DecodeRequest(abi.EncodeRequest(&abi.Request{Object: []byte("{}")})); err != nil {
 		return err
@@ -88,8 +89,8 @@ func Warm() error {
 	return nil
 }
 
-// Reconcile answers a request: the text of an [abi.Request] with the code and
-// the text of an [abi.Result].
+// Reconcile runs a controller for the text of an [abi.Request] and returns the
+// text of an [abi.Result].
 func Reconcile(h Host, request []byte) (abi.Code, []byte) {
 	var run *Run
 	q, err := abi.ReadRequest(request, func(q *abi.Request, object *rawjson.Reader) {
@@ -99,12 +100,12 @@ func Reconcile(h Host, request []byte) (abi.Code, []byte) {
 		}
 	})
 	if err != nil {
-		return broken("read request: " + err.Error())
+		return badRequest("read request: " + err.Error())
 	}
-	if run == nil { // the object comes before its controller's name, or not at all
+	if run == nil { // the object precedes the controller's name, or is absent
 		c, ok := Find(q.Controller)
 		if !ok {
-			return broken("the plugin has no controller " + strconv.Quote(q.Controller))
+			return badRequest("the plugin has no controller " + strconv.Quote(q.Controller))
 		}
 		run = c.Begin()
 		run.Read(rawjson.NewReader(q.Object))
@@ -113,8 +114,8 @@ func Reconcile(h Host, request []byte) (abi.Code, []byte) {
 	return code, abi.EncodeResult(result)
 }
 
-// broken answers a request that no host should have made. A host that is
-// updated may make better ones, so it is tried again.
-func broken(message string) (abi.Code, []byte) {
+// badRequest is the result for a request that no host should send. It asks for a
+// retry, because an update of the host may correct it.
+func badRequest(message string) (abi.Code, []byte) {
 	return abi.CodeRetry, abi.EncodeResult(&abi.Result{Error: &abi.Failure{Reason: "BadRequest", Message: message}})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
-// register replaces what is registered, for one test.
+// register replaces the registered controllers for one test.
 func register(t *testing.T, controllers ...Controller) {
 	t.Helper()
 	before := plugin
@@ -31,7 +31,7 @@ func controller(name string) Controller {
 	}
 }
 
-// begin begins a run that says what it got.
+// begin returns a run whose result has the object that it was given.
 func begin(name string) *Run {
 	var read []byte
 	return &Run{
@@ -46,7 +46,7 @@ func begin(name string) *Run {
 	}
 }
 
-func TestManifestIsOneThatTheHostTakes(t *testing.T) {
+func TestManifestOfSingleControllerHasItsName(t *testing.T) {
 	register(t, controller("one"))
 	m, err := abi.DecodeManifest(abi.EncodeManifest(Manifest()))
 	if err != nil || m.Name != "one" || len(m.Controllers) != 1 {
@@ -63,12 +63,12 @@ func TestManifestIsOneThatTheHostTakes(t *testing.T) {
 	}
 }
 
-func TestReconcileFindsTheController(t *testing.T) {
+func TestReconcileCallsControllerOfRequest(t *testing.T) {
 	register(t, controller("one"), controller("two"))
 	for request, want := range map[string]string{
 		string(abi.EncodeRequest(&abi.Request{Controller: "two", Object: []byte(`{}`)})):   "two got {}",
 		string(abi.EncodeRequest(&abi.Request{Controller: "three", Object: []byte(`{}`)})): `no controller "three"`,
-		`{"object":{"a":1},"controller":"one"}`:                                            `one got {"a":1}`, // an order that no host has
+		`{"object":{"a":1},"controller":"one"}`:                                            `one got {"a":1}`, // no host writes this order
 		`{"controller":"one"}`:                                                             "one got ",
 		`{"controller":"one","object":null}`:                                               "one got ",
 		`{`:                                                                                "read request: ",
@@ -76,12 +76,12 @@ func TestReconcileFindsTheController(t *testing.T) {
 		code, text := Reconcile(nil, []byte(request))
 		out, err := abi.DecodeResult(text)
 		if err != nil || code == abi.CodeOK || out.Error == nil || !strings.Contains(out.Error.Message, want) {
-			t.Errorf("%s: answered %d %s, expected %q", request, code, text, want)
+			t.Errorf("%s: returned %d %s, expected %q", request, code, text, want)
 		}
 	}
 }
 
-func TestWarmNamesTheController(t *testing.T) {
+func TestWarmErrorNamesController(t *testing.T) {
 	bad := controller("bad")
 	bad.Warm = func() error { return errors.New("no such type") }
 	register(t, controller("good"), bad)

@@ -2,14 +2,13 @@
 
 package guest
 
-// Host is what a run can ask while it goes on. Natively it is whatever the
-// test puts there; codes are those of package abi.
+// Host has the capabilities that a run can call. Natively the test implements
+// them. The codes are those of package abi.
 type Host interface {
-	// Get answers the text of an [abi.GetCall] with an object.
+	// Get returns the object for the text of an [abi.GetCall].
 	Get(call []byte) (reply []byte, code int64)
-	// List answers the text of an [abi.ListCall] with that of an
-	// [abi.ListReply].
+	// List returns the text of an [abi.ListReply] for that of an [abi.ListCall].
 	List(call []byte) (reply []byte, code int64)
-	// Log takes a line.
+	// Log writes a line to the log.
 	Log(level int32, line []byte)
 }

@@ -6,35 +6,35 @@ import (
 	"github.com/thole-dev/thole/abi"
 )
 
-// Host is what a run can ask while it goes on. It is a type without values or
-// dispatch, so that each method is linked, and its import required from the
-// host, only by a plugin that calls it.
+// Host has the capabilities that a run can call. It is a type without dynamic
+// dispatch, so that a method is linked, and its import required from the host,
+// only if the plugin calls it.
 type Host struct{}
 
-// Get answers the text of an [abi.GetCall] with an object.
+// Get returns the object for the text of an [abi.GetCall].
 func (Host) Get(call []byte) (reply []byte, code int64) {
-	return answer(get(unsafe.Pointer(unsafe.SliceData(call)), uint32(len(call))))
+	return readReply(get(unsafe.Pointer(unsafe.SliceData(call)), uint32(len(call))))
 }
 
-// List answers the text of an [abi.ListCall] with that of an [abi.ListReply].
+// List returns the text of an [abi.ListReply] for that of an [abi.ListCall].
 func (Host) List(call []byte) (reply []byte, code int64) {
-	return answer(list(unsafe.Pointer(unsafe.SliceData(call)), uint32(len(call))))
+	return readReply(list(unsafe.Pointer(unsafe.SliceData(call)), uint32(len(call))))
 }
 
-// Log takes a line.
+// Log writes a line to the log.
 func (Host) Log(level int32, line []byte) {
 	log(level, unsafe.Pointer(unsafe.SliceData(line)), uint32(len(line)))
 }
 
-// answer fetches the reply to a capability call.
-func answer(code int64) ([]byte, int64) {
+// readReply reads the reply to a capability call that returned code.
+func readReply(code int64) ([]byte, int64) {
 	if code < 0 {
 		return nil, code
 	}
 	return read(int(code)), code
 }
 
-// read copies the next n bytes of the request, or of the last reply.
+// read returns the next n bytes of the request, or of the last reply.
 func read(n int) []byte {
 	data := make([]byte, n)
 	input(unsafe.Pointer(unsafe.SliceData(data)), uint32(n))
@@ -55,9 +55,9 @@ func describe() int32 {
 	return 0
 }
 
-// warm fills what the first use of a type fills, before the host takes the
-// instance's image. A type that cannot be encoded ends here: the host refuses
-// the module, with the message that println writes to standard error.
+// warm fills the caches that the first use of a type fills, before the host takes the
+// instance's image. It stops at a type that cannot be encoded, with a message on
+// standard error. The host ignores the returned value: the type fails when it is used.
 //
 //go:wasmexport warm
 func warm() int32 {

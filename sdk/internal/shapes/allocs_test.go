@@ -6,8 +6,8 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
-// full are texts that fill a subject, without what is decoded to new memory:
-// escapes, base 64, and maps and slices as elements of maps.
+// full has a text that fills each subject, without values that always need new memory:
+// escapes, base64, and maps and slices as elements of maps.
 var full = map[string]string{
 	"Scalars":  `{"bool":true,"string":"a","int":-1,"uint":1,"int8":1,"uint64":18446744073709551615,"float32":1.5,"float64":2.5e-10}`,
 	"Optional": `{"pointer":1,"slice":[1,2],"map":{"b":1,"a":2},"array":[1],"raw":{"a":[1, 2]},"strings":["a"],"texts":{"a":"b"}}`,
@@ -27,12 +27,12 @@ var full = map[string]string{
 	"Generated": `{"words":["a"],"load":{"p":{"number":2}}}`,
 }
 
-// reader is what every text takes: the reader, and its path of four levels.
+// reader is the number of allocations for any text: the reader and its path.
 const reader = 2
 
-// TestReadingAllocatesWhatTheValueHolds: a value that holds its slices, maps
-// and pointers already is filled without more.
-func TestReadingAllocatesWhatTheValueHolds(t *testing.T) {
+// TestFilledValueIsReadWithoutAllocation: a value that has its slices, maps and pointers
+// already is filled without more memory.
+func TestFilledValueIsReadWithoutAllocation(t *testing.T) {
 	for _, s := range Subjects {
 		text := []byte(full[s.Name])
 		v := s.New()
@@ -49,10 +49,10 @@ func TestReadingAllocatesWhatTheValueHolds(t *testing.T) {
 	}
 }
 
-// TestWritingAllocatesNothing: but for the buffer.
-func TestWritingAllocatesNothing(t *testing.T) {
+// TestWritingAllocatesOnlyTheBuffer: the buffer is large enough here.
+func TestWritingAllocatesOnlyTheBuffer(t *testing.T) {
 	for _, s := range Subjects {
-		if s.Name == "Values" { // has methods of others, which return new memory
+		if s.Name == "Values" { // its types have methods that return new memory
 			continue
 		}
 		v := s.New()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// subject returns the one of that name, filled by its text.
+// subject returns a value of the subject of that name, filled by its text.
 func subject(b *testing.B, name string) (v Value, text []byte) {
 	b.Helper()
 	for _, s := range Subjects {
@@ -20,8 +20,7 @@ func subject(b *testing.B, name string) (v Value, text []byte) {
 	return v, text
 }
 
-// benched are a struct with metadata, and one with what is nested in every
-// way.
+// benched are the subjects with object metadata and with all kinds of nested values.
 var benched = []string{"Embedding", "Nested"}
 
 func BenchmarkDecode(b *testing.B) {

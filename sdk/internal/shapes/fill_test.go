@@ -9,7 +9,7 @@ import (
 	"github.com/thole-dev/thole/sdk"
 )
 
-// filler makes values from bytes; it has no more once they are used up.
+// filler derives values from bytes. When they are used up it derives zeros.
 type filler struct{ data []byte }
 
 func (f *filler) next() byte {
@@ -21,17 +21,17 @@ func (f *filler) next() byte {
 	return b
 }
 
-// pick is a number below n.
+// pick returns a number below n.
 func (f *filler) pick(n int) int { return int(f.next()) % n }
 
-// strange are values that are written in a special way.
+// Values that need special treatment when they are written.
 var (
 	strangeTexts  = []string{"", "a", "é<&>\u2028", "\"\\\n\x00\x7f", "\xff", "plain and long enough for two words", "\b\f", "日本語"}
 	strangeFloats = []float64{0, 1, -1.5, 1e21, 1e-7, 1e20, 123456789.125, math.Copysign(0, -1), math.NaN(), math.Inf(1), 1e-6, math.MaxFloat32, math.SmallestNonzeroFloat64}
 	strangeRaws   = []sdk.Raw{nil, sdk.Raw(`{"a":[1]}`), sdk.Raw(``), sdk.Raw(`{`), sdk.Raw(`null`), sdk.Raw(`"x"`)}
 )
 
-// fill sets a value and what it holds.
+// fill sets a value and the values that it contains.
 func (f *filler) fill(v reflect.Value, depth int) {
 	switch p := v.Addr().Interface().(type) {
 	case *time.Time:
@@ -68,8 +68,7 @@ func (f *filler) fill(v reflect.Value, depth int) {
 	}
 }
 
-// field fills a field; one that is embedded and not exported has fields that
-// can be set.
+// field fills a field. Of an embedded struct that is not exported, it fills the fields.
 func (f *filler) field(v reflect.Value, depth int) {
 	if v.CanSet() {
 		f.fill(v, depth)
@@ -80,7 +79,7 @@ func (f *filler) field(v reflect.Value, depth int) {
 	}
 }
 
-// reference fills what may be nil.
+// reference fills a value that may be nil.
 func (f *filler) reference(v reflect.Value, depth int) {
 	n := f.pick(4)
 	if n == 0 || depth > 6 {

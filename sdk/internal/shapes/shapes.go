@@ -1,5 +1,5 @@
-// Package shapes has types of every shape that a codec can be generated for.
-// Its tests hold the generated code against encoding/json.
+// Package shapes has types of every shape for which a codec can be generated. Its tests
+// compare the generated code with encoding/json.
 package shapes
 
 import (
@@ -14,7 +14,7 @@ import (
 
 //go:generate go run github.com/thole-dev/thole/cmd/thole generate ./...
 
-// Scalars are values without parts.
+// Scalars has all kinds of values without parts.
 //
 //thole:generate
 type Scalars struct {
@@ -36,7 +36,7 @@ type Scalars struct {
 	Rune    rune    `json:"rune"`
 }
 
-// Optional are the same, left out if they are empty.
+// Optional has fields that are left out if they are empty.
 //
 //thole:generate
 type Optional struct {
@@ -48,17 +48,17 @@ type Optional struct {
 	Pointer *int              `json:"pointer,omitempty"`
 	Slice   []int             `json:"slice,omitempty"`
 	Map     map[string]int    `json:"map,omitempty"`
-	Struct  Scalars           `json:"struct,omitempty"` //nolint:modernize // it has no effect, and must have none
+	Struct  Scalars           `json:"struct,omitempty"` //nolint:modernize // the test expects that it has no effect
 	Array   [2]int            `json:"array,omitempty"`
 	Empty   [0]int            `json:"empty,omitempty"`
 	Bytes   []byte            `json:"bytes,omitempty"`
 	Raw     sdk.Raw           `json:"raw,omitempty"`
 	Strings []string          `json:"strings,omitempty"`
 	Texts   map[string]string `json:"texts,omitempty"`
-	Time    time.Time         `json:"time,omitempty"` //nolint:modernize // likewise
+	Time    time.Time         `json:"time,omitempty"` //nolint:modernize // the test expects that it has no effect
 }
 
-// Zero are fields that are left out if nothing is set.
+// Zero has fields that are left out if they are zero.
 //
 //thole:generate
 type Zero struct {
@@ -79,10 +79,10 @@ type Zero struct {
 	Both    []int          `json:"both,omitempty,omitzero"`
 }
 
-// Point can be compared.
+// Point is comparable.
 type Point struct{ X, Y float64 }
 
-// Mixed cannot be compared.
+// Mixed is not comparable.
 type Mixed struct {
 	Names []string `json:"names"`
 	Point Point    `json:"point"`
@@ -90,22 +90,22 @@ type Mixed struct {
 	Next  *Mixed `json:"next,omitempty"`
 }
 
-// Quiet keeps the field that is not seen in use.
+// Quiet uses the field that is not exported.
 func (m Mixed) Quiet() int { return len(m.quiet) }
 
-// Even is zero if it is even.
+// Even has an IsZero method that differs from the zero value.
 type Even int
 
-// IsZero says so.
+// IsZero reports whether e is even.
 func (e Even) IsZero() bool { return e%2 == 0 }
 
-// Odd is zero if it is odd; its pointer says so.
+// Odd has an IsZero method with a pointer receiver.
 type Odd int
 
-// IsZero says so.
+// IsZero reports whether o is odd.
 func (o *Odd) IsZero() bool { return *o%2 != 0 }
 
-// Nested are parts in parts.
+// Nested has values that contain others.
 //
 //thole:generate
 type Nested struct {
@@ -131,7 +131,7 @@ type Nested struct {
 	RawMap    map[string]*sdk.Raw `json:"rawMap"`
 }
 
-// Named are types with names of their own.
+// Named has fields of named types that are not structs.
 //
 //thole:generate
 type Named struct {
@@ -152,7 +152,7 @@ type Named struct {
 	Boxes   map[string]Box[int32] `json:"boxes"`
 }
 
-// Types with names of their own.
+// The types of [Named].
 type (
 	Phase      string
 	Labels     map[string]string
@@ -169,7 +169,7 @@ type (
 	}
 )
 
-// Embedding has fields of other structs.
+// Embedding has the fields of embedded structs.
 //
 //thole:generate
 type Embedding struct {
@@ -178,30 +178,30 @@ type Embedding struct {
 	*Optional2
 	inner
 	Tagged   `json:"tagged"`
-	Phase                   // a field by the name of its type
+	Phase                   // a field with the name of its type
 	Metadata sdk.ObjectMeta `json:"metadata"`
-	Name     string         `json:"name"` // hides that of Base
+	Name     string         `json:"name"` // hides the field of Base
 }
 
-// Base is embedded.
+// Base is embedded in [Embedding].
 type Base struct {
 	Name  string `json:"name"`
 	Count int    `json:"count"`
 	Deep
 }
 
-// Deep is embedded by what is embedded.
+// Deep is embedded in [Base].
 type Deep struct {
-	Count int    `json:"count"` // hidden by that of Base
+	Count int    `json:"count"` // hidden by the field of Base
 	Depth int    `json:"depth"`
-	Clash string // of the same name as that of inner, at another depth
+	Clash string // has the name of a field of inner, at another depth
 }
 
-// Optional2 is embedded by a pointer.
+// Optional2 is embedded as a pointer.
 type Optional2 struct {
 	Maybe string `json:"maybe,omitempty"`
 	Sure  int    `json:"sure"`
-	Twice string `json:"twice"` // conflicts with that of inner: neither counts
+	Twice string `json:"twice"` // conflicts with the field of inner: neither counts
 }
 
 type inner struct {
@@ -210,22 +210,22 @@ type inner struct {
 	Clash string `json:"Clash,omitempty"`
 }
 
-// Tagged is embedded under a name.
+// Tagged is embedded with a name in its tag.
 type Tagged struct {
 	A int `json:"a"`
 }
 
-// Tags have names that are not those of the fields.
+// Tags has members whose names are not those of the fields.
 //
 //thole:generate
 type Tags struct {
 	NoTag    int
 	Skipped  int `json:"-"`
-	Dash     int `json:"-,"` //nolint:staticcheck // strange on purpose
+	Dash     int `json:"-,"` //nolint:staticcheck // the name is a dash
 	Unicode  int `json:"größe"`
 	Odd      int `json:"a.b/c:d$%-"`
-	Bad      int `json:"a\"b"` //nolint:staticcheck // not a name that counts
-	Quote    int `json:"it's"` //nolint:staticcheck // not a name that counts
+	Bad      int `json:"a\"b"` //nolint:staticcheck // encoding/json ignores this name
+	Quote    int `json:"it's"` //nolint:staticcheck // encoding/json ignores this name
 	Options  int `json:",unknown"`
 	Other    int `yaml:"other"`
 	Upper    int `json:"UPPER"`
@@ -234,10 +234,10 @@ type Tags struct {
 	NoFields struct{} `json:"noFields"`
 }
 
-// Hidden keeps the field that is not seen in use.
+// Hidden uses the field that is not exported.
 func (t Tags) Hidden() int { return t.hidden }
 
-// Values are the types of the SDK and others that bring their own form.
+// Values has the types of the SDK and others with JSON methods of their own.
 //
 //thole:generate
 type Values struct {
@@ -267,18 +267,18 @@ type Values struct {
 	Other    parts.Generated         `json:"other"`
 }
 
-// Hex is written by methods of JSON.
+// Hex has JSON methods.
 type Hex uint32
 
-// MarshalJSON writes sixteen digits.
+// MarshalJSON writes hexadecimal digits. It fails for 13.
 func (h Hex) MarshalJSON() ([]byte, error) {
 	if h == 13 {
-		return nil, errors.New("13 is bad luck")
+		return nil, errors.New("13 cannot be written")
 	}
 	return strconv.AppendQuote(nil, strconv.FormatUint(uint64(h), 16)), nil
 }
 
-// UnmarshalJSON reads them.
+// UnmarshalJSON reads hexadecimal digits.
 func (h *Hex) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		*h = 0
@@ -293,13 +293,13 @@ func (h *Hex) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Text is written as text.
+// Text has text methods.
 type Text struct{ A, B byte }
 
 // MarshalText writes two letters.
 func (t Text) MarshalText() ([]byte, error) { return []byte{'a' + t.A%26, 'a' + t.B%26}, nil }
 
-// UnmarshalText reads them.
+// UnmarshalText reads two letters.
 func (t *Text) UnmarshalText(text []byte) error {
 	if len(text) != 2 {
 		return errors.New("not two letters")
@@ -308,45 +308,45 @@ func (t *Text) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// TextList is a slice that is written as text.
+// TextList is a slice with text methods.
 type TextList []byte
 
-// MarshalText writes it.
+// MarshalText writes the length.
 func (t TextList) MarshalText() ([]byte, error) { return []byte(strconv.Itoa(len(t))), nil }
 
-// UnmarshalText reads it.
+// UnmarshalText reads the length.
 func (t *TextList) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseUint(string(text), 10, 8)
 	*t = make(TextList, n)
 	return err
 }
 
-// HalfRead can only be read by itself.
+// HalfRead has a method for reading only.
 type HalfRead struct {
 	N int `json:"n"`
 }
 
-// UnmarshalJSON reads anything.
+// UnmarshalJSON stores the length of any value.
 func (h *HalfRead) UnmarshalJSON(data []byte) error {
 	h.N = len(data)
 	return nil
 }
 
-// HalfShow can only be written by itself.
+// HalfShow has a method for writing only.
 type HalfShow struct {
 	N int `json:"n"`
 }
 
-// MarshalText writes it.
+// MarshalText writes N.
 func (h HalfShow) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, int64(h.N), 10), nil }
 
-// Own embeds a type that stands for the whole.
+// Own embeds a type with JSON methods, which encoding/json uses for the whole struct.
 type Own struct {
 	sdk.Duration
 	Ignored int `json:"ignored"`
 }
 
-// Tree holds itself in every way.
+// Tree contains itself in every way.
 //
 //thole:generate
 type Tree struct {
@@ -357,20 +357,20 @@ type Tree struct {
 	Loop  Loop             `json:"loop,omitempty"`
 }
 
-// Loop is a list of itself.
+// Loop is a slice of itself.
 type Loop []Loop
 
-// List is a slice that is marked.
+// List is a slice with methods.
 //
 //thole:generate
 type List []Point
 
-// Table is a map that is marked.
+// Table is a map with methods.
 //
 //thole:generate
 type Table map[string]Scalars
 
-// Word is a string that is marked.
+// Word is a string with methods.
 //
 //thole:generate
 type Word string

@@ -14,9 +14,8 @@ import (
 	"github.com/thole-dev/thole/sdk/codec"
 )
 
-// expectDecoded fails unless a text means the same to the generated code and
-// to encoding/json: both take it and make the same of it, into an empty value
-// and into one that is filled already, or both refuse it.
+// expectDecoded fails unless generated code and encoding/json decode a text to the same
+// value, into an empty value and into one that is filled already, or both fail.
 func expectDecoded(t *testing.T, s Subject, text []byte) {
 	t.Helper()
 	got, want := s.New(), s.New()
@@ -29,14 +28,14 @@ func expectDecoded(t *testing.T, s Subject, text []byte) {
 			return
 		}
 		if !reflect.DeepEqual(got, want) {
-			t.Fatalf("%s: %s\nis read as %+v,\nencoding/json: %+v", s.Name, text, got, want)
+			t.Fatalf("%s: %s\ndecodes to %+v,\nencoding/json: %+v", s.Name, text, got, want)
 		}
 	}
 	expectAppended(t, s, got)
 }
 
-// expectAppended fails unless a value is written as by encoding/json, which
-// escapes more, or is refused as there.
+// expectAppended fails unless generated code and encoding/json encode a value to the same
+// text, apart from escapes, or both fail.
 func expectAppended(t *testing.T, s Subject, v Value) {
 	t.Helper()
 	want, jsonErr := json.Marshal(v)
@@ -53,7 +52,7 @@ func expectAppended(t *testing.T, s Subject, v Value) {
 	}
 }
 
-// unescaped writes strings in one way, and leaves the rest as it is.
+// unescaped returns a text with the same escapes in all strings.
 func unescaped(t *testing.T, text []byte) []byte {
 	t.Helper()
 	var out []byte
@@ -88,8 +87,7 @@ func unescaped(t *testing.T, text []byte) []byte {
 	return out
 }
 
-// FuzzDecode holds reading against encoding/json, but for the documented
-// differences.
+// FuzzDecode compares decoding with encoding/json, apart from the documented differences.
 func FuzzDecode(f *testing.F) {
 	for _, text := range Texts {
 		f.Add([]byte(text))
@@ -97,7 +95,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) { expectDecodedBy(t, text, Subjects...) })
 }
 
-func TestTextsAreReadAsByEncodingJSON(t *testing.T) {
+func TestTextsDecodeAsInEncodingJSON(t *testing.T) {
 	for _, text := range Texts {
 		expectDecodedBy(t, []byte(text), Subjects...)
 	}
@@ -107,7 +105,7 @@ func expectDecodedBy(t *testing.T, text []byte, subjects ...Subject) {
 	t.Helper()
 	names, depth := namesIn(text)
 	if !utf8.Valid(text) || depth > codec.MaxDepth {
-		return // strings are passed on as they are, and types that contain themselves have a limit
+		return // documented differences
 	}
 	for _, s := range subjects {
 		if !slices.ContainsFunc(names, s.differsInCase) {
@@ -116,7 +114,7 @@ func expectDecodedBy(t *testing.T, text []byte, subjects ...Subject) {
 	}
 }
 
-// namesIn returns all names of members in a text, and how deep it is.
+// namesIn returns the names of all members of a text, and its depth.
 func namesIn(text []byte) (names []string, depth int) {
 	r := rawjson.NewReader(text)
 	var walk func()
@@ -140,18 +138,17 @@ func namesIn(text []byte) (names []string, depth int) {
 	return names, depth
 }
 
-// differsInCase says whether encoding/json may take the name for another one
-// of the subject's: the generated code does not.
+// differsInCase reports whether encoding/json, in contrast to generated code, may take
+// the name for another one of the subject.
 func (s Subject) differsInCase(name string) bool {
 	spellings := memberNames()[s.Name][folded(name)]
 	return len(spellings) > 1 || len(spellings) == 1 && !spellings[name]
 }
 
-// folded is the same for names that differ in case only.
+// folded returns the same text for names that differ in case only.
 func folded(name string) string { return strings.ToLower(strings.ToUpper(name)) }
 
-// names are those of a subject and its parts, by what they are without regard
-// to case.
+// names has the names of a subject and its parts by their folded form.
 type names map[string]map[string]bool
 
 func (n names) add(name string) {
@@ -190,14 +187,14 @@ func collect(t reflect.Type, into names, seen map[reflect.Type]bool) {
 	}
 }
 
-func TestEmptyValuesAreWrittenAsByEncodingJSON(t *testing.T) {
+func TestZeroValuesEncodeAsInEncodingJSON(t *testing.T) {
 	for _, s := range Subjects {
 		expectAppended(t, s, s.New())
 	}
 }
 
-// FuzzAppend holds writing against encoding/json, for a value that data says
-// how to fill, and then reading what it was written as.
+// FuzzAppend compares encoding with encoding/json for a value derived from data, and then
+// decoding of the text.
 func FuzzAppend(f *testing.F) {
 	for i := range 5 * len(Subjects) {
 		f.Add(append([]byte{byte(i)}, bytes.Repeat([]byte{byte(i * 37), byte(255 - i*11), 1, byte(i), 3, byte(i * 101)}, 40)...))

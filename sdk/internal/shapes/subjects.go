@@ -6,7 +6,7 @@ import (
 	"github.com/thole-dev/thole/sdk/internal/shapes/parts"
 )
 
-// Subject is a type with a generated codec, as tests look at it.
+// Subject is a type with a generated codec, for tests over all of them.
 type Subject struct {
 	Name string
 	// New returns a pointer to a zero value.
@@ -26,7 +26,7 @@ func of[T any, P interface {
 	return Subject{name, func() Value { return P(new(T)) }}
 }
 
-// Subjects are all types that have a generated codec.
+// Subjects has all types of this package with a generated codec.
 var Subjects = []Subject{
 	of[Scalars]("Scalars"), of[Optional]("Optional"), of[Zero]("Zero"), of[Nested]("Nested"), of[Named]("Named"),
 	of[Embedding]("Embedding"), of[Tags]("Tags"), of[Values]("Values"), of[Tree]("Tree"),
@@ -40,7 +40,7 @@ func Decode(text []byte, into Value) error {
 	return r.End()
 }
 
-// Round reads a text and writes what was read, or tells why that failed.
+// Round decodes a text and encodes the value again. It returns the text or the error.
 func (s Subject) Round(text []byte) string {
 	v := s.New()
 	if err := Decode(text, v); err != nil {

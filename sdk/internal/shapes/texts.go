@@ -1,11 +1,11 @@
 package shapes
 
-// Texts are for every subject: most fit one and are refused, or ignored, by the
-// others.
+// Texts are decoded into every subject. Most are for one of them; the others reject the
+// text or ignore its members.
 var Texts = []string{
 	`{}`, `null`, `[]`, `""`, `1`, `true`, ``, `{`, `{} x`, " { } \n", `[null]`, `[{}]`, `{"":1}`,
 
-	// Scalars, at and behind their limits.
+	// Scalars, at and beyond their limits.
 	`{"bool":true,"string":"a","int":-1,"uint":1,"rune":65,"float32":1.5,"float64":-2.5e-10}`,
 	`{"int8":127,"int16":32767,"int32":2147483647,"int64":9223372036854775807}`,
 	`{"int8":-128,"int16":-32768,"int32":-2147483648,"int64":-9223372036854775808}`,
@@ -62,6 +62,6 @@ var Texts = []string{
 	// Tree.
 	`{"name":"r","left":{"name":"l","left":null},"many":[{"many":[{}]}],"named":{"a":{"name":"n"},"b":null},"loop":[[],[[]],null]}`,
 
-	// Lists and maps as the whole.
+	// Slices and maps as the whole text.
 	`[{"X":1},{"Y":2},null]`, `{"a":{"int":1},"b":null}`, `"word"`, `[1]`, `{"a":1}`,
 }

@@ -26,15 +26,15 @@ const (
 		`"status":{"phase":"Pending","qosClass":"BestEffort"}}`
 )
 
-// onePod is a host with the Pod of the PodManager.
+// onePod is a host that has the Pod of the PodManager.
 type onePod struct{}
 
 func (onePod) Get(context.Context, []byte) ([]byte, int64)  { return []byte(benchPod), 0 }
 func (onePod) List(context.Context, []byte) ([]byte, int64) { return nil, abi.CodeDenied }
 func (onePod) Log(int32, []byte)                            {}
 
-// BenchmarkPodManager is one reconcile at rest: the request is decoded, the Pod
-// read and applied, the result encoded, the instance restored.
+// BenchmarkPodManager measures one reconcile that changes nothing: the request is
+// decoded, the Pod read and applied, the result encoded, the instance reset.
 func BenchmarkPodManager(b *testing.B) {
 	for toolchain := range toolchains {
 		b.Run(toolchain, func(b *testing.B) {
@@ -45,7 +45,7 @@ func BenchmarkPodManager(b *testing.B) {
 				Controller: "podmanager", Object: []byte(benchManager), Now: now,
 			})}
 			if out, err := guest.Reconcile(b.Context(), call); err != nil || !strings.Contains(string(out.Output), `"apply"`) {
-				b.Fatalf("not at rest: %s, %v", out.Output, err)
+				b.Fatalf("the run does not apply the Pod: %s, %v", out.Output, err)
 			}
 			for b.Loop() {
 				if _, err := guest.Reconcile(b.Context(), call); err != nil {

@@ -15,10 +15,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const root = "../../.."
 
-// toolchains are the flags of plugin-build for each.
+// toolchains has the flags of plugin-build for each toolchain.
 var toolchains = map[string][]string{"tinygo": nil, "go": {"-go"}}
 
-var builds sync.Map // of a function that builds once, by toolchain and folder
+var builds sync.Map // by toolchain and folder, a function that builds once
 
 // build compiles a plugin of the repository, once per test process.
 func build(tb testing.TB, toolchain, dir string) []byte {
@@ -34,7 +34,7 @@ func build(tb testing.TB, toolchain, dir string) []byte {
 }
 
 func compile(flags []string, dir string) ([]byte, error) {
-	if err := noteSources(dir, "sdk", "abi"); err != nil {
+	if err := readSources(dir, "sdk", "abi"); err != nil {
 		return nil, err
 	}
 	folder, err := os.MkdirTemp("", "wasmtest")
@@ -57,9 +57,9 @@ type buildError struct {
 
 func (e *buildError) Error() string { return e.error.Error() + "\n" + string(e.text) }
 
-// noteSources reads what goes into a build, so that the go command does not
-// take a result from its cache after a change.
-func noteSources(folders ...string) error {
+// readSources reads the sources of a build, so that the go command does not use a
+// cached test result after a change.
+func readSources(folders ...string) error {
 	for _, folder := range folders {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, entry os.DirEntry, err error) error {
 			if err == nil && !entry.IsDir() && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {

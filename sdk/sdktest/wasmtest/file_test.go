@@ -8,8 +8,8 @@ import (
 	"github.com/thole-dev/thole/sdk/sdktest/wasmtest"
 )
 
-// TestFile: the plugin is called like its file, which the manifest must say too.
-func TestFile(t *testing.T) {
+// TestFileNamesPluginLikeFile: the host refuses a plugin with another name.
+func TestFileNamesPluginLikeFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ttl.wasm")
 	if err := os.WriteFile(path, build(t, "tinygo", ttlDir), 0o600); err != nil {
 		t.Fatal(err)

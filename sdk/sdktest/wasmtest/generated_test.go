@@ -16,9 +16,9 @@ import (
 
 const generatedDir = "sdk/sdktest/wasmtest/testdata/generated"
 
-// TestGeneratedCodec: compiled to WebAssembly, generated code reads and writes
-// what it does natively, and refuses it for the same reason.
-func TestGeneratedCodec(t *testing.T) {
+// TestGeneratedCodecIsSameInWebAssembly compares generated code, compiled to
+// WebAssembly, with the same code natively, including its errors.
+func TestGeneratedCodecIsSameInWebAssembly(t *testing.T) {
 	texts := append(shapes.Texts,
 		deep(codec.MaxDepth/2, `{"many":[`, `]}`),
 		deep(codec.MaxDepth, `{"left":`, `}`),
@@ -39,14 +39,14 @@ func TestGeneratedCodec(t *testing.T) {
 	})
 }
 
-// of32 takes the host's int for the guest's.
+// of32 replaces the size of a native int by that of a guest's int.
 func of32(message string) string { return strings.ReplaceAll(message, "of 64 bits", "of 32 bits") }
 
 func deep(levels int, open, end string) string {
 	return strings.Repeat(open, levels) + strings.Repeat(end, levels)
 }
 
-// round makes the plugin read a text and write what it has read.
+// round makes the plugin decode a text and encode the value again.
 func round(t *testing.T, guest *sandbox.Guest, subject, text string) string {
 	t.Helper()
 	spec, err := json.Marshal(struct {
@@ -75,9 +75,9 @@ func round(t *testing.T, guest *sandbox.Guest, subject, text string) string {
 	return status.Result
 }
 
-// TestNoEncodingJSON: a plugin whose types all have a generated codec does not
-// contain encoding/json. Its functions have names in the module.
-func TestNoEncodingJSON(t *testing.T) {
+// TestGeneratedPluginDoesNotContainEncodingJSON looks for the names of its functions
+// in the module.
+func TestGeneratedPluginDoesNotContainEncodingJSON(t *testing.T) {
 	for dir, want := range map[string]bool{generatedDir: false, bareDir: true} {
 		if wasm := build(t, "tinygo", dir); bytes.Contains(wasm, []byte("encoding/json.")) != want {
 			t.Errorf("%s: contains encoding/json: %v", dir, !want)

@@ -16,7 +16,7 @@ const (
 	ttlDir        = "plugins/ttl"
 )
 
-// sources makes a world with a ConfigMap for as many namespaces.
+// sources creates a ConfigMap and the namespaces into which it is copied.
 func sources(w *sdktest.World, namespaces, size int) (source sdk.Ref) {
 	w.CrossNamespace()
 	for i := range namespaces {
@@ -26,7 +26,7 @@ func sources(w *sdktest.World, namespaces, size int) (source sdk.Ref) {
 		"metadata":{"namespace":"from","name":"shared","annotations":{"configsync.thole.dev/namespaces":"team=a"}}}`, strings.Repeat("x", size)))
 }
 
-func TestConfigSync(t *testing.T) {
+func TestCompiledConfigSync(t *testing.T) {
 	compiled(t, configsyncDir, func(t *testing.T, _ string, wasm []byte) {
 		w := wasmtest.New(t, "configsync", wasm, "configmap")
 		source := sources(w, 300, 10)
@@ -58,8 +58,8 @@ func TestConfigSync(t *testing.T) {
 	})
 }
 
-// TestConfigSyncFitsIntoItsMemory makes the largest run that the README
-// promises: every copy is there, and as many as fit into a result are written.
+// TestConfigSyncFitsIntoItsMemory has the largest runs that the README promises:
+// every copy exists, and as many as fit into a result are written.
 func TestConfigSyncFitsIntoItsMemory(t *testing.T) {
 	wasm := build(t, "tinygo", configsyncDir)
 	for _, c := range []struct{ namespaces, size, writes int }{{240, 50 << 10, 20}, {12, 1<<20 - 100, 1}} {
@@ -76,7 +76,7 @@ func TestConfigSyncFitsIntoItsMemory(t *testing.T) {
 	}
 }
 
-func TestTTL(t *testing.T) {
+func TestCompiledTTL(t *testing.T) {
 	compiled(t, ttlDir, func(t *testing.T, _ string, wasm []byte) {
 		w := wasmtest.New(t, "ttl", wasm, "job")
 		job := w.Create(`{"apiVersion":"batch/v1","kind":"Job","metadata":{"namespace":"default","name":"j",

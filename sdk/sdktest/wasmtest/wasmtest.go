@@ -1,6 +1,6 @@
-// Package wasmtest runs a compiled plugin in the fake world of package
-// sdktest, in the same sandbox as the host does: what passes natively can be
-// shown to pass as TinyGo and as Go have compiled it.
+// Package wasmtest runs a compiled plugin in the world of package sdktest, in the
+// same sandbox as the host. It tests a plugin as compiled by TinyGo or by standard
+// Go.
 //
 //	w := wasmtest.File(t, "podmanager.wasm")
 //	w.Create(...)
@@ -20,8 +20,8 @@ import (
 	"github.com/thole-dev/thole/sdk/sdktest"
 )
 
-// File loads a plugin, which is named like its file, and makes a world for
-// its controller. A plugin with several controllers is told which.
+// File loads a plugin, whose name must be that of its file, and returns a world for
+// its controller. For a plugin with several controllers, pass the name of one.
 func File(tb testing.TB, path string, controller ...string) *sdktest.World {
 	tb.Helper()
 	wasm, err := os.ReadFile(path)
@@ -37,15 +37,15 @@ func New(tb testing.TB, name string, wasm []byte, controller ...string) *sdktest
 	return sdktest.NewWith(tb, runner{Load(tb, name, wasm), tb.Context()}, controller...)
 }
 
-// How long a load and a run may take. A host allows less; here they only end
-// what never would, for a test must not fail because a machine is busy or the
-// race detector is on.
+// Limits of a load and of a run. A host allows less time. These limits only end what
+// never would, so that no test fails because the machine is busy or the race
+// detector is on.
 const (
 	loadLimit = 15 * time.Minute
 	runLimit  = 2 * time.Minute
 )
 
-// Load loads a plugin into a sandbox of its own, which ends with the test.
+// Load loads a plugin into a sandbox of its own, which is closed when the test ends.
 func Load(tb testing.TB, name string, wasm []byte) *sandbox.Guest {
 	tb.Helper()
 	s, err := sandbox.New(tb.Context(), sandbox.Config{CacheDir: cacheDir(), LoadTimeout: loadLimit})
@@ -64,8 +64,8 @@ func Load(tb testing.TB, name string, wasm []byte) *sandbox.Guest {
 	return guest
 }
 
-// cacheDir keeps compiled modules from one test to the next, also across test
-// processes: most of a test's time is the compilation.
+// cacheDir returns the directory in which compiled modules are cached for all test
+// processes. Most of the time of a test is the compilation.
 func cacheDir() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -74,8 +74,7 @@ func cacheDir() string {
 	return filepath.Join(dir, "thole", "wasmtest")
 }
 
-// runner is a guest as the world wants it. Its context is the test's: a run
-// has no other.
+// runner is an [sdktest.Runner] for a guest. All runs have the context of the test.
 type runner struct {
 	guest *sandbox.Guest
 	ctx   context.Context //nolint:containedctx // of the test
@@ -92,7 +91,7 @@ func (r runner) Reconcile(request []byte, host sdktest.Host) (abi.Code, []byte, 
 	return back.Code, back.Output, err
 }
 
-// calls drops the context, which a world has no use for.
+// calls adapts a world, which needs no context, to the host of the sandbox.
 type calls struct{ sdktest.Host }
 
 func (c calls) Get(_ context.Context, call []byte) ([]byte, int64)  { return c.Host.Get(call) }

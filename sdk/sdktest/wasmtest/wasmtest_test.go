@@ -21,7 +21,7 @@ const (
 	podmanagerDir = "plugins/podmanager"
 )
 
-// compiled runs a test with what each toolchain makes of a plugin.
+// compiled runs a test with a plugin as compiled by each toolchain.
 func compiled(t *testing.T, dir string, test func(t *testing.T, toolchain string, wasm []byte)) {
 	t.Helper()
 	for toolchain := range toolchains {
@@ -29,9 +29,9 @@ func compiled(t *testing.T, dir string, test func(t *testing.T, toolchain string
 	}
 }
 
-// TestImportsAreWhatIsCalled: an import is a requirement that the host holds
-// against policy, so a plugin has those that it uses and no other.
-func TestImportsAreWhatIsCalled(t *testing.T) {
+// TestPluginImportsOnlyWhatItCalls: an import is a requirement that the host checks
+// against the policy.
+func TestPluginImportsOnlyWhatItCalls(t *testing.T) {
 	for dir, want := range map[string][]string{
 		bareDir:       {"input", "output"},
 		podmanagerDir: {"get", "input", "log", "output"},
@@ -72,7 +72,7 @@ func tholeImports(t *testing.T, binary []byte) (names []string) {
 	return names
 }
 
-func TestPodManager(t *testing.T) {
+func TestCompiledPodManager(t *testing.T) {
 	compiled(t, podmanagerDir, func(t *testing.T, _ string, wasm []byte) {
 		w := wasmtest.New(t, "podmanager", wasm)
 		manager := w.Create(`{"apiVersion":"example.thole.dev/v1","kind":"PodManager",
@@ -105,7 +105,7 @@ func TestPodManager(t *testing.T) {
 	})
 }
 
-// full is a world with one object, which says what is done.
+// full returns a world with one object, and a function that runs it with a spec.
 func full(t *testing.T, wasm []byte) (w *sdktest.World, do func(spec string) *sdktest.Run) {
 	t.Helper()
 	w = wasmtest.New(t, "full", wasm, "full")
@@ -125,7 +125,7 @@ func expectStatus(t *testing.T, r *sdktest.Run, patch string) {
 	}
 }
 
-func TestEverything(t *testing.T) {
+func TestCompiledPluginUsesWholeSDK(t *testing.T) {
 	compiled(t, fullDir, func(t *testing.T, _ string, wasm []byte) {
 		w, do := full(t, wasm)
 		w.Create(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"m1","labels":{"a":"b"}},"data":{"k":"v"}}`)
@@ -148,9 +148,9 @@ func TestEverything(t *testing.T) {
 	})
 }
 
-// TestCodecFailuresAreErrors: encoding/json panics inside when it meets what
+// TestUnencodableValueDoesNotTrap: encoding/json panics internally for a value that
 // it cannot encode, and TinyGo cannot recover.
-func TestCodecFailuresAreErrors(t *testing.T) {
+func TestUnencodableValueDoesNotTrap(t *testing.T) {
 	compiled(t, fullDir, func(t *testing.T, _ string, wasm []byte) {
 		_, do := full(t, wasm)
 		do(`{"do":"nan"}`).ExpectStalled("InvalidStatus")
@@ -161,9 +161,9 @@ func TestCodecFailuresAreErrors(t *testing.T) {
 	})
 }
 
-// TestNothingIsKept: whatever a run leaves in its heap, the next one starts
+// TestMemoryIsResetAfterRun: whatever a run leaves in its heap, the next one starts
 // from the same memory.
-func TestNothingIsKept(t *testing.T) {
+func TestMemoryIsResetAfterRun(t *testing.T) {
 	guest := wasmtest.Load(t, "full", build(t, "tinygo", fullDir))
 	reconcile := func(spec string) string {
 		t.Helper()
@@ -175,7 +175,7 @@ func TestNothingIsKept(t *testing.T) {
 	}
 	want := reconcile(`{"do":"keep"}`)
 	if !strings.Contains(want, `"text":"i"`) {
-		t.Fatalf("the first run says %s", want)
+		t.Fatalf("the first run returns %s", want)
 	}
 	for _, size := range []string{"1", "5000", "60000", "1000000", "3"} {
 		for range 3 {
@@ -190,8 +190,8 @@ func TestNothingIsKept(t *testing.T) {
 	}
 }
 
-// TestToolchainsAgree: the same requests get the same answers, byte by byte.
-func TestToolchainsAgree(t *testing.T) {
+// TestToolchainsReturnSameBytes compares TinyGo with standard Go.
+func TestToolchainsReturnSameBytes(t *testing.T) {
 	tinygo := wasmtest.Load(t, "full", build(t, "tinygo", fullDir))
 	standard := wasmtest.Load(t, "full", build(t, "go", fullDir))
 	for _, spec := range []string{
@@ -209,7 +209,7 @@ func TestToolchainsAgree(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a.Code != b.Code || !bytes.Equal(a.Output, b.Output) {
-			t.Errorf("%s: TinyGo answers %d %s\nGo answers %d %s", spec, a.Code, a.Output, b.Code, b.Output)
+			t.Errorf("%s: TinyGo returns %d %s\nGo returns %d %s", spec, a.Code, a.Output, b.Code, b.Output)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Command plugin shows which types get a codec, and what it looks like.
+// Command plugin shows which types get a codec, and the codec.
 package main
 
 import (
@@ -14,7 +14,7 @@ func init() {
 	})
 }
 
-// Spec is a type argument.
+// Spec is a type argument of the controller.
 type Spec struct {
 	Size   int32             `json:"size"`
 	Limit  *float64          `json:"limit,omitempty"`
@@ -22,13 +22,13 @@ type Spec struct {
 	Ports  []Port            `json:"ports,omitempty"`
 }
 
-// Port is a part: it gets functions, and no methods.
+// Port is part of Spec: it gets functions, and no methods.
 type Port struct {
 	Name string          `json:"name,omitempty"`
 	Port sdk.IntOrString `json:"port"`
 }
 
-// Status is the other type argument.
+// Status is the other type argument of the controller.
 type Status struct {
 	Phase string `json:"phase,omitempty"`
 }
@@ -36,19 +36,19 @@ type Status struct {
 // Warmed is an element of Warm.
 type Warmed struct{ Left Node }
 
-// Node holds itself.
+// Node is recursive.
 type Node struct {
 	Next *Node `json:"next,omitempty"`
 }
 
-// Pod is read by Get and List.
+// Pod is passed to Get and List.
 type Pod struct {
 	sdk.TypeMeta
 	Metadata sdk.ObjectMeta `json:"metadata"`
 }
 
-// Applied is given to Apply, Patched to Patch, Settings to Config, Memo to Memo
-// and SetMemo, and Coded to Decode and Encode.
+// Applied is passed to Apply, Patched to Patch, Settings to Config, Memo to Memo and
+// SetMemo, and Coded to Decode.
 type (
 	Coded    struct{ C int }
 	Applied  struct{ A int }
@@ -57,12 +57,12 @@ type (
 	Memo     struct{ M int }
 )
 
-// Marked is used by no call.
+// Marked is not passed to the SDK.
 //
 //thole:generate
 type Marked struct{ M map[string]Marked }
 
-// Embeds would inherit the methods of Marked.
+// Embeds gets methods of its own, or it would inherit those of Marked.
 type Embeds struct {
 	Marked
 	More int
@@ -73,18 +73,16 @@ type Embeds struct {
 //thole:leave
 type Left struct{ Any any }
 
-// Unused goes nowhere.
+// Unused gets no codec.
 type Unused struct{ Any any }
 
 func reconcile(r *sdk.Request[Spec, Status]) (sdk.Action, error) {
 	var pod Pod
 	var pods []Pod
-	var left Left
 	var settings Settings
 	var memo Memo
 	var raw sdk.Raw
 	_ = r.Get(sdk.Ref{}, &pod)
-	_ = r.Get(sdk.Ref{}, &left)
 	_ = r.Get(sdk.Ref{}, &raw)
 	_ = r.List(sdk.Query{}, &pods)
 	_ = r.Config(&settings)
@@ -92,7 +90,6 @@ func reconcile(r *sdk.Request[Spec, Status]) (sdk.Action, error) {
 	_ = sdk.Decode(raw, new(Coded))
 	r.SetMemo(Memo{1})
 	r.Apply(&Applied{1})
-	r.Apply(map[string]any{})
 	r.Patch(Patched{})
 	return sdk.AwaitChange(), nil
 }

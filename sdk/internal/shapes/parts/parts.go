@@ -1,25 +1,25 @@
-// Package parts has types that another package's types are made of.
+// Package parts has types that the types of package shapes consist of.
 package parts
 
-// Port is a struct of another package, with a field that is not seen.
+// Port is a struct of another package, with a field that is not exported.
 type Port struct {
 	Name   string `json:"name,omitempty"`
 	Number uint16 `json:"number"`
 	hidden []int
 }
 
-// Hidden keeps the field that is not seen in use.
+// Hidden uses the field that is not exported.
 func (p Port) Hidden() int { return len(p.hidden) }
 
 // Level is a number of another package.
 type Level int8
 
-// Wide embeds what is not exported.
+// Wide is a struct of another package with an optional field.
 type Wide struct {
 	Own string `json:"own,omitempty"`
 }
 
-// Generated has its codec in its own package.
+// Generated has a codec of its own package.
 //
 //thole:generate
 type Generated struct {
@@ -28,5 +28,5 @@ type Generated struct {
 	Extra map[Name]*float32 `json:"extra,omitempty"`
 }
 
-// Name is a string that is a key.
+// Name is a string type for keys.
 type Name string

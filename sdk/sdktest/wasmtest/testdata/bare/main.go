@@ -1,5 +1,5 @@
-// A plugin that calls nothing: it must not import anything that it does not
-// need.
+// Command bare is a plugin for tests that calls no capability, and so must import
+// none.
 package main
 
 import "github.com/thole-dev/thole/sdk"

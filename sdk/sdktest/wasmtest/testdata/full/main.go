@@ -1,4 +1,5 @@
-// A plugin that uses every part of the SDK, as its object says.
+// Command full is a plugin for tests that uses every part of the SDK, as the spec of
+// its object requests.
 package main
 
 import (
@@ -53,7 +54,7 @@ func init() {
 	})
 }
 
-// kept would carry something from one run to the next.
+// kept would keep state between runs if memory were not reset.
 var kept int
 
 func reconcile(r *request) (sdk.Action, error) {
@@ -102,11 +103,11 @@ func reconcile(r *request) (sdk.Action, error) {
 	case "random":
 		r.Status.Text = string(rune('a' + r.Rand().IntN(26)))
 	case "stall":
-		return sdk.Action{}, sdk.Stalled("Wrong", errors.New("told to"))
+		return sdk.Action{}, sdk.Stalled("Wrong", errors.New("requested by the spec"))
 	case "wait":
-		return sdk.Action{}, sdk.Waiting("Soon", time.Second, errors.New("told to"))
+		return sdk.Action{}, sdk.Waiting("Soon", time.Second, errors.New("requested by the spec"))
 	case "panic":
-		panic("told to")
+		panic("requested by the spec")
 	}
 	return sdk.AwaitChange(), nil
 }

@@ -1,5 +1,5 @@
-// Command generated is a plugin for tests: it reads a text as one of the types
-// that have a generated codec, and writes what it has read.
+// Command generated is a plugin for tests that decodes a text into one of the types
+// with a generated codec, and encodes the value again.
 package main
 
 import (
@@ -17,13 +17,13 @@ func init() {
 	})
 }
 
-// Spec says what to read, and how.
+// Spec has the text, and the name of the type.
 type Spec struct {
 	Subject string `json:"subject"`
 	Text    []byte `json:"text"`
 }
 
-// Status is what came of it.
+// Status has the encoded value, or the error.
 type Status struct {
 	Result string `json:"result,omitempty"`
 }

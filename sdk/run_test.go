@@ -12,7 +12,7 @@ import (
 	"github.com/thole-dev/thole/sdk/sdktest"
 )
 
-func TestReads(t *testing.T) {
+func TestGetAndListReadObjectsInScope(t *testing.T) {
 	w := world(t, doing(func(r *widget) {
 		var node struct{ Metadata sdk.ObjectMeta }
 		if err := r.Get(nodeKind.Ref("", "n1"), &node); err != nil || node.Metadata.Name != "n1" {
@@ -20,7 +20,7 @@ func TestReads(t *testing.T) {
 		}
 		var raw sdk.Raw
 		if err := r.Get(configMap.Ref("", "a"), &raw); err != nil || !strings.Contains(string(raw), `"data"`) {
-			t.Errorf("get raw, in the object's namespace: %v, %s", err, raw)
+			t.Errorf("get raw, in the primary's namespace: %v, %s", err, raw)
 		}
 		var maps []ConfigMap
 		if err := r.List(sdk.Query{Kind: configMap, LabelSelector: "tier in (x, y),!hidden"}, &maps); err != nil || len(maps) != 1 || maps[0].Metadata.Name != "a" {
@@ -42,7 +42,7 @@ func TestReads(t *testing.T) {
 	w.Reconcile(one).ExpectReady()
 }
 
-func TestReadErrors(t *testing.T) {
+func TestReadErrorNamesCallAndCause(t *testing.T) {
 	var into struct {
 		Data int `json:"data"`
 	}
@@ -51,15 +51,15 @@ func TestReadErrors(t *testing.T) {
 		is   error
 		text string
 	}{
-		"absent": {func(r *widget) error { return r.Get(configMap.Ref("default", "x"), &into) }, sdk.ErrNotFound, "get v1 ConfigMap default/x: not found"},
-		"other uid": {func(r *widget) error {
+		"no such object": {func(r *widget) error { return r.Get(configMap.Ref("default", "x"), &into) }, sdk.ErrNotFound, "get v1 ConfigMap default/x: not found"},
+		"object with another uid": {func(r *widget) error {
 			return r.Get(sdk.Ref{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "no"}, &into)
 		}, sdk.ErrNotFound, ""},
-		"undeclared": {func(r *widget) error { return r.Get(secretKind.Ref("default", "x"), &into) }, sdk.ErrDenied, ""},
-		"elsewhere":  {func(r *widget) error { return r.Get(configMap.Ref("other", "x"), &into) }, sdk.ErrDenied, ""},
-		"selector":   {func(r *widget) error { return r.List(sdk.Query{Kind: configMap, LabelSelector: "a b"}, &into) }, sdk.ErrInvalid, "list v1 ConfigMap with a b: invalid"},
-		"nameless":   {func(r *widget) error { return r.Get(configMap.Ref("default", ""), &into) }, sdk.ErrInvalid, ""},
-		"type":       {func(r *widget) error { return r.Get(configMap.Ref("default", "a"), &into) }, nil, "get v1 ConfigMap default/a: data: expected an integer, found object"},
+		"undeclared kind":       {func(r *widget) error { return r.Get(secretKind.Ref("default", "x"), &into) }, sdk.ErrDenied, ""},
+		"another namespace":     {func(r *widget) error { return r.Get(configMap.Ref("other", "x"), &into) }, sdk.ErrDenied, ""},
+		"malformed selector":    {func(r *widget) error { return r.List(sdk.Query{Kind: configMap, LabelSelector: "a b"}, &into) }, sdk.ErrInvalid, "list v1 ConfigMap with a b: invalid"},
+		"no name":               {func(r *widget) error { return r.Get(configMap.Ref("default", ""), &into) }, sdk.ErrInvalid, ""},
+		"field of another type": {func(r *widget) error { return r.Get(configMap.Ref("default", "a"), &into) }, nil, "get v1 ConfigMap default/a: data: expected an integer, found object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := world(t, func(r *widget) (sdk.Action, error) { return sdk.Action{}, c.read(r) })
@@ -87,10 +87,10 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-func TestConditions(t *testing.T) {
+func TestConditionIsSetReadAndRemoved(t *testing.T) {
 	w := world(t, doing(func(r *widget) {
 		if _, ok := r.Condition("Painted"); ok {
-			t.Error("the condition is there before it is set")
+			t.Error("the condition exists before it is set")
 		}
 		r.SetCondition(sdk.Condition{Type: "Painted", Status: sdk.True, Reason: "Old", Message: "x"})
 		r.SetCondition(sdk.Condition{Type: "Painted", Status: sdk.False, Reason: "OutOfPaint", Message: "no paint"})
@@ -109,7 +109,7 @@ func TestConditions(t *testing.T) {
 	w.Reconcile(one).ExpectClass(abi.ClassABI)
 }
 
-func TestMemoStaysUntilItIsSetAgain(t *testing.T) {
+func TestMemoRemainsUntilItIsSetAgain(t *testing.T) {
 	w := world(t, doing(func(r *widget) { r.SetMemo(map[string]int{"n": 1}) }))
 	w.Reconcile(one)
 
@@ -130,7 +130,7 @@ func TestMemoStaysUntilItIsSetAgain(t *testing.T) {
 	read(0)
 }
 
-func TestConfig(t *testing.T) {
+func TestConfigReadsConfigurationOfPlugin(t *testing.T) {
 	type config struct {
 		Size int `json:"size"`
 	}
@@ -152,7 +152,7 @@ func TestConfig(t *testing.T) {
 	w.Reconcile(one).ExpectStalled("InvalidConfig")
 }
 
-func TestPatchesAddUp(t *testing.T) {
+func TestPatchesOfOneRunAreCombined(t *testing.T) {
 	w := world(t, doing(func(r *widget) {
 		r.Patch(map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": nil}}})
 		r.Patch(sdk.Raw(`{"metadata":{"labels":{"c":"d"},"annotations":{"e":"f"}}}`))
@@ -166,7 +166,7 @@ func TestPatchesAddUp(t *testing.T) {
 	}
 }
 
-func TestFailuresAreTold(t *testing.T) {
+func TestNextRunGetsFailureOfEffect(t *testing.T) {
 	w := world(t, doing(func(r *widget) {
 		r.Apply(ConfigMap{TypeMeta: configMap.Type(), Metadata: sdk.ObjectMeta{Name: "made"}})
 	}))
@@ -185,7 +185,7 @@ func TestFailuresAreTold(t *testing.T) {
 	w.Reconcile(one).ExpectReady()
 }
 
-func TestLog(t *testing.T) {
+func TestLogWritesPairsAndExtras(t *testing.T) {
 	w := world(t, doing(func(r *widget) {
 		r.Log.Debug("plain")
 		r.Log.Info("told", "name", "x\"y", "count", 3, "ok", true, "none", nil, "err", errors.New("bad"), "after", time.Second,
@@ -208,23 +208,23 @@ func TestLog(t *testing.T) {
 	}
 }
 
-func TestRandFollowsTheSeed(t *testing.T) {
+func TestRandIsSeededPerRun(t *testing.T) {
 	var numbers []uint64
 	w := world(t, doing(func(r *widget) { numbers = append(numbers, r.Rand().Uint64(), r.Rand().Uint64()) }))
 	w.Reconcile(one)
 	w.Reconcile(one)
 	if numbers[0] != numbers[1] || numbers[0] == numbers[2] {
-		t.Errorf("numbers are %v: the same within a run, others in the next", numbers)
+		t.Errorf("numbers are %v: expected the same ones within a run, others in the next", numbers)
 	}
 }
 
-func TestCleanup(t *testing.T) {
+func TestCleanupHoldsObjectUntilItSucceeds(t *testing.T) {
 	w := world(t, doing(func(r *widget) { r.Status.Size = r.Spec.Size }))
 	w.Reconcile(one).ExpectWrites("finalizer", "status")
 	w.Delete(oneRef)
 	onCleanup = func(r *widget) error {
 		if !r.Deleting() {
-			t.Error("cleanup of an object that is not being deleted")
+			t.Error("cleanup runs for an object that is not being deleted")
 		}
 		return sdk.Waiting("Busy", time.Second, errors.New("still busy"))
 	}
@@ -235,20 +235,20 @@ func TestCleanup(t *testing.T) {
 	w.ExpectGone(oneRef)
 }
 
-func TestTimes(t *testing.T) {
+func TestTimeIsTruncatedToSeconds(t *testing.T) {
 	at := time.Date(2026, 2, 3, 4, 5, 6, 7, time.FixedZone("x", 3600))
 	if got := sdk.TimeOf(at); got != "2026-02-03T03:05:06Z" || !got.Time().Equal(at.Truncate(time.Second)) {
 		t.Errorf("the time is %q", got)
 	}
 	if sdk.TimeOf(time.Time{}) != "" || !sdk.Time("").Time().IsZero() || !sdk.Time("x").Time().IsZero() {
-		t.Error("no time is not none")
+		t.Error("an empty or malformed time is not zero")
 	}
 }
 
-func TestRegisterRefusesWhatCannotWork(t *testing.T) {
+func TestRegisterPanicsOnIncompleteController(t *testing.T) {
 	for want, c := range map[string]sdk.Controller[widgetSpec, widgetStatus]{
-		`sdk.Register: controller "idle" has no Reconcile`: {Name: "idle"},
-		`sdk.Register: two controllers are named "widget"`: {Name: "widget", Reconcile: doing(nil)},
+		`sdk.Register: controller "idle" has no Reconcile`:       {Name: "idle"},
+		`sdk.Register: there are two controllers named "widget"`: {Name: "widget", Reconcile: doing(nil)},
 	} {
 		t.Run(want, func(t *testing.T) {
 			defer func() {

@@ -1,13 +1,14 @@
 package rawjson
 
-// Member is one member of an object; Value aliases the text it was read from.
+// Member is one member of an object. Value aliases the text that it was read
+// from.
 type Member struct {
 	Name  string
 	Value []byte
 }
 
-// Members returns the members of an object in their order. A name that stands
-// twice is there twice.
+// Members returns the members of an object in their order. A name that occurs
+// twice is returned twice.
 func Members(object []byte) ([]Member, error) {
 	r := NewReader(object)
 	var members []Member
@@ -25,17 +26,17 @@ func Elements(array []byte) ([][]byte, error) {
 	return elements, r.End()
 }
 
-// Valid checks that data is one JSON text nested at most maxDepth levels
-// deep; 0 means [DefaultMaxDepth].
+// Valid returns an error unless data is one JSON text nested at most maxDepth
+// levels deep; 0 means [DefaultMaxDepth].
 func Valid(data []byte, maxDepth int) error {
 	r := Reader{data: data, MaxDepth: maxDepth}
 	r.Skip()
 	return r.End()
 }
 
-// Lookup returns the value at a path of member names, of a name given twice
-// the last one. It aliases data. ok is false where nothing is there or data
-// is no JSON.
+// Lookup returns the value at a path of member names; of a name that occurs
+// twice, the last one. The value aliases data. ok is false if there is no such
+// member, or if data is not valid JSON.
 func Lookup(data []byte, path ...string) (value []byte, ok bool) {
 	value = data
 	for _, name := range path {
@@ -46,6 +47,8 @@ func Lookup(data []byte, path ...string) (value []byte, ok bool) {
 	return value, true
 }
 
+// lookup returns the last member of that name, or nil. It reads the whole object, because a
+// text that is not valid must not yield a value.
 func lookup(object []byte, name string) (value []byte) {
 	r := NewReader(object)
 	r.Object(func(member string) {

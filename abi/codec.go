@@ -1,0 +1,295 @@
+package abi
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/thole-dev/thole/abi/rawjson"
+)
+
+// The encoders leave out optional fields that have the zero value. Raw values
+// are written as they are and must be JSON.
+//
+// The decoders of what a guest writes (manifest, result and the calls) are
+// strict: an unknown field, or a field given twice, is an error that names it,
+// so that no host silently drops an intent. The decoders of what a host writes
+// (request and list reply) ignore unknown fields and accept objects of any
+// depth that the API server stores. The strings and raw values of a decoded
+// message alias its text.
+
+// EncodeManifest returns the text of a manifest.
+func EncodeManifest(m *Manifest) []byte { return encode(128, m.fields) }
+
+// DecodeManifest decodes and checks what describe wrote. Every error is a
+// [*rawjson.Error].
+func DecodeManifest(data []byte) (*Manifest, error) {
+	m := &Manifest{}
+	return checked(m, decodeStrict(data, m.fields), m.check)
+}
+
+// EncodeRequest returns the text of a request.
+func EncodeRequest(q *Request) []byte {
+	return encode(len(q.Object)+len(q.Memo)+len(q.Config)+512, func(f *fields) { q.fields(f, nil) })
+}
+
+// DecodeRequest decodes a request.
+func DecodeRequest(data []byte) (*Request, error) { return ReadRequest(data, nil) }
+
+// ReadRequest is [DecodeRequest] for a guest that decodes the object, which is
+// most of a request, in the same pass. It calls object, if not nil, at an
+// object that is not null, with the fields that were read before it. The
+// callback reads the value or leaves it to be skipped.
+func ReadRequest(data []byte, object func(*Request, *rawjson.Reader)) (*Request, error) {
+	q := &Request{}
+	err := decodeLenient(data, func(f *fields) { q.fields(f, object) })
+	return checked(q, err, nil)
+}
+
+// EncodeResult returns the text of a result.
+func EncodeResult(out *Result) []byte { return encode(512, out.fields) }
+
+// DecodeResult decodes what reconcile wrote, checks it against the limits of
+// this package and truncates messages that are too long. Every error is a
+// [*rawjson.Error] and of class abi. Memo does not alias data, because it
+// outlives the run. Empty data is an empty result: a guest that fails need not
+// write one.
+func DecodeResult(data []byte) (*Result, error) {
+	out := &Result{}
+	if len(data) == 0 {
+		return out, nil
+	}
+	err := decodeStrict(data, out.fields)
+	out.Memo = bytes.Clone(out.Memo)
+	return checked(out, err, out.check)
+}
+
+// EncodeGetCall returns the message of the capability get.
+func EncodeGetCall(c *GetCall) []byte { return encode(128, c.Ref.fields) }
+
+// DecodeGetCall decodes and checks the message of the capability get. The host
+// returns [CodeInvalid] to the guest if there is an error.
+func DecodeGetCall(data []byte) (*GetCall, error) {
+	c := &GetCall{}
+	return checked(c, decodeCall(data, c.Ref.fields), c.Ref.check)
+}
+
+// EncodeListCall returns the message of the capability list.
+func EncodeListCall(c *ListCall) []byte { return encode(128, c.fields) }
+
+// DecodeListCall decodes and checks the message of the capability list. The
+// host returns [CodeInvalid] to the guest if there is an error.
+func DecodeListCall(data []byte) (*ListCall, error) {
+	c := &ListCall{}
+	return checked(c, decodeCall(data, c.fields), c.check)
+}
+
+// EncodeListReply returns the reply to a [ListCall]. Nothing of it is optional.
+func EncodeListReply(reply *ListReply) []byte {
+	size := 16
+	for _, item := range reply.Items {
+		size += len(item) + 1
+	}
+	w := rawjson.NewWriter(make([]byte, 0, size))
+	w.Object(func() {
+		w.Name("items").Array(func() {
+			for _, item := range reply.Items {
+				w.Raw(item)
+			}
+		})
+	})
+	return w.Bytes()
+}
+
+// DecodeListReply decodes the reply to a [ListCall].
+func DecodeListReply(data []byte) (*ListReply, error) {
+	r := rawjson.NewReader(data)
+	reply := &ListReply{}
+	r.Object(func(field string) {
+		if field == "items" {
+			reply.Items = nil
+			r.Array(func(int) { reply.Items = append(reply.Items, r.Raw()) })
+		}
+	})
+	return checked(reply, r.End(), nil)
+}
+
+// The methods below list the fields of each message, in the order in which they are
+// encoded. See [fields], and the tables of SPEC.md.
+
+func (m *Manifest) fields(f *fields) {
+	f.required("name", &m.Name)
+	f.text("version", &m.Version)
+	f.text("memoVersion", &m.MemoVersion)
+	texts(f, "features", MaxFeatures, &m.Features)
+	objects(f, "controllers", MaxControllers, &m.Controllers, (*Controller).fields)
+}
+
+func (c *Controller) fields(f *fields) {
+	f.required("name", &c.Name)
+	f.object("for", true, c.For.fields)
+	objects(f, "owns", MaxKinds, &c.Owns, (*Kind).fields)
+	objects(f, "reads", MaxKinds, &c.Reads, (*Kind).fields)
+	objects(f, "writes", MaxKinds, &c.Writes, (*Kind).fields)
+	f.boolean("finalizer", &c.Finalizer)
+	f.duration("interval", &c.Interval)
+	f.duration("timeout", &c.Timeout)
+	f.count("concurrency", &c.Concurrency)
+	f.object("conditions", !c.Conditions.empty(), c.Conditions.fields)
+}
+
+func (k *Kind) fields(f *fields) {
+	f.required("apiVersion", &k.APIVersion)
+	f.required("kind", &k.Kind)
+}
+
+func (c *Conditions) fields(f *fields) {
+	f.text("target", &c.Target)
+	texts(f, "owned", MaxConditions, &c.Owned)
+	texts(f, "summarized", MaxConditions, &c.Summarized)
+	texts(f, "negativePolarity", MaxConditions, &c.NegativePolarity)
+}
+
+func (c *Conditions) empty() bool {
+	return c.Target == "" && len(c.Owned)+len(c.Summarized)+len(c.NegativePolarity) == 0
+}
+
+// fields lists the object last, so that a guest which reads it in place has read the
+// other fields before it.
+func (q *Request) fields(f *fields, object func(*Request, *rawjson.Reader)) {
+	f.required("controller", &q.Controller)
+	f.boolean("deleting", &q.Deleting)
+	texts(f, "reasons", math.MaxInt, &q.Reasons)
+	f.count("attempt", &q.Attempt)
+	pointer(f, "previous", &q.Previous, (*Previous).fields)
+	f.raw("memo", &q.Memo)
+	f.time("now", &q.Now)
+	f.seed("seed", &q.Seed)
+	f.raw("config", &q.Config)
+	if f.w != nil || object == nil {
+		f.raw("object", &q.Object)
+	} else if f.reads("object") && !f.r.Null() {
+		start := f.r.Pos()
+		if object(q, f.r); f.r.Pos() == start {
+			f.r.Skip()
+		}
+		q.Object = f.r.Since(start)
+	}
+}
+
+func (p *Previous) fields(f *fields) {
+	f.required("class", (*string)(&p.Class))
+	objects(f, "failures", math.MaxInt, &p.Failures, (*EffectFailure).fields)
+}
+
+func (e *EffectFailure) fields(f *fields) {
+	f.required("verb", &e.Verb)
+	f.object("ref", true, e.Ref.fields)
+	f.required("class", (*string)(&e.Class))
+	f.text("reason", &e.Reason)
+	f.text("message", &e.Message)
+}
+
+func (ref *Ref) fields(f *fields) {
+	f.required("apiVersion", &ref.APIVersion)
+	f.required("kind", &ref.Kind)
+	f.text("namespace", &ref.Namespace)
+	f.required("name", &ref.Name)
+	f.text("uid", &ref.UID)
+}
+
+func (c *ListCall) fields(f *fields) {
+	f.required("apiVersion", &c.APIVersion)
+	f.required("kind", &c.Kind)
+	f.text("namespace", &c.Namespace)
+	f.text("labelSelector", &c.LabelSelector)
+}
+
+func (out *Result) fields(f *fields) {
+	f.text("result", (*string)(&out.Result))
+	f.duration("requeueAfter", &out.RequeueAfter)
+	f.rawObject("status", &out.Status)
+	objects(f, "conditions", MaxConditions, &out.Conditions, (*Condition).fields)
+	f.rawObject("patch", &out.Patch)
+	objects(f, "apply", MaxIntents, &out.Apply, (*Apply).fields)
+	objects(f, "delete", MaxIntents, &out.Delete, (*Ref).fields)
+	objects(f, "events", MaxIntents, &out.Events, (*Event).fields)
+	f.raw("memo", &out.Memo)
+	pointer(f, "error", &out.Error, (*Failure).fields)
+}
+
+// fields lists what a result may have of a condition.
+func (c *Condition) fields(f *fields) {
+	f.required("type", &c.Type)
+	f.text("status", &c.Status)
+	f.text("reason", &c.Reason)
+	f.text("message", &c.Message)
+}
+
+func (a *Apply) fields(f *fields) {
+	f.rawObject("object", &a.Object)
+	f.boolean("adopt", &a.Adopt)
+}
+
+func (e *Event) fields(f *fields) {
+	f.required("type", &e.Type)
+	f.required("reason", &e.Reason)
+	f.text("message", &e.Message)
+}
+
+func (e *Failure) fields(f *fields) {
+	f.text("reason", &e.Reason)
+	f.text("message", &e.Message)
+	f.duration("after", &e.After)
+}
+
+// encode returns the text of a message, of which size is an estimate.
+func encode(size int, list func(*fields)) []byte {
+	w := rawjson.NewWriter(make([]byte, 0, size))
+	f := &fields{w: w}
+	f.value(list)
+	return w.Bytes()
+}
+
+// decodeLenient reads a message that a host has written.
+func decodeLenient(data []byte, list func(*fields)) error {
+	f := &fields{r: rawjson.NewReader(data)}
+	f.value(list)
+	return f.r.End()
+}
+
+// decodeStrict reads a message that a guest has written.
+func decodeStrict(data []byte, list func(*fields)) error {
+	if !utf8.Valid(data) {
+		valid := 0
+		for c, size := utf8.DecodeRune(data); c != utf8.RuneError || size > 1; c, size = utf8.DecodeRune(data[valid:]) {
+			valid += size
+		}
+		return &rawjson.Error{Offset: valid, Message: "the text is not UTF-8"}
+	}
+	f := &fields{r: rawjson.NewReader(data)}
+	f.r.Strict, f.r.MaxDepth = true, MaxDepth
+	f.value(list)
+	return f.r.End()
+}
+
+// decodeCall is decodeStrict for the message of a capability call.
+func decodeCall(data []byte, list func(*fields)) error {
+	if len(data) > MaxCall {
+		return &rawjson.Error{Offset: MaxCall, Message: "longer than " + strconv.Itoa(MaxCall) + " bytes"}
+	}
+	return decodeStrict(data, list)
+}
+
+// checked returns a message that was decoded, or the first error of decoding
+// and checking it.
+func checked[T any](m *T, err error, check func() error) (*T, error) {
+	if err == nil && check != nil {
+		err = check()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}

@@ -1,0 +1,284 @@
+package abi
+
+import (
+	"encoding/base64"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/thole-dev/thole/abi/rawjson"
+)
+
+// fields encodes or decodes one message. Each type of a message lists its
+// fields once, in a method that is also called fields: to encode, the list runs
+// once and each entry writes its field. To decode, it runs for each member of
+// the JSON object, and the entry of that name reads the value.
+type fields struct {
+	w *rawjson.Writer // set while encoding
+	r *rawjson.Reader // set while decoding
+
+	// member is the name of the member whose value is next, while decoding; ""
+	// once an entry has read it. No field is named "".
+	member string
+	// names, if set, collects the names of the entries. Nothing is written then.
+	names *[]string
+}
+
+// value encodes or decodes an object with the fields of list.
+func (f *fields) value(list func(*fields)) {
+	if f.w != nil {
+		f.w.Object(func() { list(f) })
+		return
+	}
+	f.r.Object(func(member string) {
+		f.member = member
+		if list(f); f.member != "" || member == "" {
+			f.unknown(member, list)
+		}
+	})
+	f.member = "" // so that no entry of the object around this one reads
+}
+
+// unknown makes a strict reader fail because of a member that is not in the list.
+func (f *fields) unknown(member string, list func(*fields)) {
+	if f.r.Strict {
+		var names []string
+		list(&fields{w: &rawjson.Writer{}, names: &names})
+		f.r.Unknown(member, names...)
+	}
+}
+
+// reads reports whether the entry of that name must read its value now.
+func (f *fields) reads(name string) bool {
+	if f.member != name {
+		return false
+	}
+	f.member = ""
+	return true
+}
+
+// writes reports whether the entry of that name must write its value now, after
+// it has written the name. present is false for a field that is left out.
+func (f *fields) writes(name string, present bool) bool {
+	return f.w != nil && f.writeName(name, present)
+}
+
+// writeName is not inlined, because TinyGo would do so for each entry of each
+// list, which adds 6 KiB to a plugin.
+//
+//go:noinline
+func (f *fields) writeName(name string, present bool) bool {
+	if f.names != nil {
+		*f.names = append(*f.names, name)
+		return false
+	}
+	if present {
+		f.w.Name(name)
+	}
+	return present
+}
+
+// object is a field that is an object with the fields of list.
+func (f *fields) object(name string, present bool, list func(*fields)) {
+	if f.reads(name) || f.writes(name, present) {
+		f.value(list)
+	}
+}
+
+// required is a text that is written even if it is empty.
+func (f *fields) required(name string, s *string) {
+	if f.reads(name) {
+		*s = f.r.String()
+	} else if f.writes(name, true) {
+		f.w.String(*s)
+	}
+}
+
+// text is a text that is left out if it is empty.
+func (f *fields) text(name string, s *string) {
+	if f.reads(name) {
+		*s = f.r.String()
+	} else if f.writes(name, *s != "") {
+		f.w.String(*s)
+	}
+}
+
+// boolean is written only if it is true.
+func (f *fields) boolean(name string, b *bool) {
+	if f.reads(name) {
+		*b = f.r.Bool()
+	} else if f.writes(name, *b) {
+		f.w.Bool(true)
+	}
+}
+
+// maxDuration keeps every duration of a message within time.Duration, in ms.
+const maxDuration = int64(100 * 365 * 24 * time.Hour / time.Millisecond)
+
+// duration is a number of milliseconds, left out if it is 0.
+func (f *fields) duration(name string, ms *int64) {
+	if f.reads(name) {
+		*ms = f.natural(maxDuration, "100 years")
+	} else if f.writes(name, *ms != 0) {
+		f.w.Int(*ms)
+	}
+}
+
+// count is a number that fits into an int on every platform.
+func (f *fields) count(name string, n *int) {
+	if f.reads(name) {
+		*n = int(f.natural(math.MaxInt32, "2147483647"))
+	} else if f.writes(name, *n != 0) {
+		f.w.Int(int64(*n))
+	}
+}
+
+// natural reads a number from 0 to limit. A guest takes one out of this range
+// for the nearest that is in it.
+func (f *fields) natural(limit int64, limitText string) int64 {
+	n := f.r.Int()
+	switch {
+	case !f.r.Strict:
+	case n < 0:
+		f.r.Fail("must not be negative, is " + strconv.FormatInt(n, 10))
+	case n > limit:
+		f.r.Fail("must be at most " + limitText + ", is " + strconv.FormatInt(n, 10))
+	}
+	return min(max(n, 0), limit)
+}
+
+// raw is any value, which stays bytes. A null is the same as no value.
+func (f *fields) raw(name string, value *[]byte) {
+	if f.reads(name) {
+		*value = nil
+		if !f.r.Null() {
+			*value = f.r.Raw()
+		}
+	} else if f.writes(name, len(*value) > 0) {
+		f.w.Raw(*value)
+	}
+}
+
+// rawObject is a raw value that must be an object.
+func (f *fields) rawObject(name string, value *[]byte) {
+	if f.member == name && f.r.Kind() != '{' && f.r.Kind() != 'n' {
+		f.r.Expected("an object")
+	}
+	f.raw(name, value)
+}
+
+// time is a time of the years 0 to 9999, which are those that RFC 3339 can
+// express. It is always written; an empty text is the zero time.
+func (f *fields) time(name string, t *time.Time) {
+	if f.reads(name) {
+		*t = readTime(f.r)
+	} else if f.writes(name, true) {
+		var buf [64]byte
+		f.w.Raw(append(t.UTC().AppendFormat(append(buf[:0], '"'), time.RFC3339Nano), '"'))
+	}
+}
+
+func readTime(r *rawjson.Reader) time.Time {
+	text := r.String()
+	if text == "" {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if t = t.UTC(); err != nil || t.Year() < 0 || t.Year() > 9999 {
+		r.Fail("expected a time in RFC 3339")
+		return time.Time{}
+	}
+	return t
+}
+
+// seed is 32 bytes in base64. It is always written; an empty text is all
+// zeros.
+func (f *fields) seed(name string, seed *[32]byte) {
+	if f.reads(name) {
+		*seed = readSeed(f.r)
+	} else if f.writes(name, true) {
+		var buf [64]byte
+		f.w.Raw(append(base64.StdEncoding.AppendEncode(append(buf[:0], '"'), seed[:]), '"'))
+	}
+}
+
+func readSeed(r *rawjson.Reader) (seed [32]byte) {
+	text := r.String()
+	if text == "" {
+		return seed
+	}
+	var buf [33]byte // base64 decodes whole groups of three bytes
+	if len(text) == base64.StdEncoding.EncodedLen(len(seed)) {
+		if n, err := base64.StdEncoding.Decode(buf[:], []byte(text)); err == nil && n == len(seed) {
+			return [32]byte(buf[:])
+		}
+	}
+	r.Fail("expected 32 bytes in base64")
+	return seed
+}
+
+// pointer is an optional object.
+func pointer[T any](f *fields, name string, p **T, list func(*T, *fields)) {
+	if f.reads(name) {
+		*p = nil
+		if f.r.Null() {
+			return
+		}
+		*p = new(T)
+	} else if !f.writes(name, *p != nil) {
+		return
+	}
+	f.value(func(f *fields) { list(*p, f) })
+}
+
+// objects is an array of objects with the fields of list.
+func objects[T any](f *fields, name string, limit int, values *[]T, list func(*T, *fields)) {
+	if f.reads(name) {
+		*values = nil // of a field given twice the last one counts
+	} else if !f.writes(name, len(*values) > 0) {
+		return
+	}
+	f.array(limit, len(*values), func(i int) {
+		if f.r != nil {
+			*values = append(*values, *new(T))
+		}
+		f.value(func(f *fields) { list(&(*values)[i], f) })
+	})
+}
+
+// texts is an array of strings.
+func texts[S ~string](f *fields, name string, limit int, values *[]S) {
+	if f.reads(name) {
+		*values = nil
+	} else if !f.writes(name, len(*values) > 0) {
+		return
+	}
+	f.array(limit, len(*values), func(i int) {
+		if f.w != nil {
+			f.w.String(string((*values)[i]))
+		} else {
+			*values = append(*values, S(f.r.String()))
+		}
+	})
+}
+
+// array writes an array of n entries, or reads one of at most limit entries. It
+// fails at the first entry beyond the limit, before memory is allocated for the
+// rest.
+func (f *fields) array(limit, n int, entry func(i int)) {
+	if f.w != nil {
+		f.w.Array(func() {
+			for i := range n {
+				entry(i)
+			}
+		})
+		return
+	}
+	f.r.Array(func(i int) {
+		if i == limit {
+			f.r.Fail("more than " + strconv.Itoa(limit) + " entries")
+			return
+		}
+		entry(i)
+	})
+}

@@ -1,0 +1,269 @@
+package abi
+
+import (
+	"strings"
+	"time"
+)
+
+// Manifest is the message that describe writes: the plugin's name and its
+// controllers. Intervals, timeouts and concurrency are requests that the
+// policy and the configuration of the host may reduce.
+type Manifest struct {
+	Name        string       // a DNS label, equal to the file's base name
+	Version     string       // of the plugin; any text
+	MemoVersion string       // of the format of its memos; a new revision with the same value keeps them, "" drops them
+	Features    []string     // newer parts of thole/v1 that the guest uses, see [Features]
+	Controllers []Controller // one or more, with distinct names
+}
+
+// Controller is one reconcile function for one primary kind.
+type Controller struct {
+	Name        string     // a DNS label, distinct within the plugin
+	For         Kind       // the primary kind
+	Owns        []Kind     // applied with an owner reference to the primary, which is run when one of them changes
+	Reads       []Kind     // kinds that get and list may read besides For and Owns
+	Writes      []Kind     // kinds that apply and delete may change without an owner reference
+	Finalizer   bool       // hold a finalizer, so that a run with Deleting precedes the deletion
+	Interval    int64      // ms until the next run after a success without requeueAfter; 0 waits for a change
+	Timeout     int64      // ms, the deadline of one call; 0 means the host's default
+	Concurrency int        // concurrent calls of this controller; 0 means the host's default
+	Conditions  Conditions // which conditions it has, and how Ready is computed
+}
+
+// Kind is a kind at one API version.
+type Kind struct {
+	APIVersion string // "v1", "apps/v1"
+	Kind       string
+}
+
+func (k Kind) String() string { return k.APIVersion + " " + k.Kind }
+
+// Ref returns the reference to an object of the kind. namespace is "" for a
+// cluster-scoped one.
+func (k Kind) Ref(namespace, name string) Ref {
+	return Ref{APIVersion: k.APIVersion, Kind: k.Kind, Namespace: namespace, Name: name}
+}
+
+// Type returns the kind as part of an object.
+func (k Kind) Type() TypeMeta { return TypeMeta(k) }
+
+// Group returns the API group, "" for the core group.
+func (k Kind) Group() string {
+	group, _, grouped := strings.Cut(k.APIVersion, "/")
+	if !grouped {
+		return ""
+	}
+	return group
+}
+
+// Conditions lists the condition types that a controller owns and those that
+// its target condition summarizes (flux-result-computation, type Conditions).
+type Conditions struct {
+	Target           string   // the summary; "" means [DefaultTarget]
+	Owned            []string // types that results may set, besides Target, Reconciling and Stalled
+	Summarized       []string // types that Target depends on, besides Reconciling and Stalled
+	NegativePolarity []string // those of the other lists for which True is the bad status
+}
+
+// DefaultTarget is the target condition of a controller that names none.
+const DefaultTarget = "Ready"
+
+// TargetOrReady returns Target, or [DefaultTarget] if it is empty.
+func (c Conditions) TargetOrReady() string {
+	if c.Target == "" {
+		return DefaultTarget
+	}
+	return c.Target
+}
+
+// Request is the input of one reconcile.
+type Request struct {
+	Controller string    // the name of the controller to run
+	Object     []byte    // JSON: the primary as the API server sent it, without managedFields and last-applied
+	Deleting   bool      // the object has a deletionTimestamp: clean up
+	Reasons    []Reason  // why the object is reconciled; best effort, so logic must not depend on it
+	Attempt    int       // runs that ended in retry or in a host failure since the last success or reset
+	Previous   *Previous // how the last run ended; nil if it succeeded
+	Memo       []byte    // JSON: the memo of the last result for this object; nil after a restart of the host
+	Now        time.Time // UTC: the time that every clock of the guest starts from
+	Seed       [32]byte  // random, different for each run; not suitable for secrets
+	Config     []byte    // JSON: the administrator's configuration of the plugin; nil if there is none
+}
+
+// Reason is a cause of a run.
+type Reason string
+
+const (
+	ReasonPrimary Reason = "primary" // the object was changed
+	ReasonStatus  Reason = "status"  // another client changed only the object's status
+	ReasonOwned   Reason = "owned"   // an owned object changed
+	ReasonRead    Reason = "read"    // an object that the last run read has changed
+	ReasonRequeue Reason = "requeue" // the last run requested it
+	ReasonRetry   Reason = "retry"   // the last run failed
+	ReasonResync  Reason = "resync"  // the periodic resync, or the start of the host
+	ReasonPlugin  Reason = "plugin"  // a new revision or policy of the plugin
+	ReasonRequest Reason = "request" // the annotation reconcile.thole.dev/requestedAt changed
+)
+
+// Previous describes how the last run of an object ended.
+type Previous struct {
+	Class    Class
+	Failures []EffectFailure // effects of that run that failed, in order
+}
+
+// EffectFailure is one effect that the host could not perform.
+type EffectFailure struct {
+	Verb    string // VerbFinalizer to VerbStatus
+	Ref     Ref
+	Class   Class
+	Reason  string // the reason in the API server's response, such as Forbidden
+	Message string
+}
+
+// The verbs of effects, in the order in which the effects are performed.
+const (
+	VerbFinalizer = "finalizer"
+	VerbPatch     = "patch"
+	VerbApply     = "apply"
+	VerbDelete    = "delete"
+	VerbEvent     = "event"
+	VerbStatus    = "status"
+)
+
+// Ref identifies one object.
+type Ref struct {
+	APIVersion string
+	Kind       string
+	Namespace  string // "" for a cluster-scoped object, and in a message for the primary's
+	Name       string
+	UID        string // optional precondition: an object of that name with another UID does not match
+}
+
+func (ref Ref) String() string {
+	name := ref.Name
+	if ref.Namespace != "" {
+		name = ref.Namespace + "/" + name
+	}
+	return ref.APIVersion + " " + ref.Kind + " " + name
+}
+
+// TypeMeta is the kind in the JSON of an object.
+type TypeMeta struct {
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+}
+
+// GetCall is the message of the capability get. The reply is the object.
+type GetCall struct {
+	Ref Ref
+}
+
+// ListCall is the message of the capability list. The reply is a [ListReply].
+type ListCall struct {
+	APIVersion    string
+	Kind          string
+	Namespace     string // "" means the primary's, or all where the plugin may read them
+	LabelSelector string // in the notation of kubectl
+}
+
+// ListReply is the reply to a [ListCall], ordered by namespace and name.
+type ListReply struct {
+	Items [][]byte // JSON objects
+}
+
+// Result is the message that a reconcile writes: what the host shall do. The
+// host performs none of it unless the call has returned. SPEC.md, "Result", has
+// the limits and the meaning of each field.
+type Result struct {
+	Result       Outcome     // required with [CodeOK], ignored with other codes
+	RequeueAfter int64       // ms; 0 means the controller's interval, or a change if there is none
+	Status       []byte      // a merge patch (RFC 7386) of the status in the request; nil leaves it unchanged
+	Conditions   []Condition // of the types that the controller owns; the last one of a type wins
+	Patch        []byte      // a merge patch of the primary's labels, annotations and spec; nil means none
+	Apply        []Apply
+	Delete       []Ref
+	Events       []Event
+	Memo         []byte // JSON of up to MaxMemo bytes, part of this object's next request; nil drops the memo
+	Error        *Failure
+}
+
+// Outcome is the abstract result of a run that returned without an error
+// (flux-result-computation: ResultSuccess, ResultRequeue, ResultEmpty).
+type Outcome string
+
+const (
+	OutcomeSuccess Outcome = "success" // the desired state is reached
+	OutcomeRequeue Outcome = "requeue" // it is not reached yet: run again with backoff
+	OutcomeEmpty   Outcome = "empty"   // neither: wait for a change
+)
+
+// Failure explains a code other than [CodeOK].
+type Failure struct {
+	Reason  string // CamelCase, the reason of the conditions; "" means the default reason of the class
+	Message string // truncated to MaxErrorMessage
+	After   int64  // ms until the next run, with [CodeWaiting]; 0 leaves it to the host
+}
+
+// Condition is one entry of status.conditions, with the fields and the JSON
+// form of metav1.Condition.
+type Condition struct {
+	Type    string `json:"type"`
+	Status  string `json:"status"` // True, False or Unknown; in a [Result] "" removes the condition
+	Reason  string `json:"reason"` // CamelCase
+	Message string `json:"message"`
+
+	// Only a condition that was read from an object has the following fields.
+	// The host writes them; they are not part of a result.
+
+	LastTransitionTime Time  `json:"lastTransitionTime,omitempty"`
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// Values of [Condition.Status].
+const (
+	ConditionTrue    = "True"
+	ConditionFalse   = "False"
+	ConditionUnknown = "Unknown"
+)
+
+// Time is a time in the text form that Kubernetes objects have: RFC 3339, UTC,
+// "" for none. It keeps the bytes that the API server sent, so that an object
+// that was read and is written back has not changed.
+type Time string
+
+// TimeOf returns t truncated to seconds, as in metav1.Time, and "" for the zero
+// time.
+func TimeOf(t time.Time) Time {
+	if t.IsZero() {
+		return ""
+	}
+	return Time(t.UTC().Format(time.RFC3339))
+}
+
+// Time returns the parsed time. It is zero if t is empty or malformed.
+func (t Time) Time() time.Time {
+	parsed, err := time.Parse(time.RFC3339, string(t))
+	if err != nil {
+		return time.Time{}
+	}
+	return parsed
+}
+
+// Apply requests an object by server-side apply.
+type Apply struct {
+	Object []byte // apiVersion, kind, metadata.name and the fields to apply
+	Adopt  bool   // take over an existing object that has no controller
+}
+
+// Event is a Kubernetes Event about the primary.
+type Event struct {
+	Type    string // EventNormal or EventWarning
+	Reason  string // CamelCase
+	Message string
+}
+
+// Values of [Event.Type].
+const (
+	EventNormal  = "Normal"
+	EventWarning = "Warning"
+)

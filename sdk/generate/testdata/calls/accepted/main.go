@@ -1,0 +1,130 @@
+// Command accepted passes only values with a codec to the SDK, or values of which that
+// is not certain.
+package main
+
+import (
+	"github.com/thole-dev/thole/sdk"
+	"github.com/thole-dev/thole/sdk/generate/testdata/calls/helpers"
+	"github.com/thole-dev/thole/sdk/generate/testdata/calls/objects"
+)
+
+func init() {
+	sdk.RegisterGenerated(sdk.Controller[Spec, Status]{Reconcile: reconcile, Warm: []any{Spec{}, &Child{}}})
+}
+
+type (
+	Spec   struct{ Name string }
+	Status struct{ Name string }
+	Child  struct{ A int }
+	Name   string
+	Names  []Name
+
+	// Embedding has the methods of what it embeds.
+	Embedding struct{ objects.Marked }
+)
+
+// ByHelper is passed to a helper only.
+//
+//thole:generate
+type ByHelper struct{ A int }
+
+// Handwritten has methods of its own.
+type Handwritten struct{}
+
+// DecodeJSON reads nothing.
+func (*Handwritten) DecodeJSON(r *sdk.Reader) { r.Skip() }
+
+// AppendJSON appends null.
+func (Handwritten) AppendJSON(dst []byte) ([]byte, error) { return append(dst, "null"...), nil }
+
+type request = sdk.Request[Spec, Status]
+
+// applier is not the SDK's, and might do anything.
+type applier interface{ Apply(object any) }
+
+func reconcile(r *request) (sdk.Action, error) {
+	certain(r)
+	uncertain(r, nil)
+	return sdk.AwaitChange(), reads(r)
+}
+
+func certain(r *request) {
+	r.Apply(Child{})
+	r.Apply(&Child{})
+	r.Apply((*Child)(nil))
+	r.Apply(sdk.Raw(`{}`))
+	r.Apply([]byte(`{}`))
+	r.Apply(objects.Marked{})
+	r.Apply(Embedding{})
+	r.Apply(Handwritten{})
+	r.Patch(&Handwritten{})
+	r.SetMemo(nil)
+	r.SetMemo("text")
+	r.SetMemo(1)
+	r.SetMemo(int64(1))
+	r.SetMemo(true)
+	r.SetMemo([]string{})
+	r.SetMemo(map[string]string{})
+	r.SetMemo(Name("a"))
+	r.SetMemo(Names{"a"})
+	r.SetMemo(sdk.FromInt(1))
+	r.Log.Info("not an argument of a codec", "map", map[string]any{})
+	helpers.Apply(r.Run, ByHelper{})
+	helpers.ApplyAll(r.Run, Child{}, &ByHelper{}, sdk.Raw(`{}`))
+	helpers.ApplyList(r.Run, []any{Child{}})
+	_, _ = helpers.Get[Child](r.Run, sdk.Ref{})
+	_, _ = helpers.Get[sdk.Raw](r.Run, sdk.Ref{})
+	_, _ = helpers.List[Child](r.Run, sdk.Query{})
+	_, _ = helpers.List[objects.Marked](r.Run, sdk.Query{})
+	helpers.Store[Names]{}.Put(nil)
+	helpers.Store[any]{}.Put(Child{})
+}
+
+func reads(r *request) error {
+	var child Child
+	var children []Child
+	var names Names
+	var raw sdk.Raw
+	var raws []sdk.Raw
+	_ = raws
+	_ = r.Get(sdk.Ref{}, &child)
+	_ = r.Get(sdk.Ref{}, &raw)
+	_ = r.Get(sdk.Ref{}, new(Handwritten))
+	_ = r.List(sdk.Query{}, &children)
+	_ = r.List(sdk.Query{}, &[]Handwritten{})
+	_ = r.Config(&names)
+	_, _ = r.Memo(new(string))
+	return sdk.Decode(nil, &map[string]string{})
+}
+
+// uncertain passes values whose type depends on the run.
+func uncertain(r *request, given any) {
+	helpers.Inspect(r.Run, map[string]any{})
+	helpers.Log(r.Run, map[string]any{})
+	helpers.InspectType(r.Run, map[string]any{})
+	applier(nil).Apply(map[string]any{})
+	r.Apply(given)
+	r.Apply(anything())
+	var object any = map[string]any{}
+	object = Child{}
+	r.Apply(object)
+	objects := []any{map[string]any{}}
+	objects[0] = Child{}
+	for _, object := range objects {
+		r.Apply(object)
+	}
+	var changed any = map[string]any{}
+	change(&changed)
+	r.Apply(changed)
+	if raw, ok := given.(sdk.Raw); ok {
+		r.Apply(raw)
+	}
+	(*sdk.Run).Apply(r.Run, given)
+	func(object any) { r.Apply(object) }(map[string]any{})
+}
+
+func anything() any { return map[string]any{} }
+
+func change(object *any) { *object = Child{} }
+
+func main() {}

@@ -1,0 +1,134 @@
+// Command refused passes values without a codec to the SDK.
+package main
+
+import (
+	"time"
+
+	"github.com/thole-dev/thole/sdk"
+	"github.com/thole-dev/thole/sdk/generate/testdata/calls/helpers"
+	"github.com/thole-dev/thole/sdk/generate/testdata/calls/objects"
+)
+
+func init() {
+	sdk.RegisterGenerated(sdk.Controller[Spec, Status]{
+		Reconcile: reconcile,
+		Warm:      []any{Spec{}, []Child{}},
+	})
+}
+
+type (
+	Spec   struct{ Name string }
+	Status struct{ Name string }
+	Child  struct{ A int }
+
+	// ByHelper is passed to a helper only.
+	ByHelper   struct{ A int }
+	Box[T any] struct{ Content T }
+	numbers    []int
+)
+
+// Left is left to encoding/json.
+//
+//thole:leave
+type Left struct{ A int }
+
+type request = sdk.Request[Spec, Status]
+
+func reconcile(r *request) (sdk.Action, error) {
+	direct(r)
+	throughHelpers(r)
+	throughGenerics(r)
+	throughVariables(r)
+	return sdk.AwaitChange(), reads(r)
+}
+
+func direct(r *request) {
+	r.Apply(map[string]any{"kind": "ConfigMap"})
+	r.Apply(configMap())
+	(r.Apply)(&map[string]any{})
+	r.Apply(struct{ A int }{1})
+	r.Apply([]Child{{1}})
+	r.Apply([]*Child{})
+	r.Apply(new(*Child))
+	r.Apply(Box[int]{})
+	r.Apply(Left{})
+	r.Apply(objects.Unmarked{})
+	r.Apply(sdk.ObjectMeta{})
+	r.Patch(map[string]map[string]string{})
+	r.SetMemo(time.Now())
+	r.SetMemo(1.5)
+	r.SetMemo(new("text"))
+	type local struct{ A int }
+	r.SetMemo(local{})
+	_, _ = sdk.Encode([]int{})
+}
+
+func configMap() map[string]any { return nil }
+
+func reads(r *request) error {
+	var m map[string]any
+	var v any
+	var child Child
+	var pointer *Child
+	var pointers []*Child
+	var list []objects.Unmarked
+	_ = r.Get(sdk.Ref{}, &m)
+	_ = r.Get(sdk.Ref{}, m)
+	_ = r.Get(sdk.Ref{}, &v)
+	_ = r.Get(sdk.Ref{}, child)
+	_ = r.Get(sdk.Ref{}, &pointer)
+	_ = r.List(sdk.Query{}, &pointers)
+	_ = r.List(sdk.Query{}, &list)
+	_ = r.Config(&struct{ A int }{})
+	_, _ = r.Memo(new(float64))
+	return sdk.Decode(nil, &[]byte{})
+}
+
+func throughHelpers(r *request) {
+	helpers.Apply(r.Run, map[string]any{})
+	helpers.Apply(r.Run, ByHelper{})
+	helpers.ApplyAll(r.Run, Child{}, map[string]any{})
+	helpers.ApplyAll(r.Run, []any{Child{}, Left{}}...)
+	helpers.ApplyList(r.Run, []any{0: map[string]any{}})
+	applier{r}.apply("name", any(map[string]any{}))
+}
+
+type applier struct{ *request }
+
+func (a applier) apply(_ string, object any) {
+	defer func() { a.Apply(object) }()
+}
+
+func throughGenerics(r *request) {
+	_, _ = helpers.Get[map[string]any](r.Run, sdk.Ref{})
+	_, _ = helpers.Get[any](r.Run, sdk.Ref{})
+	_, _ = helpers.Get[*Child](r.Run, sdk.Ref{})
+	_, _ = helpers.List[objects.Unmarked](r.Run, sdk.Query{})
+	get := helpers.Get[Left]
+	_, _ = get(r.Run, sdk.Ref{})
+	helpers.Store[[]string]{}.Put(nil)
+	helpers.Store[numbers]{}.Put(nil)
+	applyTo(r, map[string]string{}, []map[string]any{})
+}
+
+func applyTo[K comparable, V any](r *request, _ map[K]string, objects []V) {
+	for _, object := range objects {
+		r.Apply(object)
+	}
+}
+
+func throughVariables(r *request) {
+	var declared any = map[string]any{}
+	r.Apply(declared)
+	assigned := any(configMap())
+	r.Apply(assigned)
+	for _, object := range []any{Child{}, map[string]any{}} {
+		r.Apply(object)
+	}
+	list := []any{assigned, &Child{}}
+	for _, object := range list {
+		r.Apply(object)
+	}
+}
+
+func main() {}
