@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
@@ -152,31 +151,12 @@ func temporary(err error) bool {
 // checkConflicts refuses a revision with a controller that writes the same target
 // condition of the same kind as another controller.
 func checkConflicts[G Guest](r *Revision[G], others []*Revision[G]) error {
-	owners := map[string]string{}
+	writers := object.ConditionWriters{}
 	for _, other := range others {
-		for _, c := range other.Manifest.Controllers {
-			if object.HasConditions(&c) {
-				owners[targetCondition(c)] = fmt.Sprintf("%q", other.Plugin+"/"+c.Name)
-			}
-		}
+		_ = writers.Add(other.Plugin, other.Manifest.Controllers) // checked when they started
 	}
-	for _, c := range r.Manifest.Controllers {
-		if !object.HasConditions(&c) {
-			continue
-		}
-		target := targetCondition(c)
-		if owner, taken := owners[target]; taken {
-			return &stepError{stepConflict, fmt.Errorf(
-				"controller %q and %s both write the condition %s of %s; give one of them another conditions.target",
-				r.Plugin+"/"+c.Name, owner, c.Conditions.TargetOrReady(), c.For)}
-		}
-		owners[target] = fmt.Sprintf("%q", r.Plugin+"/"+c.Name)
+	if err := writers.Add(r.Plugin, r.Manifest.Controllers); err != nil {
+		return &stepError{stepConflict, err}
 	}
 	return nil
-}
-
-// targetCondition identifies what at most one controller may write. The API
-// version is left out: the conditions are the same in every version.
-func targetCondition(c abi.Controller) string {
-	return c.For.Group() + "/" + c.For.Kind + "/" + c.Conditions.TargetOrReady()
 }

@@ -190,7 +190,7 @@ func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, config config
 	if err != nil {
 		return err
 	}
-	r.refuse(stepOverlap, overlap(m))
+	r.refuse(stepOverlap, object.ConditionWriters{}.Add(m.Name, m.Controllers))
 	for i := range m.Controllers {
 		c := &m.Controllers[i]
 		r.Rights = append(r.Rights, rights(c, resources))
@@ -223,23 +223,4 @@ func kinds(m *abi.Manifest) (all []abi.Kind) {
 		return cmp.Or(cmp.Compare(a.APIVersion, b.APIVersion), cmp.Compare(a.Kind, b.Kind))
 	})
 	return slices.Compact(all)
-}
-
-// overlap returns an error if two controllers of a plugin write the same
-// condition of the same kind. host/catalog checks that for all plugins.
-func overlap(m *abi.Manifest) error {
-	writers := map[string]string{}
-	for _, c := range m.Controllers {
-		if !object.HasConditions(&c) {
-			continue
-		}
-		target := c.Conditions.TargetOrReady()
-		written := c.For.Group() + "/" + c.For.Kind + "/" + target
-		if other, taken := writers[written]; taken {
-			return fmt.Errorf("controller %q and %q both write the condition %s of %s; give one of them another conditions.target",
-				m.Name+"/"+c.Name, m.Name+"/"+other, target, c.For)
-		}
-		writers[written] = c.Name
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package object
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -60,3 +61,26 @@ func AsksForConditions(c *abi.Controller) bool {
 // built-in kinds it does so only if the manifest names conditions, because their
 // APIs define what conditions mean.
 func HasConditions(c *abi.Controller) bool { return !BuiltIn(c.For.Group()) || AsksForConditions(c) }
+
+// ConditionWriters has the controller that writes a target condition, by group,
+// kind and type of the condition. The API version is left out, because the
+// conditions of an object are the same in every version.
+type ConditionWriters map[string]string
+
+// Add adds the controllers of a plugin. It returns an error if one of them writes
+// a condition that another controller writes.
+func (w ConditionWriters) Add(plugin string, controllers []abi.Controller) error {
+	for _, c := range controllers {
+		if !HasConditions(&c) {
+			continue
+		}
+		name, target := plugin+"/"+c.Name, c.Conditions.TargetOrReady()
+		written := c.For.Group() + "/" + c.For.Kind + "/" + target
+		if other, taken := w[written]; taken {
+			return fmt.Errorf("controller %q and %q both write the condition %s of %s; give one of them another conditions.target",
+				name, other, target, c.For)
+		}
+		w[written] = name
+	}
+	return nil
+}

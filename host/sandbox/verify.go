@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/abi/wasm"
 	"github.com/thole-dev/thole/host/sandbox/module"
 	"github.com/thole-dev/thole/host/sandbox/wasi"
@@ -138,48 +139,19 @@ func importHint(symbol, importModule string) string {
 	if strings.HasPrefix(importModule, "thole/") && importModule != abi.ImportModule {
 		return fmt.Sprintf("the plugin was built for another version of the ABI than this host's, which is %s; build it with an SDK for that version", abi.Version)
 	}
-	if near := nearestImport(symbol); near != "" {
-		return fmt.Sprintf("did you mean %q?", near)
+	var names []string
+	for _, known := range Functions() {
+		if name, ok := strings.CutPrefix(known, importModule+"."); ok {
+			names = append(names, name)
+		}
+	}
+	if near, ok := rawjson.Nearest(strings.TrimPrefix(symbol, importModule+"."), names); ok {
+		return fmt.Sprintf("did you mean %q?", importModule+"."+near)
 	}
 	if importModule == abi.ImportModule {
 		return "the plugin needs a newer host"
 	}
 	return fmt.Sprintf("a plugin can import from %s and %s only; build for target wasip1 without other host bindings", abi.ImportModule, wasi.ImportModule)
-}
-
-// nearestImport returns the function with the fewest edits from symbol, or "" if
-// those are too many for a misspelling.
-func nearestImport(symbol string) string {
-	const maxEdits = 3
-	best, edits := "", maxEdits+1
-	for _, known := range Functions() {
-		if d := editDistance(symbol, known); d < edits {
-			best, edits = known, d
-		}
-	}
-	return best
-}
-
-// editDistance is Levenshtein's: insertions, deletions and substitutions. The
-// parser has bounded the length of names.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, diagonal+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 func verifyMemory(m *module.Module, limits Limits) error {

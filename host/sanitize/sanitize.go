@@ -7,7 +7,8 @@ package sanitize
 import (
 	"strings"
 	"unicode"
-	"unicode/utf8"
+
+	"github.com/thole-dev/thole/abi/rawjson"
 )
 
 // Line returns s as one line of printable text: each rune that cannot be
@@ -33,18 +34,8 @@ func Lines(s string) string {
 	}, s)
 }
 
-// Truncate returns s as valid UTF-8 of at most limit bytes. A text that is
-// longer is cut between two runes and ends in "...". Each run of bytes that
-// are not UTF-8 becomes U+FFFD.
+// Truncate returns s as valid UTF-8 of at most limit bytes, as
+// [rawjson.Truncate] does. Each run of bytes that are not UTF-8 becomes U+FFFD.
 func Truncate(s string, limit int) string {
-	const ellipsis = "..."
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= limit {
-		return s
-	}
-	end := max(0, limit-len(ellipsis))
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + ellipsis[:min(len(ellipsis), max(0, limit))]
+	return rawjson.Truncate(strings.ToValidUTF8(s, "\uFFFD"), limit)
 }
