@@ -141,28 +141,6 @@ func (m *Metrics) remove(label, value string) {
 	}
 }
 
-// PluginStarted records the revision that runs from now on.
-func (m *Metrics) PluginStarted(plugin, version, digest string) {
-	m.pluginInfo.DeletePartialMatch(prometheus.Labels{"plugin": plugin})
-	m.pluginInfo.WithLabelValues(plugin, version, digest).Set(1)
-	m.pluginLoads.WithLabelValues(plugin).Inc()
-	m.rollbacks.WithLabelValues(plugin) // creates the series
-}
-
-// PluginStopped removes the series of a plugin.
-func (m *Metrics) PluginStopped(plugin string) { m.remove("plugin", plugin) }
-
-// PluginFailed counts a revision that could not be loaded. reason is the step
-// that failed, one of a bounded set.
-func (m *Metrics) PluginFailed(plugin, reason string) {
-	m.loadFailures.WithLabelValues(plugin, reason).Inc()
-}
-
-// PluginRolledBack counts a revision that was rolled back.
-func (m *Metrics) PluginRolledBack(plugin string) {
-	m.rollbacks.WithLabelValues(plugin).Inc()
-}
-
 // ControllerMetrics are the instruments of one controller.
 type ControllerMetrics struct {
 	m    *Metrics
@@ -227,7 +205,7 @@ func (c *ControllerMetrics) Limited(limit string) {
 func (c *ControllerMetrics) Stopped() { c.m.remove("controller", c.name) }
 
 // PluginMetrics are the instruments of one plugin. They may be used after
-// [Metrics.PluginStopped]: a call that ends late does not create series.
+// the plugin has stopped: a call that ends late does not create series.
 type PluginMetrics struct {
 	slotWait, writeWait prometheus.Observer
 	handovers           prometheus.Counter

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/thole-dev/thole/host/events"
 )
 
 func TestSeriesOfAPluginExistAtZeroUntilItStops(t *testing.T) {
@@ -19,7 +21,7 @@ func TestSeriesOfAPluginExistAtZeroUntilItStops(t *testing.T) {
 			t.Errorf("%d series of %s, want %d, %v", n, name, want, err)
 		}
 	}
-	m.PluginStopped("p")
+	m.countEvent(events.PluginStopped{Plugin: "p"})
 	p.Limited("fuel") // by a call that ends late
 	p.HandedOver()
 	p.Waited(time.Second)
@@ -63,10 +65,10 @@ thole_plugin_limit_hits_total{limit="writes",plugin="q"} 0
 func TestStoppedPluginHasNoSeries(t *testing.T) {
 	m := NewMetrics("fuel")
 	m.Plugin("p")
-	m.PluginStarted("p", "1", "abc")
-	m.PluginFailed("p", "parse")
-	m.PluginRolledBack("p")
-	m.PluginStopped("p")
+	m.countEvent(events.PluginStarted{Revision: events.Revision{Plugin: "p", Version: "1", Digest: "abc"}})
+	m.countEvent(events.PluginRefused{Plugin: "p", Step: "parse"})
+	m.countEvent(events.PluginRolledBack{From: events.Revision{Plugin: "p"}})
+	m.countEvent(events.PluginStopped{Plugin: "p"})
 	families, err := m.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)

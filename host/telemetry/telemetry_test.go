@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/outcome"
 )
 
@@ -113,9 +114,9 @@ func TestRequestsAreCounted(t *testing.T) {
 func TestNamesFollowTheConventionsOfPrometheus(t *testing.T) {
 	m := NewMetrics()
 	m.Controller("p/c", 1).Started()("success", abi.ClassNone, 1)
-	m.PluginStarted("p", "1", "abc")
-	m.PluginFailed("p", "parse")
-	m.PluginRolledBack("p")
+	m.countEvent(events.PluginStarted{Revision: events.Revision{Plugin: "p", Version: "1", Digest: "abc"}})
+	m.countEvent(events.PluginRefused{Plugin: "p", Step: "parse"})
+	m.countEvent(events.PluginRolledBack{From: events.Revision{Plugin: "p"}})
 	m.WorkQueues().NewAddsMetric("p/c").Inc()
 	m.Plugin("p")
 	families, err := m.Registry.Gather()
