@@ -30,7 +30,7 @@ func TestThePodOfTheEnvironment(t *testing.T) {
 		if (got == nil) != (want.pod == nil) || got != nil && *got != *want.pod {
 			t.Errorf("%q: %+v, want %+v", given, got, want.pod)
 		}
-		if warned := strings.Contains(log.String(), "no Events on the host's pod"); warned != want.warn {
+		if warned := log.Len() > 0; warned != want.warn {
 			t.Errorf("%q: warned %v, want %v", given, warned, want.warn)
 		}
 	}

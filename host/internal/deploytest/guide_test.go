@@ -1,7 +1,6 @@
 package deploytest
 
 import (
-	"encoding/json"
 	"maps"
 	"os"
 	"os/exec"
@@ -72,8 +71,8 @@ func TestGuideCanBeFollowed(t *testing.T) {
 			r := newReader(t, programs[name])
 			r.follow("install")
 			// A host is ready even while a plugin waits for its CRD.
-			await.Until(t, "the plugin runs", func() bool { return generation(r.node.host(t)) == 1 })
-			awaitPodEvent(t, r.node.hostPod(t), "PluginRuns", `plugin "podmanager" runs: generation 1, `)
+			await.Until(t, "the plugin runs", func() bool { return revision(r.node.host(t)) == 1 })
+			awaitPodEvent(t, r.node.hostPod(t), "PluginRuns", `plugin "podmanager" runs: revision 1, `)
 			r.follow("use")
 			r.follow("finalizers")
 
@@ -81,7 +80,7 @@ func TestGuideCanBeFollowed(t *testing.T) {
 			wasm := wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager")
 			writePlugin(t, filepath.Join(r.repository, "bin", "plugins"), another(wasm))
 			r.follow("change-plugin")
-			await.Until(t, "the changed plugin runs", func() bool { return generation(first) == 2 })
+			await.Until(t, "the changed plugin runs", func() bool { return revision(first) == 2 })
 			if r.node.host(t) != first {
 				t.Error("the pod was replaced with the plugin")
 			}
@@ -91,7 +90,7 @@ func TestGuideCanBeFollowed(t *testing.T) {
 			if second == first {
 				t.Error("the host was not replaced")
 			}
-			await.Until(t, "the plugin runs on the new host", func() bool { return generation(second) == 1 })
+			await.Until(t, "the plugin runs on the new host", func() bool { return revision(second) == 1 })
 			r.expectNothingDenied(first)
 			last := r.node.host(t)
 			objects, rights := r.parts("uninstall", "kubectl delete -k ")
@@ -190,9 +189,7 @@ func (r *reader) expectNoErrors(host *tholetest.Process) {
 func (r *reader) expectNothingDenied(host *tholetest.Process) {
 	r.Helper()
 	r.expectNoErrors(host)
-	for _, line := range host.Log.Since(0) {
-		if text, _ := json.Marshal(line); strings.Contains(string(text), "orbidden") {
-			r.Errorf("in the host's log: %s", text)
-		}
+	for _, line := range append(withField(host.Log.Since(0), "orbidden"), host.Log.Events("RunEnded", "class", "denied")...) {
+		r.Errorf("in the host's log: %v", line)
 	}
 }

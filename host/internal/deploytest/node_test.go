@@ -277,13 +277,13 @@ func (c *container) value(t *testing.T, e corev1.EnvVar) string {
 
 // probe sends the probes of the pod, and updates its status if it has changed.
 func (c *container) probe(ctx context.Context) error {
-	if err := c.Died(); err != nil {
+	if err := c.Exited(); err != nil {
 		return err
 	}
 	spec := c.pod.Spec.Containers[0]
 	ready := true
 	for _, p := range []*corev1.Probe{spec.StartupProbe, spec.LivenessProbe, spec.ReadinessProbe} {
-		status, _ := c.Ask(p.HTTPGet.Path)
+		status, _ := c.Get(p.HTTPGet.Path)
 		ready = ready && status >= 200 && status < 400
 	}
 	if ready == c.ready {

@@ -2,7 +2,6 @@ package deploytest
 
 import (
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -50,22 +49,21 @@ func only(p *tholetest.Process) tholetest.Plugin {
 	return tholetest.Plugin{}
 }
 
-// generation returns the generation of the running plugin, 0 if it does not run.
-func generation(p *tholetest.Process) int {
+// revision returns the revision of the running plugin, 0 if it does not run.
+func revision(p *tholetest.Process) int {
 	if only := only(p); only.State == "running" {
-		return only.Generation
+		return only.Revision
 	}
 	return 0
 }
 
-// warns reports whether a line of level warn or error contains the text.
-func warns(lines []tholetest.Line, text string) bool {
-	return slices.ContainsFunc(lines, func(line tholetest.Line) bool {
-		if line["@level"] != "warn" && line["@level"] != "error" {
-			return false
-		}
+// withField returns the lines that have a text of the API server in a field, such
+// as an error or a reason. Messages are not searched, because they are not meant for
+// programs.
+func withField(lines tholetest.Lines, text string) tholetest.Lines {
+	return lines.Where(func(line tholetest.Line) bool {
 		for field := range line {
-			if strings.Contains(line.String(field), text) {
+			if field != "@message" && strings.Contains(line.String(field), text) {
 				return true
 			}
 		}

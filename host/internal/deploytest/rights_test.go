@@ -160,7 +160,7 @@ func allRights(s *missingRight, granted []grant) {
 	await.Until(s.T, "the PodManager and its Pod are removed", func() bool {
 		return get(s.T, podManagers, s.namespace, s.pm) == nil && get(s.T, pods, s.namespace, s.pm) == nil
 	})
-	used, denied := s.Seen()
+	used, denied := s.Rights()
 	if len(denied) > 0 {
 		s.Errorf("denied: %v", denied)
 	}
@@ -205,10 +205,10 @@ func TestRightsInOneNamespaceAreEnough(t *testing.T) {
 	})
 	podManager(t, ns, "pm")
 	await.Until(t, "the PodManager is healthy", func() bool { return healthy(t, ns, "pm") })
-	awaitPodEvent(t, pod, "PluginRuns", `plugin "podmanager" runs: generation 1, `)
+	awaitPodEvent(t, pod, "PluginRuns", `plugin "podmanager" runs: revision 1, `)
 	remove(t, podManagers, ns, "pm")
 	await.Until(t, "the PodManager is removed", func() bool { return get(t, podManagers, ns, "pm") == nil })
-	if _, denied := p.Seen(); len(denied) > 0 {
+	if _, denied := p.Rights(); len(denied) > 0 {
 		t.Errorf("denied: %v", denied)
 	}
 }

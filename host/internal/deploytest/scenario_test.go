@@ -86,7 +86,7 @@ func (s *missingRight) awaitIdle() {
 }
 
 func (s *missingRight) wroteNothing(mark int) bool {
-	runs := tholetest.With(s.host.Log.Since(mark), "reconciled", "object", s.namespace+"/"+s.pm)
+	runs := s.host.Log.Since(mark).Reconciled("object", s.namespace+"/"+s.pm)
 	return slices.ContainsFunc(runs, func(line tholetest.Line) bool { return line["writes"] == 0.0 })
 }
 
@@ -185,7 +185,8 @@ func (s *missingRight) stop() {
 func (s *missingRight) expectLogged(missing string) {
 	s.Helper()
 	await.Until(s.T, "the host logs "+missing+" (is the right needed?)", func() bool {
-		return warns(s.host.Log.Since(s.mark), missing)
+		lines := withField(s.host.Log.Since(s.mark), missing)
+		return len(lines.With("@level", "warn")) > 0 || len(lines.With("@level", "error")) > 0
 	})
 }
 

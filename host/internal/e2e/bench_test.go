@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -12,31 +10,32 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/thole-dev/thole/host/internal/tholetest"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
-// benchLimit is how long to wait for anything.
+// benchLimit is how long a benchmark waits for anything.
 const benchLimit = 10 * time.Minute
 
-// benched are the sizes that this process has measured: each takes a minute or
-// more, and -count would multiply that.
-var benched = map[int]bool{}
+// measured are the sizes that this process has measured. Each takes a minute or
+// more, which -count would multiply.
+var measured = map[int]bool{}
 
-// BenchmarkObjects creates PodManagers at once and waits until each is Ready
-// with a Pod of its own; then it starts the host anew, which may write nothing.
-// Two sizes, to see what grows faster than their number.
+// BenchmarkObjects creates PodManagers at once and waits until each is Ready with a
+// Pod of its own. Then it starts the host again, which must write nothing. Two
+// sizes show what grows faster than the number of objects.
 //
-// Seconds are those of the wall and depend on the machine, where the control
-// plane and this test want the same processors. host/apiserver-cpu tells what
-// the host costs in terms of what the API server needs for the same objects.
+// Seconds are wall-clock time and depend on the machine, whose processors the host
+// shares with the control plane and this test. host/apiserver-cpu is the processor
+// time of the host relative to that of the API server for the same objects.
 func BenchmarkObjects(b *testing.B) {
 	for _, many := range []int{1000, 5000} {
 		b.Run(fmt.Sprintf("objects=%d", many), func(b *testing.B) {
-			defer b.ReportMetric(0, "ns/op") // creation and restart together say nothing
-			if benched[many] {
+			defer b.ReportMetric(0, "ns/op") // the sum of creation and restart means nothing
+			if measured[many] {
 				return
 			}
-			benched[many] = true
+			measured[many] = true
 			for b.Loop() {
 				f := newFleet(b, many)
 				f.measureCreation()
@@ -48,100 +47,101 @@ func BenchmarkObjects(b *testing.B) {
 
 // fleet is many PodManagers in a namespace, and the host that runs them.
 type fleet struct {
-	b    *testing.B
-	many int
-	ns   string
-	dir  string
+	b        *testing.B
+	many     int
+	ns       string
+	plugins  directory
+	cacheDir string
 }
 
 func newFleet(b *testing.B, many int) *fleet {
 	b.Helper()
-	f := &fleet{b: b, many: many, ns: namespace(b), dir: b.TempDir()}
+	f := &fleet{b: b, many: many, ns: namespace(b), plugins: newDirectory(b), cacheDir: b.TempDir()}
 	installCRD(b, "plugins/podmanager/crd.yaml")
-	wasm := wasmbuild.Build(b, wasmbuild.TinyGo, "plugins/podmanager")
-	plugins := filepath.Join(f.dir, "plugins")
-	if err := os.Mkdir(plugins, 0o755); err != nil {
-		b.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(plugins, "podmanager.wasm"), wasm, 0o644); err != nil {
-		b.Fatal(err)
-	}
+	f.plugins.install("podmanager", podmanager(b, wasmbuild.TinyGo))
 	return f
 }
 
-// measureCreation reports from the first object's creation until the last is
-// Ready and the host at rest.
+func (f *fleet) start() *process {
+	f.b.Helper()
+	const config = "limits: {writesPerSecond: 5000, writeBurst: 5000, concurrency: 16}"
+	return start(f.b, f.plugins, f.ns, config, quietlyIn(f.cacheDir))
+}
+
+// measureCreation measures from the creation of the first object until the last one
+// is Ready and the host idle.
 func (f *fleet) measureCreation() {
 	f.b.Helper()
 	host := f.start()
-	defer host.stop()
-	host.awaitRest(0)
+	host.awaitIdle(f.b, 0)
 	allReady := f.awaitReady()
-	server, cpu, start := benchServer(f.b), host.cpu(), time.Now()
+	server, cpu, begin := apiServerLoad(f.b), host.cpu(), time.Now()
 	f.create()
-	created := time.Since(start)
+	created := time.Since(begin)
 	var ready time.Time
 	select {
 	case ready = <-allReady:
 	case <-time.After(benchLimit):
 		f.b.Fatalf("not all are Ready after %s", benchLimit)
 	}
-	host.awaitRest(f.many)
-	cpu, server, many := host.cpu()-cpu, benchServer(f.b).since(server), float64(f.many)
+	host.awaitIdle(f.b, f.many)
+	cpu, server, many := host.cpu()-cpu, apiServerLoad(f.b).since(server), float64(f.many)
 	f.b.ReportMetric(created.Seconds(), "created-s")
-	f.b.ReportMetric(ready.Sub(start).Seconds(), "all-ready-s")
+	f.b.ReportMetric(ready.Sub(begin).Seconds(), "all-ready-s")
 	f.b.ReportMetric(cpu, "host-cpu-s")
 	f.b.ReportMetric(cpu/many*1e6, "host-cpu-us/object")
 	f.b.ReportMetric(cpu/server.cpu, "host/apiserver-cpu")
-	f.b.ReportMetric(host.memory("VmRSS"), "host-MiB-RSS")
-	f.b.ReportMetric(host.memory("VmHWM"), "host-MiB-peak")
-	f.b.ReportMetric((server.writes-many)/many, "writes/object") // without this test's own
+	f.b.ReportMetric(host.memoryMiB("VmRSS"), "host-MiB-RSS")
+	f.b.ReportMetric(host.memoryMiB("VmHWM"), "host-MiB-peak")
+	f.b.ReportMetric((server.writes-many)/many, "writes/object") // without those of this benchmark
 	f.b.ReportMetric(server.reads/many, "reads/object")
+	host.stop()
+	host.expectNoErrors()
 }
 
-// measureRestart reports from the start of another host until it has looked at
+// measureRestart measures from the start of another host until it has reconciled
 // every object.
 func (f *fleet) measureRestart() {
 	f.b.Helper()
-	server, start := benchServer(f.b), time.Now()
+	server, begin := apiServerLoad(f.b), time.Now()
 	host := f.start()
-	defer host.stop()
-	rest := host.awaitRest(f.many)
-	server = benchServer(f.b).since(server)
-	f.b.ReportMetric(rest.Sub(start).Seconds(), "restart-settled-s")
+	idleSince := host.awaitIdle(f.b, f.many)
+	server = apiServerLoad(f.b).since(server)
+	f.b.ReportMetric(idleSince.Sub(begin).Seconds(), "restart-settled-s")
 	f.b.ReportMetric(host.cpu(), "restart-cpu-s")
-	f.b.ReportMetric(host.memory("VmRSS"), "restart-MiB-RSS")
+	f.b.ReportMetric(host.memoryMiB("VmRSS"), "restart-MiB-RSS")
 	f.b.ReportMetric(server.reads, "restart-reads")
 	f.b.ReportMetric(server.writes+server.events, "restart-writes")
 	if server.writes+server.events != 0 {
 		f.b.Fatalf("%v writes and %v events after a restart, with nothing to do", server.writes, server.events)
 	}
+	host.stop()
+	host.expectNoErrors()
 }
 
-// create makes the objects, eight at a time.
+// create creates the objects, eight at a time.
 func (f *fleet) create() {
 	f.b.Helper()
 	var group errgroup.Group
 	group.SetLimit(8)
 	for i := range f.many {
 		group.Go(func() error {
-			return create(f.b.Context(), podManagers, "PodManager", f.ns, fmt.Sprintf("pm-%d", i), map[string]any{"image": "a:1"})
+			return tryCreate(f.b.Context(), podManagers, "PodManager", f.ns, fmt.Sprintf("pm-%d", i), map[string]any{"image": "a:1"})
 		})
 	}
-	if err := group.Wait(); err != nil {
-		f.b.Fatal(err)
-	}
+	must(f.b, group.Wait())
 }
 
-// awaitReady tells when the last of the objects became Ready and knew its Pod.
-// An informer tells, as polling would be load.
+// awaitReady returns a channel that gets the time when the last of the objects
+// became Ready and recorded its Pod. It uses an informer, because polling would add
+// load.
 func (f *fleet) awaitReady() <-chan time.Time {
 	f.b.Helper()
 	done := make(chan time.Time, 1)
-	names := map[string]bool{} // of one goroutine, the informer's
-	see := func(o any) {
+	names := map[string]bool{} // of Ready objects; used by the informer's goroutine alone
+	observe := func(o any) {
 		u, ok := o.(*unstructured.Unstructured)
-		if !ok || names[u.GetName()] || !ready(u) || field(u, "status", "podCreated") == "" {
+		if !ok || names[u.GetName()] || !recordsPod(u) {
 			return
 		}
 		if names[u.GetName()] = true; len(names) == f.many {
@@ -150,21 +150,66 @@ func (f *fleet) awaitReady() <-chan time.Time {
 	}
 	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(objects, 0, f.ns, nil)
 	informer := factory.ForResource(podManagers).Informer()
-	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: see, UpdateFunc: func(_, o any) { see(o) },
-	}); err != nil {
-		f.b.Fatal(err)
-	}
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: observe, UpdateFunc: func(_, o any) { observe(o) },
+	})
+	must(f.b, err)
 	factory.Start(f.b.Context().Done())
 	if !cache.WaitForCacheSync(f.b.Context().Done(), informer.HasSynced) {
-		f.b.Fatal("the informer does not sync")
+		f.b.Fatal("the informer has not synced")
 	}
 	f.b.Cleanup(factory.Shutdown)
 	return done
 }
 
-// poll is await.Within for a benchmark: it asks as often later as at first, for
-// what it sees is a measured time.
+// awaitIdle waits until the host has made so many runs and has become idle, and
+// returns when it became idle.
+func (p *process) awaitIdle(b *testing.B, runs int) time.Time {
+	b.Helper()
+	var d idleDetector
+	poll(b, fmt.Sprintf("the host is idle after %d runs", runs), func() bool {
+		m := p.Metrics()
+		return d.idle(m) && d.runs >= float64(runs) && m.Sum("thole_plugin_info") > 0
+	})
+	return d.since
+}
+
+// cpu returns the processor time that the process has used so far, in seconds.
+func (p *process) cpu() float64 { return p.Metrics().Sum("process_cpu_seconds_total") }
+
+// load is what the API server has done so far.
+type load struct {
+	cpu           float64 // seconds of processor time
+	writes, reads float64 // requests for PodManagers and Pods, without watches
+	events        float64 // writes of Events, which clients send with a delay
+}
+
+func (l load) since(before load) load {
+	return load{l.cpu - before.cpu, l.writes - before.writes, l.reads - before.reads, l.events - before.events}
+}
+
+func apiServerLoad(b *testing.B) load {
+	b.Helper()
+	text, err := clients.RESTClient().Get().AbsPath("/metrics").DoRaw(b.Context())
+	must(b, err)
+	m := tholetest.Metrics(text)
+	count := func(resource string, verbs ...string) (n float64) {
+		for _, verb := range verbs {
+			n += m.Sum("apiserver_request_total", "resource", resource, "verb", verb)
+		}
+		return n
+	}
+	write := []string{"PATCH", "APPLY", "PUT", "POST", "DELETE", "DELETECOLLECTION"}
+	return load{
+		cpu:    m.Sum("process_cpu_seconds_total"),
+		writes: count("podmanagers", write...) + count("pods", write...),
+		reads:  count("podmanagers", "GET", "LIST") + count("pods", "GET", "LIST"),
+		events: count("events", write...),
+	}
+}
+
+// poll is await.Within with a constant interval: it must not be late, because the
+// benchmark measures the time.
 func poll(b *testing.B, what string, done func() bool) {
 	b.Helper()
 	deadline := time.Now().Add(benchLimit)

@@ -1,12 +1,11 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -16,53 +15,18 @@ import (
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
-// breaker is what /plugins tells of one.
-type breaker struct {
-	State, Reason    string
-	Since, NextProbe time.Time
-	LastFault        struct {
-		Controller, Object, Class, Message string
-		Stack                              []string
-		Fuel                               int64
-		MemoryBytes                        uint64
-	}
-}
-
-// breaker returns that of a plugin that runs.
-func (p *process) breaker(plugin string) (b breaker) {
-	p.t.Helper()
-	await.Until(p.t, "/plugins tells of the breaker of "+plugin, func() bool {
-		var all []struct {
-			Name    string
-			Breaker *breaker
-		}
-		_, body := p.Ask("/plugins")
-		if json.Unmarshal([]byte(body), &all) != nil {
-			return false
-		}
-		for _, s := range all {
-			if s.Name == plugin && s.Breaker != nil {
-				b = *s.Breaker
-				return true
-			}
-		}
-		return false
-	})
-	return b
-}
-
-// TestABrokenPluginIsSlowedDown has one that panics for every object, and a
-// neighbour: its breaker opens, the neighbour works as ever, and everything is
-// Ready once the objects are corrected, and again once the plugin is replaced.
-func TestABrokenPluginIsSlowedDown(t *testing.T) {
+// The circuit breaker of a plugin that panics for every object opens. Another
+// plugin works as before. Every object becomes Ready once the objects are
+// corrected, and once the plugin is replaced.
+func TestCircuitBreakerOpensForPluginThatPanicsForEveryObject(t *testing.T) {
 	installCRD(t, "plugins/podmanager/crd.yaml")
 	installCRD(t, "host/internal/e2e/testdata/badinput/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	d.install("podmanager", podmanager(t, wasmbuild.TinyGo))
 	d.install("mood", wasmbuild.Build(t, wasmbuild.TinyGo, "host/internal/e2e/testdata/badinput"))
-	p := thole(t, d, ns, "limits: {writesPerSecond: 200, writeBurst: 200}")
-	p.ready("podmanager", 1)
-	p.ready("mood", 1)
+	p := start(t, d, ns, fastWrites)
+	p.awaitRunning("podmanager", 1)
+	p.awaitRunning("mood", 1)
 	if b := p.breaker("mood"); b.State != "closed" || b.Since.IsZero() || b.Reason != "" {
 		t.Errorf("at first the breaker is %+v", b)
 	}
@@ -71,104 +35,125 @@ func TestABrokenPluginIsSlowedDown(t *testing.T) {
 	for i := range 15 {
 		name := fmt.Sprintf("bad-%d", i)
 		names = append(names, name)
-		primary(t, moods, "Mood", ns, name, map[string]any{"mood": "panic"})
+		createMood(t, ns, name, "panic")
 	}
-	p.expectOpen(t, 0)
-	p.expectToldAsPanic(t, ns, names)
+	p.expectMoodOpen(t, 0)
+	p.expectPanicReported(t, ns, names)
 	for _, name := range []string{"one", "two", "three"} {
-		p.works(t, ns, name)
+		expectServed(t, ns, name)
 	}
 	if s := p.breaker("podmanager").State; s != "closed" {
-		t.Errorf("the neighbour's breaker is %s", s)
+		t.Errorf("the breaker of the other plugin is %s", s)
 	}
-	primary(t, moods, "Mood", ns, "good", map[string]any{"mood": "good"})
-	await.Until(t, "a good object is Ready between the bad ones", func() bool { return ready(get(t, moods, ns, "good")) })
-	p.alive(t, 200)
+	createMood(t, ns, "good", "good")
+	await.Until(t, "a good object of the same plugin is Ready", func() bool { return ready(get(t, moods, ns, "good")) })
+	p.expectHealth(t, http.StatusOK)
 
-	for _, name := range names {
-		done(t, patchSpec(t.Context(), moods, ns, name, "mood", "good"))
-	}
-	p.expectAllReady(t, ns, len(names)+1)
+	setMood(t, ns, names, "good")
+	p.expectMoodsReady(t, ns, len(names)+1)
 	await.Until(t, "the breaker is closed", func() bool { return p.breaker("mood").State == "closed" })
-	// It may have closed for the first ones and opened for the others.
-	opened := int(p.Metric(openings))
-	if n := len(p.Log.With("circuit breaker closed, the plugin runs as before", "plugin", "mood")); n != opened {
-		t.Errorf("%d lines say that it closed, which had opened %d times", n, opened)
+	// It may have closed after the first good runs and opened again.
+	opened := p.openings()
+	if closed := p.Log.Events("PluginRecovered", "plugin", "mood"); len(closed) != opened {
+		t.Errorf("the breaker has opened %d times and is logged to have closed %d times", opened, len(closed))
 	}
 
-	for _, name := range names {
-		done(t, patchSpec(t.Context(), moods, ns, name, "mood", "panic"))
-	}
-	p.expectOpen(t, opened)
-	d.install("mood", plugin("mood", abi.Controller{Name: "mood", For: abi.Kind{APIVersion: "e2e.thole.dev/v1", Kind: "Mood"}}))
-	p.ready("mood", 2)
-	p.expectAllReady(t, ns, len(names)+1)
+	setMood(t, ns, names, "panic")
+	p.expectMoodOpen(t, opened)
+	kind := abi.Kind{APIVersion: "e2e.thole.dev/v1", Kind: "Mood"}
+	d.install("mood", emptyPlugin("mood", abi.Controller{Name: "mood", For: kind}))
+	p.awaitRunning("mood", 2)
+	p.expectMoodsReady(t, ns, len(names)+1)
 	if b := p.breaker("mood"); b.State != "closed" || b.LastFault.Class != "" {
-		t.Errorf("the breaker of the new generation is %+v", b)
+		t.Errorf("the breaker of the new revision is %+v", b)
 	}
 }
 
-// openings counts those of the breaker of mood.
-const openings = `thole_breaker_openings_total{plugin="mood"}`
-
-// expectOpen waits until the breaker of mood has opened more often than that,
-// and returns how often.
-func (p *process) expectOpen(t *testing.T, before int) (opened int) {
+func setMood(t *testing.T, ns string, names []string, mood string) {
 	t.Helper()
-	await.Until(t, "the breaker opens", func() bool { opened = int(p.Metric(openings)); return opened > before })
-	var b breaker
-	await.Until(t, "it is open", func() bool { b = p.breaker("mood"); return b.State == "open" })
+	for _, name := range names {
+		must(t, patchSpec(t.Context(), moods, ns, name, "mood", mood))
+	}
+}
+
+// breaker returns the circuit breaker of a plugin that runs.
+func (p *process) breaker(plugin string) (b tholetest.Breaker) {
+	p.tb.Helper()
+	await.Until(p.tb, "/plugins shows the breaker of "+plugin, func() bool {
+		shown := p.Plugin(plugin).Breaker
+		if shown != nil {
+			b = *shown
+		}
+		return shown != nil
+	})
+	return b
+}
+
+// openings returns how often the breaker of mood has opened.
+func (p *process) openings() int {
+	return int(p.Metrics().Sum("thole_breaker_openings_total", "plugin", "mood"))
+}
+
+// expectMoodOpen waits until the breaker of mood has opened more often than before,
+// and expects that this is reported in /plugins, the log and the metrics.
+func (p *process) expectMoodOpen(t *testing.T, before int) {
+	t.Helper()
+	opened := 0
+	await.Until(t, "the breaker opens", func() bool { opened = p.openings(); return opened > before })
+	var b tholetest.Breaker
+	await.Until(t, "the breaker is open", func() bool { b = p.breaker("mood"); return b.State == "open" })
 	if !strings.Contains(b.Reason, "objects failed through the plugin itself") || b.NextProbe.Before(b.Since) {
 		t.Errorf("the breaker is %+v", b)
 	}
-	await.Until(t, "a line for each says that it opened", func() bool {
-		lines := slices.DeleteFunc(p.about("mood", "error"), func(line tholetest.Line) bool {
-			return !strings.HasPrefix(line.String("@message"), "circuit breaker opened")
-		})
-		return len(lines) == opened
+	await.Until(t, "every opening is logged", func() bool {
+		lines := p.Log.Events("PluginQuarantined", "plugin", "mood", "class", "panic")
+		return len(lines) == opened && lines[opened-1].String("reason") != ""
 	})
-	await.Until(t, "the metrics tell it", func() bool {
-		return p.Metric(`thole_breaker_state{plugin="mood",state="closed"}`) == 0 &&
-			p.Metric(`thole_breaker_state{plugin="mood",state="open"}`)+p.Metric(`thole_breaker_state{plugin="mood",state="half-open"}`) == 1
+	await.Until(t, "the metrics have the state", func() bool {
+		state := func(s string) float64 { return p.Metrics().Sum("thole_breaker_state", "plugin", "mood", "state", s) }
+		return state("closed") == 0 && state("open")+state("half-open") == 1
 	})
-	return opened
 }
 
-// expectToldAsPanic: an object that ran, the log and /plugins name the panic,
-// where it was and what it took.
-func (p *process) expectToldAsPanic(t *testing.T, ns string, names []string) {
+// expectPanicReported expects that the condition of an object, the log and /plugins
+// name the panic and where it happened, and that the latter two have what the run
+// used.
+func (p *process) expectPanicReported(t *testing.T, ns string, names []string) {
 	t.Helper()
 	var message string
-	await.Until(t, "an object tells the panic", func() bool {
-		at := slices.IndexFunc(names, func(name string) bool {
-			return condition(get(t, moods, ns, name), "Ready")["reason"] == "Panic"
-		})
-		if at >= 0 {
-			message, _ = condition(get(t, moods, ns, names[at]), "Ready")["message"].(string)
+	await.Until(t, "a condition has the reason Panic", func() bool {
+		for _, name := range names {
+			if ready := condition(get(t, moods, ns, name), "Ready"); ready["reason"] == "Panic" {
+				message, _ = ready["message"].(string)
+				return true
+			}
 		}
-		return at >= 0
+		return false
 	})
 	f := p.breaker("mood").LastFault
-	if f.Class != "panic" || f.Controller != "mood" || !strings.HasPrefix(f.Object, ns+"/bad-") || f.Fuel == 0 || f.MemoryBytes == 0 || len(f.Stack) == 0 {
-		t.Errorf("/plugins tells of %+v", f)
+	if f.Class != "panic" || f.Controller != "mood" || !strings.HasPrefix(f.Object, ns+"/bad-") ||
+		f.Fuel == 0 || f.MemoryBytes == 0 || len(f.Stack) == 0 {
+		t.Errorf("/plugins shows the fault %+v", f)
 	}
-	lines := p.Log.With("reconcile failed", "plugin", "mood", "class", "panic")
-	if len(lines) == 0 {
-		t.Fatal("the log does not tell it")
+	runs := p.Log.Events("RunEnded", "plugin", "mood", "class", "panic")
+	if len(runs) == 0 {
+		t.Fatal("no run with a panic is logged")
 	}
-	line := lines[0]
-	if fuel, _ := line["fuel"].(float64); fuel == 0 || line["memoryBytes"] == nil || !strings.Contains(fmt.Sprint(line["stack"]), "main.reconcile") {
-		t.Errorf("the log tells %v", line)
+	run := runs[0]
+	fuel, _ := run["fuel"].(float64)
+	memory, _ := run["memoryBytes"].(float64)
+	if fuel == 0 || memory == 0 || !strings.Contains(fmt.Sprint(run["stack"]), "main.reconcile") {
+		t.Errorf("the run is logged as %v", run)
 	}
-	for who, text := range map[string]string{"object": message, "log": line.String("message")} {
+	for where, text := range map[string]string{"condition": message, "log": run.String("message")} {
 		if !strings.Contains(text, "this mood is too bad") || !strings.Contains(text, "main.reconcile") {
-			t.Errorf("the %s says %q", who, text)
+			t.Errorf("the message in the %s is %q", where, text)
 		}
 	}
 	t.Log(message)
 }
 
-func (p *process) expectAllReady(t *testing.T, ns string, n int) {
+func (p *process) expectMoodsReady(t *testing.T, ns string, n int) {
 	t.Helper()
 	await.Until(t, "every object is Ready", func() bool {
 		all := list(t, moods, ns)

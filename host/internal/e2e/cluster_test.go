@@ -21,20 +21,21 @@ import (
 var (
 	podManagers = schema.GroupVersionResource{Group: "example.thole.dev", Version: "v1", Resource: "podmanagers"}
 	stamps      = schema.GroupVersionResource{Group: "e2e.thole.dev", Version: "v1", Resource: "stamps"}
-	crds        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	configMaps  = corev1.SchemeGroupVersion.WithResource("configmaps")
 	pods        = corev1.SchemeGroupVersion.WithResource("pods")
+
+	crds = schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	}
 )
 
-// namespace makes a namespace for one test.
+// namespace creates a namespace for one test.
 func namespace(tb testing.TB) string {
 	tb.Helper()
 	ns, err := clients.CoreV1().Namespaces().Create(tb.Context(), &corev1.Namespace{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	await.Until(tb, "the namespace has a service account", func() bool {
 		_, err := clients.CoreV1().ServiceAccounts(ns.Name).Get(tb.Context(), "default", metav1.GetOptions{})
 		return err == nil
@@ -47,32 +48,28 @@ func namespace(tb testing.TB) string {
 func installCRD(tb testing.TB, path string) {
 	tb.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", path))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	installCRDText(tb, string(text))
+	must(tb, err)
+	applyCRD(tb, string(text))
 }
 
-// installCRDText is installCRD for what a file would hold.
-func installCRDText(tb testing.TB, text string) {
+// applyCRD applies a CRD and waits until its kind is served.
+func applyCRD(tb testing.TB, text string) {
 	tb.Helper()
 	crd := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(text), &crd.Object); err != nil {
-		tb.Fatal(err)
-	}
-	if _, err := objects.Resource(crds).Apply(tb.Context(), crd.GetName(), crd, metav1.ApplyOptions{FieldManager: "e2e"}); err != nil {
-		tb.Fatal(err)
-	}
-	kind := defined(crd)
+	must(tb, yaml.Unmarshal([]byte(text), &crd.Object))
+	_, err := objects.Resource(crds).Apply(tb.Context(), crd.GetName(), crd, metav1.ApplyOptions{FieldManager: "e2e"})
+	must(tb, err)
+	// Discovery of the group is not enough: other kinds of the group may be served
+	// already.
+	kind := resourceOf(crd)
 	await.Until(tb, crd.GetName()+" is served", func() bool {
 		_, err := objects.Resource(kind).List(tb.Context(), metav1.ListOptions{Limit: 1})
 		return err == nil
 	})
 }
 
-// defined is the kind of a CRD with one version. That its group is served says
-// nothing: another kind of it may be there for long.
-func defined(crd *unstructured.Unstructured) schema.GroupVersionResource {
+// resourceOf returns the resource that a CRD with one version defines.
+func resourceOf(crd *unstructured.Unstructured) schema.GroupVersionResource {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
@@ -80,15 +77,27 @@ func defined(crd *unstructured.Unstructured) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: group, Version: version, Resource: plural}
 }
 
-// primary makes an object with a spec.
-func primary(t *testing.T, gvr schema.GroupVersionResource, kind, ns, name string, spec map[string]any) {
+// removeCRD removes a CRD at the end of a test and waits until it is gone, so that
+// the test can run again.
+func removeCRD(t *testing.T, name string) {
 	t.Helper()
-	if err := create(t.Context(), gvr, kind, ns, name, spec); err != nil {
-		t.Fatal(err)
+	if err := objects.Resource(crds).Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+		t.Error(err)
+		return
 	}
+	await.Until(t, name+" is gone", func() bool {
+		_, err := objects.Resource(crds).Get(context.Background(), name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
 }
 
-func create(ctx context.Context, gvr schema.GroupVersionResource, kind, ns, name string, spec map[string]any) error {
+// create creates an object with a spec.
+func create(t *testing.T, gvr schema.GroupVersionResource, kind, ns, name string, spec map[string]any) {
+	t.Helper()
+	must(t, tryCreate(t.Context(), gvr, kind, ns, name, spec))
+}
+
+func tryCreate(ctx context.Context, gvr schema.GroupVersionResource, kind, ns, name string, spec map[string]any) error {
 	o := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": gvr.GroupVersion().String(), "kind": kind,
 		"metadata": map[string]any{"name": name},
@@ -98,55 +107,87 @@ func create(ctx context.Context, gvr schema.GroupVersionResource, kind, ns, name
 	return err
 }
 
+// createPodManager creates a PodManager, from which the plugin podmanager makes a
+// Pod of the same name.
+func createPodManager(t *testing.T, ns, name, image string) {
+	t.Helper()
+	create(t, podManagers, "PodManager", ns, name, map[string]any{"image": image})
+}
+
+// expectServed creates a PodManager and waits until the plugin podmanager has made
+// it Ready with its Pod.
+func expectServed(t *testing.T, ns, name string) {
+	t.Helper()
+	createPodManager(t, ns, name, "a:1")
+	await.Until(t, name+" is Ready with its Pod", func() bool { return served(t, ns, name, "a:1") })
+}
+
+// served reports whether a PodManager is Ready and its Pod has that image.
+func served(t *testing.T, ns, name, wanted string) bool {
+	t.Helper()
+	return image(get(t, pods, ns, name)) == wanted && ready(get(t, podManagers, ns, name))
+}
+
+// recordsPod reports whether a PodManager is Ready and its status has the time of
+// its Pod, which the plugin writes in the run after that which creates the Pod.
+func recordsPod(pm *unstructured.Unstructured) bool {
+	return ready(pm) && field(pm, "status", "podCreated") != ""
+}
+
+// get returns an object, nil if it does not exist.
 func get(t *testing.T, gvr schema.GroupVersionResource, ns, name string) *unstructured.Unstructured {
 	t.Helper()
 	o, err := objects.Resource(gvr).Namespace(ns).Get(t.Context(), name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
+	if apierrors.IsNotFound(err) {
 		return nil
-	case err != nil:
-		t.Fatal(err)
 	}
+	must(t, err)
 	return o
 }
 
 func list(t *testing.T, gvr schema.GroupVersionResource, ns string) []unstructured.Unstructured {
 	t.Helper()
 	l, err := objects.Resource(gvr).Namespace(ns).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return l.Items
 }
 
-func patchSpec(ctx context.Context, gvr schema.GroupVersionResource, ns, name, field, value string) error {
-	patch := fmt.Sprintf(`{"spec":{%q:%q}}`, field, value)
-	_, err := objects.Resource(gvr).Namespace(ns).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+// patch applies a merge patch to an object.
+func patch(ctx context.Context, gvr schema.GroupVersionResource, ns, name, text string) error {
+	_, err := objects.Resource(gvr).Namespace(ns).Patch(ctx, name, types.MergePatchType, []byte(text), metav1.PatchOptions{})
 	return err
+}
+
+// patchSpec sets a field of an object's spec.
+func patchSpec(ctx context.Context, gvr schema.GroupVersionResource, ns, name, field, value string) error {
+	return patch(ctx, gvr, ns, name, fmt.Sprintf(`{"spec":{%q:%q}}`, field, value))
 }
 
 func annotate(t *testing.T, gvr schema.GroupVersionResource, ns, name, annotation, value string) {
 	t.Helper()
-	if err := tryAnnotate(t, gvr, ns, name, annotation, value); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tryAnnotate(t, gvr, ns, name, annotation, value))
 }
 
 func tryAnnotate(t *testing.T, gvr schema.GroupVersionResource, ns, name, annotation, value string) error {
 	t.Helper()
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, annotation, value)
-	_, err := objects.Resource(gvr).Namespace(ns).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	return err
+	return patch(t.Context(), gvr, ns, name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, annotation, value))
 }
 
 func remove(t *testing.T, gvr schema.GroupVersionResource, ns, name string) {
 	t.Helper()
-	if err := objects.Resource(gvr).Namespace(ns).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, objects.Resource(gvr).Namespace(ns).Delete(t.Context(), name, metav1.DeleteOptions{}))
 }
 
-// ready says whether an object is Ready at its current generation.
+// eventsAbout returns the Events about an object in its namespace.
+func eventsAbout(t *testing.T, ns, name string) []corev1.Event {
+	t.Helper()
+	about := metav1.ListOptions{FieldSelector: "involvedObject.name=" + name}
+	events, err := clients.CoreV1().Events(ns).List(t.Context(), about)
+	must(t, err)
+	return events.Items
+}
+
+// ready reports whether an object exists and is Ready at its current generation.
 func ready(o *unstructured.Unstructured) bool {
 	if o == nil {
 		return false
@@ -155,6 +196,7 @@ func ready(o *unstructured.Unstructured) bool {
 	return observed == o.GetGeneration() && condition(o, "Ready")["status"] == "True"
 }
 
+// condition returns a condition of an object, nil if it has none of that type.
 func condition(o *unstructured.Unstructured, conditionType string) map[string]any {
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -165,6 +207,7 @@ func condition(o *unstructured.Unstructured, conditionType string) map[string]an
 	return nil
 }
 
+// field returns a string in an object, "" if the object is nil or lacks it.
 func field(o *unstructured.Unstructured, path ...string) string {
 	if o == nil {
 		return ""
@@ -173,7 +216,7 @@ func field(o *unstructured.Unstructured, path ...string) string {
 	return s
 }
 
-// image is that of a pod's first container.
+// image returns the image of a Pod's first container, "" if the Pod is nil.
 func image(pod *unstructured.Unstructured) string {
 	if pod == nil {
 		return ""

@@ -15,50 +15,47 @@ import (
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
-// TestALifeOfAPodManager follows the example of kube-rs-reconciler.txt from
-// its creation to its end.
-func TestALifeOfAPodManager(t *testing.T) {
+// The example follows kube-rs-reconciler.txt, with the plugin compiled by each
+// toolchain.
+func TestPodManagerIsServedFromCreationToDeletion(t *testing.T) {
 	installCRD(t, "plugins/podmanager/crd.yaml")
 	for _, toolchain := range wasmbuild.Toolchains {
 		t.Run(string(toolchain), func(t *testing.T) {
 			ns, d := namespace(t), newDirectory(t)
 			d.install("podmanager", podmanager(t, toolchain))
-			p := thole(t, d, ns, "")
-			p.ready("podmanager", 1)
+			p := start(t, d, ns, "")
+			p.awaitRunning("podmanager", 1)
 
-			primary(t, podManagers, "PodManager", ns, "pm", map[string]any{"image": "a:1"})
+			createPodManager(t, ns, "pm", "a:1")
 			var pod, pm *unstructured.Unstructured
-			await.Until(t, "Pod applied, status and conditions right", func() bool {
+			await.Until(t, "the Pod exists and the PodManager is Ready", func() bool {
 				pod, pm = get(t, pods, ns, "pm"), get(t, podManagers, ns, "pm")
-				return image(pod) == "a:1" && ready(pm) && field(pm, "status", "podCreated") != ""
+				return image(pod) == "a:1" && recordsPod(pm)
 			})
 			if got, want := field(pm, "status", "podCreated"), field(pod, "metadata", "creationTimestamp"); got != want {
 				t.Errorf("status.podCreated is %s, the Pod was created at %s", got, want)
 			}
-			if owner := pod.GetOwnerReferences(); len(owner) != 1 || owner[0].UID != pm.GetUID() || !*owner[0].Controller || !*owner[0].BlockOwnerDeletion {
-				t.Errorf("owner references of the Pod: %+v", owner)
+			if owners := pod.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != pm.GetUID() ||
+				!*owners[0].Controller || !*owners[0].BlockOwnerDeletion {
+				t.Errorf("owner references of the Pod: %+v", owners)
 			}
 			if f := pm.GetFinalizers(); len(f) != 1 || f[0] != "podmanager.thole.dev/podmanager" {
 				t.Errorf("finalizers: %v", f)
 			}
 
-			if err := patchSpec(t.Context(), podManagers, ns, "pm", "image", "a:2"); err != nil {
-				t.Fatal(err)
-			}
-			await.Until(t, "the spec change is taken up", func() bool {
-				return image(get(t, pods, ns, "pm")) == "a:2" && ready(get(t, podManagers, ns, "pm"))
-			})
+			must(t, patchSpec(t.Context(), podManagers, ns, "pm", "image", "a:2"))
+			await.Until(t, "the changed spec is applied", func() bool { return served(t, ns, "pm", "a:2") })
 
 			old := get(t, pods, ns, "pm").GetUID()
 			remove(t, pods, ns, "pm")
-			await.Until(t, "the deleted Pod is created again and its time noted", func() bool {
+			await.Until(t, "the deleted Pod is created again and its time recorded", func() bool {
 				pod, pm = get(t, pods, ns, "pm"), get(t, podManagers, ns, "pm")
 				return pod != nil && pod.GetUID() != old && ready(pm) &&
 					field(pm, "status", "podCreated") == field(pod, "metadata", "creationTimestamp")
 			})
 
 			remove(t, podManagers, ns, "pm")
-			await.Until(t, "cleanup done, finalizer gone, nothing left", func() bool {
+			await.Until(t, "the PodManager and its Pod are gone", func() bool {
 				return get(t, podManagers, ns, "pm") == nil && get(t, pods, ns, "pm") == nil
 			})
 			p.stop()
@@ -67,14 +64,10 @@ func TestALifeOfAPodManager(t *testing.T) {
 	}
 }
 
-// TestAWrongSpecIsTold is the first thing that a user gets wrong.
-func TestAWrongSpecIsTold(t *testing.T) {
-	installCRD(t, "plugins/podmanager/crd.yaml")
-	ns, d := namespace(t), newDirectory(t)
-	d.install("podmanager", podmanager(t, wasmbuild.TinyGo))
-	p := thole(t, d, ns, "")
-	p.ready("podmanager", 1)
-	primary(t, podManagers, "PodManager", ns, "wrong", map[string]any{"image": "not an image"})
+func TestInvalidSpecStallsTheObjectUntilItIsCorrected(t *testing.T) {
+	ns := namespace(t)
+	startPodmanager(t, ns, "")
+	createPodManager(t, ns, "wrong", "not an image")
 	await.Until(t, "the PodManager is stalled", func() bool {
 		return condition(get(t, podManagers, ns, "wrong"), "Stalled")["status"] == "True"
 	})
@@ -82,50 +75,44 @@ func TestAWrongSpecIsTold(t *testing.T) {
 	if r := condition(pm, "Ready"); r["status"] != "False" || r["reason"] != "InvalidImage" {
 		t.Errorf("Ready is %v", r)
 	}
-	if err := patchSpec(t.Context(), podManagers, ns, "wrong", "image", "right:1"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, patchSpec(t.Context(), podManagers, ns, "wrong", "image", "right:1"))
 	await.Until(t, "the corrected PodManager is Ready", func() bool {
 		pm := get(t, podManagers, ns, "wrong")
 		return ready(pm) && condition(pm, "Stalled") == nil
 	})
 }
 
-// TestAsking follows the annotations by which people steer single objects.
-func TestAsking(t *testing.T) {
-	installCRD(t, "plugins/podmanager/crd.yaml")
-	ns, d := namespace(t), newDirectory(t)
-	d.install("podmanager", podmanager(t, wasmbuild.TinyGo))
-	p := thole(t, d, ns, "")
-	p.ready("podmanager", 1)
-	primary(t, podManagers, "PodManager", ns, "pm", map[string]any{"image": "a:1"})
-	await.Until(t, "it is Ready", func() bool { return wellKnown(get(t, podManagers, ns, "pm")) })
+func TestRequestedAtAndSuspendAnnotationsAreObeyed(t *testing.T) {
+	ns := namespace(t)
+	p := startPodmanager(t, ns, "")
+	createPodManager(t, ns, "pm", "a:1")
+	await.Until(t, "the PodManager is Ready", func() bool { return recordsPod(get(t, podManagers, ns, "pm")) })
 
 	annotate(t, podManagers, ns, "pm", "reconcile.thole.dev/requestedAt", "now")
-	await.Until(t, "the request is answered", func() bool {
+	await.Until(t, "the request is recorded in the status", func() bool {
 		return field(get(t, podManagers, ns, "pm"), "status", "lastHandledReconcileAt") == "now"
 	})
 
 	annotate(t, podManagers, ns, "pm", "reconcile.thole.dev/suspend", "true")
-	// Once a later object is Ready, and its Pod known, the host has seen what
-	// happened to both kinds before.
-	for i, step := range []func(){func() { remove(t, pods, ns, "pm") }, func() {}} {
+	// Once an object that was created later records its Pod, the host has received
+	// all earlier events of both kinds: first the annotation, then the deletion.
+	for i, afterwards := range []func(){func() { remove(t, pods, ns, "pm") }, func() {}} {
 		name := fmt.Sprintf("other-%d", i)
-		primary(t, podManagers, "PodManager", ns, name, map[string]any{"image": "a:1"})
-		await.Until(t, "another object goes on", func() bool { return wellKnown(get(t, podManagers, ns, name)) })
-		step()
+		createPodManager(t, ns, name, "a:1")
+		await.Until(t, "another object is reconciled", func() bool { return recordsPod(get(t, podManagers, ns, name)) })
+		afterwards()
 	}
 	if get(t, pods, ns, "pm") != nil {
 		t.Error("the Pod of a suspended PodManager was created again")
 	}
 	annotate(t, podManagers, ns, "pm", "reconcile.thole.dev/suspend", "false")
-	await.Until(t, "it goes on when it is resumed", func() bool { return get(t, pods, ns, "pm") != nil })
+	await.Until(t, "the Pod is created again after the suspension", func() bool { return get(t, pods, ns, "pm") != nil })
 	p.expectNoErrors()
 }
 
-// TestKilledAtRandomMoments ends the host without warning again and again
-// while objects come, change and go; the end state is the same.
-func TestKilledAtRandomMoments(t *testing.T) {
+// The host is killed again and again while objects are created, changed and
+// deleted.
+func TestObjectsConvergeAfterTheHostIsKilledAtRandomMoments(t *testing.T) {
 	installCRD(t, "plugins/podmanager/crd.yaml")
 	for _, toolchain := range wasmbuild.Toolchains {
 		t.Run(string(toolchain), func(t *testing.T) {
@@ -134,37 +121,37 @@ func TestKilledAtRandomMoments(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			ns, d := namespace(t), newDirectory(t)
 			d.install("podmanager", podmanager(t, toolchain))
-			want := map[string]string{} // name -> image
+			want := map[string]string{} // images by the names of the objects
 			for round := range 6 {
-				p := thole(t, d, ns, "limits: {writesPerSecond: 200, writeBurst: 200}")
-				p.ready("podmanager", 1)
-				die := time.After(time.Duration(random.Int64N(int64(500 * time.Millisecond))))
+				p := start(t, d, ns, fastWrites)
+				p.awaitRunning("podmanager", 1)
+				kill := time.After(time.Duration(random.Int64N(int64(500 * time.Millisecond))))
 				for i := range 4 {
-					name, img := fmt.Sprintf("pm-%d-%d", round, i), fmt.Sprintf("image:%d", round)
-					primary(t, podManagers, "PodManager", ns, name, map[string]any{"image": img})
-					want[name] = img
+					name, image := fmt.Sprintf("pm-%d-%d", round, i), fmt.Sprintf("image:%d", round)
+					createPodManager(t, ns, name, image)
+					want[name] = image
 				}
 				change(t, ns, random, want, round)
-				<-die
+				<-kill
 				p.kill()
 			}
-			p := thole(t, d, ns, "limits: {writesPerSecond: 200, writeBurst: 200}")
+			p := start(t, d, ns, fastWrites)
 			t.Cleanup(func() {
 				if t.Failed() {
 					dump(t, ns)
 				}
 			})
-			p.ready("podmanager", 1)
-			// A deletion that was killed half-way in the API server is ended by
-			// the pod garbage collector, which looks every 20 s.
-			await.Until(t, "every PodManager and Pod is as wanted", func() bool { return settled(t, ns, want) })
+			p.awaitRunning("podmanager", 1)
+			// If the host was killed during a foreground deletion, the Pod garbage
+			// collector ends it, which runs every 20 s.
+			await.Until(t, "every PodManager and Pod is as wanted", func() bool { return converged(t, ns, want) })
 			p.stop()
 			p.expectNoErrors()
 		})
 	}
 }
 
-// dump shows what is there when a test has failed.
+// dump logs all objects after a failure.
 func dump(t *testing.T, ns string) {
 	for _, gvr := range []schema.GroupVersionResource{podManagers, pods} {
 		l, err := objects.Resource(gvr).Namespace(ns).List(context.Background(), metav1.ListOptions{})
@@ -180,7 +167,8 @@ func dump(t *testing.T, ns string) {
 	}
 }
 
-// change edits one object of an earlier round, deletes one and one's Pod.
+// change changes one object of an earlier round, and deletes another one and the
+// Pod of a third.
 func change(t *testing.T, ns string, random *rand.Rand, want map[string]string, round int) {
 	t.Helper()
 	if round == 0 {
@@ -189,9 +177,7 @@ func change(t *testing.T, ns string, random *rand.Rand, want map[string]string, 
 	name := func(i int) string { return fmt.Sprintf("pm-%d-%d", random.IntN(round), i) }
 	if edited := name(0); want[edited] != "" {
 		want[edited] = fmt.Sprintf("edited:%d", round)
-		if err := patchSpec(t.Context(), podManagers, ns, edited, "image", want[edited]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, patchSpec(t.Context(), podManagers, ns, edited, "image", want[edited]))
 	}
 	if gone := name(1); want[gone] != "" {
 		delete(want, gone)
@@ -202,9 +188,9 @@ func change(t *testing.T, ns string, random *rand.Rand, want map[string]string, 
 	}
 }
 
-// settled says whether exactly the wanted PodManagers are there, Ready, with
-// exactly their Pods.
-func settled(t *testing.T, ns string, want map[string]string) bool {
+// converged reports whether exactly the wanted PodManagers exist and are Ready,
+// with exactly their Pods.
+func converged(t *testing.T, ns string, want map[string]string) bool {
 	t.Helper()
 	managers, children := list(t, podManagers, ns), list(t, pods, ns)
 	if len(managers) != len(want) || len(children) != len(want) {

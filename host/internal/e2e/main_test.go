@@ -11,11 +11,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	_ "github.com/thole-dev/thole/host" // what is tested is a process: so that cached results go with it
+	_ "github.com/thole-dev/thole/host" // the tests run it as a process: their cached results must depend on it
 	"github.com/thole-dev/thole/host/internal/devcluster"
 )
 
-// What every test shares: one control plane, one build of the program.
+// All tests share one control plane and one build of the program.
 var (
 	cluster *devcluster.Cluster
 	program string // the path of thole
@@ -58,13 +58,14 @@ func run(m *testing.M) (code int, err error) {
 	return code, err
 }
 
-// build compiles thole, with the race detector if this test has it, but for the
-// engine's compiler: with it a plugin of standard Go takes 20 s of the processor
-// to load instead of 3 s, and a busy machine misses the host's limit of a
-// minute. The passes of the compiler have no goroutines. Packages that use
-// sync.Map or atomic.Pointer cannot be left out: of a generic function the
-// program has one copy, and without the detector's calls in it the detector
-// finds races that there are not.
+// build compiles thole, with the race detector if this test has it, except for the
+// engine's compiler. With the race detector there, a plugin of standard Go takes
+// 20 s of the processor to load instead of 3 s, and a busy machine exceeds the
+// host's limit of a minute. The passes of the compiler have no goroutines.
+//
+// Packages that use sync.Map or atomic.Pointer must not be excluded: the program
+// has one copy of a generic function, and if the detector's calls are missing in
+// it, the detector reports races that do not exist.
 func build(dir string) (string, error) {
 	path := filepath.Join(dir, "thole")
 	args := []string{"build", "-o", path}

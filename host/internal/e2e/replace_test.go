@@ -16,35 +16,42 @@ import (
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
-const stampDir = "host/internal/e2e/testdata/"
+const testdata = "host/internal/e2e/testdata/"
 
-// TestAPluginIsReplacedWhileObjectsChange swaps the file under load: the new
-// code runs, and every object, changed or not, ends as it wants.
-func TestAPluginIsReplacedWhileObjectsChange(t *testing.T) {
-	installCRD(t, stampDir+"stamp/crd.yaml")
+func createStamp(t *testing.T, ns, name, text string) {
+	t.Helper()
+	create(t, stamps, "Stamp", ns, name, map[string]any{"text": text})
+}
+
+// The module is replaced several times while half of the objects change. In the
+// end every object is as the last module wants it.
+func TestObjectsConvergeWhenThePluginIsReplacedUnderLoad(t *testing.T) {
+	installCRD(t, testdata+"stamp/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
-	first := wasmbuild.Build(t, wasmbuild.TinyGo, stampDir+"stamp1")
-	second := wasmbuild.Build(t, wasmbuild.TinyGo, stampDir+"stamp2")
+	first := wasmbuild.Build(t, wasmbuild.TinyGo, testdata+"stamp1")
+	second := wasmbuild.Build(t, wasmbuild.TinyGo, testdata+"stamp2")
 	d.install("stamp", first)
-	p := thole(t, d, ns, "limits: {writesPerSecond: 500, writeBurst: 500}")
-	p.ready("stamp", 1)
+	p := start(t, d, ns, fastWrites)
+	p.awaitRunning("stamp", 1)
 
 	const many = 50
 	want := make([]string, many)
 	for i := range many {
 		want[i] = "at first"
-		primary(t, stamps, "Stamp", ns, fmt.Sprintf("s-%d", i), map[string]any{"text": want[i]})
+		createStamp(t, ns, fmt.Sprintf("s-%d", i), want[i])
 	}
-	stop := keepChanging(t, ns, want[:many/2]) // the other half stays as it is
-	d.install("stamp", second)
-	p.ready("stamp", 2)
-	d.install("stamp", first)
-	p.ready("stamp", 3)
-	d.install("stamp", second)
-	p.ready("stamp", 4)
+	stop := repeat(t, 2*time.Millisecond, func(n int) error {
+		i := rand.IntN(many / 2)
+		want[i] = fmt.Sprintf("change %d", n)
+		return patchSpec(t.Context(), stamps, ns, fmt.Sprintf("s-%d", i), "text", want[i])
+	})
+	for i, module := range [][]byte{second, first, second} {
+		d.install("stamp", module)
+		p.awaitRunning("stamp", i+2)
+	}
 	stop()
 
-	await.Until(t, "every object is as the new code wants", func() bool {
+	await.Until(t, "every object is as the last module wants it", func() bool {
 		all, children := byName(list(t, stamps, ns)), byName(list(t, configMaps, ns))
 		for i := range many {
 			name := fmt.Sprintf("s-%d", i)
@@ -60,49 +67,44 @@ func TestAPluginIsReplacedWhileObjectsChange(t *testing.T) {
 	p.expectNoErrors()
 }
 
-// TestASwapRunsEachObjectOnce: new code has to see every object, and once is
-// enough.
-func TestASwapRunsEachObjectOnce(t *testing.T) {
-	installCRD(t, stampDir+"stamp/crd.yaml")
+func TestReplacedPluginRunsEachObjectOnce(t *testing.T) {
+	installCRD(t, testdata+"stamp/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
-	code := wasmbuild.Build(t, wasmbuild.TinyGo, stampDir+"stamp1")
-	d.install("stamp", code)
-	p := thole(t, d, ns, "limits: {writesPerSecond: 500, writeBurst: 500}")
-	p.ready("stamp", 1)
+	module := wasmbuild.Build(t, wasmbuild.TinyGo, testdata+"stamp1")
+	d.install("stamp", module)
+	p := start(t, d, ns, fastWrites)
+	p.awaitRunning("stamp", 1)
 	const many = 300
 	for i := range many {
-		primary(t, stamps, "Stamp", ns, fmt.Sprintf("s-%d", i), map[string]any{"text": "same"})
+		createStamp(t, ns, fmt.Sprintf("s-%d", i), "same")
 	}
 	await.Until(t, "every object is ready", func() bool {
 		all := list(t, stamps, ns)
 		return len(all) == many && !slices.ContainsFunc(all, func(o unstructured.Unstructured) bool { return !ready(&o) })
 	})
-	// Events of what was written come late, but in their order: once the
-	// ConfigMap of the newest one has led to a run, those of all others have.
-	primary(t, stamps, "Stamp", ns, "newest", map[string]any{"text": "same"})
-	logged(t, p, 0, 0, "stamp "+ns+"/newest")
-	var r lull
-	await.Until(t, "the host rests", func() bool {
-		_, text := p.Ask("/metrics")
-		return r.isOne(metrics(text))
-	})
-	var stamp tck.Module // another digest that does the same
-	stamp.Custom("again", []byte("1"))
-	d.install("stamp", append(slices.Clip(code), stamp.Bytes()[8:]...))
-	p.ready("stamp", 2)
-	runs := func() map[string]int {
-		of := map[string]int{}
-		for _, line := range p.Log.With("reconciled", "plugin", "stamp") {
-			if line["generation"] == 2. {
-				of[line.String("object")]++
+	// Events of the host's own writes arrive late, but in order: once the ConfigMap
+	// of the newest object has caused a run, those of all others have.
+	createStamp(t, ns, "newest", "same")
+	p.awaitReconciled(t, 0, 0, "stamp "+ns+"/newest")
+	var detector idleDetector
+	await.Until(t, "the host is idle", func() bool { return detector.idle(p.Metrics()) })
+	var section tck.Module
+	section.Custom("again", []byte("1")) // changes the digest and nothing else
+	d.install("stamp", append(slices.Clip(module), section.Bytes()[8:]...))
+	p.awaitRunning("stamp", 2)
+	runs := func() map[string]int { // of the new revision, by object
+		counts := map[string]int{}
+		for _, run := range p.Log.Since(0).Reconciled("plugin", "stamp") {
+			if run["revision"] == 2.0 {
+				counts[run.String("object")]++
 			}
 		}
-		return of
+		return counts
 	}
-	await.Until(t, "every object has run under the new code", func() bool { return len(runs()) == many+1 })
-	// What was still in the queue is ahead of what comes now.
-	primary(t, stamps, "Stamp", ns, "last", map[string]any{"text": "same"})
-	await.Until(t, "one more is ready", func() bool { return ready(get(t, stamps, ns, "last")) })
+	await.Until(t, "the new revision has run for every object", func() bool { return len(runs()) == many+1 })
+	// Further runs would be in the queue by now, before that of another object.
+	createStamp(t, ns, "last", "same")
+	await.Until(t, "another object is ready", func() bool { return ready(get(t, stamps, ns, "last")) })
 	for object, n := range runs() {
 		if n > 1 && object != ns+"/last" {
 			t.Errorf("%s ran %d times", object, n)
@@ -119,26 +121,31 @@ func byName(all []unstructured.Unstructured) map[string]*unstructured.Unstructur
 	return byName
 }
 
-// keepChanging edits the objects in turn, as fast as the API server takes it,
-// until the returned function is called; want holds what was written last.
-func keepChanging(t *testing.T, ns string, want []string) (stop func()) {
+// repeat calls a function with 0, 1, 2 ... in a goroutine, with a pause after each
+// call, until stop is called, the test ends, or the function returns an error,
+// which fails the test. No call is in progress after stop has returned.
+func repeat(t *testing.T, pause time.Duration, call func(n int) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for n := 0; ctx.Err() == nil; n++ {
-			i := rand.IntN(len(want))
-			text := fmt.Sprintf("change %d", n)
-			if err := patchSpec(t.Context(), stamps, ns, fmt.Sprintf("s-%d", i), "text", text); err != nil {
-				t.Errorf("change an object: %v", err)
+			if err := call(n); err != nil {
+				if t.Context().Err() == nil { // else the test has ended
+					t.Errorf("repeated change: %v", err)
+				}
 				return
 			}
-			want[i] = text
-			<-time.After(2 * time.Millisecond)
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
 		}
 	})
-	return func() {
+	stop = func() {
 		cancel()
 		wg.Wait()
 	}
+	t.Cleanup(stop)
+	return stop
 }

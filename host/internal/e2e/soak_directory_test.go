@@ -10,68 +10,73 @@ import (
 	"time"
 )
 
-// soakDirectory does to a directory of plugins what people and machines do, and
-// knows what a host has to make of it.
+// soakDirectory is a plugin directory with random operations on its files, as
+// people and programs perform them, and a model of what a host must run after them.
 type soakDirectory struct {
-	t       *testing.T
-	path    string
-	random  *rand.Rand
-	modules soakModules
-	plugins []*soakPlugin // the first is never touched
-	pause   time.Duration // the longest in the middle of an operation
-	version int           // the newest of any plugin
-	start   time.Time
-	done    []string // the operations so far
+	directory
+	t          *testing.T
+	random     *rand.Rand
+	modules    soakModules
+	plugins    []*soakPlugin // operate leaves the first one alone
+	pause      time.Duration // bound of the pauses in the middle of an operation
+	version    int           // the newest of any plugin
+	begin      time.Time
+	operations []string // so far, for people
 }
 
-// soakPlugin is one of the plugins.
+// soakPlugin is the model of one plugin.
 type soakPlugin struct {
-	index   int
-	present bool   // its file is there
-	sound   bool   // and is a module that can run
-	version string // of the file, if it is sound
-	note    string // in the policy
-	allowed bool   // the policy is valid
+	index       int
+	present     bool   // the file exists
+	loadable    bool   // the file is a correct module
+	version     string // of the file, if it is loadable
+	note        string // in the policy
+	policyValid bool
 
-	goesOn   bool            // a good generation runs and has not been removed since
-	versions map[string]bool // that may run: were valid at some time since the last checkpoint
-	notes    map[string]bool // likewise
+	// keepsRunning states that a correct revision has run since the plugin was last
+	// removed. It keeps running when the file becomes bad.
+	keepsRunning bool
+	versions     map[string]bool // that may run: valid at some time since the last checkpoint
+	notes        map[string]bool // that may be in force, likewise
 }
 
 func newSoakDirectory(t *testing.T, random *rand.Rand, plugins int, pause time.Duration) *soakDirectory {
 	t.Helper()
 	d := &soakDirectory{
-		t: t, path: filepath.Join(t.TempDir(), "plugins"), random: random,
-		modules: newSoakModules(t), pause: pause, start: time.Now(),
+		directory: directory{t, filepath.Join(t.TempDir(), "plugins")},
+		t:         t, random: random, modules: newSoakModules(t), pause: pause, begin: time.Now(),
 	}
-	done(t, os.Mkdir(d.path, 0o755))
+	must(t, os.Mkdir(d.path, 0o755))
 	for i := range plugins {
-		p := &soakPlugin{index: i, allowed: true, versions: map[string]bool{}, notes: map[string]bool{}}
+		p := &soakPlugin{index: i, policyValid: true, versions: map[string]bool{}, notes: map[string]bool{}}
 		d.plugins = append(d.plugins, p)
 		d.replace(p, d.modules.plain)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("operations on the directory:\n%s", strings.Join(d.done, "\n"))
+			t.Logf("operations on the directory:\n%s", strings.Join(d.operations, "\n"))
 		}
 	})
 	return d
 }
 
-// did notes an operation and what may run after it.
-func (d *soakDirectory) did(p *soakPlugin, format string, args ...any) {
-	d.say("%s: %s", soakName(p.index), fmt.Sprintf(format, args...))
-	p.may()
+// record records an operation on a plugin, after which the present files may run.
+func (d *soakDirectory) record(p *soakPlugin, format string, args ...any) {
+	d.logf("%s: %s", p.name(), fmt.Sprintf(format, args...))
+	p.allowPresent()
 }
 
-func (d *soakDirectory) say(format string, args ...any) {
-	d.done = append(d.done, fmt.Sprintf("%8.3fs %s", time.Since(d.start).Seconds(), fmt.Sprintf(format, args...)))
+// logf adds a line to the operations.
+func (d *soakDirectory) logf(format string, args ...any) {
+	d.operations = append(d.operations, fmt.Sprintf("%8.3fs %s", time.Since(d.begin).Seconds(), fmt.Sprintf(format, args...)))
 }
 
-// may notes that what lies there now may run. A policy is followed by what runs
-// beside a module that cannot.
-func (p *soakPlugin) may() {
-	if p.present && p.allowed {
+func (p *soakPlugin) name() string { return soakName(p.index) }
+
+// allowPresent adds the present files to those that may run. A valid policy may be
+// in force even if the module beside it is bad: then for the previous revision.
+func (p *soakPlugin) allowPresent() {
+	if p.present && p.policyValid {
 		p.notes[p.note] = true
 	}
 	if p.valid() {
@@ -79,20 +84,20 @@ func (p *soakPlugin) may() {
 	}
 }
 
-// valid says whether what lies there must run.
-func (p *soakPlugin) valid() bool { return p.present && p.sound && p.allowed }
+// valid reports whether the host must run the present files.
+func (p *soakPlugin) valid() bool { return p.present && p.loadable && p.policyValid }
 
-// settled notes that a checkpoint has found that version under that note, ""
-// if none runs.
-func (p *soakPlugin) settled(version, note string) {
+// settle records that a checkpoint has found a version running under a note; version
+// is "" if none runs.
+func (p *soakPlugin) settle(version, note string) {
 	clear(p.versions)
 	clear(p.notes)
-	if p.goesOn = version != ""; p.goesOn {
+	if p.keepsRunning = version != ""; p.keepsRunning {
 		p.versions[version], p.notes[note] = true, true
 	}
 }
 
-// operate does something to one of the plugins.
+// operate performs a random operation on a random plugin.
 func (d *soakDirectory) operate() {
 	p := d.plugins[1+d.random.IntN(len(d.plugins)-1)]
 	operations := []struct {
@@ -101,16 +106,16 @@ func (d *soakDirectory) operate() {
 	}{
 		{20, func(p *soakPlugin) { d.replace(p, d.variant()) }},
 		{15, d.corrupt},
-		{15, d.copyInPlace},
+		{15, d.overwriteInPlace},
 		{8, d.remove},
-		{8, d.renameForAMoment},
-		{12, d.swapLinks},
-		{10, d.policy},
-		{8, d.badPolicy},
-		{4, d.noPolicy},
-		{4, d.litter},
+		{8, d.renameTemporarily},
+		{12, d.swapSymlinks},
+		{10, d.writePolicy},
+		{8, d.writeInvalidPolicy},
+		{4, d.removePolicy},
+		{4, d.createEditorFiles},
 		{4, d.touch},
-		{2, d.moveDirectory},
+		{2, d.moveDirectoryTemporarily},
 	}
 	total := 0
 	for _, o := range operations {
@@ -125,9 +130,9 @@ func (d *soakDirectory) operate() {
 	}
 }
 
-// restore makes a plugin run as one with a plain module and no policy.
+// restore gives a plugin a plain module and no policy.
 func (d *soakDirectory) restore(p *soakPlugin) {
-	d.noPolicy(p)
+	d.removePolicy(p)
 	d.replace(p, d.modules.plain)
 }
 
@@ -138,30 +143,21 @@ func (d *soakDirectory) variant() []byte {
 	return d.modules.plain
 }
 
-// next makes another version of a plugin.
+// next returns a variant as the next version of a plugin.
 func (d *soakDirectory) next(p *soakPlugin, variant []byte) (wasm []byte, version string) {
 	d.version++
 	return soakModule(variant, p.index, d.version), soakVersion(d.version)
 }
 
-func (d *soakDirectory) file(p *soakPlugin) string {
-	return filepath.Join(d.path, soakName(p.index)+".wasm")
-}
+func (d *soakDirectory) file(p *soakPlugin) string { return filepath.Join(d.path, p.name()+".wasm") }
 
 func (d *soakDirectory) policyFile(p *soakPlugin) string {
-	return filepath.Join(d.path, soakName(p.index)+".yaml")
+	return filepath.Join(d.path, p.name()+".yaml")
 }
 
-// put writes a file as one is told to: by a rename.
-func (d *soakDirectory) put(path string, content []byte) {
-	d.t.Helper()
-	partial := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".partial")
-	done(d.t, os.WriteFile(partial, content, 0o644))
-	done(d.t, os.Rename(partial, path))
-}
-
-// wait lets some time pass, so that the host sees what is half done, or not.
-func (d *soakDirectory) wait() time.Duration {
+// randomPause waits for a random time, so that the host may or may not observe a
+// state between two steps of an operation.
+func (d *soakDirectory) randomPause() time.Duration {
 	pause := time.Duration(d.random.Int64N(int64(d.pause)))
 	<-time.After(pause)
 	return pause.Round(time.Millisecond)

@@ -4,28 +4,32 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/thole-dev/thole/abi/tck"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
-// soakModules are the variants of the plugin in testdata/soak as they were
-// compiled. Each names and versions itself by texts that are replaced in the
-// compiled module by others as long: another digest and another behaviour
-// without another compilation by TinyGo.
+// soakModules are the compiled variants of the plugin in testdata/soak. Its name,
+// kind and version are texts in the compiled module. Replacing them by texts of the
+// same length makes a module with another digest and another behaviour without
+// another compilation by TinyGo.
 type soakModules struct {
 	plain []byte
-	wide  []byte // with one more controller, and more kinds
-	trap  []byte // traps on every object
+	wide  []byte // with one more controller and more kinds
+	trap  []byte // traps for every object
 }
 
 func newSoakModules(tb testing.TB) soakModules {
 	tb.Helper()
 	build := func(name string) []byte {
-		wasm := wasmbuild.Build(tb, wasmbuild.TinyGo, stampDir+name)
-		if !bytes.Contains(wasm, []byte("version-000000")) {
+		wasm := wasmbuild.Build(tb, wasmbuild.TinyGo, testdata+name)
+		if !bytes.Contains(wasm, []byte(soakVersion(0))) {
 			tb.Fatalf("%s has no version to replace", name)
 		}
 		return wasm
@@ -33,36 +37,55 @@ func newSoakModules(tb testing.TB) soakModules {
 	return soakModules{plain: build("soakplain"), wide: build("soakwide"), trap: build("soaktrap")}
 }
 
-// soakName, soakKind and soakVersion are how plugins call themselves.
+// The names of plugin i, of its kind, and of a version of any plugin. Versions are
+// ordered as strings.
 func soakName(plugin int) string     { return fmt.Sprintf("soak-%d", plugin) }
 func soakKind(plugin int) string     { return fmt.Sprintf("Soak%d", plugin) }
 func soakVersion(version int) string { return fmt.Sprintf("version-%06d", version) }
 
-// soakModule makes a variant that plugin at that version.
+func soakResource(plugin int) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "e2e.thole.dev", Version: "v1", Resource: fmt.Sprintf("soak%ds", plugin)}
+}
+
+// soakModule returns a variant as a plugin at a version.
 func soakModule(variant []byte, plugin, version int) []byte {
-	replace := strings.NewReplacer("soak-0", soakName(plugin), "Soak0", soakKind(plugin), "version-000000", soakVersion(version))
+	replace := strings.NewReplacer(
+		soakName(0), soakName(plugin), soakKind(0), soakKind(plugin), soakVersion(0), soakVersion(version))
 	return []byte(replace.Replace(string(variant)))
 }
 
-// soakCorrupt makes of a module one that must be refused, and says how.
-func soakCorrupt(random *rand.Rand, wasm []byte) (corrupt []byte, how string) {
+// installSoakCRD installs the CRD of a plugin's kind.
+func installSoakCRD(tb testing.TB, plugin int) schema.GroupVersionResource {
+	tb.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "soak", "crd.yaml"))
+	must(tb, err)
+	kind := soakResource(plugin)
+	names := strings.NewReplacer(
+		soakKind(0), soakKind(plugin), "soak0s", kind.Resource, "soak0", strings.ToLower(soakKind(plugin)))
+	applyCRD(tb, names.Replace(string(text)))
+	return kind
+}
+
+// corrupted returns a file that must be refused instead of a module, and a
+// description of it.
+func corrupted(random *rand.Rand, wasm []byte) (bad []byte, description string) {
 	switch random.IntN(5) {
 	case 0:
 		return nil, "empty"
 	case 1:
 		return wasm[:1+random.IntN(len(wasm)-1)], "truncated"
 	case 2:
-		return bytes.Repeat([]byte("no module "), 1000), "garbage"
-	case 3: // a count of functions that does not fit
-		return append(bytes.Clone(wasm[:8]), 3, 5, 0xff, 0xff, 0xff, 0xff, 0xf), "count bomb"
+		return bytes.Repeat([]byte("no module "), 1000), "text"
+	case 3: // more functions than the section has bytes
+		return append(bytes.Clone(wasm[:8]), 3, 5, 0xff, 0xff, 0xff, 0xff, 0xf), "invalid count"
 	}
-	bad := soakRefused[random.IntN(len(soakRefused))]
-	return bad.Wasm(), bad.Name
+	guest := refusedGuests[random.IntN(len(refusedGuests))]
+	return guest.Wasm(), guest.Name
 }
 
-// soakRefused are guests that must be refused when they are loaded, and that
-// take no time to be.
-var soakRefused = func() (all []tck.Case) {
+// refusedGuests are the guests of the conformance kit that must be refused when
+// they are loaded, without those whose load takes until a timeout.
+var refusedGuests = func() (all []tck.Case) {
 	for _, c := range tck.Cases() {
 		if c.Stage == tck.StageLoad && !c.Timed() {
 			all = append(all, c)

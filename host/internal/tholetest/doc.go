@@ -1,6 +1,7 @@
-// Package tholetest runs the program thole for tests that look at it from
-// outside: its log, its probes and metrics, and what it asks of the API server.
+// Package tholetest runs the program thole for tests that observe it from
+// outside: by its log, its probes, metrics and /plugins, and its requests to the
+// API server.
 //
-// It is imported by tests of modules with other versions of the Kubernetes
-// libraries, too, so it uses few of them.
+// Tests of other modules import it too, with other versions of the Kubernetes
+// libraries, so it uses few of those.
 package tholetest

@@ -9,7 +9,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Kubeconfig writes one and returns its path.
+// Kubeconfig writes a kubeconfig and returns its path.
 func Kubeconfig(tb testing.TB, cluster clientcmdapi.Cluster, user clientcmdapi.AuthInfo) string {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "kubeconfig")
@@ -25,8 +25,8 @@ func Kubeconfig(tb testing.TB, cluster clientcmdapi.Cluster, user clientcmdapi.A
 	return path
 }
 
-// Server is the API server of a configuration, at another address if one is
-// given.
+// Server returns the API server of a configuration, for a kubeconfig. If address
+// is not empty, the server is reached there instead.
 func Server(config *rest.Config, address string) clientcmdapi.Cluster {
 	c := clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
 	if address != "" {
@@ -35,7 +35,7 @@ func Server(config *rest.Config, address string) clientcmdapi.Cluster {
 	return c
 }
 
-// User is who a configuration makes requests as, by certificate.
+// User returns the client certificate of a configuration, for a kubeconfig.
 func User(config *rest.Config) clientcmdapi.AuthInfo {
 	return clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
 }

@@ -8,22 +8,29 @@ import (
 	"sync"
 )
 
-// Log is what a process has said. The process itself writes the file: what it
-// said before something else that a test has seen is there, and not on its way
-// through a pipe.
+// Log is the log of a process. The process itself writes the file, so a line that
+// it logged before something that a test has observed is in the file by then. With
+// a pipe it could still be on its way.
+//
+// Tests select lines by their fields: "event", which is the name of a type of
+// host/events, and those beside it. Messages are for people, and nothing here
+// selects lines by them.
 type Log struct {
 	path string
 
-	mu    sync.Mutex
-	read  int64 // so many bytes are in lines
-	lines []Line
+	mu     sync.Mutex
+	offset int64 // in the file, of what is not in lines yet
+	lines  Lines
 }
 
-// Line is a line of a log by its fields; the message is @message.
+// Line is a line of the log: the values by their fields.
 type Line map[string]any
 
-// Text returns the log as it is.
-func (l *Log) Text() string {
+// Lines are lines of the log, in order.
+type Lines []Line
+
+// text returns the content of the file.
+func (l *Log) text() string {
 	text, err := os.ReadFile(l.path)
 	if err != nil {
 		return err.Error()
@@ -31,24 +38,24 @@ func (l *Log) Text() string {
 	return string(text)
 }
 
-// Tail returns the last n lines as they are.
+// Tail returns the last n lines as they are in the file, for people.
 func (l *Log) Tail(n int) string {
-	lines := strings.Split(strings.TrimSpace(l.Text()), "\n")
+	lines := strings.Split(strings.TrimSpace(l.text()), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// Mark returns how many lines there are: where to look from for what comes.
+// Mark returns the number of lines so far, for [Log.Since].
 func (l *Log) Mark() int { return len(l.Since(0)) }
 
 // Since returns the lines after a mark.
-func (l *Log) Since(mark int) []Line {
+func (l *Log) Since(mark int) Lines {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.parse(l.unread())
 	return l.lines[mark:len(l.lines):len(l.lines)]
 }
 
-// unread returns what was written since, up to the end of a line.
+// unread returns the complete lines that were written since the last call.
 func (l *Log) unread() []byte {
 	file, err := os.Open(l.path)
 	if err != nil {
@@ -59,14 +66,15 @@ func (l *Log) unread() []byte {
 	if err != nil {
 		return nil
 	}
-	text := make([]byte, info.Size()-l.read)
-	n, _ := file.ReadAt(text, l.read)
+	text := make([]byte, info.Size()-l.offset)
+	n, _ := file.ReadAt(text, l.offset)
 	return text[:bytes.LastIndexByte(text[:n], '\n')+1]
 }
 
-// parse takes lines over; those that are no JSON, as of a panic, are left out.
+// parse appends the lines of a text. Lines that are not JSON, such as those of a
+// panic, are skipped.
 func (l *Log) parse(text []byte) {
-	l.read += int64(len(text))
+	l.offset += int64(len(text))
 	for line := range bytes.Lines(text) {
 		var fields Line
 		if json.Unmarshal(line, &fields) == nil {
@@ -75,44 +83,58 @@ func (l *Log) parse(text []byte) {
 	}
 }
 
-// With returns the lines with a message that have all the fields: name and
-// value, name and value.
-func (l *Log) With(message string, fields ...string) (lines []Line) {
-	return With(l.Since(0), message, fields...)
+// Events returns the lines so far of an event, see [Lines.Events].
+func (l *Log) Events(event string, fields ...string) Lines {
+	return l.Since(0).Events(event, fields...)
 }
 
-// With returns those of the lines with a message that have all the fields.
-func With(lines []Line, message string, fields ...string) (some []Line) {
-	for _, line := range lines {
-		if line["@message"] == message && line.has(fields) {
-			some = append(some, line)
+// Errors returns the lines of level error except those of client-go, which logs
+// requests as errors that it then repeats, for instance to an overloaded server.
+func (l *Log) Errors() Lines {
+	return l.Since(0).With("@level", "error").Where(func(line Line) bool { return line["@module"] != "thole.client-go" })
+}
+
+// Events returns the lines of an event that have all the fields, given as names
+// and values in turn.
+func (l Lines) Events(event string, fields ...string) Lines {
+	return l.With("event", event).With(fields...)
+}
+
+// With returns the lines that have all the fields, given as names and values in
+// turn.
+func (l Lines) With(fields ...string) Lines {
+	return l.Where(func(line Line) bool {
+		for i := 0; i < len(fields); i += 2 {
+			if line[fields[i]] != fields[i+1] {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Where returns the lines for which keep returns true.
+func (l Lines) Where(keep func(Line) bool) (kept Lines) {
+	for _, line := range l {
+		if keep(line) {
+			kept = append(kept, line)
 		}
 	}
-	return some
+	return kept
 }
 
-// Errors returns the lines of level error, without those of client-go: it
-// calls an error what it tries again, as a request to a server that has too
-// much to do.
-func (l *Log) Errors() (lines []Line) {
-	for _, line := range l.Since(0) {
-		if line["@level"] == "error" && line["@module"] != "thole.client-go" {
-			lines = append(lines, line)
-		}
-	}
-	return lines
+// Reconciled returns the ends of runs that neither failed nor have to wait, with
+// all the fields.
+func (l Lines) Reconciled(fields ...string) Lines {
+	return l.Events("RunEnded", fields...).Where(func(line Line) bool { return line["reason"] == nil })
 }
 
-func (l Line) has(fields []string) bool {
-	for i := 0; i < len(fields); i += 2 {
-		if l[fields[i]] != fields[i+1] {
-			return false
-		}
-	}
-	return true
+// FailedRuns returns the ends of runs that failed, with all the fields.
+func (l Lines) FailedRuns(fields ...string) Lines {
+	return l.Events("RunEnded", fields...).Where(func(line Line) bool { return line["class"] != nil })
 }
 
-// String returns a field, "" if it is another thing or not there.
+// String returns the value of a field, "" if it is missing or not a string.
 func (l Line) String(field string) string {
 	s, _ := l[field].(string)
 	return s

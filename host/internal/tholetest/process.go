@@ -15,20 +15,21 @@ import (
 	"github.com/thole-dev/thole/host/internal/await"
 )
 
-// Host is how to run thole: on a kubeconfig, with the rights of the host, and
-// with all that it has to tell.
+// Host describes how to run thole: on a kubeconfig, with the rights of the host,
+// and with the most verbose log that tests need.
 type Host struct {
 	Program    string   // path of thole
-	Plugins    string   // their directory
+	Plugins    string   // path of the plugin directory
 	Kubeconfig string   // path
 	Config     string   // text of the configuration file; "" for none
-	CacheDir   string   // of compiled plugins, and of the user's other programs
-	Args       []string // further ones
-	Env        []string // further ones
+	CacheDir   string   // XDG_CACHE_HOME, which has the compile cache
+	LogLevel   string   // "" for debug
+	Args       []string // further arguments
+	Env        []string // further environment variables
 }
 
-// Start runs thole until the test ends. The test fails if thole does not end
-// well, and shows the end of its log if it has failed.
+// Start runs thole until the test ends. The test fails if thole exits with an
+// error or has a data race; if the test fails, it shows the end of the log.
 func (h Host) Start(tb testing.TB) *Process {
 	tb.Helper()
 	p, err := Run(tb, h.command(tb))
@@ -48,9 +49,13 @@ func (h Host) Start(tb testing.TB) *Process {
 
 func (h Host) command(tb testing.TB) *exec.Cmd {
 	tb.Helper()
+	level := h.LogLevel
+	if level == "" {
+		level = "debug"
+	}
 	args := []string{
 		"run", "--plugins", h.Plugins, "--kubeconfig", h.Kubeconfig, "--host-identity",
-		"--listen", "127.0.0.1:0", "--log-level", "debug",
+		"--listen", "127.0.0.1:0", "--log-level", level,
 	}
 	if h.Config != "" {
 		file := filepath.Join(tb.TempDir(), "config.yaml")
@@ -65,82 +70,84 @@ func (h Host) command(tb testing.TB) *exec.Cmd {
 	return cmd
 }
 
-// Process is a running thole.
+// Process is a thole that was started. It may have exited.
 type Process struct {
 	Log *Log
 
-	cmd   *exec.Cmd
-	ended chan struct{} // closed when it has
-	err   error         // of its exit; set before ended is closed
-	stop  sync.Once
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the process has exited
+	err  error         // of its exit; set before done is closed
+	stop sync.Once
 }
 
-// Run runs a command that is thole. Its log goes to a file of the test.
+// Run starts a command that runs thole. Its output goes to a file of the test.
 func Run(tb testing.TB, cmd *exec.Cmd) (*Process, error) {
 	tb.Helper()
 	file, err := os.Create(filepath.Join(tb.TempDir(), "log"))
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close() // the process has its own
+	defer file.Close() // the process has a descriptor of its own
 	cmd.Stdout, cmd.Stderr = file, file
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	p := &Process{Log: &Log{path: file.Name()}, cmd: cmd, ended: make(chan struct{})}
+	p := &Process{Log: &Log{path: file.Name()}, cmd: cmd, done: make(chan struct{})}
 	go func() {
 		p.err = cmd.Wait()
-		close(p.ended)
+		close(p.done)
 	}()
 	return p, nil
 }
 
-// Stop ends the process as an administrator does, and says what was wrong with
-// how it ended. A second call does nothing.
+// Stop ends the process by SIGTERM. It returns an error if the process did not
+// exit with 0 or had a data race. A second call, also after Kill, does nothing.
 func (p *Process) Stop() (err error) {
 	p.stop.Do(func() {
 		p.Signal(syscall.SIGTERM)
-		late := time.AfterFunc(await.Limit, func() { p.Signal(syscall.SIGKILL) })
-		defer late.Stop()
-		if <-p.ended; p.err != nil {
-			err = fmt.Errorf("thole ended with %w:\n%s", p.err, p.Log.Tail(20))
+		kill := time.AfterFunc(await.Limit, func() { p.Signal(syscall.SIGKILL) })
+		defer kill.Stop()
+		if <-p.done; p.err != nil {
+			err = fmt.Errorf("thole exited: %w:\n%s", p.err, p.Log.Tail(20))
 		}
-		err = errors.Join(err, p.race())
+		err = errors.Join(err, p.dataRace())
 	})
 	return err
 }
 
-// Kill ends the process without a chance to do anything. A second call does
-// nothing.
+// Kill ends the process by SIGKILL. It returns an error if the process had a data
+// race. A second call, also after Stop, does nothing.
 func (p *Process) Kill() (err error) {
 	p.stop.Do(func() {
 		p.Signal(syscall.SIGKILL)
-		<-p.ended
-		err = p.race()
+		<-p.done
+		err = p.dataRace()
 	})
 	return err
 }
 
-// Signal sends a signal. That it fails if the process has ended is told by its
-// exit.
+// Signal sends a signal. A process that has exited gets none, which Stop and
+// Exited report.
 func (p *Process) Signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 
-func (p *Process) race() error {
-	if text := p.Log.Text(); strings.Contains(text, "WARNING: DATA RACE") {
-		return fmt.Errorf("thole has a data race:\n%s", text[strings.Index(text, "WARNING: DATA RACE"):])
+// dataRace returns the report of the race detector, nil if there is none. The
+// report is no line of the log but output of the Go runtime.
+func (p *Process) dataRace() error {
+	if _, report, found := strings.Cut(p.Log.text(), "WARNING: DATA RACE"); found {
+		return fmt.Errorf("thole has a data race:\n%s", report)
 	}
 	return nil
 }
 
-// Died returns nil while the process runs, else how it ended.
-func (p *Process) Died() error {
+// Exited returns an error that describes how the process exited, nil while it runs.
+func (p *Process) Exited() error {
 	select {
-	case <-p.ended:
-		return fmt.Errorf("thole ended: %s:\n%s", p.cmd.ProcessState, p.Log.Tail(20))
+	case <-p.done:
+		return fmt.Errorf("thole exited: %s:\n%s", p.cmd.ProcessState, p.Log.Tail(20))
 	default:
 		return nil
 	}
 }
 
-// PID is the id of the process.
+// PID returns the id of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }

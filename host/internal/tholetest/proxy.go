@@ -16,22 +16,22 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Proxy stands between a host and the API server and notes what is asked, by
-// that host alone: the API server's own counters are everybody's.
+// Proxy is a reverse proxy between one host and the API server that counts the
+// requests of this host. The API server's own counters cover all of its clients.
 type Proxy struct {
-	// Cluster is for a kubeconfig; over TLS, for a client sends no token
-	// without.
+	// Cluster is the proxy for a kubeconfig. It has TLS, because clients send
+	// tokens over TLS only.
 	Cluster clientcmdapi.Cluster
 
-	mu     sync.Mutex
-	used   map[Right]int    // requests by what they need
-	denied map[Right]int    // those that were answered by 403
-	done   map[Right]int    // those that succeeded
-	ahead  map[Right]func() // called once, before the next such request is passed on
+	mu        sync.Mutex
+	used      map[Right]int    // requests by the right that they need
+	denied    map[Right]int    // requests that got 403
+	succeeded map[Right]int    // requests that got 2xx
+	before    map[Right]func() // called once, before the next request that needs the right
 }
 
-// NewProxy starts one that ends with the test. Requests without a token are
-// passed on with the credentials of server.
+// NewProxy starts a proxy that stops when the test ends. It adds the credentials of
+// server to requests without a token.
 func NewProxy(tb testing.TB, server *rest.Config) *Proxy {
 	tb.Helper()
 	target, err := url.Parse(server.Host)
@@ -42,15 +42,15 @@ func NewProxy(tb testing.TB, server *rest.Config) *Proxy {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &Proxy{used: map[Right]int{}, denied: map[Right]int{}, done: map[Right]int{}, ahead: map[Right]func(){}}
+	p := &Proxy{used: map[Right]int{}, denied: map[Right]int{}, succeeded: map[Right]int{}, before: map[Right]func(){}}
 	proxy := httptest.NewTLSServer(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
-			p.begin(r.In)
+			p.callBefore(r.In)
 		},
-		ModifyResponse: p.note,
+		ModifyResponse: p.count,
 		Transport:      transport,
-		FlushInterval:  -1, // of watches
+		FlushInterval:  -1, // at once, for watches
 	})
 	p.Cluster = clientcmdapi.Cluster{
 		Server:                   proxy.URL,
@@ -64,25 +64,26 @@ func NewProxy(tb testing.TB, server *rest.Config) *Proxy {
 	return p
 }
 
-// Before has a function called before the next request that needs a right.
+// Before makes the proxy call f once, before it passes on the next request that
+// needs the right.
 func (p *Proxy) Before(r Right, f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ahead[r] = f
+	p.before[r] = f
 }
 
-func (p *Proxy) begin(request *http.Request) {
+func (p *Proxy) callBefore(request *http.Request) {
 	needed, _ := rightOf(request)
 	p.mu.Lock()
-	f := p.ahead[needed]
-	delete(p.ahead, needed)
+	f := p.before[needed]
+	delete(p.before, needed)
 	p.mu.Unlock()
 	if f != nil {
 		f()
 	}
 }
 
-func (p *Proxy) note(response *http.Response) error {
+func (p *Proxy) count(response *http.Response) error {
 	needed, ok := rightOf(response.Request)
 	if !ok {
 		return nil
@@ -94,16 +95,16 @@ func (p *Proxy) note(response *http.Response) error {
 	case code == http.StatusForbidden:
 		p.denied[needed]++
 	case code < http.StatusMultipleChoices:
-		p.done[Right{verbOf(response.Request, needed), needed.Group, needed.Resource}]++
+		p.succeeded[Right{verbOf(response.Request, needed), needed.Group, needed.Resource}]++
 	}
 	if response.StatusCode == http.StatusCreated && needed.Verb == "patch" {
-		needed.Verb = "create" // server-side apply of what was not there
+		needed.Verb = "create" // server-side apply has created the object
 		p.used[needed]++
 	}
 	return nil
 }
 
-// verbOf tells server-side apply from other patches.
+// verbOf returns the verb of a request, "apply" for server-side apply.
 func verbOf(request *http.Request, needed Right) string {
 	if strings.HasPrefix(request.Header.Get("Content-Type"), "application/apply-patch") {
 		return "apply"
@@ -111,8 +112,8 @@ func verbOf(request *http.Request, needed Right) string {
 	return needed.Verb
 }
 
-// Seen returns what was asked, and what of it was denied.
-func (p *Proxy) Seen() (used, denied []Right) {
+// Rights returns the rights that requests needed, and those that were denied.
+func (p *Proxy) Rights() (used, denied []Right) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for r := range p.used {
@@ -124,15 +125,15 @@ func (p *Proxy) Seen() (used, denied []Right) {
 	return used, denied
 }
 
-// Done counts the requests that succeeded, by verb; those for resources, and
-// for their subresources, if any are named. Server-side apply is the verb
-// apply. What failed is left out: who loses a race for an object, or meets a
-// server that has too much to do, rightly comes again.
-func (p *Proxy) Done(resources ...string) Counts {
+// Succeeded returns the numbers of successful requests by verb, for the named
+// resources and their subresources, or for all resources if none is named.
+// Server-side apply has the verb "apply". Failed requests are not counted: a
+// conflict or an overloaded server is a good reason to repeat a request.
+func (p *Proxy) Succeeded(resources ...string) Counts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	counts := Counts{}
-	for r, n := range p.done {
+	for r, n := range p.succeeded {
 		if name, _, _ := strings.Cut(r.Resource, "/"); len(resources) == 0 || slices.Contains(resources, name) {
 			counts[r.Verb] += n
 		}
@@ -143,7 +144,8 @@ func (p *Proxy) Done(resources ...string) Counts {
 // Counts are numbers of requests by verb.
 type Counts map[string]int
 
-// Since returns what came after before, without verbs that did not.
+// Since returns the difference to earlier counts, without verbs whose number is the
+// same.
 func (c Counts) Since(before Counts) Counts {
 	since := Counts{}
 	for verb, n := range c {
@@ -154,7 +156,7 @@ func (c Counts) Since(before Counts) Counts {
 	return since
 }
 
-// Writes is the number of those that change something.
+// Writes returns the number of requests that write.
 func (c Counts) Writes() (n int) {
 	for _, verb := range []string{"create", "update", "patch", "apply", "delete"} {
 		n += c[verb]
@@ -162,5 +164,5 @@ func (c Counts) Writes() (n int) {
 	return n
 }
 
-// Reads is the number of those that read, without watches.
+// Reads returns the number of requests that read, without watches.
 func (c Counts) Reads() int { return c["get"] + c["list"] }

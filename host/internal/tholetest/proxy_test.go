@@ -14,12 +14,13 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// newClient returns a client of a server, through a proxy.
-func newClient(t *testing.T, server http.HandlerFunc) (*Proxy, func(method, path, contentType string) (code int)) {
+// newClient returns a proxy of a server, and a function that sends a request
+// through it.
+func newClient(t *testing.T, server http.HandlerFunc) (_ *Proxy, send func(method, path, contentType string) (code int)) {
 	t.Helper()
-	behind := httptest.NewServer(server)
-	t.Cleanup(behind.Close)
-	proxy := NewProxy(t, &rest.Config{Host: behind.URL})
+	target := httptest.NewServer(server)
+	t.Cleanup(target.Close)
+	proxy := NewProxy(t, &rest.Config{Host: target.URL})
 	config, err := clientcmd.BuildConfigFromFlags("", Kubeconfig(t, proxy.Cluster, clientcmdapi.AuthInfo{Token: "secret"}))
 	if err != nil {
 		t.Fatal(err)
@@ -46,29 +47,29 @@ func newClient(t *testing.T, server http.HandlerFunc) (*Proxy, func(method, path
 	}
 }
 
-func TestAProxyTellsWhatIsAsked(t *testing.T) {
+func TestProxyCountsRequestsByTheRightTheyNeed(t *testing.T) {
 	code := http.StatusOK
-	proxy, ask := newClient(t, func(w http.ResponseWriter, r *http.Request) {
+	proxy, send := newClient(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer secret" {
-			t.Errorf("%s arrives without the token", r.URL)
+			t.Errorf("%s arrived without the token", r.URL)
 		}
 		w.WriteHeader(code)
 	})
 	pods := "/api/v1/namespaces/a/pods"
-	ask("GET", "/apis/example.dev/v1", "")
-	ask("GET", "/api/v1/pods?watch=true", "")
-	ask("GET", pods, "")
-	ask("GET", "/api/v1/namespaces/a", "")
-	ask("DELETE", pods+"/x", "")
-	ask("PATCH", "/apis/example.dev/v1/namespaces/a/boats/x/status", "application/merge-patch+json")
+	send("GET", "/apis/example.dev/v1", "")
+	send("GET", "/api/v1/pods?watch=true", "")
+	send("GET", pods, "")
+	send("GET", "/api/v1/namespaces/a", "")
+	send("DELETE", pods+"/x", "")
+	send("PATCH", "/apis/example.dev/v1/namespaces/a/boats/x/status", "application/merge-patch+json")
 	code = http.StatusCreated
-	ask("PATCH", pods+"/x", "application/apply-patch+yaml")
+	send("PATCH", pods+"/x", "application/apply-patch+yaml")
 	code = http.StatusConflict
-	ask("PATCH", pods+"/x", "application/apply-patch+yaml")
+	send("PATCH", pods+"/x", "application/apply-patch+yaml")
 	code = http.StatusForbidden
-	ask("POST", "/api/v1/namespaces/a/events", "application/json")
+	send("POST", "/api/v1/namespaces/a/events", "application/json")
 
-	used, denied := proxy.Seen()
+	used, denied := proxy.Rights()
 	var names []string
 	for _, r := range used {
 		names = append(names, r.String())
@@ -84,27 +85,27 @@ func TestAProxyTellsWhatIsAsked(t *testing.T) {
 	if len(denied) != 1 || denied[0] != (Right{"create", "", "events"}) {
 		t.Errorf("denied %v", denied)
 	}
-	if got, want := proxy.Done("pods", "boats"), (Counts{"list": 1, "watch": 1, "delete": 1, "patch": 1, "apply": 1}); !maps.Equal(got, want) {
-		t.Errorf("done %v, want %v", got, want)
+	if got, want := proxy.Succeeded("pods", "boats"), (Counts{"list": 1, "watch": 1, "delete": 1, "patch": 1, "apply": 1}); !maps.Equal(got, want) {
+		t.Errorf("succeeded %v, want %v", got, want)
 	}
-	if all := proxy.Done(); all.Writes() != 3 || all.Reads() != 2 {
+	if all := proxy.Succeeded(); all.Writes() != 3 || all.Reads() != 2 {
 		t.Errorf("%v: %d writes and %d reads, want 3 and 2", all, all.Writes(), all.Reads())
 	}
 }
 
-func TestCountsSince(t *testing.T) {
+func TestCountsSinceLeavesOutUnchangedVerbs(t *testing.T) {
 	if got := (Counts{"get": 3, "list": 2}).Since(Counts{"get": 1, "list": 2}); !maps.Equal(got, Counts{"get": 2}) {
 		t.Errorf("got %v", got)
 	}
 }
 
-func TestSomethingHappensBeforeARequest(t *testing.T) {
+func TestBeforeIsCalledOnceBeforeTheNextRequestForTheRight(t *testing.T) {
 	arrived, before := 0, 0
-	proxy, ask := newClient(t, func(http.ResponseWriter, *http.Request) { arrived++ })
+	proxy, send := newClient(t, func(http.ResponseWriter, *http.Request) { arrived++ })
 	proxy.Before(Right{"get", "", "pods"}, func() { before = arrived })
-	ask("GET", "/api/v1/namespaces/a/secrets/x", "")
-	ask("GET", "/api/v1/namespaces/a/pods/x", "")
-	ask("GET", "/api/v1/namespaces/a/pods/x", "")
+	send("GET", "/api/v1/namespaces/a/secrets/x", "")
+	send("GET", "/api/v1/namespaces/a/pods/x", "")
+	send("GET", "/api/v1/namespaces/a/pods/x", "")
 	if before != 1 || arrived != 3 {
 		t.Errorf("called after %d of %d requests, want after 1 of 3", before, arrived)
 	}

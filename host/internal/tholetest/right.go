@@ -5,16 +5,17 @@ import (
 	"strings"
 )
 
-// Right is what one request needs: a verb on a resource, as RBAC names them.
+// Right is a right that a request needs: a verb on a resource, in the terms of
+// RBAC.
 type Right struct {
-	Verb, Group, Resource string // resource with its subresource: pods/status
+	Verb, Group, Resource string // the resource with its subresource: pods/status
 }
 
-// String is the right without its group: patch pods/status.
+// String returns the right without its group: "patch pods/status".
 func (r Right) String() string { return r.Verb + " " + r.Resource }
 
-// rightOf reads a request as the API server does. False for one that is about
-// no resource, such as discovery.
+// rightOf returns the right that the API server requires for a request. ok is
+// false for a request without a resource, such as discovery.
 func rightOf(request *http.Request) (r Right, ok bool) {
 	path := strings.Split(strings.Trim(request.URL.Path, "/"), "/")
 	switch {

@@ -1,4 +1,5 @@
-// A plugin that does what its object says, most of it wrong.
+// Command badinput is a plugin whose runs fail in the way that the field mood of
+// their object names.
 package main
 
 import (
@@ -68,7 +69,7 @@ func reconcile(r *sdk.Request[spec, status]) (sdk.Action, error) {
 //go:wasmimport thole/v1 output
 func output(at unsafe.Pointer, size uint32)
 
-// write goes past the SDK, whose result comes behind it.
+// write outputs a result before the SDK does.
 func write(text string) { output(unsafe.Pointer(unsafe.StringData(text)), uint32(len(text))) }
 
 func main() {}

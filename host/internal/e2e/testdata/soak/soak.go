@@ -1,12 +1,12 @@
-// Package soak is a plugin of which tests make hundreds without compiling it:
-// in the compiled module they replace the marked texts by others as long. Of
-// whatever it writes in one run it says in several places which version under
-// which policy wrote it.
+// Package soak is a plugin of which tests make hundreds of versions without
+// compiling it again: in the compiled module they replace the texts below by others
+// of the same length. It writes its version and the note of its policy into several
+// places of everything that it writes in a run.
 package soak
 
 import "github.com/thole-dev/thole/sdk"
 
-// What tests replace.
+// The texts that tests replace.
 const (
 	name    = "soak-0"
 	kind    = "Soak0"
@@ -23,7 +23,7 @@ type status struct {
 	Text    string `json:"text,omitempty"`
 }
 
-// policy is what the administrator configures.
+// policy is the configuration in the policy of the plugin.
 type policy struct {
 	Note string `json:"note"`
 }
@@ -34,24 +34,24 @@ type configMap struct {
 	Data     map[string]string `json:"data"`
 }
 
-type nothing struct{}
+type empty struct{}
 
 var child = sdk.Kind{APIVersion: "v1", Kind: "ConfigMap"}
 
 // Plain registers the plugin with one controller.
 func Plain() { register(reconcile) }
 
-// Wide registers it with one more, and with more kinds.
+// Wide registers the plugin with one more controller and more kinds.
 func Wide() {
 	register(reconcile, sdk.Kind{APIVersion: "v1", Kind: "Secret"})
-	sdk.Register(sdk.Controller[nothing, nothing]{
-		Name:      "onlooker",
+	sdk.Register(sdk.Controller[empty, empty]{
+		Name:      "serviceaccount",
 		For:       sdk.Kind{APIVersion: "v1", Kind: "ServiceAccount"},
-		Reconcile: func(*sdk.Request[nothing, nothing]) (sdk.Action, error) { return sdk.Empty(), nil },
+		Reconcile: func(*sdk.Request[empty, empty]) (sdk.Action, error) { return sdk.Empty(), nil },
 	})
 }
 
-// Trap registers it so that it traps on every object.
+// Trap registers the plugin so that it traps for every object.
 func Trap() {
 	register(func(r *sdk.Request[spec, status]) (sdk.Action, error) { panic("no object is good enough") })
 }

@@ -1,5 +1,5 @@
-// Package stamp is a plugin in two versions: a Stamp owns a ConfigMap that
-// holds its text and the version of the plugin that wrote it.
+// Package stamp is a plugin in two versions. A Stamp owns a ConfigMap with its text
+// and the version of the plugin that wrote it.
 package stamp
 
 import "github.com/thole-dev/thole/sdk"
@@ -20,7 +20,7 @@ type configMap struct {
 
 var kind = sdk.Kind{APIVersion: "v1", Kind: "ConfigMap"}
 
-// Register registers the plugin at that version.
+// Register registers the plugin as that version.
 func Register(version string) {
 	sdk.Plugin("stamp", version)
 	sdk.Register(sdk.Controller[spec, status]{

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// inotify notes when the files in directories are opened, closed, made and
-// moved. The library that the host has for this tells nothing of readers.
+// inotify records when files in directories are opened, closed, created and moved.
+// The host's library for this, fsnotify, does not report that files are read.
 type inotify struct {
 	file *os.File
-	dirs map[int32]string
+	dirs map[int32]string // paths by watch descriptor
 
-	mu   sync.Mutex
-	seen []fileEvent
+	mu     sync.Mutex
+	events []fileEvent
 }
 
-// fileEvent is something that happened to a file.
+// fileEvent is an event of a file.
 type fileEvent struct {
 	at        time.Time
 	dir, name string
@@ -34,13 +34,11 @@ func (e fileEvent) closed() bool {
 func (e fileEvent) created() bool { return e.mask&syscall.IN_CREATE != 0 }
 func (e fileEvent) moved() bool   { return e.mask&syscall.IN_MOVED_TO != 0 }
 
-// newInotify begins to watch directories, until the test ends.
+// newInotify watches directories until the test ends.
 func newInotify(tb testing.TB, dirs ...string) *inotify {
 	tb.Helper()
 	fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC | syscall.IN_NONBLOCK)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	n := &inotify{file: os.NewFile(uintptr(fd), "inotify"), dirs: map[int32]string{}}
 	for _, dir := range dirs {
 		wd, err := syscall.InotifyAddWatch(fd, dir, syscall.IN_OPEN|syscall.IN_CLOSE_NOWRITE|syscall.IN_CREATE|syscall.IN_MOVED_TO)
@@ -70,18 +68,19 @@ func (n *inotify) read() {
 		for rest := buffer[:size]; len(rest) >= syscall.SizeofInotifyEvent; {
 			length := syscall.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(rest[12:]))
 			name := bytes.TrimRight(rest[syscall.SizeofInotifyEvent:length], "\x00")
-			n.seen = append(n.seen, fileEvent{at, n.dirs[int32(binary.NativeEndian.Uint32(rest))], string(name), binary.NativeEndian.Uint32(rest[4:])})
+			wd, mask := int32(binary.NativeEndian.Uint32(rest)), binary.NativeEndian.Uint32(rest[4:])
+			n.events = append(n.events, fileEvent{at, n.dirs[wd], string(name), mask})
 			rest = rest[length:]
 		}
 		n.mu.Unlock()
 	}
 }
 
-// drain answers what has happened since the last time.
+// drain returns the events since the last call.
 func (n *inotify) drain() []fileEvent {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	seen := n.seen
-	n.seen = nil
-	return seen
+	events := n.events
+	n.events = nil
+	return events
 }

@@ -17,94 +17,102 @@ import (
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
-// What podmanager needs, apart from what the test holds back.
+// The rights that podmanager needs, in the order in which the test grants them.
 var (
-	follows = []rbacv1.PolicyRule{
+	watchRules = []rbacv1.PolicyRule{
 		{APIGroups: []string{"example.thole.dev"}, Resources: []string{"podmanagers"}, Verbs: []string{"list", "watch"}},
 		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}},
 	}
-	changes = []rbacv1.PolicyRule{
+	writeRules = []rbacv1.PolicyRule{
 		{APIGroups: []string{"example.thole.dev"}, Resources: []string{"podmanagers"}, Verbs: []string{"get", "patch"}},
 		{APIGroups: []string{"example.thole.dev"}, Resources: []string{"podmanagers/status"}, Verbs: []string{"patch"}},
 		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "patch", "delete"}},
 		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 	}
-	creates = []rbacv1.PolicyRule{
+	createRules = []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"create"}},
 	}
 )
 
-// TestMissingRightsAreToldWithTheRuleToAdd runs the host as a service account
-// that is granted what it needs one step after the other, by what it says.
-func TestMissingRightsAreToldWithTheRuleToAdd(t *testing.T) {
+// The host runs as a service account without rights, which are granted step by
+// step, as the messages of the host ask for them.
+func TestMissingRightIsReportedWithTheRuleToAdd(t *testing.T) {
 	installCRD(t, "plugins/podmanager/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	d.install("podmanager", podmanager(t, wasmbuild.TinyGo))
-	p := tholeOn(t, tholetest.Kubeconfig(t, tholetest.Server(cluster.Config, ""), serviceAccount(t, ns)), d, ns, "")
+	kubeconfig := tholetest.Kubeconfig(t, tholetest.Server(cluster.Config, ""), serviceAccount(t, ns))
+	p := start(t, d, ns, "", withKubeconfig(kubeconfig))
 
-	await.Until(t, "the plugin waits for the rights to follow both kinds", func() bool {
+	await.Until(t, "the plugin waits for the rights to watch both kinds", func() bool {
 		s := p.Plugin("podmanager")
 		return s.State == "waiting" && strings.Contains(s.LastError, "Pod: ") && strings.Contains(s.LastError, "PodManager: ")
 	})
-	told := p.Plugin("podmanager").LastError
-	for _, resource := range []string{`[""], resources: ["pods"]`, `["example.thole.dev"], resources: ["podmanagers"]`} {
-		rule := fmt.Sprintf(`"system:serviceaccount:%s:host" lacks a right: add to a Role in namespace %q the rule {apiGroups: %s, verbs: ["list", "watch"]}`, ns, ns, resource)
-		if !strings.Contains(told, rule) {
-			t.Errorf("/plugins says %s\nand not %s", told, rule)
+	reason := p.Plugin("podmanager").LastError
+	for _, resource := range []string{
+		`{apiGroups: [""], resources: ["pods"], verbs: ["list", "watch"]}`,
+		`{apiGroups: ["example.thole.dev"], resources: ["podmanagers"], verbs: ["list", "watch"]}`,
+	} {
+		if !strings.Contains(reason, missingRule(ns, resource)) {
+			t.Errorf("lastError is %s\nwant %s", reason, missingRule(ns, resource))
 		}
 	}
-	t.Log(told)
-	p.alive(t, http.StatusOK) // it has settled: nothing that the host could do is left
+	t.Log(reason)
+	p.expectHealth(t, http.StatusOK) // a plugin that waits for others does not make the host unready
 
-	grant(t, ns, "follow", follows)
-	p.ready("podmanager", 1)
-	grant(t, ns, "change", changes)
-	primary(t, podManagers, "PodManager", ns, "pm", map[string]any{"image": "a:1"})
+	grant(t, ns, "watch", watchRules)
+	p.awaitRunning("podmanager", 1)
+	grant(t, ns, "write", writeRules)
+	createPodManager(t, ns, "pm", "a:1")
 	var message string
-	await.Until(t, "the object says that a right is missing", func() bool {
+	await.Until(t, "the object's condition reports the missing right", func() bool {
 		c := condition(get(t, podManagers, ns, "pm"), "Ready")
 		message, _ = c["message"].(string)
 		return c["status"] == "False" && c["reason"] == "Forbidden" && strings.Contains(message, "create")
 	})
-	rule := fmt.Sprintf(`apply v1 Pod %s/pm: "system:serviceaccount:%s:host" lacks a right: add to a Role in namespace %q the rule {apiGroups: [""], resources: ["pods"], verbs: ["create"]}`, ns, ns, ns)
-	if !strings.HasPrefix(message, rule) {
-		t.Errorf("the object says %s\nand not %s", message, rule)
+	want := "apply v1 Pod " + ns + "/pm: " + missingRule(ns, `{apiGroups: [""], resources: ["pods"], verbs: ["create"]}`)
+	if !strings.HasPrefix(message, want) {
+		t.Errorf("the condition's message is %s\nwant %s", message, want)
 	}
-	p.expectFailed(t, "podmanager/podmanager", "denied")
+	p.awaitFailedRuns(t, "podmanager/podmanager", "denied")
 	t.Log(message)
 
-	grant(t, ns, "create", creates)
-	await.Until(t, "the object is Ready", func() bool {
-		return image(get(t, pods, ns, "pm")) == "a:1" && ready(get(t, podManagers, ns, "pm"))
-	})
-	expectChangesOnly(t, p.Log.Since(0), "plugin waits", "plugin", "reason", "plugin runs")
-	if n := len(p.Log.With("plugin runs")); n != 1 {
-		t.Errorf("that it runs is told %d times", n)
+	grant(t, ns, "create", createRules)
+	await.Until(t, "the object is Ready", func() bool { return served(t, ns, "pm", "a:1") })
+	expectNoRepetition(t, p.Log.Events("PluginWaiting"), "plugin", "reason")
+	if started := p.Log.Events("PluginStarted"); len(started) != 1 {
+		t.Errorf("one start is logged as %v", started)
 	}
 	p.stop()
 }
 
-// serviceAccount makes one without rights and returns it as a user.
+// missingRule returns the message about a rule that a Role of the namespace lacks.
+func missingRule(ns, rule string) string {
+	return fmt.Sprintf(`"system:serviceaccount:%s:host" lacks a right: add to a Role in namespace %q the rule %s`, ns, ns, rule)
+}
+
+// serviceAccount creates a service account without rights and returns its
+// credentials.
 func serviceAccount(t *testing.T, ns string) clientcmdapi.AuthInfo {
 	t.Helper()
 	accounts := clients.CoreV1().ServiceAccounts(ns)
-	_, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "host"}}, metav1.CreateOptions{})
-	done(t, err)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "host"}}
+	_, err := accounts.Create(t.Context(), account, metav1.CreateOptions{})
+	must(t, err)
 	token, err := accounts.CreateToken(t.Context(), "host", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	done(t, err)
+	must(t, err)
 	return clientcmdapi.AuthInfo{Token: token.Status.Token}
 }
 
-// grant gives rules to the service account, by a Role of a name.
+// grant grants rules to the service account by a Role of that name.
 func grant(t *testing.T, ns, name string, rules []rbacv1.PolicyRule) {
 	t.Helper()
 	named := metav1.ObjectMeta{Name: name}
 	_, err := clients.RbacV1().Roles(ns).Create(t.Context(), &rbacv1.Role{ObjectMeta: named, Rules: rules}, metav1.CreateOptions{})
-	done(t, err)
+	must(t, err)
 	_, err = clients.RbacV1().RoleBindings(ns).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: named,
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: "host"}},
 	}, metav1.CreateOptions{})
-	done(t, err)
+	must(t, err)
 }

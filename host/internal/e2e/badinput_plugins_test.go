@@ -1,0 +1,278 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/wasmbuild"
+)
+
+// badPlugin is a plugin that cannot be loaded, and how that is reported.
+type badPlugin struct {
+	name    string
+	write   func(t *testing.T, path string) // writes the module; nil: the conformance kit's guest of that name
+	policy  string                          // beside the module
+	state   string                          // in /plugins; default: failed
+	step    string                          // of loading, that fails; "" for a plugin that waits
+	message []string                        // parts of lastError: what is wrong, where, and what to do
+}
+
+var podManagerKind = abi.Kind{APIVersion: "example.thole.dev/v1", Kind: "PodManager"}
+
+// badPlugins has an entry for each way in which loading a plugin can fail.
+var badPlugins = []badPlugin{
+	// The file.
+	{name: "is-a-directory", write: writeDirectory, step: "read", message: []string{
+		"is-a-directory.wasm: is a directory: put a file in its place",
+	}},
+	{name: "dangling-link", write: writeDanglingLink, step: "read", message: []string{
+		"dangling-link.wasm: is a symbolic link to a file that is not there: put the file there",
+	}},
+	{name: "named-pipe", write: writePipe, step: "read", message: []string{
+		"named-pipe.wasm: is not a regular file: put one in its place",
+	}},
+	{name: "oversize", write: writeOversized, step: "read", message: []string{
+		"oversize.wasm: is larger than 16 MiB: build it with TinyGo",
+	}},
+	{name: "Not_A_Label", write: writeConformanceGuest("correct"), step: "load", message: []string{
+		`"Not_A_Label": the name is not a DNS label`,
+		"rename the file",
+	}},
+
+	// The module.
+	{name: "not-wasm", step: "parse", message: []string{"not WebAssembly", "build the plugin with the SDK"}},
+	{name: "empty-file", step: "parse", message: []string{
+		"the file is empty",
+		"copy or build the file again, under another name, and rename it into place when it is whole",
+	}},
+	{name: "truncated", step: "parse", message: []string{
+		"truncated: the bytes end early",
+		"copy or build the file again, under another name, and rename it into place when it is whole",
+	}},
+	{name: "count-bomb", step: "parse", message: []string{
+		"4294967295 functions do not fit the 1 bytes left",
+		"copy or build the file again",
+	}},
+	{name: "other-version", step: "verify", message: []string{
+		`export "thole_v1" is missing, "thole_v2" is there`,
+		"build it with an SDK for that version",
+	}},
+	{name: "missing-marker", step: "verify", message: []string{
+		`export "thole_v1" is missing`,
+		"build it with the SDK",
+	}},
+	{name: "missing-export", step: "verify", message: []string{
+		`export "reconcile" is missing: export a function (i32) -> i32 under this name`,
+	}},
+	{name: "wrong-signature", step: "verify", message: []string{
+		`export "reconcile" has the signature (i64) -> i32: thole/v1 wants (i32) -> i32`,
+	}},
+	{name: "unknown-import", step: "verify", message: []string{
+		`import "thole/v1.outptu" is not known to this host: did you mean "thole/v1.output"?`,
+	}},
+	{name: "unknown-import-module", step: "verify", message: []string{
+		`import "env.abort" is not known to this host: a plugin can import from thole/v1 and wasi_snapshot_preview1 only`,
+	}},
+	{name: "huge-memory", step: "verify", message: []string{
+		`export "memory" starts with 4096 MiB, the plugin's limit is 64 MiB`,
+		"raise limits.memoryMiB",
+	}},
+	{name: "initialize-traps", step: "initialize", message: []string{
+		"run _initialize: panic: trap: unreachable",
+		"run its tests",
+	}},
+	{name: "describe-without-manifest", step: "describe", message: []string{
+		"it wrote no manifest: call output before it returns 0",
+	}},
+
+	// The manifest.
+	{name: "manifest-not-json", step: "manifest", message: []string{
+		"read manifest: the text is not UTF-8",
+		"build it with the SDK of this host's version",
+	}},
+	{name: "manifest-unknown-field", step: "manifest", message: []string{
+		`unknown field "controlers", did you mean "controllers"?`,
+	}},
+	{name: "manifest-other-name", step: "manifest", message: []string{
+		`name is "other-plugin", but the file is manifest-other-name.wasm: the two must be equal, rename one`,
+	}},
+	{name: "manifest-same-controller-twice", step: "manifest", message: []string{
+		`controllers[1].name: "twin" is given twice`,
+		"correct what the plugin registers",
+	}},
+	{name: "manifest-without-kind", step: "manifest", message: []string{"controllers[0].for.kind: is required"}},
+
+	// Its kinds.
+	{
+		name: "overlaps-podmanager", step: "overlap", write: writeEmptyPlugin(controllerFor(podManagerKind)),
+		message: []string{
+			`controller "overlaps-podmanager/main" and "podmanager/podmanager" both write the condition Ready of ` +
+				`example.thole.dev/v1 PodManager`,
+			"give one of them another conditions.target",
+		},
+	},
+	{
+		name: "overlaps-itself", step: "overlap",
+		write: writeEmptyPlugin(latecomerController("a", "Twin"), latecomerController("b", "Twin")),
+		message: []string{
+			`controller "overlaps-itself/b" and "overlaps-itself/a" both write the condition Twin of e2e.thole.dev/v1 Latecomer`,
+			"give one of them another conditions.target",
+		},
+	},
+	{name: "kind-not-served", state: "waiting", write: writeEmptyPlugin(controllerFor(latecomer)), message: []string{
+		"the API server does not serve e2e.thole.dev/v1 Latecomer: install its CRD; retrying",
+	}},
+	{
+		name: "kind-without-list", step: "kind",
+		write: writeEmptyPlugin(controllerFor(abi.Kind{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"})),
+		message: []string{
+			`authorization.k8s.io/v1 SubjectAccessReview cannot be watched: its API has no verb "list"`,
+			"do not declare it under for, owns or reads",
+		},
+	},
+	{
+		name: "reads-kind-without-list", step: "kind",
+		write: writeEmptyPlugin(abi.Controller{
+			Name: "main", For: abi.Kind{APIVersion: "v1", Kind: "ServiceAccount"}, Reads: []abi.Kind{{APIVersion: "v1", Kind: "Binding"}},
+		}),
+		message: []string{
+			`v1 Binding cannot be watched: its API has no verb "list"`,
+			"do not declare it under for, owns or reads",
+		},
+	},
+
+	// The policy beside it.
+	{
+		name: "misspelt-policy", step: "policy", policy: "crossNamespaces: true",
+		write:   writeEmptyPlugin(latecomerController("main", "Misspelt")),
+		message: []string{"misspelt-policy.yaml", `unknown field "crossNamespaces", did you mean "crossNamespace"?`},
+	},
+	{
+		name: "broken-policy", step: "policy", policy: "config: [unclosed",
+		write:   writeEmptyPlugin(latecomerController("main", "Broken")),
+		message: []string{"broken-policy.yaml", "not valid YAML: line 1"},
+	},
+	{
+		name: "policy-not-allowed", step: "policy", policy: "crossNamespace: true",
+		write: writeEmptyPlugin(latecomerController("main", "NotAllowed")),
+		message: []string{
+			"policy-not-allowed.yaml: crossNamespace: Forbidden: the host's configuration does not allow it",
+			`add "policy-not-allowed" to allow.crossNamespace in the file of --config`,
+		},
+	},
+}
+
+// A host gets every bad plugin beside a good one. Each is reported in /plugins, by
+// one line of the log and in the metrics, and the good one works as if it were
+// alone.
+func TestBadPluginsAreRefusedAndOthersKeepRunning(t *testing.T) {
+	installCRD(t, "plugins/podmanager/crd.yaml")
+	ns, d := namespace(t), newDirectory(t)
+	good := podmanager(t, wasmbuild.TinyGo)
+	d.install("podmanager", good)
+	p := start(t, d, ns, "")
+	p.awaitRunning("podmanager", 1)
+	for _, bad := range badPlugins {
+		bad.install(t, d)
+	}
+	for _, bad := range badPlugins {
+		t.Run(bad.name, func(t *testing.T) { bad.expectReported(t, p) })
+	}
+	p.awaitRunning("podmanager", 1) // the host is ready, because no other plugin is being loaded
+	t.Run("the good plugin works", func(t *testing.T) { expectServed(t, ns, "beside-bad-plugins") })
+	t.Run("refused module beside a running revision", func(t *testing.T) {
+		d.install("podmanager", good[:len(good)/2])
+		await.Until(t, "the new module is refused", func() bool {
+			return strings.Contains(p.Plugin("podmanager").LastError, "truncated")
+		})
+		if s := p.Plugin("podmanager"); s.State != "degraded" || s.Revision != 1 || s.FailedStep != "parse" {
+			t.Errorf("podmanager is %+v", s)
+		}
+		expectServed(t, ns, "by-the-previous-revision")
+		d.install("podmanager", good[:len(good)/3])
+		await.Until(t, "another refused module is counted", func() bool { return p.loadFailures("podmanager", "parse") == 2 })
+		if refused := p.Log.Events("PluginRefused", "plugin", "podmanager"); len(refused) != 2 {
+			t.Errorf("two refused modules are logged as %v", refused)
+		}
+		d.install("podmanager", good)
+		await.Until(t, "the running module is accepted again", func() bool { return p.Plugin("podmanager").LastError == "" })
+		if restored := p.Log.Events("PluginRestored", "plugin", "podmanager"); len(restored) != 1 || restored[0]["revision"] != 1.0 {
+			t.Errorf("the restored module is logged as %v", restored)
+		}
+	})
+	t.Run("corrected plugins", func(t *testing.T) {
+		installCRD(t, "host/internal/e2e/testdata/badinput/latecomer.yaml")
+		t.Cleanup(func() { removeCRD(t, "latecomers.e2e.thole.dev") })
+		d.install("truncated", emptyPlugin("truncated", latecomerController("main", "Whole")))
+		p.awaitRunning("kind-not-served", 1)
+		p.awaitRunning("truncated", 1)
+		latecomers := schema.GroupVersionResource{Group: "e2e.thole.dev", Version: "v1", Resource: "latecomers"}
+		create(t, latecomers, "Latecomer", ns, "latecomer", map[string]any{})
+		await.Until(t, "both plugins have reconciled the object", func() bool {
+			o := get(t, latecomers, ns, "latecomer")
+			return ready(o) && condition(o, "Whole")["status"] == "True"
+		})
+	})
+	t.Run("plugin directory removed and created again", func(t *testing.T) {
+		// The directory must disappear at once. While its files are removed one by
+		// one, the host sees plugins that are removed, and not an unreadable directory.
+		removed := d.path + ".removed"
+		must(t, os.Rename(d.path, removed))
+		must(t, os.RemoveAll(removed))
+		await.Until(t, "the error is logged", func() bool { return len(p.Log.Errors().With("@module", "thole.source")) == 1 })
+		expectServed(t, ns, "without-directory")
+		must(t, os.Mkdir(d.path, 0o755))
+		d.install("podmanager", good)
+		await.Until(t, "the other plugins are gone", func() bool {
+			all, ok := p.Plugins()
+			return ok && len(all) == 1 && all[0].Name == "podmanager"
+		})
+		p.awaitRunning("podmanager", 1)
+		expectServed(t, ns, "with-directory")
+		if errs := p.Log.Errors().With("@module", "thole.source"); len(errs) != 1 {
+			t.Errorf("one unreadable directory is logged as %v", errs)
+		}
+	})
+	p.stop()
+}
+
+// install writes the plugin into the directory.
+func (b badPlugin) install(t *testing.T, d directory) {
+	t.Helper()
+	if b.policy != "" { // before the module, which could run without it
+		writeFile(t, d.path, b.name+".yaml", b.policy)
+	}
+	write := b.write
+	if write == nil {
+		write = writeConformanceGuest(b.name)
+	}
+	write(t, filepath.Join(d.path, b.name+".wasm"))
+}
+
+func (b badPlugin) expectReported(t *testing.T, p *process) {
+	state, event, level, field := "failed", "PluginRefused", "error", "error"
+	if b.state == "waiting" {
+		state, event, level, field = b.state, "PluginWaiting", "warn", "reason"
+	}
+	await.Until(t, "it is "+state, func() bool { return p.Plugin(b.name).State == state })
+	s := p.Plugin(b.name)
+	for _, part := range b.message {
+		if !strings.Contains(s.LastError, part) {
+			t.Errorf("lastError is %s\nwant %s", s.LastError, part)
+		}
+	}
+	lines := p.Log.Since(0).With("plugin", b.name, "@level", level)
+	if len(lines) != 1 || lines[0]["event"] != event || !strings.Contains(lines[0].String(field), s.LastError) {
+		t.Errorf("it is logged as %v\nwant one %s with %q", lines, event, s.LastError)
+	}
+	if b.step != "" && (s.FailedStep != b.step || p.loadFailures(b.name, b.step) != 1) {
+		t.Errorf("rejected for %q, %d failures of step %q are counted", s.FailedStep, p.loadFailures(b.name, b.step), b.step)
+	}
+	t.Log(s.LastError)
+}
