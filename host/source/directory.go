@@ -113,7 +113,7 @@ func (d *Directory) Run(ctx context.Context, yield func(Snapshot)) error {
 func (d *Directory) report(err error) {
 	switch {
 	case err != nil && !d.unreadable:
-		d.Logger.Error("cannot read the plugin directory, keeping the running plugins: create it, or let the user that the host runs as read it", "error", err)
+		d.Logger.Error("cannot read the plugin directory, keeping the running plugins: create it, or let the user that the host runs as read it", "path", d.Path, "error", err)
 	case err == nil && d.unreadable:
 		d.Logger.Info("the plugin directory is readable again", "path", d.Path)
 	}

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/logtest"
 )
 
 func TestMain(m *testing.M) { await.Main(m, func() error { return goleak.Find() }) }
@@ -110,7 +111,7 @@ type fixture struct {
 	dir  string
 	d    *Directory
 	due  time.Time // result of the last scan
-	logs chan string
+	logs *logtest.Log
 
 	start  time.Time
 	passed time.Duration
@@ -118,8 +119,8 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{T: t, dir: t.TempDir(), logs: make(chan string, 100), start: time.Now()}
-	d, err := NewDirectory(Config{Path: f.dir, Logger: hclog.New(&hclog.LoggerOptions{Output: lineWriter(f.logs)})})
+	f := &fixture{T: t, dir: t.TempDir(), logs: logtest.New(hclog.Info), start: time.Now()}
+	d, err := NewDirectory(Config{Path: f.dir, Logger: f.logs.Logger})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,38 +218,11 @@ func replaceByLink(t *testing.T, target, path string) {
 	}
 }
 
-func expectLogged(t *testing.T, logs <-chan string, want string) {
-	t.Helper()
-	select {
-	case line := <-logs:
-		if !strings.Contains(line, want) {
-			t.Errorf("logged %s, want %s", line, want)
-		}
-	case <-time.After(await.Limit):
-		t.Fatalf("not logged: %s", want)
-	}
-}
-
-func expectNothingLogged(t *testing.T, logs <-chan string) {
-	t.Helper()
-	if n := len(logs); n != 0 {
-		t.Errorf("%d lines were logged, the first is %s", n, <-logs)
-	}
-}
-
 func makeDirectory(t *testing.T, dir string) {
 	t.Helper()
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// lineWriter sends each line that is logged.
-type lineWriter chan string
-
-func (w lineWriter) Write(line []byte) (int, error) {
-	w <- string(line)
-	return len(line), nil
 }
 
 var discard = hclog.NewNullLogger()

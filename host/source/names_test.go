@@ -1,6 +1,10 @@
 package source
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+)
 
 func TestPluginNameIgnoresTemporaryFiles(t *testing.T) {
 	for file, want := range map[string]string{
@@ -74,13 +78,13 @@ func TestPolicyWithoutAPluginIsLoggedOnce(t *testing.T) {
 	f.write("greeting.yaml", "dryRun: true")
 	f.settle()
 	f.settle()
-	expectLogged(t, f.logs, "greetings.yaml")
-	expectNothingLogged(t, f.logs)
+	f.logs.ExpectNext(t, hclog.Info, "path", f.path("greetings.yaml"))
+	f.logs.ExpectNone(t)
 	f.write("greetings.wasm", "code")
 	f.settle()
 	f.remove("greetings.wasm")
 	f.settle()
-	expectLogged(t, f.logs, "greetings.yaml")
+	f.logs.ExpectNext(t, hclog.Info, "path", f.path("greetings.yaml"))
 }
 
 func TestFileWithTheWrongExtensionIsLoggedOnce(t *testing.T) {
@@ -90,11 +94,11 @@ func TestFileWithTheWrongExtensionIsLoggedOnce(t *testing.T) {
 		f.write(ignored, "")
 	}
 	f.settle()
-	expectNothingLogged(t, f.logs)
+	f.logs.ExpectNone(t)
 	for _, file := range []string{"greeting.yml", "greeting.YAML", "other.WASM"} {
 		f.write(file, "")
 		f.settle()
 		f.settle()
-		expectLogged(t, f.logs, file)
+		f.logs.ExpectNext(t, hclog.Warn, "path", f.path(file))
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/thole-dev/thole/host/internal/logtest"
 )
 
 func TestDirectoryThatComesBackIsScannedAndWatched(t *testing.T) {
@@ -27,14 +29,14 @@ func TestDirectoryThatComesBackIsScannedAndWatched(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "plugins")
 			makeDirectory(t, dir)
 			write(t, dir, "a.wasm", "1")
-			logs := make(chan string, 100)
-			snapshots := start(t, Config{Path: dir, Period: time.Hour, Logger: hclog.New(&hclog.LoggerOptions{Output: lineWriter(logs)})})
+			logs := logtest.New(hclog.Info)
+			snapshots := start(t, Config{Path: dir, Period: time.Hour, Logger: logs.Logger})
 			next(t, snapshots)
 			for round := range 2 {
 				away(t, dir)
-				expectLogged(t, logs, "cannot read the plugin directory")
+				logs.ExpectNext(t, hclog.Error, "path", dir)
 				makeDirectory(t, dir)
-				expectLogged(t, logs, "is readable again")
+				logs.ExpectNext(t, hclog.Info, "path", dir)
 				if got := describe(next(t, snapshots)); got != "" {
 					t.Errorf("round %d: the new directory has %s", round, got)
 				}
@@ -145,13 +147,13 @@ func TestDirectoryWhoseParentsAreCreatedAgainIsWatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, dir, "a.wasm", "1")
-	logs := make(chan string, 100)
-	snapshots := start(t, Config{Path: dir, Period: time.Hour, Logger: hclog.New(&hclog.LoggerOptions{Output: lineWriter(logs)})})
+	logs := logtest.New(hclog.Info)
+	snapshots := start(t, Config{Path: dir, Period: time.Hour, Logger: logs.Logger})
 	expectYield(t, snapshots, "a=1")
 	if err := os.RemoveAll(filepath.Join(root, "a")); err != nil {
 		t.Fatal(err)
 	}
-	expectLogged(t, logs, "cannot read the plugin directory")
+	logs.ExpectNext(t, hclog.Error, "path", dir)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}

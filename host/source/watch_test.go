@@ -16,13 +16,14 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/logtest"
 )
 
 // TestMissingNotificationsAreLoggedOnce also shows that the periodic scan finds
 // changes meanwhile, and that notifications are tried again.
 func TestMissingNotificationsAreLoggedOnce(t *testing.T) {
-	dir, logs := t.TempDir(), make(chan string, 100)
-	d, err := NewDirectory(Config{Path: dir, Period: 10 * time.Millisecond, Logger: hclog.New(&hclog.LoggerOptions{Output: lineWriter(logs)})})
+	dir, logs := t.TempDir(), logtest.New(hclog.Info)
+	d, err := NewDirectory(Config{Path: dir, Period: 10 * time.Millisecond, Logger: logs.Logger})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func TestMissingNotificationsAreLoggedOnce(t *testing.T) {
 	}
 	snapshots := run(t, d)
 	expectYield(t, snapshots, "")
-	expectLogged(t, logs, "no file notifications, the periodic scan finds changes: raise the number of open files, or fs.inotify.max_user_instances")
+	logs.ExpectNext(t, hclog.Warn, "error", "inotify_init1: too many open files")
 	write(t, dir, "a.wasm", "1")
 	expectYield(t, snapshots, "a=1")
 	if err := os.Remove(filepath.Join(dir, "a.wasm")); err != nil {
@@ -43,7 +44,7 @@ func TestMissingNotificationsAreLoggedOnce(t *testing.T) {
 	}
 	expectYield(t, snapshots, "")
 	works.Store(true)
-	expectLogged(t, logs, "file notifications work again")
+	logs.ExpectNext(t, hclog.Info, "path", dir)
 }
 
 func TestRemedyNamesTheLimitToRaise(t *testing.T) {
