@@ -13,9 +13,9 @@ type State string
 // The states of a plugin. Quarantined is set by the host, which knows the circuit
 // breakers; the catalog does not.
 const (
-	Loading     State = "loading" // its first revision is being compiled or started
-	Waiting     State = "waiting" // for something that is not there yet, such as a CRD
-	Running     State = "running"
+	Loading     State = "loading"     // its first revision is being compiled or started
+	Waiting     State = "waiting"     // for something that is not there yet, such as a CRD
+	Running     State = "running"     // the newest module runs
 	Degraded    State = "degraded"    // a revision runs, but not that of the newest module
 	Quarantined State = "quarantined" // it runs, and its circuit breaker is not closed
 	Failed      State = "failed"      // no revision runs

@@ -155,15 +155,21 @@ func (s *session) planApply(ctx context.Context, wanted abi.Apply) (a plannedApp
 	return a, i.ref, err
 }
 
+// AppliedAnnotation is on every object that a controller applies, with a digest of
+// the intent: by it a restarted host finds out that nothing has to be written. On an
+// object that the controller does not own the name is
+// <controller>.<plugin>.thole.dev/applied.
+const AppliedAnnotation = "thole.dev/applied"
+
 // annotation returns the name of the annotation that holds the digest of an
 // intent. Only one controller applies an object that it owns. Other objects
 // may be applied by several controllers, which need an annotation each, or
 // each would undo the others' in every run.
 func (s *session) annotation(at location) string {
 	if at.owned {
-		return "thole.dev/applied"
+		return AppliedAnnotation
 	}
-	return s.target.Controller.Name + "." + s.Plugin + ".thole.dev/applied"
+	return s.target.Controller.Name + "." + s.Plugin + "." + AppliedAnnotation
 }
 
 // intent is an object that a guest wants, taken apart.

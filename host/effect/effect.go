@@ -172,13 +172,16 @@ func (p *Performer) Forget(uid types.UID) { p.memory.forget(uid) }
 // next status, instead of after [prunedFor].
 func (p *Performer) ForgetSchema(kind abi.Kind) { p.pruned.reset(kind) }
 
+// managerPrefix is the beginning of the field manager of every controller.
+const managerPrefix = "thole/"
+
 // maxManager is the API server's limit of a field manager's name, in bytes.
 const maxManager = 128
 
 // manager returns the field manager of a controller. Two DNS labels of full
 // length do not fit; a name that is too long ends in a digest instead.
 func (p *Performer) manager(c *abi.Controller) string {
-	name := "thole/" + p.Plugin + "/" + c.Name
+	name := managerPrefix + p.Plugin + "/" + c.Name
 	if len(name) <= maxManager {
 		return name
 	}

@@ -16,8 +16,8 @@ import (
 // This file adds and removes finalizers. Its last part is what the updates of
 // the primary, finalizers and status, have in common.
 
-// finalizerDomain separates the names of a plugin and of its controller. Both
-// are DNS labels, so that no two controllers have the same finalizer.
+// finalizerDomain is between the names of a plugin and of its controller, which are
+// DNS labels: no two controllers have the same finalizer.
 const finalizerDomain = ".thole.dev/"
 
 // Finalizer returns the finalizer of a plugin's controller.

@@ -16,15 +16,15 @@ import (
 
 // Condition types and reasons of kstatus that the host sets itself.
 const (
-	Ready       = "Ready"
-	Reconciling = "Reconciling"
-	Stalled     = "Stalled"
+	Ready       = "Ready"       // the wanted state is reached; a manifest may name another target condition
+	Reconciling = "Reconciling" // True while the wanted state is not reached and the host goes on trying
+	Stalled     = "Stalled"     // True after a failure that only a change of the object or of what was read can mend
 
-	ReasonSucceeded            = "Succeeded"
-	ReasonProgressing          = "Progressing"
-	ReasonProgressingWithRetry = "ProgressingWithRetry"
-	ReasonWaiting              = "Waiting"      // of a waiting guest that gave no reason
-	ReasonUndetermined         = "Undetermined" // of a target condition that nothing has determined yet
+	ReasonSucceeded            = "Succeeded"            // of the target after a run that reached the wanted state
+	ReasonProgressing          = "Progressing"          // of Reconciling after a run that asked to come again
+	ReasonProgressingWithRetry = "ProgressingWithRetry" // of Reconciling after a failed run that is repeated
+	ReasonWaiting              = "Waiting"              // of a waiting guest that gave no reason
+	ReasonUndetermined         = "Undetermined"         // of a target condition that nothing has determined yet
 )
 
 // ReadConditions returns status.conditions of an object.

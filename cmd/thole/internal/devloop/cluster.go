@@ -194,6 +194,7 @@ func readManifests(path string) (objects []*object, err error) {
 }
 
 const (
+	// fieldManager is the one of thole dev, which applies crd.yaml and sample.yaml.
 	fieldManager = "thole-dev"
 	// servedTimeout is how long a kind may take to be served: the API server needs
 	// a moment for a CustomResourceDefinition that was just applied.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/sanitize"
 )
@@ -252,7 +253,7 @@ func without(all, these []string) []string {
 func asAny(m map[string]string) map[string]any {
 	out := make(map[string]any, len(m))
 	for k, v := range m {
-		if !strings.HasSuffix(k, "thole.dev/applied") {
+		if !strings.HasSuffix(k, effect.AppliedAnnotation) {
 			out[k] = v
 		}
 	}
