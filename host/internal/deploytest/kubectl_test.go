@@ -23,7 +23,8 @@ import (
 
 // The test binary stands in for kubectl when it is run by that name, because a
 // machine that runs the tests need not have kubectl. It supports what
-// deploy/README.md uses and refuses everything else.
+// deploy/README.md and the documents of host/internal/doctest use, and refuses
+// everything else.
 
 // kubectl runs a command line and returns the exit code.
 func kubectl(args []string) int {
@@ -50,7 +51,7 @@ type kubectlCommand struct {
 
 // kubectlFlags has the supported flags, and true for those that have a value.
 var kubectlFlags = map[string]bool{
-	"-n": true, "-f": true, "-k": true, "-p": true, "--for": true, "--timeout": true, "--type": true,
+	"-n": true, "-f": true, "-k": true, "-o": true, "-p": true, "--for": true, "--timeout": true, "--type": true,
 	"--server-side": false, "--all": false, "--all-namespaces": false,
 }
 
@@ -164,8 +165,16 @@ func (c *kubectlCommand) toDelete(ctx context.Context) (objects []*unstructured.
 	if c.has("-f") || c.has("-k") {
 		return c.objects()
 	}
+	if len(c.words) == 2 {
+		client, name, err := c.named()
+		if err != nil {
+			return nil, err
+		}
+		o, err := client.Get(ctx, name, metav1.GetOptions{})
+		return []*unstructured.Unstructured{o}, err
+	}
 	if !c.has("--all") || len(c.words) != 1 {
-		return nil, errors.New("delete is supported with -f, -k, or one kind and --all")
+		return nil, errors.New("delete is supported with -f, -k, one kind and --all, or a kind and a name")
 	}
 	client, err := c.kind(c.words[0])
 	if err != nil {
@@ -203,6 +212,9 @@ func (c *kubectlCommand) awaitGone(ctx context.Context, objects []*unstructured.
 }
 
 func (c *kubectlCommand) get(ctx context.Context) error {
+	if c.has("-o") {
+		return c.getField(ctx)
+	}
 	for kind := range strings.SplitSeq(c.words[0], ",") {
 		client, err := c.kind(kind)
 		if err != nil {
@@ -217,6 +229,25 @@ func (c *kubectlCommand) get(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// getField prints a part of one object.
+func (c *kubectlCommand) getField(ctx context.Context) error {
+	path, ok := strings.CutPrefix(c.flags["-o"], "jsonpath=")
+	if !ok {
+		return errors.New("get is supported with -o jsonpath")
+	}
+	client, name, err := c.named()
+	if err != nil {
+		return err
+	}
+	o, err := client.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	text, err := evaluate(path, o)
+	fmt.Fprint(os.Stdout, text)
+	return err
 }
 
 func (c *kubectlCommand) patch(ctx context.Context) error {
@@ -235,12 +266,12 @@ func (c *kubectlCommand) merge(ctx context.Context, patch []byte) error {
 	return err
 }
 
-// named returns the client of the operand kind/name.
+// named returns the client of the operand, kind/name or kind and name.
 func (c *kubectlCommand) named() (dynamic.ResourceInterface, string, error) {
-	if len(c.words) != 1 {
-		return nil, "", fmt.Errorf("%v is not supported: want kind/name", c.words)
+	kind, name, ok := strings.Cut(strings.Join(c.words, "/"), "/")
+	if !ok || strings.Contains(name, "/") {
+		return nil, "", fmt.Errorf("%v is not supported: want a kind and a name", c.words)
 	}
-	kind, name, _ := strings.Cut(c.words[0], "/")
 	client, err := c.kind(kind)
 	return client, name, err
 }
