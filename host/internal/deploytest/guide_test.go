@@ -38,15 +38,6 @@ func readGuide(t *testing.T, path string) guide {
 	return g
 }
 
-func TestREADMEHasTheCommandsOfTheGuide(t *testing.T) {
-	here := readGuide(t, "deploy/README.md")
-	for name, commands := range readGuide(t, "README.md") {
-		if here[name] != commands {
-			t.Errorf("README.md has for %q:\n%sdeploy/README.md has:\n%s", name, commands, here[name])
-		}
-	}
-}
-
 // kubectls returns the programs to follow the guide with: the stand-in, and the real
 // kubectl if it is installed.
 func kubectls(t *testing.T) map[string]string {
