@@ -1,0 +1,192 @@
+//go:build unix
+
+package doctest
+
+import (
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/token"
+	"math"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/thole-dev/thole/host/config"
+)
+
+// The configuration: types and comments of the source, defaults and ranges of the
+// code.
+
+func fieldTable(t *testing.T, typeName, prefix string) string {
+	ranges, fields := numberRanges(t), structFields(t, "host/config", typeName)
+	var rows [][]string
+	for _, f := range fields {
+		rows = append(rows, []string{
+			code(f.name), f.typ, defaultOf(t, prefix+f.name, typeName), ranges[prefix+f.name], f.description(fields),
+		})
+	}
+	return table([]string{"field", "type", "default", "range", ""}, rows)
+}
+
+// structField is a field of a struct with a JSON form.
+type structField struct{ name, goName, typ, comment string }
+
+// description returns the comment without the name at its beginning, and with the
+// names that other fields have in the file.
+func (f structField) description(all []structField) string {
+	text := strings.Join(strings.Fields(f.comment), " ")
+	if !strings.HasPrefix(text, f.goName+" and ") {
+		text = regexp.MustCompile(`^`+f.goName+` (is |are )?`).ReplaceAllString(text, "")
+	}
+	text = strings.ReplaceAll(sentence(text), "EveryPlugin", code(config.EveryPlugin))
+	for _, other := range all {
+		text = regexp.MustCompile(`\b`+other.goName+`\b`).ReplaceAllString(text, code(other.name))
+	}
+	return text
+}
+
+func structFields(t *testing.T, dir, typeName string) (fields []structField) {
+	for _, file := range parseDir(t, dir) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok || spec.Name.Name != typeName {
+				return true
+			}
+			comment := ""
+			for _, f := range spec.Type.(*ast.StructType).Fields.List {
+				if f.Doc != nil {
+					comment = f.Doc.Text()
+				}
+				tag := reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("json")
+				name, _, _ := strings.Cut(tag, ",")
+				fields = append(fields, structField{name, f.Names[0].Name, plainType(f.Type), comment})
+			}
+			return false
+		})
+	}
+	if len(fields) == 0 {
+		t.Fatalf("%s has no struct %s", dir, typeName)
+	}
+	return fields
+}
+
+// plainType names a type as people who write YAML do.
+func plainType(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return plainType(e.X)
+	case *ast.ArrayType:
+		return "list of " + plainType(e.Elt)
+	case *ast.SelectorExpr: // json.RawMessage
+		return "any"
+	case *ast.Ident:
+		switch e.Name {
+		case "string":
+			return "text"
+		case "bool":
+			return "true or false"
+		case "Duration":
+			return "duration"
+		case "Limits", "Allow":
+			return fmt.Sprintf("[%s](#%[1]s)", strings.ToLower(e.Name))
+		default:
+			return "number"
+		}
+	}
+	return fmt.Sprintf("%T", e)
+}
+
+// defaultOf returns the default of a field by its path. Some depend on the machine:
+// their comments describe them.
+func defaultOf(t *testing.T, path, typeName string) string {
+	if slices.Contains([]string{"cacheDir", "limits.instances", "guestMemoryMiB"}, path) {
+		return "see there"
+	}
+	if typeName == "Policy" || typeName == "Allow" {
+		return ""
+	}
+	value := reflect.ValueOf(config.Config{}.WithDefaults())
+	for name := range strings.SplitSeq(path, ".") {
+		value = fieldNamed(t, value, name)
+	}
+	switch v := value.Interface().(type) {
+	case config.Duration:
+		return code(shortDuration(v.Duration))
+	case *config.Duration:
+		return code(shortDuration(v.Duration))
+	case bool:
+		return code("false")
+	}
+	if value.Kind() == reflect.Struct || value.IsZero() {
+		return ""
+	}
+	return code(fmt.Sprint(value.Interface()))
+}
+
+func fieldNamed(t *testing.T, v reflect.Value, name string) reflect.Value {
+	for field, f := range v.Fields() {
+		if tag, _, _ := strings.Cut(field.Tag.Get("json"), ","); tag == name {
+			return f
+		}
+	}
+	t.Fatalf("%s has no field %q", v.Type(), name)
+	return v
+}
+
+// shortDuration is 10h instead of 10h0m0s.
+func shortDuration(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}
+
+var rangePattern = regexp.MustCompile(`^([\w.]+): .*must be between (\S+) and (\S+)$`)
+
+// numberRanges returns the ranges of all numbers by the errors about those that are
+// out of them.
+func numberRanges(t *testing.T) map[string]string {
+	invalid := config.Config{Plugins: "-"}
+	setNumbers(reflect.ValueOf(&invalid).Elem())
+	ranges := map[string]string{}
+	for line := range strings.Lines(fmt.Sprint(invalid.Validate())) {
+		if m := rangePattern.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+			ranges[m[1]] = plainNumber(t, m[2]) + " to " + plainNumber(t, m[3])
+		}
+	}
+	if len(ranges) == 0 {
+		t.Fatal("no error names a range")
+	}
+	return ranges
+}
+
+func setNumbers(v reflect.Value) {
+	for _, f := range v.Fields() {
+		switch f.Kind() {
+		case reflect.Struct:
+			setNumbers(f)
+		case reflect.Int, reflect.Int64:
+			f.SetInt(-1)
+		case reflect.Float32:
+			f.SetFloat(-1)
+		}
+	}
+}
+
+func plainNumber(t *testing.T, text string) string {
+	if d, err := time.ParseDuration(text); err == nil && text != "0" {
+		return code(shortDuration(d))
+	}
+	number := constant.MakeFromLiteral(text, token.FLOAT, 0)
+	if f, _ := constant.Float64Val(number); f == math.Trunc(f) {
+		return code(fmt.Sprintf("%.0f", f))
+	}
+	return code(text)
+}

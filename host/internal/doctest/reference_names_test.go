@@ -1,0 +1,179 @@
+//go:build unix
+
+package doctest
+
+import (
+	"go/ast"
+	"go/token"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/thole-dev/thole/host/effect"
+)
+
+// Names: constants with their comments.
+
+func annotationTable(t *testing.T) string {
+	dispatch, effects := constants(t, "host/dispatch"), constants(t, "host/effect")
+	return table([]string{"annotation", ""}, [][]string{
+		dispatch.row(t, "RequestedAt"),
+		dispatch.row(t, "Suspend"),
+		effects.row(t, "AppliedAnnotation"),
+	})
+}
+
+func nameTable(t *testing.T) string {
+	effects, devloop := constants(t, "host/effect"), constants(t, "cmd/thole/internal/devloop")
+	return table([]string{"name", "what", ""}, [][]string{
+		{code(effect.Finalizer("<plugin>", "<controller>")), "finalizer", "Holds an object until the controller's cleanup has succeeded"},
+		{code(effects.value(t, "managerPrefix") + "<plugin>/<controller>"), "field manager", "Everything that a controller writes. A name of more than 128 bytes is cut and ends in a digest"},
+		{code(devloop.value(t, "fieldManager")), "field manager", "What `thole dev` applies from `crd.yaml` and `sample.yaml`"},
+	})
+}
+
+func conditionTable(t *testing.T) string {
+	outcome := constants(t, "host/outcome")
+	var rows [][]string
+	for _, name := range []string{"Ready", "Reconciling", "Stalled"} {
+		rows = append(rows, outcome.row(t, name))
+	}
+	for _, c := range outcome {
+		if strings.HasPrefix(c.name, "Reason") && ast.IsExported(c.name) {
+			rows = append(rows, []string{"reason " + code(c.value), sentence(c.comment)})
+		}
+	}
+	return table([]string{"condition", ""}, rows)
+}
+
+func podEventTable(t *testing.T) string {
+	return prefixTable(t, "host/podevents", "reason", "reason")
+}
+
+func stepTable(t *testing.T) string {
+	return prefixTable(t, "host/sandbox", "Step", "step")
+}
+
+// prefixTable has the constants of a package whose names begin alike.
+func prefixTable(t *testing.T, dir, prefix, header string) string {
+	var rows [][]string
+	for _, c := range constants(t, dir) {
+		if strings.HasPrefix(c.name, prefix) && c.value != "" {
+			rows = append(rows, []string{code(c.value), sentence(c.comment)})
+		}
+	}
+	return table([]string{header, ""}, rows)
+}
+
+func stateTable(t *testing.T) string {
+	catalog := constants(t, "host/catalog")
+	var rows [][]string
+	for _, c := range catalog {
+		if c.typ == "State" {
+			rows = append(rows, []string{code(c.value), sentence(c.comment)})
+		}
+	}
+	return table([]string{"state", ""}, rows)
+}
+
+// logEventTable has the types of events with the beginning of their comments.
+func logEventTable(t *testing.T) string {
+	var rows [][]string
+	for _, file := range parseDir(t, "host/events") {
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			name := spec.Name.Name
+			if implements(file, name, "event") && spec.Doc != nil {
+				comment := strings.Join(strings.Fields(spec.Doc.Text()), " ")
+				comment = regexp.MustCompile(`^`+name+` (reports that |reports |is )`).ReplaceAllString(comment, "")
+				rows = append(rows, []string{code(name), sentence(comment)})
+			}
+			return false
+		})
+	}
+	return table([]string{"event", ""}, rows)
+}
+
+// implements reports whether a file declares the method for the type.
+func implements(file *ast.File, typeName, method string) (found bool) {
+	for _, d := range file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Name.Name == method && f.Recv != nil {
+			id, _ := f.Recv.List[0].Type.(*ast.Ident)
+			found = found || id != nil && id.Name == typeName
+		}
+	}
+	return found
+}
+
+// named is a constant of type string with its comment, which is before it or behind
+// it on the line.
+type named struct{ name, typ, value, comment string }
+
+type nameds []named
+
+func (all nameds) find(t *testing.T, name string) named {
+	i := slices.IndexFunc(all, func(c named) bool { return c.name == name })
+	if i < 0 {
+		t.Fatalf("there is no constant %s", name)
+	}
+	if all[i].comment == "" {
+		t.Fatalf("the constant %s has no comment", name)
+	}
+	return all[i]
+}
+
+func (all nameds) value(t *testing.T, name string) string   { return all.find(t, name).value }
+func (all nameds) comment(t *testing.T, name string) string { return all.find(t, name).text() }
+
+func (all nameds) row(t *testing.T, name string) []string {
+	return []string{code(all.value(t, name)), all.comment(t, name)}
+}
+
+// text returns the comment without the name of the constant.
+func (c named) text() string {
+	comment := strings.Join(strings.Fields(c.comment), " ")
+	return sentence(strings.TrimPrefix(comment, c.name+" is "))
+}
+
+func constants(t *testing.T, dir string) (all nameds) {
+	for _, file := range parseDir(t, dir) {
+		for _, d := range file.Decls {
+			group, ok := d.(*ast.GenDecl)
+			if !ok || group.Tok != token.CONST {
+				continue
+			}
+			typ := ""
+			for _, s := range group.Specs {
+				spec := s.(*ast.ValueSpec)
+				if id, ok := spec.Type.(*ast.Ident); ok {
+					typ = id.Name
+				}
+				all = append(all, named{spec.Names[0].Name, typ, literal(spec), commentOf(group, spec)})
+			}
+		}
+	}
+	return all
+}
+
+func literal(spec *ast.ValueSpec) string {
+	if len(spec.Values) != 1 {
+		return ""
+	}
+	return stringOf(spec.Values[0])
+}
+
+func commentOf(group *ast.GenDecl, spec *ast.ValueSpec) string {
+	switch {
+	case spec.Comment != nil:
+		return spec.Comment.Text()
+	case spec.Doc != nil:
+		return spec.Doc.Text()
+	case len(group.Specs) == 1:
+		return group.Doc.Text()
+	}
+	return ""
+}

@@ -1,0 +1,164 @@
+//go:build unix
+
+package doctest
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+//go:generate go test -count=1 -run=TestReferenceIsCurrent . -update
+
+var update = flag.Bool("update", false, "write the generated parts of docs/reference")
+
+// The generated part of a document is between two comments.
+var (
+	generatedPart  = regexp.MustCompile(`(?s)<!-- generated: ([a-z-]+) -->\n(.*?)<!-- end: ([a-z-]+) -->\n`)
+	generatedParts = map[string]func(*testing.T) string{
+		"cli":           commandLine,
+		"config":        func(t *testing.T) string { return fieldTable(t, "Config", "") },
+		"allow":         func(t *testing.T) string { return fieldTable(t, "Allow", "allow.") },
+		"limits":        func(t *testing.T) string { return fieldTable(t, "Limits", "limits.") },
+		"policy":        func(t *testing.T) string { return fieldTable(t, "Policy", "") },
+		"metrics":       metricTable,
+		"annotations":   annotationTable,
+		"names":         nameTable,
+		"conditions":    conditionTable,
+		"pod-events":    podEventTable,
+		"plugin-states": stateTable,
+		"load-steps":    stepTable,
+		"log-events":    logEventTable,
+	}
+)
+
+// TestReferenceIsCurrent generates the parts of docs/reference that come from the
+// code.
+func TestReferenceIsCurrent(t *testing.T) {
+	documents, err := filepath.Glob(filepath.Join(root(t), "docs", "reference", "*.md"))
+	done(t, err)
+	unused := maps.Clone(generatedParts)
+	for _, path := range documents {
+		name := "docs/reference/" + filepath.Base(path)
+		text, err := os.ReadFile(path)
+		done(t, err)
+		current := generatedPart.ReplaceAllStringFunc(string(text), func(part string) string {
+			m := generatedPart.FindStringSubmatch(part)
+			generate := generatedParts[m[1]]
+			if generate == nil || m[3] != m[1] {
+				t.Fatalf("%s: there is no part %q, or it ends as %q", name, m[1], m[3])
+			}
+			delete(unused, m[1])
+			return fmt.Sprintf("<!-- generated: %[1]s -->\n\n%[2]s\n<!-- end: %[1]s -->\n", m[1], generate(t))
+		})
+		switch {
+		case current == string(text):
+		case *update:
+			done(t, os.WriteFile(path, []byte(current), 0o644))
+		default:
+			t.Errorf("%s is not that of the code: run `go generate ./host/internal/doctest` and look at the difference\n%s", name, firstDifference(string(text), current))
+		}
+	}
+	if len(unused) > 0 {
+		t.Errorf("docs/reference has no place for the parts %q", slices.Sorted(maps.Keys(unused)))
+	}
+}
+
+func firstDifference(a, b string) string {
+	was, is := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range min(len(was), len(is)) {
+		if was[i] != is[i] {
+			return fmt.Sprintf("line %d is   %s\nit should be %s", i+1, was[i], is[i])
+		}
+	}
+	return "one of them is longer"
+}
+
+// table returns a table of Markdown.
+func table(header []string, rows [][]string) string {
+	var out strings.Builder
+	write := func(cells []string) { fmt.Fprintf(&out, "| %s |\n", strings.Join(cells, " | ")) }
+	write(header)
+	write(slices.Repeat([]string{"---"}, len(header)))
+	for _, row := range rows {
+		cells := slices.Clone(row)
+		for i := range cells {
+			cells[i] = strings.ReplaceAll(cells[i], "|", `\|`)
+		}
+		write(cells)
+	}
+	return out.String()
+}
+
+func code(s string) string { return "`" + s + "`" }
+
+// sentence returns the text of a comment on one line, without the links of Go.
+func sentence(comment string) string {
+	comment = regexp.MustCompile(`\[([A-Za-z.]+)\]`).ReplaceAllString(strings.Join(strings.Fields(comment), " "), "$1")
+	switch {
+	case comment == "":
+		return ""
+	case !strings.Contains(comment, " "): // a name
+		return code(comment)
+	}
+	return strings.ToUpper(comment[:1]) + strings.TrimSuffix(comment[1:], ".")
+}
+
+// The command line.
+
+func commandLine(t *testing.T) string {
+	program := filepath.Join(t.TempDir(), "thole")
+	build(t, program, "build", "./cmd/thole")
+	help := func(args ...string) string {
+		out, err := exec.Command(program, append(args, "--help")...).Output()
+		done(t, err)
+		return strings.TrimSpace(string(out))
+	}
+	overview := help()
+	_, list, _ := strings.Cut(overview, "Available Commands:\n")
+	list, _, _ = strings.Cut(list, "\n\n")
+	var out strings.Builder
+	for line := range strings.Lines(list) {
+		name := strings.Fields(line)[0]
+		if name == "help" {
+			continue
+		}
+		fmt.Fprintf(&out, "## thole %s\n\n```\n%s\n```\n\n", name, help(name))
+	}
+	return strings.TrimSpace(out.String()) + "\n"
+}
+
+// parseDir parses the files of a package, without its tests.
+func parseDir(t *testing.T, dir string) (files []*ast.File) {
+	paths, err := filepath.Glob(filepath.Join(root(t), dir, "*.go"))
+	done(t, err)
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		done(t, err)
+		files = append(files, file)
+	}
+	return files
+}
+
+// stringOf returns the value of a string literal, "" of anything else.
+func stringOf(e ast.Expr) string {
+	text, ok := e.(*ast.BasicLit)
+	if !ok || text.Kind != token.STRING {
+		return ""
+	}
+	return constant.StringVal(constant.MakeFromLiteral(text.Value, token.STRING, 0))
+}
