@@ -20,15 +20,16 @@
 //
 // # Files
 //
-//	controller.go  Controller, its configuration, what it needs of the stages
-//	worker.go      one run, from the key to the key
-//	reads.go       what a guest reads and logs during its call; the wait for own writes
-//	writes.go      the effects of a run
-//	triggers.go    which events of the cluster make a key due
-//	state.go       what is remembered of a key between its runs
-//	writeloop.go   keys that write in every run
-//	breaker.go     the circuit breaker of a plugin
-//	circuit.go     its state machine, a pure function of time
-//	comparison.go  whether a new revision fails more than the one before
-//	fault.go       how failures of a guest are reported
+//	controller.go    Controller, its configuration, what it needs of the stages
+//	worker.go        one run, from the key to the key
+//	reads.go         what a guest reads during its call, and what it may read; the wait for own writes
+//	guestlog.go      what a guest logs during its call
+//	writes.go        the effects of a run
+//	triggers.go      which events of the cluster make a key due
+//	state.go         what is remembered of a key between its runs
+//	writeloop.go     keys that write in every run
+//	breaker.go       the circuit breaker of a plugin
+//	breakerstate.go  its state machine, a pure function of time
+//	comparison.go    whether a new revision fails more than the one before
+//	guestfault.go    how failures of a guest are reported
 package dispatch

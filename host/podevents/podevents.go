@@ -1,150 +1,169 @@
-// Package podevents sends the Kubernetes Events of the host: on objects, for its
-// plugins, within a share for each plugin; and about plugins, on the pod that the
-// host runs in, where `kubectl describe pod` shows them.
 package podevents
 
 import (
 	"fmt"
-	"time"
+	"strings"
 
-	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/sanitize"
 )
 
-// Rates of Events on objects. Without them client-go's client would send 5 per
-// second and lose the rest of every burst. Half of the rate is the most that one
-// plugin gets: see host/RATIONALE.md.
+// Reasons of Events on the pod.
 const (
-	objectEventsPerSecond = 50
-	objectEventsBurst     = 500
-	pluginEventsPerSecond = objectEventsPerSecond / 2
-	pluginEventsBurst     = objectEventsBurst
+	reasonRuns        = "PluginRuns"        // Normal: a revision has started
+	reasonRefused     = "PluginRefused"     // its file or policy cannot be used
+	reasonWaits       = "PluginWaits"       // for a CRD, a right, the API server
+	reasonRolledBack  = "PluginRolledBack"  // the new revision failed more than the one before
+	reasonQuarantined = "PluginQuarantined" // its circuit breaker has opened
+	reasonRecovered   = "PluginRecovered"   // Normal: its circuit breaker has closed
+	reasonRemoved     = "PluginRemoved"     // Normal: its file is gone
+	reasonFinalizers  = "FinalizersRemain"  // on objects that nobody cleans up any more
 )
 
-// Sender sends the Events of one host. It is an [events.Observer].
-type Sender struct {
-	objects *broadcast
-	pod     *podObserver // nil outside of a pod
+// Limits of Events on the pod. They are few, and no plugin may cause that those
+// of another are lost: see RATIONALE.md.
+const (
+	podEventsPerSecond = 10
+	podEventsBurst     = 100
+	separateEvents     = 25       // of one type and reason in 10 minutes; further ones are combined into one
+	burstPerPlugin     = 50       // Events
+	perPluginPerSecond = 1. / 30. // after the burst
+)
+
+// podObserver reports events as Kubernetes Events on a pod.
+type podObserver struct {
+	*broadcast
+	pod *corev1.ObjectReference
 }
 
-var _ events.Observer = (*Sender)(nil)
+func startPodObserver(sink record.EventSink, pod *corev1.ObjectReference) *podObserver {
+	return &podObserver{pod: pod, broadcast: startBroadcast(sink, record.CorrelatorOptions{
+		MaxEvents:   separateEvents,
+		MessageFunc: func(e *corev1.Event) string { return combinedPrefix + e.Message },
+		BurstSize:   burstPerPlugin,
+		QPS:         perPluginPerSecond,
+		SpamKeyFunc: func(e *corev1.Event) string { return e.Type + " " + pluginOf(e.Message) },
+	})}
+}
 
-// New starts a sender. pod is the pod of the host with its uid, without which
-// kubectl does not show Events; nil if the host does not run in a pod.
-func New(cluster *rest.Config, pod *corev1.ObjectReference) (*Sender, error) {
-	sink, err := newSink(cluster, objectEventsPerSecond, objectEventsBurst)
-	if err != nil {
-		return nil, err
+// combinedPrefix precedes the last message in an Event that stands for many.
+const combinedPrefix = "too many to show each, see /plugins and the log; the last: "
+
+const pluginPrefix = `plugin "`
+
+// pluginOf returns the plugin that a message is about. The message is the only
+// field that states it in an Event that stands for many.
+func pluginOf(message string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(message, combinedPrefix), pluginPrefix), `"`)
+	return name
+}
+
+// Observe implements [events.Observer]. Messages contain nothing that a guest has
+// read: whoever may read Events here may not be allowed to read that.
+func (p *podObserver) Observe(event events.Event) {
+	const normal, warning = corev1.EventTypeNormal, corev1.EventTypeWarning
+	switch e := event.(type) {
+	case events.PluginStarted:
+		p.send(e.Plugin, normal, reasonRuns, "runs: ", describe(e.Revision), "")
+	case events.PluginRestored:
+		p.send(e.Plugin, normal, reasonRuns, "runs: ", describe(e.Revision), "")
+	case events.PluginWaiting:
+		p.send(e.Plugin, warning, reasonWaits, "waits: ", e.Reason, "")
+	case events.PluginRefused:
+		p.refused(e)
+	case events.PluginRolledBack:
+		p.send(e.From.Plugin, warning, reasonRolledBack, "is rolled back from "+describe(e.From)+": ", e.Reason, "; runs again: "+describe(e.To))
+	case events.PluginQuarantined:
+		p.send(e.Plugin, warning, reasonQuarantined, "fails, its objects wait while single runs probe it: ", e.Reason, "")
+	case events.PluginRecovered:
+		p.send(e.Plugin, normal, reasonRecovered, "runs as before", "", "")
+	case events.PluginStopped:
+		if e.Removed {
+			p.send(e.Plugin, normal, reasonRemoved, "is removed", "", "")
+		}
+	case events.FinalizersLeft:
+		p.send(e.Plugin, warning, reasonFinalizers, leftSummary(e), leftDetails(e), leftRemedy(e))
 	}
-	s := &Sender{objects: startBroadcast(sink, record.CorrelatorOptions{})}
-	if pod == nil {
-		return s, nil
+}
+
+func (p *podObserver) refused(e events.PluginRefused) {
+	if e.RolledBack {
+		return // reported as that
 	}
-	// A queue of their own: behind 500 Events on objects they would be late.
-	if sink, err = newSink(cluster, podEventsPerSecond, podEventsBurst); err != nil {
-		s.Stop()
-		return nil, err
+	running := "; it does not run"
+	if e.Running != nil {
+		running = "; keeps running: " + describe(*e.Running)
 	}
-	s.pod = startPodObserver(sink, pod)
-	return s, nil
+	reason := strings.TrimPrefix(e.Err.Error(), fmt.Sprintf("plugin %q: ", e.Plugin))
+	p.send(e.Plugin, corev1.EventTypeWarning, reasonRefused, "is refused at step "+e.Step+": ", reason, running)
 }
 
-// Observe implements [events.Observer]: it reports what happens to plugins on the
-// pod.
-func (s *Sender) Observe(e events.Event) {
-	if s.pod != nil {
-		s.pod.Observe(e)
+// describe names a revision for people.
+func describe(r events.Revision) string {
+	return fmt.Sprintf("revision %d, version %s, sha256:%s", r.Number, r.Version, r.Digest[:min(len(r.Digest), 12)])
+}
+
+func leftSummary(e events.FinalizersLeft) string {
+	objects := 0
+	for _, l := range e.Left {
+		objects += l.Objects
 	}
-}
-
-// Stop sends what is queued, for a short time. It must be called once.
-func (s *Sender) Stop() {
-	if s.pod != nil {
-		s.pod.stop()
+	what := "is removed"
+	if !e.Removed {
+		what = "no longer has every controller that it had"
 	}
-	s.objects.stop()
+	return fmt.Sprintf("%s; finalizers remain that keep %d objects from being deleted: ", what, objects)
 }
 
-// Recorder sends the Events of one plugin on objects.
-type Recorder struct {
-	recorder  record.EventRecorder
-	allowance *rate.Limiter
-	dropped   func()
-}
-
-// Recorder returns the recorder of a plugin. dropped is called for each Event
-// beyond the plugin's share, which is not sent.
-func (s *Sender) Recorder(dropped func()) *Recorder {
-	return &Recorder{s.objects.recorder, rate.NewLimiter(pluginEventsPerSecond, pluginEventsBurst), dropped}
-}
-
-// Event sends an Event on an object. It does not block.
-func (r *Recorder) Event(object runtime.Object, eventType, reason, message string) {
-	if !r.allowance.Allow() {
-		r.dropped()
-		return
+func leftDetails(e events.FinalizersLeft) string {
+	var all []string
+	for _, l := range e.Left {
+		text := fmt.Sprintf("%s on %d %s", l.Finalizer, l.Objects, l.KindName)
+		if l.Deleting > 0 {
+			text += fmt.Sprintf(", %d being deleted", l.Deleting)
+		}
+		examples := strings.Join(l.Examples, ", ")
+		if l.Objects > len(l.Examples) {
+			examples += ", ..."
+		}
+		all = append(all, text+" ("+examples+")")
 	}
-	r.recorder.Event(object, eventType, reason, message)
+	return strings.Join(all, "; ")
 }
 
-// broadcast sends Events as the host, one after the other, with the correlation
-// of client-go.
-type broadcast struct {
-	broadcaster record.EventBroadcaster
-	recorder    record.EventRecorder
-	sink        flushableSink
-}
+// maxCommands is the most that fits into an Event besides the rest, in bytes: a
+// command that is cut off would be useless.
+const maxCommands = 500
 
-func newSink(cluster *rest.Config, perSecond float32, burst int) (record.EventSink, error) {
-	config := rest.CopyConfig(cluster)
-	config.QPS, config.Burst = perSecond, burst
-	client, err := corev1client.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("make client for events: %w", err)
+// leftRemedy states both ways to get rid of the finalizers.
+func leftRemedy(e events.FinalizersLeft) string {
+	back := "put the plugin back"
+	if !e.Removed {
+		back = "put the former version back"
 	}
-	return &corev1client.EventSinkImpl{Interface: client.Events("")}, nil
-}
-
-func startBroadcast(sink record.EventSink, options record.CorrelatorOptions) *broadcast {
-	b := &broadcast{
-		broadcaster: record.NewBroadcaster(record.WithCorrelatorOptions(options)),
-		sink:        flushableSink{sink, make(chan struct{})},
+	commands := strings.Join(e.Commands, " and ")
+	if len(commands) > maxCommands {
+		commands = "the log has the commands"
 	}
-	b.broadcaster.StartRecordingToSink(b.sink)
-	b.recorder = b.broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "thole"})
-	return b
+	return "; " + back + " to clean up, or give that up: " + commands
 }
 
-// flushTimeout bounds how long stop waits for Events to be sent.
-const flushTimeout = 2 * time.Second
-
-func (b *broadcast) stop() {
-	b.recorder.Event(&corev1.ObjectReference{}, corev1.EventTypeNormal, "End", "")
-	select {
-	case <-b.sink.flushed:
-	case <-time.After(flushTimeout):
-	}
-	b.broadcaster.Shutdown()
+// send sends an Event. Its message is the name of the plugin followed by head,
+// middle and tail; if that is too long, middle is cut, so that tail, which states
+// what to do, remains.
+func (p *podObserver) send(plugin, eventType, reason, head, middle, tail string) {
+	p.recorder.Event(p.pod, eventType, reason, message(pluginPrefix+plugin+`" `+head, middle, tail))
 }
 
-// flushableSink sends Events in their order. An Event about an object without a
-// name is not sent: it marks the end of the queue, and closes flushed.
-type flushableSink struct {
-	record.EventSink
-	flushed chan struct{}
-}
+// maxMessage is the API's limit in bytes, less what may precede a message.
+const maxMessage = 1024 - len(combinedPrefix)
 
-func (s flushableSink) Create(e *corev1.Event) (*corev1.Event, error) {
-	if e.InvolvedObject.Name == "" {
-		close(s.flushed)
-		return e, nil
-	}
-	return s.EventSink.Create(e)
+// message joins the parts in one line of printable text.
+func message(head, middle, tail string) string {
+	head = sanitize.Truncate(sanitize.Line(head), maxMessage/4)
+	tail = sanitize.Truncate(sanitize.Line(tail), maxMessage-len(head))
+	return head + sanitize.Truncate(sanitize.Line(middle), maxMessage-len(head)-len(tail)) + tail
 }

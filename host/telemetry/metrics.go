@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/outcome"
 )
 
@@ -138,6 +139,26 @@ func register[V vec](m *Metrics, label string, v V) V {
 func (m *Metrics) remove(label, value string) {
 	for _, v := range m.byLabel[label] {
 		v.DeletePartialMatch(prometheus.Labels{label: value})
+	}
+}
+
+// CountEvents returns an observer that counts what happens to plugins, and removes
+// the series of a plugin that has stopped.
+func (m *Metrics) CountEvents() events.Observer { return events.Func(m.countEvent) }
+
+func (m *Metrics) countEvent(event events.Event) {
+	switch e := event.(type) {
+	case events.PluginStarted:
+		m.pluginInfo.DeletePartialMatch(prometheus.Labels{"plugin": e.Plugin})
+		m.pluginInfo.WithLabelValues(e.Plugin, e.Version, e.Digest).Set(1)
+		m.pluginLoads.WithLabelValues(e.Plugin).Inc()
+		m.rollbacks.WithLabelValues(e.Plugin) // creates the series
+	case events.PluginStopped:
+		m.remove("plugin", e.Plugin)
+	case events.PluginRefused:
+		m.loadFailures.WithLabelValues(e.Plugin, e.Step).Inc()
+	case events.PluginRolledBack:
+		m.rollbacks.WithLabelValues(e.From.Plugin).Inc()
 	}
 }
 

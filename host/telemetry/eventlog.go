@@ -4,31 +4,10 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/events"
 )
-
-// CountEvents returns an observer that counts what happens to plugins, and removes
-// the series of a plugin that has stopped.
-func (m *Metrics) CountEvents() events.Observer { return events.Func(m.countEvent) }
-
-func (m *Metrics) countEvent(event events.Event) {
-	switch e := event.(type) {
-	case events.PluginStarted:
-		m.pluginInfo.DeletePartialMatch(prometheus.Labels{"plugin": e.Plugin})
-		m.pluginInfo.WithLabelValues(e.Plugin, e.Version, e.Digest).Set(1)
-		m.pluginLoads.WithLabelValues(e.Plugin).Inc()
-		m.rollbacks.WithLabelValues(e.Plugin) // creates the series
-	case events.PluginStopped:
-		m.remove("plugin", e.Plugin)
-	case events.PluginRefused:
-		m.loadFailures.WithLabelValues(e.Plugin, e.Step).Inc()
-	case events.PluginRolledBack:
-		m.rollbacks.WithLabelValues(e.From.Plugin).Inc()
-	}
-}
 
 // LogEvents returns an observer that writes every event to a log. The field
 // "event" of a line is the name of the event's type; it and the other fields are

@@ -1,0 +1,77 @@
+package dispatch
+
+import (
+	"strings"
+
+	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/sanitize"
+)
+
+// Log implements the host function log (SPEC.md, "log"), within the allowance of
+// the plugin.
+func (r *run) Log(level int32, message []byte) {
+	if !r.mayLog() {
+		return
+	}
+	text, fields := guestLine(message)
+	r.c.Events.Observe(events.GuestLogged{Run: r.identity(), Level: level, Message: text, Fields: fields})
+}
+
+// warn logs why a call of the guest failed. It counts as a line of the guest,
+// which may call ten thousand times in one run.
+func (r *run) warn(text string, fields ...any) {
+	if r.mayLog() {
+		r.logger().Warn(text, fields...)
+	}
+}
+
+// mayLog takes one line from the allowance of the plugin.
+func (r *run) mayLog() bool {
+	if r.c.LogLines == nil || r.c.LogLines.Allow() {
+		return true
+	}
+	r.c.Metrics.Dropped()
+	return false
+}
+
+// guestLine reads the JSON object that a guest logs; anything else is taken as
+// text. Message and field names are made one printable line each; the values are
+// quoted by the logger.
+func guestLine(message []byte) (text string, fields []any) {
+	members, err := rawjson.Members(message)
+	if err != nil {
+		return sanitize.Line(string(message)), nil
+	}
+	for _, m := range members {
+		value := scalar(m.Value)
+		if m.Name == "message" {
+			text = sanitize.Line(value)
+			continue
+		}
+		fields = append(fields, guestField(sanitize.Line(m.Name)), value)
+	}
+	return text, fields
+}
+
+// guestField prefixes the name of a field that the host sets itself, so that a
+// guest cannot forge it.
+func guestField(name string) string {
+	switch name {
+	case "plugin", "controller", "object", "revision", "reconcileID", "event":
+		return "guest." + name
+	}
+	if strings.HasPrefix(name, "@") { // the fields of hclog
+		return "guest." + name
+	}
+	return name
+}
+
+// scalar returns the content of a JSON string, and the text of any other value.
+func scalar(value []byte) string {
+	r := rawjson.NewReader(value)
+	if r.Kind() != '"' {
+		return string(value)
+	}
+	return r.String()
+}
