@@ -12,29 +12,14 @@ import (
 // which they are added, imports first. The zero value is an empty module.
 type Module struct {
 	types   []wasm.FuncType
-	imports int               // functions imported
-	funcs   int               // functions defined
-	entries [sections]entries // of the sections that are vectors
-	start   []byte            // the start section; nil if there is none
-	custom  []byte            // the custom sections
-	passive bool              // whether there is a passive data segment
-}
-
-const sections = int(wasm.DataCountSection) + 1
-
-// entries are the encoded elements of a section that is a vector.
-type entries struct {
-	n       uint32
-	encoded []byte
+	vectors [wasm.DataCountSection + 1]wasm.Vector // the sections that are vectors, by number
+	start   []byte                                 // the start section; nil if there is none
+	custom  []byte                                 // the custom sections
+	passive bool                                   // whether there is a passive data segment
 }
 
 // add appends an entry to a section and returns its index there.
-func (m *Module) add(id wasm.SectionID, encoded []byte) uint32 {
-	e := &m.entries[id]
-	e.encoded = append(e.encoded, encoded...)
-	e.n++
-	return e.n - 1
-}
+func (m *Module) add(id wasm.SectionID, entry []byte) uint32 { return m.vectors[id].Add(entry) }
 
 // Func is the index of a function.
 type Func uint32
@@ -52,7 +37,6 @@ func (m *Module) Type(params, results []wasm.ValueType) uint32 {
 // Import adds an imported function.
 func (m *Module) Import(module, name string, params, results []wasm.ValueType) Func {
 	m.add(wasm.ImportSection, wasm.AppendImport(nil, module, name, m.Type(params, results)))
-	m.imports++
 	return m.next() - 1
 }
 
@@ -69,12 +53,16 @@ func (m *Module) FuncOf(index uint32) Func { return m.define(index, nil) }
 func (m *Module) define(typeIndex uint32, locals []wasm.ValueType, body ...[]byte) Func {
 	m.add(wasm.FunctionSection, wasm.AppendU32(nil, typeIndex))
 	m.add(wasm.CodeSection, wasm.AppendBody(nil, locals, append(join(body...), End...)))
-	m.funcs++
 	return m.next() - 1
 }
 
 // next returns the index of the function that is added next.
-func (m *Module) next() Func { return Func(m.imports + m.funcs) }
+func (m *Module) next() Func {
+	return Func(m.count(wasm.ImportSection) + m.count(wasm.FunctionSection))
+}
+
+// count returns how many entries a section has.
+func (m *Module) count(id wasm.SectionID) uint32 { return m.vectors[id].Len }
 
 // Memory adds a memory of that many pages, without a maximum.
 func (m *Module) Memory(pages uint32) {
@@ -183,30 +171,27 @@ func (m *Module) Custom(name string, content []byte) {
 
 // Names adds a name section that names functions.
 func (m *Module) Names(names map[Func]string) {
-	var named entries
+	var named wasm.Vector
 	for f := range m.next() {
 		if name, ok := names[f]; ok {
-			named.encoded = wasm.AppendName(wasm.AppendU32(named.encoded, uint32(f)), name)
-			named.n++
+			named.Add(wasm.AppendName(wasm.AppendU32(nil, uint32(f)), name))
 		}
 	}
 	const functionNames = 1 // the subsection
-	m.Custom("name", wasm.AppendName([]byte{functionNames}, named.vector()))
+	m.Custom("name", wasm.AppendName([]byte{functionNames}, named.Append(nil)))
 }
-
-func (e *entries) vector() []byte { return append(wasm.AppendU32(nil, e.n), e.encoded...) }
 
 // Bytes returns the binary.
 func (m *Module) Bytes() []byte {
 	out := []byte(wasm.Header)
 	for _, id := range wasm.SectionOrder {
-		switch e := &m.entries[id]; {
+		switch {
 		case id == wasm.StartSection && m.start != nil:
 			out = wasm.AppendSection(out, id, m.start)
 		case id == wasm.DataCountSection && m.passive:
-			out = wasm.AppendSection(out, id, wasm.AppendU32(nil, m.entries[wasm.DataSection].n))
-		case e.n > 0:
-			out = wasm.AppendSection(out, id, e.vector())
+			out = wasm.AppendSection(out, id, wasm.AppendU32(nil, m.count(wasm.DataSection)))
+		case m.count(id) > 0:
+			out = wasm.AppendSection(out, id, m.vectors[id].Append(nil))
 		}
 	}
 	return append(out, m.custom...)

@@ -70,7 +70,7 @@ type Case struct {
 	// load if it is another one than [abi.ClassABI] (StageLoad).
 	Class abi.Class
 	// Calls is how often reconcile is called with the same request. Each call
-	// must have the same outcome (StageOK; at least 1).
+	// must have the same outcome (StageCall and StageOK; at least 1).
 	Calls int
 	// Code and Output are what each call must return (StageOK). If Output is
 	// nil, any result is right that [abi.DecodeResult] accepts.

@@ -39,7 +39,7 @@ func Check(binary []byte) error {
 		return fmt.Errorf("read module: %w", err)
 	}
 	var errs []error
-	if !found.memory {
+	if found.exports[abi.ExportMemory] != aMemory {
 		errs = append(errs, fmt.Errorf("export %q is missing: export memory 0 under this name", abi.ExportMemory))
 	}
 	for _, want := range contractExports {
@@ -81,9 +81,10 @@ type inspected struct {
 	types   []wasm.FuncType
 	imports []wasm.Import
 	funcs   []wasm.FuncType   // of the whole function index space
-	exports map[string]string // what each name is: a signature, or a kind
-	memory  bool              // whether memory 0 is exported as abi.ExportMemory
+	exports map[string]string // what each name is: a signature, or as in aMemory
 }
+
+const aMemory = "a memory" // as [wasm.KindMemory] is described
 
 // inspect reads the sections that declare imports and exports. Unlike a host it
 // applies no limits, and it does not read code.
@@ -148,12 +149,8 @@ func (in *inspected) typeAt(r *wasm.Reader) wasm.FuncType {
 
 func (in *inspected) addExport(r *wasm.Reader) {
 	name, kind, index := r.Name(), wasm.Kind(r.Byte()), r.U32()
-	switch {
-	case kind == wasm.KindFunction && uint64(index) < uint64(len(in.funcs)):
+	in.exports[name] = "a " + kind.String()
+	if kind == wasm.KindFunction && uint64(index) < uint64(len(in.funcs)) {
 		in.exports[name] = in.funcs[index].String()
-	case kind == wasm.KindMemory && name == abi.ExportMemory:
-		in.memory = true
-	default:
-		in.exports[name] = "not a function"
 	}
 }

@@ -40,7 +40,6 @@ type guest struct {
 	Module
 	name          string
 	input, output Func
-	fdWriteFunc   Func  // 0 until it is imported
 	constantsEnd  int32 // where the next constant is placed
 	manifest      []byte
 	exported      map[string]bool
@@ -95,13 +94,19 @@ func (g *guest) finish(locals types, reconcile ...[]byte) []byte {
 // finishWithoutReconcile is finish for a case that exports reconcile itself, or
 // not at all.
 func (g *guest) finishWithoutReconcile() []byte {
+	g.addRequired()
+	return g.Bytes()
+}
+
+// addRequired adds what thole/v1 requires besides reconcile and the case has not
+// added.
+func (g *guest) addRequired() {
 	g.export(abi.ExportMarker, g.Func(noTypes, noTypes, nil))
 	g.export(abi.ExportDescribe, g.Func(noTypes, i32Only, nil, g.writes(g.manifest), I32Const(0)))
-	if g.entries[wasm.MemorySection].n == 0 {
+	if g.count(wasm.MemorySection) == 0 {
 		g.Memory(max(pages, uint32(g.constantsEnd)>>16+1))
 		g.ExportMemory(abi.ExportMemory)
 	}
-	return g.Bytes()
 }
 
 // ok is the body of a reconcile that succeeds.
@@ -115,6 +120,16 @@ func leaked() []byte { return abi.EncodeResult(&abi.Result{Result: abi.OutcomeRe
 // trapIf traps if the instructions push an i32 that is not zero.
 func trapIf(instructions ...[]byte) []byte {
 	return join(join(instructions...), If, Unreachable, End)
+}
+
+// trapIfRefused traps if the instructions, which grow a memory or table, fail.
+func trapIfRefused(instructions ...[]byte) []byte {
+	return trapIf(join(instructions...), I32Const(-1), I32Eq)
+}
+
+// forever repeats instructions that leave the stack as it is.
+func forever(instructions ...[]byte) []byte {
+	return join(Loop, join(instructions...), Branch(0), End, I32Const(0))
 }
 
 func always(output []byte) func([]byte) []byte {

@@ -25,7 +25,7 @@ func callCases() []Case {
 		fails("output-unknown-field", abi.ClassABI, "writes a result with a field that does not exist",
 			func(g *guest) []byte { return join(g.writes([]byte(`{"result":"success","aply":[]}`)), I32Const(0)) }),
 		fails("output-oversize", abi.ClassABI, "writes results without end, all of its memory each time", func(g *guest) []byte {
-			return join(Loop, I32Const(0), I32Const(pages<<16), Call(g.output), Branch(0), End, I32Const(0))
+			return forever(I32Const(0), I32Const(pages<<16), Call(g.output))
 		}),
 		fails("unknown-code", abi.ClassABI, "returns a code that the ABI does not define",
 			func(g *guest) []byte { return join(g.writes(success()), I32Const(7)) }),
@@ -45,7 +45,7 @@ func fails(name string, class abi.Class, explain string, body func(*guest) []byt
 // failing is fails for a case that adds reconcile itself.
 func failing(name string, class abi.Class, explain string, build func(*guest) []byte) Case {
 	return Case{
-		Name: name, Stage: StageCall, Class: class, Explain: explain,
+		Name: name, Stage: StageCall, Class: class, Calls: 2, Explain: explain,
 		Wasm: func() []byte { return build(newGuest(name)) },
 	}
 }
@@ -55,7 +55,7 @@ func exit(g *guest) []byte {
 	return join(I32Const(2), Call(f), Unreachable)
 }
 
-func infiniteLoop(*guest) []byte { return join(Loop, Branch(0), End, I32Const(0)) }
+func infiniteLoop(*guest) []byte { return forever() }
 
 func deepRecursion(g *guest) []byte {
 	self := g.next()
@@ -64,15 +64,7 @@ func deepRecursion(g *guest) []byte {
 }
 
 // memoryBomb asks for 16 pages at a time, and traps when it gets none.
-func memoryBomb(*guest) []byte {
-	return join(
-		Loop,
-		trapIf(I32Const(16), MemoryGrow, I32Const(-1), I32Eq),
-		Branch(0),
-		End,
-		I32Const(0),
-	)
-}
+func memoryBomb(*guest) []byte { return forever(trapIfRefused(I32Const(16), MemoryGrow)) }
 
 func pointerCases() []Case {
 	return []Case{

@@ -57,12 +57,8 @@ type beyondCase struct {
 func (b beyondCase) reaching(offset uint32) Case {
 	name := fmt.Sprintf("%s-beyond-%d", b.name, offset)
 	return refusedBefore(name, b.explain+" that the module does not have", func(g *guest) []byte {
-		// What finish would add comes first, so that the indices are known.
-		g.export(abi.ExportMarker, g.Func(noTypes, noTypes, nil))
-		g.export(abi.ExportDescribe, g.Func(noTypes, i32Only, nil, g.writes(g.manifest), I32Const(0)))
+		g.addRequired() // so that the indices are known
 		g.Type(i32Only, i32Only)
-		g.Memory(pages)
-		g.ExportMemory(abi.ExportMemory)
 		g.Global(0)
 		g.Table(4)
 		body := b.use(g, offset)
@@ -74,7 +70,7 @@ func (b beyondCase) reaching(offset uint32) Case {
 func beyondCases() []beyondCase {
 	// reconcile is the last function, and is added after the case's use.
 	function := func(g *guest, offset uint32) Func { return g.next() + 1 + Func(offset) }
-	global := func(g *guest, offset uint32) uint32 { return g.entries[wasm.GlobalSection].n + offset }
+	global := func(g *guest, offset uint32) uint32 { return g.count(wasm.GlobalSection) + offset }
 	typ := func(g *guest, offset uint32) uint32 { return uint32(len(g.types)) + offset }
 	return []beyondCase{
 		{"global-get", "reads a global", func(g *guest, n uint32) []byte { return join(GlobalGet(global(g, n)), Drop) }},

@@ -41,10 +41,10 @@ func loopCases() []Case {
 		}),
 		timesOut("loop-nest", "loops twice in each of sixty nested loops", loopNest),
 		timesOut("loop-heavy", "loops over twenty thousand instructions without a jump",
-			func(g *guest) []byte { return join(Loop, g.work(20_000), Branch(0), End, I32Const(0)) }),
+			func(g *guest) []byte { return forever(g.work(20_000)) }),
 		timesOut("loop-of-calls", "loops over calls of functions without a loop", func(g *guest) []byte {
 			leaf := g.Func(noTypes, noTypes, nil, g.work(5_000))
-			return join(Loop, repeated(100, Call(leaf)), Branch(0), End, I32Const(0))
+			return forever(repeated(100, Call(leaf)))
 		}),
 	}
 }
@@ -176,7 +176,7 @@ func bulkCases() []Case {
 	down := join(I32Const(0), I32Const(1), I32Const(hugeBytes-1), MemoryCopy)
 	return []Case{
 		timesOut("fill-loop", "fills all of its memory in a loop", func(g *guest) []byte {
-			return join(g.growsToHuge(), Loop, fillsHuge(), Branch(0), End, I32Const(0))
+			return join(g.growsToHuge(), forever(fillsHuge()))
 		}),
 		timesOut("fill-straight", "fills all of its memory five hundred times, without a loop",
 			func(g *guest) []byte { return join(g.growsToHuge(), repeated(many, fillsHuge()), I32Const(0)) }),
@@ -191,7 +191,7 @@ func bulkCases() []Case {
 		}),
 		timesOut("init-loop", "copies a segment into memory in a loop", func(g *guest) []byte {
 			segment := g.Passive(make([]byte, 32<<10))
-			return join(Loop, I32Const(scratch), I32Const(0), I32Const(32<<10), MemoryInit(segment), Branch(0), End, I32Const(0))
+			return forever(I32Const(scratch), I32Const(0), I32Const(32<<10), MemoryInit(segment))
 		}),
 		timesOut("table-fill-straight", "fills a table of a hundred thousand elements twenty thousand times", func(g *guest) []byte {
 			g.Table(100_000)
@@ -199,23 +199,21 @@ func bulkCases() []Case {
 			return join(repeated(20, Call(fill)), I32Const(0))
 		}),
 		timesOut("grow-nothing", "grows its memory by nothing in a loop", func(*guest) []byte {
-			return join(Loop, I32Const(0), MemoryGrow, Drop, Branch(0), End, I32Const(0))
+			return forever(I32Const(0), MemoryGrow, Drop)
 		}),
 		timesOut("grow-refused", "keeps asking for memory beyond its limit", func(g *guest) []byte {
-			return join(g.growsToHuge(), Loop, I32Const(1), MemoryGrow, Drop, Branch(0), End, I32Const(0))
+			return join(g.growsToHuge(), forever(I32Const(1), MemoryGrow, Drop))
 		}),
 		timesOut("table-grow-refused", "keeps asking for a larger table", func(g *guest) []byte {
 			g.TableUpTo(0, 10_000)
-			return join(Loop, NullFunc, I32Const(1_000), TableGrow, Drop, Branch(0), End, I32Const(0))
+			return forever(NullFunc, I32Const(1_000), TableGrow, Drop)
 		}),
 	}
 }
 
 // growsToHuge grows the memory to hugePages, or traps.
 func (g *guest) growsToHuge() []byte {
-	return join(
-		I32Const(hugePages), MemorySize, I32Sub, MemoryGrow, I32Const(-1), I32Eq, If, Unreachable, End,
-	)
+	return trapIfRefused(I32Const(hugePages), MemorySize, I32Sub, MemoryGrow)
 }
 
 // fillsHuge fills all of that memory.

@@ -51,11 +51,7 @@ func echoCase() Case {
 		return g.finish(nil,
 			I32Const(scratch), I32Const(1), Call(g.input),
 			I32Const(scratch+1), rest, Call(g.input),
-			g.writes([]byte(memoOpen)),
-			I32Const(scratch), LocalGet(0), Call(g.output),
-			g.writes([]byte(memoClose)),
-			I32Const(0),
-		)
+			g.writesMemo(LocalGet(0)))
 	})
 	c.Output = memo
 	return c
@@ -93,11 +89,13 @@ func gets(g *guest) []byte {
 	return g.finish(i32Only,
 		g.constant(getObject()), Call(get), I32WrapI64, LocalSet(1),
 		I32Const(scratch), LocalGet(1), Call(g.input),
-		g.writes([]byte(memoOpen)),
-		I32Const(scratch), LocalGet(1), Call(g.output),
-		g.writes([]byte(memoClose)),
-		I32Const(0),
-	)
+		g.writesMemo(LocalGet(1)))
+}
+
+// writesMemo writes what is at scratch as the memo, and returns 0.
+func (g *guest) writesMemo(length []byte) []byte {
+	return join(
+		g.writes([]byte(memoOpen)), I32Const(scratch), length, Call(g.output), g.writes([]byte(memoClose)), I32Const(0))
 }
 
 // expectCode traps unless the capability returns exactly that code.
@@ -174,13 +172,8 @@ func (g *guest) pollOneoff() Func {
 	return g.Import(wasi, "poll_oneoff", types{i32, i32, i32, i32}, i32Only)
 }
 
-// fdWrite imports fd_write once. The first call must come before any function
-// is added.
 func (g *guest) fdWrite() Func {
-	if g.fdWriteFunc == 0 {
-		g.fdWriteFunc = g.Import(wasi, "fd_write", types{i32, i32, i32, i32}, i32Only)
-	}
-	return g.fdWriteFunc
+	return g.Import(wasi, "fd_write", types{i32, i32, i32, i32}, i32Only)
 }
 
 // expectEmptyList traps unless a list of strings has no entry.

@@ -29,7 +29,7 @@ func stackCases() []Case {
 			return join(I32Const(50_000), Call(g.nested(nil, g.work(20_000))), g.ok())
 		}),
 		timesOut("deep-recursion-loop", "nests ten thousand calls in a loop", func(g *guest) []byte {
-			return join(Loop, I32Const(10_000), Call(g.nested(nil, nil)), Branch(0), End, I32Const(0))
+			return forever(I32Const(10_000), Call(g.nested(nil, nil)))
 		}),
 		timesOut("deep-recursion-bulk", "nests ten thousand calls, each of which fills all memory after the call it makes", func(g *guest) []byte {
 			return join(g.growsToHuge(), I32Const(10_000), Call(g.nested(nil, fillsHuge())), g.ok())
@@ -62,26 +62,19 @@ func longNames(g *guest) []byte {
 func memoryCases() []Case {
 	return []Case{
 		fails("memory-bomb-at-once", abi.ClassOutOfMemory, "asks for 4 GiB less two pages, then traps", func(*guest) []byte {
-			return join(trapIf(I32Const(1<<16-pages), MemoryGrow, I32Const(-1), I32Eq), I32Const(0))
+			return join(trapIfRefused(I32Const(1<<16-pages), MemoryGrow), I32Const(0))
 		}),
 		fails("memory-bomb-touched", abi.ClassOutOfMemory, "writes into every page that it gets", func(*guest) []byte {
-			return join(
-				Loop,
-				trapIf(I32Const(1), MemoryGrow, I32Const(-1), I32Eq),
-				MemorySize, I32Const(1), I32Sub, I32Const(16), I32Shl, I32Const(7), I32Const(1<<16), MemoryFill,
-				Branch(0),
-				End, I32Const(0))
+			return forever(
+				trapIfRefused(I32Const(1), MemoryGrow),
+				MemorySize, I32Const(1), I32Sub, I32Const(16), I32Shl, I32Const(7), I32Const(1<<16), MemoryFill)
 		}),
 		fails("memory-bomb-doubling", abi.ClassOutOfMemory, "doubles its memory, as allocators do", func(*guest) []byte {
-			return join(Loop, trapIf(MemorySize, MemoryGrow, I32Const(-1), I32Eq), Branch(0), End, I32Const(0))
+			return forever(trapIfRefused(MemorySize, MemoryGrow))
 		}),
 		fails("table-bomb", abi.ClassPanic, "grows its table until the host refuses, then traps", func(g *guest) []byte {
 			g.TableUpTo(0, 10_000)
-			return join(
-				Loop,
-				trapIf(NullFunc, I32Const(1_000), TableGrow, I32Const(-1), I32Eq),
-				Branch(0),
-				End, I32Const(0))
+			return forever(trapIfRefused(NullFunc, I32Const(1_000), TableGrow))
 		}),
 	}
 }

@@ -54,11 +54,6 @@ func stormCases() []Case {
 	}
 }
 
-// forever repeats instructions that leave the stack as it is.
-func forever(instructions ...[]byte) []byte {
-	return join(Loop, join(instructions...), Branch(0), End, I32Const(0))
-}
-
 func (g *guest) callsForever(function string, call []byte) []byte {
 	f := g.Import(abi.ImportModule, function, ptrLen, i64Only)
 	return forever(g.constant(call), Call(f), Drop)

@@ -68,10 +68,7 @@ func (c Case) Verify(host Host) error {
 		return fmt.Errorf("load must succeed, but: %w", err)
 	}
 	defer guest.Close()
-	if c.Stage == StageCall {
-		return c.verifyFailure(guest)
-	}
-	return c.verifySuccess(guest)
+	return c.verifyCalls(guest)
 }
 
 func (c Case) verifyRefusal(guest Guest, err error) error {
@@ -93,20 +90,39 @@ func (c Case) verifyRefusal(guest Guest, err error) error {
 	return nil
 }
 
-func (c Case) verifyFailure(guest Guest) error {
-	var cost costCheck
-	for range 2 { // the second call shows that the first one has spoilt nothing
-		_, output, err := guest.Reconcile(Request())
-		if err := cost.add(c, guest); err != nil {
-			return err
+// verifyCalls calls a guest. Each call shows that the ones before have spoilt
+// nothing; if the host meters them, they must all cost the same.
+func (c Case) verifyCalls(guest Guest) error {
+	verify := c.verifySuccess
+	if c.Stage == StageCall {
+		verify = c.verifyFailure
+	}
+	metered, meters := guest.(Metered)
+	var first uint64
+	for i := range max(c.Calls, 1) {
+		code, output, err := guest.Reconcile(Request())
+		if err := verify(code, output, err); err != nil {
+			return fmt.Errorf("call %d %w", i+1, err)
 		}
-		class, err := classOf(output, err)
-		if err == nil {
-			return fmt.Errorf("the call must fail as %s, but returned %.200q", c.Class, output)
+		if !meters || c.Timed() {
+			continue
 		}
-		if class != c.Class {
-			return fmt.Errorf("the call must fail as %s, but failed as %q: %w", c.Class, class, err)
+		if fuel := metered.Fuel(); i == 0 {
+			first = fuel
+		} else if fuel != first {
+			return fmt.Errorf("the same call must cost the same, but cost %d and then %d", first, fuel)
 		}
+	}
+	return nil
+}
+
+func (c Case) verifyFailure(_ int32, output []byte, err error) error {
+	class, err := classOf(output, err)
+	if err == nil {
+		return fmt.Errorf("must fail as %s, but returned %.200q", c.Class, output)
+	}
+	if class != c.Class {
+		return fmt.Errorf("must fail as %s, but failed as %q: %w", c.Class, class, err)
 	}
 	return nil
 }
@@ -124,53 +140,20 @@ func classOf(output []byte, err error) (abi.Class, error) {
 	return abi.ClassNone, err
 }
 
-func (c Case) verifySuccess(guest Guest) error {
-	request := Request()
-	var cost costCheck
-	for i := range max(c.Calls, 1) {
-		code, output, err := guest.Reconcile(request)
-		if err := cost.add(c, guest); err != nil {
-			return err
+func (c Case) verifySuccess(code int32, output []byte, err error) error {
+	switch {
+	case err != nil:
+		return fmt.Errorf("must succeed, but: %w", err)
+	case abi.Code(code) != c.Code:
+		return fmt.Errorf("must return %d, but returned %d", c.Code, code)
+	case c.Output == nil:
+		if _, err := abi.DecodeResult(output); err != nil {
+			return fmt.Errorf("must have a valid result: %w", err)
 		}
-		if err != nil {
-			return fmt.Errorf("call %d must succeed, but: %w", i+1, err)
-		}
-		if abi.Code(code) != c.Code {
-			return fmt.Errorf("call %d must return %d, but returned %d", i+1, c.Code, code)
-		}
-		if err := c.verifyOutput(request, output); err != nil {
-			return fmt.Errorf("call %d: %w", i+1, err)
-		}
-	}
-	return nil
-}
-
-// costCheck compares the cost of each call of a guest with that of the first.
-type costCheck struct {
-	first uint64
-	any   bool // whether first is set
-}
-
-func (s *costCheck) add(c Case, guest Guest) error {
-	metered, ok := guest.(Metered)
-	if !ok || c.Timed() {
 		return nil
 	}
-	fuel := metered.Fuel()
-	if s.any && fuel != s.first {
-		return fmt.Errorf("the same call must cost the same, but cost %d and then %d", s.first, fuel)
-	}
-	s.first, s.any = fuel, true
-	return nil
-}
-
-func (c Case) verifyOutput(request, output []byte) error {
-	if c.Output == nil {
-		_, err := abi.DecodeResult(output)
-		return err
-	}
-	if want := c.Output(request); !bytes.Equal(output, want) {
-		return fmt.Errorf("the result must be %s, but is %.200q", want, output)
+	if want := c.Output(Request()); !bytes.Equal(output, want) {
+		return fmt.Errorf("must have the result %s, but has %.200q", want, output)
 	}
 	return nil
 }

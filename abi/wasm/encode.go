@@ -43,6 +43,22 @@ func AppendCustom(out []byte, name string, content []byte) []byte {
 	return InsertSize(out, start, byte(CustomSection))
 }
 
+// Vector is a vector that is being built, as most sections are one (5.1.3).
+type Vector struct {
+	Len     uint32
+	Encoded []byte // its elements
+}
+
+// Add adds an encoded element and returns its index.
+func (v *Vector) Add(element []byte) uint32 {
+	v.Encoded = append(v.Encoded, element...)
+	v.Len++
+	return v.Len - 1
+}
+
+// Append appends the vector: the number of its elements, and the elements.
+func (v *Vector) Append(out []byte) []byte { return append(AppendU32(out, v.Len), v.Encoded...) }
+
 // AppendOp appends an instruction whose immediates are at most indices, or the
 // alignment and offset of a memory access.
 func AppendOp(out []byte, op Opcode, immediates ...uint32) []byte {

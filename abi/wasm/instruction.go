@@ -30,25 +30,15 @@ func (i *Instruction) Labels(visit func(label uint32)) {
 // NumLabels returns the number of labels of a br_table.
 func (i *Instruction) NumLabels() int { return int(i.count) }
 
-// Instructions reads the code of a function, one instruction at a time. The
-// code must have been read successfully before: errors are not reported.
-type Instructions struct{ r Reader }
-
-// NewInstructions returns the instructions of some code, from the first one on.
-func NewInstructions(code []byte) Instructions { return Instructions{Reader{data: code}} }
-
-// Next reads one instruction. It returns false at the end of the code, after
-// the function's own end instruction.
-func (s *Instructions) Next(out *Instruction) bool {
-	if s.r.Len() == 0 {
+// Next reads one instruction, unless no bytes are left: none are at the end of
+// the code and after a failure. It reports whether it did.
+func (r *Reader) Next(out *Instruction) bool {
+	if r.Len() == 0 {
 		return false
 	}
-	s.r.Instruction(out)
+	r.Instruction(out)
 	return true
 }
-
-// Offset returns the offset of the instruction that Next reads next.
-func (s *Instructions) Offset() int { return s.r.Offset() }
 
 // Instruction reads one instruction. One that is not in WebAssembly 2.0 is an
 // error.
@@ -67,7 +57,7 @@ func (r *Reader) Instruction(out *Instruction) {
 }
 
 func (r *Reader) immediates(out *Instruction) {
-	switch immediatesOf(out.Op) {
+	switch form := immediatesOf(out.Op); form {
 	case noImmediates:
 	case oneIndex:
 		out.A = r.U32()
@@ -84,14 +74,8 @@ func (r *Reader) immediates(out *Instruction) {
 		out.bytes = r.valueTypes()
 	case integerConstant:
 		out.Value = r.integerConstant(out.Op)
-	case oneByte:
-		out.bytes = r.Bytes(1)
-	case fourBytes:
-		out.bytes = r.Bytes(4)
-	case eightBytes:
-		out.bytes = r.Bytes(8)
-	case sixteenBytes:
-		out.bytes = r.Bytes(16)
+	case oneByte, fourBytes, eightBytes, sixteenBytes:
+		out.bytes = r.Bytes(fixedSizes[form])
 	default:
 		r.refuseInstruction(out.Op>>16, uint32(out.Op&0xffff))
 	}

@@ -124,6 +124,9 @@ const (
 	sixteenBytes    // a v128, or the lanes of a shuffle
 )
 
+// fixedSizes has the number of bytes of the forms that contain no number.
+var fixedSizes = [...]uint32{oneByte: 1, fourBytes: 4, eightBytes: 8, sixteenBytes: 16}
+
 // immediatesOf covers every instruction of WebAssembly 2.0 and nothing else. An
 // instruction that is not known here could change state that the host does not
 // restore, or run without being metered, so that readers refuse it.

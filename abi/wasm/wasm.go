@@ -121,15 +121,7 @@ type FuncType struct{ Params, Results string }
 
 // Signature returns the function type of the given parameters and results.
 func Signature(params []ValueType, results ...ValueType) FuncType {
-	return FuncType{Params: pack(params), Results: pack(results)}
-}
-
-func pack(types []ValueType) string {
-	b := make([]byte, len(types))
-	for i, t := range types {
-		b[i] = byte(t)
-	}
-	return string(b)
+	return FuncType{Params: string(params), Results: string(results)}
 }
 
 // String formats the type as in "(i32, i32) -> i64".

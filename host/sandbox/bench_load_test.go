@@ -59,18 +59,18 @@ func BenchmarkLoadSteps(b *testing.B) {
 		{"digest", func() error { sha256.Sum256(p.Wasm); return nil }},
 		{"rewrite", func() error { _, _, err := g.rewrite(p.Wasm); return err }},
 		{"reload", func() error { // verify the entry and open it
-			g.trim(b.Context(), 0)
+			g.closeIdle(b.Context(), time.Time{})
 			g.code.Unload(b.Context(), time.Now().Add(time.Hour))
 			_, err := g.code.Acquire(b.Context())
 			g.code.Release()
 			return err
 		}},
 		{"first-instance", func() error {
-			g.trim(b.Context(), 0)
+			g.closeIdle(b.Context(), time.Time{})
 			return g.startFirst(b.Context())
 		}},
 		{"next-instance", func() error {
-			g.trim(b.Context(), 0)
+			g.closeIdle(b.Context(), time.Time{})
 			in, err := g.currentInstance(b.Context(), nil)
 			if err == nil {
 				g.pool.put(in)
@@ -148,12 +148,16 @@ func runFinalizers() {
 
 // BenchmarkIdlePlugins loads 100 distinct plugins and reports how much resident
 // memory each of them adds: with its first instance, without instances, and without
-// native code. The first run compiles them, which takes most of a minute.
+// native code. They are compiled before, which takes most of a minute.
 func BenchmarkIdlePlugins(b *testing.B) {
 	const plugins = 100
 	wasm := wasmbuild.Build(b, wasmbuild.TinyGo, podmanager)
+	compiler := newSandbox(b, Config{CacheDir: compiledDir})
+	for i := range plugins {
+		closeGuest(b, loadDistinct(b, compiler, wasm, i))
+	}
 	for b.Loop() {
-		s := newSandbox(b, Config{CacheDir: compiledDir, IdleInstances: time.Hour, IdleCode: time.Hour})
+		s := newSandbox(b, Config{CacheDir: compiledDir})
 		closeGuest(b, load(b, s, withSource("podmanager", wasm))) // what only the first plugin costs
 		floor := processBytes(b)
 		for i := range plugins {
@@ -164,7 +168,7 @@ func BenchmarkIdlePlugins(b *testing.B) {
 		}
 		report("KiB/loaded")
 		for _, g := range s.loaded() {
-			g.trim(b.Context(), 0)
+			g.closeIdle(b.Context(), time.Time{})
 		}
 		report("KiB/without-instances")
 		for _, g := range s.loaded() {
@@ -179,7 +183,7 @@ func BenchmarkIdlePlugins(b *testing.B) {
 	}
 }
 
-func loadDistinct(b *testing.B, s *Sandbox, wasm []byte, n int) {
+func loadDistinct(b *testing.B, s *Sandbox, wasm []byte, n int) *Guest {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "podmanager.wasm")
 	other := distinct(b, wasm, n)
@@ -188,7 +192,7 @@ func loadDistinct(b *testing.B, s *Sandbox, wasm []byte, n int) {
 	}
 	p := byDigest(Plugin{Name: "podmanager", Wasm: other})
 	p.Source = func() ([]byte, error) { return os.ReadFile(path) }
-	load(b, s, p)
+	return load(b, s, p)
 }
 
 // BenchmarkReload makes an instance of a plugin that was scaled to zero, and of one
@@ -207,7 +211,7 @@ func BenchmarkReload(b *testing.B) {
 			defer reportProcessor(b, processor(b))
 			for b.Loop() {
 				b.StopTimer()
-				g.trim(b.Context(), 0)
+				g.closeIdle(b.Context(), time.Time{})
 				if !c.unload(g) {
 					b.Fatal("the code is in use")
 				}

@@ -35,7 +35,6 @@ type call struct {
 	input        []byte // of the request or the last reply, what the guest has not read yet
 	output       []byte
 	outputBuffer *[]byte // of outputBuffers, if a large output is in one
-	outputCalled bool
 	hostCalls    int
 	logged       int      // bytes, with logOverhead for each message
 	limitsHit    []string // without duplicates
@@ -116,28 +115,25 @@ const sliceFuel = 500_000
 // fuel is the account of one call. Fuel that was granted and is not left over
 // has been used.
 type fuel struct {
-	limit   int64
-	slice   int64
-	used    int64             // up to the last grant
-	granted int64             // by the last grant
-	open    bool              // whether the last grant is not settled yet
-	global  api.MutableGlobal // of the instance, which holds what is left of the grant
+	limit  int64
+	slice  int64
+	used   int64             // as of when it was settled last
+	unused int64             // what the global held then, or by a grant since
+	global api.MutableGlobal // of the instance, which holds what is left of the grant
 }
 
 // grant returns the next slice. It never extends beyond the limit, so that a
 // call ends at the same check whatever the slice is.
 func (f *fuel) grant() int64 {
-	f.granted, f.open = min(f.slice, f.limit-f.used), true
-	return f.granted
+	f.unused = min(f.slice, f.limit-f.used)
+	return f.unused
 }
 
-// settle adds what was used of the last grant, once. left is below zero if more
-// was used than granted.
+// settle adds what was used since the last grant. left is what the global holds,
+// which is below zero if more was used than granted.
 func (f *fuel) settle(left int64) {
-	if f.open {
-		f.used += f.granted - left
-		f.open = false
-	}
+	f.used += f.unused - left
+	f.unused = left
 }
 
 // begin grants fuel before an instance is entered.
@@ -147,10 +143,7 @@ func (f *fuel) begin(global api.MutableGlobal) {
 }
 
 // end settles the fuel after the instance was left.
-func (f *fuel) end() {
-	f.settle(int64(f.global.Get()))
-	f.global.Set(0)
-}
+func (f *fuel) end() { f.settle(int64(f.global.Get())) }
 
 // tick is called by guest code whose fuel is below zero.
 func tick(ctx context.Context, stack []uint64) {
@@ -158,17 +151,18 @@ func tick(ctx context.Context, stack []uint64) {
 }
 
 // refuel settles what is left and returns more fuel, or ends the call by a panic
-// with a [*limitError]. Other calls may run before it returns.
+// with a [*abortError]. Other calls may run before it returns.
 func (c *call) refuel(ctx context.Context, left int64) int64 {
 	c.fuel.settle(left)
 	if c.fuel.used > c.fuel.limit {
-		panic(&limitError{errFuel})
+		panic(&abortError{class: abi.ClassTimeout, limit: LimitFuel, message: fmt.Sprintf(
+			"the fuel of the call is used up: more than %d instructions: look for a loop without an end, or do less in one call", c.fuel.limit)})
 	}
 	if c.stack.size() > maxStack {
-		panic(&limitError{errStack})
+		panic(&abortError{class: abi.ClassStackOverflow, message: nestsTooDeeply})
 	}
 	if err := deadline.Pause(ctx, c.task.Yield); err != nil {
-		panic(&limitError{err})
+		panic(contextEnded(err))
 	}
 	return c.fuel.grant()
 }
@@ -184,7 +178,7 @@ func addTick(ctx context.Context, r wazero.Runtime) error {
 	_, err := r.NewHostModuleBuilder(meter.ImportModule).NewFunctionBuilder().
 		WithGoFunction(api.GoFunc(tick), one, one).Export(meter.ImportTick).Instantiate(ctx)
 	if err != nil {
-		return fmt.Errorf("%s: %w", meter.ImportModule, err)
+		return fmt.Errorf("add host module %s: %w", meter.ImportModule, err)
 	}
 	return nil
 }
@@ -220,59 +214,44 @@ func (c *call) payHostCost(ctx context.Context, guest api.Module) {
 	}
 	left := int64(c.fuel.global.Get()) - c.hostCost
 	c.hostCost = 0
-	if left < 0 {
-		c.fuel.global.Set(0) // everything is settled here, also if the call ends
-		left = c.refuel(ctx, left)
-	}
 	c.fuel.global.Set(uint64(left))
+	if left < 0 {
+		c.fuel.global.Set(uint64(c.refuel(ctx, left)))
+	}
 }
 
-// limitError ends a call from within, by a panic: its deadline has passed, its
-// fuel is used up, its stack is too large, or its context has ended for another
-// reason.
-type limitError struct{ cause error }
+// abortError ends a call from within, by a panic: the guest has hit a limit or
+// broken the contract, or the context has ended.
+type abortError struct {
+	class   abi.Class // "" if the guest has not failed
+	message string
+	limit   string // that is counted; "" if none is
+	cause   error  // of the context's end; nil if it has not ended
+}
 
-func (e *limitError) Error() string { return e.cause.Error() }
-func (e *limitError) Unwrap() error { return e.cause }
+func (e *abortError) Error() string { return e.message }
+func (e *abortError) Unwrap() error { return e.cause }
 
-// Causes of a limitError, besides those of contexts.
-var (
-	errFuel  = errors.New("fuel used up")
-	errStack = errors.New("stack overflow")
-)
+// contextEnded returns the error for a call whose context has ended.
+func contextEnded(cause error) *abortError {
+	if errors.Is(cause, deadline.ErrPassed) {
+		return &abortError{class: abi.ClassTimeout, message: "the deadline of the call passed", limit: LimitTimeout, cause: cause}
+	}
+	return &abortError{message: cause.Error(), cause: cause}
+}
+
+// violate ends a call because the guest has used a function of the host in a way
+// that the ABI does not allow.
+func violate(format string, args ...any) {
+	panic(&abortError{class: abi.ClassABI, message: fmt.Sprintf(format, args...)})
+}
 
 const nestsTooDeeply = "the guest's calls nest too deeply: look for recursion without an end"
-
-// fault returns the class and message for a limit of the guest's. ok is false if
-// the context has ended for another reason.
-func (e *limitError) fault(c *call) (class abi.Class, message string, ok bool) {
-	switch {
-	case errors.Is(e.cause, deadline.ErrPassed):
-		return abi.ClassTimeout, "the deadline of the call passed", true
-	case errors.Is(e.cause, errFuel):
-		return abi.ClassTimeout, fmt.Sprintf("the fuel of the call is used up: more than %d instructions: look for a loop without an end, or do less in one call", c.fuel.limit), true
-	case errors.Is(e.cause, errStack):
-		return abi.ClassStackOverflow, nestsTooDeeply, true
-	}
-	return "", "", false
-}
 
 // noteLimit notes a limit that the call has hit.
 func (c *call) noteLimit(limit string) {
 	if !slices.Contains(c.limitsHit, limit) {
 		c.limitsHit = append(c.limitsHit, limit)
-	}
-}
-
-// noteLimitOf notes the limit that ended an entry into the guest with err.
-func (c *call) noteLimitOf(err error) {
-	limit, ok := errors.AsType[*limitError](err)
-	switch {
-	case !ok:
-	case errors.Is(limit.cause, deadline.ErrPassed):
-		c.noteLimit(LimitTimeout)
-	case errors.Is(limit.cause, errFuel):
-		c.noteLimit(LimitFuel)
 	}
 }
 
@@ -312,11 +291,11 @@ func (g *Guest) acquireSlot(ctx context.Context) (context.Context, *schedule.Tas
 
 // acquireCode is [native.Code.Acquire] for a call that has a slot, which other
 // calls may use while the code is reloaded.
-func (b *blueprint) acquireCode(ctx context.Context, c *call) (native.Module, error) {
+func (g *Guest) acquireCode(ctx context.Context, c *call) (native.Module, error) {
 	c.task.Block()
-	n, err := b.code.Acquire(ctx)
+	n, err := g.code.Acquire(ctx)
 	if lost := deadline.Pause(ctx, c.task.Unblock); lost != nil && err == nil {
-		b.code.Release()
+		g.code.Release()
 		return native.Module{}, lost
 	}
 	return n, err

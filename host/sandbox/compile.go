@@ -40,14 +40,9 @@ type moduleSummary struct {
 const goSection = "go:buildid"
 
 func summaryOf(m *module.Module) moduleSummary {
-	out := moduleSummary{StandardGo: m.HasCustom(goSection), NotResettable: m.Resettable()}
+	out := moduleSummary{Globals: m.MutableNumbers(), StandardGo: m.HasCustom(goSection), NotResettable: m.Resettable()}
 	if len(m.Memories) > 0 {
 		out.Minimum = m.Memories[0].Min
-	}
-	for _, index := range m.MutableGlobals() {
-		if m.Globals[index].Type.Number() {
-			out.Globals = append(out.Globals, index)
-		}
 	}
 	return out
 }
@@ -60,9 +55,9 @@ const rewriteVersion = 3
 // cacheKey returns a key of what compiled code depends on besides the machine:
 // the file, the engine, the rewriter, and the functions that the file was
 // verified against.
-func cacheKey(digest [sha256.Size]byte, o meter.Options) string {
+func (g *Guest) cacheKey() string {
 	key := sha256.New()
-	fmt.Fprintln(key, hex.EncodeToString(digest[:]), native.EngineVersion, rewriteVersion, o.Key())
+	fmt.Fprintln(key, hex.EncodeToString(g.digest[:]), native.EngineVersion, rewriteVersion, g.sandbox.metering.Key())
 	for _, e := range contractExports {
 		fmt.Fprintln(key, e.name, e.typ, e.required)
 	}
@@ -71,8 +66,6 @@ func cacheKey(digest [sha256.Size]byte, o meter.Options) string {
 	}
 	return hex.EncodeToString(key.Sum(nil))
 }
-
-func (g *Guest) cacheKey() string { return cacheKey(g.seed, g.sandbox.metering) }
 
 // findOrCompile returns the guest's native code from the cache on disk, or else
 // compiles it. wasm may be nil if the guest has a source.
@@ -88,43 +81,31 @@ func (g *Guest) findOrCompile(ctx context.Context, wasm []byte) (native.Module, 
 	return n, summary, nil
 }
 
-func (g *Guest) find(ctx context.Context) (native.Module, moduleSummary, bool) {
+func (g *Guest) find(ctx context.Context) (n native.Module, summary moduleSummary, ok bool) {
 	n, metadata, err := g.sandbox.store.Find(ctx, g.cacheKey())
-	if errors.Is(err, fs.ErrNotExist) {
-		return native.Module{}, moduleSummary{}, false
-	}
-	var summary moduleSummary
 	if err == nil {
 		if err = json.Unmarshal(metadata, &summary); err == nil {
 			return n, summary, true
 		}
 		n.Close(ctx)
 	}
-	g.logger.Warn(cachedCodeUnusable, "error", err)
+	if !errors.Is(err, fs.ErrNotExist) {
+		g.logger.Warn(cachedCodeUnusable, "error", err)
+	}
 	return native.Module{}, moduleSummary{}, false
 }
 
 const cachedCodeUnusable = "cached native code cannot be used, compiling the plugin again"
 
-// acquireCompiler blocks until no other module is compiled. release ends the
-// compilation.
-func (s *Sandbox) acquireCompiler(ctx context.Context) (release func(), err error) {
-	select {
-	case s.compiling <- struct{}{}:
-		return func() { <-s.compiling }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for other modules: %w", context.Cause(ctx))
-	}
-}
-
 // compile verifies, rewrites and compiles a module. Modules are compiled one at
 // a time, because that needs much time and memory.
-func (g *Guest) compile(ctx context.Context, wasm []byte) (native.Module, moduleSummary, error) {
-	release, err := g.sandbox.acquireCompiler(ctx)
-	if err != nil {
-		return native.Module{}, moduleSummary{}, g.loadError(StepCompile, err)
+func (g *Guest) compile(ctx context.Context, wasm []byte) (_ native.Module, _ moduleSummary, err error) {
+	select {
+	case g.sandbox.compiling <- struct{}{}:
+		defer func() { <-g.sandbox.compiling }()
+	case <-ctx.Done():
+		return native.Module{}, moduleSummary{}, g.loadError(StepCompile, fmt.Errorf("wait for other modules: %w", context.Cause(ctx)))
 	}
-	defer release()
 	ctx, cancel := deadline.With(ctx, g.sandbox.config.LoadTimeout)
 	defer cancel()
 	if wasm == nil && g.source != nil {
@@ -136,10 +117,7 @@ func (g *Guest) compile(ctx context.Context, wasm []byte) (native.Module, module
 	if err != nil {
 		return native.Module{}, moduleSummary{}, err
 	}
-	metadata, err := json.Marshal(summary)
-	if err != nil {
-		return native.Module{}, moduleSummary{}, g.loadError(StepCompile, err)
-	}
+	metadata, _ := json.Marshal(summary) // never fails: it has numbers and strings
 	n, err := g.sandbox.store.Compile(ctx, g.cacheKey(), wasm, metadata)
 	if err != nil {
 		return native.Module{}, moduleSummary{}, g.loadError(StepCompile, err)
@@ -147,16 +125,13 @@ func (g *Guest) compile(ctx context.Context, wasm []byte) (native.Module, module
 	return n, summary, nil
 }
 
-// errOtherFile is the error for a source that returns another file.
-var errOtherFile = errors.New("the file has changed since")
-
 func (g *Guest) readSource() ([]byte, error) {
 	wasm, err := g.source()
 	if err != nil {
 		return nil, err
 	}
-	if sha256.Sum256(wasm) != g.seed {
-		return nil, errOtherFile
+	if sha256.Sum256(wasm) != g.digest {
+		return nil, errors.New("the file has changed since")
 	}
 	return wasm, nil
 }
@@ -170,12 +145,8 @@ func (g *Guest) rewrite(wasm []byte) ([]byte, moduleSummary, error) {
 	if err := verify(m, g.limits); err != nil {
 		return nil, moduleSummary{}, g.loadError(StepVerify, err)
 	}
-	exports, err := m.GlobalExports()
-	if err != nil {
-		return nil, moduleSummary{}, g.loadError(StepVerify, err)
-	}
 	options := g.sandbox.metering
-	options.Exports = exports
+	options.Exports = m.GlobalExports()
 	wasm, _, err = meter.Rewrite(m, options)
 	if err != nil {
 		return nil, moduleSummary{}, g.loadError(StepVerify, err)
@@ -194,7 +165,7 @@ func (g *Guest) reloadCode(unloaded native.Module) (native.Module, error) {
 	g.logger.Warn(cachedCodeUnusable, "error", err)
 	n, _, err = g.compile(ctx, nil)
 	if err != nil {
-		return native.Module{}, fmt.Errorf("%w; its code was freed while it was idle: put the file with the digest %s back, or a new version", err, g.digest)
+		return native.Module{}, fmt.Errorf("%w; its code was freed while it was idle: put the file with the digest %x back, or a new version", err, g.digest)
 	}
 	unloaded.Close(ctx)
 	return n, nil

@@ -25,21 +25,14 @@ type Config struct {
 	// removed. 0 is 1 GiB.
 	CacheBytes uint64
 	// Compiler is a program that runs [Compiler], with its first arguments. It
-	// compiles for the cache on disk. nil: this process compiles, which cannot
-	// be interrupted within a function.
+	// compiles for the cache on disk, and may have a quarter of the memory that
+	// this process may use, between 192 MiB and 1 GiB. nil: this process
+	// compiles, which cannot be interrupted within a function.
 	Compiler []string
-	// CompilerMemory is how much memory a compiler may have, in bytes; 0 is a
-	// quarter of what this process may use, between 192 MiB and 1 GiB.
-	CompilerMemory uint64
 	// LoadTimeout bounds the verification and compilation of one module, from
 	// when it begins; modules are compiled one at a time. 0 is 1m. What a guest
 	// does while it is loaded is bounded by [Limits.Deadline].
 	LoadTimeout time.Duration
-	// IdleInstances is how long an instance is kept that is not called, and
-	// IdleCode how long the native code of a plugin that has no instance; 0 is
-	// 1m and 5m. Code is freed only if the cache on disk has it and
-	// [Plugin.Source] is set.
-	IdleInstances, IdleCode time.Duration
 	// MemoryBytes is how much memory the instances and images of all guests
 	// have together; 0 is half of what the process may use: of its control
 	// groups' limit, or of the machine's memory. Beyond it idle instances are
@@ -56,11 +49,9 @@ type Config struct {
 }
 
 const (
-	defaultLoadTimeout   = time.Minute
-	defaultIdleInstances = time.Minute
-	defaultIdleCode      = 5 * time.Minute
-	minCompilerMemory    = 192 << 20
-	maxCompilerMemory    = 1 << 30
+	defaultLoadTimeout = time.Minute
+	minCompilerMemory  = 192 << 20
+	maxCompilerMemory  = 1 << 30
 )
 
 // Validate returns an error for values that are out of range. [New] checks the
@@ -69,20 +60,11 @@ func (c Config) Validate() error {
 	if c.LoadTimeout < 0 {
 		return fmt.Errorf("validate sandbox config: load timeout %s is negative: use 0 for the default of %s", c.LoadTimeout, defaultLoadTimeout)
 	}
-	if c.IdleInstances < 0 || c.IdleCode < 0 {
-		return fmt.Errorf("validate sandbox config: idle times %s and %s must not be negative: use 0 for the defaults", c.IdleInstances, c.IdleCode)
-	}
 	return nil
 }
 
 func (c Config) withDefaults() Config {
 	c.LoadTimeout = cmp.Or(c.LoadTimeout, defaultLoadTimeout)
-	if c.CompilerMemory == 0 {
-		quarter := memory.DefaultLimit(os.DirFS("/")) / 2
-		c.CompilerMemory = min(max(quarter, minCompilerMemory), maxCompilerMemory)
-	}
-	c.IdleInstances = cmp.Or(c.IdleInstances, defaultIdleInstances)
-	c.IdleCode = cmp.Or(c.IdleCode, defaultIdleCode)
 	if c.MemoryBytes == 0 {
 		c.MemoryBytes = memory.DefaultLimit(os.DirFS("/"))
 	}
@@ -144,21 +126,19 @@ func (l Limits) Validate() error {
 	if l.Deadline < 0 {
 		errs = append(errs, fmt.Errorf("deadline %s: use a positive duration", l.Deadline))
 	}
-	if l.Fuel < 0 {
-		errs = append(errs, fmt.Errorf("fuel of %d instructions: use a positive number", l.Fuel))
-	}
 	if l.Instances < 0 || l.Instances > maxInstances {
 		errs = append(errs, fmt.Errorf("%d instances: use 1 to %d", l.Instances, maxInstances))
 	}
 	for _, n := range []struct {
 		what  string
-		value int
+		value int64
 	}{
-		{"output bytes", l.OutputBytes},
-		{"reply bytes", l.ReplyBytes},
-		{"host calls", l.HostCalls},
-		{"log bytes", l.LogBytes},
-		{"stdio bytes", l.StdioBytes},
+		{"instructions of fuel", l.Fuel},
+		{"output bytes", int64(l.OutputBytes)},
+		{"reply bytes", int64(l.ReplyBytes)},
+		{"host calls", int64(l.HostCalls)},
+		{"log bytes", int64(l.LogBytes)},
+		{"stdio bytes", int64(l.StdioBytes)},
 	} {
 		if n.value < 0 {
 			errs = append(errs, fmt.Errorf("%d %s: use a positive number", n.value, n.what))

@@ -88,13 +88,14 @@ func (in *instance) stackUnderflow() bool {
 // reason than the call's deadline, the guest has not failed, and the error wraps
 // the cause.
 func failure(err error, c *call, linear *memory.Linear) error {
-	c.noteLimitOf(err)
-	if limit, ok := errors.AsType[*limitError](err); ok {
-		if _, _, ok := limit.fault(c); !ok {
-			return fmt.Errorf("call guest: %w", limit.cause)
-		}
+	abort, ok := errors.AsType[*abortError](err)
+	switch {
+	case ok && abort.class == "":
+		return fmt.Errorf("call guest: %w", abort.cause)
+	case ok && abort.limit != "":
+		c.noteLimit(abort.limit)
 	}
-	class, message := classify(err, c)
+	class, message := classify(err)
 	f := newFault(c, class, message)
 	f.Stack = stackTrace(err, f.Stderr)
 	if f.Class != abi.ClassPanic {
@@ -114,19 +115,15 @@ func failure(err error, c *call, linear *memory.Linear) error {
 }
 
 // classify returns the class and message for the way in which an entry ended.
-func classify(err error, c *call) (abi.Class, string) {
-	var contract *contractError
+func classify(err error) (abi.Class, string) {
+	var abort *abortError
 	var exit *wasi.Exit
-	var limit *limitError
 	var hostPanic runtime.Error
 	switch {
-	case errors.As(err, &contract):
-		return abi.ClassABI, contract.message
+	case errors.As(err, &abort):
+		return abort.class, abort.message
 	case errors.As(err, &exit):
 		return abi.ClassPanic, exit.Error()
-	case errors.As(err, &limit):
-		class, message, _ := limit.fault(c)
-		return class, message
 	case errors.As(err, &hostPanic):
 		return abi.ClassRetry, "the host failed inside of a call: " + hostPanic.Error()
 	}

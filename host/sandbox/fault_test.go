@@ -36,8 +36,8 @@ func TestFailureClassAndMessage(t *testing.T) {
 		{"runtime out of memory", &wasi.Exit{Code: 2}, "fatal error: out of memory\n", "", false, abi.ClassOutOfMemory, "fatal error: out of memory (the guest exited with code 2)"},
 		{"runtime stack overflow", &wasi.Exit{Code: 2}, "runtime: goroutine stack exceeds 1-byte limit\n", "", false, abi.ClassStackOverflow, "runtime: goroutine stack exceeds 1-byte limit (the guest exited with code 2)"},
 		{"engine stack overflow", errors.New("stack overflow"), "", "", false, abi.ClassStackOverflow, "the guest's calls nest too deeply: look for recursion without an end"},
-		{"contract error", fmt.Errorf("%w (recovered)", &contractError{"output: x"}), "panic: not this\n", "", true, abi.ClassABI, "output: x"},
-		{"deadline in a host function", fmt.Errorf("%w (recovered)", &limitError{deadline.ErrPassed}), "", "", false, abi.ClassTimeout, "the deadline of the call passed"},
+		{"contract error", fmt.Errorf("%w (recovered)", &abortError{class: abi.ClassABI, message: "output: x"}), "panic: not this\n", "", true, abi.ClassABI, "output: x"},
+		{"deadline in a host function", fmt.Errorf("%w (recovered)", contextEnded(deadline.ErrPassed)), "", "", false, abi.ClassTimeout, "the deadline of the call passed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			limits := Limits{}.WithDefaults()

@@ -9,6 +9,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/abi/wasm"
 	"github.com/thole-dev/thole/host/sandbox/meter"
 	"github.com/thole-dev/thole/host/sandbox/module"
 )
@@ -29,15 +30,18 @@ func FuzzRewrite(f *testing.F) {
 		if err != nil {
 			return
 		}
-		exports, err := m.GlobalExports()
-		if err != nil {
-			return
-		}
+		exports := m.GlobalExports()
 		rewritten, _, err := meter.Rewrite(m, meter.Options{Exports: exports})
 		if err != nil {
 			return
 		}
-		plain, err := m.Write(module.Additions{Exports: exports})
+		plain, err := m.Write(module.Additions{Exports: exports, Body: func(i int, out []byte) []byte {
+			in := wasm.Instruction{}
+			for code := m.Bodies[i].Instructions(); code.Next(&in); {
+				out = in.Append(out)
+			}
+			return out
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}

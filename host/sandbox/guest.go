@@ -1,7 +1,9 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -10,24 +12,32 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/sandbox/deadline"
+	"github.com/thole-dev/thole/host/sandbox/memory"
+	"github.com/thole-dev/thole/host/sandbox/native"
 	"github.com/thole-dev/thole/host/sandbox/schedule"
 )
 
 // Guest is a loaded plugin at one digest. It is safe for concurrent use; calls
 // beyond [Limits.Instances] wait.
 type Guest struct {
-	blueprint
 	sandbox   *Sandbox
 	name      string
-	digest    string                 // SHA-256 of the file, in hex
+	digest    [sha256.Size]byte      // of the file; also the seed of random bytes that are read while loading
 	source    func() ([]byte, error) // nil if the file cannot be read again
 	manifest  *abi.Manifest
-	mode      mode
 	logger    hclog.Logger
 	scheduled *schedule.Plugin
 	metrics   Metrics
 	pool      *pool
 	freed     chan struct{} // closed when Close has freed everything
+
+	// What instances are made from. It does not change once the guest is loaded.
+	code    *native.Code
+	limits  Limits
+	mode    mode
+	globals []uint32 // mutable globals, exported under [module.GlobalExport]
+	minimum uint32   // pages of memory that the module declares
+	memory  *memory.Account
 
 	image     atomic.Pointer[image] // that instances start from; set in modeReset only
 	growth    growth
@@ -143,7 +153,7 @@ func (g *Guest) reconcile(ctx context.Context, call Call) (Return, error) {
 // run makes a call on an instance. returned reports whether reconcile returned:
 // otherwise the state of the instance is unknown, and it must not be used again.
 func (g *Guest) run(ctx context.Context, in *instance, call Call) (out Return, returned bool, err error) {
-	ctx, cancel := deadline.With(ctx, g.deadlineOf(call))
+	ctx, cancel := deadline.With(ctx, min(cmp.Or(max(call.Deadline, 0), g.limits.Deadline), g.limits.Deadline))
 	defer cancel()
 	c := g.newCall(call)
 	g.calls.Add(1)
@@ -166,13 +176,6 @@ func (g *Guest) run(ctx context.Context, in *instance, call Call) (out Return, r
 			MemoryBytes: in.linear.Size(),
 		},
 	}, returned, err
-}
-
-func (g *Guest) deadlineOf(call Call) time.Duration {
-	if call.Deadline <= 0 {
-		return g.limits.Deadline
-	}
-	return min(call.Deadline, g.limits.Deadline)
 }
 
 func (g *Guest) newCall(from Call) *call {
@@ -209,7 +212,7 @@ func (g *Guest) logLine(level int32, message []byte) {
 func (g *Guest) Close(ctx context.Context) error {
 	if g.pool.close() {
 		go func() {
-			<-g.pool.idle
+			g.pool.callers.Wait()
 			g.free(context.WithoutCancel(ctx))
 			g.sandbox.remove(g)
 			close(g.freed)
@@ -226,7 +229,7 @@ func (g *Guest) Close(ctx context.Context) error {
 // free frees the instances, the image and the compiled code, as far as they
 // exist. No call may be in flight.
 func (g *Guest) free(ctx context.Context) {
-	g.trim(ctx, 0)
+	g.closeIdle(ctx, time.Time{})
 	if im := g.image.Swap(nil); im != nil {
 		g.memory.Release(im.memory.Bytes())
 	}
@@ -236,9 +239,10 @@ func (g *Guest) free(ctx context.Context) {
 	}
 }
 
-// trim closes all idle instances but keep.
-func (g *Guest) trim(ctx context.Context, keep int) {
-	for _, in := range g.pool.takeAllBut(keep) {
+// closeIdle closes the idle instances whose last call ended before a time; the
+// zero time stands for any.
+func (g *Guest) closeIdle(ctx context.Context, before time.Time) {
+	for in := g.pool.takeOldest(before); in != nil; in = g.pool.takeOldest(before) {
 		in.close(ctx)
 	}
 }
@@ -248,7 +252,6 @@ type Stats struct {
 	Mode          string // of its instances: reset, pooled or fresh
 	Idle, Busy    int    // instances now
 	IdleBytes     uint64 // memory of the idle instances
-	ImageBytes    uint64 // memory of an instance at the begin of a call; 0 if it is not reset
 	Calls, Faults uint64 // reconcile calls begun, and those that failed
 	Created       uint64 // instances made
 	Dropped       uint64 // instances dropped after a failure or because they grew
@@ -267,8 +270,5 @@ func (g *Guest) Stats() Stats {
 	}
 	s.Compiled, s.Reloads = g.code.Stats()
 	s.Idle, s.Busy, s.IdleBytes = g.pool.counts()
-	if im := g.image.Load(); im != nil {
-		s.ImageBytes = im.memory.Size()
-	}
 	return s
 }

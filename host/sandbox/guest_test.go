@@ -3,6 +3,7 @@ package sandbox
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"strings"
 	"sync"
@@ -18,8 +19,8 @@ func TestLoadedGuestHasManifestAndDefaultLimits(t *testing.T) {
 	if g.Manifest().Name != "get" || len(g.Manifest().Controllers) != 1 {
 		t.Errorf("manifest = %+v", g.Manifest())
 	}
-	if len(g.digest) != 64 {
-		t.Errorf("digest = %q", g.digest)
+	if g.digest != sha256.Sum256(kitCase(t, "get").Wasm()) {
+		t.Errorf("digest = %x", g.digest)
 	}
 	if l := g.limits; l.MemoryBytes != 64<<20 || l.Deadline != 10*time.Second || l.OutputBytes != abi.MaxOutput {
 		t.Errorf("limits = %+v", l)
@@ -147,9 +148,9 @@ func TestInstancesBoundConcurrentCalls(t *testing.T) {
 	if s := g.Stats(); s.Busy != 0 || s.Idle != 2 || s.Created != 2 || s.Calls != 4 {
 		t.Errorf("stats = %+v, want 2 idle of 2 created after 4 calls", s)
 	}
-	g.trim(t.Context(), 1)
-	if s := g.Stats(); s.Idle != 1 {
-		t.Errorf("stats = %+v, want 1 idle", s)
+	g.closeIdle(t.Context(), time.Time{})
+	if s := g.Stats(); s.Idle != 0 {
+		t.Errorf("stats = %+v, want none idle", s)
 	}
 }
 

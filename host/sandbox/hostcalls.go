@@ -37,36 +37,24 @@ type HostCalls interface {
 // hostFunction is a function that a guest may import. Parameters and result are
 // on the stack, as in [api.GoModuleFunction].
 type hostFunction struct {
-	name string
-	typ  wasm.FuncType
-	run  func(ctx context.Context, c *call, memory api.Memory, stack []uint64)
+	module, name string
+	typ          wasm.FuncType
+	run          func(ctx context.Context, c *call, memory api.Memory, stack []uint64)
 }
 
-// hostModule is a module that guests may import from.
-type hostModule struct {
-	name      string
-	functions []hostFunction
-}
-
-func hostModules() []hostModule {
-	return []hostModule{
-		{abi.ImportModule, tholeFunctions},
-		{wasi.ImportModule, systemFunctions()},
-	}
-}
-
-var tholeFunctions = []hostFunction{
-	{abi.ImportInput, wasm.Signature(params(i32, i32)), input},
-	{abi.ImportOutput, wasm.Signature(params(i32, i32)), output},
-	{abi.ImportLog, wasm.Signature(params(i32, i32, i32)), logMessage},
-	{abi.ImportGet, wasm.Signature(params(i32, i32), i64), capability(abi.ImportGet, HostCalls.Get)},
-	{abi.ImportList, wasm.Signature(params(i32, i32), i64), capability(abi.ImportList, HostCalls.List)},
-}
+// hostFunctions lists all functions that guests may import.
+var hostFunctions = append(systemFunctions(), []hostFunction{
+	{abi.ImportModule, abi.ImportInput, wasm.Signature(params(i32, i32)), input},
+	{abi.ImportModule, abi.ImportOutput, wasm.Signature(params(i32, i32)), output},
+	{abi.ImportModule, abi.ImportLog, wasm.Signature(params(i32, i32, i32)), logMessage},
+	{abi.ImportModule, abi.ImportGet, wasm.Signature(params(i32, i32), i64), capability(abi.ImportGet, HostCalls.Get)},
+	{abi.ImportModule, abi.ImportList, wasm.Signature(params(i32, i32), i64), capability(abi.ImportList, HostCalls.List)},
+}...)
 
 // systemFunctions returns the functions of package wasi.
 func systemFunctions() (out []hostFunction) {
-	for _, f := range wasi.Functions() {
-		out = append(out, hostFunction{f.Name, f.Type, func(_ context.Context, c *call, memory api.Memory, stack []uint64) {
+	for _, f := range wasi.Functions {
+		out = append(out, hostFunction{wasi.ImportModule, f.Name, f.Type(), func(_ context.Context, c *call, memory api.Memory, stack []uint64) {
 			f.Call(&c.process, memory, stack)
 			c.chargeSystemCall()
 		}})
@@ -76,36 +64,29 @@ func systemFunctions() (out []hostFunction) {
 
 // addHostModules makes everything that modules import available in a runtime.
 func addHostModules(ctx context.Context, r wazero.Runtime) error {
-	for _, m := range hostModules() {
-		if err := m.addTo(ctx, r); err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
+	for _, name := range []string{abi.ImportModule, wasi.ImportModule} {
+		builder := r.NewHostModuleBuilder(name)
+		for _, f := range hostFunctions {
+			if f.module == name {
+				f.addTo(builder)
+			}
+		}
+		if _, err := builder.Instantiate(ctx); err != nil {
+			return fmt.Errorf("add host module %s: %w", name, err)
 		}
 	}
 	return addTick(ctx, r)
 }
 
-func (m hostModule) addTo(ctx context.Context, r wazero.Runtime) error {
-	builder := r.NewHostModuleBuilder(m.name)
-	for _, f := range m.functions {
-		run := f.run
-		builder.NewFunctionBuilder().WithGoModuleFunction(
-			api.GoModuleFunc(func(ctx context.Context, guest api.Module, stack []uint64) {
-				c := callOf(ctx)
-				run(ctx, c, guest.Memory(), stack)
-				c.payHostCost(ctx, guest)
-			}), []api.ValueType(f.typ.Params), []api.ValueType(f.typ.Results)).Export(f.name)
-	}
-	_, err := builder.Instantiate(ctx)
-	return err
+func (f *hostFunction) addTo(builder wazero.HostModuleBuilder) {
+	run := f.run
+	builder.NewFunctionBuilder().WithGoModuleFunction(
+		api.GoModuleFunc(func(ctx context.Context, guest api.Module, stack []uint64) {
+			c := callOf(ctx)
+			run(ctx, c, guest.Memory(), stack)
+			c.payHostCost(ctx, guest)
+		}), []api.ValueType(f.typ.Params), []api.ValueType(f.typ.Results)).Export(f.name)
 }
-
-// contractError ends a call, by a panic, because the guest has used a function
-// of the host in a way that the ABI does not allow.
-type contractError struct{ message string }
-
-func (e *contractError) Error() string { return e.message }
-
-func violate(format string, args ...any) { panic(&contractError{fmt.Sprintf(format, args...)}) }
 
 // guestBytes returns a range of guest memory. It is not a copy: bytes that are
 // kept after the host function has returned must be copied, because the guest
@@ -137,7 +118,6 @@ func output(_ context.Context, c *call, memory api.Memory, stack []uint64) {
 	}
 	c.output = append(c.outputWithRoom(len(p)), p...)
 	c.hostCost += copyCost(len(p))
-	c.outputCalled = true
 }
 
 // logOverhead is what a message counts besides its bytes, so that the number of
@@ -178,10 +158,10 @@ func capability(name string, serve func(HostCalls, context.Context, []byte) ([]b
 		c.task.Block()
 		reply, code := serve(c.host, ctx, bytes.Clone(message))
 		if ctx.Err() != nil {
-			panic(&limitError{context.Cause(ctx)})
+			panic(contextEnded(context.Cause(ctx)))
 		}
 		if err := deadline.Pause(ctx, c.task.Unblock); err != nil {
-			panic(&limitError{err})
+			panic(contextEnded(err))
 		}
 		c.hostCost += hostCallCost + copyCost(len(message)+len(reply))
 		stack[0] = api.EncodeI64(c.setReply(reply, code))

@@ -67,7 +67,7 @@ func TestLogBeyondItsLimitIsDropped(t *testing.T) {
 
 // TestSystemCallsWithWildPointersReturnErrors and do not fail the host.
 func TestSystemCallsWithWildPointersReturnErrors(t *testing.T) {
-	for _, f := range wasi.Functions() {
+	for _, f := range wasi.Functions {
 		if f.Name == "proc_exit" {
 			continue
 		}
@@ -89,8 +89,8 @@ func withWildPointers(f wasi.Function, descriptor int32) []byte {
 	tg := newTestGuest("wild")
 	var params types
 	var body [][]byte
-	for i := range f.Type.Params {
-		param := wasm.ValueType(f.Type.Params[i])
+	for i := range f.Type().Params {
+		param := wasm.ValueType(f.Type().Params[i])
 		params = append(params, param)
 		switch {
 		case param == wasm.I64:

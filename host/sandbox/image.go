@@ -125,7 +125,7 @@ func (g *Guest) newInstance(ctx context.Context, im *image) (*instance, error) {
 	}
 	ctx, cancel := deadline.With(ctx, g.limits.Deadline)
 	defer cancel()
-	in, err := g.instantiate(ctx, newCall(&g.limits, loadTime, g.seed), uint32(im.memory.Size()/pageBytes))
+	in, err := g.instantiate(ctx, newCall(&g.limits, loadTime, g.digest), uint32(im.memory.Size()/pageBytes))
 	if err != nil {
 		return nil, fmt.Errorf("make an instance: %w", err)
 	}
@@ -193,8 +193,7 @@ const growthsToEnlarge = 8
 type growth struct {
 	mu       sync.Mutex
 	first    *image // before the first enlargement; nil until then
-	latest   *image // that the counts are about
-	growths  int    // calls that have grown since latest was taken
+	growths  int    // calls that have grown since the guest's image was taken
 	largest  uint64 // memory that such a call ended with, in bytes
 	disabled bool   // whether the image is not enlarged any more
 }
@@ -208,26 +207,24 @@ func (w *growth) noteGrowth(ctx context.Context, g *Guest, in *instance) {
 	if w.disabled || in.image != g.image.Load() {
 		return
 	}
-	if w.latest == nil {
-		w.latest = in.image
-	}
 	w.growths++
 	w.largest = max(w.largest, in.linear.Size())
 	if w.growths < growthsToEnlarge {
 		return
 	}
-	if w.first != nil && !w.latest.sufficed.Load() {
+	if w.first != nil && !in.image.sufficed.Load() {
 		w.disabled = true
 		w.setImage(g, w.first)
 		return
 	}
-	w.enlarge(ctx, g)
+	w.enlarge(ctx, g, in.image)
 }
 
-func (w *growth) enlarge(ctx context.Context, g *Guest) {
+// enlarge replaces the image from, which is the guest's.
+func (w *growth) enlarge(ctx context.Context, g *Guest, from *image) {
 	w.growths = 0
 	size := min(w.largest, g.limits.MemoryBytes/2) / pageBytes * pageBytes
-	if size <= w.latest.memory.Size() {
+	if size <= from.memory.Size() {
 		return
 	}
 	in, _, err := g.startInstance(context.WithoutCancel(ctx), uint32(size/pageBytes))
@@ -238,11 +235,11 @@ func (w *growth) enlarge(ctx context.Context, g *Guest) {
 	}
 	defer in.close(context.WithoutCancel(ctx))
 	if w.first == nil {
-		w.first = w.latest
+		w.first = from
 	}
 	in.takeImage()
 	if w.setImage(g, in.image) {
-		w.latest, w.largest = in.image, 0
+		w.largest = 0
 	}
 }
 

@@ -2,11 +2,12 @@ package sandbox
 
 import (
 	"testing"
+	"time"
 )
 
 func TestNewInstancesStartFromTheImage(t *testing.T) {
 	g := load(t, newSandbox(t, Config{}), Plugin{Name: "initialized", Wasm: needingInitialize("initialized")})
-	g.trim(t.Context(), 0)
+	g.closeIdle(t.Context(), time.Time{})
 	reconcile(t, g, Call{})
 	if s := g.Stats(); s.Created != 2 {
 		t.Errorf("stats = %+v, want a second instance", s)
@@ -16,7 +17,7 @@ func TestNewInstancesStartFromTheImage(t *testing.T) {
 func TestModeByModule(t *testing.T) {
 	s := newSandbox(t, Config{})
 	for name, want := range map[string]string{"correct": "reset", "reset-table": "fresh", "reset-dropped-segment": "fresh"} {
-		if got := loadCase(t, s, name, Limits{}).Stats().Mode; got != want {
+		if got := loadCase(t, s, name, Limits{}).mode.String(); got != want {
 			t.Errorf("%s: mode = %s, want %s", name, got, want)
 		}
 	}
@@ -49,13 +50,13 @@ func TestStartPagesReachTheLimitByDoubling(t *testing.T) {
 // ends with the image that it began with.
 func TestFirstImageReturnsIfEnlargingDoesNotHelp(t *testing.T) {
 	g := loadCase(t, newSandbox(t, Config{}), "reset-grown-memory", Limits{Instances: 1})
-	before := g.Stats().ImageBytes
+	before := g.image.Load().memory.Size()
 	larger := false
 	for range 5 * growthsToEnlarge {
 		reconcile(t, g, Call{})
-		larger = larger || g.Stats().ImageBytes > before
+		larger = larger || g.image.Load().memory.Size() > before
 	}
-	if after := g.Stats().ImageBytes; !larger || after != before {
+	if after := g.image.Load().memory.Size(); !larger || after != before {
 		t.Errorf("image of %d bytes, was %d and larger in between: %v", after, before, larger)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/wasm"
@@ -62,7 +63,7 @@ func (s *Sandbox) Inspect(ctx context.Context, p Plugin) Inspection {
 	}
 	ctx, cancel := deadline.With(ctx, s.config.LoadTimeout)
 	defer cancel()
-	g, err := s.newGuest(p)
+	g, err := s.newGuest(p.Name, digest, p.Source, p.Limits)
 	if err != nil {
 		out.Err = err
 		return out
@@ -78,21 +79,19 @@ func inspectModule(m *module.Module, p Plugin) *ModuleInfo {
 	summary := summaryOf(m)
 	mode := modeOf(summary, p.Isolate)
 	out := &ModuleInfo{
-		Versions:  markedVersions(m),
 		Producers: m.Producers(),
 		Memory:    inspectMemory(m, limits),
 		Mode:      mode.String(),
 		ModeWhy:   mode.reason(summary),
 	}
+	for _, name := range markers(m) {
+		out.Versions = append(out.Versions, strings.Replace(name, "_", "/", 1))
+	}
 	for _, in := range m.Imports {
 		out.Imports = append(out.Imports, inspectImport(in))
 	}
 	for _, e := range contractExports {
-		problem := verifyExport(m, e)
-		if e.name == abi.ExportMarker {
-			problem = verifyMarker(m)
-		}
-		out.Exports = append(out.Exports, Symbol{Name: e.name, Type: exportType(m, e.name), Required: e.required, Problem: errorText(problem)})
+		out.Exports = append(out.Exports, Symbol{Name: e.name, Type: exportType(m, e.name), Required: e.required, Problem: errorText(verifyExport(m, e))})
 	}
 	out.Exports = append(out.Exports, Symbol{
 		Name: abi.ExportMemory, Type: exportType(m, abi.ExportMemory), Required: true, Problem: errorText(verifyMemory(m, limits)),

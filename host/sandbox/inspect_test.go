@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"encoding/hex"
 	"slices"
 	"strings"
 	"testing"
@@ -26,8 +27,8 @@ func TestInspectAgreesWithLoad(t *testing.T) {
 				return
 			}
 			defer closeGuest(t, g)
-			if seen.Digest != g.digest || seen.Manifest.Name != c.Name || seen.Module.Mode != g.Stats().Mode {
-				t.Errorf("Inspect: %+v in mode %s, Load: %s in mode %s", seen, seen.Module.Mode, g.digest, g.Stats().Mode)
+			if seen.Digest != hex.EncodeToString(g.digest[:]) || seen.Manifest.Name != c.Name || seen.Module.Mode != g.mode.String() {
+				t.Errorf("Inspect: %+v in mode %s, Load: %x in mode %s", seen, seen.Module.Mode, g.digest, g.mode)
 			}
 			for _, symbol := range slices.Concat(seen.Module.Imports, seen.Module.Exports) {
 				if symbol.Problem != "" {

@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"time"
@@ -11,9 +13,12 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/sandbox/deadline"
 	"github.com/thole-dev/thole/host/sandbox/memory"
 	"github.com/thole-dev/thole/host/sandbox/module"
 	"github.com/thole-dev/thole/host/sandbox/native"
+	"github.com/thole-dev/thole/host/sandbox/wasi"
+	"github.com/thole-dev/thole/host/sanitize"
 )
 
 // instance is one instantiated module. It must be used by one goroutine at a
@@ -24,22 +29,12 @@ type instance struct {
 	memory  api.Memory
 	fuel    api.MutableGlobal
 	linear  *memory.Linear      // behind memory
-	globals []api.MutableGlobal // in the order of blueprint.globals
+	globals []api.MutableGlobal // in the order of Guest.globals
 	image   *image              // that it is reset to; nil if it is not reset
 	used    time.Time           // when its last call ended
 
 	reconcile api.Function // looked up once, as that allocates a stack for it
 	stack     nativeStack  // of reconcile
-}
-
-// blueprint is what instances of a guest are made from. It is immutable.
-type blueprint struct {
-	code    *native.Code
-	limits  Limits
-	globals []uint32 // mutable globals, exported under [module.GlobalExport]
-	seed    [32]byte // the digest of the file; also seeds the random bytes that are read while loading
-	minimum uint32   // pages of memory that the module declares
-	memory  *memory.Account
 }
 
 // instanceConfig has an empty source of random numbers, which is never read:
@@ -49,13 +44,13 @@ var instanceConfig = wazero.NewModuleConfig().WithName("").WithStartFunctions().
 
 // instantiate makes an instance with at least that many pages. The start
 // function runs, if there is one.
-func (b *blueprint) instantiate(ctx context.Context, c *call, pages uint32) (*instance, error) {
-	linear, err := b.memory.Linear(uint64(b.minimum)*pageBytes, b.limits.MemoryBytes)
+func (g *Guest) instantiate(ctx context.Context, c *call, pages uint32) (*instance, error) {
+	linear, err := g.memory.Linear(uint64(g.minimum)*pageBytes, g.limits.MemoryBytes)
 	if err != nil {
 		return nil, err
 	}
 	ctx = experimental.WithMemoryAllocator(withCall(ctx, c), linear)
-	n, err := b.acquireCode(ctx, c)
+	n, err := g.acquireCode(ctx, c)
 	if err != nil {
 		linear.Free()
 		return nil, err
@@ -63,21 +58,82 @@ func (b *blueprint) instantiate(ctx context.Context, c *call, pages uint32) (*in
 	m, err := n.Instantiate(ctx, instanceConfig)
 	if err != nil {
 		err = failure(err, c, linear)
-		b.code.Release()
+		g.code.Release()
 		linear.Free()
 		return nil, err
 	}
-	in := &instance{code: b.code, module: m, memory: m.Memory(), fuel: fuelGlobal(m), linear: linear}
+	in := &instance{code: g.code, module: m, memory: m.Memory(), fuel: fuelGlobal(m), linear: linear}
 	c.fuel.settle(int64(in.fuel.Get()))
 	if err := in.growTo(pages); err != nil {
 		in.close(ctx)
 		return nil, err
 	}
-	for _, index := range b.globals {
+	for _, index := range g.globals {
 		in.globals = append(in.globals, m.ExportedGlobal(module.GlobalExport(index)).(api.MutableGlobal))
 	}
 	in.lookUpReconcile()
 	return in, nil
+}
+
+// startInstance makes an instance that is ready for its first call, in an
+// execution slot. It returns what describe wrote, also if a later step failed.
+func (g *Guest) startInstance(ctx context.Context, pages uint32) (*instance, []byte, error) {
+	ctx, task, err := g.acquireSlot(ctx)
+	if err != nil {
+		return nil, nil, g.loadError(StepInstantiate, err)
+	}
+	defer task.Release()
+	ctx, cancel := deadline.With(ctx, g.limits.Deadline)
+	defer cancel()
+	c := newCall(&g.limits, loadTime, g.digest)
+	c.log = g.logLine
+	in, err := g.instantiate(ctx, c, pages)
+	if err != nil {
+		return nil, nil, g.loadError(StepInstantiate, err)
+	}
+	manifest, err := g.initialize(ctx, in, c)
+	g.reportLimits(c, in.linear)
+	if err != nil {
+		in.close(ctx)
+		return nil, manifest, err
+	}
+	return in, manifest, nil
+}
+
+// initialize runs _initialize, describe and warm, and returns what describe
+// wrote.
+func (g *Guest) initialize(ctx context.Context, in *instance, c *call) (manifest []byte, err error) {
+	if _, err := in.runExport(ctx, c, abi.ExportInitialize); err != nil {
+		return nil, g.loadError(StepInitialize, err)
+	}
+	c.output = nil
+	code, err := in.runExport(ctx, c, abi.ExportDescribe)
+	switch {
+	case err != nil:
+		return nil, g.loadError(StepDescribe, err)
+	case code != 0:
+		return nil, g.loadError(StepDescribe, fmt.Errorf("it returned %d, not 0%s", code, c.printed()))
+	case len(c.output) == 0:
+		return nil, g.loadError(StepDescribe, errors.New("it wrote no manifest: call output before it returns 0"))
+	}
+	manifest, c.output = c.output, nil
+	if _, err := in.runExport(ctx, c, abi.ExportWarm); err != nil {
+		return manifest, g.loadError(StepWarm, err)
+	}
+	return manifest, nil
+}
+
+// maxQuote bounds what is quoted of a guest's stdout and stderr, in bytes.
+const maxQuote = 512
+
+// printed quotes what a guest has printed, for an error without a trap.
+func (c *call) printed() string {
+	for _, t := range []*wasi.Tail{&c.process.Stderr, &c.process.Stdout} {
+		if text := t.Bytes(); text != nil {
+			return ": " + sanitize.Truncate(strings.TrimSpace(string(text)), maxQuote)
+		}
+	}
+	return ""
 }
 
 // lookUpReconcile looks up reconcile, with a new stack.
@@ -100,7 +156,7 @@ func (in *instance) growTo(pages uint32) error {
 // only way into guest code. The error is a [*Fault], or wraps ctx's cause.
 func (in *instance) enter(ctx context.Context, c *call, f api.Function, args ...uint64) (int32, error) {
 	if ctx.Err() != nil {
-		return 0, in.failure(&limitError{context.Cause(ctx)}, c)
+		return 0, in.failure(contextEnded(context.Cause(ctx)), c)
 	}
 	var stack [1]uint64 // functions of thole/v1 have at most one parameter and one result
 	copy(stack[:], args)

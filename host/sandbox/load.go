@@ -6,14 +6,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/sandbox/deadline"
+	"github.com/thole-dev/thole/host/sandbox/module"
 	"github.com/thole-dev/thole/host/sandbox/native"
-	"github.com/thole-dev/thole/host/sandbox/wasi"
-	"github.com/thole-dev/thole/host/sanitize"
 )
 
 // Plugin is a plugin to load.
@@ -44,15 +43,15 @@ var loadTime = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 // load leaves nothing behind. A module that took too long is refused from then
 // on without another attempt.
 func (s *Sandbox) Load(ctx context.Context, p Plugin) (*Guest, error) {
-	g, err := s.newGuest(p)
+	digest, err := p.digest()
+	if err != nil {
+		return nil, fmt.Errorf("load plugin %q: %w", p.Name, err)
+	}
+	g, err := s.newGuest(p.Name, digest, p.Source, p.Limits)
 	if err != nil {
 		return nil, err
 	}
-	err = s.failures.check(g)
-	if err == nil {
-		err = s.failures.note(g, g.start(ctx, p))
-	}
-	return s.addOrFree(ctx, g, err)
+	return s.addOrFree(ctx, g, g.startUnlessTooSlow(ctx, p))
 }
 
 // CloneWithLimits loads the module of a guest with other limits, from the
@@ -60,15 +59,14 @@ func (s *Sandbox) Load(ctx context.Context, p Plugin) (*Guest, error) {
 // guests are independent. Errors are those of [Sandbox.Load]; [ErrClosed] is
 // also returned if g was closed.
 func (s *Sandbox) CloneWithLimits(ctx context.Context, g *Guest, limits Limits) (*Guest, error) {
-	clone, err := s.newGuest(Plugin{Name: g.name, Digest: g.digest, Source: g.source, Limits: limits})
+	clone, err := s.newGuest(g.name, g.digest, g.source, limits)
 	if err != nil {
 		return nil, err
 	}
 	if !g.code.AddOwner() {
 		return s.addOrFree(ctx, clone, fmt.Errorf("load plugin %q: %w", g.name, ErrClosed))
 	}
-	clone.code, clone.seed, clone.digest = g.code, g.seed, g.digest
-	clone.mode, clone.minimum, clone.globals = g.mode, g.minimum, g.globals
+	clone.code, clone.mode, clone.minimum, clone.globals = g.code, g.mode, g.minimum, g.globals
 	return s.addOrFree(ctx, clone, clone.startFirst(ctx))
 }
 
@@ -85,35 +83,28 @@ func (s *Sandbox) addOrFree(ctx context.Context, g *Guest, err error) (*Guest, e
 	return g, nil
 }
 
-// newGuest checks the fields of p other than the module.
-func (s *Sandbox) newGuest(p Plugin) (*Guest, error) {
-	if err := p.Limits.Validate(); err != nil {
-		return nil, fmt.Errorf("load plugin %q: %w", p.Name, err)
+// newGuest returns a guest without code.
+func (s *Sandbox) newGuest(name string, digest [sha256.Size]byte, source func() ([]byte, error), limits Limits) (*Guest, error) {
+	if err := limits.Validate(); err != nil {
+		return nil, fmt.Errorf("load plugin %q: %w", name, err)
 	}
-	if !abi.ValidName(p.Name) {
-		return nil, fmt.Errorf("load plugin %q: the name is not a DNS label (lower case letters, digits, '-', at most 63): rename the file", p.Name)
+	if !abi.ValidName(name) {
+		return nil, fmt.Errorf("load plugin %q: the name is not a DNS label (lower case letters, digits, '-', at most 63): rename the file", name)
 	}
-	digest, err := p.digest()
-	if err != nil {
-		return nil, fmt.Errorf("load plugin %q: %w", p.Name, err)
-	}
-	limits := p.Limits.WithDefaults()
-	metrics := s.config.Metrics(p.Name)
+	limits = limits.WithDefaults()
+	metrics := s.config.Metrics(name)
 	return &Guest{
 		sandbox:   s,
-		name:      p.Name,
-		digest:    hex.EncodeToString(digest[:]),
-		source:    p.Source,
+		name:      name,
+		digest:    digest,
+		source:    source,
 		scheduled: s.scheduler.Plugin(metrics),
 		metrics:   metrics,
 		pool:      newPool(limits.Instances, func() { metrics.Limited(LimitInstances) }),
 		freed:     make(chan struct{}),
-		logger:    s.config.Logger.With("plugin", p.Name),
-		blueprint: blueprint{
-			limits: limits,
-			seed:   digest,
-			memory: s.memory.Account(),
-		},
+		logger:    s.config.Logger.With("plugin", name),
+		limits:    limits,
+		memory:    s.memory.Account(),
 	}, nil
 }
 
@@ -126,6 +117,40 @@ func (p *Plugin) digest() (digest [sha256.Size]byte, err error) {
 		return digest, fmt.Errorf("digest: %q is not a SHA-256 in hex", p.Digest)
 	}
 	return [sha256.Size]byte(decoded), nil
+}
+
+// loadKey is what the result of a load depends on.
+type loadKey struct {
+	digest [sha256.Size]byte
+	limits Limits
+}
+
+// maxLoadFailures bounds Sandbox.failures; the least recently used error is
+// dropped.
+const maxLoadFailures = 256
+
+// notTriedAgain follows the reason in the text of a kept error.
+const notTriedAgain = "it is not tried again until the file or its limits change, or the host restarts"
+
+// startUnlessTooSlow starts the guest, unless that took too long before: another
+// attempt would take as long again, and modules are compiled one at a time.
+func (g *Guest) startUnlessTooSlow(ctx context.Context, p Plugin) error {
+	key := loadKey{g.digest, g.limits}
+	if kept, ok := g.sandbox.failures.Get(key); ok {
+		before := kept.(*LoadError)
+		return g.loadError(before.Step, before.Err)
+	}
+	err := g.start(ctx, p)
+	failed, ok := errors.AsType[*LoadError](err)
+	if !ok || !failed.tookTooLong() {
+		return err
+	}
+	if fault, ok := errors.AsType[*Fault](err); ok {
+		fault.Stdout, fault.Stderr = nil, nil // they would take memory as long as the error is kept
+	}
+	failed.Err = fmt.Errorf("%w; %s", failed.Err, notTriedAgain)
+	g.sandbox.failures.Add(key, failed)
+	return failed
 }
 
 // start gets the native code of the module and starts the guest.
@@ -172,67 +197,6 @@ func (g *Guest) startFirst(ctx context.Context) error {
 	return nil
 }
 
-// startInstance makes an instance that is ready for its first call, in an
-// execution slot. It returns what describe wrote, also if a later step failed.
-func (g *Guest) startInstance(ctx context.Context, pages uint32) (*instance, []byte, error) {
-	ctx, task, err := g.acquireSlot(ctx)
-	if err != nil {
-		return nil, nil, g.loadError(StepInstantiate, err)
-	}
-	defer task.Release()
-	ctx, cancel := deadline.With(ctx, g.limits.Deadline)
-	defer cancel()
-	c := newCall(&g.limits, loadTime, g.seed)
-	c.log = g.logLine
-	in, err := g.instantiate(ctx, c, pages)
-	if err != nil {
-		return nil, nil, g.loadError(StepInstantiate, err)
-	}
-	manifest, err := g.initialize(ctx, in, c)
-	g.reportLimits(c, in.linear)
-	if err != nil {
-		in.close(ctx)
-		return nil, manifest, err
-	}
-	return in, manifest, nil
-}
-
-// initialize runs _initialize, describe and warm, and returns what describe
-// wrote.
-func (g *Guest) initialize(ctx context.Context, in *instance, c *call) (manifest []byte, err error) {
-	if _, err := in.runExport(ctx, c, abi.ExportInitialize); err != nil {
-		return nil, g.loadError(StepInitialize, err)
-	}
-	c.output, c.outputCalled = nil, false
-	code, err := in.runExport(ctx, c, abi.ExportDescribe)
-	switch {
-	case err != nil:
-		return nil, g.loadError(StepDescribe, err)
-	case code != 0:
-		return nil, g.loadError(StepDescribe, fmt.Errorf("it returned %d, not 0%s", code, c.printed()))
-	case !c.outputCalled:
-		return nil, g.loadError(StepDescribe, errors.New("it wrote no manifest: call output before it returns 0"))
-	}
-	manifest, c.output = c.output, nil
-	if _, err := in.runExport(ctx, c, abi.ExportWarm); err != nil {
-		return manifest, g.loadError(StepWarm, err)
-	}
-	return manifest, nil
-}
-
-// maxQuote bounds what is quoted of a guest's stdout and stderr, in bytes.
-const maxQuote = 512
-
-// printed quotes what a guest has printed, for an error without a trap.
-func (c *call) printed() string {
-	for _, t := range []*wasi.Tail{&c.process.Stderr, &c.process.Stdout} {
-		if text := t.Bytes(); text != nil {
-			return ": " + sanitize.Truncate(strings.TrimSpace(string(text)), maxQuote)
-		}
-	}
-	return ""
-}
-
 // readManifest decodes what describe wrote. The name must be that of the file,
 // because policy, finalizers and field managers are named after it. A manifest
 // of another name is returned besides the error.
@@ -245,4 +209,94 @@ func readManifest(text []byte, plugin string) (*abi.Manifest, error) {
 		return m, fmt.Errorf("name is %q, but the file is %s.wasm: the two must be equal, rename one", m.Name, plugin)
 	}
 	return m, nil
+}
+
+// ErrClosed is returned for calls after [Guest.Close] or [Sandbox.Close].
+var ErrClosed = native.ErrClosed
+
+// The steps of a load, in order. They are values of [LoadError.Step] and can be
+// labels of a metric.
+const (
+	StepRead        = "read"        // the file
+	StepParse       = "parse"       // the module, within the structural limits
+	StepVerify      = "verify"      // exports, signatures, imports, memory
+	StepCompile     = "compile"     // validation and code generation
+	StepInstantiate = "instantiate" // segments and the start function
+	StepInitialize  = "initialize"  // _initialize
+	StepDescribe    = "describe"    // describe
+	StepManifest    = "manifest"    // what describe wrote
+	StepWarm        = "warm"        // warm
+)
+
+var stepVerbs = map[string]string{
+	StepRead:        "read module",
+	StepParse:       "parse module",
+	StepVerify:      "verify module",
+	StepCompile:     "compile module",
+	StepInstantiate: "instantiate module",
+	StepInitialize:  "run " + abi.ExportInitialize,
+	StepDescribe:    "run " + abi.ExportDescribe,
+	StepManifest:    "read manifest",
+	StepWarm:        "run " + abi.ExportWarm,
+}
+
+// LoadError is the reason why a plugin was not loaded. Its text names the
+// plugin, the symbol or field, and what to do.
+type LoadError struct {
+	Plugin string
+	Step   string // one of the steps above
+	Err    error  // a [*Fault] if guest code failed
+}
+
+func (g *Guest) loadError(step string, err error) error {
+	return &LoadError{Plugin: g.name, Step: step, Err: err}
+}
+
+func (e *LoadError) Error() string {
+	return fmt.Sprintf("plugin %q: %s: %v", e.Plugin, stepVerbs[e.Step], e.Err)
+}
+
+func (e *LoadError) Unwrap() error { return e.Err }
+
+// FailureClass returns the class of the load: that of the guest's fault if its
+// code ran, else [abi.ClassABI].
+func (e *LoadError) FailureClass() abi.Class {
+	if fault, ok := errors.AsType[*Fault](e.Err); ok {
+		return fault.Class
+	}
+	return abi.ClassABI
+}
+
+func (e *LoadError) tookTooLong() bool {
+	return errors.Is(e, deadline.ErrPassed) || errors.Is(e, native.ErrTooExpensive) || e.FailureClass() == abi.ClassTimeout
+}
+
+// Advice returns what to do about the error, or "" if its text contains that.
+func (e *LoadError) Advice() string {
+	_, inManifest := errors.AsType[*rawjson.Error](e.Err)
+	fault, inGuest := errors.AsType[*Fault](e.Err)
+	switch {
+	case errors.Is(e.Err, ErrHostMemory):
+		return ""
+	case errors.Is(e.Err, module.ErrNotWasm):
+		return "build the plugin with the SDK"
+	case e.Step == StepParse && module.Damaged(e.Err):
+		return "copy or build the file again, under another name, and rename it into place when it is whole"
+	case inManifest:
+		return "correct what the plugin registers, or build it with the SDK of this host's version"
+	case inGuest:
+		return fault.loadAdvice()
+	}
+	return ""
+}
+
+func (f *Fault) loadAdvice() string {
+	switch f.Class {
+	case abi.ClassOutOfMemory:
+		return "let the plugin need less memory when it is loaded, or raise limits.memoryMiB in its policy or the host's configuration"
+	case abi.ClassTimeout:
+		return "let the plugin do less when it is loaded, or raise limits.timeout in its policy or the host's configuration"
+	default:
+		return "this is the plugin's own code, which runs when it is loaded: run its tests"
+	}
 }

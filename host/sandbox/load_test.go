@@ -2,7 +2,9 @@ package sandbox
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -162,7 +164,7 @@ func TestCloneWithLimitsSharesTheCode(t *testing.T) {
 				t.Errorf("deadlines %s and %s", next.limits.Deadline, g.limits.Deadline)
 			}
 			if next.digest != g.digest || next.Manifest().Name != "cloned" || next.limits.Instances != 3 {
-				t.Errorf("digest %s, manifest %+v, limits %+v", next.digest, next.Manifest(), next.limits)
+				t.Errorf("digest %x, manifest %+v, limits %+v", next.digest, next.Manifest(), next.limits)
 			}
 			reconcile(t, g, Call{})
 			closeGuest(t, g)
@@ -197,4 +199,101 @@ func TestCloneWithLimitsThatDoNotFitFails(t *testing.T) {
 		t.Error("a negative deadline is accepted")
 	}
 	reconcile(t, g, Call{})
+}
+
+// TestAdviceCompletesTexts that do not contain what to do.
+func TestAdviceCompletesTexts(t *testing.T) {
+	s := newSandbox(t, Config{})
+	for name, want := range map[string]string{
+		"not-wasm":               "build the plugin with the SDK",
+		"empty-file":             "copy or build the file again",
+		"truncated":              "copy or build the file again",
+		"missing-export":         "",
+		"unknown-import":         "",
+		"describe-traps":         "run its tests",
+		"manifest-unknown-field": "correct what the plugin registers",
+		"manifest-other-name":    "",
+	} {
+		_, err := s.Load(t.Context(), Plugin{Name: name, Wasm: kitCase(t, name).Wasm()})
+		refused, ok := errors.AsType[*LoadError](err)
+		if !ok || !strings.Contains(refused.Advice(), want) || (want == "") != (refused.Advice() == "") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// withSlowSource returns a plugin whose file takes longer to read than a load may
+// take, in fake time.
+func withSlowSource(name string) Plugin {
+	wasm := callingGet(name, 1)
+	return Plugin{Name: name, Digest: fmt.Sprintf("%x", sha256.Sum256(wasm)), Source: func() ([]byte, error) {
+		time.Sleep(2 * defaultLoadTimeout) // fake time
+		return wasm, nil
+	}}
+}
+
+// TestSlowLoadIsNotTriedAgain until the file or the limits change.
+func TestSlowLoadIsNotTriedAgain(t *testing.T) {
+	s := newSandbox(t, Config{})
+	wasm := loopingInInitialize("looping")
+	reads := 0
+	p := Plugin{
+		Name: "looping", Digest: fmt.Sprintf("%x", sha256.Sum256(wasm)), Limits: Limits{Deadline: soon},
+		Source: func() ([]byte, error) { reads++; return wasm, nil },
+	}
+	for range 3 {
+		_, err := s.Load(t.Context(), p)
+		wantStep(t, err, StepInitialize, abi.ClassTimeout)
+		if !strings.Contains(err.Error(), notTriedAgain) || !strings.Contains(err.Error(), "deadline") {
+			t.Errorf("error = %v, want the reason and %q", err, notTriedAgain)
+		}
+	}
+	if n := s.Memory().Accounts; reads != 1 || n != 0 {
+		t.Errorf("tried %d times, %d memory accounts are left open", reads, n)
+	}
+	p.Limits.Deadline = time.Second // enough for a correct guest on a busy machine
+	if _, err := s.Load(t.Context(), p); err == nil || reads != 2 {
+		t.Errorf("with other limits: error = %v after %d attempts", err, reads)
+	}
+	load(t, s, Plugin{Name: "looping", Wasm: callingGet("looping", 1), Limits: p.Limits})
+}
+
+func TestSlowCompilationIsNotTriedAgain(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, s *Sandbox) {
+		for range 2 {
+			_, err := s.Load(t.Context(), withSlowSource("slow"))
+			wantStep(t, err, StepCompile, abi.ClassABI)
+			if !strings.Contains(err.Error(), notTriedAgain) {
+				t.Errorf("error = %v", err)
+			}
+		}
+		if n := s.failures.Len(); n != 1 {
+			t.Errorf("%d errors are kept", n)
+		}
+	})
+}
+
+// TestOtherFailuresAreTriedAgain: only errors of loads that took too long are
+// kept.
+func TestOtherFailuresAreTriedAgain(t *testing.T) {
+	s := newSandbox(t, Config{})
+	for range 2 {
+		_, err := s.Load(t.Context(), Plugin{Name: "describe-traps", Wasm: kitCase(t, "describe-traps").Wasm()})
+		if err == nil || strings.Contains(err.Error(), notTriedAgain) {
+			t.Errorf("error = %v", err)
+		}
+	}
+	if n := s.failures.Len(); n != 0 {
+		t.Errorf("%d errors are kept", n)
+	}
+}
+
+func TestKeptLoadFailuresAreBounded(t *testing.T) {
+	s := newSandbox(t, Config{})
+	for n := range 3 * maxLoadFailures {
+		s.failures.Add(loadKey{limits: Limits{Fuel: int64(n)}}, &LoadError{})
+	}
+	if n := s.failures.Len(); n != maxLoadFailures {
+		t.Errorf("%d errors are kept, want %d", n, maxLoadFailures)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
@@ -142,7 +143,7 @@ func TestPluginWithMostMemoryLeavesEnoughForOthers(t *testing.T) {
 func TestMissingMemoryWithinAnEvenShareIsHostCaused(t *testing.T) {
 	s := newSandbox(t, Config{MemoryBytes: 4 << 20})
 	others := reserveAllBut(t, s, testImageBytes+testInstanceBytes+testImageBytes)
-	load(t, s, Plugin{Name: "another", Wasm: succeeding("another")}).trim(t.Context(), 0)
+	load(t, s, Plugin{Name: "another", Wasm: succeeding("another")}).closeIdle(t.Context(), time.Time{})
 	g := load(t, s, Plugin{Name: "growing", Wasm: growingBy("growing", 1)})
 	_, err := g.Reconcile(t.Context(), Call{})
 	f := wantFault(t, err, abi.ClassOutOfMemory, "0.1 MiB of them by this plugin, and 0.1 MiB more are needed")
@@ -219,7 +220,7 @@ func TestImageCountsAsMemoryOfItsGuest(t *testing.T) {
 	reserveAllBut(t, s, testInstanceBytes+testImageBytes)
 	others := s.Memory().UsedBytes
 	g := load(t, s, Plugin{Name: "imaged", Wasm: succeeding("imaged")})
-	g.trim(t.Context(), 0)
+	g.closeIdle(t.Context(), time.Time{})
 	if used := s.Memory().UsedBytes - others; used != testImageBytes {
 		t.Errorf("%d bytes in use, want the %d of the image", used, testImageBytes)
 	}
@@ -249,17 +250,17 @@ func TestPrewarmingDropsNoOtherInstance(t *testing.T) {
 	reserveAllBut(t, s, 2*(testInstanceBytes+testImageBytes))
 	neighbour := load(t, s, Plugin{Name: "neighbour", Wasm: succeeding("neighbour")})
 	g := load(t, s, Plugin{Name: "prewarmed", Wasm: succeeding("prewarmed"), Limits: Limits{Instances: 1}})
-	g.trim(t.Context(), 0)
+	g.closeIdle(t.Context(), time.Time{})
 	last := s.memory.Account()
 	if err := last.Reserve(1); err != nil {
 		t.Fatal(err)
 	}
-	g.prewarmOne(t.Context())
+	g.prewarmOne()
 	if s := g.Stats(); s.Idle != 0 {
 		t.Errorf("without free memory: %d idle instances", s.Idle)
 	}
 	last.Release(1)
-	g.prewarmOne(t.Context())
+	g.prewarmOne()
 	if s := g.Stats(); s.Idle != 1 {
 		t.Errorf("with free memory: %d idle instances", s.Idle)
 	}

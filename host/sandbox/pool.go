@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,12 +20,11 @@ type pool struct {
 	mu      sync.Mutex
 	free    []*instance // the least recently used first; the last is used next
 	closing bool
-	callers int           // between acquire and release
-	idle    chan struct{} // closed when closing is set and callers is zero
+	callers sync.WaitGroup // between acquire and release; none is added once closing is set
 }
 
 func newPool(size int, onFull func()) *pool {
-	return &pool{inUse: make(chan struct{}, size), onFull: onFull, idle: make(chan struct{})}
+	return &pool{inUse: make(chan struct{}, size), onFull: onFull}
 }
 
 // acquire blocks until the caller may have an instance. It returns a free one,
@@ -43,7 +43,7 @@ func (p *pool) acquire(ctx context.Context) (*instance, error) {
 	select {
 	case p.inUse <- struct{}{}:
 	case <-ctx.Done():
-		p.removeCaller()
+		p.callers.Done()
 		return nil, context.Cause(ctx)
 	}
 	return p.take(), nil
@@ -56,31 +56,19 @@ func (p *pool) release(ctx context.Context, in *instance) {
 		in.close(ctx)
 	}
 	<-p.inUse
-	p.removeCaller()
+	p.callers.Done()
 }
 
-// addCaller must be called before a caller waits, so that close waits for it.
+// addCaller must be called before a caller waits, so that [Guest.Close] waits for
+// it.
 func (p *pool) addCaller() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closing {
 		return ErrClosed
 	}
-	p.callers++
+	p.callers.Add(1)
 	return nil
-}
-
-func (p *pool) removeCaller() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.callers--
-	p.signalIdle()
-}
-
-func (p *pool) signalIdle() {
-	if p.closing && p.callers == 0 {
-		close(p.idle)
-	}
 }
 
 // take returns the instance that was used last, so that its memory is still in
@@ -93,8 +81,7 @@ func (p *pool) take() *instance {
 	}
 	last := len(p.free) - 1
 	in := p.free[last]
-	p.free[last] = nil
-	p.free = p.free[:last]
+	p.free = slices.Delete(p.free, last, last+1)
 	return in
 }
 
@@ -119,60 +106,31 @@ func (p *pool) putUnused(in *instance) bool {
 	if len(p.free) > 0 {
 		in.used = p.free[0].used // to keep the order
 	}
-	p.free = append([]*instance{in}, p.free...)
+	p.free = slices.Insert(p.free, 0, in)
 	return true
 }
 
-// close refuses further callers. It reports whether this is the first call; the
-// channel idle is closed when the last caller has released.
+// close refuses further callers. It reports whether this is the first call.
 func (p *pool) close() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closing {
-		return false
-	}
+	first := !p.closing
 	p.closing = true
-	p.signalIdle()
-	return true
+	return first
 }
 
-// takeAllBut removes all free instances but keep.
-func (p *pool) takeAllBut(keep int) []*instance {
+// takeOldest removes the instance that has been free longest, if its last call
+// ended before a time; the zero time stands for any. It returns nil if there is no
+// such instance.
+func (p *pool) takeOldest(before time.Time) *instance {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.takeFirst(len(p.free) - keep)
-}
-
-// takeIdle removes the instances whose last call ended before a time.
-func (p *pool) takeIdle(before time.Time) []*instance {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := 0
-	for n < len(p.free) && p.free[n].used.Before(before) {
-		n++
+	if len(p.free) == 0 || !before.IsZero() && !p.free[0].used.Before(before) {
+		return nil
 	}
-	return p.takeFirst(n)
-}
-
-// takeLeastRecent removes the instance that has been free longest, or returns
-// nil.
-func (p *pool) takeLeastRecent() *instance {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if out := p.takeFirst(1); len(out) == 1 {
-		return out[0]
-	}
-	return nil
-}
-
-// takeFirst removes the n least recently used instances, or all if there are
-// fewer. It must be called with the lock held. What is left is copied, so that
-// nothing refers to the removed ones.
-func (p *pool) takeFirst(n int) []*instance {
-	n = min(max(n, 0), len(p.free))
-	out := p.free[:n:n]
-	p.free = append([]*instance(nil), p.free[n:]...)
-	return out
+	in := p.free[0]
+	p.free = slices.Delete(p.free, 0, 1)
+	return in
 }
 
 // idleSince returns when the least recently used free instance ended its last
@@ -213,18 +171,21 @@ func (g *Guest) prewarm() {
 		return
 	}
 	go func() {
-		defer g.pool.removeCaller()
+		defer g.pool.callers.Done()
 		defer g.prewarmer.running.Store(false)
-		g.prewarmOne(context.Background())
+		g.prewarmOne()
 	}()
 }
 
-// prewarmOne adds an instance to the pool if there is memory for it.
-func (g *Guest) prewarmOne(ctx context.Context) {
+// prewarmOne adds an instance to the pool if there is memory for it. It is made in
+// an execution slot of its own.
+func (g *Guest) prewarmOne() {
 	if !g.fitsAnother() {
 		return
 	}
-	in, err := g.newInstanceInSlot(ctx)
+	ctx, task, _ := g.acquireSlot(context.Background()) // fails only if the context ends
+	defer task.Release()
+	in, err := g.newInstance(ctx, g.image.Load())
 	if err != nil {
 		g.logger.Debug("cannot make an instance ahead of the next call, which makes its own", "error", err)
 		return
@@ -245,27 +206,23 @@ func (g *Guest) fitsAnother() bool {
 	return g.memory.Fits(size)
 }
 
-// newInstanceInSlot makes an instance in an execution slot of its own.
-func (g *Guest) newInstanceInSlot(ctx context.Context) (*instance, error) {
-	ctx, task, err := g.acquireSlot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer task.Release()
-	return g.newInstance(ctx, g.image.Load())
-}
-
-// reapsPerPeriod is how often idle plugins are looked for within the shorter of
-// the two idle times: by that fraction of it they may be reaped later.
-const reapsPerPeriod = 4
+const (
+	// idleInstances is how long an instance is kept that is not called, and
+	// idleCode how long the native code of a plugin that has no instance. Code is
+	// freed only if the cache on disk has it and [Plugin.Source] is set.
+	idleInstances = time.Minute
+	idleCode      = 5 * time.Minute
+	// reapsPerPeriod is how often idle plugins are looked for within the shorter
+	// of the two: by that fraction of it they may be reaped later.
+	reapsPerPeriod = 4
+)
 
 // runIdleReaper scales idle plugins to zero until the sandbox is closed. It
 // closes their instances first, which new ones replace from the image, and later
 // frees their native code, which is reloaded from the cache. The image, the
 // manifest and an open file stay.
 func (s *Sandbox) runIdleReaper() {
-	defer close(s.reaperDone)
-	tick := time.NewTicker(max(1, min(s.config.IdleInstances, s.config.IdleCode)/reapsPerPeriod))
+	tick := time.NewTicker(idleInstances / reapsPerPeriod)
 	defer tick.Stop()
 	for {
 		select {
@@ -281,11 +238,8 @@ func (s *Sandbox) runIdleReaper() {
 
 func (g *Guest) reapIdle(now time.Time) {
 	ctx := context.Background()
-	config := &g.sandbox.config
-	for _, in := range g.pool.takeIdle(now.Add(-config.IdleInstances)) {
-		in.close(ctx)
-	}
-	if g.source != nil && g.code.Unload(ctx, now.Add(-config.IdleCode)) {
+	g.closeIdle(ctx, now.Add(-idleInstances))
+	if g.source != nil && g.code.Unload(ctx, now.Add(-idleCode)) {
 		g.logger.Debug("plugin is idle, its native code was freed until the next call")
 	}
 }
@@ -300,7 +254,7 @@ func (s *Sandbox) dropLongestIdle() bool {
 		}
 		// A call may have taken the instance since, in which case another one is
 		// idle longest.
-		if in := p.takeLeastRecent(); in != nil {
+		if in := p.takeOldest(time.Time{}); in != nil {
 			in.close(context.Background())
 			return true
 		}

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
@@ -40,7 +41,7 @@ func TestFreshInstanceIsPrewarmed(t *testing.T) {
 		for range 3 {
 			reconcile(t, g, Call{Request: tck.Request(), Now: callTime})
 			synctest.Wait()
-			if s := g.Stats(); s.Mode != "fresh" || s.Idle != 1 {
+			if s := g.Stats(); g.mode != modeFresh || s.Idle != 1 {
 				t.Errorf("stats = %+v, want one idle", s)
 			}
 		}
@@ -50,7 +51,7 @@ func TestFreshInstanceIsPrewarmed(t *testing.T) {
 func TestPrewarmedInstancesAreBounded(t *testing.T) {
 	g := load(t, newSandbox(t, Config{}), Plugin{Name: "trapping", Wasm: trappingOnOneByte("trapping"), Limits: Limits{Instances: 2}})
 	for range 4 {
-		g.prewarmOne(t.Context())
+		g.prewarmOne()
 	}
 	if s := g.Stats(); s.Idle != 2 {
 		t.Errorf("stats = %+v, want 2 idle", s)
@@ -59,8 +60,8 @@ func TestPrewarmedInstancesAreBounded(t *testing.T) {
 
 // Long enough for each step of scaling to zero, whenever the idle reaper runs.
 const (
-	untilInstancesAreClosed = defaultIdleInstances * (reapsPerPeriod + 2) / reapsPerPeriod
-	untilCodeIsUnloaded     = untilInstancesAreClosed + defaultIdleCode + defaultIdleInstances/2
+	untilInstancesAreClosed = idleInstances * (reapsPerPeriod + 2) / reapsPerPeriod
+	untilCodeIsUnloaded     = untilInstancesAreClosed + idleCode + idleInstances/2
 )
 
 // loadAndUnload loads a plugin and waits until its code is unloaded.
@@ -101,7 +102,7 @@ func TestPluginThatIsCalledKeepsItsInstance(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, s *Sandbox) {
 		g := load(t, s, withSource("idle", needingInitialize("idle")))
 		for range 100 {
-			time.Sleep(defaultIdleInstances / 2) // fake time
+			time.Sleep(idleInstances / 2) // fake time
 			reconcile(t, g, Call{})
 		}
 		if st := g.Stats(); st.Created != 1 || st.Reloads != 0 {
@@ -294,7 +295,7 @@ func TestFailedReloadIsNoFaultAndTriedAgain(t *testing.T) {
 		missing = errors.New("no such file")
 		for _, want := range []string{"no such file", "the file has changed since"} {
 			_, err := g.Reconcile(t.Context(), Call{})
-			if _, fault := errors.AsType[*Fault](err); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), g.digest) || fault {
+			if _, fault := errors.AsType[*Fault](err); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), hex.EncodeToString(g.digest[:])) || fault {
 				t.Errorf("error = %v, want %q, the digest and no fault", err, want)
 			}
 			missing, file = nil, []byte("another")

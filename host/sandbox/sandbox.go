@@ -42,9 +42,9 @@
 //   - A call ends by its deadline, and within its fuel, memory, output, host-call
 //     and log limits. Whatever fails inside is a [Fault] with a class, and the
 //     host continues.
-//   - A plugin that is not called loses its instances after
-//     [Config.IdleInstances], and its native code [Config.IdleCode] later. The
-//     next call reloads them, and calls that come meanwhile wait.
+//   - A plugin that is not called loses its instances after a minute, and its
+//     native code five minutes later. The next call reloads them, and calls that
+//     come meanwhile wait.
 //   - Time and randomness come from the [Call]. The same request, replies, time
 //     and seed give the same output and use the same fuel (for guests that are
 //     reset).
@@ -54,8 +54,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"sync"
+
+	"k8s.io/utils/lru"
 
 	"github.com/thole-dev/thole/host/sandbox/memory"
 	"github.com/thole-dev/thole/host/sandbox/meter"
@@ -71,15 +74,15 @@ type Sandbox struct {
 	compiling chan struct{} // holds a token while a module is compiled: one at a time
 	scheduler *schedule.Scheduler
 	memory    *memory.Budget
-	failures  loadFailureCache
+	failures  *lru.Cache    // the *LoadError of loads that took too long, by loadKey
 	metering  meter.Options // other than the zero value in benchmarks only
 
 	mu     sync.Mutex
 	guests map[*Guest]struct{}
 	closed bool
 
-	closing    chan struct{} // closed to end the idle reaper
-	reaperDone chan struct{} // closed when it has ended
+	closing chan struct{} // closed to end the idle reaper
+	reaper  sync.WaitGroup
 }
 
 // New starts a sandbox. It fails if executing code from the cache directory
@@ -93,7 +96,7 @@ func New(ctx context.Context, config Config) (*Sandbox, error) {
 		Dir:            config.CacheDir,
 		Bytes:          config.CacheBytes,
 		Compiler:       config.Compiler,
-		CompilerMemory: config.CompilerMemory,
+		CompilerMemory: min(max(memory.DefaultLimit(os.DirFS("/"))/2, minCompilerMemory), maxCompilerMemory),
 		HostModules:    addHostModules,
 		Logger:         config.Logger,
 	})
@@ -101,17 +104,16 @@ func New(ctx context.Context, config Config) (*Sandbox, error) {
 		return nil, err
 	}
 	s := &Sandbox{
-		config:     config,
-		store:      store,
-		compiling:  make(chan struct{}, 1),
-		scheduler:  schedule.New(schedule.Config{Slots: config.Slots}),
-		failures:   newLoadFailureCache(),
-		guests:     map[*Guest]struct{}{},
-		closing:    make(chan struct{}),
-		reaperDone: make(chan struct{}),
+		config:    config,
+		store:     store,
+		compiling: make(chan struct{}, 1),
+		scheduler: schedule.New(config.Slots),
+		failures:  lru.New(maxLoadFailures),
+		guests:    map[*Guest]struct{}{},
+		closing:   make(chan struct{}),
 	}
 	s.memory = memory.NewBudget(config.MemoryBytes, s.dropLongestIdle)
-	go s.runIdleReaper()
+	s.reaper.Go(s.runIdleReaper)
 	return s, nil
 }
 
@@ -124,7 +126,7 @@ func (s *Sandbox) Close(ctx context.Context) error {
 			return fmt.Errorf("close sandbox: %w", err)
 		}
 	}
-	<-s.reaperDone
+	s.reaper.Wait()
 	defer s.memory.Close()
 	if err := s.store.Close(ctx); err != nil {
 		return fmt.Errorf("close sandbox: %w", err)

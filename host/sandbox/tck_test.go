@@ -35,7 +35,7 @@ type trimmingLoader struct{ loader }
 func (s trimmingLoader) Load(ctx context.Context, p Plugin) (*Guest, error) {
 	g, err := s.loader.Load(ctx, p)
 	if err == nil {
-		g.trim(ctx, 0)
+		g.closeIdle(ctx, time.Time{})
 	}
 	return g, err
 }

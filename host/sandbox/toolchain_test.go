@@ -165,7 +165,7 @@ func TestStateIsKeptBetweenCallsOfStandardGoOnly(t *testing.T) {
 		if got := []string{p.ask("count"), p.ask("count"), p.ask("count")}; !slices.Equal(got, want) {
 			t.Errorf("counts = %q, want %q", got, want)
 		}
-		if s := p.g.Stats(); s.Mode != mode || s.Created != 1 || s.Dropped != 0 {
+		if s := p.g.Stats(); p.g.mode.String() != mode || s.Created != 1 || s.Dropped != 0 {
 			t.Errorf("stats = %+v, want one instance in mode %s", s, mode)
 		}
 	})
@@ -203,7 +203,7 @@ func TestImageIsEnlargedForGrowingCalls(t *testing.T) {
 	wasm := wasmbuild.Build(t, wasmbuild.TinyGo, probeDir)
 	g := load(t, newSandbox(t, compiledGuests()), Plugin{Name: "probe", Wasm: wasm, Limits: Limits{Instances: 1}})
 	p := &probe{t: t, g: g}
-	before := g.Stats().ImageBytes
+	before := g.image.Load().memory.Size()
 	for range 4 * growthsToEnlarge {
 		p.ask("grow")
 	}
@@ -211,7 +211,7 @@ func TestImageIsEnlargedForGrowingCalls(t *testing.T) {
 	for range 4 * growthsToEnlarge {
 		p.ask("grow")
 	}
-	if after := g.Stats(); after.Dropped != settled.Dropped || after.ImageBytes <= before {
+	if after := g.Stats(); after.Dropped != settled.Dropped || g.image.Load().memory.Size() <= before {
 		t.Errorf("stats = %+v, were %+v: want no more instances dropped and more than %d bytes", after, settled, before)
 	}
 }

@@ -43,9 +43,6 @@ type contractExport struct {
 // verify checks a module against thole/v1 without running any of it. It returns
 // the first deviation, in the order in which a user would correct them.
 func verify(m *module.Module, limits Limits) error {
-	if err := verifyMarker(m); err != nil {
-		return err
-	}
 	for _, e := range contractExports {
 		if err := verifyExport(m, e); err != nil {
 			return err
@@ -60,29 +57,25 @@ func verify(m *module.Module, limits Limits) error {
 }
 
 // markerPattern matches the markers of all versions of the ABI.
-var markerPattern = regexp.MustCompile(`^thole_(v[0-9]+)$`)
+var markerPattern = regexp.MustCompile(`^thole_v[0-9]+$`)
 
-// markedVersions returns the versions of the ABI whose markers a module exports,
-// as in "thole/v1".
-func markedVersions(m *module.Module) (versions []string) {
-	for _, e := range m.Exports {
-		if match := markerPattern.FindStringSubmatch(e.Name); match != nil {
-			versions = append(versions, "thole/"+match[1])
-		}
-	}
-	slices.Sort(versions)
-	return slices.Compact(versions)
-}
-
-func verifyMarker(m *module.Module) error {
-	if _, ok := m.ExportOf(abi.ExportMarker); ok {
-		return nil
-	}
+// markers returns the markers that a module exports.
+func markers(m *module.Module) (names []string) {
 	for _, e := range m.Exports {
 		if markerPattern.MatchString(e.Name) {
-			return fmt.Errorf("export %q is missing, %q is there: the module was built for another version of the ABI than this host's, which is %s; build it with an SDK for that version",
-				abi.ExportMarker, e.Name, abi.Version)
+			names = append(names, e.Name)
 		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// markerMissing returns the error for a module without the marker of this
+// version.
+func markerMissing(m *module.Module) error {
+	if others := markers(m); len(others) > 0 {
+		return fmt.Errorf("export %q is missing, %q is there: the module was built for another version of the ABI than this host's, which is %s; build it with an SDK for that version",
+			abi.ExportMarker, others[0], abi.Version)
 	}
 	return fmt.Errorf("export %q is missing: the module is not a Thole plugin, or was built without -buildmode=c-shared; build it with the SDK", abi.ExportMarker)
 }
@@ -90,6 +83,8 @@ func verifyMarker(m *module.Module) error {
 func verifyExport(m *module.Module, want contractExport) error {
 	have, ok := m.ExportOf(want.name)
 	switch {
+	case !ok && want.name == abi.ExportMarker:
+		return markerMissing(m)
 	case !ok && want.required:
 		return fmt.Errorf("export %q is missing: export a function %s under this name", want.name, want.typ)
 	case !ok:
@@ -122,10 +117,8 @@ func verifyImport(in wasm.Import) error {
 // "module.name".
 var importable = func() map[string]wasm.FuncType {
 	all := map[string]wasm.FuncType{}
-	for _, m := range hostModules() {
-		for _, f := range m.functions {
-			all[m.name+"."+f.name] = f.typ
-		}
+	for _, f := range hostFunctions {
+		all[f.module+"."+f.name] = f.typ
 	}
 	return all
 }()

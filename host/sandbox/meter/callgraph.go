@@ -1,6 +1,8 @@
 package meter
 
 import (
+	"math"
+
 	"github.com/thole-dev/thole/abi/wasm"
 	"github.com/thole-dev/thole/host/sandbox/module"
 )
@@ -13,32 +15,14 @@ import (
 // signature, which has an edge to every function of it that code can hold a
 // reference to.
 type graph struct {
-	first []uint32 // where a node's edges begin in edges; one more than nodes
-	edges []uint32
-	// signatures has the node of each signature that is called indirectly.
-	signatures map[wasm.FuncType]uint32
-	members    [][]uint32 // the functions of each signature, by node behind the functions
-	imported   []bool     // by the same index: whether one of them is imported
+	functions  int
+	callees    [][]uint32               // by node; those of a signature are in ascending order
+	signatures map[wasm.FuncType]uint32 // the nodes of those that are called indirectly
 }
-
-// callsHost reports whether a node is a signature that an imported function
-// has.
-func (g *graph) callsHost(node uint32) bool {
-	at := int(node) - (g.nodes() - len(g.members))
-	return at >= 0 && g.imported[at]
-}
-
-func (g *graph) nodes() int { return len(g.first) - 1 }
-
-func (g *graph) callees(node uint32) []uint32 { return g.edges[g.first[node]:g.first[node+1]] }
 
 // newGraph reads the calls of all functions.
 func newGraph(m *module.Module) *graph {
-	functions := uint32(len(m.Functions))
-	g := &graph{
-		first:      make([]uint32, m.Imported+1, functions+1),
-		signatures: map[wasm.FuncType]uint32{},
-	}
+	g := &graph{functions: len(m.Functions), callees: make([][]uint32, len(m.Functions)), signatures: map[wasm.FuncType]uint32{}}
 	lastCaller := map[uint32]uint32{} // by callee, so that a function has one edge to it
 	in := wasm.Instruction{}
 	for i := range m.Bodies {
@@ -47,12 +31,15 @@ func newGraph(m *module.Module) *graph {
 			callee, ok := g.callee(m, &in)
 			if last, known := lastCaller[callee]; ok && (!known || last != caller) {
 				lastCaller[callee] = caller
-				g.edges = append(g.edges, callee)
+				g.callees[caller] = append(g.callees[caller], callee)
 			}
 		}
-		g.first = append(g.first, uint32(len(g.edges)))
 	}
-	g.addMembers(m)
+	for f, typ := range m.Functions {
+		if node, ok := g.signatures[typ]; ok && m.Escaped[uint32(f)] {
+			g.callees[node] = append(g.callees[node], uint32(f))
+		}
+	}
 	return g
 }
 
@@ -65,28 +52,13 @@ func (g *graph) callee(m *module.Module, in *wasm.Instruction) (uint32, bool) {
 		t := m.TypeOf(in.A)
 		node, ok := g.signatures[t]
 		if !ok {
-			node = uint32(len(m.Functions) + len(g.signatures))
+			node = uint32(len(g.callees))
 			g.signatures[t] = node
+			g.callees = append(g.callees, nil)
 		}
 		return node, true
 	default:
 		return 0, false
-	}
-}
-
-func (g *graph) addMembers(m *module.Module) {
-	g.members = make([][]uint32, len(g.signatures))
-	g.imported = make([]bool, len(g.signatures))
-	for f, escaped := range m.Escaped {
-		if node, ok := g.signatures[m.Functions[f]]; ok && escaped {
-			at := int(node) - len(m.Functions)
-			g.members[at] = append(g.members[at], uint32(f))
-			g.imported[at] = g.imported[at] || f < m.Imported
-		}
-	}
-	for _, functions := range g.members {
-		g.edges = append(g.edges, functions...)
-		g.first = append(g.first, uint32(len(g.edges)))
 	}
 }
 
@@ -103,10 +75,9 @@ type order struct {
 type walker struct {
 	*order
 	graph   *graph
-	entered []uint32 // by node: when the walk entered it, from 1 on; 0 if it has not
+	entered []uint32 // by node: when the walk entered it, from 1 on; 0 if it has not, closed if its component is complete
 	low     []uint32 // by node: the earliest entered open node that it reaches
 	left    []bool   // by node: whether the walk has left it
-	closed  []bool   // by node: whether its component is complete
 	path    []visit  // from the root to the innermost node
 	open    []uint32 // nodes whose components are not complete
 	clock   uint32
@@ -117,17 +88,19 @@ type visit struct {
 	next int // the callee to visit next
 }
 
+// closed is later than any time at which a node was entered.
+const closed = math.MaxUint32
+
 // newOrder orders the nodes of a graph. A call of a node that the walk has not
 // left yet closes a cycle, and every cycle has such a call; its target is cut.
 func newOrder(g *graph) *order {
-	n := g.nodes()
+	n := len(g.callees)
 	w := &walker{
 		order:   &order{nodes: make([]uint32, 0, n), cut: make([]bool, n), cyclic: make([]bool, n)},
 		graph:   g,
 		entered: make([]uint32, n),
 		low:     make([]uint32, n),
 		left:    make([]bool, n),
-		closed:  make([]bool, n),
 	}
 	for root := range uint32(n) {
 		if w.entered[root] != 0 {
@@ -152,7 +125,7 @@ func (w *walker) enter(node uint32) {
 // step visits the next callee of the innermost node, or leaves that node.
 func (w *walker) step() {
 	v := &w.path[len(w.path)-1]
-	callees := w.graph.callees(v.node)
+	callees := w.graph.callees[v.node]
 	if v.next == len(callees) {
 		w.leave(v.node)
 		return
@@ -167,9 +140,7 @@ func (w *walker) step() {
 		w.cut[callee] = true
 		w.cyclic[callee] = true // a component of one node that calls itself is a cycle too
 	}
-	if !w.closed[callee] {
-		w.low[v.node] = min(w.low[v.node], w.entered[callee])
-	}
+	w.low[v.node] = min(w.low[v.node], w.entered[callee])
 }
 
 func (w *walker) leave(node uint32) {
@@ -192,7 +163,7 @@ func (w *walker) closeComponent(root uint32) {
 		at--
 	}
 	for _, node := range w.open[at:] {
-		w.closed[node] = true
+		w.entered[node] = closed
 		w.cyclic[node] = w.cyclic[node] || len(w.open)-at > 1
 	}
 	w.open = w.open[:at]
@@ -201,10 +172,9 @@ func (w *walker) closeComponent(root uint32) {
 // cutMembers cuts the functions of each signature that is cut: a signature has
 // no code in which a check could be placed.
 func (o *order) cutMembers(g *graph) {
-	functions := g.nodes() - len(g.members)
-	for i, members := range g.members {
-		if o.cut[functions+i] {
-			for _, f := range members {
+	for node := g.functions; node < len(g.callees); node++ {
+		if o.cut[node] {
+			for _, f := range g.callees[node] {
 				o.cut[f] = true
 			}
 		}

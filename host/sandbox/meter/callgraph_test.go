@@ -19,7 +19,7 @@ func TestOrderPutsCalleesBeforeCallers(t *testing.T) {
 		{[][]uint32{{1, 3}, {2}, {1}, {2}}, []uint32{1}, []uint32{1, 2}},
 		{[][]uint32{{1}, {0, 2}, {3}, {2, 3}}, []uint32{0, 2, 3}, []uint32{0, 1, 2, 3}},
 	} {
-		o := newOrder(graphOf(c.edges))
+		o := newOrder(&graph{functions: len(c.edges), callees: c.edges})
 		if cut, cyclic := marked(o.cut), marked(o.cyclic); !slices.Equal(cut, c.cut) || !slices.Equal(cyclic, c.cyclic) {
 			t.Errorf("%v: cut %v, want %v; on cycles %v, want %v", c.edges, cut, c.cut, cyclic, c.cyclic)
 		}
@@ -31,15 +31,6 @@ func TestOrderPutsCalleesBeforeCallers(t *testing.T) {
 			}
 		}
 	}
-}
-
-func graphOf(edges [][]uint32) *graph {
-	g := &graph{first: []uint32{0}}
-	for _, callees := range edges {
-		g.edges = append(g.edges, callees...)
-		g.first = append(g.first, uint32(len(g.edges)))
-	}
-	return g
 }
 
 func marked(nodes []bool) (out []uint32) {

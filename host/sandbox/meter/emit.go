@@ -9,22 +9,9 @@ import (
 
 // emitter writes a module with the checks of its plan.
 type emitter struct {
-	plan      *plan
-	unchecked bool
-	fuel      uint32            // the added global
-	refuel    uint32            // the added function that calls tick
-	helpers   []helper          // in the order of their indices, behind refuel
-	index     map[helper]uint32 // of the function
-	err       error
-}
-
-func newEmitter(p *plan) *emitter {
-	return &emitter{
-		plan:   p,
-		fuel:   uint32(len(p.m.Globals)),
-		refuel: uint32(len(p.m.Functions)) + imports,
-		index:  map[helper]uint32{},
-	}
+	plan   *plan
+	fuel   uint32 // the added global
+	refuel uint32 // the added function that calls tick; the helpers are behind it
 }
 
 // imports is the number of functions that are added as imports.
@@ -32,37 +19,20 @@ const imports = 1
 
 var tickType = wasm.Signature([]wasm.ValueType{wasm.I64}, wasm.I64)
 
-func (e *emitter) write(exports []wasm.Export) ([]byte, error) {
-	functions := e.addedFunctions()
-	return e.plan.m.Write(module.Additions{
+// write writes the module of a plan.
+func write(p *plan, exports []wasm.Export) ([]byte, error) {
+	e := &emitter{plan: p, fuel: uint32(len(p.m.Globals)), refuel: uint32(len(p.m.Functions)) + imports}
+	functions := []module.Defined{{Name: framePrefix + "refuel", Type: wasm.FuncType{}, Code: e.refuelCode()}}
+	for _, h := range p.helpers {
+		functions = append(functions, e.define(h))
+	}
+	return p.m.Write(module.Additions{
 		Imports:   []wasm.Import{{Module: ImportModule, Name: ImportTick, Kind: wasm.KindFunction, Type: tickType}},
-		Globals:   []module.Init{{Type: wasm.I64, Value: wasm.AppendConst(nil, wasm.OpI64Const, 0)}},
+		Globals:   [][]byte{wasm.AppendGlobal(nil, wasm.I64, wasm.AppendConst(nil, wasm.OpI64Const, 0))},
 		Functions: functions,
 		Exports:   append([]wasm.Export{{Name: FuelExport, Kind: wasm.KindGlobal, Index: e.fuel}}, exports...),
 		Body:      e.body,
 	})
-}
-
-// addedFunctions finds the helpers that the code needs, and returns the
-// functions to add.
-func (e *emitter) addedFunctions() []module.Defined {
-	var in, last wasm.Instruction
-	for i := range e.plan.m.Bodies {
-		for s := e.plan.m.Bodies[i].Instructions(); s.Next(&in); last = in {
-			if _, small := smallLength(&in, &last); small || !isBulk(in.Op) {
-				continue
-			}
-			if h := helperOf(&in); e.index[h] == 0 {
-				e.helpers = append(e.helpers, h)
-				e.index[h] = e.refuel + uint32(len(e.helpers))
-			}
-		}
-	}
-	out := []module.Defined{{Name: framePrefix + "refuel", Type: wasm.FuncType{}, Code: e.refuelCode()}}
-	for _, h := range e.helpers {
-		out = append(out, e.define(h))
-	}
-	return out
 }
 
 func (e *emitter) refuelCode() []byte {
@@ -78,8 +48,6 @@ func (e *emitter) refuelCode() []byte {
 func (e *emitter) body(i int, out []byte) []byte {
 	b := &e.plan.m.Bodies[i]
 	checks := e.plan.checks[i]
-	e.plan.report.Before += b.Size()
-	start := len(out)
 	c := code(out)
 	var in, last wasm.Instruction
 	for s := b.Instructions(); s.Next(&in); last = in {
@@ -90,9 +58,8 @@ func (e *emitter) body(i int, out []byte) []byte {
 		e.instruction(&c, in, &last)
 	}
 	if len(checks) > 0 { // a bug in this package
-		e.err = fmt.Errorf("function %d: no place for the check at byte %d", e.plan.m.Imported+i, checks[0].at)
+		e.plan.err = fmt.Errorf("function %d: no place for the check at byte %d", e.plan.m.Imported+i, checks[0].at)
 	}
-	e.plan.report.After += len(c) - start
 	return c
 }
 
@@ -100,9 +67,10 @@ func (e *emitter) instruction(c *code, in wasm.Instruction, last *wasm.Instructi
 	switch {
 	case in.Op == wasm.OpCall, in.Op == wasm.OpRefFunc:
 		in.A = e.plan.m.Moved(in.A, imports)
-	case isBulk(in.Op) && !e.unchecked:
-		if _, small := smallLength(&in, last); !small {
-			c.op(wasm.OpCall, e.index[helperOf(&in)])
+	case isBulk(in.Op):
+		at, planned := e.plan.index[helperOf(&in)]
+		if _, small := smallLength(&in, last); planned && !small {
+			c.op(wasm.OpCall, e.refuel+1+uint32(at))
 			return
 		}
 	}

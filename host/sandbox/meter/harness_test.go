@@ -33,7 +33,7 @@ func counted(t testing.TB, binary []byte) []byte {
 		return c
 	}
 	out, err := m.Write(module.Additions{
-		Globals: []module.Init{{Type: wasm.I64, Value: tck.I64Const(0)}},
+		Globals: [][]byte{wasm.AppendGlobal(nil, wasm.I64, tck.I64Const(0))},
 		Exports: []wasm.Export{{Name: countExport, Kind: wasm.KindGlobal, Index: global}},
 		Body: func(i int, out []byte) []byte {
 			in := wasm.Instruction{}

@@ -45,7 +45,7 @@ const (
 // define writes a helper. Operands that are out of bounds are left to the
 // instruction itself, which traps before it has written anything.
 func (e *emitter) define(h helper) module.Defined {
-	f := module.Defined{Name: framePrefix + h.name()}
+	f := module.Defined{Name: framePrefix + "bulk"}
 	var c code
 	if h.op == wasm.OpMemoryGrow {
 		f.Type = wasm.Signature([]wasm.ValueType{wasm.I32}, wasm.I32)
@@ -61,18 +61,6 @@ func (e *emitter) define(h helper) module.Defined {
 	c.op(wasm.OpEnd)
 	f.Code = c
 	return f
-}
-
-func (h helper) name() string {
-	return map[wasm.Opcode]string{
-		wasm.OpMemoryInit: "memory.init",
-		wasm.OpMemoryCopy: "memory.copy",
-		wasm.OpMemoryFill: "memory.fill",
-		wasm.OpMemoryGrow: "memory.grow",
-		wasm.OpTableInit:  "table.init",
-		wasm.OpTableCopy:  "table.copy",
-		wasm.OpTableFill:  "table.fill",
-	}[h.op]
 }
 
 // grow charges for all pages because some systems move the memory.
@@ -94,10 +82,7 @@ func (e *emitter) inChunks(c *code, h helper) {
 	if isTableOp(h.op) {
 		smallest, chunk = smallElements, chunkElements
 	}
-	c.get(length)
-	c.i32(smallest)
-	c.op(wasm.OpI32GtU)
-	c.block(wasm.OpIf)
+	c.ifMoreThan(smallest)
 	e.outOfBounds(c, h)
 	c.block(wasm.OpIf)
 	h.whole(c) // traps
@@ -224,10 +209,10 @@ func (e *emitter) backward(c *code, h helper, chunk int32) {
 	c.op(wasm.OpEnd)
 }
 
-// ifMoreThan begins a block that runs if more than a chunk is left.
-func (c *code) ifMoreThan(chunk int32) {
+// ifMoreThan begins a block that runs if more than that is left.
+func (c *code) ifMoreThan(n int32) {
 	c.get(length)
-	c.i32(chunk)
+	c.i32(n)
 	c.op(wasm.OpI32GtU)
 	c.block(wasm.OpIf)
 }

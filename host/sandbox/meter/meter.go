@@ -20,6 +20,7 @@
 package meter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -77,15 +78,10 @@ type limits struct {
 // has the measurements behind these numbers.
 var defaultLimits = limits{segment: 2000, run: 5000, returns: 2500, entry: 200}
 
-func (o Options) limitsOrDefault() limits {
-	if o.limits == (limits{}) {
-		return defaultLimits
-	}
-	return o.limits
-}
+func (o Options) limitsOrDefault() limits { return cmp.Or(o.limits, defaultLimits) }
 
 // version changes when the same module is rewritten in another way.
-const version = 3
+const version = 4
 
 // Key identifies the way in which modules are rewritten, for use in the key of
 // a cache. It does not depend on the added exports.
@@ -93,13 +89,8 @@ func (o Options) Key() string { return fmt.Sprint(version, o.limitsOrDefault(), 
 
 // Report describes what was done to a module.
 type Report struct {
-	Bound     int64 // most instructions between two checks, proved
-	Functions int   // defined ones
-	Entries   int   // functions with a check at their entry
-	Checks    int   // in the code, including those at entries and of loops
-	Helpers   int   // added functions that run bulk instructions in pieces
-	Before    int   // bytes of code
-	After     int   // bytes of code in the new module
+	Bound  int64 // most instructions between two checks, proved
+	Checks int   // in the code, including those at entries and of loops
 }
 
 // Rewrite compiles fuel into a module and returns the new binary. The module
@@ -118,13 +109,10 @@ func Rewrite(m *module.Module, o Options) ([]byte, Report, error) {
 	if p.report.Bound > Bound {
 		return nil, p.report, fmt.Errorf("bound run: %d instructions may run without a check, the limit is %d", p.report.Bound, Bound)
 	}
-	e := newEmitter(p)
-	e.unchecked = o.Unchecked
-	out, err := e.write(o.Exports)
-	if err = errors.Join(err, e.err); err != nil {
+	out, err := write(p, o.Exports)
+	if err = errors.Join(err, p.err); err != nil {
 		return nil, p.report, fmt.Errorf("compile fuel in: %w", err)
 	}
-	p.report.Helpers = len(e.helpers)
 	return out, p.report, nil
 }
 

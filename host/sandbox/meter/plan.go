@@ -15,11 +15,13 @@ type plan struct {
 	graph  *graph
 	placer placer
 	order  *order
-	known  []bool    // by node: whether its summary is final
-	sums   []summary // by node
+	sums   []summary // by node: assumptions, until the node is planned
 	checks [][]check // by defined function
 	report Report
 	err    error
+
+	helpers []helper       // that take the place of bulk instructions
+	index   map[helper]int // in helpers
 }
 
 // maxChecks bounds the checks of one function. Each of them is two jumps, whose
@@ -32,10 +34,9 @@ func newPlan(m *module.Module, l limits) *plan {
 		m:      m,
 		graph:  g,
 		placer: placer{limits: l},
-		known:  make([]bool, g.nodes()),
-		sums:   make([]summary, g.nodes()),
+		sums:   make([]summary, len(g.callees)),
 		checks: make([][]check, len(m.Bodies)),
-		report: Report{Functions: len(m.Bodies)},
+		index:  map[helper]int{},
 	}
 }
 
@@ -45,17 +46,31 @@ var importCall = summary{pays: importCallCost, pre: importCallCost, thru: import
 // place places the checks of all functions.
 func (p *plan) place() {
 	p.order = newOrder(p.graph)
+	p.assume()
 	roots := p.roots()
 	for _, node := range p.order.nodes {
 		switch {
-		case int(node) >= len(p.m.Functions):
-			p.sums[node] = p.signature(p.graph.members[int(node)-len(p.m.Functions)])
+		case int(node) >= p.graph.functions:
+			p.sums[node] = p.signature(p.graph.callees[node])
 		case int(node) < p.m.Imported:
 			p.sums[node] = importCall
 		default:
 			p.sums[node] = p.function(node, roots[node])
 		}
-		p.known[node] = true
+	}
+}
+
+// assume sets the summaries that callers use for a callee which is not planned
+// yet. Such a callee is on a cycle with its caller and is cut, and the
+// assumption holds because placing its checks will be held to it. An imported
+// function that is called through a signature has no checks.
+func (p *plan) assume() {
+	for node, callees := range p.graph.callees {
+		s := &p.sums[node]
+		s.thru, s.post = none, p.placer.limits.returns
+		if node >= p.graph.functions && len(callees) > 0 && int(callees[0]) < p.m.Imported {
+			s.pays, s.pre, s.thru = importCall.pays, importCall.pre, importCall.thru
+		}
 	}
 }
 
@@ -74,27 +89,12 @@ func (p *plan) roots() map[uint32]bool {
 	return roots
 }
 
-// summaryOf returns the summary of a callee. A callee without a final one is on
-// a cycle with its caller and is cut; its summary is an assumption that holds
-// because placing its checks will be held to it. An imported function that is
-// called through a signature has no checks.
-func (p *plan) summaryOf(node uint32) summary {
-	if p.known[node] {
-		return p.sums[node]
-	}
-	assumed := summary{thru: none, post: p.placer.limits.returns}
-	if int(node) < p.m.Imported || p.graph.callsHost(node) {
-		assumed.pays, assumed.pre, assumed.thru = importCall.pays, importCall.pre, importCall.thru
-	}
-	return assumed
-}
-
 // signature returns the worst case of the functions that an indirect call may
 // reach.
 func (p *plan) signature(members []uint32) summary {
 	out := summary{thru: none, post: none}
 	for _, f := range members {
-		s := p.summaryOf(f)
+		s := p.sums[f]
 		out.pays, out.pre = max(out.pays, s.pays), max(out.pre, s.pre)
 		out.thru, out.post = max(out.thru, s.thru), max(out.post, s.post)
 	}
@@ -113,39 +113,34 @@ func (p *plan) function(node uint32, root bool) summary {
 	if p.order.cyclic[node] {
 		frame = frameCost(b)
 	}
-	p.placer.begin(atEntry, frame, returns)
-	p.walk(b)
+	p.walk(b, atEntry, frame, returns)
 	if !atEntry && p.placer.sum.pays > p.placer.limits.entry {
-		atEntry = true
-		p.placer.begin(atEntry, frame, returns)
-		p.walk(b)
+		p.walk(b, true, frame, returns)
 	}
 	p.checks[i] = slices.Clone(p.placer.checks)
 	if len(p.checks[i]) > maxChecks && p.err == nil {
 		p.err = fmt.Errorf("function %d: too large: it needs %d checks, the limit is %d: split it", node, len(p.checks[i]), maxChecks)
 	}
 	p.report.Checks += len(p.placer.checks)
-	if atEntry {
-		p.report.Entries++
-	}
 	s := p.placer.sum
 	p.report.Bound = max(p.report.Bound, p.placer.bound, s.pre, s.thru, s.post)
 	return s
 }
 
-// walk gives the placer the instructions of a function.
-func (p *plan) walk(b *module.Body) {
+// walk gives the placer the instructions of a function (see [placer.begin]).
+func (p *plan) walk(b *module.Body, atEntry bool, frame, returns int64) {
+	p.placer.begin(atEntry, frame, returns)
 	var in, last wasm.Instruction
 	for s := b.Instructions(); s.Next(&in); last = in {
 		cost := costOf(in.Op)
 		if callee, ok := p.graph.callee(p.m, &in); ok {
-			p.placer.spend(in.At, cost, p.summaryOf(callee))
+			p.placer.spend(in.At, cost, p.sums[callee])
 			continue
 		}
 		if isBulk(in.Op) {
 			length, small := smallLength(&in, &last)
 			if !small {
-				h := helperOf(&in)
+				h := p.helper(&in)
 				p.placer.spend(in.At, cost, h.summary())
 				p.report.Bound = max(p.report.Bound, h.bound())
 				continue
@@ -154,4 +149,14 @@ func (p *plan) walk(b *module.Body) {
 		}
 		p.placer.next(&in, cost, s.Offset())
 	}
+}
+
+// helper returns the helper for a bulk instruction, and adds it to the helpers.
+func (p *plan) helper(in *wasm.Instruction) helper {
+	h := helperOf(in)
+	if _, known := p.index[h]; !known {
+		p.index[h] = len(p.helpers)
+		p.helpers = append(p.helpers, h)
+	}
+	return h
 }

@@ -8,14 +8,14 @@ import "github.com/thole-dev/thole/abi/wasm"
 
 // Body is the code of a defined function.
 type Body struct {
-	Type   wasm.FuncType
 	Locals uint32 // parameters included: how many local indices are valid
 	groups []byte // the groups of locals with their number, as in the input
 	code   []byte
 }
 
-// Instructions returns the function's instructions, from the first one on.
-func (b *Body) Instructions() wasm.Instructions { return wasm.NewInstructions(b.code) }
+// Instructions returns a reader of the function's instructions. The parser has
+// read them before, so that no read fails.
+func (b *Body) Instructions() *wasm.Reader { return wasm.NewReader(b.code) }
 
 // Size returns the length of the code in bytes.
 func (b *Body) Size() int { return len(b.code) }
@@ -50,23 +50,21 @@ func (m *Module) readBody(r *wasm.Reader, typ wasm.FuncType, blocks *nesting) {
 		return
 	}
 	b := Body{
-		Type: typ, Locals: uint32(len(typ.Params)) + uint32(total),
+		Locals: uint32(len(typ.Params)) + uint32(total),
 		groups: groups[:len(groups)-r.Len()], code: r.Rest(),
 	}
 	m.Bodies = append(m.Bodies, b)
 	code := wasm.NewReader(b.code)
 	var w weight
 	blocks.begin()
-	for in := (wasm.Instruction{}); code.Len() > 0; {
-		code.Instruction(&in)
-		m.checkIndices(code, &in, b.Locals)
+	for in := (wasm.Instruction{}); code.Next(&in) && m.checkIndices(code, &in, b.Locals); {
 		m.noteEffects(&in)
 		w.add(m, &in)
 		if problem := blocks.next(in.Op); problem != "" {
 			code.Failf("malformed: %s", problem)
 		}
 	}
-	if !blocks.ended {
+	if len(*blocks) > 0 {
 		code.Failf("malformed: the function has no end")
 	}
 	if w.total > maxWeight {
@@ -94,61 +92,61 @@ func (m *Module) readLocals(r *wasm.Reader) (total uint64) {
 
 // checkIndices checks that indices name something of the module's own. The
 // engine checks them too, but against index spaces that the rewrite has made
-// larger.
-func (m *Module) checkIndices(r *wasm.Reader, in *wasm.Instruction, locals uint32) {
+// larger. It reports whether r has not failed.
+func (m *Module) checkIndices(r *wasm.Reader, in *wasm.Instruction, locals uint32) bool {
 	switch in.Op {
 	case wasm.OpCall, wasm.OpRefFunc:
-		m.checkFunction(r, in.A)
+		m.checkIndex(r, wasm.KindFunction, in.A)
 	case wasm.OpGlobalGet, wasm.OpGlobalSet:
-		m.checkGlobal(r, in.A)
+		m.checkIndex(r, wasm.KindGlobal, in.A)
 	case wasm.OpLocalGet, wasm.OpLocalSet, wasm.OpLocalTee:
-		checkIndex(r, "local", in.A, int(locals))
+		if in.A >= locals {
+			r.Failf("malformed: there is no local %d", in.A)
+		}
 	case wasm.OpBlock, wasm.OpLoop, wasm.OpIf:
 		if in.Value >= 0 {
 			m.typeAt(r, uint32(min(in.Value, 1<<32-1)))
 		}
 	case wasm.OpCallIndirect:
 		m.typeAt(r, in.A)
-		m.checkTable(r, in.B)
+		m.checkIndex(r, wasm.KindTable, in.B)
 	case wasm.OpTableInit:
-		m.checkTable(r, in.B)
+		m.checkIndex(r, wasm.KindTable, in.B)
 	case wasm.OpTableCopy:
-		m.checkTable(r, in.A)
-		m.checkTable(r, in.B)
+		m.checkIndex(r, wasm.KindTable, in.A)
+		m.checkIndex(r, wasm.KindTable, in.B)
 	case wasm.OpTableFill, wasm.OpTableGrow, wasm.OpTableSize, wasm.OpTableGet, wasm.OpTableSet:
-		m.checkTable(r, in.A)
-	case wasm.OpMemorySize, wasm.OpMemoryGrow, wasm.OpMemoryFill:
-		m.checkMemory(r, in.A)
+		m.checkIndex(r, wasm.KindTable, in.A)
+	case wasm.OpMemorySize, wasm.OpMemoryGrow, wasm.OpMemoryFill: // loads and stores do not name theirs
+		m.checkIndex(r, wasm.KindMemory, in.A)
 	case wasm.OpMemoryInit:
-		m.checkMemory(r, in.B)
+		m.checkIndex(r, wasm.KindMemory, in.B)
 	case wasm.OpMemoryCopy:
-		m.checkMemory(r, in.A)
-		m.checkMemory(r, in.B)
+		m.checkIndex(r, wasm.KindMemory, in.A)
+		m.checkIndex(r, wasm.KindMemory, in.B)
 	default:
 	}
+	return r.Err() == nil
 }
 
-func checkIndex(r *wasm.Reader, what string, index uint32, length int) {
-	if r.Err() == nil && uint64(index) >= uint64(length) {
-		r.Failf("malformed: there is no %s %d", what, index)
+func (m *Module) checkIndex(r *wasm.Reader, kind wasm.Kind, index uint32) {
+	if r.Err() == nil && uint64(index) >= uint64(m.length(kind)) {
+		r.Failf("malformed: there is no %s %d", kind, index)
 	}
 }
 
-func (m *Module) checkFunction(r *wasm.Reader, index uint32) {
-	checkIndex(r, "function", index, len(m.Functions))
-}
-
-func (m *Module) checkGlobal(r *wasm.Reader, index uint32) {
-	checkIndex(r, "global", index, len(m.Globals))
-}
-
-func (m *Module) checkTable(r *wasm.Reader, index uint32) {
-	checkIndex(r, "table", index, len(m.Tables))
-}
-
-// checkMemory is for instructions that name a memory; loads and stores do not.
-func (m *Module) checkMemory(r *wasm.Reader, index uint32) {
-	checkIndex(r, "memory", index, len(m.Memories))
+// length returns the number of elements of an index space.
+func (m *Module) length(kind wasm.Kind) int {
+	switch kind {
+	case wasm.KindFunction:
+		return len(m.Functions)
+	case wasm.KindTable:
+		return len(m.Tables)
+	case wasm.KindMemory:
+		return len(m.Memories)
+	default:
+		return len(m.Globals)
+	}
 }
 
 func (m *Module) noteEffects(in *wasm.Instruction) {
@@ -160,59 +158,40 @@ func (m *Module) noteEffects(in *wasm.Instruction) {
 	case wasm.OpDataDrop, wasm.OpElemDrop:
 		m.Effects.DropsSegments = true
 	case wasm.OpRefFunc:
-		m.noteReference(in.A)
+		m.Escaped[in.A] = true
 	default:
 	}
 }
 
 // readReference checks the index of a function that something other than a
-// call refers to, and notes the reference.
+// call refers to, and marks the function as one that indirect calls may reach.
 func (m *Module) readReference(r *wasm.Reader, index uint32) {
-	m.checkFunction(r, index)
-	m.noteReference(index)
+	m.checkIndex(r, wasm.KindFunction, index)
+	m.Escaped[index] = true
 }
 
-// noteReference marks a function as one that indirect calls may reach.
-func (m *Module) noteReference(index uint32) {
-	if uint64(index) < uint64(len(m.Functions)) {
-		m.escapes()[index] = true
-	}
-}
+// nesting has the open blocks of one function, the function itself first: the
+// rewriter relies on each end and else having a block that it belongs to.
+type nesting []wasm.Opcode
 
-// escapes returns Escaped. It is made when it is first needed, at which time
-// all functions are known.
-func (m *Module) escapes() []bool {
-	if m.Escaped == nil {
-		m.Escaped = make([]bool, len(m.Functions))
-	}
-	return m.Escaped
-}
-
-// nesting follows the blocks of one function: the rewriter relies on each end
-// and else having a block that it belongs to.
-type nesting struct {
-	open  []wasm.Opcode // the function itself first
-	ended bool          // whether the function's own end has been read
-}
-
-func (n *nesting) begin() { n.open, n.ended = append(n.open[:0], wasm.OpBlock), false }
+func (n *nesting) begin() { *n = append((*n)[:0], wasm.OpBlock) }
 
 // next takes one instruction. It returns the problem if the instruction cannot
 // stand here, else "".
 func (n *nesting) next(op wasm.Opcode) (problem string) {
-	last := len(n.open) - 1
+	open := *n
+	last := len(open) - 1
 	switch {
-	case n.ended:
+	case last < 0:
 		return "instructions behind the function's end"
 	case op == wasm.OpBlock, op == wasm.OpLoop, op == wasm.OpIf:
-		n.open = append(n.open, op)
-	case op == wasm.OpElse && n.open[last] != wasm.OpIf:
+		*n = append(open, op)
+	case op == wasm.OpElse && open[last] != wasm.OpIf:
 		return "an else without an if"
 	case op == wasm.OpElse:
-		n.open[last] = wasm.OpElse
+		open[last] = wasm.OpElse
 	case op == wasm.OpEnd:
-		n.open = n.open[:last]
-		n.ended = last == 0
+		*n = open[:last]
 	}
 	return ""
 }
@@ -231,7 +210,7 @@ const (
 	valuesPerWeight = 4 // parameters and results of a call or block
 )
 
-// weight adds up the weight of one function.
+// weight adds up the weight of one function, whose indices have been checked.
 type weight struct {
 	total  int
 	values int // most of a block so far: each jump may carry as many
@@ -247,14 +226,9 @@ func (w *weight) add(m *Module, in *wasm.Instruction) {
 	case wasm.OpBranchTable:
 		w.addJumps(in.NumLabels())
 	case wasm.OpCall:
-		if uint64(in.A) < uint64(len(m.Functions)) {
-			w.total += values(m.Functions[in.A]) / valuesPerWeight
-		}
+		w.total += values(m.Functions[in.A]) / valuesPerWeight
 	case wasm.OpCallIndirect:
-		w.total += indirectWeight
-		if uint64(in.A) < uint64(len(m.types)) {
-			w.total += values(m.types[in.A]) / valuesPerWeight
-		}
+		w.total += indirectWeight + values(m.types[in.A])/valuesPerWeight
 	default:
 		w.total += exits(in.Op)
 	}
@@ -278,10 +252,10 @@ func exits(op wasm.Opcode) int {
 }
 
 func (m *Module) valuesOfBlock(typ int64) int {
-	if typ >= 0 && typ < int64(len(m.types)) {
-		return values(m.types[typ])
+	if typ < 0 {
+		return 1
 	}
-	return 1
+	return values(m.types[typ])
 }
 
 func values(t wasm.FuncType) int { return len(t.Params) + len(t.Results) }

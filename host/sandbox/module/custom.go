@@ -1,7 +1,9 @@
 package module
 
 import (
+	"cmp"
 	"errors"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -21,17 +23,24 @@ const (
 )
 
 func (m *Module) readCustom(r *wasm.Reader) error {
-	name := r.Name()
-	if len(m.Custom) == maxCustom {
+	name := r.Bytes(r.U32())
+	if m.customs++; m.customs > maxCustom {
 		r.Failf("too large: more than %d custom sections", maxCustom)
 	}
-	if len(name) <= maxNameLength {
-		m.Custom = append(m.Custom, name)
-	}
-	if name == nameSection && r.Err() == nil {
+	if string(name) == nameSection && r.Err() == nil {
 		return checkNames(r)
 	}
 	return r.Err()
+}
+
+// custom returns the contents of the custom sections of that name, in order.
+func (m *Module) custom(name string) (contents []*wasm.Reader) {
+	for _, s := range m.sections {
+		if r := wasm.NewReader(s.body); s.id == wasm.CustomSection && string(r.Bytes(r.U32())) == name {
+			contents = append(contents, r)
+		}
+	}
+	return contents
 }
 
 // checkNames returns an error for a name section that claims more names than
@@ -66,33 +75,33 @@ func skipLocalNames(r *wasm.Reader) {
 	}
 }
 
-// functionNames returns the name of each function, "" where there is none. A
-// malformed section names no function.
+// functionNames returns the name of each function. A malformed section names no
+// function. One without a name is named by its index: the engine's stack traces
+// would show the one that it has in a rewritten module.
 func (m *Module) functionNames() []string {
 	names := make([]string, len(m.Functions))
-	for _, s := range m.sections {
-		if read, ok := subsectionOfNames(s, functionNamesID); ok && readNames(wasm.NewReader(read), names) {
+	for _, r := range m.custom(nameSection) {
+		if readFunctionNames(r, names) {
 			break
 		}
 		clear(names)
 	}
+	for i, name := range names {
+		names[i] = cmp.Or(name, "$"+strconv.Itoa(i))
+	}
 	return names
 }
 
-// subsectionOfNames returns the first subsection of that number, if the section
-// is a name section and has one.
-func subsectionOfNames(s section, id byte) ([]byte, bool) {
-	r := wasm.NewReader(s.body)
-	if s.id != wasm.CustomSection || r.Name() != nameSection {
-		return nil, false
-	}
+// readFunctionNames reads a name section. It returns false if the section does
+// not name functions.
+func readFunctionNames(r *wasm.Reader, names []string) bool {
 	for r.Len() > 0 {
-		have := r.Byte()
-		if body := r.Bytes(r.U32()); have == id {
-			return body, r.Err() == nil
+		id := r.Byte()
+		if subsection := r.Sub(r.U32()); id == functionNamesID {
+			return readNames(subsection, names)
 		}
 	}
-	return nil, false
+	return false
 }
 
 // readNames reads a map from functions to names into names, as far as they have
@@ -124,11 +133,7 @@ const (
 // There are none if the section is absent or malformed. The format is described
 // in the WebAssembly tool conventions, ProducersSection.md.
 func (m *Module) Producers() []Producer {
-	for _, s := range m.sections {
-		r := wasm.NewReader(s.body)
-		if s.id != wasm.CustomSection || r.Name() != "producers" {
-			continue
-		}
+	for _, r := range m.custom("producers") {
 		tools := readProducers(r)
 		if r.Err() != nil || r.Len() > 0 {
 			return nil

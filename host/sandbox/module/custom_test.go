@@ -39,7 +39,7 @@ func TestMalformedNamesAreLeftOut(t *testing.T) {
 	m := &tck.Module{}
 	m.Export("run", m.Func(nil, nil, nil))
 	m.Custom("name", []byte("\x01\x04\x01\x00\x01\xff")) // not UTF-8
-	out := writeAgain(t, parse(t, m.Bytes()))
+	out := mustWriteAgain(t, parse(t, m.Bytes()))
 	if names := parse(t, out).functionNames(); !slices.Equal(names, []string{"$0"}) {
 		t.Errorf("names = %q", names)
 	}

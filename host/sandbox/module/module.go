@@ -11,8 +11,7 @@
 // are checked, not the types: the engine validates what passes here.
 //
 // This file has the result, [Module]. parse.go reads the sections, code.go the
-// function bodies, custom.go the custom sections; rewrite.go and skeleton.go
-// write.
+// function bodies, custom.go the custom sections; rewrite.go writes.
 package module
 
 import (
@@ -50,22 +49,22 @@ type Module struct {
 	Exports       []wasm.Export
 	Functions     []wasm.FuncType // of the whole function index space
 	Imported      int             // how many of Functions are imports
-	Escaped       []bool          // by function: whether code can hold a reference to it
+	Escaped       map[uint32]bool // the functions that code can hold a reference to
 	Bodies        []Body          // of the defined functions
 	Globals       []wasm.Global   // of the whole global index space
 	Tables        []wasm.Table    // of the whole table index space
-	Memories      []wasm.Limits   // defined ones
+	Memories      []wasm.Limits   // of the whole memory index space
 	Elements      []uint32        // lengths of the element segments
 	Data          []uint32        // lengths of the data segments, in bytes
 	Start         bool            // whether there is a start function
 	StartFunction uint32          // its index
-	Custom        []string        // names of the custom sections, in order
 	Effects       Effects
 
 	types    []wasm.FuncType
 	locals   uint64    // of all functions
 	elements int       // of all element segments
 	sections []section // in file order, as slices of the input
+	customs  int       // how many of them are custom sections
 }
 
 // section is one section of the input, without its number and size.
@@ -91,11 +90,12 @@ func (m *Module) ExportOf(name string) (wasm.Export, bool) {
 	return m.Exports[i], true
 }
 
-// MutableGlobals returns the indices of the globals that code can change.
-func (m *Module) MutableGlobals() []uint32 {
+// MutableNumbers returns the indices of the globals that code can change and a
+// host can restore: engines let a host read and write numbers only.
+func (m *Module) MutableNumbers() []uint32 {
 	var out []uint32
 	for i, g := range m.Globals {
-		if g.Mutable {
+		if g.Mutable && g.Type.Number() {
 			out = append(out, uint32(i))
 		}
 	}
@@ -103,7 +103,7 @@ func (m *Module) MutableGlobals() []uint32 {
 }
 
 // HasCustom reports whether a custom section of that name exists.
-func (m *Module) HasCustom(name string) bool { return slices.Contains(m.Custom, name) }
+func (m *Module) HasCustom(name string) bool { return len(m.custom(name)) > 0 }
 
 // Resettable returns why restoring memory and numeric globals does not undo
 // all that a call may change, or "" if it does.

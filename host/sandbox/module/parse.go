@@ -25,7 +25,7 @@ func Parse(binary []byte) (*Module, error) {
 	if err := checkHeader(binary); err != nil {
 		return nil, err
 	}
-	m := &Module{}
+	m := &Module{Escaped: map[uint32]bool{}}
 	last := wasm.CustomSection
 	for r := wasm.NewReader(binary[len(wasm.Header):]); r.Len() > 0; {
 		s, err := nextSection(r)
@@ -43,7 +43,6 @@ func Parse(binary []byte) (*Module, error) {
 		}
 		m.sections = append(m.sections, s)
 	}
-	m.escapes()
 	return m, m.check()
 }
 
@@ -113,7 +112,7 @@ func (m *Module) read(s section) error {
 		m.readExports(r)
 	case wasm.StartSection:
 		m.Start, m.StartFunction = true, r.U32()
-		m.checkFunction(r, m.StartFunction)
+		m.checkIndex(r, wasm.KindFunction, m.StartFunction)
 	case wasm.ElementSection:
 		m.readElements(r)
 	case wasm.CodeSection:
@@ -130,9 +129,7 @@ func (m *Module) read(s section) error {
 }
 
 func (m *Module) readTypes(r *wasm.Reader) {
-	n := r.Count("types", 3, maxTypes)
-	m.types = make([]wasm.FuncType, 0, n)
-	for range n {
+	for range r.Count("types", 3, maxTypes) {
 		t := r.FuncType()
 		if most := max(len(t.Params), len(t.Results)); most > maxParams {
 			r.Failf("too large: %d parameters or results, the limit is %d", most, maxParams)
@@ -161,7 +158,7 @@ func (m *Module) readImports(r *wasm.Reader) {
 		case wasm.KindTable:
 			m.readTable(r)
 		case wasm.KindMemory:
-			r.Limits()
+			m.Memories = append(m.Memories, r.Limits())
 		case wasm.KindGlobal:
 			m.Globals = append(m.Globals, r.Global())
 		default:
@@ -285,7 +282,7 @@ func (m *Module) readExpression(r *wasm.Reader) {
 		case wasm.OpRefFunc:
 			m.readReference(r, in.A)
 		case wasm.OpGlobalGet:
-			m.checkGlobal(r, in.A)
+			m.checkIndex(r, wasm.KindGlobal, in.A)
 		default:
 		}
 	}
@@ -297,11 +294,8 @@ func (m *Module) check() error {
 		return fmt.Errorf("malformed: %d bodies for %d functions", len(m.Bodies), defined)
 	}
 	for _, e := range m.Exports {
-		if e.Kind == wasm.KindFunction && uint64(e.Index) >= uint64(len(m.Functions)) {
-			return fmt.Errorf("export %q: malformed: there is no function %d", e.Name, e.Index)
-		}
-		if e.Kind == wasm.KindGlobal && uint64(e.Index) >= uint64(len(m.Globals)) {
-			return fmt.Errorf("export %q: malformed: there is no global %d", e.Name, e.Index)
+		if uint64(e.Index) >= uint64(m.length(e.Kind)) {
+			return fmt.Errorf("export %q: malformed: there is no %s %d", e.Name, e.Kind, e.Index)
 		}
 	}
 	if !m.Effects.GrowsTables {

@@ -54,11 +54,11 @@ func TestParseReadsTheModule(t *testing.T) {
 	if len(m.Memories) != 1 || m.Memories[0].Min != 3 {
 		t.Errorf("memories = %+v", m.Memories)
 	}
-	if got := m.MutableGlobals(); len(got) != 1 || got[0] != 0 {
+	if got := m.MutableNumbers(); len(got) != 1 || got[0] != 0 {
 		t.Errorf("mutable globals = %v", got)
 	}
 	if !m.HasCustom("producers") || m.HasCustom("other") {
-		t.Errorf("custom sections = %v", m.Custom)
+		t.Error("custom sections are not the module's")
 	}
 }
 

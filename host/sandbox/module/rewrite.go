@@ -1,42 +1,32 @@
 package module
 
 import (
+	"bytes"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/thole-dev/thole/abi/wasm"
 )
 
-// This file writes a module again with additions. All code is decoded and
-// encoded anew, so that the engine sees nothing that it might read differently
-// than this package did.
-
-// globalPrefix begins the names of the exports that [Module.GlobalExports]
-// lists. A module that exports such a name itself is refused.
-const globalPrefix = "thole.global."
+// This file writes a module again: with additions, or without its code. All code
+// is decoded and encoded anew, so that the engine sees nothing that it might read
+// differently than this package did.
 
 // GlobalExport returns the name under which [Module.GlobalExports] exports the
-// mutable global of that index.
-func GlobalExport(index uint32) string { return globalPrefix + strconv.FormatUint(uint64(index), 10) }
+// global of that index. Package meter refuses modules that export a name with
+// this prefix themselves.
+func GlobalExport(index uint32) string {
+	return "thole.global." + strconv.FormatUint(uint64(index), 10)
+}
 
-// GlobalExports lists exports of all mutable globals that hold a number: the
-// engine gives a host access to exported globals only.
-func (m *Module) GlobalExports() ([]wasm.Export, error) {
-	for _, e := range m.Exports {
-		if strings.HasPrefix(e.Name, globalPrefix) {
-			return nil, fmt.Errorf("export %q uses the reserved prefix %q: rename it", e.Name, globalPrefix)
-		}
+// GlobalExports lists exports of [Module.MutableNumbers]: the engine gives a
+// host access to exported globals only.
+func (m *Module) GlobalExports() (out []wasm.Export) {
+	for _, index := range m.MutableNumbers() {
+		out = append(out, wasm.Export{Name: GlobalExport(index), Kind: wasm.KindGlobal, Index: index})
 	}
-	var out []wasm.Export
-	for _, index := range m.MutableGlobals() {
-		if m.Globals[index].Type.Number() {
-			out = append(out, wasm.Export{Name: GlobalExport(index), Kind: wasm.KindGlobal, Index: index})
-		}
-	}
-	return out, nil
+	return out
 }
 
 // Additions is what [Module.Write] adds to a module. Each is appended to its
@@ -44,20 +34,12 @@ func (m *Module) GlobalExports() ([]wasm.Export, error) {
 // indices: each moves by the number of added imports.
 type Additions struct {
 	Imports   []wasm.Import // of functions
-	Globals   []Init        // mutable ones
+	Globals   [][]byte      // entries of the global section
 	Functions []Defined
 	Exports   []wasm.Export // with indices of the new module
-	// Body appends the code of a defined function, without its locals, to
-	// out. Indices in it are those of the new module. If Body is nil the
-	// functions keep their code.
+	// Body appends the code of a function that the module defines, without its
+	// locals, to out. Indices in it are those of the new module.
 	Body func(defined int, out []byte) []byte
-}
-
-// Init is a global with the constant expression that it starts with, without
-// the end instruction.
-type Init struct {
-	Type  wasm.ValueType
-	Value []byte
 }
 
 // Defined is a function without locals. Its code ends with an end instruction.
@@ -77,12 +59,10 @@ var ErrGrows = errors.New("too large: the module grows too much when fuel is com
 // Write writes the module again with additions. Custom sections are left out,
 // except for the names of functions, which stack traces show.
 func (m *Module) Write(a Additions) ([]byte, error) {
-	w := &writer{m: m, a: &a, shift: uint32(len(a.Imports)), out: []byte(wasm.Header)}
-	w.addTypes()
+	w := &writer{m: m, a: &a, out: []byte(wasm.Header)}
+	w.encodeAdditions()
 	for _, id := range wasm.SectionOrder {
-		if w.section(id); len(w.out) > maxWritten {
-			return nil, ErrGrows
-		}
+		w.section(id)
 	}
 	if w.names(); len(w.out) > maxWritten {
 		return nil, ErrGrows
@@ -101,20 +81,28 @@ func (m *Module) Moved(index, imports uint32) uint32 {
 type writer struct {
 	m     *Module
 	a     *Additions
-	shift uint32          // of the functions that the module defines
-	types []wasm.FuncType // that the additions need beyond the module's own
+	types []wasm.FuncType                        // that the additions need beyond the module's own
+	added [wasm.DataCountSection + 1]wasm.Vector // the entries that are added to each section
 	out   []byte
 }
 
 // moved returns the index of a function in the new module.
-func (w *writer) moved(index uint32) uint32 { return w.m.Moved(index, w.shift) }
+func (w *writer) moved(index uint32) uint32 { return w.m.Moved(index, uint32(len(w.a.Imports))) }
 
-func (w *writer) addTypes() {
+// encodeAdditions fills added.
+func (w *writer) encodeAdditions() {
 	for _, in := range w.a.Imports {
-		w.typeIndex(in.Type)
+		w.added[wasm.ImportSection].Add(wasm.AppendImport(nil, in.Module, in.Name, w.typeIndex(in.Type)))
 	}
 	for _, f := range w.a.Functions {
-		w.typeIndex(f.Type)
+		w.added[wasm.FunctionSection].Add(wasm.AppendU32(nil, w.typeIndex(f.Type)))
+		w.added[wasm.CodeSection].Add(wasm.AppendBody(nil, nil, f.Code))
+	}
+	for _, g := range w.a.Globals {
+		w.added[wasm.GlobalSection].Add(g)
+	}
+	for _, e := range w.a.Exports {
+		w.added[wasm.ExportSection].Add(e.Append(nil))
 	}
 }
 
@@ -125,67 +113,39 @@ func (w *writer) typeIndex(t wasm.FuncType) uint32 {
 	if i < 0 {
 		i = len(w.types)
 		w.types = append(w.types, t)
+		w.added[wasm.TypeSection].Add(t.Append(nil))
 	}
 	return uint32(len(w.m.types) + i)
 }
 
 // section writes one section. The module may not have it yet.
 func (w *writer) section(id wasm.SectionID) {
-	body, exists := w.m.body(id)
-	added := w.added(id)
-	if !exists && added == 0 {
+	at := slices.IndexFunc(w.m.sections, func(s section) bool { return s.id == id })
+	added := &w.added[id]
+	if at < 0 && added.Len == 0 {
 		return
+	}
+	body := []byte{0} // a vector without elements
+	if at >= 0 {
+		body = w.m.sections[at].body
 	}
 	start := len(w.out)
 	switch id {
 	case wasm.StartSection:
 		w.out = wasm.AppendU32(w.out, w.moved(w.m.StartFunction))
-	case wasm.MemorySection, wasm.TableSection, wasm.DataCountSection:
-		w.out = append(w.out, body...)
 	default:
 		r := wasm.NewReader(body)
-		var n uint32
-		if exists {
-			n = r.U32()
-		}
-		w.out = wasm.AppendU32(w.out, n+uint32(added))
-		w.copyEntries(id, r, int(n))
-		w.addEntries(id)
+		n := r.U32()
+		w.out = wasm.AppendU32(w.out, n+added.Len)
+		w.copyEntries(id, r, n)
+		w.out = append(w.out, added.Encoded...)
 	}
-	if len(w.out) <= maxWritten { // else it is not needed
-		w.out = wasm.InsertSize(w.out, start, byte(id))
-	}
-}
-
-func (m *Module) body(id wasm.SectionID) ([]byte, bool) {
-	i := slices.IndexFunc(m.sections, func(s section) bool { return s.id == id })
-	if i < 0 {
-		return nil, false
-	}
-	return m.sections[i].body, true
-}
-
-// added returns the number of entries that are added to a section.
-func (w *writer) added(id wasm.SectionID) int {
-	switch id {
-	case wasm.TypeSection:
-		return len(w.types)
-	case wasm.ImportSection:
-		return len(w.a.Imports)
-	case wasm.FunctionSection, wasm.CodeSection:
-		return len(w.a.Functions)
-	case wasm.GlobalSection:
-		return len(w.a.Globals)
-	case wasm.ExportSection:
-		return len(w.a.Exports)
-	default:
-		return 0
-	}
+	w.out = wasm.InsertSize(w.out, start, byte(id))
 }
 
 // copyEntries writes the n entries that the module has. The parser has read
 // them before, so that no read fails.
-func (w *writer) copyEntries(id wasm.SectionID, r *wasm.Reader, n int) {
+func (w *writer) copyEntries(id wasm.SectionID, r *wasm.Reader, n uint32) {
 	switch id {
 	case wasm.GlobalSection:
 		for range n {
@@ -207,43 +167,8 @@ func (w *writer) copyEntries(id wasm.SectionID, r *wasm.Reader, n int) {
 		for i := range w.m.Bodies {
 			w.body(i)
 		}
-	case wasm.DataSection:
-		for range n {
-			w.data(r)
-		}
-	default:
+	default: // no other section contains indices of functions
 		w.out = append(w.out, r.Rest()...)
-	}
-}
-
-// addEntries writes the added entries of a section.
-func (w *writer) addEntries(id wasm.SectionID) {
-	switch id {
-	case wasm.TypeSection:
-		for _, t := range w.types {
-			w.out = t.Append(w.out)
-		}
-	case wasm.ImportSection:
-		for _, in := range w.a.Imports {
-			w.out = wasm.AppendImport(w.out, in.Module, in.Name, w.typeIndex(in.Type))
-		}
-	case wasm.FunctionSection:
-		for _, f := range w.a.Functions {
-			w.out = wasm.AppendU32(w.out, w.typeIndex(f.Type))
-		}
-	case wasm.GlobalSection:
-		for _, g := range w.a.Globals {
-			w.out = wasm.AppendGlobal(w.out, g.Type, g.Value)
-		}
-	case wasm.ExportSection:
-		for _, e := range w.a.Exports {
-			w.out = e.Append(w.out)
-		}
-	case wasm.CodeSection:
-		for _, f := range w.a.Functions {
-			w.out = wasm.AppendBody(w.out, nil, f.Code)
-		}
-	default:
 	}
 }
 
@@ -292,18 +217,6 @@ func (w *writer) elements(r *wasm.Reader) {
 	}
 }
 
-// data copies a data segment.
-func (w *writer) data(r *wasm.Reader) {
-	switch w.u32(r) {
-	case 2:
-		w.u32(r)
-		w.expression(r)
-	case 0:
-		w.expression(r)
-	}
-	w.raw(r, w.u32(r))
-}
-
 // body writes a function. Nothing is written any more once the module is too
 // large, so that memory stays bounded.
 func (w *writer) body(i int) {
@@ -317,59 +230,57 @@ func (w *writer) body(i int) {
 		w.u32(r)
 		w.raw(r, 1)
 	}
-	if w.a.Body != nil {
-		w.out = w.a.Body(i, w.out)
-	} else {
-		w.code(b)
-	}
-	w.out = wasm.InsertSize(w.out, start)
-}
-
-// code copies the code of a function.
-func (w *writer) code(b *Body) {
-	in := wasm.Instruction{}
-	for s := b.Instructions(); s.Next(&in); {
-		if in.Op == wasm.OpCall || in.Op == wasm.OpRefFunc {
-			in.A = w.moved(in.A)
-		}
-		w.out = in.Append(w.out)
-	}
+	w.out = wasm.InsertSize(w.a.Body(i, w.out), start)
 }
 
 // names writes a name section with the names of the functions, in their order.
-// A function without one is named by the index that it has in the original
-// module: the engine's stack traces would show the one in the new module.
 func (w *writer) names() {
-	original := w.m.functionNames()
-	total := len(original) + len(w.a.Imports) + len(w.a.Functions)
-	if total == 0 {
-		return
+	names := w.m.functionNames()
+	for i, in := range w.a.Imports {
+		names = slices.Insert(names, w.m.Imported+i, in.Module+"."+in.Name)
+	}
+	for _, f := range w.a.Functions {
+		names = append(names, f.Name)
 	}
 	start := len(w.out)
 	w.out = wasm.AppendName(w.out, nameSection)
 	subsection := len(w.out)
-	w.out = wasm.AppendU32(w.out, uint32(total))
-	next := uint32(0)
-	add := func(name string) {
-		w.out = wasm.AppendName(wasm.AppendU32(w.out, next), name)
-		next++
-	}
-	addOriginal := func(first, end int) {
-		for i, name := range original[first:end] {
-			if name == "" {
-				name = "$" + strconv.Itoa(first+i)
-			}
-			add(name)
-		}
-	}
-	addOriginal(0, w.m.Imported)
-	for _, in := range w.a.Imports {
-		add(in.Module + "." + in.Name)
-	}
-	addOriginal(w.m.Imported, len(original))
-	for _, f := range w.a.Functions {
-		add(f.Name)
+	w.out = wasm.AppendU32(w.out, uint32(len(names)))
+	for i, name := range names {
+		w.out = wasm.AppendName(wasm.AppendU32(w.out, uint32(i)), name)
 	}
 	w.out = wasm.InsertSize(w.out, subsection, functionNamesID)
 	w.out = wasm.InsertSize(w.out, start, byte(wasm.CustomSection))
+}
+
+// SkeletonSection is the custom section that holds the salt of a skeleton.
+const SkeletonSection = "thole.skeleton"
+
+// Skeleton writes a module of [Module.Write] again, with bodies that trap in
+// place of its own. Everything that an engine needs besides native code is
+// there: signatures, imports, exports, globals, tables, segments and function
+// names. Write has left out all custom sections but the names, so that nothing
+// else of the original file is. The last section holds the salt: two skeletons
+// are equal only if their salts are, which must have the same length.
+func Skeleton(written, salt []byte) ([]byte, error) {
+	out := []byte(wasm.Header)
+	for r := wasm.NewReader(written[len(wasm.Header):]); r.Len() > 0; {
+		s, err := nextSection(r)
+		if err != nil {
+			return nil, err
+		}
+		if s.id == wasm.CodeSection {
+			s.body = traps(s.body)
+		}
+		out = wasm.AppendSection(out, s.id, s.body)
+	}
+	return wasm.AppendCustom(out, SkeletonSection, salt), nil
+}
+
+// traps returns a code section with as many bodies as the given one has. Each is
+// valid for any signature: it has no locals, and its one instruction traps.
+func traps(code []byte) []byte {
+	n := wasm.NewReader(code).Count("function bodies", 3, len(code))
+	trap := wasm.AppendOp(wasm.AppendOp(nil, wasm.OpUnreachable), wasm.OpEnd)
+	return append(wasm.AppendU32(nil, uint32(n)), bytes.Repeat(wasm.AppendBody(nil, nil, trap), n)...)
 }

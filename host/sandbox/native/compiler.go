@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -165,10 +166,6 @@ func (d *disk) compileInProcess(ctx context.Context, dir string) error {
 // isOutOfMemory reports whether a Go runtime has printed this line because it
 // got no more memory, be it for data or for a thread's stack.
 func isOutOfMemory(line string) bool {
-	for _, text := range []string{"out of memory", "cannot allocate memory", "pthread_create failed"} {
-		if strings.Contains(line, text) {
-			return true
-		}
-	}
-	return false
+	texts := []string{"out of memory", "cannot allocate memory", "pthread_create failed"}
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(line, text) })
 }

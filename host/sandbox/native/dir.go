@@ -45,7 +45,7 @@ func openShared(ctx context.Context, config Config) (*disk, error) {
 	if err := checkDir(dir); err != nil {
 		return nil, err
 	}
-	return openDisk(ctx, dir, config)
+	return openDisk(ctx, dir, config, false)
 }
 
 // openPrivate opens a directory for this store alone, which is removed with it.
@@ -55,12 +55,7 @@ func openPrivate(ctx context.Context, config Config) (*disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := openDisk(ctx, dir, config)
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	d.private = true
-	return d, nil
+	return openDisk(ctx, dir, config, true)
 }
 
 // errCompilerWrite is the error of a compiler process that could not write.
@@ -75,7 +70,8 @@ func isWriteError(err error) bool {
 }
 
 // checkDir creates the directory if it is missing, and refuses one in which
-// another user could place code for this process to execute.
+// another user could place code for this process to execute. Whether it can be
+// written shows when openDisk creates a directory in it.
 func checkDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("create directory: %w", err)
@@ -89,19 +85,7 @@ func checkDir(dir string) error {
 	case info.Mode().Perm()&0o022 != 0:
 		return fmt.Errorf("%s is writable by other users (mode %#o), and its content is executed: choose another directory, or change the mode of this one to 0700", dir, info.Mode().Perm())
 	}
-	if err := checkOwner(dir, info); err != nil {
-		return err
-	}
-	return tryWrite(dir)
-}
-
-func tryWrite(dir string) error {
-	f, err := os.CreateTemp(dir, "try-*")
-	if err != nil {
-		return fmt.Errorf("write to directory: %w", err)
-	}
-	f.Close()
-	return os.Remove(f.Name())
+	return checkOwner(dir, info)
 }
 
 const (

@@ -32,24 +32,26 @@ type disk struct {
 	opening sync.Mutex // held while an entry is opened, so that what the engine writes meanwhile is of that entry
 }
 
-// openDisk opens the cache on disk. The directory must have been checked.
-func openDisk(ctx context.Context, dir string, c Config) (_ *disk, err error) {
+// openDisk opens the cache on disk. The directory must have been checked. A
+// private one is removed with the cache, also if it cannot be opened.
+func openDisk(ctx context.Context, dir string, c Config, private bool) (_ *disk, err error) {
 	prune(dir, time.Now())
-	staging, err := os.MkdirTemp(dir, stagingPattern)
-	if err != nil {
+	d := &disk{config: c, dir: dir, private: private}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.close(ctx))
+		}
+	}()
+	if d.staging, err = os.MkdirTemp(dir, stagingPattern); err != nil {
 		return nil, err
 	}
-	d := &disk{config: c, dir: dir, staging: staging}
-	if d.engine, err = newEngine(ctx, staging, nil); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(staging))
+	if d.engine, err = newEngine(ctx, d.staging, nil); err != nil {
+		return nil, err
 	}
-	if d.name, err = onlyEntry(staging); err != nil {
-		return nil, errors.Join(err, d.close(ctx))
+	if d.name, err = onlyEntry(d.staging); err != nil {
+		return nil, err
 	}
-	if err := errors.Join(d.addHostModules(ctx, c.HostModules), os.MkdirAll(d.path(""), 0o700)); err != nil {
-		return nil, errors.Join(err, d.close(ctx))
-	}
-	return d, nil
+	return d, errors.Join(c.HostModules(ctx, d.runtime), os.MkdirAll(d.path(""), 0o700))
 }
 
 func (d *disk) close(ctx context.Context) error {
@@ -102,14 +104,6 @@ func (d *disk) open(ctx context.Context, e *entry) (Module, error) {
 		return Module{}, errors.Join(errNotCached, compiled.Close(ctx))
 	}
 	return Module{d.runtime, compiled, e}, nil
-}
-
-// reload opens an entry that may have been damaged since it was opened first.
-func (d *disk) reload(ctx context.Context, e *entry) (Module, error) {
-	if _, err := e.verify(); err != nil {
-		return Module{}, err
-	}
-	return d.open(ctx, e)
 }
 
 // link makes the engine find an entry: by a symbolic link to the open file. That
@@ -199,7 +193,7 @@ func (d *disk) saveIn(ctx context.Context, base, path string, wasm, metadata []b
 	if err := checkSize(code, maxCode); err != nil {
 		return nil, err
 	}
-	if err := sealFile(code, entryInfo{Name: name, Metadata: metadata}, skeleton); err != nil {
+	if err := seal(code, entryInfo{Name: name, Metadata: metadata}, skeleton); err != nil {
 		return nil, err
 	}
 	if path == "" {

@@ -43,13 +43,17 @@ const (
 var errDamaged = errors.New("damaged")
 
 // seal makes an entry of a file that holds native code.
-func seal(file *os.File, info entryInfo, skeleton []byte) error {
-	sum := sha256.New()
-	code, err := io.Copy(sum, io.NewSectionReader(file, 0, 1<<62))
+func seal(path string, info entryInfo, skeleton []byte) (err error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
 	if err != nil {
 		return err
 	}
-	info.Code, info.Skeleton = code, int64(len(skeleton))
+	defer func() { err = errors.Join(err, file.Close()) }()
+	sum := sha256.New()
+	if info.Code, err = io.Copy(sum, file); err != nil {
+		return err
+	}
+	info.Skeleton = int64(len(skeleton))
 	text, err := json.Marshal(info)
 	if err != nil {
 		return err
@@ -58,16 +62,8 @@ func seal(file *os.File, info entryInfo, skeleton []byte) error {
 	rest = binary.LittleEndian.AppendUint64(rest, uint64(len(text)))
 	rest = append(rest, entryMagic...)
 	sum.Write(rest)
-	_, err = file.WriteAt(sum.Sum(rest), code)
+	_, err = file.Write(sum.Sum(rest))
 	return err
-}
-
-func sealFile(path string, info entryInfo, skeleton []byte) error {
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(seal(file, info, skeleton), file.Close())
 }
 
 // openEntry opens a file that [seal] has made, and verifies it.

@@ -85,13 +85,8 @@ func rename(t *testing.T, path, name string) {
 	if err := os.WriteFile(path, code, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
 	e.info.Name = name
-	if err := seal(file, e.info, skeleton); err != nil {
+	if err := seal(path, e.info, skeleton); err != nil {
 		t.Fatal(err)
 	}
 }

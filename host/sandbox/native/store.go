@@ -141,7 +141,10 @@ func (s *Store) Compile(ctx context.Context, key string, wasm, metadata []byte) 
 // Reload loads a module that is unloaded. The result takes its place; after an
 // error the unloaded module is as it was.
 func (s *Store) Reload(ctx context.Context, unloaded Module) (Module, error) {
-	return s.disk.reload(ctx, unloaded.entry)
+	if _, err := unloaded.entry.verify(); err != nil { // it may have been damaged since
+		return Module{}, err
+	}
+	return s.disk.open(ctx, unloaded.entry)
 }
 
 func (s *Store) compileInMemory(ctx context.Context, wasm []byte) (Module, error) {
@@ -170,7 +173,7 @@ func (s *Store) engineInMemory(ctx context.Context) (engine, error) {
 	if err != nil {
 		return engine{}, err
 	}
-	if err := e.addHostModules(ctx, s.config.HostModules); err != nil {
+	if err := s.config.HostModules(ctx, e.runtime); err != nil {
 		return engine{}, errors.Join(err, e.close(ctx))
 	}
 	s.inMemory = e
@@ -208,14 +211,6 @@ func newEngine(ctx context.Context, dir string, tune func(wazero.RuntimeConfig) 
 		config = tune(config)
 	}
 	return engine{wazero.NewRuntimeWithConfig(ctx, config), cache}, nil
-}
-
-// addHostModules makes what modules import available, which instances need.
-func (e engine) addHostModules(ctx context.Context, add func(context.Context, wazero.Runtime) error) error {
-	if err := add(ctx, e.runtime); err != nil {
-		return fmt.Errorf("start engine: %w", err)
-	}
-	return nil
 }
 
 func (e engine) close(ctx context.Context) error {

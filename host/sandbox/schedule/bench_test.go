@@ -12,7 +12,7 @@ func (noMetrics) HandedOver()          {}
 
 // BenchmarkCall is the cost of a slot for a call when no other call wants one.
 func BenchmarkCall(b *testing.B) {
-	p := New(Config{Slots: 2}).Plugin(noMetrics{})
+	p := New(2).Plugin(noMetrics{})
 	for b.Loop() {
 		t, err := p.Acquire(b.Context())
 		if err != nil {
@@ -24,7 +24,7 @@ func BenchmarkCall(b *testing.B) {
 
 // BenchmarkTick is the cost of a tick for a long call.
 func BenchmarkTick(b *testing.B) {
-	t, err := New(Config{Slots: 2}).Plugin(noMetrics{}).Acquire(b.Context())
+	t, err := New(2).Plugin(noMetrics{}).Acquire(b.Context())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func BenchmarkTick(b *testing.B) {
 
 // BenchmarkHostFunction is the cost of a host function that returns at once.
 func BenchmarkHostFunction(b *testing.B) {
-	t, err := New(Config{Slots: 2}).Plugin(noMetrics{}).Acquire(b.Context())
+	t, err := New(2).Plugin(noMetrics{}).Acquire(b.Context())
 	if err != nil {
 		b.Fatal(err)
 	}

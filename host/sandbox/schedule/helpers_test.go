@@ -30,8 +30,10 @@ type simulation struct {
 }
 
 func newSimulation(t *testing.T, slots int) *simulation {
+	s := New(slots)
+	s.quantum = quantum
 	return &simulation{
-		t: t, Scheduler: New(Config{Slots: slots, Quantum: quantum}),
+		t: t, Scheduler: s,
 		plugins: map[string]*Plugin{}, metrics: map[string]*counted{},
 	}
 }

@@ -33,19 +33,13 @@ import (
 	"time"
 )
 
-// DefaultQuantum is how long a call keeps its slot while others wait.
-const DefaultQuantum = 2 * time.Millisecond
-
-// Config configures a [Scheduler].
-type Config struct {
-	Slots   int           // calls that run at once; at least 1
-	Quantum time.Duration // 0 is [DefaultQuantum]
-}
+// defaultQuantum is how long a call keeps its slot while others wait.
+const defaultQuantum = 2 * time.Millisecond
 
 // Scheduler assigns slots to calls. It is safe for concurrent use.
 type Scheduler struct {
 	slots   int
-	quantum time.Duration
+	quantum time.Duration // other than the default in tests only
 
 	mu       sync.Mutex
 	running  []*Task       // tasks that hold a slot, at most slots
@@ -88,12 +82,9 @@ type Stats struct {
 	Waiting int // calls that wait for a slot, to begin or to continue
 }
 
-// New returns a scheduler whose slots are free.
-func New(c Config) *Scheduler {
-	if c.Quantum == 0 {
-		c.Quantum = DefaultQuantum
-	}
-	return &Scheduler{slots: max(1, c.Slots), quantum: c.Quantum}
+// New returns a scheduler with that many slots, at least one, all of them free.
+func New(slots int) *Scheduler {
+	return &Scheduler{slots: max(1, slots), quantum: defaultQuantum}
 }
 
 // Plugin adds a plugin. It need not be removed: the scheduler refers to a
@@ -117,7 +108,7 @@ func (p *Plugin) Acquire(ctx context.Context) (*Task, error) {
 	if p.scheduler.begin(t) {
 		return t, nil
 	}
-	if err := t.wait(ctx); err != nil {
+	if _, err := t.wait(ctx); err != nil {
 		p.metrics.Waited(t.waited)
 		return nil, err
 	}

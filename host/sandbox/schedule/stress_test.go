@@ -150,7 +150,8 @@ func TestInvariantsHoldUnderGeneratedLoads(t *testing.T) {
 // TestInvariantsHoldUnderParallelLoad is the same in real time, for the race
 // detector: the invariants do not depend on how long things take.
 func TestInvariantsHoldUnderParallelLoad(t *testing.T) {
-	s := New(Config{Slots: 2, Quantum: 20 * time.Microsecond})
+	s := New(2)
+	s.quantum = 20 * time.Microsecond
 	var all sync.WaitGroup
 	for i := range 16 {
 		p := s.Plugin(&counted{})

@@ -50,7 +50,7 @@ func (t *Task) Yield(ctx context.Context) (waited time.Duration, err error) {
 		return 0, nil
 	}
 	t.plugin.metrics.HandedOver()
-	return t.waitFor(ctx)
+	return t.wait(ctx)
 }
 
 // nextQuantum ends t's quantum and reports whether t has a slot for another
@@ -78,7 +78,7 @@ func (t *Task) Unblock(ctx context.Context) (waited time.Duration, err error) {
 		return 0, nil
 	}
 	t.plugin.scheduler.requeue(t)
-	return t.waitFor(ctx)
+	return t.wait(ctx)
 }
 
 // requeue queues a task that has lost its slot.
@@ -121,28 +121,22 @@ func (t *Task) Waited() time.Duration {
 	return t.waited
 }
 
-// waitFor is wait that also returns how long it took.
-func (t *Task) waitFor(ctx context.Context) (time.Duration, error) {
-	before := t.waited
-	err := t.wait(ctx)
-	return t.waited - before, err
-}
-
-// wait blocks until the queued task has a slot, or returns ctx's cause.
-func (t *Task) wait(ctx context.Context) error {
+// wait blocks until the queued task has a slot and returns how long that took. If
+// ctx ends first it returns the cause, and the task is not queued any more.
+func (t *Task) wait(ctx context.Context) (waited time.Duration, err error) {
 	began := time.Now()
-	var err error
 	select {
 	case <-t.granted:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
 	t.since = time.Now()
-	t.waited += t.since.Sub(began)
+	waited = t.since.Sub(began)
+	t.waited += waited
 	if err != nil {
 		t.plugin.scheduler.cancelWait(t, t.since)
 	}
-	return err
+	return waited, err
 }
 
 // cancelWait ends the wait of a task that may have been granted a slot in the

@@ -12,6 +12,21 @@ func returning(e errno) systemCall {
 	return func(*Process, api.Memory, []uint64) errno { return e }
 }
 
+// Functions that are not served. Those of files report an unknown descriptor as
+// such, as programs probe descriptors until they get EBADF.
+var (
+	unserved     = returning(notServed)
+	unservedFile = forStdio(unserved)
+)
+
+// unservedLink is unservedFile for path_symlink, whose third parameter is the
+// descriptor.
+func unservedLink(p *Process, memory api.Memory, args []uint64) errno {
+	return unservedFile(p, memory, args[2:])
+}
+
+func exit(_ *Process, _ api.Memory, args []uint64) errno { panic(&Exit{uint32(args[0])}) }
+
 // forStdio returns badFile for descriptors other than the three standard ones.
 func forStdio(call systemCall) systemCall {
 	return func(p *Process, memory api.Memory, args []uint64) errno {
