@@ -42,9 +42,9 @@ func DecodeRequest(data []byte) (*Request, error) { return ReadRequest(data, nil
 // object that is not null, with the fields that were read before it. The
 // callback reads the value or leaves it to be skipped.
 func ReadRequest(data []byte, object func(*Request, *rawjson.Reader)) (*Request, error) {
-	q := &Request{}
-	err := decodeLenient(data, func(f *fields) { q.fields(f, object) })
-	return checked(q, err, nil)
+	q, f := &Request{}, &fields{r: rawjson.NewReader(data)}
+	f.value(func(f *fields) { q.fields(f, object) })
+	return checked(q, f.r.End(), nil)
 }
 
 // EncodeResult returns the text of a result.
@@ -247,16 +247,9 @@ func (e *Failure) fields(f *fields) {
 // encode returns the text of a message, of which size is an estimate.
 func encode(size int, list func(*fields)) []byte {
 	w := rawjson.NewWriter(make([]byte, 0, size))
-	f := &fields{w: w}
+	f := &fields{w: w, member: noMember}
 	f.value(list)
 	return w.Bytes()
-}
-
-// decodeLenient reads a message that a host has written.
-func decodeLenient(data []byte, list func(*fields)) error {
-	f := &fields{r: rawjson.NewReader(data)}
-	f.value(list)
-	return f.r.End()
 }
 
 // decodeStrict reads a message that a guest has written.

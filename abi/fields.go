@@ -10,48 +10,79 @@ import (
 )
 
 // fields encodes or decodes one message. Each type of a message lists its
-// fields once, in a method that is also called fields: to encode, the list runs
-// once and each entry writes its field. To decode, it runs for each member of
-// the JSON object, and the entry of that name reads the value.
+// fields once, in a method that is also called fields. To encode, the list runs
+// once, and each entry writes its field. To decode, it runs until there are no more
+// members in the JSON object: an entry reads the next member if that has its name. If
+// the members have the order of the list, as an encoder writes them, it runs once.
 type fields struct {
 	w *rawjson.Writer // set while encoding
 	r *rawjson.Reader // set while decoding
 
-	// member is the name of the member whose value is next, while decoding; ""
-	// once an entry has read it. No field is named "".
+	// member is the name of the next member; "" once an entry has read it, and noMember
+	// while encoding.
 	member string
+	more   bool // there is a next member, or there may be one after the one that was read
 	// names, if set, collects the names of the entries. Nothing is written then.
 	names *[]string
 }
 
+// noMember is a name that no entry has.
+const noMember = "-"
+
 // value encodes or decodes an object with the fields of list.
 func (f *fields) value(list func(*fields)) {
-	if f.w != nil {
+	switch {
+	case f.w != nil:
 		f.w.Object(func() { list(f) })
 		return
+	case f.r.Kind() != '{':
+		f.r.Object(nil) // fails, unless it is a null that stands for an absent member
+	default:
+		f.members(list)
 	}
-	f.r.Object(func(member string) {
-		f.member = member
-		if list(f); f.member != "" || member == "" {
-			f.unknown(member, list)
+	f.member, f.more = "", true // for the object around this one
+}
+
+// members decodes the members of an object.
+func (f *fields) members(list func(*fields)) {
+	for f.next(f.r.FirstMember()); f.more; {
+		start := f.r.Pos()
+		if list(f); f.r.Pos() == start { // no entry has the name
+			f.unknown(list)
+			f.member = ""
 		}
-	})
-	f.member = "" // so that no entry of the object around this one reads
+	}
+}
+
+// next sets the next member to the one that the reader has moved to.
+func (f *fields) next(more bool) {
+	f.more, f.member = more, noMember
+	if more && f.r.Name() != "" {
+		f.member = f.r.Name()
+	}
 }
 
 // unknown makes a strict reader fail because of a member that is not in the list.
-func (f *fields) unknown(member string, list func(*fields)) {
+func (f *fields) unknown(list func(*fields)) {
 	if f.r.Strict {
 		var names []string
-		list(&fields{w: &rawjson.Writer{}, names: &names})
-		f.r.Unknown(member, names...)
+		list(&fields{w: &rawjson.Writer{}, member: noMember, names: &names})
+		f.r.Unknown(f.r.Name(), names...)
 	}
 }
 
 // reads reports whether the entry of that name must read its value now.
 func (f *fields) reads(name string) bool {
-	if f.member != name {
-		return false
+	return (f.member == name || f.member == "") && f.take(name)
+}
+
+// take is the part of [fields.reads] that is not inlined.
+func (f *fields) take(name string) bool {
+	if f.member == "" {
+		f.next(f.r.NextMember())
+		if f.member != name {
+			return false
+		}
 	}
 	f.member = ""
 	return true
@@ -86,19 +117,15 @@ func (f *fields) object(name string, present bool, list func(*fields)) {
 }
 
 // required is a text that is written even if it is empty.
-func (f *fields) required(name string, s *string) {
-	if f.reads(name) {
-		*s = f.r.String()
-	} else if f.writes(name, true) {
-		f.w.String(*s)
-	}
-}
+func (f *fields) required(name string, s *string) { f.string(name, s, true) }
 
 // text is a text that is left out if it is empty.
-func (f *fields) text(name string, s *string) {
+func (f *fields) text(name string, s *string) { f.string(name, s, *s != "") }
+
+func (f *fields) string(name string, s *string, present bool) {
 	if f.reads(name) {
 		*s = f.r.String()
-	} else if f.writes(name, *s != "") {
+	} else if f.writes(name, present) {
 		f.w.String(*s)
 	}
 }
@@ -148,23 +175,24 @@ func (f *fields) natural(limit int64, limitText string) int64 {
 }
 
 // raw is any value, which stays bytes. A null is the same as no value.
-func (f *fields) raw(name string, value *[]byte) {
+func (f *fields) raw(name string, value *[]byte) { f.rawValue(name, value, false) }
+
+// rawObject is a raw value that must be an object.
+func (f *fields) rawObject(name string, value *[]byte) { f.rawValue(name, value, true) }
+
+func (f *fields) rawValue(name string, value *[]byte, object bool) {
 	if f.reads(name) {
 		*value = nil
-		if !f.r.Null() {
+		switch {
+		case f.r.Null():
+		case object && f.r.Kind() != '{':
+			f.r.Expected("an object")
+		default:
 			*value = f.r.Raw()
 		}
 	} else if f.writes(name, len(*value) > 0) {
 		f.w.Raw(*value)
 	}
-}
-
-// rawObject is a raw value that must be an object.
-func (f *fields) rawObject(name string, value *[]byte) {
-	if f.member == name && f.r.Kind() != '{' && f.r.Kind() != 'n' {
-		f.r.Expected("an object")
-	}
-	f.raw(name, value)
 }
 
 // time is a time of the years 0 to 9999, which are those that RFC 3339 can

@@ -159,7 +159,7 @@ func encode(v any) ([]byte, error) {
 	case []byte:
 		return v, rawjson.Valid(v, 0)
 	}
-	if text, ok := appendPlain(v); ok {
+	if text, ok := appendPlain(nil, v); ok {
 		return text, nil
 	}
 	if fallback.encode == nil {
@@ -168,23 +168,23 @@ func encode(v any) ([]byte, error) {
 	return fallback.encode(v)
 }
 
-// appendPlain encodes the types that need no codec. ok is false for others.
-func appendPlain(v any) (text []byte, ok bool) {
+// appendPlain appends a value of a type that needs no codec. ok is false for others.
+func appendPlain(dst []byte, v any) (text []byte, ok bool) {
 	switch v := v.(type) {
 	case nil:
-		text = codec.AppendNull(nil)
+		text = codec.AppendNull(dst)
 	case string:
-		text = codec.AppendString(nil, v)
+		text = codec.AppendString(dst, v)
 	case bool:
-		text = codec.AppendBool(nil, v)
+		text = codec.AppendBool(dst, v)
 	case int:
-		text = codec.AppendInt(nil, int64(v))
+		text = codec.AppendInt(dst, int64(v))
 	case int64:
-		text = codec.AppendInt(nil, v)
+		text = codec.AppendInt(dst, v)
 	case []string:
-		text = codec.AppendStrings(nil, v)
+		text = codec.AppendStrings(dst, v)
 	case map[string]string:
-		text = codec.AppendStringMap(nil, v)
+		text = codec.AppendStringMap(dst, v)
 	}
 	return text, text != nil
 }

@@ -162,7 +162,7 @@ func FuzzMeta(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var got, want ObjectMeta
 		r := rawjson.NewReader(data)
-		readMeta(r, &got)
+		readJSONObjectMeta(r, &got)
 		if r.End() != nil || !canonical(data) {
 			return
 		}

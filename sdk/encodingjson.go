@@ -194,7 +194,7 @@ func tryMarshaler(v reflect.Value) (done bool, err error) {
 // encodes the empty one as 0.
 func validNumber(n json.Number) error {
 	r := rawjson.NewReader([]byte(n))
-	if n == "" || r.Kind() == '0' && r.Raw() != nil && r.End() == nil {
+	if n == "" || r.Kind() == '0' && len(r.Raw()) == len(n) {
 		return nil
 	}
 	return errors.New("json: invalid number " + strconv.Quote(n.String()))

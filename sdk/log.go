@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/sdk/codec"
 	"github.com/thole-dev/thole/sdk/internal/guest"
 )
 
@@ -29,58 +29,39 @@ func (l Log) Error(message string, pairs ...any) { l.write(abi.LogError, message
 
 // write writes a line as one JSON object: the message, then the pairs.
 func (l Log) write(level int32, message string, pairs []any) {
-	w := rawjson.NewWriter(nil)
-	w.Object(func() {
-		w.Name("message").String(message)
-		for i := 0; i < len(pairs); i += 2 {
-			name, ok := pairs[i].(string)
-			if !ok || i+1 == len(pairs) {
-				w.Name("extra")
-				writeValue(w, pairs[i])
-				i-- // the next two may be a pair again
-				continue
-			}
-			w.Name(name)
-			writeValue(w, pairs[i+1])
+	line := codec.AppendString(codec.AppendName(nil, "message"), message)
+	for i := 0; i < len(pairs); i += 2 {
+		name, ok := pairs[i].(string)
+		if !ok || i+1 == len(pairs) {
+			line = appendLogged(codec.AppendName(line, "extra"), pairs[i])
+			i-- // the next two may be a pair again
+			continue
 		}
-	})
-	l.host.Log(level, w.Bytes())
-}
-
-// writeValue writes a value without encoding/json if its type is a common one. Errors and
-// values with a String method are written as text.
-func writeValue(w *rawjson.Writer, v any) {
-	switch v := v.(type) {
-	case nil:
-		w.Raw(nil)
-	case string:
-		w.String(v)
-	case bool:
-		w.Bool(v)
-	case int:
-		w.Int(int64(v))
-	case int32:
-		w.Int(int64(v))
-	case int64:
-		w.Int(v)
-	case time.Time:
-		w.String(v.Format(time.RFC3339Nano))
-	case error:
-		w.String(v.Error())
-	case interface{ String() string }:
-		w.String(v.String())
-	default:
-		writeEncoded(w, v)
+		line = appendLogged(codec.AppendName(line, name), pairs[i+1])
 	}
+	l.host.Log(level, codec.CloseObject(line, 0))
 }
 
-// writeEncoded writes a value by its codec. An error is logged in place of the value, because
-// a log line must not fail a run.
-func writeEncoded(w *rawjson.Writer, v any) {
+// appendLogged appends a value without encoding/json if its type is a common one. Errors
+// and values with a String method are appended as text. An error of a codec is logged in
+// place of the value, because a log line must not fail a run.
+func appendLogged(line []byte, v any) []byte {
+	if text, ok := appendPlain(line, v); ok {
+		return text
+	}
+	switch v := v.(type) {
+	case int32:
+		return codec.AppendInt(line, int64(v))
+	case time.Time:
+		return codec.AppendString(line, v.Format(time.RFC3339Nano))
+	case error:
+		return codec.AppendString(line, v.Error())
+	case interface{ String() string }:
+		return codec.AppendString(line, v.String())
+	}
 	data, err := encode(v)
 	if err != nil {
-		w.String("(" + err.Error() + ")")
-		return
+		return codec.AppendString(line, "("+err.Error()+")")
 	}
-	w.Raw(data)
+	return append(line, data...)
 }

@@ -4,8 +4,9 @@ import (
 	"encoding/json"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/sdk/codec"
 )
+
+//go:generate go run github.com/thole-dev/thole/cmd/thole generate
 
 type (
 	// Kind is a kind at one API version: {"apps/v1", "Deployment"}.
@@ -88,86 +89,14 @@ const (
 	Warning = abi.EventWarning
 )
 
-// The functions below read the types of the SDK without reflection. They are not
-// methods, because a struct that embeds such a type would inherit a DecodeJSON
-// method and be read as if it were that type.
-
-func readMeta(r *Reader, m *ObjectMeta) {
-	for more := r.FirstMember(); more; more = r.NextMember() {
-		switch r.Name() {
-		case "name":
-			codec.ReadString(r, &m.Name)
-		case "namespace":
-			codec.ReadString(r, &m.Namespace)
-		case "uid":
-			codec.ReadString(r, &m.UID)
-		case "resourceVersion":
-			codec.ReadString(r, &m.ResourceVersion)
-		case "generation":
-			codec.ReadInt(r, &m.Generation)
-		case "creationTimestamp":
-			codec.ReadString(r, (*string)(&m.CreationTimestamp))
-		case "deletionTimestamp":
-			codec.ReadString(r, (*string)(&m.DeletionTimestamp))
-		case "labels":
-			codec.ReadStringMap(r, &m.Labels)
-		case "annotations":
-			codec.ReadStringMap(r, &m.Annotations)
-		case "finalizers":
-			codec.ReadStrings(r, &m.Finalizers)
-		case "ownerReferences":
-			readOwners(r, &m.OwnerReferences)
-		}
-	}
+// parts has the types of the SDK that it reads without reflection itself, by the functions
+// that are generated for the fields. The types have no methods, because a struct that
+// embeds such a type would inherit a DecodeJSON method and be read as if it were that type.
+//
+//thole:generate
+type parts struct {
+	Meta      ObjectMeta
+	Condition Condition
 }
 
-func readOwners(r *Reader, owners *[]OwnerReference) {
-	if r.Null() {
-		*owners = nil
-		return
-	}
-	list := (*owners)[:0]
-	for more := r.FirstElement(); more; more = r.NextElement() {
-		list = codec.Extend(list)
-		readOwner(r, &list[len(list)-1])
-	}
-	*owners = codec.Filled(list)
-}
-
-func readOwner(r *Reader, owner *OwnerReference) {
-	for more := r.FirstMember(); more; more = r.NextMember() {
-		switch r.Name() {
-		case "apiVersion":
-			codec.ReadString(r, &owner.APIVersion)
-		case "kind":
-			codec.ReadString(r, &owner.Kind)
-		case "name":
-			codec.ReadString(r, &owner.Name)
-		case "uid":
-			codec.ReadString(r, &owner.UID)
-		case "controller":
-			codec.ReadBool(r, &owner.Controller)
-		case "blockOwnerDeletion":
-			codec.ReadBool(r, &owner.BlockOwnerDeletion)
-		}
-	}
-}
-
-func readCondition(r *Reader, c *Condition) {
-	for more := r.FirstMember(); more; more = r.NextMember() {
-		switch r.Name() {
-		case "type":
-			codec.ReadString(r, &c.Type)
-		case "status":
-			codec.ReadString(r, &c.Status)
-		case "reason":
-			codec.ReadString(r, &c.Reason)
-		case "message":
-			codec.ReadString(r, &c.Message)
-		case "lastTransitionTime":
-			codec.ReadString(r, (*string)(&c.LastTransitionTime))
-		case "observedGeneration":
-			codec.ReadInt(r, &c.ObservedGeneration)
-		}
-	}
-}
+var _ parts

@@ -154,8 +154,6 @@ func (r *Reader) colon() {
 	r.pos++
 }
 
-func (r *Reader) firstElement() bool { return r.element(0) }
-
 // element moves to the element of that index, or leaves the array.
 func (r *Reader) element(index int) bool {
 	at := &r.path[len(r.path)-1]

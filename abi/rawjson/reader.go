@@ -94,7 +94,7 @@ func (r *Reader) Object(member func(name string)) {
 // Array reads an array and calls element for each of its elements. element
 // reads the value or leaves it to be skipped.
 func (r *Reader) Array(element func(index int)) {
-	for more := r.open('[', "an array") && r.firstElement(); more; more = r.NextElement() {
+	for more := r.open('[', "an array") && r.element(0); more; more = r.NextElement() {
 		element(r.path[len(r.path)-1].index)
 	}
 }
@@ -116,7 +116,7 @@ func (r *Reader) Name() string { return r.path[len(r.path)-1].name }
 // FirstElement enters an array and moves to its first element. It returns false
 // if the array is empty, and is then left, or if the reader has failed.
 func (r *Reader) FirstElement() bool {
-	return !r.nullInstead('[') && r.open('[', "an array") && r.firstElement()
+	return !r.nullInstead('[') && r.open('[', "an array") && r.element(0)
 }
 
 // NextElement moves to the array's next element. It returns false if there is
@@ -171,4 +171,66 @@ func (r *Reader) Nested(read func(*Reader)) error {
 		r.pos = inner.pos
 	}
 	return inner.Err()
+}
+
+// Member is one member of an object. Value aliases the text that it was read
+// from.
+type Member struct {
+	Name  string
+	Value []byte
+}
+
+// Members returns the members of an object in their order. A name that occurs
+// twice is returned twice.
+func Members(object []byte) ([]Member, error) {
+	r := NewReader(object)
+	var members []Member
+	r.Object(func(name string) {
+		members = append(members, Member{Name: name, Value: r.Raw()})
+	})
+	return members, r.End()
+}
+
+// Elements returns the elements of an array. They alias the text.
+func Elements(array []byte) ([][]byte, error) {
+	r := NewReader(array)
+	var elements [][]byte
+	r.Array(func(int) { elements = append(elements, r.Raw()) })
+	return elements, r.End()
+}
+
+// Valid returns an error unless data is one JSON text nested at most maxDepth
+// levels deep; 0 means [DefaultMaxDepth].
+func Valid(data []byte, maxDepth int) error {
+	r := Reader{data: data, MaxDepth: maxDepth}
+	r.Skip()
+	return r.End()
+}
+
+// Lookup returns the value at a path of member names; of a name that occurs
+// twice, the last one. The value aliases data. ok is false if there is no such
+// member, or if data is not valid JSON.
+func Lookup(data []byte, path ...string) (value []byte, ok bool) {
+	value = data
+	for _, name := range path {
+		if value = lookup(value, name); value == nil {
+			return nil, false
+		}
+	}
+	return value, true
+}
+
+// lookup returns the last member of that name, or nil. It reads the whole object, because a
+// text that is not valid must not yield a value.
+func lookup(object []byte, name string) (value []byte) {
+	r := NewReader(object)
+	r.Object(func(member string) {
+		if member == name {
+			value = r.Raw()
+		}
+	})
+	if r.End() != nil {
+		return nil
+	}
+	return value
 }

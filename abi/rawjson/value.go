@@ -162,7 +162,7 @@ func (r *Reader) IntOf(bits int) int64 {
 		ok = false
 	}
 	if !ok {
-		r.failNumber(start, "an integer of "+strconv.Itoa(bits)+" bits", text)
+		r.failNumber(start, "an integer", bits, text)
 		return 0
 	}
 	return n
@@ -216,27 +216,21 @@ func parseInt(text string) (n int64, ok bool) {
 // Uint reads a natural number or 0 of up to 64 bits that is written without
 // sign, fraction and exponent.
 func (r *Reader) Uint(bits int) uint64 {
-	return parseNumber(r, "a natural number", bits, func(text string) (uint64, error) {
-		return strconv.ParseUint(text, 10, bits)
-	})
+	start, text := r.numberText("a natural number")
+	n, err := strconv.ParseUint(text, 10, bits)
+	if text != "" && err != nil {
+		r.failNumber(start, "a natural number", bits, text)
+		return 0
+	}
+	return n
 }
 
 // Float reads a number as the nearest one of 32 or 64 bits.
 func (r *Reader) Float(bits int) float64 {
-	return parseNumber(r, "a number", bits, func(text string) (float64, error) {
-		return strconv.ParseFloat(text, bits)
-	})
-}
-
-// parseNumber reads a number with a parser of strconv, whose result must fit into bits.
-func parseNumber[T uint64 | float64](r *Reader, what string, bits int, parse func(string) (T, error)) T {
-	start, text := r.numberText(what)
-	if text == "" {
-		return 0
-	}
-	n, err := parse(text)
-	if err != nil {
-		r.failNumber(start, what+" of "+strconv.Itoa(bits)+" bits", text)
+	start, text := r.numberText("a number")
+	n, err := strconv.ParseFloat(text, bits)
+	if text != "" && err != nil {
+		r.failNumber(start, "a number", bits, text)
 		return 0
 	}
 	return n
@@ -245,11 +239,8 @@ func parseNumber[T uint64 | float64](r *Reader, what string, bits int, parse fun
 // numberText consumes a number and returns its text and offset, or "" if there
 // is none.
 func (r *Reader) numberText(what string) (start int, text string) {
-	if r.Kind() != '0' {
+	if r.Kind() != '0' || r.err != nil {
 		r.expect('0', what)
-		return 0, ""
-	}
-	if r.err != nil {
 		return 0, ""
 	}
 	start = r.pos
@@ -259,8 +250,8 @@ func (r *Reader) numberText(what string) (start int, text string) {
 	return start, alias(r.data[start:r.pos])
 }
 
-// failNumber fails at the offset of a number that is not what was expected.
-func (r *Reader) failNumber(start int, what, text string) {
+// failNumber fails at the offset of a number that does not fit into bits.
+func (r *Reader) failNumber(start int, what string, bits int, text string) {
 	r.pos = start
-	r.Fail("expected " + what + ", found " + Truncate(text, maxQuoted))
+	r.Fail("expected " + what + " of " + strconv.Itoa(bits) + " bits, found " + Truncate(text, maxQuoted))
 }

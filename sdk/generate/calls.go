@@ -8,61 +8,120 @@ import (
 )
 
 // This file finds calls that pass a value without a codec to the SDK, in plugins that
-// do not contain encoding/json. Such a call fails when it runs. It starts from the
-// functions of the SDK and follows values backwards, to arguments of functions of the
-// author's module and to type arguments of generic functions, until it finds a
-// value of a certain type. Where the type is not certain the call is accepted.
+// do not contain encoding/json. Such a call fails when it runs.
+//
+// The type of a value is that of its expression. If that is an interface, the value is
+// followed backwards to expressions of other types, and if it has a type parameter, to the
+// type arguments. Only where nothing can come between is it followed: through variables
+// and parameters that are used once, and through generic functions without type assertion.
 
-// sink is where a value is encoded or decoded.
+// sink is where a value is encoded or decoded: a function of the SDK, or Warm.
 type sink struct {
-	name    string // of the function of the SDK, such as Run.Apply
-	decodes bool   // into the value, and otherwise encodes it
+	name    string // such as Run.Apply
+	param   int    // the index of the parameter that the value is passed as
+	decodes bool   // JSON is read into the value; otherwise the value is encoded
 }
 
-// warmSink is the name of the field of [sdk.Controller] whose elements are encoded when
-// the plugin is loaded.
-const warmSink = "Warm"
-
-// paramSink is a parameter that a function passes to a sink, itself or, if each is
-// set, its elements.
-type paramSink struct {
-	sink
-	param int
-	each  bool
+// sinks are the functions of the SDK, by full name.
+var sinks = map[string]sink{
+	methodOfRun + "Get":     {"Run.Get", 1, true},
+	methodOfRun + "List":    {"Run.List", 1, true},
+	methodOfRun + "Config":  {"Run.Config", 0, true},
+	methodOfRun + "Memo":    {"Run.Memo", 0, true},
+	methodOfRun + "Apply":   {"Run.Apply", 0, false},
+	methodOfRun + "Patch":   {"Run.Patch", 0, false},
+	methodOfRun + "SetMemo": {"Run.SetMemo", 0, false},
+	sdkPath + ".Decode":     {"sdk.Decode", 1, true},
+	sdkPath + ".Encode":     {"sdk.Encode", 0, false},
 }
 
-// typeSink is a type that a generic function passes to a sink. It contains the
-// function's type parameters.
-type typeSink struct {
-	sink
-	typ types.Type
+const methodOfRun = "(*" + sdkPath + ".Run)."
+
+// warmSink is the field Warm of [sdk.Controller], whose elements are encoded when the
+// plugin is loaded.
+var warmSink = sink{name: "Warm"}
+
+// passed returns the values that a node passes to a sink: the argument of a call, or the
+// elements of a list for Warm.
+func (c *checked) passed(n ast.Node) ([]ast.Expr, sink) {
+	switch n := n.(type) {
+	case *ast.CallExpr:
+		f := c.callee(n)
+		if f == nil {
+			break
+		}
+		if s, ok := sinks[f.FullName()]; ok && s.param < len(n.Args) {
+			return n.Args[s.param : s.param+1], s
+		}
+	case *ast.KeyValueExpr:
+		key, _ := n.Key.(*ast.Ident)
+		field, _ := c.info.Uses[key].(*types.Var)
+		list, isList := n.Value.(*ast.CompositeLit)
+		if isList && field != nil && field.IsField() && named(field, sdkPath, "Warm") {
+			return list.Elts, warmSink
+		}
+	}
+	return nil, sink{}
+}
+
+// callee returns the function or method that a call calls, or nil if that is not a
+// declared one.
+func (c *checked) callee(call *ast.CallExpr) *types.Func {
+	fun := ast.Unparen(call.Fun)
+	switch f := fun.(type) { // of a generic function
+	case *ast.IndexExpr:
+		fun = f.X
+	case *ast.IndexListExpr:
+		fun = f.X
+	}
+	if selector, ok := fun.(*ast.SelectorExpr); ok {
+		if s := c.info.Selections[selector]; s != nil && s.Kind() == types.MethodExpr {
+			return nil // the receiver is an argument
+		}
+		fun = selector.Sel
+	}
+	called, _ := c.info.Uses[identOf(fun)].(*types.Func)
+	return called
+}
+
+// identOf returns e as an identifier, or nil.
+func identOf(e ast.Expr) *ast.Ident {
+	id, _ := ast.Unparen(e).(*ast.Ident)
+	return id
 }
 
 // callChecker checks the calls of one plugin.
 type callChecker struct {
 	*loader
-	packages []*checked
+	main *types.Package
 
-	// The sinks that were found so far, by the full name of a function of the author's
-	// module: a function has a different *types.Func in each package that is checked.
-	params map[string][]paramSink
-	types  map[string][]typeSink
-	grown  bool // there are new ones in this pass
+	generated    bool // a controller is registered by sdk.RegisterGenerated
+	encodingJSON bool // one may be registered by sdk.Register, which uses encoding/json
 
-	// What is being visited. function is nil outside of functions.
-	pkg      *checked
-	function *ast.FuncDecl
-	origins  map[types.Object]*origin // of the variables of function
+	// from has the values that a variable or parameter gets, as far as they are known.
+	from map[types.Object][]source
+	// uses is the number of uses of a variable or parameter.
+	uses map[types.Object]int
+	// instances has the uses of the generic function or type to which a type parameter
+	// belongs.
+	instances map[*types.TypeParam][]instance
+	// unfollowed are the type parameters whose type arguments are not looked at: those of
+	// functions with a type assertion, and those that are being followed.
+	unfollowed map[*types.TypeParam]bool
 
 	refused []refusal
 }
 
-// origin is where the value of a variable of a function comes from.
-type origin struct {
-	param   int      // the index of the parameter that it is
-	from    ast.Expr // if it is not a parameter: what it is initialized with
-	each    bool     // it is an element of from
-	changed bool     // it may have another value too
+// source is a value that a variable gets.
+type source struct {
+	value ast.Expr
+	depth int // 1 if the variable is an element of the value, -1 if the value is one of the variable
+}
+
+// instance is a use of a generic function, or of a method of a generic type.
+type instance struct {
+	arguments *types.TypeList
+	pos       token.Pos
 }
 
 // checkCalls checks the calls of those plugins among the packages that do not contain
@@ -72,320 +131,321 @@ func (l *loader) checkCalls(packages []*listed) error {
 		if p.Name != "main" {
 			continue // another package of the plugin might register controllers too
 		}
-		c := &callChecker{loader: l, params: map[string][]paramSink{}, types: map[string][]typeSink{}}
-		generatedOnly, err := c.addPlugin(p)
+		c := &callChecker{
+			loader: l, main: l.checked[p.ImportPath].types,
+			from: map[types.Object][]source{}, uses: map[types.Object]int{},
+			instances: map[*types.TypeParam][]instance{}, unfollowed: map[*types.TypeParam]bool{},
+		}
+		plugin, err := c.packages(p)
 		if err != nil {
 			return err
 		}
-		if !generatedOnly {
+		inspect(plugin, c.collect)
+		if !c.generated || c.encodingJSON {
 			continue
 		}
-		if c.visitAll(); len(c.refused) > 0 {
-			return l.refusedError(l.module[p.ImportPath], c.refused)
+		inspect(plugin, c.visit)
+		if len(c.refused) > 0 {
+			return l.refusedError(c.main, c.refused)
 		}
 	}
 	return nil
 }
 
-// addPlugin adds the packages of the author's module that a plugin consists of, as far
-// as they import the SDK. It reports whether the plugin has generated codecs and
-// certainly no encoding/json, which the SDK uses if sdk.Register is called.
-func (c *callChecker) addPlugin(main *listed) (generatedOnly bool, err error) {
+// packages returns the packages that a plugin consists of: those of the author's module,
+// and the sources of those of other modules that use the SDK.
+func (c *callChecker) packages(main *listed) (plugin []*checked, err error) {
 	for _, path := range append(main.Deps, main.ImportPath) {
-		p := c.list[path]
-		if p == nil || !slices.Contains(p.Imports, sdkPath) {
-			continue
-		}
-		pkg := c.checked[path]
-		if pkg == nil {
-			files, err := c.parseWithGenerated(p)
+		pkg, p := c.checked[path], c.list[path]
+		if pkg == nil && p != nil && !p.inModule() && slices.Contains(p.Imports, sdkPath) {
+			files, err := c.parse(p)
 			if err != nil {
-				return false, err
+				return nil, err
 			}
-			if !p.inModule() { // its types are not known, but it might register controllers
-				if slices.ContainsFunc(files, namesRegister) {
-					return false, nil
-				}
-				continue
-			}
-			pkg = c.check(p, files)
+			pkg = &checked{listed: p, files: files, info: c.info}
 		}
-		for _, object := range pkg.info.Uses {
-			if named(object, sdkPath, "Register") {
-				return false, nil
-			}
-			generatedOnly = generatedOnly || named(object, sdkPath, "RegisterGenerated")
+		if pkg != nil {
+			plugin = append(plugin, pkg)
 		}
-		c.packages = append(c.packages, pkg)
 	}
-	return generatedOnly, nil
+	return plugin, nil
 }
 
-// namesRegister reports whether a file uses the name Register, which may be that of the SDK.
-func namesRegister(file *ast.File) bool {
-	return contains(file, func(n ast.Node) bool {
-		id, ok := n.(*ast.Ident)
-		return ok && id.Name == "Register"
-	})
-}
-
-// contains reports whether a node has a descendant for which match returns true.
-func contains(root ast.Node, match func(ast.Node) bool) (found bool) {
-	ast.Inspect(root, func(n ast.Node) bool {
-		found = found || n != nil && match(n)
-		return !found
-	})
-	return found
-}
-
-// visitAll visits the packages until no more sinks are found. refused is the result of
-// the last pass.
-func (c *callChecker) visitAll() {
-	for c.grown = true; c.grown; {
-		c.grown, c.refused = false, nil
-		for _, c.pkg = range c.packages {
-			for _, file := range c.pkg.files {
-				for _, decl := range file.Decls {
-					c.function, _ = decl.(*ast.FuncDecl)
-					c.origins = c.pkg.origins(c.function)
-					ast.Inspect(decl, func(n ast.Node) bool { c.visit(n); return true })
-				}
+// inspect calls visit for all nodes of packages.
+func inspect(packages []*checked, visit func(*checked, ast.Node)) {
+	for _, pkg := range packages {
+		for _, file := range pkg.files {
+			for n := range ast.Preorder(file) {
+				visit(pkg, n)
 			}
 		}
 	}
 }
 
-// visit checks the values that a node passes to a sink.
-func (c *callChecker) visit(n ast.Node) {
+// collect collects what a node says about variables and type parameters, and how
+// controllers are registered.
+func (c *callChecker) collect(pkg *checked, n ast.Node) {
 	switch n := n.(type) {
+	case *ast.ValueSpec:
+		for i := 0; i < len(n.Names) && len(n.Names) == len(n.Values); i++ {
+			c.define(c.info.Defs[n.Names[i]], n.Values[i], 0)
+		}
+	case *ast.AssignStmt:
+		for i := 0; i < len(n.Lhs) && len(n.Lhs) == len(n.Rhs); i++ {
+			c.define(c.info.Defs[identOf(n.Lhs[i])], n.Rhs[i], 0)
+		}
+	case *ast.RangeStmt:
+		c.define(c.info.Defs[identOf(n.Value)], n.X, 1)
 	case *ast.CallExpr:
-		for _, a := range c.sinkArguments(n) {
-			c.checkValue(a.value, a.sink, a.each)
+		c.collectArguments(pkg.callee(n), n)
+	case *ast.FuncDecl:
+		if f, ok := c.info.Defs[n.Name].(*types.Func); ok && hasTypeAssertion(n) {
+			for p := range typeParams(f).TypeParams() {
+				c.unfollowed[p] = true
+			}
 		}
 	case *ast.Ident:
-		c.checkInstance(n)
-	case *ast.KeyValueExpr:
-		for _, value := range c.pkg.warmElements(n) {
-			c.checkValue(value, sink{name: warmSink}, false)
-		}
+		c.collectUse(pkg, n)
 	}
 }
 
-// argument is a value that is passed to a sink, itself or its elements.
-type argument struct {
-	sink
-	value ast.Expr
-	each  bool
+// define records a value of a variable. v is nil if the variable is declared elsewhere.
+func (c *callChecker) define(v types.Object, value ast.Expr, depth int) {
+	if v != nil {
+		c.from[v] = append(c.from[v], source{value, depth})
+	}
 }
 
-// sinkArguments returns the arguments of a call that are passed to a sink.
-func (c *callChecker) sinkArguments(call *ast.CallExpr) (arguments []argument) {
-	f := c.pkg.callee(call)
+// collectArguments records the values of the parameters of a function. f is nil if it is
+// not known.
+func (c *callChecker) collectArguments(f *types.Func, call *ast.CallExpr) {
 	if f == nil {
-		return nil
-	}
-	sinks := c.params[f.Origin().FullName()]
-	if s, param, ok := sdkCall(f); ok {
-		sinks = []paramSink{{sink: s, param: param}}
-	}
-	for _, s := range sinks {
-		values, each := call.Args[min(s.param, len(call.Args)):min(s.param+1, len(call.Args))], s.each
-		if each && f.Signature().Variadic() && !call.Ellipsis.IsValid() {
-			values, each = call.Args[min(s.param, len(call.Args)):], false
-		}
-		for _, value := range values {
-			arguments = append(arguments, argument{s.sink, ast.Unparen(value), each})
-		}
-	}
-	return arguments
-}
-
-// checkValue checks a value that is passed to a sink, or, if each is set, the elements
-// of the value. Of an interface the type is certain if the value is a conversion or a
-// variable that is assigned once. The type of a parameter is that of the arguments.
-func (c *callChecker) checkValue(value ast.Expr, s sink, each bool) {
-	value = ast.Unparen(value)
-	t := c.pkg.info.TypeOf(value)
-	_, isTuple := t.(*types.Tuple) // the results of a call, which are all arguments
-	_, isTypeParam := t.(*types.TypeParam)
-	switch {
-	case t == nil || isTuple:
-		return
-	case !each && (isTypeParam || !types.IsInterface(t)):
-		c.checkType(t, value.Pos(), s)
 		return
 	}
-	switch value := value.(type) {
-	case *ast.CompositeLit: // of a slice
-		for _, element := range value.Elts {
-			if keyed, ok := element.(*ast.KeyValueExpr); ok {
-				element = keyed.Value
-			}
-			c.checkValue(element, s, false)
+	signature := f.Origin().Signature()
+	last := signature.Params().Len() - 1
+	for i, value := range call.Args {
+		depth := 0
+		if i >= last && signature.Variadic() && !call.Ellipsis.IsValid() {
+			depth = -1
 		}
-	case *ast.CallExpr:
-		if c.pkg.info.Types[value.Fun].IsType() && len(value.Args) == 1 {
-			c.checkValue(value.Args[0], s, each)
-		}
-	case *ast.Ident:
-		v := c.pkg.info.Uses[value]
-		o := c.origins[v]
-		switch {
-		case o == nil || o.changed || each && o.each:
-		case o.from != nil:
-			c.checkValue(o.from, s, each || o.each)
-		default:
-			c.addParam(v, paramSink{s, o.param, each})
-		}
+		c.define(signature.Params().At(min(i, last)), value, depth)
 	}
 }
 
-// origins returns the origins of the variables of a function.
-func (c *checked) origins(f *ast.FuncDecl) map[types.Object]*origin {
-	all := map[types.Object]*origin{}
-	if f == nil || f.Body == nil {
-		return all
-	}
-	define := func(name ast.Expr, o origin) {
-		if v := c.info.Defs[identOf(name)]; v != nil {
-			all[v] = &o
+// hasTypeAssertion reports whether a function has a type assertion or a type switch. It
+// might pass only values that have a codec.
+func hasTypeAssertion(f *ast.FuncDecl) bool {
+	for n := range ast.Preorder(f) {
+		if _, ok := n.(*ast.TypeAssertExpr); ok {
+			return true
 		}
 	}
-	change := func(target ast.Expr) {
-		for index, ok := target.(*ast.IndexExpr); ok; index, ok = target.(*ast.IndexExpr) {
-			target = index.X
-		}
-		if o := all[c.info.Uses[identOf(target)]]; o != nil {
-			o.changed = true
-		}
-	}
-	param := 0
-	for _, field := range f.Type.Params.List {
-		for _, name := range field.Names {
-			define(name, origin{param: param})
-			param++
-		}
-	}
-	ast.Inspect(f.Body, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.ValueSpec:
-			for i := 0; i < len(n.Names) && len(n.Names) == len(n.Values); i++ {
-				define(n.Names[i], origin{from: n.Values[i]})
-			}
-		case *ast.AssignStmt:
-			for i, target := range n.Lhs {
-				if len(n.Lhs) == len(n.Rhs) {
-					define(target, origin{from: n.Rhs[i]})
-				}
-				change(target)
-			}
-		case *ast.RangeStmt:
-			define(n.Value, origin{from: n.X, each: true})
-			change(n.Value)
-		case *ast.UnaryExpr:
-			if n.Op == token.AND {
-				change(n.X)
-			}
-		}
-		return true
-	})
-	return all
+	return false
 }
 
-// addParam adds a parameter of the visited function to the sinks. It does not if the
-// function uses the parameter in any other way: it might look at the type of the value
-// and pass it on only if that has a codec.
-func (c *callChecker) addParam(v types.Object, s paramSink) {
-	name := c.functionName()
-	if !slices.Contains(c.params[name], s) && c.onlyPassed(v) {
-		c.params[name] = append(c.params[name], s)
-		c.grown = true
-	}
-}
-
-// functionName returns the full name of the visited function.
-func (c *callChecker) functionName() string {
-	if f, ok := c.pkg.info.Defs[c.function.Name].(*types.Func); ok {
-		return f.FullName()
-	}
-	return ""
-}
-
-// onlyPassed reports whether the visited function uses a variable only as an argument
-// for a sink, or to loop over elements for which that is true.
-func (c *callChecker) onlyPassed(v types.Object) bool {
-	isV := func(e ast.Expr) bool { return c.pkg.info.Uses[identOf(e)] == v }
-	uses, passed := 0, 0
-	ast.Inspect(c.function.Body, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.CallExpr:
-			for _, a := range c.sinkArguments(n) {
-				if isV(a.value) {
-					passed++
-				}
-			}
-		case *ast.RangeStmt:
-			element := c.pkg.info.Defs[identOf(n.Value)]
-			if isV(n.X) && element != nil && c.onlyPassed(element) {
-				passed++
-			}
-		case *ast.Ident:
-			if isV(n) {
-				uses++
-			}
-		}
-		return true
-	})
-	return uses == passed
-}
-
-// identOf returns e as an identifier, or nil.
-func identOf(e ast.Expr) *ast.Ident {
-	id, _ := ast.Unparen(e).(*ast.Ident)
-	return id
-}
-
-// checkType checks the type of a value that is passed to a sink. If it is a type
-// parameter of the visited function, or consists of one, the type arguments are checked
-// instead.
-func (c *callChecker) checkType(t types.Type, pos token.Pos, s sink) {
-	switch {
-	case typeParamIn(t) == nil:
-		if reason := c.noCodec(t, s); reason != "" {
-			c.refused = append(c.refused, refusal{place{pos, s.name}, t, reason})
-		}
-	case c.function != nil && !contains(c.function, isTypeAssertion):
-		name := c.functionName()
-		known := func(other typeSink) bool { return other.sink == s && types.Identical(other.typ, t) }
-		if !slices.ContainsFunc(c.types[name], known) {
-			c.types[name] = append(c.types[name], typeSink{s, t})
-			c.grown = true
-		}
-	}
-}
-
-// isTypeAssertion reports whether a node is a type assertion or a type switch. A
-// function with one might pass only values that have a codec.
-func isTypeAssertion(n ast.Node) bool { _, ok := n.(*ast.TypeAssertExpr); return ok }
-
-// checkInstance checks the type arguments of a generic function, or of the generic type
-// that a method belongs to, where its name is used.
-func (c *callChecker) checkInstance(name *ast.Ident) {
-	f, ok := c.pkg.info.Uses[name].(*types.Func)
+// collectUse records the use of a variable, of a generic function or of the SDK. In a
+// package of another module the name Register may be that of the SDK.
+func (c *callChecker) collectUse(pkg *checked, name *ast.Ident) {
+	object := c.info.Uses[name]
+	c.uses[object]++
+	c.generated = c.generated || named(object, sdkPath, "RegisterGenerated")
+	c.encodingJSON = c.encodingJSON || named(object, sdkPath, "Register") || !pkg.inModule() && name.Name == "Register"
+	f, ok := object.(*types.Func)
 	if !ok {
 		return
 	}
-	arguments := c.pkg.info.Instances[name].TypeArgs
+	arguments := c.info.Instances[name].TypeArgs
 	if receiver := f.Signature().Recv(); receiver != nil {
 		if n, ok := types.Unalias(deref(receiver.Type())).(*types.Named); ok {
 			arguments = n.TypeArgs()
 		}
 	}
-	for _, s := range c.types[f.Origin().FullName()] {
-		t := substitute(s.typ, arguments)
-		if t == nil || !s.decodes && typeParamIn(t) == nil && types.IsInterface(t) {
-			continue // the values may have any type
-		}
-		c.checkType(t, name.Pos(), s.sink)
+	params := typeParams(f)
+	for i := range min(params.Len(), arguments.Len()) {
+		c.instances[params.At(i)] = append(c.instances[params.At(i)], instance{arguments, name.Pos()})
 	}
+}
+
+// typeParams returns the type parameters of a generic function, or those that a method of
+// a generic type has for its receiver.
+func typeParams(f *types.Func) *types.TypeParamList {
+	s := f.Origin().Signature()
+	if s.Recv() != nil {
+		return s.RecvTypeParams()
+	}
+	return s.TypeParams()
+}
+
+// visit checks the values that a node passes to a sink.
+func (c *callChecker) visit(pkg *checked, n ast.Node) {
+	values, s := pkg.passed(n)
+	for _, value := range values {
+		for _, e := range c.origins(value, 0) {
+			c.checkType(c.info.TypeOf(e), e.Pos(), s)
+		}
+	}
+}
+
+// origins returns the expressions of certain types whose values e may have, or, if depth
+// is 1, the elements of e, and so on.
+func (c *callChecker) origins(e ast.Expr, depth int) (all []ast.Expr) {
+	if depth == 0 && !isInterface(c.info.TypeOf(e)) {
+		return []ast.Expr{e}
+	}
+	var from []source
+	switch e := ast.Unparen(e).(type) {
+	case *ast.CompositeLit:
+		for _, element := range e.Elts {
+			if keyed, ok := element.(*ast.KeyValueExpr); ok {
+				element = keyed.Value
+			}
+			from = append(from, source{element, -1})
+		}
+	case *ast.CallExpr:
+		if c.info.Types[e.Fun].IsType() { // a conversion
+			from = []source{{e.Args[0], 0}}
+		}
+	case *ast.Ident:
+		if v := c.info.Uses[e]; c.uses[v] == 1 {
+			from = c.from[v]
+			delete(c.from, v) // a recursive function passes a parameter to itself
+		}
+	}
+	for _, s := range from {
+		all = append(all, c.origins(s.value, depth+s.depth)...)
+	}
+	return all
+}
+
+// isInterface reports whether a value of the type may have any other type.
+func isInterface(t types.Type) bool {
+	_, isTypeParam := t.(*types.TypeParam)
+	return t != nil && !isTypeParam && types.IsInterface(t)
+}
+
+// checkType checks the type of a value that is passed to a sink. If it has a type
+// parameter, the type arguments are checked instead.
+func (c *callChecker) checkType(t types.Type, pos token.Pos, s sink) {
+	var param *types.TypeParam
+	substitute(t, func(p *types.TypeParam) types.Type { param = p; return p })
+	switch {
+	case param == nil:
+		if reason := c.noCodec(t, s); reason != "" {
+			c.refused = append(c.refused, refusal{place{pos, s.name}, t, reason})
+		}
+	case !c.unfollowed[param]:
+		c.unfollowed[param] = true
+		for _, i := range c.instances[param] {
+			argument := func(p *types.TypeParam) types.Type { return i.arguments.At(p.Index()) }
+			c.checkType(substitute(t, argument), i.pos, s)
+		}
+		c.unfollowed[param] = false
+	}
+}
+
+// substitute returns a type with others in place of the type parameters that it consists
+// of. Only pointers, slices and maps are looked into: no other type that consists of one
+// has a codec.
+func substitute(t types.Type, argument func(*types.TypeParam) types.Type) types.Type {
+	switch u := types.Unalias(t).(type) {
+	case *types.TypeParam:
+		return argument(u)
+	case *types.Pointer:
+		return types.NewPointer(substitute(u.Elem(), argument))
+	case *types.Slice:
+		return types.NewSlice(substitute(u.Elem(), argument))
+	case *types.Map:
+		return types.NewMap(substitute(u.Key(), argument), substitute(u.Elem(), argument))
+	}
+	return t
+}
+
+// The types that the SDK encodes and decodes without a codec; see [sdk.Encode].
+var plainTypes = []types.Type{
+	types.Typ[types.String], types.Typ[types.Bool], types.Typ[types.Int], types.Typ[types.Int64],
+	types.NewSlice(types.Typ[types.String]), types.NewMap(types.Typ[types.String], types.Typ[types.String]),
+}
+
+func isPlain(t types.Type) bool {
+	return isRaw(t) || containsType(plainTypes, t)
+}
+
+// noCodec returns what to do if the SDK cannot pass a value of the type to a sink
+// without encoding/json, and "" if it can, or if the type is not certain. It must agree
+// with sdk/codec.go.
+func (c *callChecker) noCodec(t types.Type, s sink) string {
+	_, isTuple := t.(*types.Tuple) // the results of a call, which are all arguments
+	p, isPointer := types.Unalias(t).(*types.Pointer)
+	switch {
+	case t == nil, isInterface(t), isTuple, types.Identical(t, types.Typ[types.UntypedNil]):
+		return ""
+	case s.decodes && !isPointer && !hasMethod(t, "DecodeJSON"):
+		return "nothing can be read into it; pass a pointer"
+	case s.decodes:
+		return c.notDecoded(t)
+	case isPlain(t), hasMethod(t, "AppendJSON"), types.Identical(t, types.NewSlice(types.Typ[types.Byte])):
+		return ""
+	case isPointer && isPlain(p.Elem()):
+		return "a pointer to a plain value has no codec; pass the value"
+	case s == warmSink && isSlice(t):
+		return "a slice has no codec; use a value of its element type"
+	}
+	return c.advice(t)
+}
+
+// notDecoded is [callChecker.noCodec] for a pointer that JSON is read into.
+func (c *callChecker) notDecoded(p types.Type) string {
+	elem := deref(p)
+	list, isList := elem.Underlying().(*types.Slice)
+	switch {
+	case hasMethod(p, "DecodeJSON"), isPlain(elem):
+		return ""
+	case !isList:
+		return c.advice(elem)
+	case hasMethod(types.NewPointer(list.Elem()), "DecodeJSON"):
+		return ""
+	case hasMethod(list.Elem(), "DecodeJSON"):
+		return "a slice of pointers has no codec; use a slice of structs"
+	}
+	return c.advice(list.Elem())
+}
+
+// hasMethod reports whether a value of the type has a method, of its own or promoted
+// from an embedded type.
+func hasMethod(t types.Type, name string) bool {
+	found, _, _ := types.LookupFieldOrMethod(t, false, nil, name)
+	_, ok := found.(*types.Func)
+	return ok
+}
+
+func isSlice(t types.Type) bool { _, ok := types.Unalias(t).(*types.Slice); return ok }
+
+// advice returns what to do about a type without a codec.
+func (c *callChecker) advice(t types.Type) string {
+	if hasMethod(deref(t), "AppendJSON") {
+		return "a pointer to a pointer has no codec; pass a pointer to the struct"
+	}
+	return "it has no codec, which sdk.RegisterGenerated requires; " + c.remedy(t)
+}
+
+// remedy returns how a type gets a codec, or which type to use instead.
+func (c *callChecker) remedy(t types.Type) string {
+	declared := object(deref(t))
+	switch {
+	case isSlice(t):
+		return "declare a named type for the slice and mark it " + markGenerate
+	case declared == nil || declared.Pkg() == nil || declared.Pkg().Path() == sdkPath || c.checked[declared.Pkg().Path()] == nil:
+		return "declare a struct type for it, with the fields that the plugin uses"
+	case types.Unalias(deref(t)).(*types.Named).TypeArgs().Len() > 0:
+		return "declare a struct type without type parameters"
+	case declared.Parent() != declared.Pkg().Scope():
+		return "declare the type outside of the function"
+	case declared.Pkg() != c.main:
+		return "mark it " + markGenerate + " and run `thole generate` for package " + declared.Pkg().Path() + " too"
+	}
+	if _, left := c.checked[declared.Pkg().Path()].roots(); left[declared] {
+		return "remove the mark " + markLeave
+	}
+	return "mark it " + markGenerate
 }

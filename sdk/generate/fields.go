@@ -27,12 +27,10 @@ func (f *field) last() *types.Var { return f.path[len(f.path)-1] }
 
 // level is a struct whose fields are collected: the type itself, or an embedded one.
 type level struct {
-	typ   *types.Struct
-	of    types.Type
+	typ   types.Type
 	path  []*types.Var
 	index []int
 	at    place
-	twice bool // the type is embedded more than once at this depth
 }
 
 // fieldsOf returns the members of a struct by the rules of encoding/json: the fields of
@@ -40,56 +38,49 @@ type level struct {
 // nested one counts, then the one whose name is in a tag, and otherwise none.
 func (s *shapes) fieldsOf(t *types.Struct, at place) []*field {
 	var all []*field
-	var visited []types.Type
-	for next := []level{{typ: t, of: t, at: at}}; len(next) > 0; {
+	visited := []types.Type{t}
+	for next := []level{{typ: t, at: at}}; len(next) > 0; {
 		current := next
 		next = nil
 		for _, l := range current {
-			if slices.ContainsFunc(visited, func(other types.Type) bool { return types.Identical(other, l.of) }) {
-				continue
-			}
-			visited = append(visited, l.of)
 			fields, embedded := s.collect(l)
-			all = append(all, fields...)
-			next = addLevels(next, embedded)
+			all, next = append(all, fields...), append(next, embedded...)
+		}
+		next = slices.DeleteFunc(next, func(l level) bool { return containsType(visited, l.typ) })
+		for _, l := range next {
+			visited = append(visited, l.typ)
 		}
 	}
 	fields := dominantFields(all)
 	for _, f := range fields {
-		f.shape = s.of(f.last().Type(), f.at)
+		t := f.last().Type()
+		f.shape = s.of(t, f.at)
 		s.checkReachable(f)
-		if reason := s.zeroUnknown(f.last().Type()); f.omitZero && reason != "" {
-			s.refuse(f.at, f.last().Type(), reason)
+		if reason := s.incomparable(t); f.omitZero && !hasIsZero(t) && reason != "" {
+			s.refuse(f.at, t, reason)
 		}
 	}
 	return fields
 }
 
-// addLevels adds one level for each type.
-func addLevels(levels, embedded []level) []level {
-	for _, e := range embedded {
-		if i := slices.IndexFunc(levels, func(l level) bool { return types.Identical(l.of, e.of) }); i >= 0 {
-			levels[i].twice = true
-			continue
-		}
-		levels = append(levels, e)
-	}
-	return levels
+func containsType(list []types.Type, t types.Type) bool {
+	return slices.ContainsFunc(list, func(other types.Type) bool { return types.Identical(other, t) })
 }
 
 // collect returns the fields of a struct and the structs that it embeds.
 func (s *shapes) collect(l level) (fields []*field, embedded []level) {
-	for i := range l.typ.NumFields() {
-		v := l.typ.Field(i)
-		tag := reflect.StructTag(l.typ.Tag(i)).Get("json")
-		inner, isStruct := deref(v.Type()).Underlying().(*types.Struct)
+	t := l.typ.Underlying().(*types.Struct)
+	for i := range t.NumFields() {
+		v := t.Field(i)
+		tag := reflect.StructTag(t.Tag(i)).Get("json")
+		_, isStruct := deref(v.Type()).Underlying().(*types.Struct)
 		if tag == "-" || !v.Exported() && (!v.Embedded() || !isStruct) {
 			continue
 		}
 		name, options := parseTag(tag)
 		path, index := append(slices.Clone(l.path), v), append(slices.Clone(l.index), i)
 		if v.Embedded() && isStruct && name == "" {
-			embedded = append(embedded, level{typ: inner, of: deref(v.Type()), path: path, index: index, at: s.field(l.at, v)})
+			embedded = append(embedded, level{typ: deref(v.Type()), path: path, index: index, at: s.field(l.at, v)})
 			continue
 		}
 		f := &field{
@@ -100,9 +91,6 @@ func (s *shapes) collect(l level) (fields []*field, embedded []level) {
 			s.refuse(f.at, v.Type(), `the option ",string" is not supported; leave it out, or use a type with methods of its own`)
 		}
 		fields = append(fields, f)
-		if l.twice {
-			fields = append(fields, f) // so that it conflicts with itself
-		}
 	}
 	return fields, embedded
 }
@@ -172,45 +160,27 @@ func (s *shapes) checkReachable(f *field) {
 	}
 }
 
-// zeroUnknown returns the reason why generated code cannot compare a value of the type
-// with the zero value, as the option "omitzero" requires, or "".
-func (s *shapes) zeroUnknown(t types.Type) (reason string) {
-	if hasIsZero(t) {
-		return ""
-	}
-	return s.incomparable(t)
-}
-
-// incomparable returns the reason why a value of a type cannot be compared with the zero
-// value, or "". A slice or map can, with nil.
+// incomparable returns the reason why generated code cannot compare a value of the type
+// with the zero value, as the option "omitzero" requires, or "". A slice or map can be
+// compared with nil.
 func (s *shapes) incomparable(t types.Type) (reason string) {
 	if types.Comparable(t) {
 		return ""
 	}
-	switch u := t.Underlying().(type) {
-	case *types.Array:
+	if _, isArray := t.Underlying().(*types.Array); isArray {
 		return `the option "omitzero" is not supported for arrays of slices or maps; use a slice`
-	case *types.Struct:
-		return s.incomparableField(u)
-	default:
-		return ""
 	}
-}
-
-// incomparableField is [shapes.incomparable] for the fields of a struct.
-func (s *shapes) incomparableField(t *types.Struct) (reason string) {
-	for f := range t.Fields() {
-		if f.Name() == "_" {
-			continue
-		}
-		if !f.Exported() && f.Pkg() != s.pkg {
+	u, isStruct := t.Underlying().(*types.Struct)
+	for i := 0; isStruct && i < u.NumFields() && reason == ""; i++ {
+		switch f := u.Field(i); {
+		case f.Name() == "_":
+		case !f.Exported() && f.Pkg() != s.pkg:
 			return `the option "omitzero" looks at field ` + f.Name() + ", which package " + f.Pkg().Path() + " does not export; use a pointer"
-		}
-		if reason := s.incomparable(f.Type()); reason != "" {
-			return reason
+		default:
+			reason = s.incomparable(f.Type())
 		}
 	}
-	return ""
+	return reason
 }
 
 func hasIsZero(t types.Type) bool { return method(t, "IsZero", nil, []string{"bool"}) != nil }
@@ -235,11 +205,11 @@ func (w *writer) presence(f *field) (conditions []string, target string) {
 
 // selector returns the expression for a field of x.
 func selector(path []*types.Var) string {
-	expr := "x"
+	names := []string{"x"}
 	for _, v := range path {
-		expr += "." + v.Name()
+		names = append(names, v.Name())
 	}
-	return expr
+	return strings.Join(names, ".")
 }
 
 // notEmpty returns the condition of omitempty. A struct is never empty.

@@ -47,10 +47,22 @@
 //
 //	r.Apply(map[string]any{"kind": "ConfigMap"})
 //
-// Without this check it would fail when it runs. The error has the place of the call and
-// the type. Values are followed through the functions of the author's module, through
-// generic functions and through variables that are assigned once. A call is accepted
-// if the type of the value is not certain.
+// Without this check it would fail when it runs. The error has the place, the type and
+// what to do. The check finds a value
+//
+//   - that is an expression of a type without a codec: a literal, a variable, the result
+//     of a function, a field
+//   - that is converted to an interface such as any, and gets to the SDK through elements
+//     of lists, and through variables and parameters that are used once, as in
+//     for _, object := range []any{deployment, service} { r.Apply(object) } or in
+//     func apply(r *sdk.Run, object any) { r.Apply(object) }
+//   - whose type is a type argument of a generic function or type that has no type
+//     assertion
+//
+// in the packages of the author's module. Any other value in an interface is accepted,
+// and fails when it runs: one from a field, from a function that returns an interface,
+// from a variable that is used more than once, or through a function value or an
+// interface. So a call is refused only if the type of its value is certain.
 package generate
 
 import (
@@ -132,7 +144,7 @@ func (l *loader) generate(p *listed) (*File, error) {
 	file := &File{Path: filepath.Join(p.Dir, FileName)}
 	roots, left := c.roots()
 	if len(roots) == 0 {
-		l.add(c)
+		l.checked[p.ImportPath] = c
 		if _, err := os.Stat(file.Path); errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
@@ -140,7 +152,7 @@ func (l *loader) generate(p *listed) (*File, error) {
 	}
 	s := &shapes{pkg: c.types, inModule: l.isInModule, left: left}
 	for _, r := range roots {
-		s.of(r.typ, place{r.pos, typeName(r.typ)}).root = true
+		s.of(r.typ, place{r.pos, r.typ.Obj().Name()}).root = true
 	}
 	if len(s.refused) > 0 {
 		return nil, l.refusedError(s.pkg, s.refused)
@@ -186,7 +198,7 @@ func (l *loader) verify(p *listed, sources []*ast.File, file *File) error {
 		return err
 	}
 	c := l.check(p, append(slices.Clone(sources), generated))
-	l.add(c)
+	l.checked[p.ImportPath] = c
 	if len(c.errs) > 0 {
 		return fmt.Errorf("package %s does not compile: %w", p.ImportPath, c.errs[0])
 	}

@@ -95,8 +95,8 @@ func main() {}
 		files   map[string]string
 		refused bool
 	}{
-		"encoding/json":                           {plugin("Register", unrelated), false},
-		"no encoding/json":                        {plugin("RegisterGenerated", unrelated), true},
+		"encoding/json":    {plugin("Register", unrelated), false},
+		"no encoding/json": {plugin("RegisterGenerated", unrelated), true},
 		"encoding/json because of another module": {plugin("RegisterGenerated", registers), false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,7 +29,6 @@ type listed struct {
 	Imports    []string
 	Deps       []string // of Imports too
 	Export     string   // the file with the compiler's export data
-	ImportMap  map[string]string
 	DepOnly    bool
 	Module     *struct{ Main bool }
 	Error      *struct{ Pos, Err string } // Pos is file:line:column
@@ -50,17 +49,19 @@ func (l *loader) isInModule(p *types.Package) bool {
 type loader struct {
 	Place
 	fset    *token.FileSet
+	info    *types.Info // of all expressions in packages of the author's module
 	list    map[string]*listed
-	module  map[string]*types.Package // of the author's module, with their generated files
-	checked map[string]*checked       // likewise, those whose function bodies were checked
+	checked map[string]*checked // packages of the author's module, with their generated files
 	others  types.Importer
 }
 
 // load lists the packages that match the patterns, dependencies first.
 func load(ctx context.Context, at Place, patterns []string) (l *loader, matched []*listed, err error) {
-	l = &loader{
-		Place: at, fset: token.NewFileSet(),
-		list: map[string]*listed{}, module: map[string]*types.Package{}, checked: map[string]*checked{},
+	l = &loader{Place: at, fset: token.NewFileSet(), list: map[string]*listed{}, checked: map[string]*checked{}}
+	l.info = &types.Info{
+		Types: map[ast.Expr]types.TypeAndValue{}, Instances: map[*ast.Ident]types.Instance{},
+		Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{},
+		Selections: map[*ast.SelectorExpr]*types.Selection{},
 	}
 	l.others = importer.ForCompiler(l.fset, "gc", l.openExport)
 	all, err := golist(ctx, at, slices.Concat([]string{"-deps", "--"}, patterns, []string{codecPath}))
@@ -121,7 +122,7 @@ func (l *loader) openExport(path string) (io.ReadCloser, error) {
 
 // golist runs `go list -e -json`, which reports errors of packages in its output.
 func golist(ctx context.Context, at Place, args []string) ([]*listed, error) {
-	fields := "-json=ImportPath,Name,Dir,GoFiles,CgoFiles,Imports,Deps,Export,ImportMap,DepOnly,Module,Error"
+	fields := "-json=ImportPath,Name,Dir,GoFiles,CgoFiles,Imports,Deps,Export,DepOnly,Module,Error"
 	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-e", fields}, args...)...)
 	var out, stderr bytes.Buffer
 	cmd.Dir, cmd.Stdout, cmd.Stderr = at.Dir, &out, &stderr
@@ -161,16 +162,6 @@ func (l *loader) parse(p *listed) ([]*ast.File, error) {
 	return files, nil
 }
 
-// parseWithGenerated is [loader.parse] with the generated file, if there is one that
-// parses.
-func (l *loader) parseWithGenerated(p *listed) ([]*ast.File, error) {
-	files, err := l.parse(p)
-	if generated, err := l.parseFile(filepath.Join(p.Dir, FileName), nil); err == nil {
-		files = append(files, generated)
-	}
-	return files, err
-}
-
 func (l *loader) parseFile(name string, content any) (*ast.File, error) {
 	return parser.ParseFile(l.fset, name, content, parser.ParseComments|parser.SkipObjectResolution)
 }
@@ -180,20 +171,16 @@ type checked struct {
 	*listed
 	files []*ast.File
 	types *types.Package
-	info  *types.Info
+	info  *types.Info // that of the loader
 	errs  []error
 }
 
 // check type-checks a package. Errors are recorded and not returned, because the code
 // may call methods that are generated later.
 func (l *loader) check(p *listed, files []*ast.File) *checked {
-	c := &checked{listed: p, files: files, info: &types.Info{
-		Types: map[ast.Expr]types.TypeAndValue{}, Instances: map[*ast.Ident]types.Instance{},
-		Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{},
-		Selections: map[*ast.SelectorExpr]*types.Selection{},
-	}}
+	c := &checked{listed: p, files: files, info: l.info}
 	config := types.Config{
-		Importer:    imports{l, p.ImportMap},
+		Importer:    l,
 		FakeImportC: true,
 		Error:       func(err error) { c.errs = append(c.errs, err) },
 	}
@@ -201,49 +188,36 @@ func (l *loader) check(p *listed, files []*ast.File) *checked {
 	return c
 }
 
-// add makes c the package of its path for those that import it.
-func (l *loader) add(c *checked) {
-	l.module[c.ImportPath], l.checked[c.ImportPath] = c.types, c
-}
-
-// imports resolves the imports of one package.
-type imports struct {
-	*loader
-	vendored map[string]string
-}
-
 // Import implements [types.Importer].
-func (i imports) Import(path string) (*types.Package, error) {
-	if mapped, ok := i.vendored[path]; ok {
-		path = mapped
-	}
-	p := i.list[path]
+func (l *loader) Import(path string) (*types.Package, error) {
+	p := l.list[path]
 	switch {
 	case path == "unsafe":
 		return types.Unsafe, nil
 	case p == nil:
 		return nil, fmt.Errorf("package %s is not known: run `go build` to see why", path)
 	case !p.inModule():
-		return i.others.Import(path)
-	case i.module[path] != nil:
-		return i.module[path], nil
+		return l.others.Import(path)
+	case l.checked[path] == nil:
+		if err := l.importSource(p); err != nil {
+			return nil, err
+		}
 	}
-	return i.importSource(p)
+	return l.checked[path].types, nil
 }
 
-// importSource type-checks the declarations of a package of the author's module, with
-// its generated file.
-func (i imports) importSource(p *listed) (*types.Package, error) {
-	files, err := i.parseWithGenerated(p)
+// importSource type-checks a package of the author's module, with its generated file if
+// there is one that parses. Errors that matter are found again where the package is used.
+func (l *loader) importSource(p *listed) error {
+	files, err := l.parse(p)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	config := types.Config{
-		Importer: imports{i.loader, p.ImportMap}, FakeImportC: true, IgnoreFuncBodies: true,
-		Error: func(error) {}, // those that matter are found again where the package is used
+	if generated, err := l.parseFile(filepath.Join(p.Dir, FileName), nil); err == nil {
+		files = append(files, generated)
 	}
-	i.module[p.ImportPath], _ = config.Check(p.ImportPath, i.fset, files, nil)
-	return i.module[p.ImportPath], nil
+	l.checked[p.ImportPath] = l.check(p, files)
+	return nil
 }
 
 // position renders a position. A file in the working directory has a relative path.

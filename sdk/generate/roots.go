@@ -18,7 +18,7 @@ const (
 // root is a type that gets the methods of a codec, and the place because of which it
 // does.
 type root struct {
-	typ types.Type
+	typ *types.Named
 	pos token.Pos
 }
 
@@ -33,12 +33,9 @@ func (c *checked) roots() (roots []root, left map[types.Object]bool) {
 			f.findMarks(decl)
 		}
 	}
-	for _, file := range c.files {
-		ast.Inspect(file, func(n ast.Node) bool { f.visit(n); return true })
-	}
+	inspect([]*checked{c}, func(_ *checked, n ast.Node) { f.visit(n) })
 	f.findEmbedding()
-	declared := func(r root) token.Pos { return types.Unalias(r.typ).(*types.Named).Obj().Pos() }
-	slices.SortFunc(f.found, func(a, b root) int { return cmp.Compare(declared(a), declared(b)) })
+	slices.SortFunc(f.found, func(a, b root) int { return cmp.Compare(a.typ.Obj().Pos(), b.typ.Obj().Pos()) })
 	return f.found, f.left
 }
 
@@ -51,29 +48,25 @@ type rootFinder struct {
 // add adds a type, or the element type of pointers and slices, if it is declared by
 // the package.
 func (f *rootFinder) add(t types.Type, pos token.Pos) {
-	for {
-		switch u := types.Unalias(t).(type) {
-		case *types.Pointer:
-			t = u.Elem()
-			continue
-		case *types.Slice:
-			t = u.Elem()
-			continue
-		case *types.Named:
-			if f.canHaveMethods(u) && !f.has(u) {
-				f.found = append(f.found, root{u, pos})
-			}
+	switch u := types.Unalias(t).(type) {
+	case *types.Pointer:
+		f.add(u.Elem(), pos)
+	case *types.Slice:
+		f.add(u.Elem(), pos)
+	case *types.Named:
+		if f.canHaveMethods(u) && !f.has(u) {
+			f.found = append(f.found, root{u, pos})
 		}
-		return
 	}
 }
 
 // canHaveMethods reports whether methods of the type can be generated.
 func (f *rootFinder) canHaveMethods(t *types.Named) bool {
-	_, isInterface := t.Underlying().(*types.Interface)
-	_, isPointer := t.Underlying().(*types.Pointer)
-	generic := t.TypeParams().Len() > 0
-	return t.Obj().Parent() == f.types.Scope() && !generic && !isInterface && !isPointer && !f.left[t.Obj()]
+	switch t.Underlying().(type) {
+	case *types.Interface, *types.Pointer:
+		return false
+	}
+	return t.Obj().Parent() == f.types.Scope() && t.TypeParams().Len() == 0 && !f.left[t.Obj()]
 }
 
 func (f *rootFinder) has(t types.Type) bool {
@@ -126,83 +119,14 @@ func (f *rootFinder) visit(n ast.Node) {
 				f.add(arguments.At(i), n.Pos())
 			}
 		}
-	case *ast.CallExpr:
-		if _, _, ok := sdkCall(f.callee(n)); ok {
-			f.addTypes(n.Args)
-		}
-	case *ast.KeyValueExpr:
-		f.addTypes(f.warmElements(n))
-	}
-}
-
-// addTypes adds the types of values.
-func (f *rootFinder) addTypes(values []ast.Expr) {
-	for _, e := range values {
-		if t := f.info.TypeOf(e); t != nil {
-			f.add(t, e.Pos())
+	default:
+		values, _ := f.passed(n)
+		for _, v := range values {
+			if t := f.info.TypeOf(v); t != nil {
+				f.add(t, v.Pos())
+			}
 		}
 	}
-}
-
-// callee returns the function or method that a call calls, or nil if that is not a
-// declared one.
-func (c *checked) callee(call *ast.CallExpr) *types.Func {
-	fun := ast.Unparen(call.Fun)
-	switch f := fun.(type) { // of a generic function
-	case *ast.IndexExpr:
-		fun = f.X
-	case *ast.IndexListExpr:
-		fun = f.X
-	}
-	if selector, ok := fun.(*ast.SelectorExpr); ok {
-		if s := c.info.Selections[selector]; s != nil && s.Kind() == types.MethodExpr {
-			return nil // the receiver is an argument
-		}
-		fun = selector.Sel
-	}
-	name, ok := fun.(*ast.Ident)
-	if !ok {
-		return nil
-	}
-	called, _ := c.info.Uses[name].(*types.Func)
-	return called
-}
-
-// sdkCall reports whether f is a function of the SDK that encodes or decodes an
-// argument, and which one that is.
-func sdkCall(f *types.Func) (s sink, param int, ok bool) {
-	if f == nil {
-		return sink{}, 0, false
-	}
-	name := f.Name()
-	if receiver := f.Signature().Recv(); receiver != nil {
-		s.name = "Run." + name
-		ok = typeName(receiver.Type()) == "Run" &&
-			named(f, sdkPath, "Get", "List", "Apply", "Patch", "Config", "Memo", "SetMemo")
-	} else {
-		s.name = "sdk." + name
-		ok = named(f, sdkPath, "Decode", "Encode")
-	}
-	s.decodes = !slices.Contains([]string{"Apply", "Patch", "SetMemo", "Encode"}, name)
-	if slices.Contains([]string{"Get", "List", "Decode"}, name) {
-		param = 1
-	}
-	return s, param, ok
-}
-
-// warmElements returns the elements of the list for the field Warm of
-// [sdk.Controller], if n is that.
-func (c *checked) warmElements(n *ast.KeyValueExpr) []ast.Expr {
-	key, ok := n.Key.(*ast.Ident)
-	if !ok || key.Name != "Warm" {
-		return nil
-	}
-	field, ok := c.info.Uses[key].(*types.Var)
-	list, isList := n.Value.(*ast.CompositeLit)
-	if !ok || !isList || !field.IsField() || field.Pkg() == nil || field.Pkg().Path() != sdkPath {
-		return nil
-	}
-	return list.Elts
 }
 
 // findEmbedding adds the structs of the package that embed a type with methods:
@@ -238,14 +162,6 @@ func deref(t types.Type) types.Type {
 		return p.Elem()
 	}
 	return t
-}
-
-// typeName returns the name of a type, or of what a pointer points to.
-func typeName(t types.Type) string {
-	if n, ok := types.Unalias(deref(t)).(*types.Named); ok {
-		return n.Obj().Name()
-	}
-	return ""
 }
 
 // named reports whether the object is one of these of a package.

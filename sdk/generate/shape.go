@@ -96,18 +96,16 @@ func (s *shapes) field(at place, f *types.Var) place {
 // of returns the shape of a type. A type without a codec is refused at each place. A
 // part of it is refused only at the first.
 func (s *shapes) of(t types.Type, at place) *shape {
-	if i := slices.IndexFunc(s.list, func(known *shape) bool { return types.Identical(known.typ, t) }); i >= 0 {
-		if known := s.list[i]; known.refused != "" {
-			s.refuse(at, t, known.refused)
-		}
-		return s.list[i]
+	i := slices.IndexFunc(s.list, func(known *shape) bool { return types.Identical(known.typ, t) })
+	if i < 0 {
+		i = len(s.list)
+		s.list = append(s.list, &shape{typ: t})
+		s.list[i].refused = s.describe(s.list[i], at)
 	}
-	sh := &shape{typ: t}
-	s.list = append(s.list, sh)
-	if sh.refused = s.describe(sh, at); sh.refused != "" {
-		s.refuse(at, t, sh.refused)
+	if known := s.list[i]; known.refused != "" {
+		s.refuse(at, t, known.refused)
 	}
-	return sh
+	return s.list[i]
 }
 
 // describe sets the fields of a shape, or returns the reason why there is no codec.

@@ -144,12 +144,19 @@ func variable(expr string) operand { return operand{expr, "&" + expr} }
 
 func pointedTo(expr string) operand { return operand{"(*" + expr + ")", expr} }
 
-// as returns the pointer, converted to a pointer to another type if have is not that.
-func (s operand) as(w *writer, have types.Type, want string) string {
-	if w.typ(have) == want {
-		return s.pointer
-	}
-	return "(*" + want + ")(" + s.pointer + ")"
+// codecs has the functions of package codec for the kinds that need no generated ones:
+// Read and Append with this name. Where a type is given, they take no other, and a value
+// is converted to it.
+var codecs = map[kind]struct{ name, readAs, appendAs string }{
+	boolean:  {"Bool", "bool", "bool"},
+	text:     {"String", "string", "string"},
+	signed:   {"Int", "", "int64"},
+	unsigned: {"Uint", "", "uint64"},
+	float:    {"Float", "", "float64"},
+	binary:   {"Bytes", "[]byte", ""},
+	raw:      {"Raw", "[]byte", ""},
+	texts:    {"Strings", "", ""},
+	textMap:  {"StringMap", "", ""},
 }
 
 // quoted returns a Go literal for a text.
@@ -227,11 +234,11 @@ func nameOf(t types.Type) string {
 	capitalized := func(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 	switch u := types.Unalias(t).(type) {
 	case *types.Named:
-		name := capitalized(u.Obj().Name())
-		for i := range u.TypeArgs().Len() {
-			name += nameOf(u.TypeArgs().At(i))
+		names := []string{capitalized(u.Obj().Name())}
+		for argument := range u.TypeArgs().Types() {
+			names = append(names, nameOf(argument))
 		}
-		return name
+		return strings.Join(names, "")
 	case *types.Basic:
 		return capitalized(u.Name())
 	case *types.Pointer:

@@ -13,20 +13,19 @@ func (w *writer) appendMethod(sh *shape) {
 	w.inside = &shape{}
 	w.line("\n// AppendJSON appends x as JSON; see package codec.")
 	w.line("func (x %s) AppendJSON(dst []byte) ([]byte, error) {", w.typ(sh.typ))
-	if sh.kind < slice || sh.write != generated {
+	switch {
+	case sh.kind < slice || sh.write != generated:
 		if sh.fallible {
 			w.line("var err error")
 		}
 		w.append(sh, variable("x"), "err")
-		w.line("return dst, nil\n}")
-		return
+		w.line("return dst, nil")
+	case sh.fallible:
+		w.line("return %s", w.call(sh, variable("x"), "0"))
+	default:
+		w.line("return %s, nil", w.call(sh, variable("x"), "0"))
 	}
-	call := w.call(sh, variable("x"), "0")
-	if sh.fallible {
-		w.line("return %s\n}", call)
-		return
-	}
-	w.line("return %s, nil\n}", call)
+	w.line("}")
 }
 
 // appendFunction writes the function that appends a value. It is passed slices and maps
@@ -181,38 +180,12 @@ func (w *writer) call(sh *shape, v operand, depth string) string {
 
 // appendKind returns the call that appends a kind without functions.
 func (w *writer) appendKind(sh *shape, value string) string {
-	plain := func(want string) string {
-		if w.typ(sh.typ) == want {
-			return value
-		}
-		return want + "(" + value + ")"
+	c := codecs[sh.kind]
+	if c.appendAs != "" && w.typ(sh.typ) != c.appendAs {
+		value = c.appendAs + "(" + value + ")"
 	}
-	switch sh.kind {
-	case boolean:
-		return "codec.AppendBool(dst, " + plain("bool") + ")"
-	case text:
-		return "codec.AppendString(dst, " + plain("string") + ")"
-	case signed:
-		return "codec.AppendInt(dst, " + plain("int64") + ")"
-	case unsigned:
-		return "codec.AppendUint(dst, " + plain("uint64") + ")"
-	case float:
-		return "codec.AppendFloat(dst, " + plain("float64") + ", " + bitsOf(sh.typ) + ")"
-	case binary:
-		return "codec.AppendBytes(dst, " + value + ")"
-	case raw:
-		return "codec.AppendRaw(dst, " + value + ")"
-	case texts:
-		return "codec.AppendStrings(dst, " + value + ")"
-	default:
-		return "codec.AppendStringMap(dst, " + value + ")"
+	if sh.kind == float {
+		value += ", " + strings.TrimPrefix(sh.typ.Underlying().String(), "float") // the size in bits
 	}
-}
-
-// bitsOf returns the size of a float in bits.
-func bitsOf(t types.Type) string {
-	if t.Underlying().(*types.Basic).Kind() == types.Float32 {
-		return "32"
-	}
-	return "64"
+	return "codec.Append" + c.name + "(dst, " + value + ")"
 }

@@ -125,29 +125,16 @@ func (w *writer) readText(sh *shape, v operand) {
 // readKind writes the call that reads a kind without functions, or a pointer, which is
 // nil for a null and allocated otherwise.
 func (w *writer) readKind(sh *shape, v operand) {
-	switch sh.kind {
-	case boolean:
-		w.line("codec.ReadBool(r, %s)", v.as(w, sh.typ, "bool"))
-	case text:
-		w.line("codec.ReadString(r, %s)", v.as(w, sh.typ, "string"))
-	case signed:
-		w.line("codec.ReadInt(r, %s)", v.pointer)
-	case unsigned:
-		w.line("codec.ReadUint(r, %s)", v.pointer)
-	case float:
-		w.line("codec.ReadFloat(r, %s)", v.pointer)
-	case binary:
-		w.line("codec.ReadBytes(r, %s)", v.as(w, sh.typ, "[]byte"))
-	case raw:
-		w.line("codec.ReadRaw(r, %s)", v.as(w, sh.typ, "[]byte"))
-	case texts:
-		w.line("codec.ReadStrings(r, %s)", v.pointer)
-	case textMap:
-		w.line("codec.ReadStringMap(r, %s)", v.pointer)
-	default: // a pointer
+	if sh.kind == pointer {
 		w.line("if r.Null() {\n%s = nil\n} else {", v.value)
 		w.line("if %s == nil {\n%s = new(%s)\n}", v.value, v.value, w.typ(sh.elem.typ))
 		w.read(sh.elem, pointedTo(v.value))
 		w.line("}")
+		return
 	}
+	c, into := codecs[sh.kind], v.pointer
+	if c.readAs != "" && w.typ(sh.typ) != c.readAs {
+		into = "(*" + c.readAs + ")(" + into + ")"
+	}
+	w.line("codec.Read%s(r, %s)", c.name, into)
 }

@@ -60,16 +60,31 @@ func (r *Run) performIntents() *abi.EffectFailure {
 		r.update("patch", r.current(), r.Result.Patch)
 	}
 	for _, i := range all {
-		perform := r.apply
-		if i.verb == "delete" {
-			perform = r.delete
-		}
-		if f := r.failedByTest(i.verb, i.id); f != nil {
+		if f := r.performIntent(&i); f != nil {
 			return f
 		}
-		if f := perform(&i); f != nil {
+	}
+	return nil
+}
+
+// performIntent performs an apply or a delete.
+func (r *Run) performIntent(i *intent) *abi.EffectFailure {
+	if f := r.failedByTest(i.verb, i.id); f != nil {
+		return f
+	}
+	o := r.world.objects[i.id]
+	if i.verb == "delete" && (o == nil || i.uid != "" && i.uid != o.meta.UID) {
+		return nil // it does not exist any more
+	}
+	if o != nil {
+		if f := r.checkOwner(i, o); f != nil {
 			return f
 		}
+	}
+	if i.verb == "apply" {
+		r.apply(i, o)
+	} else if r.world.delete(o) {
+		r.Writes = append(r.Writes, "delete "+i.String())
 	}
 	return nil
 }
@@ -94,11 +109,8 @@ func (r *Run) addFinalizer() *abi.EffectFailure {
 
 // setFinalizers replaces the finalizers of the primary.
 func (r *Run) setFinalizers(verb string, names []string) {
-	var value any // null for none
-	if len(names) > 0 {
-		value = names
-	}
-	r.update(verb, r.current(), r.world.encode(map[string]any{"metadata": map[string]any{"finalizers": value}}))
+	names = append([]string(nil), names...) // null if there are none
+	r.update(verb, r.current(), r.world.encode(map[string]any{"metadata": map[string]any{"finalizers": names}}))
 }
 
 // update merges a patch into an object and records the write if it changes anything.
@@ -123,11 +135,11 @@ type intent struct {
 // intents, before the first one is performed.
 func (r *Run) plan() (all []intent, failure *abi.EffectFailure) {
 	for _, a := range r.Result.Apply {
-		at, err := identify(a.Object)
+		o, err := parse(a.Object)
 		if err != nil {
-			return nil, newFailure("apply", at, abi.ClassABI, "InvalidIntent", err.Error())
+			return nil, newFailure("apply", id{}, abi.ClassABI, "InvalidIntent", err.Error())
 		}
-		all = append(all, intent{verb: "apply", id: at, object: a.Object, adopt: a.Adopt})
+		all = append(all, intent{verb: "apply", id: o.id, object: a.Object, adopt: a.Adopt})
 	}
 	for _, ref := range r.Result.Delete {
 		all = append(all, intent{verb: "delete", id: idOf(ref), uid: ref.UID})
@@ -221,15 +233,10 @@ func newFailure(verb string, at id, class abi.Class, reason, message string) *ab
 var notApplied = []byte(`{"status":null,"metadata":{"uid":null,"resourceVersion":null,"generation":null,"managedFields":null,
 	"creationTimestamp":null,"deletionTimestamp":null,"deletionGracePeriodSeconds":null,"selfLink":null}}`)
 
-// apply creates the object or merges the fields into it. Fields of the last apply that this
-// one does not have are removed.
-func (r *Run) apply(i *intent) *abi.EffectFailure {
-	w, o := r.world, r.world.objects[i.id]
-	if o != nil {
-		if f := r.checkOwner(i, o); f != nil {
-			return f
-		}
-	}
+// apply creates the object, or merges the fields into o if it exists. Fields of the last
+// apply that this one does not have are removed.
+func (r *Run) apply(i *intent, o *object) {
+	w := r.world
 	metadata := map[string]any{"namespace": i.namespace}
 	if i.namespace == "" {
 		metadata["namespace"] = nil
@@ -252,7 +259,6 @@ func (r *Run) apply(i *intent) *abi.EffectFailure {
 		r.update("apply "+i.String(), o, patch)
 	}
 	w.applied[i.id] = wanted
-	return nil
 }
 
 // removed returns the merge patch that removes those fields of last that are not in
@@ -281,21 +287,6 @@ func (w *World) compose(first, second []byte) []byte {
 		w.tb.Fatalf("compose patches: %v", err)
 	}
 	return patch
-}
-
-// delete deletes the object. One that does not exist, or has another UID, is no failure.
-func (r *Run) delete(i *intent) *abi.EffectFailure {
-	o := r.world.objects[i.id]
-	if o == nil || i.uid != "" && i.uid != o.meta.UID {
-		return nil
-	}
-	if f := r.checkOwner(i, o); f != nil {
-		return f
-	}
-	if r.world.delete(o) {
-		r.Writes = append(r.Writes, "delete "+i.String())
-	}
-	return nil
 }
 
 // writeStatus writes the guest's part of the status, the conditions and

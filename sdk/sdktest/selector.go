@@ -11,9 +11,10 @@ import (
 type selector func(labels map[string]string) bool
 
 var (
-	setTerm    = regexp.MustCompile(`^(\S+)\s+(in|notin)\s*\(([^()]*)\)$`)
-	equalTerm  = regexp.MustCompile(`^([^\s!=]+)\s*(=|==|!=)\s*([^\s!=]*)$`)
-	existsTerm = regexp.MustCompile(`^(!?)\s*([^\s!=()]+)$`)
+	// terms matches what is between the commas outside of parentheses.
+	terms = regexp.MustCompile(`(?:[^,()]|\([^()]*\))+`)
+	// term has the groups: "!", label, operator and value, or operator and values of a set.
+	term = regexp.MustCompile(`^\s*(!?)\s*([^\s!=()]+)(?:\s*(=|==|!=)\s*([^\s!=()]*)|\s+(in|notin)\s*\(([^()]*)\))?\s*$`)
 )
 
 // parseSelector parses a label selector: a=b, a==b, a!=b, a in (b,c), a notin (b,c),
@@ -21,65 +22,38 @@ var (
 // k8s.io/apimachinery, which this package must not import: the tests of a plugin
 // would need it.
 func parseSelector(text string) (selector, error) {
-	var terms []selector
-	for _, term := range splitTerms(text) {
-		match, err := parseTerm(strings.TrimSpace(term))
+	text = strings.TrimSpace(text)
+	parts := terms.FindAllString(text, -1)
+	if strings.Join(parts, ",") != text {
+		return nil, fmt.Errorf("parse label selector: %q is not a list of requirements, such as a=b,c", text)
+	}
+	var all []selector
+	for _, part := range parts {
+		match, err := parseTerm(part)
 		if err != nil {
 			return nil, err
 		}
-		terms = append(terms, match)
+		all = append(all, match)
 	}
 	return func(labels map[string]string) bool {
-		return !slices.ContainsFunc(terms, func(match selector) bool { return !match(labels) })
+		return !slices.ContainsFunc(all, func(match selector) bool { return !match(labels) })
 	}, nil
 }
 
-// splitTerms splits a selector at the commas outside of parentheses.
-func splitTerms(text string) (terms []string) {
-	if strings.TrimSpace(text) == "" {
-		return nil
+// parseTerm parses one requirement. One with !, != or notin matches if the label is absent
+// or has another value, as in Kubernetes.
+func parseTerm(text string) (selector, error) {
+	m := term.FindStringSubmatch(text)
+	if m == nil || m[1] != "" && m[3]+m[5] != "" {
+		return nil, fmt.Errorf("parse label selector: %q is not a requirement, such as a=b", text)
 	}
-	start, depth := 0, 0
-	for i, c := range text {
-		switch {
-		case c == '(':
-			depth++
-		case c == ')':
-			depth--
-		case c == ',' && depth == 0:
-			terms = append(terms, text[start:i])
-			start = i + 1
-		}
+	negated := m[1] == "!" || m[3] == "!=" || m[5] == "notin"
+	values := strings.Split(m[4]+m[6], ",")
+	for i := range values {
+		values[i] = strings.TrimSpace(values[i])
 	}
-	return append(terms, text[start:])
-}
-
-// parseTerm parses one requirement.
-func parseTerm(term string) (selector, error) {
-	if m := setTerm.FindStringSubmatch(term); m != nil {
-		values := strings.Split(m[3], ",")
-		for i := range values {
-			values[i] = strings.TrimSpace(values[i])
-		}
-		return valueIn(m[1], m[2] == "in", values), nil
-	}
-	if m := equalTerm.FindStringSubmatch(term); m != nil {
-		return valueIn(m[1], m[2] != "!=", []string{m[3]}), nil
-	}
-	if m := existsTerm.FindStringSubmatch(term); m != nil {
-		return func(labels map[string]string) bool {
-			_, ok := labels[m[2]]
-			return ok == (m[1] == "")
-		}, nil
-	}
-	return nil, fmt.Errorf("parse label selector: %q is not a requirement, such as a=b", term)
-}
-
-// valueIn matches if the label has one of the values. If wanted is false it matches
-// if the label is absent or has another value, as != and notin do in Kubernetes.
-func valueIn(name string, wanted bool, values []string) selector {
 	return func(labels map[string]string) bool {
-		value, ok := labels[name]
-		return (ok && slices.Contains(values, value)) == wanted
-	}
+		value, ok := labels[m[2]]
+		return negated != (ok && (m[3]+m[5] == "" || slices.Contains(values, value)))
+	}, nil
 }

@@ -2,6 +2,7 @@ package sdktest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -151,17 +152,17 @@ func (w *World) CrossNamespace() { w.crossNamespace = true }
 func (w *World) Create(value any) sdk.Ref {
 	w.tb.Helper()
 	raw := w.encode(value)
-	at, err := identify(raw)
+	o, err := parse(raw)
 	if err != nil {
 		w.tb.Fatalf("create: %v", err)
 	}
-	if w.objects[at] != nil {
-		w.tb.Fatalf("create %s: it exists already", at)
+	if w.objects[o.id] != nil {
+		w.tb.Fatalf("create %s: it exists already", o.id)
 	}
-	if at.namespace == "" {
-		w.clusterScoped[at.kind] = true
+	if o.namespace == "" {
+		w.clusterScoped[o.kind] = true
 	}
-	return w.create(at, raw).ref()
+	return w.create(o.id, raw).ref()
 }
 
 // create stores a new object with the metadata that an API server sets.
@@ -216,13 +217,11 @@ func (w *World) withMetadata(raw []byte, fields map[string]any) []byte {
 
 // store replaces the object with that id.
 func (w *World) store(at id, raw []byte) *object {
-	o := &object{id: at, raw: raw}
-	parsed := struct {
-		Metadata *sdk.ObjectMeta `json:"metadata"`
-	}{&o.meta}
-	if err := json.Unmarshal(raw, &parsed); err != nil {
+	o, err := parse(raw)
+	if err != nil {
 		w.tb.Fatalf("store %s: %v", at, err)
 	}
+	o.id = at
 	w.objects[at] = o
 	return o
 }
@@ -328,17 +327,19 @@ func (w *World) merge(target, patch []byte) []byte {
 	return merged
 }
 
-// identify reads the kind, namespace and name of an object.
-func identify(raw []byte) (id, error) {
-	var o struct {
-		sdk.TypeMeta
-		Metadata sdk.ObjectMeta `json:"metadata"`
+// parse reads what identifies an object, and its metadata.
+func parse(raw []byte) (*object, error) {
+	o := &object{raw: raw}
+	parsed := struct {
+		*sdk.TypeMeta
+		Metadata *sdk.ObjectMeta `json:"metadata"`
+	}{(*sdk.TypeMeta)(&o.kind), &o.meta}
+	if err := json.Unmarshal(raw, &parsed); err != nil {
+		return nil, err
 	}
-	if err := json.Unmarshal(raw, &o); err != nil {
-		return id{}, err
+	o.namespace, o.name = o.meta.Namespace, o.meta.Name
+	if o.kind.APIVersion == "" || o.kind.Kind == "" || o.name == "" {
+		return nil, errors.New("apiVersion, kind and metadata.name are required")
 	}
-	if o.APIVersion == "" || o.Kind == "" || o.Metadata.Name == "" {
-		return id{}, fmt.Errorf("apiVersion, kind and metadata.name are required")
-	}
-	return id{sdk.Kind(o.TypeMeta), o.Metadata.Namespace, o.Metadata.Name}, nil
+	return o, nil
 }

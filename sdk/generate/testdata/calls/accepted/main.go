@@ -9,7 +9,7 @@ import (
 )
 
 func init() {
-	sdk.RegisterGenerated(sdk.Controller[Spec, Status]{Reconcile: reconcile, Warm: []any{Spec{}, &Child{}}})
+	sdk.RegisterGenerated(sdk.Controller[Spec, Status]{Reconcile: reconcile, Warm: []any{Spec{}, 1: &Child{}}})
 }
 
 type (
@@ -72,6 +72,14 @@ func certain(r *request) {
 	helpers.Apply(r.Run, ByHelper{})
 	helpers.ApplyAll(r.Run, Child{}, &ByHelper{}, sdk.Raw(`{}`))
 	helpers.ApplyList(r.Run, []any{Child{}})
+	helpers.ApplyAll(r.Run, objectList{Child{}}...)
+	helpers.ApplyAll(runAndObject(r))
+	for _, object := range (objectList{&Child{}}) {
+		r.Apply(object)
+	}
+	for _, object := range map[string]any{"a": Child{}} {
+		r.Apply(object)
+	}
 	_, _ = helpers.Get[Child](r.Run, sdk.Ref{})
 	_, _ = helpers.Get[sdk.Raw](r.Run, sdk.Ref{})
 	_, _ = helpers.List[Child](r.Run, sdk.Query{})
@@ -79,6 +87,10 @@ func certain(r *request) {
 	helpers.Store[Names]{}.Put(nil)
 	helpers.Store[any]{}.Put(Child{})
 }
+
+type objectList []any
+
+func runAndObject(r *request) (*sdk.Run, any) { return r.Run, Child{} }
 
 func reads(r *request) error {
 	var child Child
@@ -120,8 +132,12 @@ func uncertain(r *request, given any) {
 		r.Apply(raw)
 	}
 	(*sdk.Run).Apply(r.Run, given)
+	forever(r, map[string]any{})
 	func(object any) { r.Apply(object) }(map[string]any{})
 }
+
+// forever passes its parameter to itself.
+func forever(r *request, object any) { forever(r, object) }
 
 func anything() any { return map[string]any{} }
 

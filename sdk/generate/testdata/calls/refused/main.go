@@ -125,10 +125,20 @@ func throughVariables(r *request) {
 	for _, object := range []any{Child{}, map[string]any{}} {
 		r.Apply(object)
 	}
-	list := []any{assigned, &Child{}}
+	for _, objects := range [][]any{{&Child{}, map[string]any{}}} {
+		for _, object := range objects {
+			r.Apply(object)
+		}
+	}
+	for _, object := range (objectList{configMap()}) {
+		r.Apply(object)
+	}
+	list := []any{any(configMap()), &Child{}}
 	for _, object := range list {
 		r.Apply(object)
 	}
 }
+
+type objectList []any
 
 func main() {}
