@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
@@ -32,9 +31,10 @@ type Config struct {
 	// Namespace restricts every informer of a namespaced kind. "" stands for
 	// all namespaces.
 	Namespace string
-	// Wake is called with the owner of each edge that a change concerns. It
-	// must not block. It may be nil.
-	Wake   func(Owner, Cause)
+	// Wake is called with the owner of each edge that a change concerns, and
+	// with each owner whose read failed with [ErrNotSynced] when the informer
+	// of the kind has synced. It must not block. It may be nil.
+	Wake   func(Owner)
 	Logger hclog.Logger // may be nil
 	// StallAfter is how long a watch may deliver neither an event nor a
 	// bookmark before it is ended and the kind is listed again. The default is
@@ -64,7 +64,7 @@ func (c Config) withDefaults() Config {
 		c.Clock = clock.RealClock{}
 	}
 	if c.Wake == nil {
-		c.Wake = func(Owner, Cause) {}
+		c.Wake = func(Owner) {}
 	}
 	return c
 }
@@ -76,7 +76,7 @@ type Cache struct {
 	http      *http.Client
 	discovery *discovery
 	edges     *edges
-	ping      ping
+	ping      ping            // of the API server, for Reachable
 	ctx       context.Context //nolint:containedctx // ends with Stop
 	cancel    context.CancelFunc
 
@@ -104,7 +104,6 @@ func New(config Config) (*Cache, error) {
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.discovery = newDiscovery(c.ctx, client, config.Clock)
 	c.edges = newEdges(c)
-	c.ping.client = client
 	return c, nil
 }
 
@@ -113,7 +112,6 @@ func clientConfig(base *rest.Config) *rest.Config {
 	config.Timeout = 0
 	config.AcceptContentTypes = mediaType
 	config.ContentType = mediaType
-	config.GroupVersion = &schema.GroupVersion{Version: "v1"}
 	if config.RateLimiter == nil && config.QPS >= 0 {
 		qps, burst := cmp.Or(config.QPS, 50), cmp.Or(config.Burst, 100)
 		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(qps, burst)
@@ -126,12 +124,12 @@ func clientConfig(base *rest.Config) *rest.Config {
 func (c *Cache) client(kind abi.Kind) (rest.Interface, error) {
 	config := rest.CopyConfig(c.rest)
 	config.NegotiatedSerializer = serializer(kind)
-	return rest.RESTClientForConfigAndClient(config, c.http)
+	return rest.UnversionedRESTClientForConfigAndClient(config, c.http)
 }
 
 // Resource returns the resource under which the API server serves a kind. The
-// result is cached for ten minutes. The error is an [*UnknownKindError] while
-// the API server does not serve the kind, which may change at any time.
+// result is cached for ten minutes. The error is an [*object.UnknownKindError]
+// while the API server does not serve the kind, which may change at any time.
 func (c *Cache) Resource(ctx context.Context, kind abi.Kind) (object.Resource, error) {
 	s, err := c.discovery.find(ctx, kind)
 	return s.Resource, err
@@ -149,8 +147,8 @@ func (c *Cache) Watchable(ctx context.Context, kind abi.Kind) (object.Resource, 
 
 // Acquire returns the informer of a kind and starts it if it is not running.
 // It does not wait until the informer has synced. The caller must call
-// [Informer.Release]. The error is an [*UnknownKindError] while the API server
-// does not serve the kind, which may change at any time, or a
+// [Informer.Release]. The error is an [*object.UnknownKindError] while the API
+// server does not serve the kind, which may change at any time, or a
 // [*NotWatchableError].
 func (c *Cache) Acquire(ctx context.Context, kind abi.Kind) (*Informer, error) {
 	if i := c.running(kind); i != nil {
@@ -160,11 +158,7 @@ func (c *Cache) Acquire(ctx context.Context, kind abi.Kind) (*Informer, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := c.client(kind)
-	if err != nil {
-		return nil, fmt.Errorf("watch %s: %w", kind, err)
-	}
-	return c.start(resource, client)
+	return c.start(resource)
 }
 
 // running returns the informer of a kind for one more user, nil if none runs.
@@ -184,10 +178,10 @@ func (c *Cache) runningLocked(kind abi.Kind) *Informer {
 		i.idle.Stop()
 		i.idle = nil
 	}
-	return &Informer{informer: i, cache: c}
+	return &Informer{informer: i}
 }
 
-func (c *Cache) start(resource object.Resource, client rest.Interface) (*Informer, error) {
+func (c *Cache) start(resource object.Resource) (*Informer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ctx.Err() != nil {
@@ -196,30 +190,25 @@ func (c *Cache) start(resource object.Resource, client rest.Interface) (*Informe
 	if i := c.runningLocked(resource.Kind); i != nil {
 		return i, nil // started by another goroutine meanwhile
 	}
-	i := c.newInformer(resource, client)
+	i, err := c.newInformer(resource)
+	if err != nil {
+		return nil, err
+	}
 	c.informers[resource.Kind] = i
 	i.start()
-	return &Informer{informer: i, cache: c}, nil
+	return c.runningLocked(resource.Kind), nil
 }
 
-func (c *Cache) newInformer(resource object.Resource, client rest.Interface) *informer {
-	log := c.config.Logger.With("kind", resource.Kind.String())
-	i := &informer{kind: resource.Kind, store: newStore(), client: client, health: newHealth(log), backoff: c.config.backoff, users: 1}
+func (c *Cache) newInformer(resource object.Resource) (*informer, error) {
+	client, err := c.client(resource.Kind)
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", resource.Kind, err)
+	}
+	i := &informer{cache: c, client: client, store: newStore()}
+	i.health = newHealth(c.config.Logger.With("kind", resource.Kind.String()))
 	i.resource.Store(&resource)
 	i.ctx, i.cancel = context.WithCancel(c.ctx)
-	i.lw = &listWatch{
-		kind:       resource.Kind,
-		namespace:  c.config.Namespace,
-		client:     client,
-		discovery:  c.discovery,
-		clock:      c.config.Clock,
-		stallAfter: c.config.StallAfter,
-		retryAfter: c.config.RetryAfter,
-		health:     i.health,
-		onGone:     i.store.clear,
-		onFound:    func(r object.Resource) { i.resource.Store(&r) },
-	}
-	return i
+	return i, nil
 }
 
 // release removes one user of an informer. The last one starts the timer that
@@ -253,9 +242,6 @@ type Stats struct {
 	Kind    abi.Kind
 	Objects int
 	Bytes   int // of JSON; an object takes about 1 KiB of heap beside it
-	Users   int
-	Synced  bool
-	Err     error // why the kind cannot be watched at the moment, or nil
 }
 
 // Stats returns the stats of all informers, ordered by kind.
@@ -264,9 +250,8 @@ func (c *Cache) Stats() []Stats {
 	defer c.mu.Unlock()
 	var all []Stats
 	for kind, i := range c.informers {
-		s := Stats{Kind: kind, Users: i.users, Synced: i.HasSynced(), Err: i.Err()}
-		s.Objects, s.Bytes = i.store.size()
-		all = append(all, s)
+		objects, bytes := i.store.size()
+		all = append(all, Stats{Kind: kind, Objects: objects, Bytes: bytes})
 	}
 	slices.SortFunc(all, func(a, b Stats) int {
 		return cmp.Or(cmp.Compare(a.Kind.APIVersion, b.Kind.APIVersion), cmp.Compare(a.Kind.Kind, b.Kind.Kind))
@@ -305,14 +290,6 @@ var ErrStopped = errors.New("the informer is stopped")
 // with the one of the store, because the API server of the kind uses another
 // format. Use [Informer.Live] instead.
 var ErrIncomparable = errors.New("the resourceVersion cannot be compared")
-
-// UnknownKindError is returned for a kind that the API server does not serve,
-// for example because its CRD is not installed yet.
-type UnknownKindError struct{ Kind abi.Kind }
-
-func (e *UnknownKindError) Error() string {
-	return fmt.Sprintf("the API server does not serve %s: install its CRD; retrying", e.Kind)
-}
 
 // NotWatchableError is returned for a kind that the API server serves without
 // list or watch, so that there can be no informer of it.

@@ -62,34 +62,32 @@ func newDiscovery(ctx context.Context, client rest.Interface, clock clock.Passiv
 // find returns the resource of a kind. While the API server does not respond, a
 // kind that was found before is returned from the cache.
 func (d *discovery) find(ctx context.Context, kind abi.Kind) (served, error) {
-	known, cached := d.cached(kind.APIVersion)
+	known := d.cached(kind.APIVersion)
 	s, ok := known.kinds[kind.Kind]
-	if age := d.clock.Since(known.fetched); cached && (ok && age < discoveryTTL || !ok && age < unknownTTL) {
-		return s, unknownUnless(ok, kind)
-	}
-	current, err := d.refresh(ctx, kind.APIVersion)
-	if err != nil {
-		if ok {
-			return s, nil
-		}
-		return served{}, fmt.Errorf("look up %s: %w", kind, err)
-	}
-	s, ok = current.kinds[kind.Kind]
-	return s, unknownUnless(ok, kind)
-}
-
-func unknownUnless(ok bool, kind abi.Kind) error {
+	ttl := unknownTTL
 	if ok {
-		return nil
+		ttl = discoveryTTL
 	}
-	return &UnknownKindError{Kind: kind}
+	if d.clock.Since(known.fetched) >= ttl {
+		switch current, err := d.refresh(ctx, kind.APIVersion); {
+		case err == nil:
+			s, ok = current.kinds[kind.Kind]
+		case !ok:
+			return s, fmt.Errorf("look up %s: %w", kind, err)
+		}
+	}
+	if !ok {
+		return s, &object.UnknownKindError{Kind: kind}
+	}
+	return s, nil
 }
 
-func (d *discovery) cached(version string) (apiVersion, bool) {
+// cached returns the last response for an API version; the zero value, which is
+// too old to be used, if there was none.
+func (d *discovery) cached(version string) apiVersion {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	known, ok := d.versions[version]
-	return known, ok
+	return d.versions[version]
 }
 
 // invalidate makes the next find of the API version send a request.
@@ -127,12 +125,8 @@ func (d *discovery) fetch(ctx context.Context, version string) (map[string]serve
 	if err != nil {
 		return nil, err
 	}
-	path := []string{"/apis", gv.Group, gv.Version}
-	if gv.Group == "" {
-		path = []string{"/api", gv.Version}
-	}
 	var list metav1.APIResourceList
-	body, err := d.client.Get().AbsPath(path...).DoRaw(ctx)
+	body, err := d.client.Get().AbsPath(object.APIPath(gv)...).DoRaw(ctx)
 	if err == nil {
 		err = json.Unmarshal(body, &list)
 	}
@@ -145,12 +139,6 @@ func (d *discovery) fetch(ctx context.Context, version string) (map[string]serve
 // readResources returns the kinds of a response of the discovery API. Names
 // with a slash are those of subresources.
 func readResources(gv schema.GroupVersion, list []metav1.APIResource) map[string]served {
-	hasStatus := map[string]bool{}
-	for _, r := range list {
-		if resource, ok := strings.CutSuffix(r.Name, "/status"); ok {
-			hasStatus[resource] = true
-		}
-	}
 	kinds := map[string]served{}
 	for _, r := range list {
 		if strings.Contains(r.Name, "/") {
@@ -161,7 +149,7 @@ func readResources(gv schema.GroupVersion, list []metav1.APIResource) map[string
 			Kind:       abi.Kind{APIVersion: gv.String(), Kind: r.Kind},
 			GVR:        gv.WithResource(r.Name),
 			Namespaced: r.Namespaced,
-			Status:     hasStatus[r.Name],
+			Status:     slices.ContainsFunc(list, func(sub metav1.APIResource) bool { return sub.Name == r.Name+"/status" }),
 		}
 		if before, twice := kinds[r.Kind]; !twice || before.missing != "" {
 			kinds[r.Kind] = s
@@ -177,4 +165,39 @@ func missingVerb(verbs []string) string {
 		}
 	}
 	return ""
+}
+
+const (
+	// pingTimeout is less than the second that a kubelet grants a probe.
+	pingTimeout = 900 * time.Millisecond
+	// reachableFor is how long a response counts, unreachableFor how long its
+	// absence.
+	reachableFor   = 5 * time.Second
+	unreachableFor = time.Second
+)
+
+// ping remembers whether the API server has responded.
+type ping struct {
+	mu    sync.Mutex
+	err   error
+	until time.Time // err counts until then
+}
+
+// Reachable returns nil if the API server has responded within the last seconds.
+// It may block for 0.9 s.
+func (c *Cache) Reachable() error {
+	p := &c.ping
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Now().Before(p.until) {
+		return p.err
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, pingTimeout)
+	defer cancel()
+	counts := reachableFor
+	if _, p.err = c.discovery.client.Get().AbsPath("/version").DoRaw(ctx); p.err != nil {
+		counts = unreachableFor
+	}
+	p.until = time.Now().Add(counts)
+	return p.err
 }

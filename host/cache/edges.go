@@ -2,6 +2,8 @@ package cache
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -16,22 +18,13 @@ type Owner struct {
 	Key        object.Key
 }
 
-// Cause is the reason for a call of [Config.Wake]: a change of something that
-// the owner has read. Event is zero if the informer of the kind has synced after
-// a read of the owner has failed with [ErrNotSynced].
-type Cause struct {
-	Kind  abi.Kind
-	Key   object.Key
-	Event Event
-}
-
 const (
 	// An owner with maxEdges edges, or with maxEdgeBytes of names and selectors
 	// in them, depends on the whole kind of whatever else it reads.
 	maxEdges     = 10_000
 	maxEdgeBytes = 1 << 20
-	// A kind has at most maxSelectors selectors that cannot be indexed by a
-	// label. Further ones count as selecting everything.
+	// A namespace of a kind has at most maxSelectors selectors that cannot be
+	// indexed by a label. Further ones count as selecting everything there.
 	maxSelectors = 200
 )
 
@@ -52,10 +45,9 @@ type edges struct {
 type reader struct {
 	owner     Owner
 	edges     []edge
-	bytes     int                   // of the names and selectors in edges
-	pending   map[abi.Kind]struct{} // kinds that had not synced when they were read
-	runs      int                   // number of open runs
-	forgotten bool                  // by Forget: open runs register no more edges
+	bytes     int  // of the names and selectors in edges
+	runs      int  // number of open runs
+	forgotten bool // by Forget: open runs register no more edges
 }
 
 // edge is an object, or a list if list is set, on which an owner depends.
@@ -69,34 +61,44 @@ func newEdges(c *Cache) *edges {
 	return &edges{cache: c, readers: map[Owner]*reader{}, kinds: map[abi.Kind]*kindEdges{}}
 }
 
-// register adds an edge and returns it with the informer of its kind, which it
-// acquires for the first edge of a kind. target makes the edge.
-func (e *edges) register(ctx context.Context, r *reader, kind abi.Kind, target func(*kindEdges) edge) (*Informer, edge, error) {
+// register adds an edge, which target makes, and returns it. It acquires the
+// informer for the first edge of a kind. While the informer has not synced, it
+// returns false, and the sync will wake the owner.
+func (e *edges) register(ctx context.Context, r *reader, kind abi.Kind, target func(*kindEdges) edge) (at edge, synced bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	k := e.kinds[kind]
 	if k == nil {
-		var err error
 		if k, err = e.acquire(ctx, kind); err != nil {
-			return nil, edge{}, err
+			return at, false, err
 		}
 	}
-	at := target(k)
+	at, synced = target(k), k.informer.HasSynced()
 	if r.forgotten {
 		e.releaseUnused(k)
-		return k.informer, at, nil
+		return at, synced, nil
 	}
-	if at.has(r) {
-		return k.informer, at, nil
+	if !synced {
+		k.unsynced[r] = struct{}{}
 	}
+	if !at.has(r) {
+		at = e.add(r, at)
+	}
+	return at, synced, nil
+}
+
+// add adds an edge, or that to the whole kind if the owner has too many.
+func (e *edges) add(r *reader, at edge) edge {
 	if len(r.edges) >= maxEdges || r.bytes+at.size() > maxEdgeBytes {
-		at = edge{kind: k, list: k.listFor("", labels.Everything())}
+		at = edge{kind: at.kind, list: at.kind.listFor("", labels.Everything())}
 	}
-	if at = at.detach(); at.add(r) {
+	// The strings alias the message of a guest, which may be much longer.
+	at.key = object.Key{Namespace: strings.Clone(at.key.Namespace), Name: strings.Clone(at.key.Name)}
+	if at.add(r) {
 		r.edges = append(r.edges, at)
 		r.bytes += at.size()
 	}
-	return k.informer, at, nil
+	return at
 }
 
 // acquire adds a handler for the events of a kind. It unlocks e.mu meanwhile.
@@ -114,7 +116,7 @@ func (e *edges) acquire(ctx context.Context, kind abi.Kind) (*kindEdges, error) 
 	k := newKindEdges(informer)
 	k.remove = informer.subscribe(&handler{
 		event:       func(event Event) { e.changed(k, event) },
-		synced:      func() { e.synced(kind) },
+		synced:      func() { e.synced(k) },
 		changesOnly: true,
 	})
 	e.kinds[kind] = k
@@ -128,45 +130,25 @@ func (e *edges) changed(k *kindEdges, event Event) {
 	if event.Initial {
 		return
 	}
-	key := event.Object().Key()
 	e.mu.Lock()
-	owners := k.dependents(key, event)
+	dependents := k.dependents(event)
 	e.mu.Unlock()
-	for _, owner := range owners {
-		e.cache.config.Wake(owner, Cause{Kind: k.informer.Kind(), Key: key, Event: event})
-	}
+	e.wake(dependents)
 }
 
 // synced calls Wake for the owners whose reads failed with ErrNotSynced.
-func (e *edges) synced(kind abi.Kind) {
-	var owners []Owner
+func (e *edges) synced(k *kindEdges) {
 	e.mu.Lock()
-	for owner, r := range e.readers {
-		if _, ok := r.pending[kind]; ok {
-			delete(r.pending, kind)
-			owners = append(owners, owner)
-		}
-	}
+	unsynced := k.unsynced
+	k.unsynced = nil
 	e.mu.Unlock()
-	for _, owner := range owners {
-		e.cache.config.Wake(owner, Cause{Kind: kind})
-	}
+	e.wake(unsynced)
 }
 
-// awaitSync records that Wake is to be called for an owner when a kind has
-// synced, and reports whether it has by now. It looks after it has recorded the
-// owner, because synced may have run in between.
-func (e *edges) awaitSync(r *reader, informer *Informer) (synced bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if r.pending == nil {
-		r.pending = map[abi.Kind]struct{}{}
+func (e *edges) wake(readers map[*reader]struct{}) {
+	for r := range readers {
+		e.cache.config.Wake(r.owner)
 	}
-	r.pending[informer.Kind()] = struct{}{}
-	if informer.HasSynced() || r.forgotten {
-		delete(r.pending, informer.Kind())
-	}
-	return informer.HasSynced()
 }
 
 // begin opens a run. The reader of an owner is kept while a run is open.
@@ -187,7 +169,7 @@ func (e *edges) end(r *reader) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r.runs--
-	if r.runs == 0 && !r.forgotten && len(r.edges) == 0 && len(r.pending) == 0 {
+	if r.runs == 0 && !r.forgotten && len(r.edges) == 0 {
 		delete(e.readers, r.owner)
 	}
 }
@@ -196,19 +178,13 @@ func (e *edges) end(r *reader) {
 func (e *edges) retain(r *reader, set map[edge]struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	kept := r.edges[:0]
-	for _, at := range r.edges {
-		if _, ok := set[at]; ok {
-			kept = append(kept, at)
-			continue
+	r.edges = slices.DeleteFunc(r.edges, func(at edge) bool {
+		_, keep := set[at]
+		if !keep {
+			e.drop(r, at)
 		}
-		e.drop(r, at)
-	}
-	clear(r.edges[len(kept):])
-	r.edges = kept
-	if len(kept) == 0 {
-		r.edges = nil
-	}
+		return !keep
+	})
 }
 
 func (e *edges) drop(r *reader, at edge) {
@@ -229,8 +205,8 @@ func (e *edges) releaseUnused(k *kindEdges) {
 
 func (e *edges) forget(r *reader) {
 	r.forgotten = true
-	r.pending = nil
 	for _, at := range r.edges {
+		delete(at.kind.unsynced, r)
 		e.drop(r, at)
 	}
 	r.edges = nil
@@ -256,14 +232,4 @@ func (c *Cache) ForgetController(name string) {
 			c.edges.forget(r)
 		}
 	}
-}
-
-// Edges returns the number of edges of a kind.
-func (c *Cache) Edges(kind abi.Kind) int {
-	c.edges.mu.Lock()
-	defer c.edges.mu.Unlock()
-	if k := c.edges.kinds[kind]; k != nil {
-		return k.count
-	}
-	return 0
 }

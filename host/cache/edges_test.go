@@ -17,14 +17,44 @@ import (
 
 var me = Owner{Controller: "plugin/widgets", Key: object.Key{Namespace: "a", Name: "me"}}
 
-// wakeups records the calls of Config.Wake.
+// wakeups records the calls of Config.Wake, each with its cause: the object whose
+// event the informer is delivering, or "sync".
 type wakeups struct {
 	t     testing.TB
 	calls chan string
+	cause string // only used by the goroutine that delivers events
 }
 
-func (s *wakeups) wake(o Owner, c Cause) {
-	s.calls <- o.Key.Name + " by " + c.Key.String()
+func (s *wakeups) wake(o Owner) { s.calls <- o.Key.Name + " by " + s.cause }
+
+// follow makes the causes those of an informer. It must be called before the first
+// read of the kind, because each event comes to the handlers in their order.
+func (s *wakeups) follow(i *Informer) {
+	i.subscribe(&handler{
+		event:  func(e Event) { s.cause = e.Object().Key().String() },
+		synced: func() { s.cause = "sync" },
+	})
+}
+
+// edgesOf returns the number of edges to widgets.
+func edgesOf(c *Cache) (n int) {
+	c.edges.mu.Lock()
+	defer c.edges.mu.Unlock()
+	k := c.edges.kinds[widget]
+	for _, set := range k.objects {
+		n += len(set.few) + len(set.many)
+	}
+	for _, l := range k.lists {
+		n += len(l.readers.few) + len(l.readers.many)
+	}
+	return n
+}
+
+// usersOf returns the number of users of the informer of widgets.
+func usersOf(c *Cache) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.informers[widget].users
 }
 
 // expect waits for exactly these calls, in any order. A change of the object that
@@ -59,7 +89,7 @@ func edgeCache(t *testing.T, p *peer) (*Cache, *wakeups) {
 	t.Helper()
 	s := &wakeups{t: t, calls: make(chan string, 10_000)}
 	c := open(t, p, Config{Wake: s.wake})
-	acquire(t, c)
+	s.follow(acquire(t, c))
 	marker := c.Begin(Owner{Key: object.Key{Name: "marker"}})
 	if _, _, err := marker.Get(within(t), widget, object.Key{Namespace: "mark", Name: "mark"}); err != nil {
 		t.Fatal(err)
@@ -197,7 +227,7 @@ func TestCommitReplacesTheEdgesOfEarlierRuns(t *testing.T) {
 	c.Begin(me).Commit()
 	touch()
 	s.expect(p)
-	if n := c.Edges(widget); n != 1 { // the marker's
+	if n := edgesOf(c); n != 1 { // the marker's
 		t.Errorf("%d edges", n)
 	}
 }
@@ -227,7 +257,7 @@ func TestForgetRemovesEdgesAlsoOfOpenRuns(t *testing.T) {
 	p.put("a", "x")
 	p.put("a", "me")
 	s.expect(p)
-	if n, m := c.Edges(widget), len(c.edges.readers); n != 1 || m != 1 {
+	if n, m := edgesOf(c), len(c.edges.readers); n != 1 || m != 1 {
 		t.Errorf("%d edges of %d owners are left", n, m)
 	}
 }
@@ -298,6 +328,11 @@ func TestReadBeforeSyncWakesAfterSync(t *testing.T) {
 	})
 	s := &wakeups{t: t, calls: make(chan string, 10)}
 	c := open(t, p, Config{Wake: s.wake})
+	i, err := c.Acquire(within(t), widget)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.follow(i)
 	run := c.Begin(me)
 	if _, err := run.List(within(t), widget, "", nil); !errors.Is(err, ErrNotSynced) {
 		t.Fatalf("got %v", err)
@@ -305,7 +340,7 @@ func TestReadBeforeSyncWakesAfterSync(t *testing.T) {
 	run.Abandon()
 	p.put("a", "x") // part of the first list: Wake is not called for it
 	close(proceed)
-	if got := receive(t, s.calls); got != "me by " {
+	if got := receive(t, s.calls); got != "me by sync" {
 		t.Errorf("Wake was called for %s", got)
 	}
 	run = c.Begin(me)
@@ -325,7 +360,7 @@ func TestReadOfAnUnknownKindIsAnError(t *testing.T) {
 	c := open(t, p, Config{})
 	run := c.Begin(me)
 	defer run.Abandon()
-	var unknown *UnknownKindError
+	var unknown *object.UnknownKindError
 	if _, _, err := run.Get(within(t), widget, me.Key); !errors.As(err, &unknown) {
 		t.Errorf("got %v", err)
 	}
@@ -334,22 +369,21 @@ func TestReadOfAnUnknownKindIsAnError(t *testing.T) {
 func TestEdgesAreUsersOfTheInformer(t *testing.T) {
 	p := newPeer(t)
 	c, _ := edgeCache(t, p) // one user is acquire, one the edge of the marker
-	users := func() int { return c.Stats()[0].Users }
-	if users() != 2 {
-		t.Errorf("%d users", users())
+	if n := usersOf(c); n != 2 {
+		t.Errorf("%d users", n)
 	}
 	run := c.Begin(me)
 	c.Forget(Owner{Key: object.Key{Name: "marker"}})
-	if users() != 1 {
-		t.Errorf("%d users", users())
+	if n := usersOf(c); n != 1 {
+		t.Errorf("%d users", n)
 	}
 	c.Forget(me)
 	if _, _, err := run.Get(within(t), widget, me.Key); err != nil { // does not become a user
 		t.Fatal(err)
 	}
 	run.Commit()
-	if users() != 1 {
-		t.Errorf("%d users", users())
+	if n := usersOf(c); n != 1 {
+		t.Errorf("%d users", n)
 	}
 }
 
@@ -381,7 +415,7 @@ func TestEdgesBeyondTheLimitCountAsTheWholeKind(t *testing.T) {
 		}
 	}
 	run.Commit()
-	if n := c.Edges(widget); n != maxEdges+2 { // the whole kind, and that of the marker
+	if n := edgesOf(c); n != maxEdges+2 { // the whole kind, and that of the marker
 		t.Errorf("%d edges", n)
 	}
 	p.put("a", "never read")
@@ -463,7 +497,7 @@ func TestBytesOfEdgesAreLimited(t *testing.T) {
 		}
 	}
 	run.Commit()
-	if n := c.Edges(widget); n > reads*2/3 {
+	if n := edgesOf(c); n > reads*2/3 {
 		t.Errorf("%d edges", n)
 	}
 	p.put("a", "never read")

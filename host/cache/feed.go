@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -19,12 +20,7 @@ type Event struct {
 }
 
 // Object returns the latest state in the event: New, or Old for a deletion.
-func (e Event) Object() *object.Object {
-	if e.New != nil {
-		return e.New
-	}
-	return e.Old
-}
+func (e Event) Object() *object.Object { return cmp.Or(e.New, e.Old) }
 
 // handler receives the events of an informer.
 type handler struct {
@@ -54,33 +50,28 @@ type batch struct {
 
 func newFeed() *feed { return &feed{signal: make(chan struct{}, 1)} }
 
-func (f *feed) push(events ...Event) {
-	if len(events) > 0 {
-		f.enqueue(batch{events: events})
-	}
-}
-
-func (f *feed) synced() { f.enqueue(batch{synced: true}) }
-
-func (f *feed) enqueue(b batch) {
+// push queues a batch for all handlers.
+func (f *feed) push(b batch) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if b.to = f.handlers; len(b.to) > 0 {
-		f.append(b)
-	}
+	b.to = f.handlers
+	f.append(b)
 }
 
-// add adds a handler, and pushes the initial events for this handler alone.
-func (f *feed) add(h *handler, initial []Event, synced bool) {
+// add adds a handler, and queues the initial batch for this handler alone.
+func (f *feed) add(h *handler, initial batch) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(initial) > 0 || synced {
-		f.append(batch{to: []*handler{h}, events: initial, synced: synced})
-	}
+	initial.to = []*handler{h}
+	f.append(initial)
 	f.handlers = append(slices.Clone(f.handlers), h)
 }
 
+// append queues a batch that has something in it for somebody.
 func (f *feed) append(b batch) {
+	if len(b.to) == 0 || len(b.events) == 0 && !b.synced {
+		return
+	}
 	f.batches = append(f.batches, b)
 	select {
 	case f.signal <- struct{}{}:

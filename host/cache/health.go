@@ -2,7 +2,6 @@ package cache
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
@@ -11,6 +10,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/thole-dev/thole/host/internal/explain"
+	"github.com/thole-dev/thole/host/object"
 )
 
 // health records whether the requests of an informer succeed. It logs when
@@ -38,7 +38,9 @@ func (h *health) fail(err error) {
 	if h.err == nil {
 		close(h.failed)
 	}
-	h.err, h.reason = advise(err), reason
+	// The rule has both verbs that an informer needs, though the API server
+	// refuses one at a time.
+	h.err, h.reason = explain.Forbidden(err, "list", "watch"), reason
 	h.log.Warn("cannot watch the kind, retrying", "reason", reason, "error", h.err)
 }
 
@@ -83,9 +85,9 @@ func (h *health) lastError() error {
 
 // classify returns the reason for a failed request in one word.
 func classify(err error) string {
-	var unknown *UnknownKindError
+	_, unknown := errors.AsType[*object.UnknownKindError](err)
 	switch reason := apierrors.ReasonForError(err); {
-	case errors.As(err, &unknown):
+	case unknown:
 		return "KindNotServed"
 	case reason != "":
 		return string(reason)
@@ -95,17 +97,4 @@ func classify(err error) string {
 		return "ConnectionRefused"
 	}
 	return "Unreachable"
-}
-
-// advise adds the missing RBAC rule to an error. The rule has both verbs that
-// an informer needs, though the API server refuses one at a time.
-func advise(err error) error {
-	if !apierrors.IsForbidden(err) {
-		return err
-	}
-	right, ok := explain.MissingRight(err.Error())
-	if !ok {
-		return err
-	}
-	return fmt.Errorf("%s (%w)", right.Advice("list", "watch"), err)
 }

@@ -68,6 +68,19 @@ func acquire(t *testing.T, c *Cache) *Informer {
 	return i
 }
 
+// versionOf returns the resourceVersion that the store has reached, "" before it
+// has synced.
+func versionOf(i *Informer) string {
+	i.store.mu.RLock()
+	defer i.store.mu.RUnlock()
+	return i.store.version
+}
+
+func reached(i *Informer, version string) bool {
+	ok, _ := atLeast(versionOf(i), version)
+	return ok
+}
+
 // recorder is a handler that keeps the events.
 type recorder struct {
 	t      testing.TB

@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -24,7 +22,6 @@ import (
 // Release, when it may stop at any time.
 type Informer struct {
 	*informer
-	cache    *Cache
 	released atomic.Bool
 }
 
@@ -38,16 +35,14 @@ func (i *Informer) Release() {
 
 // informer watches one kind for all its users.
 type informer struct {
-	kind     abi.Kind
+	cache    *Cache
+	client   rest.Interface                  // decodes responses as objects of the kind
 	resource atomic.Pointer[object.Resource] // as discovery found it last
 	store    *store
-	lw       *listWatch
-	client   rest.Interface
 	health   *health
-	backoff  *wait.Backoff
 	ctx      context.Context //nolint:containedctx // ends with the informer
 	cancel   context.CancelFunc
-	running  sync.WaitGroup
+	running  sync.WaitGroup // the reflector, its watches, and the delivery of events
 
 	// Guarded by Cache.mu.
 	users int
@@ -56,11 +51,11 @@ type informer struct {
 
 // start starts the reflector and the goroutine that delivers events.
 func (i *informer) start() {
-	reflector := cache.NewReflectorWithOptions(i.lw, &object.Object{}, i.store, cache.ReflectorOptions{
+	reflector := cache.NewReflectorWithOptions(listWatch{i}, &object.Object{}, i.store, cache.ReflectorOptions{
 		Name:            "thole",
-		TypeDescription: i.kind.String(),
-		Clock:           interruptible{done: i.ctx.Done()},
-		Backoff:         i.backoff,
+		TypeDescription: i.Kind().String(),
+		Clock:           interruptible{informer: i},
+		Backoff:         i.cache.config.backoff,
 	})
 	// The reflector logs every failed request. health logs the changes.
 	quiet := klog.NewContext(i.ctx, logr.Discard())
@@ -72,12 +67,11 @@ func (i *informer) start() {
 func (i *informer) stop() {
 	i.cancel()
 	i.running.Wait()
-	i.lw.streams.Wait()
 	i.store.release()
 }
 
 // Kind returns the kind that the informer watches.
-func (i *informer) Kind() abi.Kind { return i.kind }
+func (i *informer) Kind() abi.Kind { return i.resource.Load().Kind }
 
 // HasSynced reports whether the informer has read all objects of the kind once.
 func (i *informer) HasSynced() bool { return i.store.hasSynced() }
@@ -141,33 +135,17 @@ func (i *informer) subscribe(h *handler) (remove func()) {
 	return func() { i.store.feed.remove(h) }
 }
 
-// ResourceVersion returns the resourceVersion that the store has reached, ""
-// before it has synced.
-func (i *informer) ResourceVersion() string {
-	i.store.mu.RLock()
-	defer i.store.mu.RUnlock()
-	return i.store.version
-}
-
-// Reached reports whether the store has reached a resourceVersion. It always
-// has reached "".
-func (i *informer) Reached(resourceVersion string) bool {
-	ok, _ := i.store.reached(resourceVersion)
-	return ok
-}
-
-// WaitReached blocks until Reached. It fails when ctx is done, with
-// [ErrStopped], or at once with [ErrIncomparable]. The caller can use
-// [informer.Live] then.
+// WaitReached blocks until the store has reached a resourceVersion. It always
+// has reached "". It fails when ctx is done, with [ErrStopped], or at once with
+// [ErrIncomparable]. The caller can use [informer.Live] then.
 func (i *informer) WaitReached(ctx context.Context, resourceVersion string) error {
-	w, err := i.store.addWaiter(resourceVersion)
-	if err != nil || w == nil {
+	reached, err := i.store.await(resourceVersion)
+	if err != nil || reached == nil {
 		return err
 	}
-	defer i.store.removeWaiter(w)
+	defer i.store.stopWaiting(reached)
 	select {
-	case <-w.reached:
-		_, err := i.store.reached(resourceVersion)
+	case err := <-reached:
 		return err
 	case <-i.ctx.Done():
 		return ErrStopped
@@ -179,10 +157,8 @@ func (i *informer) WaitReached(ctx context.Context, resourceVersion string) erro
 // Live reads an object from the API server. The error is an
 // [apierrors.APIStatus], NotFound if there is no such object.
 func (i *informer) Live(ctx context.Context, key object.Key) (*object.Object, error) {
-	for _, segment := range []string{key.Namespace, key.Name} {
-		if problems := content.IsPathSegmentName(segment); len(problems) > 0 {
-			return nil, fmt.Errorf("get %s %q: %s", i.Kind(), key, problems[0])
-		}
+	if err := key.Validate(); err != nil {
+		return nil, fmt.Errorf("get %s %s: %w", i.Kind(), key, err)
 	}
 	got, err := i.client.Get().AbsPath(i.resource.Load().Path(key)...).Do(ctx).Get()
 	if err != nil {
@@ -196,24 +172,19 @@ func (i *informer) Live(ctx context.Context, key object.Key) (*object.Object, er
 }
 
 // interruptible is a clock for the reflector, which ignores its context while
-// it waits for the end of a backoff: After fires early when done is closed.
+// it waits for the end of a backoff: After fires early when the informer stops.
 type interruptible struct {
 	clock.RealClock
-	done <-chan struct{}
+	informer *informer
 }
 
 // After implements clock.Clock.
 func (c interruptible) After(d time.Duration) <-chan time.Time {
 	fired := make(chan time.Time, 1)
-	go func() {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case now := <-timer.C:
-			fired <- now
-		case <-c.done:
-			fired <- time.Now()
-		}
-	}()
+	ctx, cancel := context.WithTimeout(c.informer.ctx, d)
+	context.AfterFunc(ctx, func() {
+		cancel()
+		fired <- time.Now()
+	})
 	return fired
 }

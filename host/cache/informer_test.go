@@ -173,7 +173,7 @@ func TestDroppedConnectionLosesNoEvent(t *testing.T) {
 	p.silence(false)
 	p.put("a", "z")
 	r.expect("add a/z")
-	if !i.Reached(version) {
+	if !reached(i, version) {
 		t.Error("the informer went back to an older resourceVersion")
 	}
 }
@@ -287,7 +287,7 @@ func TestMissingRightIsLoggedWithItsRule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i.ResourceVersion() == "" { // until it has listed
+	for versionOf(i) == "" { // until it has listed
 		p.next(func(url.Values) bool { return true })
 	}
 	if err := i.WaitForSync(within(t)); err == nil || !strings.Contains(err.Error(), rule) || !apierrors.IsForbidden(err) {
@@ -344,7 +344,7 @@ func TestRemovedKindHasNoObjects(t *testing.T) {
 	if _, err := c.Acquire(within(t), widget); err != nil {
 		t.Errorf("Acquire of the running informer: %v", err)
 	}
-	var unknown *UnknownKindError
+	var unknown *object.UnknownKindError
 	if _, err := c.Resource(within(t), widget); !errors.As(err, &unknown) || unknown.Kind != widget {
 		t.Errorf("resource: %v", err)
 	}
@@ -364,15 +364,17 @@ func TestTimeoutOfAListBeginsAfterTheLookup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := c.client(widget)
+	i, err := c.newInformer(resource)
 	if err != nil {
 		t.Fatal(err)
 	}
-	lw, found := c.newInformer(resource, client).lw, false
-	lw.onFound = func(object.Resource) { found = true }
+	i.resource.Store(&object.Resource{Kind: widget})
 	c.discovery.invalidate(widget.APIVersion)
-	if _, err := lw.ListWithContext(within(t), metav1.ListOptions{}); !errors.Is(err, context.DeadlineExceeded) || !found {
-		t.Errorf("found: %t, %v", found, err)
+	if _, err := (listWatch{i}).ListWithContext(within(t), metav1.ListOptions{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	if found := *i.resource.Load(); found != resource {
+		t.Errorf("found %+v", found)
 	}
 }
 
@@ -394,7 +396,7 @@ func TestResourceReturnsScopeAndSubresources(t *testing.T) {
 	if _, err = c.Acquire(within(t), review); !errors.As(err, &notWatchable) || notWatchable.Missing != "list" {
 		t.Errorf("acquire: %v", err)
 	}
-	var unknown *UnknownKindError
+	var unknown *object.UnknownKindError
 	if _, err = c.Acquire(within(t), abi.Kind{APIVersion: "example.dev/v1", Kind: "Gadget"}); !errors.As(err, &unknown) {
 		t.Errorf("acquire: %v", err)
 	}
@@ -408,7 +410,7 @@ func TestKindThatIsServedLaterIsFound(t *testing.T) {
 	p.set(false, nil)
 	fake := clocktest.NewFakeClock(time.Now())
 	c := open(t, p, Config{Clock: fake})
-	var unknown *UnknownKindError
+	var unknown *object.UnknownKindError
 	if _, err := c.Acquire(within(t), widget); !errors.As(err, &unknown) {
 		t.Fatalf("acquire: %v", err)
 	}
@@ -429,7 +431,7 @@ func TestResourceIsCachedWhileTheServerDoesNotRespond(t *testing.T) {
 	if _, err := c.Resource(within(t), widget); err != nil {
 		t.Error(err)
 	}
-	var unknown *UnknownKindError
+	var unknown *object.UnknownKindError
 	_, err := c.Resource(within(t), abi.Kind{APIVersion: "other.dev/v1", Kind: "Gadget"})
 	if err == nil || errors.As(err, &unknown) {
 		t.Errorf("an unknown kind without a response: %v", err)
@@ -446,8 +448,8 @@ func TestInformerWithoutUsersStops(t *testing.T) {
 	first.Release()
 	first.Release()
 	fake.Step(11 * time.Minute)
-	if s := c.Stats(); len(s) != 1 || s[0].Users != 1 || s[0].Objects != 1 || s[0].Bytes == 0 || !s[0].Synced {
-		t.Fatalf("stats: %+v", s)
+	if s := c.Stats(); len(s) != 1 || s[0].Kind != widget || s[0].Objects != 1 || s[0].Bytes == 0 || usersOf(c) != 1 {
+		t.Fatalf("stats: %+v, %d users", s, usersOf(c))
 	}
 	second.Release()
 	fake.Step(9 * time.Minute)
@@ -504,8 +506,8 @@ func TestWaitReachedBlocksUntilTheResourceVersion(t *testing.T) {
 	if _, ok := i.Get(object.Key{Namespace: "a", Name: "x"}); !ok {
 		t.Error("reached without the object")
 	}
-	if !i.Reached(version) || !i.Reached("") || !i.Reached("99") || i.Reached("1000") || i.Reached("abc") {
-		t.Errorf("Reached is wrong at %s", i.ResourceVersion())
+	if !reached(i, version) || !reached(i, "") || !reached(i, "99") || reached(i, "1000") || reached(i, "abc") {
+		t.Errorf("reached is wrong at %s", versionOf(i))
 	}
 	if err := i.WaitReached(within(t), "abc"); !errors.Is(err, ErrIncomparable) {
 		t.Errorf("incomparable: %v", err)

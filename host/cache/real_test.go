@@ -230,7 +230,7 @@ func TestRealCRDMayBeDeletedAndCreatedAgain(t *testing.T) {
 	crds := extclient.NewForConfigOrDie(config).ApiextensionsV1().CustomResourceDefinitions()
 	objects := dynamic.NewForConfigOrDie(config).Resource(gizmos).Namespace(namespace(t, client))
 	ctx := within(t)
-	var unknown *UnknownKindError
+	var unknown *object.UnknownKindError
 	if _, err := c.Acquire(ctx, gizmo); !errors.As(err, &unknown) {
 		t.Fatalf("got %v", err)
 	}
@@ -312,8 +312,8 @@ func eventually[T any](t testing.TB, try func() (T, error)) T {
 }
 
 func TestRealWritesAreReadAfterWaitReached(t *testing.T) {
-	wakeups := make(chan Cause, 100)
-	c, client := openReal(t, Config{Wake: func(o Owner, cause Cause) { wakeups <- cause }})
+	wakeups := make(chan Owner, 100)
+	c, client := openReal(t, Config{Wake: func(o Owner) { wakeups <- o }})
 	ns := namespace(t, client)
 	ctx := within(t)
 	i := acquireReal(t, c, configMap)
@@ -327,10 +327,10 @@ func TestRealWritesAreReadAfterWaitReached(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cause := receive(t, wakeups); cause.Event.Old != nil || cause.Key.Name != "x" || cause.Kind != configMap {
-		t.Errorf("cause: %+v", cause)
+	if owner := receive(t, wakeups); owner != me {
+		t.Errorf("Wake was called for %+v", owner)
 	}
-	for n := range 50 { // each write is read after WaitReached
+	for n := range 50 { // each write is read after WaitReached, and calls Wake
 		made.Labels["n"] = fmt.Sprint(n)
 		if made, err = maps.Update(ctx, made, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
@@ -341,14 +341,13 @@ func TestRealWritesAreReadAfterWaitReached(t *testing.T) {
 		if o, _ := i.Get(object.Key{Namespace: ns, Name: "x"}); o.Labels["n"] != fmt.Sprint(n) {
 			t.Fatalf("run %d reads %s", n, o.Labels["n"])
 		}
+		receive(t, wakeups)
 	}
 	delete(made.Labels, "app")
 	if _, err = maps.Update(ctx, made, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for left := false; !left; { // Wake is also called for an object that leaves the list
-		left = receive(t, wakeups).Event.New.Labels["app"] == ""
-	}
+	receive(t, wakeups) // Wake is also called for an object that leaves the list
 }
 
 // TestRealRestartOfTheServer restarts the API server of the package.
@@ -358,7 +357,7 @@ func TestRealRestartOfTheServer(t *testing.T) {
 	c, client := openReal(t, Config{Logger: logs.logger()})
 	ns := namespace(t, client)
 	i := acquireReal(t, c, configMap)
-	version := i.ResourceVersion()
+	version := versionOf(i)
 	if err := cluster.Restart(); err != nil {
 		t.Fatal(err)
 	}
@@ -368,7 +367,7 @@ func TestRealRestartOfTheServer(t *testing.T) {
 	if err := i.WaitReached(within(t), made.ResourceVersion); err != nil {
 		t.Fatal(err)
 	}
-	if !i.Reached(version) {
+	if !reached(i, version) {
 		t.Error("the informer went back to an older resourceVersion")
 	}
 	logs.expectChangesOnly(t)

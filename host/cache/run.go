@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -20,10 +21,9 @@ import (
 // the rest of the run. Objects that it has not read are as new as the cache.
 type Run struct {
 	edges  *edges
-	reader *reader
+	reader *reader // nil after the end
 	seen   map[edge]struct{}
 	views  map[abi.Kind]*view
-	ended  bool
 }
 
 // errEnded is returned for a read after the end of the run.
@@ -73,19 +73,19 @@ func (r *Run) List(ctx context.Context, kind abi.Kind, namespace string, sel lab
 
 // read registers an edge and returns the view of its kind.
 func (r *Run) read(ctx context.Context, kind abi.Kind, target func(*kindEdges) edge) (*view, error) {
-	if r.ended {
+	if r.reader == nil {
 		return nil, errEnded
 	}
-	informer, at, err := r.edges.register(ctx, r.reader, kind, target)
+	at, synced, err := r.edges.register(ctx, r.reader, kind, target)
 	if err != nil {
 		return nil, err
 	}
 	r.seen[at] = struct{}{}
-	if !informer.HasSynced() && !r.edges.awaitSync(r.reader, informer) {
+	if !synced {
 		return nil, ErrNotSynced
 	}
 	if r.views[kind] == nil {
-		r.views[kind] = &view{informer: informer, objects: map[object.Key]*object.Object{}}
+		r.views[kind] = &view{informer: at.kind.informer, objects: map[object.Key]*object.Object{}}
 	}
 	return r.views[kind], nil
 }
@@ -93,7 +93,7 @@ func (r *Run) read(ctx context.Context, kind abi.Kind, target func(*kindEdges) e
 // Commit ends a run that has returned a result. The edges to what it has read
 // replace the edges of earlier runs.
 func (r *Run) Commit() {
-	if !r.ended {
+	if r.reader != nil {
 		r.edges.retain(r.reader, r.seen)
 		r.Abandon()
 	}
@@ -102,9 +102,9 @@ func (r *Run) Commit() {
 // Abandon ends a run that has not returned a result. The edges of earlier runs
 // stay beside its own. After Commit it does nothing.
 func (r *Run) Abandon() {
-	if !r.ended {
-		r.ended = true
+	if r.reader != nil {
 		r.edges.end(r.reader)
+		r.reader = nil
 	}
 }
 
@@ -173,25 +173,17 @@ func (v *view) list(namespace string, sel labels.Selector) []*object.Object {
 // withSeen returns the items of a list with the objects that the run has read
 // before in the state in which it has read them.
 func (v *view) withSeen(l listing) []*object.Object {
-	var items []*object.Object
-	for _, o := range l.items {
-		if _, before := v.seen(o.Key()); !before {
+	items := slices.DeleteFunc(l.items, func(o *object.Object) bool {
+		_, before := v.seen(o.Key())
+		return before
+	})
+	before := slices.Collect(maps.Values(v.objects))
+	for _, earlier := range v.lists {
+		before = append(before, earlier.items...)
+	}
+	for _, o := range before {
+		if o != nil && inNamespace(o.Namespace, l.namespace) && l.selector.Matches(labels.Set(o.Labels)) {
 			items = append(items, o)
-		}
-	}
-	add := func(o *object.Object) {
-		if first, _ := v.seen(o.Key()); first == o && inNamespace(o.Namespace, l.namespace) && l.selector.Matches(labels.Set(o.Labels)) {
-			items = append(items, o)
-		}
-	}
-	for _, o := range v.objects {
-		if o != nil {
-			add(o)
-		}
-	}
-	for _, before := range v.lists {
-		for _, o := range before.items {
-			add(o)
 		}
 	}
 	slices.SortFunc(items, byKey)

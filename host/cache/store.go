@@ -12,7 +12,9 @@ import (
 )
 
 // store is filled by a reflector, which calls the exported methods from one
-// goroutine. The other methods are safe for concurrent use.
+// goroutine. It drops watch events with anything else than an [object.Object], and
+// a list has nothing else, so that the type needs no check here. The other methods
+// are safe for concurrent use.
 type store struct {
 	feed *feed
 
@@ -20,17 +22,13 @@ type store struct {
 	index   *index
 	version string        // resourceVersion of the last change or bookmark
 	synced  chan struct{} // closed by the first list
-	waiters []*waiter
-}
-
-// waiter waits until the store has reached a resourceVersion.
-type waiter struct {
-	version string
-	reached chan struct{} // closed then
+	// waiters wait for resourceVersions. Each receives one value: nil, or why
+	// the version cannot be compared.
+	waiters map[chan error]string
 }
 
 func newStore() *store {
-	return &store{feed: newFeed(), index: newIndex(), synced: make(chan struct{})}
+	return &store{feed: newFeed(), index: newIndex(), synced: make(chan struct{}), waiters: map[chan error]string{}}
 }
 
 // Add implements cache.ReflectorStore.
@@ -38,78 +36,67 @@ func (s *store) Add(obj any) error { return s.Update(obj) }
 
 // Update implements cache.ReflectorStore.
 func (s *store) Update(obj any) error {
-	o, ok := obj.(*object.Object)
-	if !ok {
-		return fmt.Errorf("store object: unexpected %T", obj)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.feed.push(eventsOf(s.index.put(o), o, false)...)
+	s.feed.push(batch{events: s.put(nil, obj.(*object.Object), false)})
 	return nil
 }
 
-// eventsOf returns the events for the change of an object. An object that was
-// created again has another UID.
-func eventsOf(before, after *object.Object, initial bool) []Event {
-	switch {
-	case before == nil:
-		return []Event{{New: after, Initial: initial}}
-	case before.UID != after.UID:
-		return []Event{{Old: before}, {New: after}}
-	case before.ResourceVersion == after.ResourceVersion:
-		return nil
+// put stores an object and appends the events of the change. An object that has
+// not changed is not replaced. One that was created again has another UID.
+func (s *store) put(events []Event, o *object.Object, initial bool) []Event {
+	before := s.index.get(o.Key())
+	if before != nil && before.UID == o.UID && before.ResourceVersion == o.ResourceVersion {
+		return events
 	}
-	return []Event{{Old: before, New: after}}
+	s.index.put(o)
+	if before != nil && before.UID != o.UID {
+		return append(events, Event{Old: before}, Event{New: o})
+	}
+	return append(events, Event{Old: before, New: o, Initial: initial && before == nil})
 }
 
 // Delete implements cache.ReflectorStore.
 func (s *store) Delete(obj any) error {
-	o, ok := obj.(*object.Object)
-	if !ok {
-		return fmt.Errorf("delete object: unexpected %T", obj)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if before := s.index.remove(o.Key()); before != nil {
-		s.feed.push(Event{Old: before})
+	if before := s.index.remove(obj.(*object.Object).Key()); before != nil {
+		s.feed.push(batch{events: []Event{{Old: before}}})
 	}
 	return nil
 }
 
 // Replace implements cache.ReflectorStore.
 func (s *store) Replace(objs []any, version string) error {
+	slices.SortFunc(objs, func(a, b any) int { return byKey(a.(*object.Object), b.(*object.Object)) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	first := !s.hasSynced()
-	fresh := make(map[object.Key]struct{}, len(objs))
-	var added []Event
-	for _, obj := range objs {
-		o, ok := obj.(*object.Object)
-		if !ok {
-			return fmt.Errorf("store list: unexpected %T", obj)
-		}
-		fresh[o.Key()] = struct{}{}
-		if before := s.index.get(o.Key()); before == nil || before.ResourceVersion != o.ResourceVersion || before.UID != o.UID {
-			added = append(added, eventsOf(s.index.put(o), o, first)...)
-		}
-	}
-	s.feed.push(s.removeExcept(fresh)...)
-	s.feed.push(added...)
+	s.replace(objs)
 	s.advance(version)
-	if first {
-		close(s.synced)
-		s.feed.synced()
-	}
 	return nil
 }
 
-func (s *store) removeExcept(keep map[object.Key]struct{}) []Event {
-	var removed []Event
-	if s.index.objects == len(keep) {
-		return nil
+// replace replaces all objects by those of a list, which is in the order of byKey.
+func (s *store) replace(objs []any) {
+	first := !s.hasSynced()
+	events := s.removeExcept(objs)
+	for _, obj := range objs {
+		events = s.put(events, obj.(*object.Object), first)
 	}
+	if first { // before handlers can receive that the kind has synced
+		close(s.synced)
+	}
+	s.feed.push(batch{events: events, synced: first})
+}
+
+// removeExcept goes through the list and the index, which have the same order, at
+// the same time.
+func (s *store) removeExcept(objs []any) (removed []Event) {
 	for _, o := range s.index.list("") {
-		if _, ok := keep[o.Key()]; !ok {
+		for len(objs) > 0 && byKey(objs[0].(*object.Object), o) < 0 {
+			objs = objs[1:]
+		}
+		if len(objs) == 0 || byKey(objs[0].(*object.Object), o) > 0 {
 			s.index.remove(o.Key())
 			removed = append(removed, Event{Old: o})
 		}
@@ -122,11 +109,7 @@ func (s *store) removeExcept(keep map[object.Key]struct{}) []Event {
 func (s *store) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.feed.push(s.removeExcept(nil)...)
-	if !s.hasSynced() {
-		close(s.synced)
-		s.feed.synced()
-	}
+	s.replace(nil)
 }
 
 // release frees the objects of a stopped informer, without events.
@@ -152,13 +135,12 @@ func (s *store) UpdateResourceVersion(version string) {
 // advance records the resourceVersion that the store has reached.
 func (s *store) advance(version string) {
 	s.version = version
-	s.waiters = slices.DeleteFunc(s.waiters, func(w *waiter) bool {
-		ok, err := atLeast(version, w.version)
-		if ok || err != nil {
-			close(w.reached)
+	for w, want := range s.waiters {
+		if ok, err := atLeast(version, want); ok || err != nil {
+			w <- err
+			delete(s.waiters, w)
 		}
-		return ok || err != nil
-	})
+	}
 }
 
 // atLeast reports whether a resourceVersion is want or a later one.
@@ -176,47 +158,36 @@ func atLeast(have, want string) (bool, error) {
 	return c >= 0, nil
 }
 
-func (s *store) reached(version string) (bool, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return atLeast(s.version, version)
-}
-
-// addWaiter returns a waiter, nil if the version is reached already. The caller
-// must call removeWaiter.
-func (s *store) addWaiter(version string) (*waiter, error) {
+// await returns a channel that receives once the store has reached a
+// resourceVersion, nil if it has. The caller must call stopWaiting.
+func (s *store) await(version string) (chan error, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if ok, err := atLeast(s.version, version); ok || err != nil {
 		return nil, err
 	}
-	w := &waiter{version: version, reached: make(chan struct{})}
-	s.waiters = append(s.waiters, w)
+	w := make(chan error, 1)
+	s.waiters[w] = version
 	return w, nil
 }
 
-func (s *store) removeWaiter(w *waiter) {
+func (s *store) stopWaiting(w chan error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waiters = slices.DeleteFunc(s.waiters, func(other *waiter) bool { return other == w })
+	delete(s.waiters, w)
 }
 
 // subscribe adds a handler, which first receives the initial events.
 func (s *store) subscribe(h *handler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.feed.add(h, s.initialFor(h), s.hasSynced())
-}
-
-func (s *store) initialFor(h *handler) []Event {
-	if h.changesOnly {
-		return nil
+	initial := batch{synced: s.hasSynced()}
+	if !h.changesOnly {
+		for _, o := range s.index.list("") {
+			initial.events = append(initial.events, Event{New: o, Initial: true})
+		}
 	}
-	initial := make([]Event, 0, s.index.objects)
-	for _, o := range s.index.list("") {
-		initial = append(initial, Event{New: o, Initial: true})
-	}
-	return initial
+	s.feed.add(h, initial)
 }
 
 func (s *store) hasSynced() bool {
@@ -236,23 +207,13 @@ func (s *store) get(key object.Key) *object.Object {
 
 // list matches the selector without a lock.
 func (s *store) list(namespace string, sel labels.Selector) []*object.Object {
-	all := s.snapshot(namespace)
+	s.mu.RLock()
+	all := s.index.list(namespace)
+	s.mu.RUnlock()
 	if sel == nil || sel.Empty() {
 		return all
 	}
 	return slices.DeleteFunc(all, func(o *object.Object) bool { return !sel.Matches(labels.Set(o.Labels)) })
-}
-
-func (s *store) snapshot(namespace string) []*object.Object {
-	s.mu.RLock()
-	if s.index.isSorted(namespace) {
-		defer s.mu.RUnlock()
-		return s.index.list(namespace)
-	}
-	s.mu.RUnlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.index.list(namespace)
 }
 
 func (s *store) size() (objects, bytes int) {

@@ -145,3 +145,26 @@ func TestRelistKeepsUnchangedObjects(t *testing.T) {
 		t.Error("the second copy replaced the first")
 	}
 }
+
+// TestReachedVersionIsNotMissed covers a resourceVersion that is reached for a
+// moment only, as with a server that puts an older one into the event of a
+// deletion.
+func TestReachedVersionIsNotMissed(t *testing.T) {
+	s := newStore()
+	reached, err := s.await("5")
+	if err != nil || reached == nil {
+		t.Fatal(reached, err)
+	}
+	s.UpdateResourceVersion("4")
+	if len(reached) != 0 {
+		t.Error("4 counts as 5")
+	}
+	s.UpdateResourceVersion("7")
+	s.UpdateResourceVersion("3")
+	if err := receive(t, reached); err != nil {
+		t.Error(err)
+	}
+	if s.stopWaiting(reached); len(s.waiters) != 0 {
+		t.Errorf("%d waiters are left", len(s.waiters))
+	}
+}

@@ -19,7 +19,7 @@ func TestConcurrentUseEndsConsistent(t *testing.T) {
 	p := newPeer(t)
 	var mu sync.Mutex
 	wakeups := map[Owner]int{}
-	c := open(t, p, Config{IdleAfter: time.Millisecond, Wake: func(o Owner, _ Cause) {
+	c := open(t, p, Config{IdleAfter: time.Millisecond, Wake: func(o Owner) {
 		mu.Lock()
 		defer mu.Unlock()
 		wakeups[o]++

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/thole-dev/thole/abi"
@@ -84,7 +85,7 @@ func (s *session) sendApply(ctx context.Context, a plannedApply, have *object.Ob
 		return err
 	}
 	reply, err := s.client.patch(ctx, a.Resource, a.key, patch{
-		mediaType: applyPatch, manager: s.manager(s.target.Controller), force: force, body: body,
+		patchType: types.ApplyPatchType, manager: s.manager(s.target.Controller), force: force, body: body,
 	})
 	if err != nil {
 		return err
@@ -93,7 +94,7 @@ func (s *session) sendApply(ctx context.Context, a plannedApply, have *object.Ob
 		return err
 	}
 	if have != nil && have.Controller() == nil && a.owned {
-		s.Logger.Info("adopted", "object", a.String(), "controller", s.target.Controller.Name, "primary", s.target.Object.Key().String())
+		s.Logger.Info("adopted", "object", a.ref().String(), "controller", s.target.Controller.Name, "primary", s.target.Object.Key().String())
 	}
 	s.add(&s.report, abi.VerbApply, have, reply)
 	return nil

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestApplyCreatesAnOwnedChild(t *testing.T) {
@@ -15,7 +17,7 @@ func TestApplyCreatesAnOwnedChild(t *testing.T) {
 
 	path := "/api/v1/namespaces/" + w.ns + "/pods/web"
 	sent := w.expectSent("GET "+path, "PATCH "+path+"?fieldManager=thole%2Fdemo%2Fmain")
-	if sent[1].contentType != applyPatch || sent[1].agent != "thole/1.2.3 plugin/demo" {
+	if sent[1].contentType != string(types.ApplyPatchType) || sent[1].agent != "thole/1.2.3 plugin/demo" {
 		t.Errorf("sent %+v", sent[1])
 	}
 	child := w.seen(pod, "web")

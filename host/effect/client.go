@@ -3,22 +3,18 @@ package effect
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"net/http"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/lru"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/internal/explain"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -54,7 +50,7 @@ func newClient(c *Config) (client, error) {
 	config.RateLimiter = observedLimiter{flowcontrol.NewTokenBucketRateLimiter(c.QPS, c.Burst), c.ObserveWait}
 	config.Timeout = c.Timeout
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	config.NegotiatedSerializer = statusCodec()
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion() // for the Status of an error; all else is bytes
 	config.WarningHandlerWithContext = warnings{c.Logger, lru.New(maxWarnings)}
 	if c.Impersonate.UserName != "" {
 		config.Impersonate = c.Impersonate
@@ -80,26 +76,11 @@ func (l observedLimiter) Wait(ctx context.Context) error {
 	return err
 }
 
-// statusCodec decodes the one type that is not handled as bytes: the Status
-// of an error.
-func statusCodec() runtime.NegotiatedSerializer {
-	scheme := runtime.NewScheme()
-	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
-	return serializer.NewCodecFactory(scheme).WithoutConversion()
-}
-
-// Media types of patches.
-const (
-	jsonPatch  = "application/json-patch+json"
-	mergePatch = "application/merge-patch+json"
-	applyPatch = "application/apply-patch+yaml" // JSON is YAML
-)
-
 // patch is one PATCH request.
 type patch struct {
-	mediaType string
+	patchType types.PatchType
 	manager   string
-	force     bool // only of applyPatch
+	force     bool // only of [types.ApplyPatchType]
 	status    bool // of the subresource /status
 	body      []byte
 }
@@ -110,30 +91,19 @@ func (c client) patch(ctx context.Context, r object.Resource, key object.Key, p 
 	if p.status {
 		path = append(path, "status")
 	}
-	request := c.rest.Verb(http.MethodPatch).AbsPath(path...).
-		SetHeader("Content-Type", p.mediaType).
-		Param("fieldManager", p.manager).
-		Body(p.body)
+	request := c.rest.Patch(p.patchType).AbsPath(path...).Param("fieldManager", p.manager).Body(p.body)
 	if p.force {
 		request.Param("force", "true")
 	}
 	if c.dryRun {
 		request.Param("dryRun", metav1.DryRunAll)
 	}
-	raw, err := send(ctx, request)
-	if err != nil {
-		return nil, err
-	}
-	return object.Parse(raw, r.Kind)
+	return sendForObject(ctx, request, r.Kind)
 }
 
 // get reads an object from the API server, not from a cache.
 func (c client) get(ctx context.Context, r object.Resource, key object.Key) (*object.Object, error) {
-	raw, err := send(ctx, c.read(r, key))
-	if err != nil {
-		return nil, err
-	}
-	return object.Parse(raw, r.Kind)
+	return sendForObject(ctx, c.read(r, key), r.Kind)
 }
 
 // metadata reads an object's metadata, with managedFields.
@@ -147,14 +117,29 @@ func (c client) metadata(ctx context.Context, r object.Resource, key object.Key)
 }
 
 func (c client) read(r object.Resource, key object.Key) *rest.Request {
-	return c.rest.Verb(http.MethodGet).AbsPath(r.Path(key)...).Throttle(c.reads)
+	return c.rest.Get().AbsPath(r.Path(key)...).Throttle(c.reads)
 }
 
-// delete sends DELETE with options, and returns the reply: the object if it
-// still exists, else a Status.
-func (c client) delete(ctx context.Context, r object.Resource, key object.Key, options []byte) ([]byte, error) {
-	return send(ctx, c.rest.Verb(http.MethodDelete).AbsPath(r.Path(key)...).Body(options).
-		SetHeader("Content-Type", runtime.ContentTypeJSON))
+// delete deletes an object as it was read, not another one of its name. The
+// garbage collector deletes its dependents afterwards. The reply is the object if
+// it still exists, else a Status.
+func (c client) delete(ctx context.Context, r object.Resource, o *object.Object) ([]byte, error) {
+	options := &metav1.DeleteOptions{
+		Preconditions:     metav1.NewUIDPreconditions(string(o.UID)),
+		PropagationPolicy: new(metav1.DeletePropagationBackground),
+	}
+	if c.dryRun { // the server ignores the query of a request with a body
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	return send(ctx, c.rest.Delete().AbsPath(r.Path(o.Key())...).Body(options))
+}
+
+func sendForObject(ctx context.Context, request *rest.Request, kind abi.Kind) (*object.Object, error) {
+	raw, err := send(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	return object.Parse(raw, kind)
 }
 
 // send sends a request and returns the body of the reply. An error of the API
@@ -181,15 +166,4 @@ func (w warnings) HandleWarningHeaderWithContext(_ context.Context, code int, _,
 	}
 	w.logged.Add(text, nil)
 	w.logger.Warn("the API server warned about a request of the plugin", "warning", text)
-}
-
-// kindNotServed classifies an error of [Store.Resource]: either the kind is
-// not served, or the API server could not be asked.
-func kindNotServed(err error) error {
-	var status apierrors.APIStatus
-	_, unreachable := explain.Unreachable(err)
-	if unreachable || errors.As(err, &status) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	return &classified{class: abi.ClassRetry, reason: "KindNotServed", cause: err, message: err.Error()}
 }

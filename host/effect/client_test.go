@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/abi"
@@ -36,7 +37,7 @@ func TestConfigIsValidated(t *testing.T) {
 		}
 	}
 	p, err := New(good)
-	if err != nil || p.QPS != DefaultQPS || p.Burst != DefaultBurst || p.Timeout != DefaultTimeout {
+	if err != nil || p.QPS != 20 || p.Burst != 40 || p.Timeout != 30*time.Second {
 		t.Errorf("got %+v %v", p, err)
 	}
 }
@@ -68,15 +69,15 @@ func TestRequestsHaveTheirMediaTypeManagerAndBody(t *testing.T) {
 	}
 	want := []request{
 		{
-			"PATCH", "/apis/test.thole.dev/v1/namespaces/default/widgets/w", "fieldManager=thole%2Fdemo%2Fmain", jsonPatch, "thole/1.2.3 plugin/demo",
+			"PATCH", "/apis/test.thole.dev/v1/namespaces/default/widgets/w", "fieldManager=thole%2Fdemo%2Fmain", string(types.JSONPatchType), "thole/1.2.3 plugin/demo",
 			`[{"op":"test","path":"/metadata/uid","value":"u1"},{"op":"test","path":"/metadata/finalizers","value":["a/b"]},{"op":"add","path":"/metadata/finalizers","value":["a/b","demo.thole.dev/main"]}]`,
 		},
 		{
-			"PATCH", "/apis/test.thole.dev/v1/namespaces/default/widgets/w", "fieldManager=thole%2Fdemo%2Fmain", mergePatch, "thole/1.2.3 plugin/demo",
+			"PATCH", "/apis/test.thole.dev/v1/namespaces/default/widgets/w", "fieldManager=thole%2Fdemo%2Fmain", string(types.MergePatchType), "thole/1.2.3 plugin/demo",
 			`{"spec":{"big":12345678901234567890},"metadata":{"uid":"u1"}}`,
 		},
 		{
-			"PATCH", "/apis/test.thole.dev/v1/namespaces/default/widgets/w/status", "fieldManager=thole%2Fdemo%2Fmain", mergePatch, "thole/1.2.3 plugin/demo",
+			"PATCH", "/apis/test.thole.dev/v1/namespaces/default/widgets/w/status", "fieldManager=thole%2Fdemo%2Fmain", string(types.MergePatchType), "thole/1.2.3 plugin/demo",
 			`{"metadata":{"resourceVersion":"5"},"status":{"y":"z"}}`,
 		},
 	}
@@ -159,7 +160,7 @@ func TestWaitsOfWritesAreObserved(t *testing.T) {
 		configMaps := object.Resource{Kind: abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}, GVR: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Namespaced: true}
 		key := object.Key{Namespace: "ns", Name: "a"}
 		for range 4 {
-			if _, err := c.patch(t.Context(), configMaps, key, patch{mediaType: mergePatch, manager: "m", body: []byte("{}")}); err != nil {
+			if _, err := c.patch(t.Context(), configMaps, key, patch{patchType: types.MergePatchType, manager: "m", body: []byte("{}")}); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := c.get(t.Context(), configMaps, key); err != nil {

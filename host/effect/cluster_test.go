@@ -11,6 +11,8 @@ import (
 
 	"go.uber.org/goleak"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
@@ -127,7 +129,7 @@ func (w *world) key(r object.Resource, name string) object.Key {
 func (w *world) edit(r object.Resource, name, sub, body string) *object.Object {
 	w.Helper()
 	o, err := w.admin.patch(w.Context(), r, w.key(r, name), patch{
-		mediaType: mergePatch, manager: "another", status: sub == "status", body: []byte(body),
+		patchType: types.MergePatchType, manager: "another", status: sub == "status", body: []byte(body),
 	})
 	if err != nil {
 		w.Fatal(err)
@@ -138,7 +140,8 @@ func (w *world) edit(r object.Resource, name, sub, body string) *object.Object {
 // remove deletes an object with another client.
 func (w *world) remove(r object.Resource, name string) {
 	w.Helper()
-	if _, err := w.admin.delete(w.Context(), r, w.key(r, name), []byte(`{"gracePeriodSeconds":0}`)); err != nil {
+	err := w.admin.rest.Delete().AbsPath(r.Path(w.key(r, name))...).Body(&metav1.DeleteOptions{GracePeriodSeconds: new(int64)}).Do(w.Context()).Error()
+	if err != nil {
 		w.Fatal(err)
 	}
 }

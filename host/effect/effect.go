@@ -59,8 +59,8 @@ import (
 
 // Store gives access to what the host holds of the cluster, without a request.
 type Store interface {
-	// Resource returns where a kind is served. It fails for a kind that is
-	// not served.
+	// Resource returns where a kind is served. The error is an
+	// [*object.UnknownKindError] for a kind that is not served.
 	Resource(ctx context.Context, kind abi.Kind) (object.Resource, error)
 	// Get returns an object from the cache, nil if the cache has none of that
 	// name. synced is false if the cache does not hold the kind, or does not
@@ -72,13 +72,6 @@ type Store interface {
 type Recorder interface {
 	Event(about runtime.Object, eventType, reason, message string)
 }
-
-// Defaults of [Config].
-const (
-	DefaultQPS     = 20
-	DefaultBurst   = 40
-	DefaultTimeout = 30 * time.Second
-)
 
 // Config configures a [Performer].
 type Config struct {
@@ -122,9 +115,9 @@ func (c *Config) validate() error {
 		return errors.New("the name is not a DNS label (lower case letters, digits, '-')")
 	}
 	c.Version = cmp.Or(c.Version, "unknown")
-	c.QPS = cmp.Or(c.QPS, DefaultQPS)
-	c.Burst = cmp.Or(c.Burst, DefaultBurst)
-	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.QPS = cmp.Or(c.QPS, 20)
+	c.Burst = cmp.Or(c.Burst, 40)
+	c.Timeout = cmp.Or(c.Timeout, 30*time.Second)
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
 	}
@@ -187,13 +180,4 @@ func (p *Performer) manager(c *abi.Controller) string {
 	}
 	tail := "-" + sumStrings(name).String()[:8]
 	return name[:maxManager-len(tail)] + tail
-}
-
-// primaryResource returns where the kind of the target's primary is served.
-func (p *Performer) primaryResource(ctx context.Context, t Target) (object.Resource, error) {
-	r, err := p.Store.Resource(ctx, t.Object.Kind)
-	if err != nil {
-		return r, kindNotServed(err)
-	}
-	return r, nil
 }

@@ -13,13 +13,14 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/internal/explain"
+	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/sanitize"
 )
 
 // This file classifies errors, and words what users read about them.
 
-// Failure is an effect that failed.
+// Failure is an effect that failed. Verb and Ref are set at the end, by [failed].
 type Failure struct {
 	abi.EffectFailure
 	// Conflict means that the object has changed since the effect was decided.
@@ -47,36 +48,32 @@ const (
 	reasonFieldConflict = "FieldConflict"       // another manager owns fields of the intent
 	reasonSuperseded    = "Superseded"          // the object has been deleted or replaced
 	reasonUnavailable   = "Unavailable"         // the API server sent no usable reply
+	reasonTimeout       = "Timeout"             // the API server sent no reply in time
+	reasonKindNotServed = "KindNotServed"       // the API server does not serve the kind
 )
 
-// classified is an error together with what it means.
-type classified struct {
-	class    abi.Class
-	reason   string
-	message  string
-	conflict bool
-	cause    error
+func newFailure(class abi.Class, reason, message string) *Failure {
+	return &Failure{EffectFailure: abi.EffectFailure{Class: class, Reason: reason, Message: message}}
 }
-
-func (c *classified) Error() string { return c.message }
-func (c *classified) Unwrap() error { return c.cause }
 
 // denied is the error of an intent that the manifest or the policy does not
 // allow. The object may have to change first, so the run is tried again.
 func denied(reason, format string, args ...any) error {
-	return &classified{class: abi.ClassDenied, reason: reason, message: fmt.Sprintf(format, args...)}
+	return newFailure(abi.ClassDenied, reason, fmt.Sprintf(format, args...))
 }
 
 // invalid is the error of an intent that no manifest or policy could allow: the
 // plugin violates the contract.
 func invalid(format string, args ...any) error {
-	return &classified{class: abi.ClassABI, reason: reasonInvalid, message: fmt.Sprintf(format, args...)}
+	return newFailure(abi.ClassABI, reasonInvalid, fmt.Sprintf(format, args...))
 }
 
 // superseded is the error of an effect whose object has been deleted or
 // replaced since the effect was decided.
 func superseded(format string, args ...any) error {
-	return &classified{class: abi.ClassRetry, reason: reasonSuperseded, conflict: true, message: fmt.Sprintf(format, args...)}
+	f := newFailure(abi.ClassRetry, reasonSuperseded, fmt.Sprintf(format, args...))
+	f.Conflict = true
+	return f
 }
 
 // failed returns the failure of an effect. It has strings of its own, because
@@ -86,52 +83,50 @@ func failed(verb string, ref abi.Ref, err error) *Failure {
 	for _, s := range []*string{&ref.APIVersion, &ref.Kind, &ref.Namespace, &ref.Name, &ref.UID} {
 		*s = strings.Clone(*s)
 	}
-	c := classify(err)
-	return &Failure{
-		EffectFailure: abi.EffectFailure{
-			Verb: verb, Ref: ref, Class: c.class, Reason: c.reason,
-			Message: sanitize.Truncate(c.message, abi.MaxErrorMessage),
-		},
-		Conflict: c.conflict, cause: c.cause,
-	}
+	f := classify(err)
+	f.Verb, f.Ref, f.Message = verb, ref, sanitize.Truncate(f.Message, abi.MaxErrorMessage)
+	return f
 }
 
 // classify determines what an error means.
-func classify(err error) *classified {
-	if known, ok := errors.AsType[*classified](err); ok {
+func classify(err error) *Failure {
+	if known, ok := errors.AsType[*Failure](err); ok {
 		return known
 	}
-	c := &classified{class: abi.ClassRetry, reason: reasonUnavailable, message: err.Error(), cause: err}
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
-		c.classifyStatus(status.Status())
-		return c
-	}
+	f := newFailure(abi.ClassRetry, reasonUnavailable, err.Error())
+	f.cause = err
 	if text, ok := explain.Unreachable(err); ok {
-		c.message = text
+		f.Message = text
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		c.reason = "Timeout"
+	var status apierrors.APIStatus
+	_, unknown := errors.AsType[*object.UnknownKindError](err)
+	switch {
+	case errors.As(err, &status):
+		f.classifyStatus(status.Status())
+	case unknown:
+		f.Reason = reasonKindNotServed
+	case errors.Is(err, context.DeadlineExceeded):
+		f.Reason = reasonTimeout
 	}
-	return c
+	return f
 }
 
 // classifyStatus classifies an error that the API server returned. All classes
 // but denied are tried again: whether a refusal lasts cannot be seen from it.
-func (c *classified) classifyStatus(status metav1.Status) {
+func (f *Failure) classifyStatus(status metav1.Status) {
 	if status.Reason != metav1.StatusReasonUnknown {
-		c.reason = string(status.Reason)
+		f.Reason = string(status.Reason)
 	}
 	switch status.Code {
 	case http.StatusForbidden:
 		if advice, ok := missingRight(status.Message); ok {
-			c.class, c.message = abi.ClassDenied, advice+" ("+status.Message+")"
+			f.Class, f.Message = abi.ClassDenied, advice+" ("+status.Message+")"
 		}
 	case http.StatusConflict:
-		c.classifyConflict(status)
+		f.classifyConflict(status)
 	case http.StatusUnprocessableEntity:
 		// The request names the uid of an object that had the name before.
-		c.conflict = hasCause(status, func(cause metav1.StatusCause) bool { return cause.Field == "metadata.uid" })
+		f.Conflict = hasCause(status, func(cause metav1.StatusCause) bool { return cause.Field == "metadata.uid" })
 	}
 }
 
@@ -156,12 +151,12 @@ func missingRight(message string) (advice string, ok bool) {
 // classifyConflict distinguishes fields that another manager owns, which stay
 // a conflict until one of the two gives them up, from an object that was
 // changed in between.
-func (c *classified) classifyConflict(status metav1.Status) {
-	c.conflict = !hasCause(status, func(cause metav1.StatusCause) bool { return cause.Type == metav1.CauseTypeFieldManagerConflict })
-	if c.conflict {
+func (f *Failure) classifyConflict(status metav1.Status) {
+	f.Conflict = !hasCause(status, func(cause metav1.StatusCause) bool { return cause.Type == metav1.CauseTypeFieldManagerConflict })
+	if f.Conflict {
 		return
 	}
-	c.reason = reasonFieldConflict
-	c.message = strings.Join(strings.Fields(status.Message), " ") +
+	f.Reason = reasonFieldConflict
+	f.Message = strings.Join(strings.Fields(status.Message), " ") +
 		"; leave these fields out of the intent, or make the other manager give them up"
 }

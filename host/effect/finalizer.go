@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
@@ -104,7 +105,7 @@ func (p *Performer) editFinalizers(ctx context.Context, t Target, edit func(*obj
 			{Op: "test", Path: "/metadata/finalizers", Value: o.Finalizers}, // an absent list is null
 			*next,
 		})
-		return &patch{mediaType: jsonPatch, manager: p.manager(t.Controller), body: body}, err
+		return &patch{patchType: types.JSONPatchType, manager: p.manager(t.Controller), body: body}, err
 	})
 	if err != nil {
 		return report, failed(abi.VerbFinalizer, t.Object.Ref(), err)
@@ -129,7 +130,7 @@ const maxUpdates = 5
 // another object has its name. update returns the primary before the patch and
 // as the server returned it; both are nil if nothing was sent.
 func (p *Performer) update(ctx context.Context, t Target, plan func(object.Resource, *object.Object) (*patch, error)) (before, reply *object.Object, err error) {
-	r, err := p.primaryResource(ctx, t)
+	r, err := p.Store.Resource(ctx, t.Object.Kind)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 const ours = "demo.thole.dev/main"
@@ -28,7 +30,7 @@ func TestFinalizerIsAddedOnce(t *testing.T) {
 			t.Errorf("finalizers are %v, want %v", reply.Finalizers, want)
 		}
 		sent := w.expectSent("PATCH /apis/test.thole.dev/v1/namespaces/" + w.ns + "/widgets/" + o.Name + "?fieldManager=thole%2Fdemo%2Fmain")
-		if sent[0].contentType != jsonPatch {
+		if sent[0].contentType != string(types.JSONPatchType) {
 			t.Errorf("sent %+v", sent[0])
 		}
 		target.Object = reply

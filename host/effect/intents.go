@@ -2,11 +2,10 @@ package effect
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
@@ -24,7 +23,7 @@ type session struct {
 	named   map[objectID]bool
 	report  Report
 	applies []plannedApply
-	deletes []plannedDelete
+	deletes []location
 }
 
 // PerformIntents performs the patch, applies, deletes and Events of a result,
@@ -57,7 +56,7 @@ func (s *session) plan(ctx context.Context, result *abi.Result) *Failure {
 		if err != nil {
 			return failed(abi.VerbDelete, ref, err)
 		}
-		s.deletes = append(s.deletes, plannedDelete{at, ref.UID})
+		s.deletes = append(s.deletes, at)
 	}
 	s.records.keep(s.named)
 	return nil
@@ -75,9 +74,7 @@ func (s *session) perform(ctx context.Context, result *abi.Result) *Failure {
 	}
 	for _, d := range s.deletes {
 		if err := s.delete(ctx, d); err != nil {
-			ref := d.ref()
-			ref.UID = d.uid
-			return failed(abi.VerbDelete, ref, err)
+			return failed(abi.VerbDelete, d.ref(), err)
 		}
 	}
 	s.emitEvents(result.Events)
@@ -102,7 +99,7 @@ func (s *session) patchPrimary(ctx context.Context, body []byte) error {
 		if o == nil {
 			return nil, superseded("the object does not exist any more")
 		}
-		return &patch{mediaType: mergePatch, manager: s.manager(s.target.Controller), body: body}, nil
+		return &patch{patchType: types.MergePatchType, manager: s.manager(s.target.Controller), body: body}, nil
 	})
 	if err != nil {
 		return err
@@ -130,15 +127,9 @@ func (last patchRecord) isNoop(object, patch []byte) (next patchRecord, noop boo
 	return next, body == last.result, err
 }
 
-// plannedDelete is a delete that was checked.
-type plannedDelete struct {
-	location
-	uid string // deletes only the object with this UID; "" for any
-}
-
 // delete removes an object. Nothing is done if it does not exist or is being
 // deleted already.
-func (s *session) delete(ctx context.Context, d plannedDelete) error {
+func (s *session) delete(ctx context.Context, d location) error {
 	have, err := s.findToDelete(ctx, d)
 	if err != nil {
 		return err
@@ -147,10 +138,10 @@ func (s *session) delete(ctx context.Context, d plannedDelete) error {
 		s.records.setAbsent(d.id())
 		return nil
 	}
-	if err := s.mayDelete(d.location, have); err != nil || have.Deleting() {
+	if err := s.mayDelete(d, have); err != nil || have.Deleting() {
 		return err
 	}
-	reply, err := s.client.delete(ctx, d.Resource, d.key, deleteOptions(have, s.DryRun))
+	reply, err := s.client.delete(ctx, d.Resource, have)
 	switch {
 	case apierrors.IsNotFound(err):
 		s.records.setAbsent(d.id())
@@ -159,7 +150,7 @@ func (s *session) delete(ctx context.Context, d plannedDelete) error {
 	case err != nil:
 		return err
 	case s.DryRun:
-		s.Logger.Info("dry run: would delete", "object", d.String())
+		s.Logger.Info("dry run: would delete", "object", d.ref().String())
 	default:
 		s.recordDelete(d, have, reply)
 	}
@@ -168,7 +159,7 @@ func (s *session) delete(ctx context.Context, d plannedDelete) error {
 
 // findToDelete returns the object to delete, nil if there is none. If the
 // cache does not have the object, the server is asked once.
-func (s *session) findToDelete(ctx context.Context, d plannedDelete) (*object.Object, error) {
+func (s *session) findToDelete(ctx context.Context, d location) (*object.Object, error) {
 	have, synced := s.Store.Get(d.Kind, d.key)
 	switch {
 	case synced && have == nil && s.records.absent[d.id()]:
@@ -176,7 +167,7 @@ func (s *session) findToDelete(ctx context.Context, d plannedDelete) (*object.Ob
 	case synced && have != nil && (d.uid == "" || d.uid == string(have.UID)):
 		return have, nil
 	}
-	return s.getLive(ctx, d.location)
+	return s.getLive(ctx, d)
 }
 
 // getLive reads an object from the API server, nil if it does not exist.
@@ -191,7 +182,7 @@ func (s *session) getLive(ctx context.Context, at location) (*object.Object, err
 // explainRefusedDelete distinguishes an object that was replaced meanwhile
 // from another conflict. An object that was named by its UID does not exist
 // any more then, which is what was wanted.
-func (s *session) explainRefusedDelete(ctx context.Context, d plannedDelete, have *object.Object, refused error) error {
+func (s *session) explainRefusedDelete(ctx context.Context, d location, have *object.Object, refused error) error {
 	fresh, err := s.reread(ctx, d.Resource, have, refused)
 	switch {
 	case err != nil:
@@ -207,30 +198,14 @@ func (s *session) explainRefusedDelete(ctx context.Context, d plannedDelete, hav
 
 // recordDelete records and reports a delete. The reply is the object if a
 // finalizer or a grace period still holds it, else a Status.
-func (s *session) recordDelete(d plannedDelete, have *object.Object, reply []byte) {
+func (s *session) recordDelete(d location, have *object.Object, reply []byte) {
 	s.records.setAbsent(d.id())
 	version := ""
 	if o, err := object.Parse(reply, d.Kind); err == nil && o.Kind == d.Kind && o.UID == have.UID {
 		version = o.ResourceVersion
 	}
-	s.Logger.Debug("wrote", "verb", abi.VerbDelete, "object", d.String())
+	s.Logger.Debug("wrote", "verb", abi.VerbDelete, "object", d.ref().String())
 	s.report.Writes = append(s.report.Writes, newWrite(abi.VerbDelete, d.Kind, d.key, version))
-}
-
-// deleteOptions limits a delete to the object that was read. The garbage
-// collector deletes its dependents afterwards.
-func deleteOptions(have *object.Object, dryRun bool) []byte {
-	background := metav1.DeletePropagationBackground
-	options := metav1.DeleteOptions{
-		TypeMeta:          metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
-		Preconditions:     metav1.NewUIDPreconditions(string(have.UID)),
-		PropagationPolicy: &background,
-	}
-	if dryRun { // the server ignores the query of a request with a body
-		options.DryRun = []string{metav1.DryRunAll}
-	}
-	body, _ := json.Marshal(options) // a struct of strings can be encoded
-	return body
 }
 
 // emitEvents emits the guest's Events of one run. An Event that the previous
@@ -267,7 +242,7 @@ func (p *Performer) EmitEvent(t Target, e *abi.Event) {
 // emit emits an Event as the host or, in a dry run, logs it.
 func (p *Performer) emit(t Target, e abi.Event) {
 	if p.DryRun {
-		p.Logger.Info("dry run: would emit event", "about", describe(t.Object.Kind, t.Object.Key()), "type", e.Type, "reason", e.Reason, "message", e.Message)
+		p.Logger.Info("dry run: would emit event", "about", t.Object.Ref().String(), "type", e.Type, "reason", e.Reason, "message", e.Message)
 		return
 	}
 	// Recorders keep the texts for a while. Cloned, they do not keep the

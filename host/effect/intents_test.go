@@ -59,7 +59,7 @@ func TestDeleteRemovesAChildOnce(t *testing.T) {
 	report := w.intents(target, remove(""))
 	path := "/api/v1/namespaces/" + w.ns + "/configmaps/c"
 	sent := w.expectSent("DELETE " + path)
-	want := `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"` + string(child.UID) + `"},"propagationPolicy":"Background"}`
+	want := `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"` + string(child.UID) + `"},"propagationPolicy":"Background"}` + "\n"
 	if sent[0].body != want || w.live(configMap, "c") != nil {
 		t.Errorf("sent %s", sent[0].body)
 	}

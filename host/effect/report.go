@@ -50,18 +50,15 @@ func (p *Performer) add(report *Report, verb string, before, reply *object.Objec
 	if before != nil && before.UID == reply.UID && before.ResourceVersion == reply.ResourceVersion {
 		return false
 	}
-	p.Logger.Debug("wrote", "verb", verb, "object", describe(reply.Kind, reply.Key()), "resourceVersion", reply.ResourceVersion)
+	p.Logger.Debug("wrote", "verb", verb, "object", reply.Ref().String(), "resourceVersion", reply.ResourceVersion)
 	report.Writes = append(report.Writes, newWrite(verb, reply.Kind, reply.Key(), reply.ResourceVersion))
 	return true
 }
 
-// describe names an object in logs: "v1 Pod default/web".
-func describe(kind abi.Kind, key object.Key) string { return kind.String() + " " + key.String() }
-
 // logDryRun logs what a write would have changed; before is nil if it would
 // have created the object.
 func (p *Performer) logDryRun(verb string, before, after *object.Object) {
-	logger := p.Logger.With("verb", verb, "object", describe(after.Kind, after.Key()))
+	logger := p.Logger.With("verb", verb, "object", after.Ref().String())
 	if before == nil {
 		logger.Info("dry run: would create", "content", string(redactSecret(after.Kind, withoutServerFields(after.Raw))))
 		return
@@ -88,9 +85,7 @@ func redactSecret(kind abi.Kind, text []byte) []byte {
 		return text
 	}
 	var secret map[string]any
-	if err := json.Unmarshal(text, &secret); err != nil {
-		return []byte("{}")
-	}
+	_ = json.Unmarshal(text, &secret) // it is an object as JSON
 	for _, field := range []string{"data", "stringData"} {
 		if values, ok := secret[field].(map[string]any); ok {
 			for name := range values {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/validate/content"
-
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
 )
@@ -19,18 +17,19 @@ import (
 type location struct {
 	object.Resource
 	key    object.Key
-	owned  bool // the primary is or becomes its controller
-	writes bool // the kind is in writes: the object may be changed without being owned
+	uid    string // only the object with this UID is meant; "" for any, as of an apply
+	owned  bool   // the primary is or becomes its controller
+	writes bool   // the kind is in writes: the object may be changed without being owned
 }
 
 // id identifies the object by its name.
 func (at location) id() objectID { return objectIDOf(at.Kind, at.key) }
 
-func (at location) String() string { return describe(at.Kind, at.key) }
-
-// ref names the object without a UID.
+// ref names the object, with the UID if the intent has one.
 func (at location) ref() abi.Ref {
-	return abi.Ref{APIVersion: at.Kind.APIVersion, Kind: at.Kind.Kind, Namespace: at.key.Namespace, Name: at.key.Name}
+	ref := at.Kind.Ref(at.key.Namespace, at.key.Name)
+	ref.UID = at.uid
+	return ref
 }
 
 // locate finds the object of an intent, and checks it against the manifest and
@@ -40,15 +39,15 @@ func (s *session) locate(ctx context.Context, ref abi.Ref) (at location, err err
 	if err != nil {
 		return at, err
 	}
-	if err := checkNames(ref); err != nil {
-		return at, err
+	at.key, at.uid = object.Key{Namespace: ref.Namespace, Name: ref.Name}, ref.UID
+	if err := at.key.Validate(); err != nil {
+		return at, invalid("%v", err)
 	}
 	if at.Resource, err = s.Store.Resource(ctx, kind); err != nil {
-		return at, kindNotServed(err)
+		return at, err
 	}
-	at.key = object.Key{Namespace: ref.Namespace, Name: ref.Name}
-	at.owned = slices.Contains(s.target.Controller.Owns, kind)
-	at.writes = slices.Contains(s.target.Controller.Writes, kind)
+	declared := s.target.Controller
+	at.owned, at.writes = slices.Contains(declared.Owns, kind), slices.Contains(declared.Writes, kind)
 	if err := s.checkNamespace(&at); err != nil {
 		return at, err
 	}
@@ -85,19 +84,6 @@ func (s *session) declaredKind(kind abi.Kind) (abi.Kind, error) {
 		}
 	}
 	return kind, denied(reasonNotDeclared, "the kind is not declared by controller %q: list it in owns or writes of the manifest%s", c.Name, hint)
-}
-
-// checkNames refuses names that would change the path of a URL.
-func checkNames(ref abi.Ref) error {
-	if ref.Name == "" {
-		return invalid("metadata.name is required")
-	}
-	for _, name := range []string{ref.Name, ref.Namespace} {
-		if wrong := content.IsPathSegmentName(name); len(wrong) > 0 {
-			return invalid("the name %q %s", name, wrong[0])
-		}
-	}
-	return nil
 }
 
 // checkNamespace fills in the namespace, and checks whether the primary may

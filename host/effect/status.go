@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/object"
@@ -46,7 +48,7 @@ func (p *Performer) WriteStatus(ctx context.Context, t Target, want Status) (rep
 		if err != nil || change.patch == nil {
 			return nil, err
 		}
-		return &patch{mediaType: mergePatch, manager: p.manager(t.Controller), status: r.Status, body: change.body(o)}, nil
+		return &patch{patchType: types.MergePatchType, manager: p.manager(t.Controller), status: r.Status, body: change.body(o)}, nil
 	})
 	if err == nil && reply != nil {
 		if p.add(&report, abi.VerbStatus, before, reply) {

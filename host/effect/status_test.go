@@ -8,6 +8,8 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func ready(status string, generation int64) Status {
@@ -27,7 +29,7 @@ func TestWriteStatusSendsOnePatchAndNoneForNoChange(t *testing.T) {
 
 	reply, wrote := w.status(&target, want)
 	sent := w.expectSent("PATCH /apis/test.thole.dev/v1/namespaces/" + w.ns + "/widgets/w/status?fieldManager=thole%2Fdemo%2Fmain")
-	if sent[0].contentType != mergePatch || !wrote {
+	if sent[0].contentType != string(types.MergePatchType) || !wrote {
 		t.Errorf("sent %+v", sent[0])
 	}
 	const first = `{"conditions":[{"lastTransitionTime":"2026-11-20T10:00:00Z","message":"m","observedGeneration":1,"reason":"Because","status":"True","type":"Ready"}],"count":3,"note":"hello","observedGeneration":1}`

@@ -70,7 +70,7 @@ func (s *store) Resource(_ context.Context, kind abi.Kind) (object.Resource, err
 			return r, nil
 		}
 	}
-	return object.Resource{}, fmt.Errorf("no CustomResourceDefinition for %s", kind)
+	return object.Resource{}, &object.UnknownKindError{Kind: kind}
 }
 
 func (s *store) Get(kind abi.Kind, key object.Key) (*object.Object, bool) {

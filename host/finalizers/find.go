@@ -145,10 +145,5 @@ func advise(err error) error {
 	if text, ok := explain.Unreachable(err); ok {
 		return errors.New(text)
 	}
-	if apierrors.IsForbidden(err) {
-		if right, ok := explain.MissingRight(err.Error()); ok {
-			return fmt.Errorf("%s (%w)", right.Advice(), err)
-		}
-	}
-	return err
+	return explain.Forbidden(err)
 }

@@ -40,7 +40,7 @@ func find(ctx context.Context, cluster *rest.Config, kinds []abi.Kind) (map[abi.
 	defer c.Stop()
 	for _, kind := range kinds {
 		served, err := c.Watchable(ctx, kind)
-		_, unknown := errors.AsType[*cache.UnknownKindError](err)
+		_, unknown := errors.AsType[*object.UnknownKindError](err)
 		_, unwatchable := errors.AsType[*cache.NotWatchableError](err)
 		switch {
 		case unknown:

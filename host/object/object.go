@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -47,6 +48,20 @@ func (k Key) String() string {
 		return k.Name
 	}
 	return k.Namespace + "/" + k.Name
+}
+
+// Validate returns an error if the key names no object, or would change the path
+// of a URL.
+func (k Key) Validate() error {
+	if k.Name == "" {
+		return errors.New("metadata.name is required")
+	}
+	for _, name := range []string{k.Name, k.Namespace} {
+		if wrong := content.IsPathSegmentName(name); len(wrong) > 0 {
+			return fmt.Errorf("the name %q %s", name, wrong[0])
+		}
+	}
+	return nil
 }
 
 // Key returns the key of the object.

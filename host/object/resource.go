@@ -26,14 +26,27 @@ func (r Resource) Path(key Key) []string {
 // Collection returns the URL path of the objects in a namespace, or in all
 // namespaces if it is "".
 func (r Resource) Collection(namespace string) []string {
-	path := []string{"/apis", r.GVR.Group, r.GVR.Version}
-	if r.GVR.Group == "" {
-		path = []string{"/api", r.GVR.Version}
-	}
+	path := APIPath(r.GVR.GroupVersion())
 	if r.Namespaced && namespace != "" {
 		path = append(path, "namespaces", namespace)
 	}
 	return append(path, r.GVR.Resource)
+}
+
+// APIPath returns the URL path of an API version.
+func APIPath(gv schema.GroupVersion) []string {
+	if gv.Group == "" {
+		return []string{"/api", gv.Version}
+	}
+	return []string{"/apis", gv.Group, gv.Version}
+}
+
+// UnknownKindError is returned for a kind that the API server does not serve,
+// for example because its CRD is not installed yet.
+type UnknownKindError struct{ Kind abi.Kind }
+
+func (e *UnknownKindError) Error() string {
+	return fmt.Sprintf("the API server does not serve %s: install its CRD; retrying", e.Kind)
 }
 
 // BuiltIn reports whether an API group belongs to Kubernetes itself. The groups

@@ -102,14 +102,9 @@ func failed(class abi.Class, reason, message string) ending {
 }
 
 // DescribeEffect describes a failed effect in one sentence, such as "apply v1
-// Pod default/web: forbidden".
+// Pod default/web: forbidden". What is not known of the object is left out.
 func DescribeEffect(e *abi.EffectFailure) string {
-	name := e.Ref.Name
-	if e.Ref.Namespace != "" {
-		name = e.Ref.Namespace + "/" + name
-	}
-	parts := slices.DeleteFunc([]string{e.Verb, e.Ref.APIVersion, e.Ref.Kind, name}, func(s string) bool { return s == "" })
-	return strings.Join(parts, " ") + ": " + e.Message
+	return strings.Join(strings.Fields(e.Verb+" "+e.Ref.String()), " ") + ": " + e.Message
 }
 
 // checkResult returns how a result violates the contract, "" if it does not.

@@ -106,7 +106,7 @@ func acquireInformers(ctx context.Context, c *cache.Cache, kinds []abi.Kind, run
 
 // concernsOneKind reports whether an error does not affect other kinds.
 func concernsOneKind(err error) bool {
-	var unknown *cache.UnknownKindError
+	var unknown *object.UnknownKindError
 	var notWatchable *cache.NotWatchableError
 	return errors.As(err, &unknown) || errors.As(err, &notWatchable)
 }

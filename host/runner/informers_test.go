@@ -82,7 +82,7 @@ func TestInformersOfTheRunningRevisionAreNotWaitedFor(t *testing.T) {
 	}
 	running.replace(first)
 	server.refuse()
-	await.Until(t, "the informer fails", func() bool { return c.Stats()[0].Err != nil })
+	await.Until(t, "the informer fails", func() bool { return first[widgets].Err() != nil })
 
 	r := New(Config{})
 	r.plugins["p"] = &plugin{}

@@ -219,7 +219,7 @@ func actsUnder(p *effect.Performer, policy config.Policy) bool {
 
 // ObserveRead makes a key due after something changed that it has read. The cache
 // calls it.
-func (r *Runner) ObserveRead(owner cache.Owner, _ cache.Cause) {
+func (r *Runner) ObserveRead(owner cache.Owner) {
 	r.mu.Lock()
 	c := r.controllers[owner.Controller]
 	r.mu.Unlock()

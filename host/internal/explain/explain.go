@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // Right is an RBAC right that a request would have needed.
@@ -46,6 +48,15 @@ func (r Right) Advice(verbs ...string) string {
 	}
 	return fmt.Sprintf(`%q lacks a right: add to %s the rule {apiGroups: [%q], resources: [%q], verbs: ["%s"]}`,
 		r.User, where, r.Group, r.Resource, strings.Join(verbs, `", "`))
+}
+
+// Forbidden adds to an error of the API server what to do about a missing right,
+// as [Right.Advice] does. Any other error is returned as it is.
+func Forbidden(err error, verbs ...string) error {
+	if right, ok := MissingRight(err.Error()); ok && apierrors.IsForbidden(err) {
+		return fmt.Errorf("%s (%w)", right.Advice(verbs...), err)
+	}
+	return err
 }
 
 // Unreachable returns a text for an error of the HTTP client. ok is false for any

@@ -6,7 +6,11 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"strings"
 	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 func TestMissingRightIsParsedFromTheMessage(t *testing.T) {
@@ -43,6 +47,25 @@ func TestUnreachableNamesServerAndCause(t *testing.T) {
 	} {
 		if got, ok := Unreachable(c.err); got != c.want || ok != (c.want != "") {
 			t.Errorf("%v: %q, %v", c.err, got, ok)
+		}
+	}
+}
+
+func TestForbiddenAddsTheRuleToAMissingRightAlone(t *testing.T) {
+	const refusal = `User "u" cannot watch resource "pods" in API group "" at the cluster scope`
+	missing := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New(refusal))
+	err := Forbidden(missing, "list", "watch")
+	if !strings.Contains(err.Error(), `verbs: ["list", "watch"]`) || !errors.Is(err, missing) {
+		t.Errorf("got %v", err)
+	}
+	for name, err := range map[string]error{
+		"a full quota":       apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("exceeded quota: few")),
+		"another error":      errors.New(refusal),
+		"no connection":      io.EOF,
+		"a missing resource": apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "p"),
+	} {
+		if got := Forbidden(err); got.Error() != err.Error() {
+			t.Errorf("%s: got %v", name, got)
 		}
 	}
 }
