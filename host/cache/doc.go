@@ -30,4 +30,20 @@
 //
 // [Informer.WaitReached] blocks until the store has reached a resourceVersion,
 // so that a run does not start from a state older than its own writes.
+//
+// # Files
+//
+//	cache.go        the Cache, and which informers run
+//	discovery.go    where a kind is served
+//	informer.go     one informer: its life and what its users may call
+//	listwatch.go    its requests, as client-go's reflector sends them
+//	frames.go       a watch stream, cut into the frames of its events
+//	decode.go       responses and frames, decoded to objects
+//	store.go        its objects, as the reflector writes them
+//	index.go        the objects by namespace and name
+//	handlers.go     its events, delivered to its handlers
+//	health.go       when it has begun to fail and has recovered
+//	runreads.go     what one run reads, and sees as one state
+//	readedges.go    the reads that are kept for each key
+//	dependents.go   which keys have read an object that changed
 package cache

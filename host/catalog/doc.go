@@ -19,6 +19,7 @@
 //	catalog.go     Catalog: the plugins of a snapshot, and what others ask
 //	revision.go    Module, Revision, what loads and runs them, errors
 //	supervisor.go  one plugin: load, start, replace, stop
-//	probation.go   new code on probation, and rolling it back
+//	probation.go   new code on probation, and rolling it back when
+//	               host/dispatch/comparison.go finds that it fails more
 //	status.go      what people see of a plugin
 package catalog

@@ -5,16 +5,14 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/object"
 )
 
-// This file performs server-side apply. Its first part decides whether an
-// apply has to be sent, the second turns an intent into the body of the
-// request.
+// This file performs server-side apply: it turns an intent into the body of the
+// request, and sends it unless it would change nothing (noopapply.go).
 
 // apply makes an object what the intent wants.
 func (s *session) apply(ctx context.Context, a plannedApply) error {
@@ -44,36 +42,6 @@ func (s *session) find(ctx context.Context, at location) (*object.Object, error)
 		return have, nil
 	}
 	return s.getLive(ctx, at)
-}
-
-// isNoop reports whether an apply would change nothing: the previous apply had
-// the same intent, and the object still has the body that it led to.
-func (s *session) isNoop(ctx context.Context, a plannedApply, have *object.Object) (bool, error) {
-	last, known := s.records.applied[a.id()]
-	if !known {
-		return s.isNoopAfterRestart(ctx, a, have)
-	}
-	if last.intent != a.digest {
-		return false, nil
-	}
-	if !isNewer(have.ResourceVersion, last.resourceVersion) {
-		return true, nil
-	}
-	body, err := sumBody(have.Raw)
-	if err != nil || body != last.body {
-		return false, err
-	}
-	last.resourceVersion = have.ResourceVersion
-	s.records.setApplied(a.id(), last)
-	return true, nil
-}
-
-// isNewer reports whether the version now is newer than last. A cache that has
-// not yet seen the host's own write holds an older object than the record; the
-// event that it will receive starts another run.
-func isNewer(now, last string) bool {
-	order, err := resourceversion.CompareResourceVersion(now, last)
-	return err != nil || order > 0
 }
 
 // sendApply sends the request and records the object that it led to. An

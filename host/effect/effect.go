@@ -8,11 +8,11 @@
 //
 // # Order and failure
 //
-// The caller performs the effects of one run in the order finalizer, patch,
-// apply, delete, events, status: [Performer.EnsureFinalizer],
-// [Performer.PerformIntents], [Performer.WriteStatus],
-// [Performer.RemoveFinalizer]. Every intent is checked before the first one is
-// performed. The first effect that fails ends the call; its [Report] holds
+// The caller (perform in host/dispatch/worker.go) performs the effects of one run
+// in the order finalizer, patch, apply, delete, events, status:
+// [Performer.EnsureFinalizer], [Performer.PerformIntents],
+// [Performer.WriteStatus], [Performer.RemoveFinalizer]. Every intent is checked
+// before the first one is performed. The first effect that fails ends the call; its [Report] holds
 // what was written until then.
 //
 // # Nothing is written twice
@@ -21,7 +21,7 @@
 // decided by the server, which sets defaults, normalises quantities, calls
 // webhooks and prunes fields. Therefore the performer records, per primary,
 // what it asked for and what the server made of it; as long as both are the
-// same, nothing has to be sent (memory.go). These records are lost when the
+// same, nothing has to be sent (records.go). These records are lost when the
 // host restarts. noopapply.go describes how an apply is then found to be a
 // no-op without a write.
 //
@@ -29,16 +29,17 @@
 //
 //	effect.go     the Performer and its configuration
 //	client.go     requests to the API server
-//	failure.go    classification of errors, and their messages
+//	apierrors.go  classification of errors, and their messages
 //	report.go     what was written, or would have been in a dry run
 //	finalizer.go  adding and removing a finalizer; updates of the primary
 //	intents.go    patch, apply, delete and events of one result, in order
 //	scope.go      which objects a controller may change
-//	apply.go      server-side apply: the request's body, and whether to send it
-//	noopapply.go  whether an apply would change nothing, after a restart
+//	apply.go      server-side apply: the request's body, and sending it
+//	noopapply.go  whether an apply would change nothing
 //	status.go     the one patch of status, with status.conditions
 //	pruned.go     fields of status that the server pruned
-//	memory.go     what is recorded of a primary, and the digests of JSON values
+//	records.go    what is recorded of a primary, so that nothing is written twice
+//	digest.go     digests of JSON values
 package effect
 
 import (

@@ -6,14 +6,48 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/object"
 )
 
-// This file finds out whether an apply would change nothing when there is no
-// record of an earlier apply, because the host has restarted. The object
-// itself shows it:
+// This file finds out whether an apply would change nothing: from the record of
+// the previous apply or, after a restart of the host, from the object itself.
+
+// isNoop reports whether an apply would change nothing: the previous apply had
+// the same intent, and the object still has the body that it led to.
+func (s *session) isNoop(ctx context.Context, a plannedApply, have *object.Object) (bool, error) {
+	last, known := s.records.applied[a.id()]
+	if !known {
+		return s.isNoopAfterRestart(ctx, a, have)
+	}
+	if last.intent != a.digest {
+		return false, nil
+	}
+	if !isNewer(have.ResourceVersion, last.resourceVersion) {
+		return true, nil
+	}
+	body, err := sumBody(have.Raw)
+	if err != nil || body != last.body {
+		return false, err
+	}
+	last.resourceVersion = have.ResourceVersion
+	s.records.setApplied(a.id(), last)
+	return true, nil
+}
+
+// isNewer reports whether the version now is newer than last. A cache that has
+// not yet seen the host's own write holds an older object than the record; the
+// event that it will receive starts another run.
+func isNewer(now, last string) bool {
+	order, err := resourceversion.CompareResourceVersion(now, last)
+	return err != nil || order > 0
+}
+
+// isNoopAfterRestart reports whether an apply would change nothing when there is
+// no record of an earlier one, and records it then. It sends at most one read of
+// metadata, and no write. The object itself shows it:
 //
 //   - its annotation holds the digest of the intent, so the last apply of this
 //     controller had exactly the same fields with the same values;
@@ -26,9 +60,6 @@ import (
 //
 // The annotation alone would miss changes that were made while the host was
 // down. If the object does not show it, the apply is sent, which is idempotent.
-
-// isNoopAfterRestart reports whether an apply would change nothing, and
-// records it then. It sends at most one read of metadata, and no write.
 func (s *session) isNoopAfterRestart(ctx context.Context, a plannedApply, have *object.Object) (bool, error) {
 	if have.Annotations[a.annotation] != a.digest.String() {
 		return false, nil

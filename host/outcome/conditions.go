@@ -12,7 +12,7 @@ import (
 )
 
 // This file reads status.conditions and computes what a run changes there. The
-// target condition is decided in target.go.
+// target condition is decided in summary.go.
 
 // Condition types and reasons of kstatus that the host sets itself.
 const (

@@ -5,7 +5,7 @@
 //
 // It follows the result table of the design ("Results"), which is in table.go,
 // and the document flux-result-computation, which takes precedence over Flux's
-// library. failure.go classifies how a run ended, conditions.go and target.go
+// library. classify.go classifies how a run ended, conditions.go and summary.go
 // compute the conditions.
 //
 // # Who decides the target condition

@@ -9,20 +9,18 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/sandbox/deadline"
 	"github.com/thole-dev/thole/host/sandbox/memory"
-	"github.com/thole-dev/thole/host/sandbox/meter"
 	"github.com/thole-dev/thole/host/sandbox/native"
 	"github.com/thole-dev/thole/host/sandbox/schedule"
 	"github.com/thole-dev/thole/host/sandbox/wasi"
 )
 
-// This file has the state of one call: what it reads and writes, its fuel, the
-// limits that it hits, and its execution slot.
+// This file has the state of one call: what it reads and writes, what
+// the host does for it, the limits that it hits, and its execution slot.
 
 // call is the state of one entry into guest code, which the host functions
 // share. It must be used by one goroutine at a time.
@@ -102,85 +100,6 @@ func (c *call) takeOutput(err error) []byte {
 	}
 	c.output, c.outputBuffer = nil, nil
 	return out
-}
-
-// Guest code counts what it executes (see package meter) and calls tick when its
-// slice of fuel is used up. Deadlines, the fuel limit, the stack limit and the
-// scheduler take effect there: nothing else can stop or pause native code.
-
-// sliceFuel is how much a guest executes from one tick to the next, up to one
-// segment more: 20 to 300 microseconds.
-const sliceFuel = 500_000
-
-// fuel is the account of one call. Fuel that was granted and is not left over
-// has been used.
-type fuel struct {
-	limit  int64
-	slice  int64
-	used   int64             // as of when it was settled last
-	unused int64             // what the global held then, or by a grant since
-	global api.MutableGlobal // of the instance, which holds what is left of the grant
-}
-
-// grant returns the next slice. It never extends beyond the limit, so that a
-// call ends at the same check whatever the slice is.
-func (f *fuel) grant() int64 {
-	f.unused = min(f.slice, f.limit-f.used)
-	return f.unused
-}
-
-// settle adds what was used since the last grant. left is what the global holds,
-// which is below zero if more was used than granted.
-func (f *fuel) settle(left int64) {
-	f.used += f.unused - left
-	f.unused = left
-}
-
-// begin grants fuel before an instance is entered.
-func (f *fuel) begin(global api.MutableGlobal) {
-	f.global = global
-	global.Set(uint64(f.grant()))
-}
-
-// end settles the fuel after the instance was left.
-func (f *fuel) end() { f.settle(int64(f.global.Get())) }
-
-// tick is called by guest code whose fuel is below zero.
-func tick(ctx context.Context, stack []uint64) {
-	stack[0] = uint64(callOf(ctx).refuel(ctx, int64(stack[0])))
-}
-
-// refuel settles what is left and returns more fuel, or ends the call by a panic
-// with a [*abortError]. Other calls may run before it returns.
-func (c *call) refuel(ctx context.Context, left int64) int64 {
-	c.fuel.settle(left)
-	if c.fuel.used > c.fuel.limit {
-		panic(&abortError{class: abi.ClassTimeout, limit: LimitFuel, message: fmt.Sprintf(
-			"the fuel of the call is used up: more than %d instructions: look for a loop without an end, or do less in one call", c.fuel.limit)})
-	}
-	if c.stack.size() > maxStack {
-		panic(&abortError{class: abi.ClassStackOverflow, message: nestsTooDeeply})
-	}
-	if err := deadline.Pause(ctx, c.task.Yield); err != nil {
-		panic(contextEnded(err))
-	}
-	return c.fuel.grant()
-}
-
-// fuelGlobal returns the global that holds an instance's fuel.
-func fuelGlobal(m api.Module) api.MutableGlobal {
-	return m.ExportedGlobal(meter.FuelExport).(api.MutableGlobal)
-}
-
-// addTick makes tick available in a runtime.
-func addTick(ctx context.Context, r wazero.Runtime) error {
-	one := []api.ValueType{api.ValueTypeI64}
-	_, err := r.NewHostModuleBuilder(meter.ImportModule).NewFunctionBuilder().
-		WithGoFunction(api.GoFunc(tick), one, one).Export(meter.ImportTick).Instantiate(ctx)
-	if err != nil {
-		return fmt.Errorf("add host module %s: %w", meter.ImportModule, err)
-	}
-	return nil
 }
 
 // The work of the host for a guest costs the guest fuel, so that a call ends in

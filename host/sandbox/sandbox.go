@@ -19,23 +19,24 @@
 //
 // The files here are the life of a guest:
 //
-//	load.go      Load: the steps, and their errors
-//	compile.go   from the file to native code, by way of the cache
-//	verify.go    the contract that a module is verified against
-//	inspect.go   Inspect: a load that reports what it finds
-//	guest.go     Guest and its calls
-//	instance.go  one instance: how it is made and entered
-//	image.go     the state that instances are reset to, and how it grows
-//	pool.go      the instances between calls: pooled, made ahead, reaped when idle
-//	call.go      the state of one call: input, output, fuel, limits
-//	hostcalls.go the functions that guests import
-//	fault.go     calls that fail: classes, messages, stack traces
+//	load.go          Load: the steps, and their errors
+//	compile.go       from the file to native code, by way of the cache
+//	verify.go        the contract that a module is verified against
+//	inspect.go       Inspect: a load that reports what it finds
+//	guest.go         Guest and its calls
+//	instance.go      one instance: how it is made and entered
+//	reset.go         the image that instances are reset to, and how it grows
+//	pool.go          the instances between calls: pooled, made ahead, reaped when idle
+//	call.go          the state of one call: input, output, costs, limits
+//	fuel.go          how much a call may execute, and what happens at each slice
+//	hostfunctions.go the functions that guests import
+//	fault.go         calls that fail: classes, messages, stack traces
 //
 // Guarantees:
 //   - No guest code runs before the module's structure, exports, signatures,
 //     imports and limits have been verified ([LoadError] has the reason).
 //   - An instance makes one call at a time. What a call leaves, in memory or
-//     elsewhere, is not visible to the next (image.go), except for modules of the
+//     elsewhere, is not visible to the next (reset.go), except for modules of the
 //     standard Go compiler, which are pooled without a reset unless
 //     [Plugin.Isolate] is set: restoring the heap of their runtime takes longer
 //     than most reconciles run.

@@ -16,7 +16,7 @@ import (
 
 // This file has the contract with guests, as far as a module shows it: exports,
 // imports and memory. What can be imported is listed where it is implemented
-// (hostcalls.go).
+// (hostfunctions.go).
 
 const (
 	i32 = wasm.I32

@@ -133,14 +133,15 @@ const (
 // There are none if the section is absent or malformed. The format is described
 // in the WebAssembly tool conventions, ProducersSection.md.
 func (m *Module) Producers() []Producer {
-	for _, r := range m.custom("producers") {
-		tools := readProducers(r)
-		if r.Err() != nil || r.Len() > 0 {
-			return nil
-		}
-		return tools
+	sections := m.custom("producers")
+	if len(sections) == 0 {
+		return nil
 	}
-	return nil
+	tools := readProducers(sections[0])
+	if sections[0].Err() != nil || sections[0].Len() > 0 {
+		return nil
+	}
+	return tools
 }
 
 func readProducers(r *wasm.Reader) (tools []Producer) {
