@@ -40,7 +40,7 @@ default     a      Widget.v1.example.dev   demo.thole.dev/main     2026-11-20T10
 	}
 }
 
-func TestWhereIsLooked(t *testing.T) {
+func TestWhereNamesOwnerAndNamespace(t *testing.T) {
 	for want, c := range map[string]finalizers.Config{
 		"demo in all namespaces":                  {Owner: finalizers.Owner{Plugin: "demo"}},
 		"demo/main in namespace web (-A for all)": {Owner: finalizers.Owner{Plugin: "demo", Controller: "main"}, Namespace: "web"},

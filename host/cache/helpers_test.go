@@ -1,20 +1,18 @@
 package cache
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/logtest"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -136,46 +134,18 @@ func names(objects []*object.Object) string {
 	return strings.Join(all, " ")
 }
 
-// lines is a log that tests can search.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *lines) logger() hclog.Logger {
-	return hclog.New(&hclog.LoggerOptions{Output: l, Level: hclog.Info})
-}
-
-func (l *lines) count(what string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.buf.String(), what)
-}
-
 // expectChangesOnly fails the test if a failure was logged twice in a row for the
 // same reason.
-func (l *lines) expectChangesOnly(t *testing.T) {
+func expectChangesOnly(t *testing.T, lines []logtest.Line) {
 	t.Helper()
-	last := ""
-	for line := range strings.Lines(l.String()) {
-		_, reason, bad := strings.Cut(line, "reason=")
-		if reason, _, _ = strings.Cut(reason, " "); bad && reason == last {
+	var last any
+	for _, line := range lines {
+		reason := line.Fields["reason"]
+		if reason != nil && reason == last {
 			t.Errorf("logged again: %s", line)
 		}
 		last = reason
 	}
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
 }
 
 func notFound(err error) bool {

@@ -10,12 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	clocktest "k8s.io/utils/clock/testing"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/internal/logtest"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -52,8 +54,8 @@ func TestInitialListFallsBackToAList(t *testing.T) {
 			writeStatus(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)
 		}
 	})
-	logs := &lines{}
-	i := acquire(t, open(t, p, Config{Logger: logs.logger()}))
+	logs := logtest.New(hclog.Info)
+	i := acquire(t, open(t, p, Config{Logger: logs.Logger}))
 	o, ok := i.Get(object.Key{Namespace: "a", Name: "x"})
 	if !ok || o.Kind != widget || o.UID != "uid-x" {
 		t.Fatalf("got %v %v", o, ok)
@@ -61,9 +63,7 @@ func TestInitialListFallsBackToAList(t *testing.T) {
 	r := record(t, i)
 	p.put("a", "y")
 	r.expect("initial a/x", "add a/y")
-	if logs.String() != "" {
-		t.Errorf("logged: %s", logs)
-	}
+	logs.ExpectNone(t)
 }
 
 func TestEventsArriveInTheOrderOfTheChanges(t *testing.T) {
@@ -134,8 +134,8 @@ func TestExpiredWatchListsAgain(t *testing.T) {
 	p.put("a", "gone")
 	p.put("a", "changed")
 	p.put("a", "same")
-	logs := &lines{}
-	i := acquire(t, open(t, p, Config{Logger: logs.logger()}))
+	logs := logtest.New(hclog.Info)
+	i := acquire(t, open(t, p, Config{Logger: logs.Logger}))
 	p.next(isWatchList)
 	r := record(t, i)
 	r.expect("initial a/changed", "initial a/gone", "initial a/same")
@@ -154,9 +154,7 @@ func TestExpiredWatchListsAgain(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	r.expectNone()
-	if logs.String() != "" {
-		t.Errorf("logged: %s", logs)
-	}
+	logs.ExpectNone(t)
 }
 
 func TestDroppedConnectionLosesNoEvent(t *testing.T) {
@@ -272,7 +270,7 @@ func TestMissingRightIsLoggedWithItsRule(t *testing.T) {
 		`"widgets is forbidden: User \"u\" cannot watch resource \"widgets\" in API group \"example.dev\" at the cluster scope"}`
 	p := newPeer(t)
 	p.put("a", "x")
-	logs := &lines{}
+	logs := logtest.New(hclog.Info)
 	p.set(true, func(r *http.Request) http.HandlerFunc {
 		if r.URL.Query().Get("watch") == "" {
 			return nil
@@ -282,7 +280,7 @@ func TestMissingRightIsLoggedWithItsRule(t *testing.T) {
 			fmt.Fprintln(w, refusal)
 		}
 	})
-	c := open(t, p, Config{Logger: logs.logger()})
+	c := open(t, p, Config{Logger: logs.Logger})
 	i, err := c.Acquire(within(t), widget)
 	if err != nil {
 		t.Fatal(err)
@@ -293,18 +291,18 @@ func TestMissingRightIsLoggedWithItsRule(t *testing.T) {
 	if err := i.WaitForSync(within(t)); err == nil || !strings.Contains(err.Error(), rule) || !apierrors.IsForbidden(err) {
 		t.Errorf("WaitForSync returned %v without the right to watch", err)
 	}
+	logs.ExpectNext(t, hclog.Warn, "error", i.Err())
 	p.set(true, nil)
 	eventually(t, func() (any, error) { return nil, i.WaitForSync(within(t)) })
-	if bad, good := logs.count("cannot watch the kind"), logs.count("watching the kind again"); bad != 1 || good != 1 {
-		t.Errorf("the failure was logged %d times, its end %d times:\n%s", bad, good, logs)
-	}
+	logs.ExpectNext(t, hclog.Info, "after", "Forbidden")
+	logs.ExpectNone(t)
 }
 
 func TestUnavailableServerIsLoggedOnce(t *testing.T) {
 	p := newPeer(t)
 	p.put("a", "x")
-	logs := &lines{}
-	i := acquire(t, open(t, p, Config{Logger: logs.logger()}))
+	logs := logtest.New(hclog.Info)
+	i := acquire(t, open(t, p, Config{Logger: logs.Logger}))
 	r := record(t, i)
 	r.expect("initial a/x")
 	p.set(true, func(*http.Request) http.HandlerFunc {
@@ -325,16 +323,16 @@ func TestUnavailableServerIsLoggedOnce(t *testing.T) {
 	if i.Err() != nil {
 		t.Error(i.Err())
 	}
-	if bad, good := logs.count("cannot watch the kind"), logs.count("watching the kind again"); bad != 1 || good != 1 {
-		t.Errorf("the failure was logged %d times, its end %d times:\n%s", bad, good, logs)
-	}
+	logs.ExpectNext(t, hclog.Warn, "reason", "ServiceUnavailable")
+	logs.ExpectNext(t, hclog.Info, "after", "ServiceUnavailable")
+	logs.ExpectNone(t)
 }
 
 func TestRemovedKindHasNoObjects(t *testing.T) {
 	p := newPeer(t)
 	p.put("a", "x")
-	logs := &lines{}
-	c := open(t, p, Config{Logger: logs.logger()})
+	logs := logtest.New(hclog.Info)
+	c := open(t, p, Config{Logger: logs.Logger})
 	i := acquire(t, c)
 	r := record(t, i)
 	r.expect("initial a/x")
@@ -350,9 +348,10 @@ func TestRemovedKindHasNoObjects(t *testing.T) {
 	}
 	p.set(true, nil)
 	r.expect("add a/x")
-	if bad, good := logs.count("KindNotServed"), logs.count("watching the kind again"); bad != 2 || good != 1 {
-		t.Errorf("the failure was logged %d times, its end %d times:\n%s", bad, good, logs)
-	}
+	logs.ExpectNext(t, hclog.Warn, "reason", "NotFound") // of the watch; then the kind is looked up
+	logs.ExpectNext(t, hclog.Warn, "reason", "KindNotServed")
+	logs.ExpectNext(t, hclog.Info, "after", "KindNotServed")
+	logs.ExpectNone(t)
 }
 
 // TestTimeoutOfAListBeginsAfterTheLookup covers a kind that is served late: it is

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	corev1 "k8s.io/api/core/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	extclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/logtest"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -224,8 +226,8 @@ func crd() *apiextensions.CustomResourceDefinition {
 // TestRealCRDMayBeDeletedAndCreatedAgain follows a kind through the life of its
 // definition.
 func TestRealCRDMayBeDeletedAndCreatedAgain(t *testing.T) {
-	logs := &lines{}
-	c, client := openReal(t, Config{Logger: logs.logger()})
+	logs := logtest.New(hclog.Info)
+	c, client := openReal(t, Config{Logger: logs.Logger})
 	config := realConfig(t)
 	crds := extclient.NewForConfigOrDie(config).ApiextensionsV1().CustomResourceDefinitions()
 	objects := dynamic.NewForConfigOrDie(config).Resource(gizmos).Namespace(namespace(t, client))
@@ -276,19 +278,14 @@ func TestRealCRDMayBeDeletedAndCreatedAgain(t *testing.T) {
 		}
 		return nil, nil
 	})
-	logged := eventually(t, func() (int, error) {
-		if n := logs.count("KindNotServed"); n > 0 {
-			return n, nil
-		}
-		return 0, errors.New("nothing was logged")
-	})
-	if logged != 1 {
-		t.Errorf("logged %d times:\n%s", logged, logs)
+	lines := []logtest.Line{logs.Next(t)} // the watch may fail for other reasons first
+	for lines[len(lines)-1].Fields["reason"] != "KindNotServed" {
+		lines = append(lines, logs.Next(t))
 	}
 
 	install()
 	r.expect("add " + create("two"))
-	t.Logf("log:\n%s", logs)
+	expectChangesOnly(t, append(lines, logs.All()...))
 }
 
 // acquireWhenServed calls Acquire until the kind is served, as the host does.
@@ -353,8 +350,8 @@ func TestRealWritesAreReadAfterWaitReached(t *testing.T) {
 // TestRealRestartOfTheServer restarts the API server of the package.
 func TestRealRestartOfTheServer(t *testing.T) {
 	cluster := realServer(t)
-	logs := &lines{}
-	c, client := openReal(t, Config{Logger: logs.logger()})
+	logs := logtest.New(hclog.Info)
+	c, client := openReal(t, Config{Logger: logs.Logger})
 	ns := namespace(t, client)
 	i := acquireReal(t, c, configMap)
 	version := versionOf(i)
@@ -370,6 +367,5 @@ func TestRealRestartOfTheServer(t *testing.T) {
 	if !reached(i, version) {
 		t.Error("the informer went back to an older resourceVersion")
 	}
-	logs.expectChangesOnly(t)
-	t.Logf("log:\n%s", logs)
+	expectChangesOnly(t, logs.All())
 }

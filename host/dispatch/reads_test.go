@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/internal/logtest"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sandbox"
 )
@@ -219,8 +219,8 @@ func TestLinesOfAGuestAreLimited(t *testing.T) {
 // A run may make ten thousand calls that fail.
 func TestWarningsThatAGuestCausesAreLimited(t *testing.T) {
 	f := newFixture(t)
-	var log bytes.Buffer
-	f.c.Logger = hclog.New(&hclog.LoggerOptions{Output: &log, JSONFormat: true})
+	logs := logtest.New(hclog.Info)
+	f.c.Logger = logs.Logger
 	f.c.LogLines = &budget{left: 2}
 	f.put(aWidget)
 	f.reconcile = func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
@@ -232,9 +232,9 @@ func TestWarningsThatAGuestCausesAreLimited(t *testing.T) {
 		return returns(&abi.Result{})
 	}
 	f.run()
-	if got := strings.Count(log.String(), `"@level":"warn"`); got != 2 {
-		t.Errorf("%d lines:\n%s", got, log.String())
-	}
+	logs.ExpectNext(t, hclog.Warn, "object", "ns/w")
+	logs.ExpectNext(t, hclog.Warn, "object", "ns/w")
+	logs.ExpectNone(t)
 	if got := strings.Count(strings.Join(f.log, "\n"), "line dropped"); got != 3 {
 		t.Errorf("%d lines counted as dropped: %q", got, f.log)
 	}

@@ -1,11 +1,13 @@
 package effect
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"unsafe"
 
+	"github.com/hashicorp/go-hclog"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/thole-dev/thole/abi"
@@ -47,14 +49,19 @@ func TestDryRunChecksEverythingAndStoresNothing(t *testing.T) {
 	if len(w.recorder.events) != 0 {
 		t.Errorf("emitted %v", w.recorder.events)
 	}
-	for _, want := range []string{
-		`"finalizers":["demo.thole.dev/main"]`,
-		`would create: object="v1 Pod `, `"labels":{"tried":"yes"}`, "would delete", "would emit event", `"observedGeneration":1`,
+	for _, want := range []struct{ field, part string }{
+		{"difference", `"finalizers":["demo.thole.dev/main"]`},
+		{"difference", `"labels":{"tried":"yes"}`},
+		{"content", `"kind":"Pod"`}, // an object that would be created
+		{"object", doomed.Ref().String()},
+		{"reason", "Tried"},
+		{"difference", `"observedGeneration":1`},
 	} {
-		if !strings.Contains(strings.ReplaceAll(w.log.String(), `\"`, `"`), want) {
-			t.Errorf("the log does not contain %s:\n%s", want, w.log.String())
+		if line := w.logs.Next(t); line.Level != hclog.Info || !strings.Contains(fmt.Sprint(line.Fields[want.field]), want.part) {
+			t.Errorf("logged %v, want %s in the field %q", line, want.part, want.field)
 		}
 	}
+	w.logs.ExpectNone(t)
 
 	// What the API server refuses, it refuses in a dry run too.
 	_, failure = w.PerformIntents(t.Context(), target, &abi.Result{Patch: []byte(`{"spec":{"size":"not a number"}}`)})

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/internal/logtest"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -169,7 +170,7 @@ type world struct {
 	store    store
 	recorder recorder
 	wire     wire
-	log      bytes.Buffer
+	logs     *logtest.Log
 	now      time.Time
 	config   *rest.Config
 	admin    client
@@ -179,7 +180,7 @@ type world struct {
 // newWorld makes a performer of plugin "demo" against config.
 func newWorld(t *testing.T, config *rest.Config, change ...func(*Config)) *world {
 	t.Helper()
-	w := &world{T: t, now: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), ns: "default"}
+	w := &world{T: t, logs: logtest.New(hclog.Info), now: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), ns: "default"}
 	w.config = rest.CopyConfig(config)
 	w.config.Wrap(w.wire.wrap)
 	w.start(change...)
@@ -196,8 +197,7 @@ func (w *world) start(change ...func(*Config)) {
 	w.Helper()
 	config := Config{
 		REST: w.config, Plugin: "demo", Version: "1.2.3", Store: &w.store, Recorder: &w.recorder, QPS: 1000, Burst: 1000,
-		Logger: hclog.New(&hclog.LoggerOptions{Output: &w.log, Level: hclog.Debug}),
-		Now:    func() time.Time { return w.now },
+		Logger: w.logs.Logger, Now: func() time.Time { return w.now },
 	}
 	for _, c := range change {
 		c(&config)

@@ -74,7 +74,7 @@ func (m *meter) expect(t *testing.T, want map[string]float64) {
 	}
 }
 
-func TestMetrics(t *testing.T) {
+func TestMetricsFollowTheKeys(t *testing.T) {
 	m := &meter{values: map[string]float64{}}
 	scenario(t, queue.Config{Name: "podmanager", MetricsProvider: m}, func(w *world) {
 		w.add("a", abi.ReasonPrimary, abi.ReasonRequest)

@@ -64,8 +64,8 @@ func TestMemoryIsReleased(t *testing.T) {
 	}
 }
 
-// TestThousandInstances uses 64 GiB of address space.
-func TestThousandInstances(t *testing.T) {
+// TestThousandInstancesFitIntoTheAddressSpace uses 64 GiB of address space.
+func TestThousandInstancesFitIntoTheAddressSpace(t *testing.T) {
 	g := loadCase(t, newSandbox(t, Config{MemoryBytes: 1 << 30}), "reset-memory", Limits{Instances: 1000})
 	instances := make([]*instance, 1000)
 	for i := range instances {

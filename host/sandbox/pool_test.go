@@ -1,14 +1,15 @@
 package sandbox
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/host/internal/logtest"
 )
 
 func TestDroppedInstanceIsPrewarmedOnce(t *testing.T) {
@@ -310,30 +312,29 @@ func TestFailedReloadIsNoFaultAndTriedAgain(t *testing.T) {
 func TestReloadOnFullDisk(t *testing.T) {
 	for name, c := range map[string]struct {
 		temporary string
-		logged    string
 		inMemory  bool
 	}{
-		"cache":           {t.TempDir(), "compile cache cannot be written, compiling the plugin without it", false},
-		"temporary files": {filepath.Join(t.TempDir(), "missing"), "keeping it in memory", true},
+		"cache":           {t.TempDir(), false},
+		"temporary files": {filepath.Join(t.TempDir(), "missing"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			t.Setenv("TMPDIR", c.temporary)
 			synctest.Test(t, func(t *testing.T) {
-				var log bytes.Buffer
-				s := newSandbox(t, Config{
-					CacheDir: filepath.Join(dir, "cache"),
-					Logger:   hclog.New(&hclog.LoggerOptions{Output: &log}),
-				})
+				logs := logtest.New(hclog.Info)
+				s := newSandbox(t, Config{CacheDir: filepath.Join(dir, "cache"), Logger: logs.Logger})
 				g := loadAndUnload(t, s, withSource("idle", needingInitialize("idle")))
 				truncateEntries(t, s.config.CacheDir)
 				if err := os.RemoveAll(s.config.CacheDir); err != nil { // nothing can be written, as on a full disk
 					t.Fatal(err)
 				}
 				reconcile(t, g, Call{})
-				if n := strings.Count(log.String(), c.logged); n != 1 {
-					t.Errorf("logged %d times:\n%s", n, log.String())
+				logs.ExpectNext(t, hclog.Warn, "plugin", "idle") // the entry is damaged
+				logs.ExpectNext(t, hclog.Warn, "dir", s.config.CacheDir)
+				if c.inMemory {
+					logs.ExpectNext(t, hclog.Warn, "error", &fs.PathError{Op: "stat", Path: c.temporary, Err: syscall.ENOENT})
 				}
+				logs.ExpectNone(t)
 				time.Sleep(untilCodeIsUnloaded) // fake time
 				if st := g.Stats(); st.Compiled != c.inMemory || st.Idle != 0 {
 					t.Errorf("stats = %+v, want no instance and code: %t", st, c.inMemory)

@@ -9,8 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/thole-dev/thole/abi/tck"
 	"github.com/thole-dev/thole/abi/wasm"
+	"github.com/thole-dev/thole/host/internal/logtest"
 )
 
 func TestCompilerProcessFillsTheCache(t *testing.T) {
@@ -62,11 +65,12 @@ func TestCrashOfTheCompilerIsErrTooExpensive(t *testing.T) {
 }
 
 func TestCompilerOnFullDiskCompilesInMemory(t *testing.T) {
-	c, log := logged(compilerOf(t, "is-full"))
+	c, logs := compilerOf(t, "is-full"), logtest.New(hclog.Info)
+	c.Logger = logs.Logger
 	wantRun(t, compile(t, open(t, c), "key", 7), 7)
-	if !strings.Contains(log.String(), "no space left on device") {
-		t.Errorf("log = %s", log.String())
-	}
+	logs.ExpectNext(t, hclog.Warn, "dir", c.Dir)
+	logs.ExpectNext(t, hclog.Warn, "error", errCompilerWrite.Error()+": no space left on device")
+	logs.ExpectNone(t)
 }
 
 // phiBomb returns a small module for which the engine needs gigabytes of memory:

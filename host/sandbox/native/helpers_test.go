@@ -1,7 +1,6 @@
 package native
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -81,13 +80,6 @@ func inDir(t *testing.T) (*Store, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "cache")
 	return open(t, Config{Dir: dir}), dir
-}
-
-// logged returns a configuration that logs to a buffer.
-func logged(c Config) (Config, *bytes.Buffer) {
-	var log bytes.Buffer
-	c.Logger = hclog.New(&hclog.LoggerOptions{Output: &log})
-	return c, &log
 }
 
 // constant returns a module whose function run returns n. Such modules differ in

@@ -119,7 +119,7 @@ func TestRelocate(t *testing.T) {
 	}
 }
 
-func TestOnlyIn(t *testing.T) {
+func TestOnlyInFindsErrorsOfOtherFiles(t *testing.T) {
 	for text, want := range map[string]bool{
 		"# x\ngen.go:1:2: a\n../y/gen.go:2: b": true,
 		"gen.go:1:2: a\nmain.go:1:2: b":        false,

@@ -44,7 +44,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-func TestFilesThatAreNone(t *testing.T) {
+func TestUnreadableKubeconfigIsNamed(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for path, want := range map[string]string{
 		"none": "read kubeconfig none: no such file or directory",
