@@ -169,7 +169,10 @@ func (q *Request) fields(f *fields, object func(*Request, *rawjson.Reader)) {
 	f.raw("config", &q.Config)
 	if f.w != nil || object == nil {
 		f.raw("object", &q.Object)
-	} else if f.reads("object") && !f.r.Null() {
+	} else if f.reads("object") {
+		if q.Object = nil; f.r.Null() {
+			return
+		}
 		start := f.r.Pos()
 		if object(q, f.r); f.r.Pos() == start {
 			f.r.Skip()
@@ -185,7 +188,12 @@ func (p *Previous) fields(f *fields) {
 
 func (e *EffectFailure) fields(f *fields) {
 	f.required("verb", &e.Verb)
-	f.object("ref", true, e.Ref.fields)
+	if f.reads("ref") {
+		e.Ref = Ref{} // of a field given twice the last one counts
+		f.value(e.Ref.fields)
+	} else if f.writes("ref", true) {
+		f.value(e.Ref.fields)
+	}
 	f.required("class", (*string)(&e.Class))
 	f.text("reason", &e.Reason)
 	f.text("message", &e.Message)

@@ -123,6 +123,11 @@ func TestRequestUsesLastOfDuplicateFields(t *testing.T) {
 	if err != nil || q.Attempt != 2 || !reflect.DeepEqual(q.Reasons, []Reason{ReasonOwned}) {
 		t.Errorf("got %+v, %v", q, err)
 	}
+	q, err = ReadRequest([]byte(`{"previous":{"failures":[{"ref":{"kind":"P","name":"x"},"ref":{"kind":"Q"}},{"ref":{"kind":"P"},"ref":null}]},"object":{},"object":null}`),
+		func(*Request, *rawjson.Reader) {})
+	if err != nil || q.Object != nil || !reflect.DeepEqual(q.Previous.Failures, []EffectFailure{{Ref: Ref{Kind: "Q"}}, {}}) {
+		t.Errorf("got %+v, %v", q, err)
+	}
 }
 
 func TestTimeIsConvertedToUTC(t *testing.T) {

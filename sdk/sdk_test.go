@@ -215,6 +215,7 @@ func TestUnencodableValueStallsRun(t *testing.T) {
 		"memo":             {func(r *widget) { r.SetMemo(func() {}) }, "InvalidMemo"},
 		"memo of 5 KB":     {func(r *widget) { r.SetMemo(strings.Repeat("x", 5000)) }, "InvalidMemo"},
 		"patch":            {func(r *widget) { r.Patch(zero() / zero()) }, "InvalidPatch"},
+		"second patch":     {func(r *widget) { r.Patch(map[string]string{"a": "b"}); r.Patch(map[string]string(nil)) }, "InvalidPatch"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := world(t, doing(func(r *widget) {

@@ -11,8 +11,15 @@ func MergePatch(target, patch []byte) ([]byte, error) { return merge(target, pat
 
 // ComposePatches returns the merge patch that has the effect of first and then
 // second. In contrast to [MergePatch] it keeps the nulls of second, which remove
-// members of a target that is not known yet.
-func ComposePatches(first, second []byte) ([]byte, error) { return merge(first, second, true) }
+// members of a target that is not known yet. Both must be objects.
+func ComposePatches(first, second []byte) ([]byte, error) {
+	for _, patch := range [][]byte{first, second} {
+		if _, err := parseObject(patch); err != nil {
+			return nil, err
+		}
+	}
+	return merge(first, second, true)
+}
 
 // merge applies a patch to a target, of which only the members that are in the patch are
 // looked into.

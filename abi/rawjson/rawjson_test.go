@@ -114,6 +114,16 @@ func TestMergePatchFollowsRFC7386(t *testing.T) {
 	}
 }
 
+func TestOnlyObjectsAreComposed(t *testing.T) {
+	for _, other := range []string{`null`, `[1]`, `"x"`, `1`, ``} {
+		for _, c := range [][2]string{{`{"spec":{}}`, other}, {other, `{"spec":{}}`}} {
+			if composed, err := ComposePatches([]byte(c[0]), []byte(c[1])); err == nil {
+				t.Errorf("ComposePatches(%s, %s) = %s", c[0], c[1], composed)
+			}
+		}
+	}
+}
+
 func TestComposedPatchHasEffectOfBoth(t *testing.T) {
 	for _, c := range []struct{ first, second, want string }{
 		{`{"a":1}`, `{"b":2}`, `{"a":1,"b":2}`},

@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/thole-dev/thole/host/sanitize"
 )
 
 // version is set when a release is built: -ldflags "-X main.version=v1.2.3".
@@ -40,10 +42,10 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err == nil:
 		return 0
 	case errors.As(err, &misuse):
-		fmt.Fprintf(stderr, "thole: %v\nRun '%s --help' for usage.\n", err, misuse.command)
+		fmt.Fprintf(stderr, "thole: %s\nRun '%s --help' for usage.\n", sanitize.Lines(err.Error()), misuse.command)
 		return 2
 	default:
-		fmt.Fprintf(stderr, "thole: %v%s\n", err, advice(err))
+		fmt.Fprintf(stderr, "thole: %s%s\n", sanitize.Lines(err.Error()), advice(err)) // it may quote objects and servers
 		return 1
 	}
 }

@@ -53,6 +53,15 @@ func TestCredentialsThatAreNotAccepted(t *testing.T) {
 	}
 }
 
+func TestErrorsDoNotSteerTerminals(t *testing.T) {
+	for _, args := range [][]string{{"inspect", "a\x1b[2Jb.wasm"}, {"run", "--nonsense\x1b[2J"}} {
+		var said strings.Builder
+		if code := execute(t.Context(), args, io.Discard, &said); code == 0 || strings.ContainsRune(said.String(), '\x1b') {
+			t.Errorf("%q: exit code %d: %q", args, code, said.String())
+		}
+	}
+}
+
 func expectExitCodes(t *testing.T, commands map[string]int) {
 	t.Helper()
 	for command, want := range commands {

@@ -125,12 +125,19 @@ func (d *discovery) fetch(ctx context.Context, version string) (map[string]serve
 	if err != nil {
 		return nil, err
 	}
-	var list metav1.APIResourceList
-	body, err := d.client.Get().AbsPath(object.APIPath(gv)...).DoRaw(ctx)
-	if err == nil {
-		err = json.Unmarshal(body, &list)
+	result := d.client.Get().AbsPath(object.APIPath(gv)...).Do(ctx)
+	switch err := result.Error(); { // decodes the server's Status, which Raw does not
+	case apierrors.IsNotFound(err): // no kind of this group and version is installed
+		return nil, nil
+	case err != nil:
+		return nil, err
 	}
-	if err != nil && !apierrors.IsNotFound(err) { // NotFound: no kind of this group and version is installed
+	body, err := result.Raw()
+	if err != nil {
+		return nil, err
+	}
+	var list metav1.APIResourceList
+	if err := json.Unmarshal(body, &list); err != nil {
 		return nil, err
 	}
 	return readResources(gv, list.APIResources), nil
@@ -139,6 +146,12 @@ func (d *discovery) fetch(ctx context.Context, version string) (map[string]serve
 // readResources returns the kinds of a response of the discovery API. Names
 // with a slash are those of subresources.
 func readResources(gv schema.GroupVersion, list []metav1.APIResource) map[string]served {
+	hasStatus := map[string]bool{}
+	for _, r := range list {
+		if name, ok := strings.CutSuffix(r.Name, "/status"); ok {
+			hasStatus[name] = true
+		}
+	}
 	kinds := map[string]served{}
 	for _, r := range list {
 		if strings.Contains(r.Name, "/") {
@@ -149,7 +162,7 @@ func readResources(gv schema.GroupVersion, list []metav1.APIResource) map[string
 			Kind:       abi.Kind{APIVersion: gv.String(), Kind: r.Kind},
 			GVR:        gv.WithResource(r.Name),
 			Namespaced: r.Namespaced,
-			Status:     slices.ContainsFunc(list, func(sub metav1.APIResource) bool { return sub.Name == r.Name+"/status" }),
+			Status:     hasStatus[r.Name],
 		}
 		if before, twice := kinds[r.Kind]; !twice || before.missing != "" {
 			kinds[r.Kind] = s

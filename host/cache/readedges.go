@@ -178,13 +178,22 @@ func (e *edges) end(r *reader) {
 func (e *edges) retain(r *reader, set map[edge]struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	var unsynced []*kindEdges
 	r.edges = slices.DeleteFunc(r.edges, func(at edge) bool {
 		_, keep := set[at]
 		if !keep {
+			if _, waits := at.kind.unsynced[r]; waits {
+				unsynced = append(unsynced, at.kind)
+			}
 			e.drop(r, at)
 		}
 		return !keep
 	})
+	for _, k := range unsynced {
+		if !slices.ContainsFunc(r.edges, func(at edge) bool { return at.kind == k }) {
+			delete(k.unsynced, r)
+		}
+	}
 }
 
 func (e *edges) drop(r *reader, at edge) {

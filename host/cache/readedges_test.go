@@ -354,6 +354,42 @@ func TestReadBeforeSyncWakesAfterSync(t *testing.T) {
 	}
 }
 
+// TestSyncWakesOnlyOwnersThatStillDependOnTheKind has two owners that read a kind
+// before it has synced, of which one commits a run that does not.
+func TestSyncWakesOnlyOwnersThatStillDependOnTheKind(t *testing.T) {
+	p := newPeer(t)
+	proceed := make(chan struct{})
+	p.set(true, func(*http.Request) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			<-proceed
+			p.watch(w, r, r.URL.Query())
+		}
+	})
+	calls := make(chan Owner, 10)
+	c := open(t, p, Config{Wake: func(o Owner) { calls <- o }})
+	other := Owner{Controller: me.Controller, Key: object.Key{Namespace: "a", Name: "other"}}
+	for _, owner := range []Owner{other, me} {
+		run := c.Begin(owner)
+		if _, err := run.List(within(t), widget, "", nil); !errors.Is(err, ErrNotSynced) {
+			t.Fatalf("got %v", err)
+		}
+		run.Commit()
+	}
+	c.Begin(other).Commit()
+	c.Forget(other)
+	close(proceed)
+	if owner := receive(t, calls); owner != me {
+		t.Errorf("Wake was called for %v", owner)
+	}
+	i := acquire(t, c)
+	if err := i.WaitReached(within(t), p.put("a", "x")); err != nil {
+		t.Fatal(err)
+	}
+	if owner := receive(t, calls); owner != me { // by x, after every call of the sync
+		t.Errorf("Wake was called for %v", owner)
+	}
+}
+
 func TestReadOfAnUnknownKindIsAnError(t *testing.T) {
 	p := newPeer(t)
 	p.set(false, nil)

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"sync"
@@ -42,11 +43,14 @@ func (s *store) Update(obj any) error {
 	return nil
 }
 
-// put stores an object and appends the events of the change. An object that has
-// not changed is not replaced. One that was created again has another UID.
+// put stores an object and appends the events of the change. One that was created
+// again has another UID. There is no event if the resourceVersion is the same.
 func (s *store) put(events []Event, o *object.Object, initial bool) []Event {
 	before := s.index.get(o.Key())
 	if before != nil && before.UID == o.UID && before.ResourceVersion == o.ResourceVersion {
+		if !bytes.Equal(before.Raw, o.Raw) { // of a server without resourceVersions
+			s.index.put(o)
+		}
 		return events
 	}
 	s.index.put(o)
@@ -68,7 +72,7 @@ func (s *store) Delete(obj any) error {
 
 // Replace implements cache.ReflectorStore.
 func (s *store) Replace(objs []any, version string) error {
-	slices.SortFunc(objs, func(a, b any) int { return byKey(a.(*object.Object), b.(*object.Object)) })
+	slices.SortStableFunc(objs, func(a, b any) int { return byKey(a.(*object.Object), b.(*object.Object)) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.replace(objs)

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -166,5 +167,41 @@ func TestReachedVersionIsNotMissed(t *testing.T) {
 	}
 	if s.stopWaiting(reached); len(s.waiters) != 0 {
 		t.Errorf("%d waiters are left", len(s.waiters))
+	}
+}
+
+func widgetOf(t *testing.T, name, version, spec string) *object.Object {
+	t.Helper()
+	o, err := object.Parse(fmt.Appendf(nil, `{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"name":%q,"uid":"u","resourceVersion":%q},"spec":%q}`, name, version, spec), widget)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func TestLastOfTwoCopiesInAListWins(t *testing.T) {
+	s := newStore()
+	var list []any
+	for i := range 40 {
+		list = append(list, widgetOf(t, fmt.Sprint(i%5), fmt.Sprint(i+1), ""))
+	}
+	if err := s.Replace(list, "40"); err != nil {
+		t.Fatal(err)
+	}
+	for i, o := range s.list("", nil) {
+		if want := fmt.Sprint(36 + i); o.ResourceVersion != want {
+			t.Errorf("%s has resourceVersion %s, want %s", o.Name, o.ResourceVersion, want)
+		}
+	}
+}
+
+func TestObjectsWithoutResourceVersionsAreReplaced(t *testing.T) {
+	s := newStore()
+	last := widgetOf(t, "x", "", "2")
+	if err := errors.Join(s.Replace([]any{widgetOf(t, "x", "", "1")}, ""), s.Update(last)); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.get(last.Key()); got != last {
+		t.Errorf("the store has %s", got.Raw)
 	}
 }

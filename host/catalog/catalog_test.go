@@ -146,6 +146,12 @@ func TestEachRefusedModuleIsReportedOnce(t *testing.T) {
 		if n := w.counters["refused a parse"]; n != 2 {
 			t.Errorf("two modules were reported %d times", n)
 		}
+		update(module("b", "Good"))
+		update()
+		synctest.Wait()
+		if w.counters["stopped a, ran: false"] != 1 || w.counters["stopped b, ran: true"] != 1 {
+			t.Errorf("counted %v", w.counters)
+		}
 	})
 }
 

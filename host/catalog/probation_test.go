@@ -189,7 +189,7 @@ func TestAPluginThatIsPutBackWhileItStopsStartsAfterwards(t *testing.T) {
 		if s := c.Statuses()[0]; s.State != Running || s.Revision != 1 || s.Loads != 1 {
 			t.Errorf("status: %+v", s)
 		}
-		if len(c.Running()) != 1 || w.counters["stopped p"] != 1 || w.counters["started p"] != 2 {
+		if len(c.Running()) != 1 || w.counters["stopped p, ran: true"] != 1 || w.counters["started p"] != 2 {
 			t.Errorf("%d are running, counted %v", len(c.Running()), w.counters)
 		}
 	})

@@ -355,13 +355,14 @@ func (s *supervisor[G]) stop(removed bool) {
 	}
 	s.failed = nil
 	s.mu.Unlock()
-	if s.current != nil {
+	ran := s.current != nil
+	if ran {
 		s.c.Runner.Stop(s.name, removed)
 	}
 	s.c.mu.Lock()
 	delete(s.c.running, s.name)
 	s.c.mu.Unlock()
-	s.c.Events.Observe(events.PluginStopped{Plugin: s.name, Removed: removed})
+	s.c.Events.Observe(events.PluginStopped{Plugin: s.name, Removed: removed, Ran: ran})
 	for _, r := range []*Revision[G]{s.pending, s.fallback, s.current} {
 		s.free(r)
 	}

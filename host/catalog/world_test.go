@@ -210,7 +210,7 @@ func (w *world) Observe(event events.Event) {
 	case events.PluginRestored:
 		w.count("restored " + e.Plugin)
 	case events.PluginStopped:
-		w.count("stopped " + e.Plugin)
+		w.count(fmt.Sprintf("stopped %s, ran: %t", e.Plugin, e.Ran))
 	case events.PluginWaiting:
 		w.count("waits " + e.Plugin)
 	case events.PluginRefused:

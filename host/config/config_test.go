@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,18 @@ func TestDefaultsAreValid(t *testing.T) {
 		if n.value != n.standard {
 			t.Errorf("%s: %v, want the default %v", n.path, n.value, n.standard)
 		}
+	}
+}
+
+// TestDefaultsAreValidOnLargeMachines has more processors than instances are allowed.
+func TestDefaultsAreValidOnLargeMachines(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2 * maxInstances))
+	c := Config{Plugins: t.TempDir(), CacheDir: t.TempDir()}.WithDefaults()
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.ReadPolicy("p", nil); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -65,7 +65,7 @@ func unmarshal(asJSON []byte, into any, known fields, written map[string]any) (p
 		unknown, err := strictjson.UnmarshalStrict(asJSON, into)
 		for _, e := range unknown {
 			if e, ok := errors.AsType[strictjson.FieldError](e); ok {
-				problems = append(problems, unknownField(e.FieldPath(), known))
+				problems = append(problems, unknownField(e.FieldPath(), known, written))
 			}
 		}
 		if err == nil {
@@ -189,6 +189,13 @@ func valueAt(written map[string]any, path string) any {
 // shows the value unless that is long.
 func wrongType(path string, known fields, written map[string]any) error {
 	value := valueAt(written, path)
+	if list, ok := value.([]any); ok && known[path].Kind() == reflect.Slice {
+		for i, element := range list {
+			if _, ok := element.(string); !ok {
+				return field.TypeInvalid(field.NewPath(path).Index(i), element, expected(known[path].Elem()))
+			}
+		}
+	}
 	if text, err := json.Marshal(value); err != nil || len(text) > 60 {
 		value = field.OmitValueType{}
 	}
@@ -201,8 +208,17 @@ func wrongType(path string, known fields, written map[string]any) error {
 func emptyValues(known fields, written map[string]any) (problems []error) {
 	for _, path := range known.paths() {
 		value, ok, _ := unstructured.NestedFieldNoCopy(written, strings.Split(path, ".")...)
-		if t := known[path]; ok && value == nil && t.Kind() != reflect.Slice && !isMapping(t) {
-			problems = append(problems, field.Required(field.NewPath(path), "write a value, or remove the line for the default"))
+		const advice = "write a value, or remove the line for the default"
+		t := known[path]
+		if ok && value == nil && t.Kind() != reflect.Slice && !isMapping(t) {
+			problems = append(problems, field.Required(field.NewPath(path), advice))
+		}
+		if list, _ := value.([]any); t.Kind() == reflect.Slice {
+			for i, element := range list {
+				if element == nil {
+					problems = append(problems, field.Required(field.NewPath(path).Index(i), advice))
+				}
+			}
 		}
 	}
 	return problems
@@ -210,15 +226,20 @@ func emptyValues(known fields, written map[string]any) (problems []error) {
 
 // unknownField returns the error of a field that does not exist, with the one
 // that was probably meant.
-func unknownField(path string, known fields) error {
+func unknownField(path string, known fields, written map[string]any) error {
 	text := "unknown field " + rawjson.Quote(path)
 	if fieldsOf(reflect.TypeFor[Config](), "")[path] != nil && known[path] == nil {
 		return fmt.Errorf("%s: it belongs in the file of --config", text)
 	}
-	start := strings.LastIndex(path, ".") + 1
-	parent, name := path[:start], path[start:]
-	if known[strings.TrimSuffix(parent, ".")] == nil { // a key with a dot in it
-		parent, name = "", path
+	if known[path] != nil { // as one key
+		end := strings.LastIndex(path, ".")
+		return fmt.Errorf("%s: %s belongs below %s", text, path[end+1:], path[:end])
+	}
+	parent, name := "", path // the name may have dots
+	for _, p := range known.paths() {
+		if _, ok := valueAt(written, p).(map[string]any); ok && isMapping(known[p]) && strings.HasPrefix(path, p+".") {
+			parent, name = p+".", path[len(p)+1:]
+		}
 	}
 	var siblings []string
 	for _, p := range known.paths() {

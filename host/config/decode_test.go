@@ -28,6 +28,7 @@ func TestUnknownFieldIsRefusedWithTheKnownOne(t *testing.T) {
 		"allow: {nothing: [a]}": `unknown field "allow.nothing"; known there are crossNamespace`,
 		"memoryMiB: 8":          `unknown field "memoryMiB": memoryMiB belongs below limits`,
 		"limits.memoryMiB: 8":   `unknown field "limits.memoryMiB": memoryMiB belongs below limits`,
+		"limits.: 5":            `unknown field "limits.", did you mean "limits"?`,
 	})
 	err := decode([]byte("something: else"), &Config{})
 	wantProblems(t, err, `unknown field "something"; known there are allow, cacheDir, cacheMiB, dryRun, `)
@@ -35,6 +36,10 @@ func TestUnknownFieldIsRefusedWithTheKnownOne(t *testing.T) {
 	wantProblems(t, err, `unknown field "limits.mem"; known there are concurrency, fuel, hostCalls, instances, `)
 	err = decode([]byte("a.b: 1"), &Config{})
 	wantProblems(t, err, `unknown field "a.b"; known there are allow, `)
+	err = decode([]byte("limits: {a.b: x}"), &Config{})
+	wantProblems(t, err, `unknown field "limits.a.b"; known there are concurrency, `)
+	err = decode([]byte("limits.cacheMiB: 3"), &Config{})
+	wantProblems(t, err, `unknown field "limits.cacheMiB"; known there are allow, `)
 	err = decode([]byte(strings.Repeat("x", 1000)+": 1"), &Config{})
 	wantProblems(t, err, `xxxx..."; known there are `)
 }
@@ -57,7 +62,7 @@ func TestValueOfWrongTypeIsRefusedWithTheExpectedOne(t *testing.T) {
 		"allow: x":                           `allow: Invalid value: "x": must be a mapping of fields, such as {crossNamespace: ...}`,
 		"allow: {crossNamespace: x}":         `allow.crossNamespace: Invalid value: "x": must be a list of names, such as [name]`,
 		"allow: {crossNamespace: {a: b}}":    `allow.crossNamespace: Invalid value: {"a":"b"}: must be a list of names, such as [name]`,
-		"allow: {crossNamespace: [a, 3]}":    `allow.crossNamespace: Invalid value: ["a",3]: must be a list of names, such as [name]`,
+		"allow: {crossNamespace: [a, 3]}":    "allow.crossNamespace[1]: Invalid value: 3: must be text: write it in quotes",
 		"listen: 8080":                       "listen: Invalid value: 8080: must be text: write it in quotes",
 		"dryRun: 1":                          "dryRun: Invalid value: 1: must be true or false, without quotes",
 		"dryRun: " + strings.Repeat("x", 60): "dryRun: Invalid value: must be true or false, without quotes",
@@ -72,6 +77,9 @@ func TestEmptyValueIsRefused(t *testing.T) {
 		"namespace:":          "namespace: " + missing,
 		"probation: null":     "probation: " + missing,
 		"dryRun: ~":           "dryRun: " + missing,
+
+		"allow: {crossNamespace: [null]}":  "allow.crossNamespace[0]: " + missing,
+		"allow:\n  crossNamespace:\n  -\n": "allow.crossNamespace[0]: " + missing,
 	})
 }
 

@@ -46,6 +46,10 @@ type Limits struct {
 	WriteBurst      int     `json:"writeBurst,omitempty"`
 }
 
+// maxInstances also bounds the default of limits.instances, which is the number of
+// processors.
+const maxInstances = 1024
+
 // numbers returns all limits with their defaults and ranges.
 func (l *Limits) numbers() []number {
 	return []number{
@@ -53,7 +57,7 @@ func (l *Limits) numbers() []number {
 		numberOf("limits.timeout", &l.Timeout.Duration, 10*time.Second, time.Millisecond, time.Hour),
 		numberOf("limits.fuel", &l.Fuel, 100_000_000_000, 1_000_000, 1_000_000_000_000_000),
 		numberOf("limits.concurrency", &l.Concurrency, 8, 1, 1000),
-		numberOf("limits.instances", &l.Instances, runtime.GOMAXPROCS(0), 1, 1024),
+		numberOf("limits.instances", &l.Instances, min(runtime.GOMAXPROCS(0), maxInstances), 1, maxInstances),
 		numberOf("limits.outputKiB", &l.OutputKiB, abi.MaxOutput>>10, 1, abi.MaxOutput>>10),
 		numberOf("limits.intents", &l.Intents, abi.MaxIntents, 1, abi.MaxIntents),
 		numberOf("limits.hostCalls", &l.HostCalls, 10_000, 1, 1_000_000),

@@ -310,7 +310,7 @@ func (r *run) end() {
 		s.previous = &abi.Previous{Class: r.decision.Class, Failures: r.failures}
 	}
 	loop := s.writeLoop
-	if loop.ended(time.Now(), len(r.writes) > 0) {
+	if loop.ended(time.Now(), len(r.writes) > 0 && !r.decision.RemoveFinalizer) { // the finalizer is removed once
 		r.c.Metrics.Looped()
 		r.logger().Warn("every run of the object writes, it is reconciled at most once in 10 s", "writes", len(r.writes))
 		if r.decision.Event == nil {

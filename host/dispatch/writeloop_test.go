@@ -35,6 +35,24 @@ func TestFiveWritingRunsWithinTenSecondsAreAWriteLoop(t *testing.T) {
 	}
 }
 
+// The cleanup removes the finalizer, which is a write, and no run follows it.
+func TestTheRemovalOfTheFinalizerIsNoPartOfAWriteLoop(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	for range loopRuns - 1 {
+		f.run(abi.ReasonOwned)
+	}
+	f.put(string(mergePatch(t, f.store[widget][testKey].Raw, `{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"}}`)))
+	f.log = nil
+	f.run(abi.ReasonPrimary)
+	if !slices.Contains(f.log, "remove finalizer") || slices.Contains(f.log, "event Warning WriteLoop") {
+		t.Errorf("what happened: %q", f.log)
+	}
+	if f.loops != 0 {
+		t.Errorf("%d loops counted", f.loops)
+	}
+}
+
 // A new revision runs at once, and is in a write loop only after five writing runs
 // of its own.
 func TestANewRevisionIsNotPausedForTheWritesOfTheOld(t *testing.T) {

@@ -120,18 +120,18 @@ func (c client) read(r object.Resource, key object.Key) *rest.Request {
 	return c.rest.Get().AbsPath(r.Path(key)...).Throttle(c.reads)
 }
 
-// delete deletes an object as it was read, not another one of its name. The
+// delete deletes the object of that key and uid, not another one of its name. The
 // garbage collector deletes its dependents afterwards. The reply is the object if
 // it still exists, else a Status.
-func (c client) delete(ctx context.Context, r object.Resource, o *object.Object) ([]byte, error) {
+func (c client) delete(ctx context.Context, r object.Resource, key object.Key, uid types.UID) ([]byte, error) {
 	options := &metav1.DeleteOptions{
-		Preconditions:     metav1.NewUIDPreconditions(string(o.UID)),
+		Preconditions:     metav1.NewUIDPreconditions(string(uid)),
 		PropagationPolicy: new(metav1.DeletePropagationBackground),
 	}
 	if c.dryRun { // the server ignores the query of a request with a body
 		options.DryRun = []string{metav1.DryRunAll}
 	}
-	return send(ctx, c.rest.Delete().AbsPath(r.Path(o.Key())...).Body(options))
+	return send(ctx, c.rest.Delete().AbsPath(r.Path(key)...).Body(options))
 }
 
 func sendForObject(ctx context.Context, request *rest.Request, kind abi.Kind) (*object.Object, error) {

@@ -95,7 +95,10 @@ type operation struct {
 // for none. The patch tests the uid and the list of finalizers, and edit is
 // called again if the primary has changed.
 func (p *Performer) editFinalizers(ctx context.Context, t Target, edit func(*object.Object) (*operation, error)) (report Report, failure *Failure) {
-	before, reply, err := p.update(ctx, t, func(_ object.Resource, o *object.Object) (*patch, error) {
+	changed := func(from, to *object.Object) bool {
+		return !slices.Equal(from.Finalizers, to.Finalizers) || from.Deleting() != to.Deleting()
+	}
+	before, reply, err := p.update(ctx, t, changed, func(_ object.Resource, o *object.Object) (*patch, error) {
 		next, err := edit(o)
 		if err != nil || next == nil {
 			return nil, err
@@ -125,11 +128,12 @@ func (p *Performer) editFinalizers(ctx context.Context, t Target, edit func(*obj
 const maxUpdates = 5
 
 // update sends the patch that plan returns for the primary, nil for none. If
-// the patch is refused because the primary has changed meanwhile, plan is
-// called for what the primary is now: nil if it does not exist any more or
-// another object has its name. update returns the primary before the patch and
-// as the server returned it; both are nil if nothing was sent.
-func (p *Performer) update(ctx context.Context, t Target, plan func(object.Resource, *object.Object) (*patch, error)) (before, reply *object.Object, err error) {
+// the patch is refused, and changed reports that what it depends on has changed
+// meanwhile, plan is called for what the primary is now: nil if it does not
+// exist any more or another object has its name. update returns the primary
+// before the patch and as the server returned it; both are nil if nothing was
+// sent.
+func (p *Performer) update(ctx context.Context, t Target, changed func(from, to *object.Object) bool, plan func(object.Resource, *object.Object) (*patch, error)) (before, reply *object.Object, err error) {
 	r, err := p.Store.Resource(ctx, t.Object.Kind)
 	if err != nil {
 		return nil, nil, err
@@ -151,7 +155,7 @@ func (p *Performer) update(ctx context.Context, t Target, plan func(object.Resou
 		if err != nil {
 			return nil, nil, err
 		}
-		if fresh != nil && fresh.ResourceVersion == o.ResourceVersion {
+		if fresh != nil && !changed(o, fresh) {
 			return nil, nil, refused // for another reason than a change
 		}
 		o = fresh

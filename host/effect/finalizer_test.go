@@ -2,10 +2,14 @@ package effect
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/thole-dev/thole/abi"
 )
 
 const ours = "demo.thole.dev/main"
@@ -116,4 +120,43 @@ func TestEnsureFinalizerOfADeletedObjectIsAConflict(t *testing.T) {
 		}
 	}
 	w.edit(widget, "deleting", "", `{"metadata":{"finalizers":null}}`)
+}
+
+// TestRefusalIsNotTakenForAChange has an admission webhook that refuses every patch
+// while somebody else changes the object all the time.
+func TestRefusalIsNotTakenForAChange(t *testing.T) {
+	versions, forbidden := 5, false
+	w, target := newFake(t, func(rw http.ResponseWriter, r *http.Request) {
+		switch versions++; {
+		case r.Method == http.MethodPatch:
+			respondStatus(422, "Invalid", "the webhook refuses it", "")(rw, r)
+		case forbidden:
+			respondStatus(403, "Forbidden", "no right to get", "")(rw, r)
+		default:
+			respond(200, "application/json", strings.Replace(primary, `"resourceVersion":"5"`, fmt.Sprintf(`"resourceVersion":"%d"`, versions), 1))(rw, r)
+		}
+	})
+	patch := func() *Failure {
+		_, failure := w.PerformIntents(t.Context(), target, &abi.Result{Patch: []byte(`{"spec":{"size":1}}`)})
+		return failure
+	}
+	for name, write := range map[string]func() *Failure{
+		"finalizer": func() *Failure { _, failure := w.EnsureFinalizer(t.Context(), target); return failure },
+		"patch":     patch,
+		"patch of an object that may not be read": func() *Failure { forbidden = true; defer func() { forbidden = false }(); return patch() },
+	} {
+		failure := write()
+		if failure == nil || failure.Reason != "Invalid" || failure.Conflict || !strings.Contains(failure.Message, "the webhook refuses it") {
+			t.Errorf("%s: got %+v", name, failure)
+		}
+		patches := 0
+		for _, r := range w.wire.take() {
+			if r.method == http.MethodPatch {
+				patches++
+			}
+		}
+		if patches != 1 {
+			t.Errorf("%s: %d patches were sent", name, patches)
+		}
+	}
 }

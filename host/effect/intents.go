@@ -91,18 +91,21 @@ func (s *session) patchPrimary(ctx context.Context, body []byte) error {
 	if err != nil || noop {
 		return err
 	}
-	body, err = rawjson.MergePatch(body, []byte(`{"metadata":{"uid":`+quote(string(s.target.Object.UID))+`}}`))
+	before := s.target.Object
+	body, err = rawjson.MergePatch(body, []byte(`{"metadata":{"uid":`+quote(string(before.UID))+`}}`))
 	if err != nil {
 		return err
 	}
-	before, reply, err := s.update(ctx, s.target, func(_ object.Resource, o *object.Object) (*patch, error) {
-		if o == nil {
-			return nil, superseded("the object does not exist any more")
-		}
-		return &patch{patchType: types.MergePatchType, manager: s.manager(s.target.Controller), body: body}, nil
-	})
+	r, err := s.Store.Resource(ctx, before.Kind)
 	if err != nil {
 		return err
+	}
+	reply, refused := s.client.patch(ctx, r, before.Key(), patch{patchType: types.MergePatchType, manager: s.manager(s.target.Controller), body: body})
+	if refused != nil {
+		if fresh, err := s.reread(ctx, r, before, refused); err == nil && fresh == nil {
+			return superseded("the object does not exist any more")
+		}
+		return refused
 	}
 	s.target.Object, s.report.Primary = reply, reply
 	s.add(&s.report, abi.VerbPatch, before, reply)
@@ -141,7 +144,7 @@ func (s *session) delete(ctx context.Context, d location) error {
 	if err := s.mayDelete(d, have); err != nil || have.Deleting() {
 		return err
 	}
-	reply, err := s.client.delete(ctx, d.Resource, have)
+	reply, err := s.client.delete(ctx, d.Resource, d.key, have.UID)
 	switch {
 	case apierrors.IsNotFound(err):
 		s.records.setAbsent(d.id())

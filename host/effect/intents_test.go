@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -163,5 +164,21 @@ func TestEventsOfConsecutiveRunsAreEmittedOnce(t *testing.T) {
 	_, failure := w.PerformIntents(t.Context(), target, &abi.Result{Apply: apply(serviceObject).Apply, Events: []abi.Event{a}})
 	if failure == nil || len(w.recorder.events) != 0 {
 		t.Errorf("got %v, emitted %q", failure, w.recorder.events)
+	}
+}
+
+// TestDeleteGoesToTheNameThatWasChecked has a server that returns an object of
+// another name than it was asked for, as an aggregated API server could.
+func TestDeleteGoesToTheNameThatWasChecked(t *testing.T) {
+	w, target := newFake(t, respond(200, "application/json", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","uid":"u2",
+		"name":"../../../../api/v1/namespaces/kube-system/secrets/s",
+		"ownerReferences":[{"apiVersion":"test.thole.dev/v1","kind":"Widget","name":"w","uid":"u1","controller":true}]}}`))
+	w.store.unsynced = map[abi.Kind]bool{configMap.Kind: true}
+	if _, failure := w.PerformIntents(t.Context(), target, remove("")); failure != nil {
+		t.Fatal(failure)
+	}
+	const path = "/api/v1/namespaces/default/configmaps/c"
+	if got := fmt.Sprint(w.wire.take()); strings.Count(got, " "+path) != 2 || !strings.Contains(got, "DELETE "+path) {
+		t.Errorf("requests: %s", got)
 	}
 }

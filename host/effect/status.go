@@ -39,7 +39,8 @@ type Status struct {
 // for kinds that have no place for it: see [Performer.supported].
 func (p *Performer) WriteStatus(ctx context.Context, t Target, want Status) (report Report, failure *Failure) {
 	var change statusChange
-	before, reply, err := p.update(ctx, t, func(r object.Resource, o *object.Object) (*patch, error) {
+	changed := func(from, to *object.Object) bool { return from.ResourceVersion != to.ResourceVersion } // which the patch has
+	before, reply, err := p.update(ctx, t, changed, func(r object.Resource, o *object.Object) (*patch, error) {
 		if o == nil {
 			return nil, nil
 		}

@@ -113,6 +113,7 @@ type (
 	PluginStopped struct {
 		Plugin  string
 		Removed bool // its file is gone; else the host is stopping
+		Ran     bool // a revision has run until then
 	}
 	// PluginQuarantined reports that the circuit breaker of a plugin has opened:
 	// its keys wait while single runs probe whether it works again.
@@ -120,7 +121,10 @@ type (
 		Revision
 		Reason    string // in the words of the host alone
 		NextProbe time.Time
-		Failure   Failure // the latest
+		// Controller, Object and Failure are of the latest run that failed. Object
+		// is namespace/name.
+		Controller, Object string
+		Failure            Failure
 	}
 	// PluginRecovered reports that the circuit breaker has closed.
 	PluginRecovered struct {

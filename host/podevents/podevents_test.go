@@ -108,7 +108,7 @@ func TestMessagesOnThePod(t *testing.T) {
 			`plugin "demo" fails, its objects wait while single runs probe it: 8 panics`,
 		},
 		{events.PluginRecovered{Revision: first}, "Normal", "PluginRecovered", `plugin "demo" runs as before`},
-		{events.PluginStopped{Plugin: "demo", Removed: true}, "Normal", "PluginRemoved", `plugin "demo" is removed`},
+		{events.PluginStopped{Plugin: "demo", Removed: true, Ran: true}, "Normal", "PluginRemoved", `plugin "demo" is removed`},
 		{
 			events.FinalizersLeft{
 				Plugin: "demo", Removed: true, Commands: []string{"thole finalizers demo Widget.v1.test.dev -A --release"},
@@ -155,7 +155,7 @@ func TestOutsideOfAPodNothingIsReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Observe(events.PluginStopped{Plugin: "demo", Removed: true})
+	s.Observe(events.PluginStopped{Plugin: "demo", Removed: true, Ran: true})
 	s.Stop()
 }
 
@@ -219,7 +219,7 @@ func TestStopDoesNotWaitLongForTheAPIServer(t *testing.T) {
 		s := newEventStore()
 		s.wait = make(chan struct{})
 		p := startPodObserver(s, testPod)
-		p.Observe(events.PluginStopped{Plugin: "demo", Removed: true})
+		p.Observe(events.PluginStopped{Plugin: "demo", Removed: true, Ran: true})
 		begin := time.Now()
 		p.stop()
 		if waited := time.Since(begin); waited != flushTimeout {

@@ -81,7 +81,7 @@ func (p *podObserver) Observe(event events.Event) {
 	case events.PluginRecovered:
 		p.send(e.Plugin, normal, reasonRecovered, "runs as before", "", "")
 	case events.PluginStopped:
-		if e.Removed {
+		if e.Removed && e.Ran {
 			p.send(e.Plugin, normal, reasonRemoved, "is removed", "", "")
 		}
 	case events.FinalizersLeft:

@@ -55,6 +55,7 @@ func (r *Runner) newBreaker(rev *Revision, p *plugin) *dispatch.Breaker {
 		p.openings.Add(1)
 		r.Events.Observe(events.PluginQuarantined{
 			Revision: identity, Reason: s.Reason, NextProbe: s.NextProbe.Round(time.Millisecond),
+			Controller: s.LastFault.Controller, Object: s.LastFault.Object,
 			Failure: events.Failure{Class: s.LastFault.Class, Message: s.LastFault.Message, Stack: s.LastFault.Stack},
 		})
 	})

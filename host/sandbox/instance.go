@@ -114,7 +114,7 @@ func (g *Guest) initialize(ctx context.Context, in *instance, c *call) (manifest
 	case code != 0:
 		return nil, g.loadError(StepDescribe, fmt.Errorf("it returned %d, not 0%s", code, c.printed()))
 	case len(c.output) == 0:
-		return nil, g.loadError(StepDescribe, errors.New("it wrote no manifest: call output before it returns 0"))
+		return nil, g.loadError(StepDescribe, errors.New("it wrote no manifest: pass it to output before it returns 0"))
 	}
 	manifest, c.output = c.output, nil
 	if _, err := in.runExport(ctx, c, abi.ExportWarm); err != nil {

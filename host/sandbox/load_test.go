@@ -296,4 +296,9 @@ func TestKeptLoadFailuresAreBounded(t *testing.T) {
 	if n := s.failures.Len(); n != maxLoadFailures {
 		t.Errorf("%d errors are kept, want %d", n, maxLoadFailures)
 	}
+	for n, want := range map[int64]bool{0: false, 3*maxLoadFailures - 1: true} {
+		if _, kept := s.failures.Get(loadKey{limits: Limits{Fuel: n}}); kept != want {
+			t.Errorf("error %d is kept: %t", n, kept)
+		}
+	}
 }

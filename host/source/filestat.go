@@ -120,30 +120,47 @@ func openFile(path string) (*os.File, error) {
 // [errChanged] if the file is another one when it is opened, or has changed
 // when it was read.
 func (k fileKind) read(open func(string) (*os.File, error), path string, seen fileStat, buffer *bytes.Buffer) ([]byte, error) {
+	after, err := k.readAny(open, path, seen, buffer)
+	if !after.absent() && !after.equal(seen) {
+		err = errChanged
+	}
+	if err != nil {
+		return nil, err
+	}
+	return buffer.Bytes(), nil
+}
+
+// readAny is [fileKind.read] for a caller that can tell by the content whether it
+// is the right one. It returns the stat after the file was read.
+func (k fileKind) readAny(open func(string) (*os.File, error), path string, seen fileStat, buffer *bytes.Buffer) (after fileStat, err error) {
+	tooLarge := problem(fmt.Sprintf("is larger than %d MiB: %s", k.limit>>20, k.hint))
 	switch {
 	case seen.absent():
-		return nil, errChanged
+		return after, errChanged
 	case seen.problem != "":
-		return nil, seen.problem
+		return after, seen.problem
 	case seen.info.Size() > k.limit:
-		return nil, problem(fmt.Sprintf("is larger than %d MiB: %s", k.limit>>20, k.hint))
+		return after, tooLarge
 	}
 	file, err := open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EAGAIN): // EAGAIN: a lease
-		return nil, errChanged
+		return after, errChanged
 	case err != nil:
-		return nil, problemOf(err)
+		return after, problemOf(err)
 	}
 	defer file.Close()
 	buffer.Reset()
 	buffer.Grow(int(seen.info.Size()) + bytes.MinRead) // what ReadFrom needs to read it without growing
-	_, readErr := buffer.ReadFrom(io.LimitReader(file, k.limit+1))
-	if info, err := file.Stat(); err != nil || !newFileStat(info).equal(seen) {
-		return nil, errChanged
+	_, err = buffer.ReadFrom(io.LimitReader(file, k.limit+1))
+	info, statErr := file.Stat()
+	switch {
+	case statErr != nil:
+		return after, errChanged
+	case err != nil:
+		err = problemOf(err)
+	case int64(buffer.Len()) > k.limit: // some file systems report another size
+		err = tooLarge
 	}
-	if readErr != nil {
-		return nil, problemOf(readErr)
-	}
-	return buffer.Bytes(), nil
+	return newFileStat(info), err
 }

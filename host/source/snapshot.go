@@ -43,14 +43,15 @@ func errorText(err error) string {
 // reader returns the function for [Plugin.Read].
 func (d *Directory) reader(path, want string) func() ([]byte, error) {
 	return func() ([]byte, error) {
-		wasm, err := moduleFile.read(d.system.open, path, statFile(path), new(bytes.Buffer))
-		if err == nil && digest(wasm) != want {
+		var wasm bytes.Buffer
+		_, err := moduleFile.readAny(d.system.open, path, statFile(path), &wasm)
+		if err == nil && digest(wasm.Bytes()) != want {
 			err = errChanged
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read plugin %s: %w", path, err)
 		}
-		return wasm, nil
+		return wasm.Bytes(), nil
 	}
 }
 

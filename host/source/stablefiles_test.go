@@ -270,3 +270,18 @@ func TestFileThatChangesWhileItIsReadIsReadLater(t *testing.T) {
 		})
 	}
 }
+
+func TestTouchedFileIsReadByItsDigest(t *testing.T) {
+	f := newFixture(t)
+	f.write("a.wasm", "1")
+	snapshot := f.settle()
+	f.d.system.open = func(path string) (*os.File, error) {
+		if err := os.Chtimes(path, time.Time{}, f.start.Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		return openFile(path)
+	}
+	if wasm, err := snapshot[0].Read(); string(wasm) != "1" {
+		t.Errorf("read %q, %v", wasm, err)
+	}
+}

@@ -48,11 +48,14 @@ func (l eventLog) Observe(event events.Event) {
 		l.plugins.Error("plugin rolled back, the new revision fails for more objects than the previous one",
 			append(revision("PluginRolledBack", e.From), "to", e.To.Number, "reason", e.Reason)...)
 	case events.PluginStopped:
+		if !e.Ran {
+			return // it was refused or waited, which has a line of its own
+		}
 		l.plugins.Info("plugin stopped", "event", "PluginStopped", "plugin", e.Plugin, "removed", e.Removed)
 	case events.PluginQuarantined:
 		l.runs.Error("circuit breaker opened, the objects of the plugin wait while single runs probe it: correct or replace the plugin",
 			append(revision("PluginQuarantined", e.Revision), "reason", e.Reason, "nextProbe", e.NextProbe,
-				"class", e.Failure.Class, "message", e.Failure.Message)...)
+				"controller", e.Controller, "object", e.Object, "class", e.Failure.Class, "message", e.Failure.Message)...)
 	case events.PluginRecovered:
 		l.runs.Info("circuit breaker closed, the plugin runs as before", revision("PluginRecovered", e.Revision)...)
 	case events.FinalizersLeft:

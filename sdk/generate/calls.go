@@ -13,7 +13,7 @@ import (
 // The type of a value is that of its expression. If that is an interface, the value is
 // followed backwards to expressions of other types, and if it has a type parameter, to the
 // type arguments. Only where nothing can come between is it followed: through variables
-// and parameters that are used once, and through generic functions without type assertion.
+// and parameters that are used once, not counting calls of a sink, and through generic functions without type assertion.
 
 // sink is where a value is encoded or decoded: a function of the SDK, or Warm.
 type sink struct {
@@ -100,7 +100,8 @@ type callChecker struct {
 
 	// from has the values that a variable or parameter gets, as far as they are known.
 	from map[types.Object][]source
-	// uses is the number of uses of a variable or parameter.
+	// uses is the number of uses of a variable or parameter other than as a value that
+	// is passed to a sink.
 	uses map[types.Object]int
 	// instances has the uses of the generic function or type to which a type parameter
 	// belongs.
@@ -185,6 +186,12 @@ func inspect(packages []*checked, visit func(*checked, ast.Node)) {
 // collect collects what a node says about variables and type parameters, and how
 // controllers are registered.
 func (c *callChecker) collect(pkg *checked, n ast.Node) {
+	values, _ := pkg.passed(n)
+	for _, value := range values {
+		if v := c.info.Uses[identOf(value)]; v != nil {
+			c.uses[v]--
+		}
+	}
 	switch n := n.(type) {
 	case *ast.ValueSpec:
 		for i := 0; i < len(n.Names) && len(n.Names) == len(n.Values); i++ {
@@ -217,9 +224,9 @@ func (c *callChecker) define(v types.Object, value ast.Expr, depth int) {
 }
 
 // collectArguments records the values of the parameters of a function. f is nil if it is
-// not known.
+// not known. The call may not compile.
 func (c *callChecker) collectArguments(f *types.Func, call *ast.CallExpr) {
-	if f == nil {
+	if f == nil || f.Origin().Signature().Params().Len() == 0 {
 		return
 	}
 	signature := f.Origin().Signature()
@@ -281,15 +288,16 @@ func typeParams(f *types.Func) *types.TypeParamList {
 func (c *callChecker) visit(pkg *checked, n ast.Node) {
 	values, s := pkg.passed(n)
 	for _, value := range values {
-		for _, e := range c.origins(value, 0) {
+		for _, e := range c.origins(value, 0, 0) {
 			c.checkType(c.info.TypeOf(e), e.Pos(), s)
 		}
 	}
 }
 
 // origins returns the expressions of certain types whose values e may have, or, if depth
-// is 1, the elements of e, and so on.
-func (c *callChecker) origins(e ast.Expr, depth int) (all []ast.Expr) {
+// is 1, the elements of e, and so on. uses is 1 if e itself is one of callChecker.uses, 0
+// if it is passed to a sink.
+func (c *callChecker) origins(e ast.Expr, depth, uses int) (all []ast.Expr) {
 	if depth == 0 && !isInterface(c.info.TypeOf(e)) {
 		return []ast.Expr{e}
 	}
@@ -303,17 +311,17 @@ func (c *callChecker) origins(e ast.Expr, depth int) (all []ast.Expr) {
 			from = append(from, source{element, -1})
 		}
 	case *ast.CallExpr:
-		if c.info.Types[e.Fun].IsType() { // a conversion
+		if c.info.Types[e.Fun].IsType() && len(e.Args) == 1 { // a conversion
 			from = []source{{e.Args[0], 0}}
 		}
 	case *ast.Ident:
-		if v := c.info.Uses[e]; c.uses[v] == 1 {
+		if v := c.info.Uses[e]; c.uses[v] == uses {
 			from = c.from[v]
 			delete(c.from, v) // a recursive function passes a parameter to itself
 		}
 	}
 	for _, s := range from {
-		all = append(all, c.origins(s.value, depth+s.depth)...)
+		all = append(all, c.origins(s.value, depth+s.depth, 1)...)
 	}
 	return all
 }

@@ -31,6 +31,7 @@ type level struct {
 	path  []*types.Var
 	index []int
 	at    place
+	twice bool // the type is embedded more than once at this depth
 }
 
 // fieldsOf returns the members of a struct by the rules of encoding/json: the fields of
@@ -44,9 +45,8 @@ func (s *shapes) fieldsOf(t *types.Struct, at place) []*field {
 		next = nil
 		for _, l := range current {
 			fields, embedded := s.collect(l)
-			all, next = append(all, fields...), append(next, embedded...)
+			all, next = append(all, fields...), addLevels(next, embedded, visited)
 		}
-		next = slices.DeleteFunc(next, func(l level) bool { return containsType(visited, l.typ) })
 		for _, l := range next {
 			visited = append(visited, l.typ)
 		}
@@ -61,6 +61,20 @@ func (s *shapes) fieldsOf(t *types.Struct, at place) []*field {
 		}
 	}
 	return fields
+}
+
+// addLevels adds one level for each type that has not been visited.
+func addLevels(levels, embedded []level, visited []types.Type) []level {
+	for _, e := range embedded {
+		i := slices.IndexFunc(levels, func(l level) bool { return types.Identical(l.typ, e.typ) })
+		switch {
+		case i >= 0:
+			levels[i].twice = true
+		case !containsType(visited, e.typ):
+			levels = append(levels, e)
+		}
+	}
+	return levels
 }
 
 func containsType(list []types.Type, t types.Type) bool {
@@ -91,6 +105,9 @@ func (s *shapes) collect(l level) (fields []*field, embedded []level) {
 			s.refuse(f.at, v.Type(), `the option ",string" is not supported; leave it out, or use a type with methods of its own`)
 		}
 		fields = append(fields, f)
+		if l.twice {
+			fields = append(fields, f) // so that it conflicts with itself
+		}
 	}
 	return fields, embedded
 }

@@ -97,7 +97,7 @@ func main() {}
 	}{
 		"encoding/json":    {plugin("Register", unrelated), false},
 		"no encoding/json": {plugin("RegisterGenerated", unrelated), true},
-		"encoding/json because of another module": {plugin("RegisterGenerated", registers), false},
+		"another module":   {plugin("RegisterGenerated", registers), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := module(t, c.files, "require example.com/lib v0.0.0", "replace example.com/lib => ./lib")
@@ -107,6 +107,17 @@ func main() {}
 				t.Errorf("the error is %v", err)
 			}
 		})
+	}
+}
+
+// TestProgramThatDoesNotCompileIsIgnored has one beside the plugin, which is being edited.
+func TestProgramThatDoesNotCompileIsIgnored(t *testing.T) {
+	dir := module(t, map[string]string{
+		"main.go":      "package main\n\n//thole:generate\ntype Spec struct{ A int }\n\nfunc main() {}\n",
+		"tool/main.go": "package main\n\nfunc setup() {}\n\nfunc main() { setup(1); _ = any(); _ = any(1, 2) }\n",
+	})
+	if files := generate(t, dir, "./..."); len(files) != 1 {
+		t.Errorf("%d files are generated", len(files))
 	}
 }
 

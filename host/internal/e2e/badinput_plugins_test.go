@@ -88,7 +88,7 @@ var badPlugins = []badPlugin{
 		"run its tests",
 	}},
 	{name: "describe-without-manifest", step: "describe", message: []string{
-		"it wrote no manifest: call output before it returns 0",
+		"it wrote no manifest: pass it to output before it returns 0",
 	}},
 
 	// The manifest.

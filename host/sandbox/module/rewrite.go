@@ -163,6 +163,10 @@ func (w *writer) copyEntries(id wasm.SectionID, r *wasm.Reader, n uint32) {
 		for range n {
 			w.elements(r)
 		}
+	case wasm.DataSection:
+		for range n {
+			w.data(r)
+		}
 	case wasm.CodeSection:
 		for i := range w.m.Bodies {
 			w.body(i)
@@ -194,6 +198,18 @@ func (w *writer) expression(r *wasm.Reader) {
 			return
 		}
 	}
+}
+
+// data copies a data segment.
+func (w *writer) data(r *wasm.Reader) {
+	switch w.u32(r) {
+	case 2:
+		w.u32(r)
+		w.expression(r)
+	case 0:
+		w.expression(r)
+	}
+	w.raw(r, w.u32(r))
 }
 
 // elements copies an element segment.

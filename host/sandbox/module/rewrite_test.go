@@ -48,6 +48,17 @@ func TestWriteAddsExportsAndKeepsOnlyFunctionNames(t *testing.T) {
 	}
 }
 
+// TestOffsetsOfSegmentsAreEncodedAnew has a data segment whose offset is encoded in
+// more bytes than it needs, with bits that the parser ignores and the engine refuses.
+func TestOffsetsOfSegmentsAreEncodedAnew(t *testing.T) {
+	binary := append([]byte("\x00asm\x01\x00\x00\x00"), wasm.AppendSection(nil, wasm.MemorySection, []byte{1, 0, 1})...)
+	binary = wasm.AppendSection(binary, wasm.DataSection, []byte("\x01\x00\x41\x80\x80\x80\x80\x70\x0b\x01x"))
+	want := wasm.AppendSection(nil, wasm.DataSection, []byte("\x01\x00\x41\x00\x0b\x01x"))
+	if out := mustWriteAgain(t, parse(t, binary)); !bytes.Contains(out, want) {
+		t.Errorf("written: %q", out)
+	}
+}
+
 // FuzzParse compares what the sandbox relies on before and after a rewrite: the
 // limits hold, and the rewritten module differs by the added exports only.
 func FuzzParse(f *testing.F) {

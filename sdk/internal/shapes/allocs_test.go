@@ -16,7 +16,7 @@ var full = map[string]string{
 		`"array":[{"X":1},{"Y":2}],"matrix":[[1,2],[3,4]],"unnamed":{"a":1,"b":[{"c":"x"},{}]},"rawList":[1,{"a":1}]}`,
 	"Named": `{"phase":"a","phases":["b","c"],"labels":{"x":"y"},"keys":{"p":"q"},"points":[{"X":1}],"index":{"i":{"Y":2}},"pair":["a","b"],` +
 		`"flag":true,"count":7,"ratio":0.5,"aliases":[{"Y":1}],"box":{"content":{"X":1},"more":[{}]},"boxes":{"a":{"content":1,"more":null}}}`,
-	"Embedding": `{"apiVersion":"v1","kind":"K","name":"n","count":1,"maybe":"m","sure":3,"inner":"i","tagged":{"a":1},"Phase":"p",` +
+	"Embedding": `{"apiVersion":"v1","kind":"K","name":"n","count":1,"maybe":"m","sure":3,"inner":"i","Kept":6,"tagged":{"a":1},"Phase":"p",` +
 		`"metadata":{"name":"x","labels":{"a":"b"},"ownerReferences":[{"uid":"u","controller":true}],"finalizers":["f"]}}`,
 	"Tags":      `{"NoTag":1,"-":2,"UPPER":9,"noFields":{"x":1}}`,
 	"Values":    `{"time":"2026-01-01T00:00:00Z","duration":"1h30m","port":8080,"ports":["http",1],"limit":"500m","wait":1000,"foreigns":[{"name":"p","number":1}]}`,

@@ -177,6 +177,8 @@ type Embedding struct {
 	Base
 	*Optional2
 	inner
+	Upper
+	Lower
 	Tagged   `json:"tagged"`
 	Phase                   // a field with the name of its type
 	Metadata sdk.ObjectMeta `json:"metadata"`
@@ -208,6 +210,24 @@ type inner struct {
 	Inner string `json:"inner"`
 	Twice string `json:"twice"`
 	Clash string `json:"Clash,omitempty"`
+}
+
+// Upper and Lower are embedded in [Embedding], and both embed Shared.
+type (
+	Upper struct{ Shared }
+	Lower struct{ Shared }
+)
+
+// Shared is embedded twice at the same depth: its own fields conflict with themselves
+// and do not count, those of the struct that it embeds do.
+type Shared struct {
+	Ambiguous int
+	Bottom
+}
+
+// Bottom is embedded in [Shared].
+type Bottom struct {
+	Kept int
 }
 
 // Tagged is embedded with a name in its tag.

@@ -42,7 +42,7 @@ var Texts = []string{
 	`{"pair":["a"]}`, `{"points":null,"blob":null,"keys":null}`, `{"boxes":{"a":{"content":2147483648}}}`, `{"labels":{"x":{}}}`,
 
 	// Embedding.
-	`{"apiVersion":"v1","kind":"K","name":"n","count":1,"depth":2,"maybe":"m","sure":3,"twice":"t","inner":"i","Clash":"c","tagged":{"a":1},"Phase":"p",` +
+	`{"apiVersion":"v1","kind":"K","name":"n","count":1,"depth":2,"maybe":"m","sure":3,"twice":"t","inner":"i","Clash":"c","Ambiguous":5,"Kept":6,"tagged":{"a":1},"Phase":"p",` +
 		`"metadata":{"name":"x","labels":{"a":"b"},"ownerReferences":[{"uid":"u","controller":true}],"finalizers":[]}}`,
 	`{"maybe":null}`, `{"sure":1}`, `{"tagged":null,"metadata":null,"inner":null}`, `{"count":"1"}`,
 

@@ -1503,6 +1503,8 @@ func (x *Embedding) DecodeJSON(r *codec.Reader) {
 			codec.ReadString(r, &x.inner.Inner)
 		case "Clash":
 			codec.ReadString(r, &x.inner.Clash)
+		case "Kept":
+			codec.ReadInt(r, &x.Upper.Shared.Bottom.Kept)
 		case "tagged":
 			readJSONTagged(r, &x.Tagged)
 		case "Phase":
@@ -1548,6 +1550,8 @@ func appendJSONEmbedding(dst []byte, x *Embedding) []byte {
 		dst = append(dst, `,"Clash":`...)
 		dst = codec.AppendString(dst, x.inner.Clash)
 	}
+	dst = append(dst, `,"Kept":`...)
+	dst = codec.AppendInt(dst, int64(x.Upper.Shared.Bottom.Kept))
 	dst = append(dst, `,"tagged":`...)
 	dst = appendJSONTagged(dst, &x.Tagged)
 	dst = append(dst, `,"Phase":`...)

@@ -91,7 +91,7 @@ func gvk(k abi.Kind) schema.GroupVersionKind {
 var eventKind = schema.GroupVersionKind{Version: "v1", Kind: "Event"}
 
 // followKind reports the changes of the objects of a kind from now on, and returns
-// when it has read those that exist.
+// when it has read those that exist, or may not.
 func (s *session) followKind(ctx context.Context, kind schema.GroupVersionKind) {
 	w := &s.watch
 	if len(w.kinds) == 0 && kind != eventKind {
@@ -114,10 +114,13 @@ func (s *session) followKind(ctx context.Context, kind schema.GroupVersionKind) 
 	if err != nil {
 		return // only after the informer has stopped
 	}
-	quiet := klog.NewContext(ctx, logr.Discard()) // it tries again by itself
-	w.running.Go(func() { informer.RunWithContext(quiet) })
 	bounded, cancel := context.WithTimeout(ctx, servedTimeout)
 	defer cancel()
+	if err := informer.SetWatchErrorHandler(func(*cache.Reflector, error) { cancel() }); err != nil {
+		return // only after the informer has started
+	}
+	quiet := klog.NewContext(ctx, logr.Discard()) // it tries again by itself
+	w.running.Go(func() { informer.RunWithContext(quiet) })
 	cache.WaitForCacheSync(bounded.Done(), registration.HasSynced)
 }
 

@@ -1,9 +1,16 @@
 package devloop
 
 import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/yaml"
 )
@@ -172,4 +179,31 @@ func TestWatchReportsWhatConcernsThePlugin(t *testing.T) {
 			t.Errorf("%s: reported are %+v and %+v", name, got[0], got[1])
 		}
 	}
+}
+
+// TestKindThatMayNotBeListedDelaysNothing has an account without rights. The time is
+// that of the test's deadline: the wait for a kind would be longer.
+func TestKindThatMayNotBeListedDelaysNothing(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/api/v1" {
+			fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[{"name":"events","kind":"Event","namespaced":true,"verbs":["list","watch"]}]}`)
+			return
+		}
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)
+	}))
+	t.Cleanup(server.Close)
+	client, err := newClient(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), servedTimeout/2)
+	s := &session{client: client, watch: objectWatch{kinds: map[schema.GroupVersionKind]bool{}, running: &sync.WaitGroup{}}}
+	s.followKind(ctx, eventKind)
+	if ctx.Err() != nil {
+		t.Error("followKind waited for objects that may not be listed")
+	}
+	cancel()
+	s.watch.running.Wait()
 }

@@ -93,7 +93,9 @@ func describeEvent(event events.Event) []line {
 	case events.PluginRolledBack:
 		return one("rollback", bad, "to revision %d: %s", e.To.Number, oneLine(e.Reason))
 	case events.PluginStopped:
-		return one("stopped", plain, "%s", e.Plugin)
+		if e.Ran {
+			return one("stopped", plain, "%s", e.Plugin)
+		}
 	case events.PluginQuarantined:
 		return one("breaker", bad, "open, objects wait while single runs probe %s: %s", e.Plugin, oneLine(e.Reason))
 	case events.PluginRecovered:

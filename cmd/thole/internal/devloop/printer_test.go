@@ -84,7 +84,7 @@ func TestDescribeEvent(t *testing.T) {
 			events.PluginRolledBack{From: revision, To: *running, Reason: "3 of 3 runs failed"},
 			[]string{"rollback: bad: to revision 1: 3 of 3 runs failed"},
 		},
-		"stopped":      {events.PluginStopped{Plugin: "p"}, []string{"stopped: p"}},
+		"stopped":      {events.PluginStopped{Plugin: "p", Ran: true}, []string{"stopped: p"}},
 		"host started": {events.HostStarted{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) { expectLines(t, describeEvent(c.event), c.want...) })

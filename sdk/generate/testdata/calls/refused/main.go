@@ -122,6 +122,9 @@ func throughVariables(r *request) {
 	r.Apply(declared)
 	assigned := any(configMap())
 	r.Apply(assigned)
+	applied := any(configMap())
+	r.Apply(applied)
+	r.Apply(applied)
 	for _, object := range []any{Child{}, map[string]any{}} {
 		r.Apply(object)
 	}

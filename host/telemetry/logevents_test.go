@@ -1,0 +1,129 @@
+package telemetry
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/internal/logtest"
+)
+
+func TestEventsAreLoggedWithTheirFields(t *testing.T) {
+	revision := events.Revision{Plugin: "p", Number: 2, Version: "v1", Digest: "d"}
+	run := events.Run{Plugin: "p", Controller: "c", Object: "ns/x", Revision: 2, ID: "id"}
+	ended := func(f events.Failure) events.RunEnded {
+		return events.RunEnded{Run: run, Result: "r", Failure: f, Duration: 1500 * time.Microsecond, Writes: 3, Attempt: 4, Fuel: 5, MemoryBytes: 6}
+	}
+	muted, scheduled := ended(events.Failure{Class: abi.ClassWaiting}), ended(events.Failure{})
+	muted.Muted, scheduled.Next = true, time.Minute
+	ofRun := func(event string, more map[string]any) map[string]any {
+		fields := map[string]any{"event": event, "plugin": "p", "controller": "c", "object": "ns/x", "revision": 2, "reconcileID": "id"}
+		maps.Copy(fields, more)
+		return fields
+	}
+	ofEnded := func(more map[string]any) map[string]any {
+		fields := ofRun("RunEnded", map[string]any{"result": "r", "duration": "1.5ms", "writes": 3, "attempt": 4, "fuel": int64(5), "memoryBytes": uint64(6)})
+		maps.Copy(fields, more)
+		return fields
+	}
+	refused := events.PluginRefused{Plugin: "p", Digest: "d", Step: "parse", Err: errors.New("bad"), Running: &revision}
+	rolledBack := refused
+	rolledBack.RolledBack = true
+	for name, c := range map[string]struct {
+		event  events.Event
+		level  hclog.Level
+		fields map[string]any // nil: nothing is logged
+	}{
+		"run that succeeded": {scheduled, hclog.Debug, ofEnded(map[string]any{"next": "1m0s"})},
+		"run that waits": {
+			ended(events.Failure{Class: abi.ClassWaiting, Reason: "R", Message: "m"}), hclog.Info,
+			ofEnded(map[string]any{"reason": "R", "message": "m"}),
+		},
+		"wait beyond the allowance": {event: muted},
+		"run that failed": {
+			ended(events.Failure{Class: abi.ClassRetry, Reason: "R", Message: "m"}), hclog.Warn,
+			ofEnded(map[string]any{"class": abi.ClassRetry, "reason": "R", "message": "m"}),
+		},
+		"run that is stalled": {
+			ended(events.Failure{Class: abi.ClassStalled}), hclog.Warn,
+			ofEnded(map[string]any{"class": abi.ClassStalled, "reason": "", "message": ""}),
+		},
+		"run that broke off": {
+			ended(events.Failure{Class: abi.ClassPanic, Stack: []string{"f", "g"}}), hclog.Error,
+			ofEnded(map[string]any{"class": abi.ClassPanic, "reason": "", "message": "", "stack": []string{"f", "g"}}),
+		},
+		"line of the guest": {
+			events.GuestLogged{Run: run, Level: abi.LogWarn, Message: "m", Fields: []any{"a", "b"}},
+			hclog.Warn,
+			ofRun("GuestLogged", map[string]any{"a": "b"}),
+		},
+		"refused plugin": {refused, hclog.Error, map[string]any{
+			"event": "PluginRefused", "plugin": "p", "digest": "d", "step": "parse", "error": refused.Err, "running": "d",
+		}},
+		"refusal of what was rolled back": {event: rolledBack},
+		"open circuit breaker": {
+			events.PluginQuarantined{Revision: revision, Reason: "R", Controller: "c", Object: "ns/x", Failure: events.Failure{Class: abi.ClassPanic, Message: "m"}},
+			hclog.Error,
+			map[string]any{
+				"event": "PluginQuarantined", "plugin": "p", "revision": 2, "version": "v1", "digest": "d",
+				"reason": "R", "nextProbe": time.Time{}, "controller": "c", "object": "ns/x", "class": abi.ClassPanic, "message": "m",
+			},
+		},
+		"plugin that has run": {
+			events.PluginStopped{Plugin: "p", Removed: true, Ran: true},
+			hclog.Info,
+			map[string]any{"event": "PluginStopped", "plugin": "p", "removed": true},
+		},
+		"plugin that never ran": {event: events.PluginStopped{Plugin: "p", Removed: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := logtest.New(hclog.Debug)
+			LogEvents(log.Logger).Observe(c.event)
+			if c.fields == nil {
+				log.ExpectNone(t)
+				return
+			}
+			if got := log.Next(t); got.Level != c.level || !fieldsEqual(got.Fields, c.fields) {
+				t.Errorf("logged %s\nwant %s %v", got, c.level, c.fields)
+			}
+		})
+	}
+}
+
+func TestGuestsLogAtTheirLevels(t *testing.T) {
+	log := logtest.New(hclog.Debug)
+	for level, want := range map[int32]hclog.Level{
+		abi.LogDebug: hclog.Debug, abi.LogInfo: hclog.Info, abi.LogWarn: hclog.Warn, abi.LogError: hclog.Error,
+	} {
+		LogEvents(log.Logger).Observe(events.GuestLogged{Level: level})
+		if got := log.Next(t); got.Level != want {
+			t.Errorf("level %d is logged as %s, want %s", level, got.Level, want)
+		}
+	}
+}
+
+func fieldsEqual(a, b map[string]any) bool {
+	return maps.EqualFunc(a, b, func(a, b any) bool { return fmt.Sprint(a) == fmt.Sprint(b) })
+}
+
+// TestValuesOfGuestsDoNotSteerTerminals has a value with an escape sequence, in the
+// format that people read.
+func TestValuesOfGuestsDoNotSteerTerminals(t *testing.T) {
+	var out bytes.Buffer
+	logger, err := NewLogger(LogConfig{Level: "info", Format: "text", Output: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	LogEvents(logger).Observe(events.GuestLogged{Level: abi.LogInfo, Message: "m", Fields: []any{"a", "\x1b[2J"}})
+	if got := out.String(); strings.Contains(got, "\x1b") || !strings.Contains(got, "a=") {
+		t.Errorf("logged %q", got)
+	}
+}
