@@ -203,8 +203,8 @@ func wrongType(path string, known fields, written map[string]any) error {
 }
 
 // emptyValues returns an error for every field, other than a list or a
-// mapping, that is written without a value: the decoder would leave its
-// default, but whoever began to write a limit or a namespace wanted another.
+// mapping, and every entry of a list that is written without a value: the
+// decoder would leave the default, but whoever began to write a limit or a namespace wanted another.
 func emptyValues(known fields, written map[string]any) (problems []error) {
 	for _, path := range known.paths() {
 		value, ok, _ := unstructured.NestedFieldNoCopy(written, strings.Split(path, ".")...)
@@ -231,8 +231,7 @@ func unknownField(path string, known fields, written map[string]any) error {
 	if fieldsOf(reflect.TypeFor[Config](), "")[path] != nil && known[path] == nil {
 		return fmt.Errorf("%s: it belongs in the file of --config", text)
 	}
-	if known[path] != nil { // as one key
-		end := strings.LastIndex(path, ".")
+	if end := strings.LastIndex(path, "."); end > 0 && known[path] != nil { // written as one key
 		return fmt.Errorf("%s: %s belongs below %s", text, path[end+1:], path[:end])
 	}
 	parent, name := "", path // the name may have dots

@@ -142,7 +142,8 @@ func TestOtherEventsAreNotReportedOnThePod(t *testing.T) {
 	rolledBack.RolledBack = true
 	s := observed(t, func(p *podObserver) {
 		p.Observe(rolledBack)
-		p.Observe(events.PluginStopped{Plugin: "demo"})
+		p.Observe(events.PluginStopped{Plugin: "demo", Ran: true})     // the host stops
+		p.Observe(events.PluginStopped{Plugin: "demo", Removed: true}) // it was refused
 		p.Observe(events.RunEnded{})
 	})
 	if len(s.events) > 0 {

@@ -13,7 +13,8 @@ import (
 // The type of a value is that of its expression. If that is an interface, the value is
 // followed backwards to expressions of other types, and if it has a type parameter, to the
 // type arguments. Only where nothing can come between is it followed: through variables
-// and parameters that are used once, not counting calls of a sink, and through generic functions without type assertion.
+// and parameters that are used once, besides being passed to sinks, and through generic
+// functions without type assertion.
 
 // sink is where a value is encoded or decoded: a function of the SDK, or Warm.
 type sink struct {
@@ -100,9 +101,9 @@ type callChecker struct {
 
 	// from has the values that a variable or parameter gets, as far as they are known.
 	from map[types.Object][]source
-	// uses is the number of uses of a variable or parameter other than as a value that
-	// is passed to a sink.
-	uses map[types.Object]int
+	// otherUses is the number of uses of a variable or parameter that do not pass it to a
+	// sink.
+	otherUses map[types.Object]int
 	// instances has the uses of the generic function or type to which a type parameter
 	// belongs.
 	instances map[*types.TypeParam][]instance
@@ -134,7 +135,7 @@ func (l *loader) checkCalls(packages []*listed) error {
 		}
 		c := &callChecker{
 			loader: l, main: l.checked[p.ImportPath].types,
-			from: map[types.Object][]source{}, uses: map[types.Object]int{},
+			from: map[types.Object][]source{}, otherUses: map[types.Object]int{},
 			instances: map[*types.TypeParam][]instance{}, unfollowed: map[*types.TypeParam]bool{},
 		}
 		plugin, err := c.packages(p)
@@ -189,7 +190,7 @@ func (c *callChecker) collect(pkg *checked, n ast.Node) {
 	values, _ := pkg.passed(n)
 	for _, value := range values {
 		if v := c.info.Uses[identOf(value)]; v != nil {
-			c.uses[v]--
+			c.otherUses[v]--
 		}
 	}
 	switch n := n.(type) {
@@ -255,7 +256,7 @@ func hasTypeAssertion(f *ast.FuncDecl) bool {
 // package of another module the name Register may be that of the SDK.
 func (c *callChecker) collectUse(pkg *checked, name *ast.Ident) {
 	object := c.info.Uses[name]
-	c.uses[object]++
+	c.otherUses[object]++
 	c.generated = c.generated || named(object, sdkPath, "RegisterGenerated")
 	c.encodingJSON = c.encodingJSON || named(object, sdkPath, "Register") || !pkg.inModule() && name.Name == "Register"
 	f, ok := object.(*types.Func)
@@ -295,9 +296,10 @@ func (c *callChecker) visit(pkg *checked, n ast.Node) {
 }
 
 // origins returns the expressions of certain types whose values e may have, or, if depth
-// is 1, the elements of e, and so on. uses is 1 if e itself is one of callChecker.uses, 0
-// if it is passed to a sink.
-func (c *callChecker) origins(e ast.Expr, depth, uses int) (all []ast.Expr) {
+// is 1, the elements of e, and so on. otherUses is how often a variable in the place of e is
+// used without passing it to a sink: never if e is passed itself, and once if e is a value
+// on the way.
+func (c *callChecker) origins(e ast.Expr, depth, otherUses int) (all []ast.Expr) {
 	if depth == 0 && !isInterface(c.info.TypeOf(e)) {
 		return []ast.Expr{e}
 	}
@@ -315,7 +317,7 @@ func (c *callChecker) origins(e ast.Expr, depth, uses int) (all []ast.Expr) {
 			from = []source{{e.Args[0], 0}}
 		}
 	case *ast.Ident:
-		if v := c.info.Uses[e]; c.uses[v] == uses {
+		if v := c.info.Uses[e]; c.otherUses[v] == otherUses {
 			from = c.from[v]
 			delete(c.from, v) // a recursive function passes a parameter to itself
 		}

@@ -14,15 +14,19 @@ import (
 // firstLine is shown before anything is started.
 const firstLine = "starting the embedded control plane"
 
+// unfinished are the ways to start a session, with the exit codes of one that ends
+// before the sample is Ready.
+var unfinished = map[string]struct {
+	flags []string
+	code  int
+}{
+	"until Ctrl-C": {nil, 0},
+	"once":         {[]string{"--once"}, 1},
+}
+
 func TestInterruptWhileStartingLeavesNothing(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		flags []string
-		code  int
-	}{
-		"until Ctrl-C": {nil, 0},
-		"once":         {[]string{"--once"}, 1}, // the sample was not Ready
-	} {
+	for name, c := range unfinished {
 		t.Run(name, func(t *testing.T) {
 			w := newWork(t, "testdata/hello")
 			term := inTerminal(t, w.thole(append([]string{"dev", "plugin"}, c.flags...)...))
@@ -92,13 +96,7 @@ func TestEndOfTheControlPlaneEndsTheSession(t *testing.T) {
 // the reader is the end of the session.
 func TestClosedOutputEndsTheSession(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		flags []string
-		code  int
-	}{
-		"until Ctrl-C": {nil, 0},
-		"once":         {[]string{"--once"}, 1}, // the sample was not Ready
-	} {
+	for name, c := range unfinished {
 		t.Run(name, func(t *testing.T) {
 			w := newWork(t, "testdata/hello")
 			cmd := w.thole(append([]string{"dev", "plugin"}, c.flags...)...)

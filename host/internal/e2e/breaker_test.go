@@ -106,8 +106,8 @@ func (p *process) expectMoodOpen(t *testing.T, before int) {
 		t.Errorf("the breaker is %+v", b)
 	}
 	await.Until(t, "every opening is logged", func() bool {
-		lines := p.Log.Events("PluginQuarantined", "plugin", "mood", "class", "panic")
-		return len(lines) == opened && lines[opened-1].String("reason") != ""
+		lines := p.Log.Events("PluginQuarantined", "plugin", "mood", "controller", "mood", "class", "panic")
+		return len(lines) == opened && lines[opened-1].String("reason") != "" && strings.Contains(lines[opened-1].String("object"), "/bad-")
 	})
 	await.Until(t, "the metrics have the state", func() bool {
 		state := func(s string) float64 { return p.Metrics().Sum("thole_breaker_state", "plugin", "mood", "state", s) }

@@ -85,6 +85,7 @@ func TestDescribeEvent(t *testing.T) {
 			[]string{"rollback: bad: to revision 1: 3 of 3 runs failed"},
 		},
 		"stopped":      {events.PluginStopped{Plugin: "p", Ran: true}, []string{"stopped: p"}},
+		"never ran":    {events.PluginStopped{Plugin: "p", Removed: true}, nil},
 		"host started": {events.HostStarted{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) { expectLines(t, describeEvent(c.event), c.want...) })
