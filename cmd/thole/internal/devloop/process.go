@@ -13,6 +13,8 @@ import (
 const (
 	stopTimeout = time.Minute // for a child process to end after it was asked to; a second is usual
 	tailLines   = 8
+
+	interruptTimeout = time.Second // for this process to end after Ctrl-C has ended a child
 )
 
 // process is a child process. It has a process group of its own, so that Ctrl-C
@@ -78,10 +80,18 @@ func withLog(err error) error {
 }
 
 // watch calls lost if the process ends before over is closed. When hurry is closed
-// it kills the process.
+// it kills the process. Ctrl-C in the moment before a child process has a group of
+// its own ends it, and reaches this process too: over has some time to be closed.
 func (p *process) watch(over, hurry <-chan struct{}, lost func(error)) {
 	select {
 	case <-p.done:
+		if isInterrupted(p.cmd.ProcessState) {
+			select {
+			case <-over:
+				return
+			case <-time.After(interruptTimeout):
+			}
+		}
 		lost(endedError{p})
 		return
 	case <-over:

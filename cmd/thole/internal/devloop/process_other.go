@@ -9,6 +9,8 @@ import (
 
 func setProcessGroup(*exec.Cmd) {}
 
+func isInterrupted(*os.ProcessState) bool { return false }
+
 func terminate(p *os.Process) error { return p.Kill() }
 
 func killGroup(p *os.Process) error { return p.Kill() }

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // startShell starts a script and returns when it has written "up" to standard
@@ -32,6 +34,24 @@ func TestStopAsksTheProcessToEnd(t *testing.T) {
 	}
 	if got := tail(p.log); !slices.Equal(got, []string{"up", "asked"}) {
 		t.Errorf("the log ends with %q", got)
+	}
+}
+
+// TestInterruptOfBothIsNoLossOfTheProcess has a child that Ctrl-C ends before it ends
+// the session.
+func TestInterruptOfBothIsNoLossOfTheProcess(t *testing.T) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt) // else the child ignores it if this process does
+	defer signal.Stop(signals)
+	p := startShell(t, "echo up >&2; kill -INT $$")
+	<-p.done
+	over := make(chan struct{})
+	time.AfterFunc(interruptTimeout/10, func() { close(over) })
+	p.watch(over, nil, func(err error) { t.Error(err) })
+	lost := false
+	p.watch(nil, nil, func(error) { lost = true })
+	if !lost {
+		t.Error("a process that only itself was interrupted is not lost")
 	}
 }
 
