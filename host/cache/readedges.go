@@ -178,7 +178,7 @@ func (e *edges) end(r *reader) {
 func (e *edges) retain(r *reader, set map[edge]struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var unsynced []*kindEdges
+	var unsynced []*kindEdges // of edges that are removed
 	r.edges = slices.DeleteFunc(r.edges, func(at edge) bool {
 		_, keep := set[at]
 		if !keep {
@@ -190,9 +190,15 @@ func (e *edges) retain(r *reader, set map[edge]struct{}) {
 		return !keep
 	})
 	for _, k := range unsynced {
-		if !slices.ContainsFunc(r.edges, func(at edge) bool { return at.kind == k }) {
-			delete(k.unsynced, r)
-		}
+		r.forgetSync(k)
+	}
+}
+
+// forgetSync makes the owner not wait for the sync of a kind that it does not depend
+// on any more.
+func (r *reader) forgetSync(k *kindEdges) {
+	if !slices.ContainsFunc(r.edges, func(at edge) bool { return at.kind == k }) {
+		delete(k.unsynced, r)
 	}
 }
 
