@@ -90,7 +90,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	}
 	if h.cache, err = cache.New(cache.Config{
 		REST: cluster, Namespace: c.Namespace, Logger: h.logger.Named("cache"),
-		Wake: func(owner cache.Owner) { h.runner.ObserveRead(owner) },
+		Wake: func(owner cache.Owner, event cache.Event) { h.runner.ObserveRead(owner, event) },
 	}); err != nil {
 		return nil, err
 	}

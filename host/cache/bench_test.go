@@ -220,7 +220,7 @@ func BenchmarkRun(b *testing.B) {
 	b.Cleanup(c.Stop)
 	sels := make([]labels.Selector, benchObjects)
 	read := func(i int) {
-		run := c.Begin(Owner{Controller: "bench", Key: object.Key{Name: fmt.Sprint(i)}})
+		run := c.Begin(Owner{Controller: "bench", Key: object.Key{Name: fmt.Sprint(i)}}, &OwnWrites{})
 		key := object.Key{Namespace: fmt.Sprintf("team-%d", i%50), Name: fmt.Sprintf("widget-%05d", i)}
 		if _, ok, err := run.Get(b.Context(), widget, key); !ok || err != nil {
 			b.Fatal(ok, err)

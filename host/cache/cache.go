@@ -31,10 +31,11 @@ type Config struct {
 	// Namespace restricts every informer of a namespaced kind. "" stands for
 	// all namespaces.
 	Namespace string
-	// Wake is called with the owner of each edge that a change concerns, and
-	// with each owner whose read failed with [ErrNotSynced] when the informer
-	// of the kind has synced. It must not block. It may be nil.
-	Wake   func(Owner)
+	// Wake is called with the owner of each edge that a change concerns and
+	// with the change. When the informer of a kind has synced, it is called
+	// with each owner whose read failed with [ErrNotSynced], and with no
+	// change. It must not block. It may be nil.
+	Wake   func(Owner, Event)
 	Logger hclog.Logger // may be nil
 	// StallAfter is how long a watch may deliver neither an event nor a
 	// bookmark before it is ended and the kind is listed again. The default is
@@ -64,7 +65,7 @@ func (c Config) withDefaults() Config {
 		c.Clock = clock.RealClock{}
 	}
 	if c.Wake == nil {
-		c.Wake = func(Owner) {}
+		c.Wake = func(Owner, Event) {}
 	}
 	return c
 }

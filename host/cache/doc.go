@@ -28,8 +28,8 @@
 //
 // # Own writes
 //
-// [Informer.WaitReached] blocks until the store has reached a resourceVersion,
-// so that a run does not start from a state older than its own writes.
+// [OwnWrites] is what a plugin has written and its informers do not show yet. Its
+// runs read it as if they did.
 //
 // # Files
 //
@@ -44,6 +44,7 @@
 //	handlers.go     its events, delivered to its handlers
 //	health.go       when it has begun to fail and has recovered
 //	runreads.go     what one run reads, and sees as one state
+//	ownwrites.go    what a plugin wrote, until its informers show it
 //	readedges.go    the reads that are kept for each key
 //	dependents.go   which keys have read an object that changed
 package cache

@@ -79,6 +79,20 @@ func reached(i *Informer, version string) bool {
 	return ok
 }
 
+// waitReached waits until an informer has reached a resourceVersion.
+func waitReached(ctx context.Context, i *Informer, version string) error {
+	for {
+		if ok, err := i.store.reached(version); ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
 // recorder is a handler that keeps the events.
 type recorder struct {
 	t      testing.TB

@@ -135,25 +135,6 @@ func (i *informer) subscribe(h *handler) (remove func()) {
 	return func() { i.store.feed.remove(h) }
 }
 
-// WaitReached blocks until the store has reached a resourceVersion. It always
-// has reached "". It fails when ctx is done, with [ErrStopped], or at once with
-// [ErrIncomparable]. The caller can use [informer.Live] then.
-func (i *informer) WaitReached(ctx context.Context, resourceVersion string) error {
-	reached, err := i.store.await(resourceVersion)
-	if err != nil || reached == nil {
-		return err
-	}
-	defer i.store.stopWaiting(reached)
-	select {
-	case err := <-reached:
-		return err
-	case <-i.ctx.Done():
-		return ErrStopped
-	case <-ctx.Done():
-		return fmt.Errorf("wait for %s at resourceVersion %s: %w", i.Kind(), resourceVersion, context.Cause(ctx))
-	}
-}
-
 // Live reads an object from the API server. The error is an
 // [apierrors.APIStatus], NotFound if there is no such object.
 func (i *informer) Live(ctx context.Context, key object.Key) (*object.Object, error) {

@@ -217,7 +217,7 @@ func TestStalledWatchListsAgain(t *testing.T) {
 func resetIdleTimer(t *testing.T, p *peer, i *Informer) {
 	t.Helper()
 	for range 2 {
-		if err := i.WaitReached(within(t), p.bookmark()); err != nil {
+		if err := waitReached(within(t), i, p.bookmark()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -459,9 +459,7 @@ func TestInformerWithoutUsersStops(t *testing.T) {
 	}
 	third.Release()
 	fake.Step(10*time.Minute + 1)
-	if err := third.WaitReached(within(t), "999"); !errors.Is(err, ErrStopped) {
-		t.Errorf("wait: %v", err)
-	}
+	receive(t, third.ctx.Done())
 	c.stopping.Wait()
 	if s := c.Stats(); len(s) != 0 {
 		t.Errorf("stats: %+v", s)
@@ -495,11 +493,11 @@ func TestNamespaceRestrictsInformers(t *testing.T) {
 	}
 }
 
-func TestWaitReachedBlocksUntilTheResourceVersion(t *testing.T) {
+func TestAnInformerHasReachedWhatItShows(t *testing.T) {
 	p := newPeer(t)
 	i := acquire(t, open(t, p, Config{}))
 	version := p.put("a", "x")
-	if err := i.WaitReached(within(t), version); err != nil {
+	if err := waitReached(within(t), i, version); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := i.Get(object.Key{Namespace: "a", Name: "x"}); !ok {
@@ -508,15 +506,8 @@ func TestWaitReachedBlocksUntilTheResourceVersion(t *testing.T) {
 	if !reached(i, version) || !reached(i, "") || !reached(i, "99") || reached(i, "1000") || reached(i, "abc") {
 		t.Errorf("reached is wrong at %s", versionOf(i))
 	}
-	if err := i.WaitReached(within(t), "abc"); !errors.Is(err, ErrIncomparable) {
+	if _, err := i.store.reached("abc"); !errors.Is(err, ErrIncomparable) {
 		t.Errorf("incomparable: %v", err)
-	}
-	waited := make(chan error, 1)
-	go func() { waited <- i.WaitReached(within(t), "103") }()
-	p.put("a", "y")
-	p.bookmark()
-	if err := receive(t, waited); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -133,7 +133,7 @@ func (e *edges) changed(k *kindEdges, event Event) {
 	e.mu.Lock()
 	dependents := k.dependents(event)
 	e.mu.Unlock()
-	e.wake(dependents)
+	e.wake(dependents, event)
 }
 
 // synced calls Wake for the owners whose reads failed with ErrNotSynced.
@@ -142,12 +142,12 @@ func (e *edges) synced(k *kindEdges) {
 	unsynced := k.unsynced
 	k.unsynced = nil
 	e.mu.Unlock()
-	e.wake(unsynced)
+	e.wake(unsynced, Event{})
 }
 
-func (e *edges) wake(readers map[*reader]struct{}) {
+func (e *edges) wake(readers map[*reader]struct{}, event Event) {
 	for r := range readers {
-		e.cache.config.Wake(r.owner)
+		e.cache.config.Wake(r.owner, event)
 	}
 }
 

@@ -25,7 +25,7 @@ type wakeups struct {
 	cause string // only used by the goroutine that delivers events
 }
 
-func (s *wakeups) wake(o Owner) { s.calls <- o.Key.Name + " by " + s.cause }
+func (s *wakeups) wake(o Owner, _ Event) { s.calls <- o.Key.Name + " by " + s.cause }
 
 // follow makes the causes those of an informer. It must be called before the first
 // read of the kind, because each event comes to the handlers in their order.
@@ -90,7 +90,7 @@ func edgeCache(t *testing.T, p *peer) (*Cache, *wakeups) {
 	s := &wakeups{t: t, calls: make(chan string, 10_000)}
 	c := open(t, p, Config{Wake: s.wake})
 	s.follow(acquire(t, c))
-	marker := c.Begin(Owner{Key: object.Key{Name: "marker"}})
+	marker := c.Begin(Owner{Key: object.Key{Name: "marker"}}, &OwnWrites{})
 	if _, _, err := marker.Get(within(t), widget, object.Key{Namespace: "mark", Name: "mark"}); err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestChangeOfAListWakesItsReaders(t *testing.T) {
 			p := newPeer(t)
 			p.put("a", "x", `"labels":{"app":"web"}`)
 			c, s := edgeCache(t, p)
-			run := c.Begin(me)
+			run := c.Begin(me, &OwnWrites{})
 			if _, err := run.List(within(t), widget, tt.namespace, selector(t, tt.selector)); err != nil {
 				t.Fatal(err)
 			}
@@ -169,7 +169,7 @@ func TestChangeOfAListWakesItsReaders(t *testing.T) {
 func TestChangeOfAnObjectWakesItsReaders(t *testing.T) {
 	p := newPeer(t)
 	c, s := edgeCache(t, p)
-	run := c.Begin(me)
+	run := c.Begin(me, &OwnWrites{})
 	key := object.Key{Namespace: "a", Name: "x"}
 	if _, ok, err := run.Get(within(t), widget, key); ok || err != nil {
 		t.Fatal(ok, err)
@@ -200,13 +200,13 @@ func TestCommitReplacesTheEdgesOfEarlierRuns(t *testing.T) {
 	}
 	touch := func() { p.put("a", "1"); p.put("a", "2"); p.put("a", "3") }
 
-	first := c.Begin(me)
+	first := c.Begin(me, &OwnWrites{})
 	read(first, "1")
 	touch()
 	s.expect(p, "me by a/1") // while the run is open
 	first.Commit()
 
-	second := c.Begin(me)
+	second := c.Begin(me, &OwnWrites{})
 	read(second, "2")
 	touch()
 	s.expect(p, "me by a/1", "me by a/2") // the edges of earlier runs stay until the end
@@ -214,7 +214,7 @@ func TestCommitReplacesTheEdgesOfEarlierRuns(t *testing.T) {
 	touch()
 	s.expect(p, "me by a/1", "me by a/2") // and after the end if the run was abandoned
 
-	third := c.Begin(me)
+	third := c.Begin(me, &OwnWrites{})
 	read(third, "3")
 	third.Commit()
 	third.Abandon()
@@ -224,7 +224,7 @@ func TestCommitReplacesTheEdgesOfEarlierRuns(t *testing.T) {
 		t.Errorf("a read after the end returned %v", err)
 	}
 
-	c.Begin(me).Commit()
+	c.Begin(me, &OwnWrites{}).Commit()
 	touch()
 	s.expect(p)
 	if n := edgesOf(c); n != 1 { // the marker's
@@ -241,7 +241,7 @@ func TestForgetRemovesEdgesAlsoOfOpenRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	committed, open := c.Begin(me), c.Begin(Owner{Controller: "other", Key: me.Key})
+	committed, open := c.Begin(me, &OwnWrites{}), c.Begin(Owner{Controller: "other", Key: me.Key}, &OwnWrites{})
 	read(committed)
 	committed.Commit()
 	read(open)
@@ -267,7 +267,7 @@ func TestObjectsDoNotChangeDuringARun(t *testing.T) {
 	old := p.put("a", "x", `"labels":{"app":"web"}`)
 	c, _ := edgeCache(t, p)
 	i := acquire(t, c)
-	run := c.Begin(me)
+	run := c.Begin(me, &OwnWrites{})
 	defer run.Abandon()
 	ctx := within(t)
 	x := object.Key{Namespace: "a", Name: "x"}
@@ -279,7 +279,7 @@ func TestObjectsDoNotChangeDuringARun(t *testing.T) {
 	}
 	p.put("a", "absent", `"labels":{"app":"web"}`)
 	p.put("a", "fresh", `"labels":{"app":"web"}`)
-	if err := i.WaitReached(ctx, p.put("a", "x")); err != nil { // without the label
+	if err := waitReached(ctx, i, p.put("a", "x")); err != nil { // without the label
 		t.Fatal(err)
 	}
 	list := func(sel string) string {
@@ -300,7 +300,7 @@ func TestObjectsDoNotChangeDuringARun(t *testing.T) {
 			t.Errorf("%q: %s", sel, got)
 		}
 	}
-	if err := i.WaitReached(ctx, p.put("a", "later")); err != nil {
+	if err := waitReached(ctx, i, p.put("a", "later")); err != nil {
 		t.Fatal(err)
 	}
 	if got := list(""); got != "a/fresh a/x" {
@@ -312,7 +312,7 @@ func TestObjectsDoNotChangeDuringARun(t *testing.T) {
 	if got := list("!app"); got != "" {
 		t.Errorf("the objects without the label are %s", got)
 	}
-	if _, ok, _ := c.Begin(Owner{}).Get(ctx, widget, object.Key{Namespace: "a", Name: "later"}); !ok {
+	if _, ok, _ := c.Begin(Owner{}, &OwnWrites{}).Get(ctx, widget, object.Key{Namespace: "a", Name: "later"}); !ok {
 		t.Error("another run does not have the new object")
 	}
 }
@@ -333,7 +333,7 @@ func TestReadBeforeSyncWakesAfterSync(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.follow(i)
-	run := c.Begin(me)
+	run := c.Begin(me, &OwnWrites{})
 	if _, err := run.List(within(t), widget, "", nil); !errors.Is(err, ErrNotSynced) {
 		t.Fatalf("got %v", err)
 	}
@@ -343,7 +343,7 @@ func TestReadBeforeSyncWakesAfterSync(t *testing.T) {
 	if got := receive(t, s.calls); got != "me by sync" {
 		t.Errorf("Wake was called for %s", got)
 	}
-	run = c.Begin(me)
+	run = c.Begin(me, &OwnWrites{})
 	if items, err := run.List(within(t), widget, "", nil); err != nil || names(items) != "a/x" {
 		t.Errorf("got %s, %v", names(items), err)
 	}
@@ -366,23 +366,23 @@ func TestSyncWakesOnlyOwnersThatStillDependOnTheKind(t *testing.T) {
 		}
 	})
 	calls := make(chan Owner, 10)
-	c := open(t, p, Config{Wake: func(o Owner) { calls <- o }})
+	c := open(t, p, Config{Wake: func(o Owner, _ Event) { calls <- o }})
 	other := Owner{Controller: me.Controller, Key: object.Key{Namespace: "a", Name: "other"}}
 	for _, owner := range []Owner{other, me} {
-		run := c.Begin(owner)
+		run := c.Begin(owner, &OwnWrites{})
 		if _, err := run.List(within(t), widget, "", nil); !errors.Is(err, ErrNotSynced) {
 			t.Fatalf("got %v", err)
 		}
 		run.Commit()
 	}
-	c.Begin(other).Commit()
+	c.Begin(other, &OwnWrites{}).Commit()
 	c.Forget(other)
 	close(proceed)
 	if owner := receive(t, calls); owner != me {
 		t.Errorf("Wake was called for %v", owner)
 	}
 	i := acquire(t, c)
-	if err := i.WaitReached(within(t), p.put("a", "x")); err != nil {
+	if err := waitReached(within(t), i, p.put("a", "x")); err != nil {
 		t.Fatal(err)
 	}
 	if owner := receive(t, calls); owner != me { // by x, after every call of the sync
@@ -394,7 +394,7 @@ func TestReadOfAnUnknownKindIsAnError(t *testing.T) {
 	p := newPeer(t)
 	p.set(false, nil)
 	c := open(t, p, Config{})
-	run := c.Begin(me)
+	run := c.Begin(me, &OwnWrites{})
 	defer run.Abandon()
 	var unknown *object.UnknownKindError
 	if _, _, err := run.Get(within(t), widget, me.Key); !errors.As(err, &unknown) {
@@ -408,7 +408,7 @@ func TestEdgesAreUsersOfTheInformer(t *testing.T) {
 	if n := usersOf(c); n != 2 {
 		t.Errorf("%d users", n)
 	}
-	run := c.Begin(me)
+	run := c.Begin(me, &OwnWrites{})
 	c.Forget(Owner{Key: object.Key{Name: "marker"}})
 	if n := usersOf(c); n != 1 {
 		t.Errorf("%d users", n)
@@ -427,7 +427,7 @@ func TestSelectorsBeyondTheLimitCountAsEverything(t *testing.T) {
 	p := newPeer(t)
 	c, s := edgeCache(t, p)
 	for i := range maxSelectors + 1 {
-		run := c.Begin(Owner{Key: object.Key{Name: fmt.Sprint(i)}})
+		run := c.Begin(Owner{Key: object.Key{Name: fmt.Sprint(i)}}, &OwnWrites{})
 		if _, err := run.List(within(t), widget, "a", selector(t, fmt.Sprintf("app!=%d", i))); err != nil {
 			t.Fatal(err)
 		}
@@ -444,7 +444,7 @@ func TestSelectorsBeyondTheLimitCountAsEverything(t *testing.T) {
 func TestEdgesBeyondTheLimitCountAsTheWholeKind(t *testing.T) {
 	p := newPeer(t)
 	c, s := edgeCache(t, p)
-	run := c.Begin(me)
+	run := c.Begin(me, &OwnWrites{})
 	for i := range maxEdges + 500 {
 		if _, _, err := run.Get(within(t), widget, object.Key{Namespace: "a", Name: fmt.Sprint(i)}); err != nil {
 			t.Fatal(err)
@@ -464,7 +464,7 @@ func TestChangeOfAnObjectWakesManyReaders(t *testing.T) {
 	var want []string
 	for i := range 3 * fewReaders {
 		o := Owner{Key: object.Key{Name: fmt.Sprint(i)}}
-		run := c.Begin(o)
+		run := c.Begin(o, &OwnWrites{})
 		if _, _, err := run.Get(within(t), widget, me.Key); err != nil {
 			t.Fatal(err)
 		}
@@ -486,7 +486,7 @@ func TestReadEndsWithItsContext(t *testing.T) {
 	defer p.mu.Unlock()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	run := c.Begin(me)
+	run := c.Begin(me, &OwnWrites{})
 	defer run.Abandon()
 	if _, _, err := run.Get(ctx, widget, me.Key); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
@@ -510,7 +510,7 @@ func TestEdgesDoNotAliasTheMessage(t *testing.T) {
 			return err
 		},
 	} {
-		run := c.Begin(Owner{Key: object.Key{Name: name}})
+		run := c.Begin(Owner{Key: object.Key{Name: name}}, &OwnWrites{})
 		if err := read(run); err != nil {
 			t.Fatal(err)
 		}
@@ -526,7 +526,7 @@ func TestBytesOfEdgesAreLimited(t *testing.T) {
 	c, s := edgeCache(t, p)
 	long := strings.Repeat("x", 1000)
 	const reads = 2 * maxEdgeBytes / 1000
-	run := c.Begin(me)
+	run := c.Begin(me, &OwnWrites{})
 	for i := range reads {
 		if _, _, err := run.Get(within(t), widget, object.Key{Namespace: "a", Name: long + fmt.Sprint(i)}); err != nil {
 			t.Fatal(err)
@@ -539,7 +539,7 @@ func TestBytesOfEdgesAreLimited(t *testing.T) {
 	p.put("a", "never read")
 	s.expect(p, "me by a/never read")
 
-	run = c.Begin(me)
+	run = c.Begin(me, &OwnWrites{})
 	run.Commit()
 	if r := c.edges.readers[me]; r != nil && r.bytes != 0 {
 		t.Errorf("%d bytes are counted without edges", r.bytes)
@@ -550,7 +550,7 @@ func TestSameEdgesOfALaterRunDoNotExceedTheLimit(t *testing.T) {
 	p := newPeer(t)
 	c, s := edgeCache(t, p)
 	for range 2 {
-		run := c.Begin(me)
+		run := c.Begin(me, &OwnWrites{})
 		for i := range maxEdges {
 			if _, _, err := run.Get(within(t), widget, object.Key{Namespace: "a", Name: fmt.Sprint(i)}); err != nil {
 				t.Fatal(err)

@@ -107,7 +107,7 @@ func TestRealObjectFromCreationToDeletion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := i.WaitReached(ctx, changed.ResourceVersion); err != nil {
+	if err := waitReached(ctx, i, changed.ResourceVersion); err != nil {
 		t.Fatal(err)
 	}
 	key := object.Key{Namespace: ns, Name: "x"}
@@ -308,13 +308,13 @@ func eventually[T any](t testing.TB, try func() (T, error)) T {
 	return v
 }
 
-func TestRealWritesAreReadAfterWaitReached(t *testing.T) {
+func TestRealWritesAreReadOnceTheyAreReached(t *testing.T) {
 	wakeups := make(chan Owner, 100)
-	c, client := openReal(t, Config{Wake: func(o Owner) { wakeups <- o }})
+	c, client := openReal(t, Config{Wake: func(o Owner, _ Event) { wakeups <- o }})
 	ns := namespace(t, client)
 	ctx := within(t)
 	i := acquireReal(t, c, configMap)
-	run := c.Begin(me)
+	run := c.Begin(me, &OwnWrites{})
 	if items, err := run.List(ctx, configMap, ns, selector(t, "app=web")); err != nil || len(items) != 0 {
 		t.Fatal(items, err)
 	}
@@ -327,12 +327,12 @@ func TestRealWritesAreReadAfterWaitReached(t *testing.T) {
 	if owner := receive(t, wakeups); owner != me {
 		t.Errorf("Wake was called for %+v", owner)
 	}
-	for n := range 50 { // each write is read after WaitReached, and calls Wake
+	for n := range 50 { // each write is read once it is reached, and calls Wake
 		made.Labels["n"] = fmt.Sprint(n)
 		if made, err = maps.Update(ctx, made, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := i.WaitReached(ctx, made.ResourceVersion); err != nil {
+		if err := waitReached(ctx, i, made.ResourceVersion); err != nil {
 			t.Fatal(err)
 		}
 		if o, _ := i.Get(object.Key{Namespace: ns, Name: "x"}); o.Labels["n"] != fmt.Sprint(n) {
@@ -361,7 +361,7 @@ func TestRealRestartOfTheServer(t *testing.T) {
 	made := eventually(t, func() (*corev1.ConfigMap, error) {
 		return client.CoreV1().ConfigMaps(ns).Create(within(t), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "after"}}, metav1.CreateOptions{})
 	})
-	if err := i.WaitReached(within(t), made.ResourceVersion); err != nil {
+	if err := waitReached(within(t), i, made.ResourceVersion); err != nil {
 		t.Fatal(err)
 	}
 	if !reached(i, version) {

@@ -20,6 +20,7 @@ import (
 // An object that a run has read, by itself or in a list, does not change for
 // the rest of the run. Objects that it has not read are as new as the cache.
 type Run struct {
+	own    *OwnWrites
 	edges  *edges
 	reader *reader // nil after the end
 	seen   map[edge]struct{}
@@ -29,9 +30,11 @@ type Run struct {
 // errEnded is returned for a read after the end of the run.
 var errEnded = errors.New("the run has ended")
 
-// Begin opens a run for an owner.
-func (c *Cache) Begin(o Owner) *Run {
+// Begin opens a run for an owner. own are the writes of its plugin, which its
+// reads contain.
+func (c *Cache) Begin(o Owner, own *OwnWrites) *Run {
 	return &Run{
+		own:    own,
 		edges:  c.edges,
 		reader: c.edges.begin(o),
 		seen:   map[edge]struct{}{},
@@ -85,7 +88,7 @@ func (r *Run) read(ctx context.Context, kind abi.Kind, target func(*kindEdges) e
 		return nil, ErrNotSynced
 	}
 	if r.views[kind] == nil {
-		r.views[kind] = &view{informer: at.kind.informer, objects: map[object.Key]*object.Object{}}
+		r.views[kind] = &view{own: r.own, informer: at.kind.informer, objects: map[object.Key]*object.Object{}}
 	}
 	return r.views[kind], nil
 }
@@ -110,6 +113,7 @@ func (r *Run) Abandon() {
 
 // view is what a run has read of one kind.
 type view struct {
+	own      *OwnWrites
 	informer *Informer
 	objects  map[object.Key]*object.Object // read by Get; nil if there was none
 	lists    []listing
@@ -126,7 +130,7 @@ func (v *view) get(key object.Key) *object.Object {
 	if o, ok := v.seen(key); ok {
 		return o
 	}
-	o, _ := v.informer.Get(key)
+	o := v.own.Get(v.informer, key)
 	v.objects[key] = o
 	return o
 }
@@ -162,7 +166,7 @@ func (v *view) list(namespace string, sel labels.Selector) []*object.Object {
 			return l.items
 		}
 	}
-	l := listing{namespace: namespace, selector: sel, items: v.informer.List(namespace, sel)}
+	l := listing{namespace: namespace, selector: sel, items: v.own.List(v.informer, namespace, sel)}
 	if len(v.objects) > 0 || len(v.lists) > 0 {
 		l.items = v.withSeen(l)
 	}

@@ -23,13 +23,10 @@ type store struct {
 	index   *index
 	version string        // resourceVersion of the last change or bookmark
 	synced  chan struct{} // closed by the first list
-	// waiters wait for resourceVersions. Each receives one value: nil, or why
-	// the version cannot be compared.
-	waiters map[chan error]string
 }
 
 func newStore() *store {
-	return &store{feed: newFeed(), index: newIndex(), synced: make(chan struct{}), waiters: map[chan error]string{}}
+	return &store{feed: newFeed(), index: newIndex(), synced: make(chan struct{})}
 }
 
 // Add implements cache.ReflectorStore.
@@ -76,7 +73,7 @@ func (s *store) Replace(objs []any, version string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.replace(objs)
-	s.advance(version)
+	s.version = version
 	return nil
 }
 
@@ -133,18 +130,17 @@ func (s *store) Resync() error { return nil }
 func (s *store) UpdateResourceVersion(version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.advance(version)
+	if !older(version, s.version) { // as a server may send with a deletion
+		s.version = version
+	}
 }
 
-// advance records the resourceVersion that the store has reached.
-func (s *store) advance(version string) {
-	s.version = version
-	for w, want := range s.waiters {
-		if ok, err := atLeast(version, want); ok || err != nil {
-			w <- err
-			delete(s.waiters, w)
-		}
-	}
+// reached reports whether the store contains every change up to a
+// resourceVersion. The error is [ErrIncomparable].
+func (s *store) reached(version string) (bool, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return atLeast(s.version, version)
 }
 
 // atLeast reports whether a resourceVersion is want or a later one.
@@ -160,25 +156,6 @@ func atLeast(have, want string) (bool, error) {
 		return false, fmt.Errorf("%w: %w", ErrIncomparable, err)
 	}
 	return c >= 0, nil
-}
-
-// await returns a channel that receives once the store has reached a
-// resourceVersion, nil if it has. The caller must call stopWaiting.
-func (s *store) await(version string) (chan error, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if ok, err := atLeast(s.version, version); ok || err != nil {
-		return nil, err
-	}
-	w := make(chan error, 1)
-	s.waiters[w] = version
-	return w, nil
-}
-
-func (s *store) stopWaiting(w chan error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.waiters, w)
 }
 
 // subscribe adds a handler, which first receives the initial events.

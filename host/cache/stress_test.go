@@ -19,7 +19,7 @@ func TestConcurrentUseEndsConsistent(t *testing.T) {
 	p := newPeer(t)
 	var mu sync.Mutex
 	wakeups := map[Owner]int{}
-	c := open(t, p, Config{IdleAfter: time.Millisecond, Wake: func(o Owner) {
+	c := open(t, p, Config{IdleAfter: time.Millisecond, Wake: func(o Owner, _ Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		wakeups[o]++
@@ -46,7 +46,7 @@ func TestConcurrentUseEndsConsistent(t *testing.T) {
 		})
 	}
 	loop(func(context.Context, int) { p.put("a", name(), `"labels":{"app":"`+name()+`"}`) })
-	loop(func(ctx context.Context, _ int) { _ = i.WaitReached(ctx, p.put("b", name())) })
+	loop(func(ctx context.Context, _ int) { _ = waitReached(ctx, i, p.put("b", name())) })
 	loop(func(_ context.Context, round int) {
 		p.mu.Lock()
 		_, there := p.objects["a/5"]
@@ -61,7 +61,7 @@ func TestConcurrentUseEndsConsistent(t *testing.T) {
 	for worker := range 3 {
 		loop(func(ctx context.Context, round int) {
 			o := Owner{Controller: fmt.Sprint(worker), Key: object.Key{Name: name()}}
-			run := c.Begin(o)
+			run := c.Begin(o, &OwnWrites{})
 			_, _, _ = run.Get(ctx, widget, object.Key{Namespace: "a", Name: name()})
 			_, _ = run.List(ctx, widget, "a", selector(t, "app="+name()))
 			_, _ = run.List(ctx, widget, "", selector(t, "app!="+name()))
@@ -92,7 +92,7 @@ func TestConcurrentUseEndsConsistent(t *testing.T) {
 	all.Wait()
 
 	reader := Owner{Controller: "last", Key: me.Key}
-	run := c.Begin(reader)
+	run := c.Begin(reader, &OwnWrites{})
 	if _, err := run.List(within(t), widget, "", nil); err != nil {
 		t.Fatal(err)
 	}

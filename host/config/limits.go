@@ -40,8 +40,9 @@ type Limits struct {
 	HostCalls int `json:"hostCalls,omitempty"`
 	// LogKiB is how much one call may log; the rest is dropped. Default 64.
 	LogKiB int `json:"logKiB,omitempty"`
-	// WritesPerSecond and WriteBurst bound the writes to the API server;
-	// default 20 and 40. Writes beyond them are delayed.
+	// WritesPerSecond and WriteBurst bound the writes to the API server. The
+	// default of WritesPerSecond is its maximum, 100000, which is no limit; that
+	// of WriteBurst is 40. Writes beyond them are postponed.
 	WritesPerSecond float32 `json:"writesPerSecond,omitempty"`
 	WriteBurst      int     `json:"writeBurst,omitempty"`
 }
@@ -62,9 +63,21 @@ func (l *Limits) numbers() []number {
 		numberOf("limits.intents", &l.Intents, abi.MaxIntents, 1, abi.MaxIntents),
 		numberOf("limits.hostCalls", &l.HostCalls, 10_000, 1, 1_000_000),
 		numberOf("limits.logKiB", &l.LogKiB, 64, 1, 1024),
-		numberOf("limits.writesPerSecond", &l.WritesPerSecond, 20, 0.1, 10_000),
+		numberOf("limits.writesPerSecond", &l.WritesPerSecond, unlimitedWrites, 0.1, unlimitedWrites),
 		numberOf("limits.writeBurst", &l.WriteBurst, 40, 1, 10_000),
 	}
+}
+
+// unlimitedWrites is the number of writes per second that is no limit.
+const unlimitedWrites = 100_000
+
+// LimitedWrites returns the writes per second of the plugin, 0 if they are
+// unlimited.
+func (l Limits) LimitedWrites() float32 {
+	if l.WritesPerSecond >= unlimitedWrites {
+		return 0
+	}
+	return l.WritesPerSecond
 }
 
 // Sandbox returns the limits that the sandbox enforces.

@@ -36,7 +36,7 @@ func TestLimitOutOfRangeIsRefused(t *testing.T) {
 		"intents: 257":           "limits.intents: Invalid value: 257: must be between 1 and 256",
 		"hostCalls: -1":          "limits.hostCalls: Invalid value: -1: must be between 1 and 1000000",
 		"logKiB: 5000":           "limits.logKiB: Invalid value: 5000: must be between 1 and 1024",
-		"writesPerSecond: 0.001": "limits.writesPerSecond: Invalid value: 0.001: must be between 0.1 and 10000",
+		"writesPerSecond: 0.001": "limits.writesPerSecond: Invalid value: 0.001: must be between 0.1 and 100000",
 		"writeBurst: -4":         "limits.writeBurst: Invalid value: -4: must be between 1 and 10000",
 		"concurrency: 1001":      "limits.concurrency: Invalid value: 1001: must be between 1 and 1000",
 	} {

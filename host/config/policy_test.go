@@ -18,7 +18,7 @@ func TestPolicyThatAllowsMoreThanTheConfigurationIsRefused(t *testing.T) {
 		"crossNamespace: maybe":           `crossNamespace: Invalid value: "maybe": must be true or false`,
 		"probation: 0s":                   `unknown field "probation": it belongs in the file of --config`,
 		"allow: {crossNamespace: [a]}":    `unknown field "allow": it belongs in the file of --config`,
-		"limits: {writesPerSecond: 1e-9}": "limits.writesPerSecond: Invalid value: 1e-09: must be between 0.1 and 10000",
+		"limits: {writesPerSecond: 1e-9}": "limits.writesPerSecond: Invalid value: 1e-09: must be between 0.1 and 100000",
 	} {
 		t.Run(text, func(t *testing.T) {
 			_, err := narrow.ReadPolicy("configsync", []byte(text))

@@ -34,9 +34,6 @@ type Config struct {
 	// LogLines bounds the log lines of the plugin, shared by its controllers;
 	// nil: unlimited.
 	LogLines Allowance
-	// CatchUp is how long a run waits for the cache to contain earlier writes
-	// before it reads the primary from the API server; default 5 s.
-	CatchUp time.Duration
 	// Grace is how long runs may continue after the context of
 	// [Controller.Run] has ended; default 10 s.
 	Grace time.Duration
@@ -46,21 +43,25 @@ type Config struct {
 type Queue interface {
 	Next() (item queue.Item, shutdown bool)
 	Add(key object.Key, reason abi.Reason)
+	AddOwn(key object.Key, reason abi.Reason, pause time.Duration)
 	Done(key object.Key, next outcome.Next)
 	PutBack(item queue.Item)
 	Forget(key object.Key)
 	ShutDown()
 }
 
-// Cache gives one controller access to the cache.
+// Cache gives one controller access to the cache. What the plugin has written is
+// visible at once.
 type Cache interface {
-	// Get returns the primary as the cache has it.
+	// Get returns the primary.
 	Get(key object.Key) (*object.Object, bool)
-	// Live reads the primary from the API server; nil if it does not exist.
-	Live(ctx context.Context, key object.Key) (*object.Object, error)
-	// CaughtUp blocks until the cache contains a write. The error of ctx means
-	// that it does not yet, any other error that waiting does not help.
-	CaughtUp(ctx context.Context, write effect.Write) error
+	// Wrote makes a write visible.
+	Wrote(write effect.Write)
+	// Full reports whether no more writes can be made visible before the informers
+	// have passed some.
+	Full() bool
+	// Refresh reads an object from the API server and makes that state visible.
+	Refresh(ctx context.Context, ref abi.Ref) error
 	// Begin starts to record what one run of the key reads.
 	Begin(key object.Key) Reads
 	// Namespaced reports whether the objects of a kind live in namespaces.
@@ -138,7 +139,6 @@ type Controller struct {
 // New returns a controller that runs the given revision once [Controller.Run]
 // is called.
 func New(config Config, revision *Revision) *Controller {
-	config.CatchUp = cmp.Or(config.CatchUp, 5*time.Second)
 	config.Grace = cmp.Or(config.Grace, 10*time.Second)
 	if config.Events == nil {
 		config.Events = events.Observers()
@@ -167,7 +167,7 @@ func (c *Controller) Swap(revision *Revision, keys []object.Key) {
 	c.mu.Unlock()
 	before.Breaker.retire()
 	for _, key := range keys {
-		c.Queue.Add(key, abi.ReasonPlugin)
+		c.add(key, abi.ReasonPlugin)
 	}
 }
 

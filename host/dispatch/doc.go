@@ -12,8 +12,11 @@
 //   - One key is never reconciled twice at once, and a run uses one revision of
 //     its plugin from its beginning to its end.
 //   - Nothing is written to the cluster unless the guest returned a result.
-//   - A run starts only when the cache contains everything that the previous run
-//     of the key wrote, or after the primary was read from the API server.
+//   - A run sees everything that earlier runs of the plugin wrote, however late the
+//     informers are. What a write with a lost reply may have changed is read from
+//     the API server first.
+//   - No worker waits for the sake of one key: a run whose writes are postponed is
+//     parked.
 //   - While the circuit breaker of a plugin is open, its keys stay in their
 //     queues and one run at a time probes the plugin. Every plugin has a
 //     breaker of its own.
@@ -22,12 +25,14 @@
 //
 //	controller.go    Controller, its configuration, what it needs of the stages
 //	worker.go        one run, from the key to the key
-//	reads.go         what a guest reads during its call, and what it may read; the wait for own writes
+//	reads.go         what a guest reads during its call, and what it may read
 //	guestlog.go      what a guest logs during its call
 //	writes.go        the effects of a run
+//	parked.go        runs whose writes are postponed
 //	triggers.go      which events of the cluster make a key due
+//	ownchanges.go    which of these events are the work of the key itself
 //	state.go         what is remembered of a key between its runs
-//	writeloop.go     keys that write in every run
+//	writeloop.go     keys that only their own writes wake, again and again
 //	breaker.go       the circuit breaker of a plugin
 //	breakerstate.go  its state machine, a pure function of time
 //	comparison.go    whether a new revision fails more than the one before

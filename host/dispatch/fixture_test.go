@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"strings"
 	"testing"
@@ -54,11 +55,11 @@ type fixture struct {
 
 	fail    map[string]*effect.Failure // by verb
 	version int                        // resourceVersion of the last write
-	lagging bool                       // the cache does not contain writes
-	live    *object.Object
-	liveErr error
-	loops   int    // runs counted as in a write loop
-	foreign string // a merge patch that somebody else makes just before the next write of status
+	patches []*object.Object           // the widget after each patch
+	refresh func(abi.Ref) error        // of the cache
+	full    bool                       // the cache can remember no more writes
+	loops   int                        // runs counted as in a write loop
+	foreign string                     // a merge patch that somebody else makes just before the next write of status
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -67,7 +68,7 @@ func newFixture(t *testing.T) *fixture {
 		fail: map[string]*effect.Failure{}, version: 100, reconcile: succeed,
 	}
 	f.c = New(Config{
-		Plugin: "p", Name: "c", Workers: 1, CatchUp: 10 * time.Millisecond,
+		Plugin: "p", Name: "c", Workers: 1,
 		Queue: testQueue{f}, Cache: testCache{f}, Metrics: testMetrics{f}, Logger: hclog.NewNullLogger(),
 		Events: events.Func(func(e events.Event) { f.events = append(f.events, e) }),
 	}, &Revision{Number: 1, Guest: testGuest{f}, Effects: testEffects{f}, Controller: abi.Controller{
@@ -147,10 +148,13 @@ func (q testQueue) Next() (item queue.Item, shutdown bool) {
 }
 
 func (q testQueue) Add(key object.Key, reason abi.Reason) { q.note("add %s %s", key, reason) }
-func (q testQueue) Done(_ object.Key, next outcome.Next)  { q.done = append(q.done, next) }
-func (q testQueue) PutBack(item queue.Item)               { q.note("put back %s", item.Key) }
-func (q testQueue) Forget(key object.Key)                 { q.note("queue forgets %s", key) }
-func (q testQueue) ShutDown()                             {}
+func (q testQueue) AddOwn(key object.Key, reason abi.Reason, pause time.Duration) {
+	q.note("add own %s %s after %s", key, reason, pause)
+}
+func (q testQueue) Done(_ object.Key, next outcome.Next) { q.done = append(q.done, next) }
+func (q testQueue) PutBack(item queue.Item)              { q.note("put back %s", item.Key) }
+func (q testQueue) Forget(key object.Key)                { q.note("queue forgets %s", key) }
+func (q testQueue) ShutDown()                            {}
 
 type testGuest struct{ *fixture }
 
@@ -170,19 +174,16 @@ func (c testCache) Get(key object.Key) (*object.Object, bool) {
 	return o, ok
 }
 
-func (c testCache) Live(context.Context, object.Key) (*object.Object, error) {
-	c.note("live read")
-	return c.live, c.liveErr
-}
-
-func (c testCache) CaughtUp(ctx context.Context, w effect.Write) error {
-	if !c.lagging {
-		c.note("cache has %s %s", w.Verb, w.ResourceVersion)
+func (c testCache) Refresh(_ context.Context, ref abi.Ref) error {
+	c.note("refresh %s", ref.Kind)
+	if c.refresh == nil {
 		return nil
 	}
-	<-ctx.Done()
-	return ctx.Err()
+	return c.refresh(ref)
 }
+
+func (c testCache) Wrote(effect.Write) {}
+func (c testCache) Full() bool         { return c.full }
 
 func (c testCache) Begin(object.Key) Reads                             { return testReads(c) }
 func (c testCache) Namespaced(context.Context, abi.Kind) (bool, error) { return true, nil }
@@ -215,11 +216,16 @@ func (e testEffects) write(verb string, o *object.Object, patch string) effect.R
 	}
 	e.foreign = ""
 	e.store[widget][o.Key()] = o
-	// The strings of a report are its own, those of the object are not.
-	key := object.Key{Namespace: strings.Clone(o.Namespace), Name: strings.Clone(o.Name)}
-	return effect.Report{
-		Writes:  []effect.Write{{Verb: verb, Kind: o.Kind, Key: key, ResourceVersion: strings.Clone(o.ResourceVersion)}},
-		Primary: o,
+	return effect.Report{Writes: []effect.Write{e.written(verb, o)}, Primary: o}
+}
+
+// written describes a write of an object. The strings of a report are its own, those
+// of the object are not.
+func (e testEffects) written(verb string, o *object.Object) effect.Write {
+	return effect.Write{
+		Verb: verb, Kind: o.Kind, Object: o,
+		Key: object.Key{Namespace: strings.Clone(o.Namespace), Name: strings.Clone(o.Name)},
+		UID: types.UID(strings.Clone(string(o.UID))), ResourceVersion: strings.Clone(o.ResourceVersion),
 	}
 }
 
@@ -240,19 +246,31 @@ func (e testEffects) RemoveFinalizer(context.Context, effect.Target) (effect.Rep
 		return effect.Report{}, failure
 	}
 	delete(e.store[widget], testKey)
-	return effect.Report{Writes: []effect.Write{{Verb: abi.VerbFinalizer, Kind: widget, Key: testKey}}}, nil
+	return effect.Report{Writes: []effect.Write{{Verb: abi.VerbFinalizer, Kind: widget, Key: testKey, UID: "u1"}}}, nil
 }
 
-func (e testEffects) PerformIntents(_ context.Context, _ effect.Target, in *abi.Result) (report effect.Report, failure *effect.Failure) {
-	for range in.Apply {
+func (e testEffects) PerformIntents(_ context.Context, t effect.Target, in *abi.Result) (report effect.Report, failure *effect.Failure) {
+	if len(in.Patch) > 0 {
+		report = e.write(abi.VerbPatch, t.Object, string(in.Patch))
+		e.patches = append(e.patches, report.Primary)
+		report.Writes[0].Content[0] = byte(len(e.patches))
+	}
+	for _, intent := range in.Apply {
 		e.note("apply")
 		if e.fail["apply"] != nil {
 			return report, e.fail["apply"]
 		}
 		e.version++
-		report.Writes = append(report.Writes, effect.Write{Verb: "apply", Kind: gadget, ResourceVersion: fmt.Sprint(e.version)})
+		child, err := object.Parse(mergePatch(e.t, intent.Object, fmt.Sprintf(`{"metadata":{"namespace":"ns","uid":"child","resourceVersion":"%d"}}`, e.version)), abi.Kind{})
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		w := e.written(abi.VerbApply, child)
+		sum := sha256.Sum256(intent.Object)
+		copy(w.Content[:], sum[:])
+		report.Writes = append(report.Writes, w)
 	}
-	return report, nil
+	return report, failure
 }
 
 func (e testEffects) WriteStatus(_ context.Context, t effect.Target, want effect.Status) (effect.Report, *effect.Failure) {

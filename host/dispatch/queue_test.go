@@ -201,6 +201,7 @@ func (fullCache) Get(key object.Key) (*object.Object, bool) {
 	o, err := object.Parse([]byte(text), abi.Kind{})
 	return o, err == nil
 }
+func (fullCache) Full() bool             { return false }
 func (fullCache) Begin(object.Key) Reads { return noReads{} }
 
 type noReads struct{ Reads }

@@ -10,61 +10,31 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache"
-	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
-// current returns the primary as the cache has it once the cache contains what
-// the previous run wrote. If that takes longer than Config.CatchUp, the primary
-// is read from the API server. Writes that the cache still lacks after that are
-// waited for again by the next run.
-func (c *Controller) current(ctx context.Context, key object.Key) (*object.Object, error) {
+// refresh reads the objects from the API server that a lost write of the last run
+// may have changed, so that this run sees whether it did.
+func (c *Controller) refresh(ctx context.Context, key object.Key) error {
 	c.mu.Lock()
 	s := c.keys[key]
 	c.mu.Unlock()
-	bounded, cancel := context.WithTimeout(ctx, c.CatchUp)
-	defer cancel()
-	for s != nil && len(s.unseen) > 0 {
-		if c.Cache.CaughtUp(bounded, s.unseen[0]) != nil {
-			return c.live(ctx, key, s, bounded.Err() == nil)
+	for s != nil && len(s.uncertain) > 0 {
+		bounded, cancel := context.WithTimeout(ctx, refreshTimeout)
+		err := c.Cache.Refresh(bounded, s.uncertain[0])
+		cancel()
+		if err != nil {
+			return err
 		}
-		s.unseen = s.unseen[1:]
+		s.uncertain = s.uncertain[1:]
 	}
-	obj, _ := c.Cache.Get(key)
-	return obj, nil
+	return nil
 }
 
-// live reads the primary from the API server. From then on only writes of the
-// primary are waited for, so that no later run sees an older state of it; the
-// informer of another kind may lag for ever. With hopeless, which means that no
-// waiting helps, nothing is waited for.
-func (c *Controller) live(ctx context.Context, key object.Key, s *keyState, hopeless bool) (*object.Object, error) {
-	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
-	defer cancel()
-	obj, err := c.Cache.Live(ctx, key)
-	if err == nil {
-		s.unseen = slices.DeleteFunc(s.unseen, func(w effect.Write) bool {
-			return hopeless || obj == nil || w.Kind != obj.Kind || w.Key != key
-		})
-	}
-	return obj, err
-}
-
-// liveTimeout bounds one read from the API server, which ends most requests
+// refreshTimeout bounds one read from the API server, which ends most requests
 // after 60 s itself.
-const liveTimeout = 30 * time.Second
-
-// awaitWrites adds the writes of a run to those that the next run waits for. The
-// latest write of a kind stands for those before it, since an informer reaches
-// them in order. A write whose resourceVersion is unknown cannot be waited for.
-func (s *keyState) awaitWrites(writes []effect.Write) {
-	writes = slices.DeleteFunc(slices.Clone(writes), func(w effect.Write) bool { return w.ResourceVersion == "" })
-	superseded := func(before effect.Write) bool {
-		return slices.ContainsFunc(writes, func(w effect.Write) bool { return w.Kind == before.Kind })
-	}
-	s.unseen = append(slices.DeleteFunc(s.unseen, superseded), writes...)
-}
+const refreshTimeout = 30 * time.Second
 
 var _ sandbox.HostCalls = (*run)(nil)
 

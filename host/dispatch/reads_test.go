@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 	"unicode"
 
 	"github.com/hashicorp/go-hclog"
@@ -15,7 +16,7 @@ import (
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/internal/logtest"
-	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
@@ -79,97 +80,69 @@ func TestReadsOutsideOfTheirScopeAreDenied(t *testing.T) {
 	}
 }
 
-func TestALaggingCacheLeadsToALiveRead(t *testing.T) {
+// lost is the failure of a write whose reply was lost.
+func lost(verb string) *effect.Failure {
+	return &effect.Failure{
+		EffectFailure: abi.EffectFailure{Verb: verb, Ref: abi.Ref{APIVersion: "v1", Kind: "Gadget", Name: "g"}, Class: abi.ClassRetry, Reason: "Unavailable"},
+		Uncertain:     true,
+	}
+}
+
+func appliesGadget(context.Context, sandbox.Call) (sandbox.Return, error) {
+	return returns(&abi.Result{Apply: []abi.Apply{{Object: []byte(`{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g"}}`)}}})
+}
+
+func TestAWriteWhoseReplyWasLostIsReadBeforeTheNextRun(t *testing.T) {
 	f := newFixture(t)
 	f.put(aWidget)
+	f.reconcile = appliesGadget
+	f.fail["apply"] = lost("apply")
 	f.run()
-	f.log, f.lagging = nil, true
-	f.live = patched(t, f.store[widget][testKey], `{"metadata":{"resourceVersion":"300"},"spec":{"x":9}}`)
-	f.run()
-	if f.log[0] != "live read" || !strings.Contains(string(f.request.Object), `"x":9`) {
-		t.Errorf("%q, object %s", f.log, f.request.Object)
-	}
-}
-
-// An object that could not be read from the API server is not read from the
-// lagging cache instead. After one live read the cache is waited for again.
-func TestNoRunSeesAnOlderStateThanTheOneBefore(t *testing.T) {
-	f := newFixture(t)
-	f.reconcile = returnsCode(abi.CodeWaiting)
-	stale := f.put(aWidget)
-	f.run() // writes the status
-	f.lagging, f.store[widget][testKey] = true, stale
-
-	f.request, f.liveErr = nil, errors.New("no answer")
-	f.run()
-	if f.request != nil {
-		t.Fatalf("the guest was given %s", f.request.Object)
-	}
-	f.run()
-	if f.request != nil {
-		t.Fatalf("after a read that failed the guest was given %s", f.request.Object)
-	}
-
-	f.liveErr = nil
-	f.live = patched(t, stale, `{"metadata":{"resourceVersion":"300"},"spec":{"x":9}}`)
-	f.fail["status"] = &effect.Failure{} // so that the run leaves nothing to wait for
-	for range 2 {
+	delete(f.fail, "apply")
+	for n, want := range []string{"refresh Gadget", "apply"} {
+		f.log = nil
 		f.run()
-		if !strings.Contains(string(f.request.Object), `"x":9`) {
-			t.Errorf("the guest was given %s", f.request.Object)
+		if f.log[0] != want {
+			t.Errorf("run %d after it began with %q, want %s", n+1, f.log[0], want)
 		}
 	}
-
-	f.lagging, f.store[widget][testKey] = false, f.live
-	f.log = nil
-	f.run()
-	f.run()
-	if n := strings.Count(strings.Join(f.log, "\n"), "cache has status 101"); n != 1 {
-		t.Errorf("the write was waited for %d times: %q", n, f.log)
-	}
 }
 
-// The informer of the other kind may never catch up, for want of a right.
-func TestAnotherKindThatLagsIsWaitedForOnce(t *testing.T) {
+// The guest must not decide on a state that it cannot know.
+func TestARunThatCannotReadALostWriteDoesNotCallTheGuest(t *testing.T) {
 	f := newFixture(t)
-	f.live = f.put(aWidget)
-	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
-		return returns(&abi.Result{Apply: []abi.Apply{{Object: []byte(`{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g"}}`)}}})
-	}
-	f.fail["status"] = &effect.Failure{}
+	f.put(aWidget)
+	f.reconcile = appliesGadget
+	f.fail["apply"] = lost("apply")
 	f.run()
-	f.reconcile = succeed
-	f.lagging, f.log = true, nil
+	f.request, f.refresh = nil, func(abi.Ref) error { return errors.New("no route to host") }
 	f.run()
 	f.run()
-	if n := strings.Count(strings.Join(f.log, "\n"), "live read"); n != 1 {
-		t.Errorf("%d live reads: %q", n, f.log)
+	if f.request != nil {
+		t.Error("the guest was called")
 	}
-}
-
-func TestOnlyTheLatestWriteOfAKindIsWaitedFor(t *testing.T) {
-	var s keyState
-	write := func(kind abi.Kind, version string) effect.Write {
-		return effect.Write{Kind: kind, ResourceVersion: version}
+	if last := f.done[len(f.done)-1]; last.Kind != outcome.Backoff || f.c.keys[testKey].tries.Attempt != 3 {
+		t.Errorf("done with %+v after %+v", last, f.c.keys[testKey].tries)
 	}
-	s.awaitWrites([]effect.Write{write(widget, "1"), write(gadget, "2"), write(gadget, "")})
-	s.awaitWrites([]effect.Write{write(gadget, "")})
-	s.awaitWrites([]effect.Write{write(widget, "3")})
-	if want := []effect.Write{write(gadget, "2"), write(widget, "3")}; !slices.Equal(s.unseen, want) {
-		t.Errorf("it waits for %v, want %v", s.unseen, want)
+	delete(f.fail, "apply")
+	f.refresh = nil
+	f.run()
+	if f.request == nil {
+		t.Error("the guest is not called once the object can be read")
 	}
 }
 
 // Otherwise a server that hangs would block all workers, one by one.
-func TestALiveReadThatGetsNoReplyTimesOut(t *testing.T) {
+func TestAReadOfALostWriteThatGetsNoReplyTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		f.c.Cache = silentCache{testCache{f}}
 		f.put(aWidget)
+		f.reconcile = appliesGadget
+		f.fail["apply"] = lost("apply")
 		f.run()
-		f.lagging = true
 		f.run()
-		if last := f.done[len(f.done)-1]; last.Reason != abi.ReasonRetry {
+		if last := f.done[len(f.done)-1]; last.Kind != outcome.Backoff {
 			t.Errorf("done with %+v", last)
 		}
 	})
@@ -178,9 +151,21 @@ func TestALiveReadThatGetsNoReplyTimesOut(t *testing.T) {
 // silentCache is a cache whose API server does not reply.
 type silentCache struct{ testCache }
 
-func (silentCache) Live(ctx context.Context, _ object.Key) (*object.Object, error) {
+func (silentCache) Refresh(ctx context.Context, _ abi.Ref) error {
 	<-ctx.Done()
-	return nil, ctx.Err()
+	return ctx.Err()
+}
+
+func TestNoRunBeginsWhileNoMoreWritesCanBeRemembered(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.run()
+	f.log, f.full, f.request = nil, true, nil
+	f.run(abi.ReasonPrimary)
+	f.expect()
+	if last := f.done[len(f.done)-1]; f.request != nil || last.Kind != outcome.After || last.After > time.Second {
+		t.Errorf("done with %+v", last)
+	}
 }
 
 // guestLines returns the lines that the guest has logged.

@@ -3,14 +3,13 @@ package dispatch
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
-	"github.com/thole-dev/thole/host/queue"
 )
 
 // keyState is what is remembered of a key between its runs. It belongs to the
@@ -19,15 +18,19 @@ import (
 // The run in progress owns the first group of fields without a lock;
 // Controller.mu guards the others.
 type keyState struct {
-	uid      types.UID
-	tries    outcome.Tries
-	memo     []byte
-	previous *abi.Previous
-	unseen   []effect.Write // the next run waits until the cache contains them
-	history  runHistory
+	uid       types.UID
+	tries     outcome.Tries
+	memo      []byte
+	previous  *abi.Previous
+	uncertain []abi.Ref // objects that a lost write may have changed: read before the next run
+	history   runHistory
 
-	writeLoop writeLoop  // also read by the run, which alone changes it
-	postponed queue.Item // what the key was due for while its write loop was paused
+	writeLoop writeLoop // also read under Controller.mu, which the run takes to change it
+	own       ownChanges
+	// wokenByOthers is set if something else than the key's own writes has made it
+	// due since its last run began.
+	wokenByOthers bool
+	parked        *run // the run whose effects are postponed; nil: none
 
 	// replaced is set when the revision of the last run was swapped: before the
 	// next run tries and previous are dropped.
@@ -35,55 +38,46 @@ type keyState struct {
 	wasHealthy bool // with replaced: whether the replaced revision was healthy
 	dropMemo   bool // with replaced: memos of the new revision mean something else
 
-	running        bool            // a run is in progress
-	deferredEvents []primaryEvent  // of the primary, that came during the run
-	ownVersions    map[string]bool // resourceVersions that writes of the last run led to
+	running  bool     // a run is in progress
+	deferred []change // that came during the run
 }
 
-// primaryEvent is an event of the primary kind.
-type primaryEvent struct{ old, updated *object.Object }
-
-// beginRun returns the state of a key for a run of the object with that uid, and
-// marks it as running. What the key was postponed for is merged into item. The
-// state is nil if the revision was replaced since the key was taken: it is then
-// prepared for the new revision, and a run of the old one must not change it.
-func (c *Controller) beginRun(item queue.Item, uid types.UID, revision *Revision) (*keyState, queue.Item) {
+// beginRun returns a run of a key, with its state, and marks the key as running. If
+// the effects of an earlier run are postponed, and nobody else has made the key due
+// meanwhile, that run is to be resumed. r is nil if the revision was replaced since
+// the key was taken: the state is then prepared for the new revision, and a run of
+// the old one must not change it.
+func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed *run) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if revision != c.revision.Load() {
-		return nil, item
+	if item.revision != c.revision.Load() {
+		return nil, nil
 	}
 	s := c.keys[item.Key]
-	if s == nil || s.uid != uid {
-		var deferred []primaryEvent
+	if s == nil || s.uid != primary.UID {
 		if s != nil {
-			deferred = s.deferredEvents
-			revision.Effects.Forget(s.uid)
+			item.revision.Effects.Forget(s.uid)
 		}
 		// The uid is cloned, since it outlives the object that it aliases.
-		s = &keyState{uid: types.UID(strings.Clone(string(uid))), deferredEvents: deferred}
+		s = &keyState{uid: types.UID(strings.Clone(string(primary.UID))), wokenByOthers: true}
 		c.keys[item.Key] = s
 	}
 	if s.replaced {
 		s.startRevision()
 	}
-	item, s.postponed = merge(s.postponed, item), queue.Item{}
 	if item.ResetTries {
 		s.tries = outcome.Tries{}
 	}
-	s.running = true
-	return s, item
-}
-
-// merge returns an item that is due for the reasons of both.
-func merge(a, b queue.Item) queue.Item {
-	for _, reason := range b.Reasons {
-		if !slices.Contains(a.Reasons, reason) {
-			a.Reasons = append(a.Reasons, reason)
-		}
+	if !s.wokenByOthers {
+		resumed = s.parked
 	}
-	a.Key, a.ResetTries = b.Key, a.ResetTries || b.ResetTries
-	return a
+	timed := slices.Contains(item.Reasons, abi.ReasonRequeue) || slices.Contains(item.Reasons, abi.ReasonRetry)
+	r = &run{
+		c: c, revision: item.revision, item: item.Item, state: s, start: time.Now(), given: primary, primary: primary,
+		own: !s.wokenByOthers && !timed,
+	}
+	s.running, s.wokenByOthers, s.parked = true, false, nil
+	return r, resumed
 }
 
 // revisionReplaced records that the next run uses another revision. Controller.mu
@@ -98,24 +92,24 @@ func (s *keyState) revisionReplaced(healthy, keepMemo bool) {
 
 // startRevision drops what does not count for the revision of the next run.
 func (s *keyState) startRevision() {
-	s.replaced, s.tries, s.previous, s.writeLoop = false, outcome.Tries{}, nil, writeLoop{}
+	s.replaced, s.tries, s.previous, s.writeLoop, s.parked = false, outcome.Tries{}, nil, writeLoop{}, nil
 	if s.dropMemo {
 		s.memo = nil
 	}
 	s.history.startRevision(s.wasHealthy)
 }
 
-// endRun records the end of a run, and handles the events of the primary that
-// came during the run, except those that it caused itself.
-func (c *Controller) endRun(key object.Key, s *keyState, loop writeLoop, ownVersions map[string]bool) {
+// endRun marks a key as not running, and returns what the changes mean that came
+// during the run.
+func (c *Controller) endRun(s *keyState, loop writeLoop) (wakeUps []wakeUp) {
 	c.mu.Lock()
-	s.running, s.ownVersions, s.writeLoop = false, ownVersions, loop
-	deferred := s.deferredEvents
-	s.deferredEvents = nil
-	c.mu.Unlock()
-	for _, e := range deferred {
-		c.Observe(e.old, e.updated, false)
+	defer c.mu.Unlock()
+	s.running, s.writeLoop = false, loop
+	for _, made := range s.deferred {
+		wakeUps = append(wakeUps, s.wakeUp(made))
 	}
+	s.deferred = nil
+	return wakeUps
 }
 
 // forget drops everything about a key whose object no longer exists.

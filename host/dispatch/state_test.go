@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -57,7 +56,7 @@ func TestMemosAreKeptIfTheirVersionStays(t *testing.T) {
 	}
 }
 
-// A run can wait for the cache for seconds before it begins. If the revision is
+// A run can wait for a read for seconds before it begins. If the revision is
 // replaced meanwhile, what is remembered of the key is for the new one.
 func TestAKeyThatWasTakenBeforeASwapIsPutBack(t *testing.T) {
 	f := newFixture(t)
@@ -76,7 +75,7 @@ func TestAKeyThatWasTakenBeforeASwapIsPutBack(t *testing.T) {
 	f.swap(func(r *Revision) { r.MemoVersion = "2" })
 	f.log = nil
 	f.c.process(t.Context(), item)
-	f.expect("cache has status 101", "put back ns/w")
+	f.expect("put back ns/w")
 	f.reconcile = remember(`"new"`)
 	f.run()
 	f.run()
@@ -123,16 +122,13 @@ func TestAKeyKeepsNoObjectInMemory(t *testing.T) {
 		clear(o.Raw)
 	}
 	s := f.c.keys[testKey]
-	if s.uid != "u1" || !s.ownVersions["101"] {
-		t.Errorf("uid %q, own %+q", s.uid, slices.Collect(maps.Keys(s.ownVersions)))
+	if own := s.own[0]; s.uid != "u1" || len(s.own) != 1 || own.uid != "u1" || own.version != "101" {
+		t.Errorf("uid %q, own changes %+v", s.uid, s.own)
 	}
-	for _, w := range s.unseen {
-		if w.Key != testKey || w.ResourceVersion != "101" {
-			t.Errorf("write %q", w)
+	for _, c := range s.writeLoop.contents {
+		if c.key != testKey {
+			t.Errorf("content %+v", c)
 		}
-	}
-	if len(s.unseen) != 1 {
-		t.Errorf("writes %q", s.unseen)
 	}
 }
 
@@ -143,7 +139,7 @@ func TestARecreatedObjectStartsWithNewState(t *testing.T) {
 	f.log = nil
 	f.put(strings.Replace(aWidget, `"u1"`, `"u2"`, 1))
 	f.run()
-	if f.log[1] != "effects forget u1" || f.c.keys[testKey].uid != "u2" {
+	if f.log[0] != "effects forget u1" || f.c.keys[testKey].uid != "u2" {
 		t.Errorf("what happened: %q", f.log)
 	}
 }

@@ -3,6 +3,9 @@ package dispatch
 import (
 	"bytes"
 	"maps"
+	"reflect"
+	"slices"
+	"time"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
@@ -20,44 +23,26 @@ const Suspend = "reconcile.thole.dev/suspend"
 
 // Observe handles an event of the primary kind: old is nil for an object that was
 // created, updated is nil for one that was deleted, and initial is set for
-// objects that existed when the informer started. An event that was caused by
-// the last run of the key itself does not make it due.
+// objects that existed when the informer started.
 func (c *Controller) Observe(old, updated *object.Object, initial bool) {
-	if updated == nil {
-		c.Queue.Add(old.Key(), abi.ReasonPrimary)
-		return
+	switch {
+	case updated == nil:
+		c.add(old.Key(), abi.ReasonPrimary)
+	case initial:
+		c.add(updated.Key(), abi.ReasonResync)
+	default:
+		c.changed(updated.Key(), changeOf(reasonOf(old, updated), updated))
 	}
-	key := updated.Key()
-	if initial {
-		c.Queue.Add(key, abi.ReasonResync)
-		return
-	}
-	if !c.deferOrIgnore(key, old, updated) {
-		c.Queue.Add(key, reasonOf(old, updated))
-	}
-}
-
-// deferOrIgnore reports whether an event of the primary needs no handling now:
-// because a run of the key is in progress, which handles it when it ends and
-// knows its own writes, or because it was caused by a write of the last run.
-func (c *Controller) deferOrIgnore(key object.Key, old, updated *object.Object) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := c.keys[key]
-	if s == nil {
-		return false
-	}
-	if s.running {
-		s.deferredEvents = append(s.deferredEvents, primaryEvent{old, updated})
-		return true
-	}
-	return s.uid == updated.UID && s.ownVersions[updated.ResourceVersion]
 }
 
 // ObserveOwned handles an event of an owned kind: it makes the primaries due that
 // control the object before or after the change.
 func (c *Controller) ObserveOwned(old, updated *object.Object) {
 	kind := c.revision.Load().Controller.For
+	made := changeOf(abi.ReasonOwned, updated)
+	if updated == nil {
+		made = deletionOf(abi.ReasonOwned, old)
+	}
 	for _, o := range []*object.Object{old, updated} {
 		if o == nil {
 			continue
@@ -72,20 +57,93 @@ func (c *Controller) ObserveOwned(old, updated *object.Object) {
 		if _, ok := c.Cache.Get(key); !ok {
 			key.Namespace = ""
 		}
-		c.Queue.Add(key, abi.ReasonOwned)
+		c.changed(key, made)
 		if old != nil && updated != nil && old.Controller() != nil && old.Controller().UID == owner.UID {
 			return // the owner is the same before and after
 		}
 	}
 }
 
-// ObserveRead handles the change of an object or list that the key has read.
-func (c *Controller) ObserveRead(key object.Key) { c.Queue.Add(key, abi.ReasonRead) }
+// ObserveRead handles the change of an object that the key has read, alone or in a
+// list; both are nil if it is not known what changed.
+func (c *Controller) ObserveRead(key object.Key, old, updated *object.Object) {
+	switch {
+	case updated != nil:
+		c.changed(key, changeOf(abi.ReasonRead, updated))
+	case old != nil:
+		c.changed(key, deletionOf(abi.ReasonRead, old))
+	default:
+		c.add(key, abi.ReasonRead)
+	}
+}
 
 // Resync makes keys due without any change.
 func (c *Controller) Resync(keys []object.Key) {
 	for _, key := range keys {
-		c.Queue.Add(key, abi.ReasonResync)
+		c.add(key, abi.ReasonResync)
+	}
+}
+
+// add makes a key due for something that is not the work of its own runs.
+func (c *Controller) add(key object.Key, reason abi.Reason) {
+	c.mu.Lock()
+	if s := c.keys[key]; s != nil {
+		s.wokenByOthers = true
+	}
+	c.mu.Unlock()
+	c.Queue.Add(key, reason)
+}
+
+// changed handles the change of an object that a key depends on. While a run of
+// the key is in progress, which may have made the change, it waits for the end of
+// the run.
+func (c *Controller) changed(key object.Key, made change) {
+	c.mu.Lock()
+	s := c.keys[key]
+	if s != nil && s.running && len(s.deferred) < maxDeferred {
+		s.deferred = append(s.deferred, made.cloned())
+		c.mu.Unlock()
+		return
+	}
+	w := s.wakeUp(made)
+	c.mu.Unlock()
+	c.wake(key, w)
+}
+
+// maxDeferred bounds the changes that wait for the end of a run. Those beyond it
+// count as the work of others.
+const maxDeferred = 1000
+
+// wakeUp is what a change means for a key.
+type wakeUp struct {
+	reason  abi.Reason
+	own     bool          // the key's own runs made the change
+	ignored bool          // nothing has to run
+	pause   time.Duration // of an own change, because the key is in a write loop
+}
+
+// wakeUp returns what a change means, and notes whether others made it.
+// Controller.mu is held.
+func (s *keyState) wakeUp(made change) wakeUp {
+	w := wakeUp{reason: made.reason}
+	if s == nil {
+		return w
+	}
+	if w.own, w.ignored = s.own.find(made.uid, made.version); w.own {
+		w.pause = s.writeLoop.pause()
+	} else {
+		s.wokenByOthers = true
+	}
+	return w
+}
+
+func (c *Controller) wake(key object.Key, w wakeUp) {
+	switch {
+	case w.ignored:
+	case w.own:
+		c.Queue.AddOwn(key, w.reason, w.pause)
+	default:
+		c.Queue.Add(key, w.reason)
 	}
 }
 
@@ -105,10 +163,12 @@ func reasonOf(old, updated *object.Object) abi.Reason {
 }
 
 // sameInput reports whether two versions of an object differ in nothing but
-// status and bookkeeping.
+// status and bookkeeping. A cleanup may wait for another controller to remove its
+// finalizer, or an owner.
 func sameInput(a, b *object.Object) bool {
 	return a.UID == b.UID &&
 		a.Deleting() == b.Deleting() &&
+		(!a.Deleting() || slices.Equal(a.Finalizers, b.Finalizers) && reflect.DeepEqual(a.OwnerReferences, b.OwnerReferences)) &&
 		maps.Equal(a.Labels, b.Labels) &&
 		maps.Equal(a.Annotations, b.Annotations) &&
 		sameSpec(a, b)

@@ -2,9 +2,14 @@ package dispatch
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sandbox"
 )
@@ -40,6 +45,104 @@ func TestAChangeByOthersBehindAnOwnWriteMakesAKeyDue(t *testing.T) {
 	f.log = nil
 	f.c.Observe(before, f.store[widget][testKey], false)
 	f.expect("add ns/w primary")
+}
+
+// An informer may be late by more than a run.
+func TestAnOwnStatusEventThatComesLateIsOwn(t *testing.T) {
+	f := newFixture(t)
+	versions := []*object.Object{f.put(aWidget)}
+	for range 3 {
+		f.run()
+		versions = append(versions, f.store[widget][testKey])
+	}
+	f.log = nil
+	for i, o := range versions[1:] {
+		f.c.Observe(versions[i], o, false)
+	}
+	f.expect()
+	f.c.Observe(versions[2], patched(t, versions[3], `{"metadata":{"resourceVersion":"900"},"status":{"other":1}}`), false)
+	f.expect("add ns/w status")
+}
+
+func TestOthersThatLetACleanupGoOnMakeItDue(t *testing.T) {
+	const owner = `{"apiVersion":"v1","kind":"Gadget","name":"g","uid":"g1"}`
+	f := newFixture(t)
+	live := f.put(strings.Replace(aWidget, `["f"]`, `["f","other.dev/x"],"ownerReferences":[`+owner+`]`, 1))
+	deleting := patched(t, live, `{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"}}`)
+	for change, reasons := range map[string][2]string{
+		`{"metadata":{"resourceVersion":"7","finalizers":["f"]}}`:     {"status", "primary"},
+		`{"metadata":{"resourceVersion":"7","ownerReferences":null}}`: {"status", "primary"},
+		`{"metadata":{"resourceVersion":"7"},"status":{"a":1}}`:       {"status", "status"},
+	} {
+		for i, before := range []*object.Object{live, deleting} {
+			f.c.Observe(before, patched(t, before, change), false)
+			f.expect("add ns/w " + reasons[i])
+		}
+	}
+}
+
+// What a run wrote is known to be its own only at the end of the run.
+func TestAChildThatChangesDuringTheRunThatWroteItIsOwn(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+		f.c.ObserveOwned(nil, f.child(f.version+1))
+		f.c.ObserveRead(testKey, nil, f.child(f.version+1))
+		f.c.ObserveOwned(nil, f.child(50))
+		return appliesGadget(t.Context(), sandbox.Call{})
+	}
+	f.run()
+	f.expect("apply", "status Ready=True/Succeeded patch=", "commit reads",
+		"add own ns/w owned after 0s", "add own ns/w read after 0s", "add ns/w owned", "metric success ")
+}
+
+func TestADeletionByTheKeyIsItsOwn(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.run()
+	f.log = nil
+	f.c.addOwn(f.c.keys[testKey], effect.Write{Verb: abi.VerbDelete, Kind: gadget, UID: "child", ResourceVersion: "7"}, false)
+	f.c.ObserveOwned(f.child(9), nil)
+	f.expect("add own ns/w owned after 0s")
+	other := patched(t, f.child(9), `{"metadata":{"uid":"other"}}`)
+	f.c.ObserveOwned(other, nil)
+	f.expect("add ns/w owned")
+}
+
+// Changes that wait for the end of a run are bounded.
+func TestTooManyChangesDuringARunCountAsThoseOfOthers(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+		for n := range maxDeferred + 1 {
+			f.c.ObserveRead(testKey, nil, f.child(n))
+		}
+		f.note("call ends")
+		return returns(&abi.Result{})
+	}
+	f.run()
+	if f.log[0] != "add ns/w read" || f.log[1] != "call ends" || len(f.log) < maxDeferred {
+		t.Errorf("what happened: %q", f.log[:2])
+	}
+}
+
+func TestWhatIsRememberedOfOwnChangesIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var own ownChanges
+		for n := range 2 * maxOwnChanges {
+			own.add(effect.Write{UID: "u", ResourceVersion: fmt.Sprint(n), Object: &object.Object{}}, true)
+		}
+		if len(own) != maxOwnChanges {
+			t.Errorf("%d are remembered", len(own))
+		}
+		if found, _ := own.find("u", fmt.Sprint(2*maxOwnChanges-1)); !found || len(own) != 1 {
+			t.Errorf("after the event of the last one %d are remembered", len(own))
+		}
+		time.Sleep(keepOwnChanges + time.Second) // fake time
+		if own.add(effect.Write{UID: "v"}, false); len(own) != 1 || own[0].uid != "v" {
+			t.Errorf("after five minutes: %+v", own)
+		}
+	})
 }
 
 func TestEventsDuringARunAreHandledAtItsEnd(t *testing.T) {

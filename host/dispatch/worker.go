@@ -68,9 +68,16 @@ func (c *Controller) process(ctx context.Context, item workItem) {
 		return
 	}
 	done := c.Metrics.Started()
-	r.call(ctx)
-	r.decide(nil)
+	if !r.resumed {
+		r.call(ctx)
+		r.decide(nil)
+	}
 	r.perform(ctx)
+	if r.later > 0 {
+		r.park()
+		done(string(outcome.MetricRequeueAfter), abi.ClassNone, time.Since(r.start).Seconds())
+		return
+	}
 	r.reportToBreaker(item.permit)
 	r.compareRevisions()
 	r.end()
@@ -101,50 +108,57 @@ type run struct {
 	decision   outcome.Decision
 	uncounted  bool // the run is repeated as if it had not taken place
 
-	failures    []abi.EffectFailure
-	writes      []effect.Write
-	ownVersions map[string]bool // resourceVersions whose events this run caused
+	failures []abi.EffectFailure
+	writes   []effect.Write
+	own      bool // nothing but writes of the key made it due
+
+	resumed   bool          // the guest was called before the run was parked
+	later     time.Duration // the effects are postponed by; 0: they are not
+	notBefore time.Time     // with resumed: when they may be performed
+	repeated  int           // times that a write whose outcome is not known was postponed
 }
 
 // begin loads the object of a key and what is remembered of it. It returns nil
 // for a key that needs no run, which is then done, and for a key whose revision
 // was replaced meanwhile, which is put back.
 func (c *Controller) begin(ctx context.Context, item workItem) *run {
-	revision := item.revision
-	primary, err := c.current(ctx, item.Key)
+	unread := c.refresh(ctx, item.Key)
+	primary, exists := c.Cache.Get(item.Key)
 	switch {
-	case err != nil:
-		c.Logger.Warn("read object", "object", item.Key.String(), "error", err)
-		c.Queue.Done(item.Key, outcome.Next{Kind: outcome.Backoff, After: outcome.MinDelay, Reason: abi.ReasonRetry})
-		return nil
-	case primary == nil:
+	case !exists:
 		c.forget(item.Key)
 		c.Queue.Done(item.Key, outcome.Next{})
 		return nil
 	case !primary.Deleting() && primary.Annotations[Suspend] == "true":
 		c.Queue.Done(item.Key, outcome.Next{}) // removing the annotation is a change
 		return nil
-	case primary.Deleting() && !revision.Effects.HasFinalizer(effect.Target{Controller: &revision.Controller, Object: primary}):
+	case primary.Deleting() && !item.revision.Effects.HasFinalizer(effect.Target{Controller: &item.revision.Controller, Object: primary}):
 		c.Queue.Done(item.Key, outcome.Next{})
 		return nil
-	}
-	if pause := c.writeLoopPause(item.Item, primary); pause > 0 {
-		c.Queue.Done(item.Key, outcome.Next{Kind: outcome.After, After: pause, Reason: abi.ReasonRequeue})
+	case c.Cache.Full():
+		c.postpone(item.Item, fullPause)
 		return nil
 	}
-	state, due := c.beginRun(item.Item, primary.UID, revision)
-	if state == nil {
+	r, resumed := c.beginRun(item, primary)
+	switch {
+	case r == nil:
 		c.Queue.PutBack(item.Item)
 		return nil
+	case resumed != nil:
+		return resumed.resume(primary)
 	}
-	r := &run{
-		c: c, revision: revision, item: due, state: state, start: time.Now(), given: primary, primary: primary,
-		reads: c.Cache.Begin(item.Key), ownVersions: map[string]bool{},
+	r.reads = c.Cache.Begin(item.Key)
+	if unread != nil {
+		r.fault = &outcome.Fault{Reason: "Unavailable", Message: unread.Error()}
 	}
 	rand.Read(r.seed[:]) // never fails
 	r.id = hex.EncodeToString(r.seed[:4])
 	return r
 }
+
+// fullPause is how long a key waits for informers that are so late that no more
+// writes can be remembered.
+const fullPause = 100 * time.Millisecond
 
 // target is the primary and the controller for the stage effect.
 func (r *run) target() effect.Target {
@@ -159,6 +173,9 @@ func (r *run) logger() hclog.Logger {
 
 // call calls the guest. Its outcome is in returned and result, or in fault.
 func (r *run) call(ctx context.Context) {
+	if r.fault != nil {
+		return // the run could not begin
+	}
 	returned, err := r.revision.Guest.Reconcile(ctx, sandbox.Call{
 		Request:       abi.EncodeRequest(r.request()),
 		Now:           r.start,
@@ -250,35 +267,49 @@ func (r *run) decide(failure *effect.Failure) {
 
 // perform performs the decision: finalizer, patch, apply, delete, events, status,
 // and the removal of the finalizer. When one fails, the run is decided again:
-// after that only the host's part of the status is written.
+// after that only the host's part of the status is written. When one is postponed,
+// the rest is, too.
 func (r *run) perform(ctx context.Context) {
+	r.later = 0
 	if r.decision.Intents {
-		if failure := r.intents(ctx); failure != nil {
-			r.fail(failure)
-		}
+		r.settle(r.intents(ctx))
 	}
-	r.writeStatus(ctx)
-	if r.decision.RemoveFinalizer {
-		if failure := r.removeFinalizer(ctx); failure != nil {
-			r.fail(failure)
+	if r.later == 0 {
+		r.writeStatus(ctx)
+	}
+	if r.later == 0 && r.decision.RemoveFinalizer {
+		if failure := r.removeFinalizer(ctx); failure != nil && r.settle(failure) {
 			r.writeStatus(ctx)
 		}
 	}
+}
+
+// settle reports whether a failure was a failure of the run, which is then decided
+// again, and not one that postpones the effects. A nil failure is none.
+func (r *run) settle(failure *effect.Failure) (failed bool) {
+	if failure == nil {
+		return false
+	}
+	if failure.Uncertain {
+		r.state.uncertain = append(r.state.uncertain, failure.Ref)
+	}
+	if r.postpones(failure) {
+		return false
+	}
+	r.failures = append(r.failures, failure.EffectFailure)
+	r.decide(failure)
+	return true
 }
 
 // writeStatus writes the status. If the API server refuses the status that the
 // guest wants, the host's part is written alone, so that the object shows why.
 func (r *run) writeStatus(ctx context.Context) {
 	failure := r.status(ctx)
-	if failure == nil {
-		return
-	}
 	guestStatus := r.decision.GuestStatus && r.result != nil && len(r.result.Status) > 0
-	r.fail(failure)
-	if !guestStatus || failure.Conflict || !slices.Contains(refusedForContent, failure.Reason) {
+	if !r.settle(failure) || !guestStatus || failure.Conflict || !slices.Contains(refusedForContent, failure.Reason) {
 		return
 	}
-	if second := r.status(ctx); second != nil {
+	if second := r.status(ctx); second != nil && !r.postpones(second) {
 		r.failures = append(r.failures, second.EffectFailure) // the decision stays that of the first
 	}
 }
@@ -286,11 +317,6 @@ func (r *run) writeStatus(ctx context.Context) {
 // refusedForContent are the reasons of the API server for refusing a request
 // that no later attempt with the same content can change.
 var refusedForContent = []string{string(metav1.StatusReasonInvalid), string(metav1.StatusReasonBadRequest), string(metav1.StatusReasonRequestEntityTooLarge)}
-
-func (r *run) fail(failure *effect.Failure) {
-	r.failures = append(r.failures, failure.EffectFailure)
-	r.decide(failure)
-}
 
 // end records what the next run needs, and hands the key back to the queue.
 func (r *run) end() {
@@ -301,7 +327,6 @@ func (r *run) end() {
 	}
 	s := r.state
 	s.tries = r.decision.Tries
-	s.awaitWrites(r.writes)
 	if r.decision.KeepMemo {
 		s.memo = r.result.Memo
 	}
@@ -310,16 +335,29 @@ func (r *run) end() {
 		s.previous = &abi.Previous{Class: r.decision.Class, Failures: r.failures}
 	}
 	loop := s.writeLoop
-	if loop.ended(time.Now(), len(r.writes) > 0 && !r.decision.RemoveFinalizer) { // the finalizer is removed once
-		r.c.Metrics.Looped()
-		r.logger().Warn("every run of the object writes, it is reconciled at most once in 10 s", "writes", len(r.writes))
+	if r.decision.RemoveFinalizer {
+		r.writes = nil // the finalizer is removed once
+	}
+	if loop.ended(r.own, r.writes) {
+		r.logger().Warn("the object is reconciled again and again because of its own writes, slowing down", "writes", len(r.writes))
 		if r.decision.Event == nil {
 			r.decision.Event = writeLoopEvent()
 		}
 	}
+	if loop.slowed > 0 {
+		r.c.Metrics.Looped()
+	}
 	r.report()
-	r.c.endRun(r.item.Key, s, loop, r.ownVersions)
-	r.c.Queue.Done(r.item.Key, r.decision.Next)
+	r.hand(loop, r.decision.Next)
+}
+
+// hand hands the key back to the queue.
+func (r *run) hand(loop writeLoop, next outcome.Next) {
+	wakeUps := r.c.endRun(r.state, loop)
+	r.c.Queue.Done(r.item.Key, next)
+	for _, w := range wakeUps {
+		r.c.wake(r.item.Key, w)
+	}
 }
 
 // report reports the end of the run to the observers, and emits the Kubernetes

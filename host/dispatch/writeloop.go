@@ -5,73 +5,111 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
-	"github.com/thole-dev/thole/host/queue"
 )
 
-// A key whose last loopRuns runs all wrote, within loopWindow, is in a write
-// loop: with itself, or with another writer. From then on it runs at most once
-// per loopPause, until a run writes nothing.
+// A key is in a write loop if runs that nothing but its own writes woke go on
+// writing: loopRuns in a row wrote no object that was not written in the row
+// before, or one of them wrote content that the row had replaced. From then on own
+// writes wake the key later and later, until a run writes nothing. What others
+// change wakes it as before.
 const (
-	loopRuns   = 5
-	loopWindow = 10 * time.Second
-	loopPause  = 10 * time.Second
+	loopRuns     = 20
+	minLoopPause = 100 * time.Millisecond
+	maxLoopPause = 10 * time.Second
 )
 
 // writeLoop detects the write loop of one key.
 type writeLoop struct {
-	wrote       []time.Time // ends of the last runs that wrote without one in between that did not; at most loopRuns
-	pausedUntil time.Time   // zero: the key is in no write loop
+	runs     int       // in a row, since the last one that wrote another object
+	contents []content // by the row, and by the run before it; the latest of an object last
+	slowed   int       // runs since the loop was detected; 0: the key is in no loop
 }
 
-// ended records the end of a run, and reports whether the key is in a write loop.
-func (l *writeLoop) ended(now time.Time, wrote bool) bool {
-	if !wrote {
+// content is what a write of one verb made of an object.
+type content struct {
+	written
+	digest [16]byte
+}
+
+type written struct {
+	verb string
+	kind abi.Kind
+	key  object.Key
+}
+
+// maxContents bounds what is remembered of a row.
+const maxContents = 512
+
+// ended records the end of a run, and reports whether it is the one that makes a
+// write loop. own is set if nothing but writes of the key woke the run.
+func (l *writeLoop) ended(own bool, writes []effect.Write) (detected bool) {
+	if len(writes) == 0 {
 		*l = writeLoop{}
 		return false
 	}
-	if l.wrote = append(l.wrote, now); len(l.wrote) > loopRuns {
-		l.wrote = slices.Delete(l.wrote, 0, 1)
+	if !own && l.slowed == 0 {
+		*l = writeLoop{}
 	}
-	fast := len(l.wrote) == loopRuns && now.Sub(l.wrote[0]) <= loopWindow
-	if !fast && l.pausedUntil.IsZero() {
+	another, replaced := l.record(writes)
+	switch {
+	case !own:
+		return false
+	case l.slowed > 0:
+		l.slowed++
+		return false
+	case another:
+		l.runs = 0
+	}
+	l.runs++
+	if l.runs < loopRuns && !replaced {
 		return false
 	}
-	l.pausedUntil = now.Add(loopPause)
+	l.slowed = 1
 	return true
 }
 
-// pause returns how long a run for these reasons has to wait. A run that
-// somebody requested does not wait.
-func (l *writeLoop) pause(now time.Time, reasons []abi.Reason) time.Duration {
-	if slices.Contains(reasons, abi.ReasonRequest) {
-		return 0
+// record adds what a run wrote. It reports whether that includes an object that the
+// row had not written, and whether it includes content that the row had replaced.
+func (l *writeLoop) record(writes []effect.Write) (another, replaced bool) {
+	for i := range writes {
+		w := &writes[i]
+		c := content{written{w.Verb, w.Kind, w.Key}, w.Content}
+		latest, known := l.latest(c.written)
+		another = another || !known
+		replaced = replaced || known && latest != c && slices.Contains(l.contents, c)
+		l.contents = append(slices.DeleteFunc(l.contents, func(o content) bool { return o == c }), c)
 	}
-	return l.pausedUntil.Sub(now)
+	if len(l.contents) > maxContents {
+		l.contents = slices.Delete(l.contents, 0, len(l.contents)-maxContents)
+	}
+	return another, replaced
 }
 
-// writeLoopPause returns how long a due key has to wait because it is in a write
-// loop, and keeps what it is due for until it runs. Neither a cleanup nor the
-// first run of another revision waits: what another revision wrote is not the
-// loop of this one.
-func (c *Controller) writeLoopPause(item queue.Item, primary *object.Object) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := c.keys[item.Key]
-	if s == nil || s.uid != primary.UID || s.replaced || primary.Deleting() {
+// latest returns what the row wrote last of the object.
+func (l *writeLoop) latest(of written) (latest content, known bool) {
+	for _, c := range slices.Backward(l.contents) {
+		if c.written == of {
+			return c, true
+		}
+	}
+	return content{}, false
+}
+
+// pause returns how long an own write has to wait until it wakes the key.
+func (l *writeLoop) pause() time.Duration {
+	if l.slowed == 0 {
 		return 0
 	}
-	pause := s.writeLoop.pause(time.Now(), item.Reasons)
-	if pause > 0 {
-		s.postponed = merge(s.postponed, item)
-	}
-	return pause
+	const doublings = 7 // minLoopPause doubled so often exceeds maxLoopPause
+	return min(minLoopPause<<min(l.slowed-1, doublings), maxLoopPause)
 }
 
 // writeLoopEvent is the Kubernetes Event of a write loop.
 func writeLoopEvent() *abi.Event {
 	return &abi.Event{
 		Type: abi.EventWarning, Reason: "WriteLoop",
-		Message: "5 runs within 10 s wrote something: the object is now reconciled once in 10 s; either somebody else reverts what this controller writes, or every run wants something else",
+		Message: "the object is reconciled again and again because of nothing but what its own runs write, at most once in 10 s from now on: make the plugin write the same content in every run",
 	}
 }

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"strings"
 
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
@@ -20,9 +19,8 @@ func (r *run) intents(ctx context.Context) *effect.Failure {
 		}
 	}
 	report, failure := r.revision.Effects.PerformIntents(ctx, r.target(), r.result)
-	// The event of a patch is not the run's own: the plugin has not seen yet
-	// what its patch of spec or labels led to.
-	r.take(report, never)
+	// The plugin has not seen yet what its patch of spec or labels led to.
+	r.take(report, nil)
 	return failure
 }
 
@@ -54,26 +52,34 @@ func (r *run) status(ctx context.Context) *effect.Failure {
 // removeFinalizer is the last effect of a cleanup.
 func (r *run) removeFinalizer(ctx context.Context) *effect.Failure {
 	report, failure := r.revision.Effects.RemoveFinalizer(ctx, r.target())
-	r.take(report, never)
+	r.take(report, nil)
 	return failure
 }
 
-// take adds what an effect has written to the run. own reports whether the
-// primary contains nothing but what the run knew and wrote: the event that the
-// write leads to then does not make the key due. Otherwise somebody else changed
-// the object in between, and it does.
-func (r *run) take(report effect.Report, own func(before, after *object.Object) bool) {
+// take adds what an effect has written to the run, and makes it visible to later
+// reads. Events of these writes are the work of the key itself. An event of the
+// primary makes nothing due if the primary contains nothing but what the run knew
+// and wrote, which knows reports. If it does not, somebody else changed the object
+// in between, and the event is theirs. With a nil knows, the event makes the key due.
+func (r *run) take(report effect.Report, knows func(before, after *object.Object) bool) {
 	r.writes = append(r.writes, report.Writes...)
-	for _, w := range report.Writes {
+	for i := range report.Writes {
+		w := &report.Writes[i]
 		r.c.Metrics.Wrote(w.Verb)
+		r.c.Cache.Wrote(*w)
+		ofPrimary := knows != nil && w.Object == report.Primary
+		if !ofPrimary || knows(r.primary, report.Primary) {
+			r.c.addOwn(r.state, *w, ofPrimary)
+		}
 	}
-	if report.Primary == nil {
-		return
+	if report.Primary != nil {
+		r.primary = report.Primary
 	}
-	if own(r.primary, report.Primary) {
-		r.ownVersions[strings.Clone(report.Primary.ResourceVersion)] = true // outlives the reply
-	}
-	r.primary = report.Primary
 }
 
-func never(before, after *object.Object) bool { return false }
+// addOwn remembers a write of a run, whose event is ignored or not.
+func (c *Controller) addOwn(s *keyState, w effect.Write, ignored bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.own.add(w, ignored)
+}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,12 @@ type Failure struct {
 	// Conflict means that the object has changed since the effect was decided.
 	// It does not count as a failed attempt: the next run is given the new one.
 	Conflict bool
+	// Uncertain means that the write may have taken place all the same: the reply
+	// was lost, or the API server failed while it performed the request.
+	Uncertain bool
+	// Later is set if nothing is wrong but the time: how long the API server, or
+	// the plugin's own limit of writes, wants the write to be postponed.
+	Later time.Duration
 
 	cause error
 }
@@ -50,6 +57,7 @@ const (
 	reasonUnavailable   = "Unavailable"         // the API server sent no usable reply
 	reasonTimeout       = "Timeout"             // the API server sent no reply in time
 	reasonKindNotServed = "KindNotServed"       // the API server does not serve the kind
+	reasonWriteLimit    = "WriteLimit"          // the plugin's limit of writes per second is reached
 )
 
 func newFailure(class abi.Class, reason, message string) *Failure {
@@ -94,7 +102,7 @@ func classify(err error) *Failure {
 		return known
 	}
 	f := newFailure(abi.ClassRetry, reasonUnavailable, err.Error())
-	f.cause = err
+	f.cause, f.Uncertain, f.Later = err, uncertain(err), postponed(err)
 	if text, ok := explain.Unreachable(err); ok {
 		f.Message = text
 	}
@@ -110,6 +118,26 @@ func classify(err error) *Failure {
 	}
 	return f
 }
+
+// uncertain reports whether a write that ended with err may have taken place. An
+// error of the client (4xx) states that it has not.
+func uncertain(err error) bool {
+	var status apierrors.APIStatus
+	return !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError
+}
+
+// postponed returns how long the API server asks a client to wait before it repeats
+// a request, 0 if it does not.
+func postponed(err error) time.Duration {
+	seconds, _ := apierrors.SuggestsClientDelay(err)
+	if apierrors.IsTooManyRequests(err) {
+		seconds = max(seconds, 1)
+	}
+	return time.Duration(min(seconds, maxLater)) * time.Second
+}
+
+// maxLater bounds what the API server can ask for, in seconds.
+const maxLater = 15 * 60
 
 // classifyStatus classifies an error that the API server returned. All classes
 // but denied are tried again: whether a refusal lasts cannot be seen from it.

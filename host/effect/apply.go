@@ -52,6 +52,9 @@ func (s *session) sendApply(ctx context.Context, a plannedApply, have *object.Ob
 	if err != nil {
 		return err
 	}
+	if err := s.mayWrite(s.target); err != nil {
+		return err
+	}
 	reply, err := s.client.patch(ctx, a.Resource, a.key, patch{
 		patchType: types.ApplyPatchType, manager: s.manager(s.target.Controller), force: force, body: body,
 	})
@@ -64,7 +67,7 @@ func (s *session) sendApply(ctx context.Context, a plannedApply, have *object.Ob
 	if have != nil && have.Controller() == nil && a.owned {
 		s.Logger.Info("adopted", "object", a.ref().String(), "controller", s.target.Controller.Name, "primary", s.target.Object.Key().String())
 	}
-	s.add(&s.report, abi.VerbApply, have, reply)
+	s.add(&s.report, abi.VerbApply, have, reply, a.digest)
 	return nil
 }
 

@@ -3,7 +3,6 @@ package effect
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/lru"
 
 	"github.com/thole-dev/thole/abi"
@@ -25,21 +23,11 @@ import (
 // (apierrors.APIStatus) or of the network.
 type client struct {
 	rest   rest.Interface
-	dryRun bool                    // writes are not stored
-	reads  flowcontrol.RateLimiter // a limit of their own: reads do not wait behind writes
+	dryRun bool // writes are not stored
 }
 
-const (
-	// readsPerWrite is how many reads the limits allow for each write. At most
-	// two reads precede a write.
-	readsPerWrite = 5
-	// maxRetries bounds how often one request is repeated because the server
-	// asked for it (429, or 5xx with Retry-After). A repetition waits inside
-	// of a worker, while a run that failed waits in the queue.
-	maxRetries = 2
-	// maxWarnings bounds how many texts of warnings are remembered.
-	maxWarnings = 256
-)
+// maxWarnings bounds how many texts of warnings are remembered.
+const maxWarnings = 256
 
 // newClient copies the host's configuration and replaces everything that must
 // be the plugin's own. client-go shares the connections of clients with the
@@ -47,7 +35,7 @@ const (
 func newClient(c *Config) (client, error) {
 	config := rest.CopyConfig(c.REST)
 	config.UserAgent = "thole/" + c.Version + " plugin/" + c.Plugin
-	config.RateLimiter = observedLimiter{flowcontrol.NewTokenBucketRateLimiter(c.QPS, c.Burst), c.ObserveWait}
+	config.RateLimiter, config.QPS = nil, -1 // unlimited: see Performer.mayWrite
 	config.Timeout = c.Timeout
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion() // for the Status of an error; all else is bytes
@@ -56,24 +44,7 @@ func newClient(c *Config) (client, error) {
 		config.Impersonate = c.Impersonate
 	}
 	r, err := rest.UnversionedRESTClientFor(config)
-	reads := flowcontrol.NewTokenBucketRateLimiter(c.QPS*readsPerWrite, c.Burst*readsPerWrite)
-	return client{rest: r, dryRun: c.DryRun, reads: reads}, err
-}
-
-// observedLimiter is a rate limiter that reports how long each write waited.
-type observedLimiter struct {
-	flowcontrol.RateLimiter
-	observe func(time.Duration)
-}
-
-// Wait implements flowcontrol.RateLimiter. It blocks until a write may be sent.
-func (l observedLimiter) Wait(ctx context.Context) error {
-	start := time.Now()
-	err := l.RateLimiter.Wait(ctx)
-	if l.observe != nil {
-		l.observe(time.Since(start))
-	}
-	return err
+	return client{rest: r, dryRun: c.DryRun}, err
 }
 
 // patch is one PATCH request.
@@ -117,7 +88,7 @@ func (c client) metadata(ctx context.Context, r object.Resource, key object.Key)
 }
 
 func (c client) read(r object.Resource, key object.Key) *rest.Request {
-	return c.rest.Get().AbsPath(r.Path(key)...).Throttle(c.reads)
+	return c.rest.Get().AbsPath(r.Path(key)...)
 }
 
 // delete deletes the object of that key and uid, not another one of its name. The
@@ -143,9 +114,10 @@ func sendForObject(ctx context.Context, request *rest.Request, kind abi.Kind) (*
 }
 
 // send sends a request and returns the body of the reply. An error of the API
-// server is an apierrors.APIStatus.
+// server is an apierrors.APIStatus. Nothing is sent again here, where a worker
+// would have to wait: see [Failure.Later].
 func send(ctx context.Context, request *rest.Request) ([]byte, error) {
-	result := request.MaxRetries(maxRetries).Do(ctx)
+	result := request.MaxRetries(0).Do(ctx)
 	if err := result.Error(); err != nil { // decodes the server's Status, which Raw does not
 		return nil, err
 	}

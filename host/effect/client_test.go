@@ -10,11 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -38,7 +36,7 @@ func TestConfigIsValidated(t *testing.T) {
 		}
 	}
 	p, err := New(good)
-	if err != nil || p.QPS != 20 || p.Burst != 40 || p.Timeout != 30*time.Second {
+	if err != nil || p.writes != nil || p.Timeout != 30*time.Second {
 		t.Errorf("got %+v %v", p, err)
 	}
 }
@@ -119,58 +117,84 @@ func TestRequestToAHangingServerTimesOut(t *testing.T) {
 	}
 }
 
-func TestCanceledContextEndsTheWaitForTheRateLimit(t *testing.T) {
-	w, target := newFake(t, respond(200, "application/json", primary), func(c *Config) { c.QPS, c.Burst = 0.001, 1 })
-	if _, failure := w.PerformIntents(t.Context(), target, &abi.Result{Patch: []byte(`{"spec":{"a":1}}`)}); failure != nil {
-		t.Fatal(failure)
+// The worker must not wait: what exceeds the limit is sent later, at a time that is
+// reserved for it.
+func TestWritesBeyondTheLimitArePostponed(t *testing.T) {
+	var waits []time.Duration
+	w, target := newFake(t, respond(200, "application/json", primary), func(c *Config) {
+		c.QPS, c.Burst = 0.5, 2
+		c.ObserveWait = func(d time.Duration) { waits = append(waits, d.Round(time.Second)) }
+	})
+	var later []time.Duration
+	for n := range 5 {
+		_, failure := w.PerformIntents(t.Context(), target, &abi.Result{Patch: fmt.Appendf(nil, `{"spec":{"a":%d}}`, n)})
+		if failure == nil {
+			later = append(later, 0)
+			continue
+		}
+		later = append(later, failure.Later.Round(time.Second))
+		if failure.Uncertain || failure.Reason != "WriteLimit" {
+			t.Errorf("got %+v", failure)
+		}
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, failure := w.PerformIntents(ctx, target, &abi.Result{Patch: []byte(`{"spec":{"a":2}}`)})
-	if failure == nil || !errors.Is(failure, context.Canceled) {
+	// The fourth write has the place that was reserved for the third.
+	if want := []time.Duration{0, 0, 2 * time.Second, 0, 4 * time.Second}; !slices.Equal(later, want) {
+		t.Errorf("postponed by %v, want %v", later, want)
+	}
+	if want := []time.Duration{0, 0, 2 * time.Second, 4 * time.Second}; !slices.Equal(waits, want) {
+		t.Errorf("observed %v, want %v", waits, want)
+	}
+	if sent := w.wire.take(); len(sent) != 3 {
+		t.Errorf("%d requests were sent", len(sent))
+	}
+}
+
+func TestRepliesThatPostponeARequest(t *testing.T) {
+	for _, c := range []struct {
+		name, retryAfter, body string
+		code                   int
+		later                  time.Duration
+		uncertain              bool
+	}{
+		{"429 with Retry-After", "3", "slow down", 429, 3 * time.Second, false},
+		{"429 without", "", "slow down", 429, time.Second, false},
+		{"429 with a Status", "", `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429,"details":{"retryAfterSeconds":7}}`, 429, 7 * time.Second, false},
+		{"429 for a year", "31536000", "slow down", 429, 15 * time.Minute, false},
+		{"503 with Retry-After", "3", "overloaded", 503, 3 * time.Second, true},
+		{"503 without", "", "overloaded", 503, 0, true},
+		{"500", "", "broken", 500, 0, true},
+		{"half a reply", "", primary[:20], 200, 0, true},
+		{"403", "", "no", 403, 0, false},
+		{"422", "", "no", 422, 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, target := newFake(t, func(out http.ResponseWriter, r *http.Request) {
+				if c.retryAfter != "" {
+					out.Header().Set("Retry-After", c.retryAfter)
+				}
+				if r.Method == http.MethodGet { // to find out why the patch was refused
+					respond(200, "application/json", primary)(out, nil)
+					return
+				}
+				respond(c.code, "application/json", c.body)(out, nil)
+			})
+			_, failure := w.PerformIntents(t.Context(), target, &abi.Result{Patch: []byte(`{"spec":{"a":1}}`)})
+			if failure == nil || failure.Later != c.later || failure.Uncertain != c.uncertain {
+				t.Errorf("got %+v, want later %s, uncertain %v", failure, c.later, c.uncertain)
+			}
+			if n := len(w.wire.take()); c.later > 0 && n != 1 {
+				t.Errorf("%d requests were sent", n)
+			}
+		})
+	}
+}
+
+func TestALostReplyIsUncertain(t *testing.T) {
+	w, target := newFake(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	_, failure := w.PerformIntents(t.Context(), target, &abi.Result{Patch: []byte(`{"spec":{"a":1}}`)})
+	if failure == nil || !failure.Uncertain || failure.Later != 0 {
 		t.Errorf("got %+v", failure)
 	}
-}
-
-// answering is an API server without a network that always sends this body.
-type answering string
-
-func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
-	return &http.Response{
-		StatusCode: http.StatusOK, Request: r, Header: http.Header{"Content-Type": {"application/json"}},
-		Body: io.NopCloser(strings.NewReader(string(a))),
-	}, nil
-}
-
-// Reads have a limit of their own, whose waits are not observed.
-func TestWaitsOfWritesAreObserved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var waits []time.Duration
-		c, err := newClient(&Config{
-			REST: &rest.Config{
-				Host:      "http://127.0.0.1:1",
-				Transport: answering(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"ns","name":"a","uid":"u","resourceVersion":"1"}}`),
-			},
-			QPS: 1, Burst: 2,
-			ObserveWait: func(d time.Duration) { waits = append(waits, d) },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		configMaps := object.Resource{Kind: abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}, GVR: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Namespaced: true}
-		key := object.Key{Namespace: "ns", Name: "a"}
-		for range 4 {
-			if _, err := c.patch(t.Context(), configMaps, key, patch{patchType: types.MergePatchType, manager: "m", body: []byte("{}")}); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := c.get(t.Context(), configMaps, key); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if want := []time.Duration{0, 0, time.Second, time.Second}; !slices.Equal(waits, want) {
-			t.Errorf("observed %v, want %v", waits, want)
-		}
-	})
 }
 
 func TestApplyOfAnUnservedKindIsRetried(t *testing.T) {

@@ -2,8 +2,9 @@
 // writes to the API server.
 //
 // A [Performer] acts for one plugin with a client of its own: its own
-// User-Agent, rate limits, account and records, so that no plugin can use up
-// what belongs to another. Objects are handled as bytes; nothing is decoded
+// User-Agent, limit of writes, account and records, so that no plugin can use up
+// what belongs to another. It never waits before a request: what the limit or the
+// API server (429) postpones ends the call with [Failure.Later]. Objects are handled as bytes; nothing is decoded
 // into maps.
 //
 // # Order and failure
@@ -50,6 +51,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -89,11 +91,11 @@ type Config struct {
 	Recorder Recorder // the host's: Events are always emitted as the host
 	Logger   hclog.Logger
 
-	QPS     float32       // writes per second; reads have a limit of five times as many; default 20
-	Burst   int           // writes at once after a pause; default 40
+	QPS     float32       // writes per second; 0: unlimited
+	Burst   int           // writes at once after a pause; default: those of a second
 	Timeout time.Duration // of one request; default 30 s
-	// ObserveWait, if it is set, is called with the time that each write had
-	// to wait because of QPS and Burst.
+	// ObserveWait, if it is set, is called with how long each write is postponed
+	// because of QPS and Burst.
 	ObserveWait func(time.Duration)
 
 	// CrossNamespace lets the plugin's namespaced primaries change objects in
@@ -116,8 +118,7 @@ func (c *Config) validate() error {
 		return errors.New("the name is not a DNS label (lower case letters, digits, '-')")
 	}
 	c.Version = cmp.Or(c.Version, "unknown")
-	c.QPS = cmp.Or(c.QPS, 20)
-	c.Burst = cmp.Or(c.Burst, 40)
+	c.Burst = cmp.Or(c.Burst, int(c.QPS)+1)
 	c.Timeout = cmp.Or(c.Timeout, 30*time.Second)
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
@@ -133,6 +134,7 @@ func (c *Config) validate() error {
 type Performer struct {
 	Config
 	client client
+	writes *rate.Limiter // nil: unlimited
 	memory memory
 	pruned prunedFields
 }
@@ -141,6 +143,9 @@ type Performer struct {
 func New(config Config) (*Performer, error) {
 	err := config.validate()
 	p := &Performer{Config: config}
+	if config.QPS > 0 {
+		p.writes = rate.NewLimiter(rate.Limit(config.QPS), config.Burst)
+	}
 	if err == nil {
 		p.client, err = newClient(&config)
 	}
@@ -156,6 +161,31 @@ type Target struct {
 	// Object is the primary as the guest was given it or, after an effect that
 	// wrote it, as the API server returned it.
 	Object *object.Object
+}
+
+// mayWrite returns a failure with [Failure.Later] if the limit of writes is reached.
+// The next write for the target is then the one that was postponed: its place under
+// the limit is reserved.
+func (p *Performer) mayWrite(t Target) error {
+	if p.writes == nil {
+		return nil
+	}
+	r := p.memory.of(t, true)
+	if r.reserved {
+		r.reserved = false
+		return nil
+	}
+	wait := p.writes.Reserve().Delay()
+	if p.ObserveWait != nil {
+		p.ObserveWait(wait)
+	}
+	if wait <= 0 {
+		return nil
+	}
+	r.reserved = true
+	f := newFailure(abi.ClassRetry, reasonWriteLimit, "limits.writesPerSecond of the plugin is reached")
+	f.Later = wait
+	return f
 }
 
 // Forget drops what is recorded of a primary that does not exist any more.

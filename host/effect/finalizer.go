@@ -116,8 +116,8 @@ func (p *Performer) editFinalizers(ctx context.Context, t Target, edit func(*obj
 	switch {
 	case reply == nil:
 	case isLastUpdate(reply) && !p.DryRun: // no version of the object was stored
-		report.Writes = []Write{newWrite(abi.VerbFinalizer, reply.Kind, reply.Key(), "")}
-	case p.add(&report, abi.VerbFinalizer, before, reply):
+		report.Writes = []Write{newDeletion(abi.VerbFinalizer, reply)}
+	case p.add(&report, abi.VerbFinalizer, before, reply, sumStrings(reply.Finalizers...)):
 		report.Primary = reply
 	}
 	return report, nil
@@ -146,6 +146,9 @@ func (p *Performer) update(ctx context.Context, t Target, changed func(from, to 
 			return nil, nil, err
 		case sent == maxUpdates:
 			return nil, nil, superseded("the object changed %d times during the write", sent)
+		}
+		if err := p.mayWrite(t); err != nil {
+			return nil, nil, err
 		}
 		reply, refused := p.client.patch(ctx, r, o.Key(), *next)
 		if refused == nil {

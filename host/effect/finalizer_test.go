@@ -27,8 +27,9 @@ func TestFinalizerIsAddedOnce(t *testing.T) {
 		if failure != nil || len(report.Writes) != 1 || reply.ResourceVersion != w.live(widget, o.Name).ResourceVersion {
 			t.Fatalf("got %+v %v", report, failure)
 		}
-		if want := (Write{"finalizer", widget.Kind, o.Key(), reply.ResourceVersion}); report.Writes[0] != want {
-			t.Errorf("reported %+v, want %+v", report.Writes[0], want)
+		if got := report.Writes[0]; got.Verb != "finalizer" || got.Kind != widget.Kind || got.Key != o.Key() || got.UID != o.UID ||
+			got.Object != reply || got.ResourceVersion != reply.ResourceVersion {
+			t.Errorf("reported %+v", got)
 		}
 		if want := append(slices.Clip(o.Finalizers), ours); !slices.Equal(reply.Finalizers, want) {
 			t.Errorf("finalizers are %v, want %v", reply.Finalizers, want)
@@ -79,8 +80,8 @@ func TestRemoveFinalizerDeletesTheObjectAndSparesItsSuccessor(t *testing.T) {
 	if report.Primary != nil || failure != nil || w.live(widget, "w") != nil {
 		t.Fatalf("got %+v %v", report, failure)
 	}
-	if want := (Write{Verb: "finalizer", Kind: widget.Kind, Key: stale.Key()}); len(report.Writes) != 1 || report.Writes[0] != want {
-		t.Errorf("reported %+v, want %+v", report.Writes, want)
+	if len(report.Writes) != 1 || !report.Writes[0].Gone() || report.Writes[0].Key != stale.Key() || report.Writes[0].UID != stale.UID {
+		t.Errorf("reported %+v", report.Writes)
 	}
 	nothing := func(report Report, failure *Failure) {
 		t.Helper()

@@ -100,6 +100,9 @@ func (s *session) patchPrimary(ctx context.Context, body []byte) error {
 	if err != nil {
 		return err
 	}
+	if err := s.mayWrite(s.target); err != nil {
+		return err
+	}
 	reply, refused := s.client.patch(ctx, r, before.Key(), patch{patchType: types.MergePatchType, manager: s.manager(s.target.Controller), body: body})
 	if refused != nil {
 		if fresh, err := s.reread(ctx, r, before, refused); err == nil && fresh == nil {
@@ -108,9 +111,9 @@ func (s *session) patchPrimary(ctx context.Context, body []byte) error {
 		return refused
 	}
 	s.target.Object, s.report.Primary = reply, reply
-	s.add(&s.report, abi.VerbPatch, before, reply)
 	next.result, err = sumBody(reply.Raw)
 	s.records.patch = next
+	s.add(&s.report, abi.VerbPatch, before, reply, next.result)
 	return err
 }
 
@@ -142,6 +145,9 @@ func (s *session) delete(ctx context.Context, d location) error {
 		return nil
 	}
 	if err := s.mayDelete(d, have); err != nil || have.Deleting() {
+		return err
+	}
+	if err := s.mayWrite(s.target); err != nil {
 		return err
 	}
 	reply, err := s.client.delete(ctx, d.Resource, d.key, have.UID)
@@ -199,16 +205,16 @@ func (s *session) explainRefusedDelete(ctx context.Context, d location, have *ob
 	return superseded("the object was replaced by another one of its name")
 }
 
-// recordDelete records and reports a delete. The reply is the object if a
-// finalizer or a grace period still holds it, else a Status.
+// recordDelete records and reports a delete. The reply is a Status, or the object:
+// as it was, or as it is while finalizers or a grace period hold it.
 func (s *session) recordDelete(d location, have *object.Object, reply []byte) {
 	s.records.setAbsent(d.id())
-	version := ""
-	if o, err := object.Parse(reply, d.Kind); err == nil && o.Kind == d.Kind && o.UID == have.UID {
-		version = o.ResourceVersion
-	}
 	s.Logger.Debug("wrote", "verb", abi.VerbDelete, "object", d.ref().String())
-	s.report.Writes = append(s.report.Writes, newWrite(abi.VerbDelete, d.Kind, d.key, version))
+	w := newDeletion(abi.VerbDelete, have)
+	if o, err := object.Parse(reply, d.Kind); err == nil && o.Kind == d.Kind && o.UID == have.UID && o.Deleting() && !isLastUpdate(o) {
+		w = newWrite(abi.VerbDelete, o, digest{})
+	}
+	s.report.Writes = append(s.report.Writes, w)
 }
 
 // emitEvents emits the guest's Events of one run. An Event that the previous

@@ -32,6 +32,7 @@ type records struct {
 	status    patchRecord       // the last patch of its status
 	events    map[digest]bool   // the guest's Events of the last run
 	hostEvent digest            // the host's Event about the last run; zero for none
+	reserved  bool              // the limit of writes has a place for the next write
 }
 
 // objectID stands for the name of an object, whatever version of its kind an

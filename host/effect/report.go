@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/object"
@@ -19,16 +21,37 @@ type Write struct {
 	Verb string // abi.VerbFinalizer to abi.VerbStatus
 	Kind abi.Kind
 	Key  object.Key
-	// ResourceVersion is the version that the write led to, "" if it is not
-	// known, as after a deletion.
+	UID  types.UID
+	// ResourceVersion is the version that the write led to or, of an object that
+	// is gone, the last one that it is known to have had.
 	ResourceVersion string
+	// Object is what the API server returned; nil if the object is gone.
+	Object *object.Object
+	// Content is the same for writes of the same content.
+	Content [16]byte
 }
 
-// newWrite returns a write with strings of its own: a report is kept until the
-// next run, and must not keep a result or a reply in memory.
-func newWrite(verb string, kind abi.Kind, key object.Key, resourceVersion string) Write {
-	key = object.Key{Namespace: strings.Clone(key.Namespace), Name: strings.Clone(key.Name)}
-	return Write{Verb: verb, Kind: kind, Key: key, ResourceVersion: strings.Clone(resourceVersion)}
+// Gone reports whether the object does not exist any more.
+func (w *Write) Gone() bool { return w.Object == nil }
+
+// newWrite returns the write that led to an object. Its strings but those of Object
+// are its own: what is remembered of it must not keep a reply in memory.
+func newWrite(verb string, o *object.Object, content digest) Write {
+	return Write{
+		Verb: verb, Kind: o.Kind,
+		Key:             object.Key{Namespace: strings.Clone(o.Namespace), Name: strings.Clone(o.Name)},
+		UID:             types.UID(strings.Clone(string(o.UID))),
+		ResourceVersion: strings.Clone(o.ResourceVersion),
+		Object:          o,
+		Content:         content,
+	}
+}
+
+// newDeletion returns the write after which an object is gone.
+func newDeletion(verb string, last *object.Object) Write {
+	w := newWrite(verb, last, digest{})
+	w.Object = nil
+	return w
 }
 
 // Report is what an effect has written, also if it failed half-way.
@@ -41,8 +64,8 @@ type Report struct {
 
 // add adds a write to the report if it changed something; before is nil if the
 // write created the object. When the server found nothing to change, the
-// watch sends no event either.
-func (p *Performer) add(report *Report, verb string, before, reply *object.Object) (changed bool) {
+// watch sends no event either. content identifies what was written.
+func (p *Performer) add(report *Report, verb string, before, reply *object.Object, content digest) (changed bool) {
 	if p.DryRun {
 		p.logDryRun(verb, before, reply)
 		return false
@@ -51,7 +74,7 @@ func (p *Performer) add(report *Report, verb string, before, reply *object.Objec
 		return false
 	}
 	p.Logger.Debug("wrote", "verb", verb, "object", reply.Ref().String(), "resourceVersion", reply.ResourceVersion)
-	report.Writes = append(report.Writes, newWrite(verb, reply.Kind, reply.Key(), reply.ResourceVersion))
+	report.Writes = append(report.Writes, newWrite(verb, reply, content))
 	return true
 }
 

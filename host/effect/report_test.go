@@ -106,9 +106,9 @@ func TestReportsAndFailuresHaveTheirOwnStrings(t *testing.T) {
 	report := w.intents(target, &abi.Result{Delete: []abi.Ref{ref}})
 	clear(name)
 	clear(config.Raw)
-	want := Write{Verb: "delete", Kind: configMap.Kind, Key: object.Key{Namespace: "default", Name: "conf"}, ResourceVersion: "9"}
+	want := Write{Verb: "delete", Kind: configMap.Kind, Key: object.Key{Namespace: "default", Name: "conf"}, UID: "u7", ResourceVersion: "9"}
 	if len(report.Writes) != 1 || report.Writes[0] != want {
-		t.Errorf("wrote %+q", report.Writes)
+		t.Errorf("wrote %+v", report.Writes)
 	}
 }
 

@@ -52,10 +52,11 @@ func (p *Performer) WriteStatus(ctx context.Context, t Target, want Status) (rep
 		return &patch{patchType: types.MergePatchType, manager: p.manager(t.Controller), status: r.Status, body: change.body(o)}, nil
 	})
 	if err == nil && reply != nil {
-		if p.add(&report, abi.VerbStatus, before, reply) {
+		var content digest
+		content, err = p.learn(t, change, reply)
+		if p.add(&report, abi.VerbStatus, before, reply, content) {
 			report.Primary = reply
 		}
-		err = p.learn(t, change, reply)
 	}
 	if err != nil {
 		return report, failed(abi.VerbStatus, t.Object.Ref(), err)
@@ -172,11 +173,12 @@ func (c statusChange) body(o *object.Object) []byte {
 }
 
 // learn records the status that a patch led to, so that the patch is not sent
-// again, and which of its fields the server has pruned.
-func (p *Performer) learn(t Target, c statusChange, reply *object.Object) (err error) {
+// again, and which of its fields the server has pruned. It returns the digest of
+// the status.
+func (p *Performer) learn(t Target, c statusChange, reply *object.Object) (content digest, err error) {
 	status := statusOf(reply)
 	if c.record.result, err = sum(status); err != nil {
-		return err
+		return content, err
 	}
 	p.memory.of(t, true).status = c.record
 	for _, path := range p.pruned.learn(reply.Kind, c.patch, status, p.Now()) {
@@ -184,7 +186,7 @@ func (p *Performer) learn(t Target, c statusChange, reply *object.Object) (err e
 			"add the field to the CustomResourceDefinition, with the subresource status",
 			"kind", reply.Kind.String(), "field", "/status"+path)
 	}
-	return nil
+	return c.record.result, nil
 }
 
 // statusOf returns an object's status, an empty object if it has none.

@@ -101,11 +101,11 @@ func (e *entry) addReason(reason abi.Reason, r rule) {
 	e.resetTries = e.resetTries || r.resetsTheTries
 }
 
-// delay lets a changed edge wait for others, unless the key is due urgently
-// anyway.
-func (e *entry) delay(now time.Time) {
-	if e.edge.IsZero() && !(e.due && e.priority() == urgent) {
-		e.edge = now.Add(edgeDelay)
+// delay makes the key due at a time, unless it is due urgently anyway or at an
+// earlier time.
+func (e *entry) delay(until time.Time) {
+	if (e.edge.IsZero() || until.Before(e.edge)) && !(e.due && e.priority() == urgent) {
+		e.edge = until
 	}
 }
 

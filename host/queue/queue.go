@@ -85,11 +85,29 @@ func (q *Queue) Add(key Key, reason abi.Reason) {
 	}
 	e.addReason(reason, r)
 	if r.delayed {
-		e.delay(time.Now())
+		e.delay(time.Now().Add(edgeDelay))
 		q.update(e)
 		return
 	}
 	q.makeDue(e, r.priorityFor(e))
+}
+
+// AddOwn is Add for a change that the key's own runs have made. It does not reset
+// the tries, and is ignored while the key backs off. The key becomes due after a
+// pause, or after that of an edge if this is longer.
+func (q *Queue) AddOwn(key Key, reason abi.Reason, pause time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.stopped {
+		return
+	}
+	e := q.entry(key)
+	if e.backingOff() {
+		return
+	}
+	e.addReason(reason, rule{})
+	e.delay(time.Now().Add(max(pause, edgeDelay)))
+	q.update(e)
 }
 
 // Next blocks until a key is due and returns it. The caller must call

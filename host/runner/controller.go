@@ -78,7 +78,7 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 		Name:     rev.Controller.Name,
 		Workers:  workers,
 		Queue:    queue.New(queue.Config{Name: id, MetricsProvider: r.Metrics.WorkQueues()}),
-		Cache:    controllerCache{cache: r.Cache, controller: id, primary: rev.Controller.For, informers: &p.informers},
+		Cache:    controllerCache{cache: r.Cache, controller: id, primary: rev.Controller.For, informers: &p.informers, ownWrites: &p.ownWrites},
 		Metrics:  c.metrics,
 		Events:   r.Events,
 		LogLines: p.logLines,

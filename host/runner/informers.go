@@ -156,6 +156,7 @@ type controllerCache struct {
 	controller string // plugin/controller, the owner of the edges
 	primary    abi.Kind
 	informers  *informers
+	ownWrites  *cache.OwnWrites
 }
 
 var _ dispatch.Cache = controllerCache{}
@@ -167,28 +168,45 @@ func (c controllerCache) Get(key object.Key) (*object.Object, bool) {
 	if informer == nil {
 		return nil, false
 	}
-	return informer.Get(key)
+	o := c.ownWrites.Get(informer, key)
+	return o, o != nil
 }
 
-func (c controllerCache) Live(ctx context.Context, key object.Key) (*object.Object, error) {
-	obj, err := c.informers.get(c.primary).Live(ctx, key)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
+// Wrote ignores a kind without an informer, which is written and not read.
+func (c controllerCache) Wrote(w effect.Write) {
+	informer := c.informers.get(w.Kind)
+	switch {
+	case informer == nil:
+	case w.Gone():
+		c.ownWrites.Deleted(informer, w.Key, w.UID, w.ResourceVersion)
+	default:
+		c.ownWrites.Wrote(informer, w.Object)
 	}
-	return obj, err
 }
 
-// CaughtUp returns at once for a kind without an informer, which is written and
-// not read.
-func (c controllerCache) CaughtUp(ctx context.Context, write effect.Write) error {
-	informer := c.informers.get(write.Kind)
+func (c controllerCache) Full() bool { return c.ownWrites.Full() }
+
+func (c controllerCache) Refresh(ctx context.Context, ref abi.Ref) error {
+	informer := c.informers.get(abi.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind})
 	if informer == nil {
 		return nil
 	}
-	return informer.WaitReached(ctx, write.ResourceVersion)
+	key := object.Key{Namespace: ref.Namespace, Name: ref.Name}
+	o, err := informer.Live(ctx, key)
+	switch shown := c.ownWrites.Get(informer, key); {
+	case err == nil:
+		c.ownWrites.Wrote(informer, o)
+	case !apierrors.IsNotFound(err):
+		return err
+	case shown != nil:
+		c.ownWrites.Deleted(informer, key, shown.UID, shown.ResourceVersion)
+	}
+	return nil
 }
 
-func (c controllerCache) Begin(key object.Key) dispatch.Reads { return c.cache.Begin(c.owner(key)) }
+func (c controllerCache) Begin(key object.Key) dispatch.Reads {
+	return c.cache.Begin(c.owner(key), c.ownWrites)
+}
 
 func (c controllerCache) Namespaced(ctx context.Context, kind abi.Kind) (bool, error) {
 	resource, err := c.cache.Resource(ctx, kind)
@@ -205,6 +223,7 @@ func (c controllerCache) owner(key object.Key) cache.Owner {
 type effectStore struct {
 	*cache.Cache
 	informers *informers
+	ownWrites *cache.OwnWrites
 }
 
 var _ effect.Store = effectStore{}
@@ -214,6 +233,5 @@ func (s effectStore) Get(kind abi.Kind, key object.Key) (*object.Object, bool) {
 	if informer == nil || !informer.HasSynced() {
 		return nil, false
 	}
-	obj, _ := informer.Get(key)
-	return obj, true
+	return s.ownWrites.Get(informer, key), true
 }

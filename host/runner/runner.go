@@ -71,6 +71,7 @@ func New(config Config) *Runner {
 // plugin from one goroutine, which alone uses controllers.
 type plugin struct {
 	informers   informers
+	ownWrites   cache.OwnWrites // that its informers do not show yet
 	effects     atomic.Pointer[effect.Performer]
 	recorder    effect.Recorder
 	logLines    *rate.Limiter                               // of its guests
@@ -194,10 +195,10 @@ func (r *Runner) ensurePlugin(name string, policy config.Policy) (*plugin, error
 		REST:        r.Cluster,
 		Plugin:      name,
 		Version:     r.Version,
-		Store:       effectStore{r.Cache, &p.informers},
+		Store:       effectStore{r.Cache, &p.informers, &p.ownWrites},
 		Recorder:    p.recorder,
 		Logger:      r.Logger.Named("effect").With("plugin", name),
-		QPS:         policy.Limits.WritesPerSecond,
+		QPS:         policy.Limits.LimitedWrites(),
 		Burst:       policy.Limits.WriteBurst,
 		ObserveWait: metrics.WriteWaited,
 
@@ -214,17 +215,17 @@ func (r *Runner) ensurePlugin(name string, policy config.Policy) (*plugin, error
 
 func actsUnder(p *effect.Performer, policy config.Policy) bool {
 	return p.CrossNamespace == policy.CrossNamespace && p.DryRun == policy.DryRun &&
-		p.QPS == policy.Limits.WritesPerSecond && p.Burst == policy.Limits.WriteBurst
+		p.QPS == policy.Limits.LimitedWrites() && p.Burst == policy.Limits.WriteBurst
 }
 
 // ObserveRead makes a key due after something changed that it has read. The cache
 // calls it.
-func (r *Runner) ObserveRead(owner cache.Owner) {
+func (r *Runner) ObserveRead(owner cache.Owner, event cache.Event) {
 	r.mu.Lock()
 	c := r.controllers[owner.Controller]
 	r.mu.Unlock()
 	if c != nil {
-		c.ObserveRead(owner.Key)
+		c.ObserveRead(owner.Key, event.Old, event.New)
 	}
 }
 

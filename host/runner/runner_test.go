@@ -59,6 +59,7 @@ func (fullCache) Get(key object.Key) (*object.Object, bool) {
 	o, err := object.Parse(fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Widget","metadata":{"name":%q,"uid":%[1]q}}`, key.Name), abi.Kind{})
 	return o, err == nil
 }
+func (fullCache) Full() bool                      { return false }
 func (fullCache) Begin(object.Key) dispatch.Reads { return noReads{} }
 
 type noReads struct{ dispatch.Reads }

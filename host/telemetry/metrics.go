@@ -91,7 +91,7 @@ func (m *Metrics) addControllerMetrics() {
 	m.writes = m.counter("thole_writes_total",
 		"Writes to the API server by verb of the effect.", "controller", "verb")
 	m.writeLoops = m.counter("thole_write_loop_runs_total",
-		"Reconciles of objects that are written in every reconcile; they are slowed down.", "controller")
+		"Reconciles of objects in a write loop: only their own writes run them, and they go on writing.", "controller")
 	m.droppedLines = m.counter("thole_guest_log_lines_dropped_total",
 		"Log lines of plugins that exceeded the limit.", "controller")
 }
@@ -113,7 +113,7 @@ func (m *Metrics) addPluginMetrics() {
 	m.limitHits = m.counter("thole_plugin_limit_hits_total",
 		"Times that a limit of the plugin was hit.", "plugin", "limit")
 	m.writeWait = m.histogram("thole_write_wait_seconds",
-		"Time that a write to the API server waited because of the plugin's limit of writes per second.",
+		"Time by which a write to the API server was postponed because of the plugin's limit of writes per second.",
 		[]float64{.001, .01, .05, .1, .5, 1, 2.5, 5, 10, 30}, "plugin")
 }
 
@@ -256,17 +256,13 @@ func (p *PluginMetrics) HandedOver() { p.handovers.Inc() }
 // Limited counts a hit of a limit.
 func (p *PluginMetrics) Limited(limit string) { p.limits[limit].Inc() }
 
-const (
-	limitWrites = "writes"
-	// writeOverhead is more than a write takes that does not have to wait.
-	writeOverhead = time.Millisecond
-)
+const limitWrites = "writes"
 
-// WriteWaited observes how long a write waited for the rate limiter, and counts
-// a hit of the limit if it had to wait.
+// WriteWaited observes by how long a write was postponed, and counts a hit of the
+// limit if it was.
 func (p *PluginMetrics) WriteWaited(d time.Duration) {
 	p.writeWait.Observe(d.Seconds())
-	if d > writeOverhead {
+	if d > 0 {
 		p.Limited(limitWrites)
 	}
 }

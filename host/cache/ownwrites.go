@@ -1,0 +1,239 @@
+package cache
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/object"
+)
+
+// OwnWrites holds what one plugin has written and its informers do not show yet.
+// Reads through it return objects as the plugin left them, so that a run sees the
+// writes of the runs before it, however late the informers are. An entry is
+// dropped once the informer has passed the write. It is safe for concurrent use;
+// the zero value is empty.
+type OwnWrites struct {
+	mu      sync.Mutex
+	byKind  map[abi.Kind]map[object.Key]*ownWrite
+	count   int // of entries
+	bytes   int // of their objects
+	sweepAt int // the count at which the next write drops what was passed
+	swept   time.Time
+}
+
+// Bounds of the entries of one plugin. While they are reached, see
+// [OwnWrites.Full], no run of the plugin may begin.
+const (
+	maxOwnWrites     = 10_000
+	maxOwnWriteBytes = 32 << 20
+	minSweep         = 64
+	sweepInterval    = 50 * time.Millisecond // of a full set
+)
+
+// ownWrite is the last write of an object.
+type ownWrite struct {
+	informer *informer
+	key      object.Key
+	object   *object.Object // as the API server returned it; nil if it was deleted
+	uid      types.UID
+	// version is the resourceVersion of the write or, of a deletion, the last one
+	// that the object is known to have had.
+	version string
+	// shown is the resourceVersion that the informer showed when the object was
+	// written. It decides where versions cannot be compared.
+	shown string
+}
+
+// Wrote records a write of an object that the informer follows, with the object as
+// the API server returned it.
+func (w *OwnWrites) Wrote(i *Informer, o *object.Object) {
+	w.add(&ownWrite{informer: i.informer, key: o.Key(), object: o, uid: o.UID, version: o.ResourceVersion})
+}
+
+// Deleted records that the object of that uid does not exist any more. version is
+// the last resourceVersion that it is known to have had. An object that waits for
+// finalizers or for the end of its grace period still exists: that is a write. The
+// strings are kept.
+func (w *OwnWrites) Deleted(i *Informer, key object.Key, uid types.UID, version string) {
+	w.add(&ownWrite{informer: i.informer, key: key, uid: uid, version: version})
+}
+
+func (w *OwnWrites) add(e *ownWrite) {
+	if shown, ok := e.informer.Get(e.key); ok {
+		e.shown = shown.ResourceVersion
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	kind := e.informer.Kind()
+	if before := w.byKind[kind][e.key]; before != nil {
+		if before.isNewerThan(e) {
+			return // the reply of a write that came later was faster
+		}
+		w.drop(kind, before)
+	}
+	if w.byKind == nil {
+		w.byKind = map[abi.Kind]map[object.Key]*ownWrite{}
+	}
+	if w.byKind[kind] == nil {
+		w.byKind[kind] = map[object.Key]*ownWrite{}
+	}
+	w.byKind[kind][e.key] = e
+	w.count++
+	w.bytes += e.size()
+	if w.count > max(w.sweepAt, minSweep) {
+		w.sweep()
+	}
+}
+
+func (w *OwnWrites) drop(kind abi.Kind, e *ownWrite) {
+	delete(w.byKind[kind], e.key)
+	w.count--
+	w.bytes -= e.size()
+}
+
+// sweep drops every entry that its informer has passed, or whose informer has
+// stopped. The next sweep follows
+// when there are twice as many entries as are left, which makes the cost of a
+// write constant.
+func (w *OwnWrites) sweep() {
+	for kind, entries := range w.byKind {
+		for _, e := range entries {
+			if e.passed(e.informer) || e.informer.ctx.Err() != nil {
+				w.drop(kind, e)
+			}
+		}
+	}
+	w.sweepAt, w.swept = 2*w.count, time.Now()
+}
+
+// Full reports whether there are so many entries that no more writes may follow
+// before the informers have passed some.
+func (w *OwnWrites) Full() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	full := func() bool { return w.count >= maxOwnWrites || w.bytes >= maxOwnWriteBytes }
+	if full() && time.Since(w.swept) >= sweepInterval {
+		w.sweep()
+	}
+	return full()
+}
+
+// Get returns an object as the plugin left it, or as the informer shows it if that
+// is newer; nil if there is none.
+func (w *OwnWrites) Get(i *Informer, key object.Key) *object.Object {
+	own := w.pending(i, key) // before the read, which then contains what was passed
+	o, _ := i.Get(key)
+	return own.over(o)
+}
+
+// List is [informer.List] with the plugin's own writes.
+func (w *OwnWrites) List(i *Informer, namespace string, sel labels.Selector) []*object.Object {
+	pending := w.pendingIn(i, i.scope(namespace))
+	items := i.List(namespace, sel)
+	if len(pending) == 0 {
+		return items
+	}
+	items = slices.DeleteFunc(items, func(o *object.Object) bool { return pending[o.Key()] != nil })
+	for key, own := range pending {
+		shown, _ := i.Get(key)
+		if o := own.over(shown); o != nil && (sel == nil || sel.Matches(labels.Set(o.Labels))) {
+			items = append(items, o)
+		}
+	}
+	slices.SortFunc(items, byKey)
+	return items
+}
+
+// pending returns the write of an object that the informer has not passed, nil if
+// there is none.
+func (w *OwnWrites) pending(i *Informer, key object.Key) *ownWrite {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	kind := i.Kind()
+	e := w.byKind[kind][key]
+	if e == nil {
+		return nil
+	}
+	if e.passed(i.informer) {
+		w.drop(kind, e)
+		return nil
+	}
+	return e
+}
+
+// pendingIn returns the writes in a namespace, or in all if it is "", that the
+// informer has not passed.
+func (w *OwnWrites) pendingIn(i *Informer, namespace string) map[object.Key]*ownWrite {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	kind := i.Kind()
+	found := map[object.Key]*ownWrite{}
+	for key, e := range w.byKind[kind] {
+		switch {
+		case e.passed(i.informer):
+			w.drop(kind, e)
+		case inNamespace(key.Namespace, namespace):
+			found[key] = e
+		}
+	}
+	return found
+}
+
+// passed reports whether the informer shows the write, or what came after it. A
+// deletion has no resourceVersion that the client knows: it has been passed when
+// the informer has seen the object and does not show it any more.
+func (e *ownWrite) passed(i *informer) bool {
+	reached, err := i.store.reached(e.version)
+	shown, _ := i.Get(e.key)
+	switch {
+	case e.object == nil:
+		return (reached || err != nil) && (shown == nil || shown.UID != e.uid && !older(shown.ResourceVersion, e.version))
+	case err != nil: // of a server whose versions have no order: the first change counts
+		return shown != nil && shown.ResourceVersion != e.shown
+	}
+	return reached
+}
+
+// over returns what is newer: the write, or the object as the informer shows it.
+// Either may be nil.
+func (e *ownWrite) over(shown *object.Object) *object.Object {
+	switch {
+	case e == nil:
+		return shown
+	case shown == nil:
+		return e.object
+	case e.object == nil && shown.UID == e.uid: // a deleted object has no later state
+		return nil
+	case older(e.version, shown.ResourceVersion):
+		return shown
+	}
+	return e.object
+}
+
+// isNewerThan reports whether the write came after another one of the same object.
+// Nothing but a deletion follows on another one of the same uid.
+func (e *ownWrite) isNewerThan(other *ownWrite) bool {
+	if e.object == nil && e.uid == other.uid {
+		return true
+	}
+	return older(other.version, e.version)
+}
+
+// older reports whether resourceVersion a is known to come before b.
+func older(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order < 0
+}
+
+func (e *ownWrite) size() int {
+	if e.object == nil {
+		return 0
+	}
+	return len(e.object.Raw)
+}

@@ -1,0 +1,243 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"pgregory.net/rapid"
+
+	"github.com/thole-dev/thole/host/object"
+)
+
+// lateInformer is an informer that receives the changes of a server when the test
+// wants it to.
+type lateInformer struct {
+	*Informer
+	t       rapid.TB
+	version int
+	seen    int            // how much of log the informer has received
+	log     []serverChange // one for each version
+	objects map[string]*object.Object
+	uids    int
+}
+
+type serverChange struct {
+	name string
+	now  *object.Object // nil: deleted
+}
+
+func newLateInformer(t rapid.TB) *lateInformer {
+	i := &informer{store: newStore(), ctx: context.Background()}
+	i.resource.Store(&object.Resource{Kind: widget, Namespaced: true})
+	s := &lateInformer{Informer: &Informer{informer: i}, t: t, objects: map[string]*object.Object{}}
+	s.relist()
+	return s
+}
+
+// versionAt returns the resourceVersion after so many changes.
+func versionAt(changes int) string { return strconv.Itoa(100 + changes) }
+
+// put creates or changes an object on the server. A label tells states apart.
+func (s *lateInformer) put(name, label string) *object.Object {
+	s.version++
+	if s.objects[name] == nil {
+		s.uids++
+	}
+	uid := fmt.Sprint("u", s.uids)
+	if before := s.objects[name]; before != nil {
+		uid = string(before.UID)
+	}
+	o, err := object.Parse(fmt.Appendf(nil, `{"metadata":{"namespace":"ns","name":%q,"uid":%q,"resourceVersion":%q,"labels":{"l":%q}}}`, name, uid, versionAt(s.version), label), widget)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.objects[name] = o
+	s.log = append(s.log, serverChange{name, o})
+	return o
+}
+
+func (s *lateInformer) delete(name string) {
+	s.version++
+	delete(s.objects, name)
+	s.log = append(s.log, serverChange{name, nil})
+}
+
+// receive delivers the next change to the informer.
+func (s *lateInformer) receive() {
+	if s.seen == len(s.log) {
+		return
+	}
+	change := s.log[s.seen]
+	s.seen++
+	if change.now != nil {
+		_ = s.store.Update(change.now)
+	} else if o := s.store.get(keyOf(change.name)); o != nil {
+		_ = s.store.Delete(o)
+	}
+	s.store.UpdateResourceVersion(versionAt(s.seen))
+}
+
+func (s *lateInformer) relist() {
+	var all []any
+	for _, o := range s.objects {
+		all = append(all, o)
+	}
+	s.seen = len(s.log)
+	_ = s.store.Replace(all, versionAt(s.seen))
+}
+
+// at returns the state of an object at a version.
+func (s *lateInformer) at(name string, version int) (o *object.Object) {
+	for _, change := range s.log[:version] {
+		if change.name == name {
+			o = change.now
+		}
+	}
+	return o
+}
+
+func keyOf(name string) object.Key { return object.Key{Namespace: "ns", Name: name} }
+
+// Whatever the plugin and others write, and however late the informer is, a read
+// returns the state at the plugin's last write of the object, or a later one that
+// the informer has reached.
+func TestReadsContainOwnWritesHoweverLateTheInformerIs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		server, own := newLateInformer(t), &OwnWrites{}
+		last := map[string]int{} // the version of the plugin's last write
+		names := []string{"a", "b", "c"}
+		name := func(t *rapid.T) string { return rapid.SampledFrom(names).Draw(t, "name") }
+		label := func(t *rapid.T) string { return rapid.SampledFrom([]string{"x", "y"}).Draw(t, "label") }
+		t.Repeat(map[string]func(*rapid.T){
+			"own write": func(t *rapid.T) {
+				n := name(t)
+				own.Wrote(server.Informer, server.put(n, label(t)))
+				last[n] = server.version
+			},
+			"own delete": func(t *rapid.T) {
+				n := name(t)
+				o := server.objects[n]
+				if o == nil {
+					t.Skip("there is nothing to delete")
+				}
+				server.delete(n)
+				own.Deleted(server.Informer, o.Key(), o.UID, o.ResourceVersion)
+				last[n] = server.version
+			},
+			"write by others": func(t *rapid.T) { server.put(name(t), label(t)) },
+			"delete by others": func(t *rapid.T) {
+				if n := name(t); server.objects[n] != nil {
+					server.delete(n)
+				}
+			},
+			"event":  func(*rapid.T) { server.receive() },
+			"relist": func(*rapid.T) { server.relist() },
+			"sweep":  func(*rapid.T) { own.mu.Lock(); own.sweep(); own.mu.Unlock() },
+			"": func(t *rapid.T) {
+				var want []string
+				for _, n := range names {
+					o := server.at(n, max(last[n], server.seen))
+					if got := own.Get(server.Informer, keyOf(n)); got != o {
+						t.Fatalf("%s is %v, want %v", n, stateOf(got), stateOf(o))
+					}
+					if o != nil && o.Labels["l"] == "x" {
+						want = append(want, n)
+					}
+				}
+				var got []string
+				for _, o := range own.List(server.Informer, "ns", labels.SelectorFromSet(labels.Set{"l": "x"})) {
+					got = append(got, o.Name)
+				}
+				if !slices.Equal(got, want) {
+					t.Fatalf("listed %v, want %v", got, want)
+				}
+			},
+		})
+	})
+}
+
+func stateOf(o *object.Object) string {
+	if o == nil {
+		return "absent"
+	}
+	return string(o.Raw)
+}
+
+// An object that was created and deleted before the informer has seen either must
+// not appear when it sees the creation.
+func TestADeletedObjectDoesNotAppearWithTheEventOfItsCreation(t *testing.T) {
+	server, own := newLateInformer(t), &OwnWrites{}
+	o := server.put("a", "x")
+	own.Wrote(server.Informer, o)
+	server.delete("a")
+	own.Deleted(server.Informer, o.Key(), o.UID, o.ResourceVersion)
+	for range 3 {
+		if got := own.Get(server.Informer, o.Key()); got != nil {
+			t.Errorf("after %d events there is %s", server.seen, stateOf(got))
+		}
+		server.receive()
+	}
+	if own.count != 0 {
+		t.Errorf("%d entries are left", own.count)
+	}
+}
+
+func TestOwnWritesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, own := newLateInformer(t), &OwnWrites{}
+		for i := range maxOwnWrites {
+			if own.Full() {
+				t.Fatalf("full after %d writes", i)
+			}
+			own.Wrote(server.Informer, server.put(fmt.Sprint(i), "x"))
+		}
+		if !own.Full() {
+			t.Error("not full")
+		}
+		server.relist()
+		time.Sleep(sweepInterval) // fake time
+		if own.Full() || own.count != 0 || own.bytes != 0 {
+			t.Errorf("%d entries of %d bytes are left after the informer has passed them", own.count, own.bytes)
+		}
+	})
+}
+
+func TestEntriesOfAFastInformerAreDroppedWithoutReads(t *testing.T) {
+	server, own := newLateInformer(t), &OwnWrites{}
+	for i := range 10 * minSweep {
+		own.Wrote(server.Informer, server.put(fmt.Sprint(i), "x"))
+		server.receive()
+	}
+	if own.count > 2*minSweep {
+		t.Errorf("%d entries are kept", own.count)
+	}
+}
+
+// Without an order of versions the first change that the informer shows counts.
+func TestOwnWritesOfAServerWithoutOrderedVersions(t *testing.T) {
+	server, own := newLateInformer(t), &OwnWrites{}
+	at := func(version string) *object.Object {
+		o, err := object.Parse(fmt.Appendf(nil, `{"metadata":{"namespace":"ns","name":"a","uid":"u","resourceVersion":%q}}`, version), widget)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	_ = server.store.Replace([]any{at("first")}, "somewhere")
+	second := at("second")
+	own.Wrote(server.Informer, second)
+	if got := own.Get(server.Informer, second.Key()); got != second {
+		t.Errorf("read %s", stateOf(got))
+	}
+	third := at("third")
+	_ = server.store.Update(third)
+	if got := own.Get(server.Informer, second.Key()); got != third {
+		t.Errorf("read %s after it was changed", stateOf(got))
+	}
+}

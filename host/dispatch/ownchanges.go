@@ -1,0 +1,86 @@
+package dispatch
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/object"
+)
+
+// change is what an event states about an object that a key depends on.
+type change struct {
+	reason  abi.Reason
+	uid     types.UID
+	version string // resourceVersion; "" for a deletion
+}
+
+// changeOf returns the change that led to an object, nil for none.
+func changeOf(reason abi.Reason, o *object.Object) change {
+	if o == nil {
+		return change{reason: reason}
+	}
+	return change{reason, o.UID, o.ResourceVersion}
+}
+
+func deletionOf(reason abi.Reason, o *object.Object) change {
+	return change{reason: reason, uid: o.UID}
+}
+
+// cloned returns the change with strings that do not keep the object in memory.
+func (c change) cloned() change {
+	c.uid, c.version = types.UID(strings.Clone(string(c.uid))), strings.Clone(c.version)
+	return c
+}
+
+// ownChanges are the changes that the runs of a key made, in their order. Events may
+// be late, and one may arrive by several ways, so that a change is kept until the
+// event of a later one of the object has come, or for [keepOwnChanges].
+type ownChanges []ownChange
+
+type ownChange struct {
+	uid     types.UID
+	version string // "" for a deletion
+	ignored bool   // the event leads to nothing
+	at      time.Time
+}
+
+// Bounds of what is remembered of a key. The event of a change that is forgotten
+// counts as the work of others.
+const (
+	maxOwnChanges  = 512
+	keepOwnChanges = 5 * time.Minute
+)
+
+// add remembers a write. ignored is set if its event shows nothing that the run
+// does not know. The strings of the write are kept.
+func (c *ownChanges) add(w effect.Write, ignored bool) {
+	made := ownChange{uid: w.UID, version: w.ResourceVersion, ignored: ignored, at: time.Now()}
+	if w.Gone() {
+		made.version = ""
+	}
+	first := max(0, len(*c)+1-maxOwnChanges)
+	for first < len(*c) && made.at.Sub((*c)[first].at) > keepOwnChanges {
+		first++
+	}
+	*c = append(slices.Delete(*c, 0, first), made)
+}
+
+// find reports whether the key made a change, and whether its event is to be
+// ignored. It forgets earlier changes of the object, whose events have come: an
+// informer sends those of an object in their order.
+func (c *ownChanges) find(uid types.UID, version string) (own, ignored bool) {
+	same := func(o ownChange) bool { return o.uid == uid && o.version == version }
+	at := slices.IndexFunc(*c, same)
+	if at < 0 {
+		return false, false
+	}
+	found := (*c)[at]
+	before := slices.DeleteFunc((*c)[:at], func(o ownChange) bool { return o.uid == uid })
+	*c = slices.Delete(*c, len(before), at)
+	return true, found.ignored
+}
