@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
-	"github.com/thole-dev/thole/cmd/thole/internal/kubeconfig"
+	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
 	"github.com/thole-dev/thole/host"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/telemetry"

@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"github.com/thole-dev/thole/cmd/thole/internal/kubeconfig"
+	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
 )
 
 // controlPlaneProgram is the embedded control plane.
