@@ -38,7 +38,7 @@ tools: ## make TinyGo available: from PATH, or built into .tools
 	@.ci/tools/install
 
 .PHONY: build
-build: bin/thole devcluster plugins ## build the host, the control plane and the plugins into bin
+build: bin/thole bin/thole-faultproxy devcluster plugins ## build the host, the fault proxy, the control plane and the plugins into bin
 
 .PHONY: demo
 demo: tools bin/thole devcluster ## build and run the example on a real control plane until Ctrl-C (DEMO_ONCE=1: until Ready)
@@ -81,9 +81,9 @@ clean: ## remove what build, bench and tests made; .tools stays
 	rm -rf bin bench.txt .tools/wasm
 
 # The go command knows better than make what is up to date.
-.PHONY: bin/thole
-bin/thole:
-	@.ci/go-build cmd/thole $@
+.PHONY: bin/thole bin/thole-faultproxy
+bin/thole bin/thole-faultproxy: bin/%:
+	@.ci/go-build cmd/$* $@
 
 .PHONY: devcluster
 devcluster:
