@@ -7,7 +7,6 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/thole-dev/thole/host/internal/tholetest"
@@ -27,7 +26,7 @@ func kubeconfig(t *testing.T, server clientcmdapi.Cluster, namespace, name strin
 // newProxy returns a proxy of the API server for a host that has a token.
 func newProxy(t *testing.T) *tholetest.Proxy {
 	t.Helper()
-	return tholetest.NewProxy(t, rest.AnonymousClientConfig(cluster.Config))
+	return tholetest.NewProxy(t, cluster.Config)
 }
 
 // thole runs the host with the plugin podmanager until the test ends.

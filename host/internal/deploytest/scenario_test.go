@@ -92,10 +92,17 @@ func (s *missingRight) wroteNothing(mark int) bool {
 
 // createAndInterfere changes the object while the host writes its status.
 func (s *missingRight) createAndInterfere() {
-	s.Before(tholetest.Right{Verb: "patch", Group: podManagers.Group, Resource: "podmanagers/status"}, func() {
-		change(s.T, podManagers, s.namespace, s.pm, `{"metadata":{"labels":{"somebody":"else"}}}`)
-	})
+	s.setRules("patch podmanagers/status hang times=1")
 	s.create()
+	await.Until(s.T, "the host writes the status", func() bool { return s.Rules()[0].Applied == 1 })
+	change(s.T, podManagers, s.namespace, s.pm, `{"metadata":{"labels":{"somebody":"else"}}}`)
+	s.setRules("")
+}
+
+func (s *missingRight) setRules(text string) {
+	if err := s.SetRules(text); err != nil {
+		s.Fatal(err)
+	}
 }
 
 func (s *missingRight) changeCommand() {

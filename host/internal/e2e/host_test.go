@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/client-go/tools/clientcmd/api"
-
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/tholetest"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
@@ -95,8 +93,7 @@ func quietlyIn(cacheDir string) func(*tholetest.Host) {
 func startWithProxy(tb testing.TB, d directory, namespace, config string) (*process, *tholetest.Proxy) {
 	tb.Helper()
 	proxy := tholetest.NewProxy(tb, cluster.Config)
-	kubeconfig := tholetest.Kubeconfig(tb, proxy.Cluster, api.AuthInfo{})
-	return start(tb, d, namespace, config, withKubeconfig(kubeconfig)), proxy
+	return start(tb, d, namespace, config, withKubeconfig(proxy.Kubeconfig)), proxy
 }
 
 // startPodmanager starts thole with the plugin podmanager, whose CRD it installs,

@@ -1,168 +1,123 @@
 package tholetest
 
 import (
-	"encoding/pem"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
-	"slices"
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/repository"
 )
 
-// Proxy is a reverse proxy between one host and the API server that counts the
-// requests of this host. The API server's own counters cover all of its clients.
+// Proxy is a running thole-faultproxy between one host and the API server. It
+// injects faults and records the requests of this host; the API server's own
+// counters cover all of its clients. docs/how-to/faults.md describes the rules.
 type Proxy struct {
-	// Cluster is the proxy for a kubeconfig. It has TLS, because clients send
-	// tokens over TLS only.
+	// Kubeconfig is the path of a kubeconfig of the proxy without a user.
+	Kubeconfig string
+	// Cluster is the proxy for other kubeconfigs. It has TLS, because clients
+	// send tokens over TLS only.
 	Cluster clientcmdapi.Cluster
 
-	mu        sync.Mutex
-	used      map[Right]int    // requests by the right that they need
-	denied    map[Right]int    // requests that got 403
-	succeeded map[Right]int    // requests that got 2xx
-	before    map[Right]func() // called once, before the next request that needs the right
+	tb      testing.TB
+	control string // URL
 }
 
 // NewProxy starts a proxy that stops when the test ends. It adds the credentials of
 // server to requests without a token.
 func NewProxy(tb testing.TB, server *rest.Config) *Proxy {
 	tb.Helper()
-	target, err := url.Parse(server.Host)
+	program, err := proxyProgram()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	transport, err := rest.TransportFor(server)
+	p := &Proxy{tb: tb, Kubeconfig: filepath.Join(tb.TempDir(), "kubeconfig")}
+	p.control = p.start(exec.Command(program, "--stop-with-stdin", "--kubeconfig-out", p.Kubeconfig,
+		"--kubeconfig", Kubeconfig(tb, Server(server, ""), User(server))))
+	config, err := clientcmd.LoadFromFile(p.Kubeconfig)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &Proxy{used: map[Right]int{}, denied: map[Right]int{}, succeeded: map[Right]int{}, before: map[Right]func(){}}
-	proxy := httptest.NewTLSServer(&httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(target)
-			p.callBefore(r.In)
-		},
-		ModifyResponse: p.count,
-		Transport:      transport,
-		FlushInterval:  -1, // at once, for watches
-	})
-	p.Cluster = clientcmdapi.Cluster{
-		Server:                   proxy.URL,
-		CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate().Raw}),
-	}
-	tb.Cleanup(func() {
-		proxy.CloseClientConnections()
-		proxy.Close()
-		utilnet.CloseIdleConnectionsFor(transport)
-	})
+	p.Cluster = *config.Clusters[config.Contexts[config.CurrentContext].Cluster]
+	p.Cluster.LocationOfOrigin = ""
 	return p
 }
 
-// Before makes the proxy call f once, before it passes on the next request that
-// needs the right.
-func (p *Proxy) Before(r Right, f func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.before[r] = f
-}
-
-func (p *Proxy) callBefore(request *http.Request) {
-	needed, _ := rightOf(request)
-	p.mu.Lock()
-	f := p.before[needed]
-	delete(p.before, needed)
-	p.mu.Unlock()
-	if f != nil {
-		f()
+// start runs the program until the test ends and returns the URL of its control
+// interface.
+func (p *Proxy) start(cmd *exec.Cmd) string {
+	p.tb.Helper()
+	stdin, err1 := cmd.StdinPipe()
+	stdout, err2 := cmd.StdoutPipe()
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+		p.tb.Fatal(err)
 	}
-}
-
-func (p *Proxy) count(response *http.Response) error {
-	needed, ok := rightOf(response.Request)
-	if !ok {
+	line, readErr := bufio.NewReader(stdout).ReadString('\n')
+	stop := func() error {
+		_ = stdin.Close()
+		kill := time.AfterFunc(await.Limit, func() { _ = cmd.Process.Kill() })
+		defer kill.Stop()
+		if err := cmd.Wait(); err != nil {
+			return fmt.Errorf("thole-faultproxy: %w: %s", err, &stderr)
+		}
 		return nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.used[needed]++
-	switch code := response.StatusCode; {
-	case code == http.StatusForbidden:
-		p.denied[needed]++
-	case code < http.StatusMultipleChoices:
-		p.succeeded[Right{verbOf(response.Request, needed), needed.Group, needed.Resource}]++
+	control, ready := strings.CutPrefix(strings.TrimSpace(line), "ready ")
+	if readErr != nil || !ready {
+		p.tb.Fatalf("thole-faultproxy printed %q and not that it is ready: %v", line, errors.Join(readErr, stop()))
 	}
-	if response.StatusCode == http.StatusCreated && needed.Verb == "patch" {
-		needed.Verb = "create" // server-side apply has created the object
-		p.used[needed]++
-	}
-	return nil
-}
-
-// verbOf returns the verb of a request, "apply" for server-side apply.
-func verbOf(request *http.Request, needed Right) string {
-	if strings.HasPrefix(request.Header.Get("Content-Type"), "application/apply-patch") {
-		return "apply"
-	}
-	return needed.Verb
-}
-
-// Rights returns the rights that requests needed, and those that were denied.
-func (p *Proxy) Rights() (used, denied []Right) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for r := range p.used {
-		used = append(used, r)
-	}
-	for r := range p.denied {
-		denied = append(denied, r)
-	}
-	return used, denied
-}
-
-// Succeeded returns the numbers of successful requests by verb, for the named
-// resources and their subresources, or for all resources if none is named.
-// Server-side apply has the verb "apply". Failed requests are not counted: a
-// conflict or an overloaded server is a good reason to repeat a request.
-func (p *Proxy) Succeeded(resources ...string) Counts {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	counts := Counts{}
-	for r, n := range p.succeeded {
-		if name, _, _ := strings.Cut(r.Resource, "/"); len(resources) == 0 || slices.Contains(resources, name) {
-			counts[r.Verb] += n
+	p.tb.Cleanup(func() {
+		if err := stop(); err != nil {
+			p.tb.Error(err)
 		}
-	}
-	return counts
+	})
+	return control
 }
 
-// Counts are numbers of requests by verb.
-type Counts map[string]int
+// proxyProgram builds thole-faultproxy, once per test process, and returns its path.
+var proxyProgram = sync.OnceValues(func() (string, error) {
+	root, err := repository.Root()
+	if err != nil {
+		return "", err
+	}
+	const command = "thole-faultproxy"
+	path := filepath.Join(root, "bin", command)
+	unlock, err := repository.Lock(path + ".lock")
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	// In its own module: a test of another module has other versions of the
+	// Kubernetes libraries.
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", path, "./cmd/"+command)
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s: %w\n%s", command, err, out)
+	}
+	return path, dependOn(filepath.Join(root, "cmd", command))
+})
 
-// Since returns the difference to earlier counts, without verbs whose number is the
-// same.
-func (c Counts) Since(before Counts) Counts {
-	since := Counts{}
-	for verb, n := range c {
-		if d := n - before[verb]; d != 0 {
-			since[verb] = d
+// dependOn makes the cached result of the test depend on the files of a directory,
+// by looking at each.
+func dependOn(dir string) error {
+	return filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err == nil {
+			_, err = e.Info()
 		}
-	}
-	return since
+		return err
+	})
 }
-
-// Writes returns the number of requests that write.
-func (c Counts) Writes() (n int) {
-	for _, verb := range []string{"create", "update", "patch", "apply", "delete"} {
-		n += c[verb]
-	}
-	return n
-}
-
-// Reads returns the number of requests that read, without watches.
-func (c Counts) Reads() int { return c["get"] + c["list"] }
