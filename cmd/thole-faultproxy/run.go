@@ -122,16 +122,20 @@ func writeKubeconfig(path string, address *net.TCPAddr) (tls.Certificate, error)
 	config.AuthInfos[name] = &clientcmdapi.AuthInfo{}
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	config.CurrentContext = name
-	if err := writeFile(path, *config); err != nil {
+	text, err := clientcmd.Write(*config)
+	if err == nil {
+		err = writeFile(path, text)
+	}
+	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("write kubeconfig %s: %w", path, err)
 	}
 	return tls.X509KeyPair(certificate, key)
 }
 
 // writeFile replaces a file in one step.
-func writeFile(path string, config clientcmdapi.Config) error {
+func writeFile(path string, text []byte) error {
 	partial := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".partial")
-	if err := clientcmd.WriteToFile(config, partial); err != nil {
+	if err := os.WriteFile(partial, text, 0o600); err != nil {
 		return err
 	}
 	return os.Rename(partial, path)
