@@ -81,9 +81,13 @@ clean: ## remove what build, bench and tests made; .tools stays
 	rm -rf bin bench.txt .tools/wasm
 
 # The go command knows better than make what is up to date.
-.PHONY: bin/thole bin/thole-faultproxy
-bin/thole bin/thole-faultproxy: bin/%:
-	@.ci/go-build cmd/$* $@
+.PHONY: bin/thole
+bin/thole:
+	@.ci/go-build cmd/thole $@
+
+.PHONY: bin/thole-faultproxy
+bin/thole-faultproxy:
+	@.ci/go-build cmd/thole-faultproxy $@
 
 .PHONY: devcluster
 devcluster:
