@@ -82,7 +82,7 @@ type Request struct {
 	Object     []byte    // JSON: the primary as the API server sent it, without managedFields and last-applied
 	Deleting   bool      // the object has a deletionTimestamp: clean up
 	Reasons    []Reason  // why the object is reconciled; best effort, so logic must not depend on it
-	Attempt    int       // runs that ended in retry or in a host failure since the last success or reset
+	Attempt    int       // runs that ended in retry or in a failure since the last end that was no failure, or reset
 	Previous   *Previous // how the last run ended; nil if it succeeded
 	Memo       []byte    // JSON: the memo of the last result for this object; nil after a restart of the host
 	Now        time.Time // UTC: the time that every clock of the guest starts from

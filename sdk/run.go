@@ -36,7 +36,8 @@ type Request[Spec, Status any] struct {
 type Run struct {
 	// Now is the time of the run, UTC. Package time uses the same clock.
 	Now time.Time
-	// Attempt is the number of runs that failed since the last success.
+	// Attempt is the number of runs that failed since the last one that ended
+	// otherwise.
 	Attempt int
 	// Previous describes how the last run ended. It is nil if that succeeded.
 	Previous *Previous

@@ -1,6 +1,7 @@
 package outcome
 
 import (
+	"math"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
@@ -36,3 +37,28 @@ func backoff(in Input, e ending) Next {
 	yields := e.failure != nil && PluginFault(e.failure.class)
 	return Next{Kind: Backoff, After: Delay(tries, in.Jitter), Reason: reason, Yields: yields}
 }
+
+// Tries counts runs of a key since the last end that was no failure, or reset.
+type Tries struct {
+	Attempt  int // ended in retry or in a failure of the host; the request's attempt
+	Requeues int // ended in requeue: not failures, but they increase the backoff too
+}
+
+// after returns the tries after a run that ended in o. Success, empty, stalled
+// and waiting are decisions of the guest and clear them. A requeue is no failure
+// either, but counts for its own backoff: a guest that returns it in every run
+// would run twice a second for ever.
+func (t Tries) after(o outcome) Tries {
+	switch o {
+	case requeue:
+		return Tries{Requeues: increment(t.Requeues)}
+	case retry:
+		t.Attempt = increment(t.Attempt)
+		return t
+	default:
+		return Tries{}
+	}
+}
+
+// increment adds one to a counter, which stays at the largest int.
+func increment(n int) int { return min(max(n, 0), math.MaxInt-1) + 1 }

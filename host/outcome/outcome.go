@@ -47,7 +47,6 @@
 package outcome
 
 import (
-	"math"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
@@ -89,12 +88,6 @@ type Fault struct {
 	Class   abi.Class // none means retry: the host could not do its part
 	Reason  string    // CamelCase; by default that of the class
 	Message string    // what failed and what to do, for the user
-}
-
-// Tries counts the runs of a key since its last success or reset.
-type Tries struct {
-	Attempt  int // ended in retry or in a failure of the host; the request's attempt
-	Requeues int // ended in requeue: not failures, but they increase the backoff too
 }
 
 // Decision is what a run leads to.
@@ -213,21 +206,3 @@ func (d *Decision) describe(e ending) {
 		d.Event.Type = abi.EventNormal
 	}
 }
-
-// after returns the tries after a run that ended in o. Empty, stalled and
-// waiting are neither a success nor a failed try.
-func (t Tries) after(o outcome) Tries {
-	switch o {
-	case success:
-		return Tries{}
-	case requeue:
-		t.Requeues = increment(t.Requeues)
-	case retry:
-		t.Attempt = increment(t.Attempt)
-	default:
-	}
-	return t
-}
-
-// increment adds one to a counter, which stays at the largest int.
-func increment(n int) int { return min(max(n, 0), math.MaxInt-1) + 1 }

@@ -194,10 +194,10 @@ func TestTriesCountRetriesAndRequeues(t *testing.T) {
 		{"retry", at(returns(given(), 1, "")), outcome.Tries{Attempt: 4, Requeues: 2}},
 		{"host failure", timeout, outcome.Tries{Attempt: 4, Requeues: 2}},
 		{"conflict (409)", conflict, outcome.Tries{Attempt: 3, Requeues: 2}},
-		{"requeue", at(returns(given(), 0, "requeue")), outcome.Tries{Attempt: 3, Requeues: 3}},
-		{"empty", at(returns(given(), 0, "empty")), outcome.Tries{Attempt: 3, Requeues: 2}},
-		{"stalled", at(returns(given(), 2, "")), outcome.Tries{Attempt: 3, Requeues: 2}},
-		{"waiting", at(returns(given(), 3, "")), outcome.Tries{Attempt: 3, Requeues: 2}},
+		{"requeue is no failure, and counts for itself", at(returns(given(), 0, "requeue")), outcome.Tries{Requeues: 3}},
+		{"empty resets", at(returns(given(), 0, "empty")), outcome.Tries{}},
+		{"stalled resets", at(returns(given(), 2, "")), outcome.Tries{}},
+		{"waiting resets", at(returns(given(), 3, "")), outcome.Tries{}},
 		{"retry at the largest int", func() outcome.Input {
 			in := returns(given(), 1, "")
 			in.Tries.Attempt = math.MaxInt
@@ -205,6 +205,25 @@ func TestTriesCountRetriesAndRequeues(t *testing.T) {
 		}(), outcome.Tries{Attempt: math.MaxInt}},
 	} {
 		equal(t, c.name, outcome.Decide(c.in).Tries, c.want)
+	}
+}
+
+// Failures that are far apart are not one long failure: the twelfth of them used
+// to be repeated after 15 minutes.
+func TestFailuresBetweenOtherEndsBackOffAsTheFirst(t *testing.T) {
+	for name, between := range map[string]outcome.Input{
+		"success": given(), "empty": returns(given(), 0, "empty"),
+		"stalled": returns(given(), 2, ""), "waiting": returns(given(), 3, ""),
+	} {
+		var tries outcome.Tries
+		for range 12 {
+			failure := returns(given(), 1, "")
+			failure.Tries = tries
+			d := outcome.Decide(failure)
+			equal(t, "backoff after "+name, d.Next.After, 500*time.Millisecond)
+			between.Tries = d.Tries
+			tries = outcome.Decide(between).Tries
+		}
 	}
 }
 
