@@ -90,7 +90,8 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	}
 	if h.cache, err = cache.New(cache.Config{
 		REST: cluster, Namespace: c.Namespace, Logger: h.logger.Named("cache"),
-		Wake: func(owner cache.Owner, event cache.Event) { h.runner.ObserveRead(owner, event) },
+		Wake:        func(owner cache.Owner, event cache.Event) { h.runner.ObserveRead(owner, event) },
+		OutageEnded: func() { h.runner.OutageEnded() },
 	}); err != nil {
 		return nil, err
 	}

@@ -35,8 +35,11 @@ type Config struct {
 	// with the change. When the informer of a kind has synced, it is called
 	// with each owner whose read failed with [ErrNotSynced], and with no
 	// change. It must not block. It may be nil.
-	Wake   func(Owner, Event)
-	Logger hclog.Logger // may be nil
+	Wake func(Owner, Event)
+	// OutageEnded is called when an informer reaches the API server again that
+	// could not for a time: once for each informer. It may be nil.
+	OutageEnded func()
+	Logger      hclog.Logger // may be nil
 	// StallAfter is how long a watch may deliver neither an event nor a
 	// bookmark before it is ended and the kind is listed again. The default is
 	// 90 s, because the API server sends a bookmark about once a minute. It is
@@ -66,6 +69,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Wake == nil {
 		c.Wake = func(Owner, Event) {}
+	}
+	if c.OutageEnded == nil {
+		c.OutageEnded = func() {}
 	}
 	return c
 }
@@ -206,7 +212,7 @@ func (c *Cache) newInformer(resource object.Resource) (*informer, error) {
 		return nil, fmt.Errorf("watch %s: %w", resource.Kind, err)
 	}
 	i := &informer{cache: c, client: client, store: newStore()}
-	i.health = newHealth(c.config.Logger.With("kind", resource.Kind.String()))
+	i.health = newHealth(c.config.Logger.With("kind", resource.Kind.String()), c.config.OutageEnded)
 	i.resource.Store(&resource)
 	i.ctx, i.cancel = context.WithCancel(c.ctx)
 	return i, nil

@@ -16,15 +16,19 @@ import (
 // health records whether the requests of an informer succeed. It logs when
 // that changes, not every failed request.
 type health struct {
-	log hclog.Logger
+	log         hclog.Logger
+	outageEnded func() // called after a failure that was an outage
 
 	mu     sync.Mutex
 	err    error         // nil while requests succeed
 	reason string        // class of err, see classify
+	outage bool          // the API server could not be reached or was overloaded, at any time since err is set
 	failed chan struct{} // closed while err is set
 }
 
-func newHealth(log hclog.Logger) *health { return &health{log: log, failed: make(chan struct{})} }
+func newHealth(log hclog.Logger, outageEnded func()) *health {
+	return &health{log: log, outageEnded: outageEnded, failed: make(chan struct{})}
+}
 
 // fail records a failed request. Of consecutive failures for the same reason
 // only the first one is logged and kept.
@@ -32,6 +36,7 @@ func (h *health) fail(err error) {
 	reason := classify(err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.outage = h.outage || explain.Outage(err) || errors.Is(err, errStalled)
 	if reason == h.reason {
 		return
 	}
@@ -47,27 +52,32 @@ func (h *health) fail(err error) {
 // listed records a successful list. It does not end a failure for want of a
 // right: a user that may list may still not watch.
 func (h *health) listed() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.reason != string(metav1.StatusReasonForbidden) {
-		h.clear()
-	}
+	h.succeed(func() bool { return h.reason != string(metav1.StatusReasonForbidden) })
 }
 
 // watching records a watch that has begun.
-func (h *health) watching() {
+func (h *health) watching() { h.succeed(func() bool { return true }) }
+
+// succeed ends a failure if the success of a request shows that it has ended,
+// which ends is called for with mu held.
+func (h *health) succeed(ends func() bool) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.clear()
+	ended := ends() && h.clear()
+	h.mu.Unlock()
+	if ended {
+		h.outageEnded()
+	}
 }
 
-// clear ends a failure. h.mu must be held.
-func (h *health) clear() {
+// clear ends a failure, and reports whether it was an outage. h.mu must be held.
+func (h *health) clear() (outageEnded bool) {
 	if h.err != nil {
 		h.log.Info("watching the kind again", "after", h.reason)
 		h.failed = make(chan struct{})
 	}
-	h.err, h.reason = nil, ""
+	outageEnded = h.outage
+	h.err, h.reason, h.outage = nil, "", false
+	return outageEnded
 }
 
 // failing returns a channel that is closed while there is a failure.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -326,6 +327,53 @@ func TestUnavailableServerIsLoggedOnce(t *testing.T) {
 	logs.ExpectNext(t, hclog.Warn, "reason", "ServiceUnavailable")
 	logs.ExpectNext(t, hclog.Info, "after", "ServiceUnavailable")
 	logs.ExpectNone(t)
+}
+
+// Refusals for want of a right while the API server starts are part of its outage.
+func TestEndOfAnOutageIsReported(t *testing.T) {
+	answer := func(code int, reason metav1.StatusReason) func(*http.Request) http.HandlerFunc {
+		return func(*http.Request) http.HandlerFunc {
+			return func(w http.ResponseWriter, _ *http.Request) { writeStatus(w, code, reason) }
+		}
+	}
+	unavailable := answer(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+	forbidden := answer(http.StatusForbidden, metav1.StatusReasonForbidden)
+	for name, c := range map[string]struct {
+		faults []func(*http.Request) http.HandlerFunc
+		want   int32
+	}{
+		"an outage":                     {[]func(*http.Request) http.HandlerFunc{unavailable}, 1},
+		"an outage with missing rights": {[]func(*http.Request) http.HandlerFunc{unavailable, forbidden}, 1},
+		"missing rights":                {[]func(*http.Request) http.HandlerFunc{forbidden}, 0},
+		"a cut connection":              {nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPeer(t)
+			var ended atomic.Int32
+			i := acquire(t, open(t, p, Config{OutageEnded: func() { ended.Add(1) }}))
+			r := record(t, i)
+			for range 2 {
+				for n, fault := range c.faults {
+					p.set(true, fault)
+					if n == 0 {
+						p.cutWatches()
+					}
+					for range 6 {
+						p.next(func(url.Values) bool { return true })
+					}
+				}
+				p.set(true, nil)
+				p.cutWatches()
+				p.put("a", "x")
+				r.expect("add a/x")
+				p.remove("a", "x")
+				r.expect("delete a/x")
+			}
+			if n := ended.Load(); n != 2*c.want {
+				t.Errorf("the end was reported %d times, want %d", n, 2*c.want)
+			}
+		})
+	}
 }
 
 func TestRemovedKindHasNoObjects(t *testing.T) {

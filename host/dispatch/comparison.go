@@ -185,7 +185,7 @@ func (r *run) compareRevisions() {
 func (r *run) health() runHealth {
 	class := r.decision.Class
 	switch {
-	case r.uncounted:
+	case r.decision.Uncounted:
 		return unknown
 	case outcome.PluginFault(class):
 		return failing

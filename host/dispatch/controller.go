@@ -47,6 +47,7 @@ type Queue interface {
 	Done(key object.Key, next outcome.Next)
 	PutBack(item queue.Item)
 	Forget(key object.Key)
+	OutageEnded()
 	ShutDown()
 }
 

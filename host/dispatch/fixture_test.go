@@ -154,6 +154,7 @@ func (q testQueue) AddOwn(key object.Key, reason abi.Reason, pause time.Duration
 func (q testQueue) Done(_ object.Key, next outcome.Next) { q.done = append(q.done, next) }
 func (q testQueue) PutBack(item queue.Item)              { q.note("put back %s", item.Key) }
 func (q testQueue) Forget(key object.Key)                { q.note("queue forgets %s", key) }
+func (q testQueue) OutageEnded()                         { q.note("outage ended") }
 func (q testQueue) ShutDown()                            {}
 
 type testGuest struct{ *fixture }

@@ -70,7 +70,7 @@ func Where(stack []string) string {
 func (r *run) reportToBreaker(p *permit) {
 	on := subject{r.c.Name, r.item.Key}
 	switch {
-	case r.uncounted:
+	case r.decision.Uncounted:
 		p.cancel()
 	case outcome.PluginFault(r.decision.Class):
 		p.report(on, r.faultReport(), r.returned.Usage.Duration)

@@ -61,7 +61,7 @@ func (c *Controller) postpone(item queue.Item, pause time.Duration) {
 	c.mu.Lock()
 	s := c.keys[item.Key]
 	if s != nil && item.ResetTries {
-		s.tries = outcome.Tries{}
+		s.tries = s.tries.Reset()
 	}
 	c.mu.Unlock()
 	c.Queue.Done(item.Key, outcome.Next{Kind: outcome.After, After: pause, Reason: abi.ReasonRequeue})

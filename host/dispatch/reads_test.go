@@ -121,7 +121,7 @@ func TestARunThatCannotReadALostWriteDoesNotCallTheGuest(t *testing.T) {
 	if f.request != nil {
 		t.Error("the guest was called")
 	}
-	if last := f.done[len(f.done)-1]; last.Kind != outcome.Backoff || f.c.keys[testKey].tries.Attempt != 3 {
+	if last := f.done[len(f.done)-1]; last.Kind != outcome.Backoff || !last.Outage || f.c.keys[testKey].tries.Attempt != 3 {
 		t.Errorf("done with %+v after %+v", last, f.c.keys[testKey].tries)
 	}
 	delete(f.fail, "apply")

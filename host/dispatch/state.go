@@ -38,8 +38,9 @@ type keyState struct {
 	wasHealthy bool // with replaced: whether the replaced revision was healthy
 	dropMemo   bool // with replaced: memos of the new revision mean something else
 
-	running  bool     // a run is in progress
-	deferred []change // that came during the run
+	outageEnded bool     // since the last run began
+	running     bool     // a run is in progress
+	deferred    []change // that came during the run
 }
 
 // beginRun returns a run of a key, with its state, and marks the key as running. If
@@ -65,8 +66,11 @@ func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed
 	if s.replaced {
 		s.startRevision()
 	}
+	if s.outageEnded {
+		s.tries, s.outageEnded = s.tries.WithoutBlameless(), false
+	}
 	if item.ResetTries {
-		s.tries = outcome.Tries{}
+		s.tries = s.tries.Reset()
 	}
 	if !s.wokenByOthers {
 		resumed = s.parked

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
@@ -141,5 +142,34 @@ func TestARecreatedObjectStartsWithNewState(t *testing.T) {
 	f.run()
 	if f.log[0] != "effects forget u1" || f.c.keys[testKey].uid != "u2" {
 		t.Errorf("what happened: %q", f.log)
+	}
+}
+
+// What an outage did to the tries of a key must not lengthen its next backoff.
+func TestEndOfAnOutageDropsItsAttempts(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.reconcile = returnsCode(abi.CodeRetry)
+	f.run()
+	f.run()
+	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+		return returns(&abi.Result{Status: []byte(`{"n":1}`)})
+	}
+	f.fail["status"] = &effect.Failure{EffectFailure: abi.EffectFailure{Verb: "status", Class: abi.ClassRetry, Reason: "Unavailable"}, Outage: true}
+	for range 3 {
+		f.run()
+	}
+	if next := f.done[4]; !next.Outage || next.After < 6*time.Second {
+		t.Errorf("during the outage: %+v", next)
+	}
+	if next := f.done[1]; next.Outage {
+		t.Errorf("a failure of the plugin is an outage: %+v", next)
+	}
+	f.log = nil
+	f.c.OutageEnded()
+	f.expect("outage ended")
+	f.run()
+	if next := f.done[5]; f.request.Attempt != 2 || next.After > 2*time.Second {
+		t.Errorf("after it: attempt %d and %+v", f.request.Attempt, next)
 	}
 }

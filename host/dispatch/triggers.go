@@ -147,6 +147,18 @@ func (c *Controller) wake(key object.Key, w wakeUp) {
 	}
 }
 
+// OutageEnded makes keys due soon whose last run failed because of the API
+// server, which is back. Their next failure backs off as if there had been no
+// outage.
+func (c *Controller) OutageEnded() {
+	c.mu.Lock()
+	for _, s := range c.keys {
+		s.outageEnded = true
+	}
+	c.mu.Unlock()
+	c.Queue.OutageEnded()
+}
+
 // reasonOf returns what a change of the primary means. Only a change of spec,
 // labels, annotations or deletion ends a backoff; one of the status does not.
 func reasonOf(old, updated *object.Object) abi.Reason {

@@ -98,6 +98,7 @@ type run struct {
 	primary *object.Object // with what this run has written since
 
 	reads     Reads
+	unread    bool // what a lost write may have changed cannot be read
 	notSynced bool // a read failed because its informer has not synced
 	replaced  bool // the guest was closed before the call began: the next revision runs the key
 
@@ -106,7 +107,6 @@ type run struct {
 	fault      *outcome.Fault // why there is no result
 	guestFault *sandbox.Fault // the cause of fault, if the guest is to blame
 	decision   outcome.Decision
-	uncounted  bool // the run is repeated as if it had not taken place
 
 	failures []abi.EffectFailure
 	writes   []effect.Write
@@ -149,7 +149,7 @@ func (c *Controller) begin(ctx context.Context, item workItem) *run {
 	}
 	r.reads = c.Cache.Begin(item.Key)
 	if unread != nil {
-		r.fault = &outcome.Fault{Reason: "Unavailable", Message: unread.Error()}
+		r.unread, r.fault = true, &outcome.Fault{Reason: "Unavailable", Message: unread.Error()}
 	}
 	rand.Read(r.seed[:]) // never fails
 	r.id = hex.EncodeToString(r.seed[:4])
@@ -256,12 +256,12 @@ func (r *run) decide(failure *effect.Failure) {
 	}
 	switch {
 	case failure != nil:
-		in.Effect, in.Uncounted = &failure.EffectFailure, failure.Conflict
+		in.Effect, in.Conflict, in.Outage = &failure.EffectFailure, failure.Conflict, failure.Outage
 	case r.notSynced:
-		in.Fault, in.Uncounted = &outcome.Fault{Message: "the informer of a kind that was read has not synced yet"}, true
+		in.Fault = &outcome.Fault{Message: "the informer of a kind that was read has not synced yet"}
 	}
-	in.Uncounted = in.Uncounted || r.replaced
-	r.uncounted = in.Uncounted
+	in.Outage = in.Outage || failure == nil && r.unread
+	in.Uncounted = failure == nil && r.notSynced || r.replaced
 	r.decision = outcome.Decide(in)
 }
 
@@ -302,11 +302,16 @@ func (r *run) settle(failure *effect.Failure) (failed bool) {
 }
 
 // writeStatus writes the status. If the API server refuses the status that the
-// guest wants, the host's part is written alone, so that the object shows why.
+// guest wants, or every write meets one of somebody else, the host's part is
+// written alone, so that the object shows why.
 func (r *run) writeStatus(ctx context.Context) {
 	failure := r.status(ctx)
 	guestStatus := r.decision.GuestStatus && r.result != nil && len(r.result.Status) > 0
-	if !r.settle(failure) || !guestStatus || failure.Conflict || !slices.Contains(refusedForContent, failure.Reason) {
+	if !r.settle(failure) {
+		return
+	}
+	refused := guestStatus && slices.Contains(refusedForContent, failure.Reason)
+	if !refused && !(failure.Conflict && !r.decision.Uncounted) {
 		return
 	}
 	if second := r.status(ctx); second != nil && !r.postpones(second) {

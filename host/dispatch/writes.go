@@ -38,7 +38,7 @@ func (r *run) status(ctx context.Context) *effect.Failure {
 		Remove:             r.decision.Remove,
 		ObservedGeneration: r.decision.ObservedGeneration,
 	}
-	if !r.uncounted && !r.decision.RemoveFinalizer { // an object about to disappear needs no reply
+	if !r.decision.Uncounted && !r.decision.RemoveFinalizer { // an object about to disappear needs no reply
 		want.HandledRequest = r.given.Annotations[RequestedAt]
 	}
 	if r.decision.GuestStatus && r.result != nil {

@@ -5,10 +5,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/outcome"
+	"github.com/thole-dev/thole/host/queue"
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
@@ -65,6 +67,39 @@ func TestTheHostsPartOfARefusedStatusIsWritten(t *testing.T) {
 	f.fail["status"] = refused("Unavailable")
 	f.run()
 	f.expect(`status Ready=True/Succeeded patch={"n":1}`, "commit reads", "event Warning Unavailable", "metric error retry")
+}
+
+// Each conflict used to be repeated for ever, with a line in the log only.
+func TestAConflictThatPersistsIsTold(t *testing.T) {
+	for verb, result := range map[string]*abi.Result{
+		"apply":  {Apply: []abi.Apply{{Object: []byte(`{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g"}}`)}}},
+		"status": {Status: []byte(`{"n":1}`)},
+	} {
+		t.Run(verb, func(t *testing.T) {
+			f := newFixture(t)
+			f.put(aWidget)
+			f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) { return returns(result) }
+			f.fail[verb] = &effect.Failure{EffectFailure: abi.EffectFailure{Verb: verb, Class: abi.ClassRetry, Reason: "Conflict", Message: "modified"}, Conflict: true}
+			for range 4 {
+				// Somebody changes the object, and the run meets the next change.
+				f.due = append(f.due, queue.Item{Key: testKey, Reasons: []abi.Reason{abi.ReasonPrimary}, ResetTries: true})
+				f.c.work(t.Context(), t.Context())
+				if got := strings.Join(f.log, " "); strings.Contains(got, "Reconciling") || strings.Contains(got, "event") {
+					t.Errorf("a single conflict is told: %s", got)
+				}
+				f.log = nil
+			}
+			f.run()
+			got := strings.Join(f.log, "\n")
+			if !strings.Contains(got, "status Reconciling=True/ProgressingWithRetry Ready=False/Conflict patch=\n") || !strings.Contains(got, "event Warning Conflict") {
+				t.Errorf("the fifth conflict in a row:\n%s", got)
+			}
+			f.run()
+			if f.request.Attempt != 1 || f.done[5].After < 700*time.Millisecond {
+				t.Errorf("then attempt %d, and the backoff is %+v", f.request.Attempt, f.done[5])
+			}
+		})
+	}
 }
 
 func TestAFinalizerThatCannotBeRemovedShowsInTheStatus(t *testing.T) {

@@ -33,6 +33,9 @@ type Failure struct {
 	// Later is set if nothing is wrong but the time: how long the API server, or
 	// the plugin's own limit of writes, wants the write to be postponed.
 	Later time.Duration
+	// Outage means that the API server could not be reached or was overloaded:
+	// the failure says nothing about the effect.
+	Outage bool
 
 	cause error
 }
@@ -102,7 +105,7 @@ func classify(err error) *Failure {
 		return known
 	}
 	f := newFailure(abi.ClassRetry, reasonUnavailable, err.Error())
-	f.cause, f.Uncertain, f.Later = err, uncertain(err), postponed(err)
+	f.cause, f.Uncertain, f.Outage, f.Later = err, uncertain(err), explain.Outage(err), postponed(err)
 	if text, ok := explain.Unreachable(err); ok {
 		f.Message = text
 	}

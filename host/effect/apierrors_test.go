@@ -14,6 +14,9 @@ import (
 )
 
 func TestErrorsAreClassified(t *testing.T) {
+	outages := map[string]bool{
+		"an internal error": true, "too many requests": true, "an HTML reply of a proxy": true, "a closed connection": true,
+	}
 	for name, c := range map[string]struct {
 		handler  http.HandlerFunc
 		class    abi.Class
@@ -88,6 +91,9 @@ func TestErrorsAreClassified(t *testing.T) {
 			_, got := w.PerformIntents(t.Context(), target, apply(configObject, "v"))
 			if got == nil || got.Class != c.class || got.Reason != c.reason || got.Conflict != c.conflict || !strings.Contains(got.Message, c.message) {
 				t.Fatalf("got %+v", got)
+			}
+			if outage := outages[name]; got.Outage != outage {
+				t.Errorf("an outage: %v, want %v", got.Outage, outage)
 			}
 			if got.Unwrap() == nil {
 				t.Error("the failure has no cause")

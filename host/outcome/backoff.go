@@ -35,25 +35,60 @@ func backoff(in Input, e ending) Next {
 	}
 	tries := min(max(in.Tries.Attempt, 0), saturated) + min(max(in.Tries.Requeues, 0), saturated)
 	yields := e.failure != nil && PluginFault(e.failure.class)
-	return Next{Kind: Backoff, After: Delay(tries, in.Jitter), Reason: reason, Yields: yields}
+	return Next{Kind: Backoff, After: Delay(tries, in.Jitter), Reason: reason, Yields: yields, Outage: e.outage}
 }
 
 // Tries counts runs of a key since the last end that was no failure, or reset.
 type Tries struct {
-	Attempt  int // ended in retry or in a failure of the host; the request's attempt
+	Attempt  int // ended in retry or in a failure; the request's attempt
 	Requeues int // ended in requeue: not failures, but they increase the backoff too
+	// Conflicts is how many runs in a row, up to the last one, ended in a
+	// conflict. Those before the fifth are no attempts: each is a race with
+	// another writer, which the next run decides. From the fifth on they count,
+	// and are told, as other failures are.
+	Conflicts int
+	// Blameless is how many of Attempt say nothing about the plugin and the
+	// object: outages of the API server, failures of the host, conflicts. They
+	// increase the backoff, but do not use up the attempts that the controller
+	// grants.
+	Blameless int
 }
 
-// after returns the tries after a run that ended in o. Success, empty, stalled
+// persistentConflicts is how many conflicts in a row are no race any more. A
+// run after a conflict is given the newer object, so that five in a row need a
+// writer that is faster than the runs, or a cache that does not follow.
+const persistentConflicts = 5
+
+// conflictsPersist reports whether one more conflict is no race any more.
+func (t Tries) conflictsPersist() bool { return t.Conflicts >= persistentConflicts-1 }
+
+// Reset returns the tries of a key that somebody has changed or requested. The
+// conflicts in a row are kept: the change may be what the next one is with.
+func (t Tries) Reset() Tries { return Tries{Conflicts: t.Conflicts} }
+
+// WithoutBlameless returns the tries without those that say nothing about the
+// plugin and the object.
+func (t Tries) WithoutBlameless() Tries {
+	t.Attempt, t.Blameless = max(t.Attempt-t.Blameless, 0), 0
+	return t
+}
+
+// after returns the tries after a run that was counted. Success, empty, stalled
 // and waiting are decisions of the guest and clear them. A requeue is no failure
 // either, but counts for its own backoff: a guest that returns it in every run
 // would run twice a second for ever.
-func (t Tries) after(o outcome) Tries {
-	switch o {
+func (t Tries) after(e ending) Tries {
+	switch e.outcome {
 	case requeue:
 		return Tries{Requeues: increment(t.Requeues)}
 	case retry:
 		t.Attempt = increment(t.Attempt)
+		if e.blameless {
+			t.Blameless = increment(t.Blameless)
+		}
+		if t.Conflicts = increment(t.Conflicts); !e.conflict {
+			t.Conflicts = 0
+		}
 		return t
 	default:
 		return Tries{}

@@ -18,6 +18,10 @@ type ending struct {
 	outcome  outcome
 	failure  *failure // nil for success, requeue and empty
 	honoured bool     // the guest returned a valid result, whose fields are honoured
+
+	conflict  bool // an effect met a newer version of its object
+	outage    bool // the API server could not be reached or was overloaded
+	blameless bool // the failure says nothing about the plugin and the object
 }
 
 // failure is why a run failed, in a form that can be written to a condition.
@@ -67,9 +71,12 @@ var codes = map[abi.Code]abi.Class{
 func classify(in Input) ending {
 	switch {
 	case in.Effect != nil:
-		return failed(in.Effect.Class, in.Effect.Reason, DescribeEffect(in.Effect))
+		return failedEffect(in)
 	case in.Fault != nil:
-		return failed(in.Fault.Class, in.Fault.Reason, in.Fault.Message)
+		e := failed(in.Fault.Class, in.Fault.Reason, in.Fault.Message)
+		e.blameless = e.failure.class == abi.ClassRetry // the host could not do its part
+		e.outage = in.Outage
+		return e
 	}
 	if violation := checkResult(in); violation != "" {
 		return failed(abi.ClassABI, "", violation)
@@ -99,6 +106,18 @@ func failed(class abi.Class, reason, message string) ending {
 	}
 	message = sanitize.Truncate(message, maxMessage)
 	return ending{outcome: classes[class].outcome, failure: &failure{class: class, reason: reason, message: message}}
+}
+
+// failedEffect returns the ending of a run one of whose effects failed.
+func failedEffect(in Input) ending {
+	message := DescribeEffect(in.Effect)
+	if in.Conflict && in.Tries.conflictsPersist() {
+		message = "other writers keep changing what the run writes: " + message
+	}
+	e := failed(in.Effect.Class, in.Effect.Reason, message)
+	e.conflict, e.outage = in.Conflict, in.Outage
+	e.blameless = in.Conflict || in.Outage
+	return e
 }
 
 // DescribeEffect describes a failed effect in one sentence, such as "apply v1

@@ -63,10 +63,17 @@ type Input struct {
 	// Effect is the first effect of this result that failed. The run is then
 	// decided a second time, as a failure.
 	Effect *abi.EffectFailure
-	// Uncounted means that Fault or Effect is not a failure of the run but a
-	// race: a conflict with a newer version of an object (409), or a read
-	// before its informer had synced. The run is repeated without counting an
-	// attempt, and the status of the object stays as it is.
+	// Conflict means that Effect met a newer version of an object than the run
+	// was given (409). A single one is a race that the next run decides; see
+	// [Tries].
+	Conflict bool
+	// Outage means that Effect failed because the API server could not be
+	// reached or was overloaded.
+	Outage bool
+	// Uncounted means that the run did not take place: Fault is a read before
+	// its informer had synced, or that the revision was replaced. The run is
+	// repeated without counting an attempt, and the status of the object stays
+	// as it is.
 	Uncounted bool
 
 	Tries      Tries           // before this run
@@ -96,6 +103,9 @@ type Decision struct {
 	Metric Metric
 	Next   Next
 	Tries  Tries // after this run
+	// Uncounted means that the run is repeated as if it had not taken place. It
+	// is no attempt, and nothing is told.
+	Uncounted bool
 
 	// Reason and Message describe the failure; empty unless the run failed.
 	Reason  string
@@ -151,20 +161,23 @@ type Next struct {
 	// Yields means that the key has low priority once it is due: the plugin
 	// itself failed, and may fail again.
 	Yields bool
+	// Outage means that the wait has nothing to do with the object: it ends
+	// early when the API server is back.
+	Outage bool
 }
 
 // Decide returns what a run leads to. The decision depends on nothing but in,
 // and nothing that in refers to is changed.
 func Decide(in Input) Decision {
 	e := classify(in)
-	if in.Uncounted && e.failure != nil {
+	if e.failure != nil && (in.Uncounted || e.conflict && !in.Tries.conflictsPersist()) {
 		return repeat(in, e)
 	}
 	row := table[e.outcome]
 	d := Decision{
 		Metric: row.metric,
 		Next:   row.next(in, e),
-		Tries:  in.Tries.after(e.outcome),
+		Tries:  in.Tries.after(e),
 
 		Intents:         e.honoured,
 		GuestStatus:     e.honoured,
@@ -185,12 +198,17 @@ func Decide(in Input) Decision {
 // nothing suggests that the next run fails too. The conditions stay as they
 // are: they would be changed for a moment only.
 func repeat(in Input, e ending) Decision {
+	tries := in.Tries
+	if e.conflict {
+		tries.Conflicts = increment(tries.Conflicts)
+	}
 	return Decision{
 		Class: e.failure.class, Reason: e.failure.reason, Message: e.failure.message,
-		Metric:   MetricRequeue,
-		Next:     Next{Kind: Backoff, After: Delay(0, in.Jitter), Reason: abi.ReasonRetry},
-		Tries:    in.Tries,
-		KeepMemo: in.Effect != nil && in.Result != nil,
+		Metric:    MetricRequeue,
+		Next:      Next{Kind: Backoff, After: Delay(0, in.Jitter), Reason: abi.ReasonRetry},
+		Tries:     tries,
+		Uncounted: true,
+		KeepMemo:  in.Effect != nil && in.Result != nil,
 	}
 }
 

@@ -282,10 +282,10 @@ var cases = []struct {
 		next: outcome.Next{Kind: outcome.Backoff, After: 500 * time.Millisecond, Reason: abi.ReasonRetry},
 	},
 	{
-		quote: "design: a 409 costs none (and leaves the conditions as they are)",
+		quote: "design: a 409 costs none (the first four in a row, and leaves the conditions as they are)",
 		in: func() outcome.Input {
 			in := given("Ready=True/Succeeded")
-			in.Effect, in.Uncounted = &abi.EffectFailure{Verb: "patch", Reason: "Conflict"}, true
+			in.Effect, in.Conflict = &abi.EffectFailure{Verb: "patch", Reason: "Conflict"}, true
 			return in
 		}(),
 		metric: "requeue", class: "retry",

@@ -24,9 +24,10 @@ func inputs(t *rapid.T) outcome.Input {
 	in := given()
 	in.Now = now
 	in.Object.Deleting = rapid.Bool().Draw(t, "deleting")
-	in.Tries = outcome.Tries{Attempt: rapid.Int().Draw(t, "attempt"), Requeues: rapid.Int().Draw(t, "requeues")}
+	in.Tries = outcome.Tries{Attempt: rapid.Int().Draw(t, "attempt"), Requeues: rapid.Int().Draw(t, "requeues"), Conflicts: rapid.Int().Draw(t, "conflicts")}
 	in.Jitter = rapid.Float64Range(0, 0.999).Draw(t, "jitter")
-	in.Uncounted = rapid.Bool().Draw(t, "uncounted")
+	in.Uncounted = rapid.IntRange(0, 3).Draw(t, "uncounted") == 0
+	in.Conflict, in.Outage = rapid.Bool().Draw(t, "conflict"), rapid.Bool().Draw(t, "outage")
 	for _, kind := range rapid.SliceOfDistinct(rapid.SampledFrom(types), rapid.ID[string]).Draw(t, "existing") {
 		in.Object.Conditions = append(in.Object.Conditions, abi.Condition{
 			Type: kind, Status: rapid.SampledFrom(statuses).Draw(t, "status"), Reason: rapid.SampledFrom(reasons).Draw(t, "reason"),

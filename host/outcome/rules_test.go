@@ -183,8 +183,6 @@ func TestTriesCountRetriesAndRequeues(t *testing.T) {
 	at := func(in outcome.Input) outcome.Input { in.Tries = outcome.Tries{Attempt: 3, Requeues: 2}; return in }
 	timeout := at(given())
 	timeout.Result, timeout.Fault = nil, &outcome.Fault{Class: abi.ClassTimeout}
-	conflict := at(given())
-	conflict.Effect, conflict.Uncounted = &abi.EffectFailure{Verb: "status", Reason: "Conflict"}, true
 	for _, c := range []struct {
 		name string
 		in   outcome.Input
@@ -193,7 +191,7 @@ func TestTriesCountRetriesAndRequeues(t *testing.T) {
 		{"success resets", at(given()), outcome.Tries{}},
 		{"retry", at(returns(given(), 1, "")), outcome.Tries{Attempt: 4, Requeues: 2}},
 		{"host failure", timeout, outcome.Tries{Attempt: 4, Requeues: 2}},
-		{"conflict (409)", conflict, outcome.Tries{Attempt: 3, Requeues: 2}},
+		{"conflict (409)", at(conflict()), outcome.Tries{Attempt: 3, Requeues: 2, Conflicts: 1}},
 		{"requeue is no failure, and counts for itself", at(returns(given(), 0, "requeue")), outcome.Tries{Requeues: 3}},
 		{"empty resets", at(returns(given(), 0, "empty")), outcome.Tries{}},
 		{"stalled resets", at(returns(given(), 2, "")), outcome.Tries{}},
@@ -233,7 +231,7 @@ func TestBackoffGrowsWithAttemptsAndRequeues(t *testing.T) {
 	equal(t, "after three tries", outcome.Decide(in).Next.After, 4*time.Second)
 	in.Tries = outcome.Tries{Attempt: math.MaxInt, Requeues: math.MaxInt}
 	equal(t, "after very many", outcome.Decide(in).Next.After, 15*time.Minute)
-	in.Effect, in.Uncounted = &abi.EffectFailure{Reason: "Conflict"}, true
+	in.Effect, in.Conflict = &abi.EffectFailure{Reason: "Conflict"}, true
 	equal(t, "a conflict is repeated without a longer delay", outcome.Decide(in).Next.After, 500*time.Millisecond)
 }
 

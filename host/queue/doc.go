@@ -30,6 +30,9 @@
 //	requeue, retry     the reasons with which deadlines expire: urgent unless
 //	                   the run is to yield to others; any other reason is urgent
 //
+// [Queue.OutageEnded] shortens the backoff of keys that failed because of the API
+// server, not because of themselves.
+//
 // Add does not change the deadline: the run that it leads to replaces it. An
 // Add for a key that is running follows the same rules when the run ends: an
 // edge (owned, read) becomes due no sooner than 100 ms after it came in, status

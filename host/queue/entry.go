@@ -59,6 +59,8 @@ type entry struct {
 	forgotten bool         // the object was deleted during the run
 	deferred  []abi.Reason // reasons that obey a backoff and came during the run
 
+	outageEnded bool // during the run
+
 	// due reports whether the key has a reason to run now. Next returns a key
 	// only if it is due, whatever the workqueue holds: see [Queue.start].
 	due        bool
@@ -123,6 +125,7 @@ func (e *entry) start() {
 func (e *entry) putBack(item Item) {
 	added := e.reasons
 	e.running, e.forgotten, e.deferred, e.pushFront = false, false, nil, true
+	e.outageEnded = false
 	e.reasons, e.resetTries = item.Reasons, e.resetTries || item.ResetTries
 	for _, reason := range added {
 		e.addReason(reason, rule{})
@@ -136,6 +139,7 @@ func (e *entry) end(next outcome.Next, now time.Time) {
 	if next.Kind != outcome.AwaitChange && next.After > 0 {
 		e.deadline = now.Add(next.After)
 	}
+	e.endOutage(now)
 }
 
 // disposable reports whether the entry holds nothing that must be remembered.

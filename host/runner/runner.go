@@ -229,6 +229,17 @@ func (r *Runner) ObserveRead(owner cache.Owner, event cache.Event) {
 	}
 }
 
+// OutageEnded makes keys due soon that failed because of the API server, which is
+// back. The cache calls it.
+func (r *Runner) OutageEnded() {
+	r.mu.Lock()
+	running := slices.Collect(maps.Values(r.controllers))
+	r.mu.Unlock()
+	for _, c := range running {
+		c.OutageEnded()
+	}
+}
+
 // declared returns the controllers of the running revision, ordered by name.
 func (p *plugin) declared() (all []abi.Controller) {
 	for _, name := range slices.Sorted(maps.Keys(p.controllers)) {

@@ -181,7 +181,7 @@ func (w *World) Change(ref sdk.Ref, patch any) {
 	o := w.mustExist("change", ref)
 	raw := w.merge(o.raw, w.encode(patch))
 	if k := w.keys[o.meta.UID]; k != nil && !rawjson.Equal(w.withoutStatus(o.raw), w.withoutStatus(raw)) {
-		k.tries = outcome.Tries{}
+		k.tries = k.tries.Reset()
 	}
 	w.update(o, raw)
 }

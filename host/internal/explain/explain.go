@@ -1,11 +1,14 @@
-// Package explain returns what to do about errors of the API server: a missing
-// right, and a server that cannot be reached.
+// Package explain returns what errors of the API server mean, and what to do about
+// them: a missing right, and a server that cannot be reached.
 package explain
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
@@ -76,4 +79,20 @@ func Unreachable(err error) (text string, ok bool) {
 		cause = connection.Err
 	}
 	return fmt.Sprintf("the API server at %s cannot be reached (%v)", host, cause), true
+}
+
+// Outage reports whether an error of a request says nothing about the request:
+// the API server could not be reached, did not respond in time or completely, or
+// was overloaded. A webhook that fails is none: others may not be called at all,
+// and that the API server is back says nothing about it.
+func Outage(err error) bool {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		s := status.Status()
+		overloaded := s.Code == http.StatusTooManyRequests || s.Code >= http.StatusInternalServerError
+		return overloaded && !strings.Contains(s.Message, "webhook")
+	}
+	_, request := errors.AsType[*url.Error](err)
+	_, network := errors.AsType[net.Error](err)
+	return request || network || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -66,6 +67,36 @@ func TestForbiddenAddsTheRuleToAMissingRightAlone(t *testing.T) {
 	} {
 		if got := Forbidden(err); got.Error() != err.Error() {
 			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
+func TestOutagesAreErrorsThatSayNothingAboutTheRequest(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"no connection":           {&url.Error{Op: "Get", URL: "https://k", Err: errors.New("connection refused")}, true},
+		"a connection that broke": {fmt.Errorf("look up v1 Pod: %w", &net.OpError{Op: "read", Err: errors.New("reset by peer")}), true},
+		"half a body":             {fmt.Errorf("read body: %w", io.ErrUnexpectedEOF), true},
+		"no response in time":     {fmt.Errorf("wait: %w", context.DeadlineExceeded), true},
+		"429":                     {apierrors.NewTooManyRequests("slow down", 1), true},
+		"500":                     {apierrors.NewInternalError(errors.New("etcd is away")), true},
+		"503":                     {apierrors.NewServiceUnavailable("starting"), true},
+		"504":                     {apierrors.NewTimeoutError("took too long", 1), true},
+		"wrapped 503":             {fmt.Errorf("get: %w", apierrors.NewServiceUnavailable("starting")), true},
+		"a webhook that fails":    {apierrors.NewInternalError(errors.New(`failed calling webhook "x.example.com": connection refused`)), false},
+		"a conversion that fails": {apierrors.NewInternalError(errors.New("conversion webhook for example.com/v1, Kind=X failed")), false},
+		"403":                     {apierrors.NewForbidden(pods, "p", errors.New("no")), false},
+		"404":                     {apierrors.NewNotFound(pods, "p"), false},
+		"409":                     {apierrors.NewConflict(pods, "p", errors.New("modified")), false},
+		"410":                     {apierrors.NewResourceExpired("too old"), false},
+		"422":                     {apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p", nil), false},
+		"an error of the host":    {errors.New("the kind is not declared"), false},
+	} {
+		if got := Outage(c.err); got != c.want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }
