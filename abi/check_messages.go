@@ -23,7 +23,18 @@ func (m *Manifest) check() error {
 		checkEach("features", m.Features, checkFeature),
 		checkEach("controllers", m.Controllers, Controller.check),
 		checkDistinct("controllers", "name", m.Controllers, func(c Controller) string { return c.Name }),
+		checkEach("controllers", m.Controllers, m.checkFeatures),
 	)
+}
+
+// checkFeatures refuses a controller with a field whose feature the manifest
+// does not name: a host without the feature would refuse the field, too, but
+// could not tell why.
+func (m *Manifest) checkFeatures(c Controller) error {
+	if c.Retry != (Retry{}) && !slices.Contains(m.Features, FeatureRetry) {
+		return rawjson.NewError("retry", "needs the feature "+rawjson.Quote(FeatureRetry)+": name it in features")
+	}
+	return nil
 }
 
 // checkFeature refuses a plugin that uses a feature this package does not implement: it
@@ -42,6 +53,7 @@ func (c Controller) check() error {
 		checkKinds("owns", c.Owns),
 		checkKinds("reads", c.Reads),
 		checkKinds("writes", c.Writes),
+		rawjson.Within("retry", c.Retry.check()),
 		rawjson.Within("conditions", c.Conditions.check()),
 	)
 }
@@ -49,6 +61,28 @@ func (c Controller) check() error {
 // checkKinds checks a list of kinds, which must be distinct.
 func checkKinds(field string, kinds []Kind) error {
 	return cmp.Or(checkEach(field, kinds, Kind.check), checkDistinct(field, "", kinds, Kind.String))
+}
+
+// Bounds of [Retry.Factor], in percent.
+const (
+	minFactor = 100
+	maxFactor = 10_000
+)
+
+func (r Retry) check() error {
+	switch {
+	case r.Factor != 0 && (r.Factor < minFactor || r.Factor > maxFactor):
+		return rawjson.NewError("factor", "must be from 100 to 10000, is "+strconv.Itoa(r.Factor)+": it is in percent, 200 doubles each delay")
+	case r.Jitter > 100:
+		return rawjson.NewError("jitter", "must be at most 100, is "+strconv.Itoa(r.Jitter)+": it is in percent")
+	case r.Cap != 0 && r.Cap < r.Initial:
+		return rawjson.NewError("cap", "is shorter than initial")
+	case r.Then != "" && r.Then != ThenStalled && r.Then != ThenCap:
+		return rawjson.NewError("then", rawjson.Quote(string(r.Then))+" is not one of stalled, cap")
+	case r.Then != "" && r.Attempts == 0:
+		return rawjson.NewError("then", "has no effect without attempts")
+	}
+	return nil
 }
 
 // Types of the conditions that the host sets for every controller.

@@ -25,6 +25,12 @@ func manifestWith(members string) string {
 
 func conditionsWith(members string) string { return manifestWith(`"conditions":{` + members + `}`) }
 
+// retryWith returns a manifest with the feature retry, and one controller with
+// these members of retry.
+func retryWith(members string) string {
+	return strings.Replace(manifestWith(`"retry":{`+members+`}`), `"controllers"`, `"features":["retry"],"controllers"`, 1)
+}
+
 func list(n int, entry string) string {
 	return "[" + strings.TrimSuffix(strings.Repeat(entry+",", n), ",") + "]"
 }
@@ -70,6 +76,20 @@ func TestInvalidManifestIsRefused(t *testing.T) {
 		{manifestWith(`"timeout":"10s"`), `controllers[0].timeout: expected an integer, found a string (offset 86)`},
 		{manifestWith(`"timeout":3153600000001`), `controllers[0].timeout: must be at most 100 years, is 3153600000001 (offset 99)`},
 		{manifestWith(`"concurrency":2147483648`), `controllers[0].concurrency: must be at most 2147483647, is 2147483648 (offset 100)`},
+		{manifestWith(`"retry":{"attempts":3}`), `controllers[0].retry: needs the feature "retry": name it in features`},
+		{
+			strings.Replace(manifestWith(`"retry":{"attempts":3}`), `"controllers"`, `"features":["retries"],"controllers"`, 1),
+			`features[0]: "retries" is not a feature of this host: the plugin needs a newer host`,
+		},
+		{retryWith(`"factor":2`), `controllers[0].retry.factor: must be from 100 to 10000, is 2: it is in percent, 200 doubles each delay`},
+		{retryWith(`"factor":10001`), `controllers[0].retry.factor: must be from 100 to 10000, is 10001: it is in percent, 200 doubles each delay`},
+		{retryWith(`"factor":1.5`), `controllers[0].retry.factor: expected an integer of 64 bits, found 1.5 (offset 115)`},
+		{retryWith(`"jitter":101`), `controllers[0].retry.jitter: must be at most 100, is 101: it is in percent`},
+		{retryWith(`"initial":2000,"cap":1000`), `controllers[0].retry.cap: is shorter than initial`},
+		{retryWith(`"attempts":3,"then":"give up"`), `controllers[0].retry.then: "give up" is not one of stalled, cap`},
+		{retryWith(`"then":"stalled"`), `controllers[0].retry.then: has no effect without attempts`},
+		{retryWith(`"attempts":-1`), `controllers[0].retry.attempts: must not be negative, is -1 (offset 119)`},
+		{retryWith(`"max":1`), `controllers[0].retry: unknown field "max" (offset 112)`},
 		{conditionsWith(`"target":"Stalled"`), `controllers[0].conditions.target: Stalled is set by the host; choose another type, such as Ready`},
 		{manifestWith(`"condition":{}`), `controllers[0]: unknown field "condition", did you mean "conditions"? (offset 88)`},
 		{conditionsWith(`"target":"a b"`), `controllers[0].conditions.target: "a b" is not a condition type, such as Ready or example.com/Ready`},
@@ -92,6 +112,10 @@ func TestValidManifestIsAccepted(t *testing.T) {
 		conditionsWith(`"owned":["Ready","Reconciling","Stalled"],"negativePolarity":["Reconciling","Stalled"]`),
 		conditionsWith(`"owned":["a","A.b_c-D9","example.com/A"],"negativePolarity":["a"]`),
 		manifestWith(`"interval":3153600000000,"concurrency":2147483647`),
+		manifestWith(`"retry":{}`),
+		manifestWith(`"retry":{"attempts":0}`),
+		retryWith(`"initial":1,"factor":100,"cap":1,"jitter":100,"attempts":1,"then":"cap"`),
+		retryWith(`"attempts":2147483647`),
 		` ` + manifestWith(`"owns":[{"kind":"K","apiVersion":"v1"}]`) + "\n",
 	} {
 		if _, err := DecodeManifest([]byte(text)); err != nil {

@@ -136,7 +136,17 @@ func (c *Controller) fields(f *fields) {
 	f.duration("interval", &c.Interval)
 	f.duration("timeout", &c.Timeout)
 	f.count("concurrency", &c.Concurrency)
+	f.object("retry", c.Retry != Retry{}, c.Retry.fields)
 	f.object("conditions", !c.Conditions.empty(), c.Conditions.fields)
+}
+
+func (r *Retry) fields(f *fields) {
+	f.duration("initial", &r.Initial)
+	f.count("factor", &r.Factor)
+	f.duration("cap", &r.Cap)
+	f.count("jitter", &r.Jitter)
+	f.count("attempts", &r.Attempts)
+	f.text("then", (*string)(&r.Then))
 }
 
 func (k *Kind) fields(f *fields) {
@@ -250,6 +260,7 @@ func (e *Failure) fields(f *fields) {
 	f.text("reason", &e.Reason)
 	f.text("message", &e.Message)
 	f.duration("after", &e.After)
+	f.boolean("terminal", &e.Terminal)
 }
 
 // encode returns the text of a message, of which size is an estimate.

@@ -116,7 +116,11 @@ const (
 	MaxEventMessage     = 1 << 10
 )
 
+// FeatureRetry is the feature of [Controller.Retry], [Failure.Terminal], and
+// [Failure.After] with [CodeRetry].
+const FeatureRetry = "retry"
+
 // Features returns the names of the features of thole/v1 that were added after
 // its first version and that this package implements. A manifest lists those
-// that its plugin uses. There is none yet.
-func Features() []string { return nil }
+// that its plugin uses.
+func Features() []string { return []string{FeatureRetry} }

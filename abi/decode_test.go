@@ -19,8 +19,12 @@ func TestNullFieldEqualsAbsentField(t *testing.T) {
 	}{
 		{"manifest", "version features", `{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"}}],"%":null}`, decoder(DecodeManifest)},
 		{
-			"controller", "owns reads writes finalizer interval timeout concurrency conditions",
+			"controller", "owns reads writes finalizer interval timeout concurrency retry conditions",
 			`{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},"%":null}]}`, decoder(DecodeManifest),
+		},
+		{
+			"retry", "initial factor cap jitter attempts then",
+			`{"name":"a","features":["retry"],"controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},"retry":{"%":null}}]}`, decoder(DecodeManifest),
 		},
 		{
 			"conditions", "target owned summarized negativePolarity",
@@ -34,7 +38,7 @@ func TestNullFieldEqualsAbsentField(t *testing.T) {
 		{"apply", "adopt", `{"apply":[{"object":{"apiVersion":"v1","kind":"K","metadata":{"name":"x"}},"%":null}]}`, decoder(DecodeResult)},
 		{"ref", "namespace uid", `{"delete":[{"apiVersion":"v1","kind":"K","name":"x","%":null}]}`, decoder(DecodeResult)},
 		{"event", "message", `{"events":[{"type":"Normal","reason":"A","%":null}]}`, decoder(DecodeResult)},
-		{"error", "reason message after", `{"error":{"%":null}}`, decoder(DecodeResult)},
+		{"error", "reason message after terminal", `{"error":{"%":null}}`, decoder(DecodeResult)},
 		{"get", "namespace uid", `{"apiVersion":"v1","kind":"K","name":"x","%":null}`, decoder(DecodeGetCall)},
 		{"list", "namespace labelSelector", `{"apiVersion":"v1","kind":"K","%":null}`, decoder(DecodeListCall)},
 		{"reply", "items", `{"%":null}`, decoder(DecodeListReply)},

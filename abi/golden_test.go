@@ -103,7 +103,6 @@ func writeGolden(t *testing.T, path string, text []byte) {
 // field that no sample sets.
 func TestSamplesSetEveryField(t *testing.T) {
 	exempt := map[string]bool{
-		"Manifest.Features":            true, // no feature exists yet
 		"Condition.LastTransitionTime": true, // not part of a result
 		"Condition.ObservedGeneration": true,
 	}
@@ -145,8 +144,8 @@ func visit(v reflect.Value, seen map[string]bool) {
 	}
 }
 
-// TestFeaturesAreDecoded: no golden file has features, because a check rejects
-// unknown ones and none exists yet.
+// TestFeaturesAreDecoded: no golden file has a feature that does not exist,
+// because a check rejects it.
 func TestFeaturesAreDecoded(t *testing.T) {
 	m := minimalManifest()
 	m.Features = []string{"maps", "http"}

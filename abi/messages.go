@@ -27,8 +27,28 @@ type Controller struct {
 	Interval    int64      // ms until the next run after a success without requeueAfter; 0 waits for a change
 	Timeout     int64      // ms, the deadline of one call; 0 means the host's default
 	Concurrency int        // concurrent calls of this controller; 0 means the host's default
+	Retry       Retry      // when runs that fail or are requeued are repeated
 	Conditions  Conditions // which conditions it has, and how Ready is computed
 }
+
+// Retry is the backoff of a controller and how often it tries. It needs
+// [FeatureRetry]. The zero value of each field stands for its default.
+type Retry struct {
+	Initial  int64 // ms, the first delay; default 500, at least 100
+	Factor   int   // each delay in percent of the one before; default 200, 100 keeps the delay the same
+	Cap      int64 // ms, the longest delay; default 15 minutes, or Initial if that is longer
+	Jitter   int   // percent of a delay that chance takes off at most; default 20
+	Attempts int   // failed runs in a row until Then; 0 for no limit
+	Then     Then  // after Attempts; default ThenStalled
+}
+
+// Then is what follows when a controller's attempts are used up.
+type Then string
+
+const (
+	ThenStalled Then = "stalled" // the object is Stalled: only a change leads to another run
+	ThenCap     Then = "cap"     // the object is tried again after Retry.Cap each time
+)
 
 // Kind is a kind at one API version.
 type Kind struct {
@@ -201,7 +221,13 @@ const (
 type Failure struct {
 	Reason  string // CamelCase, the reason of the conditions; "" means the default reason of the class
 	Message string // truncated to MaxErrorMessage
-	After   int64  // ms until the next run, with [CodeWaiting]; 0 leaves it to the host
+	// After is the time in ms until the next run, with [CodeWaiting], and with
+	// [CodeRetry] instead of the backoff if the plugin has [FeatureRetry]. The
+	// host raises it to 100; 0 leaves it to the host.
+	After int64
+	// Terminal ends the run as [CodeStalled] does, whatever the code is. It
+	// needs [FeatureRetry].
+	Terminal bool
 }
 
 // Condition is one entry of status.conditions, with the fields and the JSON

@@ -9,11 +9,11 @@ func minimalManifest() *Manifest {
 	return &Manifest{Name: "web", Controllers: []Controller{{Name: "site", For: Kind{"example.com/v1", "Site"}}}}
 }
 
-// fullManifest names no feature, because none exists yet.
 func fullManifest() *Manifest {
 	return &Manifest{
 		Name:    "web",
 		Version: "1.4.0", MemoVersion: "2",
+		Features: []string{FeatureRetry},
 		Controllers: []Controller{{
 			Name:        "site",
 			For:         Kind{"example.com/v1", "Site"},
@@ -24,6 +24,7 @@ func fullManifest() *Manifest {
 			Interval:    600_000,
 			Timeout:     2_000,
 			Concurrency: 4,
+			Retry:       Retry{Initial: 1_000, Factor: 150, Cap: 60_000, Jitter: 10, Attempts: 8, Then: ThenCap},
 			Conditions: Conditions{
 				Target:           "Ready",
 				Owned:            []string{"Available", "example.com/Degraded"},
@@ -84,7 +85,7 @@ func fullResult() *Result {
 		Delete: []Ref{{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "old", UID: "12ab"}},
 		Events: []Event{{Type: EventWarning, Reason: "Slow", Message: "the rollout takes long"}},
 		Memo:   []byte(`[1]`),
-		Error:  &Failure{Reason: "NoQuota", Message: "the quota is used up", After: 60_000},
+		Error:  &Failure{Reason: "NoQuota", Message: "the quota is used up", After: 60_000, Terminal: true},
 	}
 }
 

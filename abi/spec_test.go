@@ -30,6 +30,7 @@ var described = map[string]reflect.Type{
 	"Manifest":      reflect.TypeFor[Manifest](),
 	"Controller":    reflect.TypeFor[Controller](),
 	"Kind":          reflect.TypeFor[Kind](),
+	"Retry":         reflect.TypeFor[Retry](),
 	"Conditions":    reflect.TypeFor[Conditions](),
 	"Request":       reflect.TypeFor[Request](),
 	"Previous":      reflect.TypeFor[Previous](),

@@ -21,7 +21,7 @@ func AwaitChange() Action { return Action{} }
 
 // RequeueAfter is [AwaitChange] with a next run after d at the latest. The
 // desired state is reached: to wait for it, return [Waiting]. It ignores a d of
-// zero or less.
+// zero or less, and the host raises one below 100 ms.
 func RequeueAfter(d time.Duration) Action { return Action{after: d} }
 
 // Requeue ends a run that succeeded but has not reached the desired state yet.
@@ -50,10 +50,10 @@ func milliseconds(d time.Duration) int64 {
 }
 
 // Error is an error that determines how its run is handled. It is created by
-// [Retry], [Stalled] or [Waiting], and may be wrapped.
+// [Retry], [RetryAfter], [Stalled] or [Waiting], and may be wrapped.
 type Error struct {
-	Reason string        // CamelCase, the reason of the conditions; "" for a general one
-	After  time.Duration // when to run again, of Waiting; 0 leaves it to the host
+	Reason string        // CamelCase, the reason of the conditions; "" for that of the wrapped error, or a general one
+	After  time.Duration // when to run again, of Waiting and RetryAfter; 0 leaves it to the host
 
 	code abi.Code
 	err  error
@@ -63,6 +63,15 @@ type Error struct {
 // backoff. Any other error means the same, without a reason.
 func Retry(reason string, err error) error {
 	return &Error{Reason: reason, code: abi.CodeRetry, err: err}
+}
+
+// RetryAfter returns an error that ends the run as failed, as err alone would. It
+// is repeated after the given time instead of the backoff; with 0 as soon as the
+// host allows, which is after 100 ms. Attempts of the controller's [RetryPolicy]
+// that are used up take precedence. It has an effect in plugins only that set
+// Retry or ErrorPolicy of a controller, and so ask the host for it.
+func RetryAfter(after time.Duration, err error) error {
+	return &Error{After: max(after, time.Millisecond), code: abi.CodeRetry, err: err}
 }
 
 // Stalled returns an error that only a change can resolve: the run is not
@@ -141,24 +150,36 @@ func codeError(code int64) error {
 
 // failureOf returns the code and the failure of a run that ended with err.
 func failureOf(err error) (abi.Code, *abi.Failure) {
-	f := &abi.Failure{Message: err.Error()}
+	f := &abi.Failure{Reason: reasonOf(err), Message: err.Error()}
 	// The host repeats the run as soon as there is a reply, in whatever error the author
 	// has wrapped this one.
 	if errors.Is(err, ErrUnavailable) {
 		f.Reason = "Unavailable"
 		return abi.CodeRetry, f
 	}
-	if e, ok := errors.AsType[*Error](err); ok {
-		f.Reason, f.After = e.Reason, milliseconds(e.After)
-		if e.code == abi.CodeOK { // a composite literal of the author
-			return abi.CodeRetry, f
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return abi.CodeRetry, f
+	}
+	f.After = milliseconds(e.After)
+	if e.code == abi.CodeOK { // a composite literal of the author
+		return abi.CodeRetry, f
+	}
+	return e.code, f
+}
+
+// reasonOf returns the reason of an error, or of one that it wraps; "" if there is
+// none.
+func reasonOf(err error) string {
+	for e, ok := errors.AsType[*Error](err); ok; e, ok = errors.AsType[*Error](e.err) {
+		if e.Reason != "" {
+			return e.Reason
 		}
-		return e.code, f
 	}
 	for _, s := range sentinels {
 		if errors.Is(err, s.err) {
-			f.Reason = s.reason
+			return s.reason
 		}
 	}
-	return abi.CodeRetry, f
+	return ""
 }

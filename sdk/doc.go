@@ -28,8 +28,12 @@
 //	Empty()                 no result                          unchanged
 //	err                     failed, retry                      not Ready, Reconciling
 //	Retry(reason, err)      likewise, with a reason            not Ready, Reconciling
+//	RetryAfter(d, err)      failed, run again after d          not Ready, Reconciling
 //	Stalled(reason, err)    only a change can help             not Ready, Stalled
 //	Waiting(reason, d, err) something else must happen first   not Ready, Reconciling
+//
+// How errors are retried is up to the controller: Retry has the backoff and the number
+// of attempts, and ErrorPolicy decides by error and attempt.
 //
 // The host writes the conditions Ready, Reconciling and Stalled accordingly, and
 // observedGeneration.

@@ -43,6 +43,15 @@ type Controller[Spec, Status any] struct {
 	// Concurrency is the number of objects that are reconciled at the same time; 0
 	// means the host's default. One object has only one run at a time.
 	Concurrency int
+	// Retry is when runs that failed are repeated, and how often.
+	Retry RetryPolicy
+	// ErrorPolicy, if set, is called with an error of Reconcile or Cleanup that
+	// leaves open how the run ends: any but [RetryAfter], [Stalled] and [Waiting].
+	// attempt counts the failed runs in a row, this one included. It returns the
+	// error that decides, which may be one of these; nil stands for err. An
+	// effect that the host cannot perform is no error of Reconcile: the run that
+	// follows has it in Previous.
+	ErrorPolicy func(r *Request[Spec, Status], err error, attempt int) error
 	// Conditions lists the conditions that the controller owns, and those that
 	// Ready depends on.
 	Conditions Conditions
@@ -103,6 +112,9 @@ func register[Spec, Status any](c Controller[Spec, Status]) {
 	if c.Reconcile == nil {
 		panic("sdk.Register: controller " + strconv.Quote(c.Name) + " has no Reconcile")
 	}
+	if c.Retry != (RetryPolicy{}) || c.ErrorPolicy != nil {
+		guest.Feature(abi.FeatureRetry)
+	}
 	guest.Register(guest.Controller{
 		Manifest: c.manifest(),
 		Begin:    c.begin,
@@ -116,7 +128,7 @@ func (c *Controller[Spec, Status]) manifest() abi.Controller {
 		Name: c.Name, For: c.For, Owns: c.Owns, Reads: c.Reads, Writes: c.Writes,
 		Finalizer: c.Cleanup != nil,
 		Interval:  milliseconds(c.Interval), Timeout: milliseconds(c.Timeout),
-		Concurrency: c.Concurrency, Conditions: c.Conditions,
+		Concurrency: c.Concurrency, Retry: c.Retry.manifest(), Conditions: c.Conditions,
 	}
 }
 
@@ -153,6 +165,9 @@ func (n *run[Spec, Status]) reconcile(h guest.Host, q *abi.Request) (abi.Code, *
 		return r.end(Action{}, err)
 	}
 	action, err := n.controller.call(r, q.Deleting)
+	if err != nil {
+		err = n.controller.decideError(r, err, q.Attempt+1)
+	}
 	r.diffStatus(before, &r.Status)
 	return r.end(action, err)
 }

@@ -218,6 +218,10 @@ func (r *Run) end(action Action, err error) (abi.Code, *abi.Result) {
 		return abi.CodeOK, &r.result
 	}
 	code, failure := failureOf(err)
+	if code == abi.CodeRetry && failure.After > 0 && !guest.HasFeature(abi.FeatureRetry) {
+		failure.After = 0
+		r.Log.Warn("RetryAfter has no effect: set Retry or ErrorPolicy in the sdk.Controller")
+	}
 	r.result.Error = failure
 	return code, &r.result
 }

@@ -167,7 +167,7 @@ func TestReturnValueDecidesOutcome(t *testing.T) {
 		"await change":                          {sdk.AwaitChange(), nil, func(r *sdktest.Run) { r.ExpectReady().ExpectNext(time.Hour) }},
 		"zero action":                           {sdk.Action{}, nil, func(r *sdktest.Run) { r.ExpectReady() }},
 		"requeue after":                         {sdk.RequeueAfter(time.Minute), nil, func(r *sdktest.Run) { r.ExpectReady().ExpectNext(time.Minute) }},
-		"requeue after less than a millisecond": {sdk.RequeueAfter(time.Nanosecond), nil, func(r *sdktest.Run) { r.ExpectNext(time.Millisecond) }},
+		"requeue after less than a millisecond": {sdk.RequeueAfter(time.Nanosecond), nil, func(r *sdktest.Run) { r.ExpectNext(100 * time.Millisecond) }},
 		"requeue after more than 100 years": {sdk.RequeueAfter(math.MaxInt64), nil, func(r *sdktest.Run) {
 			if r.ExpectClass(abi.ClassABI); !strings.Contains(r.Message, "at most 100 years") {
 				t.Errorf("the message is %q", r.Message)

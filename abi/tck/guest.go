@@ -60,6 +60,18 @@ func manifestWith(name string, controllers ...abi.Controller) []byte {
 	return abi.EncodeManifest(&abi.Manifest{Name: name, Version: "1", Controllers: controllers})
 }
 
+// manifestUsing returns a manifest with a feature, "" for none, and a controller
+// with this retry.
+func manifestUsing(name, feature string, retry abi.Retry) []byte {
+	c := conformance(controller)
+	c.Retry = retry
+	m := &abi.Manifest{Name: name, Version: "1", Controllers: []abi.Controller{c}}
+	if feature != "" {
+		m.Features = []string{feature}
+	}
+	return abi.EncodeManifest(m)
+}
+
 func conformance(name string) abi.Controller {
 	return abi.Controller{Name: name, For: abi.Kind{APIVersion: "thole.dev/v1", Kind: "Conformance"}}
 }

@@ -95,6 +95,9 @@ func manifestCases() []Case {
 		twice         = "manifest-same-controller-twice"
 		noKind        = "manifest-without-kind"
 		unknownField  = "manifest-unknown-field"
+		noFeature     = "manifest-retry-without-feature"
+		badFactor     = "manifest-retry-factor"
+		badFeature    = "manifest-unknown-feature"
 	)
 	misspelt := bytes.Replace(manifest(unknownField), []byte(`"controllers"`), []byte(`"controlers"`), 1)
 	return []Case{
@@ -108,6 +111,11 @@ func manifestCases() []Case {
 		refused(noControllers, "there is no controller", describing(manifestWith(noControllers)), "manifest", "controller"),
 		refused(twice, "two controllers have one name, and so one finalizer and the same metrics",
 			describing(manifestWith(twice, conformance("twin"), conformance("twin"))), "manifest", "twin"),
+		refused(badFeature, "a feature that no host has", describing(manifestUsing(badFeature, "time-travel", abi.Retry{})), "manifest", "time-travel"),
+		refused(noFeature, "retry without its feature: a host without it would not know the field",
+			describing(manifestUsing(noFeature, "", abi.Retry{Attempts: 3})), "manifest", "retry", "features"),
+		refused(badFactor, "delays that double are 200 percent, not 2",
+			describing(manifestUsing(badFactor, abi.FeatureRetry, abi.Retry{Factor: 2})), "manifest", "retry.factor"),
 		refused(noKind, "a controller for no kind",
 			describing(manifestWith(noKind, abi.Controller{Name: controller, For: abi.Kind{APIVersion: "v1"}})), "manifest", "kind"),
 	}

@@ -14,6 +14,8 @@ func okCases() []Case {
 		failureCode("code-retry", abi.CodeRetry, "returns 1 with an error"),
 		failureCode("code-stalled", abi.CodeStalled, "returns 2 with an error"),
 		failureCode("code-waiting", abi.CodeWaiting, "returns 3 with an error"),
+		retryCase("retry-after", "has the feature retry, and returns 1 with the time of the next run", abi.Failure{After: 1}),
+		retryCase("retry-terminal", "has the feature retry, and returns 1 with an error that is terminal", abi.Failure{Terminal: true}),
 		succeeds("get", "get returns the length of the reply, which input then reads", 2, memo([]byte(Object)), gets),
 		succeeds("get-not-found", "get of an object that does not exist returns -1", 1, success(),
 			expectCode(abi.ImportGet, getMissing(), abi.CodeNotFound)),
@@ -81,6 +83,21 @@ func failureCode(name string, code abi.Code, explain string) Case {
 		return g.finish(nil, g.writes(output), I32Const(int32(code)))
 	})
 	c.Code = code
+	return c
+}
+
+// retryCase is a guest with every field of the feature retry in its manifest, that
+// returns 1 with an error.
+func retryCase(name, explain string, failure abi.Failure) Case {
+	failure.Reason = "Conformance"
+	output := abi.EncodeResult(&abi.Result{Error: &failure})
+	c := succeeds(name, explain, 2, output, func(g *guest) []byte {
+		g.manifest = manifestUsing(name, abi.FeatureRetry, abi.Retry{
+			Initial: 1, Factor: 100, Cap: 60_000, Jitter: 100, Attempts: 1, Then: abi.ThenCap,
+		})
+		return g.finish(nil, g.writes(output), I32Const(int32(abi.CodeRetry)))
+	})
+	c.Code = abi.CodeRetry
 	return c
 }
 

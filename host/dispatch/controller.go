@@ -118,6 +118,7 @@ type Revision struct {
 	Breaker    *Breaker            // shared by the plugin's controllers; nil: always closed
 	Comparison *RevisionComparison // shared by the plugin's controllers; nil: not on probation
 	Controller abi.Controller      // from the manifest
+	Features   []string            // of the manifest
 	// MemoVersion states what memos mean: they are kept by a revision that has
 	// the same.
 	MemoVersion string

@@ -246,6 +246,7 @@ func (r *run) decide(failure *effect.Failure) {
 		Fault:      r.fault,
 		Tries:      r.state.tries,
 		Controller: &r.revision.Controller,
+		Features:   r.revision.Features,
 		Object: outcome.Object{
 			Generation: r.given.Generation,
 			Conditions: outcome.ReadConditions(r.given.Raw),

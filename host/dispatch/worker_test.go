@@ -172,3 +172,35 @@ func TestADeletingObjectWithoutOurFinalizerIsNotReconciled(t *testing.T) {
 		t.Error("the key was not done")
 	}
 }
+
+// Retry of the manifest and the plugin's features decide when a failed run is
+// repeated; the codec, the decision and the queue must agree.
+func TestTheControllersRetryDecidesTheNextRun(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.swap(func(r *Revision) {
+		r.Features = []string{abi.FeatureRetry}
+		r.Controller.Retry = abi.Retry{Initial: 3_600_000, Attempts: 3}
+	})
+	fails := func(failure abi.Failure) {
+		f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+			return sandbox.Return{Code: abi.CodeRetry, Output: abi.EncodeResult(&abi.Result{Error: &failure})}, nil
+		}
+		f.run()
+	}
+	fails(abi.Failure{})
+	fails(abi.Failure{After: 7000})
+	fails(abi.Failure{After: 7000})
+	fails(abi.Failure{Terminal: true})
+	if d := f.done[0].After; d < 48*time.Minute || d > time.Hour {
+		t.Errorf("the first delay is %v", d)
+	}
+	if d := f.done[1].After; d != 7*time.Second {
+		t.Errorf("after the error's time: %v", d)
+	}
+	for i, what := range map[int]string{2: "the last attempt", 3: "a terminal error"} {
+		if next := f.done[i]; next != (outcome.Next{}) {
+			t.Errorf("%s is repeated: %+v", what, next)
+		}
+	}
+}

@@ -1,99 +1,103 @@
 package outcome
 
+// This file decides when a run that failed or was requeued is repeated.
+
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/sanitize"
 )
 
-// Bounds of the backoff.
+// The backoff of a controller that asks for no other.
 const (
 	MinDelay = 500 * time.Millisecond
 	MaxDelay = 15 * time.Minute
 
-	spread    = 0.2 // the share of a delay that jitter takes off at most
-	saturated = 11  // MinDelay doubled this many times exceeds MaxDelay
+	defaultFactor = 200 // percent
+	defaultJitter = 20  // percent
 )
 
-// Delay returns the backoff before the next run of a key after so many tries:
-// [MinDelay] doubling up to [MaxDelay] for any number of tries, less up to a
-// fifth by jitter in [0,1). Because jitter takes off less than half, each
-// delay is longer than every possible delay of the step before, until the
-// delays saturate.
-func Delay(tries int, jitter float64) time.Duration {
-	d := min(MinDelay<<min(max(tries, 0), saturated), MaxDelay)
-	return d - time.Duration(spread*min(max(jitter, 0), 1)*float64(d))
+// shortest is the shortest time until the next run that a guest gets, however it
+// asks for it. Ten runs a second of one object are as many as a status that
+// changes can be read.
+const shortest = 100 * time.Millisecond
+
+// Delay returns the backoff before the next run of a key after so many tries: by
+// default [MinDelay] doubling up to [MaxDelay], less up to a fifth by jitter in
+// [0,1). It saturates for any number of tries. Because the default jitter takes
+// off less than half, each default delay is longer than every possible delay of
+// the step before, until the delays saturate.
+func Delay(r abi.Retry, tries int, jitter float64) time.Duration {
+	limit := longest(r)
+	d := limit
+	factor := float64(cmp.Or(r.Factor, defaultFactor)) / 100
+	if grown := float64(first(r)) * math.Pow(factor, float64(max(tries, 0))); grown < float64(limit) {
+		d = time.Duration(grown)
+	}
+	return spread(r, d, jitter)
 }
 
-// backoff returns a delay that grows with failed tries and with requeues. A
-// plugin that failed itself yields to the other keys, which may still succeed.
+// spread takes off a part of a delay that jitter in [0,1) chooses.
+func spread(r abi.Retry, d time.Duration, jitter float64) time.Duration {
+	share := float64(cmp.Or(r.Jitter, defaultJitter)) / 100
+	return max(d-time.Duration(share*min(max(jitter, 0), 1)*float64(d)), shortest)
+}
+
+// first returns the delay after the first try, without jitter.
+func first(r abi.Retry) time.Duration {
+	if r.Initial == 0 {
+		return MinDelay
+	}
+	return max(milliseconds(r.Initial), shortest)
+}
+
+// longest returns the delay that all further ones are equal to.
+func longest(r abi.Retry) time.Duration {
+	if r.Cap == 0 {
+		return max(first(r), MaxDelay)
+	}
+	return max(milliseconds(r.Cap), shortest)
+}
+
+// backoff returns a delay that grows with failed tries and with requeues, unless
+// the guest asked for another. A plugin that failed itself yields to the other
+// keys, which may still succeed.
 func backoff(in Input, e ending) Next {
-	reason := abi.ReasonRetry
+	next := Next{Kind: Backoff, Reason: abi.ReasonRetry, Outage: e.outage}
 	if e.outcome == requeue {
-		reason = abi.ReasonRequeue
+		next.Reason = abi.ReasonRequeue
 	}
-	tries := min(max(in.Tries.Attempt, 0), saturated) + min(max(in.Tries.Requeues, 0), saturated)
-	yields := e.failure != nil && PluginFault(e.failure.class)
-	return Next{Kind: Backoff, After: Delay(tries, in.Jitter), Reason: reason, Yields: yields, Outage: e.outage}
-}
-
-// Tries counts runs of a key since the last end that was no failure, or reset.
-type Tries struct {
-	Attempt  int // ended in retry or in a failure; the request's attempt
-	Requeues int // ended in requeue: not failures, but they increase the backoff too
-	// Conflicts is how many runs in a row, up to the last one, ended in a
-	// conflict. Those before the fifth are no attempts: each is a race with
-	// another writer, which the next run decides. From the fifth on they count,
-	// and are told, as other failures are.
-	Conflicts int
-	// Blameless is how many of Attempt say nothing about the plugin and the
-	// object: outages of the API server, failures of the host, conflicts. They
-	// increase the backoff, but do not use up the attempts that the controller
-	// grants.
-	Blameless int
-}
-
-// persistentConflicts is how many conflicts in a row are no race any more. A
-// run after a conflict is given the newer object, so that five in a row need a
-// writer that is faster than the runs, or a cache that does not follow.
-const persistentConflicts = 5
-
-// conflictsPersist reports whether one more conflict is no race any more.
-func (t Tries) conflictsPersist() bool { return t.Conflicts >= persistentConflicts-1 }
-
-// Reset returns the tries of a key that somebody has changed or requested. The
-// conflicts in a row are kept: the change may be what the next one is with.
-func (t Tries) Reset() Tries { return Tries{Conflicts: t.Conflicts} }
-
-// WithoutBlameless returns the tries without those that say nothing about the
-// plugin and the object.
-func (t Tries) WithoutBlameless() Tries {
-	t.Attempt, t.Blameless = max(t.Attempt-t.Blameless, 0), 0
-	return t
-}
-
-// after returns the tries after a run that was counted. Success, empty, stalled
-// and waiting are decisions of the guest and clear them. A requeue is no failure
-// either, but counts for its own backoff: a guest that returns it in every run
-// would run twice a second for ever.
-func (t Tries) after(e ending) Tries {
-	switch e.outcome {
-	case requeue:
-		return Tries{Requeues: increment(t.Requeues)}
-	case retry:
-		t.Attempt = increment(t.Attempt)
-		if e.blameless {
-			t.Blameless = increment(t.Blameless)
-		}
-		if t.Conflicts = increment(t.Conflicts); !e.conflict {
-			t.Conflicts = 0
-		}
-		return t
+	next.Yields = e.failure != nil && PluginFault(e.failure.class)
+	policy := in.Controller.Retry
+	switch {
+	case e.exhausted:
+		next.After = spread(policy, longest(policy), in.Jitter)
+	case e.failure != nil && e.failure.after > 0:
+		next.After = asked(e.failure.after)
 	default:
-		return Tries{}
+		next.After = Delay(policy, in.Tries.sum(), in.Jitter)
 	}
+	return next
 }
 
-// increment adds one to a counter, which stays at the largest int.
-func increment(n int) int { return min(max(n, 0), math.MaxInt-1) + 1 }
+// exhaust returns the ending of a run that used up the attempts that the
+// controller grants.
+func exhaust(in Input, e ending) ending {
+	policy := in.Controller.Retry
+	used := max(in.Tries.Attempt, 0) - max(in.Tries.Blameless, 0)
+	if e.outcome != retry || e.blameless || policy.Attempts == 0 || used < policy.Attempts-1 {
+		return e
+	}
+	e.exhausted = true
+	if policy.Then != abi.ThenCap {
+		e.outcome = stalled
+		given := *e.failure
+		given.message = sanitize.Truncate(fmt.Sprintf("%s (not tried again after %d attempts)", given.message, policy.Attempts), maxMessage)
+		e.failure = &given
+	}
+	return e
+}

@@ -22,6 +22,7 @@ type ending struct {
 	conflict  bool // an effect met a newer version of its object
 	outage    bool // the API server could not be reached or was overloaded
 	blameless bool // the failure says nothing about the plugin and the object
+	exhausted bool // the run was the last of the controller's attempts
 }
 
 // failure is why a run failed, in a form that can be written to a condition.
@@ -29,7 +30,7 @@ type failure struct {
 	class   abi.Class
 	reason  string // valid for metav1.Condition
 	message string // not empty
-	after   int64  // milliseconds; only of waiting
+	after   int64  // milliseconds; only of waiting, and of retry with the feature
 }
 
 // classes lists what each class of failure means. A class that is not listed
@@ -87,8 +88,15 @@ func classify(in Input) ending {
 	// The field "result" is only read with code 0. A stalled run therefore
 	// never requeues, whatever the field holds.
 	given := cmp.Or(in.Result.Error, &abi.Failure{})
-	e := failed(codes[in.Code], given.Reason, given.Message)
-	e.failure.after, e.honoured = given.After, true
+	class := codes[in.Code]
+	if given.Terminal {
+		class = abi.ClassStalled
+	}
+	e := failed(class, given.Reason, given.Message)
+	e.honoured = true
+	if class != abi.ClassRetry || slices.Contains(in.Features, abi.FeatureRetry) {
+		e.failure.after = given.After
+	}
 	return e
 }
 
@@ -138,6 +146,9 @@ func checkResult(in Input) string {
 	}
 	if _, known := outcomes[in.Result.Result]; !known && in.Code == abi.CodeOK {
 		return fmt.Sprintf("result: %q is not allowed with code 0: return success, requeue or empty", in.Result.Result)
+	}
+	if in.Result.Error != nil && in.Result.Error.Terminal && !slices.Contains(in.Features, abi.FeatureRetry) {
+		return fmt.Sprintf("error.terminal: needs the feature %q: name it in features of the manifest", abi.FeatureRetry)
 	}
 	for _, c := range in.Result.Conditions {
 		if violation := checkCondition(c, &in.Controller.Conditions); violation != "" {

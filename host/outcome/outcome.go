@@ -77,7 +77,8 @@ type Input struct {
 	Uncounted bool
 
 	Tries      Tries           // before this run
-	Controller *abi.Controller // its Conditions and Interval are read
+	Controller *abi.Controller // its Conditions, Interval and Retry are read
+	Features   []string        // of the manifest
 	Object     Object          // as the guest was given it
 	Jitter     float64         // in [0,1); spreads the backoff
 	Now        time.Time
@@ -173,6 +174,7 @@ func Decide(in Input) Decision {
 	if e.failure != nil && (in.Uncounted || e.conflict && !in.Tries.conflictsPersist()) {
 		return repeat(in, e)
 	}
+	e = exhaust(in, e)
 	row := table[e.outcome]
 	d := Decision{
 		Metric: row.metric,
@@ -205,7 +207,7 @@ func repeat(in Input, e ending) Decision {
 	return Decision{
 		Class: e.failure.class, Reason: e.failure.reason, Message: e.failure.message,
 		Metric:    MetricRequeue,
-		Next:      Next{Kind: Backoff, After: Delay(0, in.Jitter), Reason: abi.ReasonRetry},
+		Next:      Next{Kind: Backoff, After: Delay(in.Controller.Retry, 0, in.Jitter), Reason: abi.ReasonRetry},
 		Tries:     tries,
 		Uncounted: true,
 		KeepMemo:  in.Effect != nil && in.Result != nil,

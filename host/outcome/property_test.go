@@ -25,6 +25,9 @@ func inputs(t *rapid.T) outcome.Input {
 	in.Now = now
 	in.Object.Deleting = rapid.Bool().Draw(t, "deleting")
 	in.Tries = outcome.Tries{Attempt: rapid.Int().Draw(t, "attempt"), Requeues: rapid.Int().Draw(t, "requeues"), Conflicts: rapid.Int().Draw(t, "conflicts")}
+	in.Controller.Retry = abi.Retry{
+		Attempts: rapid.IntRange(0, 3).Draw(t, "attempts"), Then: rapid.SampledFrom([]abi.Then{"", abi.ThenStalled, abi.ThenCap}).Draw(t, "then"),
+	}
 	in.Jitter = rapid.Float64Range(0, 0.999).Draw(t, "jitter")
 	in.Uncounted = rapid.IntRange(0, 3).Draw(t, "uncounted") == 0
 	in.Conflict, in.Outage = rapid.Bool().Draw(t, "conflict"), rapid.Bool().Draw(t, "outage")
@@ -41,6 +44,10 @@ func inputs(t *rapid.T) outcome.Input {
 	}
 	in.Code = abi.Code(rapid.IntRange(-1, 4).Draw(t, "code"))
 	in.Result.Result = rapid.SampledFrom([]abi.Outcome{"success", "requeue", "empty", ""}).Draw(t, "result")
+	if rapid.Bool().Draw(t, "error") {
+		in.Features = []string{abi.FeatureRetry}
+		in.Result.Error = &abi.Failure{After: rapid.Int64Range(0, 800_000).Draw(t, "after"), Terminal: rapid.Bool().Draw(t, "terminal")}
+	}
 	in.Result.RequeueAfter = rapid.Int64Range(0, 1<<50).Draw(t, "requeueAfter")
 	for range rapid.IntRange(0, 3).Draw(t, "claims") {
 		in.Result.Conditions = append(in.Result.Conditions, abi.Condition{
@@ -168,8 +175,12 @@ func TestTriesAndNextAreConsistent(t *testing.T) {
 		d := outcome.Decide(in)
 		grew := d.Tries.Attempt > max(in.Tries.Attempt, 0) || d.Tries.Requeues > max(in.Tries.Requeues, 0)
 		switch {
-		case grew && d.Next.Kind != outcome.Backoff:
+		case grew && d.Next.Kind != outcome.Backoff && in.Controller.Retry.Attempts == 0:
 			t.Fatalf("a try without backoff: %+v", d)
+		case grew && d.Next.Kind == outcome.AwaitChange && !slices.ContainsFunc(d.Set, func(c abi.Condition) bool { return c.Type == "Stalled" }):
+			t.Fatalf("no further try, and not stalled: %+v", d)
+		case d.Next.Kind != outcome.AwaitChange && d.Next.After < 100*time.Millisecond:
+			t.Fatalf("repeated after %v", d.Next.After)
 		case d.Next.Kind == outcome.AwaitChange && d.Next != (outcome.Next{}):
 			t.Fatalf("awaits a change but names a time: %+v", d.Next)
 		case d.Next.Kind != outcome.AwaitChange && (d.Next.After <= 0 || d.Next.Reason == ""):
@@ -188,7 +199,7 @@ func TestDelayIsMonotoneAndBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tries := rapid.IntRange(-1, 70).Draw(t, "tries")
 		jitter := rapid.Float64Range(0, 0.999)
-		d, next := outcome.Delay(tries, jitter.Draw(t, "jitter")), outcome.Delay(tries+1, jitter.Draw(t, "next jitter"))
+		d, next := outcome.Delay(abi.Retry{}, tries, jitter.Draw(t, "jitter")), outcome.Delay(abi.Retry{}, tries+1, jitter.Draw(t, "next jitter"))
 		if d < 400*time.Millisecond || d > 15*time.Minute {
 			t.Fatalf("Delay(%d) = %v", tries, d)
 		}

@@ -283,7 +283,7 @@ func TestDelayDoublesUpToFifteenMinutes(t *testing.T) {
 		32 * time.Second, 64 * time.Second, 128 * time.Second, 256 * time.Second, 512 * time.Second, 15 * time.Minute, 15 * time.Minute,
 	}
 	for tries, d := range want {
-		equal(t, "delay", outcome.Delay(tries, 0), d)
+		equal(t, "delay", outcome.Delay(abi.Retry{}, tries, 0), d)
 	}
-	equal(t, "jitter takes up to a fifth off", outcome.Delay(0, 0.5), 450*time.Millisecond)
+	equal(t, "jitter takes up to a fifth off", outcome.Delay(abi.Retry{}, 0, 0.5), 450*time.Millisecond)
 }

@@ -79,7 +79,7 @@ func afterSuccess(in Input, _ ending) Next {
 	if in.Object.Deleting || after <= 0 {
 		return Next{}
 	}
-	return Next{Kind: After, After: milliseconds(after), Reason: abi.ReasonRequeue}
+	return Next{Kind: After, After: asked(after), Reason: abi.ReasonRequeue}
 }
 
 // defaultWait is for a guest that returns waiting without a duration. A change
@@ -92,10 +92,14 @@ const defaultWait = 30 * time.Second
 func afterWaiting(_ Input, e ending) Next {
 	next := Next{Kind: After, After: defaultWait, Reason: abi.ReasonRequeue}
 	if e.failure.after > 0 {
-		next.After = milliseconds(e.failure.after)
+		next.After = asked(e.failure.after)
 	}
 	return next
 }
+
+// asked returns a time that the guest asked for, which is never shorter than
+// shortest.
+func asked(ms int64) time.Duration { return max(milliseconds(ms), shortest) }
 
 // milliseconds converts a duration of the ABI. One that does not fit becomes
 // the longest duration.

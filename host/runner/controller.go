@@ -49,7 +49,8 @@ func workers(m abi.Controller, policy config.Policy) int {
 func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, p *plugin, running *controller) *controller {
 	next := &dispatch.Revision{
 		Number: rev.Number, Guest: rev.Guest, Effects: p.effects.Load(),
-		Breaker: p.breaker.Load(), Comparison: p.comparison.Load(), Controller: m,
+		Breaker: p.breaker.Load(), Comparison: p.comparison.Load(),
+		Controller: m, Features: rev.Manifest.Features,
 		MemoVersion: memoVersion(rev), Config: rev.Policy.Config,
 		CrossNamespace: rev.Policy.CrossNamespace, MaxIntents: rev.Policy.Limits.Intents,
 	}

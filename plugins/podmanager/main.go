@@ -20,12 +20,13 @@ import (
 func init() {
 	sdk.Plugin("podmanager", "0.1.0")
 	sdk.Register(sdk.Controller[Spec, Status]{
-		Name:      "podmanager",
-		For:       sdk.Kind{APIVersion: "example.thole.dev/v1", Kind: "PodManager"},
-		Owns:      []sdk.Kind{podKind},
-		Reconcile: reconcile,
-		Cleanup:   cleanup,
-		Warm:      []any{Pod{}},
+		Name:        "podmanager",
+		For:         sdk.Kind{APIVersion: "example.thole.dev/v1", Kind: "PodManager"},
+		Owns:        []sdk.Kind{podKind},
+		Reconcile:   reconcile,
+		Cleanup:     cleanup,
+		ErrorPolicy: errorPolicy,
+		Warm:        []any{Pod{}},
 	})
 }
 
@@ -80,6 +81,16 @@ func reconcile(r *request) (sdk.Action, error) {
 	// Applied in every run: the host does not write if nothing differs.
 	r.Apply(want)
 	return sdk.AwaitChange(), nil
+}
+
+// errorPolicy decides when a run is repeated that could not read what it needs. As
+// kube-rs's own example does, it asks for a fixed time, but leaves an error that lasts
+// to the backoff.
+func errorPolicy(_ *request, err error, attempt int) error {
+	if attempt <= 3 {
+		return sdk.RetryAfter(5*time.Second, err)
+	}
+	return err
 }
 
 // prepare returns nil if the Pod can be created or updated in place, and otherwise an

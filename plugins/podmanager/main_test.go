@@ -259,3 +259,28 @@ func TestFailedReadIsRetried(t *testing.T) {
 	w.FailReads(podKind, 0)
 	w.Settle(web).ExpectReady()
 }
+
+func TestErrorPolicyRetriesReadsSoonAndThenBacksOff(t *testing.T) {
+	w := running(t)
+	w.FailReads(podKind, abi.CodeDenied)
+
+	for range 3 {
+		w.Reconcile(web).ExpectRetry("Denied").ExpectNext(5 * time.Second)
+	}
+	w.Reconcile(web).ExpectRetry("Denied").ExpectBackoff(4 * time.Second)
+
+	w.FailReads(podKind, 0)
+	w.Settle(web).ExpectReady()
+}
+
+func TestErrorPolicyHoldsForCleanup(t *testing.T) {
+	w := running(t)
+	w.FailReads(podKind, abi.CodeDenied)
+	w.Delete(manager)
+
+	w.Reconcile(web).ExpectRetry("Denied").ExpectNext(5 * time.Second)
+
+	w.FailReads(podKind, 0)
+	w.Settle(web)
+	w.ExpectGone(manager)
+}

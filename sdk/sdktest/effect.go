@@ -32,7 +32,7 @@ func (r *Run) perform() {
 func (r *Run) decide() {
 	in := outcome.Input{
 		Code: r.Code, Result: r.Result, Fault: r.fault, Effect: r.effect, Uncounted: r.unavailable,
-		Tries: r.tries, Controller: &r.world.controller, Now: r.world.now,
+		Tries: r.tries, Controller: &r.world.controller, Features: r.world.features, Now: r.world.now,
 		Object: outcome.Object{
 			Generation: r.primary.meta.Generation, Conditions: outcome.ReadConditions(r.primary.raw), Deleting: r.primary.meta.Deleting(),
 		},

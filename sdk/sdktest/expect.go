@@ -100,14 +100,31 @@ func (r *Run) expect(ok bool, format string, args ...any) *Run {
 }
 
 // ExpectNext expects that the next timed run is due after d. If d is 0 it expects
-// none, so that only a change leads to another run.
+// none, so that only a change leads to another run. The run must not end in the
+// backoff of the controller; see [Run.ExpectBackoff].
 func (r *Run) ExpectNext(d time.Duration) *Run {
 	r.tb.Helper()
 	next := r.decision.Next
-	if next.Kind == outcome.Backoff {
-		return r.expect(false, "the next run is due after the backoff, expected it after %s", d)
+	if r.backsOff() {
+		return r.expect(false, "the next run is due after the backoff (%s), expected it after %s", next.After, d)
 	}
 	return r.expect(next.After == d, "the next run is due after %s, expected %s", next.After, d)
+}
+
+// ExpectBackoff expects that the next run is due after the backoff of the
+// controller, which is d without jitter.
+func (r *Run) ExpectBackoff(d time.Duration) *Run {
+	r.tb.Helper()
+	next := r.decision.Next
+	return r.expect(r.backsOff() && next.After == d,
+		"the next run is due after %s, in backoff: %t; expected a backoff of %s", next.After, r.backsOff(), d)
+}
+
+// backsOff reports whether the backoff decides when the next run is due, and not
+// the guest.
+func (r *Run) backsOff() bool {
+	named := r.Class == abi.ClassRetry && r.effect == nil && r.Result != nil && r.Result.Error != nil && r.Result.Error.After > 0
+	return r.decision.Next.Kind == outcome.Backoff && !named
 }
 
 // ExpectCondition expects a condition of the object after the run. An empty reason

@@ -24,6 +24,7 @@ type World struct {
 	runner     Runner
 	plugin     string
 	controller abi.Controller
+	features   []string // of the manifest
 
 	now            time.Time
 	config         []byte
@@ -91,7 +92,7 @@ func NewWith(tb testing.TB, runner Runner, controller ...string) *World {
 		tb.Fatalf("read manifest: %v", err)
 	}
 	w := &World{
-		tb: tb, runner: runner, plugin: manifest.Name, now: startTime,
+		tb: tb, runner: runner, plugin: manifest.Name, features: manifest.Features, now: startTime,
 		objects: map[id]*object{}, clusterScoped: map[sdk.Kind]bool{}, failedReads: map[sdk.Kind]int64{},
 		failedWrites: map[string]string{}, applied: map[id]json.RawMessage{}, keys: map[string]*key{},
 	}

@@ -1,6 +1,7 @@
 package sdktest
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -78,6 +79,19 @@ func (s *script) wants(objects ...string) {
 	for _, o := range objects {
 		s.result.Apply = append(s.result.Apply, abi.Apply{Object: []byte(o)})
 	}
+}
+
+// A plugin whose manifest does not name the feature retry cannot ask for a time.
+func TestRetryAfterWithoutTheFeatureIsReported(t *testing.T) {
+	sdk.Register(sdk.Controller[struct{}, struct{}]{
+		Name: "plain", For: thing,
+		Reconcile: func(*sdk.Request[struct{}, struct{}]) (sdk.Action, error) {
+			return sdk.Action{}, sdk.RetryAfter(time.Hour, errors.New("no luck"))
+		},
+	})
+	w := New(t)
+	w.Create(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"ns","name":"one"}}`)
+	w.Reconcile("ns/one").ExpectRetry("").ExpectBackoff(500 * time.Millisecond).ExpectLog("RetryAfter has no effect")
 }
 
 type anyObject struct {

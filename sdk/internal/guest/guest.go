@@ -6,6 +6,7 @@ package guest
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/thole-dev/thole/abi"
@@ -35,6 +36,7 @@ type Run struct {
 // change afterwards.
 var plugin struct {
 	name, version, memoVersion string
+	features                   []string
 	controllers                []Controller
 }
 
@@ -43,6 +45,16 @@ func Name(name, version string) { plugin.name, plugin.version = name, version }
 
 // MemoVersion sets the version of the format of the plugin's memos.
 func MemoVersion(version string) { plugin.memoVersion = version }
+
+// Feature names a feature in the manifest.
+func Feature(name string) {
+	if !HasFeature(name) {
+		plugin.features = append(plugin.features, name)
+	}
+}
+
+// HasFeature reports whether the manifest names a feature.
+func HasFeature(name string) bool { return slices.Contains(plugin.features, name) }
 
 // Register adds a controller. It panics if there is one of that name.
 func Register(c Controller) {
@@ -65,7 +77,7 @@ func Find(name string) (Controller, bool) {
 // Manifest returns the manifest of the plugin. A plugin with a single controller
 // and no name has the name of the controller.
 func Manifest() *abi.Manifest {
-	m := &abi.Manifest{Name: plugin.name, Version: plugin.version, MemoVersion: plugin.memoVersion}
+	m := &abi.Manifest{Name: plugin.name, Version: plugin.version, MemoVersion: plugin.memoVersion, Features: plugin.features}
 	for _, c := range plugin.controllers {
 		m.Controllers = append(m.Controllers, c.Manifest)
 	}
