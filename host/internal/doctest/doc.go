@@ -7,6 +7,7 @@
 //	follow_test.go     the documents that are followed
 //	reference_test.go  the generated parts of docs/reference; reference_*_test.go
 //	                   what they are generated from
+//	promises_test.go   the tests that the tables of promises name
 //	links_test.go      what documents refer to
 //
 // # Documents that are followed
