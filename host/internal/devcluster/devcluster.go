@@ -92,12 +92,38 @@ func (c *Cluster) Stop() error {
 // Restart stops the cluster and starts it again with the same data on the same
 // port: for a client, the API server is away for some seconds.
 func (c *Cluster) Restart() error {
-	if err := c.stop(); err != nil {
-		return err
-	}
+	return c.whileStopped("restart cluster", func() error { return nil })
+}
+
+// Save restarts the cluster and copies its data in between to dir, which must not
+// exist or be empty.
+func (c *Cluster) Save(dir string) error {
+	return c.whileStopped("save cluster", func() error { return os.CopyFS(dir, os.DirFS(c.dir())) })
+}
+
+// Restore restarts the cluster with the data that Save has copied to dir: its
+// resourceVersions are those of then.
+func (c *Cluster) Restore(dir string) error {
+	return c.whileStopped("restore cluster", func() error {
+		if err := os.RemoveAll(c.dir()); err != nil {
+			return err
+		}
+		return os.CopyFS(c.dir(), os.DirFS(dir))
+	})
+}
+
+// whileStopped stops the cluster, and starts it again on the same port when do
+// has returned.
+func (c *Cluster) whileStopped(what string, do func() error) error {
 	server, err := url.Parse(c.Config.Host)
+	if err == nil {
+		err = c.stop()
+	}
+	if err == nil {
+		err = do()
+	}
 	if err != nil {
-		return fmt.Errorf("restart cluster: %w", err)
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	return c.start("--port", server.Port())
 }

@@ -79,6 +79,41 @@ func TestRestartKeepsObjectsTokensAndPort(t *testing.T) {
 	create(t, client, configMap("made-after"))
 }
 
+func TestRestoreBringsBackTheSavedObjectsAndVersions(t *testing.T) {
+	skipShort(t)
+	c := Start(t)
+	client := clientFor(t, c.Config)
+	maps := client.CoreV1().ConfigMaps("default")
+	edited, removed := create(t, client, configMap("edited")), create(t, client, configMap("removed"))
+	saved := filepath.Join(t.TempDir(), "saved")
+	if err := c.Save(saved); err != nil {
+		t.Fatal(err)
+	}
+	edit := edited.DeepCopy()
+	edit.Data = map[string]string{"after": "save"}
+	if _, err := maps.Update(t.Context(), edit, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	deleteConfigMap(t, client, "removed")
+	create(t, client, configMap("added"))
+
+	if err := c.Restore(saved); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []*corev1.ConfigMap{edited, removed} {
+		got, err := maps.Get(t.Context(), want.Name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.UID != want.UID || got.ResourceVersion != want.ResourceVersion {
+			t.Errorf("%s has version %s, had %s", want.Name, got.ResourceVersion, want.ResourceVersion)
+		}
+	}
+	if err := gone(t, client, "added"); err != nil {
+		t.Error(err)
+	}
+}
+
 func deploymentHasPods(t *testing.T, client *kubernetes.Clientset) {
 	labels := map[string]string{"app": "web"}
 	replicas := int32(2)
