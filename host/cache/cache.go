@@ -39,11 +39,17 @@ type Config struct {
 	// OutageEnded is called when an informer reaches the API server again that
 	// could not for a time: once for each informer. It may be nil.
 	OutageEnded func()
-	Logger      hclog.Logger // may be nil
+	// Restored is called when a kind was listed again because the API server has
+	// gone back to an earlier state, as after a restore of etcd. Objects then have
+	// older resourceVersions than before, and nothing that was written since is
+	// certain to exist. It must not block. It may be nil.
+	Restored func(abi.Kind)
+	Logger   hclog.Logger // may be nil
 	// StallAfter is how long a watch may deliver neither an event nor a
-	// bookmark before it is ended and the kind is listed again. The default is
-	// 90 s, because the API server sends a bookmark about once a minute. It is
-	// also the timeout of a list request.
+	// bookmark before it is ended. The kind is listed again then or, if the
+	// server has never sent a bookmark, watched from the last version. The
+	// default is 90 s, because the API server sends a bookmark about once a
+	// minute. It is also the timeout of a list request.
 	StallAfter time.Duration
 	// IdleAfter is how long an informer keeps running without users. The
 	// default is 10 minutes.
@@ -72,6 +78,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.OutageEnded == nil {
 		c.OutageEnded = func() {}
+	}
+	if c.Restored == nil {
+		c.Restored = func(abi.Kind) {}
 	}
 	return c
 }
@@ -212,6 +221,7 @@ func (c *Cache) newInformer(resource object.Resource) (*informer, error) {
 		return nil, fmt.Errorf("watch %s: %w", resource.Kind, err)
 	}
 	i := &informer{cache: c, client: client, store: newStore()}
+	i.store.restored = i.restored
 	i.health = newHealth(c.config.Logger.With("kind", resource.Kind.String()), c.config.OutageEnded)
 	i.resource.Store(&resource)
 	i.ctx, i.cancel = context.WithCancel(c.ctx)
@@ -249,6 +259,9 @@ type Stats struct {
 	Kind    abi.Kind
 	Objects int
 	Bytes   int // of JSON; an object takes about 1 KiB of heap beside it
+	// Restores is how often the API server was found to have gone back to an
+	// earlier state.
+	Restores uint64
 }
 
 // Stats returns the stats of all informers, ordered by kind.
@@ -258,7 +271,7 @@ func (c *Cache) Stats() []Stats {
 	var all []Stats
 	for kind, i := range c.informers {
 		objects, bytes := i.store.size()
-		all = append(all, Stats{Kind: kind, Objects: objects, Bytes: bytes})
+		all = append(all, Stats{Kind: kind, Objects: objects, Bytes: bytes, Restores: i.Restores()})
 	}
 	slices.SortFunc(all, func(a, b Stats) int {
 		return cmp.Or(cmp.Compare(a.Kind.APIVersion, b.Kind.APIVersion), cmp.Compare(a.Kind.Kind, b.Kind.Kind))

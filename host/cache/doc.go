@@ -17,6 +17,12 @@
 //     a creation, even if the informer has only seen the new object.
 //   - An informer retries forever. It logs when it starts to fail and when it
 //     has recovered, once each.
+//   - When the API server has gone back to an earlier state, as after a restore of
+//     etcd, the store is replaced, with an event for each object that differs,
+//     and [Config.Restored] is called.
+//   - A watch in which nothing arrives is ended after [Config.StallAfter], so that
+//     one that has frozen loses nothing. If the server has sent bookmarks, the
+//     kind is listed again; else the watch continues from the last version.
 //   - When the API server stops serving a kind, the store of the kind is
 //     emptied, with an event for each object, until the kind is served again.
 //
@@ -37,6 +43,7 @@
 //	discovery.go    where a kind is served
 //	informer.go     one informer: its life and what its users may call
 //	listwatch.go    its requests, as client-go's reflector sends them
+//	restore.go      whether the API server has gone back to an earlier state
 //	frames.go       a watch stream, cut into the frames of its events
 //	decode.go       responses and frames, decoded to objects
 //	store.go        its objects, as the reflector writes them

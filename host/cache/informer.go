@@ -44,6 +44,11 @@ type informer struct {
 	cancel   context.CancelFunc
 	running  sync.WaitGroup // the reflector, its watches, and the delivery of events
 
+	// What the requests and watches of listWatch have shown.
+	bookmarks     atomic.Bool // the server sends bookmarks
+	uninterrupted atomic.Bool // the next watch continues a list or a silent watch: the server is the same
+	wentBack      atomic.Bool // the server has an earlier state than the store
+
 	// Guarded by Cache.mu.
 	users int
 	idle  clock.Timer // stops the informer; nil while there are users
@@ -158,6 +163,13 @@ type interruptible struct {
 	clock.RealClock
 	informer *informer
 }
+
+// Since implements clock.Clock. The reflector lists again after a watch that has
+// ended early, without an event.
+func (c interruptible) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
+// Now implements clock.Clock.
+func (c interruptible) Now() time.Time { return c.informer.cache.config.Clock.Now() }
 
 // After implements clock.Clock.
 func (c interruptible) After(d time.Duration) <-chan time.Time {

@@ -37,13 +37,14 @@ func (l listWatch) Watch(options metav1.ListOptions) (watch.Interface, error) {
 
 // ListWithContext implements cache.ListerWithContext.
 func (l listWatch) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	req, err := l.request(ctx, options)
+	req, err := l.request(ctx, l.consistent(options))
 	if err != nil {
 		return nil, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, l.cache.config.StallAfter)
 	defer cancel()
 	list, err := req.Do(bounded).Get()
+	l.uninterrupted.Store(err == nil)
 	return list, l.outcome(ctx, err)
 }
 
@@ -54,6 +55,14 @@ var errStalled = errors.New("no response, event or bookmark")
 // WatchWithContext implements cache.WatcherWithContext.
 func (l listWatch) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.Watch = true
+	uninterrupted := l.uninterrupted.Swap(false)
+	if options.SendInitialEvents != nil {
+		options = l.consistent(options)
+	} else if !uninterrupted {
+		if err := l.checkVersion(ctx); err != nil {
+			return nil, l.outcome(ctx, err)
+		}
+	}
 	req, err := l.request(ctx, options)
 	if err != nil {
 		return nil, err
@@ -75,7 +84,7 @@ func (l listWatch) WatchWithContext(ctx context.Context, options metav1.ListOpti
 	}
 	l.health.watching()
 	events := make(chan watch.Event)
-	s := &stream{ProxyWatcher: watch.NewProxyWatcher(events), events: events, source: source, idle: idle, health: l.health}
+	s := &stream{ProxyWatcher: watch.NewProxyWatcher(events), events: events, source: source, idle: idle, informer: l.informer}
 	l.running.Go(func() {
 		s.run(watching, stallAfter)
 		cancel(nil)
@@ -125,7 +134,7 @@ func (l listWatch) outcome(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		l.health.listed()
-	case ctx.Err() != nil, expired(err):
+	case ctx.Err() != nil, needsList(err):
 	default:
 		if apierrors.IsNotFound(err) {
 			l.cache.discovery.invalidate(l.Kind().APIVersion)
@@ -135,7 +144,12 @@ func (l listWatch) outcome(ctx context.Context, err error) error {
 	return err
 }
 
-func expired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
+// needsList reports whether the API server is not able to continue from a
+// resourceVersion: it has it no longer, or not yet.
+func needsList(err error) bool {
+	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) ||
+		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
+}
 
 // stream forwards the events of a watch to the reflector.
 type stream struct {
@@ -143,12 +157,10 @@ type stream struct {
 	events              chan<- watch.Event // of the ProxyWatcher
 	source              watch.Interface
 	idle                clock.Timer // ends the request of source with errStalled
-	health              *health
+	informer            *informer
 }
 
-// run forwards events until the watch ends or is stopped. A watch that has
-// stalled ends with the event that makes the reflector list again: the one that
-// the API server sends when the resourceVersion of a watch has expired.
+// run forwards events until the watch ends or is stopped.
 func (s *stream) run(watching context.Context, stallAfter time.Duration) {
 	defer close(s.events)
 	defer s.source.Stop()
@@ -159,8 +171,7 @@ func (s *stream) run(watching context.Context, stallAfter time.Duration) {
 			return
 		case e, ok := <-s.source.ResultChan():
 			if stalled(watching) {
-				status := apierrors.NewResourceExpired(context.Cause(watching).Error()).Status()
-				s.forward(watching, watch.Event{Type: watch.Error, Object: &status})
+				s.endStalled(watching)
 				return
 			}
 			if !ok || !s.forward(watching, e) {
@@ -171,12 +182,38 @@ func (s *stream) run(watching context.Context, stallAfter time.Duration) {
 	}
 }
 
-func (s *stream) forward(watching context.Context, e watch.Event) bool {
-	if e.Type == watch.Error && watching.Err() == nil {
-		if err := apierrors.FromObject(e.Object); !expired(err) {
-			s.health.fail(err)
-		}
+// endStalled ends a watch that was silent. If the server sends bookmarks, something
+// is wrong, and the reflector is made to list again by the event that the API server
+// sends when the resourceVersion of a watch has expired. A server without bookmarks
+// is silent whenever nothing changes: there the reflector continues the watch from
+// the last version, which loses nothing.
+func (s *stream) endStalled(watching context.Context) {
+	if !s.informer.bookmarks.Load() {
+		s.informer.uninterrupted.Store(true)
+		return
 	}
+	status := apierrors.NewResourceExpired(context.Cause(watching).Error()).Status()
+	s.forward(watching, watch.Event{Type: watch.Error, Object: &status})
+}
+
+// observe records what an event shows about the server.
+func (s *stream) observe(watching context.Context, e watch.Event) {
+	switch e.Type {
+	case watch.Error:
+		if err := apierrors.FromObject(e.Object); watching.Err() == nil && !needsList(err) {
+			s.informer.health.fail(err)
+		}
+	case watch.Bookmark:
+		// The one that ends the initial events says nothing about later ones.
+		if o, ok := e.Object.(*object.Object); ok && o.Annotations[metav1.InitialEventsAnnotationKey] == "" {
+			s.informer.bookmarks.Store(true)
+		}
+	default:
+	}
+}
+
+func (s *stream) forward(watching context.Context, e watch.Event) bool {
+	s.observe(watching, e)
 	select {
 	case s.events <- e:
 		return true

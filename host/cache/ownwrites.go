@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
@@ -45,6 +44,9 @@ type ownWrite struct {
 	// version is the resourceVersion of the write or, of a deletion, the last one
 	// that the object is known to have had.
 	version string
+	// restores is the number of [informer.Restores] at the time of the write, which
+	// an API server that has gone back since may have lost.
+	restores uint64
 	// shown is the resourceVersion that the informer showed when the object was
 	// written. It decides where versions cannot be compared.
 	shown string
@@ -65,6 +67,7 @@ func (w *OwnWrites) Deleted(i *Informer, key object.Key, uid types.UID, version 
 }
 
 func (w *OwnWrites) add(e *ownWrite) {
+	e.restores = e.informer.Restores()
 	if shown, ok := e.informer.Get(e.key); ok {
 		e.shown = shown.ResourceVersion
 	}
@@ -185,15 +188,19 @@ func (w *OwnWrites) pendingIn(i *Informer, namespace string) map[object.Key]*own
 	return found
 }
 
-// passed reports whether the informer shows the write, or what came after it. A
+// passed reports whether the informer shows the write, or what came after it, or
+// what came back instead. A
 // deletion has no resourceVersion that the client knows: it has been passed when
 // the informer has seen the object and does not show it any more.
 func (e *ownWrite) passed(i *informer) bool {
+	if e.informer == i && e.restores != i.Restores() {
+		return true
+	}
 	reached, err := i.store.reached(e.version)
 	shown, _ := i.Get(e.key)
 	switch {
 	case e.object == nil:
-		return (reached || err != nil) && (shown == nil || shown.UID != e.uid && !older(shown.ResourceVersion, e.version))
+		return (reached || err != nil) && (shown == nil || shown.UID != e.uid && !isBefore(shown.ResourceVersion, e.version))
 	case err != nil: // of a server whose versions have no order: the first change counts
 		return shown != nil && shown.ResourceVersion != e.shown
 	}
@@ -210,7 +217,7 @@ func (e *ownWrite) over(shown *object.Object) *object.Object {
 		return e.object
 	case e.object == nil && shown.UID == e.uid: // a deleted object has no later state
 		return nil
-	case older(e.version, shown.ResourceVersion):
+	case isBefore(e.version, shown.ResourceVersion):
 		return shown
 	}
 	return e.object
@@ -222,13 +229,7 @@ func (e *ownWrite) isNewerThan(other *ownWrite) bool {
 	if e.object == nil && e.uid == other.uid {
 		return true
 	}
-	return older(other.version, e.version)
-}
-
-// older reports whether resourceVersion a is known to come before b.
-func older(a, b string) bool {
-	order, err := resourceversion.CompareResourceVersion(a, b)
-	return err == nil && order < 0
+	return isBefore(other.version, e.version)
 }
 
 func (e *ownWrite) size() int {

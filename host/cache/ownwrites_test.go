@@ -219,6 +219,21 @@ func TestEntriesOfAFastInformerAreDroppedWithoutReads(t *testing.T) {
 	}
 }
 
+// The API server may have lost what was written before it was restored.
+func TestOwnWritesEndWithARestore(t *testing.T) {
+	server, own := newLateInformer(t), &OwnWrites{}
+	before := server.put("a", "x")
+	server.relist()
+	own.Wrote(server.Informer, server.put("a", "y"))
+	own.Wrote(server.Informer, server.put("b", "y"))
+	_ = server.store.Replace([]any{before}, versionAt(0))
+	for name, want := range map[string]*object.Object{"a": before, "b": nil} {
+		if got := own.Get(server.Informer, keyOf(name)); got != want {
+			t.Errorf("%s is %s", name, stateOf(got))
+		}
+	}
+}
+
 // Without an order of versions the first change that the informer shows counts.
 func TestOwnWritesOfAServerWithoutOrderedVersions(t *testing.T) {
 	server, own := newLateInformer(t), &OwnWrites{}

@@ -3,6 +3,7 @@ package cache
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -30,6 +31,7 @@ type peer struct {
 	mu       sync.Mutex
 	served   bool
 	silent   bool
+	frozen   chan struct{}     // closed to silence all watches that are open
 	objects  map[string]string // by namespace/name
 	version  int
 	log      []logged
@@ -50,7 +52,7 @@ type logged struct {
 func newPeer(t *testing.T) *peer {
 	p := &peer{
 		t: t, served: true, version: 100, objects: map[string]string{},
-		changed: make(chan struct{}), cut: make(chan struct{}), arrived: make(chan *http.Request, 1000),
+		changed: make(chan struct{}), cut: make(chan struct{}), frozen: make(chan struct{}), arrived: make(chan *http.Request, 1000),
 	}
 	p.Server = httptest.NewServer(p)
 	t.Cleanup(p.Close)
@@ -132,7 +134,7 @@ func (p *peer) list(w http.ResponseWriter) {
 func (p *peer) watch(w http.ResponseWriter, r *http.Request, query url.Values) {
 	p.mu.Lock()
 	from, _ := strconv.Atoi(query.Get("resourceVersion"))
-	cut := p.cut
+	cut, frozen := p.cut, p.frozen
 	if query.Get("sendInitialEvents") == "true" {
 		for _, o := range p.objects {
 			writeEvent(w, "ADDED", o)
@@ -145,8 +147,13 @@ func (p *peer) watch(w http.ResponseWriter, r *http.Request, query url.Values) {
 	for {
 		p.mu.Lock()
 		changed := p.changed
+		select {
+		case <-frozen:
+			changed = nil
+		default:
+		}
 		for _, e := range p.log {
-			if e.version > from {
+			if e.version > from && changed != nil {
 				writeEvent(w, e.kind, e.object)
 				from = e.version
 			}
@@ -216,6 +223,27 @@ func (p *peer) bookmark() string {
 	return strconv.Itoa(p.version)
 }
 
+// saved is the state of a peer.
+type saved struct {
+	objects map[string]string
+	version int
+}
+
+func (p *peer) save() saved {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return saved{maps.Clone(p.objects), p.version}
+}
+
+// restore goes back to a saved state, at that version or a later one, and ends all
+// watches.
+func (p *peer) restore(to saved, version int) {
+	p.mu.Lock()
+	p.objects, p.version, p.log = maps.Clone(to.objects), version, nil
+	p.mu.Unlock()
+	p.cutWatches()
+}
+
 func (p *peer) emit(kind, object string) {
 	if !p.silent {
 		p.log = append(p.log, logged{p.version, kind, object})
@@ -242,6 +270,14 @@ func (p *peer) cutWatches() {
 	defer p.mu.Unlock()
 	close(p.cut)
 	p.cut = make(chan struct{})
+}
+
+// freezeWatches silences all watches that are open. They stay open.
+func (p *peer) freezeWatches() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.frozen)
+	p.frozen = make(chan struct{})
 }
 
 // silence makes the watches skip changes, or not.
@@ -298,4 +334,5 @@ func (p *peer) arrivedOne(match func(url.Values) bool) bool {
 }
 
 func isWatchList(q url.Values) bool { return q.Get("sendInitialEvents") == "true" }
+func isCheck(q url.Values) bool     { return q.Get("limit") == "1" }
 func isRewatch(q url.Values) bool   { return q.Get("watch") != "" && !isWatchList(q) }

@@ -367,5 +367,8 @@ func TestRealRestartOfTheServer(t *testing.T) {
 	if !reached(i, version) {
 		t.Error("the informer went back to an older resourceVersion")
 	}
+	if i.Restores() != 0 {
+		t.Error("a restart was taken for a restore")
+	}
 	expectChangesOnly(t, logs.All())
 }

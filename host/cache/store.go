@@ -23,10 +23,14 @@ type store struct {
 	index   *index
 	version string        // resourceVersion of the last change or bookmark
 	synced  chan struct{} // closed by the first list
+	// restores counts how often a list was of an earlier state than the store.
+	// restored is called each time.
+	restores uint64
+	restored func(from, to string)
 }
 
 func newStore() *store {
-	return &store{feed: newFeed(), index: newIndex(), synced: make(chan struct{})}
+	return &store{feed: newFeed(), index: newIndex(), synced: make(chan struct{}), restored: func(string, string) {}}
 }
 
 // Add implements cache.ReflectorStore.
@@ -70,11 +74,32 @@ func (s *store) Delete(obj any) error {
 // Replace implements cache.ReflectorStore.
 func (s *store) Replace(objs []any, version string) error {
 	slices.SortStableFunc(objs, func(a, b any) int { return byKey(a.(*object.Object), b.(*object.Object)) })
+	restored, from := s.replaceAt(objs, version)
+	if restored {
+		s.restored(from, version)
+	}
+	return nil
+}
+
+// replaceAt replaces the store by a list, and reports whether that is of an
+// earlier state than the store was, which had the version from.
+func (s *store) replaceAt(objs []any, version string) (restored bool, from string) {
+	restored = s.isAhead(version, func(yield func(*object.Object) bool) {
+		for _, o := range objs {
+			if !yield(o.(*object.Object)) {
+				return
+			}
+		}
+	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	from = s.version
+	if restored {
+		s.restores++
+	}
 	s.replace(objs)
 	s.version = version
-	return nil
+	return restored, from
 }
 
 // replace replaces all objects by those of a list, which is in the order of byKey.
@@ -130,7 +155,7 @@ func (s *store) Resync() error { return nil }
 func (s *store) UpdateResourceVersion(version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !older(version, s.version) { // as a server may send with a deletion
+	if !isBefore(version, s.version) { // as a server may send with a deletion
 		s.version = version
 	}
 }
