@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
@@ -92,6 +93,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		REST: cluster, Namespace: c.Namespace, Logger: h.logger.Named("cache"),
 		Wake:        func(owner cache.Owner, event cache.Event) { h.runner.ObserveRead(owner, event) },
 		OutageEnded: func() { h.runner.OutageEnded() },
+		Restored:    func(kind abi.Kind) { h.runner.Restored(kind) },
 	}); err != nil {
 		return nil, err
 	}

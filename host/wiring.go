@@ -175,6 +175,8 @@ func (c stageCollector) Collect(ch chan<- prometheus.Metric) {
 		kind := prometheus.Labels{"kind": s.Kind.String()}
 		gauge(ch, "thole_cache_objects", "Objects in the cache by kind.", s.Objects, kind)
 		gauge(ch, "thole_cache_bytes", "JSON in the cache by kind.", s.Bytes, kind)
+		counter(ch, "thole_cache_restores_total",
+			"Times that the API server was found to have gone back to an earlier state of a kind.", s.Restores, kind)
 	}
 	for plugin, s := range c.guests() {
 		collectGuest(ch, plugin, s)

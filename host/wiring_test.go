@@ -150,7 +150,7 @@ func TestStatsAreReadAtEachScrape(t *testing.T) {
 		memory: func() sandbox.MemoryStats { return memory },
 		slots:  func() sandbox.SlotStats { return slots },
 		kinds: func() []cache.Stats {
-			return []cache.Stats{{Kind: abi.Kind{APIVersion: "v1", Kind: "Pod"}, Objects: 3, Bytes: 300}}
+			return []cache.Stats{{Kind: abi.Kind{APIVersion: "v1", Kind: "Pod"}, Objects: 3, Bytes: 300, Restores: 2}}
 		},
 		guests: func() map[string]sandbox.Stats { return guests },
 		plugins: func() map[string]runner.Status {
@@ -166,6 +166,7 @@ thole_breaker_state p half-open 0
 thole_breaker_state p open 1
 thole_cache_bytes v1 Pod 300
 thole_cache_objects v1 Pod 3
+thole_cache_restores_total v1 Pod 2
 thole_guest_memory_bytes 10
 thole_guest_memory_limit_bytes 1000
 thole_guest_memory_refusals_total 2

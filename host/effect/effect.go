@@ -191,6 +191,11 @@ func (p *Performer) mayWrite(t Target) error {
 // Forget drops what is recorded of a primary that does not exist any more.
 func (p *Performer) Forget(uid types.UID) { p.memory.forget(uid) }
 
+// ForgetAll drops what is recorded of every primary, because the API server may
+// have lost what was written, as after a restore of etcd. The next run of each
+// primary compares with what is there, as after a restart of the host.
+func (p *Performer) ForgetAll() { p.memory.forgetAll() }
+
 // ForgetSchema drops what is recorded of the schema of a kind, which may have
 // changed. Fields of status that the server pruned are sent again with the
 // next status, instead of after [prunedFor].

@@ -184,3 +184,21 @@ func TestFieldSetOwnsOnlyWhatItContains(t *testing.T) {
 		}
 	}
 }
+
+// A restore of etcd makes the versions of objects older, as a cache does that has
+// not seen the last write yet.
+func TestForgottenApplyIsComparedWithAnOlderVersion(t *testing.T) {
+	w := newCluster(t)
+	target := w.owner(list(configMap), nil)
+	w.intents(target, apply(configObject, "v1"))
+	w.seen(configMap, "c")
+	w.intents(target, apply(configObject, "v2"))
+	w.wire.take()
+	w.intents(target, apply(configObject, "v2"))
+	w.expectSent()
+	w.ForgetAll()
+	w.intents(target, apply(configObject, "v2"))
+	if sent := w.wire.take(); len(sent) != 1 || sent[0].method != http.MethodPatch {
+		t.Errorf("sent %v, want one apply", sent)
+	}
+}

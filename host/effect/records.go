@@ -89,6 +89,13 @@ func (m *memory) forget(uid types.UID) {
 	delete(m.byUID, uid)
 }
 
+// forgetAll drops all records. A run in progress goes on with those that it has.
+func (m *memory) forgetAll() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.byUID = nil
+}
+
 // keep drops the records of objects that the last run did not name.
 func (r *records) keep(named map[objectID]bool) {
 	maps.DeleteFunc(r.applied, func(id objectID, _ applyRecord) bool { return !named[id] })

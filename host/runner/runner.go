@@ -240,6 +240,24 @@ func (r *Runner) OutageEnded() {
 	}
 }
 
+// Restored handles that the API server has gone back to an earlier state of a
+// kind. Every plugin that reads the kind forgets what it has written, and all its
+// objects become due. The cache calls it.
+func (r *Runner) Restored(kind abi.Kind) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.plugins {
+		if p.informers.get(kind) != nil {
+			p.effects.Load().ForgetAll()
+		}
+	}
+	for _, c := range r.controllers {
+		if p := r.plugins[c.Plugin]; p != nil && p.informers.get(kind) != nil {
+			c.Resync(keysOf(p.informers.get(c.Revision().Controller.For)))
+		}
+	}
+}
+
 // declared returns the controllers of the running revision, ordered by name.
 func (p *plugin) declared() (all []abi.Controller) {
 	for _, name := range slices.Sorted(maps.Keys(p.controllers)) {
