@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -61,6 +62,8 @@ const (
 	reasonTimeout       = "Timeout"             // the API server sent no reply in time
 	reasonKindNotServed = "KindNotServed"       // the API server does not serve the kind
 	reasonWriteLimit    = "WriteLimit"          // the plugin's limit of writes per second is reached
+
+	reasonNamespaceTerminating = "NamespaceTerminating" // nothing can be created in the namespace any more
 )
 
 func newFailure(class abi.Class, reason, message string) *Failure {
@@ -142,14 +145,18 @@ func postponed(err error) time.Duration {
 // maxLater bounds what the API server can ask for, in seconds.
 const maxLater = 15 * 60
 
-// classifyStatus classifies an error that the API server returned. All classes
-// but denied are tried again: whether a refusal lasts cannot be seen from it.
+// classifyStatus classifies an error that the API server returned. Unless a right
+// is missing it is tried again, because whether a refusal lasts cannot be seen from
+// it; see [session.refused] for the exception.
 func (f *Failure) classifyStatus(status metav1.Status) {
 	if status.Reason != metav1.StatusReasonUnknown {
 		f.Reason = string(status.Reason)
 	}
 	switch status.Code {
 	case http.StatusForbidden:
+		if hasCause(status, isTerminating) {
+			f.Reason = reasonNamespaceTerminating
+		}
 		if advice, ok := missingRight(status.Message); ok {
 			f.Class, f.Message = abi.ClassDenied, advice+" ("+status.Message+")"
 		}
@@ -159,6 +166,12 @@ func (f *Failure) classifyStatus(status metav1.Status) {
 		// The request names the uid of an object that had the name before.
 		f.Conflict = hasCause(status, func(cause metav1.StatusCause) bool { return cause.Field == "metadata.uid" })
 	}
+}
+
+// isTerminating reports whether a cause of a 403 is that the namespace is being
+// deleted, so that nothing can be created in it.
+func isTerminating(cause metav1.StatusCause) bool {
+	return cause.Type == corev1.NamespaceTerminatingCause
 }
 
 func hasCause(status metav1.Status, match func(metav1.StatusCause) bool) bool {

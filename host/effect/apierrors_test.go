@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,7 +43,7 @@ func TestErrorsAreClassified(t *testing.T) {
 		},
 		"a namespace that is terminating": {
 			respondStatus(403, "Forbidden", `configmaps "c" is forbidden: unable to create new content in namespace default because it is being terminated`, `{"reason":"NamespaceTerminating","field":"metadata.namespace"}`),
-			abi.ClassRetry, "Forbidden", "being terminated", false,
+			abi.ClassStalled, reasonNamespaceTerminating, "being terminated", false,
 		},
 		"fields that another manager owns": {
 			respondStatus(409, "Conflict", "Apply failed with 2 conflicts: conflicts with \"kubectl\":\n- .data.a\n- .data.b", `{"reason":"FieldManagerConflict","message":"conflict with \"kubectl\"","field":".data.a"}`),
@@ -182,14 +183,78 @@ func TestOtherRefusalsAreRetried(t *testing.T) {
 	if failure != nil && (failure.Verb != "apply" || failure.Ref != abi.Ref{APIVersion: "v1", Kind: "Pod", Namespace: w.ns, Name: "x"}) {
 		t.Errorf("got %+v", failure)
 	}
-	w.create(configMap, `{"metadata":{"name":"holds","finalizers":["other.dev/x"]}}`)
+}
+
+// terminatingNamespace returns a world whose namespace is being deleted and cannot
+// go, and a primary that owns two ConfigMaps, to change and to delete.
+func terminatingNamespace(t *testing.T) (w *world, target Target) {
+	w = newCluster(t)
+	target = w.owner(list(configMap), nil)
+	for _, name := range []string{"c", "old"} {
+		w.intents(target, apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"finalizers":["other.dev/x"]}}`, name))
+		w.seen(configMap, name)
+	}
 	w.remove(namespace, w.ns)
-	w.until("the namespace is being deleted", func() bool {
-		_, failure = w.PerformIntents(t.Context(), target, apply(configObject, "v"))
+	w.until("nothing can be created", func() bool {
+		_, failure := w.PerformIntents(t.Context(), target, apply(newObject))
 		return failure != nil
 	})
-	if failure.Class != abi.ClassRetry || !strings.Contains(failure.Message, "being terminated") {
+	w.wire.take()
+	return w, target
+}
+
+const newObject = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"new"}}`
+
+// createChangeDelete creates new, changes c and deletes old.
+func (w *world) createChangeDelete(target Target) *Failure {
+	in := apply(newObject)
+	in.Apply = append(in.Apply, apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","finalizers":["other.dev/x"]},"data":{"k":"changed"}}`).Apply...)
+	in.Delete = []abi.Ref{{APIVersion: "v1", Kind: "ConfigMap", Name: "old"}}
+	_, failure := w.PerformIntents(w.Context(), target, in)
+	maps := "/api/v1/namespaces/" + w.ns + "/configmaps/"
+	var writes []string
+	for _, r := range w.wire.take() {
+		if r.method != http.MethodGet {
+			writes = append(writes, r.method+" "+r.path)
+		}
+	}
+	want := []string{"PATCH " + maps + "new", "PATCH " + maps + "c", "DELETE " + maps + "old"}
+	if !slices.Equal(writes, want) || field(w.live(configMap, "c"), "data", "k") != `"changed"` {
+		w.Errorf("wrote %q, c is %s", writes, w.live(configMap, "c").Raw)
+	}
+	return failure
+}
+
+// The API server refuses creations until the namespace is gone, and the primary with
+// it. It allows everything else.
+func TestCreationInATerminatingNamespaceIsNotRetried(t *testing.T) {
+	w, target := terminatingNamespace(t)
+	failure := w.createChangeDelete(target)
+	if failure == nil || failure.Class != abi.ClassStalled || failure.Reason != reasonNamespaceTerminating ||
+		failure.Ref.Name != "new" || !strings.Contains(failure.Message, "being terminated") {
 		t.Errorf("got %+v", failure)
 	}
-	w.edit(configMap, "holds", "", `{"metadata":{"finalizers":null}}`)
+}
+
+func TestCleanupInATerminatingNamespaceGoesOn(t *testing.T) {
+	w, target := terminatingNamespace(t)
+	deleting := strings.Replace(string(target.Object.Raw), `"metadata":{`, `"metadata":{"deletionTimestamp":"2026-11-20T10:00:00Z",`, 1)
+	target.Object = parse(t, deleting)
+	if failure := w.createChangeDelete(target); failure != nil {
+		t.Errorf("got %+v", failure)
+	}
+}
+
+// The namespace of another object may be created again, and nothing makes the
+// primary due then.
+func TestCreationInAnotherTerminatingNamespaceIsRetried(t *testing.T) {
+	w, target := terminatingNamespace(t)
+	w.start(func(c *Config) { c.CrossNamespace = true })
+	target.Controller.Owns, target.Controller.Writes = nil, []abi.Kind{configMap.Kind}
+	object := apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"new","namespace":%q}}`, w.ns)
+	elsewhere := strings.Replace(string(target.Object.Raw), w.ns, "default", 1)
+	_, failure := w.PerformIntents(t.Context(), Target{target.Controller, parse(t, elsewhere)}, object)
+	if failure == nil || failure.Class != abi.ClassRetry || failure.Reason != reasonNamespaceTerminating {
+		t.Errorf("got %+v", failure)
+	}
 }

@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -62,23 +63,49 @@ func (s *session) plan(ctx context.Context, result *abi.Result) *Failure {
 	return nil
 }
 
-// perform performs the checked intents in order, until one fails.
+// perform performs the checked intents in order, until one fails. It does not end
+// with a creation that [session.refused] takes for impossible.
 func (s *session) perform(ctx context.Context, result *abi.Result) *Failure {
 	if err := s.patchPrimary(ctx, result.Patch); err != nil {
 		return failed(abi.VerbPatch, s.target.Object.Ref(), err)
 	}
+	var impossible *Failure
 	for _, a := range s.applies {
-		if err := s.apply(ctx, a); err != nil {
-			return failed(abi.VerbApply, a.ref(), err)
+		err := s.apply(ctx, a)
+		if err == nil {
+			continue
 		}
+		failure := failed(abi.VerbApply, a.ref(), err)
+		if !s.refused(a, failure) {
+			return failure
+		}
+		impossible = cmp.Or(impossible, failure)
 	}
 	for _, d := range s.deletes {
 		if err := s.delete(ctx, d); err != nil {
 			return failed(abi.VerbDelete, d.ref(), err)
 		}
 	}
+	if impossible != nil && !s.target.Object.Deleting() {
+		return impossible
+	}
 	s.emitEvents(result.Events)
 	return nil
+}
+
+// refused reports whether the API server has refused to create an object because
+// the namespace of the primary is being deleted. That can never succeed, but what
+// exists in the namespace can still be changed and deleted. The run fails as
+// stalled, since the deletion of the primary follows and is its next trigger; if
+// the primary is being deleted already, the cleanup goes on as though the object
+// had been created and deleted with the namespace.
+func (s *session) refused(a plannedApply, failure *Failure) bool {
+	if failure.Reason != reasonNamespaceTerminating || a.key.Namespace != s.target.Object.Namespace {
+		return false
+	}
+	failure.Class = abi.ClassStalled
+	s.Logger.Debug("not created, because its namespace is being deleted", "object", a.ref().String())
+	return true
 }
 
 // patchPrimary changes the primary's labels, annotations or spec, unless the
