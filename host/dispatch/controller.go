@@ -43,6 +43,7 @@ type Config struct {
 type Queue interface {
 	Next() (item queue.Item, shutdown bool)
 	Add(key object.Key, reason abi.Reason)
+	AddSpread(keys []object.Key)
 	AddOwn(key object.Key, reason abi.Reason, pause time.Duration)
 	Done(key object.Key, next outcome.Next)
 	PutBack(item queue.Item)
@@ -156,7 +157,7 @@ func (c *Controller) Revision() *Revision { return c.revision.Load() }
 // Swap makes new runs use another revision; runs in progress end on the revision
 // that they began with. Keys keep their place in the queue, their edges and
 // timers. Their tries are dropped when they run next, and every key of keys is
-// added to the queue. Swap must not be called concurrently.
+// added to the queue, spread over time. Swap must not be called concurrently.
 func (c *Controller) Swap(revision *Revision, keys []object.Key) {
 	before := c.revision.Load()
 	healthy, keepMemo := before.Comparison.Healthy(), before.MemoVersion == revision.MemoVersion
@@ -168,9 +169,7 @@ func (c *Controller) Swap(revision *Revision, keys []object.Key) {
 	}
 	c.mu.Unlock()
 	before.Breaker.retire()
-	for _, key := range keys {
-		c.add(key, abi.ReasonPlugin)
-	}
+	c.Queue.AddSpread(keys)
 }
 
 // Run reconciles until ctx is done and every run has ended. Runs in progress at

@@ -148,9 +148,17 @@ func (q testQueue) Next() (item queue.Item, shutdown bool) {
 }
 
 func (q testQueue) Add(key object.Key, reason abi.Reason) { q.note("add %s %s", key, reason) }
+
+func (q testQueue) AddSpread(keys []object.Key) {
+	for _, key := range keys {
+		q.Add(key, abi.ReasonPlugin)
+	}
+}
+
 func (q testQueue) AddOwn(key object.Key, reason abi.Reason, pause time.Duration) {
 	q.note("add own %s %s after %s", key, reason, pause)
 }
+
 func (q testQueue) Done(_ object.Key, next outcome.Next) { q.done = append(q.done, next) }
 func (q testQueue) PutBack(item queue.Item)              { q.note("put back %s", item.Key) }
 func (q testQueue) Forget(key object.Key)                { q.note("queue forgets %s", key) }

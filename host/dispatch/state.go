@@ -88,6 +88,7 @@ func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed
 // is held. If a revision was replaced without having run for the key, the one
 // before it counts.
 func (s *keyState) revisionReplaced(healthy, keepMemo bool) {
+	s.wokenByOthers = true
 	if !s.replaced {
 		s.replaced, s.wasHealthy, s.dropMemo = true, healthy, false
 	}

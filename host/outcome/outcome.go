@@ -159,7 +159,7 @@ type Next struct {
 	Kind   Kind
 	After  time.Duration // positive unless Kind is AwaitChange
 	Reason abi.Reason    // the reason in that run's request: requeue or retry
-	// Yields means that the key has low priority once it is due: the plugin
+	// Yields means that all other keys go first once the key is due: the plugin
 	// itself failed, and may fail again.
 	Yields bool
 	// Outage means that the wait has nothing to do with the object: it ends

@@ -1,8 +1,8 @@
 // Package queue holds the keys of one controller that are due to be reconciled,
 // and those that run again at a certain time. There is one [Queue] per
 // controller. It is built on client-go's workqueue, which guarantees that one
-// key is never processed twice at once, and adds what that lacks: a priority,
-// ageing, and one replaceable deadline per key.
+// key is never processed twice at once, and adds what that lacks: lanes of
+// different priority, ageing, and one replaceable deadline per key.
 //
 // # Guarantees
 //
@@ -18,17 +18,19 @@
 //
 // # What the reason of an Add means
 //
-//	primary, request   due at once, urgent, resets the tries
-//	plugin             due at once, resets the tries; in the background, or
-//	                   urgent if the key backs off: the new revision may be
-//	                   the correction that the key needs
-//	owned, read        due 100 ms after the first of a burst, urgent, also during
+//	primary, request   due at once, fresh, resets the tries
+//	owned, read        due 100 ms after the first of a burst, fresh, also during
 //	                   a backoff; does not reset the tries
-//	status             due at once, urgent; ignored while the key backs off,
+//	status             due at once, fresh; ignored while the key backs off,
 //	                   since its deadline will run it
+//	plugin             due at once, or in its turn with [Queue.AddSpread], in the
+//	                   background; if the key backs off at once and like an
+//	                   expired deadline: the new revision may be the correction
+//	                   that the key needs
 //	resync             like status, but in the background
-//	requeue, retry     the reasons with which deadlines expire: urgent unless
-//	                   the run is to yield to others; any other reason is urgent
+//	requeue, retry     the reasons with which deadlines expire: timed, or in the
+//	                   background if the run is to yield to others; any other
+//	                   reason is timed
 //
 // [Queue.OutageEnded] shortens the backoff of keys that failed because of the API
 // server, not because of themselves.
@@ -41,10 +43,21 @@
 //
 // # Order
 //
-// Urgent keys are returned before background keys, and each kind in the order
-// in which the keys became due. A background key that has waited for 10 s takes
-// precedence over urgent ones, but only for every fourth key: the ten thousand
-// objects of an initial list become old at the same time and must not delay
-// fresh changes. [Queue.PutBack] returns a key to the place that it was taken
-// from, with its age and with everything that was added for it meanwhile.
+// There are three lanes: fresh for what has changed, timed for expired deadlines,
+// and background for everything that nobody waits for. A key is returned after
+// all keys of the lanes above its own, and in its lane in the order in which the
+// keys became due in it; a key that is due in two lanes is in the higher one.
+// A change that comes during the run or the backoff of its key is less urgent
+// than those of other keys: it is served after the fresh ones, in a lane
+// "repeated" between fresh and timed. So a key that changes all the time delays
+// nobody else's.
+//
+// No lane starves. After three keys in a row that were taken from a lane while
+// lower ones waited, the lanes below it have one turn, if one of their keys has
+// waited for 10 s, or is repeated. The same rule decides which of them has it. The
+// turns are counted per lane: an edit that comes alone is the next key, whatever
+// has aged below, and only the fourth of a crowd has to let an aged key go first.
+//
+// [Queue.PutBack] returns a key to the place that it was taken from, with its age
+// and with everything that was added for it meanwhile.
 package queue

@@ -17,36 +17,29 @@ const edgeDelay = 100 * time.Millisecond
 
 // rule is how the queue treats a reason.
 type rule struct {
-	priority       priority
+	lane           lane
 	delayed        bool // waits for edgeDelay, so that a burst leads to one run
 	obeysBackoff   bool // is dropped while the key backs off
+	endsBackoff    bool // is not in the background for a key that backs off
 	resetsTheTries bool
 }
 
 var rules = map[abi.Reason]rule{
-	abi.ReasonPrimary: {priority: urgent, resetsTheTries: true},
-	abi.ReasonRequest: {priority: urgent, resetsTheTries: true},
-	abi.ReasonPlugin:  {priority: background, resetsTheTries: true},
-	abi.ReasonOwned:   {priority: urgent, delayed: true},
-	abi.ReasonRead:    {priority: urgent, delayed: true},
-	abi.ReasonStatus:  {priority: urgent, obeysBackoff: true},
-	abi.ReasonResync:  {priority: background, obeysBackoff: true},
+	abi.ReasonPrimary: {lane: fresh, resetsTheTries: true},
+	abi.ReasonRequest: {lane: fresh, resetsTheTries: true},
+	abi.ReasonOwned:   {lane: fresh, delayed: true},
+	abi.ReasonRead:    {lane: fresh, delayed: true},
+	abi.ReasonStatus:  {lane: fresh, obeysBackoff: true},
+	abi.ReasonPlugin:  {lane: background, endsBackoff: true},
+	abi.ReasonResync:  {lane: background, obeysBackoff: true},
 }
 
+// ruleOf returns the rule of a reason. All others are those of deadlines.
 func ruleOf(reason abi.Reason) rule {
 	if r, ok := rules[reason]; ok {
 		return r
 	}
-	return rule{priority: urgent}
-}
-
-// priorityFor returns the priority of the reason for a key. A reason that resets
-// the tries is urgent for a key that backs off.
-func (r rule) priorityFor(e *entry) priority {
-	if r.resetsTheTries && e.backingOff() {
-		return urgent
-	}
-	return r.priority
+	return rule{lane: timed}
 }
 
 // entry is the state of a key that is running or waits for something. Its fields
@@ -55,7 +48,7 @@ type entry struct {
 	key Key
 
 	running   bool         // returned by Next, and neither Done nor PutBack was called
-	takenAs   priority     // with which Next returned it
+	takenFrom lane         // by Next
 	forgotten bool         // the object was deleted during the run
 	deferred  []abi.Reason // reasons that obey a backoff and came during the run
 
@@ -68,25 +61,38 @@ type entry struct {
 	resetTries bool         // for the next run
 
 	edge     time.Time    // when a delayed reason makes the key due; zero: none is pending
+	spread   time.Time    // when [Queue.AddSpread] makes the key due; zero: not pending
 	deadline time.Time    // when the key becomes due by itself; zero: never, or it is running
 	next     outcome.Next // what deadline was set for
 
-	wake      time.Time // the earlier of edge and deadline, as it is in Queue.timers
+	wake      time.Time // the earliest of edge, spread and deadline, as it is in Queue.timers
 	timerSlot int       // index in Queue.timers; -1: not there
 
-	// wanted is the priority, an atomic because [priorityQueue] reads it without
+	// wanted is the lane, an atomic because [priorityQueue] reads it without
 	// Queue.mu. It is set before the entry is added to the workqueue.
 	wanted atomic.Int32
 
 	// State of [priorityQueue], guarded by the lock of the workqueue.
 	pushFront bool // the next Push puts it to the front, with its former age
-	listed    priority
+	listed    lane
 	element   *list.Element
 	dueSince  time.Time
 }
 
-func (e *entry) priority() priority     { return priority(e.wanted.Load()) }
-func (e *entry) setPriority(p priority) { e.wanted.Store(int32(p)) }
+func (e *entry) lane() lane     { return lane(e.wanted.Load()) }
+func (e *entry) setLane(l lane) { e.wanted.Store(int32(l)) }
+
+// laneFor returns the lane in which a reason makes the key due.
+func (e *entry) laneFor(r rule) lane {
+	switch {
+	case r.endsBackoff && e.backingOff():
+		return max(r.lane, timed)
+	case e.running || e.backingOff() || e.due && e.lane() == repeated:
+		return min(r.lane, repeated)
+	default:
+		return r.lane
+	}
+}
 
 // deferReason keeps a reason that obeys a backoff until the run ends: only then
 // it is known whether the key backs off.
@@ -103,11 +109,18 @@ func (e *entry) addReason(reason abi.Reason, r rule) {
 	e.resetTries = e.resetTries || r.resetsTheTries
 }
 
-// delay makes the key due at a time, unless it is due urgently anyway or at an
-// earlier time.
+// delay makes the key due at a time, unless it is due earlier, or for a change
+// anyway.
 func (e *entry) delay(until time.Time) {
-	if (e.edge.IsZero() || until.Before(e.edge)) && !(e.due && e.priority() == urgent) {
+	if (e.edge.IsZero() || until.Before(e.edge)) && !(e.due && e.lane() >= repeated) {
 		e.edge = until
+	}
+}
+
+// postpone makes the key due at a time, unless it is due before.
+func (e *entry) postpone(until time.Time) {
+	if !e.due && (e.spread.IsZero() || until.Before(e.spread)) {
+		e.spread = until
 	}
 }
 
@@ -116,9 +129,9 @@ func (e *entry) backingOff() bool { return !e.deadline.IsZero() && e.next.Kind =
 // start marks a due key as running. Everything that is pending is served by this
 // run: it reads the cache after all of it happened.
 func (e *entry) start() {
-	e.running, e.due, e.takenAs = true, false, e.priority()
+	e.running, e.due, e.takenFrom = true, false, e.lane()
 	e.reasons, e.resetTries = nil, false
-	e.edge, e.deadline = time.Time{}, time.Time{}
+	e.edge, e.spread, e.deadline = time.Time{}, time.Time{}, time.Time{}
 }
 
 // putBack makes a running key due again, with what was added meanwhile.
@@ -139,23 +152,25 @@ func (e *entry) end(next outcome.Next, now time.Time) {
 	if next.Kind != outcome.AwaitChange && next.After > 0 {
 		e.deadline = now.Add(next.After)
 	}
+	if e.backingOff() && !e.spread.IsZero() {
+		e.spread = now
+	}
 	e.endOutage(now)
 }
 
 // disposable reports whether the entry holds nothing that must be remembered.
-func (e *entry) disposable() bool {
-	return !e.running && !e.due && e.edge.IsZero() && e.deadline.IsZero()
-}
+func (e *entry) disposable() bool { return !e.running && !e.due && e.wakeTime().IsZero() }
 
-// wakeTime returns when the entry needs attention: the earlier of edge and
-// deadline. It is zero for none, and while the key runs.
-func (e *entry) wakeTime() time.Time {
-	switch {
-	case e.running:
-		return time.Time{}
-	case e.edge.IsZero(), !e.deadline.IsZero() && e.deadline.Before(e.edge):
-		return e.deadline
-	default:
-		return e.edge
+// wakeTime returns when the entry needs attention: the earliest of edge, spread
+// and deadline. It is zero for none, and while the key runs.
+func (e *entry) wakeTime() (wake time.Time) {
+	if e.running {
+		return wake
 	}
+	for _, t := range [...]time.Time{e.edge, e.spread, e.deadline} {
+		if wake.IsZero() || !t.IsZero() && t.Before(wake) {
+			wake = t
+		}
+	}
+	return wake
 }

@@ -1,8 +1,13 @@
 package queue
 
+import "time"
+
 // Known returns how many keys cost memory, and how many have a timer.
 func (q *Queue) Known() (keys, timers int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.keys), len(q.timers)
 }
+
+// AddPluginAfter is what [Queue.AddSpread] does for one key.
+func (q *Queue) AddPluginAfter(key Key, delay time.Duration) { q.addPlugin(key, delay) }

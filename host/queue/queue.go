@@ -89,7 +89,41 @@ func (q *Queue) Add(key Key, reason abi.Reason) {
 		q.update(e)
 		return
 	}
-	q.makeDue(e, r.priorityFor(e))
+	q.makeDue(e, e.laneFor(r))
+}
+
+// The pace of [Queue.AddSpread]: so many keys at a time, and all of them within
+// spreadWithin.
+const (
+	spreadSlice  = 100
+	spreadPause  = 100 * time.Millisecond
+	spreadWithin = time.Minute
+)
+
+// AddSpread gives every key the reason plugin. The keys become due in slices, the
+// first one and all keys that back off at once.
+func (q *Queue) AddSpread(keys []Key) {
+	pause := min(spreadPause, spreadWithin/time.Duration(len(keys)/spreadSlice+1))
+	for i, key := range keys {
+		q.addPlugin(key, time.Duration(i/spreadSlice)*pause)
+	}
+}
+
+// addPlugin makes a key due for the reason plugin after a delay.
+func (q *Queue) addPlugin(key Key, delay time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.stopped {
+		return
+	}
+	e, r := q.entry(key), ruleOf(abi.ReasonPlugin)
+	e.addReason(abi.ReasonPlugin, r)
+	if delay > 0 && !e.backingOff() {
+		e.postpone(time.Now().Add(delay))
+		q.update(e)
+		return
+	}
+	q.makeDue(e, e.laneFor(r))
 }
 
 // AddOwn is Add for a change that the key's own runs have made. It does not reset
@@ -127,7 +161,7 @@ func (q *Queue) Next() (item Item, shutdown bool) {
 }
 
 // start starts the run of a key that the workqueue returned. ok is false if the
-// key is not due: that happens when its priority was raised between its removal
+// key is not due: that happens when its lane was raised between its removal
 // from the workqueue and this call, which added it a second time.
 func (q *Queue) start(e *entry) (item Item, ok bool) {
 	q.mu.Lock()
@@ -164,7 +198,7 @@ func (q *Queue) Done(key Key, next outcome.Next) {
 	}
 	for _, reason := range deferred {
 		e.addReason(reason, ruleOf(reason))
-		q.makeDue(e, ruleOf(reason).priority)
+		q.makeDue(e, min(ruleOf(reason).lane, repeated))
 	}
 	q.expire(e, now)
 	q.work.Done(e)
@@ -172,7 +206,7 @@ func (q *Queue) Done(key Key, next outcome.Next) {
 }
 
 // PutBack undoes [Queue.Next] for a key that was not run: it is due as before,
-// at the front of the keys of its priority. Done must not be called for it.
+// at the front of the keys of its lane. Done must not be called for it.
 func (q *Queue) PutBack(item Item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -180,13 +214,13 @@ func (q *Queue) PutBack(item Item) {
 	if e == nil || !e.running {
 		return
 	}
-	deferred, p := e.deferred, e.takenAs
+	deferred, l := e.deferred, e.takenFrom
 	e.putBack(item)
 	for _, reason := range deferred {
 		e.addReason(reason, ruleOf(reason))
-		p = max(p, ruleOf(reason).priority)
+		l = max(l, min(ruleOf(reason).lane, repeated))
 	}
-	q.makeDue(e, p)
+	q.makeDue(e, l)
 	q.work.Done(e)
 	q.update(e)
 }
@@ -232,13 +266,13 @@ func (q *Queue) entry(key Key) *entry {
 	return e
 }
 
-// makeDue adds a key to the workqueue, or raises its priority there. Every key
-// passes here on its way to a worker. q.mu is held.
-func (q *Queue) makeDue(e *entry, p priority) {
-	if e.due && p <= e.priority() {
+// makeDue adds a key to the workqueue, or raises its lane there. Every key passes
+// here on its way to a worker. q.mu is held.
+func (q *Queue) makeDue(e *entry, l lane) {
+	if e.due && l <= e.lane() {
 		return
 	}
-	e.setPriority(p)
+	e.setLane(l)
 	e.due = true
 	q.work.Add(e) // calls priorityQueue.Touch if it is there already
 }

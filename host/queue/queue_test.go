@@ -29,7 +29,7 @@ func TestAddDuringBackoff(t *testing.T) {
 	}{
 		{abi.ReasonPrimary, 0, true},
 		{abi.ReasonRequest, 0, true},
-		{abi.ReasonPlugin, 0, true},
+		{abi.ReasonPlugin, 0, false},
 		{abi.ReasonOwned, 100 * time.Millisecond, false},
 		{abi.ReasonRead, 100 * time.Millisecond, false},
 		{abi.ReasonStatus, time.Minute, false},
@@ -218,17 +218,24 @@ func TestAPrimaryChangeIncludesPendingEdges(t *testing.T) {
 }
 
 func TestOrderOfKeys(t *testing.T) {
-	t.Run("urgent before background", func(t *testing.T) {
+	t.Run("fresh, timed, background", func(t *testing.T) {
 		scenario(t, queue.Config{}, func(w *world) {
+			w.add("failed", abi.ReasonPrimary)
+			w.run("failed", backoff(time.Second), abi.ReasonPrimary)
+			w.add("regular", abi.ReasonPrimary)
+			w.run("regular", after(time.Second), abi.ReasonPrimary)
 			w.add("listed", abi.ReasonResync)
 			w.add("swapped", abi.ReasonPlugin)
+			w.advance(time.Second)
 			w.add("changed", abi.ReasonPrimary)
 			w.run("changed", outcome.Next{}, abi.ReasonPrimary)
+			w.run("failed", outcome.Next{}, abi.ReasonRetry)
+			w.run("regular", outcome.Next{}, abi.ReasonRequeue)
 			w.run("listed", outcome.Next{}, abi.ReasonResync)
 			w.run("swapped", outcome.Next{}, abi.ReasonPlugin)
 		})
 	})
-	t.Run("a change makes a background key urgent", func(t *testing.T) {
+	t.Run("a change moves a key to the fresh ones", func(t *testing.T) {
 		scenario(t, queue.Config{}, func(w *world) {
 			w.add("first", abi.ReasonResync)
 			w.add("second", abi.ReasonResync, abi.ReasonPrimary)
@@ -237,7 +244,7 @@ func TestOrderOfKeys(t *testing.T) {
 			w.expectLen(0)
 		})
 	})
-	t.Run("an edge makes it urgent after 100 ms", func(t *testing.T) {
+	t.Run("an edge moves it there after 100 ms", func(t *testing.T) {
 		scenario(t, queue.Config{}, func(w *world) {
 			w.add("first", abi.ReasonResync)
 			w.add("second", abi.ReasonResync, abi.ReasonOwned)
@@ -245,12 +252,39 @@ func TestOrderOfKeys(t *testing.T) {
 			w.run("second", outcome.Next{}, abi.ReasonResync, abi.ReasonOwned)
 		})
 	})
-	t.Run("a new revision runs failing keys first", func(t *testing.T) {
+	t.Run("a new revision runs failing keys first, and fresh ones before them", func(t *testing.T) {
 		backsOff(t, func(w *world) {
 			w.add("b", abi.ReasonPlugin)
 			w.add("a", abi.ReasonPlugin)
+			w.add("changed", abi.ReasonPrimary)
+			w.run("changed", outcome.Next{}, abi.ReasonPrimary)
 			w.run("a", outcome.Next{}, abi.ReasonPlugin)
 			w.run("b", outcome.Next{}, abi.ReasonPlugin)
+		})
+	})
+	t.Run("a change during the backoff runs after others and before deadlines", func(t *testing.T) {
+		backsOff(t, func(w *world) {
+			w.add("timer", abi.ReasonRequeue)
+			w.add("a", abi.ReasonPrimary)
+			w.add("b", abi.ReasonPrimary)
+			w.run("b", outcome.Next{}, abi.ReasonPrimary)
+			w.run("a", outcome.Next{}, abi.ReasonPrimary)
+			w.run("timer", outcome.Next{}, abi.ReasonRequeue)
+		})
+	})
+	t.Run("a change during the run too, however often it is repeated", func(t *testing.T) {
+		scenario(t, queue.Config{}, func(w *world) {
+			w.add("a", abi.ReasonPrimary)
+			w.expectRun("a", abi.ReasonPrimary)
+			w.add("a", abi.ReasonPrimary)
+			w.done("a", outcome.Next{})
+			w.add("b", abi.ReasonPrimary)
+			w.add("a", abi.ReasonPrimary, abi.ReasonRequest)
+			w.run("b", outcome.Next{}, abi.ReasonPrimary)
+			w.run("a", outcome.Next{}, abi.ReasonPrimary, abi.ReasonRequest)
+			w.add("a", abi.ReasonPrimary)
+			w.add("b", abi.ReasonPrimary)
+			w.run("a", outcome.Next{}, abi.ReasonPrimary) // its run had ended
 		})
 	})
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/thole-dev/thole/host/outcome"
 )
 
-// A key whose priority is raised after the workqueue has returned it and before
+// A key whose lane is raised after the workqueue has returned it and before
 // it is started is in the workqueue a second time. It must not run twice.
-func TestAKeyWhosePriorityIsRaisedWhileItIsTakenRunsOnce(t *testing.T) {
+func TestAKeyWhoseLaneIsRaisedWhileItIsTakenRunsOnce(t *testing.T) {
 	q := New(Config{})
 	defer q.ShutDown()
 	a, b := Key{Name: "a"}, Key{Name: "b"}

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"time"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/outcome"
 )
 
@@ -66,24 +67,29 @@ func (q *Queue) update(e *entry) {
 	}
 }
 
-// expire makes a key due whose edge or deadline has come. q.mu is held.
+// expire makes a key due whose edge, spread or deadline has come. q.mu is held.
 func (q *Queue) expire(e *entry, now time.Time) {
-	if !e.edge.IsZero() && !e.edge.After(now) {
+	come := func(t time.Time) bool { return !t.IsZero() && !t.After(now) }
+	if come(e.edge) {
 		e.edge = time.Time{}
-		q.makeDue(e, urgent)
+		q.makeDue(e, e.laneFor(rule{lane: fresh}))
 	}
-	if !e.deadline.IsZero() && !e.deadline.After(now) {
+	if come(e.spread) {
+		e.spread = time.Time{}
+		q.makeDue(e, e.laneFor(ruleOf(abi.ReasonPlugin)))
+	}
+	if come(e.deadline) {
 		e.deadline = time.Time{}
 		e.addReason(e.next.Reason, rule{})
-		q.makeDue(e, priorityOf(e.next))
+		q.makeDue(e, laneOf(e.next))
 	}
 }
 
-func priorityOf(next outcome.Next) priority {
+func laneOf(next outcome.Next) lane {
 	if next.Yields {
 		return background
 	}
-	return urgent
+	return timed
 }
 
 // expireAll makes every key due whose time has come, and returns how long it is
