@@ -24,7 +24,7 @@ import (
 type Config struct {
 	Plugin  string
 	Name    string // of the controller
-	Workers int    // runs at once
+	Workers int    // runs at once, until [Controller.SetWorkers] changes it
 	Queue   Queue
 	Cache   Cache
 	Metrics Metrics
@@ -114,6 +114,7 @@ type Metrics interface {
 // it.
 type Revision struct {
 	Number     int
+	Digest     string // of the code: revisions that have the same differ in their policy alone
 	Guest      Guest
 	Effects    Effects             // under the policy of the revision
 	Breaker    *Breaker            // shared by the plugin's controllers; nil: always closed
@@ -135,8 +136,12 @@ type Controller struct {
 	revision atomic.Pointer[Revision] // replaced with mu held
 	taking   chan struct{}            // capacity 1; held by the worker that takes the next key
 
-	mu   sync.Mutex
-	keys map[object.Key]*keyState
+	resized chan struct{} // capacity 1: workers has changed
+
+	mu      sync.Mutex
+	keys    map[object.Key]*keyState
+	workers int // how many there are to be
+	started int // how many there are; more than workers until the next keys come
 }
 
 // New returns a controller that runs the given revision once [Controller.Run]
@@ -146,7 +151,10 @@ func New(config Config, revision *Revision) *Controller {
 	if config.Events == nil {
 		config.Events = events.Observers()
 	}
-	c := &Controller{Config: config, keys: map[object.Key]*keyState{}, taking: make(chan struct{}, 1)}
+	c := &Controller{
+		Config: config, keys: map[object.Key]*keyState{}, workers: config.Workers,
+		taking: make(chan struct{}, 1), resized: make(chan struct{}, 1),
+	}
 	c.revision.Store(revision)
 	return c
 }
@@ -156,16 +164,17 @@ func (c *Controller) Revision() *Revision { return c.revision.Load() }
 
 // Swap makes new runs use another revision; runs in progress end on the revision
 // that they began with. Keys keep their place in the queue, their edges and
-// timers. Their tries are dropped when they run next, and every key of keys is
-// added to the queue, spread over time. Swap must not be called concurrently.
+// timers. When they run next with other code, their tries are dropped. Every key of
+// keys is added to the queue, spread over time. Swap must not be called
+// concurrently.
 func (c *Controller) Swap(revision *Revision, keys []object.Key) {
 	before := c.revision.Load()
-	healthy, keepMemo := before.Comparison.Healthy(), before.MemoVersion == revision.MemoVersion
+	healthy := before.Comparison.Healthy()
 	c.mu.Lock()
 	// With mu held, so that no run takes state of the old revision for its own.
 	c.revision.Store(revision)
 	for _, state := range c.keys {
-		state.revisionReplaced(healthy, keepMemo)
+		state.revisionReplaced(healthy, before, revision)
 	}
 	c.mu.Unlock()
 	before.Breaker.retire()
@@ -183,8 +192,49 @@ func (c *Controller) Run(ctx context.Context) {
 		context.AfterFunc(runs, func() { grace.Stop() })
 	})()
 	var workers sync.WaitGroup
-	for range c.Workers {
-		workers.Go(func() { c.work(ctx, runs) })
+	for {
+		for c.startsWorker() {
+			workers.Go(func() { c.work(ctx, runs) })
+		}
+		select {
+		case <-c.resized:
+		case <-ctx.Done():
+			workers.Wait()
+			return
+		}
 	}
-	workers.Wait()
+}
+
+// SetWorkers changes how many runs there may be at once. Runs in progress are not
+// ended, but none begins while there are as many.
+func (c *Controller) SetWorkers(n int) {
+	c.mu.Lock()
+	c.workers = n
+	c.mu.Unlock()
+	select {
+	case c.resized <- struct{}{}:
+	default:
+	}
+}
+
+// startsWorker reports whether a worker is missing, and counts it as started.
+func (c *Controller) startsWorker() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	missing := c.started < c.workers
+	if missing {
+		c.started++
+	}
+	return missing
+}
+
+// endsWorker reports whether there is a worker too many, and counts it as ended.
+func (c *Controller) endsWorker() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	surplus := c.started > c.workers
+	if surplus {
+		c.started--
+	}
+	return surplus
 }

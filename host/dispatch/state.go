@@ -32,10 +32,10 @@ type keyState struct {
 	wokenByOthers bool
 	parked        *run // the run whose effects are postponed; nil: none
 
-	// replaced is set when the revision of the last run was swapped: before the
-	// next run tries and previous are dropped.
+	// replaced is set when the revision of the last run was swapped.
 	replaced   bool
 	wasHealthy bool // with replaced: whether the replaced revision was healthy
+	dropTries  bool // with replaced: the new revision has other code
 	dropMemo   bool // with replaced: memos of the new revision mean something else
 
 	outageEnded bool     // since the last run began
@@ -87,17 +87,21 @@ func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed
 // revisionReplaced records that the next run uses another revision. Controller.mu
 // is held. If a revision was replaced without having run for the key, the one
 // before it counts.
-func (s *keyState) revisionReplaced(healthy, keepMemo bool) {
+func (s *keyState) revisionReplaced(healthy bool, before, next *Revision) {
 	s.wokenByOthers = true
 	if !s.replaced {
-		s.replaced, s.wasHealthy, s.dropMemo = true, healthy, false
+		s.replaced, s.wasHealthy, s.dropTries, s.dropMemo = true, healthy, false, false
 	}
-	s.dropMemo = s.dropMemo || !keepMemo
+	s.dropTries = s.dropTries || before.Digest != next.Digest
+	s.dropMemo = s.dropMemo || before.MemoVersion != next.MemoVersion
 }
 
 // startRevision drops what does not count for the revision of the next run.
 func (s *keyState) startRevision() {
-	s.replaced, s.tries, s.previous, s.writeLoop, s.parked = false, outcome.Tries{}, nil, writeLoop{}, nil
+	s.replaced, s.writeLoop, s.parked = false, writeLoop{}, nil
+	if s.dropTries {
+		s.tries, s.previous = outcome.Tries{}, nil
+	}
 	if s.dropMemo {
 		s.memo = nil
 	}

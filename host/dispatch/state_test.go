@@ -15,20 +15,40 @@ import (
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
-func TestASwapResetsTheTries(t *testing.T) {
+func TestNewCodeResetsTheTriesAndANewPolicyDoesNot(t *testing.T) {
+	for name, c := range map[string]struct {
+		digests []string // of the revisions that replace the first one before the next run
+		kept    bool
+	}{
+		"new code":                      {[]string{"b"}, false},
+		"a new policy":                  {[]string{"a"}, true},
+		"two new policies":              {[]string{"a", "a"}, true},
+		"new code, then a new policy":   {[]string{"b", "b"}, false},
+		"new code, then the former one": {[]string{"b", "a"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.c.Revision().Digest = "a"
+			f.put(aWidget)
+			f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+				return sandbox.Return{}, errors.New("network")
+			}
+			f.run()
+			for _, digest := range c.digests {
+				f.swap(func(r *Revision) { r.Digest = digest })
+			}
+			f.run(abi.ReasonPlugin)
+			if kept := f.request.Attempt == 1 && f.request.Previous != nil; kept != c.kept || !kept && f.request.Attempt != 0 {
+				t.Errorf("attempt %d, previous %+v", f.request.Attempt, f.request.Previous)
+			}
+		})
+	}
+}
+
+func TestASwapAddsEveryObject(t *testing.T) {
 	f := newFixture(t)
-	f.put(aWidget)
-	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
-		return sandbox.Return{}, errors.New("network")
-	}
-	f.run()
-	f.log = nil
-	f.c.Swap(&Revision{Number: 2, Guest: testGuest{f}, Effects: testEffects{f}, Controller: f.c.Revision().Controller}, []object.Key{testKey})
-	f.expect("add ns/w plugin")
-	f.run()
-	if f.request.Attempt != 0 || f.request.Previous != nil {
-		t.Errorf("attempt %d, previous %+v", f.request.Attempt, f.request.Previous)
-	}
+	f.c.Swap(f.c.Revision(), []object.Key{testKey, {Name: "b"}})
+	f.expect("add ns/w plugin", "add b plugin")
 }
 
 func TestMemosAreKeptIfTheirVersionStays(t *testing.T) {

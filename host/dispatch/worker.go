@@ -21,7 +21,8 @@ import (
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
-// work processes keys until the queue is shut down. runs is the context of the
+// work processes keys until the queue is shut down, or there are fewer workers to
+// be. runs is the context of the
 // runs, which may outlive ctx.
 func (c *Controller) work(ctx, runs context.Context) {
 	for {
@@ -50,6 +51,10 @@ func (c *Controller) take(ctx context.Context) (workItem, bool) {
 		c.revision.Load().Breaker.wait(ctx)
 		item, shutdown := c.Queue.Next()
 		if shutdown {
+			return workItem{}, false
+		}
+		if c.endsWorker() {
+			c.Queue.PutBack(item)
 			return workItem{}, false
 		}
 		revision := c.revision.Load()

@@ -135,14 +135,14 @@ type Performer struct {
 	Config
 	client client
 	writes *rate.Limiter // nil: unlimited
-	memory memory
-	pruned prunedFields
+	memory *memory       // may be shared with a performer under another policy
+	pruned *prunedFields // likewise
 }
 
 // New returns a performer. It sends no request yet.
 func New(config Config) (*Performer, error) {
 	err := config.validate()
-	p := &Performer{Config: config}
+	p := &Performer{Config: config, memory: &memory{}, pruned: &prunedFields{}}
 	if config.QPS > 0 {
 		p.writes = rate.NewLimiter(rate.Limit(config.QPS), config.Burst)
 	}
@@ -153,6 +153,16 @@ func New(config Config) (*Performer, error) {
 		return nil, fmt.Errorf("plugin %q: make client: %w", config.Plugin, err)
 	}
 	return p, nil
+}
+
+// Inherit makes the performer share what another one has recorded, nil for none.
+// It must be called before the first run. What was asked for in a dry run is not
+// in the cluster, so that a performer that writes and one that does not share
+// nothing.
+func (p *Performer) Inherit(from *Performer) {
+	if from != nil && from.DryRun == p.DryRun {
+		p.memory, p.pruned = from.memory, from.pruned
+	}
 }
 
 // Target is the primary of a run and the controller that it runs for.

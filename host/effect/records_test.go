@@ -50,6 +50,40 @@ func TestRecordsAreBoundedByTheLastRun(t *testing.T) {
 	}
 }
 
+// The API server of this test makes nothing of the patch, so that only its record
+// shows that it was sent.
+func TestRecordsOutliveANewPolicyButNotADryRun(t *testing.T) {
+	for _, c := range []struct {
+		dryRun [2]bool // before and after
+		sent   int     // requests of the second run
+	}{
+		{[2]bool{false, false}, 0},
+		{[2]bool{true, true}, 0},
+		{[2]bool{true, false}, 1},
+		{[2]bool{false, true}, 1},
+	} {
+		t.Run(fmt.Sprint("dry run ", c.dryRun), func(t *testing.T) {
+			w, target := newFake(t, respond(200, "application/json", primary))
+			run := func(dryRun bool, qps float32) int {
+				before := w.Performer
+				w.start(func(c *Config) { c.DryRun, c.QPS, c.CrossNamespace = dryRun, qps, qps > 1000 })
+				w.Inherit(before)
+				w.wire.take()
+				if _, failure := w.PerformIntents(t.Context(), target, &abi.Result{Patch: []byte(`{"spec":{"n":1}}`)}); failure != nil {
+					t.Fatal(failure)
+				}
+				return len(w.wire.take())
+			}
+			if n := run(c.dryRun[0], 1000); n != 1 {
+				t.Fatalf("the first run sent %d requests", n)
+			}
+			if n := run(c.dryRun[1], 2000); n != c.sent {
+				t.Errorf("the run under another policy sent %d requests, want %d", n, c.sent)
+			}
+		})
+	}
+}
+
 // This test is for the race detector.
 func TestPerformerIsSafeForConcurrentPrimaries(t *testing.T) {
 	w, target := newFake(t, func(out http.ResponseWriter, r *http.Request) {

@@ -31,11 +31,9 @@ type followed struct {
 }
 
 // canSwapTo reports whether the controller can continue with another revision:
-// its keys must be of the same kind and its workers as many. Otherwise it is
-// replaced by a new one, and the tries of its keys are lost.
-func (c *controller) canSwapTo(m abi.Controller, policy config.Policy) bool {
-	return c.Revision().Controller.For == m.For && c.Workers == workers(m, policy)
-}
+// its keys must be of the same kind. Otherwise it is replaced by a new one, and
+// what is remembered of its keys is lost.
+func (c *controller) canSwapTo(m abi.Controller) bool { return c.Revision().Controller.For == m.For }
 
 // workers returns how many objects of a controller are reconciled at once.
 func workers(m abi.Controller, policy config.Policy) int {
@@ -45,10 +43,16 @@ func workers(m abi.Controller, policy config.Policy) int {
 	return min(m.Concurrency, policy.Limits.Concurrency)
 }
 
+// setWorkers changes how many objects are reconciled at once.
+func (c *controller) setWorkers(n int) {
+	c.SetWorkers(n)
+	c.metrics.SetWorkers(n)
+}
+
 // startOrSwap starts a controller of a revision, or swaps a running one to it.
 func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, p *plugin, running *controller) *controller {
 	next := &dispatch.Revision{
-		Number: rev.Number, Guest: rev.Guest, Effects: p.effects.Load(),
+		Number: rev.Number, Digest: rev.Digest, Guest: rev.Guest, Effects: p.effects.Load(),
 		Breaker: p.breaker.Load(), Comparison: p.comparison.Load(),
 		Controller: m, Features: rev.Manifest.Features,
 		MemoVersion: memoVersion(rev), Config: rev.Policy.Config,
@@ -58,6 +62,7 @@ func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, p *plugin, running
 		return r.start(rev.Plugin, next, p, workers(m, rev.Policy))
 	}
 	running.follow(m, &p.informers)
+	running.setWorkers(workers(m, rev.Policy))
 	running.Swap(next, keysOf(p.informers.get(m.For)))
 	return running
 }

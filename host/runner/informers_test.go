@@ -21,7 +21,7 @@ import (
 	"github.com/thole-dev/thole/host/queue"
 )
 
-// refusingServer is an API server that serves one widget until refuse is called.
+// refusingServer is an API server that serves one suspended widget until refuse is called.
 type refusingServer struct {
 	refused chan struct{}
 	refuse  func()
@@ -62,7 +62,7 @@ func (s refusingServer) ServeHTTP(out http.ResponseWriter, request *http.Request
 		}
 	default:
 		fmt.Fprint(out, `{"kind":"WidgetList","apiVersion":"test.dev/v1","metadata":{"resourceVersion":"1"},"items":[`+
-			`{"metadata":{"name":"w","namespace":"a","uid":"u","resourceVersion":"1"}}]}`)
+			`{"metadata":{"name":"w","namespace":"a","uid":"u","resourceVersion":"1","annotations":{"reconcile.thole.dev/suspend":"true"}}}]}`)
 	}
 }
 

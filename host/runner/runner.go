@@ -124,7 +124,7 @@ func (r *Runner) Start(ctx context.Context, rev *Revision) error {
 func (r *Runner) stopOthers(p *plugin, rev *Revision) (kept map[string]*controller) {
 	kept = map[string]*controller{}
 	for _, m := range rev.Manifest.Controllers {
-		if c := p.controllers[m.Name]; c != nil && c.canSwapTo(m, rev.Policy) {
+		if c := p.controllers[m.Name]; c != nil && c.canSwapTo(m) {
 			kept[m.Name] = c
 		}
 	}
@@ -174,8 +174,8 @@ func (r *Runner) Stop(plugin string, removed bool) {
 	p.informers.replace(nil)
 }
 
-// ensurePlugin returns the plugin, with a performer that acts under the policy. A
-// performer remembers what it has applied, and is replaced only if it must be.
+// ensurePlugin returns the plugin, with a performer that acts under the policy.
+// What the one before it has recorded of the cluster is kept.
 func (r *Runner) ensurePlugin(name string, policy config.Policy) (*plugin, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -208,6 +208,7 @@ func (r *Runner) ensurePlugin(name string, policy config.Policy) (*plugin, error
 	if err != nil {
 		return nil, err
 	}
+	performer.Inherit(p.effects.Load())
 	p.effects.Store(performer)
 	r.plugins[name] = p
 	return p, nil

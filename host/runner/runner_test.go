@@ -112,3 +112,21 @@ func TestControllersOfAPluginStopTogether(t *testing.T) {
 		}
 	})
 }
+
+func TestWorkersOfARunningControllerAreAdded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, g := New(Config{Metrics: telemetry.NewMetrics()}), &slowGuest{}
+		c := startController(r, g, "x")
+		synctest.Wait()
+		if n := g.calls.Load(); n != 1 {
+			t.Errorf("one worker has made %d calls", n)
+		}
+		c.setWorkers(2)
+		synctest.Wait()
+		if n := g.calls.Load(); n != 2 {
+			t.Errorf("two workers have made %d calls", n)
+		}
+		c.cancel()
+		c.done.Wait()
+	})
+}

@@ -185,9 +185,13 @@ func (m *Metrics) Controller(name string, workers int) *ControllerMetrics {
 	m.droppedLines.WithLabelValues(name)
 	m.duration.WithLabelValues(name)
 	m.activeWorkers.WithLabelValues(name)
-	m.maxWorkers.WithLabelValues(name).Set(float64(workers))
-	return &ControllerMetrics{m: m, name: name}
+	c := &ControllerMetrics{m: m, name: name}
+	c.SetWorkers(workers)
+	return c
 }
+
+// SetWorkers sets how many runs there may be at once.
+func (c *ControllerMetrics) SetWorkers(n int) { c.m.maxWorkers.WithLabelValues(c.name).Set(float64(n)) }
 
 // Started counts a worker as active until the returned function is called with
 // the result of the run, its class and its duration in seconds.

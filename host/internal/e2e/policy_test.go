@@ -1,0 +1,42 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/tholetest"
+	"github.com/thole-dev/thole/host/internal/wasmbuild"
+)
+
+// A new policy runs every object. If the host had forgotten what it has written, it
+// would read it again.
+func TestANewPolicyKeepsWhatWasWritten(t *testing.T) {
+	installCRD(t, "plugins/podmanager/crd.yaml")
+	ns, d := namespace(t), newDirectory(t)
+	d.install("podmanager", podmanager(t, wasmbuild.TinyGo))
+	p, proxy := startWithProxy(t, d, ns, fastWrites)
+	p.awaitRunning("podmanager", 1)
+	for i := range 3 {
+		createPodManager(t, ns, fmt.Sprintf("pm-%d", i), "a:1")
+	}
+	await.Until(t, "every object is Ready", func() bool { return allRecordPod(t, ns, 3) })
+	var detector idleDetector
+	await.Until(t, "the host is idle", func() bool { return detector.idle(p.Metrics()) })
+
+	requests := func() tholetest.Counts { return proxy.Succeeded("podmanagers", "pods") }
+	before, runs, mark := requests(), p.Metrics().Sum("controller_runtime_reconcile_total"), p.Log.Mark()
+	writeFile(t, d.path, "podmanager.yaml", "limits: {concurrency: 2, writesPerSecond: 100}\n")
+	p.awaitRunning("podmanager", 2)
+	p.awaitReconciled(t, mark, 0, "podmanager "+ns+"/pm-0", "podmanager "+ns+"/pm-1", "podmanager "+ns+"/pm-2")
+	if n := p.Metrics().Sum("controller_runtime_reconcile_total"); n < runs+3 {
+		t.Errorf("%v runs, and %v before: the controller was started anew", n, runs)
+	}
+	if n := p.Metrics().Sum("controller_runtime_max_concurrent_reconciles"); n != 2 {
+		t.Errorf("%v workers", n)
+	}
+	if counts := requests().Since(before); counts.Writes()+counts.Reads() != 0 {
+		t.Errorf("requests for a new policy: %v", counts)
+	}
+	p.expectNoErrors()
+}
