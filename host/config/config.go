@@ -44,7 +44,7 @@ type Config struct {
 	// recently used code is removed. Default 1024.
 	CacheMiB int `json:"cacheMiB,omitempty"`
 	// Resync is the period after which every object is reconciled even if
-	// nothing has changed; up to a tenth of it is added as jitter. Default 10h.
+	// nothing has changed; up to 5 % is added as jitter. Default 10h.
 	Resync Duration `json:"resync,omitzero"`
 	// Probation is for how long the previous revision of a plugin is kept after
 	// a swap to new code. The host rolls back to it if objects fail under the

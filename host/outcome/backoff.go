@@ -38,11 +38,20 @@ func Delay(r abi.Retry, tries int, jitter float64) time.Duration {
 	if grown := float64(first(r)) * math.Pow(factor, float64(max(tries, 0))); grown < float64(limit) {
 		d = time.Duration(grown)
 	}
-	return spread(r, d, jitter)
+	return shorten(r, d, jitter)
 }
 
-// spread takes off a part of a delay that jitter in [0,1) chooses.
-func spread(r abi.Retry, d time.Duration, jitter float64) time.Duration {
+// Spread adds to a duration up to that share of it, by jitter in [0,1). A sum that
+// does not fit becomes the longest duration.
+func Spread(d time.Duration, share, jitter float64) time.Duration {
+	if sum := d + time.Duration(share*min(max(jitter, 0), 1)*float64(d)); sum >= d {
+		return sum
+	}
+	return math.MaxInt64
+}
+
+// shorten takes off a part of a delay that jitter in [0,1) chooses.
+func shorten(r abi.Retry, d time.Duration, jitter float64) time.Duration {
 	share := float64(cmp.Or(r.Jitter, defaultJitter)) / 100
 	return max(d-time.Duration(share*min(max(jitter, 0), 1)*float64(d)), shortest)
 }
@@ -75,7 +84,7 @@ func backoff(in Input, e ending) Next {
 	policy := in.Controller.Retry
 	switch {
 	case e.exhausted:
-		next.After = spread(policy, longest(policy), in.Jitter)
+		next.After = shorten(policy, longest(policy), in.Jitter)
 	case e.failure != nil && e.failure.after > 0:
 		next.After = asked(e.failure.after)
 	default:

@@ -68,18 +68,26 @@ var table = map[outcome]row{
 // awaitChange returns no time: only a trigger starts the next run.
 func awaitChange(Input, ending) Next { return Next{} }
 
-// afterSuccess returns the run that the guest asked for, else that of the
-// controller's interval. An object whose cleanup succeeded is not reconciled
-// any more.
+// intervalJitter is the share of a controller's interval that is added at most,
+// so that objects that were created together do not run together for ever.
+const intervalJitter = 0.05
+
+// afterSuccess returns the run that the guest asked for, at the time that it
+// named, else that of the controller's interval. An object whose cleanup
+// succeeded is not reconciled any more.
 func afterSuccess(in Input, _ ending) Next {
-	after := in.Result.RequeueAfter
-	if after <= 0 {
-		after = in.Controller.Interval
-	}
-	if in.Object.Deleting || after <= 0 {
+	next := Next{Kind: After, Reason: abi.ReasonRequeue}
+	switch {
+	case in.Object.Deleting:
+		return Next{}
+	case in.Result.RequeueAfter > 0:
+		next.After = asked(in.Result.RequeueAfter)
+	case in.Controller.Interval > 0:
+		next.After = Spread(asked(in.Controller.Interval), intervalJitter, in.Jitter)
+	default:
 		return Next{}
 	}
-	return Next{Kind: After, After: asked(after), Reason: abi.ReasonRequeue}
+	return next
 }
 
 // defaultWait is for a guest that returns waiting without a duration. A change

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"hash/maphash"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -10,6 +11,8 @@ import (
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
+	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/queue"
 	"github.com/thole-dev/thole/host/telemetry"
 )
@@ -97,7 +100,9 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 	c.cancel = cancel
 	c.follow(rev.Controller, &p.informers)
 	c.done.Go(func() { c.Run(ctx) })
-	c.done.Go(func() { c.resync(ctx, r.Resync, &p.informers) })
+	c.done.Go(func() {
+		c.resync(ctx, r.Resync, func() []object.Key { return keysOf(p.informers.get(c.Revision().Controller.For)) })
+	})
 	return c
 }
 
@@ -151,16 +156,32 @@ func removeHandlers(handlers map[followed]func()) {
 	}
 }
 
-// resync makes every key due once in a period, with a tenth of jitter so that
-// controllers do not do it at the same time.
-func (c *controller) resync(ctx context.Context, period time.Duration, informers *informers) {
-	for {
-		jitter := time.Duration(rand.Int64N(int64(period)/10 + 1))
+const (
+	// resyncSlices is in how many parts the objects are resynced in a period, no
+	// faster than one part in resyncPause.
+	resyncSlices = 1000
+	resyncPause  = 100 * time.Millisecond
+	// resyncJitter is the share of the period that is added at most.
+	resyncJitter = 0.05
+)
+
+// resync makes every key due once in a period, each at a time of its own that is
+// about the same in every period, so that they are spread over it.
+func (c *controller) resync(ctx context.Context, period time.Duration, keys func() []object.Key) {
+	slices := max(1, min(resyncSlices, uint64(period/resyncPause)))
+	seed := maphash.MakeSeed()
+	for slice := uint64(0); ; slice = (slice + 1) % slices {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(period + jitter):
-			c.Resync(keysOf(informers.get(c.Revision().Controller.For)))
+		case <-time.After(outcome.Spread(period/time.Duration(slices), resyncJitter, rand.Float64())):
 		}
+		var due []object.Key
+		for _, key := range keys() {
+			if maphash.Comparable(seed, key)%slices == slice {
+				due = append(due, key)
+			}
+		}
+		c.Resync(due)
 	}
 }
