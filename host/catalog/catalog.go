@@ -33,7 +33,7 @@ type Catalog[G Guest] struct {
 	mu          sync.Mutex
 	supervisors map[string]*supervisor[G]
 	running     map[string]*Revision[G]
-	starting    map[string]*Revision[G] // beside or before the running one
+	starting    map[string]*Revision[G] // when what they displace has stopped
 	updated     bool                    // Update was called
 	wg          sync.WaitGroup          // supervisors, and revisions being closed
 }
@@ -132,18 +132,4 @@ func (c *Catalog[G]) statuses() []Status {
 	}
 	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
 	return all
-}
-
-// others returns the revisions of other plugins that are running or starting.
-// c.mu is held.
-func (c *Catalog[G]) others(plugin string) []*Revision[G] {
-	var out []*Revision[G]
-	for _, revisions := range []map[string]*Revision[G]{c.running, c.starting} {
-		for name, r := range revisions {
-			if name != plugin {
-				out = append(out, r)
-			}
-		}
-	}
-	return out
 }

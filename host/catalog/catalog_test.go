@@ -246,13 +246,13 @@ func TestPluginsWithoutConditionsMayShareABuiltInKind(t *testing.T) {
 		}}}}
 	}
 	silent, asking := abi.Conditions{}, abi.Conditions{Target: "Copied"}
-	if err := checkConflicts(revision("b", silent), []*Revision[*guest]{revision("a", silent)}); err != nil {
+	if err := conflict(revision("b", silent), revision("a", silent)); err != nil {
 		t.Error(err)
 	}
-	if err := checkConflicts(revision("b", asking), []*Revision[*guest]{revision("a", silent)}); err != nil {
+	if err := conflict(revision("b", asking), revision("a", silent)); err != nil {
 		t.Error(err)
 	}
-	if err := checkConflicts(revision("b", asking), []*Revision[*guest]{revision("a", asking)}); err == nil {
+	if err := conflict(revision("b", asking), revision("a", asking)); err == nil {
 		t.Error("two plugins that write the condition Copied are not refused")
 	}
 }

@@ -9,6 +9,8 @@
 //   - A plugin that waits (for a kind that is not served yet) or fails never
 //     delays another one: every plugin has a goroutine of its own, its
 //     supervisor. The loader limits how many modules are compiled at a time.
+//   - No two plugins write the same condition of a kind. Of those that would, the
+//     first one by name runs, in whatever order they come.
 //   - New code that fails for more objects than the code before it is rolled
 //     back. A policy never is.
 //   - A replaced revision is closed once it neither runs nor can be rolled back
@@ -19,6 +21,7 @@
 //	catalog.go     Catalog: the plugins of a snapshot, and what others ask
 //	revision.go    Module, Revision, what loads and runs them, errors
 //	supervisor.go  one plugin: load, start, replace, stop
+//	overlap.go     which of two plugins runs that write the same condition
 //	probation.go   new code on probation, and rolling it back when
 //	               host/dispatch/comparison.go finds that it fails more
 //	status.go      what people see of a plugin

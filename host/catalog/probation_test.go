@@ -75,9 +75,9 @@ type probationRunner struct {
 	onProbation bool
 }
 
-func (r *probationRunner) Start(ctx context.Context, g *Revision[*guest]) error {
+func (r *probationRunner) Start(ctx context.Context, g *Revision[*guest], claim func() error) error {
 	r.onProbation = r.onProbation || !g.Probation.IsZero()
-	return r.world.Start(ctx, g)
+	return r.world.Start(ctx, g, claim)
 }
 
 func TestWithoutProbationTheReplacedRevisionIsClosedAtOnce(t *testing.T) {

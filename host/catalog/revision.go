@@ -8,7 +8,6 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/events"
-	"github.com/thole-dev/thole/host/object"
 )
 
 // Module is a plugin as its source has it.
@@ -54,9 +53,10 @@ type Loader[G Guest] interface {
 type Runner[G Guest] interface {
 	// Start prepares what the revision needs and then replaces the running
 	// revision of the plugin, if there is one; it then reports
-	// [events.PluginStarted]. After an error the running revision keeps running.
-	// A [*WaitError] is tried again.
-	Start(ctx context.Context, r *Revision[G]) error
+	// [events.PluginStarted]. In between, when everything is there that may have to
+	// be waited for, it calls claim. After an error, also of claim, the running
+	// revision keeps running. A [*WaitError] is tried again.
+	Start(ctx context.Context, r *Revision[G], claim func() error) error
 	// Healthy reports whether the running revision may be rolled back to although
 	// it is on probation itself: it has run and failed for no more objects than
 	// the one before it.
@@ -146,17 +146,4 @@ func temporary(err error) bool {
 		return !errors.As(err, &read)
 	}
 	return false
-}
-
-// checkConflicts refuses a revision with a controller that writes the same target
-// condition of the same kind as another controller.
-func checkConflicts[G Guest](r *Revision[G], others []*Revision[G]) error {
-	writers := object.ConditionWriters{}
-	for _, other := range others {
-		_ = writers.Add(other.Plugin, other.Manifest.Controllers) // checked when they started
-	}
-	if err := writers.Add(r.Plugin, r.Manifest.Controllers); err != nil {
-		return &stepError{stepConflict, err}
-	}
-	return nil
 }

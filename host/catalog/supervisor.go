@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -31,6 +32,7 @@ type supervisor[G Guest] struct {
 	unusablePolicy *config.Policy
 
 	number, loads, rollbacks int
+	displaces                bool // the last start waits for other plugins to stop
 
 	// Guarded by c.mu.
 	status   Status
@@ -103,6 +105,7 @@ func (s *supervisor[G]) run(ctx context.Context) {
 		case <-retry.C:
 		case <-probation.C:
 		}
+		s.yield()
 		o, attempt := s.takeOrders(ctx)
 		if o.module == nil {
 			s.setDraining()
@@ -129,6 +132,8 @@ func stoppedTimer() *time.Timer {
 
 // follow carries orders out. retryLater states that another attempt may help.
 func (s *supervisor[G]) follow(ctx context.Context, o orders) (retryLater bool) {
+	s.displaces = false
+	defer s.endClaim()
 	if o.retryRefused {
 		s.rejected, s.refused = nil, nil // a rollback by these orders comes after that
 	}
@@ -268,22 +273,20 @@ func (s *supervisor[G]) replace(ctx context.Context, r *Revision[G]) error {
 }
 
 // start starts a revision unless it conflicts with another plugin. What the
-// running revision writes stays reserved for the plugin until it is replaced.
+// running revision writes stays reserved for the plugin until it is replaced, and
+// so does what the revision writes while it waits for other plugins to stop.
 func (s *supervisor[G]) start(ctx context.Context, r *Revision[G]) error {
 	s.c.mu.Lock()
-	err := checkConflicts(r, s.c.others(s.name))
-	if err == nil {
-		s.c.starting[s.name] = r // no conflicting plugin may start meanwhile
-	}
+	err := s.c.overruled(r)
 	s.c.mu.Unlock()
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.c.Runner.Start(ctx, r, func() error { return s.c.claim(r) })
 	}
-	err = s.c.Runner.Start(ctx, r)
+	_, s.displaces = errors.AsType[*displacementError](err)
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	delete(s.c.starting, s.name)
 	if err == nil {
+		delete(s.c.starting, s.name)
 		s.c.running[s.name] = r
 	}
 	return err
@@ -360,7 +363,7 @@ func (s *supervisor[G]) stop(removed bool) {
 		s.c.Runner.Stop(s.name, removed)
 	}
 	s.c.mu.Lock()
-	delete(s.c.running, s.name)
+	s.c.stopped(s.name)
 	s.c.mu.Unlock()
 	s.c.Events.Observe(events.PluginStopped{Plugin: s.name, Removed: removed, Ran: ran})
 	for _, r := range []*Revision[G]{s.pending, s.fallback, s.current} {

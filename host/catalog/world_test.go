@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -16,8 +17,8 @@ import (
 type testCatalog = Catalog[*guest]
 
 // world implements what a catalog needs, in memory, and records what happens. The
-// text of a module is the kind of its controller, followed by anything after a
-// slash; "broken" cannot be loaded, and "kind/slow" never starts.
+// text of a module is the kinds of its controllers, such as A or A+B, followed by
+// anything after a slash; "broken" cannot be loaded, and "kind/slow" never starts.
 type world struct {
 	mu       sync.Mutex
 	log      []string
@@ -127,10 +128,19 @@ func (w *world) Load(_ context.Context, m *Module) (*guest, error) {
 	if text == "broken" {
 		return nil, loadError{}
 	}
-	kind, _, _ := strings.Cut(text, "/")
-	return w.guest(name, &abi.Manifest{Name: name, Version: text, Controllers: []abi.Controller{{
-		Name: "c", For: abi.Kind{APIVersion: "example.dev/v1", Kind: kind},
-	}}}), nil
+	manifest := &abi.Manifest{Name: name, Version: text}
+	for i, kind := range kindsOf(text) {
+		manifest.Controllers = append(manifest.Controllers, abi.Controller{
+			Name: "c" + strings.Repeat("c", i), For: abi.Kind{APIVersion: "example.dev/v1", Kind: kind},
+		})
+	}
+	return w.guest(name, manifest), nil
+}
+
+// kindsOf returns the kinds of the controllers of a module.
+func kindsOf(text string) []string {
+	kinds, _, _ := strings.Cut(text, "/")
+	return strings.Split(kinds, "+")
 }
 
 func (w *world) WithPolicy(_ context.Context, g *guest, m *Module) (*guest, error) {
@@ -159,7 +169,7 @@ func (w *world) alive(g *guest, use string) {
 	}
 }
 
-func (w *world) Start(ctx context.Context, g *Revision[*guest]) error {
+func (w *world) Start(ctx context.Context, g *Revision[*guest], claim func() error) error {
 	if strings.HasSuffix(g.Digest, "/slow") {
 		<-ctx.Done()
 		return ctx.Err()
@@ -172,16 +182,36 @@ func (w *world) Start(ctx context.Context, g *Revision[*guest]) error {
 			return ctx.Err()
 		}
 	}
+	for _, kind := range kindsOf(g.Digest) {
+		if !w.serves(kind) {
+			return &WaitError{Reason: "kind " + kind + " is not served"}
+		}
+	}
+	if err := claim(); err != nil {
+		return err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	kind := g.Manifest.Controllers[0].For.Kind
-	if !w.present[kind] {
-		return &WaitError{Reason: "kind " + kind + " is not served"}
+	for other, digest := range w.runs {
+		if other != g.Plugin && overlap(digest, g.Digest) {
+			w.misused = append(w.misused, g.Plugin+" "+g.Digest+" was started beside "+other+" "+digest)
+		}
 	}
 	w.runs[g.Plugin], w.policies[g.Plugin] = g.Digest, string(g.Policy.Config)
 	w.log = append(w.log, strings.TrimSpace("start "+g.Plugin+" "+g.Digest+" "+string(g.Policy.Config)))
 	w.counters["started "+g.Plugin]++
 	return nil
+}
+
+func (w *world) serves(kind string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.present[kind]
+}
+
+// overlap reports whether two modules write the same condition.
+func overlap(a, b string) bool {
+	return slices.ContainsFunc(kindsOf(a), func(kind string) bool { return slices.Contains(kindsOf(b), kind) })
 }
 
 func (w *world) Healthy(plugin string) bool {

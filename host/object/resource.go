@@ -75,25 +75,31 @@ func AsksForConditions(c *abi.Controller) bool {
 // APIs define what conditions mean.
 func HasConditions(c *abi.Controller) bool { return !BuiltIn(c.For.Group()) || AsksForConditions(c) }
 
-// ConditionWriters has the controller that writes a target condition, by group,
-// kind and type of the condition. The API version is left out, because the
-// conditions of an object are the same in every version.
+// ConditionWriters has the controller that writes a condition, by group, kind and
+// type of the condition. The API version is left out, because the conditions of an
+// object are the same in every version.
 type ConditionWriters map[string]string
 
-// Add adds the controllers of a plugin. It returns an error if one of them writes
-// a condition that another controller writes.
+// Add adds the controllers of a plugin. It returns an error if one of them targets
+// or owns a condition that another controller targets or owns. Reconciling and
+// Stalled belong to the controller that targets Ready, whatever others own.
 func (w ConditionWriters) Add(plugin string, controllers []abi.Controller) error {
 	for _, c := range controllers {
 		if !HasConditions(&c) {
 			continue
 		}
-		name, target := plugin+"/"+c.Name, c.Conditions.TargetOrReady()
-		written := c.For.Group() + "/" + c.For.Kind + "/" + target
-		if other, taken := w[written]; taken {
-			return fmt.Errorf("controller %q and %q both write the condition %s of %s; give one of them another conditions.target",
-				name, other, target, c.For)
+		name := plugin + "/" + c.Name
+		for _, condition := range append([]string{c.Conditions.TargetOrReady()}, c.Conditions.Owned...) {
+			written := c.For.Group() + "/" + c.For.Kind + "/" + condition
+			switch other := w[written]; {
+			case condition == "Reconciling" || condition == "Stalled":
+			case other != "" && other != name:
+				return fmt.Errorf("controller %q and %q both write the condition %s of %s; only one of them may have it as conditions.target or in conditions.owned",
+					name, other, condition, c.For)
+			default:
+				w[written] = name
+			}
 		}
-		w[written] = name
 	}
 	return nil
 }

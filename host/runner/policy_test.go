@@ -37,7 +37,7 @@ func TestANewPolicyKeepsTheController(t *testing.T) {
 		err := r.Start(t.Context(), &Revision{
 			Revision: events.Revision{Plugin: "p", Number: number, Digest: "d"}, Policy: policy,
 			Manifest: &abi.Manifest{Name: "p", Controllers: []abi.Controller{{Name: "c", For: widgets, Concurrency: 4}}},
-		})
+		}, func() error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -89,12 +89,16 @@ const (
 
 // Start implements [catalog.Runner]. Once the informers of the revision have
 // synced, nothing can fail any more, and the revision replaces the running one.
-func (r *Runner) Start(ctx context.Context, rev *Revision) error {
+func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) error {
 	if !r.HostIdentity {
 		return fmt.Errorf("plugin %q has no service account to act as; let plugins act with the rights of the host by --host-identity", rev.Plugin)
 	}
 	byKind, err := acquireInformers(ctx, r.Cache, kindsOf(rev.Manifest), r.informersOf(rev.Plugin))
 	if err != nil {
+		return err
+	}
+	if err := claim(); err != nil {
+		release(byKind)
 		return err
 	}
 	p, err := r.ensurePlugin(rev.Plugin, rev.Policy)
