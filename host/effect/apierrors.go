@@ -50,18 +50,19 @@ func (f *Failure) Unwrap() error { return f.cause }
 // Reasons of failures that the host has found itself. All others are reasons
 // of the API server.
 const (
-	reasonInvalid       = "InvalidIntent"       // the intent makes no sense
-	reasonNotDeclared   = "NotDeclared"         // the manifest does not list the kind
-	reasonOutOfScope    = "OutOfScope"          // the object is in another namespace, or cannot be owned
-	reasonControlled    = "ControlledByAnother" // the object has another controller
-	reasonNotAdopted    = "NotAdopted"          // the object has no controller, and adopt is not set
-	reasonNotControlled = "NotControlled"       // the object to delete is not the primary's
-	reasonFieldConflict = "FieldConflict"       // another manager owns fields of the intent
-	reasonSuperseded    = "Superseded"          // the object has been deleted or replaced
-	reasonUnavailable   = "Unavailable"         // the API server sent no usable reply
-	reasonTimeout       = "Timeout"             // the API server sent no reply in time
-	reasonKindNotServed = "KindNotServed"       // the API server does not serve the kind
-	reasonWriteLimit    = "WriteLimit"          // the plugin's limit of writes per second is reached
+	reasonInvalid        = "InvalidIntent"       // the intent makes no sense
+	reasonNotDeclared    = "NotDeclared"         // the manifest does not list the kind
+	reasonOutOfScope     = "OutOfScope"          // the object is in another namespace, or cannot be owned
+	reasonControlled     = "ControlledByAnother" // the object has another controller
+	reasonNotAdopted     = "NotAdopted"          // the object has no controller, and adopt is not set
+	reasonNotControlled  = "NotControlled"       // the object to delete is not the primary's
+	reasonFieldConflict  = "FieldConflict"       // another manager owns fields of the intent
+	reasonTooManySharers = "TooManySharers"      // too many primaries apply fields of the object
+	reasonSuperseded     = "Superseded"          // the object has been deleted or replaced
+	reasonUnavailable    = "Unavailable"         // the API server sent no usable reply
+	reasonTimeout        = "Timeout"             // the API server sent no reply in time
+	reasonKindNotServed  = "KindNotServed"       // the API server does not serve the kind
+	reasonWriteLimit     = "WriteLimit"          // the plugin's limit of writes per second is reached
 
 	reasonNamespaceTerminating = "NamespaceTerminating" // nothing can be created in the namespace any more
 )
@@ -113,11 +114,10 @@ func classify(err error) *Failure {
 		f.Message = text
 	}
 	var status apierrors.APIStatus
-	_, unknown := errors.AsType[*object.UnknownKindError](err)
 	switch {
 	case errors.As(err, &status):
 		f.classifyStatus(status.Status())
-	case unknown:
+	case isUnknownKind(err):
 		f.Reason = reasonKindNotServed
 	case errors.Is(err, context.DeadlineExceeded):
 		f.Reason = reasonTimeout
@@ -144,6 +144,11 @@ func postponed(err error) time.Duration {
 
 // maxLater bounds what the API server can ask for, in seconds.
 const maxLater = 15 * 60
+
+func isUnknownKind(err error) bool {
+	_, unknown := errors.AsType[*object.UnknownKindError](err)
+	return unknown
+}
 
 // classifyStatus classifies an error that the API server returned. Unless a right
 // is missing it is tried again, because whether a refusal lasts cannot be seen from

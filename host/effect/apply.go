@@ -16,7 +16,7 @@ import (
 
 // apply makes an object what the intent wants.
 func (s *session) apply(ctx context.Context, a plannedApply) error {
-	have, err := s.find(ctx, a.location)
+	have, err := s.find(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -24,31 +24,48 @@ func (s *session) apply(ctx context.Context, a plannedApply) error {
 	if err != nil {
 		return err
 	}
+	have, joins, err := s.join(ctx, a, have)
+	if err != nil {
+		return err
+	}
+	if !a.owned { // before the request, whose reply may be lost
+		s.shares.add(s.sharer(), a.Kind, a.key, true)
+	}
 	if have != nil {
 		noop, err := s.isNoop(ctx, a, have)
 		if err != nil || noop {
 			return err
 		}
 	}
-	return s.sendApply(ctx, a, have, force)
+	return s.sendApply(ctx, a, have, applyOptions{force: force, exact: joins})
 }
 
 // find returns the object of an intent as it is, nil if there is none. If the
 // cache does not have the object, the server is asked: whether it exists and
 // who controls it decides what may be done, and a name that was taken by
-// mistake cannot be given back.
-func (s *session) find(ctx context.Context, at location) (*object.Object, error) {
-	if have, synced := s.Store.Get(at.Kind, at.key); synced && have != nil {
-		return have, nil
+// mistake cannot be given back. It is also asked when the primary is about to
+// become one more sharer of the object, as far as is recorded: the cache may be
+// behind a release.
+func (s *session) find(ctx context.Context, a plannedApply) (*object.Object, error) {
+	if have, synced := s.Store.Get(a.Kind, a.key); synced && have != nil {
+		if a.owned || s.shares.has(s.sharer(), a.id()) && s.isSharing(a, have) {
+			return have, nil
+		}
 	}
-	return s.getLive(ctx, at)
+	return s.getLive(ctx, a.location)
+}
+
+// applyOptions are those of one request.
+type applyOptions struct {
+	force bool // take fields away from other managers
+	exact bool // only to the version of the object that was found
 }
 
 // sendApply sends the request and records the object that it led to. An
 // adoption is logged, because from then on the garbage collector deletes the
 // object together with the primary.
-func (s *session) sendApply(ctx context.Context, a plannedApply, have *object.Object, force bool) error {
-	body, err := a.request(have)
+func (s *session) sendApply(ctx context.Context, a plannedApply, have *object.Object, o applyOptions) error {
+	body, err := a.request(have, o.exact)
 	if err != nil {
 		return err
 	}
@@ -56,10 +73,10 @@ func (s *session) sendApply(ctx context.Context, a plannedApply, have *object.Ob
 		return err
 	}
 	reply, err := s.client.patch(ctx, a.Resource, a.key, patch{
-		patchType: types.ApplyPatchType, manager: s.manager(s.target.Controller), force: force, body: body,
+		patchType: types.ApplyPatchType, manager: s.managerOf(a.location), force: o.force, body: body,
 	})
 	if err != nil {
-		return err
+		return s.explainSharers(ctx, a.location, err)
 	}
 	if err := s.recordApply(a, reply); err != nil {
 		return err
@@ -87,23 +104,51 @@ type plannedApply struct {
 	body       []byte // of the request, without the annotation and the object's uid
 	digest     digest // of body
 	annotation string // the name of the annotation that holds the digest
+	former     string // the one that annotation has replaced; "" for an owned object
+	primary    string // namespace/name
 	adopt      bool
 }
 
 // request returns the body with the annotation and, for an object that exists,
 // its uid: the server refuses the request for another object of the name, and
-// also if it would have to create one.
-func (a plannedApply) request(have *object.Object) ([]byte, error) {
+// also if it would have to create one. With exact it also refuses it if the
+// object has changed since it was read.
+func (a plannedApply) request(have *object.Object, exact bool) ([]byte, error) {
+	return a.with(have, func(w *rawjson.Writer) {
+		if have != nil {
+			w.Name("uid").String(string(have.UID))
+		}
+		if exact {
+			w.Name("resourceVersion").String(have.ResourceVersion)
+		}
+	})
+}
+
+// with returns the body with the annotation and other members of metadata.
+func (a plannedApply) with(have *object.Object, metadata func(*rawjson.Writer)) ([]byte, error) {
 	w := rawjson.NewWriter(nil)
 	w.Object(func() {
 		w.Name("metadata").Object(func() {
-			if have != nil {
-				w.Name("uid").String(string(have.UID))
-			}
-			w.Name("annotations").Object(func() { w.Name(a.annotation).String(a.digest.String()) })
+			metadata(w)
+			w.Name("annotations").Object(func() { w.Name(a.annotation).String(a.value(have)) })
 		})
 	})
 	return rawjson.MergePatch(a.body, w.Bytes())
+}
+
+// value returns the value of the annotation on an object. One that is handed over
+// (handover.go) counts as created by the primary: it may have been.
+func (a plannedApply) value(have *object.Object) string {
+	if a.owned {
+		return a.digest.String()
+	}
+	return note{a.digest.String(), a.primary, have == nil || a.wasCreated(have.Annotations)}.String()
+}
+
+func (a plannedApply) wasCreated(annotations map[string]string) bool {
+	_, formerly := annotations[a.former]
+	_, owned := annotations[AppliedAnnotation]
+	return formerly || owned || readNote(annotations[a.annotation]).created
 }
 
 // planApply checks an intent and makes the body of its request. The returned
@@ -117,31 +162,31 @@ func (s *session) planApply(ctx context.Context, wanted abi.Apply) (a plannedApp
 	if a.location, err = s.locate(ctx, i.ref); err != nil {
 		return a, i.ref, err
 	}
-	a.annotation = s.annotation(a.location)
+	s.setAnnotation(&a)
 	owners, err := s.ownerReferences(a.location, i.owners)
 	if err != nil {
 		return a, i.ref, err
 	}
-	a.body = i.body(a.location, owners, a.annotation)
+	a.body = i.body(a.location, owners)
 	a.digest, err = sum(a.body)
 	return a, i.ref, err
 }
 
-// AppliedAnnotation is on every object that a controller applies, with a digest of
-// the intent: by it a restarted host finds out that nothing has to be written. On an
-// object that the controller does not own the name is
-// <controller>.<plugin>.thole.dev/applied.
+// AppliedAnnotation is on every object that a controller applies and owns, with a digest of
+// the intent: by it a restarted host finds out that nothing has to be written.
 const AppliedAnnotation = "thole.dev/applied"
 
-// annotation returns the name of the annotation that holds the digest of an
-// intent. Only one controller applies an object that it owns. Other objects
-// may be applied by several controllers, which need an annotation each, or
-// each would undo the others' in every run.
-func (s *session) annotation(at location) string {
-	if at.owned {
-		return AppliedAnnotation
+// setAnnotation sets the name of the annotation that holds the digest of an
+// intent. Only one primary applies an object that it owns. Other objects may be
+// applied by several, which need an annotation each, or each would undo the
+// others' in every run.
+func (s *session) setAnnotation(a *plannedApply) {
+	a.annotation, a.primary = AppliedAnnotation, s.target.Object.Key().String()
+	if a.owned {
+		return
 	}
-	return s.target.Controller.Name + "." + s.Plugin + "." + AppliedAnnotation
+	a.annotation = s.sharedAnnotation(s.target.Controller, s.target.Object.Key())
+	a.former = s.formerAnnotation(s.target.Controller)
 }
 
 // intent is an object that a guest wants, taken apart.
@@ -255,24 +300,25 @@ func controllerReference(o *object.Object) []byte {
 }
 
 // body returns the body of the apply request, except for what
-// [plannedApply.request] adds.
-func (in *intent) body(at location, owners [][]byte, annotation string) []byte {
+// [plannedApply.request] adds. Annotations of the host that the guest has read are
+// left out.
+func (in *intent) body(at location, owners [][]byte) []byte {
 	w := rawjson.NewWriter(nil)
 	w.Object(func() {
 		w.Name("apiVersion").String(at.Kind.APIVersion)
 		w.Name("kind").String(at.Kind.Kind)
-		w.Name("metadata").Object(func() { in.writeMetadata(w, at, owners, annotation) })
+		w.Name("metadata").Object(func() { in.writeMetadata(w, at, owners) })
 		writeMembers(w, in.fields)
 	})
 	return w.Bytes()
 }
 
-func (in *intent) writeMetadata(w *rawjson.Writer, at location, owners [][]byte, annotation string) {
+func (in *intent) writeMetadata(w *rawjson.Writer, at location, owners [][]byte) {
 	w.Name("name").String(at.key.Name)
 	if at.key.Namespace != "" {
 		w.Name("namespace").String(at.key.Namespace)
 	}
-	own := func(m rawjson.Member) bool { return m.Name == annotation }
+	own := func(m rawjson.Member) bool { return isHostAnnotation(m.Name) }
 	if annotations := slices.DeleteFunc(in.annotations, own); len(annotations) > 0 {
 		w.Name("annotations").Object(func() { writeMembers(w, annotations) })
 	}

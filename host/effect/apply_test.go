@@ -177,7 +177,7 @@ func TestApplyOfThePrimaryAddsNoOwnerReference(t *testing.T) {
 	target.Controller = controller(list(widget), list(widget))
 	w.intents(target, apply(`{"apiVersion":"test.thole.dev/v1","kind":"Widget","metadata":{"name":"w","labels":{"x":"1"}}}`))
 	sent := w.wire.take()
-	if len(sent) != 1 || strings.Contains(sent[0].body, "ownerReferences") || !strings.Contains(sent[0].body, "main.demo.thole.dev/applied") {
+	if len(sent) != 2 || strings.Contains(sent[1].body, "ownerReferences") || !strings.Contains(sent[1].body, "main.demo.thole.dev/applied-") {
 		t.Errorf("sent %+v", sent)
 	}
 }

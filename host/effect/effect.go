@@ -36,6 +36,9 @@
 //	intents.go    patch, apply, delete and events of one result, in order
 //	scope.go      which objects a controller may change
 //	apply.go      server-side apply: the request's body, and sending it
+//	shared.go     objects that several primaries apply fields of
+//	release.go    giving up the fields of a primary on such an object
+//	handover.go   handing the fields of a manager over to another one
 //	noopapply.go  whether an apply would change nothing
 //	status.go     the one patch of status, with status.conditions
 //	pruned.go     fields of status that the server pruned
@@ -69,6 +72,9 @@ type Store interface {
 	// name. synced is false if the cache does not hold the kind, or does not
 	// hold it yet; obj is nil then, whether or not the object exists.
 	Get(kind abi.Kind, key object.Key) (obj *object.Object, synced bool)
+	// List returns all objects of a kind from the cache, none if it does not
+	// hold the kind.
+	List(kind abi.Kind) []*object.Object
 }
 
 // Recorder emits Kubernetes Events. record.EventRecorder implements it.
@@ -136,13 +142,14 @@ type Performer struct {
 	client client
 	writes *rate.Limiter // nil: unlimited
 	memory *memory       // may be shared with a performer under another policy
+	shares *shares       // likewise
 	pruned *prunedFields // likewise
 }
 
 // New returns a performer. It sends no request yet.
 func New(config Config) (*Performer, error) {
 	err := config.validate()
-	p := &Performer{Config: config, memory: &memory{}, pruned: &prunedFields{}}
+	p := &Performer{Config: config, memory: &memory{}, shares: &shares{}, pruned: &prunedFields{}}
 	if config.QPS > 0 {
 		p.writes = rate.NewLimiter(rate.Limit(config.QPS), config.Burst)
 	}
@@ -161,7 +168,7 @@ func New(config Config) (*Performer, error) {
 // nothing.
 func (p *Performer) Inherit(from *Performer) {
 	if from != nil && from.DryRun == p.DryRun {
-		p.memory, p.pruned = from.memory, from.pruned
+		p.memory, p.shares, p.pruned = from.memory, from.shares, from.pruned
 	}
 }
 
@@ -217,13 +224,18 @@ const managerPrefix = "thole/"
 // maxManager is the API server's limit of a field manager's name, in bytes.
 const maxManager = 128
 
-// manager returns the field manager of a controller. Two DNS labels of full
+// manager returns the field manager of a controller, which it uses for primaries
+// and the objects that they own. Two DNS labels of full
 // length do not fit; a name that is too long ends in a digest instead.
 func (p *Performer) manager(c *abi.Controller) string {
-	name := managerPrefix + p.Plugin + "/" + c.Name
-	if len(name) <= maxManager {
+	return limit(managerPrefix+p.Plugin+"/"+c.Name, maxManager)
+}
+
+// limit returns a name of at most so many bytes.
+func limit(name string, most int) string {
+	if len(name) <= most {
 		return name
 	}
 	tail := "-" + sumStrings(name).String()[:8]
-	return name[:maxManager-len(tail)] + tail
+	return name[:most-len(tail)] + tail
 }

@@ -60,6 +60,7 @@ func (s *session) plan(ctx context.Context, result *abi.Result) *Failure {
 		s.deletes = append(s.deletes, at)
 	}
 	s.records.keep(s.named)
+	s.shares.name(s.sharer(), s.named)
 	return nil
 }
 

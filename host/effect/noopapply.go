@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/thole-dev/thole/abi/rawjson"
@@ -49,8 +48,8 @@ func isNewer(now, last string) bool {
 // no record of an earlier one, and records it then. It sends at most one read of
 // metadata, and no write. The object itself shows it:
 //
-//   - its annotation holds the digest of the intent, so the last apply of this
-//     controller had exactly the same fields with the same values;
+//   - its annotation holds the digest of the intent, so the last apply of our
+//     manager had exactly the same fields with the same values;
 //   - and no value has been changed since. Either the object is, literally,
 //     the intent; or its managedFields show it. A manager that gives a field
 //     another value takes the field away from the applier. As long as our
@@ -61,10 +60,10 @@ func isNewer(now, last string) bool {
 // The annotation alone would miss changes that were made while the host was
 // down. If the object does not show it, the apply is sent, which is idempotent.
 func (s *session) isNoopAfterRestart(ctx context.Context, a plannedApply, have *object.Object) (bool, error) {
-	if have.Annotations[a.annotation] != a.digest.String() {
+	if have.Annotations[a.annotation] != a.value(have) {
 		return false, nil
 	}
-	body, err := a.request(nil)
+	body, err := a.with(have, func(*rawjson.Writer) {})
 	if err != nil {
 		return false, err
 	}
@@ -95,21 +94,23 @@ func isExactly(have *object.Object, body []byte) (bool, error) {
 	return got == want, err
 }
 
-// ownsFields reports whether the controller's field manager owns every field
+// ownsFields reports whether the field manager of the location owns every field
 // of an apply. If that cannot be read, it reports false.
 func (s *session) ownsFields(ctx context.Context, a plannedApply, have *object.Object, body []byte) bool {
 	meta, err := s.client.metadata(ctx, a.Resource, a.key)
-	if err != nil || meta.UID != have.UID || meta.Annotations[a.annotation] != a.digest.String() {
+	if err != nil || meta.UID != have.UID || meta.Annotations[a.annotation] != have.Annotations[a.annotation] {
 		return false // also if the object has been replaced or applied again
 	}
 	wanted, err := rawjson.MergePatch(body, withoutIdentity)
 	if err != nil {
 		return false
 	}
-	return slices.ContainsFunc(meta.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
-		return e.Manager == s.manager(s.target.Controller) && e.Operation == metav1.ManagedFieldsOperationApply &&
-			e.APIVersion == a.Kind.APIVersion && e.Subresource == "" && e.FieldsV1 != nil && ownsValue(e.FieldsV1.GetRawBytes(), wanted)
-	})
+	i := applierOf(meta, s.managerOf(a.location))
+	if i < 0 {
+		return false
+	}
+	e := meta.ManagedFields[i]
+	return e.APIVersion == a.Kind.APIVersion && e.FieldsV1 != nil && ownsValue(e.FieldsV1.GetRawBytes(), wanted)
 }
 
 // withoutIdentity is a merge patch that removes what names an object, which no

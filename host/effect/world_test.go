@@ -83,6 +83,17 @@ func (s *store) Get(kind abi.Kind, key object.Key) (*object.Object, bool) {
 	return s.objects[objectIDOf(kind, key)], true
 }
 
+func (s *store) List(kind abi.Kind) (all []*object.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.objects {
+		if o.Kind == kind && !s.unsynced[kind] {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
 func (s *store) put(o *object.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -73,6 +73,9 @@ func (s store) Resource(_ context.Context, kind abi.Kind) (object.Resource, erro
 // Get implements [effect.Store].
 func (store) Get(abi.Kind, object.Key) (*object.Object, bool) { return nil, false }
 
+// List implements [effect.Store].
+func (store) List(abi.Kind) []*object.Object { return nil }
+
 // silent discards events.
 type silent struct{}
 

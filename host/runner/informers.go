@@ -235,3 +235,11 @@ func (s effectStore) Get(kind abi.Kind, key object.Key) (*object.Object, bool) {
 	}
 	return s.ownWrites.Get(informer, key), true
 }
+
+func (s effectStore) List(kind abi.Kind) []*object.Object {
+	informer := s.informers.get(kind)
+	if informer == nil || !informer.HasSynced() {
+		return nil
+	}
+	return informer.List("", nil)
+}

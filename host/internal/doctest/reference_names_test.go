@@ -21,6 +21,7 @@ func annotationTable(t *testing.T) string {
 		dispatch.row(t, "RequestedAt"),
 		dispatch.row(t, "Suspend"),
 		effects.row(t, "AppliedAnnotation"),
+		{code("<controller>.<plugin>." + effects.value(t, "AppliedAnnotation") + "-<hash>"), "The same on an object that the controller does not own, one for each primary: the digest, the namespace and name of the primary, and \"created\" if the primary has created the object"},
 	})
 }
 
@@ -28,7 +29,8 @@ func nameTable(t *testing.T) string {
 	effects, devloop := constants(t, "host/effect"), constants(t, "cmd/thole/internal/devloop")
 	return table([]string{"name", "what", ""}, [][]string{
 		{code(effect.Finalizer("<plugin>", "<controller>")), "finalizer", "Holds an object until the controller's cleanup has succeeded"},
-		{code(effects.value(t, "managerPrefix") + "<plugin>/<controller>"), "field manager", "Everything that a controller writes. A name of more than 128 bytes is cut and ends in a digest"},
+		{code(effects.value(t, "managerPrefix") + "<plugin>/<controller>"), "field manager", "Primaries and the objects that they own. A name of more than 128 bytes is cut and ends in a digest"},
+		{code(effects.value(t, "managerPrefix") + "<plugin>/<controller>/<hash>"), "field manager", "Objects that the controller does not own, one for each primary by a hash of its namespace and name"},
 		{code(devloop.value(t, "fieldManager")), "field manager", "What `thole dev` applies from `crd.yaml` and `sample.yaml`"},
 	})
 }
