@@ -94,6 +94,10 @@ type Effects interface {
 	RemoveFinalizer(ctx context.Context, t effect.Target) (effect.Report, *effect.Failure)
 	PerformIntents(ctx context.Context, t effect.Target, result *abi.Result) (effect.Report, *effect.Failure)
 	WriteStatus(ctx context.Context, t effect.Target, want effect.Status) (effect.Report, *effect.Failure)
+	// Release and ReleaseGone give up the primary's fields of objects that it
+	// does not own.
+	Release(ctx context.Context, t effect.Target, all bool) (effect.Report, *effect.Failure)
+	ReleaseGone(ctx context.Context, c *abi.Controller, primary object.Key) (effect.Report, *effect.Failure)
 	EmitEvent(t effect.Target, event *abi.Event)
 	Forget(uid types.UID)
 }

@@ -60,6 +60,7 @@ type fixture struct {
 	full    bool                       // the cache can remember no more writes
 	loops   int                        // runs counted as in a write loop
 	foreign string                     // a merge patch that somebody else makes just before the next write of status
+	shares  bool                       // the primary has applied fields of an object that it does not own
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -299,6 +300,26 @@ func (e testEffects) WriteStatus(_ context.Context, t effect.Target, want effect
 		return effect.Report{}, e.fail["status"]
 	}
 	return e.write(abi.VerbStatus, t.Object, `{"status":{"written":true}}`), nil
+}
+
+func (e testEffects) Release(_ context.Context, _ effect.Target, all bool) (effect.Report, *effect.Failure) {
+	return e.release(fmt.Sprintf("release all=%v", all))
+}
+
+func (e testEffects) ReleaseGone(_ context.Context, _ *abi.Controller, primary object.Key) (effect.Report, *effect.Failure) {
+	return e.release("release gone " + primary.String())
+}
+
+// release is noted only if the test shares an object.
+func (e testEffects) release(what string) (effect.Report, *effect.Failure) {
+	if !e.shares {
+		return effect.Report{}, nil
+	}
+	e.note("%s", what)
+	if e.fail[what] != nil {
+		return effect.Report{}, e.fail[what]
+	}
+	return effect.Report{Writes: []effect.Write{{Verb: abi.VerbApply, Kind: gadget}}}, nil
 }
 
 func (e testEffects) EmitEvent(_ effect.Target, event *abi.Event) {

@@ -178,6 +178,14 @@ func (p *testPlugin) PerformIntents(context.Context, effect.Target, *abi.Result)
 func (p *testPlugin) WriteStatus(context.Context, effect.Target, effect.Status) (effect.Report, *effect.Failure) {
 	return effect.Report{}, nil
 }
+
+func (p *testPlugin) Release(context.Context, effect.Target, bool) (effect.Report, *effect.Failure) {
+	return effect.Report{}, nil
+}
+
+func (p *testPlugin) ReleaseGone(context.Context, *abi.Controller, object.Key) (effect.Report, *effect.Failure) {
+	return effect.Report{}, nil
+}
 func (p *testPlugin) EmitEvent(effect.Target, *abi.Event) {}
 func (p *testPlugin) Forget(types.UID)                    {}
 

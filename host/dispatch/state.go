@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -119,6 +120,26 @@ func (c *Controller) endRun(s *keyState, loop writeLoop) (wakeUps []wakeUp) {
 	}
 	s.deferred = nil
 	return wakeUps
+}
+
+// releaseRetry is the time until the fields of a primary that does not exist any
+// more are released again, if that has failed.
+const releaseRetry = time.Minute
+
+// gone ends the handling of a key whose object no longer exists.
+func (c *Controller) gone(ctx context.Context, item workItem) {
+	report, failure := item.revision.Effects.ReleaseGone(ctx, &item.revision.Controller, item.Key)
+	for _, w := range report.Writes {
+		c.Metrics.Wrote(w.Verb)
+		c.Cache.Wrote(w)
+	}
+	if failure != nil {
+		c.Logger.Warn("release the fields of an object that does not exist any more", "object", item.Key.String(), "error", failure, "again", releaseRetry)
+		c.Queue.Done(item.Key, outcome.Next{Kind: outcome.Backoff, After: releaseRetry, Reason: abi.ReasonRetry})
+		return
+	}
+	c.forget(item.Key)
+	c.Queue.Done(item.Key, outcome.Next{})
 }
 
 // forget drops everything about a key whose object no longer exists.

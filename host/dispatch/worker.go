@@ -131,8 +131,7 @@ func (c *Controller) begin(ctx context.Context, item workItem) *run {
 	primary, exists := c.Cache.Get(item.Key)
 	switch {
 	case !exists:
-		c.forget(item.Key)
-		c.Queue.Done(item.Key, outcome.Next{})
+		c.gone(ctx, item)
 		return nil
 	case !primary.Deleting() && primary.Annotations[Suspend] == "true":
 		c.Queue.Done(item.Key, outcome.Next{}) // removing the annotation is a change

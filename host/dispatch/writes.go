@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
 )
@@ -21,7 +22,18 @@ func (r *run) intents(ctx context.Context) *effect.Failure {
 	report, failure := r.revision.Effects.PerformIntents(ctx, r.target(), r.result)
 	// The plugin has not seen yet what its patch of spec or labels led to.
 	r.take(report, nil)
+	if failure != nil || !r.reachedTheDesiredState() {
+		return failure
+	}
+	report, failure = r.revision.Effects.Release(ctx, r.target(), false)
+	r.take(report, nil)
 	return failure
+}
+
+// reachedTheDesiredState reports whether the result names every object that the
+// primary wants fields of. Any other result may lack some.
+func (r *run) reachedTheDesiredState() bool {
+	return r.returned.Code == abi.CodeOK && r.result.Result == abi.OutcomeSuccess
 }
 
 // needsFinalizer reports whether the result asks for anything that a cleanup may
@@ -51,6 +63,11 @@ func (r *run) status(ctx context.Context) *effect.Failure {
 
 // removeFinalizer is the last effect of a cleanup.
 func (r *run) removeFinalizer(ctx context.Context) *effect.Failure {
+	released, failure := r.revision.Effects.Release(ctx, r.target(), true)
+	r.take(released, nil)
+	if failure != nil {
+		return failure
+	}
 	report, failure := r.revision.Effects.RemoveFinalizer(ctx, r.target())
 	r.take(report, nil)
 	return failure

@@ -153,3 +153,88 @@ func TestACleanupDoesNotCopyRequestedAt(t *testing.T) {
 	f.run()
 	f.expect("remove finalizer", "commit reads", "metric success ")
 }
+
+func TestFieldsOfSharedObjectsAreReleasedOnlyAfterSuccess(t *testing.T) {
+	for name, c := range map[string]struct {
+		reconcile reconcileFunc
+		fail      string
+		released  bool
+	}{
+		"success": {reconcile: succeed, released: true},
+		"requeue": {reconcile: resultOf(abi.OutcomeRequeue)},
+		"empty":   {reconcile: resultOf(abi.OutcomeEmpty)},
+		"retry":   {reconcile: returnsCode(abi.CodeRetry)},
+		"waiting": {reconcile: returnsCode(abi.CodeWaiting)},
+		"stalled": {reconcile: returnsCode(abi.CodeStalled)},
+		"panic":   {reconcile: panics},
+		"retry with success": {reconcile: func(context.Context, sandbox.Call) (sandbox.Return, error) {
+			returned, err := returns(&abi.Result{})
+			returned.Code = abi.CodeRetry
+			return returned, err
+		}},
+		"a failed apply": {reconcile: applies, fail: "apply"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.put(aWidget)
+			f.shares, f.reconcile = true, c.reconcile
+			if c.fail != "" {
+				f.fail[c.fail] = &effect.Failure{EffectFailure: abi.EffectFailure{Class: abi.ClassRetry, Reason: "X"}}
+			}
+			f.run()
+			if got := slices.Contains(f.log, "release all=false"); got != c.released {
+				t.Errorf("released is %v: %q", got, f.log)
+			}
+		})
+	}
+}
+
+func applies(context.Context, sandbox.Call) (sandbox.Return, error) {
+	return returns(&abi.Result{Apply: []abi.Apply{{Object: []byte(`{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g"}}`)}}})
+}
+
+func resultOf(outcome abi.Outcome) reconcileFunc {
+	return func(context.Context, sandbox.Call) (sandbox.Return, error) {
+		return sandbox.Return{Output: abi.EncodeResult(&abi.Result{Result: outcome})}, nil
+	}
+}
+
+func TestARefusedReleaseIsAFailureOfTheRun(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.shares = true
+	f.fail["release all=false"] = &effect.Failure{EffectFailure: abi.EffectFailure{Class: abi.ClassDenied, Reason: "Forbidden", Verb: abi.VerbApply}}
+	f.run()
+	f.expect("release all=false", "status Reconciling=True/ProgressingWithRetry Ready=False/Forbidden patch=",
+		"commit reads", "event Warning Forbidden", "metric error denied")
+}
+
+func TestFieldsOfSharedObjectsAreReleasedBeforeTheFinalizer(t *testing.T) {
+	f := newFixture(t)
+	f.put(strings.Replace(aWidget, `"generation":1`, `"generation":1,"deletionTimestamp":"2026-01-01T00:00:00Z"`, 1))
+	f.shares = true
+	f.fail["release all=true"] = &effect.Failure{EffectFailure: abi.EffectFailure{Class: abi.ClassRetry, Reason: "X"}}
+	f.run()
+	f.expect("release all=false", "release all=true", "status Reconciling=True/ProgressingWithRetry Ready=False/X patch=",
+		"commit reads", "event Warning X", "metric error retry")
+	f.fail = map[string]*effect.Failure{}
+	f.run()
+	f.expect("release all=false", "release all=true", "remove finalizer", "commit reads", "metric success ")
+}
+
+func TestFieldsOfAPrimaryThatIsGoneAreReleasedUntilThatSucceeds(t *testing.T) {
+	f := newFixture(t)
+	f.shares = true
+	f.fail["release gone ns/w"] = &effect.Failure{EffectFailure: abi.EffectFailure{Class: abi.ClassRetry, Reason: "X"}}
+	f.run()
+	f.expect("release gone ns/w")
+	if next := f.done[len(f.done)-1]; next.Kind != outcome.Backoff || next.After != releaseRetry {
+		t.Errorf("next is %+v", next)
+	}
+	f.fail = map[string]*effect.Failure{}
+	f.run()
+	f.expect("release gone ns/w", "cache forgets ns/w", "queue forgets ns/w")
+	if next := f.done[len(f.done)-1]; next != (outcome.Next{}) {
+		t.Errorf("next is %+v", next)
+	}
+}

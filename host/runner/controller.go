@@ -62,11 +62,15 @@ func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, p *plugin, running
 		CrossNamespace: rev.Policy.CrossNamespace, MaxIntents: rev.Policy.Limits.Intents,
 	}
 	if running == nil {
-		return r.start(rev.Plugin, next, p, workers(m, rev.Policy))
+		running = r.start(rev.Plugin, next, p, workers(m, rev.Policy))
+	} else {
+		running.follow(m, &p.informers)
+		running.setWorkers(workers(m, rev.Policy))
+		running.Swap(next, keysOf(p.informers.get(m.For)))
 	}
-	running.follow(m, &p.informers)
-	running.setWorkers(workers(m, rev.Policy))
-	running.Swap(next, keysOf(p.informers.get(m.For)))
+	for _, key := range p.effects.Load().FindShared(&next.Controller) {
+		running.Queue.Add(key, abi.ReasonResync) // it may have been deleted meanwhile
+	}
 	return running
 }
 

@@ -50,6 +50,10 @@ func (g *slowGuest) PerformIntents(context.Context, effect.Target, *abi.Result) 
 func (g *slowGuest) WriteStatus(context.Context, effect.Target, effect.Status) (effect.Report, *effect.Failure) {
 	return effect.Report{}, nil
 }
+
+func (g *slowGuest) Release(context.Context, effect.Target, bool) (effect.Report, *effect.Failure) {
+	return effect.Report{}, nil
+}
 func (g *slowGuest) EmitEvent(effect.Target, *abi.Event) {}
 
 // fullCache is a cache that has every object.
