@@ -20,11 +20,21 @@ func (m *Manifest) check() error {
 		checkName("name", m.Name),
 		checkLength("version", len(m.Version), MaxVersion),
 		checkLength("memoVersion", len(m.MemoVersion), MaxVersion),
-		checkEach("features", m.Features, checkFeature),
 		checkEach("controllers", m.Controllers, Controller.check),
 		checkDistinct("controllers", "name", m.Controllers, func(c Controller) string { return c.Name }),
 		checkEach("controllers", m.Controllers, m.checkFeatures),
 	)
+}
+
+// checkFeatureNames refuses a plugin that uses a feature this package does not implement: it
+// could not work on this host.
+func (m *Manifest) checkFeatureNames() error {
+	return checkEach("features", m.Features, func(name string) error {
+		if slices.Contains(Features(), name) {
+			return nil
+		}
+		return rawjson.NewError("", rawjson.Quote(name)+" is not a feature of this host: the plugin needs a newer host")
+	})
 }
 
 // checkFeatures refuses a controller with a field whose feature the manifest
@@ -34,16 +44,10 @@ func (m *Manifest) checkFeatures(c Controller) error {
 	if c.Retry != (Retry{}) && !slices.Contains(m.Features, FeatureRetry) {
 		return rawjson.NewError("retry", "needs the feature "+rawjson.Quote(FeatureRetry)+": name it in features")
 	}
-	return nil
-}
-
-// checkFeature refuses a plugin that uses a feature this package does not implement: it
-// could not work on this host.
-func checkFeature(name string) error {
-	if slices.Contains(Features(), name) {
-		return nil
+	if len(c.Conditions.Summaries) > 0 && !slices.Contains(m.Features, FeatureSummaries) {
+		return rawjson.NewError("conditions.summaries", "needs the feature "+rawjson.Quote(FeatureSummaries)+": name it in features")
 	}
-	return rawjson.NewError("", rawjson.Quote(name)+" is not a feature of this host: the plugin needs a newer host")
+	return nil
 }
 
 func (c Controller) check() error {
@@ -97,8 +101,54 @@ func (c Conditions) check() error {
 		checkTypes("owned", c.Owned),
 		checkTypes("summarized", c.Summarized),
 		checkTypes("negativePolarity", c.NegativePolarity),
-		checkEach("negativePolarity", c.NegativePolarity, c.checkPolarity),
+		checkPolarity(c.NegativePolarity, "neither in summarized nor in owned", c.Summarized, c.Owned),
+		c.checkSummaries(),
 	)
+}
+
+// checkSummaries checks each summary with the targets that are not computed
+// before it. These cannot be summarized.
+func (c Conditions) checkSummaries() error {
+	later := []string{c.TargetOrReady()}
+	for _, s := range slices.Backward(c.Summaries) {
+		later = append(later, s.Target)
+	}
+	return cmp.Or(
+		checkDistinct("summaries", "target", c.Summaries, func(s Summary) string { return s.Target }),
+		checkEach("summaries", c.Summaries, func(s Summary) error {
+			err := s.check(later)
+			later = later[:len(later)-1]
+			return err
+		}),
+	)
+}
+
+// check checks a summary. later has conditions.target, the targets that are
+// computed after this one, and this one.
+func (s Summary) check(later []string) error {
+	switch {
+	case s.Target == "":
+		return rawjson.NewError("target", "is required")
+	case s.Target == DefaultTarget, s.Target == later[0]:
+		return rawjson.NewError("target", rawjson.Quote(s.Target)+" can only be conditions.target; choose another type")
+	case len(s.Summarized) == 0:
+		return rawjson.NewError("summarized", "is empty: list the types that "+rawjson.Quote(s.Target)+" depends on")
+	}
+	return cmp.Or(
+		rawjson.Within("target", checkTarget(s.Target)),
+		checkTypes("summarized", s.Summarized),
+		checkEach("summarized", s.Summarized, func(t string) error { return checkEarlier(t, later) }),
+		checkTypes("negativePolarity", s.NegativePolarity),
+		checkPolarity(s.NegativePolarity, "not in summarized", s.Summarized),
+	)
+}
+
+// checkEarlier refuses to summarize a target that is not computed yet.
+func checkEarlier(t string, later []string) error {
+	if !slices.Contains(later, t) {
+		return nil
+	}
+	return rawjson.NewError("", rawjson.Quote(t)+" is a target that is not computed before this one; list its summary first")
 }
 
 // checkTarget checks the type of the summary. It cannot be one that the host computes from
@@ -121,14 +171,16 @@ func checkTypes(field string, types []string) error {
 	)
 }
 
-// checkPolarity rejects a type that is in no other list. It is misspelt: its
-// polarity would have no effect.
-func (c Conditions) checkPolarity(t string) error {
-	known := slices.Concat(c.Summarized, c.Owned, []string{conditionReconciling, conditionStalled})
-	if slices.Contains(known, t) {
-		return nil
-	}
-	return rawjson.NewError("", rawjson.Quote(t)+" is neither in summarized nor in owned"+rawjson.DidYouMean(t, known))
+// checkPolarity refuses a type that none of the other lists has; missing says so.
+// It is misspelt: its polarity would have no effect.
+func checkPolarity(negative []string, missing string, others ...[]string) error {
+	known := slices.Concat(append(others, []string{conditionReconciling, conditionStalled})...)
+	return checkEach("negativePolarity", negative, func(t string) error {
+		if slices.Contains(known, t) {
+			return nil
+		}
+		return rawjson.NewError("", rawjson.Quote(t)+" is "+missing+rawjson.DidYouMean(t, known))
+	})
 }
 
 // check truncates messages and returns the first violation of a limit or rule.

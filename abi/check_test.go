@@ -1,6 +1,7 @@
 package abi
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -54,7 +55,8 @@ func TestInvalidManifestIsRefused(t *testing.T) {
 		{`{"name":"a","memoVersion":"` + strings.Repeat("1", 129) + `",` + one + `}`, `memoVersion: 129 bytes, the limit is 128`},
 		{`{"name":"a","version":"` + strings.Repeat("1", 129) + `",` + one + `}`, `version: 129 bytes, the limit is 128`},
 		{`{"name":"a","features":["time-travel"],` + one + `}`, `features[0]: "time-travel" is not a feature of this host: the plugin needs a newer host`},
-		{`{"name":"a","features":` + list(65, `"x"`) + `}`, `features[64]: more than 64 entries (offset 280)`},
+		{`{"name":"a","features":["summaries","time-travel"],"controllers":[{"flux":1}]}`, `features[1]: "time-travel" is not a feature of this host: the plugin needs a newer host`},
+		{`{"name":"a","features":` + list(65, `"summaries"`) + `}`, `features[64]: more than 64 entries (offset 792)`},
 		{`{"controllers":` + list(65, `{}`) + `}`, `controllers[64]: more than 64 entries (offset 208)`},
 		{`{"name":"a","controllers":[{"for":{"apiVersion":"v1","kind":"K"}}]}`, `controllers[0].name: ""` + label},
 		{`{"name":"a","controllers":[{"name":"b"}]}`, `controllers[0].for.apiVersion: is required: a group and version, such as apps/v1`},
@@ -105,6 +107,68 @@ func TestInvalidManifestIsRefused(t *testing.T) {
 		},
 		{conditionsWith(`"negativePolarity":["Zzz"]`), `controllers[0].conditions.negativePolarity[0]: "Zzz" is neither in summarized nor in owned`},
 	})
+}
+
+func TestFieldOfAFeatureNeedsTheFeature(t *testing.T) {
+	expectRefused(t, DecodeManifest, []refusal{
+		{
+			conditionsWith(`"summaries":[{"target":"Stored","summarized":["A"]}]`),
+			`controllers[0].conditions.summaries: needs the feature "summaries": name it in features`,
+		},
+	})
+	if _, err := DecodeManifest([]byte(conditionsWith(`"summaries":[]`))); err != nil {
+		t.Errorf("an empty field needs the feature: %v", err)
+	}
+}
+
+func TestInvalidSummaryIsRefused(t *testing.T) {
+	const path = `controllers[0].conditions.summaries`
+	with := func(summaries string) string {
+		return strings.Replace(conditionsWith(`"target":"Main","summaries":`+summaries), `{`, `{"features":["summaries"],`, 1)
+	}
+	expectRefused(t, DecodeManifest, []refusal{
+		{with(`[{"summarized":["A"]}]`), path + `[0].target: is required`},
+		{with(`[{"target":"Stalled","summarized":["A"]}]`), path + `[0].target: Stalled is set by the host; choose another type, such as Ready`},
+		{with(`[{"target":"Ready","summarized":["A"]}]`), path + `[0].target: "Ready" can only be conditions.target; choose another type`},
+		{with(`[{"target":"a b","summarized":["A"]}]`), path + `[0].target: "a b" is not a condition type, such as Ready or example.com/Ready`},
+		{with(`[{"target":"Main","summarized":["A"]}]`), path + `[0].target: "Main" can only be conditions.target; choose another type`},
+		{with(`[{"target":"B","summarized":["A"]},{"target":"B","summarized":["A"]}]`), path + `[1].target: "B" is given twice`},
+		{with(`[{"target":"B"}]`), path + `[0].summarized: is empty: list the types that "B" depends on`},
+		{with(`[{"target":"B","summarized":["A","A"]}]`), path + `[0].summarized[1]: "A" is given twice`},
+		{with(`[{"target":"B","summarized":["B"]}]`), path + `[0].summarized[0]: "B" is a target that is not computed before this one; list its summary first`},
+		{with(`[{"target":"B","summarized":["A","Main"]}]`), path + `[0].summarized[1]: "Main" is a target that is not computed before this one; list its summary first`},
+		{with(`[{"target":"B","summarized":["C"]},{"target":"C","summarized":["A"]}]`), path + `[0].summarized[0]: "C" is a target that is not computed before this one; list its summary first`},
+		{with(`[{"target":"B","summarized":["Fetched"],"negativePolarity":["Fetchd"]}]`), path + `[0].negativePolarity[0]: "Fetchd" is not in summarized, did you mean "Fetched"?`},
+		{with(list(17, `{}`)), path + `[16]: more than 16 entries (offset 192)`},
+	})
+	for _, summaries := range []string{
+		`[{"target":"B","summarized":["A"]},{"target":"C","summarized":["B","Reconciling","Stalled"],"negativePolarity":["B","Stalled"]}]`,
+	} {
+		if _, err := DecodeManifest([]byte(with(summaries))); err != nil {
+			t.Errorf("%s: %v", summaries, err)
+		}
+	}
+}
+
+func TestWrittenConditionsAreTargetsAndOwned(t *testing.T) {
+	for _, c := range []struct {
+		conditions Conditions
+		want       []string
+	}{
+		{Conditions{}, []string{"Ready"}},
+		{
+			Conditions{Owned: []string{"Ready", "A", "Reconciling", "Stalled"}, Summarized: []string{"Theirs"}},
+			[]string{"Ready", "A"},
+		},
+		{
+			Conditions{Target: "Main", Owned: []string{"A", "B"}, Summaries: []Summary{{Target: "B", Summarized: []string{"Theirs"}}, {Target: "C"}}},
+			[]string{"Main", "B", "C", "A"},
+		},
+	} {
+		if got := c.conditions.Written(); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: written are %q, want %q", c.conditions, got, c.want)
+		}
+	}
 }
 
 func TestValidManifestIsAccepted(t *testing.T) {

@@ -26,7 +26,13 @@ func EncodeManifest(m *Manifest) []byte { return encode(128, m.fields) }
 // [*rawjson.Error].
 func DecodeManifest(data []byte) (*Manifest, error) {
 	m := &Manifest{}
-	return checked(m, decodeStrict(data, m.fields), m.check)
+	err := decodeStrict(data, m.fields)
+	// The encoders write features first. A field of a feature that this package does
+	// not have is unknown, which says less than the name of the feature.
+	if unknown := m.checkFeatureNames(); unknown != nil {
+		err = unknown
+	}
+	return checked(m, err, m.check)
 }
 
 // EncodeRequest returns the text of a request.
@@ -137,7 +143,7 @@ func (c *Controller) fields(f *fields) {
 	f.duration("timeout", &c.Timeout)
 	f.count("concurrency", &c.Concurrency)
 	f.object("retry", c.Retry != Retry{}, c.Retry.fields)
-	f.object("conditions", !c.Conditions.empty(), c.Conditions.fields)
+	f.object("conditions", !c.Conditions.IsZero(), c.Conditions.fields)
 }
 
 func (r *Retry) fields(f *fields) {
@@ -159,10 +165,13 @@ func (c *Conditions) fields(f *fields) {
 	texts(f, "owned", MaxConditions, &c.Owned)
 	texts(f, "summarized", MaxConditions, &c.Summarized)
 	texts(f, "negativePolarity", MaxConditions, &c.NegativePolarity)
+	objects(f, "summaries", MaxSummaries, &c.Summaries, (*Summary).fields)
 }
 
-func (c *Conditions) empty() bool {
-	return c.Target == "" && len(c.Owned)+len(c.Summarized)+len(c.NegativePolarity) == 0
+func (s *Summary) fields(f *fields) {
+	f.required("target", &s.Target)
+	texts(f, "summarized", MaxConditions, &s.Summarized)
+	texts(f, "negativePolarity", MaxConditions, &s.NegativePolarity)
 }
 
 // fields lists the object last, so that a guest which reads it in place has read the

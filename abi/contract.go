@@ -108,6 +108,7 @@ const (
 	MaxFeatures         = 64      // per plugin
 	MaxKinds            = 256     // of each of owns, reads and writes
 	MaxVersion          = 128     // of a plugin's version, and of its memoVersion
+	MaxSummaries        = 16      // of a controller
 	MaxConditionType    = 316     // as in metav1.Condition
 	MaxConditionReason  = 1024    // as in metav1.Condition
 	MaxEventReason      = 128     // as in events.k8s.io/v1
@@ -116,11 +117,15 @@ const (
 	MaxEventMessage     = 1 << 10
 )
 
-// FeatureRetry is the feature of [Controller.Retry], [Failure.Terminal], and
-// [Failure.After] with [CodeRetry].
-const FeatureRetry = "retry"
+// The features of thole/v1: parts that were added after its first version
+// (SPEC.md, "Features").
+const (
+	// FeatureRetry is the feature of [Controller.Retry], [Failure.Terminal], and
+	// [Failure.After] with [CodeRetry].
+	FeatureRetry     = "retry"
+	FeatureSummaries = "summaries" // conditions.summaries of a controller
+)
 
-// Features returns the names of the features of thole/v1 that were added after
-// its first version and that this package implements. A manifest lists those
-// that its plugin uses.
-func Features() []string { return []string{FeatureRetry} }
+// Features returns the names of the features that this package implements. A
+// manifest lists those that its plugin uses.
+func Features() []string { return []string{FeatureRetry, FeatureSummaries} }

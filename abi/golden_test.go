@@ -143,15 +143,3 @@ func visit(v reflect.Value, seen map[string]bool) {
 		}
 	}
 }
-
-// TestFeaturesAreDecoded: no golden file has a feature that does not exist,
-// because a check rejects it.
-func TestFeaturesAreDecoded(t *testing.T) {
-	m := minimalManifest()
-	m.Features = []string{"maps", "http"}
-	text := EncodeManifest(m)
-	got := &Manifest{}
-	if err := decodeStrict(text, got.fields); err != nil || !reflect.DeepEqual(got, m) {
-		t.Errorf("%s is read as %+v, %v", text, got, err)
-	}
-}

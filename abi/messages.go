@@ -1,6 +1,7 @@
 package abi
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -79,10 +80,20 @@ func (k Kind) Group() string {
 // Conditions lists the condition types that a controller owns and those that
 // its target condition summarizes (flux-result-computation, type Conditions).
 type Conditions struct {
-	Target           string   // the summary; "" means [DefaultTarget]
-	Owned            []string // types that results may set, besides Target, Reconciling and Stalled
-	Summarized       []string // types that Target depends on, besides Reconciling and Stalled
-	NegativePolarity []string // those of the other lists for which True is the bad status
+	Target           string    // the summary; "" means [DefaultTarget]
+	Owned            []string  // types that results may set, besides Target, Reconciling and Stalled
+	Summarized       []string  // types that Target depends on, besides Reconciling and Stalled
+	NegativePolarity []string  // those of the other lists for which True is the bad status
+	Summaries        []Summary // further target conditions; feature [FeatureSummaries]
+}
+
+// Summary is a further target condition, with a summary of its own. It is
+// computed before Target and after the summaries listed before it, so that each
+// of these may depend on it.
+type Summary struct {
+	Target           string   // a type other than [DefaultTarget] and the other targets
+	Summarized       []string // all types that Target depends on, also Reconciling and Stalled; one or more
+	NegativePolarity []string // those of Summarized for which True is the bad status
 }
 
 // DefaultTarget is the target condition of a controller that names none.
@@ -94,6 +105,28 @@ func (c Conditions) TargetOrReady() string {
 		return DefaultTarget
 	}
 	return c.Target
+}
+
+// IsZero reports whether the manifest names no conditions.
+func (c Conditions) IsZero() bool {
+	return c.Target == "" && len(c.Owned)+len(c.Summarized)+len(c.NegativePolarity)+len(c.Summaries) == 0
+}
+
+// Written returns the distinct types of conditions that belong to the
+// controller: its targets and Owned. Reconciling and Stalled are not among them,
+// also if Owned has them: they belong to the controller that targets
+// [DefaultTarget].
+func (c Conditions) Written() []string {
+	types := []string{c.TargetOrReady()}
+	for _, s := range c.Summaries {
+		types = append(types, s.Target)
+	}
+	for _, t := range c.Owned {
+		if t != conditionReconciling && t != conditionStalled && !slices.Contains(types, t) {
+			types = append(types, t)
+		}
+	}
+	return types
 }
 
 // Request is the input of one reconcile.

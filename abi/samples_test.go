@@ -13,7 +13,7 @@ func fullManifest() *Manifest {
 	return &Manifest{
 		Name:    "web",
 		Version: "1.4.0", MemoVersion: "2",
-		Features: []string{FeatureRetry},
+		Features: []string{FeatureRetry, FeatureSummaries},
 		Controllers: []Controller{{
 			Name:        "site",
 			For:         Kind{"example.com/v1", "Site"},
@@ -30,6 +30,11 @@ func fullManifest() *Manifest {
 				Owned:            []string{"Available", "example.com/Degraded"},
 				Summarized:       []string{"Available", "example.com/Degraded"},
 				NegativePolarity: []string{"example.com/Degraded"},
+				Summaries: []Summary{{
+					Target:           "Published",
+					Summarized:       []string{"Available", "CertificateExpired"},
+					NegativePolarity: []string{"CertificateExpired"},
+				}},
 			},
 		}},
 	}

@@ -32,6 +32,7 @@ var described = map[string]reflect.Type{
 	"Kind":          reflect.TypeFor[Kind](),
 	"Retry":         reflect.TypeFor[Retry](),
 	"Conditions":    reflect.TypeFor[Conditions](),
+	"Summary":       reflect.TypeFor[Summary](),
 	"Request":       reflect.TypeFor[Request](),
 	"Previous":      reflect.TypeFor[Previous](),
 	"Failed effect": reflect.TypeFor[EffectFailure](),

@@ -34,10 +34,7 @@ func Empty() Action { return Action{outcome: abi.OutcomeEmpty} }
 
 // write sets the outcome of a result.
 func (a Action) write(out *abi.Result) {
-	out.Result = a.outcome
-	if a.outcome == "" {
-		out.Result = abi.OutcomeSuccess
-	}
+	out.Result = a.Outcome()
 	out.RequeueAfter = milliseconds(a.after)
 }
 

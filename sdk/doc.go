@@ -36,7 +36,8 @@
 // of attempts, and ErrorPolicy decides by error and attempt.
 //
 // The host writes the conditions Ready, Reconciling and Stalled accordingly, and
-// observedGeneration.
+// observedGeneration. Processors are called at the end of every run, and may change how
+// it ends.
 //
 // # When a run happens
 //

@@ -35,9 +35,17 @@ type Controller[Spec, Status any] struct {
 	// progress.
 	Cleanup func(*Request[Spec, Status]) error
 
+	// Processors are called in this order after Reconcile or Cleanup has returned. They
+	// are not called if the object could not be read.
+	Processors []Processor[Spec, Status]
+
 	// Interval is the time until the next run after a success that specifies none
 	// itself; 0 waits for a change.
 	Interval time.Duration
+	// IntervalOf, if set, returns the interval of one object, such as one in its spec.
+	// It is called after the processors, for a success that specifies no time; 0 or less
+	// means Interval.
+	IntervalOf func(*Request[Spec, Status]) time.Duration
 	// Timeout limits one run; 0 means the host's default.
 	Timeout time.Duration
 	// Concurrency is the number of objects that are reconciled at the same time; 0
@@ -65,6 +73,9 @@ type Controller[Spec, Status any] struct {
 // condition summarizes. The zero value is for a controller that sets none: the host
 // derives Ready, Reconciling and Stalled from how runs end.
 type Conditions = abi.Conditions
+
+// Summary is a further target condition of [Conditions], with a summary of its own.
+type Summary = abi.Summary
 
 // Plugin sets the plugin's name, which its file must have too, and its version. A
 // plugin with one controller need not call it, and has the name of the controller
@@ -114,6 +125,9 @@ func register[Spec, Status any](c Controller[Spec, Status]) {
 	}
 	if c.Retry != (RetryPolicy{}) || c.ErrorPolicy != nil {
 		guest.Feature(abi.FeatureRetry)
+	}
+	if len(c.Conditions.Summaries) > 0 {
+		guest.Feature(abi.FeatureSummaries)
 	}
 	guest.Register(guest.Controller{
 		Manifest: c.manifest(),
@@ -168,6 +182,7 @@ func (n *run[Spec, Status]) reconcile(h guest.Host, q *abi.Request) (abi.Code, *
 	if err != nil {
 		err = n.controller.decideError(r, err, q.Attempt+1)
 	}
+	action, err = n.controller.process(r, action, err)
 	r.diffStatus(before, &r.Status)
 	return r.end(action, err)
 }

@@ -54,7 +54,7 @@ type Run struct {
 	status  []byte // its status, nil if there is none
 	config  []byte
 	result  abi.Result
-	invalid *abi.Failure // the first intent or value that could not be encoded
+	invalid error // of the first intent or value that could not be encoded
 }
 
 type (
@@ -204,14 +204,15 @@ func (r *Run) Patch(patch any) {
 // wanted.
 func (r *Run) fail(reason, what string, err error) {
 	if r.invalid == nil {
-		r.invalid = &abi.Failure{Reason: reason, Message: "encode " + what + ": " + err.Error()}
+		r.invalid = Stalled(reason, errors.New("encode "+what+": "+err.Error()))
 	}
 }
 
 // end returns the code and the result for what the author's function returned.
 func (r *Run) end(action Action, err error) (abi.Code, *abi.Result) {
 	if r.invalid != nil {
-		return abi.CodeStalled, &abi.Result{Memo: r.result.Memo, Error: r.invalid}
+		code, failure := failureOf(r.invalid)
+		return code, &abi.Result{Memo: r.result.Memo, Error: failure}
 	}
 	if err == nil {
 		action.write(&r.result)

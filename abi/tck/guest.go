@@ -76,6 +76,13 @@ func conformance(name string) abi.Controller {
 	return abi.Controller{Name: name, For: abi.Kind{APIVersion: "thole.dev/v1", Kind: "Conformance"}}
 }
 
+// summarizing returns a controller that uses the feature summaries.
+func summarizing() abi.Controller {
+	c := conformance(controller)
+	c.Conditions.Summaries = []abi.Summary{{Target: "Fetched", Summarized: []string{"FetchFailed"}, NegativePolarity: []string{"FetchFailed"}}}
+	return c
+}
+
 // constant places bytes in memory and returns the instructions that push their
 // address and length.
 func (g *guest) constant(data []byte) []byte {

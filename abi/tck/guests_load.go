@@ -97,7 +97,8 @@ func manifestCases() []Case {
 		unknownField  = "manifest-unknown-field"
 		noFeature     = "manifest-retry-without-feature"
 		badFactor     = "manifest-retry-factor"
-		badFeature    = "manifest-unknown-feature"
+		unnamed       = "manifest-feature-not-named"
+		unknown       = "manifest-unknown-feature"
 	)
 	misspelt := bytes.Replace(manifest(unknownField), []byte(`"controllers"`), []byte(`"controlers"`), 1)
 	return []Case{
@@ -111,13 +112,16 @@ func manifestCases() []Case {
 		refused(noControllers, "there is no controller", describing(manifestWith(noControllers)), "manifest", "controller"),
 		refused(twice, "two controllers have one name, and so one finalizer and the same metrics",
 			describing(manifestWith(twice, conformance("twin"), conformance("twin"))), "manifest", "twin"),
-		refused(badFeature, "a feature that no host has", describing(manifestUsing(badFeature, "time-travel", abi.Retry{})), "manifest", "time-travel"),
 		refused(noFeature, "retry without its feature: a host without it would not know the field",
 			describing(manifestUsing(noFeature, "", abi.Retry{Attempts: 3})), "manifest", "retry", "features"),
 		refused(badFactor, "delays that double are 200 percent, not 2",
 			describing(manifestUsing(badFactor, abi.FeatureRetry, abi.Retry{Factor: 2})), "manifest", "retry.factor"),
 		refused(noKind, "a controller for no kind",
 			describing(manifestWith(noKind, abi.Controller{Name: controller, For: abi.Kind{APIVersion: "v1"}})), "manifest", "kind"),
+		refused(unknown, "a feature that no host has, and a field of it",
+			describing(bytes.Replace(manifest(unknown), []byte(`"controllers":[{`), []byte(`"features":["time-travel"],"controllers":[{"to":1,`), 1)), "manifest", "time-travel"),
+		refused(unnamed, "a field of a feature that the manifest does not name",
+			describing(manifestWith(unnamed, summarizing())), "manifest", abi.FeatureSummaries),
 	}
 }
 

@@ -23,6 +23,10 @@ func okCases() []Case {
 			expectCode(abi.ImportGet, []byte("?"), abi.CodeInvalid)),
 		succeeds("list", "list returns the length of the reply", 1, success(), lists),
 		succeeds("warm-denied", "in warm every capability returns -2, and the output is discarded", 1, success(), warmDenied),
+		succeeds("feature-summaries", "the manifest names the feature summaries and has a second target condition", 1, success(), describing(
+			abi.EncodeManifest(&abi.Manifest{
+				Name: "feature-summaries", Features: []string{abi.FeatureSummaries}, Controllers: []abi.Controller{summarizing()},
+			}))),
 		succeeds("wasi", "arguments and environment are empty, unknown descriptors are EBADF, sleeping advances the clock", 2, success(), systemInterface),
 	}
 }

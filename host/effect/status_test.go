@@ -98,6 +98,22 @@ func TestWriteStatusKeepsChangesOfOthers(t *testing.T) {
 	}
 }
 
+func TestOwnConditionsPrevailInAConflict(t *testing.T) {
+	w := newCluster(t)
+	target := w.owner(nil, nil)
+	const past = `"lastTransitionTime":"2020-01-01T00:00:00Z","reason":"Theirs","message":"m"`
+	w.wire.before = func(request) { // between the read and the write
+		w.edit(widget, "w", "status", `{"status":{"conditions":[{"type":"Ready","status":"False",`+past+`},{"type":"Gone","status":"True",`+past+`},{"type":"Foreign","status":"True",`+past+`}]}}`)
+	}
+	want := ready("True", 1)
+	want.Remove = []string{"Gone"}
+	reply, wrote := w.status(&target, want)
+	got := field(reply, "status", "conditions")
+	if !wrote || strings.Contains(got, `"Gone"`) || !strings.Contains(got, `"Foreign"`) || !strings.Contains(got, `"reason":"Because"`) {
+		t.Errorf("wrote %t: %s", wrote, got)
+	}
+}
+
 // Members that metav1.Condition does not have stay, and so does the form in which
 // another writer wrote them.
 func TestWriteStatusKeepsConditionsOfOthersByteForByte(t *testing.T) {

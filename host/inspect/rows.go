@@ -130,17 +130,25 @@ func bounded[T ~int | ~int64](requested, limit T) string {
 }
 
 func conditions(c abi.Conditions) string {
-	text := c.TargetOrReady()
-	if len(c.Summarized) > 0 {
-		text += " from " + list(c.Summarized)
+	parts := []string{summary(c.TargetOrReady(), c.Summarized, c.NegativePolarity)}
+	for _, s := range c.Summaries {
+		parts = append(parts, summary(s.Target, s.Summarized, s.NegativePolarity))
 	}
 	if len(c.Owned) > 0 {
-		text += "; owns " + list(c.Owned)
+		parts = append(parts, "owns "+list(c.Owned))
 	}
-	if len(c.NegativePolarity) > 0 {
-		text += "; bad when True: " + list(c.NegativePolarity)
+	return strings.Join(parts, "; ")
+}
+
+// summary describes a target condition and what it depends on.
+func summary(target string, summarized, negative []string) string {
+	if len(summarized) > 0 {
+		target += " from " + list(summarized)
 	}
-	return text
+	if len(negative) > 0 {
+		target += " (bad when True: " + list(negative) + ")"
+	}
+	return target
 }
 
 // ruleRows marks a guessed resource with *, and a rule that is not always needed

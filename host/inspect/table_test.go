@@ -49,7 +49,10 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 	limits := config.Config{}.WithDefaults().Limits
 	c := &abi.Controller{
 		Name: "a", For: widget, Finalizer: true, Interval: 60_000, Timeout: 30_000, Concurrency: 2,
-		Conditions: abi.Conditions{Target: "Synced", Owned: []string{"Fetched"}, Summarized: []string{"Fetched"}, NegativePolarity: []string{"Stalled"}},
+		Conditions: abi.Conditions{
+			Target: "Synced", Owned: []string{"Fetched"}, Summarized: []string{"Fetched", "Stored"}, NegativePolarity: []string{"Stalled"},
+			Summaries: []abi.Summary{{Target: "Stored", Summarized: []string{"Fetched"}}},
+		},
 	}
 	have := map[string]string{}
 	for _, row := range describe("p", c, limits).rows {
@@ -62,7 +65,7 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 		"Interval":    "1m0s after a success",
 		"Timeout":     "10s, the limit of the host; 30s is requested",
 		"Concurrency": "2",
-		"Conditions":  "Synced from Fetched; owns Fetched; bad when True: Stalled",
+		"Conditions":  "Synced from Fetched, Stored (bad when True: Stalled); Stored from Fetched; owns Fetched",
 	} {
 		if have[name] != want {
 			t.Errorf("%s: %q, want %q", name, have[name], want)

@@ -65,10 +65,7 @@ var builtInGroups = []string{
 
 // AsksForConditions reports whether the manifest of a controller names
 // conditions.
-func AsksForConditions(c *abi.Controller) bool {
-	conditions := c.Conditions
-	return conditions.Target != "" || len(conditions.Owned)+len(conditions.Summarized)+len(conditions.NegativePolarity) > 0
-}
+func AsksForConditions(c *abi.Controller) bool { return !c.Conditions.IsZero() }
 
 // HasConditions reports whether the host writes conditions for a controller. On
 // built-in kinds it does so only if the manifest names conditions, because their
@@ -89,16 +86,13 @@ func (w ConditionWriters) Add(plugin string, controllers []abi.Controller) error
 			continue
 		}
 		name := plugin + "/" + c.Name
-		for _, condition := range append([]string{c.Conditions.TargetOrReady()}, c.Conditions.Owned...) {
+		for _, condition := range c.Conditions.Written() {
 			written := c.For.Group() + "/" + c.For.Kind + "/" + condition
-			switch other := w[written]; {
-			case condition == "Reconciling" || condition == "Stalled":
-			case other != "" && other != name:
-				return fmt.Errorf("controller %q and %q both write the condition %s of %s; only one of them may have it as conditions.target or in conditions.owned",
+			if other := w[written]; other != "" && other != name {
+				return fmt.Errorf("controller %q and %q both write the condition %s of %s; only one of them may have it as a target or in conditions.owned",
 					name, other, condition, c.For)
-			default:
-				w[written] = name
 			}
+			w[written] = name
 		}
 	}
 	return nil

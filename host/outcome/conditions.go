@@ -12,7 +12,7 @@ import (
 )
 
 // This file reads status.conditions and computes what a run changes there. The
-// target condition is decided in summary.go.
+// target conditions are decided in summary.go.
 
 // Condition types and reasons of kstatus that the host sets itself.
 const (
@@ -92,7 +92,7 @@ func readStringMember(r *rawjson.Reader, member string, c *abi.Condition) {
 // what becomes of them.
 type conditionSet struct {
 	declared *abi.Conditions
-	target   string          // the type of the target condition
+	target   string          // the type of conditions.target
 	guest    []abi.Condition // of the result, if it is honoured
 	ending   ending
 
@@ -129,7 +129,7 @@ func (d *Decision) conditions(in Input, e ending, row row) {
 	s := newConditionSet(in, e)
 	s.setOwned()
 	if d.RemoveFinalizer {
-		s.setAsGuest(s.guests(s.target))
+		s.setClaims()
 		d.take(s)
 		return
 	}
@@ -141,7 +141,7 @@ func (d *Decision) conditions(in Input, e ending, row row) {
 			d.ObservedGeneration = &s.generation
 		}
 	}
-	s.setTarget(row)
+	s.setTargets(row)
 	d.take(s)
 }
 
@@ -223,7 +223,7 @@ func index(conditions []abi.Condition, conditionType string) int {
 
 // mayWrite reports whether conditions of a type belong to the controller.
 func mayWrite(declared *abi.Conditions, conditionType string) bool {
-	return conditionType == target(declared) || setByHost(conditionType) || slices.Contains(declared.Owned, conditionType)
+	return isTarget(declared, conditionType) || setByHost(conditionType) || slices.Contains(declared.Owned, conditionType)
 }
 
 // setByHost reports whether the host sets conditions of a type by itself.
@@ -242,11 +242,20 @@ func (s *conditionSet) guests(conditionType string) *abi.Condition {
 	return nil
 }
 
-// setOwned takes over the guest's own conditions. The target, Stalled and
+// setOwned takes over the guest's own conditions. Targets, Stalled and
 // Reconciling have rules of their own.
 func (s *conditionSet) setOwned() {
 	for i := range s.guest {
-		if t := s.guest[i].Type; t != s.target && !setByHost(t) {
+		if t := s.guest[i].Type; !isTarget(s.declared, t) && !setByHost(t) {
+			s.setAsGuest(&s.guest[i])
+		}
+	}
+}
+
+// setClaims takes over the targets that the guest set.
+func (s *conditionSet) setClaims() {
+	for i := range s.guest {
+		if isTarget(s.declared, s.guest[i].Type) {
 			s.setAsGuest(&s.guest[i])
 		}
 	}

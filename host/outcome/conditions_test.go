@@ -46,3 +46,28 @@ func TestMalformedConditionHidesNoOther(t *testing.T) {
 		t.Error("half a list was accepted")
 	}
 }
+
+func TestSuccessRemovesReconcilingWhoeverSetIt(t *testing.T) {
+	for name, in := range map[string]outcome.Input{
+		"the host":                     given("Reconciling=True/Progressing"),
+		"the guest, in an earlier run": given("Reconciling=True/NewRevision"),
+		"the guest, in this run":       returns(given(), 0, "success", "Reconciling=True/NewRevision"),
+	} {
+		equal(t, name, show(outcome.Decide(in)), "Ready=True/Succeeded -Stalled -Reconciling")
+	}
+}
+
+func TestOnlyAStalledRunIsStalled(t *testing.T) {
+	const claim = "Stalled=True/Mine"
+	for name, in := range map[string]outcome.Input{
+		"success": returns(given(claim), 0, "success", claim),
+		"requeue": returns(given(claim), 0, "requeue", claim),
+		"empty":   returns(given(claim), 0, "empty", claim),
+		"retry":   returns(given(claim), 1, "", claim),
+		"waiting": returns(given(claim), 3, "", claim),
+	} {
+		equal(t, name, slices.Contains(outcome.Decide(in).Remove, "Stalled"), true)
+	}
+	stalled := returns(given(), 2, "", "Stalled=False/Mine")
+	equal(t, "stalled", find(t, outcome.Decide(stalled), "Stalled").Status, abi.ConditionTrue)
+}

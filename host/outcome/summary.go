@@ -7,26 +7,46 @@ import (
 	"github.com/thole-dev/thole/abi"
 )
 
-// This file decides the target condition, which is Ready unless the manifest
-// names another. The order is that of the package comment.
+// This file decides the target conditions: those of conditions.summaries, and
+// conditions.target, which is Ready unless the manifest names another. The order
+// of precedence in the package comment holds for each, with the conditions that
+// its own list names. Stalled and Reconciling are always part of the summary of
+// conditions.target, and of another one if it lists them.
 
-// target returns the type of the target condition.
+// target returns the type of conditions.target.
 func target(declared *abi.Conditions) string { return cmp.Or(declared.Target, Ready) }
 
-// setTarget sets the target condition. It must be called last, because the
-// target depends on every other condition.
-func (s *conditionSet) setTarget(row row) {
-	t, failure := s.target, s.ending.failure
-	claim := s.guests(t)
+// isTarget reports whether a condition type is a target of the controller.
+func isTarget(declared *abi.Conditions, conditionType string) bool {
+	return conditionType == target(declared) ||
+		slices.ContainsFunc(declared.Summaries, func(s abi.Summary) bool { return s.Target == conditionType })
+}
+
+// setTargets sets the target conditions, each after those that it may depend on.
+// It must be called last, because targets depend on every other condition.
+func (s *conditionSet) setTargets(row row) {
+	for i := range s.declared.Summaries {
+		t := &s.declared.Summaries[i]
+		s.setTarget(t.Target, row, s.summarize(t.Target, t.NegativePolarity, t.Summarized))
+	}
+	s.setTarget(s.target, row, s.summarize(s.target, s.declared.NegativePolarity, s.declared.Summarized, hostsOwn))
+}
+
+// hostsOwn are the types that are always part of the summary of conditions.target.
+var hostsOwn = []string{Stalled, Reconciling}
+
+// setTarget sets a target condition whose conditions have the given summary.
+func (s *conditionSet) setTarget(t string, row row, sum summary) {
+	failure, claim := s.ending.failure, s.guests(t)
 	if claim != nil && claim.Status == "" {
 		claim = nil // the target cannot be removed
 	}
-	sum := s.summarize()
 	switch {
 	case sum.byHost && failure != nil:
 		s.set(abi.Condition{Type: t, Status: abi.ConditionFalse, Reason: failure.reason, Message: failure.message})
 	case claim != nil && sum.allows(claim):
 		s.set(*claim)
+	case sum.status != "" && s.stays(t, sum): // and is on the object
 	case sum.status != "":
 		s.set(abi.Condition{Type: t, Status: sum.status, Reason: sum.decides.Reason, Message: sum.decides.Message})
 	case row.ready == summaryElseSucceeded:
@@ -34,6 +54,15 @@ func (s *conditionSet) setTarget(row row) {
 	case index(s.after, t) < 0: // unchanged, but the target must be there
 		s.set(abi.Condition{Type: t, Status: abi.ConditionUnknown, Reason: ReasonUndetermined, Message: "waiting for a change"})
 	}
+}
+
+// stays reports whether a target condition is what its summary prescribes, and the
+// condition that decides has not been seen at this generation: the target keeps
+// its own generation then.
+func (s *conditionSet) stays(t string, sum summary) bool {
+	i := index(s.after, t)
+	return i >= 0 && sum.decides.ObservedGeneration != s.generation &&
+		s.after[i].Status == sum.status && s.after[i].Reason == sum.decides.Reason && s.after[i].Message == sum.decides.Message
 }
 
 // summary is what the summarized conditions mean for the target.
@@ -50,27 +79,23 @@ func (s summary) allows(claim *abi.Condition) bool {
 	return s.status != abi.ConditionFalse || s.byHost && claim.Status == abi.ConditionFalse
 }
 
-// summarize finds the condition that decides: the one of the lowest rank, and
-// among equals the first in the order of the manifest, which Stalled and
-// Reconciling follow.
-func (s *conditionSet) summarize() (sum summary) {
+// summarize finds the condition that decides a target: the one of the lowest
+// rank, and among equals the first in the order of the lists.
+func (s *conditionSet) summarize(t string, negative []string, lists ...[]string) (sum summary) {
 	lowest := lastRank + 1
-	consider := func(conditionType string) {
-		i := index(s.after, conditionType)
-		if i < 0 || conditionType == s.target {
-			return
-		}
-		negative := setByHost(conditionType) || slices.Contains(s.declared.NegativePolarity, conditionType)
-		if n, status := rank(s.after[i].Status, negative); n < lowest {
-			lowest = n
-			sum = summary{status: status, decides: s.after[i], byHost: setByHost(conditionType)}
+	for _, list := range lists {
+		for _, conditionType := range list {
+			i := index(s.after, conditionType)
+			if i < 0 || conditionType == t {
+				continue
+			}
+			bad := setByHost(conditionType) || slices.Contains(negative, conditionType)
+			if n, status := rank(s.after[i].Status, bad); n < lowest {
+				lowest = n
+				sum = summary{status: status, decides: s.after[i], byHost: setByHost(conditionType)}
+			}
 		}
 	}
-	for _, t := range s.declared.Summarized {
-		consider(t)
-	}
-	consider(Stalled)
-	consider(Reconciling)
 	return sum
 }
 

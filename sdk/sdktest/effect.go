@@ -320,8 +320,7 @@ func (w *World) hostPart() (conditions, observed bool) {
 	if strings.Contains(w.controller.For.Group(), ".") {
 		return true, true
 	}
-	c := w.controller.Conditions
-	return c.Target != "" || len(c.Owned)+len(c.Summarized)+len(c.NegativePolarity) > 0, false
+	return !w.controller.Conditions.IsZero(), false
 }
 
 // changedConditions returns the conditions of the object with the changes of the

@@ -114,7 +114,7 @@ var badPlugins = []badPlugin{
 		message: []string{
 			`controller "overlaps-podmanager/main" and "podmanager/podmanager" both write the condition Ready of ` +
 				`example.thole.dev/v1 PodManager`,
-			"give one of them another conditions.target",
+			"only one of them may have it",
 		},
 	},
 	{
@@ -122,7 +122,7 @@ var badPlugins = []badPlugin{
 		write: writeEmptyPlugin(latecomerController("a", "Twin"), latecomerController("b", "Twin")),
 		message: []string{
 			`controller "overlaps-itself/b" and "overlaps-itself/a" both write the condition Twin of e2e.thole.dev/v1 Latecomer`,
-			"give one of them another conditions.target",
+			"only one of them may have it",
 		},
 	},
 	{name: "kind-not-served", state: "waiting", write: writeEmptyPlugin(controllerFor(latecomer)), message: []string{

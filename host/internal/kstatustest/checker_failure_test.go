@@ -24,7 +24,7 @@ status:
 // TestCheckerFindsEachViolation changes a valid status: the tests of the host prove
 // something only if the checker would find what is wrong.
 func TestCheckerFindsEachViolation(t *testing.T) {
-	sc := newStatusChecker([]string{"Degraded"}, []string{"Synced"}, actorConsistent)
+	sc := newActorChecker()
 	for _, c := range []struct{ name, old, new, want string }{
 		{"valid", "", "", ""},
 		{"foreign condition", "conditions: [", "conditions: [{type: Foreign, status: 'True'}, ", ""},
@@ -36,6 +36,8 @@ func TestCheckerFindsEachViolation(t *testing.T) {
 		{"Reconciling kept as False", "conditions: [", "conditions: [{type: Reconciling, status: 'False', observedGeneration: 2}, ", "Reconciling condition can be removed"},
 		{"Ready and Stalled", "conditions: [", "conditions: [{type: Stalled, status: 'True', observedGeneration: 2}, ", "Ready condition must be False when Stalled"},
 		{"Ready and degraded", "conditions: [", "conditions: [{type: Degraded, status: 'True', observedGeneration: 2}, ", "Negative polarity condition cannot be True when Ready"},
+		{"another summary", "conditions: [", "conditions: [{type: Degraded, status: 'False', observedGeneration: 2}, {type: Healthy, status: 'False', observedGeneration: 2}, ", "by Flux's summary"},
+		{"no summary", "conditions: [", "conditions: [{type: Synced, status: 'True', observedGeneration: 2}, ", "by Flux's summary"},
 		{"condition of no generation", "conditions: [", "conditions: [{type: Synced, status: 'True'}, ", "Missing ObservedGeneration"},
 		{"condition of an old generation", "conditions: [", "conditions: [{type: Synced, status: 'True', observedGeneration: 1}, ", "must be equal to the root ObservedGeneration"},
 		{"observed the future", "observedGeneration: 2\n", "observedGeneration: 3\n", "must be less than or equal to the object Generation"},

@@ -22,6 +22,8 @@ type statusChecker struct {
 	// calls current. child is the object's child when it was written, nil if there
 	// was none.
 	consistent func(v version, child *unstructured.Unstructured) error
+	// summary returns what is wrong with a further target condition.
+	summary func(*unstructured.Unstructured) error
 }
 
 // newStatusChecker returns the checker of a kind with the conditions that the
@@ -32,7 +34,15 @@ func newStatusChecker(negative, positive []string, consistent func(version, *uns
 		owned:      slices.Concat(all, positive, []string{"Ready"}),
 		polarity:   &check.Conditions{NegativePolarity: all, PositivePolarity: positive},
 		consistent: consistent,
+		summary:    func(*unstructured.Unstructured) error { return nil },
 	}
+}
+
+// newActorChecker returns the checker of actors.
+func newActorChecker() statusChecker {
+	sc := newStatusChecker([]string{"Degraded"}, []string{"Synced", "Healthy"}, actorConsistent)
+	sc.summary = actorSummary
+	return sc
 }
 
 // version is one version of an object and the previous one.
@@ -50,7 +60,7 @@ func (sc statusChecker) check(t *testing.T, v version, child *unstructured.Unstr
 	if statusOf(v.object) == nil {
 		return nil // the host has not written it yet
 	}
-	return errors.Join(sc.flux(t, only(v.object, sc.owned)), sc.current(v, child))
+	return errors.Join(sc.flux(t, only(v.object, sc.owned)), sc.current(v, child), sc.summary(v.object))
 }
 
 // state decides which of Flux's checkers applies to a status.

@@ -38,7 +38,7 @@ func newFixture(t *testing.T) *fixture {
 	wasm := wasmbuild.Build(t, wasmbuild.TinyGo, "host/internal/kstatustest/testdata/actor")
 	ns := namespace(t)
 	s := &fixture{
-		t: t, ns: ns, checker: newStatusChecker([]string{"Degraded"}, []string{"Synced"}, actorConsistent),
+		t: t, ns: ns, checker: newActorChecker(),
 		actors: watchHistory(t, actors, ns), children: watchHistory(t, configMaps, ns),
 	}
 	thole(t, ns, "actor", wasm)

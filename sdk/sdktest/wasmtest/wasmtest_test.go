@@ -137,10 +137,13 @@ func TestCompiledPluginUsesWholeSDK(t *testing.T) {
 			`{"parts":{"x":[{"name":"a","share":0.25,"when":"now","any":{"b":[1,null,"c"]},"raw":{"big":9007199254740993}}]}}`)
 		do(`{"do":"read"}`).ExpectRetry("NotFound").ExpectClass(abi.ClassRetry)
 		do(`{"do":"apply"}`).ExpectReady().ExpectEvents("Applied").ExpectCondition("Done", sdk.True, "Applied").
+			ExpectCondition("Reached", sdk.True, "Applied").
 			ExpectWrites("apply v1 ConfigMap default/it", "apply v1 ConfigMap default/map", "status")
 		expectStatus(t, do(`{"do":"time"}`).ExpectReady(), `{"time":"2026-01-01T00:00:00Z"}`)
 		do(`{"do":"stall"}`).ExpectStalled("Wrong")
 		do(`{"do":"wait"}`).ExpectWaiting("Soon").ExpectNext(time.Second)
+		do(`{"do":"process"}`).ExpectWaiting("Processing").ExpectNext(time.Second).ExpectEvents("Processed")
+		do(`{"do":"nothing","every":"5m"}`).ExpectReady().ExpectNext(5 * time.Minute)
 		do(`{"do":"random"}`).ExpectReady()
 		do(`{"do":"memo"}`).ExpectReady().ExpectNext(time.Second)
 		expectStatus(t, do(`{"do":"memo"}`), `{"text":"m"}`)

@@ -28,6 +28,9 @@ func init() {
 			Owned:            []string{"Degraded", "Synced"},
 			Summarized:       []string{"Degraded", "Synced"},
 			NegativePolarity: []string{"Degraded"},
+			Summaries: []sdk.Summary{
+				{Target: "Healthy", Summarized: []string{"Degraded", "Synced"}, NegativePolarity: []string{"Degraded"}},
+			},
 		},
 		Warm: []any{configMap{}},
 	})

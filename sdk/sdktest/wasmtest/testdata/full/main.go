@@ -13,6 +13,7 @@ import (
 type spec struct {
 	Do    string            `json:"do"`
 	Size  int               `json:"size,omitempty"`
+	Every sdk.Duration      `json:"every,omitzero"`
 	Parts map[string][]part `json:"parts,omitempty"`
 }
 
@@ -46,7 +47,12 @@ func init() {
 	sdk.Register(sdk.Controller[spec, status]{
 		Name: "full", For: sdk.Kind{APIVersion: "example.com/v1", Kind: "Full"}, Owns: []sdk.Kind{maps},
 		Reconcile: reconcile, Interval: time.Minute, Warm: []any{configMap{}},
-		Conditions: sdk.Conditions{Owned: []string{"Done"}},
+		Processors: []sdk.Processor[spec, status]{process},
+		IntervalOf: func(r *request) time.Duration { return r.Spec.Every.Duration },
+		Conditions: sdk.Conditions{
+			Owned:     []string{"Done"},
+			Summaries: []sdk.Summary{{Target: "Reached", Summarized: []string{"Done"}}},
+		},
 	})
 	sdk.Register(sdk.Controller[spec, status]{
 		Name: "cold", For: sdk.Kind{APIVersion: "example.com/v1", Kind: "Cold"}, Owns: []sdk.Kind{maps},
@@ -110,6 +116,15 @@ func reconcile(r *request) (sdk.Action, error) {
 		panic("requested by the spec")
 	}
 	return sdk.AwaitChange(), nil
+}
+
+func process(r *request, action sdk.Action, err error) (sdk.Action, error) {
+	if r.Spec.Do != "process" {
+		return action, err
+	}
+	r.Event(sdk.Normal, "Processed", string(action.Outcome()))
+	r.Status.Text = "processed"
+	return sdk.Action{}, sdk.Waiting("Processing", time.Second, errors.New("requested by the spec"))
 }
 
 func main() {}
