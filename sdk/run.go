@@ -220,8 +220,9 @@ func (r *Run) end(action Action, err error) (abi.Code, *abi.Result) {
 	}
 	code, failure := failureOf(err)
 	if code == abi.CodeRetry && failure.After > 0 && !guest.HasFeature(abi.FeatureRetry) {
+		// Not in the log: the function would be an import of every plugin.
 		failure.After = 0
-		r.Log.Warn("RetryAfter has no effect: set Retry or ErrorPolicy in the sdk.Controller")
+		failure.Message += " (RetryAfter has no effect: set Retry or ErrorPolicy in the sdk.Controller)"
 	}
 	r.result.Error = failure
 	return code, &r.result

@@ -91,7 +91,10 @@ func TestRetryAfterWithoutTheFeatureIsReported(t *testing.T) {
 	})
 	w := New(t)
 	w.Create(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"ns","name":"one"}}`)
-	w.Reconcile("ns/one").ExpectRetry("").ExpectBackoff(500 * time.Millisecond).ExpectLog("RetryAfter has no effect")
+	run := w.Reconcile("ns/one").ExpectRetry("").ExpectBackoff(500 * time.Millisecond)
+	if want := "no luck (RetryAfter has no effect: set Retry or ErrorPolicy in the sdk.Controller)"; run.Message != want {
+		t.Errorf("the message is %q, want %q", run.Message, want)
+	}
 }
 
 type anyObject struct {
