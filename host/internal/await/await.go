@@ -31,7 +31,7 @@ func Until(tb testing.TB, what string, done func() bool) {
 // Within is [Until] with another limit.
 func Within(tb testing.TB, limit time.Duration, what string, done func() bool) {
 	tb.Helper()
-	if !poll(limit, done) {
+	if !Poll(limit, done) {
 		tb.Fatalf("not within %s: %s", limit, what)
 	}
 }
@@ -39,7 +39,7 @@ func Within(tb testing.TB, limit time.Duration, what string, done func() bool) {
 // Success calls try until it returns no error, for [Limit] at most, and returns
 // the last error.
 func Success(try func() error) (err error) {
-	if !poll(Limit, func() bool { err = try(); return err == nil }) {
+	if !Poll(Limit, func() bool { err = try(); return err == nil }) {
 		return fmt.Errorf("not within %s: %w", Limit, err)
 	}
 	return nil
@@ -59,10 +59,11 @@ func Main(m *testing.M, leaks func() error) {
 	os.Exit(code)
 }
 
-// poll calls done until it returns true, less and less often: what the test
+// Poll calls done until it returns true, less and less often: what the test
 // waits for needs the processor too. After the limit it calls done once more, in
-// case the whole machine was suspended for a while.
-func poll(limit time.Duration, done func() bool) bool {
+// case the whole machine was suspended for a while. It returns what done returned
+// last.
+func Poll(limit time.Duration, done func() bool) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	// After 41 steps, which take 5 s, the interval stays at the cap.

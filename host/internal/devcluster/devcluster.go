@@ -91,44 +91,57 @@ func (c *Cluster) Stop() error {
 
 // Restart stops the cluster and starts it again with the same data on the same
 // port: for a client, the API server is away for some seconds.
-func (c *Cluster) Restart() error {
-	return c.whileStopped("restart cluster", func() error { return nil })
+func (c *Cluster) Restart() error { return c.restart(func() error { return nil }) }
+
+// Save keeps a copy of etcd's data under a name. The cluster is restarted for it,
+// as by [Cluster.Restart], so that nothing writes meanwhile.
+func (c *Cluster) Save(name string) error {
+	if !isFileName(name) {
+		return fmt.Errorf("save cluster: %q is not a file name", name)
+	}
+	return c.restart(func() error { return os.CopyFS(c.saved(name), os.DirFS(c.etcd())) })
 }
 
-// Save restarts the cluster and copies its data in between to dir, which must not
-// exist or be empty.
-func (c *Cluster) Save(dir string) error {
-	return c.whileStopped("save cluster", func() error { return os.CopyFS(dir, os.DirFS(c.dir())) })
-}
-
-// Restore restarts the cluster with the data that Save has copied to dir: its
-// resourceVersions are those of then.
-func (c *Cluster) Restore(dir string) error {
-	return c.whileStopped("restore cluster", func() error {
-		if err := os.RemoveAll(c.dir()); err != nil {
+// Restore puts back the data that Save has kept under a name, as an administrator
+// restores etcd from a backup: all later writes are lost, and resourceVersions that
+// clients have seen are given to other writes. A saved state can be restored
+// repeatedly.
+func (c *Cluster) Restore(name string) error {
+	if _, err := os.Stat(c.saved(name)); err != nil || !isFileName(name) {
+		return fmt.Errorf("restore cluster: nothing was saved as %q", name)
+	}
+	return c.restart(func() error {
+		if err := os.RemoveAll(c.etcd()); err != nil {
 			return err
 		}
-		return os.CopyFS(c.dir(), os.DirFS(dir))
+		return os.CopyFS(c.etcd(), os.DirFS(c.saved(name)))
 	})
 }
 
-// whileStopped stops the cluster, and starts it again on the same port when do
-// has returned.
-func (c *Cluster) whileStopped(what string, do func() error) error {
+// restart stops the cluster, calls stopped, and starts the cluster on its port.
+func (c *Cluster) restart(stopped func() error) error {
 	server, err := url.Parse(c.Config.Host)
-	if err == nil {
-		err = c.stop()
-	}
-	if err == nil {
-		err = do()
-	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+		return fmt.Errorf("restart cluster: %w", err)
+	}
+	if err := c.stop(); err != nil {
+		return err
+	}
+	if err := stopped(); err != nil {
+		return fmt.Errorf("restart cluster: %w", err)
 	}
 	return c.start("--port", server.Port())
 }
 
 func (c *Cluster) dir() string { return filepath.Join(c.home, "cluster") }
+
+func (c *Cluster) etcd() string { return filepath.Join(c.dir(), "etcd") }
+
+func (c *Cluster) saved(name string) string { return filepath.Join(c.home, "saved", name) }
+
+func isFileName(name string) bool {
+	return name == filepath.Base(name) && name != "." && name != ".." && name != "/"
+}
 
 func (c *Cluster) start(args ...string) error {
 	binary, err := Binary()

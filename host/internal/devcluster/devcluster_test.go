@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -79,39 +80,72 @@ func TestRestartKeepsObjectsTokensAndPort(t *testing.T) {
 	create(t, client, configMap("made-after"))
 }
 
-func TestRestoreBringsBackTheSavedObjectsAndVersions(t *testing.T) {
+// A restore takes back what etcd held: later objects are gone, earlier contents
+// are there again, and resourceVersions are lower than clients have seen.
+func TestRestoreTakesTheDataBack(t *testing.T) {
 	skipShort(t)
 	c := Start(t)
 	client := clientFor(t, c.Config)
 	maps := client.CoreV1().ConfigMaps("default")
-	edited, removed := create(t, client, configMap("edited")), create(t, client, configMap("removed"))
-	saved := filepath.Join(t.TempDir(), "saved")
-	if err := c.Save(saved); err != nil {
+	create(t, client, configMap("changed"))
+	deleted := create(t, client, configMap("deleted"))
+	if err := c.Save("before"); err != nil {
 		t.Fatal(err)
 	}
-	edit := edited.DeepCopy()
-	edit.Data = map[string]string{"after": "save"}
-	if _, err := maps.Update(t.Context(), edit, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
+	create(t, client, configMap("later"))
+	deleteConfigMap(t, client, "deleted")
+	changed := configMap("changed")
+	for i := range 100 { // more writes than those of a starting control plane
+		changed.Data = map[string]string{"changed": strconv.Itoa(i)}
+		var err error
+		if changed, err = maps.Update(t.Context(), changed, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	deleteConfigMap(t, client, "removed")
-	create(t, client, configMap("added"))
 
-	if err := c.Restore(saved); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []*corev1.ConfigMap{edited, removed} {
-		got, err := maps.Get(t.Context(), want.Name, metav1.GetOptions{})
+	for range 2 { // a saved state may be restored repeatedly
+		if err := c.Restore("before"); err != nil {
+			t.Fatal(err)
+		}
+		all, err := maps.List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.UID != want.UID || got.ResourceVersion != want.ResourceVersion {
-			t.Errorf("%s has version %s, had %s", want.Name, got.ResourceVersion, want.ResourceVersion)
+		byName := map[string]corev1.ConfigMap{}
+		for _, o := range all.Items {
+			byName[o.Name] = o
+		}
+		if _, ok := byName["later"]; ok || byName["deleted"].UID != deleted.UID || byName["changed"].Data != nil {
+			t.Errorf("after the restore: %v", byName)
+		}
+		if expectNumber(t, all.ResourceVersion) >= expectNumber(t, changed.ResourceVersion) {
+			t.Errorf("resourceVersion %s after the restore, %s was seen before it", all.ResourceVersion, changed.ResourceVersion)
+		}
+		create(t, client, configMap("later"))
+	}
+}
+
+func TestRestoreOfAnUnknownNameIsRefused(t *testing.T) {
+	skipShort(t)
+	c := Start(t)
+	create(t, clientFor(t, c.Config), configMap("kept"))
+	for _, name := range []string{"never-saved", "", ".", "..", "../cluster"} {
+		if err := c.Restore(name); err == nil {
+			t.Errorf("restored %q", name)
 		}
 	}
-	if err := gone(t, client, "added"); err != nil {
-		t.Error(err)
+	if _, err := clientFor(t, c.Config).CoreV1().ConfigMaps("default").Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
+		t.Errorf("the cluster is disturbed: %v", err)
 	}
+}
+
+func expectNumber(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 func deploymentHasPods(t *testing.T, client *kubernetes.Clientset) {
