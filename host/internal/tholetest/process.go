@@ -151,3 +151,14 @@ func (p *Process) Exited() error {
 
 // PID returns the id of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Killed reports whether the process has exited by SIGKILL.
+func (p *Process) Killed() bool {
+	select {
+	case <-p.done:
+		status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+		return ok && status.Signal() == syscall.SIGKILL
+	default:
+		return false
+	}
+}

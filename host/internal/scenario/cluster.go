@@ -1,0 +1,37 @@
+package scenario
+
+import (
+	"errors"
+
+	"github.com/thole-dev/thole/host/internal/devcluster"
+)
+
+// changeCluster gives a script a control plane of its own, and disturbs it.
+func changeCluster(s *script, args []string) error {
+	switch {
+	case len(args) == 1 && args[0] == "own":
+		return s.ownCluster()
+	case len(args) == 1 && args[0] == "restart":
+		return s.disturb((*devcluster.Cluster).Restart)
+	case len(args) == 2 && args[0] == "save":
+		return s.disturb(func(c *devcluster.Cluster) error { return c.Save(args[1]) })
+	case len(args) == 2 && args[0] == "restore":
+		return s.disturb(func(c *devcluster.Cluster) error { return c.Restore(args[1]) })
+	}
+	return wrongUse("%q", args)
+}
+
+func (s *script) ownCluster() error {
+	if s.cluster != nil {
+		return errors.New("`cluster own` must be the first command of the script")
+	}
+	s.own = devcluster.Start(s.tb)
+	return s.connect()
+}
+
+func (s *script) disturb(do func(*devcluster.Cluster) error) error {
+	if s.own == nil {
+		return errors.New("other scripts use this control plane: begin the script with `cluster own`")
+	}
+	return do(s.own)
+}

@@ -1,0 +1,88 @@
+// Package scenario runs scripts that disturb a controller host and check what comes
+// of it: a real thole with real plugins, a real API server, and between them the
+// fault proxy.
+//
+// A script is a file in txtar format, see [testscript]: commands, then files. It has
+// a namespace of its own, $NS, a host that runs in this namespace, and a proxy.
+//
+//	plugin podmanager
+//	host start
+//	fault apply pods lost times=1
+//	apply web.yaml
+//	expect podmanager/web condition:Ready=True observed
+//	requests apply pods code=0 = 1
+//
+//	-- web.yaml --
+//	...
+//
+// The scripts in testdata are run by
+//
+//	go test ./host/internal/scenario -run TestScenarios/NAME
+//	go test ./host/internal/scenario -run TestScenarios -scripts DIR -plugins DIR
+//
+// where a relative DIR is relative to this package.
+//
+// # Commands that do something
+//
+// They write to the API server directly, not through the proxy, as field manager
+// scenario. In files, $NS is the namespace of the script, and namespaced objects
+// without a namespace are in it; -n NAMESPACE is another one. RESOURCE is named as
+// for kubectl: pod, pods, podmanagers.example.thole.dev. Flags may stand before and
+// after other arguments.
+//
+//	plugin NAME|DIRECTORY|FILE [as NAME]  install a plugin in the directory of the host, with its
+//	                                      policy and its CRD: NAME.wasm and NAME.yaml, or main.go,
+//	                                      policy.yaml and crd.yaml in a directory
+//	plugin -remove NAME                   remove its files
+//	host start [-nowait] [ARGUMENT ...]   start thole, with arguments of `thole run`, and wait until
+//	                                      every plugin runs
+//	host stop                             end it by SIGTERM; it must exit with 0
+//	host kill                             end it by SIGKILL
+//	host restart                          stop and start with the same arguments
+//	host pause, host continue             SIGSTOP, SIGCONT
+//	host await-exit                       wait until a fault has killed it
+//	host supervise                        start it again whenever it was killed, until host stop
+//	apply FILE ...                        server-side apply; waits until the kind of a CRD is served
+//	create FILE ...                       create objects
+//	patch RESOURCE/NAME [-status] JSON    merge patch
+//	delete RESOURCE/NAME [-orphan]        delete an object, and its dependents unless -orphan
+//	annotate RESOURCE/NAME KEY=VALUE KEY- set and remove annotations
+//	label RESOURCE/NAME KEY=VALUE KEY-    set and remove labels
+//	fault VERBS RESOURCES FAULT ...       add a rule to the proxy, see docs/how-to/faults.md
+//	fault clear                           remove all rules
+//	faults FILE                           replace all rules by those of a file
+//	requests reset                        forget the requests so far
+//	cluster own                           a control plane for this script alone; the first command
+//	cluster restart                       restart it with its data
+//	cluster save NAME                     keep a copy of the data of etcd; restarts the cluster
+//	cluster restore NAME                  put the copy back, as from a backup
+//
+// What concerns other scripts needs `cluster own`: these commands, the removal of a
+// CRD, and a host in other namespaces.
+//
+// # Commands that check something
+//
+// A check is repeated until it holds, for two minutes or for -within. With -for it
+// must hold for that time afterwards. After ! it must not hold, at once and for the
+// time of -for.
+//
+//	expect RESOURCE/NAME VALUE ...          the object exists and has all values:
+//	                                        PATH=TEXT, PATH!=TEXT: JSONPath without braces, "" if it is missing
+//	                                        condition:TYPE=STATUS, condition:TYPE.FIELD=TEXT
+//	                                        observed: status.observedGeneration is metadata.generation
+//	absent RESOURCE/NAME                    there is no such object
+//	count RESOURCE [-l SELECTOR] NUMBER     so many objects
+//	event RESOURCE/NAME TYPE REASON [TEXT]  an Event about the object
+//	metric NAME{LABEL="VALUE"} >= NUMBER    the sum of the series; also = and <=
+//	ready, not-ready [TEXT]                 /readyz?verbose
+//	plugins NAME STATE [TEXT]               /plugins
+//	log TEXT                                the log, also of earlier hosts of the script
+//	requests [VERBS [RESOURCES]] [code=CODE] = NUMBER
+//	                                        so many requests at the proxy since `requests reset`,
+//	                                        named as in rules; CODE as the host saw it, 0 for no reply,
+//	                                        4xx for a class; also <= and >=
+//
+// A script waits for what it expects, so there is no command that sleeps.
+//
+// [testscript]: https://pkg.go.dev/github.com/rogpeppe/go-internal/testscript
+package scenario

@@ -1,0 +1,266 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// A disturbance is what a base scenario is run with.
+type disturbance struct {
+	name   string
+	rules  string // of the proxy, which begin when the host runs
+	before string // rules that begin before the host starts
+	// supervised is set if the host is killed.
+	supervised bool
+	// removesKind: the CRD is removed and added, and with it all objects. Only the
+	// end state is compared.
+	removesKind bool
+	// optional: the scenario may be over before the fault takes place.
+	optional bool
+	// told: /readyz or /plugins must report the fault.
+	told bool
+	// limit is that of each wait; 0 is recoveryLimit.
+	limit time.Duration
+}
+
+const (
+	recoveryLimit = 90 * time.Second
+	silenceLimit  = 150 * time.Second
+)
+
+// TestSoakFaultMatrix runs the base scenario of each plugin, testdata/matrix, without
+// faults and then with each fault. Every time the objects must end up the same, after
+// as many creations and deletions. Without SOAK it runs a sample for one plugin.
+func TestSoakFaultMatrix(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a control plane")
+	}
+	for _, plugin := range []string{"podmanager", "configsync", "ttl"} {
+		if os.Getenv("SOAK") == "" && plugin != "podmanager" {
+			continue
+		}
+		t.Run(plugin, func(t *testing.T) {
+			base := runMatrix(t, plugin, disturbance{name: "undisturbed"}, nil)
+			if t.Failed() {
+				return
+			}
+			t.Logf("%v, %d requests", base.numbers, len(base.requests))
+			for _, d := range disturbances(plugin, base) {
+				runMatrix(t, plugin, d, &base)
+			}
+		})
+	}
+}
+
+// disturbances returns all faults of a plugin whose base scenario has sent requests;
+// without SOAK one of each sort.
+func disturbances(plugin string, base outcome) []disturbance {
+	resources, verbs, writes := traffic(base)
+	on := strings.Join(resources, ",")
+	var all []disturbance
+	for k := range writes {
+		all = append(all,
+			disturbance{name: fmt.Sprintf("crash after write %d", k+1), rules: fmt.Sprintf("write %s kill after=%d times=1", on, k), supervised: true, optional: true},
+			disturbance{name: fmt.Sprintf("reply of write %d lost", k+1), rules: fmt.Sprintf("write %s lost after=%d times=1", on, k), optional: true})
+	}
+	for _, verb := range verbs {
+		for _, fault := range []string{"status=409", "status=422", "status=429 retry-after=1s", "status=500", "status=504", "half", "cut", "hang"} {
+			d := disturbance{name: verb + " " + fault, rules: fmt.Sprintf("%s %s %s times=1", verb, on, fault)}
+			if verb == "watch" || verb == "list" {
+				d.rules, d.before = "", d.rules
+			}
+			all = append(all, d)
+		}
+	}
+	n := len(resources)
+	all = append(all,
+		disturbance{name: "watch gone", rules: fmt.Sprintf("watch %s gone times=%d", on, n)},
+		disturbance{name: "watch frozen", rules: fmt.Sprintf("watch %s freeze times=%d", on, n), limit: silenceLimit},
+		disturbance{name: "watch bookmarks only", rules: fmt.Sprintf("watch %s bookmarks-only times=%d for=60s", on, n)},
+		disturbance{
+			name:  "watch forbidden for a minute",
+			rules: fmt.Sprintf("watch %s cut times=%d\nget,list,watch %s status=403 for=60s", on, n, on), told: true,
+		})
+	if plugin == "podmanager" {
+		all = append(all, disturbance{name: "CRD removed and added", removesKind: true})
+	}
+	if os.Getenv("SOAK") == "" {
+		all = sample(all)
+	}
+	return all
+}
+
+// sample keeps one disturbance of each sort that does not take long.
+func sample(all []disturbance) []disturbance {
+	names := []string{
+		"crash after write 2", "reply of write 2 lost", "apply status=409", "patch status=500",
+		"apply status=429 retry-after=1s", "apply half", "watch gone",
+	}
+	return slices.DeleteFunc(all, func(d disturbance) bool { return !slices.Contains(names, d.name) })
+}
+
+// traffic returns which resources a run was about, the verbs of its requests, and the
+// number of its writes.
+func traffic(o outcome) (resources, verbs []string, writes int) {
+	seenResources, seenVerbs := map[string]bool{}, map[string]bool{}
+	for _, r := range o.requests {
+		if r.Resource == "" || r.Resource == "events" {
+			continue
+		}
+		resource := r.Resource
+		if r.Group != "" {
+			name, sub, ok := strings.Cut(resource, "/")
+			if resource = name + "." + r.Group; ok {
+				resource += "/" + sub
+			}
+		}
+		seenResources[resource], seenVerbs[r.Verb] = true, true
+		if slices.Contains(verbGroups["write"], r.Verb) {
+			writes++
+		}
+	}
+	return slices.Sorted(maps.Keys(seenResources)), slices.Sorted(maps.Keys(seenVerbs)), writes
+}
+
+// run is one run of a base scenario.
+type run struct {
+	disturbance
+	base *outcome // nil: it is this run
+	got  outcome
+	told bool // a fault, by /readyz or /plugins
+}
+
+// runMatrix runs the base scenario of a plugin and returns its outcome.
+func runMatrix(t *testing.T, plugin string, d disturbance, base *outcome) outcome {
+	r := &run{disturbance: d, base: base}
+	t.Run(d.name, func(t *testing.T) {
+		p := suite.Params("")
+		p.Files = []string{filepath.Join("testdata", "matrix", plugin+".txtar")}
+		setup := p.Setup
+		p.Setup = func(env *testscript.Env) error {
+			return errors.Join(setup(env), r.setup(env.Values[scriptKey{}].(*script)))
+		}
+		for name, c := range map[string]command{
+			"inject":   {usage: "[before-start]", run: r.inject},
+			"recreate": {usage: "FILE", run: r.recreate},
+			"record":   {usage: "RESOURCE ...", run: r.record},
+		} {
+			p.Cmds[name] = c.command(name)
+		}
+		testscript.Run(t, p)
+	})
+	return r.got
+}
+
+// setup lets the script use the shared control plane as its own: no other script
+// runs.
+func (r *run) setup(s *script) (err error) {
+	s.own, err = s.Suite.cluster()
+	if r.base != nil {
+		s.limit = recoveryLimit
+	}
+	if r.limit > 0 {
+		s.limit = r.limit
+	}
+	s.polled = func() { r.observe(s) }
+	return err
+}
+
+// inject begins the faults.
+func (r *run) inject(s *script, args []string) error {
+	if slices.Equal(args, []string{"before-start"}) {
+		return s.proxy.AddRules(r.before)
+	}
+	if r.supervised {
+		if err := s.superviseHost(nil); err != nil {
+			return err
+		}
+	}
+	return s.proxy.AddRules(r.rules)
+}
+
+// recreate removes and adds the CRD if that is the fault, and creates its objects
+// again from a file.
+func (r *run) recreate(s *script, args []string) error {
+	if !r.removesKind {
+		return nil
+	}
+	crd := filepath.Join(s.Plugins[len(s.Plugins)-1], "podmanager", "crd.yaml")
+	const name = "crd/podmanagers.example.thole.dev"
+	if err := remove(s, []string{name}); err != nil {
+		return err
+	}
+	gone, err := absent(s, newFlags(), []string{name})
+	if err == nil {
+		err = s.await(wait{}, gone)
+	}
+	if err != nil {
+		return err
+	}
+	return apply(s, append([]string{crd}, args...))
+}
+
+// observe notes whether the host reports that something is wrong.
+func (r *run) observe(s *script) {
+	if !r.disturbance.told || r.told {
+		return
+	}
+	status, _, err := s.readyz()
+	if err != nil {
+		return
+	}
+	host := s.hosts[len(s.hosts)-1]
+	all, ok := host.Plugins()
+	r.told = status != http.StatusOK || ok && len(all[0].CannotFollow) > 0
+}
+
+// record waits until the state is that of the base run and does not change any more,
+// and compares.
+func (r *run) record(s *script, resources []string) error {
+	err := s.await(wait{during: 2 * time.Second}, func() error {
+		state, err := s.snapshot(resources)
+		if err != nil {
+			return err
+		}
+		want := r.got.state
+		if r.base != nil {
+			want = r.base.state
+		}
+		r.got.state = state
+		if d := difference(state, want); d != "" {
+			return errors.New(d)
+		}
+		return nil
+	})
+	r.got.requests = s.proxy.Requests()
+	r.got.numbers = s.numbers(r.got.requests)
+	if err != nil || r.base == nil {
+		return err
+	}
+	return r.compare(s)
+}
+
+func (r *run) compare(s *script) error {
+	if r.disturbance.told && !r.told {
+		return errors.New("neither /readyz nor /plugins has reported the fault")
+	}
+	if !r.removesKind && !maps.Equal(r.got.numbers, r.base.numbers) {
+		return fmt.Errorf("creations and deletions were %v, without faults %v; the requests were:%s", r.got.numbers, r.base.numbers, summary(r.got.requests))
+	}
+	for _, rule := range s.proxy.Rules() {
+		if rule.Applied == 0 && !r.optional {
+			return fmt.Errorf("the fault %q did not take place", rule.Rule)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/thole-dev/thole/host/internal/tholetest"
+)
+
+// outcome is what a run of a base scenario has led to.
+type outcome struct {
+	state    map[string]string // objects without what each run sets anew, by resource and name
+	numbers  map[string]int    // creations and deletions that the API server has performed, by resource
+	requests []tholetest.Request
+}
+
+// ownNamespace reports whether a namespace is one of the script's: $NS or $NS-NAME.
+func (s *script) ownNamespace(namespace string) bool {
+	return namespace == s.namespace || strings.HasPrefix(namespace, s.namespace+"-")
+}
+
+// snapshot returns the objects of resources in the namespaces of the script.
+func (s *script) snapshot(resources []string) (map[string]string, error) {
+	state := map[string]string{}
+	for _, resource := range resources {
+		client, err := s.api.in(resource, metav1.NamespaceAll)
+		if err != nil {
+			return nil, err
+		}
+		all, err := client.List(s.tb.Context(), metav1.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range all.Items {
+			if s.ownNamespace(o.GetNamespace()) && o.GetName() != "kube-root-ca.crt" {
+				state[s.normal(resource+" "+o.GetNamespace()+"/"+o.GetName())] = s.normal(withoutServerFields(&o))
+			}
+		}
+	}
+	return state, nil
+}
+
+// withoutServerFields returns an object without the fields that the API server sets, and
+// without the digest of what was applied, which depends on the UID of the owner.
+func withoutServerFields(o *unstructured.Unstructured) string {
+	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "generation"} {
+		unstructured.RemoveNestedField(o.Object, "metadata", field)
+	}
+	unstructured.RemoveNestedField(o.Object, "metadata", "annotations", "thole.dev/applied")
+	return show(o)
+}
+
+var anew = []struct {
+	pattern *regexp.Regexp
+	by      string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
+	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "UID"},
+	{regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`), "kube-api-access-RANDOM"},
+}
+
+// normal returns a text without what differs in each run.
+func (s *script) normal(text string) string {
+	text = strings.ReplaceAll(text, s.namespace, "$NS")
+	for _, a := range anew {
+		text = a.pattern.ReplaceAllString(text, a.by)
+	}
+	return text
+}
+
+// numbers returns how many objects the host has created and deleted, by resource.
+// It counts by the replies of the API server, whether or not the host has seen them.
+func (s *script) numbers(all []tholetest.Request) map[string]int {
+	n := map[string]int{}
+	for _, r := range all {
+		switch {
+		case !s.ownNamespace(r.Namespace) || r.Resource == "events":
+		case r.Created:
+			n["created "+r.Resource]++
+		case r.Verb == "delete" && r.ServerCode == http.StatusOK:
+			n["deleted "+r.Resource]++
+		}
+	}
+	return n
+}
+
+// difference returns how two states differ, "" if they do not.
+func difference(got, want map[string]string) string {
+	var b strings.Builder
+	names := slices.Sorted(maps.Keys(want))
+	for name := range got {
+		if _, ok := want[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		if got[name] != want[name] {
+			fmt.Fprintf(&b, "%s is\n%s\nexpected\n%s\n", name, got[name], want[name])
+		}
+	}
+	return b.String()
+}
+
+func TestDifferenceNamesWhatIsMissingAddedAndChanged(t *testing.T) {
+	base := map[string]string{"a": "1", "b": "2"}
+	if d := difference(maps.Clone(base), base); d != "" {
+		t.Errorf("equal states differ: %s", d)
+	}
+	d := difference(map[string]string{"b": "3", "c": "4"}, base)
+	for _, name := range []string{"a is", "b is", "c is"} {
+		if !strings.Contains(d, name) {
+			t.Errorf("%q is not in %s", name, d)
+		}
+	}
+}
