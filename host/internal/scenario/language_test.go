@@ -312,3 +312,44 @@ func TestExampleOfTheDocumentPasses(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "example.txtar"), []byte(example), 0o600))
 	testscript.Run(t, suite.Params(dir))
 }
+
+// A directory of plugins has modules with policies, and Go packages with policies and
+// CRDs.
+func TestPluginsAreInstalledFromADirectory(t *testing.T) {
+	s := newScript(t)
+	dir := t.TempDir()
+	s.Suite = &Suite{Program: suite.Program, CacheDir: suite.CacheDir, Plugins: append([]string{dir}, suite.Plugins...)}
+	s.own, _ = suite.cluster()
+	for name, text := range map[string]string{"mine.wasm": "module", "mine.yaml": "policy"} {
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	must(t, s.perform(false, "plugin", "mine"))
+	must(t, s.perform(false, "plugin", filepath.Join(dir, "mine.wasm"), "as", "other"))
+	must(t, s.perform(false, "plugin", "podmanager"))
+	must(t, s.perform(false, "plugin", "configsync"))
+	expectFiles(t, s.plugins, "configsync.wasm configsync.yaml mine.wasm mine.yaml other.wasm other.yaml podmanager.wasm")
+	must(t, s.perform(false, "expect", "crd/podmanagers.example.thole.dev"))
+
+	must(t, s.perform(false, "plugin", "-remove", "mine"))
+	must(t, s.perform(false, "plugin", "-remove", "podmanager"))
+	expectFiles(t, s.plugins, "configsync.wasm configsync.yaml other.wasm other.yaml")
+	if err := s.perform(false, "plugin", "-remove", "mine"); err == nil || !strings.Contains(err.Error(), "not installed") {
+		t.Errorf("removed twice: %v", err)
+	}
+	if err := s.perform(false, "plugin", "wonder"); err == nil || !strings.Contains(err.Error(), "neither wonder.wasm nor wonder/main.go is in "+dir) {
+		t.Errorf("a plugin that does not exist: %v", err)
+	}
+}
+
+func expectFiles(t *testing.T, dir, want string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if got := strings.Join(names, " "); got != want {
+		t.Errorf("the directory has %s, want %s", got, want)
+	}
+}

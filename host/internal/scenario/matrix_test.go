@@ -79,6 +79,9 @@ func disturbances(plugin string, base outcome) []disturbance {
 			if verb == "watch" || verb == "list" {
 				d.rules, d.before = "", d.rules
 			}
+			if verb == "watch" && fault == "hang" {
+				d.limit = silenceLimit
+			}
 			all = append(all, d)
 		}
 	}
