@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/thole-dev/thole/host/internal/devcluster"
 )
 
 // A disturbance is what a base scenario is run with.
@@ -85,7 +87,7 @@ func disturbances(plugin string, base outcome) []disturbance {
 			all = append(all, d)
 		}
 	}
-	n := len(resources)
+	n := watches(base)
 	all = append(all,
 		disturbance{name: "watch gone", rules: fmt.Sprintf("watch %s gone times=%d", on, n)},
 		disturbance{name: "watch frozen", rules: fmt.Sprintf("watch %s freeze times=%d", on, n), limit: silenceLimit},
@@ -135,6 +137,17 @@ func traffic(o outcome) (resources, verbs []string, writes int) {
 	return slices.Sorted(maps.Keys(seenResources)), slices.Sorted(maps.Keys(seenVerbs)), writes
 }
 
+// watches returns how many resources a run has watched.
+func watches(o outcome) int {
+	watched := map[string]bool{}
+	for _, r := range o.requests {
+		if r.Verb == "watch" {
+			watched[r.Group+"/"+r.Resource] = true
+		}
+	}
+	return len(watched)
+}
+
 // run is one run of a base scenario.
 type run struct {
 	disturbance
@@ -166,9 +179,13 @@ func runMatrix(t *testing.T, plugin string, d disturbance, base *outcome) outcom
 }
 
 // setup lets the script use the shared control plane as its own: no other script
-// runs.
+// runs. But objects of earlier runs would keep a CRD, by their finalizers.
 func (r *run) setup(s *script) (err error) {
-	s.own, err = s.Suite.cluster()
+	if r.removesKind {
+		s.own = devcluster.Start(s.tb)
+	} else {
+		s.own, err = s.Suite.cluster()
+	}
 	if r.base != nil {
 		s.limit = recoveryLimit
 	}

@@ -48,13 +48,11 @@ func (s *script) snapshot(resources []string) (map[string]string, error) {
 	return state, nil
 }
 
-// withoutServerFields returns an object without the fields that the API server sets, and
-// without the digest of what was applied, which depends on the UID of the owner.
+// withoutServerFields returns an object without the fields that the API server sets.
 func withoutServerFields(o *unstructured.Unstructured) string {
 	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "generation"} {
 		unstructured.RemoveNestedField(o.Object, "metadata", field)
 	}
-	unstructured.RemoveNestedField(o.Object, "metadata", "annotations", "thole.dev/applied")
 	return show(o)
 }
 
@@ -64,6 +62,7 @@ var anew = []struct {
 }{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
 	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "UID"},
+	{regexp.MustCompile(`(thole\.dev/applied): [0-9a-f]+`), "$1: DIGEST"}, // of what has the namespace and the UID of the owner
 	{regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`), "kube-api-access-RANDOM"},
 }
 
