@@ -154,6 +154,9 @@ type run struct {
 	base *outcome // nil: it is this run
 	got  outcome
 	told bool // a fault, by /readyz or /plugins
+
+	resources []string // whose objects are compared
+	counter   *counter
 }
 
 // runMatrix runs the base scenario of a plugin and returns its outcome.
@@ -167,9 +170,10 @@ func runMatrix(t *testing.T, plugin string, d disturbance, base *outcome) outcom
 			return errors.Join(setup(env), r.setup(env.Values[scriptKey{}].(*script)))
 		}
 		for name, c := range map[string]command{
-			"inject":   {usage: "[before-start]", run: r.inject},
-			"recreate": {usage: "FILE", run: r.recreate},
 			"record":   {usage: "RESOURCE ...", run: r.record},
+			"inject":   {usage: "", run: r.inject},
+			"recreate": {usage: "FILE", run: r.recreate},
+			"compare":  {usage: "", run: r.compare},
 		} {
 			p.Cmds[name] = c.command(name)
 		}
@@ -196,11 +200,17 @@ func (r *run) setup(s *script) (err error) {
 	return err
 }
 
-// inject begins the faults.
-func (r *run) inject(s *script, args []string) error {
-	if slices.Equal(args, []string{"before-start"}) {
-		return s.proxy.AddRules(r.before)
+// record begins to count, and the faults that must be there before the host.
+func (r *run) record(s *script, resources []string) (err error) {
+	r.resources = resources
+	if r.counter, err = s.count(resources); err != nil {
+		return err
 	}
+	return s.proxy.AddRules(r.before)
+}
+
+// inject begins the other faults.
+func (r *run) inject(s *script, _ []string) error {
 	if r.supervised {
 		if err := s.superviseHost(nil); err != nil {
 			return err
@@ -244,38 +254,37 @@ func (r *run) observe(s *script) {
 	r.told = status != http.StatusOK || ok && len(all[0].CannotFollow) > 0
 }
 
-// record waits until the state is that of the base run and does not change any more,
-// and compares.
-func (r *run) record(s *script, resources []string) error {
+// compare waits until objects and numbers are those of the base run and do not change
+// any more.
+func (r *run) compare(s *script, _ []string) error {
 	err := s.await(wait{during: 2 * time.Second}, func() error {
-		state, err := s.snapshot(resources)
+		want := r.got
+		if r.base != nil {
+			want = *r.base
+		}
+		state, err := s.snapshot(r.resources)
 		if err != nil {
 			return err
 		}
-		want := r.got.state
-		if r.base != nil {
-			want = r.base.state
-		}
-		r.got.state = state
-		if d := difference(state, want); d != "" {
+		r.got = outcome{state, r.counter.get(), s.proxy.Requests()}
+		if d := difference(state, want.state); d != "" {
 			return errors.New(d)
+		}
+		if !r.removesKind && !maps.Equal(r.got.numbers, want.numbers) {
+			return fmt.Errorf("creations and deletions were %v, expected %v; the requests were:%s", r.got.numbers, want.numbers, summary(r.got.requests))
 		}
 		return nil
 	})
-	r.got.requests = s.proxy.Requests()
-	r.got.numbers = s.numbers(r.got.requests)
 	if err != nil || r.base == nil {
 		return err
 	}
-	return r.compare(s)
+	return r.tookPlace(s)
 }
 
-func (r *run) compare(s *script) error {
+// tookPlace returns an error if a fault was not injected, or not reported.
+func (r *run) tookPlace(s *script) error {
 	if r.disturbance.told && !r.told {
 		return errors.New("neither /readyz nor /plugins has reported the fault")
-	}
-	if !r.removesKind && !maps.Equal(r.got.numbers, r.base.numbers) {
-		return fmt.Errorf("creations and deletions were %v, without faults %v; the requests were:%s", r.got.numbers, r.base.numbers, summary(r.got.requests))
 	}
 	for _, rule := range s.proxy.Rules() {
 		if rule.Applied == 0 && !r.optional {

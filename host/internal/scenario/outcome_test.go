@@ -3,14 +3,15 @@ package scenario
 import (
 	"fmt"
 	"maps"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/thole-dev/thole/host/internal/tholetest"
 )
@@ -18,7 +19,7 @@ import (
 // outcome is what a run of a base scenario has led to.
 type outcome struct {
 	state    map[string]string // objects without what each run sets anew, by resource and name
-	numbers  map[string]int    // creations and deletions that the API server has performed, by resource
+	numbers  map[string]int    // creations and deletions that the API server has performed, by verb and resource
 	requests []tholetest.Request
 }
 
@@ -40,7 +41,7 @@ func (s *script) snapshot(resources []string) (map[string]string, error) {
 			return nil, err
 		}
 		for _, o := range all.Items {
-			if s.ownNamespace(o.GetNamespace()) && o.GetName() != "kube-root-ca.crt" {
+			if s.ownNamespace(o.GetNamespace()) && o.GetName() != rootCA {
 				state[s.normal(resource+" "+o.GetNamespace()+"/"+o.GetName())] = s.normal(withoutServerFields(&o))
 			}
 		}
@@ -75,21 +76,57 @@ func (s *script) normal(text string) string {
 	return text
 }
 
-// numbers returns how many objects the host has created and deleted, by resource.
-// It counts by the replies of the API server, whether or not the host has seen them.
-func (s *script) numbers(all []tholetest.Request) map[string]int {
-	n := map[string]int{}
-	for _, r := range all {
-		switch {
-		case !s.ownNamespace(r.Namespace) || r.Resource == "events":
-		case r.Created:
-			n["created "+r.Resource]++
-		case r.Verb == "delete" && r.ServerCode == http.StatusOK:
-			n["deleted "+r.Resource]++
+// counter counts how many objects the API server has created and deleted. It watches
+// them: the proxy does not see what becomes of a request whose sender is killed.
+type counter struct {
+	mu      sync.Mutex
+	numbers map[string]int // "created pods", "deleted pods"
+}
+
+// count starts to count the objects of resources in the namespaces of the script,
+// until the test ends.
+func (s *script) count(resources []string) (*counter, error) {
+	c := &counter{numbers: map[string]int{}}
+	for _, resource := range resources {
+		client, err := s.api.in(resource, metav1.NamespaceAll)
+		if err != nil {
+			return nil, err
+		}
+		now, err := client.List(s.tb.Context(), metav1.ListOptions{Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		w, err := client.Watch(s.tb.Context(), metav1.ListOptions{ResourceVersion: now.GetResourceVersion()})
+		if err != nil {
+			return nil, err
+		}
+		var done sync.WaitGroup
+		done.Go(func() { c.add(w, s, resource) })
+		s.tb.Cleanup(func() { w.Stop(); done.Wait() })
+	}
+	return c, nil
+}
+
+func (c *counter) add(w watch.Interface, s *script, resource string) {
+	verbs := map[watch.EventType]string{watch.Added: "created ", watch.Deleted: "deleted "}
+	for e := range w.ResultChan() {
+		o, ok := e.Object.(*unstructured.Unstructured)
+		if verb := verbs[e.Type]; ok && verb != "" && s.ownNamespace(o.GetNamespace()) && o.GetName() != rootCA {
+			c.mu.Lock()
+			c.numbers[verb+resource]++
+			c.mu.Unlock()
 		}
 	}
-	return n
 }
+
+func (c *counter) get() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.numbers)
+}
+
+// rootCA is a ConfigMap that the control plane puts into each namespace.
+const rootCA = "kube-root-ca.crt"
 
 // difference returns how two states differ, "" if they do not.
 func difference(got, want map[string]string) string {
