@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -26,8 +25,7 @@ func TestRestoreOfEtcdIsFollowedWithoutARestart(t *testing.T) {
 	// The host will have applied a:2 to the Pod of pending, and have lost it again.
 	annotate(t, podManagers, ns, "pending", suspend, "true")
 	must(t, patchSpec(t.Context(), podManagers, ns, "pending", "image", "a:2"))
-	saved := filepath.Join(t.TempDir(), "saved")
-	must(t, cluster.Save(saved))
+	must(t, cluster.Save("before"))
 
 	annotate(t, podManagers, ns, "pending", suspend, "false")
 	must(t, patchSpec(t.Context(), podManagers, ns, "edited", "image", "a:2"))
@@ -40,7 +38,7 @@ func TestRestoreOfEtcdIsFollowedWithoutARestart(t *testing.T) {
 	for i := range 200 { // more versions than a start of the control plane makes
 		annotate(t, namespaces, "", ns, "version", fmt.Sprint(i))
 	}
-	must(t, cluster.Restore(saved))
+	must(t, cluster.Restore("before"))
 
 	await.Within(t, restoreLimit, "the restore of both kinds is noticed", func() bool {
 		return p.Metrics().Sum("thole_cache_restores_total") == 2
