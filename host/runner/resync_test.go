@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,8 +36,11 @@ func TestResyncsAreSpreadOverThePeriod(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := resyncs{times: map[object.Key][]time.Time{}}
 				c := &controller{Controller: dispatch.New(dispatch.Config{Queue: q, Logger: hclog.NewNullLogger()}, &dispatch.Revision{})}
+				var mu sync.Mutex
 				var objects []object.Key
 				grow := func(to int) {
+					mu.Lock()
+					defer mu.Unlock()
 					for i := len(objects); i < to; i++ {
 						objects = append(objects, object.Key{Namespace: "ns", Name: fmt.Sprint("w-", i)})
 					}
@@ -45,7 +49,11 @@ func TestResyncsAreSpreadOverThePeriod(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				ended, begin := make(chan struct{}), time.Now()
 				go func() {
-					c.resync(ctx, period, func() []object.Key { return objects })
+					c.resync(ctx, period, func() []object.Key {
+						mu.Lock()
+						defer mu.Unlock()
+						return objects
+					})
 					close(ended)
 				}()
 				pass := func(d time.Duration) {

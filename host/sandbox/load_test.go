@@ -43,6 +43,10 @@ func TestLoadErrorNamesStepAndReason(t *testing.T) {
 		"manifest-without-controllers":   {StepManifest, `controllers`},
 		"manifest-same-controller-twice": {StepManifest, `twin`},
 		"manifest-without-kind":          {StepManifest, `kind`},
+		"manifest-unknown-feature":       {StepManifest, `"time-travel" is not a feature of this host: the plugin needs a newer host`},
+		"manifest-feature-not-named":     {StepManifest, `needs the feature "summaries": name it in features`},
+		"manifest-retry-without-feature": {StepManifest, `needs the feature "retry": name it in features`},
+		"manifest-retry-factor":          {StepManifest, `retry.factor`},
 	}
 	s := newSandbox(t, Config{})
 	for _, c := range tck.Cases() {

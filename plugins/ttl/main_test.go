@@ -42,10 +42,10 @@ func TestObjectIsDeletedAfterItsTimeToLive(t *testing.T) {
 
 	w.Reconcile(preview).ExpectSuccess().ExpectNoWrites().ExpectEvents().ExpectNext(35 * time.Hour)
 
-	w.Advance(35*time.Hour - time.Millisecond)
-	w.Reconcile(preview).ExpectSuccess().ExpectNoWrites().ExpectNext(time.Millisecond)
+	w.Advance(35*time.Hour - time.Second)
+	w.Reconcile(preview).ExpectSuccess().ExpectNoWrites().ExpectNext(time.Second)
 
-	w.Advance(time.Millisecond)
+	w.Advance(time.Second)
 	run := w.Reconcile(preview).ExpectSuccess().ExpectWrites(deleted).ExpectEvents("Expired").ExpectNext(0)
 	if run.Result.Delete[0].UID != object.Metadata.UID {
 		t.Error("the deletion has no UID and could delete a later object of that name")

@@ -110,9 +110,9 @@ var badPlugins = []badPlugin{
 
 	// Its kinds.
 	{
-		name: "overlaps-podmanager", step: "overlap", write: writeEmptyPlugin(controllerFor(podManagerKind)),
+		name: "z-overlaps-podmanager", step: "overlap", write: writeEmptyPlugin(controllerFor(podManagerKind)),
 		message: []string{
-			`controller "overlaps-podmanager/main" and "podmanager/podmanager" both write the condition Ready of ` +
+			`controller "z-overlaps-podmanager/main" and "podmanager/podmanager" both write the condition Ready of ` +
 				`example.thole.dev/v1 PodManager`,
 			"only one of them may have it",
 		},
