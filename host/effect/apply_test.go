@@ -53,20 +53,6 @@ func TestApplyAcceptsAnObjectAsItWasRead(t *testing.T) {
 	w.expectSent()
 }
 
-func TestApplyIsNotRepeatedWhileTheCacheIsBehind(t *testing.T) {
-	w := newCluster(t)
-	target := w.owner(list(configMap), nil)
-	w.intents(target, apply(configObject, "1"))
-	w.seen(configMap, "c")
-	w.intents(target, apply(configObject, "2"))
-	w.wire.take()
-	w.intents(target, apply(configObject, "2")) // the store still has 1
-	w.expectSent()
-	w.seen(configMap, "c")
-	w.intents(target, apply(configObject, "2"))
-	w.expectSent()
-}
-
 func TestApplyOfAnUncachedKindReadsTheObjectFirst(t *testing.T) {
 	w := newCluster(t)
 	w.store.unsynced = map[abi.Kind]bool{configMap.Kind: true}

@@ -3,18 +3,18 @@
 //
 // A [Performer] acts for one plugin with a client of its own: its own
 // User-Agent, limit of writes, account and records, so that no plugin can use up
-// what belongs to another. It never waits before a request: what the limit or the
-// API server (429) postpones ends the call with [Failure.Later]. Objects are handled as bytes; nothing is decoded
-// into maps.
+// what belongs to another. It never waits before a request: what the limit or the API
+// server (429) postpones ends the call with [Failure.Later]. Objects are handled as
+// bytes; nothing is decoded into maps.
 //
 // # Order and failure
 //
 // The caller (perform in host/dispatch/worker.go) performs the effects of one run
 // in the order finalizer, patch, apply, delete, events, status:
-// [Performer.EnsureFinalizer], [Performer.PerformIntents],
+// [Performer.EnsureFinalizer], [Performer.PerformIntents], [Performer.Release],
 // [Performer.WriteStatus], [Performer.RemoveFinalizer]. Every intent is checked
-// before the first one is performed. The first effect that fails ends the call; its [Report] holds
-// what was written until then.
+// before the first one is performed. The first effect that fails ends the call; its
+// [Report] holds what was written until then.
 //
 // # Nothing is written twice
 //
@@ -68,9 +68,10 @@ type Store interface {
 	// Resource returns where a kind is served. The error is an
 	// [*object.UnknownKindError] for a kind that is not served.
 	Resource(ctx context.Context, kind abi.Kind) (object.Resource, error)
-	// Get returns an object from the cache, nil if the cache has none of that
-	// name. synced is false if the cache does not hold the kind, or does not
-	// hold it yet; obj is nil then, whether or not the object exists.
+	// Get returns an object from the cache, as the plugin itself has left it, nil
+	// if there is none of that name. synced is false if the cache does not hold
+	// the kind, or does not hold it yet; obj is nil then, whether or not the
+	// object exists.
 	Get(kind abi.Kind, key object.Key) (obj *object.Object, synced bool)
 	// List returns all objects of a kind from the cache, none if it does not
 	// hold the kind.
@@ -225,8 +226,8 @@ const managerPrefix = "thole/"
 const maxManager = 128
 
 // manager returns the field manager of a controller, which it uses for primaries
-// and the objects that they own. Two DNS labels of full
-// length do not fit; a name that is too long ends in a digest instead.
+// and the objects that they own. Two DNS labels of full length do not fit; a name
+// that is too long ends in a digest instead.
 func (p *Performer) manager(c *abi.Controller) string {
 	return limit(managerPrefix+p.Plugin+"/"+c.Name, maxManager)
 }

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/resourceversion"
-
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/object"
 )
@@ -24,7 +22,7 @@ func (s *session) isNoop(ctx context.Context, a plannedApply, have *object.Objec
 	if last.intent != a.digest {
 		return false, nil
 	}
-	if !isNewer(have.ResourceVersion, last.resourceVersion) {
+	if have.ResourceVersion == last.resourceVersion {
 		return true, nil
 	}
 	body, err := sumBody(have.Raw)
@@ -34,14 +32,6 @@ func (s *session) isNoop(ctx context.Context, a plannedApply, have *object.Objec
 	last.resourceVersion = have.ResourceVersion
 	s.records.setApplied(a.id(), last)
 	return true, nil
-}
-
-// isNewer reports whether the version now is newer than last. A cache that has
-// not yet seen the host's own write holds an older object than the record; the
-// event that it will receive starts another run.
-func isNewer(now, last string) bool {
-	order, err := resourceversion.CompareResourceVersion(now, last)
-	return err != nil || order > 0
 }
 
 // isNoopAfterRestart reports whether an apply would change nothing when there is

@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"bytes"
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
@@ -185,9 +186,8 @@ func TestFieldSetOwnsOnlyWhatItContains(t *testing.T) {
 	}
 }
 
-// A restore of etcd makes the versions of objects older, as a cache does that has
-// not seen the last write yet.
-func TestForgottenApplyIsComparedWithAnOlderVersion(t *testing.T) {
+// A restore of etcd brings back an older version of an object.
+func TestAnOlderVersionIsNotTakenForTheLastApply(t *testing.T) {
 	w := newCluster(t)
 	target := w.owner(list(configMap), nil)
 	w.intents(target, apply(configObject, "v1"))
@@ -195,10 +195,21 @@ func TestForgottenApplyIsComparedWithAnOlderVersion(t *testing.T) {
 	w.intents(target, apply(configObject, "v2"))
 	w.wire.take()
 	w.intents(target, apply(configObject, "v2"))
+	w.expectSent("PATCH /api/v1/namespaces/" + w.ns + "/configmaps/c?fieldManager=thole%2Fdemo%2Fmain&force=true")
+}
+
+// After a restore of etcd a resourceVersion may be that of another content.
+func TestForgottenApplyIsComparedWithTheObject(t *testing.T) {
+	w := newCluster(t)
+	target := w.owner(list(configMap), nil)
+	w.intents(target, apply(configObject, "v1"))
+	restored := *w.seen(configMap, "c")
+	restored.Raw = bytes.Replace(restored.Raw, []byte(`"v1"`), []byte(`"v0"`), 1)
+	w.store.put(&restored)
+	w.wire.take()
+	w.intents(target, apply(configObject, "v1"))
 	w.expectSent()
 	w.ForgetAll()
-	w.intents(target, apply(configObject, "v2"))
-	if sent := w.wire.take(); len(sent) != 1 || sent[0].method != http.MethodPatch {
-		t.Errorf("sent %v, want one apply", sent)
-	}
+	w.intents(target, apply(configObject, "v1"))
+	w.expectSent("GET /api/v1/namespaces/" + w.ns + "/configmaps/c") // of managedFields
 }

@@ -118,6 +118,45 @@ func TestACacheWithoutItsInformerIsEmpty(t *testing.T) {
 	}
 }
 
+// Otherwise an effect would be decided on what the plugin has replaced itself.
+func TestEffectsFindWhatThePluginWrote(t *testing.T) {
+	_, url := startRefusingServer(t)
+	c, err := cache.New(cache.Config{REST: &rest.Config{Host: url}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	byKind, err := acquireInformers(t.Context(), c, []abi.Kind{widgets}, &informers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p plugin
+	p.informers.replace(byKind)
+	store := effectStore{c, &p.informers, &p.ownWrites}
+	key := object.Key{Namespace: "a", Name: "w"}
+	version := func() string {
+		o, synced := store.Get(widgets, key)
+		switch {
+		case !synced:
+			return "not synced"
+		case o == nil:
+			return "none"
+		}
+		return o.ResourceVersion
+	}
+	before := version()
+	own := controllerCache{cache: c, primary: widgets, informers: &p.informers, ownWrites: &p.ownWrites}
+	shown, _ := own.Get(key)
+	written := *shown
+	written.ResourceVersion = "2"
+	own.Wrote(effect.Write{Kind: widgets, Key: key, UID: "u", ResourceVersion: "2", Object: &written})
+	after := version()
+	own.Wrote(effect.Write{Kind: widgets, Key: key, UID: "u", ResourceVersion: "2"})
+	if got, want := [3]string{before, after, version()}, [3]string{"1", "2", "none"}; got != want {
+		t.Errorf("found the versions %q, want %q", got, want)
+	}
+}
+
 type eventCounter int
 
 // Event implements [effect.Recorder].
