@@ -140,17 +140,22 @@ func (c *Config) validate() error {
 // be called concurrently, but not for the same primary and controller.
 type Performer struct {
 	Config
-	client client
-	writes *rate.Limiter // nil: unlimited
-	memory *memory       // may be shared with a performer under another policy
-	shares *shares       // likewise
-	pruned *prunedFields // likewise
+	client    client
+	writes    *rate.Limiter // nil: unlimited
+	*recorded               // may be shared with a performer under another policy
+}
+
+// recorded is what a performer remembers of the cluster.
+type recorded struct {
+	memory memory
+	shares shares
+	pruned prunedFields
 }
 
 // New returns a performer. It sends no request yet.
 func New(config Config) (*Performer, error) {
 	err := config.validate()
-	p := &Performer{Config: config, memory: &memory{}, shares: &shares{}, pruned: &prunedFields{}}
+	p := &Performer{Config: config, recorded: &recorded{}}
 	if config.QPS > 0 {
 		p.writes = rate.NewLimiter(rate.Limit(config.QPS), config.Burst)
 	}
@@ -169,7 +174,7 @@ func New(config Config) (*Performer, error) {
 // nothing.
 func (p *Performer) Inherit(from *Performer) {
 	if from != nil && from.DryRun == p.DryRun {
-		p.memory, p.shares, p.pruned = from.memory, from.shares, from.pruned
+		p.recorded = from.recorded
 	}
 }
 
