@@ -25,6 +25,7 @@
 //
 //	controller.go    Controller, its configuration, what it needs of the stages
 //	worker.go        one run, from the key to the key
+//	call.go          the call of the guest: its request and its result
 //	reads.go         what a guest reads during its call, and what it may read
 //	guestlog.go      what a guest logs during its call
 //	writes.go        the effects of a run
