@@ -24,9 +24,10 @@
 // except for garbage collection of owned objects. Apply is a merge patch that also
 // removes what the last apply had and this one has not: lists are replaced and never
 // merged by key, an object that has become empty remains, and there are no other
-// field managers. Nothing is concurrent: nothing runs before the test calls it, and
-// caches do not lag behind. Events of the host itself, timed retries, write budgets
-// and the policy of the plugin are left out.
+// field managers: primaries that share an object take each other's fields away, and
+// release none. Nothing is concurrent: nothing runs before the test calls it, and
+// caches do not lag behind. Events of the host itself, timed retries, jitter,
+// write loops, postponed writes and the policy of the plugin are left out.
 //
 // Package wasmtest runs the compiled plugin in the same world.
 package sdktest

@@ -28,6 +28,10 @@ func (r *Run) perform() {
 	}
 }
 
+// conflict is the API server's reason for refusing a write of an object that has
+// changed since it was read.
+const conflict = "Conflict"
+
 // decide calls the host's own decision function.
 func (r *Run) decide() {
 	in := outcome.Input{
@@ -36,6 +40,9 @@ func (r *Run) decide() {
 		Object: outcome.Object{
 			Generation: r.primary.meta.Generation, Conditions: outcome.ReadConditions(r.primary.raw), Deleting: r.primary.meta.Deleting(),
 		},
+	}
+	if r.effect != nil {
+		in.Conflict = r.effect.Reason == conflict
 	}
 	if r.unavailable {
 		in.Fault = &outcome.Fault{Reason: "Unavailable", Message: "a read was not available yet"}

@@ -136,7 +136,7 @@ func (w *World) FailReads(kind sdk.Kind, code int64) { w.failedReads[kind] = cod
 
 // FailWrites makes apply and delete of a kind fail with a reason of the API server,
 // such as Forbidden; "" ends that. For the kind of the primary its finalizer and
-// patch fail.
+// patch fail. Conflict counts as a failure from the fifth in a row on, as in a host.
 func (w *World) FailWrites(kind sdk.Kind, reason string) { w.failedWrites[kind.String()] = reason }
 
 // FailWrite makes one write fail with a reason of the API server or the host, such as

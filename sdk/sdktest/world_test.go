@@ -335,6 +335,24 @@ func TestStateOfHostIsInNextRequest(t *testing.T) {
 	}
 }
 
+func TestConflictsAreFailuresOnlyIfTheyPersist(t *testing.T) {
+	w, s := scripted(t)
+	s.result.Apply = []abi.Apply{{Object: []byte(`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c"}}`)}}
+	w.FailWrite("apply v1 Child ns/c", "Conflict")
+	w.Reconcile("ns/one").ExpectWrites("finalizer").ExpectRetry("Conflict").ExpectCondition("Ready", "", "")
+	for range 3 {
+		w.Reconcile("ns/one").ExpectNoWrites().ExpectCondition("Ready", "", "")
+	}
+	w.Reconcile("ns/one").ExpectCondition("Ready", "False", "Conflict")
+	if s.request.Attempt != 0 {
+		t.Errorf("attempt %d before the first conflict that counts, want 0", s.request.Attempt)
+	}
+	w.Reconcile("ns/one")
+	if s.request.Attempt != 1 {
+		t.Errorf("attempt %d after the first conflict that counts, want 1", s.request.Attempt)
+	}
+}
+
 func TestInvalidResultHasClassABI(t *testing.T) {
 	for _, text := range []string{`{"result":"success","more":1}`, `{`, `{"result":"perhaps"}`, `{"result":"success","status":{"conditions":[]}}`} {
 		w, s := scripted(t)
