@@ -72,8 +72,8 @@ func (s *missingRight) createHealthy() {
 	s.awaitIdle()
 }
 
-// awaitIdle waits for a run that writes nothing. A key that writes in five runs in a
-// row would be slowed down as one in a write loop.
+// awaitIdle waits for a run that writes nothing and emits no Event: one that runs in
+// a row emit is sent once.
 func (s *missingRight) awaitIdle() {
 	mark, triggered := s.host.Log.Mark(), time.Time{}
 	await.Until(s.T, "a run writes nothing", func() bool {

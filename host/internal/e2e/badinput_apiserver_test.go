@@ -17,7 +17,7 @@ func TestHostRecoversFromOutagesOfTheAPIServer(t *testing.T) {
 	installCRD(t, "plugins/podmanager/crd.yaml")
 	ns, d, g := namespace(t), newDirectory(t), newGate(t)
 	d.install("podmanager", podmanager(t, wasmbuild.TinyGo))
-	p := start(t, d, ns, fastWrites, withKubeconfig(g.kubeconfig()))
+	p := start(t, d, ns, "", withKubeconfig(g.kubeconfig()))
 
 	t.Run("at the start", func(t *testing.T) {
 		await.Until(t, "the plugin waits", func() bool { return p.Plugin("podmanager").State == "waiting" })

@@ -39,7 +39,7 @@ func TestFailedRunIsReportedInTheConditionsOfItsObject(t *testing.T) {
 	installCRD(t, "host/internal/e2e/testdata/badinput/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	d.install("mood", wasmbuild.Build(t, wasmbuild.TinyGo, "host/internal/e2e/testdata/badinput"))
-	p := start(t, d, ns, fastWrites)
+	p := start(t, d, ns, "")
 	p.awaitRunning("mood", 1)
 	for _, f := range failures {
 		createMood(t, ns, dashed(f.mood), f.mood)

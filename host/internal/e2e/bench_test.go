@@ -64,8 +64,7 @@ func newFleet(b *testing.B, many int) *fleet {
 
 func (f *fleet) start() *process {
 	f.b.Helper()
-	const config = "limits: {writesPerSecond: 5000, writeBurst: 5000, concurrency: 16}"
-	return start(f.b, f.plugins, f.ns, config, quietlyIn(f.cacheDir))
+	return start(f.b, f.plugins, f.ns, "limits: {concurrency: 16}", quietlyIn(f.cacheDir))
 }
 
 // measureCreation measures from the creation of the first object until the last one

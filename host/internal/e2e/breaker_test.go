@@ -24,7 +24,7 @@ func TestCircuitBreakerOpensForPluginThatPanicsForEveryObject(t *testing.T) {
 	ns, d := namespace(t), newDirectory(t)
 	d.install("podmanager", podmanager(t, wasmbuild.TinyGo))
 	d.install("mood", wasmbuild.Build(t, wasmbuild.TinyGo, "host/internal/e2e/testdata/badinput"))
-	p := start(t, d, ns, fastWrites)
+	p := start(t, d, ns, "")
 	p.awaitRunning("podmanager", 1)
 	p.awaitRunning("mood", 1)
 	if b := p.breaker("mood"); b.State != "closed" || b.Since.IsZero() || b.Reason != "" {

@@ -31,8 +31,6 @@ var (
 const (
 	syncTo     = "configsync.thole.dev/namespaces"
 	syncSource = "configsync.thole.dev/source"
-	// unlimitedWrites makes the API server the limit, not the host.
-	unlimitedWrites = "limits: {writesPerSecond: 2000, writeBurst: 2000, concurrency: 8}\n"
 	// copyLimit is how long 5,000 copies may take. They take half a minute on an idle
 	// machine.
 	copyLimit = 5 * await.Limit
@@ -46,7 +44,7 @@ func startConfigSync(t *testing.T, d directory) (*process, *tholetest.Proxy) {
 	must(t, err)
 	writeFile(t, d.path, "configsync.yaml", string(policy))
 	d.install("configsync", wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/configsync"))
-	p, proxy := startWithProxy(t, d, "", unlimitedWrites+"allow: {crossNamespace: [configsync]}")
+	p, proxy := startWithProxy(t, d, "", "limits: {concurrency: 8}\nallow: {crossNamespace: [configsync]}")
 	p.awaitRunning("configsync", 1)
 	return p, proxy
 }

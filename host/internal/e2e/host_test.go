@@ -48,10 +48,6 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-// fastWrites is a configuration in which the host's write limits do not delay a
-// test that changes a few objects.
-const fastWrites = "limits: {writesPerSecond: 500, writeBurst: 500}"
-
 func podmanager(tb testing.TB, toolchain wasmbuild.Toolchain) []byte {
 	tb.Helper()
 	return wasmbuild.Build(tb, toolchain, "plugins/podmanager")

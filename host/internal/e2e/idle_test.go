@@ -64,7 +64,7 @@ func allRecordPod(t *testing.T, ns string, n int) bool {
 
 func TestManyObjectsCreatedAtOnceBecomeReady(t *testing.T) {
 	ns := namespace(t)
-	p := startPodmanager(t, ns, fastWrites)
+	p := startPodmanager(t, ns, "")
 	const many = 300
 	for i := range many {
 		createPodManager(t, ns, fmt.Sprintf("pm-%d", i), "a:1")

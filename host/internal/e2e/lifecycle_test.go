@@ -123,7 +123,7 @@ func TestObjectsConvergeAfterTheHostIsKilledAtRandomMoments(t *testing.T) {
 			d.install("podmanager", podmanager(t, toolchain))
 			want := map[string]string{} // images by the names of the objects
 			for round := range 6 {
-				p := start(t, d, ns, fastWrites)
+				p := start(t, d, ns, "")
 				p.awaitRunning("podmanager", 1)
 				kill := time.After(time.Duration(random.Int64N(int64(500 * time.Millisecond))))
 				for i := range 4 {
@@ -135,7 +135,7 @@ func TestObjectsConvergeAfterTheHostIsKilledAtRandomMoments(t *testing.T) {
 				<-kill
 				p.kill()
 			}
-			p := start(t, d, ns, fastWrites)
+			p := start(t, d, ns, "")
 			t.Cleanup(func() {
 				if t.Failed() {
 					dump(t, ns)

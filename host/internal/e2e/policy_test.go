@@ -15,7 +15,7 @@ func TestANewPolicyKeepsWhatWasWritten(t *testing.T) {
 	installCRD(t, "plugins/podmanager/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	d.install("podmanager", podmanager(t, wasmbuild.TinyGo))
-	p, proxy := startWithProxy(t, d, ns, fastWrites)
+	p, proxy := startWithProxy(t, d, ns, "")
 	p.awaitRunning("podmanager", 1)
 	for i := range 3 {
 		createPodManager(t, ns, fmt.Sprintf("pm-%d", i), "a:1")

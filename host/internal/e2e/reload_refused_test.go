@@ -142,8 +142,7 @@ func (r *reloaded) keepChanging() (stop func()) {
 }
 
 // expectServedBy expects that an object that is created now is reconciled by the
-// version that a plugin is recorded to have. An existing object is not changed
-// instead, because the host would slow it down as one in a write loop.
+// version that a plugin is recorded to have.
 func (r *reloaded) expectServedBy(t *testing.T, p *soakPlugin) (created *unstructured.Unstructured) {
 	t.Helper()
 	r.n++

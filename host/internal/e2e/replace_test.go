@@ -31,7 +31,7 @@ func TestObjectsConvergeWhenThePluginIsReplacedUnderLoad(t *testing.T) {
 	first := wasmbuild.Build(t, wasmbuild.TinyGo, testdata+"stamp1")
 	second := wasmbuild.Build(t, wasmbuild.TinyGo, testdata+"stamp2")
 	d.install("stamp", first)
-	p := start(t, d, ns, fastWrites)
+	p := start(t, d, ns, "")
 	p.awaitRunning("stamp", 1)
 
 	const many = 50
@@ -72,7 +72,7 @@ func TestReplacedPluginRunsEachObjectOnce(t *testing.T) {
 	ns, d := namespace(t), newDirectory(t)
 	module := wasmbuild.Build(t, wasmbuild.TinyGo, testdata+"stamp1")
 	d.install("stamp", module)
-	p := start(t, d, ns, fastWrites)
+	p := start(t, d, ns, "")
 	p.awaitRunning("stamp", 1)
 	const many = 300
 	for i := range many {

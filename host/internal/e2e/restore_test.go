@@ -18,7 +18,7 @@ const suspend = "reconcile.thole.dev/suspend"
 // anything that it has written since still exists.
 func TestRestoreOfEtcdIsFollowedWithoutARestart(t *testing.T) {
 	ns := namespace(t)
-	p := startPodmanager(t, ns, fastWrites)
+	p := startPodmanager(t, ns, "")
 	for _, name := range []string{"edited", "pending", "removed"} {
 		expectServed(t, ns, name)
 	}

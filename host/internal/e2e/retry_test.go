@@ -43,7 +43,7 @@ func startPatient(t *testing.T) (ns string, g *gate, p *process) {
 	d := newDirectory(t)
 	d.install("patient", wasmbuild.Build(t, wasmbuild.TinyGo, testdata+"patient"))
 	g.open()
-	p = start(t, d, ns, fastWrites, withKubeconfig(g.kubeconfig()))
+	p = start(t, d, ns, "", withKubeconfig(g.kubeconfig()))
 	p.awaitRunning("patient", 1)
 	return ns, g, p
 }

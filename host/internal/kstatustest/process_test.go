@@ -17,6 +17,6 @@ func thole(t *testing.T, namespace, plugin string, wasm []byte) {
 	}
 	tholetest.Host{
 		Program: program, Plugins: plugins, Kubeconfig: cluster.Kubeconfig, CacheDir: t.TempDir(),
-		Config: "limits: {writesPerSecond: 500, writeBurst: 500}", Args: []string{"--namespace", namespace},
+		Args: []string{"--namespace", namespace},
 	}.Start(t)
 }
