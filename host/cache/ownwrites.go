@@ -101,9 +101,8 @@ func (w *OwnWrites) drop(kind abi.Kind, e *ownWrite) {
 }
 
 // sweep drops every entry that its informer has passed, or whose informer has
-// stopped. The next sweep follows
-// when there are twice as many entries as are left, which makes the cost of a
-// write constant.
+// stopped. The next sweep follows when there are twice as many entries as are left,
+// which makes the cost of a write constant.
 func (w *OwnWrites) sweep() {
 	for kind, entries := range w.byKind {
 		for _, e := range entries {
@@ -189,9 +188,8 @@ func (w *OwnWrites) pendingIn(i *Informer, namespace string) map[object.Key]*own
 }
 
 // passed reports whether the informer shows the write, or what came after it, or
-// what came back instead. A
-// deletion has no resourceVersion that the client knows: it has been passed when
-// the informer has seen the object and does not show it any more.
+// what came back instead. A deletion has no resourceVersion that the client knows: it
+// has been passed when the informer has seen the object and does not show it any more.
 func (e *ownWrite) passed(i *informer) bool {
 	if e.informer == i && e.restores != i.Restores() {
 		return true

@@ -172,8 +172,9 @@ func (s *session) planApply(ctx context.Context, wanted abi.Apply) (a plannedApp
 	return a, i.ref, err
 }
 
-// AppliedAnnotation is on every object that a controller applies and owns, with a digest of
-// the intent: by it a restarted host finds out that nothing has to be written.
+// AppliedAnnotation is on every object that a controller applies and owns, with a
+// digest of the intent: by it a restarted host finds out that nothing has to be
+// written.
 const AppliedAnnotation = "thole.dev/applied"
 
 // setAnnotation sets the name of the annotation that holds the digest of an

@@ -41,9 +41,9 @@ func Delay(r abi.Retry, tries int, jitter float64) time.Duration {
 	return shorten(r, d, jitter)
 }
 
-// Spread adds to a duration up to that share of it, by jitter in [0,1). A sum that
+// AddJitter adds to a duration up to that share of it, by jitter in [0,1). A sum that
 // does not fit becomes the longest duration.
-func Spread(d time.Duration, share, jitter float64) time.Duration {
+func AddJitter(d time.Duration, share, jitter float64) time.Duration {
 	if sum := d + time.Duration(share*min(max(jitter, 0), 1)*float64(d)); sum >= d {
 		return sum
 	}

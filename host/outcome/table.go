@@ -83,7 +83,7 @@ func afterSuccess(in Input, _ ending) Next {
 	case in.Result.RequeueAfter > 0:
 		next.After = asked(in.Result.RequeueAfter)
 	case in.Controller.Interval > 0:
-		next.After = Spread(asked(in.Controller.Interval), intervalJitter, in.Jitter)
+		next.After = AddJitter(asked(in.Controller.Interval), intervalJitter, in.Jitter)
 	default:
 		return Next{}
 	}

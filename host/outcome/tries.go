@@ -47,9 +47,8 @@ func (t Tries) WithoutBlameless() Tries {
 // after returns the tries after a run that was counted. Success, empty, stalled
 // and waiting are decisions of the guest and clear them. That the attempts are
 // used up is none: the next run is again the last one, until somebody changes the
-// object. A requeue is no failure
-// either, but counts for its own backoff: a guest that returns it in every run
-// would run twice a second for ever.
+// object. A requeue is no failure either, but counts for its own backoff: a guest
+// that returns it in every run would run twice a second for ever.
 func (t Tries) after(e ending) Tries {
 	switch {
 	case e.outcome == requeue:

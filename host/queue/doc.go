@@ -32,8 +32,10 @@
 //	                   background if the run is to yield to others; any other
 //	                   reason is timed
 //
-// [Queue.OutageEnded] shortens the backoff of keys that failed because of the API
-// server, not because of themselves.
+// [Queue.AddOwn] is for changes that the key's own runs have made: they are treated
+// like owned and read, but are dropped during a backoff. [Queue.OutageEnded] shortens
+// the backoff of keys that failed because of the API server, not because of
+// themselves.
 //
 // Add does not change the deadline: the run that it leads to replaces it. An
 // Add for a key that is running follows the same rules when the run ends: an
@@ -47,10 +49,10 @@
 // and background for everything that nobody waits for. A key is returned after
 // all keys of the lanes above its own, and in its lane in the order in which the
 // keys became due in it; a key that is due in two lanes is in the higher one.
-// A change that comes during the run or the backoff of its key is less urgent
-// than those of other keys: it is served after the fresh ones, in a lane
-// "repeated" between fresh and timed. So a key that changes all the time delays
-// nobody else's.
+// A change that comes during the run or the backoff of its key is served after the
+// fresh ones of other keys: for these changes the lane fresh has a second list,
+// "repeated", which is treated as a lane between fresh and timed. So a key that
+// changes all the time delays nobody else's.
 //
 // No lane starves. After three keys in a row that were taken from a lane while
 // lower ones waited, the lanes below it have one turn, if one of their keys has

@@ -117,8 +117,8 @@ func (e *entry) delay(until time.Time) {
 	}
 }
 
-// postpone makes the key due at a time, unless it is due before.
-func (e *entry) postpone(until time.Time) {
+// spreadTo makes the key due at a time, unless it is due before.
+func (e *entry) spreadTo(until time.Time) {
 	if !e.due && (e.spread.IsZero() || until.Before(e.spread)) {
 		e.spread = until
 	}

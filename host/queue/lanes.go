@@ -13,8 +13,8 @@ type lane int32
 const (
 	background lane = iota // initial lists, resyncs, new revisions, retries of a plugin that failed itself
 	timed                  // deadlines: intervals, requeues, retries
-	repeated               // changes that came during the run or the backoff of the key
-	fresh                  // all other changes
+	repeated               // fresh changes that came during the run or the backoff of the key
+	fresh                  // all other fresh changes
 	lanes
 )
 

@@ -119,7 +119,7 @@ func (q *Queue) addPlugin(key Key, delay time.Duration) {
 	e, r := q.entry(key), ruleOf(abi.ReasonPlugin)
 	e.addReason(abi.ReasonPlugin, r)
 	if delay > 0 && !e.backingOff() {
-		e.postpone(time.Now().Add(delay))
+		e.spreadTo(time.Now().Add(delay))
 		q.update(e)
 		return
 	}

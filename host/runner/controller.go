@@ -178,7 +178,7 @@ func (c *controller) resync(ctx context.Context, period time.Duration, keys func
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(outcome.Spread(period/time.Duration(slices), resyncJitter, rand.Float64())):
+		case <-time.After(outcome.AddJitter(period/time.Duration(slices), resyncJitter, rand.Float64())):
 		}
 		var due []object.Key
 		for _, key := range keys() {
