@@ -1,0 +1,219 @@
+package abi
+
+import (
+	"cmp"
+	"errors"
+	"strconv"
+
+	"github.com/thole-dev/thole/abi/rawjson"
+)
+
+// The checks of what a guest writes in a run against SPEC.md: "Result", "get" and
+// "list". They return the first error.
+
+// check truncates messages and returns the first violation of a limit or rule.
+func (out *Result) check() error {
+	out.truncateMessages()
+	return cmp.Or(
+		out.checkOutcome(),
+		out.checkIntents(),
+		checkLength("memo", len(out.Memo), MaxMemo),
+		checkEach("conditions", out.Conditions, Condition.check),
+		checkEach("apply", out.Apply, Apply.check),
+		checkEach("delete", out.Delete, Ref.check),
+		checkEach("events", out.Events, Event.check),
+		rawjson.Within("status", checkStatus(out.Status)),
+		rawjson.Within("patch", checkPatch(out.Patch)),
+	)
+}
+
+// truncateMessages shortens what is too long. A message may quote text from
+// elsewhere, such as the body of an HTTP error, and a run must not fail because
+// of its length.
+func (out *Result) truncateMessages() {
+	if out.Error != nil {
+		out.Error.Message = rawjson.Truncate(out.Error.Message, MaxErrorMessage)
+	}
+	for i := range out.Conditions {
+		out.Conditions[i].Message = rawjson.Truncate(out.Conditions[i].Message, MaxConditionMessage)
+	}
+	for i := range out.Events {
+		out.Events[i].Message = rawjson.Truncate(out.Events[i].Message, MaxEventMessage)
+	}
+}
+
+// checkOutcome accepts an empty outcome, because a result with another code than [CodeOK]
+// needs none.
+func (out *Result) checkOutcome() error {
+	switch out.Result {
+	case "", OutcomeSuccess, OutcomeRequeue, OutcomeEmpty:
+		return nil
+	}
+	return rawjson.NewError("result", rawjson.Quote(string(out.Result))+" is not one of success, requeue, empty")
+}
+
+// Intents returns the number of entries of apply, delete and events.
+func (out *Result) Intents() int { return len(out.Apply) + len(out.Delete) + len(out.Events) }
+
+// checkIntents limits the lists together. The decoder limits each of them.
+func (out *Result) checkIntents() error {
+	n := out.Intents()
+	if n <= MaxIntents {
+		return nil
+	}
+	return rawjson.NewError(intentLists, strconv.Itoa(n)+" entries together, the limit is "+strconv.Itoa(MaxIntents))
+}
+
+// intentLists is the path of an error about all three lists.
+const intentLists = "apply, delete, events"
+
+// TooManyIntents reports whether err is the error of [DecodeResult] for a
+// result with more than [MaxIntents] intents.
+func TooManyIntents(err error) bool {
+	e, ok := errors.AsType[*rawjson.Error](err)
+	if !ok {
+		return false
+	}
+	beyond := "[" + strconv.Itoa(MaxIntents) + "]" // the entry at which the decoder stops
+	switch e.Path {
+	case intentLists, "apply" + beyond, "delete" + beyond, "events" + beyond:
+		return true
+	}
+	return false
+}
+
+// check does not require a reason of a condition that is removed.
+func (c Condition) check() error {
+	if err := checkConditionType(c.Type); err != nil {
+		return rawjson.Within("type", err)
+	}
+	switch c.Status {
+	case "": // removes the condition
+		return nil
+	case ConditionTrue, ConditionFalse, ConditionUnknown:
+		return checkReason(c.Reason, MaxConditionReason)
+	default:
+		return rawjson.NewError("status", rawjson.Quote(c.Status)+" is not one of True, False, Unknown")
+	}
+}
+
+func (e Event) check() error {
+	if e.Type != EventNormal && e.Type != EventWarning {
+		return rawjson.NewError("type", rawjson.Quote(e.Type)+" is not one of Normal, Warning")
+	}
+	return checkReason(e.Reason, MaxEventReason)
+}
+
+func (ref Ref) check() error {
+	return cmp.Or(Kind{ref.APIVersion, ref.Kind}.check(), ref.checkName())
+}
+
+// checkName checks the lengths of what names an object. Whether there can be
+// such an object is for the API server to decide.
+func (ref Ref) checkName() error {
+	if ref.Name == "" {
+		return rawjson.NewError("name", "is required")
+	}
+	return cmp.Or(
+		checkLength("name", len(ref.Name), MaxName),
+		checkLength("namespace", len(ref.Namespace), MaxName),
+		checkLength("uid", len(ref.UID), MaxName),
+	)
+}
+
+func (c *ListCall) check() error {
+	return cmp.Or(Kind{c.APIVersion, c.Kind}.check(), checkLength("namespace", len(c.Namespace), MaxName))
+}
+
+// check requires what identifies the object. The API server checks the rest.
+func (a Apply) check() error {
+	if len(a.Object) == 0 {
+		return rawjson.NewError("object", "is required")
+	}
+	ref, err := identity(a.Object)
+	if err == nil {
+		err = cmp.Or(Kind{ref.APIVersion, ref.Kind}.check(), rawjson.Within("metadata", ref.checkName()))
+	}
+	return rawjson.Within("object", err)
+}
+
+// identity reads the kind, namespace and name of an object.
+func identity(object []byte) (ref Ref, err error) {
+	r := rawjson.NewReader(object)
+	r.Object(func(field string) {
+		switch field {
+		case "apiVersion":
+			ref.APIVersion = r.String()
+		case "kind":
+			ref.Kind = r.String()
+		case "metadata":
+			r.Object(func(field string) {
+				switch field {
+				case "name":
+					ref.Name = r.String()
+				case "namespace":
+					ref.Namespace = r.String()
+				}
+			})
+		}
+	})
+	return ref, r.End()
+}
+
+// checkStatus rejects the members of a patch of status that only the host
+// writes.
+func checkStatus(patch []byte) error {
+	if patch == nil {
+		return nil
+	}
+	r := rawjson.NewReader(patch)
+	r.Object(func(field string) {
+		switch field {
+		case "conditions":
+			r.Fail("is written by the host; use the conditions beside status")
+		case "observedGeneration":
+			r.Fail("is written by the host, as the outcome of the run requires")
+		}
+	})
+	return r.End()
+}
+
+// checkPatch checks that a patch of the primary changes only its labels,
+// annotations and spec, and that these remain objects.
+func checkPatch(patch []byte) error {
+	if patch == nil {
+		return nil
+	}
+	r := rawjson.NewReader(patch)
+	r.Object(func(field string) {
+		switch field {
+		case "metadata":
+			readMembers(r, func(field string) {
+				switch field {
+				case "labels", "annotations":
+					readMembers(r, func(string) { _ = r.String() }) // a null removes the label
+				default:
+					failNotPatchable(r)
+				}
+			})
+		case "spec":
+			readMembers(r, func(string) {})
+		default:
+			failNotPatchable(r)
+		}
+	})
+	return r.End()
+}
+
+// readMembers reads an object that a patch may change but not remove.
+func readMembers(r *rawjson.Reader, member func(string)) {
+	if r.Kind() == 'n' {
+		r.Fail("expected an object, found null: remove its members instead")
+		return
+	}
+	r.Object(member)
+}
+
+func failNotPatchable(r *rawjson.Reader) {
+	r.Fail("cannot be patched: a patch changes metadata.labels, metadata.annotations and spec only")
+}
