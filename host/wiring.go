@@ -97,12 +97,17 @@ func (h *Host) readiness() []serve.Check {
 			return nil
 		}},
 	}
+	statuses := h.runner.Statuses()
 	for _, s := range h.catalog.Statuses() {
 		checks = append(checks, serve.Check{Name: fmt.Sprintf("plugin %s: %s", s.Name, s.State), Ready: func() error {
-			if s.State == catalog.Loading {
-				return errors.New("is being loaded")
+			waitsFor := statuses[s.Name].WaitsFor
+			switch {
+			case s.State != catalog.Loading:
+				return nil
+			case waitsFor != "":
+				return errors.New("is being started: waits for " + waitsFor)
 			}
-			return nil
+			return errors.New("is being loaded")
 		}})
 	}
 	return checks
@@ -118,6 +123,8 @@ type PluginStatus struct {
 	// CannotFollow describes each kind whose changes do not reach the running
 	// revision now, and why: for want of a right, or of the API server.
 	CannotFollow []string `json:"cannotFollow,omitempty"`
+	// WaitsFor is what the start of a revision waits for now, for people.
+	WaitsFor string `json:"waitsFor,omitempty"`
 }
 
 // SandboxStatus shows whether a plugin is in use.
@@ -132,7 +139,7 @@ func (h *Host) Plugins() []PluginStatus {
 	out, statuses, guests := []PluginStatus{}, h.runner.Statuses(), h.guestStats()
 	for _, s := range h.catalog.Statuses() {
 		running := statuses[s.Name]
-		status := PluginStatus{Status: s, Breaker: running.Breaker, CannotFollow: running.CannotFollow}
+		status := PluginStatus{Status: s, Breaker: running.Breaker, CannotFollow: running.CannotFollow, WaitsFor: running.WaitsFor}
 		if g, loaded := guests[s.Name]; loaded {
 			status.Sandbox = &SandboxStatus{Busy: g.Busy, Idle: g.Idle, Compiled: g.Compiled}
 		}

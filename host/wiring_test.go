@@ -131,7 +131,10 @@ func TestPoliciesOfASnapshotAreRead(t *testing.T) {
 
 // An operator has to look elsewhere than for a plugin that is being loaded.
 func TestReadinessStatesThatTheDirectoryWasNotRead(t *testing.T) {
-	h := &Host{cache: &cache.Cache{}, catalog: catalog.New(catalog.Config[*sandbox.Guest]{Logger: hclog.NewNullLogger()})}
+	h := &Host{
+		cache: &cache.Cache{}, runner: runner.New(runner.Config{}),
+		catalog: catalog.New(catalog.Config[*sandbox.Guest]{Logger: hclog.NewNullLogger()}),
+	}
 	directory := func() error { return h.readiness()[1].Ready() }
 	if err := directory(); err == nil || !strings.Contains(err.Error(), "not been read") {
 		t.Errorf("before the first scan: %v", err)

@@ -76,11 +76,13 @@ func kindsOf(m *abi.Manifest) []abi.Kind {
 // acquireInformers acquires an informer for each kind and blocks until all have
 // synced. The error covers every kind that is missing. Informers that the running
 // revision uses already are not waited for: if one of them can no longer follow
-// its kind, that concerns the running code as much as the new code.
-func acquireInformers(ctx context.Context, c *cache.Cache, kinds []abi.Kind, running *informers) (map[abi.Kind]*cache.Informer, error) {
+// its kind, that concerns the running code as much as the new code. waitsFor is
+// called with what is waited for next.
+func acquireInformers(ctx context.Context, c *cache.Cache, kinds []abi.Kind, running *informers, waitsFor func(string)) (map[abi.Kind]*cache.Informer, error) {
 	byKind := map[abi.Kind]*cache.Informer{}
 	var problems []error
 	for _, kind := range kinds {
+		waitsFor("the API server to state how it serves " + kind.String())
 		informer, err := c.Acquire(ctx, kind)
 		if err == nil {
 			byKind[kind] = informer
@@ -92,6 +94,7 @@ func acquireInformers(ctx context.Context, c *cache.Cache, kinds []abi.Kind, run
 	}
 	for _, kind := range kinds { // in their order, so that the same problems have the same text
 		if informer := byKind[kind]; informer != nil && running.get(kind) == nil {
+			waitsFor("the first list of " + kind.String())
 			if err := informer.WaitForSync(ctx); err != nil {
 				problems = append(problems, err)
 			}

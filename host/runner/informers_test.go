@@ -81,7 +81,7 @@ func TestInformersOfTheRunningRevisionAreNotWaitedFor(t *testing.T) {
 	}
 	t.Cleanup(c.Stop)
 	kinds, running := []abi.Kind{widgets}, &informers{}
-	first, err := acquireInformers(t.Context(), c, kinds, running)
+	first, err := acquireInformers(t.Context(), c, kinds, running, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,12 +99,12 @@ func TestInformersOfTheRunningRevisionAreNotWaitedFor(t *testing.T) {
 		t.Errorf("the problems of a plugin that does not run are %q", got)
 	}
 
-	again, err := acquireInformers(t.Context(), c, kinds, running)
+	again, err := acquireInformers(t.Context(), c, kinds, running, func(string) {})
 	if err != nil {
 		t.Errorf("another revision of the plugin: %v", err)
 	}
 	release(again)
-	_, err = acquireInformers(t.Context(), c, kinds, &informers{})
+	_, err = acquireInformers(t.Context(), c, kinds, &informers{}, func(string) {})
 	if _, waits := errors.AsType[*catalog.WaitError](err); !waits {
 		t.Errorf("another plugin: %v", err)
 	}
@@ -171,7 +171,7 @@ func TestARestoreForgetsWritesAndMakesEveryObjectDue(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
-	byKind, err := acquireInformers(t.Context(), c, []abi.Kind{widgets}, &informers{})
+	byKind, err := acquireInformers(t.Context(), c, []abi.Kind{widgets}, &informers{}, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,13 +56,14 @@ type Runner struct {
 	mu          sync.Mutex
 	plugins     map[string]*plugin
 	controllers map[string]*controller // by plugin/controller
+	waitsFor    map[string]string      // what the start of a revision waits for, by plugin
 }
 
 var _ catalog.Runner[*sandbox.Guest] = (*Runner)(nil)
 
 // New returns a runner that runs nothing yet.
 func New(config Config) *Runner {
-	r := &Runner{Config: config, plugins: map[string]*plugin{}, controllers: map[string]*controller{}}
+	r := &Runner{Config: config, plugins: map[string]*plugin{}, controllers: map[string]*controller{}, waitsFor: map[string]string{}}
 	r.objectsOf = r.cachedObjects
 	return r
 }
@@ -93,7 +94,7 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	if !r.HostIdentity {
 		return fmt.Errorf("plugin %q has no service account to act as; let plugins act with the rights of the host by --host-identity", rev.Plugin)
 	}
-	byKind, err := acquireInformers(ctx, r.Cache, kindsOf(rev.Manifest), r.informersOf(rev.Plugin))
+	byKind, err := r.acquireInformers(ctx, rev)
 	if err != nil {
 		return err
 	}
@@ -121,6 +122,24 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	}
 	r.reportLeftoverFinalizers(rev.Plugin, before, p.declared())
 	return nil
+}
+
+// acquireInformers acquires the informers of a revision. Meanwhile the status of the
+// plugin has what is waited for.
+func (r *Runner) acquireInformers(ctx context.Context, rev *Revision) (map[abi.Kind]*cache.Informer, error) {
+	defer r.setWaitsFor(rev.Plugin, "")
+	return acquireInformers(ctx, r.Cache, kindsOf(rev.Manifest), r.informersOf(rev.Plugin),
+		func(what string) { r.setWaitsFor(rev.Plugin, what) })
+}
+
+func (r *Runner) setWaitsFor(plugin, what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if what == "" {
+		delete(r.waitsFor, plugin)
+		return
+	}
+	r.waitsFor[plugin] = what
 }
 
 // stopOthers stops the controllers that cannot be swapped to a revision, while

@@ -7,8 +7,10 @@ import (
 	"github.com/thole-dev/thole/host/events"
 )
 
-// Status is the state of a running plugin.
+// Status is the state of a plugin that runs or is started.
 type Status struct {
+	// WaitsFor is what the start of a revision waits for now; "" without a start.
+	WaitsFor string
 	// Breaker is that of the running revision; nil while it is started.
 	Breaker *dispatch.BreakerStatus
 	// Openings is how often a breaker has opened since the plugin was added.
@@ -18,7 +20,8 @@ type Status struct {
 	CannotFollow []string
 }
 
-// Statuses returns the states of the plugins of which something runs, by name.
+// Statuses returns the states of the plugins of which something runs or is started,
+// by name.
 func (r *Runner) Statuses() map[string]Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -29,6 +32,11 @@ func (r *Runner) Statuses() map[string]Status {
 			now := b.Status()
 			status.Breaker = &now
 		}
+		out[name] = status
+	}
+	for name, what := range r.waitsFor {
+		status := out[name]
+		status.WaitsFor = what
 		out[name] = status
 	}
 	return out

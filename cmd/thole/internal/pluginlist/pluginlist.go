@@ -190,8 +190,8 @@ func row(p *host.PluginStatus, wide bool) []string {
 	return cells
 }
 
-// Problem returns the last error with its step, and what the plugin cannot follow,
-// in one line; "" if there is no problem.
+// Problem returns the last error with its step, what the plugin cannot follow, and
+// what it waits for, in one line; "" if there is no problem.
 func Problem(p *host.PluginStatus) string {
 	var problems []string
 	switch {
@@ -202,6 +202,9 @@ func Problem(p *host.PluginStatus) string {
 	}
 	for _, kind := range p.CannotFollow {
 		problems = append(problems, "cannot follow "+kind)
+	}
+	if p.WaitsFor != "" {
+		problems = append(problems, "waits for "+p.WaitsFor)
 	}
 	return strings.Join(strings.Fields(sanitize.Line(strings.Join(problems, "; "))), " ")
 }

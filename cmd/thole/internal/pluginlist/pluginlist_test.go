@@ -72,9 +72,10 @@ podmanager   3          running   one,two       3       1           0123456789ab
 
 func TestProblem(t *testing.T) {
 	for want, p := range map[string]host.PluginStatus{
-		"":                  {Status: catalog.Status{FailedStep: "verify"}},
-		"bro ken":           {Status: catalog.Status{LastError: "bro\x1bken"}},
-		"verify: no marker": {Status: catalog.Status{LastError: "no marker", FailedStep: "verify"}},
+		"":                                   {Status: catalog.Status{FailedStep: "verify"}},
+		"bro ken":                            {Status: catalog.Status{LastError: "bro\x1bken"}},
+		"verify: no marker":                  {Status: catalog.Status{LastError: "no marker", FailedStep: "verify"}},
+		"waits for the first list of v1 Pod": {WaitsFor: "the first list of v1 Pod"},
 		"late; cannot follow v1 Pod: forbidden; cannot follow v1 Node: gone": {
 			Status: catalog.Status{LastError: "late"}, CannotFollow: []string{"v1 Pod: forbidden", "v1 Node: gone"},
 		},
