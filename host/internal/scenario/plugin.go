@@ -12,11 +12,14 @@ import (
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
-// plugin installs a plugin in the directory of the host, or removes it.
+// plugin installs a plugin in the directory of the host, changes its policy, or
+// removes it.
 func plugin(s *script, args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "-remove":
 		return s.removePlugin(args[1])
+	case len(args) == 3 && args[0] == "-policy":
+		return s.replacePolicy(args[1], args[2])
 	case len(args) == 1:
 		return s.installPlugin(args[0], "")
 	case len(args) == 3 && args[1] == "as":
@@ -31,6 +34,18 @@ func (s *script) removePlugin(name string) error {
 	}
 	s.installed = slices.DeleteFunc(s.installed, func(n string) bool { return n == name })
 	return errors.Join(os.Remove(s.file(name, ".wasm")), os.RemoveAll(s.file(name, ".yaml")))
+}
+
+// replacePolicy gives an installed plugin the policy of a file.
+func (s *script) replacePolicy(name, file string) error {
+	if !slices.Contains(s.installed, name) {
+		return fmt.Errorf("plugin %q is not installed", name)
+	}
+	text, err := os.ReadFile(s.path(file))
+	if err != nil {
+		return err
+	}
+	return replaceFile(s.file(name, ".yaml"), text)
 }
 
 func (s *script) file(name, extension string) string { return filepath.Join(s.plugins, name+extension) }
