@@ -1,6 +1,6 @@
 // Command diary is a plugin that writes to the status of a Diary how often it has run,
-// by its memo, and after how many failures. Its cleanup waits until no finalizer but
-// its own is left.
+// by its memo, and after how many failures. Its cleanup fails until no finalizer
+// but its own is left.
 package main
 
 import (
@@ -53,10 +53,10 @@ func reconcile(r *request) (sdk.Action, error) {
 	return sdk.AwaitChange(), nil
 }
 
-// cleanup waits for an hour, so that nothing but a change makes it run earlier.
+// cleanup is tried again after an hour, so that only a change makes it run earlier.
 func cleanup(r *request) error {
 	if len(r.Finalizers) > 1 {
-		return sdk.Waiting("OtherFinalizers", time.Hour, errors.New("waiting until no other finalizer is left"))
+		return errors.New("another finalizer is left")
 	}
 	return nil
 }
