@@ -53,14 +53,17 @@ type fixture struct {
 	reconcile reconcileFunc
 	request   *abi.Request // of the last call
 
-	fail    map[string]*effect.Failure // by verb
-	version int                        // resourceVersion of the last write
-	patches []*object.Object           // the widget after each patch
-	refresh func(abi.Ref) error        // of the cache
-	full    bool                       // the cache can remember no more writes
-	loops   int                        // runs counted as in a write loop
-	foreign string                     // a merge patch that somebody else makes just before the next write of status
-	shares  bool                       // the primary has applied fields of an object that it does not own
+	fail      map[string]*effect.Failure // by verb
+	version   int                        // resourceVersion of the last write
+	patches   []*object.Object           // the widget after each patch
+	refresh   func(abi.Ref) error        // of the cache
+	full      bool                       // the cache can remember no more writes
+	failed    func(verb string)          // is called when a write fails
+	seconds   float64                    // that the last run took
+	meanwhile func()                     // is called once, after the primary was read and before its run begins
+	loops     int                        // runs counted as in a write loop
+	foreign   string                     // a merge patch that somebody else makes just before the next write of status
+	shares    bool                       // the primary has applied fields of an object that it does not own
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -193,7 +196,14 @@ func (c testCache) Refresh(_ context.Context, ref abi.Ref) error {
 }
 
 func (c testCache) Wrote(effect.Write) {}
-func (c testCache) Full() bool         { return c.full }
+
+func (c testCache) Full() bool {
+	if meanwhile := c.meanwhile; meanwhile != nil {
+		c.meanwhile = nil
+		meanwhile()
+	}
+	return c.full
+}
 
 func (c testCache) Begin(object.Key) Reads                             { return testReads(c) }
 func (c testCache) Namespaced(context.Context, abi.Kind) (bool, error) { return true, nil }
@@ -296,8 +306,11 @@ func (e testEffects) WriteStatus(_ context.Context, t effect.Target, want effect
 		conditions = append(conditions, "handled="+want.HandledRequest)
 	}
 	e.note("status %s patch=%s", strings.Join(conditions, " "), want.Patch)
-	if e.fail["status"] != nil {
-		return effect.Report{}, e.fail["status"]
+	if failure := e.fail["status"]; failure != nil {
+		if e.failed != nil {
+			e.failed("status")
+		}
+		return effect.Report{}, failure
 	}
 	return e.write(abi.VerbStatus, t.Object, `{"status":{"written":true}}`), nil
 }
@@ -332,7 +345,10 @@ func (e testEffects) Forget(uid types.UID) { e.note("effects forget %s", uid) }
 type testMetrics struct{ *fixture }
 
 func (m testMetrics) Started() func(string, abi.Class, float64) {
-	return func(result string, class abi.Class, _ float64) { m.note("metric %s %s", result, class) }
+	return func(result string, class abi.Class, seconds float64) {
+		m.seconds = seconds
+		m.note("metric %s %s", result, class)
+	}
 }
 func (m testMetrics) Wrote(string)         {}
 func (m testMetrics) Looped()              { m.loops++ }

@@ -46,6 +46,7 @@ type ownChange struct {
 	uid     types.UID
 	version string // "" for a deletion
 	ignored bool   // the event leads to nothing
+	came    bool   // the event has come
 	at      time.Time
 }
 
@@ -71,16 +72,21 @@ func (c *ownChanges) add(w effect.Write, ignored bool) {
 }
 
 // find reports whether the key made a change, and whether its event is to be
-// ignored. It forgets earlier changes of the object, whose events have come: an
-// informer sends those of an object in their order.
+// ignored. It forgets earlier changes of the object: an informer sends the events of
+// an object in their order. One that has not come was left out, as when a watch is
+// interrupted; this event is then the only one of both changes.
 func (c *ownChanges) find(uid types.UID, version string) (own, ignored bool) {
 	same := func(o ownChange) bool { return o.uid == uid && o.version == version }
 	at := slices.IndexFunc(*c, same)
 	if at < 0 {
 		return false, false
 	}
-	found := (*c)[at]
+	found := &(*c)[at]
+	for _, o := range (*c)[:at] {
+		found.ignored = found.ignored && (o.uid != uid || o.came || o.ignored)
+	}
+	found.came, ignored = true, found.ignored
 	before := slices.DeleteFunc((*c)[:at], func(o ownChange) bool { return o.uid == uid })
 	*c = slices.Delete(*c, len(before), at)
-	return true, found.ignored
+	return true, ignored
 }

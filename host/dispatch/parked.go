@@ -36,7 +36,7 @@ func (r *run) postpones(failure *effect.Failure) bool {
 
 // park keeps the run until its effects may be performed.
 func (r *run) park() {
-	r.reads.Commit()
+	r.endReads()
 	r.notBefore = time.Now().Add(r.later)
 	r.state.parked = r
 	r.c.Logger.Debug("effects are postponed", "object", r.item.Key.String(), "for", r.later.String())
@@ -51,7 +51,7 @@ func (r *run) resume(primary *object.Object) *run {
 		r.park()
 		return nil
 	}
-	r.primary, r.resumed = primary, true
+	r.primary, r.resumed, r.worked = primary, true, time.Now()
 	return r
 }
 

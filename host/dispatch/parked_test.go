@@ -8,6 +8,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/outcome"
 )
 
@@ -108,4 +109,43 @@ func TestAWriteOfUnknownOutcomeIsPostponedTwiceAtMost(t *testing.T) {
 	if s := f.c.keys[testKey]; s.tries.Attempt != 1 || s.parked != nil || len(s.uncertain) == 0 {
 		t.Errorf("after three failures: %+v", s)
 	}
+}
+
+// The event may come when the worker has read the primary already.
+func TestAChangeJustBeforeTheRunBeginsDropsPostponedEffects(t *testing.T) {
+	f := parked(t)
+	before := f.store[widget][testKey]
+	f.c.keys[testKey].parked.notBefore = time.Time{}
+	f.meanwhile = func() {
+		f.c.Observe(before, f.put(string(mergePatch(t, before.Raw, `{"metadata":{"resourceVersion":"500","generation":2}}`))), false)
+	}
+	f.run(abi.ReasonRetry)
+	f.expect("add ns/w primary", "put back ns/w")
+	f.run(abi.ReasonRetry)
+	if f.request == nil || f.c.keys[testKey].parked != nil {
+		t.Error("the guest was not called again")
+	}
+}
+
+// The run has not read all that it would have.
+func TestAPostponedStatusOfAFailedRunKeepsTheEdges(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.reconcile = panics
+	f.fail["status"] = busy("status", time.Nanosecond)
+	f.run(abi.ReasonPrimary)
+	f.expect("status Reconciling=True/ProgressingWithRetry Ready=False/Panic patch=", "abandon reads", "metric requeue_after ")
+}
+
+// The time during which a run was parked is nobody's work.
+func TestADurationDoesNotIncludeTheTimeOfPostponedEffects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := parked(t)
+		time.Sleep(time.Minute) // fake time
+		f.run(abi.ReasonRetry)
+		ended := f.events[len(f.events)-1].(events.RunEnded)
+		if ended.Duration != 0 || f.seconds != 0 {
+			t.Errorf("took %s, and %v s as a metric", ended.Duration, f.seconds)
+		}
+	})
 }

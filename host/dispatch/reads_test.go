@@ -91,6 +91,35 @@ func appliesGadget(context.Context, sandbox.Call) (sandbox.Return, error) {
 	return returns(&abi.Result{Apply: []abi.Apply{{Object: []byte(`{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g"}}`)}}})
 }
 
+func TestAnObjectIsReadOnceHoweverOftenAReplyWasLost(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.fail["status"] = lost("status")
+	f.refresh = func(abi.Ref) error { return errors.New("unreachable") }
+	for range 5 {
+		f.run()
+	}
+	if s := f.c.keys[testKey]; len(s.uncertain) != 1 {
+		t.Errorf("to be read: %v", s.uncertain)
+	}
+}
+
+// The second write of the status has the host's part alone.
+func TestALostReplyToTheSecondStatusIsReadToo(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	conflict := &effect.Failure{EffectFailure: abi.EffectFailure{Verb: "status", Class: abi.ClassRetry, Reason: "Invalid"}}
+	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+		f.fail["status"] = conflict
+		return returns(&abi.Result{Status: []byte(`{"x":1}`)})
+	}
+	f.failed = func(verb string) { f.fail[verb] = lost(verb) }
+	f.run()
+	if s := f.c.keys[testKey]; len(s.uncertain) != 1 {
+		t.Errorf("to be read: %v", s.uncertain)
+	}
+}
+
 func TestAWriteWhoseReplyWasLostIsReadBeforeTheNextRun(t *testing.T) {
 	f := newFixture(t)
 	f.put(aWidget)

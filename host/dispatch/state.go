@@ -46,13 +46,17 @@ type keyState struct {
 
 // beginRun returns a run of a key, with its state, and marks the key as running. If
 // the effects of an earlier run are postponed, and nobody else has made the key due
-// meanwhile, that run is to be resumed. r is nil if the revision was replaced since
-// the key was taken: the state is then prepared for the new revision, and a run of
-// the old one must not change it.
+// meanwhile, that run is to be resumed.
+//
+// r is nil if the revision was replaced since the key was taken: the state is then
+// prepared for the new revision, and a run of the old one must not change it. It is
+// also nil if the primary was replaced: the event of that change may have come
+// already, and would count as one that the run has seen.
 func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed *run) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if item.revision != c.revision.Load() {
+	current, exists := c.Cache.Get(item.Key)
+	if item.revision != c.revision.Load() || !exists || current.UID != primary.UID || current.ResourceVersion != primary.ResourceVersion {
 		return nil, nil
 	}
 	s := c.keys[item.Key]
@@ -77,8 +81,9 @@ func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed
 		resumed = s.parked
 	}
 	timed := slices.Contains(item.Reasons, abi.ReasonRequeue) || slices.Contains(item.Reasons, abi.ReasonRetry)
+	now := time.Now()
 	r = &run{
-		c: c, revision: item.revision, item: item.Item, state: s, start: time.Now(), given: primary, primary: primary,
+		c: c, revision: item.revision, item: item.Item, state: s, start: now, worked: now, given: primary, primary: primary,
 		own: !s.wokenByOthers && !timed,
 	}
 	s.running, s.wokenByOthers, s.parked = true, false, nil

@@ -96,6 +96,30 @@ func TestAChildThatChangesDuringTheRunThatWroteItIsOwn(t *testing.T) {
 		"add own ns/w owned after 0s", "add own ns/w read after 0s", "add ns/w owned", "metric success ")
 }
 
+// After an interruption a watch continues with the present state of the object.
+func TestAnOwnPatchWhoseEventIsLeftOutMakesTheKeyDue(t *testing.T) {
+	f := newFixture(t)
+	before := f.put(aWidget)
+	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+		return returns(&abi.Result{Patch: []byte(`{"metadata":{"labels":{"x":"2"}}}`)})
+	}
+	f.run()
+	after := f.store[widget][testKey] // with the status that was written after the patch
+	f.log = nil
+	f.c.Observe(before, after, false)
+	f.expect("add own ns/w primary after 0s")
+
+	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+		return returns(&abi.Result{Patch: []byte(`{"metadata":{"labels":{"x":"3"}}}`)})
+	}
+	f.run()
+	f.log = nil
+	f.c.Observe(after, f.patches[1], false)
+	f.expect("add own ns/w primary after 0s")
+	f.c.Observe(f.patches[1], f.store[widget][testKey], false)
+	f.expect() // its own status
+}
+
 func TestADeletionByTheKeyIsItsOwn(t *testing.T) {
 	f := newFixture(t)
 	f.put(aWidget)

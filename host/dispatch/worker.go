@@ -78,13 +78,13 @@ func (c *Controller) process(ctx context.Context, item workItem) {
 	r.perform(ctx)
 	if r.later > 0 {
 		r.park()
-		done(string(outcome.MetricRequeueAfter), abi.ClassNone, time.Since(r.start).Seconds())
+		done(string(outcome.MetricRequeueAfter), abi.ClassNone, time.Since(r.worked).Seconds())
 		return
 	}
 	r.reportToBreaker(item.permit)
 	r.compareRevisions()
 	r.end()
-	done(string(r.decision.Metric), r.decision.Class, time.Since(r.start).Seconds())
+	done(string(r.decision.Metric), r.decision.Class, time.Since(r.worked).Seconds())
 }
 
 // run is one reconcile in progress.
@@ -94,6 +94,7 @@ type run struct {
 	item     queue.Item
 	id       string
 	start    time.Time
+	worked   time.Time // since when a worker has been busy with it: start, or when it was resumed
 	seed     [32]byte
 	state    *keyState
 
@@ -122,8 +123,8 @@ type run struct {
 }
 
 // begin loads the object of a key and what is remembered of it. It returns nil
-// for a key that needs no run, which is then done, and for a key whose revision
-// was replaced meanwhile, which is put back.
+// for a key that needs no run, which is then done, and for a key whose revision or
+// primary was replaced meanwhile, which is put back.
 func (c *Controller) begin(ctx context.Context, item workItem) *run {
 	unread := c.refresh(ctx, item.Key)
 	primary, exists := c.Cache.Get(item.Key)
@@ -227,15 +228,21 @@ func (r *run) settle(failure *effect.Failure) (failed bool) {
 	if failure == nil {
 		return false
 	}
-	if failure.Uncertain {
-		r.state.uncertain = append(r.state.uncertain, failure.Ref)
-	}
-	if r.postpones(failure) {
+	if r.notes(failure); r.later > 0 {
 		return false
 	}
-	r.failures = append(r.failures, failure.EffectFailure)
 	r.decide(failure)
 	return true
+}
+
+// notes keeps what the next run needs of a failure, or postpones the effects.
+func (r *run) notes(failure *effect.Failure) {
+	if failure.Uncertain && !slices.Contains(r.state.uncertain, failure.Ref) {
+		r.state.uncertain = append(r.state.uncertain, failure.Ref)
+	}
+	if !r.postpones(failure) {
+		r.failures = append(r.failures, failure.EffectFailure)
+	}
 }
 
 // writeStatus writes the status. If the API server refuses the status that the
@@ -251,8 +258,8 @@ func (r *run) writeStatus(ctx context.Context) {
 	if !refused && !(failure.Conflict && !r.decision.Uncounted) {
 		return
 	}
-	if second := r.status(ctx); second != nil && !r.postpones(second) {
-		r.failures = append(r.failures, second.EffectFailure) // the decision stays that of the first
+	if second := r.status(ctx); second != nil {
+		r.notes(second) // the decision stays that of the first
 	}
 }
 
@@ -262,11 +269,7 @@ var refusedForContent = []string{string(metav1.StatusReasonInvalid), string(meta
 
 // end records what the next run needs, and hands the key back to the queue.
 func (r *run) end() {
-	if r.fault != nil || r.notSynced {
-		r.reads.Abandon()
-	} else {
-		r.reads.Commit()
-	}
+	r.endReads()
 	s := r.state
 	s.tries = r.decision.Tries
 	if r.decision.KeepMemo {
@@ -293,6 +296,16 @@ func (r *run) end() {
 	r.hand(loop, r.decision.Next)
 }
 
+// endReads ends the reads of the run. Those of a call that did not return may be
+// fewer than the plugin depends on.
+func (r *run) endReads() {
+	if r.fault != nil || r.notSynced {
+		r.reads.Abandon()
+	} else {
+		r.reads.Commit()
+	}
+}
+
 // hand hands the key back to the queue.
 func (r *run) hand(loop writeLoop, next outcome.Next) {
 	wakeUps := r.c.endRun(r.state, loop)
@@ -309,7 +322,7 @@ func (r *run) report() {
 	e := events.RunEnded{
 		Run:         r.identity(),
 		Result:      string(d.Metric),
-		Duration:    time.Since(r.start),
+		Duration:    time.Since(r.worked),
 		Writes:      len(r.writes),
 		Attempt:     d.Tries.Attempt,
 		Fuel:        r.returned.Usage.Fuel,
