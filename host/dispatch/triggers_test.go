@@ -11,6 +11,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
@@ -179,6 +180,27 @@ func TestEventsDuringARunAreHandledAtItsEnd(t *testing.T) {
 	}
 	f.run()
 	f.expect("call ends", "status Ready=True/Succeeded patch=", "commit reads", "add ns/w primary", "metric success ")
+}
+
+// doneQueue notes when a key is done.
+type doneQueue struct{ testQueue }
+
+func (q doneQueue) Done(key object.Key, next outcome.Next) {
+	q.note("done")
+	q.testQueue.Done(key, next)
+}
+
+// A key that changes all the time must not delay others (package queue, "Order").
+func TestChangesDuringARunAreAddedToARunningKey(t *testing.T) {
+	f := newFixture(t)
+	f.c.Queue = doneQueue{testQueue{f}}
+	before := f.put(aWidget)
+	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+		f.c.Observe(before, patched(t, before, `{"metadata":{"resourceVersion":"50","generation":2}}`), false)
+		return returns(&abi.Result{})
+	}
+	f.run()
+	f.expect("status Ready=True/Succeeded patch=", "commit reads", "add ns/w primary", "done", "metric success ")
 }
 
 func TestAChangedChildMakesItsControllerDue(t *testing.T) {

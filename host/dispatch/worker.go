@@ -306,13 +306,13 @@ func (r *run) endReads() {
 	}
 }
 
-// hand hands the key back to the queue.
+// hand hands the key back to the queue. The changes that came during the run are
+// added before it ends there, so that they are less urgent than those of other keys.
 func (r *run) hand(loop writeLoop, next outcome.Next) {
-	wakeUps := r.c.endRun(r.state, loop)
-	r.c.Queue.Done(r.item.Key, next)
-	for _, w := range wakeUps {
+	for _, w := range r.c.endRun(r.state, loop) {
 		r.c.wake(r.item.Key, w)
 	}
+	r.c.Queue.Done(r.item.Key, next)
 }
 
 // report reports the end of the run to the observers, and emits the Kubernetes

@@ -52,6 +52,8 @@ type entry struct {
 	forgotten bool         // the object was deleted during the run
 	deferred  []abi.Reason // reasons that obey a backoff and came during the run
 
+	own time.Time // when an own change that came during the run makes the key due; zero: none
+
 	outageEnded bool // during the run
 
 	// due reports whether the key has a reason to run now. Next returns a key
@@ -109,6 +111,17 @@ func (e *entry) addReason(reason abi.Reason, r rule) {
 	e.resetTries = e.resetTries || r.resetsTheTries
 }
 
+// delayOwn is delay for a change that the key's own runs have made. It obeys a
+// backoff, and whether a running key backs off is known only at the end of the run.
+func (e *entry) delayOwn(until time.Time) {
+	switch {
+	case !e.running:
+		e.delay(until)
+	case e.own.IsZero() || until.Before(e.own):
+		e.own = until
+	}
+}
+
 // delay makes the key due at a time, unless it is due earlier, or for a change
 // anyway.
 func (e *entry) delay(until time.Time) {
@@ -138,7 +151,7 @@ func (e *entry) start() {
 func (e *entry) putBack(item Item) {
 	added := e.reasons
 	e.running, e.forgotten, e.deferred, e.pushFront = false, false, nil, true
-	e.outageEnded = false
+	e.outageEnded, e.own = false, time.Time{}
 	e.reasons, e.resetTries = item.Reasons, e.resetTries || item.ResetTries
 	for _, reason := range added {
 		e.addReason(reason, rule{})
@@ -155,6 +168,10 @@ func (e *entry) end(next outcome.Next, now time.Time) {
 	if e.backingOff() && !e.spread.IsZero() {
 		e.spread = now
 	}
+	if !e.backingOff() && !e.own.IsZero() {
+		e.delay(e.own)
+	}
+	e.own = time.Time{}
 	e.endOutage(now)
 }
 

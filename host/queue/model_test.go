@@ -47,6 +47,7 @@ type modelKey struct {
 	next                   outcome.Next
 	forgotten              bool
 	deferred               []abi.Reason
+	own                    time.Time // the earliest edge of an own change during the run
 	takenFrom              int       // the lane, when Next returned it,
 	came                   time.Time // and since when it had been due
 }
@@ -103,15 +104,35 @@ func (m *model) add(key queue.Key, r abi.Reason) {
 		}
 	case abi.ReasonOwned, abi.ReasonRead:
 		k.addReason(r)
-		if k.edge.IsZero() && !(k.due && k.lane >= repeated) {
-			k.edge = m.now.Add(100 * time.Millisecond)
-		}
+		k.edgeAt(m.now.Add(100 * time.Millisecond))
 		return
 	default:
 	}
 	k.addReason(r)
 	m.admit(k, k.laneFor(r))
 	k.reset = k.reset || r == abi.ReasonPrimary || r == abi.ReasonRequest
+}
+
+func (m *model) addOwn(key queue.Key, r abi.Reason, pause time.Duration) {
+	k, until := m.key(key), m.now.Add(max(pause, 100*time.Millisecond))
+	switch {
+	case k.backingOff():
+		return
+	case k.running:
+		if k.own.IsZero() || until.Before(k.own) {
+			k.own = until
+		}
+	default:
+		k.edgeAt(until)
+	}
+	k.addReason(r)
+}
+
+// edgeAt makes the key due at a time, unless it is due before.
+func (k *modelKey) edgeAt(until time.Time) {
+	if (k.edge.IsZero() || until.Before(k.edge)) && !(k.due && k.lane >= repeated) {
+		k.edge = until
+	}
 }
 
 func (m *model) addPlugin(key queue.Key, delay time.Duration) {
@@ -207,7 +228,7 @@ func (m *model) putBack(item queue.Item) {
 		lane = max(lane, min(lanes[r], repeated))
 	}
 	m.first--
-	k.running, k.forgotten, k.deferred = false, false, nil
+	k.running, k.forgotten, k.deferred, k.own = false, false, nil, time.Time{}
 	k.due, k.lane, k.place, k.since, k.reasons = true, lane, m.first, k.came, slices.Clone(item.Reasons)
 	for _, r := range came {
 		k.addReason(r)
@@ -225,6 +246,10 @@ func (m *model) done(key queue.Key, next outcome.Next) {
 	if next.Kind != outcome.AwaitChange && next.After > 0 {
 		k.deadline = m.now.Add(next.After)
 	}
+	if !k.own.IsZero() && !k.backingOff() {
+		k.edgeAt(k.own)
+	}
+	k.own = time.Time{}
 	if k.backingOff() {
 		k.deferred = nil
 		if !k.spread.IsZero() {
@@ -244,6 +269,9 @@ func (m *model) done(key queue.Key, next outcome.Next) {
 func (m *model) forget(key queue.Key) {
 	if k := m.keys[key]; k != nil {
 		k.deadline, k.forgotten = time.Time{}, k.running
+		if !k.running && !k.due && k.edge.IsZero() && k.spread.IsZero() {
+			delete(m.keys, key) // with the reasons of own changes that were dropped
+		}
 	}
 }
 
@@ -351,7 +379,7 @@ func TestQueueBehavesLikeItsModel(t *testing.T) {
 			s := &session{T: t, q: queue.New(queue.Config{}), m: &model{now: time.Now(), keys: map[queue.Key]*modelKey{}}, items: map[queue.Key]queue.Item{}}
 			defer s.q.ShutDown()
 			t.Repeat(map[string]func(*rapid.T){
-				"add": s.add, "add plugin": s.addPlugin, "next": s.next, "done": s.done, "put back": s.putBack, "forget": s.forget, "advance": s.advance, "": s.check,
+				"add": s.add, "add own": s.addOwn, "add plugin": s.addPlugin, "next": s.next, "done": s.done, "put back": s.putBack, "forget": s.forget, "advance": s.advance, "": s.check,
 			})
 		})
 	})
@@ -372,6 +400,13 @@ func (s *session) add(t *rapid.T) {
 	k, r := s.anyKey(t), rapid.SampledFrom(reasons).Draw(t, "reason")
 	s.q.Add(k, r)
 	s.m.add(k, r)
+}
+
+func (s *session) addOwn(t *rapid.T) {
+	k, r := s.anyKey(t), rapid.SampledFrom(reasons).Draw(t, "reason")
+	pause := rapid.SampledFrom(durations).Draw(t, "pause")
+	s.q.AddOwn(k, r, pause)
+	s.m.addOwn(k, r, pause)
 }
 
 func (s *session) addPlugin(t *rapid.T) {

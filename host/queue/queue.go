@@ -127,7 +127,8 @@ func (q *Queue) addPlugin(key Key, delay time.Duration) {
 }
 
 // AddOwn is Add for a change that the key's own runs have made. It does not reset
-// the tries, and is ignored while the key backs off. The key becomes due after a
+// the tries, and is ignored while the key backs off, or if it is running and backs off
+// after that. The key becomes due after a
 // pause, or after that of an edge if this is longer.
 func (q *Queue) AddOwn(key Key, reason abi.Reason, pause time.Duration) {
 	q.mu.Lock()
@@ -140,7 +141,7 @@ func (q *Queue) AddOwn(key Key, reason abi.Reason, pause time.Duration) {
 		return
 	}
 	e.addReason(reason, rule{})
-	e.delay(time.Now().Add(max(pause, edgeDelay)))
+	e.delayOwn(time.Now().Add(max(pause, edgeDelay)))
 	q.update(e)
 }
 
