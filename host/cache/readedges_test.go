@@ -220,6 +220,9 @@ func TestCommitReplacesTheEdgesOfEarlierRuns(t *testing.T) {
 	third.Abandon()
 	touch()
 	s.expect(p, "me by a/3")
+	if third.views != nil || third.seen != nil {
+		t.Error("a run that has ended keeps what it has read")
+	}
 	if _, _, err := third.Get(within(t), widget, object.Key{}); !errors.Is(err, errEnded) {
 		t.Errorf("a read after the end returned %v", err)
 	}

@@ -103,11 +103,12 @@ func (r *Run) Commit() {
 }
 
 // Abandon ends a run that has not returned a result. The edges of earlier runs
-// stay beside its own. After Commit it does nothing.
+// stay beside its own. After Commit it does nothing. A run that has ended keeps
+// nothing of what it has read in memory.
 func (r *Run) Abandon() {
 	if r.reader != nil {
 		r.edges.end(r.reader)
-		r.reader = nil
+		r.reader, r.seen, r.views = nil, nil, nil
 	}
 }
 
