@@ -126,7 +126,7 @@ func TestEffectsFindWhatThePluginWrote(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
-	byKind, err := acquireInformers(t.Context(), c, []abi.Kind{widgets}, &informers{})
+	byKind, err := acquireInformers(t.Context(), c, []abi.Kind{widgets}, &informers{}, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
