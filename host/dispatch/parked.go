@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"slices"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
@@ -14,6 +15,7 @@ import (
 // it (429) or the plugin's limit of writes is reached. No worker waits for that: the
 // run keeps its result and is resumed when the time has come. If something else has
 // made the key due by then, the result is out of date and the guest is called again.
+// What the key's own writes made due meanwhile is due when the run has ended.
 
 // maxRepeated is how often the effects of one run are postponed after a write that
 // may have taken place. Then it is a failure.
@@ -44,13 +46,20 @@ func (r *run) park() {
 }
 
 // resume continues a parked run with the primary as it is now, which nobody else has
-// changed since. It returns nil if it is too early: the key is then done.
-func (r *run) resume(primary *object.Object) *run {
+// changed since. It returns nil if it is too early: the key is then done. reasons
+// are those of the key to run now.
+func (r *run) resume(primary *object.Object, reasons []abi.Reason) *run {
+	for _, reason := range reasons {
+		if reason != abi.ReasonRetry && !slices.Contains(r.missed, reason) {
+			r.missed = append(r.missed, reason)
+		}
+	}
 	if early := time.Until(r.notBefore); early > 0 {
 		r.later = early
 		r.park()
 		return nil
 	}
+	r.overtaken = r.overtaken || !sameInput(r.primary, primary) // as a read after a lost write may show
 	r.primary, r.resumed, r.worked = primary, true, time.Now()
 	return r
 }

@@ -65,6 +65,34 @@ func TestPostponedEffectsAreNotPerformedTooEarly(t *testing.T) {
 	})
 }
 
+// A read after a lost write, or the reply to a write, may show a change whose event
+// has not come, and is left out.
+func TestAChangeThatIsSeenBeforeItsEventMakesTheKeyDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := parked(t)
+		before := f.store[widget][testKey]
+		f.put(string(mergePatch(t, before.Raw, `{"metadata":{"resourceVersion":"50","generation":2}}`)))
+		time.Sleep(3 * time.Second) // fake time
+		f.run(abi.ReasonRetry)
+		f.log = nil
+		f.c.Observe(before, f.store[widget][testKey], false)
+		f.expect("add ns/w primary")
+	})
+}
+
+// The guest has not been called since.
+func TestOwnChangesOfAParkedRunMakeTheKeyDueAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := parked(t)
+		time.Sleep(time.Second) // fake time
+		f.run(abi.ReasonOwned)
+		time.Sleep(2 * time.Second) // fake time
+		f.log = nil
+		f.run(abi.ReasonRetry)
+		f.expect("apply", "status Ready=True/Succeeded patch=", "commit reads", "add own ns/w owned after 0s", "metric success ")
+	})
+}
+
 func TestAChangeByOthersDropsPostponedEffects(t *testing.T) {
 	f := parked(t)
 	o := f.store[widget][testKey]

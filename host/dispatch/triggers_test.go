@@ -48,6 +48,18 @@ func TestAChangeByOthersBehindAnOwnWriteMakesAKeyDue(t *testing.T) {
 	f.expect("add ns/w primary")
 }
 
+// The status is written after the finalizer, whose reply has the change already.
+func TestAChangeByOthersBehindTwoOwnWritesMakesAKeyDue(t *testing.T) {
+	f := newFixture(t)
+	before := f.put(strings.Replace(aWidget, `["f"]`, `[]`, 1))
+	f.foreign = `{"metadata":{"generation":2},"spec":{"x":2}}`
+	f.reconcile = appliesGadget
+	f.run()
+	f.log = nil
+	f.c.Observe(before, f.store[widget][testKey], false)
+	f.expect("add ns/w primary")
+}
+
 // An informer may be late by more than a run.
 func TestAnOwnStatusEventThatComesLateIsOwn(t *testing.T) {
 	f := newFixture(t)

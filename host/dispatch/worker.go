@@ -112,12 +112,14 @@ type run struct {
 	guestFault *sandbox.Fault // the cause of fault, if the guest is to blame
 	decision   outcome.Decision
 
-	failures []abi.EffectFailure
-	writes   []effect.Write
-	own      bool // nothing but writes of the key made it due
+	failures  []abi.EffectFailure
+	writes    []effect.Write
+	overtaken bool // somebody else changed the primary, and the guest was not given that
+	own       bool // nothing but writes of the key made it due
 
 	resumed   bool          // the guest was called before the run was parked
 	later     time.Duration // the effects are postponed by; 0: they are not
+	missed    []abi.Reason  // with which own changes made the key due while it was parked
 	notBefore time.Time     // with resumed: when they may be performed
 	repeated  int           // times that a write whose outcome is not known was postponed
 }
@@ -148,7 +150,7 @@ func (c *Controller) begin(ctx context.Context, item workItem) *run {
 		c.Queue.PutBack(item.Item)
 		return nil
 	case resumed != nil:
-		return resumed.resume(primary)
+		return resumed.resume(primary, item.Reasons)
 	}
 	r.reads = c.Cache.Begin(item.Key)
 	if unread != nil {
@@ -293,6 +295,9 @@ func (r *run) end() {
 		r.c.Metrics.Looped()
 	}
 	r.report()
+	for _, reason := range r.missed {
+		r.c.Queue.AddOwn(r.item.Key, reason, loop.pause())
+	}
 	r.hand(loop, r.decision.Next)
 }
 

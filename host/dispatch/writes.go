@@ -77,7 +77,8 @@ func (r *run) removeFinalizer(ctx context.Context) *effect.Failure {
 // reads. Events of these writes are the work of the key itself. An event of the
 // primary makes nothing due if the primary contains nothing but what the run knew
 // and wrote, which knows reports. If it does not, somebody else changed the object
-// in between, and the event is theirs. With a nil knows, the event makes the key due.
+// in between: this event is theirs and those of the writes after it, one of which may
+// be the only one that the watch sends. With a nil knows, the event makes the key due.
 func (r *run) take(report effect.Report, knows func(before, after *object.Object) bool) {
 	r.writes = append(r.writes, report.Writes...)
 	for i := range report.Writes {
@@ -85,7 +86,8 @@ func (r *run) take(report effect.Report, knows func(before, after *object.Object
 		r.c.Metrics.Wrote(w.Verb)
 		r.c.Cache.Wrote(*w)
 		ofPrimary := knows != nil && w.Object == report.Primary
-		if !ofPrimary || knows(r.primary, report.Primary) {
+		r.overtaken = r.overtaken || ofPrimary && !knows(r.primary, report.Primary)
+		if !ofPrimary || !r.overtaken {
 			r.c.addOwn(r.state, *w, ofPrimary)
 		}
 	}
