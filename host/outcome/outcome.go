@@ -207,7 +207,7 @@ func repeat(in Input, e ending) Decision {
 	return Decision{
 		Class: e.failure.class, Reason: e.failure.reason, Message: e.failure.message,
 		Metric:    MetricRequeue,
-		Next:      Next{Kind: Backoff, After: Delay(in.Controller.Retry, 0, in.Jitter), Reason: abi.ReasonRetry},
+		Next:      Next{Kind: Backoff, After: Delay(abi.Retry{}, 0, in.Jitter), Reason: abi.ReasonRetry},
 		Tries:     tries,
 		Uncounted: true,
 		KeepMemo:  in.Effect != nil && in.Result != nil,

@@ -56,6 +56,15 @@ func TestConflictsInARowAreToldFromTheFifthOn(t *testing.T) {
 }
 
 // Somebody's change resets the tries, and may be what the next conflict is with.
+// A repeated run is no failure, so that the delays for failures do not hold for it.
+func TestARepeatedRunDoesNotWaitForTheControllersDelay(t *testing.T) {
+	in := conflict()
+	in.Controller.Retry = abi.Retry{Initial: 3_600_000}
+	if next := outcome.Decide(in).Next; next.After > outcome.MinDelay {
+		t.Errorf("repeated after %s", next.After)
+	}
+}
+
 func TestResetKeepsTheConflictsInARow(t *testing.T) {
 	tries := outcome.Tries{Attempt: 3, Requeues: 2, Conflicts: 4, Blameless: 1}.Reset()
 	equal(t, "after the reset", tries, outcome.Tries{Conflicts: 4})
