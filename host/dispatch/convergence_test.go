@@ -38,8 +38,10 @@ func (w *world) write(verb string, of id, how func(*entity)) (report effect.Repo
 	defer w.mu.Unlock()
 	takesPlace := true
 	if w.chaos && w.random.IntN(3) == 0 {
-		failure = &effect.Failure{EffectFailure: abi.EffectFailure{Verb: verb, Class: abi.ClassRetry, Reason: "Chaos",
-			Ref: abi.Ref{APIVersion: of.kind.APIVersion, Kind: of.kind.Kind, Namespace: "ns", Name: of.key.Name}}}
+		failure = &effect.Failure{EffectFailure: abi.EffectFailure{
+			Verb: verb, Class: abi.ClassRetry, Reason: "Chaos",
+			Ref: abi.Ref{APIVersion: of.kind.APIVersion, Kind: of.kind.Kind, Namespace: "ns", Name: of.key.Name},
+		}}
 		later := time.Duration(w.random.IntN(2000)+1) * time.Millisecond
 		switch w.random.IntN(4) {
 		case 0:
@@ -227,7 +229,7 @@ func TestEveryObjectConverges(t *testing.T) {
 // at the end.
 func (p plan) run() []string {
 	w := &world{
-		random: rand.New(rand.NewPCG(p.seed, 0)), chaos: true, //nolint:gosec // for a test
+		random: rand.New(rand.NewPCG(p.seed, 0)), chaos: true,
 		objects: map[id]*entity{}, shown: map[id]*object.Object{}, own: map[id]ownWrite{}, saw: map[object.Key]string{},
 	}
 	var longest time.Duration

@@ -77,8 +77,9 @@ func (c *Controller) process(ctx context.Context, item workItem) {
 	}
 	r.perform(ctx)
 	if r.later > 0 {
-		r.park()
-		done(string(outcome.MetricRequeueAfter), abi.ClassNone, time.Since(r.worked).Seconds())
+		seconds := time.Since(r.worked).Seconds()
+		r.park() // from here on another worker may have the run
+		done(string(outcome.MetricRequeueAfter), abi.ClassNone, seconds)
 		return
 	}
 	r.reportToBreaker(item.permit)
