@@ -227,10 +227,10 @@ func TestThePolicyOfAWaitingModuleAppliesToTheRunningRevision(t *testing.T) {
 		if s := c.Statuses()[0]; s.Revision != 4 { // higher than that of the revision that it replaces
 			t.Errorf("revision %d", s.Revision)
 		}
-		// The same for a module that conflicts with another plugin.
-		update(module("q", "B/1"), under(module("p", "Late"), "less"))
-		update(module("q", "B/1"), under(module("p", "B/2"), "least"))
-		w.expect(t, "start q B/1", "with policy p Late", "start p Late least", "close p Late")
+		// The same for a module that overlaps with a plugin before it by name.
+		update(module("o", "B/1"), under(module("p", "Late"), "less"))
+		update(module("o", "B/1"), under(module("p", "B/2"), "least"))
+		w.expect(t, "start o B/1", "with policy p Late", "start p Late least", "close p Late")
 	})
 }
 
