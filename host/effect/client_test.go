@@ -118,30 +118,33 @@ func TestRequestToAHangingServerTimesOut(t *testing.T) {
 }
 
 // The worker must not wait: what exceeds the limit is sent later, at a time that is
-// reserved for it.
+// reserved for it. Another run of the object does not get the place earlier.
 func TestWritesBeyondTheLimitArePostponed(t *testing.T) {
 	var waits []time.Duration
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	w, target := newFake(t, respond(200, "application/json", primary), func(c *Config) {
 		c.QPS, c.Burst = 0.5, 2
-		c.ObserveWait = func(d time.Duration) { waits = append(waits, d.Round(time.Second)) }
+		c.Now = func() time.Time { return now }
+		c.ObserveWait = func(d time.Duration) { waits = append(waits, d) }
 	})
 	var later []time.Duration
-	for n := range 5 {
+	for n, passed := range []time.Duration{0, 0, 0, 0, time.Second, time.Second, 0} {
+		now = now.Add(passed)
 		_, failure := w.PerformIntents(t.Context(), target, &abi.Result{Patch: fmt.Appendf(nil, `{"spec":{"a":%d}}`, n)})
 		if failure == nil {
 			later = append(later, 0)
 			continue
 		}
-		later = append(later, failure.Later.Round(time.Second))
+		later = append(later, failure.Later)
 		if failure.Uncertain || failure.Reason != "WriteLimit" {
 			t.Errorf("got %+v", failure)
 		}
 	}
-	// The fourth write has the place that was reserved for the third.
-	if want := []time.Duration{0, 0, 2 * time.Second, 0, 4 * time.Second}; !slices.Equal(later, want) {
+	const second = time.Second
+	if want := []time.Duration{0, 0, 2 * second, 2 * second, second, 0, 2 * second}; !slices.Equal(later, want) {
 		t.Errorf("postponed by %v, want %v", later, want)
 	}
-	if want := []time.Duration{0, 0, 2 * time.Second, 4 * time.Second}; !slices.Equal(waits, want) {
+	if want := []time.Duration{0, 0, 2 * second, 2 * second}; !slices.Equal(waits, want) {
 		t.Errorf("observed %v, want %v", waits, want)
 	}
 	if sent := w.wire.take(); len(sent) != 3 {

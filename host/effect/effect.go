@@ -187,25 +187,24 @@ type Target struct {
 }
 
 // mayWrite returns a failure with [Failure.Later] if the limit of writes is reached.
-// The next write for the target is then the one that was postponed: its place under
-// the limit is reserved.
+// A place under the limit is then reserved for the next write for the target, which
+// has to wait for its time, whichever run it is of.
 func (p *Performer) mayWrite(t Target) error {
 	if p.writes == nil {
 		return nil
 	}
-	r := p.memory.of(t, true)
-	if r.reserved {
-		r.reserved = false
-		return nil
+	r, now := p.memory.of(t, true), p.Now()
+	if r.reserved.IsZero() {
+		r.reserved = now.Add(p.writes.ReserveN(now, 1).DelayFrom(now))
+		if p.ObserveWait != nil {
+			p.ObserveWait(r.reserved.Sub(now))
+		}
 	}
-	wait := p.writes.Reserve().Delay()
-	if p.ObserveWait != nil {
-		p.ObserveWait(wait)
-	}
+	wait := r.reserved.Sub(now)
 	if wait <= 0 {
+		r.reserved = time.Time{}
 		return nil
 	}
-	r.reserved = true
 	f := newFailure(abi.ClassRetry, reasonWriteLimit, "limits.writesPerSecond of the plugin is reached")
 	f.Later = wait
 	return f

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -32,7 +33,7 @@ type records struct {
 	status    patchRecord       // the last patch of its status
 	events    map[digest]bool   // the guest's Events of the last run
 	hostEvent digest            // the host's Event about the last run; zero for none
-	reserved  bool              // the limit of writes has a place for the next write
+	reserved  time.Time         // when the limit of writes has a place for the next write; zero: none is reserved
 }
 
 // objectID stands for the name of an object, whatever version of its kind an

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/thole-dev/thole/abi"
 )
@@ -33,6 +36,34 @@ func TestFieldsAreReleasedWhenAResultNoLongerNamesTheObject(t *testing.T) {
 			w.succeed(p[0], &abi.Result{})
 			w.expectSent()
 		})
+	}
+}
+
+// Several releases of one cleanup are several writes.
+func TestReleasesAndHandoversObeyTheLimitOfWrites(t *testing.T) {
+	w := newCluster(t)
+	p := w.sharers("one", "two")
+	both := &abi.Result{}
+	for _, name := range []string{"c", "d"} {
+		w.create(configMap, `{"metadata":{"name":"`+name+`"}}`)
+		both.Apply = append(both.Apply, abi.Apply{Object: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + name + `"},"data":{"a":"1"}}`)})
+	}
+	w.succeed(p[0], both)
+	w.formerApply(p[1], data("b=1"))
+	w.seen(configMap, "c")
+	w.writes = rate.NewLimiter(rate.Every(time.Hour), 1)
+	w.writes.Allow()
+	w.wire.take()
+	if _, failure := w.Release(t.Context(), p[0], true); failure == nil || failure.Later == 0 {
+		t.Errorf("the release is not postponed: %+v", failure)
+	}
+	if _, failure := w.PerformIntents(t.Context(), p[1], data("b=2")); failure == nil || failure.Later == 0 {
+		t.Errorf("the handover is not postponed: %+v", failure)
+	}
+	for _, r := range w.wire.take() {
+		if r.method != "GET" {
+			t.Errorf("sent %s %s", r.method, r.path)
+		}
 	}
 }
 
