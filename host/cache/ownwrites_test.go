@@ -219,6 +219,22 @@ func TestEntriesOfAFastInformerAreDroppedWithoutReads(t *testing.T) {
 	}
 }
 
+// Nobody reads through an informer that has stopped, and it passes nothing any more.
+func TestOwnWritesEndWithTheirInformer(t *testing.T) {
+	server, own := newLateInformer(t), &OwnWrites{}
+	ctx, stop := context.WithCancel(t.Context())
+	server.ctx = ctx
+	own.Wrote(server.Informer, server.put("a", "x"))
+	own.sweep()
+	if own.count != 1 {
+		t.Errorf("%d entries while the informer is late", own.count)
+	}
+	stop()
+	if own.sweep(); own.count != 0 {
+		t.Errorf("%d entries are left", own.count)
+	}
+}
+
 // The API server may have lost what was written before it was restored.
 func TestOwnWritesEndWithARestore(t *testing.T) {
 	server, own := newLateInformer(t), &OwnWrites{}

@@ -57,6 +57,7 @@ type fixture struct {
 	version   int                        // resourceVersion of the last write
 	patches   []*object.Object           // the widget after each patch
 	refresh   func(abi.Ref) error        // of the cache
+	wrote     []effect.Write             // made visible in the cache
 	full      bool                       // the cache can remember no more writes
 	failed    func(verb string)          // is called when a write fails
 	seconds   float64                    // that the last run took
@@ -195,7 +196,7 @@ func (c testCache) Refresh(_ context.Context, ref abi.Ref) error {
 	return c.refresh(ref)
 }
 
-func (c testCache) Wrote(effect.Write) {}
+func (c testCache) Wrote(w effect.Write) { c.wrote = append(c.wrote, w) }
 
 func (c testCache) Full() bool {
 	if meanwhile := c.meanwhile; meanwhile != nil {

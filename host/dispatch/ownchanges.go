@@ -19,16 +19,12 @@ type change struct {
 	version string // resourceVersion; "" for a deletion
 }
 
-// changeOf returns the change that led to an object, nil for none.
-func changeOf(reason abi.Reason, o *object.Object) change {
-	if o == nil {
-		return change{reason: reason}
+// changeOf returns what an event states: updated is nil for a deletion of old.
+func changeOf(reason abi.Reason, old, updated *object.Object) change {
+	if updated == nil {
+		return change{reason: reason, uid: old.UID}
 	}
-	return change{reason, o.UID, o.ResourceVersion}
-}
-
-func deletionOf(reason abi.Reason, o *object.Object) change {
-	return change{reason: reason, uid: o.UID}
+	return change{reason, updated.UID, updated.ResourceVersion}
 }
 
 // cloned returns the change with strings that do not keep the object in memory.

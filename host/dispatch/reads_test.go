@@ -17,6 +17,7 @@ import (
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/internal/logtest"
 	"github.com/thole-dev/thole/host/outcome"
+	"github.com/thole-dev/thole/host/queue"
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
@@ -189,8 +190,13 @@ func TestNoRunBeginsWhileNoMoreWritesCanBeRemembered(t *testing.T) {
 	f.put(aWidget)
 	f.run()
 	f.log, f.full, f.request = nil, true, nil
-	f.run(abi.ReasonPrimary)
+	f.c.keys[testKey].tries.Attempt = 3
+	f.due = []queue.Item{{Key: testKey, Reasons: []abi.Reason{abi.ReasonPrimary}, ResetTries: true}}
+	f.c.work(t.Context(), t.Context())
 	f.expect()
+	if n := f.c.keys[testKey].tries.Attempt; n != 0 {
+		t.Errorf("the change has not reset the attempts: %d", n)
+	}
 	if last := f.done[len(f.done)-1]; f.request != nil || last.Kind != outcome.After || last.After > time.Second {
 		t.Errorf("done with %+v", last)
 	}

@@ -31,7 +31,7 @@ func (c *Controller) Observe(old, updated *object.Object, initial bool) {
 	case initial:
 		c.add(updated.Key(), abi.ReasonResync)
 	default:
-		c.changed(updated.Key(), changeOf(reasonOf(old, updated), updated))
+		c.changed(updated.Key(), changeOf(reasonOf(old, updated), old, updated))
 	}
 }
 
@@ -39,10 +39,7 @@ func (c *Controller) Observe(old, updated *object.Object, initial bool) {
 // control the object before or after the change.
 func (c *Controller) ObserveOwned(old, updated *object.Object) {
 	kind := c.revision.Load().Controller.For
-	made := changeOf(abi.ReasonOwned, updated)
-	if updated == nil {
-		made = deletionOf(abi.ReasonOwned, old)
-	}
+	made := changeOf(abi.ReasonOwned, old, updated)
 	for _, o := range []*object.Object{old, updated} {
 		if o == nil {
 			continue
@@ -67,14 +64,11 @@ func (c *Controller) ObserveOwned(old, updated *object.Object) {
 // ObserveRead handles the change of an object that the key has read, alone or in a
 // list; both are nil if it is not known what changed.
 func (c *Controller) ObserveRead(key object.Key, old, updated *object.Object) {
-	switch {
-	case updated != nil:
-		c.changed(key, changeOf(abi.ReasonRead, updated))
-	case old != nil:
-		c.changed(key, deletionOf(abi.ReasonRead, old))
-	default:
+	if old == nil && updated == nil {
 		c.add(key, abi.ReasonRead)
+		return
 	}
+	c.changed(key, changeOf(abi.ReasonRead, old, updated))
 }
 
 // Resync makes keys due without any change.

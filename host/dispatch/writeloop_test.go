@@ -175,6 +175,16 @@ func TestOnlyOwnWritesWaitInAWriteLoop(t *testing.T) {
 	f.expect("add own ns/w owned after 0s") // a new revision is in no loop
 }
 
+func TestTheRunOfANewRevisionIsNotWokenByOwnWrites(t *testing.T) {
+	f := newFixture(t)
+	f.loop()
+	f.swap(func(*Revision) {})
+	f.run(abi.ReasonPlugin)
+	if n := f.c.keys[testKey].writeLoop.runs; n != 0 {
+		t.Errorf("it counts as run %d of a row", n)
+	}
+}
+
 // The cleanup removes the finalizer, which is a write, and no run follows it.
 func TestTheRemovalOfTheFinalizerIsNoPartOfAWriteLoop(t *testing.T) {
 	f := newFixture(t)

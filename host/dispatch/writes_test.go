@@ -234,6 +234,9 @@ func TestFieldsOfAPrimaryThatIsGoneAreReleasedUntilThatSucceeds(t *testing.T) {
 	f.fail = map[string]*effect.Failure{}
 	f.run()
 	f.expect("release gone ns/w", "cache forgets ns/w", "queue forgets ns/w")
+	if len(f.wrote) != 1 || f.wrote[0].Kind != gadget {
+		t.Errorf("made visible: %+v", f.wrote)
+	}
 	if next := f.done[len(f.done)-1]; next != (outcome.Next{}) {
 		t.Errorf("next is %+v", next)
 	}
