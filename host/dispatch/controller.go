@@ -142,10 +142,11 @@ type Controller struct {
 
 	resized chan struct{} // capacity 1: workers has changed
 
-	mu      sync.Mutex
-	keys    map[object.Key]*keyState
-	workers int // how many there are to be
-	started int // how many there are; more than workers until the next keys come
+	mu       sync.Mutex
+	keys     map[object.Key]*keyState
+	restores int // calls of [Controller.Restored]
+	workers  int // how many there are to be
+	started  int // how many there are; more than workers until the next keys come
 }
 
 // New returns a controller that runs the given revision once [Controller.Run]

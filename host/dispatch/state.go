@@ -84,7 +84,7 @@ func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed
 	now := time.Now()
 	r = &run{
 		c: c, revision: item.revision, item: item.Item, state: s, start: now, worked: now, given: primary, primary: primary,
-		own: !s.wokenByOthers && !timed,
+		own: !s.wokenByOthers && !timed, restores: c.restores,
 	}
 	s.running, s.wokenByOthers, s.parked = true, false, nil
 	return r, resumed

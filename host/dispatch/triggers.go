@@ -78,6 +78,19 @@ func (c *Controller) Resync(keys []object.Key) {
 	}
 }
 
+// Restored handles that the API server has gone back to an earlier state, whose
+// resourceVersions come again for other changes: none that comes from now on was
+// made by a run. It makes keys due.
+func (c *Controller) Restored(keys []object.Key) {
+	c.mu.Lock()
+	c.restores++
+	for _, s := range c.keys {
+		s.own = nil
+	}
+	c.mu.Unlock()
+	c.Resync(keys)
+}
+
 // add makes a key due for something that is not the work of its own runs.
 func (c *Controller) add(key object.Key, reason abi.Reason) {
 	c.mu.Lock()

@@ -77,6 +77,40 @@ func TestAnOwnStatusEventThatComesLateIsOwn(t *testing.T) {
 	f.expect("add ns/w status")
 }
 
+// The versions of changes that were lost by a restore come again.
+func TestAfterARestoreAChangeWithAVersionOfALostWriteMakesTheKeyDue(t *testing.T) {
+	f := newFixture(t)
+	before := f.put(aWidget)
+	f.run()
+	lost := f.store[widget][testKey]
+	f.log = nil
+	f.c.Restored([]object.Key{testKey})
+	f.expect("add ns/w resync")
+	foreign := patched(t, before, `{"metadata":{"resourceVersion":"`+lost.ResourceVersion+`","labels":{"a":"b"}}}`)
+	f.c.Observe(before, foreign, false)
+	f.expect("add ns/w primary")
+}
+
+// A run does not know which of its writes came before the restore.
+func TestWhatARunWroteAroundARestoreIsReadBeforeTheNextRun(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+		f.c.Restored(nil)
+		return appliesGadget(t.Context(), sandbox.Call{})
+	}
+	f.run()
+	f.expect("apply", "status Ready=True/Succeeded patch=", "commit reads", "metric success ")
+	if len(f.wrote) > 0 {
+		t.Errorf("made visible: %+v", f.wrote)
+	}
+	f.c.ObserveOwned(nil, f.child(f.version-1))
+	f.expect("add ns/w owned")
+	f.reconcile = succeed
+	f.run()
+	f.expect("refresh Gadget", "refresh Widget", "status Ready=True/Succeeded patch=", "commit reads", "metric success ")
+}
+
 func TestOthersThatLetACleanupGoOnMakeItDue(t *testing.T) {
 	const owner = `{"apiVersion":"v1","kind":"Gadget","name":"g","uid":"g1"}`
 	f := newFixture(t)

@@ -117,6 +117,7 @@ type run struct {
 	writes    []effect.Write
 	overtaken bool // somebody else changed the primary, and the guest was not given that
 	own       bool // nothing but writes of the key made it due
+	restores  int  // of the controller when the run began
 
 	resumed   bool          // the guest was called before the run was parked
 	later     time.Duration // the effects are postponed by; 0: they are not

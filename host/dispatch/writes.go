@@ -79,11 +79,17 @@ func (r *run) removeFinalizer(ctx context.Context) *effect.Failure {
 // and wrote, which knows reports. If it does not, somebody else changed the object
 // in between: this event is theirs and those of the writes after it, one of which may
 // be the only one that the watch sends. With a nil knows, the event makes the key due.
+// What was written before the API server went back to an earlier state may not exist
+// any more, and is read before the next run.
 func (r *run) take(report effect.Report, knows func(before, after *object.Object) bool) {
 	r.writes = append(r.writes, report.Writes...)
 	for i := range report.Writes {
 		w := &report.Writes[i]
 		r.c.Metrics.Wrote(w.Verb)
+		if r.c.restoredSince(r.restores) {
+			r.state.uncertain = append(r.state.uncertain, abi.Ref{APIVersion: w.Kind.APIVersion, Kind: w.Kind.Kind, Namespace: w.Key.Namespace, Name: w.Key.Name})
+			continue
+		}
 		r.c.Cache.Wrote(*w)
 		ofPrimary := knows != nil && w.Object == report.Primary
 		r.overtaken = r.overtaken || ofPrimary && !knows(r.primary, report.Primary)
@@ -94,6 +100,14 @@ func (r *run) take(report effect.Report, knows func(before, after *object.Object
 	if report.Primary != nil {
 		r.primary = report.Primary
 	}
+}
+
+// restoredSince reports whether the API server was found to have gone back to an
+// earlier state since there were so many restores.
+func (c *Controller) restoredSince(restores int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.restores != restores
 }
 
 // addOwn remembers a write of a run, whose event is ignored or not.

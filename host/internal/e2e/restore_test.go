@@ -1,9 +1,12 @@
 package e2e
 
 import (
-	"fmt"
+	"crypto/rand"
+	"strconv"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/thole-dev/thole/host/internal/await"
 )
@@ -27,6 +30,7 @@ func TestRestoreOfEtcdIsFollowedWithoutARestart(t *testing.T) {
 	must(t, patchSpec(t.Context(), podManagers, ns, "pending", "image", "a:2"))
 	must(t, cluster.Save("before"))
 
+	raiseVersion(t, ns, version(t, namespaces, "", ns)+100) // more than a start of the control plane makes
 	annotate(t, podManagers, ns, "pending", suspend, "false")
 	must(t, patchSpec(t.Context(), podManagers, ns, "edited", "image", "a:2"))
 	for _, name := range []string{"edited", "pending"} {
@@ -35,14 +39,14 @@ func TestRestoreOfEtcdIsFollowedWithoutARestart(t *testing.T) {
 	remove(t, podManagers, ns, "removed")
 	await.Until(t, "the Pod of removed is gone", func() bool { return get(t, pods, ns, "removed") == nil })
 	expectServed(t, ns, "added")
-	for i := range 200 { // more versions than a start of the control plane makes
-		annotate(t, namespaces, "", ns, "version", fmt.Sprint(i))
-	}
+	lost := version(t, podManagers, ns, "pending")
+	raiseVersion(t, ns, lost+100)
 	must(t, cluster.Restore("before"))
 
 	await.Within(t, restoreLimit, "the restore of both kinds is noticed", func() bool {
 		return p.Metrics().Sum("thole_cache_restores_total") == 2
 	})
+	raiseVersion(t, ns, lost-1) // somebody's change will have the version of a status that the host wrote
 	annotate(t, podManagers, ns, "pending", suspend, "false")
 	must(t, patchSpec(t.Context(), podManagers, ns, "edited", "image", "a:3"))
 	createPodManager(t, ns, "added", "a:4")
@@ -53,4 +57,20 @@ func TestRestoreOfEtcdIsFollowedWithoutARestart(t *testing.T) {
 	remove(t, pods, ns, "removed")
 	await.Within(t, restoreLimit, "a deleted Pod is made again", func() bool { return served(t, ns, "removed", "a:1") })
 	p.expectNoErrors()
+}
+
+// version returns the resourceVersion of an object.
+func version(t *testing.T, resource schema.GroupVersionResource, ns, name string) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(get(t, resource, ns, name).GetResourceVersion(), 10, 64)
+	must(t, err)
+	return n
+}
+
+// raiseVersion changes a namespace until the API server has reached a version.
+func raiseVersion(t *testing.T, ns string, until uint64) {
+	t.Helper()
+	for version(t, namespaces, "", ns) < until {
+		annotate(t, namespaces, "", ns, "version", rand.Text())
+	}
 }
