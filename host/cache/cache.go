@@ -34,7 +34,8 @@ type Config struct {
 	// Wake is called with the owner of each edge that a change concerns and
 	// with the change. When the informer of a kind has synced, it is called
 	// with each owner whose read failed with [ErrNotSynced], and with no
-	// change. It must not block. It may be nil.
+	// change; when a list went past a state, with each owner that knows it
+	// ([Informer.Knows]). It must not block. It may be nil.
 	Wake func(Owner, Event)
 	// OutageEnded is called when an informer reaches the API server again that
 	// could not for a time: once for each informer. It may be nil.
@@ -222,6 +223,7 @@ func (c *Cache) newInformer(resource object.Resource) (*informer, error) {
 	}
 	i := &informer{cache: c, client: client, store: newStore()}
 	i.store.restored = i.restored
+	i.store.missed = func(o Owner) { c.config.Wake(o, Event{}) }
 	i.health = newHealth(c.config.Logger.With("kind", resource.Kind.String()), c.config.OutageEnded)
 	i.resource.Store(&resource)
 	i.ctx, i.cancel = context.WithCancel(c.ctx)

@@ -35,7 +35,8 @@
 // # Own writes
 //
 // [OwnWrites] is what a plugin has written and its informers do not show yet. Its
-// runs read it as if they did.
+// runs read it as if they did. An owner that knows such a state, because it wrote it
+// or read it, is woken if a list goes past it, so that no event will have it.
 //
 // # Files
 //
@@ -44,6 +45,7 @@
 //	informer.go     one informer: its life and what its users may call
 //	listwatch.go    its requests, as client-go's reflector sends them
 //	restore.go      whether the API server has gone back to an earlier state
+//	relist.go       the owners that a list leaves without an event
 //	frames.go       a watch stream, cut into the frames of its events
 //	decode.go       responses and frames, decoded to objects
 //	store.go        its objects, as the reflector writes them

@@ -129,27 +129,40 @@ func (w *OwnWrites) Full() bool {
 // Get returns an object as the plugin left it, or as the informer shows it if that
 // is newer; nil if there is none.
 func (w *OwnWrites) Get(i *Informer, key object.Key) *object.Object {
-	own := w.pending(i, key) // before the read, which then contains what was passed
-	o, _ := i.Get(key)
-	return own.over(o)
+	o, _ := w.get(i, key)
+	return o
 }
 
-// List is [informer.List] with the plugin's own writes.
-func (w *OwnWrites) List(i *Informer, namespace string, sel labels.Selector) []*object.Object {
+// get is Get. It also returns the resourceVersion if the informer does not show it.
+func (w *OwnWrites) get(i *Informer, key object.Key) (o *object.Object, ahead string) {
+	own := w.pending(i, key) // before the read, which then contains what was passed
+	shown, _ := i.Get(key)
+	if o = own.over(shown); o != nil && o != shown {
+		ahead = own.version
+	}
+	return o, ahead
+}
+
+// list is [informer.List] with the plugin's own writes. It also returns the latest
+// resourceVersion of those in it that the informer does not show, "" if there are none.
+func (w *OwnWrites) list(i *Informer, namespace string, sel labels.Selector) (items []*object.Object, ahead string) {
 	pending := w.pendingIn(i, i.scope(namespace))
-	items := i.List(namespace, sel)
+	items = i.List(namespace, sel)
 	if len(pending) == 0 {
-		return items
+		return items, ""
 	}
 	items = slices.DeleteFunc(items, func(o *object.Object) bool { return pending[o.Key()] != nil })
 	for key, own := range pending {
 		shown, _ := i.Get(key)
 		if o := own.over(shown); o != nil && (sel == nil || sel.Matches(labels.Set(o.Labels))) {
 			items = append(items, o)
+			if o != shown && (ahead == "" || isBefore(ahead, own.version)) {
+				ahead = own.version
+			}
 		}
 	}
 	slices.SortFunc(items, byKey)
-	return items
+	return items, ahead
 }
 
 // pending returns the write of an object that the informer has not passed, nil if

@@ -88,7 +88,7 @@ func (r *Run) read(ctx context.Context, kind abi.Kind, target func(*kindEdges) e
 		return nil, ErrNotSynced
 	}
 	if r.views[kind] == nil {
-		r.views[kind] = &view{own: r.own, informer: at.kind.informer, objects: map[object.Key]*object.Object{}}
+		r.views[kind] = &view{owner: r.reader.owner, own: r.own, informer: at.kind.informer, objects: map[object.Key]*object.Object{}}
 	}
 	return r.views[kind], nil
 }
@@ -114,6 +114,7 @@ func (r *Run) Abandon() {
 
 // view is what a run has read of one kind.
 type view struct {
+	owner    Owner
 	own      *OwnWrites
 	informer *Informer
 	objects  map[object.Key]*object.Object // read by Get; nil if there was none
@@ -131,9 +132,17 @@ func (v *view) get(key object.Key) *object.Object {
 	if o, ok := v.seen(key); ok {
 		return o
 	}
-	o := v.own.Get(v.informer, key)
+	o, ahead := v.own.get(v.informer, key)
 	v.objects[key] = o
+	v.knows(ahead)
 	return o
+}
+
+// knows records that the run was given a state that the informer does not show.
+func (v *view) knows(version string) {
+	if version != "" {
+		v.informer.Knows(v.owner, version)
+	}
 }
 
 // seen returns an object as the run has read it, nil if it has read that there
@@ -167,7 +176,9 @@ func (v *view) list(namespace string, sel labels.Selector) []*object.Object {
 			return l.items
 		}
 	}
-	l := listing{namespace: namespace, selector: sel, items: v.own.List(v.informer, namespace, sel)}
+	items, ahead := v.own.list(v.informer, namespace, sel)
+	v.knows(ahead)
+	l := listing{namespace: namespace, selector: sel, items: items}
 	if len(v.objects) > 0 || len(v.lists) > 0 {
 		l.items = v.withSeen(l)
 	}

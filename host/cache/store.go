@@ -27,10 +27,13 @@ type store struct {
 	// restored is called each time.
 	restores uint64
 	restored func(from, to string)
+	ahead    ahead
+	// missed is called for each owner that knows a state which a list went past.
+	missed func(Owner)
 }
 
 func newStore() *store {
-	return &store{feed: newFeed(), index: newIndex(), synced: make(chan struct{}), restored: func(string, string) {}}
+	return &store{feed: newFeed(), index: newIndex(), synced: make(chan struct{}), restored: func(string, string) {}, missed: func(Owner) {}}
 }
 
 // Add implements cache.ReflectorStore.
@@ -74,7 +77,10 @@ func (s *store) Delete(obj any) error {
 // Replace implements cache.ReflectorStore.
 func (s *store) Replace(objs []any, version string) error {
 	slices.SortStableFunc(objs, func(a, b any) int { return byKey(a.(*object.Object), b.(*object.Object)) })
-	restored, from := s.replaceAt(objs, version)
+	restored, from, missed := s.replaceAt(objs, version)
+	for _, o := range missed {
+		s.missed(o)
+	}
 	if restored {
 		s.restored(from, version)
 	}
@@ -82,8 +88,9 @@ func (s *store) Replace(objs []any, version string) error {
 }
 
 // replaceAt replaces the store by a list, and reports whether that is of an
-// earlier state than the store was, which had the version from.
-func (s *store) replaceAt(objs []any, version string) (restored bool, from string) {
+// earlier state than the store was, which had the version from. It returns the
+// owners that know a state which the list goes past.
+func (s *store) replaceAt(objs []any, version string) (restored bool, from string, missed []Owner) {
 	restored = s.isAhead(version, func(yield func(*object.Object) bool) {
 		for _, o := range objs {
 			if !yield(o.(*object.Object)) {
@@ -96,10 +103,13 @@ func (s *store) replaceAt(objs []any, version string) (restored bool, from strin
 	from = s.version
 	if restored {
 		s.restores++
+		missed = s.ahead.reset()
+	} else {
+		missed = s.ahead.skip(from, version)
 	}
 	s.replace(objs)
 	s.version = version
-	return restored, from
+	return restored, from, missed
 }
 
 // replace replaces all objects by those of a list, which is in the order of byKey.
@@ -134,15 +144,19 @@ func (s *store) removeExcept(objs []any) (removed []Event) {
 // counts as a first list without objects.
 func (s *store) clear() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.replace(nil)
+	missed := s.ahead.reset()
+	s.mu.Unlock()
+	for _, o := range missed {
+		s.missed(o)
+	}
 }
 
 // release frees the objects of a stopped informer, without events.
 func (s *store) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.index = newIndex()
+	s.index, s.ahead = newIndex(), ahead{}
 }
 
 // Resync implements cache.ReflectorStore. The reflector does not call it without

@@ -57,8 +57,8 @@ type Queue interface {
 type Cache interface {
 	// Get returns the primary.
 	Get(key object.Key) (*object.Object, bool)
-	// Wrote makes a write visible.
-	Wrote(write effect.Write)
+	// Wrote makes a write of a run of the key visible.
+	Wrote(key object.Key, write effect.Write)
 	// Full reports whether no more writes can be made visible before the informers
 	// have passed some.
 	Full() bool

@@ -230,7 +230,7 @@ func TestEveryObjectConverges(t *testing.T) {
 func (p plan) run() []string {
 	w := &world{
 		random: rand.New(rand.NewPCG(p.seed, 0)), chaos: true,
-		objects: map[id]*entity{}, shown: map[id]*object.Object{}, own: map[id]ownWrite{}, saw: map[object.Key]string{},
+		objects: map[id]*entity{}, shown: map[id]*object.Object{}, own: map[id]ownWrite{}, ahead: map[object.Key]int{}, saw: map[object.Key]string{},
 	}
 	var longest time.Duration
 	w.c = New(Config{

@@ -196,7 +196,7 @@ func (c testCache) Refresh(_ context.Context, ref abi.Ref) error {
 	return c.refresh(ref)
 }
 
-func (c testCache) Wrote(w effect.Write) { c.wrote = append(c.wrote, w) }
+func (c testCache) Wrote(_ object.Key, w effect.Write) { c.wrote = append(c.wrote, w) }
 
 func (c testCache) Full() bool {
 	if meanwhile := c.meanwhile; meanwhile != nil {

@@ -136,7 +136,7 @@ func (c *Controller) gone(ctx context.Context, item workItem) {
 	report, failure := item.revision.Effects.ReleaseGone(ctx, &item.revision.Controller, item.Key)
 	for _, w := range report.Writes {
 		c.Metrics.Wrote(w.Verb)
-		c.Cache.Wrote(w)
+		c.Cache.Wrote(item.Key, w)
 	}
 	if failure != nil {
 		c.Logger.Warn("release the fields of an object that does not exist any more", "object", item.Key.String(), "error", failure, "again", releaseRetry)

@@ -89,6 +89,10 @@ func TestAfterARestoreAChangeWithAVersionOfALostWriteMakesTheKeyDue(t *testing.T
 	foreign := patched(t, before, `{"metadata":{"resourceVersion":"`+lost.ResourceVersion+`","labels":{"a":"b"}}}`)
 	f.c.Observe(before, foreign, false)
 	f.expect("add ns/w primary")
+	f.wrote = nil
+	if f.run(); len(f.wrote) != 1 {
+		t.Errorf("a run after the restore made %d writes visible", len(f.wrote))
+	}
 }
 
 // A run does not know which of its writes came before the restore.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ type world struct {
 	shown   map[id]*object.Object // by the informer
 	seen    int                   // the version up to which the informer has seen everything
 	own     map[id]ownWrite
+	ahead   map[object.Key]int // the latest version that a key's runs wrote
 	pending []event
 	saw     map[object.Key]string // by the last call
 
@@ -109,7 +111,7 @@ func (w *world) change(of id, how func(*entity)) *entity {
 }
 
 // deliver delivers the events that are due, in their order. Now and then, as after
-// an interruption of the watch, those of one object are one, except for its creation.
+// an interruption of the watch, those of one object are one.
 func (w *world) deliver() {
 	w.delivering.Lock()
 	defer w.delivering.Unlock()
@@ -121,18 +123,25 @@ func (w *world) deliver() {
 	due := w.pending[:n:n]
 	w.pending = w.pending[n:]
 	relist := w.random.IntN(4) == 0
+	var missed []object.Key
+	for key, version := range w.ahead {
+		if relist && version > w.seen {
+			missed = append(missed, key)
+		}
+	}
 	w.mu.Unlock()
 	for i, e := range due {
 		later := false
 		for _, other := range due[i+1:] {
 			later = later || other.of == e.of
 		}
-		w.mu.Lock()
-		known := w.shown[e.of] != nil && e.now != nil && string(w.shown[e.of].UID) == e.now.uid
-		w.mu.Unlock()
-		if !relist || !later || !known {
+		if !relist || !later {
 			w.show(e)
 		}
+	}
+	slices.SortFunc(missed, func(a, b object.Key) int { return strings.Compare(a.Name, b.Name) })
+	for _, key := range missed {
+		w.c.ObserveRead(key, nil, nil)
 	}
 }
 
@@ -226,7 +235,7 @@ func (c worldCache) Get(key object.Key) (*object.Object, bool) {
 	return o, o != nil
 }
 
-func (c worldCache) Wrote(w effect.Write) {
+func (c worldCache) Wrote(key object.Key, w effect.Write) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var version int
@@ -234,6 +243,7 @@ func (c worldCache) Wrote(w effect.Write) {
 	if before, ok := c.own[id{w.Kind, w.Key}]; !ok || before.version <= version {
 		c.own[id{w.Kind, w.Key}] = ownWrite{w.Object, w.UID, version}
 	}
+	c.ahead[key] = max(c.ahead[key], version)
 }
 
 func (c worldCache) Refresh(_ context.Context, ref abi.Ref) error {

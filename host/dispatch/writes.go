@@ -90,7 +90,7 @@ func (r *run) take(report effect.Report, knows func(before, after *object.Object
 			r.state.uncertain = append(r.state.uncertain, abi.Ref{APIVersion: w.Kind.APIVersion, Kind: w.Kind.Kind, Namespace: w.Key.Namespace, Name: w.Key.Name})
 			continue
 		}
-		r.c.Cache.Wrote(*w)
+		r.c.Cache.Wrote(r.item.Key, *w)
 		ofPrimary := knows != nil && w.Object == report.Primary
 		r.overtaken = r.overtaken || ofPrimary && !knows(r.primary, report.Primary)
 		if !ofPrimary || !r.overtaken {

@@ -176,7 +176,7 @@ func (c controllerCache) Get(key object.Key) (*object.Object, bool) {
 }
 
 // Wrote ignores a kind without an informer, which is written and not read.
-func (c controllerCache) Wrote(w effect.Write) {
+func (c controllerCache) Wrote(key object.Key, w effect.Write) {
 	informer := c.informers.get(w.Kind)
 	switch {
 	case informer == nil:
@@ -184,6 +184,7 @@ func (c controllerCache) Wrote(w effect.Write) {
 		c.ownWrites.Deleted(informer, w.Key, w.UID, w.ResourceVersion)
 	default:
 		c.ownWrites.Wrote(informer, w.Object)
+		informer.Knows(c.owner(key), w.ResourceVersion)
 	}
 }
 

@@ -149,9 +149,9 @@ func TestEffectsFindWhatThePluginWrote(t *testing.T) {
 	shown, _ := own.Get(key)
 	written := *shown
 	written.ResourceVersion = "2"
-	own.Wrote(effect.Write{Kind: widgets, Key: key, UID: "u", ResourceVersion: "2", Object: &written})
+	own.Wrote(key, effect.Write{Kind: widgets, Key: key, UID: "u", ResourceVersion: "2", Object: &written})
 	after := version()
-	own.Wrote(effect.Write{Kind: widgets, Key: key, UID: "u", ResourceVersion: "2"})
+	own.Wrote(key, effect.Write{Kind: widgets, Key: key, UID: "u", ResourceVersion: "2"})
 	if got, want := [3]string{before, after, version()}, [3]string{"1", "2", "none"}; got != want {
 		t.Errorf("found the versions %q, want %q", got, want)
 	}

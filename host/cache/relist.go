@@ -1,0 +1,98 @@
+package cache
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// This file finds the owners that a list leaves without an event.
+//
+// A list replaces the store after a watch was interrupted. A state that the plugin
+// wrote and that others replaced since is in neither, so that there is no event with
+// it: a child is created and deleted, and the informer has never shown it. Owners
+// that know such a state, because they wrote it or read it, are woken.
+
+// ahead are the owners that know a state which the store has not reached. It is
+// guarded by store.mu.
+type ahead struct {
+	owners  map[Owner]string // the latest such resourceVersion
+	sweepAt int              // the number of owners at which those that the store has reached are dropped
+	skipped []span           // what the last lists went past, for a state that an owner comes to know late
+}
+
+// span is the resourceVersions after from, up to to.
+type span struct{ from, to string }
+
+const maxSpans = 8
+
+// Knows records that an owner knows a state of that resourceVersion, which the
+// informer may not show. [Config.Wake] is called for the owner when a list goes past
+// it.
+func (i *Informer) Knows(o Owner, version string) {
+	if i.store.knows(o, version) {
+		i.cache.config.Wake(o, Event{})
+	}
+}
+
+// knows reports whether a list went past the state before the owner was recorded.
+func (s *store) knows(o Owner, version string) (missed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if reached, err := atLeast(s.version, version); reached || err != nil {
+		return err == nil && s.ahead.hasSkipped(version)
+	}
+	before, exists := s.ahead.owners[o]
+	if exists && !isBefore(before, version) {
+		return false
+	}
+	if len(s.ahead.owners) > max(s.ahead.sweepAt, minSweep) {
+		s.ahead.sweep(s.version)
+	}
+	if s.ahead.owners == nil {
+		s.ahead.owners = map[Owner]string{}
+	}
+	s.ahead.owners[o] = strings.Clone(version)
+	return false
+}
+
+func (a *ahead) hasSkipped(version string) bool {
+	for _, s := range a.skipped {
+		if isBefore(s.from, version) && !isBefore(s.to, version) {
+			return true
+		}
+	}
+	return false
+}
+
+// sweep drops the owners that know no state after version.
+func (a *ahead) sweep(version string) {
+	if version == "" { // before the first list
+		return
+	}
+	for o, known := range a.owners {
+		if !isBefore(version, known) {
+			delete(a.owners, o)
+		}
+	}
+	a.sweepAt = 2 * len(a.owners)
+}
+
+// skip returns the owners that know a state between two resourceVersions, which a
+// list goes past. Which of several states it was is not known.
+func (a *ahead) skip(from, to string) []Owner {
+	a.sweep(from) // those that were shown
+	missed := slices.Collect(maps.Keys(a.owners))
+	a.sweep(to)
+	if a.skipped = append(a.skipped, span{from, to}); len(a.skipped) > maxSpans {
+		a.skipped = a.skipped[1:]
+	}
+	return missed
+}
+
+// reset removes and returns all owners.
+func (a *ahead) reset() []Owner {
+	missed := slices.Collect(maps.Keys(a.owners))
+	*a = ahead{}
+	return missed
+}

@@ -1,0 +1,177 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"pgregory.net/rapid"
+
+	"github.com/thole-dev/thole/host/object"
+)
+
+// listReader is an owner that has listed the objects with the label l=x.
+type listReader struct {
+	items []*object.Object
+	told  bool // since then
+}
+
+// Whatever is written, and whatever a list goes past: when the informer has seen
+// everything, an owner whose list is different now has had an event or was woken.
+func TestNoOwnerMissesThatWhatItHasReadIsDifferent(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		server, own := newLateInformer(t), &OwnWrites{}
+		names, owners := []string{"a", "b", "c"}, []string{"p/1", "p/2"}
+		name := func(t *rapid.T) string { return rapid.SampledFrom(names).Draw(t, "name") }
+		label := func(t *rapid.T) string { return rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "label") }
+		readers := map[string]*listReader{}
+		for _, o := range owners {
+			readers[o] = &listReader{told: true}
+		}
+		server.store.missed = func(o Owner) { readers[o.Controller].told = true }
+		hasX := func(o *object.Object) bool { return o != nil && o.Labels["l"] == "x" }
+		server.store.subscribe(&handler{changesOnly: true, event: func(e Event) {
+			for _, r := range readers {
+				r.told = r.told || hasX(e.Old) || hasX(e.New)
+			}
+		}})
+		list := func() (items []*object.Object, ahead string) {
+			return own.list(server.Informer, "ns", labels.SelectorFromSet(labels.Set{"l": "x"}))
+		}
+		knows := func(owner, version string) {
+			if version != "" && server.store.knows(Owner{Controller: owner}, version) {
+				readers[owner].told = true
+			}
+		}
+		read := func(owner string, late func()) {
+			items, ahead := list()
+			readers[owner] = &listReader{items: items}
+			late()
+			knows(owner, ahead)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"own write": func(t *rapid.T) { own.Wrote(server.Informer, server.put(name(t), label(t))) },
+			"own delete": func(t *rapid.T) {
+				n := name(t)
+				o := server.objects[n]
+				if o == nil {
+					t.Skip("there is nothing to delete")
+				}
+				server.delete(n)
+				own.Deleted(server.Informer, o.Key(), o.UID, o.ResourceVersion)
+			},
+			"write by others": func(t *rapid.T) { server.put(name(t), label(t)) },
+			"delete by others": func(t *rapid.T) {
+				if n := name(t); server.objects[n] != nil {
+					server.delete(n)
+				}
+			},
+			"event":  func(*rapid.T) { server.receive() },
+			"relist": func(t *rapid.T) { server.relistAt(rapid.IntRange(server.seen, len(server.log)).Draw(t, "version")) },
+			"read":   func(t *rapid.T) { read(rapid.SampledFrom(owners).Draw(t, "owner"), func() {}) },
+			// The informer lists again before it is known what the owner has read.
+			"late read": func(t *rapid.T) { read(rapid.SampledFrom(owners).Draw(t, "owner"), server.relist) },
+			"": func(t *rapid.T) {
+				for _, b := range server.store.feed.take() {
+					b.deliver()
+				}
+				if server.seen < len(server.log) {
+					return
+				}
+				items, _ := list()
+				for owner, r := range readers {
+					if !r.told && !slices.Equal(items, r.items) {
+						t.Fatalf("%s was not told that its list of %d is one of %d", owner, len(r.items), len(items))
+					}
+				}
+			},
+		})
+	})
+}
+
+func TestOwnersThatKnowWhatTheInformerShowsAreForgotten(t *testing.T) {
+	server := newLateInformer(t)
+	for n := range 10 * minSweep {
+		o := server.put("a", "x")
+		server.store.knows(Owner{Controller: fmt.Sprint(n)}, o.ResourceVersion)
+		server.receive()
+	}
+	if n := len(server.store.ahead.owners); n > 2*minSweep {
+		t.Errorf("%d owners are remembered", n)
+	}
+}
+
+// A kind that is not served any more has no objects.
+func TestOwnersAreWokenWhenTheKindIsGone(t *testing.T) {
+	server := newLateInformer(t)
+	var missed []Owner
+	server.store.missed = func(o Owner) { missed = append(missed, o) }
+	server.store.knows(Owner{Controller: "p/c"}, server.put("a", "x").ResourceVersion)
+	if server.store.clear(); len(missed) != 1 {
+		t.Errorf("woken: %v", missed)
+	}
+}
+
+// The object that a run has read is created and deleted while the watch shows nothing.
+func TestARunIsWokenForWhatAListGoesPast(t *testing.T) {
+	for name, read := range map[string]func(context.Context, *Run) error{
+		"get":  func(ctx context.Context, r *Run) error { _, _, err := r.Get(ctx, widget, keyOf("new")); return err },
+		"list": func(ctx context.Context, r *Run) error { _, err := r.List(ctx, widget, "ns", nil); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPeer(t)
+			woken := make(chan Owner, 10)
+			c := open(t, p, Config{Wake: func(o Owner, _ Event) { woken <- o }})
+			i := acquire(t, c)
+			p.next(isWatchList)
+			p.silence(true)
+			p.put("ns", "new")
+			o, err := object.Parse([]byte(p.objects["ns/new"]), widget)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var own OwnWrites
+			own.Wrote(i, o)
+			run := c.Begin(me, &own)
+			if err := read(within(t), run); err != nil {
+				t.Fatal(err)
+			}
+			run.Commit()
+			p.remove("ns", "new")
+			p.silence(false)
+			p.send("ERROR", status(http.StatusGone, metav1.StatusReasonExpired))
+			if got := receive(t, woken); got != me {
+				t.Errorf("woken: %v", got)
+			}
+		})
+	}
+}
+
+// A list that is behind goes past some of what an owner knows.
+func TestAnOwnerIsWokenAgainForWhatALaterListGoesPast(t *testing.T) {
+	server := newLateInformer(t)
+	woken := 0
+	server.store.missed = func(Owner) { woken++ }
+	for _, name := range []string{"a", "b", "c"} {
+		server.store.knows(Owner{}, server.put(name, "x").ResourceVersion)
+	}
+	for _, step := range []struct{ list, woken int }{{1, 1}, {2, 2}, {3, 3}, {3, 3}} {
+		if server.relistAt(step.list); woken != step.woken {
+			t.Errorf("after a list of %d objects: woken %d times, want %d", step.list, woken, step.woken)
+		}
+	}
+}
+
+func TestAnOwnerIsWokenForWhatTheFirstListGoesPast(t *testing.T) {
+	s := newStore()
+	woken := 0
+	s.missed = func(Owner) { woken++ }
+	s.knows(Owner{}, "5")
+	if _ = s.Replace(nil, "6"); woken != 1 {
+		t.Errorf("woken %d times", woken)
+	}
+}
