@@ -147,6 +147,8 @@ type Controller struct {
 	restores int // calls of [Controller.Restored]
 	workers  int // how many there are to be
 	started  int // how many there are; more than workers until the next keys come
+
+	parkedBytes int // of the results of parked runs
 }
 
 // New returns a controller that runs the given revision once [Controller.Run]

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	mathrand "math/rand/v2"
 	"slices"
 	"time"
 
@@ -33,17 +34,61 @@ func (r *run) postpones(failure *effect.Failure) bool {
 		}
 	}
 	r.later = failure.Later
+	if failure.Outage { // the API server asks, not the limit of the plugin
+		r.later = r.state.longer(failure.Later)
+		r.state.postponed++
+	}
 	return true
 }
+
+// maxPostponed bounds what the host adds to the time that the API server asks for.
+const maxPostponed = 30 * time.Second
+
+// longer returns how long the effects of a key are postponed: as the API server asks
+// and, when it asks again and again, twice as long each time. The jitter keeps keys
+// apart that were refused at the same time.
+func (s *keyState) longer(asked time.Duration) time.Duration {
+	if s.postponed == 0 {
+		return asked
+	}
+	grown := time.Duration(float64(asked<<min(s.postponed, 10)) * (1 - mathrand.Float64()/4))
+	return max(asked, min(grown, maxPostponed))
+}
+
+// maxParkedBytes bounds the results that a controller keeps. A run beyond it is
+// not kept, and the guest is called again when its time has come.
+const maxParkedBytes = 32 << 20
 
 // park keeps the run until its effects may be performed.
 func (r *run) park() {
 	r.endReads()
-	r.notBefore = time.Now().Add(r.later)
-	r.state.parked = r
+	r.state.notBefore = time.Now().Add(r.later)
+	r.c.keep(r)
 	r.c.Logger.Debug("effects are postponed", "object", r.item.Key.String(), "for", r.later.String())
 	r.hand(r.state.writeLoop, outcome.Next{Kind: outcome.After, After: r.later, Reason: abi.ReasonRetry})
 }
+
+// keep parks a run if there is room for its result.
+func (c *Controller) keep(r *run) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.parkedBytes+len(r.returned.Output) <= maxParkedBytes {
+		r.state.parked = r
+		c.parkedBytes += len(r.returned.Output)
+	}
+}
+
+// unpark returns the run of a key that is parked, nil if there is none. Controller.mu
+// is held.
+func (c *Controller) unpark(s *keyState) (r *run) {
+	if r, s.parked = s.parked, nil; r != nil {
+		c.parkedBytes -= len(r.returned.Output)
+	}
+	return r
+}
+
+// early returns how long no effect of the key may be performed yet.
+func (s *keyState) early() time.Duration { return max(0, time.Until(s.notBefore)) }
 
 // resume continues a parked run with the primary as it is now, which nobody else has
 // changed since. It returns nil if it is too early: the key is then done. reasons
@@ -54,8 +99,7 @@ func (r *run) resume(primary *object.Object, reasons []abi.Reason) *run {
 			r.missed = append(r.missed, reason)
 		}
 	}
-	if early := time.Until(r.notBefore); early > 0 {
-		r.later = early
+	if r.later = r.state.early(); r.later > 0 {
 		r.park()
 		return nil
 	}

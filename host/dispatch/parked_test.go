@@ -1,7 +1,10 @@
 package dispatch
 
 import (
+	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +13,7 @@ import (
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/outcome"
+	"github.com/thole-dev/thole/host/sandbox"
 )
 
 // busy is the failure of a write that the API server postpones.
@@ -103,12 +107,130 @@ func TestAChangeByOthersDropsPostponedEffects(t *testing.T) {
 	}
 }
 
+// The API server has asked for time: many changes by others must not lead to as many
+// requests.
+func TestAfterAChangeByOthersEffectsArePostponedStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := parked(t)
+		for n := range 2 {
+			time.Sleep(time.Second) // fake time
+			o := f.store[widget][testKey]
+			f.c.Observe(o, f.put(string(mergePatch(t, o.Raw, fmt.Sprintf(`{"metadata":{"resourceVersion":"50%d"}}`, n)))), false)
+			f.request, f.log = nil, nil
+			f.run(abi.ReasonPrimary)
+			f.expect("commit reads", "metric requeue_after ")
+			if next := f.done[len(f.done)-1]; f.request == nil || next.After != time.Duration(2-n)*time.Second {
+				t.Errorf("guest called: %v, done with %+v", f.request != nil, next)
+			}
+		}
+		f.request = nil
+		time.Sleep(time.Second) // fake time
+		f.run(abi.ReasonRetry)
+		f.expect("apply", "status Ready=True/Succeeded patch=", "commit reads", "metric success ")
+		if f.request != nil {
+			t.Error("the guest was called again")
+		}
+	})
+}
+
+func TestARepeatedlyPostponedEffectWaitsLongerAndLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.put(aWidget)
+		f.reconcile = appliesGadget
+		refuse := func(after time.Duration, runs int) (waits []time.Duration) {
+			f.fail["apply"] = busy("apply", after)
+			f.fail["apply"].Outage = true
+			for range runs {
+				f.run(abi.ReasonRetry)
+				wait := f.done[len(f.done)-1].After
+				waits = append(waits, wait)
+				time.Sleep(wait) // fake time
+			}
+			return waits
+		}
+		for n, wait := range refuse(time.Second, 70) {
+			most := min(time.Second<<min(n, 10), maxPostponed)
+			if wait > most || wait < most*3/4 {
+				t.Errorf("postponed by %s the time number %d", wait, n+1)
+			}
+		}
+		if waits := refuse(time.Minute, 2); waits[1] != time.Minute {
+			t.Errorf("postponed by %s although the API server has asked for a minute", waits[1])
+		}
+		delete(f.fail, "apply")
+		f.run(abi.ReasonRetry)
+		if waits := refuse(time.Second, 1); waits[0] != time.Second {
+			t.Errorf("postponed by %s the first time after a success", waits[0])
+		}
+	})
+}
+
+// A result that is not kept is asked for again.
+func TestResultsOfParkedRunsAreBounded(t *testing.T) {
+	f := newFixture(t)
+	f.fail["apply"] = busy("apply", time.Nanosecond)
+	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+		return returns(&abi.Result{Apply: []abi.Apply{{Object: fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g"},"data":%q}`, strings.Repeat("x", 1<<20))}}})
+	}
+	const keys = maxParkedBytes>>20 + 5
+	each := func(do func(name string)) {
+		for n := range keys {
+			do(fmt.Sprint("w", n))
+		}
+	}
+	each(func(name string) {
+		f.put(strings.Replace(strings.Replace(aWidget, `"name":"w"`, fmt.Sprintf(`"name":%q`, name), 1), `"u1"`, fmt.Sprintf(`"u-%s"`, name), 1))
+		f.runNamed(name)
+	})
+	parked := 0
+	for _, s := range f.c.keys {
+		if s.parked != nil {
+			parked++
+		}
+	}
+	if parked < keys/2 || f.c.parkedBytes > maxParkedBytes {
+		t.Errorf("%d of %d are parked, %d bytes", parked, keys, f.c.parkedBytes)
+	}
+	delete(f.fail, "apply")
+	calls := 0
+	succeed := f.reconcile
+	f.reconcile = func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
+		calls++
+		return succeed(ctx, call)
+	}
+	each(f.runNamed)
+	if calls != keys-parked || f.c.parkedBytes != 0 {
+		t.Errorf("the guest was called %d times for %d results that were not kept; %d bytes are left", calls, keys-parked, f.c.parkedBytes)
+	}
+}
+
 func TestANewRevisionDropsPostponedEffects(t *testing.T) {
 	f := parked(t)
 	f.swap(func(*Revision) {})
+	f.log = nil
 	f.run(abi.ReasonRetry)
 	if f.request == nil {
 		t.Error("the guest was not called again")
+	}
+	f.expect("apply", "status Ready=True/Succeeded patch=", "commit reads", "metric success ") // at once
+}
+
+func TestAParkedRunEndsWithItsObject(t *testing.T) {
+	for name, end := range map[string]func(*fixture){
+		"deleted":       func(f *fixture) { delete(f.store[widget], testKey) },
+		"created again": func(f *fixture) { f.put(strings.Replace(aWidget, "u1", "u2", 1)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := parked(t)
+			if f.c.parkedBytes == 0 {
+				t.Fatal("nothing is parked")
+			}
+			end(f)
+			if f.run(abi.ReasonPrimary); f.c.parkedBytes != 0 {
+				t.Errorf("%d bytes are left", f.c.parkedBytes)
+			}
+		})
 	}
 }
 
@@ -143,7 +265,7 @@ func TestAWriteOfUnknownOutcomeIsPostponedTwiceAtMost(t *testing.T) {
 func TestAChangeJustBeforeTheRunBeginsDropsPostponedEffects(t *testing.T) {
 	f := parked(t)
 	before := f.store[widget][testKey]
-	f.c.keys[testKey].parked.notBefore = time.Time{}
+	f.c.keys[testKey].notBefore = time.Time{}
 	f.meanwhile = func() {
 		f.c.Observe(before, f.put(string(mergePatch(t, before.Raw, `{"metadata":{"resourceVersion":"500","generation":2}}`))), false)
 	}

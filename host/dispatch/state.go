@@ -25,6 +25,8 @@ type keyState struct {
 	previous  *abi.Previous
 	uncertain []abi.Ref // objects that a lost write may have changed: read before the next run
 	history   runHistory
+	notBefore time.Time // when effects may be performed that were postponed
+	postponed int       // times in a row that the API server has postponed them
 
 	writeLoop writeLoop // also read under Controller.mu, which the run takes to change it
 	own       ownChanges
@@ -62,12 +64,14 @@ func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed
 	s := c.keys[item.Key]
 	if s == nil || s.uid != primary.UID {
 		if s != nil {
+			c.unpark(s)
 			item.revision.Effects.Forget(s.uid)
 		}
 		// The uid is cloned, since it outlives the object that it aliases.
 		s = &keyState{uid: types.UID(strings.Clone(string(primary.UID))), wokenByOthers: true}
 		c.keys[item.Key] = s
 	}
+	parked := c.unpark(s)
 	if s.replaced {
 		s.startRevision()
 	}
@@ -78,7 +82,7 @@ func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed
 		s.tries = s.tries.Reset()
 	}
 	if !s.wokenByOthers {
-		resumed = s.parked
+		resumed = parked
 	}
 	timed := slices.Contains(item.Reasons, abi.ReasonRequeue) || slices.Contains(item.Reasons, abi.ReasonRetry)
 	now := time.Now()
@@ -86,7 +90,7 @@ func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed
 		c: c, revision: item.revision, item: item.Item, state: s, start: now, worked: now, given: primary, primary: primary,
 		own: !s.wokenByOthers && !timed, restores: c.restores,
 	}
-	s.running, s.wokenByOthers, s.parked = true, false, nil
+	s.running, s.wokenByOthers = true, false
 	return r, resumed
 }
 
@@ -104,7 +108,7 @@ func (s *keyState) revisionReplaced(healthy bool, before, next *Revision) {
 
 // startRevision drops what does not count for the revision of the next run.
 func (s *keyState) startRevision() {
-	s.replaced, s.writeLoop, s.parked = false, writeLoop{}, nil
+	s.replaced, s.writeLoop, s.notBefore = false, writeLoop{}, time.Time{}
 	if s.dropTries {
 		s.tries, s.previous = outcome.Tries{}, nil
 	}
@@ -152,6 +156,9 @@ func (c *Controller) forget(key object.Key) {
 	c.mu.Lock()
 	s := c.keys[key]
 	delete(c.keys, key)
+	if s != nil {
+		c.unpark(s)
+	}
 	c.mu.Unlock()
 	c.Cache.Forget(key)
 	c.Queue.Forget(key)

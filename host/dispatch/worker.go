@@ -119,11 +119,10 @@ type run struct {
 	own       bool // nothing but writes of the key made it due
 	restores  int  // of the controller when the run began
 
-	resumed   bool          // the guest was called before the run was parked
-	later     time.Duration // the effects are postponed by; 0: they are not
-	missed    []abi.Reason  // with which own changes made the key due while it was parked
-	notBefore time.Time     // with resumed: when they may be performed
-	repeated  int           // times that a write whose outcome is not known was postponed
+	resumed  bool          // the guest was called before the run was parked
+	later    time.Duration // the effects are postponed by; 0: they are not
+	missed   []abi.Reason  // with which own changes made the key due while it was parked
+	repeated int           // times that a write whose outcome is not known was postponed
 }
 
 // begin loads the object of a key and what is remembered of it. It returns nil
@@ -212,7 +211,9 @@ func (r *run) decide(failure *effect.Failure) {
 // after that only the host's part of the status is written. When one is postponed,
 // the rest is, too.
 func (r *run) perform(ctx context.Context) {
-	r.later = 0
+	if r.later = r.state.early(); r.later > 0 { // because of an earlier run
+		return
+	}
 	if r.decision.Intents {
 		r.settle(r.intents(ctx))
 	}
@@ -275,7 +276,7 @@ var refusedForContent = []string{string(metav1.StatusReasonInvalid), string(meta
 func (r *run) end() {
 	r.endReads()
 	s := r.state
-	s.tries = r.decision.Tries
+	s.tries, s.postponed = r.decision.Tries, 0
 	if r.decision.KeepMemo {
 		s.memo = r.result.Memo
 	}
