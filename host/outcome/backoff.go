@@ -16,6 +16,9 @@ import (
 const (
 	MinDelay = 500 * time.Millisecond
 	MaxDelay = 15 * time.Minute
+	// MaxOutageDelay is that of failures which the API server caused, or the first
+	// delay of the controller if that is longer.
+	MaxOutageDelay = time.Minute
 
 	defaultFactor = 200 // percent
 	defaultJitter = 20  // percent
@@ -89,6 +92,9 @@ func backoff(in Input, e ending) Next {
 		next.After = asked(e.failure.after)
 	default:
 		next.After = Delay(policy, in.Tries.sum(), in.Jitter)
+		if e.outage {
+			next.After = min(next.After, shorten(policy, max(first(policy), MaxOutageDelay), in.Jitter))
+		}
 	}
 	return next
 }

@@ -195,6 +195,29 @@ func TestTerminalErrorIsNotTriedAgain(t *testing.T) {
 	equal(t, "an error beside success", outcome.Decide(in).Class, abi.ClassNone)
 }
 
+// A write that the API server refuses while watches go on ends without a signal.
+func TestFailuresOfTheAPIServerAreRepeatedEachMinute(t *testing.T) {
+	for _, c := range []struct {
+		outage bool
+		policy abi.Retry
+		want   time.Duration
+	}{
+		{true, abi.Retry{}, time.Minute},
+		{false, abi.Retry{}, 15 * time.Minute},
+		{true, abi.Retry{Cap: 5000}, 5 * time.Second},
+		{true, abi.Retry{Initial: 120_000, Cap: 900_000}, 2 * time.Minute},
+	} {
+		in := withRetry(c.policy, abi.Failure{})
+		in.Effect, in.Outage, in.Tries = &abi.EffectFailure{Verb: "status", Class: abi.ClassRetry, Reason: "InternalError"}, c.outage, outcome.Tries{Attempt: 20, Blameless: 15}
+		for jitter, least := range map[float64]time.Duration{0: c.want, 0.999: c.want * 4 / 5} {
+			in.Jitter = jitter
+			if after := outcome.Decide(in).Next.After; after > c.want || after < least {
+				t.Errorf("outage %v, %+v: after %s, want up to %s", c.outage, c.policy, after, c.want)
+			}
+		}
+	}
+}
+
 func TestLastAttemptIsStalled(t *testing.T) {
 	var tries outcome.Tries
 	decide := func(in outcome.Input) outcome.Decision {
