@@ -74,7 +74,7 @@ func (w *world) write(verb string, of id, how func(*entity)) (report effect.Repo
 	}
 	report.Writes = []effect.Write{wrote}
 	if of.kind == widget {
-		report.Primary = wrote.Object
+		report.Primary, report.Before = wrote.Object, before.object()
 	}
 	return report, nil
 }

@@ -230,14 +230,17 @@ func (e testEffects) HasFinalizer(t effect.Target) bool { return len(t.Object.Fi
 // write reports the write of a patch to an object, as the server would.
 func (e testEffects) write(verb string, o *object.Object, patch string) effect.Report {
 	e.version++
-	for _, p := range []string{e.foreign, patch, fmt.Sprintf(`{"metadata":{"resourceVersion":"%d"}}`, e.version)} {
-		if p != "" {
-			o = patched(e.t, o, p)
-		}
+	if e.foreign != "" {
+		o = patched(e.t, o, e.foreign)
+	}
+	report := effect.Report{Before: o}
+	for _, p := range []string{patch, fmt.Sprintf(`{"metadata":{"resourceVersion":"%d"}}`, e.version)} {
+		o = patched(e.t, o, p)
 	}
 	e.foreign = ""
 	e.store[widget][o.Key()] = o
-	return effect.Report{Writes: []effect.Write{e.written(verb, o)}, Primary: o}
+	report.Writes, report.Primary = []effect.Write{e.written(verb, o)}, o
+	return report
 }
 
 // written describes a write of an object. The strings of a report are its own, those

@@ -193,6 +193,10 @@ func sameInput(a, b *object.Object) bool {
 		sameSpec(a, b)
 }
 
+// sameContent reports whether two versions of an object differ in nothing but
+// bookkeeping.
+func sameContent(a, b *object.Object) bool { return sameInput(a, b) && sameStatus(a.Raw, b.Raw) }
+
 // sameSpec compares metadata.generation where the API server maintains it, else
 // everything but metadata and status.
 func sameSpec(a, b *object.Object) bool {

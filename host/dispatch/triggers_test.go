@@ -37,15 +37,20 @@ func TestOnlyChangesByOthersMakeAKeyDue(t *testing.T) {
 }
 
 func TestAChangeByOthersBehindAnOwnWriteMakesAKeyDue(t *testing.T) {
-	f := newFixture(t)
-	before := f.put(aWidget)
-	// Somebody edits the spec between the read and the status write: the
+	// Somebody edits the object between the read and the status write: the
 	// reply holds both, and may be the only event of the two.
-	f.foreign = `{"metadata":{"generation":2},"spec":{"x":2}}`
-	f.run()
-	f.log = nil
-	f.c.Observe(before, f.store[widget][testKey], false)
-	f.expect("add ns/w primary")
+	for foreign, reason := range map[string]string{
+		`{"metadata":{"generation":2},"spec":{"x":2}}`: "primary",
+		`{"status":{"other":1}}`:                       "status",
+	} {
+		f := newFixture(t)
+		before := f.put(aWidget)
+		f.foreign = foreign
+		f.run()
+		f.log = nil
+		f.c.Observe(before, f.store[widget][testKey], false)
+		f.expect("add ns/w " + reason)
+	}
 }
 
 // The status is written after the finalizer, whose reply has the change already.

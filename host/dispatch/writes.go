@@ -12,9 +12,7 @@ import (
 func (r *run) intents(ctx context.Context) *effect.Failure {
 	if r.revision.Controller.Finalizer && !r.given.Deleting() && r.needsFinalizer() {
 		report, failure := r.revision.Effects.EnsureFinalizer(ctx, r.target())
-		r.take(report, func(before, after *object.Object) bool {
-			return sameInput(before, after) && sameStatus(before.Raw, after.Raw)
-		})
+		r.take(report, sameContent)
 		if failure != nil {
 			return failure
 		}
@@ -57,7 +55,7 @@ func (r *run) status(ctx context.Context) *effect.Failure {
 		want.Patch = r.result.Status
 	}
 	report, failure := r.revision.Effects.WriteStatus(ctx, r.target(), want)
-	r.take(report, sameInput)
+	r.take(report, func(known, _ *object.Object) bool { return sameContent(known, report.Before) })
 	return failure
 }
 
@@ -81,7 +79,7 @@ func (r *run) removeFinalizer(ctx context.Context) *effect.Failure {
 // be the only one that the watch sends. With a nil knows, the event makes the key due.
 // What was written before the API server went back to an earlier state may not exist
 // any more, and is read before the next run.
-func (r *run) take(report effect.Report, knows func(before, after *object.Object) bool) {
+func (r *run) take(report effect.Report, knows func(known, after *object.Object) bool) {
 	r.writes = append(r.writes, report.Writes...)
 	for i := range report.Writes {
 		w := &report.Writes[i]

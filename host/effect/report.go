@@ -60,6 +60,10 @@ type Report struct {
 	// Primary is the primary as the API server returned it after it was
 	// written; nil if it was not written, or does not exist any more.
 	Primary *object.Object
+	// Before is the primary that a status was written to: newer than the target if
+	// somebody else had changed it meanwhile. Nothing came between the two, because
+	// the write names its resourceVersion. It is nil for other writes.
+	Before *object.Object
 }
 
 // add adds a write to the report if it changed something; before is nil if the

@@ -55,7 +55,7 @@ func (p *Performer) WriteStatus(ctx context.Context, t Target, want Status) (rep
 		var content digest
 		content, err = p.learn(t, change, reply)
 		if p.add(&report, abi.VerbStatus, before, reply, content) {
-			report.Primary = reply
+			report.Primary, report.Before = reply, before
 		}
 	}
 	if err != nil {

@@ -91,7 +91,10 @@ func TestWriteStatusKeepsChangesOfOthers(t *testing.T) {
 	stale := target
 	w.edit(widget, "w", "status", `{"status":{"note":"newer"}}`)
 	w.wire.take()
-	w.status(&stale, Status{Patch: []byte(`{"count":2}`)})
+	report, failure := w.WriteStatus(t.Context(), stale, Status{Patch: []byte(`{"count":2}`)})
+	if failure != nil || report.Before == nil || field(report.Before, "status", "note") != `"newer"` || field(report.Before, "status", "count") != "1" {
+		t.Errorf("%v, written to %+v", failure, report.Before)
+	}
 	w.expectSent("PATCH "+path+"/status?fieldManager=thole%2Fdemo%2Fmain", "GET "+path, "PATCH "+path+"/status?fieldManager=thole%2Fdemo%2Fmain")
 	if got := w.live(widget, "w"); field(got, "status", "note") != `"newer"` || field(got, "status", "count") != "2" {
 		t.Errorf("got %s", got.Raw)
