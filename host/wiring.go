@@ -190,6 +190,8 @@ func (c stageCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for plugin, s := range c.plugins() {
 		collectBreaker(ch, plugin, s)
+		gauge(ch, "thole_own_writes", "Objects that the plugin has written and that its informers may not show yet; at 10,000, or 32 MiB, it waits for them.",
+			s.OwnWrites, prometheus.Labels{"plugin": plugin})
 	}
 }
 

@@ -157,7 +157,7 @@ func TestStatsAreReadAtEachScrape(t *testing.T) {
 		},
 		guests: func() map[string]sandbox.Stats { return guests },
 		plugins: func() map[string]runner.Status {
-			return map[string]runner.Status{"p": {Breaker: &dispatch.BreakerStatus{State: dispatch.BreakerOpen}, Openings: 3}, "q": {}}
+			return map[string]runner.Status{"p": {Breaker: &dispatch.BreakerStatus{State: dispatch.BreakerOpen}, Openings: 3, OwnWrites: 4}, "q": {}}
 		},
 	})
 	memory.UsedBytes, memory.Refused = 10, 2
@@ -173,6 +173,8 @@ thole_cache_restores_total v1 Pod 2
 thole_guest_memory_bytes 10
 thole_guest_memory_limit_bytes 1000
 thole_guest_memory_refusals_total 2
+thole_own_writes p 4
+thole_own_writes q 0
 thole_sandbox_calls_total p 5
 thole_sandbox_calls_total q 0
 thole_sandbox_compiled p 1

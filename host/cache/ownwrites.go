@@ -126,6 +126,13 @@ func (w *OwnWrites) Full() bool {
 	return full()
 }
 
+// Len returns the number of entries. Some may have been passed.
+func (w *OwnWrites) Len() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.count
+}
+
 // Get returns an object as the plugin left it, or as the informer shows it if that
 // is newer; nil if there is none.
 func (w *OwnWrites) Get(i *Informer, key object.Key) *object.Object {

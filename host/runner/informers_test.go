@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 
@@ -97,6 +98,16 @@ func TestInformersOfTheRunningRevisionAreNotWaitedFor(t *testing.T) {
 	}
 	if got := r.Statuses()["q"].CannotFollow; len(got) != 0 {
 		t.Errorf("the problems of a plugin that does not run are %q", got)
+	}
+	for n := range 10_000 {
+		o, err := object.Parse(fmt.Appendf(nil, `{"metadata":{"namespace":"a","name":"%d","resourceVersion":"1000"}}`, n), widgets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.plugins["p"].ownWrites.Wrote(first[widgets], o)
+	}
+	if s := r.Statuses()["p"]; len(s.CannotFollow) != 2 || !strings.HasPrefix(s.CannotFollow[1], "the plugin has written so much") || s.OwnWrites != 10_000 {
+		t.Errorf("with 10,000 writes that the informer does not show: %+v", s)
 	}
 
 	again, err := acquireInformers(t.Context(), c, kinds, running, func(string) {})

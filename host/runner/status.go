@@ -18,6 +18,9 @@ type Status struct {
 	// CannotFollow describes each kind whose changes do not reach the plugin now,
 	// and why: for want of a right, or of the API server.
 	CannotFollow []string
+	// OwnWrites is how many objects the plugin has written that its informers may
+	// not show yet.
+	OwnWrites int
 }
 
 // Statuses returns the states of the plugins of which something runs or is started,
@@ -27,7 +30,10 @@ func (r *Runner) Statuses() map[string]Status {
 	defer r.mu.Unlock()
 	out := make(map[string]Status, len(r.plugins))
 	for name, p := range r.plugins {
-		status := Status{CannotFollow: p.informers.problems(), Openings: p.openings.Load()}
+		status := Status{CannotFollow: p.informers.problems(), Openings: p.openings.Load(), OwnWrites: p.ownWrites.Len()}
+		if p.ownWrites.Full() {
+			status.CannotFollow = append(status.CannotFollow, "the plugin has written so much that its informers do not show yet that no run of it begins until they do")
+		}
 		if b := p.breaker.Load(); b != nil {
 			now := b.Status()
 			status.Breaker = &now
