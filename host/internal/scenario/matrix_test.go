@@ -31,6 +31,8 @@ type disturbance struct {
 	optional bool
 	// told: /readyz or /plugins must report the fault.
 	told bool
+	// logged is what the log must say of the fault; "": anything.
+	logged string
 	// limit is that of each wait; 0 is recoveryLimit.
 	limit time.Duration
 }
@@ -38,6 +40,9 @@ type disturbance struct {
 const (
 	recoveryLimit = 90 * time.Second
 	silenceLimit  = 150 * time.Second
+	// stalledLog is the reason that is logged for a watch that was silent. It shows
+	// nowhere else: the next watch begins at once.
+	stalledLog = `"reason":"Stalled"`
 )
 
 // TestSoakFaultMatrix runs the base scenario of each plugin, testdata/matrix, without
@@ -82,7 +87,7 @@ func disturbances(plugin string, base outcome) []disturbance {
 				d.rules, d.before = "", d.rules
 			}
 			if verb == "watch" && fault == "hang" {
-				d.limit = silenceLimit
+				d.limit, d.logged = silenceLimit, stalledLog
 			}
 			all = append(all, d)
 		}
@@ -90,7 +95,7 @@ func disturbances(plugin string, base outcome) []disturbance {
 	n := watches(base)
 	all = append(all,
 		disturbance{name: "watch gone", rules: fmt.Sprintf("watch %s gone times=%d", on, n)},
-		disturbance{name: "watch frozen", rules: fmt.Sprintf("watch %s freeze times=%d", on, n), limit: silenceLimit},
+		disturbance{name: "watch frozen", rules: fmt.Sprintf("watch %s freeze times=%d", on, n), limit: silenceLimit, logged: stalledLog},
 		disturbance{name: "watch bookmarks only", rules: fmt.Sprintf("watch %s bookmarks-only times=%d for=60s", on, n)},
 		disturbance{
 			name:  "watch forbidden for a minute",
@@ -285,6 +290,9 @@ func (r *run) compare(s *script, _ []string) error {
 func (r *run) tookPlace(s *script) error {
 	if r.disturbance.told && !r.told {
 		return errors.New("neither /readyz nor /plugins has reported the fault")
+	}
+	if !strings.Contains(s.log(), r.logged) {
+		return fmt.Errorf("the log has not reported the fault by %s", r.logged)
 	}
 	for _, rule := range s.proxy.Rules() {
 		if rule.Applied == 0 && !r.optional {
