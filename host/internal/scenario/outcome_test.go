@@ -64,7 +64,7 @@ var anew = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
 	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "UID"},
 	{regexp.MustCompile(`(thole\.dev/applied): [0-9a-f]+`), "$1: DIGEST"}, // of what has the namespace and the UID of the owner
-	{regexp.MustCompile(`\b[0-9a-f]{32}\b`), "HASH"}, // of the primary and of the fields, on an object that several primaries may share
+	{regexp.MustCompile(`\b[0-9a-f]{32}\b`), "HASH"},                      // of the primary and of the fields, on an object that several primaries may share
 	{regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`), "kube-api-access-RANDOM"},
 }
 
