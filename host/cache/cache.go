@@ -61,8 +61,12 @@ type Config struct {
 	// Clock measures the three durations. The default is the real clock.
 	Clock clock.WithTickerAndDelayedExecution
 
-	backoff *wait.Backoff // of the reflectors; nil for the one of client-go, 0.8 s to 30 s
+	backoff *wait.Backoff // of the reflectors; nil for watchBackoff
 }
+
+// watchBackoff is how long a reflector waits between requests that fail: 15 s at
+// most. That of client-go has a cap of 30 s and adds as much by jitter.
+var watchBackoff = wait.Backoff{Duration: 800 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 10 * time.Second}
 
 func (c Config) withDefaults() Config {
 	c.StallAfter = cmp.Or(c.StallAfter, 90*time.Second)
@@ -73,6 +77,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
+	}
+	if c.backoff == nil {
+		c.backoff = &watchBackoff
 	}
 	if c.Wake == nil {
 		c.Wake = func(Owner, Event) {}

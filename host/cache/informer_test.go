@@ -199,7 +199,8 @@ func TestTruncatedEventIsReadAgain(t *testing.T) {
 func TestStalledWatchListsAgain(t *testing.T) {
 	p := newPeer(t)
 	fake := clocktest.NewFakeClock(time.Now())
-	i := acquire(t, open(t, p, Config{Clock: fake}))
+	logs := logtest.New(hclog.Warn)
+	i := acquire(t, open(t, p, Config{Clock: fake, Logger: logs.Logger}))
 	p.next(isWatchList)
 	r := record(t, i)
 	resetIdleTimer(t, p, i)
@@ -210,6 +211,10 @@ func TestStalledWatchListsAgain(t *testing.T) {
 	// The timer may be reset for the last bookmark only now.
 	p.nextAfter(isWatchList, func() { fake.Step(2 * time.Second) })
 	r.expect("add a/x")
+	if line := logs.Next(t); line.Level != hclog.Warn || !strings.Contains(line.Message, "shown nothing") {
+		t.Errorf("logged %s", line)
+	}
+	logs.ExpectNone(t)
 }
 
 // resetIdleTimer makes sure that the idle timer of a watch has been reset at the

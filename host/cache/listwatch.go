@@ -192,7 +192,9 @@ func (s *stream) endStalled(watching context.Context) {
 		s.informer.uninterrupted.Store(true)
 		return
 	}
-	status := apierrors.NewResourceExpired(context.Cause(watching).Error()).Status()
+	err := context.Cause(watching)
+	s.informer.health.log.Warn("the watch has shown nothing, listing the kind again", "error", err)
+	status := apierrors.NewResourceExpired(err.Error()).Status()
 	s.forward(watching, watch.Event{Type: watch.Error, Object: &status})
 }
 
