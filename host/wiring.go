@@ -123,7 +123,8 @@ type PluginStatus struct {
 	// CannotFollow describes each kind whose changes do not reach the running
 	// revision now, and why: for want of a right, or of the API server.
 	CannotFollow []string `json:"cannotFollow,omitempty"`
-	// WaitsFor is what the start of a revision waits for now, for people.
+	// WaitsFor is what the plugin waits for now, at its start or because its informers
+	// are late, for people.
 	WaitsFor string `json:"waitsFor,omitempty"`
 }
 
@@ -190,7 +191,7 @@ func (c stageCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for plugin, s := range c.plugins() {
 		collectBreaker(ch, plugin, s)
-		gauge(ch, "thole_own_writes", "Objects that the plugin has written and that its informers may not show yet; at 10,000, or 32 MiB, it waits for them.",
+		gauge(ch, "thole_own_writes", "Objects that the plugin has written and that its informers do not show yet; at 10,000, or 32 MiB, it waits for them.",
 			s.OwnWrites, prometheus.Labels{"plugin": plugin})
 	}
 }

@@ -35,7 +35,7 @@ type Config struct {
 	// with the change. When the informer of a kind has synced, it is called
 	// with each owner whose read failed with [ErrNotSynced], and with no
 	// change; when a list went past a state, with each owner that knows it
-	// ([Informer.Knows]). It must not block. It may be nil.
+	// ([Informer.WakeIfSkipped]). It must not block. It may be nil.
 	Wake func(Owner, Event)
 	// OutageEnded is called when an informer reaches the API server again that
 	// could not for a time: once for each informer. It may be nil.

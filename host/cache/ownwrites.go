@@ -32,7 +32,7 @@ const (
 	maxOwnWrites     = 10_000
 	maxOwnWriteBytes = 32 << 20
 	minSweep         = 64
-	sweepInterval    = 50 * time.Millisecond // of a full set
+	sweepInterval    = 50 * time.Millisecond // between those that reads of the size need
 )
 
 // ownWrite is the last write of an object.
@@ -120,16 +120,22 @@ func (w *OwnWrites) Full() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	full := func() bool { return w.count >= maxOwnWrites || w.bytes >= maxOwnWriteBytes }
-	if full() && time.Since(w.swept) >= sweepInterval {
-		w.sweep()
-	}
+	w.sweepIf(full())
 	return full()
 }
 
-// Len returns the number of entries. Some may have been passed.
+// sweepIf sweeps, but not too often.
+func (w *OwnWrites) sweepIf(condition bool) {
+	if condition && time.Since(w.swept) >= sweepInterval {
+		w.sweep()
+	}
+}
+
+// Len returns the number of entries.
 func (w *OwnWrites) Len() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.sweepIf(w.count > 0)
 	return w.count
 }
 

@@ -26,17 +26,18 @@ type span struct{ from, to string }
 
 const maxSpans = 8
 
-// Knows records that an owner knows a state of that resourceVersion, which the
-// informer may not show. [Config.Wake] is called for the owner when a list goes past
-// it.
-func (i *Informer) Knows(o Owner, version string) {
-	if i.store.knows(o, version) {
+// WakeIfSkipped is called for a state of that resourceVersion that an owner has read
+// or written, and that the informer may not show. [Config.Wake] is called for the
+// owner when a list goes past it, or at once if one has.
+func (i *Informer) WakeIfSkipped(o Owner, version string) {
+	if i.store.remember(o, version) {
 		i.cache.config.Wake(o, Event{})
 	}
 }
 
-// knows reports whether a list went past the state before the owner was recorded.
-func (s *store) knows(o Owner, version string) (missed bool) {
+// remember records that an owner knows a state. It reports whether a list went past
+// it before.
+func (s *store) remember(o Owner, version string) (missed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if reached, err := atLeast(s.version, version); reached || err != nil {
@@ -58,7 +59,7 @@ func (s *store) knows(o Owner, version string) (missed bool) {
 
 func (a *ahead) hasSkipped(version string) bool {
 	for _, s := range a.skipped {
-		if isBefore(s.from, version) && !isBefore(s.to, version) {
+		if (s.from == "" || isBefore(s.from, version)) && !isBefore(s.to, version) {
 			return true
 		}
 	}
@@ -84,8 +85,13 @@ func (a *ahead) skip(from, to string) []Owner {
 	a.sweep(from) // those that were shown
 	missed := slices.Collect(maps.Keys(a.owners))
 	a.sweep(to)
-	if a.skipped = append(a.skipped, span{from, to}); len(a.skipped) > maxSpans {
-		a.skipped = a.skipped[1:]
+	switch last := len(a.skipped) - 1; {
+	case last >= 0 && a.skipped[last].to == from:
+		a.skipped[last].to = to
+	case last+1 == maxSpans:
+		a.skipped = append(a.skipped[1:], span{from, to})
+	default:
+		a.skipped = append(a.skipped, span{from, to})
 	}
 	return missed
 }

@@ -43,7 +43,7 @@ func TestNoOwnerMissesThatWhatItHasReadIsDifferent(t *testing.T) {
 			return own.list(server.Informer, "ns", labels.SelectorFromSet(labels.Set{"l": "x"}))
 		}
 		knows := func(owner, version string) {
-			if version != "" && server.store.knows(Owner{Controller: owner}, version) {
+			if version != "" && server.store.remember(Owner{Controller: owner}, version) {
 				readers[owner].told = true
 			}
 		}
@@ -97,7 +97,7 @@ func TestOwnersThatKnowWhatTheInformerShowsAreForgotten(t *testing.T) {
 	server := newLateInformer(t)
 	for n := range 10 * minSweep {
 		o := server.put("a", "x")
-		server.store.knows(Owner{Controller: fmt.Sprint(n)}, o.ResourceVersion)
+		server.store.remember(Owner{Controller: fmt.Sprint(n)}, o.ResourceVersion)
 		server.receive()
 	}
 	if n := len(server.store.ahead.owners); n > 2*minSweep {
@@ -105,12 +105,21 @@ func TestOwnersThatKnowWhatTheInformerShowsAreForgotten(t *testing.T) {
 	}
 }
 
+func TestAListWakesNobodyForWhatTheInformerHasShown(t *testing.T) {
+	server := newLateInformer(t)
+	server.store.missed = func(o Owner) { t.Errorf("woken: %v", o) }
+	server.store.remember(Owner{Controller: "p/c"}, server.put("a", "x").ResourceVersion)
+	server.receive()
+	server.put("b", "x")
+	server.relist()
+}
+
 // A kind that is not served any more has no objects.
 func TestOwnersAreWokenWhenTheKindIsGone(t *testing.T) {
 	server := newLateInformer(t)
 	var missed []Owner
 	server.store.missed = func(o Owner) { missed = append(missed, o) }
-	server.store.knows(Owner{Controller: "p/c"}, server.put("a", "x").ResourceVersion)
+	server.store.remember(Owner{Controller: "p/c"}, server.put("a", "x").ResourceVersion)
 	if server.store.clear(); len(missed) != 1 {
 		t.Errorf("woken: %v", missed)
 	}
@@ -157,7 +166,7 @@ func TestAnOwnerIsWokenAgainForWhatALaterListGoesPast(t *testing.T) {
 	woken := 0
 	server.store.missed = func(Owner) { woken++ }
 	for _, name := range []string{"a", "b", "c"} {
-		server.store.knows(Owner{}, server.put(name, "x").ResourceVersion)
+		server.store.remember(Owner{}, server.put(name, "x").ResourceVersion)
 	}
 	for _, step := range []struct{ list, woken int }{{1, 1}, {2, 2}, {3, 3}, {3, 3}} {
 		if server.relistAt(step.list); woken != step.woken {
@@ -166,12 +175,45 @@ func TestAnOwnerIsWokenAgainForWhatALaterListGoesPast(t *testing.T) {
 	}
 }
 
+// A reply may be slow, so that the informer has listed many times when it comes.
+func TestAnOwnerIsWokenForWhatEarlierListsWentPast(t *testing.T) {
+	server := newLateInformer(t)
+	first := server.put("a", "x").ResourceVersion
+	server.relist()
+	shown := server.put("b", "x").ResourceVersion
+	server.receive()
+	second := server.put("a", "y").ResourceVersion
+	for range 2 * maxSpans {
+		server.relist() // finds the same
+	}
+	for range maxSpans - 3 {
+		server.put("a", "x")
+		server.receive()
+		server.put("a", "x")
+		server.relist()
+	}
+	for version, missed := range map[string]bool{first: true, second: true, shown: false} {
+		if got := server.store.remember(Owner{}, version); got != missed {
+			t.Errorf("a list went past %s: %v", version, got)
+		}
+	}
+	for range 10 * maxSpans {
+		server.put("a", "x")
+		server.receive()
+		server.put("a", "x")
+		server.relist()
+	}
+	if n := len(server.store.ahead.skipped); n != maxSpans {
+		t.Errorf("%d lists are remembered", n)
+	}
+}
+
 func TestAnOwnerIsWokenForWhatTheFirstListGoesPast(t *testing.T) {
 	s := newStore()
 	woken := 0
 	s.missed = func(Owner) { woken++ }
-	s.knows(Owner{}, "5")
-	if _ = s.Replace(nil, "6"); woken != 1 {
+	s.remember(Owner{}, "5")
+	if _ = s.Replace(nil, "6"); woken != 1 || !s.remember(Owner{}, "5") {
 		t.Errorf("woken %d times", woken)
 	}
 }

@@ -134,14 +134,14 @@ func (v *view) get(key object.Key) *object.Object {
 	}
 	o, ahead := v.own.get(v.informer, key)
 	v.objects[key] = o
-	v.knows(ahead)
+	v.wakeIfSkipped(ahead)
 	return o
 }
 
-// knows records that the run was given a state that the informer does not show.
-func (v *view) knows(version string) {
+// wakeIfSkipped is for a state that the run was given and the informer does not show.
+func (v *view) wakeIfSkipped(version string) {
 	if version != "" {
-		v.informer.Knows(v.owner, version)
+		v.informer.WakeIfSkipped(v.owner, version)
 	}
 }
 
@@ -177,7 +177,7 @@ func (v *view) list(namespace string, sel labels.Selector) []*object.Object {
 		}
 	}
 	items, ahead := v.own.list(v.informer, namespace, sel)
-	v.knows(ahead)
+	v.wakeIfSkipped(ahead)
 	l := listing{namespace: namespace, selector: sel, items: items}
 	if len(v.objects) > 0 || len(v.lists) > 0 {
 		l.items = v.withSeen(l)

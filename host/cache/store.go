@@ -78,11 +78,11 @@ func (s *store) Delete(obj any) error {
 func (s *store) Replace(objs []any, version string) error {
 	slices.SortStableFunc(objs, func(a, b any) int { return byKey(a.(*object.Object), b.(*object.Object)) })
 	restored, from, missed := s.replaceAt(objs, version)
-	for _, o := range missed {
-		s.missed(o)
-	}
 	if restored {
 		s.restored(from, version)
+	}
+	for _, o := range missed {
+		s.missed(o)
 	}
 	return nil
 }

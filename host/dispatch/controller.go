@@ -62,8 +62,9 @@ type Cache interface {
 	// Full reports whether no more writes can be made visible before the informers
 	// have passed some.
 	Full() bool
-	// Refresh reads an object from the API server and makes that state visible.
-	Refresh(ctx context.Context, ref abi.Ref) error
+	// Refresh reads an object from the API server for a run of the key and makes
+	// that state visible.
+	Refresh(ctx context.Context, key object.Key, ref abi.Ref) error
 	// Begin starts to record what one run of the key reads.
 	Begin(key object.Key) Reads
 	// Namespaced reports whether the objects of a kind live in namespaces.

@@ -188,7 +188,7 @@ func (c testCache) Get(key object.Key) (*object.Object, bool) {
 	return o, ok
 }
 
-func (c testCache) Refresh(_ context.Context, ref abi.Ref) error {
+func (c testCache) Refresh(_ context.Context, _ object.Key, ref abi.Ref) error {
 	c.note("refresh %s", ref.Kind)
 	if c.refresh == nil {
 		return nil

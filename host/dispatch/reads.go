@@ -22,7 +22,7 @@ func (c *Controller) refresh(ctx context.Context, key object.Key) error {
 	c.mu.Unlock()
 	for s != nil && len(s.uncertain) > 0 {
 		bounded, cancel := context.WithTimeout(ctx, refreshTimeout)
-		err := c.Cache.Refresh(bounded, s.uncertain[0])
+		err := c.Cache.Refresh(bounded, key, s.uncertain[0])
 		cancel()
 		if err != nil {
 			return err

@@ -16,6 +16,7 @@ import (
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/internal/logtest"
+	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/queue"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -180,7 +181,7 @@ func TestAReadOfALostWriteThatGetsNoReplyTimesOut(t *testing.T) {
 // silentCache is a cache whose API server does not reply.
 type silentCache struct{ testCache }
 
-func (silentCache) Refresh(ctx context.Context, _ abi.Ref) error {
+func (silentCache) Refresh(ctx context.Context, _ object.Key, _ abi.Ref) error {
 	<-ctx.Done()
 	return ctx.Err()
 }

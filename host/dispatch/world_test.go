@@ -246,13 +246,14 @@ func (c worldCache) Wrote(key object.Key, w effect.Write) {
 	c.ahead[key] = max(c.ahead[key], version)
 }
 
-func (c worldCache) Refresh(_ context.Context, ref abi.Ref) error {
+func (c worldCache) Refresh(_ context.Context, key object.Key, ref abi.Ref) error {
 	c.request()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	of := id{abi.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind}, object.Key{Namespace: "ns", Name: ref.Name}}
 	if live := c.objects[of]; live != nil {
 		c.own[of] = ownWrite{live.object(), types.UID(live.uid), live.version}
+		c.ahead[key] = max(c.ahead[key], live.version)
 	} else if o := c.read(of); o != nil {
 		c.own[of] = ownWrite{nil, o.UID, versionOf(o)}
 	}

@@ -184,13 +184,13 @@ func (c controllerCache) Wrote(key object.Key, w effect.Write) {
 		c.ownWrites.Deleted(informer, w.Key, w.UID, w.ResourceVersion)
 	default:
 		c.ownWrites.Wrote(informer, w.Object)
-		informer.Knows(c.owner(key), w.ResourceVersion)
+		informer.WakeIfSkipped(c.owner(key), w.ResourceVersion)
 	}
 }
 
 func (c controllerCache) Full() bool { return c.ownWrites.Full() }
 
-func (c controllerCache) Refresh(ctx context.Context, ref abi.Ref) error {
+func (c controllerCache) Refresh(ctx context.Context, reader object.Key, ref abi.Ref) error {
 	informer := c.informers.get(abi.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind})
 	if informer == nil {
 		return nil
@@ -200,6 +200,7 @@ func (c controllerCache) Refresh(ctx context.Context, ref abi.Ref) error {
 	switch shown := c.ownWrites.Get(informer, key); {
 	case err == nil:
 		c.ownWrites.Wrote(informer, o)
+		informer.WakeIfSkipped(c.owner(reader), o.ResourceVersion)
 	case !apierrors.IsNotFound(err):
 		return err
 	case shown != nil:

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -37,13 +39,15 @@ func startRefusingServer(t *testing.T) (s refusingServer, url string) {
 	return s, server.URL
 }
 
+const widgetResources = `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"test.dev/v1","resources":[` +
+	`{"name":"widgets","namespaced":true,"kind":"Widget","verbs":["get","list","watch"]}]}`
+
 // ServeHTTP implements http.Handler.
 func (s refusingServer) ServeHTTP(out http.ResponseWriter, request *http.Request) {
 	out.Header().Set("Content-Type", "application/json")
 	query := request.URL.Query()
 	if request.URL.Path == "/apis/test.dev/v1" {
-		fmt.Fprint(out, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"test.dev/v1","resources":[`+
-			`{"name":"widgets","namespaced":true,"kind":"Widget","verbs":["get","list","watch"]}]}`)
+		fmt.Fprint(out, widgetResources)
 		return
 	}
 	select {
@@ -106,7 +110,7 @@ func TestInformersOfTheRunningRevisionAreNotWaitedFor(t *testing.T) {
 		}
 		r.plugins["p"].ownWrites.Wrote(first[widgets], o)
 	}
-	if s := r.Statuses()["p"]; len(s.CannotFollow) != 2 || !strings.HasPrefix(s.CannotFollow[1], "the plugin has written so much") || s.OwnWrites != 10_000 {
+	if s := r.Statuses()["p"]; s.WaitsFor != "informers that are late: they do not show 10000 objects yet that it has written" || s.OwnWrites != 10_000 {
 		t.Errorf("with 10,000 writes that the informer does not show: %+v", s)
 	}
 
@@ -212,5 +216,77 @@ func TestARestoreForgetsWritesAndMakesEveryObjectDue(t *testing.T) {
 	r.Restored(widgets)
 	if emit(); q.Len() != 1 || sent != 2 {
 		t.Errorf("%d keys are due, %d events were sent", q.Len(), sent)
+	}
+}
+
+// A child that a run has made, or has found after a lost reply, is deleted while the
+// watch shows nothing. A list goes past both.
+func TestAKeyIsWokenForAChildThatNoEventShows(t *testing.T) {
+	child := []byte(`{"metadata":{"name":"child","namespace":"a","uid":"c","resourceVersion":"2"}}`)
+	primary := object.Key{Namespace: "a", Name: "w"}
+	for name, learn := range map[string]func(controllerCache) error{
+		"made": func(c controllerCache) error {
+			o, err := object.Parse(child, widgets)
+			c.Wrote(primary, effect.Write{Kind: widgets, Key: o.Key(), UID: o.UID, ResourceVersion: "2", Object: o})
+			return err
+		},
+		"found": func(c controllerCache) error {
+			return c.Refresh(context.Background(), primary, widgets.Ref("a", "child"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			expired := make(chan struct{})
+			server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, request *http.Request) {
+				out.Header().Set("Content-Type", "application/json")
+				version := 1
+				select {
+				case <-expired:
+					version = 3
+				default:
+				}
+				switch query := request.URL.Query(); {
+				case request.URL.Path == "/apis/test.dev/v1":
+					fmt.Fprint(out, widgetResources)
+				case strings.HasSuffix(request.URL.Path, "/child"):
+					_, _ = out.Write(child)
+				case query.Get("sendInitialEvents") != "":
+					deny(out, http.StatusUnprocessableEntity, "Invalid")
+				case query.Get("watch") == "":
+					fmt.Fprintf(out, `{"kind":"WidgetList","apiVersion":"test.dev/v1","metadata":{"resourceVersion":"%d"},"items":[]}`, version)
+				case query.Get("resourceVersion") == "3":
+					out.(http.Flusher).Flush()
+					<-request.Context().Done()
+				default:
+					out.(http.Flusher).Flush()
+					<-expired
+					fmt.Fprint(out, `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}}`)
+				}
+			}))
+			t.Cleanup(server.Close)
+			woken := make(chan cache.Owner, 10)
+			c, err := cache.New(cache.Config{REST: &rest.Config{Host: server.URL}, Wake: func(o cache.Owner, _ cache.Event) { woken <- o }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(c.Stop)
+			byKind, err := acquireInformers(t.Context(), c, []abi.Kind{widgets}, &informers{}, func(string) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var p plugin
+			p.informers.replace(byKind)
+			if err := learn(controllerCache{cache: c, controller: "p/c", primary: widgets, informers: &p.informers, ownWrites: &p.ownWrites}); err != nil {
+				t.Fatal(err)
+			}
+			close(expired)
+			select {
+			case o := <-woken:
+				if want := (cache.Owner{Controller: "p/c", Key: primary}); o != want {
+					t.Errorf("woken: %v", o)
+				}
+			case <-time.After(await.Limit):
+				t.Error("nobody was woken")
+			}
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/thole-dev/thole/host/dispatch"
@@ -9,7 +10,8 @@ import (
 
 // Status is the state of a plugin that runs or is started.
 type Status struct {
-	// WaitsFor is what the start of a revision waits for now; "" without a start.
+	// WaitsFor is what the plugin waits for now, at its start or because its informers
+	// are late; "" if it does not.
 	WaitsFor string
 	// Breaker is that of the running revision; nil while it is started.
 	Breaker *dispatch.BreakerStatus
@@ -18,8 +20,8 @@ type Status struct {
 	// CannotFollow describes each kind whose changes do not reach the plugin now,
 	// and why: for want of a right, or of the API server.
 	CannotFollow []string
-	// OwnWrites is how many objects the plugin has written that its informers may
-	// not show yet.
+	// OwnWrites is how many objects the plugin has written that its informers do not
+	// show yet.
 	OwnWrites int
 }
 
@@ -32,7 +34,7 @@ func (r *Runner) Statuses() map[string]Status {
 	for name, p := range r.plugins {
 		status := Status{CannotFollow: p.informers.problems(), Openings: p.openings.Load(), OwnWrites: p.ownWrites.Len()}
 		if p.ownWrites.Full() {
-			status.CannotFollow = append(status.CannotFollow, "the plugin has written so much that its informers do not show yet that no run of it begins until they do")
+			status.WaitsFor = fmt.Sprintf("informers that are late: they do not show %d objects yet that it has written", status.OwnWrites)
 		}
 		if b := p.breaker.Load(); b != nil {
 			now := b.Status()
