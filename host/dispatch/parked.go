@@ -18,7 +18,7 @@ import (
 // made the key due by then, the result is out of date and the guest is called again.
 // What the key's own writes made due meanwhile is due when the run has ended.
 
-// maxRepeated is how often the effects of one run are postponed after a write that
+// maxRepeated is how often the effects of a key are postponed after a write that
 // may have taken place. Then it is a failure.
 const maxRepeated = 2
 
@@ -29,13 +29,13 @@ func (r *run) postpones(failure *effect.Failure) bool {
 		return false
 	}
 	if failure.Uncertain {
-		if r.repeated++; r.repeated > maxRepeated {
+		if r.state.repeated++; r.state.repeated > maxRepeated {
 			return false
 		}
 	}
 	r.later = failure.Later
 	if failure.Outage { // the API server asks, not the limit of the plugin
-		r.later = r.state.longer(failure.Later)
+		r.later = r.state.postponement(failure.Later)
 		r.state.postponed++
 	}
 	return true
@@ -44,19 +44,19 @@ func (r *run) postpones(failure *effect.Failure) bool {
 // maxPostponed bounds what the host adds to the time that the API server asks for.
 const maxPostponed = 30 * time.Second
 
-// longer returns how long the effects of a key are postponed: as the API server asks
-// and, when it asks again and again, twice as long each time. The jitter keeps keys
-// apart that were refused at the same time.
-func (s *keyState) longer(asked time.Duration) time.Duration {
+// postponement returns how long the effects of a key are postponed: as the API server
+// asks and, when it asks again and again, twice as long each time. From the second
+// time on, jitter keeps keys apart that were refused at the same time.
+func (s *keyState) postponement(asked time.Duration) time.Duration {
 	if s.postponed == 0 {
 		return asked
 	}
-	grown := time.Duration(float64(asked<<min(s.postponed, 10)) * (1 - mathrand.Float64()/4))
-	return max(asked, min(grown, maxPostponed))
+	grown := max(asked, min(asked<<min(s.postponed, 10), maxPostponed))
+	return grown + time.Duration(mathrand.Float64()/4*float64(grown))
 }
 
-// maxParkedBytes bounds the results that a controller keeps. A run beyond it is
-// not kept, and the guest is called again when its time has come.
+// maxParkedBytes bounds the results of plugins that a controller keeps. A run beyond
+// it is not kept, and the guest is called again when its time has come.
 const maxParkedBytes = 32 << 20
 
 // park keeps the run until its effects may be performed.
@@ -87,8 +87,17 @@ func (c *Controller) unpark(s *keyState) (r *run) {
 	return r
 }
 
-// early returns how long no effect of the key may be performed yet.
-func (s *keyState) early() time.Duration { return max(0, time.Until(s.notBefore)) }
+// dropParked drops the run of a key that is parked, if any.
+func (c *Controller) dropParked(key object.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.keys[key]; s != nil {
+		c.unpark(s)
+	}
+}
+
+// untilNotBefore returns how long no effect of the key may be performed yet.
+func (s *keyState) untilNotBefore() time.Duration { return max(0, time.Until(s.notBefore)) }
 
 // resume continues a parked run with the primary as it is now, which nobody else has
 // changed since. It returns nil if it is too early: the key is then done. reasons
@@ -99,11 +108,11 @@ func (r *run) resume(primary *object.Object, reasons []abi.Reason) *run {
 			r.missed = append(r.missed, reason)
 		}
 	}
-	if r.later = r.state.early(); r.later > 0 {
+	if r.later = r.state.untilNotBefore(); r.later > 0 {
 		r.park()
 		return nil
 	}
-	r.overtaken = r.overtaken || !sameInput(r.primary, primary) // as a read after a lost write may show
+	r.overtaken = r.overtaken || !sameContent(r.primary, primary) // as a read after a lost write may show
 	r.primary, r.resumed, r.worked = primary, true, time.Now()
 	return r
 }

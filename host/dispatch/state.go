@@ -26,7 +26,8 @@ type keyState struct {
 	uncertain []abi.Ref // objects that a lost write may have changed: read before the next run
 	history   runHistory
 	notBefore time.Time // when effects may be performed that were postponed
-	postponed int       // times in a row that the API server has postponed them
+	postponed int       // times in a row, without a write in between, that the API server has postponed them
+	repeated  int       // times in a row that a write was postponed whose outcome is not known
 
 	writeLoop writeLoop // also read under Controller.mu, which the run takes to change it
 	own       ownChanges

@@ -100,6 +100,29 @@ func TestAfterARestoreAChangeWithAVersionOfALostWriteMakesTheKeyDue(t *testing.T
 	}
 }
 
+// The write has been made visible when the restore is noticed.
+func TestAWriteDuringWhichARestoreIsNoticedIsReadBeforeTheNextRun(t *testing.T) {
+	f := newFixture(t)
+	before := f.put(aWidget)
+	f.c.Cache = restoringCache{testCache{f}}
+	f.run()
+	lost := f.store[widget][testKey]
+	f.log = nil
+	f.c.Observe(before, patched(t, before, `{"metadata":{"resourceVersion":"`+lost.ResourceVersion+`"},"status":{"a":"b"}}`), false)
+	f.expect("add ns/w status")
+	if uncertain := f.c.keys[testKey].uncertain; len(uncertain) != 1 || uncertain[0].Name != "w" {
+		t.Errorf("to be read: %v", uncertain)
+	}
+}
+
+// restoringCache notices a restore with each write.
+type restoringCache struct{ testCache }
+
+func (c restoringCache) Wrote(key object.Key, w effect.Write) {
+	c.testCache.Wrote(key, w)
+	c.c.Restored(nil)
+}
+
 // A run does not know which of its writes came before the restore.
 func TestWhatARunWroteAroundARestoreIsReadBeforeTheNextRun(t *testing.T) {
 	f := newFixture(t)
@@ -181,7 +204,7 @@ func TestADeletionByTheKeyIsItsOwn(t *testing.T) {
 	f.put(aWidget)
 	f.run()
 	f.log = nil
-	f.c.addOwn(f.c.keys[testKey], effect.Write{Verb: abi.VerbDelete, Kind: gadget, UID: "child", ResourceVersion: "7"}, false)
+	f.c.keys[testKey].own.add(effect.Write{Verb: abi.VerbDelete, Kind: gadget, UID: "child", ResourceVersion: "7"}, false)
 	f.c.ObserveOwned(f.child(9), nil)
 	f.expect("add own ns/w owned after 0s")
 	other := patched(t, f.child(9), `{"metadata":{"uid":"other"}}`)

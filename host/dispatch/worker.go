@@ -119,10 +119,9 @@ type run struct {
 	own       bool // nothing but writes of the key made it due
 	restores  int  // of the controller when the run began
 
-	resumed  bool          // the guest was called before the run was parked
-	later    time.Duration // the effects are postponed by; 0: they are not
-	missed   []abi.Reason  // with which own changes made the key due while it was parked
-	repeated int           // times that a write whose outcome is not known was postponed
+	resumed bool          // the guest was called before the run was parked
+	later   time.Duration // the effects are postponed by; 0: they are not
+	missed  []abi.Reason  // with which own changes made the key due while it was parked
 }
 
 // begin loads the object of a key and what is remembered of it. It returns nil
@@ -136,6 +135,7 @@ func (c *Controller) begin(ctx context.Context, item workItem) *run {
 		c.gone(ctx, item)
 		return nil
 	case !primary.Deleting() && primary.Annotations[Suspend] == "true":
+		c.dropParked(item.Key)
 		c.Queue.Done(item.Key, outcome.Next{}) // removing the annotation is a change
 		return nil
 	case primary.Deleting() && !item.revision.Effects.HasFinalizer(effect.Target{Controller: &item.revision.Controller, Object: primary}):
@@ -211,7 +211,10 @@ func (r *run) decide(failure *effect.Failure) {
 // after that only the host's part of the status is written. When one is postponed,
 // the rest is, too.
 func (r *run) perform(ctx context.Context) {
-	if r.later = r.state.early(); r.later > 0 { // because of an earlier run
+	if r.result != nil && !r.notSynced { // else there is nothing to perform but a status
+		r.later = r.state.untilNotBefore() // because of an earlier run
+	}
+	if r.later > 0 {
 		return
 	}
 	if r.decision.Intents {
@@ -276,7 +279,7 @@ var refusedForContent = []string{string(metav1.StatusReasonInvalid), string(meta
 func (r *run) end() {
 	r.endReads()
 	s := r.state
-	s.tries, s.postponed = r.decision.Tries, 0
+	s.tries, s.postponed, s.repeated = r.decision.Tries, 0, 0
 	if r.decision.KeepMemo {
 		s.memo = r.result.Memo
 	}

@@ -80,37 +80,45 @@ func (r *run) removeFinalizer(ctx context.Context) *effect.Failure {
 // What was written before the API server went back to an earlier state may not exist
 // any more, and is read before the next run.
 func (r *run) take(report effect.Report, knows func(known, after *object.Object) bool) {
-	r.writes = append(r.writes, report.Writes...)
+	if len(report.Writes) > 0 {
+		r.state.postponed = 0
+	}
 	for i := range report.Writes {
 		w := &report.Writes[i]
 		r.c.Metrics.Wrote(w.Verb)
-		if r.c.restoredSince(r.restores) {
-			r.state.uncertain = append(r.state.uncertain, abi.Ref{APIVersion: w.Kind.APIVersion, Kind: w.Kind.Kind, Namespace: w.Key.Namespace, Name: w.Key.Name})
-			continue
-		}
-		r.c.Cache.Wrote(r.item.Key, *w)
 		ofPrimary := knows != nil && w.Object == report.Primary
 		r.overtaken = r.overtaken || ofPrimary && !knows(r.primary, report.Primary)
-		if !ofPrimary || !r.overtaken {
-			r.c.addOwn(r.state, *w, ofPrimary)
+		if !r.made(*w, !ofPrimary || !r.overtaken, ofPrimary) {
+			r.state.uncertain = append(r.state.uncertain, abi.Ref{APIVersion: w.Kind.APIVersion, Kind: w.Kind.Kind, Namespace: w.Key.Namespace, Name: w.Key.Name})
 		}
+		r.writes = append(r.writes, *w)
+		r.writes[len(r.writes)-1].Object = nil // the run may be parked, and be kept for long
 	}
 	if report.Primary != nil {
 		r.primary = report.Primary
 	}
 }
 
-// restoredSince reports whether the API server was found to have gone back to an
-// earlier state since there were so many restores.
-func (c *Controller) restoredSince(restores int) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.restores != restores
-}
-
-// addOwn remembers a write of a run, whose event is ignored or not.
-func (c *Controller) addOwn(s *keyState, w effect.Write, ignored bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s.own.add(w, ignored)
+// made makes a write visible to later reads and, if its event is to be known as one of
+// an own change, remembers it. ignored is set if the event then leads to nothing. made
+// returns false, and the write may not be visible, if the API server went back to an
+// earlier state since the run began.
+func (r *run) made(w effect.Write, own, ignored bool) bool {
+	restored := func() bool { return r.c.restores != r.restores }
+	r.c.mu.Lock()
+	before := restored()
+	r.c.mu.Unlock()
+	if before {
+		return false
+	}
+	r.c.Cache.Wrote(r.item.Key, w) // may wake keys, which takes the lock
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	if restored() {
+		return false
+	}
+	if own {
+		r.state.own.add(w, ignored)
+	}
+	return true
 }
