@@ -12,19 +12,19 @@ import (
 func (r *run) intents(ctx context.Context) *effect.Failure {
 	if r.revision.Controller.Finalizer && !r.given.Deleting() && r.needsFinalizer() {
 		report, failure := r.revision.Effects.EnsureFinalizer(ctx, r.target())
-		r.take(report, sameContent)
+		r.wrote(report, sameContent)
 		if failure != nil {
 			return failure
 		}
 	}
 	report, failure := r.revision.Effects.PerformIntents(ctx, r.target(), r.result)
 	// The plugin has not seen yet what its patch of spec or labels led to.
-	r.take(report, nil)
+	r.wrote(report, nil)
 	if failure != nil || !r.reachedTheDesiredState() {
 		return failure
 	}
 	report, failure = r.revision.Effects.Release(ctx, r.target(), false)
-	r.take(report, nil)
+	r.wrote(report, nil)
 	return failure
 }
 
@@ -55,23 +55,23 @@ func (r *run) status(ctx context.Context) *effect.Failure {
 		want.Patch = r.result.Status
 	}
 	report, failure := r.revision.Effects.WriteStatus(ctx, r.target(), want)
-	r.take(report, func(known, _ *object.Object) bool { return sameContent(known, report.Before) })
+	r.wrote(report, func(known, _ *object.Object) bool { return sameContent(known, report.Before) })
 	return failure
 }
 
 // removeFinalizer is the last effect of a cleanup.
 func (r *run) removeFinalizer(ctx context.Context) *effect.Failure {
 	released, failure := r.revision.Effects.Release(ctx, r.target(), true)
-	r.take(released, nil)
+	r.wrote(released, nil)
 	if failure != nil {
 		return failure
 	}
 	report, failure := r.revision.Effects.RemoveFinalizer(ctx, r.target())
-	r.take(report, nil)
+	r.wrote(report, nil)
 	return failure
 }
 
-// take adds what an effect has written to the run, and makes it visible to later
+// wrote adds what an effect has written to the run, and makes it visible to later
 // reads. Events of these writes are the work of the key itself. An event of the
 // primary makes nothing due if the primary contains nothing but what the run knew
 // and wrote, which knows reports. If it does not, somebody else changed the object
@@ -79,7 +79,7 @@ func (r *run) removeFinalizer(ctx context.Context) *effect.Failure {
 // be the only one that the watch sends. With a nil knows, the event makes the key due.
 // What was written before the API server went back to an earlier state may not exist
 // any more, and is read before the next run.
-func (r *run) take(report effect.Report, knows func(known, after *object.Object) bool) {
+func (r *run) wrote(report effect.Report, knows func(known, after *object.Object) bool) {
 	if len(report.Writes) > 0 {
 		r.state.postponed = 0
 	}
