@@ -227,6 +227,10 @@ func TestEntriesOfAFastInformerAreDroppedWithoutReads(t *testing.T) {
 	if own.count > 2*minSweep {
 		t.Errorf("%d entries are kept", own.count)
 	}
+	own.swept = time.Time{} // it was long ago
+	if n := own.Len(); n != 0 {
+		t.Errorf("%d objects are said not to be shown", n)
+	}
 }
 
 // Nobody reads through an informer that has stopped, and it passes nothing any more.
