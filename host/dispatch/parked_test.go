@@ -230,6 +230,18 @@ func TestARunThatFailedIsNotPostponed(t *testing.T) {
 		}
 
 		f = parked(t)
+		f.c.revision.Load().MaxIntents = 1
+		f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+			event := abi.Event{Type: abi.EventNormal, Reason: "R"}
+			return returns(&abi.Result{Events: []abi.Event{event, event}})
+		}
+		f.c.add(testKey, abi.ReasonPrimary)
+		f.run(abi.ReasonPrimary)
+		if s := f.c.keys[testKey]; s.tries.Attempt != 1 || s.parked != nil {
+			t.Errorf("after a result that was refused: %+v", s)
+		}
+
+		f = parked(t)
 		f.c.keys[testKey].uncertain = []abi.Ref{{APIVersion: "v1", Kind: "Gadget", Name: "g"}}
 		f.refresh = func(abi.Ref) error { return errors.New("connection refused") }
 		f.c.add(testKey, abi.ReasonPrimary)

@@ -95,6 +95,13 @@ func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed
 	return r, resumed
 }
 
+// addUncertain makes the next run read an object from the API server before it begins.
+func (s *keyState) addUncertain(ref abi.Ref) {
+	if !slices.Contains(s.uncertain, ref) {
+		s.uncertain = append(s.uncertain, ref)
+	}
+}
+
 // revisionReplaced records that the next run uses another revision. Controller.mu
 // is held. If a revision was replaced without having run for the key, the one
 // before it counts.

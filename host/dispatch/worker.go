@@ -211,7 +211,7 @@ func (r *run) decide(failure *effect.Failure) {
 // after that only the host's part of the status is written. When one is postponed,
 // the rest is, too.
 func (r *run) perform(ctx context.Context) {
-	if r.result != nil && !r.notSynced { // else there is nothing to perform but a status
+	if r.fault == nil && !r.notSynced { // else there is nothing to perform but a status
 		r.later = r.state.untilNotBefore() // because of an earlier run
 	}
 	if r.later > 0 {
@@ -245,8 +245,8 @@ func (r *run) settle(failure *effect.Failure) (failed bool) {
 
 // notes keeps what the next run needs of a failure, or postpones the effects.
 func (r *run) notes(failure *effect.Failure) {
-	if failure.Uncertain && !slices.Contains(r.state.uncertain, failure.Ref) {
-		r.state.uncertain = append(r.state.uncertain, failure.Ref)
+	if failure.Uncertain {
+		r.state.addUncertain(failure.Ref)
 	}
 	if !r.postpones(failure) {
 		r.failures = append(r.failures, failure.EffectFailure)

@@ -12,7 +12,7 @@ import (
 func (r *run) intents(ctx context.Context) *effect.Failure {
 	if r.revision.Controller.Finalizer && !r.given.Deleting() && r.needsFinalizer() {
 		report, failure := r.revision.Effects.EnsureFinalizer(ctx, r.target())
-		r.wrote(report, sameContent)
+		r.wrote(report, report.Primary)
 		if failure != nil {
 			return failure
 		}
@@ -55,7 +55,7 @@ func (r *run) status(ctx context.Context) *effect.Failure {
 		want.Patch = r.result.Status
 	}
 	report, failure := r.revision.Effects.WriteStatus(ctx, r.target(), want)
-	r.wrote(report, func(known, _ *object.Object) bool { return sameContent(known, report.Before) })
+	r.wrote(report, report.Before)
 	return failure
 }
 
@@ -73,23 +73,23 @@ func (r *run) removeFinalizer(ctx context.Context) *effect.Failure {
 
 // wrote adds what an effect has written to the run, and makes it visible to later
 // reads. Events of these writes are the work of the key itself. An event of the
-// primary makes nothing due if the primary contains nothing but what the run knew
-// and wrote, which knows reports. If it does not, somebody else changed the object
-// in between: this event is theirs and those of the writes after it, one of which may
-// be the only one that the watch sends. With a nil knows, the event makes the key due.
+// primary makes nothing due if seen, a version of the primary that shows what others
+// changed before the write, has the content that the run knew. If it has not, this
+// event is theirs and those of the writes after it, one of which may be the only one
+// that the watch sends. With a nil seen, the event makes the key due.
 // What was written before the API server went back to an earlier state may not exist
 // any more, and is read before the next run.
-func (r *run) wrote(report effect.Report, knows func(known, after *object.Object) bool) {
+func (r *run) wrote(report effect.Report, seen *object.Object) {
 	if len(report.Writes) > 0 {
 		r.state.postponed = 0
 	}
 	for i := range report.Writes {
 		w := &report.Writes[i]
 		r.c.Metrics.Wrote(w.Verb)
-		ofPrimary := knows != nil && w.Object == report.Primary
-		r.overtaken = r.overtaken || ofPrimary && !knows(r.primary, report.Primary)
+		ofPrimary := seen != nil && w.Object == report.Primary
+		r.overtaken = r.overtaken || ofPrimary && !sameContent(r.primary, seen)
 		if !r.made(*w, !ofPrimary || !r.overtaken, ofPrimary) {
-			r.state.uncertain = append(r.state.uncertain, abi.Ref{APIVersion: w.Kind.APIVersion, Kind: w.Kind.Kind, Namespace: w.Key.Namespace, Name: w.Key.Name})
+			r.state.addUncertain(w.Kind.Ref(w.Key.Namespace, w.Key.Name))
 		}
 		r.writes = append(r.writes, *w)
 		r.writes[len(r.writes)-1].Object = nil // the run may be parked, and be kept for long

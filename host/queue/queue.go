@@ -128,8 +128,8 @@ func (q *Queue) addPlugin(key Key, delay time.Duration) {
 
 // AddOwn is Add for a change that the key's own runs have made. It does not reset
 // the tries, and is ignored while the key backs off, or if it is running and backs off
-// after that. The key becomes due after a
-// pause, or after that of an edge if this is longer.
+// after that. The key becomes due after a pause, or after that of an edge if this is
+// longer.
 func (q *Queue) AddOwn(key Key, reason abi.Reason, pause time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
