@@ -111,6 +111,38 @@ func (s *lateInformer) at(name string, version int) (o *object.Object) {
 	return o
 }
 
+// actions returns what may happen to objects of these names: writes of a plugin, of
+// which wrote is told, those of others, and what the informer receives.
+func (s *lateInformer) actions(own *OwnWrites, names []string, wrote func(name string)) map[string]func(*rapid.T) {
+	name := func(t *rapid.T) string { return rapid.SampledFrom(names).Draw(t, "name") }
+	label := func(t *rapid.T) string { return rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "label") }
+	return map[string]func(*rapid.T){
+		"own write": func(t *rapid.T) {
+			n := name(t)
+			own.Wrote(s.Informer, s.put(n, label(t)))
+			wrote(n)
+		},
+		"own delete": func(t *rapid.T) {
+			n := name(t)
+			o := s.objects[n]
+			if o == nil {
+				t.Skip("there is nothing to delete")
+			}
+			s.delete(n)
+			own.Deleted(s.Informer, o.Key(), o.UID, o.ResourceVersion)
+			wrote(n)
+		},
+		"write by others": func(t *rapid.T) { s.put(name(t), label(t)) },
+		"delete by others": func(t *rapid.T) {
+			if n := name(t); s.objects[n] != nil {
+				s.delete(n)
+			}
+		},
+		"event":  func(*rapid.T) { s.receive() },
+		"relist": func(t *rapid.T) { s.relistAt(rapid.IntRange(s.seen, len(s.log)).Draw(t, "version")) },
+	}
+}
+
 func keyOf(name string) object.Key { return object.Key{Namespace: "ns", Name: name} }
 
 // Whatever the plugin and others write, and however late the informer is, a read
@@ -121,54 +153,29 @@ func TestReadsContainOwnWritesHoweverLateTheInformerIs(t *testing.T) {
 		server, own := newLateInformer(t), &OwnWrites{}
 		last := map[string]int{} // the version of the plugin's last write
 		names := []string{"a", "b", "c"}
-		name := func(t *rapid.T) string { return rapid.SampledFrom(names).Draw(t, "name") }
-		label := func(t *rapid.T) string { return rapid.SampledFrom([]string{"x", "y"}).Draw(t, "label") }
-		t.Repeat(map[string]func(*rapid.T){
-			"own write": func(t *rapid.T) {
-				n := name(t)
-				own.Wrote(server.Informer, server.put(n, label(t)))
-				last[n] = server.version
-			},
-			"own delete": func(t *rapid.T) {
-				n := name(t)
-				o := server.objects[n]
-				if o == nil {
-					t.Skip("there is nothing to delete")
+		actions := server.actions(own, names, func(name string) { last[name] = server.version })
+		actions["sweep"] = func(*rapid.T) { own.mu.Lock(); own.sweep(); own.mu.Unlock() }
+		actions[""] = func(t *rapid.T) {
+			var want []string
+			for _, n := range names {
+				o := server.at(n, max(last[n], server.seen))
+				if got := own.Get(server.Informer, keyOf(n)); got != o {
+					t.Fatalf("%s is %v, want %v", n, stateOf(got), stateOf(o))
 				}
-				server.delete(n)
-				own.Deleted(server.Informer, o.Key(), o.UID, o.ResourceVersion)
-				last[n] = server.version
-			},
-			"write by others": func(t *rapid.T) { server.put(name(t), label(t)) },
-			"delete by others": func(t *rapid.T) {
-				if n := name(t); server.objects[n] != nil {
-					server.delete(n)
+				if o != nil && o.Labels["l"] == "x" {
+					want = append(want, n)
 				}
-			},
-			"event":  func(*rapid.T) { server.receive() },
-			"relist": func(t *rapid.T) { server.relistAt(rapid.IntRange(server.seen, len(server.log)).Draw(t, "version")) },
-			"sweep":  func(*rapid.T) { own.mu.Lock(); own.sweep(); own.mu.Unlock() },
-			"": func(t *rapid.T) {
-				var want []string
-				for _, n := range names {
-					o := server.at(n, max(last[n], server.seen))
-					if got := own.Get(server.Informer, keyOf(n)); got != o {
-						t.Fatalf("%s is %v, want %v", n, stateOf(got), stateOf(o))
-					}
-					if o != nil && o.Labels["l"] == "x" {
-						want = append(want, n)
-					}
-				}
-				var got []string
-				items, _ := own.list(server.Informer, "ns", labels.SelectorFromSet(labels.Set{"l": "x"}))
-				for _, o := range items {
-					got = append(got, o.Name)
-				}
-				if !slices.Equal(got, want) {
-					t.Fatalf("listed %v, want %v", got, want)
-				}
-			},
-		})
+			}
+			var got []string
+			items, _ := own.list(server.Informer, "ns", labels.SelectorFromSet(labels.Set{"l": "x"}))
+			for _, o := range items {
+				got = append(got, o.Name)
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("listed %v, want %v", got, want)
+			}
+		}
+		t.Repeat(actions)
 	})
 }
 

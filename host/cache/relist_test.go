@@ -25,9 +25,7 @@ type listReader struct {
 func TestNoOwnerMissesThatWhatItHasReadIsDifferent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		server, own := newLateInformer(t), &OwnWrites{}
-		names, owners := []string{"a", "b", "c"}, []string{"p/1", "p/2"}
-		name := func(t *rapid.T) string { return rapid.SampledFrom(names).Draw(t, "name") }
-		label := func(t *rapid.T) string { return rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "label") }
+		owners := []string{"p/1", "p/2"}
 		readers := map[string]*listReader{}
 		for _, o := range owners {
 			readers[o] = &listReader{told: true}
@@ -53,43 +51,25 @@ func TestNoOwnerMissesThatWhatItHasReadIsDifferent(t *testing.T) {
 			late()
 			knows(owner, ahead)
 		}
-		t.Repeat(map[string]func(*rapid.T){
-			"own write": func(t *rapid.T) { own.Wrote(server.Informer, server.put(name(t), label(t))) },
-			"own delete": func(t *rapid.T) {
-				n := name(t)
-				o := server.objects[n]
-				if o == nil {
-					t.Skip("there is nothing to delete")
+		actions := server.actions(own, []string{"a", "b", "c"}, func(string) {})
+		actions["read"] = func(t *rapid.T) { read(rapid.SampledFrom(owners).Draw(t, "owner"), func() {}) }
+		// The informer lists again before it is known what the owner has read.
+		actions["late read"] = func(t *rapid.T) { read(rapid.SampledFrom(owners).Draw(t, "owner"), server.relist) }
+		actions[""] = func(t *rapid.T) {
+			for _, b := range server.store.feed.take() {
+				b.deliver()
+			}
+			if server.seen < len(server.log) {
+				return
+			}
+			items, _ := list()
+			for owner, r := range readers {
+				if !r.told && !slices.Equal(items, r.items) {
+					t.Fatalf("%s was not told that its list of %d is one of %d", owner, len(r.items), len(items))
 				}
-				server.delete(n)
-				own.Deleted(server.Informer, o.Key(), o.UID, o.ResourceVersion)
-			},
-			"write by others": func(t *rapid.T) { server.put(name(t), label(t)) },
-			"delete by others": func(t *rapid.T) {
-				if n := name(t); server.objects[n] != nil {
-					server.delete(n)
-				}
-			},
-			"event":  func(*rapid.T) { server.receive() },
-			"relist": func(t *rapid.T) { server.relistAt(rapid.IntRange(server.seen, len(server.log)).Draw(t, "version")) },
-			"read":   func(t *rapid.T) { read(rapid.SampledFrom(owners).Draw(t, "owner"), func() {}) },
-			// The informer lists again before it is known what the owner has read.
-			"late read": func(t *rapid.T) { read(rapid.SampledFrom(owners).Draw(t, "owner"), server.relist) },
-			"": func(t *rapid.T) {
-				for _, b := range server.store.feed.take() {
-					b.deliver()
-				}
-				if server.seen < len(server.log) {
-					return
-				}
-				items, _ := list()
-				for owner, r := range readers {
-					if !r.told && !slices.Equal(items, r.items) {
-						t.Fatalf("%s was not told that its list of %d is one of %d", owner, len(r.items), len(items))
-					}
-				}
-			},
-		})
+			}
+		}
+		t.Repeat(actions)
 	})
 }
 

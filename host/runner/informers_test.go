@@ -76,6 +76,21 @@ func deny(out http.ResponseWriter, code int, reason string) {
 	fmt.Fprintf(out, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"message":"not for you","code":%d}`, reason, code)
 }
 
+// followWidgets returns a cache with the informer of widgets, which has synced.
+func followWidgets(t *testing.T, config cache.Config) (*cache.Cache, map[abi.Kind]*cache.Informer) {
+	t.Helper()
+	c, err := cache.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	byKind, err := acquireInformers(t.Context(), c, []abi.Kind{widgets}, &informers{}, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, byKind
+}
+
 // Otherwise a right that was taken away would keep a policy from being narrowed, or
 // bad code from being rolled back, while the old code keeps running.
 func TestInformersOfTheRunningRevisionAreNotWaitedFor(t *testing.T) {
@@ -136,15 +151,7 @@ func TestACacheWithoutItsInformerIsEmpty(t *testing.T) {
 // Otherwise an effect would be decided on what the plugin has replaced itself.
 func TestEffectsFindWhatThePluginWrote(t *testing.T) {
 	_, url := startRefusingServer(t)
-	c, err := cache.New(cache.Config{REST: &rest.Config{Host: url}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
-	byKind, err := acquireInformers(t.Context(), c, []abi.Kind{widgets}, &informers{}, func(string) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, byKind := followWidgets(t, cache.Config{REST: &rest.Config{Host: url}})
 	var p plugin
 	p.informers.replace(byKind)
 	store := effectStore{c, &p.informers, &p.ownWrites}
@@ -181,15 +188,7 @@ func (n *eventCounter) Event(runtime.Object, string, string, string) { *n++ }
 func TestARestoreForgetsWritesAndMakesEveryObjectDue(t *testing.T) {
 	_, url := startRefusingServer(t)
 	cluster := &rest.Config{Host: url}
-	c, err := cache.New(cache.Config{REST: cluster})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
-	byKind, err := acquireInformers(t.Context(), c, []abi.Kind{widgets}, &informers{}, func(string) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, byKind := followWidgets(t, cache.Config{REST: cluster})
 	var sent eventCounter
 	performer, err := effect.New(effect.Config{REST: cluster, Plugin: "p", Store: effectStore{Cache: c}, Recorder: &sent})
 	if err != nil {
@@ -264,15 +263,7 @@ func TestAKeyIsWokenForAChildThatNoEventShows(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			woken := make(chan cache.Owner, 10)
-			c, err := cache.New(cache.Config{REST: &rest.Config{Host: server.URL}, Wake: func(o cache.Owner, _ cache.Event) { woken <- o }})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(c.Stop)
-			byKind, err := acquireInformers(t.Context(), c, []abi.Kind{widgets}, &informers{}, func(string) {})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c, byKind := followWidgets(t, cache.Config{REST: &rest.Config{Host: server.URL}, Wake: func(o cache.Owner, _ cache.Event) { woken <- o }})
 			var p plugin
 			p.informers.replace(byKind)
 			if err := learn(controllerCache{cache: c, controller: "p/c", primary: widgets, informers: &p.informers, ownWrites: &p.ownWrites}); err != nil {
