@@ -1,0 +1,315 @@
+package objects
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"pgregory.net/rapid"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/object"
+)
+
+var widget = abi.Kind{APIVersion: "example.dev/v1", Kind: "Widget"}
+
+// parse returns an object with labels and bytes of padding.
+func parse(t interface{ Fatal(...any) }, key object.Key, labels map[string]string, padding int) *object.Object {
+	text := ""
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		text += fmt.Sprintf(",%q:%q", name, labels[name])
+	}
+	if text != "" {
+		text = text[1:]
+	}
+	o, err := object.Parse(fmt.Appendf(nil, `{"metadata":{"namespace":%q,"name":%q,"labels":{%s}},"spec":%q}`, key.Namespace, key.Name, text, strings.Repeat("x", padding)), widget)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func list(t interface{ Fatal(...any) }, n *Snapshot, q Query) []*object.Object {
+	found, err := n.List(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Collect(found)
+}
+
+func selector(t interface{ Fatal(...any) }, text string) labels.Selector {
+	sel, err := labels.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sel
+}
+
+// kept is a snapshot with what it must have.
+type kept struct {
+	snapshot *Snapshot
+	objects  map[object.Key]*object.Object
+}
+
+func (k kept) check(t *rapid.T, q Query) {
+	var want []*object.Object
+	for _, o := range slices.SortedFunc(maps.Values(k.objects), Compare) {
+		if q.Matches(o) && Compare(o, at(q.After)) > 0 {
+			want = append(want, o)
+		}
+	}
+	if got := list(t, k.snapshot, q); !slices.Equal(got, want) {
+		t.Fatalf("%+v: %d objects, want %d", q, len(got), len(want))
+	}
+	for key, o := range k.objects {
+		if got, err := k.snapshot.Get(key); got != o || err != nil {
+			t.Fatalf("get %s: %v, %v", key, got, err)
+		}
+	}
+}
+
+// TestSnapshotsStayAsTheyWere compares snapshots with plain maps, whatever is
+// changed and indexed after them.
+func TestSnapshotsStayAsTheyWere(t *testing.T) {
+	names, values := []string{"a", "b", "c", "d"}, []string{"x", "y", "z", ""}
+	rapid.Check(t, func(t *rapid.T) {
+		s, model := New(), map[object.Key]*object.Object{}
+		var snapshots []kept
+		var builds []*Build
+		now := time.Now()
+		pick := func(of []string) string { return rapid.SampledFrom(of).Draw(t, "pick") }
+		key := func() object.Key { return object.Key{Namespace: pick(names), Name: pick(names) + pick(names)} }
+		put := func(k object.Key) {
+			o := parse(t, k, map[string]string{pick(names): pick(values), pick(names): pick(values)}, 0)
+			model[k] = o
+			s.Put(o)
+		}
+		for i := range worthIndexing {
+			put(object.Key{Namespace: pick(names), Name: fmt.Sprint(i)})
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"put": func(*rapid.T) { put(key()) },
+			"remove": func(*rapid.T) {
+				k := key()
+				delete(model, k)
+				s.Remove(k)
+			},
+			"open": func(*rapid.T) { snapshots = append(snapshots, kept{s.Open(), maps.Clone(model)}) },
+			"close": func(t *rapid.T) {
+				if len(snapshots) > 0 {
+					i := rapid.IntRange(0, len(snapshots)-1).Draw(t, "which")
+					s.Close(snapshots[i].snapshot)
+					snapshots = slices.Delete(snapshots, i, i+1)
+				}
+			},
+			"index": func(*rapid.T) {
+				now = now.Add(keepFor / 2)
+				if b := s.BeginIndex(pick(names), now); b != nil {
+					builds = append(builds, b)
+				}
+			},
+			"build": func(*rapid.T) {
+				if len(builds) > 0 {
+					builds[0].Run(nil)
+					s.EndIndex(builds[0], now)
+					builds = builds[1:]
+				}
+			},
+			"": func(t *rapid.T) {
+				q := Query{Selector: selector(t, rapid.SampledFrom([]string{"", "a=x", "a=x,b=y", "a in (x,y,)", "a", "!a", "a!=x", "a notin (x,y)", "c==z,a"}).Draw(t, "selector"))}
+				if rapid.Bool().Draw(t, "in a namespace") {
+					q.Namespace = pick(names)
+				}
+				if rapid.Bool().Draw(t, "after") {
+					q.After = key()
+				}
+				for _, k := range append(snapshots, kept{s.Open(), model}) {
+					k.check(t, q)
+				}
+				s.Close(s.latest)
+				bytes := 0
+				for _, o := range model {
+					bytes += len(o.Raw)
+				}
+				if s.Len() != len(model) || s.Bytes() != bytes {
+					t.Fatalf("%d objects of %d bytes, want %d of %d", s.Len(), s.Bytes(), len(model), bytes)
+				}
+				if n := len(s.open.list); n > len(snapshots)+len(builds) {
+					t.Fatalf("%d snapshots are kept", n)
+				}
+			},
+		})
+	})
+}
+
+// filled has objects of which each has the label n with a value of its own, and the
+// label all.
+func filled(t interface{ Fatal(...any) }, n int) *Set {
+	s := New()
+	for i := range n {
+		s.Put(parse(t, object.Key{Namespace: fmt.Sprint(i % 10), Name: fmt.Sprint(i)}, map[string]string{"n": fmt.Sprint(i), "all": "x"}, 0))
+	}
+	return s
+}
+
+func (s *Set) build(label string) {
+	if b := s.BeginIndex(label, time.Now()); b != nil {
+		b.Run(nil)
+		s.EndIndex(b, time.Now())
+	}
+}
+
+func TestAListLooksAtAboutWhatItReturns(t *testing.T) {
+	s := filled(t, 5000)
+	s.build("n")
+	s.build("all")
+	n := s.Open()
+	for text, most := range map[string]int{"n=17": 50, "all=x,n=17": 50, "all in (x),n in (17,18)": 100, "n=17,n!=18": 50, "n=none": 50} {
+		looked := 0
+		list(t, n, Query{Selector: selector(t, text), Look: func(objects int) { looked += objects }})
+		if looked > most {
+			t.Errorf("%s: %d objects were looked at", text, looked)
+		}
+	}
+	looked := 0
+	list(t, n, Query{Namespace: "3", Selector: selector(t, "all=x"), Look: func(objects int) { looked += objects }})
+	if looked > 3000 {
+		t.Errorf("%d objects were looked at for 500 of one namespace", looked)
+	}
+}
+
+// All that a list looks at is reported while it does, so that the plugin pays for
+// it and can be stopped.
+func TestALongListIsReportedInParts(t *testing.T) {
+	n := filled(t, 5000).Open()
+	total := 0
+	list(t, n, Query{Selector: selector(t, "!all"), Look: func(objects int) {
+		if total += objects; objects > reportEvery {
+			t.Errorf("%d objects at once", objects)
+		}
+	}})
+	if total < 5000 {
+		t.Errorf("%d objects were reported", total)
+	}
+}
+
+func TestIndexesAreBounded(t *testing.T) {
+	s := filled(t, worthIndexing)
+	now := time.Now()
+	begin := func(label string) *Build {
+		b := s.BeginIndex(label, now)
+		if b != nil {
+			b.Run(nil)
+			s.EndIndex(b, now)
+		}
+		return b
+	}
+	for i := range maxIndexes {
+		if begin(fmt.Sprint(i)) == nil {
+			t.Fatal(i)
+		}
+	}
+	if begin("another") != nil {
+		t.Error("an index too many was made")
+	}
+	now = now.Add(keepFor)
+	n := s.Open()
+	if missing := n.Unindexed(Query{Selector: selector(t, "0=x,q=x")}, now); !slices.Equal(missing, []string{"q"}) {
+		t.Errorf("unindexed: %v", missing)
+	}
+	if begin("another") == nil || s.indexes["0"] == nil || len(s.indexes) != maxIndexes {
+		t.Error("the index that was not used made no room")
+	}
+	small := filled(t, worthIndexing-1)
+	if small.BeginIndex("n", now) != nil {
+		t.Error("few objects are indexed")
+	}
+}
+
+func TestAnIndexThatWasNotBuiltIsLeftOut(t *testing.T) {
+	s := filled(t, worthIndexing)
+	b := s.BeginIndex("n", time.Now())
+	func() {
+		defer func() { _ = recover() }()
+		b.Run(func(int) { panic("the deadline passed") })
+	}()
+	s.EndIndex(b, time.Now())
+	if len(s.indexes)+len(s.builds)+len(s.open.list) != 0 {
+		t.Error("something is left of it")
+	}
+	s.build("n")
+	if len(s.indexes) != 1 {
+		t.Error("no index can be built any more")
+	}
+}
+
+// TestAnOldSnapshotExpires replaces objects while snapshots are open. What they keep
+// is bounded.
+func TestAnOldSnapshotExpires(t *testing.T) {
+	s := filled(t, 10)
+	key := object.Key{Namespace: "1", Name: "1"}
+	old := s.Open()
+	for range maxReplaced >> 20 {
+		if _, err := old.Get(key); err != nil {
+			t.Fatal(err)
+		}
+		s.Put(parse(t, key, nil, 1<<20))
+	}
+	recent := s.Open()
+	s.Put(parse(t, key, nil, 1<<20))
+	s.Put(parse(t, key, nil, 1<<20))
+	if _, err := old.Get(key); !errors.Is(err, ErrExpired) {
+		t.Errorf("get: %v", err)
+	}
+	if _, err := old.List(Query{}); !errors.Is(err, ErrExpired) {
+		t.Errorf("list: %v", err)
+	}
+	if o, err := recent.Get(key); o == nil || err != nil {
+		t.Errorf("the later snapshot: %v", err)
+	}
+	s.Close(old)
+	s.Close(recent)
+	if len(s.open.list) != 0 {
+		t.Error("closed snapshots are kept")
+	}
+}
+
+func BenchmarkListOneOf100000(b *testing.B) {
+	s := filled(b, 100_000)
+	s.build("n")
+	n := s.Open()
+	sel := selector(b, "n=77777")
+	b.ReportAllocs()
+	for b.Loop() {
+		if len(list(b, n, Query{Selector: sel})) != 1 {
+			b.Fatal("nothing found")
+		}
+	}
+}
+
+func BenchmarkGetOneOf100000(b *testing.B) {
+	s := filled(b, 100_000)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		if i = (i + 7919) % 100_000; s.Get(object.Key{Namespace: fmt.Sprint(i % 10), Name: fmt.Sprint(i)}) == nil {
+			b.Fatal(i)
+		}
+	}
+}
+
+func BenchmarkPutAndSnapshotOf100000(b *testing.B) {
+	s := filled(b, 100_000)
+	s.build("n")
+	o := s.Get(object.Key{Namespace: "3", Name: "77773"})
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Put(o)
+		s.Close(s.Open())
+	}
+}

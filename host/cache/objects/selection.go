@@ -1,0 +1,178 @@
+package objects
+
+import (
+	"iter"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/thole-dev/thole/host/object"
+)
+
+// Query selects objects.
+type Query struct {
+	Namespace string          // "" for all namespaces
+	Selector  labels.Selector // nil for everything
+	After     object.Key      // only what comes after it; the zero value for everything
+	// Look is called with the number of objects looked at since its last call. It
+	// may panic, and be nil.
+	Look func(objects int)
+}
+
+// Matches reports whether the query selects an object.
+func (q *Query) Matches(o *object.Object) bool {
+	return (q.Namespace == "" || o.Namespace == q.Namespace) && (q.Selector == nil || q.Selector.Matches(labels.Set(o.Labels)))
+}
+
+// List yields the objects that a query selects, ordered by namespace and name. The
+// error is [ErrExpired].
+func (n *Snapshot) List(q Query) (iter.Seq[*object.Object], error) {
+	shared := n.state.Load()
+	if shared == nil {
+		return nil, ErrExpired
+	}
+	return func(yield func(*object.Object) bool) {
+		seen := &lookedAt{report: q.Look}
+		shared.candidates(q, seen)(func(o *object.Object) bool {
+			seen.one()
+			return !q.Matches(o) || yield(o)
+		})
+		seen.end()
+	}, nil
+}
+
+// Unindexed returns the labels of which the query requires a value, and that have no
+// index in the snapshot. now is the time of the use of those that have one.
+func (n *Snapshot) Unindexed(q Query, now time.Time) (missing []string) {
+	shared := n.state.Load()
+	if shared == nil {
+		return nil
+	}
+	for label := range required(q.Selector) {
+		if x := shared.indexes[label]; x != nil {
+			x.used.Store(now.UnixNano())
+		} else {
+			missing = append(missing, label)
+		}
+	}
+	return missing
+}
+
+// candidates are objects among which are those of a query.
+type candidates struct {
+	parts []iter.Seq[*object.Object] // each in order
+}
+
+// candidates yields what a query has to look at, in order.
+func (s *state) candidates(q Query, seen *lookedAt) iter.Seq[*object.Object] {
+	all := []candidates{{[]iter.Seq[*object.Object]{s.inNamespace(q)}}}
+	for label, values := range required(q.Selector) {
+		if x := s.indexes[label]; x != nil {
+			all = append(all, x.withValues(values, q))
+		}
+	}
+	return fewest(all, seen).ordered()
+}
+
+func (c candidates) ordered() iter.Seq[*object.Object] {
+	if len(c.parts) == 1 {
+		return c.parts[0]
+	}
+	return func(yield func(*object.Object) bool) {
+		var found []*object.Object
+		for _, part := range c.parts {
+			found = slices.AppendSeq(found, part)
+		}
+		slices.SortFunc(found, Compare)
+		slices.Values(found)(yield)
+	}
+}
+
+// required yields the labels of which a selector requires one of some values.
+func required(sel labels.Selector) iter.Seq2[string, []string] {
+	return func(yield func(string, []string) bool) {
+		if sel == nil {
+			return
+		}
+		requirements, _ := sel.Requirements()
+		for _, r := range requirements {
+			switch r.Operator() {
+			case selection.Equals, selection.DoubleEquals, selection.In:
+				if !yield(r.Key(), r.ValuesUnsorted()) {
+					return
+				}
+			default:
+			}
+		}
+	}
+}
+
+// fewest returns the candidates of which there are the fewest, or nearly. It looks
+// at no more than a few times as many.
+func fewest(all []candidates, seen *lookedAt) candidates {
+	for limit := 16; len(all) > 1; limit *= 4 {
+		for _, c := range all {
+			if !c.exceed(limit, seen) {
+				return c
+			}
+		}
+	}
+	return all[0]
+}
+
+func (c candidates) exceed(limit int, seen *lookedAt) bool {
+	for _, part := range c.parts {
+		seen.one()
+		for range part {
+			seen.one()
+			if limit--; limit < 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// inNamespace yields the objects of the namespace of a query, or all.
+func (s *state) inNamespace(q Query) iter.Seq[*object.Object] {
+	return func(yield func(*object.Object) bool) {
+		s.all.AscendGreaterOrEqual(at(q.First()), func(o *object.Object) bool {
+			if q.Namespace != "" && o.Namespace != q.Namespace {
+				return false
+			}
+			return q.isAfter(o) || yield(o)
+		})
+	}
+}
+
+// First returns the key at which the objects of a query begin. An object that has the
+// key After is not one of them.
+func (q *Query) First() object.Key {
+	if q.Namespace > q.After.Namespace {
+		return object.Key{Namespace: q.Namespace}
+	}
+	return q.After
+}
+
+func (q *Query) isAfter(o *object.Object) bool { return o.Key() == q.After }
+
+// withValues returns the objects of a query that have one of some values of the label.
+func (x *index) withValues(values []string, q Query) (c candidates) {
+	for _, value := range values {
+		c.parts = append(c.parts, x.withValue(value, q))
+	}
+	return c
+}
+
+func (x *index) withValue(value string, q Query) iter.Seq[*object.Object] {
+	return func(yield func(*object.Object) bool) {
+		x.tree.AscendGreaterOrEqual(labelled{value, at(q.First())}, func(entry labelled) bool {
+			if entry.value != value || q.Namespace != "" && entry.Namespace != q.Namespace {
+				return false
+			}
+			return q.isAfter(entry.Object) || yield(entry.Object)
+		})
+	}
+}
