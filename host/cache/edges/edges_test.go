@@ -1,0 +1,497 @@
+package edges
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"pgregory.net/rapid"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/object"
+)
+
+var widget = abi.Kind{APIVersion: "example.dev/v1", Kind: "Widget"}
+
+// recorder records the owners that are woken.
+type recorder struct {
+	woken   []string // of changes
+	crowd   int
+	limited []string
+}
+
+func (r *recorder) config() Config {
+	return Config{
+		Wake: func(o Owner, _ Change, crowd bool) {
+			if r.woken = append(r.woken, o.Key.Name); crowd {
+				r.crowd++
+			}
+		},
+		Limited: func(o Owner, kind abi.Kind) { r.limited = append(r.limited, o.Key.Name+" "+kind.Kind) },
+	}
+}
+
+func (r *recorder) take() []string {
+	woken := r.woken
+	r.woken = nil
+	slices.Sort(woken)
+	return woken
+}
+
+func owner(name string) Owner {
+	return Owner{Controller: "plugin/widgets", Key: object.Key{Name: name}}
+}
+
+func selector(t interface{ Fatal(...any) }, text string) labels.Selector {
+	sel, err := labels.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sel
+}
+
+// obj returns an object with labels of the form "a=x,b=y".
+func obj(namespace, name, of string) *object.Object {
+	o := &object.Object{}
+	o.Namespace, o.Name, o.Labels = namespace, name, map[string]string{}
+	for label := range strings.SplitSeq(of, ",") {
+		if key, value, ok := strings.Cut(label, "="); ok {
+			o.Labels[key] = value
+		}
+	}
+	return o
+}
+
+// read is one read of the model.
+type read struct {
+	name      string // of one object; "" for a list
+	namespace string
+	selector  string
+}
+
+func (d read) do(t interface{ Fatal(...any) }, r *Run, k *Kind) {
+	if d.name != "" {
+		r.Get(k, object.Key{Namespace: d.namespace, Name: d.name})
+		return
+	}
+	r.List(k, d.namespace, selector(t, d.selector))
+}
+
+func (d read) concerns(t interface{ Fatal(...any) }, o *object.Object) bool {
+	switch {
+	case o == nil:
+		return false
+	case d.name != "":
+		return d.namespace == o.Namespace && d.name == o.Name
+	}
+	return (d.namespace == "" || d.namespace == o.Namespace) && selector(t, d.selector).Matches(labels.Set(o.Labels))
+}
+
+// modelReader is an owner as the model knows it.
+type modelReader struct {
+	committed, seen map[read]bool
+	abandoned       map[read]bool
+}
+
+func (m *modelReader) all() map[read]bool {
+	all := map[read]bool{}
+	maps.Copy(all, m.committed)
+	maps.Copy(all, m.abandoned)
+	maps.Copy(all, m.seen)
+	return all
+}
+
+var selectors = []string{"", "a=x", "a=y,b=x", "b=x,a=y", "a in (x,y)", "!a", "a!=x", "a=x,b!=y", "a=x,!b", "a=x,a=x", "a=x,a=y", "b", "a=x,b=y,c=z"}
+
+// checkModel makes random reads and changes, and compares whom they wake with a plain
+// model. With budgets that are too small nobody may be missing; with large ones
+// nobody else may be woken.
+func checkModel(t *rapid.T, pluginBytes int64, exact bool) {
+	rec := &recorder{}
+	config := rec.config()
+	config.PluginBytes = pluginBytes
+	x := New(config)
+	defer x.Stop()
+	kinds := []*Kind{x.Kind(widget), x.Kind(abi.Kind{Kind: "Gadget"})}
+	readers := []map[string]*modelReader{{}, {}} // by kind
+	pick := func(label string, of ...string) string { return rapid.SampledFrom(of).Draw(t, label) }
+	name := func() string { return pick("name", "p", "q", "r", "s") }
+	namespace := func() string { return pick("namespace", "m", "n") }
+	runs := map[string]*Run{}
+	end := func(o string, commit bool) {
+		run := runs[o]
+		if run == nil {
+			return
+		}
+		delete(runs, o)
+		for _, of := range readers {
+			m := of[o]
+			if commit {
+				m.committed, m.abandoned = m.seen, nil
+			} else {
+				m.abandoned = m.seen
+			}
+			m.seen = nil
+		}
+		if commit {
+			run.Commit()
+		}
+		run.Abandon()
+	}
+	change := func(k int, c Change) {
+		kinds[k].Changed(c)
+		var want []string
+		for o, m := range readers[k] {
+			for d := range m.all() {
+				if d.concerns(t, c.Old) || d.concerns(t, c.Updated) {
+					want = append(want, o)
+					break
+				}
+			}
+		}
+		slices.Sort(want)
+		got := rec.take()
+		if exact && !slices.Equal(got, want) {
+			t.Fatalf("woken: %v, want %v", got, want)
+		}
+		for _, o := range want {
+			if !slices.Contains(got, o) {
+				t.Fatalf("%s was not woken, but %v", o, got)
+			}
+		}
+	}
+	labelled := func() *object.Object {
+		return obj(namespace(), name(), pick("labels", "", "a=x", "a=y", "a=x,b=y", "a=y,b=x", "b=x", "a=x,b=y,c=z"))
+	}
+	t.Repeat(map[string]func(*rapid.T){
+		"read": func(*rapid.T) {
+			o, k := name(), rapid.IntRange(0, 1).Draw(t, "kind")
+			if runs[o] == nil {
+				runs[o] = x.Begin(owner(o))
+			}
+			for i := range readers {
+				if readers[i][o] == nil {
+					readers[i][o] = &modelReader{}
+				}
+			}
+			d := read{namespace: pick("namespace", "m", "n", ""), selector: pick("selector", selectors...)}
+			if rapid.Bool().Draw(t, "one") {
+				d = read{namespace: namespace(), name: name()}
+			}
+			m := readers[k][o]
+			if m.seen == nil {
+				m.seen = map[read]bool{}
+			}
+			m.seen[d] = true
+			d.do(t, runs[o], kinds[k])
+		},
+		"commit":  func(*rapid.T) { end(name(), true) },
+		"abandon": func(*rapid.T) { end(name(), false) },
+		"forget": func(*rapid.T) {
+			o := name()
+			end(o, true)
+			x.Forget(owner(o))
+			for _, of := range readers {
+				delete(of, o)
+			}
+		},
+		"create": func(*rapid.T) { change(rapid.IntRange(0, 1).Draw(t, "kind"), Change{Updated: labelled()}) },
+		"change": func(*rapid.T) {
+			old, updated := labelled(), labelled()
+			updated.Namespace, updated.Name = old.Namespace, old.Name
+			change(rapid.IntRange(0, 1).Draw(t, "kind"), Change{Old: old, Updated: updated})
+		},
+		"delete": func(*rapid.T) { change(rapid.IntRange(0, 1).Draw(t, "kind"), Change{Old: labelled()}) },
+		"": func(*rapid.T) {
+			// Each owner has a reader, one edge to each kind, and what is within the budget.
+			if most := pluginBytes + 4*(readerBytes+2*edgeBytes); x.Bytes() > most {
+				t.Fatalf("%d bytes are counted, the limit is %d", x.Bytes(), most)
+			}
+		},
+	})
+	for o := range runs {
+		end(o, false)
+	}
+	x.ForgetController("plugin/widgets")
+	expectEmpty(t, x, kinds...)
+}
+
+func expectEmpty(t interface{ Errorf(string, ...any) }, x *Index, kinds ...*Kind) {
+	for _, k := range kinds {
+		shapes := slices.DeleteFunc(slices.Clone(k.shapes), func(s *shape) bool { return s == nil })
+		if n := len(k.readers) + len(shapes) + len(k.rests) + len(k.byParent) + len(k.made) + len(k.unsynced); n != 0 {
+			t.Errorf("%s: %d things are left: %+v", k.kind, n, k)
+		}
+	}
+	if x.Bytes() != 0 || len(x.controllers)+len(x.plugins) != 0 {
+		t.Errorf("%d bytes of %d controllers of %d plugins are left", x.Bytes(), len(x.controllers), len(x.plugins))
+	}
+}
+
+func TestChangesWakeExactlyTheReaders(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { checkModel(t, 1<<20, true) })
+}
+
+func TestNobodyIsMissedWhenEdgesAreBounded(t *testing.T) {
+	for _, bytes := range []int64{1, 1000, 2500} {
+		t.Run(fmt.Sprint(bytes), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) { checkModel(t, bytes, false) })
+		})
+	}
+}
+
+// TestAReaderOfTooMuchDependsOnANamespace reads more objects than a key may have
+// edges, of one namespace and then of another.
+func TestAReaderOfTooMuchDependsOnANamespace(t *testing.T) {
+	rec := &recorder{}
+	x := New(rec.config())
+	k := x.Kind(widget)
+	run := x.Begin(owner("me"))
+	for i := range maxEdges + 500 {
+		run.Get(k, object.Key{Namespace: "a", Name: fmt.Sprint(i)})
+	}
+	k.Changed(Change{Updated: obj("b", "x", "")})
+	k.Changed(Change{Updated: obj("a", "x", "")})
+	if got := rec.take(); !slices.Equal(got, []string{"me"}) {
+		t.Errorf("woken: %v", got)
+	}
+	if !slices.Equal(rec.limited, []string{"me Widget"}) {
+		t.Errorf("limited: %v", rec.limited)
+	}
+	for i := range maxEdges + 500 {
+		run.Get(k, object.Key{Namespace: "b", Name: fmt.Sprint(i)})
+	}
+	run.Commit()
+	k.Changed(Change{Updated: obj("c", "x", "")})
+	if got := rec.take(); !slices.Equal(got, []string{"me"}) {
+		t.Errorf("woken: %v", got)
+	}
+	if x.Bytes() > 2*(readerBytes+edgeBytes) {
+		t.Errorf("%d bytes are counted", x.Bytes())
+	}
+	run = x.Begin(owner("me"))
+	run.Get(k, object.Key{Namespace: "a", Name: "1"})
+	run.Commit()
+	k.Changed(Change{Updated: obj("a", "2", "")})
+	if got := rec.take(); len(got) != 0 {
+		t.Errorf("woken after a run that read little: %v", got)
+	}
+}
+
+// TestRunsThatFailKeepWhatTheLastOneRead abandons many runs, each with other reads.
+func TestRunsThatFailKeepWhatTheLastOneRead(t *testing.T) {
+	rec := &recorder{}
+	x := New(rec.config())
+	k := x.Kind(widget)
+	read := func(name string) *Run {
+		run := x.Begin(owner("me"))
+		run.Get(k, object.Key{Name: name})
+		return run
+	}
+	read("committed").Commit()
+	for i := range 1000 {
+		read(fmt.Sprint(i)).Abandon()
+	}
+	if len(k.readers) != 2 {
+		t.Errorf("%d edges are kept", len(k.readers))
+	}
+	for _, name := range []string{"committed", "999"} {
+		k.Changed(Change{Updated: obj("", name, "")})
+		if got := rec.take(); len(got) != 1 {
+			t.Errorf("%s: woken: %v", name, got)
+		}
+	}
+}
+
+// TestSelectorsOfOnePluginAreBounded has a plugin that lists with more selectors than
+// are evaluated at each event, and another one, which is not limited by it.
+func TestSelectorsOfOnePluginAreBounded(t *testing.T) {
+	rec := &recorder{}
+	x := New(rec.config())
+	k := x.Kind(widget)
+	run := x.Begin(owner("many"))
+	for i := range 10_000 {
+		run.List(k, "a", selector(t, fmt.Sprintf("app!=%d", i)))
+		run.List(k, "a", selector(t, fmt.Sprintf("l%d=x", i)))
+	}
+	run.Commit()
+	other := x.Begin(Owner{Controller: "other/c", Key: object.Key{Name: "other"}})
+	other.List(k, "a", selector(t, "tier=web,!app"))
+	other.Commit()
+	if len(k.rests) > 2*maxRests || len(k.shapes) > 2*maxShapes+1 {
+		t.Errorf("%d selectors, %d shapes", len(k.rests), len(k.shapes))
+	}
+	k.Changed(Change{Updated: obj("a", "x", "l9999=x")})
+	if got := rec.take(); !slices.Equal(got, []string{"many"}) {
+		t.Errorf("woken: %v", got)
+	}
+	k.Changed(Change{Updated: obj("a", "x", "tier=web")})
+	if got := rec.take(); !slices.Equal(got, []string{"many", "other"}) {
+		t.Errorf("woken: %v", got)
+	}
+}
+
+func TestALargeSelectorCountsAsALargerList(t *testing.T) {
+	var values []string
+	for i := range maxSelectorBytes / 4 {
+		values = append(values, fmt.Sprint(1000+i))
+	}
+	for _, text := range []string{
+		"app=x,tier in (" + strings.Join(values, ",") + ")",
+		"app=x,!a,!b,!c,!d,!e,!f,!g,!h,!i",
+	} {
+		rec := &recorder{}
+		x := New(rec.config())
+		k := x.Kind(widget)
+		run := x.Begin(owner("me"))
+		run.List(k, "a", selector(t, text))
+		run.Commit()
+		k.Changed(Change{Updated: obj("a", "x", "app=y")})
+		if got := rec.take(); len(got) != 0 || len(k.rests) != 0 {
+			t.Errorf("woken: %v, %d selectors", got, len(k.rests))
+		}
+		k.Changed(Change{Updated: obj("a", "x", "app=x")})
+		if got := rec.take(); len(got) != 1 {
+			t.Errorf("woken: %v", got)
+		}
+	}
+}
+
+func TestAnObjectWithManyLabelsIsLookedUpByWhatIsRead(t *testing.T) {
+	rec := &recorder{}
+	x := New(rec.config())
+	k := x.Kind(widget)
+	run := x.Begin(owner("me"))
+	run.List(k, "a", selector(t, "l77=x"))
+	run.Commit()
+	o := obj("a", "x", "")
+	for i := range 100_000 {
+		o.Labels[fmt.Sprint("l", i)] = "x"
+	}
+	if ids := k.appendIDs(nil, o); len(ids) != 5 {
+		t.Errorf("%d lookups", len(ids))
+	}
+	k.Changed(Change{Updated: o})
+	if got := rec.take(); len(got) != 1 {
+		t.Errorf("woken: %v", got)
+	}
+}
+
+func TestVeryManyReadersAreWokenAsACrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rec := &recorder{}
+		x := New(rec.config())
+		k := x.Kind(widget)
+		const many = 3 * slice
+		for i := range many {
+			run := x.Begin(owner(fmt.Sprint(i)))
+			run.Get(k, object.Key{Name: "shared"})
+			run.Commit()
+		}
+		for range 3 {
+			k.Changed(Change{Updated: obj("", "shared", "")})
+		}
+		synctest.Wait()
+		got := slices.Compact(rec.take())
+		if len(got) != many || rec.crowd%many != 0 || rec.crowd > 3*many {
+			t.Errorf("%d owners were woken, %d times in a crowd", len(got), rec.crowd)
+		}
+		x.ForgetController("plugin/widgets")
+		k.Changed(Change{Updated: obj("", "shared", "")})
+		synctest.Wait()
+		if got := rec.take(); len(got) != 0 {
+			t.Errorf("woken: %d", len(got))
+		}
+		x.Stop()
+		expectEmpty(t, x, k)
+	})
+}
+
+// TestEachReaderOfACrowdIsWokenAfterTheChange has readers that come while the crowd
+// is woken for an earlier change.
+func TestEachReaderOfACrowdIsWokenAfterTheChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var k *Kind
+		var x *Index
+		last := map[string]*object.Object{}
+		changed := false
+		second := obj("", "shared", "a=x")
+		x = New(Config{Wake: func(o Owner, c Change, _ bool) {
+			last[o.Key.Name] = c.Updated
+			if !changed {
+				changed = true
+				run := x.Begin(owner("late"))
+				run.Get(k, object.Key{Name: "shared"})
+				run.Commit()
+				k.Changed(Change{Updated: second})
+			}
+		}})
+		k = x.Kind(widget)
+		for i := range largeCrowd + 1 {
+			run := x.Begin(owner(fmt.Sprint(i)))
+			run.Get(k, object.Key{Name: "shared"})
+			run.Commit()
+		}
+		k.Changed(Change{Updated: obj("", "shared", "")})
+		synctest.Wait()
+		for i := range largeCrowd + 1 {
+			if last[fmt.Sprint(i)] != second {
+				t.Fatalf("%d was not woken for the second change", i)
+			}
+		}
+		if last["late"] != second {
+			t.Error("the late reader was not woken")
+		}
+		x.Stop()
+	})
+}
+
+func TestTheSyncWakesWhoStillWaits(t *testing.T) {
+	rec := &recorder{}
+	x := New(rec.config())
+	k := x.Kind(widget)
+	synced := false
+	wait := func(name string) *Run {
+		run := x.Begin(owner(name))
+		run.List(k, "", nil)
+		if run.WaitForSync(k, func() bool { return synced }) {
+			t.Fatal("it has synced")
+		}
+		return run
+	}
+	wait("waits").Commit()
+	wait("failed").Abandon()
+	wait("other").Commit()
+	x.Begin(owner("other")).Commit()
+	wait("gone").Commit()
+	x.Forget(owner("gone"))
+	synced = true
+	k.Synced()
+	if got := rec.take(); !slices.Equal(got, []string{"failed", "waits"}) {
+		t.Errorf("woken: %v", got)
+	}
+	run := x.Begin(owner("late"))
+	if !run.WaitForSync(k, func() bool { return synced }) || len(k.unsynced) != 0 {
+		t.Error("a reader waits for a kind that has synced")
+	}
+	run.Commit()
+}
+
+func TestARunOfAForgottenKeyLeavesNothing(t *testing.T) {
+	rec := &recorder{}
+	x := New(rec.config())
+	k := x.Kind(widget)
+	run := x.Begin(owner("me"))
+	run.Get(k, object.Key{Name: "x"})
+	x.Forget(owner("me"))
+	run.Get(k, object.Key{Name: "y"})
+	run.WaitForSync(k, func() bool { return false })
+	run.Commit()
+	run.Abandon()
+	x.ForgetController("plugin/widgets")
+	expectEmpty(t, x, k)
+}

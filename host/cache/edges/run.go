@@ -1,0 +1,188 @@
+package edges
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/thole-dev/thole/host/object"
+)
+
+// Run is what one run of a key reads. It is used by one goroutine, a key has at
+// most one open run at a time, and it must be ended by Commit or Abandon.
+//
+// An edge is to be added before the value is read. A change leads to a call of
+// [Config.Wake] from then on, also during the run.
+type Run struct {
+	index     *Index
+	reader    *reader          // nil after the end
+	positions map[identity]int // in reader.edges; nil while there are few
+}
+
+// Begin opens a run of a key.
+func (x *Index) Begin(o Owner) *Run {
+	c := x.controller(o.Controller)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.readers[o.Key]
+	if r == nil {
+		r = &reader{controller: c, key: object.Key{Namespace: strings.Clone(o.Key.Namespace), Name: strings.Clone(o.Key.Name)}}
+		c.readers[r.key] = r
+		x.count(c, readerBytes)
+	}
+	r.open = true
+	for i := range r.edges {
+		r.edges[i].seen = false
+	}
+	return &Run{index: x, reader: r}
+}
+
+// Get adds an edge to an object.
+func (r *Run) Get(k *Kind, key object.Key) {
+	r.add(k, key.Namespace, func() target { return k.object(key) })
+}
+
+// List adds an edge to a list of a namespace, or of all if it is "". A nil selector
+// selects everything.
+func (r *Run) List(k *Kind, namespace string, sel labels.Selector) {
+	r.add(k, namespace, func() target { return k.list(r.reader.controller.plugin, namespace, sel) })
+}
+
+// WaitForSync reports whether the kind has synced. If not, the owner is woken when
+// it has.
+func (r *Run) WaitForSync(k *Kind, synced func() bool) bool {
+	c := r.reader.controller
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return synced() || !r.reader.forgotten && !k.addUnsynced(r.reader, synced)
+}
+
+// add adds the edge to what is read in a namespace.
+func (r *Run) add(k *Kind, namespace string, read func() target) {
+	owner := r.reader.owner()
+	if limited := r.addLocked(k, namespace, read); limited {
+		r.index.config.Limited(owner, k.kind)
+	}
+}
+
+func (r *Run) addLocked(k *Kind, namespace string, read func() target) (limited bool) {
+	c := r.reader.controller
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.reader.forgotten || r.isCovered(k, namespace) {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := read()
+	if i := r.find(k, t.id); i >= 0 {
+		r.reader.edges[i].seen = true
+		return false
+	}
+	if !r.hasRoom(t) {
+		k.removeShape(t.shape)
+		r.coarsen(k, namespace)
+		return true
+	}
+	r.hold(t)
+	return false
+}
+
+// isCovered reports whether this run depends on a whole namespace, or on all.
+func (r *Run) isCovered(k *Kind, namespace string) bool {
+	for _, all := range []string{namespace, ""} {
+		if i := r.find(k, k.everythingID(all)); i >= 0 && r.reader.edges[i].seen {
+			return true
+		}
+	}
+	return false
+}
+
+// hasRoom reports whether the reader may have one more edge. The first one to a kind
+// takes no more than what would stand for it.
+func (r *Run) hasRoom(t target) bool {
+	if len(r.reader.edges) < maxEdges && r.index.hasRoom(r.reader.controller, t.bytes()) {
+		return true
+	}
+	return t.rest == nil && !r.reader.dependsOn(t.kind)
+}
+
+// hold adds an edge that the reader does not have. The kind is locked.
+func (r *Run) hold(t target) {
+	e := t.edge
+	e.seen = true
+	r.index.count(r.reader.controller, e.kind.add(r.reader, &t))
+	r.reader.edges = append(r.reader.edges, e)
+	if r.positions != nil {
+		r.positions[e.identity()] = len(r.reader.edges) - 1
+	}
+}
+
+const fewEdges = 16
+
+// find returns the position of an edge, -1 if the reader does not have it.
+func (r *Run) find(k *Kind, id uint64) int {
+	if len(r.reader.edges) <= fewEdges {
+		return slices.IndexFunc(r.reader.edges, func(e edge) bool { return e.kind == k && e.id == id })
+	}
+	if r.positions == nil {
+		r.positions = make(map[identity]int, len(r.reader.edges))
+		for i := range r.reader.edges {
+			r.positions[r.reader.edges[i].identity()] = i
+		}
+	}
+	if i, ok := r.positions[identity{k, id}]; ok {
+		return i
+	}
+	return -1
+}
+
+// coarsen replaces all edges of the reader to a kind by one, to a namespace if none
+// leads elsewhere, else to the whole kind. The kind is locked.
+func (r *Run) coarsen(k *Kind, namespace string) {
+	reader := r.reader
+	t := k.everything(namespace)
+	for _, e := range reader.edges {
+		if e.kind == k && e.namespace != t.namespace {
+			t = k.everything("")
+		}
+	}
+	t.committed = slices.ContainsFunc(reader.edges, func(e edge) bool { return e.kind == k && e.committed })
+	r.index.filter(reader, func(e *edge) bool { return e.kind == k }, func(e *edge) int64 { return k.remove(reader, e) })
+	r.positions = nil
+	r.hold(t)
+}
+
+// Commit ends a run that has returned a result. The edges to what it has read
+// replace the edges of earlier runs.
+func (r *Run) Commit() {
+	r.end(func(e *edge) bool {
+		e.committed = e.seen
+		return e.seen
+	})
+}
+
+// Abandon ends a run that has not returned a result. The edges of the last run that
+// did stay beside its own. After Commit it does nothing.
+func (r *Run) Abandon() {
+	r.end(func(e *edge) bool { return e.seen || e.committed })
+}
+
+func (r *Run) end(keep func(*edge) bool) {
+	reader := r.reader
+	if reader == nil {
+		return
+	}
+	r.reader, r.positions = nil, nil
+	c := reader.controller
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if reader.open = false; reader.forgotten {
+		return
+	}
+	r.index.drop(reader, func(e *edge) bool { return !keep(e) })
+	if len(reader.edges) == 0 {
+		r.index.forget(reader)
+	}
+}
