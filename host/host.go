@@ -91,7 +91,8 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	}
 	if h.cache, err = cache.New(cache.Config{
 		REST: cluster, Namespace: c.Namespace, Logger: h.logger.Named("cache"),
-		Wake:        func(owner cache.Owner, event cache.Event) { h.runner.ObserveRead(owner, event) },
+		Wake:        func(o cache.Owner, e cache.Event, crowd bool) { h.runner.ObserveRead(o, e, crowd) },
+		Limited:     func(o cache.Owner, kind abi.Kind) { h.runner.LimitReads(o, kind) },
 		OutageEnded: func() { h.runner.OutageEnded() },
 		Restored:    func(kind abi.Kind) { h.runner.Restored(kind) },
 	}); err != nil {

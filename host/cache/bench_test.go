@@ -220,16 +220,16 @@ func BenchmarkRun(b *testing.B) {
 	b.Cleanup(c.Stop)
 	sels := make([]labels.Selector, benchObjects)
 	read := func(i int) {
-		run := c.Begin(Owner{Controller: "bench", Key: object.Key{Name: fmt.Sprint(i)}}, &OwnWrites{})
+		run := begin(c, Owner{Controller: "bench", Key: object.Key{Name: fmt.Sprint(i)}}, &OwnWrites{})
 		key := object.Key{Namespace: fmt.Sprintf("team-%d", i%50), Name: fmt.Sprintf("widget-%05d", i)}
-		if _, ok, err := run.Get(b.Context(), widget, key); !ok || err != nil {
-			b.Fatal(ok, err)
+		if o, err := run.Get(widget, key); o == nil || err != nil {
+			b.Fatal(o, err)
 		}
 		if sels[i] == nil {
 			sels[i] = labels.SelectorFromSet(labels.Set{"app.kubernetes.io/name": key.Name})
 		}
-		if items, err := run.List(b.Context(), widget, key.Namespace, sels[i]); len(items) != 1 || err != nil {
-			b.Fatal(len(items), err)
+		if found, err := run.List(Reading{Kind: widget, Namespace: key.Namespace, Selector: sels[i]}); len(found.Items) != 1 || err != nil {
+			b.Fatal(len(found.Items), err)
 		}
 		run.Commit()
 	}

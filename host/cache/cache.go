@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/cache/edges"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -32,11 +33,15 @@ type Config struct {
 	// all namespaces.
 	Namespace string
 	// Wake is called with the owner of each edge that a change concerns and
-	// with the change. When the informer of a kind has synced, it is called
+	// with the change; crowd is set if it concerns very many owners. When the informer of a kind has synced, it is called
 	// with each owner whose read failed with [ErrNotSynced], and with no
 	// change; when a list went past a state, with each owner that knows it
 	// ([Informer.WakeIfSkipped]). It must not block. It may be nil.
-	Wake func(Owner, Event)
+	Wake func(o Owner, e Event, crowd bool)
+	// Limited is called with an owner whose reads of a kind are too many to be
+	// remembered by themselves, so that a change of any object of a namespace, or of
+	// the kind, wakes it. It may be nil.
+	Limited func(Owner, abi.Kind)
 	// OutageEnded is called when an informer reaches the API server again that
 	// could not for a time: once for each informer. It may be nil.
 	OutageEnded func()
@@ -82,7 +87,7 @@ func (c Config) withDefaults() Config {
 		c.backoff = &watchBackoff
 	}
 	if c.Wake == nil {
-		c.Wake = func(Owner, Event) {}
+		c.Wake = func(Owner, Event, bool) {}
 	}
 	if c.OutageEnded == nil {
 		c.OutageEnded = func() {}
@@ -99,7 +104,7 @@ type Cache struct {
 	rest      *rest.Config
 	http      *http.Client
 	discovery *discovery
-	edges     *edges
+	edges     *edges.Index
 	ping      ping            // of the API server, for Reachable
 	ctx       context.Context //nolint:containedctx // ends with Stop
 	cancel    context.CancelFunc
@@ -127,7 +132,12 @@ func New(config Config) (*Cache, error) {
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.discovery = newDiscovery(c.ctx, client, config.Clock)
-	c.edges = newEdges(c)
+	c.edges = edges.New(edges.Config{
+		Wake: func(o Owner, change edges.Change, crowd bool) {
+			config.Wake(o, Event{Old: change.Old, New: change.Updated}, crowd)
+		},
+		Limited: config.Limited,
+	})
 	return c, nil
 }
 
@@ -228,9 +238,10 @@ func (c *Cache) newInformer(resource object.Resource) (*informer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", resource.Kind, err)
 	}
-	i := &informer{cache: c, client: client, store: newStore()}
+	i := &informer{cache: c, client: client, store: newStore(), edges: c.edges.Kind(resource.Kind)}
 	i.store.restored = i.restored
-	i.store.missed = func(o Owner) { c.config.Wake(o, Event{}) }
+	i.store.missed = func(o Owner) { c.config.Wake(o, Event{}, false) }
+	i.store.subscribe(&handler{event: i.changed, synced: i.edges.Synced, changesOnly: true})
 	i.health = newHealth(c.config.Logger.With("kind", resource.Kind.String()), c.config.OutageEnded)
 	i.resource.Store(&resource)
 	i.ctx, i.cancel = context.WithCancel(c.ctx)
@@ -288,6 +299,13 @@ func (c *Cache) Stats() []Stats {
 	return all
 }
 
+// Forget removes the edges of a key that does not exist any more. A run of the
+// key that is still open leaves no edges.
+func (c *Cache) Forget(o Owner) { c.edges.Forget(o) }
+
+// ForgetController removes the edges of all keys of a controller.
+func (c *Cache) ForgetController(name string) { c.edges.ForgetController(name) }
+
 // Stop stops all informers and waits for their goroutines. It must not be
 // called from a handler. Further calls do nothing.
 func (c *Cache) Stop() {
@@ -305,6 +323,7 @@ func (c *Cache) Stop() {
 		i.stop()
 	}
 	c.stopping.Wait()
+	c.edges.Stop()
 	utilnet.CloseIdleConnectionsFor(c.http.Transport)
 }
 

@@ -26,11 +26,13 @@
 //   - When the API server stops serving a kind, the store of the kind is
 //     emptied, with an event for each object, until the kind is served again.
 //
-// # Edges
+// # Reads
 //
-// [Cache.Begin] opens a run, through which one reconcile reads. Every read
-// becomes an edge from the key of the run to that object or list. A later
-// change there calls [Config.Wake] for exactly the keys that have read it.
+// [Cache.Begin] opens a run, through which one reconcile reads. Everything that it
+// reads of a kind is of one state. Every read becomes an edge from the key of the run
+// to that object or list (package edges). A later change there calls [Config.Wake]
+// for the keys that have read it. The objects, their snapshots and their indexes are
+// in package objects.
 //
 // # Own writes
 //
@@ -49,11 +51,9 @@
 //	frames.go       a watch stream, cut into the frames of its events
 //	decode.go       responses and frames, decoded to objects
 //	store.go        its objects, as the reflector writes them
-//	index.go        the objects by namespace and name
 //	handlers.go     its events, delivered to its handlers
 //	health.go       when it has begun to fail and has recovered
 //	runreads.go     what one run reads, and sees as one state
+//	runlists.go     its lists: own writes in their place, and bounds
 //	ownwrites.go    what a plugin wrote, until its informers show it
-//	readedges.go    the reads that are kept for each key
-//	dependents.go   which keys have read an object that changed
 package cache

@@ -9,8 +9,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/logtest"
 	"github.com/thole-dev/thole/host/object"
@@ -64,6 +66,23 @@ func acquire(t *testing.T, c *Cache) *Informer {
 		t.Fatal(err)
 	}
 	return i
+}
+
+// begin opens a run of a plugin that reads every kind that has an informer.
+func begin(c *Cache, o Owner, own *OwnWrites) *Run {
+	return c.Begin(o, own, func(kind abi.Kind) *Informer {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if i := c.informers[kind]; i != nil {
+			return &Informer{informer: i}
+		}
+		return nil
+	})
+}
+
+// widgets is a list of widgets. The selector may be nil.
+func widgets(namespace string, sel labels.Selector) Reading {
+	return Reading{Kind: widget, Namespace: namespace, Selector: sel}
 }
 
 // versionOf returns the resourceVersion that the store has reached, "" before it
@@ -165,4 +184,11 @@ func expectChangesOnly(t *testing.T, lines []logtest.Line) {
 func notFound(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Reason == metav1.StatusReasonNotFound
+}
+
+// usersOf returns the number of users of the informer of widgets.
+func usersOf(c *Cache) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.informers[widget].users
 }

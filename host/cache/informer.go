@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/cache/edges"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -39,6 +40,7 @@ type informer struct {
 	client   rest.Interface                  // decodes responses as objects of the kind
 	resource atomic.Pointer[object.Resource] // as discovery found it last
 	store    *store
+	edges    *edges.Kind // from the owners that have read the kind
 	health   *health
 	ctx      context.Context //nolint:containedctx // ends with the informer
 	cancel   context.CancelFunc
@@ -66,6 +68,14 @@ func (i *informer) start() {
 	quiet := klog.NewContext(i.ctx, logr.Discard())
 	i.running.Go(func() { reflector.RunWithContext(quiet) })
 	i.running.Go(func() { i.store.feed.run(i.ctx) })
+}
+
+// changed wakes the owners that depend on an object. Objects of an initial list are
+// left out, because the owners that could not read them wait for the sync.
+func (i *informer) changed(e Event) {
+	if !e.Initial {
+		i.edges.Changed(edges.Change{Old: e.Old, Updated: e.New})
+	}
 }
 
 // stop ends the goroutines and frees the objects.
@@ -119,9 +129,12 @@ func (i *informer) List(namespace string, sel labels.Selector) []*object.Object 
 	return i.store.list(i.scope(namespace), sel)
 }
 
+// Namespaced reports whether the objects of the kind live in namespaces.
+func (i *informer) Namespaced() bool { return i.resource.Load().Namespaced }
+
 // scope returns the namespace, or "" if the kind is cluster-scoped.
 func (i *informer) scope(namespace string) string {
-	if i.resource.Load().Namespaced {
+	if i.Namespaced() {
 		return namespace
 	}
 	return ""

@@ -1,11 +1,12 @@
 package cache
 
 import (
-	"slices"
+	"cmp"
+	"strings"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
+	"github.com/google/btree"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/thole-dev/thole/abi"
@@ -19,7 +20,7 @@ import (
 // the zero value is empty.
 type OwnWrites struct {
 	mu      sync.Mutex
-	byKind  map[abi.Kind]map[object.Key]*ownWrite
+	byKind  map[abi.Kind]*ownTree
 	count   int // of entries
 	bytes   int // of their objects
 	sweepAt int // the count at which the next write drops what was passed
@@ -34,6 +35,18 @@ const (
 	minSweep         = 64
 	sweepInterval    = 50 * time.Millisecond // between those that reads of the size need
 )
+
+// ownTree has the writes of one kind, ordered by namespace and name. A clone of it is
+// made in constant time.
+type ownTree = btree.BTreeG[*ownWrite]
+
+func newOwnTree() *ownTree {
+	return btree.NewG(16, func(a, b *ownWrite) bool { return compareKeys(a.key, b.key) < 0 })
+}
+
+func compareKeys(a, b object.Key) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}
 
 // ownWrite is the last write of an object.
 type ownWrite struct {
@@ -74,19 +87,19 @@ func (w *OwnWrites) add(e *ownWrite) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	kind := e.informer.Kind()
-	if before := w.byKind[kind][e.key]; before != nil {
+	if before := w.find(kind, e.key); before != nil {
 		if before.isNewerThan(e) {
 			return // the reply of a write that came later was faster
 		}
 		w.drop(kind, before)
 	}
 	if w.byKind == nil {
-		w.byKind = map[abi.Kind]map[object.Key]*ownWrite{}
+		w.byKind = map[abi.Kind]*ownTree{}
 	}
 	if w.byKind[kind] == nil {
-		w.byKind[kind] = map[object.Key]*ownWrite{}
+		w.byKind[kind] = newOwnTree()
 	}
-	w.byKind[kind][e.key] = e
+	w.byKind[kind].ReplaceOrInsert(e)
 	w.count++
 	w.bytes += e.size()
 	if w.count > max(w.sweepAt, minSweep) {
@@ -94,8 +107,21 @@ func (w *OwnWrites) add(e *ownWrite) {
 	}
 }
 
+// find returns the write of an object, nil if there is none.
+func (w *OwnWrites) find(kind abi.Kind, key object.Key) *ownWrite {
+	return findIn(w.byKind[kind], key)
+}
+
+func findIn(tree *ownTree, key object.Key) *ownWrite {
+	if tree == nil || tree.Len() == 0 {
+		return nil
+	}
+	e, _ := tree.Get(&ownWrite{key: key})
+	return e
+}
+
 func (w *OwnWrites) drop(kind abi.Kind, e *ownWrite) {
-	delete(w.byKind[kind], e.key)
+	w.byKind[kind].Delete(e)
 	w.count--
 	w.bytes -= e.size()
 }
@@ -104,12 +130,13 @@ func (w *OwnWrites) drop(kind abi.Kind, e *ownWrite) {
 // stopped. The next sweep follows when there are twice as many entries as are left,
 // which makes the cost of a write constant.
 func (w *OwnWrites) sweep() {
-	for kind, entries := range w.byKind {
-		for _, e := range entries {
-			if e.passed(e.informer) || e.informer.ctx.Err() != nil {
+	for kind, tree := range w.byKind {
+		tree.Clone().Ascend(func(e *ownWrite) bool {
+			if e.isPassed(e.informer) || e.informer.ctx.Err() != nil {
 				w.drop(kind, e)
 			}
-		}
+			return true
+		})
 	}
 	w.sweepAt, w.swept = 2*w.count, time.Now()
 }
@@ -142,40 +169,9 @@ func (w *OwnWrites) Len() int {
 // Get returns an object as the plugin left it, or as the informer shows it if that
 // is newer; nil if there is none.
 func (w *OwnWrites) Get(i *Informer, key object.Key) *object.Object {
-	o, _ := w.get(i, key)
-	return o
-}
-
-// get is Get. It also returns the resourceVersion if the informer does not show it.
-func (w *OwnWrites) get(i *Informer, key object.Key) (o *object.Object, ahead string) {
 	own := w.pending(i, key) // before the read, which then contains what was passed
 	shown, _ := i.Get(key)
-	if o = own.over(shown); o != nil && o != shown {
-		ahead = own.version
-	}
-	return o, ahead
-}
-
-// list is [informer.List] with the plugin's own writes. It also returns the latest
-// resourceVersion of those in it that the informer does not show, "" if there are none.
-func (w *OwnWrites) list(i *Informer, namespace string, sel labels.Selector) (items []*object.Object, ahead string) {
-	pending := w.pendingIn(i, i.scope(namespace))
-	items = i.List(namespace, sel)
-	if len(pending) == 0 {
-		return items, ""
-	}
-	items = slices.DeleteFunc(items, func(o *object.Object) bool { return pending[o.Key()] != nil })
-	for key, own := range pending {
-		shown, _ := i.Get(key)
-		if o := own.over(shown); o != nil && (sel == nil || sel.Matches(labels.Set(o.Labels))) {
-			items = append(items, o)
-			if o != shown && (ahead == "" || isBefore(ahead, own.version)) {
-				ahead = own.version
-			}
-		}
-	}
-	slices.SortFunc(items, byKey)
-	return items, ahead
+	return own.over(shown)
 }
 
 // pending returns the write of an object that the informer has not passed, nil if
@@ -184,44 +180,36 @@ func (w *OwnWrites) pending(i *Informer, key object.Key) *ownWrite {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	kind := i.Kind()
-	e := w.byKind[kind][key]
+	e := w.find(kind, key)
 	if e == nil {
 		return nil
 	}
-	if e.passed(i.informer) {
+	if e.isPassed(i.informer) {
 		w.drop(kind, e)
 		return nil
 	}
 	return e
 }
 
-// pendingIn returns the writes in a namespace, or in all if it is "", that the
-// informer has not passed.
-func (w *OwnWrites) pendingIn(i *Informer, namespace string) map[object.Key]*ownWrite {
+// ofKind returns the writes of a kind, nil if there are none.
+func (w *OwnWrites) ofKind(kind abi.Kind) *ownTree {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	kind := i.Kind()
-	found := map[object.Key]*ownWrite{}
-	for key, e := range w.byKind[kind] {
-		switch {
-		case e.passed(i.informer):
-			w.drop(kind, e)
-		case inNamespace(key.Namespace, namespace):
-			found[key] = e
-		}
+	if tree := w.byKind[kind]; tree != nil && tree.Len() > 0 {
+		return tree.Clone()
 	}
-	return found
+	return nil
 }
 
-// passed reports whether the informer shows the write, or what came after it, or
-// what came back instead. A deletion has no resourceVersion that the client knows: it
-// has been passed when the informer has seen the object and does not show it any more.
-func (e *ownWrite) passed(i *informer) bool {
-	if e.informer == i && e.restores != i.Restores() {
+// passed reports whether a state of the informer, in which the object is shown, has
+// the write, or what came after it, or what came back instead. A deletion has no
+// resourceVersion that the client knows: it has been passed when the informer has seen
+// the object and does not show it any more.
+func (e *ownWrite) passed(i *informer, at position, shown *object.Object) bool {
+	if e.informer == i && e.restores != at.restores {
 		return true
 	}
-	reached, err := i.store.reached(e.version)
-	shown, _ := i.Get(e.key)
+	reached, err := atLeast(at.version, e.version)
 	switch {
 	case e.object == nil:
 		return (reached || err != nil) && (shown == nil || shown.UID != e.uid && !isBefore(shown.ResourceVersion, e.version))
@@ -229,6 +217,12 @@ func (e *ownWrite) passed(i *informer) bool {
 		return shown != nil && shown.ResourceVersion != e.shown
 	}
 	return reached
+}
+
+// isPassed reports whether an informer has passed the write.
+func (e *ownWrite) isPassed(i *informer) bool {
+	at := i.store.position() // before the read
+	return e.passed(i, at, i.store.get(e.key))
 }
 
 // over returns what is newer: the write, or the object as the informer shows it.

@@ -310,13 +310,13 @@ func eventually[T any](t testing.TB, try func() (T, error)) T {
 
 func TestRealWritesAreReadOnceTheyAreReached(t *testing.T) {
 	wakeups := make(chan Owner, 100)
-	c, client := openReal(t, Config{Wake: func(o Owner, _ Event) { wakeups <- o }})
+	c, client := openReal(t, Config{Wake: func(o Owner, _ Event, _ bool) { wakeups <- o }})
 	ns := namespace(t, client)
 	ctx := within(t)
 	i := acquireReal(t, c, configMap)
-	run := c.Begin(me, &OwnWrites{})
-	if items, err := run.List(ctx, configMap, ns, selector(t, "app=web")); err != nil || len(items) != 0 {
-		t.Fatal(items, err)
+	run := begin(c, me, &OwnWrites{})
+	if found, err := run.List(Reading{Kind: configMap, Namespace: ns, Selector: selector(t, "app=web")}); err != nil || len(found.Items) != 0 {
+		t.Fatal(found, err)
 	}
 	run.Commit()
 	maps := client.CoreV1().ConfigMaps(ns)

@@ -31,7 +31,7 @@ const maxSpans = 8
 // owner when a list goes past it, or at once if one has.
 func (i *Informer) WakeIfSkipped(o Owner, version string) {
 	if i.store.remember(o, version) {
-		i.cache.config.Wake(o, Event{})
+		i.cache.config.Wake(o, Event{}, false)
 	}
 }
 

@@ -1,14 +1,12 @@
 package cache
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"pgregory.net/rapid"
 
 	"github.com/thole-dev/thole/host/object"
@@ -26,7 +24,7 @@ func TestNoOwnerMissesThatWhatItHasReadIsDifferent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		server, own := newLateInformer(t), &OwnWrites{}
 		owners := []string{"p/1", "p/2"}
-		readers := map[string]*listReader{}
+		readers := map[string]*listReader{"p/other": {told: true}}
 		for _, o := range owners {
 			readers[o] = &listReader{told: true}
 		}
@@ -37,19 +35,12 @@ func TestNoOwnerMissesThatWhatItHasReadIsDifferent(t *testing.T) {
 				r.told = r.told || hasX(e.Old) || hasX(e.New)
 			}
 		}})
-		list := func() (items []*object.Object, ahead string) {
-			return own.list(server.Informer, "ns", labels.SelectorFromSet(labels.Set{"l": "x"}))
-		}
-		knows := func(owner, version string) {
-			if version != "" && server.store.remember(Owner{Controller: owner}, version) {
-				readers[owner].told = true
-			}
-		}
+		server.woken = func(o Owner) { readers[o.Controller].told = true }
 		read := func(owner string, late func()) {
-			items, ahead := list()
-			readers[owner] = &listReader{items: items}
+			list := server.read(Owner{Controller: owner}, own)
+			readers[owner] = &listReader{}
 			late()
-			knows(owner, ahead)
+			readers[owner].items = list()
 		}
 		actions := server.actions(own, []string{"a", "b", "c"}, func(string) {})
 		actions["read"] = func(t *rapid.T) { read(rapid.SampledFrom(owners).Draw(t, "owner"), func() {}) }
@@ -62,7 +53,7 @@ func TestNoOwnerMissesThatWhatItHasReadIsDifferent(t *testing.T) {
 			if server.seen < len(server.log) {
 				return
 			}
-			items, _ := list()
+			items := server.read(Owner{Controller: "p/other"}, own)()
 			for owner, r := range readers {
 				if !r.told && !slices.Equal(items, r.items) {
 					t.Fatalf("%s was not told that its list of %d is one of %d", owner, len(r.items), len(items))
@@ -107,14 +98,14 @@ func TestOwnersAreWokenWhenTheKindIsGone(t *testing.T) {
 
 // The object that a run has read is created and deleted while the watch shows nothing.
 func TestARunIsWokenForWhatAListGoesPast(t *testing.T) {
-	for name, read := range map[string]func(context.Context, *Run) error{
-		"get":  func(ctx context.Context, r *Run) error { _, _, err := r.Get(ctx, widget, keyOf("new")); return err },
-		"list": func(ctx context.Context, r *Run) error { _, err := r.List(ctx, widget, "ns", nil); return err },
+	for name, read := range map[string]func(*Run) error{
+		"get":  func(r *Run) error { _, err := r.Get(widget, keyOf("new")); return err },
+		"list": func(r *Run) error { _, err := r.List(Reading{Kind: widget, Namespace: "ns"}); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPeer(t)
 			woken := make(chan Owner, 10)
-			c := open(t, p, Config{Wake: func(o Owner, _ Event) { woken <- o }})
+			c := open(t, p, Config{Wake: func(o Owner, _ Event, _ bool) { woken <- o }})
 			i := acquire(t, c)
 			p.next(isWatchList)
 			p.silence(true)
@@ -125,8 +116,8 @@ func TestARunIsWokenForWhatAListGoesPast(t *testing.T) {
 			}
 			var own OwnWrites
 			own.Wrote(i, o)
-			run := c.Begin(me, &own)
-			if err := read(within(t), run); err != nil {
+			run := begin(c, me, &own)
+			if err := read(run); err != nil {
 				t.Fatal(err)
 			}
 			run.Commit()

@@ -77,7 +77,7 @@ func (s *store) isAhead(version string, objects iter.Seq[*object.Object]) bool {
 		return true
 	}
 	for o := range objects {
-		have := s.index.get(o.Key())
+		have := s.objects.Get(o.Key())
 		if have != nil && have.UID == o.UID && isBefore(o.ResourceVersion, have.ResourceVersion) {
 			return true
 		}

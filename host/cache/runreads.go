@@ -1,211 +1,247 @@
 package cache
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/cache/edges"
+	"github.com/thole-dev/thole/host/cache/objects"
 	"github.com/thole-dev/thole/host/object"
 )
+
+// Owner is a key of a controller. It owns the edges to what it has read.
+type Owner = edges.Owner
 
 // Run is the view that one reconcile has of the cache. Each read is registered
 // as an edge of its owner. A run is used by one goroutine, an owner has at most
 // one open run at a time, and it must be ended by Commit or Abandon.
 //
-// An object that a run has read, by itself or in a list, does not change for
-// the rest of the run. Objects that it has not read are as new as the cache.
+// Everything that a run reads of a kind is of one state: that of the first read, with
+// the plugin's own writes until then. No read blocks.
 type Run struct {
-	own    *OwnWrites
-	edges  *edges
-	reader *reader // nil after the end
-	seen   map[edge]struct{}
-	views  map[abi.Kind]*view
+	cache     *Cache
+	owner     Owner
+	own       *OwnWrites
+	informers func(abi.Kind) *Informer
+	edges     *edges.Run // nil after the end
+	views     map[abi.Kind]*view
 }
 
-// errEnded is returned for a read after the end of the run.
-var errEnded = errors.New("the run has ended")
+// Reading is one read of a run.
+type Reading struct {
+	Kind      abi.Kind
+	Namespace string          // "" for a cluster-scoped kind and, in a list, for all namespaces
+	Selector  labels.Selector // of a list; nil for everything
+	Limit     int             // of a list: how many objects at most; 0: all
+	After     object.Key      // of a list: only what comes after it
+	MaxBytes  int             // of a list: what the objects may have together; 0: any
+	// Look is called with the number of objects that were looked at since its last
+	// call. It may panic, and be nil.
+	Look func(objects int)
+}
+
+// List is what a list has found, ordered by namespace and name.
+type List struct {
+	Items []*object.Object
+	More  bool // there are more than Reading.Limit
+}
+
+var (
+	// errEnded is returned for a read after the end of the run.
+	errEnded = errors.New("the run has ended")
+	// ErrNotFollowed is returned for a read of a kind that the plugin has no informer of.
+	ErrNotFollowed = errors.New("the plugin does not follow the kind")
+	// ErrTooLarge is returned for a list of more than Reading.MaxBytes.
+	ErrTooLarge = errors.New("the objects are too large together")
+	// ErrExpired is returned for a read of a kind of which much has changed since the
+	// run began to read it. Another run will succeed.
+	ErrExpired = objects.ErrExpired
+)
 
 // Begin opens a run for an owner. own are the writes of its plugin, which its
-// reads contain.
-func (c *Cache) Begin(o Owner, own *OwnWrites) *Run {
-	return &Run{
-		own:    own,
-		edges:  c.edges,
-		reader: c.edges.begin(o),
-		seen:   map[edge]struct{}{},
-		views:  map[abi.Kind]*view{},
-	}
+// reads contain, and informers those that the plugin reads.
+func (c *Cache) Begin(o Owner, own *OwnWrites, informers func(abi.Kind) *Informer) *Run {
+	return &Run{cache: c, owner: o, own: own, informers: informers, edges: c.edges.Begin(o), views: map[abi.Kind]*view{}}
 }
 
-// Get reads an object. It returns false if there is no such object. The error is
-// [ErrNotSynced] if the informer of the kind has not synced, or one of
-// [Cache.Acquire]. The caller checks whether the owner may read the object.
-func (r *Run) Get(ctx context.Context, kind abi.Kind, key object.Key) (*object.Object, bool, error) {
-	v, err := r.read(ctx, kind, func(k *kindEdges) edge {
-		key.Namespace = k.informer.scope(key.Namespace)
-		return edge{kind: k, key: key}
+// Get reads an object. It returns nil if there is no such object. The error is
+// [ErrNotSynced] if the informer of the kind has not synced, [ErrNotFollowed] or
+// [ErrExpired]. The caller checks whether the owner may read the object.
+func (r *Run) Get(kind abi.Kind, key object.Key) (o *object.Object, err error) {
+	v, isFirst, err := r.read(kind, func(i *Informer) {
+		key.Namespace = i.scope(key.Namespace)
+		r.edges.Get(i.edges, key)
 	})
-	if err != nil {
-		return nil, false, fmt.Errorf("get %s %s: %w", kind, key, err)
+	if err == nil {
+		o, err = v.get(key)
 	}
-	o := v.get(key)
-	return o, o != nil, nil
+	if err != nil {
+		return nil, fmt.Errorf("get %s %s: %w", kind, key, err)
+	}
+	if !isFirst {
+		v.wakeIf(func(now *view) bool {
+			other, err := now.get(key)
+			return err != nil || !isSameVersion(o, other)
+		})
+	}
+	return o, nil
 }
 
-// List reads the objects of a namespace that match the selector, ordered by
-// namespace and name. "" stands for all namespaces, and a nil selector matches
-// everything. The slice must not be modified. Errors are those of Get.
-func (r *Run) List(ctx context.Context, kind abi.Kind, namespace string, sel labels.Selector) ([]*object.Object, error) {
-	if sel == nil {
-		sel = labels.Everything()
-	}
-	v, err := r.read(ctx, kind, func(k *kindEdges) edge {
-		namespace = k.informer.scope(namespace)
-		return edge{kind: k, list: k.listFor(namespace, sel)}
+// List reads the objects that match. Errors are those of Get, and [ErrTooLarge].
+func (r *Run) List(l Reading) (found List, err error) {
+	v, isFirst, err := r.read(l.Kind, func(i *Informer) {
+		l.Namespace = i.scope(l.Namespace)
+		r.edges.List(i.edges, l.Namespace, l.Selector)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list %s in %q: %w", kind, namespace, err)
+	if err == nil {
+		found, err = v.list(l)
 	}
-	return v.list(namespace, sel), nil
+	if err != nil {
+		return List{}, fmt.Errorf("list %s in %q: %w", l.Kind, l.Namespace, err)
+	}
+	if !isFirst {
+		v.wakeIf(func(now *view) bool {
+			other, err := now.list(l)
+			return err != nil || !isSameList(found, other)
+		})
+	}
+	return found, nil
 }
 
-// read registers an edge and returns the view of its kind.
-func (r *Run) read(ctx context.Context, kind abi.Kind, target func(*kindEdges) edge) (*view, error) {
-	if r.reader == nil {
-		return nil, errEnded
+// read registers an edge and returns the view of its kind, and whether it is the
+// first read of that.
+func (r *Run) read(kind abi.Kind, addEdge func(*Informer)) (v *view, isFirst bool, err error) {
+	if r.edges == nil {
+		return nil, false, errEnded
 	}
-	at, synced, err := r.edges.register(ctx, r.reader, kind, target)
-	if err != nil {
-		return nil, err
+	i := r.informers(kind)
+	if i == nil {
+		return nil, false, ErrNotFollowed
 	}
-	r.seen[at] = struct{}{}
-	if !synced {
-		return nil, ErrNotSynced
+	addEdge(i)
+	if !r.edges.WaitForSync(i.edges, i.HasSynced) {
+		return nil, false, ErrNotSynced
 	}
-	if r.views[kind] == nil {
-		r.views[kind] = &view{owner: r.reader.owner, own: r.own, informer: at.kind.informer, objects: map[object.Key]*object.Object{}}
+	v = r.views[kind]
+	if v != nil {
+		return v, false, nil
 	}
-	return r.views[kind], nil
+	v = r.open(i)
+	r.views[kind] = v
+	return v, true, nil
+}
+
+func (r *Run) open(i *Informer) *view {
+	own := r.own.ofKind(i.Kind()) // before the snapshot, which then contains what was passed
+	return &view{run: r, informer: i, own: own, shown: i.store.open()}
 }
 
 // Commit ends a run that has returned a result. The edges to what it has read
 // replace the edges of earlier runs.
 func (r *Run) Commit() {
-	if r.reader != nil {
-		r.edges.retain(r.reader, r.seen)
+	if r.edges != nil {
+		r.edges.Commit()
 		r.Abandon()
 	}
 }
 
-// Abandon ends a run that has not returned a result. The edges of earlier runs
-// stay beside its own. After Commit it does nothing. A run that has ended keeps
+// Abandon ends a run that has not returned a result. The edges of the last run that
+// has stay beside its own. After Commit it does nothing. A run that has ended keeps
 // nothing of what it has read in memory.
 func (r *Run) Abandon() {
-	if r.reader != nil {
-		r.edges.end(r.reader)
-		r.reader, r.seen, r.views = nil, nil, nil
+	if r.edges == nil {
+		return
 	}
+	r.edges.Abandon()
+	for _, v := range r.views {
+		v.close()
+	}
+	r.edges, r.views = nil, nil
 }
 
-// view is what a run has read of one kind.
+// view is the state of one kind that a run reads.
 type view struct {
-	owner    Owner
-	own      *OwnWrites
+	run      *Run
 	informer *Informer
-	objects  map[object.Key]*object.Object // read by Get; nil if there was none
-	lists    []listing
+	own      *ownTree // the plugin's own writes; nil if there are none
+	shown    snapshot
 }
 
-// listing is a list that a run has read.
-type listing struct {
-	namespace string
-	selector  labels.Selector
-	items     []*object.Object // ordered by namespace and name
-}
+func (v *view) close() { v.informer.store.close(v.shown) }
 
-func (v *view) get(key object.Key) *object.Object {
-	if o, ok := v.seen(key); ok {
-		return o
+// wakeIf wakes the owner if the present state differs from that of the view: an edge
+// that was added after the view was opened was not there when the change came.
+func (v *view) wakeIf(differs func(now *view) bool) {
+	if v.informer.store.isAt(v.shown) {
+		return
 	}
-	o, ahead := v.own.get(v.informer, key)
-	v.objects[key] = o
-	v.wakeIfSkipped(ahead)
+	now := v.run.open(v.informer)
+	defer now.close()
+	if differs(now) {
+		v.run.cache.config.Wake(v.run.owner, Event{}, false)
+	}
+}
+
+func (v *view) get(key object.Key) (*object.Object, error) {
+	shown, err := v.shown.Get(key)
+	if err != nil {
+		return nil, err
+	}
+	return v.with(findIn(v.own, key), shown), nil
+}
+
+// with returns the object as the plugin left it, or as it is shown if that is newer.
+// The owner is woken for a state that is not shown and that a list goes past.
+func (v *view) with(own *ownWrite, shown *object.Object) *object.Object {
+	if own == nil || own.passed(v.informer.informer, v.shown.position, shown) {
+		return shown
+	}
+	o := own.over(shown)
+	if o != nil && o != shown {
+		v.informer.WakeIfSkipped(v.run.owner, own.version)
+	}
 	return o
 }
 
-// wakeIfSkipped is for a state that the run was given and the informer does not show.
-func (v *view) wakeIfSkipped(version string) {
-	if version != "" {
-		v.informer.WakeIfSkipped(v.owner, version)
-	}
-}
-
-// seen returns an object as the run has read it, nil if it has read that there
-// is none. ok is false if the run has not read it.
-func (v *view) seen(key object.Key) (o *object.Object, ok bool) {
-	if o, ok := v.objects[key]; ok {
-		return o, true
-	}
-	for _, l := range v.lists {
-		if o := l.find(key); o != nil {
-			return o, true
+func (v *view) list(l Reading) (List, error) {
+	looked := 0
+	q := objects.Query{Namespace: l.Namespace, Selector: l.Selector, After: l.After, Look: func(objects int) {
+		if looked += objects; l.Look != nil {
+			l.Look(objects)
 		}
-		if l.selector.Empty() && inNamespace(key.Namespace, l.namespace) {
-			return nil, true
-		}
+	}}
+	own, err := v.ownIn(q)
+	if err != nil {
+		return List{}, err
 	}
-	return nil, false
-}
-
-func (l listing) find(key object.Key) *object.Object {
-	i, ok := slices.BinarySearchFunc(l.items, key, compareKey)
-	if !ok {
-		return nil
+	shown, err := v.shown.List(q)
+	if err != nil {
+		return List{}, err
 	}
-	return l.items[i]
-}
-
-func (v *view) list(namespace string, sel labels.Selector) []*object.Object {
-	for _, l := range v.lists {
-		if l.namespace == namespace && l.selector.String() == sel.String() {
-			return l.items
+	c := &collector{Reading: l}
+	for o := range merged(shown, own) {
+		if !c.add(o) {
+			break
 		}
 	}
-	items, ahead := v.own.list(v.informer, namespace, sel)
-	v.wakeIfSkipped(ahead)
-	l := listing{namespace: namespace, selector: sel, items: items}
-	if len(v.objects) > 0 || len(v.lists) > 0 {
-		l.items = v.withSeen(l)
-	}
-	v.lists = append(v.lists, l)
-	return l.items
+	v.indexAfter(q, looked, len(c.Items))
+	return c.List, c.err
 }
 
-// withSeen returns the items of a list with the objects that the run has read
-// before in the state in which it has read them.
-func (v *view) withSeen(l listing) []*object.Object {
-	items := slices.DeleteFunc(l.items, func(o *object.Object) bool {
-		_, before := v.seen(o.Key())
-		return before
-	})
-	before := slices.Collect(maps.Values(v.objects))
-	for _, earlier := range v.lists {
-		before = append(before, earlier.items...)
-	}
-	for _, o := range before {
-		if o != nil && inNamespace(o.Namespace, l.namespace) && l.selector.Matches(labels.Set(o.Labels)) {
-			items = append(items, o)
+// indexAfter makes an index for the labels that a list requires, if it looked at much
+// more than it has found.
+func (v *view) indexAfter(q objects.Query, looked, found int) {
+	now := v.run.cache.config.Clock.Now()
+	for _, label := range v.shown.Unindexed(q, now) {
+		if looked > 4*found+worthIndexing {
+			v.informer.store.index(label, now, q.Look)
+			return
 		}
 	}
-	slices.SortFunc(items, byKey)
-	return slices.Compact(items)
 }
 
-// inNamespace reports whether a list of one namespace, or of all if it is "",
-// has the objects of a namespace.
-func inNamespace(namespace, listed string) bool { return listed == "" || namespace == listed }
+// worthIndexing is how many objects a list may look at for each index it would need.
+const worthIndexing = 1000

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,44 +16,19 @@ import (
 
 var me = Owner{Controller: "plugin/widgets", Key: object.Key{Namespace: "a", Name: "me"}}
 
-// wakeups records the calls of Config.Wake, each with its cause: the object whose
-// event the informer is delivering, or "sync".
+// wakeups records the calls of Config.Wake, each with its cause: the object that has
+// changed, or "nothing".
 type wakeups struct {
 	t     testing.TB
 	calls chan string
-	cause string // only used by the goroutine that delivers events
 }
 
-func (s *wakeups) wake(o Owner, _ Event) { s.calls <- o.Key.Name + " by " + s.cause }
-
-// follow makes the causes those of an informer. It must be called before the first
-// read of the kind, because each event comes to the handlers in their order.
-func (s *wakeups) follow(i *Informer) {
-	i.subscribe(&handler{
-		event:  func(e Event) { s.cause = e.Object().Key().String() },
-		synced: func() { s.cause = "sync" },
-	})
-}
-
-// edgesOf returns the number of edges to widgets.
-func edgesOf(c *Cache) (n int) {
-	c.edges.mu.Lock()
-	defer c.edges.mu.Unlock()
-	k := c.edges.kinds[widget]
-	for _, set := range k.objects {
-		n += len(set.few) + len(set.many)
+func (s *wakeups) wake(o Owner, e Event, _ bool) {
+	cause := "nothing"
+	if e.Old != nil || e.New != nil {
+		cause = e.Object().Key().String()
 	}
-	for _, l := range k.lists {
-		n += len(l.readers.few) + len(l.readers.many)
-	}
-	return n
-}
-
-// usersOf returns the number of users of the informer of widgets.
-func usersOf(c *Cache) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.informers[widget].users
+	s.calls <- o.Key.Name + " by " + cause
 }
 
 // expect waits for exactly these calls, in any order. A change of the object that
@@ -89,9 +63,9 @@ func edgeCache(t *testing.T, p *peer) (*Cache, *wakeups) {
 	t.Helper()
 	s := &wakeups{t: t, calls: make(chan string, 10_000)}
 	c := open(t, p, Config{Wake: s.wake})
-	s.follow(acquire(t, c))
-	marker := c.Begin(Owner{Key: object.Key{Name: "marker"}}, &OwnWrites{})
-	if _, _, err := marker.Get(within(t), widget, object.Key{Namespace: "mark", Name: "mark"}); err != nil {
+	acquire(t, c)
+	marker := begin(c, Owner{Key: object.Key{Name: "marker"}}, &OwnWrites{})
+	if _, err := marker.Get(widget, object.Key{Namespace: "mark", Name: "mark"}); err != nil {
 		t.Fatal(err)
 	}
 	marker.Commit()
@@ -144,8 +118,8 @@ func TestChangeOfAListWakesItsReaders(t *testing.T) {
 			p := newPeer(t)
 			p.put("a", "x", `"labels":{"app":"web"}`)
 			c, s := edgeCache(t, p)
-			run := c.Begin(me, &OwnWrites{})
-			if _, err := run.List(within(t), widget, tt.namespace, selector(t, tt.selector)); err != nil {
+			run := begin(c, me, &OwnWrites{})
+			if _, err := run.List(Reading{Kind: widget, Namespace: tt.namespace, Selector: selector(t, tt.selector)}); err != nil {
 				t.Fatal(err)
 			}
 			run.Commit()
@@ -169,10 +143,10 @@ func TestChangeOfAListWakesItsReaders(t *testing.T) {
 func TestChangeOfAnObjectWakesItsReaders(t *testing.T) {
 	p := newPeer(t)
 	c, s := edgeCache(t, p)
-	run := c.Begin(me, &OwnWrites{})
+	run := begin(c, me, &OwnWrites{})
 	key := object.Key{Namespace: "a", Name: "x"}
-	if _, ok, err := run.Get(within(t), widget, key); ok || err != nil {
-		t.Fatal(ok, err)
+	if o, err := run.Get(widget, key); o != nil || err != nil {
+		t.Fatal(o, err)
 	}
 	run.Commit()
 	p.put("a", "x")
@@ -194,19 +168,19 @@ func TestCommitReplacesTheEdgesOfEarlierRuns(t *testing.T) {
 	c, s := edgeCache(t, p)
 	read := func(run *Run, name string) {
 		t.Helper()
-		if _, _, err := run.Get(within(t), widget, object.Key{Namespace: "a", Name: name}); err != nil {
+		if _, err := run.Get(widget, object.Key{Namespace: "a", Name: name}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	touch := func() { p.put("a", "1"); p.put("a", "2"); p.put("a", "3") }
 
-	first := c.Begin(me, &OwnWrites{})
+	first := begin(c, me, &OwnWrites{})
 	read(first, "1")
 	touch()
 	s.expect(p, "me by a/1") // while the run is open
 	first.Commit()
 
-	second := c.Begin(me, &OwnWrites{})
+	second := begin(c, me, &OwnWrites{})
 	read(second, "2")
 	touch()
 	s.expect(p, "me by a/1", "me by a/2") // the edges of earlier runs stay until the end
@@ -214,25 +188,22 @@ func TestCommitReplacesTheEdgesOfEarlierRuns(t *testing.T) {
 	touch()
 	s.expect(p, "me by a/1", "me by a/2") // and after the end if the run was abandoned
 
-	third := c.Begin(me, &OwnWrites{})
+	third := begin(c, me, &OwnWrites{})
 	read(third, "3")
 	third.Commit()
 	third.Abandon()
 	touch()
 	s.expect(p, "me by a/3")
-	if third.views != nil || third.seen != nil {
+	if third.views != nil {
 		t.Error("a run that has ended keeps what it has read")
 	}
-	if _, _, err := third.Get(within(t), widget, object.Key{}); !errors.Is(err, errEnded) {
+	if _, err := third.Get(widget, object.Key{}); !errors.Is(err, errEnded) {
 		t.Errorf("a read after the end returned %v", err)
 	}
 
-	c.Begin(me, &OwnWrites{}).Commit()
+	begin(c, me, &OwnWrites{}).Commit()
 	touch()
 	s.expect(p)
-	if n := edgesOf(c); n != 1 { // the marker's
-		t.Errorf("%d edges", n)
-	}
 }
 
 func TestForgetRemovesEdgesAlsoOfOpenRuns(t *testing.T) {
@@ -240,16 +211,16 @@ func TestForgetRemovesEdgesAlsoOfOpenRuns(t *testing.T) {
 	c, s := edgeCache(t, p)
 	read := func(run *Run) {
 		t.Helper()
-		if _, err := run.List(within(t), widget, "a", nil); err != nil {
+		if _, err := run.List(Reading{Kind: widget, Namespace: "a"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	committed, open := c.Begin(me, &OwnWrites{}), c.Begin(Owner{Controller: "other", Key: me.Key}, &OwnWrites{})
+	committed, open := begin(c, me, &OwnWrites{}), begin(c, Owner{Controller: "other", Key: me.Key}, &OwnWrites{})
 	read(committed)
 	committed.Commit()
 	read(open)
 	c.ForgetController("other")
-	if _, _, err := open.Get(within(t), widget, me.Key); err != nil {
+	if _, err := open.Get(widget, me.Key); err != nil {
 		t.Fatal(err)
 	}
 	p.put("a", "x")
@@ -260,64 +231,6 @@ func TestForgetRemovesEdgesAlsoOfOpenRuns(t *testing.T) {
 	p.put("a", "x")
 	p.put("a", "me")
 	s.expect(p)
-	if n, m := edgesOf(c), len(c.edges.readers); n != 1 || m != 1 {
-		t.Errorf("%d edges of %d owners are left", n, m)
-	}
-}
-
-func TestObjectsDoNotChangeDuringARun(t *testing.T) {
-	p := newPeer(t)
-	old := p.put("a", "x", `"labels":{"app":"web"}`)
-	c, _ := edgeCache(t, p)
-	i := acquire(t, c)
-	run := c.Begin(me, &OwnWrites{})
-	defer run.Abandon()
-	ctx := within(t)
-	x := object.Key{Namespace: "a", Name: "x"}
-	if o, _, err := run.Get(ctx, widget, x); err != nil || o.ResourceVersion != old {
-		t.Fatal(o, err)
-	}
-	if _, ok, err := run.Get(ctx, widget, object.Key{Namespace: "a", Name: "absent"}); ok || err != nil {
-		t.Fatal(ok, err)
-	}
-	p.put("a", "absent", `"labels":{"app":"web"}`)
-	p.put("a", "fresh", `"labels":{"app":"web"}`)
-	if err := waitReached(ctx, i, p.put("a", "x")); err != nil { // without the label
-		t.Fatal(err)
-	}
-	list := func(sel string) string {
-		t.Helper()
-		items, err := run.List(ctx, widget, "a", selector(t, sel))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, o := range items {
-			if o.Name == "x" && o.ResourceVersion != old {
-				t.Errorf("%s: x has changed", sel)
-			}
-		}
-		return names(items)
-	}
-	for _, sel := range []string{"app=web", "", "app=web"} {
-		if got := list(sel); got != "a/fresh a/x" {
-			t.Errorf("%q: %s", sel, got)
-		}
-	}
-	if err := waitReached(ctx, i, p.put("a", "later")); err != nil {
-		t.Fatal(err)
-	}
-	if got := list(""); got != "a/fresh a/x" {
-		t.Errorf("again: %s", got)
-	}
-	if _, ok, _ := run.Get(ctx, widget, object.Key{Namespace: "a", Name: "later"}); ok {
-		t.Error("the run has an object that its list had not")
-	}
-	if got := list("!app"); got != "" {
-		t.Errorf("the objects without the label are %s", got)
-	}
-	if _, ok, _ := c.Begin(Owner{}, &OwnWrites{}).Get(ctx, widget, object.Key{Namespace: "a", Name: "later"}); !ok {
-		t.Error("another run does not have the new object")
-	}
 }
 
 func TestReadBeforeSyncWakesAfterSync(t *testing.T) {
@@ -331,24 +244,22 @@ func TestReadBeforeSyncWakesAfterSync(t *testing.T) {
 	})
 	s := &wakeups{t: t, calls: make(chan string, 10)}
 	c := open(t, p, Config{Wake: s.wake})
-	i, err := c.Acquire(within(t), widget)
-	if err != nil {
+	if _, err := c.Acquire(within(t), widget); err != nil {
 		t.Fatal(err)
 	}
-	s.follow(i)
-	run := c.Begin(me, &OwnWrites{})
-	if _, err := run.List(within(t), widget, "", nil); !errors.Is(err, ErrNotSynced) {
+	run := begin(c, me, &OwnWrites{})
+	if _, err := run.List(Reading{Kind: widget}); !errors.Is(err, ErrNotSynced) {
 		t.Fatalf("got %v", err)
 	}
 	run.Abandon()
 	p.put("a", "x") // part of the first list: Wake is not called for it
 	close(proceed)
-	if got := receive(t, s.calls); got != "me by sync" {
+	if got := receive(t, s.calls); got != "me by nothing" {
 		t.Errorf("Wake was called for %s", got)
 	}
-	run = c.Begin(me, &OwnWrites{})
-	if items, err := run.List(within(t), widget, "", nil); err != nil || names(items) != "a/x" {
-		t.Errorf("got %s, %v", names(items), err)
+	run = begin(c, me, &OwnWrites{})
+	if found, err := run.List(Reading{Kind: widget}); err != nil || names(found.Items) != "a/x" {
+		t.Errorf("got %s, %v", names(found.Items), err)
 	}
 	run.Commit()
 	p.put("a", "x")
@@ -369,16 +280,19 @@ func TestSyncWakesOnlyOwnersThatStillDependOnTheKind(t *testing.T) {
 		}
 	})
 	calls := make(chan Owner, 10)
-	c := open(t, p, Config{Wake: func(o Owner, _ Event) { calls <- o }})
+	c := open(t, p, Config{Wake: func(o Owner, _ Event, _ bool) { calls <- o }})
+	if _, err := c.Acquire(within(t), widget); err != nil {
+		t.Fatal(err)
+	}
 	other := Owner{Controller: me.Controller, Key: object.Key{Namespace: "a", Name: "other"}}
 	for _, owner := range []Owner{other, me} {
-		run := c.Begin(owner, &OwnWrites{})
-		if _, err := run.List(within(t), widget, "", nil); !errors.Is(err, ErrNotSynced) {
+		run := begin(c, owner, &OwnWrites{})
+		if _, err := run.List(Reading{Kind: widget}); !errors.Is(err, ErrNotSynced) {
 			t.Fatalf("got %v", err)
 		}
 		run.Commit()
 	}
-	c.Begin(other, &OwnWrites{}).Commit()
+	begin(c, other, &OwnWrites{}).Commit()
 	c.Forget(other)
 	close(proceed)
 	if owner := receive(t, calls); owner != me {
@@ -393,109 +307,6 @@ func TestSyncWakesOnlyOwnersThatStillDependOnTheKind(t *testing.T) {
 	}
 }
 
-func TestReadOfAnUnknownKindIsAnError(t *testing.T) {
-	p := newPeer(t)
-	p.set(false, nil)
-	c := open(t, p, Config{})
-	run := c.Begin(me, &OwnWrites{})
-	defer run.Abandon()
-	var unknown *object.UnknownKindError
-	if _, _, err := run.Get(within(t), widget, me.Key); !errors.As(err, &unknown) {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestEdgesAreUsersOfTheInformer(t *testing.T) {
-	p := newPeer(t)
-	c, _ := edgeCache(t, p) // one user is acquire, one the edge of the marker
-	if n := usersOf(c); n != 2 {
-		t.Errorf("%d users", n)
-	}
-	run := c.Begin(me, &OwnWrites{})
-	c.Forget(Owner{Key: object.Key{Name: "marker"}})
-	if n := usersOf(c); n != 1 {
-		t.Errorf("%d users", n)
-	}
-	c.Forget(me)
-	if _, _, err := run.Get(within(t), widget, me.Key); err != nil { // does not become a user
-		t.Fatal(err)
-	}
-	run.Commit()
-	if n := usersOf(c); n != 1 {
-		t.Errorf("%d users", n)
-	}
-}
-
-func TestSelectorsBeyondTheLimitCountAsEverything(t *testing.T) {
-	p := newPeer(t)
-	c, s := edgeCache(t, p)
-	for i := range maxSelectors + 1 {
-		run := c.Begin(Owner{Key: object.Key{Name: fmt.Sprint(i)}}, &OwnWrites{})
-		if _, err := run.List(within(t), widget, "a", selector(t, fmt.Sprintf("app!=%d", i))); err != nil {
-			t.Fatal(err)
-		}
-		run.Commit()
-	}
-	p.put("a", "x", fmt.Sprintf(`"labels":{"app":"%d"}`, maxSelectors))
-	var want []string
-	for i := range maxSelectors + 1 { // the last one because it is beyond the limit
-		want = append(want, fmt.Sprintf("%d by a/x", i))
-	}
-	s.expect(p, want...)
-}
-
-func TestEdgesBeyondTheLimitCountAsTheWholeKind(t *testing.T) {
-	p := newPeer(t)
-	c, s := edgeCache(t, p)
-	run := c.Begin(me, &OwnWrites{})
-	for i := range maxEdges + 500 {
-		if _, _, err := run.Get(within(t), widget, object.Key{Namespace: "a", Name: fmt.Sprint(i)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	run.Commit()
-	if n := edgesOf(c); n != maxEdges+2 { // the whole kind, and that of the marker
-		t.Errorf("%d edges", n)
-	}
-	p.put("a", "never read")
-	s.expect(p, "me by a/never read")
-}
-
-func TestChangeOfAnObjectWakesManyReaders(t *testing.T) {
-	p := newPeer(t)
-	c, s := edgeCache(t, p)
-	var want []string
-	for i := range 3 * fewReaders {
-		o := Owner{Key: object.Key{Name: fmt.Sprint(i)}}
-		run := c.Begin(o, &OwnWrites{})
-		if _, _, err := run.Get(within(t), widget, me.Key); err != nil {
-			t.Fatal(err)
-		}
-		run.Commit()
-		if i%2 == 1 {
-			c.Forget(o)
-			continue
-		}
-		want = append(want, fmt.Sprintf("%d by a/me", i))
-	}
-	p.put("a", "me")
-	s.expect(p, want...)
-}
-
-func TestReadEndsWithItsContext(t *testing.T) {
-	p := newPeer(t)
-	c := open(t, p, Config{})
-	p.mu.Lock() // discovery does not respond
-	defer p.mu.Unlock()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	run := c.Begin(me, &OwnWrites{})
-	defer run.Abandon()
-	if _, _, err := run.Get(ctx, widget, me.Key); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-}
-
 // TestEdgesDoNotAliasTheMessage covers names and selectors that are parts of the
 // message of a guest, which may be much longer.
 func TestEdgesDoNotAliasTheMessage(t *testing.T) {
@@ -505,15 +316,15 @@ func TestEdgesDoNotAliasTheMessage(t *testing.T) {
 	text := unsafe.String(&message[0], len(message))
 	for name, read := range map[string]func(*Run) error{
 		"one": func(run *Run) error {
-			_, _, err := run.Get(within(t), widget, object.Key{Namespace: text[:1], Name: text[2:4]})
+			_, err := run.Get(widget, object.Key{Namespace: text[:1], Name: text[2:4]})
 			return err
 		},
 		"all": func(run *Run) error {
-			_, err := run.List(within(t), widget, text[:1], selector(t, text[5:]))
+			_, err := run.List(widgets(text[:1], selector(t, text[5:])))
 			return err
 		},
 	} {
-		run := c.Begin(Owner{Key: object.Key{Name: name}}, &OwnWrites{})
+		run := begin(c, Owner{Key: object.Key{Name: name}}, &OwnWrites{})
 		if err := read(run); err != nil {
 			t.Fatal(err)
 		}
@@ -524,44 +335,144 @@ func TestEdgesDoNotAliasTheMessage(t *testing.T) {
 	s.expect(p, "all by a/me", "one by a/me")
 }
 
-func TestBytesOfEdgesAreLimited(t *testing.T) {
+// TestARunReadsOneState changes objects while a run reads. The run sees none of it,
+// and is woken for what it would have seen.
+func TestARunReadsOneState(t *testing.T) {
 	p := newPeer(t)
+	old := p.put("a", "x", `"labels":{"app":"web"}`)
+	same := p.put("a", "same")
 	c, s := edgeCache(t, p)
-	long := strings.Repeat("x", 1000)
-	const reads = 2 * maxEdgeBytes / 1000
-	run := c.Begin(me, &OwnWrites{})
-	for i := range reads {
-		if _, _, err := run.Get(within(t), widget, object.Key{Namespace: "a", Name: long + fmt.Sprint(i)}); err != nil {
-			t.Fatal(err)
+	i := acquire(t, c)
+	run := begin(c, me, &OwnWrites{})
+	get := func(name, version string) {
+		t.Helper()
+		o, err := run.Get(widget, object.Key{Namespace: "a", Name: name})
+		if err != nil || (o == nil) != (version == "") || o != nil && o.ResourceVersion != version {
+			t.Errorf("%s is %v, %v, want version %q", name, o, err, version)
 		}
 	}
-	run.Commit()
-	if n := edgesOf(c); n > reads*2/3 {
-		t.Errorf("%d edges", n)
+	list := func(sel, want string) {
+		t.Helper()
+		found, err := run.List(widgets("a", selector(t, sel)))
+		if err != nil || names(found.Items) != want {
+			t.Errorf("%q: %s, %v, want %s", sel, names(found.Items), err, want)
+		}
 	}
-	p.put("a", "never read")
-	s.expect(p, "me by a/never read")
-
-	run = c.Begin(me, &OwnWrites{})
+	get("absent", "")
+	p.put("a", "other", `"labels":{"app":"db"}`)
+	changed := p.put("a", "x")
+	if err := waitReached(within(t), i, changed); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(p)
+	get("same", same)
+	list("app=none", "")
+	if len(s.calls) != 0 {
+		t.Errorf("woken by a read of what has not changed: %v", <-s.calls)
+	}
+	get("x", old)
+	list("app=web", "a/x")
+	list("", "a/same a/x")
+	get("other", "")
+	for _, read := range []string{"x", "app=web", "everything", "other"} {
+		if len(s.calls) == 0 {
+			t.Fatalf("not woken by the read of %s", read)
+		}
+		<-s.calls
+	}
 	run.Commit()
-	if r := c.edges.readers[me]; r != nil && r.bytes != 0 {
-		t.Errorf("%d bytes are counted without edges", r.bytes)
+	run = begin(c, me, &OwnWrites{})
+	get("x", changed)
+	list("", "a/other a/same a/x")
+	run.Commit()
+	if len(s.calls) != 0 {
+		t.Errorf("woken without a change: %v", <-s.calls)
 	}
 }
 
-func TestSameEdgesOfALaterRunDoNotExceedTheLimit(t *testing.T) {
+// TestOwnWritesAreNoChangeDuringARun has an informer that shows a write while a run
+// reads that has it already.
+func TestOwnWritesAreNoChangeDuringARun(t *testing.T) {
 	p := newPeer(t)
 	c, s := edgeCache(t, p)
-	for range 2 {
-		run := c.Begin(me, &OwnWrites{})
-		for i := range maxEdges {
-			if _, _, err := run.Get(within(t), widget, object.Key{Namespace: "a", Name: fmt.Sprint(i)}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		run.Commit()
+	i := acquire(t, c)
+	p.silence(true)
+	p.put("a", "x")
+	o, err := object.Parse([]byte(p.objects["a/x"]), widget)
+	if err != nil {
+		t.Fatal(err)
 	}
-	p.put("a", "never read")
-	p.put("a", "7")
-	s.expect(p, "me by a/7")
+	var own OwnWrites
+	own.Wrote(i, o)
+	run := begin(c, me, &own)
+	defer run.Commit()
+	if o, err := run.Get(widget, object.Key{Namespace: "a", Name: "other"}); o != nil || err != nil {
+		t.Fatal(o, err)
+	}
+	if err := i.store.Update(o); err != nil { // the event, which the peer does not send
+		t.Fatal(err)
+	}
+	i.store.UpdateResourceVersion(o.ResourceVersion)
+	if found, err := run.List(widgets("a", nil)); err != nil || names(found.Items) != "a/x" {
+		t.Errorf("%s, %v", names(found.Items), err)
+	}
+	for len(s.calls) > 0 {
+		if w := <-s.calls; w == "me by nothing" {
+			t.Error("woken by the read")
+		}
+	}
+}
+
+func TestAReadOfAKindThatIsNotFollowedIsAnError(t *testing.T) {
+	p := newPeer(t)
+	c := open(t, p, Config{})
+	run := begin(c, me, &OwnWrites{})
+	defer run.Abandon()
+	if _, err := run.Get(widget, me.Key); !errors.Is(err, ErrNotFollowed) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAListIsReadInPages(t *testing.T) {
+	p := newPeer(t)
+	for i := range 10 {
+		p.put("a", fmt.Sprint("x", i), `"labels":{"app":"web"}`)
+	}
+	p.put("b", "x")
+	c, _ := edgeCache(t, p)
+	i := acquire(t, c)
+	gone, _ := i.Get(object.Key{Namespace: "a", Name: "x4"})
+	var own OwnWrites
+	own.Deleted(i, gone.Key(), gone.UID, gone.ResourceVersion)
+	run := begin(c, me, &own)
+	defer run.Abandon()
+	page := func(l Reading) (string, bool) {
+		t.Helper()
+		found, err := run.List(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return names(found.Items), found.More
+	}
+	l := Reading{Kind: widget, Namespace: "a", Selector: selector(t, "app=web"), Limit: 4}
+	for n, want := range []string{"a/x0 a/x1 a/x2 a/x3", "a/x5 a/x6 a/x7 a/x8", "a/x9"} {
+		got, more := page(l)
+		if got != want || more != (n < 2) {
+			t.Errorf("page %d: %s, more: %v", n, got, more)
+		}
+		l.After = object.Key{Namespace: "a", Name: got[len(got)-2:]}
+		if err := waitReached(within(t), i, p.put("a", fmt.Sprint("x7", n), `"labels":{"app":"web"}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, more := page(Reading{Kind: widget, Namespace: "a", Limit: 9}); got == "" || more {
+		t.Errorf("a list as long as its limit: %s, more: %v", got, more)
+	}
+	if _, err := run.List(Reading{Kind: widget, Namespace: "a", MaxBytes: 1000}); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("a list that is too large: %v", err)
+	}
+	found, err := run.List(Reading{Kind: widget, Namespace: "a", MaxBytes: 1000, Limit: 9})
+	if n := len(found.Items); err != nil || n == 0 || n == 9 || !found.More {
+		t.Errorf("a page of 1000 bytes: %d objects, %v", n, err)
+	}
 }

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/thole-dev/thole/host/cache/objects"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -20,7 +22,7 @@ type store struct {
 	feed *feed
 
 	mu      sync.RWMutex
-	index   *index
+	objects *objects.Set
 	version string        // resourceVersion of the last change or bookmark
 	synced  chan struct{} // closed by the first list
 	// restores counts how often a list was of an earlier state than the store.
@@ -33,7 +35,7 @@ type store struct {
 }
 
 func newStore() *store {
-	return &store{feed: newFeed(), index: newIndex(), synced: make(chan struct{}), restored: func(string, string) {}, missed: func(Owner) {}}
+	return &store{feed: newFeed(), objects: objects.New(), synced: make(chan struct{}), restored: func(string, string) {}, missed: func(Owner) {}}
 }
 
 // Add implements cache.ReflectorStore.
@@ -50,14 +52,14 @@ func (s *store) Update(obj any) error {
 // put stores an object and appends the events of the change. One that was created
 // again has another UID. There is no event if the resourceVersion is the same.
 func (s *store) put(events []Event, o *object.Object, initial bool) []Event {
-	before := s.index.get(o.Key())
+	before := s.objects.Get(o.Key())
 	if before != nil && before.UID == o.UID && before.ResourceVersion == o.ResourceVersion {
 		if !bytes.Equal(before.Raw, o.Raw) { // of a server without resourceVersions
-			s.index.put(o)
+			s.objects.Put(o)
 		}
 		return events
 	}
-	s.index.put(o)
+	s.objects.Put(o)
 	if before != nil && before.UID != o.UID {
 		return append(events, Event{Old: before}, Event{New: o})
 	}
@@ -68,7 +70,9 @@ func (s *store) put(events []Event, o *object.Object, initial bool) []Event {
 func (s *store) Delete(obj any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if before := s.index.remove(obj.(*object.Object).Key()); before != nil {
+	key := obj.(*object.Object).Key()
+	if before := s.objects.Get(key); before != nil {
+		s.objects.Remove(key)
 		s.feed.push(batch{events: []Event{{Old: before}}})
 	}
 	return nil
@@ -76,7 +80,7 @@ func (s *store) Delete(obj any) error {
 
 // Replace implements cache.ReflectorStore.
 func (s *store) Replace(objs []any, version string) error {
-	slices.SortStableFunc(objs, func(a, b any) int { return byKey(a.(*object.Object), b.(*object.Object)) })
+	slices.SortStableFunc(objs, func(a, b any) int { return objects.Compare(a.(*object.Object), b.(*object.Object)) })
 	restored, from, missed := s.replaceAt(objs, version)
 	if restored {
 		s.restored(from, version)
@@ -112,7 +116,7 @@ func (s *store) replaceAt(objs []any, version string) (restored bool, from strin
 	return restored, from, missed
 }
 
-// replace replaces all objects by those of a list, which is in the order of byKey.
+// replace replaces all objects by those of a list, which is in the order of [objects.Compare].
 func (s *store) replace(objs []any) {
 	first := !s.hasSynced()
 	events := s.removeExcept(objs)
@@ -125,15 +129,15 @@ func (s *store) replace(objs []any) {
 	s.feed.push(batch{events: events, synced: first})
 }
 
-// removeExcept goes through the list and the index, which have the same order, at
+// removeExcept goes through the list and the objects, which have the same order, at
 // the same time.
 func (s *store) removeExcept(objs []any) (removed []Event) {
-	for _, o := range s.index.list("") {
-		for len(objs) > 0 && byKey(objs[0].(*object.Object), o) < 0 {
+	for _, o := range s.all() {
+		for len(objs) > 0 && objects.Compare(objs[0].(*object.Object), o) < 0 {
 			objs = objs[1:]
 		}
-		if len(objs) == 0 || byKey(objs[0].(*object.Object), o) > 0 {
-			s.index.remove(o.Key())
+		if len(objs) == 0 || objects.Compare(objs[0].(*object.Object), o) > 0 {
+			s.objects.Remove(o.Key())
 			removed = append(removed, Event{Old: o})
 		}
 	}
@@ -156,7 +160,7 @@ func (s *store) clear() {
 func (s *store) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.index, s.ahead = newIndex(), ahead{}
+	s.objects, s.ahead = objects.New(), ahead{}
 }
 
 // Resync implements cache.ReflectorStore. The reflector does not call it without
@@ -203,7 +207,7 @@ func (s *store) subscribe(h *handler) {
 	defer s.mu.Unlock()
 	initial := batch{synced: s.hasSynced()}
 	if !h.changesOnly {
-		for _, o := range s.index.list("") {
+		for _, o := range s.all() {
 			initial.events = append(initial.events, Event{New: o, Initial: true})
 		}
 	}
@@ -222,22 +226,86 @@ func (s *store) hasSynced() bool {
 func (s *store) get(key object.Key) *object.Object {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.index.get(key)
+	return s.objects.Get(key)
+}
+
+// all returns all objects, ordered by namespace and name. The store is locked.
+func (s *store) all() []*object.Object {
+	all := make([]*object.Object, 0, s.objects.Len())
+	s.objects.All(func(o *object.Object) bool {
+		all = append(all, o)
+		return true
+	})
+	return all
+}
+
+// position is how far a store has come.
+type position struct {
+	version  string // resourceVersion
+	restores uint64
+}
+
+// snapshot is a state of the store. It is kept until [store.close].
+type snapshot struct {
+	*objects.Snapshot
+	position
+}
+
+func (s *store) position() position {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return position{s.version, s.restores}
+}
+
+func (s *store) open() snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return snapshot{s.objects.Open(), position{s.version, s.restores}}
+}
+
+func (s *store) close(n snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.objects.Close(n.Snapshot)
+}
+
+// isAt reports whether nothing has changed since a snapshot.
+func (s *store) isAt(n snapshot) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return n.IsOf(s.objects)
 }
 
 // list matches the selector without a lock.
 func (s *store) list(namespace string, sel labels.Selector) []*object.Object {
-	s.mu.RLock()
-	all := s.index.list(namespace)
-	s.mu.RUnlock()
-	if sel == nil || sel.Empty() {
-		return all
+	n := s.open()
+	defer s.close(n)
+	found, err := n.List(objects.Query{Namespace: namespace, Selector: sel})
+	if err != nil {
+		return s.list(namespace, sel) // it has expired at once
 	}
-	return slices.DeleteFunc(all, func(o *object.Object) bool { return !sel.Matches(labels.Set(o.Labels)) })
+	return slices.Collect(found)
+}
+
+// index indexes a label, unless it is indexed or must not be. look is that of
+// [objects.Query].
+func (s *store) index(label string, now time.Time, look func(objects int)) {
+	s.mu.Lock()
+	b := s.objects.BeginIndex(label, now)
+	s.mu.Unlock()
+	if b == nil {
+		return
+	}
+	defer func() { // also if look panics
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.objects.EndIndex(b, now)
+	}()
+	b.Run(look)
 }
 
 func (s *store) size() (objects, bytes int) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.index.objects, s.index.bytes
+	return s.objects.Len(), s.objects.Bytes()
 }

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/thole-dev/thole/host/cache/objects"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -91,7 +92,7 @@ func (m *model) apply(t *rapid.T) {
 
 func (m *model) check(t *rapid.T) {
 	m.apply(t)
-	sorted := slices.SortedFunc(maps.Values(m.objects), byKey)
+	sorted := slices.SortedFunc(maps.Values(m.objects), objects.Compare)
 	if got := m.store.list("", nil); !slices.Equal(got, sorted) {
 		t.Fatalf("list: got %s, want %s", names(got), names(sorted))
 	}

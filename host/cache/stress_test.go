@@ -19,7 +19,7 @@ func TestConcurrentUseEndsConsistent(t *testing.T) {
 	p := newPeer(t)
 	var mu sync.Mutex
 	wakeups := map[Owner]int{}
-	c := open(t, p, Config{IdleAfter: time.Millisecond, Wake: func(o Owner, _ Event) {
+	c := open(t, p, Config{IdleAfter: time.Millisecond, Wake: func(o Owner, _ Event, _ bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		wakeups[o]++
@@ -61,10 +61,10 @@ func TestConcurrentUseEndsConsistent(t *testing.T) {
 	for worker := range 3 {
 		loop(func(ctx context.Context, round int) {
 			o := Owner{Controller: fmt.Sprint(worker), Key: object.Key{Name: name()}}
-			run := c.Begin(o, &OwnWrites{})
-			_, _, _ = run.Get(ctx, widget, object.Key{Namespace: "a", Name: name()})
-			_, _ = run.List(ctx, widget, "a", selector(t, "app="+name()))
-			_, _ = run.List(ctx, widget, "", selector(t, "app!="+name()))
+			run := begin(c, o, &OwnWrites{})
+			_, _ = run.Get(widget, object.Key{Namespace: "a", Name: name()})
+			_, _ = run.List(Reading{Kind: widget, Namespace: "a", Selector: selector(t, "app="+name())})
+			_, _ = run.List(Reading{Kind: widget, Selector: selector(t, "app!="+name())})
 			if round%3 == 0 {
 				run.Abandon()
 			}
@@ -92,8 +92,8 @@ func TestConcurrentUseEndsConsistent(t *testing.T) {
 	all.Wait()
 
 	reader := Owner{Controller: "last", Key: me.Key}
-	run := c.Begin(reader, &OwnWrites{})
-	if _, err := run.List(within(t), widget, "", nil); err != nil {
+	run := begin(c, reader, &OwnWrites{})
+	if _, err := run.List(Reading{Kind: widget}); err != nil {
 		t.Fatal(err)
 	}
 	run.Commit()

@@ -76,7 +76,7 @@ func TestOnlyFailuresOfThePluginCountAgainstIt(t *testing.T) {
 			return sandbox.Return{}, sandbox.ErrClosed
 		}, want: "0 0"},
 		"unsynced": {reconcile: func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
-			call.Host.List(ctx, abi.EncodeListCall(&abi.ListCall{APIVersion: "v1", Kind: "Gadget"}))
+			call.Host.List(ctx, message(abi.EncodeListCall(&abi.ListCall{APIVersion: "v1", Kind: "Gadget"})))
 			return sandbox.Return{}, &sandbox.Fault{Class: abi.ClassPanic, Message: "nothing to read"}
 		}, want: "0 0"},
 		"a denied effect": {

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
@@ -45,6 +45,7 @@ type Queue interface {
 	Add(key object.Key, reason abi.Reason)
 	AddSpread(keys []object.Key)
 	AddOwn(key object.Key, reason abi.Reason, pause time.Duration)
+	AddBackground(key object.Key, reason abi.Reason)
 	Done(key object.Key, next outcome.Next)
 	PutBack(item queue.Item)
 	Forget(key object.Key)
@@ -67,16 +68,17 @@ type Cache interface {
 	Refresh(ctx context.Context, key object.Key, ref abi.Ref) error
 	// Begin starts to record what one run of the key reads.
 	Begin(key object.Key) Reads
-	// Namespaced reports whether the objects of a kind live in namespaces.
-	Namespaced(ctx context.Context, kind abi.Kind) (bool, error)
+	// Namespaced reports whether the objects of a kind that the plugin follows live in
+	// namespaces.
+	Namespaced(kind abi.Kind) (bool, error)
 	// Forget drops the record of what the runs of the key have read.
 	Forget(key object.Key)
 }
 
 // Reads performs the reads of one run; [cache.Run] implements it.
 type Reads interface {
-	Get(ctx context.Context, kind abi.Kind, key object.Key) (obj *object.Object, ok bool, err error)
-	List(ctx context.Context, kind abi.Kind, namespace string, selector labels.Selector) ([]*object.Object, error)
+	Get(kind abi.Kind, key object.Key) (*object.Object, error) // nil if there is none
+	List(cache.Reading) (cache.List, error)
 	// Commit ends a run that returned a result: what it read replaces what the
 	// previous run read. Abandon ends any other run and keeps both.
 	Commit()

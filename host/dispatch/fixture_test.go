@@ -10,7 +10,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/thole-dev/thole/abi"
@@ -43,12 +42,14 @@ type fixture struct {
 	t *testing.T
 	c *Controller
 
-	log      []string // what the controller asked of its stages, in order
-	store    map[abi.Kind]map[object.Key]*object.Object
-	due      []queue.Item // what the queue returns
-	messages []string     // of written conditions
-	done     []outcome.Next
-	events   []events.Event
+	log       []string // what the controller asked of its stages, in order
+	store     map[abi.Kind]map[object.Key]*object.Object
+	list      cache.List // that a guest reads when listError is nil
+	listError error
+	due       []queue.Item // what the queue returns
+	messages  []string     // of written conditions
+	done      []outcome.Next
+	events    []events.Event
 
 	reconcile reconcileFunc
 	request   *abi.Request // of the last call
@@ -70,7 +71,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	f := &fixture{
 		t: t, store: map[abi.Kind]map[object.Key]*object.Object{widget: {}, gadget: {}},
-		fail: map[string]*effect.Failure{}, version: 100, reconcile: succeed,
+		fail: map[string]*effect.Failure{}, version: 100, reconcile: succeed, listError: cache.ErrNotSynced,
 	}
 	f.c = New(Config{
 		Plugin: "p", Name: "c", Workers: 1,
@@ -164,6 +165,10 @@ func (q testQueue) AddOwn(key object.Key, reason abi.Reason, pause time.Duration
 	q.note("add own %s %s after %s", key, reason, pause)
 }
 
+func (q testQueue) AddBackground(key object.Key, reason abi.Reason) {
+	q.note("add in the background %s %s", key, reason)
+}
+
 func (q testQueue) Done(_ object.Key, next outcome.Next) { q.done = append(q.done, next) }
 func (q testQueue) PutBack(item queue.Item)              { q.note("put back %s", item.Key) }
 func (q testQueue) Forget(key object.Key)                { q.note("queue forgets %s", key) }
@@ -206,20 +211,21 @@ func (c testCache) Full() bool {
 	return c.full
 }
 
-func (c testCache) Begin(object.Key) Reads                             { return testReads(c) }
-func (c testCache) Namespaced(context.Context, abi.Kind) (bool, error) { return true, nil }
-func (c testCache) Forget(key object.Key)                              { c.note("cache forgets %s", key) }
+func (c testCache) Begin(object.Key) Reads            { return testReads(c) }
+func (c testCache) Namespaced(abi.Kind) (bool, error) { return true, nil }
+func (c testCache) Forget(key object.Key)             { c.note("cache forgets %s", key) }
+
+// message is a read of a guest.
+func message(text []byte) sandbox.ReadCall { return sandbox.ReadCall{Message: text} }
 
 type testReads struct{ *fixture }
 
-func (r testReads) Get(_ context.Context, kind abi.Kind, key object.Key) (*object.Object, bool, error) {
-	o, ok := r.store[kind][key]
-	return o, ok, nil
+func (r testReads) Get(kind abi.Kind, key object.Key) (*object.Object, error) {
+	return r.store[kind][key], nil
 }
 
-func (r testReads) List(context.Context, abi.Kind, string, labels.Selector) ([]*object.Object, error) {
-	return nil, cache.ErrNotSynced
-}
+func (r testReads) List(cache.Reading) (cache.List, error) { return r.list, r.listError }
+
 func (r testReads) Commit()  { r.note("commit reads") }
 func (r testReads) Abandon() { r.note("abandon reads") }
 

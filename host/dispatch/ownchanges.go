@@ -17,6 +17,7 @@ type change struct {
 	reason  abi.Reason
 	uid     types.UID
 	version string // resourceVersion; "" for a deletion
+	crowd   bool   // very many keys have read the object
 }
 
 // changeOf returns what an event states: updated is nil for a deletion of old.
@@ -24,7 +25,7 @@ func changeOf(reason abi.Reason, old, updated *object.Object) change {
 	if updated == nil {
 		return change{reason: reason, uid: old.UID}
 	}
-	return change{reason, updated.UID, updated.ResourceVersion}
+	return change{reason: reason, uid: updated.UID, version: updated.ResourceVersion}
 }
 
 // cloned returns the change with strings that do not keep the object in memory.

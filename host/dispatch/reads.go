@@ -39,70 +39,67 @@ const refreshTimeout = 30 * time.Second
 var _ sandbox.HostCalls = (*run)(nil)
 
 // Get implements the host function get from the cache (SPEC.md, "get").
-func (r *run) Get(ctx context.Context, message []byte) ([]byte, int64) {
-	call, err := abi.DecodeGetCall(message)
+func (r *run) Get(_ context.Context, served sandbox.ReadCall) (sandbox.Reply, int64) {
+	call, err := abi.DecodeGetCall(served.Message)
 	if err != nil {
 		r.warn("get: the message cannot be decoded", "error", err)
-		return nil, abi.CodeInvalid
+		return sandbox.Reply{}, abi.CodeInvalid
 	}
 	kind := abi.Kind{APIVersion: call.Ref.APIVersion, Kind: call.Ref.Kind}
 	namespace := call.Ref.Namespace
 	if namespace == "" {
 		namespace = r.given.Namespace
 	}
-	namespace, code := r.readScope(ctx, kind, namespace)
+	namespace, code := r.readScope(kind, namespace)
 	if code != 0 {
-		return nil, code
+		return sandbox.Reply{}, code
 	}
-	obj, ok, err := r.reads.Get(ctx, kind, object.Key{Namespace: namespace, Name: call.Ref.Name})
+	obj, err := r.reads.Get(kind, object.Key{Namespace: namespace, Name: call.Ref.Name})
 	switch {
 	case err != nil:
-		return nil, r.unavailable("get", kind, err)
-	case !ok || call.Ref.UID != "" && call.Ref.UID != string(obj.UID):
-		return nil, abi.CodeNotFound
+		return sandbox.Reply{}, r.unavailable("get", kind, err)
+	case obj == nil || call.Ref.UID != "" && call.Ref.UID != string(obj.UID):
+		return sandbox.Reply{}, abi.CodeNotFound
 	}
-	return obj.Raw, int64(len(obj.Raw))
+	return sandbox.Bytes(obj.Raw), 0
 }
 
 // List implements the host function list from the cache (SPEC.md, "list").
-func (r *run) List(ctx context.Context, message []byte) ([]byte, int64) {
-	call, err := abi.DecodeListCall(message)
+func (r *run) List(_ context.Context, served sandbox.ReadCall) (sandbox.Reply, int64) {
+	call, err := abi.DecodeListCall(served.Message)
 	if err != nil {
 		r.warn("list: the message cannot be decoded", "error", err)
-		return nil, abi.CodeInvalid
+		return sandbox.Reply{}, abi.CodeInvalid
 	}
 	selector, err := labels.Parse(call.LabelSelector)
 	if err != nil {
 		r.warn("list: the label selector cannot be parsed", "selector", call.LabelSelector, "error", err)
-		return nil, abi.CodeInvalid
+		return sandbox.Reply{}, abi.CodeInvalid
 	}
 	kind := abi.Kind{APIVersion: call.APIVersion, Kind: call.Kind}
-	namespace, code := r.readScope(ctx, kind, call.Namespace)
+	namespace, code := r.readScope(kind, call.Namespace)
 	if code != 0 {
-		return nil, code
+		return sandbox.Reply{}, code
 	}
-	objects, err := r.reads.List(ctx, kind, namespace, selector)
+	found, err := r.reads.List(cache.Reading{
+		Kind: kind, Namespace: namespace, Selector: selector, MaxBytes: served.MaxReply, Look: served.Pay,
+	})
 	if err != nil {
-		return nil, r.unavailable("list", kind, err)
+		return sandbox.Reply{}, r.unavailable("list", kind, err)
 	}
-	reply := abi.ListReply{Items: make([][]byte, 0, len(objects))}
-	for _, o := range objects {
-		reply.Items = append(reply.Items, o.Raw)
-	}
-	text := abi.EncodeListReply(&reply)
-	return text, int64(len(text))
+	return listReply(found.Items), 0
 }
 
 // readScope checks a read against the manifest and returns the namespace to read
 // in, "" for all. A namespaced primary reads in its own namespace and cluster-
 // scoped kinds, unless the policy lets it cross namespaces.
-func (r *run) readScope(ctx context.Context, kind abi.Kind, namespace string) (string, int64) {
+func (r *run) readScope(kind abi.Kind, namespace string) (string, int64) {
 	c := &r.revision.Controller
 	if kind != c.For && !slices.Contains(c.Owns, kind) && !slices.Contains(c.Reads, kind) {
 		r.warn("read denied: the manifest does not declare the kind in owns or reads", "kind", kind.String())
 		return "", abi.CodeDenied
 	}
-	namespaced, err := r.c.Cache.Namespaced(ctx, kind)
+	namespaced, err := r.c.Cache.Namespaced(kind)
 	if err != nil {
 		return "", r.unavailable("read", kind, err)
 	}
@@ -119,13 +116,26 @@ func (r *run) readScope(ctx context.Context, kind abi.Kind, namespace string) (s
 	return own, 0
 }
 
-// unavailable returns the code of a read that failed. If the informer of the kind
-// has not synced, the run is repeated without counting as an attempt.
-func (r *run) unavailable(verb string, kind abi.Kind, err error) int64 {
-	if errors.Is(err, cache.ErrNotSynced) {
-		r.notSynced = true
-		return abi.CodeUnavailable
+// LimitReads tells that a key reads more of a kind than is remembered by itself: the
+// change of any object of a namespace, or of the kind, makes the key due from now on.
+func (c *Controller) LimitReads(key object.Key, kind abi.Kind) {
+	c.Metrics.Limited("reads")
+	if c.LogLines == nil || c.LogLines.Allow() {
+		c.Logger.Warn("the object's runs read too much to remember it all: any change of the kind leads to a run; list instead of many gets, or read less",
+			"object", key.String(), "kind", kind.String())
 	}
-	r.warn(verb+" failed", "kind", kind.String(), "error", err)
+}
+
+// unavailable returns the code of a read that failed. If another run will be able to
+// read, the run is repeated without counting as an attempt.
+func (r *run) unavailable(verb string, kind abi.Kind, err error) int64 {
+	switch {
+	case errors.Is(err, cache.ErrTooLarge):
+		return abi.CodeTooLarge
+	case errors.Is(err, cache.ErrNotSynced), errors.Is(err, cache.ErrExpired):
+		r.incomplete = err
+	default:
+		r.warn(verb+" failed", "kind", kind.String(), "error", err)
+	}
 	return abi.CodeUnavailable
 }

@@ -1,8 +1,10 @@
 package dispatch
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/internal/logtest"
@@ -22,25 +25,71 @@ import (
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
-func TestAReadBeforeTheInformerSyncedCostsNoAttempt(t *testing.T) {
+// A read that another run can make ends the run without an attempt.
+func TestAReadThatFailsForNowCostsNoAttempt(t *testing.T) {
+	for _, unread := range []error{cache.ErrNotSynced, cache.ErrExpired} {
+		f := newFixture(t)
+		f.listError = fmt.Errorf("list: %w", unread)
+		f.put(aWidget)
+		f.reconcile = func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
+			if _, code := call.Host.List(ctx, listOfGadgets); code != abi.CodeUnavailable {
+				t.Errorf("code %d", code)
+			}
+			return sandbox.Return{Code: abi.CodeRetry, Output: []byte(`{"error":{"reason":"Failed","message":"cannot read"}}`)}, nil
+		}
+		f.run()
+		f.run()
+		if f.request.Attempt != 0 {
+			t.Errorf("attempt %d", f.request.Attempt)
+		}
+		for _, line := range f.log {
+			if strings.HasPrefix(line, "status") {
+				t.Errorf("wrote %s", line)
+			}
+		}
+	}
+}
+
+var listOfGadgets = message(abi.EncodeListCall(&abi.ListCall{APIVersion: "v1", Kind: "Gadget"}))
+
+// The reply has the text that EncodeListReply makes, without being put together.
+func TestTheReplyToAListIsAListReply(t *testing.T) {
+	for n := range 4 {
+		f := newFixture(t)
+		f.put(aWidget)
+		f.listError = nil
+		var want abi.ListReply
+		for i := range n {
+			o := f.put(fmt.Sprintf(`{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g%d"}}`, i))
+			f.list.Items = append(f.list.Items, o)
+			want.Items = append(want.Items, o.Raw)
+		}
+		f.reconcile = func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
+			reply, code := call.Host.List(ctx, listOfGadgets)
+			var got []byte
+			for len(got) < reply.Size {
+				got = append(got, reply.Next()...)
+			}
+			if code < 0 || !bytes.Equal(got, abi.EncodeListReply(&want)) {
+				t.Errorf("code %d, %s, want %s", code, got, abi.EncodeListReply(&want))
+			}
+			return returns(&abi.Result{})
+		}
+		f.run()
+	}
+}
+
+func TestAListThatIsTooLargeIsRefused(t *testing.T) {
 	f := newFixture(t)
 	f.put(aWidget)
+	f.listError = fmt.Errorf("list: %w", cache.ErrTooLarge)
 	f.reconcile = func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
-		if _, code := call.Host.List(ctx, abi.EncodeListCall(&abi.ListCall{APIVersion: "v1", Kind: "Gadget"})); code != abi.CodeUnavailable {
+		if _, code := call.Host.List(ctx, listOfGadgets); code != abi.CodeTooLarge {
 			t.Errorf("code %d", code)
 		}
-		return sandbox.Return{Code: abi.CodeRetry, Output: []byte(`{"error":{"reason":"Failed","message":"cannot read"}}`)}, nil
+		return returns(&abi.Result{})
 	}
 	f.run()
-	f.run()
-	if f.request.Attempt != 0 {
-		t.Errorf("attempt %d", f.request.Attempt)
-	}
-	for _, line := range f.log {
-		if strings.HasPrefix(line, "status") {
-			t.Errorf("wrote %s", line)
-		}
-	}
 }
 
 func TestReadsOutsideOfTheirScopeAreDenied(t *testing.T) {
@@ -49,7 +98,7 @@ func TestReadsOutsideOfTheirScopeAreDenied(t *testing.T) {
 	f.put(`{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"g","uid":"g1"}}`)
 	get := func(ref abi.Ref) (code int64) {
 		f.reconcile = func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
-			_, code = call.Host.Get(ctx, abi.EncodeGetCall(&abi.GetCall{Ref: ref}))
+			_, code = call.Host.Get(ctx, message(abi.EncodeGetCall(&abi.GetCall{Ref: ref})))
 			return returns(&abi.Result{})
 		}
 		f.run()
@@ -69,11 +118,11 @@ func TestReadsOutsideOfTheirScopeAreDenied(t *testing.T) {
 		}
 	}
 	mine := abi.Ref{APIVersion: "v1", Kind: "Gadget", Name: "g"}
-	if got := get(mine); got <= 0 {
+	if got := get(mine); got < 0 {
 		t.Errorf("get in the own namespace: code %d", got)
 	}
 	f.c.Revision().CrossNamespace = true
-	if got := get(mine); got <= 0 {
+	if got := get(mine); got < 0 {
 		t.Errorf("get in the own namespace: code %d", got)
 	}
 	if got := get(abi.Ref{APIVersion: "v1", Kind: "Gadget", Namespace: "other", Name: "g"}); got != abi.CodeNotFound {
@@ -244,11 +293,11 @@ func TestWarningsThatAGuestCausesAreLimited(t *testing.T) {
 	f.c.LogLines = &budget{left: 2}
 	f.put(aWidget)
 	f.reconcile = func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
-		call.Host.Get(ctx, []byte(`garbage`))
-		call.Host.Get(ctx, []byte(`{"apiVersion":"v1","kind":"Secret","name":"s"}`))
-		call.Host.Get(ctx, []byte(`{"apiVersion":"example.dev/v1","kind":"Widget","name":"w","namespace":"other"}`))
-		call.Host.List(ctx, []byte(`garbage`))
-		call.Host.List(ctx, []byte(`{"apiVersion":"example.dev/v1","kind":"Widget","labelSelector":"((("}`))
+		call.Host.Get(ctx, message([]byte(`garbage`)))
+		call.Host.Get(ctx, message([]byte(`{"apiVersion":"v1","kind":"Secret","name":"s"}`)))
+		call.Host.Get(ctx, message([]byte(`{"apiVersion":"example.dev/v1","kind":"Widget","name":"w","namespace":"other"}`)))
+		call.Host.List(ctx, message([]byte(`garbage`)))
+		call.Host.List(ctx, message([]byte(`{"apiVersion":"example.dev/v1","kind":"Widget","labelSelector":"((("}`)))
 		return returns(&abi.Result{})
 	}
 	f.run()
@@ -289,5 +338,22 @@ func TestRunsThatWaitAreLoggedWithinTheAllowance(t *testing.T) {
 	}
 	if want := []bool{false, true, true}; !slices.Equal(muted, want) {
 		t.Errorf("muted: %v, want %v", muted, want)
+	}
+}
+
+func TestTooManyReadsAreToldWithTheKind(t *testing.T) {
+	f := newFixture(t)
+	logs := logtest.New(hclog.Warn)
+	f.c.Logger = logs.Logger
+	f.c.LimitReads(testKey, gadget)
+	lines := logs.All()
+	if len(lines) != 1 || lines[0].Fields["kind"] != gadget.String() || lines[0].Fields["object"] != testKey.String() {
+		t.Errorf("logged: %v", lines)
+	}
+	f.c.LogLines = &budget{}
+	f.c.LimitReads(testKey, gadget)
+	logs.ExpectNone(t)
+	if !slices.Equal(f.log, []string{"limited by reads", "limited by reads"}) {
+		t.Errorf("counted: %q", f.log)
 	}
 }

@@ -62,13 +62,16 @@ func (c *Controller) ObserveOwned(old, updated *object.Object) {
 }
 
 // ObserveRead handles the change of an object that the key has read, alone or in a
-// list; both are nil if it is not known what changed.
-func (c *Controller) ObserveRead(key object.Key, old, updated *object.Object) {
+// list; both are nil if it is not known what changed. crowd is set if very many keys
+// have read it.
+func (c *Controller) ObserveRead(key object.Key, old, updated *object.Object, crowd bool) {
 	if old == nil && updated == nil {
 		c.add(key, abi.ReasonRead)
 		return
 	}
-	c.changed(key, changeOf(abi.ReasonRead, old, updated))
+	made := changeOf(abi.ReasonRead, old, updated)
+	made.crowd = crowd
+	c.changed(key, made)
 }
 
 // Resync makes keys due without any change.
@@ -127,12 +130,13 @@ type wakeUp struct {
 	own     bool          // the key's own runs made the change
 	ignored bool          // nothing has to run
 	pause   time.Duration // of an own change, because the key is in a write loop
+	crowd   bool          // very many keys are due for it
 }
 
 // wakeUp returns what a change means, and notes whether others made it.
 // Controller.mu is held.
 func (s *keyState) wakeUp(made change) wakeUp {
-	w := wakeUp{reason: made.reason}
+	w := wakeUp{reason: made.reason, crowd: made.crowd}
 	if s == nil {
 		return w
 	}
@@ -149,6 +153,8 @@ func (c *Controller) wake(key object.Key, w wakeUp) {
 	case w.ignored:
 	case w.own:
 		c.Queue.AddOwn(key, w.reason, w.pause)
+	case w.crowd:
+		c.Queue.AddBackground(key, w.reason)
 	default:
 		c.Queue.Add(key, w.reason)
 	}

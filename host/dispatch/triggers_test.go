@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -166,7 +167,7 @@ func TestAChildThatChangesDuringTheRunThatWroteItIsOwn(t *testing.T) {
 	f.put(aWidget)
 	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
 		f.c.ObserveOwned(nil, f.child(f.version+1))
-		f.c.ObserveRead(testKey, nil, f.child(f.version+1))
+		f.c.ObserveRead(testKey, nil, f.child(f.version+1), false)
 		f.c.ObserveOwned(nil, f.child(50))
 		return appliesGadget(t.Context(), sandbox.Call{})
 	}
@@ -218,7 +219,7 @@ func TestTooManyChangesDuringARunCountAsThoseOfOthers(t *testing.T) {
 	f.put(aWidget)
 	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
 		for n := range maxDeferred + 1 {
-			f.c.ObserveRead(testKey, nil, f.child(n))
+			f.c.ObserveRead(testKey, nil, f.child(n), false)
 		}
 		f.note("call ends")
 		return returns(&abi.Result{})
@@ -298,4 +299,14 @@ func TestAChangedChildMakesItsControllerDue(t *testing.T) {
 	f.expect("add ns/w owned")
 	f.c.ObserveOwned(others, uncontrolled)
 	f.expect()
+}
+
+// A change that very many keys have read makes them due in the background, unless it
+// was their own.
+func TestAChangeForACrowdIsForTheBackground(t *testing.T) {
+	f := newFixture(t)
+	f.c.ObserveRead(testKey, nil, f.child(f.version+1), true)
+	if !slices.Contains(f.log, "add in the background "+testKey.String()+" read") {
+		t.Errorf("%q", f.log)
+	}
 }

@@ -102,10 +102,10 @@ type run struct {
 	given   *object.Object // the primary as the guest was given it
 	primary *object.Object // with what this run has written since
 
-	reads     Reads
-	unread    bool // what a lost write may have changed cannot be read
-	notSynced bool // a read failed because its informer has not synced
-	replaced  bool // the guest was closed before the call began: the next revision runs the key
+	reads      Reads
+	unread     bool  // what a lost write may have changed cannot be read
+	incomplete error // why a read failed that another run can make; nil if none has
+	replaced   bool  // the guest was closed before the call began: the next revision runs the key
 
 	returned   sandbox.Return
 	result     *abi.Result    // decoded from returned; nil with fault
@@ -198,11 +198,11 @@ func (r *run) decide(failure *effect.Failure) {
 	switch {
 	case failure != nil:
 		in.Effect, in.Conflict, in.Outage = &failure.EffectFailure, failure.Conflict, failure.Outage
-	case r.notSynced:
-		in.Fault = &outcome.Fault{Message: "the informer of a kind that was read has not synced yet"}
+	case r.incomplete != nil:
+		in.Fault = &outcome.Fault{Message: r.incomplete.Error()}
 	}
 	in.Outage = in.Outage || failure == nil && r.unread
-	in.Uncounted = failure == nil && r.notSynced || r.replaced
+	in.Uncounted = failure == nil && r.incomplete != nil || r.replaced
 	r.decision = outcome.Decide(in)
 }
 
@@ -211,7 +211,7 @@ func (r *run) decide(failure *effect.Failure) {
 // after that only the host's part of the status is written. When one is postponed,
 // the rest is, too.
 func (r *run) perform(ctx context.Context) {
-	if r.fault == nil && !r.notSynced { // else there is nothing to perform but a status
+	if r.fault == nil && r.incomplete == nil { // else there is nothing to perform but a status
 		r.later = r.state.untilNotBefore() // because of an earlier run
 	}
 	if r.later > 0 {
@@ -310,7 +310,7 @@ func (r *run) end() {
 // endReads ends the reads of the run. Those of a call that did not return may be
 // fewer than the plugin depends on.
 func (r *run) endReads() {
-	if r.fault != nil || r.notSynced {
+	if r.fault != nil || r.incomplete != nil {
 		r.reads.Abandon()
 	} else {
 		r.reads.Commit()

@@ -141,7 +141,7 @@ func (w *world) deliver() {
 	}
 	slices.SortFunc(missed, func(a, b object.Key) int { return strings.Compare(a.Name, b.Name) })
 	for _, key := range missed {
-		w.c.ObserveRead(key, nil, nil)
+		w.c.ObserveRead(key, nil, nil, false)
 	}
 }
 

@@ -145,6 +145,20 @@ func (q *Queue) AddOwn(key Key, reason abi.Reason, pause time.Duration) {
 	q.update(e)
 }
 
+// AddBackground is Add for a reason that very many keys have at once: the key waits
+// in the background, unless it backs off.
+func (q *Queue) AddBackground(key Key, reason abi.Reason) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.stopped {
+		return
+	}
+	e, r := q.entry(key), ruleOf(reason)
+	r.lane, r.endsBackoff = background, true
+	e.addReason(reason, r)
+	q.makeDue(e, e.laneFor(r))
+}
+
 // Next blocks until a key is due and returns it. The caller must call
 // [Queue.Done] or [Queue.PutBack] for it. shutdown is true when the queue was
 // shut down: no key is returned then.

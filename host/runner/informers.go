@@ -210,12 +210,15 @@ func (c controllerCache) Refresh(ctx context.Context, reader object.Key, ref abi
 }
 
 func (c controllerCache) Begin(key object.Key) dispatch.Reads {
-	return c.cache.Begin(c.owner(key), c.ownWrites)
+	return c.cache.Begin(c.owner(key), c.ownWrites, c.informers.get)
 }
 
-func (c controllerCache) Namespaced(ctx context.Context, kind abi.Kind) (bool, error) {
-	resource, err := c.cache.Resource(ctx, kind)
-	return resource.Namespaced, err
+func (c controllerCache) Namespaced(kind abi.Kind) (bool, error) {
+	informer := c.informers.get(kind)
+	if informer == nil {
+		return false, cache.ErrNotFollowed
+	}
+	return informer.Namespaced(), nil
 }
 
 func (c controllerCache) Forget(key object.Key) { c.cache.Forget(c.owner(key)) }

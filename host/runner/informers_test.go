@@ -263,7 +263,7 @@ func TestAKeyIsWokenForAChildThatNoEventShows(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			woken := make(chan cache.Owner, 10)
-			c, byKind := followWidgets(t, cache.Config{REST: &rest.Config{Host: server.URL}, Wake: func(o cache.Owner, _ cache.Event) { woken <- o }})
+			c, byKind := followWidgets(t, cache.Config{REST: &rest.Config{Host: server.URL}, Wake: func(o cache.Owner, _ cache.Event, _ bool) { woken <- o }})
 			var p plugin
 			p.informers.replace(byKind)
 			if err := learn(controllerCache{cache: c, controller: "p/c", primary: widgets, informers: &p.informers, ownWrites: &p.ownWrites}); err != nil {

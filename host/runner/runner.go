@@ -244,13 +244,24 @@ func actsUnder(p *effect.Performer, policy config.Policy) bool {
 
 // ObserveRead makes a key due after something changed that it has read. The cache
 // calls it.
-func (r *Runner) ObserveRead(owner cache.Owner, event cache.Event) {
-	r.mu.Lock()
-	c := r.controllers[owner.Controller]
-	r.mu.Unlock()
-	if c != nil {
-		c.ObserveRead(owner.Key, event.Old, event.New)
+func (r *Runner) ObserveRead(owner cache.Owner, event cache.Event, crowd bool) {
+	if c := r.controller(owner); c != nil {
+		c.ObserveRead(owner.Key, event.Old, event.New, crowd)
 	}
+}
+
+// LimitReads tells that a key reads more of a kind than is remembered by itself. The
+// cache calls it.
+func (r *Runner) LimitReads(owner cache.Owner, kind abi.Kind) {
+	if c := r.controller(owner); c != nil {
+		c.LimitReads(owner.Key, kind)
+	}
+}
+
+func (r *Runner) controller(owner cache.Owner) *controller {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.controllers[owner.Controller]
 }
 
 // OutageEnded makes keys due soon that failed because of the API server, which is

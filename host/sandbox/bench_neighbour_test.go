@@ -318,9 +318,13 @@ func both(one, other func(b *testing.B, s *Sandbox) func(context.Context)) func(
 // logged is the host of the kit with a log that is written, as a real host's is.
 type logged struct{ logger hclog.Logger }
 
-func (logged) Get(_ context.Context, call []byte) ([]byte, int64) { return tck.Get(call) }
+func (logged) Get(_ context.Context, call ReadCall) (Reply, int64) {
+	return answer(tck.Get(call.Message))
+}
 
-func (logged) List(_ context.Context, call []byte) ([]byte, int64) { return tck.List(call) }
+func (logged) List(_ context.Context, call ReadCall) (Reply, int64) {
+	return answer(tck.List(call.Message))
+}
 
 func (l logged) Log(_ int32, message []byte) { l.logger.Info(string(message)) }
 

@@ -30,7 +30,7 @@ type call struct {
 	host   HostCalls      // nil while loading: capabilities return denied
 	log    func(level int32, message []byte)
 
-	input        []byte // of the request or the last reply, what the guest has not read yet
+	input        inputText // of the request or the last reply, what the guest has not read yet
 	output       []byte
 	outputBuffer *[]byte // of outputBuffers, if a large output is in one
 	hostCalls    int

@@ -180,7 +180,7 @@ func (g *Guest) run(ctx context.Context, in *instance, call Call) (out Return, r
 
 func (g *Guest) newCall(from Call) *call {
 	c := newCall(&g.limits, from.Now, from.Seed)
-	c.input = from.Request
+	c.input = inputText{part: from.Request, left: len(from.Request)}
 	c.host = from.Host
 	c.log = g.logLine
 	if from.Host != nil {

@@ -153,15 +153,29 @@ var callTime = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 // hostFunc is a host whose get and list are one function.
 type hostFunc func(ctx context.Context, call []byte) ([]byte, int64)
 
-func (f hostFunc) Get(ctx context.Context, call []byte) ([]byte, int64)  { return f(ctx, call) }
-func (f hostFunc) List(ctx context.Context, call []byte) ([]byte, int64) { return f(ctx, call) }
-func (hostFunc) Log(int32, []byte)                                       {}
+func (f hostFunc) Get(ctx context.Context, call ReadCall) (Reply, int64) {
+	return answer(f(ctx, call.Message))
+}
+
+func (f hostFunc) List(ctx context.Context, call ReadCall) (Reply, int64) {
+	return answer(f(ctx, call.Message))
+}
+
+// answer makes a reply of the text and the code that the fakes of a host return.
+func answer(text []byte, code int64) (Reply, int64) { return Bytes(text), code }
+func (hostFunc) Log(int32, []byte)                  {}
 
 // recorder is the host of the conformance kit that keeps what is logged.
 type recorder struct{ lines []string }
 
-func (*recorder) Get(_ context.Context, call []byte) ([]byte, int64)  { return tck.Get(call) }
-func (*recorder) List(_ context.Context, call []byte) ([]byte, int64) { return tck.List(call) }
+func (*recorder) Get(_ context.Context, call ReadCall) (Reply, int64) {
+	return answer(tck.Get(call.Message))
+}
+
+func (*recorder) List(_ context.Context, call ReadCall) (Reply, int64) {
+	return answer(tck.List(call.Message))
+}
+
 func (r *recorder) Log(level int32, message []byte) {
 	r.lines = append(r.lines, fmt.Sprintf("%d %s", level, message))
 }

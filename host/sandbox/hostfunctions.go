@@ -20,14 +20,13 @@ import (
 // HostCalls serves what a guest reads and logs during a reconcile. Its methods
 // are called on the goroutine of [Guest.Reconcile], one at a time.
 type HostCalls interface {
-	// Get serves a get: call is an encoded [abi.GetCall]. The code is negative
+	// Get serves a get: the message is an encoded [abi.GetCall]. The code is negative
 	// for a failure ([abi.CodeNotFound] and so on); any other code is ignored,
 	// and reply is what the guest reads. ctx ends at the call's deadline and
-	// must be honoured: nothing else stops a host function. The bytes of call
-	// are the method's to keep.
-	Get(ctx context.Context, call []byte) (reply []byte, code int64)
-	// List serves a list in the same way: call is an encoded [abi.ListCall].
-	List(ctx context.Context, call []byte) (reply []byte, code int64)
+	// must be honoured: nothing else stops a host function.
+	Get(ctx context.Context, call ReadCall) (reply Reply, code int64)
+	// List serves a list in the same way: the message is an encoded [abi.ListCall].
+	List(ctx context.Context, call ReadCall) (reply Reply, code int64)
 	// Log receives a message of the guest. The level is one of [abi.LogDebug]
 	// to [abi.LogError]. The message may contain any bytes and is the method's
 	// to keep.
@@ -102,10 +101,10 @@ func guestBytes(memory api.Memory, function string, ptr, length uint64) []byte {
 // input copies the next bytes of the request, or of the last reply.
 func input(_ context.Context, c *call, memory api.Memory, stack []uint64) {
 	p := guestBytes(memory, abi.ImportInput, stack[0], stack[1])
-	if len(p) > len(c.input) {
-		violate("input: %d bytes asked for, %d are left", len(p), len(c.input))
+	if len(p) > c.input.left {
+		violate("input: %d bytes asked for, %d are left", len(p), c.input.left)
 	}
-	c.input = c.input[copy(p, c.input):]
+	c.input.read(p)
 	c.hostCost += copyCost(len(p))
 }
 
@@ -139,10 +138,10 @@ func logMessage(_ context.Context, c *call, memory api.Memory, stack []uint64) {
 
 // capability is a host function that sends a message to the host. The reply
 // becomes the input, and its length or a negative code the result.
-func capability(name string, serve func(HostCalls, context.Context, []byte) ([]byte, int64)) func(context.Context, *call, api.Memory, []uint64) {
+func capability(name string, serve func(HostCalls, context.Context, ReadCall) (Reply, int64)) func(context.Context, *call, api.Memory, []uint64) {
 	return func(ctx context.Context, c *call, memory api.Memory, stack []uint64) {
 		message := guestBytes(memory, name, stack[0], stack[1])
-		c.input = nil
+		c.input = inputText{}
 		if c.hostCalls++; c.hostCalls > c.limits.HostCalls {
 			c.noteLimit(LimitHostCalls)
 			violate("%s: more than the limit of %d host calls: read less in one run", name, c.limits.HostCalls)
@@ -156,27 +155,31 @@ func capability(name string, serve func(HostCalls, context.Context, []byte) ([]b
 			return
 		}
 		c.task.Block()
-		reply, code := serve(c.host, ctx, bytes.Clone(message))
+		reply, code := serve(c.host, ctx, ReadCall{
+			Message: bytes.Clone(message), MaxReply: c.limits.ReplyBytes, Pay: func(objects int) { c.pay(ctx, objects) },
+		})
 		if ctx.Err() != nil {
 			panic(contextEnded(context.Cause(ctx)))
 		}
 		if err := deadline.Pause(ctx, c.task.Unblock); err != nil {
 			panic(contextEnded(err))
 		}
-		c.hostCost += hostCallCost + copyCost(len(message)+len(reply))
+		c.hostCost += hostCallCost + copyCost(len(message))
 		stack[0] = api.EncodeI64(c.setReply(reply, code))
 	}
 }
 
 // setReply makes a reply the input, and returns the result of the host function.
-func (c *call) setReply(reply []byte, code int64) int64 {
-	switch {
-	case code < 0:
-		return code
-	case len(reply) > c.limits.ReplyBytes:
-		c.noteLimit(LimitReply)
-		return abi.CodeTooLarge
+func (c *call) setReply(reply Reply, code int64) int64 {
+	if code >= 0 && reply.Size > c.limits.ReplyBytes {
+		code = abi.CodeTooLarge
 	}
-	c.input = reply
-	return int64(len(reply))
+	if code == abi.CodeTooLarge {
+		c.noteLimit(LimitReply)
+	}
+	if code < 0 {
+		return code
+	}
+	c.input.set(reply)
+	return int64(reply.Size)
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
@@ -103,4 +105,63 @@ func withWildPointers(f wasi.Function, descriptor int32) []byte {
 	}
 	imported := tg.Import(wasi.ImportModule, f.Name, params, i32Only)
 	return tg.build(nil, append(body, tck.Call(imported), tck.Drop, tg.ok())...)
+}
+
+// paying is a host whose reads look at objects.
+type paying struct {
+	hostFunc
+	objects, times int
+}
+
+func (p paying) Get(_ context.Context, call ReadCall) (Reply, int64) {
+	for range p.times {
+		call.Pay(p.objects)
+	}
+	return Reply{}, abi.CodeNotFound
+}
+
+func TestWhatAReadLooksAtIsPaidByTheGuest(t *testing.T) {
+	load := func(limits Limits) *Guest {
+		return load(t, newSandbox(t, Config{}), Plugin{Name: "reads", Wasm: expectingCode("reads", 4, abi.CodeNotFound), Limits: limits})
+	}
+	g := load(Limits{})
+	little := reconcile(t, g, Call{Host: paying{objects: 1, times: 1}}).Usage.Fuel
+	if much := reconcile(t, g, Call{Host: paying{objects: 1000, times: 10}}).Usage.Fuel; much < little+9000*lookCost {
+		t.Errorf("%d of fuel for 10000 objects, %d for one", much, little)
+	}
+	_, err := load(Limits{Fuel: 1_000_000}).Reconcile(t.Context(), Call{Host: paying{objects: 1000, times: 1 << 30}})
+	wantFault(t, err, abi.ClassTimeout, "the fuel of the call is used up")
+	_, err = load(Limits{Deadline: 50 * time.Millisecond}).Reconcile(t.Context(), Call{Host: paying{objects: 10, times: 1 << 30}})
+	wantFault(t, err, abi.ClassTimeout, "the deadline")
+}
+
+// inParts is a host whose reply has several parts.
+type inParts struct {
+	hostFunc
+	parts []string
+}
+
+func (p inParts) Get(context.Context, ReadCall) (Reply, int64) {
+	size, parts := len(strings.Join(p.parts, "")), p.parts
+	return Reply{Size: size, Next: func() []byte {
+		part := parts[0]
+		parts = parts[1:]
+		return []byte(part)
+	}}, 0
+}
+
+func TestAReplyIsReadInPieces(t *testing.T) {
+	host := inParts{parts: []string{"ab", "", "cde", "f"}}
+	reply, _ := host.Get(t.Context(), ReadCall{})
+	var input inputText
+	input.set(reply)
+	var got []string
+	for _, n := range []int{1, 0, 3, 2} {
+		p := make([]byte, n)
+		input.read(p)
+		got = append(got, string(p))
+	}
+	if want := []string{"a", "", "bcd", "ef"}; !slices.Equal(got, want) || input.left != 0 {
+		t.Errorf("read %q, want %q, %d bytes are left", got, want, input.left)
+	}
 }

@@ -104,9 +104,13 @@ func (c *kitGuest) Close() { closeGuest(c.t, c.g) }
 // kitHost serves capabilities as the kit specifies.
 type kitHost struct{ t testing.TB }
 
-func (kitHost) Get(_ context.Context, call []byte) ([]byte, int64) { return tck.Get(call) }
+func (kitHost) Get(_ context.Context, call ReadCall) (Reply, int64) {
+	return answer(tck.Get(call.Message))
+}
 
-func (kitHost) List(_ context.Context, call []byte) ([]byte, int64) { return tck.List(call) }
+func (kitHost) List(_ context.Context, call ReadCall) (Reply, int64) {
+	return answer(tck.List(call.Message))
+}
 
 func (h kitHost) Log(level int32, message []byte) { h.t.Logf("guest log %d: %.100q", level, message) }
 

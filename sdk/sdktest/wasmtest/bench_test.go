@@ -29,9 +29,14 @@ const (
 // onePod is a host that has the Pod of the PodManager.
 type onePod struct{}
 
-func (onePod) Get(context.Context, []byte) ([]byte, int64)  { return []byte(benchPod), 0 }
-func (onePod) List(context.Context, []byte) ([]byte, int64) { return nil, abi.CodeDenied }
-func (onePod) Log(int32, []byte)                            {}
+func (onePod) Get(context.Context, sandbox.ReadCall) (sandbox.Reply, int64) {
+	return sandbox.Bytes([]byte(benchPod)), 0
+}
+
+func (onePod) List(context.Context, sandbox.ReadCall) (sandbox.Reply, int64) {
+	return sandbox.Reply{}, abi.CodeDenied
+}
+func (onePod) Log(int32, []byte) {}
 
 // BenchmarkPodManager measures one reconcile that changes nothing: the request is
 // decoded, the Pod read and applied, the result encoded, the instance reset.

@@ -94,5 +94,12 @@ func (r runner) Reconcile(request []byte, host sdktest.Host) (abi.Code, []byte, 
 // calls adapts a world, which needs no context, to the host of the sandbox.
 type calls struct{ sdktest.Host }
 
-func (c calls) Get(_ context.Context, call []byte) ([]byte, int64)  { return c.Host.Get(call) }
-func (c calls) List(_ context.Context, call []byte) ([]byte, int64) { return c.Host.List(call) }
+func (c calls) Get(_ context.Context, call sandbox.ReadCall) (sandbox.Reply, int64) {
+	text, code := c.Host.Get(call.Message)
+	return sandbox.Bytes(text), code
+}
+
+func (c calls) List(_ context.Context, call sandbox.ReadCall) (sandbox.Reply, int64) {
+	text, code := c.Host.List(call.Message)
+	return sandbox.Bytes(text), code
+}

@@ -1,0 +1,67 @@
+package sandbox
+
+import (
+	"context"
+
+	"github.com/thole-dev/thole/host/sandbox/deadline"
+)
+
+// This file has what the host gives to a guest that reads.
+
+// ReadCall is a get or list of a guest while it is served.
+type ReadCall struct {
+	Message []byte // as the guest encoded it; the method's to keep
+	// MaxReply is how many bytes the reply may have. The method returns
+	// [abi.CodeTooLarge] for what would be larger.
+	MaxReply int
+	// Pay takes the fuel for looking at so many objects, and gives the execution slot
+	// to others when it is their turn. It ends the call by a panic when the fuel is
+	// used up or the deadline has passed, so no lock may be held. It may be nil.
+	Pay func(objects int)
+}
+
+// Reply is the reply to a get or list. It is not put together: its parts are copied one
+// after the other when the guest reads them.
+type Reply struct {
+	Size int           // of all parts, in bytes
+	Next func() []byte // returns the next part; it is not called after the last one
+}
+
+// Bytes returns a reply of one part.
+func Bytes(text []byte) Reply {
+	return Reply{Size: len(text), Next: func() []byte { return text }}
+}
+
+// lookCost is what the guest pays for each object that is compared with a selector.
+const lookCost = 200
+
+// pay is [ReadCall.Pay]. The call is in a host function that may block.
+func (c *call) pay(ctx context.Context, objects int) {
+	if err := deadline.Pause(ctx, c.task.Unblock); err != nil {
+		panic(contextEnded(err))
+	}
+	c.hostCost += int64(objects) * lookCost
+	c.payHostCost(ctx, nil)
+	c.task.Block()
+}
+
+// inputText is a text that the guest reads.
+type inputText struct {
+	part []byte        // what is left of the present part
+	left int           // bytes of all parts that are left
+	next func() []byte // nil if there is one part
+}
+
+func (t *inputText) set(r Reply) { *t = inputText{left: r.Size, next: r.Next} }
+
+// read fills p, which is not longer than what is left.
+func (t *inputText) read(p []byte) {
+	t.left -= len(p)
+	for len(p) > 0 {
+		if len(t.part) == 0 {
+			t.part = t.next()
+		}
+		n := copy(p, t.part)
+		p, t.part = p[n:], t.part[n:]
+	}
+}
