@@ -173,6 +173,15 @@ func (f *Failure) classifyStatus(status metav1.Status) {
 	}
 }
 
+// mayExist reports whether the API server has refused to create an object because
+// there is one: 409, as a conflict of the resourceVersion or of fields. A server that
+// creates no object with a resourceVersion says so.
+func mayExist(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) &&
+		(status.Status().Code == http.StatusConflict || strings.Contains(status.Status().Message, "resourceVersion"))
+}
+
 // isTerminating reports whether a cause of a 403 is that the namespace is being
 // deleted, so that nothing can be created in it.
 func isTerminating(cause metav1.StatusCause) bool {

@@ -2,7 +2,6 @@ package effect
 
 import (
 	"context"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -11,15 +10,53 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// This file performs server-side apply: it turns an intent into the body of the
-// request, and sends it unless it would change nothing (noopapply.go).
+// This file performs server-side apply: it sends the body that an intent becomes
+// (applybody.go) unless it would change nothing (noopapply.go).
 
-// apply makes an object what the intent wants.
+// apply makes an object what the intent wants. An object that is not there is
+// created by a request that the server refuses if there is one after all: the cache
+// may be behind. Only then is it read.
 func (s *session) apply(ctx context.Context, a plannedApply) error {
 	have, err := s.find(ctx, a)
 	if err != nil {
 		return err
 	}
+	version := ""
+	if have == nil {
+		version = noVersion
+	}
+	err = s.applyTo(ctx, a, have, version)
+	if have == nil && mayExist(err) {
+		if have, err = s.getLive(ctx, a.location); err == nil {
+			err = s.applyTo(ctx, a, have, "")
+		}
+	}
+	return s.explainSharers(ctx, a.location, err)
+}
+
+// find returns the object of an intent as it is, nil if there is none or the cache
+// does not have it. If the cache does not hold the kind, the server is asked:
+// whether the object exists and who controls it decides what may be done. It is also
+// asked when the primary is about to become one more sharer of the object, as far
+// as is recorded: the cache may be behind a release.
+func (s *session) find(ctx context.Context, a plannedApply) (*object.Object, error) {
+	have, synced := s.Store.Get(a.Kind, a.key)
+	switch {
+	case !synced:
+		return s.getLive(ctx, a.location)
+	case have == nil, a.owned, s.shares.has(s.sharer(), a.id()) && s.isSharing(a, have):
+		return have, nil
+	}
+	return s.getLive(ctx, a.location)
+}
+
+// noVersion is a resourceVersion that no object has: that of the empty etcd. With
+// it an apply creates an object, and never changes one.
+const noVersion = "1"
+
+// applyTo makes an object what the intent wants, if it may; have is nil if there is
+// none. version is the only resourceVersion that the request may change, "" for any.
+func (s *session) applyTo(ctx context.Context, a plannedApply, have *object.Object, version string) error {
 	force, err := s.mayApply(a.location, have, a.adopt)
 	if err != nil {
 		return err
@@ -27,6 +64,9 @@ func (s *session) apply(ctx context.Context, a plannedApply) error {
 	have, joins, err := s.join(ctx, a, have)
 	if err != nil {
 		return err
+	}
+	if joins {
+		version = have.ResourceVersion
 	}
 	if !a.owned { // before the request, whose reply may be lost
 		s.shares.add(s.sharer(), a.Kind, a.key, true)
@@ -37,35 +77,20 @@ func (s *session) apply(ctx context.Context, a plannedApply) error {
 			return err
 		}
 	}
-	return s.sendApply(ctx, a, have, applyOptions{force: force, exact: joins})
-}
-
-// find returns the object of an intent as it is, nil if there is none. If the
-// cache does not have the object, the server is asked: whether it exists and
-// who controls it decides what may be done, and a name that was taken by
-// mistake cannot be given back. It is also asked when the primary is about to
-// become one more sharer of the object, as far as is recorded: the cache may be
-// behind a release.
-func (s *session) find(ctx context.Context, a plannedApply) (*object.Object, error) {
-	if have, synced := s.Store.Get(a.Kind, a.key); synced && have != nil {
-		if a.owned || s.shares.has(s.sharer(), a.id()) && s.isSharing(a, have) {
-			return have, nil
-		}
-	}
-	return s.getLive(ctx, a.location)
+	return s.sendApply(ctx, a, have, applyOptions{force: force, version: version})
 }
 
 // applyOptions are those of one request.
 type applyOptions struct {
-	force bool // take fields away from other managers
-	exact bool // only to the version of the object that was found
+	force   bool   // take fields away from other managers
+	version string // the only resourceVersion that may be changed, "" for any
 }
 
 // sendApply sends the request and records the object that it led to. An
 // adoption is logged, because from then on the garbage collector deletes the
 // object together with the primary.
 func (s *session) sendApply(ctx context.Context, a plannedApply, have *object.Object, o applyOptions) error {
-	body, err := a.request(have, o.exact)
+	body, err := a.request(have, o.version)
 	if err != nil {
 		return err
 	}
@@ -76,7 +101,7 @@ func (s *session) sendApply(ctx context.Context, a plannedApply, have *object.Ob
 		patchType: types.ApplyPatchType, manager: s.managerOf(a.location), force: o.force, body: body,
 	})
 	if err != nil {
-		return s.explainSharers(ctx, a.location, err)
+		return err
 	}
 	if err := s.recordApply(a, reply); err != nil {
 		return err
@@ -111,15 +136,15 @@ type plannedApply struct {
 
 // request returns the body with the annotation and, for an object that exists,
 // its uid: the server refuses the request for another object of the name, and
-// also if it would have to create one. With exact it also refuses it if the
-// object has changed since it was read.
-func (a plannedApply) request(have *object.Object, exact bool) ([]byte, error) {
+// also if it would have to create one. It also refuses it for an object of another
+// resourceVersion than version, unless that is "".
+func (a plannedApply) request(have *object.Object, version string) ([]byte, error) {
 	return a.with(have, func(w *rawjson.Writer) {
 		if have != nil {
 			w.Name("uid").String(string(have.UID))
 		}
-		if exact {
-			w.Name("resourceVersion").String(have.ResourceVersion)
+		if version != "" {
+			w.Name("resourceVersion").String(version)
 		}
 	})
 }
@@ -188,153 +213,4 @@ func (s *session) setAnnotation(a *plannedApply) {
 	}
 	a.annotation = s.sharedAnnotation(s.target.Controller, s.target.Object.Key())
 	a.former = s.formerAnnotation(s.target.Controller)
-}
-
-// intent is an object that a guest wants, taken apart.
-type intent struct {
-	ref         abi.Ref
-	annotations []rawjson.Member
-	owners      [][]byte
-	metadata    []rawjson.Member // all other members of metadata
-	fields      []rawjson.Member // all other members of the object
-}
-
-// readIntent takes an intent apart. A guest may return an object as it has
-// read it: status and what the server sets in metadata are left out. A name
-// that is given twice is refused, because the server and the host would each
-// take another one of the two.
-func readIntent(text []byte) (in intent, err error) {
-	r := rawjson.NewReader(text)
-	r.Strict = true
-	r.Object(func(name string) {
-		switch name {
-		case "apiVersion":
-			in.ref.APIVersion = r.String()
-		case "kind":
-			in.ref.Kind = r.String()
-		case "metadata":
-			r.Object(func(name string) { in.readMetadata(r, name) })
-		case "status":
-		default:
-			in.fields = append(in.fields, rawjson.Member{Name: name, Value: r.Raw()})
-		}
-	})
-	if err = r.End(); err == nil && (in.ref.APIVersion == "" || in.ref.Kind == "") {
-		r.Fail("apiVersion and kind are required")
-		err = r.Err()
-	}
-	return in, err
-}
-
-// readMetadata reads one member of metadata. Encoders write null for members
-// that are not set, such as creationTimestamp; the reader takes null for absent.
-func (in *intent) readMetadata(r *rawjson.Reader, name string) {
-	switch name {
-	case "name":
-		in.ref.Name = r.String()
-	case "namespace":
-		in.ref.Namespace = r.String()
-	case "annotations":
-		r.Object(func(name string) {
-			in.annotations = append(in.annotations, rawjson.Member{Name: name, Value: r.Raw()})
-		})
-	case "ownerReferences":
-		r.Array(func(int) { in.owners = append(in.owners, r.Raw()) })
-	case "resourceVersion", "generation", "managedFields", "uid", "creationTimestamp",
-		"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink":
-	default:
-		in.metadata = append(in.metadata, rawjson.Member{Name: name, Value: r.Raw()})
-	}
-}
-
-// ownerReferences returns the owner references of an object: the primary as
-// its controller if it is owned, and those of the intent that name others.
-func (s *session) ownerReferences(at location, wanted [][]byte) (owners [][]byte, err error) {
-	primary := s.target.Object
-	if at.owned {
-		owners = append(owners, controllerReference(primary))
-	}
-	for _, w := range wanted {
-		uid, controller, err := readOwnerReference(w)
-		switch {
-		case err != nil:
-			return nil, invalid("ownerReferences: %v", err)
-		case uid == string(primary.UID) && at.owned: // is the first one already
-		case uid == string(primary.UID) && primary.Namespace != "" && primary.Namespace != at.key.Namespace:
-			return nil, denied(reasonOutOfScope, "the object cannot be owned by an object in namespace %q: the garbage collector would delete it", primary.Namespace)
-		case controller:
-			return nil, invalid("ownerReferences: controller must not be set: the host sets it for kinds in owns of the manifest")
-		default:
-			owners = append(owners, w)
-		}
-	}
-	return owners, nil
-}
-
-// readOwnerReference returns what decides whether a reference is allowed. The
-// server checks everything else.
-func readOwnerReference(reference []byte) (uid string, controller bool, err error) {
-	r := rawjson.NewReader(reference)
-	r.Object(func(name string) {
-		switch name {
-		case "uid":
-			uid = r.String()
-		case "controller":
-			controller = r.Bool()
-		}
-	})
-	return uid, controller, r.End()
-}
-
-// controllerReference is metav1.NewControllerRef as JSON.
-func controllerReference(o *object.Object) []byte {
-	w := rawjson.NewWriter(nil)
-	w.Object(func() {
-		w.Name("apiVersion").String(o.Kind.APIVersion)
-		w.Name("kind").String(o.Kind.Kind)
-		w.Name("name").String(o.Name)
-		w.Name("uid").String(string(o.UID))
-		w.Name("controller").Bool(true)
-		w.Name("blockOwnerDeletion").Bool(true)
-	})
-	return w.Bytes()
-}
-
-// body returns the body of the apply request, except for what
-// [plannedApply.request] adds. Annotations of the host that the guest has read are
-// left out.
-func (in *intent) body(at location, owners [][]byte) []byte {
-	w := rawjson.NewWriter(nil)
-	w.Object(func() {
-		w.Name("apiVersion").String(at.Kind.APIVersion)
-		w.Name("kind").String(at.Kind.Kind)
-		w.Name("metadata").Object(func() { in.writeMetadata(w, at, owners) })
-		writeMembers(w, in.fields)
-	})
-	return w.Bytes()
-}
-
-func (in *intent) writeMetadata(w *rawjson.Writer, at location, owners [][]byte) {
-	w.Name("name").String(at.key.Name)
-	if at.key.Namespace != "" {
-		w.Name("namespace").String(at.key.Namespace)
-	}
-	own := func(m rawjson.Member) bool { return isHostAnnotation(m.Name) }
-	if annotations := slices.DeleteFunc(in.annotations, own); len(annotations) > 0 {
-		w.Name("annotations").Object(func() { writeMembers(w, annotations) })
-	}
-	if len(owners) > 0 {
-		w.Name("ownerReferences").Array(func() {
-			for _, o := range owners {
-				w.Raw(o)
-			}
-		})
-	}
-	writeMembers(w, in.metadata)
-}
-
-func writeMembers(w *rawjson.Writer, members []rawjson.Member) {
-	for _, m := range members {
-		w.Name(m.Name).Raw(m.Value)
-	}
 }

@@ -16,9 +16,9 @@ func TestApplyCreatesAnOwnedChild(t *testing.T) {
 	report := w.intents(target, apply(podObject, "web:1"))
 
 	path := "/api/v1/namespaces/" + w.ns + "/pods/web"
-	sent := w.expectSent("GET "+path, "PATCH "+path+"?fieldManager=thole%2Fdemo%2Fmain")
-	if sent[1].contentType != string(types.ApplyPatchType) || sent[1].agent != "thole/1.2.3 plugin/demo" {
-		t.Errorf("sent %+v", sent[1])
+	sent := w.expectSent("PATCH " + path + "?fieldManager=thole%2Fdemo%2Fmain")
+	if sent[0].contentType != string(types.ApplyPatchType) || sent[0].agent != "thole/1.2.3 plugin/demo" {
+		t.Errorf("sent %+v", sent[0])
 	}
 	child := w.seen(pod, "web")
 	if owner := child.Controller(); owner == nil || owner.UID != target.Object.UID || !*owner.BlockOwnerDeletion {

@@ -35,7 +35,8 @@
 //	finalizer.go  adding and removing a finalizer; updates of the primary
 //	intents.go    patch, apply, delete and events of one result, in order
 //	scope.go      which objects a controller may change
-//	apply.go      server-side apply: the request's body, and sending it
+//	apply.go      server-side apply: whether and how it is sent
+//	applybody.go  server-side apply: what an intent becomes
 //	shared.go     objects that several primaries apply fields of
 //	release.go    giving up the fields of a primary on such an object
 //	handover.go   handing the fields of a manager over to another one

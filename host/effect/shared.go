@@ -148,8 +148,12 @@ func (s *session) isSharing(a plannedApply, have *object.Object) bool {
 }
 
 // explainSharers names the primaries that a field conflict is with: their
-// managers' names have only a hash of them.
+// managers' names have only a hash of them. Other errors, and nil, are returned as
+// they are.
 func (s *session) explainSharers(ctx context.Context, at location, err error) error {
+	if err == nil {
+		return nil
+	}
 	f := classify(err)
 	if f.Reason != reasonFieldConflict {
 		return err

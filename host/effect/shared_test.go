@@ -167,7 +167,7 @@ func TestTheThirtyThirdSharerIsRefused(t *testing.T) {
 func TestJoiningIsOfTheVersionThatWasRead(t *testing.T) {
 	w := newCluster(t)
 	p := w.sharers("one")[0]
-	w.create(configMap, `{"metadata":{"name":"c"}}`)
+	w.store.put(w.create(configMap, `{"metadata":{"name":"c"}}`))
 	w.wire.before = func(request) {
 		w.wire.before = func(request) { w.edit(configMap, "c", "", `{"data":{"x":"1"}}`) }
 	}
@@ -252,7 +252,7 @@ func TestForgedAnnotationsFindNoPrimary(t *testing.T) {
 func TestAnApplyWithoutAReplyIsReleased(t *testing.T) {
 	w := newCluster(t)
 	p := w.sharers("one")[0]
-	w.create(configMap, `{"metadata":{"name":"c"}}`)
+	w.store.put(w.create(configMap, `{"metadata":{"name":"c"}}`))
 	body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","annotations":{%q:"d x/y"}},"data":{"one":"1"}}`, w.sharedAnnotation(p.Controller, p.Object.Key()))
 	w.wire.before = func(request) {
 		w.wire.before = func(request) {

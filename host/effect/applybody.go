@@ -1,0 +1,160 @@
+package effect
+
+import (
+	"slices"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/object"
+)
+
+// This file turns an intent into the body of an apply.
+
+// intent is an object that a guest wants, taken apart.
+type intent struct {
+	ref         abi.Ref
+	annotations []rawjson.Member
+	owners      [][]byte
+	metadata    []rawjson.Member // all other members of metadata
+	fields      []rawjson.Member // all other members of the object
+}
+
+// readIntent takes an intent apart. A guest may return an object as it has
+// read it: status and what the server sets in metadata are left out. A name
+// that is given twice is refused, because the server and the host would each
+// take another one of the two.
+func readIntent(text []byte) (in intent, err error) {
+	r := rawjson.NewReader(text)
+	r.Strict = true
+	r.Object(func(name string) {
+		switch name {
+		case "apiVersion":
+			in.ref.APIVersion = r.String()
+		case "kind":
+			in.ref.Kind = r.String()
+		case "metadata":
+			r.Object(func(name string) { in.readMetadata(r, name) })
+		case "status":
+		default:
+			in.fields = append(in.fields, rawjson.Member{Name: name, Value: r.Raw()})
+		}
+	})
+	if err = r.End(); err == nil && (in.ref.APIVersion == "" || in.ref.Kind == "") {
+		r.Fail("apiVersion and kind are required")
+		err = r.Err()
+	}
+	return in, err
+}
+
+// readMetadata reads one member of metadata. Encoders write null for members
+// that are not set, such as creationTimestamp; the reader takes null for absent.
+func (in *intent) readMetadata(r *rawjson.Reader, name string) {
+	switch name {
+	case "name":
+		in.ref.Name = r.String()
+	case "namespace":
+		in.ref.Namespace = r.String()
+	case "annotations":
+		r.Object(func(name string) {
+			in.annotations = append(in.annotations, rawjson.Member{Name: name, Value: r.Raw()})
+		})
+	case "ownerReferences":
+		r.Array(func(int) { in.owners = append(in.owners, r.Raw()) })
+	case "resourceVersion", "generation", "managedFields", "uid", "creationTimestamp",
+		"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink":
+	default:
+		in.metadata = append(in.metadata, rawjson.Member{Name: name, Value: r.Raw()})
+	}
+}
+
+// ownerReferences returns the owner references of an object: the primary as
+// its controller if it is owned, and those of the intent that name others.
+func (s *session) ownerReferences(at location, wanted [][]byte) (owners [][]byte, err error) {
+	primary := s.target.Object
+	if at.owned {
+		owners = append(owners, controllerReference(primary))
+	}
+	for _, w := range wanted {
+		uid, controller, err := readOwnerReference(w)
+		switch {
+		case err != nil:
+			return nil, invalid("ownerReferences: %v", err)
+		case uid == string(primary.UID) && at.owned: // is the first one already
+		case uid == string(primary.UID) && primary.Namespace != "" && primary.Namespace != at.key.Namespace:
+			return nil, denied(reasonOutOfScope, "the object cannot be owned by an object in namespace %q: the garbage collector would delete it", primary.Namespace)
+		case controller:
+			return nil, invalid("ownerReferences: controller must not be set: the host sets it for kinds in owns of the manifest")
+		default:
+			owners = append(owners, w)
+		}
+	}
+	return owners, nil
+}
+
+// readOwnerReference returns what decides whether a reference is allowed. The
+// server checks everything else.
+func readOwnerReference(reference []byte) (uid string, controller bool, err error) {
+	r := rawjson.NewReader(reference)
+	r.Object(func(name string) {
+		switch name {
+		case "uid":
+			uid = r.String()
+		case "controller":
+			controller = r.Bool()
+		}
+	})
+	return uid, controller, r.End()
+}
+
+// controllerReference is metav1.NewControllerRef as JSON.
+func controllerReference(o *object.Object) []byte {
+	w := rawjson.NewWriter(nil)
+	w.Object(func() {
+		w.Name("apiVersion").String(o.Kind.APIVersion)
+		w.Name("kind").String(o.Kind.Kind)
+		w.Name("name").String(o.Name)
+		w.Name("uid").String(string(o.UID))
+		w.Name("controller").Bool(true)
+		w.Name("blockOwnerDeletion").Bool(true)
+	})
+	return w.Bytes()
+}
+
+// body returns the body of the apply request, except for what
+// [plannedApply.request] adds. Annotations of the host that the guest has read are
+// left out.
+func (in *intent) body(at location, owners [][]byte) []byte {
+	w := rawjson.NewWriter(nil)
+	w.Object(func() {
+		w.Name("apiVersion").String(at.Kind.APIVersion)
+		w.Name("kind").String(at.Kind.Kind)
+		w.Name("metadata").Object(func() { in.writeMetadata(w, at, owners) })
+		writeMembers(w, in.fields)
+	})
+	return w.Bytes()
+}
+
+func (in *intent) writeMetadata(w *rawjson.Writer, at location, owners [][]byte) {
+	w.Name("name").String(at.key.Name)
+	if at.key.Namespace != "" {
+		w.Name("namespace").String(at.key.Namespace)
+	}
+	own := func(m rawjson.Member) bool { return isHostAnnotation(m.Name) }
+	if annotations := slices.DeleteFunc(in.annotations, own); len(annotations) > 0 {
+		w.Name("annotations").Object(func() { writeMembers(w, annotations) })
+	}
+	if len(owners) > 0 {
+		w.Name("ownerReferences").Array(func() {
+			for _, o := range owners {
+				w.Raw(o)
+			}
+		})
+	}
+	writeMembers(w, in.metadata)
+}
+
+func writeMembers(w *rawjson.Writer, members []rawjson.Member) {
+	for _, m := range members {
+		w.Name(m.Name).Raw(m.Value)
+	}
+}
