@@ -224,9 +224,6 @@ func (p *Performer) ForgetAll() { p.memory.forgetAll() }
 // next status, instead of after [prunedFor].
 func (p *Performer) ForgetSchema(kind abi.Kind) { p.pruned.reset(kind) }
 
-// managerPrefix is the beginning of the field manager of every controller.
-const managerPrefix = "thole/"
-
 // maxManager is the API server's limit of a field manager's name, in bytes.
 const maxManager = 128
 
@@ -234,7 +231,7 @@ const maxManager = 128
 // and the objects that they own. Two DNS labels of full length do not fit; a name
 // that is too long ends in a digest instead.
 func (p *Performer) manager(c *abi.Controller) string {
-	return limit(managerPrefix+p.Plugin+"/"+c.Name, maxManager)
+	return limit(object.ManagerPrefix+p.Plugin+"/"+c.Name, maxManager)
 }
 
 // limit returns a name of at most so many bytes.

@@ -35,8 +35,9 @@ func (s *session) isNoop(ctx context.Context, a plannedApply, have *object.Objec
 }
 
 // isNoopAfterRestart reports whether an apply would change nothing when there is
-// no record of an earlier one, and records it then. It sends at most one read of
-// metadata, and no write. The object itself shows it:
+// no record of an earlier one, and records it then. It sends no write, and a read of
+// metadata only if the cache has not kept what the object's managedFields show. The
+// object itself shows it:
 //
 //   - its annotation holds the digest of the intent, so the last apply of our
 //     manager had exactly the same fields with the same values;
@@ -87,20 +88,26 @@ func isExactly(have *object.Object, body []byte) (bool, error) {
 // ownsFields reports whether the field manager of the location owns every field
 // of an apply. If that cannot be read, it reports false.
 func (s *session) ownsFields(ctx context.Context, a plannedApply, have *object.Object, body []byte) bool {
-	meta, err := s.client.metadata(ctx, a.Resource, a.key)
-	if err != nil || meta.UID != have.UID || meta.Annotations[a.annotation] != have.Annotations[a.annotation] {
-		return false // also if the object has been replaced or applied again
+	fields, known := have.AppliedBy(s.managerOf(a.location), a.Kind.APIVersion)
+	if !known {
+		fields = s.readFields(ctx, a, have)
 	}
 	wanted, err := rawjson.MergePatch(body, withoutIdentity)
-	if err != nil {
-		return false
+	return err == nil && fields != nil && ownsValue(fields, wanted)
+}
+
+// readFields reads from the API server which fields the field manager of the
+// location has applied, nil for none. The object must be as it is in the cache.
+func (s *session) readFields(ctx context.Context, a plannedApply, have *object.Object) []byte {
+	meta, err := s.client.metadata(ctx, a.Resource, a.key)
+	if err != nil || meta.UID != have.UID || meta.Annotations[a.annotation] != have.Annotations[a.annotation] {
+		return nil // also if the object has been replaced or applied again
 	}
 	i := applierOf(meta, s.managerOf(a.location))
-	if i < 0 {
-		return false
+	if i < 0 || meta.ManagedFields[i].APIVersion != a.Kind.APIVersion || meta.ManagedFields[i].FieldsV1 == nil {
+		return nil
 	}
-	e := meta.ManagedFields[i]
-	return e.APIVersion == a.Kind.APIVersion && e.FieldsV1 != nil && ownsValue(e.FieldsV1.GetRawBytes(), wanted)
+	return meta.ManagedFields[i].FieldsV1.GetRawBytes()
 }
 
 // withoutIdentity is a merge patch that removes what names an object, which no

@@ -47,7 +47,7 @@ func (s *session) managerOf(at location) string {
 // controller does not own. The hash is never cut.
 func (p *Performer) sharedManager(c *abi.Controller, primary object.Key) string {
 	hash := "/" + sharerOf(c, primary).hash.String()
-	return limit(managerPrefix+p.Plugin+"/"+c.Name, maxManager-len(hash)) + hash
+	return limit(object.ManagerPrefix+p.Plugin+"/"+c.Name, maxManager-len(hash)) + hash
 }
 
 // sharedAnnotation returns the name of the annotation of one primary on an

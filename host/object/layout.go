@@ -22,6 +22,7 @@ type layout struct {
 	hasKind  bool     // the text has apiVersion or kind, even if empty
 	body     span     // of the object, including the braces
 	metadata span     // of the value of metadata
+	managed  span     // of the value of metadata.managedFields
 	cuts     []span   // parts of metadata that are removed, in order
 }
 
@@ -53,7 +54,7 @@ func findParts(raw []byte) (layout, error) {
 }
 
 func (l *layout) cutMetadata(r *rawjson.Reader, raw []byte) {
-	l.cut(r, raw, "managedFields", func(field string) {
+	l.managed = l.cut(r, raw, "managedFields", func(field string) {
 		if field == "annotations" && r.Kind() == '{' {
 			l.cut(r, raw, lastApplied, func(string) {})
 		}
@@ -61,8 +62,9 @@ func (l *layout) cutMetadata(r *rawjson.Reader, raw []byte) {
 }
 
 // cut reads an object and adds the position of the member with the name unwanted
-// to the cuts, with its comma. visit may read the other members.
-func (l *layout) cut(r *rawjson.Reader, raw []byte, unwanted string, visit func(field string)) {
+// to the cuts, with its comma. visit may read the other members. It returns the
+// position of the value that is cut.
+func (l *layout) cut(r *rawjson.Reader, raw []byte, unwanted string, visit func(field string)) (value span) {
 	end := r.Pos() + 1 // of the previous member, or of the opening brace
 	kept, cutFirst := false, false
 	r.Object(func(field string) {
@@ -70,7 +72,8 @@ func (l *layout) cut(r *rawjson.Reader, raw []byte, unwanted string, visit func(
 		switch {
 		case field == unwanted:
 			r.Skip()
-			l.cuts = append(l.cuts, span{end, r.Pos()})
+			value = span{start, r.Pos()}
+			l.cuts = append(l.cuts, span{end, value.to})
 			cutFirst = !kept
 		case cutFirst: // no member is left before this one, so its comma is cut
 			comma := end + bytes.IndexByte(raw[end:], ',')
@@ -86,6 +89,7 @@ func (l *layout) cut(r *rawjson.Reader, raw []byte, unwanted string, visit func(
 		}
 		end = r.Pos()
 	})
+	return value
 }
 
 // tidy returns a copy of an object that begins with the members in head and

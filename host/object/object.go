@@ -23,7 +23,8 @@ import (
 // Object is one object at one resourceVersion. It is immutable, because caches,
 // workers and indexes share it.
 type Object struct {
-	// ObjectMeta is metadata without managedFields. Its strings alias Raw.
+	// ObjectMeta is metadata. Its strings alias Raw. Its ManagedFields are only for
+	// [Object.AppliedBy], and shared with other objects.
 	metav1.ObjectMeta
 	Kind abi.Kind
 	// Raw is the object as JSON, without metadata.managedFields and the
@@ -120,6 +121,7 @@ func Parse(raw []byte, kind abi.Kind) (*Object, error) {
 	if err := r.End(); err != nil {
 		return nil, fmt.Errorf("parse object: metadata: %w", err)
 	}
+	o.keepApplied(raw[parts.managed.from:parts.managed.to])
 	return o, nil
 }
 

@@ -26,11 +26,11 @@ func annotationTable(t *testing.T) string {
 }
 
 func nameTable(t *testing.T) string {
-	effects, devloop := constants(t, "host/effect"), constants(t, "cmd/thole/internal/devloop")
+	objects, devloop := constants(t, "host/object"), constants(t, "cmd/thole/internal/devloop")
 	return table([]string{"name", "what", ""}, [][]string{
 		{code(effect.Finalizer("<plugin>", "<controller>")), "finalizer", "Holds an object until the controller's cleanup has succeeded"},
-		{code(effects.value(t, "managerPrefix") + "<plugin>/<controller>"), "field manager", "Primaries and the objects that they own. A name of more than 128 bytes is cut and ends in a digest"},
-		{code(effects.value(t, "managerPrefix") + "<plugin>/<controller>/<hash>"), "field manager", "Objects that the controller does not own, one for each primary by a hash of its namespace and name"},
+		{code(objects.value(t, "ManagerPrefix") + "<plugin>/<controller>"), "field manager", "Primaries and the objects that they own. A name of more than 128 bytes is cut and ends in a digest"},
+		{code(objects.value(t, "ManagerPrefix") + "<plugin>/<controller>/<hash>"), "field manager", "Objects that the controller does not own, one for each primary by a hash of its namespace and name"},
 		{code(devloop.value(t, "fieldManager")), "field manager", "What `thole dev` applies from `crd.yaml` and `sample.yaml`"},
 	})
 }

@@ -1,0 +1,132 @@
+package object
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/thole-dev/thole/abi/rawjson"
+)
+
+// This file keeps which fields the host's field managers have applied to an object.
+// metadata.managedFields shows it, which is as large as half of the object. But it is
+// the same for most objects that one controller applies: they share one copy.
+
+// ManagerPrefix is the beginning of the field manager of every controller.
+const ManagerPrefix = "thole/"
+
+// controllerUID replaces the UID of an object's controller, which names the fields of
+// its owner reference. It occurs in no JSON text, so that the UID can be put back.
+const controllerUID = "\x00"
+
+// appliedEntries holds entries of metadata.managedFields that objects share, by their
+// text. It never drops any: what is full keeps no others.
+type appliedEntries struct {
+	most int // bytes
+
+	mu     sync.Mutex
+	size   int // bytes
+	byText map[string][]metav1.ManagedFieldsEntry
+}
+
+var applied = &appliedEntries{most: 4 << 20}
+
+// AppliedBy returns the set of fields (FieldsV1, see the documentation of server-side
+// apply) that a field manager of the host has applied to the object in a version of
+// its kind, nil if there is none. known is false if the object's managedFields have to
+// be read for it: the text that was parsed does not have them, or they are not kept.
+func (o *Object) AppliedBy(manager, apiVersion string) (fields []byte, known bool) {
+	for _, e := range o.ManagedFields {
+		if e.Manager == manager && e.APIVersion == apiVersion {
+			return bytes.ReplaceAll(e.FieldsV1.GetRawBytes(), []byte(controllerUID), []byte(o.controllerUID())), true
+		}
+	}
+	return nil, len(o.ManagedFields) > 0
+}
+
+func (o *Object) controllerUID() string {
+	if owner := o.Controller(); owner != nil && owner.UID != "" {
+		return string(owner.UID)
+	}
+	return controllerUID
+}
+
+// keepApplied keeps what managedFields has of the host's field managers.
+func (o *Object) keepApplied(managedFields []byte) {
+	if bytes.Contains(managedFields, []byte(`"`+ManagerPrefix)) {
+		o.ManagedFields = applied.share(appliedText(managedFields, []byte(o.controllerUID())))
+	}
+}
+
+// share returns the entries of a text of [appliedText], nil if they are not kept.
+func (a *appliedEntries) share(text []byte) []metav1.ManagedFieldsEntry {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	kept, ok := a.byText[string(text)]
+	if size := 4 * len(text); !ok && a.size+size <= a.most { // about what text and entries take
+		kept = readApplied(text)
+		if a.byText == nil {
+			a.byText = map[string][]metav1.ManagedFieldsEntry{}
+		}
+		a.byText[string(text)] = kept
+		a.size += size
+	}
+	return kept
+}
+
+// appliedText returns what the host's field managers have applied as a JSON array of
+// strings: manager, apiVersion and fields of each, with controllerUID instead of uid.
+func appliedText(managedFields, uid []byte) []byte {
+	r, w := rawjson.NewReader(managedFields), rawjson.NewWriter(nil)
+	w.Array(func() {
+		r.Array(func(int) {
+			e, fields := readEntry(r)
+			if e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" && strings.HasPrefix(e.Manager, ManagerPrefix) {
+				w.String(e.Manager)
+				w.String(e.APIVersion)
+				w.String(string(bytes.ReplaceAll(fields, uid, []byte(controllerUID))))
+			}
+		})
+	})
+	return w.Bytes()
+}
+
+// readApplied returns the entries of a text of [appliedText], which they do not alias.
+func readApplied(text []byte) (all []metav1.ManagedFieldsEntry) {
+	var e metav1.ManagedFieldsEntry
+	r := rawjson.NewReader(text)
+	r.Array(func(i int) {
+		switch i % 3 {
+		case 0:
+			e.Manager = strings.Clone(r.String())
+		case 1:
+			e.APIVersion = strings.Clone(r.String())
+		case 2:
+			e.FieldsV1 = &metav1.FieldsV1{}
+			e.FieldsV1.SetRawBytes([]byte(r.String()))
+			all = append(all, e)
+		}
+	})
+	return all
+}
+
+// readEntry reads an entry of metadata.managedFields. What it returns aliases the text.
+func readEntry(r *rawjson.Reader) (e metav1.ManagedFieldsEntry, fields []byte) {
+	r.Object(func(field string) {
+		switch field {
+		case "manager":
+			e.Manager = r.String()
+		case "operation":
+			e.Operation = metav1.ManagedFieldsOperationType(r.String())
+		case "apiVersion":
+			e.APIVersion = r.String()
+		case "subresource":
+			e.Subresource = r.String()
+		case "fieldsV1":
+			fields = r.Raw()
+		}
+	})
+	return e, fields
+}
