@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
@@ -21,6 +22,7 @@ func (m *Manifest) check() error {
 		checkEach("controllers", m.Controllers, Controller.check),
 		checkDistinct("controllers", "name", m.Controllers, func(c Controller) string { return c.Name }),
 		checkEach("controllers", m.Controllers, m.checkFeatures),
+		m.checkIndexes(),
 	)
 }
 
@@ -39,13 +41,19 @@ func (m *Manifest) checkFeatureNames() error {
 // does not name: a host without the feature would refuse the field, too, but
 // could not tell why.
 func (m *Manifest) checkFeatures(c Controller) error {
-	if c.Retry != (Retry{}) && !slices.Contains(m.Features, FeatureRetry) {
-		return rawjson.NewError("retry", "needs the feature "+rawjson.Quote(FeatureRetry)+": name it in features")
+	return cmp.Or(
+		checkFeature(m.Features, FeatureIndexes, "indexes", len(c.Indexes) > 0),
+		checkFeature(m.Features, FeatureRetry, "retry", c.Retry != Retry{}),
+		checkFeature(m.Features, FeatureSummaries, "conditions.summaries", len(c.Conditions.Summaries) > 0),
+	)
+}
+
+// checkFeature returns an error if a field is used whose feature is not named.
+func checkFeature(named []string, feature, field string, used bool) error {
+	if !used || slices.Contains(named, feature) {
+		return nil
 	}
-	if len(c.Conditions.Summaries) > 0 && !slices.Contains(m.Features, FeatureSummaries) {
-		return rawjson.NewError("conditions.summaries", "needs the feature "+rawjson.Quote(FeatureSummaries)+": name it in features")
-	}
-	return nil
+	return rawjson.NewError(field, "needs the feature "+rawjson.Quote(feature)+": name it in features")
 }
 
 func (c Controller) check() error {
@@ -55,6 +63,8 @@ func (c Controller) check() error {
 		checkKinds("owns", c.Owns),
 		checkKinds("reads", c.Reads),
 		checkKinds("writes", c.Writes),
+		checkEach("indexes", c.Indexes, c.checkIndex),
+		checkDistinct("indexes", "name", c.Indexes, func(x Index) string { return x.Name }),
 		rawjson.Within("retry", c.Retry.check()),
 		rawjson.Within("conditions", c.Conditions.check()),
 	)
@@ -63,6 +73,43 @@ func (c Controller) check() error {
 // checkKinds checks a list of kinds, which must be distinct.
 func checkKinds(field string, kinds []Kind) error {
 	return cmp.Or(checkEach(field, kinds, Kind.check), checkDistinct(field, "", kinds, Kind.String))
+}
+
+// checkIndex returns an error for an index of a kind that is not read: no list could
+// use it. Whether the kind has the field is not known here.
+func (c Controller) checkIndex(x Index) error {
+	_, err := fieldpath.ParsePath(x.Field)
+	if x.Field == "" {
+		err = rawjson.NewError("", "is required, such as spec.nodeName")
+	}
+	err = cmp.Or(
+		checkName("name", x.Name),
+		rawjson.Within("kind", x.Kind.check()),
+		checkLength("field", len(x.Field), MaxFieldPath),
+		rawjson.Within("field", err),
+	)
+	if err == nil && !c.MayRead(x.Kind) {
+		err = rawjson.NewError("kind", rawjson.Quote(x.Kind.String())+" is not a kind that the controller may read: name it in reads")
+	}
+	return err
+}
+
+// checkIndexes limits the fields by which the host keeps the objects of one kind. The
+// controllers of a plugin share them.
+func (m *Manifest) checkIndexes() error {
+	fields := map[Kind]map[string]bool{}
+	return checkEach("controllers", m.Controllers, func(c Controller) error {
+		return checkEach("indexes", c.Indexes, func(x Index) error {
+			if fields[x.Kind] == nil {
+				fields[x.Kind] = map[string]bool{}
+			}
+			fields[x.Kind][x.Field] = true
+			if len(fields[x.Kind]) <= MaxKindIndexes {
+				return nil
+			}
+			return rawjson.NewError("", rawjson.Quote(x.Kind.String())+" has more than "+strconv.Itoa(MaxKindIndexes)+" indexes in this plugin")
+		})
+	})
 }
 
 // Bounds of [Retry.Factor], in percent.

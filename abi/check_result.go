@@ -8,8 +8,8 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
-// The checks of what a guest writes in a run against SPEC.md: "Result", "get" and
-// "list". They return the first error.
+// The checks of what a guest returns from a run against SPEC.md, "Result". They return
+// the first error.
 
 // check truncates messages and returns the first violation of a limit or rule.
 func (out *Result) check() error {
@@ -119,10 +119,6 @@ func (ref Ref) checkName() error {
 		checkLength("namespace", len(ref.Namespace), MaxName),
 		checkLength("uid", len(ref.UID), MaxName),
 	)
-}
-
-func (c *ListCall) check() error {
-	return cmp.Or(Kind{c.APIVersion, c.Kind}.check(), checkLength("namespace", len(c.Namespace), MaxName))
 }
 
 // check requires what identifies the object. The API server checks the rest.

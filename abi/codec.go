@@ -72,13 +72,13 @@ func DecodeResult(data []byte) (*Result, error) {
 }
 
 // EncodeGetCall returns the message of the capability get.
-func EncodeGetCall(c *GetCall) []byte { return encode(128, c.Ref.fields) }
+func EncodeGetCall(c *GetCall) []byte { return encode(128, c.fields) }
 
 // DecodeGetCall decodes and checks the message of the capability get. The host
 // returns [CodeInvalid] to the guest if there is an error.
 func DecodeGetCall(data []byte) (*GetCall, error) {
 	c := &GetCall{}
-	return checked(c, decodeCall(data, c.Ref.fields), c.Ref.check)
+	return checked(c, decodeCall(data, c.fields), c.check)
 }
 
 // EncodeListCall returns the message of the capability list.
@@ -89,36 +89,6 @@ func EncodeListCall(c *ListCall) []byte { return encode(128, c.fields) }
 func DecodeListCall(data []byte) (*ListCall, error) {
 	c := &ListCall{}
 	return checked(c, decodeCall(data, c.fields), c.check)
-}
-
-// EncodeListReply returns the reply to a [ListCall]. Nothing of it is optional.
-func EncodeListReply(reply *ListReply) []byte {
-	size := 16
-	for _, item := range reply.Items {
-		size += len(item) + 1
-	}
-	w := rawjson.NewWriter(make([]byte, 0, size))
-	w.Object(func() {
-		w.Name("items").Array(func() {
-			for _, item := range reply.Items {
-				w.Raw(item)
-			}
-		})
-	})
-	return w.Bytes()
-}
-
-// DecodeListReply decodes the reply to a [ListCall].
-func DecodeListReply(data []byte) (*ListReply, error) {
-	r := rawjson.NewReader(data)
-	reply := &ListReply{}
-	r.Object(func(field string) {
-		if field == "items" {
-			reply.Items = nil
-			r.Array(func(int) { reply.Items = append(reply.Items, r.Raw()) })
-		}
-	})
-	return checked(reply, r.End(), nil)
 }
 
 // The methods below list the fields of each message, in the order in which they are
@@ -138,12 +108,19 @@ func (c *Controller) fields(f *fields) {
 	objects(f, "owns", MaxKinds, &c.Owns, (*Kind).fields)
 	objects(f, "reads", MaxKinds, &c.Reads, (*Kind).fields)
 	objects(f, "writes", MaxKinds, &c.Writes, (*Kind).fields)
+	objects(f, "indexes", MaxIndexes, &c.Indexes, (*Index).fields)
 	f.boolean("finalizer", &c.Finalizer)
 	f.duration("interval", &c.Interval)
 	f.duration("timeout", &c.Timeout)
 	f.count("concurrency", &c.Concurrency)
 	f.object("retry", c.Retry != Retry{}, c.Retry.fields)
 	f.object("conditions", !c.Conditions.IsZero(), c.Conditions.fields)
+}
+
+func (x *Index) fields(f *fields) {
+	f.required("name", &x.Name)
+	f.object("kind", true, x.Kind.fields)
+	f.required("field", &x.Field)
 }
 
 func (r *Retry) fields(f *fields) {
@@ -226,11 +203,20 @@ func (ref *Ref) fields(f *fields) {
 	f.text("uid", &ref.UID)
 }
 
+func (c *GetCall) fields(f *fields) {
+	c.Ref.fields(f)
+	texts(f, "fields", MaxFields, &c.Fields)
+}
+
 func (c *ListCall) fields(f *fields) {
 	f.required("apiVersion", &c.APIVersion)
 	f.required("kind", &c.Kind)
 	f.text("namespace", &c.Namespace)
 	f.text("labelSelector", &c.LabelSelector)
+	f.text("fieldSelector", &c.FieldSelector)
+	texts(f, "fields", MaxFields, &c.Fields)
+	f.count("limit", &c.Limit)
+	f.text("continue", &c.Continue)
 }
 
 func (out *Result) fields(f *fields) {

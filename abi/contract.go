@@ -107,6 +107,12 @@ const (
 	MaxControllers      = 64      // per plugin
 	MaxFeatures         = 64      // per plugin
 	MaxKinds            = 256     // of each of owns, reads and writes
+	MaxIndexes          = 64      // of a controller
+	MaxKindIndexes      = 8       // fields of one kind, in all controllers of a plugin together
+	MaxFieldPath        = 256     // of one of the fields of a get or list, and of the field of an index
+	MaxFields           = 16      // of one get or list
+	MaxRequirements     = 16      // of a field selector
+	MaxContinue         = 1024    // of the continue of a list
 	MaxVersion          = 128     // of a plugin's version, and of its memoVersion
 	MaxSummaries        = 16      // of a controller
 	MaxConditionType    = 316     // as in metav1.Condition
@@ -124,8 +130,12 @@ const (
 	// [Failure.After] with [CodeRetry].
 	FeatureRetry     = "retry"
 	FeatureSummaries = "summaries" // conditions.summaries of a controller
+	FeatureFields    = "fields"    // fields of a get or list, limit and continue of a list
+	FeatureIndexes   = "indexes"   // indexes of a controller, fieldSelector of a list
 )
 
 // Features returns the names of the features that this package implements. A
 // manifest lists those that its plugin uses.
-func Features() []string { return []string{FeatureRetry, FeatureSummaries} }
+func Features() []string {
+	return []string{FeatureRetry, FeatureSummaries, FeatureFields, FeatureIndexes}
+}

@@ -14,6 +14,7 @@ func TestDecodingHostileMessageIsLinear(t *testing.T) {
 	result := func(text []byte) { _, _ = DecodeResult(text) }
 	request := func(text []byte) { _, _ = DecodeRequest(text) }
 	manifest := func(text []byte) { _, _ = DecodeManifest(text) }
+	listCall := func(text []byte) { _, _ = DecodeListCall(text) }
 	distinct := func(i int) string { return `"k` + strconv.Itoa(i) + `":""` }
 	numbered := func(open, closing string) func(int) []byte {
 		return func(n int) []byte { return costtest.Number(n, open, distinct, closing) }
@@ -49,9 +50,14 @@ func TestDecodingHostileMessageIsLinear(t *testing.T) {
 		{"reasons", request, repeated(`{"reasons":[`, `"owned"`, `]}`)},
 		{"failures", request, repeated(`{"previous":{"failures":[`, `{}`, `]}}`)},
 		{"items", func(text []byte) { _, _ = DecodeListReply(text) }, repeated(`{"items":[`, `{}`, `]}`)},
-		{"selector", func(text []byte) { _, _ = DecodeListCall(text) }, func(n int) []byte {
+		{"selector", listCall, func(n int) []byte {
 			return []byte(`{"labelSelector":"` + strings.Repeat("a", n/2) + `"}`)
 		}},
+		{"field selector", listCall, func(n int) []byte {
+			return []byte(`{"fieldSelector":"` + strings.Repeat("a=b,", min(n, MaxCall)/4-10) + strings.Repeat("a", max(0, n-MaxCall)) + `"}`)
+		}},
+		{"fields", listCall, repeated(`{"fields":[`, `"/a"`, `]}`)},
+		{"indexes", manifest, repeated(`{"controllers":[{"indexes":[`, `{}`, `]}]}`)},
 	} {
 		t.Run(c.name, func(t *testing.T) { costtest.Linear(t, 400, c.text, c.decode) })
 	}

@@ -19,7 +19,7 @@ func TestNullFieldEqualsAbsentField(t *testing.T) {
 	}{
 		{"manifest", "version features", `{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"}}],"%":null}`, decoder(DecodeManifest)},
 		{
-			"controller", "owns reads writes finalizer interval timeout concurrency retry conditions",
+			"controller", "owns reads writes indexes finalizer interval timeout concurrency retry conditions",
 			`{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},"%":null}]}`, decoder(DecodeManifest),
 		},
 		{
@@ -39,9 +39,9 @@ func TestNullFieldEqualsAbsentField(t *testing.T) {
 		{"ref", "namespace uid", `{"delete":[{"apiVersion":"v1","kind":"K","name":"x","%":null}]}`, decoder(DecodeResult)},
 		{"event", "message", `{"events":[{"type":"Normal","reason":"A","%":null}]}`, decoder(DecodeResult)},
 		{"error", "reason message after terminal", `{"error":{"%":null}}`, decoder(DecodeResult)},
-		{"get", "namespace uid", `{"apiVersion":"v1","kind":"K","name":"x","%":null}`, decoder(DecodeGetCall)},
-		{"list", "namespace labelSelector", `{"apiVersion":"v1","kind":"K","%":null}`, decoder(DecodeListCall)},
-		{"reply", "items", `{"%":null}`, decoder(DecodeListReply)},
+		{"get", "namespace uid fields", `{"apiVersion":"v1","kind":"K","name":"x","%":null}`, decoder(DecodeGetCall)},
+		{"list", "namespace labelSelector fieldSelector fields limit continue", `{"apiVersion":"v1","kind":"K","%":null}`, decoder(DecodeListCall)},
+		{"reply", "items continue", `{"%":null}`, decoder(DecodeListReply)},
 	} {
 		without := strings.Replace(strings.Replace(c.with, `,"%":null`, "", 1), `"%":null`, "", 1)
 		want, err := c.read(without)

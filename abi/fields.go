@@ -261,16 +261,30 @@ func pointer[T any](f *fields, name string, p **T, list func(*T, *fields)) {
 
 // objects is an array of objects with the fields of list.
 func objects[T any](f *fields, name string, limit int, values *[]T, list func(*T, *fields)) {
+	grow := func(n int) {
+		if n == 0 {
+			*values = nil // of a field given twice the last one counts
+			return
+		}
+		*values = append(*values, make([]T, 1)...) // less code than *new(T), under TinyGo
+	}
+	f.objects(name, limit, len(*values), grow, func(i int, f *fields) { list(&(*values)[i], f) })
+}
+
+// objects is the part of the function of that name that is the same for all types, of
+// which a plugin has many. grow is called with 0 before entries are read, and with the
+// number of entries before each of them.
+func (f *fields) objects(name string, limit, n int, grow func(n int), entry func(int, *fields)) {
 	if f.reads(name) {
-		*values = nil // of a field given twice the last one counts
-	} else if !f.writes(name, len(*values) > 0) {
+		grow(0)
+	} else if !f.writes(name, n > 0) {
 		return
 	}
-	f.array(limit, len(*values), func(i int) {
+	f.array(limit, n, func(i int) {
 		if f.r != nil {
-			*values = append(*values, *new(T))
+			grow(i + 1)
 		}
-		f.value(func(f *fields) { list(&(*values)[i], f) })
+		f.value(func(f *fields) { entry(i, f) })
 	})
 }
 

@@ -24,12 +24,21 @@ type Controller struct {
 	Owns        []Kind     // applied with an owner reference to the primary, which is run when one of them changes
 	Reads       []Kind     // kinds that get and list may read besides For and Owns
 	Writes      []Kind     // kinds that apply and delete may change without an owner reference
+	Indexes     []Index    // fields by which list finds objects of the kinds that it may read; feature [FeatureIndexes]
 	Finalizer   bool       // hold a finalizer, so that a run with Deleting precedes the deletion
 	Interval    int64      // ms until the next run after a success without requeueAfter; 0 waits for a change
 	Timeout     int64      // ms, the deadline of one call; 0 means the host's default
 	Concurrency int        // concurrent calls of this controller; 0 means the host's default
 	Retry       Retry      // when runs that fail or are requeued are repeated
 	Conditions  Conditions // which conditions it has, and how Ready is computed
+}
+
+// Index is a field by whose values the host keeps the objects of a kind, so that a
+// list with a field selector does not look at all of them.
+type Index struct {
+	Name  string // a DNS label, distinct within the controller
+	Kind  Kind   // one that get and list may read
+	Field string // a path such as spec.volumes[*].secret.secretName, see [fieldpath.Path]
 }
 
 // Retry is the backoff of a controller and how often it tries. It needs
@@ -208,20 +217,33 @@ type TypeMeta struct {
 
 // GetCall is the message of the capability get. The reply is the object.
 type GetCall struct {
-	Ref Ref
+	Ref
+	Fields []string // what the reply has of the object, see [fieldpath.Set]; none for all of it
 }
 
 // ListCall is the message of the capability list. The reply is a [ListReply].
 type ListCall struct {
 	APIVersion    string
 	Kind          string
-	Namespace     string // "" means the primary's, or all where the plugin may read them
-	LabelSelector string // in the notation of kubectl
+	Namespace     string   // "" means the primary's, or all where the plugin may read them
+	LabelSelector string   // in the notation of kubectl
+	FieldSelector string   // of metadata.name, metadata.namespace and fields that have an index, see [fieldpath.Selector]
+	Fields        []string // what the reply has of each object; none for all of it
+	Limit         int      // the most objects of one reply; 0 for all
+	Continue      string   // of the reply with the objects before; "" to begin
+}
+
+// List returns the text of the call without limit and continue. It is the same for all
+// pages of a list.
+func (c ListCall) List() []byte {
+	c.Limit, c.Continue = 0, ""
+	return EncodeListCall(&c)
 }
 
 // ListReply is the reply to a [ListCall], ordered by namespace and name.
 type ListReply struct {
-	Items [][]byte // JSON objects
+	Items    [][]byte // JSON objects
+	Continue string   // for a call that lists what follows; "" after the last object
 }
 
 // Result is the message that a reconcile writes: what the host shall do. The

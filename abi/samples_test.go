@@ -13,13 +13,14 @@ func fullManifest() *Manifest {
 	return &Manifest{
 		Name:    "web",
 		Version: "1.4.0", MemoVersion: "2",
-		Features: []string{FeatureRetry, FeatureSummaries},
+		Features: Features(),
 		Controllers: []Controller{{
 			Name:        "site",
 			For:         Kind{"example.com/v1", "Site"},
 			Owns:        []Kind{{"apps/v1", "Deployment"}, {"v1", "Service"}},
 			Reads:       []Kind{{"v1", "Secret"}},
 			Writes:      []Kind{{"v1", "ConfigMap"}},
+			Indexes:     []Index{{Name: "by-type", Kind: Kind{"v1", "Secret"}, Field: "type"}},
 			Finalizer:   true,
 			Interval:    600_000,
 			Timeout:     2_000,
@@ -95,13 +96,22 @@ func fullResult() *Result {
 }
 
 func fullGetCall() *GetCall {
-	return &GetCall{Ref: Ref{APIVersion: "v1", Kind: "Secret", Namespace: "default", Name: "shop-tls", UID: "90fe"}}
+	return &GetCall{
+		Ref:    Ref{APIVersion: "v1", Kind: "Secret", Namespace: "default", Name: "shop-tls", UID: "90fe"},
+		Fields: []string{"metadata", "/data/tls.crt"},
+	}
 }
 
 func fullListCall() *ListCall {
-	return &ListCall{APIVersion: "v1", Kind: "Pod", Namespace: "default", LabelSelector: "app=shop,tier in (web)"}
+	return &ListCall{
+		APIVersion: "v1", Kind: "Pod", Namespace: "default", LabelSelector: "app=shop,tier in (web)",
+		FieldSelector: "spec.nodeName=node-1", Fields: []string{"spec"}, Limit: 100, Continue: "c1",
+	}
 }
 
 func fullListReply() *ListReply {
-	return &ListReply{Items: [][]byte{[]byte(site), []byte(`{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name":"zoo"}}`)}}
+	return &ListReply{
+		Items:    [][]byte{[]byte(site), []byte(`{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name":"zoo"}}`)},
+		Continue: "c2",
+	}
 }

@@ -42,6 +42,8 @@ var described = map[string]reflect.Type{
 	"Ref":           reflect.TypeFor[Ref](),
 	"Event":         reflect.TypeFor[Event](),
 	"Error":         reflect.TypeFor[Failure](),
+	"Index":         reflect.TypeFor[Index](),
+	"get":           reflect.TypeFor[GetCall](),
 	"list":          reflect.TypeFor[ListCall](),
 	"List reply":    reflect.TypeFor[ListReply](),
 }
@@ -88,7 +90,10 @@ func fieldTables(spec string) map[string][]string {
 // condition that results do not have are left out.
 func fieldsOf(typ reflect.Type) (names []string) {
 	for i := range typ.NumField() {
-		if f := typ.Field(i); !strings.HasSuffix(f.Tag.Get("json"), ",omitempty") {
+		switch f := typ.Field(i); {
+		case f.Anonymous:
+			names = append(names, fieldsOf(f.Type)...)
+		case !strings.HasSuffix(f.Tag.Get("json"), ",omitempty"):
 			names = append(names, jsonName(f.Name))
 		}
 	}

@@ -1,0 +1,85 @@
+package abi
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/thole-dev/thole/abi/fieldpath"
+	"github.com/thole-dev/thole/abi/rawjson"
+)
+
+// The checks of the messages of calls against SPEC.md: "get" and "list". They return the
+// first error.
+
+func (c *GetCall) check() error { return cmp.Or(c.Ref.check(), checkFields(c.Fields)) }
+
+func (c *ListCall) check() error {
+	return cmp.Or(
+		Kind{c.APIVersion, c.Kind}.check(),
+		checkLength("namespace", len(c.Namespace), MaxName),
+		rawjson.Within("fieldSelector", checkFieldSelector(c.FieldSelector)),
+		checkFields(c.Fields),
+		checkLength("continue", len(c.Continue), MaxContinue),
+	)
+}
+
+func checkFields(fields []string) error {
+	return checkEach("fields", fields, func(field string) error {
+		if err := checkLength("", len(field), MaxFieldPath); err != nil {
+			return err
+		}
+		return fieldpath.CheckPointer(field)
+	})
+}
+
+// checkFieldSelector does not check that the fields have an index, which depends on the
+// controller.
+func checkFieldSelector(text string) error {
+	selector, err := fieldpath.ParseSelector(text)
+	if err == nil && len(selector) > MaxRequirements {
+		err = rawjson.NewError("", strconv.Itoa(len(selector))+" requirements, the limit is "+strconv.Itoa(MaxRequirements))
+	}
+	return err
+}
+
+// MayRead reports whether get and list may read objects of the kind.
+func (c *Controller) MayRead(kind Kind) bool {
+	return kind == c.For || slices.Contains(c.Owns, kind) || slices.Contains(c.Reads, kind)
+}
+
+// CheckSelector returns an error unless a list of objects of the kind can have the
+// selector: each of its fields is metadata.name, metadata.namespace, or has an index. The
+// host returns [CodeInvalid] to the guest if there is an error.
+func (c *Controller) CheckSelector(kind Kind, selector fieldpath.Selector) error {
+	for _, r := range selector {
+		field := r.Path.String()
+		known := []string{"metadata.name", "metadata.namespace"}
+		for _, x := range c.Indexes {
+			if x.Kind == kind {
+				known = append(known, x.Field)
+			}
+		}
+		if !slices.Contains(known, field) {
+			return rawjson.NewError("fieldSelector", rawjson.Quote(field)+" is not the field of an index of the controller for "+
+				rawjson.Quote(kind.String())+rawjson.DidYouMean(field, known))
+		}
+	}
+	return nil
+}
+
+// CheckFeatures returns an error if the call has a field of a feature that is not among
+// those of the plugin's manifest. The host returns [CodeInvalid] to the guest then.
+func (c *GetCall) CheckFeatures(features []string) error {
+	return checkFeature(features, FeatureFields, "fields", len(c.Fields) > 0)
+}
+
+// CheckFeatures is [GetCall.CheckFeatures] for a list.
+func (c *ListCall) CheckFeatures(features []string) error {
+	return cmp.Or(
+		checkFeature(features, FeatureIndexes, "fieldSelector", c.FieldSelector != ""),
+		checkFeature(features, FeatureFields, "fields", len(c.Fields) > 0),
+		checkFeature(features, FeatureFields, "limit", c.Limit > 0),
+		checkFeature(features, FeatureFields, "continue", c.Continue != ""),
+	)
+}
