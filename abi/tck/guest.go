@@ -2,6 +2,7 @@ package tck
 
 import (
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/abi/wasm"
 )
 
@@ -74,6 +75,18 @@ func manifestUsing(name, feature string, retry abi.Retry) []byte {
 
 func conformance(name string) abi.Controller {
 	return abi.Controller{Name: name, For: abi.Kind{APIVersion: "thole.dev/v1", Kind: "Conformance"}}
+}
+
+// reading returns a manifest that names these features. Its controller reads ConfigMaps
+// and has an index of them by this field, unless that is "".
+func reading(name, field string, features ...string) []byte {
+	c := conformance(controller)
+	configMap := abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}
+	c.Reads = []abi.Kind{configMap}
+	if field != "" {
+		c.Indexes = []abi.Index{{Name: "greeting", Kind: configMap, Field: field}}
+	}
+	return abi.EncodeManifest(&abi.Manifest{Name: name, Features: features, Controllers: []abi.Controller{c}})
 }
 
 // summarizing returns a controller that uses the feature summaries.
@@ -159,31 +172,47 @@ func always(output []byte) func([]byte) []byte {
 const Object = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"tck","namespace":"default"},"data":{"greeting":"hello"}}`
 
 // Get is the capability get as the host under test must serve it. It returns
-// [Object] for ConfigMap default/tck, [abi.CodeNotFound] for anything else, and
-// [abi.CodeInvalid] for a message that cannot be decoded.
+// [Object], or its fields, for ConfigMap default/tck, [abi.CodeNotFound] for anything
+// else, and [abi.CodeInvalid] for a message that cannot be decoded.
 func Get(call []byte) (reply []byte, code int64) {
 	message, err := abi.DecodeGetCall(call)
 	switch {
 	case err != nil:
 		return nil, abi.CodeInvalid
 	case message.Ref == objectRef():
-		return []byte(Object), 0
+		return fieldsOf(Object, message.Fields), 0
 	}
 	return nil, abi.CodeNotFound
 }
 
 // List is the capability list as the host under test must serve it. It returns
-// [Object] in a list of ConfigMaps, and an empty list for other kinds.
+// [Object], or its fields, in a list of ConfigMaps that it matches, and an empty list for
+// other kinds. There is one object, so no reply has a continue, and a call that has one is
+// [abi.CodeInvalid]. Label selectors are ignored.
 func List(call []byte) (reply []byte, code int64) {
 	message, err := abi.DecodeListCall(call)
+	if err != nil || message.Continue != "" {
+		return nil, abi.CodeInvalid
+	}
+	selector, err := fieldpath.ParseSelector(message.FieldSelector)
 	if err != nil {
 		return nil, abi.CodeInvalid
 	}
 	out := &abi.ListReply{}
-	if message.APIVersion == "v1" && message.Kind == "ConfigMap" {
-		out.Items = [][]byte{[]byte(Object)}
+	if message.APIVersion == "v1" && message.Kind == "ConfigMap" && selector.Matches([]byte(Object)) {
+		out.Items = [][]byte{fieldsOf(Object, message.Fields)}
 	}
 	return abi.EncodeListReply(out), 0
+}
+
+// fieldsOf returns the fields of an object. Those of a call that was decoded are valid.
+func fieldsOf(object string, fields []string) []byte {
+	set, err := fieldpath.Parse(fields)
+	if err != nil {
+		return nil
+	}
+	out, _ := set.Project([]byte(object))
+	return out
 }
 
 func objectRef() abi.Ref {

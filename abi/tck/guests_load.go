@@ -99,6 +99,8 @@ func manifestCases() []Case {
 		badFactor     = "manifest-retry-factor"
 		unnamed       = "manifest-feature-not-named"
 		unknown       = "manifest-unknown-feature"
+		noIndexes     = "manifest-indexes-without-feature"
+		badPath       = "manifest-index-path"
 	)
 	misspelt := bytes.Replace(manifest(unknownField), []byte(`"controllers"`), []byte(`"controlers"`), 1)
 	return []Case{
@@ -116,6 +118,10 @@ func manifestCases() []Case {
 			describing(manifestUsing(noFeature, "", abi.Retry{Attempts: 3})), "manifest", "retry", "features"),
 		refused(badFactor, "delays that double are 200 percent, not 2",
 			describing(manifestUsing(badFactor, abi.FeatureRetry, abi.Retry{Factor: 2})), "manifest", "retry.factor"),
+		refused(noIndexes, "indexes without their feature: a host without it would not know the field",
+			describing(reading(noIndexes, "data.greeting", abi.FeatureFields)), "manifest", "indexes", "features"),
+		refused(badPath, "an index of a field that is no path: it would be empty",
+			describing(reading(badPath, "/data/greeting", abi.FeatureIndexes)), "manifest", "indexes[0].field"),
 		refused(noKind, "a controller for no kind",
 			describing(manifestWith(noKind, abi.Controller{Name: controller, For: abi.Kind{APIVersion: "v1"}})), "manifest", "kind"),
 		refused(unknown, "a feature that no host has, and a field of it",

@@ -22,6 +22,13 @@ func okCases() []Case {
 		succeeds("get-invalid", "get of a message that cannot be decoded returns -5 and does not fail the call", 1, success(),
 			expectCode(abi.ImportGet, []byte("?"), abi.CodeInvalid)),
 		succeeds("list", "list returns the length of the reply", 1, success(), lists),
+		fieldsCase(),
+		readCase("get-fields-invalid", "get of a field that is no pointer returns -5", abi.ImportGet,
+			abi.EncodeGetCall(&abi.GetCall{Ref: objectRef(), Fields: []string{"data.greeting"}}), abi.CodeInvalid),
+		listCase("list-page", "a page of a list that has all objects has no continue", abi.ListCall{Limit: 1}),
+		listCase("list-index", "list finds objects by a field", abi.ListCall{FieldSelector: "data.greeting=hello", Fields: []string{"status"}}),
+		listCase("list-index-other", "no object has another value of the field", abi.ListCall{FieldSelector: "data.greeting!=hello"}),
+		listCase("list-continue-invalid", "a continue that no reply had returns -5", abi.ListCall{Limit: 1, Continue: "unknown"}),
 		succeeds("warm-denied", "in warm every capability returns -2, and the output is discarded", 1, success(), warmDenied),
 		succeeds("feature-summaries", "the manifest names the feature summaries and has a second target condition", 1, success(), describing(
 			abi.EncodeManifest(&abi.Manifest{
@@ -105,12 +112,44 @@ func retryCase(name, explain string, failure abi.Failure) Case {
 	return c
 }
 
-func gets(g *guest) []byte {
+func gets(g *guest) []byte { return g.getsMemo(getObject()) }
+
+// getsMemo makes a call of get, and writes the reply as the memo.
+func (g *guest) getsMemo(call []byte) []byte {
 	get := g.get()
 	return g.finish(i32Only,
-		g.constant(getObject()), Call(get), I32WrapI64, LocalSet(1),
+		g.constant(call), Call(get), I32WrapI64, LocalSet(1),
 		I32Const(scratch), LocalGet(1), Call(g.input),
 		g.writesMemo(LocalGet(1)))
+}
+
+// fieldsCase is a guest that gets a field that the object does not have.
+func fieldsCase() Case {
+	const name = "get-fields"
+	call := abi.EncodeGetCall(&abi.GetCall{Ref: objectRef(), Fields: []string{"/metadata/labels"}})
+	const reply = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"tck","namespace":"default"}}`
+	return succeeds(name, "get returns what identifies the object and the fields of the call", 2, memo([]byte(reply)), func(g *guest) []byte {
+		g.manifest = reading(name, "", abi.FeatureFields)
+		return g.getsMemo(call)
+	})
+}
+
+// listCase is a guest with the features fields and indexes that lists ConfigMaps, and
+// expects what [List] returns.
+func listCase(name, explain string, call abi.ListCall) Case {
+	call.APIVersion, call.Kind = "v1", "ConfigMap"
+	message := abi.EncodeListCall(&call)
+	reply, code := List(message)
+	return readCase(name, explain, abi.ImportList, message, code+int64(len(reply)))
+}
+
+// readCase is a guest with the features fields and indexes that makes a call, and traps
+// unless that returns want.
+func readCase(name, explain, function string, call []byte, want int64) Case {
+	return succeeds(name, explain, 2, success(), func(g *guest) []byte {
+		g.manifest = reading(name, "data.greeting", abi.FeatureFields, abi.FeatureIndexes)
+		return expectCode(function, call, want)(g)
+	})
 }
 
 // writesMemo writes what is at scratch as the memo, and returns 0.
