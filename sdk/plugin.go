@@ -24,6 +24,9 @@ type Controller[Spec, Status any] struct {
 	Reads []Kind
 	// Writes are further kinds that Apply and Delete may change.
 	Writes []Kind
+	// Indexes are fields by which List finds objects, with the FieldSelector of a
+	// [Query], without looking at all objects of the kind.
+	Indexes []Index
 
 	// Reconcile makes the cluster match the spec. It is level-triggered: each run
 	// starts from the beginning, must not depend on why it runs, and may be
@@ -68,6 +71,11 @@ type Controller[Spec, Status any] struct {
 	// when the plugin is loaded.
 	Warm []any
 }
+
+// Index is a field of a kind that the controller may read. Field is a path such as
+// spec.nodeName or, with [*] for each element of an array,
+// spec.volumes[*].secret.secretName. Name is a DNS label, distinct within the controller.
+type Index = abi.Index
 
 // Conditions lists the condition types that a controller owns and those that its target
 // condition summarizes. The zero value is for a controller that sets none: the host
@@ -126,6 +134,9 @@ func register[Spec, Status any](c Controller[Spec, Status]) {
 	if c.Retry != (RetryPolicy{}) || c.ErrorPolicy != nil {
 		guest.Feature(abi.FeatureRetry)
 	}
+	if len(c.Indexes) > 0 {
+		guest.Feature(abi.FeatureIndexes)
+	}
 	if len(c.Conditions.Summaries) > 0 {
 		guest.Feature(abi.FeatureSummaries)
 	}
@@ -139,7 +150,7 @@ func register[Spec, Status any](c Controller[Spec, Status]) {
 // manifest returns the controller's part of the manifest.
 func (c *Controller[Spec, Status]) manifest() abi.Controller {
 	return abi.Controller{
-		Name: c.Name, For: c.For, Owns: c.Owns, Reads: c.Reads, Writes: c.Writes,
+		Name: c.Name, For: c.For, Owns: c.Owns, Reads: c.Reads, Writes: c.Writes, Indexes: c.Indexes,
 		Finalizer: c.Cleanup != nil,
 		Interval:  milliseconds(c.Interval), Timeout: milliseconds(c.Timeout),
 		Concurrency: c.Concurrency, Retry: c.Retry.manifest(), Conditions: c.Conditions,

@@ -5,6 +5,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/sdk/internal/guest"
 )
 
 // Query selects objects for [Run.List].
@@ -12,6 +13,11 @@ type Query struct {
 	Kind
 	Namespace     string // "" for the primary's, or for all where the plugin may read them
 	LabelSelector string // in the notation of kubectl: app=web,tier in (a,b),!canary
+	// FieldSelector has requirements a=b and a!=b, separated by commas, on the fields of
+	// the controller's Indexes. An object whose field has several values matches a=b if
+	// one of them is b. A comma, an equals sign and a backslash in a value have a
+	// backslash before them.
+	FieldSelector string
 }
 
 func (q Query) String() string {
@@ -22,15 +28,21 @@ func (q Query) String() string {
 	if q.LabelSelector != "" {
 		s += " with " + q.LabelSelector
 	}
+	if q.FieldSelector != "" {
+		s += " where " + q.FieldSelector
+	}
 	return s
 }
+
+// ReadOption changes what [Run.Get] and [Run.List] read. Package read has them.
+type ReadOption func(*guest.ReadOptions)
 
 // Get reads an object into the value that into points to: a struct with the fields
 // that the plugin uses, a map, or a [Raw]. The host reads from its cache, and runs
 // the primary again when the object changes, is created or is deleted. An error is
 // a [*ReadError] and wraps one of this package, such as [ErrNotFound].
-func (r *Run) Get(ref Ref, into any) error {
-	reply, code := r.host.Get(abi.EncodeGetCall(&abi.GetCall{Ref: ref}))
+func (r *Run) Get(ref Ref, into any, options ...ReadOption) error {
+	reply, code := r.host.Get(abi.EncodeGetCall(&abi.GetCall{Ref: ref, Fields: readOptions(options).Fields}))
 	err := codeError(code)
 	if err == nil {
 		err = decode(reply, into)
@@ -45,19 +57,28 @@ func (r *Run) Get(ref Ref, into any) error {
 // the slice that into points to. The host runs the primary again when one of them
 // changes or is deleted, and when another object matches. An error is a
 // [*ReadError].
-func (r *Run) List(query Query, into any) error {
+func (r *Run) List(query Query, into any, options ...ReadOption) error {
+	o := readOptions(options)
 	reply, code := r.host.List(abi.EncodeListCall(&abi.ListCall{
-		APIVersion: query.APIVersion, Kind: query.Kind.Kind,
-		Namespace: query.Namespace, LabelSelector: query.LabelSelector,
+		APIVersion: query.APIVersion, Kind: query.Kind.Kind, Namespace: query.Namespace,
+		LabelSelector: query.LabelSelector, FieldSelector: query.FieldSelector,
+		Fields: o.Fields, Limit: o.Limit, Continue: o.Continue,
 	}))
 	err := codeError(code)
 	if err == nil {
-		err = readItems(reply, into)
+		err = readItems(reply, into, o.Next)
 	}
 	if err != nil {
 		return &ReadError{Verb: "list", What: query.String(), Err: err}
 	}
 	return nil
+}
+
+func readOptions(options []ReadOption) (o guest.ReadOptions) {
+	for _, option := range options {
+		option(&o)
+	}
+	return o
 }
 
 // ReadError is the error of a Get or List.
@@ -72,14 +93,20 @@ func (e *ReadError) Error() string { return e.Verb + " " + e.What + ": " + e.Err
 // Unwrap returns Err.
 func (e *ReadError) Unwrap() error { return e.Err }
 
-// readItems reads the objects of an [abi.ListReply].
-func readItems(reply []byte, into any) error {
+// readItems reads the objects of an [abi.ListReply], and its continue into next if that
+// is not nil.
+func readItems(reply []byte, into any, next *string) error {
 	r := rawjson.NewReader(reply)
 	found := false
 	for more := r.FirstMember(); more; more = r.NextMember() {
-		if r.Name() == "items" {
+		switch r.Name() {
+		case "items":
 			readValue(r, into)
 			found = true
+		case "continue":
+			if next != nil {
+				*next = r.String()
+			}
 		}
 	}
 	err := finish(r)

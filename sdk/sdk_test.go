@@ -47,6 +47,11 @@ func init() {
 	sdk.Plugin("test", "1.2.3")
 	sdk.Register(sdk.Controller[widgetSpec, widgetStatus]{
 		Name: "widget", For: widgetKind, Owns: []sdk.Kind{configMap}, Reads: []sdk.Kind{nodeKind},
+		Indexes: []sdk.Index{
+			{Name: "zone", Kind: nodeKind, Field: "spec.zone"},
+			{Name: "unschedulable", Kind: nodeKind, Field: "spec.unschedulable"},
+			{Name: "taint", Kind: nodeKind, Field: "spec.taints[*].key"},
+		},
 		Reconcile:  func(r *widget) (sdk.Action, error) { return onReconcile(r) },
 		Cleanup:    func(r *widget) error { return onCleanup(r) },
 		Interval:   time.Hour,

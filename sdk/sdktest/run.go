@@ -59,7 +59,8 @@ type Run struct {
 	tries       outcome.Tries
 	fault       *outcome.Fault
 	effect      *abi.EffectFailure
-	unavailable bool // a read returned abi.CodeUnavailable
+	unavailable bool            // a read returned abi.CodeUnavailable
+	pages       map[string]page // by continue
 	decision    outcome.Decision
 }
 
@@ -176,76 +177,6 @@ func (r *Run) keepState(k *key) {
 	k.previous = &abi.Previous{Class: r.Class}
 	if r.effect != nil {
 		k.previous.Failures = []abi.EffectFailure{*r.effect}
-	}
-}
-
-// asHost implements [Host] for a run.
-type asHost struct{ *Run }
-
-// Get returns the object of an [abi.GetCall].
-func (r asHost) Get(message []byte) ([]byte, int64) {
-	call, err := abi.DecodeGetCall(message)
-	if err != nil {
-		return nil, abi.CodeInvalid
-	}
-	at := idOf(call.Ref)
-	namespace, code := r.readScope(at.kind, at.namespace)
-	if code != 0 {
-		return nil, code
-	}
-	at.namespace = namespace
-	o := r.world.objects[at]
-	if o == nil || call.Ref.UID != "" && call.Ref.UID != o.meta.UID {
-		return nil, abi.CodeNotFound
-	}
-	return slices.Clone(o.raw), int64(len(o.raw))
-}
-
-// List returns the objects of an [abi.ListCall].
-func (r asHost) List(message []byte) ([]byte, int64) {
-	call, err := abi.DecodeListCall(message)
-	if err != nil {
-		return nil, abi.CodeInvalid
-	}
-	matches, err := parseSelector(call.LabelSelector)
-	if err != nil {
-		return nil, abi.CodeInvalid
-	}
-	kind := sdk.Kind{APIVersion: call.APIVersion, Kind: call.Kind}
-	namespace, code := r.readScope(kind, call.Namespace)
-	if code != 0 {
-		return nil, code
-	}
-	var reply abi.ListReply
-	for _, o := range r.world.list(func(o *object) bool {
-		return o.kind == kind && (namespace == "" || namespace == o.namespace) && matches(o.meta.Labels)
-	}) {
-		reply.Items = append(reply.Items, o.raw)
-	}
-	text := abi.EncodeListReply(&reply)
-	return text, int64(len(text))
-}
-
-// readScope checks a read against the manifest and the policy, and returns the
-// namespace to read in.
-func (r *Run) readScope(kind sdk.Kind, namespace string) (string, int64) {
-	c := &r.world.controller
-	if kind != c.For && !slices.Contains(c.Owns, kind) && !slices.Contains(c.Reads, kind) {
-		return "", abi.CodeDenied
-	}
-	if code := r.world.failedReads[kind]; code != 0 {
-		r.unavailable = r.unavailable || code == abi.CodeUnavailable
-		return "", code
-	}
-	switch own := r.primary.namespace; {
-	case r.world.clusterScoped[kind]:
-		return "", 0
-	case own == "" || r.world.crossNamespace:
-		return namespace, 0
-	case namespace != "" && namespace != own:
-		return "", abi.CodeDenied
-	default:
-		return own, 0
 	}
 }
 

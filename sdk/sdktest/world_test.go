@@ -26,6 +26,7 @@ var (
 // script is a [Runner] that returns what the test has set.
 type script struct {
 	controller abi.Controller
+	features   []string
 	code       abi.Code
 	result     abi.Result
 	err        error
@@ -34,7 +35,7 @@ type script struct {
 }
 
 func (s *script) Describe() []byte {
-	return abi.EncodeManifest(&abi.Manifest{Name: "plug", Controllers: []abi.Controller{s.controller}})
+	return abi.EncodeManifest(&abi.Manifest{Name: "plug", Features: s.features, Controllers: []abi.Controller{s.controller}})
 }
 
 func (s *script) Reconcile(request []byte, _ Host) (abi.Code, []byte, error) {

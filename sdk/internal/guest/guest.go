@@ -22,6 +22,14 @@ type Controller struct {
 	Warm func() error
 }
 
+// ReadOptions is what package read adds to a get or list.
+type ReadOptions struct {
+	Fields   []string
+	Limit    int
+	Continue string
+	Next     *string // where the continue of a list's reply goes; nil if the whole list is read
+}
+
 // Run is one run of a controller. It is a struct of functions and not an
 // interface, because for the type behind an interface TinyGo links descriptions
 // of all its fields, and every method of these that reflection might call.

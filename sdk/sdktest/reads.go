@@ -1,0 +1,158 @@
+package sdktest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/fieldpath"
+	"github.com/thole-dev/thole/sdk"
+)
+
+// asHost implements [Host] for a run. Nothing changes the world during a run, so that all
+// its reads are of one state.
+type asHost struct{ *Run }
+
+// Get returns the object of an [abi.GetCall].
+func (r asHost) Get(message []byte) ([]byte, int64) {
+	call, err := abi.DecodeGetCall(message)
+	if err == nil {
+		err = call.CheckFeatures(r.world.features)
+	}
+	if err != nil {
+		return r.invalid("get", err)
+	}
+	at := idOf(call.Ref)
+	namespace, code := r.readScope(at.kind, at.namespace)
+	if code != 0 {
+		return nil, code
+	}
+	at.namespace = namespace
+	o := r.world.objects[at]
+	if o == nil || call.UID != "" && call.UID != o.meta.UID {
+		return nil, abi.CodeNotFound
+	}
+	reply := slices.Clone(r.project(o, call.Fields))
+	return reply, int64(len(reply))
+}
+
+// List returns the objects of an [abi.ListCall].
+func (r asHost) List(message []byte) ([]byte, int64) {
+	call, err := abi.DecodeListCall(message)
+	if err == nil {
+		err = call.CheckFeatures(r.world.features)
+	}
+	if err != nil {
+		return r.invalid("list", err)
+	}
+	matches, err := parseSelector(call.LabelSelector)
+	if err != nil {
+		return r.invalid("list", err)
+	}
+	kind := sdk.Kind{APIVersion: call.APIVersion, Kind: call.Kind}
+	namespace, code := r.readScope(kind, call.Namespace)
+	if code != 0 {
+		return nil, code
+	}
+	selector, err := r.fieldSelector(kind, call.FieldSelector)
+	if err != nil {
+		return r.invalid("list", err)
+	}
+	objects, next, err := r.page(call, r.world.list(func(o *object) bool {
+		return o.kind == kind && (namespace == "" || namespace == o.namespace) && matches(o.meta.Labels) && selector.Matches(o.raw)
+	}))
+	if err != nil {
+		return r.invalid("list", err)
+	}
+	reply := abi.ListReply{Continue: next}
+	for _, o := range objects {
+		reply.Items = append(reply.Items, r.project(o, call.Fields))
+	}
+	text := abi.EncodeListReply(&reply)
+	return text, int64(len(text))
+}
+
+// invalid refuses a call, with the reason in the log of the test, as in that of a host.
+func (r *Run) invalid(verb string, err error) ([]byte, int64) {
+	r.tb.Helper()
+	r.tb.Logf("%s: %v", verb, err)
+	return nil, abi.CodeInvalid
+}
+
+// project returns the fields of an object that a call has named.
+func (r *Run) project(o *object, fields []string) []byte {
+	r.tb.Helper()
+	set, err := fieldpath.Parse(fields)
+	if err != nil {
+		r.tb.Fatalf("read %s: %v", o.id, err)
+	}
+	raw, err := set.Project(o.raw)
+	if err != nil {
+		r.tb.Fatalf("read %s: %v", o.id, err)
+	}
+	return raw
+}
+
+// fieldSelector parses a field selector for objects of a kind.
+func (r *Run) fieldSelector(kind sdk.Kind, text string) (fieldpath.Selector, error) {
+	selector, err := fieldpath.ParseSelector(text)
+	if err == nil {
+		err = r.world.controller.CheckSelector(kind, selector)
+	}
+	return selector, err
+}
+
+// page is what a continue stands for.
+type page struct {
+	list  string // the list that it continues, see [abi.ListCall.List]
+	start int    // the index of the first object
+}
+
+// page returns the objects of one page of a list, and the continue of the next one, ""
+// if there is none.
+func (r *Run) page(call *abi.ListCall, all []*object) (objects []*object, next string, err error) {
+	p := page{list: string(call.List())}
+	if call.Continue != "" {
+		known, ok := r.pages[call.Continue]
+		if !ok || known.list != p.list {
+			return nil, "", errors.New("continue: not of this run, or of another list")
+		}
+		p = known
+	}
+	end := len(all)
+	if call.Limit > 0 {
+		end = min(end, p.start+call.Limit)
+	}
+	if end < len(all) {
+		// The serial differs from run to run.
+		next = fmt.Sprintf("%d.%d", r.world.serial, len(r.pages)+1)
+		if r.pages == nil {
+			r.pages = map[string]page{}
+		}
+		r.pages[next] = page{list: p.list, start: end}
+	}
+	return all[p.start:end], next, nil
+}
+
+// readScope checks a read against the manifest and the policy, and returns the
+// namespace to read in.
+func (r *Run) readScope(kind sdk.Kind, namespace string) (string, int64) {
+	if !r.world.controller.MayRead(kind) {
+		return "", abi.CodeDenied
+	}
+	if code := r.world.failedReads[kind]; code != 0 {
+		r.unavailable = r.unavailable || code == abi.CodeUnavailable
+		return "", code
+	}
+	switch own := r.primary.namespace; {
+	case r.world.clusterScoped[kind]:
+		return "", 0
+	case own == "" || r.world.crossNamespace:
+		return namespace, 0
+	case namespace != "" && namespace != own:
+		return "", abi.CodeDenied
+	default:
+		return own, 0
+	}
+}
