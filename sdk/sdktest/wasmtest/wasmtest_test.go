@@ -132,6 +132,13 @@ func TestCompiledPluginUsesWholeSDK(t *testing.T) {
 		w.Create(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"m2","labels":{"a":"b"}},"data":{"k":"\u00e9\n"}}`)
 
 		expectStatus(t, do(`{"do":"list"}`).ExpectReady().ExpectNext(time.Minute), `{"text":"m1=v m2=é\n "}`)
+		w.Create(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"m3"},"data":{"k":"no"}}`)
+		w.Create(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"m4"},"data":{"k":"4","l":"not read"}}`)
+		for _, size := range []string{"1", "2", "3", "0"} {
+			w.Change(sdk.Kind{APIVersion: "example.com/v1", Kind: "Full"}.Ref("default", "it"), `{"status":null}`)
+			expectStatus(t, do(`{"do":"pages","size":`+size+`}`).ExpectReady(), `{"text":"m1=v m2=é\n m4=4 "}`)
+		}
+		w.Change(sdk.Kind{APIVersion: "example.com/v1", Kind: "Full"}.Ref("default", "it"), `{"status":{"text":null}}`)
 		run := do(`{"do":"copy","parts":{"x":[{"name":"a","share":0.25,"when":"now","any":{"b":[1,null,"c"]},"raw":{"big":9007199254740993}}]}}`)
 		expectStatus(t, run.ExpectReady(),
 			`{"parts":{"x":[{"name":"a","share":0.25,"when":"now","any":{"b":[1,null,"c"]},"raw":{"big":9007199254740993}}]}}`)

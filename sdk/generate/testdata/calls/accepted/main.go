@@ -6,6 +6,7 @@ import (
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/generate/testdata/calls/helpers"
 	"github.com/thole-dev/thole/sdk/generate/testdata/calls/objects"
+	"github.com/thole-dev/thole/sdk/read"
 )
 
 func init() {
@@ -84,6 +85,9 @@ func certain(r *request) {
 	_, _ = helpers.Get[sdk.Raw](r.Run, sdk.Ref{})
 	_, _ = helpers.List[Child](r.Run, sdk.Query{})
 	_, _ = helpers.List[objects.Marked](r.Run, sdk.Query{})
+	for child, err := range read.Pages[Child](r.Run, sdk.Query{}, 1, read.Fields("spec")) {
+		_, _ = child, err
+	}
 	helpers.Store[Names]{}.Put(nil)
 	helpers.Store[any]{}.Put(Child{})
 }

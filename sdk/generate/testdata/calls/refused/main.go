@@ -7,6 +7,7 @@ import (
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/generate/testdata/calls/helpers"
 	"github.com/thole-dev/thole/sdk/generate/testdata/calls/objects"
+	"github.com/thole-dev/thole/sdk/read"
 )
 
 func init() {
@@ -109,6 +110,7 @@ func throughGenerics(r *request) {
 	helpers.Store[[]string]{}.Put(nil)
 	helpers.Store[numbers]{}.Put(nil)
 	applyTo(r, map[string]string{}, []map[string]any{})
+	read.Pages[Left](r.Run, sdk.Query{}, 1)
 }
 
 func applyTo[K comparable, V any](r *request, _ map[K]string, objects []V) {

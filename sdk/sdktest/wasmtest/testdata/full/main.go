@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/sdk"
+	"github.com/thole-dev/thole/sdk/read"
 )
 
 type spec struct {
@@ -46,6 +47,7 @@ func init() {
 	sdk.Plugin("full", "0.0.1")
 	sdk.Register(sdk.Controller[spec, status]{
 		Name: "full", For: sdk.Kind{APIVersion: "example.com/v1", Kind: "Full"}, Owns: []sdk.Kind{maps},
+		Indexes:   []sdk.Index{{Name: "key", Kind: maps, Field: "data.k"}},
 		Reconcile: reconcile, Interval: time.Minute, Warm: []any{configMap{}},
 		Processors: []sdk.Processor[spec, status]{process},
 		IntervalOf: func(r *request) time.Duration { return r.Spec.Every.Duration },
@@ -76,6 +78,14 @@ func reconcile(r *request) (sdk.Action, error) {
 		}
 		for _, m := range found {
 			r.Status.Text += m.Metadata.Name + "=" + m.Data["k"] + " "
+		}
+	case "pages":
+		query := sdk.Query{Kind: maps, FieldSelector: "data.k!=no"}
+		for m, err := range read.Pages[configMap](r.Run, query, r.Spec.Size, read.Fields("/data/k")) {
+			if err != nil {
+				return sdk.Action{}, err
+			}
+			r.Status.Text += m.Metadata.Name + m.Metadata.ResourceVersion + "=" + m.Data["k"] + m.Data["l"] + " "
 		}
 	case "read":
 		var m configMap
