@@ -222,7 +222,7 @@ func BenchmarkRun(b *testing.B) {
 	read := func(i int) {
 		run := begin(c, Owner{Controller: "bench", Key: object.Key{Name: fmt.Sprint(i)}}, &OwnWrites{})
 		key := object.Key{Namespace: fmt.Sprintf("team-%d", i%50), Name: fmt.Sprintf("widget-%05d", i)}
-		if o, err := run.Get(widget, key); o == nil || err != nil {
+		if o, err := run.Get(widget, key, whole); o == nil || err != nil {
 			b.Fatal(o, err)
 		}
 		if sels[i] == nil {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/logtest"
 	"github.com/thole-dev/thole/host/object"
@@ -79,6 +80,8 @@ func begin(c *Cache, o Owner, own *OwnWrites) *Run {
 		return nil
 	})
 }
+
+var whole fieldpath.Set
 
 // widgets is a list of widgets. The selector may be nil.
 func widgets(namespace string, sel labels.Selector) Reading {

@@ -99,7 +99,7 @@ func TestOwnersAreWokenWhenTheKindIsGone(t *testing.T) {
 // The object that a run has read is created and deleted while the watch shows nothing.
 func TestARunIsWokenForWhatAListGoesPast(t *testing.T) {
 	for name, read := range map[string]func(*Run) error{
-		"get":  func(r *Run) error { _, err := r.Get(widget, keyOf("new")); return err },
+		"get":  func(r *Run) error { _, err := r.Get(widget, keyOf("new"), whole); return err },
 		"list": func(r *Run) error { _, err := r.List(Reading{Kind: widget, Namespace: "ns"}); return err },
 	} {
 		t.Run(name, func(t *testing.T) {

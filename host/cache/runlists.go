@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/cache/objects"
 	"github.com/thole-dev/thole/host/object"
 )
@@ -78,7 +79,12 @@ type collector struct {
 
 // add adds an object. It returns false when the list is to end.
 func (c *collector) add(o *object.Object) bool {
-	c.bytes += len(o.Raw)
+	size, err := c.sizeOf(o)
+	if err != nil {
+		c.List, c.err = List{}, err
+		return false
+	}
+	c.bytes += size
 	tooLarge := c.MaxBytes > 0 && c.bytes > c.MaxBytes
 	switch {
 	case c.Limit > 0 && (len(c.Items) == c.Limit || tooLarge && len(c.Items) > 0):
@@ -92,15 +98,29 @@ func (c *collector) add(o *object.Object) bool {
 	return true
 }
 
-// isSameVersion reports whether two objects, either of which may be nil, are the
-// same, whoever has shown them.
-func isSameVersion(a, b *object.Object) bool {
-	if a == nil || b == nil || a == b {
-		return a == b
+// sizeOf returns the bytes of the part of an object that is read.
+func (c *collector) sizeOf(o *object.Object) (int, error) {
+	if c.Part.All() {
+		return len(o.Raw), nil
 	}
-	return a.UID == b.UID && a.ResourceVersion == b.ResourceVersion && a.ResourceVersion != ""
+	part, err := c.Part.Project(o.Raw)
+	return len(part), err
 }
 
-func isSameList(a, b List) bool {
-	return a.More == b.More && slices.EqualFunc(a.Items, b.Items, isSameVersion)
+// isSame reports whether a part of two objects, either of which may be nil, is the
+// same, whoever has shown them.
+func isSame(part fieldpath.Set, a, b *object.Object) bool {
+	switch {
+	case a == nil || b == nil || a == b:
+		return a == b
+	case a.UID != b.UID:
+		return false
+	case a.ResourceVersion == b.ResourceVersion && a.ResourceVersion != "":
+		return true
+	}
+	return !part.All() && part.Same(a.Raw, b.Raw)
+}
+
+func isSameList(part fieldpath.Set, a, b List) bool {
+	return a.More == b.More && slices.EqualFunc(a.Items, b.Items, func(a, b *object.Object) bool { return isSame(part, a, b) })
 }

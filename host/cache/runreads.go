@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/cache/edges"
 	"github.com/thole-dev/thole/host/cache/objects"
 	"github.com/thole-dev/thole/host/object"
@@ -30,14 +31,16 @@ type Run struct {
 	views     map[abi.Kind]*view
 }
 
-// Reading is one read of a run.
+// Reading is a list of a run.
 type Reading struct {
 	Kind      abi.Kind
-	Namespace string          // "" for a cluster-scoped kind and, in a list, for all namespaces
-	Selector  labels.Selector // of a list; nil for everything
-	Limit     int             // of a list: how many objects at most; 0: all
-	After     object.Key      // of a list: only what comes after it
-	MaxBytes  int             // of a list: what the objects may have together; 0: any
+	Namespace string          // "" for a cluster-scoped kind and for all namespaces
+	Selector  labels.Selector // nil for everything
+	Fields    fieldpath.Selector
+	Part      fieldpath.Set // what is read of the objects, which is kept: a change elsewhere does not wake the owner
+	Limit     int           // how many objects at most; 0: all
+	After     object.Key    // only what comes after it
+	MaxBytes  int           // what the part of the objects may have together; 0: any
 	// Look is called with the number of objects that were looked at since its last
 	// call. It may panic, and be nil.
 	Look func(objects int)
@@ -67,13 +70,14 @@ func (c *Cache) Begin(o Owner, own *OwnWrites, informers func(abi.Kind) *Informe
 	return &Run{cache: c, owner: o, own: own, informers: informers, edges: c.edges.Begin(o), views: map[abi.Kind]*view{}}
 }
 
-// Get reads an object. It returns nil if there is no such object. The error is
+// Get reads an object, of which only the part is used: a change elsewhere does not wake
+// the owner. The part is kept. It returns nil if there is no such object. The error is
 // [ErrNotSynced] if the informer of the kind has not synced, [ErrNotFollowed] or
 // [ErrExpired]. The caller checks whether the owner may read the object.
-func (r *Run) Get(kind abi.Kind, key object.Key) (o *object.Object, err error) {
+func (r *Run) Get(kind abi.Kind, key object.Key, part fieldpath.Set) (o *object.Object, err error) {
 	v, isFirst, err := r.read(kind, func(i *Informer) {
 		key.Namespace = i.scope(key.Namespace)
-		r.edges.Get(i.edges, key)
+		r.edges.Get(i.edges, key, part)
 	})
 	if err == nil {
 		o, err = v.get(key)
@@ -84,7 +88,7 @@ func (r *Run) Get(kind abi.Kind, key object.Key) (o *object.Object, err error) {
 	if !isFirst {
 		v.wakeIf(func(now *view) bool {
 			other, err := now.get(key)
-			return err != nil || !isSameVersion(o, other)
+			return err != nil || !isSame(part, o, other)
 		})
 	}
 	return o, nil
@@ -94,7 +98,7 @@ func (r *Run) Get(kind abi.Kind, key object.Key) (o *object.Object, err error) {
 func (r *Run) List(l Reading) (found List, err error) {
 	v, isFirst, err := r.read(l.Kind, func(i *Informer) {
 		l.Namespace = i.scope(l.Namespace)
-		r.edges.List(i.edges, l.Namespace, l.Selector)
+		r.edges.List(i.edges, l.Namespace, edges.Selection{Labels: l.Selector, Fields: l.Fields}, l.Part)
 	})
 	if err == nil {
 		found, err = v.list(l)
@@ -105,7 +109,7 @@ func (r *Run) List(l Reading) (found List, err error) {
 	if !isFirst {
 		v.wakeIf(func(now *view) bool {
 			other, err := now.list(l)
-			return err != nil || !isSameList(found, other)
+			return err != nil || !isSameList(l.Part, found, other)
 		})
 	}
 	return found, nil
@@ -208,7 +212,7 @@ func (v *view) with(own *ownWrite, shown *object.Object) *object.Object {
 
 func (v *view) list(l Reading) (List, error) {
 	looked := 0
-	q := objects.Query{Namespace: l.Namespace, Selector: l.Selector, After: l.After, Look: func(objects int) {
+	q := objects.Query{Namespace: l.Namespace, Selector: l.Selector, Fields: l.Fields, After: l.After, Look: func(objects int) {
 		if looked += objects; l.Look != nil {
 			l.Look(objects)
 		}
@@ -231,13 +235,13 @@ func (v *view) list(l Reading) (List, error) {
 	return c.List, c.err
 }
 
-// indexAfter makes an index for the labels that a list requires, if it looked at much
-// more than it has found.
+// indexAfter makes an index for a label or field of which a list requires a value, if it
+// looked at much more than it has found.
 func (v *view) indexAfter(q objects.Query, looked, found int) {
 	now := v.run.cache.config.Clock.Now()
-	for _, label := range v.shown.Unindexed(q, now) {
+	for _, of := range v.shown.Unindexed(q, now) {
 		if looked > 4*found+worthIndexing {
-			v.informer.store.index(label, now, q.Look)
+			v.informer.store.index(of, now, q.Look)
 			return
 		}
 	}

@@ -65,7 +65,7 @@ func edgeCache(t *testing.T, p *peer) (*Cache, *wakeups) {
 	c := open(t, p, Config{Wake: s.wake})
 	acquire(t, c)
 	marker := begin(c, Owner{Key: object.Key{Name: "marker"}}, &OwnWrites{})
-	if _, err := marker.Get(widget, object.Key{Namespace: "mark", Name: "mark"}); err != nil {
+	if _, err := marker.Get(widget, object.Key{Namespace: "mark", Name: "mark"}, whole); err != nil {
 		t.Fatal(err)
 	}
 	marker.Commit()
@@ -145,7 +145,7 @@ func TestChangeOfAnObjectWakesItsReaders(t *testing.T) {
 	c, s := edgeCache(t, p)
 	run := begin(c, me, &OwnWrites{})
 	key := object.Key{Namespace: "a", Name: "x"}
-	if o, err := run.Get(widget, key); o != nil || err != nil {
+	if o, err := run.Get(widget, key, whole); o != nil || err != nil {
 		t.Fatal(o, err)
 	}
 	run.Commit()
@@ -168,7 +168,7 @@ func TestCommitReplacesTheEdgesOfEarlierRuns(t *testing.T) {
 	c, s := edgeCache(t, p)
 	read := func(run *Run, name string) {
 		t.Helper()
-		if _, err := run.Get(widget, object.Key{Namespace: "a", Name: name}); err != nil {
+		if _, err := run.Get(widget, object.Key{Namespace: "a", Name: name}, whole); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -197,7 +197,7 @@ func TestCommitReplacesTheEdgesOfEarlierRuns(t *testing.T) {
 	if third.views != nil {
 		t.Error("a run that has ended keeps what it has read")
 	}
-	if _, err := third.Get(widget, object.Key{}); !errors.Is(err, errEnded) {
+	if _, err := third.Get(widget, object.Key{}, whole); !errors.Is(err, errEnded) {
 		t.Errorf("a read after the end returned %v", err)
 	}
 
@@ -220,7 +220,7 @@ func TestForgetRemovesEdgesAlsoOfOpenRuns(t *testing.T) {
 	committed.Commit()
 	read(open)
 	c.ForgetController("other")
-	if _, err := open.Get(widget, me.Key); err != nil {
+	if _, err := open.Get(widget, me.Key, whole); err != nil {
 		t.Fatal(err)
 	}
 	p.put("a", "x")
@@ -316,7 +316,7 @@ func TestEdgesDoNotAliasTheMessage(t *testing.T) {
 	text := unsafe.String(&message[0], len(message))
 	for name, read := range map[string]func(*Run) error{
 		"one": func(run *Run) error {
-			_, err := run.Get(widget, object.Key{Namespace: text[:1], Name: text[2:4]})
+			_, err := run.Get(widget, object.Key{Namespace: text[:1], Name: text[2:4]}, whole)
 			return err
 		},
 		"all": func(run *Run) error {
@@ -346,7 +346,7 @@ func TestARunReadsOneState(t *testing.T) {
 	run := begin(c, me, &OwnWrites{})
 	get := func(name, version string) {
 		t.Helper()
-		o, err := run.Get(widget, object.Key{Namespace: "a", Name: name})
+		o, err := run.Get(widget, object.Key{Namespace: "a", Name: name}, whole)
 		if err != nil || (o == nil) != (version == "") || o != nil && o.ResourceVersion != version {
 			t.Errorf("%s is %v, %v, want version %q", name, o, err, version)
 		}
@@ -406,7 +406,7 @@ func TestOwnWritesAreNoChangeDuringARun(t *testing.T) {
 	own.Wrote(i, o)
 	run := begin(c, me, &own)
 	defer run.Commit()
-	if o, err := run.Get(widget, object.Key{Namespace: "a", Name: "other"}); o != nil || err != nil {
+	if o, err := run.Get(widget, object.Key{Namespace: "a", Name: "other"}, whole); o != nil || err != nil {
 		t.Fatal(o, err)
 	}
 	if err := i.store.Update(o); err != nil { // the event, which the peer does not send
@@ -428,7 +428,7 @@ func TestAReadOfAKindThatIsNotFollowedIsAnError(t *testing.T) {
 	c := open(t, p, Config{})
 	run := begin(c, me, &OwnWrites{})
 	defer run.Abandon()
-	if _, err := run.Get(widget, me.Key); !errors.Is(err, ErrNotFollowed) {
+	if _, err := run.Get(widget, me.Key, whole); !errors.Is(err, ErrNotFollowed) {
 		t.Errorf("got %v", err)
 	}
 }

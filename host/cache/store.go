@@ -287,11 +287,11 @@ func (s *store) list(namespace string, sel labels.Selector) []*object.Object {
 	return slices.Collect(found)
 }
 
-// index indexes a label, unless it is indexed or must not be. look is that of
+// index indexes a label or field, unless it is indexed or must not be. look is that of
 // [objects.Query].
-func (s *store) index(label string, now time.Time, look func(objects int)) {
+func (s *store) index(of objects.Attribute, now time.Time, look func(objects int)) {
 	s.mu.Lock()
-	b := s.objects.BeginIndex(label, now)
+	b := s.objects.BeginIndex(of, now)
 	s.mu.Unlock()
 	if b == nil {
 		return

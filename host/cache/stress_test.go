@@ -62,7 +62,7 @@ func TestConcurrentUseEndsConsistent(t *testing.T) {
 		loop(func(ctx context.Context, round int) {
 			o := Owner{Controller: fmt.Sprint(worker), Key: object.Key{Name: name()}}
 			run := begin(c, o, &OwnWrites{})
-			_, _ = run.Get(widget, object.Key{Namespace: "a", Name: name()})
+			_, _ = run.Get(widget, object.Key{Namespace: "a", Name: name()}, whole)
 			_, _ = run.List(Reading{Kind: widget, Namespace: "a", Selector: selector(t, "app="+name())})
 			_, _ = run.List(Reading{Kind: widget, Selector: selector(t, "app!="+name())})
 			if round%3 == 0 {

@@ -12,8 +12,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/object"
 )
+
+type fatal interface{ Fatal(args ...any) }
 
 var widget = abi.Kind{APIVersion: "example.dev/v1", Kind: "Widget"}
 
@@ -46,7 +49,7 @@ func owner(name string) Owner {
 	return Owner{Controller: "plugin/widgets", Key: object.Key{Name: name}}
 }
 
-func selector(t interface{ Fatal(...any) }, text string) labels.Selector {
+func selector(t fatal, text string) labels.Selector {
 	sel, err := labels.Parse(text)
 	if err != nil {
 		t.Fatal(err)
@@ -54,9 +57,35 @@ func selector(t interface{ Fatal(...any) }, text string) labels.Selector {
 	return sel
 }
 
-// obj returns an object with labels of the form "a=x,b=y".
+var whole fieldpath.Set
+
+func set(t fatal, fields ...string) fieldpath.Set {
+	s, err := fieldpath.Parse(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func fields(t fatal, text string) fieldpath.Selector {
+	sel, err := fieldpath.ParseSelector(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sel
+}
+
+// obj returns an object with labels of the form "a=x,b=y", which are members of its
+// spec, too.
 func obj(namespace, name, of string) *object.Object {
 	o := &object.Object{}
+	var spec []string
+	for label := range strings.SplitSeq(of, ",") {
+		if key, value, ok := strings.Cut(label, "="); ok {
+			spec = append(spec, fmt.Sprintf("%q:%q", key, value))
+		}
+	}
+	o.Raw = fmt.Appendf(nil, `{"metadata":{"namespace":%q,"name":%q},"spec":{%s}}`, namespace, name, strings.Join(spec, ","))
 	o.Namespace, o.Name, o.Labels = namespace, name, map[string]string{}
 	for label := range strings.SplitSeq(of, ",") {
 		if key, value, ok := strings.Cut(label, "="); ok {
@@ -71,24 +100,38 @@ type read struct {
 	name      string // of one object; "" for a list
 	namespace string
 	selector  string
+	fields    string // a field selector
+	part      string // "" for whole objects
 }
 
-func (d read) do(t interface{ Fatal(...any) }, r *Run, k *Kind) {
+func (d read) do(t fatal, r *Run, k *Kind) {
+	part := whole
+	if d.part != "" {
+		part = set(t, d.part)
+	}
 	if d.name != "" {
-		r.Get(k, object.Key{Namespace: d.namespace, Name: d.name})
+		r.Get(k, object.Key{Namespace: d.namespace, Name: d.name}, part)
 		return
 	}
-	r.List(k, d.namespace, selector(t, d.selector))
+	r.List(k, d.namespace, Selection{selector(t, d.selector), fields(t, d.fields)}, part)
 }
 
-func (d read) concerns(t interface{ Fatal(...any) }, o *object.Object) bool {
+func (d read) isAffected(t fatal, c Change) bool {
+	before, after := d.concerns(t, c.Old), d.concerns(t, c.Updated)
+	if before && after && d.part != "" && set(t, d.part).Same(c.Old.Raw, c.Updated.Raw) {
+		return false
+	}
+	return before || after
+}
+
+func (d read) concerns(t fatal, o *object.Object) bool {
 	switch {
 	case o == nil:
 		return false
 	case d.name != "":
 		return d.namespace == o.Namespace && d.name == o.Name
 	}
-	return (d.namespace == "" || d.namespace == o.Namespace) && selector(t, d.selector).Matches(labels.Set(o.Labels))
+	return (d.namespace == "" || d.namespace == o.Namespace) && selector(t, d.selector).Matches(labels.Set(o.Labels)) && fields(t, d.fields).Matches(o.Raw)
 }
 
 // modelReader is an owner as the model knows it.
@@ -147,7 +190,7 @@ func checkModel(t *rapid.T, pluginBytes int64, exact bool) {
 		var want []string
 		for o, m := range readers[k] {
 			for d := range m.all() {
-				if d.concerns(t, c.Old) || d.concerns(t, c.Updated) {
+				if d.isAffected(t, c) {
 					want = append(want, o)
 					break
 				}
@@ -178,10 +221,11 @@ func checkModel(t *rapid.T, pluginBytes int64, exact bool) {
 					readers[i][o] = &modelReader{}
 				}
 			}
-			d := read{namespace: pick("namespace", "m", "n", ""), selector: pick("selector", selectors...)}
+			d := read{namespace: pick("namespace", "m", "n", ""), selector: pick("selector", selectors...), fields: pick("fields", "", "", "spec.a=x", "spec.b=y")}
 			if rapid.Bool().Draw(t, "one") {
 				d = read{namespace: namespace(), name: name()}
 			}
+			d.part = pick("part", "", "/spec/a", "/spec/b")
 			m := readers[k][o]
 			if m.seen == nil {
 				m.seen = map[read]bool{}
@@ -223,7 +267,8 @@ func checkModel(t *rapid.T, pluginBytes int64, exact bool) {
 func expectEmpty(t interface{ Errorf(string, ...any) }, x *Index, kinds ...*Kind) {
 	for _, k := range kinds {
 		shapes := slices.DeleteFunc(slices.Clone(k.shapes), func(s *shape) bool { return s == nil })
-		if n := len(k.readers) + len(shapes) + len(k.rests) + len(k.byParent) + len(k.made) + len(k.unsynced); n != 0 {
+		parts := slices.DeleteFunc(slices.Clone(k.parts), func(p *part) bool { return p == nil })
+		if n := len(k.readers) + len(shapes) + len(parts) + len(k.rests) + len(k.byParent) + len(k.made) + len(k.unsynced); n != 0 {
 			t.Errorf("%s: %d things are left: %+v", k.kind, n, k)
 		}
 	}
@@ -252,7 +297,7 @@ func TestAReaderOfTooMuchDependsOnANamespace(t *testing.T) {
 	k := x.Kind(widget)
 	run := x.Begin(owner("me"))
 	for i := range maxEdges + 500 {
-		run.Get(k, object.Key{Namespace: "a", Name: fmt.Sprint(i)})
+		run.Get(k, object.Key{Namespace: "a", Name: fmt.Sprint(i)}, whole)
 	}
 	k.Changed(Change{Updated: obj("b", "x", "")})
 	k.Changed(Change{Updated: obj("a", "x", "")})
@@ -263,7 +308,7 @@ func TestAReaderOfTooMuchDependsOnANamespace(t *testing.T) {
 		t.Errorf("limited: %v", rec.limited)
 	}
 	for i := range maxEdges + 500 {
-		run.Get(k, object.Key{Namespace: "b", Name: fmt.Sprint(i)})
+		run.Get(k, object.Key{Namespace: "b", Name: fmt.Sprint(i)}, whole)
 	}
 	run.Commit()
 	k.Changed(Change{Updated: obj("c", "x", "")})
@@ -274,7 +319,7 @@ func TestAReaderOfTooMuchDependsOnANamespace(t *testing.T) {
 		t.Errorf("%d bytes are counted", x.Bytes())
 	}
 	run = x.Begin(owner("me"))
-	run.Get(k, object.Key{Namespace: "a", Name: "1"})
+	run.Get(k, object.Key{Namespace: "a", Name: "1"}, whole)
 	run.Commit()
 	k.Changed(Change{Updated: obj("a", "2", "")})
 	if got := rec.take(); len(got) != 0 {
@@ -289,7 +334,7 @@ func TestRunsThatFailKeepWhatTheLastOneRead(t *testing.T) {
 	k := x.Kind(widget)
 	read := func(name string) *Run {
 		run := x.Begin(owner("me"))
-		run.Get(k, object.Key{Name: name})
+		run.Get(k, object.Key{Name: name}, whole)
 		return run
 	}
 	read("committed").Commit()
@@ -315,12 +360,12 @@ func TestSelectorsOfOnePluginAreBounded(t *testing.T) {
 	k := x.Kind(widget)
 	run := x.Begin(owner("many"))
 	for i := range 10_000 {
-		run.List(k, "a", selector(t, fmt.Sprintf("app!=%d", i)))
-		run.List(k, "a", selector(t, fmt.Sprintf("l%d=x", i)))
+		run.List(k, "a", Selection{Labels: selector(t, fmt.Sprintf("app!=%d", i))}, whole)
+		run.List(k, "a", Selection{Labels: selector(t, fmt.Sprintf("l%d=x", i))}, whole)
 	}
 	run.Commit()
 	other := x.Begin(Owner{Controller: "other/c", Key: object.Key{Name: "other"}})
-	other.List(k, "a", selector(t, "tier=web,!app"))
+	other.List(k, "a", Selection{Labels: selector(t, "tier=web,!app")}, whole)
 	other.Commit()
 	if len(k.rests) > 2*maxRests || len(k.shapes) > 2*maxShapes+1 {
 		t.Errorf("%d selectors, %d shapes", len(k.rests), len(k.shapes))
@@ -348,7 +393,7 @@ func TestALargeSelectorCountsAsALargerList(t *testing.T) {
 		x := New(rec.config())
 		k := x.Kind(widget)
 		run := x.Begin(owner("me"))
-		run.List(k, "a", selector(t, text))
+		run.List(k, "a", Selection{Labels: selector(t, text)}, whole)
 		run.Commit()
 		k.Changed(Change{Updated: obj("a", "x", "app=y")})
 		if got := rec.take(); len(got) != 0 || len(k.rests) != 0 {
@@ -366,13 +411,13 @@ func TestAnObjectWithManyLabelsIsLookedUpByWhatIsRead(t *testing.T) {
 	x := New(rec.config())
 	k := x.Kind(widget)
 	run := x.Begin(owner("me"))
-	run.List(k, "a", selector(t, "l77=x"))
+	run.List(k, "a", Selection{Labels: selector(t, "l77=x")}, whole)
 	run.Commit()
 	o := obj("a", "x", "")
 	for i := range 100_000 {
 		o.Labels[fmt.Sprint("l", i)] = "x"
 	}
-	if ids := k.appendIDs(nil, o); len(ids) != 5 {
+	if ids := k.ids(o); len(ids) != 5 {
 		t.Errorf("%d lookups", len(ids))
 	}
 	k.Changed(Change{Updated: o})
@@ -389,7 +434,7 @@ func TestVeryManyReadersAreWokenAsACrowd(t *testing.T) {
 		const many = 3 * slice
 		for i := range many {
 			run := x.Begin(owner(fmt.Sprint(i)))
-			run.Get(k, object.Key{Name: "shared"})
+			run.Get(k, object.Key{Name: "shared"}, whole)
 			run.Commit()
 		}
 		for range 3 {
@@ -425,7 +470,7 @@ func TestEachReaderOfACrowdIsWokenAfterTheChange(t *testing.T) {
 			if !changed {
 				changed = true
 				run := x.Begin(owner("late"))
-				run.Get(k, object.Key{Name: "shared"})
+				run.Get(k, object.Key{Name: "shared"}, whole)
 				run.Commit()
 				k.Changed(Change{Updated: second})
 			}
@@ -433,7 +478,7 @@ func TestEachReaderOfACrowdIsWokenAfterTheChange(t *testing.T) {
 		k = x.Kind(widget)
 		for i := range largeCrowd + 1 {
 			run := x.Begin(owner(fmt.Sprint(i)))
-			run.Get(k, object.Key{Name: "shared"})
+			run.Get(k, object.Key{Name: "shared"}, whole)
 			run.Commit()
 		}
 		k.Changed(Change{Updated: obj("", "shared", "")})
@@ -457,7 +502,7 @@ func TestTheSyncWakesWhoStillWaits(t *testing.T) {
 	synced := false
 	wait := func(name string) *Run {
 		run := x.Begin(owner(name))
-		run.List(k, "", nil)
+		run.List(k, "", Selection{}, whole)
 		if run.WaitForSync(k, func() bool { return synced }) {
 			t.Fatal("it has synced")
 		}
@@ -486,9 +531,9 @@ func TestARunOfAForgottenKeyLeavesNothing(t *testing.T) {
 	x := New(rec.config())
 	k := x.Kind(widget)
 	run := x.Begin(owner("me"))
-	run.Get(k, object.Key{Name: "x"})
+	run.Get(k, object.Key{Name: "x"}, whole)
 	x.Forget(owner("me"))
-	run.Get(k, object.Key{Name: "y"})
+	run.Get(k, object.Key{Name: "y"}, whole)
 	run.WaitForSync(k, func() bool { return false })
 	run.Commit()
 	run.Abandon()

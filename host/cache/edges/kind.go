@@ -1,6 +1,7 @@
 package edges
 
 import (
+	"iter"
 	"slices"
 	"sync"
 
@@ -17,7 +18,8 @@ type Kind struct {
 
 	mu       sync.Mutex // held for a bounded time
 	readers  map[uint64]readers
-	shapes   []*shape // the first is nil
+	shapes   []*shape // by number
+	parts    []*part  // by number
 	rests    map[uint64]*rest
 	byParent map[uint64][]*rest
 	made     map[*plugin]made
@@ -25,21 +27,21 @@ type Kind struct {
 }
 
 // made is how much of what is limited a plugin has made.
-type made struct{ shapes, rests int }
+type made struct{ shapes, rests, parts int }
 
 // Kind returns the edges of a kind for one informer.
 func (x *Index) Kind(kind abi.Kind) *Kind {
 	return &Kind{
-		index: x, kind: kind, readers: map[uint64]readers{}, shapes: make([]*shape, 1),
+		index: x, kind: kind, readers: map[uint64]readers{},
 		rests: map[uint64]*rest{}, byParent: map[uint64][]*rest{}, made: map[*plugin]made{},
 		unsynced: map[*reader]struct{}{},
 	}
 }
 
-// count adds to what a plugin has made.
-func (k *Kind) count(p *plugin, shapes, rests int) {
+// count adds to what a plugin has made, or with -1 takes away from it.
+func (k *Kind) count(p *plugin, more made, sign int) {
 	m := k.made[p]
-	m.shapes, m.rests = m.shapes+shapes, m.rests+rests
+	m = made{m.shapes + sign*more.shapes, m.rests + sign*more.rests, m.parts + sign*more.parts}
 	if k.made[p] = m; m == (made{}) {
 		delete(k.made, p)
 	}
@@ -50,28 +52,17 @@ func (k *Kind) count(p *plugin, shapes, rests int) {
 func (k *Kind) add(r *reader, t *target) int64 {
 	set := k.readers[t.id]
 	if set.empty() {
-		if t.shape != 0 {
-			k.shapes[t.shape].edges++
-		}
-		if t.rest != nil {
-			k.addRest(t.rest)
-		}
+		k.use(t, 1)
 	}
 	set.add(r)
 	k.readers[t.id] = set
 	return t.bytes()
 }
 
-func (k *Kind) addRest(r *rest) {
-	k.rests[r.id] = r
-	k.byParent[r.parent] = append(k.byParent[r.parent], r)
-	k.count(r.plugin, 0, 1)
-}
-
 // remove removes a reader from an edge, and returns what was counted for it. The
 // kind is locked.
 func (k *Kind) remove(r *reader, e *edge) int64 {
-	t := target{edge: *e, rest: k.rests[e.id]}
+	t := target{edge: *e, rest: k.rests[k.wholeID(e)]}
 	set := k.readers[e.id]
 	set.remove(r)
 	if !set.empty() {
@@ -79,14 +70,57 @@ func (k *Kind) remove(r *reader, e *edge) int64 {
 		return t.bytes()
 	}
 	delete(k.readers, e.id)
-	if t.rest != nil {
-		k.removeRest(t.rest)
-	}
-	if t.shape != 0 {
-		k.shapes[t.shape].edges--
-		k.removeShape(t.shape)
-	}
+	k.use(&t, -1)
+	k.removeUnused(&t)
 	return t.bytes()
+}
+
+// wholeID returns the id that the edge would have if it led to whole objects.
+func (k *Kind) wholeID(e *edge) uint64 {
+	if e.part == 0 {
+		return e.id
+	}
+	return e.id ^ k.parts[e.part].salt
+}
+
+// use counts the sets of readers that need what the target has.
+func (k *Kind) use(t *target, sets int) {
+	if t.shape != 0 {
+		k.shapes[t.shape].edges += sets
+	}
+	if t.part != 0 {
+		k.parts[t.part].edges += sets
+	}
+	if r := t.rest; r != nil {
+		if r.edges == 0 {
+			k.rests[r.id] = r
+			k.byParent[r.parent] = append(k.byParent[r.parent], r)
+			k.count(r.plugin, made{rests: 1}, 1)
+		}
+		r.edges += sets
+	}
+}
+
+// removeUnused removes what the target has and no edge needs.
+func (k *Kind) removeUnused(t *target) {
+	if s := at(k.shapes, t.shape); s != nil && s.edges == 0 {
+		k.shapes[t.shape] = nil
+		k.count(s.plugin, made{shapes: 1}, -1)
+	}
+	if p := at(k.parts, t.part); p != nil && p.edges == 0 {
+		k.parts[t.part] = nil
+		k.count(p.plugin, made{parts: 1}, -1)
+	}
+	if r := t.rest; r != nil && r.edges == 0 && k.rests[r.id] == r {
+		k.removeRest(r)
+	}
+}
+
+func at[T any](all []*T, number uint8) *T {
+	if int(number) < len(all) {
+		return all[number]
+	}
+	return nil
 }
 
 func (k *Kind) removeRest(r *rest) {
@@ -95,15 +129,7 @@ func (k *Kind) removeRest(r *rest) {
 	if len(k.byParent[r.parent]) == 0 {
 		delete(k.byParent, r.parent)
 	}
-	k.count(r.plugin, 0, -1)
-}
-
-// removeShape removes a shape unless it has edges.
-func (k *Kind) removeShape(number uint8) {
-	if s := k.shapes[number]; s != nil && s.edges == 0 {
-		k.shapes[number] = nil
-		k.count(s.plugin, -1, 0)
-	}
+	k.count(r.plugin, made{rests: 1}, -1)
 }
 
 // addUnsynced makes the kind wake a reader when it has synced. It reports whether
@@ -153,30 +179,47 @@ func (k *Kind) Changed(c Change) {
 // dependents returns the readers that depend on an object. Very many are left to
 // the crowds.
 func (k *Kind) dependents(c Change) (found []*reader) {
-	var ids []uint64
-	for _, o := range []*object.Object{c.Old, c.Updated} {
-		if o != nil {
-			ids = k.appendIDs(ids, o)
-		}
-	}
-	slices.Sort(ids)
 	several := false
-	for _, id := range slices.Compact(ids) {
+	k.affected(c)(func(id uint64) bool {
 		set := k.readers[id]
-		if set.empty() {
-			continue
-		}
-		if set.isCrowd() {
+		switch {
+		case set.empty():
+		case set.isCrowd():
 			k.index.crowds.add(k, id, c)
-			continue
+		default:
+			several = several || len(found) > 0
+			found = set.appendTo(found)
 		}
-		several = several || len(found) > 0
-		found = set.appendTo(found)
-	}
+		return true
+	})
 	if several {
 		found = distinct(found)
 	}
 	return found
+}
+
+// affected yields the identities of what a change concerns: of whole objects, all that
+// the object is or is a part of, before or after; of parts that are the same, only the
+// lists that it has left or entered.
+func (k *Kind) affected(c Change) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		all, moved := merge(k.ids(c.Old), k.ids(c.Updated))
+		for _, id := range all {
+			yield(id)
+		}
+		for _, p := range k.parts {
+			if p == nil {
+				continue
+			}
+			which := all
+			if c.Old != nil && c.Updated != nil && p.fields.Same(c.Old.Raw, c.Updated.Raw) {
+				which = moved
+			}
+			for _, id := range which {
+				yield(id ^ p.salt)
+			}
+		}
+	}
 }
 
 // distinct removes all but the first of each reader.
@@ -189,19 +232,53 @@ func distinct(all []*reader) []*reader {
 	})
 }
 
-// appendIDs appends the identities of everything that an object is, or is a part of.
-func (k *Kind) appendIDs(ids []uint64, o *object.Object) []uint64 {
+// merge returns what is in either of two lists, and what is in one of them alone.
+func merge(before, after []uint64) (all, moved []uint64) {
+	slices.Sort(before)
+	slices.Sort(after)
+	before, after = slices.Compact(before), slices.Compact(after)
+	for len(before)+len(after) > 0 {
+		switch {
+		case len(after) == 0 || len(before) > 0 && before[0] < after[0]:
+			all, moved, before = append(all, before[0]), append(moved, before[0]), before[1:]
+		case len(before) == 0 || after[0] < before[0]:
+			all, moved, after = append(all, after[0]), append(moved, after[0]), after[1:]
+		default:
+			all, before, after = append(all, before[0]), before[1:], after[1:]
+		}
+	}
+	return all, moved
+}
+
+// ids returns the identities of everything that an object is, or is a part of.
+func (k *Kind) ids(o *object.Object) (ids []uint64) {
+	if o == nil {
+		return nil
+	}
 	ids = append(ids, k.hash('o', o.Namespace, o.Name))
 	for _, namespace := range slices.Compact([]string{o.Namespace, ""}) {
 		ids = k.appendLists(ids, k.everythingID(namespace), o)
 		for n, s := range k.shapes {
-			if s != nil && s.fits(o) {
-				ids = k.appendLists(ids, k.shapeID(uint8(n), namespace, func(i int) string { return o.Labels[s.labels[i]] }), o)
+			if s == nil || !s.fits(o) {
+				continue
+			}
+			for _, value := range s.values(o) {
+				ids = k.appendLists(ids, k.shapeID(uint8(n), namespace, value, func(label string) string { return o.Labels[label] }), o)
 			}
 		}
 	}
 	return ids
 }
+
+// values returns the values of the object for the field of the shape.
+func (s *shape) values(o *object.Object) []string {
+	if s.path == "" {
+		return noField
+	}
+	return s.field.Values(o.Raw)
+}
+
+var noField = []string{""}
 
 // appendLists appends a list, and those whose rest selects the object.
 func (k *Kind) appendLists(ids []uint64, parent uint64, o *object.Object) []uint64 {

@@ -4,8 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/labels"
-
+	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -38,15 +37,15 @@ func (x *Index) Begin(o Owner) *Run {
 	return &Run{index: x, reader: r}
 }
 
-// Get adds an edge to an object.
-func (r *Run) Get(k *Kind, key object.Key) {
-	r.add(k, key.Namespace, func() target { return k.object(key) })
+// Get adds an edge to fields of an object, which are kept.
+func (r *Run) Get(k *Kind, key object.Key, fields fieldpath.Set) {
+	r.add(k, key.Namespace, func(p *plugin) target { return k.withPart(p, k.object(key), fields) })
 }
 
-// List adds an edge to a list of a namespace, or of all if it is "". A nil selector
-// selects everything.
-func (r *Run) List(k *Kind, namespace string, sel labels.Selector) {
-	r.add(k, namespace, func() target { return k.list(r.reader.controller.plugin, namespace, sel) })
+// List adds an edge to fields of the objects of a list of a namespace, or of all if it
+// is "". The fields are kept.
+func (r *Run) List(k *Kind, namespace string, sel Selection, fields fieldpath.Set) {
+	r.add(k, namespace, func(p *plugin) target { return k.withPart(p, k.list(p, namespace, sel), fields) })
 }
 
 // WaitForSync reports whether the kind has synced. If not, the owner is woken when
@@ -59,14 +58,14 @@ func (r *Run) WaitForSync(k *Kind, synced func() bool) bool {
 }
 
 // add adds the edge to what is read in a namespace.
-func (r *Run) add(k *Kind, namespace string, read func() target) {
+func (r *Run) add(k *Kind, namespace string, read func(*plugin) target) {
 	owner := r.reader.owner()
 	if limited := r.addLocked(k, namespace, read); limited {
 		r.index.config.Limited(owner, k.kind)
 	}
 }
 
-func (r *Run) addLocked(k *Kind, namespace string, read func() target) (limited bool) {
+func (r *Run) addLocked(k *Kind, namespace string, read func(*plugin) target) (limited bool) {
 	c := r.reader.controller
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,13 +74,13 @@ func (r *Run) addLocked(k *Kind, namespace string, read func() target) (limited 
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	t := read()
+	t := read(c.plugin)
 	if i := r.find(k, t.id); i >= 0 {
 		r.reader.edges[i].seen = true
 		return false
 	}
 	if !r.hasRoom(t) {
-		k.removeShape(t.shape)
+		k.removeUnused(&t)
 		r.coarsen(k, namespace)
 		return true
 	}

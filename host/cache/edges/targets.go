@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
+	"github.com/thole-dev/thole/abi/fieldpath"
+
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -18,6 +20,7 @@ type edge struct {
 	id        uint64 // a hash of what was read
 	namespace uint32 // a hash; 0 for all namespaces
 	shape     uint8  // number of the shape of a list in Kind.shapes, 0 for none
+	part      uint8  // number of what is read of the objects in Kind.parts, 0 for all
 	seen      bool   // read by the open run
 	committed bool   // read by the last run that returned a result
 }
@@ -44,21 +47,32 @@ func (t *target) bytes() int64 {
 }
 
 // shape is a set of labels that lists require to have one value each, such as
-// "app=x,tier=y". The lists of a shape are found by the hash of the values, however
-// many there are.
+// "app=x,tier=y", and perhaps a field. The lists of a shape are found by the hash of
+// the values, however many there are.
 type shape struct {
 	labels []string // sorted
-	edges  int      // of this shape
-	plugin *plugin  // that read the first list of this shape
+	path   string   // of the field; "" for none
+	field  fieldpath.Path
+	edges  int     // of this shape
+	plugin *plugin // that read the first list of this shape
+}
+
+// part is what is read of objects: a change elsewhere wakes nobody.
+type part struct {
+	fields fieldpath.Set
+	salt   uint64 // what distinguishes its edges from those to whole objects
+	edges  int
+	plugin *plugin // that read it first
 }
 
 // rest is the part of a selector that no shape expresses, which has to be evaluated
 // for each object that the list could have.
 type rest struct {
-	id       uint64 // of the edges to the list
+	id       uint64 // of the edges to the list, of whole objects
 	parent   uint64 // the id of the list without the rest
 	selector labels.Selector
 	size     int
+	edges    int
 	plugin   *plugin // that read the list first
 }
 
@@ -69,10 +83,11 @@ const (
 	// for larger ones. This bounds what an event costs: a hash for each shape and
 	// namespace, and an evaluation for each selector, before and after the change.
 	maxShapes        = 8   // of one plugin
+	maxParts         = 8   // of one plugin
 	maxRests         = 64  // of one plugin
 	maxSelectorBytes = 512 // of a selector that is evaluated
 	maxRequirements  = 8   // of a selector that is evaluated
-	maxKindShapes    = 200 // of all plugins
+	maxNumber        = 200 // of shapes, and of parts, of all plugins
 )
 
 // hash returns the identity of what is named by the parts.
@@ -112,29 +127,46 @@ func (k *Kind) everything(namespace string) target {
 
 func (k *Kind) everythingID(namespace string) uint64 { return k.hash('n', namespace) }
 
+// Selection is what a list selects. The zero value selects everything.
+type Selection struct {
+	Labels labels.Selector // nil for everything
+	Fields fieldpath.Selector
+}
+
 // list returns the target of a list by a plugin. The kind is locked.
-func (k *Kind) list(p *plugin, namespace string, sel labels.Selector) target {
+func (k *Kind) list(p *plugin, namespace string, sel Selection) target {
 	t := k.everything(namespace)
-	if sel == nil || sel.Empty() {
-		return t
-	}
-	requirements, _ := sel.Requirements()
-	values, others := split(requirements)
+	values, others := sel.split()
 	if len(values) > 0 {
-		number, labels := k.shape(p, values)
-		if number == 0 {
-			return t
-		}
-		t.shape = number
-		t.id = k.shapeID(number, namespace, func(i int) string { return values[labels[i]] })
+		t.shape = k.shape(p, values)
+	}
+	if t.shape != 0 {
+		s := k.shapes[t.shape]
+		t.id = k.shapeID(t.shape, namespace, values[":"+s.path], func(label string) string { return values[label] })
 	}
 	if len(others) > 0 {
-		t.rest = k.restOf(p, t.id, others)
-	}
-	if t.rest != nil {
-		t.id = t.rest.id
+		if t.rest = k.restOf(p, t.id, others); t.rest != nil {
+			t.id = t.rest.id
+		}
 	}
 	return t
+}
+
+// split separates what must have one value from other requirements for labels. The
+// name of a field has a colon before it. Further fields are left out.
+func (sel Selection) split() (values map[string]string, others []labels.Requirement) {
+	var requirements labels.Requirements
+	if sel.Labels != nil {
+		requirements, _ = sel.Labels.Requirements()
+	}
+	values, others = split(requirements)
+	for _, r := range sel.Fields { // an object without the field has the value ""
+		if !r.Not && r.Value != "" {
+			values[":"+r.Path.String()] = r.Value
+			break
+		}
+	}
+	return values, others
 }
 
 // split separates the labels that must have one value from other requirements.
@@ -163,60 +195,124 @@ func onlyValue(r labels.Requirement) (value string, one bool) {
 	return "", false
 }
 
-// shape returns the number of the shape with the labels of values, and these labels
-// in order. If the plugin has no shape left, it is one with fewer labels; 0 if there
-// is none.
-func (k *Kind) shape(p *plugin, values map[string]string) (number uint8, of []string) {
-	wanted := make([]string, 0, len(values))
+// shape returns the number of the shape with the names of values. If the plugin has no
+// shape left, it is one with fewer; 0 if there is none.
+func (k *Kind) shape(p *plugin, values map[string]string) uint8 {
+	wanted := &shape{plugin: p}
 	for name := range values {
-		wanted = append(wanted, name)
-	}
-	slices.Sort(wanted)
-	free := 0
-	for n := len(k.shapes) - 1; n > 0; n-- {
-		switch s := k.shapes[n]; {
-		case s == nil:
-			free = n
-		case slices.Equal(s.labels, wanted):
-			return uint8(n), s.labels
+		if path, isField := strings.CutPrefix(name, ":"); isField {
+			wanted.path = path
+		} else {
+			wanted.labels = append(wanted.labels, name)
 		}
 	}
-	if len(wanted) <= maxRequirements && k.made[p].shapes < maxShapes && (free > 0 || len(k.shapes) < maxKindShapes) {
-		if free == 0 {
-			free = len(k.shapes)
-			k.shapes = append(k.shapes, nil)
+	slices.Sort(wanted.labels)
+	for n, s := range k.shapes {
+		if s != nil && s.path == wanted.path && slices.Equal(s.labels, wanted.labels) {
+			return uint8(n)
 		}
-		for i, name := range wanted { // aliases the message of the guest
-			wanted[i] = strings.Clone(name)
-		}
-		k.shapes[free] = &shape{labels: wanted, plugin: p}
-		k.count(p, 1, 0)
-		return uint8(free), wanted
 	}
-	return k.partOf(values)
+	free := freeNumber(k.shapes)
+	if free == 0 || len(values) > maxRequirements || k.made[p].shapes >= maxShapes {
+		return k.smallerShape(values)
+	}
+	if err := wanted.own(); err != nil {
+		return 0
+	}
+	k.shapes = put(k.shapes, free, wanted)
+	k.count(p, made{shapes: 1}, 1)
+	return free
 }
 
-// partOf returns a shape all of whose labels are in values.
-func (k *Kind) partOf(values map[string]string) (number uint8, of []string) {
-	for n, s := range k.shapes {
-		if s != nil && !slices.ContainsFunc(s.labels, func(name string) bool { _, ok := values[name]; return !ok }) {
-			return uint8(n), s.labels
+// own makes the shape keep no text of a guest.
+func (s *shape) own() (err error) {
+	for i, name := range s.labels {
+		s.labels[i] = strings.Clone(name)
+	}
+	if s.path != "" {
+		s.field, err = fieldpath.ParsePath(strings.Clone(s.path))
+		s.path = s.field.String()
+	}
+	return err
+}
+
+// freeNumber returns a number that nothing has, 0 if there is none.
+func freeNumber[T any](all []*T) uint8 {
+	for n := 1; n < len(all); n++ {
+		if all[n] == nil {
+			return uint8(n)
 		}
 	}
-	return 0, nil
+	if len(all) < maxNumber {
+		return uint8(max(len(all), 1))
+	}
+	return 0
+}
+
+// put gives something a free number.
+func put[T any](all []*T, number uint8, v *T) []*T {
+	for len(all) <= int(number) {
+		all = append(all, nil)
+	}
+	all[number] = v
+	return all
+}
+
+// smallerShape returns a shape all of whose names are in values.
+func (k *Kind) smallerShape(values map[string]string) uint8 {
+	for n, s := range k.shapes {
+		if s != nil && s.within(values) {
+			return uint8(n)
+		}
+	}
+	return 0
+}
+
+func (s *shape) within(values map[string]string) bool {
+	if _, ok := values[":"+s.path]; s.path != "" && !ok {
+		return false
+	}
+	return !slices.ContainsFunc(s.labels, func(name string) bool { _, ok := values[name]; return !ok })
 }
 
 // shapeID returns the identity of the lists of a shape with these values.
-func (k *Kind) shapeID(number uint8, namespace string, value func(i int) string) uint64 {
+func (k *Kind) shapeID(number uint8, namespace, field string, label func(name string) string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(k.index.seed)
 	h.WriteByte('l')
 	h.WriteByte(number)
 	k.hashPart(&h, namespace)
-	for i := range k.shapes[number].labels {
-		k.hashPart(&h, value(i))
+	k.hashPart(&h, field)
+	for _, name := range k.shapes[number].labels {
+		k.hashPart(&h, label(name))
 	}
 	return h.Sum64()
+}
+
+// withPart returns a target of which only some fields are read. If the plugin has no
+// part left, that counts as the whole. The fields are kept. The kind is locked.
+func (k *Kind) withPart(p *plugin, t target, fields fieldpath.Set) target {
+	if fields.All() {
+		return t
+	}
+	for n, other := range k.parts {
+		if other != nil && other.fields.String() == fields.String() {
+			return t.ofPart(uint8(n), other)
+		}
+	}
+	free := freeNumber(k.parts)
+	if free == 0 || k.made[p].parts >= maxParts {
+		return t
+	}
+	own := &part{fields: fields, salt: k.hash('p', fields.String()), plugin: p}
+	k.parts = put(k.parts, free, own)
+	k.count(p, made{parts: 1}, 1)
+	return t.ofPart(free, own)
+}
+
+func (t target) ofPart(number uint8, of *part) target {
+	t.part, t.id = number, t.id^of.salt
+	return t
 }
 
 // restOf returns the rest of a selector, nil if it is too large or the plugin has

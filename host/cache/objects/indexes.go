@@ -9,16 +9,57 @@ import (
 
 	"github.com/google/btree"
 
+	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/object"
 )
 
-// This file keeps the indexes by label.
+// This file keeps the indexes by label and by field.
 //
-// An index is made when a list asks for the label, by that list, without a lock:
-// from a snapshot, and from the changes since, which the set collects meanwhile.
+// An index is made when a list asks for it, by that list, without a lock: from a
+// snapshot, and from the changes since, which the set collects meanwhile.
+
+// Attribute is a label, or a field, of which objects have values.
+type Attribute struct {
+	Label string
+	path  string // of a field; "" for a label
+	field fieldpath.Path
+}
+
+// name identifies the attribute: no label has a colon.
+func (a Attribute) name() string {
+	if a.path != "" {
+		return ":" + a.path
+	}
+	return a.Label
+}
 
 const (
-	// maxIndexes is how many labels of a kind are indexed. Lists by others look at
+	// An object with more values of a field, or larger ones, is a candidate for every
+	// list by the field.
+	maxValues     = 64
+	maxValueBytes = 256
+)
+
+// overflow is the value in an index of an object with too many values.
+var overflow = []string{"\x00"}
+
+// values returns the values of an object for the index.
+func (a Attribute) values(o *object.Object) []string {
+	if a.path == "" {
+		if value, ok := o.Labels[a.Label]; ok {
+			return []string{value}
+		}
+		return nil
+	}
+	values := a.field.Values(o.Raw)
+	if len(values) > maxValues || slices.ContainsFunc(values, func(v string) bool { return len(v) > maxValueBytes }) {
+		return overflow
+	}
+	return values
+}
+
+const (
+	// maxIndexes is how many labels and fields of a kind are indexed. Lists by others look at
 	// every object of their namespace.
 	maxIndexes = 8
 	// keepFor is how long after its last use an index is kept when others are
@@ -41,37 +82,35 @@ func (a labelled) before(b labelled) bool {
 	return before(a.Object, b.Object)
 }
 
-// index has the objects with a label in the order of its value, namespace and name.
+// index has the objects with an attribute in the order of value, namespace and name.
 type index struct {
-	label string
-	tree  *btree.BTreeG[labelled]
-	used  *atomic.Int64 // when it was used last, in nanoseconds; shared with its clones
+	of   Attribute
+	tree *btree.BTreeG[labelled]
+	used *atomic.Int64 // when it was used last, in nanoseconds; shared with its clones
 }
 
-func newIndex(label string) *index {
-	return &index{label: label, tree: btree.NewG(degree, labelled.before), used: &atomic.Int64{}}
+func newIndex(of Attribute) *index {
+	return &index{of: of, tree: btree.NewG(degree, labelled.before), used: &atomic.Int64{}}
 }
 
-func (x *index) clone() *index { return &index{x.label, x.tree.Clone(), x.used} }
+func (x *index) clone() *index { return &index{x.of, x.tree.Clone(), x.used} }
 
 // change replaces an object. Either may be nil.
 func (x *index) change(old, updated *object.Object) {
-	was, had := x.of(old)
-	is, has := x.of(updated)
-	if had && !(has && was.value == is.value) {
-		x.tree.Delete(was)
+	var is []string
+	if updated != nil {
+		is = x.of.values(updated)
 	}
-	if has {
-		x.tree.ReplaceOrInsert(is)
+	if old != nil {
+		for _, value := range x.of.values(old) {
+			if !slices.Contains(is, value) {
+				x.tree.Delete(labelled{value, old})
+			}
+		}
 	}
-}
-
-func (x *index) of(o *object.Object) (labelled, bool) {
-	if o == nil {
-		return labelled{}, false
+	for _, value := range is {
+		x.tree.ReplaceOrInsert(labelled{value, updated})
 	}
-	value, ok := o.Labels[x.label]
-	return labelled{value, o}, ok
 }
 
 // change is one of a set. Either object may be nil.
@@ -79,20 +118,21 @@ type change struct{ old, updated *object.Object }
 
 // Build is an index that is being built.
 type Build struct {
-	label    string
+	of       Attribute
 	snapshot *Snapshot
 	index    *index
 	changes  []change // of the set since the snapshot
 }
 
-// BeginIndex begins to index a label, or returns nil if it is indexed already,
+// BeginIndex begins to index an attribute, or returns nil if it is indexed already,
 // or must not be. The caller calls [Build.Run] and [Set.EndIndex].
-func (s *Set) BeginIndex(label string, now time.Time) *Build {
-	if s.indexes[label] != nil || s.builds[label] != nil || s.Len() < worthIndexing || !s.hasRoom(now) {
+func (s *Set) BeginIndex(of Attribute, now time.Time) *Build {
+	if s.indexes[of.name()] != nil || s.builds[of.name()] != nil || s.Len() < worthIndexing || !s.hasRoom(now) {
 		return nil
 	}
-	b := &Build{label: strings.Clone(label), snapshot: s.Open()}
-	s.builds[b.label] = b
+	of.Label = strings.Clone(of.Label) // aliases the message of a guest
+	b := &Build{of: of, snapshot: s.Open()}
+	s.builds[of.name()] = b
 	return b
 }
 
@@ -111,7 +151,7 @@ func (s *Set) hasRoom(now time.Time) bool {
 	if oldest == nil || now.Sub(time.Unix(0, oldest.used.Load())) < keepFor {
 		return false
 	}
-	delete(s.indexes, oldest.label)
+	delete(s.indexes, oldest.of.name())
 	s.latest = nil
 	return true
 }
@@ -123,13 +163,13 @@ func (b *Build) Run(look func(objects int)) {
 	if shared == nil {
 		return
 	}
-	x := newIndex(b.label)
+	x := newIndex(b.of)
 	var found []labelled
 	seen := lookedAt{report: look}
 	shared.all.Ascend(func(o *object.Object) bool {
 		seen.one()
-		if entry, ok := x.of(o); ok {
-			found = append(found, entry)
+		for _, value := range x.of.values(o) {
+			found = append(found, labelled{value, o})
 		}
 		return true
 	})
@@ -145,7 +185,7 @@ func (b *Build) Run(look func(objects int)) {
 // EndIndex ends what [Set.BeginIndex] has begun, also when [Build.Run] has not
 // ended.
 func (s *Set) EndIndex(b *Build, now time.Time) {
-	delete(s.builds, b.label)
+	delete(s.builds, b.of.name())
 	s.Close(b.snapshot)
 	if b.index == nil {
 		return
@@ -154,7 +194,7 @@ func (s *Set) EndIndex(b *Build, now time.Time) {
 		b.index.change(c.old, c.updated)
 	}
 	b.index.used.Store(now.UnixNano())
-	s.indexes[b.label] = b.index
+	s.indexes[b.of.name()] = b.index
 	s.latest = nil
 }
 

@@ -13,13 +13,29 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/object"
 )
+
+type fatal interface{ Fatal(args ...any) }
 
 var widget = abi.Kind{APIVersion: "example.dev/v1", Kind: "Widget"}
 
 // parse returns an object with labels and bytes of padding.
-func parse(t interface{ Fatal(...any) }, key object.Key, labels map[string]string, padding int) *object.Object {
+func parse(t fatal, key object.Key, labels map[string]string, padding int) *object.Object {
+	return parseSpec(t, key, labels, fmt.Sprintf("%q", strings.Repeat("x", padding)))
+}
+
+// field returns the attribute of a path.
+func field(t fatal, path string) Attribute {
+	parsed, err := fieldpath.ParsePath(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Attribute{path: path, field: parsed}
+}
+
+func parseSpec(t fatal, key object.Key, labels map[string]string, spec string) *object.Object {
 	text := ""
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		text += fmt.Sprintf(",%q:%q", name, labels[name])
@@ -27,14 +43,14 @@ func parse(t interface{ Fatal(...any) }, key object.Key, labels map[string]strin
 	if text != "" {
 		text = text[1:]
 	}
-	o, err := object.Parse(fmt.Appendf(nil, `{"metadata":{"namespace":%q,"name":%q,"labels":{%s}},"spec":%q}`, key.Namespace, key.Name, text, strings.Repeat("x", padding)), widget)
+	o, err := object.Parse(fmt.Appendf(nil, `{"metadata":{"namespace":%q,"name":%q,"labels":{%s}},"spec":%s}`, key.Namespace, key.Name, text, spec), widget)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return o
 }
 
-func list(t interface{ Fatal(...any) }, n *Snapshot, q Query) []*object.Object {
+func list(t fatal, n *Snapshot, q Query) []*object.Object {
 	found, err := n.List(q)
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +58,7 @@ func list(t interface{ Fatal(...any) }, n *Snapshot, q Query) []*object.Object {
 	return slices.Collect(found)
 }
 
-func selector(t interface{ Fatal(...any) }, text string) labels.Selector {
+func selector(t fatal, text string) labels.Selector {
 	sel, err := labels.Parse(text)
 	if err != nil {
 		t.Fatal(err)
@@ -77,6 +93,7 @@ func (k kept) check(t *rapid.T, q Query) {
 // changed and indexed after them.
 func TestSnapshotsStayAsTheyWere(t *testing.T) {
 	names, values := []string{"a", "b", "c", "d"}, []string{"x", "y", "z", ""}
+	paths := []string{"spec.one", "spec.many[*].name"}
 	rapid.Check(t, func(t *rapid.T) {
 		s, model := New(), map[object.Key]*object.Object{}
 		var snapshots []kept
@@ -85,7 +102,11 @@ func TestSnapshotsStayAsTheyWere(t *testing.T) {
 		pick := func(of []string) string { return rapid.SampledFrom(of).Draw(t, "pick") }
 		key := func() object.Key { return object.Key{Namespace: pick(names), Name: pick(names) + pick(names)} }
 		put := func(k object.Key) {
-			o := parse(t, k, map[string]string{pick(names): pick(values), pick(names): pick(values)}, 0)
+			many := strings.Repeat(`{"name":"x"},`, rapid.IntRange(0, 2).Draw(t, "x")) + strings.Repeat(`{"name":"y"},`, rapid.IntRange(0, 1).Draw(t, "y"))
+			if rapid.IntRange(0, 9).Draw(t, "large") == 0 {
+				many += fmt.Sprintf(`{"name":%q},`, strings.Repeat("z", maxValueBytes+1))
+			}
+			o := parseSpec(t, k, map[string]string{pick(names): pick(values), pick(names): pick(values)}, fmt.Sprintf(`{"one":%q,"many":[%s{}]}`, pick(values), many))
 			model[k] = o
 			s.Put(o)
 		}
@@ -109,7 +130,11 @@ func TestSnapshotsStayAsTheyWere(t *testing.T) {
 			},
 			"index": func(*rapid.T) {
 				now = now.Add(keepFor / 2)
-				if b := s.BeginIndex(pick(names), now); b != nil {
+				of := Attribute{Label: pick(names)}
+				if rapid.Bool().Draw(t, "by a field") {
+					of = field(t, pick(paths))
+				}
+				if b := s.BeginIndex(of, now); b != nil {
 					builds = append(builds, b)
 				}
 			},
@@ -122,6 +147,10 @@ func TestSnapshotsStayAsTheyWere(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				q := Query{Selector: selector(t, rapid.SampledFrom([]string{"", "a=x", "a=x,b=y", "a in (x,y,)", "a", "!a", "a!=x", "a notin (x,y)", "c==z,a"}).Draw(t, "selector"))}
+				var err error
+				if q.Fields, err = fieldpath.ParseSelector(rapid.SampledFrom([]string{"", "", "spec.one=x", "spec.one=", "spec.one!=y", "spec.many[*].name=x", "spec.many[*].name=y,spec.one=z"}).Draw(t, "fields")); err != nil {
+					t.Fatal(err)
+				}
 				if rapid.Bool().Draw(t, "in a namespace") {
 					q.Namespace = pick(names)
 				}
@@ -149,7 +178,7 @@ func TestSnapshotsStayAsTheyWere(t *testing.T) {
 
 // filled has objects of which each has the label n with a value of its own, and the
 // label all.
-func filled(t interface{ Fatal(...any) }, n int) *Set {
+func filled(t fatal, n int) *Set {
 	s := New()
 	for i := range n {
 		s.Put(parse(t, object.Key{Namespace: fmt.Sprint(i % 10), Name: fmt.Sprint(i)}, map[string]string{"n": fmt.Sprint(i), "all": "x"}, 0))
@@ -157,8 +186,8 @@ func filled(t interface{ Fatal(...any) }, n int) *Set {
 	return s
 }
 
-func (s *Set) build(label string) {
-	if b := s.BeginIndex(label, time.Now()); b != nil {
+func (s *Set) build(of Attribute) {
+	if b := s.BeginIndex(of, time.Now()); b != nil {
 		b.Run(nil)
 		s.EndIndex(b, time.Now())
 	}
@@ -166,8 +195,8 @@ func (s *Set) build(label string) {
 
 func TestAListLooksAtAboutWhatItReturns(t *testing.T) {
 	s := filled(t, 5000)
-	s.build("n")
-	s.build("all")
+	s.build(Attribute{Label: "n"})
+	s.build(Attribute{Label: "all"})
 	n := s.Open()
 	for text, most := range map[string]int{"n=17": 50, "all=x,n=17": 50, "all in (x),n in (17,18)": 100, "n=17,n!=18": 50, "n=none": 50} {
 		looked := 0
@@ -202,7 +231,7 @@ func TestIndexesAreBounded(t *testing.T) {
 	s := filled(t, worthIndexing)
 	now := time.Now()
 	begin := func(label string) *Build {
-		b := s.BeginIndex(label, now)
+		b := s.BeginIndex(Attribute{Label: label}, now)
 		if b != nil {
 			b.Run(nil)
 			s.EndIndex(b, now)
@@ -219,21 +248,21 @@ func TestIndexesAreBounded(t *testing.T) {
 	}
 	now = now.Add(keepFor)
 	n := s.Open()
-	if missing := n.Unindexed(Query{Selector: selector(t, "0=x,q=x")}, now); !slices.Equal(missing, []string{"q"}) {
+	if missing := n.Unindexed(Query{Selector: selector(t, "0=x,q=x")}, now); len(missing) != 1 || missing[0].Label != "q" {
 		t.Errorf("unindexed: %v", missing)
 	}
 	if begin("another") == nil || s.indexes["0"] == nil || len(s.indexes) != maxIndexes {
 		t.Error("the index that was not used made no room")
 	}
 	small := filled(t, worthIndexing-1)
-	if small.BeginIndex("n", now) != nil {
+	if small.BeginIndex(Attribute{Label: "n"}, now) != nil {
 		t.Error("few objects are indexed")
 	}
 }
 
 func TestAnIndexThatWasNotBuiltIsLeftOut(t *testing.T) {
 	s := filled(t, worthIndexing)
-	b := s.BeginIndex("n", time.Now())
+	b := s.BeginIndex(Attribute{Label: "n"}, time.Now())
 	func() {
 		defer func() { _ = recover() }()
 		b.Run(func(int) { panic("the deadline passed") })
@@ -242,7 +271,7 @@ func TestAnIndexThatWasNotBuiltIsLeftOut(t *testing.T) {
 	if len(s.indexes)+len(s.builds)+len(s.open.list) != 0 {
 		t.Error("something is left of it")
 	}
-	s.build("n")
+	s.build(Attribute{Label: "n"})
 	if len(s.indexes) != 1 {
 		t.Error("no index can be built any more")
 	}
@@ -281,7 +310,7 @@ func TestAnOldSnapshotExpires(t *testing.T) {
 
 func BenchmarkListOneOf100000(b *testing.B) {
 	s := filled(b, 100_000)
-	s.build("n")
+	s.build(Attribute{Label: "n"})
 	n := s.Open()
 	sel := selector(b, "n=77777")
 	b.ReportAllocs()
@@ -305,7 +334,7 @@ func BenchmarkGetOneOf100000(b *testing.B) {
 
 func BenchmarkPutAndSnapshotOf100000(b *testing.B) {
 	s := filled(b, 100_000)
-	s.build("n")
+	s.build(Attribute{Label: "n"})
 	o := s.Get(object.Key{Namespace: "3", Name: "77773"})
 	b.ReportAllocs()
 	for b.Loop() {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
+	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -15,7 +16,8 @@ import (
 type Query struct {
 	Namespace string          // "" for all namespaces
 	Selector  labels.Selector // nil for everything
-	After     object.Key      // only what comes after it; the zero value for everything
+	Fields    fieldpath.Selector
+	After     object.Key // only what comes after it; the zero value for everything
 	// Look is called with the number of objects looked at since its last call. It
 	// may panic, and be nil.
 	Look func(objects int)
@@ -23,7 +25,8 @@ type Query struct {
 
 // Matches reports whether the query selects an object.
 func (q *Query) Matches(o *object.Object) bool {
-	return (q.Namespace == "" || o.Namespace == q.Namespace) && (q.Selector == nil || q.Selector.Matches(labels.Set(o.Labels)))
+	return (q.Namespace == "" || o.Namespace == q.Namespace) &&
+		(q.Selector == nil || q.Selector.Matches(labels.Set(o.Labels))) && (len(q.Fields) == 0 || q.Fields.Matches(o.Raw))
 }
 
 // List yields the objects that a query selects, ordered by namespace and name. The
@@ -43,18 +46,18 @@ func (n *Snapshot) List(q Query) (iter.Seq[*object.Object], error) {
 	}, nil
 }
 
-// Unindexed returns the labels of which the query requires a value, and that have no
-// index in the snapshot. now is the time of the use of those that have one.
-func (n *Snapshot) Unindexed(q Query, now time.Time) (missing []string) {
+// Unindexed returns the attributes of which the query requires a value, and that have
+// no index in the snapshot. now is the time of the use of those that have one.
+func (n *Snapshot) Unindexed(q Query, now time.Time) (missing []Attribute) {
 	shared := n.state.Load()
 	if shared == nil {
 		return nil
 	}
-	for label := range required(q.Selector) {
-		if x := shared.indexes[label]; x != nil {
+	for of := range required(q) {
+		if x := shared.indexes[of.name()]; x != nil {
 			x.used.Store(now.UnixNano())
 		} else {
-			missing = append(missing, label)
+			missing = append(missing, of)
 		}
 	}
 	return missing
@@ -68,8 +71,8 @@ type candidates struct {
 // candidates yields what a query has to look at, in order.
 func (s *state) candidates(q Query, seen *lookedAt) iter.Seq[*object.Object] {
 	all := []candidates{{[]iter.Seq[*object.Object]{s.inNamespace(q)}}}
-	for label, values := range required(q.Selector) {
-		if x := s.indexes[label]; x != nil {
+	for of, values := range required(q) {
+		if x := s.indexes[of.name()]; x != nil {
 			all = append(all, x.withValues(values, q))
 		}
 	}
@@ -86,21 +89,26 @@ func (c candidates) ordered() iter.Seq[*object.Object] {
 			found = slices.AppendSeq(found, part)
 		}
 		slices.SortFunc(found, Compare)
-		slices.Values(found)(yield)
+		slices.Values(slices.Compact(found))(yield) // one object may have several values
 	}
 }
 
-// required yields the labels of which a selector requires one of some values.
-func required(sel labels.Selector) iter.Seq2[string, []string] {
-	return func(yield func(string, []string) bool) {
-		if sel == nil {
+// required yields the attributes of which a query requires one of some values.
+func required(q Query) iter.Seq2[Attribute, []string] {
+	return func(yield func(Attribute, []string) bool) {
+		for _, r := range q.Fields { // an object without the field has the value ""
+			if !r.Not && r.Value != "" && !yield(Attribute{path: r.Path.String(), field: r.Path}, append([]string{r.Value}, overflow...)) {
+				return
+			}
+		}
+		if q.Selector == nil {
 			return
 		}
-		requirements, _ := sel.Requirements()
+		requirements, _ := q.Selector.Requirements()
 		for _, r := range requirements {
 			switch r.Operator() {
 			case selection.Equals, selection.DoubleEquals, selection.In:
-				if !yield(r.Key(), r.ValuesUnsorted()) {
+				if !yield(Attribute{Label: r.Key()}, r.ValuesUnsorted()) {
 					return
 				}
 			default:
@@ -158,12 +166,21 @@ func (q *Query) First() object.Key {
 
 func (q *Query) isAfter(o *object.Object) bool { return o.Key() == q.After }
 
-// withValues returns the objects of a query that have one of some values of the label.
+// withValues returns the objects of a query that have one of some values.
 func (x *index) withValues(values []string, q Query) (c candidates) {
 	for _, value := range values {
-		c.parts = append(c.parts, x.withValue(value, q))
+		if part := x.withValue(value, q); value != overflow[0] || has(part) {
+			c.parts = append(c.parts, part)
+		}
 	}
 	return c
+}
+
+func has(objects iter.Seq[*object.Object]) bool {
+	for range objects {
+		return true
+	}
+	return false
 }
 
 func (x *index) withValue(value string, q Query) iter.Seq[*object.Object] {

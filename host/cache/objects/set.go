@@ -19,7 +19,7 @@ type tree = btree.BTreeG[*object.Object]
 // Set is the objects of one kind. It is not safe for concurrent use.
 type Set struct {
 	all     *tree
-	indexes map[string]*index // by label
+	indexes map[string]*index // by the name of the attribute
 	builds  map[string]*Build // indexes that are being built
 	bytes   int
 	changes uint64
