@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
@@ -77,7 +78,7 @@ type Cache interface {
 
 // Reads performs the reads of one run; [cache.Run] implements it.
 type Reads interface {
-	Get(kind abi.Kind, key object.Key) (*object.Object, error) // nil if there is none
+	Get(kind abi.Kind, key object.Key, part fieldpath.Set) (*object.Object, error) // nil if there is none
 	List(cache.Reading) (cache.List, error)
 	// Commit ends a run that returned a result: what it read replaces what the
 	// previous run read. Abandon ends any other run and keeps both.

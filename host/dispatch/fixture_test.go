@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/effect"
@@ -46,8 +47,9 @@ type fixture struct {
 	store     map[abi.Kind]map[object.Key]*object.Object
 	list      cache.List // that a guest reads when listError is nil
 	listError error
-	due       []queue.Item // what the queue returns
-	messages  []string     // of written conditions
+	reading   cache.Reading // the last list
+	due       []queue.Item  // what the queue returns
+	messages  []string      // of written conditions
 	done      []outcome.Next
 	events    []events.Event
 
@@ -220,11 +222,14 @@ func message(text []byte) sandbox.ReadCall { return sandbox.ReadCall{Message: te
 
 type testReads struct{ *fixture }
 
-func (r testReads) Get(kind abi.Kind, key object.Key) (*object.Object, error) {
+func (r testReads) Get(kind abi.Kind, key object.Key, _ fieldpath.Set) (*object.Object, error) {
 	return r.store[kind][key], nil
 }
 
-func (r testReads) List(cache.Reading) (cache.List, error) { return r.list, r.listError }
+func (r testReads) List(l cache.Reading) (cache.List, error) {
+	r.reading = l
+	return r.list, r.listError
+}
 
 func (r testReads) Commit()  { r.note("commit reads") }
 func (r testReads) Abandon() { r.note("abandon reads") }

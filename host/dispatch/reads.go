@@ -3,12 +3,14 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"slices"
+	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -41,9 +43,15 @@ var _ sandbox.HostCalls = (*run)(nil)
 // Get implements the host function get from the cache (SPEC.md, "get").
 func (r *run) Get(_ context.Context, served sandbox.ReadCall) (sandbox.Reply, int64) {
 	call, err := abi.DecodeGetCall(served.Message)
+	if err == nil {
+		err = call.CheckFeatures(r.revision.Features)
+	}
 	if err != nil {
-		r.warn("get: the message cannot be decoded", "error", err)
-		return sandbox.Reply{}, abi.CodeInvalid
+		return r.invalid("get", err)
+	}
+	part, err := partOf(call.Fields)
+	if err != nil {
+		return r.invalid("get", err)
 	}
 	kind := abi.Kind{APIVersion: call.Ref.APIVersion, Kind: call.Ref.Kind}
 	namespace := call.Ref.Namespace
@@ -54,40 +62,80 @@ func (r *run) Get(_ context.Context, served sandbox.ReadCall) (sandbox.Reply, in
 	if code != 0 {
 		return sandbox.Reply{}, code
 	}
-	obj, err := r.reads.Get(kind, object.Key{Namespace: namespace, Name: call.Ref.Name})
+	obj, err := r.reads.Get(kind, object.Key{Namespace: namespace, Name: call.Ref.Name}, part)
 	switch {
 	case err != nil:
 		return sandbox.Reply{}, r.unavailable("get", kind, err)
 	case obj == nil || call.Ref.UID != "" && call.Ref.UID != string(obj.UID):
 		return sandbox.Reply{}, abi.CodeNotFound
 	}
-	return sandbox.Bytes(obj.Raw), 0
+	text, err := part.Project(obj.Raw)
+	if err != nil {
+		return sandbox.Reply{}, r.unavailable("get", kind, err)
+	}
+	return sandbox.Bytes(text), 0
 }
 
 // List implements the host function list from the cache (SPEC.md, "list").
 func (r *run) List(_ context.Context, served sandbox.ReadCall) (sandbox.Reply, int64) {
 	call, err := abi.DecodeListCall(served.Message)
-	if err != nil {
-		r.warn("list: the message cannot be decoded", "error", err)
-		return sandbox.Reply{}, abi.CodeInvalid
+	if err == nil {
+		err = call.CheckFeatures(r.revision.Features)
 	}
-	selector, err := labels.Parse(call.LabelSelector)
 	if err != nil {
-		r.warn("list: the label selector cannot be parsed", "selector", call.LabelSelector, "error", err)
-		return sandbox.Reply{}, abi.CodeInvalid
+		return r.invalid("list", err)
 	}
-	kind := abi.Kind{APIVersion: call.APIVersion, Kind: call.Kind}
-	namespace, code := r.readScope(kind, call.Namespace)
-	if code != 0 {
+	wanted, err := r.reading(call)
+	if err != nil {
+		return r.invalid("list", err)
+	}
+	var code int64
+	if wanted.Namespace, code = r.readScope(wanted.Kind, call.Namespace); code != 0 {
 		return sandbox.Reply{}, code
 	}
-	found, err := r.reads.List(cache.Reading{
-		Kind: kind, Namespace: namespace, Selector: selector, MaxBytes: served.MaxReply, Look: served.Pay,
-	})
+	wanted.MaxBytes, wanted.Look = served.MaxReply, served.Pay
+	found, err := r.reads.List(wanted)
 	if err != nil {
-		return sandbox.Reply{}, r.unavailable("list", kind, err)
+		return sandbox.Reply{}, r.unavailable("list", wanted.Kind, err)
 	}
-	return listReply(found.Items), 0
+	next := ""
+	if found.More {
+		next = r.pages.add(call, found.Items[len(found.Items)-1])
+	}
+	return listReply(found.Items, wanted.Part, next), 0
+}
+
+// reading returns what a list asks for. The error says what is wrong with the call.
+func (r *run) reading(call *abi.ListCall) (l cache.Reading, err error) {
+	l.Kind, l.Limit = abi.Kind{APIVersion: call.APIVersion, Kind: call.Kind}, call.Limit
+	if l.Selector, err = labels.Parse(call.LabelSelector); err != nil {
+		return l, fmt.Errorf("the label selector %q cannot be parsed: %w", call.LabelSelector, err)
+	}
+	if l.Fields, err = fieldpath.ParseSelector(call.FieldSelector); err == nil {
+		err = r.revision.Controller.CheckSelector(l.Kind, l.Fields)
+	}
+	if err == nil {
+		l.Part, err = partOf(call.Fields)
+	}
+	if err == nil && call.Continue != "" {
+		l.After, err = r.pages.find(call)
+	}
+	return l, err
+}
+
+// partOf returns the fields of a call, which do not alias its message.
+func partOf(fields []string) (fieldpath.Set, error) {
+	own := make([]string, len(fields))
+	for i, field := range fields {
+		own[i] = strings.Clone(field)
+	}
+	return fieldpath.Parse(own)
+}
+
+// invalid returns the code of a call that is not as SPEC.md says.
+func (r *run) invalid(verb string, err error) (sandbox.Reply, int64) {
+	r.warn(verb+": the message is not valid", "error", err)
+	return sandbox.Reply{}, abi.CodeInvalid
 }
 
 // readScope checks a read against the manifest and returns the namespace to read
@@ -95,7 +143,7 @@ func (r *run) List(_ context.Context, served sandbox.ReadCall) (sandbox.Reply, i
 // scoped kinds, unless the policy lets it cross namespaces.
 func (r *run) readScope(kind abi.Kind, namespace string) (string, int64) {
 	c := &r.revision.Controller
-	if kind != c.For && !slices.Contains(c.Owns, kind) && !slices.Contains(c.Reads, kind) {
+	if !c.MayRead(kind) {
 		r.warn("read denied: the manifest does not declare the kind in owns or reads", "kind", kind.String())
 		return "", abi.CodeDenied
 	}

@@ -52,30 +52,127 @@ func TestAReadThatFailsForNowCostsNoAttempt(t *testing.T) {
 
 var listOfGadgets = message(abi.EncodeListCall(&abi.ListCall{APIVersion: "v1", Kind: "Gadget"}))
 
+// readText returns the text of a reply.
+func readText(r sandbox.Reply) (text []byte) {
+	for len(text) < r.Size {
+		text = append(text, r.Next()...)
+	}
+	return text
+}
+
+// read makes a run that reads with the guest of the fixture.
+func (f *fixture) read(features []string, reads func(ctx context.Context, host sandbox.HostCalls)) {
+	f.c.Revision().Features = features
+	f.reconcile = func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
+		reads(ctx, call.Host)
+		return returns(&abi.Result{})
+	}
+	f.run()
+}
+
+var someGadgets = abi.ListCall{APIVersion: "v1", Kind: "Gadget"}
+
+func encoded(call abi.ListCall) sandbox.ReadCall { return message(abi.EncodeListCall(&call)) }
+
 // The reply has the text that EncodeListReply makes, without being put together.
 func TestTheReplyToAListIsAListReply(t *testing.T) {
 	for n := range 4 {
 		f := newFixture(t)
 		f.put(aWidget)
 		f.listError = nil
-		var want abi.ListReply
+		whole, parts := abi.ListReply{}, abi.ListReply{}
 		for i := range n {
-			o := f.put(fmt.Sprintf(`{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g%d"}}`, i))
+			o := f.put(fmt.Sprintf(`{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g%d"},"spec":{"a":%d,"b":1}}`, i, i))
 			f.list.Items = append(f.list.Items, o)
-			want.Items = append(want.Items, o.Raw)
+			whole.Items = append(whole.Items, o.Raw)
+			parts.Items = append(parts.Items, fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g%d"},"spec":{"a":%d}}`, i, i))
 		}
-		f.reconcile = func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
-			reply, code := call.Host.List(ctx, listOfGadgets)
-			var got []byte
-			for len(got) < reply.Size {
-				got = append(got, reply.Next()...)
-			}
-			if code < 0 || !bytes.Equal(got, abi.EncodeListReply(&want)) {
-				t.Errorf("code %d, %s, want %s", code, got, abi.EncodeListReply(&want))
-			}
-			return returns(&abi.Result{})
+		if n > 0 {
+			f.list.More, whole.Continue, parts.Continue = true, "1", "2"
 		}
-		f.run()
+		f.read([]string{abi.FeatureFields}, func(ctx context.Context, host sandbox.HostCalls) {
+			call := someGadgets
+			for _, want := range []abi.ListReply{whole, parts} {
+				reply, code := host.List(ctx, encoded(call))
+				if got := readText(reply); code < 0 || !bytes.Equal(got, abi.EncodeListReply(&want)) {
+					t.Errorf("code %d, %s, want %s", code, got, abi.EncodeListReply(&want))
+				}
+				call.Fields = []string{"/spec/a"}
+			}
+		})
+	}
+}
+
+func TestAPartOfAnObjectIsRead(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.put(`{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"g","labels":{}},"spec":{"a":1,"b":1}}`)
+	f.read([]string{abi.FeatureFields}, func(ctx context.Context, host sandbox.HostCalls) {
+		call := &abi.GetCall{Ref: abi.Ref{APIVersion: "v1", Kind: "Gadget", Name: "g"}, Fields: []string{"/spec/b"}}
+		reply, code := host.Get(ctx, message(abi.EncodeGetCall(call)))
+		if want := `{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"g"},"spec":{"b":1}}`; code < 0 || string(readText(reply)) != want {
+			t.Errorf("code %d, %s", code, readText(reply))
+		}
+	})
+}
+
+// A token is valid for the list that it continues, in the run that got it.
+func TestAListIsContinuedWhereItEnded(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.listError = nil
+	f.list = cache.List{Items: []*object.Object{f.put(`{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"g"}}`)}, More: true}
+	features := []string{abi.FeatureFields}
+	first := someGadgets
+	first.Limit = 1
+	next := first
+	f.read(features, func(ctx context.Context, host sandbox.HostCalls) {
+		reply, _ := host.List(ctx, encoded(first))
+		decoded, err := abi.DecodeListReply(readText(reply))
+		if err != nil || decoded.Continue == "" {
+			t.Fatal(decoded, err)
+		}
+		next.Continue, next.Limit = decoded.Continue, 7
+		if _, code := host.List(ctx, encoded(next)); code < 0 || f.reading.After != (object.Key{Namespace: "ns", Name: "g"}) || f.reading.Limit != 7 {
+			t.Errorf("code %d, %+v", code, f.reading)
+		}
+		for _, call := range []abi.ListCall{
+			{APIVersion: "v1", Kind: "Gadget", LabelSelector: "a=b", Continue: next.Continue},
+			{APIVersion: "v1", Kind: "Gadget", Fields: []string{"/spec"}, Continue: next.Continue},
+			{APIVersion: "v1", Kind: "Gadget", Continue: "nonsense"}, {APIVersion: "v1", Kind: "Gadget", Continue: "-1"},
+			{APIVersion: "v1", Kind: "Gadget", Continue: "0"}, {APIVersion: "v1", Kind: "Gadget", Continue: "99999999999999999999"},
+		} {
+			if _, code := host.List(ctx, encoded(call)); code != abi.CodeInvalid {
+				t.Errorf("%+v: code %d", call, code)
+			}
+		}
+	})
+	f.read(features, func(ctx context.Context, host sandbox.HostCalls) {
+		if _, code := host.List(ctx, encoded(next)); code != abi.CodeInvalid {
+			t.Errorf("in another run: code %d", code)
+		}
+	})
+}
+
+func TestReadsOfFeaturesThatTheManifestDoesNotNameAreInvalid(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.listError = nil
+	f.c.Revision().Controller.Indexes = []abi.Index{{Name: "byA", Kind: gadget, Field: "spec.a"}}
+	part, one, by, other := someGadgets, someGadgets, someGadgets, someGadgets
+	part.Fields, one.Limit, by.FieldSelector, other.FieldSelector = []string{"/spec"}, 1, "spec.a=x", "spec.b=x"
+	for _, c := range []struct {
+		call  abi.ListCall
+		valid []string // features
+	}{{part, []string{abi.FeatureFields}}, {one, []string{abi.FeatureFields}}, {by, []string{abi.FeatureIndexes}}, {other, nil}} {
+		for _, features := range [][]string{nil, {abi.FeatureFields}, {abi.FeatureIndexes}} {
+			f.read(features, func(ctx context.Context, host sandbox.HostCalls) {
+				_, code := host.List(ctx, encoded(c.call))
+				if valid := c.valid != nil && slices.Equal(c.valid, features); valid != (code >= 0) || !valid && code != abi.CodeInvalid {
+					t.Errorf("%+v with %v: code %d", c.call, features, code)
+				}
+			})
+		}
 	}
 }
 

@@ -103,6 +103,7 @@ type run struct {
 	primary *object.Object // with what this run has written since
 
 	reads      Reads
+	pages      pages
 	unread     bool  // what a lost write may have changed cannot be read
 	incomplete error // why a read failed that another run can make; nil if none has
 	replaced   bool  // the guest was closed before the call began: the next revision runs the key

@@ -1,0 +1,67 @@
+package dispatch
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/fieldpath"
+	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/sandbox"
+)
+
+// This file has the pages of lists, and the replies with them.
+
+// pages are the lists of a run that can be continued, by the token that the guest was
+// given less one. A run makes no more of them than host calls.
+type pages []page
+
+// page is where a list goes on.
+type page struct {
+	list  []byte // the call, as [abi.ListCall.List] has it
+	after object.Key
+}
+
+// add returns the token for what follows an object.
+func (p *pages) add(call *abi.ListCall, last *object.Object) string {
+	*p = append(*p, page{call.List(), last.Key()})
+	return strconv.Itoa(len(*p))
+}
+
+// find returns where a list goes on.
+func (p pages) find(call *abi.ListCall) (after object.Key, err error) {
+	n, err := strconv.Atoi(call.Continue)
+	if err != nil || n < 1 || n > len(p) || !bytes.Equal(p[n-1].list, call.List()) {
+		return after, errors.New("continue is not that of a list of this run with the same fields")
+	}
+	return p[n-1].after, nil
+}
+
+// listReply is an [abi.ListReply] with a part of the objects. Whole objects are not
+// copied; parts are made when the guest reads them.
+func listReply(items []*object.Object, part fieldpath.Set, next string) sandbox.Reply {
+	text := func(o *object.Object) []byte {
+		p, _ := part.Project(o.Raw) // was projected before, for its size
+		return p
+	}
+	open, separator, end := []byte(abi.ListReplyOpen), []byte(abi.ListReplySeparator), []byte(abi.ListReplyClose(next))
+	r := sandbox.Reply{Size: len(open) + max(len(items)-1, 0)*len(separator) + len(end)}
+	for _, o := range items {
+		r.Size += len(text(o))
+	}
+	n := -1 // open, the items with separators between them, and end
+	r.Next = func() []byte {
+		n++
+		switch {
+		case n == 0:
+			return open
+		case n >= 2*len(items):
+			return end
+		case n%2 == 1:
+			return text(items[n/2])
+		}
+		return separator
+	}
+	return r
+}
