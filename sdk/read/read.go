@@ -35,8 +35,7 @@ func Fields(fields ...string) sdk.ReadOption {
 
 // Pages lists the objects that match the query as [sdk.Run.List] does, but reads at most
 // limit of them at a time. All pages are of one state of the cluster. The loop may end
-// early: objects behind the last page that was read do not run the primary when they
-// change. An error is a [*sdk.ReadError], and ends the loop.
+// early. An error is a [*sdk.ReadError], and ends the loop.
 //
 // Compiled by TinyGo, a plugin frees no memory during a run, that of earlier pages
 // neither: what reduces it is [Fields].
