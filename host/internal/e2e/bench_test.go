@@ -17,9 +17,22 @@ import (
 // benchLimit is how long a benchmark waits for anything.
 const benchLimit = 10 * time.Minute
 
-// measured are the sizes that this process has measured. Each takes a minute or
-// more, which -count would multiply.
-var measured = map[int]bool{}
+// measured are the names of the benchmarks that this process has measured.
+var measured = map[string]bool{}
+
+// once runs a benchmark that takes minutes once in this process: -count would multiply
+// them. The time of all of its phases together means nothing and is not reported.
+func once(b *testing.B, measure func(b *testing.B)) {
+	b.Helper()
+	defer b.ReportMetric(0, "ns/op")
+	if measured[b.Name()] {
+		return
+	}
+	measured[b.Name()] = true
+	for b.Loop() {
+		measure(b)
+	}
+}
 
 // BenchmarkObjects creates PodManagers at once and waits until each is Ready with a
 // Pod of its own. Then it starts the host again, which must write nothing. Two
@@ -31,16 +44,11 @@ var measured = map[int]bool{}
 func BenchmarkObjects(b *testing.B) {
 	for _, many := range []int{1000, 5000} {
 		b.Run(fmt.Sprintf("objects=%d", many), func(b *testing.B) {
-			defer b.ReportMetric(0, "ns/op") // the sum of creation and restart means nothing
-			if measured[many] {
-				return
-			}
-			measured[many] = true
-			for b.Loop() {
+			once(b, func(b *testing.B) {
 				f := newFleet(b, many)
 				f.measureCreation()
 				f.measureRestart()
-			}
+			})
 		})
 	}
 }
@@ -74,7 +82,7 @@ func (f *fleet) measureCreation() {
 	host := f.start()
 	host.awaitIdle(f.b, 0)
 	allReady := f.awaitReady()
-	server, cpu, begin := apiServerLoad(f.b), host.cpu(), time.Now()
+	server, cpu, begin := f.apiServerLoad(), host.cpu(), time.Now()
 	f.create()
 	created := time.Since(begin)
 	var ready time.Time
@@ -84,7 +92,7 @@ func (f *fleet) measureCreation() {
 		f.b.Fatalf("not all are Ready after %s", benchLimit)
 	}
 	host.awaitIdle(f.b, f.many)
-	cpu, server, many := host.cpu()-cpu, apiServerLoad(f.b).since(server), float64(f.many)
+	cpu, server, many := host.cpu()-cpu, f.apiServerLoad().since(server), float64(f.many)
 	f.b.ReportMetric(created.Seconds(), "created-s")
 	f.b.ReportMetric(ready.Sub(begin).Seconds(), "all-ready-s")
 	f.b.ReportMetric(cpu, "host-cpu-s")
@@ -102,10 +110,10 @@ func (f *fleet) measureCreation() {
 // every object.
 func (f *fleet) measureRestart() {
 	f.b.Helper()
-	server, begin := apiServerLoad(f.b), time.Now()
+	server, begin := f.apiServerLoad(), time.Now()
 	host := f.start()
 	idleSince := host.awaitIdle(f.b, f.many)
-	server = apiServerLoad(f.b).since(server)
+	server = f.apiServerLoad().since(server)
 	f.b.ReportMetric(idleSince.Sub(begin).Seconds(), "restart-settled-s")
 	f.b.ReportMetric(host.cpu(), "restart-cpu-s")
 	f.b.ReportMetric(host.memoryMiB("VmRSS"), "restart-MiB-RSS")
@@ -121,14 +129,19 @@ func (f *fleet) measureRestart() {
 // create creates the objects, eight at a time.
 func (f *fleet) create() {
 	f.b.Helper()
+	must(f.b, inParallel(f.many, func(i int) error {
+		return tryCreate(f.b.Context(), podManagers, "PodManager", f.ns, fmt.Sprintf("pm-%d", i), map[string]any{"image": "a:1"})
+	}))
+}
+
+// inParallel calls f with 0 to n-1, eight at a time, and returns the first error.
+func inParallel(n int, f func(i int) error) error {
 	var group errgroup.Group
 	group.SetLimit(8)
-	for i := range f.many {
-		group.Go(func() error {
-			return tryCreate(f.b.Context(), podManagers, "PodManager", f.ns, fmt.Sprintf("pm-%d", i), map[string]any{"image": "a:1"})
-		})
+	for i := range n {
+		group.Go(func() error { return f(i) })
 	}
-	must(f.b, group.Wait())
+	return group.Wait()
 }
 
 // awaitReady returns a channel that gets the time when the last of the objects
@@ -174,12 +187,17 @@ func (p *process) awaitIdle(b *testing.B, runs int) time.Time {
 }
 
 // cpu returns the processor time that the process has used so far, in seconds.
-func (p *process) cpu() float64 { return p.Metrics().Sum("process_cpu_seconds_total") }
+func (p *process) cpu() float64 {
+	p.tb.Helper()
+	return cpuSeconds(p.tb, p.PID())
+}
+
+func (f *fleet) apiServerLoad() load { return apiServerLoad(f.b, "podmanagers", "pods") }
 
 // load is what the API server has done so far.
 type load struct {
 	cpu           float64 // seconds of processor time
-	writes, reads float64 // requests for PodManagers and Pods, without watches
+	writes, reads float64 // requests for the resources, without watches
 	events        float64 // writes of Events, which clients send with a delay
 }
 
@@ -187,7 +205,7 @@ func (l load) since(before load) load {
 	return load{l.cpu - before.cpu, l.writes - before.writes, l.reads - before.reads, l.events - before.events}
 }
 
-func apiServerLoad(b *testing.B) load {
+func apiServerLoad(b *testing.B, resources ...string) load {
 	b.Helper()
 	text, err := clients.RESTClient().Get().AbsPath("/metrics").DoRaw(b.Context())
 	must(b, err)
@@ -199,17 +217,17 @@ func apiServerLoad(b *testing.B) load {
 		return n
 	}
 	write := []string{"PATCH", "APPLY", "PUT", "POST", "DELETE", "DELETECOLLECTION"}
-	return load{
-		cpu:    m.Sum("process_cpu_seconds_total"),
-		writes: count("podmanagers", write...) + count("pods", write...),
-		reads:  count("podmanagers", "GET", "LIST") + count("pods", "GET", "LIST"),
-		events: count("events", write...),
+	l := load{cpu: m.Sum("process_cpu_seconds_total"), events: count("events", write...)}
+	for _, resource := range resources {
+		l.writes += count(resource, write...)
+		l.reads += count(resource, "GET", "LIST")
 	}
+	return l
 }
 
 // poll is await.Within with a constant interval: it must not be late, because the
 // benchmark measures the time.
-func poll(b *testing.B, what string, done func() bool) {
+func poll(b testing.TB, what string, done func() bool) {
 	b.Helper()
 	deadline := time.Now().Add(benchLimit)
 	tick := time.NewTicker(100 * time.Millisecond)

@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/thole-dev/thole/host/internal/tholetest"
@@ -33,11 +35,31 @@ func (d *idleDetector) idle(m tholetest.Metrics) bool {
 // as VmRSS.
 func (p *process) memoryMiB(name string) float64 {
 	p.tb.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
-	must(p.tb, err)
+	return memoryMiB(p.tb, p.PID(), name)
+}
+
+func memoryMiB(tb testing.TB, pid int, name string) float64 {
+	tb.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	must(tb, err)
 	_, rest, _ := strings.Cut(string(text), name+":")
 	var kib float64
 	_, err = fmt.Sscanf(rest, "%f kB", &kib)
-	must(p.tb, err)
+	must(tb, err)
 	return kib / 1024
+}
+
+// cpuSeconds returns the processor time that a process has used so far, of the program
+// and of the kernel for it.
+func cpuSeconds(tb testing.TB, pid int) float64 {
+	tb.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	must(tb, err)
+	// The name, which is in parentheses and may contain anything, is the second field.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	var user, system float64
+	_, err = fmt.Sscan(fields[11]+" "+fields[12], &user, &system)
+	must(tb, err)
+	const ticks = 100 // per second, on every architecture that Go supports
+	return (user + system) / ticks
 }

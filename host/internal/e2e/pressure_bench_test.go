@@ -53,14 +53,21 @@ type latencies []time.Duration
 
 func (l latencies) report(b *testing.B, name string) {
 	b.Helper()
-	slices.Sort(l)
 	for _, q := range []struct {
 		name string
-		at   int
-	}{{"p50", len(l) / 2}, {"p99", len(l) * 99 / 100}, {"max", len(l) - 1}} {
-		b.ReportMetric(float64(l[q.at].Microseconds())/1000, name+"-"+q.name+"-ms")
+		of   float64
+	}{{"p50", .5}, {"p99", .99}, {"max", 1}} {
+		b.ReportMetric(milliseconds(l.quantile(q.of)), name+"-"+q.name+"-ms")
 	}
 }
+
+// quantile returns the time that a part of the steps did not exceed.
+func (l latencies) quantile(of float64) time.Duration {
+	sorted := slices.Sorted(slices.Values(l))
+	return sorted[min(int(of*float64(len(sorted))), len(sorted)-1)]
+}
+
+func milliseconds(d time.Duration) float64 { return d.Seconds() * 1000 }
 
 // BenchmarkRollout measures how soon the status shows each of 30 steps in 10 s: of
 // children that become ready, and of a person who scales.

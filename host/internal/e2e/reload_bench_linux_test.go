@@ -45,8 +45,6 @@ func BenchmarkReload(b *testing.B) {
 	r.host.expectNoErrors()
 }
 
-func milliseconds(d time.Duration) float64 { return d.Seconds() * 1000 }
-
 // reload is a host with a plugin that is replaced again and again.
 type reload struct {
 	b       *testing.B

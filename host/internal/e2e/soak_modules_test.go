@@ -57,13 +57,19 @@ func soakModule(variant []byte, plugin, version int) []byte {
 // installSoakCRD installs the CRD of a plugin's kind.
 func installSoakCRD(tb testing.TB, plugin int) schema.GroupVersionResource {
 	tb.Helper()
+	return installKind(tb, soakKind(plugin))
+}
+
+// installKind installs the CRD of the soak test under another kind. Its resource is the
+// kind in lower case with an s.
+func installKind(tb testing.TB, kind string) schema.GroupVersionResource {
+	tb.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "soak", "crd.yaml"))
 	must(tb, err)
-	kind := soakResource(plugin)
-	names := strings.NewReplacer(
-		soakKind(0), soakKind(plugin), "soak0s", kind.Resource, "soak0", strings.ToLower(soakKind(plugin)))
+	singular := strings.ToLower(kind)
+	names := strings.NewReplacer(soakKind(0), kind, "soak0s", singular+"s", "soak0", singular)
 	applyCRD(tb, names.Replace(string(text)))
-	return kind
+	return schema.GroupVersionResource{Group: "e2e.thole.dev", Version: "v1", Resource: singular + "s"}
 }
 
 // corrupted returns a file that must be refused instead of a module, and a
