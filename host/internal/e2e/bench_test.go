@@ -2,6 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,6 +35,35 @@ func once(b *testing.B, measure func(b *testing.B)) {
 	for b.Loop() {
 		measure(b)
 	}
+}
+
+// number returns the positive number in an environment variable, or the default.
+func number(b *testing.B, variable string, byDefault int) int {
+	b.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return byDefault
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		b.Fatalf("%s=%q is not a positive number", variable, text)
+	}
+	return n
+}
+
+// restoreAfter puts the control plane back into its present state when the benchmark
+// ends. That takes seconds; the deletion of 100,000 objects takes many minutes. It also
+// restarts the API server now. Install CRDs before: some time after a change of a CRD the
+// API server ends all watches of its kind, but not if it has been restarted since.
+func restoreAfter(b *testing.B) {
+	b.Helper()
+	name := strings.ReplaceAll(b.Name(), "/", "-")
+	must(b, cluster.Save(name))
+	b.Cleanup(func() {
+		if err := cluster.Restore(name); err != nil {
+			b.Error(err)
+		}
+	})
 }
 
 // BenchmarkObjects creates PodManagers at once and waits until each is Ready with a
