@@ -18,7 +18,7 @@ import (
 )
 
 // benchLimit is how long a benchmark waits for anything.
-const benchLimit = 10 * time.Minute
+const benchLimit = 30 * time.Minute
 
 // measured are the names of the benchmarks that this process has measured.
 var measured = map[string]bool{}
