@@ -139,8 +139,10 @@ func TestAListIsContinuedWhereItEnded(t *testing.T) {
 		for _, call := range []abi.ListCall{
 			{APIVersion: "v1", Kind: "Gadget", LabelSelector: "a=b", Continue: next.Continue},
 			{APIVersion: "v1", Kind: "Gadget", Fields: []string{"/spec"}, Continue: next.Continue},
-			{APIVersion: "v1", Kind: "Gadget", Continue: "nonsense"}, {APIVersion: "v1", Kind: "Gadget", Continue: "-1"},
-			{APIVersion: "v1", Kind: "Gadget", Continue: "0"}, {APIVersion: "v1", Kind: "Gadget", Continue: "99999999999999999999"},
+			{APIVersion: "v1", Kind: "Gadget", Continue: "nonsense"},
+			{APIVersion: "v1", Kind: "Gadget", Continue: "-1"},
+			{APIVersion: "v1", Kind: "Gadget", Continue: "0"},
+			{APIVersion: "v1", Kind: "Gadget", Continue: "99999999999999999999"},
 		} {
 			if _, code := host.List(ctx, encoded(call)); code != abi.CodeInvalid {
 				t.Errorf("%+v: code %d", call, code)

@@ -21,8 +21,10 @@ type crowds struct {
 
 // waitingCrowd is the edge whose readers are to be woken.
 type waitingCrowd struct {
-	kind *Kind
-	id   uint64
+	kind   *Kind
+	id     uint64
+	left   int // readers that are not woken yet; -1 before the first
+	change Change
 }
 
 // slice is how many keys are woken before other goroutines have a turn.
@@ -41,7 +43,7 @@ func (s *crowds) add(k *Kind, id uint64, c Change) {
 	if s.stopped {
 		return
 	}
-	s.waiting = append(s.waiting, &waitingCrowd{k, id})
+	s.waiting = append(s.waiting, &waitingCrowd{kind: k, id: id, left: -1})
 	if !s.working {
 		s.working = true
 		s.done.Go(s.work)
@@ -59,34 +61,42 @@ func (s *crowds) work() {
 		next := s.waiting[0]
 		s.waiting = s.waiting[1:]
 		s.mu.Unlock()
-		all, change := next.take()
-		s.wake(all, change)
+		s.wake(next)
 	}
 }
 
-// take returns the readers of the edge. The next change makes them wait again.
-func (w *waitingCrowd) take() ([]*reader, Change) {
+func (s *crowds) wake(w *waitingCrowd) {
+	for {
+		some, change, more := w.take()
+		for _, r := range some {
+			s.index.config.Wake(r.owner(), change, true)
+		}
+		if !more || s.isStopped() {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// take returns the next readers of the edge. It begins with the last ones, in whose
+// places later ones come, and into whose places those move whose own are needed: no
+// reader that was there at the first call is left out.
+func (w *waitingCrowd) take() (some []*reader, c Change, more bool) {
 	w.kind.mu.Lock()
 	defer w.kind.mu.Unlock()
 	set := w.kind.readers[w.id]
 	if set.many == nil { // there are fewer by now
-		return set.appendTo(nil), Change{}
+		return set.appendTo(nil), Change{}, false
 	}
-	change := set.many.change
-	set.many.waiting, set.many.change = false, Change{}
-	return slices.Clone(set.many.list), change
-}
-
-func (s *crowds) wake(all []*reader, c Change) {
-	for i, r := range all {
-		if i%slice == slice-1 {
-			if s.isStopped() {
-				return
-			}
-			runtime.Gosched()
-		}
-		s.index.config.Wake(r.owner(), c, true)
+	if w.left < 0 { // the next change makes them wait again
+		w.change, w.left = set.many.change, len(set.many.list)
+		set.many.waiting, set.many.change = false, Change{}
 	}
+	w.left = min(w.left, len(set.many.list))
+	from := max(0, w.left-slice)
+	some = slices.Clone(set.many.list[from:w.left])
+	w.left = from
+	return some, w.change, from > 0
 }
 
 func (s *crowds) isStopped() bool {

@@ -495,6 +495,47 @@ func TestEachReaderOfACrowdIsWokenAfterTheChange(t *testing.T) {
 	})
 }
 
+// TestNoReaderOfACrowdIsLeftOut has readers that go and come while the crowd is woken.
+func TestNoReaderOfACrowdIsLeftOut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := New(Config{})
+		k := x.Kind(widget)
+		read := func(i int) {
+			run := x.Begin(owner(fmt.Sprint(i)))
+			run.Get(k, object.Key{Name: "shared"}, whole)
+			run.Commit()
+		}
+		n := rapid.IntRange(2, 3*slice).Draw(t, "readers")
+		there := map[string]bool{} // at the change, and since
+		for i := range n {
+			read(i)
+			there[fmt.Sprint(i)] = true
+		}
+		w := &waitingCrowd{kind: k, id: k.hash('o', "", "shared"), left: -1}
+		woken := map[string]bool{}
+		for more := true; more; {
+			var some []*reader
+			some, _, more = w.take()
+			for _, r := range some {
+				woken[r.key.Name] = true
+			}
+			for range rapid.IntRange(0, 10).Draw(t, "gone") {
+				i := rapid.IntRange(0, n-1).Draw(t, "which")
+				x.Forget(owner(fmt.Sprint(i)))
+				delete(there, fmt.Sprint(i))
+			}
+			for range rapid.IntRange(0, 10).Draw(t, "new") {
+				read(n + rapid.IntRange(0, 20).Draw(t, "which"))
+			}
+		}
+		for name := range there {
+			if !woken[name] {
+				t.Fatalf("%s of %d readers was not woken", name, n)
+			}
+		}
+	})
+}
+
 func TestTheSyncWakesWhoStillWaits(t *testing.T) {
 	rec := &recorder{}
 	x := New(rec.config())
@@ -524,6 +565,22 @@ func TestTheSyncWakesWhoStillWaits(t *testing.T) {
 		t.Error("a reader waits for a kind that has synced")
 	}
 	run.Commit()
+}
+
+// A run may begin while its controller is forgotten.
+func TestALateRunOfAForgottenControllerLeavesNothing(t *testing.T) {
+	rec := &recorder{}
+	x := New(rec.config())
+	k := x.Kind(widget)
+	x.Forget(owner("me"))
+	c := x.controller("plugin/widgets")
+	x.ForgetController("plugin/widgets")
+	x.controllers[c.name] = c // as Begin has found it before
+	run := x.Begin(owner("me"))
+	delete(x.controllers, c.name)
+	run.Get(k, object.Key{Name: "x"}, whole)
+	run.Abandon()
+	expectEmpty(t, x, k)
 }
 
 func TestARunOfAForgottenKeyLeavesNothing(t *testing.T) {

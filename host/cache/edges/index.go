@@ -73,8 +73,9 @@ type controller struct {
 	name   string
 	plugin *plugin
 
-	mu      sync.Mutex
-	readers map[object.Key]*reader
+	mu        sync.Mutex
+	readers   map[object.Key]*reader
+	forgotten bool // by ForgetController: runs that begin late leave nothing
 }
 
 // reader is a key with its edges. It is guarded by controller.mu.
@@ -139,7 +140,12 @@ func (x *Index) controller(name string) *controller {
 // Forget removes the edges of a key that does not exist any more. A run of the key
 // that is still open leaves no edges.
 func (x *Index) Forget(o Owner) {
-	c := x.controller(o.Controller)
+	x.mu.RLock()
+	c := x.controllers[o.Controller]
+	x.mu.RUnlock()
+	if c == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r := c.readers[o.Key]; r != nil {
@@ -163,6 +169,7 @@ func (x *Index) ForgetController(name string) {
 	x.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.forgotten = true
 	for _, r := range c.readers {
 		x.forget(r)
 	}

@@ -24,6 +24,9 @@ func (x *Index) Begin(o Owner) *Run {
 	c := x.controller(o.Controller)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.forgotten {
+		return &Run{index: x, reader: &reader{controller: c, key: o.Key, forgotten: true}}
+	}
 	r := c.readers[o.Key]
 	if r == nil {
 		r = &reader{controller: c, key: object.Key{Namespace: strings.Clone(o.Key.Namespace), Name: strings.Clone(o.Key.Name)}}
