@@ -18,6 +18,7 @@ func (c *ListCall) check() error {
 	return cmp.Or(
 		Kind{c.APIVersion, c.Kind}.check(),
 		checkLength("namespace", len(c.Namespace), MaxName),
+		checkLength("labelSelector", len(c.LabelSelector), MaxSelector),
 		rawjson.Within("fieldSelector", checkFieldSelector(c.FieldSelector)),
 		checkFields(c.Fields),
 		checkLength("continue", len(c.Continue), MaxContinue),

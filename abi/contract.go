@@ -112,6 +112,7 @@ const (
 	MaxFieldPath        = 256     // of one of the fields of a get or list, and of the field of an index
 	MaxFields           = 16      // of one get or list
 	MaxRequirements     = 16      // of a field selector
+	MaxSelector         = 8 << 10 // of a label selector, in bytes
 	MaxContinue         = 1024    // of the continue of a list
 	MaxVersion          = 128     // of a plugin's version, and of its memoVersion
 	MaxSummaries        = 16      // of a controller

@@ -103,6 +103,9 @@ func (c *collector) sizeOf(o *object.Object) (int, error) {
 	if c.Part.All() {
 		return len(o.Raw), nil
 	}
+	if c.Look != nil { // twice, because the reply makes it again
+		c.Look(2 * objects.ReadingCost(o))
+	}
 	part, err := c.Part.Project(o.Raw)
 	return len(part), err
 }

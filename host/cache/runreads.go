@@ -29,6 +29,7 @@ type Run struct {
 	informers func(abi.Kind) *Informer
 	edges     *edges.Run // nil after the end
 	views     map[abi.Kind]*view
+	closed    bool
 }
 
 // Reading is a list of a run.
@@ -41,9 +42,8 @@ type Reading struct {
 	Limit     int           // how many objects at most; 0: all
 	After     object.Key    // only what comes after it
 	MaxBytes  int           // what the part of the objects may have together; 0: any
-	// Look is called with the number of objects that were looked at since its last
-	// call. It may panic, and be nil.
-	Look func(objects int)
+	// Look is that of [objects.Query]. It may panic, and be nil.
+	Look func(cost int)
 }
 
 // List is what a list has found, ordered by namespace and name.
@@ -53,8 +53,8 @@ type List struct {
 }
 
 var (
-	// errEnded is returned for a read after the end of the run.
-	errEnded = errors.New("the run has ended")
+	// errEnded is returned for a read after Close, Commit or Abandon.
+	errEnded = errors.New("the reads of the run have ended")
 	// ErrNotFollowed is returned for a read of a kind that the plugin has no informer of.
 	ErrNotFollowed = errors.New("the plugin does not follow the kind")
 	// ErrTooLarge is returned for a list of more than Reading.MaxBytes.
@@ -118,7 +118,7 @@ func (r *Run) List(l Reading) (found List, err error) {
 // read registers an edge and returns the view of its kind, and whether it is the
 // first read of that.
 func (r *Run) read(kind abi.Kind, addEdge func(*Informer)) (v *view, isFirst bool, err error) {
-	if r.edges == nil {
+	if r.closed {
 		return nil, false, errEnded
 	}
 	i := r.informers(kind)
@@ -143,6 +143,15 @@ func (r *Run) open(i *Informer) *view {
 	return &view{run: r, informer: i, own: own, shown: i.store.open()}
 }
 
+// Close ends the reads of the run, and frees what was kept for them. The run must be
+// ended all the same.
+func (r *Run) Close() {
+	for _, v := range r.views {
+		v.close()
+	}
+	r.views, r.closed = nil, true
+}
+
 // Commit ends a run that has returned a result. The edges to what it has read
 // replace the edges of earlier runs.
 func (r *Run) Commit() {
@@ -160,10 +169,8 @@ func (r *Run) Abandon() {
 		return
 	}
 	r.edges.Abandon()
-	for _, v := range r.views {
-		v.close()
-	}
-	r.edges, r.views = nil, nil
+	r.edges = nil
+	r.Close()
 }
 
 // view is the state of one kind that a run reads.
@@ -212,9 +219,9 @@ func (v *view) with(own *ownWrite, shown *object.Object) *object.Object {
 
 func (v *view) list(l Reading) (List, error) {
 	looked := 0
-	q := objects.Query{Namespace: l.Namespace, Selector: l.Selector, Fields: l.Fields, After: l.After, Look: func(objects int) {
-		if looked += objects; l.Look != nil {
-			l.Look(objects)
+	q := objects.Query{Namespace: l.Namespace, Selector: l.Selector, Fields: l.Fields, After: l.After, Look: func(cost int) {
+		if looked += cost; l.Look != nil {
+			l.Look(cost)
 		}
 	}}
 	own, err := v.ownIn(q)

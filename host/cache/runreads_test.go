@@ -423,6 +423,27 @@ func TestOwnWritesAreNoChangeDuringARun(t *testing.T) {
 	}
 }
 
+func TestAClosedRunKeepsItsEdgesAndNothingElse(t *testing.T) {
+	p := newPeer(t)
+	c, s := edgeCache(t, p)
+	run := begin(c, me, &OwnWrites{})
+	if _, err := run.Get(widget, object.Key{Namespace: "a", Name: "x"}, whole); err != nil {
+		t.Fatal(err)
+	}
+	run.Close()
+	if _, err := run.Get(widget, me.Key, whole); !errors.Is(err, errEnded) {
+		t.Errorf("got %v", err)
+	}
+	p.put("a", "x")
+	s.expect(p, "me by a/x")
+	run.Commit()
+	p.put("a", "x")
+	s.expect(p, "me by a/x")
+	if len(run.views) != 0 {
+		t.Error("something is kept")
+	}
+}
+
 func TestAReadOfAKindThatIsNotFollowedIsAnError(t *testing.T) {
 	p := newPeer(t)
 	c := open(t, p, Config{})

@@ -289,7 +289,7 @@ func (s *store) list(namespace string, sel labels.Selector) []*object.Object {
 
 // index indexes a label or field, unless it is indexed or must not be. look is that of
 // [objects.Query].
-func (s *store) index(of objects.Attribute, now time.Time, look func(objects int)) {
+func (s *store) index(of objects.Attribute, now time.Time, look func(cost int)) {
 	s.mu.Lock()
 	b := s.objects.BeginIndex(of, now)
 	s.mu.Unlock()

@@ -80,6 +80,8 @@ type Cache interface {
 type Reads interface {
 	Get(kind abi.Kind, key object.Key, part fieldpath.Set) (*object.Object, error) // nil if there is none
 	List(cache.Reading) (cache.List, error)
+	// Close frees what is kept for reads, when no more follow.
+	Close()
 	// Commit ends a run that returned a result: what it read replaces what the
 	// previous run read. Abandon ends any other run and keeps both.
 	Commit()

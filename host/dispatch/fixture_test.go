@@ -48,6 +48,7 @@ type fixture struct {
 	list      cache.List // that a guest reads when listError is nil
 	listError error
 	reading   cache.Reading // the last list
+	closed    func()        // called when the reads of a run are closed; may be nil
 	due       []queue.Item  // what the queue returns
 	messages  []string      // of written conditions
 	done      []outcome.Next
@@ -229,6 +230,12 @@ func (r testReads) Get(kind abi.Kind, key object.Key, _ fieldpath.Set) (*object.
 func (r testReads) List(l cache.Reading) (cache.List, error) {
 	r.reading = l
 	return r.list, r.listError
+}
+
+func (r testReads) Close() {
+	if r.closed != nil {
+		r.closed()
+	}
 }
 
 func (r testReads) Commit()  { r.note("commit reads") }

@@ -1,8 +1,8 @@
 package dispatch
 
 import (
-	"bytes"
 	"errors"
+	"hash/maphash"
 	"strconv"
 
 	"github.com/thole-dev/thole/abi"
@@ -19,20 +19,23 @@ type pages []page
 
 // page is where a list goes on.
 type page struct {
-	list  []byte // the call, as [abi.ListCall.List] has it
+	list  uint64 // a hash of the call, as [abi.ListCall.List] has it
 	after object.Key
 }
 
+// pageSeed keeps guests from finding two calls with the same hash.
+var pageSeed = maphash.MakeSeed()
+
 // add returns the token for what follows an object.
 func (p *pages) add(call *abi.ListCall, last *object.Object) string {
-	*p = append(*p, page{call.List(), last.Key()})
+	*p = append(*p, page{maphash.Bytes(pageSeed, call.List()), last.Key()})
 	return strconv.Itoa(len(*p))
 }
 
 // find returns where a list goes on.
 func (p pages) find(call *abi.ListCall) (after object.Key, err error) {
 	n, err := strconv.Atoi(call.Continue)
-	if err != nil || n < 1 || n > len(p) || !bytes.Equal(p[n-1].list, call.List()) {
+	if err != nil || n < 1 || n > len(p) || p[n-1].list != maphash.Bytes(pageSeed, call.List()) {
 		return after, errors.New("continue is not that of a list of this run with the same fields")
 	}
 	return p[n-1].after, nil

@@ -214,6 +214,7 @@ func (fullCache) Begin(object.Key) Reads { return noReads{} }
 
 type noReads struct{ Reads }
 
+func (noReads) Close()   {}
 func (noReads) Commit()  {}
 func (noReads) Abandon() {}
 

@@ -456,3 +456,21 @@ func TestTooManyReadsAreToldWithTheKind(t *testing.T) {
 		t.Errorf("counted: %q", f.log)
 	}
 }
+
+// What a run keeps for reads is freed before its effects, which may be postponed for long.
+func TestReadsAreClosedBeforeTheEffects(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.closed = func() {
+		if slices.ContainsFunc(f.log, func(line string) bool {
+			return strings.HasPrefix(line, "status") || strings.HasPrefix(line, "finalizer")
+		}) {
+			t.Errorf("closed after %q", f.log)
+		}
+		f.note("closed")
+	}
+	f.run()
+	if !slices.Contains(f.log, "closed") {
+		t.Errorf("not closed: %q", f.log)
+	}
+}

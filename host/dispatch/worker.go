@@ -73,6 +73,7 @@ func (c *Controller) process(ctx context.Context, item workItem) {
 	done := c.Metrics.Started()
 	if !r.resumed {
 		r.call(ctx)
+		r.reads.Close() // the effects may be postponed for long
 		r.decide(nil)
 	}
 	r.perform(ctx)

@@ -202,7 +202,7 @@ func (c controllerCache) Refresh(ctx context.Context, reader object.Key, ref abi
 		c.ownWrites.Wrote(informer, o)
 		informer.WakeIfSkipped(c.owner(reader), o.ResourceVersion)
 	case !apierrors.IsNotFound(err):
-		return err
+		return explain.Forbidden(err, "get")
 	case shown != nil:
 		c.ownWrites.Deleted(informer, key, shown.UID, shown.ResourceVersion)
 	}

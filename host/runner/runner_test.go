@@ -68,6 +68,7 @@ func (fullCache) Begin(object.Key) dispatch.Reads { return noReads{} }
 
 type noReads struct{ dispatch.Reads }
 
+func (noReads) Close()   {}
 func (noReads) Commit()  {}
 func (noReads) Abandon() {}
 

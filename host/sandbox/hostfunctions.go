@@ -156,7 +156,7 @@ func capability(name string, serve func(HostCalls, context.Context, ReadCall) (R
 		}
 		c.task.Block()
 		reply, code := serve(c.host, ctx, ReadCall{
-			Message: bytes.Clone(message), MaxReply: c.limits.ReplyBytes, Pay: func(objects int) { c.pay(ctx, objects) },
+			Message: bytes.Clone(message), MaxReply: c.limits.ReplyBytes, Pay: func(comparisons int) { c.pay(ctx, comparisons) },
 		})
 		if ctx.Err() != nil {
 			panic(contextEnded(context.Cause(ctx)))

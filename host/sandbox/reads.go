@@ -14,10 +14,11 @@ type ReadCall struct {
 	// MaxReply is how many bytes the reply may have. The method returns
 	// [abi.CodeTooLarge] for what would be larger.
 	MaxReply int
-	// Pay takes the fuel for looking at so many objects, and gives the execution slot
-	// to others when it is their turn. It ends the call by a panic when the fuel is
-	// used up or the deadline has passed, so no lock may be held. It may be nil.
-	Pay func(objects int)
+	// Pay takes the fuel for so many comparisons of an object with a requirement, and
+	// gives the execution slot to others when it is their turn. It ends the call by a
+	// panic when the fuel is used up or the deadline has passed, so no lock may be held.
+	// It may be nil.
+	Pay func(comparisons int)
 }
 
 // Reply is the reply to a get or list. It is not put together: its parts are copied one
@@ -32,15 +33,15 @@ func Bytes(text []byte) Reply {
 	return Reply{Size: len(text), Next: func() []byte { return text }}
 }
 
-// lookCost is what the guest pays for each object that is compared with a selector.
+// lookCost is what the guest pays for a comparison.
 const lookCost = 200
 
 // pay is [ReadCall.Pay]. The call is in a host function that may block.
-func (c *call) pay(ctx context.Context, objects int) {
+func (c *call) pay(ctx context.Context, comparisons int) {
 	if err := deadline.Pause(ctx, c.task.Unblock); err != nil {
 		panic(contextEnded(err))
 	}
-	c.hostCost += int64(objects) * lookCost
+	c.hostCost += int64(comparisons) * lookCost
 	c.payHostCost(ctx, nil)
 	c.task.Block()
 }

@@ -162,36 +162,80 @@ func (k *Kind) Synced() {
 	}
 }
 
-// Changed wakes the owners that depend on an object, before or after the change.
+// Changed wakes the owners that depend on an object, before or after the change. It is
+// called by one goroutine for each kind.
 func (k *Kind) Changed(c Change) {
 	k.mu.Lock()
-	if len(k.readers) == 0 {
-		k.mu.Unlock()
+	empty, shapes, parts := len(k.readers) == 0, slices.Clone(k.shapes), slices.Clone(k.parts)
+	k.mu.Unlock()
+	if empty {
 		return
 	}
-	found := k.dependents(c)
+	d := newDifference(c, shapes, parts)
+	k.mu.Lock()
+	found := k.dependents(d)
 	k.mu.Unlock()
 	for _, r := range found {
 		k.index.config.Wake(r.owner(), c, false)
 	}
 }
 
+// difference is a change, with what takes time in proportion to the objects. That is
+// read without a lock.
+type difference struct {
+	Change
+	values    map[*shape][2][]string // of the fields of shapes, before and after
+	unchanged map[*part]bool
+}
+
+func newDifference(c Change, shapes []*shape, parts []*part) difference {
+	d := difference{c, map[*shape][2][]string{}, map[*part]bool{}}
+	for _, s := range shapes {
+		if s != nil && s.path != "" {
+			d.values[s] = [2][]string{s.fieldValues(c.Old), s.fieldValues(c.Updated)}
+		}
+	}
+	for _, p := range parts {
+		if p != nil && c.Old != nil && c.Updated != nil {
+			d.unchanged[p] = p.fields.Same(c.Old.Raw, c.Updated.Raw)
+		}
+	}
+	return d
+}
+
+func (s *shape) fieldValues(o *object.Object) []string {
+	if o == nil || !s.fits(o) {
+		return nil
+	}
+	return s.field.Values(o.Raw)
+}
+
+// valuesOf returns the values of the object before or after the change for the field of
+// a shape. The readers of a shape that is newer than the change have read what came of it.
+func (d *difference) valuesOf(s *shape, which int) []string {
+	if s.path == "" {
+		return noField
+	}
+	return d.values[s][which]
+}
+
+var noField = []string{""}
+
 // dependents returns the readers that depend on an object. Very many are left to
 // the crowds.
-func (k *Kind) dependents(c Change) (found []*reader) {
+func (k *Kind) dependents(d difference) (found []*reader) {
 	several := false
-	k.affected(c)(func(id uint64) bool {
+	for id := range k.affected(d) {
 		set := k.readers[id]
 		switch {
 		case set.empty():
 		case set.isCrowd():
-			k.index.crowds.add(k, id, c)
+			k.index.crowds.add(k, id, d.Change)
 		default:
 			several = several || len(found) > 0
 			found = set.appendTo(found)
 		}
-		return true
-	})
+	}
 	if several {
 		found = distinct(found)
 	}
@@ -201,22 +245,26 @@ func (k *Kind) dependents(c Change) (found []*reader) {
 // affected yields the identities of what a change concerns: of whole objects, all that
 // the object is or is a part of, before or after; of parts that are the same, only the
 // lists that it has left or entered.
-func (k *Kind) affected(c Change) iter.Seq[uint64] {
+func (k *Kind) affected(d difference) iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
-		all, moved := merge(k.ids(c.Old), k.ids(c.Updated))
+		all, moved := merge(k.ids(d, 0), k.ids(d, 1))
 		for _, id := range all {
-			yield(id)
+			if !yield(id) {
+				return
+			}
 		}
 		for _, p := range k.parts {
 			if p == nil {
 				continue
 			}
 			which := all
-			if c.Old != nil && c.Updated != nil && p.fields.Same(c.Old.Raw, c.Updated.Raw) {
+			if d.unchanged[p] {
 				which = moved
 			}
 			for _, id := range which {
-				yield(id ^ p.salt)
+				if !yield(id ^ p.salt) {
+					return
+				}
 			}
 		}
 	}
@@ -250,8 +298,10 @@ func merge(before, after []uint64) (all, moved []uint64) {
 	return all, moved
 }
 
-// ids returns the identities of everything that an object is, or is a part of.
-func (k *Kind) ids(o *object.Object) (ids []uint64) {
+// ids returns the identities of everything that an object is, or is a part of, before
+// the change (0) or after it (1).
+func (k *Kind) ids(d difference, which int) (ids []uint64) {
+	o := [2]*object.Object{d.Old, d.Updated}[which]
 	if o == nil {
 		return nil
 	}
@@ -262,23 +312,13 @@ func (k *Kind) ids(o *object.Object) (ids []uint64) {
 			if s == nil || !s.fits(o) {
 				continue
 			}
-			for _, value := range s.values(o) {
+			for _, value := range d.valuesOf(s, which) {
 				ids = k.appendLists(ids, k.shapeID(uint8(n), namespace, value, func(label string) string { return o.Labels[label] }), o)
 			}
 		}
 	}
 	return ids
 }
-
-// values returns the values of the object for the field of the shape.
-func (s *shape) values(o *object.Object) []string {
-	if s.path == "" {
-		return noField
-	}
-	return s.field.Values(o.Raw)
-}
-
-var noField = []string{""}
 
 // appendLists appends a list, and those whose rest selects the object.
 func (k *Kind) appendLists(ids []uint64, parent uint64, o *object.Object) []uint64 {

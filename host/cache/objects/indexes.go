@@ -156,9 +156,8 @@ func (s *Set) hasRoom(now time.Time) bool {
 	return true
 }
 
-// Run builds the index. look is called with the number of objects looked at since
-// its last call; it may panic.
-func (b *Build) Run(look func(objects int)) {
+// Run builds the index. look is that of [Query].
+func (b *Build) Run(look func(cost int)) {
 	shared := b.snapshot.state.Load()
 	if shared == nil {
 		return
@@ -167,7 +166,10 @@ func (b *Build) Run(look func(objects int)) {
 	var found []labelled
 	seen := lookedAt{report: look}
 	shared.all.Ascend(func(o *object.Object) bool {
-		seen.one()
+		seen.add(1)
+		if x.of.path != "" {
+			seen.add(ReadingCost(o))
+		}
 		for _, value := range x.of.values(o) {
 			found = append(found, labelled{value, o})
 		}
@@ -175,7 +177,7 @@ func (b *Build) Run(look func(objects int)) {
 	})
 	slices.SortStableFunc(found, func(a, b labelled) int { return cmp.Compare(a.value, b.value) })
 	for _, entry := range found {
-		seen.one()
+		seen.add(1)
 		x.tree.ReplaceOrInsert(entry)
 	}
 	seen.end()
@@ -198,24 +200,41 @@ func (s *Set) EndIndex(b *Build, now time.Time) {
 	s.latest = nil
 }
 
-// lookedAt counts objects, and reports them some at a time.
+// lookedAt counts the cost of what is looked at, and reports it some at a time.
 type lookedAt struct {
-	objects int
-	report  func(objects int)
+	cost   int
+	report func(cost int)
 }
 
 const reportEvery = 256
 
-func (l *lookedAt) one() {
-	if l.objects++; l.objects == reportEvery {
+func (l *lookedAt) add(cost int) {
+	if l.cost += cost; l.cost >= reportEvery {
 		l.end()
 	}
 }
 
 func (l *lookedAt) end() {
-	if l.report != nil && l.objects > 0 {
-		n := l.objects
-		l.objects = 0
-		l.report(n)
+	if l.report != nil && l.cost > 0 {
+		cost := l.cost
+		l.cost = 0
+		l.report(cost)
 	}
+}
+
+// ReadingCost is what it costs to read a field of an object.
+func ReadingCost(o *object.Object) int { return 1 + len(o.Raw)/bytesPerCost }
+
+// bytesPerCost is how many bytes of JSON are read in the time that comparing an object
+// with a requirement takes.
+const bytesPerCost = 256
+
+// cost is what it costs to compare the object with a query.
+func (q *Query) cost(o *object.Object) int {
+	cost := 1 + len(q.Fields)*ReadingCost(o)
+	if q.Selector != nil {
+		requirements, _ := q.Selector.Requirements()
+		cost += len(requirements)
+	}
+	return cost
 }

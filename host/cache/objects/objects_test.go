@@ -217,13 +217,41 @@ func TestAListLooksAtAboutWhatItReturns(t *testing.T) {
 func TestALongListIsReportedInParts(t *testing.T) {
 	n := filled(t, 5000).Open()
 	total := 0
-	list(t, n, Query{Selector: selector(t, "!all"), Look: func(objects int) {
-		if total += objects; objects > reportEvery {
-			t.Errorf("%d objects at once", objects)
+	list(t, n, Query{Selector: selector(t, "!all"), Look: func(cost int) {
+		if total += cost; cost > reportEvery+2 {
+			t.Errorf("%d at once", cost)
 		}
 	}})
-	if total < 5000 {
-		t.Errorf("%d objects were reported", total)
+	if total < 2*5000 {
+		t.Errorf("%d were reported", total)
+	}
+}
+
+// What is compared with more costs more.
+func TestACostlyComparisonIsReported(t *testing.T) {
+	s := New()
+	s.Put(parse(t, object.Key{Name: "large"}, nil, 1<<20))
+	n := s.Open()
+	cost := func(q Query) (total int) {
+		q.Look = func(cost int) { total += cost }
+		list(t, n, q)
+		return total
+	}
+	fields, err := fieldpath.ParseSelector("spec.a!=x,spec.b!=y")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		q    Query
+		most int
+	}{
+		"everything": {Query{}, 1},
+		"by labels":  {Query{Selector: selector(t, "!a,!b,!c")}, 4},
+		"by fields":  {Query{Fields: fields}, 2*(1<<20)/bytesPerCost + 10},
+	} {
+		if got := cost(c.q); got > c.most || got < c.most*9/10 {
+			t.Errorf("%s: %d, want %d", name, got, c.most)
+		}
 	}
 }
 
@@ -283,7 +311,7 @@ func TestAnOldSnapshotExpires(t *testing.T) {
 	s := filled(t, 10)
 	key := object.Key{Namespace: "1", Name: "1"}
 	old := s.Open()
-	for range maxReplaced >> 20 {
+	for range maxReplaced / (1<<20 + objectOverhead) {
 		if _, err := old.Get(key); err != nil {
 			t.Fatal(err)
 		}

@@ -18,9 +18,10 @@ type Query struct {
 	Selector  labels.Selector // nil for everything
 	Fields    fieldpath.Selector
 	After     object.Key // only what comes after it; the zero value for everything
-	// Look is called with the number of objects looked at since its last call. It
-	// may panic, and be nil.
-	Look func(objects int)
+	// Look is called with what was looked at since its last call: one for an object, and
+	// one more for each requirement it was compared with, or for each 256 bytes that
+	// were read for it. It may panic, and be nil.
+	Look func(cost int)
 }
 
 // Matches reports whether the query selects an object.
@@ -39,7 +40,7 @@ func (n *Snapshot) List(q Query) (iter.Seq[*object.Object], error) {
 	return func(yield func(*object.Object) bool) {
 		seen := &lookedAt{report: q.Look}
 		shared.candidates(q, seen)(func(o *object.Object) bool {
-			seen.one()
+			seen.add(q.cost(o))
 			return !q.Matches(o) || yield(o)
 		})
 		seen.end()
@@ -132,9 +133,9 @@ func fewest(all []candidates, seen *lookedAt) candidates {
 
 func (c candidates) exceed(limit int, seen *lookedAt) bool {
 	for _, part := range c.parts {
-		seen.one()
+		seen.add(1)
 		for range part {
-			seen.one()
+			seen.add(1)
 			if limit--; limit < 0 {
 				return true
 			}

@@ -104,5 +104,6 @@ func (s *Set) changed(old, updated *object.Object) {
 	}
 }
 
-// objectOverhead is about what the parsed metadata of an object takes.
-const objectOverhead = 1 << 10
+// objectOverhead is about what a replaced object takes beside its JSON while snapshots
+// have it: its parsed metadata, and the nodes of the trees that were copied.
+const objectOverhead = 6 << 10

@@ -13,7 +13,7 @@ var ErrExpired = errors.New("too much has changed since the run began to read th
 
 // maxReplaced is how many bytes of objects snapshots keep that the set has not any
 // more.
-const maxReplaced = 8 << 20
+const maxReplaced = 32 << 20
 
 // Snapshot is the state of a set at one time. It is safe for concurrent use, and
 // kept until [Set.Close].

@@ -147,6 +147,10 @@ func TestHostNeedsExactlyItsRights(t *testing.T) {
 // allRights runs a PodManager from creation to deletion with all rights. The host must
 // use each of them and no other, and nothing is denied.
 func allRights(s *missingRight, granted []grant) {
+	s.createWithoutReply()
+	await.Until(s.T, "the PodManager is healthy after a lost reply", func() bool { return healthy(s.T, s.namespace, s.pm) })
+	remove(s.T, podManagers, s.namespace, s.pm)
+	await.Until(s.T, "the first PodManager is removed", func() bool { return get(s.T, podManagers, s.namespace, s.pm) == nil })
 	s.createAndInterfere()
 	await.Until(s.T, "the PodManager is healthy", func() bool { return healthy(s.T, s.namespace, s.pm) })
 	s.awaitIdle()

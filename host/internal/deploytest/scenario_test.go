@@ -48,7 +48,7 @@ var scenarios = map[string]scenario{
 	"get podmanagers":          {provoke: (*missingRight).createAndInterfere},
 	"patch podmanagers":        {provoke: (*missingRight).create, inCondition: true}, // the finalizer
 	"patch podmanagers/status": {provoke: (*missingRight).create},
-	"get pods":                 {provoke: (*missingRight).create, inCondition: true},
+	"get pods":                 {provoke: (*missingRight).createWithoutReply, inCondition: true},
 	"create pods":              {provoke: (*missingRight).create, inCondition: true},
 	"patch pods":               {provoke: (*missingRight).create, inCondition: true},
 	"delete pods":              {prepare: (*missingRight).createHealthy, provoke: (*missingRight).changeCommand, inCondition: true, recovered: (*missingRight).podIsReplaced},
@@ -65,6 +65,13 @@ func (s *missingRight) startAndCreate() {
 }
 
 func (s *missingRight) create() { podManager(s.T, s.namespace, s.pm) }
+
+// createWithoutReply loses the reply to the creation of the Pod, which the host then
+// reads, because its cache may not show it yet.
+func (s *missingRight) createWithoutReply() {
+	s.setRules("apply pods lost times=1")
+	s.create()
+}
 
 func (s *missingRight) createHealthy() {
 	s.create()
