@@ -112,7 +112,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		Probation: c.Probation.Duration,
 	})
 	h.metrics.Registry.MustRegister(stageCollector{
-		memory: h.sandbox.Memory, slots: h.sandbox.Slots, kinds: h.cache.Stats, guests: h.guestStats, plugins: h.runner.Statuses,
+		memory: h.sandbox.Memory, slots: h.sandbox.Slots, kinds: h.cache.Stats, cached: h.cache.Memory, guests: h.guestStats, plugins: h.runner.Statuses,
 	})
 	// A host that is stopped while it starts ends like a running one, in Run.
 	h.server, err = serve.Listen(context.WithoutCancel(ctx), serve.Config{

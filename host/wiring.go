@@ -168,6 +168,7 @@ type stageCollector struct {
 	memory  func() sandbox.MemoryStats
 	slots   func() sandbox.SlotStats
 	kinds   func() []cache.Stats
+	cached  func() cache.Memory
 	guests  func() map[string]sandbox.Stats // of the running revisions, by plugin
 	plugins func() map[string]runner.Status
 }
@@ -186,6 +187,10 @@ func (c stageCollector) Collect(ch chan<- prometheus.Metric) {
 		counter(ch, "thole_cache_restores_total",
 			"Times that the API server was found to have gone back to an earlier state of a kind.", s.Restores, kind)
 	}
+	for part, bytes := range c.parts() {
+		gauge(ch, "thole_memory_bytes", "Memory by part: objects and indexes of the cache, edges to what was read, guests. Estimated, but for guests.",
+			bytes, prometheus.Labels{"part": part})
+	}
 	for plugin, s := range c.guests() {
 		collectGuest(ch, plugin, s)
 	}
@@ -194,6 +199,12 @@ func (c stageCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(ch, "thole_own_writes", "Objects that the plugin has written and that its informers do not show yet; at 10,000, or 32 MiB, it waits for them.",
 			s.OwnWrites, prometheus.Labels{"plugin": plugin})
 	}
+}
+
+// parts returns what takes memory, with its size in bytes.
+func (c stageCollector) parts() map[string]uint64 {
+	m := c.cached()
+	return map[string]uint64{"objects": m.Objects, "indexes": m.Indexes, "edges": m.Edges, "guests": c.memory().UsedBytes}
 }
 
 func collectSandbox(ch chan<- prometheus.Metric, memory sandbox.MemoryStats, slots sandbox.SlotStats) {

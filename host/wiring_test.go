@@ -155,6 +155,7 @@ func TestStatsAreReadAtEachScrape(t *testing.T) {
 		kinds: func() []cache.Stats {
 			return []cache.Stats{{Kind: abi.Kind{APIVersion: "v1", Kind: "Pod"}, Objects: 3, Bytes: 300, Restores: 2}}
 		},
+		cached: func() cache.Memory { return cache.Memory{Objects: 30, Indexes: 20, Edges: 5} },
 		guests: func() map[string]sandbox.Stats { return guests },
 		plugins: func() map[string]runner.Status {
 			return map[string]runner.Status{"p": {Breaker: &dispatch.BreakerStatus{State: dispatch.BreakerOpen}, Openings: 3, OwnWrites: 4}, "q": {}}
@@ -173,6 +174,10 @@ thole_cache_restores_total v1 Pod 2
 thole_guest_memory_bytes 10
 thole_guest_memory_limit_bytes 1000
 thole_guest_memory_refusals_total 2
+thole_memory_bytes edges 5
+thole_memory_bytes guests 10
+thole_memory_bytes indexes 20
+thole_memory_bytes objects 30
 thole_own_writes p 4
 thole_own_writes q 0
 thole_sandbox_calls_total p 5

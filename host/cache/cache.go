@@ -299,6 +299,21 @@ func (c *Cache) Stats() []Stats {
 	return all
 }
 
+// Memory is about what the parts of the cache take, in bytes.
+type Memory struct{ Objects, Indexes, Edges uint64 }
+
+// Memory returns what the parts of the cache take.
+func (c *Cache) Memory() Memory {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := Memory{Edges: uint64(c.edges.Bytes())}
+	for _, i := range c.informers {
+		objects, indexes := i.store.memory()
+		m.Objects, m.Indexes = m.Objects+objects, m.Indexes+indexes
+	}
+	return m
+}
+
 // Forget removes the edges of a key that does not exist any more. A run of the
 // key that is still open leaves no edges.
 func (c *Cache) Forget(o Owner) { c.edges.Forget(o) }

@@ -586,3 +586,13 @@ func TestLiveReadsFromTheServer(t *testing.T) {
 		t.Error("a request was sent for an invalid name")
 	}
 }
+
+func TestMemoryIsThatOfAllInformersAndEdges(t *testing.T) {
+	p := newPeer(t)
+	p.put("a", "x")
+	c, _ := edgeCache(t, p) // with an edge of the marker
+	i := acquire(t, c)
+	if m := c.Memory(); m.Objects <= uint64(i.store.objects.Bytes()) || m.Edges == 0 || m.Indexes != 0 {
+		t.Errorf("%+v", m)
+	}
+}

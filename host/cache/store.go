@@ -309,3 +309,10 @@ func (s *store) size() (objects, bytes int) {
 	defer s.mu.RUnlock()
 	return s.objects.Len(), s.objects.Bytes()
 }
+
+// memory returns about what the objects and their indexes take, in bytes.
+func (s *store) memory() (objects, indexes uint64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.objects.Memory()
+}

@@ -370,3 +370,20 @@ func BenchmarkPutAndSnapshotOf100000(b *testing.B) {
 		s.Close(s.Open())
 	}
 }
+
+func TestMemoryIsThatOfObjectsAndIndexes(t *testing.T) {
+	s := filled(t, 1000)
+	if objects, indexes := s.Memory(); objects < uint64(s.Bytes()) || indexes != 0 {
+		t.Errorf("%d and %d bytes without an index", objects, indexes)
+	}
+	s.build(Attribute{Label: "n"})
+	if _, indexes := s.Memory(); indexes != 1000*entryBytes {
+		t.Errorf("%d bytes of an index of 1000 objects", indexes)
+	}
+	for i := range 1000 {
+		s.Remove(object.Key{Namespace: fmt.Sprint(i % 10), Name: fmt.Sprint(i)})
+	}
+	if objects, indexes := s.Memory(); objects+indexes != 0 {
+		t.Errorf("%d and %d bytes without objects", objects, indexes)
+	}
+}

@@ -68,6 +68,19 @@ func (s *Set) Bytes() int { return s.bytes }
 // Get returns an object, nil if there is none.
 func (s *Set) Get(key object.Key) *object.Object { return get(s.all, key) }
 
+// Memory returns about what the objects and the indexes take, in bytes.
+func (s *Set) Memory() (objects, indexes uint64) {
+	for _, x := range s.indexes {
+		indexes += uint64(x.tree.Len()) * entryBytes
+	}
+	return uint64(s.bytes + s.Len()*metadataBytes), indexes
+}
+
+const (
+	entryBytes    = 40      // of an index: three words, in nodes that are partly filled
+	metadataBytes = 1 << 10 // of an object, beside its JSON (BenchmarkHeapPerObject)
+)
+
 // All yields all objects, ordered by namespace and name, which must not change
 // meanwhile.
 func (s *Set) All(yield func(*object.Object) bool) { s.all.Ascend(yield) }
