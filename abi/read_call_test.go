@@ -42,7 +42,7 @@ func TestInvalidFieldsOfACallAreRefused(t *testing.T) {
 		`"limit":"1"`:                                  `limit: expected an integer, found a string`,
 		`"limit":2147483647`:                           "",
 		`"continue":"` + long + long + `"`:             "",
-		`"labelSelector":"` + repeat("x", 8193) + `"`: `labelSelector: 8193 bytes, the limit is 8192`,
+		`"labelSelector":"` + repeat("x", 8193) + `"`:  `labelSelector: 8193 bytes, the limit is 8192`,
 		`"continue":"` + repeat("x", 1025) + `"`:       `continue: 1025 bytes, the limit is 1024`,
 		`"fieldSelector":"a"`:                          `fieldSelector: "a" is no comparison of a field, such as spec.nodeName=node-1`,
 		`"fieldSelector":"a..b=c"`:                     `fieldSelector: "a..b" is no field path, such as spec.nodeName or spec.volumes[*].secret.secretName`,
