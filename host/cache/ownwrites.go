@@ -195,6 +195,7 @@ func (w *OwnWrites) pending(i *Informer, key object.Key) *ownWrite {
 func (w *OwnWrites) ofKind(kind abi.Kind) *ownTree {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.sweepIf(w.count > 0)
 	if tree := w.byKind[kind]; tree != nil && tree.Len() > 0 {
 		return tree.Clone()
 	}

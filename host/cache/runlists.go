@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/cache/objects"
 	"github.com/thole-dev/thole/host/object"
@@ -23,7 +24,10 @@ func (v *view) ownIn(q objects.Query) (all []left, err error) {
 	if v.own == nil {
 		return nil, nil
 	}
+	looked := 0
+	defer func() { q.Look(looked) }()
 	v.own.AscendGreaterOrEqual(&ownWrite{key: q.First()}, func(own *ownWrite) bool {
+		looked++
 		if q.Namespace != "" && own.key.Namespace != q.Namespace || err != nil {
 			return false
 		}
@@ -84,7 +88,7 @@ func (c *collector) add(o *object.Object) bool {
 		c.List, c.err = List{}, err
 		return false
 	}
-	c.bytes += size
+	c.bytes += size + len(abi.ListReplySeparator)
 	tooLarge := c.MaxBytes > 0 && c.bytes > c.MaxBytes
 	switch {
 	case c.Limit > 0 && (len(c.Items) == c.Limit || tooLarge && len(c.Items) > 0):
@@ -94,7 +98,7 @@ func (c *collector) add(o *object.Object) bool {
 		c.List, c.err = List{}, ErrTooLarge
 		return false
 	}
-	c.Items = append(c.Items, o)
+	c.Items, c.Bytes = append(c.Items, o), c.Bytes+size
 	return true
 }
 

@@ -41,7 +41,7 @@ type Reading struct {
 	Part      fieldpath.Set // what is read of the objects, which is kept: a change elsewhere does not wake the owner
 	Limit     int           // how many objects at most; 0: all
 	After     object.Key    // only what comes after it
-	MaxBytes  int           // what the part of the objects may have together; 0: any
+	MaxBytes  int           // what the part of the objects may have together, with separators; 0: any
 	// Look is that of [objects.Query]. It may panic, and be nil.
 	Look func(cost int)
 }
@@ -49,6 +49,7 @@ type Reading struct {
 // List is what a list has found, ordered by namespace and name.
 type List struct {
 	Items []*object.Object
+	Bytes int  // of the part of them that was asked for
 	More  bool // there are more than Reading.Limit
 }
 
@@ -103,14 +104,14 @@ func (r *Run) List(l Reading) (found List, err error) {
 	if err == nil {
 		found, err = v.list(l)
 	}
+	if !isFirst && (err == nil || errors.Is(err, ErrTooLarge)) {
+		v.wakeIf(func(now *view) bool {
+			other, laterErr := now.list(l)
+			return !errors.Is(laterErr, err) || !isSameList(l.Part, found, other)
+		})
+	}
 	if err != nil {
 		return List{}, fmt.Errorf("list %s in %q: %w", l.Kind, l.Namespace, err)
-	}
-	if !isFirst {
-		v.wakeIf(func(now *view) bool {
-			other, err := now.list(l)
-			return err != nil || !isSameList(l.Part, found, other)
-		})
 	}
 	return found, nil
 }

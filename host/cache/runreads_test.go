@@ -493,7 +493,67 @@ func TestAListIsReadInPages(t *testing.T) {
 		t.Errorf("a list that is too large: %v", err)
 	}
 	found, err := run.List(Reading{Kind: widget, Namespace: "a", MaxBytes: 1000, Limit: 9})
-	if n := len(found.Items); err != nil || n == 0 || n == 9 || !found.More {
-		t.Errorf("a page of 1000 bytes: %d objects, %v", n, err)
+	if n := len(found.Items); err != nil || n == 0 || n == 9 || !found.More || found.Bytes+n > 1000 {
+		t.Errorf("a page of 1000 bytes: %d objects of %d bytes, %v", n, found.Bytes, err)
+	}
+}
+
+// TestAListThatIsNotTooLargeAnyMoreWakes deletes an object after the run has begun to
+// read its kind, and before it lists too many.
+func TestAListThatIsNotTooLargeAnyMoreWakes(t *testing.T) {
+	p := newPeer(t)
+	p.put("a", "x")
+	p.put("a", "y")
+	c, s := edgeCache(t, p)
+	i := acquire(t, c)
+	run := begin(c, me, &OwnWrites{})
+	defer run.Abandon()
+	one, err := run.Get(widget, object.Key{Namespace: "a", Name: "x"}, whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tooLarge := Reading{Kind: widget, Namespace: "a", MaxBytes: len(one.Raw) + 1}
+	list := func() {
+		t.Helper()
+		if _, err := run.List(tooLarge); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if err := waitReached(within(t), i, p.put("b", "other")); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(p)
+	list()
+	if len(s.calls) != 0 {
+		t.Errorf("woken: %s", <-s.calls)
+	}
+	p.remove("a", "y")
+	s.expect(p, "me by a/y")
+	list()
+	if got := receive(t, s.calls); got != "me by nothing" {
+		t.Errorf("woken: %s", got)
+	}
+}
+
+func TestOwnWritesThatWerePassedAreDroppedByReads(t *testing.T) {
+	p := newPeer(t)
+	c, _ := edgeCache(t, p)
+	i := acquire(t, c)
+	var own OwnWrites
+	for n := range 2 * minSweep {
+		if err := waitReached(within(t), i, p.put("a", fmt.Sprint(n))); err != nil {
+			t.Fatal(err)
+		}
+		o, _ := i.Get(object.Key{Namespace: "a", Name: fmt.Sprint(n)})
+		own.sweepAt = 1 << 20 // as after very many
+		own.Wrote(i, o)
+	}
+	run := begin(c, me, &own)
+	defer run.Abandon()
+	if _, err := run.List(widgets("a", nil)); err != nil {
+		t.Fatal(err)
+	}
+	if own.count != 0 {
+		t.Errorf("%d are kept", own.count)
 	}
 }

@@ -3,10 +3,12 @@ package dispatch
 import (
 	"errors"
 	"hash/maphash"
+	"math"
 	"strconv"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/fieldpath"
+	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sandbox"
 )
@@ -41,30 +43,28 @@ func (p pages) find(call *abi.ListCall) (after object.Key, err error) {
 	return p[n-1].after, nil
 }
 
+// aroundList is the most that the reply to a list has around the objects.
+var aroundList = len(abi.ListReplyOpen) + len(abi.ListReplyClose(strconv.Itoa(math.MaxInt)))
+
 // listReply is an [abi.ListReply] with a part of the objects. Whole objects are not
 // copied; parts are made when the guest reads them.
-func listReply(items []*object.Object, part fieldpath.Set, next string) sandbox.Reply {
-	text := func(o *object.Object) []byte {
-		p, _ := part.Project(o.Raw) // was projected before, for its size
-		return p
-	}
+func listReply(found cache.List, part fieldpath.Set, next string) sandbox.Reply {
 	open, separator, end := []byte(abi.ListReplyOpen), []byte(abi.ListReplySeparator), []byte(abi.ListReplyClose(next))
-	r := sandbox.Reply{Size: len(open) + max(len(items)-1, 0)*len(separator) + len(end)}
-	for _, o := range items {
-		r.Size += len(text(o))
+	items, n := found.Items, -1 // open, the items with separators between them, and end
+	return sandbox.Reply{
+		Size: len(open) + found.Bytes + max(len(items)-1, 0)*len(separator) + len(end),
+		Next: func() []byte {
+			n++
+			switch {
+			case n == 0:
+				return open
+			case n >= 2*len(items):
+				return end
+			case n%2 == 1:
+				text, _ := part.Project(items[n/2].Raw) // was made before, for its size
+				return text
+			}
+			return separator
+		},
 	}
-	n := -1 // open, the items with separators between them, and end
-	r.Next = func() []byte {
-		n++
-		switch {
-		case n == 0:
-			return open
-		case n >= 2*len(items):
-			return end
-		case n%2 == 1:
-			return text(items[n/2])
-		}
-		return separator
-	}
-	return r
 }

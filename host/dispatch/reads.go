@@ -12,6 +12,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/cache"
+	"github.com/thole-dev/thole/host/cache/objects"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sandbox"
 )
@@ -69,6 +70,9 @@ func (r *run) Get(_ context.Context, served sandbox.ReadCall) (sandbox.Reply, in
 	case obj == nil || call.Ref.UID != "" && call.Ref.UID != string(obj.UID):
 		return sandbox.Reply{}, abi.CodeNotFound
 	}
+	if !part.All() && served.Pay != nil {
+		served.Pay(objects.ReadingCost(obj))
+	}
 	text, err := part.Project(obj.Raw)
 	if err != nil {
 		return sandbox.Reply{}, r.unavailable("get", kind, err)
@@ -93,7 +97,7 @@ func (r *run) List(_ context.Context, served sandbox.ReadCall) (sandbox.Reply, i
 	if wanted.Namespace, code = r.readScope(wanted.Kind, call.Namespace); code != 0 {
 		return sandbox.Reply{}, code
 	}
-	wanted.MaxBytes, wanted.Look = served.MaxReply, served.Pay
+	wanted.MaxBytes, wanted.Look = served.MaxReply-aroundList, served.Pay
 	found, err := r.reads.List(wanted)
 	if err != nil {
 		return sandbox.Reply{}, r.unavailable("list", wanted.Kind, err)
@@ -102,7 +106,7 @@ func (r *run) List(_ context.Context, served sandbox.ReadCall) (sandbox.Reply, i
 	if found.More {
 		next = r.pages.add(call, found.Items[len(found.Items)-1])
 	}
-	return listReply(found.Items, wanted.Part, next), 0
+	return listReply(found, wanted.Part, next), 0
 }
 
 // reading returns what a list asks for. The error says what is wrong with the call.
@@ -147,7 +151,7 @@ func (r *run) readScope(kind abi.Kind, namespace string) (string, int64) {
 		r.warn("read denied: the manifest does not declare the kind in owns or reads", "kind", kind.String())
 		return "", abi.CodeDenied
 	}
-	namespaced, err := r.c.Cache.Namespaced(kind)
+	namespaced, err := r.c.Cache.Namespaced(kind) // fails while the revision is replaced by one that does not read the kind
 	if err != nil {
 		return "", r.unavailable("read", kind, err)
 	}
@@ -180,7 +184,7 @@ func (r *run) unavailable(verb string, kind abi.Kind, err error) int64 {
 	switch {
 	case errors.Is(err, cache.ErrTooLarge):
 		return abi.CodeTooLarge
-	case errors.Is(err, cache.ErrNotSynced), errors.Is(err, cache.ErrExpired):
+	case errors.Is(err, cache.ErrNotSynced), errors.Is(err, cache.ErrExpired), errors.Is(err, cache.ErrNotFollowed):
 		r.incomplete = err
 	default:
 		r.warn(verb+" failed", "kind", kind.String(), "error", err)

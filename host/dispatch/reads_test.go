@@ -27,7 +27,7 @@ import (
 
 // A read that another run can make ends the run without an attempt.
 func TestAReadThatFailsForNowCostsNoAttempt(t *testing.T) {
-	for _, unread := range []error{cache.ErrNotSynced, cache.ErrExpired} {
+	for _, unread := range []error{cache.ErrNotSynced, cache.ErrExpired, cache.ErrNotFollowed} {
 		f := newFixture(t)
 		f.listError = fmt.Errorf("list: %w", unread)
 		f.put(aWidget)
@@ -83,7 +83,7 @@ func TestTheReplyToAListIsAListReply(t *testing.T) {
 		whole, parts := abi.ListReply{}, abi.ListReply{}
 		for i := range n {
 			o := f.put(fmt.Sprintf(`{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g%d"},"spec":{"a":%d,"b":1}}`, i, i))
-			f.list.Items = append(f.list.Items, o)
+			f.list.Items, f.list.Bytes = append(f.list.Items, o), f.list.Bytes+len(o.Raw)
 			whole.Items = append(whole.Items, o.Raw)
 			parts.Items = append(parts.Items, fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g%d"},"spec":{"a":%d}}`, i, i))
 		}
@@ -97,7 +97,7 @@ func TestTheReplyToAListIsAListReply(t *testing.T) {
 				if got := readText(reply); code < 0 || !bytes.Equal(got, abi.EncodeListReply(&want)) {
 					t.Errorf("code %d, %s, want %s", code, got, abi.EncodeListReply(&want))
 				}
-				call.Fields = []string{"/spec/a"}
+				call.Fields, f.list.Bytes = []string{"/spec/a"}, len(bytes.Join(parts.Items, nil))
 			}
 		})
 	}
@@ -122,6 +122,7 @@ func TestAListIsContinuedWhereItEnded(t *testing.T) {
 	f.put(aWidget)
 	f.listError = nil
 	f.list = cache.List{Items: []*object.Object{f.put(`{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"g"}}`)}, More: true}
+	f.list.Bytes = len(f.list.Items[0].Raw)
 	features := []string{abi.FeatureFields}
 	first := someGadgets
 	first.Limit = 1

@@ -66,7 +66,8 @@ func (c *Controller) ObserveOwned(old, updated *object.Object) {
 // have read it.
 func (c *Controller) ObserveRead(key object.Key, old, updated *object.Object, crowd bool) {
 	if old == nil && updated == nil {
-		c.add(key, abi.ReasonRead)
+		c.wokenByOthers(key)
+		c.wake(key, wakeUp{reason: abi.ReasonRead, crowd: crowd})
 		return
 	}
 	made := changeOf(abi.ReasonRead, old, updated)
@@ -96,12 +97,16 @@ func (c *Controller) Restored(keys []object.Key) {
 
 // add makes a key due for something that is not the work of its own runs.
 func (c *Controller) add(key object.Key, reason abi.Reason) {
+	c.wokenByOthers(key)
+	c.Queue.Add(key, reason)
+}
+
+func (c *Controller) wokenByOthers(key object.Key) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if s := c.keys[key]; s != nil {
 		s.wokenByOthers = true
 	}
-	c.mu.Unlock()
-	c.Queue.Add(key, reason)
 }
 
 // changed handles the change of an object that a key depends on. While a run of

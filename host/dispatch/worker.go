@@ -74,6 +74,7 @@ func (c *Controller) process(ctx context.Context, item workItem) {
 	if !r.resumed {
 		r.call(ctx)
 		r.reads.Close() // the effects may be postponed for long
+		r.pages = nil
 		r.decide(nil)
 	}
 	r.perform(ctx)

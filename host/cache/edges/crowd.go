@@ -38,6 +38,7 @@ func (s *crowds) add(k *Kind, id uint64, c Change) {
 		return
 	}
 	many.waiting, many.change = true, c
+	k.pending[id]++
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
@@ -86,6 +87,7 @@ func (w *waitingCrowd) take() (some []*reader, c Change, more bool) {
 	defer w.kind.mu.Unlock()
 	set := w.kind.readers[w.id]
 	if set.many == nil { // there are fewer by now
+		w.done()
 		return set.appendTo(nil), Change{}, false
 	}
 	if w.left < 0 { // the next change makes them wait again
@@ -95,8 +97,17 @@ func (w *waitingCrowd) take() (some []*reader, c Change, more bool) {
 	w.left = min(w.left, len(set.many.list))
 	from := max(0, w.left-slice)
 	some = slices.Clone(set.many.list[from:w.left])
-	w.left = from
+	if w.left = from; from == 0 {
+		w.done()
+	}
 	return some, w.change, from > 0
+}
+
+// done notes that nobody is left to be woken. The kind is locked.
+func (w *waitingCrowd) done() {
+	if w.kind.pending[w.id]--; w.kind.pending[w.id] <= 0 {
+		delete(w.kind.pending, w.id)
+	}
 }
 
 func (s *crowds) isStopped() bool {

@@ -150,6 +150,16 @@ func (m *modelReader) all() map[read]bool {
 
 var selectors = []string{"", "a=x", "a=y,b=x", "b=x,a=y", "a in (x,y)", "!a", "a!=x", "a=x,b!=y", "a=x,!b", "a=x,a=x", "a=x,a=y", "b", "a=x,b=y,c=z"}
 
+// inexact reports whether a reader has a list that counts as a larger one.
+func inexact(m *modelReader) bool {
+	for d := range m.all() {
+		if strings.ContainsAny(d.fields, "!,") || strings.HasSuffix(d.fields, "=") {
+			return true
+		}
+	}
+	return false
+}
+
 // checkModel makes random reads and changes, and compares whom they wake with a plain
 // model. With budgets that are too small nobody may be missing; with large ones
 // nobody else may be woken.
@@ -198,7 +208,7 @@ func checkModel(t *rapid.T, pluginBytes int64, exact bool) {
 		}
 		slices.Sort(want)
 		got := rec.take()
-		if exact && !slices.Equal(got, want) {
+		if exact && !slices.Equal(got, want) && !slices.ContainsFunc(got, func(o string) bool { return inexact(readers[k][o]) }) {
 			t.Fatalf("woken: %v, want %v", got, want)
 		}
 		for _, o := range want {
@@ -221,7 +231,7 @@ func checkModel(t *rapid.T, pluginBytes int64, exact bool) {
 					readers[i][o] = &modelReader{}
 				}
 			}
-			d := read{namespace: pick("namespace", "m", "n", ""), selector: pick("selector", selectors...), fields: pick("fields", "", "", "spec.a=x", "spec.b=y")}
+			d := read{namespace: pick("namespace", "m", "n", ""), selector: pick("selector", selectors...), fields: pick("fields", "", "", "spec.a=x", "spec.b=y", "spec.a!=x", "spec.a=", "spec.a=x,spec.b=y")}
 			if rapid.Bool().Draw(t, "one") {
 				d = read{namespace: namespace(), name: name()}
 			}
@@ -268,7 +278,7 @@ func expectEmpty(t interface{ Errorf(string, ...any) }, x *Index, kinds ...*Kind
 	for _, k := range kinds {
 		shapes := slices.DeleteFunc(slices.Clone(k.shapes), func(s *shape) bool { return s == nil })
 		parts := slices.DeleteFunc(slices.Clone(k.parts), func(p *part) bool { return p == nil })
-		if n := len(k.readers) + len(shapes) + len(parts) + len(k.rests) + len(k.byParent) + len(k.made) + len(k.unsynced); n != 0 {
+		if n := len(k.pending) + len(k.readers) + len(shapes) + len(parts) + len(k.rests) + len(k.byParent) + len(k.made) + len(k.unsynced); n != 0 {
 			t.Errorf("%s: %d things are left: %+v", k.kind, n, k)
 		}
 	}
@@ -581,6 +591,106 @@ func TestALateRunOfAForgottenControllerLeavesNothing(t *testing.T) {
 	run.Get(k, object.Key{Name: "x"}, whole)
 	run.Abandon()
 	expectEmpty(t, x, k)
+}
+
+// TestAKeyKeepsNothingOfWhatItOnceRead reads very much, and then little.
+func TestAKeyKeepsNothingOfWhatItOnceRead(t *testing.T) {
+	x := New(Config{})
+	k := x.Kind(widget)
+	for _, n := range []int{8000, 1} {
+		for _, o := range []string{"a", "b", "c"} {
+			run := x.Begin(owner(o))
+			for i := range n {
+				run.Get(k, object.Key{Name: fmt.Sprint(i)}, whole)
+			}
+			run.Commit()
+		}
+	}
+	for _, r := range x.controllers["plugin/widgets"].readers {
+		if n := cap(r.edges); n > 4 {
+			t.Errorf("%s has room for %d edges", r.key.Name, n)
+		}
+	}
+}
+
+func TestASmallCrowdKeepsNothingOfALargeOne(t *testing.T) {
+	x := New(Config{})
+	k := x.Kind(widget)
+	for i := range 1000 {
+		run := x.Begin(owner(fmt.Sprint(i)))
+		run.Get(k, object.Key{Name: "shared"}, whole)
+		run.Commit()
+	}
+	for i := range 998 {
+		x.Forget(owner(fmt.Sprint(i)))
+	}
+	many := k.readers[k.hash('o', "", "shared")].many
+	if cap(many.list) > 16 || many.at != nil {
+		t.Errorf("two readers have room for %d", cap(many.list))
+	}
+}
+
+// TestAReaderThatReadsTooMuchIsWokenWithItsCrowd exceeds the budget after an event, and
+// before the crowd is woken for it.
+func TestAReaderThatReadsTooMuchIsWokenWithItsCrowd(t *testing.T) {
+	rec := &recorder{}
+	x := New(rec.config())
+	defer x.Stop()
+	k := x.Kind(widget)
+	read := func(name string) *Run {
+		run := x.Begin(owner(name))
+		run.Get(k, object.Key{Name: "shared"}, whole)
+		return run
+	}
+	for i := range largeCrowd + 1 {
+		read(fmt.Sprint(i)).Commit()
+	}
+	me := read("me")
+	x.crowds.working = true // by a goroutine that has not come to it
+	k.Changed(Change{Updated: obj("", "shared", "")})
+	for i := range maxEdges {
+		me.Get(k, object.Key{Name: fmt.Sprint(i)}, whole)
+	}
+	me.Commit()
+	if got := rec.take(); !slices.Equal(got, []string{"me"}) {
+		t.Errorf("woken: %v", got)
+	}
+	x.crowds.work()
+	if got := rec.take(); len(got) < largeCrowd+1 || len(k.pending) != 0 {
+		t.Errorf("woken: %d", len(got))
+	}
+}
+
+// TestAnObjectWithTooManyValuesCountsAsHavingEach has lists by a field.
+func TestAnObjectWithTooManyValuesCountsAsHavingEach(t *testing.T) {
+	values := make([]string, maxValues+1)
+	for i := range values {
+		values[i] = fmt.Sprint(i)
+	}
+	withSpec := func(spec string) *object.Object {
+		return &object.Object{Raw: fmt.Appendf(nil, `{"spec":%s}`, spec)}
+	}
+	for _, o := range []*object.Object{
+		withSpec(`{"a":[` + strings.Join(values, ",") + `]}`),
+		withSpec(`{"a":["x"],"b":"` + strings.Repeat("x", maxObjectBytes) + `"}`),
+	} {
+		rec := &recorder{}
+		x := New(rec.config())
+		k := x.Kind(widget)
+		for _, value := range []string{"none", "other"} {
+			run := x.Begin(owner(value))
+			run.List(k, "", Selection{Fields: fields(t, "spec.a[*]="+value)}, set(t, "/spec"))
+			run.Commit()
+		}
+		for _, c := range []Change{{Updated: o}, {Old: o, Updated: withSpec("{}")}, {Old: withSpec("{}"), Updated: o}} {
+			k.Changed(c)
+			if got := rec.take(); !slices.Equal(got, []string{"none", "other"}) {
+				t.Errorf("woken: %v", got)
+			}
+		}
+		x.ForgetController("plugin/widgets")
+		expectEmpty(t, x, k)
+	}
 }
 
 func TestARunOfAForgottenKeyLeavesNothing(t *testing.T) {

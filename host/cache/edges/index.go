@@ -30,7 +30,8 @@ type Config struct {
 	// Limited is called with an owner that has read more of a kind than is
 	// remembered by itself. It may be nil.
 	Limited func(Owner, abi.Kind)
-	// PluginBytes and HostBytes bound what the edges of one plugin and of all take.
+	// PluginBytes and HostBytes bound what the edges of one plugin and of all take. The
+	// first edge of a key to a kind is always there.
 	// The defaults are 32 MiB and 64 MiB.
 	PluginBytes, HostBytes int64
 }
@@ -53,10 +54,11 @@ const (
 //
 // Locks are taken in this order: controller.mu, Kind.mu, crowds.mu.
 type Index struct {
-	config Config
-	seed   maphash.Seed
-	bytes  atomic.Int64
-	crowds crowds
+	config  Config
+	seed    maphash.Seed
+	bytes   atomic.Int64 // of edges
+	readers atomic.Int64 // how many there are
+	crowds  crowds
 
 	mu          sync.RWMutex
 	controllers map[string]*controller
@@ -111,8 +113,8 @@ func New(config Config) *Index {
 // Stop ends the wake-ups of very many keys, and waits for their goroutine.
 func (x *Index) Stop() { x.crowds.stop() }
 
-// Bytes returns what is counted for all edges.
-func (x *Index) Bytes() int64 { return x.bytes.Load() }
+// Bytes returns about what all edges take, and the keys that have them.
+func (x *Index) Bytes() int64 { return x.bytes.Load() + x.readers.Load()*readerBytes }
 
 // controller returns a controller, which it adds if it is not there.
 func (x *Index) controller(name string) *controller {
@@ -179,7 +181,7 @@ func (x *Index) ForgetController(name string) {
 func (x *Index) forget(r *reader) {
 	r.forgotten = true
 	x.drop(r, func(*edge) bool { return true })
-	x.count(r.controller, -readerBytes)
+	x.readers.Add(-1)
 	delete(r.controller.readers, r.key)
 }
 
@@ -214,7 +216,11 @@ func (x *Index) filter(r *reader, unwanted func(*edge) bool, remove func(*edge) 
 		}
 		x.count(r.controller, -remove(e))
 	}
-	if r.edges = slices.Clip(kept); len(kept) == 0 {
+	clear(r.edges[len(kept):])
+	if r.edges = kept; cap(kept) > 2*len(kept) { // else it would take what it once took
+		r.edges = slices.Clone(kept)
+	}
+	if len(kept) == 0 {
 		r.edges = nil
 	}
 }
@@ -225,7 +231,9 @@ func (x *Index) count(c *controller, bytes int64) {
 	c.plugin.bytes.Add(bytes)
 }
 
-// hasRoom reports whether the plugin of a controller may have so many bytes more.
+// hasRoom reports whether the plugin of a controller may have so many bytes more. A
+// small part of its own is left to each plugin, whatever others have.
 func (x *Index) hasRoom(c *controller, bytes int64) bool {
-	return x.bytes.Load()+bytes <= x.config.HostBytes && c.plugin.bytes.Load()+bytes <= x.config.PluginBytes
+	plugin := c.plugin.bytes.Load() + bytes
+	return plugin <= x.config.PluginBytes/32 || plugin <= x.config.PluginBytes && x.bytes.Load()+bytes <= x.config.HostBytes
 }

@@ -24,6 +24,7 @@ type Kind struct {
 	byParent map[uint64][]*rest
 	made     map[*plugin]made
 	unsynced map[*reader]struct{} // read the kind before it had synced
+	pending  map[uint64]int       // how often the crowd of an edge is to be woken
 }
 
 // made is how much of what is limited a plugin has made.
@@ -34,7 +35,7 @@ func (x *Index) Kind(kind abi.Kind) *Kind {
 	return &Kind{
 		index: x, kind: kind, readers: map[uint64]readers{},
 		rests: map[uint64]*rest{}, byParent: map[uint64][]*rest{}, made: map[*plugin]made{},
-		unsynced: map[*reader]struct{}{},
+		unsynced: map[*reader]struct{}{}, pending: map[uint64]int{},
 	}
 }
 
@@ -86,7 +87,7 @@ func (k *Kind) wholeID(e *edge) uint64 {
 // use counts the sets of readers that need what the target has.
 func (k *Kind) use(t *target, sets int) {
 	if t.shape != 0 {
-		k.shapes[t.shape].edges += sets
+		k.shapes[t.shape].use(t.id, sets)
 	}
 	if t.part != 0 {
 		k.parts[t.part].edges += sets
@@ -98,6 +99,18 @@ func (k *Kind) use(t *target, sets int) {
 			k.count(r.plugin, made{rests: 1}, 1)
 		}
 		r.edges += sets
+	}
+}
+
+func (s *shape) use(id uint64, sets int) {
+	s.edges += sets
+	if s.path == "" {
+		return
+	}
+	if sets > 0 {
+		s.ids[id] = struct{}{}
+	} else {
+		delete(s.ids, id)
 	}
 }
 
@@ -184,15 +197,18 @@ func (k *Kind) Changed(c Change) {
 // read without a lock.
 type difference struct {
 	Change
-	values    map[*shape][2][]string // of the fields of shapes, before and after
+	values    map[string][2][]string // of the fields of shapes, by path, before and after
 	unchanged map[*part]bool
 }
 
 func newDifference(c Change, shapes []*shape, parts []*part) difference {
-	d := difference{c, map[*shape][2][]string{}, map[*part]bool{}}
+	d := difference{c, map[string][2][]string{}, map[*part]bool{}}
 	for _, s := range shapes {
-		if s != nil && s.path != "" {
-			d.values[s] = [2][]string{s.fieldValues(c.Old), s.fieldValues(c.Updated)}
+		if s == nil || s.path == "" {
+			continue
+		}
+		if _, known := d.values[s.path]; !known {
+			d.values[s.path] = [2][]string{s.valuesOf(c.Old), s.valuesOf(c.Updated)}
 		}
 	}
 	for _, p := range parts {
@@ -203,9 +219,22 @@ func newDifference(c Change, shapes []*shape, parts []*part) difference {
 	return d
 }
 
-func (s *shape) fieldValues(o *object.Object) []string {
-	if o == nil || !s.fits(o) {
+const (
+	// An object with more values of a field, or a larger one, counts as having every
+	// value.
+	maxValues      = 64
+	maxObjectBytes = 64 << 10
+)
+
+// everyValue stands for more values than are looked at.
+var everyValue = make([]string, maxValues+1)
+
+func (s *shape) valuesOf(o *object.Object) []string {
+	switch {
+	case o == nil:
 		return nil
+	case len(o.Raw) > maxObjectBytes:
+		return everyValue
 	}
 	return s.field.Values(o.Raw)
 }
@@ -216,7 +245,7 @@ func (d *difference) valuesOf(s *shape, which int) []string {
 	if s.path == "" {
 		return noField
 	}
-	return d.values[s][which]
+	return d.values[s.path][which]
 }
 
 var noField = []string{""}
@@ -253,6 +282,11 @@ func (k *Kind) affected(d difference) iter.Seq[uint64] {
 				return
 			}
 		}
+		for id := range k.ofEveryValue(d) {
+			if !yield(id) {
+				return
+			}
+		}
 		for _, p := range k.parts {
 			if p == nil {
 				continue
@@ -278,6 +312,22 @@ func distinct(all []*reader) []*reader {
 		seen[r] = struct{}{}
 		return twice
 	})
+}
+
+// ofEveryValue yields the lists by a field of which the object has too many values.
+func (k *Kind) ofEveryValue(d difference) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for _, s := range k.shapes {
+			if s == nil || len(d.valuesOf(s, 0)) <= maxValues && len(d.valuesOf(s, 1)) <= maxValues {
+				continue
+			}
+			for id := range s.ids {
+				if !yield(id) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // merge returns what is in either of two lists, and what is in one of them alone.
@@ -309,7 +359,7 @@ func (k *Kind) ids(d difference, which int) (ids []uint64) {
 	for _, namespace := range slices.Compact([]string{o.Namespace, ""}) {
 		ids = k.appendLists(ids, k.everythingID(namespace), o)
 		for n, s := range k.shapes {
-			if s == nil || !s.fits(o) {
+			if s == nil || !s.fits(o) || len(d.valuesOf(s, which)) > maxValues {
 				continue
 			}
 			for _, value := range d.valuesOf(s, which) {

@@ -1,5 +1,7 @@
 package edges
 
+import "slices"
+
 // readers is the set of the readers of one edge. Most sets have one, but an object
 // may be read by every key.
 type readers struct {
@@ -64,10 +66,7 @@ func (c *crowd) add(r *reader) {
 		return
 	}
 	if len(c.list) > fewReaders {
-		c.at = make(map[*reader]int32, 2*fewReaders)
-		for i, r := range c.list {
-			c.at[r] = int32(i)
-		}
+		c.number()
 	}
 }
 
@@ -80,7 +79,24 @@ func (c *crowd) remove(r *reader) {
 		delete(c.at, r)
 	}
 	c.list[last] = nil
-	c.list = c.list[:last]
+	if c.list = c.list[:last]; last < cap(c.list)/4 {
+		c.shrink()
+	}
+}
+
+// shrink frees what the crowd took when it was larger.
+func (c *crowd) shrink() {
+	c.list, c.at = slices.Clone(c.list), nil
+	if len(c.list) > fewReaders {
+		c.number()
+	}
+}
+
+func (c *crowd) number() {
+	c.at = make(map[*reader]int32, len(c.list))
+	for i, r := range c.list {
+		c.at[r] = int32(i)
+	}
 }
 
 func (c *crowd) position(r *reader) int {

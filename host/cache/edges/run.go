@@ -31,7 +31,7 @@ func (x *Index) Begin(o Owner) *Run {
 	if r == nil {
 		r = &reader{controller: c, key: object.Key{Namespace: strings.Clone(o.Key.Namespace), Name: strings.Clone(o.Key.Name)}}
 		c.readers[r.key] = r
-		x.count(c, readerBytes)
+		x.readers.Add(1)
 	}
 	r.open = true
 	for i := range r.edges {
@@ -63,32 +63,37 @@ func (r *Run) WaitForSync(k *Kind, synced func() bool) bool {
 // add adds the edge to what is read in a namespace.
 func (r *Run) add(k *Kind, namespace string, read func(*plugin) target) {
 	owner := r.reader.owner()
-	if limited := r.addLocked(k, namespace, read); limited {
+	limited, missed := r.addLocked(k, namespace, read)
+	if limited {
 		r.index.config.Limited(owner, k.kind)
+	}
+	if missed {
+		r.index.config.Wake(owner, Change{}, true)
 	}
 }
 
-func (r *Run) addLocked(k *Kind, namespace string, read func(*plugin) target) (limited bool) {
+// addLocked reports whether the reader has too many edges, which one replaces then, and
+// whether it was to be woken with the crowd of one that was replaced.
+func (r *Run) addLocked(k *Kind, namespace string, read func(*plugin) target) (limited, missed bool) {
 	c := r.reader.controller
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r.reader.forgotten || r.isCovered(k, namespace) {
-		return false
+		return false, false
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	t := read(c.plugin)
 	if i := r.find(k, t.id); i >= 0 {
 		r.reader.edges[i].seen = true
-		return false
+		return false, false
 	}
 	if !r.hasRoom(t) {
 		k.removeUnused(&t)
-		r.coarsen(k, namespace)
-		return true
+		return true, r.coarsen(k, namespace)
 	}
 	r.hold(t)
-	return false
+	return false, false
 }
 
 // isCovered reports whether this run depends on a whole namespace, or on all.
@@ -141,8 +146,9 @@ func (r *Run) find(k *Kind, id uint64) int {
 }
 
 // coarsen replaces all edges of the reader to a kind by one, to a namespace if none
-// leads elsewhere, else to the whole kind. The kind is locked.
-func (r *Run) coarsen(k *Kind, namespace string) {
+// leads elsewhere, else to the whole kind. It reports whether the crowd of one of them is
+// to be woken, which the reader then leaves. The kind is locked.
+func (r *Run) coarsen(k *Kind, namespace string) (pending bool) {
 	reader := r.reader
 	t := k.everything(namespace)
 	for _, e := range reader.edges {
@@ -151,9 +157,14 @@ func (r *Run) coarsen(k *Kind, namespace string) {
 		}
 	}
 	t.committed = slices.ContainsFunc(reader.edges, func(e edge) bool { return e.kind == k && e.committed })
-	r.index.filter(reader, func(e *edge) bool { return e.kind == k }, func(e *edge) int64 { return k.remove(reader, e) })
+	r.index.filter(reader, func(e *edge) bool { return e.kind == k }, func(e *edge) int64 {
+		_, waits := k.pending[e.id]
+		pending = pending || waits
+		return k.remove(reader, e)
+	})
 	r.positions = nil
 	r.hold(t)
+	return pending
 }
 
 // Commit ends a run that has returned a result. The edges to what it has read

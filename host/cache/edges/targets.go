@@ -18,7 +18,7 @@ import (
 type edge struct {
 	kind      *Kind
 	id        uint64 // a hash of what was read
-	namespace uint32 // a hash; 0 for all namespaces
+	namespace uint64 // a hash; 0 for all namespaces
 	shape     uint8  // number of the shape of a list in Kind.shapes, 0 for none
 	part      uint8  // number of what is read of the objects in Kind.parts, 0 for all
 	seen      bool   // read by the open run
@@ -36,7 +36,8 @@ func (e *edge) identity() identity { return identity{e.kind, e.id} }
 // target is what an edge leads to.
 type target struct {
 	edge
-	rest *rest // of a list; nil if the id says all
+	rest   *rest // of a list; nil if the id says all
+	larger bool  // than the list that was read
 }
 
 func (t *target) bytes() int64 {
@@ -53,8 +54,9 @@ type shape struct {
 	labels []string // sorted
 	path   string   // of the field; "" for none
 	field  fieldpath.Path
-	edges  int     // of this shape
-	plugin *plugin // that read the first list of this shape
+	ids    map[uint64]struct{} // of its edges, if it has a field
+	edges  int                 // of this shape
+	plugin *plugin             // that read the first list of this shape
 }
 
 // part is what is read of objects: a change elsewhere wakes nobody.
@@ -108,11 +110,11 @@ func (*Kind) hashPart(h *maphash.Hash, part string) {
 	h.WriteString(part)
 }
 
-func (k *Kind) namespace(name string) uint32 {
+func (k *Kind) namespace(name string) uint64 {
 	if name == "" {
 		return 0
 	}
-	return uint32(k.hash('N', name)) | 1
+	return k.hash('N', name) | 1
 }
 
 // object returns the target of a read of one object.
@@ -136,9 +138,11 @@ type Selection struct {
 // list returns the target of a list by a plugin. The kind is locked.
 func (k *Kind) list(p *plugin, namespace string, sel Selection) target {
 	t := k.everything(namespace)
-	values, others := sel.split()
+	values, others, all := sel.split()
+	t.larger = !all
 	if len(values) > 0 {
 		t.shape = k.shape(p, values)
+		t.larger = t.larger || t.shape == 0 || k.shapes[t.shape].names() < len(values)
 	}
 	if t.shape != 0 {
 		s := k.shapes[t.shape]
@@ -147,14 +151,25 @@ func (k *Kind) list(p *plugin, namespace string, sel Selection) target {
 	if len(others) > 0 {
 		if t.rest = k.restOf(p, t.id, others); t.rest != nil {
 			t.id = t.rest.id
+		} else {
+			t.larger = true
 		}
 	}
 	return t
 }
 
+// names returns how many labels and fields the shape has.
+func (s *shape) names() int {
+	if s.path == "" {
+		return len(s.labels)
+	}
+	return len(s.labels) + 1
+}
+
 // split separates what must have one value from other requirements for labels. The
-// name of a field has a colon before it. Further fields are left out.
-func (sel Selection) split() (values map[string]string, others []labels.Requirement) {
+// name of a field has a colon before it. Other requirements for fields are left out;
+// all reports whether there are none.
+func (sel Selection) split() (values map[string]string, others []labels.Requirement, all bool) {
 	var requirements labels.Requirements
 	if sel.Labels != nil {
 		requirements, _ = sel.Labels.Requirements()
@@ -163,10 +178,10 @@ func (sel Selection) split() (values map[string]string, others []labels.Requirem
 	for _, r := range sel.Fields { // an object without the field has the value ""
 		if !r.Not && r.Value != "" {
 			values[":"+r.Path.String()] = r.Value
-			break
+			return values, others, len(sel.Fields) == 1
 		}
 	}
-	return values, others
+	return values, others, len(sel.Fields) == 0
 }
 
 // split separates the labels that must have one value from other requirements.
@@ -231,7 +246,7 @@ func (s *shape) own() (err error) {
 	}
 	if s.path != "" {
 		s.field, err = fieldpath.ParsePath(strings.Clone(s.path))
-		s.path = s.field.String()
+		s.path, s.ids = s.field.String(), map[uint64]struct{}{}
 	}
 	return err
 }
@@ -292,7 +307,7 @@ func (k *Kind) shapeID(number uint8, namespace, field string, label func(name st
 // withPart returns a target of which only some fields are read. If the plugin has no
 // part left, that counts as the whole. The fields are kept. The kind is locked.
 func (k *Kind) withPart(p *plugin, t target, fields fieldpath.Set) target {
-	if fields.All() {
+	if fields.All() || t.larger { // an object may enter the list and stay in the larger one
 		return t
 	}
 	for n, other := range k.parts {

@@ -34,14 +34,23 @@ func (a Attribute) name() string {
 }
 
 const (
-	// An object with more values of a field, or larger ones, is a candidate for every
-	// list by the field.
-	maxValues     = 64
-	maxValueBytes = 256
+	// An object with more values of a field, or larger ones, and an object that is larger
+	// itself is a candidate for every list by a field.
+	maxValues      = 8
+	maxValueBytes  = 256
+	maxObjectBytes = 64 << 10
 )
 
 // overflow is the value in an index of an object with too many values.
 var overflow = []string{"\x00"}
+
+// own makes the attribute keep nothing of the message of a guest.
+func (a *Attribute) own() {
+	a.Label, a.path = strings.Clone(a.Label), strings.Clone(a.path)
+	if field, err := fieldpath.ParsePath(a.path); err == nil {
+		a.field = field
+	}
+}
 
 // values returns the values of an object for the index.
 func (a Attribute) values(o *object.Object) []string {
@@ -50,6 +59,9 @@ func (a Attribute) values(o *object.Object) []string {
 			return []string{value}
 		}
 		return nil
+	}
+	if len(o.Raw) > maxObjectBytes {
+		return overflow
 	}
 	values := a.field.Values(o.Raw)
 	if len(values) > maxValues || slices.ContainsFunc(values, func(v string) bool { return len(v) > maxValueBytes }) {
@@ -65,6 +77,11 @@ const (
 	// keepFor is how long after its last use an index is kept when others are
 	// asked for.
 	keepFor = time.Minute
+	// maxEntries is how many entries all indexes of a kind have together, 40 bytes each.
+	maxEntries = 1 << 20
+	// maxBuildBytes is how much of what changes meanwhile is kept for an index that is
+	// being built.
+	maxBuildBytes = 4 << 20
 	// worthIndexing is the number of objects below which no index is made.
 	worthIndexing = 256
 )
@@ -122,18 +139,47 @@ type Build struct {
 	snapshot *Snapshot
 	index    *index
 	changes  []change // of the set since the snapshot
+	bytes    int      // of changes; too many end the build
+}
+
+// add adds a change of the set since the snapshot.
+func (b *Build) add(c change) {
+	for _, o := range []*object.Object{c.old, c.updated} {
+		if o != nil {
+			b.bytes += len(o.Raw) + objectOverhead
+		}
+	}
+	if b.changes = append(b.changes, c); b.bytes > maxBuildBytes {
+		b.changes = nil
+	}
 }
 
 // BeginIndex begins to index an attribute, or returns nil if it is indexed already,
 // or must not be. The caller calls [Build.Run] and [Set.EndIndex].
 func (s *Set) BeginIndex(of Attribute, now time.Time) *Build {
-	if s.indexes[of.name()] != nil || s.builds[of.name()] != nil || s.Len() < worthIndexing || !s.hasRoom(now) {
+	if now.Sub(s.refused[of.name()]) < keepFor || s.indexes[of.name()] != nil || s.builds[of.name()] != nil || s.Len() < worthIndexing || !s.hasRoom(now) {
 		return nil
 	}
-	of.Label = strings.Clone(of.Label) // aliases the message of a guest
+	of.own()
 	b := &Build{of: of, snapshot: s.Open()}
 	s.builds[of.name()] = b
 	return b
+}
+
+// refuse makes an attribute not be indexed for some time.
+func (s *Set) refuse(of Attribute, now time.Time) {
+	if len(s.refused) >= 4*maxIndexes {
+		clear(s.refused)
+	}
+	s.refused[of.name()] = now
+}
+
+// entries returns the number of entries of all indexes.
+func (s *Set) entries() (n int) {
+	for _, x := range s.indexes {
+		n += x.tree.Len()
+	}
+	return n
 }
 
 // hasRoom drops the index that was not used for the longest time, if there are as
@@ -194,6 +240,10 @@ func (s *Set) EndIndex(b *Build, now time.Time) {
 	}
 	for _, c := range b.changes {
 		b.index.change(c.old, c.updated)
+	}
+	if b.bytes > maxBuildBytes || s.entries()+b.index.tree.Len() > maxEntries {
+		s.refuse(b.of, now)
+		return
 	}
 	b.index.used.Store(now.UnixNano())
 	s.indexes[b.of.name()] = b.index

@@ -288,6 +288,76 @@ func TestIndexesAreBounded(t *testing.T) {
 	}
 }
 
+// A list in pages does not count at each of them what is left.
+func TestPagesOfAnIndexLookAtWhatTheyReturn(t *testing.T) {
+	s := filled(t, 5000)
+	s.build(Attribute{Label: "all"})
+	n := s.Open()
+	looked, pages := 0, 0
+	for after := (object.Key{}); ; pages++ {
+		var page []*object.Object
+		found, err := n.List(Query{Selector: selector(t, "all=x"), After: after, Look: func(cost int) { looked += cost }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for o := range found {
+			if page = append(page, o); len(page) == 50 {
+				break
+			}
+		}
+		if len(page) == 0 {
+			break
+		}
+		after = page[len(page)-1].Key()
+	}
+	if pages != 100 || looked > 3*5000 {
+		t.Errorf("%d looked at for 5000 objects in %d pages", looked, pages)
+	}
+}
+
+// TestIndexesThatWouldBeLargeAreNotKept has a field of which objects have many values,
+// and many changes while an index is built.
+func TestIndexesThatWouldBeLargeAreNotKept(t *testing.T) {
+	s := filled(t, worthIndexing)
+	now := time.Now()
+	of := Attribute{Label: "n"}
+	b := s.BeginIndex(of, now)
+	b.Run(nil)
+	for range 10 {
+		s.Put(parse(t, object.Key{Name: "large"}, nil, maxBuildBytes/4))
+	}
+	if len(b.changes) > 5 {
+		t.Errorf("%d changes are kept", len(b.changes))
+	}
+	s.EndIndex(b, now)
+	if len(s.indexes) != 0 || s.BeginIndex(of, now) != nil {
+		t.Error("an index of what has changed very much is kept")
+	}
+	if s.BeginIndex(of, now.Add(keepFor)) == nil {
+		t.Error("it is never built again")
+	}
+	for i := range 10 * maxIndexes {
+		s.refuse(Attribute{Label: fmt.Sprint(i)}, now)
+	}
+	if len(s.refused) > 4*maxIndexes {
+		t.Errorf("%d are remembered", len(s.refused))
+	}
+}
+
+func TestALargeObjectIsACandidateForEachList(t *testing.T) {
+	s := filled(t, worthIndexing)
+	s.Put(parseSpec(t, object.Key{Name: "large"}, nil, `{"one":"x","two":"`+strings.Repeat("y", maxObjectBytes)+`"}`))
+	s.build(field(t, "spec.one"))
+	q := Query{}
+	var err error
+	if q.Fields, err = fieldpath.ParseSelector("spec.one=x"); err != nil {
+		t.Fatal(err)
+	}
+	if got := list(t, s.Open(), q); len(got) != 1 {
+		t.Errorf("%d objects", len(got))
+	}
+}
+
 func TestAnIndexThatWasNotBuiltIsLeftOut(t *testing.T) {
 	s := filled(t, worthIndexing)
 	b := s.BeginIndex(Attribute{Label: "n"}, time.Now())

@@ -71,11 +71,14 @@ type candidates struct {
 
 // candidates yields what a query has to look at, in order.
 func (s *state) candidates(q Query, seen *lookedAt) iter.Seq[*object.Object] {
-	all := []candidates{{[]iter.Seq[*object.Object]{s.inNamespace(q)}}}
+	var all []candidates
 	for of, values := range required(q) {
 		if x := s.indexes[of.name()]; x != nil {
 			all = append(all, x.withValues(values, q))
 		}
+	}
+	if len(all) == 0 { // else an index has nothing that the namespace has not
+		return s.inNamespace(q)
 	}
 	return fewest(all, seen).ordered()
 }
@@ -119,9 +122,10 @@ func required(q Query) iter.Seq2[Attribute, []string] {
 }
 
 // fewest returns the candidates of which there are the fewest, or nearly. It looks
-// at no more than a few times as many.
+// at no more than a few times as many, and not at very many: a list that is read in
+// pages compares for each of them.
 func fewest(all []candidates, seen *lookedAt) candidates {
-	for limit := 16; len(all) > 1; limit *= 4 {
+	for limit := 16; len(all) > 1 && limit <= 1024; limit *= 4 {
 		for _, c := range all {
 			if !c.exceed(limit, seen) {
 				return c

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/google/btree"
 
@@ -19,8 +20,9 @@ type tree = btree.BTreeG[*object.Object]
 // Set is the objects of one kind. It is not safe for concurrent use.
 type Set struct {
 	all     *tree
-	indexes map[string]*index // by the name of the attribute
-	builds  map[string]*Build // indexes that are being built
+	indexes map[string]*index    // by the name of the attribute
+	builds  map[string]*Build    // indexes that are being built
+	refused map[string]time.Time // attributes that were too large to index, and when
 	bytes   int
 	changes uint64
 	latest  *Snapshot // taken since the last change; nil if none was
@@ -29,7 +31,7 @@ type Set struct {
 
 // New returns an empty set.
 func New() *Set {
-	return &Set{all: btree.NewG(degree, before), indexes: map[string]*index{}, builds: map[string]*Build{}}
+	return &Set{all: btree.NewG(degree, before), indexes: map[string]*index{}, builds: map[string]*Build{}, refused: map[string]time.Time{}}
 }
 
 // Compare compares two objects by namespace and name.
@@ -70,10 +72,7 @@ func (s *Set) Get(key object.Key) *object.Object { return get(s.all, key) }
 
 // Memory returns about what the objects and the indexes take, in bytes.
 func (s *Set) Memory() (objects, indexes uint64) {
-	for _, x := range s.indexes {
-		indexes += uint64(x.tree.Len()) * entryBytes
-	}
-	return uint64(s.bytes + s.Len()*metadataBytes), indexes
+	return uint64(s.bytes + s.Len()*metadataBytes), uint64(s.entries() * entryBytes)
 }
 
 const (
@@ -113,7 +112,7 @@ func (s *Set) changed(old, updated *object.Object) {
 		x.change(old, updated)
 	}
 	for _, b := range s.builds {
-		b.changes = append(b.changes, change{old, updated})
+		b.add(change{old, updated})
 	}
 }
 
