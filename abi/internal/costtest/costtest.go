@@ -24,8 +24,8 @@ const (
 // input, or if f allocates more than perByte bytes for each byte of input.
 // text returns an input of about n bytes.
 //
-// Allocated memory is exact, so it is compared for two sizes. Measured times
-// vary on a busy machine, so time is compared with a generous budget instead.
+// Allocated memory is exact, so it is compared for two sizes. Times vary, so that of
+// the processor, where it is known, is compared with a generous budget instead.
 func Linear(t *testing.T, perByte int, text func(n int) []byte, f func([]byte)) {
 	t.Helper()
 	before, after := Allocated(f, text(small)), Allocated(f, text(large))
@@ -47,9 +47,11 @@ func Linear(t *testing.T, perByte int, text func(n int) []byte, f func([]byte)) 
 }
 
 func duration(f func([]byte), text []byte) time.Duration {
-	start := time.Now()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	start := threadTime()
 	f(text)
-	return time.Since(start)
+	return threadTime() - start
 }
 
 // Allocated returns the number of bytes that f allocates, whether they are freed
