@@ -11,7 +11,8 @@
 //
 //	index.go    all edges: controllers, their keys, what they take
 //	run.go      what one run reads, until its end
-//	kind.go     the edges of one kind, and whom a change concerns
+//	kind.go     the edges of one kind
+//	changes.go  whom a change concerns
 //	targets.go  what is read, as the identity of an edge
 //	readers.go  the keys of one edge
 //	crowd.go    wake-ups of very many keys
