@@ -1,8 +1,6 @@
 package cache
 
 import (
-	"cmp"
-	"strings"
 	"sync"
 	"time"
 
@@ -41,11 +39,7 @@ const (
 type ownTree = btree.BTreeG[*ownWrite]
 
 func newOwnTree() *ownTree {
-	return btree.NewG(16, func(a, b *ownWrite) bool { return compareKeys(a.key, b.key) < 0 })
-}
-
-func compareKeys(a, b object.Key) int {
-	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	return btree.NewG(16, func(a, b *ownWrite) bool { return a.key.Compare(b.key) < 0 })
 }
 
 // ownWrite is the last write of an object.

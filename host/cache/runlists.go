@@ -52,7 +52,7 @@ func merged(shown iter.Seq[*object.Object], own []left) iter.Seq[*object.Object]
 	return func(yield func(*object.Object) bool) {
 		give := func(o *object.Object) bool { return o == nil || yield(o) }
 		for o := range shown {
-			for len(own) > 0 && compareKeys(own[0].key, o.Key()) < 0 {
+			for len(own) > 0 && own[0].key.Compare(o.Key()) < 0 {
 				if !give(own[0].object) {
 					return
 				}
@@ -77,8 +77,7 @@ func merged(shown iter.Seq[*object.Object], own []left) iter.Seq[*object.Object]
 type collector struct {
 	Reading
 	List
-	bytes int
-	err   error
+	err error
 }
 
 // add adds an object. It returns false when the list is to end.
@@ -88,8 +87,8 @@ func (c *collector) add(o *object.Object) bool {
 		c.List, c.err = List{}, err
 		return false
 	}
-	c.bytes += size + len(abi.ListReplySeparator)
-	tooLarge := c.MaxBytes > 0 && c.bytes > c.MaxBytes
+	withSeparators := c.Bytes + size + (len(c.Items)+1)*len(abi.ListReplySeparator)
+	tooLarge := c.MaxBytes > 0 && withSeparators > c.MaxBytes
 	switch {
 	case c.Limit > 0 && (len(c.Items) == c.Limit || tooLarge && len(c.Items) > 0):
 		c.More = true

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/thole-dev/thole/abi/fieldpath"
@@ -79,5 +80,24 @@ func TestALateReadOfAPartIsComparedInThatPart(t *testing.T) {
 		if len(s.calls) > 0 {
 			t.Errorf("%s: woken once too often", field)
 		}
+	}
+}
+
+// The part of an object is made twice: for its size, and for the reply.
+func TestPartsOfListsArePaid(t *testing.T) {
+	p := newPeer(t)
+	p.put("a", "x", `"annotations":{"large":"`+strings.Repeat("x", 100<<10)+`"}`)
+	c, _ := edgeCache(t, p)
+	run := begin(c, me, &OwnWrites{})
+	defer run.Abandon()
+	cost := func(part fieldpath.Set) (total int) {
+		t.Helper()
+		if _, err := run.List(Reading{Kind: widget, Namespace: "a", Part: part, Look: func(cost int) { total += cost }}); err != nil {
+			t.Fatal(err)
+		}
+		return total
+	}
+	if all, some := cost(whole), cost(partOf(t, "/metadata/labels")); some-all < 2*(100<<10)/256 {
+		t.Errorf("%d for a part of a large object, %d for all of it", some, all)
 	}
 }

@@ -498,6 +498,32 @@ func TestAListIsReadInPages(t *testing.T) {
 	}
 }
 
+// A page has room for its separators, or the reply with it would be refused.
+func TestAPageHasRoomForItsSeparators(t *testing.T) {
+	p := newPeer(t)
+	for i := range 5 {
+		p.put("a", fmt.Sprint("x", i))
+	}
+	c, _ := edgeCache(t, p)
+	run := begin(c, me, &OwnWrites{})
+	defer run.Abandon()
+	page := func(l Reading) List {
+		t.Helper()
+		found, err := run.List(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	three := page(Reading{Kind: widget, Namespace: "a", Limit: 3})
+	for room, want := range map[int]int{3: 3, 2: 2} {
+		found := page(Reading{Kind: widget, Namespace: "a", Limit: 4, MaxBytes: three.Bytes + room})
+		if len(found.Items) != want || !found.More {
+			t.Errorf("%d objects with %d bytes for separators, want %d", len(found.Items), room, want)
+		}
+	}
+}
+
 // TestAListThatIsNotTooLargeAnyMoreWakes deletes an object after the run has begun to
 // read its kind, and before it lists too many.
 func TestAListThatIsNotTooLargeAnyMoreWakes(t *testing.T) {

@@ -97,7 +97,7 @@ func (r *run) List(_ context.Context, served sandbox.ReadCall) (sandbox.Reply, i
 	if wanted.Namespace, code = r.readScope(wanted.Kind, call.Namespace); code != 0 {
 		return sandbox.Reply{}, code
 	}
-	wanted.MaxBytes, wanted.Look = served.MaxReply-aroundList, served.Pay
+	wanted.MaxBytes, wanted.Look = max(1, served.MaxReply-aroundList), served.Pay
 	found, err := r.reads.List(wanted)
 	if err != nil {
 		return sandbox.Reply{}, r.unavailable("list", wanted.Kind, err)

@@ -462,6 +462,12 @@ func TestTooManyReadsAreToldWithTheKind(t *testing.T) {
 func TestReadsAreClosedBeforeTheEffects(t *testing.T) {
 	f := newFixture(t)
 	f.put(aWidget)
+	var reading *run
+	f.reconcile = func(_ context.Context, call sandbox.Call) (sandbox.Return, error) {
+		reading = call.Host.(*run)
+		reading.pages.add(&someGadgets, f.put(aWidget))
+		return returns(&abi.Result{})
+	}
 	f.closed = func() {
 		if slices.ContainsFunc(f.log, func(line string) bool {
 			return strings.HasPrefix(line, "status") || strings.HasPrefix(line, "finalizer")
@@ -471,7 +477,7 @@ func TestReadsAreClosedBeforeTheEffects(t *testing.T) {
 		f.note("closed")
 	}
 	f.run()
-	if !slices.Contains(f.log, "closed") {
-		t.Errorf("not closed: %q", f.log)
+	if !slices.Contains(f.log, "closed") || reading.pages != nil {
+		t.Errorf("not closed: %q, %v", f.log, reading.pages)
 	}
 }

@@ -232,7 +232,7 @@ func (m *shares) list(who sharer, all bool) (list []share) {
 		}
 	}
 	slices.SortFunc(list, func(a, b share) int {
-		return cmp.Or(strings.Compare(a.key.Namespace, b.key.Namespace), strings.Compare(a.key.Name, b.key.Name), strings.Compare(a.kind.Kind, b.kind.Kind))
+		return cmp.Or(a.key.Compare(b.key), strings.Compare(a.kind.Kind, b.kind.Kind))
 	})
 	return list
 }

@@ -5,8 +5,10 @@ package object
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -49,6 +51,11 @@ func (k Key) String() string {
 		return k.Name
 	}
 	return k.Namespace + "/" + k.Name
+}
+
+// Compare returns a negative number, zero or a positive one: by namespace, then by name.
+func (k Key) Compare(other Key) int {
+	return cmp.Or(strings.Compare(k.Namespace, other.Namespace), strings.Compare(k.Name, other.Name))
 }
 
 // Validate returns an error if the key names no object, or would change the path

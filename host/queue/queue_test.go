@@ -316,3 +316,24 @@ func TestAgedKeysGetEveryFourthTurn(t *testing.T) {
 		}
 	})
 }
+
+// Keys that very many are due with wait behind those that changed by themselves, unless
+// they back off.
+func TestAddBackground(t *testing.T) {
+	scenario(t, queue.Config{}, func(w *world) {
+		w.AddBackground(key("crowd"), abi.ReasonRead)
+		w.add("edited", abi.ReasonPrimary)
+		w.run("edited", outcome.Next{}, abi.ReasonPrimary)
+		w.run("crowd", outcome.Next{}, abi.ReasonRead)
+	})
+	backsOff(t, func(w *world) {
+		w.AddBackground(key("crowd"), abi.ReasonRead)
+		w.AddBackground(key("a"), abi.ReasonRead)
+		item := w.expectRun("a", abi.ReasonRead)
+		if item.ResetTries {
+			w.Error("the tries are reset")
+		}
+		w.done("a", outcome.Next{})
+		w.run("crowd", outcome.Next{}, abi.ReasonRead)
+	})
+}

@@ -185,6 +185,48 @@ func TestSelectorsOfOnePluginAreBounded(t *testing.T) {
 	}
 }
 
+// TestAnObjectThatEntersAListOfFieldsWakes has lists whose edges lead to larger ones, in
+// which the object is before and after the change. What is read of it stays the same.
+func TestAnObjectThatEntersAListOfFieldsWakes(t *testing.T) {
+	var values []string
+	for i := range maxSelectorBytes / 4 {
+		values = append(values, fmt.Sprint(1000+i))
+	}
+	for name, sel := range map[string]Selection{
+		"not a value":         {Fields: fields(t, "spec.a!=x")},
+		"no value":            {Fields: fields(t, "spec.a=")},
+		"a second field":      {Fields: fields(t, "metadata.name=o,spec.a=1001")},
+		"a large selector":    {Labels: selector(t, "a in ("+strings.Join(values, ",")+")")},
+		"no shape is left":    {Labels: selector(t, "a=1001")},
+		"no selector is left": {Labels: selector(t, "a!=x")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rec := &recorder{}
+			x := New(rec.config())
+			k := x.Kind(widget)
+			if strings.HasSuffix(name, "left") {
+				run := x.Begin(owner("many"))
+				for i := range max(maxShapes, maxRests) {
+					run.List(k, "elsewhere", Selection{Labels: selector(t, fmt.Sprintf("l%d=x", i))}, whole)
+					run.List(k, "elsewhere", Selection{Labels: selector(t, fmt.Sprintf("l%d!=x", i))}, whole)
+				}
+				run.Commit()
+			}
+			run := x.Begin(owner("me"))
+			run.List(k, "n", sel, set(t, "/spec/other"))
+			run.Commit()
+			outside, within := "a=x", "a=1001"
+			if name == "no value" {
+				within = ""
+			}
+			k.Changed(Change{Old: obj("n", "o", outside), Updated: obj("n", "o", within)})
+			if got := rec.take(); !slices.Equal(got, []string{"me"}) {
+				t.Errorf("woken: %v", got)
+			}
+		})
+	}
+}
+
 func TestALargeSelectorCountsAsALargerList(t *testing.T) {
 	var values []string
 	for i := range maxSelectorBytes / 4 {

@@ -85,7 +85,6 @@ type reader struct {
 	controller *controller
 	key        object.Key
 	edges      []edge
-	open       bool // a run is
 	forgotten  bool // an open run adds no more edges
 }
 

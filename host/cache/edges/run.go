@@ -33,7 +33,6 @@ func (x *Index) Begin(o Owner) *Run {
 		c.readers[r.key] = r
 		x.readers.Add(1)
 	}
-	r.open = true
 	for i := range r.edges {
 		r.edges[i].seen = false
 	}
@@ -191,7 +190,7 @@ func (r *Run) end(keep func(*edge) bool) {
 	c := reader.controller
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if reader.open = false; reader.forgotten {
+	if reader.forgotten {
 		return
 	}
 	r.index.drop(reader, func(e *edge) bool { return !keep(e) })

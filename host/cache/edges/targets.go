@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/thole-dev/thole/abi/fieldpath"
-
 	"github.com/thole-dev/thole/host/object"
 )
 

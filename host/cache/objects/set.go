@@ -1,8 +1,6 @@
 package objects
 
 import (
-	"cmp"
-	"strings"
 	"sync"
 	"time"
 
@@ -36,7 +34,7 @@ func New() *Set {
 
 // Compare compares two objects by namespace and name.
 func Compare(a, b *object.Object) int {
-	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	return a.Key().Compare(b.Key())
 }
 
 func before(a, b *object.Object) bool { return Compare(a, b) < 0 }
