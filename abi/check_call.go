@@ -2,6 +2,7 @@ package abi
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strconv"
 
@@ -46,7 +47,38 @@ func checkFieldSelector(text string) error {
 
 // MayRead reports whether get and list may read objects of the kind.
 func (c *Controller) MayRead(kind Kind) bool {
-	return kind == c.For || slices.Contains(c.Owns, kind) || slices.Contains(c.Reads, kind)
+	for w := range c.Follows() {
+		if w.Kind == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// Follows yields for, and the entries of owns, reads and watches.
+func (c *Controller) Follows() iter.Seq[Followed] {
+	return func(yield func(Followed) bool) {
+		if !yield(c.For) {
+			return
+		}
+		for _, all := range [][]Followed{c.Owns, c.Reads} {
+			for _, w := range all {
+				if !yield(w) {
+					return
+				}
+			}
+		}
+		for _, w := range c.Watches {
+			if !yield(w.Followed) {
+				return
+			}
+		}
+	}
+}
+
+// IsOwned reports whether the kind is one of owns.
+func (c *Controller) IsOwned(kind Kind) bool {
+	return slices.ContainsFunc(c.Owns, func(w Followed) bool { return w.Kind == kind })
 }
 
 // CheckSelector returns an error unless a list of objects of the kind can have the

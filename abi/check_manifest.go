@@ -43,6 +43,11 @@ func (m *Manifest) checkFeatureNames() error {
 func (m *Manifest) checkFeatures(c Controller) error {
 	return cmp.Or(
 		checkFeature(m.Features, FeatureIndexes, "indexes", len(c.Indexes) > 0),
+		checkFeature(m.Features, FeatureWatches, "watches", len(c.Watches) > 0),
+		m.checkFollowed("for", c.For),
+		checkEach("owns", c.Owns, m.checkOwned),
+		checkEach("reads", c.Reads, func(w Followed) error { return m.checkFollowed("", w) }),
+		checkEach("watches", c.Watches, func(w Watch) error { return m.checkFollowed("", w.Followed) }),
 		checkFeature(m.Features, FeatureRetry, "retry", c.Retry != Retry{}),
 		checkFeature(m.Features, FeatureSummaries, "conditions.summaries", len(c.Conditions.Summaries) > 0),
 	)
@@ -60,11 +65,13 @@ func (c Controller) check() error {
 	return cmp.Or(
 		checkName("name", c.Name),
 		rawjson.Within("for", c.For.check()),
-		checkKinds("owns", c.Owns),
-		checkKinds("reads", c.Reads),
+		checkAllFollowed("owns", c.Owns),
+		checkAllFollowed("reads", c.Reads),
+		checkEach("watches", c.Watches, c.checkWatch),
 		checkKinds("writes", c.Writes),
 		checkEach("indexes", c.Indexes, c.checkIndex),
 		checkDistinct("indexes", "name", c.Indexes, func(x Index) string { return x.Name }),
+		c.checkMetadataOnly(),
 		rawjson.Within("retry", c.Retry.check()),
 		rawjson.Within("conditions", c.Conditions.check()),
 	)
@@ -75,23 +82,32 @@ func checkKinds(field string, kinds []Kind) error {
 	return cmp.Or(checkEach(field, kinds, Kind.check), checkDistinct(field, "", kinds, Kind.String))
 }
 
+// checkPath checks a required path to a field, such as the example.
+func checkPath(field, path, example string) error {
+	if path == "" {
+		return rawjson.NewError(field, "is required, such as "+example)
+	}
+	_, err := fieldpath.ParsePath(path)
+	return cmp.Or(checkLength(field, len(path), MaxFieldPath), rawjson.Within(field, err))
+}
+
 // checkIndex returns an error for an index of a kind that is not read: no list could
 // use it. Whether the kind has the field is not known here.
 func (c Controller) checkIndex(x Index) error {
-	_, err := fieldpath.ParsePath(x.Field)
-	if x.Field == "" {
-		err = rawjson.NewError("", "is required, such as spec.nodeName")
-	}
-	err = cmp.Or(
+	err := cmp.Or(
 		checkName("name", x.Name),
 		rawjson.Within("kind", x.Kind.check()),
-		checkLength("field", len(x.Field), MaxFieldPath),
-		rawjson.Within("field", err),
+		checkPath("field", x.Field, "spec.nodeName"),
 	)
-	if err == nil && !c.MayRead(x.Kind) {
-		err = rawjson.NewError("kind", rawjson.Quote(x.Kind.String())+" is not a kind that the controller may read: name it in reads")
+	switch {
+	case err != nil:
+		return err
+	case !c.MayRead(x.Kind):
+		return rawjson.NewError("kind", rawjson.Quote(x.Kind.String())+" is not a kind that the controller may read: name it in reads")
+	case !isMetadata(x.Field) && c.readsMetadataOnly(x.Kind):
+		return rawjson.NewError("field", rawjson.Quote(x.Field)+" is not in the metadata, of which metadataOnly keeps nothing else")
 	}
-	return err
+	return nil
 }
 
 // checkIndexes limits the fields by which the host keeps the objects of one kind. The

@@ -105,8 +105,9 @@ func (m *Manifest) fields(f *fields) {
 func (c *Controller) fields(f *fields) {
 	f.required("name", &c.Name)
 	f.object("for", true, c.For.fields)
-	objects(f, "owns", MaxKinds, &c.Owns, (*Kind).fields)
-	objects(f, "reads", MaxKinds, &c.Reads, (*Kind).fields)
+	objects(f, "owns", MaxKinds, &c.Owns, (*Followed).fields)
+	objects(f, "reads", MaxKinds, &c.Reads, (*Followed).fields)
+	objects(f, "watches", MaxKinds, &c.Watches, (*Watch).fields)
 	objects(f, "writes", MaxKinds, &c.Writes, (*Kind).fields)
 	objects(f, "indexes", MaxIndexes, &c.Indexes, (*Index).fields)
 	f.boolean("finalizer", &c.Finalizer)
@@ -115,6 +116,21 @@ func (c *Controller) fields(f *fields) {
 	f.count("concurrency", &c.Concurrency)
 	f.object("retry", c.Retry != Retry{}, c.Retry.fields)
 	f.object("conditions", !c.Conditions.IsZero(), c.Conditions.fields)
+}
+
+func (w *Followed) fields(f *fields) {
+	w.Kind.fields(f)
+	texts(f, "namespaces", MaxNamespaces, &w.Namespaces)
+	f.text("labelSelector", &w.LabelSelector)
+	f.text("fieldSelector", &w.FieldSelector)
+	f.boolean("metadataOnly", &w.MetadataOnly)
+}
+
+func (w *Watch) fields(f *fields) {
+	w.Followed.fields(f)
+	f.required("by", (*string)(&w.By))
+	f.text("key", &w.Key)
+	f.text("field", &w.Field)
 }
 
 func (x *Index) fields(f *fields) {

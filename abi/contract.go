@@ -106,13 +106,14 @@ const (
 	MaxName             = 1 << 10 // of an object's name, namespace and uid; more than Kubernetes allows
 	MaxControllers      = 64      // per plugin
 	MaxFeatures         = 64      // per plugin
-	MaxKinds            = 256     // of each of owns, reads and writes
+	MaxKinds            = 256     // of each of owns, reads, watches and writes
+	MaxNamespaces       = 64      // of one entry of for, owns, reads and watches
 	MaxIndexes          = 64      // of a controller
 	MaxKindIndexes      = 8       // fields of one kind, in all controllers of a plugin together
 	MaxFieldPath        = 256     // of one of the fields of a get or list, and of the field of an index
 	MaxFields           = 16      // of one get or list
 	MaxRequirements     = 16      // of a field selector
-	MaxSelector         = 8 << 10 // of a label selector, in bytes
+	MaxSelector         = 8 << 10 // of a label selector, or of a field selector of a manifest, in bytes
 	MaxContinue         = 1024    // of the continue of a list
 	MaxVersion          = 128     // of a plugin's version, and of its memoVersion
 	MaxSummaries        = 16      // of a controller
@@ -133,10 +134,19 @@ const (
 	FeatureSummaries = "summaries" // conditions.summaries of a controller
 	FeatureFields    = "fields"    // fields of a get or list, limit and continue of a list
 	FeatureIndexes   = "indexes"   // indexes of a controller, fieldSelector of a list
+	FeatureSelectors = "selectors" // namespaces, labelSelector, fieldSelector and metadataOnly of for, owns, reads and watches
+	FeatureWatches   = "watches"   // watches of a controller
+	// FeatureManaged has no field: what a plugin with it owns is labelled [LabelManagedBy]
+	// and followed by that label.
+	FeatureManaged = "managed"
 )
 
 // Features returns the names of the features that this package implements. A
 // manifest lists those that its plugin uses.
 func Features() []string {
-	return []string{FeatureRetry, FeatureSummaries, FeatureFields, FeatureIndexes}
+	return []string{FeatureRetry, FeatureSummaries, FeatureFields, FeatureIndexes, FeatureSelectors, FeatureWatches, FeatureManaged}
 }
+
+// LabelManagedBy is the label of what a plugin with [FeatureManaged] owns. Its value is
+// the name of the plugin.
+const LabelManagedBy = "thole.dev/managed-by"

@@ -20,9 +20,10 @@ type Manifest struct {
 // Controller is one reconcile function for one primary kind.
 type Controller struct {
 	Name        string     // a DNS label, distinct within the plugin
-	For         Kind       // the primary kind
-	Owns        []Kind     // applied with an owner reference to the primary, which is run when one of them changes
-	Reads       []Kind     // kinds that get and list may read besides For and Owns
+	For         Followed   // the primary kind
+	Owns        []Followed // applied with an owner reference to the primary, which is run when one of them changes
+	Reads       []Followed // kinds that get and list may read besides the others here
+	Watches     []Watch    // kinds whose changes make primaries run; feature [FeatureWatches]
 	Writes      []Kind     // kinds that apply and delete may change without an owner reference
 	Indexes     []Index    // fields by which list finds objects of the kinds that it may read; feature [FeatureIndexes]
 	Finalizer   bool       // hold a finalizer, so that a run with Deleting precedes the deletion
@@ -32,6 +33,76 @@ type Controller struct {
 	Retry       Retry      // when runs that fail or are requeued are repeated
 	Conditions  Conditions // which conditions it has, and how Ready is computed
 }
+
+// Followed is a kind, and which of its objects a controller follows. It needs
+// [FeatureSelectors] unless the selector is zero.
+type Followed struct {
+	Kind
+	Selector
+}
+
+// Selector selects objects of a kind, and what of them is kept. The zero value selects
+// all of every object. Whatever is not selected cannot be read, and its changes are
+// not noticed.
+type Selector struct {
+	Namespaces    []string // none: all
+	LabelSelector string   // in the notation of kubectl
+	FieldSelector string   // in the notation of kubectl, with fields that the API server supports for the kind
+	MetadataOnly  bool     // of the objects only apiVersion, kind and metadata are kept
+}
+
+// IsZero reports whether the selector selects all of every object.
+func (s Selector) IsZero() bool {
+	return len(s.Namespaces) == 0 && s.LabelSelector == "" && s.FieldSelector == "" && !s.MetadataOnly
+}
+
+// All returns the kind with a selector of all of every object.
+func (k Kind) All() Followed { return Followed{Kind: k} }
+
+// AllOf is [Kind.All] for several kinds.
+func AllOf(kinds ...Kind) []Followed {
+	all := make([]Followed, len(kinds))
+	for i, k := range kinds {
+		all[i] = k.All()
+	}
+	return all
+}
+
+// Kinds returns the kinds without their selectors.
+func Kinds(all []Followed) []Kind {
+	kinds := make([]Kind, len(all))
+	for i, w := range all {
+		kinds[i] = w.Kind
+	}
+	return kinds
+}
+
+// Watch is a kind whose objects name primaries, or are named by them: their changes make
+// the primaries run. Only By decides which of Key and Field is required.
+type Watch struct {
+	Followed
+	By    WatchBy
+	Key   string // of the label or annotation
+	Field string // of the primary, see [fieldpath.Path]
+}
+
+// WatchBy is how the objects of a [Watch] and primaries belong together.
+type WatchBy string
+
+const (
+	// WatchByOwner stands for an owner reference of the object to the primary, whether
+	// or not that is its controller.
+	WatchByOwner WatchBy = "owner"
+	// WatchByLabel stands for a label of the object with the name of a primary in the
+	// same namespace.
+	WatchByLabel WatchBy = "label"
+	// WatchByAnnotation stands for an annotation of the object with the name of a
+	// primary in the same namespace, or with its namespace, a slash and its name.
+	WatchByAnnotation WatchBy = "annotation"
+	// WatchByField stands for a field of the primary with the name of an object in the
+	// same namespace, or with its namespace, a slash and its name.
+	WatchByField WatchBy = "field"
+)
 
 // Index is a field by whose values the host keeps the objects of a kind, so that a
 // list with a field selector does not look at all of them.

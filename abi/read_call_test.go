@@ -141,7 +141,7 @@ func TestIndexesOfAllControllersCountTogether(t *testing.T) {
 	m.Controllers = append(m.Controllers, m.Controllers[0])
 	m.Controllers[1].Name = "other"
 	for i := range 8 {
-		x := Index{Name: "n" + strconv.Itoa(i), Kind: m.Controllers[0].For, Field: "f" + strconv.Itoa(i)}
+		x := Index{Name: "n" + strconv.Itoa(i), Kind: m.Controllers[0].For.Kind, Field: "f" + strconv.Itoa(i)}
 		for c := range m.Controllers {
 			m.Controllers[c].Indexes = append(m.Controllers[c].Indexes, x)
 		}
@@ -177,7 +177,7 @@ func TestSelectorNeedsAnIndexOfTheKind(t *testing.T) {
 
 func TestMayReadIsTheScopeOfReads(t *testing.T) {
 	kinds := []Kind{{"v1", "For"}, {"v1", "Owned"}, {"v1", "Read"}, {"v1", "Written"}, {"v2", "For"}}
-	c := Controller{For: kinds[0], Owns: kinds[1:2], Reads: kinds[2:3], Writes: kinds[3:4]}
+	c := Controller{For: kinds[0].All(), Owns: AllOf(kinds[1]), Reads: AllOf(kinds[2]), Writes: kinds[3:4]}
 	for i, kind := range kinds {
 		if c.MayRead(kind) != (i < 3) {
 			t.Errorf("MayRead(%s) is %v", kind, i >= 3)

@@ -6,7 +6,7 @@ import "time"
 // only the required fields.
 
 func minimalManifest() *Manifest {
-	return &Manifest{Name: "web", Controllers: []Controller{{Name: "site", For: Kind{"example.com/v1", "Site"}}}}
+	return &Manifest{Name: "web", Controllers: []Controller{{Name: "site", For: Kind{"example.com/v1", "Site"}.All()}}}
 }
 
 func fullManifest() *Manifest {
@@ -16,9 +16,10 @@ func fullManifest() *Manifest {
 		Features: Features(),
 		Controllers: []Controller{{
 			Name:        "site",
-			For:         Kind{"example.com/v1", "Site"},
-			Owns:        []Kind{{"apps/v1", "Deployment"}, {"v1", "Service"}},
-			Reads:       []Kind{{"v1", "Secret"}},
+			For:         Followed{Kind{"example.com/v1", "Site"}, Selector{Namespaces: []string{"prod"}, LabelSelector: "shard=1", FieldSelector: "spec.host=a"}},
+			Owns:        []Followed{{Kind{"apps/v1", "Deployment"}, Selector{MetadataOnly: true}}, Kind{"v1", "Service"}.All()},
+			Reads:       AllOf(Kind{"v1", "Secret"}),
+			Watches:     []Watch{{Followed: Kind{"v1", "Node"}.All(), By: WatchByLabel, Key: "example.com/site"}, {Followed: Kind{"v1", "Pod"}.All(), By: WatchByField, Field: "spec.pod"}},
 			Writes:      []Kind{{"v1", "ConfigMap"}},
 			Indexes:     []Index{{Name: "by-type", Kind: Kind{"v1", "Secret"}, Field: "type"}},
 			Finalizer:   true,

@@ -150,7 +150,7 @@ func register[Spec, Status any](c Controller[Spec, Status]) {
 // manifest returns the controller's part of the manifest.
 func (c *Controller[Spec, Status]) manifest() abi.Controller {
 	return abi.Controller{
-		Name: c.Name, For: c.For, Owns: c.Owns, Reads: c.Reads, Writes: c.Writes, Indexes: c.Indexes,
+		Name: c.Name, For: c.For.All(), Owns: abi.AllOf(c.Owns...), Reads: abi.AllOf(c.Reads...), Writes: c.Writes, Indexes: c.Indexes,
 		Finalizer: c.Cleanup != nil,
 		Interval:  milliseconds(c.Interval), Timeout: milliseconds(c.Timeout),
 		Concurrency: c.Concurrency, Retry: c.Retry.manifest(), Conditions: c.Conditions,

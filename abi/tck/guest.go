@@ -74,7 +74,7 @@ func manifestUsing(name, feature string, retry abi.Retry) []byte {
 }
 
 func conformance(name string) abi.Controller {
-	return abi.Controller{Name: name, For: abi.Kind{APIVersion: "thole.dev/v1", Kind: "Conformance"}}
+	return abi.Controller{Name: name, For: abi.Kind{APIVersion: "thole.dev/v1", Kind: "Conformance"}.All()}
 }
 
 // reading returns a manifest that names these features. Its controller reads ConfigMaps
@@ -82,7 +82,7 @@ func conformance(name string) abi.Controller {
 func reading(name, field string, features ...string) []byte {
 	c := conformance(controller)
 	configMap := abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}
-	c.Reads = []abi.Kind{configMap}
+	c.Reads = abi.AllOf(configMap)
 	if field != "" {
 		c.Indexes = []abi.Index{{Name: "greeting", Kind: configMap, Field: field}}
 	}

@@ -123,7 +123,7 @@ func manifestCases() []Case {
 		refused(badPath, "an index of a field that is no path: it would be empty",
 			describing(reading(badPath, "/data/greeting", abi.FeatureIndexes)), "manifest", "indexes[0].field"),
 		refused(noKind, "a controller for no kind",
-			describing(manifestWith(noKind, abi.Controller{Name: controller, For: abi.Kind{APIVersion: "v1"}})), "manifest", "kind"),
+			describing(manifestWith(noKind, abi.Controller{Name: controller, For: abi.Kind{APIVersion: "v1"}.All()})), "manifest", "kind"),
 		refused(unknown, "a feature that no host has, and a field of it",
 			describing(bytes.Replace(manifest(unknown), []byte(`"controllers":[{`), []byte(`"features":["time-travel"],"controllers":[{"to":1,`), 1)), "manifest", "time-travel"),
 		refused(unnamed, "a field of a feature that the manifest does not name",

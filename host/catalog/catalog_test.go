@@ -242,7 +242,7 @@ func TestARunningRevisionKeepsItsConditionWhileItIsReplaced(t *testing.T) {
 func TestPluginsWithoutConditionsMayShareABuiltInKind(t *testing.T) {
 	revision := func(plugin string, conditions abi.Conditions) *Revision[*guest] {
 		return &Revision[*guest]{Revision: events.Revision{Plugin: plugin}, Manifest: &abi.Manifest{Name: plugin, Controllers: []abi.Controller{{
-			Name: "c", For: abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}, Conditions: conditions,
+			Name: "c", For: abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}.All(), Conditions: conditions,
 		}}}}
 	}
 	silent, asking := abi.Conditions{}, abi.Conditions{Target: "Copied"}

@@ -131,7 +131,7 @@ func (w *world) Load(_ context.Context, m *Module) (*guest, error) {
 	manifest := &abi.Manifest{Name: name, Version: text}
 	for i, kind := range kindsOf(text) {
 		manifest.Controllers = append(manifest.Controllers, abi.Controller{
-			Name: "c" + strings.Repeat("c", i), For: abi.Kind{APIVersion: "example.dev/v1", Kind: kind},
+			Name: "c" + strings.Repeat("c", i), For: abi.Kind{APIVersion: "example.dev/v1", Kind: kind}.All(),
 		})
 	}
 	return w.guest(name, manifest), nil

@@ -243,7 +243,7 @@ func (p plan) run() []string {
 				w.mu.Unlock()
 			}
 		}),
-	}, &Revision{Guest: w, Effects: worldEffects{world: w}, Controller: abi.Controller{Name: "c", For: widget, Owns: []abi.Kind{gadget}, Finalizer: true}})
+	}, &Revision{Guest: w, Effects: worldEffects{world: w}, Controller: abi.Controller{Name: "c", For: widget.All(), Owns: abi.AllOf(gadget), Finalizer: true}})
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
 	ended.Go(func() { w.c.Run(ctx) })

@@ -81,7 +81,7 @@ func newFixture(t *testing.T) *fixture {
 		Queue: testQueue{f}, Cache: testCache{f}, Metrics: testMetrics{f}, Logger: hclog.NewNullLogger(),
 		Events: events.Func(func(e events.Event) { f.events = append(f.events, e) }),
 	}, &Revision{Number: 1, Guest: testGuest{f}, Effects: testEffects{f}, Controller: abi.Controller{
-		Name: "c", For: widget, Owns: []abi.Kind{gadget}, Finalizer: true,
+		Name: "c", For: widget.All(), Owns: abi.AllOf(gadget), Finalizer: true,
 	}})
 	return f
 }

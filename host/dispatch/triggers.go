@@ -38,7 +38,7 @@ func (c *Controller) Observe(old, updated *object.Object, initial bool) {
 // ObserveOwned handles an event of an owned kind: it makes the primaries due that
 // control the object before or after the change.
 func (c *Controller) ObserveOwned(old, updated *object.Object) {
-	kind := c.revision.Load().Controller.For
+	kind := c.revision.Load().Controller.For.Kind
 	made := changeOf(abi.ReasonOwned, old, updated)
 	for _, o := range []*object.Object{old, updated} {
 		if o == nil {

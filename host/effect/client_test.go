@@ -202,7 +202,7 @@ func TestALostReplyIsUncertain(t *testing.T) {
 
 func TestApplyOfAnUnservedKindIsRetried(t *testing.T) {
 	w, target := newFake(t, respond(500, "", ""))
-	target.Controller.Owns = append(target.Controller.Owns, abi.Kind{APIVersion: "new.dev/v1", Kind: "Thing"})
+	target.Controller.Owns = append(target.Controller.Owns, abi.Kind{APIVersion: "new.dev/v1", Kind: "Thing"}.All())
 	_, failure := w.PerformIntents(t.Context(), target, apply(`{"apiVersion":"new.dev/v1","kind":"Thing","metadata":{"name":"x"}}`))
 	if failure == nil || failure.Class != abi.ClassRetry || failure.Reason != "KindNotServed" || !strings.Contains(failure.Message, "new.dev/v1 Thing") {
 		t.Errorf("got %+v", failure)

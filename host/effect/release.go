@@ -30,7 +30,7 @@ func (p *Performer) ReleaseGone(ctx context.Context, c *abi.Controller, primary 
 	if len(p.shares.list(sharerOf(c, primary), true)) == 0 {
 		return Report{}, nil
 	}
-	r, err := p.Store.Resource(ctx, c.For)
+	r, err := p.Store.Resource(ctx, c.For.Kind)
 	if err == nil {
 		_, err = p.client.get(ctx, r, primary)
 	}
@@ -106,7 +106,7 @@ func (r release) perform(ctx context.Context) (released bool, err error) {
 }
 
 func (r release) isPrimary() bool {
-	return objectIDOf(r.kind, r.key) == objectIDOf(r.controller.For, r.primary)
+	return objectIDOf(r.kind, r.key) == objectIDOf(r.controller.For.Kind, r.primary)
 }
 
 func (r release) manager() string { return r.sharedManager(r.controller, r.primary) }
@@ -116,7 +116,7 @@ func (r release) ref() abi.Ref    { return r.kind.Ref(r.key.Namespace, r.key.Nam
 // primary. Such an object is never changed.
 func (r release) ownedByOther(meta metav1.PartialObjectMetadata) bool {
 	owner := metav1.GetControllerOf(&meta)
-	return owner != nil && (owner.Kind != r.controller.For.Kind || owner.Name != r.primary.Name)
+	return owner != nil && (owner.Kind != r.controller.For.Kind.Kind || owner.Name != r.primary.Name)
 }
 
 // send sends an apply of nothing but the object's identity. If the object would

@@ -47,7 +47,7 @@ func (s *session) locate(ctx context.Context, ref abi.Ref) (at location, err err
 		return at, err
 	}
 	declared := s.target.Controller
-	at.owned, at.writes = slices.Contains(declared.Owns, kind), slices.Contains(declared.Writes, kind)
+	at.owned, at.writes = declared.IsOwned(kind), slices.Contains(declared.Writes, kind)
 	if err := s.checkNamespace(&at); err != nil {
 		return at, err
 	}
@@ -73,7 +73,7 @@ func (s *session) addOnce(id objectID) error {
 func (s *session) declaredKind(kind abi.Kind) (abi.Kind, error) {
 	c := s.target.Controller
 	hint := ""
-	for _, kinds := range [...][]abi.Kind{c.Owns, c.Writes} {
+	for _, kinds := range [...][]abi.Kind{abi.Kinds(c.Owns), c.Writes} {
 		if i := slices.Index(kinds, kind); i >= 0 {
 			return kinds[i], nil
 		}

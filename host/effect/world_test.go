@@ -246,9 +246,9 @@ func respondStatus(code int, reason, message, causes string) http.HandlerFunc {
 
 // controller returns a controller that owns and writes the given kinds.
 func controller(owns, writes []object.Resource) *abi.Controller {
-	c := &abi.Controller{Name: "main", For: widget.Kind}
+	c := &abi.Controller{Name: "main", For: widget.Kind.All()}
 	for _, k := range owns {
-		c.Owns = append(c.Owns, k.Kind)
+		c.Owns = append(c.Owns, k.Kind.All())
 	}
 	for _, k := range writes {
 		c.Writes = append(c.Writes, k.Kind)

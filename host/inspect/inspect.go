@@ -203,12 +203,12 @@ func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, config config
 // checkStart adds the kinds that the cluster does not serve, or does not allow
 // to watch.
 func (r *Report) checkStart(c *abi.Controller, resources map[abi.Kind]resource) {
-	for _, kind := range slices.Concat([]abi.Kind{c.For}, c.Owns, c.Reads) {
-		err := resources[kind].err
+	for w := range c.Follows() {
+		err := resources[w.Kind].err
 		if _, unwatchable := errors.AsType[*cache.NotWatchableError](err); unwatchable {
 			r.refuse(stepStart, err)
-		} else if err != nil && !slices.Contains(r.Load.WaitsFor, kind.String()) {
-			r.Load.WaitsFor = append(r.Load.WaitsFor, kind.String())
+		} else if err != nil && !slices.Contains(r.Load.WaitsFor, w.Kind.String()) {
+			r.Load.WaitsFor = append(r.Load.WaitsFor, w.Kind.String())
 		}
 	}
 }
@@ -216,8 +216,10 @@ func (r *Report) checkStart(c *abi.Controller, resources map[abi.Kind]resource) 
 // kinds returns every kind that a manifest names.
 func kinds(m *abi.Manifest) (all []abi.Kind) {
 	for _, c := range m.Controllers {
-		all = append(all, c.For)
-		all = slices.Concat(all, c.Owns, c.Reads, c.Writes)
+		for w := range c.Follows() {
+			all = append(all, w.Kind)
+		}
+		all = append(all, c.Writes...)
 	}
 	slices.SortFunc(all, func(a, b abi.Kind) int {
 		return cmp.Or(cmp.Compare(a.APIVersion, b.APIVersion), cmp.Compare(a.Kind, b.Kind))

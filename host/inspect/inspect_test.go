@@ -206,7 +206,7 @@ func TestDescribeEndsAtTheDeadlineOfTheHost(t *testing.T) {
 }
 
 func TestTwoControllersWithOneConditionAreRefused(t *testing.T) {
-	manifest := abi.EncodeManifest(&abi.Manifest{Name: "twins", Controllers: []abi.Controller{{Name: "a", For: widget}, {Name: "b", For: widget}}})
+	manifest := abi.EncodeManifest(&abi.Manifest{Name: "twins", Controllers: []abi.Controller{{Name: "a", For: widget.All()}, {Name: "b", For: widget.All()}}})
 	wasm := describing(func(m *tck.Module) [][]byte {
 		output := m.Import(abi.ImportModule, abi.ImportOutput, []wasm.ValueType{wasm.I32, wasm.I32}, nil)
 		m.Import(abi.ImportModule, abi.ImportOutput, []wasm.ValueType{wasm.I32, wasm.I32}, nil) // compilers may import a function twice

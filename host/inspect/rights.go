@@ -86,19 +86,19 @@ var verbs = []string{verbGet, verbList, verbWatch, verbCreate, verbUpdate, verbP
 // verbs.
 func rights(c *abi.Controller, resources map[abi.Kind]resource) Rights {
 	var r ruleSet
-	r.addPrimary(c, resources[c.For])
-	for _, kind := range c.Owns {
-		r.addRead(resources[kind])
-		r.addWrite(resources[kind])
+	r.addPrimary(c, resources[c.For.Kind])
+	for _, w := range c.Owns {
+		r.addRead(resources[w.Kind])
+		r.addWrite(resources[w.Kind])
 	}
-	for _, kind := range c.Reads {
-		r.addRead(resources[kind])
+	for w := range c.Follows() {
+		r.addRead(resources[w.Kind])
 	}
 	for _, kind := range c.Writes {
 		r.addWrite(resources[kind])
 	}
 	if len(c.Owns) > 0 {
-		r.addOwner(resources[c.For])
+		r.addOwner(resources[c.For.Kind])
 	}
 	r.add(resource{Resource: object.Resource{GVR: schema.GroupVersionResource{Resource: "events"}}},
 		"", "create Kubernetes Events", verbCreate, verbPatch)

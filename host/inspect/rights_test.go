@@ -56,22 +56,22 @@ func TestRightsFollowFromTheManifest(t *testing.T) {
 		controller abi.Controller
 		want       []string
 	}{
-		"only reads": {abi.Controller{For: widget, Reads: []abi.Kind{deployment}}, []string{
+		"only reads": {abi.Controller{For: widget.All(), Reads: abi.AllOf(deployment)}, []string{
 			"example.com/widgets: get list watch patch ?", "example.com/widgets/status: patch ?", "apps/deployments: list watch",
 		}},
-		"owns": {abi.Controller{For: widget, Owns: []abi.Kind{pod}, Finalizer: true}, []string{
+		"owns": {abi.Controller{For: widget.All(), Owns: abi.AllOf(pod), Finalizer: true}, []string{
 			"example.com/widgets: get list watch patch ?", "example.com/widgets/status: patch ?",
 			"pods: get list watch create patch delete", "example.com/widgets/finalizers: update ? !",
 		}},
-		"writes without reading": {abi.Controller{For: widget, Writes: []abi.Kind{configMap, ingress}}, []string{
+		"writes without reading": {abi.Controller{For: widget.All(), Writes: []abi.Kind{configMap, ingress}}, []string{
 			"example.com/widgets: get list watch patch ?", "example.com/widgets/status: patch ?",
 			"configmaps: get create patch delete", "networking.k8s.io/ingresses: get create patch delete",
 		}},
-		"a kind twice": {abi.Controller{For: widget, Reads: []abi.Kind{configMap}, Writes: []abi.Kind{configMap, widget}}, []string{
+		"a kind twice": {abi.Controller{For: widget.All(), Reads: abi.AllOf(configMap), Writes: []abi.Kind{configMap, widget}}, []string{
 			"example.com/widgets: get list watch create patch delete ?", "example.com/widgets/status: patch ?",
 			"configmaps: get list watch create patch delete",
 		}},
-		"no subresource for the status": {abi.Controller{For: configMap}, []string{"configmaps: get list watch patch"}},
+		"no subresource for the status": {abi.Controller{For: configMap.All()}, []string{"configmaps: get list watch patch"}},
 	} {
 		t.Run(name, func(t *testing.T) { expectRules(t, c.controller, guessed(c.controller), c.want...) })
 	}
@@ -79,13 +79,13 @@ func TestRightsFollowFromTheManifest(t *testing.T) {
 
 func TestRightsUseTheResourcesOfTheCluster(t *testing.T) {
 	at := map[abi.Kind]resource{widget: served(widget, "widgetses", false), gadget: served(gadget, "gadgetry", true)}
-	expectRules(t, abi.Controller{For: widget, Owns: []abi.Kind{gadget}}, at,
+	expectRules(t, abi.Controller{For: widget.All(), Owns: abi.AllOf(gadget)}, at,
 		"example.com/widgetses: get list watch patch", "example.com/gadgetry: get list watch create patch delete",
 		"example.com/widgetses/finalizers: update !")
 }
 
 func TestEachVerbHasAUse(t *testing.T) {
-	c := abi.Controller{For: widget, Finalizer: true}
+	c := abi.Controller{For: widget.All(), Finalizer: true}
 	for _, rule := range rights(&c, guessed(c)).Rules {
 		for _, verb := range rule.Verbs {
 			if !slices.ContainsFunc(rule.Uses, func(use string) bool {

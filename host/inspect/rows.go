@@ -89,8 +89,8 @@ func describe(plugin string, c *abi.Controller, limits config.Limits) controller
 	}
 	return controllerRows{c.Name, [][]string{
 		{"For", c.For.String()},
-		{"Owns", orDash(kindList(c.Owns))},
-		{"Reads", orDash(kindList(c.Reads))},
+		{"Owns", orDash(kindList(abi.Kinds(c.Owns)))},
+		{"Reads", orDash(kindList(abi.Kinds(c.Reads)))},
 		{"Writes", orDash(kindList(c.Writes))},
 		{"Finalizer", orDash(finalizer)},
 		{"Interval", interval(c.Interval)},

@@ -48,7 +48,7 @@ func TestSizeIsFormattedInBinaryUnits(t *testing.T) {
 func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 	limits := config.Config{}.WithDefaults().Limits
 	c := &abi.Controller{
-		Name: "a", For: widget, Finalizer: true, Interval: 60_000, Timeout: 30_000, Concurrency: 2,
+		Name: "a", For: widget.All(), Finalizer: true, Interval: 60_000, Timeout: 30_000, Concurrency: 2,
 		Conditions: abi.Conditions{
 			Target: "Synced", Owned: []string{"Fetched"}, Summarized: []string{"Fetched", "Stored"}, NegativePolarity: []string{"Stalled"},
 			Summaries: []abi.Summary{{Target: "Stored", Summarized: []string{"Fetched"}}},
@@ -86,7 +86,7 @@ func TestTableFitsTheWidth(t *testing.T) {
 	kindsOf := rapid.SliceOfNDistinct(kind, 0, 5, rapid.ID)
 	rapid.Check(t, func(t *rapid.T) {
 		m := &abi.Manifest{Name: "p", Version: rapid.String().Draw(t, "version"), Controllers: []abi.Controller{{
-			Name: "c", For: kind.Draw(t, "for"), Owns: kindsOf.Draw(t, "owns"), Reads: kindsOf.Draw(t, "reads"), Writes: kindsOf.Draw(t, "writes"),
+			Name: "c", For: kind.Draw(t, "for").All(), Owns: abi.AllOf(kindsOf.Draw(t, "owns")...), Reads: abi.AllOf(kindsOf.Draw(t, "reads")...), Writes: kindsOf.Draw(t, "writes"),
 			Conditions: abi.Conditions{Summarized: rapid.SliceOfN(word, 0, 20).Draw(t, "summarized")},
 		}}}
 		m.Version = strings.Join(strings.Fields(m.Version), " ")

@@ -87,7 +87,7 @@ func (w ConditionWriters) Add(plugin string, controllers []abi.Controller) error
 		}
 		name := plugin + "/" + c.Name
 		for _, condition := range c.Conditions.Written() {
-			written := c.For.Group() + "/" + c.For.Kind + "/" + condition
+			written := c.For.Group() + "/" + c.For.Kind.Kind + "/" + condition
 			if other := w[written]; other != "" && other != name {
 				return fmt.Errorf("controller %q and %q both write the condition %s of %s; only one of them may have it as a target or in conditions.owned",
 					name, other, condition, c.For)

@@ -9,25 +9,25 @@ import (
 
 func TestConditionHasOneWriter(t *testing.T) {
 	widget := abi.Kind{APIVersion: "example.com/v1", Kind: "Widget"}
-	first := abi.Controller{Name: "a", For: widget, Conditions: abi.Conditions{Owned: []string{"Painted", "Stalled", "Reconciling", "Ready"}}}
+	first := abi.Controller{Name: "a", For: widget.All(), Conditions: abi.Conditions{Owned: []string{"Painted", "Stalled", "Reconciling", "Ready"}}}
 	for name, c := range map[string]struct {
 		second  abi.Controller
 		refused bool
 	}{
-		"another kind":          {abi.Controller{Name: "b", For: abi.Kind{APIVersion: "example.com/v1", Kind: "Gadget"}}, false},
-		"another target":        {abi.Controller{Name: "b", For: widget, Conditions: abi.Conditions{Target: "Synced"}}, false},
-		"the same":              {abi.Controller{Name: "b", For: widget}, true},
-		"the same, spelled out": {abi.Controller{Name: "b", For: widget, Conditions: abi.Conditions{Target: "Ready"}}, true},
-		"another version":       {abi.Controller{Name: "b", For: abi.Kind{APIVersion: "example.com/v2", Kind: "Widget"}}, true},
-		"one owns the target":   {abi.Controller{Name: "b", For: widget, Conditions: abi.Conditions{Target: "Synced", Owned: []string{"Ready"}}}, true},
-		"the owned one":         {abi.Controller{Name: "b", For: widget, Conditions: abi.Conditions{Target: "Painted"}}, true},
-		"both own one":          {abi.Controller{Name: "b", For: widget, Conditions: abi.Conditions{Target: "Synced", Owned: []string{"Dry", "Painted"}}}, true},
-		"both own one, v2":      {abi.Controller{Name: "b", For: abi.Kind{APIVersion: "example.com/v2", Kind: "Widget"}, Conditions: abi.Conditions{Target: "Synced", Owned: []string{"Painted"}}}, true},
-		"they own others":       {abi.Controller{Name: "b", For: widget, Conditions: abi.Conditions{Target: "Synced", Owned: []string{"Dry", "Synced"}}}, false},
-		"owned of another kind": {abi.Controller{Name: "b", For: abi.Kind{APIVersion: "example.org/v1", Kind: "Widget"}, Conditions: abi.Conditions{Owned: []string{"Painted"}}}, false},
-		"the host's conditions": {abi.Controller{Name: "b", For: widget, Conditions: abi.Conditions{Target: "Synced", Owned: []string{"Stalled", "Reconciling"}}}, false},
-		"it reads the owned":    {abi.Controller{Name: "b", For: widget, Conditions: abi.Conditions{Target: "Synced", Summarized: []string{"Painted"}}}, false},
-		"a built-in kind":       {abi.Controller{Name: "b", For: abi.Kind{APIVersion: "v1", Kind: "Widget"}}, false},
+		"another kind":          {abi.Controller{Name: "b", For: abi.Kind{APIVersion: "example.com/v1", Kind: "Gadget"}.All()}, false},
+		"another target":        {abi.Controller{Name: "b", For: widget.All(), Conditions: abi.Conditions{Target: "Synced"}}, false},
+		"the same":              {abi.Controller{Name: "b", For: widget.All()}, true},
+		"the same, spelled out": {abi.Controller{Name: "b", For: widget.All(), Conditions: abi.Conditions{Target: "Ready"}}, true},
+		"another version":       {abi.Controller{Name: "b", For: abi.Kind{APIVersion: "example.com/v2", Kind: "Widget"}.All()}, true},
+		"one owns the target":   {abi.Controller{Name: "b", For: widget.All(), Conditions: abi.Conditions{Target: "Synced", Owned: []string{"Ready"}}}, true},
+		"the owned one":         {abi.Controller{Name: "b", For: widget.All(), Conditions: abi.Conditions{Target: "Painted"}}, true},
+		"both own one":          {abi.Controller{Name: "b", For: widget.All(), Conditions: abi.Conditions{Target: "Synced", Owned: []string{"Dry", "Painted"}}}, true},
+		"both own one, v2":      {abi.Controller{Name: "b", For: abi.Kind{APIVersion: "example.com/v2", Kind: "Widget"}.All(), Conditions: abi.Conditions{Target: "Synced", Owned: []string{"Painted"}}}, true},
+		"they own others":       {abi.Controller{Name: "b", For: widget.All(), Conditions: abi.Conditions{Target: "Synced", Owned: []string{"Dry", "Synced"}}}, false},
+		"owned of another kind": {abi.Controller{Name: "b", For: abi.Kind{APIVersion: "example.org/v1", Kind: "Widget"}.All(), Conditions: abi.Conditions{Owned: []string{"Painted"}}}, false},
+		"the host's conditions": {abi.Controller{Name: "b", For: widget.All(), Conditions: abi.Conditions{Target: "Synced", Owned: []string{"Stalled", "Reconciling"}}}, false},
+		"it reads the owned":    {abi.Controller{Name: "b", For: widget.All(), Conditions: abi.Conditions{Target: "Synced", Summarized: []string{"Painted"}}}, false},
+		"a built-in kind":       {abi.Controller{Name: "b", For: abi.Kind{APIVersion: "v1", Kind: "Widget"}.All()}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for plugins, err := range map[string]error{

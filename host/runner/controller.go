@@ -36,7 +36,9 @@ type followed struct {
 // canSwapTo reports whether the controller can continue with another revision:
 // its keys must be of the same kind. Otherwise it is replaced by a new one, and
 // what is remembered of its keys is lost.
-func (c *controller) canSwapTo(m abi.Controller) bool { return c.Revision().Controller.For == m.For }
+func (c *controller) canSwapTo(m abi.Controller) bool {
+	return c.Revision().Controller.For.Kind == m.For.Kind
+}
 
 // workers returns how many objects of a controller are reconciled at once.
 func workers(m abi.Controller, policy config.Policy) int {
@@ -66,7 +68,7 @@ func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, p *plugin, running
 	} else {
 		running.follow(m, &p.informers)
 		running.setWorkers(workers(m, rev.Policy))
-		running.Swap(next, keysOf(p.informers.get(m.For)))
+		running.Swap(next, keysOf(p.informers.get(m.For.Kind)))
 	}
 	for _, key := range p.effects.Load().FindShared(&next.Controller) {
 		running.Queue.Add(key, abi.ReasonResync) // it may have been deleted meanwhile
@@ -91,7 +93,7 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 		Name:     rev.Controller.Name,
 		Workers:  workers,
 		Queue:    queue.New(queue.Config{Name: id, MetricsProvider: r.Metrics.WorkQueues()}),
-		Cache:    controllerCache{cache: r.Cache, controller: id, primary: rev.Controller.For, informers: &p.informers, ownWrites: &p.ownWrites},
+		Cache:    controllerCache{cache: r.Cache, controller: id, primary: rev.Controller.For.Kind, informers: &p.informers, ownWrites: &p.ownWrites},
 		Metrics:  c.metrics,
 		Events:   r.Events,
 		LogLines: p.logLines,
@@ -105,7 +107,7 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 	c.follow(rev.Controller, &p.informers)
 	c.done.Go(func() { c.Run(ctx) })
 	c.done.Go(func() {
-		c.resync(ctx, r.Resync, func() []object.Key { return keysOf(p.informers.get(c.Revision().Controller.For)) })
+		c.resync(ctx, r.Resync, func() []object.Key { return keysOf(p.informers.get(c.Revision().Controller.For.Kind)) })
 	})
 	return c
 }
@@ -143,9 +145,9 @@ func (c *controller) follow(m abi.Controller, informers *informers) {
 		delete(before, f)
 		c.handlers[f] = remove
 	}
-	add(followed{kind: m.For}, func(e cache.Event) { c.Observe(e.Old, e.New, e.Initial) })
-	for _, kind := range m.Owns {
-		add(followed{kind: kind, owned: true}, func(e cache.Event) {
+	add(followed{kind: m.For.Kind}, func(e cache.Event) { c.Observe(e.Old, e.New, e.Initial) })
+	for _, w := range m.Owns {
+		add(followed{kind: w.Kind, owned: true}, func(e cache.Event) {
 			if !e.Initial {
 				c.ObserveOwned(e.Old, e.New)
 			}

@@ -64,8 +64,9 @@ func (i *informers) problems() (all []string) {
 func kindsOf(m *abi.Manifest) []abi.Kind {
 	var kinds []abi.Kind
 	for _, c := range m.Controllers {
-		kinds = append(kinds, c.For)
-		kinds = append(append(kinds, c.Owns...), c.Reads...)
+		for w := range c.Follows() {
+			kinds = append(kinds, w.Kind)
+		}
 	}
 	slices.SortFunc(kinds, func(a, b abi.Kind) int {
 		return slices.Compare([]string{a.APIVersion, a.Kind}, []string{b.APIVersion, b.Kind})

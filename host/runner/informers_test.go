@@ -201,7 +201,7 @@ func TestARestoreForgetsWritesAndMakesEveryObjectDue(t *testing.T) {
 	r.plugins["p"].informers.replace(byKind)
 	r.plugins["p"].effects.Store(performer)
 	r.controllers["p/c"] = &controller{id: "p/c", Controller: dispatch.New(
-		dispatch.Config{Plugin: "p", Name: "c", Workers: 1, Queue: q}, &dispatch.Revision{Controller: abi.Controller{Name: "c", For: widgets}},
+		dispatch.Config{Plugin: "p", Name: "c", Workers: 1, Queue: q}, &dispatch.Revision{Controller: abi.Controller{Name: "c", For: widgets.All()}},
 	)}
 	w, _ := byKind[widgets].Get(object.Key{Namespace: "a", Name: "w"})
 	emit := func() {

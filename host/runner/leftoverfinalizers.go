@@ -81,15 +81,15 @@ func count(l *events.LeftFinalizer, o *object.Object) {
 // found: a kind has the same objects at every version.
 func primaryKinds(sets ...[]abi.Controller) (kinds []abi.Kind) {
 	for _, c := range slices.Concat(sets...) {
-		if !slices.ContainsFunc(kinds, func(k abi.Kind) bool { return sameKind(k, c.For) }) {
-			kinds = append(kinds, c.For)
+		if !slices.ContainsFunc(kinds, func(k abi.Kind) bool { return sameKind(k, c.For.Kind) }) {
+			kinds = append(kinds, c.For.Kind)
 		}
 	}
 	return kinds
 }
 
 func removesFinalizer(now []abi.Controller, controller string, kind abi.Kind) bool {
-	return slices.ContainsFunc(now, func(c abi.Controller) bool { return c.Name == controller && sameKind(c.For, kind) })
+	return slices.ContainsFunc(now, func(c abi.Controller) bool { return c.Name == controller && sameKind(c.For.Kind, kind) })
 }
 
 func sameKind(a, b abi.Kind) bool { return a.Kind == b.Kind && a.Group() == b.Group() }

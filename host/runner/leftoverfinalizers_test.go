@@ -32,7 +32,7 @@ func withFinalizers(name string, finalizers ...string) *object.Object {
 
 func controllers(pairs ...any) (all []abi.Controller) {
 	for i := 0; i < len(pairs); i += 2 {
-		all = append(all, abi.Controller{Name: pairs[i].(string), For: pairs[i+1].(abi.Kind)})
+		all = append(all, abi.Controller{Name: pairs[i].(string), For: pairs[i+1].(abi.Kind).All()})
 	}
 	return all
 }

@@ -36,7 +36,7 @@ func TestANewPolicyKeepsTheController(t *testing.T) {
 		number++
 		err := r.Start(t.Context(), &Revision{
 			Revision: events.Revision{Plugin: "p", Number: number, Digest: "d"}, Policy: policy,
-			Manifest: &abi.Manifest{Name: "p", Controllers: []abi.Controller{{Name: "c", For: widgets, Concurrency: 4}}},
+			Manifest: &abi.Manifest{Name: "p", Controllers: []abi.Controller{{Name: "c", For: widgets.All(), Concurrency: 4}}},
 		}, func() error { return nil })
 		if err != nil {
 			t.Fatal(err)
@@ -56,7 +56,7 @@ func TestANewPolicyKeepsTheController(t *testing.T) {
 	if p := r.plugins["p"].effects.Load(); p.QPS != 3 || first.Revision().Effects != p {
 		t.Errorf("its writes are limited to %v per second", p.QPS)
 	}
-	if first.canSwapTo(abi.Controller{Name: "c", For: gadgets}) {
+	if first.canSwapTo(abi.Controller{Name: "c", For: gadgets.All()}) {
 		t.Error("a controller for another kind would keep the keys of the former one")
 	}
 }

@@ -288,7 +288,7 @@ func (r *Runner) Restored(kind abi.Kind) {
 	}
 	for _, c := range r.controllers {
 		if p := r.plugins[c.Plugin]; p != nil && p.informers.get(kind) != nil {
-			c.Restored(keysOf(p.informers.get(c.Revision().Controller.For)))
+			c.Restored(keysOf(p.informers.get(c.Revision().Controller.For.Kind)))
 		}
 	}
 }

@@ -73,7 +73,7 @@ func trapUnless(n int32, instructions ...[]byte) []byte {
 
 func (tg *testGuest) build(locals types, body ...[]byte) []byte {
 	manifest := abi.EncodeManifest(&abi.Manifest{Name: tg.name, Version: "1", Controllers: []abi.Controller{
-		{Name: "c", For: abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}},
+		{Name: "c", For: abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}.All()},
 	}})
 	tg.Memory(2)
 	tg.Data(0, []byte(resultText))

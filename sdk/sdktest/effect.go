@@ -168,7 +168,7 @@ func (r *Run) plan() (all []intent, failure *abi.EffectFailure) {
 // writes.
 func (r *Run) checkScope(i *intent) *abi.EffectFailure {
 	c, own, cluster := &r.world.controller, r.primary.namespace, r.world.clusterScoped[i.kind]
-	i.owned, i.writable = slices.Contains(c.Owns, i.kind), slices.Contains(c.Writes, i.kind)
+	i.owned, i.writable = c.IsOwned(i.kind), slices.Contains(c.Writes, i.kind)
 	if i.namespace == "" && !cluster {
 		i.namespace = own
 	}

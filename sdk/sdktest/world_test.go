@@ -53,7 +53,7 @@ func (s *script) Reconcile(request []byte, _ Host) (abi.Code, []byte, error) {
 func newScript() *script {
 	return &script{
 		controller: abi.Controller{
-			Name: "ctl", For: thing, Owns: []abi.Kind{child}, Writes: []abi.Kind{other}, Finalizer: true,
+			Name: "ctl", For: thing.All(), Owns: abi.AllOf(child), Writes: []abi.Kind{other}, Finalizer: true,
 		},
 		result: abi.Result{Result: abi.OutcomeSuccess},
 	}
@@ -66,7 +66,7 @@ func scripted(tb testing.TB, owns ...sdk.Kind) (*World, *script) {
 	s := newScript()
 	for _, k := range owns {
 		if k != child {
-			s.controller.Owns = append(s.controller.Owns, k)
+			s.controller.Owns = append(s.controller.Owns, k.All())
 		}
 	}
 	w := NewWith(tb, s)
@@ -215,7 +215,7 @@ func TestCrossNamespaceAllowsWritesButNoOwners(t *testing.T) {
 
 func TestCrossNamespaceAllowsReads(t *testing.T) {
 	s := newScript()
-	s.controller.Reads = []abi.Kind{other}
+	s.controller.Reads = abi.AllOf(other)
 	w := NewWith(t, s)
 	w.Create(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"ns","name":"one"}}`)
 	for _, ns := range []string{"far", "ns"} {
@@ -242,7 +242,7 @@ func TestCrossNamespaceAllowsReads(t *testing.T) {
 
 func TestKindsOfKubernetesGetOnlyDeclaredConditions(t *testing.T) {
 	s := newScript()
-	s.controller.For = other
+	s.controller.For = other.All()
 	w := NewWith(t, s)
 	w.Create(`{"apiVersion":"v1","kind":"Other","metadata":{"namespace":"ns","name":"one"}}`)
 	w.Reconcile("ns/one").ExpectSuccess().ExpectNoWrites()

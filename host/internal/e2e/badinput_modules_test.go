@@ -20,12 +20,14 @@ func emptyPlugin(name string, controllers ...abi.Controller) []byte {
 	return pluginWithManifest(abi.EncodeManifest(&abi.Manifest{Name: name, Version: "1", Controllers: controllers}))
 }
 
-func controllerFor(kind abi.Kind) abi.Controller { return abi.Controller{Name: "main", For: kind} }
+func controllerFor(kind abi.Kind) abi.Controller {
+	return abi.Controller{Name: "main", For: kind.All()}
+}
 
 // latecomerController returns a controller for latecomer that writes a condition of
 // its own, so that several such controllers do not overlap.
 func latecomerController(name, target string) abi.Controller {
-	return abi.Controller{Name: name, For: latecomer, Conditions: abi.Conditions{Target: target}}
+	return abi.Controller{Name: name, For: latecomer.All(), Conditions: abi.Conditions{Target: target}}
 }
 
 // pluginWithManifest assembles a plugin with any text as its manifest.

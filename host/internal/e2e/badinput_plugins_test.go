@@ -139,7 +139,7 @@ var badPlugins = []badPlugin{
 	{
 		name: "reads-kind-without-list", step: "kind",
 		write: writeEmptyPlugin(abi.Controller{
-			Name: "main", For: abi.Kind{APIVersion: "v1", Kind: "ServiceAccount"}, Reads: []abi.Kind{{APIVersion: "v1", Kind: "Binding"}},
+			Name: "main", For: abi.Kind{APIVersion: "v1", Kind: "ServiceAccount"}.All(), Reads: abi.AllOf(abi.Kind{APIVersion: "v1", Kind: "Binding"}),
 		}),
 		message: []string{
 			`v1 Binding cannot be watched: its API has no verb "list"`,

@@ -61,7 +61,7 @@ func TestCircuitBreakerOpensForPluginThatPanicsForEveryObject(t *testing.T) {
 	setMood(t, ns, names, "panic")
 	p.expectMoodOpen(t, opened)
 	kind := abi.Kind{APIVersion: "e2e.thole.dev/v1", Kind: "Mood"}
-	d.install("mood", emptyPlugin("mood", abi.Controller{Name: "mood", For: kind}))
+	d.install("mood", emptyPlugin("mood", abi.Controller{Name: "mood", For: kind.All()}))
 	p.awaitRunning("mood", 2)
 	p.expectMoodsReady(t, ns, len(names)+1)
 	if b := p.breaker("mood"); b.State != "closed" || b.LastFault.Class != "" {

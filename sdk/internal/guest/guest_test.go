@@ -26,7 +26,7 @@ func register(t *testing.T, controllers ...Controller) {
 
 func controller(name string) Controller {
 	return Controller{
-		Manifest: abi.Controller{Name: name, For: abi.Kind{APIVersion: "v1", Kind: "Thing"}},
+		Manifest: abi.Controller{Name: name, For: abi.Kind{APIVersion: "v1", Kind: "Thing"}.All()},
 		Begin:    func() *Run { return begin(name) },
 		Warm:     func() error { return nil },
 	}

@@ -76,9 +76,9 @@ func (w *objectWatch) wait() { w.running.Wait() }
 // watchPlugin follows the kinds of a plugin that has started.
 func (s *session) watchPlugin(ctx context.Context, e events.PluginStarted) {
 	for _, c := range e.Manifest.Controllers {
-		s.watch.primaries.add(gvk(c.For).GroupKind())
-		s.sample.primaries[c.Name] = gvk(c.For).GroupKind()
-		for _, kind := range append([]abi.Kind{c.For}, c.Owns...) {
+		s.watch.primaries.add(gvk(c.For.Kind).GroupKind())
+		s.sample.primaries[c.Name] = gvk(c.For.Kind).GroupKind()
+		for _, kind := range append([]abi.Kind{c.For.Kind}, abi.Kinds(c.Owns)...) {
 			s.followKind(ctx, gvk(kind))
 		}
 	}

@@ -1,0 +1,122 @@
+package abi
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/thole-dev/thole/abi/rawjson"
+)
+
+// The checks of what controllers follow, against SPEC.md, "Selectors" and "Watches".
+
+// checkAllFollowed checks kinds with selectors. The kinds must be distinct.
+func checkAllFollowed(field string, all []Followed) error {
+	return cmp.Or(checkEach(field, all, Followed.check), checkDistinct(field, "", all, func(w Followed) string { return w.Kind.String() }))
+}
+
+// check does not check whether the label selector can be parsed, and whether the
+// API server supports the fields: the host does.
+func (w Followed) check() error {
+	return cmp.Or(
+		w.Kind.check(),
+		checkEach("namespaces", w.Namespaces, func(name string) error { return checkName("", name) }),
+		checkDistinct("namespaces", "", w.Namespaces, func(name string) string { return name }),
+		checkLength("labelSelector", len(w.LabelSelector), MaxSelector),
+		checkLength("fieldSelector", len(w.FieldSelector), MaxSelector),
+		rawjson.Within("fieldSelector", checkFieldSelector(w.FieldSelector)),
+	)
+}
+
+func (c Controller) checkWatch(w Watch) error {
+	if err := w.Followed.check(); err != nil {
+		return err
+	}
+	switch w.By {
+	case WatchByOwner:
+		return cmp.Or(checkUnused("key", w.Key, w.By), checkUnused("field", w.Field, w.By))
+	case WatchByLabel, WatchByAnnotation:
+		return cmp.Or(checkUnused("field", w.Field, w.By), checkLabelKey("key", w.Key))
+	case WatchByField:
+		return cmp.Or(checkUnused("key", w.Key, w.By), checkPath("field", w.Field, "spec.secretRef.name"), c.checkPrimaryField(w.Field))
+	}
+	return rawjson.NewError("by", rawjson.Quote(string(w.By))+" is not one of owner, label, annotation, field")
+}
+
+// checkLabelKey checks the name of a label or annotation: a name with, optionally, a
+// domain and a slash before it.
+func checkLabelKey(field, key string) error {
+	domain, name, prefixed := strings.Cut(key, "/")
+	if !prefixed {
+		name = key
+	}
+	switch {
+	case key == "":
+		return rawjson.NewError(field, "is required, such as app.kubernetes.io/instance")
+	case !labelName(name) || prefixed && !dnsSubdomain(domain):
+		return rawjson.NewError(field, rawjson.Quote(key)+" is not the name of a label or annotation, such as app.kubernetes.io/instance")
+	}
+	return checkLength(field, len(key), maxLabelKey)
+}
+
+// maxLabelKey is the length of a domain of 253, a slash and a name of 63.
+const maxLabelKey = 317
+
+func checkUnused(field, value string, by WatchBy) error {
+	if value == "" {
+		return nil
+	}
+	return rawjson.NewError(field, "has no effect by "+string(by))
+}
+
+// checkPrimaryField refuses a field that is not kept of the primaries.
+func (c Controller) checkPrimaryField(path string) error {
+	if !c.For.MetadataOnly || isMetadata(path) {
+		return nil
+	}
+	return rawjson.NewError("field", rawjson.Quote(path)+" is not in the metadata of the primary, of which for.metadataOnly keeps nothing else")
+}
+
+func isMetadata(path string) bool { return strings.HasPrefix(path, "metadata.") }
+
+// readsMetadataOnly reports whether nothing but metadata can be read of a kind.
+func (c Controller) readsMetadataOnly(kind Kind) bool {
+	for w := range c.Follows() {
+		if w.Kind == kind && !w.MetadataOnly {
+			return false
+		}
+	}
+	return true
+}
+
+// checkMetadataOnly refuses conditions of a primary whose status is not kept.
+func (c Controller) checkMetadataOnly() error {
+	if !c.For.MetadataOnly || c.Conditions.IsZero() {
+		return nil
+	}
+	return rawjson.NewError("conditions", "cannot be set beside for.metadataOnly: the host does not keep the status that they are part of")
+}
+
+// checkFollowed refuses a selector in a plugin without the feature.
+func (m *Manifest) checkFollowed(field string, w Followed) error {
+	return rawjson.Within(field, cmp.Or(
+		checkFeature(m.Features, FeatureSelectors, "namespaces", len(w.Namespaces) > 0),
+		checkFeature(m.Features, FeatureSelectors, "labelSelector", w.LabelSelector != ""),
+		checkFeature(m.Features, FeatureSelectors, "fieldSelector", w.FieldSelector != ""),
+		checkFeature(m.Features, FeatureSelectors, "metadataOnly", w.MetadataOnly),
+	))
+}
+
+// checkOwned refuses a selection of what is owned: what a controller applies is what
+// it has to follow.
+func (m *Manifest) checkOwned(w Followed) error {
+	for _, selected := range []struct {
+		field string
+		used  bool
+	}{{"namespaces", len(w.Namespaces) > 0}, {"labelSelector", w.LabelSelector != ""}, {"fieldSelector", w.FieldSelector != ""}} {
+		if selected.used {
+			return rawjson.NewError(selected.field, "cannot be used in owns: everything that the plugin owns is followed; the feature "+
+				rawjson.Quote(FeatureManaged)+" follows nothing else")
+		}
+	}
+	return m.checkFollowed("", w)
+}
