@@ -33,6 +33,9 @@ type Object struct {
 	// annotation kubectl.kubernetes.io/last-applied-configuration. It ends
 	// with the closing brace.
 	Raw []byte
+	// MetadataOnly is set if Raw has nothing but apiVersion, kind and metadata, whatever
+	// the object has.
+	MetadataOnly bool
 }
 
 var (
