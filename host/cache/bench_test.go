@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -20,6 +21,8 @@ import (
 	restwatch "k8s.io/client-go/rest/watch"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/cache/objects"
+	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -140,7 +143,7 @@ func fillRaw(b *testing.B, config *rest.Config) *Cache {
 	if err != nil {
 		b.Fatal(err)
 	}
-	i, err := c.Acquire(b.Context(), widget)
+	i, err := c.Acquire(b.Context(), scope.All(widget))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -179,7 +182,7 @@ func BenchmarkDecodeEvent(b *testing.B) {
 	event := fmt.Appendf(nil, `{"type":"ADDED","object":%s}`+"\n", sample(1))
 	b.SetBytes(int64(len(event)))
 	b.ReportAllocs()
-	info := serializer(widget).SupportedMediaTypes()[0]
+	info := serializer(widget, false).SupportedMediaTypes()[0]
 	frames := info.StreamSerializer.NewFrameReader(io.NopCloser(&repeating{text: event}))
 	decoder := restwatch.NewDecoder(streaming.NewDecoder(frames, info.StreamSerializer.Serializer), info.Serializer)
 	for b.Loop() {
@@ -207,7 +210,7 @@ func BenchmarkList(b *testing.B) {
 	sel := selector(b, "tier=backend")
 	b.ReportAllocs()
 	for b.Loop() {
-		if len(s.list("team-1", sel)) == 0 {
+		if len(s.list(objects.Query{Namespace: "team-1", Selector: sel}, time.Now())) == 0 {
 			b.Fatal("nothing found")
 		}
 	}
@@ -228,7 +231,7 @@ func BenchmarkRun(b *testing.B) {
 		if sels[i] == nil {
 			sels[i] = labels.SelectorFromSet(labels.Set{"app.kubernetes.io/name": key.Name})
 		}
-		if found, err := run.List(Reading{Kind: widget, Namespace: key.Namespace, Selector: sels[i]}); len(found.Items) != 1 || err != nil {
+		if found, err := run.List(Reading{Kind: widget, Namespaces: []string{key.Namespace}, Selector: sels[i]}); len(found.Items) != 1 || err != nil {
 			b.Fatal(len(found.Items), err)
 		}
 		run.Commit()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -110,7 +111,7 @@ type Cache struct {
 	cancel    context.CancelFunc
 
 	mu        sync.Mutex
-	informers map[abi.Kind]*informer
+	informers map[selected]*informer
 	stopping  sync.WaitGroup // idle informers that are being stopped
 }
 
@@ -125,8 +126,8 @@ func New(config Config) (*Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create cache: %w", err)
 	}
-	c := &Cache{config: config, rest: restConfig, http: httpClient, informers: map[abi.Kind]*informer{}}
-	client, err := c.client(abi.Kind{})
+	c := &Cache{config: config, rest: restConfig, http: httpClient, informers: map[selected]*informer{}}
+	client, err := c.client(abi.Kind{}, false)
 	if err != nil {
 		return nil, fmt.Errorf("create cache: %w", err)
 	}
@@ -153,11 +154,11 @@ func clientConfig(base *rest.Config) *rest.Config {
 	return config
 }
 
-// client returns a client that decodes responses as objects of a kind. All
-// clients share the connections and the rate limit.
-func (c *Cache) client(kind abi.Kind) (rest.Interface, error) {
+// client returns a client that decodes responses as objects of a kind, or as their
+// metadata. All clients share the connections and the rate limit.
+func (c *Cache) client(kind abi.Kind, metadataOnly bool) (rest.Interface, error) {
 	config := rest.CopyConfig(c.rest)
-	config.NegotiatedSerializer = serializer(kind)
+	config.NegotiatedSerializer = serializer(kind, metadataOnly)
 	return rest.UnversionedRESTClientForConfigAndClient(config, c.http)
 }
 
@@ -179,102 +180,7 @@ func (c *Cache) Watchable(ctx context.Context, kind abi.Kind) (object.Resource, 
 	return s.Resource, err
 }
 
-// Acquire returns the informer of a kind and starts it if it is not running.
-// It does not wait until the informer has synced. The caller must call
-// [Informer.Release]. The error is an [*object.UnknownKindError] while the API
-// server does not serve the kind, which may change at any time, or a
-// [*NotWatchableError].
-func (c *Cache) Acquire(ctx context.Context, kind abi.Kind) (*Informer, error) {
-	if i := c.running(kind); i != nil {
-		return i, nil
-	}
-	resource, err := c.Watchable(ctx, kind)
-	if err != nil {
-		return nil, err
-	}
-	return c.start(resource)
-}
-
-// running returns the informer of a kind for one more user, nil if none runs.
-func (c *Cache) running(kind abi.Kind) *Informer {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.runningLocked(kind)
-}
-
-func (c *Cache) runningLocked(kind abi.Kind) *Informer {
-	i := c.informers[kind]
-	if i == nil {
-		return nil
-	}
-	i.users++
-	if i.idle != nil {
-		i.idle.Stop()
-		i.idle = nil
-	}
-	return &Informer{informer: i}
-}
-
-func (c *Cache) start(resource object.Resource) (*Informer, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ctx.Err() != nil {
-		return nil, ErrStopped
-	}
-	if i := c.runningLocked(resource.Kind); i != nil {
-		return i, nil // started by another goroutine meanwhile
-	}
-	i, err := c.newInformer(resource)
-	if err != nil {
-		return nil, err
-	}
-	c.informers[resource.Kind] = i
-	i.start()
-	return c.runningLocked(resource.Kind), nil
-}
-
-func (c *Cache) newInformer(resource object.Resource) (*informer, error) {
-	client, err := c.client(resource.Kind)
-	if err != nil {
-		return nil, fmt.Errorf("watch %s: %w", resource.Kind, err)
-	}
-	i := &informer{cache: c, client: client, store: newStore(), edges: c.edges.Kind(resource.Kind)}
-	i.store.restored = i.restored
-	i.store.missed = func(o Owner) { c.config.Wake(o, Event{}, false) }
-	i.store.subscribe(&handler{event: i.changed, synced: i.edges.Synced, changesOnly: true})
-	i.health = newHealth(c.config.Logger.With("kind", resource.Kind.String()), c.config.OutageEnded)
-	i.resource.Store(&resource)
-	i.ctx, i.cancel = context.WithCancel(c.ctx)
-	return i, nil
-}
-
-// release removes one user of an informer. The last one starts the timer that
-// stops the informer.
-func (c *Cache) release(i *informer) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if i.users--; i.users > 0 || c.ctx.Err() != nil {
-		return
-	}
-	// In a goroutine of its own, because a fake clock calls with its lock held.
-	i.idle = c.config.Clock.AfterFunc(c.config.IdleAfter, func() { go c.retire(i) })
-}
-
-// retire stops an informer unless it has users again.
-func (c *Cache) retire(i *informer) {
-	c.mu.Lock()
-	if i.users > 0 || c.ctx.Err() != nil || c.informers[i.Kind()] != i {
-		c.mu.Unlock()
-		return
-	}
-	delete(c.informers, i.Kind())
-	c.stopping.Add(1)
-	c.mu.Unlock()
-	defer c.stopping.Done()
-	i.stop()
-}
-
-// Stats describes the informer of one kind.
+// Stats describes the informers of one kind.
 type Stats struct {
 	Kind    abi.Kind
 	Objects int
@@ -284,19 +190,19 @@ type Stats struct {
 	Restores uint64
 }
 
-// Stats returns the stats of all informers, ordered by kind.
+// Stats returns the stats of all kinds that are followed, ordered by kind.
 func (c *Cache) Stats() []Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var all []Stats
-	for kind, i := range c.informers {
+	byKind := map[abi.Kind]Stats{}
+	for _, i := range c.informers {
 		objects, bytes := i.store.size()
-		all = append(all, Stats{Kind: kind, Objects: objects, Bytes: bytes, Restores: i.Restores()})
+		s := byKind[i.Kind()]
+		byKind[i.Kind()] = Stats{Kind: i.Kind(), Objects: s.Objects + objects, Bytes: s.Bytes + bytes, Restores: max(s.Restores, i.Restores())}
 	}
-	slices.SortFunc(all, func(a, b Stats) int {
+	return slices.SortedFunc(maps.Values(byKind), func(a, b Stats) int {
 		return cmp.Or(cmp.Compare(a.Kind.APIVersion, b.Kind.APIVersion), cmp.Compare(a.Kind.Kind, b.Kind.Kind))
 	})
-	return all
 }
 
 // Memory is about what the parts of the cache take, in bytes.
@@ -327,7 +233,7 @@ func (c *Cache) Stop() {
 	c.mu.Lock()
 	c.cancel()
 	informers := c.informers
-	c.informers = map[abi.Kind]*informer{}
+	c.informers = map[selected]*informer{}
 	for _, i := range informers {
 		if i.idle != nil {
 			i.idle.Stop()

@@ -17,14 +17,14 @@ import (
 const mediaType = "application/json"
 
 // serializer returns the serializer of client-go's REST client for one kind. It
-// decodes responses to *object.Object, *objectList and *metav1.Status.
-func serializer(kind abi.Kind) runtime.NegotiatedSerializer {
+// decodes responses to *object.Object, of which only the metadata is kept if metadataOnly is set, *objectList and *metav1.Status.
+func serializer(kind abi.Kind, metadataOnly bool) runtime.NegotiatedSerializer {
 	return runtime.NewSimpleNegotiatedSerializer(runtime.SerializerInfo{
 		MediaType:        mediaType,
 		MediaTypeType:    "application",
 		MediaTypeSubType: "json",
 		EncodesAsText:    true,
-		Serializer:       runtime.NoopEncoder{Decoder: objectCodec{kind: kind}},
+		Serializer:       runtime.NoopEncoder{Decoder: objectCodec{kind: kind, metadataOnly: metadataOnly}},
 		StreamSerializer: &runtime.StreamSerializerInfo{
 			EncodesAsText: true,
 			Serializer:    runtime.NoopEncoder{Decoder: eventCodec{}},
@@ -49,7 +49,17 @@ func (*objectList) GetObjectKind() schema.ObjectKind { return schema.EmptyObject
 func (l *objectList) DeepCopyObject() runtime.Object { return l }
 
 // objectCodec decodes the body of a response, and the object of a watch event.
-type objectCodec struct{ kind abi.Kind }
+type objectCodec struct {
+	kind         abi.Kind
+	metadataOnly bool
+}
+
+func (c objectCodec) parse(text []byte) (*object.Object, error) {
+	if c.metadataOnly {
+		return object.ParseMetadata(text, c.kind)
+	}
+	return object.Parse(text, c.kind)
+}
 
 // Decode implements runtime.Decoder. The result does not alias data.
 func (c objectCodec) Decode(data []byte, _ *schema.GroupVersionKind, _ runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
@@ -67,7 +77,7 @@ func (c objectCodec) Decode(data []byte, _ *schema.GroupVersionKind, _ runtime.O
 	case top.items != nil && top.kind != c.kind:
 		return c.list(top)
 	}
-	o, err := object.Parse(data, c.kind)
+	o, err := c.parse(data)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -86,7 +96,7 @@ func (c objectCodec) list(top top) (runtime.Object, *schema.GroupVersionKind, er
 		return nil, nil, fmt.Errorf("read list: %w", err)
 	}
 	for i, item := range items {
-		o, err := object.Parse(item, c.kind)
+		o, err := c.parse(item)
 		if err != nil {
 			return nil, nil, fmt.Errorf("read list: item %d: %w", i, err)
 		}

@@ -109,7 +109,7 @@ func TestInvalidResponseIsAnError(t *testing.T) {
 
 // events decodes a stream as client-go does.
 func events(source io.Reader) (all []watch.Event, err error) {
-	info := serializer(widget).SupportedMediaTypes()[0]
+	info := serializer(widget, false).SupportedMediaTypes()[0]
 	frames := info.StreamSerializer.NewFrameReader(io.NopCloser(source))
 	decoder := restwatch.NewDecoder(streaming.NewDecoder(frames, info.StreamSerializer.Serializer), info.Serializer)
 	for {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/fieldpath"
+	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/logtest"
 	"github.com/thole-dev/thole/host/object"
@@ -59,7 +60,7 @@ func open(t *testing.T, p *peer, config Config) *Cache {
 // acquire returns the informer of widgets when it has synced.
 func acquire(t *testing.T, c *Cache) *Informer {
 	t.Helper()
-	i, err := c.Acquire(within(t), widget)
+	i, err := c.Acquire(within(t), scope.All(widget))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,8 +75,8 @@ func begin(c *Cache, o Owner, own *OwnWrites) *Run {
 	return c.Begin(o, own, func(kind abi.Kind) *Informer {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if i := c.informers[kind]; i != nil {
-			return &Informer{informer: i}
+		if i := c.informers[selected{kind: kind, namespace: c.config.Namespace}]; i != nil {
+			return &Informer{scope: i.scope, parts: []part{{informer: i}}}
 		}
 		return nil
 	})
@@ -85,15 +86,19 @@ var whole fieldpath.Set
 
 // widgets is a list of widgets. The selector may be nil.
 func widgets(namespace string, sel labels.Selector) Reading {
-	return Reading{Kind: widget, Namespace: namespace, Selector: sel}
+	l := Reading{Kind: widget, Selector: sel}
+	if namespace != "" {
+		l.Namespaces = []string{namespace}
+	}
+	return l
 }
 
 // versionOf returns the resourceVersion that the store has reached, "" before it
 // has synced.
 func versionOf(i *Informer) string {
-	i.store.mu.RLock()
-	defer i.store.mu.RUnlock()
-	return i.store.version
+	i.parts[0].store.mu.RLock()
+	defer i.parts[0].store.mu.RUnlock()
+	return i.parts[0].store.version
 }
 
 func reached(i *Informer, version string) bool {
@@ -104,7 +109,7 @@ func reached(i *Informer, version string) bool {
 // waitReached waits until an informer has reached a resourceVersion.
 func waitReached(ctx context.Context, i *Informer, version string) error {
 	for {
-		if ok, err := i.store.reached(version); ok || err != nil {
+		if ok, err := i.parts[0].store.reached(version); ok || err != nil {
 			return err
 		}
 		select {
@@ -193,5 +198,5 @@ func notFound(err error) bool {
 func usersOf(c *Cache) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.informers[widget].users
+	return c.informers[selectedBy(scope.All(widget))].users
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -16,27 +15,15 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache/edges"
+	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/object"
 )
 
-// Informer is the informer of a kind for one user. It must not be used after
-// Release, when it may stop at any time.
-type Informer struct {
-	*informer
-	released atomic.Bool
-}
-
-// Release ends the use. Further calls do nothing. Handlers stay until they are
-// removed or the informer stops.
-func (i *Informer) Release() {
-	if i.released.CompareAndSwap(false, true) {
-		i.cache.release(i.informer)
-	}
-}
-
-// informer watches one kind for all its users.
+// informer watches what is selected of one kind, for all its users.
 type informer struct {
 	cache    *Cache
+	scope    scope.Scope
+	selected selected                        // by the scope
 	client   rest.Interface                  // decodes responses as objects of the kind
 	resource atomic.Pointer[object.Resource] // as discovery found it last
 	store    *store
@@ -60,7 +47,7 @@ type informer struct {
 func (i *informer) start() {
 	reflector := cache.NewReflectorWithOptions(listWatch{i}, &object.Object{}, i.store, cache.ReflectorOptions{
 		Name:            "thole",
-		TypeDescription: i.Kind().String(),
+		TypeDescription: i.scope.String(),
 		Clock:           interruptible{informer: i},
 		Backoff:         i.cache.config.backoff,
 	})
@@ -116,37 +103,8 @@ func (i *informer) WaitForSync(ctx context.Context) error {
 // Err returns why the informer cannot watch its kind at the moment, or nil.
 func (i *informer) Err() error { return i.health.lastError() }
 
-// Get returns an object from the store.
-func (i *informer) Get(key object.Key) (*object.Object, bool) {
-	o := i.store.get(key)
-	return o, o != nil
-}
-
-// List returns the objects of a namespace that match the selector, ordered by
-// namespace and name. "" stands for all namespaces, and a nil selector matches
-// everything. For a cluster-scoped kind the namespace is ignored.
-func (i *informer) List(namespace string, sel labels.Selector) []*object.Object {
-	return i.store.list(i.scope(namespace), sel)
-}
-
 // Namespaced reports whether the objects of the kind live in namespaces.
 func (i *informer) Namespaced() bool { return i.resource.Load().Namespaced }
-
-// scope returns the namespace, or "" if the kind is cluster-scoped.
-func (i *informer) scope(namespace string) string {
-	if i.Namespaced() {
-		return namespace
-	}
-	return ""
-}
-
-// AddHandler calls h with an event for each object in the store, marked Initial,
-// and then with each change, one call at a time. h must not block, because a
-// slow handler delays the other handlers of the informer. A call that has begun
-// may still run when remove returns.
-func (i *informer) AddHandler(h func(Event)) (remove func()) {
-	return i.subscribe(&handler{event: h})
-}
 
 func (i *informer) subscribe(h *handler) (remove func()) {
 	i.store.subscribe(h)
@@ -159,7 +117,7 @@ func (i *informer) Live(ctx context.Context, key object.Key) (*object.Object, er
 	if err := key.Validate(); err != nil {
 		return nil, fmt.Errorf("get %s %s: %w", i.Kind(), key, err)
 	}
-	got, err := i.client.Get().AbsPath(i.resource.Load().Path(key)...).Do(ctx).Get()
+	got, err := i.client.Get().AbsPath(i.resource.Load().Path(key)...).SetHeader("Accept", i.accept(true)).Do(ctx).Get()
 	if err != nil {
 		return nil, fmt.Errorf("get %s %s: %w", i.Kind(), key, err)
 	}
@@ -168,6 +126,17 @@ func (i *informer) Live(ctx context.Context, key object.Key) (*object.Object, er
 		return nil, fmt.Errorf("get %s %s: the response of the API server is a %T", i.Kind(), key, got)
 	}
 	return o, nil
+}
+
+// accept returns the media types of a response with one object at a time, or with a list.
+func (i *informer) accept(one bool) string {
+	switch {
+	case !i.selected.metadataOnly:
+		return mediaType
+	case one:
+		return mediaType + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1," + mediaType
+	}
+	return mediaType + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," + mediaType
 }
 
 // interruptible is a clock for the reflector, which ignores its context while

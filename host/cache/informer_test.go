@@ -18,6 +18,7 @@ import (
 	clocktest "k8s.io/utils/clock/testing"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/internal/logtest"
 	"github.com/thole-dev/thole/host/object"
 )
@@ -99,7 +100,7 @@ func TestHandlerMayCallTheCache(t *testing.T) {
 		if len(i.List("", nil)) == 0 || !i.HasSynced() {
 			t.Error("the store is behind the event")
 		}
-		another, err := c.Acquire(t.Context(), widget)
+		another, err := c.Acquire(t.Context(), scope.All(widget))
 		if err != nil {
 			t.Error(err)
 			return
@@ -254,7 +255,7 @@ func TestRequestWithoutAResponseIsRepeated(t *testing.T) {
 	})
 	// Long enough for a server that responds on a busy machine.
 	c := open(t, p, Config{StallAfter: 500 * time.Millisecond})
-	i, err := c.Acquire(within(t), widget)
+	i, err := c.Acquire(within(t), scope.All(widget))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +288,7 @@ func TestMissingRightIsLoggedWithItsRule(t *testing.T) {
 		}
 	})
 	c := open(t, p, Config{Logger: logs.Logger})
-	i, err := c.Acquire(within(t), widget)
+	i, err := c.Acquire(within(t), scope.All(widget))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -392,7 +393,7 @@ func TestRemovedKindHasNoObjects(t *testing.T) {
 	p.set(false, nil)
 	p.cutWatches()
 	r.expect("delete a/x")
-	if _, err := c.Acquire(within(t), widget); err != nil {
+	if _, err := c.Acquire(within(t), scope.All(widget)); err != nil {
 		t.Errorf("Acquire of the running informer: %v", err)
 	}
 	var unknown *object.UnknownKindError
@@ -416,7 +417,7 @@ func TestTimeoutOfAListBeginsAfterTheLookup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i, err := c.newInformer(resource)
+	i, err := c.newInformer(resource, scope.All(widget))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -445,14 +446,14 @@ func TestResourceReturnsScopeAndSubresources(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	var notWatchable *NotWatchableError
-	if _, err = c.Acquire(within(t), review); !errors.As(err, &notWatchable) || notWatchable.Missing != "list" {
+	if _, err = c.Acquire(within(t), scope.All(review)); !errors.As(err, &notWatchable) || notWatchable.Missing != "list" {
 		t.Errorf("acquire: %v", err)
 	}
 	var unknown *object.UnknownKindError
-	if _, err = c.Acquire(within(t), abi.Kind{APIVersion: "example.dev/v1", Kind: "Gadget"}); !errors.As(err, &unknown) {
+	if _, err = c.Acquire(within(t), scope.All(abi.Kind{APIVersion: "example.dev/v1", Kind: "Gadget"})); !errors.As(err, &unknown) {
 		t.Errorf("acquire: %v", err)
 	}
-	if _, err = c.Acquire(within(t), abi.Kind{APIVersion: "other.dev/v1", Kind: "Gadget"}); err == nil {
+	if _, err = c.Acquire(within(t), scope.All(abi.Kind{APIVersion: "other.dev/v1", Kind: "Gadget"})); err == nil {
 		t.Error("acquired a kind of an unknown group")
 	}
 }
@@ -463,7 +464,7 @@ func TestKindThatIsServedLaterIsFound(t *testing.T) {
 	fake := clocktest.NewFakeClock(time.Now())
 	c := open(t, p, Config{Clock: fake})
 	var unknown *object.UnknownKindError
-	if _, err := c.Acquire(within(t), widget); !errors.As(err, &unknown) {
+	if _, err := c.Acquire(within(t), scope.All(widget)); !errors.As(err, &unknown) {
 		t.Fatalf("acquire: %v", err)
 	}
 	p.set(true, nil)
@@ -512,7 +513,7 @@ func TestInformerWithoutUsersStops(t *testing.T) {
 	}
 	third.Release()
 	fake.Step(10*time.Minute + 1)
-	receive(t, third.ctx.Done())
+	receive(t, third.parts[0].ctx.Done())
 	c.stopping.Wait()
 	if s := c.Stats(); len(s) != 0 {
 		t.Errorf("stats: %+v", s)
@@ -533,7 +534,7 @@ func TestStoppedCacheRefusesAcquire(t *testing.T) {
 	c.Stop()
 	c.Stop()
 	i.Release()
-	if _, err := c.Acquire(within(t), widget); !errors.Is(err, ErrStopped) {
+	if _, err := c.Acquire(within(t), scope.All(widget)); !errors.Is(err, ErrStopped) {
 		t.Errorf("acquire: %v", err)
 	}
 }
@@ -559,7 +560,7 @@ func TestAnInformerHasReachedWhatItShows(t *testing.T) {
 	if !reached(i, version) || !reached(i, "") || !reached(i, "99") || reached(i, "1000") || reached(i, "abc") {
 		t.Errorf("reached is wrong at %s", versionOf(i))
 	}
-	if _, err := i.store.reached("abc"); !errors.Is(err, ErrIncomparable) {
+	if _, err := i.parts[0].store.reached("abc"); !errors.Is(err, ErrIncomparable) {
 		t.Errorf("incomparable: %v", err)
 	}
 }
@@ -592,7 +593,7 @@ func TestMemoryIsThatOfAllInformersAndEdges(t *testing.T) {
 	p.put("a", "x")
 	c, _ := edgeCache(t, p) // with an edge of the marker
 	i := acquire(t, c)
-	if m := c.Memory(); m.Objects <= uint64(i.store.objects.Bytes()) || m.Edges == 0 || m.Indexes != 0 {
+	if m := c.Memory(); m.Objects <= uint64(i.parts[0].store.objects.Bytes()) || m.Edges == 0 || m.Indexes != 0 {
 		t.Errorf("%+v", m)
 	}
 }

@@ -102,8 +102,10 @@ func (l listWatch) request(ctx context.Context, options metav1.ListOptions) (*re
 	if err != nil {
 		return nil, l.outcome(ctx, err)
 	}
+	options.LabelSelector, options.FieldSelector = l.selected.labels, l.selected.fields
 	return l.client.Get().
-		AbsPath(resource.Collection(l.cache.config.Namespace)...).
+		AbsPath(resource.Collection(l.selected.namespace)...).
+		SetHeader("Accept", l.accept(options.Watch)).
 		SpecificallyVersionedParams(&options, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"}), nil
 }
 

@@ -46,8 +46,8 @@ func newOwnTree() *ownTree {
 type ownWrite struct {
 	informer *informer
 	key      object.Key
-	object   *object.Object // as the API server returned it; nil if it was deleted
-	uid      types.UID
+	object   *object.Object // as the API server returned it; nil if it was deleted, or has left the scope
+	uid      types.UID      // "" if it has left the scope
 	// version is the resourceVersion of the write or, of a deletion, the last one
 	// that the object is known to have had.
 	version string
@@ -61,8 +61,21 @@ type ownWrite struct {
 
 // Wrote records a write of an object that the informer follows, with the object as
 // the API server returned it.
+//
+// An object that is not in the scope of the informer is not shown from then on.
 func (w *OwnWrites) Wrote(i *Informer, o *object.Object) {
-	w.add(&ownWrite{informer: i.informer, key: o.Key(), object: o, uid: o.UID, version: o.ResourceVersion})
+	p := i.in(o.Namespace)
+	if p == nil {
+		return
+	}
+	e := &ownWrite{informer: p.informer, key: o.Key(), version: o.ResourceVersion}
+	if i.scope.Has(o) {
+		e.object, e.uid = o, o.UID
+		if i.scope.MetadataOnly {
+			e.object = o.Metadata()
+		}
+	}
+	w.add(e)
 }
 
 // Deleted records that the object of that uid does not exist any more. version is
@@ -70,21 +83,27 @@ func (w *OwnWrites) Wrote(i *Informer, o *object.Object) {
 // finalizers or for the end of its grace period still exists: that is a write. The
 // strings are kept.
 func (w *OwnWrites) Deleted(i *Informer, key object.Key, uid types.UID, version string) {
-	w.add(&ownWrite{informer: i.informer, key: key, uid: uid, version: version})
+	if p := i.in(key.Namespace); p != nil {
+		w.add(&ownWrite{informer: p.informer, key: key, uid: uid, version: version})
+	}
 }
 
 func (w *OwnWrites) add(e *ownWrite) {
 	e.restores = e.informer.Restores()
-	if shown, ok := e.informer.Get(e.key); ok {
+	shown := e.informer.store.get(e.key)
+	if shown != nil {
 		e.shown = shown.ResourceVersion
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	kind := e.informer.Kind()
-	if before := w.find(kind, e.key); before != nil {
-		if before.isNewerThan(e) {
-			return // the reply of a write that came later was faster
-		}
+	switch before := w.find(kind, e.key); {
+	case before == nil && shown == nil && e.object == nil && e.uid == "":
+		return // it was not and is not in the scope
+	case before == nil:
+	case before.isNewerThan(e):
+		return // the reply of a write that came later was faster
+	default:
 		w.drop(kind, before)
 	}
 	if w.byKind == nil {
@@ -163,14 +182,17 @@ func (w *OwnWrites) Len() int {
 // Get returns an object as the plugin left it, or as the informer shows it if that
 // is newer; nil if there is none.
 func (w *OwnWrites) Get(i *Informer, key object.Key) *object.Object {
-	own := w.pending(i, key) // before the read, which then contains what was passed
-	shown, _ := i.Get(key)
-	return own.over(shown)
+	p := i.in(key.Namespace)
+	if p == nil {
+		return nil
+	}
+	own := w.pending(p.informer, key) // before the read, which then contains what was passed
+	return p.shows(own.over(p.store.get(key)))
 }
 
 // pending returns the write of an object that the informer has not passed, nil if
 // there is none.
-func (w *OwnWrites) pending(i *Informer, key object.Key) *ownWrite {
+func (w *OwnWrites) pending(i *informer, key object.Key) *ownWrite {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	kind := i.Kind()
@@ -178,7 +200,7 @@ func (w *OwnWrites) pending(i *Informer, key object.Key) *ownWrite {
 	if e == nil {
 		return nil
 	}
-	if e.isPassed(i.informer) {
+	if e.isPassed(i) {
 		w.drop(kind, e)
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache/edges"
+	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -21,6 +22,8 @@ import (
 // wants it to.
 type lateInformer struct {
 	*Informer
+	cache   *Cache
+	store   *store
 	t       rapid.TB
 	version int
 	seen    int            // how much of log the informer has received
@@ -34,11 +37,17 @@ type lateInformer struct {
 // the label l=x.
 func (s *lateInformer) read(o Owner, own *OwnWrites) (list func() []*object.Object) {
 	run := s.cache.Begin(o, own, func(abi.Kind) *Informer { return s.Informer })
-	v := run.open(s.Informer)
+	l := widgets("ns", labels.SelectorFromSet(labels.Set{"l": "x"}))
+	views, err := run.viewsOf(l)
+	if err == nil {
+		err = run.open(views[0])
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	return func() []*object.Object {
 		defer run.Abandon()
-		defer v.close()
-		found, err := v.list(Reading{Kind: widget, Namespace: "ns", Selector: labels.SelectorFromSet(labels.Set{"l": "x"})})
+		found, err := collect(l, views)
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -54,9 +63,9 @@ type serverChange struct {
 func newLateInformer(t rapid.TB) *lateInformer {
 	s := &lateInformer{t: t, objects: map[string]*object.Object{}, woken: func(Owner) {}}
 	c := &Cache{config: Config{Wake: func(o Owner, _ Event, _ bool) { s.woken(o) }}.withDefaults(), edges: edges.New(edges.Config{})}
-	i := &informer{cache: c, store: newStore(), edges: c.edges.Kind(widget), ctx: context.Background()}
+	i := &informer{cache: c, scope: scope.All(widget), store: newStore(), edges: c.edges.Kind(widget), ctx: context.Background()}
 	i.resource.Store(&object.Resource{Kind: widget, Namespaced: true})
-	s.Informer = &Informer{informer: i}
+	s.Informer, s.cache, s.store = &Informer{scope: i.scope, parts: []part{{informer: i}}}, c, i.store
 	s.relist()
 	return s
 }
@@ -264,7 +273,7 @@ func TestEntriesOfAFastInformerAreDroppedWithoutReads(t *testing.T) {
 func TestOwnWritesEndWithTheirInformer(t *testing.T) {
 	server, own := newLateInformer(t), &OwnWrites{}
 	ctx, stop := context.WithCancel(t.Context())
-	server.ctx = ctx
+	server.parts[0].ctx = ctx
 	own.Wrote(server.Informer, server.put("a", "x"))
 	own.sweep()
 	if own.count != 1 {

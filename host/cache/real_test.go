@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/logtest"
 	"github.com/thole-dev/thole/host/object"
@@ -61,7 +62,7 @@ func namespace(t testing.TB, client *kubernetes.Clientset) string {
 
 func acquireReal(t testing.TB, c *Cache, kind abi.Kind) *Informer {
 	t.Helper()
-	i, err := c.Acquire(within(t), kind)
+	i, err := c.Acquire(within(t), scope.All(kind))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +158,7 @@ func TestRealResourcesAreDiscovered(t *testing.T) {
 		}
 	}
 	var notWatchable *NotWatchableError
-	if _, err := c.Acquire(within(t), abi.Kind{APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview"}); !errors.As(err, &notWatchable) {
+	if _, err := c.Acquire(within(t), scope.All(abi.Kind{APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview"})); !errors.As(err, &notWatchable) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -233,7 +234,7 @@ func TestRealCRDMayBeDeletedAndCreatedAgain(t *testing.T) {
 	objects := dynamic.NewForConfigOrDie(config).Resource(gizmos).Namespace(namespace(t, client))
 	ctx := within(t)
 	var unknown *object.UnknownKindError
-	if _, err := c.Acquire(ctx, gizmo); !errors.As(err, &unknown) {
+	if _, err := c.Acquire(ctx, scope.All(gizmo)); !errors.As(err, &unknown) {
 		t.Fatalf("got %v", err)
 	}
 
@@ -291,7 +292,7 @@ func TestRealCRDMayBeDeletedAndCreatedAgain(t *testing.T) {
 // acquireWhenServed calls Acquire until the kind is served, as the host does.
 func acquireWhenServed(t *testing.T, c *Cache, kind abi.Kind) *Informer {
 	t.Helper()
-	i := eventually(t, func() (*Informer, error) { return c.Acquire(within(t), kind) })
+	i := eventually(t, func() (*Informer, error) { return c.Acquire(within(t), scope.All(kind)) })
 	if err := i.WaitForSync(within(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +316,7 @@ func TestRealWritesAreReadOnceTheyAreReached(t *testing.T) {
 	ctx := within(t)
 	i := acquireReal(t, c, configMap)
 	run := begin(c, me, &OwnWrites{})
-	if found, err := run.List(Reading{Kind: configMap, Namespace: ns, Selector: selector(t, "app=web")}); err != nil || len(found.Items) != 0 {
+	if found, err := run.List(Reading{Kind: configMap, Namespaces: []string{ns}, Selector: selector(t, "app=web")}); err != nil || len(found.Items) != 0 {
 		t.Fatal(found, err)
 	}
 	run.Commit()
@@ -367,7 +368,7 @@ func TestRealRestartOfTheServer(t *testing.T) {
 	if !reached(i, version) {
 		t.Error("the informer went back to an older resourceVersion")
 	}
-	if i.Restores() != 0 {
+	if i.parts[0].Restores() != 0 {
 		t.Error("a restart was taken for a restore")
 	}
 	expectChangesOnly(t, logs.All())

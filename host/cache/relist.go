@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/thole-dev/thole/host/object"
 )
 
 // This file finds the owners that a list leaves without an event.
@@ -26,10 +28,16 @@ type span struct{ from, to string }
 
 const maxSpans = 8
 
-// WakeIfSkipped is called for a state of that resourceVersion that an owner has read
-// or written, and that the informer may not show. [Config.Wake] is called for the
+// WakeIfSkipped is called for a state of that resourceVersion of an object that an owner
+// has read or written, and that the informer may not show. [Config.Wake] is called for the
 // owner when a list goes past it, or at once if one has.
-func (i *Informer) WakeIfSkipped(o Owner, version string) {
+func (i *Informer) WakeIfSkipped(o Owner, key object.Key, version string) {
+	if p := i.in(key.Namespace); p != nil {
+		p.wakeIfSkipped(o, version)
+	}
+}
+
+func (i *informer) wakeIfSkipped(o Owner, version string) {
 	if i.store.remember(o, version) {
 		i.cache.config.Wake(o, Event{}, false)
 	}

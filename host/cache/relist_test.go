@@ -100,7 +100,7 @@ func TestOwnersAreWokenWhenTheKindIsGone(t *testing.T) {
 func TestARunIsWokenForWhatAListGoesPast(t *testing.T) {
 	for name, read := range map[string]func(*Run) error{
 		"get":  func(r *Run) error { _, err := r.Get(widget, keyOf("new"), whole); return err },
-		"list": func(r *Run) error { _, err := r.List(Reading{Kind: widget, Namespace: "ns"}); return err },
+		"list": func(r *Run) error { _, err := r.List(Reading{Kind: widget, Namespaces: []string{"ns"}}); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPeer(t)

@@ -68,8 +68,8 @@ func (r *restorable) expectRestored(t *testing.T) {
 	if o, ok := r.informer.Get(object.Key{Namespace: "a", Name: "changed"}); !ok || len(o.Labels) != 0 {
 		t.Errorf("a/changed is %v", o)
 	}
-	if r.noticed.Load() != 1 || r.informer.Restores() != 1 || r.informer.cache.Stats()[0].Restores != 1 {
-		t.Errorf("Restored was called %d times, Restores %d", r.noticed.Load(), r.informer.Restores())
+	if r.noticed.Load() != 1 || r.informer.parts[0].Restores() != 1 || r.informer.parts[0].cache.Stats()[0].Restores != 1 {
+		t.Errorf("Restored was called %d times, Restores %d", r.noticed.Load(), r.informer.parts[0].Restores())
 	}
 	r.logs.ExpectNext(t, hclog.Warn, "from", r.last)
 	r.logs.ExpectNone(t)
@@ -144,8 +144,8 @@ func TestLaggingReplicaIsNoRestore(t *testing.T) {
 	r.set(true, nil)
 	r.put("a", "later")
 	r.expect("add a/later")
-	if r.informer.Restores() != 0 || r.informer.Err() != nil {
-		t.Errorf("%d restores, %v", r.informer.Restores(), r.informer.Err())
+	if r.informer.parts[0].Restores() != 0 || r.informer.Err() != nil {
+		t.Errorf("%d restores, %v", r.informer.parts[0].Restores(), r.informer.Err())
 	}
 	r.logs.ExpectNone(t)
 }
@@ -164,12 +164,12 @@ func TestVersionsThatCannotBeComparedAreNoRestore(t *testing.T) {
 	})
 	i := acquire(t, open(t, p, Config{}))
 	p.put("a", "y") // a watch that ends without an event counts as failed
-	await.Until(t, "the event arrives", func() bool { return i.store.get(object.Key{Namespace: "a", Name: "y"}) != nil })
+	await.Until(t, "the event arrives", func() bool { return i.parts[0].store.get(object.Key{Namespace: "a", Name: "y"}) != nil })
 	p.cutWatches()
 	p.next(isCheck)
 	p.next(isRewatch)
-	if i.Restores() != 0 {
-		t.Errorf("%d restores", i.Restores())
+	if i.parts[0].Restores() != 0 {
+		t.Errorf("%d restores", i.parts[0].Restores())
 	}
 }
 

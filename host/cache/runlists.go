@@ -32,7 +32,7 @@ func (v *view) ownIn(q objects.Query) (all []left, err error) {
 			return false
 		}
 		var shown *object.Object
-		if shown, err = v.shown.Get(own.key); err != nil || own.key == q.After {
+		if shown, err = v.Get(own.key); err != nil || own.key == q.After {
 			return err == nil
 		}
 		if o := v.with(own, shown); o != shown {

@@ -33,7 +33,7 @@ func TestAChangeOfWhatWasNotReadWakesNobody(t *testing.T) {
 	}
 	one.Commit()
 	list := begin(c, Owner{Key: object.Key{Name: "list"}}, &OwnWrites{})
-	found, err := list.List(Reading{Kind: widget, Namespace: "a", Fields: generation, Part: partOf(t, "/metadata/labels")})
+	found, err := list.List(Reading{Kind: widget, Namespaces: []string{"a"}, Fields: generation, Part: partOf(t, "/metadata/labels")})
 	if err != nil || names(found.Items) != "a/x" {
 		t.Fatal(names(found.Items), err)
 	}
@@ -71,7 +71,7 @@ func TestALateReadOfAPartIsComparedInThatPart(t *testing.T) {
 		if _, err := run.Get(widget, object.Key{Namespace: "a", Name: "x"}, part); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := run.List(Reading{Kind: widget, Namespace: "a", Part: part}); err != nil {
+		if _, err := run.List(Reading{Kind: widget, Namespaces: []string{"a"}, Part: part}); err != nil {
 			t.Fatal(err)
 		}
 		for range woken {
@@ -92,7 +92,7 @@ func TestPartsOfListsArePaid(t *testing.T) {
 	defer run.Abandon()
 	cost := func(part fieldpath.Set) (total int) {
 		t.Helper()
-		if _, err := run.List(Reading{Kind: widget, Namespace: "a", Part: part, Look: func(cost int) { total += cost }}); err != nil {
+		if _, err := run.List(Reading{Kind: widget, Namespaces: []string{"a"}, Part: part, Look: func(cost int) { total += cost }}); err != nil {
 			t.Fatal(err)
 		}
 		return total

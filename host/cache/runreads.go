@@ -3,6 +3,7 @@ package cache
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -27,21 +28,21 @@ type Run struct {
 	owner     Owner
 	own       *OwnWrites
 	informers func(abi.Kind) *Informer
-	edges     *edges.Run // nil after the end
-	views     map[abi.Kind]*view
+	edges     *edges.Run           // nil after the end
+	shown     map[*informer]*state // that the run reads
 	closed    bool
 }
 
 // Reading is a list of a run.
 type Reading struct {
-	Kind      abi.Kind
-	Namespace string          // "" for a cluster-scoped kind and for all namespaces
-	Selector  labels.Selector // nil for everything
-	Fields    fieldpath.Selector
-	Part      fieldpath.Set // what is read of the objects, which is kept: a change elsewhere does not wake the owner
-	Limit     int           // how many objects at most; 0: all
-	After     object.Key    // only what comes after it
-	MaxBytes  int           // what the part of the objects may have together, with separators; 0: any
+	Kind       abi.Kind
+	Namespaces []string        // nil for all that are followed; a cluster-scoped kind has none
+	Selector   labels.Selector // nil for everything
+	Fields     fieldpath.Selector
+	Part       fieldpath.Set // what is read of the objects, which is kept: a change elsewhere does not wake the owner
+	Limit      int           // how many objects at most; 0: all
+	After      object.Key    // only what comes after it
+	MaxBytes   int           // what the part of the objects may have together, with separators; 0: any
 	// Look is that of [objects.Query]. It may panic, and be nil.
 	Look func(cost int)
 }
@@ -56,8 +57,9 @@ type List struct {
 var (
 	// errEnded is returned for a read after Close, Commit or Abandon.
 	errEnded = errors.New("the reads of the run have ended")
-	// ErrNotFollowed is returned for a read of a kind that the plugin has no informer of.
-	ErrNotFollowed = errors.New("the plugin does not follow the kind")
+	// ErrNotFollowed is returned for a read of a kind that the plugin has no informer of, or
+	// of a namespace of the kind.
+	ErrNotFollowed = errors.New("the plugin does not follow the kind there")
 	// ErrTooLarge is returned for a list of more than Reading.MaxBytes.
 	ErrTooLarge = errors.New("the objects are too large together")
 	// ErrExpired is returned for a read of a kind of which much has changed since the
@@ -68,89 +70,146 @@ var (
 // Begin opens a run for an owner. own are the writes of its plugin, which its
 // reads contain, and informers those that the plugin reads.
 func (c *Cache) Begin(o Owner, own *OwnWrites, informers func(abi.Kind) *Informer) *Run {
-	return &Run{cache: c, owner: o, own: own, informers: informers, edges: c.edges.Begin(o), views: map[abi.Kind]*view{}}
+	return &Run{cache: c, owner: o, own: own, informers: informers, edges: c.edges.Begin(o), shown: map[*informer]*state{}}
 }
 
 // Get reads an object, of which only the part is used: a change elsewhere does not wake
-// the owner. The part is kept. It returns nil if there is no such object. The error is
-// [ErrNotSynced] if the informer of the kind has not synced, [ErrNotFollowed] or
-// [ErrExpired]. The caller checks whether the owner may read the object.
+// the owner. The part is kept. It returns nil if there is no such object in the scope of
+// the informer. The error is [ErrNotSynced] if the informer of the kind has not synced,
+// [ErrNotFollowed] or [ErrExpired]. The caller checks whether the owner may read the object.
 func (r *Run) Get(kind abi.Kind, key object.Key, part fieldpath.Set) (o *object.Object, err error) {
-	v, isFirst, err := r.read(kind, func(i *Informer) {
-		key.Namespace = i.scope(key.Namespace)
-		r.edges.Get(i.edges, key, part)
-	})
+	v, err := r.viewOf(kind, key.Namespace)
+	if err == nil {
+		key.Namespace = v.namespace(key.Namespace)
+		r.edges.Get(v.part.edges, key, v.withSelection(part))
+		err = r.open(v)
+	}
 	if err == nil {
 		o, err = v.get(key)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get %s %s: %w", kind, key, err)
 	}
-	if !isFirst {
-		v.wakeIf(func(now *view) bool {
-			other, err := now.get(key)
-			return err != nil || !isSame(part, o, other)
-		})
-	}
+	r.wakeIf([]*view{v}, func(now []*view) bool {
+		other, err := now[0].get(key)
+		return err != nil || !isSame(part, o, other)
+	})
 	return o, nil
 }
 
 // List reads the objects that match. Errors are those of Get, and [ErrTooLarge].
 func (r *Run) List(l Reading) (found List, err error) {
-	v, isFirst, err := r.read(l.Kind, func(i *Informer) {
-		l.Namespace = i.scope(l.Namespace)
-		r.edges.List(i.edges, l.Namespace, edges.Selection{Labels: l.Selector, Fields: l.Fields}, l.Part)
-	})
-	if err == nil {
-		found, err = v.list(l)
+	views, err := r.viewsOf(l)
+	for _, v := range views {
+		r.edges.List(v.part.edges, v.only, edges.Selection{Labels: l.Selector, Fields: l.Fields}, l.Part)
 	}
-	if !isFirst && (err == nil || errors.Is(err, ErrTooLarge)) {
-		v.wakeIf(func(now *view) bool {
-			other, laterErr := now.list(l)
-			return !errors.Is(laterErr, err) || !isSameList(l.Part, found, other)
-		})
+	for _, v := range views {
+		if err == nil {
+			err = r.open(v)
+		}
+	}
+	if err == nil {
+		found, err = collect(l, views)
+		if err == nil || errors.Is(err, ErrTooLarge) {
+			r.wakeIf(views, func(now []*view) bool {
+				other, laterErr := collect(l, now)
+				return !errors.Is(laterErr, err) || !isSameList(l.Part, found, other)
+			})
+		}
 	}
 	if err != nil {
-		return List{}, fmt.Errorf("list %s in %q: %w", l.Kind, l.Namespace, err)
+		return List{}, fmt.Errorf("list %s: %w", l.Kind, err)
 	}
 	return found, nil
 }
 
-// read registers an edge and returns the view of its kind, and whether it is the
-// first read of that.
-func (r *Run) read(kind abi.Kind, addEdge func(*Informer)) (v *view, isFirst bool, err error) {
+// viewOf returns the view of a namespace of a kind. It may have to be opened.
+func (r *Run) viewOf(kind abi.Kind, namespace string) (*view, error) {
 	if r.closed {
-		return nil, false, errEnded
+		return nil, errEnded
 	}
 	i := r.informers(kind)
 	if i == nil {
-		return nil, false, ErrNotFollowed
+		return nil, ErrNotFollowed
 	}
-	addEdge(i)
-	if !r.edges.WaitForSync(i.edges, i.HasSynced) {
-		return nil, false, ErrNotSynced
+	p := i.in(namespace)
+	if p == nil {
+		return nil, ErrNotFollowed
 	}
-	v = r.views[kind]
-	if v != nil {
-		return v, false, nil
-	}
-	v = r.open(i)
-	r.views[kind] = v
-	return v, true, nil
+	return &view{run: r, part: p, only: p.namespace(namespace)}, nil
 }
 
-func (r *Run) open(i *Informer) *view {
+// viewsOf returns the views of a list, in the order of their namespaces.
+func (r *Run) viewsOf(l Reading) (all []*view, err error) {
+	if r.closed {
+		return nil, errEnded
+	}
+	i := r.informers(l.Kind)
+	switch {
+	case i == nil:
+		return nil, ErrNotFollowed
+	case l.Namespaces == nil || !i.Namespaced():
+		for n := range i.parts {
+			p := &i.parts[n]
+			all = append(all, &view{run: r, part: p, only: p.onlyNamespace()})
+		}
+		return all, nil
+	}
+	for _, namespace := range l.Namespaces {
+		v, err := r.viewOf(l.Kind, namespace)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// open makes a view show the state of its informer that the run reads. If the run did
+// so before it is a late read: see wakeIf.
+func (r *Run) open(v *view) error {
+	i := v.part.informer
+	if !r.edges.WaitForSync(i.edges, i.HasSynced) {
+		return ErrNotSynced
+	}
+	if shown := r.shown[i]; shown != nil {
+		v.state, v.late = shown, true
+		return nil
+	}
+	v.state = r.read(i)
+	r.shown[i] = v.state
+	return nil
+}
+
+// read returns the present state of an informer.
+func (r *Run) read(i *informer) *state {
 	own := r.own.ofKind(i.Kind()) // before the snapshot, which then contains what was passed
-	return &view{run: r, informer: i, own: own, shown: i.store.open()}
+	return &state{informer: i, own: own, snapshot: i.store.open()}
+}
+
+// wakeIf wakes the owner if the present states differ from those of views: an edge
+// that was added after a state was read was not there when the change came.
+func (r *Run) wakeIf(views []*view, differs func(now []*view) bool) {
+	if !slices.ContainsFunc(views, func(v *view) bool { return v.late && !v.informer.store.isAt(v.snapshot) }) {
+		return
+	}
+	now := make([]*view, len(views))
+	for n, v := range views {
+		now[n] = &view{run: r, part: v.part, only: v.only, state: r.read(v.informer)}
+		defer now[n].close()
+	}
+	if differs(now) {
+		r.cache.config.Wake(r.owner, Event{}, false)
+	}
 }
 
 // Close ends the reads of the run, and frees what was kept for them. The run must be
 // ended all the same.
 func (r *Run) Close() {
-	for _, v := range r.views {
-		v.close()
+	for _, s := range r.shown {
+		s.close()
 	}
-	r.views, r.closed = nil, true
+	r.shown, r.closed = nil, true
 }
 
 // Commit ends a run that has returned a result. The edges to what it has read
@@ -174,86 +233,90 @@ func (r *Run) Abandon() {
 	r.Close()
 }
 
-// view is the state of one kind that a run reads.
-type view struct {
-	run      *Run
-	informer *Informer
+// state is a state of an informer.
+type state struct {
+	informer *informer
 	own      *ownTree // the plugin's own writes; nil if there are none
-	shown    snapshot
+	snapshot
 }
 
-func (v *view) close() { v.informer.store.close(v.shown) }
+func (s *state) close() { s.informer.store.close(s.snapshot) }
 
-// wakeIf wakes the owner if the present state differs from that of the view: an edge
-// that was added after the view was opened was not there when the change came.
-func (v *view) wakeIf(differs func(now *view) bool) {
-	if v.informer.store.isAt(v.shown) {
-		return
-	}
-	now := v.run.open(v.informer)
-	defer now.close()
-	if differs(now) {
-		v.run.cache.config.Wake(v.run.owner, Event{}, false)
-	}
+// view is what a read has of a state.
+type view struct {
+	run  *Run
+	part *part
+	only string // the namespace; "" for all
+	*state
+	late bool // the run has read the state before
 }
+
+// withSelection returns what an edge to an object depends on. If it depends on more of
+// the object than what is read whether it is shown, that is everything.
+func (v *view) withSelection(read fieldpath.Set) fieldpath.Set {
+	if v.part.filtered {
+		return fieldpath.Set{}
+	}
+	return read
+}
+
+func (v *view) namespace(namespace string) string { return v.part.namespace(namespace) }
 
 func (v *view) get(key object.Key) (*object.Object, error) {
-	shown, err := v.shown.Get(key)
+	shown, err := v.Get(key)
 	if err != nil {
 		return nil, err
 	}
-	return v.with(findIn(v.own, key), shown), nil
+	return v.part.shows(v.with(findIn(v.own, key), shown)), nil
 }
 
 // with returns the object as the plugin left it, or as it is shown if that is newer.
 // The owner is woken for a state that is not shown and that a list goes past.
 func (v *view) with(own *ownWrite, shown *object.Object) *object.Object {
-	if own == nil || own.passed(v.informer.informer, v.shown.position, shown) {
+	if own == nil || own.passed(v.informer, v.position, shown) {
 		return shown
 	}
 	o := own.over(shown)
 	if o != nil && o != shown {
-		v.informer.WakeIfSkipped(v.run.owner, own.version)
+		v.informer.wakeIfSkipped(v.run.owner, own.version)
 	}
 	return o
 }
 
-func (v *view) list(l Reading) (List, error) {
-	looked := 0
-	q := objects.Query{Namespace: l.Namespace, Selector: l.Selector, Fields: l.Fields, After: l.After, Look: func(cost int) {
-		if looked += cost; l.Look != nil {
-			l.Look(cost)
+// collect lists what views have, one after the other.
+func collect(l Reading, views []*view) (List, error) {
+	c := &collector{Reading: l}
+	for _, v := range views {
+		if err := v.list(c); err != nil {
+			return List{}, err
+		}
+		if c.err != nil || c.More {
+			break
+		}
+	}
+	return c.List, c.err
+}
+
+func (v *view) list(c *collector) error {
+	looked, before := 0, len(c.Items)
+	q := objects.Query{Namespace: v.only, Selector: c.Selector, Fields: c.Fields, After: c.After, Look: func(cost int) {
+		if looked += cost; c.Look != nil {
+			c.Look(cost)
 		}
 	}}
 	own, err := v.ownIn(q)
 	if err != nil {
-		return List{}, err
+		return err
 	}
-	shown, err := v.shown.List(q)
+	shown, err := v.List(q)
 	if err != nil {
-		return List{}, err
+		return err
 	}
-	c := &collector{Reading: l}
 	for o := range merged(shown, own) {
 		if !c.add(o) {
 			break
 		}
 	}
-	v.indexAfter(q, looked, len(c.Items))
-	return c.List, c.err
+	v.informer.store.indexAfter(v.snapshot, q, looked, len(c.Items)-before, v.run.cache.config.Clock.Now())
+	return nil
 }
-
-// indexAfter makes an index for a label or field of which a list requires a value, if it
-// looked at much more than it has found.
-func (v *view) indexAfter(q objects.Query, looked, found int) {
-	now := v.run.cache.config.Clock.Now()
-	for _, of := range v.shown.Unindexed(q, now) {
-		if looked > 4*found+worthIndexing {
-			v.informer.store.index(of, now, q.Look)
-			return
-		}
-	}
-}
-
-// worthIndexing is how many objects a list may look at for each index it would need.
-const worthIndexing = 1000

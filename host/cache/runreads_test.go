@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -119,7 +120,7 @@ func TestChangeOfAListWakesItsReaders(t *testing.T) {
 			p.put("a", "x", `"labels":{"app":"web"}`)
 			c, s := edgeCache(t, p)
 			run := begin(c, me, &OwnWrites{})
-			if _, err := run.List(Reading{Kind: widget, Namespace: tt.namespace, Selector: selector(t, tt.selector)}); err != nil {
+			if _, err := run.List(Reading{Kind: widget, Namespaces: []string{tt.namespace}, Selector: selector(t, tt.selector)}); err != nil {
 				t.Fatal(err)
 			}
 			run.Commit()
@@ -194,7 +195,7 @@ func TestCommitReplacesTheEdgesOfEarlierRuns(t *testing.T) {
 	third.Abandon()
 	touch()
 	s.expect(p, "me by a/3")
-	if third.views != nil {
+	if third.shown != nil {
 		t.Error("a run that has ended keeps what it has read")
 	}
 	if _, err := third.Get(widget, object.Key{}, whole); !errors.Is(err, errEnded) {
@@ -211,7 +212,7 @@ func TestForgetRemovesEdgesAlsoOfOpenRuns(t *testing.T) {
 	c, s := edgeCache(t, p)
 	read := func(run *Run) {
 		t.Helper()
-		if _, err := run.List(Reading{Kind: widget, Namespace: "a"}); err != nil {
+		if _, err := run.List(Reading{Kind: widget, Namespaces: []string{"a"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -244,7 +245,7 @@ func TestReadBeforeSyncWakesAfterSync(t *testing.T) {
 	})
 	s := &wakeups{t: t, calls: make(chan string, 10)}
 	c := open(t, p, Config{Wake: s.wake})
-	if _, err := c.Acquire(within(t), widget); err != nil {
+	if _, err := c.Acquire(within(t), scope.All(widget)); err != nil {
 		t.Fatal(err)
 	}
 	run := begin(c, me, &OwnWrites{})
@@ -281,7 +282,7 @@ func TestSyncWakesOnlyOwnersThatStillDependOnTheKind(t *testing.T) {
 	})
 	calls := make(chan Owner, 10)
 	c := open(t, p, Config{Wake: func(o Owner, _ Event, _ bool) { calls <- o }})
-	if _, err := c.Acquire(within(t), widget); err != nil {
+	if _, err := c.Acquire(within(t), scope.All(widget)); err != nil {
 		t.Fatal(err)
 	}
 	other := Owner{Controller: me.Controller, Key: object.Key{Namespace: "a", Name: "other"}}
@@ -409,10 +410,10 @@ func TestOwnWritesAreNoChangeDuringARun(t *testing.T) {
 	if o, err := run.Get(widget, object.Key{Namespace: "a", Name: "other"}, whole); o != nil || err != nil {
 		t.Fatal(o, err)
 	}
-	if err := i.store.Update(o); err != nil { // the event, which the peer does not send
+	if err := i.parts[0].store.Update(o); err != nil { // the event, which the peer does not send
 		t.Fatal(err)
 	}
-	i.store.UpdateResourceVersion(o.ResourceVersion)
+	i.parts[0].store.UpdateResourceVersion(o.ResourceVersion)
 	if found, err := run.List(widgets("a", nil)); err != nil || names(found.Items) != "a/x" {
 		t.Errorf("%s, %v", names(found.Items), err)
 	}
@@ -439,7 +440,7 @@ func TestAClosedRunKeepsItsEdgesAndNothingElse(t *testing.T) {
 	run.Commit()
 	p.put("a", "x")
 	s.expect(p, "me by a/x")
-	if len(run.views) != 0 {
+	if len(run.shown) != 0 {
 		t.Error("something is kept")
 	}
 }
@@ -475,7 +476,7 @@ func TestAListIsReadInPages(t *testing.T) {
 		}
 		return names(found.Items), found.More
 	}
-	l := Reading{Kind: widget, Namespace: "a", Selector: selector(t, "app=web"), Limit: 4}
+	l := Reading{Kind: widget, Namespaces: []string{"a"}, Selector: selector(t, "app=web"), Limit: 4}
 	for n, want := range []string{"a/x0 a/x1 a/x2 a/x3", "a/x5 a/x6 a/x7 a/x8", "a/x9"} {
 		got, more := page(l)
 		if got != want || more != (n < 2) {
@@ -486,13 +487,13 @@ func TestAListIsReadInPages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, more := page(Reading{Kind: widget, Namespace: "a", Limit: 9}); got == "" || more {
+	if got, more := page(Reading{Kind: widget, Namespaces: []string{"a"}, Limit: 9}); got == "" || more {
 		t.Errorf("a list as long as its limit: %s, more: %v", got, more)
 	}
-	if _, err := run.List(Reading{Kind: widget, Namespace: "a", MaxBytes: 1000}); !errors.Is(err, ErrTooLarge) {
+	if _, err := run.List(Reading{Kind: widget, Namespaces: []string{"a"}, MaxBytes: 1000}); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a list that is too large: %v", err)
 	}
-	found, err := run.List(Reading{Kind: widget, Namespace: "a", MaxBytes: 1000, Limit: 9})
+	found, err := run.List(Reading{Kind: widget, Namespaces: []string{"a"}, MaxBytes: 1000, Limit: 9})
 	if n := len(found.Items); err != nil || n == 0 || n == 9 || !found.More || found.Bytes+n > 1000 {
 		t.Errorf("a page of 1000 bytes: %d objects of %d bytes, %v", n, found.Bytes, err)
 	}
@@ -515,9 +516,9 @@ func TestAPageHasRoomForItsSeparators(t *testing.T) {
 		}
 		return found
 	}
-	three := page(Reading{Kind: widget, Namespace: "a", Limit: 3})
+	three := page(Reading{Kind: widget, Namespaces: []string{"a"}, Limit: 3})
 	for room, want := range map[int]int{3: 3, 2: 2} {
-		found := page(Reading{Kind: widget, Namespace: "a", Limit: 4, MaxBytes: three.Bytes + room})
+		found := page(Reading{Kind: widget, Namespaces: []string{"a"}, Limit: 4, MaxBytes: three.Bytes + room})
 		if len(found.Items) != want || !found.More {
 			t.Errorf("%d objects with %d bytes for separators, want %d", len(found.Items), room, want)
 		}
@@ -538,7 +539,7 @@ func TestAListThatIsNotTooLargeAnyMoreWakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tooLarge := Reading{Kind: widget, Namespace: "a", MaxBytes: len(one.Raw) + 1}
+	tooLarge := Reading{Kind: widget, Namespaces: []string{"a"}, MaxBytes: len(one.Raw) + 1}
 	list := func() {
 		t.Helper()
 		if _, err := run.List(tooLarge); !errors.Is(err, ErrTooLarge) {

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/thole-dev/thole/host/cache/objects"
@@ -276,16 +275,34 @@ func (s *store) isAt(n snapshot) bool {
 	return n.IsOf(s.objects)
 }
 
-// list matches the selector without a lock.
-func (s *store) list(namespace string, sel labels.Selector) []*object.Object {
+// list returns the objects that a query selects. It compares them without a lock.
+func (s *store) list(q objects.Query, now time.Time) []*object.Object {
 	n := s.open()
 	defer s.close(n)
-	found, err := n.List(objects.Query{Namespace: namespace, Selector: sel})
+	looked := 0
+	q.Look = func(cost int) { looked += cost }
+	found, err := n.List(q)
 	if err != nil {
-		return s.list(namespace, sel) // it has expired at once
+		return s.list(q, now) // it has expired at once
 	}
-	return slices.Collect(found)
+	all := slices.Collect(found)
+	s.indexAfter(n, q, looked, len(all), now)
+	return all
 }
+
+// indexAfter makes an index for a label or field of which a list requires a value, if it
+// looked at much more than it has found.
+func (s *store) indexAfter(n snapshot, q objects.Query, looked, found int, now time.Time) {
+	for _, of := range n.Unindexed(q, now) {
+		if looked > 4*found+worthIndexing {
+			s.index(of, now, q.Look)
+			return
+		}
+	}
+}
+
+// worthIndexing is how many objects a list may look at for each index it would need.
+const worthIndexing = 1000
 
 // index indexes a label or field, unless it is indexed or must not be. look is that of
 // [objects.Query].

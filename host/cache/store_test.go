@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -93,7 +94,7 @@ func (m *model) apply(t *rapid.T) {
 func (m *model) check(t *rapid.T) {
 	m.apply(t)
 	sorted := slices.SortedFunc(maps.Values(m.objects), objects.Compare)
-	if got := m.store.list("", nil); !slices.Equal(got, sorted) {
+	if got := m.store.list(objects.Query{}, time.Now()); !slices.Equal(got, sorted) {
 		t.Fatalf("list: got %s, want %s", names(got), names(sorted))
 	}
 	if !maps.Equal(m.applied, m.objects) {
@@ -121,7 +122,7 @@ func TestStoreAndItsEventsAgree(t *testing.T) {
 			"put":     m.put,
 			"remove":  m.remove,
 			"replace": m.replace,
-			"list":    func(*rapid.T) { m.store.list("a", nil) },
+			"list":    func(*rapid.T) { m.store.list(objects.Query{Namespace: "a"}, time.Now()) },
 			"clear":   func(*rapid.T) { m.store.clear(); clear(m.objects) },
 			"":        m.check,
 		})
@@ -177,7 +178,7 @@ func TestLastOfTwoCopiesInAListWins(t *testing.T) {
 	if err := s.Replace(list, "40"); err != nil {
 		t.Fatal(err)
 	}
-	for i, o := range s.list("", nil) {
+	for i, o := range s.list(objects.Query{}, time.Now()) {
 		if want := fmt.Sprint(36 + i); o.ResourceVersion != want {
 			t.Errorf("%s has resourceVersion %s, want %s", o.Name, o.ResourceVersion, want)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -63,7 +64,7 @@ func TestConcurrentUseEndsConsistent(t *testing.T) {
 			o := Owner{Controller: fmt.Sprint(worker), Key: object.Key{Name: name()}}
 			run := begin(c, o, &OwnWrites{})
 			_, _ = run.Get(widget, object.Key{Namespace: "a", Name: name()}, whole)
-			_, _ = run.List(Reading{Kind: widget, Namespace: "a", Selector: selector(t, "app="+name())})
+			_, _ = run.List(Reading{Kind: widget, Namespaces: []string{"a"}, Selector: selector(t, "app="+name())})
 			_, _ = run.List(Reading{Kind: widget, Selector: selector(t, "app!="+name())})
 			if round%3 == 0 {
 				run.Abandon()
@@ -78,7 +79,7 @@ func TestConcurrentUseEndsConsistent(t *testing.T) {
 		})
 	}
 	loop(func(ctx context.Context, _ int) {
-		another, err := c.Acquire(ctx, widget)
+		another, err := c.Acquire(ctx, scope.All(widget))
 		if err != nil {
 			t.Error(err)
 			return

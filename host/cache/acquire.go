@@ -1,0 +1,215 @@
+package cache
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	operator "k8s.io/apimachinery/pkg/selection"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/cache/objects"
+	"github.com/thole-dev/thole/host/cache/scope"
+	"github.com/thole-dev/thole/host/object"
+)
+
+// This file finds or starts the informers for what a user follows.
+
+// selected identifies what an informer follows: of one namespace, or of all.
+type selected struct {
+	kind           abi.Kind
+	namespace      string
+	labels, fields string // selectors as text
+	metadataOnly   bool
+}
+
+func selectedBy(s scope.Scope) selected {
+	return selected{s.Kind, strings.Join(s.Namespaces, ","), s.LabelSelector(), s.FieldSelector(), s.MetadataOnly}
+}
+
+// Acquire returns an informer of what a scope has, and starts what of it is not
+// running. Users with the same scope share it; one that has more serves those who need
+// less, if it runs and has synced. It does not wait until the informer has synced. The
+// caller must call [Informer.Release]. The error is an [*object.UnknownKindError] while
+// the API server does not serve the kind, which may change at any time, or a
+// [*NotWatchableError] or [*ScopeError].
+func (c *Cache) Acquire(ctx context.Context, s scope.Scope) (*Informer, error) {
+	namespaces, err := c.restrict(s)
+	if err != nil {
+		return nil, err
+	}
+	i := &Informer{scope: s}
+	for _, namespace := range namespaces {
+		inOne := s
+		if inOne.Namespaces = nil; namespace != "" {
+			inOne.Namespaces = []string{namespace}
+		}
+		shared, err := c.acquire(ctx, inOne)
+		if err != nil {
+			i.Release()
+			return nil, err
+		}
+		i.add(shared, inOne)
+		if !i.Namespaced() { // it has all objects, and none of them has a namespace
+			break
+		}
+	}
+	return i, nil
+}
+
+// restrict returns the namespaces of a scope that the host may follow, [""] for all.
+func (c *Cache) restrict(s scope.Scope) ([]string, error) {
+	switch only := c.config.Namespace; {
+	case only != "" && !s.HasNamespace(only):
+		return nil, &ScopeError{Scope: s, Reason: fmt.Sprintf("the host is restricted to the namespace %q", only)}
+	case only != "":
+		return []string{only}, nil
+	case s.Namespaces == nil:
+		return []string{""}, nil
+	}
+	return s.Namespaces, nil
+}
+
+// acquire returns an informer that follows a scope of one namespace or of all, for one
+// more user.
+func (c *Cache) acquire(ctx context.Context, s scope.Scope) (*informer, error) {
+	if i := c.running(s); i != nil {
+		return i, nil
+	}
+	resource, err := c.Watchable(ctx, s.Kind)
+	if err != nil {
+		return nil, err
+	}
+	return c.start(resource, s)
+}
+
+// running returns a running informer for one more user, nil if there is none.
+func (c *Cache) running(s scope.Scope) *informer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.runningLocked(s)
+}
+
+func (c *Cache) runningLocked(s scope.Scope) *informer {
+	i := c.informers[selectedBy(informerScope(s))]
+	if i == nil {
+		i = c.wider(s)
+	}
+	if i == nil {
+		return nil
+	}
+	i.users++
+	if i.idle != nil {
+		i.idle.Stop()
+		i.idle = nil
+	}
+	return i
+}
+
+// wider returns an informer that follows more than a scope, nil if there is none. One
+// that does not work is not used: the narrower one may need other rights.
+func (c *Cache) wider(s scope.Scope) (found *informer) {
+	for _, i := range c.informers {
+		if i.scope.Covers(s) && i.HasSynced() && i.Err() == nil &&
+			(found == nil || cmp.Compare(i.scope.String(), found.scope.String()) < 0) {
+			found = i
+		}
+	}
+	return found
+}
+
+// informerScope returns the scope of the informer for a scope. What plugins own is followed once
+// for all of them.
+func informerScope(s scope.Scope) scope.Scope {
+	if s.Managed {
+		exists, _ := labels.NewRequirement(abi.LabelManagedBy, operator.Exists, nil) // cannot fail
+		s.Managed, s.Labels = false, labels.NewSelector().Add(*exists)
+	}
+	return s
+}
+
+func (c *Cache) start(resource object.Resource, s scope.Scope) (*informer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx.Err() != nil {
+		return nil, ErrStopped
+	}
+	if i := c.runningLocked(s); i != nil {
+		return i, nil // started by another goroutine meanwhile
+	}
+	i, err := c.newInformer(resource, informerScope(s))
+	if err != nil {
+		return nil, err
+	}
+	c.informers[i.selected] = i
+	i.start()
+	return c.runningLocked(s), nil
+}
+
+func (c *Cache) newInformer(resource object.Resource, s scope.Scope) (*informer, error) {
+	client, err := c.client(resource.Kind, s.MetadataOnly)
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", s, err)
+	}
+	i := &informer{cache: c, scope: s, selected: selectedBy(s), client: client, store: newStore(), edges: c.edges.Kind(resource.Kind)}
+	i.store.restored = i.restored
+	i.store.missed = func(o Owner) { c.config.Wake(o, Event{}, false) }
+	i.store.subscribe(&handler{event: i.changed, synced: i.edges.Synced, changesOnly: true})
+	i.health = newHealth(c.config.Logger.With("kind", s.String()), c.config.OutageEnded)
+	i.resource.Store(&resource)
+	i.ctx, i.cancel = context.WithCancel(c.ctx)
+	return i, nil
+}
+
+// release removes one user of an informer. The last one starts the timer that
+// stops the informer.
+func (c *Cache) release(i *informer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i.users--; i.users > 0 || c.ctx.Err() != nil {
+		return
+	}
+	// In a goroutine of its own, because a fake clock calls with its lock held.
+	i.idle = c.config.Clock.AfterFunc(c.config.IdleAfter, func() { go c.retire(i) })
+}
+
+// retire stops an informer unless it has users again.
+func (c *Cache) retire(i *informer) {
+	c.mu.Lock()
+	if i.users > 0 || c.ctx.Err() != nil || c.informers[i.selected] != i {
+		c.mu.Unlock()
+		return
+	}
+	delete(c.informers, i.selected)
+	c.stopping.Add(1)
+	c.mu.Unlock()
+	defer c.stopping.Done()
+	i.stop()
+}
+
+// Objects returns the objects of a kind that running informers have, ordered by namespace
+// and name. It starts none.
+func (c *Cache) Objects(kind abi.Kind) (all []*object.Object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, i := range c.informers {
+		if i.scope.Kind == kind && i.HasSynced() {
+			all = append(all, i.store.list(objects.Query{}, c.config.Clock.Now())...)
+		}
+	}
+	slices.SortFunc(all, func(a, b *object.Object) int { return a.Key().Compare(b.Key()) })
+	return slices.CompactFunc(all, func(a, b *object.Object) bool { return a.Key() == b.Key() })
+}
+
+// ScopeError is returned for a scope that cannot be followed.
+type ScopeError struct {
+	Scope  scope.Scope
+	Reason string
+}
+
+func (e *ScopeError) Error() string {
+	return fmt.Sprintf("%s cannot be followed: %s", e.Scope, e.Reason)
+}

@@ -1,0 +1,105 @@
+package scope
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/thole-dev/thole/abi/fieldpath"
+)
+
+// Read is a get, or a list.
+type Read struct {
+	Namespace string // "" for a cluster-scoped kind, and of a list for all namespaces
+	Labels    labels.Selector
+	Fields    fieldpath.Selector
+	Part      []string // the fields that are read, as a guest names them; none for all
+}
+
+// CheckGet returns an error if an object of that namespace cannot be in the scope, or what
+// is read of it is not followed.
+func (s Scope) CheckGet(r Read) error {
+	if !s.HasNamespace(r.Namespace) {
+		return fmt.Errorf("namespace %q is not among those followed: %s", r.Namespace, strings.Join(s.Namespaces, ", "))
+	}
+	if i := slices.IndexFunc(r.Part, func(field string) bool { return !isMetadata(field) }); i >= 0 && s.MetadataOnly {
+		return fmt.Errorf("the field %q is not followed: metadataOnly keeps nothing but metadata", r.Part[i])
+	}
+	return nil
+}
+
+func isMetadata(field string) bool {
+	return field == "metadata" || field == "/metadata" || strings.HasPrefix(field, "/metadata/") || field == "/apiVersion" || field == "/kind"
+}
+
+// CheckList returns an error if a list asks for objects that are not followed.
+func (s Scope) CheckList(r Read) error {
+	if err := s.CheckGet(r); err != nil {
+		return err
+	}
+	if !s.Managed && !implies(r.Labels, s.Labels) {
+		return fmt.Errorf("the list must have the labelSelector of what is followed: %s", s.LabelSelector())
+	}
+	for _, wanted := range s.Fields {
+		if !hasField(r.Fields, wanted) {
+			return fmt.Errorf("the list must have the fieldSelector of what is followed: %s", s.FieldSelector())
+		}
+	}
+	return nil
+}
+
+// Narrow returns a list that [Scope.CheckList] allows as it is to be answered: with the
+// labels that it need not name, and without the fields of which the API server has
+// selected the objects.
+func (s Scope) Narrow(r Read) Read {
+	if s.Managed {
+		own, _ := s.Labels.Requirements()
+		if r.Labels == nil {
+			r.Labels = labels.Everything()
+		}
+		r.Labels = r.Labels.Add(own...)
+	}
+	r.Fields = slices.DeleteFunc(slices.Clone(r.Fields), func(q fieldpath.Requirement) bool {
+		return !isIdentity(q) && hasField(s.Fields, q)
+	})
+	if s.MetadataOnly && len(r.Part) == 0 {
+		r.Part = []string{"metadata"}
+	}
+	return r
+}
+
+// Reads are the scopes of one kind in which a controller may read.
+type Reads []Scope
+
+// Get returns those in which an object may be found. The error says why there are none.
+func (all Reads) Get(r Read) (Reads, error) { return all.allowed(r, Scope.CheckGet) }
+
+// List returns the scope in which a list is answered. The error says why there is none.
+func (all Reads) List(r Read) (Scope, error) {
+	allowed, err := all.allowed(r, Scope.CheckList)
+	if err != nil {
+		return Scope{}, err
+	}
+	if i := slices.IndexFunc(allowed, func(s Scope) bool { return !s.Managed }); i > 0 {
+		return allowed[i], nil // the guest has named what it selects
+	}
+	return allowed[0], nil
+}
+
+func (all Reads) allowed(r Read, check func(Scope, Read) error) (allowed Reads, err error) {
+	var reasons []error
+	for _, s := range all {
+		if err := check(s, r); err != nil {
+			reasons = append(reasons, err)
+			continue
+		}
+		allowed = append(allowed, s)
+	}
+	if allowed == nil {
+		return nil, errors.Join(reasons...)
+	}
+	return allowed, nil
+}
