@@ -16,6 +16,9 @@ type Policy struct {
 	// CrossNamespace lets the plugin's namespaced primary objects read and
 	// write in other namespaces. The configuration must allow it too.
 	CrossNamespace bool `json:"crossNamespace,omitempty"`
+	// Namespaces are those in which the plugin may read and write namespaced objects;
+	// none: all.
+	Namespaces []string `json:"namespaces,omitempty"`
 	// DryRun sends every write of the plugin to the API server as a dry run:
 	// it is checked and not stored. What would have changed is logged.
 	DryRun bool `json:"dryRun,omitempty"`

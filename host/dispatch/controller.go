@@ -13,6 +13,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/cache"
+	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
@@ -72,6 +73,9 @@ type Cache interface {
 	// Namespaced reports whether the objects of a kind that the plugin follows live in
 	// namespaces.
 	Namespaced(kind abi.Kind) (bool, error)
+	// PrimariesBy returns the keys of the primaries of a namespace, "" for all, that have
+	// a value of a field.
+	PrimariesBy(namespace string, field fieldpath.Path, value string) []object.Key
 	// Forget drops the record of what the runs of the key have read.
 	Forget(key object.Key)
 }
@@ -104,6 +108,8 @@ type Effects interface {
 	// does not own.
 	Release(ctx context.Context, t effect.Target, all bool) (effect.Report, *effect.Failure)
 	ReleaseGone(ctx context.Context, c *abi.Controller, primary object.Key) (effect.Report, *effect.Failure)
+	// Live reads an object, nil if there is none.
+	Live(ctx context.Context, kind abi.Kind, key object.Key) (*object.Object, error)
 	EmitEvent(t effect.Target, event *abi.Event)
 	Forget(uid types.UID)
 }
@@ -130,6 +136,7 @@ type Revision struct {
 	Breaker    *Breaker            // shared by the plugin's controllers; nil: always closed
 	Comparison *RevisionComparison // shared by the plugin's controllers; nil: not on probation
 	Controller abi.Controller      // from the manifest
+	Scopes     scope.Controller    // what it follows
 	Features   []string            // of the manifest
 	// MemoVersion states what memos mean: they are kept by a revision that has
 	// the same.

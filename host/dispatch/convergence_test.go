@@ -181,6 +181,10 @@ func (worldEffects) ReleaseGone(context.Context, *abi.Controller, object.Key) (r
 func (worldEffects) EmitEvent(effect.Target, *abi.Event) {}
 func (worldEffects) Forget(types.UID)                    {}
 
+func (worldEffects) Live(context.Context, abi.Kind, object.Key) (*object.Object, error) {
+	return nil, nil
+}
+
 type worldMetrics struct{ noMetrics }
 
 func (worldMetrics) Wrote(string) {}

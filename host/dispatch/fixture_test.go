@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/cache"
+	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/internal/await"
@@ -68,7 +70,9 @@ type fixture struct {
 	meanwhile func()                     // is called once, after the primary was read and before its run begins
 	loops     int                        // runs counted as in a write loop
 	foreign   string                     // a merge patch that somebody else makes just before the next write of status
-	shares    bool                       // the primary has applied fields of an object that it does not own
+	live      *object.Object             // what the API server has, for reads of what is not followed
+	liveError error
+	shares    bool // the primary has applied fields of an object that it does not own
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -83,7 +87,19 @@ func newFixture(t *testing.T) *fixture {
 	}, &Revision{Number: 1, Guest: testGuest{f}, Effects: testEffects{f}, Controller: abi.Controller{
 		Name: "c", For: widget.All(), Owns: abi.AllOf(gadget), Finalizer: true,
 	}})
+	f.follow()
 	return f
+}
+
+// follow makes the revision follow what its controller states.
+func (f *fixture) follow() {
+	f.t.Helper()
+	rev := f.c.revision.Load()
+	follows, err := scope.OfManifest(&abi.Manifest{Name: "p", Features: rev.Features, Controllers: []abi.Controller{rev.Controller}}, nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	rev.Scopes = follows.Controllers[0]
 }
 
 // The results of a reconcile that tests use most.
@@ -216,7 +232,16 @@ func (c testCache) Full() bool {
 
 func (c testCache) Begin(object.Key) Reads            { return testReads(c) }
 func (c testCache) Namespaced(abi.Kind) (bool, error) { return true, nil }
-func (c testCache) Forget(key object.Key)             { c.note("cache forgets %s", key) }
+func (c testCache) PrimariesBy(namespace string, field fieldpath.Path, value string) (keys []object.Key) {
+	for key, o := range c.store[widget] {
+		if (namespace == "" || key.Namespace == namespace) && slices.Contains(field.Values(o.Raw), value) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+func (c testCache) Forget(key object.Key) { c.note("cache forgets %s", key) }
 
 // message is a read of a guest.
 func message(text []byte) sandbox.ReadCall { return sandbox.ReadCall{Message: text} }
@@ -362,6 +387,11 @@ func (e testEffects) EmitEvent(_ effect.Target, event *abi.Event) {
 		e.note("event %s %s", event.Type, event.Reason)
 	}
 }
+func (e testEffects) Live(_ context.Context, kind abi.Kind, key object.Key) (*object.Object, error) {
+	e.note("live %s %s", kind.Kind, key)
+	return e.live, e.liveError
+}
+
 func (e testEffects) Forget(uid types.UID) { e.note("effects forget %s", uid) }
 
 type testMetrics struct{ *fixture }

@@ -189,6 +189,10 @@ func (p *testPlugin) ReleaseGone(context.Context, *abi.Controller, object.Key) (
 func (p *testPlugin) EmitEvent(effect.Target, *abi.Event) {}
 func (p *testPlugin) Forget(types.UID)                    {}
 
+func (p *testPlugin) Live(context.Context, abi.Kind, object.Key) (*object.Object, error) {
+	return nil, nil
+}
+
 // countingQueue counts the keys that Next returns.
 type countingQueue struct {
 	*queue.Queue

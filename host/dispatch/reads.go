@@ -1,9 +1,11 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/cache/objects"
+	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sandbox"
 )
@@ -42,7 +45,7 @@ const refreshTimeout = 30 * time.Second
 var _ sandbox.HostCalls = (*run)(nil)
 
 // Get implements the host function get from the cache (SPEC.md, "get").
-func (r *run) Get(_ context.Context, served sandbox.ReadCall) (sandbox.Reply, int64) {
+func (r *run) Get(ctx context.Context, served sandbox.ReadCall) (sandbox.Reply, int64) {
 	call, err := abi.DecodeGetCall(served.Message)
 	if err == nil {
 		err = call.CheckFeatures(r.revision.Features)
@@ -55,20 +58,23 @@ func (r *run) Get(_ context.Context, served sandbox.ReadCall) (sandbox.Reply, in
 		return r.invalid("get", err)
 	}
 	kind := abi.Kind{APIVersion: call.Ref.APIVersion, Kind: call.Ref.Kind}
-	namespace := call.Ref.Namespace
-	if namespace == "" {
-		namespace = r.given.Namespace
-	}
-	namespace, code := r.readScope(kind, namespace)
-	if code != 0 {
+	key := object.Key{Namespace: cmp.Or(call.Ref.Namespace, r.given.Namespace), Name: call.Ref.Name}
+	var code int64
+	if key.Namespace, code = r.readScope(kind, key.Namespace); code != 0 {
 		return sandbox.Reply{}, code
 	}
-	obj, err := r.reads.Get(kind, object.Key{Namespace: namespace, Name: call.Ref.Name}, part)
+	scopes, err := r.revision.Scopes.Reads[kind].Get(scope.Read{Namespace: key.Namespace, Part: call.Fields})
+	if err != nil {
+		return sandbox.Reply{}, r.denied(kind, err)
+	}
+	obj, code := r.find(ctx, scopes, kind, key, edgePart(scopes, call.Fields, part))
 	switch {
-	case err != nil:
-		return sandbox.Reply{}, r.unavailable("get", kind, err)
-	case obj == nil || call.Ref.UID != "" && call.Ref.UID != string(obj.UID):
+	case code != 0:
+		return sandbox.Reply{}, code
+	case call.Ref.UID != "" && call.Ref.UID != string(obj.UID):
 		return sandbox.Reply{}, abi.CodeNotFound
+	case part.All() && scopes.IsMetadataOnly(obj):
+		part = metadataPart
 	}
 	if !part.All() && served.Pay != nil {
 		served.Pay(objects.ReadingCost(obj))
@@ -78,6 +84,73 @@ func (r *run) Get(_ context.Context, served sandbox.ReadCall) (sandbox.Reply, in
 		return sandbox.Reply{}, r.unavailable("get", kind, err)
 	}
 	return sandbox.Bytes(text), 0
+}
+
+// find returns the object of a get if it is in one of the scopes. One that is owned
+// may lack the label by which such objects are followed: it is read from the API server.
+func (r *run) find(ctx context.Context, scopes scope.Reads, kind abi.Kind, key object.Key, edge fieldpath.Set) (*object.Object, int64) {
+	obj, err := r.reads.Get(kind, key, edge)
+	switch {
+	case err != nil:
+		return nil, r.unavailable("get", kind, err)
+	case obj != nil && scopes.Has(obj):
+		return obj, 0
+	case scopes.HasManaged():
+		return r.live(ctx, kind, key)
+	case scopes.Selects():
+		return nil, r.denied(kind, fmt.Errorf("%s is not among the objects that are followed: it does not exist, or is not selected by %s", key, scopes[0]))
+	}
+	return nil, abi.CodeNotFound
+}
+
+// live reads an object from the API server. Each further read of the run returns the
+// same.
+func (r *run) live(ctx context.Context, kind abi.Kind, key object.Key) (*object.Object, int64) {
+	ref := kind.Ref(key.Namespace, key.Name)
+	obj, known := r.liveReads[ref]
+	switch {
+	case known && obj == nil:
+		return nil, abi.CodeNotFound
+	case known:
+		return obj, 0
+	case len(r.liveReads) == maxLiveReads:
+		return nil, r.denied(kind, fmt.Errorf("the run has read %d objects that are not labelled %s: read what the plugin owns, or name the kind in reads", maxLiveReads, abi.LabelManagedBy))
+	}
+	obj, err := r.revision.Effects.Live(ctx, kind, key)
+	if err != nil {
+		return nil, r.unavailable("get", kind, err)
+	}
+	if r.liveReads == nil {
+		r.liveReads = map[abi.Ref]*object.Object{}
+	}
+	r.liveReads[ownedRef(ref)] = obj
+	return r.live(ctx, kind, key)
+}
+
+// maxLiveReads bounds what a run keeps of them, and how much it asks of the API server.
+const maxLiveReads = 8
+
+// ownedRef returns a reference that does not alias the message of the guest.
+func ownedRef(ref abi.Ref) abi.Ref {
+	return abi.Ref{
+		APIVersion: strings.Clone(ref.APIVersion), Kind: strings.Clone(ref.Kind),
+		Namespace: strings.Clone(ref.Namespace), Name: strings.Clone(ref.Name),
+	}
+}
+
+// metadataPart is what is read of an object of which only metadata is followed.
+var metadataPart, _ = partOf([]string{"metadata"})
+
+// edgePart returns what an edge depends on: what is read, and the labels by which an
+// object is selected.
+func edgePart(scopes scope.Reads, fields []string, part fieldpath.Set) fieldpath.Set {
+	if part.All() || !scopes.Selects() {
+		return part
+	}
+	if with, err := partOf(append(slices.Clone(fields), "/metadata/labels")); err == nil {
+		return with
+	}
+	return fieldpath.Set{}
 }
 
 // List implements the host function list from the cache (SPEC.md, "list").
@@ -93,8 +166,9 @@ func (r *run) List(_ context.Context, served sandbox.ReadCall) (sandbox.Reply, i
 	if err != nil {
 		return r.invalid("list", err)
 	}
-	var code int64
-	if wanted.Namespace, code = r.readScope(wanted.Kind, call.Namespace); code != 0 {
+	if code, err := r.narrow(&wanted, call); err != nil {
+		return r.invalid("list", err)
+	} else if code != 0 {
 		return sandbox.Reply{}, code
 	}
 	wanted.MaxBytes, wanted.Look = max(1, served.MaxReply-aroundList), served.Pay
@@ -115,16 +189,34 @@ func (r *run) reading(call *abi.ListCall) (l cache.Reading, err error) {
 	if l.Selector, err = labels.Parse(call.LabelSelector); err != nil {
 		return l, fmt.Errorf("the label selector %q cannot be parsed: %w", call.LabelSelector, err)
 	}
-	if l.Fields, err = fieldpath.ParseSelector(call.FieldSelector); err == nil {
-		err = r.revision.Controller.CheckSelector(l.Kind, l.Fields)
-	}
-	if err == nil {
-		l.Part, err = partOf(call.Fields)
-	}
-	if err == nil && call.Continue != "" {
+	if l.Fields, err = fieldpath.ParseSelector(call.FieldSelector); err == nil && call.Continue != "" {
 		l.After, err = r.pages.find(call)
 	}
 	return l, err
+}
+
+// narrow makes a list one of what the controller follows. The code is that of a list
+// that asks for more; the error says what is wrong with the call.
+func (r *run) narrow(l *cache.Reading, call *abi.ListCall) (code int64, err error) {
+	namespace, code := r.readScope(l.Kind, call.Namespace)
+	if code != 0 {
+		return code, nil
+	}
+	asked := scope.Read{Namespace: namespace, Labels: l.Selector, Fields: l.Fields, Part: call.Fields}
+	within, err := r.revision.Scopes.Reads[l.Kind].List(asked)
+	if err != nil {
+		return r.denied(l.Kind, err), nil
+	}
+	narrowed := within.Narrow(asked)
+	if err := r.revision.Controller.CheckSelector(l.Kind, narrowed.Fields); err != nil {
+		return 0, err
+	}
+	l.Selector, l.Fields, l.Namespaces = narrowed.Labels, narrowed.Fields, within.Namespaces
+	if namespace != "" {
+		l.Namespaces = []string{namespace}
+	}
+	l.Part, err = partOf(narrowed.Part)
+	return 0, err
 }
 
 // partOf returns the fields of a call, which do not alias its message.
@@ -176,6 +268,12 @@ func (c *Controller) LimitReads(key object.Key, kind abi.Kind) {
 		c.Logger.Warn("the object's runs read too much to remember it all: any change of the kind leads to a run; list instead of many gets, or read less",
 			"object", key.String(), "kind", kind.String())
 	}
+}
+
+// denied returns the code of a read of what is not followed.
+func (r *run) denied(kind abi.Kind, reason error) int64 {
+	r.warn("read denied: outside of what the manifest and the policy let the plugin follow", "kind", kind.String(), "error", reason)
+	return abi.CodeDenied
 }
 
 // unavailable returns the code of a read that failed. If another run will be able to

@@ -63,6 +63,7 @@ func readText(r sandbox.Reply) (text []byte) {
 // read makes a run that reads with the guest of the fixture.
 func (f *fixture) read(features []string, reads func(ctx context.Context, host sandbox.HostCalls)) {
 	f.c.Revision().Features = features
+	f.follow()
 	f.reconcile = func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
 		reads(ctx, call.Host)
 		return returns(&abi.Result{})

@@ -74,7 +74,7 @@ func (c *Controller) process(ctx context.Context, item workItem) {
 	if !r.resumed {
 		r.call(ctx)
 		r.reads.Close() // the effects may be postponed for long
-		r.pages = nil
+		r.pages, r.liveReads = nil, nil
 		r.decide(nil)
 	}
 	r.perform(ctx)
@@ -106,9 +106,10 @@ type run struct {
 
 	reads      Reads
 	pages      pages
-	unread     bool  // what a lost write may have changed cannot be read
-	incomplete error // why a read failed that another run can make; nil if none has
-	replaced   bool  // the guest was closed before the call began: the next revision runs the key
+	unread     bool                       // what a lost write may have changed cannot be read
+	liveReads  map[abi.Ref]*object.Object // from the API server; nil: there is no such object
+	incomplete error                      // why a read failed that another run can make; nil if none has
+	replaced   bool                       // the guest was closed before the call began: the next revision runs the key
 
 	returned   sandbox.Return
 	result     *abi.Result    // decoded from returned; nil with fault

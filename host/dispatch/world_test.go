@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -263,6 +264,8 @@ func (c worldCache) Refresh(_ context.Context, key object.Key, ref abi.Ref) erro
 func (worldCache) Full() bool             { return false }
 func (worldCache) Begin(object.Key) Reads { return noReads{} }
 func (worldCache) Forget(object.Key)      {}
+
+func (worldCache) PrimariesBy(string, fieldpath.Path, string) []object.Key { return nil }
 
 // Reconcile is the plugin.
 func (w *world) Reconcile(_ context.Context, call sandbox.Call) (sandbox.Return, error) {

@@ -43,6 +43,9 @@ func (r *run) needsFinalizer() bool {
 
 // status writes the status patch of the decision.
 func (r *run) status(ctx context.Context) *effect.Failure {
+	if r.revision.Controller.For.MetadataOnly {
+		return nil // the status is not known
+	}
 	want := effect.Status{
 		Set:                r.decision.Set,
 		Remove:             r.decision.Remove,

@@ -41,6 +41,7 @@
 //	release.go    giving up the fields of a primary on such an object
 //	handover.go   handing the fields of a manager over to another one
 //	noopapply.go  whether an apply would change nothing
+//	live.go       reads for guests of what is not in the cache
 //	status.go     the one patch of status, with status.conditions
 //	pruned.go     fields of status that the server pruned
 //	records.go    what is recorded of a primary, so that nothing is written twice
@@ -143,6 +144,7 @@ type Performer struct {
 	Config
 	client    client
 	writes    *rate.Limiter // nil: unlimited
+	liveReads *rate.Limiter
 	*recorded               // may be shared with a performer under another policy
 }
 
@@ -156,7 +158,7 @@ type recorded struct {
 // New returns a performer. It sends no request yet.
 func New(config Config) (*Performer, error) {
 	err := config.validate()
-	p := &Performer{Config: config, recorded: &recorded{}}
+	p := &Performer{Config: config, recorded: &recorded{}, liveReads: rate.NewLimiter(liveReadsPerSecond, liveReadsBurst)}
 	if config.QPS > 0 {
 		p.writes = rate.NewLimiter(rate.Limit(config.QPS), config.Burst)
 	}

@@ -5,10 +5,13 @@ import (
 	"hash/maphash"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/cache"
+	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/object"
@@ -24,14 +27,25 @@ type controller struct {
 	metrics  *telemetry.ControllerMetrics
 	cancel   context.CancelFunc
 	done     sync.WaitGroup
-	handlers map[followed]func() // functions that remove the event handlers
+	handlers map[followed]follower
+
+	primaries atomic.Pointer[cache.Informer] // of what the running revision reconciles
 }
 
-// followed is a kind whose events a controller handles.
+// followed is an entry of a manifest whose events a controller handles.
 type followed struct {
-	kind  abi.Kind
-	owned bool // else it is the primary
+	scope string // as text
+	role  string // for, owns, or that of a watch
 }
+
+// follower handles the events of an entry.
+type follower struct {
+	informer *cache.Informer
+	remove   func()
+}
+
+// keys returns the keys of what the controller reconciles.
+func (c *controller) keys() []object.Key { return keysOf(c.primaries.Load().List("", nil)) }
 
 // canSwapTo reports whether the controller can continue with another revision:
 // its keys must be of the same kind. Otherwise it is replaced by a new one, and
@@ -55,20 +69,20 @@ func (c *controller) setWorkers(n int) {
 }
 
 // startOrSwap starts a controller of a revision, or swaps a running one to it.
-func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, p *plugin, running *controller) *controller {
+func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Controller, p *plugin, running *controller) *controller {
 	next := &dispatch.Revision{
 		Number: rev.Number, Digest: rev.Digest, Guest: rev.Guest, Effects: p.effects.Load(),
 		Breaker: p.breaker.Load(), Comparison: p.comparison.Load(),
-		Controller: m, Features: rev.Manifest.Features,
+		Controller: m, Scopes: follows, Features: rev.Manifest.Features,
 		MemoVersion: memoVersion(rev), Config: rev.Policy.Config,
 		CrossNamespace: rev.Policy.CrossNamespace, MaxIntents: rev.Policy.Limits.Intents,
 	}
 	if running == nil {
 		running = r.start(rev.Plugin, next, p, workers(m, rev.Policy))
 	} else {
-		running.follow(m, &p.informers)
+		running.follow(next, &p.informers)
 		running.setWorkers(workers(m, rev.Policy))
-		running.Swap(next, keysOf(p.informers.get(m.For.Kind)))
+		running.Swap(next, running.keys())
 	}
 	for _, key := range p.effects.Load().FindShared(&next.Controller) {
 		running.Queue.Add(key, abi.ReasonResync) // it may have been deleted meanwhile
@@ -93,7 +107,7 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 		Name:     rev.Controller.Name,
 		Workers:  workers,
 		Queue:    queue.New(queue.Config{Name: id, MetricsProvider: r.Metrics.WorkQueues()}),
-		Cache:    controllerCache{cache: r.Cache, controller: id, primary: rev.Controller.For.Kind, informers: &p.informers, ownWrites: &p.ownWrites},
+		Cache:    controllerCache{cache: r.Cache, controller: id, primaries: &c.primaries, informers: &p.informers, ownWrites: &p.ownWrites},
 		Metrics:  c.metrics,
 		Events:   r.Events,
 		LogLines: p.logLines,
@@ -104,10 +118,10 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 	r.mu.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
-	c.follow(rev.Controller, &p.informers)
+	c.follow(rev, &p.informers)
 	c.done.Go(func() { c.Run(ctx) })
 	c.done.Go(func() {
-		c.resync(ctx, r.Resync, func() []object.Key { return keysOf(p.informers.get(c.Revision().Controller.For.Kind)) })
+		c.resync(ctx, r.Resync, c.keys)
 	})
 	return c
 }
@@ -131,34 +145,50 @@ func (r *Runner) stop(controllers []*controller) {
 	}
 }
 
-// follow makes the controller handle the events of the kinds of a manifest, and
-// of no others. Handlers of a kind that it follows already are kept: a new one
-// would get an event for every object, and run each twice after a swap.
-func (c *controller) follow(m abi.Controller, informers *informers) {
+// follow makes the controller handle the events of what a revision follows, and of nothing
+// else. Handlers of what it follows already are kept: a new one would get an event for
+// every object, and run each twice after a swap.
+func (c *controller) follow(rev *dispatch.Revision, informers *informers) {
 	before := c.handlers
-	c.handlers = map[followed]func(){}
-	add := func(f followed, handle func(cache.Event)) {
-		remove := before[f]
-		if remove == nil {
-			remove = informers.get(f.kind).AddHandler(handle)
+	c.handlers = map[followed]follower{}
+	add := func(s scope.Scope, role string, handle func(cache.Event)) {
+		f, informer := followed{s.String(), role}, informers.get(s.Kind).Narrow(s)
+		kept, running := before[f]
+		if running && kept.informer.IsServedAs(informer) {
+			delete(before, f)
+		} else {
+			kept = follower{informer, informer.AddHandler(handle)}
 		}
-		delete(before, f)
-		c.handlers[f] = remove
+		c.handlers[f] = kept
 	}
-	add(followed{kind: m.For.Kind}, func(e cache.Event) { c.Observe(e.Old, e.New, e.Initial) })
-	for _, w := range m.Owns {
-		add(followed{kind: w.Kind, owned: true}, func(e cache.Event) {
-			if !e.Initial {
-				c.ObserveOwned(e.Old, e.New)
-			}
-		})
+	m, scopes := &rev.Controller, rev.Scopes
+	c.primaries.Store(informers.get(m.For.Kind).Narrow(scopes.For))
+	add(scopes.For, "for", func(e cache.Event) { c.Observe(e.Old, e.New, e.Initial) })
+	for _, s := range scopes.Owns {
+		add(s, "owns", unlessInitial(c.ObserveOwned))
+	}
+	for i := range m.Watches {
+		w := &m.Watches[i]
+		field, _ := fieldpath.ParsePath(w.Field) // the manifest was checked
+		add(scopes.Watches[i], "watches by "+string(w.By)+" "+w.Key+w.Field, unlessInitial(func(old, updated *object.Object) {
+			c.ObserveWatched(w, field, old, updated)
+		}))
 	}
 	removeHandlers(before)
 }
 
-func removeHandlers(handlers map[followed]func()) {
-	for _, remove := range handlers {
-		remove()
+// unlessInitial handles changes, and not the objects that were there before.
+func unlessInitial(handle func(old, updated *object.Object)) func(cache.Event) {
+	return func(e cache.Event) {
+		if !e.Initial {
+			handle(e.Old, e.New)
+		}
+	}
+}
+
+func removeHandlers(handlers map[followed]follower) {
+	for _, f := range handlers {
+		f.remove()
 	}
 }
 

@@ -7,11 +7,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/cache"
+	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/effect"
@@ -60,43 +63,29 @@ func (i *informers) problems() (all []string) {
 	return all
 }
 
-// kindsOf returns the kinds that the controllers of a manifest read, sorted.
-func kindsOf(m *abi.Manifest) []abi.Kind {
-	var kinds []abi.Kind
-	for _, c := range m.Controllers {
-		for w := range c.Follows() {
-			kinds = append(kinds, w.Kind)
-		}
-	}
-	slices.SortFunc(kinds, func(a, b abi.Kind) int {
-		return slices.Compare([]string{a.APIVersion, a.Kind}, []string{b.APIVersion, b.Kind})
-	})
-	return slices.Compact(kinds)
-}
-
-// acquireInformers acquires an informer for each kind and blocks until all have
-// synced. The error covers every kind that is missing. Informers that the running
-// revision uses already are not waited for: if one of them can no longer follow
+// acquireInformers acquires an informer for each kind that the plugin follows and blocks
+// until all have synced. The error covers every kind that is missing. Informers that the
+// running revision uses already are not waited for: if one of them can no longer follow
 // its kind, that concerns the running code as much as the new code. waitsFor is
 // called with what is waited for next.
-func acquireInformers(ctx context.Context, c *cache.Cache, kinds []abi.Kind, running *informers, waitsFor func(string)) (map[abi.Kind]*cache.Informer, error) {
+func acquireInformers(ctx context.Context, c *cache.Cache, follows *scope.Plugin, running *informers, waitsFor func(string)) (map[abi.Kind]*cache.Informer, error) {
 	byKind := map[abi.Kind]*cache.Informer{}
 	var problems []error
-	for _, kind := range kinds {
-		waitsFor("the API server to state how it serves " + kind.String())
-		informer, err := c.Acquire(ctx, kind)
+	for _, s := range follows.Followed {
+		waitsFor("the API server to state how it serves " + s.Kind.String())
+		informer, err := c.Acquire(ctx, s)
 		if err == nil {
-			byKind[kind] = informer
+			byKind[s.Kind] = informer
 			continue
 		}
 		if problems = append(problems, err); !concernsOneKind(err) {
 			break // the next kinds would fail likewise, after the same timeout
 		}
 	}
-	for _, kind := range kinds { // in their order, so that the same problems have the same text
-		if informer := byKind[kind]; informer != nil && running.get(kind) == nil {
-			waitsFor("the first list of " + kind.String())
-			if err := informer.WaitForSync(ctx); err != nil {
+	for _, s := range follows.Followed { // in their order, so that the same problems have the same text
+		if informer := byKind[s.Kind]; informer != nil && !informer.IsServedAs(running.get(s.Kind)) {
+			waitsFor("the first list of " + s.Kind.String())
+			if err := explainSelector(s, informer.WaitForSync(ctx)); err != nil {
 				problems = append(problems, err)
 			}
 		}
@@ -105,14 +94,47 @@ func acquireInformers(ctx context.Context, c *cache.Cache, kinds []abi.Kind, run
 		release(byKind)
 		return nil, err
 	}
+	acquireWritten(ctx, c, follows.Written, byKind)
 	return byKind, nil
+}
+
+// acquireWritten acquires the informers of kinds that the plugin only writes. Without
+// them each run reads what it writes from the API server, so that none is waited for.
+func acquireWritten(ctx context.Context, c *cache.Cache, written []scope.Scope, byKind map[abi.Kind]*cache.Informer) {
+	for _, s := range written {
+		if informer, err := c.Acquire(ctx, s); err == nil {
+			byKind[s.Kind] = informer
+		}
+	}
+}
+
+// explainSelector returns the error of a first list that the API server refuses because
+// of its field selector, which no other attempt can change.
+func explainSelector(s scope.Scope, err error) error {
+	if apierrors.IsBadRequest(err) && len(s.Fields) > 0 {
+		return &cache.ScopeError{Scope: s, Reason: err.Error()}
+	}
+	return err
+}
+
+// checkNamespaces refuses namespaces of a cluster-scoped kind.
+func checkNamespaces(m *abi.Manifest, byKind map[abi.Kind]*cache.Informer) error {
+	for _, c := range m.Controllers {
+		for w := range c.Follows() {
+			if len(w.Namespaces) > 0 && !byKind[w.Kind].Namespaced() {
+				return kindError{fmt.Errorf("controller %q: %s is cluster-scoped: it has no namespaces that could be selected", c.Name, w.Kind)}
+			}
+		}
+	}
+	return nil
 }
 
 // concernsOneKind reports whether an error does not affect other kinds.
 func concernsOneKind(err error) bool {
 	var unknown *object.UnknownKindError
 	var notWatchable *cache.NotWatchableError
-	return errors.As(err, &unknown) || errors.As(err, &notWatchable)
+	var badScope *cache.ScopeError
+	return errors.As(err, &unknown) || errors.As(err, &notWatchable) || errors.As(err, &badScope)
 }
 
 // acquireError makes one error of all, a [catalog.WaitError] unless another
@@ -126,7 +148,9 @@ func acquireError(ctx context.Context, problems []error) error {
 	}
 	var reasons []string
 	for _, err := range problems {
-		if notWatchable := (*cache.NotWatchableError)(nil); errors.As(err, &notWatchable) {
+		var notWatchable *cache.NotWatchableError
+		var badScope *cache.ScopeError
+		if errors.As(err, &notWatchable) || errors.As(err, &badScope) {
 			return kindError{err}
 		}
 		reasons = append(reasons, advise(err))
@@ -157,23 +181,22 @@ func advise(err error) string {
 // controllerCache implements [dispatch.Cache] for one controller.
 type controllerCache struct {
 	cache      *cache.Cache
-	controller string // plugin/controller, the owner of the edges
-	primary    abi.Kind
+	controller string                          // plugin/controller, the owner of the edges
+	primaries  *atomic.Pointer[cache.Informer] // of what the controller reconciles
 	informers  *informers
 	ownWrites  *cache.OwnWrites
 }
 
 var _ dispatch.Cache = controllerCache{}
 
-// Get returns nothing for a controller that has been stopped: an event that is
-// being delivered to it may still arrive.
+// Get returns the primary, as the plugin has left it.
 func (c controllerCache) Get(key object.Key) (*object.Object, bool) {
-	informer := c.informers.get(c.primary)
-	if informer == nil {
-		return nil, false
-	}
-	o := c.ownWrites.Get(informer, key)
+	o := c.ownWrites.Get(c.primaries.Load(), key)
 	return o, o != nil
+}
+
+func (c controllerCache) PrimariesBy(namespace string, field fieldpath.Path, value string) []object.Key {
+	return keysOf(c.primaries.Load().ListBy(namespace, field, value))
 }
 
 // Wrote ignores a kind without an informer, which is written and not read.
@@ -185,7 +208,7 @@ func (c controllerCache) Wrote(key object.Key, w effect.Write) {
 		c.ownWrites.Deleted(informer, w.Key, w.UID, w.ResourceVersion)
 	default:
 		c.ownWrites.Wrote(informer, w.Object)
-		informer.WakeIfSkipped(c.owner(key), w.ResourceVersion)
+		informer.WakeIfSkipped(c.owner(key), w.Key, w.ResourceVersion)
 	}
 }
 
@@ -201,7 +224,7 @@ func (c controllerCache) Refresh(ctx context.Context, reader object.Key, ref abi
 	switch shown := c.ownWrites.Get(informer, key); {
 	case err == nil:
 		c.ownWrites.Wrote(informer, o)
-		informer.WakeIfSkipped(c.owner(reader), o.ResourceVersion)
+		informer.WakeIfSkipped(c.owner(reader), key, o.ResourceVersion)
 	case !apierrors.IsNotFound(err):
 		return explain.Forbidden(err, "get")
 	case shown != nil:
@@ -239,7 +262,7 @@ var _ effect.Store = effectStore{}
 
 func (s effectStore) Get(kind abi.Kind, key object.Key) (*object.Object, bool) {
 	informer := s.informers.get(kind)
-	if informer == nil || !informer.HasSynced() {
+	if informer == nil || !informer.HasSynced() || !informer.Has(key.Namespace) {
 		return nil, false
 	}
 	return s.ownWrites.Get(informer, key), true

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache"
+	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/effect"
@@ -76,6 +78,18 @@ func deny(out http.ResponseWriter, code int, reason string) {
 	fmt.Fprintf(out, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"message":"not for you","code":%d}`, reason, code)
 }
 
+// allOf is what a plugin follows that reads all of a kind.
+func allOf(kind abi.Kind) *scope.Plugin {
+	return &scope.Plugin{Followed: []scope.Scope{scope.All(kind)}}
+}
+
+// primariesOf returns the widgets as those that a controller of a plugin reconciles.
+func primariesOf(p *plugin) *atomic.Pointer[cache.Informer] {
+	var primaries atomic.Pointer[cache.Informer]
+	primaries.Store(p.informers.get(widgets))
+	return &primaries
+}
+
 // followWidgets returns a cache with the informer of widgets, which has synced.
 func followWidgets(t *testing.T, config cache.Config) (*cache.Cache, map[abi.Kind]*cache.Informer) {
 	t.Helper()
@@ -84,7 +98,7 @@ func followWidgets(t *testing.T, config cache.Config) (*cache.Cache, map[abi.Kin
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
-	byKind, err := acquireInformers(t.Context(), c, []abi.Kind{widgets}, &informers{}, func(string) {})
+	byKind, err := acquireInformers(t.Context(), c, allOf(widgets), &informers{}, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +114,7 @@ func TestInformersOfTheRunningRevisionAreNotWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
-	kinds, running := []abi.Kind{widgets}, &informers{}
+	kinds, running := allOf(widgets), &informers{}
 	first, err := acquireInformers(t.Context(), c, kinds, running, func(string) {})
 	if err != nil {
 		t.Fatal(err)
@@ -140,14 +154,6 @@ func TestInformersOfTheRunningRevisionAreNotWaitedFor(t *testing.T) {
 	}
 }
 
-// An event of an owned kind may be delivered to a controller that has been stopped.
-func TestACacheWithoutItsInformerIsEmpty(t *testing.T) {
-	c := controllerCache{primary: widgets, informers: &informers{}}
-	if o, ok := c.Get(object.Key{Name: "w"}); ok {
-		t.Errorf("found %v", o)
-	}
-}
-
 // Otherwise an effect would be decided on what the plugin has replaced itself.
 func TestEffectsFindWhatThePluginWrote(t *testing.T) {
 	_, url := startRefusingServer(t)
@@ -167,7 +173,7 @@ func TestEffectsFindWhatThePluginWrote(t *testing.T) {
 		return o.ResourceVersion
 	}
 	before := version()
-	own := controllerCache{cache: c, primary: widgets, informers: &p.informers, ownWrites: &p.ownWrites}
+	own := controllerCache{cache: c, primaries: primariesOf(&p), informers: &p.informers, ownWrites: &p.ownWrites}
 	shown, _ := own.Get(key)
 	written := *shown
 	written.ResourceVersion = "2"
@@ -203,6 +209,7 @@ func TestARestoreForgetsWritesAndMakesEveryObjectDue(t *testing.T) {
 	r.controllers["p/c"] = &controller{id: "p/c", Controller: dispatch.New(
 		dispatch.Config{Plugin: "p", Name: "c", Workers: 1, Queue: q}, &dispatch.Revision{Controller: abi.Controller{Name: "c", For: widgets.All()}},
 	)}
+	r.controllers["p/c"].primaries.Store(byKind[widgets])
 	w, _ := byKind[widgets].Get(object.Key{Namespace: "a", Name: "w"})
 	emit := func() {
 		performer.EmitEvent(effect.Target{Controller: &abi.Controller{Name: "c"}, Object: w}, &abi.Event{Type: abi.EventWarning, Reason: "R"})
@@ -266,7 +273,7 @@ func TestAKeyIsWokenForAChildThatNoEventShows(t *testing.T) {
 			c, byKind := followWidgets(t, cache.Config{REST: &rest.Config{Host: server.URL}, Wake: func(o cache.Owner, _ cache.Event, _ bool) { woken <- o }})
 			var p plugin
 			p.informers.replace(byKind)
-			if err := learn(controllerCache{cache: c, controller: "p/c", primary: widgets, informers: &p.informers, ownWrites: &p.ownWrites}); err != nil {
+			if err := learn(controllerCache{cache: c, controller: "p/c", primaries: primariesOf(&p), informers: &p.informers, ownWrites: &p.ownWrites}); err != nil {
 				t.Fatal(err)
 			}
 			close(expired)

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"context"
 	"maps"
 	"slices"
 
@@ -93,17 +92,3 @@ func removesFinalizer(now []abi.Controller, controller string, kind abi.Kind) bo
 }
 
 func sameKind(a, b abi.Kind) bool { return a.Kind == b.Kind && a.Group() == b.Group() }
-
-// cachedObjects returns the objects of a kind in the cache. The informer of a kind
-// that was followed until now keeps running for a while.
-func (r *Runner) cachedObjects(kind abi.Kind) []*object.Object {
-	informer, err := r.Cache.Acquire(context.Background(), kind)
-	if err != nil {
-		return nil
-	}
-	defer informer.Release()
-	if !informer.HasSynced() {
-		return nil
-	}
-	return informer.List("", nil)
-}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache"
+	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
@@ -51,7 +52,7 @@ type Config struct {
 // Runner runs the plugins of one host. It implements [catalog.Runner].
 type Runner struct {
 	Config
-	objectsOf func(abi.Kind) []*object.Object // cachedObjects, except in tests
+	objectsOf func(abi.Kind) []*object.Object // Cache.Objects, except in tests
 
 	mu          sync.Mutex
 	plugins     map[string]*plugin
@@ -64,7 +65,7 @@ var _ catalog.Runner[*sandbox.Guest] = (*Runner)(nil)
 // New returns a runner that runs nothing yet.
 func New(config Config) *Runner {
 	r := &Runner{Config: config, plugins: map[string]*plugin{}, controllers: map[string]*controller{}, waitsFor: map[string]string{}}
-	r.objectsOf = r.cachedObjects
+	r.objectsOf = config.Cache.Objects
 	return r
 }
 
@@ -94,7 +95,11 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	if !r.HostIdentity {
 		return fmt.Errorf("plugin %q has no service account to act as; let plugins act with the rights of the host by --host-identity", rev.Plugin)
 	}
-	byKind, err := r.acquireInformers(ctx, rev)
+	follows, err := scope.OfManifest(rev.Manifest, rev.Policy.Namespaces)
+	if err != nil {
+		return kindError{err}
+	}
+	byKind, err := r.acquireInformers(ctx, rev, follows)
 	if err != nil {
 		return err
 	}
@@ -117,8 +122,8 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	}
 	r.Events.Observe(events.PluginStarted{Revision: rev.Revision, Manifest: rev.Manifest})
 	p.controllers = map[string]*controller{}
-	for _, m := range rev.Manifest.Controllers {
-		p.controllers[m.Name] = r.startOrSwap(rev, m, p, kept[m.Name])
+	for i, m := range rev.Manifest.Controllers {
+		p.controllers[m.Name] = r.startOrSwap(rev, m, follows.Controllers[i], p, kept[m.Name])
 	}
 	r.reportLeftoverFinalizers(rev.Plugin, before, p.declared())
 	return nil
@@ -126,10 +131,18 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 
 // acquireInformers acquires the informers of a revision. Meanwhile the status of the
 // plugin has what is waited for.
-func (r *Runner) acquireInformers(ctx context.Context, rev *Revision) (map[abi.Kind]*cache.Informer, error) {
+func (r *Runner) acquireInformers(ctx context.Context, rev *Revision, follows *scope.Plugin) (map[abi.Kind]*cache.Informer, error) {
 	defer r.setWaitsFor(rev.Plugin, "")
-	return acquireInformers(ctx, r.Cache, kindsOf(rev.Manifest), r.informersOf(rev.Plugin),
+	byKind, err := acquireInformers(ctx, r.Cache, follows, r.informersOf(rev.Plugin),
 		func(what string) { r.setWaitsFor(rev.Plugin, what) })
+	if err != nil {
+		return nil, err
+	}
+	if err := checkNamespaces(rev.Manifest, byKind); err != nil {
+		release(byKind)
+		return nil, err
+	}
+	return byKind, nil
 }
 
 func (r *Runner) setWaitsFor(plugin, what string) {
@@ -288,7 +301,7 @@ func (r *Runner) Restored(kind abi.Kind) {
 	}
 	for _, c := range r.controllers {
 		if p := r.plugins[c.Plugin]; p != nil && p.informers.get(kind) != nil {
-			c.Restored(keysOf(p.informers.get(c.Revision().Controller.For.Kind)))
+			c.Restored(c.keys())
 		}
 	}
 }
@@ -301,9 +314,8 @@ func (p *plugin) declared() (all []abi.Controller) {
 	return all
 }
 
-// keysOf returns the keys of all objects of a kind.
-func keysOf(informer *cache.Informer) []object.Key {
-	all := informer.List("", nil)
+// keysOf returns the keys of objects.
+func keysOf(all []*object.Object) []object.Key {
 	keys := make([]object.Key, len(all))
 	for i, o := range all {
 		keys[i] = o.Key()

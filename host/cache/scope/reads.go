@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/thole-dev/thole/abi/fieldpath"
+	"github.com/thole-dev/thole/host/object"
 )
 
 // Read is a get, or a list.
@@ -69,6 +70,27 @@ func (s Scope) Narrow(r Read) Read {
 		r.Part = []string{"metadata"}
 	}
 	return r
+}
+
+// Has reports whether an object is in one of the scopes.
+func (all Reads) Has(o *object.Object) bool {
+	return slices.ContainsFunc(all, func(s Scope) bool { return s.Has(o) })
+}
+
+// Selects reports whether of an object that is in none of the scopes it is not known
+// whether it exists.
+func (all Reads) Selects() bool {
+	return !slices.ContainsFunc(all, func(s Scope) bool { return !s.Selects() })
+}
+
+// HasManaged reports whether one of the scopes has what the plugin owns.
+func (all Reads) HasManaged() bool {
+	return slices.ContainsFunc(all, func(s Scope) bool { return s.Managed })
+}
+
+// IsMetadataOnly reports whether nothing but metadata may be read of an object.
+func (all Reads) IsMetadataOnly(o *object.Object) bool {
+	return !slices.ContainsFunc(all, func(s Scope) bool { return !s.MetadataOnly && (s.Managed || s.Has(o)) })
 }
 
 // Reads are the scopes of one kind in which a controller may read.
