@@ -1,0 +1,145 @@
+package scope
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/fieldpath"
+	"github.com/thole-dev/thole/host/object"
+)
+
+var widget = abi.Kind{APIVersion: "example.dev/v1", Kind: "Widget"}
+
+func selecting(kind abi.Kind, s abi.Selector) abi.Followed {
+	return abi.Followed{Kind: kind, Selector: s}
+}
+
+func TestManifestIsWhatAPluginFollows(t *testing.T) {
+	m := &abi.Manifest{Name: "p", Features: []string{abi.FeatureManaged}, Controllers: []abi.Controller{
+		{
+			Name: "a", For: selecting(widget, abi.Selector{LabelSelector: "shard = 1"}), Owns: []abi.Followed{pod.All()},
+			Reads: []abi.Followed{selecting(widget, abi.Selector{MetadataOnly: true})}, Writes: []abi.Kind{{APIVersion: "v1", Kind: "Secret"}, pod},
+		},
+		{Name: "b", For: selecting(widget, abi.Selector{LabelSelector: "shard=1", Namespaces: []string{"y", "x"}}), Watches: []abi.Watch{
+			{Followed: selecting(abi.Kind{APIVersion: "v1", Kind: "Node"}, abi.Selector{FieldSelector: "spec.unschedulable=false"}), By: abi.WatchByLabel, Key: "w"},
+		}},
+	}}
+	p, err := OfManifest(m, []string{"x", "z"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range slices.Concat(p.Followed, p.Written) {
+		got = append(got, s.String())
+	}
+	want := []string{
+		"example.dev/v1 Widget (namespaces x, z)",
+		"v1 Node (namespaces x, z; fieldSelector spec.unschedulable=false)",
+		"v1 Pod (namespaces x, z; labelSelector thole.dev/managed-by=p)",
+		"v1 Secret (namespaces x, z; metadata only)",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("follows\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	a, b := p.Controllers[0], p.Controllers[1]
+	if a.For.String() != "example.dev/v1 Widget (namespaces x, z; labelSelector shard=1)" || len(a.Reads[widget]) != 2 || !a.Owns[0].Managed {
+		t.Errorf("a follows %v", a)
+	}
+	if b.For.String() != "example.dev/v1 Widget (namespaces x; labelSelector shard=1)" || len(b.Watches) != 1 {
+		t.Errorf("b follows %v", b)
+	}
+}
+
+func TestSelectorsThatCannotBeUsedAreRefusedByName(t *testing.T) {
+	of := func(reads ...abi.Followed) *abi.Manifest {
+		return &abi.Manifest{Name: "p", Controllers: []abi.Controller{{Name: "a", For: widget.All()}, {Name: "c", For: widget.All(), Reads: reads}}}
+	}
+	for _, test := range []struct {
+		m    *abi.Manifest
+		want string
+	}{
+		{of(selecting(pod, abi.Selector{LabelSelector: "a=b=c"})), `controller "c": v1 Pod: labelSelector "a=b=c"`},
+		{of(selecting(pod, abi.Selector{FieldSelector: "spec"})), `controller "c": v1 Pod: fieldSelector "spec"`},
+		{of(selecting(widget, abi.Selector{FieldSelector: "spec.a=b"})), `controller "c": example.dev/v1 Widget is followed by the fieldSelectors`},
+		{of(selecting(pod, abi.Selector{Namespaces: []string{"other"}})), `controller "c": v1 Pod: the namespaces of the manifest (other) are none of those that the plugin may follow (ns)`},
+	} {
+		if _, err := OfManifest(test.m, []string{"ns"}); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("error %v, want %s", err, test.want)
+		}
+	}
+	if _, err := OfManifest(of(selecting(widget, abi.Selector{FieldSelector: "metadata.name=a"})), nil); err != nil {
+		t.Errorf("a selector that the host can compare: %v", err)
+	}
+}
+
+func TestReadsOfManagedChildrenNeedNoSelector(t *testing.T) {
+	m := &abi.Manifest{Name: "p", Features: []string{abi.FeatureManaged}, Controllers: []abi.Controller{{
+		Name: "a", For: widget.All(), Owns: []abi.Followed{selecting(pod, abi.Selector{MetadataOnly: true})},
+		Reads: []abi.Followed{selecting(pod, abi.Selector{LabelSelector: "app"})},
+	}}}
+	p, err := OfManifest(m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads := p.Controllers[0].Reads[pod]
+	own := newLabelled(t, `{"thole.dev/managed-by":"p"}`)
+	foreign := newLabelled(t, `{"thole.dev/managed-by":"q"}`)
+	if s, err := reads.List(Read{}); err != nil || !s.Managed || s.Narrow(Read{}).Labels.String() != "thole.dev/managed-by=p" ||
+		!slices.Equal(s.Narrow(Read{}).Part, []string{"metadata"}) {
+		t.Errorf("%v, %v", s, err)
+	}
+	selector := Scope{Labels: mustParse(t, "app=x")}.Labels
+	if s, err := reads.List(Read{Labels: selector}); err != nil || s.Managed {
+		t.Errorf("a list that names what is read is of that: %v, %v", s, err)
+	}
+	if !reads.Has(own) || reads.Has(foreign) || !reads.HasManaged() || !reads.Selects() || !reads.IsMetadataOnly(own) {
+		t.Errorf("%v", reads)
+	}
+	if _, err := reads.Get(Read{Part: []string{"spec"}}); err != nil {
+		t.Errorf("the spec of what is read may be read: %v", err)
+	}
+	if _, err := reads[:1].Get(Read{Part: []string{"spec"}}); err == nil {
+		t.Error("the spec of what is owned may not be read")
+	}
+}
+
+func newLabelled(t *testing.T, labels string) *object.Object {
+	o, err := object.Parse([]byte(`{"metadata":{"name":"x","labels":`+labels+`}}`), pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func TestFieldsThatTheServerSelectsAreNotComparedAgain(t *testing.T) {
+	s, err := Of(selecting(pod, abi.Selector{FieldSelector: "spec.nodeName=a,metadata.name=x"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields, err := fieldpath.ParseSelector("metadata.name=x,spec.nodeName=a,status.phase=Running")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Read{Fields: fields}
+	if err := s.CheckList(r); err != nil {
+		t.Fatal(err)
+	}
+	if got := (Scope{Fields: s.Narrow(r).Fields}).FieldSelector(); got != "metadata.name=x,status.phase=Running" {
+		t.Errorf("compared: %s", got)
+	}
+	if err := s.CheckList(Read{Fields: fields[:1]}); err == nil || !strings.Contains(err.Error(), "spec.nodeName=a") {
+		t.Errorf("without the field: %v", err)
+	}
+}
+
+func mustParse(t *testing.T, text string) labels.Selector {
+	s, err := labels.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

@@ -1,0 +1,199 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/internal/logtest"
+	"github.com/thole-dev/thole/host/sandbox"
+)
+
+// These tests read and write with selectors (SPEC.md, "Selectors" and "Managed").
+
+// getGadget returns the reply to a get of a gadget, or the code.
+func getGadget(ctx context.Context, host sandbox.HostCalls, name string, fields ...string) string {
+	call := &abi.GetCall{Ref: abi.Ref{APIVersion: "v1", Kind: "Gadget", Name: name}, Fields: fields}
+	reply, code := host.Get(ctx, message(abi.EncodeGetCall(call)))
+	if code < 0 {
+		return fmt.Sprint(code)
+	}
+	return string(readText(reply))
+}
+
+// selecting makes the controller of the fixture read gadgets with a selector only.
+func (f *fixture) selecting(s abi.Selector) {
+	f.put(aWidget)
+	f.c.Revision().Controller.Owns = nil
+	f.c.Revision().Controller.Reads = []abi.Followed{{Kind: gadget, Selector: s}}
+}
+
+var everyFeature = abi.Features()[:6] // without managed
+
+func TestWhatIsNotFollowedIsDeniedAndNotMissing(t *testing.T) {
+	f := newFixture(t)
+	logs := logtest.New(hclog.Warn)
+	f.c.Logger = logs.Logger
+	f.selecting(abi.Selector{LabelSelector: "app=x"})
+	f.put(`{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"in","labels":{"app":"x"}}}`)
+	f.put(`{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"out","labels":{"app":"y"}}}`)
+	f.read(everyFeature, func(ctx context.Context, host sandbox.HostCalls) {
+		for name, denied := range map[string]bool{"in": false, "out": true, "none": true} {
+			if got := getGadget(ctx, host, name); (got == "-2") != denied || !denied && !strings.Contains(got, `"in"`) {
+				t.Errorf("get %s: %s", name, got)
+			}
+		}
+		f.listError = nil
+		for selector, denied := range map[string]bool{"": true, "app": true, "app=y": true, "app in (x,y)": true, "app=x": false, "app=x,tier": false, "app in (x)": false} {
+			call := someGadgets
+			call.LabelSelector = selector
+			if _, code := host.List(ctx, encoded(call)); (code == abi.CodeDenied) != denied {
+				t.Errorf("list %q: code %d", selector, code)
+			}
+		}
+	})
+	logs.ExpectNext(t, hclog.Warn, "kind", "v1 Gadget")
+}
+
+func TestNamespacesThatAreNotFollowedAreDenied(t *testing.T) {
+	f := newFixture(t)
+	f.selecting(abi.Selector{Namespaces: []string{"other"}})
+	f.c.Revision().CrossNamespace = true
+	f.listError = nil
+	f.read(everyFeature, func(ctx context.Context, host sandbox.HostCalls) {
+		if got := getGadget(ctx, host, "a"); got != "-2" {
+			t.Errorf("get: %s", got)
+		}
+		for namespace, want := range map[string]string{"": "[other]", "other": "[other]", "ns": "denied"} {
+			call := someGadgets
+			call.Namespace = namespace
+			_, code := host.List(ctx, encoded(call))
+			if got := fmt.Sprint(f.reading.Namespaces); (code == abi.CodeDenied) != (want == "denied") || code >= 0 && got != want {
+				t.Errorf("list in %q: code %d, lists %s", namespace, code, got)
+			}
+		}
+		call := &abi.GetCall{Ref: abi.Ref{APIVersion: "v1", Kind: "Gadget", Namespace: "other", Name: "none"}}
+		if _, code := host.Get(ctx, message(abi.EncodeGetCall(call))); code != abi.CodeNotFound {
+			t.Errorf("an object of a namespace that is followed: code %d", code)
+		}
+	})
+}
+
+func TestMetadataIsAllThatIsReadOfMetadataOnly(t *testing.T) {
+	f := newFixture(t)
+	f.selecting(abi.Selector{MetadataOnly: true})
+	f.listError = nil
+	f.put(`{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"a","labels":{"x":"y"}},"spec":{"secret":1}}`)
+	f.read(everyFeature, func(ctx context.Context, host sandbox.HostCalls) {
+		if got := getGadget(ctx, host, "a"); got != `{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"a","labels":{"x":"y"}}}` {
+			t.Errorf("get: %s", got)
+		}
+		for _, fields := range [][]string{{"spec"}, {"metadata", "/spec/secret"}} {
+			if got := getGadget(ctx, host, "a", fields...); got != "-2" {
+				t.Errorf("get %q: %s", fields, got)
+			}
+			call := someGadgets
+			call.Fields = fields
+			if _, code := host.List(ctx, encoded(call)); code != abi.CodeDenied {
+				t.Errorf("list %q: code %d", fields, code)
+			}
+		}
+		if _, code := host.List(ctx, encoded(someGadgets)); code < 0 || f.reading.Part.String() != metadataPart.String() {
+			t.Errorf("list: code %d, reads %s", code, f.reading.Part)
+		}
+	})
+}
+
+// managing makes the plugin own gadgets with the feature managed.
+func (f *fixture) managing() []string {
+	f.put(aWidget)
+	return abi.Features()
+}
+
+func TestAChildWithoutItsLabelIsReadFromTheServer(t *testing.T) {
+	f := newFixture(t)
+	features := f.managing()
+	f.put(`{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"own","labels":{"thole.dev/managed-by":"p"}}}`)
+	unlabelled := `{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"other"}}`
+	f.live = f.put(unlabelled)
+	f.listError = nil
+	f.log = nil
+	f.read(features, func(ctx context.Context, host sandbox.HostCalls) {
+		if got := getGadget(ctx, host, "own"); !strings.Contains(got, "own") {
+			t.Errorf("get: %s", got)
+		}
+		for range 2 {
+			if got := getGadget(ctx, host, "other"); got != unlabelled {
+				t.Errorf("get: %s", got)
+			}
+		}
+		f.live = nil
+		if got := getGadget(ctx, host, "other"); got != unlabelled {
+			t.Errorf("the same object is another one in the same run: %s", got)
+		}
+		for range 2 {
+			if got := getGadget(ctx, host, "none"); got != "-1" {
+				t.Errorf("get of an object that does not exist: %s", got)
+			}
+		}
+		if _, code := host.List(ctx, encoded(someGadgets)); code < 0 || f.reading.Selector.String() != "thole.dev/managed-by=p" {
+			t.Errorf("list: code %d, selects %s", code, f.reading.Selector)
+		}
+		for i := range maxLiveReads + 1 {
+			if got, want := getGadget(ctx, host, fmt.Sprint("more", i)), i >= maxLiveReads-2; (got == "-2") != want {
+				t.Errorf("get %d: %s", i, got)
+			}
+		}
+	})
+	var live []string
+	for _, line := range f.log {
+		if strings.HasPrefix(line, "live") {
+			live = append(live, line)
+		}
+	}
+	if want := "live Gadget ns/other live Gadget ns/none live Gadget ns/more0"; len(live) != maxLiveReads || !strings.HasPrefix(strings.Join(live, " "), want) {
+		t.Errorf("read %q", live)
+	}
+}
+
+func TestALiveReadThatFailsIsNotNotFound(t *testing.T) {
+	f := newFixture(t)
+	features := f.managing()
+	f.liveError = fmt.Errorf("no response")
+	f.read(features, func(ctx context.Context, host sandbox.HostCalls) {
+		if got := getGadget(ctx, host, "other"); got != fmt.Sprint(abi.CodeUnavailable) {
+			t.Errorf("get: %s", got)
+		}
+	})
+}
+
+func TestAPrimaryOfWhichOnlyMetadataIsKnownHasNoStatus(t *testing.T) {
+	for name, result := range map[string]*abi.Result{
+		"status":     {Status: []byte(`{"a":1}`)},
+		"conditions": {Conditions: []abi.Condition{{Type: "Ready", Status: "True", Reason: "R"}}},
+		"neither":    {},
+	} {
+		f := newFixture(t)
+		f.put(aWidget)
+		f.c.Revision().Controller.For.MetadataOnly = true
+		f.follow()
+		f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) { return returns(result) }
+		f.run()
+		refused := false
+		for _, line := range f.log {
+			if strings.HasPrefix(line, "status") {
+				t.Errorf("%s: wrote %s", name, line)
+			}
+		}
+		if s := f.c.keys[testKey]; s != nil && s.previous != nil {
+			refused = s.previous.Class == abi.ClassABI
+		}
+		if refused != (name != "neither") {
+			t.Errorf("%s: refused: %v, %v", name, refused, f.log)
+		}
+	}
+}
