@@ -80,8 +80,8 @@ func (c *Cache) Begin(o Owner, own *OwnWrites, informers func(abi.Kind) *Informe
 func (r *Run) Get(kind abi.Kind, key object.Key, part fieldpath.Set) (o *object.Object, err error) {
 	v, err := r.viewOf(kind, key.Namespace)
 	if err == nil {
-		key.Namespace = v.namespace(key.Namespace)
-		r.edges.Get(v.part.edges, key, v.withSelection(part))
+		key.Namespace = v.only
+		r.edges.Get(v.part.edges, key, part)
 		err = r.open(v)
 	}
 	if err == nil {
@@ -250,17 +250,6 @@ type view struct {
 	*state
 	late bool // the run has read the state before
 }
-
-// withSelection returns what an edge to an object depends on. If it depends on more of
-// the object than what is read whether it is shown, that is everything.
-func (v *view) withSelection(read fieldpath.Set) fieldpath.Set {
-	if v.part.filtered {
-		return fieldpath.Set{}
-	}
-	return read
-}
-
-func (v *view) namespace(namespace string) string { return v.part.namespace(namespace) }
 
 func (v *view) get(key object.Key) (*object.Object, error) {
 	shown, err := v.Get(key)

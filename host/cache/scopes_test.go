@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -243,7 +244,15 @@ func (w *narrowWorld) label(ns, name, value string) {
 
 // A run reads over several namespaces as though they were one, in pages too.
 func TestRealRunReadsNamespacesInOrder(t *testing.T) {
-	w := newNarrowWorld(t, Config{})
+	t.Run("of informers of their own", func(t *testing.T) { readNamespaces(t, newNarrowWorld(t, Config{})) })
+	t.Run("of a wider informer", func(t *testing.T) {
+		w := newNarrowWorld(t, Config{})
+		w.acquire(abi.Selector{})
+		readNamespaces(t, w)
+	})
+}
+
+func readNamespaces(t *testing.T, w *narrowWorld) {
 	for _, ns := range w.ns {
 		w.put(ns, "a", "x")
 		w.put(ns, "b", "x")
@@ -327,6 +336,52 @@ func TestRealOwnWriteThatLeavesIsNotShown(t *testing.T) {
 	})
 	if n := late.Len(); n != 0 {
 		t.Errorf("%d writes are kept after they were passed", n)
+	}
+}
+
+// What does not fit into a page ends it, also if what follows in the next namespace fits.
+func TestRealPageEndsWithWhatDoesNotFit(t *testing.T) {
+	w := newNarrowWorld(t, Config{})
+	small, large, last := w.put(w.ns[0], "a", "x"), w.put(w.ns[0], "b", strings.Repeat("x", 60)), w.put(w.ns[1], "c", "x")
+	i := w.acquire(abi.Selector{Namespaces: w.ns[:2], LabelSelector: "app"})
+	w.expect(i, "0a", "0b", "1c")
+	size := 0
+	for _, o := range []*object.Object{small, last} {
+		shown, _ := i.Get(o.Key())
+		size += len(shown.Raw)
+	}
+	run := w.c.Begin(Owner{Controller: "p/c"}, &OwnWrites{}, func(abi.Kind) *Informer { return i })
+	defer run.Abandon()
+	l := Reading{Kind: configMap, Limit: 3, MaxBytes: size + 50}
+	found, err := run.List(l)
+	if err != nil || !found.More || len(found.Items) != 1 {
+		t.Fatalf("%d objects, more: %v, %v", len(found.Items), found.More, err)
+	}
+	l.After, l.MaxBytes = small.Key(), 0
+	if found, err = run.List(l); err != nil || len(found.Items) != 2 || found.Items[0].Key() != large.Key() {
+		t.Errorf("%d objects follow, %v", len(found.Items), err)
+	}
+}
+
+// A wider informer may lack a right that a narrower one does not need.
+func TestInformerThatFailsServesNobodyElse(t *testing.T) {
+	p := newPeer(t)
+	p.put("a", "x")
+	c := open(t, p, Config{})
+	wide := acquire(t, c)
+	one := scope.Scope{Kind: widget, Namespaces: []string{"a"}}
+	served, err := c.Acquire(within(t), one)
+	if err != nil || !served.IsServedAs(wide) {
+		t.Fatalf("a working informer does not serve a narrower scope: %v", err)
+	}
+	p.set(true, func(*http.Request) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }
+	})
+	p.cutWatches()
+	await.Until(t, "the informer fails", func() bool { return wide.Err() != nil })
+	other, err := c.Acquire(within(t), one)
+	if err != nil || other.IsServedAs(wide) {
+		t.Errorf("an informer that fails serves another user: %v", err)
 	}
 }
 

@@ -72,7 +72,8 @@ type fixture struct {
 	foreign   string                     // a merge patch that somebody else makes just before the next write of status
 	live      *object.Object             // what the API server has, for reads of what is not followed
 	liveError error
-	shares    bool // the primary has applied fields of an object that it does not own
+	edge      string // what the last edge to an object depends on
+	shares    bool   // the primary has applied fields of an object that it does not own
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -248,7 +249,8 @@ func message(text []byte) sandbox.ReadCall { return sandbox.ReadCall{Message: te
 
 type testReads struct{ *fixture }
 
-func (r testReads) Get(kind abi.Kind, key object.Key, _ fieldpath.Set) (*object.Object, error) {
+func (r testReads) Get(kind abi.Kind, key object.Key, part fieldpath.Set) (*object.Object, error) {
+	r.edge = part.String()
 	return r.store[kind][key], nil
 }
 

@@ -47,6 +47,9 @@ func TestWhatIsNotFollowedIsDeniedAndNotMissing(t *testing.T) {
 				t.Errorf("get %s: %s", name, got)
 			}
 		}
+		if getGadget(ctx, host, "in", "spec"); f.edge != `["/metadata/labels","/spec"]` {
+			t.Errorf("the edge depends on %s: a change of the label may take the object out of what is followed", f.edge)
+		}
 		f.listError = nil
 		for selector, denied := range map[string]bool{"": true, "app": true, "app=y": true, "app in (x,y)": true, "app=x": false, "app=x,tier": false, "app in (x)": false} {
 			call := someGadgets
