@@ -69,8 +69,10 @@ func AsksForConditions(c *abi.Controller) bool { return !c.Conditions.IsZero() }
 
 // HasConditions reports whether the host writes conditions for a controller. On
 // built-in kinds it does so only if the manifest names conditions, because their
-// APIs define what conditions mean.
-func HasConditions(c *abi.Controller) bool { return !BuiltIn(c.For.Group()) || AsksForConditions(c) }
+// APIs define what conditions mean. It never does if the status is not kept.
+func HasConditions(c *abi.Controller) bool {
+	return !c.For.MetadataOnly && (!BuiltIn(c.For.Group()) || AsksForConditions(c))
+}
 
 // ConditionWriters has the controller that writes a condition, by group, kind and
 // type of the condition. The API version is left out, because the conditions of an

@@ -27,6 +27,7 @@ func TestConditionHasOneWriter(t *testing.T) {
 		"owned of another kind": {abi.Controller{Name: "b", For: abi.Kind{APIVersion: "example.org/v1", Kind: "Widget"}.All(), Conditions: abi.Conditions{Owned: []string{"Painted"}}}, false},
 		"the host's conditions": {abi.Controller{Name: "b", For: widget.All(), Conditions: abi.Conditions{Target: "Synced", Owned: []string{"Stalled", "Reconciling"}}}, false},
 		"it reads the owned":    {abi.Controller{Name: "b", For: widget.All(), Conditions: abi.Conditions{Target: "Synced", Summarized: []string{"Painted"}}}, false},
+		"it keeps no status":    {abi.Controller{Name: "b", For: abi.Followed{Kind: widget, Selector: abi.Selector{MetadataOnly: true}}}, false},
 		"a built-in kind":       {abi.Controller{Name: "b", For: abi.Kind{APIVersion: "v1", Kind: "Widget"}.All()}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
