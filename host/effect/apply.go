@@ -17,10 +17,11 @@ import (
 // created by a request that the server refuses if there is one after all: the cache
 // may be behind. Only then is it read.
 func (s *session) apply(ctx context.Context, a plannedApply) error {
-	have, err := s.find(ctx, a)
+	have, shown, err := s.find(ctx, a)
 	if err != nil {
 		return err
 	}
+	a.unselected = shown == Unselected
 	version := ""
 	if have == nil {
 		version = noVersion
@@ -38,16 +39,17 @@ func (s *session) apply(ctx context.Context, a plannedApply) error {
 // does not have it. If the cache does not hold the kind, the server is asked:
 // whether the object exists and who controls it decides what may be done. It is also
 // asked when the primary is about to become one more sharer of the object, as far
-// as is recorded: the cache may be behind a release.
-func (s *session) find(ctx context.Context, a plannedApply) (*object.Object, error) {
-	have, synced := s.Store.Get(a.Kind, a.key)
+// as is recorded: the cache may be behind a release. If the cache holds only some
+// objects of the kind, those that the primary owns are usually among them. Another one
+// is found when it cannot be created.
+func (s *session) find(ctx context.Context, a plannedApply) (have *object.Object, shown Presence, err error) {
+	have, shown = s.Store.Get(a.Kind, a.key)
 	switch {
-	case !synced:
-		return s.getLive(ctx, a.location)
-	case have == nil, a.owned, s.shares.has(s.sharer(), a.id()) && s.isSharing(a, have):
-		return have, nil
+	case a.owned && shown != Unknown, shown == Absent, shown == Present && s.shares.has(s.sharer(), a.id()) && s.isSharing(a, have):
+		return have, shown, nil
 	}
-	return s.getLive(ctx, a.location)
+	have, err = s.getLive(ctx, a.location)
+	return have, shown, err
 }
 
 // noVersion is a resourceVersion that no object has: that of the empty etcd. With
@@ -57,7 +59,7 @@ const noVersion = "1"
 // applyTo makes an object what the intent wants, if it may; have is nil if there is
 // none. version is the only resourceVersion that the request may change, "" for any.
 func (s *session) applyTo(ctx context.Context, a plannedApply, have *object.Object, version string) error {
-	force, err := s.mayApply(a.location, have, a.adopt)
+	force, err := s.mayApply(a, have)
 	if err != nil {
 		return err
 	}
@@ -90,7 +92,7 @@ type applyOptions struct {
 // adoption is logged, because from then on the garbage collector deletes the
 // object together with the primary.
 func (s *session) sendApply(ctx context.Context, a plannedApply, have *object.Object, o applyOptions) error {
-	body, err := a.request(have, o.version)
+	body, err := s.request(a, have, o.version)
 	if err != nil {
 		return err
 	}
@@ -103,9 +105,11 @@ func (s *session) sendApply(ctx context.Context, a plannedApply, have *object.Ob
 	if err != nil {
 		return err
 	}
-	if err := s.recordApply(a, reply); err != nil {
+	state, err := s.sumState(a, like(have, reply))
+	if err != nil {
 		return err
 	}
+	s.records.setApplied(a.id(), applyRecord{intent: a.digest, state: state, resourceVersion: reply.ResourceVersion})
 	if have != nil && have.Controller() == nil && a.owned {
 		s.Logger.Info("adopted", "object", a.ref().String(), "controller", s.target.Controller.Name, "primary", s.target.Object.Key().String())
 	}
@@ -113,32 +117,25 @@ func (s *session) sendApply(ctx context.Context, a plannedApply, have *object.Ob
 	return nil
 }
 
-// recordApply records that an object is as the intent wants it.
-func (s *session) recordApply(a plannedApply, have *object.Object) error {
-	body, err := sumBody(have.Raw)
-	if err != nil {
-		return err
-	}
-	s.records.setApplied(a.id(), applyRecord{intent: a.digest, body: body, resourceVersion: have.ResourceVersion})
-	return nil
-}
-
 // plannedApply is an apply that was checked.
 type plannedApply struct {
 	location
-	body       []byte // of the request, without the annotation and the object's uid
+	body       []byte // of the request, without what request adds
 	digest     digest // of body
 	annotation string // the name of the annotation that holds the digest
 	former     string // the one that annotation has replaced; "" for an owned object
 	primary    string // namespace/name
 	adopt      bool
+	managed    bool // the object is labelled as the plugin's
+	hidden     bool // managedFields do not show who has changed a value
+	unselected bool // the cache did not have the object, but could not have every one
 }
 
-// request returns the body with the annotation and, for an object that exists,
-// its uid: the server refuses the request for another object of the name, and
+// request returns the body with the annotation, the label and, for an object that
+// exists, its uid: the server refuses the request for another object of the name, and
 // also if it would have to create one. It also refuses it for an object of another
 // resourceVersion than version, unless that is "".
-func (a plannedApply) request(have *object.Object, version string) ([]byte, error) {
+func (s *session) request(a plannedApply, have *object.Object, version string) ([]byte, error) {
 	return a.with(have, func(w *rawjson.Writer) {
 		if have != nil {
 			w.Name("uid").String(string(have.UID))
@@ -146,7 +143,21 @@ func (a plannedApply) request(have *object.Object, version string) ([]byte, erro
 		if version != "" {
 			w.Name("resourceVersion").String(version)
 		}
+		s.writeLabel(w, a)
 	})
+}
+
+// writeLabel writes the label of a managed object. It is not part of the digest, so
+// that nothing has to be applied again only because the feature is new to the plugin.
+func (s *session) writeLabel(w *rawjson.Writer, a plannedApply) {
+	if a.managed {
+		w.Name("labels").Object(func() { w.Name(abi.LabelManagedBy).String(s.Plugin) })
+	}
+}
+
+// lacksLabel reports whether the label of a managed object has to be set.
+func (s *session) lacksLabel(a plannedApply, have *object.Object) bool {
+	return a.managed && have.Labels[abi.LabelManagedBy] != s.Plugin
 }
 
 // with returns the body with the annotation and other members of metadata.
@@ -188,6 +199,7 @@ func (s *session) planApply(ctx context.Context, wanted abi.Apply) (a plannedApp
 		return a, i.ref, err
 	}
 	s.setAnnotation(&a)
+	a.managed, a.hidden = s.Managed && a.owned, i.hidesValues(a.location)
 	owners, err := s.ownerReferences(a.location, i.owners)
 	if err != nil {
 		return a, i.ref, err

@@ -14,6 +14,7 @@ import (
 type intent struct {
 	ref         abi.Ref
 	annotations []rawjson.Member
+	labels      []rawjson.Member
 	owners      [][]byte
 	metadata    []rawjson.Member // all other members of metadata
 	fields      []rawjson.Member // all other members of the object
@@ -58,6 +59,10 @@ func (in *intent) readMetadata(r *rawjson.Reader, name string) {
 		r.Object(func(name string) {
 			in.annotations = append(in.annotations, rawjson.Member{Name: name, Value: r.Raw()})
 		})
+	case "labels":
+		r.Object(func(name string) {
+			in.labels = append(in.labels, rawjson.Member{Name: name, Value: r.Raw()})
+		})
 	case "ownerReferences":
 		r.Array(func(int) { in.owners = append(in.owners, r.Raw()) })
 	case "resourceVersion", "generation", "managedFields", "uid", "creationTimestamp",
@@ -66,6 +71,14 @@ func (in *intent) readMetadata(r *rawjson.Reader, name string) {
 		in.metadata = append(in.metadata, rawjson.Member{Name: name, Value: r.Raw()})
 	}
 }
+
+// hidesValues reports whether the object does not show where a value of the intent has
+// gone: a Secret's stringData is stored as data, which then has no field manager.
+func (in *intent) hidesValues(at location) bool {
+	return at.Kind == secretKind && slices.ContainsFunc(in.fields, func(m rawjson.Member) bool { return m.Name == "stringData" })
+}
+
+var secretKind = abi.Kind{APIVersion: "v1", Kind: "Secret"}
 
 // ownerReferences returns the owner references of an object: the primary as
 // its controller if it is owned, and those of the intent that name others.
@@ -121,8 +134,8 @@ func controllerReference(o *object.Object) []byte {
 }
 
 // body returns the body of the apply request, except for what
-// [plannedApply.request] adds. Annotations of the host that the guest has read are
-// left out.
+// [session.request] adds. Annotations and the label of the host that the guest
+// has read are left out.
 func (in *intent) body(at location, owners [][]byte) []byte {
 	w := rawjson.NewWriter(nil)
 	w.Object(func() {
@@ -139,10 +152,8 @@ func (in *intent) writeMetadata(w *rawjson.Writer, at location, owners [][]byte)
 	if at.key.Namespace != "" {
 		w.Name("namespace").String(at.key.Namespace)
 	}
-	own := func(m rawjson.Member) bool { return isHostAnnotation(m.Name) }
-	if annotations := slices.DeleteFunc(in.annotations, own); len(annotations) > 0 {
-		w.Name("annotations").Object(func() { writeMembers(w, annotations) })
-	}
+	writeMap(w, "annotations", slices.DeleteFunc(in.annotations, func(m rawjson.Member) bool { return isHostAnnotation(m.Name) }))
+	writeMap(w, "labels", slices.DeleteFunc(in.labels, func(m rawjson.Member) bool { return m.Name == abi.LabelManagedBy }))
 	if len(owners) > 0 {
 		w.Name("ownerReferences").Array(func() {
 			for _, o := range owners {
@@ -151,6 +162,12 @@ func (in *intent) writeMetadata(w *rawjson.Writer, at location, owners [][]byte)
 		})
 	}
 	writeMembers(w, in.metadata)
+}
+
+func writeMap(w *rawjson.Writer, name string, members []rawjson.Member) {
+	if len(members) > 0 {
+		w.Name(name).Object(func() { writeMembers(w, members) })
+	}
 }
 
 func writeMembers(w *rawjson.Writer, members []rawjson.Member) {

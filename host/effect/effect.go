@@ -40,6 +40,7 @@
 //	shared.go     objects that several primaries apply fields of
 //	release.go    giving up the fields of a primary on such an object
 //	handover.go   handing the fields of a manager over to another one
+//	label.go      labelling what a plugin has owned since before it was managed
 //	noopapply.go  whether an apply would change nothing
 //	live.go       reads for guests of what is not in the cache
 //	status.go     the one patch of status, with status.conditions
@@ -70,15 +71,30 @@ type Store interface {
 	// Resource returns where a kind is served. The error is an
 	// [*object.UnknownKindError] for a kind that is not served.
 	Resource(ctx context.Context, kind abi.Kind) (object.Resource, error)
-	// Get returns an object from the cache, as the plugin itself has left it, nil
-	// if there is none of that name. synced is false if the cache does not hold
-	// the kind, or does not hold it yet; obj is nil then, whether or not the
-	// object exists.
-	Get(kind abi.Kind, key object.Key) (obj *object.Object, synced bool)
+	// Get returns an object from the cache, as the plugin itself has left it. obj is
+	// nil unless it is [Present]; it has only metadata if nothing else is kept of
+	// the kind.
+	Get(kind abi.Kind, key object.Key) (obj *object.Object, shown Presence)
 	// List returns all objects of a kind from the cache, none if it does not
 	// hold the kind.
 	List(kind abi.Kind) []*object.Object
 }
+
+// Presence is what the cache shows of whether an object of some name exists.
+type Presence int
+
+const (
+	// Unknown means that the cache does not hold the kind in the namespace of the
+	// object, or does not hold it yet.
+	Unknown Presence = iota
+	// Unselected means that the cache holds only some objects of the kind, by a
+	// selector, and none of that name: there may be one that is not selected.
+	Unselected
+	// Absent means that the cache holds the kind, and no object of that name.
+	Absent
+	// Present means that the cache holds the object.
+	Present
+)
 
 // Recorder emits Kubernetes Events. record.EventRecorder implements it.
 type Recorder interface {
@@ -110,6 +126,11 @@ type Config struct {
 	// CrossNamespace lets the plugin's namespaced primaries change objects in
 	// other namespaces. Such objects cannot be owned.
 	CrossNamespace bool
+	// Namespaces are those in which the plugin may change objects, of which its
+	// primaries are some; nil for all. Cluster-scoped objects are not affected.
+	Namespaces []string
+	// Managed labels what the plugin owns [abi.LabelManagedBy].
+	Managed bool
 
 	// DryRun lets the API server check every write without storing it. What
 	// would have changed is logged.

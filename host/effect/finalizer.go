@@ -118,7 +118,7 @@ func (p *Performer) editFinalizers(ctx context.Context, t Target, edit func(*obj
 	case isLastUpdate(reply) && !p.DryRun: // no version of the object was stored
 		report.Writes = []Write{newDeletion(abi.VerbFinalizer, reply)}
 	case p.add(&report, abi.VerbFinalizer, before, reply, sumStrings(reply.Finalizers...)):
-		report.Primary = reply
+		report.Primary = like(t.Object, reply)
 	}
 	return report, nil
 }
@@ -134,6 +134,9 @@ const maxUpdates = 5
 // before the patch and as the server returned it; both are nil if nothing was
 // sent.
 func (p *Performer) update(ctx context.Context, t Target, changed func(from, to *object.Object) bool, plan func(object.Resource, *object.Object) (*patch, error)) (before, reply *object.Object, err error) {
+	if err := p.mayChangeIn(t.Object.Namespace); err != nil {
+		return nil, nil, err
+	}
 	r, err := p.Store.Resource(ctx, t.Object.Kind)
 	if err != nil {
 		return nil, nil, err

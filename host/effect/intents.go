@@ -3,6 +3,8 @@ package effect
 import (
 	"cmp"
 	"context"
+	"slices"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -115,11 +117,14 @@ func (s *session) patchPrimary(ctx context.Context, body []byte) error {
 	if len(body) == 0 {
 		return nil
 	}
-	next, noop, err := s.records.patch.isNoop(s.target.Object.Raw, body)
+	next, noop, err := s.records.patch.isNoop(s.target.Object, body)
 	if err != nil || noop {
 		return err
 	}
 	before := s.target.Object
+	if err := s.mayChangeIn(before.Namespace); err != nil {
+		return err
+	}
 	body, err = rawjson.MergePatch(body, []byte(`{"metadata":{"uid":`+quote(string(before.UID))+`}}`))
 	if err != nil {
 		return err
@@ -138,8 +143,9 @@ func (s *session) patchPrimary(ctx context.Context, body []byte) error {
 		}
 		return refused
 	}
-	s.target.Object, s.report.Primary = reply, reply
-	next.result, err = sumBody(reply.Raw)
+	s.target.Object = like(before, reply)
+	s.report.Primary = s.target.Object
+	next.result, err = sumPatched(s.target.Object)
 	s.records.patch = next
 	s.add(&s.report, abi.VerbPatch, before, reply, next.result)
 	return err
@@ -149,16 +155,39 @@ func (s *session) patchPrimary(ctx context.Context, body []byte) error {
 // either the object is as the patch wants it, or the same patch led to the
 // object's present body before. Otherwise it returns the record of the patch,
 // without its result.
-func (last patchRecord) isNoop(object, patch []byte) (next patchRecord, noop bool, err error) {
-	merged, err := rawjson.MergePatch(object, patch)
-	if err != nil || rawjson.Equal(object, merged) {
-		return last, err == nil, err
+func (last patchRecord) isNoop(o *object.Object, patch []byte) (next patchRecord, noop bool, err error) {
+	merged, err := rawjson.MergePatch(o.Raw, patch)
+	if err != nil {
+		return last, false, err
+	}
+	if shows(o, patch) && rawjson.Equal(o.Raw, merged) {
+		return last, true, nil
 	}
 	if next.patch, err = sum(patch); err != nil || next.patch != last.patch {
 		return next, false, err
 	}
-	body, err := sumBody(object)
-	return next, body == last.result, err
+	result, err := sumPatched(o)
+	return next, result == last.result, err
+}
+
+// shows reports whether an object has everything that a merge patch may change.
+func shows(o *object.Object, patch []byte) bool {
+	members, err := rawjson.Members(patch)
+	return !o.MetadataOnly || err == nil && !slices.ContainsFunc(members, func(m rawjson.Member) bool { return m.Name != "metadata" })
+}
+
+// sumPatched returns a digest of what a patch led to: the body of the object or, if
+// only metadata is known, the metadata and the generation, which each change of the
+// spec increases. Of kinds without a generation it is the resourceVersion.
+func sumPatched(o *object.Object) (digest, error) {
+	body, err := sumBody(o.Raw)
+	switch {
+	case err != nil || !o.MetadataOnly:
+		return body, err
+	case o.Generation > 0:
+		return sumStrings(body.String(), strconv.FormatInt(o.Generation, 10)), nil
+	}
+	return sumStrings(body.String(), "", o.ResourceVersion), nil
 }
 
 // delete removes an object. Nothing is done if it does not exist or is being
@@ -195,14 +224,15 @@ func (s *session) delete(ctx context.Context, d location) error {
 }
 
 // findToDelete returns the object to delete, nil if there is none. If the
-// cache does not have the object, the server is asked once.
+// cache does not have the object, the server is asked once; if it cannot have it, in
+// each run, unless it is one that the primary owned.
 func (s *session) findToDelete(ctx context.Context, d location) (*object.Object, error) {
-	have, synced := s.Store.Get(d.Kind, d.key)
+	have, shown := s.Store.Get(d.Kind, d.key)
 	switch {
-	case synced && have == nil && s.records.absent[d.id()]:
-		return nil, nil
-	case synced && have != nil && (d.uid == "" || d.uid == string(have.UID)):
+	case shown == Present && (d.uid == "" || d.uid == string(have.UID)):
 		return have, nil
+	case s.records.absent[d.id()] && (shown == Absent || shown == Unselected && d.owned):
+		return nil, nil
 	}
 	return s.getLive(ctx, d)
 }

@@ -10,34 +10,54 @@ import (
 )
 
 // This file finds out whether an apply would change nothing: from the record of
-// the previous apply or, after a restart of the host, from the object itself.
+// the previous apply or, if the object has changed since or the host has been
+// restarted, from the object itself.
 
-// isNoop reports whether an apply would change nothing: the previous apply had
-// the same intent, and the object still has the body that it led to.
+// isNoop reports whether an apply would change nothing, and records it then: the
+// previous apply had the same intent, and the object still has the body that it led to,
+// or shows that nobody has changed what was applied.
 func (s *session) isNoop(ctx context.Context, a plannedApply, have *object.Object) (bool, error) {
-	last, known := s.records.applied[a.id()]
-	if !known {
-		return s.isNoopAfterRestart(ctx, a, have)
-	}
-	if last.intent != a.digest {
+	last, recorded := s.records.applied[a.id()]
+	switch {
+	case s.lacksLabel(a, have):
 		return false, nil
-	}
-	if have.ResourceVersion == last.resourceVersion {
+	case recorded && last.intent != a.digest:
+		return false, nil
+	case recorded && last.resourceVersion == have.ResourceVersion:
 		return true, nil
 	}
-	body, err := sumBody(have.Raw)
-	if err != nil || body != last.body {
+	state, err := s.sumState(a, have)
+	if err != nil {
 		return false, err
 	}
-	last.resourceVersion = have.ResourceVersion
-	s.records.setApplied(a.id(), last)
+	if !recorded || state == (digest{}) || state != last.state {
+		if unchanged, err := s.isUnchanged(ctx, a, have); err != nil || !unchanged {
+			return false, err
+		}
+	}
+	s.records.setApplied(a.id(), applyRecord{intent: a.digest, state: state, resourceVersion: have.ResourceVersion})
 	return true, nil
 }
 
-// isNoopAfterRestart reports whether an apply would change nothing when there is
-// no record of an earlier one, and records it then. It sends no write, and a read of
-// metadata only if the cache has not kept what the object's managedFields show. The
-// object itself shows it:
+// sumState returns a digest of what an object shows of an apply: its body or, if only
+// metadata is known, the annotation and which fields the field manager of the location
+// has applied. Another manager that changes one of them takes it away. The digest is
+// zero if the fields are not known, or do not show it.
+func (s *session) sumState(a plannedApply, have *object.Object) (digest, error) {
+	if !have.MetadataOnly {
+		return sumBody(have.Raw)
+	}
+	fields, _ := have.AppliedBy(s.managerOf(a.location), a.Kind.APIVersion)
+	if fields == nil || a.hidden {
+		return digest{}, nil
+	}
+	applied, err := sum(fields)
+	return sumStrings(applied.String(), have.Annotations[a.annotation]), err
+}
+
+// isUnchanged reports whether an object shows that an apply would change nothing. It
+// sends no write, and a read of metadata only if the cache has not kept what the
+// object's managedFields show. The object shows it:
 //
 //   - its annotation holds the digest of the intent, so the last apply of our
 //     manager had exactly the same fields with the same values;
@@ -48,24 +68,20 @@ func (s *session) isNoop(ctx context.Context, a plannedApply, have *object.Objec
 //     values, in whatever form it stores them (defaults, quantities,
 //     webhooks).
 //
-// The annotation alone would miss changes that were made while the host was
-// down. If the object does not show it, the apply is sent, which is idempotent.
-func (s *session) isNoopAfterRestart(ctx context.Context, a plannedApply, have *object.Object) (bool, error) {
-	if have.Annotations[a.annotation] != a.value(have) {
+// The annotation alone would miss changes by others. If the object does not show it,
+// the apply is sent, which is idempotent.
+func (s *session) isUnchanged(ctx context.Context, a plannedApply, have *object.Object) (bool, error) {
+	if a.hidden || have.Annotations[a.annotation] != a.value(have) {
 		return false, nil
 	}
-	body, err := a.with(have, func(*rawjson.Writer) {})
+	labelled, err := a.with(have, func(w *rawjson.Writer) { s.writeLabel(w, a) })
 	if err != nil {
 		return false, err
 	}
-	same, err := isExactly(have, body)
-	if err != nil {
-		return false, err
+	if same, err := isExactly(have, labelled); err != nil || same {
+		return same, err
 	}
-	if !same && !s.ownsFields(ctx, a, have, body) {
-		return false, nil
-	}
-	return true, s.recordApply(a, have)
+	return s.ownsFields(ctx, a, have)
 }
 
 // setByServer are the members that the server adds to every object.
@@ -86,14 +102,19 @@ func isExactly(have *object.Object, body []byte) (bool, error) {
 }
 
 // ownsFields reports whether the field manager of the location owns every field
-// of an apply. If that cannot be read, it reports false.
-func (s *session) ownsFields(ctx context.Context, a plannedApply, have *object.Object, body []byte) bool {
+// of an apply. If that cannot be read, it reports false. The label need not be owned:
+// its value is seen, and [Performer.LabelChildren] may have set it.
+func (s *session) ownsFields(ctx context.Context, a plannedApply, have *object.Object) (bool, error) {
+	body, err := a.with(have, func(*rawjson.Writer) {})
+	if err != nil {
+		return false, err
+	}
 	fields, known := have.AppliedBy(s.managerOf(a.location), a.Kind.APIVersion)
 	if !known {
 		fields = s.readFields(ctx, a, have)
 	}
 	wanted, err := rawjson.MergePatch(body, withoutIdentity)
-	return err == nil && fields != nil && ownsValue(fields, wanted)
+	return err == nil && fields != nil && ownsValue(fields, wanted), err
 }
 
 // readFields reads from the API server which fields the field manager of the

@@ -37,18 +37,22 @@ func restarted(t *testing.T) (*world, Target, func()) {
 	w := newCluster(t)
 	target := w.owner(list(pod, configMap, service, deployment, secret, widget), nil)
 	w.intents(target, allKinds)
-	seen := func() {
-		w.seen(pod, "web")
-		w.seen(configMap, "c")
-		w.seen(secret, "s")
-		w.seen(service, "svc")
-		w.seen(deployment, "d")
-		w.seen(widget, "part")
-	}
+	seen := func() { seeAll(w) }
 	seen()
 	w.wire.take()
 	w.start()
 	return w, target, seen
+}
+
+// seeAll puts the objects of allKinds into the store as they are on the server.
+func seeAll(w *world) {
+	w.Helper()
+	w.seen(pod, "web")
+	w.seen(configMap, "c")
+	w.seen(secret, "s")
+	w.seen(service, "svc")
+	w.seen(deployment, "d")
+	w.seen(widget, "part")
 }
 
 func TestApplyAfterARestartWritesNothing(t *testing.T) {

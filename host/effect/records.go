@@ -45,13 +45,12 @@ func objectIDOf(kind abi.Kind, key object.Key) objectID {
 	return objectID(sumStrings(kind.Group(), kind.Kind, key.Namespace, key.Name))
 }
 
-// applyRecord is the last apply of an object: the intent, and the object's body
-// that the server made of it. As long as both are the same, an apply would
-// change nothing.
+// applyRecord is the last apply of an object: the intent, and what the server made of
+// it. As long as both are the same, an apply would change nothing.
 type applyRecord struct {
 	intent digest
-	body   digest
-	// resourceVersion is the latest at which the object was seen with body.
+	state  digest // of the object: see session.sumState
+	// resourceVersion is the latest at which the object was seen in that state.
 	resourceVersion string
 }
 

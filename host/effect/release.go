@@ -78,8 +78,12 @@ type release struct {
 // nothing that could create the object, or change another one of its name.
 func (r release) perform(ctx context.Context) (released bool, err error) {
 	annotation := r.sharedAnnotation(r.controller, r.primary)
-	if have, synced := r.Store.Get(r.kind, r.key); !r.all && synced && have != nil && isOnlyCreator(have.Annotations, annotation) {
+	if have, _ := r.Store.Get(r.kind, r.key); !r.all && have != nil && isOnlyCreator(have.Annotations, annotation) {
 		return false, nil
+	}
+	if err := r.mayChangeIn(r.key.Namespace); err != nil { // any more
+		r.Logger.Warn("the fields of a primary stay on an object", "object", r.ref().String(), "primary", r.primary.String(), "reason", err)
+		return true, nil
 	}
 	at, err := r.Store.Resource(ctx, r.kind)
 	if isUnknownKind(err) {

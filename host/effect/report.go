@@ -58,12 +58,22 @@ func newDeletion(verb string, last *object.Object) Write {
 type Report struct {
 	Writes []Write
 	// Primary is the primary as the API server returned it after it was
-	// written; nil if it was not written, or does not exist any more.
+	// written, without more than metadata if nothing else was known of it before; nil
+	// if it was not written, or does not exist any more.
 	Primary *object.Object
 	// Before is the primary that a status was written to: newer than the target if
 	// somebody else had changed it meanwhile. Nothing came between the two, because
 	// the write names its resourceVersion. It is nil for other writes.
 	Before *object.Object
+}
+
+// like returns the reply to a write as the cache holds the object: with metadata only
+// if nothing else was known before the write. before is nil for a creation.
+func like(before, reply *object.Object) *object.Object {
+	if before != nil && before.MetadataOnly {
+		return reply.Metadata()
+	}
+	return reply
 }
 
 // add adds a write to the report if it changed something; before is nil if the
@@ -90,9 +100,12 @@ func (p *Performer) logDryRun(verb string, before, after *object.Object) {
 		logger.Info("dry run: would create", "content", string(redactSecret(after.Kind, withoutServerFields(after.Raw))))
 		return
 	}
-	diff, _ := rawjson.Diff(withoutServerFields(before.Raw), withoutServerFields(after.Raw)) // both are valid JSON
-	if diff != nil {
+	diff, _ := rawjson.Diff(withoutServerFields(before.Raw), withoutServerFields(like(before, after).Raw)) // both are valid JSON
+	switch {
+	case diff != nil:
 		logger.Info("dry run: would change", "difference", string(redactSecret(after.Kind, diff)))
+	case before.MetadataOnly:
+		logger.Info("dry run: may change", "difference", "unknown, because only the metadata of the object is kept; not in metadata")
 	}
 }
 
@@ -108,7 +121,7 @@ func withoutServerFields(raw []byte) []byte {
 // redactSecret replaces the values of a Secret, or of a patch of one. Names of
 // the values and null, which removes one, remain.
 func redactSecret(kind abi.Kind, text []byte) []byte {
-	if kind != (abi.Kind{APIVersion: "v1", Kind: "Secret"}) {
+	if kind != secretKind {
 		return text
 	}
 	var secret map[string]any

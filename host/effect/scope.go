@@ -3,6 +3,7 @@ package effect
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
@@ -98,6 +99,9 @@ func (s *session) checkNamespace(at *location) error {
 	case at.Namespaced && at.key.Namespace == "":
 		at.key.Namespace = own
 	}
+	if err := s.mayChangeIn(at.key.Namespace); err != nil {
+		return err
+	}
 	if own == "" || at.key.Namespace == own {
 		return nil
 	}
@@ -113,23 +117,35 @@ func (s *session) checkNamespace(at *location) error {
 	return nil
 }
 
+// mayChangeIn checks a namespace, "" for a cluster-scoped object, against the policy.
+func (p *Performer) mayChangeIn(namespace string) error {
+	if namespace == "" || p.Namespaces == nil || slices.Contains(p.Namespaces, namespace) {
+		return nil
+	}
+	return denied(reasonOutOfScope, "namespace %q is not one of the policy namespaces (%s): add it to namespaces of the policy, and to allow.namespaces in the file of --config",
+		namespace, strings.Join(p.Namespaces, ", "))
+}
+
 // mayApply checks whose object an apply would change; have is nil if there is
 // none. force is for children that the primary controls: it takes fields away
 // from other managers.
-func (s *session) mayApply(at location, have *object.Object, adopt bool) (force bool, err error) {
+func (s *session) mayApply(a plannedApply, have *object.Object) (force bool, err error) {
 	primary := s.target.Object
 	if have == nil {
 		return false, nil // force could only take fields of an object that was created meanwhile
 	}
 	owner := have.Controller()
 	switch {
-	case have.UID == primary.UID && at.owned:
+	case have.UID == primary.UID && a.owned:
 		return false, denied(reasonOutOfScope, "the object is the primary, which cannot own itself: list the kind in writes of the manifest")
 	case have.UID == primary.UID:
 		return false, nil
 	case owner != nil:
 		return owner.UID == primary.UID, s.checkController(have)
-	case at.owned && !adopt:
+	case a.owned && a.unselected:
+		return false, denied(reasonNotAdopted, "the object exists, has no controller and is not among those that the plugin follows: "+
+			"to take it over the kind must be followed as a whole: name it in reads of the manifest, and set adopt on the intent")
+	case a.owned && !a.adopt:
 		return false, denied(reasonNotAdopted, "the object exists and has no controller: set adopt on the intent to take it over, or delete it")
 	}
 	return false, nil

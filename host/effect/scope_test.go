@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/object"
 )
 
 func TestObjectOfAnotherControllerIsNeverChanged(t *testing.T) {
@@ -158,4 +159,60 @@ func TestIntentsForTwoVersionsOfOneObjectAreRefused(t *testing.T) {
 		t.Errorf("got %+v", failure)
 	}
 	w.expectSent()
+}
+
+func TestPolicyNamespacesBoundEveryWrite(t *testing.T) {
+	w := newCluster(t)
+	there := w.create(namespace, `{"metadata":{"generateName":"there-"}}`).Name
+	bound := func(namespaces ...string) {
+		w.start(func(c *Config) { c.CrossNamespace, c.Namespaces = true, namespaces })
+	}
+	expectDenied := func(what string, failure *Failure, namespace string) {
+		t.Helper()
+		if failure == nil || failure.Class != abi.ClassDenied || failure.Reason != reasonOutOfScope ||
+			!strings.Contains(failure.Message, fmt.Sprintf("namespace %q is not one of the policy namespaces (", namespace)) {
+			t.Errorf("%s: got %+v", what, failure)
+		}
+		w.expectSent()
+	}
+	target := w.owner(list(configMap), list(secret, namespace))
+	elsewhere := `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x","namespace":%q}}`
+
+	bound(w.ns)
+	for what, in := range map[string]*abi.Result{
+		"apply":  apply(elsewhere, there),
+		"delete": {Delete: []abi.Ref{{APIVersion: "v1", Kind: "Secret", Namespace: there, Name: "x"}}},
+	} {
+		_, failure := w.PerformIntents(t.Context(), target, in)
+		expectDenied(what, failure, there)
+	}
+	w.intents(target, apply(configObject, "v"))
+	w.intents(target, apply(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q,"labels":{"x":"1"}}}`, there))
+
+	bound(there)
+	w.intents(target, apply(elsewhere, there))
+	w.wire.take()
+	_, failure := w.PerformIntents(t.Context(), target, apply(configObject, "v"))
+	expectDenied("a child", failure, w.ns)
+	_, failure = w.PerformIntents(t.Context(), target, &abi.Result{Patch: []byte(`{"spec":{"size":2}}`)})
+	expectDenied("the patch of the primary", failure, w.ns)
+	_, failure = w.EnsureFinalizer(t.Context(), target)
+	expectDenied("the finalizer", failure, w.ns)
+	_, failure = w.WriteStatus(t.Context(), target, Status{Patch: []byte(`{"note":"x"}`)})
+	expectDenied("the status", failure, w.ns)
+
+	// What was shared before stays, and holds nothing up.
+	bound(w.ns)
+	w.shares.add(sharerOf(target.Controller, target.Object.Key()), secret.Kind, object.Key{Namespace: there, Name: "x"}, false)
+	if report, failure := w.Release(t.Context(), target, true); failure != nil || len(report.Writes) != 0 {
+		t.Errorf("got %+v, %+v", report, failure)
+	}
+	w.expectSent()
+	if line := w.logs.Next(t); line.Message != "the fields of a primary stay on an object" {
+		t.Errorf("logged %v", line)
+	}
+
+	w.Namespaces = []string{} // none at all
+	_, failure = w.PerformIntents(t.Context(), target, apply(configObject, "v"))
+	expectDenied("without any namespace", failure, w.ns)
 }

@@ -36,8 +36,12 @@ type Status struct {
 // nothing would change. If the primary has changed meanwhile, the change is
 // merged into what it is now. If it does not exist any more, nothing is
 // written. The host's own part, conditions and observedGeneration, is left out
-// for kinds that have no place for it: see [Performer.supported].
+// for kinds that have no place for it: see [Performer.supported]. Nothing is written
+// to a primary of which only metadata is known: a patch depends on the present status.
 func (p *Performer) WriteStatus(ctx context.Context, t Target, want Status) (report Report, failure *Failure) {
+	if t.Object.MetadataOnly {
+		return report, nil
+	}
 	var change statusChange
 	changed := func(from, to *object.Object) bool { return from.ResourceVersion != to.ResourceVersion } // which the patch has
 	before, reply, err := p.update(ctx, t, changed, func(r object.Resource, o *object.Object) (*patch, error) {

@@ -63,6 +63,11 @@ type store struct {
 	mu       sync.Mutex
 	objects  map[objectID]*object.Object
 	unsynced map[abi.Kind]bool
+	// selects, if it is set, reports whether an object is followed at all. Of a kind
+	// in partly only selected ones are followed, of one in metadata only metadata.
+	selects  func(*object.Object) bool
+	partly   map[abi.Kind]bool
+	metadata map[abi.Kind]bool
 }
 
 func (s *store) Resource(_ context.Context, kind abi.Kind) (object.Resource, error) {
@@ -74,20 +79,28 @@ func (s *store) Resource(_ context.Context, kind abi.Kind) (object.Resource, err
 	return object.Resource{}, &object.UnknownKindError{Kind: kind}
 }
 
-func (s *store) Get(kind abi.Kind, key object.Key) (*object.Object, bool) {
+func (s *store) Get(kind abi.Kind, key object.Key) (*object.Object, Presence) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.unsynced[kind] {
-		return nil, false
+	o := s.objects[objectIDOf(kind, key)]
+	switch {
+	case s.unsynced[kind]:
+		return nil, Unknown
+	case s.partly[kind] && (o == nil || !s.selects(o)):
+		return nil, Unselected
+	case o == nil:
+		return nil, Absent
+	case s.metadata[kind]:
+		return o.Metadata(), Present
 	}
-	return s.objects[objectIDOf(kind, key)], true
+	return o, Present
 }
 
 func (s *store) List(kind abi.Kind) (all []*object.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range s.objects {
-		if o.Kind == kind && !s.unsynced[kind] {
+		if o.Kind == kind && !s.unsynced[kind] && (!s.partly[kind] || s.selects(o)) {
 			all = append(all, o)
 		}
 	}

@@ -71,7 +71,7 @@ func (s store) Resource(_ context.Context, kind abi.Kind) (object.Resource, erro
 }
 
 // Get implements [effect.Store].
-func (store) Get(abi.Kind, object.Key) (*object.Object, bool) { return nil, false }
+func (store) Get(abi.Kind, object.Key) (*object.Object, effect.Presence) { return nil, effect.Unknown }
 
 // List implements [effect.Store].
 func (store) List(abi.Kind) []*object.Object { return nil }

@@ -260,12 +260,18 @@ type effectStore struct {
 
 var _ effect.Store = effectStore{}
 
-func (s effectStore) Get(kind abi.Kind, key object.Key) (*object.Object, bool) {
+func (s effectStore) Get(kind abi.Kind, key object.Key) (*object.Object, effect.Presence) {
 	informer := s.informers.get(kind)
 	if informer == nil || !informer.HasSynced() || !informer.Has(key.Namespace) {
-		return nil, false
+		return nil, effect.Unknown
 	}
-	return s.ownWrites.Get(informer, key), true
+	switch o := s.ownWrites.Get(informer, key); {
+	case o != nil:
+		return o, effect.Present
+	case informer.Scope().Selects():
+		return nil, effect.Unselected
+	}
+	return nil, effect.Absent
 }
 
 func (s effectStore) List(kind abi.Kind) []*object.Object {

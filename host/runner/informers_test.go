@@ -163,14 +163,14 @@ func TestEffectsFindWhatThePluginWrote(t *testing.T) {
 	store := effectStore{c, &p.informers, &p.ownWrites}
 	key := object.Key{Namespace: "a", Name: "w"}
 	version := func() string {
-		o, synced := store.Get(widgets, key)
-		switch {
-		case !synced:
-			return "not synced"
-		case o == nil:
+		switch o, shown := store.Get(widgets, key); shown {
+		case effect.Present:
+			return o.ResourceVersion
+		case effect.Absent:
 			return "none"
+		default:
+			return "not synced"
 		}
-		return o.ResourceVersion
 	}
 	before := version()
 	own := controllerCache{cache: c, primaries: primariesOf(&p), informers: &p.informers, ownWrites: &p.ownWrites}
