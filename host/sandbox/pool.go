@@ -211,7 +211,7 @@ const (
 	// idleCode how long the native code of a plugin that has no instance. Code is
 	// freed only if the cache on disk has it and [Plugin.Source] is set.
 	idleInstances = time.Minute
-	idleCode      = 5 * time.Minute
+	idleCode      = time.Minute
 	// reapsPerPeriod is how often idle plugins are looked for within the shorter
 	// of the two: by that fraction of it they may be reaped later.
 	reapsPerPeriod = 4

@@ -25,7 +25,8 @@ const (
 //	first-load-s  from the start of the process until the last plugin has started, with
 //	        an empty compile cache
 //	load-s  the same with the compile cache of the first
-//	idle-MiB-RSS, peak-MiB  memory of the host without anything to do, and at most
+//	started-MiB-RSS, idle-MiB-RSS, peak-MiB  memory of the host when it has started,
+//	        when it has had nothing to do for SCALE_IDLE seconds (180), and at most
 //	cpu-ms/1000-events  processor time of the host for events that concern nobody
 //	us/event/plugin  how much of that each further plugin costs that follows the kind,
 //	        computed from a second host with one such plugin
@@ -42,6 +43,8 @@ func benchmarkPlugins(b *testing.B) {
 		host.stop()
 		host, took = m.start()
 		b.ReportMetric(took.Seconds(), "load-s")
+		b.ReportMetric(host.usageAfterGC().rss, "started-MiB-RSS")
+		<-time.After(time.Duration(number(b, "SCALE_IDLE", 180)) * time.Second)
 		b.ReportMetric(host.usageAfterGC().rss, "idle-MiB-RSS")
 		several := m.cpuOfEvents(host)
 		b.ReportMetric(host.memoryMiB("VmHWM"), "peak-MiB")
