@@ -3,6 +3,7 @@ package effect
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 
 	"github.com/hashicorp/go-hclog"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -85,6 +86,25 @@ func (c client) metadata(ctx context.Context, r object.Resource, key object.Key)
 		err = json.Unmarshal(raw, &meta)
 	}
 	return meta, err
+}
+
+// listMetadata reads the metadata, with managedFields, of at most limit objects that
+// a label selector selects, in one namespace or, if that is "", in all. next is a
+// token for the objects that follow, "" if there are none.
+func (c client) listMetadata(ctx context.Context, r object.Resource, namespace, selector, token string, limit int) (page []metav1.PartialObjectMetadata, next string, err error) {
+	request := c.rest.Get().AbsPath(r.Collection(namespace)...).
+		Param("labelSelector", selector).Param("limit", strconv.Itoa(limit)).
+		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
+	if token != "" {
+		request.Param("continue", token)
+	}
+	raw, err := send(ctx, request)
+	if err != nil {
+		return nil, "", err
+	}
+	var all metav1.PartialObjectMetadataList
+	err = json.Unmarshal(raw, &all)
+	return all.Items, all.Continue, err
 }
 
 func (c client) read(r object.Resource, key object.Key) *rest.Request {

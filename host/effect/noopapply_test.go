@@ -257,14 +257,19 @@ func TestFieldSetOwnsOnlyWhatItContains(t *testing.T) {
 
 // A restore of etcd brings back an older version of an object.
 func TestAnOlderVersionIsNotTakenForTheLastApply(t *testing.T) {
-	w := newCluster(t)
-	target := w.owner(list(configMap), nil)
-	w.intents(target, apply(configObject, "v1"))
-	w.seen(configMap, "c")
-	w.intents(target, apply(configObject, "v2"))
-	w.wire.take()
-	w.intents(target, apply(configObject, "v2"))
-	w.expectSent("PATCH /api/v1/namespaces/" + w.ns + "/configmaps/c?fieldManager=thole%2Fdemo%2Fmain&force=true")
+	for _, metadataOnly := range []bool{false, true} {
+		t.Run(fmt.Sprintf("metadata only %v", metadataOnly), func(t *testing.T) {
+			w := newCluster(t)
+			w.store.metadata = map[abi.Kind]bool{configMap.Kind: metadataOnly}
+			target := w.owner(list(configMap), nil)
+			w.intents(target, apply(configObject, "v1"))
+			w.seen(configMap, "c")
+			w.intents(target, apply(configObject, "v2"))
+			w.wire.take()
+			w.intents(target, apply(configObject, "v2"))
+			w.expectSent("PATCH /api/v1/namespaces/" + w.ns + "/configmaps/c?fieldManager=thole%2Fdemo%2Fmain&force=true")
+		})
+	}
 }
 
 // After a restore of etcd a resourceVersion may be that of another content.

@@ -1,0 +1,195 @@
+package effect
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/internal/explain"
+	"github.com/thole-dev/thole/host/object"
+)
+
+// This file labels the objects that a plugin has owned since before it was managed
+// ([abi.FeatureManaged]).
+
+const (
+	// labelPage is how many objects are listed at once, which bounds the memory.
+	labelPage = 500
+	// maxLabelAttempts is how often the objects of a kind are listed without any of
+	// them being labelled, because the list expired or the objects changed meanwhile.
+	maxLabelAttempts = 5
+)
+
+// LabelChildren sets the label [abi.LabelManagedBy] of every object that one of the
+// controllers has applied and its primary controls, and that lacks it. Nothing else of
+// the objects is changed. It must return without an error before only labelled
+// objects are followed; what is applied meanwhile has to be labelled ([Config.Managed]).
+// It waits for the limit of writes, until ctx ends. If there is nothing to label it
+// costs one list of metadata for each kind and namespace.
+func (p *Performer) LabelChildren(ctx context.Context, controllers []abi.Controller) error {
+	owners := ownersOf(controllers)
+	for _, kind := range slices.SortedFunc(maps.Keys(owners), compareKinds) {
+		r, err := p.Store.Resource(ctx, kind)
+		if err != nil {
+			return fmt.Errorf("label objects of %s: %w", kind, err)
+		}
+		for _, namespace := range p.namespacesOf(r) {
+			l := labelling{Performer: p, Resource: r, namespace: namespace, owners: owners[kind]}
+			if err := l.run(ctx); err != nil {
+				return fmt.Errorf("label objects of %s with %s: %w", kind, abi.LabelManagedBy, err)
+			}
+		}
+	}
+	return nil
+}
+
+// ownersOf returns the controllers that own each kind.
+func ownersOf(controllers []abi.Controller) map[abi.Kind][]*abi.Controller {
+	all := map[abi.Kind][]*abi.Controller{}
+	for i := range controllers {
+		for _, owned := range controllers[i].Owns {
+			all[owned.Kind] = append(all[owned.Kind], &controllers[i])
+		}
+	}
+	return all
+}
+
+func compareKinds(a, b abi.Kind) int { return strings.Compare(a.String(), b.String()) }
+
+// namespacesOf returns the namespaces that have to be listed, "" for all at once.
+func (p *Performer) namespacesOf(r object.Resource) []string {
+	if r.Namespaced && p.Namespaces != nil {
+		return p.Namespaces
+	}
+	return []string{""}
+}
+
+// labelling labels the objects of one kind in one namespace, or in all.
+type labelling struct {
+	*Performer
+	object.Resource
+	namespace string
+	owners    []*abi.Controller // of the kind
+	labelled  int
+}
+
+// run lists the objects without the label until none of them needs it. It starts
+// again if the list has expired, or objects could not be labelled because they
+// changed: those that have been labelled are not listed any more.
+func (l *labelling) run(ctx context.Context) error {
+	for attempts := 0; ; attempts++ {
+		before := l.labelled
+		err := l.pass(ctx)
+		if l.labelled > before {
+			attempts = 0
+		}
+		if !isOutdated(err) || attempts == maxLabelAttempts {
+			return err
+		}
+	}
+}
+
+// isOutdated reports whether a pass failed because the list is too old, for the API
+// server to continue it (410) or for one of the objects.
+func isOutdated(err error) bool {
+	return err != nil && (apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || classify(err).Conflict)
+}
+
+// pass lists the objects without the label once. The error is a conflict if one of
+// them has not been labelled.
+func (l *labelling) pass(ctx context.Context) (conflict error) {
+	for token := ""; ; {
+		page, next, err := l.client.listMetadata(ctx, l.Resource, l.namespace, abi.LabelManagedBy+"!="+l.Plugin, token, labelPage)
+		if err != nil {
+			return explain.Forbidden(err, "list")
+		}
+		for i := range page {
+			err := l.labelOne(ctx, &page[i])
+			if err != nil {
+				err = fmt.Errorf("%s: %w", object.Key{Namespace: page[i].Namespace, Name: page[i].Name}, explain.Forbidden(err))
+			}
+			if err != nil && !isOutdated(err) {
+				return err
+			}
+			conflict = cmp.Or(err, conflict)
+		}
+		if token = next; token == "" {
+			return conflict
+		}
+	}
+}
+
+// labelOne labels an object that a controller has applied for its primary.
+func (l *labelling) labelOne(ctx context.Context, o *metav1.PartialObjectMetadata) error {
+	i := slices.IndexFunc(l.owners, func(c *abi.Controller) bool {
+		return isPrimaryOf(c, metav1.GetControllerOfNoCopy(o)) && applierOf(*o, l.manager(c)) >= 0
+	})
+	if i < 0 {
+		return nil
+	}
+	key := object.Key{Namespace: o.Namespace, Name: o.Name}
+	if l.DryRun {
+		l.Logger.Info("dry run: would label", "object", l.Kind.Ref(key.Namespace, key.Name).String())
+		return nil
+	}
+	if err := l.waitToWrite(ctx); err != nil {
+		return err
+	}
+	_, err := l.client.patch(ctx, l.Resource, key, patch{
+		patchType: types.MergePatchType, manager: l.manager(l.owners[i]), body: l.labelPatch(o.UID),
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err == nil {
+		l.labelled++
+	}
+	return err
+}
+
+// isPrimaryOf reports whether an owner reference, nil for none, is to a primary of a
+// controller, in whatever version.
+func isPrimaryOf(c *abi.Controller, owner *metav1.OwnerReference) bool {
+	if owner == nil || owner.Kind != c.For.Kind.Kind {
+		return false
+	}
+	gv, err := schema.ParseGroupVersion(owner.APIVersion)
+	return err == nil && gv.Group == c.For.Group()
+}
+
+// labelPatch returns a merge patch that sets the label of the object of that UID, not
+// of another one of its name.
+func (l *labelling) labelPatch(uid types.UID) []byte {
+	w := rawjson.NewWriter(nil)
+	w.Object(func() {
+		w.Name("metadata").Object(func() {
+			w.Name("uid").String(string(uid))
+			w.Name("labels").Object(func() { w.Name(abi.LabelManagedBy).String(l.Plugin) })
+		})
+	})
+	return w.Bytes()
+}
+
+// waitToWrite blocks until the limit of writes has a place, or ctx is done.
+func (p *Performer) waitToWrite(ctx context.Context) error {
+	if p.writes == nil {
+		return nil
+	}
+	began := time.Now()
+	err := p.writes.Wait(ctx)
+	if p.ObserveWait != nil {
+		p.ObserveWait(time.Since(began))
+	}
+	return err
+}
