@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -89,6 +90,26 @@ func (i *Informer) WaitForSync(ctx context.Context) error {
 	}
 	return nil
 }
+
+// WaitFor blocks until the informer has shown a resourceVersion, for which it asks now and
+// then. It fails when ctx is done.
+func (i *Informer) WaitFor(ctx context.Context, version string) error {
+	for _, p := range i.parts {
+		for {
+			if reached, err := p.store.reached(version); reached || err != nil {
+				break // one that cannot be compared says nothing
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("wait for resourceVersion %s of %s: %w", version, i.scope, context.Cause(ctx))
+			case <-p.cache.config.Clock.After(waitForInterval):
+			}
+		}
+	}
+	return nil
+}
+
+const waitForInterval = 20 * time.Millisecond
 
 // Err returns why the informer cannot watch at the moment, or nil.
 func (i *Informer) Err() error {

@@ -36,22 +36,27 @@ const (
 // the objects is changed. It must return without an error before only labelled
 // objects are followed; what is applied meanwhile has to be labelled ([Config.Managed]).
 // It waits for the limit of writes, until ctx ends. If there is nothing to label it
-// costs one list of metadata for each kind and namespace.
-func (p *Performer) LabelChildren(ctx context.Context, controllers []abi.Controller) error {
+// costs one list of metadata for each kind and namespace. It returns a resourceVersion of
+// each kind of which it has labelled objects, at which all of them have the label.
+func (p *Performer) LabelChildren(ctx context.Context, controllers []abi.Controller) (labelled map[abi.Kind]string, err error) {
 	owners := ownersOf(controllers)
+	labelled = map[abi.Kind]string{}
 	for _, kind := range slices.SortedFunc(maps.Keys(owners), compareKinds) {
 		r, err := p.Store.Resource(ctx, kind)
 		if err != nil {
-			return fmt.Errorf("label objects of %s: %w", kind, err)
+			return nil, fmt.Errorf("label objects of %s: %w", kind, err)
 		}
 		for _, namespace := range p.namespacesOf(r) {
 			l := labelling{Performer: p, Resource: r, namespace: namespace, owners: owners[kind]}
 			if err := l.run(ctx); err != nil {
-				return fmt.Errorf("label objects of %s with %s: %w", kind, abi.LabelManagedBy, err)
+				return nil, fmt.Errorf("label objects of %s with %s: %w", kind, abi.LabelManagedBy, err)
+			}
+			if l.version != "" { // it grows with each write
+				labelled[kind] = l.version
 			}
 		}
 	}
-	return nil
+	return labelled, nil
 }
 
 // ownersOf returns the controllers that own each kind.
@@ -82,6 +87,7 @@ type labelling struct {
 	namespace string
 	owners    []*abi.Controller // of the kind
 	labelled  int
+	version   string // of the last one
 }
 
 // run lists the objects without the label until none of them needs it. It starts
@@ -146,7 +152,7 @@ func (l *labelling) labelOne(ctx context.Context, o *metav1.PartialObjectMetadat
 	if err := l.waitToWrite(ctx); err != nil {
 		return err
 	}
-	_, err := l.client.patch(ctx, l.Resource, key, patch{
+	reply, err := l.client.patch(ctx, l.Resource, key, patch{
 		patchType: types.MergePatchType, manager: l.manager(l.owners[i]), body: l.labelPatch(o.UID),
 	})
 	if apierrors.IsNotFound(err) {
@@ -154,6 +160,7 @@ func (l *labelling) labelOne(ctx context.Context, o *metav1.PartialObjectMetadat
 	}
 	if err == nil {
 		l.labelled++
+		l.version = reply.ResourceVersion
 	}
 	return err
 }

@@ -21,7 +21,7 @@ import (
 // label labels the children of a controller.
 func (w *world) label(t Target) {
 	w.Helper()
-	if err := w.LabelChildren(w.Context(), []abi.Controller{*t.Controller}); err != nil {
+	if _, err := w.LabelChildren(w.Context(), []abi.Controller{*t.Controller}); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -242,7 +242,7 @@ func TestLabellingStartsAgainWhereTheListIsOutdated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			u := &unlabelled{children: []string{"a", "b", "c"}, expire: c.expire, conflict: c.conflict}
 			w, target := newFake(t, u.ServeHTTP, managed)
-			err := w.LabelChildren(t.Context(), []abi.Controller{*target.Controller})
+			_, err := w.LabelChildren(t.Context(), []abi.Controller{*target.Controller})
 			if (err != nil) != (c.fails != "") || err != nil && !strings.Contains(err.Error(), c.fails) {
 				t.Errorf("got %v", err)
 			}
@@ -274,7 +274,7 @@ func TestLabellingFailuresAreExplained(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, target := newFake(t, c.handler, managed)
-			err := w.LabelChildren(t.Context(), []abi.Controller{*target.Controller})
+			_, err := w.LabelChildren(t.Context(), []abi.Controller{*target.Controller})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v", err)
 			}
@@ -282,7 +282,7 @@ func TestLabellingFailuresAreExplained(t *testing.T) {
 	}
 	w, target := newFake(t, u.ServeHTTP, managed)
 	target.Controller.Owns = abi.AllOf(abi.Kind{APIVersion: "v1", Kind: "Unserved"})
-	err := w.LabelChildren(t.Context(), []abi.Controller{*target.Controller})
+	_, err := w.LabelChildren(t.Context(), []abi.Controller{*target.Controller})
 	if _, ok := errors.AsType[*object.UnknownKindError](err); !ok {
 		t.Errorf("got %v", err)
 	}
@@ -302,7 +302,7 @@ func TestLabellingWaitsForTheLimitOfWrites(t *testing.T) {
 			}
 		}
 	}
-	err := w.LabelChildren(ctx, []abi.Controller{*target.Controller})
+	_, err := w.LabelChildren(ctx, []abi.Controller{*target.Controller})
 	if !errors.Is(err, context.Canceled) || len(u.children) != 1 || waits < 2 {
 		t.Errorf("got %v, %v are left, %d waits", err, u.children, waits)
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/catalog"
-	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
@@ -99,7 +98,11 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	if err != nil {
 		return kindError{err}
 	}
-	byKind, err := r.acquireInformers(ctx, rev, follows)
+	labelled, err := r.labelChildren(ctx, rev)
+	if err != nil {
+		return err
+	}
+	byKind, err := r.acquireInformers(ctx, rev, follows, labelled)
 	if err != nil {
 		return err
 	}
@@ -107,7 +110,7 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 		release(byKind)
 		return err
 	}
-	p, err := r.ensurePlugin(rev.Plugin, rev.Policy)
+	p, err := r.ensurePlugin(rev)
 	if err != nil {
 		release(byKind)
 		return err
@@ -131,18 +134,69 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 
 // acquireInformers acquires the informers of a revision. Meanwhile the status of the
 // plugin has what is waited for.
-func (r *Runner) acquireInformers(ctx context.Context, rev *Revision, follows *scope.Plugin) (map[abi.Kind]*cache.Informer, error) {
+func (r *Runner) acquireInformers(ctx context.Context, rev *Revision, follows *scope.Plugin, labelled map[abi.Kind]string) (map[abi.Kind]*cache.Informer, error) {
 	defer r.setWaitsFor(rev.Plugin, "")
 	byKind, err := acquireInformers(ctx, r.Cache, follows, r.informersOf(rev.Plugin),
 		func(what string) { r.setWaitsFor(rev.Plugin, what) })
 	if err != nil {
 		return nil, err
 	}
-	if err := checkNamespaces(rev.Manifest, byKind); err != nil {
+	err = checkNamespaces(rev.Manifest, byKind)
+	for kind, version := range labelled {
+		if err == nil {
+			err = byKind[kind].WaitFor(ctx, version)
+		}
+	}
+	if err != nil {
 		release(byKind)
 		return nil, err
 	}
 	return byKind, nil
+}
+
+// labelChildren labels what the plugin owns, if it is about to be followed by that
+// label. It returns the resourceVersions at which they have it.
+func (r *Runner) labelChildren(ctx context.Context, rev *Revision) (map[abi.Kind]string, error) {
+	if !managed(rev.Manifest) || r.isManaged(rev) {
+		return nil, nil
+	}
+	r.setWaitsFor(rev.Plugin, "the label "+abi.LabelManagedBy+" on the objects that it owns")
+	defer r.setWaitsFor(rev.Plugin, "")
+	performer, err := r.newPerformer(rev, &plugin{})
+	if err != nil {
+		return nil, err
+	}
+	if r.Namespace != "" {
+		performer.Namespaces = []string{r.Namespace}
+	}
+	labelled, err := performer.LabelChildren(ctx, rev.Manifest.Controllers)
+	if err != nil {
+		return nil, acquireError(ctx, []error{err})
+	}
+	return labelled, nil
+}
+
+func managed(m *abi.Manifest) bool { return slices.Contains(m.Features, abi.FeatureManaged) }
+
+// isManaged reports whether the running revision labels everything that another one owns.
+func (r *Runner) isManaged(rev *Revision) bool {
+	r.mu.Lock()
+	p := r.plugins[rev.Plugin]
+	r.mu.Unlock()
+	if p == nil || !p.effects.Load().Managed {
+		return false
+	}
+	for _, c := range rev.Manifest.Controllers {
+		running := p.controllers[c.Name]
+		if running == nil {
+			return false
+		}
+		before := running.Revision().Controller
+		if slices.ContainsFunc(c.Owns, func(w abi.Followed) bool { return !before.IsOwned(w.Kind) }) {
+			return false
+		}
+	}
+	return true
 }
 
 func (r *Runner) setWaitsFor(plugin, what string) {
@@ -210,48 +264,57 @@ func (r *Runner) Stop(plugin string, removed bool) {
 	p.informers.replace(nil)
 }
 
-// ensurePlugin returns the plugin, with a performer that acts under the policy.
+// ensurePlugin returns the plugin, with a performer that acts for the revision.
 // What the one before it has recorded of the cluster is kept.
-func (r *Runner) ensurePlugin(name string, policy config.Policy) (*plugin, error) {
+func (r *Runner) ensurePlugin(rev *Revision) (*plugin, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := r.plugins[name]
-	if p != nil && actsUnder(p.effects.Load(), policy) {
+	p := r.plugins[rev.Plugin]
+	if p != nil && actsAs(p.effects.Load(), rev) {
 		return p, nil
 	}
-	metrics := r.Metrics.Plugin(name)
 	if p == nil {
+		metrics := r.Metrics.Plugin(rev.Plugin)
 		p = &plugin{
 			controllers: map[string]*controller{},
 			logLines:    rate.NewLimiter(logLinesPerSecond, logLinesBurst),
 			recorder:    r.Recorder(func() { metrics.Limited("events") }),
 		}
 	}
-	performer, err := effect.New(effect.Config{
-		REST:        r.Cluster,
-		Plugin:      name,
-		Version:     r.Version,
-		Store:       effectStore{r.Cache, &p.informers, &p.ownWrites},
-		Recorder:    p.recorder,
-		Logger:      r.Logger.Named("effect").With("plugin", name),
-		QPS:         policy.Limits.LimitedWrites(),
-		Burst:       policy.Limits.WriteBurst,
-		ObserveWait: metrics.WriteWaited,
-
-		CrossNamespace: policy.CrossNamespace,
-		DryRun:         policy.DryRun,
-	})
+	performer, err := r.newPerformer(rev, p)
 	if err != nil {
 		return nil, err
 	}
 	performer.Inherit(p.effects.Load())
 	p.effects.Store(performer)
-	r.plugins[name] = p
+	r.plugins[rev.Plugin] = p
 	return p, nil
 }
 
-func actsUnder(p *effect.Performer, policy config.Policy) bool {
+func (r *Runner) newPerformer(rev *Revision, p *plugin) (*effect.Performer, error) {
+	metrics, policy := r.Metrics.Plugin(rev.Plugin), rev.Policy
+	return effect.New(effect.Config{
+		REST:        r.Cluster,
+		Plugin:      rev.Plugin,
+		Version:     r.Version,
+		Store:       effectStore{r.Cache, &p.informers, &p.ownWrites},
+		Recorder:    p.recorder,
+		Logger:      r.Logger.Named("effect").With("plugin", rev.Plugin),
+		QPS:         policy.Limits.LimitedWrites(),
+		Burst:       policy.Limits.WriteBurst,
+		ObserveWait: metrics.WriteWaited,
+
+		CrossNamespace: policy.CrossNamespace,
+		Namespaces:     policy.Namespaces,
+		Managed:        managed(rev.Manifest),
+		DryRun:         policy.DryRun,
+	})
+}
+
+func actsAs(p *effect.Performer, rev *Revision) bool {
+	policy := rev.Policy
 	return p.CrossNamespace == policy.CrossNamespace && p.DryRun == policy.DryRun &&
+		slices.Equal(p.Namespaces, policy.Namespaces) && p.Managed == managed(rev.Manifest) &&
 		p.QPS == policy.Limits.LimitedWrites() && p.Burst == policy.Limits.WriteBurst
 }
 
