@@ -1,0 +1,112 @@
+package runner
+
+import (
+	"context"
+	"slices"
+
+	"golang.org/x/time/rate"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/effect"
+)
+
+// This file makes the performer of a plugin, which acts for it.
+
+// ensurePlugin returns the plugin, with a performer that acts for the revision.
+// What the one before it has recorded of the cluster is kept.
+func (r *Runner) ensurePlugin(rev *Revision) (*plugin, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.plugins[rev.Plugin]
+	if p != nil && actsAs(p.effects.Load(), rev) {
+		return p, nil
+	}
+	if p == nil {
+		metrics := r.Metrics.Plugin(rev.Plugin)
+		p = &plugin{
+			controllers: map[string]*controller{},
+			logLines:    rate.NewLimiter(logLinesPerSecond, logLinesBurst),
+			recorder:    r.Recorder(func() { metrics.Limited("events") }),
+		}
+	}
+	performer, err := r.newPerformer(rev, p)
+	if err != nil {
+		return nil, err
+	}
+	performer.Inherit(p.effects.Load())
+	p.effects.Store(performer)
+	r.plugins[rev.Plugin] = p
+	return p, nil
+}
+
+func (r *Runner) newPerformer(rev *Revision, p *plugin) (*effect.Performer, error) {
+	metrics, policy := r.Metrics.Plugin(rev.Plugin), rev.Policy
+	return effect.New(effect.Config{
+		REST:        r.Cluster,
+		Plugin:      rev.Plugin,
+		Version:     r.Version,
+		Store:       effectStore{r.Cache, &p.informers, &p.ownWrites},
+		Recorder:    p.recorder,
+		Logger:      r.Logger.Named("effect").With("plugin", rev.Plugin),
+		QPS:         policy.Limits.LimitedWrites(),
+		Burst:       policy.Limits.WriteBurst,
+		ObserveWait: metrics.WriteWaited,
+
+		CrossNamespace: policy.CrossNamespace,
+		Namespaces:     policy.Namespaces,
+		Managed:        managed(rev.Manifest),
+		DryRun:         policy.DryRun,
+	})
+}
+
+func actsAs(p *effect.Performer, rev *Revision) bool {
+	policy := rev.Policy
+	return p.CrossNamespace == policy.CrossNamespace && p.DryRun == policy.DryRun &&
+		slices.Equal(p.Namespaces, policy.Namespaces) && p.Managed == managed(rev.Manifest) &&
+		p.QPS == policy.Limits.LimitedWrites() && p.Burst == policy.Limits.WriteBurst
+}
+
+// labelChildren labels what the plugin owns, if it is about to be followed by that
+// label. It returns the resourceVersions at which they have it.
+func (r *Runner) labelChildren(ctx context.Context, rev *Revision) (map[abi.Kind]string, error) {
+	if !managed(rev.Manifest) || r.isManaged(rev) {
+		return nil, nil
+	}
+	r.setWaitsFor(rev.Plugin, "the label "+abi.LabelManagedBy+" on the objects that it owns")
+	defer r.setWaitsFor(rev.Plugin, "")
+	performer, err := r.newPerformer(rev, &plugin{})
+	if err != nil {
+		return nil, err
+	}
+	if r.Namespace != "" {
+		performer.Namespaces = []string{r.Namespace}
+	}
+	labelled, err := performer.LabelChildren(ctx, rev.Manifest.Controllers)
+	if err != nil {
+		return nil, acquireError(ctx, []error{err})
+	}
+	return labelled, nil
+}
+
+func managed(m *abi.Manifest) bool { return slices.Contains(m.Features, abi.FeatureManaged) }
+
+// isManaged reports whether the running revision labels everything that another one owns.
+func (r *Runner) isManaged(rev *Revision) bool {
+	r.mu.Lock()
+	p := r.plugins[rev.Plugin]
+	r.mu.Unlock()
+	if p == nil || !p.effects.Load().Managed {
+		return false
+	}
+	for _, c := range rev.Manifest.Controllers {
+		running := p.controllers[c.Name]
+		if running == nil {
+			return false
+		}
+		before := running.Revision().Controller
+		if slices.ContainsFunc(c.Owns, func(w abi.Followed) bool { return !before.IsOwned(w.Kind) }) {
+			return false
+		}
+	}
+	return true
+}
