@@ -22,12 +22,7 @@ func (r *Runner) ensurePlugin(rev *Revision) (*plugin, error) {
 		return p, nil
 	}
 	if p == nil {
-		metrics := r.Metrics.Plugin(rev.Plugin)
-		p = &plugin{
-			controllers: map[string]*controller{},
-			logLines:    rate.NewLimiter(logLinesPerSecond, logLinesBurst),
-			recorder:    r.Recorder(func() { metrics.Limited("events") }),
-		}
+		p = r.newPlugin(rev.Plugin)
 	}
 	performer, err := r.newPerformer(rev, p)
 	if err != nil {
@@ -37,6 +32,15 @@ func (r *Runner) ensurePlugin(rev *Revision) (*plugin, error) {
 	p.effects.Store(performer)
 	r.plugins[rev.Plugin] = p
 	return p, nil
+}
+
+func (r *Runner) newPlugin(name string) *plugin {
+	metrics := r.Metrics.Plugin(name)
+	return &plugin{
+		controllers: map[string]*controller{},
+		logLines:    rate.NewLimiter(logLinesPerSecond, logLinesBurst),
+		recorder:    r.Recorder(func() { metrics.Limited("events") }),
+	}
 }
 
 func (r *Runner) newPerformer(rev *Revision, p *plugin) (*effect.Performer, error) {
@@ -74,7 +78,7 @@ func (r *Runner) labelChildren(ctx context.Context, rev *Revision) (map[abi.Kind
 	}
 	r.setWaitsFor(rev.Plugin, "the label "+abi.LabelManagedBy+" on the objects that it owns")
 	defer r.setWaitsFor(rev.Plugin, "")
-	performer, err := r.newPerformer(rev, &plugin{})
+	performer, err := r.newPerformer(rev, r.newPlugin(rev.Plugin))
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,14 @@
+// Command managed2 is the plugin of package managed with the feature of that name.
+package main
+
+import (
+	"github.com/thole-dev/thole/host/internal/e2e/testdata/managed"
+	"github.com/thole-dev/thole/sdk"
+)
+
+func init() {
+	sdk.Managed()
+	managed.Register("2")
+}
+
+func main() {}
