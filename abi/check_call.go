@@ -82,8 +82,9 @@ func (c *Controller) IsOwned(kind Kind) bool {
 }
 
 // CheckSelector returns an error unless a list of objects of the kind can have the
-// selector: each of its fields is metadata.name, metadata.namespace, or has an index. The
-// host returns [CodeInvalid] to the guest if there is an error.
+// selector: each of its fields is metadata.name, metadata.namespace, or has an index, or
+// the manifest has the same requirement. The host returns [CodeInvalid] to the guest if
+// there is an error.
 func (c *Controller) CheckSelector(kind Kind, selector fieldpath.Selector) error {
 	for _, r := range selector {
 		field := r.Path.String()
@@ -93,12 +94,23 @@ func (c *Controller) CheckSelector(kind Kind, selector fieldpath.Selector) error
 				known = append(known, x.Field)
 			}
 		}
-		if !slices.Contains(known, field) {
+		if !slices.Contains(known, field) && !c.requires(kind, r) {
 			return rawjson.NewError("fieldSelector", rawjson.Quote(field)+" is not the field of an index of the controller for "+
 				rawjson.Quote(kind.String())+rawjson.DidYouMean(field, known))
 		}
 	}
 	return nil
+}
+
+// requires reports whether the manifest has the requirement for objects of the kind.
+func (c *Controller) requires(kind Kind, r fieldpath.Requirement) bool {
+	for w := range c.Follows() {
+		selector, _ := fieldpath.ParseSelector(w.FieldSelector) // was checked with the manifest
+		if w.Kind == kind && slices.ContainsFunc(selector, r.Equal) {
+			return true
+		}
+	}
+	return false
 }
 
 // CheckFeatures returns an error if the call has a field of a feature that is not among
@@ -110,7 +122,7 @@ func (c *GetCall) CheckFeatures(features []string) error {
 // CheckFeatures is [GetCall.CheckFeatures] for a list.
 func (c *ListCall) CheckFeatures(features []string) error {
 	return cmp.Or(
-		checkFeature(features, FeatureIndexes, "fieldSelector", c.FieldSelector != ""),
+		checkFeature(features, FeatureIndexes, "fieldSelector", c.FieldSelector != "" && !slices.Contains(features, FeatureSelectors)),
 		checkFeature(features, FeatureFields, "fields", len(c.Fields) > 0),
 		checkFeature(features, FeatureFields, "limit", c.Limit > 0),
 		checkFeature(features, FeatureFields, "continue", c.Continue != ""),

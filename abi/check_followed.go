@@ -27,6 +27,17 @@ func (w Followed) check() error {
 	)
 }
 
+// checkWatches refuses two entries of a kind that name the same primaries: which of
+// their selectors counts?
+func (c Controller) checkWatches() error {
+	return cmp.Or(
+		checkEach("watches", c.Watches, c.checkWatch),
+		checkDistinct("watches", "", c.Watches, func(w Watch) string {
+			return strings.TrimSpace(w.Kind.String() + " by " + string(w.By) + " " + w.Key + w.Field)
+		}),
+	)
+}
+
 func (c Controller) checkWatch(w Watch) error {
 	if err := w.Followed.check(); err != nil {
 		return err
@@ -47,19 +58,22 @@ func (c Controller) checkWatch(w Watch) error {
 func checkLabelKey(field, key string) error {
 	domain, name, prefixed := strings.Cut(key, "/")
 	if !prefixed {
-		name = key
+		domain, name = "", key
 	}
 	switch {
 	case key == "":
 		return rawjson.NewError(field, "is required, such as app.kubernetes.io/instance")
-	case !labelName(name) || prefixed && !dnsSubdomain(domain):
+	case len(name) > maxLabelName || len(domain) > maxLabelDomain || !labelName(name) || prefixed && !dnsSubdomain(domain):
 		return rawjson.NewError(field, rawjson.Quote(key)+" is not the name of a label or annotation, such as app.kubernetes.io/instance")
 	}
-	return checkLength(field, len(key), maxLabelKey)
+	return nil
 }
 
-// maxLabelKey is the length of a domain of 253, a slash and a name of 63.
-const maxLabelKey = 317
+// Lengths of the two parts of the name of a label.
+const (
+	maxLabelDomain = 253
+	maxLabelName   = 63
+)
 
 func checkUnused(field, value string, by WatchBy) error {
 	if value == "" {

@@ -67,7 +67,7 @@ func (c Controller) check() error {
 		rawjson.Within("for", c.For.check()),
 		checkAllFollowed("owns", c.Owns),
 		checkAllFollowed("reads", c.Reads),
-		checkEach("watches", c.Watches, c.checkWatch),
+		c.checkWatches(),
 		checkKinds("writes", c.Writes),
 		checkEach("indexes", c.Indexes, c.checkIndex),
 		checkDistinct("indexes", "name", c.Indexes, func(x Index) string { return x.Name }),

@@ -77,11 +77,12 @@ func TestFieldOfACallNeedsItsFeature(t *testing.T) {
 		if field == "fieldSelector" {
 			feature = FeatureIndexes
 		}
-		others := slices.DeleteFunc(Features(), func(f string) bool { return f == feature })
+		others := slices.DeleteFunc(Features(), func(f string) bool { return f == feature || f == FeatureSelectors })
 		want := strings.TrimSpace(field) + `: needs the feature "` + feature + `": name it in features`
 		expectError(t, field, call.CheckFeatures(others), want)
 		expectError(t, field, call.CheckFeatures([]string{feature}), "")
 	}
+	expectError(t, "a field of a selector", (&ListCall{FieldSelector: "a=b"}).CheckFeatures([]string{FeatureSelectors}), "")
 	expectError(t, "get", fullGetCall().CheckFeatures(Features()), "")
 	expectError(t, "plain get", (&GetCall{Ref: fullGetCall().Ref}).CheckFeatures(nil), "")
 	expectError(t, "plain list", (&ListCall{LabelSelector: "a"}).CheckFeatures(nil), "")

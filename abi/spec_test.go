@@ -30,6 +30,8 @@ var described = map[string]reflect.Type{
 	"Manifest":      reflect.TypeFor[Manifest](),
 	"Controller":    reflect.TypeFor[Controller](),
 	"Kind":          reflect.TypeFor[Kind](),
+	"Followed kind": reflect.TypeFor[Followed](),
+	"Watch":         reflect.TypeFor[Watch](),
 	"Retry":         reflect.TypeFor[Retry](),
 	"Conditions":    reflect.TypeFor[Conditions](),
 	"Summary":       reflect.TypeFor[Summary](),

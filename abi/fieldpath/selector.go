@@ -18,6 +18,11 @@ type Requirement struct {
 	Not   bool   // != instead of = or ==
 }
 
+// Equal reports whether both are the same requirement of the same field.
+func (r Requirement) Equal(other Requirement) bool {
+	return r.Path.text == other.Path.text && r.Value == other.Value && r.Not == other.Not
+}
+
 // ParseSelector parses a field selector in the notation of Kubernetes: comparisons
 // a=b, a==b and a!=b, separated by commas. A backslash before a comma, an equals sign
 // or a backslash makes it a part of the value.

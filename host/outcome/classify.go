@@ -150,10 +150,25 @@ func checkResult(in Input) string {
 	if in.Result.Error != nil && in.Result.Error.Terminal && !slices.Contains(in.Features, abi.FeatureRetry) {
 		return fmt.Sprintf("error.terminal: needs the feature %q: name it in features of the manifest", abi.FeatureRetry)
 	}
+	if in.Controller.For.MetadataOnly {
+		return checkMetadataOnly(in.Result)
+	}
 	for _, c := range in.Result.Conditions {
 		if violation := checkCondition(c, &in.Controller.Conditions); violation != "" {
 			return violation
 		}
+	}
+	return ""
+}
+
+// checkMetadataOnly checks the result for a primary of which only the metadata is known.
+func checkMetadataOnly(r *abi.Result) string {
+	const why = ": cannot be set beside for.metadataOnly: the host does not keep the status of the object"
+	switch {
+	case r.Status != nil:
+		return "status" + why
+	case len(r.Conditions) > 0:
+		return "conditions" + why
 	}
 	return ""
 }

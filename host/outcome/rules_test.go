@@ -157,6 +157,28 @@ func TestInvalidResultFailsWithClassABI(t *testing.T) {
 	}
 }
 
+// TestResultOfAPrimaryWithoutStatusHasNone: with for.metadataOnly the host does not keep
+// the status that a patch or a condition would be part of.
+func TestResultOfAPrimaryWithoutStatusHasNone(t *testing.T) {
+	of := func(result abi.Result) outcome.Input {
+		in := given()
+		in.Controller = &abi.Controller{For: abi.Followed{Selector: abi.Selector{MetadataOnly: true}}}
+		result.Result, in.Result = abi.OutcomeSuccess, &result
+		return in
+	}
+	for want, in := range map[string]outcome.Input{
+		"status: cannot be set beside for.metadataOnly":     of(abi.Result{Status: []byte(`{"a":1}`)}),
+		"conditions: cannot be set beside for.metadataOnly": of(abi.Result{Conditions: []abi.Condition{{Type: "Ready"}}}),
+	} {
+		if d := outcome.Decide(in); d.Class != abi.ClassABI || d.Reason != "ContractBroken" || !strings.Contains(d.Message, want) || d.Intents {
+			t.Errorf("%s: %+v", want, d)
+		}
+	}
+	if d := outcome.Decide(of(abi.Result{Patch: []byte(`{"spec":{"a":1}}`)})); d.Class != abi.ClassNone || !d.Intents {
+		t.Errorf("a patch of the spec: %+v", d)
+	}
+}
+
 func TestFieldsAreHonouredWithEveryCode(t *testing.T) {
 	for code := range abi.Code(4) {
 		d := outcome.Decide(returns(given(), code, "success"))
