@@ -261,28 +261,31 @@ func pointer[T any](f *fields, name string, p **T, list func(*T, *fields)) {
 
 // objects is an array of objects with the fields of list.
 func objects[T any](f *fields, name string, limit int, values *[]T, list func(*T, *fields)) {
-	grow := func(n int) {
-		if n == 0 {
+	f.objects(name, limit, len(*values), func(i int, f *fields) {
+		switch {
+		case f != nil:
+			list(&(*values)[i], f)
+		case i == 0:
 			*values = nil // of a field given twice the last one counts
-			return
+		default:
+			*values = append(*values, make([]T, 1)...) // less code than *new(T), under TinyGo
 		}
-		*values = append(*values, make([]T, 1)...) // less code than *new(T), under TinyGo
-	}
-	f.objects(name, limit, len(*values), grow, func(i int, f *fields) { list(&(*values)[i], f) })
+	})
 }
 
 // objects is the part of the function of that name that is the same for all types, of
-// which a plugin has many. grow is called with 0 before entries are read, and with the
-// number of entries before each of them.
-func (f *fields) objects(name string, limit, n int, grow func(n int), entry func(int, *fields)) {
+// which a plugin has many. entry lists the fields of an entry; without f it makes place:
+// it is called with 0 before entries are read, and with the number of entries before each
+// of them.
+func (f *fields) objects(name string, limit, n int, entry func(i int, f *fields)) {
 	if f.reads(name) {
-		grow(0)
+		entry(0, nil)
 	} else if !f.writes(name, n > 0) {
 		return
 	}
 	f.array(limit, n, func(i int) {
 		if f.r != nil {
-			grow(i + 1)
+			entry(i+1, nil)
 		}
 		f.value(func(f *fields) { entry(i, f) })
 	})

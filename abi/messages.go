@@ -59,11 +59,14 @@ func (s Selector) IsZero() bool {
 // All returns the kind with a selector of all of every object.
 func (k Kind) All() Followed { return Followed{Kind: k} }
 
-// AllOf is [Kind.All] for several kinds.
+// AllOf is [Kind.All] for several kinds. It is not inlined, because TinyGo would do so
+// wherever a plugin calls it.
+//
+//go:noinline
 func AllOf(kinds ...Kind) []Followed {
 	all := make([]Followed, len(kinds))
 	for i, k := range kinds {
-		all[i] = k.All()
+		all[i].Kind = k
 	}
 	return all
 }

@@ -100,9 +100,10 @@ func (e *Error) Unwrap() error { return e.err }
 var (
 	// ErrNotFound means that the object does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrDenied means that the kind is not declared in For, Owns or Reads, that
-	// the namespace is out of reach, or that the plugin lacks the right.
-	ErrDenied = errors.New("denied: declare the kind in Owns or Reads, and check the rights of the plugin")
+	// ErrDenied means that the kind is not declared in For, Owns, Reads or Watches, that
+	// the namespace is out of reach, that the controller's Select does not follow what is
+	// read, or that the plugin lacks the right. The host's log has the reason.
+	ErrDenied = errors.New("denied: declare the kind in Owns or Reads, ask for no more than Select follows, and check the rights of the plugin")
 	// ErrConflict means that the object changed while it was used.
 	ErrConflict = errors.New("conflict")
 	// ErrUnavailable means that there is no reply yet. Return it: the host repeats the

@@ -24,6 +24,12 @@ type Controller[Spec, Status any] struct {
 	Reads []Kind
 	// Writes are further kinds that Apply and Delete may change.
 	Writes []Kind
+	// Select narrows what is followed of kinds in For, Owns and Reads: see the function
+	// [Select]. nil follows all of every object.
+	Select Selection
+	// Watches are further kinds. A change of such an object runs the primaries that belong
+	// to it, whether or not they have read it. Get and List may read it.
+	Watches []Watch
 	// Indexes are fields by which List finds objects, with the FieldSelector of a
 	// [Query], without looking at all objects of the kind.
 	Indexes []Index
@@ -70,6 +76,8 @@ type Controller[Spec, Status any] struct {
 	// codec computes about a type is kept between runs only if it is computed
 	// when the plugin is loaded.
 	Warm []any
+
+	metadataOnly bool // of For, nothing but the metadata is followed
 }
 
 // Index is a field of a kind that the controller may read. Field is a path such as
@@ -140,17 +148,26 @@ func register[Spec, Status any](c Controller[Spec, Status]) {
 	if len(c.Conditions.Summaries) > 0 {
 		guest.Feature(abi.FeatureSummaries)
 	}
-	guest.Register(guest.Controller{
-		Manifest: c.manifest(),
+	manifest := c.manifest()
+	if c.Select != nil {
+		c.Select(manifest)
+	}
+	c.metadataOnly = manifest.For.MetadataOnly
+	if len(c.Watches) > 0 {
+		nameWatches(c.Watches)
+	}
+	guest.Register(&guest.Controller{
+		Manifest: manifest,
 		Begin:    c.begin,
 		Warm:     c.warm,
 	})
 }
 
 // manifest returns the controller's part of the manifest.
-func (c *Controller[Spec, Status]) manifest() abi.Controller {
-	return abi.Controller{
-		Name: c.Name, For: c.For.All(), Owns: abi.AllOf(c.Owns...), Reads: abi.AllOf(c.Reads...), Writes: c.Writes, Indexes: c.Indexes,
+func (c *Controller[Spec, Status]) manifest() *abi.Controller {
+	return &abi.Controller{
+		Name: c.Name, For: c.For.All(), Owns: abi.AllOf(c.Owns...), Reads: abi.AllOf(c.Reads...),
+		Watches: c.Watches, Writes: c.Writes, Indexes: c.Indexes,
 		Finalizer: c.Cleanup != nil,
 		Interval:  milliseconds(c.Interval), Timeout: milliseconds(c.Timeout),
 		Concurrency: c.Concurrency, Retry: c.Retry.manifest(), Conditions: c.Conditions,
@@ -195,6 +212,9 @@ func (n *run[Spec, Status]) reconcile(h guest.Host, q *abi.Request) (abi.Code, *
 	}
 	action, err = n.controller.process(r, action, err)
 	r.diffStatus(before, &r.Status)
+	if n.controller.metadataOnly {
+		refuseStatus(r.Run)
+	}
 	return r.end(action, err)
 }
 

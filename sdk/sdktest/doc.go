@@ -14,8 +14,8 @@
 //
 // What it checks, it checks as the host does: manifests, requests and results pass
 // through the strict codec of package abi. Reads and intents are checked against the
-// manifest, the namespace and the owner of the object, and fail with the reasons of
-// the host. The outcome of a run is decided by the host's own function. Effects have
+// manifest, the namespace, the owner of the object and what the controller follows, and
+// fail with the reasons of the host. The outcome of a run is decided by the host's own function. Effects have
 // the host's order; when one fails the rest is skipped, the status is not written,
 // and the next request has the failure.
 //
@@ -26,7 +26,9 @@
 // merged by key, an object that has become empty remains, and there are no other
 // field managers: primaries that share an object take each other's fields away, and
 // release none. Nothing is concurrent: nothing runs before the test calls it, and
-// caches do not lag behind. Events of the host itself, timed retries, jitter,
+// caches do not lag behind. With [sdk.Managed], what the primaries control before the
+// first run counts as applied by the plugin. Field selectors are compared with the fields
+// of the objects, without the defaults of the API server. Events of the host itself, timed retries, jitter,
 // write loops, postponed writes and the policy of the plugin are left out.
 //
 // Package wasmtest runs the compiled plugin in the same world.

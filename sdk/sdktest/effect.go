@@ -1,8 +1,8 @@
 package sdktest
 
 import (
+	"maps"
 	"slices"
-	"strings"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
@@ -205,6 +205,8 @@ func (r *Run) checkOwner(i *intent, o *object) *abi.EffectFailure {
 		return i.denied("ControlledByAnother", "the object has another controller and is never touched")
 	case i.verb == "apply" && i.owned && !i.adopt:
 		return i.denied("NotAdopted", "the object exists and has no controller: set adopt to take it over")
+	case i.verb == "apply" && i.owned && r.world.managed && !r.world.follows(o):
+		return i.denied("NotAdopted", "the plugin does not follow the object: to adopt it, name the kind in reads")
 	case i.verb == "delete" && !i.writable:
 		return i.denied("NotControlled", "the object is not controlled by "+r.primary.String()+": name the kind in writes to delete it")
 	}
@@ -253,6 +255,9 @@ func (r *Run) apply(i *intent, o *object) {
 			APIVersion: r.primary.kind.APIVersion, Kind: r.primary.kind.Kind,
 			Name: r.primary.name, UID: r.primary.meta.UID, Controller: true, BlockOwnerDeletion: true,
 		}}
+		if w.managed {
+			maps.Copy(metadata, w.managedLabel())
+		}
 	}
 	wanted := w.withMetadata(w.merge(i.object, notApplied), metadata)
 	if o == nil {
@@ -318,16 +323,6 @@ func (r *Run) writeStatus() {
 	if patch = r.world.compose(patch, r.world.encode(hostPart)); string(patch) != "{}" {
 		r.update("status", o, []byte(`{"status":`+string(patch)+`}`))
 	}
-}
-
-// hostPart reports whether the host writes conditions and observedGeneration. On the
-// kinds of Kubernetes itself (here those whose group has no dot) it does not, except
-// for conditions that the manifest names.
-func (w *World) hostPart() (conditions, observed bool) {
-	if strings.Contains(w.controller.For.Group(), ".") {
-		return true, true
-	}
-	return !w.controller.Conditions.IsZero(), false
 }
 
 // changedConditions returns the conditions of the object with the changes of the

@@ -29,12 +29,38 @@ func (r asHost) Get(message []byte) ([]byte, int64) {
 		return nil, code
 	}
 	at.namespace = namespace
-	o := r.world.objects[at]
-	if o == nil || call.UID != "" && call.UID != o.meta.UID {
+	scopes, err := r.allowed(at.kind, func(s *scope) error { return s.checkGet(namespace, call.Fields) })
+	if err != nil {
+		return r.denied("get", err)
+	}
+	o, err := r.find(at, scopes)
+	switch {
+	case err != nil:
+		return r.denied("get", err)
+	case o == nil || call.UID != "" && call.UID != o.meta.UID:
 		return nil, abi.CodeNotFound
 	}
 	reply := slices.Clone(r.project(o, call.Fields))
 	return reply, int64(len(reply))
+}
+
+// find returns what the scopes have of an object, nil if there is no such object. The
+// error is for one that they do not have, and of which a host cannot tell whether it
+// exists.
+func (r *Run) find(at id, scopes []scope) (*object, error) {
+	o := r.world.objects[at]
+	if o != nil {
+		if followed := o.in(scopes); followed != nil {
+			return followed, nil
+		}
+	}
+	if i := slices.IndexFunc(scopes, func(s scope) bool { return s.owner != "" }); i >= 0 && o != nil {
+		return o.of(&scopes[i]), nil // the host asks the API server
+	}
+	if slices.ContainsFunc(scopes, func(s scope) bool { return s.owner != "" || !s.selects() }) {
+		return nil, nil
+	}
+	return nil, fmt.Errorf("%s is not among the objects that are followed", at)
 }
 
 // List returns the objects of an [abi.ListCall].
@@ -46,7 +72,7 @@ func (r asHost) List(message []byte) ([]byte, int64) {
 	if err != nil {
 		return r.invalid("list", err)
 	}
-	matches, err := parseSelector(call.LabelSelector)
+	labels, err := parseSelector(call.LabelSelector)
 	if err != nil {
 		return r.invalid("list", err)
 	}
@@ -59,15 +85,19 @@ func (r asHost) List(message []byte) ([]byte, int64) {
 	if err != nil {
 		return r.invalid("list", err)
 	}
+	scopes, err := r.allowed(kind, func(s *scope) error { return s.checkList(namespace, call.Fields, labels, selector) })
+	if err != nil {
+		return r.denied("list", err)
+	}
 	objects, next, err := r.page(call, r.world.list(func(o *object) bool {
-		return o.kind == kind && (namespace == "" || namespace == o.namespace) && matches(o.meta.Labels) && selector.Matches(o.raw)
+		return (namespace == "" || namespace == o.namespace) && labels.matches(o.meta.Labels) && selector.Matches(o.raw) && o.in(scopes) != nil
 	}))
 	if err != nil {
 		return r.invalid("list", err)
 	}
 	reply := abi.ListReply{Continue: next}
 	for _, o := range objects {
-		reply.Items = append(reply.Items, r.project(o, call.Fields))
+		reply.Items = append(reply.Items, r.project(o.in(scopes), call.Fields))
 	}
 	text := abi.EncodeListReply(&reply)
 	return text, int64(len(text))
@@ -78,6 +108,13 @@ func (r *Run) invalid(verb string, err error) ([]byte, int64) {
 	r.tb.Helper()
 	r.tb.Logf("%s: %v", verb, err)
 	return nil, abi.CodeInvalid
+}
+
+// denied refuses a call of what is not followed, with the reason in the log of the test.
+func (r *Run) denied(verb string, err error) ([]byte, int64) {
+	r.tb.Helper()
+	r.tb.Logf("%s: %v", verb, err)
+	return nil, abi.CodeDenied
 }
 
 // project returns the fields of an object that a call has named.

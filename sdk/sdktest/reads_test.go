@@ -14,7 +14,7 @@ import (
 func reading(t *testing.T, features ...string) (host func() asHost) {
 	t.Helper()
 	s := newScript()
-	s.features = abi.Features() // those that the manifest needs
+	s.features = []string{abi.FeatureIndexes} // which the manifest needs
 	s.controller.Indexes = []abi.Index{{Name: "zone", Kind: child, Field: "data.zone"}}
 	w := NewWith(t, s)
 	w.features = features

@@ -75,9 +75,13 @@ type Line struct {
 // "namespace/name", or "name" for a cluster-scoped kind.
 func (w *World) Reconcile(name string) *Run {
 	w.tb.Helper()
+	w.labelChildren()
 	o := w.mustExist("reconcile", w.primaryRef(name))
 	if o.meta.Deleting() && !slices.Contains(o.meta.Finalizers, w.finalizer()) {
 		w.tb.Fatalf("reconcile %s: it is being deleted and does not have the finalizer %s: the host does not run it", o.id, w.finalizer())
+	}
+	if o = o.in(w.scopes[:1]); o == nil {
+		w.tb.Fatalf("reconcile %s: it does not match what the controller follows of the kind: the host does not run it", name)
 	}
 	k := w.key(o)
 	r := &Run{tb: w.tb, world: w, primary: o, tries: k.tries}
@@ -91,15 +95,16 @@ func (w *World) Reconcile(name string) *Run {
 // to rest.
 const maxRuns = 20
 
-// Settle reconciles until a run changes nothing, or until the object is gone, and
-// returns that run. It fails the test after 20 runs: two writers then undo each
+// Settle reconciles until a run changes nothing, or until the object is gone or no longer
+// followed, and returns that run. It fails the test after 20 runs: two writers then undo each
 // other's changes.
 func (w *World) Settle(name string) *Run {
 	w.tb.Helper()
 	var r *Run
 	for range maxRuns {
 		r = w.Reconcile(name)
-		if len(r.Writes) == 0 || !w.Exists(w.primaryRef(name)) {
+		o := w.objects[idOf(w.primaryRef(name))]
+		if len(r.Writes) == 0 || o == nil || o.in(w.scopes[:1]) == nil {
 			return r
 		}
 	}

@@ -25,6 +25,7 @@ type World struct {
 	plugin     string
 	controller abi.Controller
 	features   []string // of the manifest
+	following
 
 	now            time.Time
 	config         []byte
@@ -97,6 +98,7 @@ func NewWith(tb testing.TB, runner Runner, controller ...string) *World {
 		failedWrites: map[string]string{}, applied: map[id]json.RawMessage{}, keys: map[string]*key{},
 	}
 	w.controller = w.choose(manifest.Controllers, controller)
+	w.follow(manifest.Controllers)
 	return w
 }
 

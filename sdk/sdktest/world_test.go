@@ -372,7 +372,7 @@ func TestSelectorMatchesAsInKubernetes(t *testing.T) {
 		match, err := parseSelector(text)
 		if err != nil {
 			t.Errorf("%q: %v", text, err)
-		} else if match(labels) != want {
+		} else if match.matches(labels) != want {
 			t.Errorf("%q matches: %t", text, !want)
 		}
 	}
@@ -433,6 +433,16 @@ func TestUnmetExpectationFailsTest(t *testing.T) {
 			w.Change(theOne, `{"metadata":{"finalizers":["theirs"]}}`)
 			w.Delete(theOne)
 			w.Reconcile("ns/one")
+		},
+		"reconcile object that is not followed": func(w *World, s *script) {
+			s.features, s.controller.For.LabelSelector = []string{abi.FeatureSelectors}, "shard=a"
+			w = NewWith(w.tb, s)
+			w.Create(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"ns","name":"one"}}`)
+			w.Reconcile("ns/one")
+		},
+		"selector that does not parse": func(w *World, s *script) {
+			s.features, s.controller.For.LabelSelector = []string{abi.FeatureSelectors}, "a b"
+			NewWith(w.tb, s)
 		},
 		"choose unknown controller": func(w *World, s *script) { NewWith(w.tb, s, "another") },
 	} {

@@ -15,7 +15,7 @@ import (
 
 // Controller is a registered controller, with the author's types erased.
 type Controller struct {
-	Manifest abi.Controller
+	Manifest *abi.Controller
 	// Begin returns a new run.
 	Begin func() *Run
 	// Warm encodes and decodes zero values of the author's types; see [Warm].
@@ -45,7 +45,7 @@ type Run struct {
 var plugin struct {
 	name, version, memoVersion string
 	features                   []string
-	controllers                []Controller
+	controllers                []*Controller // pointers, because each copy of the struct is code, under TinyGo
 }
 
 // Name sets the plugin's name and version.
@@ -54,7 +54,10 @@ func Name(name, version string) { plugin.name, plugin.version = name, version }
 // MemoVersion sets the version of the format of the plugin's memos.
 func MemoVersion(version string) { plugin.memoVersion = version }
 
-// Feature names a feature in the manifest.
+// Feature names a feature in the manifest. It is not inlined, because TinyGo would do so
+// for each feature that the SDK has, in every plugin.
+//
+//go:noinline
 func Feature(name string) {
 	if !HasFeature(name) {
 		plugin.features = append(plugin.features, name)
@@ -65,21 +68,21 @@ func Feature(name string) {
 func HasFeature(name string) bool { return slices.Contains(plugin.features, name) }
 
 // Register adds a controller. It panics if there is one of that name.
-func Register(c Controller) {
-	if _, ok := Find(c.Manifest.Name); ok {
+func Register(c *Controller) {
+	if Find(c.Manifest.Name) != nil {
 		panic("sdk.Register: there are two controllers named " + strconv.Quote(c.Manifest.Name))
 	}
 	plugin.controllers = append(plugin.controllers, c)
 }
 
-// Find returns the controller of that name.
-func Find(name string) (Controller, bool) {
+// Find returns the controller of that name, nil if there is none.
+func Find(name string) *Controller {
 	for _, c := range plugin.controllers {
 		if c.Manifest.Name == name {
-			return c, true
+			return c
 		}
 	}
-	return Controller{}, false
+	return nil
 }
 
 // Manifest returns the manifest of the plugin. A plugin with a single controller
@@ -87,7 +90,7 @@ func Find(name string) (Controller, bool) {
 func Manifest() *abi.Manifest {
 	m := &abi.Manifest{Name: plugin.name, Version: plugin.version, MemoVersion: plugin.memoVersion, Features: plugin.features}
 	for _, c := range plugin.controllers {
-		m.Controllers = append(m.Controllers, c.Manifest)
+		m.Controllers = append(m.Controllers, *c.Manifest)
 	}
 	if m.Name == "" && len(m.Controllers) == 1 {
 		m.Name = m.Controllers[0].Name
@@ -114,7 +117,7 @@ func Warm() error {
 func Reconcile(h Host, request []byte) (abi.Code, []byte) {
 	var run *Run
 	q, err := abi.ReadRequest(request, func(q *abi.Request, object *rawjson.Reader) {
-		if c, ok := Find(q.Controller); ok && run == nil {
+		if c := Find(q.Controller); c != nil && run == nil {
 			run = c.Begin()
 			run.Read(object)
 		}
@@ -123,8 +126,8 @@ func Reconcile(h Host, request []byte) (abi.Code, []byte) {
 		return badRequest("read request: " + err.Error())
 	}
 	if run == nil { // the object precedes the controller's name, or is absent
-		c, ok := Find(q.Controller)
-		if !ok {
+		c := Find(q.Controller)
+		if c == nil {
 			return badRequest("the plugin has no controller " + strconv.Quote(q.Controller))
 		}
 		run = c.Begin()

@@ -14,7 +14,7 @@ import (
 )
 
 // register replaces the registered controllers for one test.
-func register(t *testing.T, controllers ...Controller) {
+func register(t *testing.T, controllers ...*Controller) {
 	t.Helper()
 	before := plugin
 	plugin.name, plugin.version, plugin.features, plugin.controllers = "", "", nil, nil
@@ -24,9 +24,9 @@ func register(t *testing.T, controllers ...Controller) {
 	}
 }
 
-func controller(name string) Controller {
-	return Controller{
-		Manifest: abi.Controller{Name: name, For: abi.Kind{APIVersion: "v1", Kind: "Thing"}.All()},
+func controller(name string) *Controller {
+	return &Controller{
+		Manifest: &abi.Controller{Name: name, For: abi.Kind{APIVersion: "v1", Kind: "Thing"}.All()},
 		Begin:    func() *Run { return begin(name) },
 		Warm:     func() error { return nil },
 	}

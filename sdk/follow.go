@@ -1,0 +1,113 @@
+package sdk
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/sdk/internal/guest"
+)
+
+// This file has what a controller follows.
+
+// Followed is a kind, and what is followed of it.
+type Followed = abi.Followed
+
+// Selector is what is followed of a kind: objects in these namespaces that match both
+// selectors, and with MetadataOnly nothing of them but apiVersion, kind and metadata.
+type Selector = abi.Selector
+
+// Selection is what [Select] returns. It is a function so that plugins without one do
+// not contain its code.
+type Selection func(*abi.Controller)
+
+// Select narrows what is followed of kinds in For, Owns and Reads, with one entry for
+// each of these. What is not followed costs the host no memory, cannot be read, and runs
+// nothing when it changes. An object that ceases to match is like one that was deleted.
+//
+//   - Get of an object that is not among those followed is [ErrDenied], whether or not it
+//     exists. List must have the selectors of the entry, and may have more.
+//   - With MetadataOnly of the kind in For, a [Request] has an empty Spec and Status, and a
+//     run that sets Status or a condition fails.
+//   - Of a kind in Owns only MetadataOnly can be selected. See [Managed] too.
+func Select(entries ...Followed) Selection {
+	refuseStatus = (*Run).refuseStatus
+	return func(c *abi.Controller) {
+		for i, e := range entries {
+			narrowed := narrow(c, e)
+			switch {
+			case slices.Contains(abi.Kinds(entries[:i]), e.Kind):
+				refuse(c, e, " twice")
+			case !narrowed:
+				refuse(c, e, ", which is in none of For, Owns and Reads")
+			case !e.IsZero():
+				guest.Feature(abi.FeatureSelectors)
+			}
+		}
+	}
+}
+
+// narrow sets the selector of the kind, and reports whether the controller has the kind.
+func narrow(c *abi.Controller, e Followed) bool {
+	found := false
+	set := func(w *Followed) {
+		if w.Kind == e.Kind {
+			w.Selector, found = e.Selector, true
+		}
+	}
+	set(&c.For)
+	for i := range c.Owns {
+		set(&c.Owns[i])
+	}
+	for i := range c.Reads {
+		set(&c.Reads[i])
+	}
+	return found
+}
+
+func refuse(c *abi.Controller, e Followed, why string) {
+	panic("sdk.Register: controller " + strconv.Quote(c.Name) + " selects " + strconv.Quote(e.Kind.String()) + why)
+}
+
+// refuseStatus is set by [Select], without which there is no such run.
+var refuseStatus func(*Run)
+
+// refuseStatus makes the run end as stalled if it has set what cannot be written of a
+// primary of which only the metadata is followed.
+func (r *Run) refuseStatus() {
+	if r.invalid == nil && (r.result.Status != nil || len(r.result.Conditions) > 0) {
+		r.invalid = Stalled("MetadataOnly", errors.New("status and conditions of the primary cannot be set: Select follows only its metadata"))
+	}
+}
+
+// Managed lets the host follow, of the kinds in Owns, what the plugin has applied itself,
+// and not all objects of the cluster. It labels these objects thole.dev/managed-by. List
+// returns the plugin's own objects then, and [Adopt] needs the kind in Reads as well.
+// Managed must be called from an init function.
+func Managed() { guest.Feature(abi.FeatureManaged) }
+
+// Watch is a kind whose objects belong to primaries, and how: By an owner reference of
+// the object, by its label or annotation Key with the name of the primary, or by the
+// Field of the primary with the name of the object. Names may have a namespace and a
+// slash before them. What is followed of the kind is part of the Watch, and not of
+// [Select].
+type Watch = abi.Watch
+
+// The values of By of a [Watch].
+const (
+	ByOwner      = abi.WatchByOwner
+	ByLabel      = abi.WatchByLabel
+	ByAnnotation = abi.WatchByAnnotation
+	ByField      = abi.WatchByField
+)
+
+// nameWatches names the features of watches.
+func nameWatches(all []Watch) {
+	guest.Feature(abi.FeatureWatches)
+	for i := range all {
+		if !all[i].IsZero() {
+			guest.Feature(abi.FeatureSelectors)
+		}
+	}
+}

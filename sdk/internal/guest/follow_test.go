@@ -1,0 +1,150 @@
+//go:build !wasip1
+
+package guest_test
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/sdk"
+	"github.com/thole-dev/thole/sdk/internal/guest"
+	"github.com/thole-dev/thole/sdk/sdktest"
+)
+
+type (
+	widgetSpec struct {
+		Size int `json:"size,omitempty"`
+	}
+	widgetStatus struct {
+		Size int `json:"size,omitempty"`
+	}
+	widget     = sdk.Request[widgetSpec, widgetStatus]
+	controller = sdk.Controller[widgetSpec, widgetStatus]
+)
+
+var (
+	widgetKind = sdk.Kind{APIVersion: "example.com/v1", Kind: "Widget"}
+	configMap  = sdk.Kind{APIVersion: "v1", Kind: "ConfigMap"}
+	podKind    = sdk.Kind{APIVersion: "v1", Kind: "Pod"}
+	nodeKind   = sdk.Kind{APIVersion: "v1", Kind: "Node"}
+	secretKind = sdk.Kind{APIVersion: "v1", Kind: "Secret"}
+)
+
+// manifestOf returns the manifest of a plugin with this controller.
+func manifestOf(t *testing.T, c controller) *abi.Manifest {
+	t.Helper()
+	guest.Fresh(t)
+	c.Name, c.For = "widget", widgetKind
+	if c.Reconcile == nil {
+		c.Reconcile = func(*widget) (sdk.Action, error) { return sdk.AwaitChange(), nil }
+	}
+	sdk.Register(c)
+	return guest.Manifest()
+}
+
+func TestSelectIsPartOfEachEntryOfTheKind(t *testing.T) {
+	shard := sdk.Selector{LabelSelector: "shard=a", Namespaces: []string{"x", "y"}}
+	node := sdk.Selector{FieldSelector: "metadata.name=n", MetadataOnly: true}
+	m := manifestOf(t, controller{
+		Owns: []sdk.Kind{configMap, podKind}, Reads: []sdk.Kind{nodeKind, widgetKind, secretKind},
+		Select: sdk.Select(
+			sdk.Followed{Kind: widgetKind, Selector: shard},
+			sdk.Followed{Kind: nodeKind, Selector: node},
+			sdk.Followed{Kind: podKind, Selector: sdk.Selector{MetadataOnly: true}},
+		),
+	})
+	c := m.Controllers[0]
+	for name, have := range map[string][2]any{
+		"for":   {c.For, abi.Followed{Kind: widgetKind, Selector: shard}},
+		"owns":  {c.Owns, []abi.Followed{configMap.All(), {Kind: podKind, Selector: abi.Selector{MetadataOnly: true}}}},
+		"reads": {c.Reads, []abi.Followed{{Kind: nodeKind, Selector: node}, {Kind: widgetKind, Selector: shard}, secretKind.All()}},
+	} {
+		if !reflect.DeepEqual(have[0], have[1]) {
+			t.Errorf("%s is %+v, want %+v", name, have[0], have[1])
+		}
+	}
+	if !slices.Equal(m.Features, []string{abi.FeatureSelectors}) {
+		t.Errorf("features %q", m.Features)
+	}
+}
+
+func TestFeaturesOfWhatIsFollowedAreNamedWhenUsed(t *testing.T) {
+	watch := sdk.Watch{Followed: secretKind.All(), By: sdk.ByField, Field: "spec.secret"}
+	narrow := watch
+	narrow.MetadataOnly = true
+	for name, c := range map[string]struct {
+		controller controller
+		want       []string
+	}{
+		"nothing":                  {controller{Reads: []sdk.Kind{podKind}}, nil},
+		"a selector of everything": {controller{Select: sdk.Select(widgetKind.All())}, nil},
+		"watches":                  {controller{Watches: []sdk.Watch{watch}}, []string{abi.FeatureWatches}},
+		"watches, with a selector": {controller{Watches: []sdk.Watch{watch, narrow}}, []string{abi.FeatureWatches, abi.FeatureSelectors}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := manifestOf(t, c.controller)
+			if !slices.Equal(m.Features, c.want) || !reflect.DeepEqual(m.Controllers[0].Watches, c.controller.Watches) {
+				t.Errorf("features %q, watches %+v", m.Features, m.Controllers[0].Watches)
+			}
+		})
+	}
+}
+
+func TestManagedIsAFeatureOfThePlugin(t *testing.T) {
+	if slices.Contains(manifestOf(t, controller{}).Features, abi.FeatureManaged) {
+		t.Error("a plugin has the feature without asking for it")
+	}
+	sdk.Managed()
+	if !slices.Contains(guest.Manifest().Features, abi.FeatureManaged) {
+		t.Error("the manifest does not name the feature")
+	}
+}
+
+func TestRegisterPanicsOnASelectOfNoKind(t *testing.T) {
+	for want, selected := range map[string][]sdk.Followed{
+		`sdk.Register: controller "widget" selects "v1 Pod", which is in none of For, Owns and Reads`: {podKind.All()},
+		`sdk.Register: controller "widget" selects "v1 Node" twice`:                                   {nodeKind.All(), widgetKind.All(), nodeKind.All()},
+	} {
+		t.Run(want, func(t *testing.T) {
+			defer func() {
+				if got := recover(); got != want {
+					t.Errorf("got %v", got)
+				}
+			}()
+			manifestOf(t, controller{Reads: []sdk.Kind{nodeKind}, Select: sdk.Select(selected...)})
+		})
+	}
+}
+
+// TestStatusOfMetadataFails: the host would refuse the result, as a violation of the contract.
+func TestStatusOfMetadataFails(t *testing.T) {
+	var do func(*widget)
+	manifestOf(t, controller{
+		Select:    sdk.Select(sdk.Followed{Kind: widgetKind, Selector: sdk.Selector{MetadataOnly: true}}),
+		Reconcile: func(r *widget) (sdk.Action, error) { do(r); return sdk.AwaitChange(), nil },
+	})
+	w := sdktest.New(t)
+	w.Create(`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"namespace":"default","name":"one"},"spec":{"size":3},"status":{"size":2}}`)
+	for name, set := range map[string]func(*widget){
+		"status":    func(r *widget) { r.Status.Size = 1 },
+		"condition": func(r *widget) { r.SetCondition(sdk.Condition{Type: "Ready", Status: sdk.True, Reason: "Done"}) },
+	} {
+		do = func(r *widget) {
+			r.Patch(map[string]any{"metadata": map[string]any{"labels": map[string]string{"a": name}}})
+			set(r)
+		}
+		run := w.Reconcile("default/one").ExpectStalled("MetadataOnly").ExpectNoWrites()
+		if want := "status and conditions of the primary cannot be set: Select follows only its metadata"; run.Message != want {
+			t.Errorf("%s: %s", name, run.Message)
+		}
+	}
+	do = func(r *widget) {
+		if r.Name != "one" || r.Spec.Size != 0 || r.Status.Size != 0 {
+			t.Errorf("the object has more than metadata: %s", r.Object())
+		}
+		r.Patch(map[string]any{"spec": map[string]any{"size": 4}})
+	}
+	w.Reconcile("default/one").ExpectWrites("patch")
+}
