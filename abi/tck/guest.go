@@ -89,6 +89,31 @@ func reading(name, field string, features ...string) []byte {
 	return abi.EncodeManifest(&abi.Manifest{Name: name, Features: features, Controllers: []abi.Controller{c}})
 }
 
+// narrow returns a manifest that names these features, of a controller that follows what
+// change has set.
+func narrow(name string, change func(*abi.Controller), features ...string) []byte {
+	c := conformance(controller)
+	change(&c)
+	return abi.EncodeManifest(&abi.Manifest{Name: name, Features: features, Controllers: []abi.Controller{c}})
+}
+
+// everyNarrowing has each way to follow a part of a kind, and each kind of a watch.
+func everyNarrowing(c *abi.Controller) {
+	const key = "thole.dev/conformance"
+	kind := func(kind string) abi.Followed { return abi.Kind{APIVersion: "v1", Kind: kind}.All() }
+	c.For.Selector = abi.Selector{Namespaces: []string{"default"}, LabelSelector: "!retired", MetadataOnly: true}
+	pods := kind("Pod")
+	pods.Selector = abi.Selector{FieldSelector: "spec.nodeName=node-1,status.phase!=Failed"}
+	c.Owns = []abi.Followed{{Kind: kind("ConfigMap").Kind, Selector: abi.Selector{MetadataOnly: true}}}
+	c.Reads = []abi.Followed{pods}
+	c.Watches = []abi.Watch{
+		{Followed: pods, By: abi.WatchByOwner},
+		{Followed: kind("Secret"), By: abi.WatchByLabel, Key: key},
+		{Followed: kind("Secret"), By: abi.WatchByAnnotation, Key: key},
+		{Followed: kind("Node"), By: abi.WatchByField, Field: "metadata.name"},
+	}
+}
+
 // summarizing returns a controller that uses the feature summaries.
 func summarizing() abi.Controller {
 	c := conformance(controller)

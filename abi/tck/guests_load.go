@@ -2,6 +2,7 @@ package tck
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/thole-dev/thole/abi"
 )
@@ -122,6 +123,25 @@ func manifestCases() []Case {
 			describing(reading(noIndexes, "data.greeting", abi.FeatureFields)), "manifest", "indexes", "features"),
 		refused(badPath, "an index of a field that is no path: it would be empty",
 			describing(reading(badPath, "/data/greeting", abi.FeatureIndexes)), "manifest", "indexes[0].field"),
+		narrowed("manifest-selector-without-feature", "a selector without its feature: a host without it would follow everything", func(c *abi.Controller) {
+			c.For.LabelSelector = "a=b"
+		}, "for.labelSelector", "features"),
+		narrowed("manifest-watches-without-feature", "watches without their feature: a host without it would run nothing", func(c *abi.Controller) {
+			c.Watches = []abi.Watch{{Followed: c.For, By: abi.WatchByOwner}}
+		}, "watches", "features"),
+		narrowed("manifest-owns-selector", "a selector of what is owned: the others would be forgotten", func(c *abi.Controller) {
+			c.Owns = []abi.Followed{{Kind: c.For.Kind, Selector: abi.Selector{LabelSelector: "a=b"}}}
+		}, "owns[0].labelSelector", abi.FeatureManaged),
+		narrowed("manifest-metadata-conditions", "conditions of a primary of which only the metadata is followed", func(c *abi.Controller) {
+			c.For.MetadataOnly, c.Conditions.Owned = true, []string{"Checked"}
+		}, "conditions", "metadataOnly"),
+		narrowed("manifest-watch-by", "a watch by something that no host knows: it would run nothing", func(c *abi.Controller) {
+			c.Watches = []abi.Watch{{Followed: c.For, By: "guess"}}
+		}, "watches[0].by", "guess"),
+		narrowed("manifest-same-watch-twice", "two watches of a kind by the same key", func(c *abi.Controller) {
+			w := abi.Watch{Followed: c.For, By: abi.WatchByLabel, Key: "a"}
+			c.Watches = []abi.Watch{w, w}
+		}, "watches[1]"),
 		refused(noKind, "a controller for no kind",
 			describing(manifestWith(noKind, abi.Controller{Name: controller, For: abi.Kind{APIVersion: "v1"}.All()})), "manifest", "kind"),
 		refused(unknown, "a feature that no host has, and a field of it",
@@ -129,6 +149,16 @@ func manifestCases() []Case {
 		refused(unnamed, "a field of a feature that the manifest does not name",
 			describing(manifestWith(unnamed, summarizing())), "manifest", abi.FeatureSummaries),
 	}
+}
+
+// narrowed is refused for what it follows. Its manifest names the features that other
+// fields of the case need.
+func narrowed(name, explain string, change func(*abi.Controller), mentions ...string) Case {
+	var features []string
+	if !slices.Contains(mentions, "features") {
+		features = []string{abi.FeatureSelectors, abi.FeatureWatches}
+	}
+	return refused(name, explain, describing(narrow(name, change, features...)), append(mentions, "manifest")...)
 }
 
 // describing has describe write the given bytes as the manifest.

@@ -34,6 +34,8 @@ func okCases() []Case {
 			abi.EncodeManifest(&abi.Manifest{
 				Name: "feature-summaries", Features: []string{abi.FeatureSummaries}, Controllers: []abi.Controller{summarizing()},
 			}))),
+		succeeds("feature-selectors", "the manifest follows parts of kinds, watches others, and has managed children", 1, success(), describing(
+			narrow("feature-selectors", everyNarrowing, abi.FeatureSelectors, abi.FeatureWatches, abi.FeatureManaged))),
 		succeeds("wasi", "arguments and environment are empty, unknown descriptors are EBADF, sleeping advances the clock", 2, success(), systemInterface),
 	}
 }

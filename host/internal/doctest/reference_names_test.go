@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
 )
 
@@ -31,6 +32,7 @@ func nameTable(t *testing.T) string {
 		{code(effect.Finalizer("<plugin>", "<controller>")), "finalizer", "Holds an object until the controller's cleanup has succeeded"},
 		{code(objects.value(t, "ManagerPrefix") + "<plugin>/<controller>"), "field manager", "Primaries and the objects that they own. A name of more than 128 bytes is cut and ends in a digest"},
 		{code(objects.value(t, "ManagerPrefix") + "<plugin>/<controller>/<hash>"), "field manager", "Objects that the controller does not own, one for each primary by a hash of its namespace and name"},
+		{code(abi.LabelManagedBy), "label", "On what a plugin with the feature `managed` owns, with the name of the plugin: by it the host follows these objects"},
 		{code(devloop.value(t, "fieldManager")), "field manager", "What `thole dev` applies from `crd.yaml` and `sample.yaml`"},
 	})
 }
