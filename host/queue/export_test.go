@@ -11,3 +11,10 @@ func (q *Queue) Known() (keys, timers int) {
 
 // AddPluginAfter is what [Queue.AddSpread] does for one key.
 func (q *Queue) AddPluginAfter(key Key, delay time.Duration) { q.addPlugin(key, delay) }
+
+// Place returns for how many keys the queue has place.
+func (q *Queue) Place() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return max(q.most, cap(q.timers))
+}

@@ -100,3 +100,39 @@ func TestShutDown(t *testing.T) {
 		})
 	})
 }
+
+// After the start every object is a key that is due. What that takes must not stay.
+func TestKeysThatWaitForNothingTakeNoPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 10_000
+		q := queue.New(queue.Config{})
+		defer q.ShutDown()
+		for i := range many {
+			q.Add(key(fmt.Sprint(i)), abi.ReasonOwned) // has a timer, and is then due
+		}
+		time.Sleep(time.Second) // fake time
+		synctest.Wait()
+		if place := q.Place(); place < many {
+			t.Fatalf("place for %d keys", place)
+		}
+		for i := range many {
+			next := outcome.Next{}
+			if i%100 == 0 {
+				next = after(time.Hour)
+			}
+			item, _ := q.Next()
+			q.Done(item.Key, next)
+		}
+		if keys, timers := q.Known(); keys != many/100 || timers != many/100 {
+			t.Errorf("%d keys with %d timers", keys, timers)
+		}
+		if place := q.Place(); place > many/16 {
+			t.Errorf("place for %d keys is left", place)
+		}
+		time.Sleep(time.Hour) // fake time
+		synctest.Wait()
+		if n := q.Len(); n != many/100 {
+			t.Errorf("%d of %d keys are due at their deadlines", n, many/100)
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unique"
 
 	"k8s.io/client-go/util/workqueue"
 
@@ -17,7 +18,7 @@ type Key = object.Key
 
 // Item is a key that is to be reconciled now.
 type Item struct {
-	Key
+	Key                     // with strings of its own
 	Reasons    []abi.Reason // why, in the order of their arrival, without duplicates; best effort
 	ResetTries bool         // earlier failures of the key no longer count
 }
@@ -41,6 +42,7 @@ type Queue struct {
 
 	mu      sync.Mutex
 	keys    map[Key]*entry // every key that is running or waits for something
+	most    int            // keys that there have been since shrink
 	timers  timers
 	stopped bool
 
@@ -271,12 +273,14 @@ func (q *Queue) ShutDown() {
 }
 
 // entry returns the state of a key. The key is cloned: its strings may alias
-// the bytes of a whole object, which a waiting key must not keep in memory.
+// the bytes of a whole object, which a waiting key must not keep in memory. Keys of
+// a namespace share its name.
 func (q *Queue) entry(key Key) *entry {
 	e := q.keys[key]
 	if e == nil {
-		e = &entry{key: Key{Namespace: strings.Clone(key.Namespace), Name: strings.Clone(key.Name)}, timerSlot: -1}
+		e = &entry{key: Key{Namespace: unique.Make(key.Namespace).Value(), Name: strings.Clone(key.Name)}, timerSlot: -1}
 		q.keys[e.key] = e
+		q.most = max(q.most, len(q.keys))
 	}
 	return e
 }

@@ -2,6 +2,8 @@ package queue
 
 import (
 	"container/heap"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
@@ -64,7 +66,23 @@ func (q *Queue) update(e *entry) {
 	}
 	if e.disposable() {
 		delete(q.keys, e.key)
+		q.shrink()
 	}
+}
+
+// shrinkFrom is from how many keys on the queue frees what it took for them.
+const shrinkFrom = 1024
+
+// shrink frees the place of keys that wait for nothing any more: after the start,
+// that is one for each object, and a map never gets smaller. q.mu is held, for as
+// long as it takes to copy the few keys that are left.
+func (q *Queue) shrink() {
+	if q.most < shrinkFrom || len(q.keys) > q.most/16 {
+		return
+	}
+	keys := make(map[Key]*entry, len(q.keys))
+	maps.Copy(keys, q.keys)
+	q.keys, q.most, q.timers = keys, len(keys), slices.Clone(q.timers)
 }
 
 // expire makes a key due whose edge, spread or deadline has come. q.mu is held.
