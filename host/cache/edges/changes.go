@@ -15,7 +15,7 @@ import (
 // called by one goroutine for each kind.
 func (k *Kind) Changed(c Change) {
 	k.mu.Lock()
-	empty, shapes, parts := len(k.readers) == 0, slices.Clone(k.shapes), slices.Clone(k.parts)
+	empty, shapes, parts := k.readers.edges() == 0, slices.Clone(k.shapes), slices.Clone(k.parts)
 	k.mu.Unlock()
 	if empty {
 		return
@@ -91,15 +91,13 @@ var noField = []string{""}
 func (k *Kind) dependents(d difference) (found []*reader) {
 	several := false
 	for id := range k.affected(d) {
-		set := k.readers[id]
-		switch {
-		case set.empty():
-		case set.isCrowd():
+		if k.readers.isCrowd(id) {
 			k.index.crowds.add(k, id, d.Change)
-		default:
-			several = several || len(found) > 0
-			found = set.appendTo(found)
+			continue
 		}
+		before := len(found)
+		found = k.readers.appendTo(found, id)
+		several = several || before > 0 && len(found) > before
 	}
 	if several {
 		found = distinct(found)

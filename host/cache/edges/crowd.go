@@ -32,7 +32,7 @@ const slice = 500
 
 // add makes the readers of an edge be woken. The kind is locked.
 func (s *crowds) add(k *Kind, id uint64, c Change) {
-	many := k.readers[id].many
+	many := k.readers.many[id]
 	if many.waiting {
 		many.change = Change{}
 		return
@@ -85,18 +85,18 @@ func (s *crowds) wake(w *waitingCrowd) {
 func (w *waitingCrowd) take() (some []*reader, c Change, more bool) {
 	w.kind.mu.Lock()
 	defer w.kind.mu.Unlock()
-	set := w.kind.readers[w.id]
-	if set.many == nil { // there are fewer by now
+	many := w.kind.readers.many[w.id]
+	if many == nil { // there are fewer by now
 		w.done()
-		return set.appendTo(nil), Change{}, false
+		return w.kind.readers.appendTo(nil, w.id), Change{}, false
 	}
 	if w.left < 0 { // the next change makes them wait again
-		w.change, w.left = set.many.change, len(set.many.list)
-		set.many.waiting, set.many.change = false, Change{}
+		w.change, w.left = many.change, len(many.list)
+		many.waiting, many.change = false, Change{}
 	}
-	w.left = min(w.left, len(set.many.list))
+	w.left = min(w.left, len(many.list))
 	from := max(0, w.left-slice)
-	some = slices.Clone(set.many.list[from:w.left])
+	some = slices.Clone(many.list[from:w.left])
 	if w.left = from; from == 0 {
 		w.done()
 	}

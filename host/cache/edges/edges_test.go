@@ -146,8 +146,8 @@ func TestRunsThatFailKeepWhatTheLastOneRead(t *testing.T) {
 	for i := range 1000 {
 		read(fmt.Sprint(i)).Abandon()
 	}
-	if len(k.readers) != 2 {
-		t.Errorf("%d edges are kept", len(k.readers))
+	if k.readers.edges() != 2 {
+		t.Errorf("%d edges are kept", k.readers.edges())
 	}
 	for _, name := range []string{"committed", "999"} {
 		k.Changed(Change{Updated: obj("", name, "")})
@@ -461,7 +461,7 @@ func TestASmallCrowdKeepsNothingOfALargeOne(t *testing.T) {
 	for i := range 998 {
 		x.Forget(owner(fmt.Sprint(i)))
 	}
-	many := k.readers[k.hash('o', "", "shared")].many
+	many := k.readers.many[k.hash('o', "", "shared")]
 	if cap(many.list) > 16 || many.at != nil {
 		t.Errorf("two readers have room for %d", cap(many.list))
 	}

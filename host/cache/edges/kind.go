@@ -13,7 +13,7 @@ type Kind struct {
 	kind  abi.Kind
 
 	mu       sync.Mutex // held for a bounded time
-	readers  map[uint64]readers
+	readers  readers
 	shapes   []*shape // by number
 	parts    []*part  // by number
 	rests    map[uint64]*rest
@@ -29,7 +29,7 @@ type made struct{ shapes, rests, parts int }
 // Kind returns the edges of a kind for one informer.
 func (x *Index) Kind(kind abi.Kind) *Kind {
 	return &Kind{
-		index: x, kind: kind, readers: map[uint64]readers{},
+		index: x, kind: kind, readers: newReaders(),
 		rests: map[uint64]*rest{}, byParent: map[uint64][]*rest{}, made: map[*plugin]made{},
 		unsynced: map[*reader]struct{}{}, pending: map[uint64]int{},
 	}
@@ -47,12 +47,9 @@ func (k *Kind) count(p *plugin, more made, sign int) {
 // add adds a reader to a target, and returns what is counted for it. The kind is
 // locked.
 func (k *Kind) add(r *reader, t *target) int64 {
-	set := k.readers[t.id]
-	if set.empty() {
+	if k.readers.add(t.id, r) {
 		k.use(t, 1)
 	}
-	set.add(r)
-	k.readers[t.id] = set
 	return t.bytes()
 }
 
@@ -60,15 +57,10 @@ func (k *Kind) add(r *reader, t *target) int64 {
 // kind is locked.
 func (k *Kind) remove(r *reader, e *edge) int64 {
 	t := target{edge: *e, rest: k.rests[k.wholeID(e)]}
-	set := k.readers[e.id]
-	set.remove(r)
-	if !set.empty() {
-		k.readers[e.id] = set
-		return t.bytes()
+	if k.readers.remove(e.id, r) {
+		k.use(&t, -1)
+		k.removeUnused(&t)
 	}
-	delete(k.readers, e.id)
-	k.use(&t, -1)
-	k.removeUnused(&t)
 	return t.bytes()
 }
 

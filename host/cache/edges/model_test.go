@@ -197,7 +197,7 @@ func expectEmpty(t interface{ Errorf(string, ...any) }, x *Index, kinds ...*Kind
 	for _, k := range kinds {
 		shapes := slices.DeleteFunc(slices.Clone(k.shapes), func(s *shape) bool { return s == nil })
 		parts := slices.DeleteFunc(slices.Clone(k.parts), func(p *part) bool { return p == nil })
-		if n := len(k.pending) + len(k.readers) + len(shapes) + len(parts) + len(k.rests) + len(k.byParent) + len(k.made) + len(k.unsynced); n != 0 {
+		if n := len(k.pending) + k.readers.edges() + len(shapes) + len(parts) + len(k.rests) + len(k.byParent) + len(k.made) + len(k.unsynced); n != 0 {
 			t.Errorf("%s: %d things are left: %+v", k.kind, n, k)
 		}
 	}

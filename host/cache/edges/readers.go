@@ -2,11 +2,64 @@ package edges
 
 import "slices"
 
-// readers is the set of the readers of one edge. Most sets have one, but an object
-// may be read by every key.
+// readers are the readers of each edge of a kind, by its id. Most edges have one, but
+// an object may be read by every key. An id is in one of the maps.
 type readers struct {
-	one  *reader
-	many *crowd // replaces one when there are more
+	one  map[uint64]*reader
+	many map[uint64]*crowd
+}
+
+func newReaders() readers {
+	return readers{one: map[uint64]*reader{}, many: map[uint64]*crowd{}}
+}
+
+// edges returns how many edges there are.
+func (s *readers) edges() int { return len(s.one) + len(s.many) }
+
+// add adds a reader that an edge does not have. It reports whether it is the first.
+func (s *readers) add(id uint64, r *reader) (first bool) {
+	one := s.one[id]
+	switch many := s.many[id]; {
+	case many != nil:
+		many.add(r)
+	case one != nil:
+		delete(s.one, id)
+		s.many[id] = &crowd{list: []*reader{one, r}}
+	default:
+		s.one[id] = r
+		return true
+	}
+	return false
+}
+
+// remove removes a reader that an edge has. It reports whether it was the last.
+func (s *readers) remove(id uint64, r *reader) (last bool) {
+	many := s.many[id]
+	if many == nil {
+		delete(s.one, id)
+		return true
+	}
+	if many.remove(r); len(many.list) == 1 {
+		delete(s.many, id)
+		s.one[id] = many.list[0]
+	}
+	return false
+}
+
+func (s *readers) appendTo(all []*reader, id uint64) []*reader {
+	if r := s.one[id]; r != nil {
+		return append(all, r)
+	}
+	if many := s.many[id]; many != nil {
+		return append(all, many.list...)
+	}
+	return all
+}
+
+// isCrowd reports whether an edge has too many readers to wake before the next event.
+func (s *readers) isCrowd(id uint64) bool {
+	many := s.many[id]
+	return many != nil && len(many.list) > largeCrowd
 }
 
 // crowd is two readers or more.
@@ -22,43 +75,6 @@ const (
 	// A crowd is large if it is too many to wake before the next event.
 	largeCrowd = 256
 )
-
-func (s *readers) empty() bool { return s.one == nil && s.many == nil }
-
-func (s *readers) isCrowd() bool { return s.many != nil && len(s.many.list) > largeCrowd }
-
-// add adds a reader that is not in the set.
-func (s *readers) add(r *reader) {
-	switch {
-	case s.empty():
-		s.one = r
-	case s.many == nil:
-		s.one, s.many = nil, &crowd{list: []*reader{s.one, r}}
-	default:
-		s.many.add(r)
-	}
-}
-
-// remove removes a reader that is in the set.
-func (s *readers) remove(r *reader) {
-	if s.one == r {
-		s.one = nil
-		return
-	}
-	if s.many.remove(r); len(s.many.list) == 1 {
-		s.one, s.many = s.many.list[0], nil
-	}
-}
-
-func (s *readers) appendTo(all []*reader) []*reader {
-	switch {
-	case s.one != nil:
-		return append(all, s.one)
-	case s.many != nil:
-		return append(all, s.many.list...)
-	}
-	return all
-}
 
 func (c *crowd) add(r *reader) {
 	if c.list = append(c.list, r); c.at != nil {

@@ -2,7 +2,6 @@ package edges
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/object"
@@ -19,7 +18,8 @@ type Run struct {
 	positions map[identity]int // in reader.edges; nil while there are few
 }
 
-// Begin opens a run of a key.
+// Begin opens a run of a key, whose strings are kept: they must not be part of the
+// text of an object.
 func (x *Index) Begin(o Owner) *Run {
 	c := x.controller(o.Controller)
 	c.mu.Lock()
@@ -29,7 +29,7 @@ func (x *Index) Begin(o Owner) *Run {
 	}
 	r := c.readers[o.Key]
 	if r == nil {
-		r = &reader{controller: c, key: object.Key{Namespace: strings.Clone(o.Key.Namespace), Name: strings.Clone(o.Key.Name)}}
+		r = &reader{controller: c, key: o.Key}
 		c.readers[r.key] = r
 		x.readers.Add(1)
 	}
