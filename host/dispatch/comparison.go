@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
 )
 
@@ -93,7 +94,7 @@ func (s score) healthy() bool { return s.compared > 0 && s.failures == 0 && s.wo
 
 // runHealth is how the last run of an object ended, as far as the plugin decides
 // it.
-type runHealth int
+type runHealth uint8
 
 const (
 	unknown runHealth = iota // no run yet, or the host or the API server was the reason
@@ -118,17 +119,22 @@ func (h runHealth) then(next runHealth) runHealth {
 
 // runHistory is how runs of an object ended under two revisions of its plugin.
 type runHistory struct {
+	beforeInput, nowInput input // what the last runs of before and of now were given
+
 	before runHealth // under the last revision that was healthy when it was replaced
 	now    runHealth // under the running revision
-
-	beforeInput, nowInput input // what the last runs of before and of now were given
 }
 
 // input distinguishes an object from its former states for which a guest may
-// rightly return something else.
-type input struct {
-	generation int64
-	deleting   bool
+// rightly return something else: its generation, or the complement of that if it is
+// being deleted.
+type input int64
+
+func inputOf(o *object.Object) input {
+	if o.Deleting() {
+		return input(^o.Generation)
+	}
+	return input(o.Generation)
 }
 
 // add records a run and returns the health that it counts as. With onProbation
@@ -175,7 +181,7 @@ func (h runHistory) compare() objectCounts {
 func (r *run) compareRevisions() {
 	history, comparison := &r.state.history, r.revision.Comparison
 	before := *history
-	counted := history.add(r.health(), input{r.given.Generation, r.given.Deleting()}, comparison != nil)
+	counted := history.add(r.health(), inputOf(r.given), comparison != nil)
 	if comparison != nil && counted != unknown {
 		comparison.record(before, *history, r)
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/fieldpath"
@@ -68,7 +67,8 @@ type Cache interface {
 	// Refresh reads an object from the API server for a run of the key and makes
 	// that state visible.
 	Refresh(ctx context.Context, key object.Key, ref abi.Ref) error
-	// Begin starts to record what one run of the key reads.
+	// Begin starts to record what one run of the key reads. It keeps the strings of
+	// the key.
 	Begin(key object.Key) Reads
 	// Namespaced reports whether the objects of a kind that the plugin follows live in
 	// namespaces.
@@ -111,7 +111,7 @@ type Effects interface {
 	// Live reads an object, nil if there is none.
 	Live(ctx context.Context, kind abi.Kind, key object.Key) (*object.Object, error)
 	EmitEvent(t effect.Target, event *abi.Event)
-	Forget(uid types.UID)
+	Forget(uid object.Hash)
 }
 
 // Allowance limits a rate; [rate.Limiter] implements it.

@@ -179,7 +179,7 @@ func (worldEffects) ReleaseGone(context.Context, *abi.Controller, object.Key) (r
 	return r, f
 }
 func (worldEffects) EmitEvent(effect.Target, *abi.Event) {}
-func (worldEffects) Forget(types.UID)                    {}
+func (worldEffects) Forget(object.Hash)                  {}
 
 func (worldEffects) Live(context.Context, abi.Kind, object.Key) (*object.Object, error) {
 	return nil, nil
@@ -328,7 +328,8 @@ func (w *world) problems() (all []string) {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
 	for key, s := range w.c.keys {
-		if w.objects[id{widget, key}] == nil || s.parked != nil || len(s.uncertain) > 0 || len(s.deferred) > 0 || s.running {
+		left := s.left()
+		if w.objects[id{widget, key}] == nil || left.parked != nil || len(left.uncertain) > 0 || len(left.deferred) > 0 || s.running {
 			add("%s is remembered: %+v", key, s)
 		}
 	}

@@ -120,6 +120,14 @@ func returnsCode(code abi.Code) reconcileFunc {
 	return func(context.Context, sandbox.Call) (sandbox.Return, error) { return sandbox.Return{Code: code}, nil }
 }
 
+// left returns what the last run has left for the next one.
+func (s *keyState) left() carried {
+	if s.carried == nil {
+		return carried{}
+	}
+	return *s.carried
+}
+
 func (f *fixture) note(format string, args ...any) {
 	f.log = append(f.log, fmt.Sprintf(format, args...))
 }
@@ -389,12 +397,19 @@ func (e testEffects) EmitEvent(_ effect.Target, event *abi.Event) {
 		e.note("event %s %s", event.Type, event.Reason)
 	}
 }
+
 func (e testEffects) Live(_ context.Context, kind abi.Kind, key object.Key) (*object.Object, error) {
 	e.note("live %s %s", kind.Kind, key)
 	return e.live, e.liveError
 }
 
-func (e testEffects) Forget(uid types.UID) { e.note("effects forget %s", uid) }
+func (e testEffects) Forget(uid object.Hash) {
+	for _, known := range []string{"u1", "u2"} {
+		if uid == object.HashOf(known) {
+			e.note("effects forget %s", known)
+		}
+	}
+}
 
 type testMetrics struct{ *fixture }
 

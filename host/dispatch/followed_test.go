@@ -192,8 +192,8 @@ func TestAPrimaryOfWhichOnlyMetadataIsKnownHasNoStatus(t *testing.T) {
 				t.Errorf("%s: wrote %s", name, line)
 			}
 		}
-		if s := f.c.keys[testKey]; s != nil && s.previous != nil {
-			refused = s.previous.Class == abi.ClassABI
+		if s := f.c.keys[testKey]; s != nil && s.carried != nil && s.carried.previous != nil {
+			refused = s.carried.previous.Class == abi.ClassABI
 		}
 		if refused != (name != "neither") {
 			t.Errorf("%s: refused: %v, %v", name, refused, f.log)

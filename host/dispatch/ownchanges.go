@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"hash/maphash"
 	"slices"
 	"strings"
 	"time"
@@ -40,29 +41,38 @@ func (c change) cloned() change {
 type ownChanges []ownChange
 
 type ownChange struct {
-	uid     types.UID
-	version string // "" for a deletion
-	ignored bool   // the event leads to nothing
-	came    bool   // the event has come
-	at      time.Time
+	id      object.Hash // of the object and its version
+	object  uint64      // a hash of the uid
+	at      uint32      // in Unix seconds
+	ignored bool        // the event leads to nothing
+	came    bool        // the event has come
 }
+
+// Two objects with the same hash make a key run that need not: a change of the one
+// may then be forgotten at an event of the other.
+func hashObject(uid types.UID) uint64 { return maphash.String(objectSeed, string(uid)) }
+
+var objectSeed = maphash.MakeSeed()
+
+func changeID(uid types.UID, version string) object.Hash { return object.HashOf(string(uid), version) }
 
 // Bounds of what is remembered of a key. The event of a change that is forgotten
 // counts as the work of others.
 const (
 	maxOwnChanges  = 512
-	keepOwnChanges = 5 * time.Minute
+	keepOwnChanges = int64(5 * time.Minute / time.Second) // in seconds
 )
 
 // add remembers a write. ignored is set if its event shows nothing that the run
-// does not know. The strings of the write are kept.
+// does not know.
 func (c *ownChanges) add(w effect.Write, ignored bool) {
-	made := ownChange{uid: w.UID, version: w.ResourceVersion, ignored: ignored, at: time.Now()}
+	version := w.ResourceVersion
 	if w.Gone() {
-		made.version = ""
+		version = ""
 	}
+	made := ownChange{id: changeID(w.UID, version), object: hashObject(w.UID), at: uint32(time.Now().Unix()), ignored: ignored}
 	first := max(0, len(*c)+1-maxOwnChanges)
-	for first < len(*c) && made.at.Sub((*c)[first].at) > keepOwnChanges {
+	for first < len(*c) && int64(made.at)-int64((*c)[first].at) > keepOwnChanges {
 		first++
 	}
 	*c = append(slices.Delete(*c, 0, first), made)
@@ -73,17 +83,22 @@ func (c *ownChanges) add(w effect.Write, ignored bool) {
 // an object in their order. One that has not come was left out, as when a watch is
 // interrupted; this event is then the only one of both changes.
 func (c *ownChanges) find(uid types.UID, version string) (own, ignored bool) {
-	same := func(o ownChange) bool { return o.uid == uid && o.version == version }
-	at := slices.IndexFunc(*c, same)
+	if len(*c) == 0 {
+		return false, false
+	}
+	id, of := changeID(uid, version), hashObject(uid)
+	at := slices.IndexFunc(*c, func(o ownChange) bool { return o.id == id })
 	if at < 0 {
 		return false, false
 	}
 	found := &(*c)[at]
 	for _, o := range (*c)[:at] {
-		found.ignored = found.ignored && (o.uid != uid || o.came || o.ignored)
+		found.ignored = found.ignored && (o.object != of || o.came || o.ignored)
 	}
 	found.came, ignored = true, found.ignored
-	before := slices.DeleteFunc((*c)[:at], func(o ownChange) bool { return o.uid == uid })
-	*c = slices.Delete(*c, len(before), at)
+	before := slices.DeleteFunc((*c)[:at], func(o ownChange) bool { return o.object == of })
+	if *c = slices.Delete(*c, len(before), at); cap(*c) >= 2*len(*c) { // else it would take what it once took
+		*c = slices.Clone(*c)
+	}
 	return true, ignored
 }

@@ -65,7 +65,7 @@ func (r *run) park() {
 	r.state.notBefore = time.Now().Add(r.later)
 	r.c.keep(r)
 	r.c.Logger.Debug("effects are postponed", "object", r.item.Key.String(), "for", r.later.String())
-	r.hand(r.state.writeLoop, outcome.Next{Kind: outcome.After, After: r.later, Reason: abi.ReasonRetry})
+	r.hand(r.state.writeLoop.copy(), outcome.Next{Kind: outcome.After, After: r.later, Reason: abi.ReasonRetry})
 }
 
 // keep parks a run if there is room for its result.
@@ -81,6 +81,9 @@ func (c *Controller) keep(r *run) {
 // unpark returns the run of a key that is parked, nil if there is none. Controller.mu
 // is held.
 func (c *Controller) unpark(s *keyState) (r *run) {
+	if s.carried == nil {
+		return nil
+	}
 	if r, s.parked = s.parked, nil; r != nil {
 		c.parkedBytes -= len(r.returned.Output)
 	}
@@ -122,7 +125,7 @@ func (r *run) resume(primary *object.Object, reasons []abi.Reason) *run {
 func (c *Controller) postpone(item queue.Item, pause time.Duration) {
 	c.mu.Lock()
 	s := c.keys[item.Key]
-	if s != nil && item.ResetTries {
+	if s != nil && s.carried != nil && item.ResetTries {
 		s.tries = s.tries.Reset()
 	}
 	c.mu.Unlock()

@@ -46,7 +46,7 @@ func TestPostponedEffectsArePerformedLaterWithoutTheGuest(t *testing.T) {
 		time.Sleep(3 * time.Second) // fake time
 		f.run(abi.ReasonRetry)
 		f.expect("apply", "status Ready=True/Succeeded patch=", "commit reads", "metric success ")
-		if s := f.c.keys[testKey]; f.request != nil || s.tries.Attempt != 0 || s.parked != nil || s.previous != nil {
+		if s := f.c.keys[testKey].left(); f.request != nil || s.tries.Attempt != 0 || s.parked != nil || s.previous != nil {
 			t.Errorf("guest called: %v, %+v", f.request != nil, s)
 		}
 	})
@@ -185,7 +185,7 @@ func TestARepeatedlyPostponedEffectWaitsLongerAndLonger(t *testing.T) {
 func TestPostponedEffectsAreSpread(t *testing.T) {
 	waits := map[time.Duration]bool{}
 	for range 100 {
-		s := &keyState{postponed: 9}
+		s := &keyState{carried: &carried{postponed: 9}}
 		waits[s.postponement(time.Second)] = true
 	}
 	if len(waits) < 90 {
@@ -225,7 +225,7 @@ func TestARunThatFailedIsNotPostponed(t *testing.T) {
 		f.reconcile = panics
 		f.c.add(testKey, abi.ReasonPrimary)
 		f.run(abi.ReasonPrimary)
-		if s := f.c.keys[testKey]; s.tries.Attempt != 1 || s.parked != nil {
+		if s := f.c.keys[testKey].left(); s.tries.Attempt != 1 || s.parked != nil {
 			t.Errorf("after a panic: %+v", s)
 		}
 
@@ -237,7 +237,7 @@ func TestARunThatFailedIsNotPostponed(t *testing.T) {
 		}
 		f.c.add(testKey, abi.ReasonPrimary)
 		f.run(abi.ReasonPrimary)
-		if s := f.c.keys[testKey]; s.tries.Attempt != 1 || s.parked != nil {
+		if s := f.c.keys[testKey].left(); s.tries.Attempt != 1 || s.parked != nil {
 			t.Errorf("after a result that was refused: %+v", s)
 		}
 
@@ -246,7 +246,7 @@ func TestARunThatFailedIsNotPostponed(t *testing.T) {
 		f.refresh = func(abi.Ref) error { return errors.New("connection refused") }
 		f.c.add(testKey, abi.ReasonPrimary)
 		f.run(abi.ReasonPrimary)
-		if s := f.c.keys[testKey]; s.tries.Attempt != 1 || s.parked != nil {
+		if s := f.c.keys[testKey].left(); s.tries.Attempt != 1 || s.parked != nil {
 			t.Errorf("after a read that failed: %+v", s)
 		}
 	})
@@ -271,7 +271,7 @@ func TestASuspendedObjectKeepsNoParkedRun(t *testing.T) {
 	f := parked(t)
 	o := f.store[widget][testKey]
 	f.c.Observe(o, f.put(string(mergePatch(t, o.Raw, `{"metadata":{"resourceVersion":"500","annotations":{"reconcile.thole.dev/suspend":"true"}}}`))), false)
-	if f.run(abi.ReasonPrimary); f.c.parkedBytes != 0 || f.c.keys[testKey].parked != nil {
+	if f.run(abi.ReasonPrimary); f.c.parkedBytes != 0 || f.c.keys[testKey].left().parked != nil {
 		t.Errorf("%d bytes are parked", f.c.parkedBytes)
 	}
 }
@@ -283,7 +283,7 @@ func TestAParkedRunKeepsNoReplies(t *testing.T) {
 	f.reconcile = appliesGadget
 	f.fail["status"] = busy("status", time.Hour)
 	f.run(abi.ReasonPrimary)
-	for _, w := range f.c.keys[testKey].parked.writes {
+	for _, w := range f.c.keys[testKey].left().parked.writes {
 		if w.Object != nil {
 			t.Errorf("it keeps the reply to %s %s", w.Verb, w.Key)
 		}
@@ -312,7 +312,7 @@ func TestResultsOfParkedRunsAreBounded(t *testing.T) {
 	})
 	parked := 0
 	for _, s := range f.c.keys {
-		if s.parked != nil {
+		if s.left().parked != nil {
 			parked++
 		}
 	}
@@ -390,11 +390,11 @@ func TestAWriteOfUnknownOutcomeIsPostponedTwiceAtMost(t *testing.T) {
 				before(f)
 				f.run()
 			}
-			if s := f.c.keys[testKey]; s.tries.Attempt != 1 || s.parked != nil || len(s.uncertain) == 0 {
+			if s := f.c.keys[testKey].left(); s.tries.Attempt != 1 || s.parked != nil || len(s.uncertain) == 0 {
 				t.Errorf("after three failures: %+v", s)
 			}
 			before(f)
-			if f.run(); f.c.keys[testKey].tries.Attempt != 1 {
+			if f.run(); f.c.keys[testKey].left().tries.Attempt != 1 {
 				t.Error("it is not postponed again after that")
 			}
 		})
@@ -412,7 +412,7 @@ func TestAChangeJustBeforeTheRunBeginsDropsPostponedEffects(t *testing.T) {
 	f.run(abi.ReasonRetry)
 	f.expect("add ns/w primary", "put back ns/w")
 	f.run(abi.ReasonRetry)
-	if f.request == nil || f.c.keys[testKey].parked != nil {
+	if f.request == nil || f.c.keys[testKey].left().parked != nil {
 		t.Error("the guest was not called again")
 	}
 }

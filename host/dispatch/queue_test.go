@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
@@ -187,7 +186,7 @@ func (p *testPlugin) ReleaseGone(context.Context, *abi.Controller, object.Key) (
 	return effect.Report{}, nil
 }
 func (p *testPlugin) EmitEvent(effect.Target, *abi.Event) {}
-func (p *testPlugin) Forget(types.UID)                    {}
+func (p *testPlugin) Forget(object.Hash)                  {}
 
 func (p *testPlugin) Live(context.Context, abi.Kind, object.Key) (*object.Object, error) {
 	return nil, nil

@@ -26,7 +26,7 @@ func (c *Controller) refresh(ctx context.Context, key object.Key) error {
 	c.mu.Lock()
 	s := c.keys[key]
 	c.mu.Unlock()
-	for s != nil && len(s.uncertain) > 0 {
+	for s != nil && s.carried != nil && len(s.uncertain) > 0 {
 		bounded, cancel := context.WithTimeout(ctx, refreshTimeout)
 		err := c.Cache.Refresh(bounded, key, s.uncertain[0])
 		cancel()

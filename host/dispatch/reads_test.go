@@ -251,7 +251,7 @@ func TestAnObjectIsReadOnceHoweverOftenAReplyWasLost(t *testing.T) {
 	for range 5 {
 		f.run()
 	}
-	if s := f.c.keys[testKey]; len(s.uncertain) != 1 {
+	if s := f.c.keys[testKey].left(); len(s.uncertain) != 1 {
 		t.Errorf("to be read: %v", s.uncertain)
 	}
 }
@@ -267,7 +267,7 @@ func TestALostReplyToTheSecondStatusIsReadToo(t *testing.T) {
 	}
 	f.failed = func(verb string) { f.fail[verb] = lost(verb) }
 	f.run()
-	if s := f.c.keys[testKey]; len(s.uncertain) != 1 {
+	if s := f.c.keys[testKey].left(); len(s.uncertain) != 1 {
 		t.Errorf("to be read: %v", s.uncertain)
 	}
 }
@@ -301,8 +301,8 @@ func TestARunThatCannotReadALostWriteDoesNotCallTheGuest(t *testing.T) {
 	if f.request != nil {
 		t.Error("the guest was called")
 	}
-	if last := f.done[len(f.done)-1]; last.Kind != outcome.Backoff || !last.Outage || f.c.keys[testKey].tries.Attempt != 3 {
-		t.Errorf("done with %+v after %+v", last, f.c.keys[testKey].tries)
+	if last := f.done[len(f.done)-1]; last.Kind != outcome.Backoff || !last.Outage || f.c.keys[testKey].left().tries.Attempt != 3 {
+		t.Errorf("done with %+v after %+v", last, f.c.keys[testKey].left().tries)
 	}
 	delete(f.fail, "apply")
 	f.refresh = nil
@@ -341,11 +341,11 @@ func TestNoRunBeginsWhileNoMoreWritesCanBeRemembered(t *testing.T) {
 	f.put(aWidget)
 	f.run()
 	f.log, f.full, f.request = nil, true, nil
-	f.c.keys[testKey].tries.Attempt = 3
+	f.c.keys[testKey].carried = &carried{tries: outcome.Tries{Attempt: 3}}
 	f.due = []queue.Item{{Key: testKey, Reasons: []abi.Reason{abi.ReasonPrimary}, ResetTries: true}}
 	f.c.work(t.Context(), t.Context())
 	f.expect()
-	if n := f.c.keys[testKey].tries.Attempt; n != 0 {
+	if n := f.c.keys[testKey].left().tries.Attempt; n != 0 {
 		t.Errorf("the change has not reset the attempts: %d", n)
 	}
 	if last := f.done[len(f.done)-1]; f.request != nil || last.Kind != outcome.After || last.After > time.Second {

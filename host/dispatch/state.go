@@ -3,10 +3,7 @@ package dispatch
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
@@ -14,27 +11,21 @@ import (
 )
 
 // keyState is what is remembered of a key between its runs. It belongs to the
-// object with one uid: an object that is created again starts anew.
+// object with one uid: an object that is created again starts anew. There is one for
+// each primary: what most keys do not need is in [carried] and [writeLoop].
 //
-// The run in progress owns the first group of fields without a lock;
-// Controller.mu guards the others.
+// The run in progress owns history without a lock; Controller.mu guards the others.
 type keyState struct {
-	uid       types.UID
-	tries     outcome.Tries
-	memo      []byte
-	previous  *abi.Previous
-	uncertain []abi.Ref // objects that a lost write may have changed: read before the next run
-	history   runHistory
-	notBefore time.Time // when effects may be performed that were postponed
-	postponed int       // times in a row, without a write in between, that the API server has postponed them
-	repeated  int       // times in a row that a write was postponed whose outcome is not known
+	uid     object.Hash
+	history runHistory
+	own     ownChanges
 
-	writeLoop writeLoop // also read under Controller.mu, which the run takes to change it
-	own       ownChanges
+	*carried             // never nil during a run
+	writeLoop *writeLoop // nil: the zero value
+
 	// wokenByOthers is set if something else than the key's own writes has made it
 	// due since its last run began.
 	wokenByOthers bool
-	parked        *run // the run whose effects are postponed; nil: none
 
 	// replaced is set when the revision of the last run was swapped.
 	replaced   bool
@@ -42,9 +33,32 @@ type keyState struct {
 	dropTries  bool // with replaced: the new revision has other code
 	dropMemo   bool // with replaced: memos of the new revision mean something else
 
-	outageEnded bool     // since the last run began
-	running     bool     // a run is in progress
-	deferred    []change // that came during the run
+	outageEnded bool // since the last run began
+	running     bool // a run is in progress
+}
+
+// carried is what a run leaves to the next one of its key: nothing, if it has
+// succeeded and the plugin uses no memo.
+//
+// The run in progress owns the first group of fields without a lock;
+// Controller.mu guards the others.
+type carried struct {
+	tries     outcome.Tries
+	memo      []byte
+	previous  *abi.Previous
+	uncertain []abi.Ref // objects that a lost write may have changed: read before the next run
+	notBefore time.Time // when effects may be performed that were postponed
+	postponed int       // times in a row, without a write in between, that the API server has postponed them
+	repeated  int       // times in a row that a write was postponed whose outcome is not known
+
+	parked   *run     // the run whose effects are postponed; nil: none
+	deferred []change // that came during the run
+}
+
+// isEmpty reports whether nothing is carried over.
+func (c *carried) isEmpty() bool {
+	return c.tries == (outcome.Tries{}) && c.memo == nil && c.previous == nil && len(c.uncertain) == 0 &&
+		!c.notBefore.After(time.Now()) && c.postponed+c.repeated == 0 && c.parked == nil && len(c.deferred) == 0
 }
 
 // beginRun returns a run of a key, with its state, and marks the key as running. If
@@ -63,16 +77,18 @@ func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed
 		return nil, nil
 	}
 	s := c.keys[item.Key]
-	if s == nil || s.uid != primary.UID {
+	if uid := object.HashOf(string(primary.UID)); s == nil || s.uid != uid {
 		if s != nil {
 			c.unpark(s)
 			item.revision.Effects.Forget(s.uid)
 		}
-		// The uid is cloned, since it outlives the object that it aliases.
-		s = &keyState{uid: types.UID(strings.Clone(string(primary.UID))), wokenByOthers: true}
+		s = &keyState{uid: uid, wokenByOthers: true}
 		c.keys[item.Key] = s
 	}
 	parked := c.unpark(s)
+	if s.carried == nil {
+		s.carried = &carried{}
+	}
 	if s.replaced {
 		s.startRevision()
 	}
@@ -116,7 +132,7 @@ func (s *keyState) revisionReplaced(healthy bool, before, next *Revision) {
 
 // startRevision drops what does not count for the revision of the next run.
 func (s *keyState) startRevision() {
-	s.replaced, s.writeLoop, s.notBefore = false, writeLoop{}, time.Time{}
+	s.replaced, s.writeLoop, s.notBefore = false, nil, time.Time{}
 	if s.dropTries {
 		s.tries, s.previous = outcome.Tries{}, nil
 	}
@@ -127,15 +143,17 @@ func (s *keyState) startRevision() {
 }
 
 // endRun marks a key as not running, and returns what the changes mean that came
-// during the run.
+// during the run. The run must not use what is carried over after that.
 func (c *Controller) endRun(s *keyState, loop writeLoop) (wakeUps []wakeUp) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.running, s.writeLoop = false, loop
+	s.running, s.writeLoop = false, loop.kept()
 	for _, made := range s.deferred {
 		wakeUps = append(wakeUps, s.wakeUp(made))
 	}
-	s.deferred = nil
+	if s.deferred = nil; s.isEmpty() {
+		s.carried = nil
+	}
 	return wakeUps
 }
 

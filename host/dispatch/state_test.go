@@ -3,14 +3,17 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/queue"
 	"github.com/thole-dev/thole/host/sandbox"
 )
@@ -143,13 +146,33 @@ func TestAKeyKeepsNoObjectInMemory(t *testing.T) {
 		clear(o.Raw)
 	}
 	s := f.c.keys[testKey]
-	if own := s.own[0]; s.uid != "u1" || len(s.own) != 1 || own.uid != "u1" || own.version != "101" {
-		t.Errorf("uid %q, own changes %+v", s.uid, s.own)
+	if s.uid != object.HashOf("u1") || len(s.own) != 1 || s.own[0].id != changeID("u1", "101") || s.writeLoop == nil {
+		t.Errorf("%+v", s)
 	}
-	for _, c := range s.writeLoop.contents {
-		if c.key != testKey {
-			t.Errorf("content %+v", c)
+	for _, kept := range []any{s.uid, s.own[0], s.writeLoop.contents[0]} {
+		if of := reflect.TypeOf(kept); hasText(of) {
+			t.Errorf("%s may keep the text of an object in memory", of)
 		}
+	}
+	if s.carried != nil {
+		t.Errorf("a run that succeeded leaves %+v", s.carried)
+	}
+}
+
+// hasText reports whether values of a type have text of variable length.
+func hasText(of reflect.Type) bool {
+	switch of.Kind() {
+	case reflect.Struct:
+		for field := range of.Fields() {
+			if hasText(field.Type) {
+				return true
+			}
+		}
+		return false
+	case reflect.Array:
+		return hasText(of.Elem())
+	default:
+		return of.Kind() == reflect.String || of.Kind() == reflect.Slice || of.Kind() == reflect.Pointer || of.Kind() == reflect.Interface
 	}
 }
 
@@ -160,7 +183,7 @@ func TestARecreatedObjectStartsWithNewState(t *testing.T) {
 	f.log = nil
 	f.put(strings.Replace(aWidget, `"u1"`, `"u2"`, 1))
 	f.run()
-	if f.log[0] != "effects forget u1" || f.c.keys[testKey].uid != "u2" {
+	if f.log[0] != "effects forget u1" || f.c.keys[testKey].uid != object.HashOf("u2") {
 		t.Errorf("what happened: %q", f.log)
 	}
 }
@@ -191,5 +214,36 @@ func TestEndOfAnOutageDropsItsAttempts(t *testing.T) {
 	f.run()
 	if next := f.done[5]; f.request.Attempt != 2 || next.After > 2*time.Second {
 		t.Errorf("after it: attempt %d and %+v", f.request.Attempt, next)
+	}
+}
+
+// What is left for the next run must not be dropped with the rest of a run.
+func TestWhatIsCarriedOverIsKept(t *testing.T) {
+	if !(&carried{}).isEmpty() {
+		t.Error("nothing is not empty")
+	}
+	all := map[string]carried{
+		"tries": {tries: outcome.Tries{Conflicts: 1}}, "memo": {memo: []byte("m")}, "previous": {previous: &abi.Previous{}},
+		"uncertain": {uncertain: []abi.Ref{{}}}, "notBefore": {notBefore: time.Now().Add(time.Hour)}, "postponed": {postponed: 1},
+		"repeated": {repeated: 1}, "parked": {parked: &run{}}, "deferred": {deferred: []change{{}}},
+	}
+	for field := range reflect.TypeFor[carried]().Fields() {
+		if c, ok := all[field.Name]; !ok || c.isEmpty() {
+			t.Errorf("%s is dropped", field.Name)
+		}
+	}
+}
+
+// There is one of these for each primary, of which there may be very many.
+// BenchmarkIdleKeys shows what they take together.
+func TestWhatIsRememberedOfAKeyIsSmall(t *testing.T) {
+	for name, size := range map[string][2]uintptr{
+		"keyState":  {unsafe.Sizeof(keyState{}), 96},
+		"ownChange": {unsafe.Sizeof(ownChange{}), 32},
+		"content":   {unsafe.Sizeof(content{}), 32},
+	} {
+		if size[0] > size[1] {
+			t.Errorf("%s has %d bytes, more than %d: keep what few keys need in carried", name, size[0], size[1])
+		}
 	}
 }

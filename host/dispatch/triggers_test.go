@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
@@ -111,7 +113,7 @@ func TestAWriteDuringWhichARestoreIsNoticedIsReadBeforeTheNextRun(t *testing.T) 
 	f.log = nil
 	f.c.Observe(before, patched(t, before, `{"metadata":{"resourceVersion":"`+lost.ResourceVersion+`"},"status":{"a":"b"}}`), false)
 	f.expect("add ns/w status")
-	if uncertain := f.c.keys[testKey].uncertain; len(uncertain) != 1 || uncertain[0].Name != "w" {
+	if uncertain := f.c.keys[testKey].left().uncertain; len(uncertain) != 1 || uncertain[0].Name != "w" {
 		t.Errorf("to be read: %v", uncertain)
 	}
 }
@@ -242,8 +244,8 @@ func TestWhatIsRememberedOfOwnChangesIsBounded(t *testing.T) {
 		if found, _ := own.find("u", fmt.Sprint(2*maxOwnChanges-1)); !found || len(own) != 1 {
 			t.Errorf("after the event of the last one %d are remembered", len(own))
 		}
-		time.Sleep(keepOwnChanges + time.Second) // fake time
-		if own.add(effect.Write{UID: "v"}, false); len(own) != 1 || own[0].uid != "v" {
+		time.Sleep(time.Duration(keepOwnChanges+1) * time.Second) // fake time
+		if own.add(effect.Write{UID: "v"}, false); len(own) != 1 || own[0].id != changeID("v", "") {
 			t.Errorf("after five minutes: %+v", own)
 		}
 	})
@@ -310,5 +312,27 @@ func TestAChangeForACrowdIsForTheBackground(t *testing.T) {
 	background := "add in the background " + testKey.String() + " read"
 	if !slices.Equal(f.log, []string{background, background}) {
 		t.Errorf("%q", f.log)
+	}
+}
+
+func TestOnlyEarlierChangesOfTheSameObjectAreForgotten(t *testing.T) {
+	var own ownChanges
+	add := func(uid types.UID, version string, ignored bool) {
+		own.add(effect.Write{UID: uid, ResourceVersion: version, Object: &object.Object{}}, ignored)
+	}
+	add("other", "1", false)
+	add("mine", "1", true)
+	add("mine", "2", true)
+	if found, ignored := own.find("mine", "2"); !found || !ignored {
+		t.Errorf("found %v, ignored %v: the change of the other object counts", found, ignored)
+	}
+	if found, _ := own.find("mine", "1"); found {
+		t.Error("the earlier change is still there")
+	}
+	if found, _ := own.find("other", "1"); !found {
+		t.Error("the change of the other object was forgotten")
+	}
+	if found, _ := own.find("other", "2"); found {
+		t.Error("a version that the key did not write was found")
 	}
 }

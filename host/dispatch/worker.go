@@ -291,7 +291,7 @@ func (r *run) end() {
 	if r.decision.Class != abi.ClassNone {
 		s.previous = &abi.Previous{Class: r.decision.Class, Failures: r.failures}
 	}
-	loop := s.writeLoop
+	loop := s.writeLoop.copy()
 	if r.decision.RemoveFinalizer {
 		r.writes = nil // the finalizer is removed once
 	}

@@ -27,16 +27,30 @@ type writeLoop struct {
 	slowed   int       // runs since the loop was detected; 0: the key is in no loop
 }
 
+// copy returns a copy of what is known of a key, which may be nil.
+func (l *writeLoop) copy() writeLoop {
+	if l == nil {
+		return writeLoop{}
+	}
+	return *l
+}
+
+// kept returns what has to be remembered of the key, nil for nothing.
+func (l writeLoop) kept() *writeLoop {
+	if l.runs+l.slowed+len(l.contents) == 0 {
+		return nil
+	}
+	return &l
+}
+
 // content is what a write of one verb made of an object.
 type content struct {
-	written
+	of     object.Hash // the verb and the object
 	digest [16]byte
 }
 
-type written struct {
-	verb string
-	kind abi.Kind
-	key  object.Key
+func contentOf(w *effect.Write) content {
+	return content{object.HashOf(w.Verb, w.Kind.APIVersion, w.Kind.Kind, w.Key.Namespace, w.Key.Name), w.Content}
 }
 
 // maxContents bounds what is remembered of a row.
@@ -74,9 +88,8 @@ func (l *writeLoop) ended(own bool, writes []effect.Write) (detected bool) {
 // row had not written, and whether it includes content that the row had replaced.
 func (l *writeLoop) record(writes []effect.Write) (another, replaced bool) {
 	for i := range writes {
-		w := &writes[i]
-		c := content{written{w.Verb, w.Kind, w.Key}, w.Content}
-		latest, known := l.latest(c.written)
+		c := contentOf(&writes[i])
+		latest, known := l.latest(c.of)
 		another = another || !known
 		replaced = replaced || known && latest != c && slices.Contains(l.contents, c)
 		l.contents = append(slices.DeleteFunc(l.contents, func(o content) bool { return o == c }), c)
@@ -88,9 +101,9 @@ func (l *writeLoop) record(writes []effect.Write) (another, replaced bool) {
 }
 
 // latest returns what the row wrote last of the object.
-func (l *writeLoop) latest(of written) (latest content, known bool) {
+func (l *writeLoop) latest(of object.Hash) (latest content, known bool) {
 	for _, c := range slices.Backward(l.contents) {
-		if c.written == of {
+		if c.of == of {
 			return c, true
 		}
 	}
@@ -99,7 +112,7 @@ func (l *writeLoop) latest(of written) (latest content, known bool) {
 
 // pause returns how long an own write has to wait until it wakes the key.
 func (l *writeLoop) pause() time.Duration {
-	if l.slowed == 0 {
+	if l == nil || l.slowed == 0 {
 		return 0
 	}
 	const doublings = 7 // minLoopPause doubled so often exceeds maxLoopPause

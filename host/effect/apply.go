@@ -109,7 +109,7 @@ func (s *session) sendApply(ctx context.Context, a plannedApply, have *object.Ob
 	if err != nil {
 		return err
 	}
-	s.records.setApplied(a.id(), applyRecord{intent: a.digest, state: state, resourceVersion: reply.ResourceVersion})
+	s.records.setApplied(applyRecord{id: a.id(), intent: a.digest, state: state, version: sumStrings(reply.ResourceVersion)})
 	if have != nil && have.Controller() == nil && a.owned {
 		s.Logger.Info("adopted", "object", a.ref().String(), "controller", s.target.Controller.Name, "primary", s.target.Object.Key().String())
 	}

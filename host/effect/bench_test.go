@@ -73,7 +73,7 @@ func BenchmarkApplyElided(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
 			if i%len(versions) == 0 {
 				b.StopTimer()
-				p.Forget(t.Object.UID)
+				p.Forget(object.HashOf(string(t.Object.UID)))
 				putPod(b, s, 9)
 				if _, failure := p.PerformIntents(b.Context(), t, in); failure != nil {
 					b.Fatal(failure)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/object"
 )
 
 // digest identifies a JSON value: two texts have the same digest exactly when
@@ -17,7 +18,7 @@ type digest [16]byte
 func (d digest) String() string { return hex.EncodeToString(d[:]) }
 
 // sumStrings returns a digest of a list of strings without zero bytes.
-func sumStrings(s ...string) digest { return sumBytes([]byte(strings.Join(s, "\x00"))) }
+func sumStrings(s ...string) digest { return digest(object.HashOf(s...)) }
 
 func sumBytes(b []byte) digest {
 	full := sha256.Sum256(b)

@@ -59,7 +59,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/abi"
@@ -218,15 +217,22 @@ func (p *Performer) mayWrite(t Target) error {
 		return nil
 	}
 	r, now := p.memory.of(t, true), p.Now()
-	if r.reserved.IsZero() {
-		r.reserved = now.Add(p.writes.ReserveN(now, 1).DelayFrom(now))
+	reserved := r.read().reserved
+	if reserved.IsZero() {
+		reserved = now.Add(p.writes.ReserveN(now, 1).DelayFrom(now))
 		if p.ObserveWait != nil {
-			p.ObserveWait(r.reserved.Sub(now))
+			p.ObserveWait(reserved.Sub(now))
 		}
 	}
-	wait := r.reserved.Sub(now)
+	wait := reserved.Sub(now)
 	if wait <= 0 {
-		r.reserved = time.Time{}
+		reserved = time.Time{}
+	}
+	if r.extra != nil || wait > 0 {
+		r.extras().reserved = reserved
+		r.tidy()
+	}
+	if wait <= 0 {
 		return nil
 	}
 	f := newFailure(abi.ClassRetry, reasonWriteLimit, "limits.writesPerSecond of the plugin is reached")
@@ -235,7 +241,7 @@ func (p *Performer) mayWrite(t Target) error {
 }
 
 // Forget drops what is recorded of a primary that does not exist any more.
-func (p *Performer) Forget(uid types.UID) { p.memory.forget(uid) }
+func (p *Performer) Forget(uid object.Hash) { p.memory.forget(uid) }
 
 // ForgetAll drops what is recorded of every primary, because the API server may
 // have lost what was written, as after a restore of etcd. The next run of each

@@ -117,7 +117,7 @@ func (s *session) patchPrimary(ctx context.Context, body []byte) error {
 	if len(body) == 0 {
 		return nil
 	}
-	next, noop, err := s.records.patch.isNoop(s.target.Object, body)
+	next, noop, err := s.records.read().patch.isNoop(s.target.Object, body)
 	if err != nil || noop {
 		return err
 	}
@@ -146,7 +146,7 @@ func (s *session) patchPrimary(ctx context.Context, body []byte) error {
 	s.target.Object = like(before, reply)
 	s.report.Primary = s.target.Object
 	next.result, err = sumPatched(s.target.Object)
-	s.records.patch = next
+	s.records.extras().patch = next
 	s.add(&s.report, abi.VerbPatch, before, reply, next.result)
 	return err
 }
@@ -231,7 +231,7 @@ func (s *session) findToDelete(ctx context.Context, d location) (*object.Object,
 	switch {
 	case shown == Present && (d.uid == "" || d.uid == string(have.UID)):
 		return have, nil
-	case s.records.absent[d.id()] && (shown == Absent || shown == Unselected && d.owned):
+	case s.records.isAbsent(d.id()) && (shown == Absent || shown == Unselected && d.owned):
 		return nil, nil
 	}
 	return s.getLive(ctx, d)
@@ -278,15 +278,21 @@ func (s *session) recordDelete(d location, have *object.Object, reply []byte) {
 // emitEvents emits the guest's Events of one run. An Event that the previous
 // run emitted too is not repeated.
 func (s *session) emitEvents(events []abi.Event) {
-	emitted := make(map[digest]bool, len(events))
+	var emitted []digest
 	for _, e := range events {
 		d := sumEvent(e)
-		if !s.records.events[d] && !emitted[d] {
+		if slices.Contains(emitted, d) {
+			continue
+		}
+		if !slices.Contains(s.records.read().events, d) {
 			s.emit(s.target, e)
 		}
-		emitted[d] = true
+		emitted = append(emitted, d)
 	}
-	s.records.events = emitted
+	if s.records.extra != nil || emitted != nil {
+		s.records.extras().events = emitted
+		s.records.tidy()
+	}
 }
 
 // EmitEvent emits the host's Event about a run, nil for none. It must be
@@ -294,16 +300,17 @@ func (s *session) emitEvents(events []abi.Event) {
 // repeated.
 func (p *Performer) EmitEvent(t Target, e *abi.Event) {
 	if e == nil {
-		if r := p.memory.of(t, false); r != nil {
-			r.hostEvent = digest{}
+		if r := p.memory.of(t, false); r != nil && r.extra != nil {
+			r.extra.hostEvent = digest{}
+			r.tidy()
 		}
 		return
 	}
 	r, d := p.memory.of(t, true), sumEvent(*e)
-	if r.hostEvent != d {
+	if r.read().hostEvent != d {
 		p.emit(t, *e)
 	}
-	r.hostEvent = d
+	r.extras().hostEvent = d
 }
 
 // emit emits an Event as the host or, in a dry run, logs it.

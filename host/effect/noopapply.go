@@ -17,25 +17,25 @@ import (
 // previous apply had the same intent, and the object still has the body that it led to,
 // or shows that nobody has changed what was applied.
 func (s *session) isNoop(ctx context.Context, a plannedApply, have *object.Object) (bool, error) {
-	last, recorded := s.records.applied[a.id()]
+	last, version := s.records.lastApply(a.id()), sumStrings(have.ResourceVersion)
 	switch {
 	case s.lacksLabel(a, have):
 		return false, nil
-	case recorded && last.intent != a.digest:
+	case last != nil && last.intent != a.digest:
 		return false, nil
-	case recorded && last.resourceVersion == have.ResourceVersion:
+	case last != nil && last.version == version:
 		return true, nil
 	}
 	state, err := s.sumState(a, have)
 	if err != nil {
 		return false, err
 	}
-	if !recorded || state == (digest{}) || state != last.state {
+	if last == nil || state == (digest{}) || state != last.state {
 		if unchanged, err := s.isUnchanged(ctx, a, have); err != nil || !unchanged {
 			return false, err
 		}
 	}
-	s.records.setApplied(a.id(), applyRecord{intent: a.digest, state: state, resourceVersion: have.ResourceVersion})
+	s.records.setApplied(applyRecord{id: a.id(), intent: a.digest, state: state, version: version})
 	return true, nil
 }
 

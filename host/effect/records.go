@@ -1,39 +1,43 @@
 package effect
 
 import (
-	"maps"
-	"strings"
+	"slices"
 	"sync"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
+	"unique"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
 )
 
 // This file holds what is recorded of each primary, so that nothing is written
-// twice.
+// twice. There is one of these records for each primary: what most primaries do not
+// need is in [extraRecords].
 
 // memory holds the records of all primaries. It is bounded by the intents of
 // each primary's last run, and is lost when the host restarts.
 type memory struct {
 	mu    sync.Mutex
-	byUID map[types.UID][]*records // one for each controller of the primary
+	byUID map[object.Hash]*records // the first of a list with one for each controller
 }
 
 // records is what is recorded of one primary and one controller. Only one
 // goroutine uses it, because a key never runs twice at once.
 type records struct {
-	controller string
+	controller unique.Handle[string]
+	next       *records      // of another controller; guarded by memory.mu
+	applied    []applyRecord // no more than a result has intents, of which few have many
+	extra      *extraRecords // nil: the zero value
+}
 
-	applied   map[objectID]applyRecord
-	absent    map[objectID]bool // objects that were found absent, or deleted
-	patch     patchRecord       // the last patch of the primary
-	status    patchRecord       // the last patch of its status
-	events    map[digest]bool   // the guest's Events of the last run
-	hostEvent digest            // the host's Event about the last run; zero for none
-	reserved  time.Time         // when the limit of writes has a place for the next write; zero: none is reserved
+// extraRecords are records that few primaries have at a time.
+type extraRecords struct {
+	absent    []objectID  // objects that were found absent, or deleted
+	patch     patchRecord // the last patch of the primary
+	status    patchRecord // the last patch of its status that led to something else
+	events    []digest    // the guest's Events of the last run
+	hostEvent digest      // the host's Event about the last run; zero for none
+	reserved  time.Time   // when the limit of writes has a place for the next write; zero: none is reserved
 }
 
 // objectID stands for the name of an object, whatever version of its kind an
@@ -48,10 +52,10 @@ func objectIDOf(kind abi.Kind, key object.Key) objectID {
 // applyRecord is the last apply of an object: the intent, and what the server made of
 // it. As long as both are the same, an apply would change nothing.
 type applyRecord struct {
-	intent digest
-	state  digest // of the object: see session.sumState
-	// resourceVersion is the latest at which the object was seen in that state.
-	resourceVersion string
+	id      objectID
+	intent  digest
+	state   digest // of the object: see session.sumState
+	version digest // of the latest resourceVersion at which the object was seen in that state
 }
 
 // patchRecord is the last merge patch of a primary, and the value that it led
@@ -66,8 +70,10 @@ type patchRecord struct {
 func (m *memory) of(t Target, create bool) *records {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, r := range m.byUID[t.Object.UID] {
-		if r.controller == t.Controller.Name {
+	uid, controller := object.HashOf(string(t.Object.UID)), unique.Make(t.Controller.Name)
+	first := m.byUID[uid]
+	for r := first; r != nil; r = r.next {
+		if r.controller == controller {
 			return r
 		}
 	}
@@ -75,15 +81,14 @@ func (m *memory) of(t Target, create bool) *records {
 		return nil
 	}
 	if m.byUID == nil {
-		m.byUID = map[types.UID][]*records{}
+		m.byUID = map[object.Hash]*records{}
 	}
-	r := &records{controller: strings.Clone(t.Controller.Name)}
-	uid := types.UID(strings.Clone(string(t.Object.UID)))
-	m.byUID[uid] = append(m.byUID[uid], r)
+	r := &records{controller: controller, next: first}
+	m.byUID[uid] = r
 	return r
 }
 
-func (m *memory) forget(uid types.UID) {
+func (m *memory) forget(uid object.Hash) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.byUID, uid)
@@ -96,29 +101,81 @@ func (m *memory) forgetAll() {
 	m.byUID = nil
 }
 
-// keep drops the records of objects that the last run did not name.
-func (r *records) keep(named map[objectID]bool) {
-	maps.DeleteFunc(r.applied, func(id objectID, _ applyRecord) bool { return !named[id] })
-	maps.DeleteFunc(r.absent, func(id objectID, _ bool) bool { return !named[id] })
+// extras returns the extra records to change them. [records.tidy] is to be called
+// afterwards.
+func (r *records) extras() *extraRecords {
+	if r.extra == nil {
+		r.extra = &extraRecords{}
+	}
+	return r.extra
 }
 
-// setApplied records that an object exists as an intent wants it. The maps are
-// made when they are needed: most primaries have no children, and there is one
-// of these records for each primary.
-func (r *records) setApplied(id objectID, a applyRecord) {
-	if r.applied == nil {
-		r.applied = map[objectID]applyRecord{}
+// read returns a copy of the extra records.
+func (r *records) read() (e extraRecords) {
+	if r.extra != nil {
+		e = *r.extra
 	}
-	a.resourceVersion = strings.Clone(a.resourceVersion)
-	r.applied[id] = a
-	delete(r.absent, id)
+	return e
+}
+
+// tidy frees the extra records if there are none.
+func (r *records) tidy() {
+	e := r.read()
+	none := patchRecord{}
+	if len(e.absent)+len(e.events) == 0 && e.patch == none && e.status == none && e.hostEvent == (digest{}) && e.reserved.IsZero() {
+		r.extra = nil
+	}
+}
+
+// keep drops the records of objects that the last run did not name.
+func (r *records) keep(named map[objectID]bool) {
+	r.applied = clipped(slices.DeleteFunc(r.applied, func(a applyRecord) bool { return !named[a.id] }))
+	if r.extra != nil {
+		r.extra.absent = clipped(slices.DeleteFunc(r.extra.absent, func(id objectID) bool { return !named[id] }))
+		r.tidy()
+	}
+}
+
+// clipped returns a slice that takes no more than about what it has.
+func clipped[T any](all []T) []T {
+	switch {
+	case len(all) == 0:
+		return nil
+	case cap(all) >= 2*len(all):
+		return append(make([]T, 0, len(all)), all...)
+	}
+	return all
+}
+
+// lastApply returns the record of the last apply of an object, nil if there is none.
+func (r *records) lastApply(id objectID) *applyRecord {
+	if at := slices.IndexFunc(r.applied, func(a applyRecord) bool { return a.id == id }); at >= 0 {
+		return &r.applied[at]
+	}
+	return nil
+}
+
+// setApplied records that an object exists as an intent wants it.
+func (r *records) setApplied(a applyRecord) {
+	if last := r.lastApply(a.id); last != nil {
+		*last = a
+	} else {
+		r.applied = append(r.applied, a)
+	}
+	if r.isAbsent(a.id) {
+		r.extra.absent = slices.DeleteFunc(r.extra.absent, func(id objectID) bool { return id == a.id })
+		r.tidy()
+	}
 }
 
 // setAbsent records that an object does not exist, or is being deleted.
 func (r *records) setAbsent(id objectID) {
-	if r.absent == nil {
-		r.absent = map[objectID]bool{}
+	if !r.isAbsent(id) {
+		r.extras().absent = append(r.extras().absent, id)
 	}
-	r.absent[id] = true
-	delete(r.applied, id)
+	r.applied = slices.DeleteFunc(r.applied, func(a applyRecord) bool { return a.id == id })
+}
+
+func (r *records) isAbsent(id objectID) bool {
+	return r.extra != nil && slices.Contains(r.extra.absent, id)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unsafe"
 
 	"pgregory.net/rapid"
 
@@ -22,7 +23,7 @@ func TestForgetDropsTheRecordsOfOnePrimary(t *testing.T) {
 	other.Object = parse(t, `{"apiVersion":"test.thole.dev/v1","kind":"Widget","metadata":{"name":"o","uid":"u9"}}`)
 	w.EmitEvent(target, &a)
 	w.EmitEvent(other, &a)
-	w.Forget(target.Object.UID)
+	w.Forget(object.HashOf(string(target.Object.UID)))
 	w.EmitEvent(target, nil) // makes no record
 	if len(w.memory.byUID) != 1 {
 		t.Errorf("%d primaries have records, want 1", len(w.memory.byUID))
@@ -37,16 +38,47 @@ func TestForgetDropsTheRecordsOfOnePrimary(t *testing.T) {
 func TestRecordsAreBoundedByTheLastRun(t *testing.T) {
 	m := &records{}
 	x, y := objectIDOf(pod.Kind, object.Key{Name: "x"}), objectIDOf(pod.Kind, object.Key{Name: "y"})
-	m.setApplied(x, applyRecord{})
+	m.setApplied(applyRecord{id: x})
 	m.setAbsent(y)
 	m.keep(map[objectID]bool{y: true})
-	if len(m.applied) != 0 || !m.absent[y] {
+	if len(m.applied) != 0 || !m.isAbsent(y) {
 		t.Errorf("kept %+v", m)
 	}
-	m.setApplied(y, applyRecord{})
+	m.setApplied(applyRecord{id: y})
 	m.keep(map[objectID]bool{})
-	if len(m.applied)+len(m.absent) != 0 {
+	if m.applied != nil || m.extra != nil {
 		t.Errorf("kept %+v", m)
+	}
+}
+
+// There is one of these for each primary, of which there may be very many.
+func TestRecordsAreSmall(t *testing.T) {
+	if size := unsafe.Sizeof(records{}); size > 48 {
+		t.Errorf("records have %d bytes: keep what few primaries need in extraRecords", size)
+	}
+	if size := unsafe.Sizeof(applyRecord{}); size > 64 {
+		t.Errorf("the record of an apply has %d bytes", size)
+	}
+}
+
+// A status that the server has stored as it was wanted is found to need no patch
+// without a record.
+func TestOnlyAStatusThatTheServerChangedIsRecorded(t *testing.T) {
+	for stored, recorded := range map[string]bool{`{"n":1}`: false, `{"n":1,"m":2}`: true, `{}`: true} {
+		w, target := newFake(t, func(out http.ResponseWriter, r *http.Request) {
+			respond(200, "application/json", strings.Replace(primary, `"spec":{}`, `"spec":{},"status":`+stored, 1))(out, r)
+		})
+		if _, failure := w.WriteStatus(t.Context(), target, Status{Patch: []byte(`{"n":1}`)}); failure != nil {
+			t.Fatal(failure)
+		}
+		r := w.memory.of(target, false)
+		if got := r != nil && r.extra != nil; got != recorded {
+			t.Errorf("stored as %s: recorded is %v", stored, got)
+		}
+		w.EmitEvent(target, &abi.Event{Type: "Warning", Reason: "A", Message: "m"})
+		if w.EmitEvent(target, nil); recorded != (w.memory.of(target, false).extra != nil) {
+			t.Errorf("stored as %s: the Event is still recorded", stored)
+		}
 	}
 }
 
@@ -102,7 +134,7 @@ func TestPerformerIsSafeForConcurrentPrimaries(t *testing.T) {
 				}
 				w.EmitEvent(mine, nil)
 				if n%5 == 0 {
-					w.Forget(mine.Object.UID)
+					w.Forget(object.HashOf(string(mine.Object.UID)))
 				}
 			}
 		})

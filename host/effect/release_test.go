@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/object"
 )
 
 func TestFieldsAreReleasedWhenAResultNoLongerNamesTheObject(t *testing.T) {
@@ -128,7 +129,7 @@ func TestARecreatedPrimaryGoesOnWithItsFields(t *testing.T) {
 	w.succeed(p, data("a=1", "b=1"))
 	before := w.managers()
 	w.remove(widget, "one")
-	w.Forget(p.Object.UID)
+	w.Forget(object.HashOf(string(p.Object.UID)))
 	p = w.sharers("one")[0]
 	w.succeed(p, data("a=1"))
 	w.expectData("a=1")

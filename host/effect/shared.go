@@ -143,8 +143,7 @@ func (s *session) join(ctx context.Context, a plannedApply, have *object.Object)
 // does not own. The cache may be behind the apply.
 func (s *session) isSharing(a plannedApply, have *object.Object) bool {
 	_, annotated := have.Annotations[a.annotation]
-	_, known := s.records.applied[a.id()]
-	return annotated || known && s.shares.has(s.sharer(), a.id())
+	return annotated || s.records.lastApply(a.id()) != nil && s.shares.has(s.sharer(), a.id())
 }
 
 // explainSharers names the primaries that a field conflict is with: their

@@ -93,6 +93,7 @@ func (p *Performer) supported(r object.Resource, t Target, want Status) Status {
 // statusChange is a change of the status that has to be written.
 type statusChange struct {
 	patch  []byte // merge patch of the status; nil if nothing has to be written
+	wanted []byte // the whole status
 	record patchRecord
 }
 
@@ -102,40 +103,42 @@ type statusChange struct {
 func (p *Performer) planStatus(t Target, want Status) (c statusChange, err error) {
 	before := statusOf(t.Object)
 	c.record.epoch = p.pruned.epoch(t.Object.Kind, p.Now())
-	diff, err := p.statusDiff(t.Object.Kind, before, want)
+	wanted, diff, err := p.statusDiff(t.Object.Kind, before, want)
 	if err != nil || diff == nil {
 		return c, err
 	}
+	c.wanted = wanted
 	if c.record.patch, err = sum(diff); err != nil {
 		return c, err
 	}
 	c.record.result, err = sum(before)
-	if p.memory.of(t, true).status != c.record {
+	if p.recordedStatus(t) != c.record {
 		c.patch = diff
 	}
 	return c, err
 }
 
-// statusDiff returns the merge patch between the status and what is wanted,
+// statusDiff returns the status that is wanted, and the merge patch that leads to it,
 // without pruned fields; nil if there is no difference.
-func (p *Performer) statusDiff(kind abi.Kind, before []byte, want Status) (diff []byte, err error) {
-	after := before
+func (p *Performer) statusDiff(kind abi.Kind, before []byte, want Status) (after, diff []byte, err error) {
+	after = before
 	if len(want.Patch) > 0 {
 		if after, err = rawjson.MergePatch(before, want.Patch); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	host, err := p.hostPatch(kind, before, want)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if after, err = rawjson.MergePatch(after, host); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if diff, err = rawjson.Diff(before, after); err != nil || diff == nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return p.pruned.drop(kind, "", diff)
+	diff, err = p.pruned.drop(kind, "", diff)
+	return after, diff, err
 }
 
 // hostPatch returns the merge patch of the host's own part of the status.
@@ -184,13 +187,33 @@ func (p *Performer) learn(t Target, c statusChange, reply *object.Object) (conte
 	if c.record.result, err = sum(status); err != nil {
 		return content, err
 	}
-	p.memory.of(t, true).status = c.record
+	p.recordStatus(t, c, status)
 	for _, path := range p.pruned.learn(reply.Kind, c.patch, status, p.Now()) {
 		p.Logger.Warn("the API server pruned a field of status that the schema does not have; it is not sent again for 10 minutes: "+
 			"add the field to the CustomResourceDefinition, with the subresource status",
 			"kind", reply.Kind.String(), "field", "/status"+path)
 	}
 	return c.record.result, nil
+}
+
+func (p *Performer) recordedStatus(t Target) patchRecord {
+	if r := p.memory.of(t, false); r != nil {
+		return r.read().status
+	}
+	return patchRecord{}
+}
+
+// recordStatus records the status that a patch led to. What the patch asked for needs
+// no record: no such patch is computed for it again.
+func (p *Performer) recordStatus(t Target, c statusChange, status []byte) {
+	record := c.record
+	if rawjson.Equal(status, c.wanted) {
+		record = patchRecord{}
+	}
+	if r := p.memory.of(t, record != patchRecord{}); r != nil && r.read().status != record {
+		r.extras().status = record
+		r.tidy()
+	}
 }
 
 // statusOf returns an object's status, an empty object if it has none.
