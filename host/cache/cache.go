@@ -19,7 +19,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/cache/edges"
+	"github.com/thole-dev/thole/host/cache/openapi"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -105,6 +107,7 @@ type Cache struct {
 	rest      *rest.Config
 	http      *http.Client
 	discovery *discovery
+	schemas   *openapi.Schemas
 	edges     *edges.Index
 	ping      ping            // of the API server, for Reachable
 	ctx       context.Context //nolint:containedctx // ends with Stop
@@ -133,6 +136,7 @@ func New(config Config) (*Cache, error) {
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.discovery = newDiscovery(c.ctx, client, config.Clock)
+	c.schemas = openapi.New(client)
 	c.edges = edges.New(edges.Config{
 		Wake: func(o Owner, change edges.Change, crowd bool) {
 			config.Wake(o, Event{Old: change.Old, New: change.Updated}, crowd)
@@ -178,6 +182,13 @@ func (c *Cache) Watchable(ctx context.Context, kind abi.Kind) (object.Resource, 
 		err = &NotWatchableError{Kind: kind, Missing: s.missing}
 	}
 	return s.Resource, err
+}
+
+// CheckFields returns an [*openapi.UnknownFieldError] for the first path at which no
+// object of a kind can have a value. After any other error nothing is known about
+// them, because the API server does not show its schema.
+func (c *Cache) CheckFields(ctx context.Context, kind abi.Kind, paths ...fieldpath.Path) error {
+	return c.schemas.Check(ctx, kind, paths...)
 }
 
 // Stats describes the informers of one kind.

@@ -32,7 +32,8 @@
 // reads of a kind is of one state. Every read becomes an edge from the key of the run
 // to that object or list (package edges). A later change there calls [Config.Wake]
 // for the keys that have read it. The objects, their snapshots and their indexes are
-// in package objects.
+// in package objects. Whether a kind has a field by which objects are to be found is
+// decided by the schema that the API server publishes (package openapi).
 //
 // # Own writes
 //

@@ -7,6 +7,7 @@
 //	runner.go              Runner: start and stop of plugins
 //	controller.go          one running controller, its handlers and its resync
 //	informers.go           the informers that a revision reads, as dispatch and effect use them
+//	fields.go              whether the kinds have the fields of a manifest
 //	status.go              breakers, and what people see of a running plugin
 //	leftoverfinalizers.go  finalizers that nobody removes any more
 package runner

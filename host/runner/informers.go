@@ -158,7 +158,8 @@ func acquireError(ctx context.Context, problems []error) error {
 	return &catalog.WaitError{Reason: strings.Join(slices.Compact(reasons), "; ")}
 }
 
-// kindError is a manifest with a kind that cannot be followed.
+// kindError is a manifest with a kind that cannot be followed, or that does not have a
+// field.
 type kindError struct{ error }
 
 // LoadStep names the step for metrics.

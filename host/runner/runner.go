@@ -142,6 +142,9 @@ func (r *Runner) acquireInformers(ctx context.Context, rev *Revision, follows *s
 		return nil, err
 	}
 	err = checkNamespaces(rev.Manifest, byKind)
+	if err == nil {
+		err = r.checkFields(ctx, rev)
+	}
 	for kind, version := range labelled {
 		if err == nil {
 			err = byKind[kind].WaitFor(ctx, version)

@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,7 +18,11 @@ var latecomer = abi.Kind{APIVersion: "e2e.thole.dev/v1", Kind: "Latecomer"}
 
 // emptyPlugin returns a plugin whose runs always succeed and write nothing.
 func emptyPlugin(name string, controllers ...abi.Controller) []byte {
-	return pluginWithManifest(abi.EncodeManifest(&abi.Manifest{Name: name, Version: "1", Controllers: controllers}))
+	m := &abi.Manifest{Name: name, Version: "1", Controllers: controllers}
+	if slices.ContainsFunc(controllers, func(c abi.Controller) bool { return len(c.Indexes) > 0 }) {
+		m.Features = []string{abi.FeatureIndexes}
+	}
+	return pluginWithManifest(abi.EncodeManifest(m))
 }
 
 func controllerFor(kind abi.Kind) abi.Controller {

@@ -146,6 +146,20 @@ var badPlugins = []badPlugin{
 			"do not declare it under for, owns or reads",
 		},
 	},
+	{
+		name: "index-of-unknown-field", step: "kind",
+		write: writeEmptyPlugin(abi.Controller{
+			Name: "main", For: abi.Kind{APIVersion: "v1", Kind: "ServiceAccount"}.All(), Reads: abi.AllOf(abi.Kind{APIVersion: "apps/v1", Kind: "Deployment"}),
+			Indexes: []abi.Index{
+				{Name: "by-label", Kind: abi.Kind{APIVersion: "apps/v1", Kind: "Deployment"}, Field: "metadata.labels.app"},
+				{Name: "by-secret", Kind: abi.Kind{APIVersion: "apps/v1", Kind: "Deployment"}, Field: "spec.template.spec.volumes[*].secret.secretname"},
+			},
+		}),
+		message: []string{
+			`controller "main": index "by-secret": field "spec.template.spec.volumes[*].secret.secretname": in the schema of apps/v1 Deployment `,
+			`"spec.template.spec.volumes[*].secret" has no field "secretname", did you mean "secretName"?`,
+		},
+	},
 
 	// The policy beside it.
 	{

@@ -1,0 +1,123 @@
+package openapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/fieldpath"
+	"github.com/thole-dev/thole/host/object"
+)
+
+const (
+	// maxDocument bounds a document, in bytes. That of the core API has 2 MB.
+	maxDocument = 32 << 20
+	// requestTimeout is that of one request. The server may have to build the document.
+	requestTimeout = 10 * time.Second
+	// A schema is published some time after its CRD was changed. A field that it does
+	// not have is looked for again until settleFor has passed.
+	settleFor   = 5 * time.Second
+	settlePause = time.Second
+)
+
+// Schemas are those of one API server. Its methods may be called concurrently.
+type Schemas struct {
+	client rest.Interface
+	busy   chan struct{} // capacity 1; held while there is a document
+}
+
+// New returns the schemas of an API server. It sends no request.
+func New(client rest.Interface) *Schemas {
+	return &Schemas{client: client, busy: make(chan struct{}, 1)}
+}
+
+// Check returns an [*UnknownFieldError] for the first path at which no object of the
+// kind can have a value. Any other error means that the schema cannot be had, and that
+// nothing is known about the paths.
+func (s *Schemas) Check(ctx context.Context, kind abi.Kind, paths ...fieldpath.Path) error {
+	for began := time.Now(); ; {
+		err := s.check(ctx, kind, paths)
+		if unknown := (*UnknownFieldError)(nil); !errors.As(err, &unknown) || time.Since(began) >= settleFor {
+			return err
+		}
+		select {
+		case <-time.After(settlePause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (s *Schemas) check(ctx context.Context, kind abi.Kind, paths []fieldpath.Path) error {
+	select {
+	case s.busy <- struct{}{}:
+		defer func() { <-s.busy }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	text, err := s.fetch(ctx, kind.APIVersion)
+	if err != nil {
+		return fmt.Errorf("read the schema of %s: %w", kind, err)
+	}
+	return check(text, kind, paths)
+}
+
+// fetch returns the document of an API version.
+func (s *Schemas) fetch(ctx context.Context, apiVersion string) ([]byte, error) {
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	body, err := s.client.Get().AbsPath(append([]string{"/openapi/v3"}, object.APIPath(gv)...)...).Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	text, err := io.ReadAll(io.LimitReader(body, maxDocument+1))
+	if err == nil && len(text) > maxDocument {
+		err = fmt.Errorf("the document has more than %d bytes", maxDocument)
+	}
+	return text, err
+}
+
+// check checks paths against a document.
+func check(text []byte, kind abi.Kind, paths []fieldpath.Path) error {
+	d, err := readDocument(text)
+	if err != nil {
+		return fmt.Errorf("read the schema of %s: %w", kind, err)
+	}
+	roots, err := d.schemasOf(kind)
+	if err != nil {
+		return fmt.Errorf("read the schema of %s: %w", kind, err)
+	}
+	for _, path := range paths {
+		problem, err := d.follow(roots, path)
+		if err != nil {
+			return fmt.Errorf("read the schema of %s for the field %s: %w", kind, path, err)
+		}
+		if problem != "" {
+			return &UnknownFieldError{Kind: kind, Path: path, Problem: problem}
+		}
+	}
+	return nil
+}
+
+// UnknownFieldError is returned for a path at which no object of a kind can have a
+// value.
+type UnknownFieldError struct {
+	Kind    abi.Kind
+	Path    fieldpath.Path
+	Problem string // names the first step that does not exist
+}
+
+func (e *UnknownFieldError) Error() string {
+	return fmt.Sprintf("field %q: in the schema of %s %s", e.Path, e.Kind, e.Problem)
+}

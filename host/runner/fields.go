@@ -1,0 +1,78 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/fieldpath"
+	"github.com/thole-dev/thole/host/cache/openapi"
+)
+
+// This file refuses manifests with fields that their kinds do not have.
+
+// declaredField is a field of a kind that a manifest names.
+type declaredField struct {
+	in   string // where the manifest names it
+	kind abi.Kind
+	path fieldpath.Path
+}
+
+// declaredFields returns the fields of the indexes and watches of a manifest.
+func declaredFields(m *abi.Manifest) (all []declaredField) {
+	add := func(in string, kind abi.Kind, field string) {
+		if path, err := fieldpath.ParsePath(field); err == nil { // else it is no field: the manifest was checked
+			all = append(all, declaredField{in, kind, path})
+		}
+	}
+	for _, c := range m.Controllers {
+		for _, x := range c.Indexes {
+			add(fmt.Sprintf("controller %q: index %q", c.Name, x.Name), x.Kind, x.Field)
+		}
+		for _, w := range c.Watches {
+			if w.By == abi.WatchByField {
+				add(fmt.Sprintf("controller %q: watches of %s by field", c.Name, w.Kind), c.For.Kind, w.Field)
+			}
+		}
+	}
+	return all
+}
+
+// checkFields returns an error if the manifest names a field that its kind does not
+// have. A revision whose fields cannot be checked runs: what is looked for by a field
+// that does not exist is not found.
+func (r *Runner) checkFields(ctx context.Context, rev *Revision) error {
+	byKind := map[abi.Kind][]fieldpath.Path{}
+	declared := declaredFields(rev.Manifest)
+	for _, f := range declared {
+		byKind[f.kind] = append(byKind[f.kind], f.path)
+	}
+	for _, f := range declared { // in the order of the manifest
+		paths := byKind[f.kind]
+		if paths == nil {
+			continue // the kind was checked
+		}
+		byKind[f.kind] = nil
+		r.setWaitsFor(rev.Plugin, "the schema of "+f.kind.String())
+		err := r.Cache.CheckFields(ctx, f.kind, paths...)
+		unknown, found := errors.AsType[*openapi.UnknownFieldError](err)
+		switch {
+		case found:
+			return kindError{fmt.Errorf("%s: %w", nameOf(declared, unknown), unknown)}
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			r.Logger.Warn("the fields of indexes and watches are not checked: nothing is found by a field that does not exist",
+				"plugin", rev.Plugin, "kind", f.kind.String(), "error", err)
+		}
+	}
+	return nil
+}
+
+// nameOf returns where a manifest names a field first.
+func nameOf(declared []declaredField, of *openapi.UnknownFieldError) string {
+	i := slices.IndexFunc(declared, func(f declaredField) bool { return f.kind == of.Kind && f.path.String() == of.Path.String() })
+	return declared[max(i, 0)].in
+}
