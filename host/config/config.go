@@ -70,6 +70,11 @@ type Allow struct {
 	// read and write in other namespaces, if the plugin's policy asks for it
 	// too. [EveryPlugin] stands for all plugins.
 	CrossNamespace []string `json:"crossNamespace,omitempty"`
+	// Namespaces are those in which a plugin may read and write objects, by the name
+	// of the plugin; it follows no objects in others. [EveryPlugin] stands for all
+	// plugins that are not named; without it these have all namespaces. Cluster-scoped
+	// objects are not affected.
+	Namespaces map[string]Namespaces `json:"namespaces,omitempty"`
 }
 
 // EveryPlugin stands for all plugins in a list of names.
@@ -164,6 +169,7 @@ func (c Config) problems() (problems []error) {
 		problems = append(problems, field.Invalid(field.NewPath("listen"), c.Listen,
 			"must be host:port, such as 127.0.0.1:8080, or :8080 for every interface"))
 	}
+	problems = append(problems, c.Allow.problems()...)
 	for _, n := range c.numbers() {
 		if err := n.validate(); n.value != 0 && err != nil {
 			problems = append(problems, err)
@@ -177,9 +183,10 @@ func ValidateNamespace(name string) error {
 	if abi.ValidName(name) {
 		return nil
 	}
-	return field.Invalid(field.NewPath("namespace"), name,
-		"must be a DNS label (at most 63 lower case letters, digits and '-')")
+	return field.Invalid(field.NewPath("namespace"), name, dnsLabel)
 }
+
+const dnsLabel = "must be a DNS label (at most 63 lower case letters, digits and '-')"
 
 // inside reports whether path is dir or lies below it, symbolic links resolved.
 func inside(path, dir string) bool {

@@ -165,6 +165,8 @@ func expected(t reflect.Type) string {
 	switch kind := t.Kind(); {
 	case isMapping(t):
 		return fmt.Sprintf("must be a mapping of fields, such as {%s: ...}", fieldsOf(t, "").paths()[0])
+	case kind == reflect.Map:
+		return "must be a mapping from plugins to lists of namespaces, such as {name: [name]}"
 	case kind == reflect.Slice:
 		return "must be a list of names, such as [name]"
 	case kind == reflect.String:
@@ -202,15 +204,17 @@ func wrongType(path string, known fields, written map[string]any) error {
 	return field.TypeInvalid(field.NewPath(path), value, expected(known[path]))
 }
 
-// emptyValues returns an error for every field, other than a list or a
-// mapping, and every entry of a list that is written without a value: the
-// decoder would leave the default, but whoever began to write a limit or a namespace wanted another.
+// emptyValues returns an error for every field, other than a mapping or a list that
+// allows nothing when it is empty, and every entry of a list that is written without a
+// value: the decoder would leave the default, but whoever began to write a limit or a
+// namespace wanted another.
 func emptyValues(known fields, written map[string]any) (problems []error) {
 	for _, path := range known.paths() {
 		value, ok, _ := unstructured.NestedFieldNoCopy(written, strings.Split(path, ".")...)
 		const advice = "write a value, or remove the line for the default"
 		t := known[path]
-		if ok && value == nil && t.Kind() != reflect.Slice && !isMapping(t) {
+		mayBeEmpty := isMapping(t) || t.Kind() == reflect.Slice && t != reflect.TypeFor[Namespaces]()
+		if ok && value == nil && !mayBeEmpty {
 			problems = append(problems, field.Required(field.NewPath(path), advice))
 		}
 		if list, _ := value.([]any); t.Kind() == reflect.Slice {

@@ -16,9 +16,11 @@ type Policy struct {
 	// CrossNamespace lets the plugin's namespaced primary objects read and
 	// write in other namespaces. The configuration must allow it too.
 	CrossNamespace bool `json:"crossNamespace,omitempty"`
-	// Namespaces are those in which the plugin may read and write namespaced objects;
-	// none: all.
-	Namespaces []string `json:"namespaces,omitempty"`
+	// Namespaces are those in which the plugin may read and write objects; it follows
+	// no objects in others. Those that the configuration does not allow are left out.
+	// The default is what the configuration allows. Cluster-scoped objects are not
+	// affected.
+	Namespaces Namespaces `json:"namespaces,omitempty"`
 	// DryRun sends every write of the plugin to the API server as a dry run:
 	// it is checked and not stored. What would have changed is logged.
 	DryRun bool `json:"dryRun,omitempty"`
@@ -62,7 +64,7 @@ func (c Config) ReadPolicy(plugin string, text []byte) (Policy, error) {
 }
 
 // checkCeiling reports every field of a policy that allows more than the
-// configuration.
+// configuration, and narrows its namespaces.
 func (c Config) checkCeiling(plugin string, p *Policy) error {
 	var problems []error
 	ceilings := c.Limits.numbers()
@@ -81,5 +83,6 @@ func (c Config) checkCeiling(plugin string, p *Policy) error {
 		problems = append(problems, field.Forbidden(field.NewPath("crossNamespace"), fmt.Sprintf(
 			"the host's configuration does not allow it: add %q to allow.crossNamespace in the file of --config", plugin)))
 	}
+	problems = append(problems, c.narrow(plugin, p))
 	return errors.Join(problems...)
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 )
@@ -144,13 +145,15 @@ func FuzzPolicyStaysBelowTheConfiguration(f *testing.F) {
 	f.Add("crossNamespace: true\nlimits: {memoryMiB: 16, timeout: 2s}\nconfig: {a: [1]}")
 	f.Add("limits: {fuel: 1e20, writesPerSecond: \"x\"}\nunknown: 1")
 	f.Add("--- # a\n---\n&a [*a]")
-	c := Config{Allow: Allow{CrossNamespace: []string{"other"}}, DryRun: true}.WithDefaults()
+	f.Add("namespaces: [a, c, \"\"]")
+	c := Config{Allow: Allow{CrossNamespace: []string{"other"}, Namespaces: map[string]Namespaces{"p": {"a", "b"}}}, DryRun: true}.WithDefaults()
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := c.ReadPolicy("p", []byte(text))
 		if err != nil {
 			return
 		}
-		if p.CrossNamespace || !p.DryRun {
+		outside := func(name string) bool { return name != "a" && name != "b" }
+		if p.CrossNamespace || !p.DryRun || len(p.Namespaces) == 0 || slices.ContainsFunc(p.Namespaces, outside) {
 			t.Errorf("the policy allows more than the configuration: %+v", p)
 		}
 		ceilings := c.Limits.numbers()

@@ -81,6 +81,8 @@ func plainType(e ast.Expr) string {
 		return plainType(e.X)
 	case *ast.ArrayType:
 		return "list of " + plainType(e.Elt)
+	case *ast.MapType:
+		return plainType(e.Value) + " by " + plainType(e.Key)
 	case *ast.SelectorExpr: // json.RawMessage
 		return "any"
 	case *ast.Ident:
@@ -91,6 +93,8 @@ func plainType(e ast.Expr) string {
 			return "true or false"
 		case "Duration":
 			return "duration"
+		case "Namespaces":
+			return "list of text"
 		case "Limits", "Allow":
 			return fmt.Sprintf("[%s](#%[1]s)", strings.ToLower(e.Name))
 		default:
