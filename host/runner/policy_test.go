@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -55,6 +56,11 @@ func TestANewPolicyKeepsTheController(t *testing.T) {
 	}
 	if p := r.plugins["p"].effects.Load(); p.QPS != 3 || first.Revision().Effects != p {
 		t.Errorf("its writes are limited to %v per second", p.QPS)
+	}
+	policy.Namespaces = config.Namespaces{"a"}
+	start(policy)
+	if p := r.plugins["p"].effects.Load(); !slices.Equal(p.Namespaces, policy.Namespaces) || first.Revision().Effects != p {
+		t.Errorf("it writes in the namespaces %v", p.Namespaces)
 	}
 	if first.canSwapTo(abi.Controller{Name: "c", For: gadgets.All()}) {
 		t.Error("a controller for another kind would keep the keys of the former one")
