@@ -247,7 +247,7 @@ func (m *shares) drop(who sharer, kind abi.Kind, key object.Key) {
 
 // FindShared records which objects the primaries of a controller shared before
 // the host was started, and returns these primaries. The objects' annotations
-// show it, for the kinds that the plugin reads. A primary that does not exist any
+// show it, for the objects that the cache holds. A primary that does not exist any
 // more gets a run like the others, which releases its fields.
 func (p *Performer) FindShared(c *abi.Controller) []object.Key {
 	primaries := map[object.Key]bool{}
