@@ -25,8 +25,9 @@ import (
 // Object is one object at one resourceVersion. It is immutable, because caches,
 // workers and indexes share it.
 type Object struct {
-	// ObjectMeta is metadata. Its strings alias Raw. Its ManagedFields are only for
-	// [Object.AppliedBy], and shared with other objects.
+	// ObjectMeta is metadata. Its strings alias Raw, but for what outlives the object in
+	// many places: name, namespace, UID and resourceVersion, its own and of its owners.
+	// Its ManagedFields are only for [Object.AppliedBy], and shared with other objects.
 	metav1.ObjectMeta
 	Kind abi.Kind
 	// Raw is the object as JSON, without metadata.managedFields and the
@@ -131,8 +132,20 @@ func Parse(raw []byte, kind abi.Kind) (*Object, error) {
 	if err := r.End(); err != nil {
 		return nil, fmt.Errorf("parse object: metadata: %w", err)
 	}
+	o.ownIdentity()
 	o.keepApplied(raw[parts.managed.from:parts.managed.to])
 	return o, nil
+}
+
+// ownIdentity makes the strings that identify the object not alias Raw.
+func (o *Object) ownIdentity() {
+	id := o.Namespace + o.Name + string(o.UID) + o.ResourceVersion
+	take := func(n int) (part string) {
+		part, id = id[:n], id[n:]
+		return part
+	}
+	o.Namespace, o.Name = take(len(o.Namespace)), take(len(o.Name))
+	o.UID, o.ResourceVersion = types.UID(take(len(o.UID))), take(len(o.ResourceVersion))
 }
 
 func readMeta(r *rawjson.Reader, m *metav1.ObjectMeta) {
@@ -194,6 +207,8 @@ func readOwner(r *rawjson.Reader) (owner metav1.OwnerReference) {
 			owner.BlockOwnerDeletion = readFlag(r)
 		}
 	})
+	id := owner.Name + string(owner.UID)
+	owner.Name, owner.UID = id[:len(owner.Name)], types.UID(id[len(owner.Name):])
 	return owner
 }
 

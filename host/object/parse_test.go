@@ -1,11 +1,17 @@
 package object_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"unicode/utf8"
+	"weak"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
@@ -135,7 +141,35 @@ func FuzzParse(f *testing.F) {
 		if name, ok := meta["name"].(string); ok && name != o.Name {
 			t.Errorf("name: got %q, want %q", o.Name, name)
 		}
+		// As the cache does with an object that it has kept as bytes.
+		again, err := object.Parse(o.Raw, pod)
+		if err != nil || !bytes.Equal(again.Raw, o.Raw) || again.Kind != o.Kind || !equality.Semantic.DeepEqual(withoutApplied(again), withoutApplied(o)) {
+			t.Errorf("parsed again: %v, %s", err, again.Raw)
+		}
 	})
+}
+
+func withoutApplied(o *object.Object) metav1.ObjectMeta {
+	meta := o.ObjectMeta
+	meta.ManagedFields = nil
+	return meta
+}
+
+// A queue or a table of keys must not keep the objects in memory that the keys are of.
+func TestWhatIdentifiesAnObjectDoesNotKeepItInMemory(t *testing.T) {
+	o, err := object.Parse([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7","ownerReferences":[{"apiVersion":"v1","kind":"K","name":"o","uid":"v"}]},"spec":"`+strings.Repeat("x", 100)+`"}`), pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := []string{o.Name, o.Namespace, string(o.UID), o.ResourceVersion, o.OwnerReferences[0].Name, string(o.OwnerReferences[0].UID)}
+	text := weak.Make(&o.Raw[0])
+	runtime.GC()
+	if text.Value() != nil {
+		t.Error("the text stays in memory")
+	}
+	if got := strings.Join(kept, ","); got != "a,n,u,7,o,v" {
+		t.Errorf("got %s", got)
+	}
 }
 
 func decode(t *testing.T, raw string) map[string]any {
