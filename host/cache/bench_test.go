@@ -32,6 +32,12 @@ const benchObjects = 20_000
 // sample is a custom resource of about 2.3 KB without managedFields, of 3 KB
 // with them, as the API server sends it.
 func sample(i int) []byte {
+	return sampleOf(i, fmt.Sprintf("0f9a7c1e-0000-4000-8000-%012d", i), map[string]any{
+		"replicas": 3, "containers": containers(2), "description": strings.Repeat("what it is for ", 33),
+	})
+}
+
+func sampleOf(i int, uid string, spec map[string]any) []byte {
 	conditions := make([]any, 3)
 	for c := range conditions {
 		conditions[c] = map[string]any{
@@ -39,20 +45,11 @@ func sample(i int) []byte {
 			"lastTransitionTime": "2026-01-02T03:04:05Z", "message": "the object is as it should be, as far as anybody knows",
 		}
 	}
-	containers := make([]any, 2)
-	for c := range containers {
-		containers[c] = map[string]any{
-			"name": fmt.Sprintf("container-%d", c), "image": "example.org/team/application:v1.2.3", "args": []string{"serve", "--verbose", "--port=8080"},
-			"env":       []any{map[string]any{"name": "REGION", "value": "north"}, map[string]any{"name": "LEVEL", "value": "info"}},
-			"resources": map[string]any{"requests": map[string]any{"cpu": "100m", "memory": "128Mi"}, "limits": map[string]any{"memory": "256Mi"}},
-			"ports":     []any{map[string]any{"containerPort": 8080, "name": "http", "protocol": "TCP"}},
-		}
-	}
 	name := fmt.Sprintf("widget-%05d", i)
 	raw, err := json.Marshal(map[string]any{
 		"apiVersion": "example.dev/v1", "kind": "Widget",
 		"metadata": map[string]any{
-			"name": name, "namespace": fmt.Sprintf("team-%d", i%50), "uid": fmt.Sprintf("0f9a7c1e-0000-4000-8000-%012d", i),
+			"name": name, "namespace": fmt.Sprintf("team-%d", i%50), "uid": uid,
 			"resourceVersion": fmt.Sprint(100_000 + i), "generation": 3, "creationTimestamp": "2026-01-02T03:04:05Z",
 			"labels":      map[string]any{"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "shop", "tier": "backend"},
 			"annotations": map[string]any{"example.dev/contact": "team@example.org", "example.dev/notes": "none"},
@@ -61,13 +58,26 @@ func sample(i int) []byte {
 				"fieldsV1": map[string]any{"f:spec": map[string]any{"f:containers": map[string]any{}, "f:description": map[string]any{}, "f:replicas": map[string]any{}}},
 			}},
 		},
-		"spec":   map[string]any{"replicas": 3, "containers": containers, "description": strings.Repeat("what it is for ", 33)},
+		"spec":   spec,
 		"status": map[string]any{"observedGeneration": 3, "conditions": conditions, "endpoints": []string{"10.0.0.1:8080", "10.0.0.2:8080"}},
 	})
 	if err != nil {
 		panic(err)
 	}
 	return raw
+}
+
+func containers(n int) []any {
+	all := make([]any, n)
+	for c := range all {
+		all[c] = map[string]any{
+			"name": fmt.Sprintf("container-%d", c), "image": "example.org/team/application:v1.2.3", "args": []string{"serve", "--verbose", "--port=8080"},
+			"env":       []any{map[string]any{"name": "REGION", "value": "north"}, map[string]any{"name": "LEVEL", "value": "info"}},
+			"resources": map[string]any{"requests": map[string]any{"cpu": "100m", "memory": "128Mi"}, "limits": map[string]any{"memory": "256Mi"}},
+			"ports":     []any{map[string]any{"containerPort": 8080, "name": "http", "protocol": "TCP"}},
+		}
+	}
+	return all
 }
 
 // benchServer streams n objects to each watch, which it leaves open.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/thole-dev/thole/host/cache/objects"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -43,9 +44,12 @@ type feed struct {
 
 // batch is delivered to the handlers that existed when it was pushed.
 type batch struct {
-	to     []*handler
-	events []Event
-	synced bool // the initial list has ended
+	to []*handler
+	// existing are delivered before events, each as an initial event. They are read then,
+	// because all at once might take much more memory than they do in the store.
+	existing []*objects.Entry
+	events   []Event
+	synced   bool // the initial list has ended
 }
 
 func newFeed() *feed { return &feed{signal: make(chan struct{}, 1)} }
@@ -69,7 +73,7 @@ func (f *feed) add(h *handler, initial batch) {
 
 // append queues a batch that has something in it for somebody.
 func (f *feed) append(b batch) {
-	if len(b.to) == 0 || len(b.events) == 0 && !b.synced {
+	if len(b.to) == 0 || len(b.existing) == 0 && len(b.events) == 0 && !b.synced {
 		return
 	}
 	f.batches = append(f.batches, b)
@@ -114,16 +118,23 @@ func (f *feed) take() []batch {
 }
 
 func (b batch) deliver() {
+	for _, e := range b.existing {
+		b.send(Event{New: e.Object(), Initial: true})
+	}
 	for _, e := range b.events {
-		for _, h := range b.to {
-			if !h.removed.Load() {
-				h.event(e)
-			}
-		}
+		b.send(e)
 	}
 	for _, h := range b.to {
 		if b.synced && h.synced != nil && !h.removed.Load() {
 			h.synced()
+		}
+	}
+}
+
+func (b batch) send(e Event) {
+	for _, h := range b.to {
+		if !h.removed.Load() {
+			h.event(e)
 		}
 	}
 }

@@ -55,6 +55,7 @@ func (i *informer) start() {
 	quiet := klog.NewContext(i.ctx, logr.Discard())
 	i.running.Go(func() { reflector.RunWithContext(quiet) })
 	i.running.Go(func() { i.store.feed.run(i.ctx) })
+	i.running.Go(func() { i.store.packUnread(i.ctx) })
 }
 
 // changed wakes the owners that depend on an object. Objects of an initial list are

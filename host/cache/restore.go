@@ -77,8 +77,7 @@ func (s *store) isAhead(version string, objects iter.Seq[*object.Object]) bool {
 		return true
 	}
 	for o := range objects {
-		have := s.objects.Get(o.Key())
-		if have != nil && have.UID == o.UID && isBefore(o.ResourceVersion, have.ResourceVersion) {
+		if have := s.objects.Find(o.Key()); have != nil && have.IsAfter(o, isBefore) {
 			return true
 		}
 	}

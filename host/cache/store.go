@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"sync"
@@ -42,22 +41,25 @@ func (s *store) Add(obj any) error { return s.Update(obj) }
 
 // Update implements cache.ReflectorStore.
 func (s *store) Update(obj any) error {
+	o := obj.(*object.Object)
+	s.find(o.Key()).Unpacked() // for the event: without the lock, because it may take some milliseconds
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.feed.push(batch{events: s.put(nil, obj.(*object.Object), false)})
+	s.feed.push(batch{events: s.put(nil, o, false)})
 	return nil
 }
 
 // put stores an object and appends the events of the change. One that was created
 // again has another UID. There is no event if the resourceVersion is the same.
 func (s *store) put(events []Event, o *object.Object, initial bool) []Event {
-	before := s.objects.Get(o.Key())
-	if before != nil && before.UID == o.UID && before.ResourceVersion == o.ResourceVersion {
-		if !bytes.Equal(before.Raw, o.Raw) { // of a server without resourceVersions
+	stored := s.objects.Find(o.Key())
+	if stored != nil && stored.IsVersionOf(o) {
+		if !stored.HasTextOf(o) { // of a server without resourceVersions
 			s.objects.Put(o)
 		}
 		return events
 	}
+	before := stored.Unpacked()
 	s.objects.Put(o)
 	if before != nil && before.UID != o.UID {
 		return append(events, Event{Old: before}, Event{New: o})
@@ -67,10 +69,11 @@ func (s *store) put(events []Event, o *object.Object, initial bool) []Event {
 
 // Delete implements cache.ReflectorStore.
 func (s *store) Delete(obj any) error {
+	key := obj.(*object.Object).Key()
+	before := s.find(key).Unpacked() // nobody else changes it
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := obj.(*object.Object).Key()
-	if before := s.objects.Get(key); before != nil {
+	if before != nil {
 		s.objects.Remove(key)
 		s.feed.push(batch{events: []Event{{Old: before}}})
 	}
@@ -131,13 +134,14 @@ func (s *store) replace(objs []any) {
 // removeExcept goes through the list and the objects, which have the same order, at
 // the same time.
 func (s *store) removeExcept(objs []any) (removed []Event) {
-	for _, o := range s.all() {
-		for len(objs) > 0 && objects.Compare(objs[0].(*object.Object), o) < 0 {
+	for _, e := range s.all() {
+		order := func() int { return objs[0].(*object.Object).Key().Compare(e.Key()) }
+		for len(objs) > 0 && order() < 0 {
 			objs = objs[1:]
 		}
-		if len(objs) == 0 || objects.Compare(objs[0].(*object.Object), o) > 0 {
-			s.objects.Remove(o.Key())
-			removed = append(removed, Event{Old: o})
+		if len(objs) == 0 || order() > 0 {
+			s.objects.Remove(e.Key())
+			removed = append(removed, Event{Old: e.Unpacked()})
 		}
 	}
 	return removed
@@ -206,9 +210,7 @@ func (s *store) subscribe(h *handler) {
 	defer s.mu.Unlock()
 	initial := batch{synced: s.hasSynced()}
 	if !h.changesOnly {
-		for _, o := range s.all() {
-			initial.events = append(initial.events, Event{New: o, Initial: true})
-		}
+		initial.existing = s.all()
 	}
 	s.feed.add(h, initial)
 }
@@ -222,17 +224,19 @@ func (s *store) hasSynced() bool {
 	}
 }
 
-func (s *store) get(key object.Key) *object.Object {
+func (s *store) get(key object.Key) *object.Object { return s.find(key).Object() }
+
+func (s *store) find(key object.Key) *objects.Entry {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.objects.Get(key)
+	return s.objects.Find(key)
 }
 
 // all returns all objects, ordered by namespace and name. The store is locked.
-func (s *store) all() []*object.Object {
-	all := make([]*object.Object, 0, s.objects.Len())
-	s.objects.All(func(o *object.Object) bool {
-		all = append(all, o)
+func (s *store) all() []*objects.Entry {
+	all := make([]*objects.Entry, 0, s.objects.Len())
+	s.objects.All(func(e *objects.Entry) bool {
+		all = append(all, e)
 		return true
 	})
 	return all

@@ -86,17 +86,18 @@ const (
 	worthIndexing = 256
 )
 
-// labelled is an object in an index.
+// labelled is an object in an index. The value does not alias the text of an object, which
+// it would keep in memory.
 type labelled struct {
 	value string
-	*object.Object
+	*Entry
 }
 
 func (a labelled) before(b labelled) bool {
 	if c := cmp.Compare(a.value, b.value); c != 0 {
 		return c < 0
 	}
-	return before(a.Object, b.Object)
+	return before(a.Entry, b.Entry)
 }
 
 // index has the objects with an attribute in the order of value, namespace and name.
@@ -113,25 +114,37 @@ func newIndex(of Attribute) *index {
 func (x *index) clone() *index { return &index{x.of, x.tree.Clone(), x.used} }
 
 // change replaces an object. Either may be nil.
-func (x *index) change(old, updated *object.Object) {
+func (x *index) change(old, updated *Entry) {
 	var is []string
 	if updated != nil {
-		is = x.of.values(updated)
+		is = x.of.values(updated.Unpacked())
 	}
 	if old != nil {
-		for _, value := range x.of.values(old) {
+		for _, value := range x.of.values(old.Unpacked()) {
 			if !slices.Contains(is, value) {
 				x.tree.Delete(labelled{value, old})
 			}
 		}
 	}
 	for _, value := range is {
-		x.tree.ReplaceOrInsert(labelled{value, updated})
+		x.tree.ReplaceOrInsert(labelled{x.own(value), updated})
 	}
 }
 
-// change is one of a set. Either object may be nil.
-type change struct{ old, updated *object.Object }
+// own returns a copy of a value, which all objects with the value share.
+func (x *index) own(value string) (own string) {
+	x.tree.AscendGreaterOrEqual(labelled{value, at(object.Key{})}, func(l labelled) bool {
+		own = l.value
+		return false
+	})
+	if own != value {
+		own = strings.Clone(value)
+	}
+	return own
+}
+
+// change is one of a set. Either entry may be nil.
+type change struct{ old, updated *Entry }
 
 // Build is an index that is being built.
 type Build struct {
@@ -144,9 +157,9 @@ type Build struct {
 
 // add adds a change of the set since the snapshot.
 func (b *Build) add(c change) {
-	for _, o := range []*object.Object{c.old, c.updated} {
-		if o != nil {
-			b.bytes += len(o.Raw) + objectOverhead
+	for _, e := range []*Entry{c.old, c.updated} {
+		if e != nil {
+			b.bytes += e.size() + objectOverhead
 		}
 	}
 	if b.changes = append(b.changes, c); b.bytes > maxBuildBytes {
@@ -211,20 +224,21 @@ func (b *Build) Run(look func(cost int)) {
 	x := newIndex(b.of)
 	var found []labelled
 	seen := lookedAt{report: look}
-	shared.all.Ascend(func(o *object.Object) bool {
+	shared.all.Ascend(func(e *Entry) bool {
+		o := seen.read(e)
 		seen.add(1)
 		if x.of.path != "" {
 			seen.add(ReadingCost(o))
 		}
 		for _, value := range x.of.values(o) {
-			found = append(found, labelled{value, o})
+			found = append(found, labelled{strings.Clone(value), e})
 		}
 		return true
 	})
 	slices.SortStableFunc(found, func(a, b labelled) int { return cmp.Compare(a.value, b.value) })
-	for _, entry := range found {
+	for _, l := range found {
 		seen.add(1)
-		x.tree.ReplaceOrInsert(entry)
+		x.tree.ReplaceOrInsert(labelled{x.own(l.value), l.Entry})
 	}
 	seen.end()
 	b.index = x
@@ -271,6 +285,18 @@ func (l *lookedAt) end() {
 		l.report(cost)
 	}
 }
+
+// read reads an object. One that is packed costs as much as to read a field of it some times.
+func (l *lookedAt) read(e *Entry) *object.Object {
+	o, wasPacked := e.read(false)
+	if wasPacked {
+		l.add(unpackingCost * ReadingCost(o))
+	}
+	return o
+}
+
+// unpackingCost is how much longer it takes to unpack an object than to read a field of it.
+const unpackingCost = 4
 
 // ReadingCost is what it costs to read a field of an object.
 func ReadingCost(o *object.Object) int { return 1 + len(o.Raw)/bytesPerCost }

@@ -39,7 +39,8 @@ func (n *Snapshot) List(q Query) (iter.Seq[*object.Object], error) {
 	}
 	return func(yield func(*object.Object) bool) {
 		seen := &lookedAt{report: q.Look}
-		shared.candidates(q, seen)(func(o *object.Object) bool {
+		shared.candidates(q, seen)(func(e *Entry) bool {
+			o := seen.read(e)
 			seen.add(q.cost(o))
 			return !q.Matches(o) || yield(o)
 		})
@@ -66,11 +67,11 @@ func (n *Snapshot) Unindexed(q Query, now time.Time) (missing []Attribute) {
 
 // candidates are objects among which are those of a query.
 type candidates struct {
-	parts []iter.Seq[*object.Object] // each in order
+	parts []iter.Seq[*Entry] // each in order
 }
 
 // candidates yields what a query has to look at, in order.
-func (s *state) candidates(q Query, seen *lookedAt) iter.Seq[*object.Object] {
+func (s *state) candidates(q Query, seen *lookedAt) iter.Seq[*Entry] {
 	var all []candidates
 	for of, values := range required(q) {
 		if x := s.indexes[of.name()]; x != nil {
@@ -83,16 +84,16 @@ func (s *state) candidates(q Query, seen *lookedAt) iter.Seq[*object.Object] {
 	return fewest(all, seen).ordered()
 }
 
-func (c candidates) ordered() iter.Seq[*object.Object] {
+func (c candidates) ordered() iter.Seq[*Entry] {
 	if len(c.parts) == 1 {
 		return c.parts[0]
 	}
-	return func(yield func(*object.Object) bool) {
-		var found []*object.Object
+	return func(yield func(*Entry) bool) {
+		var found []*Entry
 		for _, part := range c.parts {
 			found = slices.AppendSeq(found, part)
 		}
-		slices.SortFunc(found, Compare)
+		slices.SortFunc(found, func(a, b *Entry) int { return a.key.Compare(b.key) })
 		slices.Values(slices.Compact(found))(yield) // one object may have several values
 	}
 }
@@ -149,13 +150,13 @@ func (c candidates) exceed(limit int, seen *lookedAt) bool {
 }
 
 // inNamespace yields the objects of the namespace of a query, or all.
-func (s *state) inNamespace(q Query) iter.Seq[*object.Object] {
-	return func(yield func(*object.Object) bool) {
-		s.all.AscendGreaterOrEqual(at(q.First()), func(o *object.Object) bool {
-			if q.Namespace != "" && o.Namespace != q.Namespace {
+func (s *state) inNamespace(q Query) iter.Seq[*Entry] {
+	return func(yield func(*Entry) bool) {
+		s.all.AscendGreaterOrEqual(at(q.First()), func(e *Entry) bool {
+			if q.Namespace != "" && e.key.Namespace != q.Namespace {
 				return false
 			}
-			return q.isAfter(o) || yield(o)
+			return q.isAfter(e) || yield(e)
 		})
 	}
 }
@@ -169,7 +170,7 @@ func (q *Query) First() object.Key {
 	return q.After
 }
 
-func (q *Query) isAfter(o *object.Object) bool { return o.Key() == q.After }
+func (q *Query) isAfter(e *Entry) bool { return e.key == q.After }
 
 // withValues returns the objects of a query that have one of some values.
 func (x *index) withValues(values []string, q Query) (c candidates) {
@@ -181,20 +182,20 @@ func (x *index) withValues(values []string, q Query) (c candidates) {
 	return c
 }
 
-func has(objects iter.Seq[*object.Object]) bool {
-	for range objects {
+func has(entries iter.Seq[*Entry]) bool {
+	for range entries {
 		return true
 	}
 	return false
 }
 
-func (x *index) withValue(value string, q Query) iter.Seq[*object.Object] {
-	return func(yield func(*object.Object) bool) {
-		x.tree.AscendGreaterOrEqual(labelled{value, at(q.First())}, func(entry labelled) bool {
-			if entry.value != value || q.Namespace != "" && entry.Namespace != q.Namespace {
+func (x *index) withValue(value string, q Query) iter.Seq[*Entry] {
+	return func(yield func(*Entry) bool) {
+		x.tree.AscendGreaterOrEqual(labelled{value, at(q.First())}, func(l labelled) bool {
+			if l.value != value || q.Namespace != "" && l.key.Namespace != q.Namespace {
 				return false
 			}
-			return q.isAfter(entry.Object) || yield(entry.Object)
+			return q.isAfter(l.Entry) || yield(l.Entry)
 		})
 	}
 }

@@ -12,8 +12,8 @@ import (
 // degree is that of all trees: a node has up to 63 elements.
 const degree = 32
 
-// tree has objects in the order of [Compare].
-type tree = btree.BTreeG[*object.Object]
+// tree has entries in the order of their keys.
+type tree = btree.BTreeG[*Entry]
 
 // Set is the objects of one kind. It is not safe for concurrent use.
 type Set struct {
@@ -22,6 +22,9 @@ type Set struct {
 	builds  map[string]*Build    // indexes that are being built
 	refused map[string]time.Time // attributes that were too large to index, and when
 	bytes   int
+	saved   int    // bytes of memory by packing, when the last sweep has ended
+	codec   *codec // nil until a sweep has made it
+	judged  int    // the number of objects when it was made
 	changes uint64
 	latest  *Snapshot // taken since the last change; nil if none was
 	open    snapshots
@@ -37,26 +40,22 @@ func Compare(a, b *object.Object) int {
 	return a.Key().Compare(b.Key())
 }
 
-func before(a, b *object.Object) bool { return Compare(a, b) < 0 }
+func before(a, b *Entry) bool { return a.key.Compare(b.key) < 0 }
 
-// at returns an object with a key, by which trees are searched.
-func at(key object.Key) *object.Object {
-	o := &object.Object{}
-	o.Namespace, o.Name = key.Namespace, key.Name
-	return o
-}
+// at returns an entry with a key, by which trees are searched.
+func at(key object.Key) *Entry { return &Entry{key: key} }
 
-// probes are objects for [at], which each read would allocate.
-var probes = sync.Pool{New: func() any { return &object.Object{} }}
+// probes are entries for [at], which each read would allocate.
+var probes = sync.Pool{New: func() any { return &Entry{} }}
 
-// get returns the object with a key, nil if there is none.
-func get(in *tree, key object.Key) *object.Object {
-	probe := probes.Get().(*object.Object)
-	probe.Namespace, probe.Name = key.Namespace, key.Name
-	o, _ := in.Get(probe)
-	probe.Namespace, probe.Name = "", ""
+// find returns the entry with a key, nil if there is none.
+func find(in *tree, key object.Key) *Entry {
+	probe := probes.Get().(*Entry)
+	probe.key = key
+	e, _ := in.Get(probe)
+	probe.key = object.Key{}
 	probes.Put(probe)
-	return o
+	return e
 }
 
 // Len returns the number of objects.
@@ -65,27 +64,30 @@ func (s *Set) Len() int { return s.all.Len() }
 // Bytes returns the bytes of JSON of all objects.
 func (s *Set) Bytes() int { return s.bytes }
 
-// Get returns an object, nil if there is none.
-func (s *Set) Get(key object.Key) *object.Object { return get(s.all, key) }
+// Find returns the entry of an object, nil if there is none.
+func (s *Set) Find(key object.Key) *Entry { return find(s.all, key) }
 
 // Memory returns about what the objects and the indexes take, in bytes.
 func (s *Set) Memory() (objects, indexes uint64) {
-	return uint64(s.bytes + s.Len()*metadataBytes), uint64(s.entries() * entryBytes)
+	return uint64(max(0, s.bytes+s.Len()*objectBytes-s.saved)), uint64(s.entries() * entryBytes)
 }
 
+// What a thing takes, in bytes (BenchmarkHeapPerObject).
 const (
-	entryBytes    = 40      // of an index: three words, in nodes that are partly filled
-	metadataBytes = 1 << 10 // of an object, beside its JSON (BenchmarkHeapPerObject)
+	entryBytes  = 40   // an entry of an index: three words, in nodes that are partly filled
+	objectBytes = 1250 // an object, beside its JSON
+	packedBytes = 310  // a packed object, beside its data
 )
 
-// All yields all objects, ordered by namespace and name, which must not change
+// All yields all entries, ordered by namespace and name, which must not change
 // meanwhile.
-func (s *Set) All(yield func(*object.Object) bool) { s.all.Ascend(yield) }
+func (s *Set) All(yield func(*Entry) bool) { s.all.Ascend(yield) }
 
 // Put adds or replaces an object.
 func (s *Set) Put(o *object.Object) {
-	old, _ := s.all.ReplaceOrInsert(o)
-	s.changed(old, o)
+	e := newEntry(o)
+	old, _ := s.all.ReplaceOrInsert(e)
+	s.changed(old, e)
 }
 
 // Remove removes an object.
@@ -96,15 +98,16 @@ func (s *Set) Remove(key object.Key) {
 }
 
 // changed does what follows from the change of an object. Either may be nil.
-func (s *Set) changed(old, updated *object.Object) {
+func (s *Set) changed(old, updated *Entry) {
 	s.changes++
 	s.latest = nil
 	if updated != nil {
-		s.bytes += len(updated.Raw)
+		s.bytes += updated.size()
 	}
 	if old != nil {
-		s.bytes -= len(old.Raw)
-		s.open.replace(len(old.Raw) + objectOverhead)
+		s.bytes -= old.size()
+		s.saved -= min(s.saved, old.saved())
+		s.open.replace(old.size() + objectOverhead)
 	}
 	for _, x := range s.indexes {
 		x.change(old, updated)

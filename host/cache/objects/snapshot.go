@@ -60,7 +60,7 @@ func (n *Snapshot) Get(key object.Key) (*object.Object, error) {
 	if shared == nil {
 		return nil, ErrExpired
 	}
-	return get(shared.all, key), nil
+	return find(shared.all, key).Object(), nil
 }
 
 // snapshots are those in use, oldest first.
