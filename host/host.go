@@ -143,6 +143,7 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	defer h.close(context.WithoutCancel(ctx))
 	stages, ctx := errgroup.WithContext(telemetry.WithLogger(ctx, h.logger.Named("client-go")))
+	stages.Go(func() error { tuneCollector(ctx); return nil })
 	stages.Go(func() error { return h.server.Run(ctx) })
 	stages.Go(func() error {
 		return h.source.Run(ctx, func(s source.Snapshot) { h.catalog.Update(ctx, h.modules(s)) })
