@@ -195,7 +195,7 @@ func (c *Cache) CheckFields(ctx context.Context, kind abi.Kind, paths ...fieldpa
 type Stats struct {
 	Kind    abi.Kind
 	Objects int
-	Bytes   int // of JSON; an object takes about 1 KiB of heap beside it
+	Bytes   int // of JSON, which is compressed while it is not read
 	// Restores is how often the API server was found to have gone back to an
 	// earlier state.
 	Restores uint64

@@ -3,7 +3,8 @@
 // and stops some time after the last one.
 //
 // An object is kept as the JSON that the API server sent, beside its parsed
-// metadata ([object.Object]). It is never decoded into maps.
+// metadata ([object.Object]). It is never decoded into maps. While nobody reads it, its
+// JSON is compressed, and the metadata left out (package objects).
 //
 // # Guarantees
 //
@@ -52,6 +53,7 @@
 //	frames.go       a watch stream, cut into the frames of its events
 //	decode.go       responses and frames, decoded to objects
 //	store.go        its objects, as the reflector writes them
+//	sweep.go        objects that nobody reads, which are packed
 //	handlers.go     its events, delivered to its handlers
 //	health.go       when it has begun to fail and has recovered
 //	runreads.go     what one run reads, and sees as one state

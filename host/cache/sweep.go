@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"runtime/debug"
 	"time"
 
 	"github.com/thole-dev/thole/host/cache/objects"
@@ -13,6 +14,10 @@ const (
 	sweepEvery = 15 * time.Second
 	// sweepPause is between two slices of a sweep, of about a millisecond each.
 	sweepPause = 3 * time.Millisecond
+	// returnAfter is how many bytes a sweep frees at least for the memory to be returned
+	// to the operating system at once. Go itself would collect it within two minutes, and
+	// return it some minutes later.
+	returnAfter = 32 << 20
 )
 
 // packUnread packs the objects that nobody has read for a while, until ctx is done.
@@ -35,6 +40,13 @@ func (s *store) sweep(ctx context.Context) {
 		}
 	}
 	w.Judge()
+	s.endSweep(w)
+	if w.Freed() >= returnAfter {
+		debug.FreeOSMemory()
+	}
+}
+
+func (s *store) endSweep(w *objects.Sweep) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.objects.EndSweep(w)

@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,5 +132,22 @@ func TestAnEventOfAPackedObjectHasItsOldState(t *testing.T) {
 	}
 	if s.get(object.Key{Namespace: "team-0", Name: fmt.Sprintf("widget-%05d", 0)}) != nil {
 		t.Error("the object that was deleted is still there")
+	}
+}
+
+func TestMuchMemoryThatIsFreedIsReturned(t *testing.T) {
+	forced := func() uint32 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.NumForcedGC
+	}
+	before := forced()
+	packedStore(t, 500)
+	if forced() != before {
+		t.Error("the garbage of 500 objects is collected")
+	}
+	packedStore(t, 20_000)
+	if forced() == before {
+		t.Error("the garbage of 20,000 objects is not collected")
 	}
 }

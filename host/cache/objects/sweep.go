@@ -25,8 +25,12 @@ type Sweep struct {
 	after   object.Key
 	visited int
 	samples []*object.Object
-	saved   int // bytes
+	saved   int // bytes, of all objects that are packed
+	freed   int // bytes, of those that the sweep has packed
 }
+
+// Freed returns about how many bytes the sweep has freed.
+func (w *Sweep) Freed() int { return w.freed }
 
 // BeginSweep begins a sweep, or returns nil if the set is too small for it to pay. The
 // caller calls [Sweep.Next] until it returns false, and then [Set.EndSweep].
@@ -73,6 +77,7 @@ func (w *Sweep) visit(e *Entry) (hasPacked bool) {
 	w.after = e.key
 	if o := e.age(); o != nil && w.codec != nil {
 		e.pack(w.codec.pack(o))
+		w.freed += e.saved()
 		hasPacked = true
 	}
 	w.saved += e.saved()
