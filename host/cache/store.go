@@ -279,6 +279,17 @@ func (s *store) isAt(n snapshot) bool {
 	return n.IsOf(s.objects)
 }
 
+// keys returns the keys of all objects, without a lock.
+func (s *store) keys() []object.Key {
+	n := s.open()
+	defer s.close(n)
+	keys, err := n.Keys()
+	if err != nil {
+		return s.keys() // it has expired at once
+	}
+	return keys
+}
+
 // list returns the objects that a query selects. It compares them without a lock.
 func (s *store) list(q objects.Query, now time.Time) []*object.Object {
 	n := s.open()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -149,5 +150,26 @@ func TestMuchMemoryThatIsFreedIsReturned(t *testing.T) {
 	packedStore(t, 20_000)
 	if forced() == before {
 		t.Error("the garbage of 20,000 objects is not collected")
+	}
+}
+
+// A resync asks for all keys every few minutes.
+func TestKeysReadNoObject(t *testing.T) {
+	s := newStore()
+	for i := range 500 {
+		if err := s.Add(halfRandom(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	parsed := s.packedMemory()
+	for range 8 {
+		keys := s.keys()
+		if len(keys) != 500 || !slices.IsSortedFunc(keys, object.Key.Compare) || keys[0] != halfRandom(0).Key() {
+			t.Fatalf("got %v", keys)
+		}
+		s.sweep(t.Context())
+	}
+	if s.packedMemory() > parsed*2/3 {
+		t.Error("objects are not packed")
 	}
 }

@@ -181,6 +181,24 @@ func (i *Informer) List(namespace string, sel labels.Selector) []*object.Object 
 	return i.list(objects.Query{Namespace: i.parts[0].namespace(namespace), Selector: sel})
 }
 
+// Keys returns the keys of all objects, ordered by namespace and name. Unlike List, it reads
+// the objects only if some of them are not shown: they may be packed.
+func (i *Informer) Keys() (all []object.Key) {
+	for n := range i.parts {
+		p := &i.parts[n]
+		if !p.filtered {
+			all = append(all, p.store.keys()...)
+			continue
+		}
+		for _, o := range p.store.list(objects.Query{}, p.cache.config.Clock.Now()) {
+			if p.rest.Has(o) {
+				all = append(all, o.Key())
+			}
+		}
+	}
+	return all
+}
+
 // ListBy returns the objects of a namespace with a value of a field, as List does. A
 // label or field that is asked for often is indexed.
 func (i *Informer) ListBy(namespace string, field fieldpath.Path, value string) []*object.Object {

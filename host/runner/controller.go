@@ -45,7 +45,7 @@ type follower struct {
 }
 
 // keys returns the keys of what the controller reconciles.
-func (c *controller) keys() []object.Key { return keysOf(c.primaries.Load().List("", nil)) }
+func (c *controller) keys() []object.Key { return c.primaries.Load().Keys() }
 
 // canSwapTo reports whether the controller can continue with another revision:
 // its keys must be of the same kind. Otherwise it is replaced by a new one, and

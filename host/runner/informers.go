@@ -196,8 +196,11 @@ func (c controllerCache) Get(key object.Key) (*object.Object, bool) {
 	return o, o != nil
 }
 
-func (c controllerCache) PrimariesBy(namespace string, field fieldpath.Path, value string) []object.Key {
-	return keysOf(c.primaries.Load().ListBy(namespace, field, value))
+func (c controllerCache) PrimariesBy(namespace string, field fieldpath.Path, value string) (keys []object.Key) {
+	for _, o := range c.primaries.Load().ListBy(namespace, field, value) {
+		keys = append(keys, o.Key())
+	}
+	return keys
 }
 
 // Wrote ignores a kind without an informer, which is written and not read.

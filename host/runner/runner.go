@@ -280,12 +280,3 @@ func (p *plugin) declared() (all []abi.Controller) {
 	}
 	return all
 }
-
-// keysOf returns the keys of objects.
-func keysOf(all []*object.Object) []object.Key {
-	keys := make([]object.Key, len(all))
-	for i, o := range all {
-		keys[i] = o.Key()
-	}
-	return keys
-}

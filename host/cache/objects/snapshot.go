@@ -63,6 +63,21 @@ func (n *Snapshot) Get(key object.Key) (*object.Object, error) {
 	return find(shared.all, key).Object(), nil
 }
 
+// Keys returns the keys of all objects, in order. It reads no object. The error is
+// [ErrExpired].
+func (n *Snapshot) Keys() ([]object.Key, error) {
+	shared := n.state.Load()
+	if shared == nil {
+		return nil, ErrExpired
+	}
+	keys := make([]object.Key, 0, shared.all.Len())
+	shared.all.Ascend(func(e *Entry) bool {
+		keys = append(keys, e.key)
+		return true
+	})
+	return keys, nil
+}
+
 // snapshots are those in use, oldest first.
 type snapshots struct {
 	list     []*Snapshot
