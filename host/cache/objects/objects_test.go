@@ -77,7 +77,7 @@ type kept struct {
 // isSame reports whether an object is the same as another one in each bit that can be read,
 // except for the fields that the host has applied.
 func isSame(a, b *object.Object) bool {
-	return a == b || a != nil && b != nil && a.Kind == b.Kind && bytes.Equal(a.Raw, b.Raw) && cap(a.Raw) == len(a.Raw) && equality.Semantic.DeepEqual(a.ObjectMeta, b.ObjectMeta)
+	return a == b || a != nil && b != nil && a.Kind == b.Kind && a.MetadataOnly == b.MetadataOnly && bytes.Equal(a.Raw, b.Raw) && cap(a.Raw) == len(a.Raw) && equality.Semantic.DeepEqual(a.ObjectMeta, b.ObjectMeta)
 }
 
 // sweep packs what was not read since the last four sweeps. It returns how many objects

@@ -134,12 +134,13 @@ type packed struct {
 	size         int    // of the text
 	hash         uint64 // of the text
 	applied      []metav1.ManagedFieldsEntry
+	metadataOnly bool
 }
 
 func (c *codec) pack(o *object.Object) *packed {
 	return &packed{
 		codec: c, uid: string(o.UID), version: o.ResourceVersion,
-		data: c.compress(o.Raw), size: len(o.Raw), hash: hashOf(o.Raw), applied: o.ManagedFields,
+		data: c.compress(o.Raw), size: len(o.Raw), hash: hashOf(o.Raw), applied: o.ManagedFields, metadataOnly: o.MetadataOnly,
 	}
 }
 
@@ -155,7 +156,7 @@ func (p *packed) object() (o *object.Object) {
 		if o, err = object.Parse(text, p.codec.kind); err != nil {
 			panic(err)
 		}
-		o.ManagedFields = p.applied
+		o.ManagedFields, o.MetadataOnly = p.applied, p.metadataOnly // which the text does not show
 	}
 	if len(p.data) == p.size {
 		parse(p.data)

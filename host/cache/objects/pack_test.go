@@ -207,7 +207,7 @@ func TestAKindThatDoesNotCompressIsJudgedAgainWhenItHasGrown(t *testing.T) {
 	}
 }
 
-func TestAPackedObjectKeepsWhatTheHostHasApplied(t *testing.T) {
+func TestAPackedObjectKeepsWhatTheTextDoesNotShow(t *testing.T) {
 	const fields = `{"f:metadata":{"f:ownerReferences":{"k:{\"uid\":\"u\"}":{}}}}`
 	o, err := object.Parse(fmt.Appendf(nil, `{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"name":"a","ownerReferences":[{"uid":"u","controller":true}],
 		"managedFields":[{"manager":"thole/a/b","operation":"Apply","apiVersion":"v1","fieldsV1":%s}]}}`, fields), widget)
@@ -215,9 +215,12 @@ func TestAPackedObjectKeepsWhatTheHostHasApplied(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := New()
-	s.Put(o)
+	s.Put(o.Metadata())
 	if n := s.sweeps(2 * packAfter); n != 1 {
 		t.Fatal("it is not packed")
+	}
+	if !s.Find(o.Key()).Object().MetadataOnly {
+		t.Error("it is not known that it has only metadata")
 	}
 	if got, known := s.Find(o.Key()).Object().AppliedBy("thole/a/b", "v1"); string(got) != fields || !known {
 		t.Errorf("got %s, %v", got, known)
