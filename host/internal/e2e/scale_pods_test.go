@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -15,44 +16,57 @@ import (
 const managedPods = 10
 
 // benchmarkPods measures what a plugin that manages ten Pods costs in a cluster with
-// SCALE_PODS (50,000) others: the example podmanager, in all namespaces. The figures
-// "alone-" are those of the cluster without the other Pods.
+// SCALE_PODS (50,000) others, in all namespaces: the plugin pods, which follows nothing
+// but its own ("managed-"), and the example podmanager, which follows all of them. The
+// figures "alone-" are those of the first in the cluster without the other Pods.
 //
 //	cached-pods, cache-KiB  Pods in the cache of the host, and the bytes of JSON there
 //	MiB-RSS, MiB-peak       memory of the host when it is idle, and at most
-//	growth-MiB              how much more of the first the other Pods cost
 func benchmarkPods(b *testing.B) {
 	once(b, func(b *testing.B) {
 		installCRD(b, "plugins/podmanager/crd.yaml")
+		installCRD(b, testdata+"stamp/crd.yaml")
 		restoreAfter(b)
-		plugins, cacheDir := newDirectory(b), b.TempDir()
-		plugins.install("podmanager", podmanager(b, wasmbuild.TinyGo))
 		ns := namespace(b)
 		must(b, inParallel(managedPods, func(i int) error {
-			return tryCreate(b.Context(), podManagers, "PodManager", ns, fmt.Sprintf("pm-%d", i), map[string]any{"image": "a:1"})
+			return errors.Join(
+				tryCreate(b.Context(), podManagers, "PodManager", ns, fmt.Sprintf("pm-%d", i), map[string]any{"image": "a:1"}),
+				tryCreate(b.Context(), stamps, "Stamp", ns, fmt.Sprintf("stamp-%d", i), map[string]any{"text": "a:1"}),
+			)
 		}))
-		alone := measurePods(b, "alone-", plugins, cacheDir)
+		managed := podsPlugin{b, "pods", newDirectory(b), b.TempDir()}
+		managed.plugins.install("pods", wasmbuild.Build(b, wasmbuild.TinyGo, testdata+"pods"))
+		managed.measure("alone-")
 		createPods(b, number(b, "SCALE_PODS", 50_000))
-		b.ReportMetric(measurePods(b, "", plugins, cacheDir)-alone, "growth-MiB")
+		managed.measure("managed-")
+		whole := podsPlugin{b, "podmanager", newDirectory(b), b.TempDir()}
+		whole.plugins.install("podmanager", podmanager(b, wasmbuild.TinyGo))
+		whole.measure("whole-")
 	})
 }
 
-// measurePods starts the host, reports what it uses, and returns its memory.
-func measurePods(b *testing.B, prefix string, plugins directory, cacheDir string) (rss float64) {
-	b.Helper()
-	host := start(b, plugins, "", "", quietlyIn(cacheDir))
-	host.awaitRunning("podmanager", 1)
-	host.awaitIdle(b, managedPods)
+// podsPlugin is a plugin that manages Pods.
+type podsPlugin struct {
+	b        *testing.B
+	name     string
+	plugins  directory
+	cacheDir string
+}
+
+// measure starts the host and reports what it uses.
+func (p podsPlugin) measure(prefix string) {
+	p.b.Helper()
+	host := start(p.b, p.plugins, "", "", quietlyIn(p.cacheDir))
+	host.awaitRunning(p.name, 1)
+	host.awaitIdle(p.b, managedPods)
 	const kind = "v1 Pod"
 	metrics := host.Metrics()
-	b.ReportMetric(metrics.Sum("thole_cache_objects", "kind", kind), prefix+"cached-pods")
-	b.ReportMetric(metrics.Sum("thole_cache_bytes", "kind", kind)/(1<<10), prefix+"cache-KiB")
-	rss = host.usageAfterGC().rss
-	b.ReportMetric(rss, prefix+"MiB-RSS")
-	b.ReportMetric(host.memoryMiB("VmHWM"), prefix+"MiB-peak")
+	p.b.ReportMetric(metrics.Sum("thole_cache_objects", "kind", kind), prefix+"cached-pods")
+	p.b.ReportMetric(metrics.Sum("thole_cache_bytes", "kind", kind)/(1<<10), prefix+"cache-KiB")
+	p.b.ReportMetric(host.usageAfterGC().rss, prefix+"MiB-RSS")
+	p.b.ReportMetric(host.memoryMiB("VmHWM"), prefix+"MiB-peak")
 	host.stop()
 	host.expectNoErrors()
-	return rss
 }
 
 // createPods creates Pods that no plugin has to do with, of some 2 KB.
