@@ -236,11 +236,11 @@ func TestLabellingStartsAgainWhereTheListIsOutdated(t *testing.T) {
 		"tokens expire all the time": {1000, 0, ""}, // each pass labels one object
 		"conflicts":                  {0, 4, ""},
 		"both":                       {3, 3, ""},
-		"nothing is ever labelled":   {0, 1000, "label objects of v1 ConfigMap with thole.dev/managed-by: default/c: the object has been modified"},
+		"nothing is ever labelled":   {0, 1000, "label objects of v1 ConfigMap with thole.dev/managed-by: default/j: the object has been modified"},
 		"expires before anything is": {1000, 1000, "the provided continue parameter is too old"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u := &unlabelled{children: []string{"a", "b", "c"}, expire: c.expire, conflict: c.conflict}
+			u := &unlabelled{children: strings.Split("abcdefghij", ""), expire: c.expire, conflict: c.conflict}
 			w, target := newFake(t, u.ServeHTTP, managed)
 			_, err := w.LabelChildren(t.Context(), []abi.Controller{*target.Controller})
 			if (err != nil) != (c.fails != "") || err != nil && !strings.Contains(err.Error(), c.fails) {

@@ -47,7 +47,7 @@ func TestANewPolicyKeepsTheController(t *testing.T) {
 	policy := config.Policy{}
 	policy.Limits.Concurrency = 2
 	first := start(policy)
-	policy.Limits.Concurrency, policy.Limits.WritesPerSecond, policy.CrossNamespace = 8, 3, true
+	policy.Limits.Concurrency, policy.Limits.WritesPerSecond, policy.Limits.WriteBurst, policy.CrossNamespace = 8, 3, 4, true
 	if second := start(policy); second != first {
 		t.Error("a policy with another concurrency has replaced the controller")
 	}
