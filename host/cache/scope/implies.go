@@ -47,8 +47,9 @@ func isStricter(narrow, wide labels.Requirement) bool {
 			return !excluded.HasAny(values.UnsortedList()...)
 		}
 		return isNegative(narrow.Operator()) && values.IsSuperset(excluded)
+	default: // a number, or no label: only the same requirement is known to imply it
+		return false
 	}
-	return false
 }
 
 func isOneOf(o selection.Operator) bool {
