@@ -4,6 +4,7 @@
 //
 //	inspect.go  from the file to the report, in the steps of a load
 //	report.go   the report, with its JSON form
+//	followed.go what a controller follows, as text
 //	rights.go   the RBAC rules that the host needs for each controller
 //	rows.go     the report as rows of text
 //	table.go    the report as a table, JSON or YAML
@@ -193,8 +194,8 @@ func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, config config
 	r.refuse(stepOverlap, object.ConditionWriters{}.Add(m.Name, m.Controllers))
 	for i := range m.Controllers {
 		c := &m.Controllers[i]
-		r.Rights = append(r.Rights, rights(c, resources))
-		r.controllers = append(r.controllers, describe(m.Name, c, config.Limits))
+		r.Rights = append(r.Rights, rights(m, c, resources))
+		r.controllers = append(r.controllers, describe(m, c, config.Limits))
 		r.checkStart(c, resources)
 	}
 	return nil

@@ -75,7 +75,10 @@ type Rule struct {
 	APIGroups []string `json:"apiGroups"` // one; "" is the core group
 	Resources []string `json:"resources"` // one
 	Verbs     []string `json:"verbs"`
-	Uses      []string `json:"uses"` // such as "patch: add and remove the finalizer"
+	// Namespaces are those in which the rule is needed; none for all. It is a rule of
+	// Roles then.
+	Namespaces []string `json:"namespaces,omitempty"`
+	Uses       []string `json:"uses"` // such as "patch: add and remove the finalizer"
 	// Guessed is set if the resource was derived from the kind, because there is
 	// no cluster or because it does not serve the kind.
 	Guessed bool `json:"guessed,omitempty"`

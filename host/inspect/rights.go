@@ -84,19 +84,31 @@ var verbs = []string{verbGet, verbList, verbWatch, verbCreate, verbUpdate, verbP
 // host/cache, host/effect and the recorder of Events. It has every rule that a
 // result of the controller may need, because the manifest does not name the
 // verbs.
-func rights(c *abi.Controller, resources map[abi.Kind]resource) Rights {
+func rights(m *abi.Manifest, c *abi.Controller, resources map[abi.Kind]resource) Rights {
 	var r ruleSet
+	r.in = c.For.Namespaces
 	r.addPrimary(c, resources[c.For.Kind])
+	r.in = nil
 	for _, w := range c.Owns {
 		r.addRead(resources[w.Kind])
 		r.addWrite(resources[w.Kind])
+		if slices.Contains(m.Features, abi.FeatureManaged) {
+			r.add(resources[w.Kind], "", "label what was applied before the plugin had managed children", verbList, verbPatch)
+			r.add(resources[w.Kind], "", "read an object that the plugin has not applied", verbGet)
+		}
 	}
 	for w := range c.Follows() {
+		r.in = w.Namespaces
 		r.addRead(resources[w.Kind])
 	}
+	r.in = nil
 	for _, kind := range c.Writes {
+		if !c.MayRead(kind) {
+			r.add(resources[kind], "", "follow what was written", verbList, verbWatch)
+		}
 		r.addWrite(resources[kind])
 	}
+	r.in = c.For.Namespaces
 	if len(c.Owns) > 0 {
 		r.addOwner(resources[c.For.Kind])
 	}
@@ -106,7 +118,10 @@ func rights(c *abi.Controller, resources map[abi.Kind]resource) Rights {
 }
 
 // ruleSet has one rule for each resource and subresource.
-type ruleSet struct{ rules []Rule }
+type ruleSet struct {
+	rules []Rule
+	in    []string // the namespaces in which the rules that are added are needed; none for all
+}
 
 // addPrimary adds the rules for the objects that a controller reconciles.
 func (s *ruleSet) addPrimary(c *abi.Controller, r resource) {
@@ -116,6 +131,9 @@ func (s *ruleSet) addPrimary(c *abi.Controller, r resource) {
 		s.add(r, "", "add and remove the finalizer", verbPatch)
 	}
 	s.add(r, "", "the patch of a result", verbPatch)
+	if c.For.MetadataOnly {
+		return
+	}
 	sub := ""
 	if r.Status {
 		sub = "/status"
@@ -158,13 +176,25 @@ func (s *ruleSet) add(r resource, sub, use string, wanted ...string) {
 	}
 }
 
-// rule returns the rule of a resource, a new one if there is none.
+// rule returns the rule of a resource, a new one if there is none. It is needed in the
+// namespaces of the set, too.
 func (s *ruleSet) rule(r resource, sub string) *Rule {
 	for i := range s.rules {
 		if s.rules[i].APIGroups[0] == r.GVR.Group && s.rules[i].Resources[0] == r.GVR.Resource+sub {
+			s.rules[i].widen(s.in)
 			return &s.rules[i]
 		}
 	}
-	s.rules = append(s.rules, Rule{APIGroups: []string{r.GVR.Group}, Resources: []string{r.GVR.Resource + sub}, Guessed: r.guessed})
+	s.rules = append(s.rules, Rule{APIGroups: []string{r.GVR.Group}, Resources: []string{r.GVR.Resource + sub}, Guessed: r.guessed, Namespaces: slices.Sorted(slices.Values(s.in))})
 	return &s.rules[len(s.rules)-1]
+}
+
+func (r *Rule) widen(namespaces []string) {
+	if len(r.Namespaces) == 0 || len(namespaces) == 0 {
+		r.Namespaces = nil
+		return
+	}
+	all := slices.Concat(r.Namespaces, namespaces)
+	slices.Sort(all)
+	r.Namespaces = slices.Compact(all)
 }

@@ -28,13 +28,16 @@ func short(r Rule) string {
 	if r.OnlyIf != "" {
 		out += " !"
 	}
+	if r.Namespaces != nil {
+		out += " in " + strings.Join(r.Namespaces, ",")
+	}
 	return out
 }
 
 func expectRules(t *testing.T, c abi.Controller, at map[abi.Kind]resource, want ...string) {
 	t.Helper()
 	var have []string
-	for _, r := range rights(&c, at).Rules {
+	for _, r := range rights(&abi.Manifest{}, &c, at).Rules {
 		have = append(have, short(r))
 		if len(r.Uses) == 0 || len(r.APIGroups) != 1 || len(r.Resources) != 1 {
 			t.Errorf("rule %+v", r)
@@ -65,11 +68,17 @@ func TestRightsFollowFromTheManifest(t *testing.T) {
 		}},
 		"writes without reading": {abi.Controller{For: widget.All(), Writes: []abi.Kind{configMap, ingress}}, []string{
 			"example.com/widgets: get list watch patch ?", "example.com/widgets/status: patch ?",
-			"configmaps: get create patch delete", "networking.k8s.io/ingresses: get create patch delete",
+			"configmaps: get list watch create patch delete", "networking.k8s.io/ingresses: get list watch create patch delete",
 		}},
 		"a kind twice": {abi.Controller{For: widget.All(), Reads: abi.AllOf(configMap), Writes: []abi.Kind{configMap, widget}}, []string{
 			"example.com/widgets: get list watch create patch delete ?", "example.com/widgets/status: patch ?",
 			"configmaps: get list watch create patch delete",
+		}},
+		"watches": {abi.Controller{For: widget.All(), Watches: []abi.Watch{{Followed: pod.All(), By: abi.WatchByOwner}}}, []string{
+			"example.com/widgets: get list watch patch ?", "example.com/widgets/status: patch ?", "pods: list watch",
+		}},
+		"no status of metadata": {abi.Controller{For: abi.Followed{Kind: widget, Selector: abi.Selector{MetadataOnly: true}}}, []string{
+			"example.com/widgets: get list watch patch ?",
 		}},
 		"no subresource for the status": {abi.Controller{For: configMap.All()}, []string{"configmaps: get list watch patch"}},
 	} {
@@ -84,9 +93,55 @@ func TestRightsUseTheResourcesOfTheCluster(t *testing.T) {
 		"example.com/widgetses/finalizers: update !")
 }
 
+// TestRightsAreNeededWhereTheKindIsFollowed: a rule has namespaces if each use of it has.
+func TestRightsAreNeededWhereTheKindIsFollowed(t *testing.T) {
+	in := func(kind abi.Kind, namespaces ...string) abi.Followed {
+		return abi.Followed{Kind: kind, Selector: abi.Selector{Namespaces: namespaces}}
+	}
+	events := func(have []Rule) Rule { return have[len(have)-1] }
+	c := abi.Controller{
+		For: in(widget, "b", "a"), Owns: abi.AllOf(deployment),
+		Reads: []abi.Followed{in(pod, "c"), in(configMap, "d"), in(ingress, "e")},
+		Watches: []abi.Watch{
+			{Followed: in(pod, "b", "c"), By: abi.WatchByOwner},
+			{Followed: configMap.All(), By: abi.WatchByOwner},
+			{Followed: in(configMap, "f"), By: abi.WatchByLabel, Key: "a"},
+		},
+		Writes: []abi.Kind{ingress},
+	}
+	r := rights(&abi.Manifest{}, &c, guessed(c))
+	var have []string
+	for _, rule := range r.Rules {
+		have = append(have, short(rule))
+	}
+	want := []string{
+		"example.com/widgets: get list watch patch ? in a,b", "example.com/widgets/status: patch ? in a,b",
+		"apps/deployments: get list watch create patch delete", "pods: list watch in b,c", "configmaps: list watch",
+		"networking.k8s.io/ingresses: get list watch create patch delete", "example.com/widgets/finalizers: update ? ! in a,b", "events: create patch in a,b",
+	}
+	if !slices.Equal(have, want) {
+		t.Errorf("rules\n  %s\nwant\n  %s", strings.Join(have, "\n  "), strings.Join(want, "\n  "))
+	}
+	if rows := ruleRows([]Rule{events(r.Rules)}); rows[1][2] != "create patch in a, b" {
+		t.Errorf("the row is %q", rows[1])
+	}
+}
+
+func TestManagedChildrenNeedReads(t *testing.T) {
+	c := abi.Controller{For: widget.All(), Owns: abi.AllOf(pod)}
+	for feature, want := range map[string]bool{abi.FeatureManaged: true, abi.FeatureWatches: false} {
+		all := fmt.Sprint(rights(&abi.Manifest{Features: []string{feature}}, &c, guessed(c)))
+		for _, use := range []string{"list, patch: label what was applied", "get: read an object that the plugin has not applied"} {
+			if strings.Contains(all, use) != want {
+				t.Errorf("with %s, %q: %s", feature, use, all)
+			}
+		}
+	}
+}
+
 func TestEachVerbHasAUse(t *testing.T) {
 	c := abi.Controller{For: widget.All(), Finalizer: true}
-	for _, rule := range rights(&c, guessed(c)).Rules {
+	for _, rule := range rights(&abi.Manifest{}, &c, guessed(c)).Rules {
 		for _, verb := range rule.Verbs {
 			if !slices.ContainsFunc(rule.Uses, func(use string) bool {
 				named, _, _ := strings.Cut(use, ": ")
@@ -96,12 +151,12 @@ func TestEachVerbHasAUse(t *testing.T) {
 			}
 		}
 	}
-	all := fmt.Sprint(rights(&c, guessed(c)))
+	all := fmt.Sprint(rights(&abi.Manifest{}, &c, guessed(c)))
 	if !strings.Contains(all, "patch: add and remove the finalizer") {
 		t.Errorf("%s", all)
 	}
 	c.Finalizer = false
-	if all := fmt.Sprint(rights(&c, guessed(c))); strings.Contains(all, "finalizer") {
+	if all := fmt.Sprint(rights(&abi.Manifest{}, &c, guessed(c))); strings.Contains(all, "finalizer") {
 		t.Errorf("without a finalizer: %s", all)
 	}
 }

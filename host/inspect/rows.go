@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,15 +83,20 @@ type controllerRows struct {
 
 // describe returns the rows of a controller: what it requests, and what the
 // limits of the host leave of that.
-func describe(plugin string, c *abi.Controller, limits config.Limits) controllerRows {
+func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits) controllerRows {
 	finalizer := ""
 	if c.Finalizer {
-		finalizer = effect.Finalizer(plugin, c.Name)
+		finalizer = effect.Finalizer(m.Name, c.Name)
+	}
+	var managed []string
+	if slices.Contains(m.Features, abi.FeatureManaged) {
+		managed = []string{"managed by the plugin"}
 	}
 	return controllerRows{c.Name, [][]string{
-		{"For", c.For.String()},
-		{"Owns", orDash(kindList(abi.Kinds(c.Owns)))},
-		{"Reads", orDash(kindList(abi.Kinds(c.Reads)))},
+		{"For", followed(c.For)},
+		{"Owns", orDash(followedList(c.Owns, managed...))},
+		{"Reads", orDash(followedList(c.Reads))},
+		{"Watches", orDash(watchList(c.Watches))},
 		{"Writes", orDash(kindList(c.Writes))},
 		{"Finalizer", orDash(finalizer)},
 		{"Interval", interval(c.Interval)},
@@ -163,7 +169,11 @@ func ruleRows(rules []Rule) [][]string {
 		if r.OnlyIf != "" {
 			mark += " **"
 		}
-		rows = append(rows, []string{cmp.Or(r.APIGroups[0], "core"), r.Resources[0] + mark, strings.Join(r.Verbs, " ")})
+		where := ""
+		if len(r.Namespaces) > 0 {
+			where = " in " + list(r.Namespaces)
+		}
+		rows = append(rows, []string{cmp.Or(r.APIGroups[0], "core"), r.Resources[0] + mark, strings.Join(r.Verbs, " ") + where})
 	}
 	return rows
 }
@@ -222,8 +232,8 @@ var importMeanings = map[string]string{
 	abi.ImportInput:  "reads the request, and the replies to calls",
 	abi.ImportOutput: "writes the manifest or the result",
 	abi.ImportLog:    "writes lines to the host's log",
-	abi.ImportGet:    "reads one object, of the kinds in for, owns and reads",
-	abi.ImportList:   "lists objects, of the kinds in for, owns and reads",
+	abi.ImportGet:    "reads one object, of what the controller follows",
+	abi.ImportList:   "lists objects, of what the controller follows",
 }
 
 // wasiMeanings describe what a guest gets from WASI, by [area].

@@ -55,7 +55,7 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 		},
 	}
 	have := map[string]string{}
-	for _, row := range describe("p", c, limits).rows {
+	for _, row := range describe(&abi.Manifest{Name: "p"}, c, limits).rows {
 		have[row[0]] = row[1]
 	}
 	for name, want := range map[string]string{
@@ -73,6 +73,39 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 	}
 	if got := bounded(time.Duration(0), 10*time.Second); got != "10s, the host's" {
 		t.Error(got)
+	}
+}
+
+func TestRowsHaveWhatIsFollowed(t *testing.T) {
+	c := &abi.Controller{
+		Name: "a", For: abi.Followed{Kind: widget, Selector: abi.Selector{Namespaces: []string{"x", "y"}, LabelSelector: "a in (b,c)", FieldSelector: "metadata.name=n", MetadataOnly: true}},
+		Owns:  []abi.Followed{pod.All(), {Kind: deployment, Selector: abi.Selector{MetadataOnly: true}}},
+		Reads: []abi.Followed{gadget.All(), {Kind: configMap, Selector: abi.Selector{LabelSelector: "app=x"}}},
+		Watches: []abi.Watch{
+			{Followed: pod.All(), By: abi.WatchByOwner},
+			{Followed: pod.All(), By: abi.WatchByLabel, Key: "example.com/widget"},
+			{Followed: abi.Followed{Kind: configMap, Selector: abi.Selector{MetadataOnly: true}}, By: abi.WatchByField, Field: "spec.name"},
+		},
+	}
+	for _, managed := range []bool{false, true} {
+		m, owns := &abi.Manifest{Name: "p"}, "v1 Pod, apps/v1 Deployment (metadata only)"
+		if managed {
+			m.Features, owns = []string{abi.FeatureManaged}, "v1 Pod (managed by the plugin), apps/v1 Deployment (metadata only; managed by the plugin)"
+		}
+		have := map[string]string{}
+		for _, row := range describe(m, c, config.Config{}.WithDefaults().Limits).rows {
+			have[row[0]] = row[1]
+		}
+		for name, want := range map[string]string{
+			"For":     "example.com/v1 Widget (namespaces x, y; labelSelector a in (b,c); fieldSelector metadata.name=n; metadata only)",
+			"Owns":    owns,
+			"Reads":   "example.com/v1 Gadget, v1 ConfigMap (labelSelector app=x)",
+			"Watches": "v1 Pod by owner, v1 Pod by label example.com/widget, v1 ConfigMap (metadata only) by field spec.name",
+		} {
+			if have[name] != want {
+				t.Errorf("%s: %q, want %q", name, have[name], want)
+			}
+		}
 	}
 }
 
