@@ -102,7 +102,7 @@ func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits) controll
 		{"Interval", interval(c.Interval)},
 		{"Timeout", bounded(milliseconds(c.Timeout), limits.Timeout.Duration)},
 		{"Concurrency", bounded(c.Concurrency, limits.Concurrency)},
-		{"Conditions", conditions(c.Conditions)},
+		{"Conditions", conditions(c)},
 	}}
 }
 
@@ -135,7 +135,11 @@ func bounded[T ~int | ~int64](requested, limit T) string {
 	return fmt.Sprint(requested)
 }
 
-func conditions(c abi.Conditions) string {
+func conditions(controller *abi.Controller) string {
+	if controller.For.MetadataOnly {
+		return "none: only metadata is followed"
+	}
+	c := controller.Conditions
 	parts := []string{summary(c.TargetOrReady(), c.Summarized, c.NegativePolarity)}
 	for _, s := range c.Summaries {
 		parts = append(parts, summary(s.Target, s.Summarized, s.NegativePolarity))

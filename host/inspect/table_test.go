@@ -97,10 +97,11 @@ func TestRowsHaveWhatIsFollowed(t *testing.T) {
 			have[row[0]] = row[1]
 		}
 		for name, want := range map[string]string{
-			"For":     "example.com/v1 Widget (namespaces x, y; labelSelector a in (b,c); fieldSelector metadata.name=n; metadata only)",
-			"Owns":    owns,
-			"Reads":   "example.com/v1 Gadget, v1 ConfigMap (labelSelector app=x)",
-			"Watches": "v1 Pod by owner, v1 Pod by label example.com/widget, v1 ConfigMap (metadata only) by field spec.name",
+			"For":        "example.com/v1 Widget (namespaces x, y; labelSelector a in (b,c); fieldSelector metadata.name=n; metadata only)",
+			"Owns":       owns,
+			"Conditions": "none: only metadata is followed",
+			"Reads":      "example.com/v1 Gadget, v1 ConfigMap (labelSelector app=x)",
+			"Watches":    "v1 Pod by owner, v1 Pod by label example.com/widget, v1 ConfigMap (metadata only) by field spec.name",
 		} {
 			if have[name] != want {
 				t.Errorf("%s: %q, want %q", name, have[name], want)
