@@ -36,6 +36,7 @@ func init() {
 		sdk.RegisterGenerated(sdk.Controller[none, none]{
 			Name:      strings.ToLower(kind.Kind),
 			For:       kind,
+			Select:    sdk.Select(sdk.Followed{Kind: kind, Selector: sdk.Selector{MetadataOnly: true}}),
 			Writes:    []sdk.Kind{kind},
 			Reconcile: func(r *request) (sdk.Action, error) { return reconcile(r, kind) },
 		})
