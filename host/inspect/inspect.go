@@ -25,6 +25,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache"
+	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -50,7 +51,7 @@ const (
 	stepRead    = "read"    // the host would ignore the file
 	stepLoad    = "load"    // the name or the limits are invalid, whatever the file holds
 	stepOverlap = "overlap" // two controllers write the same condition
-	stepStart   = "start"   // a kind cannot be watched
+	stepStart   = "start"   // a kind cannot be watched, or a selector cannot be used
 )
 
 // File reports on a file, of which it runs as much as a load does. It fails if
@@ -192,6 +193,8 @@ func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, config config
 		return err
 	}
 	r.refuse(stepOverlap, object.ConditionWriters{}.Add(m.Name, m.Controllers))
+	_, err = scope.OfManifest(m, nil)
+	r.refuse(stepStart, err)
 	for i := range m.Controllers {
 		c := &m.Controllers[i]
 		r.Rights = append(r.Rights, rights(m, c, resources))

@@ -220,6 +220,15 @@ func TestTwoControllersWithOneConditionAreRefused(t *testing.T) {
 	}
 }
 
+func TestASelectorThatCannotBeParsedIsRefused(t *testing.T) {
+	r := &Report{Name: "p", Load: Load{OK: true}}
+	m := &abi.Manifest{Name: "p", Controllers: []abi.Controller{{Name: "c", For: abi.Followed{Kind: widget, Selector: abi.Selector{LabelSelector: "a in b"}}}}}
+	if err := r.addManifest(t.Context(), m, config.Config{}.WithDefaults(), nil); err != nil {
+		t.Fatal(err)
+	}
+	expectRefused(t, r, "start", `controller "c": example.com/v1 Widget: labelSelector "a in b"`)
+}
+
 func TestToolchainIsTheCompilerAmongTheProducers(t *testing.T) {
 	clang := module.Producer{Name: "clang", Version: "19"}
 	for want, producers := range map[string][]module.Producer{

@@ -178,10 +178,13 @@ func TestListThatIsAllowedAsksForNoMoreThanIsFollowed(t *testing.T) {
 		}
 		narrowed := s.Narrow(r)
 		for _, o := range objects {
-			if asked.Has(o) && !s.Has(o) {
-				t.Fatalf("%s %v is asked for by %+v and not in %s", o.Key(), o.Labels, r, s)
+			if asked.Has(o) && !all.Has(o) {
+				t.Fatalf("%s %v is asked for by %+v and not in %s", o.Key(), o.Labels, r, all)
 			}
-			if asked.Has(o) != (s.Has(o) && (Scope{Namespaces: asked.Namespaces, Labels: narrowed.Labels, Fields: narrowed.Fields}).Has(o)) {
+			if !s.MetadataOnly && asked.Has(o) && all.IsMetadataOnly(o) {
+				t.Fatalf("of %s %v only metadata may be read", o.Key(), o.Labels)
+			}
+			if asked.Has(o) != (Scope{Namespaces: asked.Namespaces, Labels: narrowed.Labels, Fields: narrowed.Fields}).Has(o) {
 				t.Fatalf("%s %v: the list of %+v is answered otherwise by %+v", o.Key(), o.Labels, r, narrowed)
 			}
 		}

@@ -100,15 +100,31 @@ type Reads []Scope
 func (all Reads) Get(r Read) (Reads, error) { return all.allowed(r, Scope.CheckGet) }
 
 // List returns the scope in which a list is answered. The error says why there is none.
+// What the plugin owns is meant only if the list does not name what it selects.
 func (all Reads) List(r Read) (Scope, error) {
 	allowed, err := all.allowed(r, Scope.CheckList)
 	if err != nil {
 		return Scope{}, err
 	}
-	if i := slices.IndexFunc(allowed, func(s Scope) bool { return !s.Managed }); i > 0 {
-		return allowed[i], nil // the guest has named what it selects
+	named := slices.DeleteFunc(slices.Clone(allowed), func(s Scope) bool { return s.Managed })
+	if len(named) == 0 {
+		return allowed[0], nil
 	}
-	return allowed[0], nil
+	return named.together(), nil
+}
+
+// together returns the scope of a list that all of the scopes allow: in the namespaces of
+// any, and of whole objects if they are followed in all of these.
+func (all Reads) together() Scope {
+	both := all[0]
+	for _, s := range all[1:] {
+		both.Namespaces = union(both.Namespaces, s.Namespaces)
+	}
+	both.Labels = nil // the list has them
+	both.MetadataOnly = !slices.ContainsFunc(all, func(s Scope) bool {
+		return !s.MetadataOnly && slices.Equal(s.Namespaces, both.Namespaces)
+	})
+	return both
 }
 
 func (all Reads) allowed(r Read, check func(Scope, Read) error) (allowed Reads, err error) {

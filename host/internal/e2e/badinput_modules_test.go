@@ -3,7 +3,6 @@ package e2e
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,9 +17,9 @@ var latecomer = abi.Kind{APIVersion: "e2e.thole.dev/v1", Kind: "Latecomer"}
 
 // emptyPlugin returns a plugin whose runs always succeed and write nothing.
 func emptyPlugin(name string, controllers ...abi.Controller) []byte {
-	m := &abi.Manifest{Name: name, Version: "1", Controllers: controllers}
-	if slices.ContainsFunc(controllers, func(c abi.Controller) bool { return len(c.Indexes) > 0 }) {
-		m.Features = []string{abi.FeatureIndexes}
+	m := &abi.Manifest{
+		Name: name, Version: "1", Controllers: controllers,
+		Features: []string{abi.FeatureIndexes, abi.FeatureSelectors, abi.FeatureWatches},
 	}
 	return pluginWithManifest(abi.EncodeManifest(m))
 }

@@ -147,6 +147,36 @@ var badPlugins = []badPlugin{
 		},
 	},
 	{
+		name: "label-selector", step: "kind",
+		write: writeEmptyPlugin(abi.Controller{
+			Name: "main", For: abi.Followed{Kind: abi.Kind{APIVersion: "v1", Kind: "ServiceAccount"}, Selector: abi.Selector{LabelSelector: "app in x"}},
+		}),
+		message: []string{`controller "main": v1 ServiceAccount: labelSelector "app in x"`},
+	},
+	{
+		name: "field-selector", step: "kind",
+		write: writeEmptyPlugin(abi.Controller{
+			Name: "main", For: abi.Followed{Kind: abi.Kind{APIVersion: "v1", Kind: "ServiceAccount"}, Selector: abi.Selector{FieldSelector: "spec.x=y"}},
+		}),
+		message: []string{`v1 ServiceAccount (fieldSelector spec.x=y) cannot be followed`, `"spec.x" is not a known field selector`},
+	},
+	{
+		name: "two-field-selectors", step: "kind",
+		write: writeEmptyPlugin(abi.Controller{
+			Name: "main", For: abi.Followed{Kind: abi.Kind{APIVersion: "v1", Kind: "Pod"}, Selector: abi.Selector{FieldSelector: "spec.nodeName=y"}},
+			Reads: abi.AllOf(abi.Kind{APIVersion: "v1", Kind: "Pod"}),
+		}),
+		message: []string{`controller "main": v1 Pod is followed by the fieldSelectors "spec.nodeName=y" and ""`},
+	},
+	{
+		name: "namespaces-of-nodes", step: "kind",
+		write: writeEmptyPlugin(abi.Controller{
+			Name: "main", For: abi.Kind{APIVersion: "v1", Kind: "ServiceAccount"}.All(),
+			Watches: []abi.Watch{{Followed: abi.Followed{Kind: abi.Kind{APIVersion: "v1", Kind: "Node"}, Selector: abi.Selector{Namespaces: []string{"default"}}}, By: abi.WatchByOwner}},
+		}),
+		message: []string{`controller "main": v1 Node is cluster-scoped: it has no namespaces that could be selected`},
+	},
+	{
 		name: "index-of-unknown-field", step: "kind",
 		write: writeEmptyPlugin(abi.Controller{
 			Name: "main", For: abi.Kind{APIVersion: "v1", Kind: "ServiceAccount"}.All(), Reads: abi.AllOf(abi.Kind{APIVersion: "apps/v1", Kind: "Deployment"}),
