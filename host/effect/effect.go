@@ -165,7 +165,7 @@ type Performer struct {
 	client    client
 	writes    *rate.Limiter // nil: unlimited
 	liveReads *rate.Limiter
-	*recorded               // may be shared with a performer under another policy
+	*recorded // may be shared with a performer under another policy
 }
 
 // recorded is what a performer remembers of the cluster.
