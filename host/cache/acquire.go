@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -194,8 +195,9 @@ func (c *Cache) retire(i *informer) {
 // and name. It starts none.
 func (c *Cache) Objects(kind abi.Kind) (all []*object.Object) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, i := range c.informers {
+	running := slices.Collect(maps.Values(c.informers))
+	c.mu.Unlock()
+	for _, i := range running {
 		if i.scope.Kind == kind && i.HasSynced() {
 			all = append(all, i.store.list(objects.Query{}, c.config.Clock.Now())...)
 		}

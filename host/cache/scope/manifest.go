@@ -55,9 +55,28 @@ func OfManifest(m *abi.Manifest, namespaces []string) (*Plugin, error) {
 		}
 		p.Controllers = append(p.Controllers, c)
 	}
+	if err := checkNumber(followed); err != nil {
+		return nil, err
+	}
 	maps.DeleteFunc(written, func(kind abi.Kind, _ Scope) bool { _, also := followed[kind]; return also })
 	p.Followed, p.Written = byKind(followed), byKind(written)
 	return p, nil
+}
+
+// maxInformers bounds what one plugin costs the host and the API server.
+const maxInformers = 1000
+
+// checkNumber refuses a plugin that needs too many informers: one for each namespace of
+// each kind.
+func checkNumber(followed map[abi.Kind]Scope) error {
+	n := 0
+	for _, s := range followed {
+		n += max(len(s.Namespaces), 1)
+	}
+	if n > maxInformers {
+		return fmt.Errorf("%d kinds are followed in %d namespaces of them together, the limit is %d: follow kinds in all namespaces, or fewer of them", len(followed), n, maxInformers)
+	}
+	return nil
 }
 
 func byKind(scopes map[abi.Kind]Scope) []Scope {

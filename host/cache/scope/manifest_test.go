@@ -1,6 +1,7 @@
 package scope
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -70,6 +71,18 @@ func TestSelectorsThatCannotBeUsedAreRefusedByName(t *testing.T) {
 		if _, err := OfManifest(test.m, []string{"ns"}); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("error %v, want %s", err, test.want)
 		}
+	}
+	var many []abi.Followed
+	var namespaces []string
+	for i := range 50 {
+		many = append(many, abi.Kind{APIVersion: "v1", Kind: fmt.Sprint("Kind", i)}.All())
+		namespaces = append(namespaces, fmt.Sprint("ns-", i))
+	}
+	if _, err := OfManifest(of(many...), namespaces); err == nil || !strings.Contains(err.Error(), "51 kinds are followed in 2550 namespaces of them together, the limit is 1000") {
+		t.Errorf("a plugin with very many informers: %v", err)
+	}
+	if _, err := OfManifest(of(many...), namespaces[:10]); err != nil {
+		t.Errorf("a plugin with many informers: %v", err)
 	}
 	if _, err := OfManifest(of(selecting(widget, abi.Selector{FieldSelector: "metadata.name=a"})), nil); err != nil {
 		t.Errorf("a selector that the host can compare: %v", err)
