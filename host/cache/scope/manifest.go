@@ -55,11 +55,11 @@ func OfManifest(m *abi.Manifest, namespaces []string) (*Plugin, error) {
 		}
 		p.Controllers = append(p.Controllers, c)
 	}
-	if err := checkNumber(followed); err != nil {
-		return nil, err
-	}
 	maps.DeleteFunc(written, func(kind abi.Kind, _ Scope) bool { _, also := followed[kind]; return also })
 	p.Followed, p.Written = byKind(followed), byKind(written)
+	if err := checkNumber(slices.Concat(p.Followed, p.Written)); err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 
@@ -68,7 +68,7 @@ const maxInformers = 1000
 
 // checkNumber refuses a plugin that needs too many informers: one for each namespace of
 // each kind.
-func checkNumber(followed map[abi.Kind]Scope) error {
+func checkNumber(followed []Scope) error {
 	n := 0
 	for _, s := range followed {
 		n += max(len(s.Namespaces), 1)
