@@ -82,9 +82,7 @@ func (r *Runner) labelChildren(ctx context.Context, rev *Revision) (map[abi.Kind
 	if err != nil {
 		return nil, err
 	}
-	if r.Namespace != "" {
-		performer.Namespaces = []string{r.Namespace}
-	}
+	performer.Namespaces = r.namespacesOf(rev)
 	labelled, err := performer.LabelChildren(ctx, rev.Manifest.Controllers)
 	if err != nil {
 		return nil, acquireError(ctx, []error{err})

@@ -10,9 +10,11 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache"
+	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/telemetry"
 )
 
@@ -68,3 +70,52 @@ func TestANewPolicyKeepsTheController(t *testing.T) {
 }
 
 type noEvents struct{ effect.Recorder }
+
+// startIn starts a plugin of widgets in a host that is restricted to the namespace a.
+func startIn(t *testing.T, policy config.Policy, selects abi.Selector) *controller {
+	_, url := startRefusingServer(t)
+	cluster := &rest.Config{Host: url}
+	objects, err := cache.New(cache.Config{REST: cluster, Namespace: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(objects.Stop)
+	r := New(Config{
+		Cluster: cluster, Cache: objects, Metrics: telemetry.NewMetrics(), Events: events.Observers(), Logger: hclog.NewNullLogger(),
+		Recorder: func(func()) effect.Recorder { return noEvents{} }, HostIdentity: true, Resync: time.Hour, Namespace: "a",
+	})
+	t.Cleanup(func() { r.Stop("p", false) })
+	policy.Limits.Concurrency = 1
+	err = r.Start(t.Context(), &Revision{
+		Revision: events.Revision{Plugin: "p", Number: 1, Digest: "d"}, Policy: policy,
+		Manifest: &abi.Manifest{Name: "p", Controllers: []abi.Controller{{Name: "c", For: abi.Followed{Kind: widgets, Selector: selects}}}},
+	}, func() error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.plugins["p"].controllers["c"]
+}
+
+// Otherwise a list of all namespaces would read in one that the host does not follow, in
+// every run anew.
+func TestThePluginFollowsNothingOutsideOfTheNamespaceOfTheHost(t *testing.T) {
+	for name, c := range map[string]*controller{
+		"of the policy":   startIn(t, config.Policy{Namespaces: config.Namespaces{"a", "b"}}, abi.Selector{}),
+		"of the manifest": startIn(t, config.Policy{}, abi.Selector{Namespaces: []string{"b", "a"}}),
+		"all":             startIn(t, config.Policy{}, abi.Selector{}),
+	} {
+		reads := c.Revision().Scopes.Reads[widgets]
+		if _, err := reads.Get(scope.Read{Namespace: "b"}); err == nil {
+			t.Errorf("namespaces %s: a get in a namespace that is not followed is not denied", name)
+		}
+		within, err := reads.List(scope.Read{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := c.Cache.Begin(object.Key{Namespace: "a", Name: "w"})
+		if found, err := run.List(cache.Reading{Kind: widgets, Namespaces: within.Namespaces}); err != nil || len(found.Items) != 1 {
+			t.Errorf("namespaces %s: a list of all has %d items, %v", name, len(found.Items), err)
+		}
+		run.Abandon()
+	}
+}

@@ -94,7 +94,7 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	if !r.HostIdentity {
 		return fmt.Errorf("plugin %q has no service account to act as; let plugins act with the rights of the host by --host-identity", rev.Plugin)
 	}
-	follows, err := scope.OfManifest(rev.Manifest, rev.Policy.Namespaces)
+	follows, err := scope.OfManifest(rev.Manifest, r.namespacesOf(rev))
 	if err != nil {
 		return kindError{err}
 	}
@@ -130,6 +130,15 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	}
 	r.reportLeftoverFinalizers(rev.Plugin, before, p.declared())
 	return nil
+}
+
+// namespacesOf returns the namespaces in which a plugin may follow objects, nil for all. That
+// of the host is one of those of the policy.
+func (r *Runner) namespacesOf(rev *Revision) []string {
+	if r.Namespace != "" {
+		return []string{r.Namespace}
+	}
+	return rev.Policy.Namespaces
 }
 
 // acquireInformers acquires the informers of a revision. Meanwhile the status of the
