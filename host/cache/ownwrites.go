@@ -69,7 +69,7 @@ func (w *OwnWrites) Wrote(i *Informer, o *object.Object) {
 		return
 	}
 	e := &ownWrite{informer: p.informer, key: o.Key(), version: o.ResourceVersion}
-	if i.scope.Has(o) {
+	if i.scope.HasWritten(o, p.store.get(e.key)) {
 		e.object, e.uid = o, o.UID
 		if i.scope.MetadataOnly {
 			e.object = o.Metadata()

@@ -322,3 +322,21 @@ func TestOwnWritesOfAServerWithoutOrderedVersions(t *testing.T) {
 		t.Errorf("read %s after it was changed", stateOf(got))
 	}
 }
+
+// Whether the API server selects an object by a field is not seen by its text: fields have
+// defaults. A write that leaves the field as it was does not take the object away.
+func TestAWriteIsShownOfAnObjectThatTheServerSelectsByAField(t *testing.T) {
+	s := newLateInformer(t)
+	followed, err := scope.Of(abi.Followed{Kind: widget, Selector: abi.Selector{FieldSelector: "spec.paused=false"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Informer.scope, s.Informer.parts[0].informer.scope = followed, followed
+	s.put("a", "old")
+	s.receive()
+	own := &OwnWrites{}
+	own.Wrote(s.Informer, s.put("a", "new"))
+	if o := own.Get(s.Informer, keyOf("a")); o == nil || o.Labels["l"] != "new" {
+		t.Errorf("the plugin reads %v", o)
+	}
+}

@@ -156,3 +156,45 @@ func mustParse(t *testing.T, text string) labels.Selector {
 	}
 	return s
 }
+
+// The API server gives some fields values that the objects do not show: a node that is
+// not unschedulable has no such field, and metadata none of the spec.
+func TestObjectsThatTheServerHasSelectedByAFieldAreInTheScope(t *testing.T) {
+	node := abi.Kind{APIVersion: "v1", Kind: "Node"}
+	m := &abi.Manifest{Name: "p", Controllers: []abi.Controller{{Name: "a", For: widget.All(), Reads: []abi.Followed{
+		selecting(node, abi.Selector{FieldSelector: "spec.unschedulable=false,metadata.name=x"}),
+	}}}}
+	p, err := OfManifest(m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parse := func(text string) *object.Object {
+		o, err := object.Parse([]byte(text), node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	x, y := parse(`{"metadata":{"name":"x"}}`), parse(`{"metadata":{"name":"y"}}`)
+	reads := p.Controllers[0].Reads[node]
+	if !reads.Has(x) || reads.IsMetadataOnly(x) {
+		t.Error("the node is not in what is followed")
+	}
+	if reads.Has(y) {
+		t.Error("a node with another name is in what is followed")
+	}
+	drained := parse(`{"metadata":{"name":"x"},"spec":{"unschedulable":true}}`)
+	undrained := parse(`{"metadata":{"name":"x"},"spec":{"unschedulable":false}}`)
+	s := reads[0]
+	for name, got := range map[string]bool{
+		"it is still what it was":        s.HasWritten(x, x),
+		"it has the value":               s.HasWritten(undrained, nil),
+		"it was not followed":            !s.HasWritten(x, nil),
+		"the value has changed":          !s.HasWritten(drained, x),
+		"the name is not that of others": !s.HasWritten(y, y),
+	} {
+		if !got {
+			t.Errorf("not so: %s", name)
+		}
+	}
+}

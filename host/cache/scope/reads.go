@@ -72,9 +72,9 @@ func (s Scope) Narrow(r Read) Read {
 	return r
 }
 
-// Has reports whether an object is in one of the scopes.
+// Has reports whether an object of an informer is in one of the scopes.
 func (all Reads) Has(o *object.Object) bool {
-	return slices.ContainsFunc(all, func(s Scope) bool { return s.Has(o) })
+	return slices.ContainsFunc(all, func(s Scope) bool { return s.HasSelected(o) })
 }
 
 // Selects reports whether of an object that is in none of the scopes it is not known
@@ -90,7 +90,7 @@ func (all Reads) HasManaged() bool {
 
 // IsMetadataOnly reports whether nothing but metadata may be read of an object.
 func (all Reads) IsMetadataOnly(o *object.Object) bool {
-	return !slices.ContainsFunc(all, func(s Scope) bool { return !s.MetadataOnly && (s.Managed || s.Has(o)) })
+	return !slices.ContainsFunc(all, func(s Scope) bool { return !s.MetadataOnly && (s.Managed || s.HasSelected(o)) })
 }
 
 // Reads are the scopes of one kind in which a controller may read.

@@ -105,10 +105,29 @@ func (s Scope) HasNamespace(namespace string) bool {
 	return s.Namespaces == nil || namespace == "" || slices.Contains(s.Namespaces, namespace)
 }
 
-// Has reports whether an object is in the scope.
-func (s Scope) Has(o *object.Object) bool {
+// Has reports whether an object is in the scope, as far as the object shows it: see
+// coversFields.
+func (s Scope) Has(o *object.Object) bool { return s.has(o, s.Fields) }
+
+// HasSelected reports whether an object of an informer is in the scope. What the API server
+// has selected by fields is not compared again.
+func (s Scope) HasSelected(o *object.Object) bool {
+	return s.has(o, slices.DeleteFunc(slices.Clone(s.Fields), func(r fieldpath.Requirement) bool { return !isIdentity(r) }))
+}
+
+// HasWritten reports whether an object is in the scope that was written. before is that of
+// the informer, nil if it had none: as long as the values of the fields by which the API
+// server selects stay the same, so does whether it selects the object.
+func (s Scope) HasWritten(o, before *object.Object) bool {
+	return s.HasSelected(o) && !slices.ContainsFunc(s.Fields, func(r fieldpath.Requirement) bool {
+		values := r.Path.Values(o.Raw)
+		return !r.Matches(values) && (before == nil || !slices.Equal(values, r.Path.Values(before.Raw)))
+	})
+}
+
+func (s Scope) has(o *object.Object, fields fieldpath.Selector) bool {
 	return s.HasNamespace(o.Namespace) && (s.Labels == nil || s.Labels.Matches(labels.Set(o.Labels))) &&
-		(len(s.Fields) == 0 || s.Fields.Matches(o.Raw))
+		(len(fields) == 0 || fields.Matches(o.Raw))
 }
 
 // Covers reports whether everything of the other scope of the kind is in this one, and can
