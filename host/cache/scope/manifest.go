@@ -29,7 +29,8 @@ type Controller struct {
 }
 
 // OfManifest returns what a plugin follows if it may follow only those namespaces; nil
-// stands for all. The error says which selector cannot be used, and where.
+// stands for all. The error says which selector cannot be used, and where, or that the plugin
+// needs too many watches.
 func OfManifest(m *abi.Manifest, namespaces []string) (*Plugin, error) {
 	p := &Plugin{}
 	followed, written := map[abi.Kind]Scope{}, map[abi.Kind]Scope{}
@@ -57,24 +58,21 @@ func OfManifest(m *abi.Manifest, namespaces []string) (*Plugin, error) {
 	}
 	maps.DeleteFunc(written, func(kind abi.Kind, _ Scope) bool { _, also := followed[kind]; return also })
 	p.Followed, p.Written = byKind(followed), byKind(written)
-	if err := checkNumber(slices.Concat(p.Followed, p.Written)); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return p, p.checkWatches()
 }
 
-// maxInformers bounds what one plugin costs the host and the API server.
-const maxInformers = 1000
+// maxWatches is how many watches a plugin may need: one for each kind or, of a kind in some
+// namespaces only, one for each of these. Each takes about 60 KB, without objects.
+const maxWatches = 512
 
-// checkNumber refuses a plugin that needs too many informers: one for each namespace of
-// each kind.
-func checkNumber(followed []Scope) error {
-	n := 0
-	for _, s := range followed {
-		n += max(len(s.Namespaces), 1)
+func (p *Plugin) checkWatches() error {
+	needed := 0
+	for _, s := range slices.Concat(p.Followed, p.Written) {
+		needed += max(1, len(s.Namespaces))
 	}
-	if n > maxInformers {
-		return fmt.Errorf("%d kinds are followed in %d namespaces of them together, the limit is %d: follow kinds in all namespaces, or fewer of them", len(followed), n, maxInformers)
+	if needed > maxWatches {
+		return fmt.Errorf("the plugin would need %d watches, one for each kind and namespace, and may have %d: "+
+			"let the manifest or the policy name fewer namespaces, or none, and the manifest fewer kinds", needed, maxWatches)
 	}
 	return nil
 }

@@ -72,18 +72,6 @@ func TestSelectorsThatCannotBeUsedAreRefusedByName(t *testing.T) {
 			t.Errorf("error %v, want %s", err, test.want)
 		}
 	}
-	var many []abi.Followed
-	var namespaces []string
-	for i := range 50 {
-		many = append(many, abi.Kind{APIVersion: "v1", Kind: fmt.Sprint("Kind", i)}.All())
-		namespaces = append(namespaces, fmt.Sprint("ns-", i))
-	}
-	if _, err := OfManifest(of(many...), namespaces); err == nil || !strings.Contains(err.Error(), "51 kinds are followed in 2550 namespaces of them together, the limit is 1000") {
-		t.Errorf("a plugin with very many informers: %v", err)
-	}
-	if _, err := OfManifest(of(many...), namespaces[:10]); err != nil {
-		t.Errorf("a plugin with many informers: %v", err)
-	}
 	if _, err := OfManifest(of(selecting(widget, abi.Selector{FieldSelector: "metadata.name=a"})), nil); err != nil {
 		t.Errorf("a selector that the host can compare: %v", err)
 	}
@@ -196,5 +184,40 @@ func TestObjectsThatTheServerHasSelectedByAFieldAreInTheScope(t *testing.T) {
 		if !got {
 			t.Errorf("not so: %s", name)
 		}
+	}
+}
+
+// Each watch takes memory and a connection's stream, also without objects.
+func TestThePluginThatNeedsVeryManyWatchesIsRefused(t *testing.T) {
+	plugin := func(kinds, namespaces int) *abi.Manifest {
+		m := &abi.Manifest{Name: "p", Controllers: []abi.Controller{{Name: "a", For: widget.All()}}}
+		var names []string
+		for n := range namespaces {
+			names = append(names, fmt.Sprint("ns", n))
+		}
+		for n := range kinds {
+			m.Controllers[0].Reads = append(m.Controllers[0].Reads,
+				selecting(abi.Kind{APIVersion: "v1", Kind: fmt.Sprint("K", n)}, abi.Selector{Namespaces: names}))
+		}
+		return m
+	}
+	if _, err := OfManifest(plugin(7, 64), nil); err != nil { // with the widgets 449
+		t.Error(err)
+	}
+	if _, err := OfManifest(plugin(256, 0), nil); err != nil {
+		t.Error(err)
+	}
+	_, err := OfManifest(plugin(8, 64), nil)
+	if err == nil || !strings.Contains(err.Error(), "513 watches") {
+		t.Errorf("error %v", err)
+	}
+	m := plugin(2, 0)
+	m.Controllers[0].Writes = []abi.Kind{pod}
+	allowed := make([]string, 129)
+	for n := range allowed {
+		allowed[n] = fmt.Sprint("ns", n)
+	}
+	if _, err := OfManifest(m, allowed); err == nil || !strings.Contains(err.Error(), "516 watches") {
+		t.Errorf("namespaces of the policy: error %v", err)
 	}
 }
