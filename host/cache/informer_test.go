@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -595,5 +596,37 @@ func TestMemoryIsThatOfAllInformersAndEdges(t *testing.T) {
 	i := acquire(t, c)
 	if m := c.Memory(); m.Objects <= uint64(i.parts[0].store.objects.Bytes()) || m.Edges == 0 || m.Indexes != 0 {
 		t.Errorf("%+v", m)
+	}
+}
+
+// Each namespace of a wider informer is a part of the narrower one.
+func TestNarrowShowsEachObjectOnce(t *testing.T) {
+	p := newPeer(t)
+	for _, ns := range []string{"a", "b", "c"} {
+		p.put(ns, "w")
+	}
+	c := open(t, p, Config{})
+	acquire(t, c) // of all namespaces
+	all, err := c.Acquire(within(t), scope.Scope{Kind: widget, Namespaces: []string{"a", "b", "c"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	two := scope.Scope{Kind: widget, Namespaces: []string{"a", "c"}}
+	narrow := all.Narrow(two)
+	keys := []object.Key{{Namespace: "a", Name: "w"}, {Namespace: "c", Name: "w"}}
+	if got := narrow.Keys(); !slices.Equal(got, keys) {
+		t.Errorf("the keys are %v", got)
+	}
+	if got := narrow.List("", nil); len(got) != 2 {
+		t.Errorf("lists %d objects", len(got))
+	}
+	events := record(t, narrow)
+	events.expect("initial a/w", "initial c/w")
+	p.put("b", "w", `"labels":{"x":"y"}`)
+	p.put("c", "w", `"labels":{"x":"y"}`)
+	events.expect("update c/w")
+	events.expectNone()
+	if narrow.Has("b") || !narrow.Has("c") {
+		t.Error("it has other namespaces than those of the scope")
 	}
 }

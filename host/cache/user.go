@@ -43,7 +43,10 @@ func (i *Informer) add(shared *informer, s scope.Scope) {
 func (i *Informer) Narrow(s scope.Scope) *Informer {
 	narrow := &Informer{scope: s}
 	for _, p := range i.parts {
-		narrow.add(p.informer, s)
+		inPart := s.Within(p.scope.Namespaces).Within(p.rest.Namespaces)
+		if inPart.Namespaces == nil || len(inPart.Namespaces) > 0 {
+			narrow.add(p.informer, inPart)
+		}
 	}
 	narrow.released.Store(true)
 	return narrow

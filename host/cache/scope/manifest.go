@@ -102,8 +102,9 @@ func ofController(m *abi.Manifest, c *abi.Controller, namespaces []string) (out 
 		if err != nil {
 			return s, err
 		}
-		if s.Namespaces, err = within(s.Namespaces, namespaces); err != nil {
-			return s, fmt.Errorf("%s: %w", w.Kind, err)
+		if s = s.Within(sorted(namespaces)); len(s.Namespaces) == 0 && s.Namespaces != nil {
+			return s, fmt.Errorf("%s: the namespaces of the manifest (%s) are none of those that the plugin may follow (%s)",
+				w.Kind, strings.Join(sorted(w.Namespaces), ", "), strings.Join(namespaces, ", "))
 		}
 		if owned && slices.Contains(m.Features, abi.FeatureManaged) {
 			s.Managed, s.Labels = true, labels.SelectorFromSet(labels.Set{abi.LabelManagedBy: m.Name})
@@ -149,22 +150,6 @@ func (all Reads) with(s Scope) Reads {
 		}
 	}
 	return append(all, s)
-}
-
-// within returns the namespaces that are in both lists, of which nil stands for all.
-func within(wanted, allowed []string) ([]string, error) {
-	switch {
-	case allowed == nil:
-		return wanted, nil
-	case wanted == nil:
-		return sorted(allowed), nil
-	}
-	both := slices.DeleteFunc(slices.Clone(wanted), func(n string) bool { return !slices.Contains(allowed, n) })
-	if len(both) == 0 {
-		return nil, fmt.Errorf("the namespaces of the manifest (%s) are none of those that the plugin may follow (%s)",
-			strings.Join(wanted, ", "), strings.Join(allowed, ", "))
-	}
-	return both, nil
 }
 
 func sorted(namespaces []string) []string {

@@ -167,6 +167,18 @@ func isIdentity(r fieldpath.Requirement) bool {
 	return path == "metadata.name" || path == "metadata.namespace"
 }
 
+// Within returns the scope with those of its namespaces that are also in the list, of which
+// nil stands for all. If there are none the list is empty, and not nil.
+func (s Scope) Within(namespaces []string) Scope {
+	switch {
+	case s.Namespaces == nil:
+		s.Namespaces = namespaces
+	case namespaces != nil:
+		s.Namespaces = slices.DeleteFunc(slices.Clone(s.Namespaces), func(n string) bool { return !slices.Contains(namespaces, n) })
+	}
+	return s
+}
+
 // Without returns the scope without what is certain of every object of another scope that
 // covers it.
 func (s Scope) Without(other Scope) Scope {
