@@ -221,3 +221,39 @@ func TestThePluginThatNeedsVeryManyWatchesIsRefused(t *testing.T) {
 		t.Errorf("namespaces of the policy: error %v", err)
 	}
 }
+
+func TestListOfAllNamespacesHasWhatAnyEntryFollows(t *testing.T) {
+	reads := func(all ...abi.Selector) (r Reads) {
+		for _, s := range all {
+			of, err := Of(selecting(pod, s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r = r.with(of)
+		}
+		return r
+	}
+	label := mustParse(t, "app=x")
+	inA := abi.Selector{Namespaces: []string{"a"}, LabelSelector: "app=x"}
+	inB := abi.Selector{Namespaces: []string{"b"}}
+	metadata := abi.Selector{MetadataOnly: true}
+	for _, test := range []struct {
+		name  string
+		reads Reads
+		read  Read
+		want  string
+	}{
+		{"two entries", reads(inA, inB), Read{Labels: label}, "v1 Pod (namespaces a, b)"},
+		{"in the other order", reads(inB, inA), Read{Labels: label}, "v1 Pod (namespaces a, b)"},
+		{"what one entry does not allow", reads(inA, inB), Read{}, "v1 Pod (namespaces b)"},
+		{"one namespace", reads(inA, inB), Read{Namespace: "a", Labels: label}, "v1 Pod (namespaces a; labelSelector app=x)"},
+		{"metadata is less", reads(metadata, abi.Selector{LabelSelector: "app=x"}), Read{Labels: label}, "v1 Pod (labelSelector app=x)"},
+		{"metadata is all that is followed", reads(metadata, abi.Selector{LabelSelector: "app=x"}), Read{}, "v1 Pod (metadata only)"},
+		{"metadata of some", reads(inB, metadata), Read{}, "v1 Pod (metadata only)"},
+	} {
+		got, err := test.reads.List(test.read)
+		if err != nil || got.String() != test.want {
+			t.Errorf("%s: %s, want %s (%v)", test.name, got, test.want, err)
+		}
+	}
+}

@@ -99,8 +99,10 @@ type Reads []Scope
 // Get returns those in which an object may be found. The error says why there are none.
 func (all Reads) Get(r Read) (Reads, error) { return all.allowed(r, Scope.CheckGet) }
 
-// List returns the scope in which a list is answered. The error says why there is none.
-// What the plugin owns is meant only if the list does not name what it selects.
+// List returns the scope in which a list is answered, with the namespaces of all that
+// allow it. If some of these have metadata alone, so has the list. Of what a plugin owns
+// it is only if nothing else allows it, because the guest has named what it selects then.
+// The error says why there is none.
 func (all Reads) List(r Read) (Scope, error) {
 	allowed, err := all.allowed(r, Scope.CheckList)
 	if err != nil {
@@ -110,21 +112,25 @@ func (all Reads) List(r Read) (Scope, error) {
 	if len(named) == 0 {
 		return allowed[0], nil
 	}
-	return named.together(), nil
+	joined := named.join()
+	whole := slices.DeleteFunc(named, func(s Scope) bool { return s.MetadataOnly })
+	if len(whole) == 0 {
+		return joined, nil
+	}
+	if w := whole.join(); w.hasNamespaces(joined) {
+		return w, nil
+	}
+	joined.MetadataOnly = true
+	return joined, nil
 }
 
-// together returns the scope of a list that all of the scopes allow: in the namespaces of
-// any, and of whole objects if they are followed in all of these.
-func (all Reads) together() Scope {
-	both := all[0]
+// join returns a scope that covers all of them.
+func (all Reads) join() Scope {
+	joined := all[0]
 	for _, s := range all[1:] {
-		both.Namespaces = union(both.Namespaces, s.Namespaces)
+		joined = Join(joined, s)
 	}
-	both.Labels = nil // the list has them
-	both.MetadataOnly = !slices.ContainsFunc(all, func(s Scope) bool {
-		return !s.MetadataOnly && slices.Equal(s.Namespaces, both.Namespaces)
-	})
-	return both
+	return joined
 }
 
 func (all Reads) allowed(r Read, check func(Scope, Read) error) (allowed Reads, err error) {

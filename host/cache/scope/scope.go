@@ -134,10 +134,16 @@ func (s Scope) has(o *object.Object, fields fieldpath.Selector) bool {
 // be found in it.
 func (s Scope) Covers(other Scope) bool {
 	return s.Kind == other.Kind &&
-		(s.Namespaces == nil || other.Namespaces != nil && !slices.ContainsFunc(other.Namespaces, func(n string) bool { return !s.HasNamespace(n) })) &&
+		s.hasNamespaces(other) &&
 		implies(other.Labels, s.Labels) &&
 		coversFields(s, other) &&
 		(!s.MetadataOnly || other.MetadataOnly)
+}
+
+// hasNamespaces reports whether all namespaces of another scope are among those of this one.
+func (s Scope) hasNamespaces(other Scope) bool {
+	return s.Namespaces == nil ||
+		other.Namespaces != nil && !slices.ContainsFunc(other.Namespaces, func(n string) bool { return !s.HasNamespace(n) })
 }
 
 // coversFields compares field selectors. What the API server means by a field is known
