@@ -7,6 +7,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/effect"
 )
 
@@ -97,12 +98,12 @@ func (r *Runner) isManaged(rev *Revision) bool {
 	r.mu.Lock()
 	p := r.plugins[rev.Plugin]
 	r.mu.Unlock()
-	if p == nil || !p.effects.Load().Managed {
+	if p == nil || !p.effects.Load().Managed || !scope.HasNamespaces(p.effects.Load().Namespaces, rev.Policy.Namespaces) {
 		return false
 	}
 	for _, c := range rev.Manifest.Controllers {
 		running := p.controllers[c.Name]
-		if running == nil {
+		if running == nil || !running.canSwapTo(c) {
 			return false
 		}
 		before := running.Revision().Controller

@@ -1,7 +1,11 @@
 package runner
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,5 +121,67 @@ func TestThePluginFollowsNothingOutsideOfTheNamespaceOfTheHost(t *testing.T) {
 			t.Errorf("namespaces %s: a list of all has %d items, %v", name, len(found.Items), err)
 		}
 		run.Abandon()
+	}
+}
+
+// Children in namespaces that the plugin could not have before may be those of an earlier
+// revision that was not managed.
+func TestChildrenInNewNamespacesAreLabelled(t *testing.T) {
+	server, _ := startRefusingServer(t)
+	var listed []string
+	counting := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, request *http.Request) {
+		if strings.HasPrefix(request.URL.Query().Get("labelSelector"), abi.LabelManagedBy+"!=") {
+			listed = append(listed, request.URL.Path)
+			fmt.Fprint(out, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[]}`)
+			return
+		}
+		server.ServeHTTP(out, request)
+	}))
+	t.Cleanup(counting.Close)
+	t.Cleanup(server.refuse)
+	cluster := &rest.Config{Host: counting.URL}
+	objects, err := cache.New(cache.Config{REST: cluster})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(objects.Stop)
+	r := New(Config{
+		Cluster: cluster, Cache: objects, Metrics: telemetry.NewMetrics(), Events: events.Observers(), Logger: hclog.NewNullLogger(),
+		Recorder: func(func()) effect.Recorder { return noEvents{} }, HostIdentity: true, Resync: time.Hour,
+	})
+	t.Cleanup(func() { r.Stop("p", false) })
+	for number, step := range []struct {
+		namespaces config.Namespaces
+		want       string
+	}{
+		{config.Namespaces{"a"}, "a"}, {config.Namespaces{"a"}, ""}, {config.Namespaces{"a", "b"}, "a b"}, {nil, "all"}, {config.Namespaces{"b"}, ""},
+	} {
+		listed = nil
+		policy := config.Policy{Namespaces: step.namespaces}
+		policy.Limits.Concurrency = 1
+		err := r.Start(t.Context(), &Revision{
+			Revision: events.Revision{Plugin: "p", Number: number, Digest: "d"}, Policy: policy,
+			Manifest: &abi.Manifest{Name: "p", Features: []string{abi.FeatureManaged}, Controllers: []abi.Controller{{
+				Name: "c", For: widgets.All(), Owns: []abi.Followed{widgets.All()},
+			}}},
+		}, func() error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, path := range listed {
+			if _, after, bounded := strings.Cut(path, "/namespaces/"); bounded {
+				got = append(got, strings.TrimSuffix(after, "/widgets"))
+			} else {
+				got = append(got, "all")
+			}
+		}
+		if strings.Join(got, " ") != step.want {
+			t.Errorf("step %d: children are looked for in %q, want %q", number, got, step.want)
+		}
+	}
+	other := abi.Controller{Name: "c", For: gadgets.All(), Owns: []abi.Followed{widgets.All()}}
+	if r.isManaged(&Revision{Revision: events.Revision{Plugin: "p"}, Policy: config.Policy{Namespaces: config.Namespaces{"b"}}, Manifest: &abi.Manifest{Name: "p", Controllers: []abi.Controller{other}}}) {
+		t.Error("the children of another primary kind need not have been labelled")
 	}
 }

@@ -117,7 +117,7 @@ func (all Reads) List(r Read) (Scope, error) {
 	if len(whole) == 0 {
 		return joined, nil
 	}
-	if w := whole.join(); w.hasNamespaces(joined) {
+	if w := whole.join(); HasNamespaces(w.Namespaces, joined.Namespaces) {
 		return w, nil
 	}
 	joined.MetadataOnly = true

@@ -134,16 +134,17 @@ func (s Scope) has(o *object.Object, fields fieldpath.Selector) bool {
 // be found in it.
 func (s Scope) Covers(other Scope) bool {
 	return s.Kind == other.Kind &&
-		s.hasNamespaces(other) &&
+		HasNamespaces(s.Namespaces, other.Namespaces) &&
 		implies(other.Labels, s.Labels) &&
 		coversFields(s, other) &&
 		(!s.MetadataOnly || other.MetadataOnly)
 }
 
-// hasNamespaces reports whether all namespaces of another scope are among those of this one.
-func (s Scope) hasNamespaces(other Scope) bool {
-	return s.Namespaces == nil ||
-		other.Namespaces != nil && !slices.ContainsFunc(other.Namespaces, func(n string) bool { return !s.HasNamespace(n) })
+// HasNamespaces reports whether all of the wanted namespaces are among others. nil stands for
+// all.
+func HasNamespaces(all, wanted []string) bool {
+	return all == nil ||
+		wanted != nil && !slices.ContainsFunc(wanted, func(n string) bool { return !slices.Contains(all, n) })
 }
 
 // coversFields compares field selectors. What the API server means by a field is known
