@@ -50,12 +50,13 @@ func release(byKind map[abi.Kind]*cache.Informer) {
 	}
 }
 
-// problems describes for each kind that cannot be followed now why not.
+// problems describes for each kind that cannot be followed now why not. One that has never
+// been listed is only written, for which the host may have no right to list it.
 func (i *informers) problems() (all []string) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	for kind, informer := range i.byKind {
-		if err := informer.Err(); err != nil {
+		if err := informer.Err(); err != nil && informer.HasSynced() {
 			all = append(all, fmt.Sprintf("%s: %s", kind, advise(err)))
 		}
 	}
@@ -203,11 +204,12 @@ func (c controllerCache) PrimariesBy(namespace string, field fieldpath.Path, val
 	return keys
 }
 
-// Wrote ignores a kind without an informer, which is written and not read.
+// Wrote ignores a kind without an informer, or with one that has read nothing, which is
+// written and not read: a write would be kept until the informer shows it.
 func (c controllerCache) Wrote(key object.Key, w effect.Write) {
 	informer := c.informers.get(w.Kind)
 	switch {
-	case informer == nil:
+	case informer == nil, !informer.HasSynced():
 	case w.Gone():
 		c.ownWrites.Deleted(informer, w.Key, w.UID, w.ResourceVersion)
 	default:
@@ -220,7 +222,7 @@ func (c controllerCache) Full() bool { return c.ownWrites.Full() }
 
 func (c controllerCache) Refresh(ctx context.Context, reader object.Key, ref abi.Ref) error {
 	informer := c.informers.get(abi.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind})
-	if informer == nil {
+	if informer == nil || !informer.HasSynced() {
 		return nil
 	}
 	key := object.Key{Namespace: ref.Namespace, Name: ref.Name}

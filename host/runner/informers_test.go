@@ -288,3 +288,36 @@ func TestAKeyIsWokenForAChildThatNoEventShows(t *testing.T) {
 		})
 	}
 }
+
+// The host may lack the right to list a kind that a plugin only writes. What no informer
+// will ever show must not fill the writes that wait for one, or no run could begin.
+func TestWritesOfAKindThatCannotBeListedAreNotKept(t *testing.T) {
+	server, url := startRefusingServer(t)
+	server.refuse()
+	c, err := cache.New(cache.Config{REST: &rest.Config{Host: url}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	byKind, err := acquireInformers(t.Context(), c, &scope.Plugin{Written: []scope.Scope{{Kind: widgets, MetadataOnly: true}}}, &informers{}, func(string) {})
+	if err != nil || byKind[widgets] == nil {
+		t.Fatalf("acquired %v, %v", byKind, err)
+	}
+	var p plugin
+	p.informers.replace(byKind)
+	await.Until(t, "the informer fails", func() bool { return byKind[widgets].Err() != nil })
+	own := controllerCache{cache: c, primaries: primariesOf(&p), informers: &p.informers, ownWrites: &p.ownWrites}
+	for n := range 200 {
+		o, err := object.Parse(fmt.Appendf(nil, `{"metadata":{"namespace":"a","name":"w%d","uid":"u%d","resourceVersion":"2"}}`, n, n), widgets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own.Wrote(o.Key(), effect.Write{Kind: widgets, Key: o.Key(), UID: o.UID, ResourceVersion: "2", Object: o})
+	}
+	if n := p.ownWrites.Len(); n != 0 {
+		t.Errorf("%d writes wait for an informer that shows nothing", n)
+	}
+	if got := p.informers.problems(); len(got) != 0 {
+		t.Errorf("the plugin cannot follow what it only writes: %q", got)
+	}
+}
