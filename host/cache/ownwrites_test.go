@@ -340,3 +340,28 @@ func TestAWriteIsShownOfAnObjectThatTheServerSelectsByAField(t *testing.T) {
 		t.Errorf("the plugin reads %v", o)
 	}
 }
+
+// The watch of a namespace shows no version of another one, except now and then in a
+// bookmark.
+func TestWaitForWaitsForTheNamespaceThatWasWritten(t *testing.T) {
+	a, b := newLateInformer(t), newLateInformer(t)
+	both := &Informer{scope: scope.Scope{Kind: widget, Namespaces: []string{"a", "b"}}}
+	for ns, late := range map[string]*lateInformer{"a": a, "b": b} {
+		late.parts[0].informer.scope = scope.Scope{Kind: widget, Namespaces: []string{ns}}
+		both.parts = append(both.parts, late.parts[0])
+	}
+	b.put("w", "x")
+	version := versionAt(b.version)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := both.WaitFor(ended, "b", version); err == nil {
+		t.Error("did not wait for the informer of the namespace")
+	}
+	b.receive()
+	if err := both.WaitFor(ended, "b", version); err != nil {
+		t.Errorf("waits for another namespace: %v", err)
+	}
+	if err := both.WaitFor(ended, "", version); err == nil {
+		t.Error("did not wait for all namespaces")
+	}
+}

@@ -94,11 +94,12 @@ func (i *Informer) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-// WaitFor blocks until the informer has shown a resourceVersion, for which it asks now and
-// then. It fails when ctx is done.
-func (i *Informer) WaitFor(ctx context.Context, version string) error {
-	for _, p := range i.parts {
-		for {
+// WaitFor blocks until the informer has shown a resourceVersion of a namespace, "" for all of
+// them, for which it asks now and then. It fails when ctx is done.
+func (i *Informer) WaitFor(ctx context.Context, namespace, version string) error {
+	for n := range i.parts {
+		p := &i.parts[n]
+		for namespace == "" || p == i.in(namespace) {
 			if reached, err := p.store.reached(version); reached || err != nil {
 				break // one that cannot be compared says nothing
 			}

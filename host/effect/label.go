@@ -36,11 +36,10 @@ const (
 // the objects is changed. It must return without an error before only labelled
 // objects are followed; what is applied meanwhile has to be labelled ([Config.Managed]).
 // It waits for the limit of writes, until ctx ends. If there is nothing to label it
-// costs one list of metadata for each kind and namespace. It returns a resourceVersion of
-// each kind of which it has labelled objects, at which all of them have the label.
-func (p *Performer) LabelChildren(ctx context.Context, controllers []abi.Controller) (labelled map[abi.Kind]string, err error) {
+// costs one list of metadata for each kind and namespace. It returns the lists in which it
+// has labelled objects.
+func (p *Performer) LabelChildren(ctx context.Context, controllers []abi.Controller) (labelled []Labelled, err error) {
 	owners := ownersOf(controllers)
-	labelled = map[abi.Kind]string{}
 	for _, kind := range slices.SortedFunc(maps.Keys(owners), compareKinds) {
 		r, err := p.Store.Resource(ctx, kind)
 		if err != nil {
@@ -51,12 +50,19 @@ func (p *Performer) LabelChildren(ctx context.Context, controllers []abi.Control
 			if err := l.run(ctx); err != nil {
 				return nil, fmt.Errorf("label objects of %s with %s: %w", kind, abi.LabelManagedBy, err)
 			}
-			if l.version != "" { // it grows with each write
-				labelled[kind] = l.version
+			if l.version != "" {
+				labelled = append(labelled, Labelled{kind, namespace, l.version})
 			}
 		}
 	}
 	return labelled, nil
+}
+
+// Labelled are objects that were labelled.
+type Labelled struct {
+	Kind      abi.Kind
+	Namespace string // "" for all
+	Version   string // a resourceVersion at which all of them have the label
 }
 
 // ownersOf returns the controllers that own each kind.

@@ -72,8 +72,8 @@ func actsAs(p *effect.Performer, rev *Revision) bool {
 }
 
 // labelChildren labels what the plugin owns, if it is about to be followed by that
-// label. It returns the resourceVersions at which they have it.
-func (r *Runner) labelChildren(ctx context.Context, rev *Revision) (map[abi.Kind]string, error) {
+// label. It returns what has been labelled.
+func (r *Runner) labelChildren(ctx context.Context, rev *Revision) ([]effect.Labelled, error) {
 	if !managed(rev.Manifest) || r.isManaged(rev) {
 		return nil, nil
 	}

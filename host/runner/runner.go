@@ -143,7 +143,7 @@ func (r *Runner) namespacesOf(rev *Revision) []string {
 
 // acquireInformers acquires the informers of a revision. Meanwhile the status of the
 // plugin has what is waited for.
-func (r *Runner) acquireInformers(ctx context.Context, rev *Revision, follows *scope.Plugin, labelled map[abi.Kind]string) (map[abi.Kind]*cache.Informer, error) {
+func (r *Runner) acquireInformers(ctx context.Context, rev *Revision, follows *scope.Plugin, labelled []effect.Labelled) (map[abi.Kind]*cache.Informer, error) {
 	defer r.setWaitsFor(rev.Plugin, "")
 	byKind, err := acquireInformers(ctx, r.Cache, follows, r.informersOf(rev.Plugin),
 		func(what string) { r.setWaitsFor(rev.Plugin, what) })
@@ -154,9 +154,9 @@ func (r *Runner) acquireInformers(ctx context.Context, rev *Revision, follows *s
 	if err == nil {
 		err = r.checkFields(ctx, rev)
 	}
-	for kind, version := range labelled {
+	for _, l := range labelled {
 		if err == nil {
-			err = byKind[kind].WaitFor(ctx, version)
+			err = byKind[l.Kind].WaitFor(ctx, l.Namespace, l.Version)
 		}
 	}
 	if err != nil {
