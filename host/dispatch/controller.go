@@ -3,6 +3,7 @@ package dispatch
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -185,20 +186,25 @@ func (c *Controller) Revision() *Revision { return c.revision.Load() }
 // Swap makes new runs use another revision; runs in progress end on the revision
 // that they began with. Keys keep their place in the queue, their edges and
 // timers. When they run next with other code, their tries are dropped. Every key of
-// keys is added to the queue, spread over time. Swap must not be called
-// concurrently.
+// keys, which are in order, is added to the queue, spread over time, and then every key
+// that is known beside them: its object may not be followed any more, which no event
+// shows. Swap must not be called concurrently.
 func (c *Controller) Swap(revision *Revision, keys []object.Key) {
 	before := c.revision.Load()
 	healthy := before.Comparison.Healthy()
 	c.mu.Lock()
 	// With mu held, so that no run takes state of the old revision for its own.
 	c.revision.Store(revision)
-	for _, state := range c.keys {
+	var others []object.Key
+	for key, state := range c.keys {
 		state.revisionReplaced(healthy, before, revision)
+		if _, found := slices.BinarySearchFunc(keys, key, object.Key.Compare); !found {
+			others = append(others, key)
+		}
 	}
 	c.mu.Unlock()
 	before.Breaker.retire()
-	c.Queue.AddSpread(keys)
+	c.Queue.AddSpread(slices.Concat(keys, others))
 }
 
 // Run reconciles until ctx is done and every run has ended. Runs in progress at

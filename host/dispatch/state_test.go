@@ -247,3 +247,17 @@ func TestWhatIsRememberedOfAKeyIsSmall(t *testing.T) {
 		}
 	}
 }
+
+// A revision that follows fewer objects gets no event for the others. Their runs end at
+// once, and forget them.
+func TestASwapAddsKeysThatAreNotFollowedAnyMore(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.run()
+	f.log = nil
+	f.c.Swap(f.c.Revision(), []object.Key{{Name: "a"}, {Name: "b"}})
+	f.expect("add a plugin", "add b plugin", "add ns/w plugin")
+	f.log = nil
+	f.c.Swap(f.c.Revision(), []object.Key{testKey})
+	f.expect("add ns/w plugin")
+}
