@@ -45,11 +45,22 @@ type feed struct {
 // batch is delivered to the handlers that existed when it was pushed.
 type batch struct {
 	to []*handler
-	// existing are delivered before events, each as an initial event. They are read then,
+	// existing are delivered before changes, each as an initial event. They are read then,
 	// because all at once might take much more memory than they do in the store.
 	existing []*objects.Entry
-	events   []Event
+	changes  []change
 	synced   bool // the initial list has ended
+}
+
+// change becomes an event when it is delivered: its objects may be packed, and to read
+// them takes time and memory.
+type change struct {
+	old, updated *objects.Entry // either may be nil
+	initial      bool
+}
+
+func (c change) event() Event {
+	return Event{Old: c.old.Object(), New: c.updated.Object(), Initial: c.initial}
 }
 
 func newFeed() *feed { return &feed{signal: make(chan struct{}, 1)} }
@@ -73,7 +84,7 @@ func (f *feed) add(h *handler, initial batch) {
 
 // append queues a batch that has something in it for somebody.
 func (f *feed) append(b batch) {
-	if len(b.to) == 0 || len(b.existing) == 0 && len(b.events) == 0 && !b.synced {
+	if len(b.to) == 0 || len(b.existing) == 0 && len(b.changes) == 0 && !b.synced {
 		return
 	}
 	f.batches = append(f.batches, b)
@@ -121,8 +132,8 @@ func (b batch) deliver() {
 	for _, e := range b.existing {
 		b.send(Event{New: e.Object(), Initial: true})
 	}
-	for _, e := range b.events {
-		b.send(e)
+	for _, c := range b.changes {
+		b.send(c.event())
 	}
 	for _, h := range b.to {
 		if b.synced && h.synced != nil && !h.removed.Load() {

@@ -42,40 +42,40 @@ func (s *store) Add(obj any) error { return s.Update(obj) }
 // Update implements cache.ReflectorStore.
 func (s *store) Update(obj any) error {
 	o := obj.(*object.Object)
-	s.find(o.Key()).Unpacked() // for the event: without the lock, because it may take some milliseconds
+	s.find(o.Key()).Unpacked() // for indexes and the event: without the lock, because it may take some milliseconds
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.feed.push(batch{events: s.put(nil, o, false)})
+	s.feed.push(batch{changes: s.put(nil, o, false)})
 	return nil
 }
 
-// put stores an object and appends the events of the change. One that was created
-// again has another UID. There is no event if the resourceVersion is the same.
-func (s *store) put(events []Event, o *object.Object, initial bool) []Event {
+// put stores an object and appends the changes of it. One that was created again has
+// another UID. There is no change if the resourceVersion is the same.
+func (s *store) put(changes []change, o *object.Object, initial bool) []change {
 	stored := s.objects.Find(o.Key())
 	if stored != nil && stored.IsVersionOf(o) {
 		if !stored.HasTextOf(o) { // of a server without resourceVersions
 			s.objects.Put(o)
 		}
-		return events
+		return changes
 	}
-	before := stored.Unpacked()
-	s.objects.Put(o)
-	if before != nil && before.UID != o.UID {
-		return append(events, Event{Old: before}, Event{New: o})
+	updated := s.objects.Put(o)
+	if stored != nil && !stored.HasUIDOf(o) {
+		return append(changes, change{old: stored}, change{updated: updated})
 	}
-	return append(events, Event{Old: before, New: o, Initial: initial && before == nil})
+	return append(changes, change{old: stored, updated: updated, initial: initial && stored == nil})
 }
 
 // Delete implements cache.ReflectorStore.
 func (s *store) Delete(obj any) error {
 	key := obj.(*object.Object).Key()
-	before := s.find(key).Unpacked() // nobody else changes it
+	before := s.find(key) // nobody else changes it
+	before.Unpacked()     // as in Update
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if before != nil {
 		s.objects.Remove(key)
-		s.feed.push(batch{events: []Event{{Old: before}}})
+		s.feed.push(batch{changes: []change{{old: before}}})
 	}
 	return nil
 }
@@ -121,19 +121,19 @@ func (s *store) replaceAt(objs []any, version string) (restored bool, from strin
 // replace replaces all objects by those of a list, which is in the order of [objects.Compare].
 func (s *store) replace(objs []any) {
 	first := !s.hasSynced()
-	events := s.removeExcept(objs)
+	changes := s.removeExcept(objs)
 	for _, obj := range objs {
-		events = s.put(events, obj.(*object.Object), first)
+		changes = s.put(changes, obj.(*object.Object), first)
 	}
 	if first { // before handlers can receive that the kind has synced
 		close(s.synced)
 	}
-	s.feed.push(batch{events: events, synced: first})
+	s.feed.push(batch{changes: changes, synced: first})
 }
 
 // removeExcept goes through the list and the objects, which have the same order, at
 // the same time.
-func (s *store) removeExcept(objs []any) (removed []Event) {
+func (s *store) removeExcept(objs []any) (removed []change) {
 	for _, e := range s.all() {
 		order := func() int { return objs[0].(*object.Object).Key().Compare(e.Key()) }
 		for len(objs) > 0 && order() < 0 {
@@ -141,7 +141,7 @@ func (s *store) removeExcept(objs []any) (removed []Event) {
 		}
 		if len(objs) == 0 || order() > 0 {
 			s.objects.Remove(e.Key())
-			removed = append(removed, Event{Old: e.Unpacked()})
+			removed = append(removed, change{old: e})
 		}
 	}
 	return removed

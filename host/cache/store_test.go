@@ -75,7 +75,8 @@ func (m *model) replace(t *rapid.T) {
 // apply applies the queued events, each of which must fit the ones before.
 func (m *model) apply(t *rapid.T) {
 	for _, b := range m.store.feed.take() {
-		for _, e := range b.events {
+		for _, c := range b.changes {
+			e := c.event()
 			key := e.Object().Key()
 			if before := m.applied[key]; e.Old != before {
 				t.Fatalf("event %s has another Old than the event before it", describe(e))

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"runtime"
@@ -88,9 +89,12 @@ func TestAListLeavesPackedObjectsAsTheyAre(t *testing.T) {
 	if grown := s.packedMemory() - before; grown > 10_000 {
 		t.Errorf("%d bytes more for one object", grown)
 	}
-	events := s.feed.take()[0].events
-	if len(events) != 2 || events[0].Old == nil || string(events[0].Old.Raw) != string(halfRandom(7).Raw) || events[1].New != moved {
-		t.Errorf("events %v", events)
+	changes := s.feed.take()[0].changes
+	if len(changes) != 2 {
+		t.Fatalf("%d changes", len(changes))
+	}
+	if gone, made := changes[0].event(), changes[1].event(); gone.Old == nil || string(gone.Old.Raw) != string(halfRandom(7).Raw) || made.New != moved {
+		t.Errorf("events %s, %s", describe(gone), describe(made))
 	}
 }
 
@@ -127,7 +131,7 @@ func TestAnEventOfAPackedObjectHasItsOldState(t *testing.T) {
 		} else if err := s.Update(parsed(sampleOf(i, "another", nil), widget)); err != nil {
 			t.Fatal(err)
 		}
-		if e := s.feed.take()[0].events[0]; e.Old == nil || string(e.Old.Raw) != string(old.Raw) || e.Old.Labels["tier"] != old.Labels["tier"] {
+		if e := s.feed.take()[0].changes[0].event(); e.Old == nil || string(e.Old.Raw) != string(old.Raw) || e.Old.Labels["tier"] != old.Labels["tier"] {
 			t.Errorf("event %s", describe(e))
 		}
 	}
@@ -172,4 +176,58 @@ func TestKeysReadNoObject(t *testing.T) {
 	if s.packedMemory() > parsed*2/3 {
 		t.Error("objects are not packed")
 	}
+}
+
+// The store is locked while a list replaces it: objects that are gone or have changed are
+// read one after the other, when their events are delivered.
+func TestAListReadsNoPackedObject(t *testing.T) {
+	const count = 2000
+	var changed, again []any
+	before := map[object.Key]string{}
+	for i := range count {
+		o := halfRandom(i)
+		before[o.Key()] = string(o.Raw)
+		changed = append(changed, parsed(bytes.Replace(o.Raw, []byte(`"resourceVersion":"1`), []byte(`"resourceVersion":"2`), 1), widget))
+		again = append(again, parsed(sampleOf(i, "another", nil), widget))
+	}
+	for name, replace := range map[string]func(*store) error{
+		"they are gone":          func(s *store) error { return s.Replace(nil, "2") },
+		"they have changed":      func(s *store) error { return s.Replace(changed, "2") },
+		"they were made again":   func(s *store) error { return s.Replace(again, "2") },
+		"the kind is not served": func(s *store) error { s.clear(); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := packedStore(t, count)
+			received := 0
+			s.subscribe(&handler{changesOnly: true, event: func(e Event) {
+				if e.Old != nil {
+					received++
+					if string(e.Old.Raw) != before[e.Old.Key()] {
+						t.Errorf("the old state is %s", e.Old.Raw)
+					}
+				}
+			}})
+			s.feed.take() // that the kind has synced
+			start := allocated()
+			if err := replace(s); err != nil {
+				t.Fatal(err)
+			}
+			if bytes := (allocated() - start) / count; bytes > 1000 {
+				t.Errorf("%d bytes are allocated for each object", bytes)
+			}
+			for _, b := range s.feed.take() {
+				b.deliver()
+			}
+			if received != count {
+				t.Errorf("%d of %d events have an old state", received, count)
+			}
+		})
+	}
+}
+
+// allocated returns the bytes that were allocated since the start.
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
 }

@@ -85,6 +85,12 @@ func (e *Entry) IsVersionOf(o *object.Object) bool {
 	return uid == string(o.UID) && version == o.ResourceVersion
 }
 
+// HasUIDOf reports whether the entry has the UID of an object.
+func (e *Entry) HasUIDOf(o *object.Object) bool {
+	uid, _ := e.version()
+	return uid == string(o.UID)
+}
+
 // IsAfter reports whether the entry has the UID of an object, and a resourceVersion after
 // that of the object. isBefore compares two resourceVersions.
 func (e *Entry) IsAfter(o *object.Object, isBefore func(version, than string) bool) bool {

@@ -120,7 +120,7 @@ func (x *index) change(old, updated *Entry) {
 		is = x.of.values(updated.Unpacked())
 	}
 	if old != nil {
-		for _, value := range x.of.values(old.Unpacked()) {
+		for _, value := range x.of.values(old.peek()) {
 			if !slices.Contains(is, value) {
 				x.tree.Delete(labelled{value, old})
 			}

@@ -135,6 +135,7 @@ func heap() int {
 // The heap shows whether anything keeps parsed objects in memory: an index, or a sample.
 func TestMemoryIsAboutWhatTheHeapHas(t *testing.T) {
 	const count = 2000
+	ofSpecs(t, 100, halfRandom).sweeps(packAfter) // makes the encoder, which all kinds share
 	for name, c := range map[string]struct {
 		spec func(i int) string
 		most int // bytes of a packed object

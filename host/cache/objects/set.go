@@ -83,11 +83,12 @@ const (
 // meanwhile.
 func (s *Set) All(yield func(*Entry) bool) { s.all.Ascend(yield) }
 
-// Put adds or replaces an object.
-func (s *Set) Put(o *object.Object) {
+// Put adds or replaces an object, and returns its entry.
+func (s *Set) Put(o *object.Object) *Entry {
 	e := newEntry(o)
 	old, _ := s.all.ReplaceOrInsert(e)
 	s.changed(old, e)
+	return e
 }
 
 // Remove removes an object.
