@@ -614,7 +614,7 @@ func TestNarrowShowsEachObjectOnce(t *testing.T) {
 	two := scope.Scope{Kind: widget, Namespaces: []string{"a", "c"}}
 	narrow := all.Narrow(two)
 	keys := []object.Key{{Namespace: "a", Name: "w"}, {Namespace: "c", Name: "w"}}
-	if got := narrow.Keys(); !slices.Equal(got, keys) {
+	if got := narrow.Keys(func(object.Key) bool { return true }); !slices.Equal(got, keys) {
 		t.Errorf("the keys are %v", got)
 	}
 	if got := narrow.List("", nil); len(got) != 2 {

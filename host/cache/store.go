@@ -279,13 +279,13 @@ func (s *store) isAt(n snapshot) bool {
 	return n.IsOf(s.objects)
 }
 
-// keys returns the keys of all objects, without a lock.
-func (s *store) keys() []object.Key {
+// keys returns the keys of the wanted objects, without a lock.
+func (s *store) keys(wanted func(*objects.Entry) bool) []object.Key {
 	n := s.open()
 	defer s.close(n)
-	keys, err := n.Keys()
+	keys, err := n.Keys(wanted)
 	if err != nil {
-		return s.keys() // it has expired at once
+		return s.keys(wanted) // it has expired at once
 	}
 	return keys
 }

@@ -10,6 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -157,24 +160,42 @@ func TestMuchMemoryThatIsFreedIsReturned(t *testing.T) {
 	}
 }
 
-// A resync asks for all keys every few minutes.
-func TestKeysReadNoObject(t *testing.T) {
-	s := newStore()
-	for i := range 500 {
-		if err := s.Add(halfRandom(i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	parsed := s.packedMemory()
-	for range 8 {
-		keys := s.keys()
-		if len(keys) != 500 || !slices.IsSortedFunc(keys, object.Key.Compare) || keys[0] != halfRandom(0).Key() {
-			t.Fatalf("got %v", keys)
-		}
-		s.sweep(t.Context())
-	}
-	if s.packedMemory() > parsed*2/3 {
-		t.Error("objects are not packed")
+// A resync asks for a part of the keys every half minute, for all of them in time.
+func TestKeysReadNoMoreThanTheyMust(t *testing.T) {
+	one := informer{store: packedStore(t, 500)}
+	backend := scope.Scope{Kind: widget, Labels: labels.SelectorFromSet(labels.Set{"tier": "backend"})}
+	for name, c := range map[string]struct {
+		rest scope.Scope
+		want int
+	}{
+		"all":               {scope.All(widget), 500},
+		"of some namespace": {scope.Scope{Kind: widget, Namespaces: []string{"team-7"}}, 10},
+		"selected":          {backend, 500},
+		"selected by none":  {scope.Scope{Kind: widget, Labels: labels.SelectorFromSet(labels.Set{"tier": "none"})}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := &Informer{scope: c.rest, parts: []part{{informer: &one, rest: c.rest, filtered: true}}}
+			packed := one.store.packedMemory()
+			seen := map[object.Key]int{}
+			for slice := range 20 {
+				keys := i.Keys(func(key object.Key) bool { return int(key.Name[len(key.Name)-1])%20 == slice })
+				if !slices.IsSortedFunc(keys, object.Key.Compare) {
+					t.Errorf("got %v", keys)
+				}
+				for _, key := range keys {
+					seen[key]++
+				}
+				one.store.sweep(t.Context())
+			}
+			for key, n := range seen {
+				if n != 1 || one.store.get(key) == nil || !c.rest.HasNamespace(key.Namespace) {
+					t.Errorf("%s came %d times", key, n)
+				}
+			}
+			if len(seen) != c.want || one.store.packedMemory() > packed {
+				t.Errorf("%d keys; the objects take %d bytes, before %d", len(seen), one.store.packedMemory(), packed)
+			}
+		})
 	}
 }
 

@@ -185,20 +185,15 @@ func (i *Informer) List(namespace string, sel labels.Selector) []*object.Object 
 	return i.list(objects.Query{Namespace: i.parts[0].namespace(namespace), Selector: sel})
 }
 
-// Keys returns the keys of all objects, ordered by namespace and name. Unlike List, it reads
-// the objects only if some of them are not shown: they may be packed.
-func (i *Informer) Keys() (all []object.Key) {
+// Keys returns the wanted keys of objects, ordered by namespace and name. Unlike List, it
+// reads an object only if its key is wanted and does not tell whether it is shown: objects
+// may be packed.
+func (i *Informer) Keys(wanted func(object.Key) bool) (all []object.Key) {
 	for n := range i.parts {
 		p := &i.parts[n]
-		if !p.filtered {
-			all = append(all, p.store.keys()...)
-			continue
-		}
-		for _, o := range p.store.list(objects.Query{}, p.cache.config.Clock.Now()) {
-			if p.rest.Has(o) {
-				all = append(all, o.Key())
-			}
-		}
+		all = append(all, p.store.keys(func(e *objects.Entry) bool {
+			return p.rest.HasNamespace(e.Key().Namespace) && wanted(e.Key()) && (!p.rest.Selects() || p.rest.Has(e.Object()))
+		})...)
 	}
 	return all
 }

@@ -45,7 +45,11 @@ type follower struct {
 }
 
 // keys returns the keys of what the controller reconciles.
-func (c *controller) keys() []object.Key { return c.primaries.Load().Keys() }
+func (c *controller) keys(wanted func(object.Key) bool) []object.Key {
+	return c.primaries.Load().Keys(wanted)
+}
+
+func every(object.Key) bool { return true }
 
 // canSwapTo reports whether the controller can continue with another revision:
 // its keys must be of the same kind. Otherwise it is replaced by a new one, and
@@ -82,7 +86,7 @@ func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Cont
 	} else {
 		running.follow(next, &p.informers)
 		running.setWorkers(workers(m, rev.Policy))
-		running.Swap(next, running.keys())
+		running.Swap(next, running.keys(every))
 	}
 	for _, key := range p.effects.Load().FindShared(&next.Controller) {
 		running.Queue.Add(key, abi.ReasonResync) // it may have been deleted meanwhile
@@ -203,7 +207,7 @@ const (
 
 // resync makes every key due once in a period, each at a time of its own that is
 // about the same in every period, so that they are spread over it.
-func (c *controller) resync(ctx context.Context, period time.Duration, keys func() []object.Key) {
+func (c *controller) resync(ctx context.Context, period time.Duration, keys func(wanted func(object.Key) bool) []object.Key) {
 	slices := max(1, min(resyncSlices, uint64(period/resyncPause)))
 	seed := maphash.MakeSeed()
 	for slice := uint64(0); ; slice = (slice + 1) % slices {
@@ -212,12 +216,7 @@ func (c *controller) resync(ctx context.Context, period time.Duration, keys func
 			return
 		case <-time.After(outcome.AddJitter(period/time.Duration(slices), resyncJitter, rand.Float64())):
 		}
-		var due []object.Key
-		for _, key := range keys() {
-			if maphash.Comparable(seed, key)%slices == slice {
-				due = append(due, key)
-			}
-		}
+		due := keys(func(key object.Key) bool { return maphash.Comparable(seed, key)%slices == slice })
 		c.Resync(due)
 	}
 }

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -49,10 +50,10 @@ func TestResyncsAreSpreadOverThePeriod(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				ended, begin := make(chan struct{}), time.Now()
 				go func() {
-					c.resync(ctx, period, func() []object.Key {
+					c.resync(ctx, period, func(wanted func(object.Key) bool) []object.Key {
 						mu.Lock()
 						defer mu.Unlock()
-						return objects
+						return slices.DeleteFunc(slices.Clone(objects), func(key object.Key) bool { return !wanted(key) })
 					})
 					close(ended)
 				}()

@@ -277,7 +277,7 @@ func (r *Runner) Restored(kind abi.Kind) {
 	}
 	for _, c := range r.controllers {
 		if p := r.plugins[c.Plugin]; p != nil && p.informers.get(kind) != nil {
-			c.Restored(c.keys())
+			c.Restored(c.keys(every))
 		}
 	}
 }

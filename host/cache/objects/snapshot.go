@@ -63,16 +63,17 @@ func (n *Snapshot) Get(key object.Key) (*object.Object, error) {
 	return find(shared.all, key).Object(), nil
 }
 
-// Keys returns the keys of all objects, in order. It reads no object. The error is
+// Keys returns the keys of the wanted entries, in order. It reads no object. The error is
 // [ErrExpired].
-func (n *Snapshot) Keys() ([]object.Key, error) {
+func (n *Snapshot) Keys(wanted func(*Entry) bool) (keys []object.Key, err error) {
 	shared := n.state.Load()
 	if shared == nil {
 		return nil, ErrExpired
 	}
-	keys := make([]object.Key, 0, shared.all.Len())
 	shared.all.Ascend(func(e *Entry) bool {
-		keys = append(keys, e.key)
+		if wanted(e) {
+			keys = append(keys, e.key)
+		}
 		return true
 	})
 	return keys, nil
