@@ -121,6 +121,51 @@ func TestAHandlerThatIsAddedReceivesPackedObjects(t *testing.T) {
 	}
 }
 
+// The one that delivers the events of a kind would do nothing else for seconds.
+func TestAHandlerOfChangesReadsNoPackedObject(t *testing.T) {
+	const count = 500
+	one := informer{store: packedStore(t, count)}
+	i := &Informer{scope: scope.All(widget), parts: []part{{informer: &one}}}
+	var changes []*object.Object
+	deliver := func() {
+		for _, b := range one.store.feed.take() {
+			b.deliver()
+		}
+	}
+	before := allocated()
+	defer i.AddChangeHandler(func(old, updated *object.Object) { changes = append(changes, old, updated) })()
+	deliver()
+	if bytes := (allocated() - before) / count; bytes > 100 || changes != nil {
+		t.Errorf("%d bytes are allocated for each object, %d changes", bytes, len(changes)/2)
+	}
+	made := widgetOf(t, "new", "2", "x")
+	if err := one.store.Add(made); err != nil {
+		t.Fatal(err)
+	}
+	if deliver(); !slices.Equal(changes, []*object.Object{nil, made}) {
+		t.Errorf("got %v", changes)
+	}
+}
+
+// Objects of the first list are no changes.
+func TestAHandlerOfChangesIgnoresTheFirstList(t *testing.T) {
+	one := informer{store: newStore()}
+	i := &Informer{scope: scope.All(widget), parts: []part{{informer: &one}}}
+	calls := 0
+	defer i.AddChangeHandler(func(*object.Object, *object.Object) { calls++ })()
+	for version := range 3 {
+		if err := one.store.Replace([]any{widgetOf(t, "a", fmt.Sprint(1+version), "x")}, "3"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, b := range one.store.feed.take() {
+		b.deliver()
+	}
+	if calls != 2 {
+		t.Errorf("%d changes", calls)
+	}
+}
+
 func TestAnEventOfAPackedObjectHasItsOldState(t *testing.T) {
 	s := packedStore(t, 500)
 	s.subscribe(&handler{event: func(Event) {}, changesOnly: true})

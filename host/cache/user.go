@@ -220,11 +220,23 @@ func (i *Informer) list(q objects.Query) (all []*object.Object) {
 // with each change, for each namespace one call at a time. An object that is no longer in the scope counts as
 // deleted. h must not block, because a slow handler delays the other handlers of the
 // informer. A call that has begun may still run when remove returns.
-func (i *Informer) AddHandler(h func(Event)) (remove func()) {
+func (i *Informer) AddHandler(h func(Event)) (remove func()) { return i.addHandler(h, false) }
+
+// AddChangeHandler is AddHandler for changes alone. Objects that are there before are not
+// read.
+func (i *Informer) AddChangeHandler(h func(old, updated *object.Object)) (remove func()) {
+	return i.addHandler(func(e Event) {
+		if !e.Initial { // else it comes with the first list
+			h(e.Old, e.New)
+		}
+	}, true)
+}
+
+func (i *Informer) addHandler(h func(Event), changesOnly bool) (remove func()) {
 	var removers []func()
 	for n := range i.parts {
 		p := &i.parts[n]
-		removers = append(removers, p.subscribe(&handler{event: func(e Event) {
+		removers = append(removers, p.subscribe(&handler{changesOnly: changesOnly, event: func(e Event) {
 			e.Old, e.New = p.seen(e.Old), p.seen(e.New)
 			if e.Old != nil || e.New != nil {
 				h(e)

@@ -155,39 +155,32 @@ func (r *Runner) stop(controllers []*controller) {
 func (c *controller) follow(rev *dispatch.Revision, informers *informers) {
 	before := c.handlers
 	c.handlers = map[followed]follower{}
-	add := func(s scope.Scope, role string, handle func(cache.Event)) {
+	add := func(s scope.Scope, role string, handle func(*cache.Informer) (remove func())) {
 		f, informer := followed{s.String(), role}, informers.get(s.Kind).Narrow(s)
 		kept, running := before[f]
 		if running && kept.informer.IsServedAs(informer) {
 			delete(before, f)
 		} else {
-			kept = follower{informer, informer.AddHandler(handle)}
+			kept = follower{informer, handle(informer)}
 		}
 		c.handlers[f] = kept
 	}
 	m, scopes := &rev.Controller, rev.Scopes
 	c.primaries.Store(informers.get(m.For.Kind).Narrow(scopes.For))
-	add(scopes.For, "for", func(e cache.Event) { c.Observe(e.Old, e.New, e.Initial) })
+	add(scopes.For, "for", func(i *cache.Informer) func() {
+		return i.AddHandler(func(e cache.Event) { c.Observe(e.Old, e.New, e.Initial) })
+	})
 	for _, s := range scopes.Owns {
-		add(s, "owns", unlessInitial(c.ObserveOwned))
+		add(s, "owns", func(i *cache.Informer) func() { return i.AddChangeHandler(c.ObserveOwned) })
 	}
 	for i := range m.Watches {
 		w := &m.Watches[i]
 		field, _ := fieldpath.ParsePath(w.Field) // the manifest was checked
-		add(scopes.Watches[i], "watches by "+string(w.By)+" "+w.Key+w.Field, unlessInitial(func(old, updated *object.Object) {
-			c.ObserveWatched(w, field, old, updated)
-		}))
+		add(scopes.Watches[i], "watches by "+string(w.By)+" "+w.Key+w.Field, func(i *cache.Informer) func() {
+			return i.AddChangeHandler(func(old, updated *object.Object) { c.ObserveWatched(w, field, old, updated) })
+		})
 	}
 	removeHandlers(before)
-}
-
-// unlessInitial handles changes, and not the objects that were there before.
-func unlessInitial(handle func(old, updated *object.Object)) func(cache.Event) {
-	return func(e cache.Event) {
-		if !e.Initial {
-			handle(e.Old, e.New)
-		}
-	}
 }
 
 func removeHandlers(handlers map[followed]follower) {
