@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+
+	"iter"
 	"slices"
 	"strings"
 
@@ -12,7 +14,6 @@ import (
 	operator "k8s.io/apimachinery/pkg/selection"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/cache/objects"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/object"
 )
@@ -191,19 +192,36 @@ func (c *Cache) retire(i *informer) {
 	i.stop()
 }
 
-// Objects returns the objects of a kind that running informers have, ordered by namespace
-// and name. It starts none.
-func (c *Cache) Objects(kind abi.Kind) (all []*object.Object) {
+// Objects yields the objects of a kind that running informers have, each once. It starts
+// none.
+func (c *Cache) Objects(kind abi.Kind) iter.Seq[*object.Object] {
+	return func(yield func(*object.Object) bool) {
+		seen := map[object.Key]bool{}
+		for _, i := range c.synced(kind) {
+			for o := range i.store.each {
+				if key := o.Key(); !seen[key] {
+					seen[key] = true
+					if !yield(o) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// synced returns the informers of a kind that have synced, in some order that stays.
+func (c *Cache) synced(kind abi.Kind) (all []*informer) {
 	c.mu.Lock()
 	running := slices.Collect(maps.Values(c.informers))
 	c.mu.Unlock()
 	for _, i := range running {
 		if i.scope.Kind == kind && i.HasSynced() {
-			all = append(all, i.store.list(objects.Query{}, c.config.Clock.Now())...)
+			all = append(all, i)
 		}
 	}
-	slices.SortFunc(all, func(a, b *object.Object) int { return a.Key().Compare(b.Key()) })
-	return slices.CompactFunc(all, func(a, b *object.Object) bool { return a.Key() == b.Key() })
+	slices.SortFunc(all, func(a, b *informer) int { return cmp.Compare(a.scope.String(), b.scope.String()) })
+	return all
 }
 
 // ScopeError is returned for a scope that cannot be followed.

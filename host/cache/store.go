@@ -290,6 +290,18 @@ func (s *store) keys(wanted func(*objects.Entry) bool) []object.Key {
 	return keys
 }
 
+// each yields all objects, ordered by namespace and name, without a lock. It reads one
+// after the other: all at once may take much more memory than they do in the store.
+func (s *store) each(yield func(*object.Object) bool) {
+	n := s.open()
+	defer s.close(n)
+	if all, err := n.List(objects.Query{}); err == nil {
+		all(yield)
+	} else {
+		s.each(yield) // it has expired at once
+	}
+}
+
 // list returns the objects that a query selects. It compares them without a lock.
 func (s *store) list(q objects.Query, now time.Time) []*object.Object {
 	n := s.open()

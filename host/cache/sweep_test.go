@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"iter"
 	"runtime"
 	"slices"
 	"testing"
@@ -296,4 +297,42 @@ func allocated() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.TotalAlloc
+}
+
+// Whoever looks at every object has one of them in memory at a time.
+func TestAllObjectsAreReadOneAfterTheOther(t *testing.T) {
+	const count = 2000
+	kept := &informer{scope: scope.All(widget), store: packedStore(t, count)}
+	narrow := &informer{scope: scope.Scope{Kind: widget, Namespaces: []string{"team-0"}}, store: newStore()}
+	if err := narrow.store.Replace([]any{halfRandom(0), widgetOf(t, "only here", "1", "x")}, "1"); err != nil {
+		t.Fatal(err)
+	}
+	c := &Cache{informers: map[selected]*informer{{kind: widget}: kept, {kind: widget, namespace: "team-0"}: narrow}}
+	for name, all := range map[string]struct {
+		of    iter.Seq[*object.Object]
+		count int
+	}{
+		"of the cache":    {c.Objects(widget), count + 1},
+		"of a user":       {(&Informer{scope: kept.scope, parts: []part{{informer: kept}}}).All, count},
+		"of another kind": {c.Objects(configMap), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := allocated()
+			for range all.of {
+				break
+			}
+			if bytes := allocated() - before; bytes > 100_000 {
+				t.Errorf("%d bytes are allocated for one object", bytes)
+			}
+			seen, n := map[object.Key]bool{}, 0
+			for o := range all.of {
+				c.synced(widget) // nobody waits for who reads
+				seen[o.Key()] = true
+				n++
+			}
+			if n != all.count || len(seen) != n {
+				t.Errorf("%d objects, %d different ones", n, len(seen))
+			}
+		})
+	}
 }

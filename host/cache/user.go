@@ -185,6 +185,18 @@ func (i *Informer) List(namespace string, sel labels.Selector) []*object.Object 
 	return i.list(objects.Query{Namespace: i.parts[0].namespace(namespace), Selector: sel})
 }
 
+// All yields all objects, ordered by namespace and name. It reads one after the other.
+func (i *Informer) All(yield func(*object.Object) bool) {
+	for n := range i.parts {
+		p := &i.parts[n]
+		for o := range p.store.each {
+			if o = p.shows(o); o != nil && !yield(o) {
+				return
+			}
+		}
+	}
+}
+
 // Keys returns the wanted keys of objects, ordered by namespace and name. Unlike List, it
 // reads an object only if its key is wanted and does not tell whether it is shown: objects
 // may be packed.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"runtime"
 	"strings"
@@ -206,7 +207,9 @@ func (m *manyWidgets) Get(kind abi.Kind, key object.Key) (*object.Object, effect
 	return nil, effect.Absent
 }
 
-func (*manyWidgets) List(abi.Kind) []*object.Object { return nil }
+func (*manyWidgets) All(abi.Kind) iter.Seq[*object.Object] {
+	return func(func(*object.Object) bool) {}
+}
 
 // manyCache is the cache of the controller.
 type manyCache struct{ *manyWidgets }

@@ -54,6 +54,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -74,9 +75,9 @@ type Store interface {
 	// nil unless it is [Present]; it has only metadata if nothing else is kept of
 	// the kind.
 	Get(kind abi.Kind, key object.Key) (obj *object.Object, shown Presence)
-	// List returns all objects of a kind from the cache, none if it does not
-	// hold the kind.
-	List(kind abi.Kind) []*object.Object
+	// All yields all objects of a kind from the cache, none if it does not hold the
+	// kind.
+	All(kind abi.Kind) iter.Seq[*object.Object]
 }
 
 // Presence is what the cache shows of whether an object of some name exists.

@@ -68,7 +68,7 @@ func TestApplyAfterARestartWritesNothing(t *testing.T) {
 func TestApplyAfterARestartReadsManagedFieldsThatAreNotKept(t *testing.T) {
 	w, target, _ := restarted(t)
 	for _, r := range []object.Resource{pod, configMap, secret, service, deployment, widget} {
-		for _, o := range w.store.List(r.Kind) {
+		for o := range w.store.All(r.Kind) {
 			w.store.put(parse(t, string(o.Raw)))
 		}
 	}

@@ -252,7 +252,7 @@ func (m *shares) drop(who sharer, kind abi.Kind, key object.Key) {
 func (p *Performer) FindShared(c *abi.Controller) []object.Key {
 	primaries := map[object.Key]bool{}
 	for _, kind := range c.Writes {
-		for _, o := range p.Store.List(kind) {
+		for o := range p.Store.All(kind) {
 			for name, value := range o.Annotations {
 				primary := readNote(value).key()
 				if !strings.HasPrefix(name, p.sharedPrefix(c)) || name != p.sharedAnnotation(c, primary) || primary.Validate() != nil {

@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -96,7 +98,8 @@ func (s *store) Get(kind abi.Kind, key object.Key) (*object.Object, Presence) {
 	return o, Present
 }
 
-func (s *store) List(kind abi.Kind) (all []*object.Object) {
+func (s *store) All(kind abi.Kind) iter.Seq[*object.Object] {
+	var all []*object.Object
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range s.objects {
@@ -104,7 +107,7 @@ func (s *store) List(kind abi.Kind) (all []*object.Object) {
 			all = append(all, o)
 		}
 	}
-	return all
+	return slices.Values(all)
 }
 
 func (s *store) put(o *object.Object) {

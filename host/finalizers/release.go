@@ -3,6 +3,7 @@ package finalizers
 import (
 	"context"
 	"fmt"
+	"iter"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -74,7 +75,7 @@ func (s store) Resource(_ context.Context, kind abi.Kind) (object.Resource, erro
 func (store) Get(abi.Kind, object.Key) (*object.Object, effect.Presence) { return nil, effect.Unknown }
 
 // List implements [effect.Store].
-func (store) List(abi.Kind) []*object.Object { return nil }
+func (store) All(abi.Kind) iter.Seq[*object.Object] { return func(func(*object.Object) bool) {} }
 
 // silent discards events.
 type silent struct{}

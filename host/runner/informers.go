@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -280,10 +281,10 @@ func (s effectStore) Get(kind abi.Kind, key object.Key) (*object.Object, effect.
 	return nil, effect.Absent
 }
 
-func (s effectStore) List(kind abi.Kind) []*object.Object {
+func (s effectStore) All(kind abi.Kind) iter.Seq[*object.Object] {
 	informer := s.informers.get(kind)
 	if informer == nil || !informer.HasSynced() {
-		return nil
+		return func(func(*object.Object) bool) {}
 	}
-	return informer.List("", nil)
+	return informer.All
 }

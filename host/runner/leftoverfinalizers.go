@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"iter"
 	"maps"
 	"slices"
 
@@ -40,10 +41,10 @@ func (r *Runner) reportLeftoverFinalizers(plugin string, before, now []abi.Contr
 // present controllers, on objects of all kinds that its controllers have or had as
 // primary. The finalizer of a controller that has another primary now is one of
 // them: nobody reconciles those objects.
-func leftoverFinalizers(plugin, namespace string, before, now []abi.Controller, objects func(abi.Kind) []*object.Object) (left []events.LeftFinalizer) {
+func leftoverFinalizers(plugin, namespace string, before, now []abi.Controller, objects func(abi.Kind) iter.Seq[*object.Object]) (left []events.LeftFinalizer) {
 	for _, kind := range primaryKinds(now, before) {
 		byController := map[string]*events.LeftFinalizer{}
-		for _, o := range objects(kind) {
+		for o := range objects(kind) {
 			for _, f := range o.Finalizers {
 				controller, ours := effect.FinalizerController(plugin, f)
 				if !ours || removesFinalizer(now, controller, kind) {

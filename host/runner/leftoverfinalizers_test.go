@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -68,7 +69,7 @@ func TestLeftoverFinalizers(t *testing.T) {
 		"nothing changed":                     {controllers("main", gadgets, "second", gadgets), controllers("main", gadgets, "second", gadgets), nil},
 	} {
 		var got []string
-		for _, l := range leftoverFinalizers("demo", "", c.before, c.now, func(k abi.Kind) []*object.Object { return objects[k] }) {
+		for _, l := range leftoverFinalizers("demo", "", c.before, c.now, func(k abi.Kind) iter.Seq[*object.Object] { return slices.Values(objects[k]) }) {
 			owner := strings.Replace(l.Finalizer, ".thole.dev", "", 1)
 			got = append(got, fmt.Sprintf("%s %s %d %d %s", owner, l.Kind.Kind, l.Objects, l.Deleting, strings.Join(l.Examples, " ")))
 		}
@@ -83,7 +84,7 @@ func TestAFewOfManyObjectsAreNamed(t *testing.T) {
 	for i := range 100 {
 		many = append(many, withFinalizers(fmt.Sprint(i), "demo.thole.dev/main"))
 	}
-	left := leftoverFinalizers("demo", "", controllers("main", widgets), nil, func(abi.Kind) []*object.Object { return many })
+	left := leftoverFinalizers("demo", "", controllers("main", widgets), nil, func(abi.Kind) iter.Seq[*object.Object] { return slices.Values(many) })
 	if len(left) != 1 || left[0].Objects != 100 || strings.Join(left[0].Examples, " ") != "ns/0 ns/1 ns/2 ns/3 ns/4" {
 		t.Errorf("got %+v", left)
 	}
@@ -96,7 +97,7 @@ func TestTheCommandsReleaseWhatIsLeft(t *testing.T) {
 	}
 	var got events.FinalizersLeft
 	r := New(Config{Events: events.Func(func(e events.Event) { got = e.(events.FinalizersLeft) }), Namespace: "ns"})
-	r.objectsOf = func(k abi.Kind) []*object.Object { return objects[k.Kind] }
+	r.objectsOf = func(k abi.Kind) iter.Seq[*object.Object] { return slices.Values(objects[k.Kind]) }
 	before := controllers("main", widgets, "second", widgets, "third", gadgets)
 	r.reportLeftoverFinalizers("demo", before, nil)
 	if want := []string{"thole finalizers demo Widget.v1.test.dev Gadget.v1.test.dev -n ns --release"}; !got.Removed || !slices.Equal(got.Commands, want) {

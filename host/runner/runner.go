@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -51,7 +52,7 @@ type Config struct {
 // Runner runs the plugins of one host. It implements [catalog.Runner].
 type Runner struct {
 	Config
-	objectsOf func(abi.Kind) []*object.Object // Cache.Objects, except in tests
+	objectsOf func(abi.Kind) iter.Seq[*object.Object] // Cache.Objects, except in tests
 
 	mu          sync.Mutex
 	plugins     map[string]*plugin
