@@ -24,17 +24,30 @@ const (
 	// not have is looked for again until settleFor has passed.
 	settleFor   = 5 * time.Second
 	settlePause = time.Second
+	// An API that has not replied for slowAfter is not asked again before askAgain.
+	slowAfter = time.Second
+	askAgain  = time.Minute
 )
 
 // Schemas are those of one API server. Its methods may be called concurrently.
 type Schemas struct {
 	client rest.Interface
 	busy   chan struct{} // capacity 1; held while there is a document
+
+	// failed is used by who holds busy. It has the API versions whose documents could
+	// not be had, for as long as others would have waited for it.
+	failed map[string]failure
+}
+
+// failure is why a document could not be had.
+type failure struct {
+	err   error
+	until time.Time // it is not asked for again
 }
 
 // New returns the schemas of an API server. It sends no request.
 func New(client rest.Interface) *Schemas {
-	return &Schemas{client: client, busy: make(chan struct{}, 1)}
+	return &Schemas{client: client, busy: make(chan struct{}, 1), failed: map[string]failure{}}
 }
 
 // Check returns an [*UnknownFieldError] for the first path at which no object of the
@@ -61,14 +74,28 @@ func (s *Schemas) check(ctx context.Context, kind abi.Kind, paths []fieldpath.Pa
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	text, err := s.fetch(ctx, kind.APIVersion)
+	text, err := s.document(ctx, kind.APIVersion)
 	if err != nil {
 		return fmt.Errorf("read the schema of %s: %w", kind, err)
 	}
 	return check(text, kind, paths)
 }
 
-// fetch returns the document of an API version.
+// document returns the document of an API version, unless it was too late just before.
+func (s *Schemas) document(ctx context.Context, apiVersion string) ([]byte, error) {
+	began := time.Now()
+	if f := s.failed[apiVersion]; began.Before(f.until) {
+		return nil, f.err
+	}
+	text, err := s.fetch(ctx, apiVersion)
+	delete(s.failed, apiVersion)
+	if err != nil && ctx.Err() == nil && time.Since(began) >= slowAfter {
+		s.failed[apiVersion] = failure{err, time.Now().Add(askAgain)}
+	}
+	return text, err
+}
+
+// fetch requests the document of an API version.
 func (s *Schemas) fetch(ctx context.Context, apiVersion string) ([]byte, error) {
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {

@@ -13,6 +13,8 @@ import (
 
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"github.com/thole-dev/thole/abi"
 )
 
 // server is an API server that returns the documents in turn, the last one again and
@@ -111,6 +113,48 @@ func TestACheckEndsWithItsContext(t *testing.T) {
 				t.Errorf("%s: %v after %s", name, err, time.Since(began))
 			}
 			cancel()
+		}
+	})
+}
+
+// Documents are had one at a time: an API that hangs would make all others wait.
+func TestAnAPIThatDoesNotReplyIsNotAskedAgainAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{hangs: true, status: 200, documents: [][]byte{documentOf(widgetSchema, otherSchemas)}}
+		schemas, began := s.schemas(t), time.Now()
+		for range 5 {
+			if err := schemas.Check(t.Context(), widget, pathOf(t, "spec.nodeName")); err == nil || !strings.Contains(err.Error(), "deadline") {
+				t.Errorf("got %v", err)
+			}
+		}
+		if took := time.Since(began); took > requestTimeout || len(s.paths) != 1 {
+			t.Errorf("%s for %d requests", took, len(s.paths))
+		}
+		s.hangs = false
+		other := abi.Kind{APIVersion: "other.dev/v1", Kind: "Widget"}
+		if err := schemas.Check(t.Context(), other, pathOf(t, "spec.nodeName")); err != nil {
+			t.Errorf("of another API: %v", err)
+		}
+		time.Sleep(askAgain) // fake time
+		if err := schemas.Check(t.Context(), widget, pathOf(t, "spec.nodeName")); err != nil {
+			t.Errorf("after a while: %v", err)
+		}
+	})
+}
+
+// Whoever gives up has learned nothing about the API.
+func TestAnAPIIsAskedAgainAfterACheckThatWasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{hangs: true, status: 200, documents: [][]byte{documentOf(widgetSchema, otherSchemas)}}
+		schemas := s.schemas(t)
+		ctx, cancel := context.WithTimeout(t.Context(), requestTimeout/2)
+		defer cancel()
+		if err := schemas.Check(ctx, widget, pathOf(t, "spec.nodeName")); err == nil {
+			t.Error("it does not hang")
+		}
+		s.hangs = false
+		if err := schemas.Check(t.Context(), widget, pathOf(t, "spec.nodeName")); err != nil {
+			t.Error(err)
 		}
 	})
 }
