@@ -4,9 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
-
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
