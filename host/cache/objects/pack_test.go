@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/thole-dev/thole/host/object"
 )
@@ -225,6 +226,46 @@ func TestAPackedObjectKeepsWhatTheTextDoesNotShow(t *testing.T) {
 	}
 	if got, known := s.Find(o.Key()).Object().AppliedBy("thole/a/b", "v1"); string(got) != fields || !known {
 		t.Errorf("got %s, %v", got, known)
+	}
+}
+
+func TestAnObjectThatIsReadMeanwhileIsNotPacked(t *testing.T) {
+	s := ofSpecs(t, 100, halfRandom)
+	s.sweep()
+	e := s.Find(keyOf(1))
+	for e.age() == nil {
+	}
+	packed := s.codec.pack(e.peek())
+	was := e.Object()
+	if e.pack(packed); e.Object() != was {
+		t.Error("it is packed although it was read since")
+	}
+}
+
+// Whoever lists packed objects pays for what it takes to read them, and to index them.
+func TestAListOfPackedObjectsCostsMore(t *testing.T) {
+	const count = 500
+	s := ofSpecs(t, count, halfRandom)
+	costs := func() (list, build int) {
+		n := s.Open()
+		defer s.Close(n)
+		found, err := n.List(Query{Look: func(cost int) { list += cost }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range found {
+		}
+		b := s.BeginIndex(Attribute{Label: "n"}, time.Now())
+		defer s.EndIndex(&Build{of: b.of, snapshot: b.snapshot}, time.Now())
+		b.Run(func(cost int) { build += cost })
+		return list, build
+	}
+	list, build := costs()
+	s.sweeps(2 * packAfter)
+	packedList, packedBuild := costs()
+	more := count * unpackingCost * ReadingCost(s.Find(keyOf(1)).Object())
+	if packedList < list+more*9/10 || packedBuild < build+more*9/10 {
+		t.Errorf("a list costs %d, packed %d; an index %d, packed %d", list, packedList, build, packedBuild)
 	}
 }
 
