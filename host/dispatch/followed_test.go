@@ -200,3 +200,23 @@ func TestAPrimaryOfWhichOnlyMetadataIsKnownHasNoStatus(t *testing.T) {
 		}
 	}
 }
+
+// The API server need not be asked for what is followed as a whole where it would be.
+func TestWhatIsFollowedAsAWholeIsNotReadFromTheServer(t *testing.T) {
+	f := newFixture(t)
+	features := f.managing()
+	f.c.Revision().Controller.Reads = []abi.Followed{{Kind: gadget, Selector: abi.Selector{Namespaces: []string{"ns"}}}}
+	f.log = nil
+	f.read(features, func(ctx context.Context, host sandbox.HostCalls) {
+		for i := range maxLiveReads + 1 {
+			if got := getGadget(ctx, host, fmt.Sprint("none", i)); got != "-1" {
+				t.Fatalf("get %d: %s", i, got)
+			}
+		}
+	})
+	for _, line := range f.log {
+		if strings.HasPrefix(line, "live") {
+			t.Errorf("read %q", line)
+		}
+	}
+}

@@ -95,12 +95,12 @@ func (r *run) find(ctx context.Context, scopes scope.Reads, kind abi.Kind, key o
 		return nil, r.unavailable("get", kind, err)
 	case obj != nil && scopes.Has(obj):
 		return obj, 0
+	case !scopes.Selects():
+		return nil, abi.CodeNotFound
 	case scopes.HasManaged():
 		return r.live(ctx, kind, key)
-	case scopes.Selects():
-		return nil, r.denied(kind, fmt.Errorf("%s is not among the objects that are followed: it does not exist, or is not selected by %s", key, scopes[0]))
 	}
-	return nil, abi.CodeNotFound
+	return nil, r.denied(kind, fmt.Errorf("%s is not among the objects that are followed: it does not exist, or is not selected by %s", key, scopes[0]))
 }
 
 // live reads an object from the API server. Each further read of the run returns the
