@@ -220,3 +220,24 @@ func TestWhatIsFollowedAsAWholeIsNotReadFromTheServer(t *testing.T) {
 		}
 	}
 }
+
+// A plugin looks for its children before it has created them. What does not exist takes no
+// memory; what does is bounded.
+func TestLiveReadsOfARunAreBoundedByWhatTheyKeep(t *testing.T) {
+	f := newFixture(t)
+	features := f.managing()
+	f.read(features, func(ctx context.Context, host sandbox.HostCalls) {
+		for i := range 100 {
+			if got := getGadget(ctx, host, fmt.Sprint("none", i)); got != "-1" {
+				t.Fatalf("get %d: %s", i, got)
+			}
+		}
+		f.live = f.put(`{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"large"},"data":"` + strings.Repeat("x", 1<<20) + `"}`)
+		read := 0
+		for ; read < 100 && getGadget(ctx, host, fmt.Sprint("large", read)) != "-2"; read++ {
+		}
+		if read != 4 {
+			t.Errorf("%d objects of 1 MiB were read", read)
+		}
+	})
+}

@@ -113,8 +113,9 @@ func (r *run) live(ctx context.Context, kind abi.Kind, key object.Key) (*object.
 		return nil, abi.CodeNotFound
 	case known:
 		return obj, 0
-	case len(r.liveReads) == maxLiveReads:
-		return nil, r.denied(kind, fmt.Errorf("the run has read %d objects that are not labelled %s: read what the plugin owns, or name the kind in reads", maxLiveReads, abi.LabelManagedBy))
+	case len(r.liveReads) == maxLiveReads, r.liveBytes >= maxLiveBytes:
+		return nil, r.denied(kind, fmt.Errorf("the run has asked for %d objects that are not labelled %s, and read %d bytes of them: list what the plugin owns, or name the kind in reads",
+			len(r.liveReads), abi.LabelManagedBy, r.liveBytes))
 	}
 	obj, err := r.revision.Effects.Live(ctx, kind, key)
 	if err != nil {
@@ -124,11 +125,18 @@ func (r *run) live(ctx context.Context, kind abi.Kind, key object.Key) (*object.
 		r.liveReads = map[abi.Ref]*object.Object{}
 	}
 	r.liveReads[ownedRef(ref)] = obj
+	if obj != nil {
+		r.liveBytes += len(obj.Raw)
+	}
 	return r.live(ctx, kind, key)
 }
 
-// maxLiveReads bounds what a run keeps of them, and how much it asks of the API server.
-const maxLiveReads = 8
+// Bounds of how much a run asks of the API server, which is as much as it may apply, and of
+// what it keeps of the replies.
+const (
+	maxLiveReads = abi.MaxIntents
+	maxLiveBytes = 4 << 20
+)
 
 // ownedRef returns a reference that does not alias the message of the guest.
 func ownedRef(ref abi.Ref) abi.Ref {

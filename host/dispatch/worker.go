@@ -108,6 +108,7 @@ type run struct {
 	pages      pages
 	unread     bool                       // what a lost write may have changed cannot be read
 	liveReads  map[abi.Ref]*object.Object // from the API server; nil: there is no such object
+	liveBytes  int                        // of liveReads
 	incomplete error                      // why a read failed that another run can make; nil if none has
 	replaced   bool                       // the guest was closed before the call began: the next revision runs the key
 
