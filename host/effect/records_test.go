@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 	"unsafe"
 
 	"pgregory.net/rapid"
@@ -243,5 +244,16 @@ func TestBodyDigestIgnoresStatusAndVersion(t *testing.T) {
 	}
 	if _, err := sum([]byte(`{"a":`)); err == nil {
 		t.Error("half a text was accepted")
+	}
+}
+
+// A place under the limit of writes that is forgotten is lost for the others, too.
+func TestAReservedWriteIsNotForgotten(t *testing.T) {
+	r := &records{}
+	r.extras().reserved = time.Now()
+	r.setAbsent(objectID{1})
+	r.keep(nil)
+	if r.read().reserved.IsZero() {
+		t.Error("the place is forgotten")
 	}
 }

@@ -1,0 +1,183 @@
+package runner
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/client-go/rest"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/cache"
+	"github.com/thole-dev/thole/host/cache/scope"
+	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/dispatch"
+	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/outcome"
+	"github.com/thole-dev/thole/host/queue"
+)
+
+// followWorld has a controller that follows widgets.
+type followWorld struct {
+	t         *testing.T
+	cache     *cache.Cache
+	informers informers
+	c         *controller
+	queue     *queue.Queue
+}
+
+func newFollowWorld(t *testing.T) *followWorld {
+	_, url := startRefusingServer(t)
+	c, err := cache.New(cache.Config{REST: &rest.Config{Host: url}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	w := &followWorld{t: t, cache: c, queue: queue.New(queue.Config{}), c: &controller{id: "p/c"}}
+	t.Cleanup(w.queue.ShutDown)
+	w.c.Controller = dispatch.New(dispatch.Config{
+		Plugin: "p", Name: "c", Workers: 1, Queue: w.queue, Events: events.Observers(), Logger: hclog.NewNullLogger(),
+		Cache: controllerCache{cache: c, controller: "p/c", primaries: &w.c.primaries, informers: &w.informers, ownWrites: &cache.OwnWrites{}},
+	}, &dispatch.Revision{Controller: abi.Controller{Name: "c", For: widgets.All()}})
+	return w
+}
+
+// serve makes the informer of a scope the one of widgets.
+func (w *followWorld) serve(s scope.Scope) {
+	w.t.Helper()
+	i, err := w.cache.Acquire(w.t.Context(), s)
+	if err == nil {
+		err = i.WaitForSync(w.t.Context())
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.informers.replace(map[abi.Kind]*cache.Informer{widgets: i})
+}
+
+func (w *followWorld) follow(follows scope.Controller, watches ...abi.Watch) {
+	w.c.follow(&dispatch.Revision{Controller: abi.Controller{Name: "c", For: widgets.All(), Watches: watches}, Scopes: follows}, &w.informers)
+}
+
+// A handler on an informer that the plugin has given up would receive nothing more once
+// that has stopped. One on the same informer stays: a new one would run every object.
+func TestAHandlerMovesWithTheInformer(t *testing.T) {
+	w := newFollowWorld(t)
+	inA, inB := scope.Scope{Kind: widgets, Namespaces: []string{"a"}}, scope.Scope{Kind: widgets, Namespaces: []string{"b"}}
+	watch := abi.Watch{Followed: widgets.All(), By: abi.WatchByLabel, Key: "w"}
+	w.serve(inA)
+	w.follow(scope.Controller{For: inA, Owns: []scope.Scope{inA}, Watches: []scope.Scope{inA}}, watch)
+	if len(w.c.handlers) != 3 || w.c.primaries.Load().Scope().String() != inA.String() {
+		t.Errorf("%d handlers, reconciles %s", len(w.c.handlers), w.c.primaries.Load().Scope())
+	}
+	await.Until(t, "the object is due", func() bool { return w.queue.Len() == 1 })
+	item, _ := w.queue.Next()
+	w.queue.Done(item.Key, outcome.Next{})
+
+	first := w.watchRemovals()
+	w.follow(scope.Controller{For: inA, Owns: []scope.Scope{inA}}) // without the watch
+	if len(w.c.handlers) != 2 || !slices.Equal(*first, []string{"watches by label w"}) {
+		t.Errorf("%d handlers, removed %q", len(w.c.handlers), *first)
+	}
+	w.serve(scope.All(widgets)) // as another controller of the plugin may need it
+	second := w.watchRemovals()
+	w.follow(scope.Controller{For: inA, Owns: []scope.Scope{inA}})
+	if len(w.c.handlers) != 2 || !slices.Equal(*second, []string{"for", "owns"}) {
+		t.Errorf("%d handlers, removed %q", len(w.c.handlers), *second)
+	}
+	for f, h := range w.c.handlers {
+		if !h.informer.IsServedAs(w.informers.get(widgets)) {
+			t.Errorf("%s is handled by the informer of before", f.role)
+		}
+	}
+	third := w.watchRemovals()
+	w.follow(scope.Controller{For: inB, Owns: []scope.Scope{inA}})
+	if !slices.Equal(*third, []string{"for"}) || len(w.c.keys(everyKey)) != 0 {
+		t.Errorf("with other primaries, removed %q, reconciles %v", *third, w.c.keys(everyKey))
+	}
+}
+
+func everyKey(object.Key) bool { return true }
+
+// watchRemovals notes the roles of the handlers that are removed from now on, sorted.
+func (w *followWorld) watchRemovals() *[]string {
+	removed := &[]string{}
+	for f, h := range w.c.handlers {
+		remove := h.remove
+		h.remove = func() {
+			remove()
+			*removed = append(*removed, f.role)
+			slices.Sort(*removed)
+		}
+		w.c.handlers[f] = h
+	}
+	return removed
+}
+
+// What is not followed may exist, and what is followed and not shown does not.
+func TestEffectsAreToldWhatIsNotFollowed(t *testing.T) {
+	w := newFollowWorld(t)
+	store := effectStore{w.cache, &w.informers, &cache.OwnWrites{}}
+	expect := func(namespace, name string, want effect.Presence) {
+		t.Helper()
+		if _, got := store.Get(widgets, object.Key{Namespace: namespace, Name: name}); got != want {
+			t.Errorf("%s/%s is %d, want %d", namespace, name, got, want)
+		}
+	}
+	expect("a", "w", effect.Unknown)
+	w.serve(scope.Scope{Kind: widgets, Namespaces: []string{"a"}})
+	expect("a", "w", effect.Present)
+	expect("a", "x", effect.Absent)
+	expect("b", "w", effect.Unknown)
+	labelled, err := scope.Of(abi.Followed{Kind: widgets, Selector: abi.Selector{LabelSelector: "app", Namespaces: []string{"a"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.serve(labelled)
+	expect("a", "w", effect.Unselected)
+}
+
+func TestAPluginIsLabelledOnceForWhatItOwns(t *testing.T) {
+	_, url := startRefusingServer(t)
+	r := &Runner{plugins: map[string]*plugin{}}
+	rev := func(features []string, namespaces []string, owns ...abi.Kind) *Revision {
+		return &Revision{
+			Revision: events.Revision{Plugin: "p"}, Policy: config.Policy{Namespaces: namespaces},
+			Manifest: &abi.Manifest{Name: "p", Features: features, Controllers: []abi.Controller{{Name: "c", For: widgets.All(), Owns: abi.AllOf(owns...)}}},
+		}
+	}
+	isManaged := []string{abi.FeatureManaged}
+	running := rev(isManaged, []string{"a", "b"}, gadgets)
+	performer, err := effect.New(effect.Config{REST: &rest.Config{Host: url}, Plugin: "p", Store: effectStore{}, Recorder: noEvents{}, Managed: true, Namespaces: []string{"a", "b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	performer.Burst = 0 // as the policy has it
+	p := &plugin{controllers: map[string]*controller{"c": {Controller: dispatch.New(dispatch.Config{}, &dispatch.Revision{Controller: running.Manifest.Controllers[0]})}}}
+	p.effects.Store(performer)
+	if r.isManaged(running) {
+		t.Error("a plugin that does not run is labelled")
+	}
+	r.plugins["p"] = p
+	for name, test := range map[string]struct {
+		rev  *Revision
+		want bool
+	}{
+		"the same":             {running, true},
+		"fewer namespaces":     {rev(isManaged, []string{"b"}, gadgets), true},
+		"owns less":            {rev(isManaged, []string{"a"}), true},
+		"owns another kind":    {rev(isManaged, []string{"a"}, gadgets, widgets), false},
+		"in another namespace": {rev(isManaged, []string{"a", "c"}, gadgets), false},
+		"in all namespaces":    {rev(isManaged, nil, gadgets), false},
+	} {
+		if got := r.isManaged(test.rev); got != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if actsAs(performer, rev(nil, []string{"a", "b"}, gadgets)) || !actsAs(performer, running) {
+		t.Error("a performer that labels acts for a revision that is not managed")
+	}
+}
