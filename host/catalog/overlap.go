@@ -102,6 +102,16 @@ func (s *supervisor[G]) yield() {
 	}
 }
 
+// keepClaim gives up what is reserved for a revision of other code than that: to load and
+// start the code that is wanted now may take long.
+func (s *supervisor[G]) keepClaim(digest string) {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	if !s.c.starting[s.name].hasDigest(digest) {
+		delete(s.c.starting, s.name)
+	}
+}
+
 // endClaim gives up what is reserved for a revision that does not start, unless it
 // waits for other plugins to stop.
 func (s *supervisor[G]) endClaim() {

@@ -113,6 +113,7 @@ func TestAClaimEndsWithItsReason(t *testing.T) {
 		"it is removed":              func(_ *world, update func(...Module), b Module) { update(b) },
 		"it is broken":               func(_ *world, update func(...Module), b Module) { update(module("a", "broken"), b) },
 		"it writes something else":   func(_ *world, update func(...Module), b Module) { update(module("a", "B/a"), b) },
+		"its new code starts slowly": func(_ *world, update func(...Module), b Module) { update(module("a", "A/slow"), b) },
 		"its kind is not served now": func(w *world, _ func(...Module), _ Module) { w.withdraw("C") },
 	} {
 		t.Run(name, func(t *testing.T) {

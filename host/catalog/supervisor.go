@@ -173,6 +173,7 @@ func (s *supervisor[G]) ensure(ctx context.Context, m *Module) error {
 		}
 		return s.rejected
 	}
+	s.keepClaim(m.Digest)
 	if err := s.load(ctx, m); err != nil {
 		return err
 	}
