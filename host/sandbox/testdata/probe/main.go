@@ -39,7 +39,7 @@ func describe() int32 {
 		Version: "1",
 		Controllers: []abi.Controller{{
 			Name: "probe",
-			For:  abi.Kind{APIVersion: "thole.dev/v1", Kind: "Probe"},
+			For:  abi.Kind{APIVersion: "thole.dev/v1", Kind: "Probe"}.All(),
 		}},
 	}))
 }
