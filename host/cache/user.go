@@ -125,7 +125,7 @@ func (i *Informer) Err() error {
 	return nil
 }
 
-// Has reports whether an object of that name would be shown if it were selected.
+// Has reports whether objects of a namespace are shown, if they are selected.
 func (i *Informer) Has(namespace string) bool { return i.in(namespace) != nil }
 
 // in returns the part with the objects of a namespace, nil if there is none. For a
@@ -229,9 +229,9 @@ func (i *Informer) list(q objects.Query) (all []*object.Object) {
 }
 
 // AddHandler calls h with an event for each object that is shown, marked Initial, and then
-// with each change, for each namespace one call at a time. An object that is no longer in the scope counts as
-// deleted. h must not block, because a slow handler delays the other handlers of the
-// informer. A call that has begun may still run when remove returns.
+// with each change, for each namespace one call at a time. An object that is no longer in
+// the scope counts as deleted. h must not block, because a slow handler delays the other
+// handlers of the informer. A call that has begun may still run when remove returns.
 func (i *Informer) AddHandler(h func(Event)) (remove func()) { return i.addHandler(h, false) }
 
 // AddChangeHandler is AddHandler for changes alone. Objects that are there before are not

@@ -46,14 +46,6 @@ func (r *run) decode(returned sandbox.Return) {
 		r.fault = &outcome.Fault{Class: abi.ClassABI, Reason: "InvalidResult", Message: "the result of the plugin cannot be decoded: " + err.Error() + "; correct the plugin, or build it with the SDK of the host's version"}
 	}
 	r.boundIntents(err)
-	r.refuseStatus()
-}
-
-// refuseStatus refuses a status of a primary of which only metadata is followed.
-func (r *run) refuseStatus() {
-	if r.fault == nil && r.revision.Controller.For.MetadataOnly && len(r.result.Status)+len(r.result.Conditions) > 0 {
-		r.fault = &outcome.Fault{Class: abi.ClassABI, Reason: "InvalidResult", Message: "the result of the plugin has a status or conditions, which cannot be merged because for.metadataOnly keeps no status: follow the whole object, or return none"}
-	}
 }
 
 // boundIntents refuses a result with more intents than the plugin may return.

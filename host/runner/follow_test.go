@@ -1,7 +1,11 @@
 package runner
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
@@ -179,5 +183,36 @@ func TestAPluginIsLabelledOnceForWhatItOwns(t *testing.T) {
 	}
 	if actsAs(performer, rev(nil, []string{"a", "b"}, gadgets)) || !actsAs(performer, running) {
 		t.Error("a performer that labels acts for a revision that is not managed")
+	}
+}
+
+func TestNamespacesOfAClusterScopedKindAreRefused(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, request *http.Request) {
+		out.Header().Set("Content-Type", "application/json")
+		if request.URL.Path == "/apis/test.dev/v1" {
+			fmt.Fprint(out, strings.Replace(widgetResources, `"namespaced":true`, `"namespaced":false`, 1))
+			return
+		}
+		deny(out, http.StatusForbidden, "Forbidden")
+	}))
+	t.Cleanup(server.Close)
+	c, err := cache.New(cache.Config{REST: &rest.Config{Host: server.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	i, err := c.Acquire(t.Context(), scope.All(widgets))
+	if err != nil {
+		t.Fatal(err)
+	}
+	byKind := map[abi.Kind]*cache.Informer{widgets: i}
+	of := func(namespaces ...string) *abi.Manifest {
+		return &abi.Manifest{Controllers: []abi.Controller{{Name: "c", For: abi.Followed{Kind: widgets, Selector: abi.Selector{Namespaces: namespaces}}}}}
+	}
+	if err := checkNamespaces(of(), byKind); err != nil {
+		t.Error(err)
+	}
+	if err := checkNamespaces(of("a"), byKind); err == nil || !strings.Contains(err.Error(), `controller "c": test.dev/v1 Widget is cluster-scoped`) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/effect"
 )
@@ -72,23 +73,27 @@ func actsAs(p *effect.Performer, rev *Revision) bool {
 }
 
 // labelChildren labels what the plugin owns, if it is about to be followed by that
-// label. It returns what has been labelled.
-func (r *Runner) labelChildren(ctx context.Context, rev *Revision) ([]effect.Labelled, error) {
+// label, and waits until the informers show it.
+func (r *Runner) labelChildren(ctx context.Context, rev *Revision, byKind map[abi.Kind]*cache.Informer) error {
 	if !managed(rev.Manifest) || r.isManaged(rev) {
-		return nil, nil
+		return nil
 	}
 	r.setWaitsFor(rev.Plugin, "the label "+abi.LabelManagedBy+" on the objects that it owns")
-	defer r.setWaitsFor(rev.Plugin, "")
 	performer, err := r.newPerformer(rev, r.newPlugin(rev.Plugin))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	performer.Namespaces = r.namespacesOf(rev)
 	labelled, err := performer.LabelChildren(ctx, rev.Manifest.Controllers)
 	if err != nil {
-		return nil, acquireError(ctx, []error{err})
+		return acquireError(ctx, []error{err})
 	}
-	return labelled, nil
+	for _, l := range labelled {
+		if err := byKind[l.Kind].WaitFor(ctx, l.Namespace, l.Version); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func managed(m *abi.Manifest) bool { return slices.Contains(m.Features, abi.FeatureManaged) }

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/cache/scope"
+	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
@@ -26,17 +28,7 @@ import (
 // records of the performer.
 func TestANewPolicyKeepsTheController(t *testing.T) {
 	_, url := startRefusingServer(t)
-	cluster := &rest.Config{Host: url}
-	objects, err := cache.New(cache.Config{REST: cluster})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(objects.Stop)
-	r := New(Config{
-		Cluster: cluster, Cache: objects, Metrics: telemetry.NewMetrics(), Events: events.Observers(), Logger: hclog.NewNullLogger(),
-		Recorder: func(func()) effect.Recorder { return noEvents{} }, HostIdentity: true, Resync: time.Hour,
-	})
-	t.Cleanup(func() { r.Stop("p", false) })
+	r := newRunner(t, url, "")
 	number := 0
 	start := func(policy config.Policy) *controller {
 		t.Helper()
@@ -73,24 +65,32 @@ func TestANewPolicyKeepsTheController(t *testing.T) {
 	}
 }
 
-type noEvents struct{ effect.Recorder }
-
-// startIn starts a plugin of widgets in a host that is restricted to the namespace a.
-func startIn(t *testing.T, policy config.Policy, selects abi.Selector) *controller {
-	_, url := startRefusingServer(t)
+// newRunner returns a runner of plugin p, in a host that is restricted to a namespace
+// unless that is "".
+func newRunner(t *testing.T, url, namespace string) *Runner {
+	t.Helper()
 	cluster := &rest.Config{Host: url}
-	objects, err := cache.New(cache.Config{REST: cluster, Namespace: "a"})
+	objects, err := cache.New(cache.Config{REST: cluster, Namespace: namespace})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(objects.Stop)
 	r := New(Config{
 		Cluster: cluster, Cache: objects, Metrics: telemetry.NewMetrics(), Events: events.Observers(), Logger: hclog.NewNullLogger(),
-		Recorder: func(func()) effect.Recorder { return noEvents{} }, HostIdentity: true, Resync: time.Hour, Namespace: "a",
+		Recorder: func(func()) effect.Recorder { return noEvents{} }, HostIdentity: true, Resync: time.Hour, Namespace: namespace,
 	})
 	t.Cleanup(func() { r.Stop("p", false) })
+	return r
+}
+
+type noEvents struct{ effect.Recorder }
+
+// startIn starts a plugin of widgets in a host that is restricted to the namespace a.
+func startIn(t *testing.T, policy config.Policy, selects abi.Selector) *controller {
+	_, url := startRefusingServer(t)
+	r := newRunner(t, url, "a")
 	policy.Limits.Concurrency = 1
-	err = r.Start(t.Context(), &Revision{
+	err := r.Start(t.Context(), &Revision{
 		Revision: events.Revision{Plugin: "p", Number: 1, Digest: "d"}, Policy: policy,
 		Manifest: &abi.Manifest{Name: "p", Controllers: []abi.Controller{{Name: "c", For: abi.Followed{Kind: widgets, Selector: selects}}}},
 	}, func() error { return nil })
@@ -139,17 +139,7 @@ func TestChildrenInNewNamespacesAreLabelled(t *testing.T) {
 	}))
 	t.Cleanup(counting.Close)
 	t.Cleanup(server.refuse)
-	cluster := &rest.Config{Host: counting.URL}
-	objects, err := cache.New(cache.Config{REST: cluster})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(objects.Stop)
-	r := New(Config{
-		Cluster: cluster, Cache: objects, Metrics: telemetry.NewMetrics(), Events: events.Observers(), Logger: hclog.NewNullLogger(),
-		Recorder: func(func()) effect.Recorder { return noEvents{} }, HostIdentity: true, Resync: time.Hour,
-	})
-	t.Cleanup(func() { r.Stop("p", false) })
+	r := newRunner(t, counting.URL, "")
 	for number, step := range []struct {
 		namespaces config.Namespaces
 		want       string
@@ -179,6 +169,14 @@ func TestChildrenInNewNamespacesAreLabelled(t *testing.T) {
 		if strings.Join(got, " ") != step.want {
 			t.Errorf("step %d: children are looked for in %q, want %q", number, got, step.want)
 		}
+	}
+	listed = nil
+	waiting := &abi.Manifest{Name: "q", Features: []string{abi.FeatureManaged}, Controllers: []abi.Controller{{
+		Name: "c", For: gadgets.All(), Owns: []abi.Followed{widgets.All()},
+	}}}
+	err := r.Start(t.Context(), &Revision{Revision: events.Revision{Plugin: "q", Number: 1, Digest: "d"}, Manifest: waiting}, func() error { return nil })
+	if _, waits := errors.AsType[*catalog.WaitError](err); !waits || listed != nil {
+		t.Errorf("a plugin that waits for a kind looks for children in %q in each attempt: %v", listed, err)
 	}
 	other := abi.Controller{Name: "c", For: gadgets.All(), Owns: []abi.Followed{widgets.All()}}
 	if r.isManaged(&Revision{Revision: events.Revision{Plugin: "p"}, Policy: config.Policy{Namespaces: config.Namespaces{"b"}}, Manifest: &abi.Manifest{Name: "p", Controllers: []abi.Controller{other}}}) {

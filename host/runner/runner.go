@@ -99,11 +99,7 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	if err != nil {
 		return kindError{err}
 	}
-	labelled, err := r.labelChildren(ctx, rev)
-	if err != nil {
-		return err
-	}
-	byKind, err := r.acquireInformers(ctx, rev, follows, labelled)
+	byKind, err := r.acquireInformers(ctx, rev, follows)
 	if err != nil {
 		return err
 	}
@@ -144,7 +140,7 @@ func (r *Runner) namespacesOf(rev *Revision) []string {
 
 // acquireInformers acquires the informers of a revision. Meanwhile the status of the
 // plugin has what is waited for.
-func (r *Runner) acquireInformers(ctx context.Context, rev *Revision, follows *scope.Plugin, labelled []effect.Labelled) (map[abi.Kind]*cache.Informer, error) {
+func (r *Runner) acquireInformers(ctx context.Context, rev *Revision, follows *scope.Plugin) (map[abi.Kind]*cache.Informer, error) {
 	defer r.setWaitsFor(rev.Plugin, "")
 	byKind, err := acquireInformers(ctx, r.Cache, follows, r.informersOf(rev.Plugin),
 		func(what string) { r.setWaitsFor(rev.Plugin, what) })
@@ -155,10 +151,8 @@ func (r *Runner) acquireInformers(ctx context.Context, rev *Revision, follows *s
 	if err == nil {
 		err = r.checkFields(ctx, rev)
 	}
-	for _, l := range labelled {
-		if err == nil {
-			err = byKind[l.Kind].WaitFor(ctx, l.Namespace, l.Version)
-		}
+	if err == nil { // last: it lists all objects, and whatever else is missing leads to another attempt
+		err = r.labelChildren(ctx, rev, byKind)
 	}
 	if err != nil {
 		release(byKind)
