@@ -187,32 +187,30 @@ func TestAPluginIsLabelledOnceForWhatItOwns(t *testing.T) {
 }
 
 func TestNamespacesOfAClusterScopedKindAreRefused(t *testing.T) {
+	widgetServer, _ := startRefusingServer(t)
 	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, request *http.Request) {
-		out.Header().Set("Content-Type", "application/json")
 		if request.URL.Path == "/apis/test.dev/v1" {
+			out.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(out, strings.Replace(widgetResources, `"namespaced":true`, `"namespaced":false`, 1))
 			return
 		}
-		deny(out, http.StatusForbidden, "Forbidden")
+		widgetServer.ServeHTTP(out, request)
 	}))
 	t.Cleanup(server.Close)
-	c, err := cache.New(cache.Config{REST: &rest.Config{Host: server.URL}})
-	if err != nil {
-		t.Fatal(err)
+	t.Cleanup(widgetServer.refuse)
+	r := newRunner(t, server.URL, "")
+	start := func(namespaces ...string) error {
+		policy := config.Policy{}
+		policy.Limits.Concurrency = 1
+		return r.Start(t.Context(), &Revision{
+			Revision: events.Revision{Plugin: "p", Number: 1, Digest: "d"}, Policy: policy,
+			Manifest: &abi.Manifest{Name: "p", Controllers: []abi.Controller{{Name: "c", For: abi.Followed{Kind: widgets, Selector: abi.Selector{Namespaces: namespaces}}}}},
+		}, func() error { return nil })
 	}
-	t.Cleanup(c.Stop)
-	i, err := c.Acquire(t.Context(), scope.All(widgets))
-	if err != nil {
-		t.Fatal(err)
-	}
-	byKind := map[abi.Kind]*cache.Informer{widgets: i}
-	of := func(namespaces ...string) *abi.Manifest {
-		return &abi.Manifest{Controllers: []abi.Controller{{Name: "c", For: abi.Followed{Kind: widgets, Selector: abi.Selector{Namespaces: namespaces}}}}}
-	}
-	if err := checkNamespaces(of(), byKind); err != nil {
-		t.Error(err)
-	}
-	if err := checkNamespaces(of("a"), byKind); err == nil || !strings.Contains(err.Error(), `controller "c": test.dev/v1 Widget is cluster-scoped`) {
+	if err := start("a"); err == nil || !strings.Contains(err.Error(), `controller "c": test.dev/v1 Widget is cluster-scoped`) {
 		t.Errorf("got %v", err)
+	}
+	if err := start(); err != nil {
+		t.Error(err)
 	}
 }
