@@ -336,3 +336,24 @@ func TestAnAttemptContinuesWhenOtherPluginsChange(t *testing.T) {
 		}
 	})
 }
+
+// Code that takes long to start is wanted meanwhile.
+func TestARollbackThatDisplacesAPluginComesFirst(t *testing.T) {
+	w := newWorld("A", "B")
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
+		w.hold("B/2")
+		update(module("p", "A/1"))
+		update(module("p", "B/1"))
+		update(module("p", "B/1"), module("q", "A/1"))
+		w.expect(t, "start p A/1", "start p B/1", "start q A/1")
+		update(module("p", "B/2"), module("q", "A/1"))
+		failProbation(c, "p")
+		w.expect(t, "stop q", "close q A/1", "start p A/1", "close p B/1")
+		w.release("B/2")
+		synctest.Wait()
+		w.expect(t, "start p B/2")
+		time.Sleep(2 * time.Second) // fake time
+		synctest.Wait()
+		w.expect(t, "start q A/1")
+	})
+}

@@ -140,6 +140,9 @@ func (s *supervisor[G]) follow(ctx context.Context, o orders) (retryLater bool) 
 	if o.failed != nil {
 		retryLater = !s.rollBack(ctx, o.failed)
 	}
+	if s.displaces {
+		return retryLater // to start other code would give up the claim, and the rollback would never get its turn
+	}
 	if s.rejected != nil && s.rejected.isOutdatedBy(o.module) {
 		s.rejected = nil
 	}
