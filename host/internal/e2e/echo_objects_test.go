@@ -154,6 +154,20 @@ func (f *echoFleet) awaitStatuses(limit time.Duration) (took latencies, missing 
 	return took, missing
 }
 
+// edit changes the specs of so many Echoes, which are distributed over all of them, and
+// returns how long their statuses took.
+func (f *echoFleet) edit(b *testing.B, many int, interval time.Duration) latencies {
+	b.Helper()
+	many = min(many, f.many)
+	f.next()
+	must(b, paced(many, interval, func(i int, due time.Time) error { return f.write(i*(f.many/many), due) }))
+	took, missing := f.awaitStatuses(benchLimit)
+	if missing > 0 {
+		b.Fatalf("%d statuses do not show the change", missing)
+	}
+	return took
+}
+
 // size returns the bytes of JSON of an Echo without managed fields.
 func (f *echoFleet) size() int {
 	f.tb.Helper()

@@ -13,6 +13,7 @@ func BenchmarkScale(b *testing.B) {
 	}{
 		{"plugins", benchmarkPlugins},
 		{"hostile", benchmarkHostile},
+		{"crowd", benchmarkCrowd},
 		{"pods", benchmarkPods},
 		{"objects", benchmarkEchoes},
 	} {

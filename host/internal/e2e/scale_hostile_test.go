@@ -22,7 +22,7 @@ import (
 // hostileWays are the texts of the objects of the plugin hostile, which name how it reads.
 var hostileWays = []string{
 	"missing names", "selectors of nothing", "selectors of all", "long selectors", "everything", "everything by name",
-	"missing names and fails", "selectors of nothing and fails", "selectors of all and fails", "long selectors and fails",
+	"other fields", "many values", "indexes", "pages", "missing names and fails", "selectors of nothing and fails", "selectors of all and fails", "long selectors and fails",
 }
 
 const (
@@ -32,7 +32,7 @@ const (
 
 // benchmarkHostile measures the host with a plugin that reads as much as it can
 // (testdata/hostile) for SCALE_SECONDS (60), beside the plugin echo, whose objects are
-// edited 20 times a second. The hostile one has ten objects, and may read 20 MiB, in few
+// edited 20 times a second. The hostile one has some objects, and may read 20 MiB, in few
 // objects with thousands of labels or in many small ones, of which some change all the
 // time.
 //

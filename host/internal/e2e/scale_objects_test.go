@@ -90,18 +90,11 @@ func (m *manyEchoes) measureStart() {
 	host.expectNoErrors()
 }
 
-// measureEdits changes Echoes that are distributed over all of them.
+// measureEdits changes some of the Echoes.
 func (m *manyEchoes) measureEdits() {
 	m.b.Helper()
-	edits := min(m.many, 200)
 	m.watch()
-	m.next()
-	must(m.b, paced(edits, 100*time.Millisecond, func(i int, due time.Time) error { return m.write(i*(m.many/edits), due) }))
-	took, missing := m.awaitStatuses(benchLimit)
-	if missing > 0 {
-		m.b.Fatalf("%d statuses do not show the change", missing)
-	}
-	took.report(m.b, "edit")
+	m.edit(m.b, 200, 100*time.Millisecond).report(m.b, "edit")
 }
 
 func (m *manyEchoes) measureRestart() {

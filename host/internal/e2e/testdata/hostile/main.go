@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/thole-dev/thole/sdk"
+	"github.com/thole-dev/thole/sdk/read"
 )
 
 type spec struct {
@@ -23,11 +24,25 @@ type status struct{}
 // calls is the number of reads of a run, a little less than what a call may make.
 const calls = 9_900
 
+var kind = sdk.Kind{APIVersion: "v1", Kind: "ConfigMap"}
+
+// indexes are as many as a kind may have.
+func indexes() (all []sdk.Index) {
+	for i, field := range []string{
+		"data.text", "data.absent", "metadata.uid", "metadata.name", "metadata.resourceVersion", "metadata.generateName",
+		"metadata.finalizers[*]", "metadata.ownerReferences[*].uid",
+	} {
+		all = append(all, sdk.Index{Name: "by-" + strconv.Itoa(i), Kind: kind, Field: field})
+	}
+	return all
+}
+
 func init() {
 	sdk.Register(sdk.Controller[spec, status]{
 		Name:      "hostile",
 		For:       sdk.Kind{APIVersion: "e2e.thole.dev/v1", Kind: "Hostile"},
-		Reads:     []sdk.Kind{{APIVersion: "v1", Kind: "ConfigMap"}},
+		Reads:     []sdk.Kind{kind},
+		Indexes:   indexes(),
 		Retry:     sdk.RetryPolicy{Initial: 100 * time.Millisecond, Cap: 100 * time.Millisecond},
 		Reconcile: reconcile,
 	})
@@ -35,18 +50,41 @@ func init() {
 
 func reconcile(r *sdk.Request[spec, status]) (sdk.Action, error) {
 	way, failing := strings.CutSuffix(r.Spec.Text, " and fails")
-	read, ok := ways[way]
-	if !ok {
-		return sdk.Action{}, sdk.Stalled("NoSuchWay", errors.New(way))
-	}
 	run := hex.EncodeToString(r.Seed[:8])
-	for i := range calls {
-		read(run + "-" + strconv.Itoa(i))
+	switch one, ok := ways[way]; {
+	case way == "pages":
+		if err := readPages(r.Run, run); err != nil {
+			return sdk.Action{}, err
+		}
+	case ok:
+		for i := range calls {
+			one(run + "-" + strconv.Itoa(i))
+		}
+	default:
+		return sdk.Action{}, sdk.Stalled("NoSuchWay", errors.New(way))
 	}
 	if failing {
 		return sdk.Action{}, errors.New("as its text says")
 	}
 	return sdk.RequeueAfter(time.Second), nil
+}
+
+// readPages reads everything one object at a time, by a label that is in many values.
+func readPages(r *sdk.Run, unique string) error {
+	left := calls
+	for left > 0 {
+		query := sdk.Query{Kind: kind, LabelSelector: "absent-" + unique + " notin (" + longList + strconv.Itoa(left) + ")"}
+		for _, err := range read.Pages[struct{}](r, query, 1, read.Fields("/metadata/uid")) {
+			if err != nil {
+				return err
+			}
+			if left--; left == 0 {
+				break
+			}
+		}
+		left--
+	}
+	return nil
 }
 
 // ways are what a text can name. A way makes one read, different for each text that it
@@ -59,6 +97,14 @@ var ways = map[string]func(unique string){
 	"selectors of all":     func(unique string) { send(list, `"labelSelector":"!absent-`+unique+`"`) },
 	"long selectors": func(unique string) {
 		send(list, `"labelSelector":"absent notin (`+longList+unique+`)"`)
+	},
+	"other fields": func(unique string) {
+		send(list, `"fields":["/metadata/labels/`+unique+`","/data/`+unique+`","/metadata/annotations"]`)
+	},
+	"many values": func(unique string) { send(list, `"labelSelector":"absent-`+unique+` in (`+longList+unique+`)"`) },
+	"indexes": func(unique string) {
+		send(list, `"fieldSelector":"data.text=`+unique+`,metadata.name!=`+unique+`"`)
+		send(list, `"fieldSelector":"metadata.uid=`+unique+`"`)
 	},
 	"everything": func(string) { send(list, "") },
 	"everything by name": func(unique string) {
