@@ -14,8 +14,9 @@ import (
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -105,7 +106,7 @@ func (s *session) followKind(ctx context.Context, kind schema.GroupVersionKind) 
 		return // whoever needs the kind reports that it is not served
 	}
 	w.kinds[kind] = true
-	informer := dynamicinformer.NewFilteredDynamicInformer(s.client, resource, s.Host.Namespace, 0, cache.Indexers{}, nil).Informer()
+	informer := s.newInformer(resource)
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc:    func(o any, initial bool) { w.changed(nil, o, initial) },
 		UpdateFunc: func(from, to any) { w.changed(from, to, false) },
@@ -122,6 +123,20 @@ func (s *session) followKind(ctx context.Context, kind schema.GroupVersionKind) 
 	quiet := klog.NewContext(ctx, logr.Discard()) // it tries again by itself
 	w.running.Go(func() { informer.RunWithContext(quiet) })
 	cache.WaitForCacheSync(bounded.Done(), registration.HasSynced)
+}
+
+// newInformer returns what client-go's dynamicinformer does, which would link every typed
+// client and informer of Kubernetes into the program.
+func (s *session) newInformer(r schema.GroupVersionResource) cache.SharedIndexInformer {
+	objects := s.client.Resource(r).Namespace(s.Host.Namespace)
+	return cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return objects.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return objects.Watch(ctx, options)
+		},
+	}, &object{}, 0, cache.Indexers{})
 }
 
 func (w *objectWatch) changed(from, to any, initial bool) {
