@@ -133,6 +133,13 @@ func heap() int {
 	return int(m.HeapAlloc)
 }
 
+// allocated returns the bytes that were allocated until now.
+func allocated() int {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.TotalAlloc)
+}
+
 // The heap shows whether anything keeps parsed objects in memory: an index, or a sample.
 func TestMemoryIsAboutWhatTheHeapHas(t *testing.T) {
 	const count = 2000

@@ -2,9 +2,9 @@ package objects
 
 import (
 	"iter"
-	"slices"
 	"time"
 
+	"github.com/google/btree"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
@@ -65,9 +65,12 @@ func (n *Snapshot) Unindexed(q Query, now time.Time) (missing []Attribute) {
 	return missing
 }
 
-// candidates are objects among which are those of a query.
+// candidates are the objects of an index that have one of some values, among which are
+// those of a query.
 type candidates struct {
-	parts []iter.Seq[*Entry] // each in order
+	index  *index
+	values []string
+	query  *Query
 }
 
 // candidates yields what a query has to look at, in order.
@@ -75,27 +78,81 @@ func (s *state) candidates(q Query, seen *lookedAt) iter.Seq[*Entry] {
 	var all []candidates
 	for of, values := range required(q) {
 		if x := s.indexes[of.name()]; x != nil {
-			all = append(all, x.withValues(values, q))
+			all = append(all, candidates{x, values, &q})
 		}
 	}
 	if len(all) == 0 { // else an index has nothing that the namespace has not
 		return s.inNamespace(q)
 	}
-	return fewest(all, seen).ordered()
+	return fewest(all, seen).ordered(seen)
 }
 
-func (c candidates) ordered() iter.Seq[*Entry] {
-	if len(c.parts) == 1 {
-		return c.parts[0]
+// ordered yields the candidates in the order of their keys. Of each value it looks at a
+// few objects at a time: a page looks at about what it has, and not at all that follows.
+func (c candidates) ordered(seen *lookedAt) iter.Seq[*Entry] {
+	first := at(c.query.First())
+	if len(c.values) == 1 {
+		return c.of(c.values[0], first)
 	}
 	return func(yield func(*Entry) bool) {
-		var found []*Entry
-		for _, part := range c.parts {
-			found = slices.AppendSeq(found, part)
+		next := btree.NewG(degree, run.before)
+		for _, value := range c.values {
+			if r := (run{value: value, length: 1, last: first}); c.advance(&r, seen) {
+				next.ReplaceOrInsert(r)
+			}
 		}
-		slices.SortFunc(found, func(a, b *Entry) int { return a.key.Compare(b.key) })
-		slices.Values(slices.Compact(found))(yield) // one object may have several values
+		var last *Entry
+		for r, ok := next.DeleteMin(); ok; r, ok = next.DeleteMin() {
+			if e := r.entries[0]; e != last { // one object may have several values
+				if last = e; !yield(e) {
+					return
+				}
+			}
+			if c.advance(&r, seen) {
+				next.ReplaceOrInsert(r)
+			}
+		}
 	}
+}
+
+// run is what is looked at of the candidates with one value.
+type run struct {
+	value   string
+	entries []*Entry // the next ones
+	last    *Entry   // of those that were looked at
+	length  int      // how many to look at next
+}
+
+const maxRun = 32
+
+// before orders runs by their next entries, and those with the same entry by value.
+func (r run) before(other run) bool {
+	a, b := r.entries[0], other.entries[0]
+	return before(a, b) || a.key == b.key && r.value < other.value
+}
+
+// advance goes to the next entry of a run. It reports whether there is one.
+func (c candidates) advance(r *run, seen *lookedAt) bool {
+	if len(r.entries) > 1 {
+		r.entries = r.entries[1:]
+		return true
+	}
+	seen.add(1)
+	r.entries = make([]*Entry, 0, r.length)
+	for e := range c.of(r.value, r.last) {
+		if e == r.last {
+			continue
+		}
+		seen.add(1)
+		if r.entries = append(r.entries, e); len(r.entries) == r.length {
+			break
+		}
+	}
+	if len(r.entries) == 0 {
+		return false
+	}
+	r.last, r.length = r.entries[len(r.entries)-1], min(2*r.length, maxRun)
+	return true
 }
 
 // required yields the attributes of which a query requires one of some values.
@@ -137,9 +194,10 @@ func fewest(all []candidates, seen *lookedAt) candidates {
 }
 
 func (c candidates) exceed(limit int, seen *lookedAt) bool {
-	for _, part := range c.parts {
+	first := at(c.query.First())
+	for _, value := range c.values {
 		seen.add(1)
-		for range part {
+		for range c.of(value, first) {
 			seen.add(1)
 			if limit--; limit < 0 {
 				return true
@@ -172,30 +230,14 @@ func (q *Query) First() object.Key {
 
 func (q *Query) isAfter(e *Entry) bool { return e.key == q.After }
 
-// withValues returns the objects of a query that have one of some values.
-func (x *index) withValues(values []string, q Query) (c candidates) {
-	for _, value := range values {
-		if part := x.withValue(value, q); value != overflow[0] || has(part) {
-			c.parts = append(c.parts, part)
-		}
-	}
-	return c
-}
-
-func has(entries iter.Seq[*Entry]) bool {
-	for range entries {
-		return true
-	}
-	return false
-}
-
-func (x *index) withValue(value string, q Query) iter.Seq[*Entry] {
+// of yields the candidates with a value, from the key of an entry on.
+func (c candidates) of(value string, from *Entry) iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
-		x.tree.AscendGreaterOrEqual(labelled{value, at(q.First())}, func(l labelled) bool {
-			if l.value != value || q.Namespace != "" && l.key.Namespace != q.Namespace {
+		c.index.tree.AscendGreaterOrEqual(labelled{value, from}, func(l labelled) bool {
+			if l.value != value || c.query.Namespace != "" && l.key.Namespace != c.query.Namespace {
 				return false
 			}
-			return q.isAfter(l.Entry) || yield(l.Entry)
+			return c.query.isAfter(l.Entry) || yield(l.Entry)
 		})
 	}
 }

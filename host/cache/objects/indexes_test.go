@@ -1,0 +1,188 @@
+package objects
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/thole-dev/thole/abi/fieldpath"
+	"github.com/thole-dev/thole/host/object"
+)
+
+func TestIndexesAreBounded(t *testing.T) {
+	s := filled(t, worthIndexing)
+	now := time.Now()
+	begin := func(label string) *Build {
+		b := s.BeginIndex(Attribute{Label: label}, now)
+		if b != nil {
+			b.Run(nil)
+			s.EndIndex(b, now)
+		}
+		return b
+	}
+	for i := range maxIndexes {
+		if begin(fmt.Sprint(i)) == nil {
+			t.Fatal(i)
+		}
+	}
+	if begin("another") != nil {
+		t.Error("an index too many was made")
+	}
+	now = now.Add(keepFor)
+	n := s.Open()
+	if missing := n.Unindexed(Query{Selector: selector(t, "0=x,q=x")}, now); len(missing) != 1 || missing[0].Label != "q" {
+		t.Errorf("unindexed: %v", missing)
+	}
+	if begin("another") == nil || s.indexes["0"] == nil || len(s.indexes) != maxIndexes {
+		t.Error("the index that was not used made no room")
+	}
+	small := filled(t, worthIndexing-1)
+	if small.BeginIndex(Attribute{Label: "n"}, now) != nil {
+		t.Error("few objects are indexed")
+	}
+}
+
+// A list in pages does not count at each of them what is left.
+func TestPagesOfAnIndexLookAtWhatTheyReturn(t *testing.T) {
+	s := filled(t, 5000)
+	s.build(Attribute{Label: "all"})
+	for text, most := range map[string]int{"all=x": 3 * 5000, "all in (v,w,x,y)": 5 * 5000} {
+		looked := 0
+		n, pages := s.Open(), 0
+		before := allocated()
+		readPages(t, n, Query{Selector: selector(t, text), Look: func(cost int) { looked += cost }}, func([]*object.Object) { pages++ })
+		if pages != 100 || looked > most {
+			t.Errorf("%s: %d looked at for 5000 objects in %d pages", text, looked, pages)
+		}
+		if took := allocated() - before; took > 5000*400 { // 5000 pointers, sorted at each page, are 8 MB
+			t.Errorf("%s: %d bytes of memory", text, took)
+		}
+	}
+}
+
+// readPages reads a list in pages of 50.
+func readPages(t fatal, n *Snapshot, q Query, page func([]*object.Object)) {
+	for {
+		found, err := n.List(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var items []*object.Object
+		for o := range found {
+			if items = append(items, o); len(items) == 50 {
+				break
+			}
+		}
+		if len(items) == 0 {
+			return
+		}
+		page(items)
+		q.After = items[len(items)-1].Key()
+	}
+}
+
+// A list by many values pays for each of them, also if no object has it.
+func TestEachValueOfAListIsPaid(t *testing.T) {
+	s := filled(t, worthIndexing)
+	s.build(Attribute{Label: "n"})
+	var none []string
+	for i := range 3000 {
+		none = append(none, fmt.Sprintf("none-%d", i))
+	}
+	looked := 0
+	list(t, s.Open(), Query{Selector: selector(t, "n in ("+strings.Join(none, ",")+")"), Look: func(cost int) {
+		if looked += cost; cost > reportEvery {
+			t.Errorf("%d at once", cost)
+		}
+	}})
+	if looked < len(none) {
+		t.Errorf("%d values: %d", len(none), looked)
+	}
+}
+
+// TestIndexesThatWouldBeLargeAreNotKept has a field of which objects have many values,
+// and many changes while an index is built.
+func TestIndexesThatWouldBeLargeAreNotKept(t *testing.T) {
+	s := filled(t, worthIndexing)
+	now := time.Now()
+	of := Attribute{Label: "n"}
+	b := s.BeginIndex(of, now)
+	b.Run(nil)
+	for range 10 {
+		s.Put(parse(t, object.Key{Name: "large"}, nil, maxBuildBytes/4))
+	}
+	if len(b.changes) > 5 {
+		t.Errorf("%d changes are kept", len(b.changes))
+	}
+	s.EndIndex(b, now)
+	if len(s.indexes) != 0 || s.BeginIndex(of, now) != nil {
+		t.Error("an index of what has changed very much is kept")
+	}
+	if s.BeginIndex(of, now.Add(keepFor)) == nil {
+		t.Error("it is never built again")
+	}
+	for i := range 10 * maxIndexes {
+		s.refuse(Attribute{Label: fmt.Sprint(i)}, now)
+	}
+	if len(s.refused) > 4*maxIndexes {
+		t.Errorf("%d are remembered", len(s.refused))
+	}
+}
+
+func TestALargeObjectIsACandidateForEachList(t *testing.T) {
+	s := filled(t, worthIndexing)
+	s.Put(parseSpec(t, object.Key{Name: "large"}, nil, `{"one":"x","two":"`+strings.Repeat("y", maxObjectBytes)+`"}`))
+	s.build(field(t, "spec.one"))
+	q := Query{}
+	var err error
+	if q.Fields, err = fieldpath.ParseSelector("spec.one=x"); err != nil {
+		t.Fatal(err)
+	}
+	if got := list(t, s.Open(), q); len(got) != 1 {
+		t.Errorf("%d objects", len(got))
+	}
+}
+
+func TestAnIndexThatWasNotBuiltIsLeftOut(t *testing.T) {
+	s := filled(t, worthIndexing)
+	b := s.BeginIndex(Attribute{Label: "n"}, time.Now())
+	func() {
+		defer func() { _ = recover() }()
+		b.Run(func(int) { panic("the deadline passed") })
+	}()
+	s.EndIndex(b, time.Now())
+	if len(s.indexes)+len(s.builds)+len(s.open.list) != 0 {
+		t.Error("something is left of it")
+	}
+	s.build(Attribute{Label: "n"})
+	if len(s.indexes) != 1 {
+		t.Error("no index can be built any more")
+	}
+}
+
+// BenchmarkPages reads lists by an index in pages of 50.
+func BenchmarkPages(b *testing.B) {
+	for _, objects := range []int{10_000, 100_000} {
+		s := New()
+		for i := range objects {
+			s.Put(parse(b, object.Key{Namespace: fmt.Sprint(i % 10), Name: fmt.Sprint(i)}, map[string]string{"by": fmt.Sprint(i % 4)}, 0))
+		}
+		s.build(Attribute{Label: "by"})
+		n := s.Open()
+		for _, text := range []string{"by=1", "by in (1,2)", "by in (0,1,2,3)"} {
+			b.Run(fmt.Sprintf("%d/%s", objects, text), func(b *testing.B) {
+				pages := 0
+				for b.Loop() {
+					readPages(b, n, Query{Selector: selector(b, text)}, func([]*object.Object) { pages++ })
+				}
+				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(pages), "us/page")
+			})
+			b.Run(fmt.Sprintf("%d/%s at once", objects, text), func(b *testing.B) {
+				for b.Loop() {
+					list(b, n, Query{Selector: selector(b, text)})
+				}
+			})
+		}
+	}
+}
