@@ -71,13 +71,11 @@ func (i *informer) Restores() uint64 {
 // version alone does not show it if etcd was restored with a version that was
 // increased, or has reached that of the store again.
 func (s *store) isAhead(version string, objects iter.Seq[*object.Object]) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if isBefore(version, s.version) {
+	if isBefore(version, s.position().version) {
 		return true
 	}
 	for o := range objects {
-		if have := s.objects.Find(o.Key()); have != nil && have.IsAfter(o, isBefore) {
+		if have := s.find(o.Key()); have != nil && have.IsAfter(o, isBefore) {
 			return true
 		}
 	}

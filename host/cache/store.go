@@ -12,10 +12,10 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// store is filled by a reflector, which calls the exported methods from one
-// goroutine. It drops watch events with anything else than an [object.Object], and
-// a list has nothing else, so that the type needs no check here. The other methods
-// are safe for concurrent use.
+// store is filled by a reflector, which calls the exported methods and clear from one
+// goroutine: nobody else changes the objects. It drops watch events with anything else
+// than an [object.Object], and a list has nothing else, so that the type needs no check
+// here. The other methods are safe for concurrent use.
 type store struct {
 	feed *feed
 
@@ -45,21 +45,21 @@ func (s *store) Update(obj any) error {
 	s.find(o.Key()).Unpacked() // for indexes and the event: without the lock, because it may take some milliseconds
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.feed.push(batch{changes: s.put(nil, o, false)})
+	s.feed.push(batch{changes: put(s.objects, nil, o, false)})
 	return nil
 }
 
 // put stores an object and appends the changes of it. One that was created again has
 // another UID. There is no change if the resourceVersion is the same.
-func (s *store) put(changes []change, o *object.Object, initial bool) []change {
-	stored := s.objects.Find(o.Key())
+func put(in *objects.Set, changes []change, o *object.Object, initial bool) []change {
+	stored := in.Find(o.Key())
 	if stored != nil && stored.IsVersionOf(o) {
 		if !stored.HasTextOf(o) { // of a server without resourceVersions
-			s.objects.Put(o)
+			in.Put(o)
 		}
 		return changes
 	}
-	updated := s.objects.Put(o)
+	updated := in.Put(o)
 	if stored != nil && !stored.HasUIDOf(o) {
 		return append(changes, change{old: stored}, change{updated: updated})
 	}
@@ -104,45 +104,60 @@ func (s *store) replaceAt(objs []any, version string) (restored bool, from strin
 			}
 		}
 	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	from = s.version
-	if restored {
-		s.restores++
-		missed = s.ahead.reset()
-	} else {
-		missed = s.ahead.skip(from, version)
-	}
-	s.replace(objs)
-	s.version = version
+	s.replace(objs, func() {
+		from = s.version
+		if restored {
+			s.restores++
+			missed = s.ahead.reset()
+		} else {
+			missed = s.ahead.skip(from, version)
+		}
+		s.version = version
+	})
 	return restored, from, missed
 }
 
-// replace replaces all objects by those of a list, which is in the order of [objects.Compare].
-func (s *store) replace(objs []any) {
+// replace replaces all objects by those of a list, which is in the order of
+// [objects.Compare], and calls with while the store is locked. Without the lock it makes
+// what the store then has: objects that are indexed are unpacked.
+func (s *store) replace(objs []any, with func()) {
 	first := !s.hasSynced()
-	changes := s.removeExcept(objs)
-	for _, obj := range objs {
-		changes = s.put(changes, obj.(*object.Object), first)
-	}
+	s.mu.Lock()
+	next := s.objects.BeginReplace()
+	s.mu.Unlock()
+	changes := replaceAll(next, objs, first)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.objects.EndReplace(next)
+	with()
 	if first { // before handlers can receive that the kind has synced
 		close(s.synced)
 	}
 	s.feed.push(batch{changes: changes, synced: first})
 }
 
+func replaceAll(in *objects.Set, objs []any, first bool) []change {
+	changes := removeExcept(in, objs)
+	for _, obj := range objs {
+		changes = put(in, changes, obj.(*object.Object), first)
+	}
+	return changes
+}
+
 // removeExcept goes through the list and the objects, which have the same order, at
 // the same time.
-func (s *store) removeExcept(objs []any) (removed []change) {
-	for _, e := range s.all() {
+func removeExcept(in *objects.Set, objs []any) (removed []change) {
+	for e := range in.All {
 		order := func() int { return objs[0].(*object.Object).Key().Compare(e.Key()) }
 		for len(objs) > 0 && order() < 0 {
 			objs = objs[1:]
 		}
 		if len(objs) == 0 || order() > 0 {
-			s.objects.Remove(e.Key())
 			removed = append(removed, change{old: e})
 		}
+	}
+	for _, c := range removed {
+		in.Remove(c.old.Key())
 	}
 	return removed
 }
@@ -150,10 +165,8 @@ func (s *store) removeExcept(objs []any) (removed []change) {
 // clear removes every object, because the kind is not served any more. It
 // counts as a first list without objects.
 func (s *store) clear() {
-	s.mu.Lock()
-	s.replace(nil)
-	missed := s.ahead.reset()
-	s.mu.Unlock()
+	var missed []Owner
+	s.replace(nil, func() { missed = s.ahead.reset() })
 	for _, o := range missed {
 		s.missed(o)
 	}

@@ -170,7 +170,7 @@ func (b *Build) add(c change) {
 // BeginIndex begins to index an attribute, or returns nil if it is indexed already,
 // or must not be. The caller calls [Build.Run] and [Set.EndIndex].
 func (s *Set) BeginIndex(of Attribute, now time.Time) *Build {
-	if now.Sub(s.refused[of.name()]) < keepFor || s.indexes[of.name()] != nil || s.builds[of.name()] != nil || s.Len() < worthIndexing || !s.hasRoom(now) {
+	if s.replacing || now.Sub(s.refused[of.name()]) < keepFor || s.indexes[of.name()] != nil || s.builds[of.name()] != nil || s.Len() < worthIndexing || !s.hasRoom(now) {
 		return nil
 	}
 	of.own()
@@ -247,8 +247,11 @@ func (b *Build) Run(look func(cost int)) {
 // EndIndex ends what [Set.BeginIndex] has begun, also when [Build.Run] has not
 // ended.
 func (s *Set) EndIndex(b *Build, now time.Time) {
-	delete(s.builds, b.of.name())
 	s.Close(b.snapshot)
+	if s.builds[b.of.name()] != b { // the set was replaced
+		return
+	}
+	delete(s.builds, b.of.name())
 	if b.index == nil {
 		return
 	}

@@ -128,6 +128,7 @@ func TestSnapshotsStayAsTheyWere(t *testing.T) {
 	paths := []string{"spec.one", "spec.many[*].name"}
 	rapid.Check(t, func(t *rapid.T) {
 		s, model := New(), map[object.Key]*object.Object{}
+		in := s // that is changed
 		var snapshots []kept
 		var builds []*Build
 		var slicewise *Sweep
@@ -141,17 +142,35 @@ func TestSnapshotsStayAsTheyWere(t *testing.T) {
 			}
 			o := parseSpec(t, k, map[string]string{pick(names): pick(values), pick(names): pick(values)}, fmt.Sprintf(`{"one":%q,"many":[%s{}]}`, pick(values), many))
 			model[k] = o
-			s.Put(o)
+			in.Put(o)
+		}
+		remove := func(k object.Key) {
+			delete(model, k)
+			in.Remove(k)
 		}
 		for i := range worthIndexing {
 			put(object.Key{Namespace: pick(names), Name: fmt.Sprint(i)})
 		}
 		t.Repeat(map[string]func(*rapid.T){
-			"put": func(*rapid.T) { put(key()) },
-			"remove": func(*rapid.T) {
-				k := key()
-				delete(model, k)
-				s.Remove(k)
+			"put":    func(*rapid.T) { put(key()) },
+			"remove": func(*rapid.T) { remove(key()) },
+			"replace": func(t *rapid.T) {
+				in = s.BeginReplace()
+				snapshots = append(snapshots, kept{s.Open(), maps.Clone(model)})
+				for range rapid.IntRange(0, 3).Draw(t, "puts") {
+					put(key())
+				}
+				for range rapid.IntRange(0, 3).Draw(t, "removals") {
+					remove(key())
+				}
+				if rapid.Bool().Draw(t, "sweep") {
+					s.sweep()
+				}
+				if s.BeginIndex(Attribute{Label: "a"}, now) != nil {
+					t.Fatal("an index begins that would miss the changes")
+				}
+				s.EndReplace(in)
+				in = s
 			},
 			"slice": func(*rapid.T) { // of a sweep, between which the set changes
 				if slicewise == nil {
@@ -327,6 +346,14 @@ func TestAnOldSnapshotExpires(t *testing.T) {
 	}
 	if o, err := recent.Get(key); o == nil || err != nil {
 		t.Errorf("the later snapshot: %v", err)
+	}
+	next := s.BeginReplace()
+	for i := range maxReplaced/(1<<20+objectOverhead) + 1 {
+		next.Put(parse(t, object.Key{Name: fmt.Sprint(i)}, nil, 1<<20))
+		next.Remove(object.Key{Name: fmt.Sprint(i)})
+	}
+	if s.EndReplace(next); recent.state.Load() != nil {
+		t.Error("a snapshot keeps all that a list has replaced")
 	}
 	s.Close(old)
 	s.Close(recent)

@@ -21,13 +21,15 @@ type Set struct {
 	indexes map[string]*index    // by the name of the attribute
 	builds  map[string]*Build    // indexes that are being built
 	refused map[string]time.Time // attributes that were too large to index, and when
-	bytes   int
-	saved   int    // bytes of memory by packing, when the last sweep has ended
-	codec   *codec // nil until a sweep has made it
-	judged  int    // the number of objects when it was made
-	changes uint64
-	latest  *Snapshot // taken since the last change; nil if none was
-	open    snapshots
+	// replacing is set from BeginReplace to EndReplace.
+	replacing bool
+	bytes     int
+	saved     int    // bytes of memory by packing, when the last sweep has ended
+	codec     *codec // nil until a sweep has made it
+	judged    int    // the number of objects when it was made
+	changes   uint64
+	latest    *Snapshot // taken since the last change; nil if none was
+	open      snapshots
 }
 
 // New returns an empty set.
@@ -96,6 +98,30 @@ func (s *Set) Remove(key object.Key) {
 	if old, ok := s.all.Delete(at(key)); ok {
 		s.changed(old, nil)
 	}
+}
+
+// BeginReplace returns a set with the same objects, which the caller changes without the
+// lock of this one, however long that takes, and gives to EndReplace. Until then nobody may
+// change this one, and no index is made.
+func (s *Set) BeginReplace() *Set {
+	s.replacing = true
+	clear(s.builds) // they would miss what changes
+	shared, next := s.share(), New()
+	next.all, next.indexes, next.bytes, next.saved = shared.all, shared.indexes, s.bytes, s.saved
+	return next
+}
+
+// EndReplace makes the set have what the next one has.
+func (s *Set) EndReplace(next *Set) {
+	s.replacing = false
+	if next.changes == 0 {
+		return
+	}
+	s.all, s.indexes, s.bytes = next.all, next.indexes, next.bytes
+	s.saved = min(s.saved, next.saved) // until a sweep ends
+	s.changes += next.changes
+	s.latest = nil
+	s.open.replace(next.open.replaced)
 }
 
 // changed does what follows from the change of an object. Either may be nil.

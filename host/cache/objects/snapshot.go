@@ -82,7 +82,7 @@ func (n *Snapshot) Keys(wanted func(*Entry) bool) (keys []object.Key, err error)
 // snapshots are those in use, oldest first.
 type snapshots struct {
 	list     []*Snapshot
-	replaced int // bytes of objects that were replaced or removed while one was in use
+	replaced int // bytes of objects that were replaced or removed
 }
 
 func (o *snapshots) add(n *Snapshot) {
@@ -107,9 +107,6 @@ func (o *snapshots) remove(n *Snapshot) {
 // replace counts an object that the set does not have any more. The oldest
 // snapshots expire when they keep too much.
 func (o *snapshots) replace(bytes int) {
-	if len(o.list) == 0 {
-		return
-	}
 	o.replaced += bytes
 	for len(o.list) > 0 && o.replaced-o.list[0].replaced > maxReplaced {
 		o.list[0].state.Store(nil)
