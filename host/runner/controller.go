@@ -117,12 +117,12 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 		LogLines: p.logLines,
 		Logger:   r.Logger.Named("dispatch").With("plugin", plugin, "controller", rev.Controller.Name),
 	}, rev)
-	r.mu.Lock()
-	r.controllers[id] = c
-	r.mu.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
 	c.follow(rev, &p.informers)
+	r.mu.Lock()
+	r.controllers[id] = c // which has keys from now on
+	r.mu.Unlock()
 	c.done.Go(func() { c.Run(ctx) })
 	c.done.Go(func() {
 		c.resync(ctx, r.Resync, c.keys)

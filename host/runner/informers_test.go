@@ -190,6 +190,23 @@ type eventCounter int
 // Event implements [effect.Recorder].
 func (n *eventCounter) Event(runtime.Object, string, string, string) { *n++ }
 
+// unlocked is a queue whose keys are added while the runner is not locked: every wake-up
+// of every plugin waits for that lock.
+type unlocked struct {
+	*queue.Queue
+	t *testing.T
+	r *Runner
+}
+
+func (q unlocked) Add(key object.Key, reason abi.Reason) {
+	if q.r.mu.TryLock() {
+		q.r.mu.Unlock()
+	} else {
+		q.t.Error("the runner is locked while keys become due")
+	}
+	q.Queue.Add(key, reason)
+}
+
 // What was written may be lost after a restore, also where nothing is read.
 func TestARestoreForgetsWritesAndMakesEveryObjectDue(t *testing.T) {
 	_, url := startRefusingServer(t)
@@ -201,7 +218,7 @@ func TestARestoreForgetsWritesAndMakesEveryObjectDue(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := New(Config{})
-	q := queue.New(queue.Config{})
+	q := unlocked{queue.New(queue.Config{}), t, r}
 	t.Cleanup(q.ShutDown)
 	r.plugins["p"] = &plugin{}
 	r.plugins["p"].informers.replace(byKind)

@@ -263,6 +263,14 @@ func (r *Runner) OutageEnded() {
 // kind. Every plugin that reads the kind forgets what it has written, and all its
 // objects become due. The cache calls it.
 func (r *Runner) Restored(kind abi.Kind) {
+	for _, c := range r.forgetWritten(kind) { // without the lock: there may be 100,000 keys
+		c.Restored(c.keys(every))
+	}
+}
+
+// forgetWritten makes every plugin that reads a kind forget what it has written. It returns
+// the controllers of these plugins.
+func (r *Runner) forgetWritten(kind abi.Kind) (reading []*controller) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range r.plugins {
@@ -272,9 +280,10 @@ func (r *Runner) Restored(kind abi.Kind) {
 	}
 	for _, c := range r.controllers {
 		if p := r.plugins[c.Plugin]; p != nil && p.informers.get(kind) != nil {
-			c.Restored(c.keys(every))
+			reading = append(reading, c)
 		}
 	}
+	return reading
 }
 
 // declared returns the controllers of the running revision, ordered by name.
