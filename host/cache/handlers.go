@@ -3,6 +3,7 @@ package cache
 import (
 	"cmp"
 	"context"
+	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,8 +16,8 @@ import (
 // deletion. After an update both have the same UID.
 type Event struct {
 	Old, New *object.Object
-	// Initial is set for objects that existed when the handler was added, or
-	// when the informer read the kind for the first time.
+	// Initial is set for objects that existed when the informer read the kind for the
+	// first time.
 	Initial bool
 }
 
@@ -25,10 +26,11 @@ func (e Event) Object() *object.Object { return cmp.Or(e.New, e.Old) }
 
 // handler receives the events of an informer.
 type handler struct {
-	event       func(Event)
-	synced      func() // called after the events of the initial list; may be nil
-	changesOnly bool   // no events for objects that exist when the handler is added
-	removed     atomic.Bool
+	event  func(Event)
+	synced func() // called after the events of the initial list; may be nil
+	// existing is called for objects that exist when the handler is added. It may be nil.
+	existing func(*objects.Entry)
+	removed  atomic.Bool
 }
 
 // feed is the queue of events between the store and the handlers. Events are
@@ -44,10 +46,8 @@ type feed struct {
 
 // batch is delivered to the handlers that existed when it was pushed.
 type batch struct {
-	to []*handler
-	// existing are delivered before changes, each as an initial event. They are read then,
-	// because all at once might take much more memory than they do in the store.
-	existing []*objects.Entry
+	to       []*handler
+	existing iter.Seq[*objects.Entry] // delivered before changes; may be nil
 	changes  []change
 	synced   bool // the initial list has ended
 }
@@ -84,7 +84,7 @@ func (f *feed) add(h *handler, initial batch) {
 
 // append queues a batch that has something in it for somebody.
 func (f *feed) append(b batch) {
-	if len(b.to) == 0 || len(b.existing) == 0 && len(b.changes) == 0 && !b.synced {
+	if len(b.to) == 0 || b.existing == nil && len(b.changes) == 0 && !b.synced {
 		return
 	}
 	f.batches = append(f.batches, b)
@@ -129,8 +129,8 @@ func (f *feed) take() []batch {
 }
 
 func (b batch) deliver() {
-	for _, e := range b.existing {
-		b.send(Event{New: e.Object(), Initial: true})
+	if b.existing != nil {
+		b.sendExisting()
 	}
 	for _, c := range b.changes {
 		b.send(c.event())
@@ -138,6 +138,16 @@ func (b batch) deliver() {
 	for _, h := range b.to {
 		if b.synced && h.synced != nil && !h.removed.Load() {
 			h.synced()
+		}
+	}
+}
+
+func (b batch) sendExisting() {
+	for e := range b.existing {
+		for _, h := range b.to {
+			if !h.removed.Load() {
+				h.existing(e)
+			}
 		}
 	}
 }

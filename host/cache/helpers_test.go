@@ -120,6 +120,15 @@ func waitReached(ctx context.Context, i *Informer, version string) error {
 	}
 }
 
+// follow calls h with an initial event for each object that is shown, and with each change.
+func (i *Informer) follow(h func(Event)) (remove func()) {
+	return i.AddHandler(func(key object.Key) {
+		if o, ok := i.Get(key); ok {
+			h(Event{New: o, Initial: true})
+		}
+	}, h)
+}
+
 // recorder is a handler that keeps the events.
 type recorder struct {
 	t      testing.TB
@@ -128,7 +137,7 @@ type recorder struct {
 
 func record(t testing.TB, i *Informer) *recorder {
 	r := &recorder{t: t, events: make(chan string, 1000)}
-	t.Cleanup(i.AddHandler(r.handle))
+	t.Cleanup(i.follow(r.handle))
 	return r
 }
 

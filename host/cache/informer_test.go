@@ -97,7 +97,7 @@ func TestHandlerMayCallTheCache(t *testing.T) {
 	c := open(t, p, Config{})
 	i := acquire(t, c)
 	second := make(chan string, 10)
-	i.AddHandler(func(e Event) {
+	i.follow(func(e Event) {
 		if len(i.List("", nil)) == 0 || !i.HasSynced() {
 			t.Error("the store is behind the event")
 		}
@@ -106,7 +106,7 @@ func TestHandlerMayCallTheCache(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		another.AddHandler(func(e Event) { second <- describe(e) })
+		another.follow(func(e Event) { second <- describe(e) })
 		another.Release()
 		c.Stats()
 	})
@@ -120,7 +120,7 @@ func TestRemovedHandlerReceivesNothing(t *testing.T) {
 	i := acquire(t, open(t, p, Config{}))
 	var first recorder
 	first.events = make(chan string, 10)
-	remove := i.AddHandler(first.handle)
+	remove := i.follow(first.handle)
 	second := record(t, i)
 	p.put("a", "x")
 	second.expect("add a/x")

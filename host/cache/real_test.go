@@ -78,7 +78,7 @@ func TestRealObjectFromCreationToDeletion(t *testing.T) {
 	maps := client.CoreV1().ConfigMaps(ns)
 	i := acquireReal(t, c, configMap)
 	events := make(chan Event, 100)
-	t.Cleanup(i.AddHandler(func(e Event) {
+	t.Cleanup(i.follow(func(e Event) {
 		if e.Object().Name == "x" && e.Object().Namespace == ns {
 			events <- e
 		}

@@ -30,7 +30,7 @@ func TestNoOwnerMissesThatWhatItHasReadIsDifferent(t *testing.T) {
 		}
 		server.store.missed = func(o Owner) { readers[o.Controller].told = true }
 		hasX := func(o *object.Object) bool { return o != nil && o.Labels["l"] == "x" }
-		server.store.subscribe(&handler{changesOnly: true, event: func(e Event) {
+		server.store.subscribe(&handler{event: func(e Event) {
 			for _, r := range readers {
 				r.told = r.told || hasX(e.Old) || hasX(e.New)
 			}

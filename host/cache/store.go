@@ -222,8 +222,8 @@ func (s *store) subscribe(h *handler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	initial := batch{synced: s.hasSynced()}
-	if !h.changesOnly {
-		initial.existing = s.all()
+	if h.existing != nil {
+		initial.existing = s.objects.Entries()
 	}
 	s.feed.add(h, initial)
 }
@@ -243,16 +243,6 @@ func (s *store) find(key object.Key) *objects.Entry {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.objects.Find(key)
-}
-
-// all returns all objects, ordered by namespace and name. The store is locked.
-func (s *store) all() []*objects.Entry {
-	all := make([]*objects.Entry, 0, s.objects.Len())
-	s.objects.All(func(e *objects.Entry) bool {
-		all = append(all, e)
-		return true
-	})
-	return all
 }
 
 // position is how far a store has come.

@@ -27,7 +27,7 @@ func TestConcurrentUseEndsConsistent(t *testing.T) {
 	}})
 	i := acquire(t, c)
 	events := map[object.Key]string{}
-	t.Cleanup(i.AddHandler(func(e Event) {
+	t.Cleanup(i.follow(func(e Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		if e.New == nil {
@@ -84,7 +84,7 @@ func TestConcurrentUseEndsConsistent(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		remove := another.AddHandler(func(Event) {})
+		remove := another.follow(func(Event) {})
 		another.List("", nil)
 		c.Stats()
 		remove()
@@ -99,7 +99,7 @@ func TestConcurrentUseEndsConsistent(t *testing.T) {
 	}
 	run.Commit()
 	marked := make(chan struct{})
-	t.Cleanup(i.AddHandler(func(e Event) {
+	t.Cleanup(i.follow(func(e Event) {
 		if e.Object().Name == "end" {
 			close(marked)
 		}

@@ -77,7 +77,7 @@ func TestUnreadObjectsArePackedWithinAMinute(t *testing.T) {
 func TestAListLeavesPackedObjectsAsTheyAre(t *testing.T) {
 	const count = 500
 	s := packedStore(t, count)
-	s.subscribe(&handler{event: func(Event) {}, changesOnly: true})
+	s.subscribe(&handler{event: func(Event) {}})
 	s.feed.take() // that the kind has synced
 	list := make([]any, count)
 	for i := range list {
@@ -102,23 +102,34 @@ func TestAListLeavesPackedObjectsAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestAHandlerThatIsAddedReceivesPackedObjects(t *testing.T) {
+// A plugin that is swapped, or loaded, follows 100,000 objects of which it needs the keys.
+func TestAHandlerThatIsAddedReadsNoPackedObject(t *testing.T) {
 	const count = 500
-	s := packedStore(t, count)
-	got := map[object.Key]bool{}
-	s.subscribe(&handler{event: func(e Event) {
-		if !e.Initial || e.Old != nil || e.New == nil {
-			t.Errorf("event %s", describe(e))
-		}
-		got[e.New.Key()] = true
-	}})
-	before := s.packedMemory()
-	for _, b := range s.feed.take() {
-		b.deliver()
-	}
-	s.sweep(t.Context())
-	if len(got) != count || s.packedMemory() > before {
-		t.Errorf("%d of %d objects, which take %d bytes, before %d", len(got), count, s.packedMemory(), before)
+	one := informer{store: packedStore(t, count)}
+	one.resource.Store(&object.Resource{Kind: widget, Namespaced: true})
+	for name, c := range map[string]struct {
+		rest scope.Scope
+		want int
+	}{
+		"everything":   {scope.All(widget), count},
+		"a namespace":  {scope.Scope{Kind: widget, Namespaces: []string{"team-1"}}, count / 50},
+		"by the label": {scope.Scope{Kind: widget, Labels: labels.SelectorFromSet(labels.Set{"app.kubernetes.io/name": "widget-00007"})}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := &Informer{scope: c.rest, parts: []part{{informer: &one, rest: c.rest, filtered: true}}}
+			keys := map[object.Key]bool{}
+			packed, before := one.store.packedMemory(), allocated()
+			defer i.AddHandler(func(key object.Key) { keys[key] = true }, func(e Event) { t.Errorf("event %s", describe(e)) })()
+			for _, b := range one.store.feed.take() {
+				b.deliver()
+			}
+			if bytes := (allocated() - before) / count; len(keys) != c.want || bytes > 300 && !c.rest.Selects() {
+				t.Errorf("%d keys; %d bytes are allocated for each object", len(keys), bytes)
+			}
+			if one.store.sweep(t.Context()); one.store.packedMemory() > packed {
+				t.Errorf("the objects take %d bytes, before %d", one.store.packedMemory(), packed)
+			}
+		})
 	}
 }
 
@@ -169,7 +180,7 @@ func TestAHandlerOfChangesIgnoresTheFirstList(t *testing.T) {
 
 func TestAnEventOfAPackedObjectHasItsOldState(t *testing.T) {
 	s := packedStore(t, 500)
-	s.subscribe(&handler{event: func(Event) {}, changesOnly: true})
+	s.subscribe(&handler{event: func(Event) {}})
 	s.feed.take() // that the kind has synced
 	for i := range 2 {
 		old := halfRandom(i)
@@ -266,7 +277,7 @@ func TestAListReadsNoPackedObject(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := packedStore(t, count)
 			received := 0
-			s.subscribe(&handler{changesOnly: true, event: func(e Event) {
+			s.subscribe(&handler{event: func(e Event) {
 				if e.Old != nil {
 					received++
 					if string(e.Old.Raw) != before[e.Old.Key()] {

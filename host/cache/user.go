@@ -204,10 +204,15 @@ func (i *Informer) Keys(wanted func(object.Key) bool) (all []object.Key) {
 	for n := range i.parts {
 		p := &i.parts[n]
 		all = append(all, p.store.keys(func(e *objects.Entry) bool {
-			return p.rest.HasNamespace(e.Key().Namespace) && wanted(e.Key()) && (!p.rest.Selects() || p.rest.Has(e.Object()))
+			return wanted(e.Key()) && p.has(e)
 		})...)
 	}
 	return all
+}
+
+// has reports whether an object is shown. It reads one only if a selector decides.
+func (p *part) has(e *objects.Entry) bool {
+	return p.rest.HasNamespace(e.Key().Namespace) && (!p.rest.Selects() || p.rest.Has(e.Object()))
 }
 
 // ListBy returns the objects of a namespace with a value of a field, as List does. A
@@ -228,38 +233,47 @@ func (i *Informer) list(q objects.Query) (all []*object.Object) {
 	return all
 }
 
-// AddHandler calls h with an event for each object that is shown, marked Initial, and then
-// with each change, for each namespace one call at a time. An object that is no longer in
-// the scope counts as deleted. h must not block, because a slow handler delays the other
+// AddHandler calls existing with the key of each object that is shown, and then changed with
+// each change, for each namespace one call at a time. An object that is no longer in
+// the scope counts as deleted. They must not block, because a slow handler delays the other
 // handlers of the informer. A call that has begun may still run when remove returns.
-func (i *Informer) AddHandler(h func(Event)) (remove func()) { return i.addHandler(h, false) }
-
-// AddChangeHandler is AddHandler for changes alone. Objects that are there before are not
-// read.
-func (i *Informer) AddChangeHandler(h func(old, updated *object.Object)) (remove func()) {
-	return i.addHandler(func(e Event) {
-		if !e.Initial { // else it comes with the first list
-			h(e.Old, e.New)
-		}
-	}, true)
-}
-
-func (i *Informer) addHandler(h func(Event), changesOnly bool) (remove func()) {
+//
+// existing may be nil. Unlike changes, objects that exist are not read, unless a selector
+// decides whether they are shown: they may be packed. Those of the first list come as
+// changes.
+func (i *Informer) AddHandler(existing func(object.Key), changed func(Event)) (remove func()) {
 	var removers []func()
 	for n := range i.parts {
 		p := &i.parts[n]
-		removers = append(removers, p.subscribe(&handler{changesOnly: changesOnly, event: func(e Event) {
+		h := &handler{event: func(e Event) {
 			e.Old, e.New = p.seen(e.Old), p.seen(e.New)
 			if e.Old != nil || e.New != nil {
-				h(e)
+				changed(e)
 			}
-		}}))
+		}}
+		if existing != nil {
+			h.existing = func(e *objects.Entry) {
+				if p.has(e) {
+					existing(e.Key())
+				}
+			}
+		}
+		removers = append(removers, p.subscribe(h))
 	}
 	return func() {
 		for _, remove := range removers {
 			remove()
 		}
 	}
+}
+
+// AddChangeHandler is AddHandler for changes alone, without those of the first list.
+func (i *Informer) AddChangeHandler(h func(old, updated *object.Object)) (remove func()) {
+	return i.AddHandler(nil, func(e Event) {
+		if !e.Initial {
+			h(e.Old, e.New)
+		}
+	})
 }
 
 // seen is shows without a copy of the metadata.

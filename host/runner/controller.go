@@ -168,7 +168,7 @@ func (c *controller) follow(rev *dispatch.Revision, informers *informers) {
 	m, scopes := &rev.Controller, rev.Scopes
 	c.primaries.Store(informers.get(m.For.Kind).Narrow(scopes.For))
 	add(scopes.For, "for", func(i *cache.Informer) func() {
-		return i.AddHandler(func(e cache.Event) { c.Observe(e.Old, e.New, e.Initial) })
+		return i.AddHandler(func(key object.Key) { c.Resync([]object.Key{key}) }, func(e cache.Event) { c.Observe(e.Old, e.New, e.Initial) })
 	})
 	for _, s := range scopes.Owns {
 		add(s, "owns", func(i *cache.Informer) func() { return i.AddChangeHandler(c.ObserveOwned) })

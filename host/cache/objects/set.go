@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"iter"
 	"sync"
 	"time"
 
@@ -84,6 +85,12 @@ const (
 // All yields all entries, ordered by namespace and name, which must not change
 // meanwhile.
 func (s *Set) All(yield func(*Entry) bool) { s.all.Ascend(yield) }
+
+// Entries yields the present entries, ordered by namespace and name, whatever changes later.
+func (s *Set) Entries() iter.Seq[*Entry] {
+	all := s.all.Clone()
+	return func(yield func(*Entry) bool) { all.Ascend(yield) }
+}
 
 // Put adds or replaces an object, and returns its entry.
 func (s *Set) Put(o *object.Object) *Entry {
