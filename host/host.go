@@ -91,10 +91,11 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	}
 	if h.cache, err = cache.New(cache.Config{
 		REST: cluster, Namespace: c.Namespace, Logger: h.logger.Named("cache"),
-		Wake:        func(o cache.Owner, e cache.Event, crowd bool) { h.runner.ObserveRead(o, e, crowd) },
-		Limited:     func(o cache.Owner, kind abi.Kind) { h.runner.LimitReads(o, kind) },
-		OutageEnded: func() { h.runner.OutageEnded() },
-		Restored:    func(kind abi.Kind) { h.runner.Restored(kind) },
+		Wake:         func(o cache.Owner, e cache.Event, crowd bool) { h.runner.ObserveRead(o, e, crowd) },
+		Limited:      func(o cache.Owner, kind abi.Kind) { h.runner.LimitReads(o, kind) },
+		IndexLimited: func(o cache.Owner, kind abi.Kind) { h.runner.LimitIndexes(o, kind) },
+		OutageEnded:  func() { h.runner.OutageEnded() },
+		Restored:     func(kind abi.Kind) { h.runner.Restored(kind) },
 	}); err != nil {
 		return nil, err
 	}

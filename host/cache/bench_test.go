@@ -220,7 +220,7 @@ func BenchmarkList(b *testing.B) {
 	sel := selector(b, "tier=backend")
 	b.ReportAllocs()
 	for b.Loop() {
-		if len(s.list(objects.Query{Namespace: "team-1", Selector: sel}, time.Now())) == 0 {
+		if found, _ := s.list(objects.Query{Namespace: "team-1", Selector: sel}, time.Now()); len(found) == 0 {
 			b.Fatal("nothing found")
 		}
 	}

@@ -45,6 +45,9 @@ type Config struct {
 	// remembered by themselves, so that a change of any object of a namespace, or of
 	// the kind, wakes it. It may be nil.
 	Limited func(Owner, abi.Kind)
+	// IndexLimited is called with an owner whose list looks at all objects of a kind,
+	// because its plugin has no room for the index that it needs. It may be nil.
+	IndexLimited func(Owner, abi.Kind)
 	// OutageEnded is called when an informer reaches the API server again that
 	// could not for a time: once for each informer. It may be nil.
 	OutageEnded func()
@@ -91,6 +94,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Wake == nil {
 		c.Wake = func(Owner, Event, bool) {}
+	}
+	if c.IndexLimited == nil {
+		c.IndexLimited = func(Owner, abi.Kind) {}
 	}
 	if c.OutageEnded == nil {
 		c.OutageEnded = func() {}

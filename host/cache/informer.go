@@ -66,6 +66,13 @@ func (i *informer) changed(e Event) {
 	}
 }
 
+// listed reports that the plugin of an owner has no room for an index that a list needs.
+func (i *informer) listed(o Owner, limited bool) {
+	if limited {
+		i.cache.config.IndexLimited(o, i.Kind())
+	}
+}
+
 // stop ends the goroutines and frees the objects.
 func (i *informer) stop() {
 	i.cancel()

@@ -288,7 +288,7 @@ func collect(l Reading, views []*view) (List, error) {
 
 func (v *view) list(c *collector) error {
 	looked, before := 0, len(c.Items)
-	q := objects.Query{Namespace: v.only, Selector: c.Selector, Fields: c.Fields, After: c.After, Look: func(cost int) {
+	q := objects.Query{Namespace: v.only, Selector: c.Selector, Fields: c.Fields, After: c.After, By: v.run.owner.Plugin(), Look: func(cost int) {
 		if looked += cost; c.Look != nil {
 			c.Look(cost)
 		}
@@ -306,6 +306,6 @@ func (v *view) list(c *collector) error {
 			break
 		}
 	}
-	v.informer.store.indexAfter(v.snapshot, q, looked, len(c.Items)-before, v.run.cache.config.Clock.Now())
+	v.informer.listed(v.run.owner, v.informer.store.indexAfter(v.snapshot, q, looked, len(c.Items)-before, v.run.cache.config.Clock.Now()))
 	return nil
 }

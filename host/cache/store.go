@@ -305,8 +305,9 @@ func (s *store) each(yield func(*object.Object) bool) {
 	}
 }
 
-// list returns the objects that a query selects. It compares them without a lock.
-func (s *store) list(q objects.Query, now time.Time) []*object.Object {
+// list returns the objects that a query selects. It compares them without a lock. limited
+// is that of indexAfter.
+func (s *store) list(q objects.Query, now time.Time) (all []*object.Object, limited bool) {
 	n := s.open()
 	defer s.close(n)
 	looked := 0
@@ -315,40 +316,39 @@ func (s *store) list(q objects.Query, now time.Time) []*object.Object {
 	if err != nil {
 		return s.list(q, now) // it has expired at once
 	}
-	all := slices.Collect(found)
-	s.indexAfter(n, q, looked, len(all), now)
-	return all
+	all = slices.Collect(found)
+	return all, s.indexAfter(n, q, looked, len(all), now)
 }
 
 // indexAfter makes an index for a label or field of which a list requires a value, if it
-// looked at much more than it has found.
-func (s *store) indexAfter(n snapshot, q objects.Query, looked, found int, now time.Time) {
+// looked at much more than it has found. limited is set if the plugin has no room for it.
+func (s *store) indexAfter(n snapshot, q objects.Query, looked, found int, now time.Time) (limited bool) {
 	for _, of := range n.Unindexed(q, now) {
 		if looked > 4*found+worthIndexing {
-			s.index(of, now, q.Look)
-			return
+			return s.index(of, q, now)
 		}
 	}
+	return false
 }
 
 // worthIndexing is how many objects a list may look at for each index it would need.
 const worthIndexing = 1000
 
-// index indexes a label or field, unless it is indexed or must not be. look is that of
-// [objects.Query].
-func (s *store) index(of objects.Attribute, now time.Time, look func(cost int)) {
+// index indexes a label or field, unless it is indexed or must not be.
+func (s *store) index(of objects.Attribute, q objects.Query, now time.Time) (limited bool) {
 	s.mu.Lock()
-	b := s.objects.BeginIndex(of, now)
+	b, limited := s.objects.BeginIndex(of, q.By, now)
 	s.mu.Unlock()
 	if b == nil {
-		return
+		return limited
 	}
-	defer func() { // also if look panics
+	defer func() { // also if Look panics
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.objects.EndIndex(b, now)
+		limited = s.objects.EndIndex(b, now)
 	}()
-	b.Run(look)
+	b.Run(q.Look)
+	return limited
 }
 
 func (s *store) size() (objects, bytes int) {

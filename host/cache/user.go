@@ -182,7 +182,7 @@ func (i *Informer) Get(key object.Key) (*object.Object, bool) {
 // namespace and name. "" stands for all namespaces, and a nil selector matches
 // everything. For a cluster-scoped kind the namespace is ignored.
 func (i *Informer) List(namespace string, sel labels.Selector) []*object.Object {
-	return i.list(objects.Query{Namespace: i.parts[0].namespace(namespace), Selector: sel})
+	return i.list(Owner{}, objects.Query{Namespace: i.parts[0].namespace(namespace), Selector: sel})
 }
 
 // All yields all objects, ordered by namespace and name. It reads one after the other.
@@ -215,16 +215,19 @@ func (p *part) has(e *objects.Entry) bool {
 	return p.rest.HasNamespace(e.Key().Namespace) && (!p.rest.Selects() || p.rest.Has(e.Object()))
 }
 
-// ListBy returns the objects of a namespace with a value of a field, as List does. A
-// label or field that is asked for often is indexed.
-func (i *Informer) ListBy(namespace string, field fieldpath.Path, value string) []*object.Object {
-	return i.list(objects.Query{Namespace: i.parts[0].namespace(namespace), Fields: fieldpath.Selector{{Path: field, Value: value}}})
+// ListBy returns the objects of a namespace with a value of a field, as List does, for an
+// owner. A label or field that is asked for often is indexed.
+func (i *Informer) ListBy(o Owner, namespace string, field fieldpath.Path, value string) []*object.Object {
+	return i.list(o, objects.Query{Namespace: i.parts[0].namespace(namespace), Fields: fieldpath.Selector{{Path: field, Value: value}}})
 }
 
-func (i *Informer) list(q objects.Query) (all []*object.Object) {
+func (i *Informer) list(owner Owner, q objects.Query) (all []*object.Object) {
+	q.By = owner.Plugin()
 	for n := range i.parts {
 		p := &i.parts[n]
-		for _, o := range p.store.list(q, p.cache.config.Clock.Now()) {
+		found, limited := p.store.list(q, p.cache.config.Clock.Now())
+		p.listed(owner, limited)
+		for _, o := range found {
 			if o = p.shows(o); o != nil {
 				all = append(all, o)
 			}

@@ -278,6 +278,15 @@ func (c *Controller) LimitReads(key object.Key, kind abi.Kind) {
 	}
 }
 
+// LimitIndexes tells that the plugin has no room for an index of a kind that a list needs:
+// such lists look at every object, which they pay for.
+func (c *Controller) LimitIndexes(kind abi.Kind) {
+	c.Metrics.Limited("indexes")
+	if c.LogLines == nil || c.LogLines.Allow() {
+		c.Logger.Warn("a list looks at every object of the kind: the plugin lists it by more labels and fields than its share of the indexes allows; list by fewer", "kind", kind.String())
+	}
+}
+
 // denied returns the code of a read of what is not followed.
 func (r *run) denied(kind abi.Kind, reason error) int64 {
 	r.warn("read denied: outside of what the manifest and the policy let the plugin follow", "kind", kind.String(), "error", reason)

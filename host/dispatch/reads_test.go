@@ -459,6 +459,22 @@ func TestTooManyReadsAreToldWithTheKind(t *testing.T) {
 	}
 }
 
+func TestAMissingIndexIsToldWithTheKind(t *testing.T) {
+	f := newFixture(t)
+	logs := logtest.New(hclog.Warn)
+	f.c.Logger = logs.Logger
+	f.c.LimitIndexes(gadget)
+	if lines := logs.All(); len(lines) != 1 || lines[0].Fields["kind"] != gadget.String() {
+		t.Errorf("logged: %v", lines)
+	}
+	f.c.LogLines = &budget{}
+	f.c.LimitIndexes(gadget)
+	logs.ExpectNone(t)
+	if !slices.Equal(f.log, []string{"limited by indexes", "limited by indexes"}) {
+		t.Errorf("counted: %q", f.log)
+	}
+}
+
 // What a run keeps for reads is freed before its effects, which may be postponed for long.
 func TestReadsAreClosedBeforeTheEffects(t *testing.T) {
 	f := newFixture(t)

@@ -199,7 +199,7 @@ func (c controllerCache) Get(key object.Key) (*object.Object, bool) {
 }
 
 func (c controllerCache) PrimariesBy(namespace string, field fieldpath.Path, value string) (keys []object.Key) {
-	for _, o := range c.primaries.Load().ListBy(namespace, field, value) {
+	for _, o := range c.primaries.Load().ListBy(c.owner(object.Key{}), namespace, field, value) {
 		keys = append(keys, o.Key())
 	}
 	return keys

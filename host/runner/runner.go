@@ -242,6 +242,14 @@ func (r *Runner) LimitReads(owner cache.Owner, kind abi.Kind) {
 	}
 }
 
+// LimitIndexes tells that a plugin has no room for an index that a list needs. The cache
+// calls it.
+func (r *Runner) LimitIndexes(owner cache.Owner, kind abi.Kind) {
+	if c := r.controller(owner); c != nil {
+		c.LimitIndexes(kind)
+	}
+}
+
 func (r *Runner) controller(owner cache.Owner) *controller {
 	r.mu.Lock()
 	defer r.mu.Unlock()

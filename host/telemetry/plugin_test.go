@@ -15,7 +15,7 @@ func TestSeriesOfAPluginExistAtZeroUntilItStops(t *testing.T) {
 	p := m.Plugin("p")
 	for name, want := range map[string]int{
 		"thole_sandbox_slot_wait_seconds": 1, "thole_sandbox_slot_handovers_total": 1, "thole_write_wait_seconds": 1,
-		"thole_plugin_limit_hits_total": len([]string{"fuel", "intents", "reads", "writes", "events"}),
+		"thole_plugin_limit_hits_total": len([]string{"fuel", "intents", "reads", "indexes", "writes", "events"}),
 	} {
 		if n, err := testutil.GatherAndCount(m.Registry, name); n != want || err != nil {
 			t.Errorf("%d series of %s, want %d, %v", n, name, want, err)
@@ -48,6 +48,8 @@ thole_plugin_limit_hits_total{limit="events",plugin="p"} 0
 thole_plugin_limit_hits_total{limit="events",plugin="q"} 0
 thole_plugin_limit_hits_total{limit="fuel",plugin="p"} 1
 thole_plugin_limit_hits_total{limit="fuel",plugin="q"} 0
+thole_plugin_limit_hits_total{limit="indexes",plugin="p"} 0
+thole_plugin_limit_hits_total{limit="indexes",plugin="q"} 0
 thole_plugin_limit_hits_total{limit="intents",plugin="p"} 1
 thole_plugin_limit_hits_total{limit="intents",plugin="q"} 0
 thole_plugin_limit_hits_total{limit="log",plugin="p"} 0

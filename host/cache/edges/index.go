@@ -18,6 +18,12 @@ type Owner struct {
 	Key        object.Key
 }
 
+// Plugin returns the plugin of the controller.
+func (o Owner) Plugin() string {
+	plugin, _, _ := strings.Cut(o.Controller, "/")
+	return plugin
+}
+
 // Change is what has changed: Old is nil for an object that was created, Updated
 // for one that was deleted. Both are nil if it is not known.
 type Change struct{ Old, Updated *object.Object }
@@ -128,7 +134,7 @@ func (x *Index) controller(name string) *controller {
 	if c := x.controllers[name]; c != nil {
 		return c
 	}
-	of, _, _ := strings.Cut(name, "/")
+	of := Owner{Controller: name}.Plugin()
 	if x.plugins[of] == nil {
 		x.plugins[strings.Clone(of)] = &plugin{}
 	}
@@ -164,7 +170,7 @@ func (x *Index) ForgetController(name string) {
 	}
 	delete(x.controllers, name)
 	if c.plugin.controllers--; c.plugin.controllers == 0 {
-		of, _, _ := strings.Cut(name, "/")
+		of := Owner{Controller: name}.Plugin()
 		delete(x.plugins, of)
 	}
 	x.mu.Unlock()

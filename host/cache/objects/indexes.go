@@ -74,11 +74,10 @@ const (
 	// maxIndexes is how many labels and fields of a kind are indexed. Lists by others look at
 	// every object of their namespace.
 	maxIndexes = 8
-	// keepFor is how long after its last use an index is kept when others are
-	// asked for.
-	keepFor = time.Minute
 	// maxEntries is how many entries all indexes of a kind have together, 40 bytes each.
 	maxEntries = 1 << 20
+	// keepFor is how long an index is kept after its last use by the plugin that it is for.
+	keepFor = time.Minute
 	// maxBuildBytes is how much of what changes meanwhile is kept for an index that is
 	// being built.
 	maxBuildBytes = 4 << 20
@@ -104,14 +103,14 @@ func (a labelled) before(b labelled) bool {
 type index struct {
 	of   Attribute
 	tree *btree.BTreeG[labelled]
-	used *atomic.Int64 // when it was used last, in nanoseconds; shared with its clones
+	use  *atomic.Pointer[use] // shared with its clones
 }
 
 func newIndex(of Attribute) *index {
-	return &index{of: of, tree: btree.NewG(degree, labelled.before), used: &atomic.Int64{}}
+	return &index{of: of, tree: btree.NewG(degree, labelled.before), use: &atomic.Pointer[use]{}}
 }
 
-func (x *index) clone() *index { return &index{x.of, x.tree.Clone(), x.used} }
+func (x *index) clone() *index { return &index{x.of, x.tree.Clone(), x.use} }
 
 // change replaces an object. Either may be nil.
 func (x *index) change(old, updated *Entry) {
@@ -149,6 +148,7 @@ type change struct{ old, updated *Entry }
 // Build is an index that is being built.
 type Build struct {
 	of       Attribute
+	by       string // the plugin
 	snapshot *Snapshot
 	index    *index
 	changes  []change // of the set since the snapshot
@@ -167,52 +167,21 @@ func (b *Build) add(c change) {
 	}
 }
 
-// BeginIndex begins to index an attribute, or returns nil if it is indexed already,
-// or must not be. The caller calls [Build.Run] and [Set.EndIndex].
-func (s *Set) BeginIndex(of Attribute, now time.Time) *Build {
-	if s.replacing || now.Sub(s.refused[of.name()]) < keepFor || s.indexes[of.name()] != nil || s.builds[of.name()] != nil || s.Len() < worthIndexing || !s.hasRoom(now) {
-		return nil
+// BeginIndex begins to index an attribute for a plugin, or returns nil if it is indexed
+// already, or must not be. The caller calls [Build.Run] and [Set.EndIndex]. limited is set
+// if the plugin has no room for it. It is set once in keepFor.
+func (s *Set) BeginIndex(of Attribute, by string, now time.Time) (b *Build, limited bool) {
+	if s.replacing || s.builds[by] != nil || s.indexes[of.name()] != nil || s.Len() < worthIndexing || now.Sub(s.refused[refusal{by, of.name()}]) < keepFor {
+		return nil, false
 	}
 	of.own()
-	b := &Build{of: of, snapshot: s.Open()}
-	s.builds[of.name()] = b
-	return b
-}
-
-// refuse makes an attribute not be indexed for some time.
-func (s *Set) refuse(of Attribute, now time.Time) {
-	if len(s.refused) >= 4*maxIndexes {
-		clear(s.refused)
+	if _, fits := s.toDrop(by, s.minCost(), now); !fits {
+		s.refuse(of, by, now)
+		return nil, true
 	}
-	s.refused[of.name()] = now
-}
-
-// entries returns the number of entries of all indexes.
-func (s *Set) entries() (n int) {
-	for _, x := range s.indexes {
-		n += x.tree.Len()
-	}
-	return n
-}
-
-// hasRoom drops the index that was not used for the longest time, if there are as
-// many as there may be.
-func (s *Set) hasRoom(now time.Time) bool {
-	if len(s.indexes)+len(s.builds) < maxIndexes {
-		return true
-	}
-	var oldest *index
-	for _, x := range s.indexes {
-		if oldest == nil || x.used.Load() < oldest.used.Load() {
-			oldest = x
-		}
-	}
-	if oldest == nil || now.Sub(time.Unix(0, oldest.used.Load())) < keepFor {
-		return false
-	}
-	delete(s.indexes, oldest.of.name())
-	s.latest = nil
-	return true
+	b = &Build{of: of, by: by, snapshot: s.Open()}
+	s.builds[by] = b
+	return b, false
 }
 
 // Run builds the index. look is that of [Query].
@@ -245,26 +214,29 @@ func (b *Build) Run(look func(cost int)) {
 }
 
 // EndIndex ends what [Set.BeginIndex] has begun, also when [Build.Run] has not
-// ended.
-func (s *Set) EndIndex(b *Build, now time.Time) {
+// ended. limited is set if the plugin has no room for the index.
+func (s *Set) EndIndex(b *Build, now time.Time) (limited bool) {
 	s.Close(b.snapshot)
-	if s.builds[b.of.name()] != b { // the set was replaced
-		return
+	if s.builds[b.by] != b { // the set was replaced
+		return false
 	}
-	delete(s.builds, b.of.name())
-	if b.index == nil {
-		return
+	delete(s.builds, b.by)
+	if b.index == nil || s.indexes[b.of.name()] != nil { // another plugin was faster
+		return false
 	}
 	for _, c := range b.changes {
 		b.index.change(c.old, c.updated)
 	}
-	if b.bytes > maxBuildBytes || s.entries()+b.index.tree.Len() > maxEntries {
-		s.refuse(b.of, now)
-		return
+	drop, fits := s.toDrop(b.by, s.cost(b.index), now)
+	if b.bytes > maxBuildBytes || !fits {
+		s.refuse(b.of, b.by, now)
+		return !fits
 	}
-	b.index.used.Store(now.UnixNano())
+	s.drop(drop)
+	b.index.use.Store(&use{b.by, now})
 	s.indexes[b.of.name()] = b.index
 	s.latest = nil
+	return false
 }
 
 // lookedAt counts the cost of what is looked at, and reports it some at a time.

@@ -10,39 +10,6 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-func TestIndexesAreBounded(t *testing.T) {
-	s := filled(t, worthIndexing)
-	now := time.Now()
-	begin := func(label string) *Build {
-		b := s.BeginIndex(Attribute{Label: label}, now)
-		if b != nil {
-			b.Run(nil)
-			s.EndIndex(b, now)
-		}
-		return b
-	}
-	for i := range maxIndexes {
-		if begin(fmt.Sprint(i)) == nil {
-			t.Fatal(i)
-		}
-	}
-	if begin("another") != nil {
-		t.Error("an index too many was made")
-	}
-	now = now.Add(keepFor)
-	n := s.Open()
-	if missing := n.Unindexed(Query{Selector: selector(t, "0=x,q=x")}, now); len(missing) != 1 || missing[0].Label != "q" {
-		t.Errorf("unindexed: %v", missing)
-	}
-	if begin("another") == nil || s.indexes["0"] == nil || len(s.indexes) != maxIndexes {
-		t.Error("the index that was not used made no room")
-	}
-	small := filled(t, worthIndexing-1)
-	if small.BeginIndex(Attribute{Label: "n"}, now) != nil {
-		t.Error("few objects are indexed")
-	}
-}
-
 // A list in pages does not count at each of them what is left.
 func TestPagesOfAnIndexLookAtWhatTheyReturn(t *testing.T) {
 	s := filled(t, 5000)
@@ -107,7 +74,7 @@ func TestIndexesThatWouldBeLargeAreNotKept(t *testing.T) {
 	s := filled(t, worthIndexing)
 	now := time.Now()
 	of := Attribute{Label: "n"}
-	b := s.BeginIndex(of, now)
+	b, _ := s.BeginIndex(of, "p", now)
 	b.Run(nil)
 	for range 10 {
 		s.Put(parse(t, object.Key{Name: "large"}, nil, maxBuildBytes/4))
@@ -116,14 +83,14 @@ func TestIndexesThatWouldBeLargeAreNotKept(t *testing.T) {
 		t.Errorf("%d changes are kept", len(b.changes))
 	}
 	s.EndIndex(b, now)
-	if len(s.indexes) != 0 || s.BeginIndex(of, now) != nil {
+	if again, limited := s.BeginIndex(of, "p", now); len(s.indexes) != 0 || again != nil || limited {
 		t.Error("an index of what has changed very much is kept")
 	}
-	if s.BeginIndex(of, now.Add(keepFor)) == nil {
+	if again, _ := s.BeginIndex(of, "p", now.Add(keepFor)); again == nil {
 		t.Error("it is never built again")
 	}
 	for i := range 10 * maxIndexes {
-		s.refuse(Attribute{Label: fmt.Sprint(i)}, now)
+		s.refuse(Attribute{Label: fmt.Sprint(i)}, "p", now)
 	}
 	if len(s.refused) > 4*maxIndexes {
 		t.Errorf("%d are remembered", len(s.refused))
@@ -146,7 +113,7 @@ func TestALargeObjectIsACandidateForEachList(t *testing.T) {
 
 func TestAnIndexThatWasNotBuiltIsLeftOut(t *testing.T) {
 	s := filled(t, worthIndexing)
-	b := s.BeginIndex(Attribute{Label: "n"}, time.Now())
+	b, _ := s.BeginIndex(Attribute{Label: "n"}, "p", time.Now())
 	func() {
 		defer func() { _ = recover() }()
 		b.Run(func(int) { panic("the deadline passed") })

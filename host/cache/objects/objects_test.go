@@ -166,7 +166,7 @@ func TestSnapshotsStayAsTheyWere(t *testing.T) {
 				if rapid.Bool().Draw(t, "sweep") {
 					s.sweep()
 				}
-				if s.BeginIndex(Attribute{Label: "a"}, now) != nil {
+				if b, _ := s.BeginIndex(Attribute{Label: "a"}, "p", now); b != nil {
 					t.Fatal("an index begins that would miss the changes")
 				}
 				s.EndReplace(in)
@@ -202,7 +202,7 @@ func TestSnapshotsStayAsTheyWere(t *testing.T) {
 				if rapid.Bool().Draw(t, "by a field") {
 					of = field(t, pick(paths))
 				}
-				if b := s.BeginIndex(of, now); b != nil {
+				if b, _ := s.BeginIndex(of, "p", now); b != nil {
 					builds = append(builds, b)
 				}
 			},
@@ -255,7 +255,7 @@ func filled(t fatal, n int) *Set {
 }
 
 func (s *Set) build(of Attribute) {
-	if b := s.BeginIndex(of, time.Now()); b != nil {
+	if b, _ := s.BeginIndex(of, "p", time.Now()); b != nil {
 		b.Run(nil)
 		s.EndIndex(b, time.Now())
 	}

@@ -262,7 +262,7 @@ func TestAListOfPackedObjectsCostsMore(t *testing.T) {
 		}
 		for range found {
 		}
-		b := s.BeginIndex(Attribute{Label: "n"}, time.Now())
+		b, _ := s.BeginIndex(Attribute{Label: "n"}, "p", time.Now())
 		defer func() {
 			b.index = nil // only the cost counts
 			s.EndIndex(b, time.Now())

@@ -18,6 +18,7 @@ type Query struct {
 	Selector  labels.Selector // nil for everything
 	Fields    fieldpath.Selector
 	After     object.Key // only what comes after it; the zero value for everything
+	By        string     // the plugin that lists
 	// Look is called with what was looked at since its last call: one for an object, and
 	// one more for each requirement it was compared with, or for each 256 bytes that
 	// were read for it. It may panic, and be nil.
@@ -57,7 +58,7 @@ func (n *Snapshot) Unindexed(q Query, now time.Time) (missing []Attribute) {
 	}
 	for of := range required(q) {
 		if x := shared.indexes[of.name()]; x != nil {
-			x.used.Store(now.UnixNano())
+			x.isUsed(q.By, now)
 		} else {
 			missing = append(missing, of)
 		}

@@ -19,9 +19,10 @@ type tree = btree.BTreeG[*Entry]
 // Set is the objects of one kind. It is not safe for concurrent use.
 type Set struct {
 	all     *tree
-	indexes map[string]*index    // by the name of the attribute
-	builds  map[string]*Build    // indexes that are being built
-	refused map[string]time.Time // attributes that were too large to index, and when
+	indexes map[string]*index // by the name of the attribute
+	builds  map[string]*Build // indexes that are being built, by the plugin that does
+	refused map[refusal]time.Time
+	room    int // for indexes, in entries: maxEntries, except in tests
 	// replacing is set from BeginReplace to EndReplace.
 	replacing bool
 	bytes     int
@@ -35,7 +36,7 @@ type Set struct {
 
 // New returns an empty set.
 func New() *Set {
-	return &Set{all: btree.NewG(degree, before), indexes: map[string]*index{}, builds: map[string]*Build{}, refused: map[string]time.Time{}}
+	return &Set{all: btree.NewG(degree, before), indexes: map[string]*index{}, builds: map[string]*Build{}, refused: map[refusal]time.Time{}, room: maxEntries}
 }
 
 // Compare compares two objects by namespace and name.
@@ -114,7 +115,7 @@ func (s *Set) BeginReplace() *Set {
 	s.replacing = true
 	clear(s.builds) // they would miss what changes
 	shared, next := s.share(), New()
-	next.all, next.indexes, next.bytes, next.saved = shared.all, shared.indexes, s.bytes, s.saved
+	next.all, next.indexes, next.room, next.bytes, next.saved = shared.all, shared.indexes, s.room, s.bytes, s.saved
 	return next
 }
 
@@ -146,6 +147,7 @@ func (s *Set) changed(old, updated *Entry) {
 	for _, x := range s.indexes {
 		x.change(old, updated)
 	}
+	s.trim()
 	for _, b := range s.builds {
 		b.add(change{old, updated})
 	}
