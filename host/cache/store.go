@@ -348,6 +348,9 @@ func (s *store) index(of objects.Attribute, q objects.Query, now time.Time) (lim
 		limited = s.objects.EndIndex(b, now)
 	}()
 	b.Run(q.Look)
+	for b.CatchUp(&s.mu) {
+		continue
+	}
 	return limited
 }
 

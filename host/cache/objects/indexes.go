@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -213,6 +214,30 @@ func (b *Build) Run(look func(cost int)) {
 	b.index = x
 }
 
+// CatchUp applies the changes of the set since the snapshot, or since its last call. The
+// lock of the set is held to take them, and not to apply them: they may have to be unpacked.
+// The caller calls it after [Build.Run] until it returns false, which leaves few to EndIndex.
+func (b *Build) CatchUp(lock sync.Locker) (more bool) {
+	lock.Lock()
+	changes := b.changes
+	b.changes = nil
+	lock.Unlock()
+	if b.index == nil { // the snapshot had expired
+		return false
+	}
+	b.apply(changes)
+	return len(changes) > fewChanges
+}
+
+// fewChanges are applied in less time than anybody should wait for a lock.
+const fewChanges = 16
+
+func (b *Build) apply(changes []change) {
+	for _, c := range changes {
+		b.index.change(c.old, c.updated)
+	}
+}
+
 // EndIndex ends what [Set.BeginIndex] has begun, also when [Build.Run] has not
 // ended. limited is set if the plugin has no room for the index.
 func (s *Set) EndIndex(b *Build, now time.Time) (limited bool) {
@@ -224,9 +249,7 @@ func (s *Set) EndIndex(b *Build, now time.Time) (limited bool) {
 	if b.index == nil || s.indexes[b.of.name()] != nil { // another plugin was faster
 		return false
 	}
-	for _, c := range b.changes {
-		b.index.change(c.old, c.updated)
-	}
+	b.apply(b.changes)
 	drop, fits := s.toDrop(b.by, s.cost(b.index), now)
 	if b.bytes > maxBuildBytes || !fits {
 		s.refuse(b.of, b.by, now)

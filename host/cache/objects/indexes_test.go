@@ -3,6 +3,7 @@ package objects
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -118,6 +119,8 @@ func TestAnIndexThatWasNotBuiltIsLeftOut(t *testing.T) {
 		defer func() { _ = recover() }()
 		b.Run(func(int) { panic("the deadline passed") })
 	}()
+	s.Put(parse(t, object.Key{Name: "new"}, map[string]string{"n": "new"}, 0))
+	b.CatchUp(&sync.Mutex{}) // as if the snapshot had expired, which is no panic
 	s.EndIndex(b, time.Now())
 	if len(s.indexes)+len(s.builds)+len(s.open.list) != 0 {
 		t.Error("something is left of it")
@@ -151,5 +154,33 @@ func BenchmarkPages(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// What changes while an index is built is applied to it without the lock.
+func TestAnIndexCatchesUpWithWhatHasChanged(t *testing.T) {
+	s := filled(t, worthIndexing)
+	b, _ := s.BeginIndex(Attribute{Label: "n"}, "p", time.Now())
+	b.Run(nil)
+	for i := range worthIndexing {
+		s.Put(parse(t, object.Key{Namespace: fmt.Sprint(i % 10), Name: fmt.Sprint(i)}, map[string]string{"n": "new"}, 0))
+	}
+	var lock sync.Mutex
+	if !b.CatchUp(&lock) || len(b.changes) != 0 {
+		t.Errorf("%d changes are left", len(b.changes))
+	}
+	if b.CatchUp(&lock) {
+		t.Error("it never ends")
+	}
+	s.EndIndex(b, time.Now())
+	looked := 0
+	if found := list(t, s.Open(), Query{Selector: selector(t, "n=new"), Look: func(cost int) { looked += cost }}); len(found) != worthIndexing {
+		t.Errorf("%d objects have the new label", len(found))
+	}
+	if found := list(t, s.Open(), Query{Selector: selector(t, "n=7")}); len(found) != 0 {
+		t.Error("an object is found by its former label")
+	}
+	if looked > 3*worthIndexing {
+		t.Errorf("%d were looked at", looked)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -209,6 +210,9 @@ func TestSnapshotsStayAsTheyWere(t *testing.T) {
 			"build": func(*rapid.T) {
 				if len(builds) > 0 {
 					builds[0].Run(nil)
+					for rapid.Bool().Draw(t, "catch up") && builds[0].CatchUp(&sync.Mutex{}) {
+						put(key())
+					}
 					s.EndIndex(builds[0], now)
 					builds = builds[1:]
 				}
