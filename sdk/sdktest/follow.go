@@ -130,6 +130,34 @@ func (r *Run) allowed(kind sdk.Kind, check func(*scope) error) (all []scope, err
 	return all, nil
 }
 
+// checkComplete returns an error if a list of all namespaces, which is answered from the
+// scopes, would lack what the controller follows in other namespaces.
+func (r *Run) checkComplete(kind sdk.Kind, labels selector, scopes []scope) error {
+	own, _ := parseSelector(abi.LabelManagedBy + "=" + r.world.plugin) // a name is a value of a label
+	named := slices.DeleteFunc(slices.Clone(scopes), func(s scope) bool { return s.owner != "" && !labels.implies(own) })
+	if len(named) == 0 { // it is one of what the plugin owns
+		named = scopes
+	}
+	for _, s := range r.world.scopes {
+		if s.Kind == kind && !hasNamespacesOf(named, &s) {
+			return fmt.Errorf("a list of all namespaces would lack objects that are followed as %+v: name a namespace, or select the same", s.Selector)
+		}
+	}
+	return nil
+}
+
+// hasNamespacesOf reports whether scopes have all namespaces of another one.
+func hasNamespacesOf(scopes []scope, other *scope) bool {
+	missing := slices.Clone(other.Namespaces)
+	for _, s := range scopes {
+		if len(s.Namespaces) == 0 {
+			return true
+		}
+		missing = slices.DeleteFunc(missing, s.hasNamespace)
+	}
+	return len(other.Namespaces) > 0 && len(missing) == 0
+}
+
 // in returns what is followed of the object: the object itself, its metadata, or nil if it
 // is in none of the scopes.
 func (o *object) in(scopes []scope) (followed *object) {

@@ -92,7 +92,12 @@ func TestReadsOutsideOfWhatIsFollowedAreDenied(t *testing.T) {
 		"either of two": {
 			[]abi.Selector{shardA, {Namespaces: []string{"ns"}}},
 			map[string]string{"ns/in": "", "far/in": "", "ns/out": "", "far/out": denied, "ns/none": notFound, "far/none": denied},
-			map[string]string{"||": "in out", "shard=a||": "in in", "||ns": "in out", "||far": denied},
+			map[string]string{"||": denied, "shard=a||": "in in", "||ns": "in out", "||far": denied},
+		},
+		"some of two namespaces": {
+			[]abi.Selector{{Namespaces: []string{"far"}, LabelSelector: "shard"}, {Namespaces: []string{"ns"}}},
+			map[string]string{"far/in": "", "ns/out": ""},
+			map[string]string{"||": denied, "shard||": "in in out", "||ns": "in out", "||far": denied, "shard||far": "in"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -185,6 +190,9 @@ func TestManagedChildrenAreLabelledAndFollowedByThat(t *testing.T) {
 		"and read in part": {func(c *abi.Controller) {
 			c.Reads = []abi.Followed{{Kind: child, Selector: abi.Selector{LabelSelector: "x"}}}
 		}, "early mine", "of", false},
+		"and read in another namespace": {func(c *abi.Controller) {
+			c.Reads = []abi.Followed{{Kind: child, Selector: abi.Selector{Namespaces: []string{"far"}}}}
+		}, "early mine", "of", false},
 		"of which metadata is owned": {func(c *abi.Controller) { c.Owns[0].MetadataOnly = true }, "early mine", "metadata", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -227,6 +235,22 @@ func TestManagedChildrenAreLabelledAndFollowedByThat(t *testing.T) {
 			}
 			w.Reconcile("ns/one").ExpectReady().ExpectNoWrites()
 		})
+	}
+}
+
+func TestListOfAllNamespacesHasWhatIsOwned(t *testing.T) {
+	w, _, host := worldFollowing(t, func(c *abi.Controller) {
+		c.Reads = []abi.Followed{{Kind: child, Selector: abi.Selector{Namespaces: []string{"far"}}}}
+	}, abi.FeatureManaged)
+	w.CrossNamespace()
+	w.Create(labelled("ns", "mine", `"thole.dev/managed-by":"plug"`))
+	w.Create(labelled("far", "theirs", ``))
+	for text, want := range map[string]string{"|": "-2", "|far": "theirs", "|ns": "mine", "thole.dev/managed-by=plug|": "mine"} {
+		call := children()
+		call.LabelSelector, call.Namespace, _ = strings.Cut(text, "|")
+		if have := names(t, host(), call); have != want {
+			t.Errorf("list %s: %s, want %s", text, have, want)
+		}
 	}
 }
 

@@ -86,6 +86,9 @@ func (r asHost) List(message []byte) ([]byte, int64) {
 		return r.invalid("list", err)
 	}
 	scopes, err := r.allowed(kind, func(s *scope) error { return s.checkList(namespace, call.Fields, labels, selector) })
+	if err == nil && namespace == "" {
+		err = r.checkComplete(kind, labels, scopes)
+	}
 	if err != nil {
 		return r.denied("list", err)
 	}

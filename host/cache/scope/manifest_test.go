@@ -245,7 +245,7 @@ func TestListOfAllNamespacesHasWhatAnyEntryFollows(t *testing.T) {
 	}{
 		{"two entries", reads(inA, inB), Read{Labels: label}, "v1 Pod (namespaces a, b)"},
 		{"in the other order", reads(inB, inA), Read{Labels: label}, "v1 Pod (namespaces a, b)"},
-		{"what one entry does not allow", reads(inA, inB), Read{}, "v1 Pod (namespaces b)"},
+		{"what one entry does not allow there", reads(inA, inB), Read{Namespace: "b"}, "v1 Pod (namespaces b)"},
 		{"one namespace", reads(inA, inB), Read{Namespace: "a", Labels: label}, "v1 Pod (namespaces a; labelSelector app=x)"},
 		{"metadata is less", reads(metadata, abi.Selector{LabelSelector: "app=x"}), Read{Labels: label}, "v1 Pod (labelSelector app=x)"},
 		{"metadata is all that is followed", reads(metadata, abi.Selector{LabelSelector: "app=x"}), Read{}, "v1 Pod (metadata only)"},
@@ -255,5 +255,37 @@ func TestListOfAllNamespacesHasWhatAnyEntryFollows(t *testing.T) {
 		if err != nil || got.String() != test.want {
 			t.Errorf("%s: %s, want %s (%v)", test.name, got, test.want, err)
 		}
+	}
+	if s, err := reads(inA, inB).List(Read{}); err == nil || !strings.Contains(err.Error(), "one of b only, and lack objects of v1 Pod (namespaces a; labelSelector app=x)") {
+		t.Errorf("a list that would lack the objects of one entry: %s, %v", s, err)
+	}
+}
+
+// A plugin that owns objects in every namespace and reads all of one must not be shown those
+// of that namespace as all that there are.
+func TestListOfAllNamespacesHasWhatThePluginOwns(t *testing.T) {
+	m := &abi.Manifest{Name: "p", Features: []string{abi.FeatureManaged}, Controllers: []abi.Controller{{
+		Name: "a", For: widget.All(), Owns: abi.AllOf(pod), Reads: []abi.Followed{selecting(pod, abi.Selector{Namespaces: []string{"x"}})},
+	}}}
+	p, err := OfManifest(m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads, own := p.Controllers[0].Reads[pod], mustParse(t, "thole.dev/managed-by=p,app")
+	for _, test := range []struct {
+		name, want string
+		read       Read
+	}{
+		{"of the namespace that is read", "v1 Pod (namespaces x)", Read{Namespace: "x"}},
+		{"of another namespace", "v1 Pod (labelSelector thole.dev/managed-by=p)", Read{Namespace: "y"}},
+		{"of what is owned", "v1 Pod", Read{Labels: own}},
+		{"of what is owned in a namespace", "v1 Pod (labelSelector thole.dev/managed-by=p)", Read{Namespace: "y", Labels: own}},
+	} {
+		if got, err := reads.List(test.read); err != nil || got.String() != test.want {
+			t.Errorf("%s: %s, want %s (%v)", test.name, got, test.want, err)
+		}
+	}
+	if s, err := reads.List(Read{}); err == nil || !strings.Contains(err.Error(), "lack objects of v1 Pod (labelSelector thole.dev/managed-by=p)") {
+		t.Errorf("of everything: %s, %v", s, err)
 	}
 }

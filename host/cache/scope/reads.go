@@ -101,18 +101,22 @@ func (all Reads) Get(r Read) (Reads, error) { return all.allowed(r, Scope.CheckG
 
 // List returns the scope in which a list is answered, with the namespaces of all that
 // allow it. If some of these have metadata alone, so has the list. Of what a plugin owns
-// it is only if nothing else allows it, because the guest has named what it selects then.
-// The error says why there is none.
+// it is only if the guest has named that, or if nothing else allows it. A list of all
+// namespaces must be allowed in each in which something is followed, or it would lack
+// objects. The error says why there is none.
 func (all Reads) List(r Read) (Scope, error) {
 	allowed, err := all.allowed(r, Scope.CheckList)
 	if err != nil {
 		return Scope{}, err
 	}
-	named := slices.DeleteFunc(slices.Clone(allowed), func(s Scope) bool { return s.Managed })
+	named := slices.DeleteFunc(slices.Clone(allowed), func(s Scope) bool { return s.Managed && !implies(r.Labels, s.Labels) })
 	if len(named) == 0 {
-		return allowed[0], nil
+		named = allowed[:1]
 	}
 	joined := named.join()
+	if err := all.checkComplete(r, joined); err != nil {
+		return Scope{}, err
+	}
 	whole := slices.DeleteFunc(named, func(s Scope) bool { return s.MetadataOnly })
 	if len(whole) == 0 {
 		return joined, nil
@@ -122,6 +126,17 @@ func (all Reads) List(r Read) (Scope, error) {
 	}
 	joined.MetadataOnly = true
 	return joined, nil
+}
+
+// checkComplete returns an error if a list of all namespaces, which is answered in a scope,
+// has nothing of a namespace in which another scope has something.
+func (all Reads) checkComplete(r Read, answered Scope) error {
+	i := slices.IndexFunc(all, func(s Scope) bool { return !HasNamespaces(answered.Namespaces, s.Namespaces) })
+	if r.Namespace != "" || i < 0 {
+		return nil
+	}
+	return fmt.Errorf("a list of all namespaces would be one of %s only, and lack objects of %s: name a namespace, or select the same as the latter",
+		strings.Join(answered.Namespaces, ", "), all[i])
 }
 
 // join returns a scope that covers all of them.
