@@ -199,7 +199,7 @@ func (s *session) planApply(ctx context.Context, wanted abi.Apply) (a plannedApp
 		return a, i.ref, err
 	}
 	s.setAnnotation(&a)
-	a.managed, a.hidden = s.Managed && a.owned, i.hidesValues(a.location)
+	a.managed, a.hidden = s.labels && a.owned, i.hidesValues(a.location)
 	owners, err := s.ownerReferences(a.location, i.owners)
 	if err != nil {
 		return a, i.ref, err

@@ -171,9 +171,10 @@ type Performer struct {
 
 // recorded is what a performer remembers of the cluster.
 type recorded struct {
-	memory memory
-	shares shares
-	pruned prunedFields
+	memory    memory
+	shares    shares
+	pruned    prunedFields
+	labelling labelling
 }
 
 // New returns a performer. It sends no request yet.
@@ -199,6 +200,9 @@ func New(config Config) (*Performer, error) {
 func (p *Performer) Inherit(from *Performer) {
 	if from != nil && from.DryRun == p.DryRun {
 		p.recorded = from.recorded
+	}
+	if !p.Managed {
+		p.EndLabelling()
 	}
 }
 

@@ -24,6 +24,7 @@ type session struct {
 	target  Target
 	records *records // of the target
 	named   map[objectID]bool
+	labels  bool // what is owned is labelled
 	report  Report
 	applies []plannedApply
 	deletes []location
@@ -38,6 +39,9 @@ func (p *Performer) PerformIntents(ctx context.Context, t Target, result *abi.Re
 		Performer: p, target: t, records: p.memory.of(t, true),
 		named: make(map[objectID]bool, len(result.Apply)+len(result.Delete)),
 	}
+	labels, end := p.labelling.call()
+	defer end()
+	s.labels = labels || p.Managed
 	failure := s.plan(ctx, result)
 	if failure == nil {
 		failure = s.perform(ctx, result)

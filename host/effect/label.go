@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,10 +35,11 @@ const (
 // LabelChildren sets the label [abi.LabelManagedBy] of every object that one of the
 // controllers has applied and its primary controls, and that lacks it. Nothing else of
 // the objects is changed. It must return without an error before only labelled
-// objects are followed; what is applied meanwhile has to be labelled ([Config.Managed]).
+// objects are followed.
 // It waits for the limit of writes, until ctx ends. If there is nothing to label it
 // costs one list of metadata for each kind and namespace. It returns the lists in which it
-// has labelled objects.
+// has labelled objects. What a running revision applies meanwhile has to be labelled:
+// [Performer.BeginLabelling].
 func (p *Performer) LabelChildren(ctx context.Context, controllers []abi.Controller) (labelled []Labelled, err error) {
 	owners := ownersOf(controllers)
 	for _, kind := range slices.SortedFunc(maps.Keys(owners), compareKinds) {
@@ -46,7 +48,7 @@ func (p *Performer) LabelChildren(ctx context.Context, controllers []abi.Control
 			return nil, fmt.Errorf("label objects of %s: %w", kind, err)
 		}
 		for _, namespace := range p.namespacesOf(r) {
-			l := labelling{Performer: p, Resource: r, namespace: namespace, owners: owners[kind]}
+			l := kindLabelling{Performer: p, Resource: r, namespace: namespace, owners: owners[kind]}
 			if err := l.run(ctx); err != nil {
 				return nil, fmt.Errorf("label objects of %s with %s: %w", kind, abi.LabelManagedBy, err)
 			}
@@ -56,6 +58,62 @@ func (p *Performer) LabelChildren(ctx context.Context, controllers []abi.Control
 		}
 	}
 	return labelled, nil
+}
+
+// labelling is whether performers label what is owned that are not managed themselves.
+type labelling struct {
+	mu         sync.Mutex
+	on         bool
+	unlabelled int           // calls that have begun while it was not on
+	ended      chan struct{} // closed when the last of them has ended
+}
+
+// BeginLabelling makes the performer label what it applies for an owner, as if it were
+// managed, and with it all those that share its records. It blocks until the calls that
+// began before have ended, or ctx: from then on nothing is created without the label.
+func (p *Performer) BeginLabelling(ctx context.Context) error {
+	l := &p.labelling
+	l.mu.Lock()
+	l.on = true
+	none, ended := l.unlabelled == 0, l.ended
+	l.mu.Unlock()
+	if none {
+		return nil
+	}
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for applies without the label %s: %w", abi.LabelManagedBy, context.Cause(ctx))
+	}
+}
+
+// EndLabelling ends what [Performer.BeginLabelling] has begun.
+func (p *Performer) EndLabelling() {
+	p.labelling.mu.Lock()
+	defer p.labelling.mu.Unlock()
+	p.labelling.on = false
+}
+
+// call reports whether a call labels what is owned. end must be called when it has ended.
+func (l *labelling) call() (on bool, end func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.on {
+		return true, func() {}
+	}
+	if l.unlabelled++; l.unlabelled == 1 {
+		l.ended = make(chan struct{})
+	}
+	return false, l.endUnlabelled
+}
+
+func (l *labelling) endUnlabelled() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.unlabelled--; l.unlabelled == 0 {
+		close(l.ended)
+	}
 }
 
 // Labelled are objects that were labelled.
@@ -86,8 +144,8 @@ func (p *Performer) namespacesOf(r object.Resource) []string {
 	return []string{""}
 }
 
-// labelling labels the objects of one kind in one namespace, or in all.
-type labelling struct {
+// kindLabelling labels the objects of one kind in one namespace, or in all.
+type kindLabelling struct {
 	*Performer
 	object.Resource
 	namespace string
@@ -99,7 +157,7 @@ type labelling struct {
 // run lists the objects without the label until none of them needs it. It starts
 // again if the list has expired, or objects could not be labelled because they
 // changed: those that have been labelled are not listed any more.
-func (l *labelling) run(ctx context.Context) error {
+func (l *kindLabelling) run(ctx context.Context) error {
 	for attempts := 0; ; attempts++ {
 		before := l.labelled
 		err := l.pass(ctx)
@@ -120,7 +178,7 @@ func isOutdated(err error) bool {
 
 // pass lists the objects without the label once. The error is a conflict if one of
 // them has not been labelled.
-func (l *labelling) pass(ctx context.Context) (conflict error) {
+func (l *kindLabelling) pass(ctx context.Context) (conflict error) {
 	for token := ""; ; {
 		page, next, err := l.client.listMetadata(ctx, l.Resource, l.namespace, abi.LabelManagedBy+"!="+l.Plugin, token, labelPage)
 		if err != nil {
@@ -143,7 +201,7 @@ func (l *labelling) pass(ctx context.Context) (conflict error) {
 }
 
 // labelOne labels an object that a controller has applied for its primary.
-func (l *labelling) labelOne(ctx context.Context, o *metav1.PartialObjectMetadata) error {
+func (l *kindLabelling) labelOne(ctx context.Context, o *metav1.PartialObjectMetadata) error {
 	i := slices.IndexFunc(l.owners, func(c *abi.Controller) bool {
 		return isPrimaryOf(c, metav1.GetControllerOfNoCopy(o)) && applierOf(*o, l.manager(c)) >= 0
 	})
@@ -183,7 +241,7 @@ func isPrimaryOf(c *abi.Controller, owner *metav1.OwnerReference) bool {
 
 // labelPatch returns a merge patch that sets the label of the object of that UID, not
 // of another one of its name.
-func (l *labelling) labelPatch(uid types.UID) []byte {
+func (l *kindLabelling) labelPatch(uid types.UID) []byte {
 	w := rawjson.NewWriter(nil)
 	w.Object(func() {
 		w.Name("metadata").Object(func() {

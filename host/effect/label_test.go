@@ -318,3 +318,60 @@ func diffOf(t *testing.T, before, after *object.Object) string {
 	}
 	return string(diff)
 }
+
+// A revision that is about to be replaced by a managed one creates objects before, during
+// and after the list of what is to be labelled.
+func TestWhatIsAppliedWhileChildrenAreLabelledIsLabelled(t *testing.T) {
+	w := newCluster(t)
+	w.start(func(c *Config) { c.Namespaces = []string{w.ns} })
+	target := w.owner(list(configMap), nil)
+	object := func(name string) *abi.Result {
+		return apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"k":"v"}}`, name)
+	}
+	sending, send, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	w.wire.before = func(request) {
+		close(sending)
+		<-send
+	}
+	go func() {
+		w.intents(target, object("before"))
+		close(ended)
+	}()
+	<-sending
+	old := w.Performer
+	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	for range 2 { // a start that has failed, and the next one
+		if err := old.BeginLabelling(short); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("labelling has begun while an object was being created without the label: %v", err)
+		}
+		old.EndLabelling()
+	}
+	begun := make(chan error, 1)
+	go func() { begun <- old.BeginLabelling(t.Context()) }()
+	close(send)
+	if err := <-begun; err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	w.wire.before = func(request) { // after the list
+		w.wire.before = func(request) { w.intents(target, object("during")) }
+	}
+	w.label(target)
+	w.start(managed)
+	w.Inherit(old)
+	if _, failure := old.PerformIntents(t.Context(), target, object("after")); failure != nil { // a run that ends on the old revision
+		t.Fatal(failure)
+	}
+	for _, name := range []string{"before", "during", "after"} {
+		if got := w.live(configMap, name); got.Labels[abi.LabelManagedBy] != "demo" {
+			t.Errorf("%s has the labels %v", name, got.Labels)
+		}
+	}
+	w.start()
+	w.Inherit(old)
+	w.intents(target, object("later"))
+	if got := w.live(configMap, "later"); got.Labels[abi.LabelManagedBy] != "" {
+		t.Errorf("a revision that is not managed labels: %v", got.Labels)
+	}
+}

@@ -84,7 +84,11 @@ func (r *Runner) labelChildren(ctx context.Context, rev *Revision, byKind map[ab
 		return err
 	}
 	performer.Namespaces = r.namespacesOf(rev)
-	labelled, err := performer.LabelChildren(ctx, rev.Manifest.Controllers)
+	err = r.beginLabelling(ctx, rev)
+	var labelled []effect.Labelled
+	if err == nil {
+		labelled, err = performer.LabelChildren(ctx, rev.Manifest.Controllers)
+	}
 	if err != nil {
 		return acquireError(ctx, []error{err})
 	}
@@ -96,13 +100,34 @@ func (r *Runner) labelChildren(ctx context.Context, rev *Revision, byKind map[ab
 	return nil
 }
 
+// beginLabelling makes the running revision label what it applies, so that nothing is left
+// out that it creates while its objects are listed, or until it has been replaced.
+func (r *Runner) beginLabelling(ctx context.Context, rev *Revision) error {
+	if p := r.running(rev.Plugin); p != nil && !rev.Policy.DryRun {
+		return p.effects.Load().BeginLabelling(ctx)
+	}
+	return nil
+}
+
+// endLabelling ends it for a running revision that is not managed and stays.
+func (r *Runner) endLabelling(plugin string) {
+	if p := r.running(plugin); p != nil && !p.effects.Load().Managed {
+		p.effects.Load().EndLabelling()
+	}
+}
+
+// running returns a plugin of which a revision runs; nil if none does.
+func (r *Runner) running(name string) *plugin {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.plugins[name]
+}
+
 func managed(m *abi.Manifest) bool { return slices.Contains(m.Features, abi.FeatureManaged) }
 
 // isManaged reports whether the running revision labels everything that another one owns.
 func (r *Runner) isManaged(rev *Revision) bool {
-	r.mu.Lock()
-	p := r.plugins[rev.Plugin]
-	r.mu.Unlock()
+	p := r.running(rev.Plugin)
 	if p == nil || !p.effects.Load().Managed || !scope.HasNamespaces(p.effects.Load().Namespaces, rev.Policy.Namespaces) {
 		return false
 	}

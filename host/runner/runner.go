@@ -101,9 +101,11 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	}
 	byKind, err := r.acquireInformers(ctx, rev, follows)
 	if err != nil {
+		r.endLabelling(rev.Plugin)
 		return err
 	}
 	if err := claim(); err != nil {
+		r.endLabelling(rev.Plugin)
 		release(byKind)
 		return err
 	}
@@ -193,9 +195,7 @@ func (r *Runner) stopOthers(p *plugin, rev *Revision) (kept map[string]*controll
 // informersOf returns the informers of the running revision; none if nothing
 // runs.
 func (r *Runner) informersOf(plugin string) *informers {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if p := r.plugins[plugin]; p != nil {
+	if p := r.running(plugin); p != nil {
 		return &p.informers
 	}
 	return &informers{}
@@ -203,9 +203,7 @@ func (r *Runner) informersOf(plugin string) *informers {
 
 // Healthy implements [catalog.Runner].
 func (r *Runner) Healthy(plugin string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	p := r.plugins[plugin]
+	p := r.running(plugin)
 	return p != nil && p.comparison.Load().Healthy()
 }
 

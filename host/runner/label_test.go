@@ -1,0 +1,91 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/object"
+)
+
+const gadgetResources = `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"test.dev/v1","resources":[` +
+	`{"name":"widgets","namespaced":true,"kind":"Widget","verbs":["get","list","watch"]},` +
+	`{"name":"gadgets","namespaced":true,"kind":"Gadget","verbs":["get","list","watch","patch"]}]}`
+
+// The revision before a managed one still creates objects when the unlabelled ones were
+// listed. Unless they have the label, the next one does not see them.
+func TestWhatTheRunningRevisionCreatesDuringASwapIsLabelled(t *testing.T) {
+	var running *effect.Performer
+	widget, err := object.Parse([]byte(`{"apiVersion":"test.dev/v1","kind":"Widget","metadata":{"name":"w","namespace":"a","uid":"u","resourceVersion":"1"}}`), widgets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := abi.Controller{Name: "c", For: widgets.All(), Owns: abi.AllOf(gadgets)}
+	var labelled []bool // of what was created
+	create := func() {
+		t.Helper()
+		_, failure := running.PerformIntents(t.Context(), effect.Target{Controller: &owner, Object: widget}, &abi.Result{
+			Apply: []abi.Apply{{Object: fmt.Appendf(nil, `{"apiVersion":"test.dev/v1","kind":"Gadget","metadata":{"name":"g%d"}}`, len(labelled))}},
+		})
+		if failure != nil {
+			t.Errorf("%+v", failure)
+		}
+	}
+	widgetServer, _ := startRefusingServer(t)
+	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, request *http.Request) {
+		out.Header().Set("Content-Type", "application/json")
+		switch {
+		case request.URL.Path == "/apis/test.dev/v1":
+			fmt.Fprint(out, gadgetResources)
+		case request.Method == http.MethodPatch:
+			body, _ := io.ReadAll(request.Body)
+			labelled = append(labelled, strings.Contains(string(body), `"thole.dev/managed-by":"p"`))
+			fmt.Fprintf(out, `{"apiVersion":"test.dev/v1","kind":"Gadget","metadata":{"name":"g","namespace":"a","uid":"g%d","resourceVersion":"9"}}`, len(labelled))
+		case strings.Contains(request.URL.Query().Get("labelSelector"), "!="):
+			create()
+			fmt.Fprint(out, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[]}`)
+		default:
+			widgetServer.ServeHTTP(out, request)
+		}
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(widgetServer.refuse)
+	r := newRunner(t, server.URL, "")
+	start := func(claim error, features ...string) {
+		t.Helper()
+		policy := config.Policy{}
+		policy.Limits.Concurrency = 1
+		err := r.Start(t.Context(), &Revision{
+			Revision: events.Revision{Plugin: "p", Number: 1, Digest: "d"}, Policy: policy,
+			Manifest: &abi.Manifest{Name: "p", Features: features, Controllers: []abi.Controller{owner}},
+		}, func() error { return claim })
+		if !errors.Is(err, claim) {
+			t.Fatal(err)
+		}
+	}
+	expect := func(when string, want ...bool) {
+		t.Helper()
+		if fmt.Sprint(labelled) != fmt.Sprint(want) {
+			t.Errorf("%s: labelled are %v, want %v", when, labelled, want)
+		}
+		labelled = nil
+	}
+	start(nil)
+	running = r.plugins["p"].effects.Load()
+	create()
+	expect("without the feature", false)
+	start(errors.New("the revision is not wanted any more"), abi.FeatureManaged)
+	create()
+	expect("when the managed revision could not start", true, false)
+	start(nil, abi.FeatureManaged)
+	create()
+	expect("when it has started", true, true)
+}
