@@ -38,40 +38,44 @@ func selectedBy(s scope.Scope) selected {
 // the API server does not serve the kind, which may change at any time, or a
 // [*NotWatchableError] or [*ScopeError].
 func (c *Cache) Acquire(ctx context.Context, s scope.Scope) (*Informer, error) {
-	namespaces, err := c.restrict(s)
+	parts, err := c.split(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	i := &Informer{scope: s}
-	for _, namespace := range namespaces {
-		inOne := s
-		if inOne.Namespaces = nil; namespace != "" {
-			inOne.Namespaces = []string{namespace}
-		}
-		shared, err := c.acquire(ctx, inOne)
+	for _, part := range parts {
+		shared, err := c.acquire(ctx, part)
 		if err != nil {
 			i.Release()
 			return nil, err
 		}
-		i.add(shared, inOne)
-		if !i.Namespaced() { // it has all objects, and none of them has a namespace
-			break
-		}
+		i.add(shared, part.Within(s.Namespaces))
 	}
 	return i, nil
 }
 
-// restrict returns the namespaces of a scope that the host may follow, [""] for all.
-func (c *Cache) restrict(s scope.Scope) ([]string, error) {
-	switch only := c.config.Namespace; {
+// split returns the scopes of the informers for a scope: one for each namespace, or one for
+// all. A cluster-scoped kind is followed as a whole, so that nothing is missing or there
+// twice if its CRD is made again with the other scope.
+func (c *Cache) split(ctx context.Context, s scope.Scope) (parts []scope.Scope, err error) {
+	only, whole := c.config.Namespace, s
+	whole.Namespaces = nil
+	switch {
 	case only != "" && !s.HasNamespace(only):
 		return nil, &ScopeError{Scope: s, Reason: fmt.Sprintf("the host is restricted to the namespace %q", only)}
 	case only != "":
-		return []string{only}, nil
+		return []scope.Scope{whole.Within([]string{only})}, nil
 	case s.Namespaces == nil:
-		return []string{""}, nil
+		return []scope.Scope{s}, nil
 	}
-	return s.Namespaces, nil
+	// If the kind cannot be looked up, informers that run already serve it all the same.
+	if r, err := c.Resource(ctx, s.Kind); err == nil && !r.Namespaced {
+		return []scope.Scope{whole}, nil
+	}
+	for _, namespace := range s.Namespaces {
+		parts = append(parts, whole.Within([]string{namespace}))
+	}
+	return parts, nil
 }
 
 // acquire returns an informer that follows a scope of one namespace or of all, for one

@@ -96,9 +96,12 @@ func (h *health) lastError() error {
 // classify returns the reason for a failed request in one word.
 func classify(err error) string {
 	_, unknown := errors.AsType[*object.UnknownKindError](err)
+	_, otherScope := errors.AsType[*otherScopeError](err)
 	switch reason := apierrors.ReasonForError(err); {
 	case unknown:
 		return "KindNotServed"
+	case otherScope:
+		return "OtherScope"
 	case reason != "":
 		return string(reason)
 	case errors.Is(err, errStalled):

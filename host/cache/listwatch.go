@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -109,14 +110,20 @@ func (l listWatch) request(ctx context.Context, options metav1.ListOptions) (*re
 		SpecificallyVersionedParams(&options, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"}), nil
 }
 
+// lookUp blocks while the kind is not served, or not in namespaces though one of them is
+// followed. There are no objects meanwhile.
 func (l listWatch) lookUp(ctx context.Context) (object.Resource, error) {
 	for {
 		s, err := l.cache.discovery.find(ctx, l.Kind())
-		if err == nil {
+		_, unknown := errors.AsType[*object.UnknownKindError](err)
+		switch {
+		case err == nil && (s.Namespaced || !l.needsNamespace()):
 			l.resource.Store(&s.Resource)
 			return s.Resource, nil
-		}
-		if _, unknown := errors.AsType[*object.UnknownKindError](err); !unknown {
+		case err == nil:
+			err = &otherScopeError{l.Kind()}
+			l.cache.discovery.invalidate(l.Kind().APIVersion)
+		case !unknown:
 			return s.Resource, err
 		}
 		l.store.clear()
@@ -127,6 +134,21 @@ func (l listWatch) lookUp(ctx context.Context) (object.Resource, error) {
 		case <-l.cache.config.Clock.After(l.cache.config.RetryAfter):
 		}
 	}
+}
+
+// needsNamespace reports whether the informer follows one namespace among others. The
+// objects of a cluster-scoped kind, of which every such informer would have all, are
+// followed by one informer ([Cache.Acquire]).
+func (i *informer) needsNamespace() bool {
+	return i.selected.namespace != "" && i.cache.config.Namespace == ""
+}
+
+// otherScopeError is the failure of an informer of one namespace while the kind is
+// cluster-scoped, because its CRD was made again.
+type otherScopeError struct{ kind abi.Kind }
+
+func (e *otherScopeError) Error() string {
+	return fmt.Sprintf("%s is cluster-scoped now, and was followed in namespaces: install the CRD with the scope Namespaced again, or restart the host to follow it as it is", e.kind)
 }
 
 // outcome records the result of a request, and returns err. After a response
