@@ -164,6 +164,13 @@ func (w *OwnWrites) Full() bool {
 	return full()
 }
 
+// Clear drops all entries.
+func (w *OwnWrites) Clear() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.byKind, w.count, w.bytes, w.sweepAt = nil, 0, 0, 0
+}
+
 // sweepIf sweeps, but not too often.
 func (w *OwnWrites) sweepIf(condition bool) {
 	if condition && time.Since(w.swept) >= sweepInterval {

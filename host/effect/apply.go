@@ -45,7 +45,7 @@ func (s *session) apply(ctx context.Context, a plannedApply) error {
 func (s *session) find(ctx context.Context, a plannedApply) (have *object.Object, shown Presence, err error) {
 	have, shown = s.Store.Get(a.Kind, a.key)
 	switch {
-	case a.owned && shown != Unknown, shown == Absent, shown == Present && s.shares.has(s.sharer(), a.id()) && s.isSharing(a, have):
+	case a.owned && shown != Unknown, shown == Absent, have != nil && s.shares.has(s.sharer(), a.id()) && s.isSharing(a, have):
 		return have, shown, nil
 	}
 	have, err = s.getLive(ctx, a.location)

@@ -71,9 +71,8 @@ type Store interface {
 	// Resource returns where a kind is served. The error is an
 	// [*object.UnknownKindError] for a kind that is not served.
 	Resource(ctx context.Context, kind abi.Kind) (object.Resource, error)
-	// Get returns an object from the cache, as the plugin itself has left it. obj is
-	// nil unless it is [Present]; it has only metadata if nothing else is kept of
-	// the kind.
+	// Get returns an object from the cache, as the plugin itself has left it. It has
+	// only metadata if nothing else is kept of it.
 	Get(kind abi.Kind, key object.Key) (obj *object.Object, shown Presence)
 	// All yields all objects of a kind from the cache, none if it does not hold the
 	// kind.
@@ -88,7 +87,8 @@ const (
 	// object, or does not hold it yet.
 	Unknown Presence = iota
 	// Unselected means that the cache holds only some objects of the kind, by a
-	// selector, and none of that name: there may be one that is not selected.
+	// selector, and none of that name. There may be one that is not selected: then its
+	// metadata is returned, if the plugin writes the kind.
 	Unselected
 	// Absent means that the cache holds the kind, and no object of that name.
 	Absent

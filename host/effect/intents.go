@@ -233,7 +233,7 @@ func (s *session) delete(ctx context.Context, d location) error {
 func (s *session) findToDelete(ctx context.Context, d location) (*object.Object, error) {
 	have, shown := s.Store.Get(d.Kind, d.key)
 	switch {
-	case shown == Present && (d.uid == "" || d.uid == string(have.UID)):
+	case have != nil && (d.uid == "" || d.uid == string(have.UID)):
 		return have, nil
 	case s.records.isAbsent(d.id()) && (shown == Absent || shown == Unselected && d.owned):
 		return nil, nil

@@ -2,6 +2,7 @@ package effect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -256,5 +257,57 @@ func TestALabelOfExistingChildrenIsNoField(t *testing.T) {
 		if got := w.live(configMap, name); got.Labels[abi.LabelManagedBy] != c.label || field(got, "data") != `{"k":"v3"}` {
 			t.Errorf("%s: got %s", name, got.Raw)
 		}
+	}
+}
+
+// If the plugin writes the kind, the metadata shows it of what is not selected.
+func TestAnUnselectedObjectOfAKindInWritesCostsNoRequest(t *testing.T) {
+	w := newCluster(t)
+	w.store.followManaged(configMap)
+	w.store.written = true
+	target := w.owner(nil, list(configMap))
+	for run, want := range []string{"PATCH", "", ""} {
+		w.intents(target, apply(configObject, "v"))
+		if got := w.wire.methods(); got != want {
+			t.Errorf("run %d sent %q, want %q", run, got, want)
+		}
+		w.seen(configMap, "c")
+	}
+	w.edit(configMap, "c", "somebody", `{"data":{"k":"theirs"}}`)
+	w.seen(configMap, "c")
+	w.wire.take()
+	_, failure := w.PerformIntents(t.Context(), target, apply(configObject, "v"))
+	if failure == nil || failure.Reason != reasonFieldConflict {
+		t.Errorf("a change by somebody else: %+v", failure)
+	}
+
+	w.start()
+	if got := w.FindShared(target.Controller); !slices.Equal(got, []object.Key{target.Object.Key()}) {
+		t.Errorf("after a restart %v share the object", got)
+	}
+	w.edit(configMap, "c", "somebody", `{"metadata":{"labels":{"a":"b"}}}`)
+	w.seen(configMap, "c")
+	w.wire.take()
+	gone := &abi.Result{Delete: []abi.Ref{configMap.Kind.Ref("", "c")}}
+	for run, want := range []string{"DELETE", "", ""} {
+		w.intents(target, gone)
+		if got := w.wire.methods(); got != want {
+			t.Errorf("run %d of a delete sent %q, want %q", run, got, want)
+		}
+		w.store.drop(configMap.Kind, w.key(configMap, "c"))
+	}
+}
+
+// Adoption needs more than metadata that wakes nobody.
+func TestAnUnselectedObjectOfAKindInWritesIsNotAdopted(t *testing.T) {
+	w := newCluster(t, managed)
+	w.store.followManaged(configMap)
+	w.store.written = true
+	target := w.owner(list(configMap), list(configMap))
+	w.create(configMap, `{"metadata":{"name":"c"},"data":{"more":"theirs"}}`)
+	w.seen(configMap, "c")
+	_, failure := w.PerformIntents(t.Context(), target, adopt(apply(configObject, "v")))
+	if failure == nil || failure.Reason != reasonNotAdopted {
+		t.Errorf("got %+v", failure)
 	}
 }

@@ -253,15 +253,26 @@ func (p *Performer) FindShared(c *abi.Controller) []object.Key {
 	primaries := map[object.Key]bool{}
 	for _, kind := range c.Writes {
 		for o := range p.Store.All(kind) {
-			for name, value := range o.Annotations {
-				primary := readNote(value).key()
-				if !strings.HasPrefix(name, p.sharedPrefix(c)) || name != p.sharedAnnotation(c, primary) || primary.Validate() != nil {
-					continue
-				}
-				p.shares.add(sharerOf(c, primary), kind, o.Key(), false)
+			for _, primary := range p.FindSharedIn(c, kind, o) {
 				primaries[primary] = true
 			}
 		}
 	}
 	return slices.Collect(maps.Keys(primaries))
+}
+
+// FindSharedIn is [Performer.FindShared] of one object.
+func (p *Performer) FindSharedIn(c *abi.Controller, kind abi.Kind, o *object.Object) (primaries []object.Key) {
+	if !slices.Contains(c.Writes, kind) {
+		return nil
+	}
+	for name, value := range o.Annotations {
+		primary := readNote(value).key()
+		if !strings.HasPrefix(name, p.sharedPrefix(c)) || name != p.sharedAnnotation(c, primary) || primary.Validate() != nil {
+			continue
+		}
+		p.shares.add(sharerOf(c, primary), kind, o.Key(), false)
+		primaries = append(primaries, primary)
+	}
+	return primaries
 }

@@ -70,6 +70,7 @@ type store struct {
 	selects  func(*object.Object) bool
 	partly   map[abi.Kind]bool
 	metadata map[abi.Kind]bool
+	written  bool // of what is not selected there is metadata
 }
 
 func (s *store) Resource(_ context.Context, kind abi.Kind) (object.Resource, error) {
@@ -88,7 +89,9 @@ func (s *store) Get(kind abi.Kind, key object.Key) (*object.Object, Presence) {
 	switch {
 	case s.unsynced[kind]:
 		return nil, Unknown
-	case s.partly[kind] && (o == nil || !s.selects(o)):
+	case s.written && o != nil && s.partly[kind] && !s.selects(o):
+		return o.Metadata(), Unselected
+	case s.partly[kind] && (o == nil && !s.written || o != nil && !s.selects(o)):
 		return nil, Unselected
 	case o == nil:
 		return nil, Absent
@@ -103,7 +106,7 @@ func (s *store) All(kind abi.Kind) iter.Seq[*object.Object] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range s.objects {
-		if o.Kind == kind && !s.unsynced[kind] && (!s.partly[kind] || s.selects(o)) {
+		if o.Kind == kind && !s.unsynced[kind] && (!s.partly[kind] || s.written || s.selects(o)) {
 			all = append(all, o)
 		}
 	}

@@ -111,7 +111,7 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 		Name:     rev.Controller.Name,
 		Workers:  workers,
 		Queue:    queue.New(queue.Config{Name: id, MetricsProvider: r.Metrics.WorkQueues()}),
-		Cache:    controllerCache{cache: r.Cache, controller: id, primaries: &c.primaries, informers: &p.informers, ownWrites: &p.ownWrites},
+		Cache:    controllerCache{cache: r.Cache, controller: id, primaries: &c.primaries, informers: &p.informers, ownWrites: &p.ownWrites, written: &p.written},
 		Metrics:  c.metrics,
 		Events:   r.Events,
 		LogLines: p.logLines,

@@ -44,7 +44,7 @@ func newFollowWorld(t *testing.T) *followWorld {
 	t.Cleanup(w.queue.ShutDown)
 	w.c.Controller = dispatch.New(dispatch.Config{
 		Plugin: "p", Name: "c", Workers: 1, Queue: w.queue, Events: events.Observers(), Logger: hclog.NewNullLogger(),
-		Cache: controllerCache{cache: c, controller: "p/c", primaries: &w.c.primaries, informers: &w.informers, ownWrites: &cache.OwnWrites{}},
+		Cache: controllerCache{cache: c, controller: "p/c", primaries: &w.c.primaries, informers: &w.informers, ownWrites: &cache.OwnWrites{}, written: &written{}},
 	}, &dispatch.Revision{Controller: abi.Controller{Name: "c", For: widgets.All()}})
 	return w
 }
@@ -124,7 +124,7 @@ func (w *followWorld) watchRemovals() *[]string {
 // What is not followed may exist, and what is followed and not shown does not.
 func TestEffectsAreToldWhatIsNotFollowed(t *testing.T) {
 	w := newFollowWorld(t)
-	store := effectStore{w.cache, &w.informers, &cache.OwnWrites{}}
+	store := effectStore{w.cache, &w.informers, &cache.OwnWrites{}, &written{}}
 	expect := func(namespace, name string, want effect.Presence) {
 		t.Helper()
 		if _, got := store.Get(widgets, object.Key{Namespace: namespace, Name: name}); got != want {

@@ -51,13 +51,12 @@ func release(byKind map[abi.Kind]*cache.Informer) {
 	}
 }
 
-// problems describes for each kind that cannot be followed now why not. One that has never
-// been listed is only written, for which the host may have no right to list it.
+// problems describes for each kind that cannot be followed now why not.
 func (i *informers) problems() (all []string) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	for kind, informer := range i.byKind {
-		if err := informer.Err(); err != nil && informer.HasSynced() {
+		if err := informer.Err(); err != nil {
 			all = append(all, fmt.Sprintf("%s: %s", kind, advise(err)))
 		}
 	}
@@ -96,18 +95,7 @@ func acquireInformers(ctx context.Context, c *cache.Cache, follows *scope.Plugin
 		release(byKind)
 		return nil, err
 	}
-	acquireWritten(ctx, c, follows.Written, byKind)
 	return byKind, nil
-}
-
-// acquireWritten acquires the informers of kinds that the plugin only writes. Without
-// them each run reads what it writes from the API server, so that none is waited for.
-func acquireWritten(ctx context.Context, c *cache.Cache, written []scope.Scope, byKind map[abi.Kind]*cache.Informer) {
-	for _, s := range written {
-		if informer, err := c.Acquire(ctx, s); err == nil {
-			byKind[s.Kind] = informer
-		}
-	}
 }
 
 // explainSelector returns the error of a first list that the API server refuses because
@@ -188,6 +176,7 @@ type controllerCache struct {
 	primaries  *atomic.Pointer[cache.Informer] // of what the controller reconciles
 	informers  *informers
 	ownWrites  *cache.OwnWrites
+	written    *written
 }
 
 var _ dispatch.Cache = controllerCache{}
@@ -205,16 +194,21 @@ func (c controllerCache) PrimariesBy(namespace string, field fieldpath.Path, val
 	return keys
 }
 
-// Wrote ignores a kind without an informer, or with one that has read nothing, which is
-// written and not read: a write would be kept until the informer shows it.
+// Wrote ignores a kind without an informer, or with one that has read nothing: a write
+// would be kept until the informer shows it.
 func (c controllerCache) Wrote(key object.Key, w effect.Write) {
-	informer := c.informers.get(w.Kind)
+	c.wrote(c.informers.get(w.Kind), c.ownWrites, key, w)
+	c.wrote(c.written.synced(w.Kind), &c.written.own, key, w)
+	c.written.limit()
+}
+
+func (c controllerCache) wrote(informer *cache.Informer, own *cache.OwnWrites, key object.Key, w effect.Write) {
 	switch {
 	case informer == nil, !informer.HasSynced():
 	case w.Gone():
-		c.ownWrites.Deleted(informer, w.Key, w.UID, w.ResourceVersion)
+		own.Deleted(informer, w.Key, w.UID, w.ResourceVersion)
 	default:
-		c.ownWrites.Wrote(informer, w.Object)
+		own.Wrote(informer, w.Object)
 		informer.WakeIfSkipped(c.owner(key), w.Key, w.ResourceVersion)
 	}
 }
@@ -222,20 +216,28 @@ func (c controllerCache) Wrote(key object.Key, w effect.Write) {
 func (c controllerCache) Full() bool { return c.ownWrites.Full() }
 
 func (c controllerCache) Refresh(ctx context.Context, reader object.Key, ref abi.Ref) error {
-	informer := c.informers.get(abi.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind})
+	kind := abi.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind}
+	err := c.refresh(ctx, c.informers.get(kind), c.ownWrites, reader, ref)
+	if err == nil {
+		err = c.refresh(ctx, c.written.synced(kind), &c.written.own, reader, ref)
+	}
+	return err
+}
+
+func (c controllerCache) refresh(ctx context.Context, informer *cache.Informer, own *cache.OwnWrites, reader object.Key, ref abi.Ref) error {
 	if informer == nil || !informer.HasSynced() {
 		return nil
 	}
 	key := object.Key{Namespace: ref.Namespace, Name: ref.Name}
 	o, err := informer.Live(ctx, key)
-	switch shown := c.ownWrites.Get(informer, key); {
+	switch shown := own.Get(informer, key); {
 	case err == nil:
-		c.ownWrites.Wrote(informer, o)
+		own.Wrote(informer, o)
 		informer.WakeIfSkipped(c.owner(reader), key, o.ResourceVersion)
 	case !apierrors.IsNotFound(err):
 		return explain.Forbidden(err, "get")
 	case shown != nil:
-		c.ownWrites.Deleted(informer, key, shown.UID, shown.ResourceVersion)
+		own.Deleted(informer, key, shown.UID, shown.ResourceVersion)
 	}
 	return nil
 }
@@ -263,26 +265,33 @@ type effectStore struct {
 	*cache.Cache
 	informers *informers
 	ownWrites *cache.OwnWrites
+	written   *written
 }
 
 var _ effect.Store = effectStore{}
 
+// Get prefers what the plugin follows, which may have more than metadata.
 func (s effectStore) Get(kind abi.Kind, key object.Key) (*object.Object, effect.Presence) {
-	informer := s.informers.get(kind)
-	if informer == nil || !informer.HasSynced() || !informer.Has(key.Namespace) {
-		return nil, effect.Unknown
+	o, shown := presence(s.informers.get(kind), s.ownWrites, key)
+	if shown != effect.Unknown && shown != effect.Unselected {
+		return o, shown
 	}
-	switch o := s.ownWrites.Get(informer, key); {
-	case o != nil:
-		return o, effect.Present
-	case informer.Scope().Selects():
-		return nil, effect.Unselected
+	switch metadata, written := presence(s.written.get(kind), &s.written.own, key); {
+	case written == effect.Unknown:
+		return o, shown
+	case written == effect.Present && shown == effect.Unselected:
+		return metadata, effect.Unselected
+	default:
+		return metadata, written
 	}
-	return nil, effect.Absent
 }
 
+// All is of all that is written, if that is there.
 func (s effectStore) All(kind abi.Kind) iter.Seq[*object.Object] {
-	informer := s.informers.get(kind)
+	informer := s.written.synced(kind)
+	if informer == nil {
+		informer = s.informers.get(kind)
+	}
 	if informer == nil || !informer.HasSynced() {
 		return func(func(*object.Object) bool) {}
 	}

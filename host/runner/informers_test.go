@@ -160,7 +160,7 @@ func TestEffectsFindWhatThePluginWrote(t *testing.T) {
 	c, byKind := followWidgets(t, cache.Config{REST: &rest.Config{Host: url}})
 	var p plugin
 	p.informers.replace(byKind)
-	store := effectStore{c, &p.informers, &p.ownWrites}
+	store := effectStore{c, &p.informers, &p.ownWrites, &p.written}
 	key := object.Key{Namespace: "a", Name: "w"}
 	version := func() string {
 		switch o, shown := store.Get(widgets, key); shown {
@@ -173,7 +173,7 @@ func TestEffectsFindWhatThePluginWrote(t *testing.T) {
 		}
 	}
 	before := version()
-	own := controllerCache{cache: c, primaries: primariesOf(&p), informers: &p.informers, ownWrites: &p.ownWrites}
+	own := controllerCache{cache: c, primaries: primariesOf(&p), informers: &p.informers, ownWrites: &p.ownWrites, written: &p.written}
 	shown, _ := own.Get(key)
 	written := *shown
 	written.ResourceVersion = "2"
@@ -290,7 +290,7 @@ func TestAKeyIsWokenForAChildThatNoEventShows(t *testing.T) {
 			c, byKind := followWidgets(t, cache.Config{REST: &rest.Config{Host: server.URL}, Wake: func(o cache.Owner, _ cache.Event, _ bool) { woken <- o }})
 			var p plugin
 			p.informers.replace(byKind)
-			if err := learn(controllerCache{cache: c, controller: "p/c", primaries: primariesOf(&p), informers: &p.informers, ownWrites: &p.ownWrites}); err != nil {
+			if err := learn(controllerCache{cache: c, controller: "p/c", primaries: primariesOf(&p), informers: &p.informers, ownWrites: &p.ownWrites, written: &p.written}); err != nil {
 				t.Fatal(err)
 			}
 			close(expired)
@@ -303,38 +303,5 @@ func TestAKeyIsWokenForAChildThatNoEventShows(t *testing.T) {
 				t.Error("nobody was woken")
 			}
 		})
-	}
-}
-
-// The host may lack the right to list a kind that a plugin only writes. What no informer
-// will ever show must not fill the writes that wait for one, or no run could begin.
-func TestWritesOfAKindThatCannotBeListedAreNotKept(t *testing.T) {
-	server, url := startRefusingServer(t)
-	server.refuse()
-	c, err := cache.New(cache.Config{REST: &rest.Config{Host: url}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
-	byKind, err := acquireInformers(t.Context(), c, &scope.Plugin{Written: []scope.Scope{{Kind: widgets, MetadataOnly: true}}}, &informers{}, func(string) {})
-	if err != nil || byKind[widgets] == nil {
-		t.Fatalf("acquired %v, %v", byKind, err)
-	}
-	var p plugin
-	p.informers.replace(byKind)
-	await.Until(t, "the informer fails", func() bool { return byKind[widgets].Err() != nil })
-	own := controllerCache{cache: c, primaries: primariesOf(&p), informers: &p.informers, ownWrites: &p.ownWrites}
-	for n := range 200 {
-		o, err := object.Parse(fmt.Appendf(nil, `{"metadata":{"namespace":"a","name":"w%d","uid":"u%d","resourceVersion":"2"}}`, n, n), widgets)
-		if err != nil {
-			t.Fatal(err)
-		}
-		own.Wrote(o.Key(), effect.Write{Kind: widgets, Key: o.Key(), UID: o.UID, ResourceVersion: "2", Object: o})
-	}
-	if n := p.ownWrites.Len(); n != 0 {
-		t.Errorf("%d writes wait for an informer that shows nothing", n)
-	}
-	if got := p.informers.problems(); len(got) != 0 {
-		t.Errorf("the plugin cannot follow what it only writes: %q", got)
 	}
 }

@@ -51,7 +51,7 @@ func (r *Runner) newPerformer(rev *Revision, p *plugin) (*effect.Performer, erro
 		REST:        r.Cluster,
 		Plugin:      rev.Plugin,
 		Version:     r.Version,
-		Store:       effectStore{r.Cache, &p.informers, &p.ownWrites},
+		Store:       effectStore{r.Cache, &p.informers, &p.ownWrites, &p.written},
 		Recorder:    p.recorder,
 		Logger:      r.Logger.Named("effect").With("plugin", rev.Plugin),
 		QPS:         policy.Limits.LimitedWrites(),

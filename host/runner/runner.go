@@ -74,6 +74,7 @@ func New(config Config) *Runner {
 type plugin struct {
 	informers   informers
 	ownWrites   cache.OwnWrites // that its informers do not show yet
+	written     written
 	effects     atomic.Pointer[effect.Performer]
 	recorder    effect.Recorder
 	logLines    *rate.Limiter                               // of its guests
@@ -104,14 +105,17 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 		r.endLabelling(rev.Plugin)
 		return err
 	}
+	written := acquireWritten(ctx, r.Cache, follows.Written)
 	if err := claim(); err != nil {
 		r.endLabelling(rev.Plugin)
 		release(byKind)
+		release(written)
 		return err
 	}
 	p, err := r.ensurePlugin(rev)
 	if err != nil {
 		release(byKind)
+		release(written)
 		return err
 	}
 	p.breaker.Store(r.newBreaker(rev, p))
@@ -119,6 +123,8 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	before := p.declared()
 	kept := r.stopOthers(p, rev)
 	p.informers.replace(byKind)
+	p.written.replace(written)
+	late := p.written.late()
 	for kind := range byKind {
 		p.effects.Load().ForgetSchema(kind) // new code may come with a new schema
 	}
@@ -127,6 +133,7 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	for i, m := range rev.Manifest.Controllers {
 		p.controllers[m.Name] = r.startOrSwap(rev, m, follows.Controllers[i], p, kept[m.Name])
 	}
+	p.findSharedLater(late)
 	r.reportLeftoverFinalizers(rev.Plugin, before, p.declared())
 	return nil
 }
@@ -222,6 +229,7 @@ func (r *Runner) Stop(plugin string, removed bool) {
 		r.reportLeftoverFinalizers(plugin, before, nil)
 	}
 	p.informers.replace(nil)
+	p.written.replace(nil)
 }
 
 // ObserveRead makes a key due after something changed that it has read. The cache
@@ -280,16 +288,21 @@ func (r *Runner) forgetWritten(kind abi.Kind) (reading []*controller) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range r.plugins {
-		if p.informers.get(kind) != nil {
+		if p.uses(kind) {
 			p.effects.Load().ForgetAll()
 		}
 	}
 	for _, c := range r.controllers {
-		if p := r.plugins[c.Plugin]; p != nil && p.informers.get(kind) != nil {
+		if p := r.plugins[c.Plugin]; p != nil && p.uses(kind) {
 			reading = append(reading, c)
 		}
 	}
 	return reading
+}
+
+// uses reports whether the running revision follows or writes a kind.
+func (p *plugin) uses(kind abi.Kind) bool {
+	return p.informers.get(kind) != nil || p.written.informers.get(kind) != nil
 }
 
 // declared returns the controllers of the running revision, ordered by name.

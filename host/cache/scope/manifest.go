@@ -16,7 +16,8 @@ import (
 type Plugin struct {
 	Controllers []Controller // in the order of the manifest
 	Followed    []Scope      // one for each kind, ordered by kind, which covers those of the controllers
-	// Written are the kinds that the plugin writes and does not follow otherwise.
+	// Written are the kinds that the plugin writes, if it does not follow all of their objects
+	// otherwise: by metadata.
 	Written []Scope
 }
 
@@ -56,7 +57,7 @@ func OfManifest(m *abi.Manifest, namespaces []string) (*Plugin, error) {
 		}
 		p.Controllers = append(p.Controllers, c)
 	}
-	maps.DeleteFunc(written, func(kind abi.Kind, _ Scope) bool { _, also := followed[kind]; return also })
+	maps.DeleteFunc(written, func(kind abi.Kind, s Scope) bool { other, also := followed[kind]; return also && other.Covers(s) })
 	p.Followed, p.Written = byKind(followed), byKind(written)
 	return p, p.checkWatches()
 }

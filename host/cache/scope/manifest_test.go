@@ -41,10 +41,15 @@ func TestManifestIsWhatAPluginFollows(t *testing.T) {
 		"example.dev/v1 Widget (namespaces x, z)",
 		"v1 Node (namespaces x, z; fieldSelector spec.unschedulable=false)",
 		"v1 Pod (namespaces x, z; labelSelector thole.dev/managed-by=p)",
+		"v1 Pod (namespaces x, z; metadata only)", // written: those without the label
 		"v1 Secret (namespaces x, z; metadata only)",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("follows\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	m.Controllers[0].Reads = append(m.Controllers[0].Reads, selecting(pod, abi.Selector{MetadataOnly: true}))
+	if p, err := OfManifest(m, []string{"x", "z"}); err != nil || len(p.Written) != 1 || p.Written[0].Kind.Kind != "Secret" {
+		t.Errorf("of a kind that is followed as a whole written are %v, %v", p.Written, err)
 	}
 	a, b := p.Controllers[0], p.Controllers[1]
 	if a.For.String() != "example.dev/v1 Widget (namespaces x, z; labelSelector shard=1)" || len(a.Reads[widget]) != 2 || !a.Owns[0].Managed {
