@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/thole-dev/thole/host/cache/scope"
+	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -197,6 +198,27 @@ func TestAnEventOfAPackedObjectHasItsOldState(t *testing.T) {
 	}
 	if s.get(object.Key{Namespace: "team-0", Name: fmt.Sprintf("widget-%05d", 0)}) != nil {
 		t.Error("the object that was deleted is still there")
+	}
+}
+
+// To read a packed object may take some milliseconds, for which the others can be read.
+func TestAPackedObjectThatChangesIsReadWithoutTheLock(t *testing.T) {
+	for verb, change := range map[string]func(*store, any) error{"update": (*store).Update, "delete": (*store).Delete} {
+		s := packedStore(t, 500)
+		e := s.find(halfRandom(7).Key())
+		s.mu.RLock()
+		ended := make(chan error)
+		go func() { ended <- change(s, halfRandom(7)) }()
+		if !await.Poll(10*time.Second, func() bool {
+			first := e.Object() // of a packed one, each is another one
+			return first == e.Object()
+		}) {
+			t.Errorf("%s: it is read under the lock, or not at all", verb)
+		}
+		s.mu.RUnlock()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	}
 }
 
