@@ -52,6 +52,26 @@ func TestRecordsAreBoundedByTheLastRun(t *testing.T) {
 	}
 }
 
+// A primary that had many objects once must not take their memory as long as it exists.
+func TestRecordsOfManyObjectsAreFreed(t *testing.T) {
+	m, named := &records{}, map[objectID]bool{}
+	for i := range 200 {
+		applied, absent := objectID{1, byte(i)}, objectID{2, byte(i)}
+		m.setApplied(applyRecord{id: applied})
+		m.setAbsent(absent)
+		if i < 3 {
+			named[applied], named[absent] = true, true
+		}
+	}
+	m.keep(named)
+	if len(m.applied) != 3 || len(m.extra.absent) != 3 {
+		t.Fatalf("kept %+v, %+v", m.applied, m.extra)
+	}
+	if cap(m.applied) >= 6 || cap(m.extra.absent) >= 6 {
+		t.Errorf("room for %d and %d is kept", cap(m.applied), cap(m.extra.absent))
+	}
+}
+
 // There is one of these for each primary, of which there may be very many.
 func TestRecordsAreSmall(t *testing.T) {
 	if size := unsafe.Sizeof(records{}); size > 48 {
