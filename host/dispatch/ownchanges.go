@@ -3,7 +3,6 @@ package dispatch
 import (
 	"hash/maphash"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -13,7 +12,8 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// change is what an event states about an object that a key depends on.
+// change is what an event states about an object that a key depends on, which it does not
+// keep in memory.
 type change struct {
 	reason  abi.Reason
 	uid     types.UID
@@ -27,12 +27,6 @@ func changeOf(reason abi.Reason, old, updated *object.Object) change {
 		return change{reason: reason, uid: old.UID}
 	}
 	return change{reason: reason, uid: updated.UID, version: updated.ResourceVersion}
-}
-
-// cloned returns the change with strings that do not keep the object in memory.
-func (c change) cloned() change {
-	c.uid, c.version = types.UID(strings.Clone(string(c.uid))), strings.Clone(c.version)
-	return c
 }
 
 // ownChanges are the changes that the runs of a key made, in their order. Events may

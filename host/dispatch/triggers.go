@@ -116,7 +116,7 @@ func (c *Controller) changed(key object.Key, made change) {
 	c.mu.Lock()
 	s := c.keys[key]
 	if s != nil && s.running && len(s.deferred) < maxDeferred {
-		s.deferred = append(s.deferred, made.cloned())
+		s.deferred = append(s.deferred, made)
 		c.mu.Unlock()
 		return
 	}

@@ -241,8 +241,8 @@ func TestWhatIsRememberedOfOwnChangesIsBounded(t *testing.T) {
 		if len(own) != maxOwnChanges {
 			t.Errorf("%d are remembered", len(own))
 		}
-		if found, _ := own.find("u", fmt.Sprint(2*maxOwnChanges-1)); !found || len(own) != 1 {
-			t.Errorf("after the event of the last one %d are remembered", len(own))
+		if found, _ := own.find("u", fmt.Sprint(2*maxOwnChanges-1)); !found || len(own) != 1 || cap(own) != 1 {
+			t.Errorf("after the event of the last one %d are remembered, with room for %d", len(own), cap(own))
 		}
 		time.Sleep(time.Duration(keepOwnChanges+1) * time.Second) // fake time
 		if own.add(effect.Write{UID: "v"}, false); len(own) != 1 || own[0].id != changeID("v", "") {
@@ -261,6 +261,24 @@ func TestEventsDuringARunAreHandledAtItsEnd(t *testing.T) {
 	}
 	f.run()
 	f.expect("call ends", "status Ready=True/Succeeded patch=", "commit reads", "add ns/w primary", "metric success ")
+}
+
+// There may be many such changes, of objects that nobody else keeps any more. A change needs
+// no copies, because [object.Parse] makes them.
+func TestAChangeThatWaitsForARunKeepsNoObjectInMemory(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+		made := f.child(50)
+		uid := strings.Clone(string(made.UID))
+		f.c.ObserveRead(testKey, nil, made, false)
+		clear(made.Raw)
+		if waits := f.c.keys[testKey].deferred; len(waits) != 1 || string(waits[0].uid) != uid || waits[0].version != "50" {
+			t.Errorf("%+v", waits)
+		}
+		return returns(&abi.Result{})
+	}
+	f.run()
 }
 
 // doneQueue notes when a key is done.
