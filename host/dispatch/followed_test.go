@@ -15,10 +15,13 @@ import (
 
 // These tests read and write with selectors (SPEC.md, "Selectors" and "Managed").
 
-// getGadget returns the reply to a get of a gadget, or the code.
+// getGadget returns the reply to a get of a gadget, or the code. Nothing may depend on the
+// message afterwards, which may be large.
 func getGadget(ctx context.Context, host sandbox.HostCalls, name string, fields ...string) string {
 	call := &abi.GetCall{Ref: abi.Ref{APIVersion: "v1", Kind: "Gadget", Name: name}, Fields: fields}
-	reply, code := host.Get(ctx, message(abi.EncodeGetCall(call)))
+	sent := message(abi.EncodeGetCall(call))
+	defer clear(sent.Message)
+	reply, code := host.Get(ctx, sent)
 	if code < 0 {
 		return fmt.Sprint(code)
 	}

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
@@ -93,5 +94,20 @@ func TestChangeOfAWatchedObjectRunsThePrimariesThatBelongToIt(t *testing.T) {
 				t.Errorf("due: %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// Somebody's edit does not wait for all of them.
+func TestManyPrimariesOfAWatchedObjectRunInTheBackground(t *testing.T) {
+	field := abi.Watch{By: abi.WatchByField, Field: "spec.node"}
+	for many, want := range map[int]string{crowdOfWatchers: "add ns/", crowdOfWatchers + 1: "add in the background ns/"} {
+		f := newFixture(t)
+		for i := range many {
+			f.put(fmt.Sprintf(`{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"namespace":"ns","name":"%d"},"spec":{"node":"n"}}`, i))
+		}
+		due := f.watched(field, "", `{"metadata":{"name":"n"}}`)
+		if len(due) != many || !strings.HasPrefix(due[0], want) || !strings.HasPrefix(due[many-1], want) {
+			t.Errorf("%d primaries: %d are due, such as %q", many, len(due), due[0])
+		}
 	}
 }
