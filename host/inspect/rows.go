@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -93,7 +94,7 @@ func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits) controll
 		managed = []string{"managed by the plugin"}
 	}
 	return controllerRows{c.Name, [][]string{
-		{"For", followed(c.For)},
+		{"For", scope.Describe(c.For)},
 		{"Owns", orDash(followedList(c.Owns, managed...))},
 		{"Reads", orDash(followedList(c.Reads))},
 		{"Watches", orDash(watchList(c.Watches))},

@@ -76,23 +76,30 @@ func textOf(r fieldpath.Requirement) string {
 
 // String describes the scope, such as "v1 Pod (labelSelector app=x)".
 func (s Scope) String() string {
-	var limits []string
-	if s.Namespaces != nil {
-		limits = append(limits, "namespaces "+strings.Join(s.Namespaces, ", "))
+	return Describe(abi.Followed{Kind: s.Kind, Selector: abi.Selector{
+		Namespaces: s.Namespaces, LabelSelector: s.LabelSelector(), FieldSelector: s.FieldSelector(), MetadataOnly: s.MetadataOnly,
+	}})
+}
+
+// Describe describes an entry of a manifest, as [Scope.String] does, and what more is known
+// of it.
+func Describe(w abi.Followed, more ...string) string {
+	var parts []string
+	add := func(name, value string) {
+		if value != "" {
+			parts = append(parts, name+" "+value)
+		}
 	}
-	if text := s.LabelSelector(); text != "" {
-		limits = append(limits, "labelSelector "+text)
+	add("namespaces", strings.Join(w.Namespaces, ", "))
+	add("labelSelector", w.LabelSelector)
+	add("fieldSelector", w.FieldSelector)
+	if w.MetadataOnly {
+		parts = append(parts, "metadata only")
 	}
-	if text := s.FieldSelector(); text != "" {
-		limits = append(limits, "fieldSelector "+text)
+	if parts = append(parts, more...); parts == nil {
+		return w.Kind.String()
 	}
-	if s.MetadataOnly {
-		limits = append(limits, "metadata only")
-	}
-	if limits == nil {
-		return s.Kind.String()
-	}
-	return s.Kind.String() + " (" + strings.Join(limits, "; ") + ")"
+	return w.Kind.String() + " (" + strings.Join(parts, "; ") + ")"
 }
 
 // Selects reports whether the scope depends on more than the namespace and name of
