@@ -138,14 +138,14 @@ func ofController(m *abi.Manifest, c *abi.Controller, namespaces []string) (out 
 	return out, nil
 }
 
-// with adds a scope. Scopes that others cover are left out.
+// with adds a scope, unless another one covers it. What is owned stays beside others that
+// cover it: it need not be named.
 func (all Reads) with(s Scope) Reads {
-	if slices.ContainsFunc(all, func(other Scope) bool { return other.Covers(s) }) {
+	if slices.ContainsFunc(all, func(other Scope) bool { return other.Covers(s) && (other.Managed || !s.Managed) }) {
 		return all
 	}
-	all = slices.DeleteFunc(all, func(other Scope) bool { return s.Covers(other) })
 	for i, other := range all {
-		if other.LabelSelector() == s.LabelSelector() && other.FieldSelector() == s.FieldSelector() && other.MetadataOnly == s.MetadataOnly {
+		if other.Managed == s.Managed && other.LabelSelector() == s.LabelSelector() && other.FieldSelector() == s.FieldSelector() && other.MetadataOnly == s.MetadataOnly {
 			all[i] = Join(other, s) // they differ in their namespaces
 			return all
 		}

@@ -113,6 +113,38 @@ func TestReadsOfManagedChildrenNeedNoSelector(t *testing.T) {
 	}
 }
 
+// What the plugin reads beside it may have the same objects, or most of them.
+func TestReadsThatAreLikeTheManagedChildrenChangeNothingForThem(t *testing.T) {
+	const label = abi.LabelManagedBy
+	for name, c := range map[string]struct{ primary, reads, owns abi.Selector }{
+		"read with a wider selector":               {reads: abi.Selector{LabelSelector: label}},
+		"primaries with a wider selector":          {primary: abi.Selector{LabelSelector: label}},
+		"read with the same selector":              {reads: abi.Selector{LabelSelector: label + "=p"}},
+		"primaries with the same selector":         {primary: abi.Selector{LabelSelector: label + "=p"}},
+		"the same selector in another namespace":   {reads: abi.Selector{LabelSelector: label + "=p", Namespaces: []string{"b"}}, owns: abi.Selector{Namespaces: []string{"a"}}},
+		"primaries of it in another namespace":     {primary: abi.Selector{LabelSelector: label + "=p", Namespaces: []string{"b"}}, owns: abi.Selector{Namespaces: []string{"a"}}},
+		"metadata alone is read with the selector": {reads: abi.Selector{LabelSelector: label, MetadataOnly: true}},
+	} {
+		controller := abi.Controller{Name: "a", For: widget.All(), Owns: []abi.Followed{selecting(pod, c.owns)}}
+		if c.primary.LabelSelector != "" {
+			controller.For = selecting(pod, c.primary)
+		} else {
+			controller.Reads = []abi.Followed{selecting(pod, c.reads)}
+		}
+		p, err := OfManifest(&abi.Manifest{Name: "p", Features: []string{abi.FeatureManaged}, Controllers: []abi.Controller{controller}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reads := p.Controllers[0].Reads[pod]
+		if !reads.HasManaged() {
+			t.Errorf("%s: a child without its label is not looked for", name)
+		}
+		if s, err := reads.List(Read{Namespace: "a"}); err != nil || s.Narrow(Read{}).Labels.String() != label+"=p" {
+			t.Errorf("%s: a list without a selector is of %s, %v", name, s, err)
+		}
+	}
+}
+
 func newLabelled(t *testing.T, labels string) *object.Object {
 	o, err := object.Parse([]byte(`{"metadata":{"name":"x","labels":`+labels+`}}`), pod)
 	if err != nil {
@@ -209,7 +241,7 @@ func TestThePluginThatNeedsVeryManyWatchesIsRefused(t *testing.T) {
 	if _, err := OfManifest(plugin(7, 64), nil); err != nil { // with the widgets 449
 		t.Error(err)
 	}
-	if _, err := OfManifest(plugin(256, 0), nil); err != nil {
+	if _, err := OfManifest(plugin(maxWatches-1, 0), nil); err != nil { // one more of the widgets
 		t.Error(err)
 	}
 	_, err := OfManifest(plugin(8, 64), nil)

@@ -197,3 +197,15 @@ func TestListThatIsAllowedAsksForNoMoreThanIsFollowed(t *testing.T) {
 		t.Error("no list was allowed")
 	}
 }
+
+// What an informer shows is not compared again, which would read packed objects.
+func TestNothingIsLeftOfAScopeThatTheInformerHas(t *testing.T) {
+	s := Scope{Kind: pod, Namespaces: []string{"a"}, Labels: mustParse(t, "app=x"), Fields: fieldpath.Selector{{Value: "y"}}, MetadataOnly: true}
+	if rest := s.Without(s); rest.Namespaces != nil || rest.Selects() || rest.MetadataOnly {
+		t.Errorf("%s is left", rest)
+	}
+	wider := Scope{Kind: pod, Labels: mustParse(t, "app")}
+	if rest := s.Without(wider); rest.String() != s.String() {
+		t.Errorf("%s is left of %s", rest, s)
+	}
+}
