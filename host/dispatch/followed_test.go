@@ -65,6 +65,20 @@ func TestWhatIsNotFollowedIsDeniedAndNotMissing(t *testing.T) {
 	logs.ExpectNext(t, hclog.Warn, "kind", "v1 Gadget")
 }
 
+func TestWhatIsFollowedAsAWholeIsReadInTheNamespaceOfThePrimary(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.listError = nil
+	f.read(everyFeature, func(ctx context.Context, host sandbox.HostCalls) {
+		if getGadget(ctx, host, "a", "spec"); f.edge != `["/spec"]` {
+			t.Errorf("the edge depends on %s", f.edge)
+		}
+		if _, code := host.List(ctx, encoded(someGadgets)); code < 0 || fmt.Sprint(f.reading.Namespaces) != "[ns]" {
+			t.Errorf("list: code %d, lists %s", code, f.reading.Namespaces)
+		}
+	})
+}
+
 func TestNamespacesThatAreNotFollowedAreDenied(t *testing.T) {
 	f := newFixture(t)
 	f.selecting(abi.Selector{Namespaces: []string{"other"}})
@@ -108,8 +122,12 @@ func TestMetadataIsAllThatIsReadOfMetadataOnly(t *testing.T) {
 				t.Errorf("list %q: code %d", fields, code)
 			}
 		}
-		if _, code := host.List(ctx, encoded(someGadgets)); code < 0 || f.reading.Part.String() != metadataPart.String() {
-			t.Errorf("list: code %d, reads %s", code, f.reading.Part)
+		labels := someGadgets
+		labels.Fields = []string{"/metadata/labels"}
+		for want, call := range map[string]abi.ListCall{metadataPart.String(): someGadgets, `["/metadata/labels"]`: labels} {
+			if _, code := host.List(ctx, encoded(call)); code < 0 || f.reading.Part.String() != want {
+				t.Errorf("list: code %d, reads %s, want %s", code, f.reading.Part, want)
+			}
 		}
 	})
 }
@@ -124,7 +142,7 @@ func TestAChildWithoutItsLabelIsReadFromTheServer(t *testing.T) {
 	f := newFixture(t)
 	features := f.managing()
 	f.put(`{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"own","labels":{"thole.dev/managed-by":"p"}}}`)
-	unlabelled := `{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"other"}}`
+	unlabelled := `{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"other"},"spec":{"a":1}}`
 	f.live = f.put(unlabelled)
 	f.listError = nil
 	f.log = nil

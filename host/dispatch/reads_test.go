@@ -483,6 +483,7 @@ func TestReadsAreClosedBeforeTheEffects(t *testing.T) {
 	f.reconcile = func(_ context.Context, call sandbox.Call) (sandbox.Return, error) {
 		reading = call.Host.(*run)
 		reading.pages.add(&someGadgets, f.put(aWidget))
+		reading.liveReads = map[abi.Ref]*object.Object{{}: nil}
 		return returns(&abi.Result{})
 	}
 	f.closed = func() {
@@ -494,7 +495,7 @@ func TestReadsAreClosedBeforeTheEffects(t *testing.T) {
 		f.note("closed")
 	}
 	f.run()
-	if !slices.Contains(f.log, "closed") || reading.pages != nil {
+	if !slices.Contains(f.log, "closed") || reading.pages != nil || reading.liveReads != nil {
 		t.Errorf("not closed: %q, %v", f.log, reading.pages)
 	}
 }

@@ -76,7 +76,7 @@ func (c *Controller) named(value string, o *object.Object, namespaced bool) []ob
 		}
 	}
 	key := object.Key{Namespace: strings.Clone(namespace), Name: strings.Clone(name)}
-	if name == "" || namespaced != (namespace != "") || !c.mayConcern(key.Namespace, o.Namespace) {
+	if name == "" || !c.mayConcern(key.Namespace, o.Namespace) {
 		return nil
 	}
 	return []object.Key{key}

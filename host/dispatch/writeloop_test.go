@@ -223,3 +223,16 @@ func TestAPluginThatPatchesItsOwnRequestedAtIsInAWriteLoop(t *testing.T) {
 		t.Error("not slowed")
 	}
 }
+
+func TestWhatIsRememberedOfARowOfWritesIsBounded(t *testing.T) {
+	var l writeLoop
+	for i := range 2 * maxContents {
+		l.ended(true, []effect.Write{{Verb: abi.VerbApply, Kind: gadget, Key: object.Key{Name: fmt.Sprint(i)}}})
+	}
+	if len(l.contents) != maxContents {
+		t.Errorf("%d contents are remembered", len(l.contents))
+	}
+	if l.ended(true, nil); l.kept() != nil {
+		t.Errorf("%+v is kept of a key that writes nothing", l)
+	}
+}
