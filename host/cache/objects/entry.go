@@ -144,7 +144,7 @@ func (e *Entry) age() *object.Object {
 func (e *Entry) pack(p *packed) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.object != nil && e.idle >= packAfter {
+	if e.idle >= packAfter {
 		e.object, e.packed, e.idle = nil, p, longAgo
 	}
 }

@@ -1,7 +1,9 @@
 package objects
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -182,5 +184,65 @@ func TestAnIndexCatchesUpWithWhatHasChanged(t *testing.T) {
 	}
 	if looked > 3*worthIndexing {
 		t.Errorf("%d were looked at", looked)
+	}
+}
+
+// The text of an object that is packed, or replaced, must not stay because of its label.
+func TestAnIndexKeepsNoObjectInMemory(t *testing.T) {
+	s := filled(t, worthIndexing)
+	s.build(Attribute{Label: "n"})
+	key := object.Key{Namespace: "a", Name: "new"}
+	o := parse(t, key, map[string]string{"n": "new-value"}, 0)
+	s.Put(o)
+	clear(o.Raw)
+	if _, found := s.indexes["n"].tree.Get(labelled{"new-value", at(key)}); !found {
+		t.Error("the index has lost the value of the object")
+	}
+}
+
+// To find the values would take too long at each change.
+func TestALargeObjectHasNoValuesInAnIndex(t *testing.T) {
+	of := field(t, "spec.a[*]")
+	with := func(values, padding int) *object.Object {
+		var list []string
+		for i := range values {
+			list = append(list, fmt.Sprint(i))
+		}
+		return parseSpec(t, keyOf(1), nil, fmt.Sprintf(`{"a":[%s],"b":%q}`, strings.Join(list, ","), strings.Repeat("x", padding)))
+	}
+	for name, c := range map[string]struct {
+		o        *object.Object
+		overflow bool
+	}{
+		"small": {with(1, 0), false}, "large": {with(1, maxObjectBytes), true},
+		"as many values as may be": {with(maxValues, 0), false}, "too many": {with(maxValues+1, 0), true},
+	} {
+		if got := of.values(c.o); slices.Equal(got, overflow) != c.overflow {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// The value stands for those with too many in an index.
+func TestAnObjectWithTheValueOfTooManyIsListedOnce(t *testing.T) {
+	s := filled(t, worthIndexing)
+	s.Put(parseSpec(t, keyOf(1), nil, `{"a":"\u0000"}`))
+	of := field(t, "spec.a")
+	s.build(of)
+	query := Query{Fields: fieldpath.Selector{{Path: of.field, Value: overflow[0]}}}
+	if found := list(t, s.Open(), query); len(found) != 1 {
+		t.Errorf("%d objects", len(found))
+	}
+}
+
+func TestASnapshotExpiresAlsoIfOneOfItsUsersHasClosedIt(t *testing.T) {
+	s := filled(t, 10)
+	n := s.Open()
+	s.Close(s.Open())
+	for range 10 {
+		s.Put(parse(t, keyOf(1), nil, maxReplaced/8))
+	}
+	if _, err := n.Get(keyOf(1)); !errors.Is(err, ErrExpired) {
+		t.Errorf("it keeps everything: %v", err)
 	}
 }

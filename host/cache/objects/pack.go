@@ -114,13 +114,13 @@ func (c *codec) setEncoder() (ok bool) {
 var buffers = sync.Pool{New: func() any { return &[]byte{} }}
 
 // decompress calls use with a text of a known size, which use must not keep, and with nil
-// if data is not such a text.
+// if data cannot be read.
 func (c *codec) decompress(data []byte, size int, use func(text []byte)) {
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	*buffer = slices.Grow((*buffer)[:0], size)
 	text, err := c.decoder.DecodeAll(data, (*buffer)[:0:size])
-	if err != nil || len(text) != size {
+	if err != nil {
 		text = nil
 	}
 	use(text)

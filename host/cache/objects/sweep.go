@@ -58,7 +58,7 @@ func (w *Sweep) Next(n *Snapshot) (more bool) {
 	}
 	began, done := time.Now(), 0
 	shared.all.AscendGreaterOrEqual(&Entry{key: w.after}, func(e *Entry) bool {
-		if e.key == w.after && w.visited > 0 {
+		if e.key == w.after {
 			return true
 		}
 		hasPacked := w.visit(e)

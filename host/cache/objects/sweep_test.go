@@ -77,3 +77,14 @@ func TestAnObjectThatIsReplacedStaysPacked(t *testing.T) {
 		}
 	}
 }
+
+func TestASweepGoesOnAfterASnapshotThatHasExpired(t *testing.T) {
+	s := ofSpecs(t, 10, halfRandom)
+	w, n := s.beginSweep(), s.Open()
+	for range 10 {
+		s.Put(parse(t, keyOf(1), nil, maxReplaced/8))
+	}
+	if !w.Next(n) || w.visited != 0 {
+		t.Error("the sweep has ended")
+	}
+}
