@@ -2,6 +2,7 @@ package objects
 
 import (
 	"errors"
+	"slices"
 	"sync/atomic"
 
 	"github.com/thole-dev/thole/host/object"
@@ -93,14 +94,8 @@ func (o *snapshots) add(n *Snapshot) {
 }
 
 func (o *snapshots) remove(n *Snapshot) {
-	if n.users--; n.users > 0 {
-		return
-	}
-	for i, other := range o.list {
-		if other == n {
-			o.list = append(o.list[:i], o.list[i+1:]...)
-			return
-		}
+	if n.users--; n.users == 0 { // it must not stay in unused capacity
+		o.list = slices.DeleteFunc(o.list, func(other *Snapshot) bool { return other == n })
 	}
 }
 
