@@ -68,9 +68,9 @@ type Cache interface {
 	// Refresh reads an object from the API server for a run of the key and makes
 	// that state visible.
 	Refresh(ctx context.Context, key object.Key, ref abi.Ref) error
-	// Begin starts to record what one run of the key reads. It keeps the strings of
-	// the key.
-	Begin(key object.Key) Reads
+	// Begin starts to record what one run of the key reads, with a revision that
+	// follows that much. It keeps the strings of the key.
+	Begin(key object.Key, follows map[abi.Kind]scope.Reads) Reads
 	// Namespaced reports whether the objects of a kind that the plugin follows live in
 	// namespaces.
 	Namespaced(kind abi.Kind) (bool, error)

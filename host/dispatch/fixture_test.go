@@ -239,8 +239,8 @@ func (c testCache) Full() bool {
 	return c.full
 }
 
-func (c testCache) Begin(object.Key) Reads            { return testReads(c) }
-func (c testCache) Namespaced(abi.Kind) (bool, error) { return true, nil }
+func (c testCache) Begin(object.Key, map[abi.Kind]scope.Reads) Reads { return testReads(c) }
+func (c testCache) Namespaced(abi.Kind) (bool, error)                { return true, nil }
 func (c testCache) PrimariesBy(namespace string, field fieldpath.Path, value string) (keys []object.Key) {
 	for key, o := range c.store[widget] {
 		if (namespace == "" || key.Namespace == namespace) && slices.Contains(field.Values(o.Raw), value) {

@@ -22,6 +22,7 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/cache/edges"
+	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/queue"
@@ -219,7 +220,7 @@ func (c manyCache) Get(key object.Key) (*object.Object, bool) {
 	return o, o != nil
 }
 
-func (c manyCache) Begin(key object.Key) Reads {
+func (c manyCache) Begin(key object.Key, _ map[abi.Kind]scope.Reads) Reads {
 	return manyReads{Run: c.edges.Begin(edges.Owner{Controller: "p/c", Key: key}), kind: c.kind}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/queue"
@@ -212,8 +213,8 @@ func (fullCache) Get(key object.Key) (*object.Object, bool) {
 	o, err := object.Parse([]byte(text), abi.Kind{})
 	return o, err == nil
 }
-func (fullCache) Full() bool             { return false }
-func (fullCache) Begin(object.Key) Reads { return noReads{} }
+func (fullCache) Full() bool                                       { return false }
+func (fullCache) Begin(object.Key, map[abi.Kind]scope.Reads) Reads { return noReads{} }
 
 type noReads struct{ Reads }
 

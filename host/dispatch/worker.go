@@ -158,7 +158,7 @@ func (c *Controller) begin(ctx context.Context, item workItem) *run {
 	case resumed != nil:
 		return resumed.resume(primary, item.Reasons)
 	}
-	r.reads = c.Cache.Begin(item.Key)
+	r.reads = c.Cache.Begin(item.Key, r.revision.Scopes.Reads)
 	if unread != nil {
 		r.unread, r.fault = true, &outcome.Fault{Reason: "Unavailable", Message: unread.Error()}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/fieldpath"
+	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -261,9 +262,9 @@ func (c worldCache) Refresh(_ context.Context, key object.Key, ref abi.Ref) erro
 	return nil
 }
 
-func (worldCache) Full() bool             { return false }
-func (worldCache) Begin(object.Key) Reads { return noReads{} }
-func (worldCache) Forget(object.Key)      {}
+func (worldCache) Full() bool                                       { return false }
+func (worldCache) Begin(object.Key, map[abi.Kind]scope.Reads) Reads { return noReads{} }
+func (worldCache) Forget(object.Key)                                {}
 
 func (worldCache) PrimariesBy(string, fieldpath.Path, string) []object.Key { return nil }
 

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -101,6 +102,33 @@ func TestAHandlerMovesWithTheInformer(t *testing.T) {
 	w.follow(scope.Controller{For: inB, Owns: []scope.Scope{inA}})
 	if !slices.Equal(*third, []string{"for"}) || len(w.c.keys(everyKey)) != 0 {
 		t.Errorf("with other primaries, removed %q, reconciles %v", *third, w.c.keys(everyKey))
+	}
+}
+
+// The informers are replaced before the controllers have the next revision, which may
+// follow less: a list would lack objects, and one that is there would not be found.
+func TestARunReadsNoInformerThatHasLessThanItsRevisionFollows(t *testing.T) {
+	w := newFollowWorld(t)
+	all, inA := scope.Scope{Kind: widgets}, scope.Scope{Kind: widgets, Namespaces: []string{"a"}}
+	metadata := scope.Scope{Kind: widgets, MetadataOnly: true}
+	for _, c := range []struct {
+		informer scope.Scope
+		follows  scope.Reads
+		want     error
+	}{
+		{all, scope.Reads{all}, nil},
+		{all, scope.Reads{inA, metadata}, nil},
+		{inA, scope.Reads{inA}, nil},
+		{inA, scope.Reads{all}, cache.ErrNotFollowed},
+		{inA, scope.Reads{inA, metadata}, cache.ErrNotFollowed},
+		{metadata, scope.Reads{all}, cache.ErrNotFollowed},
+	} {
+		w.serve(c.informer)
+		run := w.c.Cache.Begin(object.Key{Namespace: "a", Name: "w"}, map[abi.Kind]scope.Reads{widgets: c.follows})
+		if _, err := run.List(cache.Reading{Kind: widgets, Namespaces: []string{"a"}}); !errors.Is(err, c.want) {
+			t.Errorf("what follows %v reads an informer of %s: %v", c.follows, c.informer, err)
+		}
+		run.Abandon()
 	}
 }
 

@@ -242,8 +242,15 @@ func (c controllerCache) refresh(ctx context.Context, informer *cache.Informer, 
 	return nil
 }
 
-func (c controllerCache) Begin(key object.Key) dispatch.Reads {
-	return c.cache.Begin(c.owner(key), c.ownWrites, c.informers.get)
+// Begin lets a run read nothing of an informer that does not have all that its revision
+// follows: in a swap the next revision may have brought it, which needs less.
+func (c controllerCache) Begin(key object.Key, follows map[abi.Kind]scope.Reads) dispatch.Reads {
+	return c.cache.Begin(c.owner(key), c.ownWrites, func(kind abi.Kind) *cache.Informer {
+		if i := c.informers.get(kind); i != nil && follows[kind].AreIn(i.Scope()) {
+			return i
+		}
+		return nil
+	})
 }
 
 func (c controllerCache) Namespaced(kind abi.Kind) (bool, error) {

@@ -116,7 +116,7 @@ func TestThePluginFollowsNothingOutsideOfTheNamespaceOfTheHost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run := c.Cache.Begin(object.Key{Namespace: "a", Name: "w"})
+		run := c.Cache.Begin(object.Key{Namespace: "a", Name: "w"}, c.Revision().Scopes.Reads)
 		if found, err := run.List(cache.Reading{Kind: widgets, Namespaces: within.Namespaces}); err != nil || len(found.Items) != 1 {
 			t.Errorf("namespaces %s: a list of all has %d items, %v", name, len(found.Items), err)
 		}

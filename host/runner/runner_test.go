@@ -14,6 +14,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache"
+	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/internal/await"
@@ -63,8 +64,8 @@ func (fullCache) Get(key object.Key) (*object.Object, bool) {
 	o, err := object.Parse(fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Widget","metadata":{"name":%q,"uid":%[1]q}}`, key.Name), abi.Kind{})
 	return o, err == nil
 }
-func (fullCache) Full() bool                      { return false }
-func (fullCache) Begin(object.Key) dispatch.Reads { return noReads{} }
+func (fullCache) Full() bool                                                { return false }
+func (fullCache) Begin(object.Key, map[abi.Kind]scope.Reads) dispatch.Reads { return noReads{} }
 
 type noReads struct{ dispatch.Reads }
 

@@ -99,6 +99,11 @@ type Reads []Scope
 // Get returns those in which an object may be found. The error says why there are none.
 func (all Reads) Get(r Read) (Reads, error) { return all.allowed(r, Scope.CheckGet) }
 
+// AreIn reports whether an informer of that scope has all that may be read.
+func (all Reads) AreIn(s Scope) bool {
+	return !slices.ContainsFunc(all, func(one Scope) bool { return !s.Covers(one) })
+}
+
 // List returns the scope in which a list is answered, with the namespaces of all that
 // allow it. If some of these have metadata alone, so has the list. Of what a plugin owns
 // it is only if the guest has named that, or if nothing else allows it. A list of all
