@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/labels"
 	operator "k8s.io/apimachinery/pkg/selection"
@@ -38,13 +39,15 @@ func selectedBy(s scope.Scope) selected {
 // the API server does not serve the kind, which may change at any time, or a
 // [*NotWatchableError] or [*ScopeError].
 func (c *Cache) Acquire(ctx context.Context, s scope.Scope) (*Informer, error) {
-	parts, err := c.split(ctx, s)
+	// Once: what is started must be of the scope by which the parts were made.
+	watchable := sync.OnceValues(func() (object.Resource, error) { return c.Watchable(ctx, s.Kind) })
+	parts, err := c.split(s, watchable)
 	if err != nil {
 		return nil, err
 	}
 	i := &Informer{scope: s}
 	for _, part := range parts {
-		shared, err := c.acquire(ctx, part)
+		shared, err := c.acquire(part, watchable)
 		if err != nil {
 			i.Release()
 			return nil, err
@@ -57,7 +60,7 @@ func (c *Cache) Acquire(ctx context.Context, s scope.Scope) (*Informer, error) {
 // split returns the scopes of the informers for a scope: one for each namespace, or one for
 // all. A cluster-scoped kind is followed as a whole, so that nothing is missing or there
 // twice if its CRD is made again with the other scope.
-func (c *Cache) split(ctx context.Context, s scope.Scope) (parts []scope.Scope, err error) {
+func (c *Cache) split(s scope.Scope, watchable func() (object.Resource, error)) (parts []scope.Scope, err error) {
 	only, whole := c.config.Namespace, s
 	whole.Namespaces = nil
 	switch {
@@ -69,7 +72,7 @@ func (c *Cache) split(ctx context.Context, s scope.Scope) (parts []scope.Scope, 
 		return []scope.Scope{s}, nil
 	}
 	// If the kind cannot be looked up, informers that run already serve it all the same.
-	if r, err := c.Resource(ctx, s.Kind); err == nil && !r.Namespaced {
+	if r, err := watchable(); err == nil && !r.Namespaced {
 		return []scope.Scope{whole}, nil
 	}
 	for _, namespace := range s.Namespaces {
@@ -80,11 +83,11 @@ func (c *Cache) split(ctx context.Context, s scope.Scope) (parts []scope.Scope, 
 
 // acquire returns an informer that follows a scope of one namespace or of all, for one
 // more user.
-func (c *Cache) acquire(ctx context.Context, s scope.Scope) (*informer, error) {
+func (c *Cache) acquire(s scope.Scope, watchable func() (object.Resource, error)) (*informer, error) {
 	if i := c.running(s); i != nil {
 		return i, nil
 	}
-	resource, err := c.Watchable(ctx, s.Kind)
+	resource, err := watchable()
 	if err != nil {
 		return nil, err
 	}
