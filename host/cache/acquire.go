@@ -46,11 +46,15 @@ func (c *Cache) Acquire(ctx context.Context, s scope.Scope) (*Informer, error) {
 		return nil, err
 	}
 	i := &Informer{scope: s}
-	for _, part := range parts {
+	for n, part := range parts {
 		shared, err := c.acquire(part, watchable)
 		if err != nil {
 			i.Release()
 			return nil, err
+		}
+		if shared.scope.Namespaces == nil && !shared.Namespaced() { // the next ones would show the same objects
+			i.add(shared, s.Within(s.Namespaces[n:]))
+			break
 		}
 		i.add(shared, part.Within(s.Namespaces))
 	}
