@@ -121,11 +121,14 @@ func waitReached(ctx context.Context, i *Informer, version string) error {
 }
 
 // follow calls h with an initial event for each object that is shown, and with each change.
+// The initial event has no more than the key of an object that is gone by then.
 func (i *Informer) follow(h func(Event)) (remove func()) {
 	return i.AddHandler(func(key object.Key) {
-		if o, ok := i.Get(key); ok {
-			h(Event{New: o, Initial: true})
+		o, ok := i.Get(key)
+		if !ok {
+			o = &object.Object{Kind: i.Kind(), ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 		}
+		h(Event{New: o, Initial: true})
 	}, h)
 }
 
