@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/effect"
@@ -59,15 +61,15 @@ func TestWhatTheRunningRevisionCreatesDuringASwapIsLabelled(t *testing.T) {
 	t.Cleanup(server.Close)
 	t.Cleanup(widgetServer.refuse)
 	r := newRunner(t, server.URL, "")
-	start := func(claim error, features ...string) {
+	start := func(claim func() error, starts bool, features ...string) {
 		t.Helper()
 		policy := config.Policy{}
 		policy.Limits.Concurrency = 1
 		err := r.Start(t.Context(), &Revision{
 			Revision: events.Revision{Plugin: "p", Number: 1, Digest: "d"}, Policy: policy,
 			Manifest: &abi.Manifest{Name: "p", Features: features, Controllers: []abi.Controller{owner}},
-		}, func() error { return claim })
-		if !errors.Is(err, claim) {
+		}, claim)
+		if (err == nil) != starts {
 			t.Fatal(err)
 		}
 	}
@@ -78,14 +80,23 @@ func TestWhatTheRunningRevisionCreatesDuringASwapIsLabelled(t *testing.T) {
 		}
 		labelled = nil
 	}
-	start(nil)
+	wanted := func() error { return nil }
+	start(wanted, true)
 	running = r.plugins["p"].effects.Load()
 	create()
 	expect("without the feature", false)
-	start(errors.New("the revision is not wanted any more"), abi.FeatureManaged)
+	start(func() error { return errors.New("the revision is not wanted any more") }, false, abi.FeatureManaged)
 	create()
 	expect("when the managed revision could not start", true, false)
-	start(nil, abi.FeatureManaged)
+	cluster := r.Cluster
+	start(func() error {
+		r.Cluster = &rest.Config{Host: "%"}
+		return nil
+	}, false, abi.FeatureManaged)
+	r.Cluster = cluster
+	create()
+	expect("when it could have no client", true, false)
+	start(wanted, true, abi.FeatureManaged)
 	create()
 	expect("when it has started", true, true)
 }

@@ -100,20 +100,18 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	if err != nil {
 		return kindError{err}
 	}
+	var written map[abi.Kind]*cache.Informer
+	var p *plugin
 	byKind, err := r.acquireInformers(ctx, rev, follows)
+	if err == nil {
+		written = acquireWritten(ctx, r.Cache, follows.Written)
+		err = claim()
+	}
+	if err == nil {
+		p, err = r.ensurePlugin(rev)
+	}
 	if err != nil {
 		r.endLabelling(rev.Plugin)
-		return err
-	}
-	written := acquireWritten(ctx, r.Cache, follows.Written)
-	if err := claim(); err != nil {
-		r.endLabelling(rev.Plugin)
-		release(byKind)
-		release(written)
-		return err
-	}
-	p, err := r.ensurePlugin(rev)
-	if err != nil {
 		release(byKind)
 		release(written)
 		return err
