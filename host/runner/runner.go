@@ -105,6 +105,9 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	byKind, err := r.acquireInformers(ctx, rev, follows)
 	if err == nil {
 		written = acquireWritten(ctx, r.Cache, follows.Written)
+		err = context.Cause(ctx) // for which a kind may be missing in written
+	}
+	if err == nil {
 		err = claim()
 	}
 	if err == nil {

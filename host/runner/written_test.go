@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -238,5 +240,35 @@ func TestSharersAreFoundWhenTheListIsLate(t *testing.T) {
 	case <-released:
 	case <-time.After(await.Limit):
 		t.Error("nobody has looked at the object")
+	}
+}
+
+// The start of a revision that ends while the API server is asked for a kind must not go on
+// without it.
+func TestAStartThatIsInterruptedDoesNotGoOnWithoutWhatIsWritten(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	widgetServer, _ := startRefusingServer(t)
+	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, request *http.Request) {
+		if request.URL.Path == "/apis/other.dev/v1" {
+			interrupt()
+			<-request.Context().Done()
+			return
+		}
+		widgetServer.ServeHTTP(out, request)
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(widgetServer.refuse)
+	r := newRunner(t, server.URL, "")
+	policy := config.Policy{}
+	policy.Limits.Concurrency = 1
+	err := r.Start(ctx, &Revision{
+		Revision: events.Revision{Plugin: "p", Number: 1, Digest: "d"}, Policy: policy,
+		Manifest: &abi.Manifest{Name: "p", Controllers: []abi.Controller{
+			{Name: "c", For: widgets.All(), Writes: []abi.Kind{{APIVersion: "other.dev/v1", Kind: "Other"}}},
+		}},
+	}, func() error { return nil })
+	if !errors.Is(err, context.Canceled) || r.running("p") != nil {
+		t.Errorf("the start ended with %v, and the plugin runs: %t", err, r.running("p") != nil)
 	}
 }
