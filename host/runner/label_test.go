@@ -100,3 +100,52 @@ func TestWhatTheRunningRevisionCreatesDuringASwapIsLabelled(t *testing.T) {
 	create()
 	expect("when it has started", true, true)
 }
+
+// Objects that have no label are not there for a managed revision. One that was started as
+// a dry run has labelled none.
+func TestObjectsAreLabelledWhenTheDryRunEnds(t *testing.T) {
+	widgetServer, _ := startRefusingServer(t)
+	lists, labelled := 0, 0
+	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, request *http.Request) {
+		out.Header().Set("Content-Type", "application/json")
+		switch {
+		case request.URL.Path == "/apis/test.dev/v1":
+			fmt.Fprint(out, gadgetResources)
+		case request.Method == http.MethodPatch:
+			labelled++
+			fmt.Fprint(out, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"g","namespace":"a","uid":"g","resourceVersion":"1"}}`)
+		case strings.Contains(request.URL.Query().Get("labelSelector"), "!="):
+			lists++
+			fmt.Fprint(out, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[{"metadata":{"name":"g","namespace":"a","uid":"g",`+
+				`"ownerReferences":[{"apiVersion":"test.dev/v1","kind":"Widget","name":"w","uid":"u","controller":true}],`+
+				`"managedFields":[{"manager":"thole/p/c","operation":"Apply","apiVersion":"test.dev/v1"}]}}]}`)
+		default:
+			widgetServer.ServeHTTP(out, request)
+		}
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(widgetServer.refuse)
+	r := newRunner(t, server.URL, "")
+	start := func(dryRun bool, wantLists, wantLabelled int) {
+		t.Helper()
+		policy := config.Policy{DryRun: dryRun}
+		policy.Limits.Concurrency = 1
+		lists, labelled = 0, 0
+		if err := r.Start(t.Context(), &Revision{
+			Revision: events.Revision{Plugin: "p", Number: 1, Digest: "d"}, Policy: policy,
+			Manifest: &abi.Manifest{Name: "p", Features: []string{abi.FeatureManaged}, Controllers: []abi.Controller{
+				{Name: "c", For: widgets.All(), Owns: abi.AllOf(gadgets)},
+			}},
+		}, func() error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if lists != wantLists || labelled != wantLabelled {
+			t.Errorf("dry run %t: %d lists and %d objects labelled, want %d and %d", dryRun, lists, labelled, wantLists, wantLabelled)
+		}
+	}
+	start(true, 1, 0)
+	start(true, 0, 0)
+	start(false, 1, 1)
+	start(false, 0, 0)
+	start(true, 0, 0)
+}

@@ -128,7 +128,7 @@ func managed(m *abi.Manifest) bool { return slices.Contains(m.Features, abi.Feat
 // isManaged reports whether the running revision labels everything that another one owns.
 func (r *Runner) isManaged(rev *Revision) bool {
 	p := r.running(rev.Plugin)
-	if p == nil || !p.effects.Load().Managed || !scope.HasNamespaces(p.effects.Load().Namespaces, rev.Policy.Namespaces) {
+	if p == nil || !p.effects.Load().Managed || p.effects.Load().DryRun && !rev.Policy.DryRun || !scope.HasNamespaces(p.effects.Load().Namespaces, rev.Policy.Namespaces) {
 		return false
 	}
 	for _, c := range rev.Manifest.Controllers {
