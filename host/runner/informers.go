@@ -225,7 +225,7 @@ func (c controllerCache) Refresh(ctx context.Context, reader object.Key, ref abi
 }
 
 func (c controllerCache) refresh(ctx context.Context, informer *cache.Informer, own *cache.OwnWrites, reader object.Key, ref abi.Ref) error {
-	if informer == nil || !informer.HasSynced() {
+	if informer == nil || !informer.HasSynced() || !informer.Has(ref.Namespace) {
 		return nil
 	}
 	key := object.Key{Namespace: ref.Namespace, Name: ref.Name}

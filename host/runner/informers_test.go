@@ -305,3 +305,13 @@ func TestAKeyIsWokenForAChildThatNoEventShows(t *testing.T) {
 		})
 	}
 }
+
+// What a plugin follows of a kind in some namespaces says nothing of what it has written in
+// another one: no run may fail for that.
+func TestALostWriteWhereNothingIsFollowedIsNotRead(t *testing.T) {
+	w := newFollowWorld(t)
+	w.serve(scope.Scope{Kind: widgets, Namespaces: []string{"a"}})
+	if err := w.c.Cache.Refresh(t.Context(), object.Key{Namespace: "a", Name: "w"}, widgets.Ref("b", "w")); err != nil {
+		t.Error(err)
+	}
+}
