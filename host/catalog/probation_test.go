@@ -357,3 +357,23 @@ func TestARollbackThatDisplacesAPluginComesFirst(t *testing.T) {
 		w.expect(t, "start q A/1")
 	})
 }
+
+// The plugin that is displaced may end its last runs after the probation. Until then there
+// is an attempt now and then.
+func TestARollbackWaitsForLongerThanTheProbation(t *testing.T) {
+	w := newWorld("A", "B")
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
+		update(module("p", "A/1"))
+		update(module("p", "B/1"))
+		update(module("p", "B/1"), module("q", "A/1"))
+		stopping := make(chan struct{})
+		w.stopping = stopping
+		failProbation(c, "p")
+		time.Sleep(testProbation + time.Minute) // fake time
+		synctest.Wait()
+		w.expectRunning(t, "p B/1", "q A/1")
+		close(stopping)
+		synctest.Wait()
+		w.expectRunning(t, "p A/1")
+	})
+}

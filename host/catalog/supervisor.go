@@ -118,7 +118,7 @@ func (s *supervisor[G]) run(ctx context.Context) {
 		if retryLater := s.follow(attempt, o); retryLater {
 			retry.Reset(s.c.Retry)
 		}
-		if s.fallback != nil {
+		if s.fallback != nil && !s.displaces { // then the probation may be over, and the retry comes first
 			probation.Reset(time.Until(s.current.Probation))
 		}
 	}
