@@ -114,12 +114,17 @@ func (s *supervisor[G]) endProbation() {
 }
 
 // rollBack starts the fallback in place of the running revision, under the policy
-// that is in force now. It returns false if that failed and another attempt may
-// help.
-func (s *supervisor[G]) rollBack(ctx context.Context, f *probationFailure) (done bool) {
+// that is in force now, which the running one gets first: the fallback may have to wait.
+// It returns false if that failed and another attempt may help.
+func (s *supervisor[G]) rollBack(ctx context.Context, f *probationFailure, m *Module) (done bool) {
 	if s.fallback == nil || s.current.Number != f.revision {
 		s.accept(f)
 		return true // it was replaced meanwhile, or its probation has ended
+	}
+	if m.Err == nil && s.restrict(ctx, m.Policy) == nil {
+		s.mu.Lock()
+		f.revision = s.current.Number
+		s.mu.Unlock()
 	}
 	r, err := s.withPolicy(ctx, s.fallback, s.current.Policy)
 	if err == nil {

@@ -377,3 +377,28 @@ func TestARollbackWaitsForLongerThanTheProbation(t *testing.T) {
 		w.expectRunning(t, "p A/1")
 	})
 }
+
+// What an administrator takes away is gone, although the rollback has to wait.
+func TestAPolicyDoesNotWaitForARollback(t *testing.T) {
+	w := newWorld("A", "B")
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
+		update(module("p", "A/1"))
+		update(module("p", "B/1"))
+		update(module("p", "B/1"), module("q", "A/1"))
+		stopping := make(chan struct{})
+		w.stopping = stopping
+		failProbation(c, "p")
+		update(under(module("p", "B/1"), `{"n":1}`), module("q", "A/1"))
+		rest()
+		w.expectRunning(t, "p B/1", "q A/1")
+		if got := w.policies["p"]; got != `{"n":1}` {
+			t.Errorf("the policy is %q", got)
+		}
+		close(stopping)
+		rest()
+		w.expectRunning(t, "p A/1")
+		if starts := w.counters["started p"]; starts != 4 || w.policies["p"] != `{"n":1}` {
+			t.Errorf("after %d starts the policy is %q", starts, w.policies["p"])
+		}
+	})
+}

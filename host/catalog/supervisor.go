@@ -138,7 +138,7 @@ func (s *supervisor[G]) follow(ctx context.Context, o orders) (retryLater bool) 
 		s.rejected, s.refused = nil, nil // a rollback by these orders comes after that
 	}
 	if o.failed != nil {
-		retryLater = !s.rollBack(ctx, o.failed)
+		retryLater = !s.rollBack(ctx, o.failed, o.module)
 	}
 	if s.displaces {
 		return retryLater // to start other code would give up the claim, and the rollback would never get its turn
