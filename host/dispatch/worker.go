@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	mathrand "math/rand/v2"
+	"runtime"
 	"slices"
 	"time"
 
@@ -29,6 +30,10 @@ func (c *Controller) work(ctx, runs context.Context) {
 			return
 		}
 		c.process(runs, item)
+		// A worker that hands on an instance of the plugin is followed at once by the
+		// one that waited for it: without this the runtime would go on with workers and
+		// let what arrives from the network wait. (TestWorkersLetOtherGoroutinesRun)
+		runtime.Gosched()
 	}
 }
 

@@ -3,6 +3,8 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -84,4 +86,53 @@ func TestWorkersChangeWhileKeysRun(t *testing.T) {
 		stop()
 		<-ended
 	})
+}
+
+// handingGuest has one instance, for which its calls wait.
+type handingGuest struct {
+	testPlugin
+	q        *queue.Queue
+	instance chan struct{}
+	runs     atomic.Int64
+}
+
+func (g *handingGuest) Reconcile(_ context.Context, call sandbox.Call) (sandbox.Return, error) {
+	<-g.instance
+	g.runs.Add(1)
+	g.instance <- struct{}{}
+	g.q.Add(object.Key{Name: fmt.Sprint(g.runs.Load() % 400)}, abi.ReasonResync)
+	return returns(&abi.Result{})
+}
+
+// A goroutine that lets others run has its turn after some runs, also while there is
+// always a key that is due and a worker that waits for the instance which another has.
+func TestWorkersLetOtherGoroutinesRun(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const workers, turns = 8, 200
+	g := &handingGuest{q: queue.New(queue.Config{}), instance: make(chan struct{}, 1)}
+	g.instance <- struct{}{}
+	c := New(Config{
+		Name: "c", Workers: workers, Queue: g.q, Cache: fullCache{}, Metrics: noMetrics{}, Logger: hclog.NewNullLogger(),
+	}, &Revision{Number: 1, Guest: g, Effects: g, Controller: abi.Controller{Name: "c"}})
+	for i := range 400 {
+		g.q.Add(object.Key{Name: fmt.Sprint(i)}, abi.ReasonResync)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		c.Run(ctx)
+		close(ended)
+	}()
+	var between []int64
+	for range turns {
+		before := g.runs.Load()
+		runtime.Gosched()
+		between = append(between, g.runs.Load()-before)
+	}
+	stop()
+	<-ended
+	slices.Sort(between)
+	if median := between[turns/2]; median > 2*workers {
+		t.Errorf("another goroutine waits for %d runs at the median, want at most %d", median, 2*workers)
+	}
 }
