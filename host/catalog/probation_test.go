@@ -358,21 +358,28 @@ func TestARollbackThatDisplacesAPluginComesFirst(t *testing.T) {
 	})
 }
 
+// rollBackBeside begins a rollback of plugin p from kind B to A, which waits for plugin q
+// until stopped is called.
+func rollBackBeside(w *world, update func(...Module), c *testCatalog) (stopped func()) {
+	update(module("p", "A/1"))
+	update(module("p", "B/1"))
+	update(module("p", "B/1"), module("q", "A/1"))
+	stopping := make(chan struct{})
+	w.stopping = stopping
+	failProbation(c, "p")
+	return func() { close(stopping) }
+}
+
 // The plugin that is displaced may end its last runs after the probation. Until then there
 // is an attempt now and then.
 func TestARollbackWaitsForLongerThanTheProbation(t *testing.T) {
 	w := newWorld("A", "B")
 	scenario(t, w, func(update func(...Module), c *testCatalog) {
-		update(module("p", "A/1"))
-		update(module("p", "B/1"))
-		update(module("p", "B/1"), module("q", "A/1"))
-		stopping := make(chan struct{})
-		w.stopping = stopping
-		failProbation(c, "p")
+		stopped := rollBackBeside(w, update, c)
 		time.Sleep(testProbation + time.Minute) // fake time
 		synctest.Wait()
 		w.expectRunning(t, "p B/1", "q A/1")
-		close(stopping)
+		stopped()
 		synctest.Wait()
 		w.expectRunning(t, "p A/1")
 	})
@@ -382,19 +389,14 @@ func TestARollbackWaitsForLongerThanTheProbation(t *testing.T) {
 func TestAPolicyDoesNotWaitForARollback(t *testing.T) {
 	w := newWorld("A", "B")
 	scenario(t, w, func(update func(...Module), c *testCatalog) {
-		update(module("p", "A/1"))
-		update(module("p", "B/1"))
-		update(module("p", "B/1"), module("q", "A/1"))
-		stopping := make(chan struct{})
-		w.stopping = stopping
-		failProbation(c, "p")
+		stopped := rollBackBeside(w, update, c)
 		update(under(module("p", "B/1"), `{"n":1}`), module("q", "A/1"))
 		rest()
 		w.expectRunning(t, "p B/1", "q A/1")
 		if got := w.policies["p"]; got != `{"n":1}` {
 			t.Errorf("the policy is %q", got)
 		}
-		close(stopping)
+		stopped()
 		rest()
 		w.expectRunning(t, "p A/1")
 		if starts := w.counters["started p"]; starts != 4 || w.policies["p"] != `{"n":1}` {

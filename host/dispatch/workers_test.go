@@ -132,7 +132,7 @@ func TestWorkersLetOtherGoroutinesRun(t *testing.T) {
 	stop()
 	<-ended
 	slices.Sort(between)
-	if median := between[turns/2]; median > 2*workers {
-		t.Errorf("another goroutine waits for %d runs at the median, want at most %d", median, 2*workers)
+	if median := between[turns/2]; median == 0 || median > 2*workers {
+		t.Errorf("another goroutine waits for %d runs at the median, want 1 to %d", median, 2*workers)
 	}
 }

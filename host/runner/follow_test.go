@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -215,18 +214,14 @@ func TestAPluginIsLabelledOnceForWhatItOwns(t *testing.T) {
 }
 
 func TestNamespacesOfAClusterScopedKindAreRefused(t *testing.T) {
-	widgetServer, _ := startRefusingServer(t)
-	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, request *http.Request) {
-		if request.URL.Path == "/apis/test.dev/v1" {
-			out.Header().Set("Content-Type", "application/json")
-			fmt.Fprint(out, strings.Replace(widgetResources, `"namespaced":true`, `"namespaced":false`, 1))
-			return
+	url := startServer(t, func(out http.ResponseWriter, request *http.Request) bool {
+		if request.URL.Path != "/apis/test.dev/v1" {
+			return false
 		}
-		widgetServer.ServeHTTP(out, request)
-	}))
-	t.Cleanup(server.Close)
-	t.Cleanup(widgetServer.refuse)
-	r := newRunner(t, server.URL, "")
+		fmt.Fprint(out, strings.Replace(widgetResources, `"namespaced":true`, `"namespaced":false`, 1))
+		return true
+	})
+	r := newRunner(t, url, "")
 	start := func(namespaces ...string) error {
 		policy := config.Policy{}
 		policy.Limits.Concurrency = 1

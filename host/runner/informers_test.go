@@ -41,6 +41,21 @@ func startRefusingServer(t *testing.T) (s refusingServer, url string) {
 	return s, server.URL
 }
 
+// startServer starts an API server of Widgets that refuses nothing. answers sees each request
+// first and reports whether it has answered it.
+func startServer(t *testing.T, answers func(http.ResponseWriter, *http.Request) bool) (url string) {
+	s, _ := startRefusingServer(t)
+	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, request *http.Request) {
+		out.Header().Set("Content-Type", "application/json")
+		if !answers(out, request) {
+			s.ServeHTTP(out, request)
+		}
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(s.refuse) // ends the watches
+	return server.URL
+}
+
 const widgetResources = `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"test.dev/v1","resources":[` +
 	`{"name":"widgets","namespaced":true,"kind":"Widget","verbs":["get","list","watch"]}]}`
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -41,9 +40,7 @@ func TestWhatTheRunningRevisionCreatesDuringASwapIsLabelled(t *testing.T) {
 			t.Errorf("%+v", failure)
 		}
 	}
-	widgetServer, _ := startRefusingServer(t)
-	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, request *http.Request) {
-		out.Header().Set("Content-Type", "application/json")
+	url := startServer(t, func(out http.ResponseWriter, request *http.Request) bool {
 		switch {
 		case request.URL.Path == "/apis/test.dev/v1":
 			fmt.Fprint(out, gadgetResources)
@@ -55,12 +52,11 @@ func TestWhatTheRunningRevisionCreatesDuringASwapIsLabelled(t *testing.T) {
 			create()
 			fmt.Fprint(out, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[]}`)
 		default:
-			widgetServer.ServeHTTP(out, request)
+			return false
 		}
-	}))
-	t.Cleanup(server.Close)
-	t.Cleanup(widgetServer.refuse)
-	r := newRunner(t, server.URL, "")
+		return true
+	})
+	r := newRunner(t, url, "")
 	start := func(claim func() error, starts bool, features ...string) {
 		t.Helper()
 		policy := config.Policy{}
@@ -104,10 +100,8 @@ func TestWhatTheRunningRevisionCreatesDuringASwapIsLabelled(t *testing.T) {
 // Objects that have no label are not there for a managed revision. One that was started as
 // a dry run has labelled none.
 func TestObjectsAreLabelledWhenTheDryRunEnds(t *testing.T) {
-	widgetServer, _ := startRefusingServer(t)
 	lists, labelled := 0, 0
-	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, request *http.Request) {
-		out.Header().Set("Content-Type", "application/json")
+	url := startServer(t, func(out http.ResponseWriter, request *http.Request) bool {
 		switch {
 		case request.URL.Path == "/apis/test.dev/v1":
 			fmt.Fprint(out, gadgetResources)
@@ -120,12 +114,11 @@ func TestObjectsAreLabelledWhenTheDryRunEnds(t *testing.T) {
 				`"ownerReferences":[{"apiVersion":"test.dev/v1","kind":"Widget","name":"w","uid":"u","controller":true}],`+
 				`"managedFields":[{"manager":"thole/p/c","operation":"Apply","apiVersion":"test.dev/v1"}]}}]}`)
 		default:
-			widgetServer.ServeHTTP(out, request)
+			return false
 		}
-	}))
-	t.Cleanup(server.Close)
-	t.Cleanup(widgetServer.refuse)
-	r := newRunner(t, server.URL, "")
+		return true
+	})
+	r := newRunner(t, url, "")
 	start := func(dryRun bool, wantLists, wantLabelled int) {
 		t.Helper()
 		policy := config.Policy{DryRun: dryRun}

@@ -128,15 +128,19 @@ func managed(m *abi.Manifest) bool { return slices.Contains(m.Features, abi.Feat
 // isManaged reports whether the running revision labels everything that another one owns.
 func (r *Runner) isManaged(rev *Revision) bool {
 	p := r.running(rev.Plugin)
-	if p == nil || !p.effects.Load().Managed || p.effects.Load().DryRun && !rev.Policy.DryRun || !scope.HasNamespaces(p.effects.Load().Namespaces, rev.Policy.Namespaces) {
+	if p == nil {
+		return false
+	}
+	running := p.effects.Load()
+	if !running.Managed || running.DryRun && !rev.Policy.DryRun || !scope.HasNamespaces(running.Namespaces, rev.Policy.Namespaces) {
 		return false
 	}
 	for _, c := range rev.Manifest.Controllers {
-		running := p.controllers[c.Name]
-		if running == nil || !running.canSwapTo(c) {
+		controller := p.controllers[c.Name]
+		if controller == nil || !controller.canSwapTo(c) {
 			return false
 		}
-		before := running.Revision().Controller
+		before := controller.Revision().Controller
 		if slices.ContainsFunc(c.Owns, func(w abi.Followed) bool { return !before.IsOwned(w.Kind) }) {
 			return false
 		}

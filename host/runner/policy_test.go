@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -127,19 +126,16 @@ func TestThePluginFollowsNothingOutsideOfTheNamespaceOfTheHost(t *testing.T) {
 // Children in namespaces that the plugin could not have before may be those of an earlier
 // revision that was not managed.
 func TestChildrenInNewNamespacesAreLabelled(t *testing.T) {
-	server, _ := startRefusingServer(t)
 	var listed []string
-	counting := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, request *http.Request) {
+	url := startServer(t, func(out http.ResponseWriter, request *http.Request) bool {
 		if strings.HasPrefix(request.URL.Query().Get("labelSelector"), abi.LabelManagedBy+"!=") {
 			listed = append(listed, request.URL.Path)
 			fmt.Fprint(out, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[]}`)
-			return
+			return true
 		}
-		server.ServeHTTP(out, request)
-	}))
-	t.Cleanup(counting.Close)
-	t.Cleanup(server.refuse)
-	r := newRunner(t, counting.URL, "")
+		return false
+	})
+	r := newRunner(t, url, "")
 	for number, step := range []struct {
 		namespaces config.Namespaces
 		want       string

@@ -104,8 +104,7 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	var p *plugin
 	byKind, err := r.acquireInformers(ctx, rev, follows)
 	if err == nil {
-		written = acquireWritten(ctx, r.Cache, follows.Written)
-		err = context.Cause(ctx) // for which a kind may be missing in written
+		written, err = acquireWritten(ctx, r.Cache, follows.Written)
 	}
 	if err == nil {
 		err = claim()

@@ -23,15 +23,15 @@ type written struct {
 }
 
 // acquireWritten acquires the informers of kinds that a plugin writes, as far as there can
-// be any.
-func acquireWritten(ctx context.Context, c *cache.Cache, scopes []scope.Scope) map[abi.Kind]*cache.Informer {
+// be any. It returns an error only if ctx has ended, since a kind may be missing for that.
+func acquireWritten(ctx context.Context, c *cache.Cache, scopes []scope.Scope) (map[abi.Kind]*cache.Informer, error) {
 	byKind := map[abi.Kind]*cache.Informer{}
 	for _, s := range scopes {
 		if informer, err := c.Acquire(ctx, s); err == nil {
 			byKind[s.Kind] = informer
 		}
 	}
-	return byKind
+	return byKind, context.Cause(ctx)
 }
 
 // replace sets the informers and releases those before.

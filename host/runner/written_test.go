@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -44,9 +43,12 @@ func newWrittenWorld(t *testing.T) *writtenWorld {
 }
 
 // acquire acquires the informer of what the plugin writes.
-func (w *writtenWorld) acquire() *cache.Informer {
+func (w *writtenWorld) acquire(scopes ...scope.Scope) *cache.Informer {
 	w.t.Helper()
-	byKind := acquireWritten(w.t.Context(), w.cache, []scope.Scope{{Kind: widgets, MetadataOnly: true}})
+	byKind, err := acquireWritten(w.t.Context(), w.cache, scopes)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	w.p.written.replace(byKind)
 	return byKind[widgets]
 }
@@ -84,7 +86,7 @@ func (w *writtenWorld) expect(name string, want effect.Presence) {
 func TestWritesOfAKindThatCannotBeListedAreNotKept(t *testing.T) {
 	w := newWrittenWorld(t)
 	w.server.refuse()
-	informer := w.acquire()
+	informer := w.acquire(scope.Scope{Kind: widgets, MetadataOnly: true})
 	await.Until(t, "the informer fails", func() bool { return informer.Err() != nil })
 	w.write(200)
 	if n := w.p.written.own.Len(); n != 0 {
@@ -100,7 +102,7 @@ func TestWritesOfAKindThatCannotBeListedAreNotKept(t *testing.T) {
 // that, and no run may wait for it.
 func TestAnInformerOfWritesThatHasFailedIsNotUsed(t *testing.T) {
 	w := newWrittenWorld(t)
-	informer := w.acquire()
+	informer := w.acquire(scope.Scope{Kind: widgets, MetadataOnly: true})
 	await.Until(t, "the informer has synced", informer.HasSynced)
 	w.write(3)
 	w.expect("w", effect.Present)
@@ -125,7 +127,7 @@ func TestAnInformerOfWritesThatHasFailedIsNotUsed(t *testing.T) {
 	if n := w.p.written.own.Len(); n != 0 {
 		t.Errorf("then %d writes are kept", n)
 	}
-	if w.acquire(); w.p.written.synced(widgets) == nil {
+	if w.acquire(scope.Scope{Kind: widgets, MetadataOnly: true}); w.p.written.synced(widgets) == nil {
 		t.Error("the informer is not used by the next revision")
 	}
 }
@@ -154,7 +156,7 @@ func TestWhatIsWrittenAndNotSelectedIsThere(t *testing.T) {
 	}
 	w.p.informers.replace(map[abi.Kind]*cache.Informer{widgets: selected})
 	w.expect("none", effect.Unselected)
-	w.p.written.replace(acquireWritten(t.Context(), w.cache, follows.Written))
+	w.acquire(follows.Written...)
 	w.expect("none", effect.Absent)
 	o, shown := w.store().Get(widgets, object.Key{Namespace: "a", Name: "w"})
 	if shown != effect.Unselected || o == nil || !o.MetadataOnly {
@@ -175,9 +177,7 @@ func TestSharersAreFoundWhenTheListIsLate(t *testing.T) {
 	listed, released := make(chan struct{}), make(chan struct{}, 1)
 	annotations := make(chan string, 1) // of the object that the primary shares
 	var items string
-	widgetServer, _ := startRefusingServer(t)
-	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, request *http.Request) {
-		out.Header().Set("Content-Type", "application/json")
+	url := startServer(t, func(out http.ResponseWriter, request *http.Request) bool {
 		switch {
 		case request.URL.Path == "/apis/test.dev/v1":
 			fmt.Fprint(out, gadgetResources)
@@ -202,12 +202,11 @@ func TestSharersAreFoundWhenTheListIsLate(t *testing.T) {
 			}
 			fmt.Fprintf(out, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"1"},"items":[%s]}`, items)
 		default:
-			widgetServer.ServeHTTP(out, request)
+			return false
 		}
-	}))
-	t.Cleanup(server.Close)
-	t.Cleanup(widgetServer.refuse)
-	r := newRunner(t, server.URL, "")
+		return true
+	})
+	r := newRunner(t, url, "")
 	declared := abi.Controller{Name: "c", For: widgets.All(), Writes: []abi.Kind{gadgets}}
 	before, err := effect.New(effect.Config{
 		REST: r.Cluster, Plugin: "p", Recorder: noEvents{}, Store: effectStore{r.Cache, &informers{}, &cache.OwnWrites{}, &written{}},
@@ -248,18 +247,15 @@ func TestSharersAreFoundWhenTheListIsLate(t *testing.T) {
 func TestAStartThatIsInterruptedDoesNotGoOnWithoutWhatIsWritten(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
-	widgetServer, _ := startRefusingServer(t)
-	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, request *http.Request) {
+	url := startServer(t, func(out http.ResponseWriter, request *http.Request) bool {
 		if request.URL.Path == "/apis/other.dev/v1" {
 			interrupt()
 			<-request.Context().Done()
-			return
+			return true
 		}
-		widgetServer.ServeHTTP(out, request)
-	}))
-	t.Cleanup(server.Close)
-	t.Cleanup(widgetServer.refuse)
-	r := newRunner(t, server.URL, "")
+		return false
+	})
+	r := newRunner(t, url, "")
 	policy := config.Policy{}
 	policy.Limits.Concurrency = 1
 	err := r.Start(ctx, &Revision{
