@@ -385,16 +385,19 @@ func TestARollbackWaitsForLongerThanTheProbation(t *testing.T) {
 	})
 }
 
-// What an administrator takes away is gone, although the rollback has to wait.
+// What an administrator takes away is gone, although the rollback has to wait, and does not
+// come back because the file cannot be read.
 func TestAPolicyDoesNotWaitForARollback(t *testing.T) {
 	w := newWorld("A", "B")
 	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		stopped := rollBackBeside(w, update, c)
-		update(under(module("p", "B/1"), `{"n":1}`), module("q", "A/1"))
-		rest()
-		w.expectRunning(t, "p B/1", "q A/1")
-		if got := w.policies["p"]; got != `{"n":1}` {
-			t.Errorf("the policy is %q", got)
+		for _, m := range []Module{under(module("p", "B/1"), `{"n":1}`), {Name: "p", Err: errors.New("permission denied")}} {
+			update(m, module("q", "A/1"))
+			rest()
+			w.expectRunning(t, "p B/1", "q A/1")
+			if got := w.policies["p"]; got != `{"n":1}` {
+				t.Errorf("the policy is %q", got)
+			}
 		}
 		stopped()
 		rest()
