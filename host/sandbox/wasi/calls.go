@@ -80,7 +80,10 @@ func descriptorStatus(_ *Process, memory api.Memory, args []uint64) errno {
 	return success
 }
 
-const maxVectors = 1024 // of one write
+const (
+	maxVectors = 1024 // of one write
+	vectorWork = 32   // for one, as if so many bytes were copied
+)
 
 func write(p *Process, memory api.Memory, args []uint64) errno {
 	fd, vectors, n := uint32(args[0]), uint32(args[1]), uint32(args[2])
@@ -96,6 +99,7 @@ func write(p *Process, memory api.Memory, args []uint64) errno {
 	}
 	var written uint32
 	for i := range n {
+		p.copied += vectorWork
 		data, ok := vector(memory, vectors+8*i)
 		if !ok {
 			return badAddress
@@ -193,6 +197,7 @@ func poll(p *Process, memory api.Memory, args []uint64) errno {
 	if n == 0 || n > maxSubscriptions {
 		return invalid
 	}
+	p.copied += int(n) * (subscriptionSize + eventSize)
 	in, ok := memory.Read(uint32(args[0]), n*subscriptionSize)
 	if !ok {
 		return badAddress

@@ -202,7 +202,7 @@ func TestWriteKeepsTheLastBytes(t *testing.T) {
 	if n, _ := m.ReadUint32Le(64); n != 10 || string(p.Stdout.Bytes()) != "lloworld" || p.Stderr.Bytes() != nil {
 		t.Errorf("%d bytes written, %q kept", n, p.Stdout.Bytes())
 	}
-	if copied, drawn := p.TakeWork(); copied != 10 || drawn != 0 {
+	if copied, drawn := p.TakeWork(); copied != 10+2*vectorWork || drawn != 0 {
 		t.Errorf("work of %d and %d bytes", copied, drawn)
 	}
 	if copied, _ := p.TakeWork(); copied != 0 {
@@ -222,6 +222,25 @@ func TestWriteKeepsTheLastBytes(t *testing.T) {
 	} {
 		if e := call(t, p, m, "fd_write", c.fd, c.at, c.n, c.result); e != c.want {
 			t.Errorf("%s: errno %d, want %d", name, e, c.want)
+		}
+	}
+}
+
+// TestWorkWithoutBytesCounts: vectors without bytes, and what a poll waits for.
+func TestWorkWithoutBytesCounts(t *testing.T) {
+	p, m := testProcess(), linear{data: make([]byte, 64<<10)}
+	for name, c := range map[string]struct {
+		args []uint64
+		want int
+	}{
+		"fd_write":    {[]uint64{stdout, 0, maxVectors, 60_000}, maxVectors * vectorWork},
+		"poll_oneoff": {[]uint64{0, 32_000, maxSubscriptions, 60_000}, maxSubscriptions * (subscriptionSize + eventSize)},
+	} {
+		if e := call(t, p, m, name, c.args...); e != success {
+			t.Errorf("%s: errno %d", name, e)
+		}
+		if copied, _ := p.TakeWork(); copied != c.want {
+			t.Errorf("%s: work of %d bytes, want %d", name, copied, c.want)
 		}
 	}
 }
