@@ -104,6 +104,26 @@ const (
 	OpV128AnyTrue = PrefixVector<<16 | 83
 )
 
+// IsAccess reports whether an instruction loads from linear memory or stores to
+// it, bulk instructions excepted.
+func (op Opcode) IsAccess() bool {
+	form := immediatesOf(op)
+	return form == memoryArgument || form == memoryAndLane
+}
+
+// IsDivision reports whether an instruction divides integers.
+func (op Opcode) IsDivision() bool {
+	return op >= OpI32DivS && op <= OpI32RemU || op >= OpI64DivS && op <= OpI64RemU
+}
+
+// IsFloat reports whether an instruction calculates with a floating point number,
+// or converts one.
+func (op Opcode) IsFloat() bool {
+	return op >= 0x8b && op <= 0xa6 || // abs to copysign, of both sizes
+		op >= OpI32TruncF32S && op <= OpI32TruncF64U || op >= OpI64TruncF32S && op <= 0xbf ||
+		op>>16 == PrefixMisc && op&0xffff <= 7
+}
+
 // immediates is the form of what follows an opcode.
 type immediates byte
 

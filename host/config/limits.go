@@ -20,9 +20,9 @@ type Limits struct {
 	MemoryMiB int `json:"memoryMiB,omitempty"`
 	// Timeout is the deadline of one call; default 10s.
 	Timeout Duration `json:"timeout,omitzero"`
-	// Fuel is the number of instructions that one call may execute, where a
-	// branch costs as much as its longest path; default 100,000,000,000, which
-	// is some seconds of computing.
+	// Fuel is how much one call may execute: a simple instruction costs 1, an
+	// access to memory 4, a call 8, and a branch as much as its longest path;
+	// default 100,000,000,000, which is about three seconds of computing.
 	Fuel int64 `json:"fuel,omitempty"`
 	// Concurrency is how many objects of one controller are reconciled at
 	// once, even if the manifest asks for more; default 8.

@@ -38,6 +38,7 @@ type call struct {
 	limitsHit    []string // without duplicates
 
 	fuel     fuel
+	looked   time.Time // when a tick did more than to look at the clock
 	stack    nativeStack
 	hostCost int64 // fuel that the running host function costs
 	process  wasi.Process

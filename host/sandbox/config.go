@@ -83,7 +83,7 @@ func (c Config) withDefaults() Config {
 type Limits struct {
 	MemoryBytes uint64        // linear memory of one instance, in whole pages of 64 KiB; 64 MiB
 	Deadline    time.Duration // of one call; 10s
-	Fuel        int64         // of one call, in instructions; 100,000,000,000
+	Fuel        int64         // of one call (package meter has the costs); 100,000,000,000
 	OutputBytes int           // of one result; [abi.MaxOutput]
 	ReplyBytes  int           // of one reply to get or list, larger ones are [abi.CodeTooLarge]; 16 MiB
 	HostCalls   int           // get and list calls of one reconcile; 10,000
@@ -133,7 +133,7 @@ func (l Limits) Validate() error {
 		what  string
 		value int64
 	}{
-		{"instructions of fuel", l.Fuel},
+		{"of fuel", l.Fuel},
 		{"output bytes", int64(l.OutputBytes)},
 		{"reply bytes", int64(l.ReplyBytes)},
 		{"host calls", int64(l.HostCalls)},

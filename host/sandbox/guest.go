@@ -89,7 +89,7 @@ type Usage struct {
 	// Duration is the time from the first instruction to the last, with host
 	// calls and without waits for an execution slot.
 	Duration time.Duration
-	// Fuel is the fuel charged, in instructions: at least as many as were
+	// Fuel is the fuel charged: at least what the instructions cost that were
 	// executed. The same call uses the same fuel each time.
 	Fuel int64
 	// MemoryBytes is the size of the instance's memory at the end of the call,

@@ -49,6 +49,7 @@ func (g *Guest) instantiate(ctx context.Context, c *call, pages uint32) (*instan
 	if err != nil {
 		return nil, err
 	}
+	c.fuel.linear = linear
 	ctx = experimental.WithMemoryAllocator(withCall(ctx, c), linear)
 	n, err := g.acquireCode(ctx, c)
 	if err != nil {
@@ -148,6 +149,7 @@ func (in *instance) growTo(pages uint32) error {
 	in.linear.BeginCall() // the start function may have been refused a growth
 	if have := in.memory.Size() / pageBytes; have < pages {
 		in.memory.Grow(pages - have)
+		in.linear.Touch()
 	}
 	return in.linear.Refused()
 }
@@ -164,7 +166,7 @@ func (in *instance) enter(ctx context.Context, c *call, f api.Function, args ...
 	if c.stack = in.stack; f != in.reconcile {
 		c.stack = nativeStackOf(f)
 	}
-	c.fuel.begin(in.fuel)
+	c.fuel.begin(in.fuel, in.linear)
 	err := f.CallWithStack(withCall(ctx, c), stack[:])
 	c.fuel.end()
 	if err != nil {

@@ -15,6 +15,8 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"sync/atomic"
+	"unsafe"
 
 	"github.com/tetratelabs/wazero/experimental"
 )
@@ -49,7 +51,22 @@ func (a *Account) Linear(size, limit uint64) (*Linear, error) {
 		m.Free()
 		return nil, err
 	}
+	m.Touch()
 	return m, nil
+}
+
+// untouched is how much of a memory, from its begin, may be without pages when a
+// call begins, in bytes. The kernel makes and clears a page when it is used for
+// the first time: this bounds how long it works for a guest between two ticks
+// (host/sandbox/meter/RATIONALE.md).
+const untouched = 1 << 20
+
+// Touch uses each page of the memory beyond the first untouched bytes, so that
+// it is there.
+func (m *Linear) Touch() {
+	for at := uint64(untouched); at < m.Size(); at += chunk {
+		atomic.OrUint32((*uint32)(unsafe.Pointer(&m.data[at])), 0) // writes what is there
+	}
 }
 
 // Allocate is called by the engine once, when it instantiates the module.
@@ -112,10 +129,11 @@ func (m *Linear) Image() *Image { return ImageOf(m.data) }
 const trimEvery = 64
 
 // Restore makes the content of the memory that of the image, whatever was
-// written. The memory must have the image's size.
+// written. The memory must have the image's size. A large one keeps its pages:
+// to make them again takes longer than to clear them.
 func (m *Linear) Restore(im *Image) {
 	keep := uint64(math.MaxUint64)
-	if m.restored++; m.restored%trimEvery == 0 {
+	if m.restored++; m.restored%trimEvery == 0 && im.size <= untouched {
 		keep = 0
 	}
 	m.restore(im, keep)
@@ -123,11 +141,17 @@ func (m *Linear) Restore(im *Image) {
 
 // RestoreNew is [Linear.Restore] for a new memory, which may have pages that
 // another one has used.
-func (m *Linear) RestoreNew(im *Image) { m.restore(im, keptResident) }
+func (m *Linear) RestoreNew(im *Image) {
+	m.restore(im, keptResident)
+	m.Touch()
+}
 
 // RestoreAndTrim is [Linear.Restore] that gives back all pages that the image
 // does not need.
-func (m *Linear) RestoreAndTrim(im *Image) { m.restore(im, 0) }
+func (m *Linear) RestoreAndTrim(im *Image) {
+	m.restore(im, 0)
+	m.Touch()
+}
 
 // restore keeps at most keep bytes resident of what is zero in the image.
 func (m *Linear) restore(im *Image, keep uint64) {

@@ -10,7 +10,7 @@ import (
 // emitter writes a module with the checks of its plan.
 type emitter struct {
 	plan   *plan
-	fuel   uint32 // the added global
+	fuel   uint32 // the added global; those that hold references are behind it
 	refuel uint32 // the added function that calls tick; the helpers are behind it
 }
 
@@ -26,9 +26,13 @@ func write(p *plan, exports []wasm.Export) ([]byte, error) {
 	for _, h := range p.helpers {
 		functions = append(functions, e.define(h))
 	}
+	globals := [][]byte{wasm.AppendGlobal(nil, wasm.I64, wasm.AppendConst(nil, wasm.OpI64Const, 0))}
+	for _, f := range p.references {
+		globals = append(globals, wasm.AppendGlobal(nil, wasm.FuncRef, wasm.AppendOp(nil, wasm.OpRefFunc, p.m.Moved(f, imports))))
+	}
 	return p.m.Write(module.Additions{
 		Imports:   []wasm.Import{{Module: ImportModule, Name: ImportTick, Kind: wasm.KindFunction, Type: tickType}},
-		Globals:   [][]byte{wasm.AppendGlobal(nil, wasm.I64, wasm.AppendConst(nil, wasm.OpI64Const, 0))},
+		Globals:   globals,
 		Functions: functions,
 		Exports:   append([]wasm.Export{{Name: FuelExport, Kind: wasm.KindGlobal, Index: e.fuel}}, exports...),
 		Body:      e.body,
@@ -65,7 +69,13 @@ func (e *emitter) body(i int, out []byte) []byte {
 
 func (e *emitter) instruction(c *code, in wasm.Instruction, last *wasm.Instruction) {
 	switch {
-	case in.Op == wasm.OpCall, in.Op == wasm.OpRefFunc:
+	case in.Op == wasm.OpCall:
+		in.A = e.plan.m.Moved(in.A, imports)
+	case in.Op == wasm.OpRefFunc:
+		if i, planned := e.plan.reference[in.A]; planned {
+			c.op(wasm.OpGlobalGet, e.fuel+1+i)
+			return
+		}
 		in.A = e.plan.m.Moved(in.A, imports)
 	case isBulk(in.Op):
 		at, planned := e.plan.index[helperOf(&in)]

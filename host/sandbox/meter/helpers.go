@@ -20,7 +20,7 @@ func helperOf(in *wasm.Instruction) helper { return helper{in.Op, in.A, in.B} }
 // bound returns what a helper runs between two of its own checks.
 func (h helper) bound() int64 {
 	if h.op == wasm.OpMemoryGrow {
-		return helperCost
+		return touchedPages*touchCode + helperCost
 	}
 	return chunkCost + helperCost
 }
@@ -49,6 +49,7 @@ func (e *emitter) define(h helper) module.Defined {
 	var c code
 	if h.op == wasm.OpMemoryGrow {
 		f.Type = wasm.Signature([]wasm.ValueType{wasm.I32}, wasm.I32)
+		f.Locals = []wasm.ValueType{wasm.I32}
 		e.grow(&c)
 	} else {
 		value := wasm.I32
@@ -63,8 +64,18 @@ func (e *emitter) define(h helper) module.Defined {
 	return f
 }
 
-// grow charges for all pages because some systems move the memory.
+// The kernel makes a page when it is used for the first time, which takes it
+// longer than anything that the guest can do with one instruction. So the pages
+// that memory.grow adds are used at once, and paid.
+const (
+	touchedPages = 16 // of 4 KiB, in one of 64 KiB: what is touched between two checks
+	touchCode    = 8  // what the code costs that touches one
+)
+
+// grow charges for all pages because some systems move the memory. It ends with
+// a tick, so that the next slice is that of a memory of the new size.
 func (e *emitter) grow(c *code) {
+	const page = 1 // a local
 	c.op(wasm.OpGlobalGet, e.fuel)
 	c.op(wasm.OpMemorySize, 0)
 	c.op(wasm.OpI64ExtendI32U)
@@ -73,6 +84,25 @@ func (e *emitter) grow(c *code) {
 	e.pay(c)
 	c.get(delta)
 	c.op(wasm.OpMemoryGrow, 0)
+	c.op(wasm.OpLocalTee, page) // -1, which is behind all pages, if it is refused
+	c.block(wasm.OpLoop)
+	c.get(page)
+	c.op(wasm.OpMemorySize, 0)
+	c.op(wasm.OpI32LtU)
+	c.block(wasm.OpIf)
+	e.check(c, touchedPages*touchCost+helperCost)
+	for i := range uint32(touchedPages) {
+		c.get(page)
+		c.i32(16)
+		c.op(wasm.OpI32Shl)
+		c.i32(0)
+		c.op(wasm.OpI32Store, 0, i<<12)
+	}
+	c.advance(page, wasm.OpI32Add, 1)
+	c.op(wasm.OpBranch, 1)
+	c.op(wasm.OpEnd)
+	c.op(wasm.OpEnd)
+	c.op(wasm.OpCall, e.refuel)
 }
 
 // inChunks writes the body of a helper other than memory.grow: a small length

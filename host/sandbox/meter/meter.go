@@ -76,12 +76,12 @@ type limits struct {
 // Fuel is paid for the longest path. Large segments therefore charge calls that
 // take shorter paths too much, and small ones need more checks. RATIONALE.md
 // has the measurements behind these numbers.
-var defaultLimits = limits{segment: 2000, run: 5000, returns: 2500, entry: 200}
+var defaultLimits = limits{segment: 4000, run: 10_000, returns: 5000, entry: 400}
 
 func (o Options) limitsOrDefault() limits { return cmp.Or(o.limits, defaultLimits) }
 
 // version changes when the same module is rewritten in another way.
-const version = 4
+const version = 5
 
 // Key identifies the way in which modules are rewritten, for use in the key of
 // a cache. It does not depend on the added exports.

@@ -20,8 +20,8 @@ func TestRewriteRefusesReservedNamesAndTooManyChecks(t *testing.T) {
 		{"import from the reserved module", `module name "thole" is reserved`, func(m *tck.Module) { m.Import("thole", "tick", i64s, i64s) }},
 		{"export of the fuel", `reserved prefix "thole."`, func(m *tck.Module) { m.Global(1); m.ExportGlobal(FuelExport, 0) }},
 		{"export of a global that is to be restored", `reserved prefix "thole."`, func(m *tck.Module) { m.Global(1); m.ExportGlobal(module.GlobalExport(0), 0) }},
-		{"too many checks", "function 1: too large: it needs 4202 checks, the limit is 4096", func(m *tck.Module) {
-			f := m.Func(nil, nil, nil, idle(190))
+		{"too many checks", "function 1: too large: it needs 4203 checks, the limit is 4096", func(m *tck.Module) {
+			f := m.Func(nil, nil, nil, idle(370))
 			entry(m, bytes.Repeat(tck.Call(f), 42_020))
 		}},
 	} {

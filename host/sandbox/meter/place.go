@@ -37,7 +37,6 @@ func (r run) longest() int64 { return max(r.entry, r.since) }
 type region struct {
 	paid  int64 // on the longest path to this point
 	most  int64 // to any point so far
-	frame int64 // what the call costs besides
 	check int   // the index of the check that pays; -1 if the caller does
 }
 
@@ -45,6 +44,7 @@ type region struct {
 type frame struct {
 	op      wasm.Opcode
 	base    int   // regions that were open before
+	values  int   // that it takes and results in
 	dead    bool  // whether it cannot be reached
 	paid    int64 // at its start, as run
 	run     run
@@ -70,10 +70,10 @@ type placer struct {
 	checks  []check
 }
 
-// begin prepares the placer for a function, a call of which costs frameCost
-// besides its instructions.
-func (p *placer) begin(atEntry bool, frameCost, returns int64) {
-	p.frames = append(p.frames[:0], frame{op: wasm.OpBlock})
+// begin prepares the placer for a function that results in that many values, a
+// call of which costs frameCost besides its instructions.
+func (p *placer) begin(atEntry bool, frameCost, returns int64, results int) {
+	p.frames = append(p.frames[:0], frame{op: wasm.OpBlock, values: results})
 	p.regions = append(p.regions[:0], region{check: -1})
 	p.run = run{entry: 0, since: none}
 	p.dead = false
@@ -81,10 +81,17 @@ func (p *placer) begin(atEntry bool, frameCost, returns int64) {
 	p.sum = summary{thru: none, post: none}
 	p.bound = 0
 	p.checks = p.checks[:0]
-	if atEntry {
-		p.check(0)
+	if !atEntry {
+		p.spend(0, frameCost, noCall)
+		return
 	}
-	p.region().frame = frameCost
+	p.check(0)
+	p.region().add(frameCost) // not part of the run, whose length is bounded
+}
+
+func (r *region) add(cost int64) {
+	r.paid += cost
+	r.most = max(r.most, r.paid)
 }
 
 func (p *placer) region() *region { return &p.regions[len(p.regions)-1] }
@@ -107,9 +114,9 @@ func (p *placer) check(at int) {
 func (p *placer) closeRegions(base int) {
 	for _, r := range p.regions[base:] {
 		if r.check < 0 {
-			p.sum.pays = r.most + r.frame
+			p.sum.pays = r.most
 		} else {
-			p.checks[r.check].amount = r.most + r.frame
+			p.checks[r.check].amount = r.most
 		}
 	}
 	p.regions = p.regions[:base]
@@ -123,9 +130,7 @@ func (p *placer) spend(at int, cost int64, callee summary) {
 	if p.region().paid+cost+callee.pays > p.limits.segment || p.run.longest()+cost+callee.pre > p.limits.run {
 		p.check(at)
 	}
-	r := p.region()
-	r.paid += cost + callee.pays
-	r.most = max(r.most, r.paid)
+	p.region().add(cost + callee.pays)
 	p.sum.pre = max(p.sum.pre, p.run.entry+cost+callee.pre)
 	p.bound = max(p.bound, p.run.since+cost+callee.pre)
 	p.run.since = max(p.run.since+cost+callee.thru, callee.post, none)
@@ -136,14 +141,15 @@ func (p *placer) spend(at int, cost int64, callee summary) {
 var noCall = summary{post: none}
 
 // next adds an instruction that is not a call. after is the offset of the
-// instruction behind it.
-func (p *placer) next(in *wasm.Instruction, cost int64, after int) {
+// instruction behind it, and values what a block takes and results in.
+func (p *placer) next(in *wasm.Instruction, cost int64, after, values int) {
 	switch in.Op {
 	case wasm.OpBlock, wasm.OpIf:
-		p.spend(in.At, cost, noCall)
-		p.open(in.Op)
+		p.spend(in.At, cost+valuesCost(values), noCall)
+		p.open(in.Op, values)
 	case wasm.OpLoop:
-		p.open(in.Op)
+		p.spend(in.At, cost+valuesCost(values), noCall)
+		p.open(in.Op, values)
 		if !p.dead {
 			p.check(after)
 		}
@@ -158,7 +164,7 @@ func (p *placer) next(in *wasm.Instruction, cost int64, after int) {
 		p.branch(in, cost)
 		p.dead = true
 	case wasm.OpReturn:
-		p.exit(in.At, cost+returnCost)
+		p.exit(in.At, cost+valuesCost(p.frames[0].values))
 		p.dead = true
 	case wasm.OpUnreachable:
 		p.spend(in.At, cost, noCall)
@@ -168,9 +174,9 @@ func (p *placer) next(in *wasm.Instruction, cost int64, after int) {
 	}
 }
 
-func (p *placer) open(op wasm.Opcode) {
+func (p *placer) open(op wasm.Opcode, values int) {
 	p.frames = append(p.frames, frame{
-		op: op, base: len(p.regions), dead: p.dead,
+		op: op, base: len(p.regions), values: values, dead: p.dead,
 		paid: p.region().paid, run: p.run,
 		endPaid: 0, endRun: run{none, none},
 	})
@@ -181,8 +187,9 @@ func (p *placer) branch(in *wasm.Instruction, cost int64) {
 	if p.dead {
 		return
 	}
+	cost += valuesCost(p.mostValues(in))
 	if p.leavesFunction(in) {
-		p.exit(in.At, cost+returnCost)
+		p.exit(in.At, cost+branchCost)
 	} else {
 		p.spend(in.At, cost, noCall)
 	}
@@ -201,6 +208,14 @@ func eachLabel(in *wasm.Instruction, visit func(label uint32)) {
 func (p *placer) leavesFunction(in *wasm.Instruction) (leaves bool) {
 	eachLabel(in, func(label uint32) { leaves = leaves || int(label) >= len(p.frames)-1 })
 	return leaves
+}
+
+// mostValues returns the most values that a branch may pass on.
+func (p *placer) mostValues(in *wasm.Instruction) (most int) {
+	eachLabel(in, func(label uint32) {
+		most = max(most, p.frames[max(0, len(p.frames)-1-int(label))].values)
+	})
+	return most
 }
 
 // reach merges the path to here into those to the end of a block. A branch to a
@@ -248,7 +263,7 @@ func (p *placer) beginElse() {
 
 func (p *placer) end(at int) {
 	if len(p.frames) == 1 {
-		p.exit(at, returnCost)
+		p.exit(at, branchCost+valuesCost(p.frames[0].values))
 		p.closeRegions(0)
 		return
 	}

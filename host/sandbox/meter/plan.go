@@ -22,6 +22,20 @@ type plan struct {
 
 	helpers []helper       // that take the place of bulk instructions
 	index   map[helper]int // in helpers
+
+	// The functions that ref.func refers to. The engine allocates something at
+	// each ref.func, which lives as long as the instance: each reference is made
+	// once, as a global.
+	references []uint32
+	reference  map[uint32]uint32 // by function, the index in references
+}
+
+// refer makes a reference to a function.
+func (p *plan) refer(function uint32) {
+	if _, known := p.reference[function]; !known {
+		p.reference[function] = uint32(len(p.references))
+		p.references = append(p.references, function)
+	}
 }
 
 // maxChecks bounds the checks of one function. Each of them is two jumps, whose
@@ -37,6 +51,8 @@ func newPlan(m *module.Module, l limits) *plan {
 		sums:   make([]summary, len(g.callees)),
 		checks: make([][]check, len(m.Bodies)),
 		index:  map[helper]int{},
+
+		reference: map[uint32]uint32{},
 	}
 }
 
@@ -109,13 +125,14 @@ func (p *plan) function(node uint32, root bool) summary {
 	if p.order.cut[node] {
 		returns = p.placer.limits.returns
 	}
-	b, frame := &p.m.Bodies[i], int64(0)
-	if p.order.cyclic[node] {
-		frame = frameCost(b)
-	}
-	p.walk(b, atEntry, frame, returns)
+	results := len(p.m.Functions[node].Results)
+	frame := frameCost(&p.m.Bodies[i], p.order.cyclic[node])
+	atEntry = atEntry || frame > p.placer.limits.entry
+	p.placer.begin(atEntry, frame, returns, results)
+	p.walk(i)
 	if !atEntry && p.placer.sum.pays > p.placer.limits.entry {
-		p.walk(b, true, frame, returns)
+		p.placer.begin(true, frame, returns, results)
+		p.walk(i)
 	}
 	p.checks[i] = slices.Clone(p.placer.checks)
 	if len(p.checks[i]) > maxChecks && p.err == nil {
@@ -127,15 +144,17 @@ func (p *plan) function(node uint32, root bool) summary {
 	return s
 }
 
-// walk gives the placer the instructions of a function (see [placer.begin]).
-func (p *plan) walk(b *module.Body, atEntry bool, frame, returns int64) {
-	p.placer.begin(atEntry, frame, returns)
+// walk gives the placer the instructions of a defined function.
+func (p *plan) walk(i int) {
 	var in, last wasm.Instruction
-	for s := b.Instructions(); s.Next(&in); last = in {
-		cost := costOf(in.Op)
+	for s := p.m.Bodies[i].Instructions(); s.Next(&in); last = in {
+		cost, values := costOf(in.Op), p.m.Values(&in)
 		if callee, ok := p.graph.callee(p.m, &in); ok {
-			p.placer.spend(in.At, cost, p.sums[callee])
+			p.placer.spend(in.At, cost+valuesCost(values), p.sums[callee])
 			continue
+		}
+		if in.Op == wasm.OpRefFunc {
+			p.refer(in.A)
 		}
 		if isBulk(in.Op) {
 			length, small := smallLength(&in, &last)
@@ -147,7 +166,7 @@ func (p *plan) walk(b *module.Body, atEntry bool, frame, returns int64) {
 			}
 			cost += length
 		}
-		p.placer.next(&in, cost, s.Offset())
+		p.placer.next(&in, cost, s.Offset(), values)
 	}
 }
 

@@ -219,16 +219,16 @@ type weight struct {
 func (w *weight) add(m *Module, in *wasm.Instruction) {
 	switch in.Op {
 	case wasm.OpBlock, wasm.OpLoop, wasm.OpIf:
-		w.values = max(w.values, m.valuesOfBlock(in.Value))
+		w.values = max(w.values, m.Values(in))
 		w.addJumps(1)
 	case wasm.OpElse, wasm.OpBranch, wasm.OpBranchIf:
 		w.addJumps(1)
 	case wasm.OpBranchTable:
 		w.addJumps(in.NumLabels())
 	case wasm.OpCall:
-		w.total += values(m.Functions[in.A]) / valuesPerWeight
+		w.total += m.Values(in) / valuesPerWeight
 	case wasm.OpCallIndirect:
-		w.total += indirectWeight + values(m.types[in.A])/valuesPerWeight
+		w.total += indirectWeight + m.Values(in)/valuesPerWeight
 	default:
 		w.total += exits(in.Op)
 	}
@@ -251,11 +251,22 @@ func exits(op wasm.Opcode) int {
 	return 0
 }
 
-func (m *Module) valuesOfBlock(typ int64) int {
-	if typ < 0 {
-		return 1
+// Values returns how many parameters and results a block or a call has, 0 for
+// other instructions.
+func (m *Module) Values(in *wasm.Instruction) int {
+	switch in.Op {
+	case wasm.OpBlock, wasm.OpLoop, wasm.OpIf:
+		if in.Value < 0 {
+			return 1
+		}
+		return values(m.types[in.Value])
+	case wasm.OpCall:
+		return values(m.Functions[in.A])
+	case wasm.OpCallIndirect:
+		return values(m.types[in.A])
+	default:
+		return 0
 	}
-	return values(m.types[typ])
 }
 
 func values(t wasm.FuncType) int { return len(t.Params) + len(t.Results) }

@@ -42,11 +42,12 @@ type Additions struct {
 	Body func(defined int, out []byte) []byte
 }
 
-// Defined is a function without locals. Its code ends with an end instruction.
+// Defined is a function. Its code ends with an end instruction.
 type Defined struct {
-	Name string // in stack traces
-	Type wasm.FuncType
-	Code []byte
+	Name   string // in stack traces
+	Type   wasm.FuncType
+	Locals []wasm.ValueType // besides its parameters
+	Code   []byte
 }
 
 // maxWritten bounds a module with its additions, in bytes.
@@ -96,7 +97,7 @@ func (w *writer) encodeAdditions() {
 	}
 	for _, f := range w.a.Functions {
 		w.added[wasm.FunctionSection].Add(wasm.AppendU32(nil, w.typeIndex(f.Type)))
-		w.added[wasm.CodeSection].Add(wasm.AppendBody(nil, nil, f.Code))
+		w.added[wasm.CodeSection].Add(wasm.AppendBody(nil, f.Locals, f.Code))
 	}
 	for _, g := range w.a.Globals {
 		w.added[wasm.GlobalSection].Add(g)

@@ -1,0 +1,85 @@
+package sandbox
+
+import (
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/abi/wasm"
+)
+
+// countTicks returns how many ticks one call of a guest has, and that call.
+func countTicks(t *testing.T, file []byte) (ticks int, out Return) {
+	t.Helper()
+	g := load(t, newSandbox(t, Config{}), Plugin{Name: "ticks", Wasm: file})
+	onSlice = func(begins bool) {
+		if !begins {
+			ticks++
+		}
+	}
+	defer func() { onSlice = nil }()
+	return ticks, reconcile(t, g, Call{Now: callTime})
+}
+
+// reading returns a guest that grows its memory by some pages and then reads it
+// that many times, 32 reads after one another.
+func reading(pages int32, times int32) []byte {
+	tg := newTestGuest("ticks")
+	body := slices.Concat(
+		tck.I32Const(pages), tck.MemoryGrow, tck.Drop,
+		tck.Loop,
+		tck.I32Const(0), slices.Concat(slices.Repeat([][]byte{slices.Concat(tck.I32Load, tck.I32Const(0), tck.I32Mul)}, 32)...), tck.Drop,
+		tck.LocalGet(1), tck.I32Const(32), tck.I32Add, tck.LocalTee(1), tck.I32Const(times), tck.I32LtU, tck.BranchIf(0),
+		tck.End)
+	return tg.build(i32Only, body, tg.ok())
+}
+
+// TestTicksComeMoreOftenWithALargeMemory, in which a read may have to wait for the
+// memory itself each time.
+func TestTicksComeMoreOftenWithALargeMemory(t *testing.T) {
+	const reads = 1 << 20
+	small, _ := countTicks(t, reading(0, reads))
+	large, _ := countTicks(t, reading(256, reads))
+	t.Logf("%d and %d ticks", small, large)
+	// 5 ms for reads of 200 ns each, which may be at the end of a page.
+	if perSlice := reads / small; perSlice > 25_000 {
+		t.Errorf("%d reads in a slice with a small memory", perSlice)
+	}
+	if perSlice := reads / large; perSlice > 5_000 {
+		t.Errorf("%d reads in a slice with a large memory", perSlice)
+	}
+}
+
+// TestPagesArePaidWhereMemoryGrows: the kernel makes them then, and the guest has a
+// tick for each 100 us or so.
+func TestPagesArePaidWhereMemoryGrows(t *testing.T) {
+	none, without := countTicks(t, reading(0, 32))
+	ticks, with := countTicks(t, reading(512, 32))
+	const pages = 512 * 16 // of 4 KiB
+	if more := with.Usage.Fuel - without.Usage.Fuel; more < 100*pages {
+		t.Errorf("%d pages cost %d", pages, more)
+	}
+	if ticks-none < pages/200 {
+		t.Errorf("%d ticks for %d pages", ticks-none, pages)
+	}
+}
+
+// TestReferencesAllocateNothing: the engine allocates for each ref.func.
+func TestReferencesAllocateNothing(t *testing.T) {
+	tg := newTestGuest("references")
+	f := tg.Func(noTypes, noTypes, nil)
+	tg.Declare(f)
+	file := tg.build(i32Only,
+		tck.Loop,
+		tck.RefFunc(f), wasm.AppendOp(nil, wasm.OpRefIsNull), tck.If, tck.Unreachable, tck.End,
+		tck.LocalGet(1), tck.I32Const(1), tck.I32Add, tck.LocalTee(1), tck.I32Const(100_000), tck.I32LtU, tck.BranchIf(0),
+		tck.End, tg.ok())
+	g := load(t, newSandbox(t, Config{}), Plugin{Name: "references", Wasm: file})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	reconcile(t, g, Call{Now: callTime})
+	if runtime.ReadMemStats(&after); after.Mallocs-before.Mallocs > 10_000 {
+		t.Errorf("%d allocations", after.Mallocs-before.Mallocs)
+	}
+}
