@@ -106,7 +106,7 @@ func Cases() []Case {
 func Hostile() []Case {
 	return slices.Concat(
 		bombCases(), indexCases(), startCases(), loopCases(), callTreeCases(), bulkCases(),
-		stackCases(), memoryCases(), stormCases(), resultCases(), edgeCases(),
+		slowCases(), stackCases(), memoryCases(), stormCases(), resultCases(), edgeCases(),
 	)
 }
 
