@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"runtime"
@@ -21,15 +23,18 @@ import (
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
-// BenchmarkNeighbour measures how much a plugin is disturbed by others: how long it
-// takes from a key that is due to a decoded result, in windows in which it is alone
-// (quiet) and in windows in which something else runs (beside). The two take turns,
-// so that a busy machine disturbs both.
+// BenchmarkNeighbour measures how much a plugin is disturbed by others. Its keys come
+// due on a grid, whether those before are done or not, and what counts is how late
+// each has its decoded result: a stall of 100 ms makes a hundred keys late. /healthz
+// is asked on a grid in the same way. Windows in which the plugin is alone (quiet) and
+// in which something else runs (beside) take turns, so that a busy machine disturbs
+// both.
 //
 //	p50-ratio    beside/quiet of the medians: at most 1.2 (DESIGN.md, idea 4)
 //	p99-more-ms  beside-quiet of the 99th percentiles: at most 5
-//	gc-stop-µs   how long the garbage collector waited until all goroutines had
-//	             stopped, 99th percentile: guests stop at their ticks
+//	healthz-*    of the windows beside something
+//	pause-max-µs the longest that the garbage collector waited until all goroutines
+//	             had stopped: guests stop at their ticks
 //
 // nothing runs nothing beside it, which shows the noise of the measurement. computes
 // runs a loop in Go on all cores but one, which shows the cost of a busy machine.
@@ -44,13 +49,13 @@ func BenchmarkNeighbour(b *testing.B) {
 			if d.calm != nil {
 				calm = d.calm(b, s)
 			}
-			var quiet, beside []time.Duration
+			var quiet, beside lateness
 			var stops pauses
 			for b.Loop() {
 				for range pairsOfWindows {
-					quiet = append(quiet, n.window(b, calm)...)
+					quiet.add(n.window(b, calm))
 					before := readPauses()
-					beside = append(beside, n.window(b, disturb)...)
+					beside.add(n.window(b, disturb))
 					stops.add(before, readPauses())
 				}
 			}
@@ -64,19 +69,31 @@ const (
 	pairsOfWindows = 12
 	windowLength   = 200 * time.Millisecond
 	notCounted     = 20 * time.Millisecond // at its begin: all callers start at once, which is an artefact
-	neighbourPause = time.Millisecond      // on average, between two keys
+	neighbourGrid  = time.Millisecond      // from one key to the next
+	healthzGrid    = 5 * time.Millisecond
 	hostileCallers = 8
 )
 
-func reportNeighbour(b *testing.B, quiet, beside []time.Duration) {
+// lateness is how late keys and answers of /healthz were.
+type lateness struct{ keys, healthz []time.Duration }
+
+func (l *lateness) add(more lateness) {
+	l.keys = append(l.keys, more.keys...)
+	l.healthz = append(l.healthz, more.healthz...)
+}
+
+func reportNeighbour(b *testing.B, quiet, beside lateness) {
 	us := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 	b.ReportMetric(0, "ns/op") // which is that of the whole measurement
-	b.ReportMetric(us(quantile(quiet, 0.5)), "p50-quiet-µs")
-	b.ReportMetric(us(quantile(beside, 0.5)), "p50-beside-µs")
-	b.ReportMetric(us(quantile(beside, 0.5))/us(quantile(quiet, 0.5)), "p50-ratio")
-	b.ReportMetric(us(quantile(quiet, 0.99)), "p99-quiet-µs")
-	b.ReportMetric(us(quantile(beside, 0.99)), "p99-beside-µs")
-	b.ReportMetric((us(quantile(beside, 0.99))-us(quantile(quiet, 0.99)))/1000, "p99-more-ms")
+	b.ReportMetric(us(quantile(quiet.keys, 0.5)), "p50-quiet-µs")
+	b.ReportMetric(us(quantile(beside.keys, 0.5)), "p50-beside-µs")
+	b.ReportMetric(us(quantile(beside.keys, 0.5))/us(quantile(quiet.keys, 0.5)), "p50-ratio")
+	b.ReportMetric(us(quantile(quiet.keys, 0.99)), "p99-quiet-µs")
+	b.ReportMetric(us(quantile(beside.keys, 0.99)), "p99-beside-µs")
+	b.ReportMetric((us(quantile(beside.keys, 0.99))-us(quantile(quiet.keys, 0.99)))/1000, "p99-more-ms")
+	b.ReportMetric(us(quantile(beside.keys, 1))/1000, "max-beside-ms")
+	b.ReportMetric(us(quantile(beside.healthz, 0.99))/1000, "healthz-p99-ms")
+	b.ReportMetric(us(quantile(beside.healthz, 1))/1000, "healthz-max-ms")
 }
 
 func quantile(all []time.Duration, q float64) time.Duration {
@@ -94,28 +111,20 @@ type disturbance struct {
 
 func idle(context.Context) {}
 
-// neighbour is a plugin whose keys become due one after the other.
+// neighbour is a plugin whose keys become due on a grid, in a process that answers
+// /healthz.
 type neighbour struct {
-	g    *Guest
-	due  chan struct{}
-	done chan time.Time
+	g       *Guest
+	healthz string // URL
 }
 
 func newNeighbour(b *testing.B, s *Sandbox) *neighbour {
-	n := &neighbour{
-		g:    load(b, s, Plugin{Name: "podmanager", Wasm: wasmbuild.Build(b, wasmbuild.TinyGo, "plugins/podmanager")}),
-		due:  make(chan struct{}),
-		done: make(chan time.Time),
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
+	b.Cleanup(server.Close)
+	return &neighbour{
+		g:       load(b, s, Plugin{Name: "podmanager", Wasm: wasmbuild.Build(b, wasmbuild.TinyGo, "plugins/podmanager")}),
+		healthz: server.URL + "/healthz",
 	}
-	var worker sync.WaitGroup
-	worker.Go(func() {
-		for range n.due {
-			n.reconcile(b)
-			n.done <- time.Now()
-		}
-	})
-	b.Cleanup(func() { close(n.due); worker.Wait() })
-	return n
 }
 
 const podManager = `{"apiVersion":"example.thole.dev/v1","kind":"PodManager","metadata":{"name":"sample","namespace":"default","uid":"6a3f","generation":1,"resourceVersion":"77"},"spec":{"image":"nginx:1.29","env":[{"name":"GREETING","value":"hello"}],"labels":{"app":"sample"}}}`
@@ -132,26 +141,43 @@ func (n *neighbour) reconcile(b *testing.B) {
 	}
 }
 
+func (n *neighbour) askHealthz(b *testing.B) {
+	reply, err := http.Get(n.healthz)
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	_, _ = io.Copy(io.Discard, reply.Body)
+	_ = reply.Body.Close()
+}
+
 // window measures for windowLength while beside runs.
-func (n *neighbour) window(b *testing.B, beside func(ctx context.Context)) []time.Duration {
+func (n *neighbour) window(b *testing.B, beside func(ctx context.Context)) (out lateness) {
 	ctx, cancel := context.WithCancel(b.Context())
-	var other sync.WaitGroup
+	var other, grids sync.WaitGroup
 	other.Go(func() { beside(ctx) })
 	defer other.Wait()
 	defer cancel()
-	var out []time.Duration
-	pause := time.NewTimer(neighbourPause)
 	counted := time.Now().Add(notCounted)
-	for i := 0; time.Since(counted) < windowLength; i++ {
-		<-pause.C
-		began := time.Now()
-		n.due <- struct{}{}
-		if took := (<-n.done).Sub(began); began.After(counted) {
-			out = append(out, took)
-		}
-		pause.Reset(neighbourPause/2 + time.Duration(i*7919%1000)*neighbourPause/1000)
-	}
+	grids.Go(func() { out.keys = onGrid(counted, neighbourGrid, func() { n.reconcile(b) }) })
+	grids.Go(func() { out.healthz = onGrid(counted, healthzGrid, func() { n.askHealthz(b) }) })
+	grids.Wait()
 	return out
+}
+
+// onGrid calls do at each point of a grid that begins at a time and lasts for
+// windowLength, or as soon as it can, and returns how long after its point each call
+// had ended.
+func onGrid(begin time.Time, step time.Duration, do func()) (late []time.Duration) {
+	pause := time.NewTimer(0)
+	<-pause.C
+	for due := begin; due.Before(begin.Add(windowLength)); due = due.Add(step) {
+		pause.Reset(time.Until(due))
+		<-pause.C
+		do()
+		late = append(late, time.Since(due))
+	}
+	return late
 }
 
 // disturbances returns the hostile guests of the kit that differ in what they do,
@@ -363,16 +389,9 @@ func (p *pauses) add(before, after pauses) {
 }
 
 func (p *pauses) report(b *testing.B) {
-	var total, seen uint64
-	for _, n := range p.counts {
-		total += n
-	}
-	if total == 0 {
-		return
-	}
-	for i, n := range p.counts {
-		if seen += n; seen*100 >= total*99 {
-			b.ReportMetric(p.limits[i]*1e6, "gc-stop-µs")
+	for i, n := range slices.Backward(p.counts) {
+		if n > 0 {
+			b.ReportMetric(p.limits[i]*1e6, "pause-max-µs")
 			return
 		}
 	}
