@@ -82,7 +82,7 @@ func descriptorStatus(_ *Process, memory api.Memory, args []uint64) errno {
 
 const (
 	maxVectors = 1024 // of one write
-	vectorWork = 32   // for one, as if so many bytes were copied
+	vectorWork = 64   // for one, as if so many bytes were copied
 )
 
 func write(p *Process, memory api.Memory, args []uint64) errno {
@@ -97,17 +97,23 @@ func write(p *Process, memory api.Memory, args []uint64) errno {
 	if fd == stderr {
 		tail = &p.Stderr
 	}
-	var written uint32
+	p.copied += int(n) * vectorWork
+	var written uint64
 	for i := range n {
-		p.copied += vectorWork
 		data, ok := vector(memory, vectors+8*i)
 		if !ok {
 			return badAddress
 		}
-		p.copied += tail.Add(data)
-		written += uint32(len(data))
+		written += uint64(len(data))
 	}
-	return store32(memory, args[3], written)
+	left := written
+	for i := range n { // what is written last is all that is kept
+		data, _ := vector(memory, vectors+8*i)
+		if left -= uint64(len(data)); left < uint64(tail.limit) {
+			p.copied += tail.Add(data)
+		}
+	}
+	return store32(memory, args[3], uint32(written))
 }
 
 // vector returns the memory that a pair of address and length in memory points
