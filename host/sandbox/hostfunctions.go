@@ -98,11 +98,21 @@ func guestBytes(memory api.Memory, function string, ptr, length uint64) []byte {
 	return p
 }
 
+// inputChunk is how much is copied before the guest pays for it, and is at a tick
+// if it cannot.
+const inputChunk = 1 << 20
+
 // input copies the next bytes of the request, or of the last reply.
-func input(_ context.Context, c *call, memory api.Memory, stack []uint64) {
+func input(ctx context.Context, c *call, memory api.Memory, stack []uint64) {
 	p := guestBytes(memory, abi.ImportInput, stack[0], stack[1])
 	if len(p) > c.input.left {
 		violate("input: %d bytes asked for, %d are left", len(p), c.input.left)
+	}
+	for len(p) > inputChunk {
+		c.input.read(p[:inputChunk])
+		c.hostCost += copyCost(inputChunk)
+		c.payHostCost(ctx, nil)
+		p = p[inputChunk:]
 	}
 	c.input.read(p)
 	c.hostCost += copyCost(len(p))

@@ -1,10 +1,12 @@
 package sandbox
 
 import (
+	"context"
 	"runtime"
 	"slices"
 	"testing"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
 	"github.com/thole-dev/thole/abi/wasm"
 )
@@ -83,3 +85,37 @@ func TestReferencesAllocateNothing(t *testing.T) {
 		t.Errorf("%d allocations", after.Mallocs-before.Mallocs)
 	}
 }
+
+// TestLargeRepliesAreReadInParts, each of which the guest pays before the next.
+func TestLargeRepliesAreReadInParts(t *testing.T) {
+	const size = 8 << 20
+	tg := newTestGuest("reads")
+	get := tg.get()
+	read := tg.Import(abi.ImportModule, abi.ImportInput, ptrLen, noTypes)
+	file := tg.build(nil,
+		tck.I32Const(256), tck.MemoryGrow, tck.Drop, getCall(get), tck.Drop,
+		tck.I32Const(scratch), tck.I32Const(size), tck.Call(read), tg.ok())
+	g := load(t, newSandbox(t, Config{}), Plugin{Name: "reads", Wasm: file})
+	ticksOf := func(reply int) (ticks int) {
+		onSlice = func(begins bool) {
+			if !begins {
+				ticks++
+			}
+		}
+		defer func() { onSlice = nil }()
+		_, _ = g.Reconcile(t.Context(), Call{Now: callTime, Host: replying(reply)})
+		return ticks
+	}
+	if more := ticksOf(size) - ticksOf(0); more < 8 {
+		t.Errorf("%d ticks for 8 MiB", more)
+	}
+}
+
+// replying is a host whose replies have that many bytes.
+type replying int
+
+func (r replying) Get(context.Context, ReadCall) (Reply, int64) {
+	return Bytes(make([]byte, r)), 0
+}
+func (r replying) List(ctx context.Context, c ReadCall) (Reply, int64) { return r.Get(ctx, c) }
+func (replying) Log(int32, []byte)                                     {}
