@@ -11,13 +11,15 @@ func TestLargeMemoriesHaveTheirPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Free()
+	if missing := missingPages(m.data[untouched:]); missing > 0 {
+		t.Errorf("new: %d pages are missing", missing)
+	}
 	m.data[5<<20] = 7
 	im := m.Image()
 	for _, step := range []struct {
 		name string
 		do   func()
 	}{
-		{"new", func() {}},
 		{"restored", func() { m.Restore(im) }},
 		{"restored often", func() {
 			for range 2 * trimEvery {

@@ -1,7 +1,9 @@
 package meter
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,6 +59,16 @@ func TestPlacesOfChecks(t *testing.T) {
 			m.Func(nil, nil, nil, tck.Call(1))
 			m.Func(nil, nil, nil, tck.Call(0))
 		}, "0:50 2:2 | -"},
+		{"call with many values", func(m *tck.Module) {
+			entry(m, bytes.Repeat(tck.I32Const(0), 12), tck.Call(m.Func(slices.Repeat(i32s, 12), nil, nil)))
+		}, "- | 0:29"},
+		{"branch with many values", func(m *tck.Module) {
+			many := m.Type(slices.Repeat(i32s, 12), nil)
+			entry(m, bytes.Repeat(tck.I32Const(0), 12), tck.LoopOf(many), tck.Branch(0), tck.End)
+		}, "0:16 26:6"},
+		{"callee with a large frame", func(m *tck.Module) {
+			entry(m, tck.Call(m.Func(nil, nil, slices.Repeat(i32s, 5000))))
+		}, "0:627 | 0:10"},
 		{"small copy", func(m *tck.Module) {
 			m.Memory(1)
 			entry(m, tck.I32Const(0), tck.I32Const(8), tck.I32Const(80), tck.MemoryCopy)
@@ -73,6 +85,15 @@ func TestPlacesOfChecks(t *testing.T) {
 				t.Errorf("checks = %s, want %s", got, c.want)
 			}
 		})
+	}
+}
+
+// TestFramesDoNotLengthenRuns: a frame is paid, but is not what runs between two checks.
+func TestFramesDoNotLengthenRuns(t *testing.T) {
+	m := &tck.Module{}
+	entry(m, tck.Call(m.Func(nil, nil, slices.Repeat(i32s, 50_000), idle(150_000))))
+	if _, r := rewrite(t, m.Bytes(), Options{}); r.Bound > defaultLimits.run {
+		t.Errorf("bound = %d", r.Bound)
 	}
 }
 
