@@ -69,6 +69,11 @@ func (m *Module) Memory(pages uint32) {
 	m.add(wasm.MemorySection, wasm.Limits{Min: pages}.Append(nil))
 }
 
+// MemoryUpTo adds the memory with a maximum, in pages too.
+func (m *Module) MemoryUpTo(pages, maximum uint32) {
+	m.add(wasm.MemorySection, wasm.Limits{Min: pages, Max: maximum, HasMax: true}.Append(nil))
+}
+
 // Table adds a table of function references whose size is fixed.
 func (m *Module) Table(size uint32) { m.TableUpTo(size, size) }
 

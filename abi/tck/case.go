@@ -69,9 +69,13 @@ type Case struct {
 	// Class is the class of the failed call (StageCall), or of the refused
 	// load if it is another one than [abi.ClassABI] (StageLoad).
 	Class abi.Class
-	// Calls is how often reconcile is called with the same request. Each call
+	// Calls is how often reconcile is called with the same request, but for
+	// Namespaces. Each call
 	// must have the same outcome (StageCall and StageOK; at least 1).
 	Calls int
+	// Namespaces is whether each call is for an object in another namespace, as
+	// [RequestIn] makes them, instead of all for that of [Request].
+	Namespaces bool
 	// Code and Output are what each call must return (StageOK). If Output is
 	// nil, any result is right that [abi.DecodeResult] accepts.
 	Code   abi.Code
@@ -83,10 +87,13 @@ type Case struct {
 func (c Case) Timed() bool { return c.Class == abi.ClassTimeout }
 
 // Request returns the message that [Run] calls the guests with.
-func Request() []byte {
+func Request() []byte { return RequestIn("default") }
+
+// RequestIn returns [Request] for an object in a namespace.
+func RequestIn(namespace string) []byte {
 	return abi.EncodeRequest(&abi.Request{
 		Controller: controller,
-		Object:     []byte(`{"apiVersion":"thole.dev/v1","kind":"Conformance","metadata":{"name":"one","namespace":"default"}}`),
+		Object:     []byte(`{"apiVersion":"thole.dev/v1","kind":"Conformance","metadata":{"name":"one","namespace":"` + namespace + `"}}`),
 		Reasons:    []abi.Reason{abi.ReasonPrimary},
 		Attempt:    0,
 	})

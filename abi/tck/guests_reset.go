@@ -23,6 +23,8 @@ func resetCases() []Case {
 		resetCase("reset-all-memory", "fills all of its free memory", resetAllMemory),
 		resetCase("reset-wide-globals", "leaves numbers of 64 bits in globals", resetWideGlobals),
 		resetCase("reset-initialized", "overwrites what _initialize wrote for every call", resetInitialized),
+		calledOften(resetCase("reset-memory-size", "grows its memory in every call, and looks at its size before", resetMemorySize)),
+		calledOften(resetNamespaces()),
 		resetCase("reset-arena-top", "claims to use no memory, by an export that hosts no longer call", func(g *guest) []byte {
 			g.export(arenaTop, g.Func(noTypes, i32Only, nil, I32Const(0)))
 			return g.countsAt(scratch)
@@ -33,6 +35,44 @@ func resetCases() []Case {
 		}),
 	}
 }
+
+// calledOften is for hosts that change something after several calls.
+func calledOften(c Case) Case {
+	c.Calls = 20
+	return c
+}
+
+// resetMemorySize expects the size that memory had in _initialize.
+func resetMemorySize(g *guest) []byte {
+	size := g.Global(0)
+	g.export(abi.ExportInitialize, g.Func(noTypes, noTypes, nil, MemorySize, GlobalSet(size)))
+	return join(
+		g.reportsLeak(MemorySize, GlobalGet(size), I32Ne),
+		I32Const(16), MemoryGrow, Drop,
+	)
+}
+
+// resetNamespaces is a guest of which a host may keep the state from one call to the
+// next in the same namespace.
+func resetNamespaces() Case {
+	c := resetCase("reset-namespaces", "has the mark of standard Go, and counts calls for objects in different namespaces in a global, in memory and by the size of that",
+		func(g *guest) []byte {
+			g.Custom(standardGo, nil)
+			calls, size := g.Global(0), g.Global(0)
+			g.export(abi.ExportInitialize, g.Func(noTypes, noTypes, nil, MemorySize, GlobalSet(size)))
+			return join(
+				g.reportsLeak(GlobalGet(calls), I32Const(scratch), I32Load, I32Add, MemorySize, GlobalGet(size), I32Sub, I32Add),
+				I32Const(1), GlobalSet(calls),
+				I32Const(scratch), I32Const(1), I32Store,
+				I32Const(1), MemoryGrow, Drop,
+			)
+		})
+	c.Namespaces = true
+	return c
+}
+
+// standardGo is a section of every module that the standard Go linker writes.
+const standardGo = "go:buildid"
 
 // arenaTop was an export by which a guest stated how much memory it had used.
 const arenaTop = "arena_top"

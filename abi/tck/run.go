@@ -100,7 +100,7 @@ func (c Case) verifyCalls(guest Guest) error {
 	metered, meters := guest.(Metered)
 	var first uint64
 	for i := range max(c.Calls, 1) {
-		code, output, err := guest.Reconcile(Request())
+		code, output, err := guest.Reconcile(c.request(i))
 		if err := verify(code, output, err); err != nil {
 			return fmt.Errorf("call %d %w", i+1, err)
 		}
@@ -114,6 +114,14 @@ func (c Case) verifyCalls(guest Guest) error {
 		}
 	}
 	return nil
+}
+
+// request returns the request of a call.
+func (c Case) request(call int) []byte {
+	if !c.Namespaces {
+		return Request()
+	}
+	return RequestIn(fmt.Sprintf("tenant-%02d", call))
 }
 
 func (c Case) verifyFailure(_ int32, output []byte, err error) error {

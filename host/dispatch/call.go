@@ -17,6 +17,7 @@ func (r *run) call(ctx context.Context) {
 	}
 	returned, err := r.revision.Guest.Reconcile(ctx, sandbox.Call{
 		Request:       abi.EncodeRequest(r.request()),
+		Namespace:     r.given.Namespace,
 		Now:           r.start,
 		Seed:          r.seed,
 		Deadline:      time.Duration(r.revision.Controller.Timeout) * time.Millisecond,

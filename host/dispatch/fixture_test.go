@@ -211,6 +211,9 @@ func (g testGuest) Reconcile(ctx context.Context, call sandbox.Call) (sandbox.Re
 		g.t.Error(err)
 	}
 	g.fixture.request = request
+	if o, err := object.Parse(request.Object, abi.Kind{}); err == nil && o.Namespace != call.Namespace {
+		g.t.Errorf("a call for an object in namespace %q is made in %q", o.Namespace, call.Namespace)
+	}
 	return g.reconcile(ctx, call)
 }
 

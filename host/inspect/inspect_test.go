@@ -86,7 +86,7 @@ func TestInstanceModeIsReportedWithItsReason(t *testing.T) {
 		mode, why string
 	}{
 		{guest(t, "correct"), "reset", "memory and globals are restored after each call"},
-		{standard, "pooled", "state is kept between calls: it was compiled by standard Go"},
+		{standard, "pooled", "state is kept between calls in one namespace, unless its policy has the isolation pooled: it was compiled by standard Go"},
 	} {
 		r := inspect(t, file(t, "correct.wasm", c.wasm))
 		if r.Instances.Mode != c.mode || !strings.HasPrefix(r.Instances.Why, c.why) {

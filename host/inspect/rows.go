@@ -286,7 +286,7 @@ var exportMeanings = map[string]string{
 func instances(m *sandbox.ModuleInfo) *Instances {
 	why := map[string]string{
 		"reset":  "memory and globals are restored after each call",
-		"pooled": "state is kept between calls: ",
+		"pooled": "state is kept between calls in one namespace, unless its policy has the isolation pooled: ",
 		"fresh":  "every call gets a new instance: ",
 	}[m.Mode]
 	return &Instances{Mode: m.Mode, Why: why + m.ModeWhy}

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +49,7 @@ func BenchmarkDispatch(b *testing.B) {
 		{"tinygo-json", guestOf(wasmbuild.TinyGo, benchJSON, Plugin{}, Config{})},
 		{"tinygo-typed", guestOf(wasmbuild.TinyGo, benchTyped, Plugin{}, Config{})},
 		{"go", guestOf(wasmbuild.Go, benchJSON, Plugin{}, Config{})},
+		{"go-namespaces", inNamespaces},
 		{"fresh-instance", freshInstance},
 		{"close-on-context-done", closeOnContextDone},
 		{"native-unstructured", nativeUnstructured},
@@ -146,11 +148,26 @@ func guestOf(toolchain wasmbuild.Toolchain, dir string, p Plugin, config Config)
 	}
 }
 
+// inNamespaces dispatches to a guest of standard Go, whose state stays in its
+// namespace, objects of one namespace after the other.
+func inNamespaces(tb testing.TB) dispatchFunc {
+	p := Plugin{Name: "appliance", Wasm: wasmbuild.Build(tb, wasmbuild.Go, benchJSON)}
+	g, calls := load(tb, newSandbox(tb, compiledGuests()), p), 0
+	return dispatchIn(tb, g, func() string {
+		calls++
+		return strconv.Itoa(calls % 100)
+	})
+}
+
 func dispatchTo(tb testing.TB, g *Guest) dispatchFunc {
+	return dispatchIn(tb, g, func() string { return "" })
+}
+
+func dispatchIn(tb testing.TB, g *Guest, namespace func() string) dispatchFunc {
 	raw := benchRaw(tb)
 	return func() ([]byte, error) {
 		request := abi.EncodeRequest(&abi.Request{Controller: "appliance", Object: raw, Now: callTime})
-		out, err := g.Reconcile(tb.Context(), Call{Request: request, Now: callTime})
+		out, err := g.Reconcile(tb.Context(), Call{Request: request, Namespace: namespace(), Now: callTime})
 		if err != nil {
 			return nil, err
 		}

@@ -71,7 +71,7 @@ func BenchmarkLoadSteps(b *testing.B) {
 		}},
 		{"next-instance", func() error {
 			g.closeIdle(b.Context(), time.Time{})
-			in, err := g.currentInstance(b.Context(), nil)
+			in, err := g.instanceFor(b.Context(), nil, "")
 			if err == nil {
 				g.pool.put(in)
 			}
@@ -216,7 +216,7 @@ func BenchmarkReload(b *testing.B) {
 					b.Fatal("the code is in use")
 				}
 				b.StartTimer()
-				in, err := g.currentInstance(b.Context(), nil)
+				in, err := g.instanceFor(b.Context(), nil, "")
 				if err != nil {
 					b.Fatal(err)
 				}

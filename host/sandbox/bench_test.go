@@ -1,6 +1,8 @@
 package sandbox
 
 import (
+	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/thole-dev/thole/abi/tck"
@@ -49,13 +51,30 @@ func BenchmarkReconcileProbe(b *testing.B) {
 	}
 }
 
+// BenchmarkNamespaces calls the probe for objects in one namespace, and in many by
+// turns.
+func BenchmarkNamespaces(b *testing.B) {
+	for _, toolchain := range wasmbuild.Toolchains {
+		for _, namespaces := range []int{1, 100} {
+			b.Run(fmt.Sprintf("%s/%d", toolchain, namespaces), func(b *testing.B) {
+				g := load(b, newSandbox(b, compiledGuests()), Plugin{Name: "probe", Wasm: wasmbuild.Build(b, toolchain, probeDir)})
+				calls := 0
+				for b.Loop() {
+					calls++
+					reconcile(b, g, Call{Request: probeRequest("clock"), Namespace: strconv.Itoa(calls % namespaces), Now: callTime})
+				}
+			})
+		}
+	}
+}
+
 // BenchmarkInstantiate makes instances from the image.
 func BenchmarkInstantiate(b *testing.B) {
 	for _, toolchain := range wasmbuild.Toolchains {
 		b.Run(string(toolchain), func(b *testing.B) {
 			g := load(b, newSandbox(b, compiledGuests()), Plugin{Name: "probe", Wasm: wasmbuild.Build(b, toolchain, probeDir)})
 			for b.Loop() {
-				in, err := g.currentInstance(b.Context(), nil)
+				in, err := g.instanceFor(b.Context(), nil, "")
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -27,7 +27,7 @@ func TestFuelDoesNotDependOnSlices(t *testing.T) {
 			for _, slice := range []int64{0, 100, sliceFuel, 1 << 40} {
 				call := g.newCall(Call{Request: tck.Request(), Now: callTime, Host: kitHost{t}})
 				call.fuel.slice = slice
-				in, err := g.currentInstance(t.Context(), nil)
+				in, err := g.instanceFor(t.Context(), nil, "")
 				if err != nil {
 					t.Fatal(err)
 				}

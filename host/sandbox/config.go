@@ -90,6 +90,9 @@ type Limits struct {
 	LogBytes    int           // logged by one reconcile, the rest is dropped; 64 KiB
 	StdioBytes  int           // kept of each of stdout and stderr, from the end; 16 KiB
 	Instances   int           // calls at once; GOMAXPROCS
+	// PoolNamespaces lets calls find what calls in other namespaces have left: in
+	// modules of the standard Go compiler, whose state is kept between calls.
+	PoolNamespaces bool
 }
 
 const (

@@ -39,8 +39,7 @@ type Guest struct {
 	minimum uint32   // pages of memory that the module declares
 	memory  *memory.Account
 
-	image     atomic.Pointer[image] // that instances start from; set in modeReset only
-	growth    growth
+	image     *image // that instances start from; nil in modeFresh
 	prewarmer prewarmer
 
 	created, dropped, calls, faults atomic.Uint64
@@ -53,6 +52,10 @@ func (g *Guest) Manifest() *abi.Manifest { return g.manifest }
 type Call struct {
 	// Request is an encoded [abi.Request].
 	Request []byte
+	// Namespace is that of the request's object, "" if it is cluster-scoped. What
+	// calls in one namespace leave behind is not visible to calls in another one,
+	// unless [Limits.PoolNamespaces] is set.
+	Namespace string
 	// Now is the time at which the guest's clock starts. The clock advances
 	// with the guest's readings and sleeps and not with real time.
 	Now time.Time
@@ -109,7 +112,8 @@ func (g *Guest) Reconcile(ctx context.Context, call Call) (Return, error) {
 }
 
 func (g *Guest) reconcile(ctx context.Context, call Call) (Return, error) {
-	in, err := g.pool.acquire(ctx)
+	namespace := g.stateOf(call)
+	in, err := g.pool.acquire(ctx, namespace)
 	if err != nil {
 		return Return{}, fmt.Errorf("wait for an instance: %w", err)
 	}
@@ -129,7 +133,7 @@ func (g *Guest) reconcile(ctx context.Context, call Call) (Return, error) {
 		return Return{}, err
 	}
 	defer task.Release()
-	if in, err = g.currentInstance(ctx, in); err != nil {
+	if in, err = g.instanceFor(ctx, in, namespace); err != nil {
 		return Return{}, err
 	}
 	out, returned, err := g.run(ctx, in, call)
@@ -230,8 +234,8 @@ func (g *Guest) Close(ctx context.Context) error {
 // exist. No call may be in flight.
 func (g *Guest) free(ctx context.Context) {
 	g.closeIdle(ctx, time.Time{})
-	if im := g.image.Swap(nil); im != nil {
-		g.memory.Release(im.memory.Bytes())
+	if g.image != nil {
+		g.memory.Release(g.image.memory.Bytes())
 	}
 	g.memory.Close()
 	if g.code != nil {

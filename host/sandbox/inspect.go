@@ -77,7 +77,7 @@ func (s *Sandbox) Inspect(ctx context.Context, p Plugin) Inspection {
 func inspectModule(m *module.Module, p Plugin) *ModuleInfo {
 	limits := p.Limits.WithDefaults()
 	summary := summaryOf(m)
-	mode := modeOf(summary, p.Isolate)
+	mode := modeOf(summary)
 	out := &ModuleInfo{
 		Producers: m.Producers(),
 		Memory:    inspectMemory(m, limits),

@@ -32,6 +32,8 @@ type instance struct {
 	globals []api.MutableGlobal // in the order of Guest.globals
 	image   *image              // that it is reset to; nil if it is not reset
 	used    time.Time           // when its last call ended
+	dirty   bool                // whether it has state of calls, all in one namespace
+	served  string              // that namespace
 
 	reconcile api.Function // looked up once, as that allocates a stack for it
 	stack     nativeStack  // of reconcile

@@ -11,7 +11,7 @@ import (
 // instance has no large stack.
 func TestNativeStackIsBounded(t *testing.T) {
 	g := load(t, newSandbox(t, Config{}), Plugin{Name: "nesting", Wasm: nestingCalls("nesting")})
-	in, err := g.currentInstance(t.Context(), nil)
+	in, err := g.instanceFor(t.Context(), nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,9 +28,6 @@ type Plugin struct {
 	// Source is then called only if the cache does not have the native code.
 	Digest string
 	Limits Limits
-	// Isolate makes the sandbox also reset the instances of standard Go
-	// modules after each call, which takes longer than most reconciles run.
-	Isolate bool
 }
 
 // loadTime is the guest's clock before its first call. It is fixed, like the
@@ -160,11 +157,9 @@ func (g *Guest) start(ctx context.Context, p Plugin) error {
 		return err
 	}
 	g.code = native.NewCode(n, g.reloadCode)
-	g.mode = modeOf(summary, p.Isolate)
+	g.mode = modeOf(summary)
 	g.minimum = summary.Minimum
-	if g.mode != modePooled {
-		g.globals = summary.Globals
-	}
+	g.globals = summary.Globals
 	return g.startFirst(ctx)
 }
 
@@ -180,7 +175,7 @@ func (g *Guest) startFirst(ctx context.Context) error {
 		in.close(ctx)
 		return g.loadError(StepManifest, err)
 	}
-	if g.mode == modeReset {
+	if g.mode != modeFresh {
 		in.takeImage()
 		if err := g.setImage(in.image); err != nil {
 			in.close(ctx)

@@ -28,15 +28,15 @@ func newPool(size int, onFull func()) *pool {
 }
 
 // acquire blocks until the caller may have an instance. It returns a free one,
-// or nil if the caller is to make one. Every successful acquire must be followed
-// by one release.
-func (p *pool) acquire(ctx context.Context) (*instance, error) {
+// preferably with the state of calls in that namespace, or nil if the caller is to
+// make one. Every successful acquire must be followed by one release.
+func (p *pool) acquire(ctx context.Context, namespace string) (*instance, error) {
 	if err := p.addCaller(); err != nil {
 		return nil, err
 	}
 	select {
 	case p.inUse <- struct{}{}:
-		return p.take(), nil
+		return p.take(namespace), nil
 	default:
 		p.onFull()
 	}
@@ -46,7 +46,7 @@ func (p *pool) acquire(ctx context.Context) (*instance, error) {
 		p.callers.Done()
 		return nil, context.Cause(ctx)
 	}
-	return p.take(), nil
+	return p.take(namespace), nil
 }
 
 // release ends what acquire began. The instance, which may be nil, is kept for
@@ -71,17 +71,24 @@ func (p *pool) addCaller() error {
 	return nil
 }
 
-// take returns the instance that was used last, so that its memory is still in
-// the processor's caches, or nil.
-func (p *pool) take() *instance {
+// take returns the instance that was used last of those that can serve the
+// namespace as they are, so that its memory is still in the processor's caches. If
+// there is none, it returns the one whose namespace was served longest ago, or nil.
+func (p *pool) take(namespace string) *instance {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.free) == 0 {
 		return nil
 	}
-	last := len(p.free) - 1
-	in := p.free[last]
-	p.free = slices.Delete(p.free, last, last+1)
+	best := 0
+	for i, in := range slices.Backward(p.free) {
+		if in.serves(namespace) {
+			best = i
+			break
+		}
+	}
+	in := p.free[best]
+	p.free = slices.Delete(p.free, best, best+1)
 	return in
 }
 
@@ -148,7 +155,7 @@ func (p *pool) counts() (idle, busy int, bytes uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, in := range p.free {
-		bytes += uint64(in.memory.Size())
+		bytes += in.linear.Held()
 	}
 	return len(p.free), len(p.inUse), bytes
 }
@@ -185,7 +192,7 @@ func (g *Guest) prewarmOne() {
 	}
 	ctx, task, _ := g.acquireSlot(context.Background()) // fails only if the context ends
 	defer task.Release()
-	in, err := g.newInstance(ctx, g.image.Load())
+	in, err := g.newInstance(ctx)
 	if err != nil {
 		g.logger.Debug("cannot make an instance ahead of the next call, which makes its own", "error", err)
 		return
@@ -200,8 +207,8 @@ func (g *Guest) prewarmOne() {
 // another guest.
 func (g *Guest) fitsAnother() bool {
 	size := uint64(g.limits.startPages(g.minimum)) * pageBytes
-	if im := g.image.Load(); im != nil {
-		size = im.memory.Size()
+	if g.image != nil {
+		size = g.image.memory.Size()
 	}
 	return g.memory.Fits(size)
 }

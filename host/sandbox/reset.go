@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/thole-dev/thole/host/sandbox/deadline"
@@ -13,8 +11,7 @@ import (
 )
 
 // This file has what happens to an instance between two calls: by its mode it is
-// reset to an image, kept as it is, or closed. It also decides how much memory
-// new instances start with.
+// reset to an image, kept as it is, or closed.
 
 // mode is what happens to an instance between two calls.
 type mode int
@@ -22,7 +19,8 @@ type mode int
 const (
 	// modeReset restores memory and globals to the image.
 	modeReset mode = iota
-	// modePooled keeps the state: for modules of the standard Go compiler.
+	// modePooled keeps the state for the next call in the same namespace, before
+	// another one it restores the image: for modules of the standard Go compiler.
 	modePooled
 	// modeFresh makes a new instance for every call: for modules with state
 	// that cannot be restored.
@@ -31,12 +29,12 @@ const (
 
 func (m mode) String() string { return [...]string{"reset", "pooled", "fresh"}[m] }
 
-func modeOf(s moduleSummary, isolate bool) mode {
+func modeOf(s moduleSummary) mode {
 	switch {
-	case s.StandardGo && !isolate:
-		return modePooled
 	case s.NotResettable != "":
 		return modeFresh
+	case s.StandardGo:
+		return modePooled
 	}
 	return modeReset
 }
@@ -61,17 +59,6 @@ func (m mode) reason(s moduleSummary) string {
 type image struct {
 	memory  *memory.Image
 	globals []uint64
-	// sufficed is whether a call that started from the image did not grow its
-	// memory.
-	sufficed atomic.Bool
-}
-
-// noteSufficed notes a call that did not grow its memory. As every call comes
-// here, it writes only once.
-func (im *image) noteSufficed() {
-	if !im.sufficed.Load() {
-		im.sufficed.Store(true)
-	}
 }
 
 // takeImage makes the state of an instance its image.
@@ -91,10 +78,16 @@ func (in *instance) initFrom(im *image) {
 }
 
 // restore restores the image: all of it, whatever the guest claims to have
-// written (abi/RATIONALE.md). The memory must not have grown.
-func (in *instance) restore() {
+// written (abi/RATIONALE.md), also the size of the memory. It reports whether that
+// was possible; if not, the instance must be dropped.
+func (in *instance) restore() bool {
+	in.dirty = false
 	in.restoreGlobals()
 	in.linear.Restore(in.image.memory)
+	if in.linear.Shrunk() {
+		in.memory.Grow(1) // by which the engine gets the memory anew; fails at the module's own maximum
+	}
+	return !in.linear.Shrunk()
 }
 
 func (in *instance) restoreGlobals() {
@@ -103,22 +96,40 @@ func (in *instance) restoreGlobals() {
 	}
 }
 
-// currentInstance returns an instance for a call: the one that the pool gave if
-// it has the guest's current image, else a new one.
-func (g *Guest) currentInstance(ctx context.Context, in *instance) (*instance, error) {
-	im := g.image.Load()
-	if in != nil && in.image == im {
-		return in, nil
+// serves reports whether a call in that namespace can have the instance as it is.
+func (in *instance) serves(namespace string) bool { return !in.dirty || in.served == namespace }
+
+// stateOf returns the namespace whose calls may find what a call has left: that of
+// the call, unless the plugin is pooled across namespaces.
+func (g *Guest) stateOf(call Call) string {
+	if g.limits.PoolNamespaces {
+		return ""
 	}
-	if in != nil {
-		g.drop(ctx, in)
-	}
-	return g.newInstance(ctx, im)
+	return call.Namespace
 }
 
-// newInstance makes an instance from an image, or from the module if im is nil.
-func (g *Guest) newInstance(ctx context.Context, im *image) (*instance, error) {
+// instanceFor returns an instance for a call in that namespace: the one that the
+// pool gave, without what calls in another namespace have left, or a new one.
+func (g *Guest) instanceFor(ctx context.Context, in *instance, namespace string) (*instance, error) {
+	if in != nil && !in.serves(namespace) && !in.restore() {
+		g.drop(ctx, in)
+		in = nil
+	}
+	if in == nil {
+		var err error
+		if in, err = g.newInstance(ctx); err != nil {
+			return nil, err
+		}
+	}
+	in.served = namespace
+	return in, nil
+}
+
+// newInstance makes an instance from the image, or from the module if there is
+// none.
+func (g *Guest) newInstance(ctx context.Context) (*instance, error) {
 	g.created.Add(1)
+	im := g.image
 	if im == nil {
 		in, _, err := g.startInstance(ctx, g.limits.startPages(g.minimum))
 		return in, err
@@ -155,99 +166,23 @@ func (g *Guest) reset(ctx context.Context, in *instance) bool {
 		in.close(context.WithoutCancel(ctx))
 		return false
 	case g.mode == modePooled:
-	case in.linear.Size() != in.image.memory.Size():
-		taskOf(ctx).Release() // because noteGrowth waits for other calls that have grown
-		g.growth.noteGrowth(ctx, g, in)
+		in.dirty = true
+	case !in.restore():
 		g.drop(ctx, in)
 		return false
-	default:
-		in.restore()
-		taskOf(ctx).Release()
-		in.image.noteSufficed()
 	}
+	taskOf(ctx).Release()
 	in.used = time.Now()
 	return true
 }
 
-// setImage makes im the image that new instances start from. Images count as
-// memory of the guest.
+// setImage makes im the image that new instances start from, for as long as the
+// guest exists: its size is the same whatever calls there were before, as a guest can
+// see it. Images count as memory of the guest.
 func (g *Guest) setImage(im *image) error {
 	if err := g.memory.Reserve(im.memory.Bytes()); err != nil {
 		return err
 	}
-	if old := g.image.Swap(im); old != nil {
-		g.memory.Release(old.memory.Bytes())
-	}
+	g.image = im
 	return nil
-}
-
-// growthsToEnlarge is how many calls must grow their memory until new instances
-// start with more.
-const growthsToEnlarge = 8
-
-// growth decides how much memory the instances of a guest start with. An
-// instance that has grown is dropped, because memory cannot shrink: a plugin
-// whose calls keep growing would need a new instance for each. So the image is
-// taken again with as much memory as these calls ended with, but at most half of
-// the limit. If no call suffices with that, the first image is used for good.
-type growth struct {
-	mu       sync.Mutex
-	first    *image // before the first enlargement; nil until then
-	growths  int    // calls that have grown since the guest's image was taken
-	largest  uint64 // memory that such a call ended with, in bytes
-	disabled bool   // whether the image is not enlarged any more
-}
-
-// noteGrowth notes that a call has grown the memory of an instance, and enlarges
-// the image after growthsToEnlarge of them. The lock is held meanwhile: the calls
-// that wait for it have grown as well.
-func (w *growth) noteGrowth(ctx context.Context, g *Guest, in *instance) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.disabled || in.image != g.image.Load() {
-		return
-	}
-	w.growths++
-	w.largest = max(w.largest, in.linear.Size())
-	if w.growths < growthsToEnlarge {
-		return
-	}
-	if w.first != nil && !in.image.sufficed.Load() {
-		w.disabled = true
-		w.setImage(g, w.first)
-		return
-	}
-	w.enlarge(ctx, g, in.image)
-}
-
-// enlarge replaces the image from, which is the guest's.
-func (w *growth) enlarge(ctx context.Context, g *Guest, from *image) {
-	w.growths = 0
-	size := min(w.largest, g.limits.MemoryBytes/2) / pageBytes * pageBytes
-	if size <= from.memory.Size() {
-		return
-	}
-	in, _, err := g.startInstance(context.WithoutCancel(ctx), uint32(size/pageBytes))
-	if err != nil {
-		w.disabled = true
-		g.logger.Warn("cannot start instances with more memory, keeping the previous size", "bytes", size, "error", err)
-		return
-	}
-	defer in.close(context.WithoutCancel(ctx))
-	if w.first == nil {
-		w.first = from
-	}
-	in.takeImage()
-	if w.setImage(g, in.image) {
-		w.largest = 0
-	}
-}
-
-// setImage reports whether new instances start from the image.
-func (w *growth) setImage(g *Guest, im *image) bool {
-	if err := g.setImage(im); err != nil {
-		w.disabled = true
-		g.logger.Warn("cannot change the memory that instances start with, keeping the previous size", "bytes", im.memory.Size(), "error", err)
-	}
-	return !w.disabled
 }

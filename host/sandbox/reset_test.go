@@ -1,8 +1,12 @@
 package sandbox
 
 import (
+	"fmt"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/thole-dev/thole/abi/tck"
 )
 
 func TestNewInstancesStartFromTheImage(t *testing.T) {
@@ -46,17 +50,41 @@ func TestStartPagesReachTheLimitByDoubling(t *testing.T) {
 	}
 }
 
-// TestFirstImageReturnsIfEnlargingDoesNotHelp: a guest that grows whatever it has
-// ends with the image that it began with.
-func TestFirstImageReturnsIfEnlargingDoesNotHelp(t *testing.T) {
-	g := loadCase(t, newSandbox(t, Config{}), "reset-grown-memory", Limits{Instances: 1})
-	before := g.image.Load().memory.Size()
-	larger := false
-	for range 5 * growthsToEnlarge {
-		reconcile(t, g, Call{})
-		larger = larger || g.image.Load().memory.Size() > before
+// TestNamespacesShareNoStateUnderLoad: many namespaces by turns, traps and growths,
+// with fewer instances than callers.
+func TestNamespacesShareNoStateUnderLoad(t *testing.T) {
+	c := kitCase(t, "reset-namespaces")
+	g := load(t, newSandbox(t, Config{}), Plugin{Name: c.Name, Wasm: c.Wasm(), Limits: Limits{Instances: 3}})
+	want := string(c.Output(nil))
+	var all sync.WaitGroup
+	for caller := range 8 {
+		all.Go(func() {
+			for i := range 200 {
+				namespace := fmt.Sprintf("%d-%d", caller, i) // which no other call has
+				out, err := g.Reconcile(t.Context(), Call{Request: tck.Request(), Namespace: namespace})
+				if err != nil || string(out.Output) != want {
+					t.Errorf("namespace %s: %s, %v", namespace, out.Output, err)
+				}
+				if i%16 == 0 {
+					g.closeIdle(t.Context(), time.Time{}) // as another plugin's need for memory does
+				}
+			}
+		})
 	}
-	if after := g.image.Load().memory.Size(); !larger || after != before {
-		t.Errorf("image of %d bytes, was %d and larger in between: %v", after, before, larger)
+	all.Wait()
+}
+
+// TestInstanceAtItsMaximumIsReplaced: the engine cannot be made to take over a
+// smaller memory by a growth.
+func TestInstanceAtItsMaximumIsReplaced(t *testing.T) {
+	tg := newTestGuest("full")
+	tg.maximum = 4
+	wasm := tg.build(nil, trapUnless(2, tck.MemorySize), tck.I32Const(2), tck.MemoryGrow, tck.Drop, tg.ok())
+	g := load(t, newSandbox(t, Config{}), Plugin{Name: "full", Wasm: wasm})
+	for range 3 {
+		reconcile(t, g, Call{})
+	}
+	if s := g.Stats(); s.Dropped != 3 {
+		t.Errorf("stats = %+v, want an instance for each call", s)
 	}
 }

@@ -25,7 +25,7 @@
 //	inspect.go       Inspect: a load that reports what it finds
 //	guest.go         Guest and its calls
 //	instance.go      one instance: how it is made and entered
-//	reset.go         the image that instances are reset to, and how it grows
+//	reset.go         the image that instances are reset to
 //	pool.go          the instances between calls: pooled, made ahead, reaped when idle
 //	call.go          the state of one call: input, output, costs, limits
 //	fuel.go          how much a call may execute, and what happens at each slice
@@ -36,10 +36,10 @@
 //   - No guest code runs before the module's structure, exports, signatures,
 //     imports and limits have been verified ([LoadError] has the reason).
 //   - An instance makes one call at a time. What a call leaves, in memory or
-//     elsewhere, is not visible to the next (reset.go), except for modules of the
-//     standard Go compiler, which are pooled without a reset unless
-//     [Plugin.Isolate] is set: restoring the heap of their runtime takes longer
-//     than most reconciles run.
+//     elsewhere, is not visible to the next (reset.go). In modules of the standard
+//     Go compiler, whose heap takes longer to restore than most reconciles run, it
+//     is visible to calls in the same namespace, or to all if
+//     [Limits.PoolNamespaces] is set.
 //   - A call ends by its deadline, and within its fuel, memory, output, host-call
 //     and log limits. Whatever fails inside is a [Fault] with a class, and the
 //     host continues.

@@ -221,23 +221,3 @@ func TestFailedCallReleasesItsSlot(t *testing.T) {
 		expectSlots(t, s, 0)
 	}
 }
-
-// TestEnlargingTheImageDoesNotDeadlock: it needs a slot while calls of the same
-// plugin wait for the image.
-func TestEnlargingTheImageDoesNotDeadlock(t *testing.T) {
-	s := newSandbox(t, Config{Slots: 1})
-	g := load(t, s, Plugin{Name: "growing", Wasm: growingBy("growing", 1), Limits: Limits{Instances: 8}})
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			for range 4 * growthsToEnlarge {
-				if _, err := g.Reconcile(t.Context(), Call{}); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	all.Wait()
-	closeGuest(t, g)
-	expectSlots(t, s, 0)
-}

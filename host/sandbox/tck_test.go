@@ -3,11 +3,14 @@ package sandbox
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
 )
 
@@ -91,9 +94,23 @@ type kitGuest struct {
 }
 
 func (c *kitGuest) Reconcile(request []byte) (int32, []byte, error) {
-	out, err := c.g.Reconcile(context.Background(), Call{Request: request, Host: kitHost{c.t}, Deadline: c.deadline})
+	out, err := c.g.Reconcile(context.Background(), Call{Request: request, Namespace: namespaceOf(c.t, request), Host: kitHost{c.t}, Deadline: c.deadline})
 	c.fuel = out.Usage.Fuel
 	return int32(out.Code), out.Output, err
+}
+
+// namespaceOf returns the namespace of a request's object.
+func namespaceOf(tb testing.TB, request []byte) string {
+	tb.Helper()
+	r, err := abi.DecodeRequest(request)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var object struct{ Metadata struct{ Namespace string } }
+	if err := json.Unmarshal(r.Object, &object); err != nil {
+		tb.Fatal(err)
+	}
+	return object.Metadata.Namespace
 }
 
 // Fuel lets the kit compare the cost of calls.
@@ -157,8 +174,8 @@ func outcomes(t *testing.T, s *Sandbox, c tck.Case, calls int) []callOutcome {
 	g := load(t, s, Plugin{Name: c.Name, Wasm: c.Wasm(), Limits: limits})
 	defer closeGuest(t, g)
 	var out []callOutcome
-	for range calls {
-		ret, err := g.Reconcile(t.Context(), Call{Request: tck.Request(), Now: callTime, Seed: [32]byte{1}, Host: kitHost{t}})
+	for i := range calls {
+		ret, err := g.Reconcile(t.Context(), Call{Request: tck.Request(), Namespace: strconv.Itoa(i), Now: callTime, Seed: [32]byte{1}, Host: kitHost{t}})
 		out = append(out, callOutcome{int32(ret.Code), string(ret.Output), ret.Usage.Fuel, ret.Usage.MemoryBytes, faultText(err)})
 	}
 	return out

@@ -36,8 +36,9 @@ const (
 
 type testGuest struct {
 	tck.Module
-	name   string
-	output tck.Func
+	name    string
+	maximum uint32 // pages of memory; 0: none
+	output  tck.Func
 }
 
 func newTestGuest(name string) *testGuest {
@@ -75,7 +76,11 @@ func (tg *testGuest) build(locals types, body ...[]byte) []byte {
 	manifest := abi.EncodeManifest(&abi.Manifest{Name: tg.name, Version: "1", Controllers: []abi.Controller{
 		{Name: "c", For: abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}.All()},
 	}})
-	tg.Memory(2)
+	if tg.maximum > 0 {
+		tg.MemoryUpTo(2, tg.maximum)
+	} else {
+		tg.Memory(2)
+	}
 	tg.Data(0, []byte(resultText))
 	tg.Data(512, manifest)
 	tg.ExportMemory(abi.ExportMemory)

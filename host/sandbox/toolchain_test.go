@@ -36,11 +36,14 @@ type probe struct {
 	toolchain wasmbuild.Toolchain
 	host      recorder
 	deadline  time.Duration
+	namespace string
 }
 
 func (p *probe) try(command string) (Return, error) {
 	p.t.Helper()
-	return p.g.Reconcile(p.t.Context(), Call{Request: probeRequest(command), Now: callTime, Seed: [32]byte{7}, Host: &p.host, Deadline: p.deadline})
+	return p.g.Reconcile(p.t.Context(), Call{
+		Request: probeRequest(command), Namespace: p.namespace, Now: callTime, Seed: [32]byte{7}, Host: &p.host, Deadline: p.deadline,
+	})
 }
 
 func probeRequest(command string) []byte {
@@ -171,14 +174,55 @@ func TestStateIsKeptBetweenCallsOfStandardGoOnly(t *testing.T) {
 	})
 }
 
-func TestIsolatedStandardGoIsReset(t *testing.T) {
-	wasm := wasmbuild.Build(t, wasmbuild.Go, probeDir)
-	g := load(t, newSandbox(t, compiledGuests()), Plugin{Name: "probe", Wasm: wasm, Isolate: true, Limits: Limits{Instances: 1}})
-	p := &probe{t: t, g: g, toolchain: wasmbuild.Go}
-	for range 5 {
-		if got := p.ask("count"); got != "2" {
-			t.Errorf("count = %s, want 2", got)
+// TestStateOfStandardGoStaysInItsNamespace, of which cluster-scoped objects have one
+// of their own.
+func TestStateOfStandardGoStaysInItsNamespace(t *testing.T) {
+	eachToolchain(t, Limits{Instances: 1}, func(t *testing.T, p *probe) {
+		for _, p.namespace = range []string{"a", "b", "", "a", "", "b"} {
+			if got := p.ask("count"); got != "2" {
+				t.Errorf("in namespace %q: count = %s, want 2", p.namespace, got)
+			}
 		}
+		if s := p.g.Stats(); s.Created != 1 || s.Dropped != 0 {
+			t.Errorf("stats = %+v, want one instance, which is reset", s)
+		}
+	})
+}
+
+// TestInstancesServeTheirNamespaceAgain while there is one for each.
+func TestInstancesServeTheirNamespaceAgain(t *testing.T) {
+	eachToolchain(t, Limits{Instances: 2}, func(t *testing.T, p *probe) {
+		busy, err := p.g.pool.acquire(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.namespace = "a"
+		p.ask("count")
+		p.g.pool.release(t.Context(), busy)
+		want := []string{"2", "2", "2", "2"}
+		if p.toolchain == wasmbuild.Go {
+			want = []string{"2", "4", "4", "6"}
+		}
+		var got []string
+		for _, p.namespace = range []string{"b", "a", "b", "a"} {
+			got = append(got, p.ask("count"))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("counts = %q, want %q", got, want)
+		}
+	})
+}
+
+func TestPooledNamespacesShareState(t *testing.T) {
+	wasm := wasmbuild.Build(t, wasmbuild.Go, probeDir)
+	g := load(t, newSandbox(t, compiledGuests()), Plugin{Name: "probe", Wasm: wasm, Limits: Limits{Instances: 1, PoolNamespaces: true}})
+	p := &probe{t: t, g: g, toolchain: wasmbuild.Go}
+	var got []string
+	for _, p.namespace = range []string{"a", "b", ""} {
+		got = append(got, p.ask("count"))
+	}
+	if want := []string{"2", "4", "6"}; !slices.Equal(got, want) {
+		t.Errorf("counts = %q, want %q", got, want)
 	}
 }
 
@@ -197,23 +241,17 @@ func TestRandomBytesComeFromTheSeed(t *testing.T) {
 	})
 }
 
-// TestImageIsEnlargedForGrowingCalls: after some calls that each grow the memory the
-// image is larger, and instances are used again.
-func TestImageIsEnlargedForGrowingCalls(t *testing.T) {
-	wasm := wasmbuild.Build(t, wasmbuild.TinyGo, probeDir)
-	g := load(t, newSandbox(t, compiledGuests()), Plugin{Name: "probe", Wasm: wasm, Limits: Limits{Instances: 1}})
-	p := &probe{t: t, g: g}
-	before := g.image.Load().memory.Size()
-	for range 4 * growthsToEnlarge {
-		p.ask("grow")
-	}
-	settled := g.Stats()
-	for range 4 * growthsToEnlarge {
-		p.ask("grow")
-	}
-	if after := g.Stats(); after.Dropped != settled.Dropped || g.image.Load().memory.Size() <= before {
-		t.Errorf("stats = %+v, were %+v: want no more instances dropped and more than %d bytes", after, settled, before)
-	}
+// TestGrownInstancesAreUsedAgain: a call that grows the memory costs no new instance.
+func TestGrownInstancesAreUsedAgain(t *testing.T) {
+	eachToolchain(t, Limits{Instances: 1}, func(t *testing.T, p *probe) {
+		for range 100 {
+			p.ask("grow")
+			p.namespace += "x"
+		}
+		if s := p.g.Stats(); s.Created != 1 || s.Dropped != 0 {
+			t.Errorf("stats = %+v, want one instance", s)
+		}
+	})
 }
 
 func TestGuestCanUseMemoryUpToItsLimit(t *testing.T) {

@@ -29,7 +29,9 @@ type Linear struct {
 	account  *Account
 	space    *addressSpace
 	data     []byte // the guest's memory: the begin of space
+	held     uint64 // bytes of the account: those of data, and what it has shrunk by since the last trim
 	limit    uint64 // bytes
+	shrunk   bool   // whether the engine does not have the size of data yet
 	refused  error  // why the last growth was refused
 	restored int    // how many times Restore was called
 }
@@ -74,8 +76,13 @@ func (m *Linear) Allocate(_, _ uint64) experimental.LinearMemory { return m }
 
 // Reallocate grows the memory to size bytes, of which the new ones are zero. It
 // returns nil to refuse. The engine's first call asks for the initial size,
-// which is there already.
+// which is there already. After [Linear.Restore] it returns the smaller memory
+// instead, which the engine takes as it takes any other.
 func (m *Linear) Reallocate(size uint64) []byte {
+	if m.shrunk {
+		m.shrunk = false
+		return m.data
+	}
 	if m.refused = m.grow(size); m.refused != nil {
 		return nil
 	}
@@ -86,7 +93,7 @@ func (m *Linear) grow(size uint64) error {
 	if size > m.limit {
 		return fmt.Errorf("memory of %s is more than the plugin's limit of %s", mib(size), mib(m.limit))
 	}
-	more := size - m.Size()
+	more := size - min(size, m.held)
 	if err := m.account.Reserve(more); err != nil {
 		return err
 	}
@@ -94,12 +101,21 @@ func (m *Linear) grow(size uint64) error {
 		m.account.Release(more)
 		return err
 	}
+	m.held += more
 	m.data = m.space.bytes[:size]
 	return nil
 }
 
 // Size returns the current size in bytes.
 func (m *Linear) Size() uint64 { return uint64(len(m.data)) }
+
+// Held returns how much the memory takes of its account, in bytes. It is more than
+// the size if the memory has shrunk, because its pages are kept for the next growth.
+func (m *Linear) Held() uint64 { return m.held }
+
+// Shrunk reports whether the engine has to be made to call [Linear.Reallocate]
+// once, which gives it the memory as it is since [Linear.Restore].
+func (m *Linear) Shrunk() bool { return m.shrunk }
 
 // Refused returns why the last growth was refused, or nil if it was not or if
 // there was none since [Linear.BeginCall].
@@ -115,9 +131,9 @@ func (m *Linear) Free() {
 	if m.space == nil {
 		return
 	}
-	m.account.Release(m.Size())
+	m.account.Release(m.held)
 	m.account.budget.spaces.put(m.space)
-	m.space, m.data = nil, nil
+	m.space, m.data, m.held = nil, nil, 0
 }
 
 // Image returns a copy of the memory's content.
@@ -128,12 +144,11 @@ func (m *Linear) Image() *Image { return ImageOf(m.data) }
 // restores slow. The next call faults in what it needs.
 const trimEvery = 64
 
-// Restore makes the content of the memory that of the image, whatever was
-// written. The memory must have the image's size. A large one keeps its pages:
-// to make them again takes longer than to clear them.
+// Restore makes the size and the content of the memory those of the image, whatever
+// was written. The memory must have at least the image's size. See [Linear.Shrunk].
 func (m *Linear) Restore(im *Image) {
 	keep := uint64(math.MaxUint64)
-	if m.restored++; m.restored%trimEvery == 0 && im.size <= untouched {
+	if m.restored++; m.restored%trimEvery == 0 {
 		keep = 0
 	}
 	m.restore(im, keep)
@@ -141,27 +156,30 @@ func (m *Linear) Restore(im *Image) {
 
 // RestoreNew is [Linear.Restore] for a new memory, which may have pages that
 // another one has used.
-func (m *Linear) RestoreNew(im *Image) {
-	m.restore(im, keptResident)
-	m.Touch()
-}
+func (m *Linear) RestoreNew(im *Image) { m.restore(im, keptResident) }
 
 // RestoreAndTrim is [Linear.Restore] that gives back all pages that the image
 // does not need.
-func (m *Linear) RestoreAndTrim(im *Image) {
-	m.restore(im, 0)
-	m.Touch()
-}
+func (m *Linear) RestoreAndTrim(im *Image) { m.restore(im, 0) }
 
 // restore keeps at most keep bytes resident of what is zero in the image.
 func (m *Linear) restore(im *Image, keep uint64) {
-	at := uint64(0)
+	at, left := uint64(0), keep
 	for _, p := range im.pieces {
-		keep -= m.space.zero(at, p.at, keep)
+		left -= m.space.zero(at, p.at, left)
 		p.restore(m.data)
 		at = p.end()
 	}
-	m.space.zero(at, im.size, keep)
+	m.space.zero(at, m.held, left)
+	m.shrunk = m.Size() > im.size
+	m.data = m.data[:im.size]
+	if keep == 0 {
+		m.account.Release(m.held - im.size)
+		m.held = im.size
+	}
+	if keep < math.MaxUint64 {
+		m.Touch()
+	}
 }
 
 // Image is the content of a memory at one time. It is immutable.

@@ -66,6 +66,56 @@ func TestRestoreBringsBackTheImage(t *testing.T) {
 	})
 }
 
+// TestRestoreShrinksAGrownMemory: the engine gets the image's size, pages that are
+// used again are zero, and no page is the guest's without being counted.
+func TestRestoreShrinksAGrownMemory(t *testing.T) {
+	const size, limit = 256 << 10, 4 << 20
+	b := NewBudget(limit, noneIdle)
+	m, err := b.Account().Linear(size, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	im := m.Image()
+	largest := uint64(size)
+	rapid.Check(t, func(t *rapid.T) {
+		for range rapid.IntRange(0, 3).Draw(t, "growths") {
+			to := rapid.Uint64Range(m.Size()>>16, limit>>16).Draw(t, "pages") << 16
+			have := len(m.data)
+			if grown := m.Reallocate(to); uint64(len(grown)) != to || !allZero(grown[have:]) {
+				t.Fatalf("%d bytes, want %d, the new ones zero", len(grown), to)
+			}
+			largest = max(largest, to)
+			scribble(t, m.data)
+		}
+		trims := rapid.Bool().Draw(t, "trims")
+		if trims {
+			m.RestoreAndTrim(im)
+			largest = size
+		} else {
+			m.RestoreNew(im)
+		}
+		if m.Shrunk() && len(m.Reallocate(m.Size()+1)) != size || m.Shrunk() || m.Size() != size || !allZero(m.data) {
+			t.Errorf("the memory has %d bytes, want %d of the image", m.Size(), size)
+		}
+		if used := b.Stats().UsedBytes; used != largest || m.Held() != used {
+			t.Errorf("%d bytes are in use, %d held, want %d", used, m.Held(), largest)
+		}
+	})
+	m.Free()
+	if used := b.Stats().UsedBytes; used != 0 {
+		t.Errorf("%d bytes are left", used)
+	}
+}
+
+func allZero(p []byte) bool {
+	for at := 0; at < len(p); at += chunk {
+		if !isZero(chunkAt(p, at)) {
+			return false
+		}
+	}
+	return true
+}
+
 // TestFreedSpaceIsUsedAgain until the budget is closed.
 func TestFreedSpaceIsUsedAgain(t *testing.T) {
 	b := NewBudget(1<<30, noneIdle)

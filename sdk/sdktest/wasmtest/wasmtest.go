@@ -9,6 +9,7 @@ package wasmtest
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,8 +88,21 @@ func (r runner) Reconcile(request []byte, host sdktest.Host) (abi.Code, []byte, 
 	if err != nil {
 		return 0, nil, err
 	}
-	back, err := r.guest.Reconcile(r.ctx, sandbox.Call{Request: request, Now: q.Now, Seed: q.Seed, Host: calls{host}})
+	back, err := r.guest.Reconcile(r.ctx, sandbox.Call{
+		Request: request, Namespace: namespaceOf(q.Object), Now: q.Now, Seed: q.Seed, Host: calls{host},
+	})
 	return back.Code, back.Output, err
+}
+
+// namespaceOf returns the namespace of an object, "" if it has none.
+func namespaceOf(object []byte) string {
+	var o struct {
+		Metadata struct {
+			Namespace string `json:"namespace"`
+		} `json:"metadata"`
+	}
+	_ = json.Unmarshal(object, &o) // the guest reports what is wrong with the object
+	return o.Metadata.Namespace
 }
 
 // calls adapts a world, which needs no context, to the host of the sandbox.
