@@ -36,12 +36,12 @@ type loader struct{ sandbox *sandbox.Sandbox }
 var _ catalog.Loader[*sandbox.Guest] = loader{}
 
 func (l loader) Load(ctx context.Context, m *catalog.Module) (*sandbox.Guest, error) {
-	guest, err := l.sandbox.Load(ctx, sandbox.Plugin{Name: m.Name, Digest: m.Digest, Source: m.Read, Limits: m.Policy.Limits.Sandbox()})
+	guest, err := l.sandbox.Load(ctx, sandbox.Plugin{Name: m.Name, Digest: m.Digest, Source: m.Read, Limits: m.Policy.Sandbox()})
 	return guest, loadError(err)
 }
 
 func (l loader) WithPolicy(ctx context.Context, guest *sandbox.Guest, m *catalog.Module) (*sandbox.Guest, error) {
-	again, err := l.sandbox.CloneWithLimits(ctx, guest, m.Policy.Limits.Sandbox())
+	again, err := l.sandbox.CloneWithLimits(ctx, guest, m.Policy.Sandbox())
 	return again, loadError(err)
 }
 

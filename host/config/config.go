@@ -70,6 +70,9 @@ type Allow struct {
 	// read and write in other namespaces, if the plugin's policy asks for it
 	// too. [EveryPlugin] stands for all plugins.
 	CrossNamespace []string `json:"crossNamespace,omitempty"`
+	// Pooled names the plugins that may keep state across namespaces, if the plugin's
+	// policy has the isolation "pooled". [EveryPlugin] stands for all plugins.
+	Pooled []string `json:"pooled,omitempty"`
 	// Namespaces are those in which a plugin may read and write objects, by the name
 	// of the plugin; it follows no objects in others. [EveryPlugin] stands for all
 	// plugins that are not named; without it these have all namespaces. Cluster-scoped

@@ -24,6 +24,11 @@ type Policy struct {
 	// DryRun sends every write of the plugin to the API server as a dry run:
 	// it is checked and not stored. What would have changed is logged.
 	DryRun bool `json:"dryRun,omitempty"`
+	// Isolation is "pooled" to let the runs of a plugin that standard Go has compiled
+	// find in memory what runs for objects in other namespaces have left, Secrets
+	// included. It saves resetting its memory between them. The configuration must
+	// allow it too. The default is "namespace".
+	Isolation Isolation `json:"isolation,omitempty"`
 	// Limits are those of the configuration where the policy does not lower
 	// them.
 	Limits Limits `json:"limits,omitzero"`
@@ -83,6 +88,6 @@ func (c Config) checkCeiling(plugin string, p *Policy) error {
 		problems = append(problems, field.Forbidden(field.NewPath("crossNamespace"), fmt.Sprintf(
 			"the host's configuration does not allow it: add %q to allow.crossNamespace in the file of --config", plugin)))
 	}
-	problems = append(problems, c.narrow(plugin, p))
+	problems = append(problems, c.checkIsolation(plugin, p.Isolation), c.narrow(plugin, p))
 	return errors.Join(problems...)
 }

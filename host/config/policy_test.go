@@ -11,6 +11,8 @@ func TestPolicyThatAllowsMoreThanTheConfigurationIsRefused(t *testing.T) {
 	narrow := Config{Limits: Limits{MemoryMiB: 32, WritesPerSecond: 2.5}}.WithDefaults()
 	for text, want := range map[string]string{
 		"crossNamespace: true":            `crossNamespace: Forbidden: the host's configuration does not allow it: add "configsync" to allow.crossNamespace in the file of --config`,
+		"isolation: pooled":               `isolation: Forbidden: the host's configuration does not allow "pooled": add "configsync" to allow.pooled in the file of --config`,
+		"isolation: none":                 `isolation: Unsupported value: "none": supported values: "namespace", "pooled"`,
 		"limits: {memoryMiB: 33}":         "limits.memoryMiB: Invalid value: 33: must be at most 32, the host's limit: lower it, or raise limits.memoryMiB in the file of --config",
 		"limits: {timeout: 11s}":          `limits.timeout: Invalid value: "11s": must be at most 10s, the host's limit`,
 		"limits: {writesPerSecond: 2.6}":  "limits.writesPerSecond: Invalid value: 2.6: must be at most 2.5, the host's limit",
@@ -71,6 +73,27 @@ func TestCrossNamespaceNeedsThePolicyAndTheConfiguration(t *testing.T) {
 			p, err := Config{Allow: Allow{CrossNamespace: c.allowed}}.WithDefaults().ReadPolicy("p", []byte(c.text))
 			if (err != nil) != c.refused || p.CrossNamespace != c.crosses {
 				t.Errorf("crossNamespace %v, error %v", p.CrossNamespace, err)
+			}
+		})
+	}
+}
+
+func TestPoolingNeedsThePolicyAndTheConfiguration(t *testing.T) {
+	for name, c := range map[string]struct {
+		allowed []string
+		text    string
+		pooled  bool
+	}{
+		"allowed and asked for":        {[]string{"other", "p"}, "isolation: pooled", true},
+		"allowed to all and asked for": {[]string{EveryPlugin}, "isolation: pooled", true},
+		"allowed and not asked for":    {[]string{EveryPlugin}, "", false},
+		"allowed and the default":      {[]string{"p"}, "isolation: namespace", false},
+		"neither":                      {nil, "isolation: namespace", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := Config{Allow: Allow{Pooled: c.allowed}}.WithDefaults().ReadPolicy("p", []byte(c.text))
+			if err != nil || p.Sandbox().PoolNamespaces != c.pooled {
+				t.Errorf("pooled %v, error %v", p.Sandbox().PoolNamespaces, err)
 			}
 		})
 	}
