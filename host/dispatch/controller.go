@@ -33,8 +33,8 @@ type Config struct {
 	Events  events.Observer
 	Logger  hclog.Logger
 
-	// LogLines bounds the log lines of the plugin, shared by its controllers;
-	// nil: unlimited.
+	// LogLines bounds the log of the plugin, shared by its controllers; nil:
+	// unlimited.
 	LogLines Allowance
 	// Grace is how long runs may continue after the context of
 	// [Controller.Run] has ended; default 10 s.
@@ -115,8 +115,11 @@ type Effects interface {
 	Forget(uid object.Hash)
 }
 
-// Allowance limits a rate; [rate.Limiter] implements it.
-type Allowance interface{ Allow() bool }
+// Allowance limits what is logged; [telemetry.PluginLog] implements it.
+type Allowance interface {
+	// Allow reports whether a line with texts of that many bytes may be logged.
+	Allow(bytes int) bool
+}
 
 // Metrics counts the runs of one controller.
 type Metrics interface {

@@ -428,9 +428,13 @@ func (m testMetrics) Dropped()             { m.note("line dropped") }
 func (m testMetrics) Limited(limit string) { m.note("limited by %s", limit) }
 
 // budget is an [Allowance] of a fixed number.
-type budget struct{ left int }
+type budget struct {
+	left  int
+	bytes []int // of each line
+}
 
-func (b *budget) Allow() bool {
+func (b *budget) Allow(bytes int) bool {
+	b.bytes = append(b.bytes, bytes)
 	b.left--
 	return b.left >= 0
 }

@@ -272,7 +272,7 @@ func (r *run) readScope(kind abi.Kind, namespace string) (string, int64) {
 // change of any object of a namespace, or of the kind, makes the key due from now on.
 func (c *Controller) LimitReads(key object.Key, kind abi.Kind) {
 	c.Metrics.Limited("reads")
-	if c.LogLines == nil || c.LogLines.Allow() {
+	if c.LogLines == nil || c.LogLines.Allow(0) {
 		c.Logger.Warn("the object's runs read too much to remember it all: any change of the kind leads to a run; list instead of many gets, or read less",
 			"object", key.String(), "kind", kind.String())
 	}
@@ -282,7 +282,7 @@ func (c *Controller) LimitReads(key object.Key, kind abi.Kind) {
 // such lists look at every object, which they pay for.
 func (c *Controller) LimitIndexes(kind abi.Kind) {
 	c.Metrics.Limited("indexes")
-	if c.LogLines == nil || c.LogLines.Allow() {
+	if c.LogLines == nil || c.LogLines.Allow(0) {
 		c.Logger.Warn("a list looks at every object of the kind: the plugin lists it by more labels and fields than its share of the indexes allows; list by fewer", "kind", kind.String())
 	}
 }

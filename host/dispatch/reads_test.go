@@ -426,19 +426,51 @@ func TestALineOfAGuestIsOneLineOfPrintableText(t *testing.T) {
 	}
 }
 
-// A guest may wait as often as it likes, for a millisecond each time.
-func TestRunsThatWaitAreLoggedWithinTheAllowance(t *testing.T) {
-	f := newFixture(t)
-	f.c.LogLines = &budget{left: 1}
-	f.put(aWidget)
-	f.reconcile = returnsCode(abi.CodeWaiting)
-	var muted []bool
-	for range 3 {
-		f.run()
-		muted = append(muted, f.events[len(f.events)-1].(events.RunEnded).Muted)
+// A guest may wait or fail as often as it likes, for a millisecond each time.
+func TestRunsThatWaitOrFailAreLoggedWithinTheAllowance(t *testing.T) {
+	for name, reconcile := range map[string]reconcileFunc{
+		"wait": returnsCode(abi.CodeWaiting), "fail": returnsCode(abi.CodeRetry), "panic": panics,
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.c.LogLines = &budget{left: 1}
+			f.put(aWidget)
+			f.reconcile = reconcile
+			var muted []bool
+			for range 3 {
+				f.run()
+				muted = append(muted, f.events[len(f.events)-1].(events.RunEnded).Muted)
+			}
+			if want := []bool{false, true, true}; !slices.Equal(muted, want) {
+				t.Errorf("muted: %v, want %v", muted, want)
+			}
+		})
 	}
-	if want := []bool{false, true, true}; !slices.Equal(muted, want) {
-		t.Errorf("muted: %v, want %v", muted, want)
+}
+
+func TestRunsThatSucceedTakeNothingOfTheAllowance(t *testing.T) {
+	f, allowance := newFixture(t), &budget{}
+	f.c.LogLines = allowance
+	f.put(aWidget)
+	f.run()
+	if len(allowance.bytes) != 0 {
+		t.Errorf("%d lines were counted", len(allowance.bytes))
+	}
+}
+
+// What is logged counts with its size, as long as it may become by escapes.
+func TestBytesOfTheLogAreCounted(t *testing.T) {
+	f, allowance := newFixture(t), &budget{left: 100}
+	f.c.LogLines = allowance
+	f.put(aWidget)
+	f.reconcile = func(_ context.Context, call sandbox.Call) (sandbox.Return, error) {
+		call.Host.Log(abi.LogInfo, []byte(strings.Repeat("a", 1000)))
+		call.Host.Log(abi.LogInfo, []byte(strings.Repeat("\x00", 1000)))
+		return sandbox.Return{}, &sandbox.Fault{Class: abi.ClassPanic, Message: strings.Repeat("m", 300), Stack: []string{strings.Repeat("f", 200)}}
+	}
+	f.run()
+	if b := allowance.bytes; len(b) != 3 || b[0] != 1000 || b[1] != 6000 || b[2] < 500 {
+		t.Errorf("lines of %v bytes were counted", b)
 	}
 }
 

@@ -302,7 +302,7 @@ func (r *run) end() {
 		r.writes = nil // the finalizer is removed once
 	}
 	if loop.ended(r.own, r.writes) {
-		r.logger().Warn("the object is reconciled again and again because of its own writes, slowing down", "writes", len(r.writes))
+		r.warn("the object is reconciled again and again because of its own writes, slowing down", "writes", len(r.writes))
 		if r.decision.Event == nil {
 			r.decision.Event = writeLoopEvent()
 		}
@@ -349,12 +349,11 @@ func (r *run) report() {
 		Fuel:        r.returned.Usage.Fuel,
 		MemoryBytes: r.returned.Usage.MemoryBytes,
 		Failure:     events.Failure{Class: d.Class, Reason: d.Reason, Message: d.Message},
-		// A guest may wait as often as it likes.
-		Muted: d.Class == abi.ClassWaiting && !r.mayLog(),
 	}
 	if r.guestFault != nil {
 		e.Failure.Stack = r.guestFault.Stack
 	}
+	e.Muted = r.mute(e.Failure)
 	if d.Next.Kind != outcome.AwaitChange {
 		e.Next = d.Next.After
 	}

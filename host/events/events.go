@@ -184,8 +184,8 @@ type (
 		MemoryBytes uint64
 		// Next is when the object runs again without a trigger; 0: never.
 		Next time.Duration
-		// Muted is set for a wait beyond the log lines that the plugin may
-		// cause: it is not logged.
+		// Muted is set for a wait or failure beyond what the plugin may cause to
+		// be logged: it is not logged.
 		Muted bool
 	}
 	// GuestLogged is a line that a plugin logged during a run. Lines beyond its

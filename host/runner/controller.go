@@ -114,7 +114,7 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 		Cache:    controllerCache{cache: r.Cache, controller: id, primaries: &c.primaries, informers: &p.informers, ownWrites: &p.ownWrites, written: &p.written},
 		Metrics:  c.metrics,
 		Events:   r.Events,
-		LogLines: p.logLines,
+		LogLines: p.log,
 		Logger:   r.Logger.Named("dispatch").With("plugin", plugin, "controller", rev.Controller.Name),
 	}, rev)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -4,12 +4,11 @@ import (
 	"context"
 	"slices"
 
-	"golang.org/x/time/rate"
-
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/sandbox"
 )
 
 // This file makes the performer of a plugin, which acts for it.
@@ -28,6 +27,9 @@ func (r *Runner) ensurePlugin(rev *Revision) (*plugin, error) {
 	}
 	performer, err := r.newPerformer(rev, p)
 	if err != nil {
+		if r.plugins[rev.Plugin] == nil {
+			p.log.Close()
+		}
 		return nil, err
 	}
 	performer.Inherit(p.effects.Load())
@@ -40,7 +42,7 @@ func (r *Runner) newPlugin(name string) *plugin {
 	metrics := r.Metrics.Plugin(name)
 	return &plugin{
 		controllers: map[string]*controller{},
-		logLines:    rate.NewLimiter(logLinesPerSecond, logLinesBurst),
+		log:         r.pluginLogs.Open(name, func() { metrics.Limited(sandbox.LimitLog) }),
 		recorder:    r.Recorder(func() { metrics.Limited("events") }),
 	}
 }
@@ -53,7 +55,7 @@ func (r *Runner) newPerformer(rev *Revision, p *plugin) (*effect.Performer, erro
 		Version:     r.Version,
 		Store:       effectStore{r.Cache, &p.informers, &p.ownWrites, &p.written},
 		Recorder:    p.recorder,
-		Logger:      r.Logger.Named("effect").With("plugin", rev.Plugin),
+		Logger:      p.log.Logger(r.Logger.Named("effect").With("plugin", rev.Plugin)),
 		QPS:         policy.Limits.LimitedWrites(),
 		Burst:       policy.Limits.WriteBurst,
 		ObserveWait: metrics.WriteWaited,

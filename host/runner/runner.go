@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"golang.org/x/time/rate"
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/abi"
@@ -52,7 +51,8 @@ type Config struct {
 // Runner runs the plugins of one host. It implements [catalog.Runner].
 type Runner struct {
 	Config
-	objectsOf func(abi.Kind) iter.Seq[*object.Object] // Cache.Objects, except in tests
+	pluginLogs *telemetry.PluginLogs
+	objectsOf  func(abi.Kind) iter.Seq[*object.Object] // Cache.Objects, except in tests
 
 	mu          sync.Mutex
 	plugins     map[string]*plugin
@@ -64,7 +64,7 @@ var _ catalog.Runner[*sandbox.Guest] = (*Runner)(nil)
 
 // New returns a runner that runs nothing yet.
 func New(config Config) *Runner {
-	r := &Runner{Config: config, plugins: map[string]*plugin{}, controllers: map[string]*controller{}, waitsFor: map[string]string{}}
+	r := &Runner{Config: config, pluginLogs: telemetry.NewPluginLogs(config.Logger), plugins: map[string]*plugin{}, controllers: map[string]*controller{}, waitsFor: map[string]string{}}
 	r.objectsOf = config.Cache.Objects
 	return r
 }
@@ -77,18 +77,12 @@ type plugin struct {
 	written     written
 	effects     atomic.Pointer[effect.Performer]
 	recorder    effect.Recorder
-	logLines    *rate.Limiter                               // of its guests
+	log         *telemetry.PluginLog
 	breaker     atomic.Pointer[dispatch.Breaker]            // of the running revision
 	comparison  atomic.Pointer[dispatch.RevisionComparison] // of the running revision; nil: it is not on probation
 	openings    atomic.Uint64                               // of all its breakers
 	controllers map[string]*controller                      // by name
 }
-
-// Log lines that a plugin may cause.
-const (
-	logLinesPerSecond = 50
-	logLinesBurst     = 500
-)
 
 // Start implements [catalog.Runner]. Once the informers of the revision have
 // synced, nothing can fail any more, and the revision replaces the running one.
@@ -230,6 +224,7 @@ func (r *Runner) Stop(plugin string, removed bool) {
 	}
 	p.informers.replace(nil)
 	p.written.replace(nil)
+	p.log.Close()
 }
 
 // ObserveRead makes a key due after something changed that it has read. The cache

@@ -101,7 +101,7 @@ func TestControllersOfAPluginStopTogether(t *testing.T) {
 		defer objects.Stop()
 		r := New(Config{Cache: objects, Metrics: telemetry.NewMetrics()})
 		g := &slowGuest{}
-		p := &plugin{controllers: map[string]*controller{}}
+		p := &plugin{controllers: map[string]*controller{}, log: r.pluginLogs.Open("p", func() {})}
 		for _, name := range []string{"x", "stuck", "z"} {
 			p.controllers[name] = startController(r, g, name)
 		}

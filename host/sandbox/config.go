@@ -179,7 +179,7 @@ const (
 	LimitOutput    = "output"    // a call was ended
 	LimitReply     = "reply"     // a get or list returned [abi.CodeTooLarge]
 	LimitHostCalls = "hostCalls" // a call was ended
-	LimitLog       = "log"       // lines of a call were dropped
+	LimitLog       = "log"       // lines were dropped
 	LimitInstances = "instances" // a call waited for the instance of another one
 )
 

@@ -34,6 +34,20 @@ func Lines(s string) string {
 	}, s)
 }
 
+// LogBytes returns how many bytes s takes at most as a value in a log, where bytes
+// may be escaped.
+func LogBytes[T string | []byte](s T) (n int) {
+	const escaped = len(`\u0000`)
+	for i := range len(s) {
+		if c := s[i]; c >= ' ' && c <= '~' && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&' {
+			n++
+		} else {
+			n += escaped
+		}
+	}
+	return n
+}
+
 // Truncate returns s as valid UTF-8 of at most limit bytes, as
 // [rawjson.Truncate] does. Each run of bytes that are not UTF-8 becomes U+FFFD.
 func Truncate(s string, limit int) string {

@@ -1,8 +1,12 @@
 package sanitize
 
 import (
+	"encoding/json"
+	"strconv"
 	"testing"
 	"unicode/utf8"
+
+	"pgregory.net/rapid"
 )
 
 func TestLineReplacesWhatCannotBePrinted(t *testing.T) {
@@ -46,4 +50,22 @@ func TestTruncateKeepsToTheLimitBetweenRunes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLogBytesIsWhatALogTakesAtMost as JSON and as quoted text, which are the formats
+// of the log.
+func TestLogBytesIsWhatALogTakesAtMost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) + rapid.String().Draw(t, "text") + "<&>\u2028\x7f"
+		most := LogBytes(s)
+		asJSON, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, written := range []string{string(asJSON), strconv.Quote(s)} {
+			if len(written) > most+len(`""`) {
+				t.Errorf("%s has %d bytes, want at most %d", written, len(written), most)
+			}
+		}
+	})
 }
