@@ -55,7 +55,8 @@ type Config struct {
 	// together, including the memory images that instances start from. The
 	// default is half of what the process may use: of the limit of its control
 	// groups, else of the machine's memory. Beyond it idle instances are
-	// dropped, then plugins get no more memory.
+	// dropped, then calls of plugins with more than an even share are ended for
+	// those with less, and plugins get no more memory.
 	GuestMemoryMiB int `json:"guestMemoryMiB,omitempty"`
 	// Limits bound every plugin.
 	Limits Limits `json:"limits,omitzero"`

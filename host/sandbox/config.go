@@ -36,7 +36,8 @@ type Config struct {
 	// MemoryBytes is how much memory the instances and images of all guests
 	// have together; 0 is half of what the process may use: of its control
 	// groups' limit, or of the machine's memory. Beyond it idle instances are
-	// dropped, and then growths and new instances are refused.
+	// dropped, calls of guests with more than an even share are ended for those
+	// that have less, and growths and new instances are refused.
 	MemoryBytes uint64
 	// Slots is how many guest calls run at once; 0 is GOMAXPROCS.
 	Slots int

@@ -90,6 +90,10 @@ func (in *instance) stackUnderflow() bool {
 func failure(err error, c *call, linear *memory.Linear) error {
 	abort, ok := errors.AsType[*abortError](err)
 	switch {
+	case ok && memory.ExceedsEvenShare(abort.cause):
+		f := newFault(c, abi.ClassOutOfMemory, abort.cause.Error())
+		f.cause = abort.cause
+		return f
 	case ok && abort.class == "":
 		return fmt.Errorf("call guest: %w", abort.cause)
 	case ok && abort.limit != "":

@@ -235,7 +235,7 @@ func (g *Guest) Close(ctx context.Context) error {
 func (g *Guest) free(ctx context.Context) {
 	g.closeIdle(ctx, time.Time{})
 	if g.image != nil {
-		g.memory.Release(g.image.memory.Bytes())
+		g.memory.ReleaseImage()
 	}
 	g.memory.Close()
 	if g.code != nil {

@@ -47,12 +47,15 @@ var instanceConfig = wazero.NewModuleConfig().WithName("").WithStartFunctions().
 // instantiate makes an instance with at least that many pages. The start
 // function runs, if there is one.
 func (g *Guest) instantiate(ctx context.Context, c *call, pages uint32) (*instance, error) {
-	linear, err := g.memory.Linear(uint64(g.minimum)*pageBytes, g.limits.MemoryBytes)
+	ctx = withCall(ctx, c)
+	caller := memoryCaller{ctx, c}
+	linear, err := g.memory.Linear(uint64(g.minimum)*pageBytes, g.limits.MemoryBytes, caller)
 	if err != nil {
 		return nil, err
 	}
 	c.fuel.linear = linear
-	ctx = experimental.WithMemoryAllocator(withCall(ctx, c), linear)
+	defer linear.EndCall()
+	ctx = experimental.WithMemoryAllocator(ctx, linear)
 	n, err := g.acquireCode(ctx, c)
 	if err != nil {
 		linear.Free()
@@ -67,7 +70,7 @@ func (g *Guest) instantiate(ctx context.Context, c *call, pages uint32) (*instan
 	}
 	in := &instance{code: g.code, module: m, memory: m.Memory(), fuel: fuelGlobal(m), linear: linear}
 	c.fuel.settle(int64(in.fuel.Get()))
-	if err := in.growTo(pages); err != nil {
+	if err := in.growTo(pages, caller); err != nil {
 		in.close(ctx)
 		return nil, err
 	}
@@ -147,8 +150,8 @@ func (in *instance) lookUpReconcile() {
 
 // growTo grows the memory to at least that many pages, unless the module's own
 // maximum is less.
-func (in *instance) growTo(pages uint32) error {
-	in.linear.BeginCall() // the start function may have been refused a growth
+func (in *instance) growTo(pages uint32, caller memory.Caller) error {
+	in.linear.BeginCall(caller) // the start function may have been refused a growth
 	if have := in.memory.Size() / pageBytes; have < pages {
 		in.memory.Grow(pages - have)
 		in.linear.Touch()
@@ -164,12 +167,14 @@ func (in *instance) enter(ctx context.Context, c *call, f api.Function, args ...
 	}
 	var stack [1]uint64 // functions of thole/v1 have at most one parameter and one result
 	copy(stack[:], args)
-	in.linear.BeginCall()
+	ctx = withCall(ctx, c)
+	in.linear.BeginCall(memoryCaller{ctx, c})
+	defer in.linear.EndCall()
 	if c.stack = in.stack; f != in.reconcile {
 		c.stack = nativeStackOf(f)
 	}
 	c.fuel.begin(in.fuel, in.linear)
-	err := f.CallWithStack(withCall(ctx, c), stack[:])
+	err := f.CallWithStack(ctx, stack[:])
 	c.fuel.end()
 	if err != nil {
 		return 0, in.failure(err, c)

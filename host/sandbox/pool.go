@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -251,11 +252,17 @@ func (g *Guest) reapIdle(now time.Time) {
 	}
 }
 
+// idleForOthers is how long an instance must have been idle to be dropped for a plugin
+// that has more than an even share: otherwise one that is called often would have to
+// make its instance for each call.
+const idleForOthers = time.Second
+
 // dropLongestIdle closes the instance of all guests that has been idle longest,
-// and reports whether there was one.
-func (s *Sandbox) dropLongestIdle() bool {
+// preferably of those with more than an even share of memory, and reports whether
+// there was one. sharing is as in [memory.NewBudget].
+func (s *Sandbox) dropLongestIdle(sharing bool) bool {
 	for {
-		p := s.longestIdle()
+		p := s.longestIdle(sharing)
 		if p == nil {
 			return false
 		}
@@ -268,16 +275,32 @@ func (s *Sandbox) dropLongestIdle() bool {
 	}
 }
 
-// longestIdle returns the pool with the instance that has been idle longest, or
-// nil if no instance is idle.
-func (s *Sandbox) longestIdle() (found *pool) {
+// longestIdle returns the pool with the instance that is to be dropped next, or nil.
+func (s *Sandbox) longestIdle(sharing bool) *pool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var since time.Time
+	var ofHogs, ofOthers idlest
 	for g := range s.guests {
-		if at, ok := g.pool.idleSince(); ok && (found == nil || at.Before(since)) {
-			found, since = g.pool, at
+		at, ok := g.pool.idleSince()
+		switch {
+		case !ok:
+		case g.memory.ExceedsEvenShare():
+			ofHogs.add(g.pool, at)
+		case sharing || time.Since(at) >= idleForOthers:
+			ofOthers.add(g.pool, at)
 		}
 	}
-	return found
+	return cmp.Or(ofHogs.pool, ofOthers.pool)
+}
+
+// idlest is the pool whose instance has been idle longest; nil for none.
+type idlest struct {
+	pool  *pool
+	since time.Time
+}
+
+func (i *idlest) add(p *pool, since time.Time) {
+	if i.pool == nil || since.Before(i.since) {
+		i.pool, i.since = p, since
+	}
 }

@@ -180,7 +180,7 @@ func (g *Guest) reset(ctx context.Context, in *instance) bool {
 // guest exists: its size is the same whatever calls there were before, as a guest can
 // see it. Images count as memory of the guest.
 func (g *Guest) setImage(im *image) error {
-	if err := g.memory.Reserve(im.memory.Bytes()); err != nil {
+	if err := g.memory.ReserveImage(im.memory.Bytes()); err != nil {
 		return err
 	}
 	g.image = im

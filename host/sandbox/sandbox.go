@@ -28,6 +28,7 @@
 //	reset.go         the image that instances are reset to
 //	pool.go          the instances between calls: pooled, made ahead, reaped when idle
 //	call.go          the state of one call: input, output, costs, limits
+//	memorycaller.go  how a call waits for memory, and is ended for that of others
 //	fuel.go          how much a call may execute, and what happens at each slice
 //	hostfunctions.go the functions that guests import
 //	fault.go         calls that fail: classes, messages, stack traces

@@ -90,3 +90,11 @@ func Pause(ctx context.Context, wait func(context.Context) (waited time.Duration
 	}
 	return err
 }
+
+// End ends ctx, which must be of [With] or derived from one, with a cause. A wait in
+// [Pause] is not ended.
+func End(ctx context.Context, cause error) {
+	if d, ok := ctx.Value(key{}).(*deadline); ok {
+		d.cancel(cause)
+	}
+}

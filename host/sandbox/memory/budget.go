@@ -20,25 +20,31 @@ var ErrExhausted = errors.New("the host's memory for plugins is used up")
 // have written to it or not, and their images: this much the process may come
 // to need without a further request. It is safe for concurrent use.
 //
-// A guest that has more than an even share must leave an eighth of the budget
-// to the others: otherwise a guest that takes all there is would keep them from
-// running.
+// A guest always gets an even share of what the images leave. It may have more
+// than that while nobody else needs it, must leave an eighth of the budget to the
+// others, and gives back what others need for their shares (reclaim.go).
 type Budget struct {
 	limit    uint64
-	dropIdle func() bool
+	dropIdle func(sharing bool) bool
 	spaces   spaces
 
-	mu       sync.Mutex
-	accounts uint64 // open ones
-	used     uint64 // bytes, at most limit
-	refused  uint64 // requests
+	mu         sync.Mutex
+	accounts   map[*Account]struct{} // open ones
+	used       uint64                // bytes, at most limit
+	images     uint64                // bytes of used
+	refused    uint64                // requests
+	owed       uint64                // bytes that guests within their shares wait for
+	reclaiming uint64                // bytes of calls that are being ended for them
+	released   chan struct{}         // closed when memory is released; nil if nobody waits
 }
 
 // NewBudget returns a budget of that many bytes. dropIdle is called, without a
 // lock held, when a request does not fit: it releases the memory of one idle
-// instance and reports whether there was one.
-func NewBudget(limit uint64, dropIdle func() bool) *Budget {
-	return &Budget{limit: limit, dropIdle: dropIdle}
+// instance and reports whether there was one. sharing is whether the request is
+// within an even share. For one that is not, an instance should stay that was used
+// a moment ago, unless its own guest has more than an even share.
+func NewBudget(limit uint64, dropIdle func(sharing bool) bool) *Budget {
+	return &Budget{limit: limit, dropIdle: dropIdle, accounts: map[*Account]struct{}{}}
 }
 
 // Close unmaps the address space that is not in use, now and whenever more of
@@ -57,36 +63,77 @@ type Stats struct {
 func (b *Budget) Stats() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return Stats{LimitBytes: b.limit, UsedBytes: b.used, Refused: b.refused, Accounts: int(b.accounts)}
+	return Stats{LimitBytes: b.limit, UsedBytes: b.used, Refused: b.refused, Accounts: len(b.accounts)}
 }
 
 // Account is what one guest uses of a budget.
 type Account struct {
 	budget *Budget
-	used   uint64 // bytes; guarded by budget.mu
+
+	// Guarded by budget.mu.
+	used    uint64               // bytes
+	image   uint64               // bytes of used
+	linears map[*Linear]struct{} // those that are not freed
 }
 
 // Account opens the account of a guest.
 func (b *Budget) Account() *Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.accounts++
-	return &Account{budget: b}
+	a := &Account{budget: b, linears: map[*Linear]struct{}{}}
+	b.accounts[a] = struct{}{}
+	return a
 }
 
 // Close closes the account. Everything must have been released.
 func (a *Account) Close() {
 	a.budget.mu.Lock()
 	defer a.budget.mu.Unlock()
-	a.budget.accounts--
+	delete(a.budget.accounts, a)
 }
 
-// Reserve adds bytes to the account. Idle instances are dropped for them if
-// need be. The error is an [ErrExhausted].
-func (a *Account) Reserve(n uint64) error {
-	for !a.tryReserve(n) {
-		if !a.budget.dropIdle() {
+// ReserveImage adds the bytes of an image to the account. The images of all guests
+// have at most half of the budget. The error is an [ErrExhausted].
+func (a *Account) ReserveImage(n uint64) error {
+	for !a.tryReserveImage(n) {
+		if !a.budget.dropIdle(true) {
 			return a.refuse(n)
+		}
+	}
+	return nil
+}
+
+func (a *Account) tryReserveImage(n uint64) bool {
+	b := a.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n > b.limit-b.used || b.images+n > b.limit/2 {
+		return false
+	}
+	b.images += n
+	b.used += n
+	a.image += n
+	a.used += n
+	return true
+}
+
+// ReleaseImage removes what [Account.ReserveImage] has added.
+func (a *Account) ReleaseImage() {
+	a.budget.mu.Lock()
+	n := a.image
+	a.image = 0
+	a.budget.images -= n
+	a.budget.mu.Unlock()
+	a.Release(n)
+}
+
+// Reserve adds bytes to the account. If need be idle instances are dropped for
+// them, and if they are within an even share calls of guests are ended that have
+// more; without a caller it does not wait for that. The error is an [ErrExhausted].
+func (a *Account) Reserve(n uint64, c Caller) error {
+	for n > 0 && !a.tryReserve(n) {
+		if !a.budget.dropIdle(a.shares(n)) {
+			return a.reclaim(n, c)
 		}
 	}
 	return nil
@@ -114,24 +161,42 @@ func (a *Account) Fits(n uint64) bool {
 // fits must be called with the lock held.
 func (a *Account) fits(n uint64) bool {
 	left := uint64(0)
-	if a.exceedsEvenShare(n) {
-		left = a.budget.limit / 8
+	if a.excess(n) > 0 {
+		left = a.budget.limit/8 + a.budget.owed
 	}
 	return n+left <= a.budget.limit-a.budget.used
 }
 
-// exceedsEvenShare reports whether the account would have more than an even
-// share with that many bytes more. It must be called with the lock held.
-func (a *Account) exceedsEvenShare(n uint64) bool {
-	return a.used+n > a.budget.limit/a.budget.accounts
+// excess returns by how much the account would have more than an even share with
+// that many bytes more. It must be called with the lock held.
+func (a *Account) excess(n uint64) uint64 {
+	share := (a.budget.limit - a.budget.images) / uint64(len(a.budget.accounts))
+	have := a.used - a.image + n
+	return have - min(have, share)
 }
+
+// shares reports whether the account would have at most an even share with that
+// many bytes more.
+func (a *Account) shares(n uint64) bool {
+	a.budget.mu.Lock()
+	defer a.budget.mu.Unlock()
+	return a.excess(n) == 0
+}
+
+// ExceedsEvenShare reports whether the account has more than an even share.
+func (a *Account) ExceedsEvenShare() bool { return !a.shares(0) }
 
 // Release removes bytes from the account that [Account.Reserve] has added.
 func (a *Account) Release(n uint64) {
-	a.budget.mu.Lock()
-	defer a.budget.mu.Unlock()
-	a.budget.used -= n
+	b := a.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used -= n
 	a.used -= n
+	if b.released != nil && n > 0 {
+		close(b.released)
+		b.released = nil
+	}
 }
 
 func (a *Account) refuse(n uint64) error {
@@ -140,7 +205,7 @@ func (a *Account) refuse(n uint64) error {
 	defer b.mu.Unlock()
 	b.refused++
 	return &exhaustedError{
-		exceedsEvenShare: a.exceedsEvenShare(n),
+		exceedsEvenShare: a.excess(n) > 0,
 		text: fmt.Sprintf("%s of %s are in use, %s of them by this plugin, and %s more are needed: raise guestMemoryMiB in the host's configuration, or run less at once",
 			mib(b.used), mib(b.limit), mib(a.used), mib(n)),
 	}

@@ -3,6 +3,7 @@ package memory
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -12,21 +13,21 @@ func TestGuestWithMoreThanAnEvenShareLeavesAnEighth(t *testing.T) {
 	const limit = 800
 	b := NewBudget(limit, noneIdle)
 	alone := b.Account()
-	if err := alone.Reserve(limit); err != nil {
+	if err := alone.Reserve(limit, nil); err != nil {
 		t.Errorf("a guest that is alone does not get all: %v", err)
 	}
 	alone.Release(limit)
 	other := b.Account()
-	if err := alone.Reserve(701); !errors.Is(err, ErrExhausted) || !ExceedsEvenShare(err) {
+	if err := alone.Reserve(701, nil); !errors.Is(err, ErrExhausted) || !ExceedsEvenShare(err) {
 		t.Errorf("more than an even share, and less than an eighth left: %v", err)
 	}
-	if err := alone.Reserve(700); err != nil {
+	if err := alone.Reserve(700, nil); err != nil {
 		t.Errorf("more than an even share: %v", err)
 	}
 	if !other.Fits(100) || other.Fits(101) {
 		t.Error("what was left is not the other's")
 	}
-	if err := other.Reserve(101); !errors.Is(err, ErrExhausted) || ExceedsEvenShare(err) {
+	if err := other.Reserve(101, nil); !errors.Is(err, ErrExhausted) || ExceedsEvenShare(err) {
 		t.Errorf("less than an even share: %v", err)
 	}
 	if got, want := b.Stats(), (Stats{LimitBytes: limit, UsedBytes: 700, Refused: 2, Accounts: 2}); got != want {
@@ -34,15 +35,31 @@ func TestGuestWithMoreThanAnEvenShareLeavesAnEighth(t *testing.T) {
 	}
 	alone.Release(700)
 	other.Close()
-	if err := alone.Reserve(limit); err != nil {
+	if err := alone.Reserve(limit, nil); err != nil {
 		t.Errorf("alone again: %v", err)
+	}
+}
+
+func TestBudgetStatesWhetherARequestIsWithinAShare(t *testing.T) {
+	var asked []bool
+	b := NewBudget(100, func(sharing bool) bool {
+		asked = append(asked, sharing)
+		return false
+	})
+	one, other := b.Account(), b.Account()
+	if err := one.Reserve(80, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, _, _ = one.Reserve(10, nil), other.Reserve(50, nil), other.Reserve(60, nil)
+	if want := []bool{false, true, false}; !slices.Equal(asked, want) {
+		t.Errorf("within a share: %v, want %v", asked, want)
 	}
 }
 
 func TestIdleInstancesAreDroppedForAReservation(t *testing.T) {
 	var idle *Account
 	dropped := 0
-	b := NewBudget(100, func() bool {
+	b := NewBudget(100, func(bool) bool {
 		if dropped == 3 {
 			return false
 		}
@@ -52,20 +69,20 @@ func TestIdleInstancesAreDroppedForAReservation(t *testing.T) {
 	})
 	idle = b.Account()
 	s := b.Account()
-	if err := idle.Reserve(50); err != nil {
+	if err := idle.Reserve(50, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Reserve(30); err != nil || dropped != 0 {
+	if err := s.Reserve(30, nil); err != nil || dropped != 0 {
 		t.Errorf("with room: %v, %d dropped", err, dropped)
 	}
-	if err := s.Reserve(20); err != nil || dropped != 0 {
+	if err := s.Reserve(20, nil); err != nil || dropped != 0 {
 		t.Errorf("to the last byte: %v, %d dropped", err, dropped)
 	}
 	s.Release(10)
-	if err := s.Reserve(15); err != nil || dropped != 2 {
+	if err := s.Reserve(15, nil); err != nil || dropped != 2 {
 		t.Errorf("an uneven share: %v, %d dropped", err, dropped)
 	}
-	if err := s.Reserve(30); err == nil || dropped != 3 {
+	if err := s.Reserve(30, nil); err == nil || dropped != 3 {
 		t.Errorf("more than all idle instances have: %v, %d dropped", err, dropped)
 	}
 }
@@ -73,10 +90,10 @@ func TestIdleInstancesAreDroppedForAReservation(t *testing.T) {
 func TestRefusalStatesUsageAndBudget(t *testing.T) {
 	b := NewBudget(8<<20, noneIdle)
 	s := b.Account()
-	if err := s.Reserve(5 << 20); err != nil {
+	if err := s.Reserve(5<<20, nil); err != nil {
 		t.Fatal(err)
 	}
-	err := s.Reserve(4 << 20)
+	err := s.Reserve(4<<20, nil)
 	if want := "5 MiB of 8 MiB are in use, 5 MiB of them by this plugin, and 4 MiB more are needed"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error = %v, want %q", err, want)
 	}

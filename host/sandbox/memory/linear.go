@@ -7,7 +7,7 @@
 // at one time, and [Linear.Restore] restores it for little more than the cost of
 // what was changed.
 //
-// budget.go has the budget, linear.go memories and images, space.go the ranges
+// budget.go has the budget, reclaim.go how it is shared, linear.go memories and images, space.go the ranges
 // of addresses, and zero_linux.go how they are cleared.
 package memory
 
@@ -28,12 +28,17 @@ import (
 type Linear struct {
 	account  *Account
 	space    *addressSpace
-	data     []byte // the guest's memory: the begin of space
-	held     uint64 // bytes of the account: those of data, and what it has shrunk by since the last trim
-	limit    uint64 // bytes
-	shrunk   bool   // whether the engine does not have the size of data yet
-	refused  error  // why the last growth was refused
-	restored int    // how many times Restore was called
+	data     []byte        // the guest's memory: the begin of space
+	held     atomic.Uint64 // bytes of the account: those of data, and what it has shrunk by since the last trim
+	limit    uint64        // bytes
+	shrunk   bool          // whether the engine does not have the size of data yet
+	refused  error         // why the last growth was refused
+	restored int           // how many times Restore was called
+	caller   Caller        // of the call in progress; nil between calls
+
+	// Guarded by account.budget.mu.
+	running   Caller // as caller, for the goroutines that reclaim memory
+	reclaimed uint64 // bytes for which the call in progress was ended
 }
 
 var (
@@ -41,12 +46,15 @@ var (
 	_ experimental.LinearMemory    = (*Linear)(nil)
 )
 
-// Linear returns a memory of size bytes that can grow to limit. The error is an
-// [ErrExhausted].
-func (a *Account) Linear(size, limit uint64) (*Linear, error) {
+// Linear returns a memory of size bytes that can grow to limit, with a call in
+// progress. The error is an [ErrExhausted].
+func (a *Account) Linear(size, limit uint64, c Caller) (*Linear, error) {
 	m := &Linear{account: a, limit: limit}
+	a.add(m)
+	m.BeginCall(c)
 	var err error
 	if m.space, err = a.budget.spaces.get(limit); err != nil {
+		a.forget(m)
 		return nil, err
 	}
 	if err := m.grow(size); err != nil {
@@ -93,15 +101,15 @@ func (m *Linear) grow(size uint64) error {
 	if size > m.limit {
 		return fmt.Errorf("memory of %s is more than the plugin's limit of %s", mib(size), mib(m.limit))
 	}
-	more := size - min(size, m.held)
-	if err := m.account.Reserve(more); err != nil {
+	more := size - min(size, m.held.Load())
+	if err := m.account.Reserve(more, m.caller); err != nil {
 		return err
 	}
 	if err := m.space.commit(size); err != nil {
 		m.account.Release(more)
 		return err
 	}
-	m.held += more
+	m.held.Add(more)
 	m.data = m.space.bytes[:size]
 	return nil
 }
@@ -111,7 +119,7 @@ func (m *Linear) Size() uint64 { return uint64(len(m.data)) }
 
 // Held returns how much the memory takes of its account, in bytes. It is more than
 // the size if the memory has shrunk, because its pages are kept for the next growth.
-func (m *Linear) Held() uint64 { return m.held }
+func (m *Linear) Held() uint64 { return m.held.Load() }
 
 // Shrunk reports whether the engine has to be made to call [Linear.Reallocate]
 // once, which gives it the memory as it is since [Linear.Restore].
@@ -121,8 +129,15 @@ func (m *Linear) Shrunk() bool { return m.shrunk }
 // there was none since [Linear.BeginCall].
 func (m *Linear) Refused() error { return m.refused }
 
-// BeginCall must be called at the begin of each call.
-func (m *Linear) BeginCall() { m.refused = nil }
+// BeginCall must be called at the begin of each call. Until [Linear.EndCall] is
+// called, growths may wait by c, and c may be ended for the memory.
+func (m *Linear) BeginCall(c Caller) {
+	m.refused = nil
+	m.setCaller(c)
+}
+
+// EndCall must be called at the end of each call.
+func (m *Linear) EndCall() { m.setCaller(nil) }
 
 // Free releases the memory. It may be called again: the engine calls it when an
 // instance is closed, but not for a module that it closed during a call, nor
@@ -131,9 +146,11 @@ func (m *Linear) Free() {
 	if m.space == nil {
 		return
 	}
-	m.account.Release(m.held)
+	m.EndCall()
+	m.account.Release(m.held.Swap(0))
+	m.account.forget(m)
 	m.account.budget.spaces.put(m.space)
-	m.space, m.data, m.held = nil, nil, 0
+	m.space, m.data = nil, nil
 }
 
 // Image returns a copy of the memory's content.
@@ -170,12 +187,11 @@ func (m *Linear) restore(im *Image, keep uint64) {
 		p.restore(m.data)
 		at = p.end()
 	}
-	m.space.zero(at, m.held, left)
+	m.space.zero(at, m.held.Load(), left)
 	m.shrunk = m.Size() > im.size
 	m.data = m.data[:im.size]
 	if keep == 0 {
-		m.account.Release(m.held - im.size)
-		m.held = im.size
+		m.account.Release(m.held.Swap(im.size) - im.size)
 	}
 	if keep < math.MaxUint64 {
 		m.Touch()

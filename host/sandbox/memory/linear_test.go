@@ -12,7 +12,7 @@ import (
 func linear(t testing.TB, size, limit uint64) *Linear {
 	t.Helper()
 	b := NewBudget(limit, noneIdle)
-	m, err := b.Account().Linear(size, limit)
+	m, err := b.Account().Linear(size, limit, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func linear(t testing.TB, size, limit uint64) *Linear {
 }
 
 // noneIdle drops no instance.
-func noneIdle() bool { return false }
+func noneIdle(bool) bool { return false }
 
 func TestLinearGrowsToItsLimit(t *testing.T) {
 	m := linear(t, 64<<10, 1<<20)
@@ -35,7 +35,7 @@ func TestLinearGrowsToItsLimit(t *testing.T) {
 	if m.Reallocate(1<<20+1) != nil || m.Refused() == nil || errors.Is(m.Refused(), ErrExhausted) {
 		t.Errorf("beyond the limit: %v", m.Refused())
 	}
-	if m.BeginCall(); m.Refused() != nil || m.Size() != 1<<20 {
+	if m.BeginCall(nil); m.Refused() != nil || m.Size() != 1<<20 {
 		t.Errorf("a new call begins with %d bytes and %v", m.Size(), m.Refused())
 	}
 }
@@ -71,7 +71,7 @@ func TestRestoreBringsBackTheImage(t *testing.T) {
 func TestRestoreShrinksAGrownMemory(t *testing.T) {
 	const size, limit = 256 << 10, 4 << 20
 	b := NewBudget(limit, noneIdle)
-	m, err := b.Account().Linear(size, limit)
+	m, err := b.Account().Linear(size, limit, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestFreedSpaceIsUsedAgain(t *testing.T) {
 	b := NewBudget(1<<30, noneIdle)
 	s := b.Account()
 	for range 3 {
-		m, err := s.Linear(1<<20, 64<<20)
+		m, err := s.Linear(1<<20, 64<<20, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

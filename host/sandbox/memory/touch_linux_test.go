@@ -5,8 +5,8 @@ import "testing"
 // TestLargeMemoriesHaveTheirPages before a call begins, beyond the first ones.
 func TestLargeMemoriesHaveTheirPages(t *testing.T) {
 	const size = 8 << 20
-	b := NewBudget(1<<30, func() bool { return false })
-	m, err := b.Account().Linear(size, size)
+	b := NewBudget(1<<30, noneIdle)
+	m, err := b.Account().Linear(size, size, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
