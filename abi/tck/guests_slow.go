@@ -35,11 +35,6 @@ func slowCases() []Case {
 			poll := g.pollOneoff()
 			return forever(I32Const(scratch), I32Const(scratch+8<<10), I32Const(64), I32Const(constants), Call(poll), Drop)
 		}),
-		timesOut("references", "makes references to a function without end", func(g *guest) []byte {
-			f := g.Func(noTypes, noTypes, nil)
-			g.Declare(f)
-			return forever(RefFunc(f), Drop)
-		}),
 		timesOut("denormal-numbers", "divides numbers that are too small to be normal, without end", func(*guest) []byte {
 			smallest := join(I64Const(3), op(0xbf)) // f64.reinterpret_i64
 			return forever(smallest, smallest, op(0xa3), Drop)

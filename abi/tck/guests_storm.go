@@ -39,6 +39,11 @@ func stormCases() []Case {
 			random := g.Import(wasi, "random_get", types{i32, i32}, i32Only)
 			return join(g.growsToHuge(), forever(I32Const(0), I32Const(1<<20), Call(random), Drop))
 		}),
+		timesOut("reference-storm", "makes references to a function without end", func(g *guest) []byte {
+			f := g.Func(noTypes, noTypes, nil)
+			g.Declare(f)
+			return forever(RefFunc(f), Drop, RefFunc(f), Drop)
+		}),
 		timesOut("sleep-storm", "sleeps an hour without end", func(g *guest) []byte {
 			poll := g.pollOneoff()
 			return join(subscribesToAnHour(), forever(

@@ -50,7 +50,7 @@ func summaryOf(m *module.Module) moduleSummary {
 // rewriteVersion changes when the same module is verified, rewritten or
 // summarised in another way than before, so that cached code is not used any
 // more; see also [meter.Options.Key].
-const rewriteVersion = 3
+const rewriteVersion = 4
 
 // cacheKey returns a key of what compiled code depends on besides the machine:
 // the file, the engine, the rewriter, and the functions that the file was

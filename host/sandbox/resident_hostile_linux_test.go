@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
 )
 
@@ -84,6 +85,19 @@ func TestStormsOfFailingCallsKeepMemoryBounded(t *testing.T) {
 				t.Errorf("the process grew by %d MiB, the limit is %d", grown>>20, storm.most>>20)
 			}
 		})
+	}
+}
+
+// TestReferencesTakeNoMemory however many a call makes: the engine would allocate each
+// anew, and free them with the instance.
+func TestReferencesTakeNoMemory(t *testing.T) {
+	g := loadCase(t, newSandbox(t, Config{}), "reference-storm", Limits{Deadline: 2 * time.Second})
+	grown := peakGrowth(t, func() {
+		_, err := g.Reconcile(t.Context(), Call{Request: tck.Request()})
+		wantFault(t, err, abi.ClassTimeout, "")
+	})
+	if grown > maxGrowth {
+		t.Errorf("the process grew by %d MiB, the limit is %d", grown>>20, maxGrowth>>20)
 	}
 }
 

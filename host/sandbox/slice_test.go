@@ -2,13 +2,11 @@ package sandbox
 
 import (
 	"context"
-	"runtime"
 	"slices"
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
-	"github.com/thole-dev/thole/abi/wasm"
 )
 
 // countTicks returns how many ticks one call of a guest has, and that call.
@@ -64,25 +62,6 @@ func TestPagesArePaidWhereMemoryGrows(t *testing.T) {
 	}
 	if ticks-none < pages/200 {
 		t.Errorf("%d ticks for %d pages", ticks-none, pages)
-	}
-}
-
-// TestReferencesAllocateNothing: the engine allocates for each ref.func.
-func TestReferencesAllocateNothing(t *testing.T) {
-	tg := newTestGuest("references")
-	f := tg.Func(noTypes, noTypes, nil)
-	tg.Declare(f)
-	file := tg.build(i32Only,
-		tck.Loop,
-		tck.RefFunc(f), wasm.AppendOp(nil, wasm.OpRefIsNull), tck.If, tck.Unreachable, tck.End,
-		tck.LocalGet(1), tck.I32Const(1), tck.I32Add, tck.LocalTee(1), tck.I32Const(100_000), tck.I32LtU, tck.BranchIf(0),
-		tck.End, tg.ok())
-	g := load(t, newSandbox(t, Config{}), Plugin{Name: "references", Wasm: file})
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	reconcile(t, g, Call{Now: callTime})
-	if runtime.ReadMemStats(&after); after.Mallocs-before.Mallocs > 10_000 {
-		t.Errorf("%d allocations", after.Mallocs-before.Mallocs)
 	}
 }
 

@@ -26,17 +26,25 @@ func write(p *plan, exports []wasm.Export) ([]byte, error) {
 	for _, h := range p.helpers {
 		functions = append(functions, e.define(h))
 	}
-	globals := [][]byte{wasm.AppendGlobal(nil, wasm.I64, wasm.AppendConst(nil, wasm.OpI64Const, 0))}
-	for _, f := range p.references {
-		globals = append(globals, wasm.AppendGlobal(nil, wasm.FuncRef, wasm.AppendOp(nil, wasm.OpRefFunc, p.m.Moved(f, imports))))
-	}
 	return p.m.Write(module.Additions{
 		Imports:   []wasm.Import{{Module: ImportModule, Name: ImportTick, Kind: wasm.KindFunction, Type: tickType}},
-		Globals:   globals,
+		Globals:   append([][]byte{wasm.AppendGlobal(nil, wasm.I64, wasm.AppendConst(nil, wasm.OpI64Const, 0))}, e.references()...),
 		Functions: functions,
 		Exports:   append([]wasm.Export{{Name: FuelExport, Kind: wasm.KindGlobal, Index: e.fuel}}, exports...),
 		Body:      e.body,
 	})
+}
+
+// references returns globals with the references that code makes by ref.func, behind
+// that of the fuel. The engine allocates at each ref.func, until the instance is
+// closed; in place of it code gets the global.
+func (e *emitter) references() [][]byte {
+	m := e.plan.m
+	globals := make([][]byte, len(m.Referenced))
+	for f, i := range m.Referenced {
+		globals[i] = wasm.AppendGlobal(nil, wasm.FuncRef, wasm.AppendOp(nil, wasm.OpRefFunc, m.Moved(f, imports)))
+	}
+	return globals
 }
 
 func (e *emitter) refuelCode() []byte {
@@ -69,13 +77,10 @@ func (e *emitter) body(i int, out []byte) []byte {
 
 func (e *emitter) instruction(c *code, in wasm.Instruction, last *wasm.Instruction) {
 	switch {
-	case in.Op == wasm.OpCall:
-		in.A = e.plan.m.Moved(in.A, imports)
 	case in.Op == wasm.OpRefFunc:
-		if i, planned := e.plan.reference[in.A]; planned {
-			c.op(wasm.OpGlobalGet, e.fuel+1+i)
-			return
-		}
+		c.op(wasm.OpGlobalGet, e.fuel+1+uint32(e.plan.m.Referenced[in.A]))
+		return
+	case in.Op == wasm.OpCall:
 		in.A = e.plan.m.Moved(in.A, imports)
 	case isBulk(in.Op):
 		at, planned := e.plan.index[helperOf(&in)]

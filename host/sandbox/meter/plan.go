@@ -22,20 +22,6 @@ type plan struct {
 
 	helpers []helper       // that take the place of bulk instructions
 	index   map[helper]int // in helpers
-
-	// The functions that ref.func refers to. The engine allocates something at
-	// each ref.func, which lives as long as the instance: each reference is made
-	// once, as a global.
-	references []uint32
-	reference  map[uint32]uint32 // by function, the index in references
-}
-
-// refer makes a reference to a function.
-func (p *plan) refer(function uint32) {
-	if _, known := p.reference[function]; !known {
-		p.reference[function] = uint32(len(p.references))
-		p.references = append(p.references, function)
-	}
 }
 
 // maxChecks bounds the checks of one function. Each of them is two jumps, whose
@@ -51,8 +37,6 @@ func newPlan(m *module.Module, l limits) *plan {
 		sums:   make([]summary, len(g.callees)),
 		checks: make([][]check, len(m.Bodies)),
 		index:  map[helper]int{},
-
-		reference: map[uint32]uint32{},
 	}
 }
 
@@ -152,9 +136,6 @@ func (p *plan) walk(i int) {
 		if callee, ok := p.graph.callee(p.m, &in); ok {
 			p.placer.spend(in.At, cost+valuesCost(values), p.sums[callee])
 			continue
-		}
-		if in.Op == wasm.OpRefFunc {
-			p.refer(in.A)
 		}
 		if isBulk(in.Op) {
 			length, small := smallLength(&in, &last)

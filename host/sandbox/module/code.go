@@ -159,6 +159,9 @@ func (m *Module) noteEffects(in *wasm.Instruction) {
 		m.Effects.DropsSegments = true
 	case wasm.OpRefFunc:
 		m.Escaped[in.A] = true
+		if _, known := m.Referenced[in.A]; !known {
+			m.Referenced[in.A] = len(m.Referenced)
+		}
 	default:
 	}
 }

@@ -172,4 +172,19 @@ func TestElementsOfAllSegmentsAreBounded(t *testing.T) {
 	}
 }
 
+func TestReferencesOfCodeAreBounded(t *testing.T) {
+	var m tck.Module
+	var body []byte
+	for i := range maxReferenced + 1 {
+		f := m.Func(nil, nil, nil)
+		if body = append(body, join(tck.RefFunc(f), tck.Drop)...); i%1000 == 0 || i == maxReferenced {
+			m.Func(nil, nil, nil, body)
+			body = nil
+		}
+	}
+	if _, err := Parse(m.Bytes()); err == nil || !strings.Contains(err.Error(), "ref.func") {
+		t.Errorf("error = %v", err)
+	}
+}
+
 func join(pieces ...[]byte) []byte { return bytes.Join(pieces, nil) }

@@ -38,6 +38,7 @@ const (
 	maxTables     = 16
 	maxSegments   = 100_000
 	maxElements   = 200_000 // of all element segments together
+	maxReferenced = 10_000  // functions that code refers to by ref.func
 	maxCustom     = 1_000
 	maxNameLength = 1_000 // bytes of an import's or export's name
 )
@@ -50,6 +51,7 @@ type Module struct {
 	Functions     []wasm.FuncType // of the whole function index space
 	Imported      int             // how many of Functions are imports
 	Escaped       map[uint32]bool // the functions that code can hold a reference to
+	Referenced    map[uint32]int  // the functions that code refers to by ref.func, numbered from 0
 	Bodies        []Body          // of the defined functions
 	Globals       []wasm.Global   // of the whole global index space
 	Tables        []wasm.Table    // of the whole table index space

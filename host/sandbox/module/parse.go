@@ -25,7 +25,7 @@ func Parse(binary []byte) (*Module, error) {
 	if err := checkHeader(binary); err != nil {
 		return nil, err
 	}
-	m := &Module{Escaped: map[uint32]bool{}}
+	m := &Module{Escaped: map[uint32]bool{}, Referenced: map[uint32]int{}}
 	last := wasm.CustomSection
 	for r := wasm.NewReader(binary[len(wasm.Header):]); r.Len() > 0; {
 		s, err := nextSection(r)
@@ -297,6 +297,9 @@ func (m *Module) check() error {
 		if uint64(e.Index) >= uint64(m.length(e.Kind)) {
 			return fmt.Errorf("export %q: malformed: there is no %s %d", e.Name, e.Kind, e.Index)
 		}
+	}
+	if len(m.Referenced) > maxReferenced {
+		return fmt.Errorf("too large: code refers to %d functions by ref.func, the limit is %d", len(m.Referenced), maxReferenced)
 	}
 	if !m.Effects.GrowsTables {
 		return nil

@@ -38,6 +38,7 @@ var inSpec = map[string][]struct {
 	"maxTables":     {{"tables", maxTables}},
 	"maxSegments":   {{"element segments, and data segments", maxSegments}},
 	"maxElements":   {{"elements of all segments together", maxElements}},
+	"maxReferenced": {{"functions that code refers to by `ref.func`", maxReferenced}},
 	"maxCustom":     {{"custom sections", maxCustom}},
 	"maxNameLength": {{"bytes of the name of an import or export", maxNameLength}},
 	"maxWeight":     {{"weight of a function", maxWeight}},
