@@ -29,6 +29,7 @@ func Compiler(ctx context.Context, args []string, stdin io.Reader, stderr io.Wri
 // accepted before is not parsed again.
 type moduleSummary struct {
 	Minimum       uint32   `json:"minimum"`                 // pages of memory that it declares
+	Beside        uint64   `json:"beside,omitempty"`        // bytes that an instance takes besides its memory, in whole pages
 	Globals       []uint32 `json:"globals,omitempty"`       // mutable numbers, exported under [module.GlobalExport]
 	StandardGo    bool     `json:"standardGo,omitempty"`    // compiled by the standard Go compiler
 	NotResettable string   `json:"notResettable,omitempty"` // why restoring memory and globals is not enough; "" if it is
@@ -40,7 +41,7 @@ type moduleSummary struct {
 const goSection = "go:buildid"
 
 func summaryOf(m *module.Module) moduleSummary {
-	out := moduleSummary{Globals: m.MutableNumbers(), StandardGo: m.HasCustom(goSection), NotResettable: m.Resettable()}
+	out := moduleSummary{Globals: m.MutableNumbers(), StandardGo: m.HasCustom(goSection), NotResettable: m.Resettable(), Beside: m.InstanceBytes() / pageBytes * pageBytes}
 	if len(m.Memories) > 0 {
 		out.Minimum = m.Memories[0].Min
 	}
@@ -50,7 +51,7 @@ func summaryOf(m *module.Module) moduleSummary {
 // rewriteVersion changes when the same module is verified, rewritten or
 // summarised in another way than before, so that cached code is not used any
 // more; see also [meter.Options.Key].
-const rewriteVersion = 4
+const rewriteVersion = 5
 
 // cacheKey returns a key of what compiled code depends on besides the machine:
 // the file, the engine, the rewriter, and the functions that the file was

@@ -44,7 +44,7 @@ func TestFailureClassAndMessage(t *testing.T) {
 			call := newCall(&limits, callTime, [32]byte{})
 			call.process.Stdout.Add([]byte(c.stdout))
 			call.process.Stderr.Add([]byte(c.stderr))
-			linear, err := memory.NewBudget(1<<20, nil).Account().Linear(0, 1<<20, nil)
+			linear, err := memory.NewBudget(1<<20, nil).Account().Linear(0, 1<<20, 0, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

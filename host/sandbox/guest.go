@@ -37,6 +37,7 @@ type Guest struct {
 	mode    mode
 	globals []uint32 // mutable globals, exported under [module.GlobalExport]
 	minimum uint32   // pages of memory that the module declares
+	beside  uint64   // bytes that an instance takes besides its memory: tables and so on
 	memory  *memory.Account
 
 	image     *image // that instances start from; nil in modeFresh

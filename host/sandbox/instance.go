@@ -49,7 +49,7 @@ var instanceConfig = wazero.NewModuleConfig().WithName("").WithStartFunctions().
 func (g *Guest) instantiate(ctx context.Context, c *call, pages uint32) (*instance, error) {
 	ctx = withCall(ctx, c)
 	caller := memoryCaller{ctx, c}
-	linear, err := g.memory.Linear(uint64(g.minimum)*pageBytes, g.limits.MemoryBytes, caller)
+	linear, err := g.memory.Linear(uint64(g.minimum)*pageBytes, g.limits.MemoryBytes, g.beside, caller)
 	if err != nil {
 		return nil, err
 	}

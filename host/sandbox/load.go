@@ -63,7 +63,8 @@ func (s *Sandbox) CloneWithLimits(ctx context.Context, g *Guest, limits Limits) 
 	if !g.code.AddOwner() {
 		return s.addOrFree(ctx, clone, fmt.Errorf("load plugin %q: %w", g.name, ErrClosed))
 	}
-	clone.code, clone.mode, clone.minimum, clone.globals = g.code, g.mode, g.minimum, g.globals
+	clone.code, clone.mode, clone.globals = g.code, g.mode, g.globals
+	clone.minimum, clone.beside = g.minimum, g.beside
 	return s.addOrFree(ctx, clone, clone.startFirst(ctx))
 }
 
@@ -158,7 +159,7 @@ func (g *Guest) start(ctx context.Context, p Plugin) error {
 	}
 	g.code = native.NewCode(n, g.reloadCode)
 	g.mode = modeOf(summary)
-	g.minimum = summary.Minimum
+	g.minimum, g.beside = summary.Minimum, summary.Beside
 	g.globals = summary.Globals
 	return g.startFirst(ctx)
 }

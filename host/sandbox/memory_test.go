@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -256,6 +258,93 @@ func TestPrewarmingDropsNoOtherInstance(t *testing.T) {
 	if s := neighbour.Stats(); s.Idle != 1 {
 		t.Errorf("the neighbour has %d idle instances, want the one that it had", s.Idle)
 	}
+}
+
+// TestTablesCountAsMemoryOfTheirGuest, as large as they can grow, and what else the
+// engine allocates for an instance.
+func TestTablesCountAsMemoryOfTheirGuest(t *testing.T) {
+	references := func(tg *testGuest, n int) []byte {
+		var code []byte
+		for range n {
+			f := tg.Func(noTypes, noTypes, nil)
+			tg.Declare(f)
+			code = append(append(code, tck.RefFunc(f)...), tck.Drop...)
+		}
+		return code
+	}
+	for name, build := range map[string]func(tg *testGuest) []byte{
+		"tables": func(tg *testGuest) []byte {
+			for range 16 {
+				tg.Table(100_000)
+			}
+			return nil
+		},
+		"tables-that-grow": func(tg *testGuest) []byte {
+			tg.TableUpTo(0, 10_000)
+			return slices.Concat(tck.NullFunc, tck.I32Const(10_000), tck.TableGrow, tck.Drop)
+		},
+		"elements": func(tg *testGuest) []byte {
+			tg.Table(50_000)
+			own := slices.Repeat([]tck.Func{tg.Func(noTypes, noTypes, nil)}, 50_000)
+			tg.Elements(0, own...)
+			tg.PassiveElements(own...)
+			return nil
+		},
+		"globals": func(tg *testGuest) []byte {
+			for range 9_000 {
+				tg.Global(0)
+			}
+			return nil
+		},
+		"references": func(tg *testGuest) []byte { return references(tg, 5_000) },
+		"segments": func(tg *testGuest) []byte {
+			for range 90_000 {
+				tg.Passive([]byte("a"))
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tg := newTestGuest(name)
+			body := build(tg)
+			s := newSandbox(t, Config{})
+			g := load(t, s, Plugin{Name: name, Wasm: tg.build(nil, body, tg.ok())})
+			g.closeIdle(t.Context(), time.Time{})
+			const n = 8
+			counted, allocated := s.Memory().UsedBytes, heap()
+			var all []*instance
+			for range n {
+				in, err := g.newInstance(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, _, err := g.run(t.Context(), in, Call{}); err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, in)
+			}
+			counted, allocated = (s.Memory().UsedBytes-counted)/n-testInstanceBytes, (heap()-allocated)/n
+			if allocated < pageBytes || counted < allocated*3/5 || counted > allocated*3/2 {
+				t.Errorf("an instance counts with %d bytes besides its memory, and takes %d", counted, allocated)
+			}
+			for _, in := range all {
+				in.close(t.Context())
+			}
+			closeGuest(t, g)
+			if used := s.Memory().UsedBytes; used != 0 {
+				t.Errorf("%d bytes are left", used)
+			}
+		})
+	}
+}
+
+// heap returns what is in use of the process's heap, in bytes.
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }
 
 // TestEvenShareIsAlwaysToBeHad: a plugin that needs less memory than an even share

@@ -211,7 +211,7 @@ func (g *Guest) fitsAnother() bool {
 	if g.image != nil {
 		size = g.image.memory.Size()
 	}
-	return g.memory.Fits(size)
+	return g.memory.Fits(size + g.beside)
 }
 
 const (

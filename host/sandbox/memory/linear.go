@@ -31,6 +31,7 @@ type Linear struct {
 	data     []byte        // the guest's memory: the begin of space
 	held     atomic.Uint64 // bytes of the account: those of data, and what it has shrunk by since the last trim
 	limit    uint64        // bytes
+	beside   uint64        // bytes of the account that are not in held
 	shrunk   bool          // whether the engine does not have the size of data yet
 	refused  error         // why the last growth was refused
 	restored int           // how many times Restore was called
@@ -47,14 +48,19 @@ var (
 )
 
 // Linear returns a memory of size bytes that can grow to limit, with a call in
-// progress. The error is an [ErrExhausted].
-func (a *Account) Linear(size, limit uint64, c Caller) (*Linear, error) {
-	m := &Linear{account: a, limit: limit}
+// progress. beside is what the instance takes besides, which the account pays as
+// long. The error is an [ErrExhausted].
+func (a *Account) Linear(size, limit, beside uint64, c Caller) (*Linear, error) {
+	if err := a.Reserve(beside, c); err != nil {
+		return nil, err
+	}
+	m := &Linear{account: a, limit: limit, beside: beside}
 	a.add(m)
 	m.BeginCall(c)
 	var err error
 	if m.space, err = a.budget.spaces.get(limit); err != nil {
 		a.forget(m)
+		a.Release(beside)
 		return nil, err
 	}
 	if err := m.grow(size); err != nil {
@@ -117,9 +123,9 @@ func (m *Linear) grow(size uint64) error {
 // Size returns the current size in bytes.
 func (m *Linear) Size() uint64 { return uint64(len(m.data)) }
 
-// Held returns how much the memory takes of its account, in bytes. It is more than
+// Held returns how much the instance takes of its account, in bytes. It is more than
 // the size if the memory has shrunk, because its pages are kept for the next growth.
-func (m *Linear) Held() uint64 { return m.held.Load() }
+func (m *Linear) Held() uint64 { return m.held.Load() + m.beside }
 
 // Shrunk reports whether the engine has to be made to call [Linear.Reallocate]
 // once, which gives it the memory as it is since [Linear.Restore].
@@ -147,7 +153,7 @@ func (m *Linear) Free() {
 		return
 	}
 	m.EndCall()
-	m.account.Release(m.held.Swap(0))
+	m.account.Release(m.held.Swap(0) + m.beside)
 	m.account.forget(m)
 	m.account.budget.spaces.put(m.space)
 	m.space, m.data = nil, nil

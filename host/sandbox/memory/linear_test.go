@@ -12,7 +12,7 @@ import (
 func linear(t testing.TB, size, limit uint64) *Linear {
 	t.Helper()
 	b := NewBudget(limit, noneIdle)
-	m, err := b.Account().Linear(size, limit, nil)
+	m, err := b.Account().Linear(size, limit, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestRestoreBringsBackTheImage(t *testing.T) {
 func TestRestoreShrinksAGrownMemory(t *testing.T) {
 	const size, limit = 256 << 10, 4 << 20
 	b := NewBudget(limit, noneIdle)
-	m, err := b.Account().Linear(size, limit, nil)
+	m, err := b.Account().Linear(size, limit, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestFreedSpaceIsUsedAgain(t *testing.T) {
 	b := NewBudget(1<<30, noneIdle)
 	s := b.Account()
 	for range 3 {
-		m, err := s.Linear(1<<20, 64<<20, nil)
+		m, err := s.Linear(1<<20, 64<<20, 0, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

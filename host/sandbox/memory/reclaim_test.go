@@ -41,7 +41,7 @@ func (c *fakeCall) End(reason error) {
 func running(t *testing.T, a *Account, size uint64) *fakeCall {
 	t.Helper()
 	c := &fakeCall{ctx: t.Context(), after: 2 * time.Millisecond}
-	m, err := a.Linear(0, 1<<20, c)
+	m, err := a.Linear(0, 1<<20, 0, c)
 	if err != nil {
 		t.Fatal(err)
 	}

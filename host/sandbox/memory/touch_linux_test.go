@@ -6,7 +6,7 @@ import "testing"
 func TestLargeMemoriesHaveTheirPages(t *testing.T) {
 	const size = 8 << 20
 	b := NewBudget(1<<30, noneIdle)
-	m, err := b.Account().Linear(size, size, nil)
+	m, err := b.Account().Linear(size, size, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

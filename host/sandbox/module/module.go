@@ -124,6 +124,29 @@ func (m *Module) Resettable() (why string) {
 	return ""
 }
 
+// What the engine allocates for each instance, in bytes by measurement.
+const (
+	elementBytes   = 8   // of a table
+	initializer    = 42  // element of a segment
+	globalBytes    = 110 // with its place in the native code's context
+	referenceBytes = globalBytes + initializer
+	segmentBytes   = 24
+)
+
+// InstanceBytes returns about how much memory an instance takes besides its linear
+// memory: tables, as large as they can grow, globals, references and segments.
+func (m *Module) InstanceBytes() (n uint64) {
+	for _, t := range m.Tables {
+		size := t.Min
+		if m.Effects.GrowsTables {
+			size = t.Max // bounded, see check
+		}
+		n += elementBytes * uint64(size)
+	}
+	return n + initializer*uint64(m.elements) + globalBytes*uint64(len(m.Globals)) +
+		referenceBytes*uint64(len(m.Referenced)) + segmentBytes*uint64(len(m.Elements)+len(m.Data))
+}
+
 // TypeOf returns a signature of the type section by an index that the parser
 // has found in the code.
 func (m *Module) TypeOf(index uint32) wasm.FuncType { return m.types[index] }
