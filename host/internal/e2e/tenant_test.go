@@ -14,10 +14,10 @@ import (
 
 // startTenant starts the plugin tenant, compiled by standard Go, in three namespaces
 // with an object each.
-func startTenant(t *testing.T, policy string) (p *process, namespaces []string) {
+func startTenant(t *testing.T, policy string) (p *process, d directory, namespaces []string) {
 	t.Helper()
 	installCRD(t, testdata+"stamp/crd.yaml")
-	d := newDirectory(t)
+	d = newDirectory(t)
 	writeFile(t, d.path, "tenant.yaml", policy)
 	d.install("tenant", wasmbuild.Build(t, wasmbuild.Go, testdata+"tenant"))
 	for range 3 {
@@ -26,7 +26,7 @@ func startTenant(t *testing.T, policy string) (p *process, namespaces []string) 
 	}
 	p = start(t, d, "", fmt.Sprintf("allow: {pooled: [tenant], namespaces: {tenant: [%s]}}", strings.Join(namespaces, ", ")))
 	p.awaitRunning("tenant", 1)
-	return p, namespaces
+	return p, d, namespaces
 }
 
 // awaitSeen runs all objects several times, and returns the namespaces that the last
@@ -50,23 +50,32 @@ func awaitSeen(t *testing.T, namespaces []string) map[string]string {
 }
 
 func TestStateOfAPluginStaysInTheNamespaceOfItsObject(t *testing.T) {
-	p, namespaces := startTenant(t, "limits: {instances: 1}")
+	p, _, namespaces := startTenant(t, "limits: {instances: 1}")
+	expectOwnStateOnly(t, namespaces)
+	p.stop()
+	p.expectNoErrors()
+}
+
+func expectOwnStateOnly(t *testing.T, namespaces []string) {
+	t.Helper()
 	for ns, found := range awaitSeen(t, namespaces) {
 		if found != ns {
 			t.Errorf("a run in %s found state of runs in %q", ns, found)
 		}
 	}
-	p.stop()
-	p.expectNoErrors()
 }
 
+// A policy that ends it holds at once: what was kept until then is found no more.
 func TestPooledPluginKeepsItsStateAcrossNamespaces(t *testing.T) {
-	p, namespaces := startTenant(t, "{limits: {instances: 1}, isolation: pooled}")
+	p, d, namespaces := startTenant(t, "{limits: {instances: 1}, isolation: pooled}")
 	for ns, found := range awaitSeen(t, namespaces) {
 		if len(strings.Fields(found)) != len(namespaces) {
 			t.Errorf("a run in %s found state of runs in %q, want all of %q", ns, found, namespaces)
 		}
 	}
+	writeFile(t, d.path, "tenant.yaml", "limits: {instances: 1}")
+	p.awaitRunning("tenant", 2)
+	expectOwnStateOnly(t, namespaces)
 	p.stop()
 	p.expectNoErrors()
 }
@@ -74,7 +83,7 @@ func TestPooledPluginKeepsItsStateAcrossNamespaces(t *testing.T) {
 // A plugin that logs without end writes no more than it may, which is told, and
 // another object of it is served.
 func TestLogOfAPluginIsBounded(t *testing.T) {
-	p, namespaces := startTenant(t, "{}")
+	p, _, namespaces := startTenant(t, "{}")
 	began, before := time.Now(), p.Metrics().Sum("thole_plugin_limit_hits_total", "plugin", "tenant", "limit", "log")
 	createStamp(t, namespaces[0], "noisy", "log")
 	logged := func() (bytes int, told bool) {
