@@ -15,6 +15,7 @@ import (
 	"github.com/thole-dev/thole/host/sandbox/memory"
 	"github.com/thole-dev/thole/host/sandbox/native"
 	"github.com/thole-dev/thole/host/sandbox/schedule"
+	"github.com/thole-dev/thole/host/sanitize"
 )
 
 // Guest is a loaded plugin at one digest. It is safe for concurrent use; calls
@@ -206,9 +207,10 @@ func checkReturn(c *call, code int32) error {
 	return nil
 }
 
+// logLine logs what a guest logs while it is loaded, and in calls without a host.
 func (g *Guest) logLine(level int32, message []byte) {
 	levels := [...]hclog.Level{hclog.Debug, hclog.Info, hclog.Warn, hclog.Error}
-	g.logger.Log(levels[level], string(message))
+	g.logger.Log(levels[level], sanitize.Line(string(message)))
 }
 
 // Close refuses further calls, waits for those in flight, and frees the guest.

@@ -10,8 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/host/internal/logtest"
 )
 
 func TestLoadedGuestHasManifestAndDefaultLimits(t *testing.T) {
@@ -209,5 +212,27 @@ func TestBeforeReleaseIsCalledInTheCallsSlot(t *testing.T) {
 		if called != want {
 			t.Errorf("%s: called %d times, want %d", name, called, want)
 		}
+	}
+}
+
+// TestGuestLogsOnceWhileItIsLoaded in lines that it cannot forge, also if each call
+// gets a new instance, which starts in the same way.
+func TestGuestLogsOnceWhileItIsLoaded(t *testing.T) {
+	tg := newTestGuest("warming")
+	log := tg.Import(abi.ImportModule, abi.ImportLog, levelPtrLen, noTypes)
+	const text = "warm\n[ERROR] forged"
+	tg.Data(256, []byte(text))
+	tg.Table(1)
+	tg.Export(abi.ExportWarm, tg.Func(noTypes, i32Only, nil,
+		tck.I32Const(abi.LogInfo), tck.I32Const(256), tck.I32Const(int32(len(text))), tck.Call(log), tck.I32Const(0)))
+	wasm := tg.build(nil, tck.I32Const(0), tck.NullFunc, tck.TableSet, tg.ok())
+	logs := logtest.New(hclog.Info)
+	g := load(t, newSandbox(t, Config{Logger: logs.Logger}), Plugin{Name: "warming", Wasm: wasm})
+	for range 3 {
+		reconcile(t, g, Call{})
+	}
+	lines := logs.All()
+	if g.mode != modeFresh || len(lines) != 1 || strings.Contains(lines[0].Message, "\n") || !strings.Contains(lines[0].Message, "warm") {
+		t.Errorf("in mode %s it logged %v", g.mode, lines)
 	}
 }

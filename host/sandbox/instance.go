@@ -92,7 +92,9 @@ func (g *Guest) startInstance(ctx context.Context, pages uint32) (*instance, []b
 	ctx, cancel := deadline.With(ctx, g.limits.Deadline)
 	defer cancel()
 	c := newCall(&g.limits, loadTime, g.digest)
-	c.log = g.logLine
+	if g.manifest == nil { // later instances would repeat it for each call
+		c.log = g.logLine
+	}
 	in, err := g.instantiate(ctx, c, pages)
 	if err != nil {
 		return nil, nil, g.loadError(StepInstantiate, err)
