@@ -87,7 +87,7 @@ func plainType(e ast.Expr) string {
 		return "any"
 	case *ast.Ident:
 		switch e.Name {
-		case "string":
+		case "string", "Isolation":
 			return "text"
 		case "bool":
 			return "true or false"
