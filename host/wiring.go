@@ -21,7 +21,7 @@ import (
 func (h *Host) modules(snapshot source.Snapshot) []catalog.Module {
 	out := make([]catalog.Module, len(snapshot))
 	for i, p := range snapshot {
-		m := catalog.Module{Name: p.Name, Digest: p.Digest, Read: p.Read, Err: p.Err}
+		m := catalog.Module{Name: p.Name, Digest: p.Digest, Size: p.Size, Read: p.Read, Err: p.Err}
 		if m.Err == nil {
 			m.Policy, m.Err = h.config.ReadPolicy(p.Name, p.Policy)
 		}
@@ -36,7 +36,7 @@ type loader struct{ sandbox *sandbox.Sandbox }
 var _ catalog.Loader[*sandbox.Guest] = loader{}
 
 func (l loader) Load(ctx context.Context, m *catalog.Module) (*sandbox.Guest, error) {
-	guest, err := l.sandbox.Load(ctx, sandbox.Plugin{Name: m.Name, Digest: m.Digest, Source: m.Read, Limits: m.Policy.Sandbox()})
+	guest, err := l.sandbox.Load(ctx, sandbox.Plugin{Name: m.Name, Digest: m.Digest, Size: m.Size, Source: m.Read, Limits: m.Policy.Sandbox()})
 	return guest, loadError(err)
 }
 

@@ -28,7 +28,7 @@ func compileCommand() *cobra.Command {
 		Hidden:             true,
 		DisableFlagParsing: true,
 		Run: func(cmd *cobra.Command, args []string) {
-			os.Exit(sandbox.Compiler(cmd.Context(), args, cmd.InOrStdin(), cmd.ErrOrStderr()))
+			os.Exit(sandbox.Compiler(cmd.Context(), args, sandbox.Streams{In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()}))
 		},
 	}
 }

@@ -14,6 +14,7 @@ import (
 type Module struct {
 	Name   string
 	Digest string                 // SHA-256 in hex
+	Size   int64                  // of the file, in bytes
 	Read   func() ([]byte, error) // reads the file; fails if it has another digest by now
 	Policy config.Policy
 	// Err is why the file or its policy cannot be used. If it has a method

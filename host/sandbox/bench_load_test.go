@@ -57,7 +57,10 @@ func BenchmarkLoadSteps(b *testing.B) {
 		run  func() error
 	}{
 		{"digest", func() error { sha256.Sum256(p.Wasm); return nil }},
-		{"rewrite", func() error { _, _, err := g.rewrite(p.Wasm); return err }},
+		{"rewrite", func() error {
+			_, err := prepareOptions{MemoryBytes: g.limits.MemoryBytes}.rewrite(p.Wasm, &moduleReport{})
+			return err
+		}},
 		{"reload", func() error { // verify the entry and open it
 			g.closeIdle(b.Context(), time.Time{})
 			g.code.Unload(b.Context(), time.Now().Add(time.Hour))

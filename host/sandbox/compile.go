@@ -7,32 +7,113 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 
-	"github.com/thole-dev/thole/host/sandbox/deadline"
 	"github.com/thole-dev/thole/host/sandbox/meter"
 	"github.com/thole-dev/thole/host/sandbox/module"
 	"github.com/thole-dev/thole/host/sandbox/native"
 )
 
 // This file gets the native code of a plugin: from the cache on disk, or from
-// the module, which is verified, rewritten and compiled.
+// the module, which is verified, rewritten and compiled. Only [prepare] reads a
+// module, in the compiler's process if there is a program for it.
+
+// Streams are the standard streams of a process.
+type Streams = native.Streams
 
 // Compiler is the program that [Config.Compiler] names: see [native.Compiler].
-func Compiler(ctx context.Context, args []string, stdin io.Reader, stderr io.Writer) int {
-	return native.Compiler(ctx, args, stdin, stderr)
+func Compiler(ctx context.Context, args []string, std Streams) int {
+	return native.Compiler(ctx, prepare, args, std)
 }
 
 // moduleSummary is what the host needs of a module's structure once it is
-// compiled. The cache keeps it besides the code, so that a module which was
-// accepted before is not parsed again.
+// compiled.
 type moduleSummary struct {
 	Minimum       uint32   `json:"minimum"`                 // pages of memory that it declares
 	Beside        uint64   `json:"beside,omitempty"`        // bytes that an instance takes besides its memory, in whole pages
 	Globals       []uint32 `json:"globals,omitempty"`       // mutable numbers, exported under [module.GlobalExport]
 	StandardGo    bool     `json:"standardGo,omitempty"`    // compiled by the standard Go compiler
 	NotResettable string   `json:"notResettable,omitempty"` // why restoring memory and globals is not enough; "" if it is
+}
+
+// moduleReport describes a module. The cache keeps it besides the code, so that
+// the host has it of a module that was compiled before.
+type moduleReport struct {
+	Summary moduleSummary `json:"summary"`
+	// Module is nil if the file is not a module, or if a description of it is
+	// too large.
+	Module  *ModuleInfo   `json:"module,omitempty"`
+	Refused *prepareError `json:"refused,omitempty"` // nil: the module was accepted
+}
+
+// prepareError is why a module is not compiled.
+type prepareError struct {
+	Step   string `json:"step"`
+	Reason string `json:"reason"`
+	Advice string `json:"advice,omitempty"`
+}
+
+func (r *prepareError) Error() string { return r.Reason }
+
+// prepareOptions is what preparing a module depends on.
+type prepareOptions struct {
+	MemoryBytes uint64        `json:"memoryBytes"` // the plugin's limit
+	Metering    meter.Options `json:"metering"`
+}
+
+var _ native.Prepare = prepare
+
+// prepare verifies a module against the ABI and returns the module to compile.
+func prepare(wasm []byte, options json.RawMessage) (rewritten, text []byte) {
+	var o prepareOptions
+	var report moduleReport
+	err := json.Unmarshal(options, &o)
+	if err == nil {
+		rewritten, err = o.rewrite(wasm, &report)
+	}
+	if err != nil {
+		rewritten, report.Refused = nil, prepareErrorOf(err)
+	}
+	text, err = json.Marshal(report)
+	if err != nil || len(text) > native.MaxReport {
+		report.Module = nil
+		text, _ = json.Marshal(report) // never fails: it has numbers and strings
+	}
+	return rewritten, text
+}
+
+// rewrite adds what it finds to the report.
+func (o prepareOptions) rewrite(wasm []byte, report *moduleReport) ([]byte, error) {
+	m, err := module.Parse(wasm)
+	if err != nil {
+		return nil, &prepareError{Step: StepParse, Reason: err.Error(), Advice: parseAdvice(err)}
+	}
+	report.Summary, report.Module = summaryOf(m), inspectModule(m)
+	if err = verify(m, o.MemoryBytes); err != nil {
+		return nil, err
+	}
+	o.Metering.Exports = m.GlobalExports()
+	rewritten, _, err := meter.Rewrite(m, o.Metering)
+	return rewritten, err
+}
+
+// prepareErrorOf returns the prepareError that an error is, or one of the step
+// that comes after reading the module.
+func prepareErrorOf(err error) *prepareError {
+	if r, ok := errors.AsType[*prepareError](err); ok {
+		return r
+	}
+	return &prepareError{Step: StepVerify, Reason: err.Error()}
+}
+
+func parseAdvice(err error) string {
+	switch {
+	case errors.Is(err, module.ErrNotWasm):
+		return "build the plugin with the SDK"
+	case module.Damaged(err):
+		return "copy or build the file again, under another name, and rename it into place when it is whole"
+	}
+	return ""
 }
 
 // goSection is in every module that the standard Go linker writes, also with
@@ -49,9 +130,9 @@ func summaryOf(m *module.Module) moduleSummary {
 }
 
 // rewriteVersion changes when the same module is verified, rewritten or
-// summarised in another way than before, so that cached code is not used any
+// described in another way than before, so that cached code is not used any
 // more; see also [meter.Options.Key].
-const rewriteVersion = 5
+const rewriteVersion = 6
 
 // cacheKey returns a key of what compiled code depends on besides the machine:
 // the file, the engine, the rewriter, and the functions that the file was
@@ -69,90 +150,73 @@ func (g *Guest) cacheKey() string {
 }
 
 // findOrCompile returns the guest's native code from the cache on disk, or else
-// compiles it. wasm may be nil if the guest has a source.
-func (g *Guest) findOrCompile(ctx context.Context, wasm []byte) (native.Module, moduleSummary, error) {
-	n, summary, ok := g.find(ctx)
+// compiles it. The report is set also if the module is refused, as far as it was
+// read.
+func (g *Guest) findOrCompile(ctx context.Context, p Plugin) (native.Module, moduleReport, error) {
+	n, report, ok := g.find(ctx)
 	if !ok {
-		return g.compile(ctx, wasm)
+		return g.compile(ctx, p)
 	}
-	if err := verifyMinimum(summary.Minimum, g.limits); err != nil {
+	if err := verifyMinimum(report.Summary.Minimum, g.limits.MemoryBytes); err != nil {
 		n.Close(ctx)
-		return native.Module{}, moduleSummary{}, g.loadError(StepVerify, err)
+		return native.Module{}, report, g.loadError(StepVerify, err)
 	}
-	return n, summary, nil
+	return n, report, nil
 }
 
-func (g *Guest) find(ctx context.Context) (n native.Module, summary moduleSummary, ok bool) {
-	n, metadata, err := g.sandbox.store.Find(ctx, g.cacheKey())
+func (g *Guest) find(ctx context.Context) (n native.Module, report moduleReport, ok bool) {
+	n, text, err := g.sandbox.store.Find(ctx, g.cacheKey())
 	if err == nil {
-		if err = json.Unmarshal(metadata, &summary); err == nil {
-			return n, summary, true
+		if err = json.Unmarshal(text, &report); err == nil {
+			return n, report, true
 		}
 		n.Close(ctx)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		g.logger.Warn(cachedCodeUnusable, "error", err)
 	}
-	return native.Module{}, moduleSummary{}, false
+	return native.Module{}, moduleReport{}, false
 }
 
 const cachedCodeUnusable = "cached native code cannot be used, compiling the plugin again"
 
-// compile verifies, rewrites and compiles a module. Modules are compiled one at
-// a time, because that needs much time and memory.
-func (g *Guest) compile(ctx context.Context, wasm []byte) (_ native.Module, _ moduleSummary, err error) {
-	select {
-	case g.sandbox.compiling <- struct{}{}:
-		defer func() { <-g.sandbox.compiling }()
-	case <-ctx.Done():
-		return native.Module{}, moduleSummary{}, g.loadError(StepCompile, fmt.Errorf("wait for other modules: %w", context.Cause(ctx)))
-	}
-	ctx, cancel := deadline.With(ctx, g.sandbox.config.LoadTimeout)
-	defer cancel()
-	if wasm == nil && g.source != nil {
-		if wasm, err = g.readSource(); err != nil {
-			return native.Module{}, moduleSummary{}, g.loadError(StepRead, err)
+// compile verifies, rewrites and compiles a module, in its turn.
+func (g *Guest) compile(ctx context.Context, p Plugin) (native.Module, moduleReport, error) {
+	options, _ := json.Marshal(prepareOptions{g.limits.MemoryBytes, g.sandbox.metering}) // never fails: it has numbers
+	n, text, err := g.sandbox.store.Compile(ctx, native.Job{
+		Key: g.cacheKey(), Size: max(p.Size, int64(len(p.Wasm))), Options: options,
+		Read: func() ([]byte, error) { return g.read(p.Wasm) },
+	})
+	var report moduleReport
+	if len(text) > 0 {
+		if invalid := json.Unmarshal(text, &report); invalid != nil && (err == nil || errors.Is(err, native.ErrRefused)) {
+			n.Close(ctx)
+			err = fmt.Errorf("read the compiler's report: %w", invalid)
 		}
 	}
-	wasm, summary, err := g.rewrite(wasm)
-	if err != nil {
-		return native.Module{}, moduleSummary{}, err
+	_, unread := errors.AsType[*LoadError](err)
+	switch {
+	case err == nil:
+		return n, report, nil
+	case errors.Is(err, native.ErrRefused) && report.Refused != nil:
+		err = g.loadError(report.Refused.Step, report.Refused)
+	case !unread:
+		err = g.loadError(StepCompile, err)
 	}
-	metadata, _ := json.Marshal(summary) // never fails: it has numbers and strings
-	n, err := g.sandbox.store.Compile(ctx, g.cacheKey(), wasm, metadata)
-	if err != nil {
-		return native.Module{}, moduleSummary{}, g.loadError(StepCompile, err)
-	}
-	return n, summary, nil
+	return native.Module{}, report, err
 }
 
-func (g *Guest) readSource() ([]byte, error) {
-	wasm, err := g.source()
-	if err != nil {
-		return nil, err
+// read returns the module, from the guest's source if wasm is nil.
+func (g *Guest) read(wasm []byte) (_ []byte, err error) {
+	if wasm == nil && g.source != nil {
+		if wasm, err = g.source(); err == nil && sha256.Sum256(wasm) != g.digest {
+			err = errors.New("the file has changed since")
+		}
 	}
-	if sha256.Sum256(wasm) != g.digest {
-		return nil, errors.New("the file has changed since")
+	if err != nil {
+		return nil, g.loadError(StepRead, err)
 	}
 	return wasm, nil
-}
-
-// rewrite verifies a module against the ABI and returns the module to compile.
-func (g *Guest) rewrite(wasm []byte) ([]byte, moduleSummary, error) {
-	m, err := module.Parse(wasm)
-	if err != nil {
-		return nil, moduleSummary{}, g.loadError(StepParse, err)
-	}
-	if err := verify(m, g.limits); err != nil {
-		return nil, moduleSummary{}, g.loadError(StepVerify, err)
-	}
-	options := g.sandbox.metering
-	options.Exports = m.GlobalExports()
-	wasm, _, err = meter.Rewrite(m, options)
-	if err != nil {
-		return nil, moduleSummary{}, g.loadError(StepVerify, err)
-	}
-	return wasm, summaryOf(m), nil
 }
 
 // reloadCode loads code that was unloaded: from its entry in the cache, or from
@@ -164,7 +228,7 @@ func (g *Guest) reloadCode(unloaded native.Module) (native.Module, error) {
 		return n, nil
 	}
 	g.logger.Warn(cachedCodeUnusable, "error", err)
-	n, _, err = g.compile(ctx, nil)
+	n, _, err = g.compile(ctx, Plugin{})
 	if err != nil {
 		return native.Module{}, fmt.Errorf("%w; its code was freed while it was idle: put the file with the digest %x back, or a new version", err, g.digest)
 	}

@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,8 +19,10 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
+	abiwasm "github.com/thole-dev/thole/abi/wasm"
 	"github.com/thole-dev/thole/host/internal/logtest"
-	"github.com/thole-dev/thole/host/sandbox/deadline"
+	"github.com/thole-dev/thole/host/internal/wasmbuild"
+	"github.com/thole-dev/thole/host/sandbox/native"
 )
 
 func TestUnsafeCacheDirIsRefused(t *testing.T) {
@@ -158,7 +163,7 @@ func runAsCompiler(args []string) int {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return 0
 	}
-	return Compiler(context.Background(), args[1:], os.Stdin, os.Stderr)
+	return Compiler(context.Background(), args[1:], Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
 }
 
 func compilerOf(t *testing.T, how string) Config {
@@ -197,7 +202,7 @@ func TestLoadTimeoutKillsTheCompiler(t *testing.T) {
 	for range 2 {
 		_, err := s.Load(t.Context(), Plugin{Name: "waiting", Wasm: callingGet("waiting", 1)})
 		wantStep(t, err, StepCompile, abi.ClassABI)
-		if !errors.Is(err, deadline.ErrPassed) || !strings.Contains(err.Error(), notTriedAgain) {
+		if !errors.Is(err, native.ErrTooExpensive) || !strings.Contains(err.Error(), notTriedAgain) {
 			t.Errorf("error = %v", err)
 		}
 	}
@@ -210,5 +215,56 @@ func TestCanceledLoadKillsTheCompiler(t *testing.T) {
 	_, err := s.Load(ctx, Plugin{Name: "waiting", Wasm: callingGet("waiting", 1)})
 	if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), notTriedAgain) {
 		t.Errorf("error = %v", err)
+	}
+}
+
+// bomb returns a plugin of some 30 KB for which the engine needs more than a
+// minute: each of its loops passes on each of its locals.
+func bomb(name string, n int) Plugin {
+	const loops, locals = 1000, 2000
+	tg := newTestGuest(name)
+	types := slices.Repeat([]abiwasm.ValueType{abiwasm.I32}, locals)
+	body := [][]byte{tck.I32Const(int32(n)), tck.LocalSet(1)}
+	for range loops {
+		body = append(body, tck.Loop)
+	}
+	for i := range uint32(locals) {
+		body = append(body, tck.LocalGet(i), tck.I32Const(1), tck.I32Ne, tck.LocalSet(i))
+	}
+	for range loops {
+		body = append(body, tck.LocalGet(0), tck.BranchIf(0), tck.End)
+	}
+	tg.Func(nil, nil, types, body...)
+	return Plugin{Name: name, Wasm: tg.build(nil, tg.ok())}
+}
+
+// TestHonestPluginLoadsBesideBombs that are smaller, came before it, and take
+// longer than a minute.
+func TestHonestPluginLoadsBesideBombs(t *testing.T) {
+	const bombs = 20
+	s := newSandbox(t, compilerOf(t, "works"))
+	wasm := wasmbuild.Build(t, wasmbuild.TinyGo, podmanager)
+	loadTime := func(i int) time.Duration {
+		began := time.Now()
+		load(t, s, Plugin{Name: "podmanager", Wasm: distinct(t, wasm, i)})
+		return time.Since(began)
+	}
+	most := max(5*time.Second, 10*loadTime(0)) // on a busy machine it takes seconds without bombs
+	ctx, cancel := context.WithCancel(t.Context())
+	var loads sync.WaitGroup
+	defer loads.Wait()
+	defer cancel()
+	for i := range bombs {
+		loads.Go(func() {
+			if _, err := s.Load(ctx, bomb(fmt.Sprintf("bomb-%d", i), i)); !errors.Is(err, context.Canceled) && !errors.Is(err, native.ErrTooExpensive) {
+				t.Errorf("bomb %d: error = %v", i, err)
+			}
+		})
+	}
+	for i, pause := range []time.Duration{100 * time.Millisecond, 5 * time.Second} { // each bomb was tried by then
+		<-time.After(pause)
+		if took := loadTime(1 + i); took > most {
+			t.Errorf("it took %s to load plugin %d, want %s at most", took, i, most)
+		}
 	}
 }

@@ -24,14 +24,15 @@ type Config struct {
 	// CacheBytes bounds the code in CacheDir: the least recently used code is
 	// removed. 0 is 1 GiB.
 	CacheBytes uint64
-	// Compiler is a program that runs [Compiler], with its first arguments. It
-	// compiles for the cache on disk, and may have a quarter of the memory that
-	// this process may use, between 192 MiB and 1 GiB. nil: this process
-	// compiles, which cannot be interrupted within a function.
+	// Compiler is a program that runs [Compiler], with its first arguments. Its
+	// processes verify and compile modules, as many at once as there are
+	// processors. Together they may have a quarter of the memory that this
+	// process may use, but at least 192 MiB. nil: this process compiles, which
+	// cannot be interrupted within a function.
 	Compiler []string
-	// LoadTimeout bounds the verification and compilation of one module, from
-	// when it begins; modules are compiled one at a time. 0 is 1m. What a guest
-	// does while it is loaded is bounded by [Limits.Deadline].
+	// LoadTimeout bounds the verification and compilation of one module, without
+	// the wait for its turn. 0 is 1m. What a guest does while it is loaded is
+	// bounded by [Limits.Deadline].
 	LoadTimeout time.Duration
 	// MemoryBytes is how much memory the instances and images of all guests
 	// have together; 0 is half of what the process may use: of its control
@@ -52,7 +53,6 @@ type Config struct {
 const (
 	defaultLoadTimeout = time.Minute
 	minCompilerMemory  = 192 << 20
-	maxCompilerMemory  = 1 << 30
 )
 
 // Validate returns an error for values that are out of range. [New] checks the

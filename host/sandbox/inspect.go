@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"math"
 	"strings"
 
 	"github.com/thole-dev/thole/abi"
@@ -58,32 +59,37 @@ type MemoryInfo struct {
 func (s *Sandbox) Inspect(ctx context.Context, p Plugin) Inspection {
 	digest := sha256.Sum256(p.Wasm)
 	out := Inspection{Digest: hex.EncodeToString(digest[:])}
-	if m, err := module.Parse(p.Wasm); err == nil {
-		out.Module = inspectModule(m, p)
-	}
 	ctx, cancel := deadline.With(ctx, s.config.LoadTimeout)
 	defer cancel()
 	g, err := s.newGuest(p.Name, digest, p.Source, p.Limits)
 	if err != nil {
-		out.Err = err
+		out.Err, out.Module = err, s.inspectInvalid(ctx, p, digest)
 		return out
 	}
 	defer g.free(context.WithoutCancel(ctx))
-	out.Err = g.start(ctx, p)
-	out.Manifest = g.manifest
+	report, err := g.start(ctx, p)
+	out.Err, out.Manifest, out.Module = err, g.manifest, report.describe(g.limits)
 	return out
 }
 
-func inspectModule(m *module.Module, p Plugin) *ModuleInfo {
-	limits := p.Limits.WithDefaults()
-	summary := summaryOf(m)
-	mode := modeOf(summary)
-	out := &ModuleInfo{
-		Producers: m.Producers(),
-		Memory:    inspectMemory(m, limits),
-		Mode:      mode.String(),
-		ModeWhy:   mode.reason(summary),
+// inspectInvalid describes the module of a plugin whose name or limits are
+// invalid. No code of it runs.
+func (s *Sandbox) inspectInvalid(ctx context.Context, p Plugin, digest [sha256.Size]byte) *ModuleInfo {
+	g, err := s.newGuest("invalid", digest, nil, Limits{})
+	if err != nil {
+		return nil
 	}
+	defer g.free(context.WithoutCancel(ctx))
+	n, report, err := g.findOrCompile(ctx, p)
+	if err == nil {
+		n.Close(ctx)
+	}
+	return report.describe(g.limits)
+}
+
+// inspectModule describes a module as far as that does not depend on limits.
+func inspectModule(m *module.Module) *ModuleInfo {
+	out := &ModuleInfo{Producers: m.Producers()}
 	for _, name := range markers(m) {
 		out.Versions = append(out.Versions, strings.Replace(name, "_", "/", 1))
 	}
@@ -94,9 +100,33 @@ func inspectModule(m *module.Module, p Plugin) *ModuleInfo {
 		out.Exports = append(out.Exports, Symbol{Name: e.name, Type: exportType(m, e.name), Required: e.required, Problem: errorText(verifyExport(m, e))})
 	}
 	out.Exports = append(out.Exports, Symbol{
-		Name: abi.ExportMemory, Type: exportType(m, abi.ExportMemory), Required: true, Problem: errorText(verifyMemory(m, limits)),
+		Name: abi.ExportMemory, Type: exportType(m, abi.ExportMemory), Required: true, Problem: errorText(verifyMemory(m, math.MaxUint64)),
 	})
+	if len(m.Memories) > 0 {
+		declared := m.Memories[0]
+		out.Memory.Initial = uint64(declared.Min) * pageBytes
+		if declared.HasMax {
+			out.Memory.Maximum = uint64(declared.Max) * pageBytes
+		}
+	}
 	return out
+}
+
+// describe returns the description of the module with what depends on the limits
+// of the plugin; nil if there is none.
+func (r moduleReport) describe(limits Limits) *ModuleInfo {
+	m := r.Module
+	if m == nil {
+		return nil
+	}
+	mode := modeOf(r.Summary)
+	m.Mode, m.ModeWhy = mode.String(), mode.reason(r.Summary)
+	m.Memory.Start = uint64(limits.startPages(r.Summary.Minimum)) * pageBytes
+	m.Memory.Limit = limits.MemoryBytes
+	if memory := &m.Exports[len(m.Exports)-1]; memory.Problem == "" {
+		memory.Problem = errorText(verifyMinimum(r.Summary.Minimum, limits.MemoryBytes))
+	}
+	return m
 }
 
 func inspectImport(in wasm.Import) Symbol {
@@ -116,20 +146,6 @@ func exportType(m *module.Module, name string) string {
 		return m.Functions[e.Index].String()
 	}
 	return e.Kind.String()
-}
-
-func inspectMemory(m *module.Module, limits Limits) MemoryInfo {
-	out := MemoryInfo{Limit: limits.MemoryBytes}
-	if len(m.Memories) == 0 {
-		return out
-	}
-	declared := m.Memories[0]
-	out.Initial = uint64(declared.Min) * pageBytes
-	out.Start = uint64(limits.startPages(declared.Min)) * pageBytes
-	if declared.HasMax {
-		out.Maximum = uint64(declared.Max) * pageBytes
-	}
-	return out
 }
 
 func errorText(err error) string {

@@ -11,7 +11,6 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/sandbox/deadline"
-	"github.com/thole-dev/thole/host/sandbox/module"
 	"github.com/thole-dev/thole/host/sandbox/native"
 )
 
@@ -27,6 +26,9 @@ type Plugin struct {
 	// Digest is the SHA-256 of the file in hex, for a plugin without Wasm:
 	// Source is then called only if the cache does not have the native code.
 	Digest string
+	// Size is that of the file, in bytes, for a plugin without Wasm. Small files
+	// are compiled first.
+	Size   int64
 	Limits Limits
 }
 
@@ -131,14 +133,14 @@ const maxLoadFailures = 256
 const notTriedAgain = "it is not tried again until the file or its limits change, or the host restarts"
 
 // startUnlessTooSlow starts the guest, unless that took too long before: another
-// attempt would take as long again, and modules are compiled one at a time.
+// attempt would take as long again.
 func (g *Guest) startUnlessTooSlow(ctx context.Context, p Plugin) error {
 	key := loadKey{g.digest, g.limits}
 	if kept, ok := g.sandbox.failures.Get(key); ok {
 		before := kept.(*LoadError)
 		return g.loadError(before.Step, before.Err)
 	}
-	err := g.start(ctx, p)
+	_, err := g.start(ctx, p)
 	failed, ok := errors.AsType[*LoadError](err)
 	if !ok || !failed.tookTooLong() {
 		return err
@@ -151,17 +153,19 @@ func (g *Guest) startUnlessTooSlow(ctx context.Context, p Plugin) error {
 	return failed
 }
 
-// start gets the native code of the module and starts the guest.
-func (g *Guest) start(ctx context.Context, p Plugin) error {
-	n, summary, err := g.findOrCompile(ctx, p.Wasm)
+// start gets the native code of the module and starts the guest. The report is
+// that of [Guest.findOrCompile].
+func (g *Guest) start(ctx context.Context, p Plugin) (moduleReport, error) {
+	n, report, err := g.findOrCompile(ctx, p)
 	if err != nil {
-		return err
+		return report, err
 	}
+	summary := report.Summary
 	g.code = native.NewCode(n, g.reloadCode)
 	g.mode = modeOf(summary)
 	g.minimum, g.beside = summary.Minimum, summary.Beside
 	g.globals = summary.Globals
-	return g.startFirst(ctx)
+	return report, g.startFirst(ctx)
 }
 
 // startFirst makes the first instance, reads the manifest from it, and takes the
@@ -271,13 +275,12 @@ func (e *LoadError) tookTooLong() bool {
 func (e *LoadError) Advice() string {
 	_, inManifest := errors.AsType[*rawjson.Error](e.Err)
 	fault, inGuest := errors.AsType[*Fault](e.Err)
+	refused, inFile := errors.AsType[*prepareError](e.Err)
 	switch {
 	case errors.Is(e.Err, ErrHostMemory):
 		return ""
-	case errors.Is(e.Err, module.ErrNotWasm):
-		return "build the plugin with the SDK"
-	case e.Step == StepParse && module.Damaged(e.Err):
-		return "copy or build the file again, under another name, and rename it into place when it is whole"
+	case inFile:
+		return refused.Advice
 	case inManifest:
 		return "correct what the plugin registers, or build it with the SDK of this host's version"
 	case inGuest:

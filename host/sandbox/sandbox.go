@@ -57,6 +57,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -73,7 +74,6 @@ import (
 type Sandbox struct {
 	config    Config
 	store     *native.Store
-	compiling chan struct{} // holds a token while a module is compiled: one at a time
 	scheduler *schedule.Scheduler
 	memory    *memory.Budget
 	failures  *lru.Cache    // the *LoadError of loads that took too long, by loadKey
@@ -97,8 +97,10 @@ func New(ctx context.Context, config Config) (*Sandbox, error) {
 	store, err := native.Open(ctx, native.Config{
 		Dir:            config.CacheDir,
 		Bytes:          config.CacheBytes,
+		Prepare:        prepare,
 		Compiler:       config.Compiler,
-		CompilerMemory: min(max(memory.DefaultLimit(os.DirFS("/"))/2, minCompilerMemory), maxCompilerMemory),
+		CompilerMemory: compilerMemory(),
+		Timeout:        config.LoadTimeout,
 		HostModules:    addHostModules,
 		Logger:         config.Logger,
 	})
@@ -108,7 +110,6 @@ func New(ctx context.Context, config Config) (*Sandbox, error) {
 	s := &Sandbox{
 		config:    config,
 		store:     store,
-		compiling: make(chan struct{}, 1),
 		scheduler: schedule.New(config.Slots),
 		failures:  lru.New(maxLoadFailures),
 		guests:    map[*Guest]struct{}{},
@@ -117,6 +118,13 @@ func New(ctx context.Context, config Config) (*Sandbox, error) {
 	s.memory = memory.NewBudget(config.MemoryBytes, s.dropLongestIdle)
 	s.reaper.Go(s.runIdleReaper)
 	return s, nil
+}
+
+// compilerMemory returns how much memory compilers may have together: half of
+// what guests may have by default, and of what this process's own heap may.
+func compilerMemory() uint64 {
+	heap := uint64(debug.SetMemoryLimit(-1)) // GOMEMLIMIT
+	return max(min(memory.DefaultLimit(os.DirFS("/")), heap)/2, minCompilerMemory)
 }
 
 // Close closes all guests, waits for their calls in flight, and frees the

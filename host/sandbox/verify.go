@@ -42,7 +42,7 @@ type contractExport struct {
 
 // verify checks a module against thole/v1 without running any of it. It returns
 // the first deviation, in the order in which a user would correct them.
-func verify(m *module.Module, limits Limits) error {
+func verify(m *module.Module, memoryBytes uint64) error {
 	for _, e := range contractExports {
 		if err := verifyExport(m, e); err != nil {
 			return err
@@ -53,7 +53,7 @@ func verify(m *module.Module, limits Limits) error {
 			return err
 		}
 	}
-	return verifyMemory(m, limits)
+	return verifyMemory(m, memoryBytes)
 }
 
 // markerPattern matches the markers of all versions of the ABI.
@@ -147,18 +147,18 @@ func importHint(symbol, importModule string) string {
 	return fmt.Sprintf("a plugin can import from %s and %s only; build for target wasip1 without other host bindings", abi.ImportModule, wasi.ImportModule)
 }
 
-func verifyMemory(m *module.Module, limits Limits) error {
+func verifyMemory(m *module.Module, limit uint64) error {
 	have, ok := m.ExportOf(abi.ExportMemory)
 	if !ok || have.Kind != wasm.KindMemory || len(m.Memories) == 0 {
 		return fmt.Errorf("export %q is missing: export the linear memory under this name", abi.ExportMemory)
 	}
-	return verifyMinimum(m.Memories[0].Min, limits)
+	return verifyMinimum(m.Memories[0].Min, limit)
 }
 
-func verifyMinimum(pages uint32, limits Limits) error {
-	if minimum := uint64(pages) * pageBytes; minimum > limits.MemoryBytes {
+func verifyMinimum(pages uint32, limit uint64) error {
+	if minimum := uint64(pages) * pageBytes; minimum > limit {
 		return fmt.Errorf("export %q starts with %d MiB, the plugin's limit is %d MiB: build with less initial memory, or raise limits.memoryMiB in the plugin's policy or the host's configuration",
-			abi.ExportMemory, minimum>>20, limits.MemoryBytes>>20)
+			abi.ExportMemory, minimum>>20, limit>>20)
 	}
 	return nil
 }

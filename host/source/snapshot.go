@@ -15,6 +15,7 @@ type Plugin struct {
 	Name   string
 	Path   string // of the module, for messages
 	Digest string // SHA-256 of the module in hex; "" if it could not be read
+	Size   int64  // of the module, in bytes
 	// Read reads the module, which is not kept in memory. It fails if the file
 	// does not have this digest any more: another snapshot follows then.
 	Read   func() ([]byte, error)

@@ -18,7 +18,7 @@ func withUnloaded(t *testing.T, test func(t *testing.T, c *Code, open chan struc
 	dir := filepath.Join(t.TempDir(), "cache")
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, Config{Dir: dir})
-		m, err := s.Compile(t.Context(), "key", constant(7), nil)
+		m, _, err := s.Compile(t.Context(), jobOf("key", constant(7), "{}"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,112 +1,163 @@
 package native
 
 import (
-	"bytes"
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
+	"runtime"
 	"strconv"
 	"strings"
-	"time"
+	"syscall"
 
-	"github.com/thole-dev/thole/host/sanitize"
+	"github.com/thole-dev/thole/host/sandbox/module"
 )
 
 // The engine cannot be stopped while it compiles a function, and a small
-// function can keep it busy for minutes and fill the memory. So the host
-// compiles in a process of its own, which can be killed, has a memory limit, and
-// has a lower priority than the calls of other plugins.
+// function can keep it busy for minutes and fill the memory. What is read before
+// that expands too. So the host has modules verified, rewritten and compiled in
+// processes of their own, which can be killed, have a memory limit, and have a
+// lower priority than the calls of other plugins.
 
-// The files of a compilation in its directory.
-const (
-	moduleFile   = "module"
-	skeletonFile = "skeleton"
-	outputSuffix = ".code" // of a directory, for each of the two
-)
-
-// Exit codes of a compiler.
-const (
-	exitCompiled   = 0
-	exitRefused    = 1 // the module is not valid; the reason is on stderr
-	exitWriteError = 3
-)
-
-// Compiler is the program that [Config.Compiler] names: it compiles the module
-// that a host has put into a directory, and returns the exit code. It exits when
-// its input ends, which the host keeps open while it lives. Its arguments are the
-// directory and how much memory it may have, in bytes.
-func Compiler(ctx context.Context, args []string, stdin io.Reader, stderr io.Writer) int {
-	if err := runCompiler(ctx, args, stdin); err != nil {
-		fmt.Fprintln(stderr, err)
-		if isWriteError(err) {
-			return exitWriteError
-		}
-		return exitRefused
-	}
-	return exitCompiled
+// request is what a host wants of a compiler. It is one line of JSON on the
+// compiler's input, and the module follows it.
+type request struct {
+	Key     string          `json:"key"`
+	Options json.RawMessage `json:"options,omitempty"`
+	Bytes   int64           `json:"bytes"` // of the module
 }
 
-func runCompiler(ctx context.Context, args []string, stdin io.Reader) error {
+// The result is the report on the output, the entry in a file of that name in
+// the directory, the reason on stderr if it is neither compiled nor refused, and
+// an exit code. 2 is that of the Go runtime.
+const (
+	entryFile = "entry"
+
+	exitCompiled   = 0
+	exitInvalid    = 1 // the engine refuses the module
+	exitWriteError = 3
+	exitRefused    = 4 // [Prepare] refuses the module: the report contains why
+	exitTooLarge   = 5 // there is more code than an entry may have
+	exitNoMemory   = 6
+)
+
+// Streams are the standard streams of a process.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// Compiler is the program that [Config.Compiler] names: it compiles the module
+// that a host sends to it, and returns the exit code. It exits when its input
+// ends, which the host keeps open while it lives. Its arguments are the directory
+// that it writes to and how much memory it may have, in bytes.
+func Compiler(ctx context.Context, prepare Prepare, args []string, std Streams) int {
+	report, err := runCompiler(ctx, prepare, args, std.In)
+	_, outputError := std.Out.Write(report)
+	switch err = errors.Join(err, outputError); {
+	case err == nil:
+		return exitCompiled
+	case errors.Is(err, ErrRefused):
+		return exitRefused
+	case errors.Is(err, syscall.EFBIG):
+		return exitTooLarge
+	case errors.Is(err, errNoCode):
+		return exitNoMemory
+	}
+	fmt.Fprintln(std.Err, err)
+	if isWriteError(err) {
+		return exitWriteError
+	}
+	return exitInvalid
+}
+
+func runCompiler(ctx context.Context, prepare Prepare, args []string, input io.Reader) (report []byte, err error) {
 	if len(args) != 2 {
-		return errors.New("want a directory and a number of bytes: this command is for the host's own use")
+		return nil, errors.New("want a directory and a number of bytes: this command is for the host's own use")
 	}
 	limit, err := strconv.ParseUint(args[1], 10, 64)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := limitMemory(limit); err != nil {
-		return fmt.Errorf("limit memory: %w", err)
+	if err := limitProcess(limit, maxEntry); err != nil {
+		return nil, fmt.Errorf("limit memory: %w", err)
+	}
+	in := bufio.NewReader(input)
+	r, wasm, err := readRequest(in)
+	if err != nil {
+		return nil, fmt.Errorf("read request: %w", err)
 	}
 	go func() {
-		_, _ = io.Copy(io.Discard, stdin)
+		_, _ = io.Copy(io.Discard, in)
 		os.Exit(exitWriteError)
 	}()
-	return compileFiles(ctx, args[0])
+	return build(ctx, prepare, args[0], r, wasm, runtime.GOMAXPROCS(0))
 }
 
-// compileFiles makes native code of the modules in a directory.
-func compileFiles(ctx context.Context, dir string) error {
-	for _, name := range []string{moduleFile, skeletonFile} {
-		path := filepath.Join(dir, name)
-		wasm, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if err := compileInto(ctx, path+outputSuffix, wasm); err != nil {
-			return err
-		}
+func readRequest(in *bufio.Reader) (r request, wasm []byte, err error) {
+	line, err := in.ReadBytes('\n')
+	if err != nil {
+		return r, nil, err
 	}
-	return nil
+	if err := json.Unmarshal(line, &r); err != nil {
+		return r, nil, err
+	}
+	wasm = make([]byte, r.Bytes)
+	_, err = io.ReadFull(in, wasm)
+	return r, wasm, err
+}
+
+// build makes the entry of a module in a directory, and the report about it.
+func build(ctx context.Context, prepare Prepare, dir string, r request, wasm []byte, workers int) (report []byte, err error) {
+	rewritten, report := prepare(wasm, r.Options)
+	if rewritten == nil {
+		return report, ErrRefused
+	}
+	skeleton, err := module.Skeleton(rewritten, saltOf(rewritten))
+	if err != nil {
+		return report, err
+	}
+	code, err := compileInto(ctx, filepath.Join(dir, "code"), rewritten, workers)
+	if err != nil {
+		return report, err
+	}
+	name, err := compileInto(ctx, filepath.Join(dir, "skeleton"), skeleton, workers)
+	if err != nil {
+		return report, err
+	}
+	info := entryInfo{Key: r.Key, Name: filepath.Base(name), Report: report}
+	if err := seal(code, info, skeleton); err != nil {
+		return report, err
+	}
+	return report, os.Rename(code, filepath.Join(dir, entryFile))
 }
 
 // compileInto makes native code of a module in a directory, by an engine of its
-// own.
-func compileInto(ctx context.Context, dir string, wasm []byte) error {
+// own, and returns the path of the file.
+func compileInto(ctx context.Context, dir string, wasm []byte, workers int) (path string, err error) {
 	e, err := newEngine(ctx, dir, nil)
-	if err != nil {
-		return err
-	}
-	_, err = compileModule(ctx, e.runtime, wasm)
-	return errors.Join(err, e.close(context.WithoutCancel(ctx)))
-}
-
-// outputOf returns the file that [compileFiles] has made of a module. The engine
-// chooses the names of the file and of the directory that it is in.
-func outputOf(dir, name string) (string, error) {
-	dir = filepath.Join(dir, name+outputSuffix)
-	engine, err := onlyEntry(dir)
 	if err != nil {
 		return "", err
 	}
-	dir = filepath.Join(dir, engine)
-	file, err := onlyEntry(dir)
-	return filepath.Join(dir, file), err
+	_, err = compileModule(ctx, e.runtime, wasm, workers)
+	if err = errors.Join(err, e.close(context.WithoutCancel(ctx))); err != nil {
+		return "", err
+	}
+	// The engine chooses the names of the file and of the directory that it is in.
+	all, err := filepath.Glob(filepath.Join(dir, "*", "*"))
+	if err == nil && len(all) != 1 {
+		err = errNoCode
+	}
+	return strings.Join(all, " "), err
 }
+
+// errNoCode is the error for an engine that has written no code: it interprets
+// modules if it finds no memory for code when it starts.
+var errNoCode = errors.New("the engine has made no native code")
 
 // onlyEntry returns the name of the only entry of a directory.
 func onlyEntry(dir string) (string, error) {
@@ -118,54 +169,4 @@ func onlyEntry(dir string) (string, error) {
 		return "", fmt.Errorf("%s has %d entries, want one", dir, len(all))
 	}
 	return all[0].Name(), nil
-}
-
-// ErrTooExpensive is the error for a module that the compiler could not finish,
-// or of which it made too much code.
-var ErrTooExpensive = errors.New("its compilation needs too much")
-
-// maxMessage bounds what is kept of a compiler's output, in bytes.
-const maxMessage = 512
-
-// compileInProcess runs a compiler on the modules in dir.
-func (d *disk) compileInProcess(ctx context.Context, dir string) error {
-	program, memory := d.config.Compiler, d.config.CompilerMemory
-	cmd := exec.CommandContext(ctx, program[0], append(program[1:], dir, strconv.FormatUint(memory, 10))...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	cmd.Env = []string{"GOTRACEBACK=none", fmt.Sprintf("GOMEMLIMIT=%d", memory/4*3)}
-	cmd.WaitDelay = time.Second
-	lifeline, err := cmd.StdinPipe() // closed by the system when this process ends, which ends the compiler
-	if err != nil {
-		return err
-	}
-	defer lifeline.Close()
-	if err = startWithLowPriority(cmd); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("start compiler: %w", err)
-	}
-	if err == nil {
-		err = cmd.Wait()
-	}
-	message := sanitize.Truncate(strings.TrimSpace(stderr.String()), maxMessage)
-	line, _, _ := strings.Cut(message, "\n")
-	switch code := cmd.ProcessState.ExitCode(); {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return fmt.Errorf("compilation was canceled: %w", context.Cause(ctx))
-	case code == exitRefused:
-		return errors.New(message)
-	case code == exitWriteError:
-		return fmt.Errorf("%w: %s", errCompilerWrite, message)
-	case isOutOfMemory(line):
-		return fmt.Errorf("%w: more than %d MiB of memory: build it of smaller functions", ErrTooExpensive, memory>>20)
-	}
-	return fmt.Errorf("%w: the compiler ended with %w: %s", ErrTooExpensive, err, line)
-}
-
-// isOutOfMemory reports whether a Go runtime has printed this line because it
-// got no more memory, be it for data or for a thread's stack.
-func isOutOfMemory(line string) bool {
-	texts := []string{"out of memory", "cannot allocate memory", "pthread_create failed"}
-	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(line, text) })
 }

@@ -41,7 +41,7 @@ func TestCompilerProcessIsKilledAtTheDeadline(t *testing.T) {
 	s := open(t, c)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := s.Compile(ctx, "key", constant(1), nil); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "canceled") {
+	if err := compileError(ctx, s, constant(1)); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "canceled") {
 		t.Errorf("error = %v", err)
 	}
 	wantDirs(t, c.Dir, 1)
@@ -50,26 +50,58 @@ func TestCompilerProcessIsKilledAtTheDeadline(t *testing.T) {
 func TestCompilerProcessRefusesAsThisProcessDoes(t *testing.T) {
 	var m tck.Module
 	m.Func(nil, nil, nil, tck.I64Const(1))
-	_, outside := open(t, compilerOf(t, "works")).Compile(t.Context(), "key", m.Bytes(), nil)
-	_, inside := open(t, Config{}).Compile(t.Context(), "key", m.Bytes(), nil)
+	outside := compileError(t.Context(), open(t, compilerOf(t, "works")), m.Bytes())
+	inside := compileError(t.Context(), open(t, Config{}), m.Bytes())
 	if outside == nil || inside == nil || outside.Error() != inside.Error() || errors.Is(outside, ErrTooExpensive) {
 		t.Errorf("error = %v\nin this process: %v", outside, inside)
 	}
 }
 
+// TestGarbageOfACompilerIsRefused: the host believes nothing of what a compiler
+// writes, and keeps no more of it than there may be.
+func TestGarbageOfACompilerIsRefused(t *testing.T) {
+	for how, want := range map[string]string{
+		"prints-garbage":  "the report about it is larger than 1048576 bytes",
+		"writes-garbage":  "damaged",
+		"writes-a-pipe":   "damaged",
+		"writes-nothing":  "no such file",
+		"writes-too-much": "more than 128 MiB of native code",
+		"is-killed":       "the compiler was killed",
+	} {
+		t.Run(how, func(t *testing.T) {
+			c := compilerOf(t, how)
+			if err := compileError(t.Context(), open(t, c), constant(1)); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("error = %v, want %q", err, want)
+			}
+			wantDirs(t, c.Dir, 1)
+		})
+	}
+}
+
+// TestKilledCompilerIsTriedAgain: the kernel may have done it to get memory.
+func TestKilledCompilerIsTriedAgain(t *testing.T) {
+	wantRun(t, compile(t, open(t, compilerOf(t, "is-killed-once")), "key", 7), 7)
+}
+
 func TestCrashOfTheCompilerIsErrTooExpensive(t *testing.T) {
-	_, err := open(t, compilerOf(t, "crashes")).Compile(t.Context(), "key", constant(1), nil)
+	err := compileError(t.Context(), open(t, compilerOf(t, "crashes")), constant(1))
 	if !errors.Is(err, ErrTooExpensive) || !strings.Contains(err.Error(), "as if the engine had an error") {
 		t.Errorf("error = %v", err)
 	}
 }
 
-func TestCompilerOnFullDiskCompilesInMemory(t *testing.T) {
+// TestNothingIsCompiledHereBesideACompiler, although nothing can be written.
+func TestNothingIsCompiledHereBesideACompiler(t *testing.T) {
 	c, logs := compilerOf(t, "is-full"), logtest.New(hclog.Info)
 	c.Logger = logs.Logger
-	wantRun(t, compile(t, open(t, c), "key", 7), 7)
+	s := open(t, c)
+	if err := compileError(t.Context(), s, constant(1)); !errors.Is(err, errCompilerWrite) || !strings.Contains(err.Error(), "no space left on device") {
+		t.Errorf("error = %v", err)
+	}
+	if s.inMemory.runtime != nil {
+		t.Error("an engine was started for code in memory")
+	}
 	logs.ExpectNext(t, hclog.Warn, "dir", c.Dir)
-	logs.ExpectNext(t, hclog.Warn, "error", errCompilerWrite.Error()+": no space left on device")
 	logs.ExpectNone(t)
 }
 
@@ -98,8 +130,9 @@ func phiBomb(loops, locals int) []byte {
 func TestCompilerProcessHasAMemoryLimit(t *testing.T) {
 	c := compilerOf(t, "works")
 	c.CompilerMemory = 128 << 20
-	_, err := open(t, c).Compile(t.Context(), "key", phiBomb(400, 1000), nil)
-	if !errors.Is(err, ErrTooExpensive) || !strings.Contains(err.Error(), "more than 128 MiB of memory") {
+	err := compileError(t.Context(), open(t, c), phiBomb(400, 1000))
+	// A thread of C that gets no memory ends the process by a signal.
+	if !errors.Is(err, ErrTooExpensive) || !strings.Contains(err.Error(), "more than 128 MiB of memory") && !strings.Contains(err.Error(), "SIG") {
 		t.Errorf("error = %v", err)
 	}
 }
@@ -107,7 +140,7 @@ func TestCompilerProcessHasAMemoryLimit(t *testing.T) {
 func TestCompilerRefusesWrongArguments(t *testing.T) {
 	for _, args := range [][]string{nil, {"dir"}, {"dir", "x"}} {
 		var stderr bytes.Buffer
-		if code := Compiler(t.Context(), args, strings.NewReader(""), &stderr); code != exitRefused || stderr.Len() == 0 {
+		if code := Compiler(t.Context(), asIs, args, Streams{strings.NewReader(""), &stderr, &stderr}); code != exitInvalid || stderr.Len() == 0 {
 			t.Errorf("%q: code %d, %s", args, code, stderr.String())
 		}
 	}

@@ -27,12 +27,15 @@ func openCache(ctx context.Context, config Config) (*disk, error) {
 		}
 		config.Logger.Warn("compile cache cannot be written, compiling plugins anew at each start: make room, give the right to write, or name another directory in cacheDir of the configuration", "dir", config.Dir, "error", err)
 	}
-	d, err := openPrivate(ctx, config)
-	if err != nil {
+	d, err := openPrivate(ctx, config, os.TempDir())
+	if isWriteError(err) && sharedMemory != "" && len(config.Compiler) > 0 {
+		d, err = openPrivate(ctx, config, sharedMemory)
+	}
+	if err != nil && len(config.Compiler) == 0 {
 		config.Logger.Warn("compiled plugins cannot be written, keeping them in memory: make room for temporary files", "error", err)
 		return nil, nil
 	}
-	return d, nil
+	return d, err
 }
 
 // openShared opens the directory that hosts share, one after the other or at the
@@ -49,9 +52,9 @@ func openShared(ctx context.Context, config Config) (*disk, error) {
 }
 
 // openPrivate opens a directory for this store alone, which is removed with it.
-func openPrivate(ctx context.Context, config Config) (*disk, error) {
-	prune(os.TempDir(), time.Now())
-	dir, err := os.MkdirTemp("", privatePattern) // mode 0700
+func openPrivate(ctx context.Context, config Config, base string) (*disk, error) {
+	prune(base, time.Now())
+	dir, err := os.MkdirTemp(base, privatePattern) // mode 0700
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,7 @@
 package native
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,8 +9,6 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
-
-	"github.com/thole-dev/thole/host/sandbox/module"
 )
 
 // disk keeps compiled modules in a directory, and opens them with an engine of
@@ -70,7 +66,7 @@ func (d *disk) path(key string) string { return filepath.Join(d.dir, storePrefix
 // find opens and verifies the entry of a key.
 func (d *disk) find(key string) (*entry, error) {
 	path := d.path(key)
-	e, err := openEntry(path)
+	e, err := openEntry(path, key)
 	if err != nil {
 		return nil, fmt.Errorf("open entry %s: %w", path, err)
 	}
@@ -149,96 +145,68 @@ func (d *disk) removeCompiled() (found bool) {
 	return found || err != nil
 }
 
-// compile makes native code of a module in a new entry, and opens it.
-func (d *disk) compile(ctx context.Context, key string, wasm, metadata []byte) (Module, error) {
-	e, err := d.save(ctx, key, wasm, metadata)
+// compile makes native code of a module in a new entry, and opens it. If the
+// cache cannot be written, the entry is a temporary file that is removed when it
+// is closed.
+func (d *disk) compile(ctx context.Context, job Job, wasm []byte, t *turn) (m Module, report []byte, err error) {
+	places := []place{{d.dir, d.path(job.Key)}, {os.TempDir(), ""}}
+	if sharedMemory != "" && len(d.config.Compiler) > 0 {
+		places = append(places, place{sharedMemory, ""})
+	}
+	for _, p := range places {
+		m, report, err = d.compileIn(ctx, p, job, wasm, t)
+		if !isWriteError(err) || ctx.Err() != nil {
+			break
+		}
+		if p.path != "" {
+			d.config.Logger.Warn("compile cache cannot be written, compiling the plugin without it: make room, or give the right to write", "dir", d.dir, "error", err)
+		}
+	}
+	return m, report, err
+}
+
+// place is where an entry is made.
+type place struct {
+	base string // for a new directory
+	path string // for the entry; "": it is removed
+}
+
+func (d *disk) compileIn(ctx context.Context, p place, job Job, wasm []byte, t *turn) (Module, []byte, error) {
+	e, report, err := d.save(ctx, p, request{job.Key, job.Options, int64(len(wasm))}, wasm, t)
 	if err != nil {
-		return Module{}, err
+		return Module{}, report, err
 	}
 	m, err := d.open(ctx, e)
 	if err != nil {
 		e.close()
 	}
-	return m, err
+	return m, report, err
 }
 
-// save compiles a module into a new entry. If the cache cannot be written, the
-// entry is a temporary file that is removed when it is closed.
-func (d *disk) save(ctx context.Context, key string, wasm, metadata []byte) (*entry, error) {
-	e, err := d.saveIn(ctx, d.dir, d.path(key), wasm, metadata)
-	if !isWriteError(err) {
-		return e, err
-	}
-	d.config.Logger.Warn("compile cache cannot be written, compiling the plugin without it: make room, or give the right to write", "dir", d.dir, "error", err)
-	return d.saveIn(ctx, os.TempDir(), "", wasm, metadata)
-}
-
-// saveIn compiles a module in a new directory under base, and moves the entry to
-// a path unless that is "".
-func (d *disk) saveIn(ctx context.Context, base, path string, wasm, metadata []byte) (*entry, error) {
-	dir, err := os.MkdirTemp(base, compilePattern)
+// save compiles a module in a new directory, and moves the entry from there. The
+// entry is verified here, whatever has written it.
+func (d *disk) save(ctx context.Context, p place, r request, wasm []byte, t *turn) (e *entry, report []byte, err error) {
+	dir, err := os.MkdirTemp(p.base, compilePattern)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer os.RemoveAll(dir)
-	digest := sha256.Sum256(wasm)
-	skeleton, err := module.Skeleton(wasm, digest[:])
-	if err != nil {
-		return nil, err
-	}
-	code, name, err := d.compileBoth(ctx, dir, wasm, skeleton)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkSize(code, maxCode); err != nil {
-		return nil, err
-	}
-	if err := seal(code, entryInfo{Name: name, Metadata: metadata}, skeleton); err != nil {
-		return nil, err
-	}
-	if path == "" {
-		return openEntry(code)
-	}
-	if err := os.Rename(code, path); err != nil {
-		return nil, err
-	}
-	e, err := openEntry(path)
-	trim(d.dir, cmp.Or(d.config.Bytes, defaultBytes)) // e is open, even if its file is removed
-	return e, err
-}
-
-// compileBoth returns the file with the native code of a module, and the name
-// under which an engine looks for the code of its skeleton.
-func (d *disk) compileBoth(ctx context.Context, dir string, wasm, skeleton []byte) (code, name string, err error) {
-	for file, content := range map[string][]byte{moduleFile: wasm, skeletonFile: skeleton} {
-		if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {
-			return "", "", err
-		}
-	}
 	if len(d.config.Compiler) == 0 {
-		err = compileFiles(ctx, dir)
+		report, err = build(ctx, d.config.Prepare, dir, r, wasm, interruptible())
 	} else {
-		err = d.compileInProcess(ctx, dir)
+		report, err = d.compileInProcess(ctx, dir, r, wasm, t)
 	}
 	if err != nil {
-		return "", "", err
+		return nil, report, err
 	}
-	if code, err = outputOf(dir, moduleFile); err != nil {
-		return "", "", err
+	made := filepath.Join(dir, entryFile)
+	if e, err = openEntry(made, r.Key); err != nil || p.path == "" {
+		return e, report, err
 	}
-	skeletonCode, err := outputOf(dir, skeletonFile)
-	return code, filepath.Base(skeletonCode), err
-}
-
-// maxCode bounds the native code of a module, in bytes: it is in the host's
-// memory, besides all that guests may have. What compilers write becomes five
-// times as large, which is 80 MiB for the largest file.
-const maxCode = 128 << 20
-
-func checkSize(path string, limit int64) error {
-	info, err := os.Stat(path)
-	if err == nil && info.Size() > limit {
-		return fmt.Errorf("%w: %d MiB of native code, the limit is %d MiB: build it smaller", ErrTooExpensive, info.Size()>>20, limit>>20)
+	if err := os.Rename(made, p.path); err != nil {
+		e.close()
+		return nil, report, err
 	}
-	return err
+	trim(d.dir, d.config.Bytes) // e is open, even if its file is removed
+	return e, report, nil
 }

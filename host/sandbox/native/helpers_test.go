@@ -2,10 +2,13 @@ package native
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
@@ -35,11 +38,41 @@ func runAsCompiler(args []string) int {
 		return 0
 	case "crashes":
 		panic("as if the engine had an error")
+	case "prints-garbage":
+		for range 10_000 {
+			if _, err := os.Stdout.Write(make([]byte, 1<<10)); err != nil {
+				return 1
+			}
+		}
+		return exitCompiled
+	case "writes-garbage":
+		_ = os.WriteFile(filepath.Join(args[0], entryFile), make([]byte, 1<<20), 0o600)
+		return exitCompiled
+	case "writes-a-pipe":
+		_ = syscall.Mkfifo(filepath.Join(args[0], entryFile), 0o600)
+		return exitCompiled
+	case "writes-nothing":
+		return exitCompiled
+	case "writes-too-much":
+		path := filepath.Join(args[0], entryFile)
+		err := errors.Join(limitProcess(1<<30, maxEntry), os.WriteFile(path, nil, 0o600), os.Truncate(path, maxEntry+1))
+		if errors.Is(err, syscall.EFBIG) {
+			return exitTooLarge
+		}
+		return exitCompiled
+	case "is-killed":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	case "is-killed-once":
+		if os.Mkdir(filepath.Join(filepath.Dir(args[0]), "thole-killed"), 0o700) == nil {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+		return Compiler(context.Background(), asIs, args, Streams{os.Stdin, os.Stdout, os.Stderr})
 	case "is-full":
 		fmt.Fprintln(os.Stderr, "no space left on device")
 		return exitWriteError
 	default:
-		return Compiler(context.Background(), args, os.Stdin, os.Stderr)
+		return Compiler(context.Background(), asIs, args, Streams{os.Stdin, os.Stdout, os.Stderr})
 	}
 }
 
@@ -56,9 +89,13 @@ func compilerOf(t *testing.T, how string) Config {
 	}
 }
 
+// asIs is a [Prepare] that changes nothing. The report is the options.
+func asIs(module []byte, options json.RawMessage) (rewritten, report []byte) { return module, options }
+
 // open opens a store for modules that import nothing.
 func open(t *testing.T, c Config) *Store {
 	t.Helper()
+	c.Prepare = asIs
 	c.HostModules = func(context.Context, wazero.Runtime) error { return nil }
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
@@ -90,9 +127,22 @@ func constant(n int32) []byte {
 	return m.Bytes()
 }
 
+func jobOf(key string, wasm []byte, options string) Job {
+	return Job{Key: key, Size: int64(len(wasm)), Read: func() ([]byte, error) { return wasm, nil }, Options: json.RawMessage(options)}
+}
+
+// compileError returns the error of a compilation.
+func compileError(ctx context.Context, s *Store, wasm []byte) error {
+	_, _, err := s.Compile(ctx, jobOf("key", wasm, "{}"))
+	return err
+}
+
 func compile(t *testing.T, s *Store, key string, n int32) Module {
 	t.Helper()
-	m, err := s.Compile(t.Context(), key, constant(n), fmt.Appendf(nil, `{"n":%d}`, n))
+	m, report, err := s.Compile(t.Context(), jobOf(key, constant(n), fmt.Sprintf(`{"n":%d}`, n)))
+	if err == nil && string(report) != fmt.Sprintf(`{"n":%d}`, n) {
+		t.Errorf("report = %s", report)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,10 +29,10 @@ func TestCodeOnDiskIsFound(t *testing.T) {
 	wantRun(t, compile(t, s, "eight", 8), 8)
 	again := open(t, Config{Dir: dir})
 	for key, want := range map[string]uint64{"seven": 7, "eight": 8} {
-		m, metadata := find(t, again, key)
+		m, report := find(t, again, key)
 		wantRun(t, m, want)
-		if !strings.Contains(metadata, `"n":`+string('0'+rune(want))) {
-			t.Errorf("the metadata of %s is %s", key, metadata)
+		if !strings.Contains(report, `"n":`+string('0'+rune(want))) {
+			t.Errorf("the report of %s is %s", key, report)
 		}
 	}
 }
@@ -42,7 +42,7 @@ func TestCompileAfterCloseIsErrClosed(t *testing.T) {
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Compile(t.Context(), "key", constant(1), nil); !errors.Is(err, ErrClosed) {
+	if err := compileError(t.Context(), s, constant(1)); !errors.Is(err, ErrClosed) {
 		t.Errorf("error = %v", err)
 	}
 }
@@ -59,19 +59,6 @@ func TestCloseRemovesStagedFiles(t *testing.T) {
 	}
 	if name, err := onlyEntry(dir); err != nil || !strings.HasPrefix(name, storePrefix) {
 		t.Errorf("left over: %s, %v", name, err)
-	}
-}
-
-func TestCodeBeyondTheLimitIsErrTooExpensive(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "code")
-	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := checkSize(path, 1<<20); err != nil {
-		t.Errorf("error = %v", err)
-	}
-	if err := checkSize(path, 1<<20-1); !errors.Is(err, ErrTooExpensive) || !strings.Contains(err.Error(), "1 MiB of native code") {
-		t.Errorf("error = %v", err)
 	}
 }
 
