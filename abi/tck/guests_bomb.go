@@ -23,6 +23,16 @@ func bombCases() []Case {
 		bombCase("locals-bomb-spread", "twenty thousand functions of fifty thousand locals each", func() []byte {
 			return withBodies(20_000, join([]byte{1}, leb(50_000), []byte{byte(i64)}, End))
 		}),
+		bombCase("types-bomb", "ten thousand types of eight hundred parameters", func() []byte {
+			return withSections(vectorSection(wasm.TypeSection, 10_000, typeOf(800, 0)))
+		}),
+		bombCase("signatures-bomb", "a hundred thousand functions with a thousand parameters and results each", func() []byte {
+			return withSections(
+				vectorSection(wasm.TypeSection, 1, typeOf(1000, 1000)),
+				vectorSection(wasm.FunctionSection, 100_000, leb(0)),
+				vectorSection(wasm.CodeSection, 100_000, wasm.AppendBody(nil, nil, join(Unreachable, End))),
+			)
+		}),
 		bombCase("huge-function", "a function of two million bytes", func() []byte {
 			return withBody(join([]byte{0}, repeated(2<<20, Nop), End))
 		}),
@@ -73,6 +83,11 @@ func withSections(sections ...[]byte) []byte {
 // vectorSection encodes a section that is a vector of n equal entries.
 func vectorSection(id wasm.SectionID, n int, entry []byte) []byte {
 	return wasm.AppendSection(nil, id, join(leb(uint32(n)), repeated(n, entry)))
+}
+
+// typeOf encodes a signature of that many parameters and results.
+func typeOf(params, results int) []byte {
+	return wasm.Signature(slices.Repeat(i32Only, params), slices.Repeat(i32Only, results)...).Append(nil)
 }
 
 // tableOf encodes a table of function references without a maximum.

@@ -13,6 +13,9 @@ import (
 func loadCases() []Case {
 	return []Case{
 		file("not-wasm", "the file is YAML", []byte("apiVersion: v1\nkind: ConfigMap\n")),
+		refused("component", "a component of the component model, as a build for wasip2 is", func(*guest) []byte {
+			return []byte("\x00asm\x0d\x00\x01\x00")
+		}, "component"),
 		file("empty-file", "the file is empty, as it is at the begin of a copy", nil),
 		file("count-bomb", "ten bytes that claim four billion functions", []byte("\x00asm\x01\x00\x00\x00\x03\x06\xff\xff\xff\xff\x0f\x00")),
 		refused("truncated", "the second half of the file is missing", func(g *guest) []byte {

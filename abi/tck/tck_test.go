@@ -72,6 +72,7 @@ func TestCheckReportsWhatImportsAndExportsShow(t *testing.T) {
 		"unknown-import-module":  `env.abort`,
 		"memory-not-exported":    `"memory" is missing`,
 		"count-bomb":             "do not fit",
+		"component":              "not a WebAssembly 1 module",
 	}
 	for _, c := range Cases() {
 		err := Check(c.Wasm())

@@ -18,6 +18,7 @@ import (
 func TestLoadErrorNamesStepAndReason(t *testing.T) {
 	want := map[string]struct{ step, text string }{
 		"not-wasm":                          {StepParse, `plugin "not-wasm": parse module: not WebAssembly: the file does not start with "\0asm"`},
+		"component":                         {StepParse, `a WebAssembly component (of the component model, as for target wasip2), not a core module: build for target wasip1`},
 		"empty-file":                        {StepParse, `not WebAssembly`},
 		"truncated":                         {StepParse, `truncated`},
 		"count-bomb":                        {StepParse, `section function: malformed: 4294967295 functions do not fit the 1 bytes left`},

@@ -32,15 +32,19 @@ const (
 	maxGrownTable = 10_000    // elements of one table of a module that grows tables
 	maxTypes      = 10_000
 	maxParams     = 1_000 // parameters of one type, and as many results
-	maxImports    = 1_000
-	maxExports    = 10_000
-	maxGlobals    = 10_000
-	maxTables     = 16
-	maxSegments   = 100_000
-	maxElements   = 200_000 // of all element segments together
-	maxReferenced = 10_000  // functions that code refers to by ref.func
-	maxCustom     = 1_000
-	maxNameLength = 1_000 // bytes of an import's or export's name
+	// The engine's time and garbage for a type grow with the square of its
+	// values, and its time for a function with those of its type.
+	maxTypeValues     = 20_000    // parameters and results of all types together
+	maxFunctionValues = 1_000_000 // of all functions together
+	maxImports        = 1_000
+	maxExports        = 10_000
+	maxGlobals        = 10_000
+	maxTables         = 16
+	maxSegments       = 100_000
+	maxElements       = 200_000 // of all element segments together
+	maxReferenced     = 10_000  // functions that code refers to by ref.func
+	maxCustom         = 1_000
+	maxNameLength     = 1_000 // bytes of an import's or export's name
 )
 
 // Module describes a WebAssembly binary. As in the binary, the imports come
@@ -64,6 +68,7 @@ type Module struct {
 
 	types    []wasm.FuncType
 	locals   uint64    // of all functions
+	values   int       // parameters and results of all functions
 	elements int       // of all element segments
 	sections []section // in file order, as slices of the input
 	customs  int       // how many of them are custom sections

@@ -13,11 +13,12 @@ import (
 var (
 	ErrNotWasm   = errors.New(`not WebAssembly: the file does not start with "\0asm"`)
 	ErrEmpty     = errors.New("not WebAssembly: the file is empty")
-	ErrComponent = errors.New("a WebAssembly component, not a core module: build for target wasip1")
+	ErrComponent = errors.New("a WebAssembly component (of the component model, as for target wasip2), not a core module: build for target wasip1")
 )
 
-// componentVersion takes the place of the format version in components.
-var componentVersion = []byte{0x0d, 0, 1, 0}
+// componentLayer is the second half of the version in components of all
+// versions. In modules it is zero.
+var componentLayer = []byte{1, 0}
 
 // Parse reads a binary. The module keeps slices of the input, which must not
 // change.
@@ -63,7 +64,7 @@ func checkHeader(binary []byte) error {
 		return ErrNotWasm
 	case len(binary) < len(wasm.Header):
 		return wasm.ErrTruncated
-	case bytes.HasPrefix(binary[len(magic):], componentVersion):
+	case bytes.Equal(binary[len(magic)+2:len(wasm.Header)], componentLayer):
 		return ErrComponent
 	case !bytes.HasPrefix(binary, []byte(wasm.Header)):
 		return fmt.Errorf("binary format version %d is not known: build for version 1", binary[len(magic)])
@@ -96,7 +97,7 @@ func (m *Module) read(s section) error {
 		m.readImports(r)
 	case wasm.FunctionSection:
 		for range r.Count("functions", 1, MaxFunctions-len(m.Functions)) {
-			m.Functions = append(m.Functions, m.typeAt(r, r.U32()))
+			m.addFunction(r, m.typeAt(r, r.U32()))
 		}
 	case wasm.TableSection:
 		for range r.Count("tables", 3, maxTables) {
@@ -129,8 +130,12 @@ func (m *Module) read(s section) error {
 }
 
 func (m *Module) readTypes(r *wasm.Reader) {
+	total := 0
 	for range r.Count("types", 3, maxTypes) {
 		t := r.FuncType()
+		if total += values(t); total > maxTypeValues {
+			r.Failf("too large: more than %d parameters and results of all types together", maxTypeValues)
+		}
 		if most := max(len(t.Params), len(t.Results)); most > maxParams {
 			r.Failf("too large: %d parameters or results, the limit is %d", most, maxParams)
 		}
@@ -147,13 +152,21 @@ func (m *Module) typeAt(r *wasm.Reader, index uint32) wasm.FuncType {
 	return m.types[index]
 }
 
+// addFunction adds a function to the index space.
+func (m *Module) addFunction(r *wasm.Reader, t wasm.FuncType) {
+	m.Functions = append(m.Functions, t)
+	if m.values += values(t); m.values > maxFunctionValues {
+		r.Failf("too large: more than %d parameters and results of all functions together", maxFunctionValues)
+	}
+}
+
 func (m *Module) readImports(r *wasm.Reader) {
 	for range r.Count("imports", 4, maxImports) {
 		in := wasm.Import{Module: symbol(r), Name: symbol(r), Kind: wasm.Kind(r.Byte())}
 		switch in.Kind {
 		case wasm.KindFunction:
 			in.Type = m.typeAt(r, r.U32())
-			m.Functions = append(m.Functions, in.Type)
+			m.addFunction(r, in.Type)
 			m.Imported++
 		case wasm.KindTable:
 			m.readTable(r)

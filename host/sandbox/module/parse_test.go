@@ -1,6 +1,7 @@
 package module
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -79,7 +80,8 @@ func TestParseRefuses(t *testing.T) {
 		{"empty", "", "not WebAssembly"},
 		{"text", "apiVersion: v1", "not WebAssembly"},
 		{"only magic", "\x00asm", "truncated"},
-		{"component", "\x00asm\x0d\x00\x01\x00", "component"},
+		{"component", "\x00asm\x0d\x00\x01\x00", "a WebAssembly component (of the component model"},
+		{"component of an older version", "\x00asm\x0a\x00\x01\x00\x01\x02", "component model"},
 		{"other version", "\x00asm\x02\x00\x00\x00", "version 2"},
 		{"unknown section", header + "\x0d\x00", "unknown section 13 at byte 8"},
 		{"section beyond the end", header + "\x01\x05\x00", "truncated"},
@@ -90,6 +92,8 @@ func TestParseRefuses(t *testing.T) {
 		{"number too long", header + "\x03\x06\xff\xff\xff\xff\xff\x0f", "32 bits"},
 		{"type that is not a function", header + "\x01\x04\x01\x5f\x00\x00", "not a function"},
 		{"too many parameters", string(withType(i32s(maxParams + 1))), "limit is 1000"},
+		{"too many values of types", string(withTypes(maxTypeValues/maxParams+1, i32s(maxParams))), "more than 20000 parameters and results of all types"},
+		{"too many values of functions", string(withFunctions(maxFunctionValues/maxParams+1, i32s(maxParams))), "more than 1000000 parameters and results of all functions"},
 		{"function of no type", header + "\x03\x02\x01\x07", "no type 7"},
 		{"export of no function", header + "\x07\x05\x01\x01a\x00\x09", "no function 9"},
 		{"shared memory", header + "\x05\x04\x01\x03\x01\x01", "shared"},
@@ -111,6 +115,15 @@ func TestParseRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+func withTypes(n int, params []wasm.ValueType) []byte {
+	entry := wasm.Signature(params).Append(nil)
+	return wasm.AppendSection([]byte(wasm.Header), wasm.TypeSection, append(wasm.AppendU32(nil, uint32(n)), bytes.Repeat(entry, n)...))
+}
+
+func withFunctions(n int, params []wasm.ValueType) []byte {
+	return wasm.AppendSection(withTypes(1, params), wasm.FunctionSection, append(wasm.AppendU32(nil, uint32(n)), make([]byte, n)...))
 }
 
 func withType(params []wasm.ValueType) []byte {
