@@ -38,7 +38,8 @@ type Config struct {
 	DryRun bool `json:"dryRun,omitempty"`
 	// CacheDir keeps compiled plugins. The default is the directory "thole" in
 	// the user's cache directory, or a temporary directory if the user has
-	// none. It must not be inside Plugins.
+	// none. It must not be inside Plugins, nor in a directory that other users may
+	// write to: its content is executed.
 	CacheDir string `json:"cacheDir,omitempty"`
 	// CacheMiB is how much of the disk CacheDir may take. Beyond it, the least
 	// recently used code is removed. Default 1024.

@@ -28,7 +28,7 @@ func openCache(ctx context.Context, config Config) (*disk, error) {
 		config.Logger.Warn("compile cache cannot be written, compiling plugins anew at each start: make room, give the right to write, or name another directory in cacheDir of the configuration", "dir", config.Dir, "error", err)
 	}
 	d, err := openPrivate(ctx, config, os.TempDir())
-	if isWriteError(err) && sharedMemory != "" && len(config.Compiler) > 0 {
+	if err != nil && sharedMemory != "" && len(config.Compiler) > 0 {
 		d, err = openPrivate(ctx, config, sharedMemory)
 	}
 	if err != nil && len(config.Compiler) == 0 {
@@ -45,7 +45,7 @@ func openShared(ctx context.Context, config Config) (*disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkDir(dir); err != nil {
+	if dir, err = checkDir(dir); err != nil {
 		return nil, err
 	}
 	return openDisk(ctx, dir, config, false)
@@ -53,6 +53,9 @@ func openShared(ctx context.Context, config Config) (*disk, error) {
 
 // openPrivate opens a directory for this store alone, which is removed with it.
 func openPrivate(ctx context.Context, config Config, base string) (*disk, error) {
+	if err := checkBase(base); err != nil {
+		return nil, err
+	}
 	prune(base, time.Now())
 	dir, err := os.MkdirTemp(base, privatePattern) // mode 0700
 	if err != nil {
@@ -72,23 +75,65 @@ func isWriteError(err error) bool {
 	return errors.Is(err, errCompilerWrite) || (file || link) && !errors.Is(err, syscall.ENOTDIR)
 }
 
-// checkDir creates the directory if it is missing, and refuses one in which
-// another user could place code for this process to execute. Whether it can be
+// checkDir creates the directory if it is missing, and returns its path without
+// symbolic links. It refuses one in which another user could place code for this
+// process to execute, or which another user could replace. Whether it can be
 // written shows when openDisk creates a directory in it.
-func checkDir(dir string) error {
+func checkDir(dir string) (resolved string, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("create directory: %w", err)
+		return "", fmt.Errorf("create directory: %w", err)
 	}
 	info, err := os.Lstat(dir)
 	switch {
 	case err != nil:
-		return fmt.Errorf("stat directory: %w", err)
+		return "", fmt.Errorf("stat directory: %w", err)
 	case info.Mode()&fs.ModeSymlink != 0:
-		return fmt.Errorf("%s is a symbolic link: name the directory itself", dir)
-	case info.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("%s is writable by other users (mode %#o), and its content is executed: choose another directory, or change the mode of this one to 0700", dir, info.Mode().Perm())
+		return "", fmt.Errorf("%s is a symbolic link: name the directory itself", dir)
+	case info.Mode().Perm()&writableByOthers != 0:
+		return "", fmt.Errorf("%s is writable by other users (mode %#o), and its content is executed: choose another directory, or change the mode of this one to 0700", dir, info.Mode().Perm())
 	}
-	return checkOwner(dir, info)
+	if err := checkOwner(dir, info, false); err != nil {
+		return "", err
+	}
+	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
+	if err != nil {
+		return "", fmt.Errorf("resolve directory: %w", err)
+	}
+	return filepath.Join(parent, filepath.Base(dir)), checkParents(parent)
+}
+
+// checkBase refuses a directory for a private one if others may replace that.
+func checkBase(base string) error {
+	if resolved, err := filepath.EvalSymlinks(base); err == nil {
+		return checkParents(resolved)
+	}
+	return nil // it cannot be used, which shows when something is created in it
+}
+
+const writableByOthers = 0o022
+
+// checkParents refuses a directory whose entries others may rename, and one that
+// is in such a directory. Where the sticky bit is set only the owner of an entry
+// may. Most volumes of pods may be written by everybody, but by nobody outside of
+// the pod.
+func checkParents(dir string) error {
+	inPod := os.Getenv("KUBERNETES_SERVICE_HOST") != ""
+	for at := dir; ; at = filepath.Dir(at) {
+		info, err := os.Stat(at)
+		if err != nil {
+			return fmt.Errorf("stat directory: %w", err)
+		}
+		others := info.Mode().Perm()&writableByOthers != 0 && info.Mode()&fs.ModeSticky == 0
+		if others && !inPod {
+			return fmt.Errorf("%s is writable by other users (mode %#o), who could replace the cache in it, which is executed: choose another directory, or change the mode of this one to 0755", at, info.Mode().Perm())
+		}
+		if err := checkOwner(at, info, true); err != nil {
+			return err
+		}
+		if at == filepath.Dir(at) {
+			return nil
+		}
+	}
 }
 
 const (

@@ -47,6 +47,63 @@ func TestUnsafeDirIsRefused(t *testing.T) {
 	}
 }
 
+// TestDirInAParentThatOthersMayWriteIsRefused: they could replace it. However far
+// up the parent is, and also if a symbolic link leads into it.
+func TestDirInAParentThatOthersMayWriteIsRefused(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	root := t.TempDir()
+	for _, dir := range []string{"world", "group/private", "sticky", "real/private"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, err := range []error{
+		os.Chmod(filepath.Join(root, "world"), 0o777),
+		os.Chmod(filepath.Join(root, "group"), 0o770),
+		os.Chmod(filepath.Join(root, "sticky"), 0o777|os.ModeSticky),
+		os.Symlink(filepath.Join(root, "group", "private"), filepath.Join(root, "leads-into-group")),
+		os.Symlink("real", filepath.Join(root, "leads-to-real")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for dir, refused := range map[string]string{
+		"world/cache":               "world is writable by other users (mode 0777), who could replace the cache",
+		"group/private/cache":       "group is writable by other users (mode 0770)",
+		"leads-into-group/cache":    "group is writable by other users (mode 0770)",
+		"sticky/cache":              "",
+		"leads-to-real/private/new": "",
+	} {
+		s, err := Open(t.Context(), Config{Dir: filepath.Join(root, dir), HostModules: noHostModules})
+		switch {
+		case err == nil && refused == "":
+			if err := s.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		case err == nil || refused == "" || !strings.Contains(err.Error(), refused):
+			t.Errorf("%s: error = %v, want %q", dir, err, refused)
+		}
+	}
+}
+
+// TestVolumeOfAPodMayBeWrittenByOthers, as an emptyDir.
+func TestVolumeOfAPodMayBeWrittenByOthers(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	volume := t.TempDir()
+	if err := os.Chmod(volume, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(volume, "cache")
+	if _, err := checkDir(dir); err == nil || !strings.Contains(err.Error(), "writable by other users") {
+		t.Errorf("outside of a pod: error = %v", err)
+	}
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+	if resolved, err := checkDir(dir); err != nil || resolved != dir {
+		t.Errorf("in a pod: %s, %v", resolved, err)
+	}
+}
+
 func TestDirOfAnotherUserIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o700); err != nil {
@@ -57,6 +114,9 @@ func TestDirOfAnotherUserIsRefused(t *testing.T) {
 	}
 	if _, err := Open(t.Context(), Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), "belongs to user 12345") {
 		t.Errorf("error = %v", err)
+	}
+	if _, err := Open(t.Context(), Config{Dir: filepath.Join(dir, "cache")}); err == nil || !strings.Contains(err.Error(), "belongs to user 12345") {
+		t.Errorf("a directory in it: error = %v", err)
 	}
 }
 

@@ -155,7 +155,7 @@ func (d *disk) compile(ctx context.Context, job Job, wasm []byte, t *turn) (m Mo
 	}
 	for _, p := range places {
 		m, report, err = d.compileIn(ctx, p, job, wasm, t)
-		if !isWriteError(err) || ctx.Err() != nil {
+		if !isWriteError(err) && !errors.Is(err, errUnsafe) || ctx.Err() != nil {
 			break
 		}
 		if p.path != "" {
@@ -164,6 +164,9 @@ func (d *disk) compile(ctx context.Context, job Job, wasm []byte, t *turn) (m Mo
 	}
 	return m, report, err
 }
+
+// errUnsafe is the error for a place where others could replace what is written.
+var errUnsafe = errors.New("not a safe place for code")
 
 // place is where an entry is made.
 type place struct {
@@ -186,6 +189,12 @@ func (d *disk) compileIn(ctx context.Context, p place, job Job, wasm []byte, t *
 // save compiles a module in a new directory, and moves the entry from there. The
 // entry is verified here, whatever has written it.
 func (d *disk) save(ctx context.Context, p place, r request, wasm []byte, t *turn) (e *entry, report []byte, err error) {
+	if p.path == "" {
+		err = checkBase(p.base)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", errUnsafe, err)
+	}
 	dir, err := os.MkdirTemp(p.base, compilePattern)
 	if err != nil {
 		return nil, nil, err

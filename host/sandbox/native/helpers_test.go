@@ -92,11 +92,13 @@ func compilerOf(t *testing.T, how string) Config {
 // asIs is a [Prepare] that changes nothing. The report is the options.
 func asIs(module []byte, options json.RawMessage) (rewritten, report []byte) { return module, options }
 
+func noHostModules(context.Context, wazero.Runtime) error { return nil }
+
 // open opens a store for modules that import nothing.
 func open(t *testing.T, c Config) *Store {
 	t.Helper()
 	c.Prepare = asIs
-	c.HostModules = func(context.Context, wazero.Runtime) error { return nil }
+	c.HostModules = noHostModules
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
 	}

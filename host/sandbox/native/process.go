@@ -71,7 +71,7 @@ const pollTime = 20 * time.Millisecond
 
 // patience is how many times as long as its processor time an attempt may take,
 // where the machine is busy.
-const patience = 4
+const patience = 10
 
 // watch lets a compilation give way once it has had its time.
 func (t *turn) watch(ctx context.Context, pid int) {
