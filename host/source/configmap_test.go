@@ -136,9 +136,11 @@ func TestModuleAndPolicyAreOfOneVersion(t *testing.T) {
 // TestChangeBehindALinkIsFoundByThePeriodicScan covers a link to a file in a
 // directory that is not watched.
 func TestChangeBehindALinkIsFoundByThePeriodicScan(t *testing.T) {
-	dir, built := t.TempDir(), t.TempDir()
+	dir := t.TempDir()
+	built := filepath.Join(dir, "built")
+	makeDirectory(t, built)
 	write(t, built, "out.bin", "1")
-	link(t, filepath.Join(built, "out.bin"), filepath.Join(dir, "a.wasm"))
+	link(t, "built/out.bin", filepath.Join(dir, "a.wasm"))
 	snapshots := start(t, Config{Path: dir, Period: 10 * time.Millisecond})
 	expectYield(t, snapshots, "a=1")
 	write(t, built, "out.bin", "2")

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
@@ -61,13 +62,26 @@ const (
 	problemDirectory problem = "is a directory: put a file in its place, or rename it"
 	problemIrregular problem = "is not a regular file: put one in its place, or remove it"
 	problemLoop      problem = "is a symbolic link that leads to itself: point it to a file, or remove it"
+	problemOutside   problem = "is a symbolic link that leads out of the plugin directory, or has an absolute path: put the file itself there"
 )
 
-// statFile follows symbolic links, which ConfigMap volumes consist of.
+// statFile returns the stat of a file in its directory.
 func statFile(path string) fileStat {
-	info, err := os.Stat(path)
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return fileStat{problem: problemOf(err)}
+	}
+	defer root.Close()
+	return statIn(root, filepath.Base(path))
+}
+
+// statIn follows symbolic links, which ConfigMap volumes consist of, as long as
+// they do not lead out of the directory: what they lead to would be read with
+// the rights of the host, and messages show some of it.
+func statIn(root *os.Root, name string) fileStat {
+	info, err := root.Stat(name)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && isLink(path):
+	case errors.Is(err, fs.ErrNotExist) && isLink(root, name):
 		return fileStat{problem: problemDangling}
 	case errors.Is(err, fs.ErrNotExist):
 		return fileStat{}
@@ -87,8 +101,8 @@ func newFileStat(info os.FileInfo) fileStat {
 	return fileStat{info: info}
 }
 
-func isLink(path string) bool {
-	info, err := os.Lstat(path)
+func isLink(root *os.Root, name string) bool {
+	info, err := root.Lstat(name)
 	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
@@ -98,6 +112,8 @@ func problemOf(err error) problem {
 		err = pathError.Err
 	}
 	switch {
+	case err.Error() == "path escapes from parent": // package os exports no value
+		return problemOutside
 	case errors.Is(err, fs.ErrPermission):
 		return problem(err.Error() + ": let the user that the host runs as read it")
 	case errors.Is(err, syscall.ELOOP):
@@ -110,10 +126,16 @@ func problemOf(err error) problem {
 // the caller has seen. The next scan finds out what it is now.
 var errChanged = errors.New("has changed since the directory was scanned, which is repeated")
 
-// openFile opens a file without blocking: neither for the writer of a named
-// pipe that has replaced the file, nor for the holder of a lease on it.
+// openFile opens a file in its directory, to which symbolic links must lead. It
+// does not block: neither for the writer of a named pipe that has replaced the
+// file, nor for the holder of a lease on it.
 func openFile(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return root.OpenFile(filepath.Base(path), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
 // read reads the file of which seen is the stat into buffer. It returns
@@ -150,6 +172,9 @@ func (k fileKind) readAny(open func(string) (*os.File, error), path string, seen
 		return after, problemOf(err)
 	}
 	defer file.Close()
+	if opened, err := file.Stat(); err != nil || !opened.Mode().IsRegular() {
+		return after, errChanged // the read of a named pipe would wait for its writer
+	}
 	buffer.Reset()
 	buffer.Grow(int(seen.info.Size()) + bytes.MinRead) // what ReadFrom needs to read it without growing
 	_, err = buffer.ReadFrom(io.LimitReader(file, k.limit+1))

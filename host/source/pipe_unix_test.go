@@ -3,7 +3,10 @@
 package source
 
 import (
+	"bytes"
+	"errors"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,15 +28,44 @@ func TestOnlyRegularFilesAreOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer socket.Close()
-	link(t, "/dev/zero", f.path("device.wasm"))
 
 	snapshot := f.settle()
-	if len(snapshot) != 4 {
+	if len(snapshot) != 3 {
 		t.Fatalf("got %v", snapshot)
 	}
 	for _, p := range snapshot {
 		if !strings.Contains(errorText(p.Err), "is not a regular file") {
 			t.Errorf("%s: %v", p.Name, p.Err)
 		}
+	}
+}
+
+// TestPipeThatReplacesAFileIsNotRead: a read would wait for its writer.
+func TestPipeThatReplacesAFileIsNotRead(t *testing.T) {
+	f := newFixture(t)
+	f.write("a.wasm", "1")
+	snapshot := f.settle()
+	f.remove("a.wasm")
+	if err := syscall.Mkfifo(f.path("a.wasm"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	writer, err := os.OpenFile(f.path("a.wasm"), os.O_RDWR, 0) // which writes nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	seen := snapshot[0]
+	opened, err := openFile(f.path("a.wasm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(string) (*os.File, error) { return opened, nil }
+	regular := f.d.plugins["a"].read.module // as if it were replaced after its stat was taken
+	var buffer bytes.Buffer
+	if _, err := moduleFile.read(open, seen.Path, regular, &buffer); !errors.Is(err, errChanged) {
+		t.Errorf("error = %v", err)
+	}
+	if _, err := seen.Read(); err == nil {
+		t.Error("the pipe was read")
 	}
 }

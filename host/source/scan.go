@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -82,18 +81,23 @@ func (d *Directory) list() (*survey, error) {
 	if err != nil {
 		return nil, err
 	}
+	root, err := os.OpenRoot(d.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
 	s := &survey{files: make(map[string]bool, len(listed)), plugins: make(map[string]fileStats, len(listed))}
 	for _, f := range listed {
 		s.files[f.Name()] = true
 	}
 	for file := range s.files {
 		if name, ok := PluginName(file); ok {
-			s.plugins[name] = d.stat(name, s.files)
+			s.plugins[name] = stat(root, name, s.files)
 		}
 	}
 	for name := range d.plugins {
 		if _, ok := s.plugins[name]; !ok {
-			s.plugins[name] = d.stat(name, s.files)
+			s.plugins[name] = stat(root, name, s.files)
 		}
 	}
 	return s, nil
@@ -101,12 +105,12 @@ func (d *Directory) list() (*survey, error) {
 
 // stat takes the stats of a plugin's files, as far as they are listed: with
 // thousands of plugins it takes time to ask for policies that do not exist.
-func (d *Directory) stat(name string, listed map[string]bool) (s fileStats) {
+func stat(root *os.Root, name string, listed map[string]bool) (s fileStats) {
 	if file := name + moduleExtension; listed[file] {
-		s.module = statFile(filepath.Join(d.Path, file))
+		s.module = statIn(root, file)
 	}
 	if file := name + policyExtension; listed[file] {
-		s.policy = statFile(filepath.Join(d.Path, file))
+		s.policy = statIn(root, file)
 	}
 	return s
 }
