@@ -34,6 +34,9 @@
 //	fault.go         calls that fail: classes, messages, stack traces
 //
 // Guarantees:
+//   - If there is a program that compiles ([Config.Compiler]), nothing but its
+//     processes reads a module: they are bounded in time and memory, and what
+//     they return is bounded and checked.
 //   - No guest code runs before the module's structure, exports, signatures,
 //     imports and limits have been verified ([LoadError] has the reason).
 //   - An instance makes one call at a time. What a call leaves, in memory or
