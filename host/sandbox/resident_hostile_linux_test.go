@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +44,70 @@ func TestBombsAreRefusedWithoutGrowth(t *testing.T) {
 		if grown > maxGrowth {
 			t.Errorf("%s: the process grew by %d MiB", c.Name, grown>>20)
 		}
+	}
+}
+
+// largeModules are correct plugins of up to 15 MB that expand when they are read,
+// rewritten or compiled, most of them to more than the host may have.
+var largeModules = map[string]func(tg *testGuest){
+	"data segments": func(tg *testGuest) {
+		for range 90_000 {
+			tg.Passive(make([]byte, 150))
+		}
+	},
+	"elements": func(tg *testGuest) {
+		tg.Table(1)
+		f := tg.Func(noTypes, noTypes, nil)
+		for range 90_000 {
+			tg.Expressions(0, tck.RefFunc(f))
+		}
+	},
+	"functions": func(tg *testGuest) {
+		f := tg.Func(noTypes, noTypes, nil)
+		for range 90_000 {
+			tg.Func(noTypes, noTypes, nil, slices.Repeat(tck.Call(f), 40))
+		}
+	},
+	"function names": func(tg *testGuest) {
+		names := map[tck.Func]string{}
+		for i := range 90_000 {
+			names[tg.Func(noTypes, noTypes, nil)] = fmt.Sprintf("%0150d", i)
+		}
+		tg.Names(names)
+	},
+	"jumps": func(tg *testGuest) {
+		table := append(tck.BranchTable(slices.Repeat([]uint32{0}, 8000)...), tck.End...)
+		for range 900 {
+			tg.Func(noTypes, noTypes, nil, tck.Block, tck.I32Const(0), table)
+		}
+	},
+}
+
+// TestLargeModulesExpandInTheCompiler and not in this process, whether the plugin
+// loads in the end or not.
+func TestLargeModulesExpandInTheCompiler(t *testing.T) {
+	const most = 128 << 20 // of which the compiler's input and the skeleton are 32
+	for name, add := range largeModules {
+		t.Run(name, func(t *testing.T) {
+			config := compilerOf(t, "works")
+			config.LoadTimeout = 10 * time.Second
+			s := newSandbox(t, config)
+			tg := newTestGuest("large")
+			add(tg)
+			wasm := tg.build(nil, tg.ok())
+			began := time.Now()
+			var err error
+			grown := peakGrowth(t, func() {
+				var g *Guest
+				if g, err = s.Load(t.Context(), Plugin{Name: "large", Wasm: wasm}); err == nil {
+					reconcile(t, g, Call{})
+				}
+			})
+			t.Logf("%d KiB, loaded in %s with %d MiB: %v", len(wasm)>>10, time.Since(began), grown>>20, err)
+			if grown > most && !raceDetector {
+				t.Errorf("the process grew by %d MiB", grown>>20)
+			}
+		})
 	}
 }
 
