@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -95,8 +96,13 @@ func BenchmarkLoadSteps(b *testing.B) {
 // processor returns the processor time that the process has used.
 func processor(b *testing.B) time.Duration {
 	b.Helper()
+	return processorOf(b, syscall.RUSAGE_SELF)
+}
+
+func processorOf(b *testing.B, who int) time.Duration {
+	b.Helper()
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+	if err := syscall.Getrusage(who, &u); err != nil {
 		b.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
@@ -196,6 +202,34 @@ func loadDistinct(b *testing.B, s *Sandbox, wasm []byte, n int) *Guest {
 	p := byDigest(Plugin{Name: "podmanager", Wasm: other})
 	p.Source = func() ([]byte, error) { return os.ReadFile(path) }
 	return load(b, s, p)
+}
+
+// BenchmarkLoadDistinct loads plugins at once that were never compiled, by
+// processes as a host does. It reports the processor time of all of them.
+func BenchmarkLoadDistinct(b *testing.B) {
+	wasm := wasmbuild.Build(b, wasmbuild.TinyGo, podmanager)
+	for _, plugins := range []int{1, 200} {
+		b.Run(strconv.Itoa(plugins), func(b *testing.B) {
+			before, compilers := processor(b), processorOf(b, syscall.RUSAGE_CHILDREN)
+			for b.Loop() {
+				s := newSandbox(b, compilerOf(b, "works"))
+				var loads sync.WaitGroup
+				for i := range plugins {
+					loads.Go(func() {
+						g, err := s.Load(b.Context(), Plugin{Name: "podmanager", Wasm: distinct(b, wasm, i)})
+						if err != nil {
+							b.Error(err)
+							return
+						}
+						closeGuest(b, g)
+					})
+				}
+				loads.Wait()
+			}
+			b.ReportMetric((processor(b)-before).Seconds()/float64(b.N), "host-cpu-s/op")
+			b.ReportMetric((processorOf(b, syscall.RUSAGE_CHILDREN)-compilers).Seconds()/float64(b.N), "compilers-cpu-s/op")
+		})
+	}
 }
 
 // BenchmarkReload makes an instance of a plugin that was scaled to zero, and of one

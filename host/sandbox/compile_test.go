@@ -166,13 +166,13 @@ func runAsCompiler(args []string) int {
 	return Compiler(context.Background(), args[1:], Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
 }
 
-func compilerOf(t *testing.T, how string) Config {
-	t.Helper()
+func compilerOf(tb testing.TB, how string) Config {
+	tb.Helper()
 	self, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	return Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Compiler: []string{self, compilerFlag, how}}
+	return Config{CacheDir: filepath.Join(tb.TempDir(), "cache"), Compiler: []string{self, compilerFlag, how}}
 }
 
 func TestCompilerProcessCompiles(t *testing.T) {
