@@ -10,6 +10,7 @@ import (
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/dispatch"
+	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/runner"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/serve"
@@ -126,6 +127,9 @@ type PluginStatus struct {
 	// WaitsFor is what the plugin waits for now, at its start or because its informers
 	// are late, for people.
 	WaitsFor string `json:"waitsFor,omitempty"`
+	// Usage is how much of its limits of bytes the plugin has used up; nil while nothing of
+	// it runs.
+	Usage *effect.Usage `json:"usage,omitempty"`
 }
 
 // SandboxStatus shows whether a plugin is in use.
@@ -141,6 +145,9 @@ func (h *Host) Plugins() []PluginStatus {
 	for _, s := range h.catalog.Statuses() {
 		running := statuses[s.Name]
 		status := PluginStatus{Status: s, Breaker: running.Breaker, CannotFollow: running.CannotFollow, WaitsFor: running.WaitsFor}
+		if running.Usage != (effect.Usage{}) {
+			status.Usage = &running.Usage
+		}
 		if g, loaded := guests[s.Name]; loaded {
 			status.Sandbox = &SandboxStatus{Busy: g.Busy, Idle: g.Idle, Compiled: g.Compiled}
 		}
@@ -198,7 +205,16 @@ func (c stageCollector) Collect(ch chan<- prometheus.Metric) {
 		collectBreaker(ch, plugin, s)
 		gauge(ch, "thole_own_writes", "Objects that the plugin has written and that its informers do not show yet; at 10,000, or 32 MiB, it waits for them.",
 			s.OwnWrites, prometheus.Labels{"plugin": plugin})
+		collectUsage(ch, plugin, s.Usage)
 	}
+}
+
+func collectUsage(ch chan<- prometheus.Metric, plugin string, u effect.Usage) {
+	labels := prometheus.Labels{"plugin": plugin}
+	gauge(ch, "thole_plugin_stored_bytes", "About what the plugin has stored in objects.", u.StoredBytes, labels)
+	gauge(ch, "thole_plugin_stored_limit_bytes", "What the plugin may have stored in objects.", u.StoredLimitBytes, labels)
+	gauge(ch, "thole_plugin_churned_bytes", "Versions of objects that the plugin has written, less what time has made up for.", u.ChurnedBytes, labels)
+	gauge(ch, "thole_plugin_churn_limit_bytes", "Versions of objects that the plugin may write in 5 minutes.", u.ChurnLimitBytes, labels)
 }
 
 // parts returns what takes memory, with its size in bytes.
@@ -245,7 +261,7 @@ func collectBreaker(ch chan<- prometheus.Metric, plugin string, s runner.Status)
 	}
 }
 
-func gauge[N int | uint64](ch chan<- prometheus.Metric, name, help string, value N, labels prometheus.Labels) {
+func gauge[N int | int64 | uint64](ch chan<- prometheus.Metric, name, help string, value N, labels prometheus.Labels) {
 	ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, labels), prometheus.GaugeValue, float64(value))
 }
 

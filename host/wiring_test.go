@@ -21,6 +21,7 @@ import (
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
+	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/runner"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/source"
@@ -158,7 +159,7 @@ func TestStatsAreReadAtEachScrape(t *testing.T) {
 		cached: func() cache.Memory { return cache.Memory{Objects: 30, Indexes: 20, Edges: 5} },
 		guests: func() map[string]sandbox.Stats { return guests },
 		plugins: func() map[string]runner.Status {
-			return map[string]runner.Status{"p": {Breaker: &dispatch.BreakerStatus{State: dispatch.BreakerOpen}, Openings: 3, OwnWrites: 4}, "q": {}}
+			return map[string]runner.Status{"p": {Breaker: &dispatch.BreakerStatus{State: dispatch.BreakerOpen}, Openings: 3, OwnWrites: 4, Usage: effect.Usage{StoredBytes: 5, StoredLimitBytes: 6, ChurnedBytes: 7, ChurnLimitBytes: 8}}, "q": {}}
 		},
 	})
 	memory.UsedBytes, memory.Refused = 10, 2
@@ -180,6 +181,14 @@ thole_memory_bytes indexes 20
 thole_memory_bytes objects 30
 thole_own_writes p 4
 thole_own_writes q 0
+thole_plugin_churn_limit_bytes p 8
+thole_plugin_churn_limit_bytes q 0
+thole_plugin_churned_bytes p 7
+thole_plugin_churned_bytes q 0
+thole_plugin_stored_bytes p 5
+thole_plugin_stored_bytes q 0
+thole_plugin_stored_limit_bytes p 6
+thole_plugin_stored_limit_bytes q 0
 thole_sandbox_calls_total p 5
 thole_sandbox_calls_total q 0
 thole_sandbox_compiled p 1

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -364,4 +365,43 @@ func TestWaitForWaitsForTheNamespaceThatWasWritten(t *testing.T) {
 	if err := both.WaitFor(ended, "", version); err == nil {
 		t.Error("did not wait for all namespaces")
 	}
+}
+
+// What a plugin has written counts once, whether or not the informer shows it, and whether
+// or not the object is packed.
+func TestBytesOfAManagerAreThoseOfInformerAndOwnWrites(t *testing.T) {
+	s, own := newLateInformer(t), &OwnWrites{}
+	written := func(name, by string, size int) *object.Object {
+		s.version++
+		o, err := object.Parse(fmt.Appendf(nil, `{"metadata":{"namespace":"ns","name":%q,"uid":%q,"resourceVersion":%q,"managedFields":[`+
+			`{"manager":%q,"operation":"Apply","apiVersion":"v1","fieldsV1":{"f:data":{"f:a":{}}}}]},"data":{"a":%q}}`,
+			name, name, versionAt(s.version), by, strings.Repeat("x", size)), widget)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	expect := func(want int) {
+		t.Helper()
+		if got := s.BytesBy("thole/p/", own); got < want*15/16 || got > want*5/4+1024 {
+			t.Errorf("%d bytes, want about %d", got, want)
+		}
+	}
+	expect(0)
+	for _, o := range []*object.Object{written("a", "thole/p/c", 100_000), written("b", "thole/p2/c", 100_000), written("c", "kubectl", 100_000)} {
+		_ = s.store.Update(o)
+	}
+	expect(100_000)
+	own.Wrote(s.Informer, written("a", "thole/p/c", 300_000)) // grows
+	d := written("d", "thole/p/c", 200_000)
+	own.Wrote(s.Informer, d)
+	expect(500_000)
+	own.Deleted(s.Informer, keyOf("a"), "a", versionAt(s.version))
+	expect(200_000)
+	_ = s.store.Update(d)
+	expect(200_000)
+	for range 10 {
+		s.store.sweep(t.Context())
+	}
+	expect(200_000)
 }

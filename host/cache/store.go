@@ -293,6 +293,20 @@ func (s *store) keys(wanted func(*objects.Entry) bool) []object.Key {
 	return keys
 }
 
+// bytesBy returns the sum of [objects.Entry.BytesBy] of all objects.
+func (s *store) bytesBy(prefix string) (size int) {
+	n := s.open()
+	defer s.close(n)
+	_, err := n.Keys(func(e *objects.Entry) bool {
+		size += e.BytesBy(prefix)
+		return false
+	})
+	if err != nil {
+		return s.bytesBy(prefix) // it has expired at once
+	}
+	return size
+}
+
 // each yields all objects, ordered by namespace and name, without a lock. It reads one
 // after the other: all at once may take much more memory than they do in the store.
 func (s *store) each(yield func(*object.Object) bool) {

@@ -210,6 +210,32 @@ func (i *Informer) Keys(wanted func(object.Key) bool) (all []object.Key) {
 	return all
 }
 
+// BytesBy returns about how many bytes the field managers have written whose names begin
+// with a prefix: of all objects of the informers behind this one, with the writes of own
+// that they do not show yet. No object is read for it.
+func (i *Informer) BytesBy(prefix string, own *OwnWrites) (size int) {
+	for n := range i.parts {
+		size += i.parts[n].store.bytesBy(prefix)
+	}
+	if pending := own.ofKind(i.Kind()); pending != nil {
+		pending.Ascend(func(e *ownWrite) bool {
+			if p := i.in(e.key.Namespace); p != nil && !e.isPassed(p.informer) {
+				size += bytesBy(e.object, prefix) - bytesBy(p.store.get(e.key), prefix)
+			}
+			return true
+		})
+	}
+	return size
+}
+
+// bytesBy is [object.Object.BytesBy] of an object that may be nil.
+func bytesBy(o *object.Object, prefix string) int {
+	if o == nil {
+		return 0
+	}
+	return o.BytesBy(prefix)
+}
+
 // has reports whether an object is shown. It reads one only if a selector decides.
 func (p *part) has(e *objects.Entry) bool {
 	return p.rest.HasNamespace(e.Key().Namespace) && (!p.rest.Selects() || p.rest.Has(e.Object()))

@@ -33,11 +33,11 @@ func TestUnknownFieldIsRefusedWithTheKnownOne(t *testing.T) {
 	err := decode([]byte("something: else"), &Config{})
 	wantProblems(t, err, `unknown field "something"; known there are allow, cacheDir, cacheMiB, dryRun, `)
 	err = decode([]byte("limits: {mem: 1}"), &Config{})
-	wantProblems(t, err, `unknown field "limits.mem"; known there are concurrency, fuel, hostCalls, instances, `)
+	wantProblems(t, err, `unknown field "limits.mem"; known there are churnMiB, concurrency, fuel, hostCalls, `)
 	err = decode([]byte("a.b: 1"), &Config{})
 	wantProblems(t, err, `unknown field "a.b"; known there are allow, `)
 	err = decode([]byte("limits: {a.b: x}"), &Config{})
-	wantProblems(t, err, `unknown field "limits.a.b"; known there are concurrency, `)
+	wantProblems(t, err, `unknown field "limits.a.b"; known there are churnMiB, concurrency, `)
 	err = decode([]byte("limits.cacheMiB: 3"), &Config{})
 	wantProblems(t, err, `unknown field "limits.cacheMiB"; known there are allow, `)
 	err = decode([]byte(strings.Repeat("x", 1000)+": 1"), &Config{})
@@ -57,8 +57,8 @@ func TestValueOfWrongTypeIsRefusedWithTheExpectedOne(t *testing.T) {
 		"limits: {fuel: 1e20}":               "limits.fuel: Invalid value: 1e+20: must be a whole number below 2^63, without quotes",
 		"limits: {writesPerSecond: many}":    `limits.writesPerSecond: Invalid value: "many": must be a number below 1e38, without quotes`,
 		"limits: {writesPerSecond: 1e300}":   "limits.writesPerSecond: Invalid value: 1e+300: must be a number below 1e38, without quotes",
-		"limits: 3":                          "limits: Invalid value: 3: must be a mapping of fields, such as {concurrency: ...}",
-		"limits: [fuel]":                     `limits: Invalid value: ["fuel"]: must be a mapping of fields, such as {concurrency: ...}`,
+		"limits: 3":                          "limits: Invalid value: 3: must be a mapping of fields, such as {churnMiB: ...}",
+		"limits: [fuel]":                     `limits: Invalid value: ["fuel"]: must be a mapping of fields, such as {churnMiB: ...}`,
 		"allow: x":                           `allow: Invalid value: "x": must be a mapping of fields, such as {crossNamespace: ...}`,
 		"allow: {crossNamespace: x}":         `allow.crossNamespace: Invalid value: "x": must be a list of names, such as [name]`,
 		"allow: {crossNamespace: {a: b}}":    `allow.crossNamespace: Invalid value: {"a":"b"}: must be a list of names, such as [name]`,

@@ -45,6 +45,13 @@ type Limits struct {
 	// of WriteBurst is 40. Writes beyond them are postponed.
 	WritesPerSecond float32 `json:"writesPerSecond,omitempty"`
 	WriteBurst      int     `json:"writeBurst,omitempty"`
+	// StoredMiB is how much the plugin may have stored in objects: what it has applied,
+	// and its part of the status and of the patches of primaries. It is counted again
+	// when the host starts. Default 256.
+	StoredMiB int `json:"storedMiB,omitempty"`
+	// ChurnMiB is how much the plugin may write in 5 minutes, all at once after a pause
+	// of that length; each write counts with the whole object. Default 512.
+	ChurnMiB int `json:"churnMiB,omitempty"`
 }
 
 // maxInstances also bounds the default of limits.instances, which is the number of
@@ -65,6 +72,8 @@ func (l *Limits) numbers() []number {
 		numberOf("limits.logKiB", &l.LogKiB, 64, 1, 1024),
 		numberOf("limits.writesPerSecond", &l.WritesPerSecond, unlimitedWrites, 0.1, unlimitedWrites),
 		numberOf("limits.writeBurst", &l.WriteBurst, 40, 1, 10_000),
+		numberOf("limits.storedMiB", &l.StoredMiB, 256, 1, 1<<20),
+		numberOf("limits.churnMiB", &l.ChurnMiB, 512, 1, 1<<20),
 	}
 }
 

@@ -365,7 +365,11 @@ func (e testEffects) WriteStatus(_ context.Context, t effect.Target, want effect
 	if want.HandledRequest != "" {
 		conditions = append(conditions, "handled="+want.HandledRequest)
 	}
-	e.note("status %s patch=%s", strings.Join(conditions, " "), want.Patch)
+	full := ""
+	if want.Full {
+		full = " full"
+	}
+	e.note("status %s patch=%s%s", strings.Join(conditions, " "), want.Patch, full)
 	if failure := e.fail["status"]; failure != nil {
 		if e.failed != nil {
 			e.failed("status")

@@ -125,6 +125,7 @@ type run struct {
 
 	failures  []abi.EffectFailure
 	writes    []effect.Write
+	full      bool // a limit of bytes of the plugin has failed an effect
 	overtaken bool // somebody else changed the primary, and the guest was not given that
 	own       bool // nothing but writes of the key made it due
 	restores  int  // of the controller when the run began
@@ -207,7 +208,7 @@ func (r *run) decide(failure *effect.Failure) {
 	}
 	switch {
 	case failure != nil:
-		in.Effect, in.Conflict, in.Outage = &failure.EffectFailure, failure.Conflict, failure.Outage
+		in.Effect, in.Conflict, in.Outage, in.Full = &failure.EffectFailure, failure.Conflict, failure.Outage, failure.Full
 	case r.incomplete != nil:
 		in.Fault = &outcome.Fault{Message: r.incomplete.Error()}
 	}
@@ -258,22 +259,25 @@ func (r *run) notes(failure *effect.Failure) {
 	if failure.Uncertain {
 		r.state.addUncertain(failure.Ref)
 	}
+	r.full = r.full || failure.Full
 	if !r.postpones(failure) {
 		r.failures = append(r.failures, failure.EffectFailure)
 	}
 }
 
 // writeStatus writes the status. If the API server refuses the status that the
-// guest wants, or every write meets one of somebody else, the host's part is
-// written alone, so that the object shows why.
+// guest wants, a limit of bytes does, or every write meets one of somebody else, the
+// host's part is written alone, so that the object shows why.
 func (r *run) writeStatus(ctx context.Context) {
+	reported := r.full
 	failure := r.status(ctx)
 	guestStatus := r.decision.GuestStatus && r.result != nil && len(r.result.Status) > 0
 	if !r.settle(failure) {
 		return
 	}
 	refused := guestStatus && slices.Contains(refusedForContent, failure.Reason)
-	if !refused && !(failure.Conflict && !r.decision.Uncounted) {
+	full := failure.Full && !reported
+	if !refused && !full && !(failure.Conflict && !r.decision.Uncounted) {
 		return
 	}
 	if second := r.status(ctx); second != nil {

@@ -50,6 +50,7 @@ func (r *run) status(ctx context.Context) *effect.Failure {
 		Set:                r.decision.Set,
 		Remove:             r.decision.Remove,
 		ObservedGeneration: r.decision.ObservedGeneration,
+		Full:               r.full,
 	}
 	if !r.decision.Uncounted && !r.decision.RemoveFinalizer { // an object about to disappear needs no reply
 		want.HandledRequest = r.given.Annotations[RequestedAt]

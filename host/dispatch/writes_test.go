@@ -69,6 +69,41 @@ func TestTheHostsPartOfARefusedStatusIsWritten(t *testing.T) {
 	f.expect(`status Ready=True/Succeeded patch={"n":1}`, "commit reads", "event Warning Unavailable", "metric error retry")
 }
 
+// A plugin at a limit of bytes could write status without end.
+func TestARunThatHitsALimitOfBytesIsTold(t *testing.T) {
+	full := func(verb string) *effect.Failure {
+		return &effect.Failure{EffectFailure: abi.EffectFailure{Verb: verb, Class: abi.ClassDenied, Reason: "StoredLimit", Message: "limits.storedMiB"}, Full: true}
+	}
+	for verb, want := range map[string][]string{
+		"apply": {"apply", "status Reconciling=True/ProgressingWithRetry Ready=False/StoredLimit patch= full"},
+		"status": {
+			"apply", `status Ready=True/Succeeded patch={"n":1}`,
+			"status Reconciling=True/ProgressingWithRetry Ready=False/StoredLimit patch= full",
+		},
+	} {
+		t.Run(verb, func(t *testing.T) {
+			f := newFixture(t)
+			f.put(aWidget)
+			f.c.revision.Load().Features = []string{abi.FeatureRetry}
+			f.c.revision.Load().Controller.Retry = abi.Retry{Attempts: 2, Then: abi.ThenStalled}
+			f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+				return returns(&abi.Result{Status: []byte(`{"n":1}`), Apply: []abi.Apply{{Object: []byte(`{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g"}}`)}}})
+			}
+			f.fail[verb] = full(verb)
+			for range 3 { // it uses up none of the attempts
+				f.run()
+				f.expect(append(slices.Clone(want), "commit reads", "event Warning StoredLimit", "metric error denied")...)
+				if next := f.done[len(f.done)-1]; next.Kind != outcome.Backoff {
+					t.Fatalf("done with %+v", next)
+				}
+			}
+			delete(f.fail, verb)
+			f.run()
+			f.expect("apply", `status Ready=True/Succeeded patch={"n":1}`, "commit reads", "metric success ")
+		})
+	}
+}
+
 // Each conflict used to be repeated for ever, with a line in the log only.
 func TestAConflictThatPersistsIsTold(t *testing.T) {
 	for verb, result := range map[string]*abi.Result{

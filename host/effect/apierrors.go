@@ -37,6 +37,9 @@ type Failure struct {
 	// Outage means that the API server could not be reached or was overloaded:
 	// the failure says nothing about the effect.
 	Outage bool
+	// Full means that a limit of bytes of the plugin is reached. What frees some may be
+	// written, and the status that reports it: see [Status.Full].
+	Full bool
 
 	cause error
 }
@@ -63,6 +66,8 @@ const (
 	reasonTimeout        = "Timeout"             // the API server sent no reply in time
 	reasonKindNotServed  = "KindNotServed"       // the API server does not serve the kind
 	reasonWriteLimit     = "WriteLimit"          // the plugin's limit of writes per second is reached
+	reasonStoredLimit    = "StoredLimit"         // the plugin's limit of stored bytes is reached
+	reasonChurnLimit     = "ChurnLimit"          // the plugin's limit of bytes written in some minutes is reached
 
 	reasonNamespaceTerminating = "NamespaceTerminating" // nothing can be created in the namespace any more
 )

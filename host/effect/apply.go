@@ -96,11 +96,15 @@ func (s *session) sendApply(ctx context.Context, a plannedApply, have *object.Ob
 	if err != nil {
 		return err
 	}
+	growth := len(body)
+	if have != nil {
+		growth -= have.BytesBy(s.managerOf(a.location))
+	}
 	if err := s.mayWrite(s.target); err != nil {
 		return err
 	}
-	reply, err := s.client.patch(ctx, a.Resource, a.key, patch{
-		patchType: types.ApplyPatchType, manager: s.managerOf(a.location), force: o.force, body: body,
+	reply, err := s.patch(ctx, a.Resource, a.key, patch{
+		patchType: types.ApplyPatchType, manager: s.managerOf(a.location), force: o.force, body: body, before: have, growth: growth,
 	})
 	if err != nil {
 		return err
@@ -175,10 +179,11 @@ func (a plannedApply) with(have *object.Object, metadata func(*rawjson.Writer)) 
 // value returns the value of the annotation on an object. One that is handed over
 // (handover.go) counts as created by the primary: it may have been.
 func (a plannedApply) value(have *object.Object) string {
+	size := object.NoteBytes(len(a.body))
 	if a.owned {
-		return a.digest.String()
+		return a.digest.String() + size
 	}
-	return note{a.digest.String(), a.primary, have == nil || a.wasCreated(have.Annotations)}.String()
+	return note{a.digest.String(), a.primary, have == nil || a.wasCreated(have.Annotations)}.String() + size
 }
 
 func (a plannedApply) wasCreated(annotations map[string]string) bool {
@@ -210,8 +215,8 @@ func (s *session) planApply(ctx context.Context, wanted abi.Apply) (a plannedApp
 }
 
 // AppliedAnnotation is on every object that a controller applies and owns, with a
-// digest of the intent: by it a restarted host finds out that nothing has to be
-// written.
+// digest of the intent, and the size of a large one: by it a restarted host finds out
+// that nothing has to be written.
 const AppliedAnnotation = "thole.dev/applied"
 
 // setAnnotation sets the name of the annotation that holds the digest of an

@@ -55,6 +55,12 @@ type patch struct {
 	force     bool // only of [types.ApplyPatchType]
 	status    bool // of the subresource /status
 	body      []byte
+
+	// For the limits of bytes (quota.go).
+	before  *object.Object // nil for a creation
+	growth  int            // about how many bytes it adds to the object
+	frees   bool           // it gives up what is stored
+	reports bool           // it reports that a limit is reached
 }
 
 // patch sends p and returns the object that it led to.

@@ -44,6 +44,7 @@
 //	noopapply.go  whether an apply would change nothing
 //	live.go       reads for guests of what is not in the cache
 //	status.go     the one patch of status, with status.conditions
+//	quota.go      how many bytes the plugin may store
 //	pruned.go     fields of status that the server pruned
 //	records.go    what is recorded of a primary, so that nothing is written twice
 //	digest.go     digests of JSON values
@@ -123,6 +124,17 @@ type Config struct {
 	// because of QPS and Burst.
 	ObserveWait func(time.Duration)
 
+	// StoredBytes and ChurnBytes bound what the plugin stores: at any time, and in
+	// [ChurnPeriod]; 0: unlimited.
+	StoredBytes, ChurnBytes int64
+	// CountBytes returns how many bytes the field managers have stored whose names begin
+	// with a prefix, and whether these are all: see [object.Object.BytesBy]. nil: what was
+	// stored before is not counted.
+	CountBytes func(prefix string) (size int, all bool)
+	// ObserveLimit, if it is set, is called with stored or churn when a write is refused
+	// because of that limit.
+	ObserveLimit func(limit string)
+
 	// CrossNamespace lets the plugin's namespaced primaries change objects in
 	// other namespaces. Such objects cannot be owned.
 	CrossNamespace bool
@@ -175,6 +187,7 @@ type recorded struct {
 	shares    shares
 	pruned    prunedFields
 	labelling labelling
+	quota     quota
 }
 
 // New returns a performer. It sends no request yet.
@@ -251,7 +264,10 @@ func (p *Performer) Forget(uid object.Hash) { p.memory.forget(uid) }
 // ForgetAll drops what is recorded of every primary, because the API server may
 // have lost what was written, as after a restore of etcd. The next run of each
 // primary compares with what is there, as after a restart of the host.
-func (p *Performer) ForgetAll() { p.memory.forgetAll() }
+func (p *Performer) ForgetAll() {
+	p.memory.forgetAll()
+	p.quota.forgetStored()
+}
 
 // ForgetSchema drops what is recorded of the schema of a kind, which may have
 // changed. Fields of status that the server pruned are sent again with the

@@ -41,7 +41,7 @@ func (p *Performer) HasFinalizer(t Target) bool {
 // finalizer can be added.
 func (p *Performer) EnsureFinalizer(ctx context.Context, t Target) (Report, *Failure) {
 	name := Finalizer(p.Plugin, t.Controller.Name)
-	return p.editFinalizers(ctx, t, func(o *object.Object) (*operation, error) {
+	return p.editFinalizers(ctx, t, len(name), func(o *object.Object) (*operation, error) {
 		switch {
 		case o == nil:
 			return nil, superseded("the object does not exist any more")
@@ -60,7 +60,7 @@ func (p *Performer) EnsureFinalizer(ctx context.Context, t Target) (Report, *Fai
 func (p *Performer) RemoveFinalizer(ctx context.Context, t Target) (Report, *Failure) {
 	name := Finalizer(p.Plugin, t.Controller.Name)
 	gone := false
-	report, failure := p.editFinalizers(ctx, t, func(o *object.Object) (*operation, error) {
+	report, failure := p.editFinalizers(ctx, t, -len(name), func(o *object.Object) (*operation, error) {
 		if gone = o == nil; gone {
 			return nil, nil
 		}
@@ -92,9 +92,9 @@ type operation struct {
 }
 
 // editFinalizers performs the operation that edit returns for the primary, nil
-// for none. The patch tests the uid and the list of finalizers, and edit is
+// for none and which adds that many bytes. The patch tests the uid and the list of finalizers, and edit is
 // called again if the primary has changed.
-func (p *Performer) editFinalizers(ctx context.Context, t Target, edit func(*object.Object) (*operation, error)) (report Report, failure *Failure) {
+func (p *Performer) editFinalizers(ctx context.Context, t Target, growth int, edit func(*object.Object) (*operation, error)) (report Report, failure *Failure) {
 	changed := func(from, to *object.Object) bool {
 		return !slices.Equal(from.Finalizers, to.Finalizers) || from.Deleting() != to.Deleting()
 	}
@@ -108,7 +108,7 @@ func (p *Performer) editFinalizers(ctx context.Context, t Target, edit func(*obj
 			{Op: "test", Path: "/metadata/finalizers", Value: o.Finalizers}, // an absent list is null
 			*next,
 		})
-		return &patch{patchType: types.JSONPatchType, manager: p.manager(t.Controller), body: body}, err
+		return &patch{patchType: types.JSONPatchType, manager: p.manager(t.Controller), body: body, growth: growth, frees: growth < 0}, err
 	})
 	if err != nil {
 		return report, failed(abi.VerbFinalizer, t.Object.Ref(), err)
@@ -153,7 +153,8 @@ func (p *Performer) update(ctx context.Context, t Target, changed func(from, to 
 		if err := p.mayWrite(t); err != nil {
 			return nil, nil, err
 		}
-		reply, refused := p.client.patch(ctx, r, o.Key(), *next)
+		next.before = o
+		reply, refused := p.patch(ctx, r, o.Key(), *next)
 		if refused == nil {
 			return o, reply, nil
 		}

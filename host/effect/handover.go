@@ -90,7 +90,10 @@ func (p *Performer) patchManagers(ctx context.Context, r object.Resource, key ob
 	if err != nil {
 		return nil, err
 	}
-	return p.client.patch(ctx, r, key, patch{patchType: types.JSONPatchType, manager: h.from, body: body})
+	return p.patch(ctx, r, key, patch{
+		patchType: types.JSONPatchType, manager: h.from, body: body, frees: true,
+		before: &object.Object{Kind: r.Kind, ObjectMeta: meta.ObjectMeta},
+	})
 }
 
 // operations returns the edits of managedFields. An entry that is handed over

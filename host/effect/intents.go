@@ -129,6 +129,10 @@ func (s *session) patchPrimary(ctx context.Context, body []byte) error {
 	if err := s.mayChangeIn(before.Namespace); err != nil {
 		return err
 	}
+	growth, err := growthBy(before, body)
+	if err != nil {
+		return err
+	}
 	body, err = rawjson.MergePatch(body, []byte(`{"metadata":{"uid":`+quote(string(before.UID))+`}}`))
 	if err != nil {
 		return err
@@ -140,7 +144,9 @@ func (s *session) patchPrimary(ctx context.Context, body []byte) error {
 	if err := s.mayWrite(s.target); err != nil {
 		return err
 	}
-	reply, refused := s.client.patch(ctx, r, before.Key(), patch{patchType: types.MergePatchType, manager: s.manager(s.target.Controller), body: body})
+	reply, refused := s.patch(ctx, r, before.Key(), patch{
+		patchType: types.MergePatchType, manager: s.manager(s.target.Controller), body: body, before: before, growth: growth,
+	})
 	if refused != nil {
 		if fresh, err := s.reread(ctx, r, before, refused); err == nil && fresh == nil {
 			return superseded("the object does not exist any more")
@@ -172,6 +178,16 @@ func (last patchRecord) isNoop(o *object.Object, patch []byte) (next patchRecord
 	}
 	result, err := sumPatched(o)
 	return next, result == last.result, err
+}
+
+// growthBy returns by how many bytes a merge patch lengthens an object, at most if it is not
+// known as a whole.
+func growthBy(o *object.Object, patch []byte) (int, error) {
+	if o.MetadataOnly {
+		return len(patch), nil
+	}
+	merged, err := rawjson.MergePatch(o.Raw, patch)
+	return len(merged) - len(o.Raw), err
 }
 
 // shows reports whether an object has everything that a merge patch may change.
@@ -276,6 +292,7 @@ func (s *session) recordDelete(d location, have *object.Object, reply []byte) {
 	if o, err := object.Parse(reply, d.Kind); err == nil && o.Kind == d.Kind && o.UID == have.UID && o.Deleting() && !isLastUpdate(o) {
 		w = newWrite(abi.VerbDelete, o, digest{})
 	}
+	s.chargeDeleted(have, w.Object)
 	s.report.Writes = append(s.report.Writes, w)
 }
 

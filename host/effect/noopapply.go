@@ -71,7 +71,9 @@ func (s *session) sumState(a plannedApply, have *object.Object) (digest, error) 
 // The annotation alone would miss changes by others. If the object does not show it,
 // the apply is sent, which is idempotent.
 func (s *session) isUnchanged(ctx context.Context, a plannedApply, have *object.Object) (bool, error) {
-	if a.hidden || have.Annotations[a.annotation] != a.value(have) {
+	noted, _ := object.CutNotedBytes(have.Annotations[a.annotation])
+	wanted, _ := object.CutNotedBytes(a.value(have)) // an earlier version of the host has noted no size
+	if a.hidden || noted != wanted {
 		return false, nil
 	}
 	labelled, err := a.with(have, func(w *rawjson.Writer) { s.writeLabel(w, a) })

@@ -129,8 +129,10 @@ func (r release) send(ctx context.Context, at object.Resource, meta metav1.Parti
 	if err := r.mayWrite(); err != nil {
 		return err
 	}
-	before := &object.Object{Kind: r.kind, ObjectMeta: meta.ObjectMeta}
-	reply, err := r.client.patch(ctx, at, r.key, patch{patchType: types.ApplyPatchType, manager: r.manager(), body: r.identity(meta)})
+	before := &object.Object{Kind: r.kind, ObjectMeta: meta.ObjectMeta} // its managedFields have no sizes
+	reply, err := r.patch(ctx, at, r.key, patch{
+		patchType: types.ApplyPatchType, manager: r.manager(), body: r.identity(meta), before: before, frees: true,
+	})
 	if err == nil {
 		r.add(r.report, abi.VerbApply, before, reply, digest{})
 		return nil

@@ -30,6 +30,8 @@ type Status struct {
 	// HandledRequest is for status.lastHandledReconcileAt: the value of the
 	// annotation that requested this run. "" leaves the field.
 	HandledRequest string
+	// Full means that the status reports a failure with [Failure.Full].
+	Full bool
 }
 
 // WriteStatus writes at most one patch of the primary's status, and none if
@@ -53,7 +55,10 @@ func (p *Performer) WriteStatus(ctx context.Context, t Target, want Status) (rep
 		if err != nil || change.patch == nil {
 			return nil, err
 		}
-		return &patch{patchType: types.MergePatchType, manager: p.manager(t.Controller), status: r.Status, body: change.body(o)}, nil
+		return &patch{
+			patchType: types.MergePatchType, manager: p.manager(t.Controller), status: r.Status, body: change.body(o),
+			growth: len(change.wanted) - len(statusOf(o)), reports: want.Full,
+		}, nil
 	})
 	if err == nil && reply != nil {
 		var content digest

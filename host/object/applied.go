@@ -2,6 +2,7 @@ package object
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -10,9 +11,10 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
-// This file keeps which fields the host's field managers have applied to an object.
-// metadata.managedFields shows it, which is as large as half of the object. But it is
-// the same for most objects that one controller applies: they share one copy.
+// This file keeps which fields the host's field managers have applied to an object, and
+// how many bytes each has written (written.go). metadata.managedFields shows it, which is
+// as large as half of the object. But it is the same for most objects that one controller
+// applies: they share one copy.
 
 // ManagerPrefix is the beginning of the field manager of every controller.
 const ManagerPrefix = "thole/"
@@ -31,7 +33,12 @@ type appliedEntries struct {
 	byText map[string][]metav1.ManagedFieldsEntry
 }
 
-var applied = &appliedEntries{most: 4 << 20}
+var (
+	applied = &appliedEntries{most: 4 << 20}
+	// withoutFields has the entries of objects whose fields are not kept: there are as
+	// many as field managers, with some sizes each.
+	withoutFields = &appliedEntries{most: 4 << 20}
+)
 
 // AppliedBy returns the set of fields (FieldsV1, see the documentation of server-side
 // apply) that a field manager of the host has applied to the object in a version of
@@ -39,7 +46,11 @@ var applied = &appliedEntries{most: 4 << 20}
 // be read for it: the text that was parsed does not have them, or they are not kept.
 func (o *Object) AppliedBy(manager, apiVersion string) (fields []byte, known bool) {
 	for _, e := range o.ManagedFields {
-		if e.Manager == manager && e.APIVersion == apiVersion {
+		switch {
+		case e.Operation != metav1.ManagedFieldsOperationApply:
+		case e.FieldsV1 == nil:
+			return nil, false
+		case e.Manager == manager && e.APIVersion == apiVersion:
 			return bytes.ReplaceAll(e.FieldsV1.GetRawBytes(), []byte(controllerUID), []byte(o.controllerUID())), true
 		}
 	}
@@ -55,9 +66,17 @@ func (o *Object) controllerUID() string {
 
 // keepApplied keeps what managedFields has of the host's field managers.
 func (o *Object) keepApplied(managedFields []byte) {
-	if bytes.Contains(managedFields, []byte(`"`+ManagerPrefix)) {
-		o.ManagedFields = applied.share(appliedText(managedFields, []byte(o.controllerUID())))
+	if !bytes.Contains(managedFields, []byte(`"`+ManagerPrefix)) {
+		return
 	}
+	entries := o.hostEntries(managedFields)
+	if o.ManagedFields = applied.share(appliedText(entries, []byte(o.controllerUID()))); o.ManagedFields != nil {
+		return
+	}
+	for i := range entries {
+		entries[i].fields = nil
+	}
+	o.ManagedFields = withoutFields.share(appliedText(entries, []byte(controllerUID)))
 }
 
 // share returns the entries of a text of [appliedText], nil if they are not kept.
@@ -76,19 +95,42 @@ func (a *appliedEntries) share(text []byte) []metav1.ManagedFieldsEntry {
 	return kept
 }
 
-// appliedText returns what the host's field managers have applied as a JSON array of
-// strings: manager, apiVersion and fields of each, with controllerUID instead of uid.
-func appliedText(managedFields, uid []byte) []byte {
-	r, w := rawjson.NewReader(managedFields), rawjson.NewWriter(nil)
+// hostEntry is an entry of metadata.managedFields of one of the host's field managers.
+type hostEntry struct {
+	metav1.ManagedFieldsEntry
+	fields []byte // of an apply
+	size   int    // see [Object.BytesBy]
+}
+
+// hostEntries returns the entries of the host's field managers.
+func (o *Object) hostEntries(managedFields []byte) (all []hostEntry) {
+	r := rawjson.NewReader(managedFields)
+	r.Array(func(int) {
+		entry, fields := readEntry(r)
+		if !strings.HasPrefix(entry.Manager, ManagerPrefix) {
+			return
+		}
+		e := hostEntry{entry, fields, roughly(o.writtenBy(entry, fields))}
+		if e.Operation != metav1.ManagedFieldsOperationApply || e.Subresource != "" {
+			e.Operation, e.APIVersion, e.fields = metav1.ManagedFieldsOperationUpdate, "", nil
+		}
+		all = append(all, e)
+	})
+	return all
+}
+
+// appliedText returns entries as a JSON array of strings: operation, manager, apiVersion,
+// fields and size of each, with controllerUID instead of uid.
+func appliedText(entries []hostEntry, uid []byte) []byte {
+	w := rawjson.NewWriter(nil)
 	w.Array(func() {
-		r.Array(func(int) {
-			e, fields := readEntry(r)
-			if e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" && strings.HasPrefix(e.Manager, ManagerPrefix) {
-				w.String(e.Manager)
-				w.String(e.APIVersion)
-				w.String(string(bytes.ReplaceAll(fields, uid, []byte(controllerUID))))
-			}
-		})
+		for _, e := range entries {
+			w.String(string(e.Operation))
+			w.String(e.Manager)
+			w.String(e.APIVersion)
+			w.String(string(bytes.ReplaceAll(e.fields, uid, []byte(controllerUID))))
+			w.String(strconv.Itoa(e.size))
+		}
 	})
 	return w.Bytes()
 }
@@ -98,14 +140,21 @@ func readApplied(text []byte) (all []metav1.ManagedFieldsEntry) {
 	var e metav1.ManagedFieldsEntry
 	r := rawjson.NewReader(text)
 	r.Array(func(i int) {
-		switch i % 3 {
+		s := strings.Clone(r.String())
+		switch i % 5 {
 		case 0:
-			e.Manager = strings.Clone(r.String())
+			e = metav1.ManagedFieldsEntry{Operation: metav1.ManagedFieldsOperationType(s)}
 		case 1:
-			e.APIVersion = strings.Clone(r.String())
+			e.Manager = s
 		case 2:
-			e.FieldsV1 = &metav1.FieldsV1{}
-			e.FieldsV1.SetRawBytes([]byte(r.String()))
+			e.APIVersion = s
+		case 3:
+			if s != "" {
+				e.FieldsV1 = &metav1.FieldsV1{}
+				e.FieldsV1.SetRawBytes([]byte(s))
+			}
+		case 4:
+			e.FieldsType = s
 			all = append(all, e)
 		}
 	})

@@ -23,12 +23,7 @@ func ParseMetadata(raw []byte, kind abi.Kind) (*Object, error) {
 			w.Name("metadata").Raw(raw[parts.metadata.from:parts.metadata.to])
 		}
 	})
-	o, err := Parse(w.Bytes(), kind)
-	if err != nil {
-		return nil, err
-	}
-	o.MetadataOnly = true
-	return o, nil
+	return parse(w.Bytes(), kind, true)
 }
 
 // Metadata returns the object without anything but apiVersion, kind and metadata. The

@@ -27,7 +27,8 @@ import (
 type Object struct {
 	// ObjectMeta is metadata. Its strings alias Raw, but for what outlives the object in
 	// many places: name, namespace, UID and resourceVersion, its own and of its owners.
-	// Its ManagedFields are only for [Object.AppliedBy], and shared with other objects.
+	// Its ManagedFields are only for [Object.AppliedBy] and [Object.BytesBy], and shared with
+	// other objects.
 	metav1.ObjectMeta
 	Kind abi.Kind
 	// Raw is the object as JSON, without metadata.managedFields and the
@@ -110,7 +111,9 @@ func (kindAccessor) SetGroupVersionKind(schema.GroupVersionKind) {}
 // Parse parses an object in the form in which the API server sends it. kind is
 // used if apiVersion and kind are missing, as in the items of a typed list. The
 // object does not alias raw, and its Raw has no unused capacity.
-func Parse(raw []byte, kind abi.Kind) (*Object, error) {
+func Parse(raw []byte, kind abi.Kind) (*Object, error) { return parse(raw, kind, false) }
+
+func parse(raw []byte, kind abi.Kind, metadataOnly bool) (*Object, error) {
 	if !utf8.Valid(raw) { // guests are promised UTF-8
 		raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
 	}
@@ -126,7 +129,7 @@ func Parse(raw []byte, kind abi.Kind) (*Object, error) {
 		return nil, fmt.Errorf("parse object: %w", err)
 	}
 	text, metadata := parts.tidy(raw, head)
-	o := &Object{Raw: text, Kind: kind}
+	o := &Object{Raw: text, Kind: kind, MetadataOnly: metadataOnly}
 	r := rawjson.NewReader(text[metadata.from:metadata.to])
 	readMeta(r, &o.ObjectMeta)
 	if err := r.End(); err != nil {

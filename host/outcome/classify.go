@@ -124,7 +124,7 @@ func failedEffect(in Input) ending {
 	}
 	e := failed(in.Effect.Class, in.Effect.Reason, message)
 	e.conflict, e.outage = in.Conflict, in.Outage
-	e.blameless = in.Conflict || in.Outage
+	e.blameless = in.Conflict || in.Outage || in.Full
 	return e
 }
 

@@ -70,6 +70,9 @@ type Input struct {
 	// Outage means that Effect failed because the API server could not be
 	// reached or was overloaded.
 	Outage bool
+	// Full means that Effect failed because a limit of bytes of the plugin is
+	// reached, whatever the object is.
+	Full bool
 	// Uncounted means that the run did not take place: Fault is a read before
 	// its informer had synced, or that the revision was replaced. The run is
 	// repeated without counting an attempt, and the status of the object stays

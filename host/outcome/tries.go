@@ -12,7 +12,8 @@ type Tries struct {
 	// and are told, as other failures are.
 	Conflicts int
 	// Blameless is how many of Attempt say nothing about the plugin and the
-	// object: outages of the API server, failures of the host, conflicts. They
+	// object: outages of the API server, failures of the host, conflicts, limits
+	// of bytes that the plugin has reached. They
 	// increase the backoff, but do not use up the attempts that the controller
 	// grants.
 	Blameless int

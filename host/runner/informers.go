@@ -35,6 +35,13 @@ func (i *informers) get(kind abi.Kind) *cache.Informer {
 	return i.byKind[kind]
 }
 
+// all returns the informers by kind.
+func (i *informers) all() map[abi.Kind]*cache.Informer {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return i.byKind // is replaced, never changed
+}
+
 // replace sets the informers and releases those before. An informer in both sets
 // keeps running: it was acquired twice for a moment.
 func (i *informers) replace(byKind map[abi.Kind]*cache.Informer) {

@@ -60,6 +60,11 @@ func (r *Runner) newPerformer(rev *Revision, p *plugin) (*effect.Performer, erro
 		Burst:       policy.Limits.WriteBurst,
 		ObserveWait: metrics.WriteWaited,
 
+		StoredBytes:  int64(policy.Limits.StoredMiB) << 20,
+		ChurnBytes:   int64(policy.Limits.ChurnMiB) << 20,
+		CountBytes:   p.bytesBy,
+		ObserveLimit: metrics.Limited,
+
 		CrossNamespace: policy.CrossNamespace,
 		Namespaces:     policy.Namespaces,
 		Managed:        managed(rev.Manifest),
@@ -71,7 +76,8 @@ func actsAs(p *effect.Performer, rev *Revision) bool {
 	policy := rev.Policy
 	return p.CrossNamespace == policy.CrossNamespace && p.DryRun == policy.DryRun &&
 		slices.Equal(p.Namespaces, policy.Namespaces) && p.Managed == managed(rev.Manifest) &&
-		p.QPS == policy.Limits.LimitedWrites() && p.Burst == policy.Limits.WriteBurst
+		p.QPS == policy.Limits.LimitedWrites() && p.Burst == policy.Limits.WriteBurst &&
+		p.StoredBytes == int64(policy.Limits.StoredMiB)<<20 && p.ChurnBytes == int64(policy.Limits.ChurnMiB)<<20
 }
 
 // labelChildren labels what the plugin owns, if it is about to be followed by that

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/host/dispatch"
+	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
 )
 
@@ -23,6 +24,8 @@ type Status struct {
 	// OwnWrites is how many objects the plugin has written that its informers do not
 	// show yet.
 	OwnWrites int
+	// Usage is how much of its limits of bytes the plugin has used up.
+	Usage effect.Usage
 }
 
 // Statuses returns the states of the plugins of which something runs or is started,
@@ -33,6 +36,9 @@ func (r *Runner) Statuses() map[string]Status {
 	out := make(map[string]Status, len(r.plugins))
 	for name, p := range r.plugins {
 		status := Status{CannotFollow: p.informers.problems(), Openings: p.openings.Load(), OwnWrites: p.ownWrites.Len()}
+		if e := p.effects.Load(); e != nil {
+			status.Usage = e.Usage()
+		}
 		if p.ownWrites.Full() {
 			status.WaitsFor = fmt.Sprintf("informers that are late: they do not show %d objects yet that it has written", status.OwnWrites)
 		}

@@ -83,6 +83,29 @@ func presence(i *cache.Informer, own *cache.OwnWrites, key object.Key) (*object.
 	return nil, effect.Absent
 }
 
+// bytesBy returns about how many bytes field managers have written whose names begin with a
+// prefix, of the kinds that the plugin follows or writes, and whether all of these were
+// read. A kind that is read by two informers, one of which has all its objects, counts as
+// the larger of both.
+func (p *plugin) bytesBy(prefix string) (size int, all bool) {
+	sizes := map[abi.Kind]int{}
+	all = true
+	add := func(kind abi.Kind, informer *cache.Informer, own *cache.OwnWrites) {
+		all = all && informer.HasSynced()
+		sizes[kind] = max(sizes[kind], informer.BytesBy(prefix, own))
+	}
+	for kind, informer := range p.informers.all() {
+		add(kind, informer, &p.ownWrites)
+	}
+	for kind, informer := range p.written.all() {
+		add(kind, informer, &p.written.own)
+	}
+	for _, n := range sizes {
+		size += n
+	}
+	return size, all
+}
+
 // late returns the kinds that have not been listed yet.
 func (w *written) late() (kinds []abi.Kind) {
 	for kind, informer := range w.byKind {

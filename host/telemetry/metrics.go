@@ -63,7 +63,7 @@ type vec interface {
 func NewMetrics(sandboxLimits ...string) *Metrics {
 	m := &Metrics{
 		Registry: prometheus.NewRegistry(),
-		limits:   append(slices.Clone(sandboxLimits), "intents", "reads", "indexes", limitWrites, "events"),
+		limits:   append(slices.Clone(sandboxLimits), "intents", "reads", "indexes", limitWrites, "events", "stored", "churn"),
 		byLabel:  map[string][]vec{},
 	}
 	m.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

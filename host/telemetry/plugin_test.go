@@ -15,7 +15,7 @@ func TestSeriesOfAPluginExistAtZeroUntilItStops(t *testing.T) {
 	p := m.Plugin("p")
 	for name, want := range map[string]int{
 		"thole_sandbox_slot_wait_seconds": 1, "thole_sandbox_slot_handovers_total": 1, "thole_write_wait_seconds": 1,
-		"thole_plugin_limit_hits_total": len([]string{"fuel", "intents", "reads", "indexes", "writes", "events"}),
+		"thole_plugin_limit_hits_total": len([]string{"fuel", "intents", "reads", "indexes", "writes", "events", "stored", "churn"}),
 	} {
 		if n, err := testutil.GatherAndCount(m.Registry, name); n != want || err != nil {
 			t.Errorf("%d series of %s, want %d, %v", n, name, want, err)
@@ -44,6 +44,8 @@ func TestLimitHitsAreCountedPerPlugin(t *testing.T) {
 	err := testutil.GatherAndCompare(m.Registry, strings.NewReader(`
 # HELP thole_plugin_limit_hits_total Times that a limit of the plugin was hit.
 # TYPE thole_plugin_limit_hits_total counter
+thole_plugin_limit_hits_total{limit="churn",plugin="p"} 0
+thole_plugin_limit_hits_total{limit="churn",plugin="q"} 0
 thole_plugin_limit_hits_total{limit="events",plugin="p"} 0
 thole_plugin_limit_hits_total{limit="events",plugin="q"} 0
 thole_plugin_limit_hits_total{limit="fuel",plugin="p"} 1
@@ -56,6 +58,8 @@ thole_plugin_limit_hits_total{limit="log",plugin="p"} 0
 thole_plugin_limit_hits_total{limit="log",plugin="q"} 0
 thole_plugin_limit_hits_total{limit="reads",plugin="p"} 0
 thole_plugin_limit_hits_total{limit="reads",plugin="q"} 0
+thole_plugin_limit_hits_total{limit="stored",plugin="p"} 0
+thole_plugin_limit_hits_total{limit="stored",plugin="q"} 0
 thole_plugin_limit_hits_total{limit="writes",plugin="p"} 1
 thole_plugin_limit_hits_total{limit="writes",plugin="q"} 0
 `), "thole_plugin_limit_hits_total")

@@ -117,6 +117,16 @@ func (e *Entry) size() int {
 	return e.packed.size
 }
 
+// BytesBy is [object.BytesBy] of the object, which is not read for it.
+func (e *Entry) BytesBy(prefix string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.object != nil {
+		return e.object.BytesBy(prefix)
+	}
+	return object.BytesBy(e.packed.applied, prefix)
+}
+
 // HasTextOf reports whether the entry has the same JSON as an object.
 func (e *Entry) HasTextOf(o *object.Object) bool {
 	e.mu.Lock()

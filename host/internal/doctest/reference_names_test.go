@@ -22,7 +22,7 @@ func annotationTable(t *testing.T) string {
 		dispatch.row(t, "RequestedAt"),
 		dispatch.row(t, "Suspend"),
 		effects.row(t, "AppliedAnnotation"),
-		{code("<controller>.<plugin>." + effects.value(t, "AppliedAnnotation") + "-<hash>"), "The same on an object that the controller does not own, one for each primary: the digest, the namespace and name of the primary, and \"created\" if the primary has created the object"},
+		{code("<controller>.<plugin>." + effects.value(t, "AppliedAnnotation") + "-<hash>"), "The same on an object that the controller does not own, one for each primary: the digest, the namespace and name of the primary, \"created\" if the primary has created the object, and the size of a large one"},
 	})
 }
 
