@@ -66,13 +66,17 @@ func checkName(path, s string) error {
 	return rawjson.NewError(path, rawjson.Quote(s)+" is not a DNS label (lower case letters, digits and '-', at most 63)")
 }
 
-// check returns an error unless k has the form of a group, version and kind.
-// Whether the API server has that kind is not known here.
+// check returns an error unless k has the form of a group, version and kind: they become
+// part of the path of a request. Whether the API server has that kind is not known here.
 func (k Kind) check() error {
-	switch group, version, grouped := strings.Cut(k.APIVersion, "/"); {
+	group, version, grouped := strings.Cut(k.APIVersion, "/")
+	if !grouped {
+		group, version = "", k.APIVersion
+	}
+	switch {
 	case k.APIVersion == "":
 		return rawjson.NewError("apiVersion", "is required: a group and version, such as apps/v1")
-	case grouped && (group == "" || version == "" || strings.Contains(version, "/")), !consistsOf(k.APIVersion, "./-"):
+	case grouped && !dnsSubdomain(group), !ValidName(version):
 		return rawjson.NewError("apiVersion", rawjson.Quote(k.APIVersion)+" is not a group and version, such as apps/v1")
 	case k.Kind == "":
 		return rawjson.NewError("kind", "is required, such as Deployment")

@@ -98,6 +98,7 @@ func manifestCases() []Case {
 		noControllers = "manifest-without-controllers"
 		twice         = "manifest-same-controller-twice"
 		noKind        = "manifest-without-kind"
+		elsewhere     = "manifest-kind-elsewhere"
 		unknownField  = "manifest-unknown-field"
 		noFeature     = "manifest-retry-without-feature"
 		badFactor     = "manifest-retry-factor"
@@ -147,6 +148,8 @@ func manifestCases() []Case {
 		}, "watches[1]"),
 		refused(noKind, "a controller for no kind",
 			describing(manifestWith(noKind, abi.Controller{Name: controller, For: abi.Kind{APIVersion: "v1"}.All()})), "manifest", "kind"),
+		refused(elsewhere, "a kind whose version leads to another path of the API server",
+			describing(manifestWith(elsewhere, abi.Controller{Name: controller, For: abi.Kind{APIVersion: "../metrics", Kind: "Metrics"}.All()})), "manifest", "../metrics"),
 		refused(unknown, "a feature that no host has, and a field of it",
 			describing(bytes.Replace(manifest(unknown), []byte(`"controllers":[{`), []byte(`"features":["time-travel"],"controllers":[{"to":1,`), 1)), "manifest", "time-travel"),
 		refused(unnamed, "a field of a feature that the manifest does not name",

@@ -44,6 +44,7 @@ func TestLoadErrorNamesStepAndReason(t *testing.T) {
 		"manifest-without-controllers":      {StepManifest, `controllers`},
 		"manifest-same-controller-twice":    {StepManifest, `twin`},
 		"manifest-without-kind":             {StepManifest, `kind`},
+		"manifest-kind-elsewhere":           {StepManifest, `"../metrics" is not a group and version, such as apps/v1`},
 		"manifest-unknown-feature":          {StepManifest, `"time-travel" is not a feature of this host: the plugin needs a newer host`},
 		"manifest-feature-not-named":        {StepManifest, `needs the feature "summaries": name it in features`},
 		"manifest-retry-without-feature":    {StepManifest, `needs the feature "retry": name it in features`},
