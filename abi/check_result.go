@@ -186,8 +186,10 @@ func checkPatch(patch []byte) error {
 		case "metadata":
 			readMembers(r, func(field string) {
 				switch field {
-				case "labels", "annotations":
-					readMembers(r, func(string) { _ = r.String() }) // a null removes the label
+				case "labels":
+					readMembers(r, func(name string) { readPatched(r, name == LabelManagedBy) })
+				case "annotations":
+					readMembers(r, func(name string) { readPatched(r, ReservedAnnotation(name)) })
 				default:
 					failNotPatchable(r)
 				}
@@ -199,6 +201,15 @@ func checkPatch(patch []byte) error {
 		}
 	})
 	return r.End()
+}
+
+// readPatched reads a label or annotation; a null removes it.
+func readPatched(r *rawjson.Reader, reserved bool) {
+	if reserved {
+		r.Fail("cannot be patched: it is for the host, and for people")
+		return
+	}
+	_ = r.String()
 }
 
 // readMembers reads an object that a patch may change but not remove.

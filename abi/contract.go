@@ -9,6 +9,8 @@
 // (see package rawjson).
 package abi
 
+import "strings"
+
 // Version is the version of the ABI that this package implements. A guest
 // declares it by exporting a function named [ExportMarker]. A breaking change
 // gets a new version with a new marker, and the host serves both.
@@ -150,3 +152,11 @@ func Features() []string {
 // LabelManagedBy is the label of what a plugin with [FeatureManaged] owns. Its value is
 // the name of the plugin.
 const LabelManagedBy = "thole.dev/managed-by"
+
+// ReservedAnnotation reports whether a plugin cannot set an annotation: the host's own
+// records of applies, whichever plugin's, and the one by which people suspend an object.
+func ReservedAnnotation(name string) bool {
+	domain, rest, _ := strings.Cut(name, "/")
+	applied := rest == "applied" || strings.HasPrefix(rest, "applied-")
+	return applied && (domain == "thole.dev" || strings.HasSuffix(domain, ".thole.dev")) || name == "reconcile.thole.dev/suspend"
+}

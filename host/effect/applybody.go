@@ -21,7 +21,7 @@ type intent struct {
 }
 
 // readIntent takes an intent apart. A guest may return an object as it has
-// read it: status and what the server sets in metadata are left out. A name
+// read it: status, finalizers and what the server sets in metadata are left out. A name
 // that is given twice is refused, because the server and the host would each
 // take another one of the two.
 func readIntent(text []byte) (in intent, err error) {
@@ -66,7 +66,7 @@ func (in *intent) readMetadata(r *rawjson.Reader, name string) {
 	case "ownerReferences":
 		r.Array(func(int) { in.owners = append(in.owners, r.Raw()) })
 	case "resourceVersion", "generation", "managedFields", "uid", "creationTimestamp",
-		"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink":
+		"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "finalizers":
 	default:
 		in.metadata = append(in.metadata, rawjson.Member{Name: name, Value: r.Raw()})
 	}
@@ -88,15 +88,21 @@ func (s *session) ownerReferences(at location, wanted [][]byte) (owners [][]byte
 		owners = append(owners, controllerReference(primary))
 	}
 	for _, w := range wanted {
-		uid, controller, err := readOwnerReference(w)
+		ref, controller, err := readOwnerReference(w)
+		isPrimary := ref.UID == string(primary.UID)
 		switch {
 		case err != nil:
 			return nil, invalid("ownerReferences: %v", err)
-		case uid == string(primary.UID) && at.owned: // is the first one already
-		case uid == string(primary.UID) && primary.Namespace != "" && primary.Namespace != at.key.Namespace:
+		case isPrimary && at.owned: // is the first one already
+		case isPrimary && primary.Namespace != "" && primary.Namespace != at.key.Namespace:
 			return nil, denied(reasonOutOfScope, "the object cannot be owned by an object in namespace %q: the garbage collector would delete it", primary.Namespace)
 		case controller:
 			return nil, invalid("ownerReferences: controller must not be set: the host sets it for kinds in owns of the manifest")
+		case isPrimary && objectIDOf(abi.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind}, object.Key{Name: ref.Name}) != objectIDOf(primary.Kind, object.Key{Name: primary.Name}):
+			return nil, invalid("ownerReferences: the uid of the primary beside another kind or name")
+		case !isPrimary && !s.exists(ref, at.key.Namespace):
+			return nil, denied(reasonOutOfScope, "ownerReferences: %s %s with the uid %q is not an object that the plugin follows, "+
+				"and the garbage collector deletes what is owned by nothing: leave it out, or name its kind in reads of the manifest", ref.Kind, ref.Name, ref.UID)
 		default:
 			owners = append(owners, w)
 		}
@@ -104,19 +110,36 @@ func (s *session) ownerReferences(at location, wanted [][]byte) (owners [][]byte
 	return owners, nil
 }
 
+// exists reports whether the plugin follows an object that can own others in a namespace.
+func (s *session) exists(ref abi.Ref, namespace string) bool {
+	for _, in := range []string{namespace, ""} {
+		o, _ := s.Store.Get(abi.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind}, object.Key{Namespace: in, Name: ref.Name})
+		if o != nil && string(o.UID) == ref.UID {
+			return true
+		}
+	}
+	return false
+}
+
 // readOwnerReference returns what decides whether a reference is allowed. The
 // server checks everything else.
-func readOwnerReference(reference []byte) (uid string, controller bool, err error) {
+func readOwnerReference(reference []byte) (owner abi.Ref, controller bool, err error) {
 	r := rawjson.NewReader(reference)
 	r.Object(func(name string) {
 		switch name {
+		case "apiVersion":
+			owner.APIVersion = r.String()
+		case "kind":
+			owner.Kind = r.String()
+		case "name":
+			owner.Name = r.String()
 		case "uid":
-			uid = r.String()
+			owner.UID = r.String()
 		case "controller":
 			controller = r.Bool()
 		}
 	})
-	return uid, controller, r.End()
+	return owner, controller, r.End()
 }
 
 // controllerReference is metav1.NewControllerRef as JSON.
@@ -152,7 +175,7 @@ func (in *intent) writeMetadata(w *rawjson.Writer, at location, owners [][]byte)
 	if at.key.Namespace != "" {
 		w.Name("namespace").String(at.key.Namespace)
 	}
-	writeMap(w, "annotations", slices.DeleteFunc(in.annotations, func(m rawjson.Member) bool { return isHostAnnotation(m.Name) }))
+	writeMap(w, "annotations", slices.DeleteFunc(in.annotations, func(m rawjson.Member) bool { return abi.ReservedAnnotation(m.Name) }))
 	writeMap(w, "labels", slices.DeleteFunc(in.labels, func(m rawjson.Member) bool { return m.Name == abi.LabelManagedBy }))
 	if len(owners) > 0 {
 		w.Name("ownerReferences").Array(func() {

@@ -216,3 +216,70 @@ func TestPolicyNamespacesBoundEveryWrite(t *testing.T) {
 	_, failure = w.PerformIntents(t.Context(), target, apply(configObject, "v"))
 	expectDenied("without any namespace", failure, w.ns)
 }
+
+// What a plugin may not set on any object: a finalizer would keep it for ever, suspend would
+// keep other plugins from it, and the record of another apply would mislead the host.
+func TestWhatIsForTheHostAndForOthersIsNotApplied(t *testing.T) {
+	const with = `{"apiVersion":"v1","kind":%q,"metadata":{"name":"c","finalizers":["example.com/mine","other.thole.dev/main"],
+"labels":{"a":"b","thole.dev/managed-by":"other"},
+"annotations":{"a":"b","reconcile.thole.dev/\u0073uspend":"true","thole.dev/applied":"x","main.other.thole.dev/applied-0":"x"}}}`
+	w := newCluster(t)
+	target := w.owner(list(configMap), list(secret))
+	for _, r := range list(configMap, secret) {
+		in := apply(with, r.Kind.Kind)
+		w.intents(target, in)
+		o := w.seen(r, "c")
+		if len(o.Finalizers) != 0 || o.Labels["a"] != "b" || o.Annotations["a"] != "b" || len(o.Annotations) != 2 || len(o.Labels) != 1 {
+			t.Errorf("got %s", o.Raw)
+		}
+		for name, value := range o.Annotations {
+			if value == "x" || strings.Contains(name, "suspend") {
+				t.Errorf("got %s", o.Raw)
+			}
+		}
+		w.edit(r, "c", "", `{"metadata":{"finalizers":["example.com/theirs"],"annotations":{"reconcile.thole.dev/suspend":"true"}}}`)
+		read := w.seen(r, "c")
+		w.intents(target, &abi.Result{Apply: []abi.Apply{{Object: read.Raw}}}) // as it was read
+		w.edit(r, "c", "", `{"metadata":{"finalizers":null,"annotations":{"reconcile.thole.dev/suspend":null}}}`)
+		w.seen(r, "c")
+		w.intents(target, &abi.Result{Apply: []abi.Apply{{Object: read.Raw}}})
+		if o := w.seen(r, "c"); len(o.Finalizers) != 0 || o.Annotations["reconcile.thole.dev/suspend"] != "" {
+			t.Errorf("what others have taken away is back: %s", o.Raw)
+		}
+	}
+}
+
+// The garbage collector deletes an object whose owners do not exist, whoever made it, and
+// with the owners.
+func TestOwnersMustBeThere(t *testing.T) {
+	w := newCluster(t)
+	target := w.owner(list(configMap), list(secret))
+	other := w.create(configMap, `{"metadata":{"name":"other"}}`)
+	w.store.put(other)
+	w.store.put(w.live(namespace, w.ns))
+	const with = `{"apiVersion":"v1","kind":%q,"metadata":{"name":"c","ownerReferences":[{"apiVersion":%q,"kind":%q,"name":%q,"uid":%q}]}}`
+	for _, r := range list(configMap, secret) {
+		for name, ref := range map[string][4]string{
+			"made up":                        {"v1", "ConfigMap", "other", "00000000-0000-0000-0000-000000000000"},
+			"another kind":                   {"v1", "Secret", "other", string(other.UID)},
+			"another name":                   {"v1", "ConfigMap", "others", string(other.UID)},
+			"a kind that is not followed":    {"v1", "Node", "n", "u"},
+			"a path":                         {"../metrics", "A", "..", "u"},
+			"the primary under another name": {"v1", "ConfigMap", "w2", string(target.Object.UID)},
+		} {
+			if name == "the primary under another name" && r == configMap {
+				continue // is replaced by the host's own reference
+			}
+			_, failure := w.PerformIntents(t.Context(), target, apply(with, r.Kind.Kind, ref[0], ref[1], ref[2], ref[3]))
+			if failure == nil || w.live(r, "c") != nil {
+				t.Errorf("%s %s: %v", r.Kind, name, failure)
+			}
+		}
+		w.intents(target, apply(with, r.Kind.Kind, "v1", "ConfigMap", "other", other.UID))
+		if o := w.seen(r, "c"); o.OwnerReferences[len(o.OwnerReferences)-1].UID != other.UID {
+			t.Errorf("got %s", o.Raw)
+		}
+	}
+	w.intents(target, apply(strings.Replace(with, `"c"`, `"d"`, 1), "Secret", target.Object.Kind.APIVersion, "Widget", "w", target.Object.UID))
+	w.intents(target, apply(strings.Replace(with, `"c"`, `"e"`, 1), "Secret", "v1", "Namespace", w.ns, w.live(namespace, w.ns).UID))
+}

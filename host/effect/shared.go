@@ -58,14 +58,6 @@ func (p *Performer) sharedAnnotation(c *abi.Controller, primary object.Key) stri
 
 func (p *Performer) sharedPrefix(c *abi.Controller) string { return p.formerAnnotation(c) + "-" }
 
-// isHostAnnotation reports whether an annotation is the host's own record of an
-// apply, whichever controller's. A guest may return an object as it has read it;
-// a manager that applied the annotation of another would own its value too.
-func isHostAnnotation(name string) bool {
-	domain, rest, _ := strings.Cut(name, "/")
-	return (domain == "thole.dev" || strings.HasSuffix(domain, ".thole.dev")) && (rest == "applied" || strings.HasPrefix(rest, "applied-"))
-}
-
 // sharers returns how many primaries apply fields of an object, by its annotations.
 func sharers(annotations map[string]string) (n int) {
 	for name := range annotations {

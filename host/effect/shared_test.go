@@ -220,13 +220,13 @@ func TestNamesOfSharersFitTheirLimits(t *testing.T) {
 			if n := (note{"d", primary.String(), true}); readNote(n.String()) != n || n.key() != primary {
 				t.Errorf("%q is read as %+v", n, readNote(n.String()))
 			}
-			if !isHostAnnotation(annotation) || sharers(map[string]string{annotation: "", AppliedAnnotation: "", p.formerAnnotation(c): ""}) != 1 {
+			if !abi.ReservedAnnotation(annotation) || sharers(map[string]string{annotation: "", AppliedAnnotation: "", p.formerAnnotation(c): ""}) != 1 {
 				t.Errorf("%s is not counted once", annotation)
 			}
 		}
 	}
 	for _, foreign := range []string{"example.dev/applied", "thole.dev/applies", "xthole.dev/applied", "applied"} {
-		if isHostAnnotation(foreign) {
+		if abi.ReservedAnnotation(foreign) {
 			t.Errorf("%s is taken for the host's", foreign)
 		}
 	}
