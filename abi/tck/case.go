@@ -69,6 +69,9 @@ type Case struct {
 	// Class is the class of the failed call (StageCall), or of the refused
 	// load if it is another one than [abi.ClassABI] (StageLoad).
 	Class abi.Class
+	// Hides must not be in the text of the call's error: the guest may have read it
+	// anywhere (StageCall).
+	Hides string
 	// Calls is how often reconcile is called with the same request, but for
 	// Namespaces. Each call
 	// must have the same outcome (StageCall and StageOK; at least 1).

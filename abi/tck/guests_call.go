@@ -15,6 +15,8 @@ func callCases() []Case {
 			func(*guest) []byte { return join(I32Const(1), I32Const(0), I32DivS) }),
 		fails("wild-pointer", abi.ClassPanic, "reads beyond its memory",
 			func(*guest) []byte { return join(I32Const(-4), I32Load) }),
+		hiding("panic-text", "prints what it has read as the text of a panic, with a stack, and traps", "s3cr3t",
+			"panic: s3cr3t\n\ngoroutine 1 [running]:\ns3cr3t(0x1)\n\t/main.go:1\n"),
 		fails("exit", abi.ClassPanic, "calls proc_exit, as a language's runtime does after a fatal error", exit),
 		timesOut("infinite-loop", "never returns", infiniteLoop),
 		fails("deep-recursion", abi.ClassStackOverflow, "calls itself without end", deepRecursion),
@@ -40,6 +42,24 @@ func callCases() []Case {
 // fail with a class.
 func fails(name string, class abi.Class, explain string, body func(*guest) []byte) Case {
 	return failing(name, class, explain, func(g *guest) []byte { return g.finish(nil, body(g)) })
+}
+
+// hiding is a case that prints a text to stderr and stdout and traps. The error must not hold
+// a part of it.
+func hiding(name, explain, part, text string) Case {
+	c := fails(name, abi.ClassPanic, explain, func(g *guest) []byte {
+		write := g.fdWrite()
+		body := join(
+			I32Const(scratch), g.constant([]byte(text)), Drop, I32Store,
+			I32Const(scratch+4), I32Const(int32(len(text))), I32Store,
+		)
+		for _, to := range []int32{1, 2} {
+			body = join(body, I32Const(to), I32Const(scratch), I32Const(1), I32Const(scratch+8), Call(write), Drop)
+		}
+		return join(body, Unreachable)
+	})
+	c.Hides = part
+	return c
 }
 
 // failing is fails for a case that adds reconcile itself.

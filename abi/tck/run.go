@@ -132,6 +132,9 @@ func (c Case) verifyFailure(_ int32, output []byte, err error) error {
 	if class != c.Class {
 		return fmt.Errorf("must fail as %s, but failed as %q: %w", c.Class, class, err)
 	}
+	if c.Hides != "" && strings.Contains(err.Error(), c.Hides) {
+		return fmt.Errorf("the error must not hold what the guest has printed: %w", err)
+	}
 	return nil
 }
 

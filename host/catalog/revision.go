@@ -135,6 +135,15 @@ func stepOf(err error) string {
 	}
 }
 
+// printedBy returns what guest code printed as it failed with an error, "" for nothing.
+func printedBy(err error) string {
+	var guest interface{ GuestPrinted() string }
+	if errors.As(err, &guest) {
+		return guest.GuestPrinted()
+	}
+	return ""
+}
+
 // temporary reports whether an attempt that failed may succeed later with the
 // same module: what it waits for may appear, the plugin that it conflicts with
 // may be removed, and a file that was replaced while it was read may be complete.

@@ -105,6 +105,6 @@ func (s *supervisor[G]) failureEvent(m *Module, err error) events.Event {
 		return events.PluginWaiting{Plugin: s.name, Digest: m.Digest, Reason: err.Error(), Running: s.current.identity()}
 	}
 	return events.PluginRefused{
-		Plugin: s.name, Digest: m.Digest, Step: stepOf(err), Err: err, Running: s.current.identity(), RolledBack: stepOf(err) == stepProbation,
+		Plugin: s.name, Digest: m.Digest, Step: stepOf(err), Err: err, Printed: printedBy(err), Running: s.current.identity(), RolledBack: stepOf(err) == stepProbation,
 	}
 }

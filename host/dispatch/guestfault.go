@@ -11,17 +11,19 @@ import (
 )
 
 // FaultReport describes the latest run that failed because of the plugin itself,
-// in /plugins.
+// in /plugins. Everybody who reaches the port may read it: there is nothing in it that the
+// plugin has written or printed, but for the names of its functions.
 type FaultReport struct {
 	Time        time.Time `json:"time"`
 	Controller  string    `json:"controller"`
 	Object      string    `json:"object"` // namespace/name
 	Class       abi.Class `json:"class"`
-	Message     string    `json:"message"`
-	Stack       []string  `json:"stack,omitempty"` // functions, innermost first, as far as they are known
-	Fuel        int64     `json:"fuel"`            // instructions
-	MemoryBytes uint64    `json:"memoryBytes"`     // of the instance, at its largest
-	Seconds     float64   `json:"seconds"`         // in the guest
+	Reason      string    `json:"reason"`            // CamelCase, as in the conditions of the object
+	Message     string    `json:"message,omitempty"` // in the words of the host alone
+	Stack       []string  `json:"stack,omitempty"`   // functions, innermost first, as far as they are known
+	Fuel        int64     `json:"fuel"`              // instructions
+	MemoryBytes uint64    `json:"memoryBytes"`       // of the instance, at its largest
+	Seconds     float64   `json:"seconds"`           // in the guest
 }
 
 // failed records why a call did not return.
@@ -29,10 +31,18 @@ func (r *run) failed(err error) {
 	r.fault = &outcome.Fault{Class: abi.ClassRetry, Message: err.Error()}
 	r.replaced = errors.Is(err, sandbox.ErrClosed)
 	if fault, ok := errors.AsType[*sandbox.Fault](err); ok && !fault.HostCaused() {
-		fault.Stack = boundStack(fault.Stack)
+		fault.Stack, fault.PrintedStack = boundStack(fault.Stack), boundStack(fault.PrintedStack)
 		r.guestFault = fault
 		r.fault.Class, r.fault.Message = fault.Class, err.Error()+Where(fault.Stack)
 	}
+}
+
+// printed returns what the guest printed as it failed, and where that was; "" for nothing.
+func (r *run) printed() string {
+	if r.guestFault.Printed == "" {
+		return ""
+	}
+	return r.guestFault.Printed + Where(r.guestFault.PrintedStack)
 }
 
 // Bounds of a reported stack: the names of its functions are chosen by the
@@ -84,7 +94,7 @@ func (r *run) reportToBreaker(p *permit) {
 func (r *run) faultReport() *FaultReport {
 	report := &FaultReport{
 		Time: time.Now().UTC(), Controller: r.c.Name, Object: r.item.Key.String(),
-		Class: r.decision.Class, Message: r.decision.Message,
+		Class: r.decision.Class, Reason: r.decision.Reason,
 		Fuel: r.returned.Usage.Fuel, MemoryBytes: r.returned.Usage.MemoryBytes, Seconds: r.returned.Usage.Duration.Seconds(),
 	}
 	if r.guestFault != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/sandbox"
 )
@@ -41,12 +42,12 @@ func TestAReportedStackIsBounded(t *testing.T) {
 func TestAFaultIsInTheConditionsTheEventAndTheBreaker(t *testing.T) {
 	f, _ := newFixtureWithBreaker(t)
 	f.put(aWidget)
-	fault := &sandbox.Fault{Class: abi.ClassPanic, Message: "panic: boom", Stack: []string{"runtime._panic", "main.reconcile"}}
+	fault := &sandbox.Fault{Class: abi.ClassPanic, Message: "trap: boom", Stack: []string{"runtime._panic", "main.reconcile"}}
 	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
 		return sandbox.Return{Usage: sandbox.Usage{Duration: time.Second, Fuel: 1000, MemoryBytes: 65536}}, fault
 	}
 	f.run()
-	const message = "panic: boom; in main.reconcile"
+	const message = "panic: trap: boom; in main.reconcile"
 	if !slices.Contains(f.messages, message) {
 		t.Errorf("the conditions have the messages %q", f.messages)
 	}
@@ -59,11 +60,59 @@ func TestAFaultIsInTheConditionsTheEventAndTheBreaker(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`"controller":"c","object":"ns/w"`, `"class":"panic","message":"panic: boom","stack":["runtime._panic","main.reconcile"]`,
+		`"controller":"c","object":"ns/w"`, `"class":"panic","reason":"Panic","message":"panic: trap: boom","stack":["runtime._panic","main.reconcile"]`,
 		`"fuel":1000,"memoryBytes":65536,"seconds":1`,
 	} {
 		if !strings.Contains(string(report), want) {
 			t.Errorf("the breaker reports %s\nwithout %s", report, want)
 		}
+	}
+}
+
+// A plugin may have read a Secret, and printed it as it failed, or returned it in a result
+// that cannot be decoded. Conditions and Events are read by many, /plugins by everybody.
+func TestWhatAGuestPrintsIsInTheLogAlone(t *testing.T) {
+	const secret = "s3cr3t"
+	for name, test := range map[string]struct {
+		reconcile reconcileFunc
+		onObject  bool // the words of the guest are on the object: it has returned them
+	}{
+		"a panic": {reconcile: func(context.Context, sandbox.Call) (sandbox.Return, error) {
+			return sandbox.Return{}, &sandbox.Fault{
+				Class: abi.ClassPanic, Message: "trap: unreachable", Stack: []string{"main.reconcile"},
+				Printed: "panic: " + secret, PrintedStack: []string{secret}, Stdout: []byte(secret), Stderr: []byte(secret),
+			}
+		}},
+		"a result that cannot be decoded": {reconcile: func(context.Context, sandbox.Call) (sandbox.Return, error) {
+			return sandbox.Return{Output: []byte(`{"` + secret + `":1}`)}, nil
+		}, onObject: true},
+		"a condition that the manifest does not have": {reconcile: func(context.Context, sandbox.Call) (sandbox.Return, error) {
+			return returns(&abi.Result{Conditions: []abi.Condition{{Type: secret, Status: "True", Reason: "A"}}})
+		}, onObject: true},
+		"an apply against the contract": {reconcile: func(context.Context, sandbox.Call) (sandbox.Return, error) {
+			return returns(&abi.Result{Apply: []abi.Apply{{Object: []byte(`{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g"}}`)}}})
+		}, onObject: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, _ := newFixtureWithBreaker(t)
+			f.put(aWidget)
+			f.reconcile = test.reconcile
+			if name == "an apply against the contract" {
+				f.fail["apply"] = &effect.Failure{EffectFailure: abi.EffectFailure{Verb: "apply", Class: abi.ClassABI, Reason: "InvalidIntent", Message: secret}}
+			}
+			f.run()
+			if on := strings.Contains(strings.Join(f.messages, " "), secret); on != test.onObject {
+				t.Errorf("the conditions have the messages %q", f.messages)
+			}
+			ended := f.events[0].(events.RunEnded)
+			if logged, err := json.Marshal(ended); err != nil || !strings.Contains(string(logged), secret) {
+				t.Errorf("the log does not have it: %s", logged)
+			}
+			fault := f.c.Revision().Breaker.Status().LastFault
+			report, err := json.Marshal(fault)
+			if err != nil || fault == nil || fault.Reason == "" || strings.Contains(string(report), secret) {
+				t.Errorf("/plugins has %s", report)
+			}
+		})
 	}
 }

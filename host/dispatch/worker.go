@@ -355,7 +355,7 @@ func (r *run) report() {
 		Failure:     events.Failure{Class: d.Class, Reason: d.Reason, Message: d.Message},
 	}
 	if r.guestFault != nil {
-		e.Failure.Stack = r.guestFault.Stack
+		e.Failure.Stack, e.Failure.Printed, e.Failure.PrintedStack = r.guestFault.Stack, r.printed(), r.guestFault.PrintedStack
 	}
 	e.Muted = r.mute(e.Failure)
 	if d.Next.Kind != outcome.AwaitChange {

@@ -97,6 +97,9 @@ type (
 		Step    string // of loading, at which it failed; from a bounded set
 		Err     error
 		Running *Revision // keeps running; nil: none
+		// Printed is what guest code printed as it failed: for the log alone, since it
+		// may hold anything.
+		Printed string
 		// RolledBack is set for a module that ran and was rolled back, which a
 		// PluginRolledBack has reported in detail.
 		RolledBack bool
@@ -168,6 +171,10 @@ type Failure struct {
 	Reason  string    // CamelCase, as in a condition
 	Message string
 	Stack   []string // functions of the guest, innermost first; bounded
+	// Printed and PrintedStack are what the guest printed as it failed: for the log
+	// alone, since they may hold anything that it has read. Both are bounded.
+	Printed      string
+	PrintedStack []string
 }
 
 // Events of a run.

@@ -146,8 +146,12 @@ func (r *Report) load(ctx context.Context, wasm []byte, o Options) error {
 	return r.addManifest(ctx, found.Manifest, config, o.Cluster)
 }
 
-// withAdvice adds what to do about an error of a load, as a host logs it.
+// withAdvice adds to an error of a load what the plugin printed and what to do, as a host
+// logs it.
 func withAdvice(err error) error {
+	if fault, ok := errors.AsType[*sandbox.Fault](err); ok && fault.Printed != "" {
+		err = fmt.Errorf("%w; it printed: %s", err, fault.Printed)
+	}
 	if refused, ok := errors.AsType[*sandbox.LoadError](err); ok && refused.Advice() != "" {
 		return fmt.Errorf("%w; %s", err, refused.Advice())
 	}

@@ -28,12 +28,16 @@ var ErrHostMemory = memory.ErrExhausted
 type Fault struct {
 	// Class is the failure's class (SPEC.md, "Failures").
 	Class abi.Class
-	// Message is what happened, with the line that the guest's runtime printed
-	// if there is one. It may contain anything that a guest can print.
+	// Message is what happened, in the words of the host.
 	Message string
 	// Stack lists the active functions, innermost first, as far as they are
-	// known.
+	// known, by the names that the module has.
 	Stack []string
+	// Printed is the line in which the guest's runtime printed why it exits, "" if
+	// there is none, and PrintedStack the functions that it printed. They may hold
+	// anything that the guest has read: they are for the log alone.
+	Printed      string
+	PrintedStack []string
 	// Stdout and Stderr are the last bytes that the guest printed, up to
 	// [Limits.StdioBytes] each.
 	Stdout, Stderr []byte
@@ -51,10 +55,12 @@ func (f *Fault) HostCaused() bool {
 	return errors.Is(f.cause, ErrHostMemory) && !memory.ExceedsEvenShare(f.cause)
 }
 
-func (f *Fault) Error() string {
-	class := string(f.Class) + ": "
-	return class + strings.TrimPrefix(f.Message, class) // a guest's panic message begins with "panic: " itself
-}
+// Error returns class and message: nothing that the guest has printed.
+func (f *Fault) Error() string { return string(f.Class) + ": " + f.Message }
+
+// GuestPrinted returns what the guest printed as it failed, for the log alone; "" for
+// nothing.
+func (f *Fault) GuestPrinted() string { return f.Printed }
 
 // FailureClass returns the class, for errors that wrap a fault.
 func (f *Fault) FailureClass() abi.Class { return f.Class }
@@ -101,16 +107,13 @@ func failure(err error, c *call, linear *memory.Linear) error {
 	}
 	class, message := classify(err)
 	f := newFault(c, class, message)
-	f.Stack = stackTrace(err, f.Stderr)
+	f.Stack, f.PrintedStack = stackTrace(err), goroutineTrace(string(f.Stderr))
 	if f.Class != abi.ClassPanic {
 		return f
 	}
 	refused := linear.Refused()
-	line := f.runtimeMessage()
-	f.Class = refineClass(line, refused != nil)
-	if line != "" {
-		f.Message = line + " (" + f.Message + ")"
-	}
+	f.Printed = f.runtimeMessage()
+	f.Class = refineClass(f.Printed, refused != nil)
 	if refused != nil {
 		f.Message += ": " + refused.Error()
 		f.cause = refused
@@ -193,13 +196,10 @@ func trapOf(err error) string {
 	return text
 }
 
-// stackTrace returns the functions that were active, innermost first. Standard
-// Go keeps its stacks in memory and prints them; those of other guests are the
-// engine's.
-func stackTrace(err error, stderr []byte) []string {
-	if frames := goroutineTrace(string(stderr)); frames != nil {
-		return frames
-	}
+// stackTrace returns the functions that were active, innermost first, as the engine
+// names them. Standard Go keeps its stacks in memory and prints them: of its functions
+// the engine shows those at the end.
+func stackTrace(err error) []string {
 	_, trace, ok := strings.Cut(err.Error(), traceHeader)
 	if !ok {
 		return nil

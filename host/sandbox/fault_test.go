@@ -28,16 +28,17 @@ func TestFailureClassAndMessage(t *testing.T) {
 		refused bool
 		class   abi.Class
 		message string
+		printed string
 	}{
-		{"trap", trap("unreachable"), "", "", false, abi.ClassPanic, "trap: unreachable"},
-		{"trap with a runtime message", trap("unreachable"), "", "x\npanic: boom\ny\n", false, abi.ClassPanic, "panic: boom (trap: unreachable)"},
-		{"stderr before stdout", trap("unreachable"), "fatal error: e\n", "panic: o\n", false, abi.ClassPanic, "fatal error: e (trap: unreachable)"},
-		{"growth refused", trap("unreachable"), "", "", true, abi.ClassOutOfMemory, "trap: unreachable: memory of 2 MiB is more than the plugin's limit of 1 MiB"},
-		{"runtime out of memory", &wasi.Exit{Code: 2}, "fatal error: out of memory\n", "", false, abi.ClassOutOfMemory, "fatal error: out of memory (the guest exited with code 2)"},
-		{"runtime stack overflow", &wasi.Exit{Code: 2}, "runtime: goroutine stack exceeds 1-byte limit\n", "", false, abi.ClassStackOverflow, "runtime: goroutine stack exceeds 1-byte limit (the guest exited with code 2)"},
-		{"engine stack overflow", errors.New("stack overflow"), "", "", false, abi.ClassStackOverflow, "the guest's calls nest too deeply: look for recursion without an end"},
-		{"contract error", fmt.Errorf("%w (recovered)", &abortError{class: abi.ClassABI, message: "output: x"}), "panic: not this\n", "", true, abi.ClassABI, "output: x"},
-		{"deadline in a host function", fmt.Errorf("%w (recovered)", contextEnded(deadline.ErrPassed)), "", "", false, abi.ClassTimeout, "the deadline of the call passed"},
+		{"trap", trap("unreachable"), "", "", false, abi.ClassPanic, "trap: unreachable", ""},
+		{"trap with a runtime message", trap("unreachable"), "", "x\npanic: boom\ny\n", false, abi.ClassPanic, "trap: unreachable", "panic: boom"},
+		{"stderr before stdout", trap("unreachable"), "fatal error: e\n", "panic: o\n", false, abi.ClassPanic, "trap: unreachable", "fatal error: e"},
+		{"growth refused", trap("unreachable"), "", "", true, abi.ClassOutOfMemory, "trap: unreachable: memory of 2 MiB is more than the plugin's limit of 1 MiB", ""},
+		{"runtime out of memory", &wasi.Exit{Code: 2}, "fatal error: out of memory\n", "", false, abi.ClassOutOfMemory, "the guest exited with code 2", "fatal error: out of memory"},
+		{"runtime stack overflow", &wasi.Exit{Code: 2}, "runtime: goroutine stack exceeds 1-byte limit\n", "", false, abi.ClassStackOverflow, "the guest exited with code 2", "runtime: goroutine stack exceeds 1-byte limit"},
+		{"engine stack overflow", errors.New("stack overflow"), "", "", false, abi.ClassStackOverflow, "the guest's calls nest too deeply: look for recursion without an end", ""},
+		{"contract error", fmt.Errorf("%w (recovered)", &abortError{class: abi.ClassABI, message: "output: x"}), "panic: not this\n", "", true, abi.ClassABI, "output: x", ""},
+		{"deadline in a host function", fmt.Errorf("%w (recovered)", contextEnded(deadline.ErrPassed)), "", "", false, abi.ClassTimeout, "the deadline of the call passed", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			limits := Limits{}.WithDefaults()
@@ -56,8 +57,8 @@ func TestFailureClassAndMessage(t *testing.T) {
 			if !ok {
 				t.Fatal("the error is no fault")
 			}
-			if f.Class != c.class || f.Message != c.message {
-				t.Errorf("%s: %q, want %s: %q", f.Class, f.Message, c.class, c.message)
+			if f.Class != c.class || f.Message != c.message || f.Printed != c.printed {
+				t.Errorf("%s: %q, printed %q, want %s: %q, printed %q", f.Class, f.Message, f.Printed, c.class, c.message, c.printed)
 			}
 		})
 	}
@@ -76,14 +77,14 @@ func TestCanceledStartFunctionIsNoFault(t *testing.T) {
 
 func TestStackTraceOfEngineAndOfStandardGo(t *testing.T) {
 	engine := errors.New("wasm error: unreachable\nwasm stack trace:\n\t.runtime._panic(i32,i32)\n\tmain.(*worker).run(i64) (i32,i32)\n\twasi_snapshot_preview1.proc_exit(i32)\n\nGo runtime stack trace:\nmore")
-	if got, want := stackTrace(engine, nil), []string{"runtime._panic", "main.(*worker).run", "wasi_snapshot_preview1.proc_exit"}; !slices.Equal(got, want) {
+	if got, want := stackTrace(engine), []string{"runtime._panic", "main.(*worker).run", "wasi_snapshot_preview1.proc_exit"}; !slices.Equal(got, want) {
 		t.Errorf("engine's stack = %q, want %q", got, want)
 	}
 	printed := "panic: x\n\ngoroutine 1 [running]:\nmain.(*worker).run(0x1, {0x2})\n\t/src/main.go:3 +0x1\nmain.main()\n\t/src/main.go:9\n\ngoroutine 2 [idle]:\nother()\n"
-	if got, want := stackTrace(engine, []byte(printed)), []string{"main.(*worker).run", "main.main"}; !slices.Equal(got, want) {
+	if got, want := goroutineTrace(printed), []string{"main.(*worker).run", "main.main"}; !slices.Equal(got, want) {
 		t.Errorf("printed stack = %q, want %q", got, want)
 	}
-	if got := stackTrace(errors.New("stack overflow"), nil); got != nil {
+	if got := stackTrace(errors.New("stack overflow")); got != nil {
 		t.Errorf("no stack = %q", got)
 	}
 }

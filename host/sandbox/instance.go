@@ -120,7 +120,9 @@ func (g *Guest) initialize(ctx context.Context, in *instance, c *call) (manifest
 	case err != nil:
 		return nil, g.loadError(StepDescribe, err)
 	case code != 0:
-		return nil, g.loadError(StepDescribe, fmt.Errorf("it returned %d, not 0%s", code, c.printed()))
+		fault := newFault(c, abi.ClassABI, fmt.Sprintf("it returned %d, not 0", code))
+		fault.Printed = c.printed()
+		return nil, g.loadError(StepDescribe, fault)
 	case len(c.output) == 0:
 		return nil, g.loadError(StepDescribe, errors.New("it wrote no manifest: pass it to output before it returns 0"))
 	}
@@ -131,14 +133,14 @@ func (g *Guest) initialize(ctx context.Context, in *instance, c *call) (manifest
 	return manifest, nil
 }
 
-// maxQuote bounds what is quoted of a guest's stdout and stderr, in bytes.
+// maxQuote bounds what is kept of a guest's stdout and stderr, in bytes.
 const maxQuote = 512
 
-// printed quotes what a guest has printed, for an error without a trap.
+// printed returns what a guest has printed, for an error without a trap.
 func (c *call) printed() string {
 	for _, t := range []*wasi.Tail{&c.process.Stderr, &c.process.Stdout} {
 		if text := t.Bytes(); text != nil {
-			return ": " + sanitize.Truncate(strings.TrimSpace(string(text)), maxQuote)
+			return sanitize.Truncate(strings.TrimSpace(string(text)), maxQuote)
 		}
 	}
 	return ""

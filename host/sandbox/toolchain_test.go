@@ -125,11 +125,14 @@ func TestCompiledGuestFailsWithClassAndStack(t *testing.T) {
 			{"exhaust", abi.ClassOutOfMemory, "out of memory", "main.reconcile"},
 		} {
 			f := p.fault(c.command)
-			if f.Class != c.class || !strings.Contains(f.Message, c.words) {
-				t.Errorf("%s: %v, want %s with %q", c.command, f, c.class, c.words)
+			if f.Class != c.class || !strings.Contains(f.Printed+f.Message, c.words) {
+				t.Errorf("%s: %v, printed %q, want %s with %q", c.command, f, f.Printed, c.class, c.words)
 			}
-			if !strings.Contains(strings.Join(f.Stack, "\n"), c.frame) {
-				t.Errorf("%s: the stack has no %s:\n%s", c.command, c.frame, strings.Join(f.Stack, "\n"))
+			if printed := c.command != "exit" && strings.Contains(f.Error(), c.words); printed {
+				t.Errorf("%s: what the guest has printed is in the error: %v", c.command, f)
+			}
+			if stack := strings.Join(append(f.Stack, f.PrintedStack...), "\n"); !strings.Contains(stack, c.frame) || len(f.Stack) == 0 {
+				t.Errorf("%s: the stack has no %s:\n%s", c.command, c.frame, stack)
 			}
 			if got := p.ask("clock"); got != "2026-11-20T10:00:00Z" {
 				t.Errorf("after %s: clock = %s", c.command, got)

@@ -42,7 +42,7 @@ func (l eventLog) Observe(event events.Event) {
 	case events.PluginRefused:
 		if !e.RolledBack { // that has a line of its own
 			l.plugins.Error("plugin refused"+keeping(e.Running), running(e.Running,
-				"event", "PluginRefused", "plugin", e.Plugin, "digest", e.Digest, "step", e.Step, "error", e.Err)...)
+				printed(e.Printed, nil, "event", "PluginRefused", "plugin", e.Plugin, "digest", e.Digest, "step", e.Step, "error", e.Err)...)...)
 		}
 	case events.PluginRolledBack:
 		l.plugins.Error("plugin rolled back, the new revision fails for more objects than the previous one",
@@ -88,6 +88,17 @@ func running(r *events.Revision, fields ...any) []any {
 	return append(fields, "running", r.Digest)
 }
 
+// printed adds what the guest printed to fields.
+func printed(line string, stack []string, fields ...any) []any {
+	if line != "" {
+		fields = append(fields, "printed", line)
+	}
+	if len(stack) > 0 {
+		fields = append(fields, "printedStack", stack)
+	}
+	return fields
+}
+
 func keeping(running *events.Revision) string {
 	if running == nil {
 		return ""
@@ -106,6 +117,7 @@ func (l eventLog) runEnded(e events.RunEnded) {
 	if len(e.Failure.Stack) > 0 {
 		fields = append(fields, "stack", e.Failure.Stack)
 	}
+	fields = printed(e.Failure.Printed, e.Failure.PrintedStack, fields...)
 	if e.Next > 0 {
 		fields = append(fields, "next", e.Next.String())
 	}

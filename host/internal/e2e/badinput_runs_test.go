@@ -25,7 +25,7 @@ var failures = []struct {
 	{"unknown field", "abi", "InvalidResult", []string{
 		"the result of the plugin cannot be decoded: ", `unknown field "aply", did you mean "apply"?`,
 	}},
-	{"panic", "panic", "Panic", []string{"this mood is too bad"}},
+	{"panic", "panic", "Panic", []string{"panic: trap: unreachable; in ", "main.reconcile"}},
 	{"child refused", "retry", "Invalid", []string{"apply v1 ConfigMap %s/child-refused: ", "data[not a key]: Invalid value"}},
 	{"status refused", "retry", "Invalid", []string{
 		"status e2e.thole.dev/v1 Mood %s/status-refused: ", `status.level: Unsupported value: "middling"`,

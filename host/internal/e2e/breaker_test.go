@@ -146,8 +146,20 @@ func (p *process) expectPanicReported(t *testing.T, ns string, names []string) {
 		t.Errorf("the run is logged as %v", run)
 	}
 	for where, text := range map[string]string{"condition": message, "log": run.String("message")} {
-		if !strings.Contains(text, "this mood is too bad") || !strings.Contains(text, "main.reconcile") {
+		if !strings.Contains(text, "main.reconcile") {
 			t.Errorf("the message in the %s is %q", where, text)
+		}
+	}
+	const said = "this mood is too bad" // it may be anything that the plugin has read
+	_, plugins := p.Get("/plugins")
+	if strings.Contains(message, said) || strings.Contains(plugins, said) || !strings.Contains(run.String("printed"), said) {
+		t.Errorf("the panic's text is in the log as %q, in the condition as %q, in /plugins as\n%s", run.String("printed"), message, plugins)
+	}
+	for _, name := range names {
+		for _, e := range eventsAbout(t, ns, name) {
+			if strings.Contains(e.Message, said) {
+				t.Errorf("the panic's text is in the Event %s: %s", e.Reason, e.Message)
+			}
 		}
 	}
 	t.Log(message)

@@ -88,7 +88,7 @@ func describeEvent(event events.Event) []line {
 		return one("waits", wait, "%s: %s%s", e.Plugin, oneLine(e.Reason), keepingRevision(e.Running))
 	case events.PluginRefused:
 		if !e.RolledBack {
-			return one("refused", bad, "%s: %s%s", e.Step, oneLine(e.Err.Error()), keepingRevision(e.Running))
+			return one("refused", bad, "%s: %s%s%s", e.Step, oneLine(e.Err.Error()), printed(e.Printed), keepingRevision(e.Running))
 		}
 	case events.PluginRolledBack:
 		return one("rollback", bad, "to revision %d: %s", e.To.Number, oneLine(e.Reason))
@@ -159,7 +159,15 @@ func describeRun(e events.RunEnded) string {
 			text += ": " + message
 		}
 	}
-	return text
+	return text + printed(e.Failure.Printed)
+}
+
+// printed describes what the guest printed as it failed.
+func printed(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "; it printed: " + oneLine(text)
 }
 
 func runTone(e events.RunEnded) tone {
