@@ -35,7 +35,7 @@ type Config struct {
 	grace time.Duration // for running requests when the server stops; default 2 s
 }
 
-// Server serves /healthz, /readyz, /metrics and /plugins.
+// Server serves /healthz, /readyz, /metrics and /plugins to requests for its own host.
 type Server struct {
 	config   Config
 	listener net.Listener
@@ -51,7 +51,7 @@ func Listen(ctx context.Context, c Config) (*Server, error) {
 	}
 	s := &Server{config: c, listener: listener}
 	s.server = &http.Server{
-		Handler:           s.handler(),
+		Handler:           hostsOf(c.Address, listener.Addr()).check(s.handler()),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second,
