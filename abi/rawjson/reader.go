@@ -44,9 +44,10 @@ const DefaultMaxDepth = 10_000 + 10
 // stands.
 type Reader struct {
 	// Strict makes the reader fail at names that the caller reports with
-	// [Reader.Unknown], and at names that occur twice in one object, at any
-	// depth and in skipped and raw values too. Otherwise unknown names are
-	// ignored, and each occurrence of a name is passed to the caller.
+	// [Reader.Unknown] and, at any depth and in skipped and raw values too, at
+	// names that occur twice in one object and at escapes of half of a surrogate
+	// pair, which are no text. Otherwise unknown names are ignored, and each
+	// occurrence of a name is passed to the caller.
 	Strict bool
 	// MaxDepth bounds the nesting; 0 means DefaultMaxDepth.
 	MaxDepth int

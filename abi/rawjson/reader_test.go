@@ -195,3 +195,19 @@ func TestTruncateEndsAtCharacterWithinLimit(t *testing.T) {
 		}
 	}
 }
+
+func TestStrictRefusesHalfOfASurrogatePair(t *testing.T) {
+	for text, valid := range map[string]bool{
+		`"\ud83d\ude00"`: true, `"\uD83D\uDE00x"`: true, `{"\ud83d\ude00":1}`: true, `"\ud7ff\ue000"`: true, `"\\ud800"`: true,
+		`"\ud83d"`: false, `"\ude00"`: false, `"\ude00\ud83d"`: false, `"\ud83d\ud83d\ude00"`: false, `"\ud83d\n"`: false,
+		`"\ud83dx"`: false, `"\ud83d\uzzzz"`: false, `"\ud83d\\ude00"`: false, `"\ud83d\u"`: false, `{"\ud83d":1}`: false, `[{"a":["\udc00"]}]`: false,
+	} {
+		for name, read := range map[string]func(*Reader){"skip": (*Reader).Skip, "raw": func(r *Reader) { r.Raw() }} {
+			r := NewReader([]byte(text))
+			r.Strict = true
+			if read(r); (r.End() == nil) != valid {
+				t.Errorf("%s of %s: %v", name, text, r.Err())
+			}
+		}
+	}
+}

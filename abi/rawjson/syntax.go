@@ -1,6 +1,10 @@
 package rawjson
 
-import "math/bits"
+import (
+	"math/bits"
+	"unicode/utf16"
+	"unicode/utf8"
+)
 
 // Skip consumes the next value after checking its syntax and depth.
 func (r *Reader) Skip() {
@@ -169,6 +173,13 @@ func (r *Reader) scanString() (end int, escaped bool) {
 				r.Fail("invalid escape in a string")
 				return start, false
 			}
+			if r.Strict && n == 6 && utf16.IsSurrogate(hex4(r.data[i+2:])) {
+				if n = surrogatePairLen(r.data[i:]); n == 0 {
+					r.pos = i
+					r.Fail("half of a surrogate pair in a string")
+					return start, false
+				}
+			}
 			i += n
 		default:
 			r.pos = i
@@ -244,6 +255,16 @@ func escapeLen(b []byte) int {
 		return 6
 	}
 	return 0
+}
+
+// surrogatePairLen returns the length of the surrogate pair at the start of b, which begins
+// with an escaped surrogate, or 0 if it is half of one.
+func surrogatePairLen(b []byte) int {
+	const half = len(`\ud800`)
+	if escapeLen(b[half:]) != half || utf16.DecodeRune(hex4(b[2:]), hex4(b[half+2:])) == utf8.RuneError {
+		return 0
+	}
+	return 2 * half
 }
 
 // peek returns the next byte, or 0 at the end of the input. A 0 in the input is not valid

@@ -27,7 +27,7 @@ func (r *Reader) Bool() bool {
 }
 
 // String reads a string. The result aliases the input unless the string has
-// escapes. A lone surrogate becomes U+FFFD, as in encoding/json.
+// escapes. A lone surrogate becomes U+FFFD, as in encoding/json, or fails if Strict.
 func (r *Reader) String() string {
 	r.space()
 	var s string

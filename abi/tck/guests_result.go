@@ -31,6 +31,8 @@ func resultCases() []Case {
 		invalid("byte-order-mark", "with a byte order mark", append([]byte("\xef\xbb\xbf"), success()...)),
 		invalid("not-utf8", "that is not UTF-8", with("error", "{\"reason\":\"A\xff\"}")),
 		invalid("control-character", "with a control character in a string", with("memo", "\"\x01\"")),
+		invalid("half-surrogate", "with half of a surrogate pair", with("memo", `"\ud800"`)),
+		invalid("half-surrogate-name", "with a name that is half of a surrogate pair", with("status", `{"a":{"\udc00":1}}`)),
 		invalid("same-name-twice", "with a field that is given twice", []byte(`{"result":"success","result":"empty"}`)),
 		invalid("same-name-escaped", "with a field that is given twice, once escaped", []byte(`{"result":"success","r\u0065sult":"empty"}`)),
 		invalid("deep", "nested one level too deep", with("memo", nested(abi.MaxDepth))),
