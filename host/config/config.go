@@ -116,7 +116,7 @@ func Read(path string) (c Config, err error) {
 		return c, fmt.Errorf("read configuration: %w", err)
 	}
 	if err = decode(text, &c); err == nil {
-		err = errors.Join(c.WithDefaults().problems()...)
+		err = joined(c.WithDefaults().problems())
 	}
 	if err != nil {
 		return Config{}, fmt.Errorf("read configuration %s: %w", path, err)

@@ -50,7 +50,7 @@ func TestReadErrorsNameTheFile(t *testing.T) {
 	wantProblems(t, err, "read configuration "+path+": unknown field")
 	path = write(t, strings.Repeat("#", maxBytes+1))
 	_, err = Read(path)
-	wantProblems(t, err, path+": is larger than 1024 KiB")
+	wantProblems(t, err, path+": is larger than 128 KiB")
 }
 
 func TestDefaultsAreValid(t *testing.T) {

@@ -19,10 +19,12 @@ import (
 	kyaml "sigs.k8s.io/yaml"
 
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/sanitize"
 )
 
-// maxBytes is the size of the largest file that is decoded.
-const maxBytes = 1 << 20
+// maxBytes is the size of the largest file that is decoded, for which up to 300 times as
+// much memory is needed for a moment.
+const maxBytes = 128 << 10
 
 // Duration is a time.Duration that is written with its unit, such as "10s".
 type Duration struct{ time.Duration }
@@ -55,7 +57,7 @@ func decode(text []byte, into interface{ numbers() []number }) error {
 			problems = append(problems, fmt.Errorf("%w; remove it for the default", n.validate()))
 		}
 	}
-	return errors.Join(problems...)
+	return joined(problems)
 }
 
 // unmarshal stores JSON in a struct and returns an error for every unknown
@@ -134,7 +136,7 @@ func yamlError(err error) error {
 	if strings.HasSuffix(text, "cannot start any token") {
 		text += " (a tab? YAML is indented with spaces)"
 	}
-	return fmt.Errorf("not valid YAML: %s", text)
+	return fmt.Errorf("not valid YAML: %s", sanitize.Line(sanitize.Truncate(text, maxProblem)))
 }
 
 // fields are the fields that a file may have and their types, by their paths,
@@ -194,14 +196,44 @@ func wrongType(path string, known fields, written map[string]any) error {
 	if list, ok := value.([]any); ok && known[path].Kind() == reflect.Slice {
 		for i, element := range list {
 			if _, ok := element.(string); !ok {
-				return field.TypeInvalid(field.NewPath(path).Index(i), element, expected(known[path].Elem()))
+				return field.TypeInvalid(field.NewPath(path).Index(i), shown(element), expected(known[path].Elem()))
 			}
 		}
 	}
+	return field.TypeInvalid(field.NewPath(path), shown(value), expected(known[path]))
+}
+
+// shown returns a value as an error shows it: not at all if it is long.
+func shown(value any) any {
 	if text, err := json.Marshal(value); err != nil || len(text) > 60 {
-		value = field.OmitValueType{}
+		return field.OmitValueType{}
 	}
-	return field.TypeInvalid(field.NewPath(path), value, expected(known[path]))
+	return value
+}
+
+const (
+	// maxProblems and maxProblem bound what is shown of a file, which may be any file.
+	maxProblems = 20
+	maxProblem  = 600 // bytes
+)
+
+// joined returns one error of all problems, one a line.
+func joined(problems []error) error {
+	var lines []error
+	for _, err := range problems {
+		if err == nil {
+			continue
+		}
+		if len(lines) == maxProblems {
+			lines = append(lines, errors.New("and more"))
+			break
+		}
+		if text := err.Error(); len(text) > maxProblem {
+			err = errors.New(sanitize.Truncate(text, maxProblem))
+		}
+		lines = append(lines, err)
+	}
+	return errors.Join(lines...)
 }
 
 // emptyValues returns an error for every field, other than a mapping or a list that

@@ -107,7 +107,7 @@ func TestTextThatIsNoDocumentIsRefused(t *testing.T) {
 		"plugins: a\n---\n{":               "not valid YAML: line 3: did not find expected node content",
 		"plugins: &p a\nnamespace: *p":     "not valid YAML: line 2: aliases such as *p are not supported: write the value again",
 		"limits: &l {}\nallow: {<<: *l}\n": "not valid YAML: line 2: aliases such as *l are not supported: write the value again",
-		strings.Repeat(" ", maxBytes+1):    "is larger than 1024 KiB",
+		strings.Repeat(" ", maxBytes+1):    "is larger than 128 KiB",
 	})
 }
 

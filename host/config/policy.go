@@ -2,7 +2,6 @@ package config
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -89,5 +88,5 @@ func (c Config) checkCeiling(plugin string, p *Policy) error {
 			"the host's configuration does not allow it: add %q to allow.crossNamespace in the file of --config", plugin)))
 	}
 	problems = append(problems, c.checkIsolation(plugin, p.Isolation), c.narrow(plugin, p))
-	return errors.Join(problems...)
+	return joined(problems)
 }

@@ -22,7 +22,7 @@ type fileKind struct {
 
 var (
 	moduleFile = fileKind{limit: MaxFile, hint: "build it with TinyGo, or leave out the debug information"}
-	policyFile = fileKind{limit: 1 << 20, hint: "shorten its config"}
+	policyFile = fileKind{limit: 128 << 10, hint: "shorten its config"}
 )
 
 // fileStat is what stat(2) returns for a path. While it stays the same so does
