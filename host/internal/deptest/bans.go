@@ -138,7 +138,7 @@ const (
 // leaves are the folders of host that are no stages and that stages may import:
 // the values that stages exchange, and helpers.
 var leaves = []string{
-	"./host/config/...", "./host/events/...", "./host/object/...", "./host/sanitize/...", "./host/internal/...",
+	"./host/config/...", "./host/events/...", "./host/object/...", "./host/rights/...", "./host/sanitize/...", "./host/internal/...",
 }
 
 // stageBans: stages know neither each other nor what drives them. Only dispatch,
@@ -185,9 +185,14 @@ func stageBans() []Ban {
 			Why:       "object is a value that all stages exchange: it cannot depend on one of them",
 		},
 		{
+			Importers: Set{Of: []string{"./host/rights/..."}},
+			Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/object/...", "./host/rights/..."}},
+			Why:       "rights decides about plain values: a table of cases must be able to test all of it",
+		},
+		{
 			Importers: Set{Of: []string{"./host/config/..."}},
-			Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/config/...", "./host/sandbox", "./host/sanitize/..."}},
-			Why:       "config is read at the edge and used everywhere: it may depend on the sandbox's limits only",
+			Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/config/...", "./host/rights/...", "./host/sandbox", "./host/sanitize/..."}},
+			Why:       "config is read at the edge and used everywhere: it may depend on the sandbox's limits and on rights only",
 		},
 		{
 			Importers: Set{Of: []string{"./host/finalizers/..."}},

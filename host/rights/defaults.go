@@ -1,0 +1,65 @@
+package rights
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/thole-dev/thole/abi"
+)
+
+// rbacGroups have the kinds of RBAC, of Kubernetes and of OpenShift.
+var rbacGroups = []string{"rbac.authorization.k8s.io", "authorization.openshift.io"}
+
+// Sensitive reports whether a kind needs an entry, whatever it is declared for: Secrets,
+// ServiceAccounts and the kinds of RBAC.
+func Sensitive(kind abi.Kind) bool {
+	group := kind.Group()
+	return slices.Contains(rbacGroups, group) || group == "" && (kind.Kind == "Secret" || kind.Kind == "ServiceAccount")
+}
+
+// Custom reports whether a kind is neither Kubernetes' own nor of one of its projects: the
+// groups of those have no dot, or end in k8s.io or kubernetes.io.
+func Custom(kind abi.Kind) bool {
+	group := "." + kind.Group()
+	return strings.Contains(kind.Group(), ".") && !strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".kubernetes.io")
+}
+
+// own is the namespace of the primary.
+var own = Reach{Own: true}
+
+// Read returns where a controller may use a verb of reading on a kind that it follows.
+func (all Entries) Read(kind abi.Kind, verb string) Reach {
+	r := all.Reach(kind, "", verb)
+	if !Sensitive(kind) {
+		r = r.Or(own)
+	}
+	return r
+}
+
+// Reads is where a controller may read objects of a kind.
+type Reads struct{ Get, List, Watch Reach }
+
+// ReadsOf returns where a controller may read the kinds that it follows.
+func (all Entries) ReadsOf(c *abi.Controller) map[abi.Kind]Reads {
+	reads := map[abi.Kind]Reads{}
+	for w := range c.Follows() {
+		reads[w.Kind] = Reads{all.Read(w.Kind, Get), all.Read(w.Kind, List), all.Read(w.Kind, Watch)}
+	}
+	return reads
+}
+
+// Owned returns where a controller may use a verb of writing on objects of a kind in owns
+// that belong to the primary, or come to.
+func (all Entries) Owned(kind abi.Kind, verb string) Reach {
+	r := all.Reach(kind, "", verb)
+	if !Sensitive(kind) {
+		r = r.Or(own)
+	}
+	return r
+}
+
+// PatchesPrimary reports whether a controller may patch its primary or, unless sub is "",
+// a subresource of it. namespace is that of the primary, "" if it is cluster-scoped.
+func (all Entries) PatchesPrimary(kind abi.Kind, sub, namespace string) bool {
+	return namespace != "" && Custom(kind) || all.Reach(kind, sub, Patch).Has(namespace != "", namespace, namespace)
+}

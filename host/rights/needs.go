@@ -1,0 +1,174 @@
+package rights
+
+import (
+	"slices"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/object"
+)
+
+// need is what a controller needs of a kind.
+type need struct {
+	kind       abi.Kind
+	sub        string
+	reads      bool     // get, list and watch
+	writes     []string // one of these at least
+	patches    bool     // the primary
+	namespaces []string // to which the manifest restricts itself
+	reach      Reach    // what it has without an entry
+	primary    bool     // the kind is that of for
+
+	namespaced        bool // the kind
+	primaryNamespaced bool
+}
+
+// Resources returns how the API server serves a kind. It reports false if that is not
+// known.
+type Resources func(abi.Kind) (object.Resource, bool)
+
+// Needed returns the entries that a manifest needs beyond what needs no entry. Those of a
+// write have every verb: which of them a plugin uses is not in its manifest.
+func Needed(m *abi.Manifest, resources Resources) Entries {
+	var t tally
+	eachNeed(m, resources, func(n need) {
+		if !n.isMet(nil) {
+			t.add(n)
+		}
+	})
+	return t.entries()
+}
+
+// Missing reports whether a manifest needs more than the entries allow.
+func (all Entries) Missing(m *abi.Manifest, resources Resources) (missing bool) {
+	eachNeed(m, resources, func(n need) { missing = missing || !n.isMet(all) })
+	return missing
+}
+
+// eachNeed calls do for what the controllers need. A kind of which it is not known how it is
+// served is taken for a namespaced one.
+func eachNeed(m *abi.Manifest, resources Resources, do func(need)) {
+	namespaced := func(kind abi.Kind) bool {
+		r, known := resources(kind)
+		return r.Namespaced || !known
+	}
+	for i := range m.Controllers {
+		c := &m.Controllers[i]
+		for _, n := range needs(c, resources) {
+			n.namespaced, n.primaryNamespaced = namespaced(n.kind), namespaced(c.For.Kind)
+			do(n)
+		}
+	}
+}
+
+// needs returns what a controller needs.
+func needs(c *abi.Controller, resources Resources) (out []need) {
+	out = primaryNeeds(c, resources)
+	for _, w := range c.Owns {
+		out = append(out, need{kind: w.Kind, reads: true, writes: writing, reach: withoutEntry(w.Kind)})
+	}
+	for _, w := range c.Reads {
+		out = append(out, need{kind: w.Kind, reads: true, namespaces: w.Namespaces, reach: withoutEntry(w.Kind)})
+	}
+	for _, w := range c.Watches {
+		out = append(out, need{kind: w.Kind, reads: true, namespaces: w.Namespaces, reach: withoutEntry(w.Kind)})
+	}
+	for _, kind := range c.Writes {
+		out = append(out, need{kind: kind, writes: writing})
+	}
+	return out
+}
+
+func withoutEntry(kind abi.Kind) Reach {
+	if Sensitive(kind) {
+		return Reach{}
+	}
+	return own
+}
+
+// primaryNeeds returns what a controller needs of its primary: to follow it, and to write
+// what it certainly writes.
+func primaryNeeds(c *abi.Controller, resources Resources) []need {
+	r, known := resources(c.For.Kind)
+	n := need{kind: c.For.Kind, reads: true, patches: c.Finalizer, namespaces: c.For.Namespaces, primary: true}
+	if Custom(n.kind) {
+		n.reach = own
+	}
+	status := need{kind: n.kind, sub: Status, patches: true, namespaces: n.namespaces, primary: true, reach: n.reach}
+	switch conditions := object.HasConditions(c); {
+	case !conditions:
+		return []need{n}
+	case known && !r.Status:
+		n.patches = true
+		return []need{n}
+	}
+	return []need{n, status}
+}
+
+// isMet reports whether the entries, and what needs none, are enough.
+func (n need) isMet(all Entries) bool {
+	of := func(verb string) Reach { return all.Reach(n.kind, n.sub, verb).Or(n.reach) }
+	reached := func(r Reach) bool { return r.isReached(n.namespaced, n.primaryNamespaced, n.namespaces) }
+	followed := Reach{Own: true, Cluster: true, All: true}
+	if n.reads {
+		followed = of(Get).And(of(List)).And(of(Watch))
+	}
+	if n.patches {
+		followed = followed.And(of(Patch))
+	}
+	return reached(followed) &&
+		(n.writes == nil || slices.ContainsFunc(n.writes, func(verb string) bool { return reached(of(verb)) }))
+}
+
+// verbs returns all verbs of a need.
+func (n need) verbs() (verbs []string) {
+	if n.reads {
+		verbs = append(verbs, reading...)
+	}
+	if n.patches {
+		verbs = append(verbs, Patch)
+	}
+	return append(verbs, n.writes...)
+}
+
+// Narrow returns the manifest with the namespaces to which the entries restrict what it
+// follows, so that no more is followed than may be read.
+func (all Entries) Narrow(m *abi.Manifest) *abi.Manifest {
+	narrowed := *m
+	narrowed.Controllers = slices.Clone(m.Controllers)
+	for i := range narrowed.Controllers {
+		c := &narrowed.Controllers[i]
+		if !Custom(c.For.Kind) {
+			c.For = all.narrow(c.For, Reach{})
+		}
+		c.Owns, c.Reads, c.Watches = slices.Clone(c.Owns), slices.Clone(c.Reads), slices.Clone(c.Watches)
+		for _, list := range [][]abi.Followed{c.Owns, c.Reads} {
+			for j := range list {
+				list[j] = all.narrow(list[j], withoutEntry(list[j].Kind))
+			}
+		}
+		for j := range c.Watches {
+			c.Watches[j].Followed = all.narrow(c.Watches[j].Followed, withoutEntry(c.Watches[j].Kind))
+		}
+	}
+	return &narrowed
+}
+
+// narrow restricts what is followed of a kind to the namespaces that the entries name,
+// unless they, or what needs no entry, allow more.
+func (all Entries) narrow(w abi.Followed, without Reach) abi.Followed {
+	of := func(verb string) Reach { return all.Reach(w.Kind, "", verb).Or(without) }
+	r := of(Get).And(of(List)).And(of(Watch))
+	if r.All || r.Own || len(r.Named) == 0 {
+		return w
+	}
+	if len(w.Namespaces) == 0 {
+		w.Namespaces = r.Named
+		return w
+	}
+	selected := slices.DeleteFunc(slices.Clone(w.Namespaces), func(name string) bool { return !slices.Contains(r.Named, name) })
+	if len(selected) == 0 { // which would stand for all
+		selected = r.Named
+	}
+	w.Namespaces = selected
+	return w
+}
