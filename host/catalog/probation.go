@@ -126,6 +126,10 @@ func (s *supervisor[G]) rollBack(ctx context.Context, f *probationFailure, m *Mo
 		f.revision = s.current.Number
 		s.mu.Unlock()
 	}
+	if s.current == nil {
+		s.accept(f)
+		return true // its policy does not allow it any more
+	}
 	r, err := s.withPolicy(ctx, s.fallback, s.current.Policy)
 	if err == nil {
 		err = s.start(ctx, r)

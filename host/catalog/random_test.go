@@ -59,7 +59,7 @@ func (h *randomChanges) step(ctx context.Context) {
 	switch h.random.IntN(10) {
 	default:
 		m := module(name, pick(h, "A/1", "A/2", "A/3", "B/1", "A+B/1", "A+B/2", "Late", "broken", "A/slow"))
-		m.Policy = policy(pick(h, "", "less", "least", "unfit"))
+		m.Policy = policy(pick(h, "", "less", "least", "unfit", "deny all", "deny /2"))
 		h.has[name] = &m
 	case 0:
 		delete(h.has, name)
@@ -125,7 +125,7 @@ func (h *randomChanges) runnable(name string, m *Module) bool {
 			return false
 		}
 	}
-	return m.Err == nil && !slices.Contains([]string{"Late", "broken", "A/slow"}, m.Digest) && string(m.Policy.Config) != "unfit"
+	return m.Err == nil && !slices.Contains([]string{"Late", "broken", "A/slow"}, m.Digest) && string(m.Policy.Config) != "unfit" && !denies(m.Policy, m.Digest)
 }
 
 func (h *randomChanges) overruled(name, digest string) bool {

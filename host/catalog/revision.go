@@ -99,6 +99,9 @@ func (r *Revision[G]) identity() *events.Revision {
 // with it. It is tried again.
 type WaitError struct {
 	Reason string // what it waits for, for people
+	// Denied is set if it waits for its policy to allow what it needs: nothing of the
+	// plugin may run under that policy.
+	Denied bool
 }
 
 func (e *WaitError) Error() string { return e.Reason }

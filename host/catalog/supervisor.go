@@ -307,6 +307,9 @@ func (s *supervisor[G]) restrict(ctx context.Context, policy config.Policy) erro
 	}
 	if err := s.replace(ctx, r); err != nil {
 		s.free(r)
+		if wait, ok := errors.AsType[*WaitError](err); ok && wait.Denied {
+			s.halt(err)
+		}
 		return err
 	}
 	return nil
@@ -375,6 +378,21 @@ func (s *supervisor[G]) stop(removed bool) {
 	}
 	s.pending, s.fallback, s.current = nil, nil, nil
 	s.rejected, s.refused, s.unusablePolicy = nil, nil, nil
+}
+
+// halt stops the running revision, which its policy does not allow any more. What the
+// directory holds runs when it may, also if it was rolled back: what it was rolled back to
+// is gone.
+func (s *supervisor[G]) halt(reason error) {
+	s.c.Logger.Warn("stopping the plugin, whose policy does not allow it any more", "plugin", s.name, "reason", reason)
+	s.c.Runner.Stop(s.name, false)
+	s.c.mu.Lock()
+	s.c.stopped(s.name)
+	s.c.mu.Unlock()
+	s.c.Events.Observe(events.PluginStopped{Plugin: s.name, Ran: true})
+	s.drop(s.fallback)
+	s.drop(s.current)
+	s.fallback, s.current, s.rejected = nil, nil, nil
 }
 
 // end removes the supervisor of a plugin that is gone from the catalog. If the

@@ -43,6 +43,13 @@ func policy(text string) config.Policy {
 	return config.Policy{Config: json.RawMessage(text)}
 }
 
+// denies reports whether a policy does not allow what a module needs: "deny all", or
+// "deny /2" for the modules of that end.
+func denies(p config.Policy, digest string) bool {
+	what, is := strings.CutPrefix(string(p.Config), "deny ")
+	return is && (what == "all" || strings.HasSuffix(digest, what))
+}
+
 func newWorld(kinds ...string) *world {
 	w := &world{
 		runs: map[string]string{}, present: map[string]bool{}, counters: map[string]int{},
@@ -181,6 +188,9 @@ func (w *world) Start(ctx context.Context, g *Revision[*guest], claim func() err
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+	if denies(g.Policy, g.Digest) {
+		return &WaitError{Reason: "the policy does not allow it", Denied: true}
 	}
 	for _, kind := range kindsOf(g.Digest) {
 		if !w.serves(kind) {
