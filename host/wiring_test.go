@@ -114,8 +114,8 @@ func TestALoadFailureNamesTheFunctionsOfThePlugin(t *testing.T) {
 func TestPoliciesOfASnapshotAreRead(t *testing.T) {
 	h := &Host{config: config.Config{}.WithDefaults()}
 	modules := h.modules(source.Snapshot{
-		{Name: "good", Digest: "1", Policy: []byte("limits: {memoryMiB: 7}")},
-		{Name: "bad", Digest: "2", Policy: []byte("limits: {memoryMiB: 65}")},
+		{Name: "good", Digest: "1", Policy: []byte("apiVersion: thole.dev/v1alpha1\nlimits: {memoryMiB: 7}")},
+		{Name: "bad", Digest: "2", Policy: []byte("apiVersion: thole.dev/v1alpha1\nlimits: {memoryMiB: 65}")},
 		{Name: "unreadable", Err: errors.New("permission denied")},
 	})
 	if m := modules[0]; m.Err != nil || m.Policy.Limits.MemoryMiB != 7 || m.Policy.Limits.HostCalls != 10_000 {

@@ -14,7 +14,7 @@ type State string
 // breakers; the catalog does not.
 const (
 	Loading     State = "loading"     // its first revision is being compiled or started
-	Waiting     State = "waiting"     // for something that is not there yet, such as a CRD
+	Waiting     State = "waiting"     // for something that is not there yet, such as a CRD, or an entry in its policy
 	Running     State = "running"     // the newest module runs
 	Degraded    State = "degraded"    // a revision runs, but not that of the newest module
 	Quarantined State = "quarantined" // it runs, and its circuit breaker is not closed

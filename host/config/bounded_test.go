@@ -12,7 +12,8 @@ func TestErrorsShowLittleOfAFile(t *testing.T) {
 	long := strings.Repeat("x", 10_000)
 	for name, text := range map[string]string{
 		"fields":        strings.Repeat("a: 1\n", 1) + lines(5000, "field%d: value"),
-		"namespaces":    "namespaces: [" + strings.Repeat(strings.ToUpper(long)+",", 10) + "]",
+		"namespaces":    many("namespaces", 1) + "\nallow: [" + strings.Repeat(long+",", 10) + "]",
+		"verbs":         "allow: [{groups: [a], kinds: [B], verbs: [" + strings.Repeat("A,", 10_000) + "]}]",
 		"one key":       long + ": 1",
 		"the same key":  long + ": 1\n" + long + ": 2",
 		"control codes": "\"\\e[2J\": 1\n\"\\e[2J\": 2",
@@ -20,7 +21,7 @@ func TestErrorsShowLittleOfAFile(t *testing.T) {
 		"no YAML":       "a: b\n" + long + "\n\t" + long,
 		"empty values":  "namespaces: [" + strings.Repeat("~,", 10_000) + "]",
 	} {
-		_, err := Config{}.WithDefaults().ReadPolicy("p", []byte(text))
+		_, err := Config{}.WithDefaults().ReadPolicy("p", versioned(text))
 		if err == nil {
 			if name != "a tag" {
 				t.Errorf("%s: no error", name)
@@ -47,6 +48,8 @@ func TestPoliciesTakeABoundedAmountOfMemory(t *testing.T) {
 	for name, text := range map[string]string{
 		"namespaces": "namespaces: [" + strings.Repeat("A,", size/2-20) + "]",
 		"nulls":      "namespaces: [" + strings.Repeat("~,", size/2-20) + "]",
+		"entries":    "allow: [" + strings.Repeat("A,", size/2-20) + "]",
+		"verbs":      "allow: [{verbs: [" + strings.Repeat("A,", size/2-20) + "]}]",
 		"maps":       "config: [" + strings.Repeat("{},", size/3-20) + "]",
 		"tags":       "config: [" + strings.Repeat("!!str a,", size/8-20) + "]",
 		"merges":     "config: [" + strings.Repeat("{<<: {}},", size/9-20) + "]",
@@ -54,7 +57,7 @@ func TestPoliciesTakeABoundedAmountOfMemory(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, _ = Config{}.WithDefaults().ReadPolicy("p", []byte(text))
+		_, _ = Config{}.WithDefaults().ReadPolicy("p", versioned(text))
 		runtime.ReadMemStats(&after)
 		if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 192 {
 			t.Errorf("%s: %d MiB were allocated", name, n)

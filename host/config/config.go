@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 // Config is the configuration of a host. Its JSON form is the file of
@@ -68,10 +69,10 @@ type Config struct {
 // Allow is the ceiling of the policy files. Whoever may write to the plugin
 // directory can write a policy there, and must not gain rights by it.
 type Allow struct {
-	// CrossNamespace names the plugins whose namespaced primary objects may
-	// read and write in other namespaces, if the plugin's policy asks for it
-	// too. [EveryPlugin] stands for all plugins.
-	CrossNamespace []string `json:"crossNamespace,omitempty"`
+	// Entries bound what the allow of a policy may have, by the name of the plugin.
+	// [EveryPlugin] stands for all plugins that are not named; without it the policies
+	// of these can allow nothing.
+	Entries map[string]rights.Entries `json:"entries,omitempty"`
 	// Pooled names the plugins that may keep state across namespaces, if the plugin's
 	// policy has the isolation "pooled". [EveryPlugin] stands for all plugins.
 	Pooled []string `json:"pooled,omitempty"`
@@ -92,6 +93,9 @@ const (
 	// maxResync keeps a time to which it is added within what time.Time holds.
 	maxResync = 100 * 365 * 24 * time.Hour
 )
+
+// checkVersion implements document: the configuration has no version.
+func (c *Config) checkVersion(map[string]any) error { return nil }
 
 // numbers returns the numbers of the configuration with their defaults and
 // ranges. GuestMemoryMiB has no fixed default: 0 lets the sandbox measure.

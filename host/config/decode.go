@@ -19,6 +19,7 @@ import (
 	kyaml "sigs.k8s.io/yaml"
 
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/sanitize"
 )
 
@@ -38,10 +39,16 @@ func (d *Duration) UnmarshalText(text []byte) (err error) {
 	return nil
 }
 
-// decode decodes one document of YAML or JSON into a *Config or a *Policy.
-// Fields that the document does not mention keep their values. The error lists
+// document is a *Config or a *Policy.
+type document interface {
+	numbers() []number
+	// checkVersion returns an error if what is written has a version of another schema.
+	checkVersion(written map[string]any) error
+}
+
+// decode decodes one document of YAML or JSON. Fields that the document does not mention keep their values. The error lists
 // everything that is wrong, one problem a line.
-func decode(text []byte, into interface{ numbers() []number }) error {
+func decode(text []byte, into document) error {
 	asJSON, err := toJSON(text)
 	if err != nil {
 		return err
@@ -50,14 +57,30 @@ func decode(text []byte, into interface{ numbers() []number }) error {
 	if json.Unmarshal(asJSON, &written) != nil {
 		return errors.New(expected(reflect.TypeOf(into).Elem()))
 	}
+	if err := into.checkVersion(written); err != nil {
+		return err
+	}
 	known := fieldsOf(reflect.TypeOf(into).Elem(), "")
-	problems := slices.Concat(emptyValues(known, written), unmarshal(asJSON, into, known, written))
+	problems := slices.Concat(emptyValues(known, written), misshapenEntries(known, written))
+	if asJSON, err = withoutRemoved(asJSON, written, problems); err != nil {
+		return err
+	}
+	problems = append(problems, unmarshal(asJSON, into, known, written)...)
 	for _, n := range into.numbers() {
 		if value := valueAt(written, n.path); value != nil && n.value == 0 {
 			problems = append(problems, fmt.Errorf("%w; remove it for the default", n.validate()))
 		}
 	}
 	return joined(problems)
+}
+
+// withoutRemoved returns the JSON of what is written, if there are problems for which
+// something may have been removed.
+func withoutRemoved(asJSON []byte, written map[string]any, problems []error) ([]byte, error) {
+	if problems == nil {
+		return asJSON, nil // as it was, since written has lost the digits of large numbers
+	}
+	return json.Marshal(written)
 }
 
 // unmarshal stores JSON in a struct and returns an error for every unknown
@@ -80,7 +103,7 @@ func unmarshal(asJSON []byte, into any, known fields, written map[string]any) (p
 		// The decoder reports one wrong type at a time: without this value it
 		// reports the next one.
 		problems = append(problems, wrongType(wrong.Field, known, written))
-		unstructured.RemoveNestedField(written, strings.Split(wrong.Field, ".")...)
+		unstructured.RemoveNestedField(written, split(wrong.Field)...)
 		if asJSON, err = json.Marshal(written); err != nil {
 			return append(problems, err)
 		}
@@ -157,6 +180,8 @@ func fieldsOf(t reflect.Type, prefix string) fields {
 
 func (f fields) paths() []string { return slices.Sorted(maps.Keys(f)) }
 
+func split(path string) []string { return strings.Split(path, ".") }
+
 // isMapping reports whether a field of this type has fields below it.
 func isMapping(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && t != reflect.TypeFor[Duration]()
@@ -167,6 +192,8 @@ func expected(t reflect.Type) string {
 	switch kind := t.Kind(); {
 	case isMapping(t):
 		return fmt.Sprintf("must be a mapping of fields, such as {%s: ...}", fieldsOf(t, "").paths()[0])
+	case t == reflect.TypeFor[map[string]rights.Entries]():
+		return "must be a mapping from plugins to lists of entries, " + anEntry
 	case kind == reflect.Map:
 		return "must be a mapping from plugins to lists of namespaces, such as {name: [name]}"
 	case kind == reflect.Slice:
@@ -185,7 +212,7 @@ func expected(t reflect.Type) string {
 
 // valueAt returns the value that is written at a path; nil if there is none.
 func valueAt(written map[string]any, path string) any {
-	value, _, _ := unstructured.NestedFieldNoCopy(written, strings.Split(path, ".")...)
+	value, _, _ := unstructured.NestedFieldNoCopy(written, split(path)...)
 	return value
 }
 
@@ -242,7 +269,7 @@ func joined(problems []error) error {
 // namespace wanted another.
 func emptyValues(known fields, written map[string]any) (problems []error) {
 	for _, path := range known.paths() {
-		value, ok, _ := unstructured.NestedFieldNoCopy(written, strings.Split(path, ".")...)
+		value, ok, _ := unstructured.NestedFieldNoCopy(written, split(path)...)
 		const advice = "write a value, or remove the line for the default"
 		t := known[path]
 		mayBeEmpty := isMapping(t) || t.Kind() == reflect.Slice && t != reflect.TypeFor[Namespaces]()

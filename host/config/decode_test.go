@@ -25,7 +25,7 @@ func TestUnknownFieldIsRefusedWithTheKnownOne(t *testing.T) {
 		"pluginz: x":            `unknown field "pluginz", did you mean "plugins"?`,
 		"Plugins: x":            `unknown field "Plugins", did you mean "plugins"?`,
 		"limits: {memoryMB: 1}": `unknown field "limits.memoryMB", did you mean "limits.memoryMiB"?`,
-		"allow: {nothing: [a]}": `unknown field "allow.nothing"; known there are crossNamespace, namespaces, pooled`,
+		"allow: {nothing: [a]}": `unknown field "allow.nothing"; known there are entries, namespaces, pooled`,
 		"memoryMiB: 8":          `unknown field "memoryMiB": memoryMiB belongs below limits`,
 		"limits.memoryMiB: 8":   `unknown field "limits.memoryMiB": memoryMiB belongs below limits`,
 		"limits.: 5":            `unknown field "limits.", did you mean "limits"?`,
@@ -59,10 +59,10 @@ func TestValueOfWrongTypeIsRefusedWithTheExpectedOne(t *testing.T) {
 		"limits: {writesPerSecond: 1e300}":   "limits.writesPerSecond: Invalid value: 1e+300: must be a number below 1e38, without quotes",
 		"limits: 3":                          "limits: Invalid value: 3: must be a mapping of fields, such as {churnMiB: ...}",
 		"limits: [fuel]":                     `limits: Invalid value: ["fuel"]: must be a mapping of fields, such as {churnMiB: ...}`,
-		"allow: x":                           `allow: Invalid value: "x": must be a mapping of fields, such as {crossNamespace: ...}`,
-		"allow: {crossNamespace: x}":         `allow.crossNamespace: Invalid value: "x": must be a list of names, such as [name]`,
-		"allow: {crossNamespace: {a: b}}":    `allow.crossNamespace: Invalid value: {"a":"b"}: must be a list of names, such as [name]`,
-		"allow: {crossNamespace: [a, 3]}":    "allow.crossNamespace[1]: Invalid value: 3: must be text: write it in quotes",
+		"allow: x":                           `allow: Invalid value: "x": must be a mapping of fields, such as {entries: ...}`,
+		"allow: {entries: x}":                `allow.entries: Invalid value: "x": must be a mapping from plugins to lists of entries, ` + anEntry,
+		"allow: {entries: {a: b}}":           `allow.entries[a]: Invalid value: "b": must be a list of entries, ` + anEntry,
+		"allow: {entries: {a: [b]}}":         `allow.entries[a][0]: Invalid value: "b": must be an entry, ` + anEntry,
 		"listen: 8080":                       "listen: Invalid value: 8080: must be text: write it in quotes",
 		"dryRun: 1":                          "dryRun: Invalid value: 1: must be true or false, without quotes",
 		"dryRun: " + strings.Repeat("x", 60): "dryRun: Invalid value: must be true or false, without quotes",
@@ -77,9 +77,6 @@ func TestEmptyValueIsRefused(t *testing.T) {
 		"namespace:":          "namespace: " + missing,
 		"probation: null":     "probation: " + missing,
 		"dryRun: ~":           "dryRun: " + missing,
-
-		"allow: {crossNamespace: [null]}":  "allow.crossNamespace[0]: " + missing,
-		"allow:\n  crossNamespace:\n  -\n": "allow.crossNamespace[0]: " + missing,
 	})
 }
 
@@ -143,7 +140,7 @@ func TestDecodeAcceptsWhatEditorsWrite(t *testing.T) {
 		"byte order mark":    byteOrderMark + "plugins: p\r\nlimits:\r\n  memoryMiB: 8\r\n",
 		"document markers":   "# comment\n---\nplugins: p\nlimits: {memoryMiB: 8}\n---\n# nothing\n",
 		"JSON":               `{"plugins": "p", "limits": {"memoryMiB": 8}, "allow": null}`,
-		"commented children": "plugins: p\nlimits: {memoryMiB: 8}\nallow:\n#  crossNamespace: [a]\n",
+		"commented children": "plugins: p\nlimits: {memoryMiB: 8}\nallow:\n#  entries: {}\n",
 		"anchor not used":    "plugins: &p p\nlimits: {memoryMiB: 8}",
 	} {
 		t.Run(name, func(t *testing.T) {

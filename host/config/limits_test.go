@@ -46,7 +46,7 @@ func TestLimitOutOfRangeIsRefused(t *testing.T) {
 				err = c.WithDefaults().Validate()
 			}
 			wantProblems(t, err, want)
-			_, err = Config{}.WithDefaults().ReadPolicy("p", []byte("limits: {"+limit+"}"))
+			_, err = Config{}.WithDefaults().ReadPolicy("p", versioned("limits: {"+limit+"}"))
 			wantProblems(t, err, "p.yaml: "+want)
 		})
 	}

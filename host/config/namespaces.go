@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -44,18 +43,6 @@ func (n Namespaces) and(other Namespaces) Namespaces {
 }
 
 func (n Namespaces) String() string { return strings.Join(n, ", ") }
-
-// problems returns what is wrong with the namespaces of the plugins.
-func (a Allow) problems() (problems []error) {
-	at := field.NewPath("allow", "namespaces")
-	for _, plugin := range slices.Sorted(maps.Keys(a.Namespaces)) {
-		if plugin != EveryPlugin && !abi.ValidName(plugin) {
-			problems = append(problems, field.Invalid(at, plugin, `must be the name of a plugin, or "`+EveryPlugin+`" for all that are not named`))
-		}
-		problems = append(problems, a.Namespaces[plugin].problems(at.Key(plugin))...)
-	}
-	return problems
-}
 
 // namespaces returns the namespaces that a plugin may have.
 func (a Allow) namespaces(plugin string) Namespaces {

@@ -23,7 +23,7 @@ func TestNamespacesAreThoseOfThePolicyAndTheConfiguration(t *testing.T) {
 		"a policy without them is another": {map[string]Namespaces{"p": {"a"}}, "dryRun: true", Namespaces{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := Config{Allow: Allow{Namespaces: c.allow}}.WithDefaults().ReadPolicy("p", []byte(c.policy))
+			p, err := Config{Allow: Allow{Namespaces: c.allow}}.WithDefaults().ReadPolicy("p", versioned(c.policy))
 			if err != nil || !slices.Equal(p.Namespaces, c.want) || (p.Namespaces == nil) != (c.want == nil) {
 				t.Errorf("namespaces %v, %v, want %v", p.Namespaces, err, c.want)
 			}
@@ -33,22 +33,21 @@ func TestNamespacesAreThoseOfThePolicyAndTheConfiguration(t *testing.T) {
 
 func TestNamespacesThatBoundNothingAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"namespaces: [c]":               "namespaces: Forbidden: the host's configuration allows the plugin none of them, but a, b: name one of these, or change allow.namespaces in the file of --config",
-		"namespaces: [a]":               "namespaces: Forbidden: the host follows only the namespace b (--namespace), and the plugin may only have a: change the policy",
-		"namespaces: []":                "namespaces: Required value: name a namespace, or remove the line to allow all",
-		"namespaces:":                   "namespaces: Required value: write a value, or remove the line for the default",
-		"namespaces: [a, null]":         "namespaces[1]: Required value: ",
-		"namespaces: [a, B_]":           `namespaces[1]: Invalid value: "B_": must be a DNS label`,
-		`namespaces: ["*"]`:             `namespaces[0]: Invalid value: "*": must be a DNS label`,
-		`namespaces: [""]`:              `namespaces[0]: Invalid value: "": must be a DNS label`,
-		"namespaces: b":                 `namespaces: Invalid value: "b": must be a list of names, such as [name]`,
-		"namespaces: {b: c}":            `namespaces: Invalid value: `,
-		"namespace: b":                  `unknown field "namespace": it belongs in the file of --config`,
-		"allow: {namespaces: {p: [b]}}": `unknown field "allow": it belongs in the file of --config`,
+		"namespaces: [c]":       "namespaces: Forbidden: the host's configuration allows the plugin none of them, but a, b: name one of these, or change allow.namespaces in the file of --config",
+		"namespaces: [a]":       "namespaces: Forbidden: the host follows only the namespace b (--namespace), and the plugin may only have a: change the policy",
+		"namespaces: []":        "namespaces: Required value: name a namespace, or remove the line to allow all",
+		"namespaces:":           "namespaces: Required value: write a value, or remove the line for the default",
+		"namespaces: [a, null]": "namespaces[1]: Required value: ",
+		"namespaces: [a, B_]":   `namespaces[1]: Invalid value: "B_": must be a DNS label`,
+		`namespaces: ["*"]`:     `namespaces[0]: Invalid value: "*": must be a DNS label`,
+		`namespaces: [""]`:      `namespaces[0]: Invalid value: "": must be a DNS label`,
+		"namespaces: b":         `namespaces: Invalid value: "b": must be a list of names, such as [name]`,
+		"namespaces: {b: c}":    `namespaces: Invalid value: `,
+		"namespace: b":          `unknown field "namespace": it belongs in the file of --config`,
 	} {
 		t.Run(text, func(t *testing.T) {
 			c := Config{Namespace: "b", Allow: Allow{Namespaces: map[string]Namespaces{"p": {"b", "a"}}}}.WithDefaults()
-			_, err := c.ReadPolicy("p", []byte(text))
+			_, err := c.ReadPolicy("p", versioned(text))
 			wantProblems(t, err, "p.yaml: "+want)
 		})
 	}

@@ -4,17 +4,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/thole-dev/thole/host/rights"
 )
 
 // Policy is what the administrator allows one plugin, written in the file
 // <name>.yaml beside its module. A policy can only narrow the configuration.
 type Policy struct {
-	// CrossNamespace lets the plugin's namespaced primary objects read and
-	// write in other namespaces. The configuration must allow it too.
-	CrossNamespace bool `json:"crossNamespace,omitempty"`
+	// APIVersion is that of this schema, thole.dev/v1alpha1; required.
+	APIVersion string `json:"apiVersion,omitempty"`
+	// Allow is what the plugin may read and write beyond what needs no entry. The
+	// configuration must allow it too.
+	Allow rights.Entries `json:"allow,omitempty"`
 	// Namespaces are those in which the plugin may read and write objects; it follows
 	// no objects in others. Those that the configuration does not allow are left out.
 	// The default is what the configuration allows. Cluster-scoped objects are not
@@ -40,6 +43,19 @@ type Policy struct {
 func (p Policy) Equal(other Policy) bool { return reflect.DeepEqual(p, other) }
 
 func (p *Policy) numbers() []number { return p.Limits.numbers() }
+
+// checkVersion refuses a policy of another version, whose fields may mean something else.
+func (p *Policy) checkVersion(written map[string]any) error {
+	at := field.NewPath("apiVersion")
+	switch version, ok := written["apiVersion"]; {
+	case len(written) == 0, version == rights.APIVersion:
+		return nil
+	case !ok:
+		return field.Required(at, "the first line of a policy is apiVersion: "+rights.APIVersion)
+	default:
+		return field.NotSupported(at, version, []string{rights.APIVersion})
+	}
+}
 
 // policyError is why a policy was refused.
 type policyError struct{ error }
@@ -82,11 +98,7 @@ func (c Config) checkCeiling(plugin string, p *Policy) error {
 				n.convert(ceilings[i].value), n.path))
 		}
 	}
-	allowed := func(name string) bool { return name == plugin || name == EveryPlugin }
-	if p.CrossNamespace && !slices.ContainsFunc(c.Allow.CrossNamespace, allowed) {
-		problems = append(problems, field.Forbidden(field.NewPath("crossNamespace"), fmt.Sprintf(
-			"the host's configuration does not allow it: add %q to allow.crossNamespace in the file of --config", plugin)))
-	}
+	problems = append(problems, c.Allow.entryCeilingProblems(plugin, p)...)
 	problems = append(problems, c.checkIsolation(plugin, p.Isolation), c.narrow(plugin, p))
 	return joined(problems)
 }

@@ -3,28 +3,39 @@ package config
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/rights"
 )
+
+// versioned returns a policy with its apiVersion.
+func versioned(text string) []byte {
+	if strings.HasPrefix(text, "{") {
+		return []byte(`{"apiVersion": "thole.dev/v1alpha1", ` + text[1:])
+	}
+	return []byte("apiVersion: thole.dev/v1alpha1\n" + text)
+}
 
 func TestPolicyThatAllowsMoreThanTheConfigurationIsRefused(t *testing.T) {
 	narrow := Config{Limits: Limits{MemoryMiB: 32, WritesPerSecond: 2.5}}.WithDefaults()
 	for text, want := range map[string]string{
-		"crossNamespace: true":            `crossNamespace: Forbidden: the host's configuration does not allow it: add "configsync" to allow.crossNamespace in the file of --config`,
 		"isolation: pooled":               `isolation: Forbidden: the host's configuration does not allow "pooled": add "configsync" to allow.pooled in the file of --config`,
 		"isolation: none":                 `isolation: Unsupported value: "none": supported values: "namespace", "pooled"`,
 		"limits: {memoryMiB: 33}":         "limits.memoryMiB: Invalid value: 33: must be at most 32, the host's limit: lower it, or raise limits.memoryMiB in the file of --config",
 		"limits: {timeout: 11s}":          `limits.timeout: Invalid value: "11s": must be at most 10s, the host's limit`,
 		"limits: {writesPerSecond: 2.6}":  "limits.writesPerSecond: Invalid value: 2.6: must be at most 2.5, the host's limit",
 		"limits: {concurrency: 9}":        "limits.concurrency: Invalid value: 9: must be at most 8, the host's limit",
-		"crossNamespaces: true":           `unknown field "crossNamespaces", did you mean "crossNamespace"?`,
-		"crossNamespace: maybe":           `crossNamespace: Invalid value: "maybe": must be true or false`,
+		"dryRuns: true":                   `unknown field "dryRuns", did you mean "dryRun"?`,
+		"dryRun: maybe":                   `dryRun: Invalid value: "maybe": must be true or false`,
 		"probation: 0s":                   `unknown field "probation": it belongs in the file of --config`,
-		"allow: {crossNamespace: [a]}":    `unknown field "allow": it belongs in the file of --config`,
+		"allow: {namespaces: {a: [b]}}":   `allow: Invalid value: {"namespaces":{"a":["b"]}}: must be a list of entries, such as {groups: `,
 		"limits: {writesPerSecond: 1e-9}": "limits.writesPerSecond: Invalid value: 1e-09: must be between 0.1 and 100000",
 	} {
 		t.Run(text, func(t *testing.T) {
-			_, err := narrow.ReadPolicy("configsync", []byte(text))
+			_, err := narrow.ReadPolicy("configsync", versioned(text))
 			wantProblems(t, err, "configsync.yaml: "+want)
 			var step interface{ LoadStep() string }
 			if !errors.As(err, &step) || step.LoadStep() != "policy" {
@@ -36,13 +47,13 @@ func TestPolicyThatAllowsMoreThanTheConfigurationIsRefused(t *testing.T) {
 
 func TestReadPolicyReportsEveryProblem(t *testing.T) {
 	_, err := Config{}.WithDefaults().ReadPolicy("p",
-		[]byte("crossNamespace: true\nlimits: {memoryMiB: 65, timeout: 11s, concurrency: 1001}"))
-	wantProblems(t, err, "crossNamespace: ", "limits.memoryMiB: ", "limits.timeout: ", "limits.concurrency: ")
+		versioned("allow: [{groups: [apps], kinds: [Deployment], verbs: [get]}]\nlimits: {memoryMiB: 65, timeout: 11s, concurrency: 1001}"))
+	wantProblems(t, err, "allow[0]: Forbidden", "limits.memoryMiB: ", "limits.timeout: ", "limits.concurrency: ")
 }
 
 func TestPolicyLowersOnlyTheLimitsThatItNames(t *testing.T) {
 	c := Config{Limits: Limits{MemoryMiB: 32, WritesPerSecond: 2.5}}.WithDefaults()
-	p, err := c.ReadPolicy("p", []byte("limits: {memoryMiB: 16, timeout: 2s, fuel: 10000000, intents: 256}"))
+	p, err := c.ReadPolicy("p", versioned("limits: {memoryMiB: 16, timeout: 2s, fuel: 10000000, intents: 256}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,31 +61,6 @@ func TestPolicyLowersOnlyTheLimitsThatItNames(t *testing.T) {
 	want.MemoryMiB, want.Timeout.Duration, want.Fuel = 16, 2*time.Second, 10_000_000
 	if p.Limits != want {
 		t.Errorf("limits %+v\nwant   %+v", p.Limits, want)
-	}
-}
-
-func TestCrossNamespaceNeedsThePolicyAndTheConfiguration(t *testing.T) {
-	const asked = "crossNamespace: true"
-	for name, c := range map[string]struct {
-		allowed []string
-		text    string
-		refused bool
-		crosses bool
-	}{
-		"allowed and asked for":          {[]string{"other", "p"}, asked, false, true},
-		"allowed to all and asked for":   {[]string{EveryPlugin}, asked, false, true},
-		"allowed and not asked for":      {[]string{EveryPlugin}, "", false, false},
-		"allowed and set to false":       {[]string{"p"}, "crossNamespace: false", false, false},
-		"allowed to another plugin only": {[]string{"other"}, asked, true, false},
-		"not allowed":                    {nil, asked, true, false},
-		"neither":                        {nil, "", false, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p, err := Config{Allow: Allow{CrossNamespace: c.allowed}}.WithDefaults().ReadPolicy("p", []byte(c.text))
-			if (err != nil) != c.refused || p.CrossNamespace != c.crosses {
-				t.Errorf("crossNamespace %v, error %v", p.CrossNamespace, err)
-			}
-		})
 	}
 }
 
@@ -91,7 +77,7 @@ func TestPoolingNeedsThePolicyAndTheConfiguration(t *testing.T) {
 		"neither":                      {nil, "isolation: namespace", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := Config{Allow: Allow{Pooled: c.allowed}}.WithDefaults().ReadPolicy("p", []byte(c.text))
+			p, err := Config{Allow: Allow{Pooled: c.allowed}}.WithDefaults().ReadPolicy("p", versioned(c.text))
 			if err != nil || p.Sandbox().PoolNamespaces != c.pooled {
 				t.Errorf("pooled %v, error %v", p.Sandbox().PoolNamespaces, err)
 			}
@@ -112,7 +98,7 @@ func TestDryRunOfThePolicyOrTheConfiguration(t *testing.T) {
 		"set to false where the host has": {false, "dryRun: false", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := Config{DryRun: c.host}.WithDefaults().ReadPolicy("p", []byte(c.policy))
+			p, err := Config{DryRun: c.host}.WithDefaults().ReadPolicy("p", versioned(c.policy))
 			if err != nil || p.DryRun != c.want {
 				t.Errorf("dryRun %v, %v, want %v", p.DryRun, err, c.want)
 			}
@@ -121,10 +107,12 @@ func TestDryRunOfThePolicyOrTheConfiguration(t *testing.T) {
 }
 
 func TestEmptyPolicyIsTheNarrowest(t *testing.T) {
-	c := Config{Allow: Allow{CrossNamespace: []string{EveryPlugin}}}.WithDefaults()
-	p, err := c.ReadPolicy("p", nil)
-	if want := (Policy{Limits: c.Limits}); err != nil || !p.Equal(want) {
-		t.Errorf("got %+v, %v\nwant %+v", p, err, want)
+	c := Config{Allow: Allow{Entries: map[string]rights.Entries{EveryPlugin: Everything()}}}.WithDefaults()
+	for _, text := range []string{"", "# nothing\n", "{}"} {
+		p, err := c.ReadPolicy("p", []byte(text))
+		if want := (Policy{Limits: c.Limits}); err != nil || !p.Equal(want) {
+			t.Errorf("%q: got %+v, %v\nwant %+v", text, p, err, want)
+		}
 	}
 }
 
@@ -136,7 +124,7 @@ func TestConfigOfThePolicyIsPassedAsJSON(t *testing.T) {
 		"config: text":                             `"text"`,
 	} {
 		t.Run(text, func(t *testing.T) {
-			p, err := Config{}.WithDefaults().ReadPolicy("p", []byte(text))
+			p, err := Config{}.WithDefaults().ReadPolicy("p", versioned(text))
 			if err != nil || string(p.Config) != want {
 				t.Errorf("got %s, %v, want %s", p.Config, err, want)
 			}
@@ -147,7 +135,7 @@ func TestConfigOfThePolicyIsPassedAsJSON(t *testing.T) {
 func TestEqualPoliciesAreWrittenInDifferentWays(t *testing.T) {
 	c := Config{}.WithDefaults()
 	read := func(text string) Policy {
-		p, err := c.ReadPolicy("p", []byte(text))
+		p, err := c.ReadPolicy("p", versioned(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,18 +153,29 @@ func TestEqualPoliciesAreWrittenInDifferentWays(t *testing.T) {
 }
 
 func FuzzPolicyStaysBelowTheConfiguration(f *testing.F) {
-	f.Add("crossNamespace: true\nlimits: {memoryMiB: 16, timeout: 2s}\nconfig: {a: [1]}")
+	f.Add("apiVersion: thole.dev/v1alpha1\nallow: [{groups: [''], kinds: [Pod], verbs: [get], namespaces: [a]}]\nlimits: {memoryMiB: 16, timeout: 2s}\nconfig: {a: [1]}")
 	f.Add("limits: {fuel: 1e20, writesPerSecond: \"x\"}\nunknown: 1")
 	f.Add("--- # a\n---\n&a [*a]")
 	f.Add("namespaces: [a, c, \"\"]")
-	c := Config{Allow: Allow{CrossNamespace: []string{"other"}, Namespaces: map[string]Namespaces{"p": {"a", "b"}}}, DryRun: true}.WithDefaults()
+	f.Add("apiVersion: thole.dev/v1alpha1\nallow: [{groups: ['*'], kinds: ['*'], verbs: ['*'], namespaces: ['*']}]")
+	ceiling := rights.Entries{{Groups: []string{""}, Kinds: []string{"Pod"}, Verbs: []string{"get", "list"}, Namespaces: []string{"a", "b"}}}
+	c := Config{Allow: Allow{Entries: map[string]rights.Entries{"p": ceiling}, Namespaces: map[string]Namespaces{"p": {"a", "b"}}}, DryRun: true}.WithDefaults()
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := c.ReadPolicy("p", []byte(text))
+		p, err := c.ReadPolicy("p", versioned(text))
 		if err != nil {
 			return
 		}
 		outside := func(name string) bool { return name != "a" && name != "b" }
-		if p.CrossNamespace || !p.DryRun || len(p.Namespaces) == 0 || slices.ContainsFunc(p.Namespaces, outside) {
+		for _, verb := range rights.Verbs() {
+			for _, kind := range []abi.Kind{{APIVersion: "v1", Kind: "Pod"}, {APIVersion: "v1", Kind: "Secret"}, {APIVersion: "apps/v1", Kind: "Pod"}} {
+				r := p.Allow.Reach(kind, "", verb)
+				within := kind == abi.Kind{APIVersion: "v1", Kind: "Pod"} && (verb == "get" || verb == "list")
+				if r.All || r.Own || r.Cluster || slices.ContainsFunc(r.Named, func(n string) bool { return !within || outside(n) }) {
+					t.Errorf("the policy allows %s of %s in %+v", verb, kind, r)
+				}
+			}
+		}
+		if !p.DryRun || len(p.Namespaces) == 0 || slices.ContainsFunc(p.Namespaces, outside) {
 			t.Errorf("the policy allows more than the configuration: %+v", p)
 		}
 		ceilings := c.Limits.numbers()

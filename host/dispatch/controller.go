@@ -19,6 +19,7 @@ import (
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/queue"
+	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
@@ -145,10 +146,9 @@ type Revision struct {
 	// MemoVersion states what memos mean: they are kept by a revision that has
 	// the same.
 	MemoVersion string
-	// CrossNamespace lets namespaced primaries read in other namespaces.
-	CrossNamespace bool
-	MaxIntents     int    // in one result; 0: as many as the ABI allows
-	Config         []byte // JSON, the administrator's configuration; nil: none
+	Reads       map[abi.Kind]rights.Reads // where it may read what it follows
+	MaxIntents  int                       // in one result; 0: as many as the ABI allows
+	Config      []byte                    // JSON, the administrator's configuration; nil: none
 }
 
 // Controller reconciles the objects of one primary kind.

@@ -24,6 +24,7 @@ import (
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/queue"
+	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
@@ -72,8 +73,9 @@ type fixture struct {
 	foreign   string                     // a merge patch that somebody else makes just before the next write of status
 	live      *object.Object             // what the API server has, for reads of what is not followed
 	liveError error
-	edge      string // what the last edge to an object depends on
-	shares    bool   // the primary has applied fields of an object that it does not own
+	edge      string         // what the last edge to an object depends on
+	entries   rights.Entries // of the policy
+	shares    bool           // the primary has applied fields of an object that it does not own
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -100,7 +102,14 @@ func (f *fixture) follow() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	rev.Scopes = follows.Controllers[0]
+	rev.Scopes, rev.Reads = follows.Controllers[0], f.entries.ReadsOf(&rev.Controller)
+}
+
+// allow gives the revision a policy with an entry for every kind, in the namespaces.
+func (f *fixture) allow(namespaces ...string) {
+	all := []string{rights.Any}
+	f.entries = rights.Entries{{Groups: all, Kinds: all, Verbs: all, Namespaces: namespaces}}
+	f.follow()
 }
 
 // The results of a reconcile that tests use most.

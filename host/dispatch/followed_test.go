@@ -10,6 +10,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/internal/logtest"
+	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
@@ -82,7 +83,7 @@ func TestWhatIsFollowedAsAWholeIsReadInTheNamespaceOfThePrimary(t *testing.T) {
 func TestNamespacesThatAreNotFollowedAreDenied(t *testing.T) {
 	f := newFixture(t)
 	f.selecting(abi.Selector{Namespaces: []string{"other"}})
-	f.c.Revision().CrossNamespace = true
+	f.allow(rights.Any)
 	f.listError = nil
 	f.read(everyFeature, func(ctx context.Context, host sandbox.HostCalls) {
 		if got := getGadget(ctx, host, "a"); got != "-2" {

@@ -17,7 +17,9 @@ import (
 	"github.com/thole-dev/thole/host/cache/objects"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/sandbox"
+	"github.com/thole-dev/thole/host/sanitize"
 )
 
 // refresh reads the objects from the API server that a lost write of the last run
@@ -59,9 +61,15 @@ func (r *run) Get(ctx context.Context, served sandbox.ReadCall) (sandbox.Reply, 
 	}
 	kind := abi.Kind{APIVersion: call.Ref.APIVersion, Kind: call.Ref.Kind}
 	key := object.Key{Namespace: cmp.Or(call.Ref.Namespace, r.given.Namespace), Name: call.Ref.Name}
-	var code int64
-	if key.Namespace, code = r.readScope(kind, key.Namespace); code != 0 {
+	namespaced, code := r.readable(kind)
+	switch {
+	case code != 0:
 		return sandbox.Reply{}, code
+	case !namespaced:
+		key.Namespace = ""
+	}
+	if !r.revision.Reads[kind].Get.Has(namespaced, key.Namespace, r.given.Namespace) {
+		return sandbox.Reply{}, r.notAllowed(kind, rights.Get, key.Namespace)
 	}
 	scopes, err := r.revision.Scopes.Reads[kind].Get(scope.Read{Namespace: key.Namespace, Part: call.Fields})
 	if err != nil {
@@ -206,11 +214,14 @@ func (r *run) reading(call *abi.ListCall) (l cache.Reading, err error) {
 // narrow makes a list one of what the controller follows. The code is that of a list
 // that asks for more; the error says what is wrong with the call.
 func (r *run) narrow(l *cache.Reading, call *abi.ListCall) (code int64, err error) {
-	namespace, code := r.readScope(l.Kind, call.Namespace)
+	allowed, code := r.listScope(l.Kind, call.Namespace)
 	if code != 0 {
 		return code, nil
 	}
-	asked := scope.Read{Namespace: namespace, Labels: l.Selector, Fields: l.Fields, Part: call.Fields}
+	asked := scope.Read{Labels: l.Selector, Fields: l.Fields, Part: call.Fields}
+	if len(allowed) == 1 {
+		asked.Namespace = allowed[0]
+	}
 	within, err := r.revision.Scopes.Reads[l.Kind].List(asked)
 	if err != nil {
 		return r.denied(l.Kind, err), nil
@@ -219,9 +230,9 @@ func (r *run) narrow(l *cache.Reading, call *abi.ListCall) (code int64, err erro
 	if err := r.revision.Controller.CheckSelector(l.Kind, narrowed.Fields); err != nil {
 		return 0, err
 	}
-	l.Selector, l.Fields, l.Namespaces = narrowed.Labels, narrowed.Fields, within.Namespaces
-	if namespace != "" {
-		l.Namespaces = []string{namespace}
+	l.Selector, l.Fields = narrowed.Labels, narrowed.Fields
+	if l.Namespaces = within.Within(allowed).Namespaces; l.Namespaces != nil && len(l.Namespaces) == 0 {
+		return r.notAllowed(l.Kind, rights.List, call.Namespace), nil
 	}
 	l.Part, err = partOf(narrowed.Part)
 	return 0, err
@@ -242,30 +253,50 @@ func (r *run) invalid(verb string, err error) (sandbox.Reply, int64) {
 	return sandbox.Reply{}, abi.CodeInvalid
 }
 
-// readScope checks a read against the manifest and returns the namespace to read
-// in, "" for all. A namespaced primary reads in its own namespace and cluster-
-// scoped kinds, unless the policy lets it cross namespaces.
-func (r *run) readScope(kind abi.Kind, namespace string) (string, int64) {
-	c := &r.revision.Controller
-	if !c.MayRead(kind) {
+// readable checks that the manifest declares a kind, and reports whether it is namespaced.
+func (r *run) readable(kind abi.Kind) (namespaced bool, code int64) {
+	if !r.revision.Controller.MayRead(kind) {
 		r.warn("read denied: the manifest does not declare the kind in owns or reads", "kind", kind.String())
-		return "", abi.CodeDenied
+		return false, abi.CodeDenied
 	}
 	namespaced, err := r.c.Cache.Namespaced(kind) // fails while the revision is replaced by one that does not read the kind
 	if err != nil {
-		return "", r.unavailable("read", kind, err)
+		return false, r.unavailable("read", kind, err)
 	}
-	own := r.given.Namespace
+	return namespaced, 0
+}
+
+// listScope returns the namespaces that a list may read: the one that it names, or all that
+// the primary reaches, nil for all that there are. If it may read none the list is empty, and
+// not nil.
+func (r *run) listScope(kind abi.Kind, namespace string) (in []string, code int64) {
+	namespaced, code := r.readable(kind)
+	if code != 0 {
+		return nil, code
+	}
+	reach, own := r.revision.Reads[kind].List, r.given.Namespace
 	switch {
-	case !namespaced:
-		return "", 0
-	case own == "" || r.revision.CrossNamespace:
-		return namespace, 0
-	case namespace != "" && namespace != own:
-		r.warn("read denied: outside of the namespace of the object; crossNamespace in the plugin's policy allows it", "kind", kind.String(), "namespace", namespace)
-		return "", abi.CodeDenied
+	case namespaced && namespace == "":
+		return reach.Namespaces(own), 0
+	case !reach.Has(namespaced, namespace, own):
+		return []string{}, 0
+	case namespaced:
+		return []string{namespace}, 0
 	}
-	return own, 0
+	return nil, 0
+}
+
+// maxNamespace is the length of a name of a namespace.
+const maxNamespace = 63
+
+// notAllowed returns the code of a read that the policy does not allow.
+func (r *run) notAllowed(kind abi.Kind, verb, namespace string) int64 {
+	if r.mayLog(sanitize.LogBytes(kind.String()) + maxNamespace) {
+		namespace = sanitize.Truncate(namespace, maxNamespace) // the guest has written it
+		r.logger().Warn("read denied: the policy of the plugin does not allow it; an entry in its allow would",
+			"kind", kind.String(), "namespace", namespace, "entry", rights.EntryFor(kind, "", verb, namespace, r.given.Namespace).String())
+	}
+	return abi.CodeDenied
 }
 
 // LimitReads tells that a key reads more of a kind than is remembered by itself: the

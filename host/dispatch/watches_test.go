@@ -9,6 +9,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 var node = abi.Kind{APIVersion: "v1", Kind: "Node"}
@@ -31,6 +32,9 @@ func (f *fixture) watched(w abi.Watch, old, updated string) (due []string) {
 	if err != nil && w.Field != "" {
 		f.t.Fatal(err)
 	}
+	w.Kind = node
+	f.c.Revision().Controller.Watches = []abi.Watch{w}
+	f.follow()
 	f.c.ObserveWatched(&w, field, parse(old), parse(updated))
 	due = slices.Sorted(slices.Values(f.log))
 	f.log = nil
@@ -89,7 +93,9 @@ func TestChangeOfAWatchedObjectRunsThePrimariesThatBelongToIt(t *testing.T) {
 			f.put(`{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"namespace":"ns","name":"a"},"spec":{"nodes":["x","other/z"]}}`)
 			f.put(`{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"namespace":"ns","name":"b"},"spec":{"nodes":["w","x","ns/y"]}}`)
 			f.put(`{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"namespace":"other","name":"a"}}`)
-			f.c.Revision().CrossNamespace = test.cross
+			if f.allow(); test.cross {
+				f.allow(rights.Any)
+			}
 			if got := f.watched(test.watch, test.old, test.updated); !slices.Equal(got, test.want) {
 				t.Errorf("due: %q, want %q", got, test.want)
 			}

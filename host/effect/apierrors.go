@@ -56,6 +56,7 @@ const (
 	reasonInvalid        = "InvalidIntent"       // the intent makes no sense
 	reasonNotDeclared    = "NotDeclared"         // the manifest does not list the kind
 	reasonOutOfScope     = "OutOfScope"          // the object is in another namespace, or cannot be owned
+	reasonNotAllowed     = "NotAllowed"          // the policy does not allow it
 	reasonControlled     = "ControlledByAnother" // the object has another controller
 	reasonNotAdopted     = "NotAdopted"          // the object has no controller, and adopt is not set
 	reasonNotControlled  = "NotControlled"       // the object to delete is not the primary's

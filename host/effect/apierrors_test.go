@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 func TestErrorsAreClassified(t *testing.T) {
@@ -250,7 +251,7 @@ func TestCleanupInATerminatingNamespaceGoesOn(t *testing.T) {
 // primary due then.
 func TestCreationInAnotherTerminatingNamespaceIsRetried(t *testing.T) {
 	w, target := terminatingNamespace(t)
-	w.start(func(c *Config) { c.CrossNamespace = true })
+	w.start(func(c *Config) { c.Allow = allowing(rights.Any) })
 	target.Controller.Owns, target.Controller.Writes = nil, []abi.Kind{configMap.Kind}
 	object := apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"new","namespace":%q}}`, w.ns)
 	elsewhere := strings.Replace(string(target.Object.Raw), w.ns, "default", 1)

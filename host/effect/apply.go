@@ -8,6 +8,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 // This file performs server-side apply: it sends the body that an intent becomes
@@ -22,6 +23,14 @@ func (s *session) apply(ctx context.Context, a plannedApply) error {
 		return err
 	}
 	a.unselected = shown == Unselected
+	if refused := s.mayCreate(&a.location); have == nil && refused != nil { // the cache may be behind
+		if have, err = s.getLive(ctx, a.location); err == nil && have == nil {
+			err = refused
+		}
+		if err != nil {
+			return err
+		}
+	}
 	version := ""
 	if have == nil {
 		version = noVersion
@@ -200,7 +209,7 @@ func (s *session) planApply(ctx context.Context, wanted abi.Apply) (a plannedApp
 		return a, i.ref, invalid("the object of the intent: %v", err)
 	}
 	a.adopt = wanted.Adopt
-	if a.location, err = s.locate(ctx, i.ref); err != nil {
+	if a.location, err = s.locate(ctx, i.ref, rights.Patch); err != nil {
 		return a, i.ref, err
 	}
 	s.setAnnotation(&a)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 // This file holds the client: requests are bytes, replies are parsed into
@@ -61,6 +62,14 @@ type patch struct {
 	growth  int            // about how many bytes it adds to the object
 	frees   bool           // it gives up what is stored
 	reports bool           // it reports that a limit is reached
+}
+
+// subresource returns the name of the subresource that is patched, "" for the object.
+func (p patch) subresource() string {
+	if p.status {
+		return rights.Status
+	}
+	return ""
 }
 
 // patch sends p and returns the object that it led to.

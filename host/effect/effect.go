@@ -65,6 +65,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 // Store gives access to what the host holds of the cluster, without a request.
@@ -135,9 +136,9 @@ type Config struct {
 	// because of that limit.
 	ObserveLimit func(limit string)
 
-	// CrossNamespace lets the plugin's namespaced primaries change objects in
-	// other namespaces. Such objects cannot be owned.
-	CrossNamespace bool
+	// Allow are the entries of the plugin's policy. Objects outside of the namespace of a
+	// namespaced primary cannot be owned.
+	Allow rights.Entries
 	// Namespaces are those in which the plugin may change objects, of which its
 	// primaries are some; nil for all. Cluster-scoped objects are not affected.
 	Namespaces []string

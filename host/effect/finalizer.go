@@ -150,6 +150,9 @@ func (p *Performer) update(ctx context.Context, t Target, changed func(from, to 
 		case sent == maxUpdates:
 			return nil, nil, superseded("the object changed %d times during the write", sent)
 		}
+		if err := p.mayPatchPrimary(o, next.subresource()); err != nil {
+			return nil, nil, err
+		}
 		if err := p.mayWrite(t); err != nil {
 			return nil, nil, err
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 // This file performs the intents of one result: the patch of the primary,
@@ -59,7 +60,7 @@ func (s *session) plan(ctx context.Context, result *abi.Result) *Failure {
 		s.applies = append(s.applies, a)
 	}
 	for _, ref := range result.Delete {
-		at, err := s.locate(ctx, ref)
+		at, err := s.locate(ctx, ref, rights.Delete)
 		if err != nil {
 			return failed(abi.VerbDelete, ref, err)
 		}
@@ -127,6 +128,9 @@ func (s *session) patchPrimary(ctx context.Context, body []byte) error {
 	}
 	before := s.target.Object
 	if err := s.mayChangeIn(before.Namespace); err != nil {
+		return err
+	}
+	if err := s.mayPatchPrimary(before, ""); err != nil {
 		return err
 	}
 	growth, err := growthBy(before, body)

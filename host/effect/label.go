@@ -19,6 +19,7 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/internal/explain"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 // This file labels the objects that a plugin has owned since before it was managed
@@ -209,6 +210,9 @@ func (l *kindLabelling) labelOne(ctx context.Context, o *metav1.PartialObjectMet
 		return nil
 	}
 	key := object.Key{Namespace: o.Namespace, Name: o.Name}
+	if may, err := l.mayLabel(ctx, l.owners[i], key); err != nil || !may {
+		return err
+	}
 	if l.DryRun {
 		l.Logger.Info("dry run: would label", "object", l.Kind.Ref(key.Namespace, key.Name).String())
 		return nil
@@ -227,6 +231,20 @@ func (l *kindLabelling) labelOne(ctx context.Context, o *metav1.PartialObjectMet
 		l.version = reply.ResourceVersion
 	}
 	return err
+}
+
+// mayLabel reports whether a controller may change an object that it owns. What it may not
+// change any more stays as it is.
+func (l *kindLabelling) mayLabel(ctx context.Context, c *abi.Controller, key object.Key) (bool, error) {
+	primary, err := l.Store.Resource(ctx, c.For.Kind)
+	if err != nil {
+		return false, err
+	}
+	own := ""
+	if primary.Namespaced {
+		own = key.Namespace
+	}
+	return l.Allow.Owned(l.Kind, rights.Patch).Has(l.Namespaced, key.Namespace, own), nil
 }
 
 // isPrimaryOf reports whether an owner reference, nil for none, is to a primary of a

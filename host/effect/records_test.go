@@ -119,7 +119,7 @@ func TestRecordsOutliveANewPolicyButNotADryRun(t *testing.T) {
 			w, target := newFake(t, respond(200, "application/json", primary))
 			run := func(dryRun bool, qps float32) int {
 				before := w.Performer
-				w.start(func(c *Config) { c.DryRun, c.QPS, c.CrossNamespace = dryRun, qps, qps > 1000 })
+				w.start(func(c *Config) { c.DryRun, c.QPS = dryRun, qps })
 				w.Inherit(before)
 				w.wire.take()
 				if _, failure := w.PerformIntents(t.Context(), target, &abi.Result{Patch: []byte(`{"spec":{"n":1}}`)}); failure != nil {

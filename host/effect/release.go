@@ -10,6 +10,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 // This file releases the fields that a primary has applied to objects that it
@@ -91,6 +92,11 @@ func (r release) perform(ctx context.Context) (released bool, err error) {
 	}
 	if err != nil {
 		return false, err
+	}
+	if !r.Allow.Reach(r.kind, "", rights.Patch).Has(at.Namespaced, r.key.Namespace, r.primary.Namespace) { // any more
+		r.Logger.Warn("the fields of a primary stay on an object", "object", r.ref().String(), "primary", r.primary.String(),
+			"reason", notAllowed(r.kind, "", rights.Patch, r.key.Namespace, r.primary.Namespace))
+		return true, nil
 	}
 	meta, err := r.client.metadata(ctx, at, r.key)
 	switch {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 // This file decides which objects a controller may change: by the manifest and
@@ -33,9 +34,9 @@ func (at location) ref() abi.Ref {
 	return ref
 }
 
-// locate finds the object of an intent, and checks it against the manifest and
-// the namespace of the primary.
-func (s *session) locate(ctx context.Context, ref abi.Ref) (at location, err error) {
+// locate finds the object of an intent, and checks it against the manifest, the policy
+// and the namespace of the primary. verb is that of the write.
+func (s *session) locate(ctx context.Context, ref abi.Ref, verb string) (at location, err error) {
 	kind, err := s.declaredKind(abi.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind})
 	if err != nil {
 		return at, err
@@ -50,6 +51,9 @@ func (s *session) locate(ctx context.Context, ref abi.Ref) (at location, err err
 	declared := s.target.Controller
 	at.owned, at.writes = declared.IsOwned(kind), slices.Contains(declared.Writes, kind)
 	if err := s.checkNamespace(&at); err != nil {
+		return at, err
+	}
+	if err := s.allow(&at, verb); err != nil {
 		return at, err
 	}
 	if primary := s.target.Object; at.writes && at.id() == objectIDOf(primary.Kind, primary.Key()) {
@@ -108,13 +112,51 @@ func (s *session) checkNamespace(at *location) error {
 	// An owner reference to another namespace would make the garbage collector
 	// delete the object.
 	at.owned = false
-	if at.Namespaced && !s.CrossNamespace {
-		return denied(reasonOutOfScope, "the object is outside of the primary's namespace %q: only a policy with crossNamespace allows this", own)
-	}
 	if !at.writes {
 		return denied(reasonOutOfScope, "the object cannot be owned by an object in namespace %q: list the kind in writes of the manifest instead of owns", own)
 	}
 	return nil
+}
+
+// allow checks a write against the policy. A kind may be in owns and in writes: that it may
+// be written as one of them does not let it be written as the other.
+func (s *session) allow(at *location, verb string) error {
+	at.owned = at.owned && s.mayOwn(at, verb)
+	at.writes = at.writes && s.mayWriteAs(at, verb)
+	if at.owned || at.writes {
+		return nil
+	}
+	return notAllowed(at.Kind, "", verb, at.key.Namespace, s.target.Object.Namespace)
+}
+
+// mayOwn and mayWriteAs report whether the policy, and what needs no entry, allow a write of
+// an object that the primary owns, or of a kind in writes.
+func (s *session) mayOwn(at *location, verb string) bool {
+	return s.Allow.Owned(at.Kind, verb).Has(at.Namespaced, at.key.Namespace, s.target.Object.Namespace)
+}
+
+func (s *session) mayWriteAs(at *location, verb string) bool {
+	return s.Allow.Reach(at.Kind, "", verb).Has(at.Namespaced, at.key.Namespace, s.target.Object.Namespace)
+}
+
+// mayCreate checks the creation of an object that may be patched.
+func (s *session) mayCreate(at *location) error {
+	if at.owned && s.mayOwn(at, rights.Create) || at.writes && s.mayWriteAs(at, rights.Create) {
+		return nil
+	}
+	return notAllowed(at.Kind, "", rights.Create, at.key.Namespace, s.target.Object.Namespace)
+}
+
+// mayPatchPrimary checks a patch of the primary or, unless that is "", its subresource.
+func (p *Performer) mayPatchPrimary(primary *object.Object, sub string) error {
+	if p.Allow.PatchesPrimary(primary.Kind, sub, primary.Namespace) {
+		return nil
+	}
+	return notAllowed(primary.Kind, sub, rights.Patch, primary.Namespace, primary.Namespace)
+}
+
+func notAllowed(kind abi.Kind, sub, verb, namespace, own string) error {
+	return denied(reasonNotAllowed, "the policy of the plugin does not allow to %s it: add to its allow: %s", verb, rights.EntryFor(kind, sub, verb, namespace, own))
 }
 
 // mayChangeIn checks a namespace, "" for a cluster-scoped object, against the policy.

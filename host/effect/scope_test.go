@@ -8,6 +8,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 func TestObjectOfAnotherControllerIsNeverChanged(t *testing.T) {
@@ -69,8 +70,8 @@ func TestIntentsOutOfScopeAreRefusedBeforeAnyRequest(t *testing.T) {
 	}{
 		"an undeclared kind":                   {apply(serviceObject), abi.ClassDenied, reasonNotDeclared},
 		"an undeclared version":                {apply(`{"apiVersion":"v2","kind":"ConfigMap","metadata":{"name":"x"}}`), abi.ClassDenied, reasonNotDeclared},
-		"another namespace":                    {apply(elsewhere, "Secret"), abi.ClassDenied, reasonOutOfScope},
-		"a delete in another namespace":        {&abi.Result{Delete: []abi.Ref{{APIVersion: "v1", Kind: "Secret", Namespace: "kube-system", Name: "x"}}}, abi.ClassDenied, reasonOutOfScope},
+		"another namespace":                    {apply(elsewhere, "Secret"), abi.ClassDenied, reasonNotAllowed},
+		"a delete in another namespace":        {&abi.Result{Delete: []abi.Ref{{APIVersion: "v1", Kind: "Secret", Namespace: "kube-system", Name: "x"}}}, abi.ClassDenied, reasonNotAllowed},
 		"a path instead of a name":             {apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"../../kube-system/configmaps/x"}}`), abi.ClassABI, reasonInvalid},
 		"a path instead of a namespace":        {apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":".."}}`), abi.ClassABI, reasonInvalid},
 		"a path instead of a name to delete":   {&abi.Result{Delete: []abi.Ref{{APIVersion: "v1", Kind: "Secret", Name: ".."}}}, abi.ClassABI, reasonInvalid},
@@ -100,7 +101,7 @@ func TestIntentsOutOfScopeAreRefusedBeforeAnyRequest(t *testing.T) {
 }
 
 func TestPolicyAllowsApplyAcrossNamespaces(t *testing.T) {
-	w := newCluster(t, func(c *Config) { c.CrossNamespace = true })
+	w := newCluster(t, func(c *Config) { c.Allow = allowing(rights.Any) })
 	target := w.owner(list(configMap), list(secret))
 	there := w.create(namespace, `{"metadata":{"generateName":"there-"}}`).Name
 
@@ -121,7 +122,7 @@ func TestPolicyAllowsApplyAcrossNamespaces(t *testing.T) {
 }
 
 func TestClusterScopedPrimaryMustNameANamespace(t *testing.T) {
-	w := newCluster(t)
+	w := newCluster(t, func(c *Config) { c.Allow = allowing(rights.Any) })
 	o := w.create(tree, `{"metadata":{"generateName":"t-"}}`)
 	target := Target{controller(list(configMap), nil), o}
 	_, failure := w.PerformIntents(t.Context(), target, apply(configObject, "v"))
@@ -165,7 +166,7 @@ func TestPolicyNamespacesBoundEveryWrite(t *testing.T) {
 	w := newCluster(t)
 	there := w.create(namespace, `{"metadata":{"generateName":"there-"}}`).Name
 	bound := func(namespaces ...string) {
-		w.start(func(c *Config) { c.CrossNamespace, c.Namespaces = true, namespaces })
+		w.start(func(c *Config) { c.Allow, c.Namespaces = allowing(rights.Any), namespaces })
 	}
 	expectDenied := func(what string, failure *Failure, namespace string) {
 		t.Helper()

@@ -22,6 +22,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/internal/logtest"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 // The kinds of the tests. Widget has everything, Gadget has no conditions in
@@ -227,7 +228,7 @@ func (w *world) start(change ...func(*Config)) {
 	w.Helper()
 	config := Config{
 		REST: w.config, Plugin: "demo", Version: "1.2.3", Store: &w.store, Recorder: &w.recorder, QPS: 1000, Burst: 1000,
-		Logger: w.logs.Logger, Now: func() time.Time { return w.now },
+		Logger: w.logs.Logger, Now: func() time.Time { return w.now }, Allow: allowing(),
 	}
 	for _, c := range change {
 		c(&config)
@@ -237,6 +238,13 @@ func (w *world) start(change ...func(*Config)) {
 		w.Fatal(err)
 	}
 	w.Performer = p
+}
+
+// allowing returns entries for every kind, in the namespaces or, if there are none, in that of
+// the primary.
+func allowing(namespaces ...string) rights.Entries {
+	all := []string{rights.Any}
+	return rights.Entries{{Groups: all, Kinds: all, Verbs: all, Namespaces: namespaces}}
 }
 
 const primary = `{"apiVersion":"test.thole.dev/v1","kind":"Widget","metadata":{"name":"w","namespace":"default","uid":"u1","resourceVersion":"5","generation":1},"spec":{}}`

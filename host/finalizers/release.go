@@ -10,6 +10,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 // The rate is above that of a plugin's writes, because an administrator waits
@@ -58,10 +59,15 @@ func (c Config) performer(held []Held) (*effect.Performer, error) {
 		kinds[h.Kind.Kind] = h.Kind
 	}
 	return effect.New(effect.Config{
-		REST: c.Cluster, Plugin: c.Owner.Plugin, Version: c.Version,
+		REST: c.Cluster, Plugin: c.Owner.Plugin, Version: c.Version, Allow: patches,
 		Store: kinds, Recorder: silent{}, QPS: requestsPerSecond, Burst: requestsAtOnce, DryRun: c.DryRun,
 	})
 }
+
+// patches allows what an administrator asks for, whatever the plugin may do.
+var patches = rights.Entries{{Groups: all, Kinds: all, Verbs: []string{rights.Patch}, Namespaces: all}}
+
+var all = []string{rights.Any}
 
 // store is an [effect.Store] with resources and without objects.
 type store map[abi.Kind]object.Resource

@@ -79,7 +79,7 @@ func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Cont
 		Breaker: p.breaker.Load(), Comparison: p.comparison.Load(),
 		Controller: m, Scopes: follows, Features: rev.Manifest.Features,
 		MemoVersion: memoVersion(rev), Config: rev.Policy.Config,
-		CrossNamespace: rev.Policy.CrossNamespace, MaxIntents: rev.Policy.Limits.Intents,
+		Reads: rev.Policy.Allow.ReadsOf(&m), MaxIntents: rev.Policy.Limits.Intents,
 	}
 	if running == nil {
 		running = r.start(rev.Plugin, next, p, workers(m, rev.Policy))

@@ -193,6 +193,8 @@ func TestAPluginIsLabelledOnceForWhatItOwns(t *testing.T) {
 		t.Error("a plugin that does not run is labelled")
 	}
 	r.plugins["p"] = p
+	allowing := rev(isManaged, []string{"a", "b"}, gadgets)
+	allowing.Policy.Allow = config.Everything()
 	for name, test := range map[string]struct {
 		rev  *Revision
 		want bool
@@ -203,6 +205,7 @@ func TestAPluginIsLabelledOnceForWhatItOwns(t *testing.T) {
 		"owns another kind":    {rev(isManaged, []string{"a"}, gadgets, widgets), false},
 		"in another namespace": {rev(isManaged, []string{"a", "c"}, gadgets), false},
 		"in all namespaces":    {rev(isManaged, nil, gadgets), false},
+		"by other entries":     {allowing, false},
 	} {
 		if got := r.isManaged(test.rev); got != test.want {
 			t.Errorf("%s: %v", name, got)
@@ -210,6 +213,9 @@ func TestAPluginIsLabelledOnceForWhatItOwns(t *testing.T) {
 	}
 	if actsAs(performer, rev(nil, []string{"a", "b"}, gadgets)) || !actsAs(performer, running) {
 		t.Error("a performer that labels acts for a revision that is not managed")
+	}
+	if actsAs(performer, allowing) {
+		t.Error("a performer acts for a revision whose policy has other entries")
 	}
 }
 
@@ -223,7 +229,7 @@ func TestNamespacesOfAClusterScopedKindAreRefused(t *testing.T) {
 	})
 	r := newRunner(t, url, "")
 	start := func(namespaces ...string) error {
-		policy := config.Policy{}
+		policy := config.Policy{Allow: config.Everything()}
 		policy.Limits.Concurrency = 1
 		return r.Start(t.Context(), &Revision{
 			Revision: events.Revision{Plugin: "p", Number: 1, Digest: "d"}, Policy: policy,

@@ -65,16 +65,16 @@ func (r *Runner) newPerformer(rev *Revision, p *plugin) (*effect.Performer, erro
 		CountBytes:   p.bytesBy,
 		ObserveLimit: metrics.Limited,
 
-		CrossNamespace: policy.CrossNamespace,
-		Namespaces:     policy.Namespaces,
-		Managed:        managed(rev.Manifest),
-		DryRun:         policy.DryRun,
+		Allow:      policy.Allow,
+		Namespaces: policy.Namespaces,
+		Managed:    managed(rev.Manifest),
+		DryRun:     policy.DryRun,
 	})
 }
 
 func actsAs(p *effect.Performer, rev *Revision) bool {
 	policy := rev.Policy
-	return p.CrossNamespace == policy.CrossNamespace && p.DryRun == policy.DryRun &&
+	return p.Allow.Equal(policy.Allow) && p.DryRun == policy.DryRun &&
 		slices.Equal(p.Namespaces, policy.Namespaces) && p.Managed == managed(rev.Manifest) &&
 		p.QPS == policy.Limits.LimitedWrites() && p.Burst == policy.Limits.WriteBurst &&
 		p.StoredBytes == int64(policy.Limits.StoredMiB)<<20 && p.ChurnBytes == int64(policy.Limits.ChurnMiB)<<20
@@ -140,7 +140,7 @@ func (r *Runner) isManaged(rev *Revision) bool {
 		return false
 	}
 	running := p.effects.Load()
-	if !running.Managed || running.DryRun && !rev.Policy.DryRun || !scope.HasNamespaces(running.Namespaces, rev.Policy.Namespaces) {
+	if !running.Managed || !running.Allow.Equal(rev.Policy.Allow) || running.DryRun && !rev.Policy.DryRun || !scope.HasNamespaces(running.Namespaces, rev.Policy.Namespaces) {
 		return false
 	}
 	for _, c := range rev.Manifest.Controllers {

@@ -44,14 +44,15 @@ func TestANewPolicyKeepsTheController(t *testing.T) {
 	policy := config.Policy{}
 	policy.Limits.Concurrency = 2
 	first := start(policy)
-	policy.Limits.Concurrency, policy.Limits.WritesPerSecond, policy.Limits.WriteBurst, policy.CrossNamespace = 8, 3, 4, true
+	policy.Limits.Concurrency, policy.Limits.WritesPerSecond, policy.Limits.WriteBurst = 8, 3, 4
+	policy.Allow = config.Everything()
 	if second := start(policy); second != first {
 		t.Error("a policy with another concurrency has replaced the controller")
 	}
-	if revision := first.Revision(); revision.Number != 2 || revision.Digest != "d" || !revision.CrossNamespace {
+	if revision := first.Revision(); revision.Number != 2 || revision.Digest != "d" || !revision.Reads[widgets].Get.All {
 		t.Errorf("it runs %+v", revision)
 	}
-	if p := r.plugins["p"].effects.Load(); p.QPS != 3 || first.Revision().Effects != p {
+	if p := r.plugins["p"].effects.Load(); p.QPS != 3 || !p.Allow.Equal(policy.Allow) || first.Revision().Effects != p {
 		t.Errorf("its writes are limited to %v per second", p.QPS)
 	}
 	policy.Namespaces = config.Namespaces{"a"}

@@ -17,6 +17,7 @@ import (
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
@@ -46,6 +47,7 @@ type Config struct {
 	Namespace    string        // that the host is restricted to; "": none
 	Resync       time.Duration // how often every object is reconciled without a reason
 	HostIdentity bool          // plugins may act with the rights of the host
+	Ceiling      config.Allow  // of the policies
 }
 
 // Runner runs the plugins of one host. It implements [catalog.Runner].
@@ -90,7 +92,13 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	if !r.HostIdentity {
 		return fmt.Errorf("plugin %q has no service account to act as; let plugins act with the rights of the host by --host-identity", rev.Plugin)
 	}
-	follows, err := scope.OfManifest(rev.Manifest, r.namespacesOf(rev))
+	if _, err := scope.OfManifest(rev.Manifest, r.namespacesOf(rev)); err != nil {
+		return kindError{err} // whatever its policy allows
+	}
+	if err := r.checkRights(ctx, rev); err != nil {
+		return err
+	}
+	follows, err := scope.OfManifest(rev.Policy.Allow.Narrow(rev.Manifest), r.namespacesOf(rev))
 	if err != nil {
 		return kindError{err}
 	}

@@ -210,6 +210,7 @@ func TestSharersAreFoundWhenTheListIsLate(t *testing.T) {
 	declared := abi.Controller{Name: "c", For: widgets.All(), Writes: []abi.Kind{gadgets}}
 	before, err := effect.New(effect.Config{
 		REST: r.Cluster, Plugin: "p", Recorder: noEvents{}, Store: effectStore{r.Cache, &informers{}, &cache.OwnWrites{}, &written{}},
+		Allow: config.Everything(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +227,7 @@ func TestSharersAreFoundWhenTheListIsLate(t *testing.T) {
 	}
 	items = `{"metadata":{"name":"g","namespace":"a","uid":"g","resourceVersion":"1","annotations":` + <-annotations + `}}`
 
-	policy := config.Policy{}
+	policy := config.Policy{Allow: config.Everything()}
 	policy.Limits.Concurrency = 1
 	if err := r.Start(t.Context(), &Revision{
 		Revision: events.Revision{Plugin: "p", Number: 1, Digest: "d"}, Policy: policy,
@@ -256,7 +257,7 @@ func TestAStartThatIsInterruptedDoesNotGoOnWithoutWhatIsWritten(t *testing.T) {
 		return false
 	})
 	r := newRunner(t, url, "")
-	policy := config.Policy{}
+	policy := config.Policy{Allow: config.Everything()}
 	policy.Limits.Concurrency = 1
 	err := r.Start(ctx, &Revision{
 		Revision: events.Revision{Plugin: "p", Number: 1, Digest: "d"}, Policy: policy,

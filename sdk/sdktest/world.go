@@ -145,8 +145,8 @@ func (w *World) FailWrites(kind sdk.Kind, reason string) { w.failedWrites[kind.S
 // FieldConflict; "" ends that. The write has the form of [Run.Writes].
 func (w *World) FailWrite(write, reason string) { w.failedWrites[write] = reason }
 
-// CrossNamespace gives the plugin a policy with crossNamespace: namespaced primaries
-// may read and write in every namespace.
+// CrossNamespace gives the plugin a policy that allows every namespace: namespaced
+// primaries may read and write there.
 func (w *World) CrossNamespace() { w.crossNamespace = true }
 
 // Create creates an object as a user does. value is JSON as a string or bytes, or

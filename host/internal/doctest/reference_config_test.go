@@ -21,8 +21,8 @@ import (
 // The configuration: types and comments of the source, defaults and ranges of the
 // code.
 
-func fieldTable(t *testing.T, typeName, prefix string) string {
-	ranges, fields := numberRanges(t), structFields(t, "host/config", typeName)
+func fieldTable(t *testing.T, dir, typeName, prefix string) string {
+	ranges, fields := numberRanges(t), structFields(t, dir, typeName)
 	var rows [][]string
 	for _, f := range fields {
 		rows = append(rows, []string{
@@ -83,8 +83,11 @@ func plainType(e ast.Expr) string {
 		return "list of " + plainType(e.Elt)
 	case *ast.MapType:
 		return plainType(e.Value) + " by " + plainType(e.Key)
-	case *ast.SelectorExpr: // json.RawMessage
-		return "any"
+	case *ast.SelectorExpr:
+		if e.Sel.Name == "Entries" {
+			return "list of [entries](#entry)"
+		}
+		return "any" // json.RawMessage
 	case *ast.Ident:
 		switch e.Name {
 		case "string", "Isolation":
@@ -110,7 +113,7 @@ func defaultOf(t *testing.T, path, typeName string) string {
 	if slices.Contains([]string{"cacheDir", "limits.instances", "guestMemoryMiB"}, path) {
 		return "see there"
 	}
-	if typeName == "Policy" || typeName == "Allow" {
+	if slices.Contains([]string{"Policy", "Allow", "Entry"}, typeName) {
 		return ""
 	}
 	value := reflect.ValueOf(config.Config{}.WithDefaults())

@@ -28,10 +28,11 @@ var (
 	generatedPart  = regexp.MustCompile(`(?s)<!-- generated: ([a-z-]+) -->\n(.*?)<!-- end: ([a-z-]+) -->\n`)
 	generatedParts = map[string]func(*testing.T) string{
 		"cli":           commandLine,
-		"config":        func(t *testing.T) string { return fieldTable(t, "Config", "") },
-		"allow":         func(t *testing.T) string { return fieldTable(t, "Allow", "allow.") },
-		"limits":        func(t *testing.T) string { return fieldTable(t, "Limits", "limits.") },
-		"policy":        func(t *testing.T) string { return fieldTable(t, "Policy", "") },
+		"config":        func(t *testing.T) string { return fieldTable(t, "host/config", "Config", "") },
+		"allow":         func(t *testing.T) string { return fieldTable(t, "host/config", "Allow", "allow.") },
+		"limits":        func(t *testing.T) string { return fieldTable(t, "host/config", "Limits", "limits.") },
+		"policy":        func(t *testing.T) string { return fieldTable(t, "host/config", "Policy", "") },
+		"entry":         func(t *testing.T) string { return fieldTable(t, "host/rights", "Entry", "") },
 		"metrics":       metricTable,
 		"annotations":   annotationTable,
 		"names":         nameTable,

@@ -154,7 +154,7 @@ var badPlugins = []badPlugin{
 		message: []string{`controller "main": v1 ServiceAccount: labelSelector "app in x"`},
 	},
 	{
-		name: "field-selector", step: "kind",
+		name: "field-selector", step: "kind", policy: allowsServiceAccounts,
 		write: writeEmptyPlugin(abi.Controller{
 			Name: "main", For: abi.Followed{Kind: abi.Kind{APIVersion: "v1", Kind: "ServiceAccount"}, Selector: abi.Selector{FieldSelector: "spec.x=y"}},
 		}),
@@ -169,7 +169,7 @@ var badPlugins = []badPlugin{
 		message: []string{`controller "main": v1 Pod is followed by the fieldSelectors "spec.nodeName=y" and ""`},
 	},
 	{
-		name: "index-of-unknown-field", step: "kind",
+		name: "index-of-unknown-field", step: "kind", policy: allowsServiceAccounts,
 		write: writeEmptyPlugin(abi.Controller{
 			Name: "main", For: abi.Kind{APIVersion: "v1", Kind: "ServiceAccount"}.All(), Reads: abi.AllOf(abi.Kind{APIVersion: "apps/v1", Kind: "Deployment"}),
 			Indexes: []abi.Index{
@@ -183,11 +183,39 @@ var badPlugins = []badPlugin{
 		},
 	},
 
+	// Kinds that its policy does not allow.
+	{
+		name: "asks-for-secrets", state: "waiting",
+		write: writeEmptyPlugin(abi.Controller{
+			Name: "main", For: abi.Kind{APIVersion: "v1", Kind: "Namespace"}.All(), Reads: abi.AllOf(abi.Kind{APIVersion: "v1", Kind: "Secret"}),
+		}),
+		message: []string{
+			"write to asks-for-secrets.yaml, beside the module: {apiVersion: thole.dev/v1alpha1, allow: [" +
+				"{groups: [''], kinds: [Namespace], verbs: [get, list, watch]}, {groups: [''], kinds: [Secret], verbs: [get, list, watch], namespaces: ['*']}]}",
+			"and to the file of --config: {allow: {entries: {asks-for-secrets: [{groups: [''], kinds: [Namespace], ",
+		},
+	},
+	{
+		name: "asks-for-admin", state: "waiting",
+		write: writeEmptyPlugin(abi.Controller{
+			Name: "main", For: podManagerKind.All(), Conditions: abi.Conditions{Target: "Admin"},
+			Writes: []abi.Kind{{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRoleBinding"}, {APIVersion: "v1", Kind: "Namespace"}},
+		}),
+		message: []string{
+			"allow: [{groups: [''], kinds: [Namespace], verbs: [create, patch, delete]}, {groups: [rbac.authorization.k8s.io], kinds: [ClusterRoleBinding], verbs: [create, patch, delete]}]}",
+		},
+	},
+
 	// The policy beside it.
 	{
-		name: "misspelt-policy", step: "policy", policy: "crossNamespaces: true",
+		name: "misspelt-policy", step: "policy", policy: "apiVersion: thole.dev/v1alpha1\nallows: []",
 		write:   writeEmptyPlugin(latecomerController("main", "Misspelt")),
-		message: []string{"misspelt-policy.yaml", `unknown field "crossNamespaces", did you mean "crossNamespace"?`},
+		message: []string{"misspelt-policy.yaml", `unknown field "allows", did you mean "allow"?`},
+	},
+	{
+		name: "policy-without-version", step: "policy", policy: "limits: {concurrency: 1}",
+		write:   writeEmptyPlugin(latecomerController("main", "Old")),
+		message: []string{"policy-without-version.yaml", "apiVersion: Required value: the first line of a policy is apiVersion: thole.dev/v1alpha1"},
 	},
 	{
 		name: "broken-policy", step: "policy", policy: "config: [unclosed",
@@ -195,14 +223,16 @@ var badPlugins = []badPlugin{
 		message: []string{"broken-policy.yaml", "not valid YAML: line 1"},
 	},
 	{
-		name: "policy-not-allowed", step: "policy", policy: "crossNamespace: true",
+		name: "policy-not-allowed", step: "policy", policy: "{apiVersion: thole.dev/v1alpha1, allow: [{groups: [''], kinds: [Secret], verbs: [get]}]}",
 		write: writeEmptyPlugin(latecomerController("main", "NotAllowed")),
 		message: []string{
-			"policy-not-allowed.yaml: crossNamespace: Forbidden: the host's configuration does not allow it",
-			`add "policy-not-allowed" to allow.crossNamespace in the file of --config`,
+			"policy-not-allowed.yaml: allow[0]: Forbidden: the host's configuration does not allow this much to the plugin",
+			"have it allowed in the file of --config: {allow: {entries: {policy-not-allowed: [{groups: [''], kinds: [Secret], verbs: [get]}]}}}",
 		},
 	},
 }
+
+const allowsServiceAccounts = "{apiVersion: thole.dev/v1alpha1, allow: [{groups: [''], kinds: [ServiceAccount], verbs: [get, list, watch]}]}"
 
 // A host gets every bad plugin beside a good one. Each is reported in /plugins, by
 // one line of the log and in the metrics, and the good one works as if it were
@@ -212,7 +242,7 @@ func TestBadPluginsAreRefusedAndOthersKeepRunning(t *testing.T) {
 	ns, d := namespace(t), newDirectory(t)
 	good := podmanager(t, wasmbuild.TinyGo)
 	d.install("podmanager", good)
-	p := start(t, d, ns, "")
+	p, proxy := startWithProxy(t, d, ns, "allow: {entries: {field-selector: [{groups: [''], kinds: [ServiceAccount], verbs: ['*']}], index-of-unknown-field: [{groups: [''], kinds: [ServiceAccount], verbs: ['*']}]}}")
 	p.awaitRunning("podmanager", 1)
 	for _, bad := range badPlugins {
 		bad.install(t, d)
@@ -221,6 +251,9 @@ func TestBadPluginsAreRefusedAndOthersKeepRunning(t *testing.T) {
 		t.Run(bad.name, func(t *testing.T) { bad.expectReported(t, p) })
 	}
 	p.awaitRunning("podmanager", 1) // the host is ready, because no other plugin is being loaded
+	if counts := proxy.Succeeded("secrets", "namespaces"); counts.Reads()+counts.Writes() != 0 {
+		t.Errorf("requests about what no policy allows: %v", counts)
+	}
 	t.Run("the good plugin works", func(t *testing.T) { expectServed(t, ns, "beside-bad-plugins") })
 	t.Run("refused module beside a running revision", func(t *testing.T) {
 		d.install("podmanager", good[:len(good)/2])

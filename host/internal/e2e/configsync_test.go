@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +18,6 @@ import (
 
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/tholetest"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
 var (
@@ -40,11 +37,8 @@ const (
 // policy, and waits until the plugin runs.
 func startConfigSync(t *testing.T, d directory) (*process, *tholetest.Proxy) {
 	t.Helper()
-	policy, err := os.ReadFile(filepath.Join("..", "..", "..", "plugins", "configsync", "policy.yaml"))
-	must(t, err)
-	writeFile(t, d.path, "configsync.yaml", string(policy))
-	d.install("configsync", wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/configsync"))
-	p, proxy := startWithProxy(t, d, "", "limits: {concurrency: 8}\nallow: {crossNamespace: [configsync]}")
+	d.installExample("configsync")
+	p, proxy := startWithProxy(t, d, "", "limits: {concurrency: 8}\n"+allowAll)
 	p.awaitRunning("configsync", 1)
 	return p, proxy
 }

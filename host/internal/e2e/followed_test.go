@@ -32,6 +32,7 @@ func awaitVersion(t *testing.T, ns, name, want string) {
 func TestAPluginFollowsWhatItSelects(t *testing.T) {
 	installCRD(t, testdata+"stamp/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
+	d.installPolicy("parts", "allow: [{groups: [''], kinds: [ServiceAccount], verbs: [get, list, watch]}]")
 	d.install("parts", wasmbuild.Build(t, wasmbuild.TinyGo, testdata+"parts"))
 	maps := clients.CoreV1().ConfigMaps(ns)
 	for name, app := range map[string]string{"a": "x", "b": "y", "c": "z"} {
@@ -47,7 +48,7 @@ func TestAPluginFollowsWhatItSelects(t *testing.T) {
 	createStamp(t, ns, "in", "a b c none")
 	createStamp(t, ns, "out", "a")
 	shard("in", "1")
-	p := start(t, d, ns, "")
+	p := start(t, d, ns, allowAll)
 	p.awaitRunning("parts", 1)
 	awaitVersion(t, ns, "in", "1: a x1, b y1, c denied, none denied, 1 listed")
 
@@ -92,9 +93,10 @@ func TestAManagedPluginFollowsItsChildren(t *testing.T) {
 		_, err := secrets.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("foreign-", i)}, Type: "e2e/foreign"}, metav1.CreateOptions{})
 		must(t, err)
 	}
+	d.installPolicy("managed", "allow: [{groups: [''], kinds: [Secret], verbs: [get, list, watch, create, patch, delete]}]")
 	d.install("managed", wasmbuild.Build(t, wasmbuild.TinyGo, testdata+"managed1"))
 	createStamp(t, ns, "s", "a b")
-	p := start(t, d, ns, "")
+	p := start(t, d, ns, allowAll)
 	cached := func() float64 { return p.Metrics().Sum("thole_cache_objects", "kind", "v1 Secret") }
 	p.awaitRunning("managed", 1)
 	await.Until(t, "both secrets exist", func() bool { return labelsOf(t, ns, "a") != nil && labelsOf(t, ns, "b") != nil })
@@ -106,7 +108,7 @@ func TestAManagedPluginFollowsItsChildren(t *testing.T) {
 	awaitVersion(t, ns, "s", "2: 2") // and not 0
 	p.stop()
 
-	p = start(t, d, ns, "")
+	p = start(t, d, ns, allowAll)
 	p.awaitRunning("managed", 1)
 	must(t, patchSpec(t.Context(), stamps, ns, "s", "text", "a b c foreign-0!"))
 	awaitVersion(t, ns, "s", "2: 3 e2e/foreign")

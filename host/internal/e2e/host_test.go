@@ -26,6 +26,29 @@ func (d directory) install(name string, wasm []byte) {
 	replaceFile(d.tb, filepath.Join(d.path, name+".wasm"), wasm)
 }
 
+// installPolicy writes the policy of a plugin: the fields after apiVersion.
+func (d directory) installPolicy(name, fields string) {
+	d.tb.Helper()
+	d.installFile(name+".yaml", "apiVersion: thole.dev/v1alpha1\n"+fields)
+}
+
+func (d directory) installFile(name, text string) {
+	d.tb.Helper()
+	replaceFile(d.tb, filepath.Join(d.path, name), []byte(text))
+}
+
+// installExample writes the module and the policy of a plugin of plugins.
+func (d directory) installExample(name string) {
+	d.tb.Helper()
+	policy, err := os.ReadFile(filepath.Join("..", "..", "..", "plugins", name, "policy.yaml"))
+	must(d.tb, err)
+	d.installFile(name+".yaml", string(policy))
+	d.install(name, wasmbuild.Build(d.tb, wasmbuild.TinyGo, "plugins/"+name))
+}
+
+// allowAll is a configuration that leaves it to the policies what plugins may do.
+const allowAll = `allow: {entries: {"*": [{groups: ["*"], kinds: ["*"], verbs: ["*"], namespaces: ["*"]}]}}` + "\n"
+
 // replaceFile writes a file under a temporary name and renames it, so that nobody
 // sees a part of it.
 func replaceFile(tb testing.TB, path string, content []byte) {

@@ -26,7 +26,7 @@ func TestANewPolicyKeepsWhatWasWritten(t *testing.T) {
 
 	requests := func() tholetest.Counts { return proxy.Succeeded("podmanagers", "pods") }
 	before, runs, mark := requests(), p.Metrics().Sum("controller_runtime_reconcile_total"), p.Log.Mark()
-	writeFile(t, d.path, "podmanager.yaml", "limits: {concurrency: 2, writesPerSecond: 100}\n")
+	d.installPolicy("podmanager", "limits: {concurrency: 2, writesPerSecond: 100}\n")
 	p.awaitRunning("podmanager", 2)
 	p.awaitReconciled(t, mark, 0, "podmanager "+ns+"/pm-0", "podmanager "+ns+"/pm-1", "podmanager "+ns+"/pm-2")
 	if n := p.Metrics().Sum("controller_runtime_reconcile_total"); n < runs+3 {

@@ -15,7 +15,7 @@ func TestAPluginStoresNoMoreThanItMay(t *testing.T) {
 	installCRD(t, "host/internal/e2e/testdata/badinput/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	d.install("mood", wasmbuild.Build(t, wasmbuild.TinyGo, "host/internal/e2e/testdata/badinput"))
-	writeFile(t, d.path, "mood.yaml", "limits: {storedMiB: 3}\n")
+	d.installPolicy("mood", "limits: {storedMiB: 3}\n")
 	p := start(t, d, ns, "")
 	p.awaitRunning("mood", 1)
 	const objects = 6

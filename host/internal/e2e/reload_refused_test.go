@@ -31,7 +31,7 @@ type badReload struct {
 // badReloads has an entry for each step, in the order of a load.
 var badReloads = []badReload{
 	{step: "read", wasm: func(*testing.T, soakModules) []byte { return make([]byte, 16<<20+1) }, message: "larger than 16 MiB"},
-	{step: "policy", policy: "confg: {}", message: `unknown field "confg", did you mean "config"?`},
+	{step: "policy", policy: "apiVersion: thole.dev/v1alpha1\nconfg: {}", message: `unknown field "confg", did you mean "config"?`},
 	{step: "parse", wasm: func(_ *testing.T, m soakModules) []byte { return m.plain[:len(m.plain)/2] }, message: "truncated"},
 	{step: "verify", wasm: reloadGuest("missing-export"), message: `export "reconcile" is missing`},
 	{step: "compile", wasm: func(*testing.T, soakModules) []byte { return guestWithInvalidReconcile() }, message: "type"},

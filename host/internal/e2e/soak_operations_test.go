@@ -111,7 +111,9 @@ func (d *soakDirectory) link(target, name string) {
 }
 
 // policyWith returns a policy with a note, which the plugin writes into its objects.
-func policyWith(note string) string { return fmt.Sprintf("config: {note: %q}\n", note) }
+func policyWith(note string) string {
+	return fmt.Sprintf("apiVersion: thole.dev/v1alpha1\nconfig: {note: %q}\n", note)
+}
 
 // writePolicy writes a valid policy, whose limits are narrower than the host's or
 // the same.
@@ -126,8 +128,8 @@ func (d *soakDirectory) writePolicy(p *soakPlugin) {
 }
 
 func (d *soakDirectory) writeInvalidPolicy(p *soakPlugin) {
-	text := []string{
-		"config: [unclosed", "confg: {}\n", "crossNamespace: true\n", "limits: {memoryMiB: 4096}\n", "limits: {fuel: 0}\n",
+	text := "apiVersion: thole.dev/v1alpha1\n" + []string{
+		"config: [unclosed", "confg: {}\n", "allow: [{groups: [''], kinds: [Secret], verbs: [get]}]\n", "limits: {memoryMiB: 4096}\n", "limits: {fuel: 0}\n",
 	}[d.random.IntN(5)]
 	replaceFile(d.t, d.policyFile(p), []byte(text))
 	p.policyValid = false

@@ -18,7 +18,7 @@ func startTenant(t *testing.T, policy string) (p *process, d directory, namespac
 	t.Helper()
 	installCRD(t, testdata+"stamp/crd.yaml")
 	d = newDirectory(t)
-	writeFile(t, d.path, "tenant.yaml", policy)
+	d.installPolicy("tenant", policy)
 	d.install("tenant", wasmbuild.Build(t, wasmbuild.Go, testdata+"tenant"))
 	for range 3 {
 		namespaces = append(namespaces, namespace(t))
@@ -67,13 +67,13 @@ func expectOwnStateOnly(t *testing.T, namespaces []string) {
 
 // A policy that ends it holds at once: what was kept until then is found no more.
 func TestPooledPluginKeepsItsStateAcrossNamespaces(t *testing.T) {
-	p, d, namespaces := startTenant(t, "{limits: {instances: 1}, isolation: pooled}")
+	p, d, namespaces := startTenant(t, "limits: {instances: 1}\nisolation: pooled")
 	for ns, found := range awaitSeen(t, namespaces) {
 		if len(strings.Fields(found)) != len(namespaces) {
 			t.Errorf("a run in %s found state of runs in %q, want all of %q", ns, found, namespaces)
 		}
 	}
-	writeFile(t, d.path, "tenant.yaml", "limits: {instances: 1}")
+	d.installPolicy("tenant", "limits: {instances: 1}")
 	p.awaitRunning("tenant", 2)
 	expectOwnStateOnly(t, namespaces)
 	p.stop()
@@ -83,7 +83,7 @@ func TestPooledPluginKeepsItsStateAcrossNamespaces(t *testing.T) {
 // A plugin that logs without end writes no more than it may, which is told, and
 // another object of it is served.
 func TestLogOfAPluginIsBounded(t *testing.T) {
-	p, _, namespaces := startTenant(t, "{}")
+	p, _, namespaces := startTenant(t, "")
 	began, before := time.Now(), p.Metrics().Sum("thole_plugin_limit_hits_total", "plugin", "tenant", "limit", "log")
 	createStamp(t, namespaces[0], "noisy", "log")
 	logged := func() (bytes int, told bool) {

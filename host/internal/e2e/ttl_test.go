@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/thole-dev/thole/host/internal/await"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
 const (
@@ -36,8 +35,8 @@ func createExpiring(t *testing.T, ns, name, annotation, value string) *corev1.Co
 
 func TestTTLDeletesObjectsWhenTheyExpire(t *testing.T) {
 	ns, d := namespace(t), newDirectory(t)
-	d.install("ttl", wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/ttl"))
-	p, proxy := startWithProxy(t, d, ns, "")
+	d.installExample("ttl")
+	p, proxy := startWithProxy(t, d, ns, allowAll)
 	p.awaitRunning("ttl", 1)
 
 	t.Run("not before the time", func(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"github.com/thole-dev/thole/host"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/telemetry"
 )
 
@@ -117,15 +118,15 @@ func (s *session) newHost(ctx context.Context) (err error) {
 	return err
 }
 
-// hostConfig is the configuration of the host. On a control plane of its own a
-// plugin is allowed what its policy asks for, since nobody else uses it.
+// hostConfig is the configuration of the host. A plugin is allowed what its policy asks
+// for, unless the file of --config has entries: whoever runs the session has written both.
 func (s *session) hostConfig() config.Config {
 	c := s.Host
 	c.Plugins = s.path("plugins")
 	c.HostIdentity = true
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:0")
-	if s.Kubeconfig == "" {
-		c.Allow.CrossNamespace = []string{config.EveryPlugin}
+	if c.Allow.Entries == nil {
+		c.Allow.Entries = map[string]rights.Entries{config.EveryPlugin: config.Everything()}
 	}
 	return c
 }

@@ -41,12 +41,15 @@ var child = sdk.Kind{APIVersion: "v1", Kind: "ConfigMap"}
 // Plain registers the plugin with one controller.
 func Plain() { register(reconcile) }
 
-// Wide registers the plugin with one more controller and more kinds.
+// Wide registers the plugin with one more controller and more kinds. None of them needs an
+// entry in a policy.
 func Wide() {
-	register(reconcile, sdk.Kind{APIVersion: "v1", Kind: "Secret"})
+	register(reconcile, sdk.Kind{APIVersion: "v1", Kind: "Service"}, sdk.Kind{APIVersion: "v1", Kind: "LimitRange"})
+	own := sdk.Kind{APIVersion: "e2e.thole.dev/v1", Kind: kind}
 	sdk.Register(sdk.Controller[empty, empty]{
-		Name:      "serviceaccount",
-		For:       sdk.Kind{APIVersion: "v1", Kind: "ServiceAccount"},
+		Name:      "metadata",
+		For:       own,
+		Select:    sdk.Select(sdk.Followed{Kind: own, Selector: sdk.Selector{MetadataOnly: true}}), // so it has no conditions
 		Reconcile: func(*sdk.Request[empty, empty]) (sdk.Action, error) { return sdk.Empty(), nil },
 	})
 }

@@ -1,0 +1,70 @@
+package e2e
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/wasmbuild"
+)
+
+// The plugin share writes a ConfigMap that it does not own. It runs by the policy that the
+// host shows, stops when that is taken away, and runs again when it is back.
+func TestAPluginRunsWhileItsPolicyAllowsWhatItNeeds(t *testing.T) {
+	installCRD(t, testdata+"stamp/crd.yaml")
+	ns, d := namespace(t), newDirectory(t)
+	d.install("share", wasmbuild.Build(t, wasmbuild.TinyGo, testdata+"share"))
+	must(t, tryCreate(t.Context(), configMaps, "ConfigMap", ns, "all", nil))
+	createStamp(t, ns, "a", "all")
+	p, proxy := startWithProxy(t, d, ns, allowAll)
+	awaitWaiting := func() string {
+		t.Helper()
+		await.Until(t, "the plugin waits", func() bool { return p.Plugin("share").State == "waiting" })
+		return p.Plugin("share").LastError
+	}
+	_, policy, found := strings.Cut(awaitWaiting(), "beside the module: ")
+	if !found || strings.Contains(policy, "--config") {
+		t.Fatalf("it waits for %s", p.Plugin("share").LastError)
+	}
+	if n := proxy.Succeeded("configmaps").Writes(); n != 0 {
+		t.Errorf("%d writes without a policy", n)
+	}
+
+	d.installFile("share.yaml", policy)
+	p.awaitRunning("share", 1)
+	awaitNames(t, ns, "a")
+
+	d.installPolicy("share", "limits: {concurrency: 1}")
+	awaitWaiting()
+	if s := p.Plugin("share"); s.Revision != 0 {
+		t.Errorf("it waits as %+v", s)
+	}
+	createStamp(t, ns, "b", "all")
+	expectNames := func(want ...string) {
+		t.Helper()
+		data, _, _ := unstructured.NestedStringMap(get(t, configMaps, ns, "all").Object, "data")
+		if got := slices.Sorted(maps.Keys(data)); !slices.Equal(got, want) {
+			t.Errorf("the ConfigMap has %q, want %q", got, want)
+		}
+	}
+	expectNames("a")
+
+	// A verb less does not keep it from running, but from writing.
+	d.installPolicy("share", "allow: [{groups: [''], kinds: [ConfigMap], verbs: [create, delete]}]")
+	p.awaitRunning("share", 1)
+	p.awaitFailedRuns(t, "share/stamp", "denied")
+	await.Until(t, "the stamp shows why", func() bool {
+		return strings.Contains(condition(get(t, stamps, ns, "b"), "Ready")["message"].(string), "add to its allow: {groups: [''], kinds: [ConfigMap], verbs: [patch]}")
+	})
+	expectNames("a")
+
+	d.installFile("share.yaml", policy)
+	awaitNames(t, ns, "a", "b")
+	must(t, patchSpec(t.Context(), stamps, ns, "a", "text", ""))
+	awaitNames(t, ns, "b")
+	p.stop()
+}

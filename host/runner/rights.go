@@ -1,0 +1,91 @@
+package runner
+
+import (
+	"context"
+	"errors"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
+	"github.com/thole-dev/thole/host/sanitize"
+)
+
+// This file checks that the policy of a revision allows what its manifest needs, before
+// anything of the cluster is followed for it.
+
+// checkRights returns a [catalog.WaitError] if the policy allows too little, or a kind is not
+// served.
+func (r *Runner) checkRights(ctx context.Context, rev *Revision) error {
+	defer r.setWaitsFor(rev.Plugin, "")
+	resources, err := r.lookUp(ctx, rev)
+	if _, waits := errors.AsType[*catalog.WaitError](err); err != nil && !waits {
+		return err
+	}
+	of := func(kind abi.Kind) (object.Resource, bool) { found, ok := resources[kind]; return found, ok }
+	if !rev.Policy.Allow.Missing(rev.Manifest, of) {
+		return err
+	}
+	needed := rights.Needed(rev.Manifest, of)
+	reason := deniedReason(rev.Plugin, needed, r.Ceiling)
+	if err != nil {
+		reason += "; " + err.Error()
+	}
+	return &catalog.WaitError{Reason: reason, Denied: true}
+}
+
+// lookUp returns how the kinds of a manifest are served. The error, which covers every kind,
+// is that of [acquireError] about those that are followed. A kind that the running
+// revision follows need not be served any more.
+func (r *Runner) lookUp(ctx context.Context, rev *Revision) (map[abi.Kind]object.Resource, error) {
+	resources, running := map[abi.Kind]object.Resource{}, r.informersOf(rev.Plugin)
+	var problems []error
+	for _, c := range rev.Manifest.Controllers {
+		for w := range c.Follows() {
+			if _, known := resources[w.Kind]; known {
+				continue
+			}
+			r.setWaitsFor(rev.Plugin, "the API server to state how it serves "+w.Kind.String())
+			found, err := r.Cache.Watchable(ctx, w.Kind)
+			if informer := running.get(w.Kind); err != nil && informer != nil {
+				found, err = object.Resource{Kind: w.Kind, Namespaced: informer.Namespaced(), Status: true}, nil
+			}
+			if err == nil {
+				resources[w.Kind] = found
+				continue
+			}
+			if problems = append(problems, err); !concernsOneKind(err) {
+				return resources, acquireError(ctx, problems)
+			}
+		}
+		for _, kind := range c.Writes {
+			found, err := r.Cache.Resource(ctx, kind)
+			switch {
+			case err == nil:
+				resources[kind] = found
+			case ctx.Err() != nil:
+				return nil, context.Cause(ctx)
+			}
+		}
+	}
+	return resources, acquireError(ctx, problems)
+}
+
+// deniedReason states what the policy of a plugin has to allow, and the configuration if it
+// does not allow that yet.
+func deniedReason(plugin string, needed rights.Entries, ceiling config.Allow) string {
+	reason := "the policy does not allow what the manifest asks for; write to " + plugin + ".yaml, beside the module: " + policyText(needed)
+	if !ceiling.Covers(plugin, needed) {
+		reason += "; and to the file of --config: " + config.ConfigText(plugin, needed)
+	}
+	return sanitize.Truncate(reason, 2*maxPolicyText)
+}
+
+// maxPolicyText bounds the text of what a manifest needs, in bytes. It is longer than that
+// of a hundred kinds.
+const maxPolicyText = 8 << 10
+
+func policyText(needed rights.Entries) string {
+	return sanitize.Truncate(needed.PolicyText(), maxPolicyText)
+}
