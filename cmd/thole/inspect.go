@@ -28,6 +28,9 @@ reconcile is run, and no cluster is needed. With --kubeconfig, the resources of
 the plugin's kinds are looked up in a cluster; without, those of custom kinds
 are guessed.
 
+If the plugin needs a policy to start, the smallest one is shown. Of what the
+plugin writes it has every verb: remove those that it does not need.
+
 The exit code is 0 if the plugin would be loaded and 1 if not.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {

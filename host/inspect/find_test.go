@@ -33,7 +33,7 @@ func TestGuessIsTheUsualPlural(t *testing.T) {
 
 func served(kind abi.Kind, plural string, status bool) resource {
 	gvr := schema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind).GroupVersion().WithResource(plural)
-	return resource{Resource: object.Resource{Kind: kind, GVR: gvr, Status: status}}
+	return resource{Resource: object.Resource{Kind: kind, GVR: gvr, Status: status, Namespaced: true}}
 }
 
 func guessedAs(kind abi.Kind, plural string) resource {
@@ -65,13 +65,13 @@ var all = metav1.Verbs{"get", "list", "watch", "create", "patch", "delete"}
 func TestFindUsesTheDiscoveryOfTheCluster(t *testing.T) {
 	cluster, requested := api(t, map[string][]metav1.APIResource{
 		"/apis/example.com/v1": {
-			{Name: "widgetry", Kind: "Widget", Verbs: all},
-			{Name: "widgetry/status", Kind: "Widget", Verbs: all},
-			{Name: "gadgets", Kind: "Gadget", Verbs: metav1.Verbs{"create"}},
-			{Name: "sprockets", Kind: "Sprocket", Verbs: metav1.Verbs{"create"}},
-			{Name: "cogs", Kind: "Sprocket", Verbs: all},
+			{Name: "widgetry", Kind: "Widget", Verbs: all, Namespaced: true},
+			{Name: "widgetry/status", Kind: "Widget", Verbs: all, Namespaced: true},
+			{Name: "gadgets", Kind: "Gadget", Verbs: metav1.Verbs{"create"}, Namespaced: true},
+			{Name: "sprockets", Kind: "Sprocket", Verbs: metav1.Verbs{"create"}, Namespaced: true},
+			{Name: "cogs", Kind: "Sprocket", Verbs: all, Namespaced: true},
 		},
-		"/api/v1": {{Name: "pods", Kind: "Pod", Verbs: all}},
+		"/api/v1": {{Name: "pods", Kind: "Pod", Verbs: all, Namespaced: true}},
 	})
 	sprocket := abi.Kind{APIVersion: "example.com/v1", Kind: "Sprocket"}
 	thing := abi.Kind{APIVersion: "example.com/v1", Kind: "Thing"}
@@ -120,7 +120,7 @@ func onCluster(t *testing.T, answers map[string][]metav1.APIResource) *Report {
 }
 
 func TestResourceOfTheClusterIsReported(t *testing.T) {
-	r := onCluster(t, map[string][]metav1.APIResource{conformance: {{Name: "conformity", Kind: "Conformance", Verbs: all}}})
+	r := onCluster(t, map[string][]metav1.APIResource{conformance: {{Name: "conformity", Kind: "Conformance", Verbs: all, Namespaced: true}}})
 	if !r.Load.OK || r.Load.WaitsFor != nil || short(r.Rights[0].Rules[0]) != "thole.dev/conformity: get list watch patch" {
 		t.Errorf("load %+v, rights %+v", r.Load, r.Rights)
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/source"
 )
@@ -199,9 +200,13 @@ func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, config config
 	r.refuse(stepOverlap, object.ConditionWriters{}.Add(m.Name, m.Controllers))
 	_, err = scope.OfManifest(m, nil)
 	r.refuse(stepStart, err)
+	of := func(kind abi.Kind) (object.Resource, bool) { found, ok := resources[kind]; return found.Resource, ok }
+	if needed := rights.Needed(m, of); needed != nil {
+		r.Policy = &Policy{rights.APIVersion, needed}
+	}
 	for i := range m.Controllers {
 		c := &m.Controllers[i]
-		r.Rights = append(r.Rights, rights(m, c, resources))
+		r.Rights = append(r.Rights, rbac(m, c, resources))
 		r.controllers = append(r.controllers, describe(m, c, config.Limits))
 		r.checkStart(c, resources)
 	}

@@ -1,6 +1,10 @@
 package inspect
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/thole-dev/thole/host/rights"
+)
 
 // Report describes the file of a plugin. Its JSON form is the output of `thole
 // inspect -o json`: fields may be added to it, and keep their meaning.
@@ -23,8 +27,17 @@ type Report struct {
 	Imports  []Symbol        `json:"imports,omitempty"` // in the order of the module
 	Exports  []Symbol        `json:"exports,omitempty"` // those of the ABI, without optional ones that are missing
 	Rights   []Rights        `json:"rights,omitempty"`  // by controller
+	Policy   *Policy         `json:"policy,omitempty"`  // that the plugin needs; nil if it needs none
 
 	controllers []controllerRows // for the table
+}
+
+// Policy is the smallest policy with which a plugin starts, except that it has every verb
+// of writing for what the plugin writes: which of them it uses is not in its manifest. It
+// has the form of a policy file.
+type Policy struct {
+	APIVersion string         `json:"apiVersion"`
+	Allow      rights.Entries `json:"allow"`
 }
 
 // Load is the result of a load.

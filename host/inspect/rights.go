@@ -58,13 +58,30 @@ func find(ctx context.Context, cluster *rest.Config, kinds []abi.Kind) (map[abi.
 // The resource of a custom kind may have any name.
 func guess(kind abi.Kind) resource {
 	gvk := schema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind)
-	r := resource{Resource: object.Resource{Kind: kind, Status: true}, guessed: true}
+	r := resource{Resource: object.Resource{Kind: kind, Status: true, Namespaced: !slices.Contains(clusterScoped, kind.Group()+"/"+kind.Kind)}, guessed: true}
 	r.GVR, _ = meta.UnsafeGuessKindToResource(gvk)
 	if known, err := scheme.Scheme.New(gvk); err == nil {
 		_, r.Status = reflect.TypeOf(known).Elem().FieldByName("Status")
 		r.guessed = false
 	}
 	return r
+}
+
+// clusterScoped are the built-in kinds that are not namespaced, and can be watched.
+var clusterScoped = []string{
+	"/Namespace", "/Node", "/PersistentVolume",
+	"admissionregistration.k8s.io/MutatingAdmissionPolicy", "admissionregistration.k8s.io/MutatingAdmissionPolicyBinding",
+	"admissionregistration.k8s.io/MutatingWebhookConfiguration",
+	"admissionregistration.k8s.io/ValidatingAdmissionPolicy", "admissionregistration.k8s.io/ValidatingAdmissionPolicyBinding",
+	"admissionregistration.k8s.io/ValidatingWebhookConfiguration",
+	"apiextensions.k8s.io/CustomResourceDefinition", "apiregistration.k8s.io/APIService",
+	"certificates.k8s.io/CertificateSigningRequest", "certificates.k8s.io/ClusterTrustBundle",
+	"flowcontrol.apiserver.k8s.io/FlowSchema", "flowcontrol.apiserver.k8s.io/PriorityLevelConfiguration",
+	"internal.apiserver.k8s.io/StorageVersion", "networking.k8s.io/IngressClass", "networking.k8s.io/IPAddress", "networking.k8s.io/ServiceCIDR",
+	"node.k8s.io/RuntimeClass", "rbac.authorization.k8s.io/ClusterRole", "rbac.authorization.k8s.io/ClusterRoleBinding",
+	"resource.k8s.io/DeviceClass", "resource.k8s.io/DeviceTaintRule", "resource.k8s.io/ResourceSlice", "scheduling.k8s.io/PriorityClass",
+	"storage.k8s.io/CSIDriver", "storage.k8s.io/CSINode", "storage.k8s.io/StorageClass", "storage.k8s.io/VolumeAttachment",
+	"storage.k8s.io/VolumeAttributesClass", "storagemigration.k8s.io/StorageVersionMigration",
 }
 
 // The verbs of RBAC that the host uses, in the order of the output.
@@ -80,11 +97,11 @@ const (
 
 var verbs = []string{verbGet, verbList, verbWatch, verbCreate, verbUpdate, verbPatch, verbDelete}
 
-// rights returns the rules that the host needs for a controller: those of
+// rbac returns the rules that the host needs for a controller: those of
 // host/cache, host/effect and the recorder of Events. It has every rule that a
 // result of the controller may need, because the manifest does not name the
 // verbs.
-func rights(m *abi.Manifest, c *abi.Controller, resources map[abi.Kind]resource) Rights {
+func rbac(m *abi.Manifest, c *abi.Controller, resources map[abi.Kind]resource) Rights {
 	var r ruleSet
 	r.in = c.For.Namespaces
 	r.addPrimary(c, resources[c.For.Kind])

@@ -1,13 +1,17 @@
 package inspect
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 var (
@@ -37,7 +41,7 @@ func short(r Rule) string {
 func expectRules(t *testing.T, c abi.Controller, at map[abi.Kind]resource, want ...string) {
 	t.Helper()
 	var have []string
-	for _, r := range rights(&abi.Manifest{}, &c, at).Rules {
+	for _, r := range rbac(&abi.Manifest{}, &c, at).Rules {
 		have = append(have, short(r))
 		if len(r.Uses) == 0 || len(r.APIGroups) != 1 || len(r.Resources) != 1 {
 			t.Errorf("rule %+v", r)
@@ -109,7 +113,7 @@ func TestRightsAreNeededWhereTheKindIsFollowed(t *testing.T) {
 		},
 		Writes: []abi.Kind{ingress},
 	}
-	r := rights(&abi.Manifest{}, &c, guessed(c))
+	r := rbac(&abi.Manifest{}, &c, guessed(c))
 	var have []string
 	for _, rule := range r.Rules {
 		have = append(have, short(rule))
@@ -130,7 +134,7 @@ func TestRightsAreNeededWhereTheKindIsFollowed(t *testing.T) {
 func TestManagedChildrenNeedReads(t *testing.T) {
 	c := abi.Controller{For: widget.All(), Owns: abi.AllOf(pod)}
 	for feature, want := range map[string]bool{abi.FeatureManaged: true, abi.FeatureWatches: false} {
-		all := fmt.Sprint(rights(&abi.Manifest{Features: []string{feature}}, &c, guessed(c)))
+		all := fmt.Sprint(rbac(&abi.Manifest{Features: []string{feature}}, &c, guessed(c)))
 		for _, use := range []string{"list, patch: label what was applied", "get: read an object that the plugin has not applied"} {
 			if strings.Contains(all, use) != want {
 				t.Errorf("with %s, %q: %s", feature, use, all)
@@ -141,7 +145,7 @@ func TestManagedChildrenNeedReads(t *testing.T) {
 
 func TestEachVerbHasAUse(t *testing.T) {
 	c := abi.Controller{For: widget.All(), Finalizer: true}
-	for _, rule := range rights(&abi.Manifest{}, &c, guessed(c)).Rules {
+	for _, rule := range rbac(&abi.Manifest{}, &c, guessed(c)).Rules {
 		for _, verb := range rule.Verbs {
 			if !slices.ContainsFunc(rule.Uses, func(use string) bool {
 				named, _, _ := strings.Cut(use, ": ")
@@ -151,12 +155,64 @@ func TestEachVerbHasAUse(t *testing.T) {
 			}
 		}
 	}
-	all := fmt.Sprint(rights(&abi.Manifest{}, &c, guessed(c)))
+	all := fmt.Sprint(rbac(&abi.Manifest{}, &c, guessed(c)))
 	if !strings.Contains(all, "patch: add and remove the finalizer") {
 		t.Errorf("%s", all)
 	}
 	c.Finalizer = false
-	if all := fmt.Sprint(rights(&abi.Manifest{}, &c, guessed(c))); strings.Contains(all, "finalizer") {
+	if all := fmt.Sprint(rbac(&abi.Manifest{}, &c, guessed(c))); strings.Contains(all, "finalizer") {
 		t.Errorf("without a finalizer: %s", all)
+	}
+}
+
+func TestPolicyIsThatWithWhichThePluginStarts(t *testing.T) {
+	secret, node := abi.Kind{APIVersion: "v1", Kind: "Secret"}, abi.Kind{APIVersion: "v1", Kind: "Node"}
+	report := func(c abi.Controller) *Report {
+		c.Name = "c"
+		r := &Report{Name: "p", Load: Load{OK: true}}
+		if err := r.addManifest(t.Context(), &abi.Manifest{Name: "p", Controllers: []abi.Controller{c}}, config.Config{}.WithDefaults(), nil); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if r := report(abi.Controller{For: widget.All(), Owns: abi.AllOf(pod), Reads: abi.AllOf(configMap)}); r.Policy != nil || r.verdict() != "would be loaded" {
+		t.Errorf("%+v, %s", r.Policy, r.verdict())
+	}
+	r := report(abi.Controller{
+		For: widget.All(), Reads: abi.AllOf(node, secret), Writes: []abi.Kind{configMap, pod, deployment, {APIVersion: "v1", Kind: strings.Repeat("Long", 15)}},
+	})
+	const want = `
+Policy
+  apiVersion: thole.dev/v1alpha1
+  allow:
+  - groups: ['']
+    kinds: [ConfigMap,
+      LongLongLongLongLongLongLongLongLongLongLongLongLongLongLong, Pod]
+    verbs: [create, patch, delete]
+  - groups: ['']
+    kinds: [Node, Secret]
+    verbs: [get, list, watch]
+  - groups: [apps]
+    kinds: [Deployment]
+    verbs: [create, patch, delete]
+`
+	text := string(r.table())
+	if !strings.Contains(text, want) || !strings.Contains(strings.Join(strings.Fields(text), " "), "and wait until its policy allows what is below") {
+		t.Errorf("got %s", text)
+	}
+	_, pasted, _ := strings.Cut(text, "Policy\n")
+	var asJSON bytes.Buffer
+	if err := r.Print(&asJSON, "json"); err != nil {
+		t.Fatal(err)
+	}
+	var inJSON struct{ Policy json.RawMessage }
+	if err := json.Unmarshal(asJSON.Bytes(), &inJSON); err != nil {
+		t.Fatal(err)
+	}
+	host := config.Config{Allow: config.Allow{Entries: map[string]rights.Entries{config.EveryPlugin: config.Everything()}}}.WithDefaults()
+	for _, text := range []string{pasted, string(inJSON.Policy)} {
+		if p, err := host.ReadPolicy("p", []byte(text)); err != nil || !p.Allow.Equal(r.Policy.Allow) {
+			t.Errorf("%s is read as %s, %v", text, p.Allow, err)
+		}
 	}
 }

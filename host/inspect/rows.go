@@ -13,6 +13,7 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/sandbox"
+	"github.com/thole-dev/thole/host/sanitize"
 )
 
 func (r *Report) summary() [][]string {
@@ -47,6 +48,9 @@ func (r *Report) verdict() string {
 		return "refused at step " + r.Load.Step + ": " + r.Load.Error
 	case len(r.Load.WaitsFor) > 0:
 		return "would be loaded, and wait until the cluster serves " + list(r.Load.WaitsFor)
+	}
+	if r.Policy != nil {
+		return "would be loaded, and wait until its policy allows what is below"
 	}
 	return "would be loaded"
 }
@@ -196,6 +200,30 @@ func (t *table) notes(rules []Rule) {
 		rows = append(rows, []string{"**", "only if " + only})
 	}
 	t.rows("  ", rows)
+}
+
+// policy writes a policy as YAML, which may be pasted with its indentation.
+func (t *table) policy(p *Policy) {
+	t.section("Policy")
+	lines := []string{"apiVersion: " + p.APIVersion, "allow:"}
+	for _, e := range p.Allow {
+		for i, field := range e.Fields() {
+			first := "  "
+			if i == 0 {
+				first = "- "
+			}
+			for j, line := range wrap(field, width-8) {
+				if j > 0 {
+					line = "  " + line
+				}
+				lines = append(lines, first+line)
+				first = "  "
+			}
+		}
+	}
+	for _, line := range lines {
+		fmt.Fprintf(t, "  %s\n", sanitize.Line(line))
+	}
 }
 
 // importRows returns a row for each function of thole/v1 and each refused import,

@@ -61,6 +61,9 @@ func (r *Report) table() []byte {
 		t.rows("  ", ruleRows(r.Rights[i].Rules))
 		t.notes(r.Rights[i].Rules)
 	}
+	if r.Policy != nil {
+		t.policy(r.Policy)
+	}
 	if len(r.Imports) > 0 {
 		t.section("Imports")
 		t.rows("  ", importRows(r.Imports))
