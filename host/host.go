@@ -37,6 +37,9 @@ type Environment struct {
 	// Compiler is a program with arguments that runs [sandbox.Compiler]; nil: the
 	// host compiles plugins in its own process.
 	Compiler []string
+	// AllowRequested runs a plugin whose policy allows nothing as if the policy allowed what
+	// the manifest asks for.
+	AllowRequested bool
 }
 
 // Host runs plugins against one cluster.
@@ -104,7 +107,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		Recorder: func(dropped func()) effect.Recorder { return h.sender.Recorder(dropped) },
 		RollBack: func(plugin string, revision int, reason string) { h.catalog.RollBack(plugin, revision, reason) },
 		Version:  env.Version, Namespace: c.Namespace, Resync: c.Resync.Duration, HostIdentity: c.HostIdentity,
-		Ceiling: c.Allow,
+		Ceiling: c.Allow, AllowRequested: env.AllowRequested,
 	})
 	h.catalog = catalog.New(catalog.Config[*sandbox.Guest]{
 		Loader:    loader{h.sandbox},

@@ -37,9 +37,10 @@ them, and what the plugin logs.
 
 The plugin runs on a control plane that is started for it, thole-devcluster,
 or on the cluster of --kubeconfig, with the rights of that file. A policy.yaml
-in DIR is the policy of the plugin. crd.yaml and sample.yaml in DIR are applied
-to the control plane, at the start and after a save; to another cluster only
-with --apply.
+in DIR is the policy of the plugin; if it has no allow, the plugin is allowed
+what its manifest asks for, and the policy that says so is shown. crd.yaml and
+sample.yaml in DIR are applied to the control plane, at the start and after a
+save; to another cluster only with --apply.
 
 Ctrl-C ends all of it, and nothing but the directory of --data is left behind.
 With --once the command ends by itself when the objects of sample.yaml are

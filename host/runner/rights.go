@@ -15,24 +15,45 @@ import (
 // This file checks that the policy of a revision allows what its manifest needs, before
 // anything of the cluster is followed for it.
 
-// checkRights returns a [catalog.WaitError] if the policy allows too little, or a kind is not
-// served.
-func (r *Runner) checkRights(ctx context.Context, rev *Revision) error {
+// checkRights returns the revision, under the policy that it is to run with. The error is a
+// [catalog.WaitError] if the policy allows too little, or a kind is not served.
+func (r *Runner) checkRights(ctx context.Context, rev *Revision) (*Revision, error) {
 	defer r.setWaitsFor(rev.Plugin, "")
 	resources, err := r.lookUp(ctx, rev)
 	if _, waits := errors.AsType[*catalog.WaitError](err); err != nil && !waits {
-		return err
+		return nil, err
 	}
 	of := func(kind abi.Kind) (object.Resource, bool) { found, ok := resources[kind]; return found, ok }
-	if !rev.Policy.Allow.Missing(rev.Manifest, of) {
-		return err
+	requested := r.AllowRequested && rev.Policy.Allow == nil
+	if !rev.Policy.Allow.Missing(rev.Manifest, of) || requested && err != nil {
+		return rev, err
 	}
 	needed := rights.Needed(rev.Manifest, of)
+	if requested {
+		return r.allowRequested(rev, needed), nil
+	}
 	reason := deniedReason(rev.Plugin, needed, r.Ceiling)
 	if err != nil {
 		reason += "; " + err.Error()
 	}
-	return &catalog.WaitError{Reason: reason, Denied: true}
+	return nil, &catalog.WaitError{Reason: reason, Denied: true}
+}
+
+// allowRequested returns the revision with what its manifest asks for in its policy, and logs
+// that, once for each plugin that asks for the same.
+func (r *Runner) allowRequested(rev *Revision, needed rights.Entries) *Revision {
+	text := policyText(needed)
+	r.mu.Lock()
+	known := r.requested[rev.Plugin] == text
+	r.requested[rev.Plugin] = text
+	r.mu.Unlock()
+	if !known {
+		r.Logger.Warn("the plugin is allowed what its manifest asks for, as if this were its policy; thole run needs such a file beside the module",
+			"plugin", rev.Plugin, "policy", text)
+	}
+	allowed := *rev
+	allowed.Policy.Allow = needed
+	return &allowed
 }
 
 // lookUp returns how the kinds of a manifest are served. The error, which covers every kind,

@@ -8,11 +8,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/internal/logtest"
 	"github.com/thole-dev/thole/host/rights"
 )
 
@@ -151,5 +154,34 @@ func TestPrimariesAreFollowedInTheNamespacesOfTheEntry(t *testing.T) {
 	reads := r.plugins["p"].controllers["c"].Revision().Scopes.Reads[secrets]
 	if _, err := reads.Get(scope.Read{Namespace: "c"}); err == nil {
 		t.Error("a Secret of another namespace may be read")
+	}
+}
+
+// thole dev runs a plugin before it has a policy.
+func TestWhatTheManifestAsksForIsAllowedInASession(t *testing.T) {
+	url, _ := startCore(t)
+	r := newRunner(t, url, "")
+	logs := logtest.New(hclog.Warn)
+	r.AllowRequested, r.Logger = true, logs.Logger
+	c := abi.Controller{For: widgets.All(), Reads: abi.AllOf(secrets), Writes: []abi.Kind{spaces}}
+	if err := startAs(t, r, nil, c); err != nil {
+		t.Fatal(err)
+	}
+	const want = "{apiVersion: thole.dev/v1alpha1, allow: [{groups: [''], kinds: [Namespace], verbs: [create, patch, delete]}, {groups: [''], kinds: [Secret], verbs: [get, list, watch]}]}"
+	logs.ExpectNext(t, hclog.Warn, "policy", want)
+	other := c
+	other.Watches = []abi.Watch{{Followed: gadgets.All(), By: abi.WatchByOwner}} // not served: it is tried again and again
+	for _, controller := range []abi.Controller{c, other} {
+		if err := startAs(t, r, nil, controller); err != nil && controller.Watches == nil {
+			t.Fatal(err)
+		}
+		logs.ExpectNone(t)
+	}
+	running := r.plugins["p"]
+	if !running.effects.Load().Allow.Reach(spaces, "", "delete").Cluster || !running.controllers["c"].Revision().Reads[secrets].Get.Own {
+		t.Errorf("it runs with %s", running.effects.Load().Allow)
+	}
+	if err := startAs(t, r, rights.Entries{{Groups: []string{""}, Kinds: []string{"Secret"}, Verbs: []string{"get"}}}, c); err == nil {
+		t.Error("a policy with entries does not bound the plugin")
 	}
 }

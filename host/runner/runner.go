@@ -48,6 +48,9 @@ type Config struct {
 	Resync       time.Duration // how often every object is reconciled without a reason
 	HostIdentity bool          // plugins may act with the rights of the host
 	Ceiling      config.Allow  // of the policies
+	// AllowRequested runs a plugin whose policy allows nothing as if the policy allowed what
+	// the manifest asks for.
+	AllowRequested bool
 }
 
 // Runner runs the plugins of one host. It implements [catalog.Runner].
@@ -60,13 +63,14 @@ type Runner struct {
 	plugins     map[string]*plugin
 	controllers map[string]*controller // by plugin/controller
 	waitsFor    map[string]string      // what the start of a revision waits for, by plugin
+	requested   map[string]string      // the policy that was logged as what the manifest asks for, by plugin
 }
 
 var _ catalog.Runner[*sandbox.Guest] = (*Runner)(nil)
 
 // New returns a runner that runs nothing yet.
 func New(config Config) *Runner {
-	r := &Runner{Config: config, pluginLogs: telemetry.NewPluginLogs(config.Logger), plugins: map[string]*plugin{}, controllers: map[string]*controller{}, waitsFor: map[string]string{}}
+	r := &Runner{Config: config, pluginLogs: telemetry.NewPluginLogs(config.Logger), plugins: map[string]*plugin{}, controllers: map[string]*controller{}, waitsFor: map[string]string{}, requested: map[string]string{}}
 	r.objectsOf = config.Cache.Objects
 	return r
 }
@@ -95,7 +99,8 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	if _, err := scope.OfManifest(rev.Manifest, r.namespacesOf(rev)); err != nil {
 		return kindError{err} // whatever its policy allows
 	}
-	if err := r.checkRights(ctx, rev); err != nil {
+	rev, err := r.checkRights(ctx, rev)
+	if err != nil {
 		return err
 	}
 	follows, err := scope.OfManifest(rev.Policy.Allow.Narrow(rev.Manifest), r.namespacesOf(rev))

@@ -32,6 +32,20 @@ func TestOnceEndsWhenTheSampleIsReady(t *testing.T) {
 	w.expectNothingLeft()
 }
 
+// A plugin that is being written has no policy yet.
+func TestThePluginIsAllowedWhatItsManifestAsksFor(t *testing.T) {
+	t.Parallel()
+	w := newWork(t, "testdata/hello")
+	w.edit("main.go", `Kind: "Hello"},`, `Kind: "Hello"}, Writes: []sdk.Kind{{APIVersion: "v1", Kind: "Secret"}},`)
+	term := inTerminal(t, w.thole("dev", "--once", "plugin"))
+	expectInOrder(t, mask(term.ends(0)), "the plugin is allowed what its manifest asks for, as if this were its policy; thole run needs such a file beside the module",
+		"policy={apiVersion: thole.dev/v1alpha1, allow: [{groups: [''], kinds: [Secret], verbs: [create, patch, delete]}]}", "ready ")
+	w.write("plugin/policy.yaml", "apiVersion: thole.dev/v1alpha1\nallow: [{groups: [''], kinds: [ConfigMap], verbs: [get]}]\n")
+	term = inTerminal(t, w.thole("dev", "--once", "--timeout", "10s", "plugin"))
+	expectInOrder(t, mask(term.ends(1)), "waits ", "the policy does not allow what the manifest asks for", "thole: the sample is not Ready")
+	w.expectNothingLeft()
+}
+
 func TestOnceFailsWithTheReasonWhenTheSampleIsNotReadyInTime(t *testing.T) {
 	t.Parallel()
 	w := newWork(t, podmanager)

@@ -111,7 +111,7 @@ func (s *session) newHost(ctx context.Context) (err error) {
 	logger.RegisterSink(logSink{s})
 	telemetry.BridgeKubernetes(logger)
 	s.host, err = host.New(ctx, s.hostConfig(), host.Environment{
-		Cluster: s.cluster, Logger: logger, Version: s.Version, Compiler: s.Compiler,
+		Cluster: s.cluster, Logger: logger, Version: s.Version, Compiler: s.Compiler, AllowRequested: true,
 		// The session shows events itself: their lines go to the log alone.
 		Events: events.Observers(events.Func(func(e events.Event) { s.notice(e) }), telemetry.LogEvents(hclog.New(&options))),
 	})
