@@ -201,7 +201,7 @@ func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, config config
 	_, err = scope.OfManifest(m, nil)
 	r.refuse(stepStart, err)
 	of := func(kind abi.Kind) (object.Resource, bool) { found, ok := resources[kind]; return found.Resource, ok }
-	if needed := rights.Needed(m, of); needed != nil {
+	if needed := rights.Entries(nil).CompletedFor(m, of); needed != nil {
 		r.Policy = &Policy{rights.APIVersion, needed}
 	}
 	for i := range m.Controllers {

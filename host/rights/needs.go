@@ -26,16 +26,17 @@ type need struct {
 // known.
 type Resources func(abi.Kind) (object.Resource, bool)
 
-// Needed returns the entries that a manifest needs beyond what needs no entry. Those of a
-// write have every verb: which of them a plugin uses is not in its manifest.
-func Needed(m *abi.Manifest, resources Resources) Entries {
+// CompletedFor returns the entries, and those that a manifest needs beside them and what needs
+// no entry. Those of a write have every verb: which of them a plugin uses is not in its
+// manifest.
+func (all Entries) CompletedFor(m *abi.Manifest, resources Resources) Entries {
 	var t tally
 	eachNeed(m, resources, func(n need) {
-		if !n.isMet(nil) {
+		if !n.isMet(all) {
 			t.add(n)
 		}
 	})
-	return t.entries()
+	return slices.Concat(all, t.entries())
 }
 
 // Missing reports whether a manifest needs more than the entries allow.

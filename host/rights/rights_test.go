@@ -249,7 +249,7 @@ var drawManifest = rapid.Custom(func(t *rapid.T) *abi.Manifest {
 func TestNeededEntriesAreEnoughAndNotMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawManifest.Draw(t, "manifest")
-		needed := Needed(m, resources)
+		needed := Entries(nil).CompletedFor(m, resources)
 		if needed.Missing(m, resources) {
 			t.Fatalf("%s is not enough", needed)
 		}
@@ -269,6 +269,19 @@ func TestNeededEntriesAreEnoughAndNotMore(t *testing.T) {
 		if err := yaml.UnmarshalStrict([]byte(needed.PolicyText()), &read); err != nil || read.APIVersion != APIVersion || len(read.Allow) != len(needed) ||
 			len(needed) > 0 && !read.Allow.Equal(needed) {
 			t.Fatalf("%s is read as %+v, %v", needed.PolicyText(), read, err)
+		}
+	})
+}
+
+func TestCompletedEntriesAreEnoughAndKeepTheOthers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, all := drawManifest.Draw(t, "manifest"), drawEntries.Draw(t, "entries")
+		completed := all.CompletedFor(m, resources)
+		if completed.Missing(m, resources) || !slices.EqualFunc(completed[:len(all)], all, func(a, b Entry) bool { return Entries{a}.Equal(Entries{b}) }) {
+			t.Fatalf("%s completes %s", completed, all)
+		}
+		if !all.Missing(m, resources) && len(completed) > len(all) {
+			t.Fatalf("%s completes %s, which was enough", completed, all)
 		}
 	})
 }

@@ -28,7 +28,7 @@ func (r *Runner) checkRights(ctx context.Context, rev *Revision) (*Revision, err
 	if !rev.Policy.Allow.Missing(rev.Manifest, of) || requested && err != nil {
 		return rev, err
 	}
-	needed := rights.Needed(rev.Manifest, of)
+	needed := rev.Policy.Allow.CompletedFor(rev.Manifest, of)
 	if requested {
 		return r.allowRequested(rev, needed), nil
 	}

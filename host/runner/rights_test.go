@@ -83,18 +83,18 @@ func TestAPluginWaitsForAPolicyThatAllowsWhatItNeeds(t *testing.T) {
 	}{
 		"reads of ConfigMaps":       {abi.Controller{For: widgets.All(), Reads: abi.AllOf(configMaps), Owns: abi.AllOf(configMaps)}, nil, ""},
 		"reads of Secrets":          {reader, nil, "[{groups: [''], kinds: [Secret], verbs: [get, list, watch]}]"},
-		"some verbs of reading":     {reader, rights.Entries{entry("get list", "Secret")}, "[{groups: [''], kinds: [Secret], verbs: [get, list, watch]}]"},
-		"verbs of another kind":     {reader, rights.Entries{entry("get list watch", "Pod")}, "[{groups: [''], kinds: [Secret], verbs: [get, list, watch]}]"},
+		"some verbs of reading":     {reader, rights.Entries{entry("get list", "Secret")}, "[{groups: [''], kinds: [Secret], verbs: [get, list]}, {groups: [''], kinds: [Secret], verbs: [get, list, watch]}]"},
+		"verbs of another kind":     {reader, rights.Entries{entry("get list watch", "Pod")}, "[{groups: [''], kinds: [Pod], verbs: [get, list, watch]}, {groups: [''], kinds: [Secret], verbs: [get, list, watch]}]"},
 		"allowed":                   {reader, rights.Entries{entry("get list watch", "Secret")}, ""},
 		"verbs of several entries":  {reader, rights.Entries{entry("get list", "Pod", "Secret"), entry("watch", "*")}, ""},
 		"watches of Namespaces":     {abi.Controller{For: widgets.All(), Watches: []abi.Watch{{Followed: spaces.All(), By: abi.WatchByField, Field: "spec.n"}}}, nil, "[{groups: [''], kinds: [Namespace], verbs: [get, list, watch]}]"},
 		"for a built-in kind":       {abi.Controller{For: configMaps.All()}, nil, "[{groups: [''], kinds: [ConfigMap], verbs: [get, list, watch]}]"},
-		"for with a finalizer":      {abi.Controller{For: configMaps.All(), Finalizer: true}, rights.Entries{entry("get list watch", "ConfigMap")}, "[{groups: [''], kinds: [ConfigMap], verbs: [get, list, watch, patch]}]"},
+		"for with a finalizer":      {abi.Controller{For: configMaps.All(), Finalizer: true}, rights.Entries{entry("get list watch", "ConfigMap")}, "[{groups: [''], kinds: [ConfigMap], verbs: [get, list, watch]}, {groups: [''], kinds: [ConfigMap], verbs: [get, list, watch, patch]}]"},
 		"for a cluster-scoped kind": {abi.Controller{For: spaces.All(), Owns: abi.AllOf(configMaps)}, nil, "[{groups: [''], kinds: [ConfigMap], verbs: [get, list, watch, create, patch, delete], namespaces: ['*']}, {groups: [''], kinds: [Namespace], verbs: [get, list, watch]}]"},
 		"writes":                    {abi.Controller{For: widgets.All(), Writes: []abi.Kind{configMaps}}, nil, "[{groups: [''], kinds: [ConfigMap], verbs: [create, patch, delete]}]"},
 		"one verb of writes":        {abi.Controller{For: widgets.All(), Writes: []abi.Kind{configMaps}}, rights.Entries{entry("delete", "ConfigMap")}, ""},
-		"a verb of reading":         {abi.Controller{For: widgets.All(), Writes: []abi.Kind{configMaps}}, rights.Entries{entry("get", "ConfigMap")}, "[{groups: [''], kinds: [ConfigMap], verbs: [create, patch, delete]}]"},
-		"writes of Namespaces":      {abi.Controller{For: widgets.All(), Writes: []abi.Kind{spaces}}, rights.Entries{{Groups: []string{"*"}, Kinds: []string{"*"}, Verbs: []string{"*"}, Namespaces: []string{"a"}}}, "[{groups: [''], kinds: [Namespace], verbs: [create, patch, delete]}]"},
+		"a verb of reading":         {abi.Controller{For: widgets.All(), Writes: []abi.Kind{configMaps}}, rights.Entries{entry("get", "ConfigMap")}, "[{groups: [''], kinds: [ConfigMap], verbs: [get]}, {groups: [''], kinds: [ConfigMap], verbs: [create, patch, delete]}]"},
+		"writes of Namespaces":      {abi.Controller{For: widgets.All(), Writes: []abi.Kind{spaces}}, rights.Entries{{Groups: []string{"*"}, Kinds: []string{"*"}, Verbs: []string{"*"}, Namespaces: []string{"a"}}}, "[{groups: ['*'], kinds: ['*'], verbs: ['*'], namespaces: [a]}, {groups: [''], kinds: [Namespace], verbs: [create, patch, delete]}]"},
 		"writes of what it owns":    {abi.Controller{For: widgets.All(), Owns: abi.AllOf(configMaps), Writes: []abi.Kind{configMaps}}, nil, "[{groups: [''], kinds: [ConfigMap], verbs: [create, patch, delete]}]"},
 	} {
 		t.Run(name, func(t *testing.T) {
