@@ -30,6 +30,14 @@ func TestCasesAreComplete(t *testing.T) {
 	}
 }
 
+func TestGreedyGuestsAreCorrectModules(t *testing.T) {
+	for _, c := range Greedy() {
+		if err := Check(c.Wasm()); err != nil || c.Explain == "" || len(c.Kinds) == 0 {
+			t.Errorf("%s: %v", c.Name, err)
+		}
+	}
+}
+
 func TestCaseOfFindsCasesByName(t *testing.T) {
 	for _, name := range []string{"correct", "get-storm"} {
 		if c, ok := CaseOf(name); !ok || c.Name != name {

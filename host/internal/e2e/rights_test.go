@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/thole-dev/thole/abi/tck"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
@@ -66,5 +67,29 @@ func TestAPluginRunsWhileItsPolicyAllowsWhatItNeeds(t *testing.T) {
 	awaitNames(t, ns, "a", "b")
 	must(t, patchSpec(t.Context(), stamps, ns, "a", "text", ""))
 	awaitNames(t, ns, "b")
+	p.stop()
+}
+
+// Nothing is read or written for a plugin that asks for more than it is allowed.
+func TestGreedyGuestsWaitWithoutARequest(t *testing.T) {
+	ns, d := namespace(t), newDirectory(t)
+	for _, c := range tck.Greedy() {
+		d.install(c.Name, c.Wasm())
+	}
+	p, proxy := startWithProxy(t, d, "", allowAll)
+	for _, c := range tck.Greedy() {
+		await.Until(t, c.Name+" waits", func() bool { return p.Plugin(c.Name).State == "waiting" })
+		for _, kind := range c.Kinds {
+			if reason := p.Plugin(c.Name).LastError; !strings.Contains(reason, "the policy does not allow") || !strings.Contains(reason, kind.Kind) {
+				t.Errorf("%s waits for %s, and asks for %s", c.Name, reason, kind)
+			}
+		}
+	}
+	must(t, tryCreate(t.Context(), configMaps, "ConfigMap", ns, "something-happens", nil))
+	for _, r := range proxy.Requests() {
+		if r.Resource != "" {
+			t.Errorf("request: %s %s", r.Verb, r.Resource)
+		}
+	}
 	p.stop()
 }
