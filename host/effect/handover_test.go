@@ -45,7 +45,7 @@ func (w *world) watchData() func() []map[string]string {
 	return func() (all []map[string]string) {
 		w.Helper()
 		w.edit(configMap, "c", "", `{"metadata":{"labels":{"last":"1"}}}`)
-		stream, err := w.admin.rest.Get().AbsPath(configMap.Collection(w.ns)...).Param("watch", "1").Param("resourceVersion", from).Stream(w.Context())
+		stream, err := w.admin.rest.Get().AbsPath(configMap.Collection(w.ns)...).Param("watch", "1").Param("fieldSelector", "metadata.name=c").Param("resourceVersion", from).Stream(w.Context())
 		if err != nil {
 			w.Fatal(err)
 		}

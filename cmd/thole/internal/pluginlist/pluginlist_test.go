@@ -131,10 +131,8 @@ func TestSelect(t *testing.T) {
 }
 
 func TestRepliesThatAreNotThoseOfAHost(t *testing.T) {
-	gone := httptest.NewServer(nil)
-	gone.Close()
 	for name, c := range map[string]struct{ address, want string }{
-		"nobody":       {gone.URL, "connection refused"},
+		"nobody":       {"http://127.0.0.1:1", "connection refused"},
 		"another path": {serve(t, 200, "[]") + "/x", "/x/plugins: not the reply of a host: 404 Not Found"},
 		"an error":     {serve(t, 500, "[]"), "500 Internal Server Error"},
 		"a page":       {serve(t, 200, "<html>"), "it is not a list of plugins"},
