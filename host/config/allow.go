@@ -127,12 +127,6 @@ func ConfigText(plugin string, entries rights.Entries) string {
 	return fmt.Sprintf("{allow: {entries: {%s: %s}}}", rights.Quote(plugin), entries)
 }
 
-// Everything allows every verb on everything.
-func Everything() rights.Entries {
-	any := []string{rights.Any}
-	return rights.Entries{{Groups: any, Kinds: any, Verbs: any, Namespaces: any}}
-}
-
 // problems returns what is wrong with the entries and namespaces of the plugins.
 func (a Allow) problems() (problems []error) {
 	at := field.NewPath("allow", "entries")

@@ -46,8 +46,9 @@ type document interface {
 	checkVersion(written map[string]any) error
 }
 
-// decode decodes one document of YAML or JSON. Fields that the document does not mention keep their values. The error lists
-// everything that is wrong, one problem a line.
+// decode decodes one document of YAML or JSON. Fields that the document does not
+// mention keep their values. The error lists everything that is wrong, one problem a
+// line.
 func decode(text []byte, into document) error {
 	asJSON, err := toJSON(text)
 	if err != nil {

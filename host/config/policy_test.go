@@ -107,7 +107,7 @@ func TestDryRunOfThePolicyOrTheConfiguration(t *testing.T) {
 }
 
 func TestEmptyPolicyIsTheNarrowest(t *testing.T) {
-	c := Config{Allow: Allow{Entries: map[string]rights.Entries{EveryPlugin: Everything()}}}.WithDefaults()
+	c := Config{Allow: Allow{Entries: map[string]rights.Entries{EveryPlugin: rights.Everything()}}}.WithDefaults()
 	for _, text := range []string{"", "# nothing\n", "{}"} {
 		p, err := c.ReadPolicy("p", []byte(text))
 		if want := (Policy{Limits: c.Limits}); err != nil || !p.Equal(want) {

@@ -91,9 +91,9 @@ type operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// editFinalizers performs the operation that edit returns for the primary, nil
-// for none and which adds that many bytes. The patch tests the uid and the list of finalizers, and edit is
-// called again if the primary has changed.
+// editFinalizers performs the operation that edit returns for the primary, nil for
+// none, and which lengthens it by about growth bytes. The patch tests the uid and the
+// list of finalizers, and edit is called again if the primary has changed.
 func (p *Performer) editFinalizers(ctx context.Context, t Target, growth int, edit func(*object.Object) (*operation, error)) (report Report, failure *Failure) {
 	changed := func(from, to *object.Object) bool {
 		return !slices.Equal(from.Finalizers, to.Finalizers) || from.Deleting() != to.Deleting()

@@ -209,7 +209,7 @@ Policy
 	if err := json.Unmarshal(asJSON.Bytes(), &inJSON); err != nil {
 		t.Fatal(err)
 	}
-	host := config.Config{Allow: config.Allow{Entries: map[string]rights.Entries{config.EveryPlugin: config.Everything()}}}.WithDefaults()
+	host := config.Config{Allow: config.Allow{Entries: map[string]rights.Entries{config.EveryPlugin: rights.Everything()}}}.WithDefaults()
 	for _, text := range []string{pasted, string(inJSON.Policy)} {
 		if p, err := host.ReadPolicy("p", []byte(text)); err != nil || !p.Allow.Equal(r.Policy.Allow) {
 			t.Errorf("%s is read as %s, %v", text, p.Allow, err)

@@ -27,13 +27,17 @@ func Custom(kind abi.Kind) bool {
 // own is the namespace of the primary.
 var own = Reach{Own: true}
 
+// withoutEntry is what a controller reaches of a kind that it follows or owns.
+func withoutEntry(kind abi.Kind) Reach {
+	if Sensitive(kind) {
+		return Reach{}
+	}
+	return own
+}
+
 // Read returns where a controller may use a verb of reading on a kind that it follows.
 func (all Entries) Read(kind abi.Kind, verb string) Reach {
-	r := all.Reach(kind, "", verb)
-	if !Sensitive(kind) {
-		r = r.Or(own)
-	}
-	return r
+	return all.Reach(kind, "", verb).Or(withoutEntry(kind))
 }
 
 // Reads is where a controller may read objects of a kind.
@@ -51,11 +55,7 @@ func (all Entries) ReadsOf(c *abi.Controller) map[abi.Kind]Reads {
 // Owned returns where a controller may use a verb of writing on objects of a kind in owns
 // that belong to the primary, or come to.
 func (all Entries) Owned(kind abi.Kind, verb string) Reach {
-	r := all.Reach(kind, "", verb)
-	if !Sensitive(kind) {
-		r = r.Or(own)
-	}
-	return r
+	return all.Reach(kind, "", verb).Or(withoutEntry(kind))
 }
 
 // PatchesPrimary reports whether a controller may patch its primary or, unless sub is "",

@@ -32,6 +32,12 @@ func (all Entries) Equal(other Entries) bool { return reflect.DeepEqual(all, oth
 // Any stands for all groups, kinds, verbs or namespaces in an [Entry].
 const Any = "*"
 
+// Everything allows every verb on everything.
+func Everything() Entries {
+	any := []string{Any}
+	return Entries{{Groups: any, Kinds: any, Verbs: any, Namespaces: any}}
+}
+
 // The verbs that the host uses, named as in RBAC. A server-side apply is a patch, which
 // needs create, too, for an object that does not exist. update is never used.
 const (

@@ -79,13 +79,6 @@ func needs(c *abi.Controller, resources Resources) (out []need) {
 	return out
 }
 
-func withoutEntry(kind abi.Kind) Reach {
-	if Sensitive(kind) {
-		return Reach{}
-	}
-	return own
-}
-
 // primaryNeeds returns what a controller needs of its primary: to follow it, and to write
 // what it certainly writes.
 func primaryNeeds(c *abi.Controller, resources Resources) []need {

@@ -22,6 +22,7 @@ import (
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/queue"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 // followWorld has a controller that follows widgets.
@@ -194,7 +195,7 @@ func TestAPluginIsLabelledOnceForWhatItOwns(t *testing.T) {
 	}
 	r.plugins["p"] = p
 	allowing := rev(isManaged, []string{"a", "b"}, gadgets)
-	allowing.Policy.Allow = config.Everything()
+	allowing.Policy.Allow = rights.Everything()
 	for name, test := range map[string]struct {
 		rev  *Revision
 		want bool
@@ -229,7 +230,7 @@ func TestNamespacesOfAClusterScopedKindAreRefused(t *testing.T) {
 	})
 	r := newRunner(t, url, "")
 	start := func(namespaces ...string) error {
-		policy := config.Policy{Allow: config.Everything()}
+		policy := config.Policy{Allow: rights.Everything()}
 		policy.Limits.Concurrency = 1
 		return r.Start(t.Context(), &Revision{
 			Revision: events.Revision{Plugin: "p", Number: 1, Digest: "d"}, Policy: policy,

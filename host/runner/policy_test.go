@@ -20,6 +20,7 @@ import (
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/telemetry"
 )
 
@@ -45,7 +46,7 @@ func TestANewPolicyKeepsTheController(t *testing.T) {
 	policy.Limits.Concurrency = 2
 	first := start(policy)
 	policy.Limits.Concurrency, policy.Limits.WritesPerSecond, policy.Limits.WriteBurst = 8, 3, 4
-	policy.Allow = config.Everything()
+	policy.Allow = rights.Everything()
 	if second := start(policy); second != first {
 		t.Error("a policy with another concurrency has replaced the controller")
 	}

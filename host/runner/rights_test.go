@@ -117,7 +117,7 @@ func TestAPluginWaitsForAPolicyThatAllowsWhatItNeeds(t *testing.T) {
 				t.Errorf("was read: %q", paths)
 			}
 			// What it says is what is missing.
-			needed, err := config.Config{Allow: config.Allow{Entries: map[string]rights.Entries{config.EveryPlugin: config.Everything()}}}.WithDefaults().
+			needed, err := config.Config{Allow: config.Allow{Entries: map[string]rights.Entries{config.EveryPlugin: rights.Everything()}}}.WithDefaults().
 				ReadPolicy("p", []byte("{apiVersion: thole.dev/v1alpha1, allow: "+c.want+"}"))
 			if err == nil {
 				err = startAs(t, r, needed.Allow, c.controller)
@@ -132,7 +132,7 @@ func TestAPluginWaitsForAPolicyThatAllowsWhatItNeeds(t *testing.T) {
 func TestTheReasonNamesTheConfigurationOnlyIfThatIsTooNarrow(t *testing.T) {
 	url, _ := startCore(t)
 	r := newRunner(t, url, "")
-	r.Ceiling = config.Allow{Entries: map[string]rights.Entries{"p": config.Everything()}}
+	r.Ceiling = config.Allow{Entries: map[string]rights.Entries{"p": rights.Everything()}}
 	err := startAs(t, r, nil, abi.Controller{For: widgets.All(), Reads: abi.AllOf(secrets)})
 	if err == nil || strings.Contains(err.Error(), "--config") {
 		t.Error(err)

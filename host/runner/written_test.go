@@ -22,6 +22,7 @@ import (
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 // writtenWorld has a plugin that writes widgets.
@@ -210,7 +211,7 @@ func TestSharersAreFoundWhenTheListIsLate(t *testing.T) {
 	declared := abi.Controller{Name: "c", For: widgets.All(), Writes: []abi.Kind{gadgets}}
 	before, err := effect.New(effect.Config{
 		REST: r.Cluster, Plugin: "p", Recorder: noEvents{}, Store: effectStore{r.Cache, &informers{}, &cache.OwnWrites{}, &written{}},
-		Allow: config.Everything(),
+		Allow: rights.Everything(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -227,7 +228,7 @@ func TestSharersAreFoundWhenTheListIsLate(t *testing.T) {
 	}
 	items = `{"metadata":{"name":"g","namespace":"a","uid":"g","resourceVersion":"1","annotations":` + <-annotations + `}}`
 
-	policy := config.Policy{Allow: config.Everything()}
+	policy := config.Policy{Allow: rights.Everything()}
 	policy.Limits.Concurrency = 1
 	if err := r.Start(t.Context(), &Revision{
 		Revision: events.Revision{Plugin: "p", Number: 1, Digest: "d"}, Policy: policy,
@@ -257,7 +258,7 @@ func TestAStartThatIsInterruptedDoesNotGoOnWithoutWhatIsWritten(t *testing.T) {
 		return false
 	})
 	r := newRunner(t, url, "")
-	policy := config.Policy{Allow: config.Everything()}
+	policy := config.Policy{Allow: rights.Everything()}
 	policy.Limits.Concurrency = 1
 	err := r.Start(ctx, &Revision{
 		Revision: events.Revision{Plugin: "p", Number: 1, Digest: "d"}, Policy: policy,

@@ -279,18 +279,18 @@ func (s *Sandbox) dropLongestIdle(sharing bool) bool {
 func (s *Sandbox) longestIdle(sharing bool) *pool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var ofHogs, ofOthers idlest
+	var ofLarge, ofOthers idlest
 	for g := range s.guests {
 		at, ok := g.pool.idleSince()
 		switch {
 		case !ok:
 		case g.memory.ExceedsEvenShare():
-			ofHogs.add(g.pool, at)
+			ofLarge.add(g.pool, at)
 		case sharing || time.Since(at) >= idleForOthers:
 			ofOthers.add(g.pool, at)
 		}
 	}
-	return cmp.Or(ofHogs.pool, ofOthers.pool)
+	return cmp.Or(ofLarge.pool, ofOthers.pool)
 }
 
 // idlest is the pool whose instance has been idle longest; nil for none.

@@ -102,8 +102,8 @@ func TestPolicyIsThatOfThePluginOfItsName(t *testing.T) {
 	if s := next(t, snapshots); len(s) != 1 || s[0].Policy != nil {
 		t.Errorf("at start: %+v", s)
 	}
-	write(t, dir, "a.yaml", "crossNamespace: true")
-	if s := next(t, snapshots); string(s[0].Policy) != "crossNamespace: true" {
+	write(t, dir, "a.yaml", "dryRun: true")
+	if s := next(t, snapshots); string(s[0].Policy) != "dryRun: true" {
 		t.Errorf("with a policy: %+v", s)
 	}
 	replaceByLink(t, "nowhere", filepath.Join(dir, "a.yaml"))

@@ -2,7 +2,7 @@
 // guest calls run at once, which call gets the next free slot, and when a
 // running call hands its slot over. It does not depend on the engine.
 //
-// A call begins with [Plugin.Acquire], calls [Task.Yield] at each of its ticks,
+// A call begins with [Plugin.Acquire], calls [Task.Yield] every now and then,
 // marks the host functions in which it may block with [Task.Block] and
 // [Task.Unblock], and ends with [Task.Release].
 //

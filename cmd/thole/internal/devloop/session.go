@@ -126,7 +126,7 @@ func (s *session) hostConfig() config.Config {
 	c.HostIdentity = true
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:0")
 	if c.Allow.Entries == nil {
-		c.Allow.Entries = map[string]rights.Entries{config.EveryPlugin: config.Everything()}
+		c.Allow.Entries = map[string]rights.Entries{config.EveryPlugin: rights.Everything()}
 	}
 	return c
 }
