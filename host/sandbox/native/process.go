@@ -113,10 +113,10 @@ func compilerError(err error, cmd *exec.Cmd, stderr *bounded, memory uint64) err
 	return fmt.Errorf("%w: the compiler ended with %w: %s", errUnfinished, err, line)
 }
 
-// isOutOfMemory reports whether a Go runtime has printed this line because it
-// got no more memory, be it for data or for a thread's stack.
+// isOutOfMemory reports whether a Go runtime, or its race detector, has printed this
+// line because it got no more memory, be it for data or for a thread's stack.
 func isOutOfMemory(line string) bool {
-	texts := []string{"out of memory", "cannot allocate memory", "pthread_create failed"}
+	texts := []string{"out of memory", "cannot allocate memory", "pthread_create failed", "ThreadSanitizer failed to allocate"}
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(line, text) })
 }
 
