@@ -9,6 +9,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/wasm"
+	"github.com/thole-dev/thole/host/internal/digest"
 	"github.com/thole-dev/thole/host/sandbox/deadline"
 	"github.com/thole-dev/thole/host/sandbox/module"
 )
@@ -57,7 +58,7 @@ type MemoryInfo struct {
 // the same steps: guest code runs as far as the load runs it, with its limits.
 // Nothing is left behind.
 func (s *Sandbox) Inspect(ctx context.Context, p Plugin) Inspection {
-	digest := sha256.Sum256(p.Wasm)
+	digest := digest.Of(p.Wasm)
 	out := Inspection{Digest: hex.EncodeToString(digest[:])}
 	ctx, cancel := deadline.With(ctx, s.config.LoadTimeout)
 	defer cancel()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/internal/digest"
 	"github.com/thole-dev/thole/host/sandbox/deadline"
 	"github.com/thole-dev/thole/host/sandbox/native"
 )
@@ -108,13 +109,13 @@ func (s *Sandbox) newGuest(name string, digest [sha256.Size]byte, source func() 
 	}, nil
 }
 
-func (p *Plugin) digest() (digest [sha256.Size]byte, err error) {
+func (p *Plugin) digest() (sum [sha256.Size]byte, err error) {
 	if p.Wasm != nil || p.Source == nil {
-		return sha256.Sum256(p.Wasm), nil
+		return digest.Of(p.Wasm), nil
 	}
 	decoded, err := hex.DecodeString(p.Digest)
-	if err != nil || len(decoded) != len(digest) {
-		return digest, fmt.Errorf("digest: %q is not a SHA-256 in hex", p.Digest)
+	if err != nil || len(decoded) != len(sum) {
+		return sum, fmt.Errorf("digest: %q is not a SHA-256 in hex", p.Digest)
 	}
 	return [sha256.Size]byte(decoded), nil
 }

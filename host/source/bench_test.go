@@ -89,7 +89,7 @@ func BenchmarkYield(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				wasm[0], wasm[1] = byte(i), byte(i>>8)
 				put(b, dir)
-				for want := digest(wasm); ; {
+				for want := digestOf(wasm); ; {
 					if s := <-snapshots; len(s) == 1 && s[0].Digest == want {
 						break
 					}

@@ -46,7 +46,7 @@ func TestConcurrentWritersEndAsWritten(t *testing.T) {
 	}
 	complete := map[string]bool{}
 	for round := range rounds {
-		complete[digest([]byte(version(round)))] = true
+		complete[digestOf([]byte(version(round)))] = true
 	}
 	await.Until(t, "a snapshot of what was written last", func() bool {
 		last := 0
@@ -54,7 +54,7 @@ func TestConcurrentWritersEndAsWritten(t *testing.T) {
 			if strings.HasPrefix(p.Name, "renamed") && !complete[p.Digest] {
 				t.Errorf("%s was never complete with digest %q: %v", p.Name, p.Digest, p.Err)
 			}
-			if p.Digest == digest([]byte(version(rounds-1))) {
+			if p.Digest == digestOf([]byte(version(rounds-1))) {
 				last++
 			}
 		}

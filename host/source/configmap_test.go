@@ -114,7 +114,7 @@ func TestModuleAndPolicyAreOfOneVersion(t *testing.T) {
 		}
 		read += len(snapshot)
 		for _, p := range snapshot {
-			if p.Digest != digest(p.Policy) {
+			if p.Digest != digestOf(p.Policy) {
 				t.Fatalf("%s has a module of digest %s and the policy of version %s", p.Name, p.Digest, p.Policy)
 			}
 		}

@@ -119,7 +119,7 @@ func (m *model) close(path string) {
 	}
 	f.Close()
 	if !m.isWritten(info) {
-		m.complete[digest(data)] = true
+		m.complete[digestOf(data)] = true
 	}
 }
 
@@ -144,7 +144,7 @@ func (m *model) replace(t *rapid.T) {
 	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m.complete[digest([]byte(text))] = true
+	m.complete[digestOf([]byte(text))] = true
 	if err := os.Rename(next, path); err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func (m *model) scan(t *rapid.T) {
 		if p.Digest != "" && !m.complete[p.Digest] {
 			t.Fatalf("the module of %s was never complete", p.Name)
 		}
-		if p.Policy != nil && !m.complete[digest(p.Policy)] {
+		if p.Policy != nil && !m.complete[digestOf(p.Policy)] {
 			t.Fatalf("the policy of %s was never complete: %s", p.Name, p.Policy)
 		}
 	}
@@ -251,5 +251,5 @@ func (m *model) plugin(name string) (string, bool) {
 	policy, err := os.ReadFile(path + policyExtension)
 	_, listed := os.Lstat(path + policyExtension)
 	broken := err != nil && listed == nil
-	return strings.Join([]string{digest(wasm), string(policy), fmt.Sprint(broken)}, " "), true
+	return strings.Join([]string{digestOf(wasm), string(policy), fmt.Sprint(broken)}, " "), true
 }

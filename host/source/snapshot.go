@@ -2,10 +2,11 @@ package source
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"slices"
+
+	"github.com/thole-dev/thole/host/internal/digest"
 )
 
 // Plugin is one plugin as it was read last.
@@ -46,7 +47,7 @@ func (d *Directory) reader(path, want string) func() ([]byte, error) {
 	return func() ([]byte, error) {
 		var wasm bytes.Buffer
 		_, err := moduleFile.readAny(d.system.open, path, statFile(path), &wasm)
-		if err == nil && digest(wasm.Bytes()) != want {
+		if err == nil && digestOf(wasm.Bytes()) != want {
 			err = errChanged
 		}
 		if err != nil {
@@ -56,7 +57,7 @@ func (d *Directory) reader(path, want string) func() ([]byte, error) {
 	}
 }
 
-func digest(data []byte) string {
-	sum := sha256.Sum256(data)
+func digestOf(data []byte) string {
+	sum := digest.Of(data)
 	return hex.EncodeToString(sum[:])
 }

@@ -91,7 +91,7 @@ func (p *pluginFiles) load(d *Directory, seen fileStats, buffer *bytes.Buffer) b
 	if err != nil {
 		plugin.Err = fmt.Errorf("read plugin %s: %w", p.module, err)
 	} else {
-		plugin.Digest, plugin.Size = digest(wasm), int64(len(wasm))
+		plugin.Digest, plugin.Size = digestOf(wasm), int64(len(wasm))
 		plugin.Read = d.reader(p.module, plugin.Digest)
 		plugin.Policy, plugin.Err = p.readPolicy(d, seen.policy, buffer)
 	}

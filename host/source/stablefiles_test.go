@@ -71,7 +71,7 @@ func TestModuleAndPolicyAreTakenOverTogether(t *testing.T) {
 		f.append(policyB, "#")
 		f.passed += f.d.StableFor / 2
 		snapshot := f.scan()
-		if len(snapshot) != 1 || snapshot[0].Digest != digest([]byte("1")) || string(snapshot[0].Policy) != "dryRun: true" {
+		if len(snapshot) != 1 || snapshot[0].Digest != digestOf([]byte("1")) || string(snapshot[0].Policy) != "dryRun: true" {
 			t.Fatalf("while its policy is being written the plugin is %+v", snapshot)
 		}
 	}
@@ -152,7 +152,7 @@ func TestChangeWithTheSameTimestampIsFound(t *testing.T) {
 	p.latest.module = statFile(f.path("a.wasm")) // as if the file system's clock stood still
 	p.read = p.latest
 	f.passed += coarsestTimestamp / 2
-	if got := f.scan(); got[0].Digest != digest([]byte("1")) {
+	if got := f.scan(); got[0].Digest != digestOf([]byte("1")) {
 		t.Error("the file was read again while it could still get the same timestamp")
 	}
 	f.passed += coarsestTimestamp

@@ -161,7 +161,7 @@ func TestChangeAmongThousandsOfPluginsReadsFewFiles(t *testing.T) {
 	before := opened.Load()
 	write(t, dir, "p1000.wasm", "2")
 	s := next(t, snapshots)
-	if len(s) != many || s[1000].Digest != digest([]byte("2")) {
+	if len(s) != many || s[1000].Digest != digestOf([]byte("2")) {
 		t.Errorf("%d plugins, %+v", len(s), s[1000])
 	}
 	// All files are read once more if the last two seconds were spent here.
