@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/logtest"
 )
 
@@ -73,22 +74,23 @@ func TestDirectoryThatIsMovedAwayNeverLosesPlugins(t *testing.T) {
 			moves <- os.Rename(dir+".away", dir)
 		}
 	}()
-	scanned := 0
+	check := func() (complete bool) {
+		snapshot, due, err := d.scan()
+		if err != nil || !due.IsZero() { // then another scan is due, and this one has not read all files
+			return false
+		}
+		if len(snapshot) != many {
+			t.Fatalf("%d plugins of %d", len(snapshot), many)
+		}
+		return true
+	}
 	for err := range moves { // each scan runs beside a move
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A scan after which another one is due has not read all files.
-		if snapshot, due, err := d.scan(); err == nil && due.IsZero() {
-			scanned++
-			if len(snapshot) != many {
-				t.Fatalf("%d plugins of %d", len(snapshot), many)
-			}
-		}
+		check()
 	}
-	if scanned == 0 {
-		t.Error("no scan has found the directory")
-	}
+	await.Until(t, "the directory that stays is read", check)
 }
 
 // TestDirectoryThatWasMovedAwayAndBackIsWatched covers the same directory
