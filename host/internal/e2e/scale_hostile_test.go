@@ -47,7 +47,7 @@ const (
 //	healthz-failed  requests without a response of 200
 //	hostile-runs  runs of the hostile plugin
 func benchmarkHostile(b *testing.B) {
-	for _, objects := range []int{20, 10_000} {
+	for _, objects := range lootObjects {
 		b.Run(fmt.Sprintf("objects=%d", objects), func(b *testing.B) {
 			once(b, func(b *testing.B) {
 				kind := installKind(b, "Hostile")
@@ -59,31 +59,35 @@ func benchmarkHostile(b *testing.B) {
 	}
 }
 
-type hostile struct {
+// lootObjects are how many objects the plugin hostile may read.
+var lootObjects = []int{20, 10_000}
+
+// besideHonest measures a host beside whose honest plugin, echo, something else happens.
+type besideHonest struct {
 	b        *testing.B
-	kind     schema.GroupVersionResource
-	ns       string // of the hostile plugin
-	many     int    // objects that it may read
 	honest   *echoFleet
 	host     *process
 	duration time.Duration
 }
 
+type hostile struct {
+	besideHonest
+	kind schema.GroupVersionResource
+	ns   string // of the hostile plugin
+	many int    // objects that it may read
+}
+
+// newHostile creates what the plugin hostile may read.
 func newHostile(b *testing.B, kind schema.GroupVersionResource, many int) *hostile {
 	b.Helper()
-	h := &hostile{b: b, kind: kind, ns: namespace(b), many: many, honest: newEchoFleet(b, honestEchoes, echoBytes)}
-	h.duration = time.Duration(number(b, "SCALE_SECONDS", 60)) * time.Second
+	h := &hostile{
+		besideHonest: besideHonest{b: b, honest: newEchoFleet(b, honestEchoes, echoBytes)},
+		kind:         kind, ns: namespace(b), many: many,
+	}
 	must(b, inParallel(many, func(i int) error {
 		_, err := objects.Resource(configMaps).Namespace(h.ns).Create(b.Context(), h.loot(i), metav1.CreateOptions{})
 		return err
 	}))
-	plugins := newDirectory(b)
-	for _, name := range []string{"hostile", "echo"} {
-		plugins.install(name, wasmbuild.Build(b, wasmbuild.TinyGo, testdata+name))
-	}
-	h.host = start(b, plugins, "", "", quietlyIn(b.TempDir()))
-	h.host.awaitRunning("hostile", 1)
-	h.host.awaitRunning("echo", 1)
 	return h
 }
 
@@ -105,15 +109,21 @@ func (h *hostile) loot(i int) *unstructured.Unstructured {
 
 func (h *hostile) measure() {
 	h.b.Helper()
+	h.duration = time.Duration(number(h.b, "SCALE_SECONDS", 60)) * time.Second
+	plugins := newDirectory(h.b)
+	for _, name := range []string{"hostile", "echo"} {
+		plugins.install(name, wasmbuild.Build(h.b, wasmbuild.TinyGo, testdata+name))
+	}
+	h.host = start(h.b, plugins, "", "", quietlyIn(h.b.TempDir()))
+	h.host.awaitRunning("hostile", 1)
+	h.host.awaitRunning("echo", 1)
 	h.honest.watch()
 	h.honest.next()
 	must(h.b, inParallel(honestEchoes, func(i int) error { return h.honest.write(i, time.Now()) }))
 	h.host.awaitIdle(h.b, honestEchoes)
 	h.editBeside(h.changeLoot).report(h.b, "alone")
 	h.b.ReportMetric(h.host.memoryMiB("VmRSS"), "before-MiB-RSS")
-	for i, way := range hostileWays {
-		must(h.b, tryCreate(h.b.Context(), h.kind, "Hostile", h.ns, fmt.Sprintf("hostile-%d", i), map[string]any{"text": way}))
-	}
+	h.createHostile()
 	h.editBeside(h.changeLoot, h.probe).report(h.b, "honest")
 	must(h.b, h.host.Exited())
 	h.b.ReportMetric(h.host.memoryMiB("VmHWM"), "MiB-peak")
@@ -124,8 +134,16 @@ func (h *hostile) measure() {
 	}
 }
 
+// createHostile creates the objects of the plugin hostile, one for each way.
+func (h *hostile) createHostile() {
+	h.b.Helper()
+	for i, way := range hostileWays {
+		must(h.b, tryCreate(h.b.Context(), h.kind, "Hostile", h.ns, fmt.Sprintf("hostile-%d", i), map[string]any{"text": way}))
+	}
+}
+
 // editBeside is edit while others work.
-func (h *hostile) editBeside(others ...func() error) latencies {
+func (h *besideHonest) editBeside(others ...func() error) latencies {
 	h.b.Helper()
 	var group errgroup.Group
 	for _, other := range others {
@@ -138,7 +156,7 @@ func (h *hostile) editBeside(others ...func() error) latencies {
 
 // edit changes each honest object in turn, and returns how long their statuses took. A
 // change that a busy API server refuses is one that the status does not show.
-func (h *hostile) edit() (took latencies) {
+func (h *besideHonest) edit() (took latencies) {
 	h.b.Helper()
 	const interval = 50 * time.Millisecond
 	missing := 0
@@ -165,7 +183,7 @@ func (h *hostile) changeLoot() error {
 }
 
 // probe requests /healthz.
-func (h *hostile) probe() error {
+func (h *besideHonest) probe() error {
 	const interval = 20 * time.Millisecond
 	client := http.Client{Timeout: time.Minute}
 	defer client.CloseIdleConnections()
