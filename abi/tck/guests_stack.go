@@ -21,12 +21,12 @@ func stackCases() []Case {
 			g.Elements(0, self)
 			return Call(self)
 		}),
-		fails("deep-trap", abi.ClassPanic, "traps fifty thousand calls deep", func(g *guest) []byte {
-			return join(I32Const(50_000), Call(g.nested(Unreachable, nil)), g.ok())
+		fails("deep-trap", abi.ClassPanic, "traps ten thousand calls deep", func(g *guest) []byte {
+			return join(I32Const(10_000), Call(g.nested(Unreachable, nil)), g.ok())
 		}),
 		failing("long-names", abi.ClassPanic, "traps forty calls deep in functions whose names have a hundred thousand bytes", longNames),
-		timesOut("deep-recursion-tails", "nests fifty thousand calls, each with twenty thousand instructions after the call it makes", func(g *guest) []byte {
-			return join(I32Const(50_000), Call(g.nested(nil, g.work(20_000))), g.ok())
+		timesOut("deep-recursion-tails", "nests five thousand calls in a loop, each with twenty thousand instructions after the call it makes", func(g *guest) []byte {
+			return forever(I32Const(5_000), Call(g.nested(nil, g.work(20_000))))
 		}),
 		timesOut("deep-recursion-loop", "nests ten thousand calls in a loop", func(g *guest) []byte {
 			return forever(I32Const(10_000), Call(g.nested(nil, nil)))

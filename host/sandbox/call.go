@@ -129,9 +129,6 @@ func (c *call) payHostCost(ctx context.Context, guest api.Module) {
 	if c.hostCost == 0 {
 		return
 	}
-	if c.fuel.global == nil { // in the start function
-		c.fuel.global = fuelGlobal(guest)
-	}
 	left := int64(c.fuel.global.Get()) - c.hostCost
 	c.hostCost = 0
 	c.fuel.global.Set(uint64(left))

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/thole-dev/thole/host/internal/digest"
 	"github.com/thole-dev/thole/host/sandbox/meter"
 	"github.com/thole-dev/thole/host/sandbox/module"
 	"github.com/thole-dev/thole/host/sandbox/native"
@@ -132,7 +133,7 @@ func summaryOf(m *module.Module) moduleSummary {
 // rewriteVersion changes when the same module is verified, rewritten or
 // described in another way than before, so that cached code is not used any
 // more; see also [meter.Options.Key].
-const rewriteVersion = 6
+const rewriteVersion = 7
 
 // cacheKey returns a key of what compiled code depends on besides the machine:
 // the file, the engine, the rewriter, and the functions that the file was
@@ -209,7 +210,7 @@ func (g *Guest) compile(ctx context.Context, p Plugin) (native.Module, moduleRep
 // read returns the module, from the guest's source if wasm is nil.
 func (g *Guest) read(wasm []byte) (_ []byte, err error) {
 	if wasm == nil && g.source != nil {
-		if wasm, err = g.source(); err == nil && sha256.Sum256(wasm) != g.digest {
+		if wasm, err = g.source(); err == nil && digest.Of(wasm) != g.digest {
 			err = errors.New("the file has changed since")
 		}
 	}

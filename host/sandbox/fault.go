@@ -96,7 +96,7 @@ func (in *instance) stackUnderflow() bool {
 func failure(err error, c *call, linear *memory.Linear) error {
 	abort, ok := errors.AsType[*abortError](err)
 	switch {
-	case ok && memory.ExceedsEvenShare(abort.cause):
+	case ok && errors.Is(abort.cause, ErrHostMemory):
 		f := newFault(c, abi.ClassOutOfMemory, abort.cause.Error())
 		f.cause = abort.cause
 		return f

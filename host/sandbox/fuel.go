@@ -97,6 +97,9 @@ func (c *call) refuel(ctx context.Context, left int64) int64 {
 	if c.stack.size() > maxStack {
 		panic(&abortError{class: abi.ClassStackOverflow, message: nestsTooDeeply})
 	}
+	if err := c.fuel.linear.HoldStack(c.stack.grown()); err != nil {
+		panic(&abortError{class: abi.ClassOutOfMemory, message: err.Error(), cause: err})
+	}
 	if time.Since(c.looked) < lookEvery {
 		return c.fuel.grant()
 	}

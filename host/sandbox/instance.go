@@ -44,8 +44,8 @@ type instance struct {
 var instanceConfig = wazero.NewModuleConfig().WithName("").WithStartFunctions().
 	WithRandSource(strings.NewReader(""))
 
-// instantiate makes an instance with at least that many pages. The start
-// function runs, if there is one.
+// instantiate makes an instance with at least that many pages. None of its code has
+// run yet.
 func (g *Guest) instantiate(ctx context.Context, c *call, pages uint32) (*instance, error) {
 	ctx = withCall(ctx, c)
 	caller := memoryCaller{ctx, c}
@@ -53,7 +53,6 @@ func (g *Guest) instantiate(ctx context.Context, c *call, pages uint32) (*instan
 	if err != nil {
 		return nil, err
 	}
-	c.fuel.linear = linear
 	defer linear.EndCall()
 	ctx = experimental.WithMemoryAllocator(ctx, linear)
 	n, err := g.acquireCode(ctx, c)
@@ -69,8 +68,7 @@ func (g *Guest) instantiate(ctx context.Context, c *call, pages uint32) (*instan
 		return nil, err
 	}
 	in := &instance{code: g.code, module: m, memory: m.Memory(), fuel: fuelGlobal(m), linear: linear}
-	c.fuel.settle(int64(in.fuel.Get()))
-	if err := in.growTo(pages, caller); err != nil {
+	if err := in.growTo(pages); err != nil {
 		in.close(ctx)
 		return nil, err
 	}
@@ -108,9 +106,12 @@ func (g *Guest) startInstance(ctx context.Context, pages uint32) (*instance, []b
 	return in, manifest, nil
 }
 
-// initialize runs _initialize, describe and warm, and returns what describe
-// wrote.
+// initialize runs the start function, _initialize, describe and warm, and returns
+// what describe wrote.
 func (g *Guest) initialize(ctx context.Context, in *instance, c *call) (manifest []byte, err error) {
+	if _, err := in.runExport(ctx, c, module.StartExport); err != nil {
+		return nil, g.loadError(StepInstantiate, err)
+	}
 	if _, err := in.runExport(ctx, c, abi.ExportInitialize); err != nil {
 		return nil, g.loadError(StepInitialize, err)
 	}
@@ -150,12 +151,12 @@ func (c *call) printed() string {
 func (in *instance) lookUpReconcile() {
 	in.reconcile = in.module.ExportedFunction(abi.ExportReconcile)
 	in.stack = nativeStackOf(in.reconcile)
+	_ = in.linear.HoldStack(0) // never fails: less always fits
 }
 
 // growTo grows the memory to at least that many pages, unless the module's own
 // maximum is less.
-func (in *instance) growTo(pages uint32, caller memory.Caller) error {
-	in.linear.BeginCall(caller) // the start function may have been refused a growth
+func (in *instance) growTo(pages uint32) error {
 	if have := in.memory.Size() / pageBytes; have < pages {
 		in.memory.Grow(pages - have)
 		in.linear.Touch()
@@ -163,8 +164,7 @@ func (in *instance) growTo(pages uint32, caller memory.Caller) error {
 	return in.linear.Refused()
 }
 
-// enter runs an exported function. Apart from the start function this is the
-// only way into guest code. The error is a [*Fault], or wraps ctx's cause.
+// enter runs an exported function. This is the only way into guest code. The error is a [*Fault], or wraps ctx's cause.
 func (in *instance) enter(ctx context.Context, c *call, f api.Function, args ...uint64) (int32, error) {
 	if ctx.Err() != nil {
 		return 0, in.failure(contextEnded(context.Cause(ctx)), c)
@@ -209,14 +209,17 @@ func (in *instance) close(ctx context.Context) {
 // stack up to some 80 MB, which is out of proportion to the memory that a plugin
 // may have, and nothing can pause the copying. The size is checked at ticks
 // (RATIONALE.md, "Why is the stack limited at ticks?").
-const maxStack = 8 << 20
+const maxStack = 2 << 20
 
 // maxIdleStack bounds the stack of an idle instance.
 const maxIdleStack = 256 << 10
 
 // nativeStack is the stack that the engine keeps for a function which the host
 // calls.
-type nativeStack struct{ bytes reflect.Value }
+type nativeStack struct {
+	bytes   reflect.Value
+	initial int // their number before the first call
+}
 
 // nativeStackOf reads a private field of the engine's function: there is no
 // other way to learn the size. TestNativeStackIsBounded fails for an engine that
@@ -230,7 +233,7 @@ func nativeStackOf(f api.Function) nativeStack {
 	if field.Kind() != reflect.Slice {
 		return nativeStack{}
 	}
-	return nativeStack{field}
+	return nativeStack{field, field.Len()}
 }
 
 // size returns the current size in bytes.
@@ -240,3 +243,6 @@ func (s nativeStack) size() int {
 	}
 	return s.bytes.Len()
 }
+
+// grown returns by how much it is larger than for a call that does not nest, in bytes.
+func (s nativeStack) grown() uint64 { return uint64(s.size() - s.initial) }

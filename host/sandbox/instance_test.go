@@ -22,8 +22,12 @@ func TestNativeStackIsBounded(t *testing.T) {
 	if deep := in.stack.size(); before <= 0 || before > maxIdleStack || deep < 20_000*16 {
 		t.Errorf("the stack has %d bytes before and %d after 20,000 calls", before, deep)
 	}
+	idle := g.sandbox.Memory().UsedBytes
 	if !g.reset(t.Context(), in) || in.stack.size() > maxIdleStack {
 		t.Errorf("an idle instance keeps %d bytes", in.stack.size())
+	}
+	if used := g.sandbox.Memory().UsedBytes; idle < used+20_000*16 {
+		t.Errorf("%d bytes are in use with a large stack, %d without", idle, used)
 	}
 	_, err = in.enter(t.Context(), g.newCall(Call{}), in.reconcile, 1<<30)
 	wantFault(t, err, abi.ClassStackOverflow, "nest too deeply")

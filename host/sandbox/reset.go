@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -140,10 +139,6 @@ func (g *Guest) newInstance(ctx context.Context) (*instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make an instance: %w", err)
 	}
-	if in.linear.Size() != im.memory.Size() {
-		in.close(ctx)
-		return nil, errors.New("make an instance: its start function grows memory differently each time")
-	}
 	in.initFrom(im)
 	return in, nil
 }
@@ -158,7 +153,7 @@ func (g *Guest) drop(ctx context.Context, in *instance) {
 // used for one. If not, it was closed. It releases the call's execution slot as
 // soon as that is possible.
 func (g *Guest) reset(ctx context.Context, in *instance) bool {
-	if in.stack.size() > maxIdleStack {
+	if in.stack.size() > maxIdleStack || in.linear.HoldStack(in.stack.grown()) != nil {
 		in.lookUpReconcile()
 	}
 	switch {

@@ -143,12 +143,8 @@ func TestCompiledGuestFailsWithClassAndStack(t *testing.T) {
 
 func TestCompiledGuestRecursionEnds(t *testing.T) {
 	eachToolchain(t, Limits{Deadline: time.Minute}, func(t *testing.T, p *probe) {
-		want := abi.ClassStackOverflow
-		if p.toolchain == wasmbuild.Go {
-			want = abi.ClassOutOfMemory // its stack is on its heap, and doubles up to 250 MB
-		}
-		if f := p.fault("recurse"); f.Class != want {
-			t.Errorf("%v, want %s\n%s", f, want, f.Stderr)
+		if f := p.fault("recurse"); f.Class != abi.ClassStackOverflow {
+			t.Errorf("%v\n%s", f, f.Stderr)
 		}
 	})
 }

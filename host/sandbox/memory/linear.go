@@ -32,6 +32,7 @@ type Linear struct {
 	held     atomic.Uint64 // bytes of the account: those of data, and what it has shrunk by since the last trim
 	limit    uint64        // bytes
 	beside   uint64        // bytes of the account that are not in held
+	stack    atomic.Uint64 // the same, of the engine's stack
 	shrunk   bool          // whether the engine does not have the size of data yet
 	refused  error         // why the last growth was refused
 	restored int           // how many times Restore was called
@@ -125,7 +126,23 @@ func (m *Linear) Size() uint64 { return uint64(len(m.data)) }
 
 // Held returns how much the instance takes of its account, in bytes. It is more than
 // the size if the memory has shrunk, because its pages are kept for the next growth.
-func (m *Linear) Held() uint64 { return m.held.Load() + m.beside }
+func (m *Linear) Held() uint64 { return m.held.Load() + m.beside + m.stack.Load() }
+
+// HoldStack counts that many bytes of a stack as memory of the instance, in place of
+// those that were counted before. The error is an [ErrExhausted], and changes nothing.
+func (m *Linear) HoldStack(n uint64) error {
+	have := m.stack.Load()
+	if n > have {
+		if err := m.account.Reserve(n-have, m.caller); err != nil {
+			return err
+		}
+	}
+	m.stack.Store(n)
+	if n < have {
+		m.account.Release(have - n)
+	}
+	return nil
+}
 
 // Shrunk reports whether the engine has to be made to call [Linear.Reallocate]
 // once, which gives it the memory as it is since [Linear.Restore].
@@ -153,7 +170,7 @@ func (m *Linear) Free() {
 		return
 	}
 	m.EndCall()
-	m.account.Release(m.held.Swap(0) + m.beside)
+	m.account.Release(m.held.Swap(0) + m.beside + m.stack.Swap(0))
 	m.account.forget(m)
 	m.account.budget.spaces.put(m.space)
 	m.space, m.data = nil, nil

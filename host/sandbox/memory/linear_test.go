@@ -116,6 +116,28 @@ func allZero(p []byte) bool {
 	return true
 }
 
+// TestStackCountsAsMemory until it is smaller or the memory is freed; one that does not
+// fit changes nothing.
+func TestStackCountsAsMemory(t *testing.T) {
+	b := NewBudget(4<<20, noneIdle)
+	m, err := b.Account().Linear(1<<20, 1<<20, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ stack, used uint64 }{{100, 1<<20 + 100}, {2 << 20, 3 << 20}, {64 << 20, 3 << 20}, {7, 1<<20 + 7}, {1000, 1<<20 + 1000}} {
+		if err := m.HoldStack(c.stack); errors.Is(err, ErrExhausted) != (c.stack > 4<<20) {
+			t.Errorf("a stack of %d bytes: %v", c.stack, err)
+		}
+		if used := b.Stats().UsedBytes; used != c.used || m.Held() != used {
+			t.Errorf("with a stack of %d bytes %d are in use, %d held, want %d", c.stack, used, m.Held(), c.used)
+		}
+	}
+	m.Free()
+	if used := b.Stats().UsedBytes; used != 0 {
+		t.Errorf("%d bytes are left", used)
+	}
+}
+
 // TestFreedSpaceIsUsedAgain until the budget is closed.
 func TestFreedSpaceIsUsedAgain(t *testing.T) {
 	b := NewBudget(1<<30, noneIdle)

@@ -43,6 +43,7 @@ func TestIndexBeyondTheModulesOwnIsRefused(t *testing.T) {
 		{"export of a function", "no function 2", func(m *tck.Module) { m.Export("x", 2) }},
 		{"export of a global", "no global 1", func(m *tck.Module) { m.ExportGlobal("x", 1) }},
 		{"start", "no function 2", func(m *tck.Module) { m.Start(2) }},
+		{"start with a result", "start function 2 has parameters or results", func(m *tck.Module) { m.Start(m.Func(nil, []wasm.ValueType{wasm.I32}, nil, tck.I32Const(1))) }},
 		{"element", "no function 2", func(m *tck.Module) { m.Elements(0, 2) }},
 		{"passive element", "no function 2", func(m *tck.Module) { m.PassiveElements(2) }},
 		{"declared element", "no function 2", func(m *tck.Module) { m.Declare(2) }},

@@ -311,6 +311,9 @@ func (m *Module) check() error {
 			return fmt.Errorf("export %q: malformed: there is no %s %d", e.Name, e.Kind, e.Index)
 		}
 	}
+	if m.Start && m.Functions[m.StartFunction] != (wasm.FuncType{}) {
+		return fmt.Errorf("malformed: the start function %d has parameters or results", m.StartFunction)
+	}
 	if len(m.Referenced) > maxReferenced {
 		return fmt.Errorf("too large: code refers to %d functions by ref.func, the limit is %d", len(m.Referenced), maxReferenced)
 	}

@@ -20,6 +20,9 @@ func GlobalExport(index uint32) string {
 	return "thole.global." + strconv.FormatUint(uint64(index), 10)
 }
 
+// StartExport is the name under which [Module.Write] exports the start function.
+const StartExport = "thole.start"
+
 // GlobalExports lists exports of [Module.MutableNumbers]: the engine gives a
 // host access to exported globals only.
 func (m *Module) GlobalExports() (out []wasm.Export) {
@@ -58,7 +61,8 @@ const maxWritten = 2 * MaxSize
 var ErrGrows = errors.New("too large: the module grows too much when fuel is compiled in: split its largest functions")
 
 // Write writes the module again with additions. Custom sections are left out,
-// except for the names of functions, which stack traces show.
+// except for the names of functions, which stack traces show. The start function
+// becomes an export: the host enters it as it enters any other, and knows its stack.
 func (m *Module) Write(a Additions) ([]byte, error) {
 	w := &writer{m: m, a: &a, out: []byte(wasm.Header)}
 	w.encodeAdditions()
@@ -105,6 +109,10 @@ func (w *writer) encodeAdditions() {
 	for _, e := range w.a.Exports {
 		w.added[wasm.ExportSection].Add(e.Append(nil))
 	}
+	if w.m.Start {
+		start := wasm.Export{Name: StartExport, Kind: wasm.KindFunction, Index: w.moved(w.m.StartFunction)}
+		w.added[wasm.ExportSection].Add(start.Append(nil))
+	}
 }
 
 // typeIndex returns the index of a signature in the new module, to which it is
@@ -123,7 +131,7 @@ func (w *writer) typeIndex(t wasm.FuncType) uint32 {
 func (w *writer) section(id wasm.SectionID) {
 	at := slices.IndexFunc(w.m.sections, func(s section) bool { return s.id == id })
 	added := &w.added[id]
-	if at < 0 && added.Len == 0 {
+	if at < 0 && added.Len == 0 || id == wasm.StartSection {
 		return
 	}
 	body := []byte{0} // a vector without elements
@@ -131,16 +139,11 @@ func (w *writer) section(id wasm.SectionID) {
 		body = w.m.sections[at].body
 	}
 	start := len(w.out)
-	switch id {
-	case wasm.StartSection:
-		w.out = wasm.AppendU32(w.out, w.moved(w.m.StartFunction))
-	default:
-		r := wasm.NewReader(body)
-		n := r.U32()
-		w.out = wasm.AppendU32(w.out, n+added.Len)
-		w.copyEntries(id, r, n)
-		w.out = append(w.out, added.Encoded...)
-	}
+	r := wasm.NewReader(body)
+	n := r.U32()
+	w.out = wasm.AppendU32(w.out, n+added.Len)
+	w.copyEntries(id, r, n)
+	w.out = append(w.out, added.Encoded...)
 	w.out = wasm.InsertSize(w.out, start, byte(id))
 }
 
