@@ -11,6 +11,9 @@ func okCases() []Case {
 		echoCase(),
 		succeeds("all-exports", "has every optional export; the marker, which traps, is never called", 2, success(), allExports),
 		succeeds("logs", "logs at every level, and an empty message", 1, success(), logs),
+		succeeds("nested-calls", "nests ten thousand calls of a small function", 2, success(), func(g *guest) []byte {
+			return g.finish(nil, I32Const(10_000), Call(g.nested(nil, nil)), g.ok())
+		}),
 		failureCode("code-retry", abi.CodeRetry, "returns 1 with an error"),
 		failureCode("code-stalled", abi.CodeStalled, "returns 2 with an error"),
 		failureCode("code-waiting", abi.CodeWaiting, "returns 3 with an error"),
