@@ -58,7 +58,7 @@ format: .tools/bin/golangci-lint ## format the Go sources as `make check` wants 
 
 .PHONY: bench
 bench: tools devcluster .tools/bin/benchstat ## run the benchmarks; raw results in bench.txt, medians here
-	go test -timeout 2h -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) $(TESTFLAGS) ./... | tee bench.txt
+	go test -timeout 4h -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) $(TESTFLAGS) ./... | tee bench.txt
 	@.tools/bin/benchstat bench.txt
 
 # Without the race detector, which remembers memory that is not used any more;

@@ -64,12 +64,18 @@ func installSoakCRD(tb testing.TB, plugin int) schema.GroupVersionResource {
 // kind in lower case with an s.
 func installKind(tb testing.TB, kind string) schema.GroupVersionResource {
 	tb.Helper()
+	return installKindOf(tb, "e2e.thole.dev", kind)
+}
+
+// installKindOf is installKind in a group.
+func installKindOf(tb testing.TB, group, kind string) schema.GroupVersionResource {
+	tb.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "soak", "crd.yaml"))
 	must(tb, err)
 	singular := strings.ToLower(kind)
-	names := strings.NewReplacer(soakKind(0), kind, "soak0s", singular+"s", "soak0", singular)
+	names := strings.NewReplacer("e2e.thole.dev", group, soakKind(0), kind, "soak0s", singular+"s", "soak0", singular)
 	applyCRD(tb, names.Replace(string(text)))
-	return schema.GroupVersionResource{Group: "e2e.thole.dev", Version: "v1", Resource: singular + "s"}
+	return schema.GroupVersionResource{Group: group, Version: "v1", Resource: singular + "s"}
 }
 
 // corrupted returns a file that must be refused instead of a module, and a
