@@ -35,6 +35,7 @@ type quota struct {
 	stored  amount    // as they were counted, with the writes since
 	counted bool      // all kinds were
 	recount time.Time // when they may be counted again
+	grew    time.Time // when a write has last added to stored
 	churned amount
 	at      time.Time // of churned
 
@@ -121,6 +122,10 @@ const churnStep = 10 * time.Millisecond
 const (
 	minRecount   = time.Second
 	recountShare = 50
+	// shownAfter is how long a write may be missing from what is counted: the cache shows
+	// it when its event arrives or its run has ended. Until then a count that is lower than
+	// the sum of the writes proves nothing.
+	shownAfter = 10 * time.Second
 )
 
 // refresh brings the numbers of the quota, whose lock is held, up to date.
@@ -137,7 +142,9 @@ func (p *Performer) refresh(growth int64) {
 	began := time.Now()
 	var bytes int
 	bytes, q.counted = p.CountBytes(p.managerPrefix())
-	q.stored.bytes = int64(bytes)
+	if int64(bytes) > q.stored.bytes || now.Sub(q.grew) >= shownAfter {
+		q.stored.bytes = int64(bytes)
+	}
 	q.recount = now.Add(max(minRecount, recountShare*time.Since(began)))
 }
 
@@ -152,6 +159,7 @@ func (p *Performer) charge(before, reply *object.Object) {
 	if reply != nil {
 		q.churned.bytes += int64(len(reply.Raw)) + versionBytes
 	}
+	stored := q.stored.bytes
 	switch {
 	case before == nil:
 		q.stored.bytes += int64(reply.BytesBy(p.managerPrefix()))
@@ -159,6 +167,9 @@ func (p *Performer) charge(before, reply *object.Object) {
 		q.stored.bytes = max(0, q.stored.bytes-int64(before.BytesBy(p.managerPrefix())))
 	case before.Raw != nil: // else it is not known what there was
 		q.stored.bytes = max(0, q.stored.bytes+int64(reply.BytesBy(p.managerPrefix())-before.BytesBy(p.managerPrefix())))
+	}
+	if q.stored.bytes > stored {
+		q.grew = p.Now()
 	}
 	p.tell(&q.stored, p.StoredBytes, "limits.storedMiB")
 	p.tell(&q.churned, p.ChurnBytes, "limits.churnMiB")

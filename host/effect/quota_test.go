@@ -158,6 +158,25 @@ func TestStoredBytesAreBounded(t *testing.T) {
 	}
 }
 
+// What the cache does not show yet counts: it may be counted again as soon as a write is
+// near the limit.
+func TestStoredBytesThatTheCacheDoesNotShowCount(t *testing.T) {
+	const limit = 256 << 10
+	var w *world
+	w = newCluster(t, bounded(&w, limit, 0))
+	target := w.owner(list(configMap), nil)
+	for i := range 20 {
+		w.now = w.now.Add(2 * minRecount)
+		_, failure := w.PerformIntents(w.Context(), target, apply(configMapNamed+`},"data":{"a":%q}}`, fmt.Sprint("c", i), text(40<<10)))
+		switch {
+		case failure != nil && failure.Full && i >= 4:
+			return
+		case failure != nil || i*40<<10 > limit:
+			t.Fatalf("after %d objects of 40 KiB: %v", i, failure)
+		}
+	}
+}
+
 // What is there already may be written again, deleted, and told about.
 func TestAPluginAtItsLimitOfStoredBytesCanGoOn(t *testing.T) {
 	const limit = 64 << 10
