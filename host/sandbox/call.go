@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tetratelabs/wazero/api"
-
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/sandbox/deadline"
 	"github.com/thole-dev/thole/host/sandbox/memory"
@@ -125,7 +123,7 @@ func (c *call) chargeSystemCall() {
 
 // payHostCost takes the cost of a host function that has returned from the
 // guest's fuel. If the guest does not have as much, it is at a tick.
-func (c *call) payHostCost(ctx context.Context, guest api.Module) {
+func (c *call) payHostCost(ctx context.Context) {
 	if c.hostCost == 0 {
 		return
 	}

@@ -83,7 +83,7 @@ func (f *hostFunction) addTo(builder wazero.HostModuleBuilder) {
 		api.GoModuleFunc(func(ctx context.Context, guest api.Module, stack []uint64) {
 			c := callOf(ctx)
 			run(ctx, c, guest.Memory(), stack)
-			c.payHostCost(ctx, guest)
+			c.payHostCost(ctx)
 		}), []api.ValueType(f.typ.Params), []api.ValueType(f.typ.Results)).Export(f.name)
 }
 
@@ -111,7 +111,7 @@ func input(ctx context.Context, c *call, memory api.Memory, stack []uint64) {
 	for len(p) > inputChunk {
 		c.input.read(p[:inputChunk])
 		c.hostCost += copyCost(inputChunk)
-		c.payHostCost(ctx, nil)
+		c.payHostCost(ctx)
 		p = p[inputChunk:]
 	}
 	c.input.read(p)

@@ -164,7 +164,8 @@ func (in *instance) growTo(pages uint32) error {
 	return in.linear.Refused()
 }
 
-// enter runs an exported function. This is the only way into guest code. The error is a [*Fault], or wraps ctx's cause.
+// enter runs an exported function. This is the only way into guest code. The error is
+// a [*Fault], or wraps ctx's cause.
 func (in *instance) enter(ctx context.Context, c *call, f api.Function, args ...uint64) (int32, error) {
 	if ctx.Err() != nil {
 		return 0, in.failure(contextEnded(context.Cause(ctx)), c)

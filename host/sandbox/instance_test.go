@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
@@ -22,12 +23,12 @@ func TestNativeStackIsBounded(t *testing.T) {
 	if deep := in.stack.size(); before <= 0 || before > maxIdleStack || deep < 20_000*16 {
 		t.Errorf("the stack has %d bytes before and %d after 20,000 calls", before, deep)
 	}
-	idle := g.sandbox.Memory().UsedBytes
+	large := g.sandbox.Memory().UsedBytes
 	if !g.reset(t.Context(), in) || in.stack.size() > maxIdleStack {
 		t.Errorf("an idle instance keeps %d bytes", in.stack.size())
 	}
-	if used := g.sandbox.Memory().UsedBytes; idle < used+20_000*16 {
-		t.Errorf("%d bytes are in use with a large stack, %d without", idle, used)
+	if used := g.sandbox.Memory().UsedBytes; large < used+20_000*16 {
+		t.Errorf("%d bytes are in use with a large stack, %d without", large, used)
 	}
 	_, err = in.enter(t.Context(), g.newCall(Call{}), in.reconcile, 1<<30)
 	wantFault(t, err, abi.ClassStackOverflow, "nest too deeply")
@@ -35,4 +36,29 @@ func TestNativeStackIsBounded(t *testing.T) {
 		t.Errorf("the stack had %d bytes when it was too large", most)
 	}
 	in.close(t.Context())
+}
+
+// TestStackBeyondTheBudgetEndsTheCall and leaves the instance to others, whose stacks
+// fit.
+func TestStackBeyondTheBudgetEndsTheCall(t *testing.T) {
+	g := load(t, newSandbox(t, Config{MemoryBytes: 512 << 10}), Plugin{Name: "nesting", Wasm: nestingCalls("nesting")})
+	idle := g.sandbox.Memory().UsedBytes
+	in, err := g.instanceFor(t.Context(), nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = in.enter(t.Context(), g.newCall(Call{}), in.reconcile, 20_000)
+	if f := wantFault(t, err, abi.ClassOutOfMemory, "the host's memory for plugins is used up"); f.HostCaused() || !errors.Is(err, ErrHostMemory) {
+		t.Errorf("host caused = %v, error = %v", f.HostCaused(), err)
+	}
+	if !g.reset(t.Context(), in) {
+		t.Fatal("the instance cannot be used again")
+	}
+	if _, err = in.enter(t.Context(), g.newCall(Call{}), in.reconcile, 100); err != nil {
+		t.Error(err)
+	}
+	in.close(t.Context())
+	if used := g.sandbox.Memory().UsedBytes; used > idle {
+		t.Errorf("%d bytes are in use, %d before", used, idle)
+	}
 }

@@ -42,7 +42,7 @@ func (c *call) pay(ctx context.Context, comparisons int) {
 		panic(contextEnded(err))
 	}
 	c.hostCost += int64(comparisons) * lookCost
-	c.payHostCost(ctx, nil)
+	c.payHostCost(ctx)
 	c.task.Block()
 }
 

@@ -76,14 +76,14 @@ func attackers() (groups [][]tck.Case) {
 func besideGuests(b *testing.B, guests []tck.Case) {
 	b.Helper()
 	ns, plugins := namespace(b), newDirectory(b)
-	var objects []conformance
+	var edited []conformance
 	for i, c := range guests {
 		plugins.installPolicy(c.Name, allowEverything)
 		kind := installKindOf(b, "thole.dev", conformanceKind(i))
 		for n := range conformanceObjects {
 			o := conformance{kind, fmt.Sprintf("conformance-%d", n)}
 			must(b, tryCreate(b.Context(), kind, conformanceKind(i), ns, o.name, nil))
-			objects = append(objects, o)
+			edited = append(edited, o)
 		}
 	}
 	h := besideHonest{b: b, honest: newEchoFleet(b, honestEchoes, echoBytes), duration: containerSeconds(b)}
@@ -95,7 +95,7 @@ func besideGuests(b *testing.B, guests []tck.Case) {
 			plugins.install(c.Name, ofKind(c.Wasm(), conformanceKind(i)))
 		}
 		return paced(int(h.duration/conformanceGrid), conformanceGrid, func(i int, _ time.Time) error {
-			o := objects[i*conformanceObjects%len(objects)+i/len(guests)%conformanceObjects]
+			o := edited[i*conformanceObjects%len(edited)+i/len(guests)%conformanceObjects] // guest by guest
 			_ = patch(b.Context(), o.kind, ns, o.name, fmt.Sprintf(`{"spec":{"text":"%d"}}`, i))
 			return nil
 		})
