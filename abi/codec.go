@@ -3,6 +3,7 @@ package abi
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -37,7 +38,20 @@ func DecodeManifest(data []byte) (*Manifest, error) {
 
 // EncodeRequest returns the text of a request.
 func EncodeRequest(q *Request) []byte {
-	return encode(len(q.Object)+len(q.Memo)+len(q.Config)+512, func(f *fields) { q.fields(f, nil) })
+	before, after := EncodeRequestAround(q)
+	return slices.Concat(before, q.Object, after)
+}
+
+// EncodeRequestAround returns the text of a request without the bytes of its object, of
+// which most of it consists: the text is before, then the object, then after. Neither
+// aliases the request.
+func EncodeRequestAround(q *Request) (before, after []byte) {
+	const end, member = `}`, `,"object":` // the last one
+	before = encode(len(q.Memo)+len(q.Config)+256, q.fieldsBeforeObject)
+	if len(q.Object) == 0 {
+		return before, nil
+	}
+	return append(before[:len(before)-len(end)], member...), []byte(end)
 }
 
 // DecodeRequest decodes a request.
@@ -167,19 +181,11 @@ func (s *Summary) fields(f *fields) {
 	texts(f, "negativePolarity", MaxConditions, &s.NegativePolarity)
 }
 
-// fields lists the object last, so that a guest which reads it in place has read the
-// other fields before it.
+// fields lists what is read of a request: the object last, so that a guest which reads it
+// in place has read the other fields before it.
 func (q *Request) fields(f *fields, object func(*Request, *rawjson.Reader)) {
-	f.required("controller", &q.Controller)
-	f.boolean("deleting", &q.Deleting)
-	texts(f, "reasons", math.MaxInt, &q.Reasons)
-	f.count("attempt", &q.Attempt)
-	pointer(f, "previous", &q.Previous, (*Previous).fields)
-	f.raw("memo", &q.Memo)
-	f.time("now", &q.Now)
-	f.seed("seed", &q.Seed)
-	f.raw("config", &q.Config)
-	if f.w != nil || object == nil {
+	q.fieldsBeforeObject(f)
+	if object == nil {
 		f.raw("object", &q.Object)
 	} else if f.reads("object") {
 		if q.Object = nil; f.r.Null() {
@@ -191,6 +197,18 @@ func (q *Request) fields(f *fields, object func(*Request, *rawjson.Reader)) {
 		}
 		q.Object = f.r.Since(start)
 	}
+}
+
+func (q *Request) fieldsBeforeObject(f *fields) {
+	f.required("controller", &q.Controller)
+	f.boolean("deleting", &q.Deleting)
+	texts(f, "reasons", math.MaxInt, &q.Reasons)
+	f.count("attempt", &q.Attempt)
+	pointer(f, "previous", &q.Previous, (*Previous).fields)
+	f.raw("memo", &q.Memo)
+	f.time("now", &q.Now)
+	f.seed("seed", &q.Seed)
+	f.raw("config", &q.Config)
 }
 
 func (p *Previous) fields(f *fields) {

@@ -1,6 +1,8 @@
 package abi
 
 import (
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/thole-dev/thole/abi/rawjson"
@@ -33,6 +35,19 @@ func TestReadRequestKeepsObjectHoweverCallbackReadsIt(t *testing.T) {
 		})
 		if err != nil || string(q.Object) != object || q.Attempt != 3 {
 			t.Errorf("%s: read %+v, %v", name, q, err)
+		}
+	}
+}
+
+// TestRequestAroundItsObject: the three parts are a request, whatever else it has.
+func TestRequestAroundItsObject(t *testing.T) {
+	for _, q := range []Request{
+		{}, {Object: []byte(`{"a":1}`)}, {Controller: "c", Object: []byte(`{}`), Config: []byte(`{"b":2}`), Memo: []byte(`3`)}, {Controller: "c", Attempt: 2},
+	} {
+		before, after := EncodeRequestAround(&q)
+		got, err := DecodeRequest(slices.Concat(before, q.Object, after))
+		if err != nil || !reflect.DeepEqual(*got, q) {
+			t.Errorf("%s%s%s: %+v, %v, want %+v", before, q.Object, after, got, err, q)
 		}
 	}
 }

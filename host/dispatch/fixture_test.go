@@ -212,10 +212,15 @@ func (q testQueue) Forget(key object.Key)                { q.note("queue forgets
 func (q testQueue) OutageEnded()                         { q.note("outage ended") }
 func (q testQueue) ShutDown()                            {}
 
+// requestOf decodes the request of a call.
+func requestOf(call sandbox.Call) (*abi.Request, error) {
+	return abi.DecodeRequest(slices.Concat(append([][]byte{call.Request}, call.Rest...)...))
+}
+
 type testGuest struct{ *fixture }
 
 func (g testGuest) Reconcile(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
-	request, err := abi.DecodeRequest(call.Request)
+	request, err := requestOf(call)
 	if err != nil {
 		g.t.Error(err)
 	}

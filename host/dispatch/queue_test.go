@@ -136,7 +136,7 @@ func startPlugin(t *testing.T, slots chan struct{}, takes time.Duration, broken 
 func (p *testPlugin) Reconcile(_ context.Context, call sandbox.Call) (sandbox.Return, error) {
 	p.slots <- struct{}{}
 	defer func() { <-p.slots }()
-	request, err := abi.DecodeRequest(call.Request)
+	request, err := requestOf(call)
 	if err != nil {
 		return sandbox.Return{}, err
 	}

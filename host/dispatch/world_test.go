@@ -270,7 +270,7 @@ func (worldCache) PrimariesBy(string, fieldpath.Path, string) []object.Key { ret
 
 // Reconcile is the plugin.
 func (w *world) Reconcile(_ context.Context, call sandbox.Call) (sandbox.Return, error) {
-	request, err := abi.DecodeRequest(call.Request)
+	request, err := requestOf(call)
 	if err != nil {
 		panic(err)
 	}

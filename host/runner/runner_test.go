@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -35,7 +36,7 @@ type slowGuest struct {
 
 func (g *slowGuest) Reconcile(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
 	g.calls.Add(1)
-	request, err := abi.DecodeRequest(call.Request)
+	request, err := abi.DecodeRequest(slices.Concat(append([][]byte{call.Request}, call.Rest...)...))
 	if err == nil && request.Controller == "stuck" {
 		<-ctx.Done()
 		return sandbox.Return{}, context.Cause(ctx)

@@ -52,8 +52,10 @@ func (g *Guest) Manifest() *abi.Manifest { return g.manifest }
 
 // Call is one reconcile call.
 type Call struct {
-	// Request is an encoded [abi.Request].
+	// Request is an encoded [abi.Request]. It may be in parts, which are copied when the
+	// guest reads them: Request, and then those of Rest.
 	Request []byte
+	Rest    [][]byte
 	// Namespace is that of the request's object, "" if it is cluster-scoped. What
 	// calls in one namespace leave behind is not visible to calls in another one,
 	// unless [Limits.PoolNamespaces] is set.
@@ -164,7 +166,8 @@ func (g *Guest) run(ctx context.Context, in *instance, call Call) (out Return, r
 	c := g.newCall(call)
 	g.calls.Add(1)
 	began, waited := time.Now(), taskOf(ctx).Waited()
-	code, err := in.enter(ctx, c, in.reconcile, uint64(uint32(len(call.Request))))
+	c.looked = began
+	code, err := in.enter(ctx, c, in.reconcile, uint64(uint32(c.input.left)))
 	returned = err == nil
 	if returned {
 		err = checkReturn(c, code)
@@ -186,7 +189,10 @@ func (g *Guest) run(ctx context.Context, in *instance, call Call) (out Return, r
 
 func (g *Guest) newCall(from Call) *call {
 	c := newCall(&g.limits, from.Now, from.Seed)
-	c.input = inputText{part: from.Request, left: len(from.Request)}
+	c.input = inputText{part: from.Request, rest: from.Rest, left: len(from.Request)}
+	for _, part := range from.Rest {
+		c.input.left += len(part)
+	}
 	c.host = from.Host
 	c.log = g.logLine
 	if from.Host != nil {

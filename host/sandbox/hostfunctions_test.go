@@ -11,6 +11,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
 	"github.com/thole-dev/thole/abi/wasm"
+	"github.com/thole-dev/thole/host/internal/wasmbuild"
 	"github.com/thole-dev/thole/host/sandbox/wasi"
 )
 
@@ -163,5 +164,23 @@ func TestAReplyIsReadInPieces(t *testing.T) {
 	}
 	if want := []string{"a", "", "bcd", "ef"}; !slices.Equal(got, want) || input.left != 0 {
 		t.Errorf("read %q, want %q, %d bytes are left", got, want, input.left)
+	}
+}
+
+// TestARequestInPartsIsTheSameToAGuest whose status depends on all of it.
+func TestARequestInPartsIsTheSameToAGuest(t *testing.T) {
+	g := load(t, newSandbox(t, compiledGuests()), Plugin{Name: "appliance", Wasm: wasmbuild.Build(t, wasmbuild.TinyGo, benchTyped)})
+	object := benchRaw(t)
+	q := &abi.Request{Controller: "appliance", Object: object, Now: callTime}
+	before, after := abi.EncodeRequestAround(q)
+	want := reconcile(t, g, Call{Request: abi.EncodeRequest(q), Now: callTime})
+	for name, call := range map[string]Call{
+		"three": {Request: before, Rest: [][]byte{object, after}},
+		"empty": {Rest: [][]byte{nil, before, {}, object[:1], nil, object[1:], after, nil}},
+	} {
+		call.Now = callTime
+		if got := reconcile(t, g, call); !bytes.Equal(got.Output, want.Output) || got.Usage.Fuel != want.Usage.Fuel {
+			t.Errorf("%s parts: %s with %d of fuel, in one %s with %d", name, got.Output, got.Usage.Fuel, want.Output, want.Usage.Fuel)
+		}
 	}
 }

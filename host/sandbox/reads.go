@@ -50,7 +50,8 @@ func (c *call) pay(ctx context.Context, comparisons int) {
 type inputText struct {
 	part []byte        // what is left of the present part
 	left int           // bytes of all parts that are left
-	next func() []byte // nil if there is one part
+	rest [][]byte      // the parts behind the present one
+	next func() []byte // the same, if rest is empty
 }
 
 func (t *inputText) set(r Reply) { *t = inputText{left: r.Size, next: r.Next} }
@@ -59,7 +60,11 @@ func (t *inputText) set(r Reply) { *t = inputText{left: r.Size, next: r.Next} }
 func (t *inputText) read(p []byte) {
 	t.left -= len(p)
 	for len(p) > 0 {
-		if len(t.part) == 0 {
+		switch {
+		case len(t.part) > 0:
+		case len(t.rest) > 0:
+			t.part, t.rest = t.rest[0], t.rest[1:]
+		default:
 			t.part = t.next()
 		}
 		n := copy(p, t.part)
