@@ -14,10 +14,11 @@ import (
 // that of a context around it.
 var ErrPassed = errors.New("deadline passed")
 
-// deadline is the deadline of one context.
+// deadline is a context with its deadline.
 type deadline struct {
-	outer  context.Context //nolint:containedctx // the context around it, which paused waits use
+	context.Context
 	cancel context.CancelCauseFunc
+	outer  context.Context //nolint:containedctx // the context around it, which paused waits use
 
 	mu     sync.Mutex
 	at     time.Time
@@ -33,12 +34,22 @@ type key struct{}
 // deadline.
 func With(ctx context.Context, after time.Duration) (context.Context, context.CancelFunc) {
 	d := &deadline{outer: ctx, at: time.Now().Add(after)}
-	ctx, d.cancel = context.WithCancelCause(context.WithValue(ctx, key{}, d))
+	d.Context, d.cancel = context.WithCancelCause(ctx)
 	d.timer = time.AfterFunc(after, d.fire)
-	return ctx, func() {
-		d.timer.Stop()
-		d.cancel(context.Canceled)
+	return d, d.end
+}
+
+// Value returns the deadline itself for key.
+func (d *deadline) Value(of any) any {
+	if of == (key{}) {
+		return d
 	}
+	return d.Context.Value(of)
+}
+
+func (d *deadline) end() {
+	d.timer.Stop()
+	d.cancel(context.Canceled)
 }
 
 func (d *deadline) fire() {
