@@ -85,50 +85,52 @@ func (r *Reader) firstMember() bool {
 // name is read by fastName, anything else by the functions for every case.
 func (r *Reader) member(first bool) bool {
 	at := &r.path[len(r.path)-1]
+	if r.fastName(at, first) {
+		return !r.Strict || r.checkDuplicate(at.name)
+	}
 	at.index = between
 	if r.peek() == '}' {
 		r.pos++
 		r.leaveObject()
 		return false
 	}
-	name, ok := r.fastName(first)
-	if !ok {
-		if !r.separator(first, '}') {
-			r.leaveObject()
-			return false
-		}
-		if name = r.name(); r.err != nil {
-			return false
-		}
+	if !r.separator(first, '}') {
+		r.leaveObject()
+		return false
+	}
+	name := r.name()
+	if r.err != nil {
+		return false
 	}
 	at.name, at.index = name, inMember
-	if r.Strict {
-		r.checkDuplicate(name)
+	if r.Strict && !r.checkDuplicate(name) {
+		return false
 	}
 	r.space()
 	at.start = r.pos
-	return r.err == nil
+	return true
 }
 
 // fastName reads a comma, unless the member is the first one, a name without
-// escapes, and a colon, if there is no white space between them.
-func (r *Reader) fastName(first bool) (name string, ok bool) {
+// escapes, and a colon, if there is no white space between them and the value.
+func (r *Reader) fastName(at *step, first bool) bool {
 	data, i := r.data, r.pos
 	if !first {
 		if i >= len(data) || data[i] != ',' {
-			return "", false
+			return false
 		}
 		i++
 	}
 	if i >= len(data) || data[i] != '"' {
-		return "", false
+		return false
 	}
 	end := plainEnd(data, i+1)
-	if end+1 >= len(data) || data[end] != '"' || data[end+1] != ':' {
-		return "", false
+	if end+2 >= len(data) || data[end] != '"' || data[end+1] != ':' || data[end+2] <= ' ' {
+		return false
 	}
+	*at = step{name: alias(data[i+1 : end]), index: inMember, start: end + 2}
 	r.pos = end + 2
-	return alias(data[i+1 : end]), true
+	return true
 }
 
 // name reads a member's name and the colon behind it.
@@ -225,8 +227,9 @@ type seenNames struct {
 // linearly.
 const smallObject = 16
 
-// checkDuplicate fails if the innermost object has had the name before.
-func (r *Reader) checkDuplicate(name string) {
+// checkDuplicate fails if the innermost object has had the name before, and reports
+// whether it has not.
+func (r *Reader) checkDuplicate(name string) bool {
 	names := &r.objects[len(r.objects)-1]
 	own := r.seen[names.start:]
 	if names.set == nil && len(own) > smallObject {
@@ -238,10 +241,11 @@ func (r *Reader) checkDuplicate(name string) {
 	_, duplicate := names.set[name]
 	if duplicate || names.set == nil && slices.Contains(own, name) {
 		r.Fail("field given twice")
-		return
+		return false
 	}
 	r.seen = append(r.seen, name)
 	if names.set != nil {
 		names.set[name] = struct{}{}
 	}
+	return true
 }

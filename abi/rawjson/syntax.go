@@ -194,9 +194,16 @@ func (r *Reader) scanString() (end int, escaped bool) {
 
 // plainEnd returns the offset of the first byte from i on that does not stand
 // for itself in a string: a quote, a backslash or a control character. Strings
-// are most of a text, so it looks at eight bytes at once.
+// are most of a text, so it looks at eight bytes at once. Half of them end within the
+// first eight, before the loop.
 func plainEnd(data []byte, i int) int {
 	rest := data[i:]
+	if len(rest) >= 8 {
+		if found := findSpecial(loadWord(rest)); found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+		rest = rest[8:]
+	}
 	for len(rest) >= 8 {
 		if found := findSpecial(loadWord(rest)); found != 0 {
 			return len(data) - len(rest) + bits.TrailingZeros64(found)/8

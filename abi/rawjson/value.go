@@ -83,19 +83,21 @@ func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) 
 // unescape decodes the contents of a string that scanString has accepted.
 func unescape(raw []byte) string {
 	out := make([]byte, 0, len(raw))
-	for i := 0; i < len(raw); {
-		switch {
-		case raw[i] != '\\':
-			out = append(out, raw[i])
-			i++
-		case raw[i+1] != 'u':
-			out = append(out, unescaped(raw[i+1]))
-			i += 2
-		default:
-			c, size := unescapeRune(raw[i:])
-			out = utf8.AppendRune(out, c)
-			i += size
+	for len(raw) > 0 {
+		plain := plainEnd(raw, 0)
+		out = append(out, raw[:plain]...)
+		if raw = raw[plain:]; len(raw) == 0 {
+			break
 		}
+		size := 2
+		if raw[1] != 'u' {
+			out = append(out, unescaped(raw[1]))
+		} else {
+			var c rune
+			c, size = unescapeRune(raw)
+			out = utf8.AppendRune(out, c)
+		}
+		raw = raw[size:]
 	}
 	return alias(out)
 }
