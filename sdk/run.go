@@ -286,21 +286,23 @@ func objectOrEmpty(status []byte) []byte {
 // texts of one codec mostly have; otherwise it returns them unchanged. Comparing
 // the bytes costs much less than [rawjson.Diff].
 func omitEqualMembers(before, after []byte) (b, a []byte) {
-	rb, ra := rawjson.NewReader(before), rawjson.NewReader(after)
-	wb, wa := rawjson.NewWriter(nil), rawjson.NewWriter(nil)
+	wb, wa := rawjson.NewWriter(make([]byte, 0, 128)), rawjson.NewWriter(make([]byte, 0, 128))
 	same := true
 	wb.Object(func() {
-		wa.Object(func() { same = copyDifferentMembers(rb, ra, wb, wa) })
+		wa.Object(func() { same = copyDifferentMembers(before, after, wb, wa) })
 	})
-	if !same || rb.End() != nil || ra.End() != nil {
+	if !same {
 		return before, after
 	}
 	return wb.Bytes(), wa.Bytes()
 }
 
 // copyDifferentMembers reports whether both objects have the same members in the
-// same order.
-func copyDifferentMembers(rb, ra *Reader, wb, wa *rawjson.Writer) bool {
+// same order. It does not read what is behind the last member that differs: there both
+// texts are equal.
+func copyDifferentMembers(before, after []byte, wb, wa *rawjson.Writer) bool {
+	equal := equalEnd(before, after)
+	rb, ra := rawjson.NewReader(before), rawjson.NewReader(after)
 	moreB, moreA := rb.FirstMember(), ra.FirstMember()
 	for ; moreB && moreA && rb.Name() == ra.Name(); moreB, moreA = rb.NextMember(), ra.NextMember() {
 		name, b, a := rb.Name(), rb.Raw(), ra.Raw()
@@ -308,6 +310,18 @@ func copyDifferentMembers(rb, ra *Reader, wb, wa *rawjson.Writer) bool {
 			wb.Name(name).Raw(b)
 			wa.Name(name).Raw(a)
 		}
+		left := len(before) - rb.Pos()
+		if left <= equal && left == len(after)-ra.Pos() && rb.Err() == nil && ra.Err() == nil {
+			return true
+		}
 	}
-	return !moreB && !moreA
+	return !moreB && !moreA && rb.End() == nil && ra.End() == nil
+}
+
+// equalEnd returns how many bytes at their ends two texts have in common.
+func equalEnd(a, b []byte) (n int) {
+	for n < len(a) && n < len(b) && a[len(a)-1-n] == b[len(b)-1-n] {
+		n++
+	}
+	return n
 }
