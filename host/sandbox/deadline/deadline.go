@@ -16,9 +16,9 @@ var ErrPassed = errors.New("deadline passed")
 
 // deadline is a context with its deadline.
 type deadline struct {
-	context.Context
-	cancel context.CancelCauseFunc
-	outer  context.Context //nolint:containedctx // the context around it, which paused waits use
+	context.Context //nolint:containedctx // it is one
+	cancel          context.CancelCauseFunc
+	outer           context.Context //nolint:containedctx // the context around it, which paused waits use
 
 	mu     sync.Mutex
 	at     time.Time
