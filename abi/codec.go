@@ -3,7 +3,6 @@ package abi
 import (
 	"bytes"
 	"math"
-	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -37,21 +36,22 @@ func DecodeManifest(data []byte) (*Manifest, error) {
 }
 
 // EncodeRequest returns the text of a request.
-func EncodeRequest(q *Request) []byte {
-	before, after := EncodeRequestAround(q)
-	return slices.Concat(before, q.Object, after)
+func EncodeRequest(q *Request) (text []byte) {
+	for _, part := range EncodeRequestParts(q) {
+		text = append(text, part...)
+	}
+	return text
 }
 
-// EncodeRequestAround returns the text of a request without the bytes of its object, of
-// which most of it consists: the text is before, then the object, then after. Neither
-// aliases the request.
-func EncodeRequestAround(q *Request) (before, after []byte) {
+// EncodeRequestParts returns the text of a request in parts, of which one is the object
+// itself, and not a copy: most of the text.
+func EncodeRequestParts(q *Request) [][]byte {
 	const end, member = `}`, `,"object":` // the last one
-	before = encode(len(q.Memo)+len(q.Config)+256, q.fieldsBeforeObject)
+	text := encode(len(q.Memo)+len(q.Config)+256, q.fieldsBeforeObject)
 	if len(q.Object) == 0 {
-		return before, nil
+		return [][]byte{text}
 	}
-	return append(before[:len(before)-len(end)], member...), []byte(end)
+	return [][]byte{append(text[:len(text)-len(end)], member...), q.Object, []byte(end)}
 }
 
 // DecodeRequest decodes a request.

@@ -1,6 +1,7 @@
 package abi
 
 import (
+	"bytes"
 	"reflect"
 	"slices"
 	"testing"
@@ -39,15 +40,19 @@ func TestReadRequestKeepsObjectHoweverCallbackReadsIt(t *testing.T) {
 	}
 }
 
-// TestRequestAroundItsObject: the three parts are a request, whatever else it has.
-func TestRequestAroundItsObject(t *testing.T) {
+// TestRequestInPartsIsARequest that has not copied the object.
+func TestRequestInPartsIsARequest(t *testing.T) {
 	for _, q := range []Request{
 		{}, {Object: []byte(`{"a":1}`)}, {Controller: "c", Object: []byte(`{}`), Config: []byte(`{"b":2}`), Memo: []byte(`3`)}, {Controller: "c", Attempt: 2},
 	} {
-		before, after := EncodeRequestAround(&q)
-		got, err := DecodeRequest(slices.Concat(before, q.Object, after))
-		if err != nil || !reflect.DeepEqual(*got, q) {
-			t.Errorf("%s%s%s: %+v, %v, want %+v", before, q.Object, after, got, err, q)
+		parts := EncodeRequestParts(&q)
+		text := slices.Concat(parts...)
+		got, err := DecodeRequest(text)
+		if err != nil || !reflect.DeepEqual(*got, q) || !bytes.Equal(text, EncodeRequest(&q)) {
+			t.Errorf("%s: %+v, %v, want %+v", text, got, err, q)
+		}
+		if q.Object != nil && &parts[1][0] != &q.Object[0] {
+			t.Errorf("%s: the object was copied", text)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func TestAGuestThatUsesUpTheHostsMemoryIsToBlame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = guest.Reconcile(t.Context(), sandbox.Call{Request: tck.Request()})
+	_, err = guest.Reconcile(t.Context(), sandbox.Call{Request: [][]byte{tck.Request()}})
 	f, ok := errors.AsType[*sandbox.Fault](err)
 	if !ok || f.HostCaused() || f.Class != abi.ClassOutOfMemory || !strings.Contains(err.Error(), "the host's memory for plugins is used up") {
 		t.Errorf("got %v", err)

@@ -42,6 +42,19 @@ func loopElement(r *Reader) {
 	}
 }
 
+// TestValueThatIsOnlyLookedAtIsSkipped, whatever white space there is before it.
+func TestValueThatIsOnlyLookedAtIsSkipped(t *testing.T) {
+	for _, text := range []string{`{"a":[1],"b":2}`, `{"a": [1],"b":  2}`, `{ "a" : [1] , "b" : 2 }`, "{\n\t\"a\":\n[1],\"b\":\t2\n}"} {
+		r, kinds := NewReader([]byte(text)), ""
+		for more := r.FirstMember(); more; more = r.NextMember() {
+			kinds += r.Name() + string(r.Kind())
+		}
+		if kinds != "a[b0" || r.End() != nil {
+			t.Errorf("%s: read %q, %v", text, kinds, r.Err())
+		}
+	}
+}
+
 // TestLoopsReadLikeClosures covers everything but nulls, which differ.
 func TestLoopsReadLikeClosures(t *testing.T) {
 	for _, text := range []string{

@@ -194,8 +194,8 @@ func (r *Reader) scanString() (end int, escaped bool) {
 
 // plainEnd returns the offset of the first byte from i on that does not stand
 // for itself in a string: a quote, a backslash or a control character. Strings
-// are most of a text, so it looks at eight bytes at once. Half of them end within the
-// first eight, before the loop.
+// are most of a text, so it looks at eight bytes at once. A name often ends within the
+// first eight, which are no round of the loop: in a guest each round has a check of fuel.
 func plainEnd(data []byte, i int) int {
 	rest := data[i:]
 	if len(rest) >= 8 {

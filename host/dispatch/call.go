@@ -15,10 +15,8 @@ func (r *run) call(ctx context.Context) {
 	if r.fault != nil {
 		return // the run could not begin
 	}
-	before, after := abi.EncodeRequestAround(r.request())
 	returned, err := r.revision.Guest.Reconcile(ctx, sandbox.Call{
-		Request:       before,
-		Rest:          [][]byte{r.given.Raw, after},
+		Request:       abi.EncodeRequestParts(r.request()),
 		Namespace:     r.given.Namespace,
 		Now:           r.start,
 		Seed:          r.seed,

@@ -212,15 +212,10 @@ func (q testQueue) Forget(key object.Key)                { q.note("queue forgets
 func (q testQueue) OutageEnded()                         { q.note("outage ended") }
 func (q testQueue) ShutDown()                            {}
 
-// requestOf decodes the request of a call.
-func requestOf(call sandbox.Call) (*abi.Request, error) {
-	return abi.DecodeRequest(slices.Concat(append([][]byte{call.Request}, call.Rest...)...))
-}
-
 type testGuest struct{ *fixture }
 
 func (g testGuest) Reconcile(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
-	request, err := requestOf(call)
+	request, err := abi.DecodeRequest(slices.Concat(call.Request...))
 	if err != nil {
 		g.t.Error(err)
 	}

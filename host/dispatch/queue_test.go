@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -136,7 +137,7 @@ func startPlugin(t *testing.T, slots chan struct{}, takes time.Duration, broken 
 func (p *testPlugin) Reconcile(_ context.Context, call sandbox.Call) (sandbox.Return, error) {
 	p.slots <- struct{}{}
 	defer func() { <-p.slots }()
-	request, err := requestOf(call)
+	request, err := abi.DecodeRequest(slices.Concat(call.Request...))
 	if err != nil {
 		return sandbox.Return{}, err
 	}

@@ -270,7 +270,7 @@ func (worldCache) PrimariesBy(string, fieldpath.Path, string) []object.Key { ret
 
 // Reconcile is the plugin.
 func (w *world) Reconcile(_ context.Context, call sandbox.Call) (sandbox.Return, error) {
-	request, err := requestOf(call)
+	request, err := abi.DecodeRequest(slices.Concat(call.Request...))
 	if err != nil {
 		panic(err)
 	}

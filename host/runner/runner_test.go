@@ -36,7 +36,7 @@ type slowGuest struct {
 
 func (g *slowGuest) Reconcile(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
 	g.calls.Add(1)
-	request, err := abi.DecodeRequest(slices.Concat(append([][]byte{call.Request}, call.Rest...)...))
+	request, err := abi.DecodeRequest(slices.Concat(call.Request...))
 	if err == nil && request.Controller == "stuck" {
 		<-ctx.Done()
 		return sandbox.Return{}, context.Cause(ctx)

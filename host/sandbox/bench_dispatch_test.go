@@ -166,8 +166,8 @@ func dispatchTo(tb testing.TB, g *Guest) dispatchFunc {
 func dispatchIn(tb testing.TB, g *Guest, namespace func() string) dispatchFunc {
 	raw := benchRaw(tb)
 	return func() ([]byte, error) {
-		before, after := abi.EncodeRequestAround(&abi.Request{Controller: "appliance", Object: raw, Now: callTime})
-		out, err := g.Reconcile(tb.Context(), Call{Request: before, Rest: [][]byte{raw, after}, Namespace: namespace(), Now: callTime})
+		request := abi.EncodeRequestParts(&abi.Request{Controller: "appliance", Object: raw, Now: callTime})
+		out, err := g.Reconcile(tb.Context(), Call{Request: request, Namespace: namespace(), Now: callTime})
 		if err != nil {
 			return nil, err
 		}

@@ -21,7 +21,7 @@ func BenchmarkFuel(b *testing.B) {
 	for _, c := range fuelGuests {
 		b.Run(c.name, func(b *testing.B) {
 			p := Plugin{Name: "appliance", Wasm: wasmbuild.Build(b, c.toolchain, c.dir)}
-			compareFuel(b, p, Call{Request: request, Now: callTime})
+			compareFuel(b, p, Call{Request: [][]byte{request}, Now: callTime})
 		})
 	}
 	for _, c := range []struct {

@@ -131,7 +131,7 @@ const podManager = `{"apiVersion":"example.thole.dev/v1","kind":"PodManager","me
 
 func (n *neighbour) reconcile(b *testing.B) {
 	request := abi.EncodeRequest(&abi.Request{Controller: "podmanager", Object: []byte(podManager), Now: callTime})
-	_, err := n.g.Reconcile(b.Context(), Call{Request: request, Now: callTime, Host: kitHost{b}, BeforeRelease: func(out Return) {
+	_, err := n.g.Reconcile(b.Context(), Call{Request: [][]byte{request}, Now: callTime, Host: kitHost{b}, BeforeRelease: func(out Return) {
 		if _, err := abi.DecodeResult(out.Output); err != nil {
 			b.Error(err)
 		}
@@ -228,7 +228,7 @@ func hostile(c tck.Case) func(b *testing.B, s *Sandbox) func(context.Context) {
 		logger := fileLogger(b)
 		return callers(func(ctx context.Context) {
 			var invalid error
-			_, err := g.Reconcile(ctx, Call{Request: tck.Request(), Now: time.Now(), Host: logged{logger}, BeforeRelease: func(out Return) {
+			_, err := g.Reconcile(ctx, Call{Request: [][]byte{tck.Request()}, Now: time.Now(), Host: logged{logger}, BeforeRelease: func(out Return) {
 				_, invalid = abi.DecodeResult(out.Output)
 			}})
 			if fault, ok := errors.AsType[*Fault](err); ok {

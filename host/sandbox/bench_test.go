@@ -29,7 +29,7 @@ func BenchmarkReconcile(b *testing.B) {
 				name = c.name
 			}
 			g := load(b, newSandbox(b, Config{}), Plugin{Name: name, Wasm: c.wasm})
-			call := Call{Request: tck.Request(), Now: callTime}
+			call := Call{Request: [][]byte{tck.Request()}, Now: callTime}
 			b.ReportAllocs()
 			for b.Loop() {
 				reconcile(b, g, call)
@@ -42,7 +42,7 @@ func BenchmarkReconcileProbe(b *testing.B) {
 	for _, toolchain := range wasmbuild.Toolchains {
 		b.Run(string(toolchain), func(b *testing.B) {
 			g := load(b, newSandbox(b, compiledGuests()), Plugin{Name: "probe", Wasm: wasmbuild.Build(b, toolchain, probeDir)})
-			call := Call{Request: probeRequest("clock"), Now: callTime}
+			call := Call{Request: [][]byte{probeRequest("clock")}, Now: callTime}
 			b.ReportAllocs()
 			for b.Loop() {
 				reconcile(b, g, call)
@@ -61,7 +61,7 @@ func BenchmarkNamespaces(b *testing.B) {
 				calls := 0
 				for b.Loop() {
 					calls++
-					reconcile(b, g, Call{Request: probeRequest("clock"), Namespace: strconv.Itoa(calls % namespaces), Now: callTime})
+					reconcile(b, g, Call{Request: [][]byte{probeRequest("clock")}, Namespace: strconv.Itoa(calls % namespaces), Now: callTime})
 				}
 			})
 		}

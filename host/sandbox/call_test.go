@@ -25,7 +25,7 @@ func TestFuelDoesNotDependOnSlices(t *testing.T) {
 			var fuel []int64
 			var outputs [][]byte
 			for _, slice := range []int64{0, 100, sliceFuel, 1 << 40} {
-				call := g.newCall(Call{Request: tck.Request(), Now: callTime, Host: kitHost{t}})
+				call := g.newCall(Call{Request: [][]byte{tck.Request()}, Now: callTime, Host: kitHost{t}})
 				call.fuel.slice = slice
 				in, err := g.instanceFor(t.Context(), nil, "")
 				if err != nil {
@@ -53,7 +53,7 @@ func TestFuelLimitEndsACallAtTheSameCheck(t *testing.T) {
 	g := loadCase(t, newSandbox(t, Config{}), "infinite-loop", Limits{Fuel: limit})
 	var used []int64
 	for range 2 {
-		out, err := g.Reconcile(t.Context(), Call{Request: tck.Request()})
+		out, err := g.Reconcile(t.Context(), Call{Request: [][]byte{tck.Request()}})
 		wantFault(t, err, abi.ClassTimeout, "more than 1000000:")
 		used = append(used, out.Usage.Fuel)
 	}
@@ -64,7 +64,7 @@ func TestFuelLimitEndsACallAtTheSameCheck(t *testing.T) {
 
 func TestUsageHasTheFuelOfACall(t *testing.T) {
 	g := loadCase(t, newSandbox(t, Config{}), "correct", Limits{})
-	out := reconcile(t, g, Call{Request: tck.Request(), Now: callTime})
+	out := reconcile(t, g, Call{Request: [][]byte{tck.Request()}, Now: callTime})
 	if out.Usage.Fuel <= 0 || out.Usage.Fuel > 10_000 {
 		t.Errorf("fuel = %d", out.Usage.Fuel)
 	}
@@ -169,7 +169,7 @@ func TestLargeOutputsAreNotChangedByLaterCalls(t *testing.T) {
 
 func TestFailedCallHasNoOutput(t *testing.T) {
 	g := loadCase(t, newSandbox(t, Config{}), "trap-after-output", Limits{})
-	if out, err := g.Reconcile(t.Context(), Call{Request: tck.Request()}); err == nil || out.Output != nil {
+	if out, err := g.Reconcile(t.Context(), Call{Request: [][]byte{tck.Request()}}); err == nil || out.Output != nil {
 		t.Errorf("%d bytes of output, error %v", len(out.Output), err)
 	}
 }

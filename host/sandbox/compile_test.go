@@ -41,7 +41,7 @@ func TestCachedCodeIsUsedUnlessDamaged(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	loadWith := func() {
 		s := newSandbox(t, Config{CacheDir: dir})
-		reconcile(t, loadCase(t, s, "correct", Limits{}), Call{Request: []byte("{}")})
+		reconcile(t, loadCase(t, s, "correct", Limits{}), Call{Request: [][]byte{[]byte("{}")}})
 	}
 	loadWith()
 	first := entries(t, dir)
@@ -68,7 +68,7 @@ func TestPluginRunsWithAnUnwritableCache(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	reconcile(t, loadCase(t, s, "correct", Limits{}), Call{Request: []byte("{}")})
+	reconcile(t, loadCase(t, s, "correct", Limits{}), Call{Request: [][]byte{[]byte("{}")}})
 	logs.ExpectNext(t, hclog.Warn, "dir", dir)
 	logs.ExpectNone(t)
 }

@@ -102,7 +102,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		defer closeGuest(t, g)
 		for range 2 {
-			_, _ = g.Reconcile(t.Context(), Call{Request: tck.Request(), Now: callTime, Host: kitHost{t}})
+			_, _ = g.Reconcile(t.Context(), Call{Request: [][]byte{tck.Request()}, Now: callTime, Host: kitHost{t}})
 		}
 	})
 }

@@ -52,10 +52,9 @@ func (g *Guest) Manifest() *abi.Manifest { return g.manifest }
 
 // Call is one reconcile call.
 type Call struct {
-	// Request is an encoded [abi.Request]. It may be in parts, which are copied when the
-	// guest reads them: Request, and then those of Rest.
-	Request []byte
-	Rest    [][]byte
+	// Request is an encoded [abi.Request] in parts, which are copied when the guest reads
+	// them.
+	Request [][]byte
 	// Namespace is that of the request's object, "" if it is cluster-scoped. What
 	// calls in one namespace leave behind is not visible to calls in another one,
 	// unless [Limits.PoolNamespaces] is set.
@@ -189,10 +188,7 @@ func (g *Guest) run(ctx context.Context, in *instance, call Call) (out Return, r
 
 func (g *Guest) newCall(from Call) *call {
 	c := newCall(&g.limits, from.Now, from.Seed)
-	c.input = inputText{part: from.Request, rest: from.Rest, left: len(from.Request)}
-	for _, part := range from.Rest {
-		c.input.left += len(part)
-	}
+	c.input.set(Bytes(from.Request...))
 	c.host = from.Host
 	c.log = g.logLine
 	if from.Host != nil {

@@ -203,7 +203,7 @@ func TestBeforeReleaseIsCalledInTheCallsSlot(t *testing.T) {
 	s := newSandbox(t, Config{})
 	for name, want := range map[string]int{"correct": 1, "code-retry": 1, "trap": 0, "unknown-code": 0} {
 		called := 0
-		_, _ = loadCase(t, s, name, Limits{}).Reconcile(t.Context(), Call{Request: tck.Request(), BeforeRelease: func(out Return) {
+		_, _ = loadCase(t, s, name, Limits{}).Reconcile(t.Context(), Call{Request: [][]byte{tck.Request()}, BeforeRelease: func(out Return) {
 			called++
 			if inUse := s.Slots().InUse; inUse != 1 || len(out.Output) == 0 {
 				t.Errorf("%s: %d slots in use, output %q", name, inUse, out.Output)

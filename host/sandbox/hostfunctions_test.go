@@ -170,16 +170,13 @@ func TestAReplyIsReadInPieces(t *testing.T) {
 // TestARequestInPartsIsTheSameToAGuest whose status depends on all of it.
 func TestARequestInPartsIsTheSameToAGuest(t *testing.T) {
 	g := load(t, newSandbox(t, compiledGuests()), Plugin{Name: "appliance", Wasm: wasmbuild.Build(t, wasmbuild.TinyGo, benchTyped)})
-	object := benchRaw(t)
-	q := &abi.Request{Controller: "appliance", Object: object, Now: callTime}
-	before, after := abi.EncodeRequestAround(q)
-	want := reconcile(t, g, Call{Request: abi.EncodeRequest(q), Now: callTime})
-	for name, call := range map[string]Call{
-		"three": {Request: before, Rest: [][]byte{object, after}},
-		"empty": {Rest: [][]byte{nil, before, {}, object[:1], nil, object[1:], after, nil}},
+	q := &abi.Request{Controller: "appliance", Object: benchRaw(t), Now: callTime}
+	text, parts := abi.EncodeRequest(q), abi.EncodeRequestParts(q)
+	want := reconcile(t, g, Call{Request: [][]byte{text}, Now: callTime})
+	for name, parts := range map[string][][]byte{
+		"its": parts, "empty": {nil, text[:7], {}, text[7:8], nil, text[8:], nil},
 	} {
-		call.Now = callTime
-		if got := reconcile(t, g, call); !bytes.Equal(got.Output, want.Output) || got.Usage.Fuel != want.Usage.Fuel {
+		if got := reconcile(t, g, Call{Request: parts, Now: callTime}); !bytes.Equal(got.Output, want.Output) || got.Usage.Fuel != want.Usage.Fuel {
 			t.Errorf("%s parts: %s with %d of fuel, in one %s with %d", name, got.Output, got.Usage.Fuel, want.Output, want.Usage.Fuel)
 		}
 	}

@@ -58,13 +58,13 @@ type MemoryInfo struct {
 // the same steps: guest code runs as far as the load runs it, with its limits.
 // Nothing is left behind.
 func (s *Sandbox) Inspect(ctx context.Context, p Plugin) Inspection {
-	digest := digest.Of(p.Wasm)
-	out := Inspection{Digest: hex.EncodeToString(digest[:])}
+	sum := digest.Of(p.Wasm)
+	out := Inspection{Digest: hex.EncodeToString(sum[:])}
 	ctx, cancel := deadline.With(ctx, s.config.LoadTimeout)
 	defer cancel()
-	g, err := s.newGuest(p.Name, digest, p.Source, p.Limits)
+	g, err := s.newGuest(p.Name, sum, p.Source, p.Limits)
 	if err != nil {
-		out.Err, out.Module = err, s.inspectInvalid(ctx, p, digest)
+		out.Err, out.Module = err, s.inspectInvalid(ctx, p, sum)
 		return out
 	}
 	defer g.free(context.WithoutCancel(ctx))

@@ -39,7 +39,7 @@ func TestMemoryIsReleased(t *testing.T) {
 	}{{"trap", true}, {"reset-grown-memory", false}, {"reset-table", false}, {"correct", false}} {
 		g := loadCase(t, s, c.name, Limits{Instances: 2})
 		for range 300 {
-			if _, err := g.Reconcile(t.Context(), Call{Request: tck.Request()}); (err != nil) != c.faults {
+			if _, err := g.Reconcile(t.Context(), Call{Request: [][]byte{tck.Request()}}); (err != nil) != c.faults {
 				t.Fatalf("%s: %v", c.name, err)
 			}
 		}
@@ -83,7 +83,7 @@ func TestThousandInstancesFitIntoTheAddressSpace(t *testing.T) {
 		}
 	}
 	for i, in := range instances {
-		if _, _, err := g.run(t.Context(), in, Call{Request: tck.Request()}); err != nil {
+		if _, _, err := g.run(t.Context(), in, Call{Request: [][]byte{tck.Request()}}); err != nil {
 			t.Fatalf("instance %d: %v", i, err)
 		}
 		in.restore()
@@ -101,7 +101,7 @@ func TestMemoryBombFailsAlone(t *testing.T) {
 	neighbour := loadCase(t, s, "reset-memory", Limits{})
 	bomb := loadCase(t, s, "memory-bomb", Limits{Instances: 1})
 	for range 3 {
-		out, err := bomb.Reconcile(t.Context(), Call{Request: tck.Request()})
+		out, err := bomb.Reconcile(t.Context(), Call{Request: [][]byte{tck.Request()}})
 		f := wantFault(t, err, abi.ClassOutOfMemory, "the host's memory for plugins is used up")
 		if !strings.Contains(f.Message, " of 8 MiB are in use") || !strings.Contains(f.Message, "guestMemoryMiB") {
 			t.Errorf("message = %s", f.Message)
@@ -109,7 +109,7 @@ func TestMemoryBombFailsAlone(t *testing.T) {
 		if out.Usage.MemoryBytes < 6<<20 || f.HostCaused() || !errors.Is(err, ErrHostMemory) {
 			t.Errorf("with %d bytes: host caused = %v, error = %v", out.Usage.MemoryBytes, f.HostCaused(), err)
 		}
-		reconcile(t, neighbour, Call{Request: tck.Request()})
+		reconcile(t, neighbour, Call{Request: [][]byte{tck.Request()}})
 	}
 	m := s.Memory()
 	if m.Refused < 3 || m.LimitBytes != 8<<20 || m.UsedBytes > 1<<20 {
@@ -134,7 +134,7 @@ func TestPluginWithMostMemoryLeavesEnoughForOthers(t *testing.T) {
 	if m := s.Memory(); m.Refused != 1 || m.UsedBytes < m.LimitBytes*3/4 {
 		t.Fatalf("stats = %+v, want most of the budget used", m)
 	}
-	reconcile(t, neighbour, Call{Request: tck.Request()})
+	reconcile(t, neighbour, Call{Request: [][]byte{tck.Request()}})
 	close(gate.open)
 	if err := <-ended; err != nil {
 		t.Errorf("the call with most memory, which does not need more: %v", err)

@@ -25,7 +25,7 @@ func TestDroppedInstanceIsPrewarmedOnce(t *testing.T) {
 		g := load(t, newSandbox(t, Config{}), Plugin{Name: "trapping", Wasm: trappingOnOneByte("trapping")})
 		reconcile(t, g, Call{})
 		for round, want := range []int{1, 0, 0} { // only the call before the first trap ended well
-			if _, err := g.Reconcile(t.Context(), Call{Request: []byte("x")}); err == nil {
+			if _, err := g.Reconcile(t.Context(), Call{Request: [][]byte{[]byte("x")}}); err == nil {
 				t.Fatal("no trap")
 			}
 			synctest.Wait()
@@ -41,7 +41,7 @@ func TestFreshInstanceIsPrewarmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := loadCase(t, newSandbox(t, Config{}), "reset-table", Limits{})
 		for range 3 {
-			reconcile(t, g, Call{Request: tck.Request(), Now: callTime})
+			reconcile(t, g, Call{Request: [][]byte{tck.Request()}, Now: callTime})
 			synctest.Wait()
 			if s := g.Stats(); g.mode != modeFresh || s.Idle != 1 {
 				t.Errorf("stats = %+v, want one idle", s)

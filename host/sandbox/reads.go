@@ -28,9 +28,17 @@ type Reply struct {
 	Next func() []byte // returns the next part; it is not called after the last one
 }
 
-// Bytes returns a reply of one part.
-func Bytes(text []byte) Reply {
-	return Reply{Size: len(text), Next: func() []byte { return text }}
+// Bytes returns a reply of parts that are there already.
+func Bytes(parts ...[]byte) Reply {
+	size := 0
+	for _, part := range parts {
+		size += len(part)
+	}
+	return Reply{Size: size, Next: func() []byte {
+		next := parts[0]
+		parts = parts[1:]
+		return next
+	}}
 }
 
 // lookCost is what the guest pays for a comparison.
@@ -50,8 +58,7 @@ func (c *call) pay(ctx context.Context, comparisons int) {
 type inputText struct {
 	part []byte        // what is left of the present part
 	left int           // bytes of all parts that are left
-	rest [][]byte      // the parts behind the present one
-	next func() []byte // the same, if rest is empty
+	next func() []byte // returns the part behind it
 }
 
 func (t *inputText) set(r Reply) { *t = inputText{left: r.Size, next: r.Next} }
@@ -60,11 +67,7 @@ func (t *inputText) set(r Reply) { *t = inputText{left: r.Size, next: r.Next} }
 func (t *inputText) read(p []byte) {
 	t.left -= len(p)
 	for len(p) > 0 {
-		switch {
-		case len(t.part) > 0:
-		case len(t.rest) > 0:
-			t.part, t.rest = t.rest[0], t.rest[1:]
-		default:
+		if len(t.part) == 0 {
 			t.part = t.next()
 		}
 		n := copy(p, t.part)

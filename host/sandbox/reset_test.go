@@ -61,7 +61,7 @@ func TestNamespacesShareNoStateUnderLoad(t *testing.T) {
 		all.Go(func() {
 			for i := range 200 {
 				namespace := fmt.Sprintf("%d-%d", caller, i) // which no other call has
-				out, err := g.Reconcile(t.Context(), Call{Request: tck.Request(), Namespace: namespace})
+				out, err := g.Reconcile(t.Context(), Call{Request: [][]byte{tck.Request()}, Namespace: namespace})
 				if err != nil || string(out.Output) != want {
 					t.Errorf("namespace %s: %s, %v", namespace, out.Output, err)
 				}

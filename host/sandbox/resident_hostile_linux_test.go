@@ -138,7 +138,7 @@ func TestStormsOfFailingCallsKeepMemoryBounded(t *testing.T) {
 			g := loadCase(t, newSandbox(t, Config{}), name, Limits{MemoryBytes: 16 << 20, Instances: 1})
 			fail := func(calls int) {
 				for range calls {
-					if _, err := g.Reconcile(t.Context(), Call{Request: tck.Request()}); err == nil {
+					if _, err := g.Reconcile(t.Context(), Call{Request: [][]byte{tck.Request()}}); err == nil {
 						t.Fatal("the call succeeded")
 					}
 				}
@@ -159,7 +159,7 @@ func TestStormsOfFailingCallsKeepMemoryBounded(t *testing.T) {
 func TestReferencesTakeNoMemory(t *testing.T) {
 	g := loadCase(t, newSandbox(t, Config{}), "reference-storm", Limits{Deadline: 2 * time.Second})
 	grown := peakGrowth(t, func() {
-		_, err := g.Reconcile(t.Context(), Call{Request: tck.Request()})
+		_, err := g.Reconcile(t.Context(), Call{Request: [][]byte{tck.Request()}})
 		wantFault(t, err, abi.ClassTimeout, "")
 	})
 	if grown > maxGrowth {

@@ -94,7 +94,7 @@ type kitGuest struct {
 }
 
 func (c *kitGuest) Reconcile(request []byte) (int32, []byte, error) {
-	out, err := c.g.Reconcile(context.Background(), Call{Request: request, Namespace: namespaceOf(c.t, request), Host: kitHost{c.t}, Deadline: c.deadline})
+	out, err := c.g.Reconcile(context.Background(), Call{Request: [][]byte{request}, Namespace: namespaceOf(c.t, request), Host: kitHost{c.t}, Deadline: c.deadline})
 	c.fuel = out.Usage.Fuel
 	return int32(out.Code), out.Output, err
 }
@@ -175,7 +175,7 @@ func outcomes(t *testing.T, s *Sandbox, c tck.Case, calls int) []callOutcome {
 	defer closeGuest(t, g)
 	var out []callOutcome
 	for i := range calls {
-		ret, err := g.Reconcile(t.Context(), Call{Request: tck.Request(), Namespace: strconv.Itoa(i), Now: callTime, Seed: [32]byte{1}, Host: kitHost{t}})
+		ret, err := g.Reconcile(t.Context(), Call{Request: [][]byte{tck.Request()}, Namespace: strconv.Itoa(i), Now: callTime, Seed: [32]byte{1}, Host: kitHost{t}})
 		out = append(out, callOutcome{int32(ret.Code), string(ret.Output), ret.Usage.Fuel, ret.Usage.MemoryBytes, faultText(err)})
 	}
 	return out

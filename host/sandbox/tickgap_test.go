@@ -422,7 +422,7 @@ func gapOf(t testing.TB, s *Sandbox, g *genome) time.Duration {
 	var m gapMeter
 	onSlice = m.onSlice
 	defer func() { onSlice = nil }()
-	_, _ = guest.Reconcile(t.Context(), Call{Request: tck.Request(), Now: callTime, Host: silent{}})
+	_, _ = guest.Reconcile(t.Context(), Call{Request: [][]byte{tck.Request()}, Now: callTime, Host: silent{}})
 	return m.longest
 }
 

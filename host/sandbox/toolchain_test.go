@@ -42,7 +42,7 @@ type probe struct {
 func (p *probe) try(command string) (Return, error) {
 	p.t.Helper()
 	return p.g.Reconcile(p.t.Context(), Call{
-		Request: probeRequest(command), Namespace: p.namespace, Now: callTime, Seed: [32]byte{7}, Host: &p.host, Deadline: p.deadline,
+		Request: [][]byte{probeRequest(command)}, Namespace: p.namespace, Now: callTime, Seed: [32]byte{7}, Host: &p.host, Deadline: p.deadline,
 	})
 }
 

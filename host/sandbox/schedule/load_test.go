@@ -32,6 +32,24 @@ func TestShortCallsOfAHeavyPluginLeaveASlot(t *testing.T) {
 	})
 }
 
+// TestAHeavyPluginWithoutWaitingCallsLeavesASlot: its next call waits for its last one.
+func TestAHeavyPluginWithoutWaitingCallsLeavesASlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSimulation(t, 2)
+		s.short("light", 0)
+		s.short("heavy", 2*lightLoad)
+		pass(2 * lightLoad)
+		s.short("heavy", quantum/10)
+		s.expectStats(1, 0)
+		s.short("heavy", quantum/10)
+		s.expectStats(1, 1)
+		s.short("light", 0)
+		s.expectLast("light")
+		pass(time.Second)
+		s.expectStats(0, 0)
+	})
+}
+
 // TestPluginThatIsAloneGetsAllSlots after aloneAfter, until another one begins a
 // call.
 func TestPluginThatIsAloneGetsAllSlots(t *testing.T) {

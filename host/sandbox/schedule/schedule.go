@@ -122,8 +122,8 @@ func (s *Scheduler) begin(t *Task) bool {
 	defer s.mu.Unlock()
 	s.noteBegin(t.plugin, t.since)
 	// A free slot for which other tasks wait is one that only short tasks may
-	// have. A task of a plugin that is not heavy is short.
-	if len(s.running) < s.slots && (s.waiting == 0 && s.long < s.maxLong(t.since) || !s.heavy(t.plugin, t.since)) {
+	// have: as many long ones as may run do. A task of a plugin that is not heavy is short.
+	if len(s.running) < s.slots && (s.long < s.maxLong(t.since) || !s.heavy(t.plugin, t.since)) {
 		s.grant(t, t.since)
 		return true
 	}

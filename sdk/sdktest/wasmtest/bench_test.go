@@ -46,7 +46,7 @@ func BenchmarkPodManager(b *testing.B) {
 			wasm := build(b, toolchain, podmanagerDir)
 			guest := wasmtest.Load(b, "podmanager", wasm)
 			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-			call := sandbox.Call{Now: now, Host: onePod{}, Request: abi.EncodeRequest(&abi.Request{
+			call := sandbox.Call{Now: now, Host: onePod{}, Request: abi.EncodeRequestParts(&abi.Request{
 				Controller: "podmanager", Object: []byte(benchManager), Now: now,
 			})}
 			if out, err := guest.Reconcile(b.Context(), call); err != nil || !strings.Contains(string(out.Output), `"apply"`) {

@@ -58,7 +58,7 @@ func round(t *testing.T, guest *sandbox.Guest, subject, text string) string {
 	}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	request := abi.EncodeRequest(&abi.Request{Controller: "generated", Object: []byte(`{"spec":` + string(spec) + `}`), Now: now})
-	out, err := guest.Reconcile(t.Context(), sandbox.Call{Now: now, Request: request, Host: onePod{}})
+	out, err := guest.Reconcile(t.Context(), sandbox.Call{Now: now, Request: [][]byte{request}, Host: onePod{}})
 	if err != nil {
 		t.Fatalf("%s: %.300s: %v", subject, text, err)
 	}

@@ -89,7 +89,7 @@ func (r runner) Reconcile(request []byte, host sdktest.Host) (abi.Code, []byte, 
 		return 0, nil, err
 	}
 	back, err := r.guest.Reconcile(r.ctx, sandbox.Call{
-		Request: request, Namespace: namespaceOf(q.Object), Now: q.Now, Seed: q.Seed, Host: calls{host},
+		Request: [][]byte{request}, Namespace: namespaceOf(q.Object), Now: q.Now, Seed: q.Seed, Host: calls{host},
 	})
 	return back.Code, back.Output, err
 }

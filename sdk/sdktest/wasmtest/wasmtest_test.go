@@ -226,7 +226,7 @@ func TestToolchainsReturnSameBytes(t *testing.T) {
 
 func call(controller, spec string) sandbox.Call {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	return sandbox.Call{Now: now, Request: abi.EncodeRequest(&abi.Request{
+	return sandbox.Call{Now: now, Request: abi.EncodeRequestParts(&abi.Request{
 		Controller: controller, Now: now,
 		Object: []byte(`{"apiVersion":"example.com/v1","kind":"Full","metadata":{"namespace":"default","name":"it","uid":"u"},"spec":` + spec + `}`),
 	})}
