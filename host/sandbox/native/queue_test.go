@@ -154,6 +154,24 @@ func TestAttemptsHaveMoreTimeEach(t *testing.T) {
 	}
 }
 
+// TestContextThatEndsAsAnAttemptGivesWayIsTheError: there is no further attempt, whose
+// turn the attempt could have given up.
+func TestContextThatEndsAsAnAttemptGivesWayIsTheError(t *testing.T) {
+	s := open(t, Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	job := jobOf("key", constant(1), "")
+	job.Read = func() ([]byte, error) {
+		s.queue.mu.Lock()
+		defer s.queue.mu.Unlock()
+		s.queue.running[0].stop(errGaveWay)
+		cancel()
+		return nil, nil
+	}
+	if _, _, err := s.Compile(ctx, job); !errors.Is(err, context.Canceled) || errors.Is(err, errGaveWay) {
+		t.Errorf("error = %v", err)
+	}
+}
+
 func TestContextEndsTheWaitForATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(1, 1<<30)

@@ -178,8 +178,11 @@ func (s *Store) Compile(ctx context.Context, job Job) (m Module, report []byte, 
 			return Module{}, nil, err
 		}
 		m, report, err = s.compileOnce(ctx, job, t)
-		if again := s.queue.end(t, err); !again || ctx.Err() != nil {
+		switch again := s.queue.end(t, err); {
+		case !again:
 			return m, report, err
+		case ctx.Err() != nil:
+			return Module{}, nil, canceled(ctx)
 		}
 	}
 }
