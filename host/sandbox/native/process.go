@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/thole-dev/thole/host/sanitize"
@@ -43,10 +44,9 @@ func (d *disk) compileInProcess(ctx context.Context, dir string, r request, wasm
 		return nil, fmt.Errorf("start compiler: %w", err)
 	}
 	go send(input, r, wasm)
-	watched, done := context.WithCancel(ctx)
-	go t.watch(watched, cmd.Process.Pid)
+	endWatch := t.watch(ctx, cmd.Process.Pid)
 	err = cmd.Wait()
-	done()
+	endWatch()
 	if ctx.Err() != nil && err != nil {
 		return nil, canceled(ctx)
 	}
@@ -73,8 +73,20 @@ const pollTime = 20 * time.Millisecond
 // where the machine is busy.
 const patience = 10
 
-// watch lets a compilation give way once it has had its time.
-func (t *turn) watch(ctx context.Context, pid int) {
+// watch lets a compilation give way once it has had its time. When end has returned
+// nothing watches it any more: a further attempt of the same turn is not overdue because
+// of this one.
+func (t *turn) watch(ctx context.Context, pid int) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { t.waitUntilOverdue(ctx, pid) })
+	return func() {
+		cancel()
+		watching.Wait()
+	}
+}
+
+func (t *turn) waitUntilOverdue(ctx context.Context, pid int) {
 	ticker := time.NewTicker(pollTime)
 	defer ticker.Stop()
 	for began, limit := time.Now(), t.time(); ; {

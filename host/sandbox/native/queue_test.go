@@ -3,6 +3,7 @@ package native
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -113,6 +114,39 @@ func TestAttemptWithinItsTimeIsNotEnded(t *testing.T) {
 
 // TestAttemptsFitTheMemory: first attempts need little, further ones run alone in
 // a small container.
+// TestWatchEndsWithItsAttempt, also while it states that the attempt is overdue: the next
+// one would be for it.
+func TestWatchEndsWithItsAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const noProcess = 1<<22 + 1 // more than the kernel gives
+		q := newQueue(1, 0)
+		attempt := &turn{queue: q}
+		end := attempt.watch(t.Context(), noProcess)
+		time.Sleep(patience * minTime) // fake time
+		q.mu.Lock()
+		time.Sleep(pollTime) // fake time
+		ended := make(chan struct{})
+		go func() {
+			end()
+			close(ended)
+		}()
+		early := false
+		for range 1000 {
+			runtime.Gosched()
+			select {
+			case <-ended:
+				early = true
+			default:
+			}
+		}
+		q.mu.Unlock()
+		<-ended
+		if early || !attempt.overdue {
+			t.Errorf("the watch was ended while it waited for the queue: %t, the attempt is overdue: %t", early, attempt.overdue)
+		}
+	})
+}
+
 func TestAttemptsFitTheMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(8, 2*firstMemory)
