@@ -205,9 +205,13 @@ func TestChangesOfAWebhookAreNotUndone(t *testing.T) {
 	defer w.remove(webhook, name)
 
 	target := w.owner(list(configMap), nil)
-	in := apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","labels":{"stamped":%q}},"data":{"k":"guest"}}`, name)
+	var in *abi.Result
+	attempts := 0
 	w.until("the webhook is called", func() bool {
 		w.start()
+		// What was applied before the API server knew of the webhook is not applied again.
+		attempts++
+		in = apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","labels":{"stamped":%q}},"data":{"k":"guest %d"}}`, name, attempts)
 		w.intents(target, in)
 		return field(w.seen(configMap, "c"), "data", "stamp") != ""
 	})
