@@ -142,7 +142,7 @@ func (a Allow) problems() (problems []error) {
 		problems = append(problems, pluginProblems(at, plugin)...)
 		problems = append(problems, a.Namespaces[plugin].problems(at.Key(plugin))...)
 	}
-	return problems
+	return append(problems, a.accountProblems()...)
 }
 
 func pluginProblems(at *field.Path, plugin string) []error {

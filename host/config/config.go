@@ -81,6 +81,10 @@ type Allow struct {
 	// plugins that are not named; without it these have all namespaces. Cluster-scoped
 	// objects are not affected.
 	Namespaces map[string]Namespaces `json:"namespaces,omitempty"`
+	// ServiceAccounts are those that the policy of a plugin may name, as NAMESPACE/NAME or
+	// NAMESPACE/*, by the name of the plugin. [EveryPlugin] stands for all plugins that are
+	// not named; without it the policies of these can name none.
+	ServiceAccounts map[string][]string `json:"serviceAccounts,omitempty"`
 }
 
 // EveryPlugin stands for all plugins in a list of names.

@@ -15,6 +15,13 @@ import (
 type Policy struct {
 	// APIVersion is that of this schema, thole.dev/v1alpha1; required.
 	APIVersion string `json:"apiVersion,omitempty"`
+	// ServiceAccount is the one that the plugin acts as, as NAMESPACE/NAME: its writes are
+	// sent as that account, and it reads what that account may read. The configuration must
+	// allow it. Without it the plugin needs --host-identity.
+	ServiceAccount string `json:"serviceAccount,omitempty"`
+	// Digest pins the module: a file with another digest does not run. It is that of
+	// `sha256sum`, after "sha256:".
+	Digest string `json:"digest,omitempty"`
 	// Allow is what the plugin may read and write beyond what needs no entry. The
 	// configuration must allow it too.
 	Allow rights.Entries `json:"allow,omitempty"`
@@ -99,6 +106,6 @@ func (c Config) checkCeiling(plugin string, p *Policy) error {
 		}
 	}
 	problems = append(problems, c.Allow.entryCeilingProblems(plugin, p)...)
-	problems = append(problems, c.checkIsolation(plugin, p.Isolation), c.narrow(plugin, p))
+	problems = append(problems, c.checkIsolation(plugin, p.Isolation), c.checkServiceAccount(plugin, p.ServiceAccount), checkDigest(p.Digest), c.narrow(plugin, p))
 	return joined(problems)
 }

@@ -138,6 +138,7 @@ type Revision struct {
 	Digest     string // of the code: revisions that have the same differ in their policy alone
 	Guest      Guest
 	Effects    Effects             // under the policy of the revision
+	Access     Access              // what its service account may read; nil: it acts as the host
 	Breaker    *Breaker            // shared by the plugin's controllers; nil: always closed
 	Comparison *RevisionComparison // shared by the plugin's controllers; nil: not on probation
 	Controller abi.Controller      // from the manifest

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/rights"
@@ -125,9 +124,7 @@ func TestFailureWrapsItsCause(t *testing.T) {
 func TestFailuresNameEachMissingRight(t *testing.T) {
 	w := newCluster(t)
 	account := "system:serviceaccount:" + w.ns + ":plugin"
-	w.start(func(c *Config) {
-		c.Impersonate = rest.ImpersonationConfig{UserName: account, Groups: []string{"system:authenticated"}}
-	})
+	w.start(func(c *Config) { c.Account = rights.Account{Namespace: w.ns, Name: "plugin"} })
 	target := w.owner(list(configMap), nil)
 	w.create(roleBinding, fmt.Sprintf(`{"metadata":{"name":"r"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"r"},
 "subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":%q}]}`, account))

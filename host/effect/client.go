@@ -42,8 +42,8 @@ func newClient(c *Config) (client, error) {
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion() // for the Status of an error; all else is bytes
 	config.WarningHandlerWithContext = warnings{c.Logger, lru.New(maxWarnings)}
-	if c.Impersonate.UserName != "" {
-		config.Impersonate = c.Impersonate
+	if c.Account != (rights.Account{}) {
+		config.Impersonate.UserName = c.Account.User()
 	}
 	r, err := rest.UnversionedRESTClientFor(config)
 	return client{rest: r, dryRun: c.DryRun}, err

@@ -110,9 +110,10 @@ type Config struct {
 	REST    *rest.Config
 	Plugin  string // a DNS label
 	Version string // of the host; part of the User-Agent
-	// Impersonate is the account that the plugin acts as. The zero value
+	Digest  string // of the module in hex; part of the User-Agent
+	// Account is the service account that the plugin acts as. The zero value
 	// leaves the account of REST.
-	Impersonate rest.ImpersonationConfig
+	Account rights.Account
 
 	Store    Store
 	Recorder Recorder // the host's: Events are always emitted as the host

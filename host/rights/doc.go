@@ -6,6 +6,7 @@
 // namespaced kinds of owns, reads and watches, other than [Sensitive] ones. Kinds of
 // writes always need an entry.
 //
+//	account.go  the service account that a plugin acts as
 //	entries.go  entries of a policy: what they allow, and whether others bound them
 //	reach.go    the objects on which a verb may be used
 //	defaults.go what a controller has, with and without entries

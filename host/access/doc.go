@@ -1,0 +1,11 @@
+// Package access asks the API server what a service account may do.
+//
+// Plugins read from informers that they share, with the rights of the host. So what a
+// plugin may read is decided here: by a SubjectAccessReview for its account, with the
+// groups that the account has. Writes need none of this: they are sent as the account,
+// and the API server decides.
+//
+//	reviewer.go  questions, and the answers that are remembered
+//	read.go      whether an account may read an object: by a right to all, to those of the
+//	             namespace, or to this one
+package access

@@ -1,0 +1,77 @@
+package access
+
+import (
+	"context"
+	"errors"
+
+	"github.com/thole-dev/thole/host/internal/explain"
+	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
+)
+
+// DeniedError is why an account may not read something.
+type DeniedError struct{ right explain.Right }
+
+// Error states the rule that is missing.
+func (e *DeniedError) Error() string { return e.right.Advice() }
+
+// Denied reports whether an error is a [DeniedError], and not one of asking.
+func Denied(err error) bool {
+	var denied *DeniedError
+	return errors.As(err, &denied)
+}
+
+// including returns the actions of which each includes the use of a verb on an object, the
+// one that is in most roles first. Without a name it is on all objects of the namespace, and without that
+// on all that there are.
+func including(verb string, r object.Resource, key object.Key) []Action {
+	all := Action{Verb: verb, Group: r.GVR.Group, Resource: r.GVR.Resource}
+	actions := []Action{all}
+	if r.Namespaced && key.Namespace != "" {
+		all.Namespace = key.Namespace
+		actions = append(actions, all)
+	}
+	if key.Name != "" {
+		all.Name = key.Name
+		actions = append(actions, all)
+	}
+	return actions
+}
+
+// MayUse returns nil if an account may use a verb on an object, or on all of a namespace if the key
+// has no name, or on all that there are if it has no namespace either. The error is a [*DeniedError], or that
+// of asking.
+func (r *Reviewer) MayUse(ctx context.Context, account rights.Account, verb string, on object.Resource, key object.Key) error {
+	actions := including(verb, on, key)
+	for _, a := range actions {
+		if allowed, known := r.Known(account, a); allowed && known {
+			return nil
+		}
+	}
+	for _, a := range actions {
+		switch allowed, err := r.May(ctx, account, a); {
+		case err != nil:
+			return err
+		case allowed:
+			return nil
+		}
+	}
+	narrow := actions[min(1, len(actions)-1)]
+	if !on.Namespaced || key.Namespace == "" {
+		narrow = actions[0]
+	}
+	return &DeniedError{narrow.right(account)}
+}
+
+// KnownToUse is MayUse without asking.
+func (r *Reviewer) KnownToUse(account rights.Account, verb string, on object.Resource, key object.Key) (allowed, known bool) {
+	known = true
+	for _, a := range including(verb, on, key) {
+		may, answered := r.Known(account, a)
+		if may {
+			return true, true
+		}
+		known = known && answered
+	}
+	return false, known
+}
