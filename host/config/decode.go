@@ -195,6 +195,8 @@ func expected(t reflect.Type) string {
 		return fmt.Sprintf("must be a mapping of fields, such as {%s: ...}", fieldsOf(t, "").paths()[0])
 	case t == reflect.TypeFor[map[string]rights.Entries]():
 		return "must be a mapping from plugins to lists of entries, " + anEntry
+	case t == reflect.TypeFor[map[string][]string]():
+		return "must be a mapping from plugins to lists of service accounts, such as {name: [NAMESPACE/NAME]}"
 	case kind == reflect.Map:
 		return "must be a mapping from plugins to lists of namespaces, such as {name: [name]}"
 	case kind == reflect.Slice:
@@ -267,14 +269,14 @@ func joined(problems []error) error {
 // emptyValues returns an error for every field, other than a mapping or a list that
 // allows nothing when it is empty, and every entry of a list that is written without a
 // value: the decoder would leave the default, but whoever began to write a limit or a
-// namespace wanted another.
+// namespace wanted another. An [identity] must not be an empty text either.
 func emptyValues(known fields, written map[string]any) (problems []error) {
 	for _, path := range known.paths() {
 		value, ok, _ := unstructured.NestedFieldNoCopy(written, split(path)...)
 		const advice = "write a value, or remove the line for the default"
 		t := known[path]
 		mayBeEmpty := isMapping(t) || t.Kind() == reflect.Slice && t != reflect.TypeFor[Namespaces]()
-		if ok && value == nil && !mayBeEmpty {
+		if ok && (value == nil && !mayBeEmpty || value == "" && slices.Contains(identity, path)) {
 			problems = append(problems, field.Required(field.NewPath(path), advice))
 		}
 		if list, _ := value.([]any); t.Kind() == reflect.Slice {

@@ -15,6 +15,10 @@ import (
 
 // This file checks as whom a plugin acts, and which module it is.
 
+// identity are the fields of a policy without which the plugin has more rights: an empty text,
+// which a template leaves that was given no value, is not taken for none.
+var identity = []string{"serviceAccount", "digest"}
+
 // Account returns the service account that the plugin acts as, the zero value if it acts as
 // the host.
 func (p Policy) Account() rights.Account {
@@ -41,7 +45,7 @@ func checkDigest(digest string) error {
 // checkServiceAccount returns an error if a plugin may not act as a service account.
 func (c Config) checkServiceAccount(plugin, text string) error {
 	if text == "" {
-		return nil
+		return nil // not written
 	}
 	at := field.NewPath("serviceAccount")
 	account, err := rights.ParseAccount(text)
@@ -56,7 +60,7 @@ func (c Config) checkServiceAccount(plugin, text string) error {
 		return nil
 	}
 	return field.Forbidden(at, fmt.Sprintf("the host's configuration does not allow the plugin to act as %s: have it allowed in the file of --config: "+
-		"{allow: {serviceAccounts: {%s: [%s]}}}", account, rights.Quote(plugin), account))
+		"{allow: {serviceAccounts: {%s: [%s]}}}", account, rights.Quote(plugin), rights.Quote(account.String())))
 }
 
 // accountProblems returns what is wrong with the accounts of the plugins.

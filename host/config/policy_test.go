@@ -158,8 +158,9 @@ func FuzzPolicyStaysBelowTheConfiguration(f *testing.F) {
 	f.Add("--- # a\n---\n&a [*a]")
 	f.Add("namespaces: [a, c, \"\"]")
 	f.Add("apiVersion: thole.dev/v1alpha1\nallow: [{groups: ['*'], kinds: ['*'], verbs: ['*'], namespaces: ['*']}]")
+	f.Add("apiVersion: thole.dev/v1alpha1\nserviceAccount: a/b\ndigest: sha256:0")
 	ceiling := rights.Entries{{Groups: []string{""}, Kinds: []string{"Pod"}, Verbs: []string{"get", "list"}, Namespaces: []string{"a", "b"}}}
-	c := Config{Allow: Allow{Entries: map[string]rights.Entries{"p": ceiling}, Namespaces: map[string]Namespaces{"p": {"a", "b"}}}, DryRun: true}.WithDefaults()
+	c := Config{Allow: Allow{Entries: map[string]rights.Entries{"p": ceiling}, Namespaces: map[string]Namespaces{"p": {"a", "b"}}, ServiceAccounts: map[string][]string{"p": {"a/b"}}}, DryRun: true}.WithDefaults()
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := c.ReadPolicy("p", versioned(text))
 		if err != nil {
@@ -177,6 +178,9 @@ func FuzzPolicyStaysBelowTheConfiguration(f *testing.F) {
 		}
 		if !p.DryRun || len(p.Namespaces) == 0 || slices.ContainsFunc(p.Namespaces, outside) {
 			t.Errorf("the policy allows more than the configuration: %+v", p)
+		}
+		if a := p.Account(); a != (rights.Account{}) && a != (rights.Account{Namespace: "a", Name: "b"}) || p.ServiceAccount != "" && a == (rights.Account{}) {
+			t.Errorf("the plugin may act as %v", a)
 		}
 		ceilings := c.Limits.numbers()
 		for i, n := range p.Limits.numbers() {
