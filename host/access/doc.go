@@ -3,9 +3,11 @@
 // Plugins read from informers that they share, with the rights of the host. So what a
 // plugin may read is decided here: by a SubjectAccessReview for its account, with the
 // groups that the account has. Writes need none of this: they are sent as the account,
-// and the API server decides.
+// and the API server decides. RATIONALE.md has the reasons.
 //
-//	reviewer.go  questions, and the answers that are remembered
+//	reviewer.go  questions about accounts, and about the host itself
+//	subject.go   the answers about one of them: how they are got, and for how long they are
+//	             remembered
 //	read.go      whether an account may read an object: by a right to all, to those of the
 //	             namespace, or to this one
 package access

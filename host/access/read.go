@@ -22,8 +22,9 @@ func Denied(err error) bool {
 }
 
 // including returns the actions of which each includes the use of a verb on an object, the
-// one that is in most roles first. Without a name it is on all objects of the namespace, and without that
-// on all that there are.
+// one that is in most roles first: on all objects that there are, on those of the
+// namespace, on this one. The last is what resourceNames of a rule allow:
+// https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources.
 func including(verb string, r object.Resource, key object.Key) []Action {
 	all := Action{Verb: verb, Group: r.GVR.Group, Resource: r.GVR.Resource}
 	actions := []Action{all}
@@ -38,29 +39,25 @@ func including(verb string, r object.Resource, key object.Key) []Action {
 	return actions
 }
 
-// MayUse returns nil if an account may use a verb on an object, or on all of a namespace if the key
-// has no name, or on all that there are if it has no namespace either. The error is a [*DeniedError], or that
-// of asking.
+// MayUse returns nil if an account may use a verb on an object, on all of a namespace if the
+// key has no name, or on all that there are if it has no namespace either. The error is a
+// [*DeniedError], or that of asking.
 func (r *Reviewer) MayUse(ctx context.Context, account rights.Account, verb string, on object.Resource, key object.Key) error {
-	actions := including(verb, on, key)
-	for _, a := range actions {
-		if allowed, known := r.Known(account, a); allowed && known {
-			return nil
-		}
+	if allowed, _ := r.KnownToUse(account, verb, on, key); allowed {
+		return nil
 	}
-	for _, a := range actions {
+	missing := Action{}
+	for _, a := range including(verb, on, key) {
 		switch allowed, err := r.May(ctx, account, a); {
 		case err != nil:
 			return err
 		case allowed:
 			return nil
+		case a.Name == "":
+			missing = a
 		}
 	}
-	narrow := actions[min(1, len(actions)-1)]
-	if !on.Namespaced || key.Namespace == "" {
-		narrow = actions[0]
-	}
-	return &DeniedError{narrow.right(account)}
+	return &DeniedError{missing.right(account)}
 }
 
 // KnownToUse is MayUse without asking.

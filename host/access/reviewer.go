@@ -3,24 +3,22 @@ package access
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-	"golang.org/x/time/rate"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/cache"
 	client "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/lru"
 
 	"github.com/thole-dev/thole/host/internal/explain"
 	"github.com/thole-dev/thole/host/rights"
 )
 
 // Action is what an account wants to do. Namespace and Name are "" for all: a right to an
-// action with one of them is less than one to the action without.
+// action with one of them is less than one to the action without. The fields are those of
+// ResourceAttributes of the API group authorization.k8s.io.
 type Action struct {
 	Verb                         string
 	Group, Resource, Subresource string
@@ -38,35 +36,29 @@ func (a Action) right(account rights.Account) explain.Right {
 
 // Config configures a [Reviewer].
 type Config struct {
-	Client client.SubjectAccessReviewsGetter
+	// Client needs the right to create subjectaccessreviews. Its own limit of requests
+	// must be off (a QPS of -1): it would let one account delay the others, and the
+	// reviewer bounds each of them.
+	Client client.AuthorizationV1Interface
 	// AllowedFor and DeniedFor are for how long an answer is remembered, from the time of the
 	// question; default 60 s and 10 s.
 	AllowedFor, DeniedFor time.Duration
 	Clock                 clock.PassiveClock // default: the real one
 }
 
-// Reviewer answers whether accounts may do something. It is safe for concurrent use.
+// Reviewer answers whether accounts, and the host itself, may do something. It is safe for
+// concurrent use.
 type Reviewer struct {
 	Config
-	answers *cache.LRUExpireCache // of bool, by question
-	asking  singleflight.Group
-	names   sync.Map // of *rate.Limiter, by account: questions about single objects
+	host *subject
+
+	mu       sync.Mutex // so that an account is one subject
+	accounts *lru.Cache // of *subject, by account
 }
 
-type question struct {
-	account rights.Account
-	action  Action
-}
-
-const (
-	// maxAnswers bounds the memory of answers, to some 10 MiB.
-	maxAnswers = 32 << 10
-	// askTimeout bounds one request.
-	askTimeout = 10 * time.Second
-	// namesPerSecond and namesAtOnce bound the questions about single objects, by account.
-	namesPerSecond = 20
-	namesAtOnce    = 400
-)
+// maxAccounts bounds how many accounts are remembered: a policy that changes again and again
+// may name one after the other.
+const maxAccounts = 1024
 
 // New returns a reviewer that knows nothing yet.
 func New(c Config) *Reviewer {
@@ -74,73 +66,61 @@ func New(c Config) *Reviewer {
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
 	}
-	return &Reviewer{Config: c, answers: cache.NewLRUExpireCacheWithClock(maxAnswers, c.Clock)}
+	r := &Reviewer{Config: c, accounts: lru.New(maxAccounts)}
+	r.host = newSubject(&r.Config, "the host", r.reviewHost)
+	return r
 }
 
 // Known returns the answer that is remembered.
 func (r *Reviewer) Known(account rights.Account, action Action) (allowed, known bool) {
-	answer, known := r.answers.Get(question{account, action})
-	allowed, _ = answer.(bool)
-	return allowed, known
+	return r.subject(account).known(action)
 }
 
 // May reports whether an account may do something, if need be by asking the API server.
-// Questions that are the same are asked once at a time. After an error nothing is allowed.
+// After an error nothing is allowed.
 func (r *Reviewer) May(ctx context.Context, account rights.Account, action Action) (bool, error) {
-	q := question{account, action}
-	if allowed, known := r.Known(account, action); known {
-		return allowed, nil
+	return r.subject(account).may(ctx, action)
+}
+
+// HostMay is May for the host itself.
+func (r *Reviewer) HostMay(ctx context.Context, action Action) (bool, error) {
+	return r.host.may(ctx, action)
+}
+
+func (r *Reviewer) subject(account rights.Account) *subject {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s, ok := r.accounts.Get(account); ok {
+		return s.(*subject)
 	}
-	if !r.mayAsk(q) {
-		return false, fmt.Errorf("%s reads too many objects that it has rights to one by one: %d in a second are asked for; give it a right to all, or to those of a namespace", account, namesPerSecond)
-	}
-	answer := r.asking.DoChan(fmt.Sprintf("%q %q", account, action), func() (any, error) {
-		return r.ask(context.WithoutCancel(ctx), q) // for others too
+	s := newSubject(&r.Config, account.String(), func(ctx context.Context, a *authorizationv1.ResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, error) {
+		return r.review(ctx, account, a)
 	})
-	select {
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
-	case a := <-answer:
-		allowed, _ := a.Val.(bool)
-		return allowed && a.Err == nil, a.Err
-	}
+	r.accounts.Add(account, s)
+	return s
 }
 
-// mayAsk reports whether a question may be asked now. Those about single objects are as many
-// as there are objects.
-func (r *Reviewer) mayAsk(q question) bool {
-	if q.action.Name == "" {
-		return true
-	}
-	limiter, _ := r.names.LoadOrStore(q.account, rate.NewLimiter(namesPerSecond, namesAtOnce))
-	return limiter.(*rate.Limiter).AllowN(r.Clock.Now(), 1)
-}
-
-func (r *Reviewer) ask(ctx context.Context, q question) (bool, error) {
-	if allowed, known := r.Known(q.account, q.action); known {
-		return allowed, nil // since the caller has looked
-	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	began, a := r.Clock.Now(), q.action
+// review asks about an account. The API server adds no groups to those of a review, so that
+// they are spelled out. That the account exists is not checked.
+// See https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access.
+func (r *Reviewer) review(ctx context.Context, account rights.Account, a *authorizationv1.ResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, error) {
 	review, err := r.Client.SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
-		Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: q.account.User(), Groups: q.account.Groups(),
-			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: a.Verb, Group: a.Group, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name,
-			},
-		},
+		Spec: authorizationv1.SubjectAccessReviewSpec{User: account.User(), Groups: account.Groups(), ResourceAttributes: a},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return false, fmt.Errorf("ask the API server what %s may do: %w", q.account, explain.Forbidden(err))
+		return authorizationv1.SubjectAccessReviewStatus{}, err
 	}
-	allowed := review.Status.Allowed && !review.Status.Denied
-	remember := r.DeniedFor
-	if allowed {
-		remember = r.AllowedFor
+	return review.Status, nil
+}
+
+// reviewHost asks about the user of the client, for which every authenticated user has the
+// right: see system:basic-user among the default roles of RBAC.
+func (r *Reviewer) reviewHost(ctx context.Context, a *authorizationv1.ResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, error) {
+	review, err := r.Client.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return authorizationv1.SubjectAccessReviewStatus{}, err
 	}
-	if left := remember - r.Clock.Since(began); left > 0 {
-		r.answers.Add(q, allowed, left)
-	}
-	return allowed, nil
+	return review.Status, nil
 }

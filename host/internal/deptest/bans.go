@@ -78,7 +78,7 @@ var hostBans = []Ban{
 			"./host/source/...", "./host/sandbox/...", "./host/catalog/...", "./host/serve/...", "./host/dispatch/...", "./host/config/...",
 		}},
 		Imported: Set{Of: []string{"k8s.io/client-go/..."}},
-		Why:      "only cache, queue and effect use client-go: others get what they need of the API server from these",
+		Why:      "only access, cache, queue and effect use client-go: others get what they need of the API server from these",
 	},
 	{
 		Importers: Set{Of: []string{"./..."}},
@@ -138,7 +138,7 @@ const (
 // leaves are the folders of host that are no stages and that stages may import:
 // the values that stages exchange, and helpers.
 var leaves = []string{
-	"./host/config/...", "./host/events/...", "./host/object/...", "./host/rights/...", "./host/sanitize/...", "./host/internal/...",
+	"./host/access/...", "./host/config/...", "./host/events/...", "./host/object/...", "./host/rights/...", "./host/sanitize/...", "./host/internal/...",
 }
 
 // stageBans: stages know neither each other nor what drives them. Only dispatch,
@@ -188,6 +188,11 @@ func stageBans() []Ban {
 			Importers: Set{Of: []string{"./host/rights/..."}},
 			Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/object/...", "./host/rights/..."}},
 			Why:       "rights decides about plain values: a table of cases must be able to test all of it",
+		},
+		{
+			Importers: Set{Of: []string{"./host/access/..."}},
+			Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/access/...", "./host/internal/...", "./host/object/...", "./host/rights/..."}},
+			Why:       "access asks the API server about accounts: for whom, and what follows, is decided by its callers",
 		},
 		{
 			Importers: Set{Of: []string{"./host/config/..."}},

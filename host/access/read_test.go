@@ -1,0 +1,128 @@
+package access
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/object"
+)
+
+var (
+	pods  = object.Resource{Kind: abi.Kind{APIVersion: "v1", Kind: "Pod"}, GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Namespaced: true}
+	nodes = object.Resource{Kind: abi.Kind{APIVersion: "v1", Kind: "Node"}, GVR: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}}
+)
+
+const user = "system:serviceaccount:a:one "
+
+// may lets the account do what is in the list, written as server.asked without the user.
+func (s *server) may(rights ...string) {
+	s.answer = func(a authorizationv1.ResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, int) {
+		return authorizationv1.SubjectAccessReviewStatus{Allowed: slices.Contains(rights, strings.Join([]string{a.Verb, a.Resource, a.Namespace, a.Name}, " "))}, 201
+	}
+}
+
+func TestWiderRightsAreAskedForFirst(t *testing.T) {
+	const inA, inCluster = `a Role in namespace "a" the rule {apiGroups: [""], resources: `, `a ClusterRole the rule {apiGroups: [""], resources: `
+	for name, c := range map[string]struct {
+		rights []string
+		verb   string
+		on     object.Resource
+		key    object.Key
+		asked  []string
+		denied string
+	}{
+		"all, of one object":               {[]string{"get pods  "}, "get", pods, object.Key{Namespace: "a", Name: "p"}, []string{"get pods  "}, ""},
+		"the namespace, of one object":     {[]string{"get pods a "}, "get", pods, object.Key{Namespace: "a", Name: "p"}, []string{"get pods  ", "get pods a "}, ""},
+		"its name":                         {[]string{"get pods a p"}, "get", pods, object.Key{Namespace: "a", Name: "p"}, []string{"get pods  ", "get pods a ", "get pods a p"}, ""},
+		"another name":                     {[]string{"get pods a q"}, "get", pods, object.Key{Namespace: "a", Name: "p"}, []string{"get pods  ", "get pods a ", "get pods a p"}, inA + `["pods"], verbs: ["get"]}`},
+		"another namespace":                {[]string{"get pods b "}, "get", pods, object.Key{Namespace: "a", Name: "p"}, []string{"get pods  ", "get pods a ", "get pods a p"}, inA + `["pods"], verbs: ["get"]}`},
+		"another verb":                     {[]string{"list pods  "}, "get", pods, object.Key{Namespace: "a", Name: "p"}, []string{"get pods  ", "get pods a ", "get pods a p"}, inA + `["pods"], verbs: ["get"]}`},
+		"all of a namespace":               {[]string{"list pods a "}, "list", pods, object.Key{Namespace: "a"}, []string{"list pods  ", "list pods a "}, ""},
+		"all of a namespace, and one name": {[]string{"list pods a p"}, "list", pods, object.Key{Namespace: "a"}, []string{"list pods  ", "list pods a "}, inA + `["pods"], verbs: ["list"]}`},
+		"all, and the namespace":           {[]string{"list pods a "}, "list", pods, object.Key{}, []string{"list pods  "}, inCluster + `["pods"], verbs: ["list"]}`},
+		"a cluster-scoped object":          {[]string{"get nodes  "}, "get", nodes, object.Key{Name: "n"}, []string{"get nodes  "}, ""},
+		"its cluster-scoped name":          {[]string{"get nodes  n"}, "get", nodes, object.Key{Name: "n"}, []string{"get nodes  ", "get nodes  n"}, ""},
+		"not this cluster-scoped name":     {[]string{"get nodes  m"}, "get", nodes, object.Key{Name: "n"}, []string{"get nodes  ", "get nodes  n"}, inCluster + `["nodes"], verbs: ["get"]}`},
+		"no namespace of a cluster-scoped": {[]string{"get nodes a "}, "get", nodes, object.Key{Namespace: "a", Name: "n"}, []string{"get nodes  ", "get nodes  n"}, inCluster + `["nodes"], verbs: ["get"]}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			s.may(c.rights...)
+			if may, known := s.KnownToUse(one, c.verb, c.on, c.key); may || known {
+				t.Errorf("known to be %v before it was asked", may)
+			}
+			for range 2 {
+				err := s.MayUse(t.Context(), one, c.verb, c.on, c.key)
+				if (err == nil) != (c.denied == "") || err != nil && (!Denied(err) || err.Error() != `"system:serviceaccount:a:one" lacks a right: add to `+c.denied) {
+					t.Errorf("got %v", err)
+				}
+				if may, known := s.KnownToUse(one, c.verb, c.on, c.key); may != (err == nil) || !known {
+					t.Errorf("known %v: %v", known, may)
+				}
+			}
+			for i, want := range c.asked {
+				if len(s.asked) != len(c.asked) || s.asked[i] != user+want {
+					t.Errorf("asked %q, want %q", s.asked, c.asked)
+				}
+			}
+			if s.take(); s.MayUse(t.Context(), other, c.verb, c.on, c.key) != nil && s.take() == 0 {
+				t.Error("the answer for one account is that of another")
+			}
+		})
+	}
+}
+
+// A wider right is denied for 10 s, a narrower one is allowed for 60 s.
+func TestKnownRightIsUsedBeforeAWiderOneIsAskedFor(t *testing.T) {
+	s := newServer(t)
+	s.may("get pods a p")
+	key := object.Key{Namespace: "a", Name: "p"}
+	for _, questions := range []int{3, 0} {
+		if err := s.MayUse(t.Context(), one, "get", pods, key); err != nil || s.take() != questions {
+			t.Errorf("got %v", err)
+		}
+		s.passes(59 * 1e9)
+	}
+	s.may()
+	if err := s.MayUse(t.Context(), one, "get", pods, key); !Denied(err) || s.take() != 3 {
+		t.Errorf("got %v", err)
+	}
+	s.passes(10 * 1e9)
+	if may, known := s.KnownToUse(one, "get", pods, key); may || known {
+		t.Error("what was denied is known for longer than 10 s")
+	}
+}
+
+func TestErrorOfAWiderRightAllowsNothing(t *testing.T) {
+	s := newServer(t)
+	s.answer = func(a authorizationv1.ResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, int) {
+		if a.Namespace == "" {
+			return allowed, 400
+		}
+		return allowed, 201
+	}
+	if err := s.MayUse(t.Context(), one, "get", pods, object.Key{Namespace: "a", Name: "p"}); err == nil || Denied(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDenialIsKnownWhenEachWiderRightIs(t *testing.T) {
+	s := newServer(t)
+	s.allow(false)
+	key := object.Key{Namespace: "a", Name: "p"}
+	for _, a := range []Action{getP, getInA} {
+		s.wants(t, one, a, false, 1)
+		if _, known := s.KnownToUse(one, "get", pods, key); known {
+			t.Error("denied before the right to all was asked for")
+		}
+	}
+	s.wants(t, one, getPods, false, 1)
+	if may, known := s.KnownToUse(one, "get", pods, key); may || !known {
+		t.Errorf("allowed %v, known %v", may, known)
+	}
+}

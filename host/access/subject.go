@@ -1,0 +1,120 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/utils/lru"
+
+	"github.com/thole-dev/thole/host/internal/explain"
+)
+
+// subject is an account, or the host, with what is remembered of its rights. Each has a
+// memory and a limit of its own, so that none can use up what others need.
+type subject struct {
+	*Config
+	name   string // in errors
+	review reviewFunc
+
+	answers *lru.Cache         // of answer, by Action
+	asking  singleflight.Group // by key of the Action
+	narrow  *rate.Limiter      // questions about single namespaces and objects
+}
+
+type reviewFunc func(context.Context, *authorizationv1.ResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, error)
+
+type answer struct {
+	allowed bool
+	until   time.Time
+}
+
+const (
+	// askTimeout bounds one request.
+	askTimeout = 10 * time.Second
+	// maxAnswers bounds the memory of a subject, to some 1.5 MiB. There are no more
+	// valid answers about namespaces and objects: see narrowPerSecond.
+	maxAnswers = 4096
+	// narrowPerSecond and narrowAtOnce bound the questions of which there are as many as
+	// namespaces and objects. A plugin can ask for any name.
+	narrowPerSecond = 50
+	narrowAtOnce    = 500
+)
+
+func newSubject(c *Config, name string, review reviewFunc) *subject {
+	return &subject{
+		Config: c, name: name, review: review,
+		answers: lru.New(maxAnswers), narrow: rate.NewLimiter(narrowPerSecond, narrowAtOnce),
+	}
+}
+
+// known returns the answer that is remembered.
+func (s *subject) known(action Action) (allowed, known bool) {
+	remembered, ok := s.answers.Get(action)
+	if !ok {
+		return false, false
+	}
+	a := remembered.(answer)
+	known = s.Clock.Now().Before(a.until)
+	return a.allowed && known, known
+}
+
+// may returns the answer that is remembered, or asks. Callers with the same question share
+// one request, which goes on without those that do not wait for it.
+func (s *subject) may(ctx context.Context, action Action) (bool, error) {
+	if allowed, known := s.known(action); known {
+		return allowed, nil
+	}
+	result := s.asking.DoChan(action.key(), func() (any, error) {
+		return s.ask(context.WithoutCancel(ctx), action)
+	})
+	select {
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	case r := <-result:
+		allowed, _ := r.Val.(bool)
+		return allowed && r.Err == nil, r.Err
+	}
+}
+
+// key returns a text that no other action has.
+func (a Action) key() string { return fmt.Sprintf("%q", a) }
+
+func (s *subject) ask(ctx context.Context, action Action) (bool, error) {
+	if allowed, known := s.known(action); known {
+		return allowed, nil // since the caller has looked
+	}
+	began := s.Clock.Now()
+	if (action.Namespace != "" || action.Name != "") && !s.narrow.AllowN(began, 1) {
+		return false, fmt.Errorf("%s uses too many namespaces and objects that it has rights to one by one: "+
+			"its rights to %d in a second are looked up; give it a right to all, or to those of a namespace", s.name, narrowPerSecond)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	status, err := s.review(ctx, action.attributes())
+	if err != nil {
+		return false, fmt.Errorf("ask the API server what %s may do: %w", s.name, explain.Forbidden(err))
+	}
+	a := answer{status.Allowed && !status.Denied, began.Add(s.DeniedFor)}
+	if a.allowed {
+		a.until = began.Add(s.AllowedFor)
+	}
+	s.answers.Add(action.clone(), a)
+	return a.allowed, nil
+}
+
+func (a Action) attributes() *authorizationv1.ResourceAttributes {
+	return &authorizationv1.ResourceAttributes{
+		Verb: a.Verb, Group: a.Group, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name,
+	}
+}
+
+// clone returns the action without references to the objects that its names may be parts of.
+func (a Action) clone() Action {
+	a.Namespace, a.Name = strings.Clone(a.Namespace), strings.Clone(a.Name)
+	return a
+}
