@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,8 +27,9 @@ type Right struct {
 }
 
 // unauthorized matches the message of the authorizer, which has the same form for
-// every resource: see responsewriters in k8s.io/apiserver.
-var unauthorized = regexp.MustCompile(`User "([^"]*)" cannot (\w+) resource "([^"]+)" in API group "([^"]*)" (?:in the namespace "([^"]*)"|at the cluster scope)`)
+// every resource: see responsewriters in k8s.io/apiserver. The verbs of constrained
+// impersonation (KEP-5284) are such as impersonate-on:serviceaccount:patch.
+var unauthorized = regexp.MustCompile(`User "([^"]*)" cannot ([\w:-]+) resource "([^"]+)" in API group "([^"]*)" (?:in the namespace "([^"]*)"|at the cluster scope)`)
 
 // MissingRight parses the message of a response 403. ok is false if it does not
 // name a right: admission plugins, quotas and webhooks use the same code.
@@ -49,8 +51,12 @@ func (r Right) Advice(verbs ...string) string {
 	if r.Namespace == "" {
 		where = "a ClusterRole"
 	}
-	return fmt.Sprintf(`%q lacks a right: add to %s the rule {apiGroups: [%q], resources: [%q], verbs: ["%s"]}`,
-		r.User, where, r.Group, r.Resource, strings.Join(verbs, `", "`))
+	who := strconv.Quote(r.User)
+	if strings.HasPrefix(r.Verb, "impersonate") {
+		who += ", which is the host and acts as another user,"
+	}
+	return fmt.Sprintf(`%s lacks a right: add to %s the rule {apiGroups: [%q], resources: [%q], verbs: ["%s"]}`,
+		who, where, r.Group, r.Resource, strings.Join(verbs, `", "`))
 }
 
 // Forbidden adds to an error of the API server what to do about a missing right,

@@ -16,9 +16,12 @@ import (
 
 func TestMissingRightIsParsedFromTheMessage(t *testing.T) {
 	for message, want := range map[string]string{
-		`configmaps "c" is forbidden: User "system:serviceaccount:x:y" cannot patch resource "configmaps" in API group "" in the namespace "default"`: `"system:serviceaccount:x:y" lacks a right: add to a Role in namespace "default" the rule {apiGroups: [""], resources: ["configmaps"], verbs: ["patch"]}`,
-		`x is forbidden: User "u" cannot patch resource "widgets/status" in API group "test.thole.dev" at the cluster scope: no rule`:                 `"u" lacks a right: add to a ClusterRole the rule {apiGroups: ["test.thole.dev"], resources: ["widgets/status"], verbs: ["patch"]}`,
-		`pods "p" is forbidden: exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1`:                                                ``,
+		`configmaps "c" is forbidden: User "system:serviceaccount:x:y" cannot patch resource "configmaps" in API group "" in the namespace "default"`:                                                `"system:serviceaccount:x:y" lacks a right: add to a Role in namespace "default" the rule {apiGroups: [""], resources: ["configmaps"], verbs: ["patch"]}`,
+		`x is forbidden: User "u" cannot patch resource "widgets/status" in API group "test.thole.dev" at the cluster scope: no rule`:                                                                `"u" lacks a right: add to a ClusterRole the rule {apiGroups: ["test.thole.dev"], resources: ["widgets/status"], verbs: ["patch"]}`,
+		`serviceaccounts "p" is forbidden: User "host" cannot impersonate resource "serviceaccounts" in API group "" in the namespace "a"`:                                                           `"host", which is the host and acts as another user, lacks a right: add to a Role in namespace "a" the rule {apiGroups: [""], resources: ["serviceaccounts"], verbs: ["impersonate"]}`,
+		`serviceaccounts.authentication.k8s.io "p" is forbidden: User "host" cannot impersonate:serviceaccount resource "serviceaccounts" in API group "authentication.k8s.io" in the namespace "a"`: `"host", which is the host and acts as another user, lacks a right: add to a Role in namespace "a" the rule {apiGroups: ["authentication.k8s.io"], resources: ["serviceaccounts"], verbs: ["impersonate:serviceaccount"]}`,
+		`configmaps "c" is forbidden: User "host" cannot impersonate-on:serviceaccount:patch resource "configmaps/status" in API group "" at the cluster scope: no rule`:                             `"host", which is the host and acts as another user, lacks a right: add to a ClusterRole the rule {apiGroups: [""], resources: ["configmaps/status"], verbs: ["impersonate-on:serviceaccount:patch"]}`,
+		`pods "p" is forbidden: exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1`:                                                                                               ``,
 	} {
 		right, ok := MissingRight(message)
 		if ok != (want != "") || ok && right.Advice() != want {
