@@ -36,17 +36,29 @@ const maxWarnings = 256
 // same TLS configuration.
 func newClient(c *Config) (client, error) {
 	config := rest.CopyConfig(c.REST)
-	config.UserAgent = "thole/" + c.Version + " plugin/" + c.Plugin
+	config.UserAgent = userAgent(c)
 	config.RateLimiter, config.QPS = nil, -1 // unlimited: see Performer.mayWrite
 	config.Timeout = c.Timeout
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion() // for the Status of an error; all else is bytes
 	config.WarningHandlerWithContext = warnings{c.Logger, lru.New(maxWarnings)}
 	if c.Account != (rights.Account{}) {
-		config.Impersonate.UserName = c.Account.User()
+		// Nothing but the user name: the API server adds the groups of a service account, and
+		// allows constrained impersonation (KEP-5284) of it only without others. Those that
+		// the host may act with itself must not become the plugin's.
+		config.Impersonate = rest.ImpersonationConfig{UserName: c.Account.User()}
 	}
 	r, err := rest.UnversionedRESTClientFor(config)
 	return client{rest: r, dryRun: c.DryRun}, err
+}
+
+// userAgent returns what the audit log of the API server shows beside the account.
+func userAgent(c *Config) string {
+	agent := "thole/" + c.Version + " plugin/" + c.Plugin
+	if c.Digest != "" {
+		agent += " revision/" + c.Digest[:min(len(c.Digest), 12)]
+	}
+	return agent
 }
 
 // patch is one PATCH request.

@@ -180,7 +180,7 @@ type Performer struct {
 	client    client
 	writes    *rate.Limiter // nil: unlimited
 	liveReads *rate.Limiter
-	*recorded // may be shared with a performer under another policy
+	*recorded // may be shared with a performer of another revision, as may be the limits
 }
 
 // recorded is what a performer remembers of the cluster.
@@ -208,17 +208,33 @@ func New(config Config) (*Performer, error) {
 	return p, nil
 }
 
-// Inherit makes the performer share what another one has recorded, nil for none.
-// It must be called before the first run. What was asked for in a dry run is not
-// in the cluster, so that a performer that writes and one that does not share
-// nothing.
+// Inherit makes the performer share what another one has recorded, nil for none, and
+// what that has left of the limits of reads and writes. It must be called before the
+// first run. What was asked for in a dry run is not in the cluster, so that a performer
+// that writes and one that does not share no records.
 func (p *Performer) Inherit(from *Performer) {
+	if from != nil {
+		p.inheritLimits(from)
+	}
 	if from != nil && from.DryRun == p.DryRun {
 		p.recorded = from.recorded
 	}
 	if !p.Managed {
 		p.EndLabelling()
 	}
+}
+
+// inheritLimits keeps a plugin from getting the burst again with each revision. Other rates
+// hold for both performers at once, of which only one is of the policy that holds now.
+func (p *Performer) inheritLimits(from *Performer) {
+	p.liveReads = from.liveReads
+	if p.writes == nil || from.writes == nil {
+		return
+	}
+	now := p.Now()
+	from.writes.SetLimitAt(now, p.writes.Limit())
+	from.writes.SetBurstAt(now, p.writes.Burst())
+	p.writes = from.writes
 }
 
 // Target is the primary of a run and the controller that it runs for.

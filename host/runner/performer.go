@@ -14,7 +14,7 @@ import (
 // This file makes the performer of a plugin, which acts for it.
 
 // ensurePlugin returns the plugin, with a performer that acts for the revision.
-// What the one before it has recorded of the cluster is kept.
+// What the one before it has recorded of the cluster, and left of the limits, is kept.
 func (r *Runner) ensurePlugin(rev *Revision) (*plugin, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,6 +53,8 @@ func (r *Runner) newPerformer(rev *Revision, p *plugin) (*effect.Performer, erro
 		REST:        r.Cluster,
 		Plugin:      rev.Plugin,
 		Version:     r.Version,
+		Digest:      rev.Digest,
+		Account:     policy.Account(),
 		Store:       effectStore{r.Cache, &p.informers, &p.ownWrites, &p.written},
 		Recorder:    p.recorder,
 		Logger:      p.log.Logger(r.Logger.Named("effect").With("plugin", rev.Plugin)),
@@ -72,9 +74,11 @@ func (r *Runner) newPerformer(rev *Revision, p *plugin) (*effect.Performer, erro
 	})
 }
 
+// actsAs reports whether a performer would act for a revision as one of its own.
 func actsAs(p *effect.Performer, rev *Revision) bool {
 	policy := rev.Policy
-	return p.Allow.Equal(policy.Allow) && p.DryRun == policy.DryRun &&
+	return p.Account == policy.Account() && p.Digest == rev.Digest &&
+		p.Allow.Equal(policy.Allow) && p.DryRun == policy.DryRun &&
 		slices.Equal(p.Namespaces, policy.Namespaces) && p.Managed == managed(rev.Manifest) &&
 		p.QPS == policy.Limits.LimitedWrites() && p.Burst == policy.Limits.WriteBurst &&
 		p.StoredBytes == int64(policy.Limits.StoredMiB)<<20 && p.ChurnBytes == int64(policy.Limits.ChurnMiB)<<20

@@ -24,6 +24,40 @@ import (
 	"github.com/thole-dev/thole/host/telemetry"
 )
 
+// The audit log shows which code wrote, and as whom.
+func TestNewCodeAndANewAccountGetAPerformerOfTheirOwn(t *testing.T) {
+	_, url := startRefusingServer(t)
+	r := newRunner(t, url, "")
+	policy := config.Policy{Limits: config.Config{}.WithDefaults().Limits}
+	for number, c := range []struct{ digest, account string }{
+		{"d", ""}, {"e", ""}, {"e", "a/b"}, {"e", "a/c"}, {"f", "a/c"}, {"e", "a/c"}, {"e", ""},
+	} {
+		policy.ServiceAccount = c.account
+		var before *effect.Performer
+		for again := range 2 { // nothing differs the second time
+			err := r.Start(t.Context(), &Revision{
+				Revision: events.Revision{Plugin: "p", Number: number + 1, Digest: c.digest}, Policy: policy,
+				Manifest: &abi.Manifest{Name: "p", Controllers: []abi.Controller{{Name: "c", For: widgets.All()}}},
+			}, func() error { return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := r.plugins["p"]
+			now := p.effects.Load()
+			if now.Digest != c.digest || now.Account != policy.Account() || p.controllers["c"].Revision().Effects != now {
+				t.Errorf("%+v: the digest is %s, the account %v", c, now.Digest, now.Account)
+			}
+			if want, _ := rights.ParseAccount(c.account); now.Account != want {
+				t.Errorf("%+v: acts as %v", c, now.Account)
+			}
+			if again == 1 && now != before {
+				t.Errorf("%+v: the same revision has got another performer", c)
+			}
+			before = now
+		}
+	}
+}
+
 // What is remembered of objects is in the controller, and what was written in the
 // records of the performer.
 func TestANewPolicyKeepsTheController(t *testing.T) {
