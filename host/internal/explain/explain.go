@@ -42,18 +42,19 @@ func MissingRight(message string) (right Right, ok bool) {
 }
 
 // Advice returns the rule to add. It has the given verbs, or that of the right if
-// there are none.
+// there are none, or if the right is one to act as another user.
 func (r Right) Advice(verbs ...string) string {
+	who := strconv.Quote(r.User)
+	if impersonates := strings.HasPrefix(r.Verb, "impersonate"); impersonates {
+		who += ", which is the host and acts as another user,"
+		verbs = nil
+	}
 	if len(verbs) == 0 {
 		verbs = []string{r.Verb}
 	}
 	where := fmt.Sprintf("a Role in namespace %q", r.Namespace)
 	if r.Namespace == "" {
 		where = "a ClusterRole"
-	}
-	who := strconv.Quote(r.User)
-	if strings.HasPrefix(r.Verb, "impersonate") {
-		who += ", which is the host and acts as another user,"
 	}
 	return fmt.Sprintf(`%s lacks a right: add to %s the rule {apiGroups: [%q], resources: [%q], verbs: ["%s"]}`,
 		who, where, r.Group, r.Resource, strings.Join(verbs, `", "`))

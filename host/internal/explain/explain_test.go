@@ -38,6 +38,18 @@ func TestAdviceNamesAllVerbs(t *testing.T) {
 	}
 }
 
+// The verbs are those of the request that was refused, not of the one that the host wants
+// to send as another user.
+func TestAdviceOfImpersonationHasItsOwnVerb(t *testing.T) {
+	for _, verb := range []string{"impersonate", "impersonate:serviceaccount", "impersonate-on:serviceaccount:list"} {
+		right := Right{User: "u", Verb: verb, Resource: "serviceaccounts", Namespace: "a"}
+		want := `"u", which is the host and acts as another user, lacks a right: add to a Role in namespace "a" the rule {apiGroups: [""], resources: ["serviceaccounts"], verbs: ["` + verb + `"]}`
+		if got := right.Advice("list", "watch"); got != want {
+			t.Errorf("got %s", got)
+		}
+	}
+}
+
 func TestUnreachableNamesServerAndCause(t *testing.T) {
 	local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 40000}
 	reset := &net.OpError{Op: "read", Net: "tcp", Source: local, Err: errors.New("connection reset by peer")}
