@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	client "k8s.io/client-go/kubernetes/typed/authorization/v1"
@@ -312,11 +313,11 @@ func TestQuestionsAboutNamesAreBounded(t *testing.T) {
 	}
 	s := newServer(t)
 	s.wants(t, other, getP, true, 1)
-	if err := ask(s, narrowAtOnce); err != nil {
+	if err := ask(s, atOnce); err != nil {
 		t.Fatal(err)
 	}
 	err := ask(s, 3*maxAnswers)
-	if n := s.take(); n != narrowAtOnce {
+	if n := s.take(); n != atOnce {
 		t.Errorf("%d questions", n)
 	}
 	const want = "a/one uses too many namespaces and objects that it has rights to one by one: its rights to 50 in a second are looked up; " +
@@ -330,14 +331,42 @@ func TestQuestionsAboutNamesAreBounded(t *testing.T) {
 	s.wants(t, other, getP, true, 0)
 	s.passes(time.Second)
 	_ = ask(s, 3*maxAnswers)
-	if n := s.take(); n != narrowPerSecond {
+	if n := s.take(); n != perSecond {
 		t.Errorf("%d questions after a second", n)
+	}
+}
+
+// What failed is not remembered, so that each read asks again.
+func TestQuestionsThatFailAreBounded(t *testing.T) {
+	s := newServer(t)
+	s.always(allowed, 403)
+	for i := range 3 * atOnce {
+		may, err := s.May(t.Context(), one, getPods)
+		if may || err == nil {
+			t.Fatalf("got %v, %v", may, err)
+		}
+		if limited := strings.HasPrefix(err.Error(), "the API server was asked too often what a/one may do"); limited != (i >= atOnce) {
+			t.Fatalf("question %d: %v", i, err)
+		}
+	}
+	if n := s.take(); n != atOnce {
+		t.Errorf("%d questions", n)
+	}
+	s.allow(true)
+	s.wants(t, other, getPods, true, 1)
+	s.wants(t, one, getP, true, 1)
+	s.passes(time.Second)
+	s.wants(t, one, getPods, true, 1)
+	for i := range 3 * atOnce { // the host itself is not bounded
+		if may, err := s.HostMay(t.Context(), Action{Verb: "get", Resource: "pods", Name: fmt.Sprint(i)}); !may || err != nil {
+			t.Fatalf("got %v, %v", may, err)
+		}
 	}
 }
 
 func TestMemoryOfAnAccountIsBoundedAndItsOwn(t *testing.T) {
 	s := newServer(t)
-	s.subject(one).narrow.SetBurst(1 << 30)
+	s.subject(one).wide = rate.NewLimiter(rate.Inf, 0)
 	s.wants(t, other, getP, true, 1)
 	for i := range 3 * maxAnswers {
 		if _, err := s.May(t.Context(), one, Action{Verb: "get", Resource: fmt.Sprint("r", i)}); err != nil {

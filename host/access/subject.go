@@ -23,7 +23,8 @@ type subject struct {
 
 	answers *lru.Cache         // of answer, by Action
 	asking  singleflight.Group // by key of the Action
-	narrow  *rate.Limiter      // questions about single namespaces and objects
+	narrow  *rate.Limiter      // of questions about single namespaces and objects
+	wide    *rate.Limiter      // of others, of which there are many only while they fail
 }
 
 type reviewFunc func(context.Context, *authorizationv1.ResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, error)
@@ -37,18 +38,18 @@ const (
 	// askTimeout bounds one request.
 	askTimeout = 10 * time.Second
 	// maxAnswers bounds the memory of a subject, to some 1.5 MiB. There are no more
-	// valid answers about namespaces and objects: see narrowPerSecond.
+	// valid answers about namespaces and objects: see perSecond.
 	maxAnswers = 4096
-	// narrowPerSecond and narrowAtOnce bound the questions of which there are as many as
-	// namespaces and objects. A plugin can ask for any name.
-	narrowPerSecond = 50
-	narrowAtOnce    = 500
+	// perSecond and atOnce bound the questions about an account: of those about namespaces
+	// and objects there are as many as names, and what failed is asked again.
+	perSecond = 50
+	atOnce    = 1000
 )
 
 func newSubject(c *Config, name string, review reviewFunc) *subject {
 	return &subject{
 		Config: c, name: name, review: review,
-		answers: lru.New(maxAnswers), narrow: rate.NewLimiter(narrowPerSecond, narrowAtOnce),
+		answers: lru.New(maxAnswers), narrow: rate.NewLimiter(perSecond, atOnce), wide: rate.NewLimiter(perSecond, atOnce),
 	}
 }
 
@@ -89,9 +90,8 @@ func (s *subject) ask(ctx context.Context, action Action) (bool, error) {
 		return allowed, nil // since the caller has looked
 	}
 	began := s.Clock.Now()
-	if (action.Namespace != "" || action.Name != "") && !s.narrow.AllowN(began, 1) {
-		return false, fmt.Errorf("%s uses too many namespaces and objects that it has rights to one by one: "+
-			"its rights to %d in a second are looked up; give it a right to all, or to those of a namespace", s.name, narrowPerSecond)
+	if err := s.mayAsk(action, began); err != nil {
+		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -105,6 +105,19 @@ func (s *subject) ask(ctx context.Context, action Action) (bool, error) {
 	}
 	s.answers.Add(action.clone(), a)
 	return a.allowed, nil
+}
+
+// mayAsk returns an error if too much was asked about the subject.
+func (s *subject) mayAsk(action Action, now time.Time) error {
+	isNarrow := action.Namespace != "" || action.Name != ""
+	switch {
+	case isNarrow && !s.narrow.AllowN(now, 1):
+		return fmt.Errorf("%s uses too many namespaces and objects that it has rights to one by one: "+
+			"its rights to %d in a second are looked up; give it a right to all, or to those of a namespace", s.name, perSecond)
+	case !isNarrow && !s.wide.AllowN(now, 1):
+		return fmt.Errorf("the API server was asked too often what %s may do: %d times in a second are possible", s.name, perSecond)
+	}
+	return nil
 }
 
 func (a Action) attributes() *authorizationv1.ResourceAttributes {
