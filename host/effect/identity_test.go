@@ -78,10 +78,12 @@ func TestMissingRightToActAsAnAccountNamesTheHost(t *testing.T) {
 	w := newCluster(t)
 	w.create(serviceAccount, `{"metadata":{"name":"host"}}`)
 	w.create(serviceAccount, `{"metadata":{"name":"plugin"}}`)
-	for _, name := range []string{"host", "plugin"} {
+	for name, subject := range map[string]string{
+		"host":   fmt.Sprintf(`{"kind":"ServiceAccount","namespace":%q,"name":"host"}`, w.ns),
+		"plugin": fmt.Sprintf(`{"apiGroup":"rbac.authorization.k8s.io","kind":"Group","name":"system:serviceaccounts:%s"}`, w.ns), // added by the API server
+	} {
 		w.create(role, fmt.Sprintf(`{"metadata":{"name":%q}}`, name))
-		w.create(roleBinding, fmt.Sprintf(`{"metadata":{"name":%q},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":%[1]q},
-"subjects":[{"kind":"ServiceAccount","namespace":%q,"name":%[1]q}]}`, name, w.ns))
+		w.create(roleBinding, fmt.Sprintf(`{"metadata":{"name":%q},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":%[1]q},"subjects":[%s]}`, name, subject))
 	}
 	const widgets = `{"apiGroups":["test.thole.dev"],"resources":["widgets"],"verbs":["patch"]}`
 	w.edit(role, "plugin", "", `{"rules":[`+widgets+`]}`)
