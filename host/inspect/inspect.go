@@ -200,13 +200,12 @@ func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, config config
 	r.refuse(stepOverlap, object.ConditionWriters{}.Add(m.Name, m.Controllers))
 	_, err = scope.OfManifest(m, nil)
 	r.refuse(stepStart, err)
-	of := func(kind abi.Kind) (object.Resource, bool) { found, ok := resources[kind]; return found.Resource, ok }
-	if needed := rights.Entries(nil).CompletedFor(m, of); needed != nil {
+	if needed := rights.Entries(nil).CompletedFor(m, resourcesOf(resources)); needed != nil {
 		r.Policy = &Policy{rights.APIVersion, needed}
 	}
 	for i := range m.Controllers {
 		c := &m.Controllers[i]
-		r.Rights = append(r.Rights, rbac(m, c, resources))
+		r.Rights = append(r.Rights, rightsOf(m, c, resources))
 		r.controllers = append(r.controllers, describe(m, c, config.Limits))
 		r.checkStart(c, resources)
 	}

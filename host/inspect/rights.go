@@ -14,6 +14,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 // resource is the resource of a kind.
@@ -84,134 +85,52 @@ var clusterScoped = []string{
 	"storage.k8s.io/VolumeAttributesClass", "storagemigration.k8s.io/StorageVersionMigration",
 }
 
-// The verbs of RBAC that the host uses, in the order of the output.
-const (
-	verbGet    = "get"
-	verbList   = "list"
-	verbWatch  = "watch"
-	verbCreate = "create"
-	verbUpdate = "update"
-	verbPatch  = "patch"
-	verbDelete = "delete"
-)
-
-var verbs = []string{verbGet, verbList, verbWatch, verbCreate, verbUpdate, verbPatch, verbDelete}
-
-// rbac returns the rules that the host needs for a controller: those of
-// host/cache, host/effect and the recorder of Events. It has every rule that a
-// result of the controller may need, because the manifest does not name the
-// verbs.
-func rbac(m *abi.Manifest, c *abi.Controller, resources map[abi.Kind]resource) Rights {
-	var r ruleSet
-	r.in = c.For.Namespaces
-	r.addPrimary(c, resources[c.For.Kind])
-	r.in = nil
-	for _, w := range c.Owns {
-		r.addRead(resources[w.Kind])
-		r.addWrite(resources[w.Kind])
-		if slices.Contains(m.Features, abi.FeatureManaged) {
-			r.add(resources[w.Kind], "", "label what was applied before the plugin had managed children", verbList, verbPatch)
-			r.add(resources[w.Kind], "", "read an object that the plugin has not applied", verbGet)
+// rightsOf returns what the host needs for a controller if it acts as the host. It has
+// every rule that a result of the controller may need, because the manifest does not name
+// the verbs.
+func rightsOf(m *abi.Manifest, c *abi.Controller, resources map[abi.Kind]resource) Rights {
+	one, of := *m, Rights{Controller: c.Name}
+	one.Controllers = []abi.Controller{*c}
+	for _, r := range rights.Requested(&one, resourcesOf(resources)) {
+		i := slices.IndexFunc(of.Rules, func(other Rule) bool { return other.APIGroups[0] == r.Group && other.Resources[0] == r.Path() })
+		if i < 0 {
+			i = len(of.Rules)
+			of.Rules = append(of.Rules, Rule{APIGroups: []string{r.Group}, Resources: []string{r.Path()}, Guessed: isGuessed(resources, r), Namespaces: []string{}})
 		}
+		of.Rules[i].add(r)
 	}
-	for w := range c.Follows() {
-		r.in = w.Namespaces
-		r.addRead(resources[w.Kind])
-	}
-	r.in = nil
-	for _, kind := range c.Writes {
-		if !c.MayRead(kind) {
-			r.add(resources[kind], "", "follow what was written", verbList, verbWatch)
-		}
-		r.addWrite(resources[kind])
-	}
-	r.in = c.For.Namespaces
-	if len(c.Owns) > 0 {
-		r.addOwner(resources[c.For.Kind])
-	}
-	r.add(resource{Resource: object.Resource{GVR: schema.GroupVersionResource{Resource: "events"}}},
-		"", "create Kubernetes Events", verbCreate, verbPatch)
-	return Rights{Controller: c.Name, Rules: r.rules}
+	return of
 }
 
-// ruleSet has one rule for each resource and subresource.
-type ruleSet struct {
-	rules []Rule
-	in    []string // the namespaces in which the rules that are added are needed; none for all
-}
-
-// addPrimary adds the rules for the objects that a controller reconciles.
-func (s *ruleSet) addPrimary(c *abi.Controller, r resource) {
-	s.addRead(r)
-	s.add(r, "", "read an object that has changed during a run", verbGet)
-	if c.Finalizer {
-		s.add(r, "", "add and remove the finalizer", verbPatch)
-	}
-	s.add(r, "", "the patch of a result", verbPatch)
-	if c.For.MetadataOnly {
-		return
-	}
-	sub := ""
-	if r.Status {
-		sub = "/status"
-	}
-	s.add(r, sub, "status and conditions", verbPatch)
-}
-
-// addRead adds the rules of an informer.
-func (s *ruleSet) addRead(r resource) {
-	s.add(r, "", "keep the cache", verbList, verbWatch)
-}
-
-// addWrite adds the rules of apply and delete. Server-side apply of an object
-// that does not exist is a patch that also needs create.
-func (s *ruleSet) addWrite(r resource) {
-	s.add(r, "", "check the owner of an object before a write", verbGet)
-	s.add(r, "", "the apply of a result", verbCreate, verbPatch)
-	s.add(r, "", "the delete of a result", verbDelete)
-}
-
-const ownerEnforcement = "the API server runs the admission plugin OwnerReferencesPermissionEnforcement"
-
-// addOwner adds the rule for the owner references of children, which block the
-// deletion of the owner.
-func (s *ruleSet) addOwner(r resource) {
-	s.add(r, "/finalizers", "owner references that block the owner's deletion", verbUpdate)
-	s.rule(r, "/finalizers").OnlyIf = ownerEnforcement
-}
-
-func (s *ruleSet) add(r resource, sub, use string, wanted ...string) {
-	rule := s.rule(r, sub)
-	for _, verb := range wanted {
-		if !slices.Contains(rule.Verbs, verb) {
-			rule.Verbs = append(rule.Verbs, verb)
-		}
-	}
-	slices.SortFunc(rule.Verbs, func(a, b string) int { return slices.Index(verbs, a) - slices.Index(verbs, b) })
-	if use = list(wanted) + ": " + use; !slices.Contains(rule.Uses, use) {
-		rule.Uses = append(rule.Uses, use)
-	}
-}
-
-// rule returns the rule of a resource, a new one if there is none. It is needed in the
-// namespaces of the set, too.
-func (s *ruleSet) rule(r resource, sub string) *Rule {
-	for i := range s.rules {
-		if s.rules[i].APIGroups[0] == r.GVR.Group && s.rules[i].Resources[0] == r.GVR.Resource+sub {
-			s.rules[i].widen(s.in)
-			return &s.rules[i]
-		}
-	}
-	s.rules = append(s.rules, Rule{APIGroups: []string{r.GVR.Group}, Resources: []string{r.GVR.Resource + sub}, Guessed: r.guessed, Namespaces: slices.Sorted(slices.Values(s.in))})
-	return &s.rules[len(s.rules)-1]
-}
-
-func (r *Rule) widen(namespaces []string) {
-	if len(r.Namespaces) == 0 || len(namespaces) == 0 {
+// add adds a rule about the same resource in a namespace, or in all.
+func (r *Rule) add(more rights.Rule) {
+	if more.Namespace == "" || r.Namespaces == nil {
 		r.Namespaces = nil
-		return
+	} else {
+		r.Namespaces = append(r.Namespaces, more.Namespace)
+		slices.Sort(r.Namespaces)
 	}
-	all := slices.Concat(r.Namespaces, namespaces)
-	slices.Sort(all)
-	r.Namespaces = slices.Compact(all)
+	r.Verbs = append(r.Verbs, more.Verbs...)
+	slices.SortFunc(r.Verbs, rights.CompareVerbs)
+	r.Verbs = slices.Compact(r.Verbs)
+	for _, use := range more.Uses {
+		if !slices.Contains(r.Uses, use) {
+			r.Uses = append(r.Uses, use)
+		}
+	}
+	r.OnlyIf = more.OnlyIf
+}
+
+func resourcesOf(resources map[abi.Kind]resource) rights.Resources {
+	return func(kind abi.Kind) (object.Resource, bool) { found, ok := resources[kind]; return found.Resource, ok }
+}
+
+// isGuessed reports whether the resource of a rule is derived from a kind.
+func isGuessed(resources map[abi.Kind]resource, rule rights.Rule) bool {
+	for _, r := range resources {
+		if r.guessed && r.GVR.Group == rule.Group && r.GVR.Resource == rule.Resource {
+			return true
+		}
+	}
+	return false
 }

@@ -41,7 +41,7 @@ func short(r Rule) string {
 func expectRules(t *testing.T, c abi.Controller, at map[abi.Kind]resource, want ...string) {
 	t.Helper()
 	var have []string
-	for _, r := range rbac(&abi.Manifest{}, &c, at).Rules {
+	for _, r := range rightsOf(&abi.Manifest{}, &c, at).Rules {
 		have = append(have, short(r))
 		if len(r.Uses) == 0 || len(r.APIGroups) != 1 || len(r.Resources) != 1 {
 			t.Errorf("rule %+v", r)
@@ -113,7 +113,7 @@ func TestRightsAreNeededWhereTheKindIsFollowed(t *testing.T) {
 		},
 		Writes: []abi.Kind{ingress},
 	}
-	r := rbac(&abi.Manifest{}, &c, guessed(c))
+	r := rightsOf(&abi.Manifest{}, &c, guessed(c))
 	var have []string
 	for _, rule := range r.Rules {
 		have = append(have, short(rule))
@@ -134,7 +134,7 @@ func TestRightsAreNeededWhereTheKindIsFollowed(t *testing.T) {
 func TestManagedChildrenNeedReads(t *testing.T) {
 	c := abi.Controller{For: widget.All(), Owns: abi.AllOf(pod)}
 	for feature, want := range map[string]bool{abi.FeatureManaged: true, abi.FeatureWatches: false} {
-		all := fmt.Sprint(rbac(&abi.Manifest{Features: []string{feature}}, &c, guessed(c)))
+		all := fmt.Sprint(rightsOf(&abi.Manifest{Features: []string{feature}}, &c, guessed(c)))
 		for _, use := range []string{"list, patch: label what was applied", "get: read an object that the plugin has not applied"} {
 			if strings.Contains(all, use) != want {
 				t.Errorf("with %s, %q: %s", feature, use, all)
@@ -145,7 +145,7 @@ func TestManagedChildrenNeedReads(t *testing.T) {
 
 func TestEachVerbHasAUse(t *testing.T) {
 	c := abi.Controller{For: widget.All(), Finalizer: true}
-	for _, rule := range rbac(&abi.Manifest{}, &c, guessed(c)).Rules {
+	for _, rule := range rightsOf(&abi.Manifest{}, &c, guessed(c)).Rules {
 		for _, verb := range rule.Verbs {
 			if !slices.ContainsFunc(rule.Uses, func(use string) bool {
 				named, _, _ := strings.Cut(use, ": ")
@@ -155,12 +155,12 @@ func TestEachVerbHasAUse(t *testing.T) {
 			}
 		}
 	}
-	all := fmt.Sprint(rbac(&abi.Manifest{}, &c, guessed(c)))
+	all := fmt.Sprint(rightsOf(&abi.Manifest{}, &c, guessed(c)))
 	if !strings.Contains(all, "patch: add and remove the finalizer") {
 		t.Errorf("%s", all)
 	}
 	c.Finalizer = false
-	if all := fmt.Sprint(rbac(&abi.Manifest{}, &c, guessed(c))); strings.Contains(all, "finalizer") {
+	if all := fmt.Sprint(rightsOf(&abi.Manifest{}, &c, guessed(c))); strings.Contains(all, "finalizer") {
 		t.Errorf("without a finalizer: %s", all)
 	}
 }

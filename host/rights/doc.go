@@ -11,5 +11,7 @@
 //	reach.go    the objects on which a verb may be used
 //	defaults.go what a controller has, with and without entries
 //	needs.go    what a manifest needs, and what of it is missing
+//	grants.go   the verbs that the host uses for a manifest, and who needs each
+//	rules.go    the rules of RBAC for them
 //	text.go     entries as text that can be pasted into a policy
 package rights
