@@ -1,0 +1,24 @@
+package config
+
+import "github.com/thole-dev/thole/host/rights"
+
+// Unbounded returns the configuration with what lets the policy of a plugin have all that is
+// valid in a policy. It is for what is printed about a plugin, and not for a host.
+func (c Config) Unbounded(plugin string, policy []byte) Config {
+	var p Policy
+	_ = decode(policy, &p) // an error is that of ReadPolicy, too
+	for _, n := range c.Limits.numbers() {
+		n.set(n.maximum)
+	}
+	c.Allow = Allow{
+		Entries: map[string]rights.Entries{plugin: rights.Everything()}, Pooled: []string{plugin},
+		ServiceAccounts: map[string][]string{plugin: {p.ServiceAccount}},
+	}
+	return c
+}
+
+// MayActAs returns an error if the configuration does not let the policy of a plugin name a
+// service account.
+func (c Config) MayActAs(plugin string, account rights.Account) error {
+	return c.checkServiceAccount(plugin, account.String())
+}
