@@ -1,11 +1,12 @@
 // Package inspect describes the file of a plugin, and what the plugin needs. It
 // runs no more of the plugin than a load does, and needs no cluster. It is the
-// implementation of `thole inspect`.
+// implementation of `thole inspect` and `thole rbac`.
 //
 //	inspect.go  from the file to the report, in the steps of a load
 //	report.go   the report, with its JSON form
 //	followed.go what a controller follows, as text
 //	rights.go   the RBAC rules that the host needs for each controller
+//	rbac.go     the service accounts, roles and bindings for a plugin
 //	rows.go     the report as rows of text
 //	table.go    the report as a table, JSON or YAML
 package inspect
@@ -197,6 +198,7 @@ func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, config config
 	if err != nil {
 		return err
 	}
+	r.manifest, r.resources = m, resources
 	r.refuse(stepOverlap, object.ConditionWriters{}.Add(m.Name, m.Controllers))
 	_, err = scope.OfManifest(m, nil)
 	r.refuse(stepStart, err)

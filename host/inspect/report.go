@@ -3,6 +3,7 @@ package inspect
 import (
 	"encoding/json"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/rights"
 )
 
@@ -30,6 +31,8 @@ type Report struct {
 	Policy   *Policy         `json:"policy,omitempty"`  // that the plugin needs; nil if it needs none
 
 	controllers []controllerRows // for the table
+	manifest    *abi.Manifest
+	resources   map[abi.Kind]resource // of the kinds of the manifest
 }
 
 // Policy is the smallest policy with which a plugin starts, except that it has every verb
