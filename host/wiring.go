@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,9 +23,10 @@ import (
 func (h *Host) modules(snapshot source.Snapshot) []catalog.Module {
 	out := make([]catalog.Module, len(snapshot))
 	for i, p := range snapshot {
-		m := catalog.Module{Name: p.Name, Digest: p.Digest, Size: p.Size, Read: p.Read, Err: p.Err}
-		if m.Err == nil {
-			m.Policy, m.Err = h.config.ReadPolicy(p.Name, p.Policy)
+		m := catalog.Module{Name: p.Name, Digest: p.Digest, Size: p.Size, Read: p.Read, Err: p.Err, PolicyUnknown: p.PolicyUnknown}
+		if !m.PolicyUnknown {
+			policy, err := h.config.ReadPolicy(p.Name, p.Policy)
+			m.Policy, m.PolicyUnknown, m.Err = policy, err != nil, cmp.Or(m.Err, err)
 		}
 		out[i] = m
 	}

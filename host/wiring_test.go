@@ -116,17 +116,21 @@ func TestPoliciesOfASnapshotAreRead(t *testing.T) {
 	modules := h.modules(source.Snapshot{
 		{Name: "good", Digest: "1", Policy: []byte("apiVersion: thole.dev/v1alpha1\nlimits: {memoryMiB: 7}")},
 		{Name: "bad", Digest: "2", Policy: []byte("apiVersion: thole.dev/v1alpha1\nlimits: {memoryMiB: 65}")},
-		{Name: "unreadable", Err: errors.New("permission denied")},
+		{Name: "unreadable", Err: errors.New("permission denied"), Policy: []byte("apiVersion: thole.dev/v1alpha1\nlimits: {memoryMiB: 7}")},
+		{Name: "unknown", Err: errors.New("permission denied"), PolicyUnknown: true},
+		{Name: "both", Err: errors.New("permission denied"), Policy: []byte("apiVersion: thole.dev/v1alpha1\nlimits: {memoryMiB: 65}")},
 	})
 	if m := modules[0]; m.Err != nil || m.Policy.Limits.MemoryMiB != 7 || m.Policy.Limits.HostCalls != 10_000 {
 		t.Errorf("got %+v", m)
 	}
 	var step interface{ LoadStep() string }
-	if !errors.As(modules[1].Err, &step) || step.LoadStep() != "policy" {
+	if !errors.As(modules[1].Err, &step) || step.LoadStep() != "policy" || !modules[1].PolicyUnknown {
 		t.Errorf("got %v, want a failure at step policy", modules[1].Err)
 	}
-	if err := modules[2].Err; err == nil || err.Error() != "permission denied" {
-		t.Errorf("got %v", err)
+	for _, m := range modules[2:] {
+		if known := m.Name == "unreadable"; m.Err == nil || m.Err.Error() != "permission denied" || m.PolicyUnknown == known || (m.Policy.Limits.MemoryMiB == 7) != known {
+			t.Errorf("got %+v", m)
+		}
 	}
 }
 

@@ -121,7 +121,7 @@ func (s *supervisor[G]) rollBack(ctx context.Context, f *probationFailure, m *Mo
 		s.accept(f)
 		return true // it was replaced meanwhile, or its probation has ended
 	}
-	if m.Err == nil && s.restrict(ctx, m.Policy) == nil {
+	if !m.PolicyUnknown && s.restrict(ctx, m.Policy) == nil {
 		s.mu.Lock()
 		f.revision = s.current.Number
 		s.mu.Unlock()

@@ -161,6 +161,31 @@ func TestThePolicyOfARefusedModuleAppliesToTheRunningRevision(t *testing.T) {
 	})
 }
 
+// The policy is known although the module is not.
+func TestThePolicyOfAModuleThatCannotBeReadAppliesToTheRunningRevision(t *testing.T) {
+	w := newWorld("A")
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
+		unreadable := Module{Name: "p", Err: errors.New("permission denied")}
+		update(module("p", "A/1"))
+		update(under(unreadable, "less"))
+		w.expect(t, "start p A/1", "with policy p A/1", "start p A/1 less", "close p A/1")
+		expectStatus(t, c, "p degraded A/1 permission denied")
+		unreadable.PolicyUnknown = true
+		update(unreadable)
+		w.expect(t)
+
+		// Also while the failing module is rolled back, and after that.
+		unreadable.PolicyUnknown = false
+		update(under(module("p", "A/2"), "less"))
+		failProbation(c, "p")
+		w.expect(t, "start p A/2 less", "start p A/1 less", "close p A/2")
+		update(under(unreadable, "least"))
+		w.expect(t, "with policy p A/1", "start p A/1 least", "close p A/1")
+		update(under(unreadable, "deny all"))
+		w.expectRunning(t)
+	})
+}
+
 func TestPuttingTheFallbacksFileBackEndsTheProbation(t *testing.T) {
 	w := newWorld("A")
 	scenario(t, w, func(update func(...Module), c *testCatalog) {
@@ -391,18 +416,25 @@ func TestAPolicyDoesNotWaitForARollback(t *testing.T) {
 	w := newWorld("A", "B")
 	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		stopped := rollBackBeside(w, update, c)
-		for _, m := range []Module{under(module("p", "B/1"), `{"n":1}`), {Name: "p", Err: errors.New("permission denied")}} {
+		unreadable := Module{Name: "p", Err: errors.New("permission denied")}
+		unknown := unreadable
+		unknown.PolicyUnknown = true
+		for _, m := range []Module{under(module("p", "B/1"), "less"), under(unreadable, `{"n":1}`), unknown} {
 			update(m, module("q", "A/1"))
 			rest()
 			w.expectRunning(t, "p B/1", "q A/1")
-			if got := w.policies["p"]; got != `{"n":1}` {
+			want := string(m.Policy.Config)
+			if m.PolicyUnknown {
+				want = `{"n":1}`
+			}
+			if got := w.policies["p"]; got != want {
 				t.Errorf("the policy is %q", got)
 			}
 		}
 		stopped()
 		rest()
 		w.expectRunning(t, "p A/1")
-		if starts := w.counters["started p"]; starts != 4 || w.policies["p"] != `{"n":1}` {
+		if starts := w.counters["started p"]; starts != 5 || w.policies["p"] != `{"n":1}` {
 			t.Errorf("after %d starts the policy is %q", starts, w.policies["p"])
 		}
 	})

@@ -17,6 +17,9 @@ type Module struct {
 	Size   int64                  // of the file, in bytes
 	Read   func() ([]byte, error) // reads the file; fails if it has another digest by now
 	Policy config.Policy
+	// PolicyUnknown is set if the policy cannot be used. Without it Policy holds even if the
+	// file cannot be used.
+	PolicyUnknown bool
 	// Err is why the file or its policy cannot be used. If it has a method
 	// LoadStep, that names the step; else it is "read".
 	Err error
@@ -25,7 +28,7 @@ type Module struct {
 // equal reports whether both are the same code under the same policy, or cannot
 // be used for the same reason.
 func (m *Module) equal(other *Module) bool {
-	return m.Digest == other.Digest && m.Policy.Equal(other.Policy) && errorText(m.Err) == errorText(other.Err)
+	return m.Digest == other.Digest && m.Policy.Equal(other.Policy) && m.PolicyUnknown == other.PolicyUnknown && errorText(m.Err) == errorText(other.Err)
 }
 
 func errorText(err error) string {

@@ -323,7 +323,7 @@ func (s *supervisor[G]) restrictAfter(ctx context.Context, m *Module, err error)
 	if err == nil {
 		s.unusablePolicy = nil
 	}
-	if err == nil || m.Err != nil || s.rejected != nil || stepOf(err) == stepPolicy || ctx.Err() != nil {
+	if err == nil || m.PolicyUnknown || s.rejected != nil && m.Err == nil || stepOf(err) == stepPolicy || ctx.Err() != nil {
 		return false
 	}
 	err = s.restrict(ctx, m.Policy)

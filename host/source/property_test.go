@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -212,7 +211,7 @@ func (m *model) expectAll() {
 	snapshot := m.settle()
 	got := map[string]string{}
 	for _, p := range snapshot {
-		got[p.Name] = fmt.Sprintf("%s %s %v", p.Digest, p.Policy, p.Err != nil)
+		got[p.Name] = fmt.Sprintf("%s %s %v %v", p.Digest, p.Policy, p.Err != nil, p.PolicyUnknown)
 	}
 	want := map[string]string{}
 	for _, name := range []string{"a", "b", "c"} {
@@ -244,12 +243,13 @@ func (m *model) plugin(name string) (string, bool) {
 	if _, err := os.Lstat(path + moduleExtension); err != nil {
 		return "", false
 	}
-	wasm, err := os.ReadFile(path + moduleExtension)
-	if err != nil {
-		return "  true", true
+	var digest string
+	wasm, moduleErr := os.ReadFile(path + moduleExtension)
+	if moduleErr == nil {
+		digest = digestOf(wasm)
 	}
 	policy, err := os.ReadFile(path + policyExtension)
 	_, listed := os.Lstat(path + policyExtension)
 	broken := err != nil && listed == nil
-	return strings.Join([]string{digestOf(wasm), string(policy), fmt.Sprint(broken)}, " "), true
+	return fmt.Sprintf("%s %s %v %v", digest, policy, moduleErr != nil || broken, broken), true
 }

@@ -22,6 +22,9 @@ type Plugin struct {
 	Read   func() ([]byte, error)
 	Policy []byte // content of the file <name>.yaml; nil if there is none
 	Err    error  // why the plugin could not be read, and what to do
+	// PolicyUnknown is set if the policy could not be read. Without it Policy holds even if
+	// the module could not be read.
+	PolicyUnknown bool
 }
 
 // Snapshot is every plugin of a source, ordered by name.
@@ -31,7 +34,8 @@ type Snapshot []Plugin
 // content.
 func (s Snapshot) equal(other Snapshot) bool {
 	return slices.EqualFunc(s, other, func(a, b Plugin) bool {
-		return a.Name == b.Name && a.Digest == b.Digest && bytes.Equal(a.Policy, b.Policy) && errorText(a.Err) == errorText(b.Err)
+		return a.Name == b.Name && a.Digest == b.Digest && bytes.Equal(a.Policy, b.Policy) &&
+			a.PolicyUnknown == b.PolicyUnknown && errorText(a.Err) == errorText(b.Err)
 	})
 }
 

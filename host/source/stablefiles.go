@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -93,9 +94,10 @@ func (p *pluginFiles) load(d *Directory, seen fileStats, buffer *bytes.Buffer) b
 	} else {
 		plugin.Digest, plugin.Size = digestOf(wasm), int64(len(wasm))
 		plugin.Read = d.reader(p.module, plugin.Digest)
-		plugin.Policy, plugin.Err = p.readPolicy(d, seen.policy, buffer)
 	}
-	if errors.Is(plugin.Err, errChanged) {
+	policy, policyErr := p.readPolicy(d, seen.policy, buffer)
+	plugin.Policy, plugin.PolicyUnknown, plugin.Err = policy, policyErr != nil, cmp.Or(plugin.Err, policyErr)
+	if errors.Is(err, errChanged) || errors.Is(policyErr, errChanged) {
 		p.since = d.system.now() // of a file that looks as before: its stat may come from a cache
 		return false
 	}
