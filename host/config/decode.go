@@ -269,14 +269,14 @@ func joined(problems []error) error {
 // emptyValues returns an error for every field, other than a mapping or a list that
 // allows nothing when it is empty, and every entry of a list that is written without a
 // value: the decoder would leave the default, but whoever began to write a limit or a
-// namespace wanted another. An [identity] must not be an empty text either.
+// namespace wanted another, and a template may have found no value.
 func emptyValues(known fields, written map[string]any) (problems []error) {
 	for _, path := range known.paths() {
 		value, ok, _ := unstructured.NestedFieldNoCopy(written, split(path)...)
 		const advice = "write a value, or remove the line for the default"
 		t := known[path]
 		mayBeEmpty := isMapping(t) || t.Kind() == reflect.Slice && t != reflect.TypeFor[Namespaces]()
-		if ok && (value == nil && !mayBeEmpty || value == "" && slices.Contains(identity, path)) {
+		if empty := value == nil || value == "" && t.Kind() == reflect.String; ok && empty && !mayBeEmpty {
 			problems = append(problems, field.Required(field.NewPath(path), advice))
 		}
 		if list, _ := value.([]any); t.Kind() == reflect.Slice {

@@ -15,10 +15,6 @@ import (
 
 // This file checks as whom a plugin acts, and which module it is.
 
-// identity are the fields of a policy without which the plugin has more rights: an empty text,
-// which a template leaves that was given no value, is not taken for none.
-var identity = []string{"serviceAccount", "digest"}
-
 // Account returns the service account that the plugin acts as, the zero value if it acts as
 // the host.
 func (p Policy) Account() rights.Account {
