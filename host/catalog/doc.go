@@ -13,6 +13,8 @@
 //     first one by name runs, in whatever order they come.
 //   - New code that fails for more objects than the code before it is rolled
 //     back. A policy never is.
+//   - No code of a plugin runs that its policy does not pin, except for ten seconds
+//     while the pinned code takes its place.
 //   - A replaced revision is closed once it neither runs nor can be rolled back
 //     to. Calls in progress are waited for, but delay nothing.
 //
@@ -24,5 +26,6 @@
 //	overlap.go     which of two plugins runs that write the same condition
 //	probation.go   new code on probation, and rolling it back when
 //	               host/dispatch/comparison.go finds that it fails more
+//	pin.go         policies that pin a digest
 //	status.go      what people see of a plugin
 package catalog

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -59,21 +60,11 @@ func (s *supervisor[G]) accept(f *probationFailure) {
 	}
 }
 
-// healthy returns the last revision that is not on probation; nil if there is
-// none.
-func (s *supervisor[G]) healthy() *Revision[G] {
-	if s.fallback != nil {
-		return s.fallback
-	}
-	return s.current
-}
-
 // probationOf returns until when code would be on probation that replaces the
 // running revision now; zero: it would not be.
 func (s *supervisor[G]) probationOf(digest string) time.Time {
-	healthy := s.healthy()
 	switch {
-	case s.c.Probation == 0 || healthy == nil || healthy.hasDigest(digest):
+	case s.c.Probation == 0 || s.current == nil || s.fallback.hasDigest(digest):
 		return time.Time{}
 	case s.current.hasDigest(digest):
 		return s.current.Probation
@@ -84,16 +75,17 @@ func (s *supervisor[G]) probationOf(digest string) time.Time {
 
 // retire keeps the revision that was replaced as the fallback while the running
 // one is on probation, and closes those that are not needed. A revision that was
-// on probation itself becomes the fallback only if it was healthy.
+// on probation itself becomes the fallback only if it was healthy. A pinned revision
+// has no fallback.
 func (s *supervisor[G]) retire(before *Revision[G], healthy bool) {
 	switch {
-	case s.current.Probation.IsZero():
+	case s.current.Probation.IsZero() || s.current.Policy.Digest != "":
 		s.drop(before)
 		s.drop(s.fallback)
 		s.fallback = nil
-	case s.fallback == nil:
-		s.fallback = before
-	case healthy && !s.current.hasDigest(before.Digest):
+	case s.current.hasDigest(before.Digest):
+		s.drop(before)
+	case healthy || s.fallback == nil && before.Probation.IsZero():
 		before.Probation = time.Time{}
 		s.drop(s.fallback)
 		s.fallback = before
@@ -104,7 +96,7 @@ func (s *supervisor[G]) retire(before *Revision[G], healthy bool) {
 
 // endProbation ends a probation whose time is over.
 func (s *supervisor[G]) endProbation() {
-	if s.fallback == nil || time.Now().Before(s.current.Probation) {
+	if s.current == nil || s.current.Probation.IsZero() || time.Now().Before(s.current.Probation) {
 		return
 	}
 	s.c.Logger.Debug("the revision has passed its probation", "plugin", s.name, "revision", s.current.Number)
@@ -117,9 +109,12 @@ func (s *supervisor[G]) endProbation() {
 // that is in force now, which the running one gets first: the fallback may have to wait.
 // It returns false if that failed and another attempt may help.
 func (s *supervisor[G]) rollBack(ctx context.Context, f *probationFailure, m *Module) (done bool) {
-	if s.fallback == nil || s.current.Number != f.revision {
+	switch {
+	case s.current == nil || s.current.Number != f.revision || s.current.Probation.IsZero() || !m.Policy.Pins(s.current.Digest):
 		s.accept(f)
-		return true // it was replaced meanwhile, or its probation has ended
+		return true // it was replaced meanwhile or is now, or its probation has ended
+	case s.fallback == nil:
+		return s.rollBackFailed(ctx, f, errors.New("it is not kept, since a policy has pinned the digest of another one"))
 	}
 	if !m.PolicyUnknown && s.restrict(ctx, m.Policy) == nil {
 		s.mu.Lock()

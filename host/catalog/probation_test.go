@@ -136,6 +136,20 @@ func TestAHealthyRevisionOnProbationBecomesTheFallback(t *testing.T) {
 	})
 }
 
+func TestANewPolicyOfAHealthyRevisionKeepsTheFallback(t *testing.T) {
+	w := newWorld("A")
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
+		update(module("p", "A/1"))
+		update(module("p", "A/2"))
+		w.mu.Lock()
+		w.healthy["p"] = true
+		w.mu.Unlock()
+		update(under(module("p", "A/2"), "less"))
+		failProbation(c, "p")
+		w.expectRunning(t, "p A/1")
+	})
+}
+
 // What an administrator takes away is gone, whatever the state of the new code.
 func TestThePolicyOfARefusedModuleAppliesToTheRunningRevision(t *testing.T) {
 	w := newWorld("A")

@@ -15,8 +15,8 @@ import (
 // A directory of three plugins changes at random, mostly before the previous change
 // has had its effect, with failed probations and RetryRefused in between. Every
 // guest that was loaded is closed once and not used afterwards, no more are kept
-// than may be needed, the running revisions follow the newest policy that fits, and
-// no two write the same condition at any time. In the end the first of them by name
+// than may be needed, the running revisions follow the newest policy that fits, no
+// code gets a policy that pins other code, and no two write the same condition at any time. In the end the first of them by name
 // runs.
 func TestRandomChangesKeepTheInvariants(t *testing.T) {
 	for seed := range uint64(300) {
@@ -59,12 +59,16 @@ func (h *randomChanges) step(ctx context.Context) {
 	switch h.random.IntN(10) {
 	default:
 		m := module(name, pick(h, "A/1", "A/2", "A/3", "B/1", "A+B/1", "A+B/2", "Late", "broken", "A/slow"))
-		m.Policy = policy(pick(h, "", "less", "least", "unfit", "deny all", "deny /2"))
+		m.Policy = policy(pick(h, "", "less", "least", "unfit", "deny all", "deny /2", "deny all, pin A/1", "pin A/1", "pin A/2", "less, pin A/2", "pin "+m.Digest, "unfit, pin A/1"))
 		h.has[name] = &m
 	case 0:
 		delete(h.has, name)
 	case 1:
-		h.has[name] = &Module{Name: name, Err: fmt.Errorf("permission denied")}
+		m := under(Module{Name: name, Err: fmt.Errorf("permission denied")}, pick(h, "", "less", "pin A/1", "pin A/2"))
+		if h.random.IntN(2) == 0 {
+			m.Policy, m.PolicyUnknown = policy(""), true
+		}
+		h.has[name] = &m
 	case 2:
 		h.c.RetryRefused()
 	case 3, 4:
@@ -80,13 +84,16 @@ func (h *randomChanges) step(ctx context.Context) {
 	}
 	h.c.Update(ctx, modules)
 	if h.random.IntN(3) == 0 {
-		time.Sleep(3 * time.Second) // fake time
+		rest := pick(h, 3*time.Second, pinGrace+3*time.Second)
+		time.Sleep(rest) // fake time
 		synctest.Wait()
-		h.check()
+		h.check(rest > pinGrace)
 	}
 }
 
-func (h *randomChanges) check() {
+// check compares what runs with the directory. late states that the last change is more
+// than pinGrace ago.
+func (h *randomChanges) check(late bool) {
 	h.t.Helper()
 	h.w.mu.Lock()
 	defer h.w.mu.Unlock()
@@ -109,7 +116,11 @@ func (h *randomChanges) check() {
 		}
 	}
 	for name, m := range h.has {
-		if _, runs := h.w.runs[name]; !runs || m.Err != nil || m.Digest == "A/slow" || string(m.Policy.Config) == "unfit" {
+		digest, runs := h.w.runs[name]
+		if runs && !m.PolicyUnknown && !m.Policy.Pins(digest) && (late || m.Digest != "A/slow") {
+			h.t.Errorf("%s %s runs, and its policy pins %s", name, digest, m.Policy.Digest)
+		}
+		if !runs || m.PolicyUnknown || m.Digest == "A/slow" || unfit(m.Policy) {
 			continue
 		}
 		if got := h.w.policies[name]; got != string(m.Policy.Config) {
@@ -125,7 +136,7 @@ func (h *randomChanges) runnable(name string, m *Module) bool {
 			return false
 		}
 	}
-	return m.Err == nil && !slices.Contains([]string{"Late", "broken", "A/slow"}, m.Digest) && string(m.Policy.Config) != "unfit" && !denies(m.Policy, m.Digest)
+	return m.Err == nil && !slices.Contains([]string{"Late", "broken", "A/slow"}, m.Digest) && !unfit(m.Policy) && m.Policy.Pins(m.Digest) && !denies(m.Policy, m.Digest)
 }
 
 func (h *randomChanges) overruled(name, digest string) bool {

@@ -17,8 +17,8 @@ type Module struct {
 	Size   int64                  // of the file, in bytes
 	Read   func() ([]byte, error) // reads the file; fails if it has another digest by now
 	Policy config.Policy
-	// PolicyUnknown is set if the policy cannot be used. Without it Policy holds even if the
-	// file cannot be used.
+	// PolicyUnknown is set if the policy cannot be used; Policy is empty then. Without it
+	// Policy holds even if the file cannot be used.
 	PolicyUnknown bool
 	// Err is why the file or its policy cannot be used. If it has a method
 	// LoadStep, that names the step; else it is "read".
@@ -29,6 +29,19 @@ type Module struct {
 // be used for the same reason.
 func (m *Module) equal(other *Module) bool {
 	return m.Digest == other.Digest && m.Policy.Equal(other.Policy) && m.PolicyUnknown == other.PolicyUnknown && errorText(m.Err) == errorText(other.Err)
+}
+
+// unusable returns why the module cannot run whatever its code is; nil if it may.
+func (m *Module) unusable() error {
+	switch {
+	case m.Err != nil && stepOf(m.Err) == stepPolicy:
+		return m.Err
+	case m.Err != nil:
+		return &stepError{stepRead, m.Err}
+	case !m.Policy.Pins(m.Digest):
+		return &pinError{m.Name, m.Digest, m.Policy.Digest}
+	}
+	return nil
 }
 
 func errorText(err error) string {
@@ -123,6 +136,7 @@ func (e *stepError) LoadStep() string { return e.step }
 const (
 	stepRead      = "read"
 	stepPolicy    = "policy"
+	stepPin       = "digest" // its policy pins another one
 	stepConflict  = "overlap"
 	stepProbation = "probation" // it was rolled back
 )

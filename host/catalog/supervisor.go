@@ -137,6 +137,7 @@ func (s *supervisor[G]) follow(ctx context.Context, o orders) (retryLater bool) 
 	if o.retryRefused {
 		s.rejected, s.refused = nil, nil // a rollback by these orders comes after that
 	}
+	s.dropUnpinned(o.module)
 	if o.failed != nil {
 		retryLater = !s.rollBack(ctx, o.failed, o.module)
 	}
@@ -150,7 +151,7 @@ func (s *supervisor[G]) follow(ctx context.Context, o orders) (retryLater bool) 
 		s.refused = nil
 	}
 	s.endProbation()
-	err := s.ensure(ctx, o.module)
+	err := s.ensurePinned(ctx, o.module)
 	retryLater = s.restrictAfter(ctx, o.module, err) || retryLater
 	if ctx.Err() != nil {
 		return false // these orders are outdated, and the next ones are pending
@@ -161,11 +162,13 @@ func (s *supervisor[G]) follow(ctx context.Context, o orders) (retryLater bool) 
 
 // ensure makes the module run: load it, start it, replace the running revision.
 func (s *supervisor[G]) ensure(ctx context.Context, m *Module) error {
+	if err := m.unusable(); err != nil {
+		if m.Err == nil { // else it may be readable again soon
+			s.dropPending()
+		}
+		return err
+	}
 	switch {
-	case m.Err != nil && stepOf(m.Err) == stepPolicy:
-		return m.Err
-	case m.Err != nil:
-		return &stepError{stepRead, m.Err}
 	case s.current.matches(m):
 		s.dropPending()
 		return nil
@@ -296,7 +299,7 @@ func (s *supervisor[G]) start(ctx context.Context, r *Revision[G]) error {
 	return err
 }
 
-// restrict puts the running revision under a policy.
+// restrict puts the running revision under a policy, which pins it.
 func (s *supervisor[G]) restrict(ctx context.Context, policy config.Policy) error {
 	if s.current == nil || s.current.Policy.Equal(policy) {
 		return nil
@@ -323,7 +326,8 @@ func (s *supervisor[G]) restrictAfter(ctx context.Context, m *Module, err error)
 	if err == nil {
 		s.unusablePolicy = nil
 	}
-	if err == nil || m.PolicyUnknown || s.rejected != nil && m.Err == nil || stepOf(err) == stepPolicy || ctx.Err() != nil {
+	restricted := s.rejected != nil && m.unusable() == nil // by ensure
+	if err == nil || m.PolicyUnknown || restricted || stepOf(err) == stepPolicy || ctx.Err() != nil {
 		return false
 	}
 	err = s.restrict(ctx, m.Policy)

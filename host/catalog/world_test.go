@@ -35,18 +35,27 @@ type world struct {
 	busy     map[string]chan struct{} // by version: Close blocks until it is closed, which Stop does
 }
 
-// policy returns a policy that differs from others by its text.
+// policy returns a policy that differs from others by its text. "pin A/1", after anything
+// else, pins that module.
 func policy(text string) config.Policy {
 	if text == "" {
 		return config.Policy{}
 	}
-	return config.Policy{Config: json.RawMessage(text)}
+	p := config.Policy{Config: json.RawMessage(text)}
+	if _, digest, pins := strings.Cut(text, "pin "); pins {
+		p.Digest = "sha256:" + digest
+	}
+	return p
 }
+
+// unfit reports whether a policy does not fit any module that is loaded already.
+func unfit(p config.Policy) bool { return strings.HasPrefix(string(p.Config), "unfit") }
 
 // denies reports whether a policy does not allow what a module needs: "deny all", or
 // "deny /2" for the modules of that end.
 func denies(p config.Policy, digest string) bool {
 	what, is := strings.CutPrefix(string(p.Config), "deny ")
+	what, _, _ = strings.Cut(what, ",")
 	return is && (what == "all" || strings.HasSuffix(digest, what))
 }
 
@@ -132,6 +141,7 @@ func (w *world) Load(_ context.Context, m *Module) (*guest, error) {
 	}
 	name, text := m.Name, string(wasm)
 	w.count("load " + name)
+	w.pinned(name, m.Digest, m.Policy)
 	if text == "broken" {
 		return nil, loadError{}
 	}
@@ -151,7 +161,8 @@ func kindsOf(text string) []string {
 }
 
 func (w *world) WithPolicy(_ context.Context, g *guest, m *Module) (*guest, error) {
-	if string(m.Policy.Config) == "unfit" {
+	w.pinned(m.Name, m.Digest, m.Policy)
+	if unfit(m.Policy) {
 		return nil, &stepError{"policy", errors.New("the policy does not fit")}
 	}
 	w.note("with policy %s %s", m.Name, m.Digest)
@@ -176,12 +187,22 @@ func (w *world) alive(g *guest, use string) {
 	}
 }
 
+// pinned records that code gets a policy that does not pin it.
+func (w *world) pinned(plugin, digest string, p config.Policy) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !p.Pins(digest) {
+		w.misused = append(w.misused, plugin+" "+digest+" got a policy that pins "+p.Digest)
+	}
+}
+
 func (w *world) Start(ctx context.Context, g *Revision[*guest], claim func() error) error {
 	if strings.HasSuffix(g.Digest, "/slow") {
 		<-ctx.Done()
 		return ctx.Err()
 	}
 	w.alive(g.Guest, "start")
+	w.pinned(g.Plugin, g.Digest, g.Policy)
 	if held := w.begin(g.Digest); held != nil {
 		select {
 		case <-held:
