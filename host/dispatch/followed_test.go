@@ -3,10 +3,13 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/internal/logtest"
@@ -194,6 +197,25 @@ func TestALiveReadThatFailsIsNotNotFound(t *testing.T) {
 			t.Errorf("get: %s", got)
 		}
 	})
+}
+
+func TestALiveReadThatTheServerForbidsIsDenied(t *testing.T) {
+	f := newFixture(t)
+	features := f.managing()
+	logs := logtest.New(hclog.Warn)
+	f.c.Logger = logs.Logger
+	f.liveError = fmt.Errorf("get: %w", &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
+		Message: `gadgets "g" is forbidden: User "u" cannot get resource "gadgets" in API group "" in the namespace "ns"`,
+	}})
+	f.read(features, func(ctx context.Context, host sandbox.HostCalls) {
+		if got := getGadget(ctx, host, "other"); got != fmt.Sprint(abi.CodeDenied) {
+			t.Errorf("get: %s", got)
+		}
+	})
+	if line := fmt.Sprint(logs.Next(t)); !strings.Contains(line, `resources: ["gadgets"], verbs: ["get"]`) {
+		t.Errorf("logged: %s", line)
+	}
 }
 
 func TestAPrimaryOfWhichOnlyMetadataIsKnownHasNoStatus(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/thole-dev/thole/abi"
@@ -16,6 +17,7 @@ import (
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/cache/objects"
 	"github.com/thole-dev/thole/host/cache/scope"
+	"github.com/thole-dev/thole/host/internal/explain"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -126,7 +128,10 @@ func (r *run) live(ctx context.Context, kind abi.Kind, key object.Key) (*object.
 			len(r.liveReads), abi.LabelManagedBy, r.liveBytes))
 	}
 	obj, err := r.revision.Effects.Live(ctx, kind, key)
-	if err != nil {
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, r.forbidden(kind, explain.Forbidden(err))
+	case err != nil:
 		return nil, r.unavailable("get", kind, err)
 	}
 	if r.liveReads == nil {
@@ -321,6 +326,12 @@ func (c *Controller) LimitIndexes(kind abi.Kind) {
 // denied returns the code of a read of what is not followed.
 func (r *run) denied(kind abi.Kind, reason error) int64 {
 	r.warn("read denied: outside of what the manifest and the policy let the plugin follow", "kind", kind.String(), "error", reason)
+	return abi.CodeDenied
+}
+
+// forbidden returns the code of a read that the plugin lacks a right for.
+func (r *run) forbidden(kind abi.Kind, reason error) int64 {
+	r.warn("read denied: the plugin lacks a right", "kind", kind.String(), "error", reason)
 	return abi.CodeDenied
 }
 
