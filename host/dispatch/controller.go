@@ -160,6 +160,8 @@ type Controller struct {
 
 	resized chan struct{} // capacity 1: workers has changed
 
+	slowUntil atomic.Int64 // Unix nanoseconds until which no run asks what the account may do
+
 	mu       sync.Mutex
 	keys     map[object.Key]*keyState
 	restores int // calls of [Controller.Restored]

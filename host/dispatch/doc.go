@@ -17,6 +17,7 @@
 //     the API server first.
 //   - No worker waits for the sake of one key: a run whose writes are postponed is
 //     parked.
+//   - With a service account, no byte reaches the guest that the account may not read.
 //   - While the circuit breaker of a plugin is open, its keys stay in their
 //     queues and one run at a time probes the plugin. Every plugin has a
 //     breaker of its own.
@@ -27,6 +28,7 @@
 //	worker.go        one run, from the key to the key
 //	call.go          the call of the guest: its request and its result
 //	reads.go         what a guest reads during its call, and what it may read
+//	access.go        what the service account of the plugin may read
 //	guestlog.go      what a guest logs during its call
 //	writes.go        the effects of a run
 //	parked.go        runs whose writes are postponed

@@ -73,6 +73,9 @@ func (r *run) Get(ctx context.Context, served sandbox.ReadCall) (sandbox.Reply, 
 	if !r.revision.Reads[kind].Get.Has(namespaced, key.Namespace, r.given.Namespace) {
 		return sandbox.Reply{}, r.notAllowed(kind, rights.Get, key.Namespace)
 	}
+	if code := r.may(ctx, toGet, kind, key); code != 0 {
+		return sandbox.Reply{}, code
+	}
 	scopes, err := r.revision.Scopes.Reads[kind].Get(scope.Read{Namespace: key.Namespace, Part: call.Fields})
 	if err != nil {
 		return sandbox.Reply{}, r.denied(kind, err)
@@ -175,7 +178,7 @@ func edgePart(scopes scope.Reads, fields []string, part fieldpath.Set) fieldpath
 }
 
 // List implements the host function list from the cache (SPEC.md, "list").
-func (r *run) List(_ context.Context, served sandbox.ReadCall) (sandbox.Reply, int64) {
+func (r *run) List(ctx context.Context, served sandbox.ReadCall) (sandbox.Reply, int64) {
 	call, err := abi.DecodeListCall(served.Message)
 	if err == nil {
 		err = call.CheckFeatures(r.revision.Features)
@@ -190,6 +193,9 @@ func (r *run) List(_ context.Context, served sandbox.ReadCall) (sandbox.Reply, i
 	if code, err := r.narrow(&wanted, call); err != nil {
 		return r.invalid("list", err)
 	} else if code != 0 {
+		return sandbox.Reply{}, code
+	}
+	if code := r.mayList(ctx, wanted.Kind, wanted.Namespaces); code != 0 {
 		return sandbox.Reply{}, code
 	}
 	wanted.MaxBytes, wanted.Look = max(1, served.MaxReply-aroundList), served.Pay

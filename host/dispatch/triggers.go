@@ -169,6 +169,7 @@ func (c *Controller) wake(key object.Key, w wakeUp) {
 // server, which is back. Their next failure backs off as if there had been no
 // outage.
 func (c *Controller) OutageEnded() {
+	c.slowUntil.Store(0)
 	c.mu.Lock()
 	for _, s := range c.keys {
 		s.outageEnded = true

@@ -111,7 +111,7 @@ type run struct {
 
 	reads      Reads
 	pages      pages
-	unread     bool                       // what a lost write may have changed cannot be read
+	unread     bool                       // the API server did not answer what had to be read before the call
 	liveReads  map[abi.Ref]*object.Object // from the API server; nil: there is no such object
 	liveBytes  int                        // of liveReads
 	incomplete error                      // why a read failed that another run can make; nil if none has
@@ -166,8 +166,9 @@ func (c *Controller) begin(ctx context.Context, item workItem) *run {
 	}
 	r.reads = c.Cache.Begin(item.Key, r.revision.Scopes.Reads)
 	if unread != nil {
-		r.unread, r.fault = true, &outcome.Fault{Reason: "Unavailable", Message: unread.Error()}
+		r.cannotRead(unread)
 	}
+	r.readsPrimary(ctx)
 	rand.Read(r.seed[:]) // never fails
 	r.id = hex.EncodeToString(r.seed[:4])
 	return r

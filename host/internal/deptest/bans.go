@@ -164,7 +164,7 @@ func stageBans() []Ban {
 		{
 			Importers: Set{Of: []string{dispatch}},
 			Imported: Set{Of: []string{"..."}, Except: slices.Concat(leaves, []string{
-				"std", "./abi/...", dispatch, "./host/queue/...", "./host/cache/...", "./host/sandbox/...", outcome, "./host/effect/...",
+				"std", "./abi/...", dispatch, "./host/queue/...", "./host/cache/...", "./host/sandbox/...", outcome, "./host/effect/...", "./host/access/...",
 				"github.com/hashicorp/go-hclog", "golang.org/x/time/...", "k8s.io/apimachinery/...", "k8s.io/utils/...",
 			})},
 			Why: "dispatch drives queue, cache, sandbox, outcome and effect; what loads plugins and what is shown of them is not its concern",
