@@ -160,7 +160,8 @@ type Controller struct {
 
 	resized chan struct{} // capacity 1: workers has changed
 
-	slowUntil atomic.Int64 // Unix nanoseconds until which no run asks what the account may do
+	unanswered unanswered
+	slowUntil  atomic.Int64 // Unix nanoseconds until which no run asks what the account may do
 
 	mu       sync.Mutex
 	keys     map[object.Key]*keyState
@@ -181,6 +182,7 @@ func New(config Config, revision *Revision) *Controller {
 	c := &Controller{
 		Config: config, keys: map[object.Key]*keyState{}, workers: config.Workers,
 		taking: make(chan struct{}, 1), resized: make(chan struct{}, 1),
+		unanswered: unanswered{due: make(chan struct{}, 1)},
 	}
 	c.revision.Store(revision)
 	return c
@@ -230,6 +232,8 @@ func (c *Controller) Run(ctx context.Context) {
 		}
 		select {
 		case <-c.resized:
+		case <-c.unanswered.due:
+			workers.Go(func() { c.answer(ctx) })
 		case <-ctx.Done():
 			workers.Wait()
 			return

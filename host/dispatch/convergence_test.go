@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -185,6 +186,26 @@ func (worldEffects) Live(context.Context, abi.Kind, object.Key) (*object.Object,
 	return nil, nil
 }
 
+// worldAccess is an account that may do everything, whose answers are forgotten at random.
+type worldAccess struct{ *world }
+
+func (a worldAccess) Known(string, abi.Kind, object.Key) (allowed, known bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known = a.random.IntN(3) > 0
+	return known, known
+}
+
+func (a worldAccess) May(context.Context, string, abi.Kind, object.Key) error {
+	a.request()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.chaos && a.random.IntN(3) == 0 {
+		return errors.New("chaos")
+	}
+	return nil
+}
+
 type worldMetrics struct{ noMetrics }
 
 func (worldMetrics) Wrote(string) {}
@@ -193,6 +214,7 @@ func (worldMetrics) Looped()      {}
 // plan is what others do.
 type plan struct {
 	seed  uint64
+	as    bool // an account
 	steps []step
 }
 
@@ -204,7 +226,7 @@ type step struct {
 
 func drawPlan(t *rapid.T) plan {
 	pauses := []time.Duration{0, time.Millisecond, 15 * time.Millisecond, 150 * time.Millisecond, 2 * time.Second}
-	p := plan{seed: rapid.Uint64().Draw(t, "seed")}
+	p := plan{seed: rapid.Uint64().Draw(t, "seed"), as: rapid.Bool().Draw(t, "as")}
 	for range rapid.IntRange(1, 40).Draw(t, "steps") {
 		p.steps = append(p.steps, step{
 			action: rapid.SampledFrom([]string{"scale", "note", "status", "delete", "lose a child", "swap", "resync"}).Draw(t, "action"),
@@ -248,6 +270,9 @@ func (p plan) run() []string {
 			}
 		}),
 	}, &Revision{Guest: w, Effects: worldEffects{world: w}, Controller: abi.Controller{Name: "c", For: widget.All(), Owns: abi.AllOf(gadget), Finalizer: true}})
+	if p.as {
+		w.c.Revision().Access = worldAccess{w}
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
 	ended.Go(func() { w.c.Run(ctx) })
@@ -276,6 +301,11 @@ func (w *world) step(n int, s step) {
 		next := *w.c.Revision()
 		next.Number++
 		next.Digest = fmt.Sprint(s.want % 2)
+		if next.Access == nil && s.want == 0 {
+			next.Access = worldAccess{w}
+		} else if s.want == 1 {
+			next.Access = nil
+		}
 		w.c.Swap(&next, []object.Key{of.key})
 		return
 	case "resync":

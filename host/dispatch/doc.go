@@ -17,7 +17,8 @@
 //     the API server first.
 //   - No worker waits for the sake of one key: a run whose writes are postponed is
 //     parked.
-//   - With a service account, no byte reaches the guest that the account may not read.
+//   - With a service account, no byte reaches the guest that the account may not read, and
+//     no object makes a key due that the account may not see.
 //   - While the circuit breaker of a plugin is open, its keys stay in their
 //     queues and one run at a time probes the plugin. Every plugin has a
 //     breaker of its own.
@@ -28,7 +29,7 @@
 //	worker.go        one run, from the key to the key
 //	call.go          the call of the guest: its request and its result
 //	reads.go         what a guest reads during its call, and what it may read
-//	access.go        what the service account of the plugin may read
+//	access.go        what the service account of the plugin may read, and which changes it may learn of
 //	guestlog.go      what a guest logs during its call
 //	writes.go        the effects of a run
 //	parked.go        runs whose writes are postponed

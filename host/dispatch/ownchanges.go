@@ -29,6 +29,16 @@ func changeOf(reason abi.Reason, old, updated *object.Object) change {
 	return change{reason: reason, uid: updated.UID, version: updated.ResourceVersion}
 }
 
+// and returns one change for two of one object. What others changed must not pass as the
+// key's own: two that differ count as one of others.
+func (c change) and(later change) change {
+	if c.uid != later.uid || c.version != later.version {
+		c.uid, c.version = later.uid, "several" // which no object has
+	}
+	c.crowd = c.crowd && later.crowd
+	return c
+}
+
 // ownChanges are the changes that the runs of a key made, in their order. Events may
 // be late, and one may arrive by several ways, so that a change is kept until the
 // event of a later one of the object has come, or for [keepOwnChanges].

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"bytes"
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -39,7 +40,7 @@ func (c *Controller) Observe(old, updated *object.Object, initial bool) {
 // control the object before or after the change.
 func (c *Controller) ObserveOwned(old, updated *object.Object) {
 	kind := c.revision.Load().Controller.For.Kind
-	made := changeOf(abi.ReasonOwned, old, updated)
+	owners := make([]object.Key, 0, 2)
 	for _, o := range []*object.Object{old, updated} {
 		if o == nil {
 			continue
@@ -54,11 +55,12 @@ func (c *Controller) ObserveOwned(old, updated *object.Object) {
 		if _, ok := c.Cache.Get(key); !ok {
 			key.Namespace = ""
 		}
-		c.changed(key, made)
+		owners = append(owners, key)
 		if old != nil && updated != nil && old.Controller() != nil && old.Controller().UID == owner.UID {
-			return // the owner is the same before and after
+			break // the owner is the same before and after
 		}
 	}
+	c.changedFor(toWatch, cmp.Or(updated, old), changeOf(abi.ReasonOwned, old, updated), owners...)
 }
 
 // ObserveRead handles the change of an object that the key has read, alone or in a
@@ -72,7 +74,7 @@ func (c *Controller) ObserveRead(key object.Key, old, updated *object.Object, cr
 	}
 	made := changeOf(abi.ReasonRead, old, updated)
 	made.crowd = crowd
-	c.changed(key, made)
+	c.changedFor(toRead, cmp.Or(updated, old), made, key)
 }
 
 // Resync makes keys due without any change.

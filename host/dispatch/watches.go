@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -23,9 +24,7 @@ func (c *Controller) ObserveWatched(w *abi.Watch, field fieldpath.Path, old, upd
 	keys = slices.Compact(keys)
 	made := changeOf(abi.ReasonRead, old, updated)
 	made.crowd = len(keys) > crowdOfWatchers
-	for _, key := range keys {
-		c.changed(key, made)
-	}
+	c.changedFor(toWatch, cmp.Or(updated, old), made, keys...)
 }
 
 // crowdOfWatchers is the number of primaries that are due for one object from which on

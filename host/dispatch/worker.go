@@ -111,7 +111,7 @@ type run struct {
 
 	reads      Reads
 	pages      pages
-	unread     bool                       // the API server did not answer what had to be read before the call
+	unread     bool                       // the API server has not answered what must be known before the call
 	liveReads  map[abi.Ref]*object.Object // from the API server; nil: there is no such object
 	liveBytes  int                        // of liveReads
 	incomplete error                      // why a read failed that another run can make; nil if none has
