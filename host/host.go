@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sync/errgroup"
@@ -37,6 +38,9 @@ type Environment struct {
 	// Compiler is a program with arguments that runs [sandbox.Compiler]; nil: the
 	// host compiles plugins in its own process.
 	Compiler []string
+	// RightsFor is for how long a right of a service account is believed, and the time
+	// between two reviews of all that a plugin needs; default 1 min.
+	RightsFor time.Duration
 	// AllowRequested runs a plugin whose policy allows nothing as if the policy allowed what
 	// the manifest asks for.
 	AllowRequested bool
@@ -102,11 +106,15 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	}); err != nil {
 		return nil, err
 	}
+	reviewer, err := newReviewer(cluster, env.RightsFor)
+	if err != nil {
+		return nil, err
+	}
 	h.runner = runner.New(runner.Config{
 		Cluster: cluster, Cache: h.cache, Metrics: h.metrics, Events: h.events, Logger: h.logger,
 		Recorder: func(dropped func()) effect.Recorder { return h.sender.Recorder(dropped) },
 		RollBack: func(plugin string, revision int, reason string) { h.catalog.RollBack(plugin, revision, reason) },
-		Version:  env.Version, Namespace: c.Namespace, Resync: c.Resync.Duration, HostIdentity: c.HostIdentity,
+		Version:  env.Version, Namespace: c.Namespace, Resync: c.Resync.Duration, HostIdentity: c.HostIdentity, Access: reviewer, ReviewEvery: env.RightsFor,
 		Ceiling: c.Allow, AllowRequested: env.AllowRequested,
 	})
 	h.catalog = catalog.New(catalog.Config[*sandbox.Guest]{
@@ -143,9 +151,6 @@ func (h *Host) RetryRefused() {
 // reverse: plugins end their runs before what these need is stopped.
 func (h *Host) Run(ctx context.Context) error {
 	h.events.Observe(events.HostStarted{Version: h.version, Plugins: h.config.Plugins, Address: h.Address()})
-	if !h.config.HostIdentity {
-		h.logger.Warn("no plugin can run: there are no service accounts for plugins yet; let plugins act with the rights of the host by --host-identity")
-	}
 	defer h.close(context.WithoutCancel(ctx))
 	stages, ctx := errgroup.WithContext(telemetry.WithLogger(ctx, h.logger.Named("client-go")))
 	stages.Go(func() error { tuneCollector(ctx); return nil })

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
@@ -61,6 +62,9 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
+// rightsFor is for how long a right of a service account is believed in the tests.
+const rightsFor = 500 * time.Millisecond
+
 func start(t *testing.T, cluster *rest.Config, change func(*config.Config)) *runningHost {
 	t.Helper()
 	r := &runningHost{t: t, dir: t.TempDir(), log: &log{}}
@@ -69,7 +73,7 @@ func start(t *testing.T, cluster *rest.Config, change func(*config.Config)) *run
 		change(&config)
 	}
 	logger := hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: r.log, JSONFormat: true})
-	env := Environment{Cluster: cluster, Logger: logger, Events: telemetry.LogEvents(logger), Version: "test"}
+	env := Environment{Cluster: cluster, Logger: logger, Events: telemetry.LogEvents(logger), Version: "test", RightsFor: rightsFor}
 	ctx, cancel := context.WithCancel(context.Background())
 	h, err := New(ctx, config, env)
 	if err != nil {
@@ -201,6 +205,6 @@ func TestWithoutHostIdentityNoPluginRuns(t *testing.T) {
 	r := start(t, cluster.Config, func(c *config.Config) { c.HostIdentity = false })
 	r.install("podmanager", wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager"))
 	r.expectState("podmanager", func(s catalog.Status) bool {
-		return s.State == catalog.Failed && strings.Contains(s.LastError, "--host-identity")
+		return s.State == catalog.Waiting && strings.Contains(s.LastError, "--host-identity")
 	})
 }

@@ -5,9 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
+	"github.com/thole-dev/thole/host/access"
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/dispatch"
@@ -31,6 +35,17 @@ func (h *Host) modules(snapshot source.Snapshot) []catalog.Module {
 		out[i] = m
 	}
 	return out
+}
+
+// newReviewer returns what asks the API server for the rights of service accounts.
+func newReviewer(cluster *rest.Config, allowedFor time.Duration) (*access.Reviewer, error) {
+	config := rest.CopyConfig(cluster)
+	config.RateLimiter, config.QPS = nil, -1 // see access.Config
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return access.New(access.Config{Client: client.AuthorizationV1(), Accounts: client.CoreV1(), AllowedFor: allowedFor}), nil
 }
 
 // loader loads modules into the sandbox for the catalog.
@@ -126,6 +141,9 @@ type PluginStatus struct {
 	// CannotFollow describes each kind whose changes do not reach the running
 	// revision now, and why: for want of a right, or of the API server.
 	CannotFollow []string `json:"cannotFollow,omitempty"`
+	// MissingRights has for each rule that the service account of the plugin lacks, or the
+	// host for it, who lacks it and what to add.
+	MissingRights []string `json:"missingRights,omitempty"`
 	// WaitsFor is what the plugin waits for now, at its start or because its informers
 	// are late, for people.
 	WaitsFor string `json:"waitsFor,omitempty"`
@@ -146,7 +164,7 @@ func (h *Host) Plugins() []PluginStatus {
 	out, statuses, guests := []PluginStatus{}, h.runner.Statuses(), h.guestStats()
 	for _, s := range h.catalog.Statuses() {
 		running := statuses[s.Name]
-		status := PluginStatus{Status: s, Breaker: running.Breaker, CannotFollow: running.CannotFollow, WaitsFor: running.WaitsFor}
+		status := PluginStatus{Status: s, Breaker: running.Breaker, CannotFollow: running.CannotFollow, MissingRights: running.MissingRights, WaitsFor: running.WaitsFor}
 		if running.Usage != (effect.Usage{}) {
 			status.Usage = &running.Usage
 		}
@@ -208,6 +226,8 @@ func (c stageCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(ch, "thole_own_writes", "Objects that the plugin has written and that its informers do not show yet; at 10,000, or 32 MiB, it waits for them.",
 			s.OwnWrites, prometheus.Labels{"plugin": plugin})
 		collectUsage(ch, plugin, s.Usage)
+		gauge(ch, "thole_plugin_missing_rights", "Rules that the service account of the plugin lacks, or the host for it.",
+			len(s.MissingRights), prometheus.Labels{"plugin": plugin})
 	}
 }
 

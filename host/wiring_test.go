@@ -163,7 +163,7 @@ func TestStatsAreReadAtEachScrape(t *testing.T) {
 		cached: func() cache.Memory { return cache.Memory{Objects: 30, Indexes: 20, Edges: 5} },
 		guests: func() map[string]sandbox.Stats { return guests },
 		plugins: func() map[string]runner.Status {
-			return map[string]runner.Status{"p": {Breaker: &dispatch.BreakerStatus{State: dispatch.BreakerOpen}, Openings: 3, OwnWrites: 4, Usage: effect.Usage{StoredBytes: 5, StoredLimitBytes: 6, ChurnedBytes: 7, ChurnLimitBytes: 8}}, "q": {}}
+			return map[string]runner.Status{"p": {Breaker: &dispatch.BreakerStatus{State: dispatch.BreakerOpen}, Openings: 3, OwnWrites: 4, MissingRights: []string{"r"}, Usage: effect.Usage{StoredBytes: 5, StoredLimitBytes: 6, ChurnedBytes: 7, ChurnLimitBytes: 8}}, "q": {}}
 		},
 	})
 	memory.UsedBytes, memory.Refused = 10, 2
@@ -189,6 +189,8 @@ thole_plugin_churn_limit_bytes p 8
 thole_plugin_churn_limit_bytes q 0
 thole_plugin_churned_bytes p 7
 thole_plugin_churned_bytes q 0
+thole_plugin_missing_rights p 1
+thole_plugin_missing_rights q 0
 thole_plugin_stored_bytes p 5
 thole_plugin_stored_bytes q 0
 thole_plugin_stored_limit_bytes p 6

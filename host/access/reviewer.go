@@ -10,6 +10,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	client "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
 
@@ -28,10 +29,11 @@ type Action struct {
 
 // right returns the action as a right that is missing.
 func (a Action) right(account rights.Account) explain.Right {
-	r := explain.Right{User: account.User(), Verb: a.Verb, Group: a.Group, Resource: a.Resource, Namespace: a.Namespace}
+	r := explain.Right{User: userOf(account), Verb: a.Verb, Group: a.Group, Resource: a.Resource, Namespace: a.Namespace}
 	if a.Subresource != "" {
 		r.Resource += "/" + a.Subresource
 	}
+	r.Name = a.Name
 	return r
 }
 
@@ -40,7 +42,8 @@ type Config struct {
 	// Client needs the right to create subjectaccessreviews. Its own limit of requests
 	// must be off (a QPS of -1): it would let one account delay the others, and the
 	// reviewer bounds each of them.
-	Client client.AuthorizationV1Interface
+	Client   client.AuthorizationV1Interface
+	Accounts corev1.ServiceAccountsGetter // needs the right to get them
 	// AllowedFor and DeniedFor are for how long an answer is remembered, from the time of the
 	// question; default 60 s and 10 s.
 	AllowedFor, DeniedFor time.Duration
@@ -63,7 +66,8 @@ const maxAccounts = 1024
 
 // New returns a reviewer that knows nothing yet.
 func New(c Config) *Reviewer {
-	c.AllowedFor, c.DeniedFor = cmp.Or(c.AllowedFor, time.Minute), cmp.Or(c.DeniedFor, 10*time.Second)
+	c.AllowedFor = cmp.Or(c.AllowedFor, time.Minute)
+	c.DeniedFor = cmp.Or(c.DeniedFor, min(c.AllowedFor, 10*time.Second))
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
 	}
@@ -125,4 +129,12 @@ func (r *Reviewer) reviewHost(ctx context.Context, a *authorizationv1.ResourceAt
 		return authorizationv1.SubjectAccessReviewStatus{}, err
 	}
 	return review.Status, nil
+}
+
+// userOf returns whom a text names.
+func userOf(account rights.Account) string {
+	if account == (rights.Account{}) {
+		return explain.Host
+	}
+	return account.User()
 }

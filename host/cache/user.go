@@ -74,6 +74,9 @@ func (i *Informer) IsServedAs(other *Informer) bool {
 // Kind returns the kind of the objects.
 func (i *Informer) Kind() abi.Kind { return i.scope.Kind }
 
+// Resource returns how the kind is served.
+func (i *Informer) Resource() object.Resource { return *i.parts[0].resource.Load() }
+
 // Namespaced reports whether the objects of the kind live in namespaces.
 func (i *Informer) Namespaced() bool { return i.parts[0].Namespaced() }
 

@@ -27,7 +27,15 @@ type reviews struct {
 	asked  int
 }
 
-func (r *reviews) SubjectAccessReviews() client.SubjectAccessReviewInterface { return r }
+// reviewsClient is a client of that API server.
+type reviewsClient struct {
+	client.AuthorizationV1Interface
+	client.SubjectAccessReviewInterface
+}
+
+func (c reviewsClient) SubjectAccessReviews() client.SubjectAccessReviewInterface {
+	return c.SubjectAccessReviewInterface
+}
 
 func (r *reviews) Create(_ context.Context, review *authorizationv1.SubjectAccessReview, _ metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error) {
 	time.Sleep(time.Millisecond) // fake time
@@ -72,7 +80,10 @@ func TestRightsThatChangeWhileThePluginRuns(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				on := func(verb, resource, name string) string {
-					if where == " ns/%" {
+					switch {
+					case where == " ns/%" && verb == rights.Watch: // is of all objects of a namespace
+						return verb + " " + resource + " ns"
+					case where == " ns/%":
 						return verb + " " + resource + " ns/" + name
 					}
 					return verb + " " + resource + where
@@ -80,7 +91,7 @@ func TestRightsThatChangeWhileThePluginRuns(t *testing.T) {
 				f := newFixture(t)
 				f.put(aWidget)
 				server := &reviews{}
-				f.c.Revision().Access = reviewed{access.New(access.Config{Client: server})}
+				f.c.Revision().Access = reviewed{access.New(access.Config{Client: reviewsClient{SubjectAccessReviewInterface: server}})}
 				expect := func(what string, may bool) {
 					t.Helper()
 					f.request, f.log = nil, nil

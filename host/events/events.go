@@ -133,6 +133,16 @@ type (
 	PluginRecovered struct {
 		Revision
 	}
+	// RightsMissing reports that a plugin with a service account lacks other rights than
+	// before. It keeps running.
+	RightsMissing struct {
+		Plugin  string
+		Missing []string // for each rule, who lacks it and what to add
+	}
+	// RightsGranted reports that the plugin has all rights that it needs again.
+	RightsGranted struct {
+		Plugin string
+	}
 	// FinalizersLeft reports finalizers that no controller of the plugin removes
 	// any more. They keep their objects from being deleted.
 	FinalizersLeft struct {
@@ -216,6 +226,8 @@ func (PluginRolledBack) event()  {}
 func (PluginStopped) event()     {}
 func (PluginQuarantined) event() {}
 func (PluginRecovered) event()   {}
+func (RightsMissing) event()     {}
+func (RightsGranted) event()     {}
 func (FinalizersLeft) event()    {}
 func (RunEnded) event()          {}
 func (GuestLogged) event()       {}

@@ -20,6 +20,8 @@ const (
 	reasonQuarantined = "PluginQuarantined" // its circuit breaker has opened
 	reasonRecovered   = "PluginRecovered"   // Normal: its circuit breaker has closed
 	reasonRemoved     = "PluginRemoved"     // Normal: its file is gone
+	reasonNoRights    = "RightsMissing"     // it runs, and its service account or the host lacks rules
+	reasonRights      = "RightsGranted"     // Normal: it has all of them again
 	reasonFinalizers  = "FinalizersRemain"  // on objects that nobody cleans up any more
 )
 
@@ -84,6 +86,10 @@ func (p *podObserver) Observe(event events.Event) {
 		if e.Removed && e.Ran {
 			p.send(e.Plugin, normal, reasonRemoved, "is removed", "", "")
 		}
+	case events.RightsMissing:
+		p.send(e.Plugin, warning, reasonNoRights, "lacks rights: ", strings.Join(e.Missing, "; "), "")
+	case events.RightsGranted:
+		p.send(e.Plugin, normal, reasonRights, "has all rights that it needs", "", "")
 	case events.FinalizersLeft:
 		p.send(e.Plugin, warning, reasonFinalizers, leftSummary(e), leftDetails(e), leftRemedy(e))
 	}

@@ -68,9 +68,12 @@ func Requested(m *abi.Manifest, resources Resources) []Rule {
 // The verbs of constrained impersonation: of a service account, and of a request as one. See
 // k8s.io/apiserver/pkg/endpoints/filters/impersonation.
 const (
-	impersonate   = "impersonate:serviceaccount"
-	impersonateOn = "impersonate-on:serviceaccount:"
+	ImpersonateConstrained = "impersonate:serviceaccount"
+	impersonateOn          = "impersonate-on:serviceaccount:"
 )
+
+// Impersonate is the verb of a right to do all that a service account may do.
+const Impersonate = "impersonate"
 
 // impersonation returns what the host needs to act as the account, whatever the plugin does.
 func (a Account) impersonation(constrained bool) []grant {
@@ -80,10 +83,10 @@ func (a Account) impersonation(constrained bool) []grant {
 		{target: at, verb: Get, use: "find out whether the account exists"},
 	}
 	if !constrained {
-		return append(all, grant{target: at, verb: "impersonate", use: "act as the account"})
+		return append(all, grant{target: at, verb: Impersonate, use: "act as the account"})
 	}
 	at.group = "authentication.k8s.io"
-	return append(all, grant{target: at, verb: impersonate, use: "act as the account, for the requests that impersonate-on allows"})
+	return append(all, grant{target: at, verb: ImpersonateConstrained, use: "act as the account, for the requests that impersonate-on allows"})
 }
 
 // only returns the grants that are for one of the reasons.

@@ -17,6 +17,7 @@ import (
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/queue"
+	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/telemetry"
 )
 
@@ -73,9 +74,9 @@ func (c *controller) setWorkers(n int) {
 }
 
 // startOrSwap starts a controller of a revision, or swaps a running one to it.
-func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Controller, p *plugin, running *controller) *controller {
+func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Controller, may dispatch.Access, p *plugin, running *controller) *controller {
 	next := &dispatch.Revision{
-		Number: rev.Number, Digest: rev.Digest, Guest: rev.Guest, Effects: p.effects.Load(),
+		Number: rev.Number, Digest: rev.Digest, Guest: rev.Guest, Effects: p.effects.Load(), Access: may,
 		Breaker: p.breaker.Load(), Comparison: p.comparison.Load(),
 		Controller: m, Scopes: follows, Features: rev.Manifest.Features,
 		MemoVersion: memoVersion(rev), Config: rev.Policy.Config,
@@ -95,12 +96,17 @@ func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Cont
 }
 
 // memoVersion returns what the manifest states. Without that, memos are kept only
-// as long as the code stays the same.
+// as long as the code stays the same. They may hold what the account has read, and another
+// one may not read.
 func memoVersion(rev *Revision) string {
-	if rev.Manifest.MemoVersion == "" {
-		return "digest " + rev.Digest
+	version := rev.Manifest.MemoVersion
+	if version == "" {
+		version = "digest " + rev.Digest
 	}
-	return rev.Manifest.MemoVersion
+	if account := rev.Policy.Account(); account != (rights.Account{}) {
+		version += " of " + account.String()
+	}
+	return version
 }
 
 func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers int) *controller {

@@ -114,6 +114,7 @@ func newRunner(t *testing.T, url, namespace string) *Runner {
 		Cluster: cluster, Cache: objects, Metrics: telemetry.NewMetrics(), Events: events.Observers(), Logger: hclog.NewNullLogger(),
 		Recorder: func(func()) effect.Recorder { return noEvents{} }, HostIdentity: true, Resync: time.Hour, Namespace: namespace,
 	})
+	r.Access = (&authorizer{}).reviewer("b", "c")
 	t.Cleanup(func() { r.Stop("p", false) })
 	return r
 }

@@ -15,28 +15,28 @@ import (
 // This file checks that the policy of a revision allows what its manifest needs, before
 // anything of the cluster is followed for it.
 
-// checkRights returns the revision, under the policy that it is to run with. The error is a
+// checkRights returns the revision, under the policy that it is to run with, and how its kinds are served. The error is a
 // [catalog.WaitError] if the policy allows too little, or a kind is not served.
-func (r *Runner) checkRights(ctx context.Context, rev *Revision) (*Revision, error) {
+func (r *Runner) checkRights(ctx context.Context, rev *Revision) (*Revision, map[abi.Kind]object.Resource, error) {
 	defer r.setWaitsFor(rev.Plugin, "")
 	resources, err := r.lookUp(ctx, rev)
 	if _, waits := errors.AsType[*catalog.WaitError](err); err != nil && !waits {
-		return nil, err
+		return nil, nil, err
 	}
 	of := func(kind abi.Kind) (object.Resource, bool) { found, ok := resources[kind]; return found, ok }
 	requested := r.AllowRequested && rev.Policy.Allow == nil
 	if !rev.Policy.Allow.Missing(rev.Manifest, of) || requested && err != nil {
-		return rev, err
+		return rev, resources, err
 	}
 	needed := rev.Policy.Allow.CompletedFor(rev.Manifest, of)
 	if requested {
-		return r.allowRequested(rev, needed), nil
+		return r.allowRequested(rev, needed), resources, nil
 	}
 	reason := deniedReason(rev.Plugin, needed, r.Ceiling)
 	if err != nil {
 		reason += "; " + err.Error()
 	}
-	return nil, &catalog.WaitError{Reason: reason, Denied: true}
+	return nil, nil, &catalog.WaitError{Reason: reason, Denied: true}
 }
 
 // allowRequested returns the revision with what its manifest asks for in its policy, and logs
@@ -70,7 +70,7 @@ func (r *Runner) lookUp(ctx context.Context, rev *Revision) (map[abi.Kind]object
 			r.setWaitsFor(rev.Plugin, "the API server to state how it serves "+w.Kind.String())
 			found, err := r.Cache.Watchable(ctx, w.Kind)
 			if informer := running.get(w.Kind); err != nil && informer != nil {
-				found, err = object.Resource{Kind: w.Kind, Namespaced: informer.Namespaced(), Status: true}, nil
+				found, err = informer.Resource(), nil
 			}
 			if err == nil {
 				resources[w.Kind] = found

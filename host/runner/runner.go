@@ -1,8 +1,8 @@
 package runner
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/access"
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/catalog"
@@ -47,6 +48,8 @@ type Config struct {
 	Namespace    string        // that the host is restricted to; "": none
 	Resync       time.Duration // how often every object is reconciled without a reason
 	HostIdentity bool          // plugins may act with the rights of the host
+	Access       *access.Reviewer
+	ReviewEvery  time.Duration // how often the rights of a plugin are looked at; default 1 min
 	Ceiling      config.Allow  // of the policies
 	// AllowRequested runs a plugin whose policy allows nothing as if the policy allowed what
 	// the manifest asks for.
@@ -70,6 +73,7 @@ var _ catalog.Runner[*sandbox.Guest] = (*Runner)(nil)
 
 // New returns a runner that runs nothing yet.
 func New(config Config) *Runner {
+	config.ReviewEvery = cmp.Or(config.ReviewEvery, defaultReviewEvery)
 	r := &Runner{Config: config, pluginLogs: telemetry.NewPluginLogs(config.Logger), plugins: map[string]*plugin{}, controllers: map[string]*controller{}, waitsFor: map[string]string{}, requested: map[string]string{}}
 	r.objectsOf = config.Cache.Objects
 	return r
@@ -87,19 +91,21 @@ type plugin struct {
 	breaker     atomic.Pointer[dispatch.Breaker]            // of the running revision
 	comparison  atomic.Pointer[dispatch.RevisionComparison] // of the running revision; nil: it is not on probation
 	openings    atomic.Uint64                               // of all its breakers
+	review      atomic.Pointer[rightsReview]                // of the running revision; nil: it acts as the host
 	controllers map[string]*controller                      // by name
 }
 
 // Start implements [catalog.Runner]. Once the informers of the revision have
 // synced, nothing can fail any more, and the revision replaces the running one.
 func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) error {
-	if !r.HostIdentity {
-		return fmt.Errorf("plugin %q has no service account to act as; let plugins act with the rights of the host by --host-identity", rev.Plugin)
-	}
 	if _, err := scope.OfManifest(rev.Manifest, r.namespacesOf(rev)); err != nil {
 		return kindError{err} // whatever its policy allows
 	}
-	rev, err := r.checkRights(ctx, rev)
+	constrained, err := r.checkIdentity(ctx, rev)
+	if err != nil {
+		return err
+	}
+	rev, resources, err := r.checkRights(ctx, rev)
 	if err != nil {
 		return err
 	}
@@ -138,8 +144,9 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	r.Events.Observe(events.PluginStarted{Revision: rev.Revision, Manifest: rev.Manifest})
 	p.controllers = map[string]*controller{}
 	for i, m := range rev.Manifest.Controllers {
-		p.controllers[m.Name] = r.startOrSwap(rev, m, follows.Controllers[i], p, kept[m.Name])
+		p.controllers[m.Name] = r.startOrSwap(rev, m, follows.Controllers[i], r.accessOf(rev, resources), p, kept[m.Name])
 	}
+	r.startReview(p, rev, constrained, resources)
 	p.findSharedLater(late)
 	r.reportLeftoverFinalizers(rev.Plugin, before, p.declared())
 	return nil
@@ -231,6 +238,7 @@ func (r *Runner) Stop(plugin string, removed bool) {
 		return
 	}
 	before := p.declared()
+	p.review.Load().end()
 	r.stop(slices.Collect(maps.Values(p.controllers)))
 	if removed {
 		r.reportLeftoverFinalizers(plugin, before, nil)

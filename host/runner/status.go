@@ -21,6 +21,9 @@ type Status struct {
 	// CannotFollow describes each kind whose changes do not reach the plugin now,
 	// and why: for want of a right, or of the API server.
 	CannotFollow []string
+	// MissingRights has for each rule that the service account of the plugin lacks, or the
+	// host for it, who lacks it and what to add.
+	MissingRights []string
 	// OwnWrites is how many objects the plugin has written that its informers do not
 	// show yet.
 	OwnWrites int
@@ -35,7 +38,7 @@ func (r *Runner) Statuses() map[string]Status {
 	defer r.mu.Unlock()
 	out := make(map[string]Status, len(r.plugins))
 	for name, p := range r.plugins {
-		status := Status{CannotFollow: p.informers.problems(), Openings: p.openings.Load(), OwnWrites: p.ownWrites.Len()}
+		status := Status{CannotFollow: p.informers.problems(), Openings: p.openings.Load(), OwnWrites: p.ownWrites.Len(), MissingRights: p.review.Load().found()}
 		if e := p.effects.Load(); e != nil {
 			status.Usage = e.Usage()
 		}

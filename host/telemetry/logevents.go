@@ -58,6 +58,10 @@ func (l eventLog) Observe(event events.Event) {
 				"controller", e.Controller, "object", e.Object, "class", e.Failure.Class, "message", e.Failure.Message)...)
 	case events.PluginRecovered:
 		l.runs.Info("circuit breaker closed, the plugin runs as before", revision("PluginRecovered", e.Revision)...)
+	case events.RightsMissing:
+		l.plugins.Warn("the plugin lacks rights, and keeps running", "event", "RightsMissing", "plugin", e.Plugin, "missing", e.Missing)
+	case events.RightsGranted:
+		l.plugins.Info("the plugin has all rights that it needs", "event", "RightsGranted", "plugin", e.Plugin)
 	case events.FinalizersLeft:
 		for _, f := range e.Left {
 			l.plugins.Warn("no controller removes these finalizers any more", "event", "FinalizersLeft",

@@ -17,6 +17,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
+// Host is the user of a [Right] that the host lacks, whatever its account is called.
+const Host = "the host"
+
 // Right is an RBAC right that a request would have needed.
 type Right struct {
 	User      string
@@ -24,6 +27,7 @@ type Right struct {
 	Group     string // "" for the core group
 	Resource  string // with its subresource: "pods/status"
 	Namespace string // "" at the cluster scope
+	Name      string // of the one object; "" for all
 }
 
 // unauthorized matches the message of the authorizer, which has the same form for
@@ -46,8 +50,9 @@ func MissingRight(message string) (right Right, ok bool) {
 func (r Right) Advice(verbs ...string) string {
 	who := strconv.Quote(r.User)
 	if impersonates := strings.HasPrefix(r.Verb, "impersonate"); impersonates {
-		who += ", which is the host and acts as another user,"
-		verbs = nil
+		if verbs = nil; r.User != Host {
+			who += ", which is the host and acts as another user,"
+		}
 	}
 	if len(verbs) == 0 {
 		verbs = []string{r.Verb}
@@ -56,8 +61,12 @@ func (r Right) Advice(verbs ...string) string {
 	if r.Namespace == "" {
 		where = "a ClusterRole"
 	}
-	return fmt.Sprintf(`%s lacks a right: add to %s the rule {apiGroups: [%q], resources: [%q], verbs: ["%s"]}`,
-		who, where, r.Group, r.Resource, strings.Join(verbs, `", "`))
+	names := ""
+	if r.Name != "" {
+		names = fmt.Sprintf(", resourceNames: [%q]", r.Name)
+	}
+	return fmt.Sprintf(`%s lacks a right: add to %s the rule {apiGroups: [%q], resources: [%q], verbs: ["%s"]%s}`,
+		who, where, r.Group, r.Resource, strings.Join(verbs, `", "`), names)
 }
 
 // Forbidden adds to an error of the API server what to do about a missing right,

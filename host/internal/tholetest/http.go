@@ -49,6 +49,7 @@ type Plugin struct {
 	LastError        string
 	FailedStep       string `json:"rejectedFor"`
 	CannotFollow     []string
+	MissingRights    []string
 	WaitsFor         string
 	Breaker          *Breaker // nil while no revision runs
 }

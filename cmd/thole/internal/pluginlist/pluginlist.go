@@ -190,8 +190,8 @@ func row(p *host.PluginStatus, wide bool) []string {
 	return cells
 }
 
-// Problem returns the last error with its step, what the plugin cannot follow, and
-// what it waits for, in one line; "" if there is no problem.
+// Problem returns the last error with its step, what the plugin cannot follow, the
+// rights that it lacks and what it waits for, in one line; "" if there is no problem.
 func Problem(p *host.PluginStatus) string {
 	var problems []string
 	switch {
@@ -203,6 +203,7 @@ func Problem(p *host.PluginStatus) string {
 	for _, kind := range p.CannotFollow {
 		problems = append(problems, "cannot follow "+kind)
 	}
+	problems = append(problems, p.MissingRights...)
 	if p.WaitsFor != "" {
 		problems = append(problems, "waits for "+p.WaitsFor)
 	}

@@ -1,0 +1,192 @@
+package runner
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/access"
+	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/events"
+)
+
+// authorizer decides about the rights of service accounts, and of the host. It has the service
+// accounts of the namespace a.
+type authorizer struct {
+	mu     sync.Mutex
+	denied map[string]bool // "account verb resource", or "host verb resource"
+	fails  error
+}
+
+// deny takes the rights away that are named, and gives all others.
+func (a *authorizer) deny(fails error, denied ...string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.denied, a.fails = map[string]bool{}, fails
+	for _, right := range denied {
+		a.denied[right] = true
+	}
+}
+
+func (a *authorizer) decide(user string, r *authorizationv1.ResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	name := user[strings.LastIndex(user, ":")+1:]
+	return authorizationv1.SubjectAccessReviewStatus{Allowed: !a.denied[name+" "+r.Verb+" "+r.Resource]}, a.fails
+}
+
+// reviewer returns what asks the authorizer, and believes an answer for no time.
+func (a *authorizer) reviewer(accounts ...string) *access.Reviewer {
+	var there []runtime.Object
+	for _, name := range accounts {
+		there = append(there, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name}})
+	}
+	client := fake.NewClientset(there...)
+	client.PrependReactor("create", "subjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview).DeepCopy()
+		var err error
+		review.Status, err = a.decide(review.Spec.User, review.Spec.ResourceAttributes)
+		return true, review, err
+	})
+	client.PrependReactor("create", "selfsubjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview).DeepCopy()
+		var err error
+		review.Status, err = a.decide("host", review.Spec.ResourceAttributes)
+		return true, review, err
+	})
+	return access.New(access.Config{Client: client.AuthorizationV1(), Accounts: client.CoreV1(), AllowedFor: time.Nanosecond})
+}
+
+// startAccount starts a plugin of widgets that acts as a service account.
+func startAccount(t *testing.T, r *Runner, account string) error {
+	t.Helper()
+	policy := config.Policy{ServiceAccount: account}
+	policy.Limits.Concurrency = 1
+	return r.Start(t.Context(), &Revision{
+		Revision: events.Revision{Plugin: "p", Number: 1, Digest: "d"}, Policy: policy,
+		Manifest: &abi.Manifest{Name: "p", Controllers: []abi.Controller{{Name: "c", For: widgets.All()}}},
+	}, func() error { return nil })
+}
+
+func TestAPluginWaitsForAnIdentityThatItCanHave(t *testing.T) {
+	_, url := startRefusingServer(t)
+	impersonate, constrained := "host impersonate serviceaccounts", "host impersonate:serviceaccount serviceaccounts"
+	for name, c := range map[string]struct {
+		account      string
+		hostIdentity bool
+		fails        error
+		denied       []string
+		want         string // "": it starts
+		stops        bool   // what runs under another policy
+	}{
+		"its account":               {account: "a/there"},
+		"the host":                  {hostIdentity: true},
+		"constrained impersonation": {account: "a/there", denied: []string{impersonate}},
+		"no account": {
+			want: "the policy names no service account to act as: write serviceAccount: NAMESPACE/NAME to p.yaml, beside the module, or let plugins act with the rights of the host by --host-identity", stops: true,
+		},
+		"an account that is not there": {
+			account: "a/gone", want: "there is no service account a/gone: create it; thole rbac prints it, with what it needs", stops: true,
+		},
+		"one that it may not use": {
+			account: "a/there", denied: []string{impersonate, constrained}, stops: true,
+			want: `the host may not act as the service account a/there: "the host" lacks a right: add to a Role in namespace "a" the rule {apiGroups: [""], resources: ["serviceaccounts"], verbs: ["impersonate"], resourceNames: ["there"]}; thole rbac prints all rules`,
+		},
+		"no answer": {account: "a/there", fails: errors.New("no time"), want: "ask the API server what the host may do: no time"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, a := newRunner(t, url, ""), &authorizer{}
+			a.deny(c.fails, c.denied...)
+			r.HostIdentity, r.Access = c.hostIdentity, a.reviewer("there")
+			err := startAccount(t, r, c.account)
+			wait, waits := errors.AsType[*catalog.WaitError](err)
+			switch {
+			case c.want == "" && err != nil:
+				t.Error(err)
+			case c.want != "" && (!waits || wait.Reason != c.want || wait.Denied != c.stops):
+				t.Errorf("got  %+v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+// What is missing is reported when it changes, and shown as long as it is missing.
+func TestMissingRightsAreReportedOnce(t *testing.T) {
+	_, url := startRefusingServer(t)
+	r, a := newRunner(t, url, ""), &authorizer{}
+	reported := make(chan string, 100)
+	r.Events = events.Func(func(e events.Event) {
+		switch e := e.(type) {
+		case events.RightsMissing:
+			reported <- strings.Join(e.Missing, "\n")
+		case events.RightsGranted:
+			reported <- "all"
+		}
+	})
+	r.Access, r.ReviewEvery = a.reviewer("there"), time.Millisecond
+	if err := startAccount(t, r, "a/there"); err != nil {
+		t.Fatal(err)
+	}
+	const ofPlugin, ofHost = `"system:serviceaccount:a:there" lacks`, `"the host" lacks`
+	expect := func(want ...string) {
+		t.Helper()
+		text := <-reported
+		for _, want := range want {
+			if !strings.Contains(text, want) {
+				t.Errorf("reported %s, want %s", text, want)
+			}
+		}
+		if shown := r.Statuses()["p"].MissingRights; len(shown) != strings.Count(text, "\n")+1 && text != "all" {
+			t.Errorf("shown are %q, reported was %s", shown, text)
+		}
+	}
+	a.deny(nil, "there patch widgets")
+	expect(ofPlugin, `resources: ["widgets"], verbs: ["patch"]`)
+	a.deny(nil, "there patch widgets", "host watch widgets")
+	expect(ofPlugin, ofHost, `verbs: ["watch"]`)
+	a.deny(errors.New("no answer")) // which changes nothing
+	a.deny(nil, "host watch widgets")
+	expect(ofHost)
+	a.deny(nil)
+	expect("all")
+	if err := startAccount(t, r, "a/there"); err != nil { // which reports nothing
+		t.Fatal(err)
+	}
+	a.deny(nil, "host create subjectaccessreviews")
+	expect(ofHost, "subjectaccessreviews")
+	r.Stop("p", false)
+	select {
+	case text := <-reported:
+		t.Errorf("also reported: %s", text)
+	default:
+	}
+}
+
+// A memo may hold what another account has read.
+func TestAMemoIsThatOfOneAccount(t *testing.T) {
+	versions := map[string]string{}
+	for _, account := range []string{"", "a/b", "a/c"} {
+		for _, stated := range []string{"", "1"} {
+			rev := &Revision{Revision: events.Revision{Digest: "d"}, Policy: config.Policy{ServiceAccount: account}, Manifest: &abi.Manifest{MemoVersion: stated}}
+			version := memoVersion(rev)
+			if other, taken := versions[version]; taken {
+				t.Errorf("%q is the version for %s and for %s %s", version, other, account, stated)
+			}
+			versions[version] = account + " " + stated
+			if again := memoVersion(rev); again != version {
+				t.Errorf("it is %q and %q", version, again)
+			}
+		}
+	}
+}

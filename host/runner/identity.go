@@ -1,0 +1,72 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/access"
+	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/dispatch"
+	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
+)
+
+// This file has the service account that a plugin acts as.
+
+// checkIdentity returns a [catalog.WaitError] if a revision cannot act as it is to. constrained is that of
+// [access.Reviewer.Impersonates].
+func (r *Runner) checkIdentity(ctx context.Context, rev *Revision) (constrained bool, err error) {
+	account := rev.Policy.Account()
+	if account == (rights.Account{}) {
+		if r.HostIdentity {
+			return false, nil
+		}
+		return false, &catalog.WaitError{Denied: true, Reason: fmt.Sprintf("the policy names no service account to act as: write serviceAccount: NAMESPACE/NAME to %s.yaml, beside the module, "+
+			"or let plugins act with the rights of the host by --host-identity", rev.Plugin)}
+	}
+	defer r.setWaitsFor(rev.Plugin, "")
+	r.setWaitsFor(rev.Plugin, "the API server to state whether the host may act as the service account "+account.String())
+	constrained, err = r.Access.Impersonates(ctx, account)
+	_, missing := errors.AsType[*access.MissingAccountError](err)
+	switch {
+	case err == nil:
+		return constrained, nil
+	case ctx.Err() != nil:
+		return false, context.Cause(ctx)
+	case access.Denied(err):
+		err = fmt.Errorf("the host may not act as the service account %s: %w; thole rbac prints all rules", account, err)
+	}
+	return false, &catalog.WaitError{Reason: advise(err), Denied: missing || access.Denied(err)}
+}
+
+// accountAccess implements [dispatch.Access] for the kinds of a revision.
+type accountAccess struct {
+	reviewer  *access.Reviewer
+	account   rights.Account
+	resources map[abi.Kind]object.Resource
+}
+
+// accessOf returns what the account of a revision may read, nil if it acts as the host.
+func (r *Runner) accessOf(rev *Revision, resources map[abi.Kind]object.Resource) dispatch.Access {
+	account := rev.Policy.Account()
+	if account == (rights.Account{}) {
+		return nil
+	}
+	return accountAccess{r.Access, account, resources}
+}
+
+// May implements [dispatch.Access].
+func (a accountAccess) May(ctx context.Context, verb string, kind abi.Kind, key object.Key) error {
+	resource, known := a.resources[kind]
+	if !known { // no revision that starts has such a kind
+		return fmt.Errorf("whether %s may %s %s is not known: the API server did not state how the kind is served", a.account, verb, kind)
+	}
+	return a.reviewer.MayUse(ctx, a.account, verb, resource, key)
+}
+
+// Known implements [dispatch.Access].
+func (a accountAccess) Known(verb string, kind abi.Kind, key object.Key) (allowed, known bool) {
+	return a.reviewer.KnownToUse(a.account, verb, a.resources[kind], key)
+}

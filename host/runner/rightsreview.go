@@ -1,0 +1,174 @@
+package runner
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/access"
+	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/internal/explain"
+	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/outcome"
+	"github.com/thole-dev/thole/host/rights"
+)
+
+// This file looks regularly whether a plugin with a service account still has every right
+// that it needs, whether or not a run misses it.
+
+// rightsReview is that of one revision.
+type rightsReview struct {
+	runner    *Runner
+	plugin    string
+	account   rights.Account
+	ofAccount []rights.Rule
+	ofHost    []rights.Rule
+	missing   atomic.Pointer[[]string] // what was found last
+	cancel    context.CancelFunc
+	done      chan struct{}
+}
+
+const (
+	defaultReviewEvery = time.Minute
+	reviewJitter       = 0.1
+	// reviewRetry is the pause after a review that failed.
+	reviewRetry = 10 * time.Second
+)
+
+// startReview begins to review the rights of a revision, and ends that of the one before.
+func (r *Runner) startReview(p *plugin, rev *Revision, constrained bool, resources map[abi.Kind]object.Resource) {
+	before := p.review.Load()
+	before.end()
+	account := rev.Policy.Account()
+	if account == (rights.Account{}) {
+		p.review.Store(nil)
+		return
+	}
+	of := func(kind abi.Kind) (object.Resource, bool) { found, ok := resources[kind]; return found, ok }
+	ctx, cancel := context.WithCancel(context.Background())
+	v := &rightsReview{
+		runner: r, plugin: rev.Plugin, account: account, cancel: cancel, done: make(chan struct{}),
+		ofAccount: rev.Policy.Allow.AccountRules(rev.Manifest, r.namespacesOf(rev), of),
+		ofHost:    rev.Policy.Allow.HostRules(rev.Manifest, account, constrained, r.namespacesOf(rev), of),
+	}
+	found := before.found()
+	v.missing.Store(&found) // what was reported is not reported again
+	p.review.Store(v)
+	go v.run(ctx)
+}
+
+// end ends a review, nil for none, and waits for that.
+func (v *rightsReview) end() {
+	if v != nil {
+		v.cancel()
+		<-v.done
+	}
+}
+
+// found returns what a review, nil for none, found missing last.
+func (v *rightsReview) found() []string {
+	if v == nil {
+		return nil
+	}
+	return *v.missing.Load()
+}
+
+func (v *rightsReview) run(ctx context.Context) {
+	defer close(v.done)
+	for {
+		pause := v.runner.ReviewEvery
+		missing, err := v.look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil: // the API server is away, which others report
+			pause = min(pause, reviewRetry)
+		default:
+			v.report(missing)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(outcome.AddJitter(pause, reviewJitter, rand.Float64())):
+		}
+	}
+}
+
+// look returns a text for each rule that is missing. What the account lacks is not known
+// while the host lacks the right to ask.
+func (v *rightsReview) look(ctx context.Context) (missing []string, err error) {
+	missing, err = lacking(ctx, explain.Host, v.ofHost, v.runner.Access.HostMay)
+	if err != nil {
+		return nil, err
+	}
+	ofAccount, err := lacking(ctx, v.account.User(), v.ofAccount, func(ctx context.Context, a access.Action) (bool, error) {
+		return v.runner.Access.May(ctx, v.account, a)
+	})
+	if err != nil && len(missing) == 0 {
+		return nil, err
+	}
+	return append(missing, ofAccount...), nil
+}
+
+// lacking returns a text for each rule of which a user lacks verbs.
+func lacking(ctx context.Context, user string, rules []rights.Rule, may func(context.Context, access.Action) (bool, error)) (missing []string, err error) {
+	for _, rule := range rules {
+		var verbs []string
+		for _, verb := range rule.Verbs {
+			allowed, err := may(ctx, access.Action{
+				Verb: verb, Group: rule.Group, Resource: rule.Resource, Subresource: rule.Subresource, Namespace: rule.Namespace, Name: rule.Name,
+			})
+			if err != nil {
+				return nil, err
+			}
+			if !allowed {
+				verbs = append(verbs, verb)
+			}
+		}
+		if len(verbs) > 0 {
+			right := explain.Right{User: user, Group: rule.Group, Resource: rule.Path(), Namespace: rule.Namespace, Name: rule.Name}
+			text := right.Advice(verbs...)
+			if rule.OnlyIf != "" {
+				text += ", if " + rule.OnlyIf
+			}
+			missing = append(missing, text)
+		}
+	}
+	return missing, nil
+}
+
+// report reports what has changed. After a rule was granted all objects are due: what the
+// plugin could not read or write may have been needed by any.
+func (v *rightsReview) report(missing []string) {
+	before := v.found()
+	v.missing.Store(&missing)
+	if slices.Equal(before, missing) {
+		return
+	}
+	if len(missing) > 0 {
+		v.runner.Events.Observe(events.RightsMissing{Plugin: v.plugin, Missing: missing})
+	} else {
+		v.runner.Events.Observe(events.RightsGranted{Plugin: v.plugin})
+	}
+	granted := func(text string) bool { return !slices.Contains(missing, text) }
+	if !slices.ContainsFunc(before, granted) {
+		return
+	}
+	for _, c := range v.runner.controllersOf(v.plugin) {
+		c.Queue.AddSpread(c.keys(every))
+	}
+}
+
+func (r *Runner) controllersOf(plugin string) (all []*controller) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.controllers {
+		if c.Plugin == plugin {
+			all = append(all, c)
+		}
+	}
+	return all
+}
