@@ -59,10 +59,6 @@ func (l listWatch) WatchWithContext(ctx context.Context, options metav1.ListOpti
 	uninterrupted := l.uninterrupted.Swap(false)
 	if options.SendInitialEvents != nil {
 		options = l.consistent(options)
-	} else if !uninterrupted {
-		if err := l.checkVersion(ctx); err != nil {
-			return nil, l.outcome(ctx, err)
-		}
 	}
 	req, err := l.request(ctx, options)
 	if err != nil {
@@ -82,6 +78,14 @@ func (l listWatch) WatchWithContext(ctx context.Context, options metav1.ListOpti
 			return nil, err // the server has no watch-list: the reflector lists instead
 		}
 		return nil, l.outcome(ctx, err)
+	}
+	if known := options.ResourceVersion; known != "" && known != "0" && !uninterrupted {
+		if err := l.checkVersion(ctx); err != nil {
+			idle.Stop()
+			cancel(nil)
+			source.Stop()
+			return nil, l.outcome(ctx, err)
+		}
 	}
 	l.health.watching()
 	events := make(chan watch.Event)

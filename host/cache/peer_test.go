@@ -238,10 +238,15 @@ func (p *peer) save() saved {
 // restore goes back to a saved state, at that version or a later one, and ends all
 // watches.
 func (p *peer) restore(to saved, version int) {
-	p.mu.Lock()
-	p.objects, p.version, p.log = maps.Clone(to.objects), version, nil
-	p.mu.Unlock()
+	p.replace(to, version)
 	p.cutWatches()
+}
+
+// replace goes back to a saved state, at that version or a later one.
+func (p *peer) replace(to saved, version int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.objects, p.version, p.log = maps.Clone(to.objects), version, nil
 }
 
 func (p *peer) emit(kind, object string) {

@@ -17,8 +17,9 @@ import (
 //
 // Such a server accepts a watch from a resourceVersion that it has not reached
 // yet, and leaves out every change until it has. Therefore the present version
-// is read before a watch is continued. A server that is found to be at an older
-// version is listed again, and the store is replaced.
+// is read when a watch is continued: after the server has accepted it, since before that
+// another one may have answered, whose state was not yet replaced. A server that is found
+// to be at an older version is listed again, and the store is replaced.
 
 // checkVersion returns an error, for which the reflector lists again, if the API
 // server has gone back since the store was written. The read is a consistent one,

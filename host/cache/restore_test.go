@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -97,6 +98,49 @@ func TestRestoredServerIsListedAgain(t *testing.T) {
 	}
 }
 
+// The server is replaced between two requests, the connection of the second one waits for
+// the new server. What was read from the old one says nothing about it.
+func TestServerThatIsRestoredAsAWatchBeginsIsListedAgain(t *testing.T) {
+	r := newRestorable(t, Config{})
+	var once sync.Once
+	r.set(true, func(req *http.Request) http.HandlerFunc {
+		if isRewatch(req.URL.Query()) {
+			once.Do(func() { r.replace(r.saved, 103) })
+		}
+		return nil
+	})
+	r.cutWatches()
+	r.expectRestored(t)
+}
+
+// A stream that begins with all objects is one of a state that is not older than a
+// version, for which the restored server waits.
+func TestServerThatIsRestoredAsAListBeginsIsListedAgain(t *testing.T) {
+	r := newRestorable(t, Config{})
+	var failed, restored sync.Once
+	r.set(true, func(req *http.Request) (handler http.HandlerFunc) {
+		q := req.URL.Query()
+		switch {
+		case isRewatch(q):
+			failed.Do(func() {
+				handler = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
+			})
+		case isWatchList(q) && q.Get("resourceVersion") != "":
+			restored.Do(func() { r.replace(r.saved, 103) })
+			handler = func(w http.ResponseWriter, req *http.Request) {
+				w.WriteHeader(http.StatusOK)
+				w.(http.Flusher).Flush()
+				<-req.Context().Done()
+			}
+		}
+		return handler
+	})
+	r.cutWatches()
+	r.logs.ExpectNext(t, hclog.Warn, "reason", string(metav1.StatusReasonInternalError))
+	r.logs.ExpectNext(t, hclog.Info, "after", string(metav1.StatusReasonInternalError))
+	r.expectRestored(t)
+}
+
 // etcdutl can increase the version of what it restores and make all older ones
 // expire.
 func TestRestoreWithIncreasedVersionIsNoticed(t *testing.T) {
@@ -166,8 +210,8 @@ func TestVersionsThatCannotBeComparedAreNoRestore(t *testing.T) {
 	p.put("a", "y") // a watch that ends without an event counts as failed
 	await.Until(t, "the event arrives", func() bool { return i.parts[0].store.get(object.Key{Namespace: "a", Name: "y"}) != nil })
 	p.cutWatches()
-	p.next(isCheck)
 	p.next(isRewatch)
+	p.next(isCheck)
 	if i.parts[0].Restores() != 0 {
 		t.Errorf("%d restores", i.parts[0].Restores())
 	}
