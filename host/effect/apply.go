@@ -52,7 +52,7 @@ func (s *session) apply(ctx context.Context, a plannedApply) error {
 // objects of the kind, those that the primary owns are usually among them. Another one
 // is found when it cannot be created.
 func (s *session) find(ctx context.Context, a plannedApply) (have *object.Object, shown Presence, err error) {
-	have, shown = s.Store.Get(a.Kind, a.key)
+	have, shown = s.cached(ctx, a.location)
 	switch {
 	case a.owned && shown != Unknown, shown == Absent, have != nil && s.shares.has(s.sharer(), a.id()) && s.isSharing(a, have):
 		return have, shown, nil

@@ -114,6 +114,9 @@ type Config struct {
 	// Account is the service account that the plugin acts as. The zero value
 	// leaves the account of REST.
 	Account rights.Account
+	// MayGet, if it is set, reports whether the account may get an object. Of any other
+	// the cache decides nothing: what becomes of a write would tell what is there.
+	MayGet func(ctx context.Context, r object.Resource, key object.Key) bool
 
 	Store    Store
 	Recorder Recorder // the host's: Events are always emitted as the host

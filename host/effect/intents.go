@@ -251,7 +251,7 @@ func (s *session) delete(ctx context.Context, d location) error {
 // cache does not have the object, the server is asked once; if it cannot have it, in
 // each run, unless it is one that the primary owned.
 func (s *session) findToDelete(ctx context.Context, d location) (*object.Object, error) {
-	have, shown := s.Store.Get(d.Kind, d.key)
+	have, shown := s.cached(ctx, d)
 	switch {
 	case have != nil && (d.uid == "" || d.uid == string(have.UID)):
 		return have, nil
@@ -259,6 +259,15 @@ func (s *session) findToDelete(ctx context.Context, d location) (*object.Object,
 		return nil, nil
 	}
 	return s.getLive(ctx, d)
+}
+
+// cached returns what the cache shows of an object of an intent. Of one that the account may
+// not get it shows nothing, and the server is asked, which refuses that.
+func (s *session) cached(ctx context.Context, at location) (*object.Object, Presence) {
+	if s.MayGet != nil && !s.MayGet(ctx, at.Resource, at.key) {
+		return nil, Unknown
+	}
+	return s.Store.Get(at.Kind, at.key)
 }
 
 // getLive reads an object from the API server, nil if it does not exist.

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/object"
 )
 
 // authorizer decides about the rights of service accounts, and of the host. It has the service
@@ -188,5 +190,35 @@ func TestAMemoIsThatOfOneAccount(t *testing.T) {
 				t.Errorf("it is %q and %q", version, again)
 			}
 		}
+	}
+}
+
+// The cache of the host decides about writes to what the account may get, and no others.
+func TestWritesAreDecidedByWhatTheAccountMayGet(t *testing.T) {
+	_, url := startRefusingServer(t)
+	for _, account := range []string{"", "a/there"} {
+		r, a := newRunner(t, url, ""), &authorizer{}
+		r.HostIdentity, r.Access = true, a.reviewer("there")
+		if err := startAccount(t, r, account); err != nil {
+			t.Fatal(err)
+		}
+		mayGet := r.plugins["p"].effects.Load().MayGet
+		if account == "" {
+			if mayGet != nil {
+				t.Error("the host needs an account")
+			}
+			continue
+		}
+		expect := func(want bool, why string) {
+			t.Helper()
+			if got := mayGet(t.Context(), object.Resource{GVR: schema.GroupVersionResource{Resource: "widgets"}, Namespaced: true}, object.Key{Namespace: "n", Name: "w"}); got != want {
+				t.Errorf("%s: %v", why, got)
+			}
+		}
+		expect(true, "with the right")
+		a.deny(nil, "there get widgets")
+		expect(false, "without the right")
+		a.deny(errors.New("no answer"))
+		expect(false, "without an answer")
 	}
 }

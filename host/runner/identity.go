@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/access"
@@ -56,6 +57,22 @@ func (r *Runner) accessOf(rev *Revision, resources map[abi.Kind]object.Resource)
 	}
 	return accountAccess{r.Access, account, resources}
 }
+
+// mayGet returns [effect.Config].MayGet for an account, nil for the host. That it is not known
+// is no right.
+func (r *Runner) mayGet(account rights.Account) func(context.Context, object.Resource, object.Key) bool {
+	if account == (rights.Account{}) {
+		return nil
+	}
+	return func(ctx context.Context, on object.Resource, key object.Key) bool {
+		ctx, cancel := context.WithTimeout(ctx, mayGetTimeout)
+		defer cancel()
+		return r.Access.MayUse(ctx, account, rights.Get, on, key) == nil
+	}
+}
+
+// mayGetTimeout bounds how long a write waits for an answer that is remembered otherwise.
+const mayGetTimeout = 2 * time.Second
 
 // May implements [dispatch.Access].
 func (a accountAccess) May(ctx context.Context, verb string, kind abi.Kind, key object.Key) error {

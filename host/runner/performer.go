@@ -55,6 +55,7 @@ func (r *Runner) newPerformer(rev *Revision, p *plugin) (*effect.Performer, erro
 		Version:     r.Version,
 		Digest:      rev.Digest,
 		Account:     policy.Account(),
+		MayGet:      r.mayGet(policy.Account()),
 		Store:       effectStore{r.Cache, &p.informers, &p.ownWrites, &p.written},
 		Recorder:    p.recorder,
 		Logger:      p.log.Logger(r.Logger.Named("effect").With("plugin", rev.Plugin)),
