@@ -22,14 +22,25 @@ func (e *MissingAccountError) Error() string {
 // alone (KEP-5284), which also needs a right to each request. The error is a
 // [*MissingAccountError], a [*DeniedError] if it may not act as the account, or that of asking.
 func (r *Reviewer) Impersonates(ctx context.Context, account rights.Account) (constrained bool, err error) {
-	_, err = r.Accounts.ServiceAccounts(account.Namespace).Get(ctx, account.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, &MissingAccountError{account}
-	case err != nil:
-		return false, fmt.Errorf("look up the service account %s: %w", account, explain.Forbidden(err))
+	if err := r.Exists(ctx, account); err != nil {
+		return false, err
 	}
 	return r.impersonates(ctx, account)
+}
+
+// Exists returns nil if there is the account. The API server lets one act as an account that it
+// does not have. The error is a [*MissingAccountError], or that of asking.
+func (r *Reviewer) Exists(ctx context.Context, account rights.Account) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	_, err := r.Accounts.ServiceAccounts(account.Namespace).Get(ctx, account.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return &MissingAccountError{account}
+	case err != nil:
+		return fmt.Errorf("look up the service account %s: %w", account, explain.Forbidden(err))
+	}
+	return nil
 }
 
 func (r *Reviewer) impersonates(ctx context.Context, account rights.Account) (constrained bool, err error) {

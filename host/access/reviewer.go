@@ -54,7 +54,8 @@ type Config struct {
 // concurrent use.
 type Reviewer struct {
 	Config
-	host *subject
+	host    *subject
+	reviews *rate.Limiter // of questions of [Reviewer.Review]
 
 	mu       sync.Mutex // so that an account is one subject
 	accounts *lru.Cache // of *subject, by account
@@ -64,6 +65,10 @@ type Reviewer struct {
 // may name one after the other.
 const maxAccounts = 1024
 
+// maxReviewed bounds the questions of [Reviewer.Review] about all accounts, in the time for which
+// an answer is remembered: 50 in a second.
+const maxReviewed = 3000
+
 // New returns a reviewer that knows nothing yet.
 func New(c Config) *Reviewer {
 	c.AllowedFor = cmp.Or(c.AllowedFor, time.Minute)
@@ -71,7 +76,7 @@ func New(c Config) *Reviewer {
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
 	}
-	r := &Reviewer{Config: c, accounts: lru.New(maxAccounts)}
+	r := &Reviewer{Config: c, accounts: lru.New(maxAccounts), reviews: rate.NewLimiter(rate.Every(c.AllowedFor/maxReviewed), 1)}
 	r.host = newSubject(&r.Config, "the host", r.reviewHost)
 	r.host.narrow, r.host.wide = rate.NewLimiter(rate.Inf, 0), rate.NewLimiter(rate.Inf, 0) // no guest asks about it
 	return r
@@ -91,6 +96,23 @@ func (r *Reviewer) May(ctx context.Context, account rights.Account, action Actio
 // HostMay is May for the host itself.
 func (r *Reviewer) HostMay(ctx context.Context, action Action) (bool, error) {
 	return r.host.may(ctx, action)
+}
+
+// Review is May, and HostMay for the zero Account, for who asks again and again about all that is
+// needed. It waits for its turn, and takes nothing of the limits and the memory that reads have.
+func (r *Reviewer) Review(ctx context.Context, account rights.Account, action Action) (bool, error) {
+	s := r.host
+	if account != (rights.Account{}) {
+		s = r.subject(account)
+	}
+	if allowed, known := s.known(action); known {
+		return allowed, nil
+	}
+	if err := r.reviews.Wait(ctx); err != nil {
+		return false, err
+	}
+	_, has := s.answers.Get(action)
+	return s.send(ctx, action, s == r.host || has)
 }
 
 func (r *Reviewer) subject(account rights.Account) *subject {

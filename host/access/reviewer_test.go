@@ -364,6 +364,73 @@ func TestQuestionsThatFailAreBounded(t *testing.T) {
 	}
 }
 
+// A review asks about each rule in each namespace, every minute. Reads have their limit and their
+// memory for themselves.
+func TestReviewsTakeNothingOfWhatReadsHave(t *testing.T) {
+	s := newServer(t)
+	s.reviews = rate.NewLimiter(rate.Inf, 0)
+	s.wants(t, one, getP, true, 1)
+	s.wants(t, one, getInA, true, 1)
+	review := func(account rights.Account, action Action, want bool, questions int) {
+		t.Helper()
+		if allowed, err := s.Review(t.Context(), account, action); allowed != want || err != nil {
+			t.Fatalf("%+v: %v, %v", action, allowed, err)
+		}
+		if n := s.take(); n != questions {
+			t.Fatalf("%+v: %d questions", action, n)
+		}
+	}
+	for i := range 2 * maxAnswers {
+		review(one, Action{Verb: "get", Resource: "pods", Namespace: fmt.Sprint("n", i)}, true, 1)
+	}
+	s.wants(t, one, getP, true, 0)
+	s.wants(t, one, Action{Verb: "get", Resource: "pods", Namespace: "new"}, true, 1)
+	if n := s.subject(one).answers.Len(); n != 3 {
+		t.Errorf("%d answers", n)
+	}
+
+	// What is remembered is used by both, and replaced.
+	review(one, getP, true, 0)
+	s.passes(time.Minute)
+	s.allow(false)
+	review(one, getP, false, 1)
+	s.wants(t, one, getP, false, 0)
+	s.passes(10 * time.Second)
+	s.allow(true)
+	review(one, getP, true, 1)
+	s.wants(t, one, getP, true, 0)
+	host := rights.Account{}
+	review(host, getP, true, 1)
+	review(host, getP, true, 0) // for another plugin
+	s.always(allowed, 500)
+	if may, err := s.Review(t.Context(), other, getP); may || err == nil {
+		t.Errorf("got %v, %v", may, err)
+	}
+}
+
+func TestReviewsOfAllAccountsAreBounded(t *testing.T) {
+	s := newServer(t)
+	const questions = 100
+	r := New(Config{Client: s.Client, AllowedFor: 6 * time.Second}) // 500 in a second
+	began := time.Now()
+	var wait sync.WaitGroup
+	for i := range questions {
+		account := rights.Account{Namespace: "a", Name: fmt.Sprint(i % 4)}
+		if i%5 == 0 {
+			account = rights.Account{} // the host
+		}
+		wait.Go(func() {
+			if may, err := r.Review(t.Context(), account, Action{Verb: "get", Resource: "pods", Name: fmt.Sprint(i)}); !may || err != nil {
+				t.Errorf("got %v, %v", may, err)
+			}
+		})
+	}
+	wait.Wait()
+	if took, n := time.Since(began), s.take(); n != questions || took < (questions-1)*2*time.Millisecond {
+		t.Errorf("%d questions in %s", n, took)
+	}
+}
+
 func TestMemoryOfAnAccountIsBoundedAndItsOwn(t *testing.T) {
 	s := newServer(t)
 	s.subject(one).wide = rate.NewLimiter(rate.Inf, 0)

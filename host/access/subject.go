@@ -89,10 +89,15 @@ func (s *subject) ask(ctx context.Context, action Action) (bool, error) {
 	if allowed, known := s.known(action); known {
 		return allowed, nil // since the caller has looked
 	}
-	began := s.Clock.Now()
-	if err := s.mayAsk(action, began); err != nil {
+	if err := s.mayAsk(action, s.Clock.Now()); err != nil {
 		return false, err
 	}
+	return s.send(ctx, action, true)
+}
+
+// send asks the API server.
+func (s *subject) send(ctx context.Context, action Action, remember bool) (bool, error) {
+	began := s.Clock.Now()
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	status, err := s.review(ctx, action.attributes())
@@ -103,7 +108,9 @@ func (s *subject) ask(ctx context.Context, action Action) (bool, error) {
 	if a.allowed {
 		a.until = began.Add(s.AllowedFor)
 	}
-	s.answers.Add(action.clone(), a)
+	if remember {
+		s.answers.Add(action.clone(), a)
+	}
 	return a.allowed, nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -29,6 +30,27 @@ type authorizer struct {
 	mu     sync.Mutex
 	denied map[string]bool // "account verb resource", or "host verb resource"
 	fails  error
+	silent string // about whom no question is answered
+	asked  map[string]int
+}
+
+// mute makes all questions about an account fail, "" for none.
+func (a *authorizer) mute(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.silent = name
+}
+
+// awaitAsked waits for a question about an account.
+func (a *authorizer) awaitAsked(t *testing.T, name string) {
+	t.Helper()
+	count := func() int {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.asked[name]
+	}
+	before := count()
+	await.Until(t, "a question about "+name, func() bool { return count() > before })
 }
 
 // deny takes the rights away that are named, and gives all others.
@@ -45,6 +67,13 @@ func (a *authorizer) decide(user string, r *authorizationv1.ResourceAttributes) 
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	name := user[strings.LastIndex(user, ":")+1:]
+	if a.asked == nil {
+		a.asked = map[string]int{}
+	}
+	a.asked[name]++
+	if a.silent == name {
+		return authorizationv1.SubjectAccessReviewStatus{}, errors.New("no answer")
+	}
 	return authorizationv1.SubjectAccessReviewStatus{Allowed: !a.denied[name+" "+r.Verb+" "+r.Resource]}, a.fails
 }
 
@@ -173,6 +202,58 @@ func TestMissingRightsAreReportedOnce(t *testing.T) {
 		t.Errorf("also reported: %s", text)
 	default:
 	}
+}
+
+// An account that is deleted is missing like a right: the API server goes on to let the host act
+// as it. While the host may not ask, what the account lacks is what was found last.
+func TestAReviewOfAnAccountThatIsDeleted(t *testing.T) {
+	_, url := startRefusingServer(t)
+	r, a := newRunner(t, url, ""), &authorizer{}
+	reported := make(chan []string, 100)
+	r.Events = events.Func(func(e events.Event) {
+		switch e := e.(type) {
+		case events.RightsMissing:
+			reported <- e.Missing
+		case events.RightsGranted:
+			reported <- nil
+		}
+	})
+	r.Access, r.ReviewEvery = a.reviewer("there"), time.Millisecond
+	if err := startAccount(t, r, "a/there"); err != nil {
+		t.Fatal(err)
+	}
+	expect := func(want ...string) {
+		t.Helper()
+		got := <-reported
+		if len(got) != len(want) {
+			t.Fatalf("reported %q, want %q", got, want)
+		}
+		for i := range want {
+			if !strings.Contains(got[i], want[i]) {
+				t.Errorf("reported %q, want %q", got[i], want[i])
+			}
+		}
+	}
+	const gone, lacks, hostLacks = "there is no service account a/there: create it", `"system:serviceaccount:a:there" lacks`, `"the host" lacks`
+	accounts := r.Access.Accounts.ServiceAccounts("a")
+	if err := accounts.Delete(t.Context(), "there", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	expect(gone)
+	a.deny(nil, "there patch widgets")
+	expect(gone, lacks)
+	a.deny(nil, "there patch widgets", "host watch widgets")
+	expect(hostLacks, gone, lacks)
+	a.mute("there")
+	a.awaitAsked(t, "there")
+	a.awaitAsked(t, "there")
+	a.mute("")
+	if _, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "there"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	expect(hostLacks, lacks)
+	a.deny(nil)
+	expect()
 }
 
 // A memo may hold what another account has read.

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
@@ -21,14 +22,15 @@ import (
 
 // rightsReview is that of one revision.
 type rightsReview struct {
-	runner    *Runner
-	plugin    string
-	account   rights.Account
-	ofAccount []rights.Rule
-	ofHost    []rights.Rule
-	missing   atomic.Pointer[[]string] // what was found last
-	cancel    context.CancelFunc
-	done      chan struct{}
+	runner        *Runner
+	plugin        string
+	account       rights.Account
+	ofAccount     []rights.Rule
+	ofHost        []rights.Rule
+	missing       atomic.Pointer[[]string] // what was found last
+	lastOfAccount []string                 // of that; used by run
+	cancel        context.CancelFunc
+	done          chan struct{}
 }
 
 const (
@@ -97,28 +99,46 @@ func (v *rightsReview) run(ctx context.Context) {
 	}
 }
 
-// look returns a text for each rule that is missing. What the account lacks is not known
-// while the host lacks the right to ask.
+// look returns a text for each rule that is missing. What the account lacks is what was found
+// last while the host lacks the right to ask.
 func (v *rightsReview) look(ctx context.Context) (missing []string, err error) {
-	missing, err = lacking(ctx, explain.Host, v.ofHost, v.runner.Access.HostMay)
+	missing, err = v.lacking(ctx, rights.Account{}, v.ofHost)
 	if err != nil {
 		return nil, err
 	}
-	ofAccount, err := lacking(ctx, v.account.User(), v.ofAccount, func(ctx context.Context, a access.Action) (bool, error) {
-		return v.runner.Access.May(ctx, v.account, a)
-	})
-	if err != nil && len(missing) == 0 {
+	ofAccount, err := v.lackingOfAccount(ctx)
+	switch {
+	case err == nil:
+		v.lastOfAccount = ofAccount
+	case len(missing) == 0:
 		return nil, err
 	}
-	return append(missing, ofAccount...), nil
+	return append(missing, v.lastOfAccount...), nil
 }
 
-// lacking returns a text for each rule of which a user lacks verbs.
-func lacking(ctx context.Context, user string, rules []rights.Rule, may func(context.Context, access.Action) (bool, error)) (missing []string, err error) {
+// lackingOfAccount includes that the account is not there any more.
+func (v *rightsReview) lackingOfAccount(ctx context.Context) (missing []string, err error) {
+	err = v.runner.Access.Exists(ctx, v.account)
+	if gone, is := errors.AsType[*access.MissingAccountError](err); is {
+		missing = []string{gone.Error()}
+	} else if err != nil {
+		return nil, err
+	}
+	rules, err := v.lacking(ctx, v.account, v.ofAccount)
+	return append(missing, rules...), err
+}
+
+// lacking returns a text for each rule of which an account, or the host for the zero Account, lacks
+// verbs.
+func (v *rightsReview) lacking(ctx context.Context, account rights.Account, rules []rights.Rule) (missing []string, err error) {
+	user := explain.Host
+	if account != (rights.Account{}) {
+		user = account.User()
+	}
 	for _, rule := range rules {
 		var verbs []string
 		for _, verb := range rule.Verbs {
-			allowed, err := may(ctx, access.Action{
+			allowed, err := v.runner.Access.Review(ctx, account, access.Action{
 				Verb: verb, Group: rule.Group, Resource: rule.Resource, Subresource: rule.Subresource, Namespace: rule.Namespace, Name: rule.Name,
 			})
 			if err != nil {
