@@ -136,8 +136,8 @@ func (s *keyState) startRevision() {
 	if s.dropTries {
 		s.tries, s.previous = outcome.Tries{}, nil
 	}
-	if s.dropMemo {
-		s.memo = nil
+	if s.dropMemo { // which is so for another account; its failures may tell what it has met
+		s.memo, s.previous = nil, nil
 	}
 	s.history.startRevision(s.wasHealthy)
 }

@@ -80,6 +80,33 @@ func TestMemosAreKeptIfTheirVersionStays(t *testing.T) {
 	}
 }
 
+// The failures of a run may tell what another account has met. With the same code, the version
+// of memos is another one if the account is.
+func TestTheFailureOfARunIsThatOfOneAccount(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	fails := func() {
+		t.Helper()
+		if f.run(); f.request.Previous == nil {
+			t.Error("the run is not told how the one before has failed")
+		}
+	}
+	f.reconcile = returnsCode(abi.CodeRetry)
+	f.run()
+	fails()
+	f.swap(func(*Revision) {})
+	fails()
+	for _, accounts := range [][]string{{"of ns/b"}, {"of ns/c", "of ns/b"}} {
+		for _, account := range accounts {
+			f.swap(func(r *Revision) { r.MemoVersion = account })
+		}
+		if f.run(); f.request.Previous != nil {
+			t.Errorf("after %q the run is told %+v", accounts, f.request.Previous)
+		}
+		fails()
+	}
+}
+
 // A run can wait for a read for seconds before it begins. If the revision is
 // replaced meanwhile, what is remembered of the key is for the new one.
 func TestAKeyThatWasTakenBeforeASwapIsPutBack(t *testing.T) {
