@@ -337,8 +337,11 @@ func (c *Controller) answered(allowed bool) {
 func (c *Controller) maySee(ctx context.Context, q question) error {
 	for {
 		revision := c.revision.Load()
-		if revision.Access == nil {
+		switch {
+		case revision.Access == nil:
 			return nil
+		case !revision.Controller.MayRead(q.kind): // any more: it is not known how the kind is served
+			return &access.DeniedError{}
 		}
 		bounded, cancel := context.WithTimeout(ctx, refreshTimeout)
 		err := q.ask(bounded, revision.Access)

@@ -232,6 +232,27 @@ func TestAnAnswerIsThatOfTheRevisionThatRuns(t *testing.T) {
 	}
 }
 
+// Whether the account may see objects of such a kind cannot be asked any more.
+func TestAChangeOfAKindThatIsNotFollowedAnyMoreIsDropped(t *testing.T) {
+	eachWake(t, func(t *testing.T, f *fixture, _, _ string, change func(int)) {
+		a := f.as()
+		a.err = errors.New("it is not known how the kind is served")
+		change(50)
+		f.swap(func(r *Revision) {
+			r.Controller.Owns, r.Controller.Reads, r.Controller.Watches = nil, nil, nil
+		})
+		f.log = nil
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		<-f.c.unanswered.due
+		if f.c.answer(ctx); ctx.Err() != nil {
+			t.Error("it is asked again and again")
+		}
+		f.expect()
+		f.expectNothingAsked()
+	})
+}
+
 // expectDue checks that the key is due if the account has a right.
 func (f *fixture) expectDue(due string, a Access) {
 	f.t.Helper()
