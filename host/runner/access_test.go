@@ -2,6 +2,7 @@ package runner
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 // authorizer decides about the rights of service accounts, and of the host. It has the service
@@ -201,6 +203,31 @@ func TestMissingRightsAreReportedOnce(t *testing.T) {
 	case text := <-reported:
 		t.Errorf("also reported: %s", text)
 	default:
+	}
+}
+
+// Who has rights in many namespaces may lose them all.
+func TestMissingRightsAreBounded(t *testing.T) {
+	a := &authorizer{}
+	a.deny(nil, "there get widgets")
+	r := &Runner{Config: Config{Access: a.reviewer("there")}}
+	look := func(n int) []string {
+		v := &rightsReview{runner: r, account: rights.Account{Namespace: "a", Name: "there"}}
+		for i := range n {
+			v.ofAccount = append(v.ofAccount, rights.Rule{Namespace: fmt.Sprint("n", i), Resource: "widgets", Verbs: []string{"get"}})
+		}
+		missing, err := v.look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return missing
+	}
+	if missing := look(maxMissing); len(missing) != maxMissing || !strings.Contains(missing[maxMissing-1], `namespace "n99"`) {
+		t.Errorf("%d are missing: %q", len(missing), missing)
+	}
+	missing := look(3 * maxMissing)
+	if last := missing[len(missing)-1]; len(missing) != maxMissing+1 || last != "and 200 more: thole rbac prints all rules" {
+		t.Errorf("%d are missing, the last: %s", len(missing), last)
 	}
 }
 

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
@@ -113,7 +114,18 @@ func (v *rightsReview) look(ctx context.Context) (missing []string, err error) {
 	case len(missing) == 0:
 		return nil, err
 	}
-	return append(missing, v.lastOfAccount...), nil
+	return bounded(append(missing, v.lastOfAccount...)), nil
+}
+
+// maxMissing bounds how many rules are shown and reported: an account may have lost its rights in
+// each of many namespaces.
+const maxMissing = 100
+
+func bounded(missing []string) []string {
+	if more := len(missing) - maxMissing; more > 0 {
+		missing = append(missing[:maxMissing:maxMissing], fmt.Sprintf("and %d more: thole rbac prints all rules", more))
+	}
+	return missing
 }
 
 // lackingOfAccount includes that the account is not there any more.
