@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
@@ -272,6 +273,37 @@ func TestAPluginReadsWhatItsAccountMayRead(t *testing.T) {
 		k.lookUntil("a", "ns/s", value+"2")
 		k.expectRevoked(revoke)
 	})
+}
+
+// The API server lets the host act as an account that is deleted, and RBAC gives it rights: the
+// plugin ends all the same, until there is the account again.
+func TestAPluginEndsWithItsAccount(t *testing.T) {
+	k := startKeyrings(t)
+	for _, plugin := range []string{"a", "b"} {
+		k.grant(plugin, plugin, "", secretsRule("get list watch"))
+		k.putSecret("ns", "s", "first")
+		k.look(plugin, "ns/s")
+		k.lookUntil(plugin, "ns/s", holds("first")+"1")
+	}
+	k.must(k.CoreV1().ServiceAccounts("ns").Delete(k.Context(), "a", metav1.DeleteOptions{}))
+	lacks := func() bool {
+		return strings.Contains(strings.Join(k.host.runner.Statuses()["keyring-a"].MissingRights, "\n"), "there is no service account ns/a: create it")
+	}
+	await.Until(t, "it is missed", lacks)
+	before, _ := k.found("a")
+	k.change("1") // runs b
+	k.expectNoRun("a", before)
+	primary := k.objects.Resource(keyring("a")).Namespace("ns")
+	_, err := primary.Patch(k.Context(), "x", types.MergePatchType, []byte(`{"spec":{"text":"ns/t"}}`), metav1.PatchOptions{})
+	k.must(err)
+	await.Until(t, "the status of the primary states it", func() bool {
+		return strings.Contains(fmt.Sprint(k.status("a")["conditions"]), "there is no service account ns/a: create it")
+	})
+	k.expectNoRun("a", before)
+	_, err = k.CoreV1().ServiceAccounts("ns").Create(k.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
+	k.must(err)
+	k.awaitFound("a", "not found 1")
+	await.Until(t, "it is not missed any more", func() bool { return !lacks() })
 }
 
 // expectRevoked takes a right away while the plugin a runs. A change of what it has read does

@@ -29,16 +29,18 @@ func (r *Reviewer) Impersonates(ctx context.Context, account rights.Account) (co
 }
 
 // Exists returns nil if there is the account. The API server lets one act as an account that it
-// does not have. The error is a [*MissingAccountError], or that of asking.
+// does not have, and RBAC gives it rights: [Reviewer.MayUse] denies them, until Exists finds the
+// account again. The error is a [*MissingAccountError], or that of asking.
 func (r *Reviewer) Exists(ctx context.Context, account rights.Account) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	_, err := r.Accounts.ServiceAccounts(account.Namespace).Get(ctx, account.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return &MissingAccountError{account}
-	case err != nil:
+	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("look up the service account %s: %w", account, explain.Forbidden(err))
+	}
+	r.subject(account).gone.Store(err != nil)
+	if err != nil {
+		return &MissingAccountError{account}
 	}
 	return nil
 }

@@ -15,10 +15,12 @@ type DeniedError struct{ right explain.Right }
 // Error states the rule that is missing.
 func (e *DeniedError) Error() string { return e.right.Advice() }
 
-// Denied reports whether an error is a [DeniedError], and not one of asking.
+// Denied reports whether an error is a [DeniedError] or a [MissingAccountError], and not one of
+// asking.
 func Denied(err error) bool {
-	var denied *DeniedError
-	return errors.As(err, &denied)
+	_, gone := errors.AsType[*MissingAccountError](err)
+	_, denied := errors.AsType[*DeniedError](err)
+	return gone || denied
 }
 
 // including returns the actions of which each includes the use of a verb on an object, the
@@ -41,8 +43,11 @@ func including(verb string, r object.Resource, key object.Key) []Action {
 
 // MayUse returns nil if an account may use a verb on an object, on all of a namespace if the
 // key has no name, or on all that there are if it has no namespace either. The error is a
-// [*DeniedError], or that of asking.
+// [*DeniedError], a [*MissingAccountError], or that of asking.
 func (r *Reviewer) MayUse(ctx context.Context, account rights.Account, verb string, on object.Resource, key object.Key) error {
+	if r.subject(account).gone.Load() {
+		return &MissingAccountError{account}
+	}
 	if allowed, _ := r.KnownToUse(account, verb, on, key); allowed {
 		return nil
 	}
@@ -63,6 +68,9 @@ func (r *Reviewer) MayUse(ctx context.Context, account rights.Account, verb stri
 // KnownToUse is MayUse without asking.
 func (r *Reviewer) KnownToUse(account rights.Account, verb string, on object.Resource, key object.Key) (allowed, known bool) {
 	known = true
+	if r.subject(account).gone.Load() {
+		return false, true
+	}
 	for _, a := range including(verb, on, key) {
 		may, answered := r.Known(account, a)
 		if may {

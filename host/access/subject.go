@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -21,6 +22,7 @@ type subject struct {
 	name   string // in errors
 	review reviewFunc
 
+	gone    atomic.Bool        // the account was not there when it was looked up last
 	answers *lru.Cache         // of answer, by Action
 	asking  singleflight.Group // by key of the Action
 	narrow  *rate.Limiter      // of questions about single namespaces and objects

@@ -21,7 +21,7 @@ import (
 type Access interface {
 	// May returns nil if the account may use a verb on an object, on all objects of a
 	// namespace if the key has no name, or on all that there are if it has no namespace
-	// either. The error is an [access.DeniedError], or that of asking.
+	// either. The error is one of [access.Denied], or that of asking.
 	May(ctx context.Context, verb string, kind abi.Kind, key object.Key) error
 	// Known is May without asking: known is false if the answer is not remembered. It is
 	// called for each event, and must not block.

@@ -267,6 +267,13 @@ func TestAReviewOfAnAccountThatIsDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(gone)
+	may := r.controllersOf("p")[0].Revision().Access
+	if err := may.May(t.Context(), rights.Get, widgets, object.Key{Namespace: "n", Name: "w"}); err == nil || !access.Denied(err) || !strings.Contains(err.Error(), gone) {
+		t.Errorf("the plugin may still read: %v", err)
+	}
+	if allowed, known := may.Known(rights.Watch, widgets, object.Key{}); allowed || !known {
+		t.Error("changes still wake the plugin")
+	}
 	a.deny(nil, "there patch widgets")
 	expect(gone, lacks)
 	a.deny(nil, "there patch widgets", "host watch widgets")
@@ -279,6 +286,9 @@ func TestAReviewOfAnAccountThatIsDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(hostLacks, lacks)
+	if err := may.May(t.Context(), rights.Get, widgets, object.Key{Namespace: "n", Name: "w"}); err != nil {
+		t.Error(err)
+	}
 	a.deny(nil)
 	expect()
 }

@@ -36,10 +36,10 @@ func (r *Runner) checkIdentity(ctx context.Context, rev *Revision) (constrained 
 		return constrained, nil
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx)
-	case access.Denied(err):
+	case access.Denied(err) && !missing:
 		err = fmt.Errorf("the host may not act as the service account %s: %w; thole rbac prints all rules", account, err)
 	}
-	return false, &catalog.WaitError{Reason: advise(err), Denied: missing || access.Denied(err)}
+	return false, &catalog.WaitError{Reason: advise(err), Denied: access.Denied(err)}
 }
 
 // accountAccess implements [dispatch.Access] for the kinds of a revision.
