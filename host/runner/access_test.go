@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -204,6 +205,34 @@ func TestMissingRightsAreReportedOnce(t *testing.T) {
 		t.Errorf("also reported: %s", text)
 	default:
 	}
+}
+
+func TestOneWriteWaitsForASlowAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, silent := fake.NewClientset(), make(chan struct{})
+		client.PrependReactor("create", "subjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+			<-silent
+			return true, &authorizationv1.SubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}, nil
+		})
+		r := &Runner{Config: Config{Access: access.New(access.Config{Client: client.AuthorizationV1()})}}
+		mayGet := r.mayGet(rights.Account{Namespace: "a", Name: "b"})
+		expect := func(want bool, waits time.Duration) {
+			t.Helper()
+			began := time.Now()
+			got := mayGet(t.Context(), object.Resource{GVR: schema.GroupVersionResource{Resource: "widgets"}}, object.Key{Name: "w"})
+			if waited := time.Since(began); got != want || waited != waits {
+				t.Errorf("%v after %s, want %v after %s", got, waited, want, waits)
+			}
+		}
+		expect(false, mayGetTimeout)
+		expect(false, 0)
+		time.Sleep(afterSlowGet) // fake time
+		expect(false, mayGetTimeout)
+		expect(false, 0)
+		close(silent)
+		synctest.Wait()
+		expect(true, 0)
+	})
 }
 
 // Who has rights in many namespaces may lose them all.

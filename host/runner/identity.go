@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
@@ -64,15 +65,30 @@ func (r *Runner) mayGet(account rights.Account) func(context.Context, object.Res
 	if account == (rights.Account{}) {
 		return nil
 	}
+	var slowUntil atomic.Int64 // Unix nanoseconds
 	return func(ctx context.Context, on object.Resource, key object.Key) bool {
-		ctx, cancel := context.WithTimeout(ctx, mayGetTimeout)
+		if allowed, known := r.Access.KnownToUse(account, rights.Get, on, key); known {
+			return allowed
+		}
+		if time.Now().UnixNano() < slowUntil.Load() {
+			return false
+		}
+		bounded, cancel := context.WithTimeout(ctx, mayGetTimeout)
 		defer cancel()
-		return r.Access.MayUse(ctx, account, rights.Get, on, key) == nil
+		err := r.Access.MayUse(bounded, account, rights.Get, on, key)
+		if bounded.Err() != nil && ctx.Err() == nil {
+			slowUntil.Store(time.Now().Add(afterSlowGet).UnixNano())
+		}
+		return err == nil
 	}
 }
 
-// mayGetTimeout bounds how long a write waits for an answer that is remembered otherwise.
-const mayGetTimeout = 2 * time.Second
+// Bounds of how long a write waits for an answer, which is remembered then.
+const (
+	mayGetTimeout = 2 * time.Second
+	// afterSlowGet is for how long no write waits after one has waited in vain.
+	afterSlowGet = 10 * time.Second
+)
 
 // May implements [dispatch.Access].
 func (a accountAccess) May(ctx context.Context, verb string, kind abi.Kind, key object.Key) error {
