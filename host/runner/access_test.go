@@ -11,6 +11,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -87,6 +88,10 @@ func (a *authorizer) reviewer(accounts ...string) *access.Reviewer {
 		there = append(there, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name}})
 	}
 	client := fake.NewClientset(there...)
+	client.PrependReactor("get", "serviceaccounts", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		hidden := action.GetNamespace() == "hidden"
+		return hidden, nil, apierrors.NewForbidden(corev1.Resource("serviceaccounts"), "there", errors.New("not here"))
+	})
 	client.PrependReactor("create", "subjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview).DeepCopy()
 		var err error
@@ -136,6 +141,10 @@ func TestAPluginWaitsForAnIdentityThatItCanHave(t *testing.T) {
 		"one that it may not use": {
 			account: "a/there", denied: []string{impersonate, constrained}, stops: true,
 			want: `the host may not act as the service account a/there: "the host" lacks a right: add to a Role in namespace "a" the rule {apiGroups: [""], resources: ["serviceaccounts"], verbs: ["impersonate"], resourceNames: ["there"]}; thole rbac prints all rules`,
+		},
+		"one that the host may not look up": {
+			account: "hidden/there", stops: true,
+			want: `look up the service account hidden/there: serviceaccounts "there" is forbidden: not here; thole rbac prints all rules`,
 		},
 		"no answer": {account: "a/there", fails: errors.New("no time"), want: "ask the API server what the host may do: no time"},
 	} {

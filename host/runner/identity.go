@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/access"
 	"github.com/thole-dev/thole/host/catalog"
@@ -39,8 +41,10 @@ func (r *Runner) checkIdentity(ctx context.Context, rev *Revision) (constrained 
 		return false, context.Cause(ctx)
 	case access.Denied(err) && !missing:
 		err = fmt.Errorf("the host may not act as the service account %s: %w; thole rbac prints all rules", account, err)
+	case apierrors.IsForbidden(err):
+		err = fmt.Errorf("%w; thole rbac prints all rules", err)
 	}
-	return false, &catalog.WaitError{Reason: advise(err), Denied: access.Denied(err)}
+	return false, &catalog.WaitError{Reason: advise(err), Denied: access.Denied(err) || apierrors.IsForbidden(err)}
 }
 
 // accountAccess implements [dispatch.Access] for the kinds of a revision.
