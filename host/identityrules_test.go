@@ -228,7 +228,7 @@ func (s *tenants) without(t *testing.T, plugin string, role *rbacv1.ClusterRole,
 	await.Until(t, plugin+" lacks the rule", func() bool {
 		text := strings.Join(s.missing(plugin), "\n")
 		for _, resource := range rule.Resources {
-			if !strings.Contains(text, fmt.Sprintf("resources: [%q], verbs: [%s", resource, `"`+strings.Join(rule.Verbs, `", "`)+`"`)) {
+			if !strings.Contains(text, fmt.Sprintf("resources: ['%s'], verbs: ['%s'", resource, strings.Join(rule.Verbs, "', '"))) {
 				return false
 			}
 		}

@@ -222,7 +222,7 @@ func TestRightsOfTheHostItself(t *testing.T) {
 	}
 	// This host may not ask about others, and says which right it lacks.
 	want := regexp.MustCompile(`^ask the API server what .*/host may do: ".*:host" lacks a right: add to a ClusterRole the rule ` +
-		`{apiGroups: \["authorization.k8s.io"\], resources: \["subjectaccessreviews"\], verbs: \["create"\]}`)
+		`{apiGroups: \['authorization.k8s.io'\], resources: \['subjectaccessreviews'\], verbs: \['create'\]}`)
 	if allowed, err := r.May(t.Context(), account, get); allowed || err == nil || Denied(err) || !want.MatchString(err.Error()) {
 		t.Errorf("got %v, %v", allowed, err)
 	}

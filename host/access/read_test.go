@@ -27,7 +27,7 @@ func (s *server) may(rights ...string) {
 }
 
 func TestWiderRightsAreAskedForFirst(t *testing.T) {
-	const inA, inCluster = `a Role in namespace "a" the rule {apiGroups: [""], resources: `, `a ClusterRole the rule {apiGroups: [""], resources: `
+	const inA, inCluster = `a Role in namespace "a" the rule {apiGroups: [''], resources: `, `a ClusterRole the rule {apiGroups: [''], resources: `
 	for name, c := range map[string]struct {
 		rights []string
 		verb   string
@@ -39,16 +39,16 @@ func TestWiderRightsAreAskedForFirst(t *testing.T) {
 		"all, of one object":               {[]string{"get pods  "}, "get", pods, object.Key{Namespace: "a", Name: "p"}, []string{"get pods  "}, ""},
 		"the namespace, of one object":     {[]string{"get pods a "}, "get", pods, object.Key{Namespace: "a", Name: "p"}, []string{"get pods  ", "get pods a "}, ""},
 		"its name":                         {[]string{"get pods a p"}, "get", pods, object.Key{Namespace: "a", Name: "p"}, []string{"get pods  ", "get pods a ", "get pods a p"}, ""},
-		"another name":                     {[]string{"get pods a q"}, "get", pods, object.Key{Namespace: "a", Name: "p"}, []string{"get pods  ", "get pods a ", "get pods a p"}, inA + `["pods"], verbs: ["get"]}`},
-		"another namespace":                {[]string{"get pods b "}, "get", pods, object.Key{Namespace: "a", Name: "p"}, []string{"get pods  ", "get pods a ", "get pods a p"}, inA + `["pods"], verbs: ["get"]}`},
-		"another verb":                     {[]string{"list pods  "}, "get", pods, object.Key{Namespace: "a", Name: "p"}, []string{"get pods  ", "get pods a ", "get pods a p"}, inA + `["pods"], verbs: ["get"]}`},
+		"another name":                     {[]string{"get pods a q"}, "get", pods, object.Key{Namespace: "a", Name: "p"}, []string{"get pods  ", "get pods a ", "get pods a p"}, inA + `['pods'], verbs: ['get']}`},
+		"another namespace":                {[]string{"get pods b "}, "get", pods, object.Key{Namespace: "a", Name: "p"}, []string{"get pods  ", "get pods a ", "get pods a p"}, inA + `['pods'], verbs: ['get']}`},
+		"another verb":                     {[]string{"list pods  "}, "get", pods, object.Key{Namespace: "a", Name: "p"}, []string{"get pods  ", "get pods a ", "get pods a p"}, inA + `['pods'], verbs: ['get']}`},
 		"all of a namespace":               {[]string{"list pods a "}, "list", pods, object.Key{Namespace: "a"}, []string{"list pods  ", "list pods a "}, ""},
-		"all of a namespace, and one name": {[]string{"list pods a p"}, "list", pods, object.Key{Namespace: "a"}, []string{"list pods  ", "list pods a "}, inA + `["pods"], verbs: ["list"]}`},
-		"all, and the namespace":           {[]string{"list pods a "}, "list", pods, object.Key{}, []string{"list pods  "}, inCluster + `["pods"], verbs: ["list"]}`},
+		"all of a namespace, and one name": {[]string{"list pods a p"}, "list", pods, object.Key{Namespace: "a"}, []string{"list pods  ", "list pods a "}, inA + `['pods'], verbs: ['list']}`},
+		"all, and the namespace":           {[]string{"list pods a "}, "list", pods, object.Key{}, []string{"list pods  "}, inCluster + `['pods'], verbs: ['list']}`},
 		"a cluster-scoped object":          {[]string{"get nodes  "}, "get", nodes, object.Key{Name: "n"}, []string{"get nodes  "}, ""},
 		"its cluster-scoped name":          {[]string{"get nodes  n"}, "get", nodes, object.Key{Name: "n"}, []string{"get nodes  ", "get nodes  n"}, ""},
-		"not this cluster-scoped name":     {[]string{"get nodes  m"}, "get", nodes, object.Key{Name: "n"}, []string{"get nodes  ", "get nodes  n"}, inCluster + `["nodes"], verbs: ["get"]}`},
-		"no namespace of a cluster-scoped": {[]string{"get nodes a "}, "get", nodes, object.Key{Namespace: "a", Name: "n"}, []string{"get nodes  ", "get nodes  n"}, inCluster + `["nodes"], verbs: ["get"]}`},
+		"not this cluster-scoped name":     {[]string{"get nodes  m"}, "get", nodes, object.Key{Name: "n"}, []string{"get nodes  ", "get nodes  n"}, inCluster + `['nodes'], verbs: ['get']}`},
+		"no namespace of a cluster-scoped": {[]string{"get nodes a "}, "get", nodes, object.Key{Namespace: "a", Name: "n"}, []string{"get nodes  ", "get nodes  n"}, inCluster + `['nodes'], verbs: ['get']}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)

@@ -273,7 +273,7 @@ func TestRequestWithoutAResponseIsRepeated(t *testing.T) {
 // TestMissingRightIsLoggedWithItsRule covers a user that may list a kind and not
 // watch it.
 func TestMissingRightIsLoggedWithItsRule(t *testing.T) {
-	const rule = `the rule {apiGroups: ["example.dev"], resources: ["widgets"], verbs: ["list", "watch"]}`
+	const rule = `the rule {apiGroups: ['example.dev'], resources: ['widgets'], verbs: ['list', 'watch']}`
 	const refusal = `{"apiVersion":"v1","kind":"Status","status":"Failure","code":403,"reason":"Forbidden","message":` +
 		`"widgets is forbidden: User \"u\" cannot watch resource \"widgets\" in API group \"example.dev\" at the cluster scope"}`
 	p := newPeer(t)

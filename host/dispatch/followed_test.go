@@ -213,7 +213,7 @@ func TestALiveReadThatTheServerForbidsIsDenied(t *testing.T) {
 			t.Errorf("get: %s", got)
 		}
 	})
-	if line := fmt.Sprint(logs.Next(t)); !strings.Contains(line, `resources: ["gadgets"], verbs: ["get"]`) {
+	if line := fmt.Sprint(logs.Next(t)); !strings.Contains(line, `resources: ['gadgets'], verbs: ['get']`) {
 		t.Errorf("logged: %s", line)
 	}
 }

@@ -27,11 +27,11 @@ func TestErrorsAreClassified(t *testing.T) {
 	}{
 		"a missing right in a namespace": {
 			respondStatus(403, "Forbidden", `configmaps "c" is forbidden: User "system:serviceaccount:x:y" cannot patch resource "configmaps" in API group "" in the namespace "default"`, ""),
-			abi.ClassDenied, "Forbidden", `"system:serviceaccount:x:y" lacks a right: add to a Role in namespace "default" the rule {apiGroups: [""], resources: ["configmaps"], verbs: ["patch"]}`, false,
+			abi.ClassDenied, "Forbidden", `"system:serviceaccount:x:y" lacks a right: add to a Role in namespace "default" the rule {apiGroups: [''], resources: ['configmaps'], verbs: ['patch']}`, false,
 		},
 		"a missing right at the cluster scope": {
 			respondStatus(403, "Forbidden", `x is forbidden: User "u" cannot patch resource "widgets/status" in API group "test.thole.dev" at the cluster scope: no rule`, ""),
-			abi.ClassDenied, "Forbidden", `a ClusterRole the rule {apiGroups: ["test.thole.dev"], resources: ["widgets/status"], verbs: ["patch"]}`, false,
+			abi.ClassDenied, "Forbidden", `a ClusterRole the rule {apiGroups: ['test.thole.dev'], resources: ['widgets/status'], verbs: ['patch']}`, false,
 		},
 		"a missing right to set blockOwnerDeletion": {
 			respondStatus(403, "Forbidden", `configmaps "c" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: , <nil>`, ""),
@@ -152,7 +152,7 @@ func TestFailuresNameEachMissingRight(t *testing.T) {
 			t.Fatalf("got %+v after %v", failure, rules)
 		}
 		rule := failure.Message[start : end+1]
-		rules = append(rules, strings.NewReplacer("apiGroups", `"apiGroups"`, "resources", `"resources"`, "verbs", `"verbs"`).Replace(rule))
+		rules = append(rules, strings.NewReplacer("'", `"`, "apiGroups", `"apiGroups"`, "resources", `"resources"`, "verbs", `"verbs"`).Replace(rule))
 		w.edit(role, "r", "", `{"rules":[`+strings.Join(rules, ",")+`]}`)
 		w.until("the authorizer applies the rule "+rule, func() bool {
 			next := everything()

@@ -106,7 +106,7 @@ func TestMissingRightToActAsAnAccountNamesTheHost(t *testing.T) {
 			t.Fatalf("got %+v after %v", failure, rules)
 		}
 		rule, _, _ := strings.Cut(rest, "}")
-		rules = append(rules, "{"+strings.NewReplacer("apiGroups", `"apiGroups"`, "resources", `"resources"`, "verbs", `"verbs"`).Replace(rule)+"}")
+		rules = append(rules, "{"+strings.NewReplacer("'", `"`, "apiGroups", `"apiGroups"`, "resources", `"resources"`, "verbs", `"verbs"`).Replace(rule)+"}")
 		w.edit(role, "host", "", `{"rules":[`+strings.Join(rules, ",")+`]}`)
 		missing := failure.Message
 		w.until("the authorizer applies the rule", func() bool { failure = patch(); return failure == nil || failure.Message != missing })

@@ -262,14 +262,14 @@ func TestLabellingFailuresAreExplained(t *testing.T) {
 		handler http.HandlerFunc
 		want    string
 	}{
-		"list": {forbidden("list"), `add to a ClusterRole the rule {apiGroups: [""], resources: ["configmaps"], verbs: ["list"]}`},
+		"list": {forbidden("list"), `add to a ClusterRole the rule {apiGroups: [''], resources: ['configmaps'], verbs: ['list']}`},
 		"patch": {func(out http.ResponseWriter, in *http.Request) {
 			if in.Method == http.MethodPatch {
 				forbidden("patch")(out, in)
 				return
 			}
 			u.ServeHTTP(out, in)
-		}, `default/a: "u" lacks a right: add to a ClusterRole the rule {apiGroups: [""], resources: ["configmaps"], verbs: ["patch"]}`},
+		}, `default/a: "u" lacks a right: add to a ClusterRole the rule {apiGroups: [''], resources: ['configmaps'], verbs: ['patch']}`},
 		"server": {respondStatus(500, "InternalError", "etcd is away", ""), "label objects of v1 ConfigMap with thole.dev/managed-by: etcd is away"},
 	} {
 		t.Run(name, func(t *testing.T) {

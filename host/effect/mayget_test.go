@@ -49,7 +49,7 @@ func TestAWriteTellsNothingOfAnObjectThatTheAccountMayNotGet(t *testing.T) {
 			expect := func(what string, result *abi.Result) {
 				t.Helper()
 				_, failure := w.PerformIntents(t.Context(), target, result)
-				if failure == nil || failure.Class != abi.ClassDenied || !strings.Contains(failure.Message, `resources: ["configmaps"], verbs: ["get"]`) {
+				if failure == nil || failure.Class != abi.ClassDenied || !strings.Contains(failure.Message, `resources: ['configmaps'], verbs: ['get']`) {
 					t.Errorf("%s: %+v", what, failure)
 				}
 			}

@@ -278,7 +278,7 @@ func (w *world) rights() {
 		w.Fatalf("held: %v", held)
 	}
 	problems := w.releaseAll(c, held)
-	want := fmt.Sprintf(`release ConfigMap.v1 %s/a: "few-rights" lacks a right: add to a Role in namespace %q the rule {apiGroups: [""], resources: ["configmaps"], verbs: ["patch"]}`, w.ns, w.ns)
+	want := fmt.Sprintf(`release ConfigMap.v1 %s/a: "few-rights" lacks a right: add to a Role in namespace %q the rule {apiGroups: [''], resources: ['configmaps'], verbs: ['patch']}`, w.ns, w.ns)
 	if len(problems) != 1 || !strings.HasPrefix(problems[0], want) {
 		w.Errorf("got  %v\nwant %s", problems, want)
 	}

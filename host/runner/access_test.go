@@ -140,7 +140,7 @@ func TestAPluginWaitsForAnIdentityThatItCanHave(t *testing.T) {
 		},
 		"one that it may not use": {
 			account: "a/there", denied: []string{impersonate, constrained}, stops: true,
-			want: `the host may not act as the service account a/there: "the host" lacks a right: add to a Role in namespace "a" the rule {apiGroups: [""], resources: ["serviceaccounts"], verbs: ["impersonate"], resourceNames: ["there"]}; thole rbac prints all rules`,
+			want: `the host may not act as the service account a/there: "the host" lacks a right: add to a Role in namespace "a" the rule {apiGroups: [''], resources: ['serviceaccounts'], verbs: ['impersonate'], resourceNames: ['there']}; thole rbac prints all rules`,
 		},
 		"one that the host may not look up": {
 			account: "hidden/there", stops: true,
@@ -195,9 +195,9 @@ func TestMissingRightsAreReportedOnce(t *testing.T) {
 		}
 	}
 	a.deny(nil, "there patch widgets")
-	expect(ofPlugin, `resources: ["widgets"], verbs: ["patch"]`)
+	expect(ofPlugin, `resources: ['widgets'], verbs: ['patch']`)
 	a.deny(nil, "there patch widgets", "host watch widgets")
-	expect(ofPlugin, ofHost, `verbs: ["watch"]`)
+	expect(ofPlugin, ofHost, `verbs: ['watch']`)
 	a.deny(errors.New("no answer")) // which changes nothing
 	a.deny(nil, "host watch widgets")
 	expect(ofHost)

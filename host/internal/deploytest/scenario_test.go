@@ -207,7 +207,7 @@ func (s *missingRight) expectLogged(missing string) {
 // expectCondition waits until the object's condition Ready has the rule to add.
 func (s *missingRight) expectCondition() {
 	s.Helper()
-	rule := fmt.Sprintf("{apiGroups: [%q], resources: [%q], verbs: [%q]}", s.Group, s.Resource, s.Verb)
+	rule := fmt.Sprintf("{apiGroups: ['%s'], resources: ['%s'], verbs: ['%s']}", s.Group, s.Resource, s.Verb)
 	await.Until(s.T, "the condition Ready names the rule "+rule, func() bool {
 		ready := condition(get(s.T, podManagers, s.namespace, s.pm), "Ready")
 		message, _ := ready["message"].(string)

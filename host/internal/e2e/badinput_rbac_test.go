@@ -49,8 +49,8 @@ func TestMissingRightIsReportedWithTheRuleToAdd(t *testing.T) {
 	})
 	reason := p.Plugin("podmanager").LastError
 	for _, resource := range []string{
-		`{apiGroups: [""], resources: ["pods"], verbs: ["list", "watch"]}`,
-		`{apiGroups: ["example.thole.dev"], resources: ["podmanagers"], verbs: ["list", "watch"]}`,
+		`{apiGroups: [''], resources: ['pods'], verbs: ['list', 'watch']}`,
+		`{apiGroups: ['example.thole.dev'], resources: ['podmanagers'], verbs: ['list', 'watch']}`,
 	} {
 		if !strings.Contains(reason, missingRule(ns, resource)) {
 			t.Errorf("lastError is %s\nwant %s", reason, missingRule(ns, resource))
@@ -69,7 +69,7 @@ func TestMissingRightIsReportedWithTheRuleToAdd(t *testing.T) {
 		message, _ = c["message"].(string)
 		return c["status"] == "False" && c["reason"] == "Forbidden" && strings.Contains(message, "create")
 	})
-	want := "apply v1 Pod " + ns + "/pm: " + missingRule(ns, `{apiGroups: [""], resources: ["pods"], verbs: ["create"]}`)
+	want := "apply v1 Pod " + ns + "/pm: " + missingRule(ns, `{apiGroups: [''], resources: ['pods'], verbs: ['create']}`)
 	if !strings.HasPrefix(message, want) {
 		t.Errorf("the condition's message is %s\nwant %s", message, want)
 	}

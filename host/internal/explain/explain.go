@@ -45,7 +45,8 @@ func MissingRight(message string) (right Right, ok bool) {
 	return Right{User: m[1], Verb: m[2], Resource: m[3], Group: m[4], Namespace: m[5]}, true
 }
 
-// Advice returns the rule to add. It has the given verbs, or that of the right if
+// Advice returns the rule to add, as YAML that can be pasted from JSON and from a log, too: single
+// quotes are not escaped there. It has the given verbs, or that of the right if
 // there are none, or if the right is one to act as another user.
 func (r Right) Advice(verbs ...string) string {
 	who := strconv.Quote(r.User)
@@ -63,10 +64,10 @@ func (r Right) Advice(verbs ...string) string {
 	}
 	names := ""
 	if r.Name != "" {
-		names = fmt.Sprintf(", resourceNames: [%q]", r.Name)
+		names = fmt.Sprintf(", resourceNames: ['%s']", r.Name)
 	}
-	return fmt.Sprintf(`%s lacks a right: add to %s the rule {apiGroups: [%q], resources: [%q], verbs: ["%s"]%s}`,
-		who, where, r.Group, r.Resource, strings.Join(verbs, `", "`), names)
+	return fmt.Sprintf(`%s lacks a right: add to %s the rule {apiGroups: ['%s'], resources: ['%s'], verbs: ['%s']%s}`,
+		who, where, r.Group, r.Resource, strings.Join(verbs, "', '"), names)
 }
 
 // Forbidden adds to an error of the API server what to do about a missing right,

@@ -2,25 +2,29 @@ package explain
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/url"
+	"reflect"
 	"strings"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
 )
 
 func TestMissingRightIsParsedFromTheMessage(t *testing.T) {
 	for message, want := range map[string]string{
-		`configmaps "c" is forbidden: User "system:serviceaccount:x:y" cannot patch resource "configmaps" in API group "" in the namespace "default"`:                                                `"system:serviceaccount:x:y" lacks a right: add to a Role in namespace "default" the rule {apiGroups: [""], resources: ["configmaps"], verbs: ["patch"]}`,
-		`x is forbidden: User "u" cannot patch resource "widgets/status" in API group "test.thole.dev" at the cluster scope: no rule`:                                                                `"u" lacks a right: add to a ClusterRole the rule {apiGroups: ["test.thole.dev"], resources: ["widgets/status"], verbs: ["patch"]}`,
-		`serviceaccounts "p" is forbidden: User "host" cannot impersonate resource "serviceaccounts" in API group "" in the namespace "a"`:                                                           `"host", which is the host and acts as another user, lacks a right: add to a Role in namespace "a" the rule {apiGroups: [""], resources: ["serviceaccounts"], verbs: ["impersonate"]}`,
-		`serviceaccounts.authentication.k8s.io "p" is forbidden: User "host" cannot impersonate:serviceaccount resource "serviceaccounts" in API group "authentication.k8s.io" in the namespace "a"`: `"host", which is the host and acts as another user, lacks a right: add to a Role in namespace "a" the rule {apiGroups: ["authentication.k8s.io"], resources: ["serviceaccounts"], verbs: ["impersonate:serviceaccount"]}`,
-		`configmaps "c" is forbidden: User "host" cannot impersonate-on:serviceaccount:patch resource "configmaps/status" in API group "" at the cluster scope: no rule`:                             `"host", which is the host and acts as another user, lacks a right: add to a ClusterRole the rule {apiGroups: [""], resources: ["configmaps/status"], verbs: ["impersonate-on:serviceaccount:patch"]}`,
+		`configmaps "c" is forbidden: User "system:serviceaccount:x:y" cannot patch resource "configmaps" in API group "" in the namespace "default"`:                                                `"system:serviceaccount:x:y" lacks a right: add to a Role in namespace "default" the rule {apiGroups: [''], resources: ['configmaps'], verbs: ['patch']}`,
+		`x is forbidden: User "u" cannot patch resource "widgets/status" in API group "test.thole.dev" at the cluster scope: no rule`:                                                                `"u" lacks a right: add to a ClusterRole the rule {apiGroups: ['test.thole.dev'], resources: ['widgets/status'], verbs: ['patch']}`,
+		`serviceaccounts "p" is forbidden: User "host" cannot impersonate resource "serviceaccounts" in API group "" in the namespace "a"`:                                                           `"host", which is the host and acts as another user, lacks a right: add to a Role in namespace "a" the rule {apiGroups: [''], resources: ['serviceaccounts'], verbs: ['impersonate']}`,
+		`serviceaccounts.authentication.k8s.io "p" is forbidden: User "host" cannot impersonate:serviceaccount resource "serviceaccounts" in API group "authentication.k8s.io" in the namespace "a"`: `"host", which is the host and acts as another user, lacks a right: add to a Role in namespace "a" the rule {apiGroups: ['authentication.k8s.io'], resources: ['serviceaccounts'], verbs: ['impersonate:serviceaccount']}`,
+		`configmaps "c" is forbidden: User "host" cannot impersonate-on:serviceaccount:patch resource "configmaps/status" in API group "" at the cluster scope: no rule`:                             `"host", which is the host and acts as another user, lacks a right: add to a ClusterRole the rule {apiGroups: [''], resources: ['configmaps/status'], verbs: ['impersonate-on:serviceaccount:patch']}`,
 		`pods "p" is forbidden: exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1`:                                                                                               ``,
 	} {
 		right, ok := MissingRight(message)
@@ -32,9 +36,35 @@ func TestMissingRightIsParsedFromTheMessage(t *testing.T) {
 
 func TestAdviceNamesAllVerbs(t *testing.T) {
 	right := Right{User: "u", Verb: "watch", Resource: "pods"}
-	const want = `"u" lacks a right: add to a ClusterRole the rule {apiGroups: [""], resources: ["pods"], verbs: ["list", "watch"]}`
+	const want = `"u" lacks a right: add to a ClusterRole the rule {apiGroups: [''], resources: ['pods'], verbs: ['list', 'watch']}`
 	if got := right.Advice("list", "watch"); got != want {
 		t.Errorf("got %s", got)
+	}
+}
+
+// /plugins and the log are JSON, which escapes double quotes.
+func TestAdviceIsTheSameInJSON(t *testing.T) {
+	rights := []Right{
+		{Verb: "impersonate:serviceaccount", Group: "authentication.k8s.io", Resource: "serviceaccounts", Namespace: "a", Name: "p"},
+		{Verb: "patch", Resource: "configmaps/status"},
+	}
+	for _, right := range rights {
+		text, err := json.Marshal(right.Advice())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rule, _ := strings.Cut(strings.Trim(string(text), `"`), "the rule ")
+		var got rbacv1.PolicyRule
+		if err := yaml.UnmarshalStrict([]byte(rule), &got); err != nil {
+			t.Fatalf("%s: %v", rule, err)
+		}
+		want := rbacv1.PolicyRule{APIGroups: []string{right.Group}, Resources: []string{right.Resource}, Verbs: []string{right.Verb}}
+		if right.Name != "" {
+			want.ResourceNames = []string{right.Name}
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is %+v", rule, got)
+		}
 	}
 }
 
@@ -43,7 +73,7 @@ func TestAdviceNamesAllVerbs(t *testing.T) {
 func TestAdviceOfImpersonationHasItsOwnVerb(t *testing.T) {
 	for _, verb := range []string{"impersonate", "impersonate:serviceaccount", "impersonate-on:serviceaccount:list"} {
 		right := Right{User: "u", Verb: verb, Resource: "serviceaccounts", Namespace: "a"}
-		want := `"u", which is the host and acts as another user, lacks a right: add to a Role in namespace "a" the rule {apiGroups: [""], resources: ["serviceaccounts"], verbs: ["` + verb + `"]}`
+		want := `"u", which is the host and acts as another user, lacks a right: add to a Role in namespace "a" the rule {apiGroups: [''], resources: ['serviceaccounts'], verbs: ['` + verb + `']}`
 		if got := right.Advice("list", "watch"); got != want {
 			t.Errorf("got %s", got)
 		}
@@ -71,7 +101,7 @@ func TestForbiddenAddsTheRuleToAMissingRightAlone(t *testing.T) {
 	const refusal = `User "u" cannot watch resource "pods" in API group "" at the cluster scope`
 	missing := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New(refusal))
 	err := Forbidden(missing, "list", "watch")
-	if !strings.Contains(err.Error(), `verbs: ["list", "watch"]`) || !errors.Is(err, missing) {
+	if !strings.Contains(err.Error(), `verbs: ['list', 'watch']`) || !errors.Is(err, missing) {
 		t.Errorf("got %v", err)
 	}
 	for name, err := range map[string]error{
