@@ -62,7 +62,7 @@ func (r *Report) RBAC(o RBACOptions) ([]byte, error) {
 
 // missing returns what a policy has to allow, as a host reports it.
 func missing(plugin string, needed rights.Entries, ceiling config.Allow) error {
-	reason := "the policy does not allow what the manifest asks for; write to " + plugin + ".yaml, beside the module: " + needed.PolicyText()
+	reason := "the policy does not allow what the manifest asks for; write to " + plugin + ".yaml, beside the module, and leave its other fields as they are: " + needed.PolicyText()
 	if !ceiling.Covers(plugin, needed) {
 		reason += "; and to the file of --config: " + config.ConfigText(plugin, needed)
 	}

@@ -95,7 +95,7 @@ func TestRolesAreOfThePolicyOrThereAreNone(t *testing.T) {
 		want   string
 	}{
 		"a refused plugin":           {func(r *Report, _ *RBACOptions) { r.Load = Load{Error: "it is broken"} }, "it is broken"},
-		"a policy that is too small": {func(_ *Report, o *RBACOptions) { o.Policy.Allow = o.Policy.Allow[1:] }, "write to p.yaml, beside the module: {apiVersion: thole.dev/v1alpha1, allow: ["},
+		"a policy that is too small": {func(_ *Report, o *RBACOptions) { o.Policy.Allow = o.Policy.Allow[1:] }, "write to p.yaml, beside the module, and leave its other fields as they are: {apiVersion: thole.dev/v1alpha1, allow: ["},
 		"a ceiling that is, too": {func(_ *Report, o *RBACOptions) {
 			o.Policy.Allow, o.Host.Allow = o.Policy.Allow[1:], config.Allow{}
 		}, "; and to the file of --config: {allow: {entries: {p: ["},

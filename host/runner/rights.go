@@ -96,7 +96,7 @@ func (r *Runner) lookUp(ctx context.Context, rev *Revision) (map[abi.Kind]object
 // deniedReason states what the policy of a plugin has to allow, and the configuration if it
 // does not allow that yet.
 func deniedReason(plugin string, needed rights.Entries, ceiling config.Allow) string {
-	reason := "the policy does not allow what the manifest asks for; write to " + plugin + ".yaml, beside the module: " + policyText(needed)
+	reason := "the policy does not allow what the manifest asks for; write to " + plugin + ".yaml, beside the module, and leave its other fields as they are: " + policyText(needed)
 	if !ceiling.Covers(plugin, needed) {
 		reason += "; and to the file of --config: " + config.ConfigText(plugin, needed)
 	}

@@ -108,7 +108,7 @@ func TestAPluginWaitsForAPolicyThatAllowsWhatItNeeds(t *testing.T) {
 				}
 				return
 			}
-			want := "the policy does not allow what the manifest asks for; write to p.yaml, beside the module: " +
+			want := "the policy does not allow what the manifest asks for; write to p.yaml, beside the module, and leave its other fields as they are: " +
 				"{apiVersion: thole.dev/v1alpha1, allow: " + c.want + "}; and to the file of --config: {allow: {entries: {p: " + c.want + "}}}"
 			if !waits || !wait.Denied || wait.Reason != want {
 				t.Errorf("got  %v\nwant %s", err, want)

@@ -190,7 +190,7 @@ var badPlugins = []badPlugin{
 			Name: "main", For: abi.Kind{APIVersion: "v1", Kind: "Namespace"}.All(), Reads: abi.AllOf(abi.Kind{APIVersion: "v1", Kind: "Secret"}),
 		}),
 		message: []string{
-			"write to asks-for-secrets.yaml, beside the module: {apiVersion: thole.dev/v1alpha1, allow: [" +
+			"write to asks-for-secrets.yaml, beside the module, and leave its other fields as they are: {apiVersion: thole.dev/v1alpha1, allow: [" +
 				"{groups: [''], kinds: [Namespace], verbs: [get, list, watch]}, {groups: [''], kinds: [Secret], verbs: [get, list, watch], namespaces: ['*']}]}",
 			"and to the file of --config: {allow: {entries: {asks-for-secrets: [{groups: [''], kinds: [Namespace], ",
 		},

@@ -27,7 +27,7 @@ func TestAPluginRunsWhileItsPolicyAllowsWhatItNeeds(t *testing.T) {
 		await.Until(t, "the plugin waits", func() bool { return p.Plugin("share").State == "waiting" })
 		return p.Plugin("share").LastError
 	}
-	_, policy, found := strings.Cut(awaitWaiting(), "beside the module: ")
+	_, policy, found := strings.Cut(awaitWaiting(), "as they are: ")
 	if !found || strings.Contains(policy, "--config") {
 		t.Fatalf("it waits for %s", p.Plugin("share").LastError)
 	}
