@@ -86,6 +86,9 @@ func (f *rbacFlags) run(cmd *cobra.Command, file string) error {
 	if err != nil {
 		return err
 	}
+	if err := report.Refused(); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
 	if err := f.readPolicy(cmd, report, &o); err != nil {
 		return err
 	}

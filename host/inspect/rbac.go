@@ -113,7 +113,7 @@ func (y *roles) head(r *Report, o RBACOptions) {
 		}
 	}
 	if slices.Sort(guessed); len(guessed) > 0 {
-		y.line("# Guessed, as no cluster that serves them was asked (--kubeconfig), are the resources of:")
+		y.line("# The resources of these kinds are guessed; name a cluster that serves them by --kubeconfig:")
 		for _, kind := range guessed {
 			y.line("#   %s", kind)
 		}
