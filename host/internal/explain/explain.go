@@ -20,6 +20,9 @@ import (
 // Host is the user of a [Right] that the host lacks, whatever its account is called.
 const Host = "the host"
 
+// anonymous is the user of a request without credentials.
+const anonymous = "system:anonymous"
+
 // Right is an RBAC right that a request would have needed.
 type Right struct {
 	User      string
@@ -47,8 +50,12 @@ func MissingRight(message string) (right Right, ok bool) {
 
 // Advice returns the rule to add, as YAML that can be pasted from JSON and from a log, too: single
 // quotes are not escaped there. It has the given verbs, or that of the right if
-// there are none, or if the right is one to act as another user.
+// there are none, or if the right is one to act as another user. Nobody is advised to give
+// rights to whoever has no credentials.
 func (r Right) Advice(verbs ...string) string {
+	if r.User == anonymous {
+		return fmt.Sprintf("the request was not authenticated (%q): check the credentials in the kubeconfig", anonymous)
+	}
 	who := strconv.Quote(r.User)
 	if impersonates := strings.HasPrefix(r.Verb, "impersonate"); impersonates {
 		if verbs = nil; r.User != Host {
