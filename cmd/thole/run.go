@@ -47,7 +47,7 @@ the service account of its pod.`,
 	flags.StringVar(&f.configFile, "config", "", "file with the host's configuration; flags win over it")
 	flags.StringVar(&f.listen, "listen", "", "address of probes, metrics and plugin states (default 127.0.0.1:8080)")
 	flags.StringVar(&f.namespace, "namespace", "", "the one namespace to work in; default: all")
-	flags.BoolVar(&f.hostIdentity, "host-identity", false, "let plugins act with the rights of the host")
+	flags.BoolVar(&f.hostIdentity, "host-identity", false, "let plugins without a service account act with the rights of the host")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "let the API server check every write and store none; log what would change")
 	flags.StringVar(&f.logLevel, "log-level", "info", "trace, debug, info, warn or error")
 	flags.StringVar(&f.logFormat, "log-format", "json", "json or text")
