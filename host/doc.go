@@ -15,8 +15,8 @@
 // runner runs one plugin: it joins its controllers to the stages, and starts,
 // swaps and stops them for the catalog. Beside the stages are config (the
 // configuration file, limits, policy), rights (which verbs a plugin may use on
-// which objects), access (what the API server allows its service account), events (what happens, as typed values; logs and metrics
-// observe them), telemetry (logs, metrics), serve (probes, metrics, plugin
+// which objects), access (what the API server allows its service account),
+// events (what happens, as typed values; logs and metrics observe them), telemetry (logs, metrics), serve (probes, metrics, plugin
 // states), podevents (Kubernetes Events) and object (the vocabulary that all
 // share).
 //

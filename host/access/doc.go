@@ -2,9 +2,10 @@
 //
 // Plugins read from informers that they share, with the rights of the host. So what a
 // plugin may read is decided here: by a SubjectAccessReview for its account, with the
-// groups that the account has. Writes need none of this: they are sent as the account,
-// and the API server decides. RATIONALE.md has the reasons.
+// groups that the account has. Writes are sent as the account, and the API server decides.
+// RATIONALE.md has the reasons.
 //
+//	account.go   whether the account is there, and the host may act as it
 //	reviewer.go  questions about accounts, and about the host itself
 //	subject.go   the answers about one of them: how they are got, and for how long they are
 //	             remembered

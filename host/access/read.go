@@ -29,7 +29,7 @@ func Denied(err error) bool {
 // https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources.
 func including(verb string, r object.Resource, key object.Key) []Action {
 	all := Action{Verb: verb, Group: r.GVR.Group, Resource: r.GVR.Resource}
-	actions := []Action{all}
+	actions := append(make([]Action, 0, 3), all)
 	if r.Namespaced && key.Namespace != "" {
 		all.Namespace = key.Namespace
 		actions = append(actions, all)
@@ -45,15 +45,17 @@ func including(verb string, r object.Resource, key object.Key) []Action {
 // key has no name, or on all that there are if it has no namespace either. The error is a
 // [*DeniedError], a [*MissingAccountError], or that of asking.
 func (r *Reviewer) MayUse(ctx context.Context, account rights.Account, verb string, on object.Resource, key object.Key) error {
-	if r.subject(account).gone.Load() {
+	s := r.subject(account)
+	if s.gone.Load() {
 		return &MissingAccountError{account}
 	}
-	if allowed, _ := r.KnownToUse(account, verb, on, key); allowed {
+	actions := including(verb, on, key)
+	if allowed, _ := s.knownOneOf(actions); allowed {
 		return nil
 	}
 	missing := Action{}
-	for _, a := range including(verb, on, key) {
-		switch allowed, err := r.May(ctx, account, a); {
+	for _, a := range actions {
+		switch allowed, err := s.may(ctx, a); {
 		case err != nil:
 			return err
 		case allowed:
@@ -67,16 +69,9 @@ func (r *Reviewer) MayUse(ctx context.Context, account rights.Account, verb stri
 
 // KnownToUse is MayUse without asking.
 func (r *Reviewer) KnownToUse(account rights.Account, verb string, on object.Resource, key object.Key) (allowed, known bool) {
-	known = true
-	if r.subject(account).gone.Load() {
+	s := r.subject(account)
+	if s.gone.Load() {
 		return false, true
 	}
-	for _, a := range including(verb, on, key) {
-		may, answered := r.Known(account, a)
-		if may {
-			return true, true
-		}
-		known = known && answered
-	}
-	return false, known
+	return s.knownOneOf(including(verb, on, key))
 }

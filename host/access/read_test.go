@@ -4,12 +4,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 var (
@@ -124,5 +126,22 @@ func TestDenialIsKnownWhenEachWiderRightIs(t *testing.T) {
 	s.wants(t, one, getPods, false, 1)
 	if may, known := s.KnownToUse(one, "get", pods, key); may || !known {
 		t.Errorf("allowed %v, known %v", may, known)
+	}
+}
+
+// It is looked up for each run and each change.
+func TestAKnownRightCostsNoAllocation(t *testing.T) {
+	r := New(Config{})
+	account := rights.Account{Namespace: "n", Name: "a"}
+	widgets := object.Resource{Namespaced: true}
+	widgets.GVR.Resource = "widgets"
+	in := Action{Verb: rights.Get, Resource: "widgets", Namespace: "n"} // after the right to all was looked for
+	r.subject(account).answers.Add(in, answer{true, time.Now().Add(time.Hour)})
+	key := object.Key{Namespace: "n", Name: "w"}
+	if allowed, known := r.KnownToUse(account, rights.Get, widgets, key); !allowed || !known {
+		t.Fatalf("allowed %v, known %v", allowed, known)
+	}
+	if n := testing.AllocsPerRun(100, func() { r.KnownToUse(account, rights.Get, widgets, key) }); n > 0 {
+		t.Errorf("%v allocations", n)
 	}
 }

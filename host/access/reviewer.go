@@ -29,7 +29,7 @@ type Action struct {
 
 // right returns the action as a right that is missing.
 func (a Action) right(account rights.Account) explain.Right {
-	r := explain.Right{User: userOf(account), Verb: a.Verb, Group: a.Group, Resource: a.Resource, Namespace: a.Namespace}
+	r := explain.Right{User: UserOf(account), Verb: a.Verb, Group: a.Group, Resource: a.Resource, Namespace: a.Namespace}
 	if a.Subresource != "" {
 		r.Resource += "/" + a.Subresource
 	}
@@ -80,11 +80,6 @@ func New(c Config) *Reviewer {
 	r.host = newSubject(&r.Config, "the host", r.reviewHost)
 	r.host.narrow, r.host.wide = rate.NewLimiter(rate.Inf, 0), rate.NewLimiter(rate.Inf, 0) // no guest asks about it
 	return r
-}
-
-// Known returns the answer that is remembered.
-func (r *Reviewer) Known(account rights.Account, action Action) (allowed, known bool) {
-	return r.subject(account).known(action)
 }
 
 // May reports whether an account may do something, if need be by asking the API server.
@@ -153,8 +148,8 @@ func (r *Reviewer) reviewHost(ctx context.Context, a *authorizationv1.ResourceAt
 	return review.Status, nil
 }
 
-// userOf returns whom a text names.
-func userOf(account rights.Account) string {
+// UserOf returns the user that a text names: that of an account, or the host for the zero Account.
+func UserOf(account rights.Account) string {
 	if account == (rights.Account{}) {
 		return explain.Host
 	}

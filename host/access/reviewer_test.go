@@ -150,7 +150,7 @@ func TestAnswersAreRememberedFromTheTimeOfTheQuestion(t *testing.T) {
 				s.wants(t, one, getPods, c.allowed, 0)
 			}
 			s.passes(2 * time.Millisecond)
-			if _, known := s.Known(one, getPods); known {
+			if _, known := s.subject(one).known(getPods); known {
 				t.Error("the answer is known")
 			}
 			s.wants(t, one, getPods, !c.allowed, 1)
@@ -212,7 +212,7 @@ func TestNothingIsAllowedAfterAnErrorWhichIsNotRemembered(t *testing.T) {
 				if code != 501 && apierrors.IsForbidden(err) != (code == 403) {
 					t.Errorf("got %v", err)
 				}
-				if may, known := s.Known(one, getPods); may || known {
+				if may, known := s.subject(one).known(getPods); may || known {
 					t.Error("it is remembered")
 				}
 			}
@@ -447,7 +447,7 @@ func TestMemoryOfAnAccountIsBoundedAndItsOwn(t *testing.T) {
 	s.wants(t, other, getP, true, 0)
 	s.wants(t, one, Action{Verb: "get", Resource: "r0"}, true, 1)
 	for i := range 2 * maxAccounts {
-		s.Known(rights.Account{Namespace: "n", Name: fmt.Sprint(i)}, getP)
+		s.subject(rights.Account{Namespace: "n", Name: fmt.Sprint(i)}).known(getP)
 	}
 	if n := s.accounts.Len(); n != maxAccounts {
 		t.Errorf("%d accounts", n)

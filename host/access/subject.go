@@ -66,8 +66,22 @@ func (s *subject) known(action Action) (allowed, known bool) {
 	return a.allowed && known, known
 }
 
+// knownOneOf returns whether one of the actions is known to be allowed, or else whether the answers
+// about all are remembered.
+func (s *subject) knownOneOf(actions []Action) (allowed, known bool) {
+	known = true
+	for _, a := range actions {
+		may, answered := s.known(a)
+		if may {
+			return true, true
+		}
+		known = known && answered
+	}
+	return false, known
+}
+
 // may returns the answer that is remembered, or asks. Callers with the same question share
-// one request, which goes on without those that do not wait for it.
+// one request, which goes on when the context of one of them ends.
 func (s *subject) may(ctx context.Context, action Action) (bool, error) {
 	if allowed, known := s.known(action); known {
 		return allowed, nil

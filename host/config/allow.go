@@ -11,6 +11,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/rights"
+	"github.com/thole-dev/thole/host/sanitize"
 )
 
 // This file checks the entries of allow, in policies and in the configuration.
@@ -125,6 +126,25 @@ func (a Allow) Covers(plugin string, entries rights.Entries) bool {
 // entries, on one line.
 func ConfigText(plugin string, entries rights.Entries) string {
 	return fmt.Sprintf("{allow: {entries: {%s: %s}}}", rights.Quote(plugin), entries)
+}
+
+// Denial states what the policy of a plugin has to allow, and the configuration if it does
+// not allow that yet.
+func (a Allow) Denial(plugin string, needed rights.Entries) string {
+	reason := "the policy does not allow what the manifest asks for; write to " + plugin + ".yaml, beside the module, and leave its other fields as they are: " + PolicyText(needed)
+	if !a.Covers(plugin, needed) {
+		reason += "; and to the file of --config: " + ConfigText(plugin, needed)
+	}
+	return sanitize.Truncate(reason, 2*maxPolicyText)
+}
+
+// maxPolicyText bounds the text of what a manifest needs, in bytes. It is longer than that
+// of a hundred kinds.
+const maxPolicyText = 8 << 10
+
+// PolicyText returns a policy with the entries, on one line of bounded length.
+func PolicyText(needed rights.Entries) string {
+	return sanitize.Truncate(needed.PolicyText(), maxPolicyText)
 }
 
 // problems returns what is wrong with the entries and namespaces of the plugins.

@@ -32,7 +32,8 @@ type Config struct {
 	// Listen is the address on which probes, metrics and the plugins' states
 	// are served; default 127.0.0.1:8080.
 	Listen string `json:"listen,omitempty"`
-	// HostIdentity lets plugins whose policy names no service account act with the rights of the host.
+	// HostIdentity lets plugins whose policy names no service account act with the rights
+	// of the host.
 	HostIdentity bool `json:"hostIdentity,omitempty"`
 	// DryRun sends every write of every plugin to the API server as a dry run:
 	// it is checked and not stored. What would have changed is logged.

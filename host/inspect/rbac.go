@@ -45,7 +45,7 @@ func (r *Report) RBAC(o RBACOptions) ([]byte, error) {
 		namespaces = []string{o.Host.Namespace}
 	}
 	if allow.Missing(r.manifest, resources) {
-		return nil, missing(r.Name, allow.CompletedFor(r.manifest, resources), o.Host.Allow)
+		return nil, errors.New(o.Host.Allow.Denial(r.Name, allow.CompletedFor(r.manifest, resources)))
 	}
 	if _, err := scope.OfManifest(allow.Narrow(r.manifest), namespaces); err != nil {
 		return nil, err
@@ -58,15 +58,6 @@ func (r *Report) RBAC(o RBACOptions) ([]byte, error) {
 	name += ":" + o.HostAccount.Namespace + ":" + o.HostAccount.Name
 	y.rolesOf(o.HostAccount, "thole-host:"+name, allow.HostRules(r.manifest, o.Account, o.Constrained, namespaces, resources))
 	return y.Bytes(), nil
-}
-
-// missing returns what a policy has to allow, as a host reports it.
-func missing(plugin string, needed rights.Entries, ceiling config.Allow) error {
-	reason := "the policy does not allow what the manifest asks for; write to " + plugin + ".yaml, beside the module, and leave its other fields as they are: " + needed.PolicyText()
-	if !ceiling.Covers(plugin, needed) {
-		reason += "; and to the file of --config: " + config.ConfigText(plugin, needed)
-	}
-	return errors.New(reason)
 }
 
 // HasConstrainedImpersonation reports whether an API server has constrained impersonation

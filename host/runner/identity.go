@@ -19,8 +19,8 @@ import (
 
 // This file has the service account that a plugin acts as.
 
-// checkIdentity returns a [catalog.WaitError] if a revision cannot act as it is to. constrained is that of
-// [access.Reviewer.Impersonates].
+// checkIdentity returns a [catalog.WaitError] if a revision cannot act as it is to. constrained
+// is that of [access.Reviewer.Impersonates].
 func (r *Runner) checkIdentity(ctx context.Context, rev *Revision) (constrained bool, err error) {
 	account := rev.Policy.Account()
 	if account == (rights.Account{}) {

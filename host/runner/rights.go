@@ -9,14 +9,13 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/rights"
-	"github.com/thole-dev/thole/host/sanitize"
 )
 
 // This file checks that the policy of a revision allows what its manifest needs, before
 // anything of the cluster is followed for it.
 
-// checkRights returns the revision, under the policy that it is to run with, and how its kinds are served. The error is a
-// [catalog.WaitError] if the policy allows too little, or a kind is not served.
+// checkRights returns the revision, under the policy that it is to run with, and how its
+// kinds are served. The error is a [catalog.WaitError] if the policy allows too little, or a kind is not served.
 func (r *Runner) checkRights(ctx context.Context, rev *Revision) (*Revision, map[abi.Kind]object.Resource, error) {
 	defer r.setWaitsFor(rev.Plugin, "")
 	resources, err := r.lookUp(ctx, rev)
@@ -32,7 +31,7 @@ func (r *Runner) checkRights(ctx context.Context, rev *Revision) (*Revision, map
 	if requested {
 		return r.allowRequested(rev, needed), resources, nil
 	}
-	reason := deniedReason(rev.Plugin, needed, r.Ceiling)
+	reason := r.Ceiling.Denial(rev.Plugin, needed)
 	if err != nil {
 		reason += "; " + err.Error()
 	}
@@ -42,7 +41,7 @@ func (r *Runner) checkRights(ctx context.Context, rev *Revision) (*Revision, map
 // allowRequested returns the revision with what its manifest asks for in its policy, and logs
 // that, once for each plugin that asks for the same.
 func (r *Runner) allowRequested(rev *Revision, needed rights.Entries) *Revision {
-	text := policyText(needed)
+	text := config.PolicyText(needed)
 	r.mu.Lock()
 	known := r.requested[rev.Plugin] == text
 	r.requested[rev.Plugin] = text
@@ -91,22 +90,4 @@ func (r *Runner) lookUp(ctx context.Context, rev *Revision) (map[abi.Kind]object
 		}
 	}
 	return resources, acquireError(ctx, problems)
-}
-
-// deniedReason states what the policy of a plugin has to allow, and the configuration if it
-// does not allow that yet.
-func deniedReason(plugin string, needed rights.Entries, ceiling config.Allow) string {
-	reason := "the policy does not allow what the manifest asks for; write to " + plugin + ".yaml, beside the module, and leave its other fields as they are: " + policyText(needed)
-	if !ceiling.Covers(plugin, needed) {
-		reason += "; and to the file of --config: " + config.ConfigText(plugin, needed)
-	}
-	return sanitize.Truncate(reason, 2*maxPolicyText)
-}
-
-// maxPolicyText bounds the text of what a manifest needs, in bytes. It is longer than that
-// of a hundred kinds.
-const maxPolicyText = 8 << 10
-
-func policyText(needed rights.Entries) string {
-	return sanitize.Truncate(needed.PolicyText(), maxPolicyText)
 }

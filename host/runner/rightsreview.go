@@ -143,10 +143,6 @@ func (v *rightsReview) lackingOfAccount(ctx context.Context) (missing []string, 
 // lacking returns a text for each rule of which an account, or the host for the zero Account, lacks
 // verbs.
 func (v *rightsReview) lacking(ctx context.Context, account rights.Account, rules []rights.Rule) (missing []string, err error) {
-	user := explain.Host
-	if account != (rights.Account{}) {
-		user = account.User()
-	}
 	for _, rule := range rules {
 		var verbs []string
 		for _, verb := range rule.Verbs {
@@ -161,7 +157,7 @@ func (v *rightsReview) lacking(ctx context.Context, account rights.Account, rule
 			}
 		}
 		if len(verbs) > 0 {
-			right := explain.Right{User: user, Group: rule.Group, Resource: rule.Path(), Namespace: rule.Namespace, Name: rule.Name}
+			right := explain.Right{User: access.UserOf(account), Group: rule.Group, Resource: rule.Path(), Namespace: rule.Namespace, Name: rule.Name}
 			text := right.Advice(verbs...)
 			if rule.OnlyIf != "" {
 				text += ", if " + rule.OnlyIf
