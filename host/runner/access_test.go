@@ -335,7 +335,7 @@ func TestAReviewOfAnAccountThatIsDeleted(t *testing.T) {
 func TestAMemoIsThatOfOneAccount(t *testing.T) {
 	versions := map[string]string{}
 	for _, account := range []string{"", "a/b", "a/c"} {
-		for _, stated := range []string{"", "1"} {
+		for _, stated := range []string{"", "1", "1 of a/b", "a/b 1"} {
 			rev := &Revision{Revision: events.Revision{Digest: "d"}, Policy: config.Policy{ServiceAccount: account}, Manifest: &abi.Manifest{MemoVersion: stated}}
 			version := memoVersion(rev)
 			if other, taken := versions[version]; taken {

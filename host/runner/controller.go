@@ -17,7 +17,6 @@ import (
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/queue"
-	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/telemetry"
 )
 
@@ -103,10 +102,7 @@ func memoVersion(rev *Revision) string {
 	if version == "" {
 		version = "digest " + rev.Digest
 	}
-	if account := rev.Policy.Account(); account != (rights.Account{}) {
-		version += " of " + account.String()
-	}
-	return version
+	return rev.Policy.Account().String() + " " + version // an account has no space: no other manifest makes the same of both
 }
 
 func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers int) *controller {
