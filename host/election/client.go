@@ -1,0 +1,160 @@
+package election
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+)
+
+// client sends the requests for one Lease. What is read comes from the watch, unless a write
+// has shown that it is behind.
+type client struct {
+	coordinationclient.LeaseInterface
+	lease *Lease
+}
+
+// Leases implements [coordinationclient.LeasesGetter].
+func (c client) Leases(string) coordinationclient.LeaseInterface { return c }
+
+// Get implements [coordinationclient.LeaseInterface].
+func (c client) Get(ctx context.Context, name string, options metav1.GetOptions) (*coordinationv1.Lease, error) {
+	l := c.lease
+	l.mu.Lock()
+	written, behind := l.written, l.err != nil
+	l.mu.Unlock()
+	found, known := l.e.seen(name)
+	found = newer(found, written)
+	if !known || behind {
+		ctx, cancel := context.WithTimeout(ctx, l.e.requestTimeout())
+		defer cancel()
+		live, err := c.LeaseInterface.Get(ctx, name, options)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+		if found = live; err != nil {
+			found = nil
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.written, l.read = found, holder(found)
+	if found == nil {
+		return nil, apierrors.NewNotFound(coordinationv1.Resource("leases"), name)
+	}
+	return found.DeepCopy(), nil
+}
+
+// holder returns who leads, "" if nobody does.
+func holder(lease *coordinationv1.Lease) string {
+	if lease == nil || lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+// newer returns the newer one of two versions, of which each may be nil. One that was written
+// and is not seen was deleted, or is not seen yet: then the next write fails.
+func newer(seen, written *coordinationv1.Lease) *coordinationv1.Lease {
+	switch {
+	case seen == nil || written == nil || seen.UID != written.UID:
+		return seen
+	}
+	if order, err := resourceversion.CompareResourceVersion(seen.ResourceVersion, written.ResourceVersion); err != nil || order >= 0 {
+		return seen
+	}
+	return written
+}
+
+// Create implements [coordinationclient.LeaseInterface].
+func (c client) Create(ctx context.Context, lease *coordinationv1.Lease, options metav1.CreateOptions) (*coordinationv1.Lease, error) {
+	if err := c.lease.mayCreate(); err != nil {
+		return nil, err
+	}
+	return c.send(ctx, lease, func(ctx context.Context) (*coordinationv1.Lease, error) {
+		return c.LeaseInterface.Create(ctx, lease, options)
+	})
+}
+
+// mayCreate returns an error while another replica may lead by a Lease that was deleted.
+func (l *Lease) mayCreate() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if left := time.Until(l.heldUntil); left > 0 {
+		return fmt.Errorf("the Lease %s was deleted while another replica led, which may not know that for %s", l.Name, left)
+	}
+	return nil
+}
+
+// Update implements [coordinationclient.LeaseInterface].
+func (c client) Update(ctx context.Context, lease *coordinationv1.Lease, options metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	return c.send(ctx, lease, func(ctx context.Context) (*coordinationv1.Lease, error) {
+		return c.LeaseInterface.Update(ctx, lease, options)
+	})
+}
+
+// send sends a Lease with its annotations. Whether the replica leads is known from the reply:
+// the elector reports it later.
+func (c client) send(ctx context.Context, lease *coordinationv1.Lease, request func(context.Context) (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
+	l := c.lease
+	if err := l.begin(lease); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.e.requestTimeout())
+	defer cancel()
+	sent := time.Now()
+	reply, err := request(ctx)
+	if l.done(reply, err, sent) && l.e.Changed != nil {
+		l.e.Changed(l)
+	}
+	return reply, err
+}
+
+// begin prepares a request. The elector gives up a Lease of which it was the leader when it
+// last looked; if another replica has taken it over since, it is left alone.
+func (l *Lease) begin(lease *coordinationv1.Lease) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if holder(lease) != l.e.Identity { // it is given up, and nothing is written from now on
+		l.renewed = time.Time{}
+		if l.read != l.e.Identity {
+			return fmt.Errorf("the Lease %s is that of %q by now", l.Name, l.read)
+		}
+	}
+	if l.state == waiting {
+		l.state = sending
+	}
+	if l.annotated != nil {
+		lease.Annotations = maps.Clone(l.annotated)
+	}
+	return nil
+}
+
+// done notes the outcome of a request, and reports whether it began to lead.
+func (l *Lease) done(reply *coordinationv1.Lease, err error, sent time.Time) (began bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err = err; err == nil {
+		l.written = reply
+	}
+	switch {
+	case err == nil && holder(reply) == l.e.Identity:
+		began, l.state, l.renewed = l.state != leading, leading, sent
+		if began {
+			close(l.leading)
+		}
+	case l.state == sending:
+		l.state = waiting
+		if l.again && l.interrupt != nil {
+			l.interrupt()
+		}
+	}
+	l.again = false
+	return began
+}

@@ -1,0 +1,150 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Config configures an [Election].
+type Config struct {
+	Client    kubernetes.Interface
+	Namespace string // of the Leases
+	Name      string // the Leases are NAME-shard-0 and so on, and NAME-plugin-PLUGIN
+	Identity  string // of the replica; it must be unique
+	Shards    int    // the same for all replicas
+
+	// As those of kube-controller-manager: an unrenewed Lease is taken over after LeaseDuration;
+	// who cannot renew it for RenewDeadline gives up; it is renewed every RetryPeriod.
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
+
+	// Changed is called when the replica has begun or ceased to lead a Lease.
+	Changed func(*Lease)
+	Logger  hclog.Logger
+}
+
+func (c *Config) validate() error {
+	switch {
+	case c.Shards < 1:
+		return errors.New("there must be at least one shard")
+	case len(validation.IsDNS1123Subdomain(c.Name)) > 0 || len(c.Name) > maxName:
+		return fmt.Errorf("%q must be a DNS subdomain of at most %d characters", c.Name, maxName)
+	case c.RetryPeriod <= 0 || c.LeaseDuration%time.Second != 0:
+		return errors.New("the lease duration must be whole seconds, and the retry period positive")
+	case c.RenewDeadline >= c.LeaseDuration || c.RenewDeadline <= c.RetryPeriod*6/5:
+		return fmt.Errorf("the renew deadline must be less than the lease duration, and more than 1.2 retry periods: have %s, %s and %s", c.RenewDeadline, c.LeaseDuration, c.RetryPeriod)
+	}
+	return nil
+}
+
+// maxName leaves room for a plugin's name in that of its Lease.
+const maxName = 100
+
+// Election is the part of one replica in the election of leaders.
+type Election struct {
+	Config
+	store cache.SharedIndexInformer
+
+	mu      sync.Mutex
+	leases  map[string]*Lease // by name
+	ctx     context.Context   //nolint:containedctx // of Run, for Leases that are joined later
+	running sync.WaitGroup
+}
+
+// New returns an election that begins with [Election.Run].
+func New(c Config) (*Election, error) {
+	if err := c.validate(); err != nil {
+		return nil, fmt.Errorf("leader election: %w", err)
+	}
+	e := &Election{Config: c, leases: map[string]*Lease{}}
+	e.store = coordinationinformers.NewLeaseInformer(c.Client, c.Namespace, 0, cache.Indexers{})
+	_, err := e.store.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { e.observe(o) },
+		UpdateFunc: func(_, o any) { e.observe(o) },
+		DeleteFunc: func(o any) { e.observe(o) },
+	})
+	return e, err
+}
+
+// Run takes part in the election until ctx is done; then it gives up all Leases, which must
+// not be done before the last write was sent.
+func (e *Election) Run(ctx context.Context) {
+	watch, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var watching sync.WaitGroup
+	watching.Go(func() { e.store.RunWithContext(watch) })
+	defer watching.Wait()
+	defer stop()
+	e.mu.Lock()
+	e.ctx = ctx
+	for _, l := range e.leases {
+		e.running.Go(func() { l.run(ctx) })
+	}
+	e.mu.Unlock()
+	<-ctx.Done()
+	e.running.Wait()
+}
+
+// requestTimeout leaves time for a second attempt before the renew deadline.
+func (e *Election) requestTimeout() time.Duration { return e.RenewDeadline / 2 }
+
+// Of returns the Lease of a plugin, which is that of its shard or, with own, one of its own. The
+// replica takes part in its election from now on.
+func (e *Election) Of(plugin string, own bool) (*Lease, error) {
+	name := e.Name + "-plugin-" + plugin
+	if !own {
+		hash := fnv.New32a()
+		hash.Write([]byte(plugin))
+		name = fmt.Sprintf("%s-shard-%d", e.Name, hash.Sum32()%uint32(e.Shards))
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if l := e.leases[name]; l != nil {
+		return l, nil
+	}
+	l, err := newLease(e, name)
+	if err != nil {
+		return nil, err
+	}
+	e.leases[name] = l
+	if e.ctx != nil && e.ctx.Err() == nil {
+		e.running.Go(func() { l.run(e.ctx) })
+	}
+	return l, nil
+}
+
+// observe wakes what waits for a Lease that has changed.
+func (e *Election) observe(o any) {
+	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o)
+	if err != nil {
+		return
+	}
+	_, name, _ := cache.SplitMetaNamespaceKey(key)
+	e.mu.Lock()
+	l := e.leases[name]
+	e.mu.Unlock()
+	if l != nil {
+		l.wake()
+	}
+}
+
+// seen returns a Lease as the watch shows it, nil if it shows none. known is false before
+// the first list.
+func (e *Election) seen(name string) (lease *coordinationv1.Lease, known bool) {
+	known = e.store.HasSynced()
+	o, exists, err := e.store.GetStore().GetByKey(e.Namespace + "/" + name)
+	if err == nil && exists {
+		lease, _ = o.(*coordinationv1.Lease)
+	}
+	return lease, known
+}

@@ -1,0 +1,247 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/devcluster"
+)
+
+func TestMain(m *testing.M) {
+	await.Main(m, func() error { return goleak.Find() })
+}
+
+// replica is an election of a test.
+type replica struct {
+	*Election
+	t        *testing.T
+	lease    *Lease
+	changes  atomic.Int64
+	requests atomic.Int64 // but for watches and lists
+	mu       sync.Mutex
+	cut      chan struct{} // requests wait until it is closed; nil: they do not
+	stop     func()
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (r *replica) trip(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		if request.URL.Query().Get("watch") == "" && request.URL.Query().Get("sendInitialEvents") == "" {
+			r.requests.Add(1)
+		}
+		r.mu.Lock()
+		cut := r.cut
+		r.mu.Unlock()
+		if cut != nil {
+			select {
+			case <-cut:
+			case <-request.Context().Done():
+				return nil, request.Context().Err()
+			}
+		}
+		return next.RoundTrip(request)
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// cutOff keeps requests from being sent until the returned function is called. An open watch
+// goes on.
+func (r *replica) cutOff() (heal func()) {
+	cut := make(chan struct{})
+	r.mu.Lock()
+	r.cut = cut
+	r.mu.Unlock()
+	return func() {
+		r.mu.Lock()
+		r.cut = nil
+		r.mu.Unlock()
+		close(cut)
+	}
+}
+
+const (
+	leaseDuration = 3 * time.Second
+	renewDeadline = 2 * time.Second
+	retryPeriod   = 400 * time.Millisecond
+)
+
+func newReplica(t *testing.T, config *rest.Config, identity string) *replica {
+	t.Helper()
+	r := &replica{t: t}
+	own := rest.CopyConfig(config)
+	own.QPS = -1
+	own.Wrap(r.trip)
+	e, err := New(Config{
+		Client: kubernetes.NewForConfigOrDie(own), Namespace: "default", Name: "thole", Identity: identity, Shards: 4,
+		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+		Changed: func(*Lease) { r.changes.Add(1) }, Logger: hclog.NewNullLogger(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Election = e
+	if r.lease, err = e.Of("p", false); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); e.Run(ctx) }()
+	r.stop = sync.OnceFunc(func() { cancel(); <-done })
+	t.Cleanup(r.stop)
+	return r
+}
+
+func (r *replica) awaitLeads(within time.Duration) time.Duration {
+	r.t.Helper()
+	began := time.Now()
+	await.Within(r.t, within, r.Identity+" leads", r.lease.Leads)
+	return time.Since(began)
+}
+
+// neverBoth samples that not both lead until the returned function is called.
+func neverBoth(t *testing.T, a, b *replica) (end func()) {
+	ended, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-ended:
+				return
+			case <-time.After(200 * time.Microsecond):
+				if a.lease.Leads() && b.lease.Leads() && a.lease.Leads() {
+					t.Error("both lead")
+					return
+				}
+			}
+		}
+	}()
+	return func() { close(ended); <-done }
+}
+
+func start(t *testing.T) (config *rest.Config, a, b *replica) {
+	t.Helper()
+	config = devcluster.Start(t).Config
+	a = newReplica(t, config, "a")
+	a.awaitLeads(leaseDuration)
+	b = newReplica(t, config, "b")
+	t.Cleanup(neverBoth(t, a, b))
+	return config, a, b
+}
+
+func TestALeaseThatIsGivenUpIsTakenOverAtOnce(t *testing.T) {
+	config, a, b := start(t)
+	for i := range 5 {
+		await.Until(t, "b sees that a leads", func() bool { return b.lease.Holder() == a.Identity })
+		a.stop()
+		if took := b.awaitLeads(leaseDuration); took > retryPeriod {
+			t.Errorf("taken over after %s", took)
+		}
+		a, b = b, newReplica(t, config, fmt.Sprintf("c-%d", i))
+	}
+}
+
+func TestALeaseThatIsNotRenewedIsTakenOverWhenItExpires(t *testing.T) {
+	_, a, b := start(t)
+	await.Until(t, "b sees that a leads", func() bool { return b.lease.Holder() == a.Identity })
+	heal := a.cutOff()
+	cut := time.Now()
+	await.Within(t, 2*leaseDuration, "a must not write any more", func() bool { return !a.lease.Leads() })
+	if after := time.Since(cut); after > renewDeadline+100*time.Millisecond {
+		t.Errorf("a could write for %s", after)
+	}
+	if err := a.lease.Check(); !errors.Is(err, ErrNotLeading) {
+		t.Errorf("got %v", err)
+	}
+	b.awaitLeads(2 * leaseDuration)
+	if after := time.Since(cut); after > leaseDuration+retryPeriod {
+		t.Errorf("b leads after %s", after)
+	}
+	// It neither takes the Lease back nor gives up that of b.
+	heal()
+	await.Until(t, "a sees that b leads", func() bool { return a.lease.Holder() == b.Identity })
+	time.Sleep(renewDeadline)
+	if !b.lease.Leads() || a.lease.Leads() || b.changes.Load() != 1 {
+		t.Errorf("b leads: %v, a leads: %v, %d changes of b", b.lease.Leads(), a.lease.Leads(), b.changes.Load())
+	}
+	b.stop()
+	a.awaitLeads(leaseDuration)
+}
+
+func TestReplicasThatWaitSendNoRequests(t *testing.T) {
+	_, a, b := start(t)
+	await.Until(t, "b sees that a leads", func() bool { return b.lease.Holder() == a.Identity })
+	ofA, ofB := a.requests.Load(), b.requests.Load()
+	const periods = 5
+	time.Sleep(periods * retryPeriod)
+	if n := b.requests.Load() - ofB; n != 0 {
+		t.Errorf("b sent %d requests", n)
+	}
+	if n := a.requests.Load() - ofA; n < periods-2 || n > periods+1 {
+		t.Errorf("a sent %d requests in %d periods", n, periods)
+	}
+}
+
+func TestALeaseThatIsDeletedIsMadeAgain(t *testing.T) {
+	config, a, b := start(t)
+	leases := kubernetes.NewForConfigOrDie(config).CoordinationV1().Leases("default")
+	for range 3 {
+		if err := leases.Delete(t.Context(), a.lease.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		await.Until(t, "one leads", func() bool {
+			found, err := leases.Get(t.Context(), a.lease.Name, metav1.GetOptions{})
+			return err == nil && (holder(found) == "a" && a.lease.Leads() || holder(found) == "b" && b.lease.Leads())
+		})
+	}
+}
+
+func TestAnnotationsAreWrittenWithTheNextRenewal(t *testing.T) {
+	_, a, b := start(t)
+	a.lease.Annotate(map[string]string{"x": "1"})
+	await.Within(t, 3*retryPeriod, "b sees the annotation", func() bool { return b.lease.Annotations()["x"] == "1" })
+	a.stop()
+	b.awaitLeads(leaseDuration)
+	time.Sleep(2 * retryPeriod)
+	if got := a.lease.Annotations()["x"]; got != "1" {
+		t.Errorf("after b has taken over it is %q", got)
+	}
+}
+
+func TestPluginsAreSpreadOverShards(t *testing.T) {
+	e, err := New(Config{Client: kubernetes.NewForConfigOrDie(&rest.Config{}), Namespace: "n", Name: "thole", Identity: "i", Shards: 4, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod})
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for i := range 400 {
+		l, err := e.Of(fmt.Sprintf("plugin-%d", i), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		count[l.Name]++
+	}
+	for name, n := range count {
+		if n < 70 || n > 130 {
+			t.Errorf("%d of 400 plugins are in %s", n, name)
+		}
+	}
+	if own, err := e.Of("p", true); err != nil || own.Name != "thole-plugin-p" || len(count) != 4 {
+		t.Errorf("%v, %v, %d shards", own, err, len(count))
+	}
+}
