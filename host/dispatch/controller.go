@@ -34,6 +34,10 @@ type Config struct {
 	Events  events.Observer
 	Logger  hclog.Logger
 
+	// Leading returns a channel that is closed while this replica of the host leads the
+	// plugin, and another one after it has ceased to; nil: it always does. Keys that are due
+	// meanwhile stay in the queue.
+	Leading func() <-chan struct{}
 	// LogLines bounds the log of the plugin, shared by its controllers; nil:
 	// unlimited.
 	LogLines Allowance

@@ -51,10 +51,15 @@ func (c *Controller) take(ctx context.Context) (workItem, bool) {
 	c.taking <- struct{}{}
 	defer func() { <-c.taking }()
 	for {
+		c.awaitLeading(ctx)
 		c.revision.Load().Breaker.wait(ctx)
 		item, shutdown := c.Queue.Next()
 		if shutdown {
 			return workItem{}, false
+		}
+		if !c.leads() {
+			c.Queue.PutBack(item)
+			continue
 		}
 		if c.endsWorker() {
 			c.Queue.PutBack(item)
@@ -65,6 +70,30 @@ func (c *Controller) take(ctx context.Context) (workItem, bool) {
 			return workItem{item, revision, permit}, true
 		}
 		c.Queue.PutBack(item)
+	}
+}
+
+// awaitLeading blocks until the replica leads the plugin, or ctx is done.
+func (c *Controller) awaitLeading(ctx context.Context) {
+	if c.Leading == nil {
+		return
+	}
+	select {
+	case <-c.Leading():
+	case <-ctx.Done():
+	}
+}
+
+// leads reports whether the replica leads the plugin.
+func (c *Controller) leads() bool {
+	if c.Leading == nil {
+		return true
+	}
+	select {
+	case <-c.Leading():
+		return true
+	default:
+		return false
 	}
 }
 

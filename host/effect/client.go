@@ -3,6 +3,7 @@ package effect
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"strconv"
 
 	"github.com/hashicorp/go-hclog"
@@ -28,6 +29,26 @@ type client struct {
 	dryRun bool // writes are not stored
 }
 
+// guarded is a transport that sends no write that may not be sent now: the last moment at
+// which that can be told.
+type guarded struct {
+	next     http.RoundTripper
+	mayWrite func() error
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (g guarded) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method != http.MethodGet {
+		if err := g.mayWrite(); err != nil {
+			if request.Body != nil {
+				request.Body.Close()
+			}
+			return nil, err
+		}
+	}
+	return g.next.RoundTrip(request)
+}
+
 // maxWarnings bounds how many texts of warnings are remembered.
 const maxWarnings = 256
 
@@ -47,6 +68,9 @@ func newClient(c *Config) (client, error) {
 		// allows constrained impersonation (KEP-5284) of it only without others. Those that
 		// the host may act with itself must not become the plugin's.
 		config.Impersonate = rest.ImpersonationConfig{UserName: c.Account.User()}
+	}
+	if c.MayWrite != nil {
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return guarded{next, c.MayWrite} })
 	}
 	r, err := rest.UnversionedRESTClientFor(config)
 	return client{rest: r, dryRun: c.DryRun}, err

@@ -114,6 +114,13 @@ func (r *replica) awaitLeads(within time.Duration) time.Duration {
 	return time.Since(began)
 }
 
+// awaitRequests waits until the replica has sent so many more requests.
+func (r *replica) awaitRequests(n int64) {
+	r.t.Helper()
+	until := r.requests.Load() + n
+	await.Until(r.t, "more requests", func() bool { return r.requests.Load() >= until })
+}
+
 // neverBoth samples that not both lead until the returned function is called.
 func neverBoth(t *testing.T, a, b *replica) (end func()) {
 	ended, done := make(chan struct{}), make(chan struct{})
@@ -175,7 +182,7 @@ func TestALeaseThatIsNotRenewedIsTakenOverWhenItExpires(t *testing.T) {
 	// It neither takes the Lease back nor gives up that of b.
 	heal()
 	await.Until(t, "a sees that b leads", func() bool { return a.lease.Holder() == b.Identity })
-	time.Sleep(renewDeadline)
+	b.awaitRequests(10)
 	if !b.lease.Leads() || a.lease.Leads() || b.changes.Load() != 1 {
 		t.Errorf("b leads: %v, a leads: %v, %d changes of b", b.lease.Leads(), a.lease.Leads(), b.changes.Load())
 	}
@@ -187,12 +194,13 @@ func TestReplicasThatWaitSendNoRequests(t *testing.T) {
 	_, a, b := start(t)
 	await.Until(t, "b sees that a leads", func() bool { return b.lease.Holder() == a.Identity })
 	ofA, ofB := a.requests.Load(), b.requests.Load()
-	const periods = 5
-	time.Sleep(periods * retryPeriod)
+	began := time.Now()
+	a.awaitRequests(5)
+	periods := int64(time.Since(began) / retryPeriod)
 	if n := b.requests.Load() - ofB; n != 0 {
 		t.Errorf("b sent %d requests", n)
 	}
-	if n := a.requests.Load() - ofA; n < periods-2 || n > periods+1 {
+	if n := a.requests.Load() - ofA; n > periods+2 {
 		t.Errorf("a sent %d requests in %d periods", n, periods)
 	}
 }
@@ -217,7 +225,7 @@ func TestAnnotationsAreWrittenWithTheNextRenewal(t *testing.T) {
 	await.Within(t, 3*retryPeriod, "b sees the annotation", func() bool { return b.lease.Annotations()["x"] == "1" })
 	a.stop()
 	b.awaitLeads(leaseDuration)
-	time.Sleep(2 * retryPeriod)
+	b.awaitRequests(3)
 	if got := a.lease.Annotations()["x"]; got != "1" {
 		t.Errorf("after b has taken over it is %q", got)
 	}
