@@ -19,6 +19,7 @@ type Config[G Guest] struct {
 	Loader    Loader[G]
 	Runner    Runner[G]
 	Events    events.Observer
+	Replicas  Replicas // nil: there is one
 	Logger    hclog.Logger
 	Retry     time.Duration // between attempts to start a revision that waits; default 1 s
 	Probation time.Duration // of new code; 0: none, nothing is rolled back
@@ -77,7 +78,16 @@ func (c *Catalog[G]) RetryRefused() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.supervisors {
-		s.notify(func() (interrupt bool) { s.retryRefused = true; return true })
+		s.notify(func() (interrupt bool) { s.next.retryRefused = true; return true })
+	}
+}
+
+// notify changes the next orders of a plugin, if there is one of that name.
+func (c *Catalog[G]) notify(plugin string, change func(*orders)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.supervisors[plugin]; s != nil {
+		s.notify(func() (interrupt bool) { change(&s.next); return true })
 	}
 }
 

@@ -38,7 +38,7 @@ func (s *supervisor[G]) ensurePinned(ctx context.Context, m *Module) error {
 	if err == nil {
 		return nil
 	}
-	s.halt(fmt.Errorf("it pins %s, and sha256:%s runs", m.Policy.Digest, s.current.Digest))
+	s.halt(byPolicy, fmt.Errorf("it pins %s, and sha256:%s runs", m.Policy.Digest, s.current.Digest))
 	if soon.Err() != nil && ctx.Err() == nil {
 		return s.ensure(ctx, m) // it takes longer
 	}

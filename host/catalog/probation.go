@@ -20,13 +20,15 @@ type probationFailure struct {
 	revision int
 	reason   string
 	reported bool // that it cannot be rolled back yet
+	byOther  bool // another replica has found it
 }
 
 // rejection is a module that was rolled back.
 type rejection struct {
-	digest string
-	reason string
-	to     int // the revision that runs instead
+	digest  string
+	reason  string
+	to      int  // the revision that runs instead; 0: none
+	byOther bool // another replica has rolled it back
 }
 
 // isOutdatedBy reports whether m is another module. One that cannot be read now
@@ -34,6 +36,9 @@ type rejection struct {
 func (r *rejection) isOutdatedBy(m *Module) bool { return m.Err == nil && m.Digest != r.digest }
 
 func (r *rejection) Error() string {
+	if r.to == 0 {
+		return r.reason + "; it is tried when the file changes, or on SIGHUP of the replica that leads"
+	}
 	return fmt.Sprintf("rolled back to revision %d: %s; it is tried again when the file changes, or on SIGHUP", r.to, r.reason)
 }
 
@@ -124,6 +129,9 @@ func (s *supervisor[G]) rollBack(ctx context.Context, f *probationFailure, m *Mo
 	if s.current == nil {
 		s.accept(f)
 		return true // its policy does not allow it any more
+	}
+	if s.c.Replicas != nil && !f.byOther {
+		s.c.Replicas.Reject(s.name, s.current.Digest)
 	}
 	r, err := s.withPolicy(ctx, s.fallback, s.current.Policy)
 	if err == nil {

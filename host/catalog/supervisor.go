@@ -17,11 +17,11 @@ type supervisor[G Guest] struct {
 	name    string
 	changed chan struct{} // capacity 1: one of the next four fields has changed
 
-	mu           sync.Mutex         // guards the next four fields
-	wanted       *Module            // nil: the plugin is gone
-	failed       *probationFailure  // of a revision on probation, until it was dealt with
-	retryRefused bool               // what was refused or rolled back is to be tried again
-	interrupt    context.CancelFunc // ends the attempt in progress
+	mu        sync.Mutex         // guards the next four fields
+	wanted    *Module            // nil: the plugin is gone
+	failed    *probationFailure  // of a revision on probation, until it was dealt with
+	next      orders             // those of its fields that are for once
+	interrupt context.CancelFunc // ends the attempt in progress
 
 	current  *Revision[G] // is running
 	pending  *Revision[G] // is loaded and not started yet
@@ -73,7 +73,8 @@ func (s *supervisor[G]) notify(change func() (interrupt bool)) {
 type orders struct {
 	module       *Module // nil: stop
 	failed       *probationFailure
-	retryRefused bool
+	retryRefused bool   // what was refused or rolled back is to be tried again
+	restart      string // why what runs is to be started again; "" if it is not
 }
 
 // takeOrders returns the orders, and a context that is cancelled when they are
@@ -85,8 +86,8 @@ func (s *supervisor[G]) takeOrders(ctx context.Context) (orders, context.Context
 		s.interrupt()
 	}
 	ctx, s.interrupt = context.WithCancel(ctx)
-	o := orders{s.wanted, s.failed, s.retryRefused}
-	s.retryRefused = false
+	o := s.next
+	o.module, o.failed, s.next = s.wanted, s.failed, orders{}
 	return o, ctx
 }
 
@@ -137,6 +138,9 @@ func (s *supervisor[G]) follow(ctx context.Context, o orders) (retryLater bool) 
 	if o.retryRefused {
 		s.rejected, s.refused = nil, nil // a rollback by these orders comes after that
 	}
+	if o.restart != "" && s.current != nil {
+		s.halt(o.restart, nil)
+	}
 	s.dropUnpinned(o.module)
 	if o.failed != nil {
 		retryLater = !s.rollBack(ctx, o.failed, o.module)
@@ -151,7 +155,10 @@ func (s *supervisor[G]) follow(ctx context.Context, o orders) (retryLater bool) 
 		s.refused = nil
 	}
 	s.endProbation()
-	err := s.ensurePinned(ctx, o.module)
+	err := s.adoptRejection(ctx, o.module)
+	if err == nil {
+		err = s.ensurePinned(ctx, o.module)
+	}
 	retryLater = s.restrictAfter(ctx, o.module, err) || retryLater
 	if ctx.Err() != nil {
 		return false // these orders are outdated, and the next ones are pending
@@ -311,7 +318,7 @@ func (s *supervisor[G]) restrict(ctx context.Context, policy config.Policy) erro
 	if err := s.replace(ctx, r); err != nil {
 		s.free(r)
 		if wait, ok := errors.AsType[*WaitError](err); ok && wait.Denied {
-			s.halt(err)
+			s.halt(byPolicy, err)
 		}
 		return err
 	}
@@ -384,11 +391,14 @@ func (s *supervisor[G]) stop(removed bool) {
 	s.rejected, s.refused, s.unusablePolicy = nil, nil, nil
 }
 
-// halt stops the running revision, which its policy does not allow any more. What the
+// byPolicy is why a plugin is halted that may not run.
+const byPolicy = "its policy does not allow it any more"
+
+// halt stops the running revision, which must not run any more. What the
 // directory holds runs when it may, also if it was rolled back: what it was rolled back to
 // is gone.
-func (s *supervisor[G]) halt(reason error) {
-	s.c.Logger.Warn("stopping the plugin, whose policy does not allow it any more", "plugin", s.name, "reason", reason)
+func (s *supervisor[G]) halt(why string, err error) {
+	s.c.Logger.Warn("stopping the plugin: "+why, "plugin", s.name, "error", err)
 	s.c.Runner.Stop(s.name, false)
 	s.c.mu.Lock()
 	s.c.stopped(s.name)
