@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -54,6 +55,8 @@ type Host struct {
 	metrics *telemetry.Metrics
 	events  events.Observer
 	sender  *podevents.Sender
+	// replicas is nil if there is one.
+	replicas *replicas
 
 	// The stages, in the order of the data.
 	source  *source.Directory
@@ -110,11 +113,14 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	if err != nil {
 		return nil, err
 	}
+	if h.replicas, err = newReplicas(c.LeaderElection, cluster, env.Pod, h.logger.Named("election")); err != nil {
+		return nil, err
+	}
 	h.runner = runner.New(runner.Config{
 		Cluster: cluster, Cache: h.cache, Metrics: h.metrics, Events: h.events, Logger: h.logger,
 		Recorder: func(dropped func()) effect.Recorder { return h.sender.Recorder(dropped) },
 		RollBack: func(plugin string, revision int, reason string) { h.catalog.RollBack(plugin, revision, reason) },
-		Version:  env.Version, Namespace: c.Namespace, Resync: c.Resync.Duration, HostIdentity: c.HostIdentity, Access: reviewer, ReviewEvery: env.RightsFor,
+		Version:  env.Version, Namespace: c.Namespace, Resync: c.Resync.Duration, HostIdentity: c.HostIdentity, Access: reviewer, LeaseOf: h.replicas.leaseOf, ReviewEvery: env.RightsFor,
 		Ceiling: c.Allow, AllowRequested: env.AllowRequested,
 	})
 	h.catalog = catalog.New(catalog.Config[*sandbox.Guest]{
@@ -124,6 +130,10 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		Logger:    h.logger.Named("catalog"),
 		Probation: c.Probation.Duration,
 	})
+	if h.replicas != nil {
+		h.replicas.catalog = func() *catalog.Catalog[*sandbox.Guest] { return h.catalog }
+		h.catalog.Replicas = h.replicas
+	}
 	h.metrics.Registry.MustRegister(stageCollector{
 		memory: h.sandbox.Memory, slots: h.sandbox.Slots, kinds: h.cache.Stats, cached: h.cache.Memory, guests: h.guestStats, plugins: h.runner.Statuses,
 	})
@@ -144,6 +154,7 @@ func (h *Host) Address() string { return h.server.Address() }
 // RetryRefused tries every plugin again that was refused or rolled back.
 func (h *Host) RetryRefused() {
 	h.logger.Info("trying again what was refused or rolled back")
+	h.replicas.retry()
 	h.catalog.RetryRefused()
 }
 
@@ -152,6 +163,12 @@ func (h *Host) RetryRefused() {
 func (h *Host) Run(ctx context.Context) error {
 	h.events.Observe(events.HostStarted{Version: h.version, Plugins: h.config.Plugins, Address: h.Address()})
 	defer h.close(context.WithoutCancel(ctx))
+	// The Leases are given up when nothing writes any more.
+	elect, giveUp := context.WithCancel(telemetry.WithLogger(context.WithoutCancel(ctx), h.logger.Named("client-go")))
+	var electing sync.WaitGroup
+	electing.Go(func() { h.replicas.run(elect) })
+	defer electing.Wait()
+	defer giveUp()
 	stages, ctx := errgroup.WithContext(telemetry.WithLogger(ctx, h.logger.Named("client-go")))
 	stages.Go(func() error { tuneCollector(ctx); return nil })
 	stages.Go(func() error { return h.server.Run(ctx) })

@@ -115,8 +115,9 @@ func (h *Host) readiness() []serve.Check {
 			return nil
 		}},
 	}
+	checks = append(checks, h.replicas.readiness()...)
 	statuses := h.runner.Statuses()
-	for _, s := range h.catalog.Statuses() {
+	for _, s := range h.Plugins() {
 		checks = append(checks, serve.Check{Name: fmt.Sprintf("plugin %s: %s", s.Name, s.State), Ready: func() error {
 			waitsFor := statuses[s.Name].WaitsFor
 			switch {
@@ -138,6 +139,11 @@ type PluginStatus struct {
 	Breaker *dispatch.BreakerStatus `json:"breaker,omitempty"`
 	// Sandbox is what the running revision has in memory; nil while none runs.
 	Sandbox *SandboxStatus `json:"sandbox,omitempty"`
+	// Leader is the replica that leads the plugin; "" if none does, or there is one replica.
+	Leader string `json:"leader,omitempty"`
+	// OtherModule is the digest of the module that the leader runs, if this replica has
+	// another one.
+	OtherModule string `json:"otherModule,omitempty"`
 	// CannotFollow describes each kind whose changes do not reach the running
 	// revision now, and why: for want of a right, or of the API server.
 	CannotFollow []string `json:"cannotFollow,omitempty"`
@@ -175,6 +181,7 @@ func (h *Host) Plugins() []PluginStatus {
 		if broken && (s.State == catalog.Running || s.State == catalog.Degraded) {
 			status.State = catalog.Quarantined
 		}
+		h.replicas.describe(&status)
 		out = append(out, status)
 	}
 	return out

@@ -28,6 +28,7 @@ func Main() int {
 	becomeCompiler()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	return execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }
 

@@ -26,6 +26,7 @@ type runFlags struct {
 	listen                 string
 	hostIdentity, dryRun   bool
 	logLevel, logFormat    string
+	leaderElection         config.LeaderElection
 }
 
 func runCommand() *cobra.Command {
@@ -49,6 +50,12 @@ the service account of its pod.`,
 	flags.StringVar(&f.namespace, "namespace", "", "the one namespace to work in; default: all")
 	flags.BoolVar(&f.hostIdentity, "host-identity", false, "let plugins without a service account act with the rights of the host")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "let the API server check every write and store none; log what would change")
+	elect := &f.leaderElection
+	flags.BoolVar(&elect.LeaderElect, "leader-elect", false, "share the plugins with other replicas: each runs in one of them")
+	flags.DurationVar(&elect.LeaseDuration.Duration, "leader-elect-lease-duration", 0, "after what time without a renewal another replica takes over (default 15s)")
+	flags.DurationVar(&elect.RenewDeadline.Duration, "leader-elect-renew-deadline", 0, "for how long a replica may write that cannot renew a Lease (default 10s)")
+	flags.DurationVar(&elect.RetryPeriod.Duration, "leader-elect-retry-period", 0, "how often a Lease is renewed (default 2s)")
+	flags.StringVar(&elect.ResourceNamespace, "leader-elect-resource-namespace", "", "namespace of the Leases; default: that of the pod")
 	flags.StringVar(&f.logLevel, "log-level", "info", "trace, debug, info, warn or error")
 	flags.StringVar(&f.logFormat, "log-format", "json", "json or text")
 	return cmd
@@ -115,6 +122,12 @@ func (f *runFlags) config(cmd *cobra.Command) (config.Config, error) {
 		override(cmd, "listen", &c.Listen, f.listen)
 		override(cmd, "host-identity", &c.HostIdentity, f.hostIdentity)
 		override(cmd, "dry-run", &c.DryRun, f.dryRun)
+		elect, flag := &c.LeaderElection, &f.leaderElection
+		override(cmd, "leader-elect", &elect.LeaderElect, flag.LeaderElect)
+		override(cmd, "leader-elect-lease-duration", &elect.LeaseDuration, flag.LeaseDuration)
+		override(cmd, "leader-elect-renew-deadline", &elect.RenewDeadline, flag.RenewDeadline)
+		override(cmd, "leader-elect-retry-period", &elect.RetryPeriod, flag.RetryPeriod)
+		override(cmd, "leader-elect-resource-namespace", &elect.ResourceNamespace, flag.ResourceNamespace)
 	})
 }
 

@@ -43,7 +43,7 @@ func (r *rejection) Error() string {
 }
 
 // LoadStep names the step for metrics.
-func (*rejection) LoadStep() string { return stepProbation }
+func (*rejection) LoadStep() string { return StepProbation }
 
 // reject records that a revision failed, unless a newer one has: runs of a
 // replaced revision may end late. s.mu is held. It reports whether an attempt in
@@ -131,7 +131,7 @@ func (s *supervisor[G]) rollBack(ctx context.Context, f *probationFailure, m *Mo
 		return true // its policy does not allow it any more
 	}
 	if s.c.Replicas != nil && !f.byOther {
-		s.c.Replicas.Reject(s.name, s.current.Digest)
+		s.c.Replicas.Reject(m, s.current.Digest)
 	}
 	r, err := s.withPolicy(ctx, s.fallback, s.current.Policy)
 	if err == nil {

@@ -132,7 +132,7 @@ func (h *randomChanges) check(late bool) {
 // runnable reports whether a module could run if it were alone.
 func (h *randomChanges) runnable(name string, m *Module) bool {
 	for _, s := range h.c.Statuses() {
-		if s.Name == name && s.FailedStep == stepProbation {
+		if s.Name == name && s.FailedStep == StepProbation {
 			return false
 		}
 	}

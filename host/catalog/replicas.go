@@ -9,10 +9,10 @@ import (
 type Replicas interface {
 	// Rejected returns the digest of the module that was rolled back, "" if none was. The
 	// error states why that is not known yet.
-	Rejected(plugin string) (digest string, err error)
+	Rejected(m *Module) (digest string, err error)
 	// Reject makes known that a module is about to be rolled back. It blocks until the others
 	// can know it, and not for long.
-	Reject(plugin, digest string)
+	Reject(m *Module, digest string)
 }
 
 // Reconsider makes a plugin look again what other replicas have rolled back. It does not block.
@@ -32,7 +32,7 @@ func (s *supervisor[G]) adoptRejection(ctx context.Context, m *Module) error {
 	if s.c.Replicas == nil || m.Err != nil {
 		return nil
 	}
-	digest, err := s.c.Replicas.Rejected(s.name)
+	digest, err := s.c.Replicas.Rejected(m)
 	switch {
 	case err != nil && s.current == nil:
 		return &WaitError{Reason: err.Error()}

@@ -132,13 +132,15 @@ func (e *stepError) Error() string    { return e.err.Error() }
 func (e *stepError) Unwrap() error    { return e.err }
 func (e *stepError) LoadStep() string { return e.step }
 
-// The steps that are the catalog's own. Others are those of the loader.
+// StepProbation is the step of a module that was rolled back.
+const StepProbation = "probation"
+
+// Further steps that are the catalog's own. Others are those of the loader.
 const (
-	stepRead      = "read"
-	stepPolicy    = "policy"
-	stepPin       = "digest" // its policy pins another one
-	stepConflict  = "overlap"
-	stepProbation = "probation" // it was rolled back
+	stepRead     = "read"
+	stepPolicy   = "policy"
+	stepPin      = "digest" // its policy pins another one
+	stepConflict = "overlap"
 )
 
 // stepOf names the step at which a module failed, from a bounded set.

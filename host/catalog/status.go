@@ -10,8 +10,8 @@ import (
 // State is the state of a plugin.
 type State string
 
-// The states of a plugin. Quarantined is set by the host, which knows the circuit
-// breakers; the catalog does not.
+// The states of a plugin. Quarantined and Standby are set by the host, which knows the circuit
+// breakers and the other replicas; the catalog does not.
 const (
 	Loading     State = "loading"     // its first revision is being compiled or started
 	Waiting     State = "waiting"     // for something that is not there yet, such as a CRD, or an entry in its policy
@@ -19,6 +19,7 @@ const (
 	Degraded    State = "degraded"    // a revision runs, but not that of the newest module
 	Quarantined State = "quarantined" // it runs, and its circuit breaker is not closed
 	Failed      State = "failed"      // no revision runs
+	Standby     State = "standby"     // another replica of the host leads it, this one keeps it ready
 	Draining    State = "draining"    // its file is gone, its last runs are ending
 )
 
@@ -105,6 +106,6 @@ func (s *supervisor[G]) failureEvent(m *Module, err error) events.Event {
 		return events.PluginWaiting{Plugin: s.name, Digest: m.Digest, Reason: err.Error(), Running: s.current.identity()}
 	}
 	return events.PluginRefused{
-		Plugin: s.name, Digest: m.Digest, Step: stepOf(err), Err: err, Printed: printedBy(err), Running: s.current.identity(), RolledBack: stepOf(err) == stepProbation,
+		Plugin: s.name, Digest: m.Digest, Step: stepOf(err), Err: err, Printed: printedBy(err), Running: s.current.identity(), RolledBack: stepOf(err) == StepProbation,
 	}
 }

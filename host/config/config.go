@@ -6,12 +6,14 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -61,6 +63,8 @@ type Config struct {
 	// dropped, then calls of plugins with more than an even share are ended for
 	// those with less, and plugins get no more memory.
 	GuestMemoryMiB int `json:"guestMemoryMiB,omitempty"`
+	// LeaderElection is how replicas of the host share the plugins.
+	LeaderElection LeaderElection `json:"leaderElection,omitzero"`
 	// Limits bound every plugin.
 	Limits Limits `json:"limits,omitzero"`
 	// Allow is what policy files may allow beyond the default.
@@ -105,11 +109,11 @@ func (c *Config) checkVersion(map[string]any) error { return nil }
 // numbers returns the numbers of the configuration with their defaults and
 // ranges. GuestMemoryMiB has no fixed default: 0 lets the sandbox measure.
 func (c *Config) numbers() []number {
-	return append([]number{
+	return slices.Concat([]number{
 		numberOf("resync", &c.Resync.Duration, 10*time.Hour, time.Second, maxResync),
 		numberOf("cacheMiB", &c.CacheMiB, 1024, 1, maxMiB),
 		numberOf("guestMemoryMiB", &c.GuestMemoryMiB, 0, 1, maxMiB),
-	}, c.Limits.numbers()...)
+	}, c.LeaderElection.numbers(), c.Limits.numbers())
 }
 
 // Read reads and validates a configuration file in YAML or JSON. The file need
@@ -147,6 +151,7 @@ func (c Config) WithDefaults() Config {
 	if c.Probation == nil {
 		c.Probation = &Duration{defaultProbation}
 	}
+	c.LeaderElection.ResourceName = cmp.Or(c.LeaderElection.ResourceName, "thole")
 	for _, n := range c.numbers() {
 		if n.value == 0 {
 			n.set(n.standard)
@@ -183,6 +188,7 @@ func (c Config) problems() (problems []error) {
 		problems = append(problems, field.Invalid(field.NewPath("listen"), c.Listen,
 			"must be host:port, such as 127.0.0.1:8080, or :8080 for every interface"))
 	}
+	problems = append(problems, c.LeaderElection.problems()...)
 	problems = append(problems, c.Allow.problems()...)
 	for _, n := range c.numbers() {
 		if err := n.validate(); n.value != 0 && err != nil {

@@ -33,6 +33,9 @@ type Policy struct {
 	// DryRun sends every write of the plugin to the API server as a dry run:
 	// it is checked and not stored. What would have changed is logged.
 	DryRun bool `json:"dryRun,omitempty"`
+	// OwnLease gives the plugin a Lease of its own, instead of one that it shares with other
+	// plugins: it fails over by itself.
+	OwnLease bool `json:"ownLease,omitempty"`
 	// Isolation is "pooled" to let the runs of a plugin that standard Go has compiled
 	// find in memory what runs for objects in other namespaces have left, Secrets
 	// included. It saves resetting its memory between them. The configuration must

@@ -3,7 +3,6 @@ package election
 import (
 	"context"
 	"fmt"
-	"maps"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -129,9 +128,6 @@ func (l *Lease) begin(lease *coordinationv1.Lease) error {
 	}
 	if l.state == waiting {
 		l.state = sending
-	}
-	if l.annotated != nil {
-		lease.Annotations = maps.Clone(l.annotated)
 	}
 	return nil
 }

@@ -8,5 +8,6 @@
 //
 //	election.go  the Leases of a replica
 //	lease.go     one Lease: who leads it, and until when writes may be sent
+//	log.go       what of client-go's log is kept
 //	client.go    the client that client-go's leader election uses
 package election

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +17,8 @@ import (
 	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/thole-dev/thole/host/internal/explain"
 )
 
 // Config configures an [Election].
@@ -28,9 +33,10 @@ type Config struct {
 	// who cannot renew it for RenewDeadline gives up; it is renewed every RetryPeriod.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 
-	// Changed is called when the replica has begun or ceased to lead a Lease.
-	Changed func(*Lease)
-	Logger  hclog.Logger
+	// Changed is called when the replica has begun or ceased to lead a Lease, and Annotated
+	// when the annotations of one have changed. They must not block.
+	Changed, Annotated func(*Lease)
+	Logger             hclog.Logger
 }
 
 func (c *Config) validate() error {
@@ -55,10 +61,11 @@ type Election struct {
 	Config
 	store cache.SharedIndexInformer
 
-	mu      sync.Mutex
-	leases  map[string]*Lease // by name
-	ctx     context.Context   //nolint:containedctx // of Run, for Leases that are joined later
-	running sync.WaitGroup
+	mu       sync.Mutex
+	leases   map[string]*Lease // by name
+	watchErr error             // why the Leases could not be read or watched last
+	ctx      context.Context   //nolint:containedctx // of Run, for Leases that are joined later
+	running  sync.WaitGroup
 }
 
 // New returns an election that begins with [Election.Run].
@@ -69,10 +76,17 @@ func New(c Config) (*Election, error) {
 	e := &Election{Config: c, leases: map[string]*Lease{}}
 	e.store = coordinationinformers.NewLeaseInformer(c.Client, c.Namespace, 0, cache.Indexers{})
 	_, err := e.store.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { e.observe(o) },
-		UpdateFunc: func(_, o any) { e.observe(o) },
-		DeleteFunc: func(o any) { e.observe(o) },
+		AddFunc:    func(o any) { e.observe(nil, o) },
+		UpdateFunc: func(before, o any) { e.observe(before, o) },
+		DeleteFunc: func(o any) { e.observe(nil, o) },
 	})
+	if err == nil {
+		err = e.store.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.watchErr = err
+		})
+	}
 	return e, err
 }
 
@@ -124,7 +138,7 @@ func (e *Election) Of(plugin string, own bool) (*Lease, error) {
 }
 
 // observe wakes what waits for a Lease that has changed.
-func (e *Election) observe(o any) {
+func (e *Election) observe(before, o any) {
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o)
 	if err != nil {
 		return
@@ -133,9 +147,40 @@ func (e *Election) observe(o any) {
 	e.mu.Lock()
 	l := e.leases[name]
 	e.mu.Unlock()
-	if l != nil {
-		l.wake()
+	if l == nil {
+		return
 	}
+	l.wake()
+	if e.Annotated != nil && !maps.Equal(annotationsOf(before), annotationsOf(o)) {
+		e.Annotated(l)
+	}
+}
+
+func annotationsOf(o any) map[string]string {
+	if lease, ok := o.(*coordinationv1.Lease); ok {
+		return lease.Annotations
+	}
+	return nil
+}
+
+// Err returns why the Leases have not been read yet, nil if they have.
+func (e *Election) Err() error {
+	if e.store.HasSynced() {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.watchErr != nil {
+		return fmt.Errorf("the Leases in %s cannot be read: %w", e.Namespace, explain.Forbidden(e.watchErr, "list", "watch"))
+	}
+	return fmt.Errorf("the Leases in %s are being read", e.Namespace)
+}
+
+// Leases returns those that the replica takes part in, by name.
+func (e *Election) Leases() []*Lease {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.SortedFunc(maps.Values(e.leases), func(a, b *Lease) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // seen returns a Lease as the watch shows it, nil if it shows none. known is false before

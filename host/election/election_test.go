@@ -219,9 +219,12 @@ func TestALeaseThatIsDeletedIsMadeAgain(t *testing.T) {
 	}
 }
 
-func TestAnnotationsAreWrittenWithTheNextRenewal(t *testing.T) {
+func TestAnnotationsStayWhenAnotherReplicaLeads(t *testing.T) {
 	_, a, b := start(t)
-	a.lease.Annotate(map[string]string{"x": "1"})
+	one := "1"
+	if err := a.lease.Annotate(t.Context(), map[string]*string{"x": &one}); err != nil {
+		t.Fatal(err)
+	}
 	await.Within(t, 3*retryPeriod, "b sees the annotation", func() bool { return b.lease.Annotations()["x"] == "1" })
 	a.stop()
 	b.awaitLeads(leaseDuration)

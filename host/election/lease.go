@@ -2,15 +2,19 @@ package election
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
 )
 
 // Lease is a Lease for whose plugins one replica is the leader.
@@ -30,7 +34,6 @@ type Lease struct {
 	read      string                // who leads by the last read
 	heldUntil time.Time             // by what was seen last another replica leads until then
 	expires   *time.Timer
-	annotated map[string]string
 }
 
 // state is what the elector does.
@@ -65,6 +68,7 @@ func newLease(e *Election, name string) (*Lease, error) {
 
 // run takes part in the election until ctx is done, and gives the Lease up.
 func (l *Lease) run(ctx context.Context) {
+	ctx = klog.NewContext(ctx, logr.New(debugOnly{l.e.Logger}))
 	for ctx.Err() == nil {
 		attempt, cancel := context.WithCancel(ctx)
 		l.mu.Lock()
@@ -155,18 +159,34 @@ func (l *Lease) Holder() string {
 
 // Annotations returns those of the Lease, which must not be changed.
 func (l *Lease) Annotations() map[string]string {
-	lease, _ := l.e.seen(l.Name)
-	if lease == nil {
-		return nil
-	}
-	return lease.Annotations
-}
-
-// Annotate sets annotations of the Lease, which are written when it is renewed.
-func (l *Lease) Annotate(annotations map[string]string) {
+	seen, _ := l.e.seen(l.Name)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.annotated = annotations
+	if lease := newer(seen, l.written); lease != nil {
+		return lease.Annotations
+	}
+	return nil
+}
+
+// Annotate changes annotations of a Lease that the replica leads; null removes one. The
+// elector finds the new version of the Lease by the conflict of its next renewal.
+func (l *Lease) Annotate(ctx context.Context, annotations map[string]*string) error {
+	if err := l.Check(); err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.e.requestTimeout())
+	defer cancel()
+	reply, err := l.e.Client.CoordinationV1().Leases(l.e.Namespace).Patch(ctx, l.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.written = newer(reply, l.written)
+	}
+	return err
 }
 
 // lost is called when the replica ceases to lead or an attempt was interrupted.

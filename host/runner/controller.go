@@ -14,6 +14,7 @@ import (
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
+	"github.com/thole-dev/thole/host/election"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/queue"
@@ -94,6 +95,15 @@ func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Cont
 	return running
 }
 
+// leading returns what tells a controller whether this replica leads the plugin, nil if there
+// is no other.
+func leading(lease *election.Lease) func() <-chan struct{} {
+	if lease == nil {
+		return nil
+	}
+	return lease.Leading
+}
+
 // memoVersion returns what the manifest states. Without that, memos are kept only
 // as long as the code stays the same. They may hold what the account has read, and another
 // one may not read.
@@ -115,6 +125,7 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 		Queue:    queue.New(queue.Config{Name: id, MetricsProvider: r.Metrics.WorkQueues()}),
 		Cache:    controllerCache{cache: r.Cache, controller: id, primaries: &c.primaries, informers: &p.informers, ownWrites: &p.ownWrites, written: &p.written},
 		Metrics:  c.metrics,
+		Leading:  leading(p.lease),
 		Events:   r.Events,
 		LogLines: p.log,
 		Logger:   r.Logger.Named("dispatch").With("plugin", plugin, "controller", rev.Controller.Name),

@@ -21,6 +21,7 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/election"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -49,8 +50,10 @@ type Config struct {
 	Resync       time.Duration // how often every object is reconciled without a reason
 	HostIdentity bool          // plugins may act with the rights of the host
 	Access       *access.Reviewer
-	ReviewEvery  time.Duration // how often the rights of a plugin are looked at; default 1 min
-	Ceiling      config.Allow  // of the policies
+	// LeaseOf returns the Lease of a plugin, which may have one of its own; nil if there is one replica.
+	LeaseOf     func(plugin string, own bool) (*election.Lease, error)
+	ReviewEvery time.Duration // how often the rights of a plugin are looked at; default 1 min
+	Ceiling     config.Allow  // of the policies
 	// AllowRequested runs a plugin whose policy allows nothing as if the policy allowed what
 	// the manifest asks for.
 	AllowRequested bool
@@ -73,6 +76,9 @@ var _ catalog.Runner[*sandbox.Guest] = (*Runner)(nil)
 
 // New returns a runner that runs nothing yet.
 func New(config Config) *Runner {
+	if config.LeaseOf == nil {
+		config.LeaseOf = func(string, bool) (*election.Lease, error) { return nil, nil }
+	}
 	config.ReviewEvery = cmp.Or(config.ReviewEvery, defaultReviewEvery)
 	r := &Runner{Config: config, pluginLogs: telemetry.NewPluginLogs(config.Logger), plugins: map[string]*plugin{}, controllers: map[string]*controller{}, waitsFor: map[string]string{}, requested: map[string]string{}}
 	r.objectsOf = config.Cache.Objects
@@ -85,6 +91,7 @@ type plugin struct {
 	informers   informers
 	ownWrites   cache.OwnWrites // that its informers do not show yet
 	written     written
+	lease       *election.Lease // nil: there is one replica
 	effects     atomic.Pointer[effect.Performer]
 	recorder    effect.Recorder
 	log         *telemetry.PluginLog
@@ -105,6 +112,10 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	if err != nil {
 		return err
 	}
+	lease, err := r.LeaseOf(rev.Plugin, rev.Policy.OwnLease)
+	if err != nil {
+		return err
+	}
 	rev, resources, err := r.checkRights(ctx, rev)
 	if err != nil {
 		return err
@@ -115,7 +126,7 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	}
 	var written map[abi.Kind]*cache.Informer
 	var p *plugin
-	byKind, err := r.acquireInformers(ctx, rev, follows)
+	byKind, err := r.acquireInformers(ctx, rev, lease, follows)
 	if err == nil {
 		written, err = acquireWritten(ctx, r.Cache, follows.Written)
 	}
@@ -123,7 +134,7 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 		err = claim()
 	}
 	if err == nil {
-		p, err = r.ensurePlugin(rev)
+		p, err = r.ensurePlugin(rev, lease)
 	}
 	if err != nil {
 		r.endLabelling(rev.Plugin)
@@ -134,7 +145,8 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	p.breaker.Store(r.newBreaker(rev, p))
 	p.comparison.Store(r.newComparison(rev))
 	before := p.declared()
-	kept := r.stopOthers(p, rev)
+	kept := r.stopOthers(p, rev, lease)
+	p.lease = lease
 	p.informers.replace(byKind)
 	p.written.replace(written)
 	late := p.written.late()
@@ -163,7 +175,7 @@ func (r *Runner) namespacesOf(rev *Revision) []string {
 
 // acquireInformers acquires the informers of a revision. Meanwhile the status of the
 // plugin has what is waited for.
-func (r *Runner) acquireInformers(ctx context.Context, rev *Revision, follows *scope.Plugin) (map[abi.Kind]*cache.Informer, error) {
+func (r *Runner) acquireInformers(ctx context.Context, rev *Revision, lease *election.Lease, follows *scope.Plugin) (map[abi.Kind]*cache.Informer, error) {
 	defer r.setWaitsFor(rev.Plugin, "")
 	byKind, err := acquireInformers(ctx, r.Cache, follows, r.informersOf(rev.Plugin),
 		func(what string) { r.setWaitsFor(rev.Plugin, what) })
@@ -175,7 +187,7 @@ func (r *Runner) acquireInformers(ctx context.Context, rev *Revision, follows *s
 		err = r.checkFields(ctx, rev)
 	}
 	if err == nil { // last: it lists all objects, and whatever else is missing leads to another attempt
-		err = r.labelChildren(ctx, rev, byKind)
+		err = r.labelChildren(ctx, rev, lease, byKind)
 	}
 	if err != nil {
 		release(byKind)
@@ -196,10 +208,10 @@ func (r *Runner) setWaitsFor(plugin, what string) {
 
 // stopOthers stops the controllers that cannot be swapped to a revision, while
 // the informers that their runs use are still there, and returns the others.
-func (r *Runner) stopOthers(p *plugin, rev *Revision) (kept map[string]*controller) {
+func (r *Runner) stopOthers(p *plugin, rev *Revision, lease *election.Lease) (kept map[string]*controller) {
 	kept = map[string]*controller{}
 	for _, m := range rev.Manifest.Controllers {
-		if c := p.controllers[m.Name]; c != nil && c.canSwapTo(m) {
+		if c := p.controllers[m.Name]; c != nil && c.canSwapTo(m) && p.lease == lease {
 			kept[m.Name] = c
 		}
 	}

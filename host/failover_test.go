@@ -1,0 +1,85 @@
+package host
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/devcluster"
+	"github.com/thole-dev/thole/host/internal/wasmbuild"
+)
+
+// fastElection makes a replica take over within 3 s.
+func fastElection(c *config.Config) {
+	c.LeaderElection = config.LeaderElection{
+		LeaderElect: true, ResourceNamespace: "default", LeaseDuration: config.Duration{Duration: 3 * time.Second},
+		RenewDeadline: config.Duration{Duration: 2 * time.Second}, RetryPeriod: config.Duration{Duration: 300 * time.Millisecond},
+	}
+}
+
+// state returns the status of the plugin podmanager.
+func (r *runningHost) status() PluginStatus {
+	for _, s := range r.host.Plugins() {
+		if s.Name == "podmanager" {
+			return s
+		}
+	}
+	return PluginStatus{}
+}
+
+func (r *runningHost) awaitState(want catalog.State) {
+	r.t.Helper()
+	await.Until(r.t, fmt.Sprintf("the plugin is %s", want), func() bool { return r.status().State == want })
+}
+
+func TestAStandbyTakesOverAtOnceFromALeaderThatStops(t *testing.T) {
+	cluster := rest.CopyConfig(devcluster.Start(t).Config)
+	cluster.QPS = -1
+	wasm := wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager")
+	client := dynamic.NewForConfigOrDie(cluster)
+	apply(t, client.Resource(crds), "../plugins/podmanager/crd.yaml")
+	samples := client.Resource(podManagers).Namespace("default")
+	replica := func() *runningHost {
+		r := start(t, cluster, fastElection)
+		r.install("podmanager", wasm)
+		return r
+	}
+	leader := replica()
+	leader.awaitState(catalog.Running)
+	apply(t, samples, "../plugins/podmanager/sample.yaml")
+	for i := range 3 {
+		standby := replica()
+		standby.awaitState(catalog.Standby)
+		if s := standby.status(); s.Leader == "" || s.Leader != leader.status().Leader || s.OtherModule != "" {
+			t.Errorf("the standby shows %+v", s)
+		}
+		image := fmt.Sprintf("nginx:%d", i)
+		handedOver := time.Now()
+		if err := leader.end(); err != nil {
+			t.Fatal(err)
+		}
+		patch := fmt.Sprintf(`{"spec":{"image":%q}}`, image)
+		if _, err := samples.Patch(t.Context(), "sample", "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		await.Until(t, "the standby has taken over", func() bool {
+			o, err := samples.Get(t.Context(), "sample", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			observed, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+			return observed == o.GetGeneration()
+		})
+		t.Logf("handed over after %s", time.Since(handedOver))
+		standby.awaitState(catalog.Running)
+		leader = standby
+	}
+}
