@@ -48,7 +48,7 @@ func newReplicas(c config.LeaderElection, cluster *rest.Config, pod *corev1.Obje
 	case namespace == "" && pod != nil:
 		namespace = pod.Namespace
 	case namespace == "":
-		return nil, fmt.Errorf("leader election: the namespace of the Leases is not known outside of a pod: name it by --leader-elect-resource-namespace")
+		return nil, fmt.Errorf("leader election: the namespace of the Leases is not known: name it by --leader-elect-resource-namespace, or set POD_NAME, POD_NAMESPACE and POD_UID by the downward API")
 	}
 	own := rest.CopyConfig(cluster)
 	own.RateLimiter, own.QPS = nil, -1 // a renewal must not wait
@@ -269,6 +269,17 @@ func (r *replicas) describe(s *PluginStatus) {
 	if running := toldOf(lease, s.Name).Running; running != s.Digest {
 		s.OtherModule = running
 	}
+}
+
+// leads reports for each Lease whether this replica leads.
+func (r *replicas) leads() map[string]bool {
+	leads := map[string]bool{}
+	if r != nil {
+		for _, lease := range r.election.Leases() {
+			leads[lease.Name] = lease.Leads()
+		}
+	}
+	return leads
 }
 
 // readiness returns the parts of /readyz: each Lease is led, or could be taken over.

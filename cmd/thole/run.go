@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -63,6 +64,7 @@ the service account of its pod.`,
 
 func (f *runFlags) run(cmd *cobra.Command) error {
 	config, err := f.config(cmd)
+	err = errors.Join(notZero(cmd.Flags(), "leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period"), err)
 	if err != nil {
 		return misuse(cmd, err)
 	}
