@@ -11,12 +11,14 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/thole-dev/thole/host"
+	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/sanitize"
 )
 
@@ -160,26 +162,36 @@ func (l *List) printJSON(w io.Writer) error {
 	return err
 }
 
-var header = []string{"NAME", "REVISION", "STATE", "CONTROLLERS", "LOADS", "ROLLBACKS", "DIGEST", "VERSION", "LAST ERROR"}
+var header = []string{"NAME", "REVISION", "STATE", "LEADER", "CONTROLLERS", "LOADS", "ROLLBACKS", "DIGEST", "VERSION", "LAST ERROR"}
 
 func (l *List) printTable(w io.Writer, wide bool) error {
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, strings.Join(header, "\t"))
+	led := slices.ContainsFunc(l.plugins, func(p host.PluginStatus) bool { return p.Leader != "" || p.State == catalog.Standby })
+	line := func(cells []string) {
+		if !led { // there is one replica
+			cells = slices.Concat(cells[:leaderColumn], cells[leaderColumn+1:])
+		}
+		fmt.Fprintln(table, strings.Join(cells, "\t"))
+	}
+	line(header)
 	for _, p := range l.plugins {
-		fmt.Fprintln(table, strings.Join(row(&p, wide), "\t"))
+		line(row(&p, wide))
 	}
 	return table.Flush()
 }
 
+var leaderColumn = slices.Index(header, "LEADER")
+
 func row(p *host.PluginStatus, wide bool) []string {
-	controllers, digest, lastError := strconv.Itoa(len(p.Controllers)), p.Digest, Problem(p)
+	controllers, digest, lastError, leader := strconv.Itoa(len(p.Controllers)), p.Digest, Problem(p), p.Leader
 	if wide {
 		controllers = strings.Join(p.Controllers, ",")
 	} else {
+		leader, _, _ = strings.Cut(leader, "_") // the name of the pod
 		digest, lastError = digest[:min(len(digest), shortDigest)], sanitize.Truncate(lastError, shortError)
 	}
 	cells := []string{
-		p.Name, strconv.Itoa(p.Revision), string(p.State), controllers,
+		p.Name, strconv.Itoa(p.Revision), string(p.State), leader, controllers,
 		strconv.Itoa(p.Loads), strconv.Itoa(p.Rollbacks), digest, p.Version, lastError,
 	}
 	for i, cell := range cells {
@@ -191,7 +203,8 @@ func row(p *host.PluginStatus, wide bool) []string {
 }
 
 // Problem returns the last error with its step, what the plugin cannot follow, the
-// rights that it lacks and what it waits for, in one line; "" if there is no problem.
+// rights that it lacks, what it waits for and which other module the leader runs, in one
+// line; "" if there is no problem.
 func Problem(p *host.PluginStatus) string {
 	var problems []string
 	switch {
@@ -206,6 +219,9 @@ func Problem(p *host.PluginStatus) string {
 	problems = append(problems, p.MissingRights...)
 	if p.WaitsFor != "" {
 		problems = append(problems, "waits for "+p.WaitsFor)
+	}
+	if p.OtherModule != "" {
+		problems = append(problems, "the leader runs another module, "+p.OtherModule[:min(len(p.OtherModule), shortDigest)])
 	}
 	return strings.Join(strings.Fields(sanitize.Line(strings.Join(problems, "; "))), " ")
 }

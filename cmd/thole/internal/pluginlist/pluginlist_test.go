@@ -70,13 +70,40 @@ podmanager   3          running   one,two       3       1           0123456789ab
 	}
 }
 
+func TestReplicasHaveAColumnForTheLeader(t *testing.T) {
+	list := get(t, `[
+  {"name": "a", "state": "standby", "revision": 1, "leader": "thole-7d9c-x2x_0f1e", "otherModule": "fedcba9876543210"},
+  {"name": "b", "state": "running", "revision": 2, "leader": "thole-7d9c-zzz_ffff"},
+  {"name": "c", "state": "standby", "revision": 1}
+]`)
+	for format, want := range map[string]string{
+		"table": `
+NAME   REVISION   STATE     LEADER           CONTROLLERS   LOADS   ROLLBACKS   DIGEST   VERSION   LAST ERROR
+a      1          standby   thole-7d9c-x2x   0             0       0           -        -         the leader runs another module, fedcba987654
+b      2          running   thole-7d9c-zzz   0             0       0           -        -         -
+c      1          standby   -                0             0       0           -        -         -
+`,
+		"wide": `
+NAME   REVISION   STATE     LEADER                CONTROLLERS   LOADS   ROLLBACKS   DIGEST   VERSION   LAST ERROR
+a      1          standby   thole-7d9c-x2x_0f1e   -             0       0           -        -         the leader runs another module, fedcba987654
+b      2          running   thole-7d9c-zzz_ffff   -             0       0           -        -         -
+c      1          standby   -                     -             0       0           -        -         -
+`,
+	} {
+		if got := printed(t, list, format); got != strings.TrimPrefix(want, "\n") {
+			t.Errorf("%s is\n%s", format, got)
+		}
+	}
+}
+
 func TestProblem(t *testing.T) {
 	for want, p := range map[string]host.PluginStatus{
 		"":                                   {Status: catalog.Status{FailedStep: "verify"}},
 		"bro ken":                            {Status: catalog.Status{LastError: "bro\x1bken"}},
 		"verify: no marker":                  {Status: catalog.Status{LastError: "no marker", FailedStep: "verify"}},
 		"waits for the first list of v1 Pod": {WaitsFor: "the first list of v1 Pod"},
-		`"u" lacks a right; waits for x`:     {MissingRights: []string{`"u" lacks a right`}, WaitsFor: "x"},
+		"the leader runs another module, 0123456789ab": {OtherModule: "0123456789abcdef"},
+		`"u" lacks a right; waits for x`:               {MissingRights: []string{`"u" lacks a right`}, WaitsFor: "x"},
 		"late; cannot follow v1 Pod: forbidden; cannot follow v1 Node: gone": {
 			Status: catalog.Status{LastError: "late"}, CannotFollow: []string{"v1 Pod: forbidden", "v1 Node: gone"},
 		},
