@@ -136,6 +136,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	}
 	h.metrics.Registry.MustRegister(stageCollector{
 		memory: h.sandbox.Memory, slots: h.sandbox.Slots, kinds: h.cache.Stats, cached: h.cache.Memory, guests: h.guestStats, plugins: h.runner.Statuses,
+		leases: h.replicas.leads,
 	})
 	// A host that is stopped while it starts ends like a running one, in Run.
 	h.server, err = serve.Listen(context.WithoutCancel(ctx), serve.Config{

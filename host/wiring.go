@@ -205,6 +205,7 @@ type stageCollector struct {
 	cached  func() cache.Memory
 	guests  func() map[string]sandbox.Stats // of the running revisions, by plugin
 	plugins func() map[string]runner.Status
+	leases  func() map[string]bool // whether this replica leads, by Lease
 }
 
 // Describe implements [prometheus.Collector]. Without descriptions the registry
@@ -224,6 +225,10 @@ func (c stageCollector) Collect(ch chan<- prometheus.Metric) {
 	for part, bytes := range c.parts() {
 		gauge(ch, "thole_memory_bytes", "Memory by part: objects and indexes of the cache, edges to what was read, guests. Estimated, but for guests.",
 			bytes, prometheus.Labels{"part": part})
+	}
+	for lease, leads := range c.leases() {
+		gauge(ch, "leader_election_master_status", "Lease of plugins: 1 while this replica leads them, 0 while another one may. None if there is one replica.",
+			oneIf(leads), prometheus.Labels{"name": lease})
 	}
 	for plugin, s := range c.guests() {
 		collectGuest(ch, plugin, s)

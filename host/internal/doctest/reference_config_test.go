@@ -98,8 +98,8 @@ func plainType(e ast.Expr) string {
 			return "duration"
 		case "Namespaces":
 			return "list of text"
-		case "Limits", "Allow":
-			return fmt.Sprintf("[%s](#%[1]s)", strings.ToLower(e.Name))
+		case "Limits", "Allow", "LeaderElection":
+			return fmt.Sprintf("[%s](#%s)", strings.ToLower(e.Name[:1])+e.Name[1:], strings.ToLower(e.Name))
 		default:
 			return "number"
 		}

@@ -13,7 +13,7 @@ import (
 // Metrics: the calls of functions named counter, gauge and histogram with the name
 // of a metric, its help, and its labels.
 
-var metricName = regexp.MustCompile(`^(thole|controller_runtime|workqueue|rest_client)_[a-z_]+$`)
+var metricName = regexp.MustCompile(`^(thole|leader_election|controller_runtime|workqueue|rest_client)_[a-z_]+$`)
 
 func metricTable(t *testing.T) string {
 	var rows [][]string

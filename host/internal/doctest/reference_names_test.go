@@ -22,6 +22,7 @@ func annotationTable(t *testing.T) string {
 		dispatch.row(t, "RequestedAt"),
 		dispatch.row(t, "Suspend"),
 		effects.row(t, "AppliedAnnotation"),
+		{code("plugins.thole.dev/<plugin>"), "On the Lease of the plugin, where replicas share the plugins: as JSON the digest of the module that runs, and that of one that was rolled back, which no replica runs"},
 		{code("<controller>.<plugin>." + effects.value(t, "AppliedAnnotation") + "-<hash>"), "The same on an object that the controller does not own, one for each primary: the digest, the namespace and name of the primary, \"created\" if the primary has created the object, and the size of a large one"},
 	})
 }
@@ -33,6 +34,8 @@ func nameTable(t *testing.T) string {
 		{code(objects.value(t, "ManagerPrefix") + "<plugin>/<controller>"), "field manager", "Primaries and the objects that they own. A name of more than 128 bytes is cut and ends in a digest"},
 		{code(objects.value(t, "ManagerPrefix") + "<plugin>/<controller>/<hash>"), "field manager", "Objects that the controller does not own, one for each primary by a hash of its namespace and name"},
 		{code(abi.LabelManagedBy), "label", "On what a plugin with the feature `managed` owns, with the name of the plugin: by it the host follows these objects"},
+		{code("<resourceName>-shard-<number>"), "Lease", "Of the plugins of a shard, where replicas share the plugins"},
+		{code("<resourceName>-plugin-<plugin>"), "Lease", "Of a plugin with `ownLease` in its policy"},
 		{code(devloop.value(t, "fieldManager")), "field manager", "What `thole dev` applies from `crd.yaml` and `sample.yaml`"},
 	})
 }

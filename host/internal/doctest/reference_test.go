@@ -27,8 +27,11 @@ var update = flag.Bool("update", false, "write the generated parts of docs/refer
 var (
 	generatedPart  = regexp.MustCompile(`(?s)<!-- generated: ([a-z-]+) -->\n(.*?)<!-- end: ([a-z-]+) -->\n`)
 	generatedParts = map[string]func(*testing.T) string{
-		"cli":           commandLine,
-		"config":        func(t *testing.T) string { return fieldTable(t, "host/config", "Config", "") },
+		"cli":    commandLine,
+		"config": func(t *testing.T) string { return fieldTable(t, "host/config", "Config", "") },
+		"election": func(t *testing.T) string {
+			return fieldTable(t, "host/config", "LeaderElection", "leaderElection.")
+		},
 		"allow":         func(t *testing.T) string { return fieldTable(t, "host/config", "Allow", "allow.") },
 		"limits":        func(t *testing.T) string { return fieldTable(t, "host/config", "Limits", "limits.") },
 		"policy":        func(t *testing.T) string { return fieldTable(t, "host/config", "Policy", "") },
