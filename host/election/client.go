@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"github.com/thole-dev/thole/host/internal/explain"
 )
 
 // client sends the requests for one Lease. What is read comes from the watch, unless a write
@@ -35,6 +37,7 @@ func (c client) Get(ctx context.Context, name string, options metav1.GetOptions)
 		defer cancel()
 		live, err := c.LeaseInterface.Get(ctx, name, options)
 		if err != nil && !apierrors.IsNotFound(err) {
+			l.failed(err)
 			return nil, err
 		}
 		if found = live; err != nil {
@@ -44,6 +47,9 @@ func (c client) Get(ctx context.Context, name string, options metav1.GetOptions)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.written, l.read = found, holder(found)
+	if behind && l.read != l.e.Identity && time.Now().Before(l.heldUntil) {
+		l.err = nil // another replica leads, and there is nothing to write
+	}
 	if found == nil {
 		return nil, apierrors.NewNotFound(coordinationv1.Resource("leases"), name)
 	}
@@ -132,12 +138,25 @@ func (l *Lease) begin(lease *coordinationv1.Lease) error {
 	return nil
 }
 
-// done notes the outcome of a request, and reports whether it began to lead.
-func (l *Lease) done(reply *coordinationv1.Lease, err error, sent time.Time) (began bool) {
+// failed notes that a request has failed. A missing right is logged once.
+func (l *Lease) failed(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err = err; err == nil {
-		l.written = reply
+	if apierrors.IsForbidden(err) && (l.err == nil || l.err.Error() != err.Error()) {
+		l.e.Logger.Warn("this replica cannot lead", "lease", l.Name, "error", explain.Forbidden(err))
+	}
+	l.err = err
+}
+
+// done notes the outcome of a request, and reports whether it began to lead.
+func (l *Lease) done(reply *coordinationv1.Lease, err error, sent time.Time) (began bool) {
+	if err != nil {
+		l.failed(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		l.err, l.written = nil, reply
 	}
 	switch {
 	case err == nil && holder(reply) == l.e.Identity:

@@ -13,8 +13,10 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
-	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
@@ -63,7 +65,8 @@ type Election struct {
 
 	mu       sync.Mutex
 	leases   map[string]*Lease // by name
-	watchErr error             // why the Leases could not be read or watched last
+	listErr  error             // why the Leases cannot be listed, nil if they can
+	watchErr error             // the same of watching them
 	ctx      context.Context   //nolint:containedctx // of Run, for Leases that are joined later
 	running  sync.WaitGroup
 }
@@ -74,29 +77,45 @@ func New(c Config) (*Election, error) {
 		return nil, fmt.Errorf("leader election: %w", err)
 	}
 	e := &Election{Config: c, leases: map[string]*Lease{}}
-	e.store = coordinationinformers.NewLeaseInformer(c.Client, c.Namespace, 0, cache.Indexers{})
+	e.store = cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(e.listWatch(), c.Client), &coordinationv1.Lease{}, 0, cache.Indexers{})
 	_, err := e.store.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { e.observe(nil, o) },
 		UpdateFunc: func(before, o any) { e.observe(before, o) },
 		DeleteFunc: func(o any) { e.observe(nil, o) },
 	})
-	if err == nil {
-		err = e.store.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+	return e, err
+}
+
+// listWatch reads the Leases, and notes whether that can be done.
+func (e *Election) listWatch() *cache.ListWatch {
+	leases := e.Client.CoordinationV1().Leases(e.Namespace)
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list, err := leases.List(ctx, options)
 			e.mu.Lock()
 			defer e.mu.Unlock()
-			e.watchErr = err
-		})
+			e.listErr = err
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			w, err := leases.Watch(ctx, options)
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			if e.watchErr = err; err == nil {
+				e.listErr = nil // it may have been a list that is streamed
+			}
+			return w, err
+		},
 	}
-	return e, err
 }
 
 // Run takes part in the election until ctx is done; then it gives up all Leases, which must
 // not be done before the last write was sent.
 func (e *Election) Run(ctx context.Context) {
-	watch, stop := context.WithCancel(context.WithoutCancel(ctx))
+	reading, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var watching sync.WaitGroup
-	watching.Go(func() { e.store.RunWithContext(watch) })
+	watching.Go(func() { e.store.RunWithContext(reading) })
 	defer watching.Wait()
 	defer stop()
 	e.mu.Lock()
@@ -163,17 +182,19 @@ func annotationsOf(o any) map[string]string {
 	return nil
 }
 
-// Err returns why the Leases have not been read yet, nil if they have.
+// Err returns why it is not known who leads, nil if it is.
 func (e *Election) Err() error {
-	if e.store.HasSynced() {
-		return nil
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.watchErr != nil {
-		return fmt.Errorf("the Leases in %s cannot be read: %w", e.Namespace, explain.Forbidden(e.watchErr, "list", "watch"))
+	for _, err := range []error{e.listErr, e.watchErr} {
+		if err != nil {
+			return fmt.Errorf("the Leases in %s cannot be read: %w", e.Namespace, explain.Forbidden(err, "list", "watch"))
+		}
 	}
-	return fmt.Errorf("the Leases in %s are being read", e.Namespace)
+	if !e.store.HasSynced() {
+		return fmt.Errorf("the Leases in %s are being read", e.Namespace)
+	}
+	return nil
 }
 
 // Leases returns those that the replica takes part in, by name.

@@ -205,6 +205,26 @@ func TestReplicasThatWaitSendNoRequests(t *testing.T) {
 	}
 }
 
+// Two replicas that wait for the same Lease try at the same time.
+func TestAReplicaThatWasTooLateHasNoErrorWhileAnotherLeads(t *testing.T) {
+	config, a, b := start(t)
+	c := newReplica(t, config, "c")
+	await.Until(t, "c knows who leads", func() bool { return c.lease.Holder() == "a" })
+	a.stop()
+	await.Until(t, "another one leads", func() bool { return b.lease.Leads() || c.lease.Leads() })
+	late := b
+	if b.lease.Leads() {
+		late = c
+	}
+	late.lease.failed(errors.New("it was too late"))
+	await.Until(t, "it has no error", func() bool { return late.lease.Err() == nil })
+	before := late.requests.Load()
+	time.Sleep(3 * retryPeriod)
+	if sent := late.requests.Load() - before; sent > 0 {
+		t.Errorf("it goes on sending requests: %d", sent)
+	}
+}
+
 func TestALeaseThatIsDeletedIsMadeAgain(t *testing.T) {
 	config, a, b := start(t)
 	leases := kubernetes.NewForConfigOrDie(config).CoordinationV1().Leases("default")
