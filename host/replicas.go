@@ -28,6 +28,8 @@ type replicas struct {
 	catalog  func() *catalog.Catalog[*sandbox.Guest]
 	logger   hclog.Logger
 
+	untold map[*election.Lease]string // why nothing could be told last; of tell alone
+
 	mu      sync.Mutex
 	leases  map[string]*election.Lease // by plugin
 	retried map[string]string          // the digest that is tried again although it was rolled back, by plugin
@@ -56,7 +58,7 @@ func newReplicas(c config.LeaderElection, cluster *rest.Config, pod *corev1.Obje
 	if err != nil {
 		return nil, err
 	}
-	r := &replicas{logger: logger, leases: map[string]*election.Lease{}, retried: map[string]string{}}
+	r := &replicas{logger: logger, leases: map[string]*election.Lease{}, untold: map[*election.Lease]string{}, retried: map[string]string{}}
 	r.election, err = election.New(election.Config{
 		Client: client, Namespace: namespace, Name: c.ResourceName, Identity: name + "_" + string(uuid.NewUUID()), Shards: c.Shards,
 		LeaseDuration: c.LeaseDuration.Duration, RenewDeadline: c.RenewDeadline.Duration, RetryPeriod: c.RetryPeriod.Duration,
@@ -225,10 +227,20 @@ func (r *replicas) tell(ctx context.Context) {
 		if len(changes) == 0 {
 			continue
 		}
-		if err := lease.Annotate(ctx, changes); err != nil && ctx.Err() == nil {
-			r.logger.Warn("cannot tell other replicas what runs", "lease", lease.Name, "error", err)
-		}
+		r.toldOrNot(ctx, lease, lease.Annotate(ctx, changes))
 	}
+}
+
+// toldOrNot logs an error that is another one than the last.
+func (r *replicas) toldOrNot(ctx context.Context, lease *election.Lease, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if err != nil && text != r.untold[lease] && ctx.Err() == nil {
+		r.logger.Warn("cannot tell other replicas what runs", "lease", lease.Name, "error", explain.Forbidden(err))
+	}
+	r.untold[lease] = text
 }
 
 // after returns what is to be told of a plugin. That a module was rolled back stays until
