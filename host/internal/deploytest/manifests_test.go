@@ -1,8 +1,10 @@
 package deploytest
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -132,10 +134,20 @@ func tryPod(t *testing.T, spec corev1.PodSpec) error {
 // These are requirements that no API server checks.
 func TestDeploymentMeetsTheHostsRequirements(t *testing.T) {
 	d := deployment(t)
-	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || *d.Spec.Replicas != 1 {
-		t.Error("two hosts can run at a time, and there is no leader election")
-	}
 	pod := d.Spec.Template.Spec
+	if *d.Spec.Replicas < 2 || !slices.Contains(pod.Containers[0].Args, "--leader-elect") {
+		t.Error("there is no second host to take over, or both would reconcile each object")
+	}
+	if r := d.Spec.Strategy.RollingUpdate; d.Spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType || r == nil || r.MaxUnavailable.IntValue() != 0 {
+		t.Error("a host can end before another one is ready to take over")
+	}
+	budget := ofKinds(base(t), "PodDisruptionBudget")
+	selected, _, _ := unstructured.NestedStringMap(budget[0].Object, "spec", "selector", "matchLabels")
+	for _, labels := range []map[string]string{d.Spec.Selector.MatchLabels, d.Spec.Template.Labels, pod.TopologySpreadConstraints[0].LabelSelector.MatchLabels} {
+		if !maps.Equal(labels, selected) {
+			t.Errorf("the budget is for pods with %v, the others with %v", selected, labels)
+		}
+	}
 	if grace := pod.TerminationGracePeriodSeconds; grace == nil || *grace <= 10 {
 		t.Error("the grace period does not exceed the deadline of a reconcile, 10 s")
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/tholetest"
 )
 
@@ -38,7 +41,6 @@ type node struct {
 
 	mu   sync.Mutex
 	pods map[types.UID]*container
-	last *tholetest.Process
 }
 
 // container is a running container.
@@ -67,9 +69,9 @@ func newNode(t *testing.T) *node {
 			if err := c.Stop(); err != nil {
 				t.Error(err)
 			}
-		}
-		if t.Failed() && n.last != nil {
-			t.Logf("log of thole:\n%s", n.last.Log.Tail(30))
+			if t.Failed() {
+				t.Logf("log of thole in the pod %s:\n%s", c.pod.Name, c.Log.Tail(30))
+			}
 		}
 	})
 	return n
@@ -121,30 +123,30 @@ func contained(t *testing.T, rootDir string, args ...string) *exec.Cmd {
 	return &exec.Cmd{Path: path, Args: append([]string{path}, args...), Env: []string{}, Dir: "/", SysProcAttr: attributes}
 }
 
-// host returns the process of the pod that was started last.
-func (n *node) host(t *testing.T) *tholetest.Process {
-	t.Helper()
+// hosts returns the containers of the pods that have not ended.
+func (n *node) hosts() []*container {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.last == nil {
-		t.Fatal("the node runs no pod")
-	}
-	return n.last
+	return slices.Collect(maps.Values(n.pods))
 }
 
-// hostPod returns the pod of [node.host].
-func (n *node) hostPod(t *testing.T) *corev1.Pod {
+// awaitLeader waits until of two replicas one runs the plugin in that revision, and the other
+// one keeps it ready. It returns the first.
+func (n *node) awaitLeader(t *testing.T, number int) (leader *container) {
 	t.Helper()
-	host := n.host(t)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, c := range n.pods {
-		if c.Process == host {
-			return c.pod
+	await.Until(t, fmt.Sprintf("of two replicas one runs revision %d", number), func() bool {
+		states := map[string]int{}
+		for _, c := range n.hosts() {
+			p := only(c.Process)
+			if states[p.State]++; p.State == "running" && p.Revision == number {
+				leader = c
+			} else if p.Revision != number {
+				return false
+			}
 		}
-	}
-	t.Fatal("the pod that was started last has ended")
-	return nil
+		return states["running"] == 1 && states["standby"] == 1 && len(states) == 2
+	})
+	return leader
 }
 
 func (n *node) run(ctx context.Context) {
@@ -205,7 +207,9 @@ func (n *node) end(ctx context.Context, pod *corev1.Pod, c *container) error {
 		if err := c.Stop(); err != nil {
 			return err
 		}
+		n.mu.Lock()
 		delete(n.pods, pod.UID)
+		n.mu.Unlock()
 	}
 	return admin.CoreV1().Pods(system).Delete(ctx, pod.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: new(int64(0)), Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
@@ -228,7 +232,7 @@ func (n *node) start(ctx context.Context, pod *corev1.Pod) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.pods[pod.UID], n.last = c, c.Process
+	n.pods[pod.UID] = c
 	return nil
 }
 

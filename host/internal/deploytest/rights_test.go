@@ -2,6 +2,7 @@ package deploytest
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,24 +20,26 @@ import (
 	"github.com/thole-dev/thole/host/internal/tholetest"
 )
 
-// grant is a right and the ClusterRole that grants it.
+// grant is a right and the role that grants it.
 type grant struct {
 	tholetest.Right
-	role *rbacv1.ClusterRole
+	namespace string // of a Role; "" for a ClusterRole
+	role      string // its name
+	rules     []rbacv1.PolicyRule
 }
 
 // grants returns every right of the base, in the order of its files.
 func grants(t *testing.T) (all []grant) {
 	t.Helper()
-	for _, o := range ofKinds(base(t), "ClusterRole") {
-		role := &rbacv1.ClusterRole{}
+	for _, o := range ofKinds(base(t), "ClusterRole", "Role") {
+		role := &rbacv1.Role{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, role, true); err != nil {
 			t.Fatal(err)
 		}
 		for _, rule := range role.Rules {
 			for _, resource := range rule.Resources {
 				for _, verb := range rule.Verbs {
-					all = append(all, grant{tholetest.Right{Verb: verb, Group: rule.APIGroups[0], Resource: resource}, role})
+					all = append(all, grant{tholetest.Right{Verb: verb, Group: rule.APIGroups[0], Resource: resource}, role.Namespace, role.Name, role.Rules})
 				}
 			}
 		}
@@ -46,7 +49,7 @@ func grants(t *testing.T) (all []grant) {
 
 // without returns the role's rules without one right.
 func (g grant) without() (rules []rbacv1.PolicyRule) {
-	for _, rule := range g.role.Rules {
+	for _, rule := range g.rules {
 		for _, resource := range rule.Resources {
 			one := *rule.DeepCopy()
 			one.Resources = []string{resource}
@@ -64,19 +67,20 @@ func (g grant) without() (rules []rbacv1.PolicyRule) {
 // revoke removes the right and restore grants it again. Both wait until the API
 // server enforces the change.
 func (g grant) revoke(t *testing.T)  { g.set(t, g.without(), false) }
-func (g grant) restore(t *testing.T) { g.set(t, g.role.Rules, true) }
+func (g grant) restore(t *testing.T) { g.set(t, g.rules, true) }
 
 func (g grant) set(t *testing.T, rules []rbacv1.PolicyRule, allowed bool) {
 	t.Helper()
-	role, err := admin.RbacV1().ClusterRoles().Get(t.Context(), g.role.Name, metav1.GetOptions{})
+	patch, err := json.Marshal(map[string]any{"rules": rules})
+	if err == nil && g.namespace == "" {
+		_, err = admin.RbacV1().ClusterRoles().Patch(t.Context(), g.role, types.MergePatchType, patch, metav1.PatchOptions{})
+	} else if err == nil {
+		_, err = admin.RbacV1().Roles(g.namespace).Patch(t.Context(), g.role, types.MergePatchType, patch, metav1.PatchOptions{})
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	role.Rules = rules
-	if _, err := admin.RbacV1().ClusterRoles().Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	g.await(t, system, account, metav1.NamespaceDefault, allowed)
+	g.await(t, system, account, cmp.Or(g.namespace, metav1.NamespaceDefault), allowed)
 }
 
 // await waits until the API server allows or denies the right to a service account in
@@ -110,17 +114,21 @@ func (g grant) allowed(t *testing.T, namespace, account, in string) bool {
 // granted again. So a right that nothing needs fails the test, and a right without a
 // scenario does too.
 func TestHostNeedsExactlyItsRights(t *testing.T) {
-	install(t, "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding")
+	install(t, "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+	removeLeases(t)
 	ns, p := namespace(t), newProxy(t)
 	config := kubeconfig(t, p.Cluster, system, account)
 	// Streamed lists are off, because they do not need the verb list. The host has
 	// that right for API servers without streamed lists.
 	run := func() *tholetest.Process {
-		return thole(t, config, nil, []string{"KUBE_FEATURE_WatchListClient=false"})
+		return thole(t, config, []string{
+			"--leader-elect", "--leader-elect-resource-namespace", system,
+			"--leader-elect-lease-duration", "6s", "--leader-elect-renew-deadline", "4s", "--leader-elect-retry-period", "500ms",
+		}, []string{"KUBE_FEATURE_WatchListClient=false"})
 	}
 	granted := grants(t)
 	for _, g := range granted {
-		g.await(t, system, account, ns, true)
+		g.await(t, system, account, cmp.Or(g.namespace, ns), true)
 	}
 	host := run()
 	if !t.Run("all", func(t *testing.T) {
@@ -183,7 +191,7 @@ func allRights(s *missingRight, granted []grant) {
 // The same roles, bound in one namespace, are enough for a host that is restricted to
 // it. What the base binds in the namespace of the pod, for Events on it, stays there.
 func TestRightsInOneNamespaceAreEnough(t *testing.T) {
-	install(t, "Namespace", "ClusterRole")
+	install(t, "Namespace", "ClusterRole", "Role")
 	ns := namespace(t)
 	for _, o := range ofKinds(base(t), "ClusterRoleBinding", "RoleBinding") {
 		where := cmp.Or(o.GetNamespace(), ns)
@@ -197,14 +205,14 @@ func TestRightsInOneNamespaceAreEnough(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, g := range grants(t) {
-			if g.role.Name == binding.RoleRef.Name {
+			if g.role == binding.RoleRef.Name {
 				g.await(t, ns, "default", where, true)
 			}
 		}
 	}
 	p := newProxy(t)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "thole-" + ns, UID: types.UID(ns)}}
-	thole(t, kubeconfig(t, p.Cluster, ns, "default"), []string{"--namespace", ns}, []string{
+	thole(t, kubeconfig(t, p.Cluster, ns, "default"), []string{"--namespace", ns, "--leader-elect"}, []string{
 		"POD_NAME=" + pod.Name, "POD_NAMESPACE=" + pod.Namespace, "POD_UID=" + string(pod.UID),
 	})
 	podManager(t, ns, "pm")

@@ -2,13 +2,16 @@ package deploytest
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/tholetest"
@@ -34,6 +37,7 @@ type scenario struct {
 	// The host reports the missing right in the log, and in the plugin's state or in
 	// the object's condition Ready, with the rule to add.
 	inPlugins, inCondition bool
+	notReady               bool                // /readyz?verbose has the missing right
 	recovered              func(*missingRight) // checks more than the PodManager's health
 }
 
@@ -54,7 +58,15 @@ var scenarios = map[string]scenario{
 	"delete pods":              {prepare: (*missingRight).createHealthy, provoke: (*missingRight).changeCommand, inCondition: true, recovered: (*missingRight).podIsReplaced},
 
 	"create events": {provoke: (*missingRight).create, recovered: (*missingRight).nextEventIsWritten},
-	"patch events":  {prepare: (*missingRight).createHealthy, provoke: (*missingRight).losePod, recovered: (*missingRight).lossIsCounted},
+	// Without the first two it is not known who leads, without the others nobody does.
+	"list leases":   {provoke: (*missingRight).startAndCreate, inPlugins: true, notReady: true},
+	"watch leases":  {provoke: (*missingRight).startAndCreate, notReady: true},
+	"get leases":    {provoke: (*missingRight).renewWithoutReply, notReady: true},
+	"create leases": {provoke: (*missingRight).startWithoutLeases, notReady: true},
+	"update leases": {provoke: (*missingRight).startAndCreate, notReady: true},
+	"patch leases":  {prepare: (*missingRight).createHealthy, provoke: (*missingRight).forgetWhatRuns, recovered: (*missingRight).tellsWhatRuns},
+
+	"patch events": {prepare: (*missingRight).createHealthy, provoke: (*missingRight).losePod, recovered: (*missingRight).lossIsCounted},
 }
 
 // startAndCreate restarts the host: the API server does not check the right of a
@@ -62,6 +74,56 @@ var scenarios = map[string]scenario{
 func (s *missingRight) startAndCreate() {
 	s.restart()
 	s.create()
+}
+
+// startWithoutLeases starts the host where there has been none.
+func (s *missingRight) startWithoutLeases() {
+	s.stop()
+	removeLeases(s.T)
+	s.startAndCreate()
+}
+
+// renewWithoutReply loses the reply to a renewal. The host then reads the Lease, because the
+// watch may not show it yet.
+func (s *missingRight) renewWithoutReply() {
+	s.setRules("update leases lost times=1")
+	s.create()
+}
+
+// forgetWhatRuns removes what the host has written on its Lease.
+func (s *missingRight) forgetWhatRuns() {
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, tells)
+	for _, l := range leases(s.T) {
+		if _, err := admin.CoordinationV1().Leases(system).Patch(s.Context(), l.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			s.Fatal(err)
+		}
+	}
+}
+
+func (s *missingRight) tellsWhatRuns() {
+	await.Until(s.T, "the Lease has what runs", func() bool {
+		return slices.ContainsFunc(leases(s.T), func(l coordinationv1.Lease) bool { return l.Annotations[tells] != "" })
+	})
+}
+
+// tells is the annotation of the plugin podmanager.
+const tells = "plugins.thole.dev/podmanager"
+
+// leases returns those of the hosts.
+func leases(t *testing.T) []coordinationv1.Lease {
+	t.Helper()
+	list, err := admin.CoordinationV1().Leases(system).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.Items
+}
+
+func removeLeases(t *testing.T) {
+	t.Helper()
+	if err := admin.CoordinationV1().Leases(system).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (s *missingRight) create() { podManager(s.T, s.namespace, s.pm) }
@@ -177,6 +239,12 @@ func (s *missingRight) run() {
 		await.Until(s.T, "/plugins has the reason why the plugin does not run: "+missing, func() bool {
 			only := only(s.host)
 			return only.State == "waiting" && strings.Contains(only.LastError, missing)
+		})
+	}
+	if scenario.notReady {
+		await.Until(s.T, "/readyz?verbose has the reason why the host cannot lead: "+missing, func() bool {
+			status, body := s.host.Get("/readyz?verbose")
+			return status == http.StatusServiceUnavailable && strings.Contains(body, missing)
 		})
 	}
 	if scenario.inCondition {
