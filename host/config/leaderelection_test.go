@@ -55,6 +55,7 @@ func TestLeaderElectionThatIsNotValid(t *testing.T) {
 		"renewDeadline: 2s":                             at + `retryPeriod: Invalid value: "2s": 1.2 times it must be less than renewDeadline, which is 2s`,
 		"retryPeriod: 9s":                               at + `retryPeriod: Invalid value: "9s": 1.2 times it must be less than renewDeadline, which is 10s`,
 		"retryPeriod: 8334ms":                           at + `retryPeriod: Invalid value: "8.334s": 1.2 times it`,
+		"renewDeadline: 6s, retryPeriod: 5s":            at + `retryPeriod: Invalid value: "5s": 1.2 times it must be less than renewDeadline, which is 6s`,
 		"retryPeriod: 9ms":                              at + `retryPeriod: Invalid value: "9ms": must be between 10ms and 1h0m0s`,
 		"shards: 0":                                     at + "shards: Invalid value: 0: must be between 1 and 64; remove it for the default",
 		"shards: 65":                                    at + "shards: Invalid value: 65: must be between 1 and 64",
