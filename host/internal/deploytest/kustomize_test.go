@@ -8,9 +8,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 )
 
@@ -25,6 +28,9 @@ type kustomization struct {
 		NewName string `json:"newName"`
 		NewTag  string `json:"newTag"`
 	} `json:"images"`
+	Patches []struct {
+		Patch string `json:"patch"` // a strategic merge patch of an object of a built-in kind
+	} `json:"patches"`
 	ConfigMapGenerator []struct {
 		Name      string   `json:"name"`
 		Namespace string   `json:"namespace"`
@@ -54,6 +60,9 @@ func kustomize(dir string) ([]*unstructured.Unstructured, error) {
 		}
 		objects = append(objects, more...)
 	}
+	if err := k.patch(objects); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
 	for _, o := range objects {
 		k.setImages(o)
 	}
@@ -70,6 +79,31 @@ func resource(path string) ([]*unstructured.Unstructured, error) {
 		return kustomize(path)
 	}
 	return manifests(path)
+}
+
+// patch applies each patch to the object that it names.
+func (k *kustomization) patch(objects []*unstructured.Unstructured) error {
+	for _, p := range k.Patches {
+		patch := map[string]any{}
+		if err := yaml.UnmarshalStrict([]byte(p.Patch), &patch); err != nil {
+			return err
+		}
+		named := &unstructured.Unstructured{Object: patch}
+		i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool {
+			return o.GroupVersionKind() == named.GroupVersionKind() && o.GetName() == named.GetName() && o.GetNamespace() == named.GetNamespace()
+		})
+		if i < 0 {
+			return fmt.Errorf("there is no %s to patch", describe(named))
+		}
+		typed, err := scheme.Scheme.New(named.GroupVersionKind())
+		if err != nil {
+			return err
+		}
+		if objects[i].Object, err = strategicpatch.StrategicMergeMapPatch(objects[i].Object, patch, typed); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // setImages replaces the images in a pod template.

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/tholetest"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
+	"github.com/thole-dev/thole/host/source"
 )
 
 // repository copies what the commands of the README change to a temporary directory,
@@ -89,9 +93,14 @@ func TestKustomizationListsEveryManifest(t *testing.T) {
 // deployment returns the Deployment of the host.
 func deployment(t *testing.T) *appsv1.Deployment {
 	t.Helper()
-	found := ofKinds(base(t), "Deployment")
+	return deploymentOf(t, base(t))
+}
+
+func deploymentOf(t *testing.T, objects []*unstructured.Unstructured) *appsv1.Deployment {
+	t.Helper()
+	found := ofKinds(objects, "Deployment")
 	if len(found) != 1 {
-		t.Fatalf("%d Deployments in the base, want one", len(found))
+		t.Fatalf("%d Deployments, want one", len(found))
 	}
 	d := &appsv1.Deployment{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(found[0].Object, d, true); err != nil {
@@ -121,6 +130,69 @@ func TestPodMeetsTheEnforcedPodSecurityStandard(t *testing.T) {
 			t.Errorf("without its %s the pod is not refused for that: %v", what, err)
 		}
 	}
+}
+
+// The kubelet is not tested: that it mounts the image, or runs the init container.
+func TestPluginsComeFromAnImage(t *testing.T) {
+	install(t, "Namespace", "ServiceAccount")
+	want := deployment(t).Spec.Template.Spec
+	for name, isImage := range map[string]func(corev1.PodSpec, corev1.Volume) bool{
+		"image-volume": func(_ corev1.PodSpec, v corev1.Volume) bool { return v.Image != nil },
+		"init-container": func(p corev1.PodSpec, v corev1.Volume) bool {
+			return v.EmptyDir != nil && len(p.InitContainers) == 1 && p.InitContainers[0].VolumeMounts[0].Name == v.Name
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects, err := kustomize(overlay(name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range objects {
+				if err := admin.apply(t.Context(), o, true); err != nil {
+					t.Errorf("%s: %v", describe(o), err)
+				}
+			}
+			pod := deploymentOf(t, objects).Spec.Template.Spec
+			if err := tryPod(t, pod); err != nil {
+				t.Errorf("the pod of the Deployment: %v", err)
+			}
+			if v := pod.Volumes[0]; v.Name != "plugins" || v.ConfigMap != nil || !isImage(pod, v) {
+				t.Errorf("the plugins come from %+v", v)
+			}
+			if len(pod.Volumes) != len(want.Volumes) || !reflect.DeepEqual(pod.Containers[0].VolumeMounts, want.Containers[0].VolumeMounts) {
+				t.Errorf("the other volumes, or what is mounted, are not those of the base: %+v", pod.Volumes)
+			}
+		})
+	}
+}
+
+// A ConfigMap holds 1 MiB. The directory is never written, as that of an image is not.
+func TestAModuleLargerThanAConfigMapRuns(t *testing.T) {
+	install(t, "Namespace")
+	dir := t.TempDir()
+	writePlugin(t, dir, padded(wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager"), source.MaxFile))
+	for path, mode := range map[string]os.FileMode{filepath.Join(dir, "podmanager.wasm"): 0o444, dir: 0o555} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	host := tholetest.Host{
+		Program: program(t), Plugins: dir, CacheDir: t.TempDir(), Kubeconfig: cluster.Kubeconfig,
+	}.Start(t)
+	await.Until(t, "the plugin runs", func() bool { return revision(host) == 1 })
+	ns := namespace(t)
+	podManager(t, ns, "pm")
+	await.Until(t, "the PodManager is healthy", func() bool { return healthy(t, ns, "pm") })
+	remove(t, podManagers, ns, "pm")
+	await.Until(t, "the PodManager is removed", func() bool { return get(t, podManagers, ns, "pm") == nil })
+}
+
+// padded returns an equivalent module of that size: it has one more custom section, named x.
+func padded(wasm []byte, size int) []byte {
+	const header = 6 // its id and, in 5 bytes, the size of its content
+	content := size - len(wasm) - header
+	wasm = append(slices.Clone(wasm), 0, byte(content)|0x80, byte(content>>7)|0x80, byte(content>>14)|0x80, byte(content>>21)|0x80, byte(content>>28), 1, 'x')
+	return append(wasm, make([]byte, content-2)...)
 }
 
 func tryPod(t *testing.T, spec corev1.PodSpec) error {
