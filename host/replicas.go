@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,11 +30,15 @@ type replicas struct {
 	catalog  func() *catalog.Catalog[*sandbox.Guest]
 	logger   hclog.Logger
 
-	untold map[*election.Lease]string // why nothing could be told last; of tell alone
+	untold  map[*election.Lease]string // why nothing could be told last; of tell alone
+	telling sync.Mutex                 // held while an annotation is changed
 
-	mu      sync.Mutex
-	leases  map[string]*election.Lease // by plugin
-	retried map[string]string          // the digest that is tried again although it was rolled back, by plugin
+	mu      sync.Mutex // guards the following fields, which are by plugin
+	leases  map[string]*election.Lease
+	retried map[string][]string  // modules that this replica, which leads, may run although they were rolled back
+	heard   map[string][]string  // which modules were rolled back, by the last annotation
+	files   map[string]string    // the digest of the file since this replica leads
+	missing map[string]time.Time // since when a plugin with an annotation is not known here
 }
 
 var _ catalog.Replicas = (*replicas)(nil)
@@ -58,7 +64,10 @@ func newReplicas(c config.LeaderElection, cluster *rest.Config, pod *corev1.Obje
 	if err != nil {
 		return nil, err
 	}
-	r := &replicas{logger: logger, leases: map[string]*election.Lease{}, untold: map[*election.Lease]string{}, retried: map[string]string{}}
+	r := &replicas{
+		logger: logger, leases: map[string]*election.Lease{}, retried: map[string][]string{}, heard: map[string][]string{},
+		untold: map[*election.Lease]string{}, files: map[string]string{}, missing: map[string]time.Time{},
+	}
 	r.election, err = election.New(election.Config{
 		Client: client, Namespace: namespace, Name: c.ResourceName, Identity: name + "_" + string(uuid.NewUUID()), Shards: c.Shards,
 		LeaseDuration: c.LeaseDuration.Duration, RenewDeadline: c.RenewDeadline.Duration, RetryPeriod: c.RetryPeriod.Duration,
@@ -97,77 +106,144 @@ func (r *replicas) pluginsOf(lease *election.Lease) (all []string) {
 func (r *replicas) changed(lease *election.Lease) {
 	if lease.Leads() {
 		r.logger.Info("this replica leads", "lease", lease.Name)
+		for _, plugin := range r.pluginsOf(lease) {
+			r.catalog().Reconsider(plugin)
+		}
 		return
 	}
 	r.logger.Info("this replica does not lead any more", "lease", lease.Name)
 	for _, plugin := range r.pluginsOf(lease) {
+		r.mu.Lock()
+		delete(r.retried, plugin)
+		delete(r.files, plugin)
+		r.mu.Unlock()
 		r.catalog().Restart(plugin, "another replica may lead it, and is to find nothing of it running here")
 	}
 }
 
-// annotated is called when a leader has told something.
+// annotated is called when a leader has told something. A plugin is only disturbed by what
+// is news to it: that ends an attempt to start it.
 func (r *replicas) annotated(lease *election.Lease) {
 	for _, plugin := range r.pluginsOf(lease) {
-		r.catalog().Reconsider(plugin)
+		rejected := toldOf(lease, plugin).Rejected
+		r.mu.Lock()
+		news := !slices.Equal(r.heard[plugin], rejected)
+		r.heard[plugin] = rejected
+		r.mu.Unlock()
+		if news && !lease.Leads() {
+			r.catalog().Reconsider(plugin)
+		}
 	}
 }
 
-// told is what the leader of a plugin tells of it, in an annotation of its Lease.
-type told struct {
-	Running  string `json:"running,omitempty"`  // the digest of the module that runs, in hex
-	Rejected string `json:"rejected,omitempty"` // the digest of one that was rolled back
-}
-
-// annotationPrefix precedes the name of a plugin.
+// annotationPrefix precedes the name of a plugin in the annotation of its Lease that has what
+// its leader tells of it.
 const annotationPrefix = "plugins.thole.dev/"
 
+// maxRejected bounds how many modules of a plugin are remembered that were rolled back: a
+// replica runs none of them although its files are some changes behind.
+const maxRejected = 4
+
 // toldOf returns what the leader of a plugin has told of it.
-func toldOf(lease *election.Lease, plugin string) (t told) {
+func toldOf(lease *election.Lease, plugin string) (t catalog.Told) {
 	_ = json.Unmarshal([]byte(lease.Annotations()[annotationPrefix+plugin]), &t) // others may write there what they like
 	return t
 }
 
-// Rejected implements [catalog.Replicas].
-func (r *replicas) Rejected(m *catalog.Module) (digest string, err error) {
-	lease, err := r.leaseOf(m.Name, m.Policy.OwnLease)
+// annotationOf returns the annotation, nil for none.
+func annotationOf(t catalog.Told) *string {
+	if t.Running == "" && len(t.Rejected) == 0 {
+		return nil
+	}
+	text, _ := json.Marshal(t) // cannot fail
+	return new(string(text))
+}
+
+// Told implements [catalog.Replicas].
+func (r *replicas) Told(m *catalog.Module) (catalog.Told, error) {
+	lease, err := r.leaseOfModule(m)
 	if err == nil {
 		err = r.election.Err()
 	}
 	if err != nil {
-		return "", err
+		return catalog.Told{}, err
 	}
-	digest = toldOf(lease, m.Name).Rejected
+	told := toldOf(lease, m.Name)
+	if lease.Leads() {
+		told = r.ofLeader(m, told)
+	}
+	return told, nil
+}
+
+// leaseOfModule returns the Lease of a plugin: without a policy the one that it had before.
+func (r *replicas) leaseOfModule(m *catalog.Module) (*election.Lease, error) {
+	r.mu.Lock()
+	before := r.leases[m.Name]
+	r.mu.Unlock()
+	if m.PolicyUnknown && before != nil {
+		return before, nil
+	}
+	return r.leaseOf(m.Name, m.Policy.OwnLease)
+}
+
+// ofLeader returns what holds of what was told for the replica that leads. An administrator
+// who pins a module, or changes the file to another one and back, wants it to run.
+func (r *replicas) ofLeader(m *catalog.Module, before catalog.Told) (now catalog.Told) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if lease.Leads() && digest == r.retried[m.Name] {
-		return "", nil
+	if m.Err == nil {
+		file := r.files[m.Name]
+		r.files[m.Name] = m.Digest
+		if file != m.Digest && slices.Contains(before.Rejected, file) {
+			r.letRetry(m.Name, file)
+		}
+		if m.Policy.Digest != "" && m.Policy.Pins(m.Digest) {
+			r.letRetry(m.Name, m.Digest)
+		}
 	}
-	return digest, nil
+	retried := r.retried[m.Name]
+	if slices.Contains(retried, m.Digest) {
+		now.Running = m.Digest
+	}
+	now.Rejected = slices.DeleteFunc(before.Rejected, func(digest string) bool { return slices.Contains(retried, digest) })
+	return now
+}
+
+// letRetry lets a module run although it was rolled back. r.mu is held.
+func (r *replicas) letRetry(plugin, digest string) {
+	if !slices.Contains(r.retried[plugin], digest) {
+		r.retried[plugin] = append(r.retried[plugin], digest)
+	}
 }
 
 // Reject implements [catalog.Replicas].
 func (r *replicas) Reject(m *catalog.Module, digest string) {
-	lease, err := r.leaseOf(m.Name, m.Policy.OwnLease)
+	r.telling.Lock()
+	defer r.telling.Unlock()
+	lease, err := r.leaseOfModule(m)
 	if err == nil {
 		r.mu.Lock()
-		delete(r.retried, m.Name)
+		r.retried[m.Name] = slices.DeleteFunc(r.retried[m.Name], func(d string) bool { return d == digest })
 		r.mu.Unlock()
-		now := toldOf(lease, m.Name)
-		now.Rejected = digest
-		err = lease.Annotate(context.Background(), map[string]*string{annotationPrefix + m.Name: now.text()})
+		told := toldOf(lease, m.Name)
+		if slices.Contains(told.Rejected, digest) {
+			return
+		}
+		told.Rejected = withRejected(told.Rejected, digest)
+		err = lease.Annotate(context.Background(), map[string]*string{annotationPrefix + m.Name: annotationOf(told)})
 	}
 	if err != nil {
 		r.logger.Error("other replicas do not know that a module was rolled back, and may run it if they take over", "plugin", m.Name, "digest", digest, "error", err)
 	}
 }
 
-// text returns the annotation, nil for none.
-func (t told) text() *string {
-	if t == (told{}) {
-		return nil
+// withRejected adds a module to those that were rolled back.
+func withRejected(rejected []string, digest string) []string {
+	if slices.Contains(rejected, digest) {
+		return rejected
 	}
-	text, _ := json.Marshal(t) // cannot fail
-	return new(string(text))
+	rejected = append(slices.Clone(rejected), digest)
+	return rejected[max(0, len(rejected)-maxRejected):]
 }
 
 // retry lets modules run again that were rolled back, where this replica leads.
@@ -209,6 +285,9 @@ func (r *replicas) run(ctx context.Context) {
 
 // tell writes what has changed of the plugins that this replica leads.
 func (r *replicas) tell(ctx context.Context) {
+	if !r.catalog().Updated() {
+		return
+	}
 	statuses := map[string]catalog.Status{}
 	for _, s := range r.catalog().Statuses() {
 		statuses[s.Name] = s
@@ -217,17 +296,7 @@ func (r *replicas) tell(ctx context.Context) {
 		if !lease.Leads() {
 			continue
 		}
-		changes := map[string]*string{}
-		for _, plugin := range r.pluginsOf(lease) {
-			before := toldOf(lease, plugin)
-			if now := r.after(before, plugin, statuses[plugin]); now != before {
-				changes[annotationPrefix+plugin] = now.text()
-			}
-		}
-		if len(changes) == 0 {
-			continue
-		}
-		r.toldOrNot(ctx, lease, lease.Annotate(ctx, changes))
+		r.toldOrNot(ctx, lease, r.tellBy(ctx, lease, statuses))
 	}
 }
 
@@ -243,19 +312,61 @@ func (r *replicas) toldOrNot(ctx context.Context, lease *election.Lease, err err
 	r.untold[lease] = text
 }
 
-// after returns what is to be told of a plugin. That a module was rolled back stays until
-// another one runs, or it is tried again.
-func (r *replicas) after(before told, plugin string, s catalog.Status) (now told) {
+// tellBy tells what has changed of the plugins of one Lease.
+func (r *replicas) tellBy(ctx context.Context, lease *election.Lease, statuses map[string]catalog.Status) error {
+	r.telling.Lock()
+	defer r.telling.Unlock()
+	changes := map[string]*string{}
+	for key := range lease.Annotations() {
+		if plugin, ours := strings.CutPrefix(key, annotationPrefix); ours && r.hasGone(plugin, lease) {
+			changes[key] = nil
+		}
+	}
+	for _, plugin := range r.pluginsOf(lease) {
+		before := toldOf(lease, plugin)
+		now := r.after(before, plugin, statuses[plugin])
+		if now.Running != before.Running || !slices.Equal(now.Rejected, before.Rejected) {
+			changes[annotationPrefix+plugin] = annotationOf(now)
+		}
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	return lease.Annotate(ctx, changes)
+}
+
+// hasGone reports whether a plugin has another Lease by now, or is not in the directory of this
+// replica for so long that it has not just been added to that of another one.
+func (r *replicas) hasGone(plugin string, lease *election.Lease) bool {
 	r.mu.Lock()
-	retried := r.retried[plugin]
+	defer r.mu.Unlock()
+	if of := r.leases[plugin]; of != nil {
+		return of != lease
+	}
+	since, missed := r.missing[plugin]
+	if !missed {
+		since = time.Now()
+		r.missing[plugin] = since
+	}
+	return time.Since(since) > goneAfter
+}
+
+// goneAfter is longer than the directories of replicas differ if they are of one ConfigMap.
+const goneAfter = 10 * time.Minute
+
+// after returns what is to be told of a plugin. That a module was rolled back stays until
+// it runs since it was to be tried again, or the plugin is gone.
+func (r *replicas) after(before catalog.Told, plugin string, s catalog.Status) (now catalog.Told) {
+	if s.Name == "" {
+		return now
+	}
+	r.mu.Lock()
+	retried := slices.Contains(r.retried[plugin], s.Digest)
 	r.mu.Unlock()
 	now.Running = s.Digest
-	switch {
-	case s.FailedStep == catalog.StepProbation:
-		now.Rejected = s.Rejected
-	case before.Rejected == retried, s.State == catalog.Running && s.Digest != before.Rejected:
-	case s.Name != "":
-		now.Rejected = before.Rejected
+	now.Rejected = slices.DeleteFunc(slices.Clone(before.Rejected), func(digest string) bool { return retried && digest == s.Digest })
+	if s.FailedStep == catalog.StepProbation {
+		now.Rejected = withRejected(now.Rejected, s.Rejected)
 	}
 	return now
 }

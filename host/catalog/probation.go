@@ -25,10 +25,9 @@ type probationFailure struct {
 
 // rejection is a module that was rolled back.
 type rejection struct {
-	digest  string
-	reason  string
-	to      int  // the revision that runs instead; 0: none
-	byOther bool // another replica has rolled it back
+	digest string
+	reason string
+	to     int // the revision that runs instead; 0: none was started for it
 }
 
 // isOutdatedBy reports whether m is another module. One that cannot be read now

@@ -25,7 +25,9 @@ func TestRandomChangesKeepTheInvariants(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				c := New(Config[*guest]{Loader: w, Runner: w, Events: w, Logger: hclog.NewNullLogger(), Probation: testProbation})
-				h := randomChanges{t: t, w: w, c: c, random: rand.New(rand.NewPCG(seed, 5)), has: map[string]*Module{}}
+				o := &others{}
+				c.Replicas = o
+				h := randomChanges{t: t, w: w, c: c, others: o, random: rand.New(rand.NewPCG(seed, 5)), has: map[string]*Module{}}
 				for range 40 {
 					h.step(ctx)
 				}
@@ -50,13 +52,14 @@ type randomChanges struct {
 	c      *testCatalog
 	random *rand.Rand
 	has    map[string]*Module // the directory
+	others *others
 }
 
 func pick[T any](h *randomChanges, from ...T) T { return from[h.random.IntN(len(from))] }
 
 func (h *randomChanges) step(ctx context.Context) {
 	name := pick(h, "p", "q", "r")
-	switch h.random.IntN(10) {
+	switch h.random.IntN(12) {
 	default:
 		m := module(name, pick(h, "A/1", "A/2", "A/3", "B/1", "A+B/1", "A+B/2", "Late", "broken", "A/slow"))
 		m.Policy = policy(pick(h, "", "less", "least", "unfit", "deny all", "deny /2", "deny all, pin A/1", "pin A/1", "pin A/2", "less, pin A/2", "pin "+m.Digest, "unfit, pin A/1"))
@@ -77,6 +80,10 @@ func (h *randomChanges) step(ctx context.Context) {
 		}
 	case 5:
 		time.Sleep(pick(h, time.Second, testProbation)) // fake time
+	case 6:
+		h.others.tell(pick(h, Told{}, rejects("A/1"), rejects("A/2", "B/1"), Told{Running: "A/1"}, Told{Running: "A/2", Rejected: []string{"A+B/1"}}))
+	case 7:
+		h.c.Restart(name, "another replica may lead it")
 	}
 	var modules []Module
 	for _, m := range h.has {
@@ -84,6 +91,9 @@ func (h *randomChanges) step(ctx context.Context) {
 	}
 	h.c.Update(ctx, modules)
 	if h.random.IntN(3) == 0 {
+		for name := range h.has { // what one has rolled back is told to all, by the fake
+			h.c.Reconsider(name)
+		}
 		rest := pick(h, 3*time.Second, pinGrace+3*time.Second)
 		time.Sleep(rest) // fake time
 		synctest.Wait()
@@ -115,8 +125,12 @@ func (h *randomChanges) check(late bool) {
 			}
 		}
 	}
+	told, _ := h.others.Told(nil)
 	for name, m := range h.has {
 		digest, runs := h.w.runs[name]
+		if runs && slices.Contains(told.Rejected, digest) {
+			h.t.Errorf("%s %s runs, and another replica has rolled it back", name, digest)
+		}
 		if runs && !m.PolicyUnknown && !m.Policy.Pins(digest) && (late || m.Digest != "A/slow") {
 			h.t.Errorf("%s %s runs, and its policy pins %s", name, digest, m.Policy.Digest)
 		}

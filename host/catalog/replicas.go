@@ -2,17 +2,26 @@ package catalog
 
 import (
 	"context"
+	"slices"
 )
 
 // Replicas is what the replicas of a host tell one another about modules: what one of them
 // has rolled back none of them runs.
 type Replicas interface {
-	// Rejected returns the digest of the module that was rolled back, "" if none was. The
-	// error states why that is not known yet.
-	Rejected(m *Module) (digest string, err error)
+	// Told returns what the replica that leads a plugin has told of it. The error states
+	// why that is not known yet.
+	Told(m *Module) (Told, error)
 	// Reject makes known that a module is about to be rolled back. It blocks until the others
 	// can know it, and not for long.
 	Reject(m *Module, digest string)
+}
+
+// Told is what the replica that leads a plugin tells the others of it, in digests of modules.
+type Told struct {
+	// Running is "" for none. A replica that leads the plugin reads here the module that
+	// it may try again.
+	Running  string   `json:"running,omitempty"`
+	Rejected []string `json:"rejected,omitempty"` // were rolled back, the newest one last
 }
 
 // Reconsider makes a plugin look again what other replicas have rolled back. It does not block.
@@ -20,43 +29,81 @@ func (c *Catalog[G]) Reconsider(plugin string) {
 	c.notify(plugin, func(*orders) {})
 }
 
-// Restart stops a plugin, and starts it as if the host had been started now: what is
-// remembered of its objects is lost. It does not block.
+// Restart stops a plugin and starts its revision again: what is remembered of its objects
+// is lost. It does not block.
 func (c *Catalog[G]) Restart(plugin, reason string) {
 	c.notify(plugin, func(o *orders) { o.restart = reason })
 }
 
-// adoptRejection keeps a module from running that another replica has rolled back. The
-// error is a [WaitError] if that is not known and nothing runs.
-func (s *supervisor[G]) adoptRejection(ctx context.Context, m *Module) error {
-	if s.c.Replicas == nil || m.Err != nil {
+// byOther is why a module does not run that another replica has rolled back.
+const byOther = "another replica has rolled it back"
+
+// adoptRejections keeps what runs, and what is to run, from running if another replica has
+// rolled it back. The error is a [WaitError] if that is not known and nothing runs.
+func (s *supervisor[G]) adoptRejections(ctx context.Context, m *Module) error {
+	if s.c.Replicas == nil {
 		return nil
 	}
-	digest, err := s.c.Replicas.Rejected(m)
+	told, err := s.c.Replicas.Told(m)
 	switch {
 	case err != nil && s.current == nil:
 		return &WaitError{Reason: err.Error()}
 	case err != nil:
-		return nil
-	case s.rejected != nil && s.rejected.byOther && s.rejected.digest != digest:
-		s.rejected = nil
-		return nil
-	case digest != m.Digest, s.rejected != nil:
-		return nil
+		return nil //nolint:nilerr // what runs may go on until it is known
 	}
-	if s.current.hasDigest(digest) && s.fallback != nil && !s.current.Probation.IsZero() {
+	if s.current != nil && slices.Contains(told.Rejected, s.current.Digest) {
+		s.abandon(ctx, m)
+	}
+	switch {
+	case m.Err != nil: // ensure reports it
+	case slices.Contains(told.Rejected, m.Digest):
+		if s.rejected == nil {
+			s.rejected = &rejection{digest: m.Digest, reason: byOther}
+		}
+	case s.rejected != nil && told.Running == m.Digest: // it was tried again
+		s.rejected = nil
+	}
+	return nil //nolint:nilerr // m.Err is for ensure to report
+}
+
+// abandon replaces the running revision by the fallback, or halts it.
+func (s *supervisor[G]) abandon(ctx context.Context, m *Module) {
+	digest := s.current.Digest
+	if s.fallback != nil && !s.current.Probation.IsZero() {
 		s.rollBack(ctx, &probationFailure{revision: s.current.Number, reason: byOther, byOther: true}, m)
 	}
 	if s.current.hasDigest(digest) && ctx.Err() == nil {
-		s.halt("another replica has rolled it back", nil)
+		s.halt(byOther, nil)
 	}
-	if s.rejected == nil && !s.current.hasDigest(digest) {
-		s.rejected = &rejection{digest: digest, reason: byOther}
-	}
-	if s.rejected != nil {
-		s.rejected.byOther = true
-	}
-	return nil
 }
 
-const byOther = "another replica has rolled it back"
+// suspend stops the running revision until [supervisor.resume] starts it again.
+func (s *supervisor[G]) suspend(why string) {
+	s.c.Logger.Info("starting the plugin again: "+why, "plugin", s.name)
+	s.stopRunning()
+	s.suspended = true
+}
+
+// resume starts the revision that was suspended, unless another one has been started
+// since. The error states why that does not run; one that cannot run any more is given up.
+func (s *supervisor[G]) resume(ctx context.Context) error {
+	if s.running() == s.current {
+		return nil
+	}
+	err := s.start(ctx, s.current)
+	switch {
+	case err == nil:
+		s.loads++
+	case ctx.Err() == nil && !temporary(err):
+		s.halt("it cannot be started again", err)
+	}
+	return err
+}
+
+// running returns the revision that runs, nil for none.
+func (s *supervisor[G]) running() *Revision[G] {
+	if s.suspended {
+		return nil
+	}
+	return s.current
+}

@@ -49,10 +49,11 @@ func (s *supervisor[G]) statusAfter(m *Module, err error) Status {
 		Name: s.name, State: Failed, Controllers: []string{}, Since: time.Now(),
 		Loads: s.loads, Rollbacks: s.rollbacks,
 	}
-	if s.current != nil {
+	running := s.running()
+	if running != nil {
 		out.State = Running
-		out.Digest, out.Version, out.Revision = s.current.Digest, s.current.Version, s.current.Number
-		for _, c := range s.current.Manifest.Controllers {
+		out.Digest, out.Version, out.Revision = running.Digest, running.Version, running.Number
+		for _, c := range running.Manifest.Controllers {
 			out.Controllers = append(out.Controllers, c.Name)
 		}
 	}
@@ -62,7 +63,7 @@ func (s *supervisor[G]) statusAfter(m *Module, err error) Status {
 	out.LastError, out.FailedStep, out.Rejected = err.Error(), stepOf(err), m.Digest
 	var wait *WaitError
 	switch {
-	case s.current != nil:
+	case running != nil:
 		out.State = Degraded
 	case errors.As(err, &wait):
 		out.State = Waiting
@@ -103,9 +104,9 @@ func (s *supervisor[G]) report(m *Module, err error) {
 
 func (s *supervisor[G]) failureEvent(m *Module, err error) events.Event {
 	if _, waits := errors.AsType[*WaitError](err); waits {
-		return events.PluginWaiting{Plugin: s.name, Digest: m.Digest, Reason: err.Error(), Running: s.current.identity()}
+		return events.PluginWaiting{Plugin: s.name, Digest: m.Digest, Reason: err.Error(), Running: s.running().identity()}
 	}
 	return events.PluginRefused{
-		Plugin: s.name, Digest: m.Digest, Step: stepOf(err), Err: err, Printed: printedBy(err), Running: s.current.identity(), RolledBack: stepOf(err) == StepProbation,
+		Plugin: s.name, Digest: m.Digest, Step: stepOf(err), Err: err, Printed: printedBy(err), Running: s.running().identity(), RolledBack: stepOf(err) == StepProbation,
 	}
 }

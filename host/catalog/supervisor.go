@@ -23,7 +23,7 @@ type supervisor[G Guest] struct {
 	next      orders             // those of its fields that are for once
 	interrupt context.CancelFunc // ends the attempt in progress
 
-	current  *Revision[G] // is running
+	current  *Revision[G] // is running, unless it is suspended
 	pending  *Revision[G] // is loaded and not started yet
 	fallback *Revision[G] // ran before current, which is on probation; never closed
 	rejected *rejection   // the newest module was rolled back; nil: it was not
@@ -33,6 +33,7 @@ type supervisor[G Guest] struct {
 
 	number, loads, rollbacks int
 	displaces                bool // the last start waits for other plugins to stop
+	suspended                bool // current was stopped and is to be started again
 
 	// Guarded by c.mu.
 	status   Status
@@ -138,8 +139,8 @@ func (s *supervisor[G]) follow(ctx context.Context, o orders) (retryLater bool) 
 	if o.retryRefused {
 		s.rejected, s.refused = nil, nil // a rollback by these orders comes after that
 	}
-	if o.restart != "" && s.current != nil {
-		s.halt(o.restart, nil)
+	if o.restart != "" && s.running() != nil {
+		s.suspend(o.restart)
 	}
 	s.dropUnpinned(o.module)
 	if o.failed != nil {
@@ -155,11 +156,14 @@ func (s *supervisor[G]) follow(ctx context.Context, o orders) (retryLater bool) 
 		s.refused = nil
 	}
 	s.endProbation()
-	err := s.adoptRejection(ctx, o.module)
+	err := s.adoptRejections(ctx, o.module)
 	if err == nil {
 		err = s.ensurePinned(ctx, o.module)
 	}
 	retryLater = s.restrictAfter(ctx, o.module, err) || retryLater
+	if failed := s.resume(ctx); failed != nil {
+		err, retryLater = failed, true
+	}
 	if ctx.Err() != nil {
 		return false // these orders are outdated, and the next ones are pending
 	}
@@ -302,6 +306,7 @@ func (s *supervisor[G]) start(ctx context.Context, r *Revision[G]) error {
 	if err == nil {
 		delete(s.c.starting, s.name)
 		s.c.running[s.name] = r
+		s.suspended = false
 	}
 	return err
 }
@@ -376,7 +381,7 @@ func (s *supervisor[G]) stop(removed bool) {
 	}
 	s.failed = nil
 	s.mu.Unlock()
-	ran := s.current != nil
+	ran := s.running() != nil
 	if ran {
 		s.c.Runner.Stop(s.name, removed)
 	}
@@ -387,7 +392,7 @@ func (s *supervisor[G]) stop(removed bool) {
 	for _, r := range []*Revision[G]{s.pending, s.fallback, s.current} {
 		s.free(r)
 	}
-	s.pending, s.fallback, s.current = nil, nil, nil
+	s.pending, s.fallback, s.current, s.suspended = nil, nil, nil, false
 	s.rejected, s.refused, s.unusablePolicy = nil, nil, nil
 }
 
@@ -399,14 +404,21 @@ const byPolicy = "its policy does not allow it any more"
 // is gone.
 func (s *supervisor[G]) halt(why string, err error) {
 	s.c.Logger.Warn("stopping the plugin: "+why, "plugin", s.name, "error", err)
+	if s.running() != nil {
+		s.stopRunning()
+	}
+	s.drop(s.fallback)
+	s.drop(s.current)
+	s.fallback, s.current, s.rejected, s.suspended = nil, nil, nil, false
+}
+
+// stopRunning stops the running revision, and keeps it.
+func (s *supervisor[G]) stopRunning() {
 	s.c.Runner.Stop(s.name, false)
 	s.c.mu.Lock()
 	s.c.stopped(s.name)
 	s.c.mu.Unlock()
 	s.c.Events.Observe(events.PluginStopped{Plugin: s.name, Ran: true})
-	s.drop(s.fallback)
-	s.drop(s.current)
-	s.fallback, s.current, s.rejected = nil, nil, nil
 }
 
 // end removes the supervisor of a plugin that is gone from the catalog. If the

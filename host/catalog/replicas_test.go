@@ -1,0 +1,172 @@
+package catalog
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+// others is the [Replicas] of a test: what the leader has told, of every plugin.
+type others struct {
+	mu   sync.Mutex
+	told Told
+	err  error
+}
+
+func (o *others) Told(*Module) (Told, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return Told{o.told.Running, slices.Clone(o.told.Rejected)}, o.err
+}
+
+func (o *others) Reject(_ *Module, digest string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.told.Rejected = append(o.told.Rejected, digest)
+}
+
+// set changes what is told, and wakes the plugin p.
+func (o *others) set(c *testCatalog, told Told, err error) {
+	o.tell(told)
+	o.mu.Lock()
+	o.err = err
+	o.mu.Unlock()
+	c.Reconsider("p")
+	synctest.Wait()
+}
+
+func (o *others) tell(told Told) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.told = told
+}
+
+func rejects(digests ...string) Told { return Told{Rejected: digests} }
+
+func withOthers(t *testing.T, steps func(w *world, o *others, update func(...Module), c *testCatalog)) {
+	t.Helper()
+	w, o := newWorld("A"), &others{}
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
+		c.Replicas = o
+		steps(w, o, update, c)
+	})
+}
+
+func TestAStandbyRollsBackWhatTheLeaderHasRolledBack(t *testing.T) {
+	withOthers(t, func(w *world, o *others, update func(...Module), c *testCatalog) {
+		update(module("p", "A/1"))
+		update(module("p", "A/2"))
+		o.set(c, rejects("A/2"), nil)
+		w.expect(t, "start p A/1", "start p A/2", "start p A/1", "close p A/2")
+		expectStatus(t, c, "p degraded A/1 rolled back to revision 1: another replica has rolled it back; it is tried again when the file changes, or on SIGHUP")
+		c.RetryRefused() // of a standby
+		synctest.Wait()
+		w.expect(t)
+		o.set(c, Told{Running: "A/2"}, nil) // the leader has tried it again
+		w.expect(t, "start p A/2")
+	})
+}
+
+func TestAReplicaThatStartsDoesNotRunWhatWasRolledBack(t *testing.T) {
+	withOthers(t, func(w *world, o *others, update func(...Module), c *testCatalog) {
+		o.err = errors.New("the Leases are being read")
+		update(module("p", "A/2"))
+		expectStatus(t, c, "p waiting  the Leases are being read")
+		o.set(c, rejects("A/1", "A/2"), nil)
+		const refused = "p failed  another replica has rolled it back; it is tried when the file changes, or on SIGHUP of the replica that leads"
+		expectStatus(t, c, refused)
+		o.set(c, Told{}, nil) // somebody has deleted the Lease
+		expectStatus(t, c, refused)
+		w.expect(t)
+		update(module("p", "A/3"))
+		w.expect(t, "start p A/3")
+		update(module("p", "A/2"))
+		w.expect(t, "start p A/2") // by what is told now
+	})
+}
+
+// The probation of the standby has ended before that of the leader.
+func TestAStandbyWithoutFallbackStopsWhatTheLeaderHasRolledBack(t *testing.T) {
+	withOthers(t, func(w *world, o *others, update func(...Module), c *testCatalog) {
+		update(module("p", "A/2"))
+		o.set(c, rejects("A/2"), nil)
+		w.expect(t, "start p A/2", "stop p", "close p A/2")
+		expectStatus(t, c, "p failed  another replica has rolled it back; it is tried when the file changes, or on SIGHUP of the replica that leads")
+	})
+}
+
+// The file of this replica changed before that of the leader.
+func TestWhatRunsInPlaceOfAnUnusableFileIsRolledBackToo(t *testing.T) {
+	for _, file := range []Module{module("p", "broken"), {Name: "p", Err: errors.New("permission denied")}} {
+		withOthers(t, func(w *world, o *others, update func(...Module), c *testCatalog) {
+			update(module("p", "A/1"))
+			update(module("p", "A/2"))
+			update(file)
+			w.expect(t, "start p A/1", "start p A/2")
+			o.set(c, rejects("A/2"), nil)
+			w.expect(t, "start p A/1", "close p A/2")
+		})
+	}
+}
+
+func TestARejectionThatCouldNotBeToldIsKept(t *testing.T) {
+	withOthers(t, func(w *world, o *others, update func(...Module), c *testCatalog) {
+		update(module("p", "A/1"))
+		update(module("p", "A/2"))
+		failProbation(c, "p")
+		w.expect(t, "start p A/1", "start p A/2", "start p A/1", "close p A/2")
+		o.set(c, Told{}, nil)
+		w.expect(t)
+		expectStatus(t, c, "p degraded A/1 "+rolledBack)
+	})
+}
+
+// restart is what the host does when the replica ceases to lead.
+func restart(c *testCatalog) {
+	c.Restart("p", "another replica may lead it")
+	synctest.Wait()
+}
+
+func TestARestartedPluginKeepsItsFallback(t *testing.T) {
+	withOthers(t, func(w *world, o *others, update func(...Module), c *testCatalog) {
+		update(module("p", "A/1"))
+		update(module("p", "A/2"))
+		restart(c)
+		w.expect(t, "start p A/1", "start p A/2", "stop p", "start p A/2")
+		expectStatus(t, c, "p running A/2")
+		o.set(c, rejects("A/2"), nil)
+		w.expect(t, "start p A/1", "close p A/2")
+		restart(c)
+		w.expect(t, "stop p", "start p A/1")
+		expectStatus(t, c, "p degraded A/1 rolled back to revision 1: another replica has rolled it back; it is tried again when the file changes, or on SIGHUP")
+	})
+}
+
+func TestARestartThatWaitsIsTriedAgain(t *testing.T) {
+	withOthers(t, func(w *world, o *others, update func(...Module), c *testCatalog) {
+		update(module("p", "A/1"))
+		w.withdraw("A")
+		restart(c)
+		w.expect(t, "start p A/1", "stop p")
+		expectStatus(t, c, "p waiting  kind A is not served")
+		if n := len(c.Running()); n != 0 {
+			t.Errorf("%d run", n)
+		}
+		restart(c)
+		w.expect(t)
+		w.serve("A")
+		c.Reconsider("p")
+		synctest.Wait()
+		w.expect(t, "start p A/1")
+		expectStatus(t, c, "p running A/1")
+		// Other code may start in the meantime.
+		w.withdraw("A")
+		w.serve("B")
+		restart(c)
+		w.expect(t, "stop p")
+		update(module("p", "B/1"))
+		w.expect(t, "start p B/1")
+	})
+}

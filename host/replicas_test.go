@@ -1,0 +1,150 @@
+package host
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/devcluster"
+	"github.com/thole-dev/thole/host/internal/wasmbuild"
+)
+
+// cuttable is a replica whose requests can be kept from being sent, as if it were killed.
+type cuttable struct {
+	*runningHost
+	cut func()
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func startCuttable(t *testing.T, cluster *rest.Config) *cuttable {
+	t.Helper()
+	cut, healed := make(chan struct{}), make(chan struct{})
+	own := rest.CopyConfig(cluster)
+	own.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(request *http.Request) (*http.Response, error) {
+			select {
+			case <-cut:
+				select {
+				case <-healed:
+				case <-request.Context().Done():
+					return nil, request.Context().Err()
+				}
+			default:
+			}
+			return next.RoundTrip(request)
+		})
+	})
+	r := &cuttable{start(t, own, fastElection), sync.OnceFunc(func() { close(cut) })}
+	t.Cleanup(func() { close(healed) })
+	return r
+}
+
+// variant returns a module of other code: with a custom section, so that it has another digest.
+func variant(wasm []byte, name byte) (module []byte, digest string) {
+	module = append(slices.Clip(wasm), 0, 2, 1, name)
+	sum := sha256.Sum256(module)
+	return module, hex.EncodeToString(sum[:])
+}
+
+// rejectedCluster returns a cluster with a leader that is about to roll a revision back.
+func rejectedCluster(t *testing.T) (cluster *rest.Config, leader *cuttable, good, bad []byte, badDigest string) {
+	t.Helper()
+	cluster = rest.CopyConfig(devcluster.Start(t).Config)
+	cluster.QPS = -1
+	good = wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager")
+	bad, badDigest = variant(good, 'b')
+	apply(t, dynamic.NewForConfigOrDie(cluster).Resource(crds), "../plugins/podmanager/crd.yaml")
+	leader = startCuttable(t, cluster)
+	leader.install("podmanager", good)
+	leader.awaitState(catalog.Running)
+	return cluster, leader, good, bad, badDigest
+}
+
+func (r *runningHost) awaitDigest(digest string) {
+	r.t.Helper()
+	await.Until(r.t, "the digest runs", func() bool { return r.status().Digest == digest })
+}
+
+// rollBack does what dispatch does when the revision is worse than the one before it.
+func (r *runningHost) rollBack() {
+	r.t.Helper()
+	r.host.catalog.RollBack("podmanager", r.status().Revision, "it fails for all objects")
+	r.awaitState(catalog.Degraded)
+}
+
+// leads reports whether the replica leads the plugin.
+func (r *runningHost) leads() bool {
+	lease, err := r.host.replicas.leaseOf("podmanager", false)
+	return err == nil && lease.Leads()
+}
+
+func TestAStandbyThatTakesOverRunsWhatTheLeaderHasRolledBackTo(t *testing.T) {
+	cluster, leader, good, bad, badDigest := rejectedCluster(t)
+	standby := start(t, cluster, fastElection)
+	standby.install("podmanager", good)
+	standby.awaitState(catalog.Standby)
+	goodDigest := standby.status().Digest
+	for _, r := range []*runningHost{leader.runningHost, standby} {
+		r.install("podmanager", bad)
+		r.awaitDigest(badDigest)
+	}
+	leader.rollBack()
+	leader.cut()
+	standby.awaitDigest(goodDigest)
+	await.Until(t, "the standby takes over", standby.leads)
+	standby.awaitState(catalog.Degraded)
+	if s := standby.status(); s.Digest != goodDigest || s.Loads != 3 || s.Rejected != badDigest {
+		t.Errorf("the standby has %+v", s)
+	}
+	// The administrator tries it again.
+	standby.host.RetryRefused()
+	standby.awaitDigest(badDigest)
+	lease, _ := standby.host.replicas.leaseOf("podmanager", false)
+	await.Until(t, "others may run it too", func() bool {
+		told := toldOf(lease, "podmanager")
+		return told.Running == badDigest && len(told.Rejected) == 0
+	})
+}
+
+func TestAReplicaThatStartedAfterTheRollbackDoesNotRunTheRevision(t *testing.T) {
+	cluster, leader, _, bad, badDigest := rejectedCluster(t)
+	leader.install("podmanager", bad)
+	leader.awaitDigest(badDigest)
+	leader.rollBack()
+	late := start(t, cluster, fastElection)
+	late.install("podmanager", bad)
+	late.awaitState(catalog.Failed)
+	if s := late.status(); s.Rejected != badDigest || !strings.Contains(s.LastError, byOtherText) || s.Leader != leader.status().Leader {
+		t.Errorf("it has %+v", s)
+	}
+	leader.cut()
+	await.Until(t, "the other takes over", late.leads)
+	lease, _ := late.host.replicas.leaseOf("podmanager", false)
+	await.Until(t, "it tells what runs", func() bool { return toldOf(lease, "podmanager").Running == "" })
+	if s := late.status(); s.State != catalog.Failed || s.Loads != 0 {
+		t.Errorf("it has %+v", s)
+	}
+	// Another module runs, and after that the one that was rolled back runs again.
+	other, otherDigest := variant(bad, 'c')
+	late.install("podmanager", other)
+	late.awaitDigest(otherDigest)
+	if told := toldOf(lease, "podmanager"); !slices.Contains(told.Rejected, badDigest) {
+		t.Errorf("it tells %+v, and replicas with the file from before may run that", told)
+	}
+	late.install("podmanager", bad)
+	late.awaitDigest(badDigest)
+}
+
+const byOtherText = "another replica has rolled it back"
