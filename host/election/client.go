@@ -3,6 +3,7 @@ package election
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -44,16 +45,32 @@ func (c client) Get(ctx context.Context, name string, options metav1.GetOptions)
 			found = nil
 		}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.written, l.read = found, holder(found)
-	if behind && l.read != l.e.Identity && time.Now().Before(l.heldUntil) {
-		l.err = nil // another replica leads, and there is nothing to write
+	if l.noteRead(found) {
+		l.lost() // another replica has led since, whether or not this one leads next
 	}
 	if found == nil {
 		return nil, apierrors.NewNotFound(coordinationv1.Resource("leases"), name)
 	}
 	return found.DeepCopy(), nil
+}
+
+// noteRead notes what was read of a Lease, nil if there is none, and reports whether the
+// replica has led until now and does not any more.
+func (l *Lease) noteRead(found *coordinationv1.Lease) (lost bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.read = holder(found)
+	if l.read != "" && l.read != l.e.Identity {
+		l.err = nil // another replica leads, and there is nothing to write
+	}
+	if found == nil {
+		return false // it may be made again: see Create
+	}
+	if l.written == nil || l.written.ResourceVersion != found.ResourceVersion {
+		l.noteHolder(l.read)
+	}
+	l.written = found
+	return l.state == leading && l.read != l.e.Identity
 }
 
 // holder returns who leads, "" if nobody does.
@@ -82,6 +99,11 @@ func (c client) Create(ctx context.Context, lease *coordinationv1.Lease, options
 	if err := c.lease.mayCreate(); err != nil {
 		return nil, err
 	}
+	c.lease.mu.Lock()
+	if before := c.lease.written; before != nil { // what was told by it still holds
+		lease.Annotations = maps.Clone(before.Annotations)
+	}
+	c.lease.mu.Unlock()
 	return c.send(ctx, lease, func(ctx context.Context) (*coordinationv1.Lease, error) {
 		return c.LeaseInterface.Create(ctx, lease, options)
 	})

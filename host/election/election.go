@@ -125,6 +125,9 @@ func (e *Election) Run(ctx context.Context) {
 	}
 	e.mu.Unlock()
 	<-ctx.Done()
+	e.mu.Lock()
+	e.ctx = nil // no Lease is joined any more
+	e.mu.Unlock()
 	e.running.Wait()
 }
 
@@ -150,8 +153,9 @@ func (e *Election) Of(plugin string, own bool) (*Lease, error) {
 		return nil, err
 	}
 	e.leases[name] = l
-	if e.ctx != nil && e.ctx.Err() == nil {
-		e.running.Go(func() { l.run(e.ctx) })
+	if e.ctx != nil {
+		ctx := e.ctx
+		e.running.Go(func() { l.run(ctx) })
 	}
 	return l, nil
 }

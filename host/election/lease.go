@@ -84,17 +84,21 @@ func (l *Lease) run(ctx context.Context) {
 // change any more.
 func (l *Lease) wake() {
 	seen, _ := l.e.seen(l.Name)
-	l.mu.Lock()
-	switch by := holder(seen); {
-	case seen == nil: // it was deleted, and whoever leads may not know that yet
-	case by == "" || by == l.e.Identity:
-		l.heldUntil = time.Time{}
-	default:
-		l.heldUntil = time.Now().Add(l.e.LeaseDuration)
+	if seen != nil { // else it was deleted, and whoever leads may not know that yet
+		l.mu.Lock()
+		l.noteHolder(holder(seen))
+		l.mu.Unlock()
 	}
-	l.mu.Unlock()
 	l.expires.Reset(l.e.LeaseDuration + expirySlack)
 	l.retry()
+}
+
+// noteHolder notes who leads by a Lease that has changed. l.mu is held.
+func (l *Lease) noteHolder(by string) {
+	l.heldUntil = time.Time{}
+	if by != "" && by != l.e.Identity {
+		l.heldUntil = time.Now().Add(l.e.LeaseDuration)
+	}
 }
 
 // expirySlack is the resolution of the time in a Lease, and more.

@@ -1,0 +1,236 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/devcluster"
+)
+
+// change changes the Lease of a as somebody else.
+func change(t *testing.T, config *rest.Config, a *replica, change func(*coordinationv1.Lease)) {
+	t.Helper()
+	leases := kubernetes.NewForConfigOrDie(config).CoordinationV1().Leases("default")
+	if err := await.Success(func() error {
+		l, err := leases.Get(t.Context(), a.lease.Name, metav1.GetOptions{})
+		if err == nil {
+			change(l)
+			_, err = leases.Update(t.Context(), l, metav1.UpdateOptions{})
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A request fails while b waits, such as in a lost race.
+func TestAReplicaThatWaitsAfterAFailureSendsNoRequests(t *testing.T) {
+	config, a, b := start(t)
+	await.Until(t, "b sees that a leads", func() bool { return b.lease.Holder() == a.Identity })
+	c := newReplica(t, config, "c")
+	await.Until(t, "c sees that a leads", func() bool { return c.lease.Holder() == a.Identity })
+	heal := b.cutOff()
+	a.stop()
+	c.awaitLeads(leaseDuration)
+	await.Until(t, "the request of b fails", func() bool { return b.lease.Err() != nil })
+	heal()
+	await.Until(t, "b has looked again", func() bool { return b.lease.Err() == nil })
+	ofB := b.requests.Load()
+	c.awaitRequests(6)
+	if n := b.requests.Load() - ofB; n > 1 {
+		t.Errorf("b sent %d requests", n)
+	}
+}
+
+// The process was stopped meanwhile, so that it has not noticed that the Lease expired.
+func TestALeaderThatFindsTheLeaseGivenUpByAnotherOneBeginsAnew(t *testing.T) {
+	config := devcluster.Start(t).Config
+	a := newReplica(t, config, "a")
+	a.awaitLeads(leaseDuration)
+	before := a.lease.Leading()
+	for _, by := range []string{"b", ""} {
+		change(t, config, a, func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = &by })
+	}
+	await.Until(t, "a has ceased to lead and begun again", func() bool { return a.changes.Load() == 3 })
+	a.awaitLeads(leaseDuration)
+	if a.lease.Leading() == before {
+		t.Error("who waits for the leader does not notice that another one has led")
+	}
+}
+
+func TestAnnotationsOutliveADeletedLease(t *testing.T) {
+	config, a, b := start(t)
+	one := "1"
+	if err := a.lease.Annotate(t.Context(), map[string]*string{"x": &one}); err != nil {
+		t.Fatal(err)
+	}
+	leases := kubernetes.NewForConfigOrDie(config).CoordinationV1().Leases("default")
+	for _, leader := range []*replica{a, b} {
+		if err := leases.Delete(t.Context(), a.lease.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		await.Until(t, "the Lease is made again", func() bool {
+			l, err := leases.Get(t.Context(), a.lease.Name, metav1.GetOptions{})
+			return err == nil && l.Annotations["x"] == "1" && holder(l) == leader.Identity
+		})
+		if leader == a {
+			a.stop()
+			b.awaitLeads(leaseDuration)
+		}
+	}
+}
+
+func TestALeaseWithHostileContentIsTakenOver(t *testing.T) {
+	config := devcluster.Start(t).Config
+	leases := kubernetes.NewForConfigOrDie(config).CoordinationV1().Leases("default")
+	past, second, empty, other := metav1.NewMicroTime(time.Unix(0, 0)), int32(1), "", "x"
+	for name, spec := range map[string]coordinationv1.LeaseSpec{
+		"nothing":                {},
+		"no holder":              {HolderIdentity: &empty, LeaseDurationSeconds: &second},
+		"a holder without times": {HolderIdentity: &other},
+		"times of 1970":          {HolderIdentity: &other, LeaseDurationSeconds: &second, RenewTime: &past, AcquireTime: &past},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_ = leases.Delete(t.Context(), "thole-shard-0", metav1.DeleteOptions{})
+			for i := range 4 {
+				l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("thole-shard-%d", i)}, Spec: spec}
+				_ = leases.Delete(t.Context(), l.Name, metav1.DeleteOptions{})
+				if _, err := leases.Create(t.Context(), l, metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			a := newReplica(t, config, "a")
+			a.awaitLeads(2 * leaseDuration)
+			a.stop()
+		})
+	}
+}
+
+func TestAReplicaWhoseWatchIsBrokenTakesOver(t *testing.T) {
+	config, a, _ := startOne(t)
+	broken := rest.CopyConfig(config)
+	broken.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if q := r.URL.Query(); q.Get("watch") != "" {
+				return nil, errors.New("the watch is broken")
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	b := newReplica(t, broken, "b")
+	t.Cleanup(neverBoth(t, a, b))
+	a.awaitRequests(2 * int64(leaseDuration/retryPeriod))
+	a.stop()
+	b.awaitLeads(2 * leaseDuration)
+}
+
+// startOne starts one replica.
+func startOne(t *testing.T) (*rest.Config, *replica, *devcluster.Cluster) {
+	t.Helper()
+	cluster := devcluster.Start(t)
+	a := newReplica(t, cluster.Config, "a")
+	a.awaitLeads(leaseDuration)
+	return cluster.Config, a, cluster
+}
+
+// The Leases name a replica that has ended since.
+func TestALeaderOutlivesARestoredAPIServer(t *testing.T) {
+	config, a, cluster := startOne(t)
+	if err := cluster.Save("before"); err != nil {
+		t.Fatal(err)
+	}
+	a.awaitLeads(4 * leaseDuration)
+	b, c := newReplica(t, config, "b"), newReplica(t, config, "c")
+	t.Cleanup(neverBoth(t, b, c))
+	await.Until(t, "b sees that a leads", func() bool { return b.lease.Holder() == a.Identity })
+	a.stop()
+	await.Until(t, "another one leads", func() bool { return b.lease.Leads() || c.lease.Leads() })
+	if err := cluster.Restore("before"); err != nil {
+		t.Fatal(err)
+	}
+	leases := kubernetes.NewForConfigOrDie(config).CoordinationV1().Leases("default")
+	await.Within(t, time.Minute, "one leads again", func() bool {
+		l, err := leases.Get(t.Context(), a.lease.Name, metav1.GetOptions{})
+		return err == nil && (holder(l) == "b" && b.lease.Leads() || holder(l) == "c" && c.lease.Leads())
+	})
+}
+
+func TestLeasesAreJoinedWhileTheElectionEnds(t *testing.T) {
+	config := devcluster.Start(t).Config
+	for range 20 {
+		a := newReplica(t, config, "a")
+		var joining sync.WaitGroup
+		for i := range 8 {
+			joining.Go(func() { _, _ = a.Of(fmt.Sprintf("p-%d", i), true) })
+		}
+		a.stop()
+		joining.Wait()
+	}
+}
+
+// 200 plugins on three replicas, at the default durations.
+func TestThreeReplicasSendFewRequests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 20 s")
+	}
+	config := devcluster.Start(t).Config
+	var requests atomic.Int64
+	counted := rest.CopyConfig(config)
+	counted.QPS = -1
+	counted.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			requests.Add(1)
+			return next.RoundTrip(r)
+		})
+	})
+	var leases []*Lease
+	for i := range 3 {
+		e, err := New(Config{
+			Client: kubernetes.NewForConfigOrDie(counted), Namespace: "default", Name: "thole", Identity: fmt.Sprint(i), Shards: 4,
+			LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second, Logger: hclog.NewNullLogger(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for p := range 200 {
+			l, err := e.Of(fmt.Sprintf("plugin-%d", p), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			leases = append(leases, l)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() { defer close(done); e.Run(ctx) }()
+		t.Cleanup(func() { cancel(); <-done })
+	}
+	await.Until(t, "each plugin is led", func() bool {
+		led := 0
+		for _, l := range leases {
+			if l.Leads() {
+				led++
+			}
+		}
+		return led == 200
+	})
+	before, began := requests.Load(), time.Now()
+	await.Poll(15*time.Second, func() bool { return false })
+	perSecond := float64(requests.Load()-before) / time.Since(began).Seconds()
+	t.Logf("%.1f requests a second", perSecond)
+	if perSecond > 4 { // 4 Leases, renewed every 2 s, and twice as many for lost races
+		t.Errorf("%.1f requests a second", perSecond)
+	}
+}
