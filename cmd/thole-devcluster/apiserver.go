@@ -17,9 +17,9 @@ import (
 )
 
 // runAPIServer does what the command kube-apiserver does, but serves on a
-// listener that it has inherited. So the port is known before anything starts,
+// listener that it has inherited, with more flags than its own. So the port is known before anything starts,
 // and no other program can take it in between. The parent polls /readyz.
-func runAPIServer(self *supervise.Component) error {
+func runAPIServer(self *supervise.Component, more []string) error {
 	listener, err := net.FileListener(self.File(fileListener))
 	if err != nil {
 		return fmt.Errorf("use the inherited listener: %w", err)
@@ -28,7 +28,7 @@ func runAPIServer(self *supervise.Component) error {
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 
 	o := apiserveroptions.NewServerRunOptions()
-	if err := parse(o, apiServerFlags()); err != nil {
+	if err := parse(o, append(apiServerFlags(), more...)); err != nil {
 		return err
 	}
 	o.SecureServing.Listener = listener

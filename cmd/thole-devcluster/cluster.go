@@ -41,6 +41,7 @@ type options struct {
 	dir           string
 	port          uint16
 	kubeconfigOut string
+	auditLog      string // "": none
 	stopWithStdin bool
 }
 
@@ -59,7 +60,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	defer func() { _ = listener.Close() }() // it may be closed already
 
 	c := &cluster{dir: dir}
-	err = c.start(ctx, listener, o.kubeconfigOut)
+	err = c.start(ctx, listener, o)
 	if err == nil {
 		_, err = fmt.Fprintln(out, "ready")
 	}
@@ -92,19 +93,23 @@ type cluster struct {
 	processes []*supervise.Process // in the order in which they were started
 }
 
-func (c *cluster) start(ctx context.Context, listener *net.TCPListener, kubeconfigOut string) error {
-	admin, err := c.prepare("https://"+listener.Addr().String(), kubeconfigOut)
+func (c *cluster) start(ctx context.Context, listener *net.TCPListener, o options) error {
+	admin, err := c.prepare("https://"+listener.Addr().String(), o.kubeconfigOut)
 	if err != nil {
 		return err
 	}
-	etcd, err := c.startComponent(componentEtcd)
+	audit, err := c.auditFlags(o.auditLog)
+	if err != nil {
+		return err
+	}
+	etcd, err := c.startComponent(componentEtcd, nil)
 	if err != nil {
 		return err
 	}
 	if err := c.await(ctx, etcd, "etcd to serve", reportedReady(etcd)); err != nil {
 		return err
 	}
-	apiServer, err := c.startAPIServer(listener)
+	apiServer, err := c.startAPIServer(listener, audit)
 	if err != nil {
 		return err
 	}
@@ -115,7 +120,7 @@ func (c *cluster) start(ctx context.Context, listener *net.TCPListener, kubeconf
 	if err := c.await(ctx, apiServer, "the API server to answer", servesOK(client, "/livez/ping")); err != nil {
 		return err
 	}
-	controllers, err := c.startComponent(componentControllerManager)
+	controllers, err := c.startComponent(componentControllerManager, nil)
 	if err != nil {
 		return err
 	}
@@ -167,13 +172,13 @@ func writeKubeconfig(path, server, pkiDir, user string) error {
 	return atomicfile.Write(path, data, 0o600)
 }
 
-func (c *cluster) startAPIServer(listener *net.TCPListener) (*supervise.Process, error) {
+func (c *cluster) startAPIServer(listener *net.TCPListener, flags []string) (*supervise.Process, error) {
 	file, err := listener.File()
 	if err != nil {
 		return nil, fmt.Errorf("pass the listener on: %w", err)
 	}
 	defer file.Close()
-	p, err := c.startComponent(componentAPIServer, file)
+	p, err := c.startComponent(componentAPIServer, flags, file)
 	if err == nil {
 		// From here on only the API server has the port. When it has ended,
 		// connections are refused instead of waiting to be accepted.
@@ -182,10 +187,10 @@ func (c *cluster) startAPIServer(listener *net.TCPListener) (*supervise.Process,
 	return p, err
 }
 
-func (c *cluster) startComponent(name string, files ...*os.File) (*supervise.Process, error) {
+func (c *cluster) startComponent(name string, flags []string, files ...*os.File) (*supervise.Process, error) {
 	p, err := supervise.Start(supervise.Spec{
 		Name:  name,
-		Args:  []string{"component", name},
+		Args:  append([]string{"component", name, "--"}, flags...),
 		Dir:   c.dir.Path(),
 		Log:   c.dir.Path(datadir.Logs, name+".log"),
 		Files: append([]*os.File{c.dir.Lock()}, files...),

@@ -49,7 +49,7 @@ const controllerManagerKubeconfig = "controller-manager.kubeconfig"
 
 // runControllerManager does not handle SIGTERM. As kube-controller-manager does,
 // it simply ends: all of its state is in the API server.
-func runControllerManager(self *supervise.Component) error {
+func runControllerManager(self *supervise.Component, _ []string) error {
 	config, err := unlimitedConfig(controllerManagerKubeconfig)
 	if err != nil {
 		return err

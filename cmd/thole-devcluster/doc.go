@@ -4,7 +4,7 @@
 // scheduler and no kubelet: pods are created but never run, and a deleted pod is
 // gone at once, because no node has to confirm the deletion.
 //
-//	thole-devcluster --dir D [--port P] [--kubeconfig-out F]
+//	thole-devcluster --dir D [--port P] [--kubeconfig-out F] [--audit-log F]
 //
 // It prints one line, "ready", when the cluster can be used: the API server is
 // ready, the default namespace has its service account and root certificate, and
@@ -20,7 +20,7 @@
 //
 //	parent                     main.go, cluster.go
 //	├─ etcd                    etcd.go
-//	├─ kube-apiserver          apiserver.go
+//	├─ kube-apiserver          apiserver.go, audit.go
 //	└─ kube-controller-manager controllermanager.go
 //
 //	internal/datadir           the directory: its layout and its lock
@@ -37,6 +37,7 @@
 //	etcd/        the data
 //	logs/        one file per component, and that of the previous run as *.log.1
 //	lock         locked by the parent and its components until the last one has ended
+//	audit-policy.yaml  what --audit-log logs
 //	etcd.sock    the socket of etcd; the only open port is that of the API server
 //
 // etcd does not wait for the disk. Killing any process loses nothing, but a crash

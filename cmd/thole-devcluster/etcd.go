@@ -18,7 +18,7 @@ import (
 // default for it and would log every request.
 const slowRequest = time.Second
 
-func runEtcd(self *supervise.Component) error {
+func runEtcd(self *supervise.Component, _ []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	server, err := embed.StartEtcd(etcdConfig())

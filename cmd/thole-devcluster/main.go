@@ -49,7 +49,7 @@ func main() {
 func command() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:           "thole-devcluster --dir D [--port P] [--kubeconfig-out F]",
+		Use:           "thole-devcluster --dir D [--port P] [--kubeconfig-out F] [--audit-log F]",
 		Short:         "Run a Kubernetes control plane on loopback, for demos and tests",
 		Args:          noArguments,
 		SilenceUsage:  true,
@@ -77,6 +77,8 @@ func command() *cobra.Command {
 	flags.Uint16Var(&o.port, "port", 0, "port of the API server on 127.0.0.1; 0 takes a free one")
 	flags.StringVar(&o.kubeconfigOut, "kubeconfig-out", "",
 		"file for the administrator's kubeconfig (default: kubeconfig in --dir)")
+	flags.StringVar(&o.auditLog, "audit-log", "",
+		"file for the API server's audit log: writes by users and service accounts, with what they have stored")
 	flags.BoolVar(&o.stopWithStdin, "stop-with-stdin", false,
 		"stop when standard input is closed, for programs that start a cluster as their child")
 	cmd.AddCommand(componentCommand())
@@ -120,7 +122,7 @@ const (
 	componentControllerManager = "kube-controller-manager"
 )
 
-var components = map[string]func(*supervise.Component) error{
+var components = map[string]func(self *supervise.Component, flags []string) error{
 	componentEtcd:              runEtcd,
 	componentAPIServer:         runAPIServer,
 	componentControllerManager: runControllerManager,
@@ -136,9 +138,9 @@ const (
 // componentCommand is the command by which the parent starts its components.
 func componentCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:    "component NAME",
+		Use:    "component NAME [-- FLAG ...]",
 		Hidden: true,
-		Args:   cobra.ExactArgs(1),
+		Args:   cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			runComponent, ok := components[args[0]]
 			if !ok {
@@ -148,7 +150,7 @@ func componentCommand() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			return runComponent(self)
+			return runComponent(self, args[1:])
 		},
 	}
 }

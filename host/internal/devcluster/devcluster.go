@@ -30,6 +30,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -49,15 +50,16 @@ type Cluster struct {
 	// requests per second; change it in a copy.
 	Config *rest.Config
 
-	home    string // removed at the end; the cluster's directory is in it
+	flags   []string // of the program, without those that this package sets
+	home    string   // removed at the end; the cluster's directory is in it
 	process *process
 }
 
 // Start starts a cluster for one test and stops it when the test ends. A cluster
-// that has failed by then fails the test.
-func Start(tb testing.TB) *Cluster {
+// that has failed by then fails the test. The program gets the flags at each start.
+func Start(tb testing.TB, flags ...string) *Cluster {
 	tb.Helper()
-	c, err := StartMain()
+	c, err := startNew(flags)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -71,12 +73,14 @@ func Start(tb testing.TB) *Cluster {
 
 // StartMain starts a cluster for all tests of a package, in its TestMain. The
 // caller must stop it.
-func StartMain() (*Cluster, error) {
+func StartMain() (*Cluster, error) { return startNew(nil) }
+
+func startNew(flags []string) (*Cluster, error) {
 	home, err := os.MkdirTemp("", "devcluster-")
 	if err != nil {
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}
-	c := &Cluster{home: home}
+	c := &Cluster{home: home, flags: flags}
 	if err := c.start(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(home))
 	}
@@ -148,7 +152,7 @@ func (c *Cluster) start(args ...string) error {
 	if err != nil {
 		return err
 	}
-	c.process, err = launch(binary, c.home, append([]string{"--dir", c.dir()}, args...)...)
+	c.process, err = launch(binary, c.home, slices.Concat([]string{"--dir", c.dir()}, c.flags, args)...)
 	if err != nil {
 		return err
 	}

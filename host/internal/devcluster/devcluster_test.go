@@ -1,10 +1,13 @@
 package devcluster
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -419,5 +422,40 @@ func expectMode(t *testing.T, path string, want os.FileMode) {
 	}
 	if got := info.Mode().Perm(); got != want {
 		t.Errorf("%s has mode %o, want %o", path, got, want)
+	}
+}
+
+// An audit log has the writes of users with what they have stored, also after a restart.
+func TestAuditLogHasTheWritesOfUsers(t *testing.T) {
+	skipShort(t)
+	path := filepath.Join(t.TempDir(), "audit.log")
+	c := Start(t, "--audit-log", path)
+	made := create(t, clientFor(t, c.Config), configMap("before"))
+	if err := c.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	create(t, clientFor(t, c.Config), configMap("after"))
+	log, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var written []string
+	for line := range strings.Lines(string(log)) {
+		var e struct {
+			Verb           string
+			User           struct{ Username string }
+			ObjectRef      struct{ Name string }
+			ResponseObject corev1.ConfigMap
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.ObjectRef.Name == "before" && e.ResponseObject.ResourceVersion != made.ResourceVersion {
+			t.Errorf("the reply in the log is %s", line)
+		}
+		written = append(written, e.User.Username+" "+e.Verb+" "+e.ObjectRef.Name)
+	}
+	if want := []string{"admin create before", "admin create after"}; !slices.Equal(written, want) {
+		t.Errorf("the log has %q, want %q", written, want)
 	}
 }

@@ -278,7 +278,7 @@ func componentOf(t *testing.T, pids []int, component string) int {
 	t.Helper()
 	for _, pid := range pids {
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if err == nil && strings.HasSuffix(string(line), "\x00component\x00"+component+"\x00") {
+		if err == nil && strings.Contains(string(line), "\x00component\x00"+component+"\x00") {
 			return pid
 		}
 	}

@@ -19,11 +19,12 @@ import (
 // directory and use the names as relative paths: the path of a socket must not
 // exceed some hundred bytes, which an absolute one might.
 const (
-	EtcdData   = "etcd"
-	EtcdSocket = "etcd.sock"
-	Kubeconfig = "kubeconfig"
-	Logs       = "logs"
-	PKI        = "pki"
+	AuditPolicy = "audit-policy.yaml"
+	EtcdData    = "etcd"
+	EtcdSocket  = "etcd.sock"
+	Kubeconfig  = "kubeconfig"
+	Logs        = "logs"
+	PKI         = "pki"
 
 	lockFile = "lock"
 )
