@@ -31,14 +31,14 @@ func (s *session) apply(ctx context.Context, a plannedApply) error {
 			return err
 		}
 	}
-	version := ""
+	version := s.onlyVersion(have)
 	if have == nil {
 		version = noVersion
 	}
 	err = s.applyTo(ctx, a, have, version)
 	if have == nil && mayExist(err) {
 		if have, err = s.getLive(ctx, a.location); err == nil {
-			err = s.applyTo(ctx, a, have, "")
+			err = s.applyTo(ctx, a, have, s.onlyVersion(have))
 		}
 	}
 	return s.explainSharers(ctx, a.location, err)
@@ -59,6 +59,16 @@ func (s *session) find(ctx context.Context, a plannedApply) (have *object.Object
 	}
 	have, err = s.getLive(ctx, a.location)
 	return have, shown, err
+}
+
+// onlyVersion returns the only resourceVersion of an object that a write may change, "" for any.
+// Where replicas of the host share the plugin, a write that this one was about to send when it was
+// suspended may arrive after the next leader has written: it must not change what that has made.
+func (p *Performer) onlyVersion(have *object.Object) string {
+	if have == nil || p.MayWrite == nil {
+		return ""
+	}
+	return have.ResourceVersion
 }
 
 // noVersion is a resourceVersion that no object has: that of the empty etcd. With

@@ -162,13 +162,16 @@ func (c client) read(r object.Resource, key object.Key) *rest.Request {
 	return c.rest.Get().AbsPath(r.Path(key)...)
 }
 
-// delete deletes the object of that key and uid, not another one of its name. The
-// garbage collector deletes its dependents afterwards. The reply is the object if
-// it still exists, else a Status.
-func (c client) delete(ctx context.Context, r object.Resource, key object.Key, uid types.UID) ([]byte, error) {
+// delete deletes the object of that key and uid, not another one of its name, and only at
+// that resourceVersion, unless it is "". The garbage collector deletes its dependents
+// afterwards. The reply is the object if it still exists, else a Status.
+func (c client) delete(ctx context.Context, r object.Resource, key object.Key, uid types.UID, version string) ([]byte, error) {
 	options := &metav1.DeleteOptions{
 		Preconditions:     metav1.NewUIDPreconditions(string(uid)),
 		PropagationPolicy: new(metav1.DeletePropagationBackground),
+	}
+	if version != "" {
+		options.Preconditions.ResourceVersion = &version
 	}
 	if c.dryRun { // the server ignores the query of a request with a body
 		options.DryRun = []string{metav1.DryRunAll}
