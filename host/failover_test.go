@@ -2,6 +2,9 @@ package host
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,6 +18,7 @@ import (
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 // fastElection makes a replica take over within 3 s.
@@ -82,4 +86,52 @@ func TestAStandbyTakesOverAtOnceFromALeaderThatStops(t *testing.T) {
 		standby.awaitState(catalog.Running)
 		leader = standby
 	}
+}
+
+// Each plugin has a Lease of its own, so that there are two to share.
+func TestReplicasShareThePlugins(t *testing.T) {
+	cluster := rest.CopyConfig(devcluster.Start(t).Config)
+	cluster.QPS = -1
+	apply(t, dynamic.NewForConfigOrDie(cluster).Resource(crds), "../plugins/podmanager/crd.yaml")
+	ttl, err := os.ReadFile("../plugins/ttl/policy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies := map[string]string{"podmanager": "apiVersion: thole.dev/v1alpha1\n", "ttl": string(ttl)}
+	plugins := map[string][]byte{}
+	for name := range policies {
+		plugins[name] = wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/"+name)
+	}
+	replica := func() *runningHost {
+		r := start(t, cluster, func(c *config.Config) {
+			fastElection(c)
+			c.Allow = config.Allow{Entries: map[string]rights.Entries{config.EveryPlugin: rights.Everything()}}
+		})
+		for name, wasm := range plugins {
+			writeText(t, filepath.Join(r.dir, name+".yaml"), policies[name]+"\nownLease: true\n")
+			r.install(name, wasm)
+		}
+		return r
+	}
+	states := func(r *runningHost) (all []catalog.State) {
+		for _, s := range r.host.Plugins() {
+			all = append(all, s.State)
+		}
+		slices.Sort(all)
+		return all
+	}
+	both, one := []catalog.State{catalog.Running, catalog.Running}, []catalog.State{catalog.Running, catalog.Standby}
+	a := replica()
+	await.Until(t, "a runs both", func() bool { return slices.Equal(states(a), both) })
+	b := replica()
+	await.Until(t, "each runs one", func() bool { return slices.Equal(states(a), one) && slices.Equal(states(b), one) })
+	for i, s := range b.host.Plugins() {
+		if other := a.host.Plugins()[i]; s.State == other.State || s.Leader != other.Leader || s.Leader == "" {
+			t.Errorf("a has %+v, b has %+v", other, s)
+		}
+	}
+	if err := a.end(); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "b runs both", func() bool { return slices.Equal(states(b), both) })
 }

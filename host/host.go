@@ -120,7 +120,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		Cluster: cluster, Cache: h.cache, Metrics: h.metrics, Events: h.events, Logger: h.logger,
 		Recorder: func(dropped func()) effect.Recorder { return h.sender.Recorder(dropped) },
 		RollBack: func(plugin string, revision int, reason string) { h.catalog.RollBack(plugin, revision, reason) },
-		Version:  env.Version, Namespace: c.Namespace, Resync: c.Resync.Duration, HostIdentity: c.HostIdentity, Access: reviewer, LeaseOf: h.replicas.leaseOf, ReviewEvery: env.RightsFor,
+		Version:  env.Version, Namespace: c.Namespace, Resync: c.Resync.Duration, HostIdentity: c.HostIdentity, Access: reviewer, LeadOf: h.replicas.of, ReviewEvery: env.RightsFor,
 		Ceiling: c.Allow, AllowRequested: env.AllowRequested,
 	})
 	h.catalog = catalog.New(catalog.Config[*sandbox.Guest]{
@@ -170,6 +170,7 @@ func (h *Host) Run(ctx context.Context) error {
 	electing.Go(func() { h.replicas.run(elect) })
 	defer electing.Wait()
 	defer giveUp()
+	defer context.AfterFunc(ctx, h.replicas.retire)()
 	stages, ctx := errgroup.WithContext(telemetry.WithLogger(ctx, h.logger.Named("client-go")))
 	stages.Go(func() error { tuneCollector(ctx); return nil })
 	stages.Go(func() error { return h.server.Run(ctx) })

@@ -33,8 +33,7 @@ type replicas struct {
 	untold  map[*election.Lease]string // why nothing could be told last; of tell alone
 	telling sync.Mutex                 // held while an annotation is changed
 
-	mu      sync.Mutex // guards the following fields, which are by plugin
-	leases  map[string]*election.Lease
+	mu      sync.Mutex           // guards the following fields, which are by plugin
 	retried map[string][]string  // modules that this replica, which leads, may run although they were rolled back
 	heard   map[string][]string  // which modules were rolled back, by the last annotation
 	files   map[string]string    // the digest of the file since this replica leads
@@ -65,75 +64,81 @@ func newReplicas(c config.LeaderElection, cluster *rest.Config, pod *corev1.Obje
 		return nil, err
 	}
 	r := &replicas{
-		logger: logger, leases: map[string]*election.Lease{}, retried: map[string][]string{}, heard: map[string][]string{},
+		logger: logger, retried: map[string][]string{}, heard: map[string][]string{},
 		untold: map[*election.Lease]string{}, files: map[string]string{}, missing: map[string]time.Time{},
 	}
 	r.election, err = election.New(election.Config{
 		Client: client, Namespace: namespace, Name: c.ResourceName, Identity: name + "_" + string(uuid.NewUUID()), Shards: c.Shards,
 		LeaseDuration: c.LeaseDuration.Duration, RenewDeadline: c.RenewDeadline.Duration, RetryPeriod: c.RetryPeriod.Duration,
-		Changed: r.changed, Annotated: r.annotated, Logger: logger,
+		Changed: r.changed, Annotated: r.annotated, Rejected: r.rejected, Ready: r.ready, Logger: logger,
 	})
 	return r, err
 }
 
-// leaseOf returns the Lease of a plugin, nil if there is one replica.
-func (r *replicas) leaseOf(plugin string, own bool) (*election.Lease, error) {
+// of returns who leads a plugin, nil if there is one replica.
+func (r *replicas) of(plugin string, ownLease bool) (*election.Plugin, error) {
 	if r == nil {
 		return nil, nil
 	}
-	lease, err := r.election.Of(plugin, own)
-	if err == nil {
-		r.mu.Lock()
-		r.leases[plugin] = lease
-		r.mu.Unlock()
-	}
-	return lease, err
-}
-
-// pluginsOf returns the plugins of a Lease.
-func (r *replicas) pluginsOf(lease *election.Lease) (all []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for plugin, of := range r.leases {
-		if of == lease {
-			all = append(all, plugin)
-		}
-	}
-	return all
+	return r.election.Of(plugin, ownLease)
 }
 
 // changed is called when the replica has begun or ceased to lead.
 func (r *replicas) changed(lease *election.Lease) {
 	if lease.Leads() {
 		r.logger.Info("this replica leads", "lease", lease.Name)
-		for _, plugin := range r.pluginsOf(lease) {
-			r.catalog().Reconsider(plugin)
+		for _, plugin := range r.election.PluginsOf(lease) {
+			r.catalog().Reconsider(plugin.Name)
 		}
 		return
 	}
 	r.logger.Info("this replica does not lead any more", "lease", lease.Name)
-	for _, plugin := range r.pluginsOf(lease) {
+	for _, plugin := range r.election.PluginsOf(lease) {
 		r.mu.Lock()
-		delete(r.retried, plugin)
-		delete(r.files, plugin)
+		delete(r.retried, plugin.Name)
+		delete(r.files, plugin.Name)
 		r.mu.Unlock()
-		r.catalog().Restart(plugin, "another replica may lead it, and is to find nothing of it running here")
+		r.catalog().Restart(plugin.Name, "another replica may lead it, and is to find nothing of it running here")
 	}
 }
 
 // annotated is called when a leader has told something. A plugin is only disturbed by what
 // is news to it: that ends an attempt to start it.
 func (r *replicas) annotated(lease *election.Lease) {
-	for _, plugin := range r.pluginsOf(lease) {
-		rejected := toldOf(lease, plugin).Rejected
+	for _, plugin := range r.election.PluginsOf(lease) {
+		rejected := toldOf(lease, plugin.Name).Rejected
 		r.mu.Lock()
-		news := !slices.Equal(r.heard[plugin], rejected)
-		r.heard[plugin] = rejected
+		news := !slices.Equal(r.heard[plugin.Name], rejected)
+		r.heard[plugin.Name] = rejected
 		r.mu.Unlock()
 		if news && !lease.Leads() {
-			r.catalog().Reconsider(plugin)
+			r.catalog().Reconsider(plugin.Name)
 		}
 	}
+}
+
+// rejected reports whether another replica has rolled back what runs here of a plugin: before
+// this one leads it, that is replaced.
+func (r *replicas) rejected(plugin string) bool {
+	p, running := r.election.Plugin(plugin), r.digestOf(plugin)
+	if p == nil || running == "" || !slices.Contains(toldOf(p.Lease, plugin).Rejected, running) {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !slices.Contains(r.retried[plugin], running)
+}
+
+// ready reports whether a plugin runs here as in the replica that leads it.
+func (r *replicas) ready(plugin string) bool {
+	p, running := r.election.Plugin(plugin), r.digestOf(plugin)
+	return p != nil && running != "" && running == toldOf(p.Lease, plugin).Running
+}
+
+// digestOf returns the module that runs of a plugin, "" if none does.
+func (r *replicas) digestOf(plugin string) string {
+	s, _ := r.catalog().Status(plugin)
+	return s.Digest
 }
 
 // annotationPrefix precedes the name of a plugin in the annotation of its Lease that has what
@@ -161,29 +166,26 @@ func annotationOf(t catalog.Told) *string {
 
 // Told implements [catalog.Replicas].
 func (r *replicas) Told(m *catalog.Module) (catalog.Told, error) {
-	lease, err := r.leaseOfModule(m)
+	p, err := r.ofModule(m)
 	if err == nil {
 		err = r.election.Err()
 	}
 	if err != nil {
 		return catalog.Told{}, err
 	}
-	told := toldOf(lease, m.Name)
-	if lease.Leads() {
+	told := toldOf(p.Lease, m.Name)
+	if p.Lease.Leads() {
 		told = r.ofLeader(m, told)
 	}
 	return told, nil
 }
 
-// leaseOfModule returns the Lease of a plugin: without a policy the one that it had before.
-func (r *replicas) leaseOfModule(m *catalog.Module) (*election.Lease, error) {
-	r.mu.Lock()
-	before := r.leases[m.Name]
-	r.mu.Unlock()
-	if m.PolicyUnknown && before != nil {
+// ofModule returns who leads a plugin: without a policy by the Lease that it had before.
+func (r *replicas) ofModule(m *catalog.Module) (*election.Plugin, error) {
+	if before := r.election.Plugin(m.Name); m.PolicyUnknown && before != nil {
 		return before, nil
 	}
-	return r.leaseOf(m.Name, m.Policy.OwnLease)
+	return r.of(m.Name, m.Policy.OwnLease)
 }
 
 // ofLeader returns what holds of what was told for the replica that leads. An administrator
@@ -220,17 +222,17 @@ func (r *replicas) letRetry(plugin, digest string) {
 func (r *replicas) Reject(m *catalog.Module, digest string) {
 	r.telling.Lock()
 	defer r.telling.Unlock()
-	lease, err := r.leaseOfModule(m)
+	p, err := r.ofModule(m)
 	if err == nil {
 		r.mu.Lock()
 		r.retried[m.Name] = slices.DeleteFunc(r.retried[m.Name], func(d string) bool { return d == digest })
 		r.mu.Unlock()
-		told := toldOf(lease, m.Name)
+		told := toldOf(p.Lease, m.Name)
 		if slices.Contains(told.Rejected, digest) {
 			return
 		}
 		told.Rejected = withRejected(told.Rejected, digest)
-		err = lease.Annotate(context.Background(), map[string]*string{annotationPrefix + m.Name: annotationOf(told)})
+		err = p.Lease.Annotate(context.Background(), map[string]*string{annotationPrefix + m.Name: annotationOf(told)})
 	}
 	if err != nil {
 		r.logger.Error("other replicas do not know that a module was rolled back, and may run it if they take over", "plugin", m.Name, "digest", digest, "error", err)
@@ -251,12 +253,22 @@ func (r *replicas) retry() {
 	if r == nil {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for plugin, lease := range r.leases {
-		if lease.Leads() {
-			r.retried[plugin] = toldOf(lease, plugin).Rejected
+	for _, lease := range r.election.Leases() {
+		if !lease.Leads() {
+			continue
 		}
+		for _, plugin := range r.election.PluginsOf(lease) {
+			r.mu.Lock()
+			r.retried[plugin.Name] = toldOf(lease, plugin.Name).Rejected
+			r.mu.Unlock()
+		}
+	}
+}
+
+// retire lets the replica take nothing over any more.
+func (r *replicas) retire() {
+	if r != nil {
+		r.election.Retire()
 	}
 }
 
@@ -288,6 +300,10 @@ func (r *replicas) tell(ctx context.Context) {
 	if !r.catalog().Updated() {
 		return
 	}
+	r.election.Keep(func(plugin string) bool {
+		_, known := r.catalog().Status(plugin)
+		return known
+	})
 	statuses := map[string]catalog.Status{}
 	for _, s := range r.catalog().Statuses() {
 		statuses[s.Name] = s
@@ -322,11 +338,11 @@ func (r *replicas) tellBy(ctx context.Context, lease *election.Lease, statuses m
 			changes[key] = nil
 		}
 	}
-	for _, plugin := range r.pluginsOf(lease) {
-		before := toldOf(lease, plugin)
-		now := r.after(before, plugin, statuses[plugin])
+	for _, plugin := range r.election.PluginsOf(lease) {
+		before := toldOf(lease, plugin.Name)
+		now := r.after(before, plugin.Name, statuses[plugin.Name])
 		if now.Running != before.Running || !slices.Equal(now.Rejected, before.Rejected) {
-			changes[annotationPrefix+plugin] = annotationOf(now)
+			changes[annotationPrefix+plugin.Name] = annotationOf(now)
 		}
 	}
 	if len(changes) == 0 {
@@ -338,11 +354,11 @@ func (r *replicas) tellBy(ctx context.Context, lease *election.Lease, statuses m
 // hasGone reports whether a plugin has another Lease by now, or is not in the directory of this
 // replica for so long that it has not just been added to that of another one.
 func (r *replicas) hasGone(plugin string, lease *election.Lease) bool {
+	if p := r.election.Plugin(plugin); p != nil {
+		return p.Lease != lease
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if of := r.leases[plugin]; of != nil {
-		return of != lease
-	}
 	since, missed := r.missing[plugin]
 	if !missed {
 		since = time.Now()
@@ -376,20 +392,18 @@ func (r *replicas) describe(s *PluginStatus) {
 	if r == nil {
 		return
 	}
-	r.mu.Lock()
-	lease := r.leases[s.Name]
-	r.mu.Unlock()
-	if lease == nil {
+	p := r.election.Plugin(s.Name)
+	if p == nil {
 		return
 	}
-	s.Leader = lease.Holder()
-	if lease.Leads() {
+	s.Leader = p.Leader()
+	if p.Leads() {
 		return
 	}
 	if s.State == catalog.Running || s.State == catalog.Degraded || s.State == catalog.Quarantined {
 		s.State = catalog.Standby
 	}
-	if running := toldOf(lease, s.Name).Running; running != s.Digest {
+	if running := toldOf(p.Lease, s.Name).Running; running != s.Digest {
 		s.OtherModule = running
 	}
 }

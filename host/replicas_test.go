@@ -86,8 +86,8 @@ func (r *runningHost) rollBack() {
 
 // leads reports whether the replica leads the plugin.
 func (r *runningHost) leads() bool {
-	lease, err := r.host.replicas.leaseOf("podmanager", false)
-	return err == nil && lease.Leads()
+	p := r.host.replicas.election.Plugin("podmanager")
+	return p != nil && p.Leads()
 }
 
 func TestAStandbyThatTakesOverRunsWhatTheLeaderHasRolledBackTo(t *testing.T) {
@@ -111,7 +111,7 @@ func TestAStandbyThatTakesOverRunsWhatTheLeaderHasRolledBackTo(t *testing.T) {
 	// The administrator tries it again.
 	standby.host.RetryRefused()
 	standby.awaitDigest(badDigest)
-	lease, _ := standby.host.replicas.leaseOf("podmanager", false)
+	lease := standby.host.replicas.election.Plugin("podmanager").Lease
 	await.Until(t, "others may run it too", func() bool {
 		told := toldOf(lease, "podmanager")
 		return told.Running == badDigest && len(told.Rejected) == 0
@@ -131,7 +131,7 @@ func TestAReplicaThatStartedAfterTheRollbackDoesNotRunTheRevision(t *testing.T) 
 	}
 	leader.cut()
 	await.Until(t, "the other takes over", late.leads)
-	lease, _ := late.host.replicas.leaseOf("podmanager", false)
+	lease := late.host.replicas.election.Plugin("podmanager").Lease
 	await.Until(t, "it tells what runs", func() bool { return toldOf(lease, "podmanager").Running == "" })
 	if s := late.status(); s.State != catalog.Failed || s.Loads != 0 {
 		t.Errorf("it has %+v", s)

@@ -135,6 +135,17 @@ func (c *Catalog[G]) Statuses() []Status {
 	return c.statuses()
 }
 
+// Status returns the status of a plugin; known is false if there is none of that name.
+func (c *Catalog[G]) Status(plugin string) (status Status, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.supervisors[plugin]
+	if s == nil {
+		return Status{}, false
+	}
+	return s.status, true
+}
+
 func (c *Catalog[G]) statuses() []Status {
 	all := make([]Status, 0, len(c.supervisors))
 	for _, s := range c.supervisors {

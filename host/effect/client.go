@@ -32,19 +32,21 @@ type client struct {
 // guarded is a transport that sends no write that may not be sent now: the last moment at
 // which that can be told.
 type guarded struct {
-	next     http.RoundTripper
-	mayWrite func() error
+	next       http.RoundTripper
+	beginWrite func() (end func(), err error)
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (g guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method != http.MethodGet {
-		if err := g.mayWrite(); err != nil {
+		end, err := g.beginWrite()
+		if err != nil {
 			if request.Body != nil {
 				request.Body.Close()
 			}
 			return nil, err
 		}
+		defer end()
 	}
 	return g.next.RoundTrip(request)
 }
@@ -69,8 +71,8 @@ func newClient(c *Config) (client, error) {
 		// the host may act with itself must not become the plugin's.
 		config.Impersonate = rest.ImpersonationConfig{UserName: c.Account.User()}
 	}
-	if c.MayWrite != nil {
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return guarded{next, c.MayWrite} })
+	if c.BeginWrite != nil {
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return guarded{next, c.BeginWrite} })
 	}
 	r, err := rest.UnversionedRESTClientFor(config)
 	return client{rest: r, dryRun: c.DryRun}, err

@@ -235,7 +235,7 @@ func TestNoWriteIsSentThatMayNotBe(t *testing.T) {
 	})
 	refusal := errors.New("not now")
 	may := refusal
-	w.start(func(c *Config) { c.MayWrite = func() error { return may } })
+	w.start(func(c *Config) { c.BeginWrite = func() (func(), error) { return func() {}, may } })
 	target.Object.Annotations = nil
 	_, failure := w.EnsureFinalizer(t.Context(), target)
 	if failure == nil || !errors.Is(failure, refusal) || !failure.Outage || slices.Contains(sent, http.MethodPatch) {

@@ -149,9 +149,9 @@ type Config struct {
 	// Managed labels what the plugin owns [abi.LabelManagedBy].
 	Managed bool
 
-	// MayWrite, if it is set, is called before each write is sent, which is not if it returns an
-	// error. It must not block.
-	MayWrite func() error
+	// BeginWrite, if it is set, is called before each write is sent, and end when it was answered.
+	// A write is not sent if it returns an error. It must not block.
+	BeginWrite func() (end func(), err error)
 
 	// DryRun lets the API server check every write without storing it. What
 	// would have changed is logged.

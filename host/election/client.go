@@ -66,8 +66,8 @@ func (l *Lease) noteRead(found *coordinationv1.Lease) (lost bool) {
 	if found == nil {
 		return false // it may be made again: see Create
 	}
-	if l.written == nil || l.written.ResourceVersion != found.ResourceVersion {
-		l.noteHolder(l.read)
+	if !sameTerm(l.written, found) {
+		l.noteTerm(found)
 	}
 	l.written = found
 	return l.state == leading && l.read != l.e.Identity
@@ -84,21 +84,20 @@ func holder(lease *coordinationv1.Lease) string {
 // newer returns the newer one of two versions, of which each may be nil. One that was written
 // and is not seen was deleted, or is not seen yet: then the next write fails.
 func newer(seen, written *coordinationv1.Lease) *coordinationv1.Lease {
-	switch {
-	case seen == nil || written == nil || seen.UID != written.UID:
-		return seen
-	}
-	if order, err := resourceversion.CompareResourceVersion(seen.ResourceVersion, written.ResourceVersion); err != nil || order >= 0 {
+	if seen == nil || written == nil || seen.UID != written.UID || !isBefore(seen.ResourceVersion, written.ResourceVersion) {
 		return seen
 	}
 	return written
 }
 
+// isBefore reports whether a resourceVersion is older than another one.
+func isBefore(version, than string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, than)
+	return err == nil && order < 0
+}
+
 // Create implements [coordinationclient.LeaseInterface].
 func (c client) Create(ctx context.Context, lease *coordinationv1.Lease, options metav1.CreateOptions) (*coordinationv1.Lease, error) {
-	if err := c.lease.mayCreate(); err != nil {
-		return nil, err
-	}
 	c.lease.mu.Lock()
 	if before := c.lease.written; before != nil { // what was told by it still holds
 		lease.Annotations = maps.Clone(before.Annotations)
@@ -109,35 +108,39 @@ func (c client) Create(ctx context.Context, lease *coordinationv1.Lease, options
 	})
 }
 
-// mayCreate returns an error while another replica may lead by a Lease that was deleted.
-func (l *Lease) mayCreate() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if left := time.Until(l.heldUntil); left > 0 {
-		return fmt.Errorf("the Lease %s was deleted while another replica led, which may not know that for %s", l.Name, left)
-	}
-	return nil
-}
-
 // Update implements [coordinationclient.LeaseInterface].
 func (c client) Update(ctx context.Context, lease *coordinationv1.Lease, options metav1.UpdateOptions) (*coordinationv1.Lease, error) {
-	return c.send(ctx, lease, func(ctx context.Context) (*coordinationv1.Lease, error) {
+	update := func(ctx context.Context) (*coordinationv1.Lease, error) {
 		return c.LeaseInterface.Update(ctx, lease, options)
-	})
+	}
+	reply, err := c.send(ctx, lease, update)
+	for range maxConflicts {
+		if !apierrors.IsConflict(err) || holder(lease) == c.lease.e.Identity {
+			break
+		}
+		// It is given up. The renewal that was interrupted for it may have arrived.
+		live, failed := c.Get(ctx, lease.Name, metav1.GetOptions{})
+		if failed != nil {
+			return nil, failed
+		}
+		lease.ResourceVersion, lease.Annotations = live.ResourceVersion, live.Annotations
+		reply, err = c.send(ctx, lease, update)
+	}
+	return reply, err
 }
 
 // send sends a Lease with its annotations. Whether the replica leads is known from the reply:
 // the elector reports it later.
 func (c client) send(ctx context.Context, lease *coordinationv1.Lease, request func(context.Context) (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
 	l := c.lease
-	if err := l.begin(lease); err != nil {
+	w, err := l.begin(lease)
+	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.e.requestTimeout())
 	defer cancel()
-	sent := time.Now()
 	reply, err := request(ctx)
-	if l.done(reply, err, sent) && l.e.Changed != nil {
+	if l.done(reply, err, w) && l.e.Changed != nil {
 		l.e.Changed(l)
 	}
 	return reply, err
@@ -145,19 +148,28 @@ func (c client) send(ctx context.Context, lease *coordinationv1.Lease, request f
 
 // begin prepares a request. The elector gives up a Lease of which it was the leader when it
 // last looked; if another replica has taken it over since, it is left alone.
-func (l *Lease) begin(lease *coordinationv1.Lease) error {
+func (l *Lease) begin(lease *coordinationv1.Lease) (write, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if holder(lease) != l.e.Identity { // it is given up, and nothing is written from now on
 		l.renewed = time.Time{}
 		if l.read != l.e.Identity {
-			return fmt.Errorf("the Lease %s is that of %q by now", l.Name, l.read)
+			return write{}, fmt.Errorf("the Lease %s is that of %q by now", l.Name, l.read)
 		}
+	} else if l.state == waiting { // it is taken
+		if left := time.Until(l.heldUntil); left > 0 {
+			return write{}, fmt.Errorf("another replica may lead by the Lease %s for %s", l.Name, left)
+		}
+		if other, is := l.isFor(lease); is {
+			return write{}, fmt.Errorf("the Lease %s was left to %q", l.Name, other)
+		}
+		delete(lease.Annotations, PreferredHolderAnnotation)
+		l.addClaims(lease)
 	}
 	if l.state == waiting {
 		l.state = sending
 	}
-	return nil
+	return write{sent: time.Now(), base: lease.ResourceVersion, decided: l.decided}, nil
 }
 
 // failed notes that a request has failed. A missing right is logged once.
@@ -171,21 +183,20 @@ func (l *Lease) failed(err error) {
 }
 
 // done notes the outcome of a request, and reports whether it began to lead.
-func (l *Lease) done(reply *coordinationv1.Lease, err error, sent time.Time) (began bool) {
+func (l *Lease) done(reply *coordinationv1.Lease, err error, w write) (began bool) {
 	if err != nil {
 		l.failed(err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {
-		l.err, l.written = nil, reply
+		l.err = nil
+		l.noteReply(reply, w)
+		l.noteTerm(reply)
 	}
 	switch {
 	case err == nil && holder(reply) == l.e.Identity:
-		began, l.state, l.renewed = l.state != leading, leading, sent
-		if began {
-			close(l.leading)
-		}
+		began, l.state, l.renewed = l.state != leading, leading, w.sent
 	case l.state == sending:
 		l.state = waiting
 		if l.again && l.interrupt != nil {

@@ -1,22 +1,21 @@
 package election
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
@@ -29,7 +28,7 @@ type Config struct {
 	Namespace string // of the Leases
 	Name      string // the Leases are NAME-shard-0 and so on, and NAME-plugin-PLUGIN
 	Identity  string // of the replica; it must be unique
-	Shards    int    // the same for all replicas
+	Shards    int
 
 	// As those of kube-controller-manager: an unrenewed Lease is taken over after LeaseDuration;
 	// who cannot renew it for RenewDeadline gives up; it is renewed every RetryPeriod.
@@ -38,7 +37,10 @@ type Config struct {
 	// Changed is called when the replica has begun or ceased to lead a Lease, and Annotated
 	// when the annotations of one have changed. They must not block.
 	Changed, Annotated func(*Lease)
-	Logger             hclog.Logger
+	// Rejected reports whether what runs of a plugin here was rolled back by another replica, so
+	// that it must not be led yet, and Ready whether it runs what its leader runs. Each may be nil.
+	Rejected, Ready func(plugin string) bool
+	Logger          hclog.Logger
 }
 
 func (c *Config) validate() error {
@@ -61,13 +63,17 @@ const maxName = 100
 // Election is the part of one replica in the election of leaders.
 type Election struct {
 	Config
-	store cache.SharedIndexInformer
+	store   cache.SharedIndexInformer
+	kicked  chan struct{} // capacity 1: something has changed
+	retired atomic.Bool
+	asked   time.Time // when another replica was asked for a Lease last; of the goroutine of maintain
 
 	mu       sync.Mutex
 	leases   map[string]*Lease // by name
-	listErr  error             // why the Leases cannot be listed, nil if they can
-	watchErr error             // the same of watching them
-	ctx      context.Context   //nolint:containedctx // of Run, for Leases that are joined later
+	plugins  map[place]*Plugin
+	listErr  error           // why the Leases cannot be listed, nil if they can
+	watchErr error           // the same of watching them
+	ctx      context.Context //nolint:containedctx // of Run, for Leases that are joined later
 	running  sync.WaitGroup
 }
 
@@ -76,37 +82,14 @@ func New(c Config) (*Election, error) {
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("leader election: %w", err)
 	}
-	e := &Election{Config: c, leases: map[string]*Lease{}}
-	e.store = cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(e.listWatch(), c.Client), &coordinationv1.Lease{}, 0, cache.Indexers{})
+	e := &Election{Config: c, kicked: make(chan struct{}, 1), leases: map[string]*Lease{}, plugins: map[place]*Plugin{}}
+	e.store = cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics((&listWatch{e: e}).toCache(), c.Client), &coordinationv1.Lease{}, 0, cache.Indexers{})
 	_, err := e.store.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { e.observe(nil, o) },
 		UpdateFunc: func(before, o any) { e.observe(before, o) },
-		DeleteFunc: func(o any) { e.observe(nil, o) },
+		DeleteFunc: func(o any) { e.observe(o, nil) },
 	})
 	return e, err
-}
-
-// listWatch reads the Leases, and notes whether that can be done.
-func (e *Election) listWatch() *cache.ListWatch {
-	leases := e.Client.CoordinationV1().Leases(e.Namespace)
-	return &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			list, err := leases.List(ctx, options)
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			e.listErr = err
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			w, err := leases.Watch(ctx, options)
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			if e.watchErr = err; err == nil {
-				e.listErr = nil // it may have been a list that is streamed
-			}
-			return w, err
-		},
-	}
 }
 
 // Run takes part in the election until ctx is done; then it gives up all Leases, which must
@@ -124,27 +107,24 @@ func (e *Election) Run(ctx context.Context) {
 		e.running.Go(func() { l.run(ctx) })
 	}
 	e.mu.Unlock()
-	<-ctx.Done()
+	e.maintain(ctx)
 	e.mu.Lock()
 	e.ctx = nil // no Lease is joined any more
 	e.mu.Unlock()
 	e.running.Wait()
 }
 
+// Retire lets the replica take nothing over any more. What it leads it leads until Run ends.
+func (e *Election) Retire() {
+	e.retired.Store(true)
+	e.kick()
+}
+
 // requestTimeout leaves time for a second attempt before the renew deadline.
 func (e *Election) requestTimeout() time.Duration { return e.RenewDeadline / 2 }
 
-// Of returns the Lease of a plugin, which is that of its shard or, with own, one of its own. The
-// replica takes part in its election from now on.
-func (e *Election) Of(plugin string, own bool) (*Lease, error) {
-	name := e.Name + "-plugin-" + plugin
-	if !own {
-		hash := fnv.New32a()
-		hash.Write([]byte(plugin))
-		name = fmt.Sprintf("%s-shard-%d", e.Name, hash.Sum32()%uint32(e.Shards))
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
+// join takes part in the election of a Lease from now on. e.mu is held.
+func (e *Election) join(name string) (*Lease, error) {
 	if l := e.leases[name]; l != nil {
 		return l, nil
 	}
@@ -160,9 +140,10 @@ func (e *Election) Of(plugin string, own bool) (*Lease, error) {
 	return l, nil
 }
 
-// observe wakes what waits for a Lease that has changed.
-func (e *Election) observe(before, o any) {
-	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o)
+// observe looks at what has changed of a Lease, of which one version is nil if it was added or
+// deleted.
+func (e *Election) observe(before, after any) {
+	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(cmp.Or(after, before))
 	if err != nil {
 		return
 	}
@@ -170,20 +151,27 @@ func (e *Election) observe(before, o any) {
 	e.mu.Lock()
 	l := e.leases[name]
 	e.mu.Unlock()
-	if l == nil {
-		return
+	had, _ := before.(*coordinationv1.Lease)
+	has, _ := after.(*coordinationv1.Lease)
+	if l != nil && !sameTerm(had, has) {
+		l.wake(has)
 	}
-	l.wake()
-	if e.Annotated != nil && !maps.Equal(annotationsOf(before), annotationsOf(o)) {
+	if l != nil && e.Annotated != nil && !maps.Equal(annotationsOf(had), annotationsOf(has)) {
 		e.Annotated(l)
 	}
+	e.kick()
 }
 
-func annotationsOf(o any) map[string]string {
-	if lease, ok := o.(*coordinationv1.Lease); ok {
-		return lease.Annotations
+// sameTerm reports whether a Lease was neither renewed nor has another leader.
+func sameTerm(a, b *coordinationv1.Lease) bool {
+	return a != nil && b != nil && a.UID == b.UID && apiequality.Semantic.DeepEqual(a.Spec, b.Spec)
+}
+
+func annotationsOf(lease *coordinationv1.Lease) map[string]string {
+	if lease == nil {
+		return nil
 	}
-	return nil
+	return lease.Annotations
 }
 
 // Err returns why it is not known who leads, nil if it is.
@@ -202,10 +190,15 @@ func (e *Election) Err() error {
 }
 
 // Leases returns those that the replica takes part in, by name.
-func (e *Election) Leases() []*Lease {
+func (e *Election) Leases() (all []*Lease) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.SortedFunc(maps.Values(e.leases), func(a, b *Lease) int { return strings.Compare(a.Name, b.Name) })
+	for _, name := range slices.Sorted(maps.Keys(e.leases)) {
+		if l := e.leases[name]; l.isWanted() {
+			all = append(all, l)
+		}
+	}
+	return all
 }
 
 // seen returns a Lease as the watch shows it, nil if it shows none. known is false before
@@ -217,4 +210,16 @@ func (e *Election) seen(name string) (lease *coordinationv1.Lease, known bool) {
 		lease, _ = o.(*coordinationv1.Lease)
 	}
 	return lease, known
+}
+
+// all returns the Leases of this election as the watch shows them, by name.
+func (e *Election) all() map[string]*coordinationv1.Lease {
+	all := map[string]*coordinationv1.Lease{}
+	for _, o := range e.store.GetStore().List() {
+		lease, ok := o.(*coordinationv1.Lease)
+		if ok && (strings.HasPrefix(lease.Name, e.Name+shardInfix) || strings.HasPrefix(lease.Name, e.Name+pluginInfix)) {
+			all[lease.Name] = lease
+		}
+	}
+	return all
 }

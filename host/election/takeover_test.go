@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"path"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +16,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -55,19 +59,79 @@ func TestAReplicaThatWaitsAfterAFailureSendsNoRequests(t *testing.T) {
 	}
 }
 
+// The last renewal is interrupted and arrives all the same, just before that.
+func TestALeaseIsGivenUpAfterAConflict(t *testing.T) {
+	config := cluster(t)
+	leases := kubernetes.NewForConfigOrDie(config).CoordinationV1().Leases("default")
+	var given atomic.Bool
+	own := rest.CopyConfig(config)
+	own.ContentType = "application/json"
+	own.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPut && !strings.Contains(bodyOf(t, r), `"holderIdentity":"a"`) && given.CompareAndSwap(false, true) {
+				_, err := leases.Patch(context.Background(), path.Base(r.URL.Path), types.MergePatchType, []byte(`{"metadata":{"labels":{"late":"yes"}}}`), metav1.PatchOptions{})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	a := newReplica(t, own, "a")
+	a.awaitLeads(leaseDuration)
+	b := newReplica(t, config, "b")
+	await.Until(t, "b sees that a leads", func() bool { return b.lease.Holder() == "a" })
+	a.stop()
+	if !given.Load() {
+		t.Error("the Lease was not given up")
+	}
+	if took := b.awaitLeads(2 * leaseDuration); took > leaseDuration/2 {
+		t.Errorf("taken over after %s", took)
+	}
+}
+
+func bodyOf(t *testing.T, r *http.Request) string {
+	t.Helper()
+	body, err := r.GetBody()
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	text, err := io.ReadAll(body)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
+}
+
 // The process was stopped meanwhile, so that it has not noticed that the Lease expired.
 func TestALeaderThatFindsTheLeaseGivenUpByAnotherOneBeginsAnew(t *testing.T) {
-	config := devcluster.Start(t).Config
+	config := cluster(t)
 	a := newReplica(t, config, "a")
 	a.awaitLeads(leaseDuration)
-	before := a.lease.Leading()
+	before := a.plugin.Leading()
 	for _, by := range []string{"b", ""} {
 		change(t, config, a, func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = &by })
 	}
 	await.Until(t, "a has ceased to lead and begun again", func() bool { return a.changes.Load() == 3 })
 	a.awaitLeads(leaseDuration)
-	if a.lease.Leading() == before {
+	if a.plugin.Leading() == before {
 		t.Error("who waits for the leader does not notice that another one has led")
+	}
+}
+
+// Both replicas are configured differently, as in a rollout.
+func TestALongerLeaseDurationOfTheLeaderCounts(t *testing.T) {
+	config := cluster(t)
+	a := newReplica(t, config, "a", func(c *Config) { c.LeaseDuration, c.RenewDeadline = 2*leaseDuration, 2*leaseDuration-time.Second })
+	a.awaitLeads(leaseDuration)
+	b := newReplica(t, config, "b")
+	t.Cleanup(neverBoth(t, a, b))
+	await.Until(t, "b sees that a leads", func() bool { return b.lease.Holder() == "a" })
+	a.cutOff()
+	b.awaitLeads(4 * leaseDuration)
+	if a.leads() {
+		t.Error("both lead")
 	}
 }
 
@@ -94,7 +158,7 @@ func TestAnnotationsOutliveADeletedLease(t *testing.T) {
 }
 
 func TestALeaseWithHostileContentIsTakenOver(t *testing.T) {
-	config := devcluster.Start(t).Config
+	config := cluster(t)
 	leases := kubernetes.NewForConfigOrDie(config).CoordinationV1().Leases("default")
 	past, second, empty, other := metav1.NewMicroTime(time.Unix(0, 0)), int32(1), "", "x"
 	for name, spec := range map[string]coordinationv1.LeaseSpec{
@@ -120,7 +184,9 @@ func TestALeaseWithHostileContentIsTakenOver(t *testing.T) {
 }
 
 func TestAReplicaWhoseWatchIsBrokenTakesOver(t *testing.T) {
-	config, a, _ := startOne(t)
+	config := cluster(t)
+	a := newReplica(t, config, "a")
+	a.awaitLeads(leaseDuration)
 	broken := rest.CopyConfig(config)
 	broken.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -137,20 +203,17 @@ func TestAReplicaWhoseWatchIsBrokenTakesOver(t *testing.T) {
 	b.awaitLeads(2 * leaseDuration)
 }
 
-// startOne starts one replica.
-func startOne(t *testing.T) (*rest.Config, *replica, *devcluster.Cluster) {
-	t.Helper()
-	cluster := devcluster.Start(t)
-	a := newReplica(t, cluster.Config, "a")
-	a.awaitLeads(leaseDuration)
-	return cluster.Config, a, cluster
-}
-
 // The Leases name a replica that has ended since.
 func TestALeaderOutlivesARestoredAPIServer(t *testing.T) {
-	config, a, cluster := startOne(t)
+	cluster := devcluster.Start(t)
+	config := cluster.Config
+	a := newReplica(t, config, "a")
+	a.awaitLeads(leaseDuration)
 	if err := cluster.Save("before"); err != nil {
 		t.Fatal(err)
+	}
+	for i := range 300 { // so that the versions from before the restore are not reached again
+		change(t, config, a, func(l *coordinationv1.Lease) { l.Labels = map[string]string{"n": fmt.Sprint(i)} })
 	}
 	a.awaitLeads(4 * leaseDuration)
 	b, c := newReplica(t, config, "b"), newReplica(t, config, "c")
@@ -169,7 +232,7 @@ func TestALeaderOutlivesARestoredAPIServer(t *testing.T) {
 }
 
 func TestLeasesAreJoinedWhileTheElectionEnds(t *testing.T) {
-	config := devcluster.Start(t).Config
+	config := cluster(t)
 	for range 20 {
 		a := newReplica(t, config, "a")
 		var joining sync.WaitGroup
@@ -186,7 +249,7 @@ func TestThreeReplicasSendFewRequests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 20 s")
 	}
-	config := devcluster.Start(t).Config
+	config := cluster(t)
 	var requests atomic.Int64
 	counted := rest.CopyConfig(config)
 	counted.QPS = -1
@@ -196,7 +259,7 @@ func TestThreeReplicasSendFewRequests(t *testing.T) {
 			return next.RoundTrip(r)
 		})
 	})
-	var leases []*Lease
+	var plugins []*Plugin
 	for i := range 3 {
 		e, err := New(Config{
 			Client: kubernetes.NewForConfigOrDie(counted), Namespace: "default", Name: "thole", Identity: fmt.Sprint(i), Shards: 4,
@@ -206,11 +269,11 @@ func TestThreeReplicasSendFewRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		for p := range 200 {
-			l, err := e.Of(fmt.Sprintf("plugin-%d", p), false)
+			plugin, err := e.Of(fmt.Sprintf("plugin-%d", p), false)
 			if err != nil {
 				t.Fatal(err)
 			}
-			leases = append(leases, l)
+			plugins = append(plugins, plugin)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan struct{})
@@ -219,8 +282,8 @@ func TestThreeReplicasSendFewRequests(t *testing.T) {
 	}
 	await.Until(t, "each plugin is led", func() bool {
 		led := 0
-		for _, l := range leases {
-			if l.Leads() {
+		for _, p := range plugins {
+			if p.Leads() {
 				led++
 			}
 		}

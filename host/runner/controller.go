@@ -97,11 +97,11 @@ func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Cont
 
 // leading returns what tells a controller whether this replica leads the plugin, nil if there
 // is no other.
-func leading(lease *election.Lease) func() <-chan struct{} {
-	if lease == nil {
+func leading(lead *election.Plugin) func() <-chan struct{} {
+	if lead == nil {
 		return nil
 	}
-	return lease.Leading
+	return lead.Leading
 }
 
 // memoVersion returns what the manifest states. Without that, memos are kept only
@@ -125,7 +125,7 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 		Queue:    queue.New(queue.Config{Name: id, MetricsProvider: r.Metrics.WorkQueues()}),
 		Cache:    controllerCache{cache: r.Cache, controller: id, primaries: &c.primaries, informers: &p.informers, ownWrites: &p.ownWrites, written: &p.written},
 		Metrics:  c.metrics,
-		Leading:  leading(p.lease),
+		Leading:  leading(p.lead),
 		Events:   r.Events,
 		LogLines: p.log,
 		Logger:   r.Logger.Named("dispatch").With("plugin", plugin, "controller", rev.Controller.Name),

@@ -16,17 +16,17 @@ import (
 
 // ensurePlugin returns the plugin, with a performer that acts for the revision.
 // What the one before it has recorded of the cluster, and left of the limits, is kept.
-func (r *Runner) ensurePlugin(rev *Revision, lease *election.Lease) (*plugin, error) {
+func (r *Runner) ensurePlugin(rev *Revision, lead *election.Plugin) (*plugin, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.plugins[rev.Plugin]
-	if p != nil && actsAs(p.effects.Load(), rev) && p.lease == lease {
+	if p != nil && actsAs(p.effects.Load(), rev) && p.lead == lead {
 		return p, nil
 	}
 	if p == nil {
 		p = r.newPlugin(rev.Plugin)
 	}
-	performer, err := r.newPerformer(rev, lease, p)
+	performer, err := r.newPerformer(rev, lead, p)
 	if err != nil {
 		if r.plugins[rev.Plugin] == nil {
 			p.log.Close()
@@ -48,7 +48,7 @@ func (r *Runner) newPlugin(name string) *plugin {
 	}
 }
 
-func (r *Runner) newPerformer(rev *Revision, lease *election.Lease, p *plugin) (*effect.Performer, error) {
+func (r *Runner) newPerformer(rev *Revision, lead *election.Plugin, p *plugin) (*effect.Performer, error) {
 	metrics, policy := r.Metrics.Plugin(rev.Plugin), rev.Policy
 	return effect.New(effect.Config{
 		REST:        r.Cluster,
@@ -73,16 +73,16 @@ func (r *Runner) newPerformer(rev *Revision, lease *election.Lease, p *plugin) (
 		Namespaces: policy.Namespaces,
 		Managed:    managed(rev.Manifest),
 		DryRun:     policy.DryRun,
-		MayWrite:   mayWrite(lease),
+		BeginWrite: beginWrite(lead),
 	})
 }
 
-// mayWrite returns what is asked before each write of a plugin.
-func mayWrite(lease *election.Lease) func() error {
-	if lease == nil {
+// beginWrite returns what is called before each write of a plugin.
+func beginWrite(lead *election.Plugin) func() (end func(), err error) {
+	if lead == nil {
 		return nil
 	}
-	return lease.Check
+	return lead.BeginWrite
 }
 
 // actsAs reports whether a performer would act for a revision as one of its own.
@@ -97,12 +97,12 @@ func actsAs(p *effect.Performer, rev *Revision) bool {
 
 // labelChildren labels what the plugin owns, if it is about to be followed by that
 // label, and waits until the informers show it.
-func (r *Runner) labelChildren(ctx context.Context, rev *Revision, lease *election.Lease, byKind map[abi.Kind]*cache.Informer) error {
+func (r *Runner) labelChildren(ctx context.Context, rev *Revision, lead *election.Plugin, byKind map[abi.Kind]*cache.Informer) error {
 	if !managed(rev.Manifest) || r.isManaged(rev) {
 		return nil
 	}
 	r.setWaitsFor(rev.Plugin, "the label "+abi.LabelManagedBy+" on the objects that it owns")
-	performer, err := r.newPerformer(rev, lease, r.newPlugin(rev.Plugin))
+	performer, err := r.newPerformer(rev, lead, r.newPlugin(rev.Plugin))
 	if err != nil {
 		return err
 	}

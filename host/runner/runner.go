@@ -50,8 +50,8 @@ type Config struct {
 	Resync       time.Duration // how often every object is reconciled without a reason
 	HostIdentity bool          // plugins may act with the rights of the host
 	Access       *access.Reviewer
-	// LeaseOf returns the Lease of a plugin, which may have one of its own; nil if there is one replica.
-	LeaseOf     func(plugin string, own bool) (*election.Lease, error)
+	// LeadOf returns who leads a plugin, which may have a Lease of its own; nil if there is one replica.
+	LeadOf      func(plugin string, ownLease bool) (*election.Plugin, error)
 	ReviewEvery time.Duration // how often the rights of a plugin are looked at; default 1 min
 	Ceiling     config.Allow  // of the policies
 	// AllowRequested runs a plugin whose policy allows nothing as if the policy allowed what
@@ -76,8 +76,8 @@ var _ catalog.Runner[*sandbox.Guest] = (*Runner)(nil)
 
 // New returns a runner that runs nothing yet.
 func New(config Config) *Runner {
-	if config.LeaseOf == nil {
-		config.LeaseOf = func(string, bool) (*election.Lease, error) { return nil, nil }
+	if config.LeadOf == nil {
+		config.LeadOf = func(string, bool) (*election.Plugin, error) { return nil, nil }
 	}
 	config.ReviewEvery = cmp.Or(config.ReviewEvery, defaultReviewEvery)
 	r := &Runner{Config: config, pluginLogs: telemetry.NewPluginLogs(config.Logger), plugins: map[string]*plugin{}, controllers: map[string]*controller{}, waitsFor: map[string]string{}, requested: map[string]string{}}
@@ -91,7 +91,7 @@ type plugin struct {
 	informers   informers
 	ownWrites   cache.OwnWrites // that its informers do not show yet
 	written     written
-	lease       *election.Lease // nil: there is one replica
+	lead        *election.Plugin // nil: there is one replica
 	effects     atomic.Pointer[effect.Performer]
 	recorder    effect.Recorder
 	log         *telemetry.PluginLog
@@ -112,7 +112,7 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	if err != nil {
 		return err
 	}
-	lease, err := r.LeaseOf(rev.Plugin, rev.Policy.OwnLease)
+	lead, err := r.LeadOf(rev.Plugin, rev.Policy.OwnLease)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	}
 	var written map[abi.Kind]*cache.Informer
 	var p *plugin
-	byKind, err := r.acquireInformers(ctx, rev, lease, follows)
+	byKind, err := r.acquireInformers(ctx, rev, lead, follows)
 	if err == nil {
 		written, err = acquireWritten(ctx, r.Cache, follows.Written)
 	}
@@ -134,7 +134,7 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 		err = claim()
 	}
 	if err == nil {
-		p, err = r.ensurePlugin(rev, lease)
+		p, err = r.ensurePlugin(rev, lead)
 	}
 	if err != nil {
 		r.endLabelling(rev.Plugin)
@@ -145,8 +145,8 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	p.breaker.Store(r.newBreaker(rev, p))
 	p.comparison.Store(r.newComparison(rev))
 	before := p.declared()
-	kept := r.stopOthers(p, rev, lease)
-	p.lease = lease
+	kept := r.stopOthers(p, rev, lead)
+	p.lead = lead
 	p.informers.replace(byKind)
 	p.written.replace(written)
 	late := p.written.late()
@@ -175,7 +175,7 @@ func (r *Runner) namespacesOf(rev *Revision) []string {
 
 // acquireInformers acquires the informers of a revision. Meanwhile the status of the
 // plugin has what is waited for.
-func (r *Runner) acquireInformers(ctx context.Context, rev *Revision, lease *election.Lease, follows *scope.Plugin) (map[abi.Kind]*cache.Informer, error) {
+func (r *Runner) acquireInformers(ctx context.Context, rev *Revision, lead *election.Plugin, follows *scope.Plugin) (map[abi.Kind]*cache.Informer, error) {
 	defer r.setWaitsFor(rev.Plugin, "")
 	byKind, err := acquireInformers(ctx, r.Cache, follows, r.informersOf(rev.Plugin),
 		func(what string) { r.setWaitsFor(rev.Plugin, what) })
@@ -187,7 +187,7 @@ func (r *Runner) acquireInformers(ctx context.Context, rev *Revision, lease *ele
 		err = r.checkFields(ctx, rev)
 	}
 	if err == nil { // last: it lists all objects, and whatever else is missing leads to another attempt
-		err = r.labelChildren(ctx, rev, lease, byKind)
+		err = r.labelChildren(ctx, rev, lead, byKind)
 	}
 	if err != nil {
 		release(byKind)
@@ -208,10 +208,10 @@ func (r *Runner) setWaitsFor(plugin, what string) {
 
 // stopOthers stops the controllers that cannot be swapped to a revision, while
 // the informers that their runs use are still there, and returns the others.
-func (r *Runner) stopOthers(p *plugin, rev *Revision, lease *election.Lease) (kept map[string]*controller) {
+func (r *Runner) stopOthers(p *plugin, rev *Revision, lead *election.Plugin) (kept map[string]*controller) {
 	kept = map[string]*controller{}
 	for _, m := range rev.Manifest.Controllers {
-		if c := p.controllers[m.Name]; c != nil && c.canSwapTo(m) && p.lease == lease {
+		if c := p.controllers[m.Name]; c != nil && c.canSwapTo(m) && p.lead == lead {
 			kept[m.Name] = c
 		}
 	}
