@@ -118,7 +118,7 @@ func (r *runningHost) expectState(name string, want func(catalog.Status) bool) {
 	})
 }
 
-func apply(t *testing.T, client dynamic.ResourceInterface, path string) {
+func apply(t testing.TB, client dynamic.ResourceInterface, path string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
