@@ -89,10 +89,27 @@ func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Cont
 		running.setWorkers(workers(m, rev.Policy))
 		running.Swap(next, running.keys(every))
 	}
-	for _, key := range p.effects.Load().FindShared(&next.Controller) {
-		running.Queue.Add(key, abi.ReasonResync) // it may have been deleted meanwhile
-	}
+	running.findShared(p)
 	return running
+}
+
+// findShared makes the primaries due that share objects, which may have been deleted meanwhile.
+func (c *controller) findShared(p *plugin) {
+	for _, key := range p.effects.Load().FindShared(&c.Revision().Controller) {
+		c.Queue.Add(key, abi.ReasonResync)
+	}
+}
+
+// findSharedByOthers is findShared for what other replicas have shared until this one leads.
+func (c *controller) findSharedByOthers(ctx context.Context, p *plugin) {
+	if c.Leading == nil {
+		return
+	}
+	select {
+	case <-c.Leading():
+		c.findShared(p)
+	case <-ctx.Done():
+	}
 }
 
 // leading returns what tells a controller whether this replica leads the plugin, nil if there
@@ -140,6 +157,7 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 	c.done.Go(func() {
 		c.resync(ctx, r.Resync, c.keys)
 	})
+	c.done.Go(func() { c.findSharedByOthers(ctx, p) })
 	return c
 }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/tholetest"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
@@ -48,6 +49,33 @@ func TestSharedObjectHasTheFieldsOfThePrimariesThatNameIt(t *testing.T) {
 	if got := proxy.Succeeded("configmaps").Writes(); got != 2 {
 		t.Errorf("%d writes of the ConfigMap, want 2 that release the fields of a and c", got)
 	}
+}
+
+// The replica that takes over was started before another one shared the ConfigMap.
+func TestAReplicaReleasesWhatAnotherOneHasShared(t *testing.T) {
+	installCRD(t, testdata+"stamp/crd.yaml")
+	ns, d := namespace(t), newDirectory(t)
+	d.install("share", wasmbuild.Build(t, wasmbuild.TinyGo, testdata+"share"))
+	d.installPolicy("share", "allow: [{groups: [''], kinds: [ConfigMap], verbs: [create, patch]}]")
+	must(t, tryCreate(t.Context(), configMaps, "ConfigMap", ns, "all", nil))
+	elect := func(h *tholetest.Host) {
+		h.Args = append(append(h.Args, "--leader-elect", "--leader-elect-resource-namespace="+ns), failOverSizeOf().elect...)
+	}
+	leader := start(t, d, ns, allowAll, elect)
+	leader.awaitRunning("share", 1)
+	standby := start(t, d, ns, allowAll, elect)
+	await.Until(t, "the other replica is ready to take over", func() bool { return standby.Plugin("share").State == "standby" })
+	for _, name := range []string{"a", "b", "c"} {
+		createStamp(t, ns, name, "all")
+	}
+	awaitNames(t, ns, "a", "b", "c")
+
+	leader.kill()
+	remove(t, stamps, ns, "c")
+	must(t, patchSpec(t.Context(), stamps, ns, "a", "text", ""))
+	awaitNames(t, ns, "b")
+	standby.stop()
+	standby.expectNoErrors()
 }
 
 func awaitNames(t *testing.T, ns string, want ...string) {
