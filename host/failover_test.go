@@ -88,6 +88,83 @@ func TestAStandbyTakesOverAtOnceFromALeaderThatStops(t *testing.T) {
 	}
 }
 
+// depth returns how many keys are due in the replica.
+func (r *runningHost) depth() (n float64) {
+	r.t.Helper()
+	families, err := r.host.metrics.Registry.Gather()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "workqueue_depth" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			n += m.GetGauge().GetValue()
+		}
+	}
+	return n
+}
+
+// The leader does what there is to do, and a standby must not keep in memory what has changed:
+// all objects are due when it leads.
+func TestTheQueueOfAStandbyStaysEmpty(t *testing.T) {
+	cluster := rest.CopyConfig(devcluster.Start(t).Config)
+	cluster.QPS = -1
+	wasm := wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager")
+	client := dynamic.NewForConfigOrDie(cluster)
+	apply(t, client.Resource(crds), "../plugins/podmanager/crd.yaml")
+	samples := client.Resource(podManagers).Namespace("default")
+	leader := start(t, cluster, fastElection)
+	leader.install("podmanager", wasm)
+	leader.awaitState(catalog.Running)
+	apply(t, samples, "../plugins/podmanager/sample.yaml")
+	standby := start(t, cluster, fastElection)
+	standby.install("podmanager", wasm)
+	standby.awaitState(catalog.Standby)
+	sample, err := samples.Get(t.Context(), "sample", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	observed := func(name string) bool {
+		o, err := samples.Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+		return n == o.GetGeneration()
+	}
+	const objects = 20
+	for i := range objects {
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": sample.GetAPIVersion(), "kind": sample.GetKind(), "spec": sample.Object["spec"]}}
+		o.SetName(fmt.Sprint("other-", i))
+		if _, err := samples.Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range objects {
+		name := fmt.Sprint("other-", i)
+		await.Until(t, "the leader has reconciled "+name, func() bool { return observed(name) })
+		if i > 0 {
+			if err := samples.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := standby.depth(); n != 0 {
+		t.Errorf("%v keys are due in the standby", n)
+	}
+	if err := leader.end(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"sample", "other-0"} {
+		if _, err := samples.Patch(t.Context(), name, "application/merge-patch+json", []byte(`{"spec":{"image":"nginx:changed"}}`), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		await.Until(t, "the standby has reconciled "+name, func() bool { return observed(name) })
+	}
+}
+
 // Each plugin has a Lease of its own, so that there are two to share.
 func TestReplicasShareThePlugins(t *testing.T) {
 	cluster := rest.CopyConfig(devcluster.Start(t).Config)

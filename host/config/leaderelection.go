@@ -26,8 +26,8 @@ type LeaderElection struct {
 	ResourceName string `json:"resourceName,omitempty"`
 	// ResourceNamespace is that of the Leases; default the namespace of the pod.
 	ResourceNamespace string `json:"resourceNamespace,omitempty"`
-	// Shards is over how many Leases the plugins are spread that have none of their own,
-	// the same number for all replicas; default 4.
+	// Shards is over how many Leases the plugins are spread that have none of their own;
+	// default 4.
 	Shards int `json:"shards,omitempty"`
 }
 

@@ -17,7 +17,6 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/thole-dev/thole/host/internal/explain"
 )
@@ -63,7 +62,7 @@ const maxName = 100
 // Election is the part of one replica in the election of leaders.
 type Election struct {
 	Config
-	store   cache.SharedIndexInformer
+	store   *store
 	kicked  chan struct{} // capacity 1: something has changed
 	retired atomic.Bool
 	asked   time.Time // when another replica was asked for a Lease last; of the goroutine of maintain
@@ -83,13 +82,8 @@ func New(c Config) (*Election, error) {
 		return nil, fmt.Errorf("leader election: %w", err)
 	}
 	e := &Election{Config: c, kicked: make(chan struct{}, 1), leases: map[string]*Lease{}, plugins: map[place]*Plugin{}}
-	e.store = cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics((&listWatch{e: e}).toCache(), c.Client), &coordinationv1.Lease{}, 0, cache.Indexers{})
-	_, err := e.store.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { e.observe(nil, o) },
-		UpdateFunc: func(before, o any) { e.observe(before, o) },
-		DeleteFunc: func(o any) { e.observe(o, nil) },
-	})
-	return e, err
+	e.store = newStore(e.observe)
+	return e, nil
 }
 
 // Run takes part in the election until ctx is done; then it gives up all Leases, which must
@@ -98,7 +92,7 @@ func (e *Election) Run(ctx context.Context) {
 	reading, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var watching sync.WaitGroup
-	watching.Go(func() { e.store.RunWithContext(reading) })
+	watching.Go(func() { newReflector(e).RunWithContext(reading) })
 	defer watching.Wait()
 	defer stop()
 	e.mu.Lock()
@@ -142,21 +136,14 @@ func (e *Election) join(name string) (*Lease, error) {
 
 // observe looks at what has changed of a Lease, of which one version is nil if it was added or
 // deleted.
-func (e *Election) observe(before, after any) {
-	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(cmp.Or(after, before))
-	if err != nil {
-		return
-	}
-	_, name, _ := cache.SplitMetaNamespaceKey(key)
+func (e *Election) observe(before, after *coordinationv1.Lease) {
 	e.mu.Lock()
-	l := e.leases[name]
+	l := e.leases[cmp.Or(after, before).Name]
 	e.mu.Unlock()
-	had, _ := before.(*coordinationv1.Lease)
-	has, _ := after.(*coordinationv1.Lease)
-	if l != nil && !sameTerm(had, has) {
-		l.wake(has)
+	if l != nil && !sameTerm(before, after) {
+		l.wake(after)
 	}
-	if l != nil && e.Annotated != nil && !maps.Equal(annotationsOf(had), annotationsOf(has)) {
+	if l != nil && e.Annotated != nil && !maps.Equal(annotationsOf(before), annotationsOf(after)) {
 		e.Annotated(l)
 	}
 	e.kick()
@@ -183,7 +170,7 @@ func (e *Election) Err() error {
 			return fmt.Errorf("the Leases in %s cannot be read: %w", e.Namespace, explain.Forbidden(err, "list", "watch"))
 		}
 	}
-	if !e.store.HasSynced() {
+	if !e.store.synced.Load() {
 		return fmt.Errorf("the Leases in %s are being read", e.Namespace)
 	}
 	return nil
@@ -204,8 +191,8 @@ func (e *Election) Leases() (all []*Lease) {
 // seen returns a Lease as the watch shows it, nil if it shows none. known is false before
 // the first list.
 func (e *Election) seen(name string) (lease *coordinationv1.Lease, known bool) {
-	known = e.store.HasSynced()
-	o, exists, err := e.store.GetStore().GetByKey(e.Namespace + "/" + name)
+	known = e.store.synced.Load()
+	o, exists, err := e.store.GetByKey(e.Namespace + "/" + name)
 	if err == nil && exists {
 		lease, _ = o.(*coordinationv1.Lease)
 	}
@@ -215,7 +202,7 @@ func (e *Election) seen(name string) (lease *coordinationv1.Lease, known bool) {
 // all returns the Leases of this election as the watch shows them, by name.
 func (e *Election) all() map[string]*coordinationv1.Lease {
 	all := map[string]*coordinationv1.Lease{}
-	for _, o := range e.store.GetStore().List() {
+	for _, o := range e.store.List() {
 		lease, ok := o.(*coordinationv1.Lease)
 		if ok && (strings.HasPrefix(lease.Name, e.Name+shardInfix) || strings.HasPrefix(lease.Name, e.Name+pluginInfix)) {
 			all[lease.Name] = lease

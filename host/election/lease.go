@@ -1,7 +1,6 @@
 package election
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -103,17 +102,20 @@ func (l *Lease) run(ctx context.Context) {
 // wake tries again now that the Lease has changed, and when it is due to expire if it does not
 // change any more.
 func (l *Lease) wake(seen *coordinationv1.Lease) {
-	if seen != nil { // else it was deleted, and whoever leads may not know that yet
+	if seen == nil { // it was deleted, and whoever leads may not know that yet
+		l.expires.Reset(l.e.LeaseDuration + expirySlack)
+	} else {
 		l.mu.Lock()
 		l.noteTerm(seen)
 		l.mu.Unlock()
 	}
-	l.expires.Reset(l.durationOf(cmp.Or(seen, &coordinationv1.Lease{})) + expirySlack)
 	l.retry()
 }
 
-// noteTerm notes a Lease whose spec has changed. l.mu is held.
+// noteTerm notes a Lease whose spec has changed, when that was seen first and when the elector
+// reads it, which measures from then. l.mu is held.
 func (l *Lease) noteTerm(lease *coordinationv1.Lease) {
+	l.expires.Reset(l.durationOf(lease) + expirySlack)
 	l.heldUntil = time.Time{}
 	switch holder(lease) {
 	case "":

@@ -4,13 +4,82 @@ import (
 	"context"
 	"sync/atomic"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/cache"
 )
+
+// newReflector returns what keeps the store up to date. After a failure it tries again every
+// retry period: the pauses of an informer grow to a minute, in which a replica would not see
+// that a Lease is renewed, and so not when it ceases to be.
+func newReflector(e *Election) *cache.Reflector {
+	l := &listWatch{e: e}
+	lw := &cache.ListWatch{ListWithContextFunc: l.list, WatchFuncWithContext: l.watch}
+	return cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, e.Client), &coordinationv1.Lease{}, e.store,
+		cache.ReflectorOptions{Backoff: &wait.Backoff{Duration: e.RetryPeriod, Jitter: 0.1}})
+}
+
+// store has the Leases as the API server has them, and has the election observe each change.
+type store struct {
+	cache.Store
+	synced  atomic.Bool
+	observe func(before, after *coordinationv1.Lease) // one is nil for what was added or deleted
+}
+
+func newStore(observe func(before, after *coordinationv1.Lease)) *store {
+	return &store{Store: cache.NewStore(cache.MetaNamespaceKeyFunc), observe: observe}
+}
+
+// find returns the present version of a Lease, nil if there is none.
+func (s *store) find(o any) *coordinationv1.Lease {
+	found, _, _ := s.Get(o) // fails for what is no object only
+	lease, _ := found.(*coordinationv1.Lease)
+	return lease
+}
+
+// Add implements [cache.ReflectorStore].
+func (s *store) Add(o any) error { return s.Update(o) }
+
+// Update implements [cache.ReflectorStore].
+func (s *store) Update(o any) error {
+	before := s.find(o)
+	err := s.Store.Update(o)
+	s.observe(before, s.find(o))
+	return err
+}
+
+// Delete implements [cache.ReflectorStore].
+func (s *store) Delete(o any) error {
+	before := s.find(o)
+	err := s.Store.Delete(o)
+	s.observe(before, nil)
+	return err
+}
+
+// Replace implements [cache.ReflectorStore].
+func (s *store) Replace(all []any, version string) error {
+	before := s.List()
+	versions := make([]*coordinationv1.Lease, 0, len(all))
+	for _, o := range all {
+		versions = append(versions, s.find(o))
+	}
+	err := s.Store.Replace(all, version)
+	s.synced.Store(true)
+	for i, o := range all {
+		s.observe(versions[i], s.find(o))
+	}
+	for _, o := range before {
+		if s.find(o) == nil {
+			s.observe(o.(*coordinationv1.Lease), nil)
+		}
+	}
+	return err
+}
 
 // listWatch reads the Leases, and notes whether that can be done.
 type listWatch struct {
@@ -19,15 +88,6 @@ type listWatch struct {
 	// are to be listed again. Such a server accepts a watch from a resourceVersion that it has
 	// not reached yet, and leaves out every change until it has.
 	wentBack atomic.Bool
-}
-
-func (l *listWatch) toCache() *cache.ListWatch {
-	return &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return l.list(ctx, options)
-		},
-		WatchFuncWithContext: l.watch,
-	}
 }
 
 func (l *listWatch) leases() coordinationclient.LeaseInterface {

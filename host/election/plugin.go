@@ -17,6 +17,7 @@ type Plugin struct {
 	active  bool          // this is the Lease of the plugin by its policy
 	open    bool          // the replica led it when that was looked at last, and has led the Lease since
 	leading chan struct{} // closed while it is open
+	ended   chan struct{} // closed when it has ceased to be open
 	yields  bool          // it is not claimed, since another replica claims it by a Lease that comes first
 	other   string        // the replica that claims it by another Lease, "" for none
 	writes  int           // requests on their way
@@ -56,7 +57,7 @@ func (e *Election) Of(plugin string, own bool) (*Plugin, error) {
 		if err != nil {
 			return nil, err
 		}
-		p = &Plugin{Name: plugin, Lease: lease, leading: make(chan struct{})}
+		p = &Plugin{Name: plugin, Lease: lease, leading: make(chan struct{}), ended: make(chan struct{})}
 		e.plugins[at] = p
 	}
 	if before := e.plugins[place{plugin, !own}]; before != nil {
@@ -115,9 +116,16 @@ func (e *Election) Plugin(name string) *Plugin {
 // Leading returns a channel that is closed if the replica leads the plugin. It is another one
 // after it has ceased to.
 func (p *Plugin) Leading() <-chan struct{} {
+	leading, _ := p.Term()
+	return leading
+}
+
+// Term returns a channel that is closed while the replica leads the plugin, and one that is
+// closed when it has ceased to. They are of the present term, or the next one.
+func (p *Plugin) Term() (leading, ended <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.leading
+	return p.leading, p.ended
 }
 
 // Leads reports whether the replica leads the plugin and may write.
@@ -194,7 +202,8 @@ func (p *Plugin) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.open {
-		p.open, p.leading = false, make(chan struct{})
+		close(p.ended)
+		p.open, p.leading, p.ended = false, make(chan struct{}), make(chan struct{})
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -229,6 +230,35 @@ func TestALeaderOutlivesARestoredAPIServer(t *testing.T) {
 		l, err := leases.Get(t.Context(), a.lease.Name, metav1.GetOptions{})
 		return err == nil && (holder(l) == "b" && b.lease.Leads() || holder(l) == "c" && c.lease.Leads())
 	})
+}
+
+// Whoever does not see renewals cannot see that they have ended.
+func TestAReplicaThatWasCutOffSeesRenewalsAgainSoon(t *testing.T) {
+	config := cluster(t)
+	a := newReplica(t, config, "a")
+	a.awaitLeads(leaseDuration)
+	for name, err := range map[string]error{
+		"refused":   errors.New("connection refused"),
+		"forbidden": apierrors.NewForbidden(coordinationv1.Resource("leases"), "", nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var left atomic.Int64
+			left.Store(8)
+			refused := rest.CopyConfig(config)
+			refused.Wrap(func(next http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(r *http.Request) (*http.Response, error) {
+					if strings.HasSuffix(r.URL.Path, "/leases") && left.Add(-1) >= 0 {
+						return nil, err
+					}
+					return next.RoundTrip(r)
+				})
+			})
+			b := newReplica(t, refused, "b")
+			await.Until(t, "requests of b were refused", func() bool { return left.Load() <= 0 })
+			await.Within(t, leaseDuration, "b sees that a leads", func() bool { return b.lease.Holder() == a.Identity })
+			b.stop()
+		})
+	}
 }
 
 func TestLeasesAreJoinedWhileTheElectionEnds(t *testing.T) {

@@ -136,3 +136,26 @@ func TestKeysThatWaitForNothingTakeNoPlace(t *testing.T) {
 		}
 	})
 }
+
+func TestNothingIsAddedWhileTheQueueIsIdle(t *testing.T) {
+	idle := true
+	scenario(t, queue.Config{Idle: func() bool { return idle }}, func(w *world) {
+		add := func() {
+			for _, reason := range []abi.Reason{abi.ReasonPrimary, abi.ReasonOwned, abi.ReasonResync} {
+				w.Add(queue.Key{Name: "a"}, reason)
+			}
+			w.AddOwn(queue.Key{Name: "a"}, abi.ReasonStatus, time.Second)
+			w.AddBackground(queue.Key{Name: "a"}, abi.ReasonRead)
+			w.AddSpread([]queue.Key{{Name: "a"}})
+		}
+		add()
+		if n := w.Len(); n != 0 {
+			t.Errorf("%d keys are due", n)
+		}
+		idle = false
+		add()
+		if n := w.Len(); n != 1 {
+			t.Errorf("%d keys are due after that", n)
+		}
+	})
+}

@@ -30,6 +30,9 @@ type Config struct {
 	// MetricsProvider makes the workqueue_* metrics. If it is nil, the provider
 	// of workqueue.SetProvider is used, and retries are not counted.
 	MetricsProvider workqueue.MetricsProvider
+	// Idle, if it is set, reports whether nothing is to be added: another replica of the host
+	// reconciles the keys. Whoever ends that adds all of them.
+	Idle func() bool
 }
 
 // Queue hands keys to workers. It is safe for concurrent use.
@@ -37,6 +40,7 @@ type Config struct {
 // Locks are taken in this order: mu, then the lock of the workqueue, under which
 // the workqueue calls the methods of [priorityQueue].
 type Queue struct {
+	idle    func() bool
 	work    *workqueue.Typed[*entry]
 	retries workqueue.CounterMetric // nil without metrics
 
@@ -54,6 +58,7 @@ type Queue struct {
 // New starts a queue. [Queue.ShutDown] ends its goroutines.
 func New(config Config) *Queue {
 	q := &Queue{
+		idle: config.Idle,
 		work: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[*entry]{
 			Name: config.Name, MetricsProvider: config.MetricsProvider, Queue: &priorityQueue{},
 		}),
@@ -74,7 +79,7 @@ func New(config Config) *Queue {
 func (q *Queue) Add(key Key, reason abi.Reason) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.stopped {
+	if q.refuses() {
 		return
 	}
 	e, r := q.entry(key), ruleOf(reason)
@@ -93,6 +98,9 @@ func (q *Queue) Add(key Key, reason abi.Reason) {
 	}
 	q.makeDue(e, e.laneFor(r))
 }
+
+// refuses reports whether nothing is added. q.mu is held.
+func (q *Queue) refuses() bool { return q.stopped || q.idle != nil && q.idle() }
 
 // The pace of [Queue.AddSpread]: so many keys at a time, and all of them within
 // spreadWithin.
@@ -115,7 +123,7 @@ func (q *Queue) AddSpread(keys []Key) {
 func (q *Queue) addPlugin(key Key, delay time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.stopped {
+	if q.refuses() {
 		return
 	}
 	e, r := q.entry(key), ruleOf(abi.ReasonPlugin)
@@ -135,7 +143,7 @@ func (q *Queue) addPlugin(key Key, delay time.Duration) {
 func (q *Queue) AddOwn(key Key, reason abi.Reason, pause time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.stopped {
+	if q.refuses() {
 		return
 	}
 	e := q.entry(key)
@@ -152,7 +160,7 @@ func (q *Queue) AddOwn(key Key, reason abi.Reason, pause time.Duration) {
 func (q *Queue) AddBackground(key Key, reason abi.Reason) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.stopped {
+	if q.refuses() {
 		return
 	}
 	e, r := q.entry(key), ruleOf(reason)

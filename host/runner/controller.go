@@ -100,15 +100,23 @@ func (c *controller) findShared(p *plugin) {
 	}
 }
 
-// findSharedByOthers is findShared for what other replicas have shared until this one leads.
-func (c *controller) findSharedByOthers(ctx context.Context, p *plugin) {
-	if c.Leading == nil {
-		return
-	}
-	select {
-	case <-c.Leading():
-		c.findShared(p)
-	case <-ctx.Done():
+// reconcileAll makes every key due whenever the replica begins to lead: what has happened
+// before that is not in the queue. begun is the term in which the controller was started.
+func (c *controller) reconcileAll(ctx context.Context, p *plugin, lead *election.Plugin, begun <-chan struct{}) {
+	for ctx.Err() == nil {
+		leading, ended := lead.Term()
+		select {
+		case <-leading:
+			if leading != begun {
+				c.Resync(c.keys(every))
+				c.findShared(p) // which may have been shared since
+			}
+		case <-ctx.Done():
+		}
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		}
 	}
 }
 
@@ -119,6 +127,35 @@ func leading(lead *election.Plugin) func() <-chan struct{} {
 		return nil
 	}
 	return lead.Leading
+}
+
+// idle returns what tells a queue whether another replica leads the plugin, nil if there is
+// none.
+func idle(lead *election.Plugin) func() bool {
+	if lead == nil {
+		return nil
+	}
+	return func() bool { return !isClosed(lead.Leading()) }
+}
+
+// termOf returns the term in which this replica leads a plugin, nil if it does not.
+func termOf(lead *election.Plugin) <-chan struct{} {
+	if lead == nil {
+		return nil
+	}
+	if leading := lead.Leading(); isClosed(leading) {
+		return leading
+	}
+	return nil
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // memoVersion returns what the manifest states. Without that, memos are kept only
@@ -139,7 +176,7 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 		Plugin:   plugin,
 		Name:     rev.Controller.Name,
 		Workers:  workers,
-		Queue:    queue.New(queue.Config{Name: id, MetricsProvider: r.Metrics.WorkQueues()}),
+		Queue:    queue.New(queue.Config{Name: id, MetricsProvider: r.Metrics.WorkQueues(), Idle: idle(p.lead)}),
 		Cache:    controllerCache{cache: r.Cache, controller: id, primaries: &c.primaries, informers: &p.informers, ownWrites: &p.ownWrites, written: &p.written},
 		Metrics:  c.metrics,
 		Leading:  leading(p.lead),
@@ -149,6 +186,7 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 	}, rev)
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
+	lead, begun := p.lead, termOf(p.lead) // before the first event
 	c.follow(rev, &p.informers)
 	r.mu.Lock()
 	r.controllers[id] = c // which has keys from now on
@@ -157,7 +195,9 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 	c.done.Go(func() {
 		c.resync(ctx, r.Resync, c.keys)
 	})
-	c.done.Go(func() { c.findSharedByOthers(ctx, p) })
+	if lead != nil {
+		c.done.Go(func() { c.reconcileAll(ctx, p, lead, begun) })
+	}
 	return c
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/election"
 )
 
 // Names: constants with their comments.
@@ -22,6 +23,8 @@ func annotationTable(t *testing.T) string {
 		dispatch.row(t, "RequestedAt"),
 		dispatch.row(t, "Suspend"),
 		effects.row(t, "AppliedAnnotation"),
+		{code(election.ClaimsAnnotation), "On a Lease, where replicas share the plugins: as JSON its holder and the plugins that it leads by it"},
+		{code(election.PreferredHolderAnnotation), "On a Lease: the replica that its holder is asked to leave it to"},
 		{code("plugins.thole.dev/<plugin>"), "On the Lease of the plugin, where replicas share the plugins: as JSON the digest of the module that runs, and that of one that was rolled back, which no replica runs"},
 		{code("<controller>.<plugin>." + effects.value(t, "AppliedAnnotation") + "-<hash>"), "The same on an object that the controller does not own, one for each primary: the digest, the namespace and name of the primary, \"created\" if the primary has created the object, and the size of a large one"},
 	})
