@@ -31,8 +31,8 @@ type Failure struct {
 	// Uncertain means that the write may have taken place all the same: the reply
 	// was lost, or the API server failed while it performed the request.
 	Uncertain bool
-	// Later is set if nothing is wrong but the time: how long the API server, or
-	// the plugin's own limit of writes, wants the write to be postponed.
+	// Later is set if nothing is wrong but the time: how long the API server, the
+	// plugin's own limit of writes, or [Config.MayWrite] wants the write to be postponed.
 	Later time.Duration
 	// Outage means that the API server could not be reached or was overloaded:
 	// the failure says nothing about the effect.
@@ -69,6 +69,7 @@ const (
 	reasonWriteLimit     = "WriteLimit"          // the plugin's limit of writes per second is reached
 	reasonStoredLimit    = "StoredLimit"         // the plugin's limit of stored bytes is reached
 	reasonChurnLimit     = "ChurnLimit"          // the plugin's limit of bytes written in some minutes is reached
+	reasonNotLeading     = "NotLeading"          // another replica of the host may lead the plugin
 
 	reasonNamespaceTerminating = "NamespaceTerminating" // nothing can be created in the namespace any more
 )
@@ -114,6 +115,11 @@ func classify(err error) *Failure {
 	if known, ok := errors.AsType[*Failure](err); ok {
 		return known
 	}
+	if unsent, ok := errors.AsType[unsentError](err); ok {
+		f := newFailure(abi.ClassRetry, reasonNotLeading, unsent.Error())
+		f.cause, f.Later = err, unsentLater
+		return f
+	}
 	f := newFailure(abi.ClassRetry, reasonUnavailable, err.Error())
 	f.cause, f.Uncertain, f.Outage, f.Later = err, uncertain(err), explain.Outage(err), postponed(err)
 	if text, ok := explain.Unreachable(err); ok {
@@ -130,6 +136,10 @@ func classify(err error) *Failure {
 	}
 	return f
 }
+
+// unsentLater is when a write is tried again that [Config.MayWrite] has refused. It is of a
+// replica that is about to renew its Lease late; one that has lost it forgets the run.
+const unsentLater = time.Second
 
 // uncertain reports whether a write that ended with err may have taken place. An
 // error of the client (4xx) states that it has not.

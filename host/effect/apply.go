@@ -65,7 +65,7 @@ func (s *session) find(ctx context.Context, a plannedApply) (have *object.Object
 // Where replicas of the host share the plugin, a write that this one was about to send when it was
 // suspended may arrive after the next leader has written: it must not change what that has made.
 func (p *Performer) onlyVersion(have *object.Object) string {
-	if have == nil || p.BeginWrite == nil {
+	if have == nil || p.MayWrite == nil {
 		return ""
 	}
 	return have.ResourceVersion

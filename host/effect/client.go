@@ -29,28 +29,6 @@ type client struct {
 	dryRun bool // writes are not stored
 }
 
-// guarded is a transport that sends no write that may not be sent now: the last moment at
-// which that can be told.
-type guarded struct {
-	next       http.RoundTripper
-	beginWrite func() (end func(), err error)
-}
-
-// RoundTrip implements [http.RoundTripper].
-func (g guarded) RoundTrip(request *http.Request) (*http.Response, error) {
-	if request.Method != http.MethodGet {
-		end, err := g.beginWrite()
-		if err != nil {
-			if request.Body != nil {
-				request.Body.Close()
-			}
-			return nil, err
-		}
-		defer end()
-	}
-	return g.next.RoundTrip(request)
-}
-
 // maxWarnings bounds how many texts of warnings are remembered.
 const maxWarnings = 256
 
@@ -71,8 +49,8 @@ func newClient(c *Config) (client, error) {
 		// the host may act with itself must not become the plugin's.
 		config.Impersonate = rest.ImpersonationConfig{UserName: c.Account.User()}
 	}
-	if c.BeginWrite != nil {
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return guarded{next, c.BeginWrite} })
+	if c.MayWrite != nil {
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return guard{next, c.MayWrite, c.BeginWrite} })
 	}
 	r, err := rest.UnversionedRESTClientFor(config)
 	return client{rest: r, dryRun: c.DryRun}, err

@@ -225,27 +225,3 @@ func TestFailedDiscoveryIsNotReportedAsAnUnservedKind(t *testing.T) {
 		t.Errorf("got %+v", failure)
 	}
 }
-
-// What is read may be read at any time.
-func TestNoWriteIsSentThatMayNotBe(t *testing.T) {
-	var sent []string
-	w, target := newFake(t, func(out http.ResponseWriter, request *http.Request) {
-		sent = append(sent, request.Method)
-		respond(200, "application/json", primary)(out, request)
-	})
-	refusal := errors.New("not now")
-	may := refusal
-	w.start(func(c *Config) { c.BeginWrite = func() (func(), error) { return func() {}, may } })
-	target.Object.Annotations = nil
-	_, failure := w.EnsureFinalizer(t.Context(), target)
-	if failure == nil || !errors.Is(failure, refusal) || !failure.Outage || slices.Contains(sent, http.MethodPatch) {
-		t.Errorf("failed with %v, sent %q", failure, sent)
-	}
-	if _, err := w.Live(t.Context(), widget.Kind, target.Object.Key()); err != nil {
-		t.Errorf("a read fails: %v", err)
-	}
-	may = nil
-	if _, failure := w.EnsureFinalizer(t.Context(), target); failure != nil || !slices.Contains(sent, http.MethodPatch) {
-		t.Errorf("failed with %v, sent %q", failure, sent)
-	}
-}

@@ -30,6 +30,7 @@
 //
 //	effect.go     the Performer and its configuration
 //	client.go     requests to the API server
+//	guard.go      no write of a replica that does not lead its plugin
 //	apierrors.go  classification of errors, and their messages
 //	report.go     what was written, or would have been in a dry run
 //	finalizer.go  adding and removing a finalizer; updates of the primary
@@ -149,8 +150,12 @@ type Config struct {
 	// Managed labels what the plugin owns [abi.LabelManagedBy].
 	Managed bool
 
-	// BeginWrite, if it is set, is called before each write is sent, and end when it was answered.
-	// A write is not sent if it returns an error. It must not block.
+	// MayWrite, if it is set, returns why nothing may be written now, because another replica of
+	// the host may lead the plugin; nil: it may be. A write is then postponed
+	// ([Failure.Later]), and an Event is not emitted. It must not block.
+	MayWrite func() error
+	// BeginWrite, if it is set, is called before each write is sent, and end when it was
+	// answered. Its error is that of MayWrite.
 	BeginWrite func() (end func(), err error)
 
 	// DryRun lets the API server check every write without storing it. What

@@ -350,8 +350,12 @@ func (p *Performer) EmitEvent(t Target, e *abi.Event) {
 	r.extras().hostEvent = d
 }
 
-// emit emits an Event as the host or, in a dry run, logs it.
+// emit emits an Event as the host or, in a dry run, logs it. It emits none while nothing may
+// be written.
 func (p *Performer) emit(t Target, e abi.Event) {
+	if p.MayWrite != nil && p.MayWrite() != nil {
+		return
+	}
 	if p.DryRun {
 		p.Logger.Info("dry run: would emit event", "about", t.Object.Ref().String(), "type", e.Type, "reason", e.Reason, "message", e.Message)
 		return

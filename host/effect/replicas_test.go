@@ -30,11 +30,11 @@ func TestAWriteOfAReplicaThatWasSuspendedChangesNothingNewer(t *testing.T) {
 			w.seen(widget, "w")
 			var newer *object.Object
 			w.start(func(config *Config) {
-				config.BeginWrite = func() (func(), error) {
+				config.MayWrite = func() error {
 					if newer == nil {
 						newer = w.edit(c.object, c.name, "", `{"metadata":{"annotations":{"by":"another replica"}}}`)
 					}
-					return func() {}, nil
+					return nil
 				}
 			})
 			_, failure := w.PerformIntents(t.Context(), target, c.late())

@@ -129,13 +129,16 @@ func (p *Plugin) Term() (leading, ended <-chan struct{}) {
 }
 
 // Leads reports whether the replica leads the plugin and may write.
-func (p *Plugin) Leads() bool {
+func (p *Plugin) Leads() bool { return p.Check() == nil }
+
+// Check returns an error, which is [ErrNotLeading], if the replica may not write for the plugin.
+func (p *Plugin) Check() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.check() == nil
+	return p.check()
 }
 
-// check returns an error that is [ErrNotLeading] if the replica may not write. p.mu is held.
+// check is Check; p.mu is held.
 func (p *Plugin) check() error {
 	if !p.open {
 		return ErrNotLeading

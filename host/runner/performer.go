@@ -50,7 +50,7 @@ func (r *Runner) newPlugin(name string) *plugin {
 
 func (r *Runner) newPerformer(rev *Revision, lead *election.Plugin, p *plugin) (*effect.Performer, error) {
 	metrics, policy := r.Metrics.Plugin(rev.Plugin), rev.Policy
-	return effect.New(effect.Config{
+	c := effect.Config{
 		REST:        r.Cluster,
 		Plugin:      rev.Plugin,
 		Version:     r.Version,
@@ -73,16 +73,11 @@ func (r *Runner) newPerformer(rev *Revision, lead *election.Plugin, p *plugin) (
 		Namespaces: policy.Namespaces,
 		Managed:    managed(rev.Manifest),
 		DryRun:     policy.DryRun,
-		BeginWrite: beginWrite(lead),
-	})
-}
-
-// beginWrite returns what is called before each write of a plugin.
-func beginWrite(lead *election.Plugin) func() (end func(), err error) {
-	if lead == nil {
-		return nil
 	}
-	return lead.BeginWrite
+	if lead != nil {
+		c.MayWrite, c.BeginWrite = lead.Check, lead.BeginWrite
+	}
+	return effect.New(c)
 }
 
 // actsAs reports whether a performer would act for a revision as one of its own.
