@@ -34,16 +34,26 @@ type Config struct {
 	Events  events.Observer
 	Logger  hclog.Logger
 
-	// Leading returns a channel that is closed while this replica of the host leads the
-	// plugin, and another one after it has ceased to; nil: it always does. Keys that are due
-	// meanwhile stay in the queue.
-	Leading func() <-chan struct{}
+	// Lease is that of the plugin; nil: this is the only replica of the host. Keys that are
+	// due while another replica leads stay in the queue.
+	Lease Lease
 	// LogLines bounds the log of the plugin, shared by its controllers; nil:
 	// unlimited.
 	LogLines Allowance
 	// Grace is how long runs may continue after the context of
 	// [Controller.Run] has ended; default 10 s.
 	Grace time.Duration
+}
+
+// Lease states whether this replica of the host leads the plugin; [election.Plugin] implements
+// it.
+type Lease interface {
+	// Leading returns a channel that is closed while the replica leads, and another one after
+	// it has ceased to.
+	Leading() <-chan struct{}
+	// Leads reports whether the replica leads and may write. That may end before there is
+	// another channel.
+	Leads() bool
 }
 
 // Queue is implemented by [queue.Queue].
@@ -220,12 +230,16 @@ func (c *Controller) Swap(revision *Revision, keys []object.Key) {
 }
 
 // Run reconciles until ctx is done and every run has ended. Runs in progress at
-// that time continue for the grace period; then they are cut off.
+// that time continue for the grace period; then they are cut off. They are cut off at once if
+// the replica does not lead any more: they can write nothing.
 func (c *Controller) Run(ctx context.Context) {
 	runs, abort := context.WithCancel(context.WithoutCancel(ctx))
 	defer abort()
 	defer context.AfterFunc(ctx, func() {
 		c.Queue.ShutDown()
+		if !c.leads() {
+			abort()
+		}
 		grace := time.AfterFunc(c.Grace, abort)
 		context.AfterFunc(runs, func() { grace.Stop() })
 	})()

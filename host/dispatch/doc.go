@@ -17,6 +17,8 @@
 //     the API server first.
 //   - No worker waits for the sake of one key: a run whose writes are postponed is
 //     parked.
+//   - No run begins while this replica of the host does not lead the plugin. No key is
+//     lost meanwhile.
 //   - With a service account, no byte reaches the guest that the account may not read, and
 //     no object makes a key due that the account may not see.
 //   - While the circuit breaker of a plugin is open, its keys stay in their

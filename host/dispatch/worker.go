@@ -51,7 +51,7 @@ func (c *Controller) take(ctx context.Context) (workItem, bool) {
 	c.taking <- struct{}{}
 	defer func() { <-c.taking }()
 	for {
-		c.awaitLeading(ctx)
+		c.awaitLease(ctx)
 		c.revision.Load().Breaker.wait(ctx)
 		item, shutdown := c.Queue.Next()
 		if shutdown {
@@ -73,29 +73,25 @@ func (c *Controller) take(ctx context.Context) (workItem, bool) {
 	}
 }
 
-// awaitLeading blocks until the replica leads the plugin, or ctx is done.
-func (c *Controller) awaitLeading(ctx context.Context) {
-	if c.Leading == nil {
-		return
-	}
-	select {
-	case <-c.Leading():
-	case <-ctx.Done():
+// awaitLease blocks until the replica leads the plugin, or ctx is done.
+func (c *Controller) awaitLease(ctx context.Context) {
+	for c.Lease != nil {
+		select {
+		case <-c.Lease.Leading():
+		case <-ctx.Done():
+			return
+		}
+		if c.leads() || !sleep(ctx, leasePause, nil) {
+			return
+		}
 	}
 }
 
+// leasePause is how often a worker looks whether a Lease was renewed late.
+const leasePause = 100 * time.Millisecond
+
 // leads reports whether the replica leads the plugin.
-func (c *Controller) leads() bool {
-	if c.Leading == nil {
-		return true
-	}
-	select {
-	case <-c.Leading():
-		return true
-	default:
-		return false
-	}
-}
+func (c *Controller) leads() bool { return c.Lease == nil || c.Lease.Leads() }
 
 // process is one run, from the key to the key.
 func (c *Controller) process(ctx context.Context, item workItem) {
@@ -243,7 +239,7 @@ func (r *run) decide(failure *effect.Failure) {
 		in.Fault = &outcome.Fault{Message: r.incomplete.Error()}
 	}
 	in.Outage = in.Outage || failure == nil && r.unread
-	in.Uncounted = failure == nil && r.incomplete != nil || r.replaced
+	in.Uncounted = failure == nil && r.incomplete != nil || r.replaced || !r.c.leads()
 	r.decision = outcome.Decide(in)
 }
 

@@ -74,8 +74,8 @@ type Input struct {
 	// reached, whatever the object is.
 	Full bool
 	// Uncounted means that the run did not take place: Fault is a read before
-	// its informer had synced, or that the revision was replaced. The run is
-	// repeated without counting an attempt, and the status of the object stays
+	// its informer had synced, or that the revision was replaced, or another
+	// replica of the host may lead the plugin. The run is repeated without counting an attempt, and the status of the object stays
 	// as it is.
 	Uncounted bool
 

@@ -120,13 +120,12 @@ func (c *controller) reconcileAll(ctx context.Context, p *plugin, lead *election
 	}
 }
 
-// leading returns what tells a controller whether this replica leads the plugin, nil if there
-// is no other.
-func leading(lead *election.Plugin) func() <-chan struct{} {
-	if lead == nil {
-		return nil
+// leaseOf returns the Lease of a plugin for its controllers, nil if there is none.
+func leaseOf(p *plugin) dispatch.Lease {
+	if p.lead == nil {
+		return nil // and no interface that holds nil
 	}
-	return lead.Leading
+	return p.lead
 }
 
 // idle returns what tells a queue whether another replica leads the plugin, nil if there is
@@ -179,7 +178,7 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 		Queue:    queue.New(queue.Config{Name: id, MetricsProvider: r.Metrics.WorkQueues(), Idle: idle(p.lead)}),
 		Cache:    controllerCache{cache: r.Cache, controller: id, primaries: &c.primaries, informers: &p.informers, ownWrites: &p.ownWrites, written: &p.written},
 		Metrics:  c.metrics,
-		Leading:  leading(p.lead),
+		Lease:    leaseOf(p),
 		Events:   r.Events,
 		LogLines: p.log,
 		Logger:   r.Logger.Named("dispatch").With("plugin", plugin, "controller", rev.Controller.Name),
