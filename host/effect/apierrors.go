@@ -194,8 +194,14 @@ func (f *Failure) classifyStatus(status metav1.Status) {
 // creates no object with a resourceVersion says so.
 func mayExist(err error) bool {
 	var status apierrors.APIStatus
-	return errors.As(err, &status) &&
-		(status.Status().Code == http.StatusConflict || strings.Contains(status.Status().Message, "resourceVersion"))
+	return errors.As(err, &status) && status.Status().Code == http.StatusConflict || refusesVersion(err)
+}
+
+// refusesVersion reports whether a server that creates no object with a resourceVersion has
+// stated that.
+func refusesVersion(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && strings.Contains(status.Status().Message, "resourceVersion")
 }
 
 // isTerminating reports whether a cause of a 403 is that the namespace is being

@@ -31,14 +31,14 @@ func (s *session) apply(ctx context.Context, a plannedApply) error {
 			return err
 		}
 	}
-	version := s.onlyVersion(have)
-	if have == nil {
-		version = noVersion
-	}
-	err = s.applyTo(ctx, a, have, version)
+	err = s.applyTo(ctx, a, have, noVersion)
 	if have == nil && mayExist(err) {
+		creation := noVersion
+		if refusesVersion(err) {
+			creation = ""
+		}
 		if have, err = s.getLive(ctx, a.location); err == nil {
-			err = s.applyTo(ctx, a, have, s.onlyVersion(have))
+			err = s.applyTo(ctx, a, have, creation)
 		}
 	}
 	return s.explainSharers(ctx, a.location, err)
@@ -61,14 +61,15 @@ func (s *session) find(ctx context.Context, a plannedApply) (have *object.Object
 	return have, shown, err
 }
 
-// onlyVersion returns the only resourceVersion of an object that a write may change, "" for any.
-// Where replicas of the host share the plugin, a write that this one was about to send when it was
-// suspended may arrive after the next leader has written: it must not change what that has made.
-func (p *Performer) onlyVersion(have *object.Object) string {
-	if have == nil || p.MayWrite == nil {
+// onlyVersion returns the only resourceVersion that a write may change which was made for that
+// version of an object, "" for any. Where replicas of the host share the plugin, a write that this
+// one was about to send when it was suspended may arrive after the next leader has written: it must
+// not change what that has made.
+func (p *Performer) onlyVersion(version string) string {
+	if p.MayWrite == nil {
 		return ""
 	}
-	return have.ResourceVersion
+	return version
 }
 
 // noVersion is a resourceVersion that no object has: that of the empty etcd. With
@@ -76,8 +77,9 @@ func (p *Performer) onlyVersion(have *object.Object) string {
 const noVersion = "1"
 
 // applyTo makes an object what the intent wants, if it may; have is nil if there is
-// none. version is the only resourceVersion that the request may change, "" for any.
-func (s *session) applyTo(ctx context.Context, a plannedApply, have *object.Object, version string) error {
+// none. creation is the resourceVersion of the request if it creates one: [noVersion], or ""
+// for a server that takes none.
+func (s *session) applyTo(ctx context.Context, a plannedApply, have *object.Object, creation string) error {
 	force, err := s.mayApply(a, have)
 	if err != nil {
 		return err
@@ -86,8 +88,12 @@ func (s *session) applyTo(ctx context.Context, a plannedApply, have *object.Obje
 	if err != nil {
 		return err
 	}
-	if joins {
+	version := creation
+	switch {
+	case joins:
 		version = have.ResourceVersion
+	case have != nil:
+		version = s.onlyVersion(have.ResourceVersion)
 	}
 	if !a.owned { // before the request, whose reply may be lost
 		s.shares.add(s.sharer(), a.Kind, a.key, true)

@@ -137,6 +137,27 @@ func TestAChildIsCreatedAlthoughAnotherCameAndWent(t *testing.T) {
 	}
 }
 
+// The second attempt, too, creates an object and never changes one.
+func TestAnObjectThatComesBackIsJudged(t *testing.T) {
+	w := newCluster(t)
+	target := w.owner(list(configMap), nil)
+	var theirs *object.Object
+	come := func(request) { theirs = w.create(configMap, `{"metadata":{"name":"c"}}`) }
+	w.wire.before = func(r request) {
+		come(r)
+		w.wire.before = func(request) {
+			w.remove(configMap, "c")
+			w.wire.before = come
+		}
+	}
+	if _, failure := w.PerformIntents(t.Context(), target, apply(configObject, "v")); failure == nil || !failure.Conflict {
+		t.Errorf("failed with %+v, want a conflict", failure)
+	}
+	if got := w.live(configMap, "c"); got == nil || got.ResourceVersion != theirs.ResourceVersion {
+		t.Errorf("got %v", got)
+	}
+}
+
 // Some aggregated API servers do not create an object with a resourceVersion.
 func TestAServerThatCreatesNothingWithAResourceVersion(t *testing.T) {
 	for _, code := range []int{http.StatusBadRequest, http.StatusConflict, http.StatusInternalServerError} {

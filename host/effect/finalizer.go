@@ -93,21 +93,27 @@ type operation struct {
 
 // editFinalizers performs the operation that edit returns for the primary, nil for
 // none, and which lengthens it by about growth bytes. The patch tests the uid and the
-// list of finalizers, and edit is called again if the primary has changed.
+// list of finalizers, or the resourceVersion as well, see [Performer.onlyVersion]; edit is
+// called again if what it tests has changed.
 func (p *Performer) editFinalizers(ctx context.Context, t Target, growth int, edit func(*object.Object) (*operation, error)) (report Report, failure *Failure) {
 	changed := func(from, to *object.Object) bool {
-		return !slices.Equal(from.Finalizers, to.Finalizers) || from.Deleting() != to.Deleting()
+		return !slices.Equal(from.Finalizers, to.Finalizers) || from.Deleting() != to.Deleting() ||
+			p.onlyVersion(from.ResourceVersion) != p.onlyVersion(to.ResourceVersion)
 	}
 	before, reply, err := p.update(ctx, t, changed, func(_ object.Resource, o *object.Object) (*patch, error) {
 		next, err := edit(o)
 		if err != nil || next == nil {
 			return nil, err
 		}
-		body, err := json.Marshal([]operation{
+		operations := []operation{
 			{Op: "test", Path: "/metadata/uid", Value: o.UID},
 			{Op: "test", Path: "/metadata/finalizers", Value: o.Finalizers}, // an absent list is null
 			*next,
-		})
+		}
+		if version := p.onlyVersion(o.ResourceVersion); version != "" {
+			operations = append(operations, operation{Op: "replace", Path: "/metadata/resourceVersion", Value: version})
+		}
+		body, err := json.Marshal(operations)
 		return &patch{patchType: types.JSONPatchType, manager: p.manager(t.Controller), body: body, growth: growth, frees: growth < 0}, err
 	})
 	if err != nil {

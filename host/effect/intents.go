@@ -138,7 +138,7 @@ func (s *session) patchPrimary(ctx context.Context, body []byte) error {
 		return err
 	}
 	body, err = rawjson.MergePatch(body, []byte(`{"metadata":{"uid":`+quote(string(before.UID))+`}}`))
-	if version := s.onlyVersion(before); err == nil && version != "" {
+	if version := s.onlyVersion(before.ResourceVersion); err == nil && version != "" {
 		body, err = rawjson.MergePatch(body, []byte(`{"metadata":{"resourceVersion":`+quote(version)+`}}`))
 	}
 	if err != nil {
@@ -234,7 +234,7 @@ func (s *session) delete(ctx context.Context, d location) error {
 	if err := s.mayWrite(s.target); err != nil {
 		return err
 	}
-	reply, err := s.client.delete(ctx, d.Resource, d.key, have.UID, s.onlyVersion(have))
+	reply, err := s.client.delete(ctx, d.Resource, d.key, have.UID, s.onlyVersion(have.ResourceVersion))
 	switch {
 	case apierrors.IsNotFound(err):
 		s.records.setAbsent(d.id())

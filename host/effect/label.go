@@ -221,7 +221,7 @@ func (l *kindLabelling) labelOne(ctx context.Context, o *metav1.PartialObjectMet
 		return err
 	}
 	reply, err := l.client.patch(ctx, l.Resource, key, patch{
-		patchType: types.MergePatchType, manager: l.manager(l.owners[i]), body: l.labelPatch(o.UID),
+		patchType: types.MergePatchType, manager: l.manager(l.owners[i]), body: l.labelPatch(o),
 	})
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -257,13 +257,16 @@ func isPrimaryOf(c *abi.Controller, owner *metav1.OwnerReference) bool {
 	return err == nil && gv.Group == c.For.Group()
 }
 
-// labelPatch returns a merge patch that sets the label of the object of that UID, not
-// of another one of its name.
-func (l *kindLabelling) labelPatch(uid types.UID) []byte {
+// labelPatch returns a merge patch that sets the label of an object, not of another one of
+// its name.
+func (l *kindLabelling) labelPatch(o *metav1.PartialObjectMetadata) []byte {
 	w := rawjson.NewWriter(nil)
 	w.Object(func() {
 		w.Name("metadata").Object(func() {
-			w.Name("uid").String(string(uid))
+			w.Name("uid").String(string(o.UID))
+			if version := l.onlyVersion(o.ResourceVersion); version != "" {
+				w.Name("resourceVersion").String(version)
+			}
 			w.Name("labels").Object(func() { w.Name(abi.LabelManagedBy).String(l.Plugin) })
 		})
 	})

@@ -172,6 +172,9 @@ func (r release) identity(meta metav1.PartialObjectMetadata) []byte {
 				w.Name("namespace").String(r.key.Namespace)
 			}
 			w.Name("uid").String(string(meta.UID))
+			if version := r.onlyVersion(meta.ResourceVersion); version != "" {
+				w.Name("resourceVersion").String(version)
+			}
 		})
 	})
 	return w.Bytes()
