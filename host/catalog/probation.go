@@ -111,7 +111,8 @@ func (s *supervisor[G]) endProbation() {
 
 // rollBack starts the fallback in place of the running revision, under the policy
 // that is in force now, which the running one gets first: the fallback may have to wait.
-// It returns false if that failed and another attempt may help.
+// It returns false if that failed and another attempt may help. Where there are other replicas,
+// it is [supervisor.resume] that makes this attempt.
 func (s *supervisor[G]) rollBack(ctx context.Context, f *probationFailure, m *Module) (done bool) {
 	switch {
 	case s.current == nil || s.current.Number != f.revision || s.current.Probation.IsZero() || !m.Policy.Pins(s.current.Digest):
@@ -134,7 +135,14 @@ func (s *supervisor[G]) rollBack(ctx context.Context, f *probationFailure, m *Mo
 	}
 	r, err := s.withPolicy(ctx, s.fallback, s.current.Policy)
 	if err == nil {
-		err = s.start(ctx, r)
+		if err = s.start(ctx, r); err == nil {
+			s.loads++
+		}
+	}
+	if s.c.Replicas != nil && temporary(err) && ctx.Err() == nil {
+		// What the others were told not to run does not run here meanwhile.
+		s.stopRunning()
+		s.suspended, err = true, nil
 	}
 	if err != nil {
 		if r != s.fallback {
@@ -143,17 +151,22 @@ func (s *supervisor[G]) rollBack(ctx context.Context, f *probationFailure, m *Mo
 		return s.rollBackFailed(ctx, f, err)
 	}
 	s.accept(f)
+	s.fallBackTo(r, f.reason)
+	return true
+}
+
+// fallBackTo makes r, which is the fallback or the fallback under another policy, the running
+// revision.
+func (s *supervisor[G]) fallBackTo(r *Revision[G], reason string) {
 	worse := s.current
-	s.rejected = &rejection{digest: worse.Digest, reason: f.reason, to: r.Number}
-	s.loads++
+	s.rejected = &rejection{digest: worse.Digest, reason: reason, to: r.Number}
 	s.rollbacks++
-	s.c.Events.Observe(events.PluginRolledBack{From: worse.Revision, To: r.Revision, Reason: f.reason})
+	s.c.Events.Observe(events.PluginRolledBack{From: worse.Revision, To: r.Revision, Reason: reason})
 	if r != s.fallback {
 		s.drop(s.fallback)
 	}
 	s.current, s.fallback = r, nil
 	s.drop(worse)
-	return true
 }
 
 // rollBackFailed handles an error of a rollback, as rollBack does.

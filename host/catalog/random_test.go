@@ -91,11 +91,12 @@ func (h *randomChanges) step(ctx context.Context) {
 	}
 	h.c.Update(ctx, modules)
 	if h.random.IntN(3) == 0 {
+		rest := pick(h, 3*time.Second, pinGrace+3*time.Second)
+		time.Sleep(rest)          // fake time
 		for name := range h.has { // what one has rolled back is told to all, by the fake
 			h.c.Reconsider(name)
 		}
-		rest := pick(h, 3*time.Second, pinGrace+3*time.Second)
-		time.Sleep(rest) // fake time
+		time.Sleep(3 * time.Second) // fake time
 		synctest.Wait()
 		h.check(rest > pinGrace)
 	}

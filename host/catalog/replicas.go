@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"fmt"
 	"slices"
 )
 
@@ -66,10 +67,10 @@ func (s *supervisor[G]) adoptRejections(ctx context.Context, m *Module) error {
 	return nil //nolint:nilerr // m.Err is for ensure to report
 }
 
-// abandon replaces the running revision by the fallback, or halts it.
+// abandon replaces the running revision by the fallback, or halts it if there is none.
 func (s *supervisor[G]) abandon(ctx context.Context, m *Module) {
 	digest := s.current.Digest
-	if s.fallback != nil && !s.current.Probation.IsZero() {
+	if s.fallback != nil {
 		s.rollBack(ctx, &probationFailure{revision: s.current.Number, reason: byOther, byOther: true}, m)
 	}
 	if s.current.hasDigest(digest) && ctx.Err() == nil {
@@ -87,7 +88,7 @@ func (s *supervisor[G]) suspend(why string) {
 // resume starts the revision that was suspended, unless another one has been started
 // since. The error states why that does not run; one that cannot run any more is given up.
 func (s *supervisor[G]) resume(ctx context.Context) error {
-	if s.running() == s.current {
+	if s.running() == s.current || s.displaces { // then another one is about to start
 		return nil
 	}
 	err := s.start(ctx, s.current)
@@ -96,6 +97,8 @@ func (s *supervisor[G]) resume(ctx context.Context) error {
 		s.loads++
 	case ctx.Err() == nil && !temporary(err):
 		s.halt("it cannot be started again", err)
+	case s.rejected != nil:
+		return fmt.Errorf("%w; revision %d cannot be started: %s", s.rejected, s.current.Number, err.Error())
 	}
 	return err
 }

@@ -3,9 +3,11 @@ package catalog
 import (
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // others is the [Replicas] of a test: what the leader has told, of every plugin.
@@ -13,6 +15,7 @@ type others struct {
 	mu   sync.Mutex
 	told Told
 	err  error
+	w    *world // records what is told; nil: nothing does
 }
 
 func (o *others) Told(*Module) (Told, error) {
@@ -25,6 +28,9 @@ func (o *others) Reject(_ *Module, digest string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.told.Rejected = append(o.told.Rejected, digest)
+	if o.w != nil {
+		o.w.note("tell of %s", digest)
+	}
 }
 
 // set changes what is told, and wakes the plugin p.
@@ -47,7 +53,8 @@ func rejects(digests ...string) Told { return Told{Rejected: digests} }
 
 func withOthers(t *testing.T, steps func(w *world, o *others, update func(...Module), c *testCatalog)) {
 	t.Helper()
-	w, o := newWorld("A"), &others{}
+	w := newWorld("A")
+	o := &others{w: w}
 	scenario(t, w, func(update func(...Module), c *testCatalog) {
 		c.Replicas = o
 		steps(w, o, update, c)
@@ -116,7 +123,7 @@ func TestARejectionThatCouldNotBeToldIsKept(t *testing.T) {
 		update(module("p", "A/1"))
 		update(module("p", "A/2"))
 		failProbation(c, "p")
-		w.expect(t, "start p A/1", "start p A/2", "start p A/1", "close p A/2")
+		w.expect(t, "start p A/1", "start p A/2", "tell of A/2", "start p A/1", "close p A/2")
 		o.set(c, Told{}, nil)
 		w.expect(t)
 		expectStatus(t, c, "p degraded A/1 "+rolledBack)
@@ -168,5 +175,91 @@ func TestARestartThatWaitsIsTriedAgain(t *testing.T) {
 		w.expect(t, "stop p")
 		update(module("p", "B/1"))
 		w.expect(t, "start p B/1")
+	})
+}
+
+// rejections are who has found that B/2 does worse.
+var rejections = map[string]func(o *others, c *testCatalog){
+	"the leader":    func(_ *others, c *testCatalog) { failProbation(c, "p") },
+	"a standby":     func(o *others, c *testCatalog) { o.set(c, rejects("B/2"), nil) },
+	"both together": func(o *others, c *testCatalog) { o.tell(rejects("B/2")); failProbation(c, "p") },
+}
+
+func TestAFallbackThatDisplacesAPluginStarts(t *testing.T) {
+	for name, reject := range rejections {
+		t.Run(name, func(t *testing.T) {
+			withOthers(t, func(w *world, o *others, update func(...Module), c *testCatalog) {
+				w.serve("B")
+				update(module("p", "A/1"))
+				update(module("p", "B/2"))
+				update(module("p", "B/2"), module("q", "A/1"))
+				reject(o, c)
+				time.Sleep(3 * time.Second) // fake time
+				synctest.Wait()
+				w.expectRunning(t, "p A/1")
+			})
+		})
+	}
+}
+
+// What is suspended is not stopped a second time.
+func TestAPluginThatIsToBeStartedAgainEnds(t *testing.T) {
+	for name, end := range map[string]func(o *others, update func(...Module), c *testCatalog){
+		"removed":  func(_ *others, update func(...Module), _ *testCatalog) { update() },
+		"rejected": func(o *others, _ func(...Module), c *testCatalog) { o.set(c, rejects("A/1"), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			withOthers(t, func(w *world, o *others, update func(...Module), c *testCatalog) {
+				update(module("p", "A/1"))
+				w.withdraw("A")
+				restart(c)
+				w.expect(t, "start p A/1", "stop p")
+				end(o, update, c)
+				w.expect(t, "close p A/1")
+			})
+		})
+	}
+}
+
+// The kind of the previous revision is not served any more, or the API server is unreachable.
+func TestAFallbackThatCannotStartIsKept(t *testing.T) {
+	for name, reject := range rejections {
+		t.Run(name, func(t *testing.T) {
+			withOthers(t, func(w *world, o *others, update func(...Module), c *testCatalog) {
+				w.serve("B")
+				update(module("p", "A/1"))
+				update(module("p", "B/2"))
+				o.w = nil
+				w.withdraw("A")
+				reject(o, c)
+				time.Sleep(2 * testProbation) // fake time
+				s := c.Statuses()[0]
+				if s.State != Failed || s.Rejected != "B/2" || s.FailedStep != StepProbation || !strings.HasSuffix(s.LastError, "revision 1 cannot be started: kind A is not served") {
+					t.Errorf("status: %+v", s)
+				}
+				w.serve("A")
+				time.Sleep(2 * time.Second) // fake time
+				synctest.Wait()
+				w.expect(t, "start p A/1", "start p B/2", "stop p", "close p B/2", "start p A/1")
+				if s = c.Statuses()[0]; s.Loads != 3 || s.Rollbacks != 1 || s.State != Degraded || s.Digest != "A/1" || s.Rejected != "B/2" {
+					t.Errorf("status: %+v", s)
+				}
+			})
+		})
+	}
+}
+
+func TestAFallbackThatWaitsDoesNotKeepOtherCodeFromDisplacingAPlugin(t *testing.T) {
+	withOthers(t, func(w *world, _ *others, update func(...Module), c *testCatalog) {
+		w.serve("B")
+		update(module("p", "A/1"))
+		update(under(module("p", "B/2"), "deny /1"), module("r", "A/9"))
+		failProbation(c, "p")
+		update(under(module("p", "A/3"), "deny /1"), module("r", "A/9"))
+		time.Sleep(5 * time.Second) // fake time
+		synctest.Wait()
+		if s := c.Statuses()[0]; s.State != Running || s.Digest != "A/3" {
+			t.Errorf("status: %+v", s)
+		}
 	})
 }

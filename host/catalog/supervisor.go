@@ -147,7 +147,7 @@ func (s *supervisor[G]) follow(ctx context.Context, o orders) (retryLater bool) 
 		retryLater = !s.rollBack(ctx, o.failed, o.module)
 	}
 	if s.displaces {
-		return retryLater // to start other code would give up the claim, and the rollback would never get its turn
+		return retryLater || s.suspended // to start other code would give up the claim, and the rollback would never get its turn
 	}
 	if s.rejected != nil && s.rejected.isOutdatedBy(o.module) {
 		s.rejected = nil
@@ -162,13 +162,13 @@ func (s *supervisor[G]) follow(ctx context.Context, o orders) (retryLater bool) 
 	}
 	retryLater = s.restrictAfter(ctx, o.module, err) || retryLater
 	if failed := s.resume(ctx); failed != nil {
-		err, retryLater = failed, true
+		err = failed
 	}
 	if ctx.Err() != nil {
 		return false // these orders are outdated, and the next ones are pending
 	}
 	s.report(o.module, err)
-	return retryLater || temporary(err)
+	return retryLater || s.suspended || temporary(err)
 }
 
 // ensure makes the module run: load it, start it, replace the running revision.
