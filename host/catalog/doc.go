@@ -15,6 +15,8 @@
 //     back. A policy never is.
 //   - No code of a plugin runs that its policy does not pin, except for ten seconds
 //     while the pinned code takes its place.
+//   - A module that one replica of the host has rolled back runs in none of them, until an
+//     administrator wants it to.
 //   - A replaced revision is closed once it neither runs nor can be rolled back
 //     to. Calls in progress are waited for, but delay nothing.
 //
@@ -26,6 +28,7 @@
 //	overlap.go     which of two plugins runs that write the same condition
 //	probation.go   new code on probation, and rolling it back when
 //	               host/dispatch/comparison.go finds that it fails more
+//	replicas.go    what replicas of the host tell one another about modules
 //	pin.go         policies that pin a digest
 //	status.go      what people see of a plugin
 package catalog

@@ -31,11 +31,13 @@
 //	worker.go        one run, from the key to the key
 //	call.go          the call of the guest: its request and its result
 //	reads.go         what a guest reads during its call, and what it may read
+//	lists.go         the pages of lists that can be continued
 //	access.go        what the service account of the plugin may read, and which changes it may learn of
 //	guestlog.go      what a guest logs during its call
 //	writes.go        the effects of a run
 //	parked.go        runs whose writes are postponed
 //	triggers.go      which events of the cluster make a key due
+//	watches.go       which primaries a change of a watched kind makes due
 //	ownchanges.go    which of these events are the work of the key itself
 //	state.go         what is remembered of a key between its runs
 //	writeloop.go     keys that only their own writes wake, again and again

@@ -6,6 +6,11 @@
 //
 //	runner.go              Runner: start and stop of plugins
 //	controller.go          one running controller, its handlers and its resync
+//	performer.go           the performer of a plugin, which acts for it
+//	rights.go              whether the policy allows what a manifest needs
+//	identity.go            the service account that a plugin acts as
+//	rightsreview.go        whether it still has every right, while the plugin runs
+//	written.go             the informers of kinds that a plugin writes and does not follow
 //	informers.go           the informers that a revision reads, as dispatch and effect use them
 //	fields.go              whether the kinds have the fields of a manifest
 //	status.go              breakers, and what people see of a running plugin
