@@ -106,7 +106,7 @@ func (r *replicas) changed(lease *election.Lease) {
 // is news to it: that ends an attempt to start it.
 func (r *replicas) annotated(lease *election.Lease) {
 	for _, plugin := range r.election.PluginsOf(lease) {
-		rejected := toldOf(lease, plugin.Name).Rejected
+		rejected := r.toldOf(lease, plugin.Name).Rejected
 		r.mu.Lock()
 		news := !slices.Equal(r.heard[plugin.Name], rejected)
 		r.heard[plugin.Name] = rejected
@@ -121,7 +121,7 @@ func (r *replicas) annotated(lease *election.Lease) {
 // this one leads it, that is replaced.
 func (r *replicas) rejected(plugin string) bool {
 	p, running := r.election.Plugin(plugin), r.digestOf(plugin)
-	if p == nil || running == "" || !slices.Contains(toldOf(p.Lease, plugin).Rejected, running) {
+	if p == nil || running == "" || !slices.Contains(r.toldOf(p.Lease, plugin).Rejected, running) {
 		return false
 	}
 	r.mu.Lock()
@@ -132,7 +132,7 @@ func (r *replicas) rejected(plugin string) bool {
 // ready reports whether a plugin runs here as in the replica that leads it.
 func (r *replicas) ready(plugin string) bool {
 	p, running := r.election.Plugin(plugin), r.digestOf(plugin)
-	return p != nil && running != "" && running == toldOf(p.Lease, plugin).Running
+	return p != nil && running != "" && running == r.toldOf(p.Lease, plugin).Running
 }
 
 // digestOf returns the module that runs of a plugin, "" if none does.
@@ -149,17 +149,26 @@ const annotationPrefix = "plugins.thole.dev/"
 // replica runs none of them although its files are some changes behind.
 const maxRejected = 4
 
-// toldOf returns what the leader of a plugin has told of it.
-func toldOf(lease *election.Lease, plugin string) (t catalog.Told) {
-	_ = json.Unmarshal([]byte(lease.Annotations()[annotationPrefix+plugin]), &t) // others may write there what they like
+// toldOf returns what the leader of a plugin has told of it. Nothing yet by a Lease that the plugin
+// has not had before: what was rolled back was told by another one.
+func (r *replicas) toldOf(lease *election.Lease, plugin string) (t catalog.Told) {
+	key := annotationPrefix + plugin
+	if text, told := lease.Annotations()[key]; told {
+		_ = json.Unmarshal([]byte(text), &t) // others may write there what they like
+		return t
+	}
+	for _, text := range r.election.Annotation(key) {
+		var other catalog.Told
+		_ = json.Unmarshal([]byte(text), &other)
+		for _, digest := range other.Rejected {
+			t.Rejected = withRejected(t.Rejected, digest)
+		}
+	}
 	return t
 }
 
-// annotationOf returns the annotation, nil for none.
+// annotationOf returns the annotation.
 func annotationOf(t catalog.Told) *string {
-	if t.Running == "" && len(t.Rejected) == 0 {
-		return nil
-	}
 	text, _ := json.Marshal(t) // cannot fail
 	return new(string(text))
 }
@@ -173,7 +182,7 @@ func (r *replicas) Told(m *catalog.Module) (catalog.Told, error) {
 	if err != nil {
 		return catalog.Told{}, err
 	}
-	told := toldOf(p.Lease, m.Name)
+	told := r.toldOf(p.Lease, m.Name)
 	if p.Lease.Leads() {
 		told = r.ofLeader(m, told)
 	}
@@ -227,7 +236,7 @@ func (r *replicas) Reject(m *catalog.Module, digest string) {
 		r.mu.Lock()
 		r.retried[m.Name] = slices.DeleteFunc(r.retried[m.Name], func(d string) bool { return d == digest })
 		r.mu.Unlock()
-		told := toldOf(p.Lease, m.Name)
+		told := r.toldOf(p.Lease, m.Name)
 		if slices.Contains(told.Rejected, digest) {
 			return
 		}
@@ -259,7 +268,7 @@ func (r *replicas) retry() {
 		}
 		for _, plugin := range r.election.PluginsOf(lease) {
 			r.mu.Lock()
-			r.retried[plugin.Name] = toldOf(lease, plugin.Name).Rejected
+			r.retried[plugin.Name] = r.toldOf(lease, plugin.Name).Rejected
 			r.mu.Unlock()
 		}
 	}
@@ -339,8 +348,12 @@ func (r *replicas) tellBy(ctx context.Context, lease *election.Lease, statuses m
 		}
 	}
 	for _, plugin := range r.election.PluginsOf(lease) {
-		before := toldOf(lease, plugin.Name)
-		now := r.after(before, plugin.Name, statuses[plugin.Name])
+		s, known := statuses[plugin.Name]
+		if !known {
+			continue
+		}
+		before := r.toldOf(lease, plugin.Name)
+		now := r.after(before, s)
 		if now.Running != before.Running || !slices.Equal(now.Rejected, before.Rejected) {
 			changes[annotationPrefix+plugin.Name] = annotationOf(now)
 		}
@@ -371,13 +384,10 @@ func (r *replicas) hasGone(plugin string, lease *election.Lease) bool {
 const goneAfter = 10 * time.Minute
 
 // after returns what is to be told of a plugin. That a module was rolled back stays until
-// it runs since it was to be tried again, or the plugin is gone.
-func (r *replicas) after(before catalog.Told, plugin string, s catalog.Status) (now catalog.Told) {
-	if s.Name == "" {
-		return now
-	}
+// it runs since it was to be tried again.
+func (r *replicas) after(before catalog.Told, s catalog.Status) (now catalog.Told) {
 	r.mu.Lock()
-	retried := slices.Contains(r.retried[plugin], s.Digest)
+	retried := slices.Contains(r.retried[s.Name], s.Digest)
 	r.mu.Unlock()
 	now.Running = s.Digest
 	now.Rejected = slices.DeleteFunc(slices.Clone(before.Rejected), func(digest string) bool { return retried && digest == s.Digest })
@@ -403,7 +413,7 @@ func (r *replicas) describe(s *PluginStatus) {
 	if s.State == catalog.Running || s.State == catalog.Degraded || s.State == catalog.Quarantined {
 		s.State = catalog.Standby
 	}
-	if running := toldOf(p.Lease, s.Name).Running; running != s.Digest {
+	if running := r.toldOf(p.Lease, s.Name).Running; running != s.Digest {
 		s.OtherModule = running
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
@@ -113,26 +114,38 @@ func TestAStandbyThatTakesOverRunsWhatTheLeaderHasRolledBackTo(t *testing.T) {
 	standby.awaitDigest(badDigest)
 	lease := standby.host.replicas.election.Plugin("podmanager").Lease
 	await.Until(t, "others may run it too", func() bool {
-		told := toldOf(lease, "podmanager")
+		told := standby.host.replicas.toldOf(lease, "podmanager")
 		return told.Running == badDigest && len(told.Rejected) == 0
 	})
 }
 
 func TestAReplicaThatStartedAfterTheRollbackDoesNotRunTheRevision(t *testing.T) {
+	t.Run("by the same Lease", func(t *testing.T) { startAfterRollback(t, fastElection, true) })
+	t.Run("by another Lease", func(t *testing.T) {
+		startAfterRollback(t, func(c *config.Config) { fastElection(c); c.LeaderElection.Shards = 9 }, false)
+	})
+}
+
+func startAfterRollback(t *testing.T, elect func(*config.Config), sameLease bool) {
+	t.Helper()
 	cluster, leader, _, bad, badDigest := rejectedCluster(t)
 	leader.install("podmanager", bad)
 	leader.awaitDigest(badDigest)
 	leader.rollBack()
-	late := start(t, cluster, fastElection)
+	late := start(t, cluster, elect)
 	late.install("podmanager", bad)
 	late.awaitState(catalog.Failed)
+	leaseOf := func(r *runningHost) string { return r.host.replicas.election.Plugin("podmanager").Lease.Name }
+	if (leaseOf(late) == leaseOf(leader.runningHost)) != sameLease {
+		t.Fatalf("the Leases are %s and %s", leaseOf(leader.runningHost), leaseOf(late))
+	}
 	if s := late.status(); s.Rejected != badDigest || !strings.Contains(s.LastError, byOtherText) || s.Leader != leader.status().Leader {
 		t.Errorf("it has %+v", s)
 	}
 	leader.cut()
 	await.Until(t, "the other takes over", late.leads)
 	lease := late.host.replicas.election.Plugin("podmanager").Lease
-	await.Until(t, "it tells what runs", func() bool { return toldOf(lease, "podmanager").Running == "" })
+	await.Until(t, "it tells what runs", func() bool { return late.host.replicas.toldOf(lease, "podmanager").Running == "" })
 	if s := late.status(); s.State != catalog.Failed || s.Loads != 0 {
 		t.Errorf("it has %+v", s)
 	}
@@ -140,7 +153,7 @@ func TestAReplicaThatStartedAfterTheRollbackDoesNotRunTheRevision(t *testing.T) 
 	other, otherDigest := variant(bad, 'c')
 	late.install("podmanager", other)
 	late.awaitDigest(otherDigest)
-	if told := toldOf(lease, "podmanager"); !slices.Contains(told.Rejected, badDigest) {
+	if told := late.host.replicas.toldOf(lease, "podmanager"); !slices.Contains(told.Rejected, badDigest) {
 		t.Errorf("it tells %+v, and replicas with the file from before may run that", told)
 	}
 	late.install("podmanager", bad)

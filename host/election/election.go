@@ -210,3 +210,14 @@ func (e *Election) all() map[string]*coordinationv1.Lease {
 	}
 	return all
 }
+
+// Annotation returns the values of an annotation of the Leases, by their names.
+func (e *Election) Annotation(key string) (values []string) {
+	all := e.all()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if value, is := all[name].Annotations[key]; is {
+			values = append(values, value)
+		}
+	}
+	return values
+}

@@ -123,13 +123,13 @@ func (l *Lease) maintain(ctx context.Context, v *view, plugins []*Plugin) (block
 	case (goes || !wanted) && sends == 0:
 		l.giveUp()
 	case !goes && l.Leads():
-		l.correct(ctx)
+		l.correct(ctx, v)
 	}
 	return blocking
 }
 
 // correct writes what is wrong in the annotations of a Lease that the replica leads.
-func (l *Lease) correct(ctx context.Context) {
+func (l *Lease) correct(ctx context.Context, v *view) {
 	have := l.Annotations()
 	changes := map[string]*string{}
 	l.mu.Lock()
@@ -140,7 +140,7 @@ func (l *Lease) correct(ctx context.Context) {
 		}
 	}
 	l.mu.Unlock()
-	if by := have[PreferredHolderAnnotation]; by != "" {
+	if by := annotationsOf(v.leases[l.Name])[PreferredHolderAnnotation]; by != "" { // and the replica stays
 		changes[PreferredHolderAnnotation] = nil
 	}
 	if len(changes) == 0 || !l.correcting.CompareAndSwap(false, true) {
