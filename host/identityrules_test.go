@@ -199,9 +199,7 @@ func TestEachRuleOfAnAccountIsNeeded(t *testing.T) {
 	s.applyFile("../plugins/configsync/sample.yaml")
 	s.applyFile("../plugins/ttl/sample.yaml")
 	s.expectWork()
-	await.Until(t, "no right is missing", func() bool {
-		return !slices.ContainsFunc(tenantNames, func(name string) bool { return len(s.missing(name)) > 0 })
-	})
+	await.Until(t, "no right is missing", s.nothingMissing)
 	s.mu.Lock()
 	if len(s.refused) > 0 {
 		t.Errorf("forbidden: %q", s.refused)
@@ -242,7 +240,12 @@ func (s *tenants) without(t *testing.T, plugin string, role *rbacv1.ClusterRole,
 	for _, other := range append(others, role) {
 		s.setRules(other, other.Rules)
 	}
-	await.Until(t, plugin+" has the rule again", func() bool { return len(s.missing(plugin)) == 0 })
+	await.Until(t, "all have their rules again", s.nothingMissing)
+}
+
+// nothingMissing reports whether no plugin lacks a right.
+func (s *tenants) nothingMissing() bool {
+	return !slices.ContainsFunc(tenantNames, func(name string) bool { return len(s.missing(name)) > 0 })
 }
 
 // sharing returns the roles by which the host has the same right for other plugins.
