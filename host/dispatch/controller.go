@@ -34,8 +34,8 @@ type Config struct {
 	Events  events.Observer
 	Logger  hclog.Logger
 
-	// Lease is that of the plugin; nil: this is the only replica of the host. Keys that are
-	// due while another replica leads stay in the queue.
+	// Lease is that of the plugin; nil: this is the only replica of the host. No key is taken
+	// from the queue while another replica leads.
 	Lease Lease
 	// LogLines bounds the log of the plugin, shared by its controllers; nil:
 	// unlimited.

@@ -32,7 +32,7 @@ type Failure struct {
 	// was lost, or the API server failed while it performed the request.
 	Uncertain bool
 	// Later is set if nothing is wrong but the time: how long the API server, the
-	// plugin's own limit of writes, or [Config.MayWrite] wants the write to be postponed.
+	// plugin's own limit of writes, or [Config.Lease] wants the write to be postponed.
 	Later time.Duration
 	// Outage means that the API server could not be reached or was overloaded:
 	// the failure says nothing about the effect.
@@ -137,7 +137,7 @@ func classify(err error) *Failure {
 	return f
 }
 
-// unsentLater is when a write is tried again that [Config.MayWrite] has refused. It is of a
+// unsentLater is when a write is tried again that [Config.Lease] has refused. It is of a
 // replica that is about to renew its Lease late; one that has lost it forgets the run.
 const unsentLater = time.Second
 

@@ -66,7 +66,7 @@ func (s *session) find(ctx context.Context, a plannedApply) (have *object.Object
 // one was about to send when it was suspended may arrive after the next leader has written: it must
 // not change what that has made.
 func (p *Performer) onlyVersion(version string) string {
-	if p.MayWrite == nil {
+	if p.Lease == nil {
 		return ""
 	}
 	return version

@@ -49,8 +49,8 @@ func newClient(c *Config) (client, error) {
 		// the host may act with itself must not become the plugin's.
 		config.Impersonate = rest.ImpersonationConfig{UserName: c.Account.User()}
 	}
-	if c.MayWrite != nil {
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return guard{next, c.MayWrite, c.BeginWrite} })
+	if c.Lease != nil {
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return guard{next, c.Lease} })
 	}
 	r, err := rest.UnversionedRESTClientFor(config)
 	return client{rest: r, dryRun: c.DryRun}, err

@@ -150,13 +150,9 @@ type Config struct {
 	// Managed labels what the plugin owns [abi.LabelManagedBy].
 	Managed bool
 
-	// MayWrite, if it is set, returns why nothing may be written now, because another replica of
-	// the host may lead the plugin; nil: it may be. A write is then postponed
-	// ([Failure.Later]), and an Event is not emitted. It must not block.
-	MayWrite func() error
-	// BeginWrite, if it is set, is called before each write is sent, and end when it was
-	// answered. Its error is that of MayWrite.
-	BeginWrite func() (end func(), err error)
+	// Lease is that of the plugin; nil: this is the only replica of the host. A write that it
+	// refuses is postponed ([Failure.Later]), and an Event is not emitted.
+	Lease Lease
 
 	// DryRun lets the API server check every write without storing it. What
 	// would have changed is logged.

@@ -5,13 +5,23 @@ import (
 	"net/http"
 )
 
-// This file keeps a replica that does not lead its plugin from writing: [Config.MayWrite].
+// This file keeps a replica that does not lead its plugin from writing: [Config.Lease].
+
+// Lease is the right to write for a plugin; [election.Plugin] implements it. Its methods do not
+// block.
+type Lease interface {
+	// Check returns why nothing may be written now, because another replica of the host may
+	// lead the plugin.
+	Check() error
+	// BeginWrite is called before each write is sent, and end when it was answered. The error
+	// is that of Check.
+	BeginWrite() (end func(), err error)
+}
 
 // guard is a transport that sends no write which may not be sent.
 type guard struct {
-	next     http.RoundTripper
-	mayWrite func() error
-	begin    func() (end func(), err error) // nil: nothing is to be done
+	next  http.RoundTripper
+	lease Lease
 }
 
 // unsentError is why a write was not sent.
@@ -26,12 +36,12 @@ func (g guard) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method == http.MethodGet {
 		return g.next.RoundTrip(request)
 	}
-	end, err := g.beginWrite()
+	end, err := g.lease.BeginWrite()
 	if err != nil {
 		if request.Body != nil {
 			request.Body.Close()
 		}
-		return nil, err
+		return nil, unsentError{err}
 	}
 	defer end()
 	guarded := request.WithContext(request.Context()) // a RoundTripper must not change the request
@@ -45,19 +55,8 @@ func (g guard) RoundTrip(request *http.Request) (*http.Response, error) {
 	return g.next.RoundTrip(guarded)
 }
 
-func (g guard) beginWrite() (end func(), err error) {
-	if g.begin == nil {
-		return func() {}, g.check()
-	}
-	end, err = g.begin()
-	if err != nil {
-		return nil, unsentError{err}
-	}
-	return end, nil
-}
-
 func (g guard) check() error {
-	if err := g.mayWrite(); err != nil {
+	if err := g.lease.Check(); err != nil {
 		return unsentError{err}
 	}
 	return nil

@@ -18,16 +18,30 @@ import (
 
 var errNotNow = errors.New("another replica leads")
 
-// until returns a MayWrite that refuses from the time on that now becomes true.
-func until(now *atomic.Bool) func(*Config) {
-	return func(c *Config) {
-		c.MayWrite = func() error {
-			if now.Load() {
-				return errNotNow
-			}
-			return nil
-		}
+// testLease refuses writes from the time on that refuse becomes true.
+type testLease struct {
+	refuse *atomic.Bool
+	sent   atomic.Int64 // writes on their way
+}
+
+func (l *testLease) Check() error {
+	if l.refuse.Load() {
+		return errNotNow
 	}
+	return nil
+}
+
+func (l *testLease) BeginWrite() (end func(), err error) {
+	if err := l.Check(); err != nil {
+		return nil, err
+	}
+	l.sent.Add(1)
+	return func() { l.sent.Add(-1) }, nil
+}
+
+// until has a plugin's Lease refuse from the time on that now becomes true.
+func until(now *atomic.Bool) func(*Config) {
+	return func(c *Config) { c.Lease = &testLease{refuse: now} }
 }
 
 func expectUnsent(t *testing.T, failure *Failure) {
@@ -58,6 +72,28 @@ func TestNoWriteIsSentThatMayNotBe(t *testing.T) {
 	refuse.Store(false)
 	if _, failure := w.EnsureFinalizer(t.Context(), target); failure != nil || !slices.Contains(sent, http.MethodPatch) {
 		t.Errorf("failed with %v, sent %q", failure, sent)
+	}
+}
+
+// The Lease is not given to another replica before that.
+func TestAWriteEndsWhenItWasAnswered(t *testing.T) {
+	var refuse atomic.Bool
+	lease := &testLease{refuse: &refuse}
+	g := guard{lease: lease}
+	for method, want := range map[string]int64{http.MethodGet: 0, http.MethodPatch: 1, http.MethodDelete: 1} {
+		g.next = roundTripper(func(*http.Request) (*http.Response, error) {
+			if n := lease.sent.Load(); n != want {
+				t.Errorf("%s: %d writes are on their way, want %d", method, n, want)
+			}
+			return nil, errNotNow
+		})
+		request, err := http.NewRequestWithContext(t.Context(), method, "http://api", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.RoundTrip(request); err == nil || lease.sent.Load() != 0 { //nolint:bodyclose // there is none
+			t.Errorf("%s: %v, %d writes are on their way after it", method, err, lease.sent.Load())
+		}
 	}
 }
 
@@ -107,12 +143,7 @@ func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 // A transport repeats a request if the connection was closed before the first byte.
 func TestAWriteIsNotSentAgainOnAnotherConnection(t *testing.T) {
 	var refuse atomic.Bool
-	g := guard{mayWrite: func() error {
-		if refuse.Load() {
-			return errNotNow
-		}
-		return nil
-	}}
+	g := guard{lease: &testLease{refuse: &refuse}}
 	g.next = roundTripper(func(request *http.Request) (*http.Response, error) {
 		first, err := io.ReadAll(request.Body)
 		if err != nil || string(first) != "body" {

@@ -353,7 +353,7 @@ func (p *Performer) EmitEvent(t Target, e *abi.Event) {
 // emit emits an Event as the host or, in a dry run, logs it. It emits none while nothing may
 // be written.
 func (p *Performer) emit(t Target, e abi.Event) {
-	if p.MayWrite != nil && p.MayWrite() != nil {
+	if p.Lease != nil && p.Lease.Check() != nil {
 		return
 	}
 	if p.DryRun {

@@ -43,7 +43,7 @@ func TestAPluginThatChangesItsLeaseStartsAnew(t *testing.T) {
 		}
 		return r.plugins["p"].controllers["c"], r.plugins["p"].effects.Load()
 	}
-	if c, p := start(1, false); c.Lease != nil || p.MayWrite != nil {
+	if c, p := start(1, false); c.Lease != nil || p.Lease != nil {
 		t.Errorf("the only replica has the Lease %v", c.Lease)
 	}
 	r.Stop("p", false)
@@ -56,11 +56,8 @@ func TestAPluginThatChangesItsLeaseStartsAnew(t *testing.T) {
 		}
 		before, former := controller, performer
 		controller, performer = start(number+2, own)
-		if err := performer.MayWrite(); !errors.Is(err, election.ErrNotLeading) {
+		if err := performer.Lease.Check(); !errors.Is(err, election.ErrNotLeading) {
 			t.Errorf("a replica that does not lead may write: %v", err)
-		}
-		if _, err := performer.BeginWrite(); !errors.Is(err, election.ErrNotLeading) {
-			t.Errorf("a replica that does not lead begins a write: %v", err)
 		}
 		if changes := number < 2; controller.Lease != want || (controller != before) != changes || (performer != former) != changes {
 			t.Errorf("ownLease %v: a new controller %v, a new performer %v, by %v", own, controller != before, performer != former, controller.Lease)

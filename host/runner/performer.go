@@ -75,7 +75,7 @@ func (r *Runner) newPerformer(rev *Revision, lead *election.Plugin, p *plugin) (
 		DryRun:     policy.DryRun,
 	}
 	if lead != nil {
-		c.MayWrite, c.BeginWrite = lead.Check, lead.BeginWrite
+		c.Lease = lead
 	}
 	return effect.New(c)
 }
