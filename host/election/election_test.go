@@ -23,30 +23,23 @@ import (
 // The API server that the tests share. The first test that needs it starts it.
 var shared = sync.OnceValues(devcluster.StartMain)
 
-var stopShared = sync.OnceValue(func() error {
-	cluster, err := shared()
-	if err != nil {
-		return err
-	}
-	return cluster.Stop()
-})
+var stopShared = func() error { return nil }
 
 func TestMain(m *testing.M) {
-	await.Main(m, func() error {
-		if err := stopShared(); err != nil {
-			return err
-		}
-		return goleak.Find()
-	})
+	await.Main(m, func() error { return errors.Join(stopShared(), goleak.Find()) })
 }
 
 // cluster returns an API server without Leases.
 func cluster(t *testing.T) *rest.Config {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a control plane")
+	}
 	c, err := shared()
 	if err != nil {
 		t.Fatal(err)
 	}
+	stopShared = c.Stop
 	t.Cleanup(func() { // when the replicas have ended
 		leases := kubernetes.NewForConfigOrDie(c.Config).CoordinationV1().Leases("default")
 		if err := leases.DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {

@@ -206,6 +206,9 @@ func TestAReplicaWhoseWatchIsBrokenTakesOver(t *testing.T) {
 
 // The Leases name a replica that has ended since.
 func TestALeaderOutlivesARestoredAPIServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a control plane")
+	}
 	cluster := devcluster.Start(t)
 	config := cluster.Config
 	a := newReplica(t, config, "a")
@@ -276,9 +279,6 @@ func TestLeasesAreJoinedWhileTheElectionEnds(t *testing.T) {
 
 // 200 plugins on three replicas, at the default durations.
 func TestThreeReplicasSendFewRequests(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes 20 s")
-	}
 	config := cluster(t)
 	var requests atomic.Int64
 	counted := rest.CopyConfig(config)
