@@ -23,5 +23,5 @@
 //
 // Stages know neither each other nor dispatch. host.go starts them in this order
 // and stops them in reverse; wiring.go joins catalog, sandbox and serve,
-// replicas.go catalog and election.
+// replicas.go and told.go catalog and election.
 package host

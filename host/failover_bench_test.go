@@ -2,7 +2,6 @@ package host
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,8 +21,6 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/internal/await"
-	"github.com/thole-dev/thole/host/internal/devcluster"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
 // BenchmarkFailOver measures how soon a replica reconciles that takes over from a leader that
@@ -107,16 +104,13 @@ type electedFleet struct {
 
 func newElectedFleet(b *testing.B, objects int) *electedFleet {
 	b.Helper()
-	cluster := rest.CopyConfig(devcluster.Start(b).Config)
-	cluster.QPS = -1
-	client := dynamic.NewForConfigOrDie(cluster)
-	apply(b, client.Resource(crds), "../plugins/podmanager/crd.yaml")
-	f := &electedFleet{objects, cluster, client.Resource(podManagers).Namespace("default"), b.TempDir(), b.TempDir()}
+	cluster, wasm, samples := podManagerCluster(b)
+	f := &electedFleet{objects, cluster, samples, b.TempDir(), b.TempDir()}
 	await.Until(b, "the kind is served", func() bool {
 		_, err := f.samples.List(b.Context(), metav1.ListOptions{Limit: 1})
 		return err == nil
 	})
-	if err := os.WriteFile(filepath.Join(f.plugins, "podmanager.wasm"), wasmbuild.Build(b, wasmbuild.TinyGo, "plugins/podmanager"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(f.plugins, "podmanager.wasm"), wasm, 0o644); err != nil {
 		b.Fatal(err)
 	}
 	var creating errgroup.Group
@@ -176,25 +170,8 @@ func (f *electedFleet) start(b *testing.B) *timedReplica {
 	r := &timedReplica{b: b, reconciled: map[string]bool{}, written: map[string]time.Time{}, stopped: func() {}}
 	c := config.Config{Plugins: f.plugins, Listen: "127.0.0.1:0", HostIdentity: true, CacheDir: f.cache}
 	fastElection(&c)
-	ctx, cancel := context.WithCancel(context.Background())
-	h, err := New(ctx, c, Environment{
+	r.host, r.end = run(b, c, Environment{
 		Cluster: f.cluster, Logger: hclog.New(&hclog.LoggerOptions{Output: r, JSONFormat: true}), Events: r, Version: "test",
-	})
-	if err != nil {
-		cancel()
-		b.Fatal(err)
-	}
-	r.host = h
-	done := make(chan error, 1)
-	go func() { done <- h.Run(ctx) }()
-	r.end = sync.OnceValue(func() error {
-		cancel()
-		return <-done
-	})
-	b.Cleanup(func() {
-		if err := r.end(); err != nil {
-			b.Error(err)
-		}
 	})
 	return r
 }

@@ -44,13 +44,19 @@ func (r *runningHost) awaitState(want catalog.State) {
 	await.Until(r.t, fmt.Sprintf("the plugin is %s", want), func() bool { return r.status().State == want })
 }
 
-func TestAStandbyTakesOverAtOnceFromALeaderThatStops(t *testing.T) {
-	cluster := rest.CopyConfig(devcluster.Start(t).Config)
+// podManagerCluster returns a cluster with the CRD of podmanager, its module and its objects.
+func podManagerCluster(tb testing.TB) (cluster *rest.Config, wasm []byte, objects dynamic.ResourceInterface) {
+	tb.Helper()
+	cluster = rest.CopyConfig(devcluster.Start(tb).Config)
 	cluster.QPS = -1
-	wasm := wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager")
+	wasm = wasmbuild.Build(tb, wasmbuild.TinyGo, "plugins/podmanager")
 	client := dynamic.NewForConfigOrDie(cluster)
-	apply(t, client.Resource(crds), "../plugins/podmanager/crd.yaml")
-	samples := client.Resource(podManagers).Namespace("default")
+	apply(tb, client.Resource(crds), "../plugins/podmanager/crd.yaml")
+	return cluster, wasm, client.Resource(podManagers).Namespace("default")
+}
+
+func TestAStandbyTakesOverAtOnceFromALeaderThatStops(t *testing.T) {
+	cluster, wasm, samples := podManagerCluster(t)
 	replica := func() *runningHost {
 		r := start(t, cluster, fastElection)
 		r.install("podmanager", wasm)
@@ -109,12 +115,7 @@ func (r *runningHost) depth() (n float64) {
 // The leader does what there is to do, and a standby must not keep in memory what has changed:
 // all objects are due when it leads.
 func TestTheQueueOfAStandbyStaysEmpty(t *testing.T) {
-	cluster := rest.CopyConfig(devcluster.Start(t).Config)
-	cluster.QPS = -1
-	wasm := wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager")
-	client := dynamic.NewForConfigOrDie(cluster)
-	apply(t, client.Resource(crds), "../plugins/podmanager/crd.yaml")
-	samples := client.Resource(podManagers).Namespace("default")
+	cluster, wasm, samples := podManagerCluster(t)
 	leader := start(t, cluster, fastElection)
 	leader.install("podmanager", wasm)
 	leader.awaitState(catalog.Running)
@@ -122,6 +123,7 @@ func TestTheQueueOfAStandbyStaysEmpty(t *testing.T) {
 	standby := start(t, cluster, fastElection)
 	standby.install("podmanager", wasm)
 	standby.awaitState(catalog.Standby)
+	await.Until(t, "the standby could take the Lease", func() bool { return standby.host.replicas.ready("podmanager") })
 	sample, err := samples.Get(t.Context(), "sample", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -167,18 +169,13 @@ func TestTheQueueOfAStandbyStaysEmpty(t *testing.T) {
 
 // Each plugin has a Lease of its own, so that there are two to share.
 func TestReplicasShareThePlugins(t *testing.T) {
-	cluster := rest.CopyConfig(devcluster.Start(t).Config)
-	cluster.QPS = -1
-	apply(t, dynamic.NewForConfigOrDie(cluster).Resource(crds), "../plugins/podmanager/crd.yaml")
+	cluster, podmanager, _ := podManagerCluster(t)
 	ttl, err := os.ReadFile("../plugins/ttl/policy.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	policies := map[string]string{"podmanager": "apiVersion: thole.dev/v1alpha1\n", "ttl": string(ttl)}
-	plugins := map[string][]byte{}
-	for name := range policies {
-		plugins[name] = wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/"+name)
-	}
+	plugins := map[string][]byte{"podmanager": podmanager, "ttl": wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/ttl")}
 	replica := func() *runningHost {
 		r := start(t, cluster, func(c *config.Config) {
 			fastElection(c)
@@ -202,11 +199,12 @@ func TestReplicasShareThePlugins(t *testing.T) {
 	await.Until(t, "a runs both", func() bool { return slices.Equal(states(a), both) })
 	b := replica()
 	await.Until(t, "each runs one", func() bool { return slices.Equal(states(a), one) && slices.Equal(states(b), one) })
-	for i, s := range b.host.Plugins() {
-		if other := a.host.Plugins()[i]; s.State == other.State || s.Leader != other.Leader || s.Leader == "" {
-			t.Errorf("a has %+v, b has %+v", other, s)
-		}
-	}
+	await.Until(t, "both show who leads", func() bool {
+		ofA, ofB := a.host.Plugins(), b.host.Plugins()
+		return !slices.ContainsFunc([]int{0, 1}, func(i int) bool {
+			return ofA[i].State == ofB[i].State || ofA[i].Leader != ofB[i].Leader || ofA[i].Leader == ""
+		})
+	})
 	if err := a.end(); err != nil {
 		t.Fatal(err)
 	}

@@ -74,28 +74,36 @@ func start(t *testing.T, cluster *rest.Config, change func(*config.Config)) *run
 	}
 	logger := hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: r.log, JSONFormat: true})
 	env := Environment{Cluster: cluster, Logger: logger, Events: telemetry.LogEvents(logger), Version: "test", RightsFor: rightsFor}
-	ctx, cancel := context.WithCancel(context.Background())
-	h, err := New(ctx, config, env)
-	if err != nil {
-		cancel()
-		t.Fatal(err)
-	}
-	r.host = h
-	done := make(chan error, 1)
-	go func() { done <- h.Run(ctx) }()
-	r.end = sync.OnceValue(func() error {
-		cancel()
-		return <-done
-	})
 	t.Cleanup(func() {
-		if err := r.end(); err != nil {
-			t.Error(err)
-		}
 		if t.Failed() {
 			t.Log(r.log)
 		}
 	})
+	r.host, r.end = run(t, config, env)
 	return r
+}
+
+// run runs a host until end is called, or the test ends.
+func run(tb testing.TB, config config.Config, env Environment) (h *Host, end func() error) {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	h, err := New(ctx, config, env)
+	if err != nil {
+		cancel()
+		tb.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- h.Run(ctx) }()
+	end = sync.OnceValue(func() error {
+		cancel()
+		return <-done
+	})
+	tb.Cleanup(func() {
+		if err := end(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return h, end
 }
 
 func (r *runningHost) install(name string, wasm []byte) {

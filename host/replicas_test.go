@@ -9,14 +9,11 @@ import (
 	"sync"
 	"testing"
 
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
-	"github.com/thole-dev/thole/host/internal/devcluster"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
 // cuttable is a replica whose requests can be kept from being sent, as if it were killed.
@@ -62,11 +59,8 @@ func variant(wasm []byte, name byte) (module []byte, digest string) {
 // rejectedCluster returns a cluster with a leader that is about to roll a revision back.
 func rejectedCluster(t *testing.T) (cluster *rest.Config, leader *cuttable, good, bad []byte, badDigest string) {
 	t.Helper()
-	cluster = rest.CopyConfig(devcluster.Start(t).Config)
-	cluster.QPS = -1
-	good = wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager")
+	cluster, good, _ = podManagerCluster(t)
 	bad, badDigest = variant(good, 'b')
-	apply(t, dynamic.NewForConfigOrDie(cluster).Resource(crds), "../plugins/podmanager/crd.yaml")
 	leader = startCuttable(t, cluster)
 	leader.install("podmanager", good)
 	leader.awaitState(catalog.Running)
@@ -112,6 +106,9 @@ func TestAStandbyThatTakesOverRunsWhatTheLeaderHasRolledBackTo(t *testing.T) {
 	// The administrator tries it again.
 	standby.host.RetryRefused()
 	standby.awaitDigest(badDigest)
+	if standby.host.replicas.isRejected("podmanager", badDigest) {
+		t.Error("what the administrator tries again is not led")
+	}
 	lease := standby.host.replicas.election.Plugin("podmanager").Lease
 	await.Until(t, "others may run it too", func() bool {
 		told := standby.host.replicas.toldOf(lease, "podmanager")
@@ -141,6 +138,9 @@ func startAfterRollback(t *testing.T, elect func(*config.Config), sameLease bool
 	}
 	if s := late.status(); s.Rejected != badDigest || !strings.Contains(s.LastError, byOtherText) || s.Leader != leader.status().Leader {
 		t.Errorf("it has %+v", s)
+	}
+	if r := late.host.replicas; !r.isRejected("podmanager", badDigest) || r.isRejected("podmanager", leader.status().Digest) || r.ready("podmanager") {
+		t.Error("it takes the module that was rolled back for the one that the leader runs")
 	}
 	leader.cut()
 	await.Until(t, "the other takes over", late.leads)

@@ -1,0 +1,247 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/election"
+	"github.com/thole-dev/thole/host/internal/explain"
+)
+
+// What the leader of a plugin tells the other replicas of its modules, in an annotation of the
+// Lease.
+
+// annotationPrefix precedes the name of a plugin in the annotation of its Lease that has what
+// its leader tells of it.
+const annotationPrefix = "plugins.thole.dev/"
+
+// maxRejected bounds how many modules of a plugin are remembered that were rolled back: a
+// replica runs none of them although its files are some changes behind.
+const maxRejected = 4
+
+// toldOf returns what the leader of a plugin has told of it. Nothing yet by a Lease that the plugin
+// has not had before: what was rolled back was told by another one.
+func (r *replicas) toldOf(lease *election.Lease, plugin string) (t catalog.Told) {
+	key := annotationPrefix + plugin
+	if text, told := lease.Annotations()[key]; told {
+		_ = json.Unmarshal([]byte(text), &t) // others may write there what they like
+		return t
+	}
+	for _, text := range r.election.Annotation(key) {
+		var other catalog.Told
+		_ = json.Unmarshal([]byte(text), &other)
+		for _, digest := range other.Rejected {
+			t.Rejected = withRejected(t.Rejected, digest)
+		}
+	}
+	return t
+}
+
+// annotationOf returns the annotation.
+func annotationOf(t catalog.Told) *string {
+	text, _ := json.Marshal(t) // cannot fail
+	return new(string(text))
+}
+
+// Told implements [catalog.Replicas].
+func (r *replicas) Told(m *catalog.Module) (catalog.Told, error) {
+	p, err := r.ofModule(m)
+	if err == nil {
+		err = r.election.Err()
+	}
+	if err != nil {
+		return catalog.Told{}, err
+	}
+	told := r.toldOf(p.Lease, m.Name)
+	if p.Lease.Leads() {
+		told = r.ofLeader(m, told)
+	}
+	return told, nil
+}
+
+// ofModule returns who leads a plugin: without a policy by the Lease that it had before.
+func (r *replicas) ofModule(m *catalog.Module) (*election.Plugin, error) {
+	if before := r.election.Plugin(m.Name); m.PolicyUnknown && before != nil {
+		return before, nil
+	}
+	return r.of(m.Name, m.Policy.OwnLease)
+}
+
+// ofLeader returns what holds of what was told for the replica that leads. An administrator
+// who pins a module, or changes the file to another one and back, wants it to run.
+func (r *replicas) ofLeader(m *catalog.Module, before catalog.Told) (now catalog.Told) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m.Err == nil {
+		file := r.files[m.Name]
+		r.files[m.Name] = m.Digest
+		if file != m.Digest && slices.Contains(before.Rejected, file) {
+			r.letRetry(m.Name, file)
+		}
+		if m.Policy.Digest != "" && m.Policy.Pins(m.Digest) {
+			r.letRetry(m.Name, m.Digest)
+		}
+	}
+	retried := r.retried[m.Name]
+	if slices.Contains(retried, m.Digest) {
+		now.Running = m.Digest
+	}
+	now.Rejected = slices.DeleteFunc(before.Rejected, func(digest string) bool { return slices.Contains(retried, digest) })
+	return now
+}
+
+// letRetry lets a module run although it was rolled back. r.mu is held.
+func (r *replicas) letRetry(plugin, digest string) {
+	if !slices.Contains(r.retried[plugin], digest) {
+		r.retried[plugin] = append(r.retried[plugin], digest)
+	}
+}
+
+// Reject implements [catalog.Replicas].
+func (r *replicas) Reject(m *catalog.Module, digest string) {
+	r.telling.Lock()
+	defer r.telling.Unlock()
+	p, err := r.ofModule(m)
+	if err == nil {
+		r.mu.Lock()
+		r.retried[m.Name] = slices.DeleteFunc(r.retried[m.Name], func(d string) bool { return d == digest })
+		r.mu.Unlock()
+		told := r.toldOf(p.Lease, m.Name)
+		if slices.Contains(told.Rejected, digest) {
+			return
+		}
+		told.Rejected = withRejected(told.Rejected, digest)
+		err = p.Lease.Annotate(context.Background(), map[string]*string{annotationPrefix + m.Name: annotationOf(told)})
+	}
+	if err != nil {
+		r.logger.Error("other replicas do not know that a module was rolled back, and may run it if they take over", "plugin", m.Name, "digest", digest, "error", err)
+	}
+}
+
+// withRejected adds a module to those that were rolled back.
+func withRejected(rejected []string, digest string) []string {
+	if slices.Contains(rejected, digest) {
+		return rejected
+	}
+	rejected = append(slices.Clone(rejected), digest)
+	return rejected[max(0, len(rejected)-maxRejected):]
+}
+
+// retry lets modules run again that were rolled back, where this replica leads.
+func (r *replicas) retry() {
+	if r == nil {
+		return
+	}
+	for _, lease := range r.election.Leases() {
+		if !lease.Leads() {
+			continue
+		}
+		for _, plugin := range r.election.PluginsOf(lease) {
+			r.mu.Lock()
+			r.retried[plugin.Name] = r.toldOf(lease, plugin.Name).Rejected
+			r.mu.Unlock()
+		}
+	}
+}
+
+// tellEvery is how often the annotations are brought up to date.
+const tellEvery = time.Second
+
+// tell writes what has changed of the plugins that this replica leads.
+func (r *replicas) tell(ctx context.Context) {
+	if !r.catalog().Updated() {
+		return
+	}
+	r.election.Keep(func(plugin string) bool {
+		_, known := r.catalog().Status(plugin)
+		return known
+	})
+	statuses := map[string]catalog.Status{}
+	for _, s := range r.catalog().Statuses() {
+		statuses[s.Name] = s
+	}
+	for _, lease := range r.election.Leases() {
+		if !lease.Leads() {
+			continue
+		}
+		r.toldOrNot(ctx, lease, r.tellBy(ctx, lease, statuses))
+	}
+}
+
+// toldOrNot logs an error that is another one than the last.
+func (r *replicas) toldOrNot(ctx context.Context, lease *election.Lease, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if err != nil && text != r.untold[lease] && ctx.Err() == nil {
+		r.logger.Warn("cannot tell other replicas what runs", "lease", lease.Name, "error", explain.Forbidden(err))
+	}
+	r.untold[lease] = text
+}
+
+// tellBy tells what has changed of the plugins of one Lease.
+func (r *replicas) tellBy(ctx context.Context, lease *election.Lease, statuses map[string]catalog.Status) error {
+	r.telling.Lock()
+	defer r.telling.Unlock()
+	changes := map[string]*string{}
+	for key := range lease.Annotations() {
+		if plugin, ours := strings.CutPrefix(key, annotationPrefix); ours && r.hasGone(plugin, lease) {
+			changes[key] = nil
+		}
+	}
+	for _, plugin := range r.election.PluginsOf(lease) {
+		s, known := statuses[plugin.Name]
+		if !known {
+			continue
+		}
+		before := r.toldOf(lease, plugin.Name)
+		now := r.after(before, s)
+		if now.Running != before.Running || !slices.Equal(now.Rejected, before.Rejected) {
+			changes[annotationPrefix+plugin.Name] = annotationOf(now)
+		}
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	return lease.Annotate(ctx, changes)
+}
+
+// hasGone reports whether a plugin has another Lease by now, or is not in the directory of this
+// replica for so long that it has not just been added to that of another one.
+func (r *replicas) hasGone(plugin string, lease *election.Lease) bool {
+	p := r.election.Plugin(plugin)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p != nil {
+		delete(r.missing, plugin)
+		return p.Lease != lease
+	}
+	since, missed := r.missing[plugin]
+	if !missed {
+		since = time.Now()
+		r.missing[plugin] = since
+	}
+	return time.Since(since) > goneAfter
+}
+
+// goneAfter is longer than the directories of replicas differ if they are of one ConfigMap.
+const goneAfter = 10 * time.Minute
+
+// after returns what is to be told of a plugin. That a module was rolled back stays until
+// it runs since it was to be tried again.
+func (r *replicas) after(before catalog.Told, s catalog.Status) (now catalog.Told) {
+	r.mu.Lock()
+	retried := slices.Contains(r.retried[s.Name], s.Digest)
+	r.mu.Unlock()
+	now.Running = s.Digest
+	now.Rejected = slices.DeleteFunc(slices.Clone(before.Rejected), func(digest string) bool { return retried && digest == s.Digest })
+	if s.FailedStep == catalog.StepProbation {
+		now.Rejected = withRejected(now.Rejected, s.Rejected)
+	}
+	return now
+}
