@@ -48,6 +48,9 @@ func (m *Manifest) checkFeatures(c Controller) error {
 		checkEach("owns", c.Owns, m.checkOwned),
 		checkEach("reads", c.Reads, func(w Followed) error { return m.checkFollowed("", w) }),
 		checkEach("watches", c.Watches, func(w Watch) error { return m.checkFollowed("", w.Followed) }),
+		checkFeature(m.Features, FeatureChanges, "changes", c.Changes != ""),
+		checkFeature(m.Features, FeatureChanges, "gone", c.Gone),
+		checkFeature(m.Features, FeatureTimers, "timers", len(c.Timers) > 0),
 		checkFeature(m.Features, FeatureRetry, "retry", c.Retry != Retry{}),
 		checkFeature(m.Features, FeatureSummaries, "conditions.summaries", len(c.Conditions.Summaries) > 0),
 	)
@@ -72,6 +75,9 @@ func (c Controller) check() error {
 		checkEach("indexes", c.Indexes, c.checkIndex),
 		checkDistinct("indexes", "name", c.Indexes, func(x Index) string { return x.Name }),
 		c.checkMetadataOnly(),
+		c.checkChanges(),
+		checkEach("timers", c.Timers, Timer.check),
+		checkDistinct("timers", "name", c.Timers, func(t Timer) string { return t.Name }),
 		rawjson.Within("retry", c.Retry.check()),
 		rawjson.Within("conditions", c.Conditions.check()),
 	)
@@ -126,6 +132,29 @@ func (m *Manifest) checkIndexes() error {
 			return rawjson.NewError("", rawjson.Quote(x.Kind.String())+" has more than "+strconv.Itoa(MaxKindIndexes)+" indexes in this plugin")
 		})
 	})
+}
+
+func (c Controller) checkChanges() error {
+	switch c.Changes {
+	case "", ChangesMemory:
+		return nil
+	case ChangesAnnotation:
+		if c.For.Sensitive() {
+			return rawjson.NewError("changes", rawjson.Quote(string(c.Changes))+" would copy the content of "+c.For.Kind.String()+" into its annotations: use memory")
+		}
+		return nil
+	}
+	return rawjson.NewError("changes", rawjson.Quote(string(c.Changes))+" is not one of memory, annotation")
+}
+
+func (t Timer) check() error {
+	if err := checkName("name", t.Name); err != nil {
+		return err
+	}
+	if t.Interval == 0 {
+		return rawjson.NewError("interval", "is required: the time between two runs")
+	}
+	return nil
 }
 
 // Bounds of [Retry.Factor], in percent.

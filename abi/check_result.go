@@ -18,6 +18,7 @@ func (out *Result) check() error {
 		out.checkOutcome(),
 		out.checkIntents(),
 		checkLength("memo", len(out.Memo), MaxMemo),
+		checkLength("progress", len(out.Progress), MaxProgress),
 		checkEach("conditions", out.Conditions, Condition.check),
 		checkEach("apply", out.Apply, Apply.check),
 		checkEach("delete", out.Delete, Ref.check),

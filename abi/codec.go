@@ -72,8 +72,8 @@ func EncodeResult(out *Result) []byte { return encode(512, out.fields) }
 
 // DecodeResult decodes what reconcile wrote, checks it against the limits of
 // this package and truncates messages that are too long. Every error is a
-// [*rawjson.Error] and of class abi. Memo does not alias data, because it
-// outlives the run. Empty data is an empty result: a guest that fails need not
+// [*rawjson.Error] and of class abi. Memo and Progress do not alias data, because they
+// outlive the run. Empty data is an empty result: a guest that fails need not
 // write one.
 func DecodeResult(data []byte) (*Result, error) {
 	out := &Result{}
@@ -81,7 +81,7 @@ func DecodeResult(data []byte) (*Result, error) {
 		return out, nil
 	}
 	err := decodeStrict(data, out.fields)
-	out.Memo = bytes.Clone(out.Memo)
+	out.Memo, out.Progress = bytes.Clone(out.Memo), bytes.Clone(out.Progress)
 	return checked(out, err, out.check)
 }
 
@@ -125,7 +125,10 @@ func (c *Controller) fields(f *fields) {
 	objects(f, "writes", MaxKinds, &c.Writes, (*Kind).fields)
 	objects(f, "indexes", MaxIndexes, &c.Indexes, (*Index).fields)
 	f.boolean("finalizer", &c.Finalizer)
+	f.text("changes", (*string)(&c.Changes))
+	f.boolean("gone", &c.Gone)
 	f.duration("interval", &c.Interval)
+	objects(f, "timers", MaxTimers, &c.Timers, (*Timer).fields)
 	f.duration("timeout", &c.Timeout)
 	f.count("concurrency", &c.Concurrency)
 	f.object("retry", c.Retry != Retry{}, c.Retry.fields)
@@ -151,6 +154,14 @@ func (x *Index) fields(f *fields) {
 	f.required("name", &x.Name)
 	f.object("kind", true, x.Kind.fields)
 	f.required("field", &x.Field)
+}
+
+func (t *Timer) fields(f *fields) {
+	f.required("name", &t.Name)
+	f.duration("interval", &t.Interval)
+	f.duration("initialDelay", &t.InitialDelay)
+	f.duration("idle", &t.Idle)
+	f.boolean("sharp", &t.Sharp)
 }
 
 func (r *Retry) fields(f *fields) {
@@ -202,13 +213,22 @@ func (q *Request) fields(f *fields, object func(*Request, *rawjson.Reader)) {
 func (q *Request) fieldsBeforeObject(f *fields) {
 	f.required("controller", &q.Controller)
 	f.boolean("deleting", &q.Deleting)
+	f.boolean("gone", &q.Gone)
 	texts(f, "reasons", math.MaxInt, &q.Reasons)
 	f.count("attempt", &q.Attempt)
 	pointer(f, "previous", &q.Previous, (*Previous).fields)
+	texts(f, "timers", math.MaxInt, &q.Timers)
+	pointer(f, "change", &q.Change, (*Change).fields)
 	f.raw("memo", &q.Memo)
 	f.time("now", &q.Now)
 	f.seed("seed", &q.Seed)
 	f.raw("config", &q.Config)
+}
+
+func (c *Change) fields(f *fields) {
+	f.required("type", (*string)(&c.Type))
+	f.raw("old", &c.Old)
+	f.raw("progress", &c.Progress)
 }
 
 func (p *Previous) fields(f *fields) {
@@ -263,6 +283,7 @@ func (out *Result) fields(f *fields) {
 	objects(f, "delete", MaxIntents, &out.Delete, (*Ref).fields)
 	objects(f, "events", MaxIntents, &out.Events, (*Event).fields)
 	f.raw("memo", &out.Memo)
+	f.raw("progress", &out.Progress)
 	pointer(f, "error", &out.Error, (*Failure).fields)
 }
 

@@ -105,6 +105,8 @@ const (
 	MaxIntents          = 256      // entries of apply, delete and events together
 	MaxConditions       = 64       // of a result, and of each list of types in a manifest
 	MaxMemo             = 4 << 10
+	MaxProgress         = 4 << 10
+	MaxTimers           = 64      // of a controller
 	MaxName             = 1 << 10 // of an object's name, namespace and uid; more than Kubernetes allows
 	MaxControllers      = 64      // per plugin
 	MaxFeatures         = 64      // per plugin
@@ -141,12 +143,16 @@ const (
 	// FeatureManaged has no field: what a plugin with it owns is labelled [LabelManagedBy]
 	// and followed by that label.
 	FeatureManaged = "managed"
+	// FeatureChanges is the feature of [Controller.Changes], [Controller.Gone],
+	// [Request.Change], [Request.Gone] and [Result.Progress].
+	FeatureChanges = "changes"
+	FeatureTimers  = "timers" // timers of a controller and of a request
 )
 
 // Features returns the names of the features that this package implements. A
 // manifest lists those that its plugin uses.
 func Features() []string {
-	return []string{FeatureRetry, FeatureSummaries, FeatureFields, FeatureIndexes, FeatureSelectors, FeatureWatches, FeatureManaged}
+	return []string{FeatureRetry, FeatureSummaries, FeatureFields, FeatureIndexes, FeatureSelectors, FeatureWatches, FeatureManaged, FeatureChanges, FeatureTimers}
 }
 
 // LabelManagedBy is the label of what a plugin with [FeatureManaged] owns. Its value is
@@ -154,9 +160,18 @@ func Features() []string {
 const LabelManagedBy = "thole.dev/managed-by"
 
 // ReservedAnnotation reports whether a plugin cannot set an annotation: the host's own
-// records of applies, whichever plugin's, and the one by which people suspend an object.
+// records of applies and of handled states, whichever plugin's, and the one by which people
+// suspend an object.
 func ReservedAnnotation(name string) bool {
 	domain, rest, _ := strings.Cut(name, "/")
 	applied := rest == "applied" || strings.HasPrefix(rest, "applied-")
-	return applied && (domain == "thole.dev" || strings.HasSuffix(domain, ".thole.dev")) || name == "reconcile.thole.dev/suspend"
+	return applied && (domain == "thole.dev" || strings.HasSuffix(domain, ".thole.dev")) ||
+		HandledAnnotation(name) || name == "reconcile.thole.dev/suspend"
+}
+
+// HandledAnnotation reports whether an annotation has the handled state of a controller with
+// [ChangesAnnotation]: handled.<plugin>.thole.dev/<controller>.
+func HandledAnnotation(name string) bool {
+	domain, _, _ := strings.Cut(name, "/")
+	return strings.HasPrefix(domain, "handled.") && strings.HasSuffix(domain, ".thole.dev")
 }

@@ -27,7 +27,10 @@ type Controller struct {
 	Writes      []Kind     // kinds that apply and delete may change without an owner reference
 	Indexes     []Index    // fields by which list finds objects of the kinds that it may read; feature [FeatureIndexes]
 	Finalizer   bool       // hold a finalizer, so that a run with Deleting precedes the deletion
+	Changes     Changes    // where the last handled state of an object is kept, for [Request.Change]; "" for nowhere; feature [FeatureChanges]
+	Gone        bool       // run once more for an object that is gone without a cleanup; feature [FeatureChanges]
 	Interval    int64      // ms until the next run after a success without requeueAfter; 0 waits for a change
+	Timers      []Timer    // schedules of each object, with distinct names; feature [FeatureTimers]
 	Timeout     int64      // ms, the deadline of one call; 0 means the host's default
 	Concurrency int        // concurrent calls of this controller; 0 means the host's default
 	Retry       Retry      // when runs that fail or are requeued are repeated
@@ -115,6 +118,26 @@ type Index struct {
 	Field string // a path such as spec.volumes[*].secret.secretName, see [fieldpath.Path]
 }
 
+// Changes is where the host keeps what the last run that ended well was given of an
+// object.
+type Changes string
+
+const (
+	ChangesMemory     Changes = "memory"     // of the host: lost when that restarts or another replica takes over
+	ChangesAnnotation Changes = "annotation" // of the object, without its status
+)
+
+// Timer is a schedule of each object of a controller.
+type Timer struct {
+	Name         string // a DNS label, distinct within the controller
+	Interval     int64  // ms; less than 100 counts as 100
+	InitialDelay int64  // ms from the creation of the object to the first time
+	Idle         int64  // ms that the spec, labels and annotations must not have changed; 0 for no condition
+	// Sharp keeps the times on a grid from the creation of the object. Otherwise Interval
+	// begins at the end of a run, and the host adds jitter.
+	Sharp bool
+}
+
 // Retry is the backoff of a controller and how often it tries. It needs
 // [FeatureRetry]. The zero value of each field stands for its default.
 type Retry struct {
@@ -158,6 +181,19 @@ func (k Kind) Group() string {
 		return ""
 	}
 	return group
+}
+
+// Sensitive reports whether objects of the kind hold credentials or grant rights: Secrets,
+// ServiceAccounts and the kinds of RBAC, of Kubernetes and of OpenShift. A plugin reaches
+// them only by an entry of its policy, and their content is copied nowhere.
+func (k Kind) Sensitive() bool {
+	switch k.Group() {
+	case "":
+		return k.Kind == "Secret" || k.Kind == "ServiceAccount"
+	case "rbac.authorization.k8s.io", "authorization.openshift.io":
+		return true
+	}
+	return false
 }
 
 // Conditions lists the condition types that a controller owns and those that
@@ -217,14 +253,37 @@ type Request struct {
 	Controller string    // the name of the controller to run
 	Object     []byte    // JSON: the primary as the API server sent it, without managedFields and last-applied
 	Deleting   bool      // the object has a deletionTimestamp: clean up
+	Gone       bool      // the object does not exist any more, and Object is what was last known of it
 	Reasons    []Reason  // why the object is reconciled; best effort, so logic must not depend on it
 	Attempt    int       // runs that ended in retry or in a failure since the last end that was no failure, or reset
 	Previous   *Previous // how the last run ended; nil if it succeeded
+	Timers     []string  // names of the controller's timers that are due
+	Change     *Change   // since the last run that ended well; nil unless the controller asks for changes
 	Memo       []byte    // JSON: the memo of the last result for this object; nil after a restart of the host
 	Now        time.Time // UTC: the time that every clock of the guest starts from
 	Seed       [32]byte  // random, different for each run; not suitable for secrets
 	Config     []byte    // JSON: the administrator's configuration of the plugin; nil if there is none
 }
+
+// Change is how an object differs from what the last run that ended well was given. It
+// is best effort: whatever it lacks is in the object.
+type Change struct {
+	Type     ChangeType
+	Old      []byte // JSON: what that run was given; nil if there was none, or the host does not have it
+	Progress []byte // JSON: [Result.Progress] of the runs since then
+}
+
+// ChangeType is why a run sees an object.
+type ChangeType string
+
+const (
+	ChangeCreated       ChangeType = "created"        // no run has ended well for it
+	ChangeUpdated       ChangeType = "updated"        // it differs in more than its status
+	ChangeStatusUpdated ChangeType = "status-updated" // it differs in its status
+	ChangeDeleted       ChangeType = "deleted"        // it is being deleted, or is gone
+	ChangeResumed       ChangeType = "resumed"        // the first run of this host or revision; it may differ
+	ChangeResynced      ChangeType = "resynced"       // it does not differ
+)
 
 // Reason is a cause of a run.
 type Reason string
@@ -239,6 +298,7 @@ const (
 	ReasonResync  Reason = "resync"  // the periodic resync, or the start of the host
 	ReasonPlugin  Reason = "plugin"  // a new revision or policy of the plugin
 	ReasonRequest Reason = "request" // the annotation reconcile.thole.dev/requestedAt changed
+	ReasonTimer   Reason = "timer"   // a timer of the controller is due
 )
 
 // Previous describes how the last run of an object ended.
@@ -333,6 +393,7 @@ type Result struct {
 	Delete       []Ref
 	Events       []Event
 	Memo         []byte // JSON of up to MaxMemo bytes, part of this object's next request; nil drops the memo
+	Progress     []byte // JSON of up to MaxProgress bytes, kept until a run ends well; feature [FeatureChanges]
 	Error        *Failure
 }
 

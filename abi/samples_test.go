@@ -23,7 +23,10 @@ func fullManifest() *Manifest {
 			Writes:      []Kind{{"v1", "ConfigMap"}},
 			Indexes:     []Index{{Name: "by-type", Kind: Kind{"v1", "Secret"}, Field: "type"}},
 			Finalizer:   true,
+			Changes:     ChangesAnnotation,
+			Gone:        true,
 			Interval:    600_000,
+			Timers:      []Timer{{Name: "probe", Interval: 60_000, InitialDelay: 5_000, Idle: 30_000, Sharp: true}},
 			Timeout:     2_000,
 			Concurrency: 4,
 			Retry:       Retry{Initial: 1_000, Factor: 150, Cap: 60_000, Jitter: 10, Attempts: 8, Then: ThenCap},
@@ -54,6 +57,7 @@ func fullRequest() *Request {
 		Controller: "site",
 		Object:     []byte(site),
 		Deleting:   true,
+		Gone:       true,
 		Reasons:    []Reason{ReasonOwned, ReasonRetry},
 		Attempt:    2,
 		Previous: &Previous{
@@ -66,6 +70,8 @@ func fullRequest() *Request {
 				Message: "the plugin may not create deployments",
 			}},
 		},
+		Timers: []string{"probe"},
+		Change: &Change{Type: ChangeDeleted, Old: []byte(`{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name":"shop"}}`), Progress: []byte(`["dns"]`)},
 		Memo:   []byte(`{"etag":"a1"}`),
 		Now:    time.Date(2026, 11, 20, 12, 0, 0, 123456789, time.UTC),
 		Seed:   [32]byte{0: 1, 31: 255},
@@ -91,8 +97,8 @@ func fullResult() *Result {
 		}},
 		Delete: []Ref{{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "old", UID: "12ab"}},
 		Events: []Event{{Type: EventWarning, Reason: "Slow", Message: "the rollout takes long"}},
-		Memo:   []byte(`[1]`),
-		Error:  &Failure{Reason: "NoQuota", Message: "the quota is used up", After: 60_000, Terminal: true},
+		Memo:   []byte(`[1]`), Progress: []byte(`["dns"]`),
+		Error: &Failure{Reason: "NoQuota", Message: "the quota is used up", After: 60_000, Terminal: true},
 	}
 }
 

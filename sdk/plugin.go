@@ -44,6 +44,19 @@ type Controller[Spec, Status any] struct {
 	// progress.
 	Cleanup func(*Request[Spec, Status]) error
 
+	// Gone, if it is set, runs for an object that is gone without a Cleanup that succeeded:
+	// one that never had the finalizer, or lost it. The Request has what was last known of
+	// the object. Status, conditions and Patch are refused, and so is Apply of a kind in
+	// Owns. It is not called for what is deleted while no host runs: where nothing must be
+	// missed, use Cleanup.
+	Gone func(*Request[Spec, Status]) error
+	// Changes asks for the Change of each [Run], and chooses where the host keeps what it
+	// needs for that.
+	Changes Changes
+	// Timers are schedules of each object: when one is due, Reconcile runs, and [Run.Due]
+	// reports it.
+	Timers []Timer
+
 	// Processors are called in this order after Reconcile or Cleanup has returned. They
 	// are not called if the object could not be read.
 	Processors []Processor[Spec, Status]
@@ -148,7 +161,13 @@ func register[Spec, Status any](c Controller[Spec, Status]) {
 	if len(c.Conditions.Summaries) > 0 {
 		guest.Feature(abi.FeatureSummaries)
 	}
+	if c.Changes != "" || c.Gone != nil {
+		guest.Feature(abi.FeatureChanges)
+	}
 	manifest := c.manifest()
+	if len(c.Timers) > 0 {
+		manifest.Timers = timersOf(c.Timers)
+	}
 	if c.Select != nil {
 		c.Select(manifest)
 	}
@@ -168,8 +187,8 @@ func (c *Controller[Spec, Status]) manifest() *abi.Controller {
 	return &abi.Controller{
 		Name: c.Name, For: c.For.All(), Owns: abi.AllOf(c.Owns...), Reads: abi.AllOf(c.Reads...),
 		Watches: c.Watches, Writes: c.Writes, Indexes: c.Indexes,
-		Finalizer: c.Cleanup != nil,
-		Interval:  milliseconds(c.Interval), Timeout: milliseconds(c.Timeout),
+		Finalizer: c.Cleanup != nil, Changes: c.Changes, Gone: c.Gone != nil,
+		Interval: milliseconds(c.Interval), Timeout: milliseconds(c.Timeout),
 		Concurrency: c.Concurrency, Retry: c.Retry.manifest(), Conditions: c.Conditions,
 	}
 }
@@ -218,9 +237,11 @@ func (n *run[Spec, Status]) reconcile(h guest.Host, q *abi.Request) (abi.Code, *
 	return r.end(action, err)
 }
 
-// call calls Reconcile or Cleanup. Without Cleanup a deletion needs no run, and succeeds.
+// call calls Reconcile, Cleanup or Gone. Without Cleanup a deletion needs no run, and succeeds.
 func (c *Controller[Spec, Status]) call(r *Request[Spec, Status], deleting bool) (Action, error) {
 	switch {
+	case r.Gone && c.Gone != nil:
+		return Action{}, c.Gone(r)
 	case !deleting:
 		return c.Reconcile(r)
 	case c.Cleanup != nil:

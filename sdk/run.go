@@ -41,6 +41,13 @@ type Run struct {
 	Attempt int
 	// Previous describes how the last run ended. It is nil if that succeeded.
 	Previous *Previous
+	// Gone is set if the object does not exist any more: see Gone of a [Controller].
+	Gone bool
+	// Change is how the object differs from what the last run was given that ended well. It
+	// is nil unless the controller has Changes or Gone.
+	Change *Change
+	// Timers are the names of the controller's timers that are due.
+	Timers []string
 	// Reasons are the causes of this run, for telemetry. They are best effort:
 	// logic must not depend on them.
 	Reasons []Reason
@@ -68,8 +75,9 @@ type (
 func newRun(h guest.Host, q *abi.Request) *Run {
 	return &Run{
 		Now: q.Now, Attempt: q.Attempt, Previous: q.Previous, Reasons: q.Reasons, Seed: q.Seed,
+		Gone: q.Gone, Change: q.Change, Timers: q.Timers,
 		Log: Log{h}, host: h, object: q.Object, config: q.Config,
-		result: abi.Result{Memo: q.Memo},
+		result: abi.Result{Memo: q.Memo, Progress: progressOf(q.Change)},
 	}
 }
 
@@ -110,15 +118,22 @@ func (r *Run) SetMemo(v any) {
 		r.result.Memo = nil
 		return
 	}
-	memo, err := encode(v)
-	if err == nil && len(memo) > abi.MaxMemo {
+	if memo, ok := r.encodeBounded(v, "InvalidMemo", "memo"); ok {
+		r.result.Memo = memo
+	}
+}
+
+// encodeBounded returns v as JSON of at most 4 KiB, which is [abi.MaxMemo] and
+// [abi.MaxProgress].
+func (r *Run) encodeBounded(v any, reason, what string) (data []byte, ok bool) {
+	data, err := encode(v)
+	if err == nil && len(data) > abi.MaxMemo {
 		err = errors.New("larger than 4 KiB")
 	}
 	if err != nil {
-		r.fail("InvalidMemo", "memo", err)
-		return
+		r.fail(reason, what, err)
 	}
-	r.result.Memo = memo
+	return data, err == nil
 }
 
 // Condition returns the condition of that type on the object at the start of the
@@ -212,7 +227,7 @@ func (r *Run) fail(reason, what string, err error) {
 func (r *Run) end(action Action, err error) (abi.Code, *abi.Result) {
 	if r.invalid != nil {
 		code, failure := failureOf(r.invalid)
-		return code, &abi.Result{Memo: r.result.Memo, Error: failure}
+		return code, &abi.Result{Memo: r.result.Memo, Progress: r.result.Progress, Error: failure}
 	}
 	if err == nil {
 		action.write(&r.result)

@@ -1,21 +1,10 @@
 package rights
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/thole-dev/thole/abi"
 )
-
-// rbacGroups have the kinds of RBAC, of Kubernetes and of OpenShift.
-var rbacGroups = []string{"rbac.authorization.k8s.io", "authorization.openshift.io"}
-
-// Sensitive reports whether a kind needs an entry, whatever it is declared for: Secrets,
-// ServiceAccounts and the kinds of RBAC.
-func Sensitive(kind abi.Kind) bool {
-	group := kind.Group()
-	return slices.Contains(rbacGroups, group) || group == "" && (kind.Kind == "Secret" || kind.Kind == "ServiceAccount")
-}
 
 // Custom reports whether a kind is neither Kubernetes' own nor of one of its projects: the
 // groups of those have no dot, or end in k8s.io or kubernetes.io.
@@ -29,7 +18,7 @@ var own = Reach{Own: true}
 
 // withoutEntry is what a controller reaches of a kind that it follows or owns.
 func withoutEntry(kind abi.Kind) Reach {
-	if Sensitive(kind) {
+	if kind.Sensitive() {
 		return Reach{}
 	}
 	return own
