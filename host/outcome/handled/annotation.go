@@ -1,0 +1,156 @@
+package handled
+
+import (
+	"strings"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/rawjson"
+)
+
+// This file keeps the handled state in an annotation of the object.
+
+// MaxContent is the largest content that an annotation has a copy of, in bytes. The API
+// server limits all annotations of an object together to 256 KiB.
+const MaxContent = 64 << 10
+
+// Annotation returns the name of the annotation of a controller. Its parts are DNS labels, so
+// that the name is valid whatever their lengths are.
+func Annotation(plugin, controller string) string {
+	return "handled." + plugin + ".thole.dev/" + controller
+}
+
+// Of returns the state of an object that was handled, with the content alone. tooLarge is set
+// if there is more of it than [MaxContent]: the state then has a digest of it.
+func Of(object []byte) (s State, tooLarge bool, err error) {
+	content, err := Content(object)
+	if err != nil {
+		return s, false, err
+	}
+	s = State{Known: true, Object: content}
+	if len(content) > MaxContent {
+		return s.WithoutObject(), true, nil
+	}
+	return s, false, nil
+}
+
+// WithoutObject returns the state with a digest instead of the content.
+func (s State) WithoutObject() State {
+	if s.Object != nil {
+		s.Object, s.Digest = nil, digestOf(s.Object)
+	}
+	return s
+}
+
+// The value of the annotation is a JSON object. Its first member is a digest of all that
+// follows, by which an edit is noticed:
+//
+//	{"sum":"32 hex digits","object":{...},"digest":"...","progress":...}
+const (
+	sumStart  = `{"sum":"`
+	sumEnd    = `"`
+	sumLength = 32
+)
+
+// Value returns the value of the annotation, "" if there is nothing to keep.
+func (s State) Value() string {
+	if !s.Known && s.Progress == nil {
+		return ""
+	}
+	w := rawjson.NewWriter(nil)
+	w.Object(func() {
+		if s.Object != nil {
+			w.Name("object").Raw(s.Object)
+		}
+		if s.Digest != "" {
+			w.Name("digest").String(s.Digest)
+		}
+		if s.Progress != nil {
+			w.Name("progress").Raw(s.Progress)
+		}
+	})
+	rest := "," + string(w.Bytes()[1:])
+	if rest == ",}" {
+		rest = "}"
+	}
+	return sumStart + digestOf([]byte(rest)) + sumEnd + rest
+}
+
+// Parse returns the state that the value of an annotation has. An annotation that the host
+// has not written so is invalid: the object was handled, and nothing else is known.
+func Parse(value string) (s State, valid bool) {
+	if value == "" {
+		return State{}, true
+	}
+	unknown := State{Known: true}
+	head, ok := strings.CutPrefix(value, sumStart)
+	if !ok || len(head) < sumLength+len(sumEnd) {
+		return unknown, false
+	}
+	sum, rest := head[:sumLength], head[sumLength+len(sumEnd):]
+	if sum != digestOf([]byte(rest)) {
+		return unknown, false
+	}
+	r := rawjson.NewReader([]byte(value))
+	r.Object(func(field string) {
+		switch field {
+		case "object":
+			s.Object = r.Raw()
+		case "digest":
+			s.Digest = r.String()
+		case "progress":
+			s.Progress = r.Raw()
+		}
+	})
+	if r.End() != nil {
+		return unknown, false
+	}
+	s.Known = s.Object != nil || s.Digest != ""
+	return s, true
+}
+
+// Old returns what a request has of the handled state, nil if there is nothing: its object,
+// with the identity of the present object if it has none.
+func (s State) Old(object []byte) ([]byte, error) {
+	if s.Object == nil || s.Whole {
+		return s.Object, nil
+	}
+	identity := rawjson.NewWriter(nil)
+	member := func(path ...string) {
+		if value, ok := rawjson.Lookup(object, path...); ok {
+			identity.Name(path[len(path)-1]).Raw(value)
+		}
+	}
+	identity.Object(func() {
+		member("apiVersion")
+		member("kind")
+		identity.Name("metadata").Object(func() {
+			member("metadata", "name")
+			member("metadata", "namespace")
+			member("metadata", "uid")
+		})
+	})
+	return rawjson.MergePatch(identity.Bytes(), s.Object)
+}
+
+// WithoutAnnotations returns an object without the annotations of handled states, which
+// no guest is given.
+func WithoutAnnotations(object []byte, annotations map[string]string) ([]byte, error) {
+	w := rawjson.NewWriter(nil)
+	found := false
+	w.Object(func() {
+		w.Name("metadata").Object(func() {
+			w.Name("annotations").Object(func() {
+				for name := range annotations {
+					if abi.HandledAnnotation(name) {
+						found = true
+						w.Name(name).Raw(nil)
+					}
+				}
+			})
+		})
+	})
+	if !found {
+		return object, nil
+	}
+	return rawjson.MergePatch(object, w.Bytes())
+}

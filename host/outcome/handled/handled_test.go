@@ -1,0 +1,168 @@
+package handled_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/outcome/handled"
+)
+
+const site = `{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name":"shop","namespace":"default","uid":"5f0c",
+	"resourceVersion":"8","generation":3,"finalizers":["a/b"],"labels":{"tier":"web"},"annotations":{"note":"x"}},
+	"spec":{"title":"Shop","replicas":3},"status":{"url":"a"}}`
+
+func patched(t *testing.T, patch string) []byte {
+	t.Helper()
+	out, err := rawjson.MergePatch([]byte(site), []byte(patch))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Each difference that an object can have, by where the handled state is kept.
+func TestChangeOfAnObject(t *testing.T) {
+	whole := handled.State{Known: true, Object: []byte(site), Whole: true}
+	content, _, err := handled.Of([]byte(site))
+	if err != nil {
+		t.Fatal(err)
+	}
+	states := []handled.State{whole, content, content.WithoutObject()}
+	for name, c := range map[string]struct {
+		patch string
+		want  [3]abi.ChangeType // whole, content, digest
+	}{
+		"nothing":         {`{}`, all(abi.ChangeResynced)},
+		"spec":            {`{"spec":{"replicas":4}}`, all(abi.ChangeUpdated)},
+		"a label":         {`{"metadata":{"labels":{"tier":"db"}}}`, all(abi.ChangeUpdated)},
+		"no label":        {`{"metadata":{"labels":null}}`, all(abi.ChangeUpdated)},
+		"an annotation":   {`{"metadata":{"annotations":{"note":null}}}`, all(abi.ChangeUpdated)},
+		"another part":    {`{"data":{"a":"b"}}`, all(abi.ChangeUpdated)},
+		"spec and status": {`{"spec":null,"status":null}`, all(abi.ChangeUpdated)},
+		"status":          {`{"status":{"url":"b"}}`, [3]abi.ChangeType{abi.ChangeStatusUpdated, abi.ChangeResynced, abi.ChangeResynced}},
+		"no status":       {`{"status":null}`, [3]abi.ChangeType{abi.ChangeStatusUpdated, abi.ChangeResynced, abi.ChangeResynced}},
+		"bookkeeping":     {`{"metadata":{"resourceVersion":"9","generation":4,"finalizers":null,"ownerReferences":[{"name":"o"}]}}`, all(abi.ChangeResynced)},
+		"a request":       {`{"metadata":{"annotations":{"reconcile.thole.dev/requestedAt":"now"}}}`, all(abi.ChangeResynced)},
+		"of the host":     {`{"metadata":{"annotations":{"thole.dev/applied":"1","handled.a.thole.dev/b":"2"},"labels":{"thole.dev/managed-by":"a"}}}`, all(abi.ChangeResynced)},
+	} {
+		for i, s := range states {
+			if got := s.Change(patched(t, c.patch), false, false); got != c.want[i] {
+				t.Errorf("%s, state %d: %s, want %s", name, i, got, c.want[i])
+			}
+		}
+	}
+}
+
+func all(c abi.ChangeType) [3]abi.ChangeType { return [3]abi.ChangeType{c, c, c} }
+
+func TestFirstThatAppliesIsTheChange(t *testing.T) {
+	known := handled.State{Known: true}
+	for name, c := range map[string]struct {
+		state             handled.State
+		deleting, resumed bool
+		want              abi.ChangeType
+	}{
+		"deleted before its first run":   {handled.State{}, true, true, abi.ChangeDeleted},
+		"deleted":                        {known, true, false, abi.ChangeDeleted},
+		"created":                        {handled.State{}, false, true, abi.ChangeCreated},
+		"resumed":                        {known, false, true, abi.ChangeResumed},
+		"what was handled is not known":  {known, false, false, abi.ChangeUpdated},
+		"only progress since a creation": {handled.State{Progress: []byte("1")}, false, false, abi.ChangeCreated},
+	} {
+		if got := c.state.Change([]byte(site), c.deleting, c.resumed); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestANullIsAsGoodAsNothing(t *testing.T) {
+	s := handled.State{Known: true, Whole: true, Object: []byte(`{"spec":{"a":null},"status":null,"metadata":{"labels":null}}`)}
+	if got := s.Change([]byte(`{"data":null,"spec":{}}`), false, false); got != abi.ChangeResynced {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestAnnotationIsReadAsItWasWritten(t *testing.T) {
+	of, _, err := handled.Of([]byte(site))
+	if err != nil {
+		t.Fatal(err)
+	}
+	withProgress := of
+	withProgress.Progress = []byte(`["dns"]`)
+	for name, s := range map[string]handled.State{
+		"nothing": {}, "content": of, "digest": of.WithoutObject(), "progress alone": {Progress: []byte(`{"a":1}`)}, "both": withProgress,
+	} {
+		got, valid := handled.Parse(s.Value())
+		if !valid || got.Value() != s.Value() || got.Known != s.Known || string(got.Progress) != string(s.Progress) {
+			t.Errorf("%s: %q is read as %+v, %t", name, s.Value(), got, valid)
+		}
+	}
+	if (handled.State{}).Value() != "" {
+		t.Error("a state without anything is written")
+	}
+}
+
+func TestAnEditedAnnotationIsNotBelieved(t *testing.T) {
+	of, _, _ := handled.Of([]byte(site))
+	value := of.Value()
+	for name, edited := range map[string]string{
+		"another value": strings.Replace(value, `"replicas":3`, `"replicas":4`, 1), "cut": value[:len(value)-2], "not JSON": "x", "empty object": "{}",
+		"another sum": strings.Replace(value, `{"sum":"`, `{"sum":"0`, 1), "short": `{"sum":"`, "with a space": value + " ",
+	} {
+		if s, valid := handled.Parse(edited); valid || !s.Known || s.Object != nil || s.Progress != nil {
+			t.Errorf("%s: %+v, %t", name, s, valid)
+		}
+	}
+}
+
+func TestAContentThatIsTooLargeHasADigest(t *testing.T) {
+	large := patched(t, `{"spec":{"title":"`+strings.Repeat("x", handled.MaxContent)+`"}}`)
+	s, tooLarge, err := handled.Of(large)
+	if err != nil || !tooLarge || s.Object != nil || len(s.Value()) > 200 {
+		t.Fatalf("%d bytes, %t, %v", len(s.Value()), tooLarge, err)
+	}
+	if got := s.Change(large, false, false); got != abi.ChangeResynced {
+		t.Errorf("the same object: %s", got)
+	}
+	if got := s.Change([]byte(site), false, false); got != abi.ChangeUpdated {
+		t.Errorf("another one: %s", got)
+	}
+}
+
+func TestOldHasTheIdentityOfTheObject(t *testing.T) {
+	s, _, _ := handled.Of([]byte(site))
+	old, err := s.Old(patched(t, `{"spec":{"replicas":9},"metadata":{"labels":{"new":"1"}}}`))
+	want := `{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name":"shop","namespace":"default","uid":"5f0c",
+		"labels":{"tier":"web"},"annotations":{"note":"x"}},"spec":{"title":"Shop","replicas":3}}`
+	if err != nil || !rawjson.Equal(old, []byte(want)) {
+		t.Errorf("%s, %v", old, err)
+	}
+	if old, err := (handled.State{Known: true, Digest: "x"}).Old([]byte(site)); old != nil || err != nil {
+		t.Errorf("a digest: %s, %v", old, err)
+	}
+}
+
+func TestGuestsDoNotSeeTheAnnotation(t *testing.T) {
+	object := patched(t, `{"metadata":{"annotations":{"handled.a.thole.dev/b":"2"}}}`)
+	got, err := handled.WithoutAnnotations(object, map[string]string{"note": "x", "handled.a.thole.dev/b": "2"})
+	if err != nil || !rawjson.Equal(got, []byte(site)) {
+		t.Errorf("%s, %v", got, err)
+	}
+	same, _ := handled.WithoutAnnotations(object, map[string]string{"note": "x"})
+	if &same[0] != &object[0] {
+		t.Error("an object without the annotation was copied")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	s, _, _ := handled.Of([]byte(site))
+	f.Add(s.Value())
+	f.Add(`{"sum":"","progress":1}`)
+	f.Fuzz(func(t *testing.T, value string) {
+		if s, valid := handled.Parse(value); valid && value != "" && s.Value() != value {
+			t.Errorf("%q is read as %q", value, s.Value())
+		}
+	})
+}
