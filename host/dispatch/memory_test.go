@@ -248,4 +248,6 @@ type nobody struct{}
 
 func (nobody) Event(k8sruntime.Object, string, string, string) {}
 
+func (c manyCache) Shown(key object.Key) (*object.Object, bool) { return c.Get(key) }
+
 func (manyCache) PrimariesBy(string, fieldpath.Path, string) []object.Key { return nil }

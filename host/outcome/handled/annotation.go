@@ -133,24 +133,30 @@ func (s State) Old(object []byte) ([]byte, error) {
 }
 
 // WithoutAnnotations returns an object without the annotations of handled states, which
-// no guest is given.
+// no guest is given. annotations are those of the object.
 func WithoutAnnotations(object []byte, annotations map[string]string) ([]byte, error) {
+	var names []string
+	for name := range annotations {
+		if abi.HandledAnnotation(name) {
+			names = append(names, name)
+		}
+	}
+	if names == nil {
+		return object, nil
+	}
 	w := rawjson.NewWriter(nil)
-	found := false
 	w.Object(func() {
 		w.Name("metadata").Object(func() {
-			w.Name("annotations").Object(func() {
-				for name := range annotations {
-					if abi.HandledAnnotation(name) {
-						found = true
-						w.Name(name).Raw(nil)
-					}
+			if w.Name("annotations"); len(names) == len(annotations) {
+				w.Raw(nil) // a null
+				return
+			}
+			w.Object(func() {
+				for _, name := range names {
+					w.Name(name).Raw(nil)
 				}
 			})
 		})
 	})
-	if !found {
-		return object, nil
-	}
 	return rawjson.MergePatch(object, w.Bytes())
 }

@@ -150,6 +150,10 @@ func TestGuestsDoNotSeeTheAnnotation(t *testing.T) {
 	if err != nil || !rawjson.Equal(got, []byte(site)) {
 		t.Errorf("%s, %v", got, err)
 	}
+	only := []byte(`{"metadata":{"name":"a","annotations":{"handled.a.thole.dev/b":"2"}}}`)
+	if got, err := handled.WithoutAnnotations(only, map[string]string{"handled.a.thole.dev/b": "2"}); err != nil || string(got) != `{"metadata":{"name":"a"}}` {
+		t.Errorf("%s, %v", got, err)
+	}
 	same, _ := handled.WithoutAnnotations(object, map[string]string{"note": "x"})
 	if &same[0] != &object[0] {
 		t.Error("an object without the annotation was copied")
