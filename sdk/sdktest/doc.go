@@ -19,6 +19,10 @@
 // the host's order; when one fails the rest is skipped, the status is not written,
 // and the next request has the failure.
 //
+// If the controller has Changes, requests have their change, and the annotation of the
+// handled state is really on the object. [World.Restart] is a restart of the host, and
+// [World.ReconcileGone] the run for an object that was deleted without a cleanup.
+//
 // It is not a Kubernetes API server. It has no schema, defaulting, validation,
 // admission, immutable fields or RBAC, and no controller but the one under test,
 // except for garbage collection of owned objects. Apply is a merge patch that also

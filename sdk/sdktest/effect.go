@@ -12,7 +12,7 @@ import (
 
 // perform decides the outcome of the run and performs its effects in the order of
 // the host: finalizer, patch, apply, delete, events (which have no effect here),
-// status. If an effect fails, the outcome is decided again, and only the status of
+// status, the annotation of the handled state. If an effect fails, the outcome is decided again, and only the status of
 // that decision is written.
 func (r *Run) perform() {
 	r.decide()
@@ -22,7 +22,9 @@ func (r *Run) perform() {
 		}
 	}
 	r.writeStatus()
+	r.writeHandled()
 	if r.decision.RemoveFinalizer {
+		r.world.key(r.primary).cleaned = true
 		name := r.world.finalizer()
 		r.setFinalizers("release", slices.DeleteFunc(slices.Clone(r.current().meta.Finalizers), func(f string) bool { return f == name }))
 	}
@@ -38,7 +40,7 @@ func (r *Run) decide() {
 		Code: r.Code, Result: r.Result, Fault: r.fault, Effect: r.effect, Uncounted: r.unavailable,
 		Tries: r.tries, Controller: &r.world.controller, Features: r.world.features, Now: r.world.now,
 		Object: outcome.Object{
-			Generation: r.primary.meta.Generation, Conditions: outcome.ReadConditions(r.primary.raw), Deleting: r.primary.meta.Deleting(),
+			Generation: r.primary.meta.Generation, Conditions: outcome.ReadConditions(r.primary.raw), Deleting: r.primary.meta.Deleting() && !r.gone,
 		},
 	}
 	if r.effect != nil {
@@ -64,7 +66,7 @@ func (r *Run) performIntents() *abi.EffectFailure {
 		if f := r.failedByTest("patch", r.primary.id); f != nil {
 			return f
 		}
-		r.update("patch", r.current(), r.Result.Patch)
+		r.update("patch", r.current(), r.addHandled(r.Result.Patch))
 	}
 	for _, i := range all {
 		if f := r.performIntent(&i); f != nil {
@@ -96,15 +98,20 @@ func (r *Run) performIntent(i *intent) *abi.EffectFailure {
 	return nil
 }
 
-// current returns the primary in its present state.
-func (r *Run) current() *object { return r.world.objects[r.primary.id] }
+// current returns the primary in its present state, nil if it does not exist.
+func (r *Run) current() *object {
+	if o := r.world.objects[r.primary.id]; o != nil && o.meta.UID == r.primary.meta.UID && !r.gone {
+		return o
+	}
+	return nil
+}
 
 // addFinalizer adds the finalizer, unless the result has nothing that a cleanup may
 // have to undo.
 func (r *Run) addFinalizer() *abi.EffectFailure {
 	o, name := r.current(), r.world.finalizer()
 	changes := len(r.Result.Patch)+len(r.Result.Apply)+len(r.Result.Delete)+len(r.Result.Status) > 0
-	if !changes || !r.world.controller.Finalizer || o.meta.Deleting() || slices.Contains(o.meta.Finalizers, name) {
+	if !changes || o == nil || !r.world.controller.Finalizer || o.meta.Deleting() || slices.Contains(o.meta.Finalizers, name) {
 		return nil
 	}
 	if f := r.failedByTest("finalizer", o.id); f != nil {
@@ -175,6 +182,8 @@ func (r *Run) checkScope(i *intent) *abi.EffectFailure {
 	switch {
 	case !i.owned && !i.writable:
 		return i.denied("NotDeclared", "the manifest does not name the kind in owns or writes")
+	case i.owned && r.gone && i.verb == "apply":
+		return i.denied("OutOfScope", "the object is gone and cannot own anything")
 	case cluster && i.namespace != "":
 		return i.invalid("the kind is cluster-scoped, it has no namespace")
 	case !cluster && i.namespace == "":
@@ -299,46 +308,4 @@ func (w *World) compose(first, second []byte) []byte {
 		w.tb.Fatalf("compose patches: %v", err)
 	}
 	return patch
-}
-
-// writeStatus writes the guest's part of the status, the conditions and
-// observedGeneration in one patch.
-func (r *Run) writeStatus() {
-	o := r.current()
-	if o == nil {
-		return
-	}
-	patch := []byte(`{}`)
-	if r.decision.GuestStatus && r.Result.Status != nil {
-		patch = r.Result.Status
-	}
-	hostPart := map[string]any{}
-	conditions, observed := r.world.hostPart()
-	if conditions && len(r.decision.Set)+len(r.decision.Remove) > 0 {
-		hostPart["conditions"] = r.changedConditions(outcome.ReadConditions(o.raw))
-	}
-	if g := r.decision.ObservedGeneration; observed && g != nil {
-		hostPart["observedGeneration"] = *g
-	}
-	if patch = r.world.compose(patch, r.world.encode(hostPart)); string(patch) != "{}" {
-		r.update("status", o, []byte(`{"status":`+string(patch)+`}`))
-	}
-}
-
-// changedConditions returns the conditions of the object with the changes of the
-// decision: existing ones keep their place, new ones follow.
-func (r *Run) changedConditions(list []sdk.Condition) []sdk.Condition {
-	list = slices.DeleteFunc(list, func(c sdk.Condition) bool { return slices.Contains(r.decision.Remove, c.Type) })
-	for _, c := range r.decision.Set {
-		if i := indexOf(list, c.Type); i >= 0 {
-			list[i] = c
-		} else {
-			list = append(list, c)
-		}
-	}
-	return list
-}
-
-func indexOf(conditions []sdk.Condition, conditionType string) int {
-	return slices.IndexFunc(conditions, func(c sdk.Condition) bool { return c.Type == conditionType })
 }

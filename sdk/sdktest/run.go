@@ -49,13 +49,15 @@ type Run struct {
 	Message string
 	// Writes are the effects that changed something, in order, such as
 	// "finalizer", "patch", "apply v1 Pod default/web",
-	// "delete v1 Pod default/web", "status", "release" (of the finalizer).
+	// "delete v1 Pod default/web", "status", "handled" (the annotation of the handled
+	// state, unless it is part of the patch), "release" (of the finalizer).
 	Writes []string
 	Logs   []Line
 
 	tb          testing.TB
 	world       *World
 	primary     *object // in the state that the guest was given
+	gone        bool    // the primary does not exist any more, or is not followed
 	tries       outcome.Tries
 	fault       *outcome.Fault
 	effect      *abi.EffectFailure
@@ -83,8 +85,15 @@ func (w *World) Reconcile(name string) *Run {
 	if o = o.in(w.scopes[:1]); o == nil {
 		w.tb.Fatalf("reconcile %s: it does not match what the controller follows of the kind: the host does not run it", name)
 	}
+	return w.reconcile(o, false)
+}
+
+func (w *World) reconcile(o *object, gone bool) *Run {
+	w.tb.Helper()
 	k := w.key(o)
-	r := &Run{tb: w.tb, world: w, primary: o, tries: k.tries}
+	k.gone = gone
+	o = w.withoutHandled(o)
+	r := &Run{tb: w.tb, world: w, primary: o, gone: gone, tries: k.tries}
 	r.decode(w.runner.Reconcile(w.request(o, k), asHost{r}))
 	r.perform()
 	r.keepState(k)
@@ -138,9 +147,9 @@ func (w *World) key(o *object) *key {
 func (w *World) request(o *object, k *key) []byte {
 	w.serial++
 	q := &abi.Request{
-		Controller: w.controller.Name, Object: o.raw, Deleting: o.meta.Deleting(),
+		Controller: w.controller.Name, Object: o.raw, Deleting: o.meta.Deleting() && !k.gone, Gone: k.gone,
 		Reasons: []abi.Reason{abi.ReasonPrimary}, Attempt: k.tries.Attempt, Previous: k.previous,
-		Memo: k.memo, Now: w.now, Config: w.config,
+		Memo: k.memo, Now: w.now, Config: w.config, Change: w.change(o, k),
 	}
 	binary.LittleEndian.PutUint64(q.Seed[:], uint64(w.serial))
 	return abi.EncodeRequest(q)
@@ -158,6 +167,9 @@ func (r *Run) decode(code abi.Code, text []byte, err error) {
 		return
 	}
 	r.Code, r.Result = code, result
+	if violation := r.checkGone(); violation != "" {
+		r.fault = &outcome.Fault{Class: abi.ClassABI, Message: violation}
+	}
 }
 
 // classOf returns the class of an error of a [Runner].
@@ -175,6 +187,7 @@ func (r *Run) keepState(k *key) {
 	if r.decision.KeepMemo {
 		k.memo = r.Result.Memo
 	}
+	r.keepChanges(k)
 	k.previous = nil
 	if r.Class == abi.ClassNone {
 		return

@@ -2,7 +2,6 @@ package sdktest
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,6 +35,7 @@ type World struct {
 	crossNamespace bool                   // as in a policy
 	applied        map[id]json.RawMessage // what the last apply of an object had
 	keys           map[string]*key        // by UID of the primary
+	gone           []*object              // primaries for which [World.ReconcileGone] has a run
 	serial         int                    // the last UID, resource version and seed
 }
 
@@ -44,6 +44,7 @@ type key struct {
 	tries    outcome.Tries
 	previous *abi.Previous
 	memo     []byte
+	changes
 }
 
 // id identifies an object.
@@ -206,7 +207,11 @@ func (w *World) update(o *object, raw []byte) bool {
 		generation++
 	}
 	w.serial++
+	before := o
 	o = w.store(o.id, w.withMetadata(raw, map[string]any{"generation": generation, "resourceVersion": fmt.Sprint(w.serial)}))
+	if !w.isPrimary(o) {
+		w.leave(before)
+	}
 	if o.meta.Deleting() && len(o.meta.Finalizers) == 0 {
 		w.remove(o)
 	}
@@ -250,6 +255,7 @@ func (w *World) delete(o *object) bool {
 
 // remove removes an object from the world and deletes the objects that it controls.
 func (w *World) remove(o *object) {
+	w.leave(o)
 	delete(w.objects, o.id)
 	delete(w.applied, o.id)
 	for _, child := range w.list(func(c *object) bool { return c.meta.ControlledBy(o.meta.UID) }) {
@@ -299,50 +305,4 @@ func (w *World) list(match func(*object) bool) []*object {
 	sortKey := func(o *object) string { return strings.Join([]string{o.kind.String(), o.namespace, o.name}, "\x00") }
 	all := slices.SortedFunc(maps.Values(w.objects), func(a, b *object) int { return strings.Compare(sortKey(a), sortKey(b)) })
 	return slices.DeleteFunc(all, func(o *object) bool { return !match(o) })
-}
-
-// encode returns a value as JSON.
-func (w *World) encode(value any) []byte {
-	w.tb.Helper()
-	var data []byte
-	var err error
-	switch v := value.(type) {
-	case string:
-		data, err = []byte(v), rawjson.Valid([]byte(v), abi.MaxDepth)
-	case []byte:
-		data, err = v, rawjson.Valid(v, abi.MaxDepth)
-	default:
-		data, err = json.Marshal(value)
-	}
-	if err != nil {
-		w.tb.Fatalf("encode %T: %v", value, err)
-	}
-	return data
-}
-
-// merge applies a merge patch.
-func (w *World) merge(target, patch []byte) []byte {
-	w.tb.Helper()
-	merged, err := rawjson.MergePatch(target, patch)
-	if err != nil {
-		w.tb.Fatalf("merge: %v", err)
-	}
-	return merged
-}
-
-// parse reads what identifies an object, and its metadata.
-func parse(raw []byte) (*object, error) {
-	o := &object{raw: raw}
-	parsed := struct {
-		*sdk.TypeMeta
-		Metadata *sdk.ObjectMeta `json:"metadata"`
-	}{(*sdk.TypeMeta)(&o.kind), &o.meta}
-	if err := json.Unmarshal(raw, &parsed); err != nil {
-		return nil, err
-	}
-	o.namespace, o.name = o.meta.Namespace, o.meta.Name
-	if o.kind.APIVersion == "" || o.kind.Kind == "" || o.name == "" {
-		return nil, errors.New("apiVersion, kind and metadata.name are required")
-	}
-	return o, nil
 }

@@ -1,0 +1,186 @@
+package sdktest
+
+import (
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/outcome/handled"
+)
+
+// This file has the handled states of objects, and the runs of objects that are gone:
+// SPEC.md, "Changes" and "Objects that are gone".
+
+// changes is what a [key] has of the changes of a primary.
+type changes struct {
+	handled handled.State // with [abi.ChangesMemory], and when it is gone
+	ended   bool          // a run has ended well since the start of the host
+	cleaned bool          // a cleanup has succeeded
+	gone    bool          // of the present run: it does not exist any more, or is not followed
+}
+
+// Restart makes the host start anew: what it has kept of the objects in memory is lost,
+// and the next run of each is resumed.
+func (w *World) Restart() {
+	clear(w.keys)
+	w.gone = nil
+	for _, o := range w.list(w.isPrimary) {
+		w.key(o).handled.Known = true
+	}
+}
+
+// ReconcileGone runs the controller once for an object with that name that is gone: one that
+// was deleted, or is no longer followed, and for which no cleanup has succeeded. It can be
+// repeated until such a run has ended well or is stalled. See [World.Reconcile] for the name.
+func (w *World) ReconcileGone(name string) *Run {
+	w.tb.Helper()
+	at := idOf(w.primaryRef(name))
+	for i, o := range w.gone {
+		if o.id != at {
+			continue
+		}
+		w.labelChildren()
+		r := w.reconcile(o, true)
+		if r.endedWell() || r.Class == abi.ClassStalled {
+			w.gone = append(w.gone[:i:i], w.gone[i+1:]...)
+		}
+		return r
+	}
+	w.tb.Fatalf("reconcile %s: no such object is gone for which the controller has a run", at)
+	return nil
+}
+
+// isPrimary reports whether the host runs the controller for an object.
+func (w *World) isPrimary(o *object) bool { return o.in(w.scopes[:1]) != nil }
+
+// leave keeps the last known bytes of a primary that is followed no longer.
+func (w *World) leave(o *object) {
+	w.tb.Helper()
+	if !w.controller.Gone || !w.isPrimary(o) {
+		return
+	}
+	if k := w.key(o); !k.cleaned {
+		k.handled = w.handled(o, k)
+		w.gone = append(w.gone, o)
+	}
+}
+
+// change returns the change of a request, nil if the controller does not ask for any.
+func (w *World) change(o *object, k *key) *abi.Change {
+	w.tb.Helper()
+	if w.controller.Changes == "" && !k.gone {
+		return nil
+	}
+	state := w.handled(o, k)
+	old, err := state.Old(o.raw)
+	if err != nil {
+		w.tb.Fatalf("read the handled state of %s: %v", o.id, err)
+	}
+	return &abi.Change{Type: state.Change(o.raw, k.gone || o.meta.Deleting(), !k.ended), Old: old, Progress: state.Progress}
+}
+
+func (w *World) annotation() string { return handled.Annotation(w.plugin, w.controller.Name) }
+
+// handled returns the handled state of an object.
+func (w *World) handled(o *object, k *key) handled.State {
+	if w.controller.Changes != abi.ChangesAnnotation || k.gone {
+		return k.handled
+	}
+	state, _ := handled.Parse(o.meta.Annotations[w.annotation()])
+	return state
+}
+
+// withoutHandled returns an object with the bytes that guests are given. Its metadata still
+// has the annotations.
+func (w *World) withoutHandled(o *object) *object {
+	w.tb.Helper()
+	raw, err := handled.WithoutAnnotations(o.raw, o.meta.Annotations)
+	if err != nil {
+		w.tb.Fatalf("read %s: %v", o.id, err)
+	}
+	given := *o
+	given.raw = raw
+	return &given
+}
+
+// endedWell reports whether what the run was given is the handled state from now on.
+func (r *Run) endedWell() bool {
+	return r.Class == abi.ClassNone && (r.Result.Result == abi.OutcomeSuccess || r.Result.Result == abi.OutcomeEmpty)
+}
+
+// handledNow returns the handled state at the end of the run. What a run without a result, or
+// with an effect that failed, has returned as progress is not kept.
+func (r *Run) handledNow(before handled.State) handled.State {
+	r.tb.Helper()
+	switch {
+	case !r.endedWell():
+		if r.decision.GuestStatus {
+			before.Progress = r.Result.Progress
+		}
+		return before
+	case r.world.controller.Changes == abi.ChangesMemory:
+		return handled.State{Known: true, Object: r.primary.raw, Whole: true}
+	}
+	state, _, err := handled.Of(r.primary.raw)
+	if err != nil {
+		r.tb.Fatalf("read the content of %s: %v", r.primary.id, err)
+	}
+	return state
+}
+
+// addHandled adds the annotation to the patch of a result if that is all that can fail.
+func (r *Run) addHandled(patch []byte) []byte {
+	if len(r.Result.Apply)+len(r.Result.Delete)+len(r.Result.Status) > 0 {
+		return patch
+	}
+	if own := r.handledPatch(); own != nil {
+		return r.world.compose(patch, own)
+	}
+	return patch
+}
+
+// writeHandled writes the annotation, unless the object has it.
+func (r *Run) writeHandled() {
+	o := r.current()
+	if own := r.handledPatch(); own != nil && o != nil {
+		r.update("handled", o, own)
+	}
+}
+
+// handledPatch returns the patch that writes the annotation, nil if it is written already.
+func (r *Run) handledPatch() []byte {
+	if r.world.controller.Changes != abi.ChangesAnnotation || r.gone || r.decision.RemoveFinalizer {
+		return nil
+	}
+	text := r.primary.meta.Annotations[r.world.annotation()]
+	before, _ := handled.Parse(text)
+	now := r.handledNow(before).Value()
+	if now == text {
+		return nil
+	}
+	var value any // null removes the annotation
+	if now != "" {
+		value = now
+	}
+	return r.world.encode(map[string]any{"metadata": map[string]any{"annotations": map[string]any{r.world.annotation(): value}}})
+}
+
+// keepChanges stores what the host keeps in memory.
+func (r *Run) keepChanges(k *key) {
+	if r.world.controller.Changes == abi.ChangesMemory || r.gone {
+		k.handled = r.handledNow(k.handled)
+	}
+	k.ended = k.ended || r.endedWell()
+}
+
+// checkGone returns how a result violates the contract for an object that is gone.
+func (r *Run) checkGone() string {
+	switch {
+	case !r.gone || r.Result == nil:
+		return ""
+	case r.Result.Status != nil:
+		return "status: the object is gone"
+	case len(r.Result.Conditions) > 0:
+		return "conditions: the object is gone"
+	case r.Result.Patch != nil:
+		return "patch: the object is gone"
+	}
+	return ""
+}
