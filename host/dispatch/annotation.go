@@ -50,7 +50,7 @@ func (r *run) nextHandled() (next handled.State, ok bool) {
 	switch {
 	case r.endedWell():
 		next = r.handledNow()
-	case r.decision.KeepMemo && valid:
+	case r.decision.Intents && valid: // the intents were performed: what the guest notes as done is done
 		next = before
 		next.Progress = r.result.Progress
 	default:

@@ -25,6 +25,9 @@ type changes struct {
 	created   bool // the informer has shown the creation, and no run has ended well since
 	progress  []byte
 	kept      *kept // the handled state in memory; nil if it is not known
+	// digest is that of the content which was handled, where the annotation should have it:
+	// somebody may remove or edit that.
+	digest string
 	// behind counts how often in a row a run had to wait for the events of the informer.
 	behind int
 }
@@ -224,7 +227,10 @@ func (r *run) handledState() (state handled.State, resumed bool) {
 	defer r.c.mu.Unlock()
 	ch := r.state.changes
 	if r.revision.Controller.Changes == abi.ChangesAnnotation {
-		state, _ = r.annotated(r.given)
+		var valid bool
+		if state, valid = r.annotated(r.given); ch.endedWell && (!valid || !state.Known) {
+			state = handled.State{Known: true, Digest: ch.digest}
+		}
 	} else {
 		state = handled.State{Known: !ch.created, Whole: true}
 		if ch.kept != nil {
@@ -258,7 +264,10 @@ func (r *run) endChanges() {
 	switch {
 	case well:
 		ch.endedWell, ch.created, ch.begun, ch.progress = true, false, true, nil
-	case r.decision.KeepMemo:
+		if r.revision.Controller.Changes == abi.ChangesAnnotation {
+			ch.digest = r.handledNow().WithoutObject().Digest
+		}
+	case r.decision.Intents: // which were performed: what the guest notes as done is done
 		ch.begun, ch.progress = true, r.result.Progress
 	}
 }

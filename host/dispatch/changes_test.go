@@ -210,6 +210,25 @@ func TestProgressIsKeptUntilARunEndsWell(t *testing.T) {
 	expect("")
 }
 
+// What the guest notes as done would never be asked for again.
+func TestProgressOfARunWithAFailedEffectIsNotKept(t *testing.T) {
+	for _, mode := range []abi.Changes{abi.ChangesMemory, abi.ChangesAnnotation} {
+		f := newChanges(t, mode)
+		f.put(aWidget)
+		f.ends(abi.CodeRetry, abi.Result{Progress: []byte(`"before"`)})
+		f.run()
+		f.ends(abi.CodeRetry, abi.Result{Progress: []byte(`"applied"`), Apply: []abi.Apply{{Object: []byte(aGadget)}}})
+		f.fail["apply"] = &effect.Failure{EffectFailure: abi.EffectFailure{Class: abi.ClassRetry}}
+		f.run()
+		if f.run(); string(f.request.Change.Progress) != `"before"` {
+			t.Errorf("%s: progress %s", mode, f.request.Change.Progress)
+		}
+		if s, _ := handled.Parse(f.annotation()); mode == abi.ChangesAnnotation && string(s.Progress) != `"before"` {
+			t.Errorf("the annotation has %s", s.Progress)
+		}
+	}
+}
+
 func TestProgressNeedsTheFeature(t *testing.T) {
 	f := newFixture(t)
 	f.put(aWidget)
@@ -460,18 +479,43 @@ func TestAnAnnotationThatCannotBeWrittenFailsTheRun(t *testing.T) {
 }
 
 func TestAnEditedAnnotationIsToldAndReplaced(t *testing.T) {
-	f := newChanges(t, abi.ChangesAnnotation)
-	f.put(aWidget)
-	f.run()
-	f.edit(`{"metadata":{"annotations":{"` + handled.Annotation("p", "c") + `":"{}"}}}`)
-	f.log = nil
-	f.run()
-	f.expectChange(abi.ChangeUpdated, "")
-	if !slices.Contains(f.log, "event Warning LastHandledInvalid") {
-		t.Errorf("nothing is told: %q", f.log)
+	for name, c := range map[string]struct {
+		edit     string // of the annotation
+		restart  bool
+		changed  bool // the object, too
+		want     abi.ChangeType
+		reported bool
+	}{
+		"edited":                      {`"{}"`, false, false, abi.ChangeResynced, true},
+		"edited, and the object":      {`"{}"`, false, true, abi.ChangeUpdated, true},
+		"edited before a restart":     {`"{}"`, true, false, abi.ChangeResumed, true},
+		"removed":                     {`null`, false, false, abi.ChangeResynced, false},
+		"removed, and the object too": {`null`, false, true, abi.ChangeUpdated, false},
+		"removed before a restart":    {`null`, true, false, abi.ChangeCreated, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newChanges(t, abi.ChangesAnnotation)
+			f.put(aWidget)
+			f.run()
+			f.edit(`{"metadata":{"annotations":{"` + handled.Annotation("p", "c") + `":` + c.edit + `}}}`)
+			if c.changed {
+				f.edit(`{"spec":{"x":2}}`)
+			}
+			if c.restart {
+				again := newChanges(t, abi.ChangesAnnotation)
+				again.store, f = f.store, again
+			}
+			f.log = nil
+			f.run()
+			f.expectChange(c.want, "")
+			if slices.Contains(f.log, "event Warning LastHandledInvalid") != c.reported {
+				t.Errorf("what happened: %q", f.log)
+			}
+			if f.run(); f.request.Change.Type != abi.ChangeResynced || f.request.Change.Old == nil {
+				t.Errorf("then: %+v", f.request.Change)
+			}
+		})
 	}
-	f.run()
-	f.expectChange(abi.ChangeResynced, contentOfWidget)
 }
 
 func TestAContentThatTheAPIServerRefusesIsReplacedByItsDigest(t *testing.T) {
