@@ -16,7 +16,7 @@ import (
 
 // annotated returns the handled state that the annotation of an object has.
 func (r *run) annotated(o *object.Object) (state handled.State, valid bool) {
-	return handled.Parse(o.Annotations[r.handledAnnotation()])
+	return handled.Parse(o.Annotations[r.handledAnnotation()], string(o.UID))
 }
 
 func (r *run) handledAnnotation() string { return handled.Annotation(r.c.Plugin, r.c.Name) }
@@ -70,7 +70,7 @@ func (r *run) handledNow() handled.State {
 }
 
 func (r *run) annotate(ctx context.Context, state handled.State) *effect.Failure {
-	report, failure := r.revision.Effects.Annotate(ctx, r.target(), r.handledAnnotation(), state.Value())
+	report, failure := r.revision.Effects.Annotate(ctx, r.target(), r.handledAnnotation(), state.Value(string(r.primary.UID)))
 	r.wrote(report, report.Before)
 	return failure
 }
@@ -89,7 +89,7 @@ func (r *run) withHandled() *abi.Result {
 	w := rawjson.NewWriter(nil)
 	w.Object(func() {
 		w.Name("metadata").Object(func() {
-			w.Name("annotations").Object(func() { w.Name(r.handledAnnotation()).String(next.Value()) })
+			w.Name("annotations").Object(func() { w.Name(r.handledAnnotation()).String(next.Value(string(r.primary.UID))) })
 		})
 	})
 	patch, err := rawjson.ComposePatches(out.Patch, w.Bytes())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -223,7 +224,7 @@ func TestProgressOfARunWithAFailedEffectIsNotKept(t *testing.T) {
 		if f.run(); string(f.request.Change.Progress) != `"before"` {
 			t.Errorf("%s: progress %s", mode, f.request.Change.Progress)
 		}
-		if s, _ := handled.Parse(f.annotation()); mode == abi.ChangesAnnotation && string(s.Progress) != `"before"` {
+		if s, _ := handled.Parse(f.annotation(), "u1"); mode == abi.ChangesAnnotation && string(s.Progress) != `"before"` {
 			t.Errorf("the annotation has %s", s.Progress)
 		}
 	}
@@ -418,6 +419,24 @@ func TestTheHandledStateSurvivesInTheAnnotation(t *testing.T) {
 	}
 }
 
+// As one that is restored from a backup, or made by copying another one.
+func TestACopyOfAnObjectIsCreated(t *testing.T) {
+	f := newChanges(t, abi.ChangesAnnotation)
+	f.put(aWidget)
+	f.run()
+	f.put(strings.Replace(string(f.store[widget][testKey].Raw), "u1", "u2", 1))
+	f.log = nil
+	f.run()
+	f.expectChange(abi.ChangeCreated, "")
+	if slices.Contains(f.log, "event Warning LastHandledInvalid") {
+		t.Errorf("what happened: %q", f.log)
+	}
+	f.run()
+	if f.request.Change.Old == nil {
+		t.Error("the copy is not handled")
+	}
+}
+
 func TestTheAnnotationIsTheLastEffect(t *testing.T) {
 	f := newChanges(t, abi.ChangesAnnotation)
 	f.put(aWidget)
@@ -448,11 +467,11 @@ func TestARunThatFailsLeavesTheAnnotationButForItsProgress(t *testing.T) {
 	f := newChanges(t, abi.ChangesAnnotation)
 	f.put(aWidget)
 	f.run()
-	before, _ := handled.Parse(f.annotation())
+	before, _ := handled.Parse(f.annotation(), "u1")
 	f.edit(`{"spec":{"x":2}}`)
 	f.ends(abi.CodeRetry, abi.Result{Progress: []byte(`["a"]`)})
 	f.run()
-	after, valid := handled.Parse(f.annotation())
+	after, valid := handled.Parse(f.annotation(), "u1")
 	if !valid || !rawjson.Equal(after.Object, before.Object) || string(after.Progress) != `["a"]` {
 		t.Errorf("%+v, %t", after, valid)
 	}
@@ -461,7 +480,7 @@ func TestARunThatFailsLeavesTheAnnotationButForItsProgress(t *testing.T) {
 	if again.run(); string(again.request.Change.Progress) != `["a"]` {
 		t.Errorf("after a restart: %+v", again.request.Change)
 	}
-	if s, _ := handled.Parse(f.annotation()); s.Progress != nil {
+	if s, _ := handled.Parse(f.annotation(), "u1"); s.Progress != nil {
 		t.Errorf("a run that ended well leaves %+v", s)
 	}
 }
@@ -525,7 +544,7 @@ func TestAContentThatTheAPIServerRefusesIsReplacedByItsDigest(t *testing.T) {
 	f.fail["annotate"] = refused
 	f.annotated = func() { delete(f.fail, "annotate") } // the second one succeeds
 	f.run()
-	if s, valid := handled.Parse(f.annotation()); !valid || s.Object != nil || s.Digest == "" {
+	if s, valid := handled.Parse(f.annotation(), "u1"); !valid || s.Object != nil || s.Digest == "" {
 		t.Errorf("%+v, %t", s, valid)
 	}
 	if !slices.Contains(f.log, "event Warning LastHandledTooLarge") {

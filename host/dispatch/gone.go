@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/thole-dev/thole/abi"
@@ -70,6 +71,15 @@ func (c *Controller) nextGone(key object.Key, rev *Revision) *goneObject {
 		return all[0]
 	}
 	return nil
+}
+
+// ResyncGone makes the keys of all objects due that are gone: they are not in the queue any
+// more if the replica has ceased to lead meanwhile.
+func (c *Controller) ResyncGone() {
+	c.mu.Lock()
+	keys := slices.Collect(maps.Keys(c.goneObjects.byKey))
+	c.mu.Unlock()
+	c.Resync(keys)
 }
 
 // goneReplaced prepares the objects that are gone for another revision. What that does not ask

@@ -149,6 +149,16 @@ func TestAnObjectThatIsCreatedAgainRunsAfterTheOneThatIsGone(t *testing.T) {
 	}
 }
 
+// The queue of a replica that does not lead is empty.
+func TestAnObjectThatIsGoneIsDueWhenTheReplicaLeadsAgain(t *testing.T) {
+	f := newGone(t, false)
+	f.put(aWidget)
+	f.remove()
+	f.log = nil
+	f.c.ResyncGone()
+	f.expect("add ns/w resync")
+}
+
 func TestEachObjectOfANameThatIsGoneHasARun(t *testing.T) {
 	f := newGone(t, false)
 	for i := range 3 {

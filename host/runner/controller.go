@@ -110,6 +110,7 @@ func (c *controller) reconcileAll(ctx context.Context, p *plugin, lead *election
 		case <-leading:
 			if leading != begun {
 				c.Resync(c.keys(every))
+				c.ResyncGone()
 				c.findShared(p) // which may have been shared since
 			}
 		case <-ctx.Done():
