@@ -19,7 +19,7 @@ func TestNullFieldEqualsAbsentField(t *testing.T) {
 	}{
 		{"manifest", "version features", `{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"}}],"%":null}`, decoder(DecodeManifest)},
 		{
-			"controller", "owns reads writes indexes finalizer interval timeout concurrency retry conditions",
+			"controller", "owns reads writes indexes finalizer changes gone interval timers timeout concurrency retry conditions",
 			`{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},"%":null}]}`, decoder(DecodeManifest),
 		},
 		{
@@ -30,10 +30,11 @@ func TestNullFieldEqualsAbsentField(t *testing.T) {
 			"conditions", "target owned summarized negativePolarity",
 			`{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},"conditions":{"%":null}}]}`, decoder(DecodeManifest),
 		},
-		{"request", "controller object deleting reasons attempt previous memo now seed config", `{"%":null}`, decoder(DecodeRequest)},
+		{"request", "controller object deleting gone reasons attempt previous timers change memo now seed config", `{"%":null}`, decoder(DecodeRequest)},
+		{"change", "type old progress", `{"change":{"%":null}}`, decoder(DecodeRequest)},
 		{"previous", "class failures", `{"previous":{"%":null}}`, decoder(DecodeRequest)},
 		{"failure", "verb ref class reason message", `{"previous":{"failures":[{"%":null}]}}`, decoder(DecodeRequest)},
-		{"result", "result requeueAfter status conditions patch apply delete events memo error", `{"%":null}`, decoder(DecodeResult)},
+		{"result", "result requeueAfter status conditions patch apply delete events memo progress error", `{"%":null}`, decoder(DecodeResult)},
 		{"condition", "status reason message", `{"conditions":[{"type":"A","%":null}]}`, decoder(DecodeResult)},
 		{"apply", "adopt", `{"apply":[{"object":{"apiVersion":"v1","kind":"K","metadata":{"name":"x"}},"%":null}]}`, decoder(DecodeResult)},
 		{"ref", "namespace uid", `{"delete":[{"apiVersion":"v1","kind":"K","name":"x","%":null}]}`, decoder(DecodeResult)},
@@ -176,17 +177,17 @@ func TestLongMessagesAreTruncated(t *testing.T) {
 	}
 }
 
-// TestMemoDoesNotAliasResult: the memo outlives the run, the text of the result
+// TestMemoDoesNotAliasResult: memo and progress outlive the run, the text of the result
 // does not.
 func TestMemoDoesNotAliasResult(t *testing.T) {
-	text := []byte(`{"memo":"abc"}`)
+	text := []byte(`{"memo":"abc","progress":"def"}`)
 	out, err := DecodeResult(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	clear(text)
-	if string(out.Memo) != `"abc"` {
-		t.Errorf("the memo is %q", out.Memo)
+	if string(out.Memo) != `"abc"` || string(out.Progress) != `"def"` {
+		t.Errorf("the memo is %q, the progress %q", out.Memo, out.Progress)
 	}
 }
 

@@ -57,6 +57,13 @@ func TestLoadErrorNamesStepAndReason(t *testing.T) {
 		"manifest-watch-by":                 {StepManifest, `is not one of owner, label, annotation, field`},
 		"manifest-same-watch-twice":         {StepManifest, `watches`},
 		"manifest-index-path":               {StepManifest, `is no field path, such as spec.nodeName`},
+		"manifest-changes-without-feature":  {StepManifest, `needs the feature "changes": name it in features`},
+		"manifest-gone-without-feature":     {StepManifest, `needs the feature "changes": name it in features`},
+		"manifest-timers-without-feature":   {StepManifest, `needs the feature "timers": name it in features`},
+		"manifest-changes-elsewhere":        {StepManifest, `"disk" is not one of memory, annotation`},
+		"manifest-changes-secret":           {StepManifest, `would copy the content of v1 Secret into its annotations: use memory`},
+		"manifest-timer-twice":              {StepManifest, `"probe" is given twice`},
+		"manifest-timer-without-interval":   {StepManifest, `is required: the time between two runs`},
 	}
 	s := newSandbox(t, Config{})
 	for _, c := range tck.Cases() {

@@ -1,0 +1,51 @@
+package abi
+
+import (
+	"strings"
+	"testing"
+)
+
+// changesWith returns a manifest with the feature changes, and one controller for a kind with
+// these members.
+func changesWith(apiVersion, kind, members string) string {
+	text := strings.Replace(manifestWith(members), `"controllers"`, `"features":["changes"],"controllers"`, 1)
+	return strings.Replace(text, `"apiVersion":"v1","kind":"K"`, `"apiVersion":"`+apiVersion+`","kind":"`+kind+`"`, 1)
+}
+
+func TestChangesThatNoHostKeepsAreRefused(t *testing.T) {
+	const path = `controllers[0].changes: `
+	expectRefused(t, DecodeManifest, []refusal{
+		{manifestWith(`"changes":"memory"`), path + `needs the feature "changes": name it in features`},
+		{manifestWith(`"gone":true`), `controllers[0].gone: needs the feature "changes": name it in features`},
+		{changesWith("v1", "K", `"changes":"disk"`), path + `"disk" is not one of memory, annotation`},
+		{changesWith("v1", "Secret", `"changes":"annotation"`), path + `"annotation" would copy the content of v1 Secret into its annotations: use memory`},
+		{changesWith("v1", "ServiceAccount", `"changes":"annotation"`), path + `"annotation" would copy the content of v1 ServiceAccount into its annotations: use memory`},
+		{
+			changesWith("rbac.authorization.k8s.io/v1", "Role", `"changes":"annotation"`),
+			path + `"annotation" would copy the content of rbac.authorization.k8s.io/v1 Role into its annotations: use memory`,
+		},
+	})
+	for _, text := range []string{
+		changesWith("v1", "Secret", `"changes":"memory","gone":true`),
+		changesWith("secrets.example.com/v1", "Secret", `"changes":"annotation"`),
+		changesWith("v1", "ConfigMap", `"changes":"annotation"`),
+	} {
+		if _, err := DecodeManifest([]byte(text)); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestHandledAnnotationsAreReserved(t *testing.T) {
+	for name, want := range map[string]bool{
+		"handled.web.thole.dev/site": true, "handled.web.thole.dev/": true, "web.thole.dev/site": false,
+		"handled.example.com/site": false, "handled": false, "": false,
+	} {
+		if got := HandledAnnotation(name); got != want {
+			t.Errorf("%q: %t", name, got)
+		}
+		if want && !ReservedAnnotation(name) {
+			t.Errorf("a plugin can set %q", name)
+		}
+	}
+}
