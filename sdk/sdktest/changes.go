@@ -73,7 +73,8 @@ func (w *World) change(o *object, k *key) *abi.Change {
 	if err != nil {
 		w.tb.Fatalf("read the handled state of %s: %v", o.id, err)
 	}
-	return &abi.Change{Type: state.Change(o.raw, k.gone || o.meta.Deleting(), !k.ended), Old: old, Progress: state.Progress}
+	deleting := k.gone || o.meta.Deleting()
+	return &abi.Change{Type: state.Change(o.raw, deleting, !k.ended), Old: old, Progress: state.Progress}
 }
 
 func (w *World) annotation() string { return handled.Annotation(w.plugin, w.controller.Name) }
@@ -159,7 +160,8 @@ func (r *Run) handledPatch() []byte {
 	if now != "" {
 		value = now
 	}
-	return r.world.encode(map[string]any{"metadata": map[string]any{"annotations": map[string]any{r.world.annotation(): value}}})
+	annotations := map[string]any{r.world.annotation(): value}
+	return r.world.encode(map[string]any{"metadata": map[string]any{"annotations": annotations}})
 }
 
 // keepChanges stores what the host keeps in memory.
