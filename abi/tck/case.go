@@ -106,7 +106,7 @@ func RequestIn(namespace string) []byte {
 // Those that must not load come first.
 func Cases() []Case {
 	return slices.Concat(
-		loadCases(), manifestCases(), callCases(), pointerCases(), okCases(), resetCases(), stateCases(),
+		loadCases(), manifestCases(), changesLoadCases(), callCases(), pointerCases(), okCases(), changesCases(), resetCases(), stateCases(),
 	)
 }
 

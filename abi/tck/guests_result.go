@@ -62,6 +62,8 @@ func resultCases() []Case {
 		invalid("apply-nameless", "that applies an object without a name", with("apply", `[{"object":{"apiVersion":"v1","kind":"ConfigMap"}}]`)),
 		invalid("apply-string", "that applies a string", with("apply", `["ConfigMap"]`)),
 		invalid("intents-many", "with one intent too many", with("apply", "["+strings.TrimSuffix(strings.Repeat(child+",", abi.MaxIntents+1), ",")+"]")),
+		invalid("patch-of-handled", "that forges what the host has handled of the object", with("patch", `{"metadata":{"annotations":{"handled.other.thole.dev/main":""}}}`)),
+		invalid("progress-large", "with a progress that is too long", with("progress", `"`+strings.Repeat("p", abi.MaxProgress)+`"`)),
 		invalid("memo-large", "with a memo that is too long", with("memo", `"`+strings.Repeat("m", abi.MaxMemo)+`"`)),
 	}
 }

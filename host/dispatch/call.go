@@ -47,6 +47,7 @@ func (r *run) decode(returned sandbox.Return) {
 		r.fault = &outcome.Fault{Class: abi.ClassABI, Reason: "InvalidResult", Message: "the result of the plugin cannot be decoded: " + err.Error() + "; correct the plugin, or build it with the SDK of the host's version"}
 	}
 	r.boundIntents(err)
+	r.refuseWritesToGone()
 }
 
 // boundIntents refuses a result with more intents than the plugin may return.
@@ -65,8 +66,10 @@ func (r *run) boundIntents(decodeError error) {
 func (r *run) request() *abi.Request {
 	return &abi.Request{
 		Controller: r.c.Name,
-		Object:     r.given.Raw,
+		Object:     r.withoutAnnotations(),
 		Deleting:   r.given.Deleting(),
+		Gone:       r.gone != nil,
+		Change:     r.change(),
 		Reasons:    r.item.Reasons,
 		Attempt:    r.state.tries.Attempt,
 		Previous:   r.state.previous,

@@ -75,6 +75,9 @@ type Queue interface {
 type Cache interface {
 	// Get returns the primary.
 	Get(key object.Key) (*object.Object, bool)
+	// Shown returns the primary as the informer shows it: the next event has it as the old
+	// object.
+	Shown(key object.Key) (*object.Object, bool)
 	// Wrote makes a write of a run of the key visible.
 	Wrote(key object.Key, write effect.Write)
 	// Full reports whether no more writes can be made visible before the informers
@@ -120,6 +123,8 @@ type Effects interface {
 	RemoveFinalizer(ctx context.Context, t effect.Target) (effect.Report, *effect.Failure)
 	PerformIntents(ctx context.Context, t effect.Target, result *abi.Result) (effect.Report, *effect.Failure)
 	WriteStatus(ctx context.Context, t effect.Target, want effect.Status) (effect.Report, *effect.Failure)
+	// Annotate sets an annotation of the primary; "" removes it.
+	Annotate(ctx context.Context, t effect.Target, name, value string) (effect.Report, *effect.Failure)
 	// Release and ReleaseGone give up the primary's fields of objects that it
 	// does not own.
 	Release(ctx context.Context, t effect.Target, all bool) (effect.Report, *effect.Failure)
@@ -159,8 +164,9 @@ type Revision struct {
 	Scopes     scope.Controller    // what it follows
 	Features   []string            // of the manifest
 	// MemoVersion states what memos mean: they are kept by a revision that has
-	// the same.
+	// the same, and the same Account.
 	MemoVersion string
+	Account     string                    // that the plugin acts as; what another one has read is not kept
 	Reads       map[abi.Kind]rights.Reads // where it may read what it follows
 	MaxIntents  int                       // in one result; 0: as many as the ABI allows
 	Config      []byte                    // JSON, the administrator's configuration; nil: none
@@ -177,11 +183,16 @@ type Controller struct {
 	unanswered unanswered
 	slowUntil  atomic.Int64 // Unix nanoseconds until which no run asks what the account may do
 
-	mu       sync.Mutex
-	keys     map[object.Key]*keyState
-	restores int // calls of [Controller.Restored]
-	workers  int // how many there are to be
-	started  int // how many there are; more than workers until the next keys come
+	mu          sync.Mutex
+	keys        map[object.Key]*keyState
+	goneObjects goneList
+	// created has the objects whose creation the informer has shown, before their first run.
+	// cleanedUp has those that are about to go after their cleanup. Both are by the hash of
+	// the uid, and empty unless the controller asks for changes.
+	created, cleanedUp map[object.Key]object.Hash
+	restores           int // calls of [Controller.Restored]
+	workers            int // how many there are to be
+	started            int // how many there are; more than workers until the next keys come
 
 	parkedBytes int // of the results of parked runs
 }
@@ -195,6 +206,8 @@ func New(config Config, revision *Revision) *Controller {
 	}
 	c := &Controller{
 		Config: config, keys: map[object.Key]*keyState{}, workers: config.Workers,
+		goneObjects: goneList{byKey: map[object.Key][]*goneObject{}},
+		created:     map[object.Key]object.Hash{}, cleanedUp: map[object.Key]object.Hash{},
 		taking: make(chan struct{}, 1), resized: make(chan struct{}, 1),
 		unanswered: unanswered{due: make(chan struct{}, 1)},
 	}
@@ -224,6 +237,7 @@ func (c *Controller) Swap(revision *Revision, keys []object.Key) {
 			others = append(others, key)
 		}
 	}
+	c.goneReplaced(healthy, before, revision)
 	c.mu.Unlock()
 	before.Breaker.retire()
 	c.Queue.AddSpread(slices.Concat(keys, others))

@@ -38,6 +38,9 @@
 //	parked.go        runs whose writes are postponed
 //	triggers.go      which events of the cluster make a key due
 //	watches.go       which primaries a change of a watched kind makes due
+//	changes.go       what the last run that ended well was given, and what has changed since
+//	annotation.go    the same in an annotation of the object
+//	gone.go          runs for objects that are gone
 //	ownchanges.go    which of these events are the work of the key itself
 //	state.go         what is remembered of a key between its runs
 //	writeloop.go     keys that only their own writes wake, again and again

@@ -60,18 +60,20 @@ type fixture struct {
 	reconcile reconcileFunc
 	request   *abi.Request // of the last call
 
-	fail      map[string]*effect.Failure // by verb
-	version   int                        // resourceVersion of the last write
-	patches   []*object.Object           // the widget after each patch
-	refresh   func(abi.Ref) error        // of the cache
-	wrote     []effect.Write             // made visible in the cache
-	full      bool                       // the cache can remember no more writes
-	failed    func(verb string)          // is called when a write fails
-	seconds   float64                    // that the last run took
-	meanwhile func()                     // is called once, after the primary was read and before its run begins
-	loops     int                        // runs counted as in a write loop
-	foreign   string                     // a merge patch that somebody else makes just before the next write of status
-	live      *object.Object             // what the API server has, for reads of what is not followed
+	fail      map[string]*effect.Failure              // by verb
+	version   int                                     // resourceVersion of the last write
+	patches   []*object.Object                        // the widget after each patch
+	refresh   func(abi.Ref) error                     // of the cache
+	wrote     []effect.Write                          // made visible in the cache
+	full      bool                                    // the cache can remember no more writes
+	shown     func(object.Key) (*object.Object, bool) // by the informer; nil: what is stored
+	annotated func()                                  // is called when an annotation is refused
+	failed    func(verb string)                       // is called when a write fails
+	seconds   float64                                 // that the last run took
+	meanwhile func()                                  // is called once, after the primary was read and before its run begins
+	loops     int                                     // runs counted as in a write loop
+	foreign   string                                  // a merge patch that somebody else makes just before the next write of status
+	live      *object.Object                          // what the API server has, for reads of what is not followed
 	liveError error
 	edge      string         // what the last edge to an object depends on
 	entries   rights.Entries // of the policy
@@ -233,6 +235,13 @@ func (c testCache) Get(key object.Key) (*object.Object, bool) {
 	return o, ok
 }
 
+func (c testCache) Shown(key object.Key) (*object.Object, bool) {
+	if c.shown != nil {
+		return c.shown(key)
+	}
+	return c.Get(key)
+}
+
 func (c testCache) Refresh(_ context.Context, _ object.Key, ref abi.Ref) error {
 	c.note("refresh %s", ref.Kind)
 	if c.refresh == nil {
@@ -386,6 +395,23 @@ func (e testEffects) WriteStatus(_ context.Context, t effect.Target, want effect
 		return effect.Report{}, failure
 	}
 	return e.write(abi.VerbStatus, t.Object, `{"status":{"written":true}}`), nil
+}
+
+func (e testEffects) Annotate(_ context.Context, t effect.Target, name, value string) (effect.Report, *effect.Failure) {
+	e.note("annotate")
+	if failure := e.fail["annotate"]; failure != nil {
+		if e.annotated != nil {
+			e.annotated()
+		}
+		return effect.Report{}, failure
+	}
+	w := rawjson.NewWriter(nil)
+	w.Object(func() {
+		w.Name("metadata").Object(func() {
+			w.Name("annotations").Object(func() { w.Name(name).String(value) })
+		})
+	})
+	return e.write(abi.VerbPatch, t.Object, string(w.Bytes())), nil
 }
 
 func (e testEffects) Release(_ context.Context, _ effect.Target, all bool) (effect.Report, *effect.Failure) {

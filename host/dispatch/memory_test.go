@@ -36,8 +36,14 @@ const manyKeys = 100_000
 // conditions. The events of its writes have come and led to a second run, which had
 // nothing to write. Nothing is pending.
 func BenchmarkIdleKeys(b *testing.B) {
+	for name, changes := range map[string]abi.Changes{"plain": "", "changes": abi.ChangesMemory} {
+		b.Run(name, func(b *testing.B) { benchmarkIdleKeys(b, changes) })
+	}
+}
+
+func benchmarkIdleKeys(b *testing.B, changes abi.Changes) {
 	for b.Loop() {
-		m := newManyWidgets(b)
+		m := newManyWidgets(b, changes)
 		m.runAll(b)
 		m.announce()
 		writes := m.writes
@@ -86,7 +92,7 @@ type manyWidgets struct {
 	writes  int
 }
 
-func newManyWidgets(b *testing.B) *manyWidgets {
+func newManyWidgets(b *testing.B, changes abi.Changes) *manyWidgets {
 	m := &manyWidgets{queue: queue.New(queue.Config{}), objects: map[id]*object.Object{}}
 	m.edges = edges.New(edges.Config{PluginBytes: 1 << 40, HostBytes: 1 << 40})
 	m.kind = m.edges.Kind(gadget)
@@ -98,7 +104,7 @@ func newManyWidgets(b *testing.B) *manyWidgets {
 		b.Fatal(err)
 	}
 	m.c = New(Config{Plugin: "p", Name: "c", Workers: 1, Queue: m.queue, Cache: manyCache{m}, Metrics: testMetrics{&fixture{}}, Logger: hclog.NewNullLogger()},
-		&Revision{Number: 1, Guest: m, Effects: effects, Controller: abi.Controller{Name: "c", For: widget.All(), Owns: abi.AllOf(gadget)}})
+		&Revision{Number: 1, Guest: m, Effects: effects, Controller: abi.Controller{Name: "c", For: widget.All(), Owns: abi.AllOf(gadget), Changes: changes}})
 	for i := range manyKeys {
 		o := m.put(widget, fmt.Appendf(nil, `{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"namespace":"team-1","name":"widget-%d","generation":1},"spec":{"x":%d}}`, i, i))
 		m.c.Observe(nil, o, true)
@@ -247,5 +253,7 @@ func (manyReads) Close()                                 {}
 type nobody struct{}
 
 func (nobody) Event(k8sruntime.Object, string, string, string) {}
+
+func (c manyCache) Shown(key object.Key) (*object.Object, bool) { return c.Get(key) }
 
 func (manyCache) PrimariesBy(string, fieldpath.Path, string) []object.Key { return nil }

@@ -22,6 +22,7 @@ type keyState struct {
 
 	*carried             // never nil during a run
 	writeLoop *writeLoop // nil: the zero value
+	changes   *changes   // nil if the controller asks for none
 
 	// wokenByOthers is set if something else than the key's own writes has made it
 	// due since its last run began.
@@ -85,12 +86,22 @@ func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed
 		s = &keyState{uid: uid, wokenByOthers: true}
 		c.keys[item.Key] = s
 	}
+	return c.beginState(item, primary, s)
+}
+
+// beginState is the part of beginRun that does not depend on whether the primary exists.
+// Controller.mu is held.
+func (c *Controller) beginState(item workItem, primary *object.Object, s *keyState) (r, resumed *run) {
 	parked := c.unpark(s)
 	if s.carried == nil {
 		s.carried = &carried{}
 	}
 	if s.replaced {
 		s.startRevision()
+	}
+	s.beginChanges(item.revision, c.created[item.Key] == s.uid)
+	if c.created[item.Key] == s.uid {
+		delete(c.created, item.Key)
 	}
 	if s.outageEnded {
 		s.tries, s.outageEnded = s.tries.WithoutBlameless(), false
@@ -127,7 +138,10 @@ func (s *keyState) revisionReplaced(healthy bool, before, next *Revision) {
 		s.replaced, s.wasHealthy, s.dropTries, s.dropMemo = true, healthy, false, false
 	}
 	s.dropTries = s.dropTries || before.Digest != next.Digest
-	s.dropMemo = s.dropMemo || before.MemoVersion != next.MemoVersion
+	s.dropMemo = s.dropMemo || before.MemoVersion != next.MemoVersion || before.Account != next.Account
+	if s.changes != nil {
+		s.changes.replaced(before, next)
+	}
 }
 
 // startRevision drops what does not count for the revision of the next run.
@@ -182,6 +196,7 @@ func (c *Controller) forget(key object.Key) {
 	c.mu.Lock()
 	s := c.keys[key]
 	delete(c.keys, key)
+	delete(c.created, key)
 	if s != nil {
 		c.unpark(s)
 	}

@@ -28,10 +28,15 @@ const Suspend = "reconcile.thole.dev/suspend"
 func (c *Controller) Observe(old, updated *object.Object, initial bool) {
 	switch {
 	case updated == nil:
+		c.observeGone(old)
 		c.add(old.Key(), abi.ReasonPrimary)
 	case initial:
 		c.add(updated.Key(), abi.ReasonResync)
 	default:
+		c.observeChange(old, updated)
+		if isHandling(old, updated) {
+			return
+		}
 		c.changed(updated.Key(), changeOf(reasonOf(old, updated), old, updated))
 	}
 }
@@ -39,6 +44,9 @@ func (c *Controller) Observe(old, updated *object.Object, initial bool) {
 // ObserveOwned handles an event of an owned kind: it makes the primaries due that
 // control the object before or after the change.
 func (c *Controller) ObserveOwned(old, updated *object.Object) {
+	if isHandling(old, updated) {
+		return
+	}
 	kind := c.revision.Load().Controller.For.Kind
 	owners := make([]object.Key, 0, 2)
 	for _, o := range []*object.Object{old, updated} {
@@ -67,9 +75,12 @@ func (c *Controller) ObserveOwned(old, updated *object.Object) {
 // list; both are nil if it is not known what changed. crowd is set if very many keys
 // have read it.
 func (c *Controller) ObserveRead(key object.Key, old, updated *object.Object, crowd bool) {
-	if old == nil && updated == nil {
+	switch {
+	case old == nil && updated == nil:
 		c.wokenByOthers(key)
 		c.wake(key, wakeUp{reason: abi.ReasonRead, crowd: crowd})
+		return
+	case isHandling(old, updated):
 		return
 	}
 	made := changeOf(abi.ReasonRead, old, updated)
@@ -92,6 +103,9 @@ func (c *Controller) Restored(keys []object.Key) {
 	c.restores++
 	for _, s := range c.keys {
 		s.own = nil
+		if s.changes != nil { // its base may come again with another content
+			s.changes.kept = nil
+		}
 	}
 	c.mu.Unlock()
 	c.Resync(keys)
@@ -203,7 +217,7 @@ func sameInput(a, b *object.Object) bool {
 		a.Deleting() == b.Deleting() &&
 		(!a.Deleting() || slices.Equal(a.Finalizers, b.Finalizers) && reflect.DeepEqual(a.OwnerReferences, b.OwnerReferences)) &&
 		maps.Equal(a.Labels, b.Labels) &&
-		maps.Equal(a.Annotations, b.Annotations) &&
+		sameAnnotations(a.Annotations, b.Annotations, countsAsInput) &&
 		sameSpec(a, b)
 }
 

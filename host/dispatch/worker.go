@@ -133,6 +133,10 @@ type run struct {
 
 	given   *object.Object // the primary as the guest was given it
 	primary *object.Object // with what this run has written since
+	gone    *goneObject    // given, if it is gone; else nil
+	old     []byte         // the handled state in memory, if it is known
+
+	tooLarge bool // the handled state is not copied into the annotation
 
 	reads      Reads
 	pages      pages
@@ -164,6 +168,9 @@ type run struct {
 // for a key that needs no run, which is then done, and for a key whose revision or
 // primary was replaced meanwhile, which is put back.
 func (c *Controller) begin(ctx context.Context, item workItem) *run {
+	if g := c.nextGone(item.Key, item.revision); g != nil {
+		return c.beginGone(ctx, item, g)
+	}
 	unread := c.refresh(ctx, item.Key)
 	primary, exists := c.Cache.Get(item.Key)
 	switch {
@@ -181,6 +188,11 @@ func (c *Controller) begin(ctx context.Context, item workItem) *run {
 		c.postpone(item.Item, fullPause)
 		return nil
 	}
+	old, ready := c.findOld(item.revision, primary)
+	if !ready && c.awaitEvent(item.Key) {
+		c.postpone(item.Item, eventPause)
+		return nil
+	}
 	r, resumed := c.beginRun(item, primary)
 	switch {
 	case r == nil:
@@ -189,14 +201,21 @@ func (c *Controller) begin(ctx context.Context, item workItem) *run {
 	case resumed != nil:
 		return resumed.resume(primary, item.Reasons)
 	}
-	r.reads = c.Cache.Begin(item.Key, r.revision.Scopes.Reads)
+	r.old = old
+	r.beginReads(ctx, unread)
+	return r
+}
+
+// beginReads prepares the reads of a run. unread is why an object cannot be read that an
+// earlier run may have changed, nil if there is none.
+func (r *run) beginReads(ctx context.Context, unread error) {
+	r.reads = r.c.Cache.Begin(r.item.Key, r.revision.Scopes.Reads)
 	if unread != nil {
 		r.cannotRead(unread)
 	}
 	r.readsPrimary(ctx)
 	rand.Read(r.seed[:]) // never fails
 	r.id = hex.EncodeToString(r.seed[:4])
-	return r
 }
 
 // fullPause is how long a key waits for informers that are so late that no more
@@ -205,7 +224,7 @@ const fullPause = 100 * time.Millisecond
 
 // target is the primary and the controller for the stage effect.
 func (r *run) target() effect.Target {
-	return effect.Target{Controller: &r.revision.Controller, Object: r.primary}
+	return effect.Target{Controller: &r.revision.Controller, Object: r.primary, Gone: r.gone != nil}
 }
 
 // logger returns a logger with the fields of the run. It is made on demand, since
@@ -248,6 +267,10 @@ func (r *run) decide(failure *effect.Failure) {
 // after that only the host's part of the status is written. When one is postponed,
 // the rest is, too.
 func (r *run) perform(ctx context.Context) {
+	if r.gone != nil {
+		r.performGone(ctx)
+		return
+	}
 	if r.fault == nil && r.incomplete == nil { // else there is nothing to perform but a status
 		r.later = r.state.untilNotBefore() // because of an earlier run
 	}
@@ -264,6 +287,9 @@ func (r *run) perform(ctx context.Context) {
 		if failure := r.removeFinalizer(ctx); failure != nil && r.settle(failure) {
 			r.writeStatus(ctx)
 		}
+	}
+	if r.later == 0 {
+		r.recordHandled(ctx)
 	}
 }
 
@@ -323,6 +349,7 @@ func (r *run) end() {
 	if r.decision.KeepMemo {
 		s.memo = r.result.Memo
 	}
+	r.endChanges()
 	s.previous = nil
 	if r.decision.Class != abi.ClassNone {
 		s.previous = &abi.Previous{Class: r.decision.Class, Failures: r.failures}
@@ -337,9 +364,13 @@ func (r *run) end() {
 			r.decision.Event = writeLoopEvent()
 		}
 	}
+	if r.decision.Event == nil {
+		r.decision.Event = r.annotationEvent()
+	}
 	if loop.slowed > 0 {
 		r.c.Metrics.Looped()
 	}
+	r.endGone()
 	r.report()
 	for _, reason := range r.missed {
 		r.c.Queue.AddOwn(r.item.Key, reason, loop.pause())

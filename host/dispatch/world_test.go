@@ -237,6 +237,13 @@ func (c worldCache) Get(key object.Key) (*object.Object, bool) {
 	return o, o != nil
 }
 
+func (c worldCache) Shown(key object.Key) (*object.Object, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := c.shown[id{widget, key}]
+	return o, o != nil
+}
+
 func (c worldCache) Wrote(key object.Key, w effect.Write) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,7 +17,7 @@ func (r *run) intents(ctx context.Context) *effect.Failure {
 			return failure
 		}
 	}
-	report, failure := r.revision.Effects.PerformIntents(ctx, r.target(), r.result)
+	report, failure := r.revision.Effects.PerformIntents(ctx, r.target(), r.withHandled())
 	// The plugin has not seen yet what its patch of spec or labels led to.
 	r.wrote(report, nil)
 	if failure != nil || !r.reachedTheDesiredState() {
@@ -65,6 +65,7 @@ func (r *run) status(ctx context.Context) *effect.Failure {
 
 // removeFinalizer is the last effect of a cleanup.
 func (r *run) removeFinalizer(ctx context.Context) *effect.Failure {
+	r.cleansUp()
 	released, failure := r.revision.Effects.Release(ctx, r.target(), true)
 	r.wrote(released, nil)
 	if failure != nil {

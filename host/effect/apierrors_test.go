@@ -252,7 +252,7 @@ func TestCreationInAnotherTerminatingNamespaceIsRetried(t *testing.T) {
 	target.Controller.Owns, target.Controller.Writes = nil, []abi.Kind{configMap.Kind}
 	object := apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"new","namespace":%q}}`, w.ns)
 	elsewhere := strings.Replace(string(target.Object.Raw), w.ns, "default", 1)
-	_, failure := w.PerformIntents(t.Context(), Target{target.Controller, parse(t, elsewhere)}, object)
+	_, failure := w.PerformIntents(t.Context(), Target{Controller: target.Controller, Object: parse(t, elsewhere)}, object)
 	if failure == nil || failure.Class != abi.ClassRetry || failure.Reason != reasonNamespaceTerminating {
 		t.Errorf("got %+v", failure)
 	}

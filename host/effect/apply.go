@@ -225,7 +225,10 @@ func (s *session) planApply(ctx context.Context, wanted abi.Apply) (a plannedApp
 		return a, i.ref, invalid("the object of the intent: %v", err)
 	}
 	a.adopt = wanted.Adopt
-	if a.location, err = s.locate(ctx, i.ref, rights.Patch); err != nil {
+	if a.location, err = s.locate(ctx, i.ref, rights.Patch); err == nil && a.owned && s.target.Gone {
+		err = denied(reasonOutOfScope, "the primary does not exist any more, and cannot own the object: list the kind in writes of the manifest")
+	}
+	if err != nil {
 		return a, i.ref, err
 	}
 	s.setAnnotation(&a)

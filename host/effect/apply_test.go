@@ -128,7 +128,7 @@ func TestApplyNeverChangesAnotherObjectOfTheSameName(t *testing.T) {
 func TestTwoControllersCanApplyFieldsOfOneObject(t *testing.T) {
 	w := newCluster(t)
 	one := w.owner(nil, list(configMap))
-	two := Target{controller(nil, list(configMap)), one.Object}
+	two := Target{Controller: controller(nil, list(configMap)), Object: one.Object}
 	two.Controller.Name = "other"
 	a := apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"one":"1"}}`)
 	b := apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"two":"2"}}`)

@@ -32,7 +32,7 @@ func benchWorld(b *testing.B) (*Performer, *store, Target, *abi.Result) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	t, in := Target{controller(list(pod), nil), o}, apply(podObject, "web:1")
+	t, in := Target{Controller: controller(list(pod), nil), Object: o}, apply(podObject, "web:1")
 	putPod(b, s, 9)
 	if _, failure := p.PerformIntents(b.Context(), t, in); failure != nil {
 		b.Fatal(failure)

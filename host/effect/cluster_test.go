@@ -151,7 +151,7 @@ func (w *world) owner(owns, writes []object.Resource) Target {
 	w.Helper()
 	o := w.create(widget, `{"metadata":{"name":"w"},"spec":{"size":1}}`)
 	w.store.put(o)
-	return Target{controller(owns, writes), o}
+	return Target{Controller: controller(owns, writes), Object: o}
 }
 
 // intents performs the intents of a result, which must not fail.

@@ -210,7 +210,7 @@ func TestTheFirstChangeOfAChildRemovesWhatLeftTheIntentAndNothingElse(t *testing
 			w.edit(pod, "web", "", `{"metadata":{"labels":{"theirs":"1"}}}`)
 			w.edit(widget, "part", "", `{"metadata":{"annotations":{"theirs":"1"}}}`)
 			// The child is a primary of the controller itself.
-			part := Target{target.Controller, w.live(widget, "part")}
+			part := Target{Controller: target.Controller, Object: w.live(widget, "part")}
 			report, failure := w.EnsureFinalizer(t.Context(), part)
 			if failure != nil {
 				t.Fatalf("%+v", failure)

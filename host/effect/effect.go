@@ -34,6 +34,7 @@
 //	apierrors.go  classification of errors, and their messages
 //	report.go     what was written, or would have been in a dry run
 //	finalizer.go  adding and removing a finalizer; updates of the primary
+//	annotate.go   an annotation of the primary that is the host's own
 //	intents.go    patch, apply, delete and events of one result, in order
 //	scope.go      which objects a controller may change
 //	apply.go      server-side apply: whether and how it is sent
@@ -251,6 +252,8 @@ type Target struct {
 	// Object is the primary as the guest was given it or, after an effect that
 	// wrote it, as the API server returned it.
 	Object *object.Object
+	// Gone is set if the primary does not exist any more: it can own nothing.
+	Gone bool
 }
 
 // mayWrite returns a failure with [Failure.Later] if the limit of writes is reached.

@@ -18,7 +18,7 @@ func TestFinalizerIsAddedOnce(t *testing.T) {
 	w := newCluster(t)
 	for _, given := range []string{``, `,"finalizers":["other.dev/x"]`} {
 		o := w.create(widget, fmt.Sprintf(`{"metadata":{"generateName":"w-"%s}}`, given))
-		target := Target{controller(nil, nil), o}
+		target := Target{Controller: controller(nil, nil), Object: o}
 		if w.HasFinalizer(target) {
 			t.Fatal("the object has the finalizer already")
 		}
@@ -48,7 +48,7 @@ func TestFinalizerIsAddedOnce(t *testing.T) {
 
 func TestFinalizerEditsKeepConcurrentChanges(t *testing.T) {
 	w := newCluster(t)
-	target := Target{controller(nil, nil), w.create(widget, `{"metadata":{"name":"w"}}`)}
+	target := Target{Controller: controller(nil, nil), Object: w.create(widget, `{"metadata":{"name":"w"}}`)}
 	w.wire.before = func(request) { w.edit(widget, "w", "", `{"metadata":{"finalizers":["other.dev/x"]}}`) }
 	report, failure := w.EnsureFinalizer(t.Context(), target)
 	if failure != nil || len(report.Writes) != 1 || !slices.Equal(report.Primary.Finalizers, []string{"other.dev/x", ours}) {
@@ -71,7 +71,7 @@ func TestFinalizerEditsKeepConcurrentChanges(t *testing.T) {
 
 func TestRemoveFinalizerDeletesTheObjectAndSparesItsSuccessor(t *testing.T) {
 	w := newCluster(t)
-	target := Target{controller(nil, nil), w.create(widget, `{"metadata":{"name":"w","finalizers":["other.dev/x","`+ours+`"]}}`)}
+	target := Target{Controller: controller(nil, nil), Object: w.create(widget, `{"metadata":{"name":"w","finalizers":["other.dev/x","`+ours+`"]}}`)}
 	stale := target.Object
 	w.remove(widget, "w")
 	target.Object = w.edit(widget, "w", "", `{"metadata":{"finalizers":["`+ours+`"]}}`)
@@ -113,7 +113,7 @@ func TestEnsureFinalizerOfADeletedObjectIsAConflict(t *testing.T) {
 			w.create(widget, `{"metadata":{"name":"`+name+`"}}`)
 		},
 	} {
-		target := Target{controller(nil, nil), w.create(widget, `{"metadata":{"name":"`+name+`","finalizers":["other.dev/x"]}}`)}
+		target := Target{Controller: controller(nil, nil), Object: w.create(widget, `{"metadata":{"name":"`+name+`","finalizers":["other.dev/x"]}}`)}
 		meanwhile(name)
 		report, failure := w.EnsureFinalizer(t.Context(), target)
 		if failure == nil || !failure.Conflict || len(report.Writes) != 0 || failure.Verb != "finalizer" {

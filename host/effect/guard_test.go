@@ -174,7 +174,7 @@ func TestAWriteIsNotSentAgainOnAnotherConnection(t *testing.T) {
 
 func TestNoEventIsEmittedWhileNothingMayBeWritten(t *testing.T) {
 	w := newWorld(t, &rest.Config{})
-	target := Target{controller(nil, nil), parse(t, primary)}
+	target := Target{Controller: controller(nil, nil), Object: parse(t, primary)}
 	var refuse atomic.Bool
 	w.start(until(&refuse))
 	event := func(reason string) abi.Event { return abi.Event{Type: abi.EventNormal, Reason: reason} }

@@ -161,7 +161,7 @@ func TestFormerManagerThatCameBackIsReplacedAgain(t *testing.T) {
 func TestFieldsStayWithAPrimaryWhenItsKindMovesBetweenOwnsAndWrites(t *testing.T) {
 	w := newCluster(t)
 	p := w.sharers("one")[0]
-	owns := Target{controller(list(configMap), nil), p.Object}
+	owns := Target{Controller: controller(list(configMap), nil), Object: p.Object}
 	for range 2 {
 		w.succeed(owns, adopt(data("a=1", "owned=1")))
 		w.expectData("a=1", "owned=1")

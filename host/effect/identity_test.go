@@ -94,7 +94,7 @@ func TestMissingRightToActAsAnAccountNamesTheHost(t *testing.T) {
 	run := 0
 	patch := func() *Failure {
 		run++
-		target := Target{controller(list(configMap), nil), w.live(widget, "w")}
+		target := Target{Controller: controller(list(configMap), nil), Object: w.live(widget, "w")}
 		_, failure := w.PerformIntents(t.Context(), target, &abi.Result{Patch: fmt.Appendf(nil, `{"metadata":{"labels":{"run":"%d"}}}`, run)})
 		return failure
 	}
@@ -159,7 +159,7 @@ func TestRevisionsShareTheLimitsOfReadsAndWrites(t *testing.T) {
 		w.wire.take()
 		for range 20 {
 			n++
-			mine := Target{target.Controller, parse(t, strings.Replace(primary, `"u1"`, fmt.Sprintf(`"u%d"`, n), 1))}
+			mine := Target{Controller: target.Controller, Object: parse(t, strings.Replace(primary, `"u1"`, fmt.Sprintf(`"u%d"`, n), 1))}
 			_, _ = w.PerformIntents(t.Context(), mine, &abi.Result{Patch: []byte(`{"spec":{"a":1}}`)})
 		}
 		return len(w.wire.take())

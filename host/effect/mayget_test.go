@@ -25,7 +25,7 @@ func TestAWriteTellsNothingOfAnObjectThatTheAccountMayNotGet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.start()
-			target := Target{controller(lists[0], lists[1]), widget}
+			target := Target{Controller: controller(lists[0], lists[1]), Object: widget}
 			mine := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"mine-%s"},"data":{"a":"b"}}`, name)
 			w.intents(target, apply("%s", mine))
 			w.seen(configMap, "mine-"+name)

@@ -179,7 +179,7 @@ func TestMetadataWithoutManagedFieldsIsReadOnceAVersion(t *testing.T) {
 // primaryMetadata returns a target of which only metadata is known, as it is now.
 func (w *world) primaryMetadata(t Target) Target {
 	w.Helper()
-	return Target{t.Controller, w.live(resourceOf(t.Object.Kind), t.Object.Name).Metadata()}
+	return Target{Controller: t.Controller, Object: w.live(resourceOf(t.Object.Kind), t.Object.Name).Metadata()}
 }
 
 func TestPatchOfAPrimaryOfWhichOnlyMetadataIsKept(t *testing.T) {
@@ -199,7 +199,7 @@ func TestPatchOfAPrimaryOfWhichOnlyMetadataIsKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newCluster(t)
-			target := Target{&abi.Controller{Name: "main", For: c.resource.Kind.All()}, w.create(c.resource, c.object)}
+			target := Target{Controller: &abi.Controller{Name: "main", For: c.resource.Kind.All()}, Object: w.create(c.resource, c.object)}
 			run := func() (Report, string) {
 				t.Helper()
 				w.wire.take()

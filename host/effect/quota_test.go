@@ -99,7 +99,7 @@ func (w *world) primary(name string) Target {
 	w.Helper()
 	o := w.create(widget, fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"size":1}}`, name))
 	w.store.put(o)
-	return Target{controller(list(configMap), nil), o}
+	return Target{Controller: controller(list(configMap), nil), Object: o}
 }
 
 // However a plugin stores bytes, it is refused at about its limit, also after a restart, and
@@ -116,7 +116,7 @@ func TestStoredBytesAreBounded(t *testing.T) {
 				w = newCluster(t, bounded(&w, limit, 0))
 				target := w.owner(list(configMap), nil)
 				if shared {
-					target = Target{controller(nil, list(configMap)), target.Object}
+					target = Target{Controller: controller(nil, list(configMap)), Object: target.Object}
 				}
 				w.store.metadata = map[abi.Kind]bool{}
 				for _, r := range way.metadata {
@@ -257,7 +257,7 @@ func TestChurnedBytesAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var w *world
 			w = newCluster(t, bounded(&w, 0, limit))
-			target := Target{controller(list(configMap), nil), w.create(widget, `{"metadata":{"name":"w"},"spec":{"tags":["`+text(40<<10)+`"]}}`)}
+			target := Target{Controller: controller(list(configMap), nil), Object: w.create(widget, `{"metadata":{"name":"w"},"spec":{"tags":["`+text(40<<10)+`"]}}`)}
 			i := 0
 			until := func() (done int) {
 				for range 100 {

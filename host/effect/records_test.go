@@ -144,7 +144,7 @@ func TestPerformerIsSafeForConcurrentPrimaries(t *testing.T) {
 	})
 	var workers sync.WaitGroup
 	for i := range 8 {
-		mine := Target{target.Controller, parse(t, strings.Replace(primary, `"u1"`, fmt.Sprintf(`"u%d"`, i), 1))}
+		mine := Target{Controller: target.Controller, Object: parse(t, strings.Replace(primary, `"u1"`, fmt.Sprintf(`"u%d"`, i), 1))}
 		workers.Go(func() {
 			for n := range 20 {
 				if _, failure := w.WriteStatus(t.Context(), mine, Status{Patch: fmt.Appendf(nil, `{"n":%d}`, n+1)}); failure != nil {

@@ -36,7 +36,7 @@ func lateFinalizer(add bool) late {
 		before: func(w *world, t *Target) {
 			if report, _ := w.EnsureFinalizer(w.Context(), *t); !add {
 				t.Object = report.Primary
-			} else if _, failure := w.RemoveFinalizer(w.Context(), Target{t.Controller, report.Primary}); failure != nil {
+			} else if _, failure := w.RemoveFinalizer(w.Context(), Target{Controller: t.Controller, Object: report.Primary}); failure != nil {
 				w.Fatal(failure)
 			}
 		},

@@ -142,7 +142,7 @@ func TestAnEntryForNamespacesDoesNotReachClusterScopedObjects(t *testing.T) {
 func TestPrimaryIsWrittenByAnEntryForItsVerb(t *testing.T) {
 	w := newCluster(t)
 	o := w.create(tree, `{"metadata":{"generateName":"t-"}}`)
-	target := Target{&abi.Controller{Name: "main", For: tree.Kind.All(), Finalizer: true}, o}
+	target := Target{Controller: &abi.Controller{Name: "main", For: tree.Kind.All(), Finalizer: true}, Object: o}
 	status := Status{Patch: []byte(`{"note":"x"}`)}
 	onObject, onStatus := "{groups: [test.thole.dev], kinds: [Tree], verbs: [patch]}", "{groups: [test.thole.dev], kinds: [Tree/status], verbs: [patch]}"
 
@@ -195,7 +195,7 @@ func TestChildrenThatMayNotBeWrittenAreNotLabelled(t *testing.T) {
 	w := newCluster(t)
 	owner := w.create(tree, `{"metadata":{"generateName":"t-"}}`)
 	w.child("x", "thole/demo/main", owner, `{}`)
-	target := Target{&abi.Controller{Name: "main", For: tree.Kind.All(), Owns: abi.AllOf(configMap.Kind)}, owner}
+	target := Target{Controller: &abi.Controller{Name: "main", For: tree.Kind.All(), Owns: abi.AllOf(configMap.Kind)}, Object: owner}
 	for _, step := range []struct {
 		entries rights.Entries
 		want    string

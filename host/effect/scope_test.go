@@ -124,7 +124,7 @@ func TestPolicyAllowsApplyAcrossNamespaces(t *testing.T) {
 func TestClusterScopedPrimaryMustNameANamespace(t *testing.T) {
 	w := newCluster(t, func(c *Config) { c.Allow = allowing(rights.Any) })
 	o := w.create(tree, `{"metadata":{"generateName":"t-"}}`)
-	target := Target{controller(list(configMap), nil), o}
+	target := Target{Controller: controller(list(configMap), nil), Object: o}
 	_, failure := w.PerformIntents(t.Context(), target, apply(configObject, "v"))
 	if failure == nil || failure.Reason != reasonInvalid || !strings.Contains(failure.Message, "metadata.namespace is required") {
 		t.Errorf("got %+v", failure)

@@ -23,7 +23,7 @@ func (w *world) sharers(names ...string) (all []Target) {
 	for _, name := range names {
 		o := w.create(widget, fmt.Sprintf(`{"metadata":{"name":%q}}`, name))
 		w.store.put(o)
-		all = append(all, Target{controller(nil, list(configMap)), o})
+		all = append(all, Target{Controller: controller(nil, list(configMap)), Object: o})
 	}
 	return all
 }

@@ -51,7 +51,7 @@ func (p *Performer) WriteStatus(ctx context.Context, t Target, want Status) (rep
 			return nil, nil
 		}
 		var err error
-		change, err = p.planStatus(Target{t.Controller, o}, p.supported(r, t, want))
+		change, err = p.planStatus(Target{Controller: t.Controller, Object: o}, p.supported(r, t, want))
 		if err != nil || change.patch == nil {
 			return nil, err
 		}

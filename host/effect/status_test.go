@@ -194,7 +194,7 @@ func TestConditionsOfOtherKindsAreWrittenOnlyIfTheManifestAsks(t *testing.T) {
 	b := w.create(pod, `{"metadata":{"name":"b"},"spec":{"containers":[{"name":"m","image":"i"}]}}`)
 
 	for _, o := range []*object.Object{p, b} {
-		if report, failure := w.WriteStatus(t.Context(), Target{c, o}, ready("True", 1)); len(report.Writes) != 0 || failure != nil {
+		if report, failure := w.WriteStatus(t.Context(), Target{Controller: c, Object: o}, ready("True", 1)); len(report.Writes) != 0 || failure != nil {
 			t.Errorf("%s: got %+v %v", o.Kind, report, failure)
 		}
 	}
@@ -202,7 +202,7 @@ func TestConditionsOfOtherKindsAreWrittenOnlyIfTheManifestAsks(t *testing.T) {
 
 	// The manifest may ask for conditions. observedGeneration is never written.
 	c.Conditions = abi.Conditions{Target: "Ready"}
-	target := Target{c, p}
+	target := Target{Controller: c, Object: p}
 	for range 3 {
 		w.status(&target, Status{Set: ready("True", target.Object.Generation).Set, ObservedGeneration: &target.Object.Generation, Patch: []byte(`{"note":"x"}`)})
 	}
@@ -210,7 +210,7 @@ func TestConditionsOfOtherKindsAreWrittenOnlyIfTheManifestAsks(t *testing.T) {
 	if sent := w.wire.take(); len(sent) != 1 || strings.Contains(got, "observedGeneration") || !strings.Contains(got, `"Ready"`) {
 		t.Errorf("sent %v, status is %s", sent, got)
 	}
-	target = Target{c, b}
+	target = Target{Controller: c, Object: b}
 	w.status(&target, ready("True", 1))
 	if got := field(target.Object, "status"); !strings.Contains(got, `"type":"Ready"`) || field(target.Object, "status", "observedGeneration") != "" {
 		t.Errorf("got %s", got)
@@ -229,7 +229,7 @@ func TestInvalidStatusIsReportedWithItsField(t *testing.T) {
 
 func TestPrunedFieldsAreNotSentAgain(t *testing.T) {
 	w := newCluster(t)
-	target := Target{controller(nil, nil), w.create(gadget, `{"metadata":{"name":"g"}}`)}
+	target := Target{Controller: controller(nil, nil), Object: w.create(gadget, `{"metadata":{"name":"g"}}`)}
 	want := ready("True", 1)
 	want.Patch = []byte(`{"note":"x","extra":{"a":1}}`)
 	w.status(&target, want)
@@ -253,7 +253,7 @@ func TestPrunedFieldsAreNotSentAgain(t *testing.T) {
 	}
 
 	// All other fields are still written, and for other objects of the kind too.
-	other := Target{controller(nil, nil), w.create(gadget, `{"metadata":{"name":"h"}}`)}
+	other := Target{Controller: controller(nil, nil), Object: w.create(gadget, `{"metadata":{"name":"h"}}`)}
 	w.wire.take()
 	w.status(&other, want)
 	if sent := w.wire.take(); len(sent) != 1 || !strings.HasSuffix(sent[0].body, `"status":{"note":"x"}}`) {

@@ -255,7 +255,7 @@ func newFake(t *testing.T, handler http.HandlerFunc, change ...func(*Config)) (*
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	w := newWorld(t, &rest.Config{Host: server.URL}, change...)
-	return w, Target{controller(list(configMap), nil), parse(t, primary)}
+	return w, Target{Controller: controller(list(configMap), nil), Object: parse(t, primary)}
 }
 
 func respond(code int, contentType, body string) http.HandlerFunc {

@@ -12,6 +12,7 @@ import (
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/outcome/handled"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/sanitize"
 )
@@ -104,11 +105,25 @@ func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits) controll
 		{"Watches", orDash(watchList(c.Watches))},
 		{"Writes", orDash(kindList(c.Writes))},
 		{"Finalizer", orDash(finalizer)},
+		{"Changes", orDash(changes(m, c))},
 		{"Interval", interval(c.Interval)},
 		{"Timeout", bounded(milliseconds(c.Timeout), limits.Timeout.Duration)},
 		{"Concurrency", bounded(c.Concurrency, limits.Concurrency)},
 		{"Conditions", conditions(c)},
 	}}
+}
+
+// changes describes where the handled state of objects is kept, and whether a run comes for
+// those that are gone.
+func changes(m *abi.Manifest, c *abi.Controller) string {
+	text := string(c.Changes)
+	if c.Changes == abi.ChangesAnnotation {
+		text += " " + handled.Annotation(m.Name, c.Name)
+	}
+	if c.Gone {
+		text = strings.TrimPrefix(text+"; runs for objects that are gone", "; ")
+	}
+	return text
 }
 
 func kindList(kinds []abi.Kind) string {

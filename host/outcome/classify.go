@@ -150,6 +150,9 @@ func checkResult(in Input) string {
 	if in.Result.Error != nil && in.Result.Error.Terminal && !slices.Contains(in.Features, abi.FeatureRetry) {
 		return fmt.Sprintf("error.terminal: needs the feature %q: name it in features of the manifest", abi.FeatureRetry)
 	}
+	if in.Result.Progress != nil && !slices.Contains(in.Features, abi.FeatureChanges) {
+		return fmt.Sprintf("progress: needs the feature %q: name it in features of the manifest", abi.FeatureChanges)
+	}
 	if in.Controller.For.MetadataOnly {
 		return checkMetadataOnly(in.Result)
 	}

@@ -83,7 +83,7 @@ func needs(c *abi.Controller, resources Resources) (out []need) {
 // what it certainly writes.
 func primaryNeeds(c *abi.Controller, resources Resources) []need {
 	r, known := resources(c.For.Kind)
-	n := need{kind: c.For.Kind, reads: true, patches: c.Finalizer, namespaces: c.For.Namespaces, primary: true}
+	n := need{kind: c.For.Kind, reads: true, patches: c.Finalizer || c.Changes == abi.ChangesAnnotation, namespaces: c.For.Namespaces, primary: true}
 	if Custom(n.kind) {
 		n.reach = own
 	}

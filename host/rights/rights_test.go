@@ -233,8 +233,9 @@ var drawManifest = rapid.Custom(func(t *rapid.T) *abi.Manifest {
 	for range rapid.IntRange(1, 2).Draw(t, "controllers") {
 		c := abi.Controller{
 			For: followed.Draw(t, "for"), Reads: rapid.SliceOfN(followed, 0, 2).Draw(t, "reads"), Finalizer: rapid.Bool().Draw(t, "finalizer"),
-			Owns:   abi.AllOf(rapid.SliceOfN(kind, 0, 2).Draw(t, "owns")...),
-			Writes: rapid.SliceOfN(kind, 0, 2).Draw(t, "writes"),
+			Changes: rapid.SampledFrom([]abi.Changes{"", abi.ChangesMemory, abi.ChangesAnnotation}).Draw(t, "changes"),
+			Owns:    abi.AllOf(rapid.SliceOfN(kind, 0, 2).Draw(t, "owns")...),
+			Writes:  rapid.SliceOfN(kind, 0, 2).Draw(t, "writes"),
 		}
 		for _, w := range rapid.SliceOfN(followed, 0, 1).Draw(t, "watches") {
 			c.Watches = append(c.Watches, abi.Watch{Followed: w})

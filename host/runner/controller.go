@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"hash/maphash"
 	"math/rand/v2"
@@ -79,7 +80,7 @@ func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Cont
 		Number: rev.Number, Digest: rev.Digest, Guest: rev.Guest, Effects: p.effects.Load(), Access: may,
 		Breaker: p.breaker.Load(), Comparison: p.comparison.Load(),
 		Controller: m, Scopes: follows, Features: rev.Manifest.Features,
-		MemoVersion: memoVersion(rev), Config: rev.Policy.Config,
+		MemoVersion: memoVersion(rev), Account: rev.Policy.Account().String(), Config: rev.Policy.Config,
 		Reads: rev.Policy.Allow.ReadsOf(&m), MaxIntents: rev.Policy.Limits.Intents,
 	}
 	if running == nil {
@@ -109,6 +110,7 @@ func (c *controller) reconcileAll(ctx context.Context, p *plugin, lead *election
 		case <-leading:
 			if leading != begun {
 				c.Resync(c.keys(every))
+				c.ResyncGone()
 				c.findShared(p) // which may have been shared since
 			}
 		case <-ctx.Done():
@@ -158,14 +160,9 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 // memoVersion returns what the manifest states. Without that, memos are kept only
-// as long as the code stays the same. They may hold what the account has read, and another
-// one may not read.
+// as long as the code stays the same.
 func memoVersion(rev *Revision) string {
-	version := rev.Manifest.MemoVersion
-	if version == "" {
-		version = "digest " + rev.Digest
-	}
-	return rev.Policy.Account().String() + " " + version // an account has no space: no other manifest makes the same of both
+	return cmp.Or(rev.Manifest.MemoVersion, "digest "+rev.Digest)
 }
 
 func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers int) *controller {

@@ -194,6 +194,11 @@ func (c controllerCache) Get(key object.Key) (*object.Object, bool) {
 	return o, o != nil
 }
 
+// Shown returns the primary as the informer shows it.
+func (c controllerCache) Shown(key object.Key) (*object.Object, bool) {
+	return c.primaries.Load().Get(key)
+}
+
 func (c controllerCache) PrimariesBy(namespace string, field fieldpath.Path, value string) (keys []object.Key) {
 	for _, o := range c.primaries.Load().ListBy(c.owner(object.Key{}), namespace, field, value) {
 		keys = append(keys, o.Key())

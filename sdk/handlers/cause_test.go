@@ -76,6 +76,7 @@ func TestWithoutOldEverythingCountsAsChanged(t *testing.T) {
 	x.begin(h)
 	x.run("create", "replicas", "note", "event")
 	x.editHandled()
+	x.change(`{"spec":{"title":"Other"}}`)
 	x.run("update", "replicas", "note", "event")
 }
 

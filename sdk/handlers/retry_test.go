@@ -296,7 +296,7 @@ func TestOwnPatchIsNoNewerChange(t *testing.T) {
 	}))
 	h.OnCreate("two", x.record(failing(1, errBroken)))
 	x.begin(h)
-	x.run("one", "two").ExpectWrites("patch", "status")
+	x.run("one", "two").ExpectWrites("patch", "status", "handled")
 	x.Advance(time.Second)
 	x.run("two").ExpectReady()
 }

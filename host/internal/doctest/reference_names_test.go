@@ -13,6 +13,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/election"
+	"github.com/thole-dev/thole/host/outcome/handled"
 )
 
 // Names: constants with their comments.
@@ -27,6 +28,7 @@ func annotationTable(t *testing.T) string {
 		{code(election.PreferredHolderAnnotation), "On a Lease: the replica that its holder is asked to leave it to"},
 		{code("plugins.thole.dev/<plugin>"), "On the Lease of the plugin, where replicas share the plugins: as JSON the digest of the module that runs, and that of one that was rolled back, which no replica runs"},
 		{code("<controller>.<plugin>." + effects.value(t, "AppliedAnnotation") + "-<hash>"), "The same on an object that the controller does not own, one for each primary: the digest, the namespace and name of the primary, \"created\" if the primary has created the object, and the size of a large one"},
+		{code(handled.Annotation("<plugin>", "<controller>")), "On the primaries of a controller with `changes: annotation`: as JSON what the last run that ended well was given, the progress of runs since then, and a digest of both. Writing it runs nothing. Remove it only to have the object handled as a new one after a restart of the host"},
 	})
 }
 

@@ -42,22 +42,25 @@ func (s State) WithoutObject() State {
 }
 
 // The value of the annotation is a JSON object. Its first member is a digest of all that
-// follows, by which an edit is noticed:
+// follows, by which an edit is noticed, and the second one is of the object that was handled,
+// by which a copy of it is:
 //
-//	{"sum":"32 hex digits","object":{...},"digest":"...","progress":...}
+//	{"sum":"32 hex digits","uid":"...","object":{...},"digest":"...","progress":...}
 const (
 	sumStart  = `{"sum":"`
 	sumEnd    = `"`
 	sumLength = 32
 )
 
-// Value returns the value of the annotation, "" if there is nothing to keep.
-func (s State) Value() string {
+// Value returns the value of the annotation of the object with a uid, "" if there is nothing
+// to keep.
+func (s State) Value(uid string) string {
 	if !s.Known && s.Progress == nil {
 		return ""
 	}
 	w := rawjson.NewWriter(nil)
 	w.Object(func() {
+		w.Name("uid").String(uid)
 		if s.Object != nil {
 			w.Name("object").Raw(s.Object)
 		}
@@ -69,15 +72,13 @@ func (s State) Value() string {
 		}
 	})
 	rest := "," + string(w.Bytes()[1:])
-	if rest == ",}" {
-		rest = "}"
-	}
 	return sumStart + digestOf([]byte(rest)) + sumEnd + rest
 }
 
-// Parse returns the state that the value of an annotation has. An annotation that the host
-// has not written so is invalid: the object was handled, and nothing else is known.
-func Parse(value string) (s State, valid bool) {
+// Parse returns the state that the value of the annotation of an object with a uid has. An
+// annotation that the host has not written so is invalid: the object was handled, and nothing
+// else is known. One that was copied from another object is as good as none.
+func Parse(value, uid string) (s State, valid bool) {
 	if value == "" {
 		return State{}, true
 	}
@@ -90,9 +91,12 @@ func Parse(value string) (s State, valid bool) {
 	if sum != digestOf([]byte(rest)) {
 		return unknown, false
 	}
+	of := ""
 	r := rawjson.NewReader([]byte(value))
 	r.Object(func(field string) {
 		switch field {
+		case "uid":
+			of = r.String()
 		case "object":
 			s.Object = r.Raw()
 		case "digest":
@@ -103,6 +107,9 @@ func Parse(value string) (s State, valid bool) {
 	})
 	if r.End() != nil {
 		return unknown, false
+	}
+	if of != uid {
+		return State{}, true
 	}
 	s.Known = s.Object != nil || s.Digest != ""
 	return s, true
@@ -133,24 +140,30 @@ func (s State) Old(object []byte) ([]byte, error) {
 }
 
 // WithoutAnnotations returns an object without the annotations of handled states, which
-// no guest is given.
+// no guest is given. annotations are those of the object.
 func WithoutAnnotations(object []byte, annotations map[string]string) ([]byte, error) {
+	var names []string
+	for name := range annotations {
+		if abi.HandledAnnotation(name) {
+			names = append(names, name)
+		}
+	}
+	if names == nil {
+		return object, nil
+	}
 	w := rawjson.NewWriter(nil)
-	found := false
 	w.Object(func() {
 		w.Name("metadata").Object(func() {
-			w.Name("annotations").Object(func() {
-				for name := range annotations {
-					if abi.HandledAnnotation(name) {
-						found = true
-						w.Name(name).Raw(nil)
-					}
+			if w.Name("annotations"); len(names) == len(annotations) {
+				w.Raw(nil) // a null
+				return
+			}
+			w.Object(func() {
+				for _, name := range names {
+					w.Name(name).Raw(nil)
 				}
 			})
 		})
 	})
-	if !found {
-		return object, nil
-	}
 	return rawjson.MergePatch(object, w.Bytes())
 }

@@ -69,17 +69,25 @@ func (s State) hasContentOf(object []byte) bool {
 	if err != nil {
 		return false
 	}
-	diff, err := rawjson.Diff(before, now) // to which a null is as good as nothing
+	return equal(before, now)
+}
+
+// Equal reports whether two states have the same in them.
+func (s State) Equal(other State) bool {
+	return s.Known == other.Known && s.Digest == other.Digest && equal(s.Object, other.Object) && equal(s.Progress, other.Progress)
+}
+
+// equal reports whether two values, of which any may be absent, differ in nothing but nulls.
+func equal(a, b []byte) bool {
+	of := func(value []byte) []byte { return append(append([]byte(`{"value":`), orNull(value)...), '}') }
+	diff, err := rawjson.Diff(of(a), of(b))
 	return err == nil && diff == nil
 }
 
 func sameStatus(a, b []byte) bool {
-	of := func(object []byte) []byte {
-		status, _ := rawjson.Lookup(object, "status")
-		return append(append([]byte(`{"status":`), orNull(status)...), '}')
-	}
-	diff, err := rawjson.Diff(of(a), of(b))
-	return err == nil && diff == nil
+	before, _ := rawjson.Lookup(a, "status")
+	after, _ := rawjson.Lookup(b, "status")
+	return equal(before, after)
 }
 
 func orNull(value []byte) []byte {

@@ -94,34 +94,41 @@ func TestAnnotationIsReadAsItWasWritten(t *testing.T) {
 	for name, s := range map[string]handled.State{
 		"nothing": {}, "content": of, "digest": of.WithoutObject(), "progress alone": {Progress: []byte(`{"a":1}`)}, "both": withProgress,
 	} {
-		got, valid := handled.Parse(s.Value())
-		if !valid || got.Value() != s.Value() || got.Known != s.Known || string(got.Progress) != string(s.Progress) {
-			t.Errorf("%s: %q is read as %+v, %t", name, s.Value(), got, valid)
+		got, valid := handled.Parse(s.Value("5f0c"), "5f0c")
+		if !valid || got.Value("5f0c") != s.Value("5f0c") || got.Known != s.Known || string(got.Progress) != string(s.Progress) {
+			t.Errorf("%s: %q is read as %+v, %t", name, s.Value("5f0c"), got, valid)
 		}
 	}
-	if (handled.State{}).Value() != "" {
+	if (handled.State{}).Value("5f0c") != "" {
 		t.Error("a state without anything is written")
 	}
 }
 
 func TestAnEditedAnnotationIsNotBelieved(t *testing.T) {
 	of, _, _ := handled.Of([]byte(site))
-	value := of.Value()
+	value := of.Value("5f0c")
 	for name, edited := range map[string]string{
 		"another value": strings.Replace(value, `"replicas":3`, `"replicas":4`, 1), "cut": value[:len(value)-2], "not JSON": "x", "empty object": "{}",
 		"another sum": strings.Replace(value, `{"sum":"`, `{"sum":"0`, 1), "short": `{"sum":"`, "with a space": value + " ",
 	} {
-		if s, valid := handled.Parse(edited); valid || !s.Known || s.Object != nil || s.Progress != nil {
+		if s, valid := handled.Parse(edited, "5f0c"); valid || !s.Known || s.Object != nil || s.Progress != nil {
 			t.Errorf("%s: %+v, %t", name, s, valid)
 		}
+	}
+}
+
+func TestACopyOfAnObjectIsNotHandled(t *testing.T) {
+	of, _, _ := handled.Of([]byte(site))
+	if s, valid := handled.Parse(of.Value("5f0c"), "77aa"); !valid || s.Known || s.Object != nil {
+		t.Errorf("%+v, %t", s, valid)
 	}
 }
 
 func TestAContentThatIsTooLargeHasADigest(t *testing.T) {
 	large := patched(t, `{"spec":{"title":"`+strings.Repeat("x", handled.MaxContent)+`"}}`)
 	s, tooLarge, err := handled.Of(large)
-	if err != nil || !tooLarge || s.Object != nil || len(s.Value()) > 200 {
-		t.Fatalf("%d bytes, %t, %v", len(s.Value()), tooLarge, err)
+	if err != nil || !tooLarge || s.Object != nil || len(s.Value("5f0c")) > 200 {
+		t.Fatalf("%d bytes, %t, %v", len(s.Value("5f0c")), tooLarge, err)
 	}
 	if got := s.Change(large, false, false); got != abi.ChangeResynced {
 		t.Errorf("the same object: %s", got)
@@ -150,6 +157,10 @@ func TestGuestsDoNotSeeTheAnnotation(t *testing.T) {
 	if err != nil || !rawjson.Equal(got, []byte(site)) {
 		t.Errorf("%s, %v", got, err)
 	}
+	only := []byte(`{"metadata":{"name":"a","annotations":{"handled.a.thole.dev/b":"2"}}}`)
+	if got, err := handled.WithoutAnnotations(only, map[string]string{"handled.a.thole.dev/b": "2"}); err != nil || string(got) != `{"metadata":{"name":"a"}}` {
+		t.Errorf("%s, %v", got, err)
+	}
 	same, _ := handled.WithoutAnnotations(object, map[string]string{"note": "x"})
 	if &same[0] != &object[0] {
 		t.Error("an object without the annotation was copied")
@@ -158,11 +169,12 @@ func TestGuestsDoNotSeeTheAnnotation(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	s, _, _ := handled.Of([]byte(site))
-	f.Add(s.Value())
+	f.Add(s.Value("5f0c"))
 	f.Add(`{"sum":"","progress":1}`)
+	f.Add(`{"sum":"","uid":"5f0c"}`)
 	f.Fuzz(func(t *testing.T, value string) {
-		if s, valid := handled.Parse(value); valid && value != "" && s.Value() != value {
-			t.Errorf("%q is read as %q", value, s.Value())
+		if s, valid := handled.Parse(value, "5f0c"); valid && value != "" && (s.Known || s.Progress != nil) && s.Value("5f0c") != value {
+			t.Errorf("%q is read as %q", value, s.Value("5f0c"))
 		}
 	})
 }

@@ -1,0 +1,182 @@
+package dispatch
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/outcome"
+)
+
+// This file runs the plugin for objects that are gone, for controllers that ask for it
+// (abi/SPEC.md, "Objects that are gone").
+
+// goneObject is an object that is gone and for which a run has not ended yet.
+type goneObject struct {
+	*object.Object // as it was last known
+	state          *keyState
+}
+
+// goneList has those of a controller, by their keys and in the order in which they went.
+// Controller.mu guards it.
+type goneList struct {
+	byKey map[object.Key][]*goneObject
+	bytes int // of JSON
+}
+
+// maxGoneBytes is from how many bytes on nothing but metadata is kept of objects that are gone.
+const maxGoneBytes = 32 << 20
+
+// observeGone handles the event that an object is gone. The key must be made due after that.
+func (c *Controller) observeGone(o *object.Object) {
+	if !c.revision.Load().Controller.Gone || !c.leads() {
+		return
+	}
+	uid := object.HashOf(string(o.UID))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cleanedUp[o.Key()] == uid {
+		delete(c.cleanedUp, o.Key())
+		return
+	}
+	if c.goneObjects.bytes+len(o.Raw) > maxGoneBytes {
+		o = o.Metadata()
+	}
+	c.goneObjects.byKey[o.Key()] = append(c.goneObjects.byKey[o.Key()], &goneObject{o, c.takeState(o.Key(), uid)})
+	c.goneObjects.bytes += len(o.Raw)
+}
+
+// takeState returns the state of a key, which belongs to the object that is gone, or a new
+// one. Controller.mu is held.
+func (c *Controller) takeState(key object.Key, uid object.Hash) *keyState {
+	s := c.keys[key]
+	if s == nil || s.uid != uid || s.running { // a run of the object that is in progress has its own end
+		return &keyState{uid: uid}
+	}
+	delete(c.keys, key)
+	c.unpark(s) // its effects are for an object that exists
+	return s
+}
+
+// nextGone returns the first object of a key that is gone, nil if there is none.
+func (c *Controller) nextGone(key object.Key, rev *Revision) *goneObject {
+	if !rev.Controller.Gone {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if all := c.goneObjects.byKey[key]; len(all) > 0 {
+		return all[0]
+	}
+	return nil
+}
+
+// ResyncGone makes the keys of all objects due that are gone: they are not in the queue any
+// more if the replica has ceased to lead meanwhile.
+func (c *Controller) ResyncGone() {
+	c.mu.Lock()
+	keys := slices.Collect(maps.Keys(c.goneObjects.byKey))
+	c.mu.Unlock()
+	c.Resync(keys)
+}
+
+// goneReplaced prepares the objects that are gone for another revision. What that does not ask
+// for is dropped. Controller.mu is held.
+func (c *Controller) goneReplaced(healthy bool, before, next *Revision) {
+	for key, all := range c.goneObjects.byKey {
+		for _, g := range slices.Clone(all) {
+			if g.state.revisionReplaced(healthy, before, next); !next.Controller.Gone {
+				c.dropGone(key, g)
+			}
+		}
+	}
+}
+
+// dropGone removes an object that is gone. Controller.mu is held.
+func (c *Controller) dropGone(key object.Key, g *goneObject) {
+	left := slices.DeleteFunc(c.goneObjects.byKey[key], func(other *goneObject) bool { return other == g })
+	if c.goneObjects.bytes -= len(g.Raw); len(left) > 0 {
+		c.goneObjects.byKey[key] = left
+	} else {
+		delete(c.goneObjects.byKey, key)
+	}
+	c.unpark(g.state)
+}
+
+// beginGone returns a run for an object that is gone, nil if the key is not to be run now.
+func (c *Controller) beginGone(ctx context.Context, item workItem, g *goneObject) *run {
+	if c.Cache.Full() {
+		c.postpone(item.Item, fullPause)
+		return nil
+	}
+	c.mu.Lock()
+	var r, resumed *run
+	if item.revision == c.revision.Load() {
+		r, resumed = c.beginState(item, g.Object, g.state)
+	}
+	c.mu.Unlock()
+	switch {
+	case r == nil:
+		c.Queue.PutBack(item.Item)
+		return nil
+	case resumed != nil:
+		return resumed.resume(g.Object, item.Reasons)
+	}
+	r.gone = g
+	if ch := g.state.changes; ch.kept != nil && !g.MetadataOnly {
+		r.old = ch.kept.of(g.Object)
+	}
+	r.beginReads(ctx, nil)
+	return r
+}
+
+// refuseWritesToGone refuses a result that would write to an object that is gone.
+func (r *run) refuseWritesToGone() {
+	if r.gone == nil || r.result == nil || len(r.result.Status)+len(r.result.Conditions)+len(r.result.Patch) == 0 {
+		return
+	}
+	r.result, r.fault = nil, &outcome.Fault{
+		Class: abi.ClassABI, Reason: "InvalidResult",
+		Message: "the result has status, conditions or patch, and the object is gone: return none of them if the request has gone",
+	}
+}
+
+// performGone performs what the result asks for. Nothing is written to the object itself.
+func (r *run) performGone(ctx context.Context) {
+	if r.fault == nil && r.incomplete == nil {
+		r.later = r.state.untilNotBefore()
+	}
+	if r.later > 0 || !r.decision.Intents {
+		return
+	}
+	report, failure := r.revision.Effects.PerformIntents(ctx, r.target(), r.result)
+	r.wrote(report, nil)
+	r.settle(failure)
+}
+
+// endGone ends the handling of an object that is gone, unless its run is to be repeated. What
+// is left of its key is then done: that includes an object that was created again.
+func (r *run) endGone() {
+	if r.gone == nil || !r.endedWell() && r.decision.Class != abi.ClassStalled {
+		return
+	}
+	r.decision.Next = outcome.Next{}
+	r.c.mu.Lock()
+	r.c.dropGone(r.item.Key, r.gone)
+	r.c.mu.Unlock()
+	r.revision.Effects.Forget(r.gone.state.uid)
+	r.c.Queue.Add(r.item.Key, abi.ReasonPrimary)
+}
+
+// cleansUp records that the cleanup of an object has succeeded: it is about to go, and has no
+// run for that.
+func (r *run) cleansUp() {
+	if !r.revision.Controller.Gone {
+		return
+	}
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	r.c.cleanedUp[r.item.Key] = r.state.uid
+}

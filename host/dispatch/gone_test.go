@@ -1,0 +1,248 @@
+package dispatch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/outcome"
+)
+
+// newGone is a fixture whose controller asks for objects that are gone.
+func newGone(t *testing.T, finalizer bool) *fixture {
+	f := newChanges(t, abi.ChangesMemory)
+	rev := f.c.revision.Load()
+	rev.Controller.Gone, rev.Controller.Finalizer = true, finalizer
+	return f
+}
+
+// remove removes the widget, and delivers the event.
+func (f *fixture) remove() *object.Object {
+	o := f.store[widget][testKey]
+	delete(f.store[widget], testKey)
+	f.c.Observe(o, nil, false)
+	return o
+}
+
+func (f *fixture) isGone() bool { return f.request != nil && f.request.Gone }
+
+func TestARunComesForAnObjectThatIsGone(t *testing.T) {
+	f := newGone(t, false)
+	f.put(strings.Replace(aWidget, `"finalizers":["f"]`, `"labels":{"a":"b"}`, 1))
+	f.run()
+	handled := f.given()
+	f.edit(`{"spec":{"x":2}}`)
+	last := f.remove()
+	f.log = nil
+	f.run(abi.ReasonPrimary)
+	if !f.isGone() || f.given() != string(last.Raw) || f.request.Deleting {
+		t.Fatalf("the request is %+v", f.request)
+	}
+	f.expectChange(abi.ChangeDeleted, handled)
+	if slices.ContainsFunc(f.log, func(what string) bool { return strings.HasPrefix(what, "status") || what == "finalizer" }) {
+		t.Errorf("it is written to: %q", f.log)
+	}
+	f.request = nil
+	if f.run(); f.request != nil || !slices.Contains(f.log, "cache forgets ns/w") {
+		t.Errorf("then: %+v, %q", f.request, f.log)
+	}
+	if len(f.c.goneObjects.byKey)+f.c.goneObjects.bytes+len(f.c.keys)+len(f.c.created)+len(f.c.cleanedUp) > 0 {
+		t.Errorf("something is left: %+v", f.c.goneObjects)
+	}
+}
+
+func TestWithoutGoneNoRunComes(t *testing.T) {
+	f := newChanges(t, abi.ChangesMemory)
+	f.put(aWidget)
+	f.remove()
+	if f.run(); f.request != nil {
+		t.Errorf("%+v", f.request)
+	}
+}
+
+func TestARunForAnObjectThatIsGoneIsRepeatedUntilItEnds(t *testing.T) {
+	f := newGone(t, false)
+	f.put(aWidget)
+	f.run()
+	f.remove()
+	f.ends(abi.CodeRetry, abi.Result{Memo: []byte(`1`), Progress: []byte(`2`)})
+	f.run()
+	if next := f.done[len(f.done)-1]; next.Kind != outcome.Backoff {
+		t.Errorf("after a failure: %+v", next)
+	}
+	f.reconcile = panics
+	f.run()
+	if !f.isGone() || f.request.Attempt != 1 || string(f.request.Memo) != "1" || string(f.request.Change.Progress) != "2" {
+		t.Errorf("the second request: %+v", f.request)
+	}
+	f.ends(abi.CodeStalled, abi.Result{})
+	f.run()
+	f.request = nil
+	if f.run(); f.request != nil {
+		t.Errorf("after it has stalled: %+v", f.request)
+	}
+}
+
+func TestACleanupThatHasSucceededIsEnough(t *testing.T) {
+	for name, c := range map[string]struct {
+		between func(*fixture) // the cleanup and the event of the deletion
+		fails   bool
+		gone    bool
+	}{
+		"at once":                    {func(*fixture) {}, false, false},
+		"the key runs before":        {func(f *fixture) { f.run() }, false, false},
+		"a cleanup that has not":     {func(*fixture) {}, true, true},
+		"an object of the same name": {func(f *fixture) { f.put(strings.Replace(aWidget, "u1", "u2", 1)); f.run() }, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newGone(t, true)
+			f.put(aWidget)
+			f.run()
+			f.edit(`{"metadata":{"deletionTimestamp":"2026-11-20T12:00:00Z"}}`)
+			last := f.store[widget][testKey]
+			if c.fails {
+				f.reconcile = panics
+			}
+			f.run()
+			c.between(f)
+			if f.store[widget][testKey] == last {
+				delete(f.store[widget], testKey)
+			}
+			f.c.Observe(last, nil, false)
+			f.reconcile, f.request = succeed, nil
+			if f.run(); f.isGone() != c.gone {
+				t.Errorf("a run for it comes: %t", f.isGone())
+			}
+			if len(f.c.cleanedUp) > 0 {
+				t.Errorf("left: %v", f.c.cleanedUp)
+			}
+		})
+	}
+}
+
+// Before its informer shows the deletion of the first one, the second one may have run.
+func TestAnObjectThatIsCreatedAgainRunsAfterTheOneThatIsGone(t *testing.T) {
+	f := newGone(t, false)
+	f.put(aWidget)
+	f.run()
+	old := f.store[widget][testKey]
+	f.put(strings.Replace(aWidget, "u1", "u2", 1))
+	f.run()
+	f.c.Observe(old, nil, false)
+	f.c.Observe(nil, f.store[widget][testKey], false)
+	f.log = nil
+	f.run()
+	if uid, _ := rawjson.Lookup(f.request.Object, "metadata", "uid"); !f.isGone() || string(uid) != `"u1"` {
+		t.Errorf("the first run is for %s, gone: %t", uid, f.isGone())
+	}
+	if !slices.Contains(f.log, "add ns/w primary") {
+		t.Errorf("the second one is not due: %q", f.log)
+	}
+	f.run()
+	if uid, _ := rawjson.Lookup(f.request.Object, "metadata", "uid"); f.isGone() || string(uid) != `"u2"` || f.request.Change.Type != abi.ChangeStatusUpdated {
+		t.Errorf("the second run is for %s, gone: %t, %s", uid, f.isGone(), f.request.Change.Type)
+	}
+}
+
+// The queue of a replica that does not lead is empty.
+func TestAnObjectThatIsGoneIsDueWhenTheReplicaLeadsAgain(t *testing.T) {
+	f := newGone(t, false)
+	f.put(aWidget)
+	f.remove()
+	f.log = nil
+	f.c.ResyncGone()
+	f.expect("add ns/w resync")
+}
+
+func TestEachObjectOfANameThatIsGoneHasARun(t *testing.T) {
+	f := newGone(t, false)
+	for i := range 3 {
+		f.put(strings.Replace(aWidget, "u1", fmt.Sprint("u", i), 1))
+		f.remove()
+	}
+	for i := range 3 {
+		f.run()
+		if uid, _ := rawjson.Lookup(f.request.Object, "metadata", "uid"); !f.isGone() || string(uid) != fmt.Sprintf(`"u%d"`, i) {
+			t.Errorf("run %d is for %s", i, uid)
+		}
+	}
+	f.request = nil
+	if f.run(); f.request != nil {
+		t.Errorf("another one: %+v", f.request)
+	}
+}
+
+func TestAResultCannotWriteToAnObjectThatIsGone(t *testing.T) {
+	for name, result := range map[string]abi.Result{
+		"status":    {Status: []byte(`{"a":1}`)},
+		"condition": {Conditions: []abi.Condition{{Type: "Ready", Status: "True", Reason: "A"}}},
+		"patch":     {Patch: []byte(`{"spec":{"a":1}}`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newGone(t, false)
+			f.put(aWidget)
+			f.remove()
+			result.Result = abi.OutcomeSuccess
+			f.ends(0, result)
+			f.run()
+			if s := f.c.goneObjects.byKey[testKey][0].state; s.previous == nil || s.previous.Class != abi.ClassABI {
+				t.Errorf("the run ended with %+v", s.previous)
+			}
+			if len(f.patches) > 0 {
+				t.Error("it is written to")
+			}
+		})
+	}
+}
+
+func TestARunForAnObjectThatIsGoneMayDoAnythingElse(t *testing.T) {
+	f := newGone(t, false)
+	f.put(aWidget)
+	f.remove()
+	f.log = nil
+	f.ends(0, abi.Result{Result: abi.OutcomeSuccess, Apply: []abi.Apply{{Object: []byte(aGadget)}}})
+	f.fail["apply"] = &effect.Failure{EffectFailure: abi.EffectFailure{Class: abi.ClassRetry}}
+	f.run()
+	delete(f.fail, "apply")
+	f.run()
+	if n := len(slices.DeleteFunc(f.log, func(what string) bool { return what != "apply" })); n != 2 {
+		t.Errorf("%d applies", n)
+	}
+	if len(f.c.goneObjects.byKey) > 0 {
+		t.Error("it is repeated after it has succeeded")
+	}
+}
+
+func TestManyObjectsThatAreGoneAreKeptByTheirMetadata(t *testing.T) {
+	f := newGone(t, false)
+	large := strings.Replace(aWidget, `"x":1`, `"x":"`+strings.Repeat("x", maxGoneBytes/2)+`"`, 1)
+	for i := range 3 {
+		f.put(strings.Replace(large, "u1", fmt.Sprint("u", i), 1))
+		f.remove()
+	}
+	all := f.c.goneObjects.byKey[testKey]
+	if all[0].MetadataOnly || !all[2].MetadataOnly || f.c.goneObjects.bytes > maxGoneBytes+1000 {
+		t.Errorf("%d bytes are kept", f.c.goneObjects.bytes)
+	}
+	for range 3 {
+		f.run()
+	}
+	if f.c.goneObjects.bytes != 0 || len(f.request.Object) > 1000 {
+		t.Errorf("%d bytes are left, the last request has %d", f.c.goneObjects.bytes, len(f.request.Object))
+	}
+}
+
+func TestARevisionThatDoesNotAskForObjectsThatAreGoneDropsThem(t *testing.T) {
+	f := newGone(t, false)
+	f.put(aWidget)
+	f.remove()
+	f.swap(func(r *Revision) { r.Controller.Gone = false })
+	if f.run(); f.request != nil || len(f.c.goneObjects.byKey) > 0 || f.c.goneObjects.bytes > 0 {
+		t.Errorf("%+v, %+v", f.request, f.c.goneObjects)
+	}
+}

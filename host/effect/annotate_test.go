@@ -1,0 +1,78 @@
+package effect
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/thole-dev/thole/abi"
+)
+
+const ourAnnotation = "handled.demo.thole.dev/main"
+
+func TestAnnotationIsWrittenOnceAndRemoved(t *testing.T) {
+	w := newCluster(t)
+	target := Target{Controller: controller(nil, nil), Object: w.create(widget, `{"metadata":{"name":"w","annotations":{"a":"b"}}}`)}
+	report, failure := w.Annotate(t.Context(), target, ourAnnotation, "one")
+	if failure != nil || len(report.Writes) != 1 || report.Primary.Annotations[ourAnnotation] != "one" || report.Primary.Annotations["a"] != "b" {
+		t.Fatalf("got %+v %v", report, failure)
+	}
+	if report.Before != target.Object || report.Primary.Generation != target.Object.Generation {
+		t.Errorf("before %v, generation %d after %d", report.Before, report.Primary.Generation, target.Object.Generation)
+	}
+	target.Object = report.Primary
+	w.wire.take()
+	if again, failure := w.Annotate(t.Context(), target, ourAnnotation, "one"); len(again.Writes) != 0 || failure != nil {
+		t.Errorf("got %+v %v", again, failure)
+	}
+	w.expectSent()
+	report, failure = w.Annotate(t.Context(), target, ourAnnotation, "")
+	if _, left := report.Primary.Annotations[ourAnnotation]; failure != nil || left {
+		t.Errorf("got %+v %v", report, failure)
+	}
+}
+
+func TestAnnotationKeepsWhatOthersChangeMeanwhile(t *testing.T) {
+	w := newCluster(t)
+	target := Target{Controller: controller(nil, nil), Object: w.create(widget, `{"metadata":{"name":"w"}}`)}
+	w.wire.before = func(request) { w.edit(widget, "w", "", `{"metadata":{"annotations":{"a":"b"}}}`) }
+	report, failure := w.Annotate(t.Context(), target, ourAnnotation, "one")
+	if failure != nil || report.Primary.Annotations["a"] != "b" || report.Before.Annotations["a"] != "b" {
+		t.Errorf("got %+v %v", report, failure)
+	}
+}
+
+func TestAnnotationOfAnObjectThatIsGoneIsNotWritten(t *testing.T) {
+	w := newCluster(t)
+	target := Target{Controller: controller(nil, nil), Object: w.create(widget, `{"metadata":{"name":"w"}}`)}
+	w.remove(widget, "w")
+	if report, failure := w.Annotate(t.Context(), target, ourAnnotation, "one"); failure != nil || len(report.Writes) != 0 {
+		t.Errorf("got %+v %v", report, failure)
+	}
+	w.create(widget, `{"metadata":{"name":"w"}}`)
+	if report, failure := w.Annotate(t.Context(), target, ourAnnotation, "one"); failure != nil || len(report.Writes) != 0 {
+		t.Errorf("its successor: %+v %v", report, failure)
+	}
+}
+
+// The reason is one of those for which the state is written without its content.
+func TestAnnotationThatIsTooLongIsInvalid(t *testing.T) {
+	w := newCluster(t)
+	target := Target{Controller: controller(nil, nil), Object: w.create(widget, `{"metadata":{"name":"w"}}`)}
+	_, failure := w.Annotate(t.Context(), target, ourAnnotation, strings.Repeat("x", 300<<10))
+	if failure == nil || failure.Reason != "Invalid" || failure.Verb != abi.VerbPatch {
+		t.Errorf("got %v", failure)
+	}
+}
+
+func TestAPrimaryThatIsGoneOwnsNothing(t *testing.T) {
+	w := newCluster(t)
+	target := Target{Controller: controller(list(configMap), nil), Object: w.create(widget, `{"metadata":{"name":"w"}}`), Gone: true}
+	_, failure := w.PerformIntents(t.Context(), target, apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}`))
+	if failure == nil || failure.Class != abi.ClassDenied {
+		t.Errorf("got %v", failure)
+	}
+	target.Controller = controller(nil, list(configMap))
+	if _, failure := w.PerformIntents(t.Context(), target, apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}`)); failure != nil {
+		t.Errorf("a kind in writes: %v", failure)
+	}
+}
