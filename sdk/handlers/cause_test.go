@@ -135,7 +135,7 @@ func TestDeletionCallsOnlyHandlersOfItAndOfEvents(t *testing.T) {
 	x := &test{t: t}
 	h := x.everything()
 	h.OnDelete("delete", x.record(nil))
-	h.Timer(sdk.Timer{Name: "timer", Interval: time.Minute}, x.record(nil))
+	h.Timer(sdk.Timer{Name: "timer", Interval: time.Minute, InitialDelay: time.Hour}, x.record(nil))
 	h.OnCreate("status", func(c *call) error { c.Status.URL = "u"; return nil })
 	x.begin(h)
 	x.run("create", "replicas", "note", "event").ExpectWrites("finalizer", "status", "handled")
