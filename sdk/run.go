@@ -214,6 +214,14 @@ func (r *Run) Patch(patch any) {
 	r.result.Patch = data
 }
 
+// Patched returns the JSON of the whole primary with the patches of this run so far.
+func (r *Run) Patched() (Raw, error) {
+	if r.result.Patch == nil {
+		return r.object, nil
+	}
+	return rawjson.MergePatch(r.object, r.result.Patch)
+}
+
 // fail records that something could not be encoded. The run ends as stalled,
 // whatever it returns: the host would take a missing intent for one that is not
 // wanted.

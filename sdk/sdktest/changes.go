@@ -14,6 +14,11 @@ type changes struct {
 	ended   bool          // a run has ended well since the start of the host
 	cleaned bool          // a cleanup has succeeded
 	gone    bool          // of the present run: it does not exist any more, or is not followed
+
+	// With [abi.ChangesAnnotation], for one that somebody edits or removes:
+	digest   string // of the content that the last run was given that ended well
+	begun    bool   // a run has ended since the start of the host
+	progress []byte // of that run
 }
 
 // Restart makes the host start anew: what it has kept of the objects in memory is lost,
@@ -73,7 +78,8 @@ func (w *World) change(o *object, k *key) *abi.Change {
 	if err != nil {
 		w.tb.Fatalf("read the handled state of %s: %v", o.id, err)
 	}
-	return &abi.Change{Type: state.Change(o.raw, k.gone || o.meta.Deleting(), !k.ended), Old: old, Progress: state.Progress}
+	deleting := k.gone || o.meta.Deleting()
+	return &abi.Change{Type: state.Change(o.raw, deleting, !k.ended), Old: old, Progress: state.Progress}
 }
 
 func (w *World) annotation() string { return handled.Annotation(w.plugin, w.controller.Name) }
@@ -83,8 +89,19 @@ func (w *World) handled(o *object, k *key) handled.State {
 	if w.controller.Changes != abi.ChangesAnnotation || k.gone {
 		return k.handled
 	}
-	state, _ := handled.Parse(o.meta.Annotations[w.annotation()])
+	state, valid := w.annotated(o)
+	if k.ended && (!valid || !state.Known) {
+		state = handled.State{Known: true, Digest: k.digest}
+	}
+	if k.begun {
+		state.Progress = k.progress
+	}
 	return state
+}
+
+// annotated returns the handled state that the annotation of an object has.
+func (w *World) annotated(o *object) (state handled.State, valid bool) {
+	return handled.Parse(o.meta.Annotations[w.annotation()], o.meta.UID)
 }
 
 // withoutHandled returns an object with the bytes that guests are given. Its metadata still
@@ -105,19 +122,24 @@ func (r *Run) endedWell() bool {
 	return r.Class == abi.ClassNone && (r.Result.Result == abi.OutcomeSuccess || r.Result.Result == abi.OutcomeEmpty)
 }
 
-// handledNow returns the handled state at the end of the run. What a run without a result, or
-// with an effect that failed, has returned as progress is not kept.
-func (r *Run) handledNow(before handled.State) handled.State {
-	r.tb.Helper()
+// next returns the handled state at the end of the run, which begins with another. What a run
+// without a result, or with an effect that failed, has returned as progress is not kept.
+func (r *Run) next(before handled.State) handled.State {
 	switch {
 	case !r.endedWell():
-		if r.decision.GuestStatus {
+		if r.decision.Intents {
 			before.Progress = r.Result.Progress
 		}
 		return before
-	case r.world.controller.Changes == abi.ChangesMemory:
-		return handled.State{Known: true, Object: r.primary.raw, Whole: true}
+	case r.world.controller.Changes == abi.ChangesAnnotation:
+		return r.content()
 	}
+	return handled.State{Known: true, Object: r.primary.raw, Whole: true}
+}
+
+// content returns the state of the object that the guest was given, without its status.
+func (r *Run) content() handled.State {
+	r.tb.Helper()
 	state, _, err := handled.Of(r.primary.raw)
 	if err != nil {
 		r.tb.Fatalf("read the content of %s: %v", r.primary.id, err)
@@ -125,9 +147,10 @@ func (r *Run) handledNow(before handled.State) handled.State {
 	return state
 }
 
-// addHandled adds the annotation to the patch of a result if that is all that can fail.
+// addHandled adds the annotation to the patch of a result if nothing else can fail that the
+// guest has asked for.
 func (r *Run) addHandled(patch []byte) []byte {
-	if len(r.Result.Apply)+len(r.Result.Delete)+len(r.Result.Status) > 0 {
+	if len(r.Result.Apply)+len(r.Result.Delete)+len(r.Result.Status)+len(r.world.controller.Writes) > 0 || !r.endedWell() {
 		return patch
 	}
 	if own := r.handledPatch(); own != nil {
@@ -144,30 +167,37 @@ func (r *Run) writeHandled() {
 	}
 }
 
-// handledPatch returns the patch that writes the annotation, nil if it is written already.
+// handledPatch returns the patch that writes the annotation, nil if it stays as it is. Only a
+// run that has ended well replaces one that was edited.
 func (r *Run) handledPatch() []byte {
-	if r.world.controller.Changes != abi.ChangesAnnotation || r.gone || r.decision.RemoveFinalizer {
+	w := r.world
+	if w.controller.Changes != abi.ChangesAnnotation || r.gone || r.decision.RemoveFinalizer {
 		return nil
 	}
-	text := r.primary.meta.Annotations[r.world.annotation()]
-	before, _ := handled.Parse(text)
-	now := r.handledNow(before).Value()
-	if now == text {
+	before, valid := w.annotated(r.primary)
+	next := r.next(before)
+	if valid && next.Equal(before) || !valid && !r.endedWell() {
 		return nil
 	}
 	var value any // null removes the annotation
-	if now != "" {
-		value = now
+	if text := next.Value(r.primary.meta.UID); text != "" {
+		value = text
 	}
-	return r.world.encode(map[string]any{"metadata": map[string]any{"annotations": map[string]any{r.world.annotation(): value}}})
+	return w.encode(map[string]any{"metadata": map[string]any{"annotations": map[string]any{w.annotation(): value}}})
 }
 
 // keepChanges stores what the host keeps in memory.
 func (r *Run) keepChanges(k *key) {
-	if r.world.controller.Changes == abi.ChangesMemory || r.gone {
-		k.handled = r.handledNow(k.handled)
+	if r.world.controller.Changes != abi.ChangesAnnotation || r.gone {
+		k.handled = r.next(k.handled)
 	}
-	k.ended = k.ended || r.endedWell()
+	switch {
+	case r.endedWell():
+		k.ended, k.digest = true, r.content().WithoutObject().Digest
+		k.begun, k.progress = true, nil
+	case r.decision.Intents:
+		k.begun, k.progress = true, r.Result.Progress
+	}
 }
 
 // checkGone returns how a result violates the contract for an object that is gone.

@@ -156,7 +156,7 @@ func TestAnnotationIsWrittenOnceForEachChange(t *testing.T) {
 	w.Reconcile("ns/one").ExpectWrites("status", "handled")
 	w.Reconcile("ns/one").ExpectNoWrites()
 
-	if state, valid := handled.Parse(get(t, w, theOne).Metadata.Annotations[handledThing]); !valid || !state.Known || state.Progress != nil {
+	if state, valid := handled.Parse(get(t, w, theOne).Metadata.Annotations[handledThing], "uid-1"); !valid || !state.Known || state.Progress != nil {
 		t.Errorf("the annotation has %+v, valid %t", state, valid)
 	}
 	if strings.Contains(string(s.request.Object), handledThing) {
@@ -168,15 +168,24 @@ func TestAnnotationIsWrittenOnceForEachChange(t *testing.T) {
 
 func TestAnnotationIsPartOfAPatchThatIsAlone(t *testing.T) {
 	w, s := changing(t, abi.ChangesAnnotation)
+	w.controller.Writes = nil
 	w.Settle("ns/one")
 	s.result.Patch = []byte(`{"metadata":{"labels":{"x":"1"}}}`)
 	w.Reconcile("ns/one").ExpectWrites("patch")
 	s.expectChange(w, abi.ChangeUpdated) // the label
 	s.expectChange(w, abi.ChangeResynced)
 
-	s.result.Patch, s.result.Status = []byte(`{"metadata":{"labels":{"x":"2"}}}`), []byte(`{"y":1}`)
-	w.Change(theOne, `{"spec":{"a":2}}`)
-	w.Reconcile("ns/one").ExpectWrites("patch", "status", "handled")
+	expect := func(n string, writes ...string) {
+		t.Helper()
+		s.result.Patch = []byte(`{"metadata":{"labels":{"x":"` + n + `"}}}`)
+		w.Change(theOne, `{"spec":{"a":`+n+`}}`)
+		w.Reconcile("ns/one").ExpectWrites(writes...)
+	}
+	expect("2", "patch", "status") // with observedGeneration
+	s.result.Status = []byte(`{"y":1}`)
+	expect("3", "patch", "status", "handled")
+	s.result.Status, s.code, s.result.Progress = nil, abi.CodeRetry, []byte(`1`)
+	expect("4", "patch", "status", "handled")
 }
 
 func TestNoProgressIsWrittenWithAPatchThatFails(t *testing.T) {
@@ -190,14 +199,39 @@ func TestNoProgressIsWrittenWithAPatchThatFails(t *testing.T) {
 }
 
 func TestAnEditedAnnotationLeavesOldUnknown(t *testing.T) {
+	for name, edited := range map[string]string{"edited": `"edited"`, "removed": `null`} {
+		t.Run(name, func(t *testing.T) {
+			w, s := changing(t, abi.ChangesAnnotation)
+			edit := func() { w.Change(theOne, `{"metadata":{"annotations":{"`+handledThing+`":`+edited+`}}}`) }
+			w.Settle("ns/one")
+			edit()
+			if c := s.expectChange(w, abi.ChangeResynced); c.Old != nil {
+				t.Errorf("old is %s", c.Old)
+			}
+			if c := s.expectChange(w, abi.ChangeResynced); c.Old == nil {
+				t.Error("the annotation was not written anew")
+			}
+			edit()
+			w.Change(theOne, `{"spec":{"a":2}}`)
+			s.expectChange(w, abi.ChangeUpdated)
+			edit()
+			w.Restart()
+			want := abi.ChangeResumed
+			if name == "removed" {
+				want = abi.ChangeCreated
+			}
+			s.expectChange(w, want)
+		})
+	}
+}
+
+func TestAnnotationOfAnotherObjectIsNone(t *testing.T) {
 	w, s := changing(t, abi.ChangesAnnotation)
 	w.Settle("ns/one")
-	w.Change(theOne, `{"metadata":{"annotations":{"`+handledThing+`":"edited"}}}`)
-	if c := s.expectChange(w, abi.ChangeUpdated); c.Old != nil {
-		t.Errorf("old is %s", c.Old)
-	}
-	s.expectChange(w, abi.ChangeResynced)
-	w.Change(theOne, `{"metadata":{"annotations":{"`+handledThing+`":null}}}`)
+	copied := get(t, w, theOne).Metadata.Annotations[handledThing]
+	w.Delete(theOne)
+	w.createOne()
+	w.Change(theOne, map[string]any{"metadata": map[string]any{"annotations": map[string]string{handledThing: copied}}})
 	s.expectChange(w, abi.ChangeCreated)
 }
 

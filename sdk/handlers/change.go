@@ -1,0 +1,117 @@
+package handlers
+
+import (
+	"strings"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/sdk"
+)
+
+// This file decides what has changed: abi/SPEC.md, "Changes".
+
+// caused reports whether a handler is called for the change of the run.
+func (p *pass[Spec, Status]) caused(o *Handler[Spec, Status], c *Call[Spec, Status]) bool {
+	if p.change == sdk.Deleted {
+		return o.on == onEvent || o.on == onDelete && (o.optional || !p.r.Gone)
+	}
+	switch o.on {
+	case onCreate:
+		return p.change == sdk.Created
+	case onUpdate:
+		return p.change == sdk.Updated || p.change == sdk.Resumed && p.old != nil && len(p.diff()) > 0
+	case onResume:
+		return p.change == sdk.Resumed
+	case onField:
+		return p.fieldChanged(o, c)
+	case onTimer:
+		return p.r.Due(o.name)
+	}
+	return o.on == onEvent
+}
+
+// fieldChanged reports whether the value at the path of a handler has changed.
+func (p *pass[Spec, Status]) fieldChanged(o *Handler[Spec, Status], c *Call[Spec, Status]) bool {
+	switch {
+	case o.ofStatus():
+		return p.status.changed(o.name, c.NewValue)
+	case p.change == sdk.Created:
+		return c.NewValue != nil
+	case p.old == nil:
+		return p.change == sdk.Updated
+	}
+	return len(Diff(c.OldValue, c.NewValue)) > 0
+}
+
+// value returns the present value at a path of the object. The status is that of the run so
+// far if there are handlers for its fields.
+func (p *pass[Spec, Status]) value(path []string) []byte {
+	if p.status != nil && path[0] == "status" {
+		return valueAt(p.status.now(), path[1:])
+	}
+	return valueAt(p.r.Object(), path)
+}
+
+// diff returns the differences between the old object and the present one.
+func (p *pass[Spec, Status]) diff() []DiffItem {
+	if !p.diffed {
+		p.items, p.diffed = Diff(contentOf(p.old), contentOf(p.r.Object())), true
+	}
+	return p.items
+}
+
+// contentOf returns the part of an object in which a difference counts as a change: labels,
+// annotations, and everything else but apiVersion, kind, metadata and status. What belongs
+// to the host is left out.
+func contentOf(object []byte) []byte {
+	w := rawjson.NewWriter(make([]byte, 0, len(object)+2))
+	w.Object(func() {
+		for r, more := first(object); more; more = r.NextMember() {
+			switch name := r.Name(); name {
+			case "apiVersion", "kind", "status":
+			case "metadata":
+				if texts := textsOf(r.Raw()); len(texts) > len("{}") {
+					w.Name(name).Raw(texts)
+				}
+			default:
+				w.Name(name).Raw(r.Raw())
+			}
+		}
+	})
+	return w.Bytes()
+}
+
+// textsOf returns the labels and annotations of metadata.
+func textsOf(metadata []byte) []byte {
+	w := rawjson.NewWriter(nil)
+	w.Object(func() {
+		for r, more := first(metadata); more; more = r.NextMember() {
+			if name := r.Name(); name == "labels" || name == "annotations" {
+				if texts := ofOthers(r.Raw()); len(texts) > len("{}") {
+					w.Name(name).Raw(texts)
+				}
+			}
+		}
+	})
+	return w.Bytes()
+}
+
+// ofOthers returns labels or annotations without those of the host, and for it.
+func ofOthers(texts []byte) []byte {
+	w := rawjson.NewWriter(nil)
+	w.Object(func() {
+		for r, more := first(texts); more; more = r.NextMember() {
+			name := r.Name()
+			if !abi.ReservedAnnotation(name) && name != abi.LabelManagedBy && !strings.HasPrefix(name, "reconcile.thole.dev/") {
+				w.Name(name).Raw(r.Raw())
+			}
+		}
+	})
+	return w.Bytes()
+}
+
+// first returns a reader at the first member of an object; more is false if there is none.
+func first(object []byte) (r *rawjson.Reader, more bool) {
+	r = rawjson.NewReader(object)
+	return r, r.Kind() == '{' && r.FirstMember()
+}
