@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"slices"
 	"time"
 
 	"github.com/thole-dev/thole/sdk"
@@ -39,7 +40,7 @@ func (c *Call[Spec, Status]) Diff() []DiffItem {
 	}
 	items := Diff(c.OldValue, c.NewValue)
 	for i := range items {
-		items[i].Path = append(c.path[:len(c.path):len(c.path)], items[i].Path...)
+		items[i].Path = append(slices.Clip(c.path), items[i].Path...)
 	}
 	return items
 }

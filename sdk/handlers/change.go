@@ -26,8 +26,11 @@ func (p *pass[Spec, Status]) caused(o *Handler[Spec, Status], c *Call[Spec, Stat
 		return p.fieldChanged(o, c)
 	case onTimer:
 		return p.r.Due(o.name)
+	case onEvent:
+		return true
+	case onDelete:
 	}
-	return o.on == onEvent
+	return false
 }
 
 // fieldChanged reports whether the value at the path of a handler has changed.

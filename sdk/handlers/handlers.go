@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/thole-dev/thole/abi"
@@ -118,7 +119,7 @@ func (h *Handlers[Spec, Status]) Controller(base sdk.Controller[Spec, Status]) s
 	if h.has(func(o *Handler[Spec, Status]) bool { return o.optional }) {
 		base.Gone = end
 	}
-	base.Timers = append(base.Timers[:len(base.Timers):len(base.Timers)], h.timers...)
+	base.Timers = append(slices.Clip(base.Timers), h.timers...)
 	return base
 }
 
@@ -146,10 +147,5 @@ func (h *Handlers[Spec, Status]) check(base *sdk.Controller[Spec, Status]) {
 
 // has reports whether there is a handler of some kind.
 func (h *Handlers[Spec, Status]) has(is func(*Handler[Spec, Status]) bool) bool {
-	for _, o := range h.all {
-		if is(o) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.all, is)
 }

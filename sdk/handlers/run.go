@@ -162,6 +162,7 @@ func (p *pass[Spec, Status]) call(o *Handler[Spec, Status], c *Call[Spec, Status
 	e.calls, e.started, e.until = c.Retry+1, c.Started.UnixMilli(), 0
 	verdict, after := o.judge(err, e.calls, p.r.Now.Sub(c.Started), p.r.Seed[0])
 	switch verdict {
+	case succeeded:
 	case ignored:
 		p.r.Log.Warn("the error of a handler is ignored", "handler", o.name, "error", err)
 	case failed:
