@@ -68,7 +68,7 @@ func (t *Timers) End(d *Decision, now time.Time, jitter float64) time.Duration {
 		return 0
 	}
 	for i := range t.all {
-		if s := &t.states[i]; s.due && d.endedWell() {
+		if s := &t.states[i]; s.due && d.EndedWell() {
 			s.at, s.due = t.following(t.all[i], now, jitter), false
 		}
 	}
@@ -163,9 +163,9 @@ func (t *Timers) untilNext(now time.Time) (next time.Duration) {
 	return next
 }
 
-// endedWell reports whether the run returned success or empty, and all that it asked for was
+// EndedWell reports whether the run returned success or empty, and all that it asked for was
 // done.
-func (d *Decision) endedWell() bool { return d.Class == abi.ClassNone && d.Next.Kind != Backoff }
+func (d *Decision) EndedWell() bool { return d.Class == abi.ClassNone && d.Next.Kind != Backoff }
 
 // isStalled reports whether the run has failed, and only a change leads to another one.
 func (d *Decision) isStalled() bool { return d.Class != abi.ClassNone && d.Next.Kind == AwaitChange }
