@@ -190,9 +190,16 @@ type Controller struct {
 	// cleanedUp has those that are about to go after their cleanup. Both are by the hash of
 	// the uid, and empty unless the controller asks for changes.
 	created, cleanedUp map[object.Key]object.Hash
-	restores           int // calls of [Controller.Restored]
-	workers            int // how many there are to be
-	started            int // how many there are; more than workers until the next keys come
+	// timers has the objects that have run, and nothing if the controller has no timers.
+	// followed is since when it runs objects by them, and term in which term of the replica as
+	// leader.
+	timers   map[object.Key]*objectTimers
+	followed time.Time
+	term     <-chan struct{}
+
+	restores int // calls of [Controller.Restored]
+	workers  int // how many there are to be
+	started  int // how many there are; more than workers until the next keys come
 
 	parkedBytes int // of the results of parked runs
 }
@@ -212,6 +219,8 @@ func New(config Config, revision *Revision) *Controller {
 		unanswered: unanswered{due: make(chan struct{}, 1)},
 	}
 	c.revision.Store(revision)
+	c.followed = time.Now()
+	c.beginTerm(c.followed)
 	return c
 }
 
@@ -238,6 +247,7 @@ func (c *Controller) Swap(revision *Revision, keys []object.Key) {
 		}
 	}
 	c.goneReplaced(healthy, before, revision)
+	c.timersReplaced(before.Controller.Timers, revision.Controller.Timers)
 	c.mu.Unlock()
 	before.Breaker.retire()
 	c.Queue.AddSpread(slices.Concat(keys, others))

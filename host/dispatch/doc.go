@@ -41,6 +41,7 @@
 //	changes.go       what the last run that ended well was given, and what has changed since
 //	annotation.go    the same in an annotation of the object
 //	gone.go          runs for objects that are gone
+//	timers.go        runs by the timers of the controller
 //	ownchanges.go    which of these events are the work of the key itself
 //	state.go         what is remembered of a key between its runs
 //	writeloop.go     keys that only their own writes wake, again and again

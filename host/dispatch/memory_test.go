@@ -36,14 +36,23 @@ const manyKeys = 100_000
 // conditions. The events of its writes have come and led to a second run, which had
 // nothing to write. Nothing is pending.
 func BenchmarkIdleKeys(b *testing.B) {
-	for name, changes := range map[string]abi.Changes{"plain": "", "changes": abi.ChangesMemory} {
-		b.Run(name, func(b *testing.B) { benchmarkIdleKeys(b, changes) })
+	for name, asks := range map[string]abi.Controller{
+		"plain": {}, "changes": {Changes: abi.ChangesMemory},
+		"timers": {Timers: []abi.Timer{laterTimer("a"), laterTimer("b"), laterTimer("c")}},
+	} {
+		b.Run(name, func(b *testing.B) { benchmarkIdleKeys(b, asks) })
 	}
 }
 
-func benchmarkIdleKeys(b *testing.B, changes abi.Changes) {
+// laterTimer is not due before the benchmark has ended.
+func laterTimer(name string) abi.Timer {
+	hour := int64(time.Hour / time.Millisecond)
+	return abi.Timer{Name: name, Interval: hour, InitialDelay: hour}
+}
+
+func benchmarkIdleKeys(b *testing.B, asks abi.Controller) {
 	for b.Loop() {
-		m := newManyWidgets(b, changes)
+		m := newManyWidgets(b, asks)
 		m.runAll(b)
 		m.announce()
 		writes := m.writes
@@ -65,7 +74,7 @@ func benchmarkIdleKeys(b *testing.B, changes abi.Changes) {
 		m.queue.ShutDown()
 		m.queue, m.c.Queue = nil, nil
 		report("queue")
-		m.c.keys = nil
+		m.c.keys, m.c.timers = nil, nil
 		report("dispatch")
 		b.ReportMetric(float64(all-left)/manyKeys, "heap-B/key")
 		runtime.KeepAlive(m)
@@ -92,8 +101,9 @@ type manyWidgets struct {
 	writes  int
 }
 
-func newManyWidgets(b *testing.B, changes abi.Changes) *manyWidgets {
+func newManyWidgets(b *testing.B, c abi.Controller) *manyWidgets {
 	m := &manyWidgets{queue: queue.New(queue.Config{}), objects: map[id]*object.Object{}}
+	c.Name, c.For, c.Owns = "c", widget.All(), abi.AllOf(gadget)
 	m.edges = edges.New(edges.Config{PluginBytes: 1 << 40, HostBytes: 1 << 40})
 	m.kind = m.edges.Kind(gadget)
 	effects, err := effect.New(effect.Config{
@@ -104,7 +114,7 @@ func newManyWidgets(b *testing.B, changes abi.Changes) *manyWidgets {
 		b.Fatal(err)
 	}
 	m.c = New(Config{Plugin: "p", Name: "c", Workers: 1, Queue: m.queue, Cache: manyCache{m}, Metrics: testMetrics{&fixture{}}, Logger: hclog.NewNullLogger()},
-		&Revision{Number: 1, Guest: m, Effects: effects, Controller: abi.Controller{Name: "c", For: widget.All(), Owns: abi.AllOf(gadget), Changes: changes}})
+		&Revision{Number: 1, Guest: m, Effects: effects, Controller: c})
 	for i := range manyKeys {
 		o := m.put(widget, fmt.Appendf(nil, `{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"namespace":"team-1","name":"widget-%d","generation":1},"spec":{"x":%d}}`, i, i))
 		m.c.Observe(nil, o, true)

@@ -112,7 +112,7 @@ func (c *Controller) beginState(item workItem, primary *object.Object, s *keySta
 	if !s.wokenByOthers {
 		resumed = parked
 	}
-	timed := slices.Contains(item.Reasons, abi.ReasonRequeue) || slices.Contains(item.Reasons, abi.ReasonRetry)
+	timed := slices.ContainsFunc(item.Reasons, isTimed)
 	now := time.Now()
 	r = &run{
 		c: c, revision: item.revision, item: item.Item, state: s, start: now, worked: now, given: primary, primary: primary,
@@ -120,6 +120,11 @@ func (c *Controller) beginState(item workItem, primary *object.Object, s *keySta
 	}
 	s.running, s.wokenByOthers = true, false
 	return r, resumed
+}
+
+// isTimed reports whether a reason is that a time has come.
+func isTimed(r abi.Reason) bool {
+	return r == abi.ReasonRequeue || r == abi.ReasonRetry || r == abi.ReasonTimer
 }
 
 // addUncertain makes the next run read an object from the API server before it begins.
@@ -197,6 +202,7 @@ func (c *Controller) forget(key object.Key) {
 	s := c.keys[key]
 	delete(c.keys, key)
 	delete(c.created, key)
+	delete(c.timers, key)
 	if s != nil {
 		c.unpark(s)
 	}

@@ -177,6 +177,7 @@ func (c *Controller) wake(key object.Key, w wakeUp) {
 	case w.crowd:
 		c.Queue.AddBackground(key, w.reason)
 	default:
+		c.noteIdle(key, w.reason)
 		c.Queue.Add(key, w.reason)
 	}
 }

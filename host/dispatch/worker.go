@@ -162,6 +162,9 @@ type run struct {
 	resumed bool          // the guest was called before the run was parked
 	later   time.Duration // the effects are postponed by; 0: they are not
 	missed  []abi.Reason  // with which own changes made the key due while it was parked
+
+	timers *objectTimers // nil: the controller has none, or they rest
+	due    []string      // the names of the timers that are due
 }
 
 // begin loads the object of a key and what is remembered of it. It returns nil
@@ -179,6 +182,7 @@ func (c *Controller) begin(ctx context.Context, item workItem) *run {
 		return nil
 	case !primary.Deleting() && primary.Annotations[Suspend] == "true":
 		c.dropParked(item.Key)
+		c.restTimers(item.Key)
 		c.Queue.Done(item.Key, outcome.Next{}) // removing the annotation is a change
 		return nil
 	case primary.Deleting() && !item.revision.Effects.HasFinalizer(effect.Target{Controller: &item.revision.Controller, Object: primary}):
@@ -202,6 +206,7 @@ func (c *Controller) begin(ctx context.Context, item workItem) *run {
 		return resumed.resume(primary, item.Reasons)
 	}
 	r.old = old
+	r.beginTimers()
 	r.beginReads(ctx, unread)
 	return r
 }
@@ -371,6 +376,7 @@ func (r *run) end() {
 		r.c.Metrics.Looped()
 	}
 	r.endGone()
+	r.decision.Next.Timer = r.endTimers()
 	r.report()
 	for _, reason := range r.missed {
 		r.c.Queue.AddOwn(r.item.Key, reason, loop.pause())
@@ -407,6 +413,7 @@ func (r *run) report() {
 		Duration:    time.Since(r.worked),
 		Writes:      len(r.writes),
 		Attempt:     d.Tries.Attempt,
+		Next:        d.Next.Soonest(),
 		Fuel:        r.returned.Usage.Fuel,
 		MemoryBytes: r.returned.Usage.MemoryBytes,
 		Failure:     events.Failure{Class: d.Class, Reason: d.Reason, Message: d.Message},
@@ -415,9 +422,6 @@ func (r *run) report() {
 		e.Failure.Stack, e.Failure.Printed, e.Failure.PrintedStack = r.guestFault.Stack, r.printed(), r.guestFault.PrintedStack
 	}
 	e.Muted = r.mute(e.Failure)
-	if d.Next.Kind != outcome.AwaitChange {
-		e.Next = d.Next.After
-	}
 	r.c.Events.Observe(e)
 	r.revision.Effects.EmitEvent(r.target(), d.Event)
 }

@@ -49,6 +49,7 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 	limits := config.Config{}.WithDefaults().Limits
 	c := &abi.Controller{
 		Name: "a", For: widget.All(), Finalizer: true, Changes: abi.ChangesAnnotation, Gone: true, Interval: 60_000, Timeout: 30_000, Concurrency: 2,
+		Timers: []abi.Timer{{Name: "probe", Interval: 60_000, InitialDelay: 5000, Idle: 30_000, Sharp: true}, {Name: "report", Interval: 3_600_000}},
 		Conditions: abi.Conditions{
 			Target: "Synced", Owned: []string{"Fetched"}, Summarized: []string{"Fetched", "Stored"}, NegativePolarity: []string{"Stalled"},
 			Summaries: []abi.Summary{{Target: "Stored", Summarized: []string{"Fetched"}}},
@@ -64,6 +65,7 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 		"Finalizer":   "p.thole.dev/a",
 		"Changes":     "annotation handled.p.thole.dev/a; runs for objects that are gone",
 		"Interval":    "1m0s after a success",
+		"Timers":      "probe 1m0s (first after 5s; idle for 30s; sharp), report 1h0m0s",
 		"Timeout":     "10s, the limit of the host; 30s is requested",
 		"Concurrency": "2",
 		"Conditions":  "Synced from Fetched, Stored (bad when True: Stalled); Stored from Fetched; owns Fetched",

@@ -168,6 +168,17 @@ type Next struct {
 	// Outage means that the wait has nothing to do with the object: it ends
 	// early when the API server is back.
 	Outage bool
+	// Timer is when the next timer of the controller is due, whatever Kind is; 0: none
+	// is. It does not come from the result of the run, see [Timers].
+	Timer time.Duration
+}
+
+// Soonest returns when the key runs at the latest without a trigger, 0 for never.
+func (n Next) Soonest() time.Duration {
+	if n.Timer > 0 && (n.Kind == AwaitChange || n.Timer < n.After) {
+		return n.Timer
+	}
+	return n.After
 }
 
 // Decide returns what a run leads to. The decision depends on nothing but in,

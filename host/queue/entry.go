@@ -59,15 +59,16 @@ type entry struct {
 	// due reports whether the key has a reason to run now. Next returns a key
 	// only if it is due, whatever the workqueue holds: see [Queue.start].
 	due        bool
-	reasons    []abi.Reason // for the next run
 	resetTries bool         // for the next run
+	reasons    []abi.Reason // for the next run
 
 	edge     time.Time    // when a delayed reason makes the key due; zero: none is pending
 	spread   time.Time    // when [Queue.AddSpread] makes the key due; zero: not pending
 	deadline time.Time    // when the key becomes due by itself; zero: never, or it is running
-	next     outcome.Next // what deadline was set for
+	timer    time.Time    // when a timer of the controller makes the key due; zero: none, or it is running
+	next     outcome.Next // what deadline and timer were set for
 
-	wake      time.Time // the earliest of edge, spread and deadline, as it is in Queue.timers
+	wake      time.Time // the earliest of edge, spread, deadline and timer, as it is in Queue.timers
 	timerSlot int       // index in Queue.timers; -1: not there
 
 	// wanted is the lane, an atomic because [priorityQueue] reads it without
@@ -144,7 +145,7 @@ func (e *entry) backingOff() bool { return !e.deadline.IsZero() && e.next.Kind =
 func (e *entry) start() {
 	e.running, e.due, e.takenFrom = true, false, e.lane()
 	e.reasons, e.resetTries = nil, false
-	e.edge, e.spread, e.deadline = time.Time{}, time.Time{}, time.Time{}
+	e.edge, e.spread, e.deadline, e.timer = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 }
 
 // putBack makes a running key due again, with what was added meanwhile.
@@ -158,12 +159,16 @@ func (e *entry) putBack(item Item) {
 	}
 }
 
-// end marks a running key as idle, with a deadline unless it awaits a change.
+// end marks a running key as idle, with a deadline unless it awaits a change, and with
+// the time of its next timer if there is one.
 func (e *entry) end(next outcome.Next, now time.Time) {
 	e.running, e.forgotten, e.deferred = false, false, nil
-	e.next, e.deadline = next, time.Time{}
+	e.next, e.deadline, e.timer = next, time.Time{}, time.Time{}
 	if next.Kind != outcome.AwaitChange && next.After > 0 {
 		e.deadline = now.Add(next.After)
+	}
+	if next.Timer > 0 {
+		e.timer = now.Add(next.Timer)
 	}
 	if e.backingOff() && !e.spread.IsZero() {
 		e.spread = now
@@ -178,13 +183,13 @@ func (e *entry) end(next outcome.Next, now time.Time) {
 // disposable reports whether the entry holds nothing that must be remembered.
 func (e *entry) disposable() bool { return !e.running && !e.due && e.wakeTime().IsZero() }
 
-// wakeTime returns when the entry needs attention: the earliest of edge, spread
-// and deadline. It is zero for none, and while the key runs.
+// wakeTime returns when the entry needs attention: the earliest of edge, spread,
+// deadline and timer. It is zero for none, and while the key runs.
 func (e *entry) wakeTime() (wake time.Time) {
 	if e.running {
 		return wake
 	}
-	for _, t := range [...]time.Time{e.edge, e.spread, e.deadline} {
+	for _, t := range [...]time.Time{e.edge, e.spread, e.deadline, e.timer} {
 		if wake.IsZero() || !t.IsZero() && t.Before(wake) {
 			wake = t
 		}

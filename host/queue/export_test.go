@@ -1,6 +1,12 @@
 package queue
 
-import "time"
+import (
+	"time"
+	"unsafe"
+)
+
+// EntrySize is how many bytes a key takes that runs or waits, beside its strings.
+const EntrySize = unsafe.Sizeof(entry{})
 
 // Known returns how many keys cost memory, and how many have a timer.
 func (q *Queue) Known() (keys, timers int) {

@@ -44,6 +44,7 @@ type modelKey struct {
 	reasons                []abi.Reason
 	reset                  bool
 	edge, spread, deadline time.Time
+	timer                  time.Time // of the controller
 	next                   outcome.Next
 	forgotten              bool
 	deferred               []abi.Reason
@@ -153,7 +154,7 @@ func (m *model) advance(d time.Duration) {
 	for {
 		at := end
 		for _, k := range m.keys {
-			for _, t := range []time.Time{k.edge, k.spread, k.deadline} {
+			for _, t := range k.times() {
 				if !k.running && !t.IsZero() && t.Before(at) {
 					at = t
 				}
@@ -170,6 +171,14 @@ func (m *model) advance(d time.Duration) {
 			return
 		}
 	}
+}
+
+// times are those at which the key becomes due; zero for none.
+func (k *modelKey) times() []time.Time { return []time.Time{k.edge, k.spread, k.deadline, k.timer} }
+
+// waits reports whether the key becomes due at a time.
+func (k *modelKey) waits() bool {
+	return !k.running && slices.ContainsFunc(k.times(), func(t time.Time) bool { return !t.IsZero() })
 }
 
 // fire makes a key due whose time has come.
@@ -191,6 +200,11 @@ func (m *model) fire(k *modelKey) (fired bool) {
 			lane = background
 		}
 		m.admit(k, lane)
+	}
+	if past(k.timer) {
+		k.timer, fired = time.Time{}, true
+		k.addReason(abi.ReasonTimer)
+		m.admit(k, timed)
 	}
 	return fired
 }
@@ -246,6 +260,9 @@ func (m *model) done(key queue.Key, next outcome.Next) {
 	if next.Kind != outcome.AwaitChange && next.After > 0 {
 		k.deadline = m.now.Add(next.After)
 	}
+	if next.Timer > 0 {
+		k.timer = m.now.Add(next.Timer)
+	}
 	if !k.own.IsZero() && !k.backingOff() {
 		k.edgeAt(k.own)
 	}
@@ -268,8 +285,8 @@ func (m *model) done(key queue.Key, next outcome.Next) {
 
 func (m *model) forget(key queue.Key) {
 	if k := m.keys[key]; k != nil {
-		k.deadline, k.forgotten = time.Time{}, k.running
-		if !k.running && !k.due && k.edge.IsZero() && k.spread.IsZero() {
+		k.deadline, k.timer, k.forgotten = time.Time{}, time.Time{}, k.running
+		if !k.running && !k.due && !k.waits() {
 			delete(m.keys, key) // with the reasons of own changes that were dropped
 		}
 	}
@@ -445,6 +462,7 @@ func (s *session) done(t *rapid.T) {
 		After:  rapid.SampledFrom(durations).Draw(t, "after"),
 		Reason: rapid.SampledFrom([]abi.Reason{abi.ReasonRequeue, abi.ReasonRetry}).Draw(t, "reason"),
 		Yields: rapid.Bool().Draw(t, "yields"),
+		Timer:  rapid.SampledFrom(durations).Draw(t, "timer"),
 	}
 	s.q.Done(k, next)
 	s.m.done(k, next)
@@ -480,11 +498,10 @@ func (s *session) check(t *rapid.T) {
 	}
 	keys, timers := 0, 0
 	for _, k := range s.m.keys {
-		waits := !k.running && !(k.edge.IsZero() && k.spread.IsZero() && k.deadline.IsZero())
-		if k.running || k.due || waits {
+		if k.running || k.due || k.waits() {
 			keys++
 		}
-		if waits {
+		if k.waits() {
 			timers++
 		}
 	}

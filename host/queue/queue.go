@@ -200,8 +200,8 @@ func (q *Queue) start(e *entry) (item Item, ok bool) {
 	return item, true
 }
 
-// Done ends the run of a key, and sets or clears its deadline. For a key that
-// is not running it does nothing.
+// Done ends the run of a key, and sets or clears its deadline and the time of its next
+// timer. For a key that is not running it does nothing.
 func (q *Queue) Done(key Key, next outcome.Next) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -250,8 +250,8 @@ func (q *Queue) PutBack(item Item) {
 	q.update(e)
 }
 
-// Forget drops the deadline of a key whose object was deleted, and the one that
-// a run in progress would set. Pending reasons stay: one of them may be that
+// Forget drops the deadline and the timer of a key whose object was deleted, and those
+// that a run in progress would set. Pending reasons stay: one of them may be that
 // the object was created again.
 func (q *Queue) Forget(key Key) {
 	q.mu.Lock()
@@ -260,7 +260,7 @@ func (q *Queue) Forget(key Key) {
 	if e == nil {
 		return
 	}
-	e.deadline, e.forgotten = time.Time{}, e.running
+	e.deadline, e.timer, e.forgotten = time.Time{}, time.Time{}, e.running
 	q.update(e)
 }
 

@@ -85,7 +85,7 @@ func (q *Queue) shrink() {
 	q.keys, q.most, q.timers = keys, len(keys), slices.Clone(q.timers)
 }
 
-// expire makes a key due whose edge, spread or deadline has come. q.mu is held.
+// expire makes a key due whose edge, spread, deadline or timer has come. q.mu is held.
 func (q *Queue) expire(e *entry, now time.Time) {
 	come := func(t time.Time) bool { return !t.IsZero() && !t.After(now) }
 	if come(e.edge) {
@@ -100,6 +100,11 @@ func (q *Queue) expire(e *entry, now time.Time) {
 		e.deadline = time.Time{}
 		e.addReason(e.next.Reason, rule{})
 		q.makeDue(e, laneOf(e.next))
+	}
+	if come(e.timer) {
+		e.timer = time.Time{}
+		e.addReason(abi.ReasonTimer, rule{})
+		q.makeDue(e, timed)
 	}
 }
 

@@ -25,7 +25,7 @@ type changes struct {
 // and the next run of each is resumed.
 func (w *World) Restart() {
 	clear(w.keys)
-	w.gone = nil
+	w.gone, w.started = nil, w.now
 	for _, o := range w.list(w.isPrimary) {
 		w.key(o).handled.Known = true
 	}

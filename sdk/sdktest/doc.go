@@ -23,6 +23,9 @@
 // handled state is really on the object. [World.Restart] is a restart of the host, and
 // [World.ReconcileGone] the run for an object that was deleted without a cleanup.
 //
+// If the controller has Timers, a run has those that are due by the time of the world, which
+// [World.Advance] moves, and [Run.NextTimer] is when the next one is due.
+//
 // It is not a Kubernetes API server. It has no schema, defaulting, validation,
 // admission, immutable fields or RBAC, and no controller but the one under test,
 // except for garbage collection of owned objects. Apply is a merge patch that also
@@ -33,7 +36,7 @@
 // caches do not lag behind. With [sdk.Managed], what the primaries control before the
 // first run counts as applied by the plugin. Field selectors are compared with the fields
 // of the objects, without the defaults of the API server. Events of the host itself, timed retries, jitter,
-// write loops, postponed writes and the policy of the plugin are left out.
+// suspended objects, write loops, postponed writes and the policy of the plugin are left out.
 //
 // Package wasmtest runs the compiled plugin in the same world.
 package sdktest

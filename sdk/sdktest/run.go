@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
@@ -54,6 +55,9 @@ type Run struct {
 	Writes []string
 	Logs   []Line
 
+	Timers    []string      // the names of the timers that were due
+	NextTimer time.Duration // from the end of the run until the next timer is due; 0: none is
+
 	tb          testing.TB
 	world       *World
 	primary     *object // in the state that the guest was given
@@ -94,7 +98,8 @@ func (w *World) reconcile(o *object, gone bool) *Run {
 	k.gone = gone
 	o = w.withoutHandled(o)
 	r := &Run{tb: w.tb, world: w, primary: o, gone: gone, tries: k.tries}
-	r.decode(w.runner.Reconcile(w.request(o, k), asHost{r}))
+	r.Timers = w.beginTimers(o, k)
+	r.decode(w.runner.Reconcile(w.request(r, k), asHost{r}))
 	r.perform()
 	r.keepState(k)
 	return r
@@ -144,11 +149,12 @@ func (w *World) key(o *object) *key {
 
 // request returns the request that a host would send. The seed differs from run to run and is
 // the same in each execution of the test.
-func (w *World) request(o *object, k *key) []byte {
+func (w *World) request(r *Run, k *key) []byte {
 	w.serial++
+	o := r.primary
 	q := &abi.Request{
 		Controller: w.controller.Name, Object: o.raw, Deleting: o.meta.Deleting() && !k.gone, Gone: k.gone,
-		Reasons: []abi.Reason{abi.ReasonPrimary}, Attempt: k.tries.Attempt, Previous: k.previous,
+		Reasons: r.reasons(), Timers: r.Timers, Attempt: k.tries.Attempt, Previous: k.previous,
 		Memo: k.memo, Now: w.now, Config: w.config, Change: w.change(o, k),
 	}
 	binary.LittleEndian.PutUint64(q.Seed[:], uint64(w.serial))
@@ -188,6 +194,7 @@ func (r *Run) keepState(k *key) {
 		k.memo = r.Result.Memo
 	}
 	r.keepChanges(k)
+	r.endTimers(k)
 	k.previous = nil
 	if r.Class == abi.ClassNone {
 		return

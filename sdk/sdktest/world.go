@@ -27,6 +27,7 @@ type World struct {
 	following
 
 	now            time.Time
+	started        time.Time // of the host
 	config         []byte
 	objects        map[id]*object
 	clusterScoped  map[sdk.Kind]bool
@@ -44,6 +45,7 @@ type key struct {
 	tries    outcome.Tries
 	previous *abi.Previous
 	memo     []byte
+	timers   *outcome.Timers // nil before the first run, and without timers
 	changes
 }
 
@@ -94,7 +96,7 @@ func NewWith(tb testing.TB, runner Runner, controller ...string) *World {
 		tb.Fatalf("read manifest: %v", err)
 	}
 	w := &World{
-		tb: tb, runner: runner, plugin: manifest.Name, features: manifest.Features, now: startTime,
+		tb: tb, runner: runner, plugin: manifest.Name, features: manifest.Features, now: startTime, started: startTime,
 		objects: map[id]*object{}, clusterScoped: map[sdk.Kind]bool{}, failedReads: map[sdk.Kind]int64{},
 		failedWrites: map[string]string{}, applied: map[id]json.RawMessage{}, keys: map[string]*key{},
 	}
@@ -123,7 +125,8 @@ func (w *World) choose(controllers []abi.Controller, names []string) abi.Control
 // Now returns the time of the world, which only [World.Advance] changes.
 func (w *World) Now() time.Time { return w.now }
 
-// Advance moves the time of the world forward.
+// Advance moves the time of the world forward. Nothing runs by itself: a timer of the
+// controller that has become due is named by the next [World.Reconcile].
 func (w *World) Advance(d time.Duration) { w.now = w.now.Add(d) }
 
 // Configure sets the administrator's configuration of the plugin.
@@ -186,6 +189,9 @@ func (w *World) Change(ref sdk.Ref, patch any) {
 	raw := w.merge(o.raw, w.encode(patch))
 	if k := w.keys[o.meta.UID]; k != nil && !rawjson.Equal(w.withoutStatus(o.raw), w.withoutStatus(raw)) {
 		k.tries = k.tries.Reset()
+		if k.timers != nil {
+			k.timers.Changed(w.now)
+		}
 	}
 	w.update(o, raw)
 }

@@ -1,0 +1,196 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/queue"
+	"github.com/thole-dev/thole/host/sandbox"
+)
+
+// clockwork is a plugin with timers whose controller has a real queue. It records when each
+// timer was named.
+type clockwork struct {
+	testPlugin
+	created time.Time                    // the first object, which is the youngest
+	apart   time.Duration                // of the creations of two objects
+	takes   func(call int) time.Duration // a call
+
+	mu    sync.Mutex
+	calls int
+	named map[object.Key]map[string][]time.Time
+}
+
+// createdAt returns when an object was created, which is named by a number.
+func (g *clockwork) createdAt(key object.Key) time.Time {
+	number, _ := strconv.Atoi(key.Name)
+	return g.created.Add(-time.Duration(number) * g.apart)
+}
+
+// clockCache has every object.
+type clockCache struct {
+	fullCache
+	*clockwork
+}
+
+func (c clockCache) Forget(key object.Key) { c.fullCache.Forget(key) }
+
+func (c clockCache) Get(key object.Key) (*object.Object, bool) {
+	o, ok := c.fullCache.Get(key)
+	o.CreationTimestamp = metav1.NewTime(c.createdAt(key))
+	return o, ok
+}
+
+func (g *clockwork) Reconcile(_ context.Context, call sandbox.Call) (sandbox.Return, error) {
+	now := time.Now()
+	request, err := abi.DecodeRequest(slices.Concat(call.Request...))
+	if err != nil {
+		return sandbox.Return{}, err
+	}
+	o, err := object.Parse(request.Object, abi.Kind{})
+	if err != nil {
+		return sandbox.Return{}, err
+	}
+	g.mu.Lock()
+	times := g.named[o.Key()]
+	if times == nil {
+		times = map[string][]time.Time{}
+		g.named[o.Key()] = times
+	}
+	for _, name := range request.Timers {
+		times[name] = append(times[name], now)
+	}
+	g.calls++
+	takes := g.takes(g.calls)
+	g.mu.Unlock()
+	time.Sleep(takes) // fake time, but in the benchmark, where it is none
+	return returns(&abi.Result{})
+}
+
+// start runs the controller for that many objects until stop is called.
+func (g *clockwork) start(workers, objects int, timers ...abi.Timer) (stop func()) {
+	g.named = map[object.Key]map[string][]time.Time{}
+	q := queue.New(queue.Config{})
+	c := New(Config{
+		Name: "c", Workers: workers, Queue: q, Cache: clockCache{clockwork: g}, Metrics: noMetrics{}, Logger: hclog.NewNullLogger(),
+	}, &Revision{Number: 1, Guest: g, Effects: g, Controller: abi.Controller{Name: "c", Timers: timers}})
+	for i := range objects {
+		q.Add(object.Key{Name: fmt.Sprint(i)}, abi.ReasonResync)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); c.Run(ctx) }()
+	return func() { cancel(); <-ended }
+}
+
+// The runs take up to half an interval, and the other timer delays some of them.
+func TestSharpTimersRunOnTheirGridForHours(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &clockwork{created: time.Now().Truncate(time.Second), takes: func(call int) time.Duration {
+			return time.Duration(call*7%15) * time.Second
+		}}
+		stop := g.start(2, 2,
+			abi.Timer{Name: "grid", Interval: 30_000, InitialDelay: 5_000, Sharp: true}, abi.Timer{Name: "other", Interval: 47_000})
+		time.Sleep(3 * time.Hour) // fake time
+		stop()
+		for key, times := range g.named {
+			if n := len(times["grid"]); n != 360 {
+				t.Errorf("object %s: %d runs of the grid in three hours, want 360", key, n)
+			}
+			for i, at := range times["grid"] {
+				// A run of the other timer may be in progress.
+				if late := at.Sub(g.created.Add(5*time.Second + time.Duration(i)*30*time.Second)); late < 0 || late >= 15*time.Second {
+					t.Fatalf("object %s: run %d is %v late", key, i, late)
+				}
+			}
+			onTime := 0
+			for i, at := range times["grid"] {
+				if at.Equal(g.created.Add(5*time.Second + time.Duration(i)*30*time.Second)) {
+					onTime++
+				}
+			}
+			// Of 47 s that the other timer takes in between, its run takes 7 s on average.
+			if onTime < 240 {
+				t.Errorf("object %s: %d of %d runs are on time to the nanosecond", key, onTime, len(times["grid"]))
+			}
+			for i, at := range times["other"][1:] {
+				if between := at.Sub(times["other"][i]); between < 47*time.Second || between > 47*21*time.Second/20+2*15*time.Second {
+					t.Fatalf("object %s: %v between two runs of the other timer", key, between)
+				}
+			}
+		}
+	})
+}
+
+// A worker for all: what is late at one time does not make the next one later.
+func TestManyObjectsShareTheTimesOfTheirGrid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &clockwork{created: time.Now().Truncate(time.Second), takes: func(int) time.Duration { return 10 * time.Millisecond }}
+		stop := g.start(1, 100, abi.Timer{Name: "grid", Interval: 10_000, Sharp: true})
+		time.Sleep(10*time.Minute + 5*time.Second) // fake time
+		stop()
+		for key, times := range g.named {
+			grid := times["grid"]
+			if len(grid) != 61 {
+				t.Errorf("object %s: %d runs, want 61", key, len(grid))
+			}
+			for i, at := range grid {
+				if late := at.Sub(g.created.Add(time.Duration(i) * 10 * time.Second)); late < 0 || late > time.Second {
+					t.Fatalf("object %s: run %d is %v late", key, i, late)
+				}
+			}
+		}
+	})
+}
+
+// BenchmarkTimers reports how late the runs of timers begin, in real time: 500 objects with
+// three timers each, four workers, and a guest that returns at once. The times of all objects
+// are the same, or evenly spread.
+func BenchmarkTimers(b *testing.B) {
+	for name, apart := range map[string]time.Duration{"at-once": 0, "spread": 2 * time.Millisecond} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				g := &clockwork{created: time.Now().Truncate(time.Second), apart: apart, takes: func(int) time.Duration { return 0 }}
+				stop := g.start(4, 500, threeTimers...)
+				<-time.After(6 * time.Second) // in which the runs are measured
+				stop()
+				late := g.lateness(threeTimers)
+				b.ReportMetric(float64(g.calls), "runs")
+				b.ReportMetric(float64(late[len(late)/2].Microseconds())/1000, "ms-p50")
+				b.ReportMetric(float64(late[len(late)*99/100].Microseconds())/1000, "ms-p99")
+			}
+		})
+	}
+}
+
+var threeTimers = []abi.Timer{
+	{Name: "second", Interval: 1000, Sharp: true},
+	{Name: "often", Interval: 400, InitialDelay: 130, Sharp: true},
+	{Name: "rarely", Interval: 1500, InitialDelay: 350, Sharp: true},
+}
+
+// lateness returns how long after its time each timer was named, in order. The first one of each
+// is left out: that is due at the start.
+func (g *clockwork) lateness(timers []abi.Timer) (late []time.Duration) {
+	for key, times := range g.named {
+		for _, timer := range timers {
+			first := g.createdAt(key).Add(time.Duration(timer.InitialDelay) * time.Millisecond)
+			for _, at := range times[timer.Name][1:] {
+				late = append(late, at.Sub(first)%(time.Duration(timer.Interval)*time.Millisecond))
+			}
+		}
+	}
+	slices.Sort(late)
+	return late
+}

@@ -1,0 +1,37 @@
+package sdktest
+
+import (
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/outcome"
+)
+
+// This file has the timers of the controller: SPEC.md, "Timer". When they are due is computed
+// by the functions of the host, without jitter.
+
+// beginTimers returns the names of the timers that are due in a run.
+func (w *World) beginTimers(o *object, k *key) []string {
+	if len(w.controller.Timers) == 0 || k.gone || o.meta.Deleting() {
+		k.timers = nil
+		return nil
+	}
+	if k.timers == nil {
+		timers := outcome.NewTimers(o.meta.CreationTimestamp.Time(), w.started, w.now)
+		k.timers = &timers
+	}
+	return k.timers.Begin(w.controller.Timers, w.started, w.now, 0)
+}
+
+// endTimers sets when the next timer is due after the run.
+func (r *Run) endTimers(k *key) {
+	if k.timers != nil {
+		r.NextTimer = k.timers.End(&r.decision, r.world.now, 0)
+	}
+}
+
+// reasons returns why the run happens. The world does not know, except for timers.
+func (r *Run) reasons() []abi.Reason {
+	if len(r.Timers) > 0 {
+		return []abi.Reason{abi.ReasonPrimary, abi.ReasonTimer}
+	}
+	return []abi.Reason{abi.ReasonPrimary}
+}
