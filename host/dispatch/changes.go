@@ -244,10 +244,7 @@ func (r *run) handledState() (state handled.State, resumed bool) {
 }
 
 // endedWell reports whether the run has led to what it was for, so that its object is handled.
-func (r *run) endedWell() bool {
-	return r.result != nil && r.fault == nil && r.incomplete == nil && !r.replaced &&
-		r.returned.Code == abi.CodeOK && r.decision.Class == abi.ClassNone && r.result.Result != abi.OutcomeRequeue
-}
+func (r *run) endedWell() bool { return r.result != nil && r.decision.EndedWell() }
 
 // endChanges records what the next run of the key has to know of this one.
 func (r *run) endChanges() {
