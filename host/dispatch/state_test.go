@@ -80,8 +80,25 @@ func TestMemosAreKeptIfTheirVersionStays(t *testing.T) {
 	}
 }
 
-// The failures of a run may tell what another account has met. With the same code, the version
-// of memos is another one if the account is.
+// A memo may hold what the account has read, and another one may not read.
+func TestAMemoIsThatOfOneAccount(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+		return returns(&abi.Result{Memo: []byte(`"m"`)})
+	}
+	f.run()
+	f.swap(func(r *Revision) { r.Account = "team/robot" })
+	if f.run(); f.request.Memo != nil {
+		t.Errorf("another account gets %s", f.request.Memo)
+	}
+	f.swap(func(*Revision) {})
+	if f.run(); string(f.request.Memo) != `"m"` {
+		t.Errorf("the same account gets %s", f.request.Memo)
+	}
+}
+
+// The failures of a run may tell what another account has met.
 func TestTheFailureOfARunIsThatOfOneAccount(t *testing.T) {
 	f := newFixture(t)
 	f.put(aWidget)
@@ -96,9 +113,9 @@ func TestTheFailureOfARunIsThatOfOneAccount(t *testing.T) {
 	fails()
 	f.swap(func(*Revision) {})
 	fails()
-	for _, accounts := range [][]string{{"of ns/b"}, {"of ns/c", "of ns/b"}} {
+	for _, accounts := range [][]string{{"ns/b"}, {"ns/c", "ns/b"}} {
 		for _, account := range accounts {
-			f.swap(func(r *Revision) { r.MemoVersion = account })
+			f.swap(func(r *Revision) { r.Account = account })
 		}
 		if f.run(); f.request.Previous != nil {
 			t.Errorf("after %q the run is told %+v", accounts, f.request.Previous)
