@@ -90,7 +90,7 @@ func (c *Controller) CheckSelector(kind Kind, selector fieldpath.Selector) error
 		field := r.Path.String()
 		known := []string{"metadata.name", "metadata.namespace"}
 		for _, x := range c.Indexes {
-			if x.Kind == kind {
+			if x.Kind == kind && x.Field != "" {
 				known = append(known, x.Field)
 			}
 		}
@@ -117,6 +117,19 @@ func (c *Controller) requires(kind Kind, r fieldpath.Requirement) bool {
 // those of the plugin's manifest. The host returns [CodeInvalid] to the guest then.
 func (c *GetCall) CheckFeatures(features []string) error {
 	return checkFeature(features, FeatureFields, "fields", len(c.Fields) > 0)
+}
+
+func (c *IndexGetCall) check() error {
+	return cmp.Or(checkName("index", c.Index), checkLength("key", len(c.Key), MaxIndexKey), checkLength("namespace", len(c.Namespace), MaxName))
+}
+
+// IndexByKeys returns the index of that name whose keys the guest gives.
+func (c *Controller) IndexByKeys(name string) (x Index, ok bool) {
+	i := slices.IndexFunc(c.Indexes, func(x Index) bool { return x.Name == name && x.Field == "" })
+	if i < 0 {
+		return x, false
+	}
+	return c.Indexes[i], true
 }
 
 // CheckFeatures is [GetCall.CheckFeatures] for a list.

@@ -100,38 +100,57 @@ func checkPath(field, path, example string) error {
 // checkIndex returns an error for an index of a kind that is not read: no list could
 // use it. Whether the kind has the field is not known here.
 func (c Controller) checkIndex(x Index) error {
-	err := cmp.Or(
-		checkName("name", x.Name),
-		rawjson.Within("kind", x.Kind.check()),
-		checkPath("field", x.Field, "spec.nodeName"),
-	)
+	err := cmp.Or(checkName("name", x.Name), rawjson.Within("kind", x.Kind.check()))
+	if err == nil && x.Field != "" {
+		err = checkPath("field", x.Field, "spec.nodeName")
+	}
 	switch {
 	case err != nil:
 		return err
 	case !c.MayRead(x.Kind):
 		return rawjson.NewError("kind", rawjson.Quote(x.Kind.String())+" is not a kind that the controller may read: name it in reads")
-	case !isMetadata(x.Field) && c.readsMetadataOnly(x.Kind):
+	case x.Field != "" && !isMetadata(x.Field) && c.readsMetadataOnly(x.Kind):
 		return rawjson.NewError("field", rawjson.Quote(x.Field)+" is not in the metadata, of which metadataOnly keeps nothing else")
 	}
 	return nil
 }
 
-// checkIndexes limits the fields by which the host keeps the objects of one kind. The
-// controllers of a plugin share them.
+// checkIndexes limits the indexes of one kind, which the controllers of a plugin share. Two
+// indexes of keys that have one name must be of one kind: the guest is given the name.
 func (m *Manifest) checkIndexes() error {
-	fields := map[Kind]map[string]bool{}
+	indexes, kinds := map[Kind]map[string]bool{}, map[string]Kind{}
 	return checkEach("controllers", m.Controllers, func(c Controller) error {
 		return checkEach("indexes", c.Indexes, func(x Index) error {
-			if fields[x.Kind] == nil {
-				fields[x.Kind] = map[string]bool{}
+			by := x.Field
+			if by == "" {
+				by = " " + x.Name // no field has a space
+				if other, ok := kinds[x.Name]; ok && other != x.Kind {
+					return rawjson.NewError("name", rawjson.Quote(x.Name)+" is an index of "+rawjson.Quote(other.String())+" in another controller: give one of them another name")
+				}
+				kinds[x.Name] = x.Kind
 			}
-			fields[x.Kind][x.Field] = true
-			if len(fields[x.Kind]) <= MaxKindIndexes {
+			if indexes[x.Kind] == nil {
+				indexes[x.Kind] = map[string]bool{}
+			}
+			indexes[x.Kind][by] = true
+			if len(indexes[x.Kind]) <= MaxKindIndexes {
 				return nil
 			}
 			return rawjson.NewError("", rawjson.Quote(x.Kind.String())+" has more than "+strconv.Itoa(MaxKindIndexes)+" indexes in this plugin")
 		})
 	})
+}
+
+// IndexesByKeys returns the indexes whose keys the guest gives, each once.
+func (m *Manifest) IndexesByKeys() (all []Index) {
+	for _, c := range m.Controllers {
+		for _, x := range c.Indexes {
+			if x.Field == "" && !slices.ContainsFunc(all, func(other Index) bool { return other.Name == x.Name }) {
+				all = append(all, x)
+			}
+		}
+	}
+	return all
 }
 
 func (c Controller) checkChanges() error {

@@ -83,6 +83,17 @@ func TooManyIntents(err error) bool {
 	return false
 }
 
+func (out *IndexResult) check() error {
+	return cmp.Or(
+		checkEach("entries", out.Entries, IndexEntry.check),
+		checkDistinct("entries", "key", out.Entries, func(e IndexEntry) string { return e.Key }),
+	)
+}
+
+func (e IndexEntry) check() error {
+	return cmp.Or(checkLength("key", len(e.Key), MaxIndexKey), checkLength("value", len(e.Value), MaxIndexValue))
+}
+
 // check does not require a reason of a condition that is removed.
 func (c Condition) check() error {
 	if err := checkConditionType(c.Type); err != nil {

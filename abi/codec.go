@@ -46,12 +46,17 @@ func EncodeRequest(q *Request) (text []byte) {
 // EncodeRequestParts returns the text of a request in parts, of which one is the object
 // itself, and not a copy: most of the text.
 func EncodeRequestParts(q *Request) [][]byte {
-	const end, member = `}`, `,"object":` // the last one
-	text := encode(len(q.Memo)+len(q.Config)+256, q.fieldsBeforeObject)
-	if len(q.Object) == 0 {
+	return withObject(encode(len(q.Memo)+len(q.Config)+256, q.fieldsBeforeObject), q.Object)
+}
+
+// withObject returns the parts of a text, which is an object with at least one member, and of
+// its last member object.
+func withObject(text, object []byte) [][]byte {
+	const end, member = `}`, `,"object":`
+	if len(object) == 0 {
 		return [][]byte{text}
 	}
-	return [][]byte{append(text[:len(text)-len(end)], member...), q.Object, []byte(end)}
+	return [][]byte{append(text[:len(text)-len(end)], member...), object, []byte(end)}
 }
 
 // DecodeRequest decodes a request.
@@ -83,6 +88,55 @@ func DecodeResult(data []byte) (*Result, error) {
 	err := decodeStrict(data, out.fields)
 	out.Memo, out.Progress = bytes.Clone(out.Memo), bytes.Clone(out.Progress)
 	return checked(out, err, out.check)
+}
+
+// EncodeIndexRequestParts returns the text of a request of [ExportIndex] in parts, as
+// [EncodeRequestParts] does.
+func EncodeIndexRequestParts(q *IndexRequest) [][]byte {
+	return withObject(encode(len(q.Config)+64, q.fieldsBeforeObject), q.Object)
+}
+
+// EncodeIndexRequest returns the text of a request of [ExportIndex].
+func EncodeIndexRequest(q *IndexRequest) []byte { return bytes.Join(EncodeIndexRequestParts(q), nil) }
+
+// DecodeIndexRequest decodes a request of [ExportIndex].
+func DecodeIndexRequest(data []byte) (*IndexRequest, error) {
+	q, f := &IndexRequest{}, &fields{r: rawjson.NewReader(data)}
+	f.value(func(f *fields) {
+		q.fieldsBeforeObject(f)
+		f.raw("object", &q.Object)
+	})
+	return checked(q, f.r.End(), nil)
+}
+
+// EncodeIndexResult returns the text that [ExportIndex] writes.
+func EncodeIndexResult(out *IndexResult) []byte { return encode(256, out.fields) }
+
+// DecodeIndexResult decodes and checks what [ExportIndex] has written. Every error is a
+// [*rawjson.Error] and of class abi.
+func DecodeIndexResult(data []byte) (*IndexResult, error) {
+	out := &IndexResult{}
+	return checked(out, decodeStrict(data, out.fields), out.check)
+}
+
+// EncodeIndexGetCall returns the message of the capability index_get.
+func EncodeIndexGetCall(c *IndexGetCall) []byte { return encode(128, c.fields) }
+
+// DecodeIndexGetCall decodes and checks the message of the capability index_get. The host
+// returns [CodeInvalid] to the guest if there is an error.
+func DecodeIndexGetCall(data []byte) (*IndexGetCall, error) {
+	c := &IndexGetCall{}
+	return checked(c, decodeCall(data, c.fields), c.check)
+}
+
+// EncodeIndexReply returns the text of a reply to index_get.
+func EncodeIndexReply(r *IndexReply) []byte { return encode(256, r.fields) }
+
+// DecodeIndexReply decodes the reply to index_get.
+func DecodeIndexReply(data []byte) (*IndexReply, error) {
+	r, f := &IndexReply{}, &fields{r: rawjson.NewReader(data)}
+	f.value(r.fields)
+	return checked(r, f.r.End(), nil)
 }
 
 // EncodeGetCall returns the message of the capability get.
@@ -153,7 +207,7 @@ func (w *Watch) fields(f *fields) {
 func (x *Index) fields(f *fields) {
 	f.required("name", &x.Name)
 	f.object("kind", true, x.Kind.fields)
-	f.required("field", &x.Field)
+	f.text("field", &x.Field)
 }
 
 func (t *Timer) fields(f *fields) {
@@ -255,6 +309,36 @@ func (ref *Ref) fields(f *fields) {
 	f.text("namespace", &ref.Namespace)
 	f.required("name", &ref.Name)
 	f.text("uid", &ref.UID)
+}
+
+func (q *IndexRequest) fieldsBeforeObject(f *fields) {
+	f.required("index", &q.Index)
+	f.raw("config", &q.Config)
+}
+
+func (out *IndexResult) fields(f *fields) {
+	objects(f, "entries", MaxIndexEntries, &out.Entries, (*IndexEntry).fields)
+}
+
+func (e *IndexEntry) fields(f *fields) {
+	f.required("key", &e.Key)
+	f.raw("value", &e.Value)
+}
+
+func (c *IndexGetCall) fields(f *fields) {
+	f.required("index", &c.Index)
+	f.required("key", &c.Key)
+	f.text("namespace", &c.Namespace)
+}
+
+func (r *IndexReply) fields(f *fields) {
+	objects(f, "items", math.MaxInt, &r.Items, (*IndexItem).fields)
+}
+
+func (i *IndexItem) fields(f *fields) {
+	f.text("namespace", &i.Namespace)
+	f.required("name", &i.Name)
+	f.raw("value", &i.Value)
 }
 
 func (c *GetCall) fields(f *fields) {

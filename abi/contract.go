@@ -24,6 +24,7 @@ const (
 	ExportDescribe   = "describe"    // () -> i32; required
 	ExportWarm       = "warm"        // () -> i32; optional
 	ExportReconcile  = "reconcile"   // (len i32) -> i32; required
+	ExportIndex      = "index"       // (len i32) -> i32; required by an index without a field
 )
 
 // ImportModule is the import module of the host functions.
@@ -37,6 +38,8 @@ const (
 	ImportLog    = "log"    // (level, ptr, len i32) -> ()
 	ImportGet    = "get"    // (ptr, len i32) -> i64: a capability call
 	ImportList   = "list"   // (ptr, len i32) -> i64: a capability call
+
+	ImportIndexGet = "index_get" // (ptr, len i32) -> i64: a capability call
 )
 
 // Negative return values of a capability call. A value of zero or more is the
@@ -113,7 +116,10 @@ const (
 	MaxKinds            = 256     // of each of owns, reads, watches and writes
 	MaxNamespaces       = 64      // of one entry of for, owns, reads and watches
 	MaxIndexes          = 64      // of a controller
-	MaxKindIndexes      = 8       // fields of one kind, in all controllers of a plugin together
+	MaxKindIndexes      = 8       // of one kind, by fields and by keys, in all controllers of a plugin together
+	MaxIndexEntries     = 64      // that an index gives to one object
+	MaxIndexKey         = 1 << 10 // of a key of an index
+	MaxIndexValue       = 4 << 10 // of the value beside it
 	MaxFieldPath        = 256     // of one of the fields of a get or list, and of the field of an index
 	MaxFields           = 16      // of one get or list
 	MaxRequirements     = 16      // of a field selector
@@ -137,7 +143,7 @@ const (
 	FeatureRetry     = "retry"
 	FeatureSummaries = "summaries" // conditions.summaries of a controller
 	FeatureFields    = "fields"    // fields of a get or list, limit and continue of a list
-	FeatureIndexes   = "indexes"   // indexes of a controller, fieldSelector of a list
+	FeatureIndexes   = "indexes"   // indexes of a controller, fieldSelector of a list, the export index and the import index_get
 	FeatureSelectors = "selectors" // namespaces, labelSelector, fieldSelector and metadataOnly of for, owns, reads and watches
 	FeatureWatches   = "watches"   // watches of a controller
 	// FeatureManaged has no field: what a plugin with it owns is labelled [LabelManagedBy]

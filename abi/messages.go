@@ -110,12 +110,50 @@ const (
 	WatchByField WatchBy = "field"
 )
 
-// Index is a field by whose values the host keeps the objects of a kind, so that a
-// list with a field selector does not look at all of them.
+// Index is what the host keeps the objects of a kind by. With a field it is by the values of
+// that, so that a list with a field selector does not look at all of them. Without one it is
+// by keys that the guest gives to each object in [ExportIndex], for [ImportIndexGet].
 type Index struct {
 	Name  string // a DNS label, distinct within the controller
 	Kind  Kind   // one that get and list may read
-	Field string // a path such as spec.volumes[*].secret.secretName, see [fieldpath.Path]
+	Field string // a path such as spec.volumes[*].secret.secretName, see [fieldpath.Path]; "" for keys of the guest
+}
+
+// IndexRequest is the input of [ExportIndex]: an object of the kind of an index.
+type IndexRequest struct {
+	Index  string
+	Object []byte // JSON, as in [Request]
+	Config []byte // JSON: the administrator's configuration of the plugin; nil if there is none
+}
+
+// IndexResult is the message that [ExportIndex] writes: by what the object is found.
+type IndexResult struct {
+	Entries []IndexEntry // with distinct keys
+}
+
+// IndexEntry is a key of an object, and a value that is read with it.
+type IndexEntry struct {
+	Key   string
+	Value []byte // JSON of up to MaxIndexValue bytes; nil for none
+}
+
+// IndexGetCall is the message of the capability index_get. The reply is an [IndexReply].
+type IndexGetCall struct {
+	Index     string
+	Key       string
+	Namespace string // "" means the primary's, or all where the plugin may read them
+}
+
+// IndexReply is the reply to an [IndexGetCall], ordered by namespace and name.
+type IndexReply struct {
+	Items []IndexItem
+}
+
+// IndexItem is an object that has the key.
+type IndexItem struct {
+	Namespace string
+	Name      string
+	Value     []byte // JSON; nil for none
 }
 
 // Changes is where the host keeps what the last run that ended well was given of an
