@@ -20,6 +20,7 @@ var (
 		{abi.ExportReconcile, wasm.Signature(i32Only, i32), true},
 		{abi.ExportInitialize, wasm.Signature(noTypes), false},
 		{abi.ExportWarm, wasm.Signature(noTypes, i32), false},
+		{abi.ExportIndex, wasm.Signature(i32Only, i32), false},
 	}
 	contractImports = map[string]wasm.FuncType{
 		abi.ImportInput:  wasm.Signature(ptrLen),

@@ -50,10 +50,10 @@ type Guest struct {
 // Manifest returns the plugin's manifest, which must not be changed.
 func (g *Guest) Manifest() *abi.Manifest { return g.manifest }
 
-// Call is one reconcile call.
+// Call is one call of reconcile or index.
 type Call struct {
-	// Request is an encoded [abi.Request] in parts, which are copied when the guest reads
-	// them.
+	// Request is an encoded [abi.Request], or [abi.IndexRequest], in parts, which are
+	// copied when the guest reads them.
 	Request [][]byte
 	// Namespace is that of the request's object, "" if it is cluster-scoped. What
 	// calls in one namespace leave behind is not visible to calls in another one,
@@ -80,10 +80,10 @@ type Call struct {
 
 // Return is the result of a call that returned as the ABI specifies.
 type Return struct {
-	// Code is the result code of reconcile.
+	// Code is the result code.
 	Code abi.Code
-	// Output is an encoded [abi.Result] that has not been checked. It is the
-	// caller's to keep.
+	// Output is an encoded [abi.Result], or [abi.IndexResult], that has not been checked. It
+	// is the caller's to keep.
 	Output []byte
 	// Usage is what the call used. It is set also if the call failed, as far as
 	// guest code ran.
@@ -107,14 +107,24 @@ type Usage struct {
 // the error is a [*Fault], or wraps one. Any other error has another reason:
 // ctx ended, the guest was closed ([ErrClosed]), or no instance could be made.
 func (g *Guest) Reconcile(ctx context.Context, call Call) (Return, error) {
-	out, err := g.reconcile(ctx, call)
+	return g.named(g.call(ctx, abi.ExportReconcile, call))
+}
+
+// Index is [Guest.Reconcile] for the export index, which every guest has whose manifest lists
+// an index by keys. Clock and random numbers are those of a load, whatever the call has.
+func (g *Guest) Index(ctx context.Context, call Call) (Return, error) {
+	call.Now, call.Seed = loadTime, g.digest
+	return g.named(g.call(ctx, abi.ExportIndex, call))
+}
+
+func (g *Guest) named(out Return, err error) (Return, error) {
 	if err != nil {
 		err = fmt.Errorf("plugin %q: %w", g.name, err)
 	}
 	return out, err
 }
 
-func (g *Guest) reconcile(ctx context.Context, call Call) (Return, error) {
+func (g *Guest) call(ctx context.Context, export string, call Call) (Return, error) {
 	namespace := g.stateOf(call)
 	in, err := g.pool.acquire(ctx, namespace)
 	if err != nil {
@@ -139,7 +149,7 @@ func (g *Guest) reconcile(ctx context.Context, call Call) (Return, error) {
 	if in, err = g.instanceFor(ctx, in, namespace); err != nil {
 		return Return{}, err
 	}
-	out, returned, err := g.run(ctx, in, call)
+	out, returned, err := g.run(ctx, in, export, call)
 	if !returned {
 		g.drop(ctx, in)
 		g.prewarm()
@@ -157,19 +167,19 @@ func (g *Guest) reconcile(ctx context.Context, call Call) (Return, error) {
 	return out, err
 }
 
-// run makes a call on an instance. returned reports whether reconcile returned:
+// run makes a call on an instance. returned reports whether the function returned:
 // otherwise the state of the instance is unknown, and it must not be used again.
-func (g *Guest) run(ctx context.Context, in *instance, call Call) (out Return, returned bool, err error) {
+func (g *Guest) run(ctx context.Context, in *instance, export string, call Call) (out Return, returned bool, err error) {
 	ctx, cancel := deadline.With(ctx, min(cmp.Or(max(call.Deadline, 0), g.limits.Deadline), g.limits.Deadline))
 	defer cancel()
 	c := g.newCall(call)
 	g.calls.Add(1)
 	began, waited := time.Now(), taskOf(ctx).Waited()
 	c.looked = began
-	code, err := in.enter(ctx, c, in.reconcile, uint64(uint32(c.input.left)))
+	code, err := in.enter(ctx, c, in.function(export), uint64(uint32(c.input.left)))
 	returned = err == nil
 	if returned {
-		err = checkReturn(c, code)
+		err = checkReturn(c, export, code)
 	}
 	if err != nil {
 		g.faults.Add(1)
@@ -199,12 +209,12 @@ func (g *Guest) newCall(from Call) *call {
 
 // checkReturn checks the code of a call that returned, and that there is a
 // result.
-func checkReturn(c *call, code int32) error {
+func checkReturn(c *call, export string, code int32) error {
 	switch {
 	case code < int32(abi.CodeOK) || code > int32(abi.CodeWaiting):
-		return newFault(c, abi.ClassABI, fmt.Sprintf("reconcile returned %d: the codes are 0 to 3", code))
+		return newFault(c, abi.ClassABI, fmt.Sprintf("%s returned %d: the codes are 0 to 3", export, code))
 	case code == int32(abi.CodeOK) && len(c.output) == 0:
-		return newFault(c, abi.ClassABI, "reconcile returned 0 without a result: call output before it returns")
+		return newFault(c, abi.ClassABI, export+" returned 0 without a result: call output before it returns")
 	}
 	return nil
 }

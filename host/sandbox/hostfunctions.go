@@ -27,6 +27,9 @@ type HostCalls interface {
 	Get(ctx context.Context, call ReadCall) (reply Reply, code int64)
 	// List serves a list in the same way: the message is an encoded [abi.ListCall].
 	List(ctx context.Context, call ReadCall) (reply Reply, code int64)
+	// IndexGet serves an index_get in the same way: the message is an encoded
+	// [abi.IndexGetCall].
+	IndexGet(ctx context.Context, call ReadCall) (reply Reply, code int64)
 	// Log receives a message of the guest. The level is one of [abi.LogDebug]
 	// to [abi.LogError]. The message may contain any bytes and is the method's
 	// to keep.
@@ -48,6 +51,7 @@ var hostFunctions = append(systemFunctions(), []hostFunction{
 	{abi.ImportModule, abi.ImportLog, wasm.Signature(params(i32, i32, i32)), logMessage},
 	{abi.ImportModule, abi.ImportGet, wasm.Signature(params(i32, i32), i64), capability(abi.ImportGet, HostCalls.Get)},
 	{abi.ImportModule, abi.ImportList, wasm.Signature(params(i32, i32), i64), capability(abi.ImportList, HostCalls.List)},
+	{abi.ImportModule, abi.ImportIndexGet, wasm.Signature(params(i32, i32), i64), capability(abi.ImportIndexGet, HostCalls.IndexGet)},
 }...)
 
 // systemFunctions returns the functions of package wasi.

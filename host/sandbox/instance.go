@@ -154,6 +154,15 @@ func (in *instance) lookUpReconcile() {
 	_ = in.linear.HoldStack(0) // never fails: less always fits
 }
 
+// function returns a function that takes the length of its input. One that is called less
+// often than reconcile is looked up each time, so that an idle instance keeps no stack for it.
+func (in *instance) function(export string) api.Function {
+	if export == abi.ExportReconcile {
+		return in.reconcile
+	}
+	return in.module.ExportedFunction(export)
+}
+
 // growTo grows the memory to at least that many pages, unless the module's own
 // maximum is less.
 func (in *instance) growTo(pages uint32) error {
