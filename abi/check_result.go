@@ -84,10 +84,14 @@ func TooManyIntents(err error) bool {
 }
 
 func (out *IndexResult) check() error {
-	return cmp.Or(
-		checkEach("entries", out.Entries, IndexEntry.check),
-		checkDistinct("entries", "key", out.Entries, func(e IndexEntry) string { return e.Key }),
-	)
+	seen := make(map[string]bool, len(out.Entries))
+	return checkEach("entries", out.Entries, func(e IndexEntry) error {
+		if seen[e.Key] {
+			return rawjson.NewError("key", "is given twice") // without the key, which may be of a Secret
+		}
+		seen[e.Key] = true
+		return e.check()
+	})
 }
 
 func (e IndexEntry) check() error {

@@ -230,6 +230,16 @@ func List(call []byte) (reply []byte, code int64) {
 	return abi.EncodeListReply(out), 0
 }
 
+// IndexGet is the capability index_get as the host under test must serve it. It returns an
+// empty reply, because no guest of the kit gives keys to [Object], and [abi.CodeInvalid] for a
+// message that cannot be decoded.
+func IndexGet(call []byte) (reply []byte, code int64) {
+	if _, err := abi.DecodeIndexGetCall(call); err != nil {
+		return nil, abi.CodeInvalid
+	}
+	return abi.EncodeIndexReply(&abi.IndexReply{}), 0
+}
+
 // fieldsOf returns the fields of an object. Those of a call that was decoded are valid.
 func fieldsOf(object string, fields []string) []byte {
 	set, err := fieldpath.Parse(fields)

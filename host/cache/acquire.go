@@ -166,13 +166,8 @@ func (c *Cache) newInformer(resource object.Resource, s scope.Scope) (*informer,
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", s, err)
 	}
-	i := &informer{cache: c, scope: s, selected: selectedBy(s), client: client, store: newStore(), edges: c.edges.Kind(resource.Kind)}
-	i.store.restored = i.restored
-	i.store.missed = func(o Owner) { c.config.Wake(o, Event{}, false) }
-	i.store.subscribe(&handler{event: i.changed, synced: i.edges.Synced})
-	i.health = newHealth(c.config.Logger.With("kind", s.String()), c.config.OutageEnded)
-	i.resource.Store(&resource)
-	i.ctx, i.cancel = context.WithCancel(c.ctx)
+	i := c.makeInformer(resource, s)
+	i.client = client
 	return i, nil
 }
 

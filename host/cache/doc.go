@@ -56,6 +56,7 @@
 //	sweep.go        objects that nobody reads, which are packed
 //	handlers.go     its events, delivered to its handlers
 //	health.go       when it has begun to fail and has recovered
+//	derived.go      informers of objects that the host makes itself
 //	runreads.go     what one run reads, and sees as one state
 //	runlists.go     its lists: own writes in their place, and bounds
 //	ownwrites.go    what a plugin wrote, until its informers show it

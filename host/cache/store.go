@@ -172,6 +172,16 @@ func (s *store) clear() {
 	}
 }
 
+// complete ends the first list of objects that no reflector reads.
+func (s *store) complete() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.hasSynced() {
+		close(s.synced)
+		s.feed.push(batch{synced: true})
+	}
+}
+
 // release frees the objects of a stopped informer, without events.
 func (s *store) release() {
 	s.mu.Lock()

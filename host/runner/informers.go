@@ -182,6 +182,7 @@ type controllerCache struct {
 	controller string                          // plugin/controller, the owner of the edges
 	primaries  *atomic.Pointer[cache.Informer] // of what the controller reconciles
 	informers  *informers
+	indexes    *indexes
 	ownWrites  *cache.OwnWrites
 	written    *written
 }
@@ -258,6 +259,9 @@ func (c controllerCache) refresh(ctx context.Context, informer *cache.Informer, 
 // follows: in a swap the next revision may have brought it, which needs less.
 func (c controllerCache) Begin(key object.Key, follows map[abi.Kind]scope.Reads) dispatch.Reads {
 	return c.cache.Begin(c.owner(key), c.ownWrites, func(kind abi.Kind) *cache.Informer {
+		if i := c.indexes.get(kind); i != nil {
+			return i
+		}
 		if i := c.informers.get(kind); i != nil && follows[kind].AreIn(i.Scope()) {
 			return i
 		}

@@ -185,6 +185,9 @@ func (v *rightsReview) report(missing []string) {
 	if !slices.ContainsFunc(before, granted) {
 		return
 	}
+	if p := v.runner.running(v.plugin); p != nil {
+		p.indexes.refresh()
+	}
 	for _, c := range v.runner.controllersOf(v.plugin) {
 		c.Queue.AddSpread(c.keys(every))
 	}

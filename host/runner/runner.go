@@ -89,6 +89,7 @@ func New(config Config) *Runner {
 // plugin from one goroutine, which alone uses controllers.
 type plugin struct {
 	informers   informers
+	indexes     indexes
 	ownWrites   cache.OwnWrites // that its informers do not show yet
 	written     written
 	lead        *election.Plugin // nil: there is one replica
@@ -147,6 +148,7 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	before := p.declared()
 	kept := r.stopOthers(p, rev, lead)
 	p.lead = lead
+	r.startIndexes(rev, p, byKind, r.accessOf(rev, resources))
 	p.informers.replace(byKind)
 	p.written.replace(written)
 	late := p.written.late()
@@ -255,6 +257,7 @@ func (r *Runner) Stop(plugin string, removed bool) {
 	if removed {
 		r.reportLeftoverFinalizers(plugin, before, nil)
 	}
+	p.indexes.replace(nil)
 	p.informers.replace(nil)
 	p.written.replace(nil)
 	p.log.Close()

@@ -352,6 +352,10 @@ func (logged) List(_ context.Context, call ReadCall) (Reply, int64) {
 	return answer(tck.List(call.Message))
 }
 
+func (logged) IndexGet(_ context.Context, call ReadCall) (Reply, int64) {
+	return answer(tck.IndexGet(call.Message))
+}
+
 func (l logged) Log(_ int32, message []byte) { l.logger.Info(string(message)) }
 
 // fileLogger writes JSON to a file that keeps nothing.

@@ -83,7 +83,7 @@ func TestThousandInstancesFitIntoTheAddressSpace(t *testing.T) {
 		}
 	}
 	for i, in := range instances {
-		if _, _, err := g.run(t.Context(), in, Call{Request: [][]byte{tck.Request()}}); err != nil {
+		if _, _, err := g.run(t.Context(), in, abi.ExportReconcile, Call{Request: [][]byte{tck.Request()}}); err != nil {
 			t.Fatalf("instance %d: %v", i, err)
 		}
 		in.restore()

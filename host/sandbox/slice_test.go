@@ -96,5 +96,6 @@ type replying int
 func (r replying) Get(context.Context, ReadCall) (Reply, int64) {
 	return Bytes(make([]byte, r)), 0
 }
-func (r replying) List(ctx context.Context, c ReadCall) (Reply, int64) { return r.Get(ctx, c) }
-func (replying) Log(int32, []byte)                                     {}
+func (r replying) List(ctx context.Context, c ReadCall) (Reply, int64)     { return r.Get(ctx, c) }
+func (r replying) IndexGet(ctx context.Context, c ReadCall) (Reply, int64) { return r.Get(ctx, c) }
+func (replying) Log(int32, []byte)                                         {}

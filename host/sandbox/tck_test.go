@@ -129,6 +129,10 @@ func (kitHost) List(_ context.Context, call ReadCall) (Reply, int64) {
 	return answer(tck.List(call.Message))
 }
 
+func (kitHost) IndexGet(_ context.Context, call ReadCall) (Reply, int64) {
+	return answer(tck.IndexGet(call.Message))
+}
+
 func (h kitHost) Log(level int32, message []byte) { h.t.Logf("guest log %d: %.100q", level, message) }
 
 // TestHostileGuestsAreContained runs the guests of the kit that try to harm the host.

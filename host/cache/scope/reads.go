@@ -144,6 +144,12 @@ func (all Reads) checkComplete(r Read, answered Scope) error {
 		strings.Join(answered.Namespaces, ", "), all[i])
 }
 
+// Namespaces returns those of a list that any of the scopes have, nil for all. allowed are
+// those that the list may be of, nil for all. If there are none it is empty, and not nil.
+func (all Reads) Namespaces(allowed []string) []string {
+	return all.join().Within(allowed).Namespaces
+}
+
 // join returns a scope that covers all of them.
 func (all Reads) join() Scope {
 	joined := all[0]

@@ -9,6 +9,8 @@ type Host interface {
 	Get(call []byte) (reply []byte, code int64)
 	// List returns the text of an [abi.ListReply] for that of an [abi.ListCall].
 	List(call []byte) (reply []byte, code int64)
+	// IndexGet returns the text of an [abi.IndexReply] for that of an [abi.IndexGetCall].
+	IndexGet(call []byte) (reply []byte, code int64)
 	// Log writes a line to the log.
 	Log(level int32, line []byte)
 }

@@ -21,6 +21,11 @@ func (Host) List(call []byte) (reply []byte, code int64) {
 	return readReply(list(unsafe.Pointer(unsafe.SliceData(call)), uint32(len(call))))
 }
 
+// IndexGet returns the text of an [abi.IndexReply] for that of an [abi.IndexGetCall].
+func (Host) IndexGet(call []byte) (reply []byte, code int64) {
+	return readReply(indexGet(unsafe.Pointer(unsafe.SliceData(call)), uint32(len(call))))
+}
+
 // Log writes a line to the log.
 func (Host) Log(level int32, line []byte) {
 	log(level, unsafe.Pointer(unsafe.SliceData(line)), uint32(len(line)))
@@ -86,6 +91,9 @@ func log(level int32, ptr unsafe.Pointer, length uint32)
 
 //go:wasmimport thole/v1 get
 func get(ptr unsafe.Pointer, length uint32) int64
+
+//go:wasmimport thole/v1 index_get
+func indexGet(ptr unsafe.Pointer, length uint32) int64
 
 //go:wasmimport thole/v1 list
 func list(ptr unsafe.Pointer, length uint32) int64

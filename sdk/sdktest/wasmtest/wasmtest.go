@@ -113,6 +113,11 @@ func (c calls) Get(_ context.Context, call sandbox.ReadCall) (sandbox.Reply, int
 	return sandbox.Bytes(text), code
 }
 
+func (c calls) IndexGet(_ context.Context, call sandbox.ReadCall) (sandbox.Reply, int64) {
+	text, code := c.Host.IndexGet(call.Message)
+	return sandbox.Bytes(text), code
+}
+
 func (c calls) List(_ context.Context, call sandbox.ReadCall) (sandbox.Reply, int64) {
 	text, code := c.Host.List(call.Message)
 	return sandbox.Bytes(text), code
