@@ -318,7 +318,7 @@ func TestTablesCountAsMemoryOfTheirGuest(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, _, err := g.run(t.Context(), in, Call{}); err != nil {
+				if _, _, err := g.run(t.Context(), in, abi.ExportReconcile, Call{}); err != nil {
 					t.Fatal(err)
 				}
 				all = append(all, in)
