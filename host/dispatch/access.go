@@ -182,7 +182,7 @@ func (r *run) mayList(ctx context.Context, kind abi.Kind, namespaces []string) i
 // see the object. If that is not known the change waits for the answer.
 func (c *Controller) changedFor(v verbs, o *object.Object, made change, keys ...object.Key) {
 	if a := c.revision.Load().Access; a != nil && len(keys) > 0 {
-		q := questionOf(v, o.Kind, o.Key())
+		q := questionOf(v, c.readKind(o.Kind), o.Key())
 		allowed, known := q.known(a)
 		if !known {
 			c.unanswered.add(q, made, keys)

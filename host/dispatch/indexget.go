@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache"
@@ -28,7 +29,7 @@ func (r *run) IndexGet(ctx context.Context, served sandbox.ReadCall) (sandbox.Re
 		return sandbox.Reply{}, code
 	}
 	found, err := r.reads.List(cache.Reading{
-		Kind: index.Kind(r.c.Plugin, x.Name), Namespaces: namespaces, Fields: index.Having(call.Key), Look: served.Pay,
+		Kind: index.Kind(r.c.Plugin, x.Name), Namespaces: namespaces, Fields: index.Having(strings.Clone(call.Key)), Look: served.Pay,
 	})
 	if err != nil {
 		return sandbox.Reply{}, r.unavailable("index_get", x.Kind, err)
@@ -47,6 +48,17 @@ func (r *run) indexScope(ctx context.Context, kind abi.Kind, namespace string) (
 		return nil, r.notAllowed(kind, rights.List, namespace)
 	}
 	return in, r.mayList(ctx, kind, in)
+}
+
+// readKind returns the kind that an account must be able to read to see an object: of what an
+// index has, that of the objects which have the keys.
+func (c *Controller) readKind(kind abi.Kind) abi.Kind {
+	name, ok := index.NameOf(c.Plugin, kind)
+	if !ok {
+		return kind
+	}
+	x, _ := c.revision.Load().Controller.IndexByKeys(name)
+	return x.Kind
 }
 
 // indexReply is an [abi.IndexReply] with what objects of an index have for a key.

@@ -2,6 +2,7 @@ package index
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/fieldpath"
@@ -13,6 +14,13 @@ import (
 // manifest could name.
 func Kind(plugin, name string) abi.Kind {
 	return abi.Kind{APIVersion: "index.thole.dev/v1", Kind: plugin + "/" + name}
+}
+
+// NameOf returns the name of the index of a plugin that has objects of a kind. ok is false for
+// any other kind.
+func NameOf(plugin string, kind abi.Kind) (name string, ok bool) {
+	name, ok = strings.CutPrefix(kind.Kind, plugin+"/")
+	return name, ok && kind == Kind(plugin, name)
 }
 
 // keys is the field with the keys of an object of an index.
