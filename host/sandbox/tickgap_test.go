@@ -429,7 +429,8 @@ func gapOf(t testing.TB, s *Sandbox, g *genome) time.Duration {
 // silent is a host that answers and keeps nothing.
 type silent struct{}
 
-func (silent) Get(context.Context, ReadCall) (Reply, int64)      { return Reply{}, abi.CodeNotFound }
+func (silent) Get(context.Context, ReadCall) (Reply, int64) { return Reply{}, abi.CodeNotFound }
+
 func (silent) List(context.Context, ReadCall) (Reply, int64)     { return Reply{}, abi.CodeNotFound }
 func (silent) IndexGet(context.Context, ReadCall) (Reply, int64) { return Reply{}, abi.CodeDenied }
 func (silent) Log(int32, []byte)                                 {}
