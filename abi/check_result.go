@@ -84,6 +84,7 @@ func TooManyIntents(err error) bool {
 }
 
 func (out *IndexResult) check() error {
+	out.Message = rawjson.Truncate(out.Message, MaxErrorMessage)
 	seen := make(map[string]bool, len(out.Entries))
 	return checkEach("entries", out.Entries, func(e IndexEntry) error {
 		if seen[e.Key] {

@@ -318,6 +318,7 @@ func (q *IndexRequest) fieldsBeforeObject(f *fields) {
 
 func (out *IndexResult) fields(f *fields) {
 	objects(f, "entries", MaxIndexEntries, &out.Entries, (*IndexEntry).fields)
+	f.text("message", &out.Message)
 }
 
 func (e *IndexEntry) fields(f *fields) {

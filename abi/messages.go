@@ -129,6 +129,7 @@ type IndexRequest struct {
 // IndexResult is the message that [ExportIndex] writes: by what the object is found.
 type IndexResult struct {
 	Entries []IndexEntry // with distinct keys
+	Message string       // with a code other than [CodeOK]: why the object has no keys; truncated to MaxErrorMessage
 }
 
 // IndexEntry is a key of an object, and a value that is read with it.

@@ -114,7 +114,7 @@ func fullIndexRequest() *IndexRequest {
 }
 
 func fullIndexResult() *IndexResult {
-	return &IndexResult{Entries: []IndexEntry{{Key: "shop", Value: []byte(`{"port":80}`)}}}
+	return &IndexResult{Entries: []IndexEntry{{Key: "shop", Value: []byte(`{"port":80}`)}}, Message: "the label site is no name"}
 }
 
 func fullIndexGetCall() *IndexGetCall {

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -195,12 +196,15 @@ func (x *Index) call(ctx context.Context, o *object.Object) (*abi.IndexResult, e
 	switch {
 	case err != nil:
 		return nil, err
-	case returned.Code != abi.CodeOK:
+	case len(returned.Output) == 0: // with another code than 0
 		return nil, fmt.Errorf("it returned %d, not 0", returned.Code)
 	}
 	result, err := abi.DecodeIndexResult(returned.Output)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("what it wrote cannot be used: %w", err)
+	case returned.Code != abi.CodeOK:
+		return nil, fmt.Errorf("it returned %d, not 0: %s", returned.Code, cmp.Or(result.Message, "no message"))
 	}
 	return result, nil
 }

@@ -32,11 +32,21 @@ var sinks = map[string]sink{
 	methodOfRun + "Apply":   {"Run.Apply", 0, false},
 	methodOfRun + "Patch":   {"Run.Patch", 0, false},
 	methodOfRun + "SetMemo": {"Run.SetMemo", 0, false},
-	sdkPath + ".Decode":     {"sdk.Decode", 1, true},
-	sdkPath + ".Encode":     {"sdk.Encode", 0, false},
+
+	methodOfRun + "Progress":    {"Run.Progress", 0, true},
+	methodOfRun + "SetProgress": {"Run.SetProgress", 0, false},
+	methodOfIndexing + "Object": {"Indexing.Object", 0, true},
+	methodOfIndexing + "Config": {"Indexing.Config", 0, true},
+	methodOfIndexing + "Add":    {"Indexing.Add", 1, false},
+
+	sdkPath + ".Decode": {"sdk.Decode", 1, true},
+	sdkPath + ".Encode": {"sdk.Encode", 0, false},
 }
 
-const methodOfRun = "(*" + sdkPath + ".Run)."
+const (
+	methodOfRun      = "(*" + sdkPath + ".Run)."
+	methodOfIndexing = "(*" + sdkPath + ".Indexing)."
+)
 
 // warmSink is the field Warm of [sdk.Controller], whose elements are encoded when the
 // plugin is loaded.

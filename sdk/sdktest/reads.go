@@ -64,15 +64,6 @@ func (r *Run) find(at id, scopes []scope) (*object, error) {
 }
 
 // List returns the objects of an [abi.ListCall].
-// IndexGet returns what has a key of an index.
-func (r asHost) IndexGet(message []byte) ([]byte, int64) {
-	_, err := abi.DecodeIndexGetCall(message)
-	if err != nil {
-		return r.invalid("index_get", err)
-	}
-	return nil, abi.CodeDenied
-}
-
 func (r asHost) List(message []byte) ([]byte, int64) {
 	call, err := abi.DecodeListCall(message)
 	if err == nil {

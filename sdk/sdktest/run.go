@@ -25,6 +25,13 @@ type Runner interface {
 	Reconcile(request []byte, host Host) (abi.Code, []byte, error)
 }
 
+// Indexer is implemented by a [Runner] of plugins with indexes by keys.
+type Indexer interface {
+	// Index gives keys to the object of the text of an [abi.IndexRequest], and returns the
+	// text of an [abi.IndexResult].
+	Index(request []byte) (abi.Code, []byte, error)
+}
+
 // Host has the capabilities that a run can call. Messages, replies and codes are those
 // of package abi.
 type Host = guest.Host
@@ -36,6 +43,11 @@ func (native) Describe() []byte { return abi.EncodeManifest(guest.Manifest()) }
 
 func (native) Reconcile(request []byte, host Host) (abi.Code, []byte, error) {
 	code, result := guest.Reconcile(host, request)
+	return code, result, nil
+}
+
+func (native) Index(request []byte) (abi.Code, []byte, error) {
+	code, result := guest.GiveKeys(request)
 	return code, result, nil
 }
 

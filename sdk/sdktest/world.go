@@ -36,8 +36,9 @@ type World struct {
 	crossNamespace bool                   // as in a policy
 	applied        map[id]json.RawMessage // what the last apply of an object had
 	keys           map[string]*key        // by UID of the primary
-	gone           []*object              // primaries for which [World.ReconcileGone] has a run
-	serial         int                    // the last UID, resource version and seed
+	entries        map[indexed]indexEntries
+	gone           []*object // primaries for which [World.ReconcileGone] has a run
+	serial         int       // the last UID, resource version and seed
 }
 
 // key is the state that the host keeps for a primary between its runs.
@@ -99,6 +100,7 @@ func NewWith(tb testing.TB, runner Runner, controller ...string) *World {
 		tb: tb, runner: runner, plugin: manifest.Name, features: manifest.Features, now: startTime, started: startTime,
 		objects: map[id]*object{}, clusterScoped: map[sdk.Kind]bool{}, failedReads: map[sdk.Kind]int64{},
 		failedWrites: map[string]string{}, applied: map[id]json.RawMessage{}, keys: map[string]*key{},
+		entries: map[indexed]indexEntries{},
 	}
 	w.controller = w.choose(manifest.Controllers, controller)
 	w.follow(manifest.Controllers)

@@ -67,6 +67,51 @@ func Feature(name string) {
 // HasFeature reports whether the manifest names a feature.
 func HasFeature(name string) bool { return slices.Contains(plugin.features, name) }
 
+// IndexFunc gives keys to an object.
+type IndexFunc func(*abi.IndexRequest) (*abi.IndexResult, error)
+
+// namedIndex is a function and the name of its index.
+type namedIndex struct {
+	name string
+	keys IndexFunc
+}
+
+var indexes []namedIndex
+
+// Index adds the function of an index. It panics if there is one of that name.
+func Index(name string, keys IndexFunc) {
+	for _, x := range indexes {
+		if x.name == name {
+			panic("sdk.IndexBy: there are two indexes named " + strconv.Quote(name))
+		}
+	}
+	indexes = append(indexes, namedIndex{name, keys})
+	exportIndex()
+}
+
+// GiveKeys runs the function of an index for the text of an [abi.IndexRequest] and returns the
+// text of an [abi.IndexResult].
+func GiveKeys(request []byte) (abi.Code, []byte) {
+	result, err := giveKeys(request)
+	if err != nil {
+		return abi.CodeRetry, abi.EncodeIndexResult(&abi.IndexResult{Message: err.Error()})
+	}
+	return abi.CodeOK, abi.EncodeIndexResult(result)
+}
+
+func giveKeys(request []byte) (*abi.IndexResult, error) {
+	q, err := abi.DecodeIndexRequest(request)
+	if err != nil {
+		return nil, errors.New("read request: " + err.Error())
+	}
+	for _, x := range indexes {
+		if x.name == q.Index {
+			return x.keys(q)
+		}
+	}
+	return nil, errors.New("the plugin has no index " + strconv.Quote(q.Index))
+}
+
 // Register adds a controller. It panics if there is one of that name.
 func Register(c *Controller) {
 	if Find(c.Manifest.Name) != nil {

@@ -80,6 +80,26 @@ func reconcile(length int32) int32 {
 	return int32(code)
 }
 
+// onIndex gives keys to an object. It is set by exportIndex, so that a plugin without indexes by
+// keys does not contain the code.
+var onIndex func(length int32) int32
+
+func exportIndex() {
+	onIndex = func(length int32) int32 {
+		code, result := GiveKeys(read(int(length)))
+		write(result)
+		return int32(code)
+	}
+}
+
+//go:wasmexport index
+func index(length int32) int32 {
+	if onIndex == nil {
+		return int32(abi.CodeStalled) // the manifest has no such index, so that it is never called
+	}
+	return onIndex(length)
+}
+
 //go:wasmimport thole/v1 input
 func input(ptr unsafe.Pointer, length uint32)
 

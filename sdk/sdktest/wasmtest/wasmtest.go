@@ -94,6 +94,15 @@ func (r runner) Reconcile(request []byte, host sdktest.Host) (abi.Code, []byte, 
 	return back.Code, back.Output, err
 }
 
+func (r runner) Index(request []byte) (abi.Code, []byte, error) {
+	q, err := abi.DecodeIndexRequest(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	back, err := r.guest.Index(r.ctx, sandbox.Call{Request: [][]byte{request}, Namespace: namespaceOf(q.Object)})
+	return back.Code, back.Output, err
+}
+
 // namespaceOf returns the namespace of an object, "" if it has none.
 func namespaceOf(object []byte) string {
 	var o struct {
