@@ -10,8 +10,8 @@ import (
 	"github.com/thole-dev/thole/abi"
 )
 
-// Host is the host under test. Its capabilities must return what [Get] and
-// [List] return.
+// Host is the host under test. Its capabilities must return what [Get], [List] and
+// [IndexGet] return.
 type Host interface {
 	// Load loads a plugin of that name with those limits. The error may
 	// implement [Classified] and [Refusal].

@@ -74,6 +74,7 @@ func TestCheckReportsWhatImportsAndExportsShow(t *testing.T) {
 		"other-version":          `"thole_v1" is missing`,
 		"missing-export":         `"reconcile" is missing: export a function (i32) -> i32`,
 		"wrong-signature":        `"reconcile" is (i64) -> i32, not (i32) -> i32`,
+		"index-signature":        `"index" is () -> i32, not (i32) -> i32`,
 		"wrong-kind":             `"reconcile" is a memory, not (i32) -> i32`,
 		"wrong-import-signature": `thole/v1.log is (i32, i32) -> (), not (i32, i32, i32) -> ()`,
 		"unknown-import":         `thole/v1.outptu`,

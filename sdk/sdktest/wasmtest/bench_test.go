@@ -36,6 +36,7 @@ func (onePod) Get(context.Context, sandbox.ReadCall) (sandbox.Reply, int64) {
 func (onePod) List(context.Context, sandbox.ReadCall) (sandbox.Reply, int64) {
 	return sandbox.Reply{}, abi.CodeDenied
 }
+
 func (onePod) IndexGet(context.Context, sandbox.ReadCall) (sandbox.Reply, int64) {
 	return sandbox.Reply{}, abi.CodeDenied
 }
