@@ -190,9 +190,10 @@ type Controller struct {
 	// cleanedUp has those that are about to go after their cleanup. Both are by the hash of
 	// the uid, and empty unless the controller asks for changes.
 	created, cleanedUp map[object.Key]object.Hash
-	restores           int // calls of [Controller.Restored]
-	workers            int // how many there are to be
-	started            int // how many there are; more than workers until the next keys come
+	term               <-chan struct{} // in which the last run began; see [Lease]
+	restores           int             // calls of [Controller.Restored]
+	workers            int             // how many there are to be
+	started            int             // how many there are; more than workers until the next keys come
 
 	parkedBytes int // of the results of parked runs
 }

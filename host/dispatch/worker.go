@@ -57,10 +57,12 @@ func (c *Controller) take(ctx context.Context) (workItem, bool) {
 		if shutdown {
 			return workItem{}, false
 		}
+		term := c.leadingTerm()
 		if !c.leads() {
 			c.Queue.PutBack(item)
 			continue
 		}
+		c.lead(term)
 		if c.endsWorker() {
 			c.Queue.PutBack(item)
 			return workItem{}, false
