@@ -109,6 +109,14 @@ func (c *Controller) observeCreation(o *object.Object) {
 	}
 }
 
+// createdAgain records that the object of a key is another one than that of the last run: it was
+// created since, and its run may be faster than the event. Controller.mu is held.
+func (c *Controller) createdAgain(key object.Key, before *keyState, uid object.Hash) {
+	if before.changes != nil && !before.changes.otherTerm {
+		c.created[key] = uid
+	}
+}
+
 // rebase makes the handled state differ from what the informer shows now, if it differed from
 // what the informer has shown until now.
 func (c *Controller) rebase(old, updated *object.Object) {

@@ -378,6 +378,34 @@ func TestAnObjectThatIsCreatedAgainHasNoHandledState(t *testing.T) {
 	f.expectChange(abi.ChangeCreated, "")
 }
 
+// The event of the deletion makes the key due.
+func TestAnObjectThatIsCreatedAgainAndRunsBeforeItsEventIsCreated(t *testing.T) {
+	f := newChanges(t, abi.ChangesMemory)
+	old := f.put(aWidget)
+	f.run()
+	again := f.put(strings.Replace(aWidget, "u1", "u2", 1))
+	f.c.Observe(old, nil, false)
+	f.run()
+	f.expectChange(abi.ChangeCreated, "")
+	f.c.Observe(nil, again, false)
+	f.run()
+	if f.request.Change.Type != abi.ChangeStatusUpdated || len(f.c.created) > 0 {
+		t.Errorf("then: %s, left: %v", f.request.Change.Type, f.c.created)
+	}
+}
+
+func TestAnObjectThatIsCreatedAsItsPredecessorIsForgottenIsCreated(t *testing.T) {
+	f := newChanges(t, abi.ChangesMemory)
+	f.shares = true
+	f.put(aWidget)
+	f.run()
+	f.remove()
+	f.released = func() { f.c.Observe(nil, f.put(strings.Replace(aWidget, "u1", "u2", 1)), false) }
+	f.run()
+	f.run()
+	f.expectChange(abi.ChangeCreated, "")
+}
+
 // informerModel is an informer that stores versions of the widget late, and delivers their
 // events later still.
 type informerModel struct {
