@@ -20,7 +20,7 @@ type changes struct {
 	// begun is set if a run has ended since the state was made: progress is then known here.
 	begun bool
 	// endedWell is set if a run has ended well since the host began to reconcile the
-	// object, or since the code of the plugin was replaced.
+	// object, or to lead, or since the code of the plugin was replaced.
 	endedWell bool
 	created   bool // the informer has shown the creation, and no run has ended well since
 	progress  []byte
@@ -30,6 +30,12 @@ type changes struct {
 	digest string
 	// behind counts how often in a row a run had to wait for the events of the informer.
 	behind int
+
+	// What has changed since the last run began. The next one begins with what counts for it:
+	// what a run in progress leaves is of before, too.
+	otherTerm    bool // the replica leads again: another one may have led meanwhile
+	otherAccount bool // the plugin acts as another one
+	otherCode    bool // of the plugin
 }
 
 // kept is an object as it was, by its difference to an object that the informer shows. It
@@ -86,7 +92,7 @@ func (c *Controller) observeChange(old, updated *object.Object) {
 // observeCreation records that an object was created, and not found. While another replica
 // leads the plugin, that may have handled it.
 func (c *Controller) observeCreation(o *object.Object) {
-	if !c.leads() {
+	if !c.lead() {
 		return
 	}
 	uid := object.HashOf(string(o.UID))
@@ -98,6 +104,14 @@ func (c *Controller) observeCreation(o *object.Object) {
 		c.created[o.Key()] = uid
 	case s.changes != nil:
 		s.changes.created = !s.changes.endedWell // the first run was faster than the event
+	}
+}
+
+// createdAgain records that the object of a key is another one than that of the last run: it was
+// created since, and its run may be faster than the event. Controller.mu is held.
+func (c *Controller) createdAgain(key object.Key, before *keyState, uid object.Hash) {
+	if before.changes != nil && !before.changes.otherTerm {
+		c.created[key] = uid
 	}
 }
 
@@ -121,7 +135,7 @@ func (c *Controller) keptFor(o *object.Object) *kept {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.keys[o.Key()]
-	if s == nil || s.changes == nil || s.uid != object.HashOf(string(o.UID)) {
+	if s == nil || s.changes == nil || s.uid != object.HashOf(string(o.UID)) || s.changes.otherTerm || s.changes.otherAccount {
 		return nil
 	}
 	return s.changes.kept
@@ -186,21 +200,30 @@ func (s *keyState) beginChanges(rev *Revision, created bool) {
 	if s.changes == nil {
 		s.changes = &changes{created: created}
 	}
-	s.changes.behind = 0
+	s.changes.begin()
 	if rev.Controller.Changes != abi.ChangesMemory {
 		s.changes.kept = nil
 	}
 }
 
-// replaced records that the next run uses another revision. What another account has read is
-// dropped. Controller.mu is held.
-func (ch *changes) replaced(before, next *Revision) {
-	if before.Digest != next.Digest {
+// begin drops what does not count for the next run, which is what another account has read,
+// and what was known before another replica led. Controller.mu is held.
+func (ch *changes) begin() {
+	switch {
+	case ch.otherTerm:
+		*ch = changes{}
+	case ch.otherAccount:
+		*ch = changes{created: ch.created}
+	case ch.otherCode:
 		ch.endedWell = false
 	}
-	if before.Account != next.Account {
-		*ch = changes{created: ch.created}
-	}
+	ch.otherCode, ch.behind = false, 0
+}
+
+// replaced records that the next run uses another revision. Controller.mu is held.
+func (ch *changes) replaced(before, next *Revision) {
+	ch.otherCode = ch.otherCode || before.Digest != next.Digest
+	ch.otherAccount = ch.otherAccount || before.Account != next.Account
 }
 
 // change returns the change that the request states, nil if the controller asks for none.

@@ -108,6 +108,74 @@ func TestACreationThatAnotherReplicaHandlesIsNotOne(t *testing.T) {
 	f.expectChange(abi.ChangeResumed, "")
 }
 
+// Another replica may have handled the object meanwhile, and what has changed since.
+func TestAReplicaThatLeadsAgainResumes(t *testing.T) {
+	for _, mode := range []abi.Changes{abi.ChangesMemory, abi.ChangesAnnotation} {
+		f := newChanges(t, mode)
+		l := &lease{leading: make(chan struct{})}
+		f.c.Lease = l
+		l.lead()
+		f.put(aWidget)
+		f.run()
+		f.ends(abi.CodeRetry, abi.Result{Progress: []byte(`["a"]`)})
+		f.run()
+		l.lose()
+		other := newChanges(t, mode)
+		other.store, other.version = f.store, f.version
+		other.run()
+		f.edit(`{"spec":{"x":2}}`)
+		l.lead()
+		f.run()
+		old := map[abi.Changes]string{abi.ChangesAnnotation: contentOfWidget}[mode]
+		f.expectChange(abi.ChangeResumed, old)
+		if f.request.Change.Progress != nil {
+			t.Errorf("%s: progress %s of before the other replica led", mode, f.request.Change.Progress)
+		}
+	}
+}
+
+func TestACreationBeforeAnotherReplicaLedIsNotOne(t *testing.T) {
+	f := newChanges(t, abi.ChangesMemory)
+	l := &lease{leading: make(chan struct{})}
+	f.c.Lease = l
+	l.lead()
+	f.c.Observe(nil, f.put(aWidget), false)
+	l.lose()
+	l.lead()
+	f.run()
+	f.expectChange(abi.ChangeResumed, "")
+	if len(f.c.created) > 0 {
+		t.Errorf("left: %v", f.c.created)
+	}
+}
+
+// The run in progress is of before: its end is not one of a run of the next revision.
+func TestARevisionThatComesDuringARunResumes(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Revision)
+		old    bool
+	}{
+		"new code":        {func(r *Revision) { r.Digest = "b" }, true},
+		"another account": {func(r *Revision) { r.Account = "b" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newChanges(t, abi.ChangesMemory)
+			f.put(aWidget)
+			f.run()
+			f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+				f.swap(c.change)
+				return returns(&abi.Result{Progress: []byte(`1`)})
+			}
+			f.run()
+			f.reconcile = succeed
+			f.run()
+			if got := f.request.Change; got.Type != abi.ChangeResumed || (got.Old != nil) != c.old {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
 func TestChangeIsCountedFromTheLastRunThatEndedWell(t *testing.T) {
 	for name, c := range map[string]struct {
 		code   abi.Code
@@ -306,6 +374,34 @@ func TestAnObjectThatIsCreatedAgainHasNoHandledState(t *testing.T) {
 	f.run()
 	f.c.Observe(old, nil, false)
 	f.c.Observe(nil, f.put(`{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"namespace":"ns","name":"w","uid":"u2","resourceVersion":"300"}}`), false)
+	f.run()
+	f.expectChange(abi.ChangeCreated, "")
+}
+
+// The event of the deletion makes the key due.
+func TestAnObjectThatIsCreatedAgainAndRunsBeforeItsEventIsCreated(t *testing.T) {
+	f := newChanges(t, abi.ChangesMemory)
+	old := f.put(aWidget)
+	f.run()
+	again := f.put(strings.Replace(aWidget, "u1", "u2", 1))
+	f.c.Observe(old, nil, false)
+	f.run()
+	f.expectChange(abi.ChangeCreated, "")
+	f.c.Observe(nil, again, false)
+	f.run()
+	if f.request.Change.Type != abi.ChangeStatusUpdated || len(f.c.created) > 0 {
+		t.Errorf("then: %s, left: %v", f.request.Change.Type, f.c.created)
+	}
+}
+
+func TestAnObjectThatIsCreatedAsItsPredecessorIsForgottenIsCreated(t *testing.T) {
+	f := newChanges(t, abi.ChangesMemory)
+	f.shares = true
+	f.put(aWidget)
+	f.run()
+	f.remove()
+	f.released = func() { f.c.Observe(nil, f.put(strings.Replace(aWidget, "u1", "u2", 1)), false) }
+	f.run()
 	f.run()
 	f.expectChange(abi.ChangeCreated, "")
 }

@@ -191,11 +191,10 @@ type Controller struct {
 	// the uid, and empty unless the controller asks for changes.
 	created, cleanedUp map[object.Key]object.Hash
 	// timers has the objects that have run, and nothing if the controller has no timers.
-	// followed is since when it runs objects by them, and term in which term of the replica as
-	// leader.
+	// followed is since when it runs objects by them.
 	timers   map[object.Key]*objectTimers
 	followed time.Time
-	term     <-chan struct{}
+	term     <-chan struct{} // in which the replica has led last; see [Lease]
 
 	restores int // calls of [Controller.Restored]
 	workers  int // how many there are to be
@@ -220,7 +219,7 @@ func New(config Config, revision *Revision) *Controller {
 	}
 	c.revision.Store(revision)
 	c.followed = time.Now()
-	c.beginTerm(c.followed)
+	c.lead()
 	return c
 }
 

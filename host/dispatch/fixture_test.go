@@ -69,6 +69,7 @@ type fixture struct {
 	shown     func(object.Key) (*object.Object, bool) // by the informer; nil: what is stored
 	annotated func()                                  // is called when an annotation is refused
 	failed    func(verb string)                       // is called when a write fails
+	released  func()                                  // is called once, when fields are released
 	seconds   float64                                 // that the last run took
 	meanwhile func()                                  // is called once, after the primary was read and before its run begins
 	loops     int                                     // runs counted as in a write loop
@@ -428,6 +429,10 @@ func (e testEffects) release(what string) (effect.Report, *effect.Failure) {
 		return effect.Report{}, nil
 	}
 	e.note("%s", what)
+	if released := e.released; released != nil {
+		e.released = nil
+		released()
+	}
 	if e.fail[what] != nil {
 		return effect.Report{}, e.fail[what]
 	}

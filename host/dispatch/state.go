@@ -82,6 +82,7 @@ func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed
 		if s != nil {
 			c.unpark(s)
 			item.revision.Effects.Forget(s.uid)
+			c.createdAgain(item.Key, s, uid)
 		}
 		s = &keyState{uid: uid, wokenByOthers: true}
 		c.keys[item.Key] = s
@@ -201,8 +202,10 @@ func (c *Controller) forget(key object.Key) {
 	c.mu.Lock()
 	s := c.keys[key]
 	delete(c.keys, key)
-	delete(c.created, key)
 	delete(c.timers, key)
+	if _, again := c.Cache.Get(key); !again { // else it is of an object that was created meanwhile
+		delete(c.created, key)
+	}
 	if s != nil {
 		c.unpark(s)
 	}

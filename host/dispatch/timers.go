@@ -33,7 +33,7 @@ func (r *run) beginTimers() {
 		delete(c.timers, r.item.Key)
 		return
 	}
-	if c.beginTerm(r.start); r.revision == c.revision.Load() { // else the next run names them
+	if r.revision == c.revision.Load() { // else the next run names them
 		r.timers = c.timersOf(r.item.Key, r.given, r.start)
 		r.due = r.timers.Begin(all, c.followed, r.start, mathrand.Float64())
 	}
@@ -105,23 +105,5 @@ func (c *Controller) timersReplaced(before, next []abi.Timer) {
 		c.timers = nil
 	case !slices.Equal(before, next):
 		c.followed = time.Now()
-	}
-}
-
-// beginTerm makes all timers start anew if the replica has begun to lead the plugin since the
-// last run: another one has run the objects by them. Controller.mu is held.
-func (c *Controller) beginTerm(now time.Time) {
-	if c.Lease == nil {
-		return
-	}
-	leading := c.Lease.Leading()
-	if leading == c.term {
-		return
-	}
-	c.timers, c.followed, c.term = nil, now, nil
-	select {
-	case <-leading:
-		c.term = leading
-	default: // the term ends before this run, whose timers must not be those of the next one
 	}
 }

@@ -57,7 +57,7 @@ func (c *Controller) take(ctx context.Context) (workItem, bool) {
 		if shutdown {
 			return workItem{}, false
 		}
-		if !c.leads() {
+		if !c.lead() {
 			c.Queue.PutBack(item)
 			continue
 		}
@@ -92,6 +92,36 @@ const leasePause = 100 * time.Millisecond
 
 // leads reports whether the replica leads the plugin.
 func (c *Controller) leads() bool { return c.Lease == nil || c.Lease.Leads() }
+
+// lead is leads, and begins the term of the replica if it leads in another one than before.
+func (c *Controller) lead() bool {
+	if c.Lease == nil {
+		return true
+	}
+	term := c.Lease.Leading()
+	if !c.leads() {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if term != c.term {
+		c.beginTerm(term)
+	}
+	return true
+}
+
+// beginTerm makes the next run of each key the first one of a term: another replica may have
+// handled the objects before, and run them by their timers, which start anew. mu is held.
+func (c *Controller) beginTerm(term <-chan struct{}) {
+	c.term = term
+	c.timers, c.followed = nil, time.Now()
+	clear(c.created)
+	for _, s := range c.keys {
+		if s.changes != nil {
+			s.changes.otherTerm = true
+		}
+	}
+}
 
 // process is one run, from the key to the key.
 func (c *Controller) process(ctx context.Context, item workItem) {
