@@ -31,21 +31,29 @@ const maxGoneBytes = 32 << 20
 
 // observeGone handles the event that an object is gone. The key must be made due after that.
 func (c *Controller) observeGone(o *object.Object) {
-	if !c.revision.Load().Controller.Gone || !c.leads() {
+	uid := object.HashOf(string(o.UID))
+	rev, cleanedUp, full := c.meetGone(o, uid)
+	if cleanedUp || !rev.Controller.Gone || !c.leads() {
 		return
 	}
-	uid := object.HashOf(string(o.UID))
+	if full || rev.Controller.For.MetadataOnly {
+		o = o.Metadata() // without the lock: it reads the whole object
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cleanedUp[o.Key()] == uid {
-		delete(c.cleanedUp, o.Key())
-		return
-	}
-	if c.goneObjects.bytes+len(o.Raw) > maxGoneBytes {
-		o = o.Metadata()
-	}
 	c.goneObjects.byKey[o.Key()] = append(c.goneObjects.byKey[o.Key()], &goneObject{o, c.takeState(o.Key(), uid)})
 	c.goneObjects.bytes += len(o.Raw)
+}
+
+// meetGone reports whether the cleanup of an object that is gone has succeeded, which is then
+// forgotten, and whether there is no room for more than its metadata.
+func (c *Controller) meetGone(o *object.Object, uid object.Hash) (rev *Revision, cleanedUp, full bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cleanedUp = c.cleanedUp[o.Key()] == uid; cleanedUp {
+		delete(c.cleanedUp, o.Key())
+	}
+	return c.revision.Load(), cleanedUp, c.goneObjects.bytes+len(o.Raw) > maxGoneBytes
 }
 
 // takeState returns the state of a key, which belongs to the object that is gone, or a new
@@ -125,7 +133,7 @@ func (c *Controller) beginGone(ctx context.Context, item workItem, g *goneObject
 		return resumed.resume(g.Object, item.Reasons)
 	}
 	r.gone = g
-	if ch := g.state.changes; ch.kept != nil && !g.MetadataOnly {
+	if ch := g.state.changes; ch.kept != nil && g.MetadataOnly == item.revision.Controller.For.MetadataOnly {
 		r.old = ch.kept.of(g.Object)
 	}
 	r.beginReads(ctx, nil)
@@ -170,13 +178,19 @@ func (r *run) endGone() {
 	r.c.Queue.Add(r.item.Key, abi.ReasonPrimary)
 }
 
-// cleansUp records that the cleanup of an object has succeeded: it is about to go, and has no
-// run for that.
+// cleansUp records that the cleanup of an object has succeeded: it is about to go, or has gone
+// during the run, and has no run for that.
 func (r *run) cleansUp() {
 	if !r.revision.Controller.Gone {
 		return
 	}
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
+	for _, g := range r.c.goneObjects.byKey[r.item.Key] {
+		if g.state.uid == r.state.uid {
+			r.c.dropGone(r.item.Key, g)
+			return
+		}
+	}
 	r.c.cleanedUp[r.item.Key] = r.state.uid
 }

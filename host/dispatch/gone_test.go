@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
+	"github.com/thole-dev/thole/host/sandbox"
 )
 
 // newGone is a fixture whose controller asks for objects that are gone.
@@ -244,5 +246,64 @@ func TestARevisionThatDoesNotAskForObjectsThatAreGoneDropsThem(t *testing.T) {
 	f.swap(func(r *Revision) { r.Controller.Gone = false })
 	if f.run(); f.request != nil || len(f.c.goneObjects.byKey) > 0 || f.c.goneObjects.bytes > 0 {
 		t.Errorf("%+v, %+v", f.request, f.c.goneObjects)
+	}
+}
+
+// The informer is one that others of the plugin share, which follow all of each object.
+func TestNothingButMetadataIsGivenOfAnObjectThatIsGone(t *testing.T) {
+	f := newGone(t, false)
+	rev := f.c.revision.Load()
+	rev.Controller.For.MetadataOnly, rev.Features = true, append(rev.Features, abi.FeatureSelectors)
+	f.follow()
+	whole := f.put(aWidget)
+	f.store[widget][testKey] = whole.Metadata()
+	f.run()
+	handled := f.given()
+	f.c.Observe(whole, nil, false)
+	f.run()
+	if _, ok := rawjson.Lookup(f.request.Object, "spec"); !f.isGone() || ok {
+		t.Errorf("the request is for %s", f.given())
+	}
+	f.expectChange(abi.ChangeDeleted, handled)
+}
+
+// Such as one whose finalizer somebody removes during its cleanup, or that leaves the selector.
+func TestAnObjectThatGoesDuringItsCleanupNeedsNoOtherRun(t *testing.T) {
+	f := newGone(t, true)
+	f.put(aWidget)
+	f.run()
+	f.edit(`{"metadata":{"deletionTimestamp":"2026-11-20T12:00:00Z"}}`)
+	last := f.store[widget][testKey]
+	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+		f.c.Observe(last, nil, false)
+		return returns(&abi.Result{})
+	}
+	f.run()
+	f.reconcile, f.request = succeed, nil
+	if f.run(); f.request != nil || len(f.c.cleanedUp)+len(f.c.goneObjects.byKey) > 0 {
+		t.Errorf("%+v, left: %v", f.request, f.c.cleanedUp)
+	}
+}
+
+func TestACleanupIsForgottenWhoeverLeadsThen(t *testing.T) {
+	for name, between := range map[string]func(*fixture, *lease){
+		"another replica":  func(_ *fixture, l *lease) { l.lose() },
+		"another revision": func(f *fixture, _ *lease) { f.swap(func(r *Revision) { r.Controller.Gone = false }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newGone(t, true)
+			l := &lease{leading: make(chan struct{})}
+			f.c.Lease = l
+			l.lead()
+			f.put(aWidget)
+			f.run()
+			f.edit(`{"metadata":{"deletionTimestamp":"2026-11-20T12:00:00Z"}}`)
+			last := f.store[widget][testKey]
+			f.run()
+			between(f, l)
+			if f.c.Observe(last, nil, false); len(f.c.cleanedUp) > 0 {
+				t.Errorf("left: %v", f.c.cleanedUp)
+			}
+		})
 	}
 }
