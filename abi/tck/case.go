@@ -72,6 +72,9 @@ type Case struct {
 	// Hides must not be in the text of the call's error: the guest may have read it
 	// anywhere (StageCall).
 	Hides string
+	// Index is whether the calls are those of the export index, with [IndexRequest], and
+	// not of reconcile. A guest that is no [Indexer] is loaded only.
+	Index bool
 	// Calls is how often reconcile is called with the same request, but for
 	// Namespaces. Each call
 	// must have the same outcome (StageCall and StageOK; at least 1).
@@ -80,7 +83,7 @@ type Case struct {
 	// [RequestIn] makes them, instead of all for that of [Request].
 	Namespaces bool
 	// Code and Output are what each call must return (StageOK). If Output is
-	// nil, any result is right that [abi.DecodeResult] accepts.
+	// nil, any result is right that can be decoded.
 	Code   abi.Code
 	Output func(request []byte) []byte
 }
@@ -106,7 +109,8 @@ func RequestIn(namespace string) []byte {
 // Those that must not load come first.
 func Cases() []Case {
 	return slices.Concat(
-		loadCases(), manifestCases(), changesLoadCases(), callCases(), pointerCases(), okCases(), changesCases(), resetCases(), stateCases(),
+		loadCases(), manifestCases(), changesLoadCases(), keysLoadCases(),
+		callCases(), pointerCases(), okCases(), changesCases(), keysCases(), resetCases(), stateCases(),
 	)
 }
 
@@ -116,7 +120,7 @@ func Cases() []Case {
 func Hostile() []Case {
 	return slices.Concat(
 		bombCases(), indexCases(), startCases(), loopCases(), callTreeCases(), bulkCases(),
-		slowCases(), stackCases(), memoryCases(), stormCases(), resultCases(), edgeCases(),
+		slowCases(), stackCases(), memoryCases(), stormCases(), resultCases(), edgeCases(), hostileKeysCases(),
 	)
 }
 

@@ -23,11 +23,12 @@ var (
 		{abi.ExportIndex, wasm.Signature(i32Only, i32), false},
 	}
 	contractImports = map[string]wasm.FuncType{
-		abi.ImportInput:    wasm.Signature(ptrLen),
-		abi.ImportOutput:   wasm.Signature(ptrLen),
-		abi.ImportLog:      wasm.Signature(levelPtrLen),
-		abi.ImportGet:      wasm.Signature(ptrLen, i64),
-		abi.ImportList:     wasm.Signature(ptrLen, i64),
+		abi.ImportInput:  wasm.Signature(ptrLen),
+		abi.ImportOutput: wasm.Signature(ptrLen),
+		abi.ImportLog:    wasm.Signature(levelPtrLen),
+		abi.ImportGet:    wasm.Signature(ptrLen, i64),
+		abi.ImportList:   wasm.Signature(ptrLen, i64),
+
 		abi.ImportIndexGet: wasm.Signature(ptrLen, i64),
 	}
 )

@@ -230,14 +230,19 @@ func List(call []byte) (reply []byte, code int64) {
 	return abi.EncodeListReply(out), 0
 }
 
-// IndexGet is the capability index_get as the host under test must serve it. It returns an
-// empty reply, because no guest of the kit gives keys to [Object], and [abi.CodeInvalid] for a
-// message that cannot be decoded.
+// IndexGet is the capability index_get as the host under test must serve it. It returns [Object]
+// for the key that the guest "index" gives to it, an empty reply for other keys, and
+// [abi.CodeInvalid] for a message that cannot be decoded.
 func IndexGet(call []byte) (reply []byte, code int64) {
-	if _, err := abi.DecodeIndexGetCall(call); err != nil {
+	message, err := abi.DecodeIndexGetCall(call)
+	if err != nil {
 		return nil, abi.CodeInvalid
 	}
-	return abi.EncodeIndexReply(&abi.IndexReply{}), 0
+	out := &abi.IndexReply{}
+	if e, ref := objectEntry(), objectRef(); message.Index == keysIndex && message.Key == e.Key {
+		out.Items = []abi.IndexItem{{Namespace: ref.Namespace, Name: ref.Name, Value: e.Value}}
+	}
+	return abi.EncodeIndexReply(out), 0
 }
 
 // fieldsOf returns the fields of an object. Those of a call that was decoded are valid.

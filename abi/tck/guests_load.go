@@ -106,8 +106,6 @@ func manifestCases() []Case {
 		unknown       = "manifest-unknown-feature"
 		noIndexes     = "manifest-indexes-without-feature"
 		badPath       = "manifest-index-path"
-		noKeys        = "manifest-index-without-export"
-		badKeys       = "index-signature"
 	)
 	misspelt := bytes.Replace(manifest(unknownField), []byte(`"controllers"`), []byte(`"controlers"`), 1)
 	return []Case{
@@ -129,13 +127,6 @@ func manifestCases() []Case {
 			describing(reading(noIndexes, "data.greeting", abi.FeatureFields)), "manifest", "indexes", "features"),
 		refused(badPath, "an index of a field that is no path: it would be empty",
 			describing(reading(badPath, "/data/greeting", abi.FeatureIndexes)), "manifest", "indexes[0].field"),
-		refused(noKeys, "an index without a field, and no function that would give it keys",
-			describing(keysManifest(noKeys)), keysIndex, abi.ExportIndex),
-		refused(badKeys, "the function that gives keys takes nothing", func(g *guest) []byte {
-			g.manifest = keysManifest(badKeys)
-			g.export(abi.ExportIndex, g.Func(noTypes, i32Only, nil, I32Const(0)))
-			return g.finish(nil, g.ok())
-		}, abi.ExportIndex),
 		narrowed("manifest-selector-without-feature", "a selector without its feature: a host without it would follow everything", func(c *abi.Controller) {
 			c.For.LabelSelector = "a=b"
 		}, "for.labelSelector", "features"),

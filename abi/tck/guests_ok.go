@@ -9,7 +9,7 @@ func okCases() []Case {
 	return []Case{
 		succeeds("correct", "the smallest guest that follows every rule", 3, success(), correct),
 		echoCase(),
-		succeeds("all-exports", "has every optional export; the marker, which traps, is never called", 2, success(), allExports),
+		succeeds("all-exports", "has every optional export; the marker and index, which trap, are never called: the manifest lists no index", 2, success(), allExports),
 		succeeds("logs", "logs at every level, and an empty message", 1, success(), logs),
 		succeeds("nested-calls", "nests ten thousand calls of a small function", 2, success(), func(g *guest) []byte {
 			return g.finish(nil, I32Const(10_000), Call(g.nested(nil, nil)), g.ok())
@@ -32,8 +32,6 @@ func okCases() []Case {
 		listCase("list-index", "list finds objects by a field", abi.ListCall{FieldSelector: "data.greeting=hello", Fields: []string{"status"}}),
 		listCase("list-index-other", "no object has another value of the field", abi.ListCall{FieldSelector: "data.greeting!=hello"}),
 		listCase("list-continue-invalid", "a continue that no reply had returns -5", abi.ListCall{Limit: 1, Continue: "unknown"}),
-		keysCase("index-keys", "index_get of a key that no object has returns an empty reply", abi.EncodeIndexGetCall(&abi.IndexGetCall{Index: keysIndex, Key: "hello"})),
-		keysCase("index-keys-invalid", "index_get of a message that cannot be decoded returns -5", []byte("?")),
 		succeeds("warm-denied", "in warm every capability returns -2, and the output is discarded", 1, success(), warmDenied),
 		succeeds("feature-summaries", "the manifest names the feature summaries and has a second target condition", 1, success(), describing(
 			abi.EncodeManifest(&abi.Manifest{
@@ -81,6 +79,7 @@ func allExports(g *guest) []byte {
 	g.export(abi.ExportMarker, g.Func(noTypes, noTypes, nil, Unreachable))
 	g.export(abi.ExportInitialize, g.Func(noTypes, noTypes, nil))
 	g.export(abi.ExportWarm, g.Func(noTypes, i32Only, nil, I32Const(0)))
+	g.export(abi.ExportIndex, g.Func(i32Only, i32Only, nil, Unreachable))
 	g.export("something_else", g.Func(noTypes, noTypes, nil, Unreachable))
 	return g.finish(nil, g.ok())
 }
@@ -156,28 +155,6 @@ func readCase(name, explain, function string, call []byte, want int64) Case {
 	return succeeds(name, explain, 2, success(), func(g *guest) []byte {
 		g.manifest = reading(name, "data.greeting", abi.FeatureFields, abi.FeatureIndexes)
 		return expectCode(function, call, want)(g)
-	})
-}
-
-// keysIndex is the index by keys of a guest that has one.
-const keysIndex = "by-greeting"
-
-// keysManifest has an index by keys, which the guest must give.
-func keysManifest(name string) []byte {
-	return narrow(name, func(c *abi.Controller) {
-		c.Indexes = []abi.Index{{Name: keysIndex, Kind: c.For.Kind}}
-	}, abi.FeatureIndexes)
-}
-
-// keysCase is a guest that exports index, which gives no keys, makes a call of index_get, and
-// traps unless that returns what [IndexGet] does.
-func keysCase(name, explain string, call []byte) Case {
-	reply, code := IndexGet(call)
-	return succeeds(name, explain, 2, success(), func(g *guest) []byte {
-		g.manifest = keysManifest(name)
-		get := g.Import(abi.ImportModule, abi.ImportIndexGet, ptrLen, i64Only)
-		g.export(abi.ExportIndex, g.Func(i32Only, i32Only, nil, g.writes([]byte("{}")), I32Const(0)))
-		return g.finish(nil, trapIf(g.constant(call), Call(get), I64Const(code+int64(len(reply))), I64Ne), g.ok())
 	})
 }
 

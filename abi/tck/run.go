@@ -10,8 +10,8 @@ import (
 	"github.com/thole-dev/thole/abi"
 )
 
-// Host is the host under test. Its capabilities must return what [Get], [List] and
-// [IndexGet] return.
+// Host is the host under test. Its capabilities must return what [Get] and
+// [List] return.
 type Host interface {
 	// Load loads a plugin of that name with those limits. The error may
 	// implement [Classified] and [Refusal].
@@ -26,8 +26,14 @@ type Guest interface {
 	Close()
 }
 
-// Classified is an error with a failure class. Errors of [Guest.Reconcile]
-// should implement it, themselves or wrapped, so that the class can be checked.
+// Indexer is a [Guest] that gives keys to objects.
+type Indexer interface {
+	// Index is [Guest.Reconcile] for the export index.
+	Index(request []byte) (code int32, output []byte, err error)
+}
+
+// Classified is an error with a failure class. Errors of [Guest.Reconcile] and
+// [Indexer] should implement it, themselves or wrapped, so that the class can be checked.
 type Classified interface {
 	error
 	FailureClass() abi.Class
@@ -97,10 +103,18 @@ func (c Case) verifyCalls(guest Guest) error {
 	if c.Stage == StageCall {
 		verify = c.verifyFailure
 	}
+	call := guest.Reconcile
+	if c.Index {
+		indexer, ok := guest.(Indexer)
+		if !ok {
+			return nil
+		}
+		call = indexer.Index
+	}
 	metered, meters := guest.(Metered)
 	var first uint64
 	for i := range max(c.Calls, 1) {
-		code, output, err := guest.Reconcile(c.request(i))
+		code, output, err := call(c.request(i))
 		if err := verify(code, output, err); err != nil {
 			return fmt.Errorf("call %d %w", i+1, err)
 		}
@@ -118,14 +132,27 @@ func (c Case) verifyCalls(guest Guest) error {
 
 // request returns the request of a call.
 func (c Case) request(call int) []byte {
-	if !c.Namespaces {
-		return Request()
+	switch {
+	case c.Index:
+		return IndexRequest()
+	case c.Namespaces:
+		return RequestIn(fmt.Sprintf("tenant-%02d", call))
 	}
-	return RequestIn(fmt.Sprintf("tenant-%02d", call))
+	return Request()
+}
+
+// decode returns an error if the output of a call is against the contract.
+func (c Case) decode(output []byte) (err error) {
+	if c.Index {
+		_, err = abi.DecodeIndexResult(output)
+	} else {
+		_, err = abi.DecodeResult(output)
+	}
+	return err
 }
 
 func (c Case) verifyFailure(_ int32, output []byte, err error) error {
-	class, err := classOf(output, err)
+	class, err := c.classOf(output, err)
 	if err == nil {
 		return fmt.Errorf("must fail as %s, but returned %.200q", c.Class, output)
 	}
@@ -140,10 +167,9 @@ func (c Case) verifyFailure(_ int32, output []byte, err error) error {
 
 // classOf classifies a call. A result that cannot be decoded has class abi,
 // whether the host or its caller decodes it.
-func classOf(output []byte, err error) (abi.Class, error) {
+func (c Case) classOf(output []byte, err error) (abi.Class, error) {
 	if err == nil {
-		_, err = abi.DecodeResult(output)
-		return abi.ClassABI, err
+		return abi.ClassABI, c.decode(output)
 	}
 	if classified, ok := errors.AsType[Classified](err); ok {
 		return classified.FailureClass(), err
@@ -158,12 +184,12 @@ func (c Case) verifySuccess(code int32, output []byte, err error) error {
 	case abi.Code(code) != c.Code:
 		return fmt.Errorf("must return %d, but returned %d", c.Code, code)
 	case c.Output == nil:
-		if _, err := abi.DecodeResult(output); err != nil {
+		if err := c.decode(output); err != nil {
 			return fmt.Errorf("must have a valid result: %w", err)
 		}
 		return nil
 	}
-	if want := c.Output(Request()); !bytes.Equal(output, want) {
+	if want := c.Output(c.request(0)); !bytes.Equal(output, want) {
 		return fmt.Errorf("must have the result %s, but has %.200q", want, output)
 	}
 	return nil

@@ -54,7 +54,7 @@ func TestExpectedResultsAreValid(t *testing.T) {
 		if c.Output == nil {
 			continue
 		}
-		if _, err := abi.DecodeResult(c.Output(Request())); err != nil {
+		if err := c.decode(c.Output(c.request(0))); err != nil {
 			t.Errorf("case %q expects an invalid result: %v", c.Name, err)
 		}
 	}
@@ -74,8 +74,8 @@ func TestCheckReportsWhatImportsAndExportsShow(t *testing.T) {
 		"other-version":          `"thole_v1" is missing`,
 		"missing-export":         `"reconcile" is missing: export a function (i32) -> i32`,
 		"wrong-signature":        `"reconcile" is (i64) -> i32, not (i32) -> i32`,
-		"index-signature":        `"index" is () -> i32, not (i32) -> i32`,
 		"wrong-kind":             `"reconcile" is a memory, not (i32) -> i32`,
+		"index-wrong-signature":  `"index" is (i64) -> i32, not (i32) -> i32`,
 		"wrong-import-signature": `thole/v1.log is (i32, i32) -> (), not (i32, i32, i32) -> ()`,
 		"unknown-import":         `thole/v1.outptu`,
 		"unknown-import-module":  `env.abort`,
@@ -125,7 +125,7 @@ func conformingHost() *fakeHost {
 			if c.Stage == StageCall {
 				return 0, nil, fmt.Errorf("wrapped: %w", classified(c.Class))
 			}
-			return int32(c.Code), c.Output(Request()), nil
+			return int32(c.Code), c.Output(c.request(0)), nil
 		},
 	}
 }
@@ -155,6 +155,7 @@ func (h *fakeHost) Load(name string, _ []byte, _ Limits) (Guest, error) {
 }
 
 func (h *fakeHost) Reconcile([]byte) (int32, []byte, error) { return h.call(h.current) }
+func (h *fakeHost) Index([]byte) (int32, []byte, error)     { return h.call(h.current) }
 func (h *fakeHost) Close()                                  {}
 
 // varyingCost is a guest whose calls never cost the same.
@@ -205,6 +206,8 @@ func TestVerifyReportsEachDeviation(t *testing.T) {
 		{"call failed", calling(0, nil, errors.New("failed")), "correct", "call 1 must succeed"},
 		{"another code", calling(0, success(), nil), "code-retry", "must return 1"},
 		{"another result", calling(0, leaked(), nil), "reset-memory", "must have the result"},
+		{"other keys", calling(0, []byte("{}"), nil), "index", "must have the result"},
+		{"result of index accepted", calling(0, []byte("{}"), nil), "index-key-twice", "must fail as abi"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			c, _ := CaseOf(x.kase)

@@ -63,6 +63,9 @@ func TestLoadErrorNamesStepAndReason(t *testing.T) {
 		"manifest-changes-elsewhere":        {StepManifest, `"disk" is not one of memory, annotation`},
 		"manifest-changes-secret":           {StepManifest, `would copy the content of v1 Secret into its annotations: use memory`},
 		"manifest-timer-twice":              {StepManifest, `"probe" is given twice`},
+		"index-without-export":              {StepManifest, `index "keys" has no field, and export "index" is missing, which would give it keys: export the function, or name a field`},
+		"index-wrong-signature":             {StepVerify, `export "index" has the signature (i64) -> i32: thole/v1 wants (i32) -> i32`},
+		"manifest-index-of-two-kinds":       {StepManifest, `"keys" is an index of "v1 ConfigMap" in another controller: give one of them another name`},
 		"manifest-timer-without-interval":   {StepManifest, `is required: the time between two runs`},
 	}
 	s := newSandbox(t, Config{})

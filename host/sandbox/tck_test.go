@@ -99,6 +99,13 @@ func (c *kitGuest) Reconcile(request []byte) (int32, []byte, error) {
 	return int32(out.Code), out.Output, err
 }
 
+// Index calls the export index without a host, as package index does.
+func (c *kitGuest) Index(request []byte) (int32, []byte, error) {
+	out, err := c.g.Index(context.Background(), Call{Request: [][]byte{request}, Namespace: "default", Deadline: c.deadline})
+	c.fuel = out.Usage.Fuel
+	return int32(out.Code), out.Output, err
+}
+
 // namespaceOf returns the namespace of a request's object.
 func namespaceOf(tb testing.TB, request []byte) string {
 	tb.Helper()

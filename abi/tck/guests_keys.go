@@ -1,0 +1,158 @@
+package tck
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/thole-dev/thole/abi"
+)
+
+// This file has guests with an index by keys: correct ones, and ones whose index fails.
+
+// keysIndex is the name of the guests' index of ConfigMaps.
+const keysIndex = "keys"
+
+// IndexRequest returns the message that [Run] calls the export index with. It has [Object].
+func IndexRequest() []byte {
+	return abi.EncodeIndexRequest(&abi.IndexRequest{Index: keysIndex, Object: []byte(Object)})
+}
+
+// objectEntry is what the guest "index" gives to [Object].
+func objectEntry() abi.IndexEntry {
+	return abi.IndexEntry{Key: "hello", Value: []byte(`{"length":5}`)}
+}
+
+// keyed returns a manifest whose controller reads ConfigMaps and has an index of them by keys.
+func keyed(name string) []byte { return narrow(name, listsKeys, abi.FeatureIndexes) }
+
+func listsKeys(c *abi.Controller) {
+	configMap := abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}
+	c.Reads = abi.AllOf(configMap)
+	c.Indexes = []abi.Index{{Name: keysIndex, Kind: configMap}}
+}
+
+// keysLoadCases are refused for how they offer to give keys.
+func keysLoadCases() []Case {
+	const noExport, signature, two = "index-without-export", "index-wrong-signature", "manifest-index-of-two-kinds"
+	other := conformance("other")
+	listsKeys(&other)
+	other.Indexes[0].Kind = other.For.Kind
+	first := conformance(controller)
+	listsKeys(&first)
+	return []Case{
+		refused(noExport, "lists an index without field, and has no export that gives keys", describing(keyed(noExport)), "manifest", keysIndex, abi.ExportIndex),
+		refused(signature, "the export index takes an i64", func(g *guest) []byte {
+			g.manifest = keyed(signature)
+			g.export(abi.ExportIndex, g.Func(i64Only, i32Only, nil, I32Const(0)))
+			return g.finish(nil, g.ok())
+		}, abi.ExportIndex),
+		refused(two, "two controllers have indexes of one name, by keys of two kinds: the guest is given only the name", describing(
+			abi.EncodeManifest(&abi.Manifest{Name: two, Features: []string{abi.FeatureIndexes}, Controllers: []abi.Controller{first, other}}),
+		), "manifest", "controllers[1].indexes[0].name", keysIndex),
+	}
+}
+
+// keysCases give keys, and read what has them.
+func keysCases() []Case {
+	get := func(name, explain string, call []byte, want int64) Case {
+		return succeeds(name, explain, 2, success(), func(g *guest) []byte {
+			g.manifest = keyed(name)
+			indexGet := g.Import(abi.ImportModule, abi.ImportIndexGet, ptrLen, i64Only)
+			g.export(abi.ExportIndex, g.Func(i32Only, i32Only, nil, Unreachable))
+			return g.finish(nil, trapIf(g.constant(call), Call(indexGet), I64Const(want), I64Ne), g.ok())
+		})
+	}
+	key := func(key string) []byte { return abi.EncodeIndexGetCall(&abi.IndexGetCall{Index: keysIndex, Key: key}) }
+	size := func(call []byte) int64 {
+		reply, _ := IndexGet(call)
+		return int64(len(reply))
+	}
+	entries := abi.EncodeIndexResult(&abi.IndexResult{Entries: []abi.IndexEntry{objectEntry(), {Key: "without a value"}}})
+	return []Case{
+		gives("index", "index reads an object and gives it two keys", entries, func(g *guest) []byte {
+			return join(I32Const(scratch), LocalGet(0), Call(g.input), g.writes(entries), I32Const(0))
+		}),
+		gives("index-no-keys", "index gives no keys, and does not read the object", []byte("{}"), func(g *guest) []byte {
+			return join(g.writes([]byte("{}")), I32Const(0))
+		}),
+		gives("index-denied", "in index every capability returns -2", []byte("{}"), capabilitiesDenied),
+		get("index-get", "index_get returns the length of the reply", key(objectEntry().Key), size(key(objectEntry().Key))),
+		get("index-get-other", "no object has another key", key("bye"), size(key("bye"))),
+		get("index-get-invalid", "index_get of a message that cannot be decoded returns -5", []byte("?"), abi.CodeInvalid),
+	}
+}
+
+// gives is a case whose index must succeed with the given result.
+func gives(name, explain string, output []byte, index func(*guest) []byte) Case {
+	c := succeeds(name, explain, 2, output, indexing(name, index))
+	c.Index = true
+	return c
+}
+
+// indexing is a guest whose index has the given body, and whose reconcile succeeds.
+func indexing(name string, index func(*guest) []byte) func(*guest) []byte {
+	return func(g *guest) []byte {
+		g.manifest = keyed(name)
+		body := index(g) // may import
+		g.export(abi.ExportIndex, g.Func(i32Only, i32Only, nil, body))
+		return g.finish(nil, g.ok())
+	}
+}
+
+// capabilitiesDenied traps if a capability call returns another code than -2.
+func capabilitiesDenied(g *guest) []byte {
+	var body []byte
+	for _, c := range []struct {
+		function string
+		call     []byte
+	}{
+		{abi.ImportGet, getObject()},
+		{abi.ImportList, listObjects()},
+		{abi.ImportIndexGet, abi.EncodeIndexGetCall(&abi.IndexGetCall{Index: keysIndex, Key: objectEntry().Key})},
+	} {
+		f := g.Import(abi.ImportModule, c.function, ptrLen, i64Only)
+		body = join(body, trapIf(g.constant(c.call), Call(f), I64Const(abi.CodeDenied), I64Ne))
+	}
+	return join(body, g.writes([]byte("{}")), I32Const(0))
+}
+
+// hostileKeysCases have an index that fails. Their reconcile succeeds.
+func hostileKeysCases() []Case {
+	invalid := func(name, explain string, result []byte) Case {
+		return spoils("index-"+name, abi.ClassABI, "index writes "+explain, func(g *guest) []byte {
+			return join(g.writes(result), I32Const(0))
+		})
+	}
+	with := func(entries ...abi.IndexEntry) []byte {
+		return abi.EncodeIndexResult(&abi.IndexResult{Entries: entries})
+	}
+	many := make([]abi.IndexEntry, abi.MaxIndexEntries+1)
+	for i := range many {
+		many[i].Key = fmt.Sprint(i)
+	}
+	nested := strings.Repeat("[", abi.MaxDepth) + strings.Repeat("]", abi.MaxDepth)
+	large := fmt.Appendf(nil, "%q", strings.Repeat("x", abi.MaxIndexValue))
+	loop := spoils("index-loop", abi.ClassTimeout, "index never returns", infiniteLoop)
+	loop.Limits.Deadline = shortDeadline
+	return []Case{
+		loop,
+		spoils("index-trap", abi.ClassPanic, "index traps", func(*guest) []byte { return Unreachable }),
+		spoils("index-recursion", abi.ClassStackOverflow, "index calls itself without end", deepRecursion),
+		spoils("index-memory-bomb", abi.ClassOutOfMemory, "index grows its memory until the host refuses, then traps", memoryBomb),
+		spoils("index-without-result", abi.ClassABI, "index returns 0 without a result", func(*guest) []byte { return I32Const(0) }),
+		invalid("not-json", "a result that is not JSON", []byte("\x00garbage")),
+		invalid("too-many", "one key more than an object may have", with(many...)),
+		invalid("key-twice", "a key twice", with(abi.IndexEntry{Key: "a"}, abi.IndexEntry{Key: "a"})),
+		invalid("long-key", "a key that is one byte too long", with(abi.IndexEntry{Key: strings.Repeat("k", abi.MaxIndexKey+1)})),
+		invalid("large-value", "a value that is two bytes too large", with(abi.IndexEntry{Key: "a", Value: large})),
+		invalid("deep-value", "a value that is nested too deep", with(abi.IndexEntry{Key: "a", Value: []byte(nested)})),
+		invalid("unknown-field", "a field that does not exist", []byte(`{"entrys":[]}`)),
+	}
+}
+
+// spoils is a case that loads and whose index, with the given body, must fail with a class.
+func spoils(name string, class abi.Class, explain string, index func(*guest) []byte) Case {
+	c := failing(name, class, explain, indexing(name, index))
+	c.Index = true
+	return c
+}
