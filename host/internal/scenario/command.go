@@ -50,7 +50,7 @@ func table() map[string]command {
 		"metric":    {usage: `NAME[{LABEL="VALUE",...}] =|<=|>= NUMBER`, check: metric},
 		"not-ready": {usage: "[TEXT]", check: notReady},
 		"patch":     {usage: "[-n NAMESPACE] [-status] RESOURCE/NAME JSON", run: patch},
-		"plugin":    {usage: "NAME|DIRECTORY|FILE [as NAME]\n-policy NAME FILE\n-remove NAME", run: plugin},
+		"plugin":    {usage: "[-compiler tinygo|go] NAME|DIRECTORY|FILE [as NAME]\n-policy NAME FILE\n-remove NAME", run: plugin},
 		"plugins":   {usage: "NAME STATE [TEXT]", check: plugins},
 		"ready":     {usage: "", check: ready},
 		"requests":  {usage: "reset\n[VERBS [RESOURCES]] [code=CODE] =|<=|>= NUMBER", check: requests},

@@ -33,6 +33,7 @@
 //	plugin NAME|DIRECTORY|FILE [as NAME]  install a plugin in the directory of the host, with its
 //	                                      policy and its CRD: NAME.wasm and NAME.yaml, or main.go,
 //	                                      policy.yaml and crd.yaml in a directory
+//	plugin -compiler go NAME ...          the same, with main.go compiled by Go instead of TinyGo
 //	plugin -policy NAME FILE              replace its policy
 //	plugin -remove NAME                   remove its files
 //	host start [-nowait] [ARGUMENT ...]   start thole, with arguments of `thole run`, and wait until

@@ -20,10 +20,18 @@ func plugin(s *script, args []string) error {
 		return s.removePlugin(args[1])
 	case len(args) == 3 && args[0] == "-policy":
 		return s.replacePolicy(args[1], args[2])
+	}
+	compiler := wasmbuild.TinyGo
+	if len(args) > 2 && args[0] == "-compiler" {
+		compiler, args = wasmbuild.Toolchain(args[1]), args[2:]
+	}
+	switch {
+	case !slices.Contains(wasmbuild.Toolchains, compiler):
+		return wrongUse("the compiler %q is none of %q", compiler, wasmbuild.Toolchains)
 	case len(args) == 1:
-		return s.installPlugin(args[0], "")
+		return s.installPlugin(args[0], "", compiler)
 	case len(args) == 3 && args[1] == "as":
-		return s.installPlugin(args[0], args[2])
+		return s.installPlugin(args[0], args[2], compiler)
 	}
 	return wrongUse("%q", args)
 }
@@ -52,7 +60,7 @@ func (s *script) file(name, extension string) string { return filepath.Join(s.pl
 
 // installPlugin installs a plugin under a name; "" is the name of its file. What it
 // needs comes first, so that the host never sees the module without it.
-func (s *script) installPlugin(argument, name string) error {
+func (s *script) installPlugin(argument, name string, compiler wasmbuild.Toolchain) error {
 	source, err := s.findPlugin(argument)
 	if err != nil {
 		return err
@@ -74,7 +82,7 @@ func (s *script) installPlugin(argument, name string) error {
 			return err
 		}
 	}
-	wasm, err := s.module(source)
+	wasm, err := s.module(source, compiler)
 	if err != nil {
 		return err
 	}
@@ -99,15 +107,16 @@ func (s *script) findPlugin(argument string) (string, error) {
 	return "", fmt.Errorf("plugin %q: neither %[1]s.wasm nor %[1]s/main.go is in %s", argument, strings.Join(s.Plugins, ", "))
 }
 
-// module returns the module of a path that findPlugin has returned.
-func (s *script) module(source string) ([]byte, error) {
+// module returns the module of a path that findPlugin has returned. A main package is
+// compiled.
+func (s *script) module(source string, compiler wasmbuild.Toolchain) ([]byte, error) {
 	if strings.HasSuffix(source, ".wasm") {
 		return os.ReadFile(source)
 	}
 	if !exists(filepath.Join(source, "main.go")) {
 		return nil, fmt.Errorf("plugin %s: it has no main.go", source)
 	}
-	return wasmbuild.Build(s.tb, wasmbuild.TinyGo, source), nil
+	return wasmbuild.Build(s.tb, compiler, source), nil
 }
 
 func exists(path string) bool {
