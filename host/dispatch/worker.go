@@ -372,8 +372,13 @@ func (r *run) end() {
 	if loop.slowed > 0 {
 		r.c.Metrics.Looped()
 	}
-	r.endGone()
-	r.report()
+	if r.endsGone() {
+		r.decision.Next = outcome.Next{}
+		r.report()
+		r.endGone()
+	} else {
+		r.report()
+	}
 	for _, reason := range r.missed {
 		r.c.Queue.AddOwn(r.item.Key, reason, loop.pause())
 	}
