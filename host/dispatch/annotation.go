@@ -49,7 +49,9 @@ func (r *run) nextHandled() (next handled.State, ok bool) {
 	before, valid := r.annotated(r.primary)
 	switch {
 	case r.endedWell():
-		next = r.handledNow()
+		if next = r.handledNow(); before.Object == nil && before.Digest == next.WithoutObject().Digest {
+			r.tooLarge, next = true, next.WithoutObject() // it was refused before
+		}
 	case r.decision.Intents && valid: // the intents were performed: what the guest notes as done is done
 		next = before
 		next.Progress = r.result.Progress

@@ -650,6 +650,60 @@ func TestAContentThatTheAPIServerRefusesIsReplacedByItsDigest(t *testing.T) {
 	f.expectChange(abi.ChangeResynced, "")
 }
 
+// Such as of an object with the annotations of several controllers, which are too long together.
+func TestAContentThatIsAlwaysRefusedIsSentOnceForEachChange(t *testing.T) {
+	f := newChanges(t, abi.ChangesAnnotation)
+	f.put(aWidget)
+	refused := &effect.Failure{EffectFailure: abi.EffectFailure{Class: abi.ClassRetry, Reason: "Invalid"}}
+	f.refuses = func(value string) *effect.Failure {
+		if s, _ := handled.Parse(value, "u1"); s.Object != nil {
+			return refused
+		}
+		return nil
+	}
+	annotations := func() (n int) {
+		for _, what := range f.log {
+			if what == "annotate" {
+				n++
+			}
+		}
+		f.log = nil
+		return n
+	}
+	f.run()
+	if n := annotations(); n != 2 {
+		t.Errorf("%d writes for the first run", n)
+	}
+	f.run()
+	told := slices.Contains(f.log, "event Warning LastHandledTooLarge")
+	if n := annotations(); n != 0 || !told {
+		t.Errorf("%d writes for a run without a change, told: %t", n, told)
+	}
+	f.edit(`{"spec":{"x":2}}`)
+	f.run()
+	if n := annotations(); n != 2 || f.request.Change.Type != abi.ChangeUpdated {
+		t.Errorf("%d writes for a change, which is %s", n, f.request.Change.Type)
+	}
+}
+
+// The patch that the plugin asks for is not to fail because of the annotation.
+func TestAPatchThatIsRefusedWithTheAnnotationIsSentWithoutIt(t *testing.T) {
+	f := newChanges(t, abi.ChangesAnnotation)
+	f.put(aWidget)
+	refused := &effect.Failure{EffectFailure: abi.EffectFailure{Class: abi.ClassRetry, Reason: "Invalid"}}
+	f.refuses = func(value string) *effect.Failure {
+		if s, _ := handled.Parse(value, "u1"); s.Object != nil {
+			return refused
+		}
+		return nil
+	}
+	f.ends(0, abi.Result{Result: abi.OutcomeSuccess, Patch: []byte(`{"metadata":{"labels":{"a":"b"}}}`)})
+	f.run()
+	if s, _ := handled.Parse(f.annotation(), "u1"); len(f.patches) != 1 || s.Digest == "" || f.c.keys[testKey].left().previous != nil {
+		t.Errorf("%d patches, annotation %q, previous %+v", len(f.patches), f.annotation(), f.c.keys[testKey].left().previous)
+	}
+}
+
 func TestTheAnnotationRunsNothing(t *testing.T) {
 	f := newChanges(t, abi.ChangesAnnotation)
 	before := f.put(aWidget)
