@@ -298,6 +298,25 @@ func TestProgressOfARunWithAFailedEffectIsNotKept(t *testing.T) {
 	}
 }
 
+// A patch has the annotation, and the conditions that follow it fail: the progress was that of
+// the change which is handled.
+func TestProgressIsThatOfTheHandledStateInTheAnnotation(t *testing.T) {
+	f := newChanges(t, abi.ChangesAnnotation)
+	f.put(aWidget)
+	f.run()
+	f.edit(`{"spec":{"x":2}}`)
+	f.ends(abi.CodeRetry, abi.Result{Progress: []byte(`["a"]`)})
+	f.run()
+	f.ends(0, abi.Result{Result: abi.OutcomeSuccess, Patch: []byte(`{"metadata":{"labels":{"a":"b"}}}`)})
+	f.fail["status"] = &effect.Failure{EffectFailure: abi.EffectFailure{Class: abi.ClassRetry}}
+	f.run()
+	delete(f.fail, "status")
+	f.edit(`{"spec":{"x":3}}`)
+	if f.run(); f.request.Change.Progress != nil || !strings.Contains(string(f.request.Change.Old), `"x":2`) {
+		t.Errorf("progress %s since %s", f.request.Change.Progress, f.request.Change.Old)
+	}
+}
+
 func TestProgressNeedsTheFeature(t *testing.T) {
 	f := newFixture(t)
 	f.put(aWidget)

@@ -137,6 +137,7 @@ type run struct {
 	primary *object.Object // with what this run has written since
 	gone    *goneObject    // given, if it is gone; else nil
 	old     []byte         // the handled state in memory, if it is known
+	since   string         // a digest of the handled state by which the request states the change; "" in memory
 
 	tooLarge bool // the handled state is not copied into the annotation
 
