@@ -21,6 +21,23 @@ func (r *run) annotated(o *object.Object) (state handled.State, valid bool) {
 
 func (r *run) handledAnnotation() string { return handled.Annotation(r.c.Plugin, r.c.Name) }
 
+// annotatedState is handledState for a controller with the annotation.
+func (r *run) annotatedState() (state handled.State, resumed bool) {
+	state, valid := r.annotated(r.given) // without the lock: it may be long
+	digest := state.WithoutObject().Digest
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	ch := r.state.changes
+	if ch.endedWell && (!valid || !state.Known) {
+		state, digest = handled.State{Known: true, Digest: ch.digest}, ch.digest
+	}
+	if another := state.Known && valid && digest != ch.digest; ch.begun && !another {
+		state.Progress = ch.progress
+	}
+	r.since = digest
+	return state, !ch.endedWell
+}
+
 // recordHandled writes the annotation, unless it has the right value already.
 func (r *run) recordHandled(ctx context.Context) {
 	next, ok := r.nextHandled()
@@ -49,7 +66,9 @@ func (r *run) nextHandled() (next handled.State, ok bool) {
 	before, valid := r.annotated(r.primary)
 	switch {
 	case r.endedWell():
-		next = r.handledNow()
+		if next = r.handledNow(); before.Object == nil && before.Digest == next.WithoutObject().Digest {
+			r.tooLarge, next = true, next.WithoutObject() // it was refused before
+		}
 	case r.decision.Intents && valid: // the intents were performed: what the guest notes as done is done
 		next = before
 		next.Progress = r.result.Progress

@@ -26,7 +26,7 @@ type changes struct {
 	progress  []byte
 	kept      *kept // the handled state in memory; nil if it is not known
 	// digest is that of the content which was handled, where the annotation should have it:
-	// somebody may remove or edit that.
+	// somebody may remove or edit that, and progress is not that of another one.
 	digest string
 	// behind counts how often in a row a run had to wait for the events of the informer.
 	behind int
@@ -246,19 +246,15 @@ func (r *run) change() *abi.Change {
 // handledState returns the handled state that the run begins with, and whether the run is the
 // first one of its kind.
 func (r *run) handledState() (state handled.State, resumed bool) {
+	if r.revision.Controller.Changes == abi.ChangesAnnotation {
+		return r.annotatedState()
+	}
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
 	ch := r.state.changes
-	if r.revision.Controller.Changes == abi.ChangesAnnotation {
-		var valid bool
-		if state, valid = r.annotated(r.given); ch.endedWell && (!valid || !state.Known) {
-			state = handled.State{Known: true, Digest: ch.digest}
-		}
-	} else {
-		state = handled.State{Known: !ch.created, Whole: true}
-		if ch.kept != nil {
-			state.Object = r.old
-		}
+	state = handled.State{Known: !ch.created, Whole: true}
+	if ch.kept != nil {
+		state.Object = r.old
 	}
 	if ch.begun {
 		state.Progress = ch.progress
@@ -275,20 +271,21 @@ func (r *run) endChanges() {
 	if ch == nil {
 		return
 	}
-	well := r.endedWell()
-	if well && r.gone == nil && r.revision.Controller.Changes == abi.ChangesMemory {
+	well, digest := r.endedWell(), r.since
+	switch mode := r.revision.Controller.Changes; {
+	case !well:
+	case mode == abi.ChangesMemory && r.gone == nil:
 		r.c.keepHandled(ch, r.given)
+	case mode == abi.ChangesAnnotation:
+		digest = r.handledNow().WithoutObject().Digest // without the lock: it reads the whole object
 	}
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
 	switch {
 	case well:
-		ch.endedWell, ch.created, ch.begun, ch.progress = true, false, true, nil
-		if r.revision.Controller.Changes == abi.ChangesAnnotation {
-			ch.digest = r.handledNow().WithoutObject().Digest
-		}
+		ch.endedWell, ch.created, ch.begun, ch.progress, ch.digest = true, false, true, nil, digest
 	case r.decision.Intents: // which were performed: what the guest notes as done is done
-		ch.begun, ch.progress = true, r.result.Progress
+		ch.begun, ch.progress, ch.digest = true, r.result.Progress, digest
 	}
 }
 

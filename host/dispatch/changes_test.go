@@ -298,6 +298,25 @@ func TestProgressOfARunWithAFailedEffectIsNotKept(t *testing.T) {
 	}
 }
 
+// A patch has the annotation, and the conditions that follow it fail: the progress was that of
+// the change which is handled.
+func TestProgressIsThatOfTheHandledStateInTheAnnotation(t *testing.T) {
+	f := newChanges(t, abi.ChangesAnnotation)
+	f.put(aWidget)
+	f.run()
+	f.edit(`{"spec":{"x":2}}`)
+	f.ends(abi.CodeRetry, abi.Result{Progress: []byte(`["a"]`)})
+	f.run()
+	f.ends(0, abi.Result{Result: abi.OutcomeSuccess, Patch: []byte(`{"metadata":{"labels":{"a":"b"}}}`)})
+	f.fail["status"] = &effect.Failure{EffectFailure: abi.EffectFailure{Class: abi.ClassRetry}}
+	f.run()
+	delete(f.fail, "status")
+	f.edit(`{"spec":{"x":3}}`)
+	if f.run(); f.request.Change.Progress != nil || !strings.Contains(string(f.request.Change.Old), `"x":2`) {
+		t.Errorf("progress %s since %s", f.request.Change.Progress, f.request.Change.Old)
+	}
+}
+
 func TestProgressNeedsTheFeature(t *testing.T) {
 	f := newFixture(t)
 	f.put(aWidget)
@@ -648,6 +667,60 @@ func TestAContentThatTheAPIServerRefusesIsReplacedByItsDigest(t *testing.T) {
 	}
 	f.run()
 	f.expectChange(abi.ChangeResynced, "")
+}
+
+// Such as of an object with the annotations of several controllers, which are too long together.
+func TestAContentThatIsAlwaysRefusedIsSentOnceForEachChange(t *testing.T) {
+	f := newChanges(t, abi.ChangesAnnotation)
+	f.put(aWidget)
+	refused := &effect.Failure{EffectFailure: abi.EffectFailure{Class: abi.ClassRetry, Reason: "Invalid"}}
+	f.refuses = func(value string) *effect.Failure {
+		if s, _ := handled.Parse(value, "u1"); s.Object != nil {
+			return refused
+		}
+		return nil
+	}
+	annotations := func() (n int) {
+		for _, what := range f.log {
+			if what == "annotate" {
+				n++
+			}
+		}
+		f.log = nil
+		return n
+	}
+	f.run()
+	if n := annotations(); n != 2 {
+		t.Errorf("%d writes for the first run", n)
+	}
+	f.run()
+	told := slices.Contains(f.log, "event Warning LastHandledTooLarge")
+	if n := annotations(); n != 0 || !told {
+		t.Errorf("%d writes for a run without a change, told: %t", n, told)
+	}
+	f.edit(`{"spec":{"x":2}}`)
+	f.run()
+	if n := annotations(); n != 2 || f.request.Change.Type != abi.ChangeUpdated {
+		t.Errorf("%d writes for a change, which is %s", n, f.request.Change.Type)
+	}
+}
+
+// The patch that the plugin asks for is not to fail because of the annotation.
+func TestAPatchThatIsRefusedWithTheAnnotationIsSentWithoutIt(t *testing.T) {
+	f := newChanges(t, abi.ChangesAnnotation)
+	f.put(aWidget)
+	refused := &effect.Failure{EffectFailure: abi.EffectFailure{Class: abi.ClassRetry, Reason: "Invalid"}}
+	f.refuses = func(value string) *effect.Failure {
+		if s, _ := handled.Parse(value, "u1"); s.Object != nil {
+			return refused
+		}
+		return nil
+	}
+	f.ends(0, abi.Result{Result: abi.OutcomeSuccess, Patch: []byte(`{"metadata":{"labels":{"a":"b"}}}`)})
+	f.run()
+	if s, _ := handled.Parse(f.annotation(), "u1"); len(f.patches) != 1 || s.Digest == "" || f.c.keys[testKey].left().previous != nil {
+		t.Errorf("%d patches, annotation %q, previous %+v", len(f.patches), f.annotation(), f.c.keys[testKey].left().previous)
+	}
 }
 
 func TestTheAnnotationRunsNothing(t *testing.T) {

@@ -231,7 +231,7 @@ func (c *Controller) Revision() *Revision { return c.revision.Load() }
 // timers. When they run next with other code, their tries are dropped. Every key of
 // keys, which are in order, is added to the queue, spread over time, and then every key
 // that is known beside them: its object may not be followed any more, which no event
-// shows. Swap must not be called concurrently.
+// shows, or is gone. Swap must not be called concurrently.
 func (c *Controller) Swap(revision *Revision, keys []object.Key) {
 	before := c.revision.Load()
 	healthy := before.Comparison.Healthy()
@@ -245,7 +245,7 @@ func (c *Controller) Swap(revision *Revision, keys []object.Key) {
 			others = append(others, key)
 		}
 	}
-	c.goneReplaced(healthy, before, revision)
+	others = append(others, c.goneReplaced(healthy, before, revision)...)
 	c.timersReplaced(before.Controller.Timers, revision.Controller.Timers)
 	c.mu.Unlock()
 	before.Breaker.retire()

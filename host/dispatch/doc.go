@@ -40,6 +40,7 @@
 //	watches.go       which primaries a change of a watched kind makes due
 //	changes.go       what the last run that ended well was given, and what has changed since
 //	annotation.go    the same in an annotation of the object
+//	terms.go         what counts no more when the replica leads again
 //	gone.go          runs for objects that are gone
 //	timers.go        runs by the timers of the controller
 //	ownchanges.go    which of these events are the work of the key itself

@@ -23,6 +23,7 @@ import (
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
+	"github.com/thole-dev/thole/host/outcome/handled"
 	"github.com/thole-dev/thole/host/queue"
 	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -69,6 +70,7 @@ type fixture struct {
 	shown     func(object.Key) (*object.Object, bool) // by the informer; nil: what is stored
 	annotated func()                                  // is called when an annotation is refused
 	failed    func(verb string)                       // is called when a write fails
+	refuses   func(annotation string) *effect.Failure // a write with the annotation of the handled state
 	released  func()                                  // is called once, when fields are released
 	seconds   float64                                 // that the last run took
 	meanwhile func()                                  // is called once, after the primary was read and before its run begins
@@ -350,6 +352,9 @@ func (e testEffects) RemoveFinalizer(context.Context, effect.Target) (effect.Rep
 
 func (e testEffects) PerformIntents(_ context.Context, t effect.Target, in *abi.Result) (report effect.Report, failure *effect.Failure) {
 	if len(in.Patch) > 0 {
+		if failure := e.refusal(in.Patch); failure != nil {
+			return report, failure
+		}
 		report = e.write(abi.VerbPatch, t.Object, string(in.Patch))
 		e.patches = append(e.patches, report.Primary)
 		report.Writes[0].Content[0] = byte(len(e.patches))
@@ -412,7 +417,19 @@ func (e testEffects) Annotate(_ context.Context, t effect.Target, name, value st
 			w.Name("annotations").Object(func() { w.Name(name).String(value) })
 		})
 	})
+	if failure := e.refusal(w.Bytes()); failure != nil {
+		return effect.Report{}, failure
+	}
 	return e.write(abi.VerbPatch, t.Object, string(w.Bytes())), nil
+}
+
+// refusal returns why a patch is refused that has the annotation of the handled state.
+func (e testEffects) refusal(patch []byte) *effect.Failure {
+	value, ok := rawjson.Lookup(patch, "metadata", "annotations", handled.Annotation("p", "c"))
+	if !ok || e.refuses == nil {
+		return nil
+	}
+	return e.refuses(rawjson.NewReader(value).String())
 }
 
 func (e testEffects) Release(_ context.Context, _ effect.Target, all bool) (effect.Report, *effect.Failure) {

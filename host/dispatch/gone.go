@@ -90,14 +90,26 @@ func (c *Controller) ResyncGone() {
 	c.Resync(keys)
 }
 
-// goneReplaced prepares the objects that are gone for another revision. What that does not ask
-// for is dropped. Controller.mu is held.
-func (c *Controller) goneReplaced(healthy bool, before, next *Revision) {
+// goneReplaced prepares the objects that are gone for another revision, and returns their
+// keys. What that does not ask for is dropped. Controller.mu is held.
+func (c *Controller) goneReplaced(healthy bool, before, next *Revision) (keys []object.Key) {
 	for key, all := range c.goneObjects.byKey {
+		keys = append(keys, key)
 		for _, g := range slices.Clone(all) {
 			if g.state.revisionReplaced(healthy, before, next); !next.Controller.Gone {
 				c.dropGone(key, g)
+				next.Effects.Forget(g.state.uid)
 			}
+		}
+	}
+	return keys
+}
+
+// goneOutageEnded is the part of OutageEnded for objects that are gone. Controller.mu is held.
+func (c *Controller) goneOutageEnded() {
+	for _, all := range c.goneObjects.byKey {
+		for _, g := range all {
+			g.state.outageEnded = true
 		}
 	}
 }
@@ -164,13 +176,14 @@ func (r *run) performGone(ctx context.Context) {
 	r.settle(failure)
 }
 
-// endGone ends the handling of an object that is gone, unless its run is to be repeated. What
-// is left of its key is then done: that includes an object that was created again.
+// endsGone reports whether the run is the last one for an object that is gone.
+func (r *run) endsGone() bool {
+	return r.gone != nil && (r.endedWell() || r.decision.Class == abi.ClassStalled)
+}
+
+// endGone ends the handling of an object that is gone, after the run was reported. What is left
+// of its key is then done: that includes an object that was created again.
 func (r *run) endGone() {
-	if r.gone == nil || !r.endedWell() && r.decision.Class != abi.ClassStalled {
-		return
-	}
-	r.decision.Next = outcome.Next{}
 	r.c.mu.Lock()
 	r.c.dropGone(r.item.Key, r.gone)
 	r.c.mu.Unlock()

@@ -307,3 +307,47 @@ func TestACleanupIsForgottenWhoeverLeadsThen(t *testing.T) {
 		})
 	}
 }
+
+// A correction of the plugin does not wait for the end of a backoff.
+func TestANewRevisionRunsForObjectsThatAreGone(t *testing.T) {
+	for _, asks := range []bool{true, false} {
+		f := newGone(t, false)
+		f.put(aWidget)
+		f.run()
+		f.remove()
+		f.reconcile = panics
+		f.run()
+		f.log = nil
+		f.swap(func(r *Revision) { r.Controller.Gone = asks })
+		if !slices.Contains(f.log, "add ns/w plugin") || slices.Contains(f.log, "effects forget u1") == asks {
+			t.Errorf("asks for them: %t: %q", asks, f.log)
+		}
+	}
+}
+
+// The effects remember an Event until the object is forgotten.
+func TestNothingIsRememberedOfAnObjectWhoseLastRunHasStalled(t *testing.T) {
+	f := newGone(t, false)
+	f.put(aWidget)
+	f.remove()
+	f.ends(abi.CodeStalled, abi.Result{Error: &abi.Failure{Message: "no"}})
+	f.log = nil
+	f.run()
+	told := slices.IndexFunc(f.log, func(what string) bool { return strings.HasPrefix(what, "event") })
+	if forgot := slices.Index(f.log, "effects forget u1"); told < 0 || forgot < told {
+		t.Errorf("what happened: %q", f.log)
+	}
+}
+
+func TestAnOutageIsNoAttemptForAnObjectThatIsGone(t *testing.T) {
+	f := newGone(t, false)
+	f.put(aWidget)
+	f.remove()
+	f.ends(0, abi.Result{Result: abi.OutcomeSuccess, Apply: []abi.Apply{{Object: []byte(aGadget)}}})
+	f.fail["apply"] = &effect.Failure{EffectFailure: abi.EffectFailure{Class: abi.ClassRetry}, Outage: true}
+	f.run()
+	f.c.OutageEnded()
+	if f.run(); f.request.Attempt != 0 {
+		t.Errorf("attempt %d", f.request.Attempt)
+	}
+}

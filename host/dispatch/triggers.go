@@ -191,6 +191,7 @@ func (c *Controller) OutageEnded() {
 	for _, s := range c.keys {
 		s.outageEnded = true
 	}
+	c.goneOutageEnded()
 	c.mu.Unlock()
 	c.Queue.OutageEnded()
 }

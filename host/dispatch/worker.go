@@ -93,36 +93,6 @@ const leasePause = 100 * time.Millisecond
 // leads reports whether the replica leads the plugin.
 func (c *Controller) leads() bool { return c.Lease == nil || c.Lease.Leads() }
 
-// lead is leads, and begins the term of the replica if it leads in another one than before.
-func (c *Controller) lead() bool {
-	if c.Lease == nil {
-		return true
-	}
-	term := c.Lease.Leading()
-	if !c.leads() {
-		return false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if term != c.term {
-		c.beginTerm(term)
-	}
-	return true
-}
-
-// beginTerm makes the next run of each key the first one of a term: another replica may have
-// handled the objects before, and run them by their timers, which start anew. mu is held.
-func (c *Controller) beginTerm(term <-chan struct{}) {
-	c.term = term
-	c.timers, c.followed = nil, time.Now()
-	clear(c.created)
-	for _, s := range c.keys {
-		if s.changes != nil {
-			s.changes.otherTerm = true
-		}
-	}
-}
-
 // process is one run, from the key to the key.
 func (c *Controller) process(ctx context.Context, item workItem) {
 	defer item.permit.cancel()
@@ -165,6 +135,7 @@ type run struct {
 	primary *object.Object // with what this run has written since
 	gone    *goneObject    // given, if it is gone; else nil
 	old     []byte         // the handled state in memory, if it is known
+	since   string         // a digest of the handled state by which the request states the change; "" in memory
 
 	tooLarge bool // the handled state is not copied into the annotation
 
@@ -405,9 +376,14 @@ func (r *run) end() {
 	if loop.slowed > 0 {
 		r.c.Metrics.Looped()
 	}
-	r.endGone()
 	r.decision.Next.Timer = r.endTimers()
-	r.report()
+	if r.endsGone() {
+		r.decision.Next = outcome.Next{}
+		r.report()
+		r.endGone()
+	} else {
+		r.report()
+	}
 	for _, reason := range r.missed {
 		r.c.Queue.AddOwn(r.item.Key, reason, loop.pause())
 	}

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
@@ -17,7 +18,12 @@ func (r *run) intents(ctx context.Context) *effect.Failure {
 			return failure
 		}
 	}
-	report, failure := r.revision.Effects.PerformIntents(ctx, r.target(), r.withHandled())
+	with := r.withHandled()
+	report, failure := r.revision.Effects.PerformIntents(ctx, r.target(), with)
+	if with != r.result && failure != nil && slices.Contains(refusedForContent, failure.Reason) {
+		r.wrote(report, nil)
+		report, failure = r.revision.Effects.PerformIntents(ctx, r.target(), r.result) // the annotation follows
+	}
 	// The plugin has not seen yet what its patch of spec or labels led to.
 	r.wrote(report, nil)
 	if failure != nil || !r.reachedTheDesiredState() {

@@ -1,0 +1,36 @@
+package dispatch
+
+import "time"
+
+// This file notices that the replica leads the plugin again. Another one may have reconciled the
+// objects meanwhile, so that what is remembered of their changes does not count any more.
+
+// lead is leads, and begins the term of the replica if it leads in another one than before.
+func (c *Controller) lead() bool {
+	if c.Lease == nil {
+		return true
+	}
+	term := c.Lease.Leading()
+	if !c.leads() {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if term != c.term {
+		c.beginTerm(term)
+	}
+	return true
+}
+
+// beginTerm makes the next run of each key the first one of a term: another replica may have
+// handled the objects before, and run them by their timers, which start anew. mu is held.
+func (c *Controller) beginTerm(term <-chan struct{}) {
+	c.term = term
+	c.timers, c.followed = nil, time.Now()
+	clear(c.created)
+	for _, s := range c.keys {
+		if s.changes != nil {
+			s.changes.otherTerm = true
+		}
+	}
+}
