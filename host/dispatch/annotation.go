@@ -3,6 +3,8 @@ package dispatch
 import (
 	"context"
 	"slices"
+	"sync/atomic"
+	"weak"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
@@ -176,6 +178,34 @@ func isHandling(old, updated *object.Object) bool {
 	}
 	diff, err := rawjson.Diff(without(old), without(updated))
 	return err == nil && diff == nil
+}
+
+// handlingMemo remembers isHandling of the last event of an object that many keys have read:
+// each of them is told of the event by itself.
+type handlingMemo struct {
+	last atomic.Pointer[handlingResult]
+}
+
+type handlingResult struct {
+	old, updated weak.Pointer[object.Object]
+	handling     bool
+}
+
+// fewAnnotations are compared faster than the event is looked up.
+const fewAnnotations = 32
+
+// of is isHandling.
+func (m *handlingMemo) of(old, updated *object.Object) bool {
+	if old == nil || updated == nil || len(old.Annotations)+len(updated.Annotations) <= fewAnnotations && !handledDiffers(old, updated) {
+		return false
+	}
+	event := handlingResult{old: weak.Make(old), updated: weak.Make(updated)}
+	if last := m.last.Load(); last != nil && last.old == event.old && last.updated == event.updated {
+		return last.handling
+	}
+	event.handling = isHandling(old, updated)
+	m.last.Store(&event)
+	return event.handling
 }
 
 var versionless = []byte(`{"metadata":{"resourceVersion":null}}`)

@@ -180,6 +180,7 @@ type Controller struct {
 
 	resized chan struct{} // capacity 1: workers has changed
 
+	handling   handlingMemo
 	unanswered unanswered
 	slowUntil  atomic.Int64 // Unix nanoseconds until which no run asks what the account may do
 

@@ -80,7 +80,7 @@ func (c *Controller) ObserveRead(key object.Key, old, updated *object.Object, cr
 		c.wokenByOthers(key)
 		c.wake(key, wakeUp{reason: abi.ReasonRead, crowd: crowd})
 		return
-	case isHandling(old, updated):
+	case c.handling.of(old, updated):
 		return
 	}
 	made := changeOf(abi.ReasonRead, old, updated)
