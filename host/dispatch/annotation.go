@@ -19,6 +19,22 @@ func (r *run) annotated(o *object.Object) (state handled.State, valid bool) {
 	return handled.Parse(o.Annotations[r.handledAnnotation()], string(o.UID))
 }
 
+// believed returns the handled state by what the annotation has, and what is known of it if
+// that was removed or edited. Controller.mu is held.
+func (ch *changes) believed(state handled.State, valid bool) handled.State {
+	switch {
+	case valid && state.Known:
+		ch.unhandled = false
+	case ch.digest != "":
+		return handled.State{Known: true, Digest: ch.digest}
+	case valid:
+		ch.unhandled = true
+	case ch.unhandled:
+		return handled.State{}
+	}
+	return state
+}
+
 func (r *run) handledAnnotation() string { return handled.Annotation(r.c.Plugin, r.c.Name) }
 
 // recordHandled writes the annotation, unless it has the right value already.

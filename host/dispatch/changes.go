@@ -26,8 +26,10 @@ type changes struct {
 	progress  []byte
 	kept      *kept // the handled state in memory; nil if it is not known
 	// digest is that of the content which was handled, where the annotation should have it:
-	// somebody may remove or edit that.
-	digest string
+	// somebody may remove or edit that. unhandled is set if the annotation has shown that no
+	// run has ended well.
+	digest    string
+	unhandled bool
 	// behind counts how often in a row a run had to wait for the events of the informer.
 	behind int
 }
@@ -227,10 +229,7 @@ func (r *run) handledState() (state handled.State, resumed bool) {
 	defer r.c.mu.Unlock()
 	ch := r.state.changes
 	if r.revision.Controller.Changes == abi.ChangesAnnotation {
-		var valid bool
-		if state, valid = r.annotated(r.given); ch.endedWell && (!valid || !state.Known) {
-			state = handled.State{Known: true, Digest: ch.digest}
-		}
+		state = ch.believed(r.annotated(r.given))
 	} else {
 		state = handled.State{Known: !ch.created, Whole: true}
 		if ch.kept != nil {
