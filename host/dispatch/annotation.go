@@ -21,6 +21,22 @@ func (r *run) annotated(o *object.Object) (state handled.State, valid bool) {
 	return handled.Parse(o.Annotations[r.handledAnnotation()], string(o.UID))
 }
 
+// believed returns the handled state by what the annotation has, and what is known of it if
+// that was removed or edited. Controller.mu is held.
+func (ch *changes) believed(state handled.State, valid bool) handled.State {
+	switch {
+	case valid && state.Known:
+		ch.unhandled = false
+	case ch.digest != "":
+		return handled.State{Known: true, Digest: ch.digest}
+	case valid:
+		ch.unhandled = true
+	case ch.unhandled:
+		return handled.State{}
+	}
+	return state
+}
+
 func (r *run) handledAnnotation() string { return handled.Annotation(r.c.Plugin, r.c.Name) }
 
 // annotatedState is handledState for a controller with the annotation.
@@ -30,10 +46,11 @@ func (r *run) annotatedState() (state handled.State, resumed bool) {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
 	ch := r.state.changes
-	if ch.endedWell && (!valid || !state.Known) {
-		state, digest = handled.State{Known: true, Digest: ch.digest}, ch.digest
+	known := valid && state.Known
+	if state = ch.believed(state, valid); !known {
+		digest = state.Digest
 	}
-	if another := state.Known && valid && digest != ch.digest; ch.begun && !another {
+	if ch.begun && !(known && digest != ch.digest) {
 		state.Progress = ch.progress
 	}
 	r.since = digest

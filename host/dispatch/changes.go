@@ -26,8 +26,10 @@ type changes struct {
 	progress  []byte
 	kept      *kept // the handled state in memory; nil if it is not known
 	// digest is that of the content which was handled, where the annotation should have it:
-	// somebody may remove or edit that, and progress is not that of another one.
-	digest string
+	// somebody may remove or edit that, and progress is not that of another one. unhandled is
+	// set if the annotation has shown that no run has ended well.
+	digest    string
+	unhandled bool
 	// behind counts how often in a row a run had to wait for the events of the informer.
 	behind int
 

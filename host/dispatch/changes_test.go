@@ -641,7 +641,11 @@ func TestAnEditedAnnotationIsToldAndReplaced(t *testing.T) {
 			}
 			f.log = nil
 			f.run()
-			f.expectChange(c.want, "")
+			old := ""
+			if c.want == abi.ChangeResynced { // by the digest
+				old = contentOfWidget
+			}
+			f.expectChange(c.want, old)
 			if slices.Contains(f.log, "event Warning LastHandledInvalid") != c.reported {
 				t.Errorf("what happened: %q", f.log)
 			}
@@ -666,7 +670,31 @@ func TestAContentThatTheAPIServerRefusesIsReplacedByItsDigest(t *testing.T) {
 		t.Errorf("nothing is told: %q", f.log)
 	}
 	f.run()
-	f.expectChange(abi.ChangeResynced, "")
+	f.expectChange(abi.ChangeResynced, contentOfWidget)
+}
+
+// What is remembered of the annotation counts, not what somebody has made of it.
+func TestAnEditedAnnotationOfAnObjectThatWasNeverHandledIsNone(t *testing.T) {
+	f := newChanges(t, abi.ChangesAnnotation)
+	f.put(aWidget)
+	f.ends(abi.CodeRetry, abi.Result{Progress: []byte(`1`)})
+	f.run()
+	f.edit(`{"metadata":{"annotations":{"` + handled.Annotation("p", "c") + `":"{}"}}}`)
+	f.reconcile = succeed
+	f.run()
+	f.expectChange(abi.ChangeCreated, "")
+	f.run()
+	f.expectChange(abi.ChangeResynced, contentOfWidget)
+}
+
+func TestARemovedAnnotationIsKnownToANewRevision(t *testing.T) {
+	f := newChanges(t, abi.ChangesAnnotation)
+	f.put(aWidget)
+	f.run()
+	f.edit(`{"metadata":{"annotations":null}}`)
+	f.swap(func(r *Revision) { r.Digest = "b" })
+	f.run()
+	f.expectChange(abi.ChangeResumed, contentOfWidget)
 }
 
 // Such as of an object with the annotations of several controllers, which are too long together.

@@ -2,6 +2,7 @@ package handlers_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,33 @@ func TestResumedObjectIsUpdatedIfItDiffersFromOld(t *testing.T) {
 	x.change(`{"spec":{"replicas":3}}`)
 	x.Restart()
 	x.run("update", "resume", "replicas", "event")
+	x.run("event")
+}
+
+// The old object is kept as a digest: if that is another one, everything counts as changed.
+func TestResumedObjectThatIsTooLargeForTheAnnotationIsUpdatedIfItDiffers(t *testing.T) {
+	x := &test{t: t}
+	x.begin(x.everything())
+	x.change(`{"spec":{"title":"` + strings.Repeat("x", 64<<10) + `"}}`)
+	x.run("create", "replicas", "note", "event")
+	x.Restart()
+	x.run("resume", "event").ExpectNoWrites()
+	x.change(`{"spec":{"replicas":3}}`)
+	x.Restart()
+	x.run("update", "resume", "replicas", "note", "event")
+	x.Restart()
+	x.run("resume", "event")
+}
+
+// What was due when the annotation was edited must not be forgotten.
+func TestResumedObjectWithAnEditedAnnotationCountsAsChanged(t *testing.T) {
+	x := &test{t: t}
+	x.begin(x.everything())
+	x.run("create", "replicas", "note", "event")
+	x.change(`{"spec":{"replicas":3}}`)
+	x.editHandled()
+	x.Restart()
+	x.run("update", "resume", "replicas", "note", "event")
 	x.run("event")
 }
 

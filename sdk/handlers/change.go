@@ -19,7 +19,7 @@ func (p *pass[Spec, Status]) caused(o *Handler[Spec, Status], c *Call[Spec, Stat
 	case onCreate:
 		return p.change == sdk.Created
 	case onUpdate:
-		return p.change == sdk.Updated || p.change == sdk.Resumed && p.old != nil && len(p.diff()) > 0
+		return p.change == sdk.Updated || p.change == sdk.Resumed && p.changedUnseen()
 	case onResume:
 		return p.change == sdk.Resumed
 	case onField:
@@ -33,6 +33,16 @@ func (p *pass[Spec, Status]) caused(o *Handler[Spec, Status], c *Call[Spec, Stat
 	return false
 }
 
+// changedUnseen reports whether an object has changed before the host began to reconcile it. With
+// the annotation the host has the old object of each one that has not, so that it may have
+// changed if there is none.
+func (p *pass[Spec, Status]) changedUnseen() bool {
+	if p.old == nil {
+		return p.annotated
+	}
+	return len(p.diff()) > 0
+}
+
 // fieldChanged reports whether the value at the path of a handler has changed.
 func (p *pass[Spec, Status]) fieldChanged(o *Handler[Spec, Status], c *Call[Spec, Status]) bool {
 	switch {
@@ -41,7 +51,7 @@ func (p *pass[Spec, Status]) fieldChanged(o *Handler[Spec, Status], c *Call[Spec
 	case p.change == sdk.Created:
 		return c.NewValue != nil
 	case p.old == nil:
-		return p.change == sdk.Updated
+		return p.change == sdk.Updated || p.change == sdk.Resumed && p.changedUnseen()
 	}
 	return len(Diff(c.OldValue, c.NewValue)) > 0
 }

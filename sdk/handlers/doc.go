@@ -26,8 +26,8 @@
 //	Timer      the timer is due
 //	OnEvent    in every run, whatever has changed
 //
-// All filters must match as well. If the host does not have the old object, of an updated one
-// everything counts as changed, and of a resumed one nothing. When an object is being deleted,
+// All filters must match as well. If the host does not have the old object, everything counts as
+// changed; of a resumed one nothing, with [sdk.ChangesMemory]. When an object is being deleted,
 // only handlers of OnDelete and OnEvent are called.
 //
 // Changes are coalesced: what happened between two runs is one change, and a change that is

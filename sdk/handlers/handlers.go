@@ -21,6 +21,8 @@ type Handlers[Spec, Status any] struct {
 	all    []*Handler[Spec, Status]
 	timers []sdk.Timer
 	sealed bool // by Controller
+
+	annotated bool // the handled state is kept in the annotation
 }
 
 // OnCreate adds a handler for an object that was never handled.
@@ -108,6 +110,7 @@ func (h *Handlers[Spec, Status]) Controller(base sdk.Controller[Spec, Status]) s
 	if base.Changes == "" {
 		base.Changes = sdk.ChangesAnnotation
 	}
+	h.annotated = base.Changes == sdk.ChangesAnnotation
 	base.Reconcile = h.run
 	end := func(r *sdk.Request[Spec, Status]) error {
 		_, err := h.run(r)

@@ -11,19 +11,20 @@ import (
 
 // pass is one run of all handlers for an object.
 type pass[Spec, Status any] struct {
-	r      *sdk.Request[Spec, Status]
-	change sdk.ChangeType
-	old    []byte                 // JSON of the object as it was handled, nil if not known
-	typed  *sdk.Old[Spec, Status] // old, once it was read
-	read   bool                   // typed is set, unless old cannot be read
-	before progress               // of the runs since the object was handled
-	next   progress               // of this run
-	status *statusFields          // nil if no handler is for a field of the status
-	items  []DiffItem             // of old and the object
-	diffed bool                   // items is set
-	open   []string               // the handlers that are called again, each with its error
-	failed error                  // of the first call that failed and is repeated
-	again  int64                  // when the next handler is called again, in milliseconds since 1970
+	r         *sdk.Request[Spec, Status]
+	annotated bool // the handled state is kept in the annotation
+	change    sdk.ChangeType
+	old       []byte                 // JSON of the object as it was handled, nil if not known
+	typed     *sdk.Old[Spec, Status] // old, once it was read
+	read      bool                   // typed is set, unless old cannot be read
+	before    progress               // of the runs since the object was handled
+	next      progress               // of this run
+	status    *statusFields          // nil if no handler is for a field of the status
+	items     []DiffItem             // of old and the object
+	diffed    bool                   // items is set
+	open      []string               // the handlers that are called again, each with its error
+	failed    error                  // of the first call that failed and is repeated
+	again     int64                  // when the next handler is called again, in milliseconds since 1970
 }
 
 // run calls the handlers. It is the Reconcile, Cleanup and Gone of the controller.
@@ -40,7 +41,7 @@ func (h *Handlers[Spec, Status]) run(r *sdk.Request[Spec, Status]) (sdk.Action, 
 
 // begin reads what earlier runs have left.
 func (h *Handlers[Spec, Status]) begin(r *sdk.Request[Spec, Status]) *pass[Spec, Status] {
-	p := &pass[Spec, Status]{r: r, change: sdk.Updated}
+	p := &pass[Spec, Status]{r: r, annotated: h.annotated, change: sdk.Updated}
 	if r.Change != nil {
 		p.change, p.old = r.Change.Type, r.Change.Old
 	}

@@ -16,9 +16,10 @@ type changes struct {
 	gone    bool          // of the present run: it does not exist any more, or is not followed
 
 	// With [abi.ChangesAnnotation], for one that somebody edits or removes:
-	digest   string // of the content that the last run was given that ended well
-	begun    bool   // a run has ended since the start of the host
-	progress []byte // of that run
+	digest    string // of the content that the last run was given that ended well
+	unhandled bool   // it has shown that no run has ended well
+	begun     bool   // a run has ended since the start of the host
+	progress  []byte // of that run
 }
 
 // Restart makes the host start anew: what it has kept of the objects in memory is lost,
@@ -89,12 +90,25 @@ func (w *World) handled(o *object, k *key) handled.State {
 	if w.controller.Changes != abi.ChangesAnnotation || k.gone {
 		return k.handled
 	}
-	state, valid := w.annotated(o)
-	if k.ended && (!valid || !state.Known) {
-		state = handled.State{Known: true, Digest: k.digest}
-	}
+	state := k.believed(w.annotated(o))
 	if k.begun {
 		state.Progress = k.progress
+	}
+	return state
+}
+
+// believed returns the handled state by what the annotation has, and what is known of it if
+// that was removed or edited.
+func (k *changes) believed(state handled.State, valid bool) handled.State {
+	switch {
+	case valid && state.Known:
+		k.unhandled = false
+	case k.digest != "":
+		return handled.State{Known: true, Digest: k.digest}
+	case valid:
+		k.unhandled = true
+	case k.unhandled:
+		return handled.State{}
 	}
 	return state
 }

@@ -198,22 +198,24 @@ func TestNoProgressIsWrittenWithAPatchThatFails(t *testing.T) {
 	}
 }
 
-func TestAnEditedAnnotationLeavesOldUnknown(t *testing.T) {
+func TestAnEditedAnnotationLeavesOldOfAChangedObjectUnknown(t *testing.T) {
 	for name, edited := range map[string]string{"edited": `"edited"`, "removed": `null`} {
 		t.Run(name, func(t *testing.T) {
 			w, s := changing(t, abi.ChangesAnnotation)
 			edit := func() { w.Change(theOne, `{"metadata":{"annotations":{"`+handledThing+`":`+edited+`}}}`) }
 			w.Settle("ns/one")
 			edit()
-			if c := s.expectChange(w, abi.ChangeResynced); c.Old != nil {
-				t.Errorf("old is %s", c.Old)
-			}
 			if c := s.expectChange(w, abi.ChangeResynced); c.Old == nil {
+				t.Error("old is not told by its digest")
+			}
+			if get(t, w, theOne).Metadata.Annotations[handledThing] == strings.Trim(edited, `"`) {
 				t.Error("the annotation was not written anew")
 			}
 			edit()
 			w.Change(theOne, `{"spec":{"a":2}}`)
-			s.expectChange(w, abi.ChangeUpdated)
+			if c := s.expectChange(w, abi.ChangeUpdated); c.Old != nil {
+				t.Errorf("old is %s", c.Old)
+			}
 			edit()
 			w.Restart()
 			want := abi.ChangeResumed
@@ -222,6 +224,16 @@ func TestAnEditedAnnotationLeavesOldUnknown(t *testing.T) {
 			}
 			s.expectChange(w, want)
 		})
+	}
+}
+
+func TestAnEditedAnnotationOfAnObjectThatWasNeverHandledIsNone(t *testing.T) {
+	w, s := changing(t, abi.ChangesAnnotation)
+	s.result.Progress, s.code = []byte(`1`), abi.CodeRetry
+	s.expectChange(w, abi.ChangeCreated)
+	w.Change(theOne, `{"metadata":{"annotations":{"`+handledThing+`":"edited"}}}`)
+	if c := s.expectChange(w, abi.ChangeCreated); string(c.Progress) != `1` {
+		t.Errorf("the progress is %s", c.Progress)
 	}
 }
 

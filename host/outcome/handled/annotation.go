@@ -116,10 +116,24 @@ func Parse(value, uid string) (s State, valid bool) {
 }
 
 // Old returns what a request has of the handled state, nil if there is nothing: its object,
-// with the identity of the present object if it has none.
+// with the identity of the present object if it has none. A digest of the content of the
+// present object is as good as that content.
 func (s State) Old(object []byte) ([]byte, error) {
-	if s.Object == nil || s.Whole {
+	if s.Whole {
 		return s.Object, nil
+	}
+	content := s.Object
+	if content == nil && s.Digest != "" {
+		now, err := Content(object)
+		if err != nil {
+			return nil, err
+		}
+		if digestOf(now) == s.Digest {
+			content = now
+		}
+	}
+	if content == nil {
+		return nil, nil
 	}
 	identity := rawjson.NewWriter(nil)
 	member := func(path ...string) {
@@ -136,7 +150,7 @@ func (s State) Old(object []byte) ([]byte, error) {
 			member("metadata", "uid")
 		})
 	})
-	return rawjson.MergePatch(identity.Bytes(), s.Object)
+	return rawjson.MergePatch(identity.Bytes(), content)
 }
 
 // WithoutAnnotations returns an object without the annotations of handled states, which

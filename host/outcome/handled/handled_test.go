@@ -77,6 +77,26 @@ func TestFirstThatAppliesIsTheChange(t *testing.T) {
 	}
 }
 
+func TestADigestHasOldOfAnObjectThatHasNotChanged(t *testing.T) {
+	of, _, err := handled.Of([]byte(site))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := of.Old([]byte(site))
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := of.WithoutObject()
+	if got, err := digest.Old(patched(t, `{"status":{"url":"b"}}`)); err != nil || !rawjson.Equal(got, want) {
+		t.Errorf("unchanged: %s, %v, want %s", got, err, want)
+	}
+	for name, s := range map[string]handled.State{"changed": digest, "nothing is known": {Known: true}, "never handled": {}} {
+		if got, err := s.Old(patched(t, `{"spec":{"replicas":4}}`)); got != nil || err != nil {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
+	}
+}
+
 func TestANullIsAsGoodAsNothing(t *testing.T) {
 	s := handled.State{Known: true, Whole: true, Object: []byte(`{"spec":{"a":null},"status":null,"metadata":{"labels":null}}`)}
 	if got := s.Change([]byte(`{"data":null,"spec":{}}`), false, false); got != abi.ChangeResynced {
