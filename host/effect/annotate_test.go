@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 const ourAnnotation = "handled.demo.thole.dev/main"
@@ -74,5 +75,24 @@ func TestAPrimaryThatIsGoneOwnsNothing(t *testing.T) {
 	target.Controller = controller(nil, list(configMap))
 	if _, failure := w.PerformIntents(t.Context(), target, apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}`)); failure != nil {
 		t.Errorf("a kind in writes: %v", failure)
+	}
+}
+
+// It may still exist, as one that the controller does not follow any more, and there may be
+// another one of its name.
+func TestAPrimaryThatIsGoneIsNotWrittenToAsAKindInWrites(t *testing.T) {
+	w := newCluster(t)
+	w.start(func(c *Config) { c.Allow = allowing(rights.Any) })
+	target := Target{Controller: controller(nil, list(widget)), Object: w.create(widget, `{"metadata":{"name":"w"}}`), Gone: true}
+	for name, result := range map[string]*abi.Result{
+		"apply":  apply(`{"apiVersion":%q,"kind":"Widget","metadata":{"name":"w"},"spec":{"size":2}}`, widget.Kind.APIVersion),
+		"delete": {Delete: []abi.Ref{widget.Kind.Ref(w.ns, "w")}},
+	} {
+		if _, failure := w.PerformIntents(t.Context(), target, result); failure == nil || failure.Class != abi.ClassDenied {
+			t.Errorf("%s: got %v", name, failure)
+		}
+	}
+	if now := w.live(widget, "w"); now == nil || now.ResourceVersion != target.Object.ResourceVersion {
+		t.Errorf("it is now %v", now)
 	}
 }

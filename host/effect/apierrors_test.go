@@ -244,6 +244,17 @@ func TestCleanupInATerminatingNamespaceGoesOn(t *testing.T) {
 	}
 }
 
+// It has no deletionTimestamp, since nothing has held it.
+func TestARunForAnObjectThatIsGoneGoesOnInATerminatingNamespace(t *testing.T) {
+	w, target := terminatingNamespace(t)
+	w.start(func(c *Config) { c.Allow = allowing(rights.Any) })
+	target.Controller.Owns, target.Controller.Writes, target.Gone = nil, []abi.Kind{configMap.Kind}, true
+	_, failure := w.PerformIntents(t.Context(), target, apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"new"}}`))
+	if failure != nil {
+		t.Errorf("got %+v", failure)
+	}
+}
+
 // The namespace of another object may be created again, and nothing makes the
 // primary due then.
 func TestCreationInAnotherTerminatingNamespaceIsRetried(t *testing.T) {

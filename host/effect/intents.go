@@ -94,7 +94,7 @@ func (s *session) perform(ctx context.Context, result *abi.Result) *Failure {
 			return failed(abi.VerbDelete, d.ref(), err)
 		}
 	}
-	if impossible != nil && !s.target.Object.Deleting() {
+	if impossible != nil && !s.target.Object.Deleting() && !s.target.Gone {
 		return impossible
 	}
 	s.emitEvents(result.Events)

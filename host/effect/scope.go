@@ -57,6 +57,9 @@ func (s *session) locate(ctx context.Context, ref abi.Ref, verb string) (at loca
 		return at, err
 	}
 	if primary := s.target.Object; at.writes && at.id() == objectIDOf(primary.Kind, primary.Key()) {
+		if s.target.Gone {
+			return at, denied(reasonOutOfScope, "the object is the primary, which is gone: it cannot be written to, and another one of its name has a run of its own")
+		}
 		at.owned = false // an object cannot own itself
 	}
 	return at, s.addOnce(at.id())
