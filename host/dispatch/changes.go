@@ -47,7 +47,10 @@ type kept struct {
 
 // keptAs returns an object, which is text, by its difference to one that the informer shows.
 func keptAs(text []byte, shown *object.Object) *kept {
-	if bytes.Equal(shown.Raw, text) {
+	switch {
+	case shown.ResourceVersion == "": // as of an API server whose objects have none
+		return &kept{patch: bytes.Clone(text)}
+	case bytes.Equal(shown.Raw, text):
 		return &kept{base: shown.ResourceVersion}
 	}
 	patch, err := rawjson.Diff(shown.Raw, text)
@@ -137,8 +140,11 @@ func (c *Controller) keptFor(o *object.Object) *kept {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.keys[o.Key()]
-	if s == nil || s.changes == nil || s.uid != object.HashOf(string(o.UID)) || s.changes.otherTerm || s.changes.otherAccount {
+	switch {
+	case s == nil, s.changes == nil, s.uid != object.HashOf(string(o.UID)):
 		return nil
+	case s.changes.otherTerm, s.changes.otherAccount:
+		return nil // it is about to be dropped
 	}
 	return s.changes.kept
 }
@@ -320,7 +326,7 @@ func (c *Controller) keepAs(ch *changes, k *kept, key object.Key) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.shown(key) // with mu held: an event that comes after this read finds what is kept
-	if now == nil || now.ResourceVersion != k.base {
+	if now == nil || k.base != "" && now.ResourceVersion != k.base {
 		return false
 	}
 	ch.kept = k

@@ -425,6 +425,21 @@ func TestAnObjectThatIsCreatedAsItsPredecessorIsForgottenIsCreated(t *testing.T)
 	f.expectChange(abi.ChangeCreated, "")
 }
 
+// As those of an API server that is no Kubernetes: a version does not tell what an object is.
+func TestAnObjectWithoutAResourceVersionIsKeptAsItIs(t *testing.T) {
+	f := newChanges(t, abi.ChangesMemory)
+	f.c.revision.Load().Controller.For.MetadataOnly = true // no status is written
+	f.put(strings.Replace(aWidget, `"resourceVersion":"1",`, "", 1))
+	f.run()
+	handled := f.given()
+	f.put(strings.Replace(handled, `"x":1`, `"x":2`, 1))
+	f.request = nil
+	if f.run(); f.request == nil {
+		t.Fatal("the run waits for an event")
+	}
+	f.expectChange(abi.ChangeUpdated, handled)
+}
+
 // informerModel is an informer that stores versions of the widget late, and delivers their
 // events later still.
 type informerModel struct {
