@@ -22,6 +22,7 @@ type changes struct {
 	// endedWell is set if a run has ended well since the host began to reconcile the
 	// object, or to lead, or since the code of the plugin was replaced.
 	endedWell bool
+	everWell  bool // a run has ended well, whoever led and whatever the plugin was
 	created   bool // the informer has shown the creation, and no run has ended well since
 	progress  []byte
 	kept      *kept // the handled state in memory; nil if it is not known
@@ -108,7 +109,7 @@ func (c *Controller) observeCreation(o *object.Object) {
 	case s == nil || s.uid != uid:
 		c.created[o.Key()] = uid
 	case s.changes != nil:
-		s.changes.created = !s.changes.endedWell // the first run was faster than the event
+		s.changes.created = !s.changes.everWell // the first run was faster than the event
 	}
 }
 
@@ -219,9 +220,9 @@ func (s *keyState) beginChanges(rev *Revision, created bool) {
 func (ch *changes) begin() {
 	switch {
 	case ch.otherTerm:
-		*ch = changes{}
+		*ch = changes{everWell: ch.everWell}
 	case ch.otherAccount:
-		*ch = changes{created: ch.created}
+		*ch = changes{everWell: ch.everWell, created: ch.created}
 	case ch.otherCode:
 		ch.endedWell = false
 	}
@@ -294,7 +295,7 @@ func (r *run) endChanges() {
 	defer r.c.mu.Unlock()
 	switch {
 	case well:
-		ch.endedWell, ch.created, ch.begun, ch.progress, ch.digest = true, false, true, nil, digest
+		ch.endedWell, ch.everWell, ch.created, ch.begun, ch.progress, ch.digest = true, true, false, true, nil, digest
 	case r.decision.Intents: // which were performed: what the guest notes as done is done
 		ch.begun, ch.progress, ch.digest = true, r.result.Progress, digest
 	}

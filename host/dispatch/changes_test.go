@@ -440,6 +440,21 @@ func TestAnObjectWithoutAResourceVersionIsKeptAsItIs(t *testing.T) {
 	f.expectChange(abi.ChangeUpdated, handled)
 }
 
+func TestAnEventOfACreationThatIsLateIsNotOneOfAHandledObject(t *testing.T) {
+	f := newChanges(t, abi.ChangesMemory)
+	o := f.put(aWidget)
+	f.shown = func(object.Key) (*object.Object, bool) { return o, true } // the events are late
+	f.run()
+	f.swap(func(r *Revision) { r.Digest = "b" })
+	f.reconcile = panics
+	f.run()
+	f.c.Observe(nil, o, false)
+	f.run()
+	if f.request.Change.Type != abi.ChangeResumed {
+		t.Errorf("the change is %s", f.request.Change.Type)
+	}
+}
+
 // informerModel is an informer that stores versions of the widget late, and delivers their
 // events later still.
 type informerModel struct {

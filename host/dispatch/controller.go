@@ -188,13 +188,15 @@ type Controller struct {
 	keys        map[object.Key]*keyState
 	goneObjects goneList
 	// created has the objects whose creation the informer has shown, before their first run.
-	// cleanedUp has those that are about to go after their cleanup. Both are by the hash of
-	// the uid, and empty unless the controller asks for changes.
-	created, cleanedUp map[object.Key]object.Hash
-	term               <-chan struct{} // in which the last run began; see [Lease]
-	restores           int             // calls of [Controller.Restored]
-	workers            int             // how many there are to be
-	started            int             // how many there are; more than workers until the next keys come
+	// cleanedUp has those that are about to go after their cleanup, in their order: one may be
+	// cleaned up before the informer shows that the last one of its name went. Both are by the
+	// hash of the uid, and empty unless the controller asks for changes.
+	created   map[object.Key]object.Hash
+	cleanedUp map[object.Key][]object.Hash
+	term      <-chan struct{} // in which the last run began; see [Lease]
+	restores  int             // calls of [Controller.Restored]
+	workers   int             // how many there are to be
+	started   int             // how many there are; more than workers until the next keys come
 
 	parkedBytes int // of the results of parked runs
 }
@@ -209,7 +211,7 @@ func New(config Config, revision *Revision) *Controller {
 	c := &Controller{
 		Config: config, keys: map[object.Key]*keyState{}, workers: config.Workers,
 		goneObjects: goneList{byKey: map[object.Key][]*goneObject{}},
-		created:     map[object.Key]object.Hash{}, cleanedUp: map[object.Key]object.Hash{},
+		created:     map[object.Key]object.Hash{}, cleanedUp: map[object.Key][]object.Hash{},
 		taking: make(chan struct{}, 1), resized: make(chan struct{}, 1),
 		unanswered: unanswered{due: make(chan struct{}, 1)},
 	}
