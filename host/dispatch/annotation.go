@@ -213,7 +213,10 @@ const fewAnnotations = 32
 
 // of is isHandling.
 func (m *handlingMemo) of(old, updated *object.Object) bool {
-	if old == nil || updated == nil || len(old.Annotations)+len(updated.Annotations) <= fewAnnotations && !handledDiffers(old, updated) {
+	switch {
+	case old == nil, updated == nil:
+		return false
+	case len(old.Annotations)+len(updated.Annotations) <= fewAnnotations && !handledDiffers(old, updated):
 		return false
 	}
 	event := handlingResult{old: weak.Make(old), updated: weak.Make(updated)}

@@ -22,6 +22,7 @@ type changes struct {
 	// endedWell is set if a run has ended well since the host began to reconcile the
 	// object, or to lead, or since the code of the plugin was replaced.
 	endedWell bool
+	everWell  bool // a run has ended well, whoever led and whatever the plugin was
 	created   bool // the informer has shown the creation, and no run has ended well since
 	progress  []byte
 	kept      *kept // the handled state in memory; nil if it is not known
@@ -49,7 +50,10 @@ type kept struct {
 
 // keptAs returns an object, which is text, by its difference to one that the informer shows.
 func keptAs(text []byte, shown *object.Object) *kept {
-	if bytes.Equal(shown.Raw, text) {
+	switch {
+	case shown.ResourceVersion == "": // as of an API server whose objects have none
+		return &kept{patch: bytes.Clone(text)}
+	case bytes.Equal(shown.Raw, text):
 		return &kept{base: shown.ResourceVersion}
 	}
 	patch, err := rawjson.Diff(shown.Raw, text)
@@ -105,7 +109,7 @@ func (c *Controller) observeCreation(o *object.Object) {
 	case s == nil || s.uid != uid:
 		c.created[o.Key()] = uid
 	case s.changes != nil:
-		s.changes.created = !s.changes.endedWell // the first run was faster than the event
+		s.changes.created = !s.changes.everWell // the first run was faster than the event
 	}
 }
 
@@ -137,8 +141,11 @@ func (c *Controller) keptFor(o *object.Object) *kept {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.keys[o.Key()]
-	if s == nil || s.changes == nil || s.uid != object.HashOf(string(o.UID)) || s.changes.otherTerm || s.changes.otherAccount {
+	switch {
+	case s == nil, s.changes == nil, s.uid != object.HashOf(string(o.UID)):
 		return nil
+	case s.changes.otherTerm, s.changes.otherAccount:
+		return nil // it is about to be dropped
 	}
 	return s.changes.kept
 }
@@ -213,9 +220,9 @@ func (s *keyState) beginChanges(rev *Revision, created bool) {
 func (ch *changes) begin() {
 	switch {
 	case ch.otherTerm:
-		*ch = changes{}
+		*ch = changes{everWell: ch.everWell}
 	case ch.otherAccount:
-		*ch = changes{created: ch.created}
+		*ch = changes{everWell: ch.everWell, created: ch.created}
 	case ch.otherCode:
 		ch.endedWell = false
 	}
@@ -285,7 +292,7 @@ func (r *run) endChanges() {
 	defer r.c.mu.Unlock()
 	switch {
 	case well:
-		ch.endedWell, ch.created, ch.begun, ch.progress, ch.digest = true, false, true, nil, digest
+		ch.endedWell, ch.everWell, ch.created, ch.begun, ch.progress, ch.digest = true, true, false, true, nil, digest
 	case r.decision.Intents: // which were performed: what the guest notes as done is done
 		ch.begun, ch.progress, ch.digest = true, r.result.Progress, digest
 	}
@@ -317,7 +324,7 @@ func (c *Controller) keepAs(ch *changes, k *kept, key object.Key) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.shown(key) // with mu held: an event that comes after this read finds what is kept
-	if now == nil || now.ResourceVersion != k.base {
+	if now == nil || k.base != "" && now.ResourceVersion != k.base {
 		return false
 	}
 	ch.kept = k

@@ -425,6 +425,36 @@ func TestAnObjectThatIsCreatedAsItsPredecessorIsForgottenIsCreated(t *testing.T)
 	f.expectChange(abi.ChangeCreated, "")
 }
 
+// As those of an API server that is no Kubernetes: a version does not tell what an object is.
+func TestAnObjectWithoutAResourceVersionIsKeptAsItIs(t *testing.T) {
+	f := newChanges(t, abi.ChangesMemory)
+	f.c.revision.Load().Controller.For.MetadataOnly = true // no status is written
+	f.put(strings.Replace(aWidget, `"resourceVersion":"1",`, "", 1))
+	f.run()
+	handled := f.given()
+	f.put(strings.Replace(handled, `"x":1`, `"x":2`, 1))
+	f.request = nil
+	if f.run(); f.request == nil {
+		t.Fatal("the run waits for an event")
+	}
+	f.expectChange(abi.ChangeUpdated, handled)
+}
+
+func TestAnEventOfACreationThatIsLateIsNotOneOfAHandledObject(t *testing.T) {
+	f := newChanges(t, abi.ChangesMemory)
+	o := f.put(aWidget)
+	f.shown = func(object.Key) (*object.Object, bool) { return o, true } // the events are late
+	f.run()
+	f.swap(func(r *Revision) { r.Digest = "b" })
+	f.reconcile = panics
+	f.run()
+	f.c.Observe(nil, o, false)
+	f.run()
+	if f.request.Change.Type != abi.ChangeResumed {
+		t.Errorf("the change is %s", f.request.Change.Type)
+	}
+}
+
 // informerModel is an informer that stores versions of the widget late, and delivers their
 // events later still.
 type informerModel struct {

@@ -188,9 +188,11 @@ type Controller struct {
 	keys        map[object.Key]*keyState
 	goneObjects goneList
 	// created has the objects whose creation the informer has shown, before their first run.
-	// cleanedUp has those that are about to go after their cleanup. Both are by the hash of
-	// the uid, and empty unless the controller asks for changes.
-	created, cleanedUp map[object.Key]object.Hash
+	// cleanedUp has those that are about to go after their cleanup, in their order: one may be
+	// cleaned up before the informer shows that the last one of its name went. Both are by the
+	// hash of the uid, and empty unless the controller asks for changes.
+	created   map[object.Key]object.Hash
+	cleanedUp map[object.Key][]object.Hash
 	// timers has the objects that have run, and nothing if the controller has no timers.
 	// followed is since when it runs objects by them.
 	timers   map[object.Key]*objectTimers
@@ -214,7 +216,7 @@ func New(config Config, revision *Revision) *Controller {
 	c := &Controller{
 		Config: config, keys: map[object.Key]*keyState{}, workers: config.Workers,
 		goneObjects: goneList{byKey: map[object.Key][]*goneObject{}},
-		created:     map[object.Key]object.Hash{}, cleanedUp: map[object.Key]object.Hash{},
+		created:     map[object.Key]object.Hash{}, cleanedUp: map[object.Key][]object.Hash{},
 		taking: make(chan struct{}, 1), resized: make(chan struct{}, 1),
 		unanswered: unanswered{due: make(chan struct{}, 1)},
 	}

@@ -111,6 +111,7 @@ func (e worldEffects) EnsureFinalizer(_ context.Context, t effect.Target) (effec
 
 func (e worldEffects) RemoveFinalizer(_ context.Context, t effect.Target) (effect.Report, *effect.Failure) {
 	of, live := e.primary(t)
+	e.cleansUp(t.Object.UID)
 	if live == nil {
 		return effect.Report{}, nil
 	}
@@ -127,7 +128,7 @@ func (e worldEffects) PerformIntents(_ context.Context, t effect.Target, in *abi
 		failure = f
 		return f == nil
 	}
-	if live == nil {
+	if live == nil && !t.Gone {
 		return report, &effect.Failure{EffectFailure: abi.EffectFailure{Class: abi.ClassRetry, Reason: "Superseded"}, Conflict: true}
 	}
 	if _, value, ok := strings.Cut(string(in.Patch), `"copied":"`); ok {
@@ -213,9 +214,11 @@ func (worldMetrics) Looped()      {}
 
 // plan is what others do.
 type plan struct {
-	seed  uint64
-	as    bool // an account
-	steps []step
+	seed      uint64
+	as        bool // an account
+	finalizer bool
+	changes   bool // the controller asks for them, and for objects that are gone
+	steps     []step
 }
 
 type step struct {
@@ -224,12 +227,13 @@ type step struct {
 	pause          time.Duration
 }
 
-func drawPlan(t *rapid.T) plan {
+func drawPlan(t *rapid.T, more ...string) plan {
+	actions := append([]string{"scale", "note", "status", "delete", "lose a child", "swap", "resync"}, more...)
 	pauses := []time.Duration{0, time.Millisecond, 15 * time.Millisecond, 150 * time.Millisecond, 2 * time.Second}
-	p := plan{seed: rapid.Uint64().Draw(t, "seed"), as: rapid.Bool().Draw(t, "as")}
+	p := plan{seed: rapid.Uint64().Draw(t, "seed"), as: rapid.Bool().Draw(t, "as"), finalizer: true}
 	for range rapid.IntRange(1, 40).Draw(t, "steps") {
 		p.steps = append(p.steps, step{
-			action: rapid.SampledFrom([]string{"scale", "note", "status", "delete", "lose a child", "swap", "resync"}).Draw(t, "action"),
+			action: rapid.SampledFrom(actions).Draw(t, "action"),
 			widget: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "widget"),
 			want:   rapid.IntRange(0, 3).Draw(t, "want"),
 			pause:  rapid.SampledFrom(pauses).Draw(t, "pause"),
@@ -266,10 +270,16 @@ func (p plan) run() []string {
 			if ended, ok := e.(events.RunEnded); ok {
 				w.mu.Lock()
 				longest = max(longest, ended.Duration)
+				w.model.ended(ended)
 				w.mu.Unlock()
 			}
 		}),
-	}, &Revision{Guest: w, Effects: worldEffects{world: w}, Controller: abi.Controller{Name: "c", For: widget.All(), Owns: abi.AllOf(gadget), Finalizer: true}})
+	}, &Revision{Guest: w, Effects: worldEffects{world: w}, Controller: abi.Controller{
+		Name: "c", For: widget.All(), Owns: abi.AllOf(gadget), Finalizer: p.finalizer,
+	}})
+	if p.changes {
+		w.askForChanges()
+	}
 	if p.as {
 		w.c.Revision().Access = worldAccess{w}
 	}
@@ -321,6 +331,8 @@ func (w *world) step(n int, s step) {
 		w.change(of, func(e *entity) { e.note = fmt.Sprint(n) })
 	case s.action == "status":
 		w.change(of, func(e *entity) { e.status = fmt.Sprint(n) })
+	case s.action == "remove the finalizer":
+		w.change(of, func(e *entity) { e.finalizer = false })
 	case s.action == "delete":
 		w.change(of, func(e *entity) { e.deleting, e.generation = true, e.generation+1 })
 	default:
@@ -357,6 +369,7 @@ func (w *world) problems() (all []string) {
 	}
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
+	all = append(all, w.model.problems(w)...)
 	for key, s := range w.c.keys {
 		left := s.left()
 		if w.objects[id{widget, key}] == nil || left.parked != nil || len(left.uncertain) > 0 || len(left.deferred) > 0 || s.running {

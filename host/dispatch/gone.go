@@ -50,8 +50,12 @@ func (c *Controller) observeGone(o *object.Object) {
 func (c *Controller) meetGone(o *object.Object, uid object.Hash) (rev *Revision, cleanedUp, full bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if cleanedUp = c.cleanedUp[o.Key()] == uid; cleanedUp {
+	all := c.cleanedUp[o.Key()]
+	at := slices.Index(all, uid)
+	if cleanedUp = at >= 0; at == len(all)-1 {
 		delete(c.cleanedUp, o.Key())
+	} else if cleanedUp { // no event of an earlier one will come
+		c.cleanedUp[o.Key()] = all[at+1:]
 	}
 	return c.revision.Load(), cleanedUp, c.goneObjects.bytes+len(o.Raw) > maxGoneBytes
 }
@@ -60,7 +64,7 @@ func (c *Controller) meetGone(o *object.Object, uid object.Hash) (rev *Revision,
 // one. Controller.mu is held.
 func (c *Controller) takeState(key object.Key, uid object.Hash) *keyState {
 	s := c.keys[key]
-	if s == nil || s.uid != uid || s.running { // a run of the object that is in progress has its own end
+	if s == nil || s.uid != uid || s.running { // a run in progress ends before that of the object that is gone
 		return &keyState{uid: uid}
 	}
 	delete(c.keys, key)
@@ -75,10 +79,16 @@ func (c *Controller) nextGone(key object.Key, rev *Revision) *goneObject {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if all := c.goneObjects.byKey[key]; len(all) > 0 {
-		return all[0]
+	all := c.goneObjects.byKey[key]
+	if len(all) == 0 {
+		return nil
 	}
-	return nil
+	if s := c.keys[key]; s != nil && s.uid == all[0].state.uid { // of a run that was in progress as it went
+		all[0].state = s
+		delete(c.keys, key)
+		c.unpark(s)
+	}
+	return all[0]
 }
 
 // ResyncGone makes the keys of all objects due that are gone: they are not in the queue any
@@ -131,6 +141,7 @@ func (c *Controller) beginGone(ctx context.Context, item workItem, g *goneObject
 		c.postpone(item.Item, fullPause)
 		return nil
 	}
+	unread := c.refresh(ctx, item.Key, g.state)
 	c.mu.Lock()
 	var r, resumed *run
 	if item.revision == c.revision.Load() {
@@ -148,7 +159,7 @@ func (c *Controller) beginGone(ctx context.Context, item workItem, g *goneObject
 	if ch := g.state.changes; ch.kept != nil && g.MetadataOnly == item.revision.Controller.For.MetadataOnly {
 		r.old = ch.kept.of(g.Object)
 	}
-	r.beginReads(ctx, nil)
+	r.beginReads(ctx, unread)
 	return r
 }
 
@@ -205,5 +216,7 @@ func (r *run) cleansUp() {
 			return
 		}
 	}
-	r.c.cleanedUp[r.item.Key] = r.state.uid
+	if all := r.c.cleanedUp[r.item.Key]; !slices.Contains(all, r.state.uid) { // else it is tried again
+		r.c.cleanedUp[r.item.Key] = append(all, r.state.uid)
+	}
 }

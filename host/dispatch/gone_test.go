@@ -351,3 +351,57 @@ func TestAnOutageIsNoAttemptForAnObjectThatIsGone(t *testing.T) {
 		t.Errorf("attempt %d", f.request.Attempt)
 	}
 }
+
+func TestWhatARunLeavesIsThatOfTheObjectThatWentDuringIt(t *testing.T) {
+	f := newGone(t, false)
+	f.put(aWidget)
+	f.run()
+	handled := f.given()
+	f.edit(`{"spec":{"x":2}}`)
+	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+		f.remove()
+		return sandbox.Return{Code: abi.CodeRetry, Output: abi.EncodeResult(&abi.Result{Memo: []byte(`1`), Progress: []byte(`2`)})}, nil
+	}
+	f.run()
+	f.reconcile = succeed
+	f.run()
+	if !f.isGone() || f.request.Attempt != 1 || string(f.request.Change.Progress) != "2" || string(f.request.Memo) != "1" {
+		t.Errorf("the request is %+v", f.request)
+	}
+	f.expectChange(abi.ChangeDeleted, handled)
+}
+
+// Else it does not see what the run has made, and leaves it.
+func TestALostWriteIsReadBeforeTheRunForAnObjectThatIsGone(t *testing.T) {
+	f := newGone(t, false)
+	f.put(aWidget)
+	f.ends(0, abi.Result{Result: abi.OutcomeSuccess, Apply: []abi.Apply{{Object: []byte(aGadget)}}})
+	f.fail["apply"] = &effect.Failure{
+		EffectFailure: abi.EffectFailure{Class: abi.ClassRetry, Ref: abi.Ref{APIVersion: "v1", Kind: "Gadget", Name: "g"}}, Uncertain: true,
+	}
+	f.run()
+	f.remove()
+	f.log, f.request = nil, nil
+	if f.run(); !f.isGone() || !slices.Contains(f.log, "refresh Gadget") {
+		t.Errorf("what happened: %q", f.log)
+	}
+}
+
+// The informer is late: the second one is cleaned up before it shows that the first one went.
+func TestCleanupsOfOneNameAreTold(t *testing.T) {
+	f := newGone(t, true)
+	var last []*object.Object
+	for _, uid := range []string{"u1", "u2"} {
+		f.put(strings.Replace(aWidget, "u1", uid, 1))
+		f.edit(`{"metadata":{"deletionTimestamp":"2026-11-20T12:00:00Z"}}`)
+		last = append(last, f.store[widget][testKey])
+		f.run()
+	}
+	f.request = nil
+	for _, o := range last {
+		f.c.Observe(o, nil, false)
+	}
+	if f.run(); f.request != nil || len(f.c.cleanedUp) > 0 {
+		t.Errorf("%+v, left: %v", f.request, f.c.cleanedUp)
+	}
+}

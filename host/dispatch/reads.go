@@ -25,11 +25,8 @@ import (
 )
 
 // refresh reads the objects from the API server that a lost write of the last run
-// may have changed, so that this run sees whether it did.
-func (c *Controller) refresh(ctx context.Context, key object.Key) error {
-	c.mu.Lock()
-	s := c.keys[key]
-	c.mu.Unlock()
+// may have changed, so that this run sees whether it did. s is the state of the key.
+func (c *Controller) refresh(ctx context.Context, key object.Key, s *keyState) error {
 	for s != nil && s.carried != nil && len(s.uncertain) > 0 {
 		bounded, cancel := context.WithTimeout(ctx, refreshTimeout)
 		err := c.Cache.Refresh(bounded, key, s.uncertain[0])
@@ -40,6 +37,13 @@ func (c *Controller) refresh(ctx context.Context, key object.Key) error {
 		s.uncertain = s.uncertain[1:]
 	}
 	return nil
+}
+
+// stateOf returns what is remembered of a key, nil if nothing is.
+func (c *Controller) stateOf(key object.Key) *keyState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.keys[key]
 }
 
 // refreshTimeout bounds one read from the API server, which ends most requests

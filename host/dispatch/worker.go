@@ -175,7 +175,7 @@ func (c *Controller) begin(ctx context.Context, item workItem) *run {
 	if g := c.nextGone(item.Key, item.revision); g != nil {
 		return c.beginGone(ctx, item, g)
 	}
-	unread := c.refresh(ctx, item.Key)
+	unread := c.refresh(ctx, item.Key, c.stateOf(item.Key))
 	primary, exists := c.Cache.Get(item.Key)
 	switch {
 	case !exists:

@@ -36,6 +36,7 @@ type world struct {
 	ahead   map[object.Key]int // the latest version that a key's runs wrote
 	pending []event
 	saw     map[object.Key]string // by the last call
+	model   *changesModel         // nil unless the controller asks for changes
 
 	delivering sync.Mutex
 }
@@ -156,6 +157,7 @@ func (w *world) show(e event) {
 		w.shown[e.of] = now
 	}
 	w.seen = e.at
+	w.model.shows(before, now)
 	w.mu.Unlock()
 	switch {
 	case before == nil && now == nil:
@@ -287,14 +289,17 @@ func (w *world) Reconcile(_ context.Context, call sandbox.Call) (sandbox.Return,
 	}
 	w.mu.Lock()
 	children := w.gadgets(primary.UID)
-	w.saw[primary.Key()] = state(primary, len(children))
+	if !request.Gone {
+		w.saw[primary.Key()] = state(primary, len(children))
+	}
+	w.model.called(primary, request)
 	w.mu.Unlock()
 	w.request() // the time that the call takes
 
 	var want int
 	_, spec, _ := strings.Cut(string(primary.Raw), `"want":`)
 	fmt.Sscan(spec[:1], &want)
-	if primary.Deleting() {
+	if primary.Deleting() || request.Gone {
 		want = 0
 	}
 	result := &abi.Result{Status: fmt.Appendf(nil, `{"x":"%d of %d"}`, len(children), want)}
@@ -306,6 +311,9 @@ func (w *world) Reconcile(_ context.Context, call sandbox.Call) (sandbox.Return,
 	}
 	if note := primary.Annotations["note"]; note != primary.Annotations["copied"] && !primary.Deleting() {
 		result.Patch = fmt.Appendf(nil, `{"metadata":{"annotations":{"copied":%q}}}`, note)
+	}
+	if request.Gone {
+		result.Status, result.Patch = nil, nil
 	}
 	return returns(result)
 }

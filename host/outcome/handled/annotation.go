@@ -27,6 +27,9 @@ func Of(object []byte) (s State, tooLarge bool, err error) {
 		return s, false, err
 	}
 	s = State{Known: true, Object: content}
+	if version, ok := rawjson.Lookup(object, "apiVersion"); ok {
+		s.APIVersion = rawjson.NewReader(version).String()
+	}
 	if len(content) > MaxContent {
 		return s.WithoutObject(), true, nil
 	}
@@ -36,7 +39,7 @@ func Of(object []byte) (s State, tooLarge bool, err error) {
 // WithoutObject returns the state with a digest instead of the content.
 func (s State) WithoutObject() State {
 	if s.Object != nil {
-		s.Object, s.Digest = nil, digestOf(s.Object)
+		s.Object, s.Digest, s.APIVersion = nil, digestOf(s.Object), ""
 	}
 	return s
 }
@@ -45,7 +48,7 @@ func (s State) WithoutObject() State {
 // follows, by which an edit is noticed, and the second one is of the object that was handled,
 // by which a copy of it is:
 //
-//	{"sum":"32 hex digits","uid":"...","object":{...},"digest":"...","progress":...}
+//	{"sum":"32 hex digits","uid":"...","apiVersion":"...","object":{...},"digest":"...","progress":...}
 const (
 	sumStart  = `{"sum":"`
 	sumEnd    = `"`
@@ -61,6 +64,9 @@ func (s State) Value(uid string) string {
 	w := rawjson.NewWriter(nil)
 	w.Object(func() {
 		w.Name("uid").String(uid)
+		if s.APIVersion != "" {
+			w.Name("apiVersion").String(s.APIVersion)
+		}
 		if s.Object != nil {
 			w.Name("object").Raw(s.Object)
 		}
@@ -97,6 +103,8 @@ func Parse(value, uid string) (s State, valid bool) {
 		switch field {
 		case "uid":
 			of = r.String()
+		case "apiVersion":
+			s.APIVersion = strings.Clone(r.String())
 		case "object":
 			s.Object = r.Raw()
 		case "digest":
@@ -142,7 +150,11 @@ func (s State) Old(object []byte) ([]byte, error) {
 		}
 	}
 	identity.Object(func() {
-		member("apiVersion")
+		if s.APIVersion != "" {
+			identity.Name("apiVersion").String(s.APIVersion)
+		} else {
+			member("apiVersion")
+		}
 		member("kind")
 		identity.Name("metadata").Object(func() {
 			member("metadata", "name")

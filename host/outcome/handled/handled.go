@@ -22,6 +22,8 @@ type State struct {
 	// is nil if the host does not have it.
 	Object []byte
 	Whole  bool // Object has the status, too
+	// APIVersion is that in which the content was given. "" means that of the present object.
+	APIVersion string
 	// Digest is that of the content if that is too large to be kept. "" means that
 	// nothing is known of the content, unless there is Object.
 	Digest string
@@ -74,7 +76,8 @@ func (s State) hasContentOf(object []byte) bool {
 
 // Equal reports whether two states have the same in them.
 func (s State) Equal(other State) bool {
-	return s.Known == other.Known && s.Digest == other.Digest && equal(s.Object, other.Object) && equal(s.Progress, other.Progress)
+	return s.Known == other.Known && s.Digest == other.Digest && s.APIVersion == other.APIVersion &&
+		equal(s.Object, other.Object) && equal(s.Progress, other.Progress)
 }
 
 // equal reports whether two values, of which any may be absent, differ in nothing but nulls.

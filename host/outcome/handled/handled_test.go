@@ -171,6 +171,20 @@ func TestOldHasTheIdentityOfTheObject(t *testing.T) {
 	}
 }
 
+// A plugin that reads the object in another version now must not take the one for the other.
+func TestOldHasTheVersionInWhichItWasGiven(t *testing.T) {
+	s, _, _ := handled.Of([]byte(site))
+	s, _ = handled.Parse(s.Value("5f0c"), "5f0c")
+	now := patched(t, `{"apiVersion":"example.com/v2"}`)
+	old, err := s.Old(now)
+	if version, _ := rawjson.Lookup(old, "apiVersion"); err != nil || string(version) != `"example.com/v1"` {
+		t.Errorf("%s, %v", old, err)
+	}
+	if next, _, _ := handled.Of(now); next.Equal(s) {
+		t.Error("the annotation of the other version is not replaced")
+	}
+}
+
 func TestGuestsDoNotSeeTheAnnotation(t *testing.T) {
 	object := patched(t, `{"metadata":{"annotations":{"handled.a.thole.dev/b":"2"}}}`)
 	got, err := handled.WithoutAnnotations(object, map[string]string{"note": "x", "handled.a.thole.dev/b": "2"})
