@@ -41,7 +41,7 @@ func table() map[string]command {
 		"create":    {usage: "FILE ...", run: create},
 		"delete":    {usage: "[-n NAMESPACE] [-orphan] RESOURCE/NAME", run: remove},
 		"event":     {usage: "[-n NAMESPACE] RESOURCE/NAME TYPE REASON [TEXT]", check: event},
-		"expect":    {usage: "[-n NAMESPACE] RESOURCE/NAME [PATH=VALUE|PATH!=VALUE|condition:TYPE[.FIELD]=VALUE|observed] ...", check: expect},
+		"expect":    {usage: "[-n NAMESPACE] RESOURCE/NAME [PATH=VALUE|PATH!=VALUE|PATH~=PART|condition:TYPE[.FIELD]=VALUE|observed] ...", check: expect},
 		"fault":     {usage: "VERBS RESOURCES FAULT [KEY=VALUE] ...\nclear", run: fault},
 		"faults":    {usage: "FILE", run: faults},
 		"host":      {usage: "start [-nowait] [ARGUMENT ...]\nstop\nkill\nrestart\npause\ncontinue\nawait-exit\nsupervise", run: host},

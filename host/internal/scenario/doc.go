@@ -70,6 +70,7 @@
 //
 //	expect RESOURCE/NAME VALUE ...          the object exists and has all values:
 //	                                        PATH=TEXT, PATH!=TEXT: JSONPath without braces, "" if it is missing
+//	                                        PATH~=TEXT: it contains the text
 //	                                        condition:TYPE=STATUS, condition:TYPE.FIELD=TEXT
 //	                                        observed: status.observedGeneration is metadata.generation
 //	absent RESOURCE/NAME                    there is no such object

@@ -66,20 +66,22 @@ func observed(o *unstructured.Unstructured) error {
 	return nil
 }
 
-// parseValue reads PATH=VALUE or PATH!=VALUE.
+// parseValue reads PATH=VALUE, PATH!=VALUE or PATH~=PART.
 func parseValue(arg string) (value, error) {
 	i := equalsSign(arg)
 	if i < 1 {
-		return nil, wrongUse("%q is neither PATH=VALUE, PATH!=VALUE, condition:TYPE[.FIELD]=VALUE nor observed", arg)
+		return nil, wrongUse("%q is none of PATH=VALUE, PATH!=VALUE, PATH~=PART, condition:TYPE[.FIELD]=VALUE, observed", arg)
 	}
 	path, unequal := strings.CutSuffix(arg[:i], "!")
+	path, part := strings.CutSuffix(path, "~")
 	get, err := reader(path)
 	if err != nil {
 		return nil, wrongUse("%q: %v", arg, err)
 	}
 	return func(o *unstructured.Unstructured) error {
 		got, err := get(o)
-		if err == nil && (got == arg[i+1:]) == unequal {
+		holds := got == arg[i+1:] || part && strings.Contains(got, arg[i+1:])
+		if err == nil && holds == unequal {
 			err = fmt.Errorf("%s is %q, expected %s", path, got, arg)
 		}
 		return err

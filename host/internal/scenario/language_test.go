@@ -33,6 +33,8 @@ status:
 		".spec.image=a:1":                     true,
 		"spec.image=a:2":                      false,
 		"spec.image!=a:2":                     true,
+		"spec.image~=:1":                      true,
+		"spec.image~=:2":                      false,
 		"spec.image!=a:1":                     false,
 		"spec.missing=":                       true,
 		"spec.missing.deeper=":                true,
