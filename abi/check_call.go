@@ -120,7 +120,14 @@ func (c *GetCall) CheckFeatures(features []string) error {
 }
 
 func (c *IndexGetCall) check() error {
-	return cmp.Or(checkName("index", c.Index), checkLength("key", len(c.Key), MaxIndexKey), checkLength("namespace", len(c.Namespace), MaxName))
+	return cmp.Or(checkName("index", c.Index), checkIndexKey(c.Key), checkLength("namespace", len(c.Namespace), MaxName))
+}
+
+func checkIndexKey(key string) error {
+	if key == "" {
+		return rawjson.NewError("key", "is required")
+	}
+	return checkLength("key", len(key), MaxIndexKey)
 }
 
 // IndexByKeys returns the index of that name whose keys the guest gives.

@@ -96,7 +96,7 @@ func (out *IndexResult) check() error {
 }
 
 func (e IndexEntry) check() error {
-	return cmp.Or(checkLength("key", len(e.Key), MaxIndexKey), checkLength("value", len(e.Value), MaxIndexValue))
+	return cmp.Or(checkIndexKey(e.Key), checkLength("value", len(e.Value), MaxIndexValue))
 }
 
 // check does not require a reason of a condition that is removed.

@@ -78,6 +78,7 @@ func keysCases() []Case {
 		gives("index-denied", "in index every capability returns -2", []byte("{}"), capabilitiesDenied),
 		get("index-get", "index_get returns the length of the reply", key(objectEntry().Key), size(key(objectEntry().Key))),
 		get("index-get-other", "no object has another key", key("bye"), size(key("bye"))),
+		get("index-get-without-key", "index_get without a key returns -5", []byte(`{"index":"`+keysIndex+`"}`), abi.CodeInvalid),
 		get("index-get-invalid", "index_get of a message that cannot be decoded returns -5", []byte("?"), abi.CodeInvalid),
 	}
 }
@@ -142,6 +143,7 @@ func hostileKeysCases() []Case {
 		spoils("index-without-result", abi.ClassABI, "index returns 0 without a result", func(*guest) []byte { return I32Const(0) }),
 		invalid("not-json", "a result that is not JSON", []byte("\x00garbage")),
 		invalid("too-many", "one key more than an object may have", with(many...)),
+		invalid("without-key", "a value without a key", []byte(`{"entries":[{"value":1}]}`)),
 		invalid("key-twice", "a key twice", with(abi.IndexEntry{Key: "a"}, abi.IndexEntry{Key: "a"})),
 		invalid("long-key", "a key that is one byte too long", with(abi.IndexEntry{Key: strings.Repeat("k", abi.MaxIndexKey+1)})),
 		invalid("large-value", "a value that is two bytes too large", with(abi.IndexEntry{Key: "a", Value: large})),
