@@ -143,7 +143,7 @@ func (w *world) start() {
 func (w *world) read(owner, namespace, key string) (found []string, err error) {
 	run := w.cache.Begin(cache.Owner{Controller: "web/site", Key: object.Key{Name: owner}}, &cache.OwnWrites{}, func(abi.Kind) *cache.Informer { return w.index.Informer() })
 	defer run.Commit()
-	reading := cache.Reading{Kind: index.Kind("web", "by-site"), Fields: index.Having(key)}
+	reading := cache.Reading{Kind: index.Kind(w.index.Plugin, w.index.Name), Fields: index.Having(key)}
 	if namespace != "" {
 		reading.Namespaces = []string{namespace}
 	}
