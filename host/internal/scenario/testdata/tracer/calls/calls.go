@@ -1,14 +1,15 @@
 // Package calls has handlers that create a ConfigMap for each call that the host has performed,
-// so that a script can count them. The ConfigMap NAME-fails determines which of the handlers of
-// the object NAME fail: it is none of the object's content, so that a repair is no change of the
-// object.
+// so that a script can count them. A handler fails if fails of the object has its name, until the
+// ConfigMap NAME-repaired has the object's text for that name: a repair is no change of the object.
 package calls
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/thole-dev/thole/sdk"
@@ -77,7 +78,7 @@ func registerBares(conditions sdk.Conditions) {
 }
 
 // registerNotes registers those of a kind without generation, spec and status: ConfigMaps with
-// the label note, as NAME-fails must have, too.
+// the label note, as NAME-repaired must have, too.
 func registerNotes(conditions sdk.Conditions) {
 	var h handlers.Handlers[none, none]
 	add(&h, "data.scale")
@@ -104,20 +105,35 @@ func add[Spec, Status any](h *handlers.Handlers[Spec, Status], field string) {
 	}
 }
 
+// content is what the handlers read of an object of any kind.
+type content struct {
+	Text      string `json:"text"`
+	Fails     string `json:"fails"`
+	Permanent string `json:"permanent"`
+}
+
 // call is the function of all handlers.
 func call[Spec, Status any](c *handlers.Call[Spec, Status]) error {
-	var fails configMap
-	err := c.Get(configMaps.Ref(c.Namespace, c.Name+"-fails"), &fails)
+	var object struct{ Spec, Data content }
+	if err := json.Unmarshal(c.Object(), &object); err != nil {
+		return err
+	}
+	of := object.Spec
+	if of == (content{}) {
+		of = object.Data
+	}
+	var repaired configMap
+	err := c.Get(configMaps.Ref(c.Namespace, c.Name+"-repaired"), &repaired)
 	if err != nil && !errors.Is(err, sdk.ErrNotFound) {
 		return err
 	}
-	switch fails.Data[c.Handler] {
-	case "retry":
-		trace(c, "failed")
-		return errors.New("it is to fail")
-	case "permanent":
+	switch {
+	case strings.Contains(of.Permanent, c.Handler):
 		trace(c, "failed")
 		return handlers.Permanent(errors.New("it is to fail for good"))
+	case strings.Contains(of.Fails, c.Handler) && repaired.Data[c.Handler] != of.Text:
+		trace(c, "failed")
+		return errors.New("it is to fail")
 	}
 	trace(c, "ok")
 	return nil
