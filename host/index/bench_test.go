@@ -61,8 +61,8 @@ func benchmarkIndex(b *testing.B, pods int) {
 		b.Fatal(err)
 	}
 	last := fmt.Sprintf("kex-%d", (pods-1)/perParent)
-	for !w.index.Informer().HasSynced() {
-		time.Sleep(100 * time.Microsecond)
+	if err := w.index.Informer().WaitForSync(b.Context()); err != nil {
+		b.Fatal(err)
 	}
 	build := time.Since(began)
 	entries := float64(heapInUse()-had) / float64(pods)
