@@ -31,8 +31,8 @@ func (w *world) request() {
 }
 
 // write sends a write, which takes place or not, and whose reply arrives or not.
-// failure is nil if it does both.
-func (w *world) write(verb string, of id, how func(*entity)) (report effect.Report, failure *effect.Failure) {
+// failure is nil if it does both. It is for the object with a uid, if that is not "".
+func (w *world) write(verb string, of id, uid string, how func(*entity)) (report effect.Report, failure *effect.Failure) {
 	w.request()
 	defer w.request()
 	w.mu.Lock()
@@ -56,7 +56,7 @@ func (w *world) write(verb string, of id, how func(*entity)) (report effect.Repo
 		}
 	}
 	before := w.objects[of]
-	if before == nil && verb != abi.VerbApply { // gone meanwhile
+	if before == nil && verb != abi.VerbApply || before != nil && uid != "" && before.uid != uid { // gone meanwhile
 		return report, &effect.Failure{EffectFailure: abi.EffectFailure{Verb: verb, Class: abi.ClassRetry, Reason: "Superseded"}, Conflict: true}
 	}
 	if !takesPlace {
@@ -106,7 +106,7 @@ func (e worldEffects) EnsureFinalizer(_ context.Context, t effect.Target) (effec
 	case live.finalizer:
 		return effect.Report{}, nil
 	}
-	return e.write(abi.VerbFinalizer, of, func(o *entity) { o.finalizer = true })
+	return e.write(abi.VerbFinalizer, of, live.uid, func(o *entity) { o.finalizer = true })
 }
 
 func (e worldEffects) RemoveFinalizer(_ context.Context, t effect.Target) (effect.Report, *effect.Failure) {
@@ -115,7 +115,7 @@ func (e worldEffects) RemoveFinalizer(_ context.Context, t effect.Target) (effec
 	if live == nil {
 		return effect.Report{}, nil
 	}
-	return e.write(abi.VerbFinalizer, of, func(o *entity) { o.finalizer = false })
+	return e.write(abi.VerbFinalizer, of, live.uid, func(o *entity) { o.finalizer = false })
 }
 
 func (e worldEffects) PerformIntents(_ context.Context, t effect.Target, in *abi.Result) (report effect.Report, failure *effect.Failure) {
@@ -133,7 +133,7 @@ func (e worldEffects) PerformIntents(_ context.Context, t effect.Target, in *abi
 	}
 	if _, value, ok := strings.Cut(string(in.Patch), `"copied":"`); ok {
 		note, _, _ := strings.Cut(value, `"`)
-		if live.copied != note && !add(e.write(abi.VerbPatch, of, func(o *entity) { o.copied = note })) {
+		if live.copied != note && !add(e.write(abi.VerbPatch, of, live.uid, func(o *entity) { o.copied = note })) {
 			return report, failure
 		}
 	}
@@ -141,13 +141,13 @@ func (e worldEffects) PerformIntents(_ context.Context, t effect.Target, in *abi
 		_, name, _ := strings.Cut(string(intent.Object), `"name":"`)
 		name, _, _ = strings.Cut(name, `"`)
 		child := id{gadget, object.Key{Namespace: "ns", Name: name}}
-		if _, exists := e.has(child); !exists && !add(e.write(abi.VerbApply, child, func(o *entity) { o.owner = live })) {
+		if _, exists := e.has(child); !exists && !add(e.write(abi.VerbApply, child, "", func(o *entity) { o.owner = live })) {
 			return report, failure
 		}
 	}
 	for _, ref := range in.Delete {
 		child := id{gadget, object.Key{Namespace: "ns", Name: ref.Name}}
-		if _, exists := e.has(child); exists && !add(e.write(abi.VerbDelete, child, nil)) {
+		if _, exists := e.has(child); exists && !add(e.write(abi.VerbDelete, child, "", nil)) {
 			return report, failure
 		}
 	}
@@ -170,7 +170,7 @@ func (e worldEffects) WriteStatus(_ context.Context, t effect.Target, want effec
 	if live == nil || live.status == status {
 		return effect.Report{}, nil
 	}
-	return e.write(abi.VerbStatus, of, func(o *entity) { o.status = status })
+	return e.write(abi.VerbStatus, of, live.uid, func(o *entity) { o.status = status })
 }
 
 func (worldEffects) Release(context.Context, effect.Target, bool) (r effect.Report, f *effect.Failure) {
