@@ -80,8 +80,28 @@ func TestMemosAreKeptIfTheirVersionStays(t *testing.T) {
 	}
 }
 
-// The failures of a run may tell what another account has met. With the same code, the version
-// of memos is another one if the account is.
+// A memo may hold what another account has read, whatever version of memos a manifest states.
+func TestAMemoIsThatOfOneAccount(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+		return returns(&abi.Result{Memo: []byte(`"m"`)})
+	}
+	f.run()
+	for _, accounts := range [][]string{{"ns/b"}, {"ns/c", "ns/b"}} {
+		for _, account := range accounts {
+			f.swap(func(r *Revision) { r.Account = account })
+		}
+		if f.run(); f.request.Memo != nil {
+			t.Errorf("after %q the memo is %s", accounts, f.request.Memo)
+		}
+		if f.run(); string(f.request.Memo) != `"m"` {
+			t.Errorf("then it is %q", f.request.Memo)
+		}
+	}
+}
+
+// The failures of a run may tell what another account has met.
 func TestTheFailureOfARunIsThatOfOneAccount(t *testing.T) {
 	f := newFixture(t)
 	f.put(aWidget)
@@ -98,7 +118,7 @@ func TestTheFailureOfARunIsThatOfOneAccount(t *testing.T) {
 	fails()
 	for _, accounts := range [][]string{{"of ns/b"}, {"of ns/c", "of ns/b"}} {
 		for _, account := range accounts {
-			f.swap(func(r *Revision) { r.MemoVersion = account })
+			f.swap(func(r *Revision) { r.Account = account })
 		}
 		if f.run(); f.request.Previous != nil {
 			t.Errorf("after %q the run is told %+v", accounts, f.request.Previous)

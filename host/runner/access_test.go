@@ -331,24 +331,6 @@ func TestAReviewOfAnAccountThatIsDeleted(t *testing.T) {
 	expect()
 }
 
-// A memo may hold what another account has read.
-func TestAMemoIsThatOfOneAccount(t *testing.T) {
-	versions := map[string]string{}
-	for _, account := range []string{"", "a/b", "a/c"} {
-		for _, stated := range []string{"", "1", "1 of a/b", "a/b 1"} {
-			rev := &Revision{Revision: events.Revision{Digest: "d"}, Policy: config.Policy{ServiceAccount: account}, Manifest: &abi.Manifest{MemoVersion: stated}}
-			version := memoVersion(rev)
-			if other, taken := versions[version]; taken {
-				t.Errorf("%q is the version for %s and for %s %s", version, other, account, stated)
-			}
-			versions[version] = account + " " + stated
-			if again := memoVersion(rev); again != version {
-				t.Errorf("it is %q and %q", version, again)
-			}
-		}
-	}
-}
-
 // The cache of the host decides about writes to what the account may get, and no others.
 func TestWritesAreDecidedByWhatTheAccountMayGet(t *testing.T) {
 	_, url := startRefusingServer(t)
