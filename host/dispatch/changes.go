@@ -24,21 +24,21 @@ type changes struct {
 	endedWell bool
 	everWell  bool // a run has ended well, whoever led and whatever the plugin was
 	created   bool // the informer has shown the creation, and no run has ended well since
-	progress  []byte
-	kept      *kept // the handled state in memory; nil if it is not known
-	// digest is that of the content which was handled, where the annotation should have it:
-	// somebody may remove or edit that, and progress is not that of another one. unhandled is
-	// set if the annotation has shown that no run has ended well.
-	digest    string
-	unhandled bool
-	// behind counts how often in a row a run had to wait for the events of the informer.
-	behind int
+	unhandled bool // the annotation has shown that no run has ended well
 
 	// What has changed since the last run began. The next one begins with what counts for it:
 	// what a run in progress leaves is of before, too.
 	otherTerm    bool // the replica leads again: another one may have led meanwhile
 	otherAccount bool // the plugin acts as another one
 	otherCode    bool // of the plugin
+
+	progress []byte
+	kept     *kept // the handled state in memory; nil if it is not known
+	// digest is that of the content which was handled, where the annotation should have it:
+	// somebody may remove or edit that, and progress is not that of another one.
+	digest string
+	// behind counts how often in a row a run had to wait for the events of the informer.
+	behind int
 }
 
 // kept is an object as it was, by its difference to an object that the informer shows. It

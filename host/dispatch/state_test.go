@@ -80,7 +80,7 @@ func TestMemosAreKeptIfTheirVersionStays(t *testing.T) {
 	}
 }
 
-// A memo may hold what the account has read, and another one may not read.
+// A memo may hold what another account has read, whatever version of memos a manifest states.
 func TestAMemoIsThatOfOneAccount(t *testing.T) {
 	f := newFixture(t)
 	f.put(aWidget)
@@ -88,13 +88,16 @@ func TestAMemoIsThatOfOneAccount(t *testing.T) {
 		return returns(&abi.Result{Memo: []byte(`"m"`)})
 	}
 	f.run()
-	f.swap(func(r *Revision) { r.Account = "team/robot" })
-	if f.run(); f.request.Memo != nil {
-		t.Errorf("another account gets %s", f.request.Memo)
-	}
-	f.swap(func(*Revision) {})
-	if f.run(); string(f.request.Memo) != `"m"` {
-		t.Errorf("the same account gets %s", f.request.Memo)
+	for _, accounts := range [][]string{{"ns/b"}, {"ns/c", "ns/b"}} {
+		for _, account := range accounts {
+			f.swap(func(r *Revision) { r.Account = account })
+		}
+		if f.run(); f.request.Memo != nil {
+			t.Errorf("after %q the memo is %s", accounts, f.request.Memo)
+		}
+		if f.run(); string(f.request.Memo) != `"m"` {
+			t.Errorf("then it is %q", f.request.Memo)
+		}
 	}
 }
 
