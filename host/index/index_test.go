@@ -219,12 +219,30 @@ func TestRunsReadNothingBeforeEveryObjectHasItsKeys(t *testing.T) {
 	})
 }
 
+// settle waits until the events of all changes so far were delivered, which are in order.
+func (w *world) settle() {
+	w.t.Helper()
+	if _, err := w.read("last", "", "last"); err != nil {
+		w.t.Fatal(err)
+	}
+	w.pod("z/last", "last", "1")
+	that(w.t, func() error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !slices.Contains(w.woken, "last") {
+			return errors.New("the event of the last change was not delivered")
+		}
+		return nil
+	})
+}
+
 func TestWhoHasReadAKeyIsWokenByItsChanges(t *testing.T) {
 	w := newWorld(t)
 	w.pod("a/one", "shop", "1")
 	w.pod("a/two", "news", "1")
 	w.start()
 	w.expect("shop", "a/one=1")
+	w.settle()
 	for owner, key := range map[string]string{"shops": "shop", "news": "news"} {
 		if _, err := w.read(owner, "a", key); err != nil {
 			t.Fatal(err)
