@@ -138,8 +138,8 @@ func TestWrongUseNamesWhatIsAllowed(t *testing.T) {
 	for line, want := range map[string]string{
 		"expect":                       "0 arguments",
 		"expect pods":                  `"pods" is not RESOURCE/NAME`,
-		"expect pod/x ready":           "neither PATH=VALUE, PATH!=VALUE, condition:TYPE[.FIELD]=VALUE nor observed",
-		"expect pod/x [=1":             "neither PATH=VALUE",
+		"expect pod/x ready":           "none of PATH=VALUE, PATH!=VALUE, PATH~=PART, condition:TYPE[.FIELD]=VALUE, observed",
+		"expect pod/x [=1":             "none of PATH=VALUE",
 		"expect -witin 3s pod/x":       "-witin",
 		"absent pod/x a=b":             "2 arguments",
 		"count pods many":              `"many" is not a number`,
