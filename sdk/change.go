@@ -10,7 +10,7 @@ import (
 	"github.com/thole-dev/thole/sdk/internal/guest"
 )
 
-// This file has what a run is told of changes and timers: SPEC.md, "Changes" and "Timer".
+// This file has the changes and timers of a request: SPEC.md, "Changes" and "Timer".
 
 // Changes is where the host keeps what the last run that ended well was given of an object.
 type Changes = abi.Changes

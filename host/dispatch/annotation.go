@@ -198,7 +198,7 @@ func isHandling(old, updated *object.Object) bool {
 }
 
 // handlingMemo remembers isHandling of the last event of an object that many keys have read:
-// each of them is told of the event by itself.
+// the event is compared for each of them.
 type handlingMemo struct {
 	last atomic.Pointer[handlingResult]
 }

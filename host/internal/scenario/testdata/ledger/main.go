@@ -1,4 +1,4 @@
-// Command ledger is a plugin that writes down which changes it is told of: the controller
+// Command ledger is a plugin that writes down the changes in its requests: the controller
 // ledger in the status, and the controller journal in a ConfigMap for each object that is gone.
 package main
 
