@@ -119,26 +119,6 @@ func (c *GetCall) CheckFeatures(features []string) error {
 	return checkFeature(features, FeatureFields, "fields", len(c.Fields) > 0)
 }
 
-func (c *IndexGetCall) check() error {
-	return cmp.Or(checkName("index", c.Index), checkIndexKey(c.Key), checkLength("namespace", len(c.Namespace), MaxName))
-}
-
-func checkIndexKey(key string) error {
-	if key == "" {
-		return rawjson.NewError("key", "is required")
-	}
-	return checkLength("key", len(key), MaxIndexKey)
-}
-
-// IndexByKeys returns the index of that name whose keys the guest gives.
-func (c *Controller) IndexByKeys(name string) (x Index, ok bool) {
-	i := slices.IndexFunc(c.Indexes, func(x Index) bool { return x.Name == name && x.Field == "" })
-	if i < 0 {
-		return x, false
-	}
-	return c.Indexes[i], true
-}
-
 // CheckFeatures is [GetCall.CheckFeatures] for a list.
 func (c *ListCall) CheckFeatures(features []string) error {
 	return cmp.Or(

@@ -51,6 +51,7 @@ func (m *Manifest) checkFeatures(c Controller) error {
 		checkFeature(m.Features, FeatureChanges, "changes", c.Changes != ""),
 		checkFeature(m.Features, FeatureChanges, "gone", c.Gone),
 		checkFeature(m.Features, FeatureTimers, "timers", len(c.Timers) > 0),
+		checkFeature(m.Features, FeatureDaemons, "daemon", c.Daemon != nil),
 		checkFeature(m.Features, FeatureRetry, "retry", c.Retry != Retry{}),
 		checkFeature(m.Features, FeatureSummaries, "conditions.summaries", len(c.Conditions.Summaries) > 0),
 	)
@@ -78,6 +79,7 @@ func (c Controller) check() error {
 		c.checkChanges(),
 		checkEach("timers", c.Timers, Timer.check),
 		checkDistinct("timers", "name", c.Timers, func(t Timer) string { return t.Name }),
+		c.checkDaemon(),
 		rawjson.Within("retry", c.Retry.check()),
 		rawjson.Within("conditions", c.Conditions.check()),
 	)
@@ -95,62 +97,6 @@ func checkPath(field, path, example string) error {
 	}
 	_, err := fieldpath.ParsePath(path)
 	return cmp.Or(checkLength(field, len(path), MaxFieldPath), rawjson.Within(field, err))
-}
-
-// checkIndex returns an error for an index of a kind that is not read: no list could
-// use it. Whether the kind has the field is not known here.
-func (c Controller) checkIndex(x Index) error {
-	err := cmp.Or(checkName("name", x.Name), rawjson.Within("kind", x.Kind.check()))
-	if err == nil && x.Field != "" {
-		err = checkPath("field", x.Field, "spec.nodeName")
-	}
-	switch {
-	case err != nil:
-		return err
-	case !c.MayRead(x.Kind):
-		return rawjson.NewError("kind", rawjson.Quote(x.Kind.String())+" is not a kind that the controller may read: name it in reads")
-	case x.Field != "" && !isMetadata(x.Field) && c.readsMetadataOnly(x.Kind):
-		return rawjson.NewError("field", rawjson.Quote(x.Field)+" is not in the metadata, of which metadataOnly keeps nothing else")
-	}
-	return nil
-}
-
-// checkIndexes limits the indexes of one kind, which the controllers of a plugin share. Two
-// indexes of keys that have one name must be of one kind: the guest is given the name.
-func (m *Manifest) checkIndexes() error {
-	indexes, kinds := map[Kind]map[string]bool{}, map[string]Kind{}
-	return checkEach("controllers", m.Controllers, func(c Controller) error {
-		return checkEach("indexes", c.Indexes, func(x Index) error {
-			by := x.Field
-			if by == "" {
-				by = " " + x.Name // no field has a space
-				if other, ok := kinds[x.Name]; ok && other != x.Kind {
-					return rawjson.NewError("name", rawjson.Quote(x.Name)+" is an index of "+rawjson.Quote(other.String())+" in another controller: give one of them another name")
-				}
-				kinds[x.Name] = x.Kind
-			}
-			if indexes[x.Kind] == nil {
-				indexes[x.Kind] = map[string]bool{}
-			}
-			indexes[x.Kind][by] = true
-			if len(indexes[x.Kind]) <= MaxKindIndexes {
-				return nil
-			}
-			return rawjson.NewError("", rawjson.Quote(x.Kind.String())+" has more than "+strconv.Itoa(MaxKindIndexes)+" indexes in this plugin")
-		})
-	})
-}
-
-// IndexesByKeys returns the indexes whose keys the guest gives, each once.
-func (m *Manifest) IndexesByKeys() (all []Index) {
-	for _, c := range m.Controllers {
-		for _, x := range c.Indexes {
-			if x.Field == "" && !slices.ContainsFunc(all, func(other Index) bool { return other.Name == x.Name }) {
-				all = append(all, x)
-			}
-		}
-	}
-	return all
 }
 
 func (c Controller) checkChanges() error {

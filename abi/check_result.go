@@ -83,22 +83,6 @@ func TooManyIntents(err error) bool {
 	return false
 }
 
-func (out *IndexResult) check() error {
-	out.Message = rawjson.Truncate(out.Message, MaxErrorMessage)
-	seen := make(map[string]bool, len(out.Entries))
-	return checkEach("entries", out.Entries, func(e IndexEntry) error {
-		if seen[e.Key] {
-			return rawjson.NewError("key", "is given twice") // without the key, which may be of a Secret
-		}
-		seen[e.Key] = true
-		return e.check()
-	})
-}
-
-func (e IndexEntry) check() error {
-	return cmp.Or(checkIndexKey(e.Key), checkLength("value", len(e.Value), MaxIndexValue))
-}
-
 // check does not require a reason of a condition that is removed.
 func (c Condition) check() error {
 	if err := checkConditionType(c.Type); err != nil {

@@ -90,55 +90,6 @@ func DecodeResult(data []byte) (*Result, error) {
 	return checked(out, err, out.check)
 }
 
-// EncodeIndexRequestParts returns the text of a request of [ExportIndex] in parts, as
-// [EncodeRequestParts] does.
-func EncodeIndexRequestParts(q *IndexRequest) [][]byte {
-	return withObject(encode(len(q.Config)+64, q.fieldsBeforeObject), q.Object)
-}
-
-// EncodeIndexRequest returns the text of a request of [ExportIndex].
-func EncodeIndexRequest(q *IndexRequest) []byte { return bytes.Join(EncodeIndexRequestParts(q), nil) }
-
-// DecodeIndexRequest decodes a request of [ExportIndex].
-func DecodeIndexRequest(data []byte) (*IndexRequest, error) {
-	q, f := &IndexRequest{}, &fields{r: rawjson.NewReader(data)}
-	f.value(func(f *fields) {
-		q.fieldsBeforeObject(f)
-		f.raw("object", &q.Object)
-	})
-	return checked(q, f.r.End(), nil)
-}
-
-// EncodeIndexResult returns the text that [ExportIndex] writes.
-func EncodeIndexResult(out *IndexResult) []byte { return encode(256, out.fields) }
-
-// DecodeIndexResult decodes and checks what [ExportIndex] has written. Every error is a
-// [*rawjson.Error] and of class abi.
-func DecodeIndexResult(data []byte) (*IndexResult, error) {
-	out := &IndexResult{}
-	return checked(out, decodeStrict(data, out.fields), out.check)
-}
-
-// EncodeIndexGetCall returns the message of the capability index_get.
-func EncodeIndexGetCall(c *IndexGetCall) []byte { return encode(128, c.fields) }
-
-// DecodeIndexGetCall decodes and checks the message of the capability index_get. The host
-// returns [CodeInvalid] to the guest if there is an error.
-func DecodeIndexGetCall(data []byte) (*IndexGetCall, error) {
-	c := &IndexGetCall{}
-	return checked(c, decodeCall(data, c.fields), c.check)
-}
-
-// EncodeIndexReply returns the text of a reply to index_get.
-func EncodeIndexReply(r *IndexReply) []byte { return encode(256, r.fields) }
-
-// DecodeIndexReply decodes the reply to index_get.
-func DecodeIndexReply(data []byte) (*IndexReply, error) {
-	r, f := &IndexReply{}, &fields{r: rawjson.NewReader(data)}
-	f.value(r.fields)
-	return checked(r, f.r.End(), nil)
-}
-
 // EncodeGetCall returns the message of the capability get.
 func EncodeGetCall(c *GetCall) []byte { return encode(128, c.fields) }
 
@@ -183,6 +134,7 @@ func (c *Controller) fields(f *fields) {
 	f.boolean("gone", &c.Gone)
 	f.duration("interval", &c.Interval)
 	objects(f, "timers", MaxTimers, &c.Timers, (*Timer).fields)
+	pointer(f, "daemon", &c.Daemon, (*Daemon).fields)
 	f.duration("timeout", &c.Timeout)
 	f.count("concurrency", &c.Concurrency)
 	f.object("retry", c.Retry != Retry{}, c.Retry.fields)
@@ -202,12 +154,6 @@ func (w *Watch) fields(f *fields) {
 	f.required("by", (*string)(&w.By))
 	f.text("key", &w.Key)
 	f.text("field", &w.Field)
-}
-
-func (x *Index) fields(f *fields) {
-	f.required("name", &x.Name)
-	f.object("kind", true, x.Kind.fields)
-	f.text("field", &x.Field)
 }
 
 func (t *Timer) fields(f *fields) {
@@ -272,6 +218,7 @@ func (q *Request) fieldsBeforeObject(f *fields) {
 	f.count("attempt", &q.Attempt)
 	pointer(f, "previous", &q.Previous, (*Previous).fields)
 	texts(f, "timers", math.MaxInt, &q.Timers)
+	f.raws("signals", math.MaxInt, &q.Signals)
 	pointer(f, "change", &q.Change, (*Change).fields)
 	f.raw("memo", &q.Memo)
 	f.time("now", &q.Now)
@@ -309,37 +256,6 @@ func (ref *Ref) fields(f *fields) {
 	f.text("namespace", &ref.Namespace)
 	f.required("name", &ref.Name)
 	f.text("uid", &ref.UID)
-}
-
-func (q *IndexRequest) fieldsBeforeObject(f *fields) {
-	f.required("index", &q.Index)
-	f.raw("config", &q.Config)
-}
-
-func (out *IndexResult) fields(f *fields) {
-	objects(f, "entries", MaxIndexEntries, &out.Entries, (*IndexEntry).fields)
-	f.text("message", &out.Message)
-}
-
-func (e *IndexEntry) fields(f *fields) {
-	f.required("key", &e.Key)
-	f.raw("value", &e.Value)
-}
-
-func (c *IndexGetCall) fields(f *fields) {
-	f.required("index", &c.Index)
-	f.required("key", &c.Key)
-	f.text("namespace", &c.Namespace)
-}
-
-func (r *IndexReply) fields(f *fields) {
-	objects(f, "items", math.MaxInt, &r.Items, (*IndexItem).fields)
-}
-
-func (i *IndexItem) fields(f *fields) {
-	f.text("namespace", &i.Namespace)
-	f.required("name", &i.Name)
-	f.raw("value", &i.Value)
 }
 
 func (c *GetCall) fields(f *fields) {

@@ -25,6 +25,7 @@ const (
 	ExportWarm       = "warm"        // () -> i32; optional
 	ExportReconcile  = "reconcile"   // (len i32) -> i32; required
 	ExportIndex      = "index"       // (len i32) -> i32; required by an index without a field
+	ExportDaemon     = "daemon"      // (len i32) -> i32; required by a daemon of a controller
 )
 
 // ImportModule is the import module of the host functions.
@@ -109,27 +110,30 @@ const (
 	MaxConditions       = 64       // of a result, and of each list of types in a manifest
 	MaxMemo             = 4 << 10
 	MaxProgress         = 4 << 10
-	MaxTimers           = 64      // of a controller
-	MaxName             = 1 << 10 // of an object's name, namespace and uid; more than Kubernetes allows
-	MaxControllers      = 64      // per plugin
-	MaxFeatures         = 64      // per plugin
-	MaxKinds            = 256     // of each of owns, reads, watches and writes
-	MaxNamespaces       = 64      // of one entry of for, owns, reads and watches
-	MaxIndexes          = 64      // of a controller
-	MaxKindIndexes      = 8       // of one kind, by fields and by keys, in all controllers of a plugin together
-	MaxIndexEntries     = 64      // that an index gives to one object
-	MaxIndexKey         = 1 << 10 // of a key of an index
-	MaxIndexValue       = 4 << 10 // of the value beside it
-	MaxFieldPath        = 256     // of one of the fields of a get or list, and of the field of an index
-	MaxFields           = 16      // of one get or list
-	MaxRequirements     = 16      // of a field selector
-	MaxSelector         = 8 << 10 // of a label selector, or of a field selector of a manifest, in bytes
-	MaxContinue         = 1024    // of the continue of a list
-	MaxVersion          = 128     // of a plugin's version, and of its memoVersion
-	MaxSummaries        = 16      // of a controller
-	MaxConditionType    = 316     // as in metav1.Condition
-	MaxConditionReason  = 1024    // as in metav1.Condition
-	MaxEventReason      = 128     // as in events.k8s.io/v1
+	MaxTimers           = 64       // of a controller
+	MaxSignals          = 16       // of one step of a daemon
+	MaxSignal           = 4 << 10  // of one of them
+	MaxDaemonState      = 32 << 10 // of a daemon between two steps
+	MaxName             = 1 << 10  // of an object's name, namespace and uid; more than Kubernetes allows
+	MaxControllers      = 64       // per plugin
+	MaxFeatures         = 64       // per plugin
+	MaxKinds            = 256      // of each of owns, reads, watches and writes
+	MaxNamespaces       = 64       // of one entry of for, owns, reads and watches
+	MaxIndexes          = 64       // of a controller
+	MaxKindIndexes      = 8        // of one kind, by fields and by keys, in all controllers of a plugin together
+	MaxIndexEntries     = 64       // that an index gives to one object
+	MaxIndexKey         = 1 << 10  // of a key of an index
+	MaxIndexValue       = 4 << 10  // of the value beside it
+	MaxFieldPath        = 256      // of one of the fields of a get or list, and of the field of an index
+	MaxFields           = 16       // of one get or list
+	MaxRequirements     = 16       // of a field selector
+	MaxSelector         = 8 << 10  // of a label selector, or of a field selector of a manifest, in bytes
+	MaxContinue         = 1024     // of the continue of a list
+	MaxVersion          = 128      // of a plugin's version, and of its memoVersion
+	MaxSummaries        = 16       // of a controller
+	MaxConditionType    = 316      // as in metav1.Condition
+	MaxConditionReason  = 1024     // as in metav1.Condition
+	MaxEventReason      = 128      // as in events.k8s.io/v1
 	MaxErrorMessage     = 4 << 10
 	MaxConditionMessage = 32 << 10
 	MaxEventMessage     = 1 << 10
@@ -153,12 +157,14 @@ const (
 	// [Request.Change], [Request.Gone] and [Result.Progress].
 	FeatureChanges = "changes"
 	FeatureTimers  = "timers" // timers of a controller and of a request
+	// FeatureDaemons is the feature of [Controller.Daemon], [Request.Signals] and the export daemon.
+	FeatureDaemons = "daemons"
 )
 
 // Features returns the names of the features that this package implements. A
 // manifest lists those that its plugin uses.
 func Features() []string {
-	return []string{FeatureRetry, FeatureSummaries, FeatureFields, FeatureIndexes, FeatureSelectors, FeatureWatches, FeatureManaged, FeatureChanges, FeatureTimers}
+	return []string{FeatureRetry, FeatureSummaries, FeatureFields, FeatureIndexes, FeatureSelectors, FeatureWatches, FeatureManaged, FeatureChanges, FeatureTimers, FeatureDaemons}
 }
 
 // LabelManagedBy is the label of what a plugin with [FeatureManaged] owns. Its value is

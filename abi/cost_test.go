@@ -14,6 +14,7 @@ func TestDecodingHostileMessageIsLinear(t *testing.T) {
 	result := func(text []byte) { _, _ = DecodeResult(text) }
 	request := func(text []byte) { _, _ = DecodeRequest(text) }
 	manifest := func(text []byte) { _, _ = DecodeManifest(text) }
+	step := func(text []byte) { _, _ = DecodeDaemonResult(text) }
 	listCall := func(text []byte) { _, _ = DecodeListCall(text) }
 	distinct := func(i int) string { return `"k` + strconv.Itoa(i) + `":""` }
 	numbered := func(open, closing string) func(int) []byte {
@@ -57,6 +58,10 @@ func TestDecodingHostileMessageIsLinear(t *testing.T) {
 			return []byte(`{"fieldSelector":"` + strings.Repeat("a=b,", min(n, MaxCall)/4-10) + strings.Repeat("a", max(0, n-MaxCall)) + `"}`)
 		}},
 		{"fields", listCall, repeated(`{"fields":[`, `"/a"`, `]}`)},
+		{"signals", step, repeated(`{"signals":[`, `{}`, `]}`)},
+		{"signal", step, nested(`{"signals":[[`, `]]}`)},
+		{"state", step, numbered(`{"state":{`, `}}`)},
+		{"signals of a request", request, repeated(`{"signals":[`, `1`, `]}`)},
 		{"indexes", manifest, repeated(`{"controllers":[{"indexes":[`, `{}`, `]}]}`)},
 	} {
 		t.Run(c.name, func(t *testing.T) { costtest.Linear(t, 400, c.text, c.decode) })
@@ -72,10 +77,12 @@ func TestDecodingStopsAtLimitOfEntries(t *testing.T) {
 		"delete":      costtest.Repeat(1<<20, `{"delete":[`, `{}`, `]}`),
 		"events":      costtest.Repeat(1<<20, `{"events":[`, `{}`, `]}`),
 		"controllers": costtest.Repeat(1<<20, `{"controllers":[`, `{}`, `]}`),
+		"signals":     costtest.Repeat(1<<20, `{"signals":[`, `{}`, `]}`),
 	} {
 		got := costtest.Allocated(func(text []byte) {
 			_, _ = DecodeResult(text)
 			_, _ = DecodeManifest(text)
+			_, _ = DecodeDaemonResult(text)
 		}, text)
 		if got > 256<<10 {
 			t.Errorf("%s: decoding 1 MiB allocates %d bytes", name, got)

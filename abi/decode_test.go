@@ -19,7 +19,7 @@ func TestNullFieldEqualsAbsentField(t *testing.T) {
 	}{
 		{"manifest", "version features", `{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"}}],"%":null}`, decoder(DecodeManifest)},
 		{
-			"controller", "owns reads writes indexes finalizer changes gone interval timers timeout concurrency retry conditions",
+			"controller", "owns reads writes indexes finalizer changes gone interval timers daemon timeout concurrency retry conditions",
 			`{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},"%":null}]}`, decoder(DecodeManifest),
 		},
 		{
@@ -30,7 +30,7 @@ func TestNullFieldEqualsAbsentField(t *testing.T) {
 			"conditions", "target owned summarized negativePolarity",
 			`{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},"conditions":{"%":null}}]}`, decoder(DecodeManifest),
 		},
-		{"request", "controller object deleting gone reasons attempt previous timers change memo now seed config", `{"%":null}`, decoder(DecodeRequest)},
+		{"request", "controller object deleting gone reasons attempt previous timers signals change memo now seed config", `{"%":null}`, decoder(DecodeRequest)},
 		{"change", "type old progress", `{"change":{"%":null}}`, decoder(DecodeRequest)},
 		{"previous", "class failures", `{"previous":{"%":null}}`, decoder(DecodeRequest)},
 		{"failure", "verb ref class reason message", `{"previous":{"failures":[{"%":null}]}}`, decoder(DecodeRequest)},
@@ -40,6 +40,13 @@ func TestNullFieldEqualsAbsentField(t *testing.T) {
 		{"ref", "namespace uid", `{"delete":[{"apiVersion":"v1","kind":"K","name":"x","%":null}]}`, decoder(DecodeResult)},
 		{"event", "message", `{"events":[{"type":"Normal","reason":"A","%":null}]}`, decoder(DecodeResult)},
 		{"error", "reason message after terminal", `{"error":{"%":null}}`, decoder(DecodeResult)},
+		{
+			"daemon", "labelSelector timeout grace",
+			`{"name":"a","features":["daemons"],"controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},"finalizer":true,"daemon":{"%":null}}]}`, decoder(DecodeManifest),
+		},
+		{"daemon request", "controller object events state now seed config", `{"%":null}`, decoder(DecodeDaemonRequest)},
+		{"daemon result", "wait end signals state error", `{"%":null}`, decoder(DecodeDaemonResult)},
+		{"daemon wait", "after object reads", `{"wait":{"%":null}}`, decoder(DecodeDaemonResult)},
 		{"get", "namespace uid fields", `{"apiVersion":"v1","kind":"K","name":"x","%":null}`, decoder(DecodeGetCall)},
 		{"list", "namespace labelSelector fieldSelector fields limit continue", `{"apiVersion":"v1","kind":"K","%":null}`, decoder(DecodeListCall)},
 		{"reply", "items continue", `{"%":null}`, decoder(DecodeListReply)},

@@ -291,6 +291,22 @@ func (f *fields) objects(name string, limit, n int, entry func(i int, f *fields)
 	})
 }
 
+// raws is an array of values of any kind, which stay bytes.
+func (f *fields) raws(name string, limit int, values *[][]byte) {
+	if f.reads(name) {
+		*values = nil
+	} else if !f.writes(name, len(*values) > 0) {
+		return
+	}
+	f.array(limit, len(*values), func(i int) {
+		if f.w != nil {
+			f.w.Raw((*values)[i])
+		} else {
+			*values = append(*values, f.r.Raw())
+		}
+	})
+}
+
 // texts is an array of strings.
 func texts[S ~string](f *fields, name string, limit int, values *[]S) {
 	if f.reads(name) {

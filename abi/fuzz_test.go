@@ -74,3 +74,21 @@ func FuzzDecodeCalls(f *testing.F) {
 		roundTrip(t, data, DecodeListReply, EncodeListReply)
 	})
 }
+
+func FuzzDecodeDaemon(f *testing.F) {
+	addGoldens(f, "daemon_request", "daemon_result", "daemon_result_empty")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		roundTrip(t, data, DecodeDaemonRequest, EncodeDaemonRequest)
+		roundTrip(t, data, DecodeDaemonResult, EncodeDaemonResult)
+	})
+}
+
+func FuzzDecodeIndex(f *testing.F) {
+	addGoldens(f, "index_request", "index_result", "index_get_call", "index_reply")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		roundTrip(t, data, DecodeIndexRequest, EncodeIndexRequest)
+		roundTrip(t, data, DecodeIndexResult, EncodeIndexResult)
+		roundTrip(t, data, DecodeIndexGetCall, EncodeIndexGetCall)
+		roundTrip(t, data, DecodeIndexReply, EncodeIndexReply)
+	})
+}

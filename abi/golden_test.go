@@ -52,6 +52,9 @@ func messages() []message {
 		of("index_result", fullIndexResult(), EncodeIndexResult, DecodeIndexResult),
 		of("index_get_call", fullIndexGetCall(), EncodeIndexGetCall, DecodeIndexGetCall),
 		of("index_reply", fullIndexReply(), EncodeIndexReply, DecodeIndexReply),
+		of("daemon_request", fullDaemonRequest(), EncodeDaemonRequest, DecodeDaemonRequest),
+		of("daemon_result", fullDaemonResult(), EncodeDaemonResult, DecodeDaemonResult),
+		of("daemon_result_empty", &DaemonResult{}, EncodeDaemonResult, DecodeDaemonResult),
 		of("list_reply", fullListReply(), EncodeListReply, DecodeListReply),
 		of("list_reply_empty", &ListReply{}, EncodeListReply, DecodeListReply),
 	}

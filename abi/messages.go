@@ -31,6 +31,7 @@ type Controller struct {
 	Gone        bool       // run once more for an object that is gone without a cleanup; feature [FeatureChanges]
 	Interval    int64      // ms until the next run after a success without requeueAfter; 0 waits for a change
 	Timers      []Timer    // schedules of each object, with distinct names; feature [FeatureTimers]
+	Daemon      *Daemon    // a daemon of each object; nil: none; feature [FeatureDaemons]
 	Timeout     int64      // ms, the deadline of one call; 0 means the host's default
 	Concurrency int        // concurrent calls of this controller; 0 means the host's default
 	Retry       Retry      // when runs that fail or are requeued are repeated
@@ -109,53 +110,6 @@ const (
 	// same namespace, or with its namespace, a slash and its name.
 	WatchByField WatchBy = "field"
 )
-
-// Index is what the host keeps the objects of a kind by. With a field it is by the values of
-// that, so that a list with a field selector does not look at all of them. Without one it is
-// by keys that the guest gives to each object in [ExportIndex], for [ImportIndexGet].
-type Index struct {
-	Name  string // a DNS label, distinct within the controller
-	Kind  Kind   // one that get and list may read
-	Field string // a path such as spec.volumes[*].secret.secretName, see [fieldpath.Path]; "" for keys of the guest
-}
-
-// IndexRequest is the input of [ExportIndex]: an object of the kind of an index.
-type IndexRequest struct {
-	Index  string
-	Object []byte // JSON, as in [Request]
-	Config []byte // JSON: the administrator's configuration of the plugin; nil if there is none
-}
-
-// IndexResult is the message that [ExportIndex] writes: by what the object is found.
-type IndexResult struct {
-	Entries []IndexEntry // with distinct keys
-	Message string       // with a code other than [CodeOK]: why the object has no keys; truncated to MaxErrorMessage
-}
-
-// IndexEntry is a key of an object, and a value that is read with it.
-type IndexEntry struct {
-	Key   string
-	Value []byte // JSON of up to MaxIndexValue bytes; nil for none
-}
-
-// IndexGetCall is the message of the capability index_get. The reply is an [IndexReply].
-type IndexGetCall struct {
-	Index     string
-	Key       string
-	Namespace string // "" means the primary's, or all where the plugin may read them
-}
-
-// IndexReply is the reply to an [IndexGetCall], ordered by namespace and name.
-type IndexReply struct {
-	Items []IndexItem
-}
-
-// IndexItem is an object that has the key.
-type IndexItem struct {
-	Namespace string
-	Name      string
-	Value     []byte // JSON; nil for none
-}
 
 // Changes is where the host keeps what the last run that ended well was given of an
 // object.
@@ -297,6 +251,7 @@ type Request struct {
 	Attempt    int       // runs that ended in retry or in a failure since the last end that was no failure, or reset
 	Previous   *Previous // how the last run ended; nil if it succeeded
 	Timers     []string  // names of the controller's timers that are due
+	Signals    [][]byte  // JSON: of the object's daemon, since the last run that ended well
 	Change     *Change   // since the last run that ended well; nil unless the controller asks for changes
 	Memo       []byte    // JSON: the memo of the last result for this object; nil after a restart of the host
 	Now        time.Time // UTC: the time that every clock of the guest starts from
@@ -338,6 +293,7 @@ const (
 	ReasonPlugin  Reason = "plugin"  // a new revision or policy of the plugin
 	ReasonRequest Reason = "request" // the annotation reconcile.thole.dev/requestedAt changed
 	ReasonTimer   Reason = "timer"   // a timer of the controller is due
+	ReasonDaemon  Reason = "daemon"  // the daemon of the object has given signals, or failed
 )
 
 // Previous describes how the last run of an object ended.
@@ -348,7 +304,7 @@ type Previous struct {
 
 // EffectFailure is one effect that the host could not perform.
 type EffectFailure struct {
-	Verb    string // VerbFinalizer to VerbStatus
+	Verb    string // VerbFinalizer to VerbStatus, or VerbDaemon
 	Ref     Ref
 	Class   Class
 	Reason  string // the reason in the API server's response, such as Forbidden
@@ -363,6 +319,8 @@ const (
 	VerbDelete    = "delete"
 	VerbEvent     = "event"
 	VerbStatus    = "status"
+	// VerbDaemon is no effect: the daemon of the object has failed before the run.
+	VerbDaemon = "daemon"
 )
 
 // Ref identifies one object.

@@ -27,6 +27,7 @@ func fullManifest() *Manifest {
 			Gone:        true,
 			Interval:    600_000,
 			Timers:      []Timer{{Name: "probe", Interval: 60_000, InitialDelay: 5_000, Idle: 30_000, Sharp: true}},
+			Daemon:      &Daemon{LabelSelector: "example.com/watched", Timeout: 1_000, Grace: 5_000},
 			Timeout:     2_000,
 			Concurrency: 4,
 			Retry:       Retry{Initial: 1_000, Factor: 150, Cap: 60_000, Jitter: 10, Attempts: 8, Then: ThenCap},
@@ -70,12 +71,13 @@ func fullRequest() *Request {
 				Message: "the plugin may not create deployments",
 			}},
 		},
-		Timers: []string{"probe"},
-		Change: &Change{Type: ChangeDeleted, Old: []byte(`{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name":"shop"}}`), Progress: []byte(`["dns"]`)},
-		Memo:   []byte(`{"etag":"a1"}`),
-		Now:    time.Date(2026, 11, 20, 12, 0, 0, 123456789, time.UTC),
-		Seed:   [32]byte{0: 1, 31: 255},
-		Config: []byte(`{"region":"north"}`),
+		Timers:  []string{"probe"},
+		Signals: [][]byte{[]byte(`{"reachable":false}`), []byte(`7`)},
+		Change:  &Change{Type: ChangeDeleted, Old: []byte(`{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name":"shop"}}`), Progress: []byte(`["dns"]`)},
+		Memo:    []byte(`{"etag":"a1"}`),
+		Now:     time.Date(2026, 11, 20, 12, 0, 0, 123456789, time.UTC),
+		Seed:    [32]byte{0: 1, 31: 255},
+		Config:  []byte(`{"region":"north"}`),
 	}
 }
 
@@ -123,6 +125,28 @@ func fullIndexGetCall() *IndexGetCall {
 
 func fullIndexReply() *IndexReply {
 	return &IndexReply{Items: []IndexItem{{Namespace: "default", Name: "shop-0", Value: []byte(`{"port":80}`)}}}
+}
+
+func fullDaemonRequest() *DaemonRequest {
+	return &DaemonRequest{
+		Controller: "site",
+		Object:     []byte(site),
+		Events:     []DaemonEvent{DaemonRead, DaemonTime},
+		State:      []byte(`{"failed":2}`),
+		Now:        time.Date(2026, 11, 20, 12, 0, 0, 123456789, time.UTC),
+		Seed:       [32]byte{0: 1, 31: 255},
+		Config:     []byte(`{"region":"north"}`),
+	}
+}
+
+func fullDaemonResult() *DaemonResult {
+	return &DaemonResult{
+		Wait:    DaemonWait{After: 30_000, Object: true, Reads: true},
+		End:     true,
+		Signals: [][]byte{[]byte(`{"reachable":false}`), []byte(`null`)},
+		State:   []byte(`{"failed":3}`),
+		Error:   &Failure{Reason: "NoRoute", Message: "the site has no address"},
+	}
 }
 
 func fullListCall() *ListCall {

@@ -27,35 +27,39 @@ func readSpec(t *testing.T) string {
 
 // described are the types for which SPEC.md has a table of fields, by heading.
 var described = map[string]reflect.Type{
-	"Manifest":      reflect.TypeFor[Manifest](),
-	"Controller":    reflect.TypeFor[Controller](),
-	"Kind":          reflect.TypeFor[Kind](),
-	"Followed kind": reflect.TypeFor[Followed](),
-	"Watch":         reflect.TypeFor[Watch](),
-	"Retry":         reflect.TypeFor[Retry](),
-	"Timer":         reflect.TypeFor[Timer](),
-	"Change":        reflect.TypeFor[Change](),
-	"Conditions":    reflect.TypeFor[Conditions](),
-	"Summary":       reflect.TypeFor[Summary](),
-	"Request":       reflect.TypeFor[Request](),
-	"Previous":      reflect.TypeFor[Previous](),
-	"Failed effect": reflect.TypeFor[EffectFailure](),
-	"Result":        reflect.TypeFor[Result](),
-	"Condition":     reflect.TypeFor[Condition](),
-	"Apply":         reflect.TypeFor[Apply](),
-	"Ref":           reflect.TypeFor[Ref](),
-	"Event":         reflect.TypeFor[Event](),
-	"Error":         reflect.TypeFor[Failure](),
-	"Index":         reflect.TypeFor[Index](),
-	"Index request": reflect.TypeFor[IndexRequest](),
-	"Index result":  reflect.TypeFor[IndexResult](),
-	"Index entry":   reflect.TypeFor[IndexEntry](),
-	"index_get":     reflect.TypeFor[IndexGetCall](),
-	"Index reply":   reflect.TypeFor[IndexReply](),
-	"Index item":    reflect.TypeFor[IndexItem](),
-	"get":           reflect.TypeFor[GetCall](),
-	"list":          reflect.TypeFor[ListCall](),
-	"List reply":    reflect.TypeFor[ListReply](),
+	"Manifest":       reflect.TypeFor[Manifest](),
+	"Controller":     reflect.TypeFor[Controller](),
+	"Kind":           reflect.TypeFor[Kind](),
+	"Followed kind":  reflect.TypeFor[Followed](),
+	"Watch":          reflect.TypeFor[Watch](),
+	"Retry":          reflect.TypeFor[Retry](),
+	"Timer":          reflect.TypeFor[Timer](),
+	"Daemon":         reflect.TypeFor[Daemon](),
+	"Change":         reflect.TypeFor[Change](),
+	"Conditions":     reflect.TypeFor[Conditions](),
+	"Summary":        reflect.TypeFor[Summary](),
+	"Request":        reflect.TypeFor[Request](),
+	"Previous":       reflect.TypeFor[Previous](),
+	"Failed effect":  reflect.TypeFor[EffectFailure](),
+	"Result":         reflect.TypeFor[Result](),
+	"Condition":      reflect.TypeFor[Condition](),
+	"Apply":          reflect.TypeFor[Apply](),
+	"Ref":            reflect.TypeFor[Ref](),
+	"Event":          reflect.TypeFor[Event](),
+	"Error":          reflect.TypeFor[Failure](),
+	"Index":          reflect.TypeFor[Index](),
+	"Index request":  reflect.TypeFor[IndexRequest](),
+	"Index result":   reflect.TypeFor[IndexResult](),
+	"Index entry":    reflect.TypeFor[IndexEntry](),
+	"index_get":      reflect.TypeFor[IndexGetCall](),
+	"Index reply":    reflect.TypeFor[IndexReply](),
+	"Index item":     reflect.TypeFor[IndexItem](),
+	"Daemon request": reflect.TypeFor[DaemonRequest](),
+	"Daemon result":  reflect.TypeFor[DaemonResult](),
+	"Daemon wait":    reflect.TypeFor[DaemonWait](),
+	"get":            reflect.TypeFor[GetCall](),
+	"list":           reflect.TypeFor[ListCall](),
+	"List reply":     reflect.TypeFor[ListReply](),
 }
 
 // TestSpecTablesListFieldsOfTypes compares the tables with the types, including
@@ -158,7 +162,7 @@ func collectNames(typ reflect.Type, names map[string]bool) {
 func TestSpecListsEveryConstant(t *testing.T) {
 	spec := readSpec(t)
 	found := 0
-	for name, value := range exportedConstants(t, "contract.go", "messages.go") {
+	for name, value := range exportedConstants(t, "contract.go", "messages.go", "daemon.go") {
 		found++
 		want := "`" + value + "`"
 		if strings.HasPrefix(name, "Max") {
@@ -216,6 +220,8 @@ func TestSpecExamplesDecodeCompletely(t *testing.T) {
 		"index-result":   of("", fullIndexResult(), EncodeIndexResult, DecodeIndexResult),
 		"index-get-call": of("", fullIndexGetCall(), EncodeIndexGetCall, DecodeIndexGetCall),
 		"index-reply":    of("", fullIndexReply(), EncodeIndexReply, DecodeIndexReply),
+		"daemon-request": of("", fullDaemonRequest(), EncodeDaemonRequest, DecodeDaemonRequest),
+		"daemon-result":  of("", fullDaemonResult(), EncodeDaemonResult, DecodeDaemonResult),
 		"list-reply":     of("", fullListReply(), EncodeListReply, DecodeListReply),
 	}
 	seen := map[string]int{}
