@@ -75,12 +75,20 @@ type Case struct {
 	// Index is whether the calls are those of the export index, with [IndexRequest], and
 	// not of reconcile. A guest that is no [Indexer] is loaded only.
 	Index bool
-	// Calls is how often reconcile is called with the same request, but for
+	// Daemon is whether the calls are those of the export daemon, with [DaemonRequest]. A
+	// guest that is no [Stepper] is loaded only.
+	Daemon bool
+	// Last is whether each step is a last one, with the event stop (Daemon).
+	Last bool
+	// Runs is whether a call of reconcile, which must succeed, precedes each step (Daemon).
+	Runs bool
+	// Calls is how often the export is called with the same request, but for
 	// Namespaces. Each call
 	// must have the same outcome (StageCall and StageOK; at least 1).
 	Calls int
 	// Namespaces is whether each call is for an object in another namespace, as
-	// [RequestIn] makes them, instead of all for that of [Request].
+	// [RequestIn] makes them, instead of all for that of [Request]. Steps of
+	// daemons are for objects in these namespaces, too.
 	Namespaces bool
 	// Code and Output are what each call must return (StageOK). If Output is
 	// nil, any result is right that can be decoded.
@@ -99,18 +107,22 @@ func Request() []byte { return RequestIn("default") }
 func RequestIn(namespace string) []byte {
 	return abi.EncodeRequest(&abi.Request{
 		Controller: controller,
-		Object:     []byte(`{"apiVersion":"thole.dev/v1","kind":"Conformance","metadata":{"name":"one","namespace":"` + namespace + `"}}`),
+		Object:     objectIn(namespace),
 		Reasons:    []abi.Reason{abi.ReasonPrimary},
 		Attempt:    0,
 	})
+}
+
+func objectIn(namespace string) []byte {
+	return []byte(`{"apiVersion":"thole.dev/v1","kind":"Conformance","metadata":{"name":"one","namespace":"` + namespace + `"}}`)
 }
 
 // Cases lists the guests that keep or break one rule of the contract each.
 // Those that must not load come first.
 func Cases() []Case {
 	return slices.Concat(
-		loadCases(), manifestCases(), changesLoadCases(), keysLoadCases(),
-		callCases(), pointerCases(), okCases(), changesCases(), keysCases(), resetCases(), stateCases(),
+		loadCases(), manifestCases(), changesLoadCases(), keysLoadCases(), daemonLoadCases(),
+		callCases(), pointerCases(), okCases(), changesCases(), keysCases(), daemonCases(), resetCases(), stateCases(), daemonResetCases(),
 	)
 }
 
@@ -120,7 +132,7 @@ func Cases() []Case {
 func Hostile() []Case {
 	return slices.Concat(
 		bombCases(), indexCases(), startCases(), loopCases(), callTreeCases(), bulkCases(),
-		slowCases(), stackCases(), memoryCases(), stormCases(), resultCases(), edgeCases(), hostileKeysCases(),
+		slowCases(), stackCases(), memoryCases(), stormCases(), resultCases(), edgeCases(), hostileKeysCases(), hostileDaemonCases(),
 	)
 }
 

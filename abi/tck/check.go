@@ -21,6 +21,7 @@ var (
 		{abi.ExportInitialize, wasm.Signature(noTypes), false},
 		{abi.ExportWarm, wasm.Signature(noTypes, i32), false},
 		{abi.ExportIndex, wasm.Signature(i32Only, i32), false},
+		{abi.ExportDaemon, wasm.Signature(i32Only, i32), false},
 	}
 	contractImports = map[string]wasm.FuncType{
 		abi.ImportInput:  wasm.Signature(ptrLen),

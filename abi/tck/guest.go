@@ -41,13 +41,17 @@ type guest struct {
 	Module
 	name          string
 	input, output Func
-	constantsEnd  int32 // where the next constant is placed
+	clean, leaked []byte // the results of a guest that looks for what an earlier call has left
+	constantsEnd  int32  // where the next constant is placed
 	manifest      []byte
 	exported      map[string]bool
 }
 
 func newGuest(name string) *guest {
-	g := &guest{name: name, constantsEnd: constants, manifest: manifest(name), exported: map[string]bool{}}
+	g := &guest{
+		name: name, clean: success(), leaked: leaked(),
+		constantsEnd: constants, manifest: manifest(name), exported: map[string]bool{},
+	}
 	g.input = g.Import(abi.ImportModule, abi.ImportInput, ptrLen, noTypes)
 	g.output = g.Import(abi.ImportModule, abi.ImportOutput, ptrLen, noTypes)
 	return g

@@ -112,10 +112,10 @@ func resetCase(name, explain string, body func(*guest) []byte) Case {
 	})
 }
 
-// reportsLeak writes the result: leaked if the instructions push an i32 that is
-// not zero, else success.
+// reportsLeak writes the result: that of a leak if the instructions push an i32 that is
+// not zero, else the other one.
 func (g *guest) reportsLeak(instructions ...[]byte) []byte {
-	return join(join(instructions...), If, g.writes(leaked()), Else, g.writes(success()), End)
+	return join(join(instructions...), If, g.writes(g.leaked), Else, g.writes(g.clean), End)
 }
 
 func resetGlobal(g *guest) []byte {
@@ -239,7 +239,7 @@ func resetSegment(g *guest) []byte {
 	return join(
 		I32Const(scratch), I32Const(0), I32Const(6), MemoryInit(segment),
 		DataDrop(segment),
-		g.writes(success()),
+		g.writes(g.clean),
 	)
 }
 
@@ -250,6 +250,6 @@ func resetElements(g *guest) []byte {
 	return join(
 		I32Const(1), I32Const(0), I32Const(1), TableInit(segment),
 		op(wasm.OpElemDrop, segment),
-		g.writes(success()),
+		g.writes(g.clean),
 	)
 }

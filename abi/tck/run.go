@@ -32,8 +32,15 @@ type Indexer interface {
 	Index(request []byte) (code int32, output []byte, err error)
 }
 
-// Classified is an error with a failure class. Errors of [Guest.Reconcile] and
-// [Indexer] should implement it, themselves or wrapped, so that the class can be checked.
+// Stepper is a [Guest] that makes steps of daemons.
+type Stepper interface {
+	// Daemon is [Guest.Reconcile] for the export daemon. In a last step, whose request has
+	// the event stop, capabilities return [abi.CodeDenied].
+	Daemon(request []byte) (code int32, output []byte, err error)
+}
+
+// Classified is an error with a failure class. Errors of [Guest.Reconcile],
+// [Indexer] and [Stepper] should implement it, themselves or wrapped, so that the class can be checked.
 type Classified interface {
 	error
 	FailureClass() abi.Class
@@ -103,17 +110,16 @@ func (c Case) verifyCalls(guest Guest) error {
 	if c.Stage == StageCall {
 		verify = c.verifyFailure
 	}
-	call := guest.Reconcile
-	if c.Index {
-		indexer, ok := guest.(Indexer)
-		if !ok {
-			return nil
-		}
-		call = indexer.Index
+	call := c.callOf(guest)
+	if call == nil {
+		return nil
 	}
 	metered, meters := guest.(Metered)
 	var first uint64
 	for i := range max(c.Calls, 1) {
+		if err := c.verifyRun(guest); err != nil {
+			return fmt.Errorf("the run before call %d %w", i+1, err)
+		}
 		code, output, err := call(c.request(i))
 		if err := verify(code, output, err); err != nil {
 			return fmt.Errorf("call %d %w", i+1, err)
@@ -130,22 +136,55 @@ func (c Case) verifyCalls(guest Guest) error {
 	return nil
 }
 
+// callOf returns what calls the export of the case, nil if the guest has no such method.
+func (c Case) callOf(guest Guest) func(request []byte) (int32, []byte, error) {
+	switch {
+	case c.Index:
+		if indexer, ok := guest.(Indexer); ok {
+			return indexer.Index
+		}
+		return nil
+	case c.Daemon:
+		if stepper, ok := guest.(Stepper); ok {
+			return stepper.Daemon
+		}
+		return nil
+	}
+	return guest.Reconcile
+}
+
+// verifyRun makes the run that precedes a step, if there is one.
+func (c Case) verifyRun(guest Guest) error {
+	if !c.Runs {
+		return nil
+	}
+	run := Case{Output: always(success())}
+	return run.verifySuccess(guest.Reconcile(Request()))
+}
+
 // request returns the request of a call.
 func (c Case) request(call int) []byte {
+	namespace := "default"
+	if c.Namespaces {
+		namespace = fmt.Sprintf("tenant-%02d", call)
+	}
 	switch {
 	case c.Index:
 		return IndexRequest()
-	case c.Namespaces:
-		return RequestIn(fmt.Sprintf("tenant-%02d", call))
+	case c.Daemon:
+		return daemonRequest(namespace, c.Last)
 	}
-	return Request()
+	return RequestIn(namespace)
 }
 
 // decode returns an error if the output of a call is against the contract.
 func (c Case) decode(output []byte) (err error) {
-	if c.Index {
+	switch {
+	case c.Index:
 		_, err = abi.DecodeIndexResult(output)
-	} else {
+	case c.Daemon:
+		_, err = abi.DecodeDaemonResult(output)
+	default:
 		_, err = abi.DecodeResult(output)
 	}
 	return err

@@ -61,6 +61,11 @@ func TestExpectedResultsAreValid(t *testing.T) {
 	if _, err := abi.DecodeRequest(Request()); err != nil {
 		t.Error(err)
 	}
+	for _, last := range []bool{false, true} {
+		if q, err := abi.DecodeDaemonRequest(daemonRequest("default", last)); err != nil || (q.Events[0] == abi.DaemonStop) != last {
+			t.Errorf("%+v, %v", q, err)
+		}
+	}
 }
 
 // TestCheckReportsWhatImportsAndExportsShow expects an error for each guest
@@ -76,6 +81,7 @@ func TestCheckReportsWhatImportsAndExportsShow(t *testing.T) {
 		"wrong-signature":        `"reconcile" is (i64) -> i32, not (i32) -> i32`,
 		"wrong-kind":             `"reconcile" is a memory, not (i32) -> i32`,
 		"index-wrong-signature":  `"index" is (i64) -> i32, not (i32) -> i32`,
+		"daemon-wrong-signature": `"daemon" is (i64) -> i32, not (i32) -> i32`,
 		"wrong-import-signature": `thole/v1.log is (i32, i32) -> (), not (i32, i32, i32) -> ()`,
 		"unknown-import":         `thole/v1.outptu`,
 		"unknown-import-module":  `env.abort`,
@@ -154,9 +160,16 @@ func (h *fakeHost) Load(name string, _ []byte, _ Limits) (Guest, error) {
 	return h, nil
 }
 
-func (h *fakeHost) Reconcile([]byte) (int32, []byte, error) { return h.call(h.current) }
-func (h *fakeHost) Index([]byte) (int32, []byte, error)     { return h.call(h.current) }
-func (h *fakeHost) Close()                                  {}
+func (h *fakeHost) Reconcile([]byte) (int32, []byte, error) {
+	if h.current.Runs {
+		return 0, success(), nil
+	}
+	return h.call(h.current)
+}
+
+func (h *fakeHost) Index([]byte) (int32, []byte, error)  { return h.call(h.current) }
+func (h *fakeHost) Daemon([]byte) (int32, []byte, error) { return h.call(h.current) }
+func (h *fakeHost) Close()                               {}
 
 // varyingCost is a guest whose calls never cost the same.
 type varyingCost struct {
@@ -207,6 +220,8 @@ func TestVerifyReportsEachDeviation(t *testing.T) {
 		{"another code", calling(0, success(), nil), "code-retry", "must return 1"},
 		{"another result", calling(0, leaked(), nil), "reset-memory", "must have the result"},
 		{"other keys", calling(0, []byte("{}"), nil), "index", "must have the result"},
+		{"another state", calling(0, []byte("{}"), nil), "daemon-reset-memory", "must have the result"},
+		{"result of daemon accepted", calling(0, []byte("{}"), nil), "daemon-large-state", "must fail as abi"},
 		{"result of index accepted", calling(0, []byte("{}"), nil), "index-key-twice", "must fail as abi"},
 	} {
 		t.Run(x.name, func(t *testing.T) {

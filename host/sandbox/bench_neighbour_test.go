@@ -192,6 +192,7 @@ func disturbances() []disturbance {
 		{name: "busy-plugin", prepare: busyPlugin},
 		{name: "loads-go-plugin", prepare: loadsAgain("probe", func(b *testing.B) []byte { return wasmbuild.Build(b, wasmbuild.Go, probeDir) })},
 		{name: "collects-garbage", prepare: collectsGarbage},
+		{name: "spinning-daemons", prepare: spinningDaemons},
 	}
 	for _, c := range append(tck.Cases(), tck.Hostile()...) {
 		switch {
@@ -239,6 +240,24 @@ func hostile(c tck.Case) func(b *testing.B, s *Sandbox) func(context.Context) {
 			}
 		})
 	}
+}
+
+// daemonFuel is what a daemon may use in a second by default.
+const daemonFuel = 100_000_000
+
+// spinningDaemons makes steps that never return, of as many daemons as there are callers. Each
+// uses its fuel of a second, and is tried again as soon as that has passed.
+func spinningDaemons(b *testing.B, s *Sandbox) func(context.Context) {
+	c, _ := tck.CaseOf("daemon-loop")
+	g := load(b, s, Plugin{Name: c.Name, Wasm: c.Wasm()})
+	return callers(func(ctx context.Context) {
+		next := time.After(time.Second)
+		_, _ = g.Daemon(ctx, Call{Request: [][]byte{tck.DaemonRequest()}, Now: time.Now(), Fuel: daemonFuel})
+		select {
+		case <-next:
+		case <-ctx.Done():
+		}
+	})
 }
 
 func inGo(*testing.B, *Sandbox) func(context.Context) { return computes }

@@ -50,10 +50,10 @@ type Guest struct {
 // Manifest returns the plugin's manifest, which must not be changed.
 func (g *Guest) Manifest() *abi.Manifest { return g.manifest }
 
-// Call is one call of reconcile or index.
+// Call is one call of reconcile, index or daemon.
 type Call struct {
-	// Request is an encoded [abi.Request], or [abi.IndexRequest], in parts, which are
-	// copied when the guest reads them.
+	// Request is an encoded [abi.Request], [abi.IndexRequest] or [abi.DaemonRequest], in
+	// parts, which are copied when the guest reads them.
 	Request [][]byte
 	// Namespace is that of the request's object, "" if it is cluster-scoped. What
 	// calls in one namespace leave behind is not visible to calls in another one,
@@ -68,6 +68,9 @@ type Call struct {
 	// slot. 0, and more than the plugin's [Limits.Deadline], stand for that
 	// limit.
 	Deadline time.Duration
+	// Fuel is how much the call may execute. 0, and more than the plugin's [Limits.Fuel],
+	// stand for that limit.
+	Fuel int64
 	// Host serves what the guest reads and logs. If it is nil, get and list
 	// return [abi.CodeDenied], and logs go to the sandbox's logger.
 	Host HostCalls
@@ -82,7 +85,7 @@ type Call struct {
 type Return struct {
 	// Code is the result code.
 	Code abi.Code
-	// Output is an encoded [abi.Result], or [abi.IndexResult], that has not been checked. It
+	// Output is an encoded [abi.Result], [abi.IndexResult] or [abi.DaemonResult], that has not been checked. It
 	// is the caller's to keep.
 	Output []byte
 	// Usage is what the call used. It is set also if the call failed, as far as
@@ -115,6 +118,12 @@ func (g *Guest) Reconcile(ctx context.Context, call Call) (Return, error) {
 func (g *Guest) Index(ctx context.Context, call Call) (Return, error) {
 	call.Now, call.Seed = loadTime, g.digest
 	return g.named(g.call(ctx, abi.ExportIndex, call))
+}
+
+// Daemon is [Guest.Reconcile] for the export daemon, which every guest has whose manifest has a
+// controller with a daemon.
+func (g *Guest) Daemon(ctx context.Context, call Call) (Return, error) {
+	return g.named(g.call(ctx, abi.ExportDaemon, call))
 }
 
 func (g *Guest) named(out Return, err error) (Return, error) {
@@ -198,6 +207,7 @@ func (g *Guest) run(ctx context.Context, in *instance, export string, call Call)
 
 func (g *Guest) newCall(from Call) *call {
 	c := newCall(&g.limits, from.Now, from.Seed)
+	c.fuel.limit = min(cmp.Or(max(from.Fuel, 0), g.limits.Fuel), g.limits.Fuel)
 	c.input.set(Bytes(from.Request...))
 	c.host = from.Host
 	c.log = g.logLine

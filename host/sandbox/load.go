@@ -223,6 +223,11 @@ func checkOffers(m *abi.Manifest, in *instance) error {
 			return fmt.Errorf("index %q has no field, and export %q is missing, which would give it keys: export the function, or name a field", x.Name, abi.ExportIndex)
 		}
 	}
+	for _, c := range m.Controllers {
+		if c.Daemon != nil && in.module.ExportedFunction(abi.ExportDaemon) == nil {
+			return fmt.Errorf("controller %q has a daemon, and export %q is missing, which would make its steps: export the function, or remove daemon from the manifest", c.Name, abi.ExportDaemon)
+		}
+	}
 	return nil
 }
 

@@ -65,6 +65,12 @@ func TestLoadErrorNamesStepAndReason(t *testing.T) {
 		"manifest-timer-twice":              {StepManifest, `"probe" is given twice`},
 		"index-without-export":              {StepManifest, `index "keys" has no field, and export "index" is missing, which would give it keys: export the function, or name a field`},
 		"index-wrong-signature":             {StepVerify, `export "index" has the signature (i64) -> i32: thole/v1 wants (i32) -> i32`},
+		"daemon-without-export":             {StepManifest, `controller "conformance" has a daemon, and export "daemon" is missing, which would make its steps: export the function, or remove daemon from the manifest`},
+		"daemon-wrong-signature":            {StepVerify, `export "daemon" has the signature (i64) -> i32: thole/v1 wants (i32) -> i32`},
+		"manifest-daemon-without-feature":   {StepManifest, `needs the feature "daemons": name it in features`},
+		"manifest-daemon-without-finalizer": {StepManifest, `needs finalizer: the object stays until its daemon has been stopped`},
+		"manifest-daemon-long-selector":     {StepManifest, `daemon.labelSelector: 8193 bytes, the limit is 8192`},
+		"manifest-daemon-unknown-field":     {StepManifest, `controllers[0].daemon: unknown field "interval"`},
 		"manifest-index-of-two-kinds":       {StepManifest, `"keys" is an index of "v1 ConfigMap" in another controller: give one of them another name`},
 		"manifest-timer-without-interval":   {StepManifest, `is required: the time between two runs`},
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -102,6 +103,21 @@ func (c *kitGuest) Reconcile(request []byte) (int32, []byte, error) {
 // Index calls the export index without a host, as package index does.
 func (c *kitGuest) Index(request []byte) (int32, []byte, error) {
 	out, err := c.g.Index(context.Background(), Call{Request: [][]byte{request}, Namespace: "default", Deadline: c.deadline})
+	c.fuel = out.Usage.Fuel
+	return int32(out.Code), out.Output, err
+}
+
+// Daemon calls the export daemon without a host in the last step, as package dispatch does.
+func (c *kitGuest) Daemon(request []byte) (int32, []byte, error) {
+	q, err := abi.DecodeDaemonRequest(request)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	call := Call{Request: [][]byte{request}, Namespace: namespaceOf(c.t, request), Deadline: c.deadline}
+	if !slices.Contains(q.Events, abi.DaemonStop) {
+		call.Host = kitHost{c.t}
+	}
+	out, err := c.g.Daemon(context.Background(), call)
 	c.fuel = out.Usage.Fuel
 	return int32(out.Code), out.Output, err
 }

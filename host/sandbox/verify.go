@@ -33,6 +33,7 @@ var contractExports = []contractExport{
 	{abi.ExportInitialize, wasm.Signature(params()), false},
 	{abi.ExportWarm, wasm.Signature(params(), i32), false},
 	{abi.ExportIndex, wasm.Signature(params(i32), i32), false},
+	{abi.ExportDaemon, wasm.Signature(params(i32), i32), false},
 }
 
 type contractExport struct {
