@@ -75,6 +75,15 @@ func (t *Timers) End(d *Decision, now time.Time, jitter float64) time.Duration {
 	return t.untilNext(now)
 }
 
+// Until returns the time until the next timer is due, as End does, for a run that has nothing to do
+// with timers.
+func (t *Timers) Until(now time.Time) time.Duration {
+	if t.resting {
+		return 0
+	}
+	return t.untilNext(now)
+}
+
 // Rest makes no timer due before the next run.
 func (t *Timers) Rest() { t.resting = true }
 

@@ -29,6 +29,7 @@ var rules = map[abi.Reason]rule{
 	abi.ReasonRequest: {lane: fresh, resetsTheTries: true},
 	abi.ReasonOwned:   {lane: fresh, delayed: true},
 	abi.ReasonRead:    {lane: fresh, delayed: true},
+	abi.ReasonDaemon:  {lane: fresh, delayed: true},
 	abi.ReasonStatus:  {lane: fresh, obeysBackoff: true},
 	abi.ReasonPlugin:  {lane: background, endsBackoff: true},
 	abi.ReasonResync:  {lane: background, obeysBackoff: true},
@@ -65,7 +66,7 @@ type entry struct {
 	edge     time.Time    // when a delayed reason makes the key due; zero: none is pending
 	spread   time.Time    // when [Queue.AddSpread] makes the key due; zero: not pending
 	deadline time.Time    // when the key becomes due by itself; zero: never, or it is running
-	timer    time.Time    // when a timer of the controller makes the key due; zero: none, or it is running
+	timer    time.Time    // when a timer of the controller or the daemon makes the key due; zero: none, or it is running
 	next     outcome.Next // what deadline and timer were set for
 
 	wake      time.Time // the earliest of edge, spread, deadline and timer, as it is in Queue.timers
@@ -148,12 +149,25 @@ func (e *entry) start() {
 	e.edge, e.spread, e.deadline, e.timer = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 }
 
+// waits returns what is left of the wait for the deadline.
+func (e *entry) waits(now time.Time) outcome.Next {
+	if e.deadline.IsZero() {
+		return outcome.Next{}
+	}
+	next := e.next
+	next.After, next.Timer, next.Daemon, next.Continues = max(e.deadline.Sub(now), 1), 0, false, true
+	return next
+}
+
 // putBack makes a running key due again, with what was added meanwhile.
-func (e *entry) putBack(item Item) {
+func (e *entry) putBack(item Item, now time.Time) {
 	added := e.reasons
 	e.running, e.forgotten, e.deferred, e.pushFront = false, false, nil, true
 	e.outageEnded, e.own = false, time.Time{}
 	e.reasons, e.resetTries = item.Reasons, e.resetTries || item.ResetTries
+	if item.ForDaemon() && item.Waits.After > 0 {
+		e.next, e.deadline = item.Waits, now.Add(item.Waits.After)
+	}
 	for _, reason := range added {
 		e.addReason(reason, rule{})
 	}

@@ -21,6 +21,15 @@ type Item struct {
 	Key                     // with strings of its own
 	Reasons    []abi.Reason // why, in the order of their arrival, without duplicates; best effort
 	ResetTries bool         // earlier failures of the key no longer count
+	// Waits is what the key waited for, with what is left of the time: a run that has nothing to
+	// do with that passes it to [Queue.Done].
+	Waits outcome.Next
+}
+
+// ForDaemon reports whether nothing but the daemon of its object has made the key due, which
+// leaves the wait for its deadline as it is.
+func (i Item) ForDaemon() bool {
+	return len(i.Reasons) == 1 && i.Reasons[0] == abi.ReasonDaemon && !i.ResetTries
 }
 
 // Config configures a [Queue]. The zero value is a queue without metrics.
@@ -194,7 +203,7 @@ func (q *Queue) start(e *entry) (item Item, ok bool) {
 	if !e.due || q.stopped {
 		return Item{}, false
 	}
-	item = Item{Key: e.key, Reasons: e.reasons, ResetTries: e.resetTries}
+	item = Item{Key: e.key, Reasons: e.reasons, ResetTries: e.resetTries, Waits: e.waits(time.Now())}
 	e.start()
 	q.update(e)
 	return item, true
@@ -217,7 +226,7 @@ func (q *Queue) Done(key Key, next outcome.Next) {
 	e.end(next, now)
 	if e.backingOff() {
 		deferred = nil
-		if q.retries != nil {
+		if q.retries != nil && !next.Continues {
 			q.retries.Inc()
 		}
 	}
@@ -240,7 +249,7 @@ func (q *Queue) PutBack(item Item) {
 		return
 	}
 	deferred, l := e.deferred, e.takenFrom
-	e.putBack(item)
+	e.putBack(item, time.Now())
 	for _, reason := range deferred {
 		e.addReason(reason, ruleOf(reason))
 		l = max(l, min(ruleOf(reason).lane, repeated))
