@@ -153,6 +153,8 @@ type PluginStatus struct {
 	// WaitsFor is what the plugin waits for now, at its start or because its informers
 	// are late, for people.
 	WaitsFor string `json:"waitsFor,omitempty"`
+	// Daemons is how many daemons of the plugin run.
+	Daemons int `json:"daemons,omitempty"`
 	// Usage is how much of its limits of bytes the plugin has used up; nil while nothing of
 	// it runs.
 	Usage *effect.Usage `json:"usage,omitempty"`
@@ -170,7 +172,7 @@ func (h *Host) Plugins() []PluginStatus {
 	out, statuses, guests := []PluginStatus{}, h.runner.Statuses(), h.guestStats()
 	for _, s := range h.catalog.Statuses() {
 		running := statuses[s.Name]
-		status := PluginStatus{Status: s, Breaker: running.Breaker, CannotFollow: running.CannotFollow, MissingRights: running.MissingRights, WaitsFor: running.WaitsFor}
+		status := PluginStatus{Status: s, Breaker: running.Breaker, CannotFollow: running.CannotFollow, MissingRights: running.MissingRights, WaitsFor: running.WaitsFor, Daemons: running.Daemons}
 		if running.Usage != (effect.Usage{}) {
 			status.Usage = &running.Usage
 		}
@@ -237,6 +239,7 @@ func (c stageCollector) Collect(ch chan<- prometheus.Metric) {
 		collectBreaker(ch, plugin, s)
 		gauge(ch, "thole_own_writes", "Objects that the plugin has written and that its informers do not show yet; at 10,000, or 32 MiB, it waits for them.",
 			s.OwnWrites, prometheus.Labels{"plugin": plugin})
+		gauge(ch, "thole_daemons", "Daemons of the plugin that run: each takes up to limits.daemonStateKiB.", s.Daemons, prometheus.Labels{"plugin": plugin})
 		collectUsage(ch, plugin, s.Usage)
 		gauge(ch, "thole_plugin_missing_rights", "Rules that the service account of the plugin lacks, or the host for it.",
 			len(s.MissingRights), prometheus.Labels{"plugin": plugin})

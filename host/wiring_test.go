@@ -164,7 +164,7 @@ func TestStatsAreReadAtEachScrape(t *testing.T) {
 		cached: func() cache.Memory { return cache.Memory{Objects: 30, Indexes: 20, Edges: 5} },
 		guests: func() map[string]sandbox.Stats { return guests },
 		plugins: func() map[string]runner.Status {
-			return map[string]runner.Status{"p": {Breaker: &dispatch.BreakerStatus{State: dispatch.BreakerOpen}, Openings: 3, OwnWrites: 4, MissingRights: []string{"r"}, Usage: effect.Usage{StoredBytes: 5, StoredLimitBytes: 6, ChurnedBytes: 7, ChurnLimitBytes: 8}}, "q": {}}
+			return map[string]runner.Status{"p": {Breaker: &dispatch.BreakerStatus{State: dispatch.BreakerOpen}, Openings: 3, OwnWrites: 4, Daemons: 9, MissingRights: []string{"r"}, Usage: effect.Usage{StoredBytes: 5, StoredLimitBytes: 6, ChurnedBytes: 7, ChurnLimitBytes: 8}}, "q": {}}
 		},
 	})
 	memory.UsedBytes, memory.Refused = 10, 2
@@ -179,6 +179,8 @@ thole_breaker_state p open 1
 thole_cache_bytes v1 Pod 300
 thole_cache_objects v1 Pod 3
 thole_cache_restores_total v1 Pod 2
+thole_daemons p 9
+thole_daemons q 0
 thole_guest_memory_bytes 10
 thole_guest_memory_limit_bytes 1000
 thole_guest_memory_refusals_total 2

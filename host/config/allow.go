@@ -128,10 +128,10 @@ func ConfigText(plugin string, entries rights.Entries) string {
 	return fmt.Sprintf("{allow: {entries: {%s: %s}}}", rights.Quote(plugin), entries)
 }
 
-// Denial states what the policy of a plugin has to allow, and the configuration if it does
+// Denial states what the policy of a plugin has to allow, which may include daemons, and the configuration if it does
 // not allow that yet.
-func (a Allow) Denial(plugin string, needed rights.Entries) string {
-	reason := "the policy does not allow what the manifest asks for; write to " + plugin + ".yaml, beside the module, and leave its other fields as they are: " + PolicyText(needed)
+func (a Allow) Denial(plugin string, needed rights.Entries, daemons bool) string {
+	reason := "the policy does not allow what the manifest asks for; write to " + plugin + ".yaml, beside the module, and leave its other fields as they are: " + PolicyText(needed, daemons)
 	if !a.Covers(plugin, needed) {
 		reason += "; and to the file of --config: " + ConfigText(plugin, needed)
 	}
@@ -142,9 +142,10 @@ func (a Allow) Denial(plugin string, needed rights.Entries) string {
 // of a hundred kinds.
 const maxPolicyText = 8 << 10
 
-// PolicyText returns a policy with the entries, on one line of bounded length.
-func PolicyText(needed rights.Entries) string {
-	return sanitize.Truncate(needed.PolicyText(), maxPolicyText)
+// PolicyText returns a policy with the entries, and with daemons if these are needed, on one line
+// of bounded length.
+func PolicyText(needed rights.Entries, daemons bool) string {
+	return sanitize.Truncate(needed.PolicyText(daemons), maxPolicyText)
 }
 
 // problems returns what is wrong with the entries and namespaces of the plugins.

@@ -52,6 +52,16 @@ type Limits struct {
 	// ChurnMiB is how much the plugin may write in 5 minutes, all at once after a pause
 	// of that length; each write counts with the whole object. Default 512.
 	ChurnMiB int `json:"churnMiB,omitempty"`
+	// Daemons is how many daemons the plugin may have, if its policy allows it daemons;
+	// default 1000.
+	Daemons int `json:"daemons,omitempty"`
+	// DaemonFuel is how much one daemon may execute in a second, as in Fuel: one that has
+	// executed more waits, and a single step that executes more fails. Default 100,000,000,
+	// which is some milliseconds of computing.
+	DaemonFuel int64 `json:"daemonFuel,omitempty"`
+	// DaemonStateKiB is the size of what one daemon keeps between two steps; default and
+	// maximum 32.
+	DaemonStateKiB int `json:"daemonStateKiB,omitempty"`
 }
 
 // maxInstances also bounds the default of limits.instances, which is the number of
@@ -74,6 +84,9 @@ func (l *Limits) numbers() []number {
 		numberOf("limits.writeBurst", &l.WriteBurst, 40, 1, 10_000),
 		numberOf("limits.storedMiB", &l.StoredMiB, 256, 1, 1<<20),
 		numberOf("limits.churnMiB", &l.ChurnMiB, 512, 1, 1<<20),
+		numberOf("limits.daemons", &l.Daemons, 1000, 1, 1_000_000),
+		numberOf("limits.daemonFuel", &l.DaemonFuel, 100_000_000, 1_000_000, 1_000_000_000_000),
+		numberOf("limits.daemonStateKiB", &l.DaemonStateKiB, abi.MaxDaemonState>>10, 1, abi.MaxDaemonState>>10),
 	}
 }
 

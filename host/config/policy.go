@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/rights"
 )
 
@@ -33,6 +35,9 @@ type Policy struct {
 	// DryRun sends every write of the plugin to the API server as a dry run:
 	// it is checked and not stored. What would have changed is logged.
 	DryRun bool `json:"dryRun,omitempty"`
+	// Daemons lets the plugin have a daemon for each object of its controllers that ask for
+	// one, within limits.daemons, limits.daemonFuel and limits.daemonStateKiB.
+	Daemons bool `json:"daemons,omitempty"`
 	// OwnLease gives the plugin a Lease of its own, instead of one that it shares with other
 	// plugins: it fails over by itself.
 	OwnLease bool `json:"ownLease,omitempty"`
@@ -46,6 +51,11 @@ type Policy struct {
 	Limits Limits `json:"limits,omitzero"`
 	// Config is passed to the plugin with every request, as JSON.
 	Config json.RawMessage `json:"config,omitempty"`
+}
+
+// LacksDaemons reports whether a plugin has daemons that the policy does not allow.
+func (p Policy) LacksDaemons(m *abi.Manifest) bool {
+	return !p.Daemons && slices.ContainsFunc(m.Controllers, func(c abi.Controller) bool { return c.Daemon != nil })
 }
 
 // Equal reports whether both policies allow the same and pass the same bytes

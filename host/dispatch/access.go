@@ -329,6 +329,7 @@ func (c *Controller) answered(allowed bool) {
 		}
 	}
 	if missed {
+		c.missedReads()
 		c.Resync(c.keysWithState())
 	}
 }

@@ -165,14 +165,14 @@ func (r *run) annotationEvent() *abi.Event {
 	return nil
 }
 
-// withoutAnnotations returns the object as guests are given it.
-func (r *run) withoutAnnotations() []byte {
-	if r.revision.Controller.Changes != abi.ChangesAnnotation {
-		return r.given.Raw
+// given returns an object as guests are given it, without the annotations of handled states.
+func (rev *Revision) given(o *object.Object) []byte {
+	if rev.Controller.Changes != abi.ChangesAnnotation {
+		return o.Raw
 	}
-	text, err := handled.WithoutAnnotations(r.given.Raw, r.given.Annotations)
+	text, err := handled.WithoutAnnotations(o.Raw, o.Annotations)
 	if err != nil { // cannot happen for an object that was parsed
-		return r.given.Raw
+		return o.Raw
 	}
 	return text
 }

@@ -12,7 +12,7 @@ import (
 
 // call calls the guest. Its outcome is in returned and result, or in fault.
 func (r *run) call(ctx context.Context) {
-	if r.fault != nil {
+	if r.fault != nil || r.incomplete != nil {
 		return // the run could not begin
 	}
 	returned, err := r.revision.Guest.Reconcile(ctx, sandbox.Call{
@@ -66,12 +66,13 @@ func (r *run) boundIntents(decodeError error) {
 func (r *run) request() *abi.Request {
 	return &abi.Request{
 		Controller: r.c.Name,
-		Object:     r.withoutAnnotations(),
+		Object:     r.revision.given(r.given),
 		Deleting:   r.given.Deleting(),
 		Gone:       r.gone != nil,
 		Change:     r.change(),
 		Reasons:    r.reasons(),
 		Timers:     r.due,
+		Signals:    r.takeSignals(),
 		Attempt:    r.state.tries.Attempt,
 		Previous:   r.state.previous,
 		Memo:       r.state.memo,

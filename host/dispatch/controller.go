@@ -147,6 +147,7 @@ type Metrics interface {
 	Wrote(verb string)
 	Looped()              // a run of a key that is in a write loop
 	Dropped()             // a log line of the guest beyond its allowance
+	Stepped(failed bool)  // a step of a daemon
 	Limited(limit string) // a result that was refused because of a limit
 }
 
@@ -169,6 +170,7 @@ type Revision struct {
 	Account     string                    // that the plugin acts as; what another one has read is not kept
 	Reads       map[abi.Kind]rights.Reads // where it may read what it follows
 	MaxIntents  int                       // in one result; 0: as many as the ABI allows
+	Daemons     *DaemonConfig             // nil: the controller has none
 	Config      []byte                    // JSON, the administrator's configuration; nil: none
 }
 
@@ -195,7 +197,9 @@ type Controller struct {
 	cleanedUp map[object.Key][]object.Hash
 	// timers has the objects that have run, and nothing if the controller has no timers.
 	// followed is since when it runs objects by them.
-	timers   map[object.Key]*objectTimers
+	timers map[object.Key]*objectTimers
+	// daemons has those of the objects, and nothing if the controller has none.
+	daemons  map[object.Key]*daemon
 	followed time.Time
 	term     <-chan struct{} // in which the replica has led last; see [Lease]
 
@@ -204,6 +208,7 @@ type Controller struct {
 	started  int // how many there are; more than workers until the next keys come
 
 	parkedBytes int // of the results of parked runs
+	signalBytes int // of the signals that wait
 }
 
 // New returns a controller that runs the given revision once [Controller.Run]
@@ -252,6 +257,7 @@ func (c *Controller) Swap(revision *Revision, keys []object.Key) {
 	c.timersReplaced(before.Controller.Timers, revision.Controller.Timers)
 	c.mu.Unlock()
 	before.Breaker.retire()
+	c.stopDaemons(context.Background(), before)
 	c.Queue.AddSpread(slices.Concat(keys, others))
 }
 
@@ -280,6 +286,7 @@ func (c *Controller) Run(ctx context.Context) {
 			workers.Go(func() { c.answer(ctx) })
 		case <-ctx.Done():
 			workers.Wait()
+			c.stopDaemons(context.WithoutCancel(ctx), c.revision.Load())
 			return
 		}
 	}

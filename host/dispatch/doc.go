@@ -1,7 +1,7 @@
 // Package dispatch is the worker of the host: it takes a key from the queue,
 // reads its object from the cache, calls the plugin in the sandbox, decides what
 // the result means, performs the effects, and hands the key back to the queue.
-// worker.go reads from top to bottom in this order.
+// worker.go reads from top to bottom in this order, and perform.go and end.go after it.
 //
 // dispatch drives the stages queue, cache, sandbox, outcome and effect and uses
 // their types. The small interfaces in controller.go exist so that tests can
@@ -21,6 +21,8 @@
 //     lost meanwhile.
 //   - With a service account, no byte reaches the guest that the account may not read, and
 //     no object makes a key due that the account may not see.
+//   - A daemon makes no step while a run of its object is in progress, and none after its last
+//     one.
 //   - While the circuit breaker of a plugin is open, its keys stay in their
 //     queues and one run at a time probes the plugin. Every plugin has a
 //     breaker of its own.
@@ -29,19 +31,25 @@
 //
 //	controller.go    Controller, its configuration, what it needs of the stages
 //	worker.go        one run, from the key to the key
+//	steps.go         the step of the daemon of the object, before that
 //	call.go          the call of the guest: its request and its result
 //	reads.go         what a guest reads during its call, and what it may read
 //	lists.go         the pages of lists that can be continued
 //	access.go        what the service account of the plugin may read, and which changes it may learn of
 //	guestlog.go      what a guest logs during its call
-//	writes.go        the effects of a run
+//	perform.go       what the run has led to
+//	writes.go        its effects
 //	parked.go        runs whose writes are postponed
+//	end.go           the end of a run
 //	triggers.go      which events of the cluster make a key due
 //	watches.go       which primaries a change of a watched kind makes due
 //	changes.go       what the last run that ended well was given, and what has changed since
 //	annotation.go    the same in an annotation of the object
 //	terms.go         what counts no more when the replica leads again
 //	gone.go          runs for objects that are gone
+//	daemons.go       the daemons of objects between their steps
+//	laststeps.go     how they are stopped
+//	signals.go       what they have given for the runs of their objects
 //	timers.go        runs by the timers of the controller
 //	ownchanges.go    which of these events are the work of the key itself
 //	state.go         what is remembered of a key between its runs

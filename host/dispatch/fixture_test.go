@@ -274,7 +274,8 @@ func (c testCache) PrimariesBy(namespace string, field fieldpath.Path, value str
 	return keys
 }
 
-func (c testCache) Forget(key object.Key) { c.note("cache forgets %s", key) }
+func (c testCache) ForgetStep(key object.Key) { c.note("cache forgets the step of %s", key) }
+func (c testCache) Forget(key object.Key)     { c.note("cache forgets %s", key) }
 
 // message is a read of a guest.
 func message(text []byte) sandbox.ReadCall { return sandbox.ReadCall{Message: text} }
@@ -485,6 +486,7 @@ func (m testMetrics) Started() func(string, abi.Class, float64) {
 }
 func (m testMetrics) Wrote(string)         {}
 func (m testMetrics) Looped()              { m.loops++ }
+func (m testMetrics) Stepped(failed bool)  { m.note("stepped failed=%t", failed) }
 func (m testMetrics) Dropped()             { m.note("line dropped") }
 func (m testMetrics) Limited(limit string) { m.note("limited by %s", limit) }
 

@@ -133,6 +133,7 @@ func (c *Controller) dropGone(key object.Key, g *goneObject) {
 		delete(c.goneObjects.byKey, key)
 	}
 	c.unpark(g.state)
+	c.dropAllSignals(g.state)
 }
 
 // beginGone returns a run for an object that is gone, nil if the key is not to be run now.

@@ -19,6 +19,7 @@ type change struct {
 	uid     types.UID
 	version string // resourceVersion; "" for a deletion
 	crowd   bool   // very many keys have read the object
+	index   bool   // the object is one of an index
 }
 
 // changeOf returns what an event states: updated is nil for a deletion of old.

@@ -29,10 +29,11 @@ type keyState struct {
 	wokenByOthers bool
 
 	// replaced is set when the revision of the last run was swapped.
-	replaced   bool
-	wasHealthy bool // with replaced: whether the replaced revision was healthy
-	dropTries  bool // with replaced: the new revision has other code
-	dropMemo   bool // with replaced: memos of the new revision mean something else
+	replaced     bool
+	wasHealthy   bool // with replaced: whether the replaced revision was healthy
+	dropTries    bool // with replaced: the new revision has other code
+	dropMemo     bool // with replaced: memos of the new revision mean something else
+	otherAccount bool // with replaced: the new revision acts as another one
 
 	outageEnded bool // since the last run began
 	running     bool // a run is in progress
@@ -52,6 +53,7 @@ type carried struct {
 	postponed int       // times in a row, without a write in between, that the API server has postponed them
 	repeated  int       // times in a row that a write was postponed whose outcome is not known
 
+	signals  signals  // for the next run
 	parked   *run     // the run whose effects are postponed; nil: none
 	deferred []change // that came during the run
 }
@@ -59,7 +61,7 @@ type carried struct {
 // isEmpty reports whether nothing is carried over.
 func (c *carried) isEmpty() bool {
 	return c.tries == (outcome.Tries{}) && c.memo == nil && c.previous == nil && len(c.uncertain) == 0 &&
-		!c.notBefore.After(time.Now()) && c.postponed+c.repeated == 0 && c.parked == nil && len(c.deferred) == 0
+		!c.notBefore.After(time.Now()) && c.postponed+c.repeated == 0 && c.parked == nil && len(c.deferred)+len(c.signals.waiting) == 0
 }
 
 // beginRun returns a run of a key, with its state, and marks the key as running. If
@@ -81,6 +83,7 @@ func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed
 	if uid := object.HashOf(string(primary.UID)); s == nil || s.uid != uid {
 		if s != nil {
 			c.unpark(s)
+			c.dropAllSignals(s)
 			item.revision.Effects.Forget(s.uid)
 			c.createdAgain(item.Key, s, uid)
 		}
@@ -98,6 +101,9 @@ func (c *Controller) beginState(item workItem, primary *object.Object, s *keySta
 		s.carried = &carried{}
 	}
 	if s.replaced {
+		if s.otherAccount { // a signal may tell what it has read
+			c.dropAllSignals(s)
+		}
 		s.startRevision()
 	}
 	s.beginChanges(item.revision, c.created[item.Key] == s.uid)
@@ -117,7 +123,7 @@ func (c *Controller) beginState(item workItem, primary *object.Object, s *keySta
 	now := time.Now()
 	r = &run{
 		c: c, revision: item.revision, item: item.Item, state: s, start: now, worked: now, given: primary, primary: primary,
-		own: !s.wokenByOthers && !timed, restores: c.restores,
+		own: !s.wokenByOthers && !timed, others: s.wokenByOthers, restores: c.restores,
 	}
 	s.running, s.wokenByOthers = true, false
 	return r, resumed
@@ -141,9 +147,10 @@ func (s *keyState) addUncertain(ref abi.Ref) {
 func (s *keyState) revisionReplaced(healthy bool, before, next *Revision) {
 	s.wokenByOthers = true
 	if !s.replaced {
-		s.replaced, s.wasHealthy, s.dropTries, s.dropMemo = true, healthy, false, false
+		s.replaced, s.wasHealthy, s.dropTries, s.dropMemo, s.otherAccount = true, healthy, false, false, false
 	}
 	s.dropTries = s.dropTries || before.Digest != next.Digest
+	s.otherAccount = s.otherAccount || before.Account != next.Account
 	s.dropMemo = s.dropMemo || before.MemoVersion != next.MemoVersion || before.Account != next.Account
 	if s.changes != nil {
 		s.changes.replaced(before, next)
@@ -208,6 +215,7 @@ func (c *Controller) forget(key object.Key) {
 	}
 	if s != nil {
 		c.unpark(s)
+		c.dropAllSignals(s)
 	}
 	c.mu.Unlock()
 	c.Cache.Forget(key)

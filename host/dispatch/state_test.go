@@ -273,6 +273,7 @@ func TestWhatIsCarriedOverIsKept(t *testing.T) {
 		"tries": {tries: outcome.Tries{Conflicts: 1}}, "memo": {memo: []byte("m")}, "previous": {previous: &abi.Previous{}},
 		"uncertain": {uncertain: []abi.Ref{{}}}, "notBefore": {notBefore: time.Now().Add(time.Hour)}, "postponed": {postponed: 1},
 		"repeated": {repeated: 1}, "parked": {parked: &run{}}, "deferred": {deferred: []change{{}}},
+		"signals": {signals: signals{waiting: [][]byte{nil}}},
 	}
 	for field := range reflect.TypeFor[carried]().Fields() {
 		if c, ok := all[field.Name]; !ok || c.isEmpty() {

@@ -15,16 +15,19 @@ func (c *Controller) lead() bool {
 		return false
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	forget := func() {}
 	if term != c.term {
-		c.beginTerm(term)
+		forget = c.beginTerm(term)
 	}
+	c.mu.Unlock()
+	forget()
 	return true
 }
 
 // beginTerm makes the next run of each key the first one of a term: another replica may have
-// handled the objects before, and run them by their timers, which start anew. mu is held.
-func (c *Controller) beginTerm(term <-chan struct{}) {
+// handled the objects before, and run them by their timers, which start anew. It returns what is
+// to be called without mu, which is held.
+func (c *Controller) beginTerm(term <-chan struct{}) (forget func()) {
 	c.term = term
 	c.timers, c.followed = nil, time.Now()
 	clear(c.created)
@@ -33,4 +36,5 @@ func (c *Controller) beginTerm(term <-chan struct{}) {
 			s.changes.otherTerm = true
 		}
 	}
+	return c.dropDaemons()
 }

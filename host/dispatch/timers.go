@@ -24,7 +24,7 @@ type objectTimers struct {
 // deleted rest for ever.
 func (r *run) beginTimers() {
 	c, all := r.c, r.revision.Controller.Timers
-	if len(all) == 0 {
+	if len(all) == 0 || r.gone != nil {
 		return
 	}
 	c.mu.Lock()
@@ -73,6 +73,17 @@ func (r *run) endTimers() time.Duration {
 		return 0
 	}
 	return r.timers.End(&r.decision, time.Now(), mathrand.Float64())
+}
+
+// untilTimer returns the time until the next timer of the object is due, for a run that has named
+// none; 0 if there is none.
+func (r *run) untilTimer() time.Duration {
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	if t := r.c.timers[r.item.Key]; t != nil {
+		return t.Until(time.Now())
+	}
+	return 0
 }
 
 // restTimers makes the timers of a key rest until its next run.

@@ -129,6 +129,10 @@ func (c *Controller) wokenByOthers(key object.Key) {
 // the key is in progress, which may have made the change, it waits for the end of
 // the run.
 func (c *Controller) changed(key object.Key, made change) {
+	if made.reason == abi.ReasonDaemon {
+		c.wakeDaemon(key, made)
+		return
+	}
 	c.mu.Lock()
 	s := c.keys[key]
 	if s != nil && s.running && len(s.deferred) < maxDeferred {
@@ -161,9 +165,11 @@ func (s *keyState) wakeUp(made change) wakeUp {
 	if s == nil {
 		return w
 	}
-	if w.own, w.ignored = s.own.find(made.uid, made.version); w.own {
+	w.own, w.ignored = s.own.find(made.uid, made.version)
+	switch {
+	case w.own:
 		w.pause = s.writeLoop.pause()
-	} else {
+	case made.reason != abi.ReasonDaemon: // by which the result of a parked run is not out of date
 		s.wokenByOthers = true
 	}
 	return w
@@ -171,6 +177,8 @@ func (s *keyState) wakeUp(made change) wakeUp {
 
 func (c *Controller) wake(key object.Key, w wakeUp) {
 	switch {
+	case w.reason == abi.ReasonDaemon:
+		c.daemonWoken(key, w)
 	case w.ignored:
 	case w.own:
 		c.Queue.AddOwn(key, w.reason, w.pause)

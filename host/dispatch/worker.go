@@ -4,17 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	mathrand "math/rand/v2"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
-	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/queue"
@@ -100,8 +96,15 @@ func (c *Controller) process(ctx context.Context, item workItem) {
 	if r == nil {
 		return
 	}
+	if !r.resumed {
+		if r.stepDaemon(ctx); !r.needsReconcile() {
+			r.endWithoutReconcile()
+			return
+		}
+	}
 	done := c.Metrics.Started()
 	if !r.resumed {
+		r.beginTimers()
 		r.call(ctx)
 		r.reads.Close() // the effects may be postponed for long
 		r.pages, r.liveReads = nil, nil
@@ -158,6 +161,7 @@ type run struct {
 	full      bool // a limit of bytes of the plugin has failed an effect
 	overtaken bool // somebody else changed the primary, and the guest was not given that
 	own       bool // nothing but writes of the key made it due
+	others    bool // somebody else did, and not by what the daemon has read
 	restores  int  // of the controller when the run began
 
 	resumed bool          // the guest was called before the run was parked
@@ -166,12 +170,18 @@ type run struct {
 
 	timers *objectTimers // nil: the controller has none, or they rest
 	due    []string      // the names of the timers that are due
+
+	step         daemonStep
+	signalsUntil int // how many signals the runs of the key were given
 }
 
 // begin loads the object of a key and what is remembered of it. It returns nil
 // for a key that needs no run, which is then done, and for a key whose revision or
 // primary was replaced meanwhile, which is put back.
 func (c *Controller) begin(ctx context.Context, item workItem) *run {
+	if item.revision.Daemons != nil {
+		c.stopOrphan(ctx, item.Key)
+	}
 	if g := c.nextGone(item.Key, item.revision); g != nil {
 		return c.beginGone(ctx, item, g)
 	}
@@ -207,7 +217,6 @@ func (c *Controller) begin(ctx context.Context, item workItem) *run {
 		return resumed.resume(primary, item.Reasons)
 	}
 	r.old = old
-	r.beginTimers()
 	r.beginReads(ctx, unread)
 	return r
 }
@@ -237,203 +246,4 @@ func (r *run) target() effect.Target {
 // most runs do not use it.
 func (r *run) logger() hclog.Logger {
 	return r.c.Logger.With("object", r.item.Key.String(), "revision", r.revision.Number, "reconcileID", r.id)
-}
-
-// decide turns what happened into a decision. It is called again when an effect
-// has failed.
-func (r *run) decide(failure *effect.Failure) {
-	in := outcome.Input{
-		Code:       r.returned.Code,
-		Result:     r.result,
-		Fault:      r.fault,
-		Tries:      r.state.tries,
-		Controller: &r.revision.Controller,
-		Features:   r.revision.Features,
-		Object: outcome.Object{
-			Generation: r.given.Generation,
-			Conditions: outcome.ReadConditions(r.given.Raw),
-			Deleting:   r.given.Deleting(),
-		},
-		Jitter: mathrand.Float64(),
-		Now:    r.start,
-	}
-	switch {
-	case failure != nil:
-		in.Effect, in.Conflict, in.Outage, in.Full = &failure.EffectFailure, failure.Conflict, failure.Outage, failure.Full
-	case r.incomplete != nil:
-		in.Fault = &outcome.Fault{Message: r.incomplete.Error()}
-	}
-	in.Outage = in.Outage || failure == nil && r.unread
-	in.Uncounted = failure == nil && r.incomplete != nil || r.replaced || !r.c.leads()
-	r.decision = outcome.Decide(in)
-}
-
-// perform performs the decision: finalizer, patch, apply, delete, events, status,
-// and the removal of the finalizer. When one fails, the run is decided again:
-// after that only the host's part of the status is written. When one is postponed,
-// the rest is, too.
-func (r *run) perform(ctx context.Context) {
-	if r.gone != nil {
-		r.performGone(ctx)
-		return
-	}
-	if r.fault == nil && r.incomplete == nil { // else there is nothing to perform but a status
-		r.later = r.state.untilNotBefore() // because of an earlier run
-	}
-	if r.later > 0 {
-		return
-	}
-	if r.decision.Intents {
-		r.settle(r.intents(ctx))
-	}
-	if r.later == 0 {
-		r.writeStatus(ctx)
-	}
-	if r.later == 0 && r.decision.RemoveFinalizer {
-		if failure := r.removeFinalizer(ctx); failure != nil && r.settle(failure) {
-			r.writeStatus(ctx)
-		}
-	}
-	if r.later == 0 {
-		r.recordHandled(ctx)
-	}
-}
-
-// settle reports whether a failure was a failure of the run, which is then decided
-// again, and not one that postpones the effects. A nil failure is none.
-func (r *run) settle(failure *effect.Failure) (failed bool) {
-	if failure == nil {
-		return false
-	}
-	if r.notes(failure); r.later > 0 {
-		return false
-	}
-	r.decide(failure)
-	return true
-}
-
-// notes keeps what the next run needs of a failure, or postpones the effects.
-func (r *run) notes(failure *effect.Failure) {
-	if failure.Uncertain {
-		r.state.addUncertain(failure.Ref)
-	}
-	r.full = r.full || failure.Full
-	if !r.postpones(failure) {
-		r.failures = append(r.failures, failure.EffectFailure)
-	}
-}
-
-// writeStatus writes the status. If the API server refuses the status that the
-// guest wants, a limit of bytes does, or every write meets one of somebody else, the
-// host's part is written alone, so that the object shows why.
-func (r *run) writeStatus(ctx context.Context) {
-	reported := r.full
-	failure := r.status(ctx)
-	guestStatus := r.decision.GuestStatus && r.result != nil && len(r.result.Status) > 0
-	if !r.settle(failure) {
-		return
-	}
-	refused := guestStatus && slices.Contains(refusedForContent, failure.Reason)
-	full := failure.Full && !reported
-	if !refused && !full && !(failure.Conflict && !r.decision.Uncounted) {
-		return
-	}
-	if second := r.status(ctx); second != nil {
-		r.notes(second) // the decision stays that of the first
-	}
-}
-
-// refusedForContent are the reasons of the API server for refusing a request
-// that no later attempt with the same content can change.
-var refusedForContent = []string{string(metav1.StatusReasonInvalid), string(metav1.StatusReasonBadRequest), string(metav1.StatusReasonRequestEntityTooLarge)}
-
-// end records what the next run needs, and hands the key back to the queue.
-func (r *run) end() {
-	r.endReads()
-	s := r.state
-	s.tries, s.postponed, s.repeated = r.decision.Tries, 0, 0
-	if r.decision.KeepMemo {
-		s.memo = r.result.Memo
-	}
-	r.endChanges()
-	s.previous = nil
-	if r.decision.Class != abi.ClassNone {
-		s.previous = &abi.Previous{Class: r.decision.Class, Failures: r.failures}
-	}
-	loop := s.writeLoop.copy()
-	if r.decision.RemoveFinalizer {
-		r.writes = nil // the finalizer is removed once
-	}
-	if loop.ended(r.own, r.writes) {
-		r.warn("the object is reconciled again and again because of its own writes, slowing down", "writes", len(r.writes))
-		if r.decision.Event == nil {
-			r.decision.Event = writeLoopEvent()
-		}
-	}
-	if r.decision.Event == nil {
-		r.decision.Event = r.annotationEvent()
-	}
-	if loop.slowed > 0 {
-		r.c.Metrics.Looped()
-	}
-	r.decision.Next.Timer = r.endTimers()
-	if r.endsGone() {
-		r.decision.Next = outcome.Next{}
-		r.report()
-		r.endGone()
-	} else {
-		r.report()
-	}
-	for _, reason := range r.missed {
-		r.c.Queue.AddOwn(r.item.Key, reason, loop.pause())
-	}
-	r.hand(loop, r.decision.Next)
-}
-
-// endReads ends the reads of the run. Those of a call that did not return may be
-// fewer than the plugin depends on.
-func (r *run) endReads() {
-	if r.fault != nil || r.incomplete != nil {
-		r.reads.Abandon()
-	} else {
-		r.reads.Commit()
-	}
-}
-
-// hand hands the key back to the queue. The changes that came during the run are
-// added before it ends there, so that they are less urgent than those of other keys.
-func (r *run) hand(loop writeLoop, next outcome.Next) {
-	for _, w := range r.c.endRun(r.state, loop) {
-		r.c.wake(r.item.Key, w)
-	}
-	r.c.Queue.Done(r.item.Key, next)
-}
-
-// report reports the end of the run to the observers, and emits the Kubernetes
-// Event of the decision.
-func (r *run) report() {
-	d := &r.decision
-	e := events.RunEnded{
-		Run:         r.identity(),
-		Result:      string(d.Metric),
-		Duration:    time.Since(r.worked),
-		Writes:      len(r.writes),
-		Attempt:     d.Tries.Attempt,
-		Next:        d.Next.Soonest(),
-		Fuel:        r.returned.Usage.Fuel,
-		MemoryBytes: r.returned.Usage.MemoryBytes,
-		Failure:     events.Failure{Class: d.Class, Reason: d.Reason, Message: d.Message},
-	}
-	if r.guestFault != nil {
-		e.Failure.Stack, e.Failure.Printed, e.Failure.PrintedStack = r.guestFault.Stack, r.printed(), r.guestFault.PrintedStack
-	}
-	e.Muted = r.mute(e.Failure)
-	r.c.Events.Observe(e)
-	r.revision.Effects.EmitEvent(r.target(), d.Event)
-}
-
-func (r *run) identity() events.Run {
-	return events.Run{
-		Plugin: r.c.Plugin, Controller: r.c.Name, Object: r.item.Key.String(), Revision: r.revision.Number, ID: r.id,
-	}
 }

@@ -188,6 +188,8 @@ func (r *Report) addModule(m *sandbox.ModuleInfo) {
 	}
 }
 
+var noPolicy config.Policy
+
 // addManifest adds the manifest to the report, and what its controllers need.
 func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, config config.Config, cluster *rest.Config) error {
 	if m == nil {
@@ -202,8 +204,9 @@ func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, config config
 	r.refuse(stepOverlap, object.ConditionWriters{}.Add(m.Name, m.Controllers))
 	_, err = scope.OfManifest(m, nil)
 	r.refuse(stepStart, err)
-	if needed := rights.Entries(nil).CompletedFor(m, resourcesOf(resources)); needed != nil {
-		r.Policy = &Policy{rights.APIVersion, needed}
+	needed, daemons := rights.Entries(nil).CompletedFor(m, resourcesOf(resources)), noPolicy.LacksDaemons(m)
+	if needed != nil || daemons {
+		r.Policy = &Policy{rights.APIVersion, daemons, needed}
 	}
 	for i := range m.Controllers {
 		c := &m.Controllers[i]

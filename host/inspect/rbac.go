@@ -44,8 +44,8 @@ func (r *Report) RBAC(o RBACOptions) ([]byte, error) {
 	if o.Host.Namespace != "" {
 		namespaces = []string{o.Host.Namespace}
 	}
-	if allow.Missing(r.manifest, resources) {
-		return nil, errors.New(o.Host.Allow.Denial(r.Name, allow.CompletedFor(r.manifest, resources)))
+	if daemons := o.Policy.LacksDaemons(r.manifest); daemons || allow.Missing(r.manifest, resources) {
+		return nil, errors.New(o.Host.Allow.Denial(r.Name, allow.CompletedFor(r.manifest, resources), daemons))
 	}
 	if _, err := scope.OfManifest(allow.Narrow(r.manifest), namespaces); err != nil {
 		return nil, err

@@ -40,7 +40,8 @@ type Report struct {
 // has the form of a policy file.
 type Policy struct {
 	APIVersion string         `json:"apiVersion"`
-	Allow      rights.Entries `json:"allow"`
+	Daemons    bool           `json:"daemons,omitempty"`
+	Allow      rights.Entries `json:"allow,omitempty"`
 }
 
 // Load is the result of a load.

@@ -185,7 +185,14 @@ func TestPolicyIsThatWithWhichThePluginStarts(t *testing.T) {
 	if r := report(abi.Controller{For: widget.All(), Owns: abi.AllOf(pod), Reads: abi.AllOf(configMap)}); r.Policy != nil || r.verdict() != "would be loaded" {
 		t.Errorf("%+v, %s", r.Policy, r.verdict())
 	}
-	r := report(abi.Controller{
+	r := report(abi.Controller{For: widget.All(), Finalizer: true, Daemon: &abi.Daemon{LabelSelector: "a=b"}})
+	if text := string(r.table()); !strings.Contains(text, "\nPolicy\n  apiVersion: thole.dev/v1alpha1\n  daemons: true\n") || !strings.Contains(text, "one for each object with labels a=b") {
+		t.Errorf("got %s", text)
+	}
+	if _, err := r.RBAC(RBACOptions{}); err == nil || !strings.Contains(err.Error(), "{apiVersion: thole.dev/v1alpha1, daemons: true, allow: []}") {
+		t.Errorf("the roles: %v", err)
+	}
+	r = report(abi.Controller{
 		For: widget.All(), Reads: abi.AllOf(node, secret), Writes: []abi.Kind{configMap, pod, deployment, {APIVersion: "v1", Kind: strings.Repeat("Long", 15)}},
 	})
 	const want = `

@@ -108,6 +108,7 @@ func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits) controll
 		{"Changes", orDash(changes(m, c))},
 		{"Interval", interval(c.Interval)},
 		{"Timers", orDash(timers(c.Timers))},
+		{"Daemon", orDash(daemon(c.Daemon))},
 		{"Timeout", bounded(milliseconds(c.Timeout), limits.Timeout.Duration)},
 		{"Concurrency", bounded(c.Concurrency, limits.Concurrency)},
 		{"Conditions", conditions(c)},
@@ -125,6 +126,17 @@ func changes(m *abi.Manifest, c *abi.Controller) string {
 		text = strings.TrimPrefix(text+"; runs for objects that are gone", "; ")
 	}
 	return text
+}
+
+// daemon describes which objects have a daemon.
+func daemon(d *abi.Daemon) string {
+	switch {
+	case d == nil:
+		return ""
+	case d.LabelSelector == "":
+		return "one for each object"
+	}
+	return "one for each object with labels " + d.LabelSelector
 }
 
 func kindList(kinds []abi.Kind) string {
@@ -243,7 +255,13 @@ func (t *table) notes(rules []Rule) {
 // policy writes a policy as YAML, which may be pasted with its indentation.
 func (t *table) policy(p *Policy) {
 	t.section("Policy")
-	lines := []string{"apiVersion: " + p.APIVersion, "allow:"}
+	lines := []string{"apiVersion: " + p.APIVersion}
+	if p.Daemons {
+		lines = append(lines, "daemons: true")
+	}
+	if p.Allow != nil {
+		lines = append(lines, "allow:")
+	}
 	for _, e := range p.Allow {
 		for i, field := range e.Fields() {
 			first := "  "
@@ -347,6 +365,7 @@ var exportMeanings = map[string]string{
 	abi.ExportInitialize: "starts the language's runtime, once",
 	abi.ExportWarm:       "prepares for the first call, once",
 	abi.ExportIndex:      "gives keys to an object",
+	abi.ExportDaemon:     "makes one step of the daemon of an object",
 	abi.ExportMemory:     "the memory that host and plugin share",
 }
 

@@ -267,9 +267,9 @@ func TestNeededEntriesAreEnoughAndNotMore(t *testing.T) {
 			APIVersion string
 			Allow      Entries
 		}
-		if err := yaml.UnmarshalStrict([]byte(needed.PolicyText()), &read); err != nil || read.APIVersion != APIVersion || len(read.Allow) != len(needed) ||
+		if err := yaml.UnmarshalStrict([]byte(needed.PolicyText(false)), &read); err != nil || read.APIVersion != APIVersion || len(read.Allow) != len(needed) ||
 			len(needed) > 0 && !read.Allow.Equal(needed) {
-			t.Fatalf("%s is read as %+v, %v", needed.PolicyText(), read, err)
+			t.Fatalf("%s is read as %+v, %v", needed.PolicyText(false), read, err)
 		}
 	})
 }

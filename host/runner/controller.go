@@ -82,6 +82,7 @@ func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Cont
 		Controller: m, Scopes: follows, Features: rev.Manifest.Features,
 		MemoVersion: memoVersion(rev), Account: rev.Policy.Account().String(), Config: rev.Policy.Config,
 		Reads: rev.Policy.Allow.ReadsOf(&m), MaxIntents: rev.Policy.Limits.Intents,
+		Daemons: r.daemonsOf(rev, &m, p),
 	}
 	if running == nil {
 		running = r.start(rev.Plugin, next, p, workers(m, rev.Policy))
@@ -117,6 +118,7 @@ func (c *controller) reconcileAll(ctx context.Context, p *plugin, lead *election
 		}
 		select {
 		case <-ended:
+			c.EndTerm()
 		case <-ctx.Done():
 		}
 	}
@@ -211,6 +213,7 @@ func (r *Runner) stop(controllers []*controller) {
 		delete(r.controllers, c.id)
 		r.mu.Unlock()
 		r.Cache.ForgetController(c.id)
+		r.Cache.ForgetController(c.id + daemonSuffix)
 		c.metrics.Stopped()
 		r.Metrics.QueueStopped(c.id)
 	}

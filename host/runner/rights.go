@@ -24,14 +24,15 @@ func (r *Runner) checkRights(ctx context.Context, rev *Revision) (*Revision, map
 	}
 	of := func(kind abi.Kind) (object.Resource, bool) { found, ok := resources[kind]; return found, ok }
 	requested := r.AllowRequested && rev.Policy.Allow == nil
-	if !rev.Policy.Allow.Missing(rev.Manifest, of) || requested && err != nil {
+	daemons := rev.Policy.LacksDaemons(rev.Manifest)
+	if !daemons && !rev.Policy.Allow.Missing(rev.Manifest, of) || requested && err != nil {
 		return rev, resources, err
 	}
 	needed := rev.Policy.Allow.CompletedFor(rev.Manifest, of)
 	if requested {
-		return r.allowRequested(rev, needed), resources, nil
+		return r.allowRequested(rev, needed, daemons), resources, nil
 	}
-	reason := r.Ceiling.Denial(rev.Plugin, needed)
+	reason := r.Ceiling.Denial(rev.Plugin, needed, daemons)
 	if err != nil {
 		reason += "; " + err.Error()
 	}
@@ -40,8 +41,8 @@ func (r *Runner) checkRights(ctx context.Context, rev *Revision) (*Revision, map
 
 // allowRequested returns the revision with what its manifest asks for in its policy, and logs
 // that, once for each plugin that asks for the same.
-func (r *Runner) allowRequested(rev *Revision, needed rights.Entries) *Revision {
-	text := config.PolicyText(needed)
+func (r *Runner) allowRequested(rev *Revision, needed rights.Entries, daemons bool) *Revision {
+	text := config.PolicyText(needed, daemons)
 	r.mu.Lock()
 	known := r.requested[rev.Plugin] == text
 	r.requested[rev.Plugin] = text
@@ -51,7 +52,7 @@ func (r *Runner) allowRequested(rev *Revision, needed rights.Entries) *Revision 
 			"plugin", rev.Plugin, "policy", text)
 	}
 	allowed := *rev
-	allowed.Policy.Allow = needed
+	allowed.Policy.Allow, allowed.Policy.Daemons = needed, allowed.Policy.Daemons || daemons
 	return &allowed
 }
 

@@ -185,3 +185,25 @@ func TestWhatTheManifestAsksForIsAllowedInASession(t *testing.T) {
 		t.Error("a policy with entries does not bound the plugin")
 	}
 }
+
+func TestDaemonsNeedThePolicy(t *testing.T) {
+	url, _ := startCore(t)
+	r := newRunner(t, url, "")
+	logs := logtest.New(hclog.Warn)
+	r.Logger = logs.Logger
+	c := abi.Controller{For: widgets.All(), Finalizer: true, Daemon: &abi.Daemon{}}
+	const policy = "{apiVersion: thole.dev/v1alpha1, daemons: true, allow: []}"
+	err := startAs(t, r, rights.Entries{}, c)
+	if wait, ok := errors.AsType[*catalog.WaitError](err); !ok || !wait.Denied || !strings.Contains(wait.Reason, "write to p.yaml, beside the module, and leave its other fields as they are: "+policy) {
+		t.Errorf("got %v, want %s", err, policy)
+	}
+	r.AllowRequested = true // thole dev
+	if err := startAs(t, r, nil, c); err != nil {
+		t.Error(err)
+	}
+	logs.ExpectNext(t, hclog.Warn, "policy", policy)
+	daemons := r.plugins["p"].controllers["c"].Revision().Daemons
+	if daemons == nil || daemons.Running != &r.plugins["p"].daemons {
+		t.Errorf("it runs with %+v", daemons)
+	}
+}

@@ -27,6 +27,8 @@ type Status struct {
 	// OwnWrites is how many objects the plugin has written that its informers do not
 	// show yet.
 	OwnWrites int
+	// Daemons is how many daemons run.
+	Daemons int
 	// Usage is how much of its limits of bytes the plugin has used up.
 	Usage effect.Usage
 }
@@ -38,7 +40,7 @@ func (r *Runner) Statuses() map[string]Status {
 	defer r.mu.Unlock()
 	out := make(map[string]Status, len(r.plugins))
 	for name, p := range r.plugins {
-		status := Status{CannotFollow: p.informers.problems(), Openings: p.openings.Load(), OwnWrites: p.ownWrites.Len(), MissingRights: p.review.Load().found()}
+		status := Status{CannotFollow: p.informers.problems(), Openings: p.openings.Load(), OwnWrites: p.ownWrites.Len(), Daemons: int(p.daemons.Load()), MissingRights: p.review.Load().found()}
 		if e := p.effects.Load(); e != nil {
 			status.Usage = e.Usage()
 		}

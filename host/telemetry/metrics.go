@@ -35,6 +35,7 @@ type Metrics struct {
 	maxWorkers    *prometheus.GaugeVec
 	writes        *prometheus.CounterVec
 	writeLoops    *prometheus.CounterVec
+	daemonSteps   *prometheus.CounterVec
 	droppedLines  *prometheus.CounterVec
 
 	pluginInfo   *prometheus.GaugeVec
@@ -94,6 +95,8 @@ func (m *Metrics) addControllerMetrics() {
 		"Writes to the API server by verb of the effect.", "controller", "verb")
 	m.writeLoops = m.counter("thole_write_loop_runs_total",
 		"Reconciles of objects in a write loop: only their own writes run them, and they go on writing.", "controller")
+	m.daemonSteps = m.counter("thole_daemon_steps_total",
+		"Steps of the daemons of objects, by result.", "controller", "result")
 	m.droppedLines = m.counter("thole_guest_log_lines_dropped_total",
 		"Log lines of plugins that exceeded the limit.", "controller")
 }
@@ -188,6 +191,9 @@ func (m *Metrics) Controller(name string, workers int) *ControllerMetrics {
 	m.writeLoops.WithLabelValues(name)
 	m.droppedLines.WithLabelValues(name)
 	m.duration.WithLabelValues(name)
+	for _, failed := range []bool{false, true} {
+		m.daemonSteps.WithLabelValues(name, stepResult(failed))
+	}
 	m.activeWorkers.WithLabelValues(name)
 	c := &ControllerMetrics{m: m, name: name}
 	c.SetWorkers(workers)
@@ -217,6 +223,18 @@ func (c *ControllerMetrics) Started() func(result string, class abi.Class, secon
 
 // Wrote counts a write to the API server.
 func (c *ControllerMetrics) Wrote(verb string) { c.m.writes.WithLabelValues(c.name, verb).Inc() }
+
+// Stepped counts a step of a daemon.
+func (c *ControllerMetrics) Stepped(failed bool) {
+	c.m.daemonSteps.WithLabelValues(c.name, stepResult(failed)).Inc()
+}
+
+func stepResult(failed bool) string {
+	if failed {
+		return "error"
+	}
+	return "success"
+}
 
 // Looped counts a run of a key in a write loop.
 func (c *ControllerMetrics) Looped() { c.m.writeLoops.WithLabelValues(c.name).Inc() }

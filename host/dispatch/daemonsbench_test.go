@@ -1,0 +1,171 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/cache/edges"
+	"github.com/thole-dev/thole/host/cache/scope"
+	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/internal/wasmbuild"
+	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/queue"
+	"github.com/thole-dev/thole/host/rights"
+	"github.com/thole-dev/thole/host/sandbox"
+)
+
+// BenchmarkDaemons has a thousand daemons of the plugin pulse, compiled by TinyGo, with the real
+// sandbox, queue and edges. It reports
+//
+//	B/daemon   the heap that each takes while it waits, with all that is remembered of its key
+//	stop-ms    the time until all have made their last step
+//	busy-rate  how much fuel one uses that never waits, as a part of what it may use
+//	spin-rate  the same for one that never returns, and whose object is edited all the time
+func BenchmarkDaemons(b *testing.B) {
+	s, err := sandbox.New(b.Context(), sandbox.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close(context.Background())
+	guest, err := s.Load(b.Context(), sandbox.Plugin{
+		Name: "pulse", Wasm: wasmbuild.Build(b, wasmbuild.TinyGo, "host/internal/scenario/testdata/pulse"),
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	const many, measured = 1000, 5 * time.Second
+	for b.Loop() {
+		had := heapInUse()
+		w := newPulses(b, guest, many, "")
+		stop := w.run()
+		for w.steps.Load() < 3*many {
+			<-time.After(time.Millisecond)
+		}
+		<-time.After(100 * time.Millisecond) // the last signals
+		b.ReportMetric(float64(heapInUse()-had)/many, "B/daemon")
+		if n := w.running.Load(); n != many {
+			b.Fatalf("%d daemons run", n)
+		}
+		began := time.Now()
+		stop()
+		b.ReportMetric(float64(time.Since(began).Microseconds())/1000, "stop-ms")
+		if n := w.steps.Load(); n != 4*many || w.running.Load() != 0 {
+			b.Fatalf("%d steps, want %d, and %d daemons run", n, 4*many, w.running.Load())
+		}
+		for _, mode := range []string{"busy", "spin"} {
+			w := newPulses(b, guest, 1, mode)
+			stop := w.run()
+			for end := time.Now().Add(measured); time.Now().Before(end); <-time.After(10 * time.Millisecond) {
+				if mode == "spin" {
+					w.queue.Add(object.Key{Namespace: "ns", Name: "pulse-0"}, abi.ReasonPrimary)
+				}
+			}
+			b.ReportMetric(float64(w.fuel.Load())/measured.Seconds()/daemonFuel, mode+"-rate")
+			stop()
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+const daemonFuel = 100_000_000 // in a second
+
+// pulses is a controller of objects with daemons.
+type pulses struct {
+	Effects // the methods below are the only ones used
+	*sandbox.Guest
+	mode    string
+	c       *Controller
+	queue   *queue.Queue
+	edges   *edges.Index
+	kind    *edges.Kind
+	running atomic.Int64
+	steps   atomic.Int64
+	fuel    atomic.Int64
+}
+
+func newPulses(b *testing.B, guest *sandbox.Guest, objects int, mode string) *pulses {
+	w := &pulses{Guest: guest, mode: mode, queue: queue.New(queue.Config{})}
+	w.edges = edges.New(edges.Config{PluginBytes: 1 << 30, HostBytes: 1 << 30})
+	w.kind = w.edges.Kind(abi.Kind{APIVersion: "v1", Kind: "ConfigMap"})
+	m := guest.Manifest()
+	follows, err := scope.OfManifest(m, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	w.c = New(Config{
+		Plugin: "pulse", Name: "pulse", Workers: 8, Queue: w.queue, Cache: pulseCache{w: w}, Metrics: pulseMetrics{}, Logger: hclog.NewNullLogger(),
+	}, &Revision{
+		Number: 1, Guest: w, Effects: w, Controller: m.Controllers[0], Scopes: follows.Controllers[0], Features: m.Features,
+		Reads:   rights.Entries{{Groups: []string{rights.Any}, Kinds: []string{rights.Any}, Verbs: []string{rights.Any}}}.ReadsOf(&m.Controllers[0]),
+		Daemons: &DaemonConfig{Guest: w, Reads: pulseCache{w: w, suffix: "/daemon"}, Running: &w.running, Number: objects, Fuel: daemonFuel, StateBytes: abi.MaxDaemonState},
+	})
+	for i := range objects {
+		w.queue.Add(object.Key{Namespace: "ns", Name: fmt.Sprint("pulse-", i)}, abi.ReasonPrimary)
+	}
+	return w
+}
+
+func (w *pulses) run() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); w.c.Run(ctx) }()
+	return func() { cancel(); <-ended }
+}
+
+// Daemon counts the steps and their fuel.
+func (w *pulses) Daemon(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
+	out, err := w.Guest.Daemon(ctx, call)
+	w.fuel.Add(out.Usage.Fuel)
+	w.steps.Add(1)
+	return out, err
+}
+
+func (*pulses) HasFinalizer(effect.Target) bool { return true }
+
+func (*pulses) EnsureFinalizer(context.Context, effect.Target) (effect.Report, *effect.Failure) {
+	return effect.Report{}, nil
+}
+
+func (*pulses) PerformIntents(context.Context, effect.Target, *abi.Result) (effect.Report, *effect.Failure) {
+	return effect.Report{}, nil
+}
+
+func (*pulses) WriteStatus(context.Context, effect.Target, effect.Status) (effect.Report, *effect.Failure) {
+	return effect.Report{}, nil
+}
+
+func (*pulses) Release(context.Context, effect.Target, bool) (effect.Report, *effect.Failure) {
+	return effect.Report{}, nil
+}
+
+func (*pulses) EmitEvent(effect.Target, *abi.Event) {}
+
+// pulseCache has every object.
+type pulseCache struct {
+	Cache
+	w      *pulses
+	suffix string
+}
+
+func (c pulseCache) Get(key object.Key) (*object.Object, bool) {
+	o, err := object.Parse(fmt.Appendf(nil, `{"apiVersion":"scenario.thole.dev/v1","kind":"Pulse","metadata":{"namespace":%q,"name":%q,"uid":%[2]q,"generation":1},"spec":{"mode":%q}}`, key.Namespace, key.Name, c.w.mode), abi.Kind{})
+	return o, err == nil
+}
+
+func (pulseCache) Full() bool                        { return false }
+func (pulseCache) Forget(object.Key)                 {}
+func (pulseCache) Namespaced(abi.Kind) (bool, error) { return true, nil }
+func (c pulseCache) Begin(key object.Key, _ map[abi.Kind]scope.Reads) Reads {
+	return manyReads{Run: c.w.edges.Begin(edges.Owner{Controller: "pulse/pulse" + c.suffix, Key: key}), kind: c.w.kind}
+}
+
+type pulseMetrics struct{ noMetrics }
+
+func (pulseMetrics) Stepped(bool) {}
+func (pulseMetrics) Looped()      {}

@@ -1,0 +1,104 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/outcome"
+)
+
+// This file ends runs: what the next one has to know is recorded, and the key goes back to the queue.
+
+// end records what the next run needs, and hands the key back to the queue.
+func (r *run) end() {
+	r.endReads()
+	s := r.state
+	s.tries, s.postponed, s.repeated = r.decision.Tries, 0, 0
+	if r.decision.KeepMemo {
+		s.memo = r.result.Memo
+	}
+	r.endChanges()
+	r.endSignals()
+	s.previous = nil
+	if r.decision.Class != abi.ClassNone {
+		s.previous = &abi.Previous{Class: r.decision.Class, Failures: r.failures}
+	}
+	loop := s.writeLoop.copy()
+	if r.decision.RemoveFinalizer {
+		r.writes = nil // the finalizer is removed once
+	}
+	if loop.ended(r.own, r.writes) {
+		r.warn("the object is reconciled again and again because of its own writes, slowing down", "writes", len(r.writes))
+		if r.decision.Event == nil {
+			r.decision.Event = writeLoopEvent()
+		}
+	}
+	if r.decision.Event == nil {
+		r.decision.Event = r.annotationEvent()
+	}
+	if loop.slowed > 0 {
+		r.c.Metrics.Looped()
+	}
+	r.setRetry()
+	r.setTimer(&r.decision.Next, r.endTimers())
+	if r.endsGone() {
+		r.decision.Next = outcome.Next{}
+		r.report()
+		r.endGone()
+	} else {
+		r.report()
+	}
+	for _, reason := range r.missed {
+		r.c.Queue.AddOwn(r.item.Key, reason, loop.pause())
+	}
+	r.hand(loop, r.decision.Next)
+}
+
+// endReads ends the reads of the run. Those of a call that did not return may be
+// fewer than the plugin depends on.
+func (r *run) endReads() {
+	if r.fault != nil || r.incomplete != nil {
+		r.reads.Abandon()
+	} else {
+		r.reads.Commit()
+	}
+}
+
+// hand hands the key back to the queue. The changes that came during the run are
+// added before it ends there, so that they are less urgent than those of other keys.
+func (r *run) hand(loop writeLoop, next outcome.Next) {
+	for _, w := range r.c.endRun(r.state, loop) {
+		r.c.wake(r.item.Key, w)
+	}
+	r.c.Queue.Done(r.item.Key, next)
+}
+
+// report reports the end of the run to the observers, and emits the Kubernetes
+// Event of the decision.
+func (r *run) report() {
+	d := &r.decision
+	e := events.RunEnded{
+		Run:         r.identity(),
+		Result:      string(d.Metric),
+		Duration:    time.Since(r.worked),
+		Writes:      len(r.writes),
+		Attempt:     d.Tries.Attempt,
+		Next:        d.Next.Soonest(),
+		Fuel:        r.returned.Usage.Fuel,
+		MemoryBytes: r.returned.Usage.MemoryBytes,
+		Failure:     events.Failure{Class: d.Class, Reason: d.Reason, Message: d.Message},
+	}
+	if r.guestFault != nil {
+		e.Failure.Stack, e.Failure.Printed, e.Failure.PrintedStack = r.guestFault.Stack, r.printed(), r.guestFault.PrintedStack
+	}
+	e.Muted = r.mute(e.Failure)
+	r.c.Events.Observe(e)
+	r.revision.Effects.EmitEvent(r.target(), d.Event)
+}
+
+func (r *run) identity() events.Run {
+	return events.Run{
+		Plugin: r.c.Plugin, Controller: r.c.Name, Object: r.item.Key.String(), Revision: r.revision.Number, ID: r.id,
+	}
+}

@@ -1,0 +1,128 @@
+package dispatch
+
+import (
+	"context"
+	mathrand "math/rand/v2"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/outcome"
+)
+
+// This file decides what a run has led to, and performs that.
+
+// decide turns what happened into a decision. It is called again when an effect
+// has failed.
+func (r *run) decide(failure *effect.Failure) {
+	in := outcome.Input{
+		Code:       r.returned.Code,
+		Result:     r.result,
+		Fault:      r.fault,
+		Tries:      r.state.tries,
+		Controller: &r.revision.Controller,
+		Features:   r.revision.Features,
+		Object: outcome.Object{
+			Generation: r.given.Generation,
+			Conditions: outcome.ReadConditions(r.given.Raw),
+			Deleting:   r.given.Deleting(),
+		},
+		Jitter: mathrand.Float64(),
+		Now:    r.start,
+	}
+	switch {
+	case failure != nil:
+		in.Effect, in.Conflict, in.Outage, in.Full = &failure.EffectFailure, failure.Conflict, failure.Outage, failure.Full
+	case r.incomplete != nil:
+		in.Fault = &outcome.Fault{Message: r.incomplete.Error()}
+	}
+	in.Outage = in.Outage || failure == nil && r.unread
+	in.Uncounted = failure == nil && r.incomplete != nil || r.replaced || !r.c.leads()
+	r.decision = outcome.Decide(in)
+}
+
+// perform performs the decision: finalizer, patch, apply, delete, events, status,
+// and the removal of the finalizer. When one fails, the run is decided again:
+// after that only the host's part of the status is written. When one is postponed,
+// the rest is, too.
+func (r *run) perform(ctx context.Context) {
+	if r.gone != nil {
+		r.performGone(ctx)
+		return
+	}
+	if r.fault == nil && r.incomplete == nil { // else there is nothing to perform but a status
+		r.later = r.state.untilNotBefore() // because of an earlier run
+	}
+	if r.later > 0 {
+		return
+	}
+	if r.decision.Intents {
+		r.settle(r.intents(ctx))
+	}
+	if r.later == 0 && r.decision.Class == abi.ClassNone {
+		if r.settle(r.failureOfDaemon()) {
+			r.guestFault = r.step.fault
+		}
+	}
+	if r.later == 0 {
+		r.writeStatus(ctx)
+	}
+	if r.later == 0 && r.decision.RemoveFinalizer {
+		if failure := r.removeFinalizer(ctx); failure != nil && r.settle(failure) {
+			r.writeStatus(ctx)
+		}
+	}
+	if r.later == 0 {
+		r.recordHandled(ctx)
+	}
+}
+
+// settle reports whether a failure was a failure of the run, which is then decided
+// again, and not one that postpones the effects. A nil failure is none.
+func (r *run) settle(failure *effect.Failure) (failed bool) {
+	if failure == nil {
+		return false
+	}
+	if r.notes(failure); r.later > 0 {
+		return false
+	}
+	r.decide(failure)
+	return true
+}
+
+// notes keeps what the next run needs of a failure, or postpones the effects.
+func (r *run) notes(failure *effect.Failure) {
+	if failure.Uncertain {
+		r.state.addUncertain(failure.Ref)
+	}
+	r.full = r.full || failure.Full
+	if !r.postpones(failure) {
+		r.failures = append(r.failures, failure.EffectFailure)
+	}
+}
+
+// writeStatus writes the status. If the API server refuses the status that the
+// guest wants, a limit of bytes does, or every write meets one of somebody else, the
+// host's part is written alone, so that the object shows why.
+func (r *run) writeStatus(ctx context.Context) {
+	reported := r.full
+	failure := r.status(ctx)
+	guestStatus := r.decision.GuestStatus && r.result != nil && len(r.result.Status) > 0
+	if !r.settle(failure) {
+		return
+	}
+	refused := guestStatus && slices.Contains(refusedForContent, failure.Reason)
+	full := failure.Full && !reported
+	if !refused && !full && !(failure.Conflict && !r.decision.Uncounted) {
+		return
+	}
+	if second := r.status(ctx); second != nil {
+		r.notes(second) // the decision stays that of the first
+	}
+}
+
+// refusedForContent are the reasons of the API server for refusing a request
+// that no later attempt with the same content can change.
+var refusedForContent = []string{string(metav1.StatusReasonInvalid), string(metav1.StatusReasonBadRequest), string(metav1.StatusReasonRequestEntityTooLarge)}
