@@ -57,6 +57,9 @@ type Controller[Spec, Status any] struct {
 	// reports it.
 	Timers []Timer
 
+	// Daemon is what each object does in the background: see the function [Daemon].
+	Daemon *DaemonOf[Spec, Status]
+
 	// Processors are called in this order after Reconcile or Cleanup has returned. They
 	// are not called if the object could not be read.
 	Processors []Processor[Spec, Status]
@@ -167,6 +170,9 @@ func register[Spec, Status any](c Controller[Spec, Status]) {
 	manifest := c.manifest()
 	if len(c.Timers) > 0 {
 		manifest.Timers = timersOf(c.Timers)
+	}
+	if c.Daemon != nil {
+		c.Daemon.register(manifest)
 	}
 	if c.Select != nil {
 		c.Select(manifest)

@@ -48,6 +48,10 @@ type Run struct {
 	Change *Change
 	// Timers are the names of the controller's timers that are due.
 	Timers []string
+	// Signals are what the daemon of the object has given since the last run that ended well, as
+	// JSON; [Decode] reads one. They are best effort: the oldest of more than 64 are lost, and all of
+	// them when the host ends.
+	Signals [][]byte
 	// Reasons are the causes of this run, for telemetry. They are best effort:
 	// logic must not depend on them.
 	Reasons []Reason
@@ -75,7 +79,7 @@ type (
 func newRun(h guest.Host, q *abi.Request) *Run {
 	return &Run{
 		Now: q.Now, Attempt: q.Attempt, Previous: q.Previous, Reasons: q.Reasons, Seed: q.Seed,
-		Gone: q.Gone, Change: q.Change, Timers: q.Timers,
+		Gone: q.Gone, Change: q.Change, Timers: q.Timers, Signals: q.Signals,
 		Log: Log{h}, host: h, object: q.Object, config: q.Config,
 		result: abi.Result{Memo: q.Memo, Progress: progressOf(q.Change)},
 	}

@@ -39,18 +39,28 @@ var sinks = map[string]sink{
 	methodOfIndexing + "Config": {"Indexing.Config", 0, true},
 	methodOfIndexing + "Add":    {"Indexing.Add", 1, false},
 
+	methodOfStep + "Get":    {"Step.Get", 1, true},
+	methodOfStep + "List":   {"Step.List", 1, true},
+	methodOfStep + "Config": {"Step.Config", 0, true},
+	methodOfStep + "Signal": {"Step.Signal", 0, false},
+
 	sdkPath + ".Decode": {"sdk.Decode", 1, true},
 	sdkPath + ".Encode": {"sdk.Encode", 0, false},
 }
 
 const (
 	methodOfRun      = "(*" + sdkPath + ".Run)."
+	methodOfStep     = "(*" + sdkPath + ".Step)."
 	methodOfIndexing = "(*" + sdkPath + ".Indexing)."
 )
 
 // warmSink is the field Warm of [sdk.Controller], whose elements are encoded when the
 // plugin is loaded.
 var warmSink = sink{name: "Warm"}
+
+// stateSink is the state of [sdk.Daemon], which is decoded before each step and encoded after it. It
+// is a type argument, and no value.
+var stateSink = sink{name: "sdk.Daemon", decodes: true}
 
 // passed returns the values that a node passes to a sink: the argument of a call, or the
 // elements of a list for Warm.
@@ -165,7 +175,8 @@ func (l *loader) checkCalls(packages []*listed) error {
 }
 
 // packages returns the packages that a plugin consists of: those of the author's module,
-// and the sources of those of other modules that use the SDK.
+// and the sources of those of other modules that use the SDK. The SDK is not one of them: its
+// methods that pass a value on to others of it are sinks themselves.
 func (c *callChecker) packages(main *listed) (plugin []*checked, err error) {
 	for _, path := range append(main.Deps, main.ImportPath) {
 		pkg, p := c.checked[path], c.list[path]
@@ -176,7 +187,7 @@ func (c *callChecker) packages(main *listed) (plugin []*checked, err error) {
 			}
 			pkg = &checked{listed: p, files: files, info: c.info}
 		}
-		if pkg != nil {
+		if pkg != nil && path != sdkPath {
 			plugin = append(plugin, pkg)
 		}
 	}
@@ -297,6 +308,11 @@ func typeParams(f *types.Func) *types.TypeParamList {
 
 // visit checks the values that a node passes to a sink.
 func (c *callChecker) visit(pkg *checked, n ast.Node) {
+	if name, ok := n.(*ast.Ident); ok && named(c.info.Uses[name], sdkPath, "Daemon") {
+		if arguments := c.info.Instances[name].TypeArgs; arguments.Len() > 0 {
+			c.checkType(arguments.At(0), name.Pos(), stateSink)
+		}
+	}
 	values, s := pkg.passed(n)
 	for _, value := range values {
 		for _, e := range c.origins(value, 0, 0) {

@@ -22,6 +22,8 @@ func (c *callChecker) noCodec(t types.Type, s sink) string {
 	_, isTuple := t.(*types.Tuple) // the results of a call, which are all arguments
 	p, isPointer := types.Unalias(t).(*types.Pointer)
 	switch {
+	case s == stateSink:
+		return c.noStateCodec(t)
 	case t == nil, isInterface(t), isTuple, types.Identical(t, types.Typ[types.UntypedNil]):
 		return ""
 	case s.decodes && !isPointer && !hasMethod(t, "DecodeJSON"):
@@ -34,6 +36,19 @@ func (c *callChecker) noCodec(t types.Type, s sink) string {
 		return "a pointer to a plain value has no codec; pass the value"
 	case s == warmSink && isSlice(t):
 		return "a slice has no codec; use a value of its element type"
+	}
+	return c.advice(t)
+}
+
+// noStateCodec is [callChecker.noCodec] for the state of a daemon, which is read and encoded by a
+// pointer to it, unless it needs no codec.
+func (c *callChecker) noStateCodec(t types.Type) string {
+	p := types.NewPointer(t)
+	switch {
+	case isPlain(t), types.Identical(t, types.NewStruct(nil, nil)), hasMethod(p, "DecodeJSON") && hasMethod(p, "AppendJSON"):
+		return ""
+	case hasMethod(t, "AppendJSON"):
+		return "a pointer as state has no codec; use the struct"
 	}
 	return c.advice(t)
 }

@@ -23,7 +23,7 @@ type root struct {
 }
 
 // roots returns the types of the package that are passed to the codec: the type
-// arguments of controllers, the arguments of methods of a run and of functions of the
+// arguments of controllers and the states of daemons, the arguments of methods of a run and of functions of the
 // SDK, the elements of Warm, and marked types. left are the types that are marked to
 // be left to encoding/json.
 func (c *checked) roots() (roots []root, left map[types.Object]bool) {
@@ -113,9 +113,13 @@ func hasMark(doc *ast.CommentGroup, mark string) bool {
 func (f *rootFinder) visit(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.Ident:
-		if named(f.info.Uses[n], sdkPath, "Controller", "Request", "Register", "RegisterGenerated") {
+		if named(f.info.Uses[n], sdkPath, "Controller", "Request", "Register", "RegisterGenerated", "Daemon", "DaemonStep") {
 			arguments := f.info.Instances[n].TypeArgs
-			for i := range min(2, arguments.Len()) { // spec and status; the others are inferred
+			count := 2 // spec and status; the others are inferred
+			if n.Name == "Daemon" {
+				count = 1 // the state
+			}
+			for i := range min(count, arguments.Len()) {
 				f.add(arguments.At(i), n.Pos())
 			}
 		}

@@ -23,9 +23,11 @@ type changes struct {
 }
 
 // Restart makes the host start anew: what it has kept of the objects in memory is lost,
-// and the next run of each is resumed.
+// and the next run of each is resumed. Daemons end without a last step, and their signals are
+// lost.
 func (w *World) Restart() {
 	clear(w.keys)
+	clear(w.daemons)
 	w.gone, w.started = nil, w.now
 	for _, o := range w.list(w.isPrimary) {
 		w.key(o).handled.Known = true

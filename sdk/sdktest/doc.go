@@ -26,6 +26,18 @@
 // If the controller has Timers, a run has those that are due by the time of the world, which
 // [World.Advance] moves, and [Run.NextTimer] is when the next one is due.
 //
+// If the controller has a Daemon, [World.Step] makes a step of that of one object, if one is due,
+// and the next request for the object has its signals:
+//
+//	w.Reconcile("default/web") // adds the finalizer, without which there is no daemon
+//	w.Step("default/web").ExpectEvents(sdk.DaemonStart).ExpectSignals("0")
+//	w.Create(pod)
+//	w.Step("default/web").ExpectEvents(sdk.DaemonIndex).ExpectSignals("1")
+//	w.Reconcile("default/web") // has both signals
+//
+// What a step has read is read again to find out whether it has changed. Limits of daemons, their
+// deadlines and their backoff are left out.
+//
 // It is not a Kubernetes API server. It has no schema, defaulting, validation,
 // admission, immutable fields or RBAC, and no controller but the one under test,
 // except for garbage collection of owned objects. Apply is a merge patch that also

@@ -21,6 +21,7 @@ func (r *Run) perform() {
 			r.decide()
 		}
 	}
+	r.failDaemon()
 	r.writeStatus()
 	r.writeHandled()
 	if r.decision.RemoveFinalizer {
@@ -106,11 +107,11 @@ func (r *Run) current() *object {
 	return nil
 }
 
-// addFinalizer adds the finalizer, unless the result has nothing that a cleanup may
-// have to undo.
+// addFinalizer adds the finalizer, unless there is no daemon to be stopped and the result has
+// nothing that a cleanup may have to undo.
 func (r *Run) addFinalizer() *abi.EffectFailure {
 	o, name := r.current(), r.world.finalizer()
-	changes := len(r.Result.Patch)+len(r.Result.Apply)+len(r.Result.Delete)+len(r.Result.Status) > 0
+	changes := r.world.controller.Daemon != nil || len(r.Result.Patch)+len(r.Result.Apply)+len(r.Result.Delete)+len(r.Result.Status) > 0
 	if !changes || o == nil || !r.world.controller.Finalizer || o.meta.Deleting() || slices.Contains(o.meta.Finalizers, name) {
 		return nil
 	}

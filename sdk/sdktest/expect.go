@@ -166,8 +166,12 @@ func (r *Run) ExpectEvents(reasons ...string) *Run {
 // ExpectLog expects a line whose message contains text.
 func (r *Run) ExpectLog(text string) *Run {
 	r.tb.Helper()
-	found := slices.ContainsFunc(r.Logs, func(l Line) bool { return strings.Contains(l.Text, text) })
-	return r.expect(found, "the run logged %v, expected a line with %q", r.Logs, text)
+	return r.expect(hasLine(r.Logs, text), "the run logged %v, expected a line with %q", r.Logs, text)
+}
+
+// hasLine reports whether the message of a line contains text.
+func hasLine(lines []Line, text string) bool {
+	return slices.ContainsFunc(lines, func(l Line) bool { return strings.Contains(l.Text, text) })
 }
 
 // ExpectClass expects that the run failed with a class, such as [abi.ClassDenied].

@@ -165,8 +165,7 @@ func (r *Run) page(call *abi.ListCall, all []*object) (objects []*object, next s
 		end = min(end, p.start+call.Limit)
 	}
 	if end < len(all) {
-		// The serial differs from run to run.
-		next = fmt.Sprintf("%d.%d", r.world.serial, len(r.pages)+1)
+		next = fmt.Sprintf("%d.%d", r.serial, len(r.pages)+1)
 		if r.pages == nil {
 			r.pages = map[string]page{}
 		}

@@ -24,7 +24,7 @@ func reading(t *testing.T, features ...string) (host func() asHost) {
 	}
 	return func() asHost {
 		w.serial++ // as each request does
-		return asHost{&Run{tb: t, world: w, primary: w.mustExist("read", theOne)}}
+		return asHost{&Run{tb: t, world: w, serial: w.serial, primary: w.mustExist("read", theOne)}}
 	}
 }
 

@@ -32,6 +32,13 @@ type Indexer interface {
 	Index(request []byte) (abi.Code, []byte, error)
 }
 
+// Stepper is implemented by a [Runner] of plugins with daemons.
+type Stepper interface {
+	// Daemon makes a step for the text of an [abi.DaemonRequest], and returns the text of an
+	// [abi.DaemonResult]. Its errors are those of Reconcile.
+	Daemon(request []byte, host Host) (abi.Code, []byte, error)
+}
+
 // Host has the capabilities that a run can call. Messages, replies and codes are those
 // of package abi.
 type Host = guest.Host
@@ -48,6 +55,11 @@ func (native) Reconcile(request []byte, host Host) (abi.Code, []byte, error) {
 
 func (native) Index(request []byte) (abi.Code, []byte, error) {
 	code, result := guest.GiveKeys(request)
+	return code, result, nil
+}
+
+func (native) Daemon(request []byte, host Host) (abi.Code, []byte, error) {
+	code, result := guest.Step(host, request)
 	return code, result, nil
 }
 
@@ -70,6 +82,10 @@ type Run struct {
 	Timers    []string      // the names of the timers that were due
 	NextTimer time.Duration // from the end of the run until the next timer is due; 0: none is
 
+	// LastStep is that of the daemon of the object, which was stopped before the run; nil: none
+	// was.
+	LastStep *Step
+
 	tb          testing.TB
 	world       *World
 	primary     *object // in the state that the guest was given
@@ -79,6 +95,7 @@ type Run struct {
 	effect      *abi.EffectFailure
 	unavailable bool            // a read returned abi.CodeUnavailable
 	pages       map[string]page // by continue
+	serial      int             // of the request
 	decision    outcome.Decision
 }
 
@@ -106,10 +123,11 @@ func (w *World) Reconcile(name string) *Run {
 
 func (w *World) reconcile(o *object, gone bool) *Run {
 	w.tb.Helper()
+	last := w.stopDaemon(o.id)
 	k := w.key(o)
 	k.gone = gone
 	o = w.withoutHandled(o)
-	r := &Run{tb: w.tb, world: w, primary: o, gone: gone, tries: k.tries}
+	r := &Run{tb: w.tb, world: w, primary: o, gone: gone, tries: k.tries, LastStep: last}
 	r.Timers = w.beginTimers(o, k)
 	r.decode(w.runner.Reconcile(w.request(r, k), asHost{r}))
 	r.perform()
@@ -163,10 +181,11 @@ func (w *World) key(o *object) *key {
 // the same in each execution of the test.
 func (w *World) request(r *Run, k *key) []byte {
 	w.serial++
+	r.serial = w.serial
 	o := r.primary
 	q := &abi.Request{
 		Controller: w.controller.Name, Object: o.raw, Deleting: o.meta.Deleting() && !k.gone, Gone: k.gone,
-		Reasons: r.reasons(), Timers: r.Timers, Attempt: k.tries.Attempt, Previous: k.previous,
+		Reasons: r.reasons(k), Timers: r.Timers, Signals: k.signals, Attempt: k.tries.Attempt, Previous: k.previous,
 		Memo: k.memo, Now: w.now, Config: w.config, Change: w.change(o, k),
 	}
 	binary.LittleEndian.PutUint64(q.Seed[:], uint64(w.serial))
@@ -207,6 +226,9 @@ func (r *Run) keepState(k *key) {
 	}
 	r.keepChanges(k)
 	r.endTimers(k)
+	if r.endedWell() {
+		k.signals = nil
+	}
 	k.previous = nil
 	if r.Class == abi.ClassNone {
 		return

@@ -28,10 +28,14 @@ func (r *Run) endTimers(k *key) {
 	}
 }
 
-// reasons returns why the run happens. The world does not know, except for timers.
-func (r *Run) reasons() []abi.Reason {
+// reasons returns why the run happens. The world does not know, except for timers and signals.
+func (r *Run) reasons(k *key) []abi.Reason {
+	all := []abi.Reason{abi.ReasonPrimary}
 	if len(r.Timers) > 0 {
-		return []abi.Reason{abi.ReasonPrimary, abi.ReasonTimer}
+		all = append(all, abi.ReasonTimer)
 	}
-	return []abi.Reason{abi.ReasonPrimary}
+	if len(k.signals) > 0 {
+		all = append(all, abi.ReasonDaemon)
+	}
+	return all
 }

@@ -37,8 +37,9 @@ type World struct {
 	applied        map[id]json.RawMessage // what the last apply of an object had
 	keys           map[string]*key        // by UID of the primary
 	entries        map[indexed]indexEntries
-	gone           []*object // primaries for which [World.ReconcileGone] has a run
-	serial         int       // the last UID, resource version and seed
+	daemons        map[id]*daemon // by primary
+	gone           []*object      // primaries for which [World.ReconcileGone] has a run
+	serial         int            // the last UID, resource version and seed
 }
 
 // key is the state that the host keeps for a primary between its runs.
@@ -47,6 +48,7 @@ type key struct {
 	previous *abi.Previous
 	memo     []byte
 	timers   *outcome.Timers // nil before the first run, and without timers
+	signals  [][]byte        // of the daemon, for the next run
 	changes
 }
 
@@ -100,9 +102,14 @@ func NewWith(tb testing.TB, runner Runner, controller ...string) *World {
 		tb: tb, runner: runner, plugin: manifest.Name, features: manifest.Features, now: startTime, started: startTime,
 		objects: map[id]*object{}, clusterScoped: map[sdk.Kind]bool{}, failedReads: map[sdk.Kind]int64{},
 		failedWrites: map[string]string{}, applied: map[id]json.RawMessage{}, keys: map[string]*key{},
-		entries: map[indexed]indexEntries{},
+		entries: map[indexed]indexEntries{}, daemons: map[id]*daemon{},
 	}
 	w.controller = w.choose(manifest.Controllers, controller)
+	if d := w.controller.Daemon; d != nil {
+		if _, err := parseSelector(d.LabelSelector); err != nil {
+			tb.Fatalf("controller %s has a daemon: %v", w.controller.Name, err)
+		}
+	}
 	w.follow(manifest.Controllers)
 	return w
 }
@@ -128,7 +135,8 @@ func (w *World) choose(controllers []abi.Controller, names []string) abi.Control
 func (w *World) Now() time.Time { return w.now }
 
 // Advance moves the time of the world forward. Nothing runs by itself: a timer of the
-// controller that has become due is named by the next [World.Reconcile].
+// controller that has become due is named by the next [World.Reconcile], and a daemon that
+// waits for the time makes a step by the next [World.Step].
 func (w *World) Advance(d time.Duration) { w.now = w.now.Add(d) }
 
 // Configure sets the administrator's configuration of the plugin.

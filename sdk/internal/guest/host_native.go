@@ -17,3 +17,6 @@ type Host interface {
 
 // exportIndex has nothing to do: tests call [GiveKeys].
 func exportIndex() {}
+
+// exportDaemon has nothing to do: tests call [Step].
+func exportDaemon() {}

@@ -100,6 +100,25 @@ func index(length int32) int32 {
 	return onIndex(length)
 }
 
+// onDaemon makes a step of a daemon. It is set by exportDaemon, for the same reason as onIndex.
+var onDaemon func(length int32) int32
+
+func exportDaemon() {
+	onDaemon = func(length int32) int32 {
+		code, result := Step(Host{}, read(int(length)))
+		write(result)
+		return int32(code)
+	}
+}
+
+//go:wasmexport daemon
+func daemon(length int32) int32 {
+	if onDaemon == nil {
+		return int32(abi.CodeStalled) // the manifest has no daemon, so that it is never called
+	}
+	return onDaemon(length)
+}
+
 //go:wasmimport thole/v1 input
 func input(ptr unsafe.Pointer, length uint32)
 

@@ -34,7 +34,7 @@ func build(tb testing.TB, toolchain, dir string) []byte {
 }
 
 func compile(flags []string, dir string) ([]byte, error) {
-	if err := readSources(dir, "sdk", "abi"); err != nil {
+	if err := readSources(dir, "plugins/kopfexample/kex", "sdk", "abi"); err != nil {
 		return nil, err
 	}
 	folder, err := os.MkdirTemp("", "wasmtest")

@@ -13,6 +13,7 @@ import (
 
 const (
 	configsyncDir = "plugins/configsync"
+	kexDaemonDir  = "plugins/kopfexample-daemon"
 	ttlDir        = "plugins/ttl"
 )
 
@@ -95,4 +96,23 @@ func TestCompiledTTL(t *testing.T) {
 		w.Reconcile("default/j").ExpectSuccess().ExpectWrites("delete batch/v1 Job default/j").ExpectEvents("Expired")
 		w.ExpectGone(job)
 	})
+}
+
+func TestCompiledKopfExampleDaemon(t *testing.T) {
+	w := wasmtest.New(t, "kopfexample-daemon", build(t, "tinygo", kexDaemonDir))
+	kex := w.Create(`{"apiVersion":"kopf.dev/v1","kind":"KopfExample","metadata":{"namespace":"default","name":"k"},"spec":{"replicas":2}}`)
+	w.Reconcile("default/k").ExpectReady().ExpectWrites("finalizer", "apply v1 Pod default/k-0", "apply v1 Pod default/k-1", "status")
+	w.Step("default/k").ExpectEvents(sdk.DaemonStart).ExpectSignals("2")
+	w.Reconcile("default/k").ExpectReady().ExpectWrites("status")
+
+	w.Delete(sdk.Kind{APIVersion: "v1", Kind: "Pod"}.Ref("default", "k-0"))
+	w.Step("default/k").ExpectEvents(sdk.DaemonIndex).ExpectSignals("1")
+	w.Reconcile("default/k").ExpectReady().ExpectWrites("apply v1 Pod default/k-0", "status")
+	w.Step("default/k").ExpectEvents(sdk.DaemonIndex).ExpectSignals("2")
+	w.Reconcile("default/k").ExpectReady().ExpectWrites("status")
+	w.Reconcile("default/k").ExpectNoWrites()
+
+	w.Delete(kex)
+	w.Reconcile("default/k").ExpectWrites("release").LastStep.ExpectSuccess()
+	w.ExpectGone(kex)
 }

@@ -94,6 +94,17 @@ func (r runner) Reconcile(request []byte, host sdktest.Host) (abi.Code, []byte, 
 	return back.Code, back.Output, err
 }
 
+func (r runner) Daemon(request []byte, host sdktest.Host) (abi.Code, []byte, error) {
+	q, err := abi.DecodeDaemonRequest(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	back, err := r.guest.Daemon(r.ctx, sandbox.Call{
+		Request: [][]byte{request}, Namespace: namespaceOf(q.Object), Now: q.Now, Seed: q.Seed, Host: calls{host},
+	})
+	return back.Code, back.Output, err
+}
+
 func (r runner) Index(request []byte) (abi.Code, []byte, error) {
 	q, err := abi.DecodeIndexRequest(request)
 	if err != nil {

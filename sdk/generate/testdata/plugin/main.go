@@ -11,6 +11,7 @@ func init() {
 		For:       sdk.Kind{APIVersion: "example.thole.dev/v1", Kind: "Plugin"},
 		Reconcile: reconcile,
 		Warm:      []any{Warmed{}, &Pod{}},
+		Daemon:    sdk.Daemon(step),
 	})
 }
 
@@ -57,6 +58,20 @@ type (
 	Memo     struct{ M int }
 )
 
+// State is the state of a daemon, and Explicit that of one with type arguments. Signal is passed to
+// Signal, and the others to methods of a step.
+type (
+	State    struct{ S string }
+	Explicit struct{ E int }
+	Signal   struct{ N int }
+	Got      struct{ G int }
+	Listed   struct{ L int }
+	StepConf struct{ C int }
+)
+
+// OnlyStep is a type argument of a step that belongs to no controller.
+type OnlyStep struct{ O int }
+
 // Marked is not passed to the SDK.
 //
 //thole:generate
@@ -93,5 +108,17 @@ func reconcile(r *sdk.Request[Spec, Status]) (sdk.Action, error) {
 	r.Patch(Patched{})
 	return sdk.AwaitChange(), nil
 }
+
+func step(d *sdk.DaemonStep[Spec, Status], state *State) error {
+	var listed []Listed
+	d.Signal(Signal{1})
+	_ = d.Get(sdk.Ref{}, new(Got))
+	_ = d.List(sdk.Query{}, &listed)
+	return d.Config(&StepConf{})
+}
+
+func other(*sdk.DaemonStep[OnlyStep, OnlyStep], *Explicit) error { return nil }
+
+var _ = sdk.Daemon[Explicit](other)
 
 func main() {}

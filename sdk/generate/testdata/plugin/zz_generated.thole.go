@@ -483,6 +483,160 @@ func appendJSONMemo(dst []byte, x *Memo) []byte {
 }
 
 // DecodeJSON fills x from JSON; see package codec.
+func (x *State) DecodeJSON(r *codec.Reader) {
+	for more := r.FirstMember(); more; more = r.NextMember() {
+		switch r.Name() {
+		case "S":
+			codec.ReadString(r, &x.S)
+		}
+	}
+}
+
+// AppendJSON appends x as JSON; see package codec.
+func (x State) AppendJSON(dst []byte) ([]byte, error) {
+	return appendJSONState(dst, &x), nil
+}
+
+func appendJSONState(dst []byte, x *State) []byte {
+	at := len(dst)
+	dst = append(dst, `,"S":`...)
+	dst = codec.AppendString(dst, x.S)
+	return codec.CloseObject(dst, at)
+}
+
+// DecodeJSON fills x from JSON; see package codec.
+func (x *Explicit) DecodeJSON(r *codec.Reader) {
+	for more := r.FirstMember(); more; more = r.NextMember() {
+		switch r.Name() {
+		case "E":
+			codec.ReadInt(r, &x.E)
+		}
+	}
+}
+
+// AppendJSON appends x as JSON; see package codec.
+func (x Explicit) AppendJSON(dst []byte) ([]byte, error) {
+	return appendJSONExplicit(dst, &x), nil
+}
+
+func appendJSONExplicit(dst []byte, x *Explicit) []byte {
+	at := len(dst)
+	dst = append(dst, `,"E":`...)
+	dst = codec.AppendInt(dst, int64(x.E))
+	return codec.CloseObject(dst, at)
+}
+
+// DecodeJSON fills x from JSON; see package codec.
+func (x *Signal) DecodeJSON(r *codec.Reader) {
+	for more := r.FirstMember(); more; more = r.NextMember() {
+		switch r.Name() {
+		case "N":
+			codec.ReadInt(r, &x.N)
+		}
+	}
+}
+
+// AppendJSON appends x as JSON; see package codec.
+func (x Signal) AppendJSON(dst []byte) ([]byte, error) {
+	return appendJSONSignal(dst, &x), nil
+}
+
+func appendJSONSignal(dst []byte, x *Signal) []byte {
+	at := len(dst)
+	dst = append(dst, `,"N":`...)
+	dst = codec.AppendInt(dst, int64(x.N))
+	return codec.CloseObject(dst, at)
+}
+
+// DecodeJSON fills x from JSON; see package codec.
+func (x *Got) DecodeJSON(r *codec.Reader) {
+	for more := r.FirstMember(); more; more = r.NextMember() {
+		switch r.Name() {
+		case "G":
+			codec.ReadInt(r, &x.G)
+		}
+	}
+}
+
+// AppendJSON appends x as JSON; see package codec.
+func (x Got) AppendJSON(dst []byte) ([]byte, error) {
+	return appendJSONGot(dst, &x), nil
+}
+
+func appendJSONGot(dst []byte, x *Got) []byte {
+	at := len(dst)
+	dst = append(dst, `,"G":`...)
+	dst = codec.AppendInt(dst, int64(x.G))
+	return codec.CloseObject(dst, at)
+}
+
+// DecodeJSON fills x from JSON; see package codec.
+func (x *Listed) DecodeJSON(r *codec.Reader) {
+	for more := r.FirstMember(); more; more = r.NextMember() {
+		switch r.Name() {
+		case "L":
+			codec.ReadInt(r, &x.L)
+		}
+	}
+}
+
+// AppendJSON appends x as JSON; see package codec.
+func (x Listed) AppendJSON(dst []byte) ([]byte, error) {
+	return appendJSONListed(dst, &x), nil
+}
+
+func appendJSONListed(dst []byte, x *Listed) []byte {
+	at := len(dst)
+	dst = append(dst, `,"L":`...)
+	dst = codec.AppendInt(dst, int64(x.L))
+	return codec.CloseObject(dst, at)
+}
+
+// DecodeJSON fills x from JSON; see package codec.
+func (x *StepConf) DecodeJSON(r *codec.Reader) {
+	for more := r.FirstMember(); more; more = r.NextMember() {
+		switch r.Name() {
+		case "C":
+			codec.ReadInt(r, &x.C)
+		}
+	}
+}
+
+// AppendJSON appends x as JSON; see package codec.
+func (x StepConf) AppendJSON(dst []byte) ([]byte, error) {
+	return appendJSONStepConf(dst, &x), nil
+}
+
+func appendJSONStepConf(dst []byte, x *StepConf) []byte {
+	at := len(dst)
+	dst = append(dst, `,"C":`...)
+	dst = codec.AppendInt(dst, int64(x.C))
+	return codec.CloseObject(dst, at)
+}
+
+// DecodeJSON fills x from JSON; see package codec.
+func (x *OnlyStep) DecodeJSON(r *codec.Reader) {
+	for more := r.FirstMember(); more; more = r.NextMember() {
+		switch r.Name() {
+		case "O":
+			codec.ReadInt(r, &x.O)
+		}
+	}
+}
+
+// AppendJSON appends x as JSON; see package codec.
+func (x OnlyStep) AppendJSON(dst []byte) ([]byte, error) {
+	return appendJSONOnlyStep(dst, &x), nil
+}
+
+func appendJSONOnlyStep(dst []byte, x *OnlyStep) []byte {
+	at := len(dst)
+	dst = append(dst, `,"O":`...)
+	dst = codec.AppendInt(dst, int64(x.O))
+	return codec.CloseObject(dst, at)
+}
+
+// DecodeJSON fills x from JSON; see package codec.
 func (x *Marked) DecodeJSON(r *codec.Reader) {
 	if codec.Deep(r) {
 		return

@@ -10,7 +10,9 @@ import (
 )
 
 func init() {
-	sdk.RegisterGenerated(sdk.Controller[Spec, Status]{Reconcile: reconcile, Warm: []any{Spec{}, 1: &Child{}}})
+	sdk.RegisterGenerated(sdk.Controller[Spec, Status]{
+		Reconcile: reconcile, Warm: []any{Spec{}, 1: &Child{}}, Daemon: sdk.Daemon(step),
+	})
 }
 
 type (
@@ -146,5 +148,37 @@ func forever(r *request, object any) { forever(r, object) }
 func anything() any { return map[string]any{} }
 
 func change(object *any) { *object = Child{} }
+
+// State is that of a daemon.
+type State struct{ A int }
+
+type daemonStep = sdk.DaemonStep[Spec, Status]
+
+func step(d *daemonStep, _ *State) error {
+	var children []Child
+	d.Signal(1)
+	d.Signal(Child{})
+	d.Signal(&objects.Marked{})
+	_ = d.Get(sdk.Ref{}, new(sdk.Raw))
+	_ = d.List(sdk.Query{}, &children)
+	return d.Config(&children)
+}
+
+// The states of these daemons have a codec, or need none.
+var (
+	_ = sdk.Daemon(func(*daemonStep, *Child) error { return nil })
+	_ = sdk.Daemon(func(*daemonStep, *Names) error { return nil })
+	_ = sdk.Daemon(func(*daemonStep, *struct{}) error { return nil })
+	_ = sdk.Daemon(func(*daemonStep, *int) error { return nil })
+	_ = sdk.Daemon[[]string](func(*daemonStep, *[]string) error { return nil })
+	_ = sdk.Daemon[sdk.Raw, Spec, Status](func(*daemonStep, *sdk.Raw) error { return nil })
+	_ = sdk.Daemon(func(*daemonStep, *Handwritten) error { return nil })
+	_ = sdk.Daemon(func(*daemonStep, *objects.Marked) error { return nil })
+	_ = daemonOf(ByHelper{})
+)
+
+func daemonOf[State any](State) *sdk.DaemonOf[Spec, Status] {
+	return sdk.Daemon(func(*daemonStep, *State) error { return nil })
+}
 
 func main() {}

@@ -146,4 +146,31 @@ func throughVariables(r *request) {
 
 type objectList []any
 
+type daemonStep = sdk.DaemonStep[Spec, Status]
+
+func step(d *daemonStep, _ *Child) error {
+	d.Signal(map[string]int{})
+	d.Signal(objects.Unmarked{})
+	_ = d.Get(sdk.Ref{}, &map[string]any{})
+	_ = d.List(sdk.Query{}, &[]objects.Unmarked{})
+	return d.Config(new(float64))
+}
+
+// The states of these daemons have no codec.
+var (
+	_ = sdk.Daemon(step)
+	_ = sdk.Daemon(func(*daemonStep, *Left) error { return nil })
+	_ = sdk.Daemon(func(*daemonStep, *map[string]int) error { return nil })
+	_ = sdk.Daemon[[]Child](func(*daemonStep, *[]Child) error { return nil })
+	_ = sdk.Daemon[objects.Unmarked, Spec, Status](func(*daemonStep, *objects.Unmarked) error { return nil })
+	_ = sdk.Daemon(func(*daemonStep, *any) error { return nil })
+	_ = sdk.Daemon(func(*daemonStep, **Child) error { return nil })
+	_ = sdk.Daemon(func(*daemonStep, *struct{ A int }) error { return nil })
+	_ = daemonOf(1.5)
+)
+
+func daemonOf[State any](State) *sdk.DaemonOf[Spec, Status] {
+	return sdk.Daemon(func(*daemonStep, *State) error { return nil })
+}
+
 func main() {}
