@@ -26,8 +26,8 @@ devcluster_ldflags = $(shell tr '\n' ' ' <$(devcluster)/ldflags)
 plugins := $(patsubst plugins/%/main.go,%,$(wildcard plugins/*/main.go))
 plugin_files := $(plugins:%=bin/plugins/%.wasm) \
 	$(patsubst plugins/%/policy.yaml,bin/plugins/%.yaml,$(wildcard plugins/*/policy.yaml))
-# What every plugin is compiled from, beside its own folder.
-guest_sources := go.mod .ci/tools/plugin-build $(shell find abi sdk -name '*.go' ! -name '*_test.go' 2>/dev/null)
+# What every plugin is compiled from, beside its own folder: packages that plugins share, too.
+guest_sources := go.mod .ci/tools/plugin-build $(wildcard plugins/*/*/*.go) $(shell find abi sdk -name '*.go' ! -name '*_test.go' 2>/dev/null)
 
 .PHONY: help
 help: ## list the tasks

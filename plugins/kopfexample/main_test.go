@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/thole-dev/thole/plugins/kopfexample/kex"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/sdktest"
 )
 
-const kex = "default/kex"
+const name = "default/kex"
 
-var example = sdk.Kind{APIVersion: "kopf.dev/v1", Kind: "KopfExample"}.Ref("default", "kex")
+var example = kex.Kind.Ref("default", "kex")
 
 // newWorld returns a world with one KopfExample of that spec.
 func newWorld(t *testing.T, spec string) *sdktest.World {
@@ -21,7 +22,7 @@ func newWorld(t *testing.T, spec string) *sdktest.World {
 	return w
 }
 
-func pod(i int) sdk.Ref { return podKind.Ref("default", "kex-"+strconv.Itoa(i)) }
+func pod(i int) sdk.Ref { return kex.PodKind.Ref("default", "kex-"+strconv.Itoa(i)) }
 
 // expectPods expects so many Pods of the object, and that many in its status.
 func expectPods(t *testing.T, w *sdktest.World, want, inStatus int) {
@@ -32,7 +33,7 @@ func expectPods(t *testing.T, w *sdktest.World, want, inStatus int) {
 			found++
 		}
 	}
-	var got struct{ Status Status }
+	var got struct{ Status kex.Status }
 	if w.Get(example, &got); found != want || got.Status.Replicas != inStatus {
 		t.Errorf("%d pods, and %d in the status; want %d and %d", found, got.Status.Replicas, want, inStatus)
 	}
@@ -41,30 +42,30 @@ func expectPods(t *testing.T, w *sdktest.World, want, inStatus int) {
 // tick runs the object when its timer is due.
 func tick(w *sdktest.World) *sdktest.Run {
 	w.Advance(11 * time.Second)
-	return w.Reconcile(kex)
+	return w.Reconcile(name)
 }
 
 func TestPodsAreSpawnedAndCounted(t *testing.T) {
 	for spec, want := range map[string]int{`{}`: 1, `{"replicas":3}`: 3, `{"replicas":0}`: 0} {
 		w := newWorld(t, spec)
-		w.Reconcile(kex).ExpectReady()
+		w.Reconcile(name).ExpectReady()
 		expectPods(t, w, want, 0)
-		w.Reconcile(kex) // the Pods are there, and the timer has not counted them
+		w.Reconcile(name) // the Pods are there, and the timer has not counted them
 		expectPods(t, w, want, 0)
 		tick(w).ExpectReady()
 		expectPods(t, w, want, want)
-		w.Reconcile(kex).ExpectNoWrites()
+		w.Reconcile(name).ExpectNoWrites()
 	}
 }
 
 func TestPodsAreTerminatedAtRandom(t *testing.T) {
 	w := newWorld(t, `{"replicas":5}`)
-	w.Reconcile(kex)
+	w.Reconcile(name)
 	tick(w)
 	w.Change(example, `{"spec":{"replicas":2}}`)
-	w.Reconcile(kex).ExpectReady()
+	w.Reconcile(name).ExpectReady()
 	expectPods(t, w, 2, 5)
-	w.Reconcile(kex)
+	w.Reconcile(name)
 	expectPods(t, w, 2, 5)
 	tick(w)
 	expectPods(t, w, 2, 2)
@@ -72,10 +73,10 @@ func TestPodsAreTerminatedAtRandom(t *testing.T) {
 
 func TestDeletedPodIsReplacedWhenTheTimerHasNoticed(t *testing.T) {
 	w := newWorld(t, `{"replicas":2}`)
-	w.Reconcile(kex)
+	w.Reconcile(name)
 	tick(w)
 	w.Delete(pod(0))
-	w.Reconcile(kex)
+	w.Reconcile(name)
 	expectPods(t, w, 1, 2)
 	tick(w)
 	expectPods(t, w, 2, 1)
@@ -87,7 +88,7 @@ func TestPodsOfOthersAreNotCounted(t *testing.T) {
 	w := newWorld(t, `{"replicas":1}`)
 	w.Create(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":"other","labels":{"parent-kex":"another"}}}`)
 	w.Create(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":"none"}}`)
-	w.Reconcile(kex)
+	w.Reconcile(name)
 	tick(w)
 	expectPods(t, w, 1, 1)
 }
