@@ -16,8 +16,11 @@ import (
 // come. It belongs into the field Daemon.
 //
 //	Daemon: sdk.Daemon(func(d *sdk.DaemonStep[Spec, Status], seen *Seen) error {
+//		if d.Stopping() {
+//			return nil
+//		}
 //		items, err := d.Lookup(sdk.IndexQuery{Index: "sites", Key: d.Name})
-//		if err == nil && len(items) != seen.Count {
+//		if err == nil && (d.Woken(sdk.DaemonStart) || len(items) != seen.Count) {
 //			seen.Count = len(items)
 //			d.Signal(seen)
 //		}

@@ -57,7 +57,7 @@ type Limits struct {
 	Daemons int `json:"daemons,omitempty"`
 	// DaemonFuel is how much one daemon may execute in a second, as in Fuel: one that has
 	// executed more waits, and a single step that executes more fails. Default 100,000,000,
-	// which is some milliseconds of computing.
+	// which is some 3 to 25 ms of computing.
 	DaemonFuel int64 `json:"daemonFuel,omitempty"`
 	// DaemonStateKiB is the size of what one daemon keeps between two steps; default and
 	// maximum 32.

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -138,10 +139,7 @@ func userAnnotations(o *object.Object) map[string]string {
 // ObserveDaemonRead handles the change of an object that the daemon of a key has read, as
 // [Controller.ObserveRead] does.
 func (c *Controller) ObserveDaemonRead(key object.Key, old, updated *object.Object, crowd bool) {
-	o := updated
-	if o == nil {
-		o = old
-	}
+	o := cmp.Or(updated, old)
 	switch {
 	case o == nil:
 		c.wakeDaemon(key, change{reason: abi.ReasonDaemon, crowd: crowd})

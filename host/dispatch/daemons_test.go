@@ -58,7 +58,15 @@ func (r stepReads) Begin(object.Key, map[abi.Kind]scope.Reads) Reads {
 	return testReads(r)
 }
 
-func (r stepReads) Forget(key object.Key) { r.note("forget what the daemon of %s has read", key) }
+// Forget is called with the lock of the controller: what the next daemon of the key reads must not
+// be forgotten.
+func (r stepReads) Forget(key object.Key) {
+	if r.c.mu.TryLock() {
+		r.c.mu.Unlock()
+		r.t.Error("the reads of a step are forgotten without the lock")
+	}
+	r.note("forget what the daemon of %s has read", key)
+}
 
 // answers makes every step end with a result.
 func (f *daemons) answers(result *abi.DaemonResult) {

@@ -26,17 +26,18 @@ func (c *Controller) stopOrphan(ctx context.Context, key object.Key) {
 		return
 	}
 	o, exists := c.Cache.Get(key)
-	switch {
-	case !exists || object.HashOf(string(o.UID)) != d.uid:
-		c.stopDaemon(ctx, key, d, c.identityOf(key))
-	case o.Deleting() && !d.revision.Effects.HasFinalizer(effect.Target{Controller: &d.revision.Controller, Object: o}):
-		c.stopDaemon(ctx, key, d, d.revision.given(o))
+	if !exists || object.HashOf(string(o.UID)) != d.uid ||
+		o.Deleting() && !d.revision.Effects.HasFinalizer(effect.Target{Controller: &d.revision.Controller, Object: o}) {
+		c.stopDaemon(ctx, key, d)
 	}
 }
 
-// identityOf is what is known of an object that is gone.
-func (c *Controller) identityOf(key object.Key) []byte {
-	kind := c.revision.Load().Controller.For.Kind
+// lastGiven returns the object for the last step of its daemon, or what is known of one that is gone.
+func (c *Controller) lastGiven(key object.Key, d *daemon) []byte {
+	if o, exists := c.Cache.Get(key); exists && object.HashOf(string(o.UID)) == d.uid {
+		return d.revision.given(o)
+	}
+	kind := d.revision.Controller.For.Kind
 	w := rawjson.NewWriter(nil)
 	w.Object(func() {
 		w.Name("apiVersion").String(kind.APIVersion)
@@ -63,7 +64,7 @@ const defaultGrace = 10 * time.Second
 
 // stopDaemon removes a daemon, with a last step if it runs. It reports whether that has given
 // signals. A step in progress is waited for as long as the last one may take.
-func (c *Controller) stopDaemon(ctx context.Context, key object.Key, d *daemon, given []byte) (signalled bool) {
+func (c *Controller) stopDaemon(ctx context.Context, key object.Key, d *daemon) (signalled bool) {
 	ctx, cancel := context.WithTimeout(ctx, d.revision.grace())
 	defer cancel()
 	select {
@@ -74,22 +75,19 @@ func (c *Controller) stopDaemon(ctx context.Context, key object.Key, d *daemon, 
 	c.mu.Lock()
 	present, running := c.daemons[key] == d, d.running
 	if present {
+		d.revision.Daemons.Reads.Forget(key) // with mu held: the next daemon of the key must not have read yet
 		delete(c.daemons, key)
 		d.running = false
 	}
 	c.mu.Unlock()
-	if !present {
-		return false
-	}
-	d.revision.Daemons.Reads.Forget(key)
-	if !running {
+	if !present || !running {
 		return false
 	}
 	d.revision.Daemons.stop()
 	if !c.leads() { // another replica may have its own daemon of the object
 		return false
 	}
-	result, err := c.lastStep(ctx, key, d, given)
+	result, err := c.lastStep(ctx, key, d)
 	c.Metrics.Stepped(err != nil)
 	if err != nil {
 		c.Logger.Warn("the last step of a daemon has failed, which is stopped all the same", "object", key.String(), "error", err)
@@ -97,6 +95,9 @@ func (c *Controller) stopDaemon(ctx context.Context, key object.Key, d *daemon, 
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if now := c.revision.Load(); now.Daemons == nil || now.Account != d.revision.Account {
+		return false // it does not know signals, or may not have read what they tell
+	}
 	if s := c.keys[key]; s != nil && s.uid == d.uid {
 		return c.addSignals(s, result.Signals)
 	}
@@ -108,8 +109,8 @@ func (c *Controller) stopDaemon(ctx context.Context, key object.Key, d *daemon, 
 	return false
 }
 
-func (c *Controller) lastStep(ctx context.Context, key object.Key, d *daemon, given []byte) (*abi.DaemonResult, error) {
-	request := c.daemonRequest(d, []abi.DaemonEvent{abi.DaemonStop}, given)
+func (c *Controller) lastStep(ctx context.Context, key object.Key, d *daemon) (*abi.DaemonResult, error) {
+	request := c.daemonRequest(d, []abi.DaemonEvent{abi.DaemonStop}, c.lastGiven(key, d))
 	request.Now = time.Now()
 	rand.Read(request.Seed[:]) // never fails
 	returned, err := d.revision.Daemons.Guest.Daemon(ctx, sandbox.Call{
@@ -134,11 +135,15 @@ func (c *Controller) stopDaemons(ctx context.Context, rev *Revision) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, rev.grace())
 	defer cancel()
+	type stop struct {
+		key object.Key
+		*daemon
+	}
 	c.mu.Lock()
-	all := make(chan object.Key, len(c.daemons))
+	all := make(chan stop, len(c.daemons))
 	for key, d := range c.daemons {
 		if d.revision == rev {
-			all <- key
+			all <- stop{key, d}
 		}
 	}
 	workers := max(c.workers, 1)
@@ -147,18 +152,8 @@ func (c *Controller) stopDaemons(ctx context.Context, rev *Revision) {
 	var stopping sync.WaitGroup
 	for range workers {
 		stopping.Go(func() {
-			for key := range all {
-				c.mu.Lock()
-				d := c.daemons[key]
-				c.mu.Unlock()
-				if d == nil || d.revision != rev {
-					continue
-				}
-				given := c.identityOf(key)
-				if o, exists := c.Cache.Get(key); exists && object.HashOf(string(o.UID)) == d.uid {
-					given = d.revision.given(o)
-				}
-				c.stopDaemon(ctx, key, d, given)
+			for s := range all {
+				c.stopDaemon(ctx, s.key, s.daemon)
 			}
 		})
 	}
@@ -166,27 +161,21 @@ func (c *Controller) stopDaemons(ctx context.Context, rev *Revision) {
 }
 
 // dropDaemons removes all daemons without a last step: another replica leads the plugin, or has
-// led it, and has its own. It returns what is to be called without mu, which is held.
-func (c *Controller) dropDaemons() (forget func()) {
-	all := c.daemons
-	c.daemons = nil
-	for _, d := range all {
+// led it, and has its own. mu is held.
+func (c *Controller) dropDaemons() {
+	for key, d := range c.daemons {
+		d.revision.Daemons.Reads.Forget(key)
 		if d.running {
 			d.running = false
 			d.revision.Daemons.stop()
 		}
 	}
-	return func() {
-		for key, d := range all {
-			d.revision.Daemons.Reads.Forget(key)
-		}
-	}
+	c.daemons = nil
 }
 
 // EndTerm drops what is of no use while another replica leads the plugin.
 func (c *Controller) EndTerm() {
 	c.mu.Lock()
-	forget := c.dropDaemons()
-	c.mu.Unlock()
-	forget()
+	defer c.mu.Unlock()
+	c.dropDaemons()
 }

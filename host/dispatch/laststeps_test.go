@@ -277,7 +277,7 @@ func TestAStepMayFailWhileTheDaemonsAreStopped(t *testing.T) {
 		go func() {
 			defer close(stopped)
 			time.Sleep(time.Millisecond) // fake time
-			f.c.stopDaemon(context.Background(), testKey, d, nil)
+			f.c.stopDaemon(context.Background(), testKey, d)
 		}()
 		f.run(abi.ReasonDaemon)
 		<-stopped
@@ -286,4 +286,26 @@ func TestAStepMayFailWhileTheDaemonsAreStopped(t *testing.T) {
 			t.Errorf("%d daemons run", f.running.Load())
 		}
 	})
+}
+
+// The run of the next revision may have begun when the last step ends.
+func TestLastSignalsAreNotForAnotherAccount(t *testing.T) {
+	for name, account := range map[string]string{"same": "", "another": "ns/other"} {
+		t.Run(name, func(t *testing.T) {
+			withDaemon(t, func(f *daemons) {
+				f.start()
+				next := *f.c.Revision()
+				next.Account = account
+				f.c.revision.Store(&next) // as a swap does first
+				f.answers(&abi.DaemonResult{Signals: [][]byte{[]byte(`1`)}})
+				f.run(abi.ReasonPlugin)
+				f.expectSteps("[stop]", "[start]")
+				if account == "" {
+					expectSignals(f, `1`, `1`)
+				} else {
+					expectSignals(f, `1`) // of its own daemon
+				}
+			})
+		})
+	}
 }

@@ -59,19 +59,19 @@ func (c *Controller) dropAllSignals(s *keyState) {
 
 // takeSignals returns the signals for a run.
 func (r *run) takeSignals() [][]byte {
+	if r.revision.Daemons == nil {
+		return nil
+	}
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
 	s := &r.state.signals
 	r.signalsUntil = s.before + len(s.waiting)
-	if r.revision.Daemons == nil { // it may not know the feature: those of the revision before are lost
-		return nil
-	}
 	return slices.Clone(s.waiting)
 }
 
 // endSignals drops the signals that the run was given, if it has ended well.
 func (r *run) endSignals() {
-	if !r.endedWell() {
+	if r.revision.Daemons == nil || !r.endedWell() {
 		return
 	}
 	r.c.mu.Lock()

@@ -63,7 +63,7 @@ func (r *run) daemonOf(ctx context.Context) *daemon {
 	d := c.daemons[key]
 	c.mu.Unlock()
 	if d != nil && (!wanted || d.revision != r.revision) { // one of the revision before is about to be stopped
-		r.step.signalled = c.stopDaemon(ctx, key, d, d.revision.given(r.given))
+		r.step.signalled = c.stopDaemon(ctx, key, d)
 		d = nil
 	}
 	if d != nil || !wanted || !r.revision.Effects.HasFinalizer(r.target()) {
@@ -125,11 +125,14 @@ func (r *run) retriesDaemon(d *daemon) bool {
 // when the decision has the key retried, whatever makes the key due before that. The run in which
 // it failed may have set no time: it was parked and dropped, or ended as stalled. A later one does.
 func (r *run) setRetry() {
+	if r.revision.Daemons == nil || r.gone != nil {
+		return
+	}
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
 	d := r.c.daemons[r.item.Key]
 	switch {
-	case d == nil || d.failure == nil || r.gone != nil:
+	case d == nil || d.failure == nil:
 	case !r.step.failed && (!d.retryAt.IsZero() || d.failure.Class == abi.ClassStalled):
 	case r.step.after > 0:
 		d.retryAt = time.Now().Add(max(r.step.after, shortestWait))
@@ -203,7 +206,7 @@ func daemonResult(returned sandbox.Return, stateBytes int) (result *abi.DaemonRe
 	case err != nil:
 		return nil, &outcome.Fault{Class: abi.ClassABI, Reason: "InvalidResult", Message: "what the daemon has written cannot be decoded: " + err.Error() + "; correct the plugin, or build it with the SDK of the host's version"}, 0
 	case returned.Code != abi.CodeOK:
-		fault = &outcome.Fault{Class: classOf(returned.Code), Message: fmt.Sprintf("the daemon returned %d without a message", returned.Code)}
+		fault = &outcome.Fault{Class: outcome.ClassOf(returned.Code), Message: fmt.Sprintf("the daemon returned %d without a message", returned.Code)}
 		if result.Error != nil {
 			fault.Reason, fault.Message = rawjson.Truncate(result.Error.Reason, abi.MaxConditionReason), result.Error.Message
 			after = time.Duration(result.Error.After) * time.Millisecond
@@ -215,35 +218,18 @@ func daemonResult(returned sandbox.Return, stateBytes int) (result *abi.DaemonRe
 	return result, nil, 0
 }
 
-func classOf(code abi.Code) abi.Class {
-	switch code {
-	case abi.CodeStalled:
-		return abi.ClassStalled
-	case abi.CodeWaiting:
-		return abi.ClassWaiting
-	default:
-		return abi.ClassRetry
-	}
-}
-
 // shortestWait is that of a daemon which asks for less.
 const shortestWait = 100 * time.Millisecond
 
 // endStep records what a step has led to. result is nil if it has failed.
 func (r *run) endStep(d *daemon, events []abi.DaemonEvent, input object.Hash, result *abi.DaemonResult) {
-	r.c.Metrics.Stepped(result == nil)
-	if present := r.recordStep(d, events, input, result); !present || r.step.failure != nil || result != nil && result.End {
-		r.revision.Daemons.Reads.Forget(r.item.Key)
-	}
-}
-
-// recordStep returns false if the daemon is gone meanwhile.
-func (r *run) recordStep(d *daemon, events []abi.DaemonEvent, input object.Hash, result *abi.DaemonResult) (present bool) {
 	c, now := r.c, time.Now()
+	c.Metrics.Stepped(result == nil)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.daemons[r.item.Key] != d { // another replica leads, or has led
-		return false
+	if c.daemons[r.item.Key] != d { // it was stopped meanwhile
+		r.revision.Daemons.Reads.Forget(r.item.Key)
+		return
 	}
 	d.notBefore = r.start.Add(time.Duration(float64(r.step.fuel) / float64(r.revision.Daemons.Fuel) * float64(time.Second)))
 	switch {
@@ -253,11 +239,12 @@ func (r *run) recordStep(d *daemon, events []abi.DaemonEvent, input object.Hash,
 		if !d.running {
 			r.revision.Daemons.stop()
 		}
-		return true
+		return
 	case result == nil:
 		r.revision.Daemons.stop()
+		r.revision.Daemons.Reads.Forget(r.item.Key)
 		d.fail(r.step.failure)
-		return true
+		return
 	}
 	d.state, d.wait, d.input, d.changed, d.due = result.State, result.Wait, input, false, time.Time{}
 	if result.Wait.After > 0 {
@@ -265,10 +252,10 @@ func (r *run) recordStep(d *daemon, events []abi.DaemonEvent, input object.Hash,
 	}
 	if result.End {
 		r.revision.Daemons.stop()
+		r.revision.Daemons.Reads.Forget(r.item.Key)
 		d.running, d.ended, d.state = false, true, nil
 	}
 	r.step.signalled = c.addSignals(r.state, result.Signals) || r.step.signalled
-	return true
 }
 
 // fail drops what a daemon has that failed. uid, revision and step are never written again: others

@@ -15,26 +15,23 @@ func (c *Controller) lead() bool {
 		return false
 	}
 	c.mu.Lock()
-	forget := func() {}
+	defer c.mu.Unlock()
 	if term != c.term {
-		forget = c.beginTerm(term)
+		c.beginTerm(term)
 	}
-	c.mu.Unlock()
-	forget()
 	return true
 }
 
 // beginTerm makes the next run of each key the first one of a term: another replica may have
-// handled the objects before, and run them by their timers, which start anew. It returns what is
-// to be called without mu, which is held.
-func (c *Controller) beginTerm(term <-chan struct{}) (forget func()) {
+// handled the objects before, and run them by their timers, which start anew. mu is held.
+func (c *Controller) beginTerm(term <-chan struct{}) {
 	c.term = term
 	c.timers, c.followed = nil, time.Now()
 	clear(c.created)
+	c.dropDaemons()
 	for _, s := range c.keys {
 		if s.changes != nil {
 			s.changes.otherTerm = true
 		}
 	}
-	return c.dropDaemons()
 }

@@ -62,6 +62,9 @@ var outcomes = map[abi.Outcome]outcome{
 	abi.OutcomeEmpty:   empty,
 }
 
+// ClassOf returns the class of a code other than [abi.CodeOK] that the ABI has.
+func ClassOf(code abi.Code) abi.Class { return codes[code] }
+
 var codes = map[abi.Code]abi.Class{
 	abi.CodeRetry:   abi.ClassRetry,
 	abi.CodeStalled: abi.ClassStalled,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/sdk"
 )
 
@@ -279,7 +280,7 @@ func (s *Step) decode(code abi.Code, text []byte, err error) {
 	if code == abi.CodeOK {
 		return
 	}
-	s.Class = cmp.Or(map[abi.Code]abi.Class{abi.CodeStalled: abi.ClassStalled, abi.CodeWaiting: abi.ClassWaiting}[code], abi.ClassRetry)
+	s.Class = cmp.Or(outcome.ClassOf(code), abi.ClassRetry)
 	if result.Error != nil {
 		s.Reason, s.Message = result.Error.Reason, result.Error.Message
 	}
