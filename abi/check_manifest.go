@@ -23,6 +23,7 @@ func (m *Manifest) check() error {
 		checkDistinct("controllers", "name", m.Controllers, func(c Controller) string { return c.Name }),
 		checkEach("controllers", m.Controllers, m.checkFeatures),
 		m.checkIndexes(),
+		m.checkConversions(),
 	)
 }
 
@@ -52,6 +53,10 @@ func (m *Manifest) checkFeatures(c Controller) error {
 		checkFeature(m.Features, FeatureChanges, "gone", c.Gone),
 		checkFeature(m.Features, FeatureTimers, "timers", len(c.Timers) > 0),
 		checkFeature(m.Features, FeatureDaemons, "daemon", c.Daemon != nil),
+		checkFeature(m.Features, FeatureHTTP, "http", len(c.HTTP) > 0),
+		checkFeature(m.Features, FeatureAdmission, "validate", len(c.Validate) > 0),
+		checkFeature(m.Features, FeatureAdmission, "mutate", len(c.Mutate) > 0),
+		checkFeature(m.Features, FeatureConversion, "convert", c.Convert),
 		checkFeature(m.Features, FeatureRetry, "retry", c.Retry != Retry{}),
 		checkFeature(m.Features, FeatureSummaries, "conditions.summaries", len(c.Conditions.Summaries) > 0),
 	)
@@ -80,6 +85,8 @@ func (c Controller) check() error {
 		checkEach("timers", c.Timers, Timer.check),
 		checkDistinct("timers", "name", c.Timers, func(t Timer) string { return t.Name }),
 		c.checkDaemon(),
+		c.checkHTTP(),
+		c.checkReviews(),
 		rawjson.Within("retry", c.Retry.check()),
 		rawjson.Within("conditions", c.Conditions.check()),
 	)

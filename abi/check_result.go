@@ -134,7 +134,7 @@ func (a Apply) check() error {
 	return rawjson.Within("object", err)
 }
 
-// identity reads the kind, namespace and name of an object.
+// identity reads the kind, namespace, name and UID of an object.
 func identity(object []byte) (ref Ref, err error) {
 	r := rawjson.NewReader(object)
 	r.Object(func(field string) {
@@ -150,6 +150,8 @@ func identity(object []byte) (ref Ref, err error) {
 					ref.Name = r.String()
 				case "namespace":
 					ref.Namespace = r.String()
+				case "uid":
+					ref.UID = r.String()
 				}
 			})
 		}

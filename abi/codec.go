@@ -135,10 +135,14 @@ func (c *Controller) fields(f *fields) {
 	f.duration("interval", &c.Interval)
 	objects(f, "timers", MaxTimers, &c.Timers, (*Timer).fields)
 	pointer(f, "daemon", &c.Daemon, (*Daemon).fields)
+	objects(f, "http", MaxHTTPHosts, &c.HTTP, (*HTTPHost).fields)
 	f.duration("timeout", &c.Timeout)
 	f.count("concurrency", &c.Concurrency)
 	f.object("retry", c.Retry != Retry{}, c.Retry.fields)
 	f.object("conditions", !c.Conditions.IsZero(), c.Conditions.fields)
+	texts(f, "validate", maxOperations, &c.Validate)
+	texts(f, "mutate", maxOperations, &c.Mutate)
+	f.boolean("convert", &c.Convert)
 }
 
 func (w *Followed) fields(f *fields) {

@@ -26,6 +26,9 @@ const (
 	ExportReconcile  = "reconcile"   // (len i32) -> i32; required
 	ExportIndex      = "index"       // (len i32) -> i32; required by an index without a field
 	ExportDaemon     = "daemon"      // (len i32) -> i32; required by a daemon of a controller
+	ExportValidate   = "validate"    // (len i32) -> i32; required by validate of a controller
+	ExportMutate     = "mutate"      // (len i32) -> i32; required by mutate of a controller
+	ExportConvert    = "convert"     // (len i32) -> i32; required by convert of a controller
 )
 
 // ImportModule is the import module of the host functions.
@@ -41,6 +44,7 @@ const (
 	ImportList   = "list"   // (ptr, len i32) -> i64: a capability call
 
 	ImportIndexGet = "index_get" // (ptr, len i32) -> i64: a capability call
+	ImportHTTP     = "http"      // (ptr, len i32) -> i64: a capability call
 )
 
 // Negative return values of a capability call. A value of zero or more is the
@@ -129,6 +133,14 @@ const (
 	MaxRequirements     = 16       // of a field selector
 	MaxSelector         = 8 << 10  // of a label selector, or of a field selector of a manifest, in bytes
 	MaxContinue         = 1024     // of the continue of a list
+	MaxHTTPHosts        = 64       // of a controller
+	MaxHTTPHost         = 260      // of a host with its port
+	MaxHTTPMethods      = 16       // of one of them
+	MaxHTTPMethod       = 32       // of a method
+	MaxHTTPURL          = 8 << 10  // of a request
+	MaxHTTPHeaders      = 128      // of a request, and of an answer
+	MaxHTTPHeader       = 16 << 10 // of the value of one of them
+	MaxHTTPBody         = 1 << 20  // of a request
 	MaxVersion          = 128      // of a plugin's version, and of its memoVersion
 	MaxSummaries        = 16       // of a controller
 	MaxConditionType    = 316      // as in metav1.Condition
@@ -137,6 +149,10 @@ const (
 	MaxErrorMessage     = 4 << 10
 	MaxConditionMessage = 32 << 10
 	MaxEventMessage     = 1 << 10
+	MaxWarnings         = 16  // of one review
+	MaxWarning          = 256 // of one of them
+	MaxAuditAnnotations = 16  // of one review
+	MaxAuditValue       = 1 << 10
 )
 
 // The features of thole/v1: parts that were added after its first version
@@ -159,12 +175,20 @@ const (
 	FeatureTimers  = "timers" // timers of a controller and of a request
 	// FeatureDaemons is the feature of [Controller.Daemon], [Request.Signals] and the export daemon.
 	FeatureDaemons = "daemons"
+	FeatureHTTP    = "http" // http of a controller, the import http
+	// FeatureAdmission is the feature of [Controller.Validate], [Controller.Mutate] and the exports
+	// of these names.
+	FeatureAdmission  = "admission"
+	FeatureConversion = "conversion" // convert of a controller and the export convert
 )
 
 // Features returns the names of the features that this package implements. A
 // manifest lists those that its plugin uses.
 func Features() []string {
-	return []string{FeatureRetry, FeatureSummaries, FeatureFields, FeatureIndexes, FeatureSelectors, FeatureWatches, FeatureManaged, FeatureChanges, FeatureTimers, FeatureDaemons}
+	return []string{
+		FeatureRetry, FeatureSummaries, FeatureFields, FeatureIndexes, FeatureSelectors, FeatureWatches, FeatureManaged, FeatureChanges, FeatureTimers, FeatureDaemons,
+		FeatureHTTP, FeatureAdmission, FeatureConversion,
+	}
 }
 
 // LabelManagedBy is the label of what a plugin with [FeatureManaged] owns. Its value is

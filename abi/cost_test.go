@@ -15,6 +15,9 @@ func TestDecodingHostileMessageIsLinear(t *testing.T) {
 	request := func(text []byte) { _, _ = DecodeRequest(text) }
 	manifest := func(text []byte) { _, _ = DecodeManifest(text) }
 	step := func(text []byte) { _, _ = DecodeDaemonResult(text) }
+	review := func(text []byte) { _, _ = DecodeValidateResult(text) }
+	mutation := func(text []byte) { _, _ = DecodeMutateResult(text) }
+	conversion := func(text []byte) { _, _ = DecodeConvertResult(text) }
 	listCall := func(text []byte) { _, _ = DecodeListCall(text) }
 	distinct := func(i int) string { return `"k` + strconv.Itoa(i) + `":""` }
 	numbered := func(open, closing string) func(int) []byte {
@@ -50,6 +53,7 @@ func TestDecodingHostileMessageIsLinear(t *testing.T) {
 		{"request field", request, repeated(`{`, `"previous":{"failures":[{},{}]}`, `}`)},
 		{"reasons", request, repeated(`{"reasons":[`, `"owned"`, `]}`)},
 		{"failures", request, repeated(`{"previous":{"failures":[`, `{}`, `]}}`)},
+		{"headers", func(text []byte) { _, _ = DecodeHTTPCall(text) }, repeated(`{"headers":[`, `{}`, `]}`)},
 		{"items", func(text []byte) { _, _ = DecodeListReply(text) }, repeated(`{"items":[`, `{}`, `]}`)},
 		{"selector", listCall, func(n int) []byte {
 			return []byte(`{"labelSelector":"` + strings.Repeat("a", n/2) + `"}`)
@@ -62,6 +66,11 @@ func TestDecodingHostileMessageIsLinear(t *testing.T) {
 		{"signal", step, nested(`{"signals":[[`, `]]}`)},
 		{"state", step, numbered(`{"state":{`, `}}`)},
 		{"signals of a request", request, repeated(`{"signals":[`, `1`, `]}`)},
+		{"warnings", review, repeated(`{"warnings":[`, `""`, `]}`)},
+		{"audit annotations", review, repeated(`{"auditAnnotations":[`, `{}`, `]}`)},
+		{"mutated object", mutation, numbered(`{"allowed":true,"object":{`, `}}`)},
+		{"converted object", conversion, nested(`{"object":{"a":[`, `]}}`)},
+		{"operations", manifest, repeated(`{"controllers":[{"validate":[`, `"CREATE"`, `]}]}`)},
 		{"indexes", manifest, repeated(`{"controllers":[{"indexes":[`, `{}`, `]}]}`)},
 	} {
 		t.Run(c.name, func(t *testing.T) { costtest.Linear(t, 400, c.text, c.decode) })
@@ -78,11 +87,14 @@ func TestDecodingStopsAtLimitOfEntries(t *testing.T) {
 		"events":      costtest.Repeat(1<<20, `{"events":[`, `{}`, `]}`),
 		"controllers": costtest.Repeat(1<<20, `{"controllers":[`, `{}`, `]}`),
 		"signals":     costtest.Repeat(1<<20, `{"signals":[`, `{}`, `]}`),
+		"warnings":    costtest.Repeat(1<<20, `{"warnings":[`, `""`, `]}`),
+		"annotations": costtest.Repeat(1<<20, `{"auditAnnotations":[`, `{}`, `]}`),
 	} {
 		got := costtest.Allocated(func(text []byte) {
 			_, _ = DecodeResult(text)
 			_, _ = DecodeManifest(text)
 			_, _ = DecodeDaemonResult(text)
+			_, _ = DecodeMutateResult(text)
 		}, text)
 		if got > 256<<10 {
 			t.Errorf("%s: decoding 1 MiB allocates %d bytes", name, got)

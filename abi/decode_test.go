@@ -19,7 +19,7 @@ func TestNullFieldEqualsAbsentField(t *testing.T) {
 	}{
 		{"manifest", "version features", `{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"}}],"%":null}`, decoder(DecodeManifest)},
 		{
-			"controller", "owns reads writes indexes finalizer changes gone interval timers daemon timeout concurrency retry conditions",
+			"controller", "owns reads writes indexes finalizer changes gone interval timers daemon http validate mutate convert timeout concurrency retry conditions",
 			`{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},"%":null}]}`, decoder(DecodeManifest),
 		},
 		{
@@ -47,6 +47,19 @@ func TestNullFieldEqualsAbsentField(t *testing.T) {
 		{"daemon request", "controller object events state now seed config", `{"%":null}`, decoder(DecodeDaemonRequest)},
 		{"daemon result", "wait end signals state error", `{"%":null}`, decoder(DecodeDaemonResult)},
 		{"daemon wait", "after object reads", `{"wait":{"%":null}}`, decoder(DecodeDaemonResult)},
+		{
+			"http host", "methods",
+			`{"name":"a","features":["http"],"controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},"http":[{"host":"a","%":null}]}]}`, decoder(DecodeManifest),
+		},
+		{"http", "method headers timeout", `{"url":"https://a","%":null}`, decoder(DecodeHTTPCall)},
+		{"http header", "value", `{"url":"https://a","headers":[{"name":"A","%":null}]}`, decoder(DecodeHTTPCall)},
+		{"http reply", "status url headers error", `{"%":null}`, decoder(DecodeHTTPReply)},
+		{"review request", "controller operation dryRun user old now seed config object", `{"%":null}`, decoder(DecodeReviewRequest)},
+		{"user", "name uid groups", `{"user":{"%":null}}`, decoder(DecodeReviewRequest)},
+		{"review result", "allowed reason message warnings auditAnnotations object error", `{"%":null}`, decoder(DecodeValidateResult)},
+		{"audit annotation", "value", `{"auditAnnotations":[{"name":"a","%":null}]}`, decoder(DecodeValidateResult)},
+		{"convert request", "controller apiVersion now seed config object", `{"%":null}`, decoder(DecodeConvertRequest)},
+		{"convert result", "object error", `{"%":null}`, decoder(DecodeConvertResult)},
 		{"get", "namespace uid fields", `{"apiVersion":"v1","kind":"K","name":"x","%":null}`, decoder(DecodeGetCall)},
 		{"list", "namespace labelSelector fieldSelector fields limit continue", `{"apiVersion":"v1","kind":"K","%":null}`, decoder(DecodeListCall)},
 		{"reply", "items continue", `{"%":null}`, decoder(DecodeListReply)},

@@ -32,10 +32,15 @@ type Controller struct {
 	Interval    int64      // ms until the next run after a success without requeueAfter; 0 waits for a change
 	Timers      []Timer    // schedules of each object, with distinct names; feature [FeatureTimers]
 	Daemon      *Daemon    // a daemon of each object; nil: none; feature [FeatureDaemons]
+	HTTP        []HTTPHost // hosts that it sends requests to; feature [FeatureHTTP]
 	Timeout     int64      // ms, the deadline of one call; 0 means the host's default
 	Concurrency int        // concurrent calls of this controller; 0 means the host's default
 	Retry       Retry      // when runs that fail or are requeued are repeated
 	Conditions  Conditions // which conditions it has, and how Ready is computed
+
+	Validate []Operation // of the primary kind, distinct: [ExportValidate] reviews them; feature [FeatureAdmission]
+	Mutate   []Operation // of the primary kind, distinct, without [OperationDelete]: [ExportMutate] is given them; feature [FeatureAdmission]
+	Convert  bool        // [ExportConvert] converts the primary kind, a custom resource, between its versions; feature [FeatureConversion]
 }
 
 // Followed is a kind, and which of its objects a controller follows. It needs

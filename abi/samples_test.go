@@ -28,6 +28,10 @@ func fullManifest() *Manifest {
 			Interval:    600_000,
 			Timers:      []Timer{{Name: "probe", Interval: 60_000, InitialDelay: 5_000, Idle: 30_000, Sharp: true}},
 			Daemon:      &Daemon{LabelSelector: "example.com/watched", Timeout: 1_000, Grace: 5_000},
+			HTTP:        []HTTPHost{{Host: "api.example.com:8443", Methods: []string{"GET", "PUT"}}},
+			Validate:    []Operation{OperationCreate, OperationUpdate, OperationDelete},
+			Mutate:      []Operation{OperationCreate, OperationUpdate},
+			Convert:     true,
 			Timeout:     2_000,
 			Concurrency: 4,
 			Retry:       Retry{Initial: 1_000, Factor: 150, Cap: 60_000, Jitter: 10, Attempts: 8, Then: ThenCap},
@@ -146,6 +150,69 @@ func fullDaemonResult() *DaemonResult {
 		Signals: [][]byte{[]byte(`{"reachable":false}`), []byte(`null`)},
 		State:   []byte(`{"failed":3}`),
 		Error:   &Failure{Reason: "NoRoute", Message: "the site has no address"},
+	}
+}
+
+func fullHTTPCall() *HTTPCall {
+	return &HTTPCall{
+		Method: "PUT", URL: "https://api.example.com:8443/sites/shop?wait=1",
+		Headers: []HTTPHeader{{Name: "Content-Type", Value: "application/json"}, {Name: "X-Empty"}}, Timeout: 5_000,
+	}
+}
+
+func fullHTTPReply() *HTTPReply {
+	return &HTTPReply{
+		Status: 200, URL: "https://api.example.com/sites/shop",
+		Headers: []HTTPHeader{{Name: "Etag", Value: `"a1"`}},
+		Error:   &Failure{Reason: HTTPTimeout, Message: "no answer within 5s"},
+	}
+}
+
+func fullReviewRequest() *ReviewRequest {
+	return &ReviewRequest{
+		Controller: "site",
+		Operation:  OperationUpdate,
+		DryRun:     true,
+		User:       User{Name: "ann@example.com", UID: "u-17", Groups: []string{"shops", "system:authenticated"}},
+		Old:        []byte(`{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name":"shop","namespace":"default"}}`),
+		Now:        time.Date(2026, 11, 20, 12, 0, 0, 123456789, time.UTC),
+		Seed:       [32]byte{0: 1, 31: 255},
+		Config:     []byte(`{"region":"north"}`),
+		Object:     []byte(site),
+	}
+}
+
+func deniedReviewResult() *ReviewResult {
+	return &ReviewResult{
+		Reason: "Invalid", Message: "spec.replicas is more than the quota of 5",
+		Error: &Failure{Reason: "NoQuota", Message: "the quota is not there yet"},
+	}
+}
+
+func fullReviewResult() *ReviewResult {
+	return &ReviewResult{
+		Allowed:          true,
+		Warnings:         []string{"spec.title is deprecated", ""},
+		AuditAnnotations: []AuditAnnotation{{Name: "quota", Value: "5"}, {Name: "Rule_2.a-b"}},
+		Object:           []byte(site),
+	}
+}
+
+func fullConvertRequest() *ConvertRequest {
+	return &ConvertRequest{
+		Controller: "site",
+		APIVersion: "example.com/v2",
+		Now:        time.Date(2026, 11, 20, 12, 0, 0, 123456789, time.UTC),
+		Seed:       [32]byte{0: 1, 31: 255},
+		Config:     []byte(`{"region":"north"}`),
+		Object:     []byte(site),
+	}
+}
+
+func fullConvertResult() *ConvertResult {
+	return &ConvertResult{
+		Object: []byte(`{"apiVersion":"example.com/v2","kind":"Site","metadata":{"name":"shop","namespace":"default","uid":"5f0c"}}`),
+		Error:  &Failure{Reason: "Unknown", Message: "there is no version v9"},
 	}
 }
 

@@ -57,9 +57,20 @@ var described = map[string]reflect.Type{
 	"Daemon request": reflect.TypeFor[DaemonRequest](),
 	"Daemon result":  reflect.TypeFor[DaemonResult](),
 	"Daemon wait":    reflect.TypeFor[DaemonWait](),
+	"HTTP host":      reflect.TypeFor[HTTPHost](),
+	"http":           reflect.TypeFor[HTTPCall](),
+	"HTTP header":    reflect.TypeFor[HTTPHeader](),
+	"HTTP reply":     reflect.TypeFor[HTTPReply](),
 	"get":            reflect.TypeFor[GetCall](),
 	"list":           reflect.TypeFor[ListCall](),
 	"List reply":     reflect.TypeFor[ListReply](),
+
+	"Review request":   reflect.TypeFor[ReviewRequest](),
+	"User":             reflect.TypeFor[User](),
+	"Review result":    reflect.TypeFor[ReviewResult](),
+	"Audit annotation": reflect.TypeFor[AuditAnnotation](),
+	"Convert request":  reflect.TypeFor[ConvertRequest](),
+	"Convert result":   reflect.TypeFor[ConvertResult](),
 }
 
 // TestSpecTablesListFieldsOfTypes compares the tables with the types, including
@@ -107,6 +118,7 @@ func fieldsOf(typ reflect.Type) (names []string) {
 		switch f := typ.Field(i); {
 		case f.Anonymous:
 			names = append(names, fieldsOf(f.Type)...)
+		case f.Tag.Get("json") == "-": // behind the text
 		case !strings.HasSuffix(f.Tag.Get("json"), ",omitempty"):
 			names = append(names, jsonName(f.Name))
 		}
@@ -121,6 +133,8 @@ func jsonName(field string) string {
 		return "uid"
 	case "APIVersion":
 		return "apiVersion"
+	case "HTTP", "URL":
+		return strings.ToLower(field)
 	}
 	return strings.ToLower(field[:1]) + field[1:]
 }
@@ -162,7 +176,7 @@ func collectNames(typ reflect.Type, names map[string]bool) {
 func TestSpecListsEveryConstant(t *testing.T) {
 	spec := readSpec(t)
 	found := 0
-	for name, value := range exportedConstants(t, "contract.go", "messages.go", "daemon.go") {
+	for name, value := range exportedConstants(t, "contract.go", "messages.go", "daemon.go", "http.go", "review.go") {
 		found++
 		want := "`" + value + "`"
 		if strings.HasPrefix(name, "Max") {
@@ -222,7 +236,15 @@ func TestSpecExamplesDecodeCompletely(t *testing.T) {
 		"index-reply":    of("", fullIndexReply(), EncodeIndexReply, DecodeIndexReply),
 		"daemon-request": of("", fullDaemonRequest(), EncodeDaemonRequest, DecodeDaemonRequest),
 		"daemon-result":  of("", fullDaemonResult(), EncodeDaemonResult, DecodeDaemonResult),
+		"http-call":      of("", fullHTTPCall(), EncodeHTTPCall, DecodeHTTPCall),
+		"http-reply":     of("", fullHTTPReply(), EncodeHTTPReply, DecodeHTTPReply),
 		"list-reply":     of("", fullListReply(), EncodeListReply, DecodeListReply),
+
+		"review-request":  of("", fullReviewRequest(), EncodeReviewRequest, DecodeReviewRequest),
+		"validate-result": of("", deniedReviewResult(), EncodeReviewResult, DecodeValidateResult),
+		"mutate-result":   of("", fullReviewResult(), EncodeReviewResult, DecodeMutateResult),
+		"convert-request": of("", fullConvertRequest(), EncodeConvertRequest, DecodeConvertRequest),
+		"convert-result":  of("", fullConvertResult(), EncodeConvertResult, DecodeConvertResult),
 	}
 	seen := map[string]int{}
 	for _, m := range example.FindAllStringSubmatch(readSpec(t), -1) {

@@ -80,7 +80,11 @@ type Case struct {
 	Daemon bool
 	// Last is whether each step is a last one, with the event stop (Daemon).
 	Last bool
-	// Runs is whether a call of reconcile, which must succeed, precedes each step (Daemon).
+	// Review is the export of the calls, with [ReviewRequest]: validate, mutate or convert; ""
+	// for none of them. A guest that is no [Reviewer] is loaded only.
+	Review string
+	// Runs is whether a call of reconcile, which must succeed, precedes each call (Daemon and
+	// Review).
 	Runs bool
 	// Calls is how often the export is called with the same request, but for
 	// Namespaces. Each call
@@ -88,7 +92,7 @@ type Case struct {
 	Calls int
 	// Namespaces is whether each call is for an object in another namespace, as
 	// [RequestIn] makes them, instead of all for that of [Request]. Steps of
-	// daemons are for objects in these namespaces, too.
+	// daemons and reviews are for objects in these namespaces, too.
 	Namespaces bool
 	// Code and Output are what each call must return (StageOK). If Output is
 	// nil, any result is right that can be decoded.
@@ -122,7 +126,9 @@ func objectIn(namespace string) []byte {
 func Cases() []Case {
 	return slices.Concat(
 		loadCases(), manifestCases(), changesLoadCases(), keysLoadCases(), daemonLoadCases(),
-		callCases(), pointerCases(), okCases(), changesCases(), keysCases(), daemonCases(), resetCases(), stateCases(), daemonResetCases(),
+		reviewLoadCases(),
+		callCases(), pointerCases(), okCases(), changesCases(), keysCases(), daemonCases(), httpCases(), resetCases(), stateCases(), daemonResetCases(),
+		reviewCases(), reviewResetCases(),
 	)
 }
 
@@ -133,6 +139,7 @@ func Hostile() []Case {
 	return slices.Concat(
 		bombCases(), indexCases(), startCases(), loopCases(), callTreeCases(), bulkCases(),
 		slowCases(), stackCases(), memoryCases(), stormCases(), resultCases(), edgeCases(), hostileKeysCases(), hostileDaemonCases(),
+		hostileReviewCases(),
 	)
 }
 

@@ -22,6 +22,9 @@ var (
 		{abi.ExportWarm, wasm.Signature(noTypes, i32), false},
 		{abi.ExportIndex, wasm.Signature(i32Only, i32), false},
 		{abi.ExportDaemon, wasm.Signature(i32Only, i32), false},
+		{abi.ExportValidate, wasm.Signature(i32Only, i32), false},
+		{abi.ExportMutate, wasm.Signature(i32Only, i32), false},
+		{abi.ExportConvert, wasm.Signature(i32Only, i32), false},
 	}
 	contractImports = map[string]wasm.FuncType{
 		abi.ImportInput:  wasm.Signature(ptrLen),
@@ -31,6 +34,7 @@ var (
 		abi.ImportList:   wasm.Signature(ptrLen, i64),
 
 		abi.ImportIndexGet: wasm.Signature(ptrLen, i64),
+		abi.ImportHTTP:     wasm.Signature(ptrLen, i64),
 	}
 )
 

@@ -2,6 +2,7 @@ package tck
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/thole-dev/thole/abi"
@@ -102,7 +103,12 @@ func indexing(name string, index func(*guest) []byte) func(*guest) []byte {
 
 // capabilitiesDenied traps if a capability call returns another code than -2.
 func capabilitiesDenied(g *guest) []byte {
-	var body []byte
+	body := deniesCapabilities(g, abi.ImportGet, abi.ImportList, abi.ImportIndexGet)
+	return join(body, g.writes([]byte("{}")), I32Const(0))
+}
+
+// deniesCapabilities traps if a call of one of these capabilities returns another code than -2.
+func deniesCapabilities(g *guest, functions ...string) (body []byte) {
 	for _, c := range []struct {
 		function string
 		call     []byte
@@ -110,11 +116,15 @@ func capabilitiesDenied(g *guest) []byte {
 		{abi.ImportGet, getObject()},
 		{abi.ImportList, listObjects()},
 		{abi.ImportIndexGet, abi.EncodeIndexGetCall(&abi.IndexGetCall{Index: keysIndex, Key: objectEntry().Key})},
+		{abi.ImportHTTP, putCall(nil)},
 	} {
+		if !slices.Contains(functions, c.function) {
+			continue
+		}
 		f := g.Import(abi.ImportModule, c.function, ptrLen, i64Only)
 		body = join(body, trapIf(g.constant(c.call), Call(f), I64Const(abi.CodeDenied), I64Ne))
 	}
-	return join(body, g.writes([]byte("{}")), I32Const(0))
+	return body
 }
 
 // hostileKeysCases have an index that fails. Their reconcile succeeds.

@@ -39,8 +39,17 @@ type Stepper interface {
 	Daemon(request []byte) (code int32, output []byte, err error)
 }
 
+// Reviewer is a [Guest] that validates, mutates and converts.
+type Reviewer interface {
+	// Review is [Guest.Reconcile] for one of the exports validate, mutate and convert. In the
+	// first two, get and list are served and other capabilities return [abi.CodeDenied]; in
+	// convert all do.
+	Review(export string, request []byte) (code int32, output []byte, err error)
+}
+
 // Classified is an error with a failure class. Errors of [Guest.Reconcile],
-// [Indexer] and [Stepper] should implement it, themselves or wrapped, so that the class can be checked.
+// [Indexer], [Stepper] and [Reviewer] should implement it, themselves or wrapped, so that the class
+// can be checked.
 type Classified interface {
 	error
 	FailureClass() abi.Class
@@ -149,11 +158,16 @@ func (c Case) callOf(guest Guest) func(request []byte) (int32, []byte, error) {
 			return stepper.Daemon
 		}
 		return nil
+	case c.Review != "":
+		if reviewer, ok := guest.(Reviewer); ok {
+			return func(request []byte) (int32, []byte, error) { return reviewer.Review(c.Review, request) }
+		}
+		return nil
 	}
 	return guest.Reconcile
 }
 
-// verifyRun makes the run that precedes a step, if there is one.
+// verifyRun makes the run that precedes a call, if there is one.
 func (c Case) verifyRun(guest Guest) error {
 	if !c.Runs {
 		return nil
@@ -173,6 +187,8 @@ func (c Case) request(call int) []byte {
 		return IndexRequest()
 	case c.Daemon:
 		return daemonRequest(namespace, c.Last)
+	case c.Review != "":
+		return reviewRequest(c.Review, namespace)
 	}
 	return RequestIn(namespace)
 }
@@ -184,10 +200,35 @@ func (c Case) decode(output []byte) (err error) {
 		_, err = abi.DecodeIndexResult(output)
 	case c.Daemon:
 		_, err = abi.DecodeDaemonResult(output)
+	case c.Review != "":
+		err = c.decodeReview(output)
 	default:
 		_, err = abi.DecodeResult(output)
 	}
 	return err
+}
+
+// decodeReview decodes the result of a review or conversion, and checks it against the request
+// unless that is to fail.
+func (c Case) decodeReview(output []byte) error {
+	if c.Review == abi.ExportConvert {
+		q, _ := abi.DecodeConvertRequest(c.request(0))
+		out, err := abi.DecodeConvertResult(output)
+		if err != nil || c.Code != abi.CodeOK {
+			return err
+		}
+		return q.CheckResult(out)
+	}
+	decode := abi.DecodeValidateResult
+	if c.Review == abi.ExportMutate {
+		decode = abi.DecodeMutateResult
+	}
+	q, _ := abi.DecodeReviewRequest(c.request(0))
+	out, err := decode(output)
+	if err != nil {
+		return err
+	}
+	return q.CheckResult(out)
 }
 
 func (c Case) verifyFailure(_ int32, output []byte, err error) error {

@@ -66,6 +66,14 @@ func TestExpectedResultsAreValid(t *testing.T) {
 			t.Errorf("%+v, %v", q, err)
 		}
 	}
+	for _, export := range reviewExports[:2] {
+		if q, err := abi.DecodeReviewRequest(ReviewRequest(export)); err != nil || q.Object == nil {
+			t.Errorf("%+v, %v", q, err)
+		}
+	}
+	if q, err := abi.DecodeConvertRequest(ReviewRequest(abi.ExportConvert)); err != nil || q.Object == nil {
+		t.Errorf("%+v, %v", q, err)
+	}
 }
 
 // TestCheckReportsWhatImportsAndExportsShow expects an error for each guest
@@ -88,6 +96,10 @@ func TestCheckReportsWhatImportsAndExportsShow(t *testing.T) {
 		"memory-not-exported":    `"memory" is missing`,
 		"count-bomb":             "do not fit",
 		"component":              "not a WebAssembly 1 module",
+
+		"validate-wrong-signature": `"validate" is (i64) -> i32, not (i32) -> i32`,
+		"mutate-wrong-signature":   `"mutate" is (i64) -> i32, not (i32) -> i32`,
+		"convert-wrong-signature":  `"convert" is (i64) -> i32, not (i32) -> i32`,
 	}
 	for _, c := range Cases() {
 		err := Check(c.Wasm())
@@ -171,6 +183,8 @@ func (h *fakeHost) Index([]byte) (int32, []byte, error)  { return h.call(h.curre
 func (h *fakeHost) Daemon([]byte) (int32, []byte, error) { return h.call(h.current) }
 func (h *fakeHost) Close()                               {}
 
+func (h *fakeHost) Review(string, []byte) (int32, []byte, error) { return h.call(h.current) }
+
 // varyingCost is a guest whose calls never cost the same.
 type varyingCost struct {
 	*fakeHost
@@ -222,6 +236,10 @@ func TestVerifyReportsEachDeviation(t *testing.T) {
 		{"other keys", calling(0, []byte("{}"), nil), "index", "must have the result"},
 		{"another state", calling(0, []byte("{}"), nil), "daemon-reset-memory", "must have the result"},
 		{"result of daemon accepted", calling(0, []byte("{}"), nil), "daemon-large-state", "must fail as abi"},
+		{"another review", calling(0, []byte("{}"), nil), "validate-reset-memory", "must have the result"},
+		{"object of validate accepted", calling(0, []byte(`{"allowed":true}`), nil), "validate-object", "must fail as abi"},
+		{"object of another name accepted", calling(0, []byte(`{"allowed":true}`), nil), "mutate-other-name", "must fail as abi"},
+		{"conversion accepted", calling(0, abi.EncodeConvertResult(&abi.ConvertResult{Object: labelled(convertedVersion)}), nil), "convert-same-version", "must fail as abi"},
 		{"result of index accepted", calling(0, []byte("{}"), nil), "index-key-twice", "must fail as abi"},
 	} {
 		t.Run(x.name, func(t *testing.T) {

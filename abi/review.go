@@ -1,0 +1,365 @@
+package abi
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/thole-dev/thole/abi/rawjson"
+)
+
+// The messages of [ExportValidate], [ExportMutate] and [ExportConvert]: SPEC.md, "Admission"
+// and "Conversion".
+
+// Operation is what a request to the API server does with an object.
+type Operation string
+
+const (
+	OperationCreate Operation = "CREATE" // there is no old object
+	OperationUpdate Operation = "UPDATE" // there are both
+	OperationDelete Operation = "DELETE" // there is no new object
+)
+
+// ReviewRequest is the input of [ExportValidate] and [ExportMutate]: what somebody asks the API
+// server to do with an object.
+type ReviewRequest struct {
+	Controller string // the name of the controller
+	Operation  Operation
+	DryRun     bool      // nothing will be stored
+	User       User      // who asks
+	Old        []byte    // JSON: the object as it is stored; nil with [OperationCreate]
+	Now        time.Time // UTC: the time that every clock of the guest starts from
+	Seed       [32]byte  // random, different for each call; not suitable for secrets
+	Config     []byte    // JSON: the administrator's configuration of the plugin; nil if there is none
+	Object     []byte    // JSON: the object as it would be stored; nil with [OperationDelete]
+}
+
+// User is somebody who asks the API server, as it has authenticated them.
+type User struct {
+	Name   string
+	UID    string
+	Groups []string
+}
+
+// ReviewResult is the message that [ExportValidate] and [ExportMutate] write. The zero value
+// denies.
+type ReviewResult struct {
+	Allowed          bool
+	Reason           string            // CamelCase, such as Invalid, of the answer if it is not allowed; "" means Forbidden
+	Message          string            // why it is not allowed; truncated to MaxErrorMessage
+	Warnings         []string          // shown to who asks, also if it is allowed; on one line, each truncated to MaxWarning
+	AuditAnnotations []AuditAnnotation // with distinct names
+	Object           []byte            // JSON, of [ExportMutate] only: the object as it shall be; nil leaves it as it is
+	Error            *Failure          // with a code other than [CodeOK]: the review has failed, and has neither allowed nor denied
+}
+
+// AuditAnnotation is a note in the audit log of the API server.
+type AuditAnnotation struct {
+	Name  string // as the name in a label key, without a prefix
+	Value string // truncated to MaxAuditValue
+}
+
+// ConvertRequest is the input of [ExportConvert]: one object of a custom resource, and the version
+// that it shall have.
+type ConvertRequest struct {
+	Controller string    // the name of the controller
+	APIVersion string    // the wanted one, with the group of the object's
+	Now        time.Time // UTC: the time that every clock of the guest starts from
+	Seed       [32]byte  // random, different for each call; not suitable for secrets
+	Config     []byte    // JSON: the administrator's configuration of the plugin; nil if there is none
+	Object     []byte    // JSON: the object, in another version
+}
+
+// ConvertResult is the message that [ExportConvert] writes.
+type ConvertResult struct {
+	Object []byte   // JSON: the object in the wanted version
+	Error  *Failure // with a code other than [CodeOK]
+}
+
+// EncodeReviewRequestParts returns the text of the request of a review in parts, as
+// [EncodeRequestParts] does.
+func EncodeReviewRequestParts(q *ReviewRequest) [][]byte {
+	return withObject(encode(len(q.Old)+len(q.Config)+512, q.fieldsBeforeObject), q.Object)
+}
+
+// EncodeReviewRequest returns the text of the request of a review.
+func EncodeReviewRequest(q *ReviewRequest) []byte {
+	return bytes.Join(EncodeReviewRequestParts(q), nil)
+}
+
+// DecodeReviewRequest decodes the request of a review.
+func DecodeReviewRequest(data []byte) (*ReviewRequest, error) {
+	q, f := &ReviewRequest{}, &fields{r: rawjson.NewReader(data)}
+	f.value(func(f *fields) {
+		q.fieldsBeforeObject(f)
+		f.raw("object", &q.Object)
+	})
+	return checked(q, f.r.End(), nil)
+}
+
+// EncodeReviewResult returns the text that a review writes.
+func EncodeReviewResult(out *ReviewResult) []byte { return encode(len(out.Object)+256, out.fields) }
+
+// DecodeMutateResult decodes and checks what [ExportMutate] has written. Every error is a
+// [*rawjson.Error] and of class abi. Empty data is an empty result: a guest that fails need not
+// write one.
+func DecodeMutateResult(data []byte) (*ReviewResult, error) {
+	out := &ReviewResult{}
+	if len(data) == 0 {
+		return out, nil
+	}
+	return checked(out, decodeStrict(data, out.fields), out.check)
+}
+
+// DecodeValidateResult is [DecodeMutateResult] for [ExportValidate], which cannot change the
+// object.
+func DecodeValidateResult(data []byte) (*ReviewResult, error) {
+	out, err := DecodeMutateResult(data)
+	if err == nil && out.Object != nil {
+		return nil, rawjson.NewError("object", "cannot be changed by validate: let mutate change it")
+	}
+	return out, err
+}
+
+// EncodeConvertRequestParts returns the text of the request of a conversion in parts, as
+// [EncodeRequestParts] does.
+func EncodeConvertRequestParts(q *ConvertRequest) [][]byte {
+	return withObject(encode(len(q.Config)+256, q.fieldsBeforeObject), q.Object)
+}
+
+// EncodeConvertRequest returns the text of the request of a conversion.
+func EncodeConvertRequest(q *ConvertRequest) []byte {
+	return bytes.Join(EncodeConvertRequestParts(q), nil)
+}
+
+// DecodeConvertRequest decodes the request of a conversion.
+func DecodeConvertRequest(data []byte) (*ConvertRequest, error) {
+	q, f := &ConvertRequest{}, &fields{r: rawjson.NewReader(data)}
+	f.value(func(f *fields) {
+		q.fieldsBeforeObject(f)
+		f.raw("object", &q.Object)
+	})
+	return checked(q, f.r.End(), nil)
+}
+
+// EncodeConvertResult returns the text that a conversion writes.
+func EncodeConvertResult(out *ConvertResult) []byte { return encode(len(out.Object)+64, out.fields) }
+
+// DecodeConvertResult decodes and checks what [ExportConvert] has written, without the request: see
+// [ConvertRequest.CheckResult]. Every error is a [*rawjson.Error] and of class abi. Empty data is
+// an empty result: a guest that fails need not write one.
+func DecodeConvertResult(data []byte) (*ConvertResult, error) {
+	out := &ConvertResult{}
+	if len(data) == 0 {
+		return out, nil
+	}
+	return checked(out, decodeStrict(data, out.fields), func() error {
+		truncateMessage(out.Error)
+		return nil
+	})
+}
+
+func (q *ReviewRequest) fieldsBeforeObject(f *fields) {
+	f.required("controller", &q.Controller)
+	f.required("operation", (*string)(&q.Operation))
+	f.boolean("dryRun", &q.DryRun)
+	f.object("user", !q.User.isZero(), q.User.fields)
+	f.raw("old", &q.Old)
+	f.time("now", &q.Now)
+	f.seed("seed", &q.Seed)
+	f.raw("config", &q.Config)
+}
+
+func (u *User) isZero() bool { return u.Name == "" && u.UID == "" && len(u.Groups) == 0 }
+
+func (u *User) fields(f *fields) {
+	f.text("name", &u.Name)
+	f.text("uid", &u.UID)
+	texts(f, "groups", math.MaxInt, &u.Groups)
+}
+
+func (out *ReviewResult) fields(f *fields) {
+	f.boolean("allowed", &out.Allowed)
+	f.text("reason", &out.Reason)
+	f.text("message", &out.Message)
+	texts(f, "warnings", MaxWarnings, &out.Warnings)
+	objects(f, "auditAnnotations", MaxAuditAnnotations, &out.AuditAnnotations, (*AuditAnnotation).fields)
+	f.rawObject("object", &out.Object)
+	pointer(f, "error", &out.Error, (*Failure).fields)
+}
+
+func (a *AuditAnnotation) fields(f *fields) {
+	f.required("name", &a.Name)
+	f.required("value", &a.Value)
+}
+
+func (q *ConvertRequest) fieldsBeforeObject(f *fields) {
+	f.required("controller", &q.Controller)
+	f.required("apiVersion", &q.APIVersion)
+	f.time("now", &q.Now)
+	f.seed("seed", &q.Seed)
+	f.raw("config", &q.Config)
+}
+
+func (out *ConvertResult) fields(f *fields) {
+	f.rawObject("object", &out.Object)
+	pointer(f, "error", &out.Error, (*Failure).fields)
+}
+
+// check truncates messages and returns the first violation of a limit or rule.
+func (out *ReviewResult) check() error {
+	truncateMessage(out.Error)
+	out.Message = rawjson.Truncate(out.Message, MaxErrorMessage)
+	for i, text := range out.Warnings {
+		out.Warnings[i] = rawjson.Truncate(strings.Map(noControl, text), MaxWarning)
+	}
+	for i, a := range out.AuditAnnotations {
+		out.AuditAnnotations[i].Value = rawjson.Truncate(a.Value, MaxAuditValue)
+	}
+	return cmp.Or(
+		out.checkReason(),
+		checkEach("auditAnnotations", out.AuditAnnotations, AuditAnnotation.check),
+		checkDistinct("auditAnnotations", "name", out.AuditAnnotations, func(a AuditAnnotation) string { return a.Name }),
+		out.checkObject(),
+	)
+}
+
+// noControl returns a space for a control character: the API server drops a warning that has one.
+func noControl(r rune) rune {
+	if unicode.IsControl(r) {
+		return ' '
+	}
+	return r
+}
+
+func (out *ReviewResult) checkReason() error {
+	if out.Reason == "" {
+		return nil
+	}
+	return checkReason(out.Reason, MaxConditionReason)
+}
+
+func (out *ReviewResult) checkObject() error {
+	if out.Object == nil || out.Allowed {
+		return nil
+	}
+	return rawjson.NewError("object", "is there, but allowed is not true: what is denied cannot be changed")
+}
+
+// maxAuditName is the length of the name in a label key.
+const maxAuditName = 63
+
+func (a AuditAnnotation) check() error {
+	if !labelName(a.Name) || len(a.Name) > maxAuditName {
+		return rawjson.NewError("name", rawjson.Quote(a.Name)+" is not a name as in a label key (letters, digits, '-', '_' and '.', at most 63)")
+	}
+	return nil
+}
+
+// truncateMessage shortens the message of a failure, if there is one.
+func truncateMessage(e *Failure) {
+	if e != nil {
+		e.Message = rawjson.Truncate(e.Message, MaxErrorMessage)
+	}
+}
+
+// CheckResult checks the result of a review with [CodeOK]: an object that takes the place of another
+// one is of the same kind and version, and has its name, namespace and UID.
+func (q *ReviewRequest) CheckResult(out *ReviewResult) error {
+	if out.Object == nil {
+		return nil
+	}
+	return rawjson.Within("object", checkIdentity(q.Object, out.Object, ""))
+}
+
+// CheckResult checks the result of a conversion with [CodeOK]: there is an object, it has the wanted
+// apiVersion, and the kind, name, namespace and UID that it had.
+func (q *ConvertRequest) CheckResult(out *ConvertResult) error {
+	if out.Object == nil {
+		return rawjson.NewError("object", "is required with code 0")
+	}
+	return rawjson.Within("object", checkIdentity(q.Object, out.Object, q.APIVersion))
+}
+
+// checkIdentity compares what identifies an object before and after it was changed. apiVersion is
+// what it shall have afterwards; "" for the same.
+func checkIdentity(before, after []byte, apiVersion string) error {
+	was, err := identity(before)
+	if err != nil {
+		return err
+	}
+	is, err := identity(after)
+	was.APIVersion = cmp.Or(apiVersion, was.APIVersion)
+	return cmp.Or(
+		err,
+		checkSame("apiVersion", was.APIVersion, is.APIVersion),
+		checkSame("kind", was.Kind, is.Kind),
+		checkSame("metadata.name", was.Name, is.Name),
+		checkSame("metadata.namespace", was.Namespace, is.Namespace),
+		checkSame("metadata.uid", was.UID, is.UID),
+	)
+}
+
+func checkSame(path, want, got string) error {
+	if got == want {
+		return nil
+	}
+	return rawjson.NewError(path, "is "+rawjson.Quote(got)+", must be "+rawjson.Quote(want))
+}
+
+// maxOperations is the number of operations that there are.
+const maxOperations = 3
+
+// checkReviews checks which operations of the primary kind are reviewed, and whether there are
+// versions that could be converted.
+func (c Controller) checkReviews() error {
+	if c.Convert && !strings.Contains(c.For.Group(), ".") {
+		return rawjson.NewError("convert", rawjson.Quote(c.For.Kind.String())+" is not a custom resource, whose group has a dot: only these have versions that a plugin converts")
+	}
+	return cmp.Or(
+		checkOperations("validate", c.Validate, OperationCreate, OperationUpdate, OperationDelete),
+		checkOperations("mutate", c.Mutate, OperationCreate, OperationUpdate),
+	)
+}
+
+// checkOperations checks that each operation is one of these, and is given once.
+func checkOperations(field string, operations []Operation, all ...Operation) error {
+	return cmp.Or(
+		checkEach(field, operations, func(o Operation) error {
+			if slices.Contains(all, o) {
+				return nil
+			}
+			return rawjson.NewError("", rawjson.Quote(string(o))+" is not one of "+joinOperations(all))
+		}),
+		checkDistinct(field, "", operations, func(o Operation) string { return string(o) }),
+	)
+}
+
+func joinOperations(all []Operation) string {
+	names := make([]string, len(all))
+	for i, o := range all {
+		names[i] = string(o)
+	}
+	return strings.Join(names, ", ")
+}
+
+// checkConversions refuses a second controller that converts a kind: the versions of a custom
+// resource have one conversion.
+func (m *Manifest) checkConversions() error {
+	by := map[string]string{}
+	return checkEach("controllers", m.Controllers, func(c Controller) error {
+		if !c.Convert {
+			return nil
+		}
+		kind := c.For.Group() + "/" + c.For.Kind.Kind
+		if other, ok := by[kind]; ok {
+			return rawjson.NewError("convert", rawjson.Quote(c.For.Kind.String())+" is converted by the controller "+rawjson.Quote(other)+" already: let one of them do it")
+		}
+		by[kind] = c.Name
+		return nil
+	})
+}
