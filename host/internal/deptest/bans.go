@@ -78,7 +78,7 @@ var hostBans = []Ban{
 			"./host/source/...", "./host/sandbox/...", "./host/catalog/...", "./host/serve/...", "./host/dispatch/...", "./host/config/...",
 		}},
 		Imported: Set{Of: []string{"k8s.io/client-go/..."}},
-		Why:      "only access, cache, queue and effect use client-go: others get what they need of the API server from these",
+		Why:      "only access, cache, queue, effect and egress use client-go: others get what they need of the API server from these",
 	},
 	{
 		Importers: Set{Of: []string{"./..."}},
@@ -132,6 +132,7 @@ const (
 
 	dispatch = "./host/dispatch/..." // the worker
 	runner   = "./host/runner/..."   // one running plugin
+	webhook  = "./host/webhook/..."  // serves reviews and conversions of plugins
 	index    = "./host/index/..."    // calls plugins for objects of the cache, and keeps what they return there
 	wiring   = "./host"              // package host
 )
@@ -139,7 +140,7 @@ const (
 // leaves are the folders of host that are no stages and that stages may import:
 // the values that stages exchange, and helpers.
 var leaves = []string{
-	"./host/access/...", "./host/config/...", "./host/events/...", "./host/object/...", "./host/rights/...", "./host/sanitize/...", "./host/internal/...",
+	"./host/access/...", "./host/config/...", "./host/egress/...", "./host/events/...", "./host/object/...", "./host/rights/...", "./host/sanitize/...", "./host/internal/...",
 }
 
 // stageBans: stages know neither each other nor what drives them. Only dispatch,
@@ -166,6 +167,16 @@ func stageBans() []Ban {
 			Importers: Set{Of: []string{index}},
 			Imported:  Set{Of: stages, Except: []string{"./host/cache/...", "./host/sandbox/..."}},
 			Why:       "index has the objects of the cache and calls the sandbox: what follows is decided by its users",
+		},
+		{
+			Importers: Set{Of: slices.Concat(stages, leaves, []string{dispatch, index})},
+			Imported:  Set{Of: []string{webhook}},
+			Why:       "webhook is a way into the host, as the queue is one: it calls plugins by dispatch, and only the runner and the wiring know it",
+		},
+		{
+			Importers: Set{Of: []string{webhook}},
+			Imported:  Set{Of: stages, Except: []string{"./host/sandbox/..."}},
+			Why:       "webhook answers the API server: what a plugin may read, and which revision runs, is decided by dispatch",
 		},
 		{
 			Importers: Set{Of: slices.Concat(stages, leaves)},
@@ -206,9 +217,14 @@ func stageBans() []Ban {
 			Why:       "access asks the API server about accounts: for whom, and what follows, is decided by its callers",
 		},
 		{
+			Importers: Set{Of: []string{"./host/egress/..."}},
+			Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/egress/...", "./host/rights/...", "./host/sanitize/..."}},
+			Why:       "egress decides what a plugin may reach outside: nothing else of the host may have a say in it",
+		},
+		{
 			Importers: Set{Of: []string{"./host/config/..."}},
-			Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/config/...", "./host/rights/...", "./host/sandbox", "./host/sanitize/..."}},
-			Why:       "config is read at the edge and used everywhere: it may depend on the sandbox's limits and on rights only",
+			Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/config/...", "./host/egress", "./host/rights/...", "./host/sandbox", "./host/sanitize/..."}},
+			Why:       "config is read at the edge and used everywhere: it may depend on the sandbox's limits, on rights and on the entries of egress only",
 		},
 		{
 			Importers: Set{Of: []string{"./host/finalizers/..."}},

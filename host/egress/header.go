@@ -1,0 +1,87 @@
+package egress
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/thole-dev/thole/abi"
+)
+
+// reserved are the headers that a plugin cannot set: they are the client's, or about one
+// connection.
+var reserved = []string{
+	"Accept-Encoding", "Connection", "Content-Length", "Expect", "Host", "Http2-Settings", "Keep-Alive",
+	"Te", "Trailer", "Transfer-Encoding", "Upgrade",
+}
+
+func isReserved(name string) bool {
+	name = http.CanonicalHeaderKey(name)
+	return slices.Contains(reserved, name) || strings.HasPrefix(name, "Proxy-")
+}
+
+// requestHeader returns the header that a plugin asks for.
+func requestHeader(lines []abi.HTTPHeader, userAgent string) (http.Header, error) {
+	header := http.Header{"User-Agent": {userAgent}}
+	own := map[string]bool{}
+	for _, line := range lines {
+		name := http.CanonicalHeaderKey(line.Name)
+		switch {
+		case !httpguts.ValidHeaderFieldName(line.Name), !httpguts.ValidHeaderFieldValue(line.Value):
+			return nil, invalid("a header of the request is not valid") // without its value, which may be a secret
+		case isReserved(name):
+			return nil, invalid("the header %s is set by the host: remove it", name)
+		}
+		if !own[name] {
+			header.Del(name)
+		}
+		own[name] = true
+		header[name] = append(header[name], line.Value)
+	}
+	return header, nil
+}
+
+// checkHeader returns an error if the plugin sets the header of the credential that the host adds, or
+// asks for a part of the answer, which could be a part of a credential of any entry.
+func (c *Client) checkHeader(r *rule, header http.Header) error {
+	if header["Range"] != nil && slices.ContainsFunc(c.rules, func(r *rule) bool { return r.SecretRef != nil }) {
+		return invalid("the header Range is not supported with a policy that has a credential: remove it")
+	}
+	if r.SecretRef == nil {
+		return nil
+	}
+	if name := http.CanonicalHeaderKey(cmp.Or(r.Header, authorization)); header[name] != nil {
+		return invalid("the header %s has the credential of the policy's entry: remove it", name)
+	}
+	return nil
+}
+
+const authorization = "Authorization"
+
+// originHeaders are the headers that are for the host to which the plugin sends them, and not
+// for another one that it redirects to.
+var originHeaders = []string{authorization, "Cookie", "Cookie2", "Proxy-Authorization", "Www-Authenticate"}
+
+// ofConnection are the headers of an answer that a plugin does not get.
+var ofConnection = []string{"Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
+
+// replyHeader returns the header of an answer, ordered by name. Lines that are too long are left out,
+// and so are those beyond the limit: a request that was handled must not fail because of them.
+func replyHeader(header http.Header) (lines []abi.HTTPHeader) {
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		if slices.Contains(ofConnection, name) || strings.HasPrefix(name, "Proxy-") {
+			continue
+		}
+		for _, value := range header[name] {
+			line := abi.HTTPHeader{Name: strings.ToValidUTF8(name, "\ufffd"), Value: strings.ToValidUTF8(value, "\ufffd")}
+			if len(line.Value) <= abi.MaxHTTPHeader && len(lines) < abi.MaxHTTPHeaders {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
+}
