@@ -136,7 +136,8 @@ func startAfterRollback(t *testing.T, elect func(*config.Config), sameLease bool
 	if (leaseOf(late) == leaseOf(leader.runningHost)) != sameLease {
 		t.Fatalf("the Leases are %s and %s", leaseOf(leader.runningHost), leaseOf(late))
 	}
-	if s := late.status(); s.Rejected != badDigest || !strings.Contains(s.LastError, byOtherText) || s.Leader != leader.status().Leader {
+	await.Until(t, "it shows who leads", func() bool { return late.status().Leader == leader.status().Leader })
+	if s := late.status(); s.Rejected != badDigest || !strings.Contains(s.LastError, byOtherText) {
 		t.Errorf("it has %+v", s)
 	}
 	if r := late.host.replicas; !r.isRejected("podmanager", badDigest) || r.isRejected("podmanager", leader.status().Digest) || r.ready("podmanager") {

@@ -143,7 +143,10 @@ func (c client) send(ctx context.Context, lease *coordinationv1.Lease, request f
 	if l.done(reply, err, w) && l.e.Changed != nil {
 		l.e.Changed(l)
 	}
-	return reply, err
+	if err != nil {
+		return nil, err
+	}
+	return reply.DeepCopy(), nil // the elector changes it for its next write
 }
 
 // begin prepares a request. The elector gives up a Lease of which it was the leader when it

@@ -41,6 +41,27 @@ func change(t *testing.T, config *rest.Config, a *replica, change func(*coordina
 	}
 }
 
+// The elector changes the Lease that a write has returned, for its next write.
+func TestTheReplyToAWriteIsNotWhatIsRemembered(t *testing.T) {
+	config, a, _ := start(t)
+	c := client{kubernetes.NewForConfigOrDie(config).CoordinationV1().Leases("default"), a.lease}
+	var reply *coordinationv1.Lease
+	if err := await.Success(func() error {
+		found, err := c.Get(t.Context(), a.lease.Name, metav1.GetOptions{})
+		if err == nil {
+			reply, err = c.Update(t.Context(), found, metav1.UpdateOptions{})
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	a.lease.mu.Lock()
+	defer a.lease.mu.Unlock()
+	if a.lease.written == reply {
+		t.Error("both are one object")
+	}
+}
+
 // A request fails while b waits, such as in a lost race.
 func TestAReplicaThatWaitsAfterAFailureSendsNoRequests(t *testing.T) {
 	config, a, b := start(t)
