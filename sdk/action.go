@@ -47,13 +47,14 @@ func milliseconds(d time.Duration) int64 {
 }
 
 // Error is an error that determines how its run is handled. It is created by
-// [Retry], [RetryAfter], [Stalled] or [Waiting], and may be wrapped.
+// [Retry], [RetryAfter], [Stalled], [Waiting] or [Denied], and may be wrapped.
 type Error struct {
 	Reason string        // CamelCase, the reason of the conditions; "" for that of the wrapped error, or a general one
 	After  time.Duration // when to run again, of Waiting and RetryAfter; 0 leaves it to the host
 
-	code abi.Code
-	err  error
+	code   abi.Code
+	denied bool // by [Denied]
+	err    error
 }
 
 // Retry returns an error that ends the run as failed. It is repeated with

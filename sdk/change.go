@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/sdk/internal/guest"
 )
 
@@ -44,22 +43,14 @@ const (
 	Resynced      = abi.ChangeResynced      // it does not differ
 )
 
-// Old is an object as the last run that ended well was given it. With
-// [ChangesAnnotation] it has no status.
-type Old[Spec, Status any] struct {
-	ObjectMeta
-	Spec   Spec
-	Status Status
-}
-
 // Old returns what the last run that ended well was given, nil if there is none or the host
-// does not have it.
-func (r *Request[Spec, Status]) Old() (*Old[Spec, Status], error) {
+// does not have it. With [ChangesAnnotation] it has no status.
+func (r *Request[Spec, Status]) Old() (*Object[Spec, Status], error) {
 	if r.Change == nil || r.Change.Old == nil {
 		return nil, nil
 	}
-	var old Old[Spec, Status]
-	if _, err := readObject(rawjson.NewReader(r.Change.Old), &old.ObjectMeta, &old.Spec, &old.Status); err != nil {
+	var old Object[Spec, Status]
+	if err := old.read(r.Change.Old); err != nil {
 		return nil, errors.New("read the old object: " + err.Error())
 	}
 	return &old, nil

@@ -53,7 +53,7 @@ var podsByProbe = sdk.IndexBy("pods-by-probe", sdk.Kind{APIVersion: "v1", Kind: 
 
 func init() {
 	sdk.Register(sdk.Controller[probeSpec, probeStatus]{
-		Name: "probe", For: probeKind, Reads: []sdk.Kind{podsByProbe.Kind, configMap}, Indexes: []sdk.Index{podsByProbe},
+		Name: "probe", For: probeKind, HTTP: []sdk.HTTPHost{{Host: "probe.example.com"}}, Reads: []sdk.Kind{podsByProbe.Kind, configMap}, Indexes: []sdk.Index{podsByProbe},
 		Reconcile: func(r *probe) (sdk.Action, error) {
 			onProbe(r)
 			return sdk.AwaitChange(), nil

@@ -57,8 +57,19 @@ type Controller[Spec, Status any] struct {
 	// reports it.
 	Timers []Timer
 
+	// HTTP are hosts that it sends requests to by [Run.HTTP].
+	HTTP []HTTPHost
+
 	// Daemon is what each object does in the background: see the function [Daemon].
 	Daemon *DaemonOf[Spec, Status]
+
+	// Validate allows or denies requests to the API server for objects of For: see the function
+	// [Validate].
+	Validate *ValidatorOf[Spec, Status]
+	// Mutate changes objects of For before they are stored: see the function [Mutate].
+	Mutate *MutatorOf[Spec, Status]
+	// Convert converts objects of For between the versions of the kind: see the function [Convert].
+	Convert *ConverterOf[Spec, Status]
 
 	// Processors are called in this order after Reconcile or Cleanup has returned. They
 	// are not called if the object could not be read.
@@ -164,6 +175,9 @@ func register[Spec, Status any](c Controller[Spec, Status]) {
 	if len(c.Conditions.Summaries) > 0 {
 		guest.Feature(abi.FeatureSummaries)
 	}
+	if len(c.HTTP) > 0 {
+		guest.Feature(abi.FeatureHTTP)
+	}
 	if c.Changes != "" || c.Gone != nil {
 		guest.Feature(abi.FeatureChanges)
 	}
@@ -173,6 +187,15 @@ func register[Spec, Status any](c Controller[Spec, Status]) {
 	}
 	if c.Daemon != nil {
 		c.Daemon.register(manifest)
+	}
+	if c.Validate != nil {
+		c.Validate.register(manifest)
+	}
+	if c.Mutate != nil {
+		c.Mutate.register(manifest)
+	}
+	if c.Convert != nil {
+		c.Convert.register(manifest)
 	}
 	if c.Select != nil {
 		c.Select(manifest)
@@ -193,7 +216,7 @@ func (c *Controller[Spec, Status]) manifest() *abi.Controller {
 	return &abi.Controller{
 		Name: c.Name, For: c.For.All(), Owns: abi.AllOf(c.Owns...), Reads: abi.AllOf(c.Reads...),
 		Watches: c.Watches, Writes: c.Writes, Indexes: c.Indexes,
-		Finalizer: c.Cleanup != nil, Changes: c.Changes, Gone: c.Gone != nil,
+		Finalizer: c.Cleanup != nil, Changes: c.Changes, Gone: c.Gone != nil, HTTP: c.HTTP,
 		Interval: milliseconds(c.Interval), Timeout: milliseconds(c.Timeout),
 		Concurrency: c.Concurrency, Retry: c.Retry.manifest(), Conditions: c.Conditions,
 	}

@@ -24,7 +24,7 @@ import (
 type runFlags struct {
 	configFile, kubeconfig string
 	plugins, namespace     string
-	listen                 string
+	listen, webhookListen  string
 	hostIdentity, dryRun   bool
 	logLevel, logFormat    string
 	leaderElection         config.LeaderElection
@@ -48,6 +48,7 @@ the service account of its pod.`,
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; default: the pod's service account")
 	flags.StringVar(&f.configFile, "config", "", "file with the host's configuration; flags win over it")
 	flags.StringVar(&f.listen, "listen", "", "address of probes, metrics and plugin states (default 127.0.0.1:8080)")
+	flags.StringVar(&f.webhookListen, "webhook-listen", "", "address of reviews and conversions of plugins, over TLS, such as :9443; default: they are not served")
 	flags.StringVar(&f.namespace, "namespace", "", "the one namespace to work in; default: all")
 	flags.BoolVar(&f.hostIdentity, "host-identity", false, "let plugins without a service account act with the rights of the host")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "let the API server check every write and store none; log what would change")
@@ -122,6 +123,7 @@ func (f *runFlags) config(cmd *cobra.Command) (config.Config, error) {
 		override(cmd, "plugins", &c.Plugins, f.plugins)
 		override(cmd, "namespace", &c.Namespace, f.namespace)
 		override(cmd, "listen", &c.Listen, f.listen)
+		override(cmd, "webhook-listen", &c.Webhook.Listen, f.webhookListen)
 		override(cmd, "host-identity", &c.HostIdentity, f.hostIdentity)
 		override(cmd, "dry-run", &c.DryRun, f.dryRun)
 		elect, flag := &c.LeaderElection, &f.leaderElection

@@ -28,7 +28,7 @@ type Run struct {
 	owner     Owner
 	own       *OwnWrites
 	informers func(abi.Kind) *Informer
-	edges     *edges.Run           // nil after the end
+	edges     *edges.Run           // nil after the end, and if it records nothing
 	shown     map[*informer]*state // that the run reads
 	closed    bool
 }
@@ -73,6 +73,12 @@ func (c *Cache) Begin(o Owner, own *OwnWrites, informers func(abi.Kind) *Informe
 	return &Run{cache: c, owner: o, own: own, informers: informers, edges: c.edges.Begin(o), shown: map[*informer]*state{}}
 }
 
+// BeginUnrecorded opens a run that registers no edges: nothing wakes the owner for what it has
+// read. An owner may have any number of them. It is ended by Close.
+func (c *Cache) BeginUnrecorded(o Owner, own *OwnWrites, informers func(abi.Kind) *Informer) *Run {
+	return &Run{cache: c, owner: o, own: own, informers: informers, shown: map[*informer]*state{}}
+}
+
 // Get reads an object, of which only the part is used: a change elsewhere does not wake
 // the owner. The part is kept. It returns nil if there is no such object in the scope of
 // the informer. The error is [ErrNotSynced] if the informer of the kind has not synced,
@@ -81,7 +87,7 @@ func (r *Run) Get(kind abi.Kind, key object.Key, part fieldpath.Set) (o *object.
 	v, err := r.viewOf(kind, key.Namespace)
 	if err == nil {
 		key.Namespace = v.only
-		r.edges.Get(v.part.edges, key, part)
+		r.recordGet(v, key, part)
 		err = r.open(v)
 	}
 	if err == nil {
@@ -101,7 +107,7 @@ func (r *Run) Get(kind abi.Kind, key object.Key, part fieldpath.Set) (o *object.
 func (r *Run) List(l Reading) (found List, err error) {
 	views, err := r.viewsOf(l)
 	for _, v := range views {
-		r.edges.List(v.part.edges, v.only, edges.Selection{Labels: l.Selector, Fields: l.Fields}, l.Part)
+		r.recordList(v, l)
 	}
 	for _, v := range views {
 		if err == nil {
@@ -121,6 +127,26 @@ func (r *Run) List(l Reading) (found List, err error) {
 		return List{}, fmt.Errorf("list %s: %w", l.Kind, err)
 	}
 	return found, nil
+}
+
+func (r *Run) recordGet(v *view, key object.Key, part fieldpath.Set) {
+	if r.edges != nil {
+		r.edges.Get(v.part.edges, key, part)
+	}
+}
+
+func (r *Run) recordList(v *view, l Reading) {
+	if r.edges != nil {
+		r.edges.List(v.part.edges, v.only, edges.Selection{Labels: l.Selector, Fields: l.Fields}, l.Part)
+	}
+}
+
+// waitForSync reports whether an informer has synced. If not, the owner is woken when it has.
+func (r *Run) waitForSync(i *informer) bool {
+	if r.edges == nil {
+		return i.HasSynced()
+	}
+	return r.edges.WaitForSync(i.edges, i.HasSynced)
 }
 
 // viewOf returns the view of a namespace of a kind. It may have to be opened.
@@ -169,7 +195,7 @@ func (r *Run) viewsOf(l Reading) (all []*view, err error) {
 // so before it is a late read: see wakeIf.
 func (r *Run) open(v *view) error {
 	i := v.part.informer
-	if !r.edges.WaitForSync(i.edges, i.HasSynced) {
+	if !r.waitForSync(i) {
 		return ErrNotSynced
 	}
 	if shown := r.shown[i]; shown != nil {
@@ -190,7 +216,7 @@ func (r *Run) read(i *informer) *state {
 // wakeIf wakes the owner if the present states differ from those of views: an edge
 // that was added after a state was read was not there when the change came.
 func (r *Run) wakeIf(views []*view, differs func(now []*view) bool) {
-	if !slices.ContainsFunc(views, func(v *view) bool { return v.late && !v.informer.store.isAt(v.snapshot) }) {
+	if r.edges == nil || !slices.ContainsFunc(views, func(v *view) bool { return v.late && !v.informer.store.isAt(v.snapshot) }) {
 		return
 	}
 	now := make([]*view, len(views))
@@ -266,7 +292,7 @@ func (v *view) with(own *ownWrite, shown *object.Object) *object.Object {
 		return shown
 	}
 	o := own.over(shown)
-	if o != nil && o != shown {
+	if o != nil && o != shown && v.run.edges != nil {
 		v.informer.wakeIfSkipped(v.run.owner, own.version)
 	}
 	return o

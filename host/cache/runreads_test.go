@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/object"
 )
@@ -583,4 +584,30 @@ func TestOwnWritesThatWerePassedAreDroppedByReads(t *testing.T) {
 	if own.count != 0 {
 		t.Errorf("%d are kept", own.count)
 	}
+}
+
+func TestUnrecordedReadsWakeNobody(t *testing.T) {
+	p := newPeer(t)
+	p.put("a", "x")
+	c, s := edgeCache(t, p)
+	i := acquire(t, c)
+	informers := func(abi.Kind) *Informer { return i }
+	first, second := c.BeginUnrecorded(me, &OwnWrites{}, informers), c.BeginUnrecorded(me, &OwnWrites{}, informers)
+	for _, run := range []*Run{first, second} {
+		if o, err := run.Get(widget, object.Key{Namespace: "a", Name: "x"}, whole); o == nil || err != nil {
+			t.Error(o, err)
+		}
+	}
+	p.put("a", "x", `"generation":2`)
+	p.put("a", "y")
+	s.expect(p) // nothing
+	found, err := first.List(Reading{Kind: widget, Namespaces: []string{"a"}})
+	if err != nil || len(found.Items) != 1 || found.Items[0].Generation == 2 { // of the state that it has read before
+		t.Errorf("%v, %v", found, err)
+	}
+	first.Close()
+	if _, err := first.Get(widget, object.Key{Namespace: "a", Name: "x"}, whole); !errors.Is(err, errEnded) {
+		t.Errorf("after its end: %v", err)
+	}
+	second.Close()
 }

@@ -81,6 +81,9 @@ type Runner[G Guest] interface {
 	// Stop ends the controllers of the plugin and blocks until none is running.
 	// removed states that the file is gone; else the host is stopping.
 	Stop(plugin string, removed bool)
+	// Discard is called before the guest of a revision is closed, whether that was ever started or
+	// not. It may be called at any time.
+	Discard(r *Revision[G])
 }
 
 // Revision is a plugin at one digest, under one policy.

@@ -368,6 +368,7 @@ func (s *supervisor[G]) free(r *Revision[G]) {
 	if r == nil {
 		return
 	}
+	s.c.Runner.Discard(r)
 	if err := r.Guest.Close(context.Background()); err != nil {
 		s.c.Logger.Warn("close revision", "plugin", s.name, "revision", r.Number, "error", err)
 	}

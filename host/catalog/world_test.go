@@ -251,6 +251,8 @@ func (w *world) Healthy(plugin string) bool {
 	return w.healthy[plugin]
 }
 
+func (w *world) Discard(*Revision[*guest]) {}
+
 func (w *world) Stop(plugin string, _ bool) {
 	if w.stopping != nil {
 		<-w.stopping

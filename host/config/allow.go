@@ -11,7 +11,6 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/rights"
-	"github.com/thole-dev/thole/host/sanitize"
 )
 
 // This file checks the entries of allow, in policies and in the configuration.
@@ -103,7 +102,7 @@ func (a Allow) entryCeilingProblems(plugin string, p *Policy) (problems []error)
 	for i, e := range p.Allow {
 		if !a.EntriesOf(plugin).Cover(e) {
 			problems = append(problems, field.Forbidden(at.Index(i), "the host's configuration does not allow this much to the plugin: "+
-				"remove it, or have it allowed in the file of --config: "+ConfigText(plugin, rights.Entries{e})))
+				"remove it, or have it allowed in the file of --config: "+Needs{Entries: rights.Entries{e}}.configText(plugin)))
 		}
 	}
 	return problems
@@ -122,32 +121,6 @@ func (a Allow) Covers(plugin string, entries rights.Entries) bool {
 	return !slices.ContainsFunc(entries, func(e rights.Entry) bool { return !a.EntriesOf(plugin).Cover(e) })
 }
 
-// ConfigText returns the part of the configuration that lets the policy of a plugin have the
-// entries, on one line.
-func ConfigText(plugin string, entries rights.Entries) string {
-	return fmt.Sprintf("{allow: {entries: {%s: %s}}}", rights.Quote(plugin), entries)
-}
-
-// Denial states what the policy of a plugin has to allow, which may include daemons, and the configuration if it does
-// not allow that yet.
-func (a Allow) Denial(plugin string, needed rights.Entries, daemons bool) string {
-	reason := "the policy does not allow what the manifest asks for; write to " + plugin + ".yaml, beside the module, and leave its other fields as they are: " + PolicyText(needed, daemons)
-	if !a.Covers(plugin, needed) {
-		reason += "; and to the file of --config: " + ConfigText(plugin, needed)
-	}
-	return sanitize.Truncate(reason, 2*maxPolicyText)
-}
-
-// maxPolicyText bounds the text of what a manifest needs, in bytes. It is longer than that
-// of a hundred kinds.
-const maxPolicyText = 8 << 10
-
-// PolicyText returns a policy with the entries, and with daemons if these are needed, on one line
-// of bounded length.
-func PolicyText(needed rights.Entries, daemons bool) string {
-	return sanitize.Truncate(needed.PolicyText(daemons), maxPolicyText)
-}
-
 // problems returns what is wrong with the entries and namespaces of the plugins.
 func (a Allow) problems() (problems []error) {
 	at := field.NewPath("allow", "entries")
@@ -158,12 +131,16 @@ func (a Allow) problems() (problems []error) {
 		}
 		problems = append(problems, entryProblems(at.Key(plugin), a.Entries[plugin])...)
 	}
+	at = field.NewPath("allow", "webhooks")
+	for i, plugin := range a.Webhooks {
+		problems = append(problems, pluginProblems(at.Index(i), plugin)...)
+	}
 	at = field.NewPath("allow", "namespaces")
 	for _, plugin := range slices.Sorted(maps.Keys(a.Namespaces)) {
 		problems = append(problems, pluginProblems(at, plugin)...)
 		problems = append(problems, a.Namespaces[plugin].problems(at.Key(plugin))...)
 	}
-	return append(problems, a.accountProblems()...)
+	return slices.Concat(problems, a.httpProblems(), a.accountProblems())
 }
 
 func pluginProblems(at *field.Path, plugin string) []error {

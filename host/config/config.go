@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/rights"
 )
 
@@ -65,6 +66,8 @@ type Config struct {
 	GuestMemoryMiB int `json:"guestMemoryMiB,omitempty"`
 	// LeaderElection is how replicas of the host share the plugins.
 	LeaderElection LeaderElection `json:"leaderElection,omitzero"`
+	// Webhook is how the host serves reviews and conversions of plugins to the API server.
+	Webhook Webhook `json:"webhook,omitzero"`
 	// Limits bound every plugin.
 	Limits Limits `json:"limits,omitzero"`
 	// Allow is what policy files may allow beyond the default.
@@ -78,9 +81,17 @@ type Allow struct {
 	// [EveryPlugin] stands for all plugins that are not named; without it the policies
 	// of these can allow nothing.
 	Entries map[string]rights.Entries `json:"entries,omitempty"`
+	// HTTP bounds what the http of a policy may have, by the name of the plugin: of each entry,
+	// the host, scheme, methods, secretRef with its header, addresses and proxy must be
+	// those of an entry here, or part of them. [EveryPlugin] stands for all plugins that are not
+	// named; without it the policies of these can allow none.
+	HTTP map[string]egress.Entries `json:"http,omitempty"`
 	// Pooled names the plugins that may keep state across namespaces, if the plugin's
 	// policy has the isolation "pooled". [EveryPlugin] stands for all plugins.
 	Pooled []string `json:"pooled,omitempty"`
+	// Webhooks names the plugins whose policies may have webhooks. [EveryPlugin] stands for
+	// all plugins.
+	Webhooks []string `json:"webhooks,omitempty"`
 	// Namespaces are those in which a plugin may read and write objects, by the name
 	// of the plugin; it follows no objects in others. [EveryPlugin] stands for all
 	// plugins that are not named; without it these have all namespaces. Cluster-scoped
@@ -90,6 +101,8 @@ type Allow struct {
 	// NAMESPACE/*, by the name of the plugin. [EveryPlugin] stands for all plugins that are
 	// not named; without it the policies of these can name none.
 	ServiceAccounts map[string][]string `json:"serviceAccounts,omitempty"`
+
+	everyHTTP bool // see WithEveryHTTP
 }
 
 // EveryPlugin stands for all plugins in a list of names.
@@ -113,7 +126,7 @@ func (c *Config) numbers() []number {
 		numberOf("resync", &c.Resync.Duration, 10*time.Hour, time.Second, maxResync),
 		numberOf("cacheMiB", &c.CacheMiB, 1024, 1, maxMiB),
 		numberOf("guestMemoryMiB", &c.GuestMemoryMiB, 0, 1, maxMiB),
-	}, c.LeaderElection.numbers(), c.Limits.numbers())
+	}, c.LeaderElection.numbers(), c.Webhook.numbers(), c.Limits.numbers())
 }
 
 // Read reads and validates a configuration file in YAML or JSON. The file need
@@ -152,6 +165,7 @@ func (c Config) WithDefaults() Config {
 		c.Probation = &Duration{defaultProbation}
 	}
 	c.LeaderElection.ResourceName = cmp.Or(c.LeaderElection.ResourceName, "thole")
+	c.Webhook.setDefaults()
 	for _, n := range c.numbers() {
 		if n.value == 0 {
 			n.set(n.standard)
@@ -184,11 +198,11 @@ func (c Config) problems() (problems []error) {
 	if c.Namespace != "" {
 		problems = append(problems, ValidateNamespace(c.Namespace))
 	}
-	if _, _, err := net.SplitHostPort(c.Listen); c.Listen != "" && err != nil {
-		problems = append(problems, field.Invalid(field.NewPath("listen"), c.Listen,
-			"must be host:port, such as 127.0.0.1:8080, or :8080 for every interface"))
+	if err := addressProblem(field.NewPath("listen"), c.Listen); err != nil {
+		problems = append(problems, err)
 	}
 	problems = append(problems, c.LeaderElection.problems()...)
+	problems = append(problems, c.Webhook.problems()...)
 	problems = append(problems, c.Allow.problems()...)
 	for _, n := range c.numbers() {
 		if err := n.validate(); n.value != 0 && err != nil {
@@ -196,6 +210,14 @@ func (c Config) problems() (problems []error) {
 		}
 	}
 	return problems
+}
+
+// addressProblem returns an error if address, "" for none, is not one to listen on.
+func addressProblem(at *field.Path, address string) error {
+	if _, _, err := net.SplitHostPort(address); address == "" || err == nil {
+		return nil
+	}
+	return field.Invalid(at, address, "must be host:port, such as 127.0.0.1:8080, or :8080 for every interface")
 }
 
 // ValidateNamespace returns an error if name cannot be the name of a namespace.

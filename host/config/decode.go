@@ -19,7 +19,6 @@ import (
 	kyaml "sigs.k8s.io/yaml"
 
 	"github.com/thole-dev/thole/abi/rawjson"
-	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/sanitize"
 )
 
@@ -170,10 +169,13 @@ type fields map[string]reflect.Type
 func fieldsOf(t reflect.Type, prefix string) fields {
 	all := fields{}
 	for f := range t.Fields() {
+		if !f.IsExported() {
+			continue
+		}
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		all[prefix+name] = f.Type
 		if isMapping(f.Type) {
-			maps.Copy(all, fieldsOf(f.Type, prefix+name+"."))
+			maps.Copy(all, fieldsOf(valueType(f.Type), prefix+name+"."))
 		}
 	}
 	return all
@@ -185,16 +187,25 @@ func split(path string) []string { return strings.Split(path, ".") }
 
 // isMapping reports whether a field of this type has fields below it.
 func isMapping(t reflect.Type) bool {
+	t = valueType(t)
 	return t.Kind() == reflect.Struct && t != reflect.TypeFor[Duration]()
+}
+
+// valueType returns the type of what a field has, which may be written or not.
+func valueType(t reflect.Type) reflect.Type {
+	if t.Kind() == reflect.Pointer {
+		return t.Elem()
+	}
+	return t
 }
 
 // expected describes how a value of a type is written in a file.
 func expected(t reflect.Type) string {
 	switch kind := t.Kind(); {
 	case isMapping(t):
-		return fmt.Sprintf("must be a mapping of fields, such as {%s: ...}", fieldsOf(t, "").paths()[0])
-	case t == reflect.TypeFor[map[string]rights.Entries]():
-		return "must be a mapping from plugins to lists of entries, " + anEntry
+		return fmt.Sprintf("must be a mapping of fields, such as {%s: ...}", fieldsOf(valueType(t), "").paths()[0])
+	case kind == reflect.Map && entryTypes[t.Elem()] != "":
+		return "must be a mapping from plugins to lists of entries, " + entryTypes[t.Elem()]
 	case t == reflect.TypeFor[map[string][]string]():
 		return "must be a mapping from plugins to lists of service accounts, such as {name: [NAMESPACE/NAME]}"
 	case kind == reflect.Map:
@@ -274,6 +285,9 @@ func emptyValues(known fields, written map[string]any) (problems []error) {
 	for _, path := range known.paths() {
 		value, ok, _ := unstructured.NestedFieldNoCopy(written, split(path)...)
 		const advice = "write a value, or remove the line for the default"
+		if t := known[path]; ok && value == nil && isMapping(t) && t.Kind() == reflect.Pointer {
+			problems = append(problems, field.Required(field.NewPath(path), "write {} for the defaults, or remove the line to allow none"))
+		}
 		t := known[path]
 		mayBeEmpty := isMapping(t) || t.Kind() == reflect.Slice && t != reflect.TypeFor[Namespaces]()
 		if empty := value == nil || value == "" && t.Kind() == reflect.String; ok && empty && !mayBeEmpty {
@@ -308,11 +322,16 @@ func unknownField(path string, known fields, written map[string]any) error {
 	}
 	var siblings []string
 	for _, p := range known.paths() {
-		if above, ok := strings.CutSuffix(p, "."+name); ok {
-			return fmt.Errorf("%s: %s belongs below %s", text, name, above)
-		}
 		if sibling, ok := strings.CutPrefix(p, parent); ok && !strings.Contains(sibling, ".") {
 			siblings = append(siblings, sibling)
+		}
+	}
+	if near, ok := rawjson.Nearest(name, siblings); ok && strings.HasPrefix(near, name) { // its end is missing
+		return fmt.Errorf("%s, did you mean %q?", text, parent+near)
+	}
+	for _, p := range known.paths() {
+		if above, ok := strings.CutSuffix(p, "."+name); ok {
+			return fmt.Errorf("%s: %s belongs below %s", text, name, above)
 		}
 	}
 	if near, ok := rawjson.Nearest(name, siblings); ok {

@@ -25,7 +25,7 @@ func TestUnknownFieldIsRefusedWithTheKnownOne(t *testing.T) {
 		"pluginz: x":            `unknown field "pluginz", did you mean "plugins"?`,
 		"Plugins: x":            `unknown field "Plugins", did you mean "plugins"?`,
 		"limits: {memoryMB: 1}": `unknown field "limits.memoryMB", did you mean "limits.memoryMiB"?`,
-		"allow: {nothing: [a]}": `unknown field "allow.nothing"; known there are entries, namespaces, pooled, serviceAccounts`,
+		"allow: {nothing: [a]}": `unknown field "allow.nothing"; known there are entries, http, namespaces, pooled, serviceAccounts, webhooks`,
 		"memoryMiB: 8":          `unknown field "memoryMiB": memoryMiB belongs below limits`,
 		"limits.memoryMiB: 8":   `unknown field "limits.memoryMiB": memoryMiB belongs below limits`,
 		"limits.: 5":            `unknown field "limits.", did you mean "limits"?`,

@@ -10,27 +10,40 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/rights"
 )
 
-// This file checks how entries are written, which the decoder would report without saying
-// where.
+// This file checks how entries and matchConditions are written, which the decoder would report
+// without saying where.
 
-const anEntry = "such as {groups: [''], kinds: [ConfigMap], verbs: [get, list, watch], namespaces: [a]}"
+const (
+	anEntry   = "such as {groups: [''], kinds: [ConfigMap], verbs: [get, list, watch], namespaces: [a]}"
+	aHTTPHost = "such as {host: api.example.com, methods: [GET, POST]}"
+)
 
-// misshapenEntries returns an error for everything in the entries of a file that is not as
-// an entry is written. These entries it removes.
+// entryTypes are the types of lists of entries, with an example of an entry.
+var entryTypes = map[reflect.Type]string{
+	reflect.TypeFor[rights.Entries](): anEntry,
+	reflect.TypeFor[egress.Entries](): aHTTPHost,
+}
+
+// misshapenEntries returns an error for everything in the entries and matchConditions of a file
+// that is not written as they are. Those it removes.
 func misshapenEntries(known fields, written map[string]any) (problems []error) {
 	for _, path := range known.paths() {
 		var found []error
-		switch value := valueAt(written, path); known[path] {
-		case reflect.TypeFor[rights.Entries]():
-			found = entriesShape(field.NewPath(path), value)
-		case reflect.TypeFor[map[string]rights.Entries]():
+		value, t := valueAt(written, path), known[path]
+		switch {
+		case entryTypes[t] != "":
+			found = entriesShape(field.NewPath(path), t, value)
+		case t.Kind() == reflect.Map && entryTypes[t.Elem()] != "":
 			byPlugin, _ := value.(map[string]any) // else the decoder reports it
 			for _, plugin := range slices.Sorted(maps.Keys(byPlugin)) {
-				found = append(found, entriesShape(field.NewPath(path).Key(plugin), byPlugin[plugin])...)
+				found = append(found, entriesShape(field.NewPath(path).Key(plugin), t.Elem(), byPlugin[plugin])...)
 			}
+		case t == reflect.TypeFor[MatchConditions]():
+			found = conditionsShape(field.NewPath(path), value)
 		}
 		if found != nil {
 			unstructured.RemoveNestedField(written, split(path)...)
@@ -41,40 +54,75 @@ func misshapenEntries(known fields, written map[string]any) (problems []error) {
 }
 
 // entriesShape checks a list of entries, nil for none.
-func entriesShape(at *field.Path, value any) (problems []error) {
+func entriesShape(at *field.Path, t reflect.Type, value any) (problems []error) {
 	list, ok := value.([]any)
 	if value != nil && !ok {
-		return []error{field.TypeInvalid(at, shown(value), "must be a list of entries, "+anEntry)}
+		return []error{field.TypeInvalid(at, shown(value), "must be a list of entries, "+entryTypes[t])}
 	}
 	for i, entry := range list {
-		lists, ok := entry.(map[string]any)
-		if !ok {
-			problems = append(problems, field.TypeInvalid(at.Index(i), shown(entry), "must be an entry, "+anEntry))
+		problems = append(problems, mappingShape(at.Index(i), t.Elem(), entry, "must be an entry, "+entryTypes[t])...)
+	}
+	return problems
+}
+
+// mappingShape checks a mapping with the fields of a struct.
+func mappingShape(at *field.Path, t reflect.Type, value any, expected string) (problems []error) {
+	values, ok := value.(map[string]any)
+	if !ok {
+		return []error{field.TypeInvalid(at, shown(value), expected)}
+	}
+	known := fieldsOf(t, "")
+	for _, name := range sortedNames(values) {
+		if known[name] == nil {
+			problems = append(problems, unknownIn(at, name, known.paths()))
+			continue
 		}
-		for _, name := range slices.Sorted(maps.Keys(lists)) {
-			problems = append(problems, listShape(at.Index(i), name, lists[name])...)
+		problems = append(problems, memberShape(at.Child(name), known[name], values[name])...)
+	}
+	return problems
+}
+
+// memberShape checks a field of an entry: a text, a list of texts, or a mapping of texts.
+func memberShape(at *field.Path, t reflect.Type, value any) []error {
+	_, isText := value.(string)
+	switch {
+	case value == nil:
+		return []error{field.Required(at, "write "+written(t)+", or remove the line")}
+	case t.Kind() == reflect.Slice:
+		return listShape(at, value)
+	case t.Kind() == reflect.Pointer:
+		return mappingShape(at, t.Elem(), value, expected(t.Elem()))
+	case !isText:
+		return []error{field.TypeInvalid(at, shown(value), "must be text: write it in quotes")}
+	}
+	return nil
+}
+
+// written names a value of a type in a file.
+func written(t reflect.Type) string {
+	if t.Kind() == reflect.Slice {
+		return "a list"
+	}
+	return "a value"
+}
+
+// listShape checks a list of an entry.
+func listShape(at *field.Path, value any) (problems []error) {
+	list, ok := value.([]any)
+	if !ok {
+		return []error{field.TypeInvalid(at, shown(value), "must be a list of names, such as [name]")}
+	}
+	for i, element := range list {
+		if _, ok := element.(string); !ok {
+			problems = append(problems, field.TypeInvalid(at.Index(i), shown(element), "must be text: write it in quotes"))
 		}
 	}
 	return problems
 }
 
-// listShape checks a list of an entry.
-func listShape(at *field.Path, name string, value any) (problems []error) {
-	known := fieldsOf(reflect.TypeFor[rights.Entry](), "").paths()
-	if !slices.Contains(known, name) {
-		return []error{fmt.Errorf("unknown field %s%s", rawjson.Quote(at.String()+"."+name), rawjson.DidYouMean(name, known))}
-	}
-	list, ok := value.([]any)
-	switch {
-	case value == nil:
-		return []error{field.Required(at.Child(name), "write a list, or remove the line")}
-	case !ok:
-		return []error{field.TypeInvalid(at.Child(name), shown(value), "must be a list of names, such as [name]")}
-	}
-	for i, element := range list {
-		if _, ok := element.(string); !ok {
-			problems = append(problems, field.TypeInvalid(at.Child(name).Index(i), shown(element), "must be text: write it in quotes"))
-		}
-	}
-	return problems
+// unknownIn returns the error of a field that an element of a list does not have.
+func unknownIn(at *field.Path, name string, known []string) error {
+	return fmt.Errorf("unknown field %s%s", rawjson.Quote(at.String()+"."+name), rawjson.DidYouMean(name, known))
 }
+
+func sortedNames(fields map[string]any) []string { return slices.Sorted(maps.Keys(fields)) }

@@ -41,5 +41,6 @@ func (c Config) checkIsolation(plugin string, i Isolation) error {
 func (p Policy) Sandbox() sandbox.Limits {
 	limits := p.Limits.Sandbox()
 	limits.PoolNamespaces = p.Isolation == IsolationPooled
+	limits.HTTPInstances = min(p.Limits.HTTPRequests, maxInstances-limits.Instances)
 	return limits
 }

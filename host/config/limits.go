@@ -62,6 +62,13 @@ type Limits struct {
 	// DaemonStateKiB is the size of what one daemon keeps between two steps; default and
 	// maximum 32.
 	DaemonStateKiB int `json:"daemonStateKiB,omitempty"`
+	// HTTPRequests is how many HTTP requests of the plugin wait for an answer at once, if its
+	// policy allows it http; default 16. As many calls may run beyond Instances, so that
+	// those that wait do not keep others from running.
+	HTTPRequests int `json:"httpRequests,omitempty"`
+	// HTTPRequestsPerSecond is how many of them are sent in a second, redirects included;
+	// default 50. After a pause HTTPRequests may be sent at once.
+	HTTPRequestsPerSecond float32 `json:"httpRequestsPerSecond,omitempty"`
 }
 
 // maxInstances also bounds the default of limits.instances, which is the number of
@@ -87,6 +94,8 @@ func (l *Limits) numbers() []number {
 		numberOf("limits.daemons", &l.Daemons, 1000, 1, 1_000_000),
 		numberOf("limits.daemonFuel", &l.DaemonFuel, 100_000_000, 1_000_000, 1_000_000_000_000),
 		numberOf("limits.daemonStateKiB", &l.DaemonStateKiB, abi.MaxDaemonState>>10, 1, abi.MaxDaemonState>>10),
+		numberOf("limits.httpRequests", &l.HTTPRequests, 16, 1, 1000),
+		numberOf("limits.httpRequestsPerSecond", &l.HTTPRequestsPerSecond, 50, 0.1, 10_000),
 	}
 }
 

@@ -4,11 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/rights"
 )
 
@@ -38,6 +37,14 @@ type Policy struct {
 	// Daemons lets the plugin have a daemon for each object of its controllers that ask for
 	// one, within limits.daemons, limits.daemonFuel and limits.daemonStateKiB.
 	Daemons bool `json:"daemons,omitempty"`
+	// HTTP names the hosts to which the plugin may send requests, of those that its manifest
+	// declares, within limits.httpRequests and limits.httpRequestsPerSecond. The configuration
+	// must allow them too.
+	HTTP egress.Entries `json:"http,omitempty"`
+	// Webhooks lets the plugin review the requests for objects that its controllers validate or
+	// mutate, and convert those that they convert: {} with the defaults. The configuration must
+	// allow it too.
+	Webhooks *Webhooks `json:"webhooks,omitempty"`
 	// OwnLease gives the plugin a Lease of its own, instead of one that it shares with other
 	// plugins: it fails over by itself.
 	OwnLease bool `json:"ownLease,omitempty"`
@@ -51,11 +58,6 @@ type Policy struct {
 	Limits Limits `json:"limits,omitzero"`
 	// Config is passed to the plugin with every request, as JSON.
 	Config json.RawMessage `json:"config,omitempty"`
-}
-
-// LacksDaemons reports whether a plugin has daemons that the policy does not allow.
-func (p Policy) LacksDaemons(m *abi.Manifest) bool {
-	return !p.Daemons && slices.ContainsFunc(m.Controllers, func(c abi.Controller) bool { return c.Daemon != nil })
 }
 
 // Equal reports whether both policies allow the same and pass the same bytes
@@ -119,6 +121,8 @@ func (c Config) checkCeiling(plugin string, p *Policy) error {
 		}
 	}
 	problems = append(problems, c.Allow.entryCeilingProblems(plugin, p)...)
+	problems = append(problems, c.Allow.httpCeilingProblems(plugin, p)...)
+	problems = append(problems, c.checkWebhooks(plugin, p)...)
 	problems = append(problems, c.checkIsolation(plugin, p.Isolation), c.checkServiceAccount(plugin, p.ServiceAccount), checkDigest(p.Digest), c.narrow(plugin, p))
 	return joined(problems)
 }

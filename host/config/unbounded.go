@@ -13,7 +13,7 @@ func (c Config) Unbounded(plugin string, policy []byte) Config {
 	c.Allow = Allow{
 		Entries: map[string]rights.Entries{plugin: rights.Everything()}, Pooled: []string{plugin},
 		ServiceAccounts: map[string][]string{plugin: {p.ServiceAccount}},
-	}
+	}.WithEveryHTTP()
 	return c
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
@@ -54,6 +55,10 @@ type Lease interface {
 	// Leads reports whether the replica leads and may write. That may end before there is
 	// another channel.
 	Leads() bool
+	// BeginWrite is called before something is sent that must not be sent by two replicas, and
+	// end when it was answered: the Lease is not given up in between. The error is why nothing
+	// may be sent.
+	BeginWrite() (end func(), err error)
 }
 
 // Queue is implemented by [queue.Queue].
@@ -89,6 +94,9 @@ type Cache interface {
 	// Begin starts to record what one run of the key reads, with a revision that
 	// follows that much. It keeps the strings of the key.
 	Begin(key object.Key, follows map[abi.Kind]scope.Reads) Reads
+	// BeginUnrecorded is Begin for a review, of which any number may read at once: nothing of
+	// what it reads is remembered.
+	BeginUnrecorded(key object.Key, follows map[abi.Kind]scope.Reads) Reads
 	// Namespaced reports whether the objects of a kind that the plugin follows live in
 	// namespaces.
 	Namespaced(kind abi.Kind) (bool, error)
@@ -171,6 +179,8 @@ type Revision struct {
 	Reads       map[abi.Kind]rights.Reads // where it may read what it follows
 	MaxIntents  int                       // in one result; 0: as many as the ABI allows
 	Daemons     *DaemonConfig             // nil: the controller has none
+	HTTP        *egress.Client            // shared by the plugin's controllers; nil: they send no requests
+	Reviews     *ReviewConfig             // nil: the controller reviews and converts nothing
 	Config      []byte                    // JSON, the administrator's configuration; nil: none
 }
 

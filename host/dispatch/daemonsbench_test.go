@@ -165,6 +165,10 @@ func (c pulseCache) Begin(key object.Key, _ map[abi.Kind]scope.Reads) Reads {
 	return manyReads{Run: c.w.edges.Begin(edges.Owner{Controller: "pulse/pulse" + c.suffix, Key: key}), kind: c.w.kind}
 }
 
+func (c pulseCache) BeginUnrecorded(key object.Key, follows map[abi.Kind]scope.Reads) Reads {
+	return c.Begin(key, follows)
+}
+
 type pulseMetrics struct{ noMetrics }
 
 func (pulseMetrics) Stepped(bool) {}

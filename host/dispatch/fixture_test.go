@@ -264,7 +264,9 @@ func (c testCache) Full() bool {
 }
 
 func (c testCache) Begin(object.Key, map[abi.Kind]scope.Reads) Reads { return testReads(c) }
-func (c testCache) Namespaced(abi.Kind) (bool, error)                { return true, nil }
+
+func (c testCache) BeginUnrecorded(object.Key, map[abi.Kind]scope.Reads) Reads { return testReads(c) }
+func (c testCache) Namespaced(abi.Kind) (bool, error)                          { return true, nil }
 func (c testCache) PrimariesBy(namespace string, field fieldpath.Path, value string) (keys []object.Key) {
 	for key, o := range c.store[widget] {
 		if (namespace == "" || key.Namespace == namespace) && slices.Contains(field.Values(o.Raw), value) {

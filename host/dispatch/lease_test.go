@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -20,6 +21,7 @@ import (
 // lease is a Lease as a test wants it.
 type lease struct {
 	mu      sync.Mutex
+	writes  int  // that have begun and not ended
 	late    bool // it was not renewed in time, which nobody has noticed
 	leading chan struct{}
 }
@@ -39,6 +41,14 @@ func (l *lease) Leads() bool {
 	default:
 		return false
 	}
+}
+
+func (l *lease) BeginWrite() (end func(), err error) {
+	if !l.Leads() {
+		return nil, errors.New("another replica leads")
+	}
+	l.change(func() { l.writes++ })
+	return func() { l.change(func() { l.writes-- }) }, nil
 }
 
 func (l *lease) change(how func()) {

@@ -240,6 +240,10 @@ func (c manyCache) Begin(key object.Key, _ map[abi.Kind]scope.Reads) Reads {
 	return manyReads{Run: c.edges.Begin(edges.Owner{Controller: "p/c", Key: key}), kind: c.kind}
 }
 
+func (c manyCache) BeginUnrecorded(key object.Key, follows map[abi.Kind]scope.Reads) Reads {
+	return c.Begin(key, follows)
+}
+
 func (manyCache) Wrote(object.Key, effect.Write)                     {}
 func (manyCache) Full() bool                                         { return false }
 func (manyCache) Refresh(context.Context, object.Key, abi.Ref) error { return nil }

@@ -214,8 +214,9 @@ func (fullCache) Get(key object.Key) (*object.Object, bool) {
 	o, err := object.Parse([]byte(text), abi.Kind{})
 	return o, err == nil
 }
-func (fullCache) Full() bool                                       { return false }
-func (fullCache) Begin(object.Key, map[abi.Kind]scope.Reads) Reads { return noReads{} }
+func (fullCache) Full() bool                                                 { return false }
+func (fullCache) Begin(object.Key, map[abi.Kind]scope.Reads) Reads           { return noReads{} }
+func (fullCache) BeginUnrecorded(object.Key, map[abi.Kind]scope.Reads) Reads { return noReads{} }
 
 type noReads struct{ Reads }
 

@@ -109,6 +109,7 @@ func (c *Controller) process(ctx context.Context, item workItem) {
 		r.reads.Close() // the effects may be postponed for long
 		r.pages, r.liveReads = nil, nil
 		r.decide(nil)
+		r.settleUnheld()
 	}
 	r.perform(ctx)
 	if r.later > 0 {
@@ -148,6 +149,7 @@ type run struct {
 	liveReads  map[abi.Ref]*object.Object // from the API server; nil: there is no such object
 	liveBytes  int                        // of liveReads
 	incomplete error                      // why a read failed that another run can make; nil if none has
+	unheld     *effect.Failure            // why the finalizer could not be added before a request
 	replaced   bool                       // the guest was closed before the call began: the next revision runs the key
 
 	returned   sandbox.Return

@@ -271,9 +271,10 @@ func (c worldCache) Refresh(_ context.Context, key object.Key, ref abi.Ref) erro
 	return nil
 }
 
-func (worldCache) Full() bool                                       { return false }
-func (worldCache) Begin(object.Key, map[abi.Kind]scope.Reads) Reads { return noReads{} }
-func (worldCache) Forget(object.Key)                                {}
+func (worldCache) Full() bool                                                 { return false }
+func (worldCache) Begin(object.Key, map[abi.Kind]scope.Reads) Reads           { return noReads{} }
+func (worldCache) BeginUnrecorded(object.Key, map[abi.Kind]scope.Reads) Reads { return noReads{} }
+func (worldCache) Forget(object.Key)                                          {}
 
 func (worldCache) PrimariesBy(string, fieldpath.Path, string) []object.Key { return nil }
 

@@ -188,7 +188,7 @@ func (r *Report) addModule(m *sandbox.ModuleInfo) {
 	}
 }
 
-var noPolicy config.Policy
+type policy = config.Policy
 
 // addManifest adds the manifest to the report, and what its controllers need.
 func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, config config.Config, cluster *rest.Config) error {
@@ -204,9 +204,11 @@ func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, config config
 	r.refuse(stepOverlap, object.ConditionWriters{}.Add(m.Name, m.Controllers))
 	_, err = scope.OfManifest(m, nil)
 	r.refuse(stepStart, err)
-	needed, daemons := rights.Entries(nil).CompletedFor(m, resourcesOf(resources)), noPolicy.LacksDaemons(m)
-	if needed != nil || daemons {
-		r.Policy = &Policy{rights.APIVersion, daemons, needed}
+	if needs := (policy{}).Lacks(m, resourcesOf(resources)); needs.Any() {
+		r.Policy = &Policy{APIVersion: rights.APIVersion, Daemons: needs.Daemons, Allow: needs.Entries, HTTP: needs.HTTP}
+		if needs.Webhooks {
+			r.Policy.Webhooks = &struct{}{}
+		}
 	}
 	for i := range m.Controllers {
 		c := &m.Controllers[i]

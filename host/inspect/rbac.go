@@ -39,13 +39,13 @@ func (r *Report) RBAC(o RBACOptions) ([]byte, error) {
 	if !o.Policy.Pins(r.Digest) {
 		return nil, fmt.Errorf("the policy pins another module: its digest is %s, and that of this file sha256:%s", o.Policy.Digest, r.Digest)
 	}
-	allow, resources := o.Policy.Allow, resourcesOf(r.resources)
+	allow, secrets, resources := o.Policy.Allow, o.Policy.HTTP.Secrets(), resourcesOf(r.resources)
 	namespaces := []string(o.Policy.Namespaces)
 	if o.Host.Namespace != "" {
 		namespaces = []string{o.Host.Namespace}
 	}
-	if daemons := o.Policy.LacksDaemons(r.manifest); daemons || allow.Missing(r.manifest, resources) {
-		return nil, errors.New(o.Host.Allow.Denial(r.Name, allow.CompletedFor(r.manifest, resources), daemons))
+	if needs := o.Policy.Lacks(r.manifest, resources); needs.Any() {
+		return nil, errors.New(o.Host.Allow.Denial(r.Name, needs))
 	}
 	if _, err := scope.OfManifest(allow.Narrow(r.manifest), namespaces); err != nil {
 		return nil, err
@@ -54,9 +54,12 @@ func (r *Report) RBAC(o RBACOptions) ([]byte, error) {
 	y.head(r, o)
 	y.account(o.Account)
 	name := r.Name + ":" + o.Account.Namespace + ":" + o.Account.Name
-	y.rolesOf(o.Account, "thole:"+name, allow.AccountRules(r.manifest, namespaces, resources))
+	y.rolesOf(o.Account, "thole:"+name, allow.AccountRules(r.manifest, namespaces, resources, secrets...))
 	name += ":" + o.HostAccount.Namespace + ":" + o.HostAccount.Name
-	y.rolesOf(o.HostAccount, "thole-host:"+name, allow.HostRules(r.manifest, o.Account, o.Constrained, namespaces, resources))
+	host := allow.HostRules(r.manifest, o.Account, o.Constrained, namespaces, resources, secrets...)
+	host = append(host, rights.WebhookRules(r.manifest, resources)...)
+	slices.SortStableFunc(host, func(a, b rights.Rule) int { return strings.Compare(a.Namespace, b.Namespace) })
+	y.rolesOf(o.HostAccount, "thole-host:"+name, host)
 	return y.Bytes(), nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/sanitize"
 )
@@ -84,6 +85,30 @@ func TestConstrainedImpersonationIsByTheVersionOfTheServer(t *testing.T) {
 		t.Cleanup(server.Close)
 		if got, err := HasConstrainedImpersonation(&rest.Config{Host: server.URL, Transport: server.Client().Transport}); err != nil || got != want {
 			t.Errorf("%s: %t, %v", version, got, err)
+		}
+	}
+}
+
+// The plugin's account reads the one Secret with a credential, and the host nothing of it but
+// as that account.
+func TestSecretsOfHTTPHostsAreInTheRoles(t *testing.T) {
+	r, o := tested(t, nil)
+	o.Policy.HTTP = egress.Entries{{Host: "a.b", SecretRef: &rights.SecretRef{Namespace: "vault", Name: "api"}}, {Host: "c.d", SecretRef: &rights.SecretRef{Namespace: "vault", Name: "api"}}}
+	for _, o.Constrained = range []bool{false, true} {
+		text, err := r.RBAC(o)
+		ok(t, err)
+		const rule = `  namespace: vault
+  labels:
+    app.kubernetes.io/name: thole
+rules:
+  # get: send the credential of an HTTP host
+  - apiGroups: ['']
+    resources: [secrets]
+    resourceNames: [api]
+    verbs: [get]
+`
+		if strings.Count(string(text), rule) != 1 || strings.Contains(string(text), "impersonate-on:serviceaccount:get'") != o.Constrained {
+			t.Errorf("constrained %v: %s", o.Constrained, text)
 		}
 	}
 }

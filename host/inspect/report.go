@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/rights"
 )
 
@@ -41,7 +42,9 @@ type Report struct {
 type Policy struct {
 	APIVersion string         `json:"apiVersion"`
 	Daemons    bool           `json:"daemons,omitempty"`
+	Webhooks   *struct{}      `json:"webhooks,omitempty"` // with the defaults; nil: not needed
 	Allow      rights.Entries `json:"allow,omitempty"`
+	HTTP       egress.Entries `json:"http,omitempty"`
 }
 
 // Load is the result of a load.
@@ -92,6 +95,8 @@ type Rule struct {
 	APIGroups []string `json:"apiGroups"` // one; "" is the core group
 	Resources []string `json:"resources"` // one
 	Verbs     []string `json:"verbs"`
+	// ResourceNames is the one object that the rule is about; none for all.
+	ResourceNames []string `json:"resourceNames,omitempty"`
 	// Namespaces are those in which the rule is needed; none for all. It is a rule of
 	// Roles then.
 	Namespaces []string `json:"namespaces,omitempty"`

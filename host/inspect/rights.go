@@ -91,15 +91,24 @@ var clusterScoped = []string{
 func rightsOf(m *abi.Manifest, c *abi.Controller, resources map[abi.Kind]resource) Rights {
 	one, of := *m, Rights{Controller: c.Name}
 	one.Controllers = []abi.Controller{*c}
-	for _, r := range rights.Requested(&one, resourcesOf(resources)) {
-		i := slices.IndexFunc(of.Rules, func(other Rule) bool { return other.APIGroups[0] == r.Group && other.Resources[0] == r.Path() })
+	for _, r := range slices.Concat(rights.Requested(&one, resourcesOf(resources)), rights.WebhookRules(&one, resourcesOf(resources))) {
+		i := slices.IndexFunc(of.Rules, func(other Rule) bool {
+			return other.APIGroups[0] == r.Group && other.Resources[0] == r.Path() && slices.Equal(other.ResourceNames, names(r))
+		})
 		if i < 0 {
 			i = len(of.Rules)
-			of.Rules = append(of.Rules, Rule{APIGroups: []string{r.Group}, Resources: []string{r.Path()}, Guessed: isGuessed(resources, r), Namespaces: []string{}})
+			of.Rules = append(of.Rules, Rule{APIGroups: []string{r.Group}, Resources: []string{r.Path()}, ResourceNames: names(r), Guessed: isGuessed(resources, r), Namespaces: []string{}})
 		}
 		of.Rules[i].add(r)
 	}
 	return of
+}
+
+func names(r rights.Rule) []string {
+	if r.Name == "" {
+		return nil
+	}
+	return []string{r.Name}
 }
 
 // add adds a rule about the same resource in a namespace, or in all.

@@ -189,8 +189,17 @@ func TestPolicyIsThatWithWhichThePluginStarts(t *testing.T) {
 	if text := string(r.table()); !strings.Contains(text, "\nPolicy\n  apiVersion: thole.dev/v1alpha1\n  daemons: true\n") || !strings.Contains(text, "one for each object with labels a=b") {
 		t.Errorf("got %s", text)
 	}
-	if _, err := r.RBAC(RBACOptions{}); err == nil || !strings.Contains(err.Error(), "{apiVersion: thole.dev/v1alpha1, daemons: true, allow: []}") {
+	if _, err := r.RBAC(RBACOptions{}); err == nil || !strings.Contains(err.Error(), "{apiVersion: thole.dev/v1alpha1, daemons: true}") {
 		t.Errorf("the roles: %v", err)
+	}
+	r = report(abi.Controller{For: widget.All(), HTTP: []abi.HTTPHost{{Host: "api.example.com:8443", Methods: []string{"GET", "POST"}}, {Host: "*"}}})
+	if text := string(r.table()); !strings.Contains(text, "\nPolicy\n  apiVersion: thole.dev/v1alpha1\n  http:\n  - host: 'api.example.com:8443'\n    methods: [GET, POST]\n  - host: '*'\n    methods: [GET]\n") ||
+		!strings.Contains(text, "api.example.com:8443 (GET, POST), * (GET)") {
+		t.Errorf("got %s", text)
+	}
+	asYAML := "{apiVersion: thole.dev/v1alpha1, http: " + r.Policy.HTTP.String() + "}"
+	if p, err := (config.Config{}).WithDefaults().Unbounded("p", []byte(asYAML)).ReadPolicy("p", []byte(asYAML)); err != nil || p.Lacks(r.manifest, resourcesOf(r.resources)).Any() {
+		t.Errorf("%s is not enough: %v", asYAML, err)
 	}
 	r = report(abi.Controller{
 		For: widget.All(), Reads: abi.AllOf(node, secret), Writes: []abi.Kind{configMap, pod, deployment, {APIVersion: "v1", Kind: strings.Repeat("Long", 15)}},
@@ -227,6 +236,20 @@ Policy
 	for _, text := range []string{pasted, string(inJSON.Policy)} {
 		if p, err := host.ReadPolicy("p", []byte(text)); err != nil || !p.Allow.Equal(r.Policy.Allow) {
 			t.Errorf("%s is read as %s, %v", text, p.Allow, err)
+		}
+	}
+}
+
+func TestReviewsOfAControllerAreShown(t *testing.T) {
+	for want, c := range map[string]abi.Controller{
+		"":                         {},
+		"validates CREATE, DELETE": {Validate: []abi.Operation{abi.OperationCreate, abi.OperationDelete}},
+		"validates CREATE; mutates UPDATE; converts between versions": {
+			Validate: []abi.Operation{abi.OperationCreate}, Mutate: []abi.Operation{abi.OperationUpdate}, Convert: true,
+		},
+	} {
+		if got := reviews(&c); got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

@@ -109,6 +109,8 @@ func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits) controll
 		{"Interval", interval(c.Interval)},
 		{"Timers", orDash(timers(c.Timers))},
 		{"Daemon", orDash(daemon(c.Daemon))},
+		{"HTTP", orDash(httpHosts(c.HTTP))},
+		{"Reviews", orDash(reviews(c))},
 		{"Timeout", bounded(milliseconds(c.Timeout), limits.Timeout.Duration)},
 		{"Concurrency", bounded(c.Concurrency, limits.Concurrency)},
 		{"Conditions", conditions(c)},
@@ -137,6 +139,36 @@ func daemon(d *abi.Daemon) string {
 		return "one for each object"
 	}
 	return "one for each object with labels " + d.LabelSelector
+}
+
+// httpHosts describes hosts such as "api.example.com (GET, POST)".
+func httpHosts(hosts []abi.HTTPHost) string {
+	texts := make([]string, len(hosts))
+	for i, h := range hosts {
+		texts[i] = fmt.Sprintf("%s (%s)", h.Host, cmp.Or(list(h.Methods), "GET"))
+	}
+	return list(texts)
+}
+
+// reviews describes which requests to the API server the controller reviews, and whether it converts.
+func reviews(c *abi.Controller) string {
+	var all []string
+	for _, r := range []struct {
+		verb       string
+		operations []abi.Operation
+	}{{"validates", c.Validate}, {"mutates", c.Mutate}} {
+		var names []string
+		for _, o := range r.operations {
+			names = append(names, string(o))
+		}
+		if len(names) > 0 {
+			all = append(all, r.verb+" "+list(names))
+		}
+	}
+	if c.Convert {
+		all = append(all, "converts between versions")
+	}
+	return strings.Join(all, "; ")
 }
 
 func kindList(kinds []abi.Kind) string {
@@ -229,8 +261,11 @@ func ruleRows(rules []Rule) [][]string {
 			mark += " **"
 		}
 		where := ""
+		if len(r.ResourceNames) > 0 {
+			where = " of " + list(r.ResourceNames)
+		}
 		if len(r.Namespaces) > 0 {
-			where = " in " + list(r.Namespaces)
+			where += " in " + list(r.Namespaces)
 		}
 		rows = append(rows, []string{cmp.Or(r.APIGroups[0], "core"), r.Resources[0] + mark, strings.Join(r.Verbs, " ") + where})
 	}
@@ -259,27 +294,42 @@ func (t *table) policy(p *Policy) {
 	if p.Daemons {
 		lines = append(lines, "daemons: true")
 	}
+	if p.Webhooks != nil {
+		lines = append(lines, "webhooks: {}")
+	}
 	if p.Allow != nil {
 		lines = append(lines, "allow:")
 	}
 	for _, e := range p.Allow {
-		for i, field := range e.Fields() {
-			first := "  "
-			if i == 0 {
-				first = "- "
-			}
-			for j, line := range wrap(field, width-8) {
-				if j > 0 {
-					line = "  " + line
-				}
-				lines = append(lines, first+line)
-				first = "  "
-			}
-		}
+		lines = append(lines, entryLines(e.Fields())...)
+	}
+	if p.HTTP != nil {
+		lines = append(lines, "http:")
+	}
+	for _, e := range p.HTTP {
+		lines = append(lines, entryLines(e.Fields())...)
 	}
 	for _, line := range lines {
 		fmt.Fprintf(t, "  %s\n", sanitize.Line(line))
 	}
+}
+
+// entryLines returns an element of a list with fields, as YAML.
+func entryLines(fields []string) (lines []string) {
+	for i, field := range fields {
+		first := "  "
+		if i == 0 {
+			first = "- "
+		}
+		for j, line := range wrap(field, width-8) {
+			if j > 0 {
+				line = "  " + line
+			}
+			lines = append(lines, first+line)
+			first = "  "
+		}
+	}
+	return lines
 }
 
 // importRows returns a row for each function of thole/v1 and each refused import,
@@ -324,6 +374,7 @@ var importMeanings = map[string]string{
 	abi.ImportGet:      "reads one object, of what the controller follows",
 	abi.ImportList:     "lists objects, of what the controller follows",
 	abi.ImportIndexGet: "finds objects by keys that the plugin gives",
+	abi.ImportHTTP:     "sends HTTP requests, to hosts that the manifest declares and the policy allows",
 }
 
 // wasiMeanings describe what a guest gets from WASI, by [area].
@@ -366,6 +417,9 @@ var exportMeanings = map[string]string{
 	abi.ExportWarm:       "prepares for the first call, once",
 	abi.ExportIndex:      "gives keys to an object",
 	abi.ExportDaemon:     "makes one step of the daemon of an object",
+	abi.ExportValidate:   "allows or denies a request to the API server",
+	abi.ExportMutate:     "changes the object of a request to the API server",
+	abi.ExportConvert:    "converts an object to another version",
 	abi.ExportMemory:     "the memory that host and plugin share",
 }
 

@@ -13,5 +13,6 @@
 //	needs.go    what a manifest needs, and what of it is missing
 //	grants.go   the verbs that the host uses for a manifest, and who needs each
 //	rules.go    the rules of RBAC for them
+//	secret.go the Secrets that a policy names
 //	text.go     entries as text that can be pasted into a policy
 package rights

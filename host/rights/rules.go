@@ -32,20 +32,21 @@ func (r Rule) Path() string {
 
 // AccountRules returns what the service account of a plugin needs for what the manifest asks
 // for and the entries allow, in the namespaces to which the plugin is restricted, nil for all.
-// A kind of which resources does not know how it is served has no rules.
+// A kind of which resources does not know how it is served has no rules. Secrets are those
+// with the credentials of HTTP hosts.
 //
 // By some of them the host decides what the plugin may read in the cache. By the others
 // the API server decides what the host sends as the account: writes, and the reads around them.
-func (all Entries) AccountRules(m *abi.Manifest, namespaces []string, resources Resources) []Rule {
-	return sorted(rules(only(all.grants(m, namespaces, resources), checked, sent, implied)))
+func (all Entries) AccountRules(m *abi.Manifest, namespaces []string, resources Resources, secrets ...SecretRef) []Rule {
+	return sorted(rules(only(append(all.grants(m, namespaces, resources), secretGrants(secrets)...), checked, sent, implied)))
 }
 
 // HostRules returns what the account of the host needs for a plugin that acts as another
 // account, beside [Entries.AccountRules]. With constrained impersonation (KEP-5284), which not
 // every API server has, it may use that account for nothing but what it sends. For the zero
 // Account, with which the plugin acts as the host, they are all rules that there are.
-func (all Entries) HostRules(m *abi.Manifest, account Account, constrained bool, namespaces []string, resources Resources) []Rule {
-	grants := all.grants(m, namespaces, resources)
+func (all Entries) HostRules(m *abi.Manifest, account Account, constrained bool, namespaces []string, resources Resources, secrets ...SecretRef) []Rule {
+	grants := append(all.grants(m, namespaces, resources), secretGrants(secrets)...)
 	if account == (Account{}) {
 		return sorted(rules(only(grants, followed, sent, implied)))
 	}
@@ -64,6 +65,33 @@ func (all Entries) HostRules(m *abi.Manifest, account Account, constrained bool,
 func Requested(m *abi.Manifest, resources Resources) []Rule {
 	return rules(only(Everything().grants(m, nil, resources), followed, sent, implied))
 }
+
+// WebhookRules returns what the host needs to tell the API server of the webhooks of a plugin, and of
+// the conversion of its kinds, whoever the plugin acts as. A kind of which resources does not know
+// how it is served has none.
+func WebhookRules(m *abi.Manifest, resources Resources) []Rule {
+	const registration = "admissionregistration.k8s.io"
+	var grants []grant
+	add := func(group, resource, name, use string, verbs ...string) {
+		for _, verb := range verbs {
+			grants = append(grants, grant{target: target{group: group, resource: resource, name: name}, verb: verb, use: use})
+		}
+	}
+	for _, c := range m.Controllers {
+		if len(c.Validate)+len(c.Mutate) > 0 { // the next revision may have others
+			for _, resource := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"} {
+				add(registration, resource, WebhookName(m.Name), "the webhooks of the plugin", Get, Create, Patch, Delete)
+			}
+		}
+		if found, served := resources(c.For.Kind); c.Convert && served {
+			add("apiextensions.k8s.io", "customresourcedefinitions", found.GVR.GroupResource().String(), "the conversion between its versions", Get, Watch, Patch)
+		}
+	}
+	return sorted(rules(grants))
+}
+
+// WebhookName is the name of the webhook configurations of a plugin.
+func WebhookName(plugin string) string { return "thole-" + plugin }
 
 // The verbs of constrained impersonation: of a service account, and of a request as one. See
 // k8s.io/apiserver/pkg/endpoints/filters/impersonation.

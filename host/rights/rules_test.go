@@ -141,6 +141,14 @@ func TestRulesWithoutConstrainedImpersonation(t *testing.T) {
 		"events create,patch", "authorization.k8s.io/subjectaccessreviews create", "example.com/widget get,list,watch", "team: serviceaccounts robot get,impersonate")
 	expectRules(t, "of the host itself", Entries(nil).HostRules(m, Account{}, true, nil, served),
 		"events create,patch", "example.com/widget get,list,watch,patch", "example.com/widget/status patch")
+	credentials := SecretRef{"vault", "api"}
+	expectRules(t, "of the account with Secrets", Entries(nil).AccountRules(m, nil, served, credentials),
+		"example.com/widget get,list,patch", "example.com/widget/status patch", "vault: secrets api get")
+	expectRules(t, "with Secrets", Entries(nil).HostRules(m, actor, true, nil, served, credentials),
+		"events create,patch", "authorization.k8s.io/subjectaccessreviews create", "example.com/widget get,list,watch,on:get,on:patch", "example.com/widget/status on:patch",
+		"team: serviceaccounts robot get", "team: authentication.k8s.io/serviceaccounts robot impersonate:serviceaccount", "vault: secrets api on:get")
+	expectRules(t, "of the host itself with Secrets", Entries(nil).HostRules(m, Account{}, true, nil, served, credentials),
+		"events create,patch", "example.com/widget get,list,watch,patch", "example.com/widget/status patch", "vault: secrets api get")
 	unknown := func(abi.Kind) (object.Resource, bool) { return object.Resource{}, false }
 	expectRules(t, "of a kind that is not known", Entries(nil).AccountRules(m, nil, unknown))
 }
@@ -273,4 +281,22 @@ func (u usesOf) writes(verb string) bool {
 	}
 	owned := u.c.IsOwned(u.kind) && (u.own == "" || u.own == u.namespace) && u.all.Owned(u.kind, verb).Has(u.namespace != "", u.namespace, u.own)
 	return owned || slices.Contains(u.c.Writes, u.kind) && u.all.Reach(u.kind, "", verb).Has(u.namespace != "", u.namespace, u.own)
+}
+
+func TestRulesOfWebhooks(t *testing.T) {
+	all := []abi.Operation{abi.OperationCreate}
+	m := &abi.Manifest{Name: "p", Controllers: []abi.Controller{
+		{Name: "a", For: widget.All(), Validate: all, Convert: true},
+		{Name: "b", For: widget.All(), Mutate: all},
+		{Name: "c", For: abi.Kind{APIVersion: "unknown.dev/v1", Kind: "Unknown"}.All(), Convert: true},
+	}}
+	expectRules(t, "webhooks", WebhookRules(m, func(kind abi.Kind) (object.Resource, bool) {
+		r, _ := served(kind)
+		return r, kind == widget
+	}),
+		"admissionregistration.k8s.io/mutatingwebhookconfigurations thole-p get,create,patch,delete",
+		"admissionregistration.k8s.io/validatingwebhookconfigurations thole-p get,create,patch,delete",
+		"apiextensions.k8s.io/customresourcedefinitions widget.example.com get,watch,patch",
+	)
+	expectRules(t, "without", WebhookRules(&abi.Manifest{Controllers: []abi.Controller{{For: widget.All()}}}, served))
 }

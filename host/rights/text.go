@@ -12,15 +12,6 @@ import (
 // APIVersion is the version of the schema of policies.
 const APIVersion = "thole.dev/v1alpha1"
 
-// PolicyText returns a policy with the entries, on one line, and with daemons if they are allowed.
-func (all Entries) PolicyText(daemons bool) string {
-	text := "{apiVersion: " + APIVersion + ", "
-	if daemons {
-		text += "daemons: true, "
-	}
-	return text + "allow: " + all.String() + "}"
-}
-
 // String returns the entries as YAML, on one line.
 func (all Entries) String() string {
 	texts := make([]string, len(all))

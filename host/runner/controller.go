@@ -82,7 +82,7 @@ func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Cont
 		Controller: m, Scopes: follows, Features: rev.Manifest.Features,
 		MemoVersion: memoVersion(rev), Account: rev.Policy.Account().String(), Config: rev.Policy.Config,
 		Reads: rev.Policy.Allow.ReadsOf(&m), MaxIntents: rev.Policy.Limits.Intents,
-		Daemons: r.daemonsOf(rev, &m, p),
+		Daemons: r.daemonsOf(rev, &m, p), HTTP: p.http.Load(), Reviews: reviewsOf(rev, &m),
 	}
 	if running == nil {
 		running = r.start(rev.Plugin, next, p, workers(m, rev.Policy))

@@ -258,7 +258,16 @@ func (c controllerCache) refresh(ctx context.Context, informer *cache.Informer, 
 // Begin lets a run read nothing of an informer that does not have all that its revision
 // follows: in a swap the next revision may have brought it, which needs less.
 func (c controllerCache) Begin(key object.Key, follows map[abi.Kind]scope.Reads) dispatch.Reads {
-	return c.cache.Begin(c.owner(key), c.ownWrites, func(kind abi.Kind) *cache.Informer {
+	return c.cache.Begin(c.owner(key), c.ownWrites, c.informersFor(follows))
+}
+
+// BeginUnrecorded is Begin for what nothing is to be woken for.
+func (c controllerCache) BeginUnrecorded(key object.Key, follows map[abi.Kind]scope.Reads) dispatch.Reads {
+	return c.cache.BeginUnrecorded(c.owner(key), c.ownWrites, c.informersFor(follows))
+}
+
+func (c controllerCache) informersFor(follows map[abi.Kind]scope.Reads) func(abi.Kind) *cache.Informer {
+	return func(kind abi.Kind) *cache.Informer {
 		if i := c.indexes.get(kind); i != nil {
 			return i
 		}
@@ -266,7 +275,7 @@ func (c controllerCache) Begin(key object.Key, follows map[abi.Kind]scope.Reads)
 			return i
 		}
 		return nil
-	})
+	}
 }
 
 func (c controllerCache) Namespaced(kind abi.Kind) (bool, error) {

@@ -8,7 +8,6 @@ import (
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/object"
-	"github.com/thole-dev/thole/host/rights"
 )
 
 // This file checks that the policy of a revision allows what its manifest needs, before
@@ -24,15 +23,14 @@ func (r *Runner) checkRights(ctx context.Context, rev *Revision) (*Revision, map
 	}
 	of := func(kind abi.Kind) (object.Resource, bool) { found, ok := resources[kind]; return found, ok }
 	requested := r.AllowRequested && rev.Policy.Allow == nil
-	daemons := rev.Policy.LacksDaemons(rev.Manifest)
-	if !daemons && !rev.Policy.Allow.Missing(rev.Manifest, of) || requested && err != nil {
+	needs := rev.Policy.Lacks(rev.Manifest, of)
+	if !needs.Any() || requested && err != nil {
 		return rev, resources, err
 	}
-	needed := rev.Policy.Allow.CompletedFor(rev.Manifest, of)
-	if requested {
-		return r.allowRequested(rev, needed, daemons), resources, nil
+	if requested && needs.IsExact(rev.Policy) {
+		return r.allowRequested(rev, needs), resources, nil
 	}
-	reason := r.Ceiling.Denial(rev.Plugin, needed, daemons)
+	reason := r.Ceiling.Denial(rev.Plugin, needs)
 	if err != nil {
 		reason += "; " + err.Error()
 	}
@@ -41,8 +39,8 @@ func (r *Runner) checkRights(ctx context.Context, rev *Revision) (*Revision, map
 
 // allowRequested returns the revision with what its manifest asks for in its policy, and logs
 // that, once for each plugin that asks for the same.
-func (r *Runner) allowRequested(rev *Revision, needed rights.Entries, daemons bool) *Revision {
-	text := config.PolicyText(needed, daemons)
+func (r *Runner) allowRequested(rev *Revision, needs config.Needs) *Revision {
+	text := needs.PolicyText()
 	r.mu.Lock()
 	known := r.requested[rev.Plugin] == text
 	r.requested[rev.Plugin] = text
@@ -52,7 +50,7 @@ func (r *Runner) allowRequested(rev *Revision, needed rights.Entries, daemons bo
 			"plugin", rev.Plugin, "policy", text)
 	}
 	allowed := *rev
-	allowed.Policy.Allow, allowed.Policy.Daemons = needed, allowed.Policy.Daemons || daemons
+	allowed.Policy = rev.Policy.With(needs)
 	return &allowed
 }
 

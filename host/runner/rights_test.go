@@ -192,7 +192,7 @@ func TestDaemonsNeedThePolicy(t *testing.T) {
 	logs := logtest.New(hclog.Warn)
 	r.Logger = logs.Logger
 	c := abi.Controller{For: widgets.All(), Finalizer: true, Daemon: &abi.Daemon{}}
-	const policy = "{apiVersion: thole.dev/v1alpha1, daemons: true, allow: []}"
+	const policy = "{apiVersion: thole.dev/v1alpha1, daemons: true}"
 	err := startAs(t, r, rights.Entries{}, c)
 	if wait, ok := errors.AsType[*catalog.WaitError](err); !ok || !wait.Denied || !strings.Contains(wait.Reason, "write to p.yaml, beside the module, and leave its other fields as they are: "+policy) {
 		t.Errorf("got %v, want %s", err, policy)

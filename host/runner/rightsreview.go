@@ -51,11 +51,12 @@ func (r *Runner) startReview(p *plugin, rev *Revision, constrained bool, resourc
 		return
 	}
 	of := func(kind abi.Kind) (object.Resource, bool) { found, ok := resources[kind]; return found, ok }
+	secrets := rev.Policy.HTTP.Secrets()
 	ctx, cancel := context.WithCancel(context.Background())
 	v := &rightsReview{
 		runner: r, plugin: rev.Plugin, account: account, cancel: cancel, done: make(chan struct{}),
-		ofAccount: rev.Policy.Allow.AccountRules(rev.Manifest, r.namespacesOf(rev), of),
-		ofHost:    rev.Policy.Allow.HostRules(rev.Manifest, account, constrained, r.namespacesOf(rev), of),
+		ofAccount: rev.Policy.Allow.AccountRules(rev.Manifest, r.namespacesOf(rev), of, secrets...),
+		ofHost:    rev.Policy.Allow.HostRules(rev.Manifest, account, constrained, r.namespacesOf(rev), of, secrets...),
 	}
 	found := before.found()
 	v.missing.Store(&found) // what was reported is not reported again

@@ -22,11 +22,13 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/election"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/telemetry"
+	"github.com/thole-dev/thole/host/webhook"
 )
 
 // Revision is a loaded revision of a plugin.
@@ -69,6 +71,7 @@ type Runner struct {
 	mu          sync.Mutex
 	plugins     map[string]*plugin
 	controllers map[string]*controller // by plugin/controller
+	converters  map[string]*converters // by plugin
 	waitsFor    map[string]string      // what the start of a revision waits for, by plugin
 	requested   map[string]string      // the policy that was logged as what the manifest asks for, by plugin
 }
@@ -81,7 +84,7 @@ func New(config Config) *Runner {
 		config.LeadOf = func(string, bool) (*election.Plugin, error) { return nil, nil }
 	}
 	config.ReviewEvery = cmp.Or(config.ReviewEvery, defaultReviewEvery)
-	r := &Runner{Config: config, pluginLogs: telemetry.NewPluginLogs(config.Logger), plugins: map[string]*plugin{}, controllers: map[string]*controller{}, waitsFor: map[string]string{}, requested: map[string]string{}}
+	r := &Runner{Config: config, pluginLogs: telemetry.NewPluginLogs(config.Logger), plugins: map[string]*plugin{}, controllers: map[string]*controller{}, converters: map[string]*converters{}, waitsFor: map[string]string{}, requested: map[string]string{}}
 	r.objectsOf = config.Cache.Objects
 	return r
 }
@@ -94,7 +97,9 @@ type plugin struct {
 	ownWrites   cache.OwnWrites // that its informers do not show yet
 	daemons     atomic.Int64    // how many run
 	written     written
-	lead        *election.Plugin // nil: there is one replica
+	lead        *election.Plugin                // nil: there is one replica
+	leader      atomic.Pointer[election.Plugin] // lead, for others than the goroutine of the catalog
+	reviewed    atomic.Pointer[webhook.Plugin]  // by the running revision
 	effects     atomic.Pointer[effect.Performer]
 	recorder    effect.Recorder
 	log         *telemetry.PluginLog
@@ -102,6 +107,8 @@ type plugin struct {
 	comparison  atomic.Pointer[dispatch.RevisionComparison] // of the running revision; nil: it is not on probation
 	openings    atomic.Uint64                               // of all its breakers
 	review      atomic.Pointer[rightsReview]                // of the running revision; nil: it acts as the host
+	requests    *egress.State                               // of all its revisions
+	http        atomic.Pointer[egress.Client]               // of the running revision; nil: it sends no requests
 	controllers map[string]*controller                      // by name
 }
 
@@ -127,11 +134,16 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	if err != nil {
 		return kindError{err}
 	}
+	r.startConverting(rev, lead, reviewedOf(rev, follows, resources))
 	var written map[abi.Kind]*cache.Informer
 	var p *plugin
 	byKind, err := r.acquireInformers(ctx, rev, lead, follows)
 	if err == nil {
 		written, err = acquireWritten(ctx, r.Cache, follows.Written)
+	}
+	var credentials egress.SecretReader
+	if err == nil {
+		credentials, err = r.secretReader(rev)
 	}
 	if err == nil {
 		err = claim()
@@ -147,9 +159,11 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	}
 	p.breaker.Store(r.newBreaker(rev, p))
 	p.comparison.Store(r.newComparison(rev))
+	replaced := p.http.Swap(r.newHTTP(rev, p, credentials))
 	before := p.declared()
 	kept := r.stopOthers(p, rev, lead)
 	p.lead = lead
+	p.leader.Store(lead)
 	r.startIndexes(rev, p, byKind, r.accessOf(rev, resources))
 	p.informers.replace(byKind)
 	p.written.replace(written)
@@ -162,6 +176,8 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	for i, m := range rev.Manifest.Controllers {
 		p.controllers[m.Name] = r.startOrSwap(rev, m, follows.Controllers[i], r.accessOf(rev, resources), p, kept[m.Name])
 	}
+	replaced.Close()
+	p.reviewed.Store(reviewedOf(rev, follows, resources))
 	r.startReview(p, rev, constrained, resources)
 	p.findSharedLater(late)
 	r.reportLeftoverFinalizers(rev.Plugin, before, p.declared())
@@ -256,6 +272,7 @@ func (r *Runner) Stop(plugin string, removed bool) {
 	before := p.declared()
 	p.review.Load().end()
 	r.stop(slices.Collect(maps.Values(p.controllers)))
+	p.http.Load().Close()
 	if removed {
 		r.reportLeftoverFinalizers(plugin, before, nil)
 	}
@@ -336,6 +353,12 @@ func (r *Runner) forgetWritten(kind abi.Kind) (reading []*controller) {
 		}
 	}
 	return reading
+}
+
+// leads reports whether this replica leads the plugin.
+func (p *plugin) leads() bool {
+	lead := p.leader.Load()
+	return lead == nil || lead.Leads()
 }
 
 // uses reports whether the running revision follows or writes a kind.

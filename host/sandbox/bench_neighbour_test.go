@@ -193,6 +193,7 @@ func disturbances() []disturbance {
 		{name: "loads-go-plugin", prepare: loadsAgain("probe", func(b *testing.B) []byte { return wasmbuild.Build(b, wasmbuild.Go, probeDir) })},
 		{name: "collects-garbage", prepare: collectsGarbage},
 		{name: "spinning-daemons", prepare: spinningDaemons},
+		{name: "waits-for-http", prepare: waitsForHTTP},
 	}
 	for _, c := range append(tck.Cases(), tck.Hostile()...) {
 		switch {
@@ -256,6 +257,21 @@ func spinningDaemons(b *testing.B, s *Sandbox) func(context.Context) {
 		select {
 		case <-next:
 		case <-ctx.Done():
+		}
+	})
+}
+
+// waitsForHTTP makes calls that wait for an answer all the time, each with an instance of its own.
+func waitsForHTTP(b *testing.B, s *Sandbox) func(context.Context) {
+	c, _ := tck.CaseOf("http")
+	g := load(b, s, Plugin{Name: c.Name, Wasm: c.Wasm(), Limits: Limits{Instances: hostileCallers}})
+	return callers(func(ctx context.Context) {
+		_, err := g.Reconcile(context.WithoutCancel(ctx), Call{Request: [][]byte{tck.Request()}, Now: time.Now(), Host: hostFunc(func(_ context.Context, call []byte) ([]byte, int64) {
+			<-ctx.Done() // the end of the window
+			return tck.HTTP(call)
+		})})
+		if err != nil {
+			b.Error(err)
 		}
 	})
 }
@@ -369,6 +385,10 @@ func (logged) Get(_ context.Context, call ReadCall) (Reply, int64) {
 
 func (logged) List(_ context.Context, call ReadCall) (Reply, int64) {
 	return answer(tck.List(call.Message))
+}
+
+func (logged) HTTP(_ context.Context, call ReadCall) (Reply, int64) {
+	return answer(tck.HTTP(call.Message))
 }
 
 func (logged) IndexGet(_ context.Context, call ReadCall) (Reply, int64) {

@@ -26,6 +26,7 @@ type call struct {
 	limits *Limits
 	task   *schedule.Task // nil, or with the slot that guest code runs in
 	host   HostCalls      // nil while loading: capabilities return denied
+	export string         // that the host calls; "" while loading
 	log    func(level int32, message []byte)
 
 	input        inputText // of the request or the last reply, what the guest has not read yet

@@ -210,6 +210,27 @@ func TestEachLimitIsCountedOncePerCall(t *testing.T) {
 	}
 }
 
+// TestGuestWithHTTPHasMoreInstances, as many as calls may wait for an answer.
+func TestGuestWithHTTPHasMoreInstances(t *testing.T) {
+	s := newSandbox(t, Config{})
+	for http, want := range map[bool]int{false: 2, true: 5} {
+		tg := newTestGuest("calling")
+		tg.http = http
+		g := load(t, s, Plugin{Name: "calling", Wasm: tg.build(nil, tg.ok()), Limits: Limits{Instances: 2, HTTPInstances: 3}})
+		clone, err := s.CloneWithLimits(t.Context(), g, Limits{Instances: 2, HTTPInstances: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range []*Guest{g, clone} {
+			if n := cap(g.pool.inUse); n != want {
+				t.Errorf("http %t: %d instances, want %d", http, n, want)
+			}
+			reconcile(t, g, Call{})
+			closeGuest(t, g)
+		}
+	}
+}
+
 // TestWaitForAnInstanceIsCounted as LimitInstances.
 func TestWaitForAnInstanceIsCounted(t *testing.T) {
 	var seen recordingMetrics

@@ -50,10 +50,10 @@ type Guest struct {
 // Manifest returns the plugin's manifest, which must not be changed.
 func (g *Guest) Manifest() *abi.Manifest { return g.manifest }
 
-// Call is one call of reconcile, index or daemon.
+// Call is one call of an export that takes a request.
 type Call struct {
-	// Request is an encoded [abi.Request], [abi.IndexRequest] or [abi.DaemonRequest], in
-	// parts, which are copied when the guest reads them.
+	// Request is an encoded [abi.Request], or the request of another export, in parts, which
+	// are copied when the guest reads them.
 	Request [][]byte
 	// Namespace is that of the request's object, "" if it is cluster-scoped. What
 	// calls in one namespace leave behind is not visible to calls in another one,
@@ -71,8 +71,8 @@ type Call struct {
 	// Fuel is how much the call may execute. 0, and more than the plugin's [Limits.Fuel],
 	// stand for that limit.
 	Fuel int64
-	// Host serves what the guest reads and logs. If it is nil, get and list
-	// return [abi.CodeDenied], and logs go to the sandbox's logger.
+	// Host serves what the guest reads and logs, as far as the export may read. If it is
+	// nil, get and list return [abi.CodeDenied], and logs go to the sandbox's logger.
 	Host HostCalls
 	// BeforeRelease is called with the result of a call that succeeded, while
 	// the call still holds its execution slot. Decoding a large result takes
@@ -85,8 +85,8 @@ type Call struct {
 type Return struct {
 	// Code is the result code.
 	Code abi.Code
-	// Output is an encoded [abi.Result], [abi.IndexResult] or [abi.DaemonResult], that has not been checked. It
-	// is the caller's to keep.
+	// Output is an encoded [abi.Result], or the result of another export, that has not been
+	// checked. It is the caller's to keep.
 	Output []byte
 	// Usage is what the call used. It is set also if the call failed, as far as
 	// guest code ran.
@@ -124,6 +124,23 @@ func (g *Guest) Index(ctx context.Context, call Call) (Return, error) {
 // controller with a daemon.
 func (g *Guest) Daemon(ctx context.Context, call Call) (Return, error) {
 	return g.named(g.call(ctx, abi.ExportDaemon, call))
+}
+
+// Validate is [Guest.Reconcile] for the export validate, which every guest has whose manifest has a
+// controller with validate. Of the capabilities it has get and list alone.
+func (g *Guest) Validate(ctx context.Context, call Call) (Return, error) {
+	return g.named(g.call(ctx, abi.ExportValidate, call))
+}
+
+// Mutate is [Guest.Validate] for the export mutate.
+func (g *Guest) Mutate(ctx context.Context, call Call) (Return, error) {
+	return g.named(g.call(ctx, abi.ExportMutate, call))
+}
+
+// Convert is [Guest.Validate] for the export convert, which has no capabilities: the result depends
+// on the request alone.
+func (g *Guest) Convert(ctx context.Context, call Call) (Return, error) {
+	return g.named(g.call(ctx, abi.ExportConvert, call))
 }
 
 func (g *Guest) named(out Return, err error) (Return, error) {
@@ -182,6 +199,7 @@ func (g *Guest) run(ctx context.Context, in *instance, export string, call Call)
 	ctx, cancel := deadline.With(ctx, min(cmp.Or(max(call.Deadline, 0), g.limits.Deadline), g.limits.Deadline))
 	defer cancel()
 	c := g.newCall(call)
+	c.export = export
 	g.calls.Add(1)
 	began, waited := time.Now(), taskOf(ctx).Waited()
 	c.looked = began

@@ -165,6 +165,10 @@ func (f hostFunc) IndexGet(ctx context.Context, call ReadCall) (Reply, int64) {
 	return answer(f(ctx, call.Message))
 }
 
+func (f hostFunc) HTTP(ctx context.Context, call ReadCall) (Reply, int64) {
+	return answer(f(ctx, call.Message))
+}
+
 // answer makes a reply of the text and the code that the fakes of a host return.
 func answer(text []byte, code int64) (Reply, int64) { return Bytes(text), code }
 func (hostFunc) Log(int32, []byte)                  {}
@@ -182,6 +186,10 @@ func (*recorder) List(_ context.Context, call ReadCall) (Reply, int64) {
 
 func (*recorder) IndexGet(_ context.Context, call ReadCall) (Reply, int64) {
 	return answer(tck.IndexGet(call.Message))
+}
+
+func (*recorder) HTTP(_ context.Context, call ReadCall) (Reply, int64) {
+	return answer(tck.HTTP(call.Message))
 }
 
 func (r *recorder) Log(level int32, message []byte) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -11,6 +12,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/wasm"
 	"github.com/thole-dev/thole/host/sandbox/deadline"
+	"github.com/thole-dev/thole/host/sandbox/schedule"
 	"github.com/thole-dev/thole/host/sandbox/wasi"
 )
 
@@ -30,6 +32,9 @@ type HostCalls interface {
 	// IndexGet serves an index_get in the same way: the message is an encoded
 	// [abi.IndexGetCall].
 	IndexGet(ctx context.Context, call ReadCall) (reply Reply, code int64)
+	// HTTP serves an http in the same way: the message is an encoded [abi.HTTPCall]. It may
+	// block until the deadline.
+	HTTP(ctx context.Context, call ReadCall) (reply Reply, code int64)
 	// Log receives a message of the guest. The level is one of [abi.LogDebug]
 	// to [abi.LogError]. The message may contain any bytes and is the method's
 	// to keep.
@@ -49,9 +54,10 @@ var hostFunctions = append(systemFunctions(), []hostFunction{
 	{abi.ImportModule, abi.ImportInput, wasm.Signature(params(i32, i32)), input},
 	{abi.ImportModule, abi.ImportOutput, wasm.Signature(params(i32, i32)), output},
 	{abi.ImportModule, abi.ImportLog, wasm.Signature(params(i32, i32, i32)), logMessage},
-	{abi.ImportModule, abi.ImportGet, wasm.Signature(params(i32, i32), i64), capability(abi.ImportGet, HostCalls.Get)},
-	{abi.ImportModule, abi.ImportList, wasm.Signature(params(i32, i32), i64), capability(abi.ImportList, HostCalls.List)},
-	{abi.ImportModule, abi.ImportIndexGet, wasm.Signature(params(i32, i32), i64), capability(abi.ImportIndexGet, HostCalls.IndexGet)},
+	{abi.ImportModule, abi.ImportGet, wasm.Signature(params(i32, i32), i64), capability(abi.ImportGet, abi.MaxCall, (*schedule.Task).Block, HostCalls.Get)},
+	{abi.ImportModule, abi.ImportList, wasm.Signature(params(i32, i32), i64), capability(abi.ImportList, abi.MaxCall, (*schedule.Task).Block, HostCalls.List)},
+	{abi.ImportModule, abi.ImportIndexGet, wasm.Signature(params(i32, i32), i64), capability(abi.ImportIndexGet, abi.MaxCall, (*schedule.Task).Block, HostCalls.IndexGet)},
+	{abi.ImportModule, abi.ImportHTTP, wasm.Signature(params(i32, i32), i64), capability(abi.ImportHTTP, abi.MaxCall+1+abi.MaxHTTPBody, (*schedule.Task).Leave, HostCalls.HTTP)},
 }...)
 
 // systemFunctions returns the functions of package wasi.
@@ -150,9 +156,24 @@ func logMessage(_ context.Context, c *call, memory api.Memory, stack []uint64) {
 	c.log(level, bytes.Clone(p))
 }
 
-// capability is a host function that sends a message to the host. The reply
-// becomes the input, and its length or a negative code the result.
-func capability(name string, serve func(HostCalls, context.Context, ReadCall) (Reply, int64)) func(context.Context, *call, api.Memory, []uint64) {
+// served lists the capabilities of the exports that do not have all of them.
+var served = map[string][]string{
+	abi.ExportIndex:    {},
+	abi.ExportValidate: {abi.ImportGet, abi.ImportList},
+	abi.ExportMutate:   {abi.ImportGet, abi.ImportList},
+	abi.ExportConvert:  {},
+}
+
+// serves reports whether the export that is called has a capability.
+func (c *call) serves(capability string) bool {
+	names, ok := served[c.export]
+	return !ok || slices.Contains(names, capability)
+}
+
+// capability is a host function that sends a message of at most so many bytes to the
+// host. The reply becomes the input, and its length or a negative code the result. block
+// lets the call wait for the reply.
+func capability(name string, most int, block func(*schedule.Task), serve func(HostCalls, context.Context, ReadCall) (Reply, int64)) func(context.Context, *call, api.Memory, []uint64) {
 	return func(ctx context.Context, c *call, memory api.Memory, stack []uint64) {
 		message := guestBytes(memory, name, stack[0], stack[1])
 		c.input = inputText{}
@@ -160,15 +181,15 @@ func capability(name string, serve func(HostCalls, context.Context, ReadCall) (R
 			c.noteLimit(LimitHostCalls)
 			violate("%s: more than the limit of %d host calls: read less in one run", name, c.limits.HostCalls)
 		}
-		if c.host == nil {
+		if c.host == nil || !c.serves(name) {
 			stack[0] = api.EncodeI64(abi.CodeDenied)
 			return
 		}
-		if len(message) > abi.MaxCall {
+		if len(message) > most {
 			stack[0] = api.EncodeI64(abi.CodeInvalid)
 			return
 		}
-		c.task.Block()
+		block(c.task)
 		reply, code := serve(c.host, ctx, ReadCall{
 			Message: bytes.Clone(message), MaxReply: c.limits.ReplyBytes, Pay: func(comparisons int) { c.pay(ctx, comparisons) },
 		})

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
@@ -185,6 +186,9 @@ func (g *Guest) startFirst(ctx context.Context) error {
 		in.close(ctx)
 		return g.loadError(StepManifest, err)
 	}
+	if slices.ContainsFunc(g.manifest.Controllers, func(c abi.Controller) bool { return len(c.HTTP) > 0 }) {
+		g.pool.grow(g.limits.HTTPInstances)
+	}
 	if g.mode != modeFresh {
 		in.takeImage()
 		if err := g.setImage(in.image); err != nil {
@@ -224,11 +228,24 @@ func checkOffers(m *abi.Manifest, in *instance) error {
 		}
 	}
 	for _, c := range m.Controllers {
-		if c.Daemon != nil && in.module.ExportedFunction(abi.ExportDaemon) == nil {
-			return fmt.Errorf("controller %q has a daemon, and export %q is missing, which would make its steps: export the function, or remove daemon from the manifest", c.Name, abi.ExportDaemon)
+		for _, o := range []offer{
+			{c.Daemon != nil, abi.ExportDaemon, "a daemon", "make its steps"},
+			{len(c.Validate) > 0, abi.ExportValidate, "validate", "allow or deny requests"},
+			{len(c.Mutate) > 0, abi.ExportMutate, "mutate", "change objects"},
+			{c.Convert, abi.ExportConvert, "convert", "convert objects"},
+		} {
+			if o.made && in.module.ExportedFunction(o.export) == nil {
+				return fmt.Errorf("controller %q has %s, and export %q is missing, which would %s: export the function, or remove %s from the manifest", c.Name, o.what, o.export, o.purpose, o.export)
+			}
 		}
 	}
 	return nil
+}
+
+// offer is a field of a controller that makes the host call an export of the same name.
+type offer struct {
+	made                  bool
+	export, what, purpose string
 }
 
 // ErrClosed is returned for calls after [Guest.Close] or [Sandbox.Close].

@@ -28,6 +28,9 @@ func newPool(size int, onFull func()) *pool {
 	return &pool{inUse: make(chan struct{}, size), onFull: onFull}
 }
 
+// grow lets more callers have an instance at once. It must be called before the first acquire.
+func (p *pool) grow(more int) { p.inUse = make(chan struct{}, cap(p.inUse)+more) }
+
 // acquire blocks until the caller may have an instance. It returns a free one,
 // preferably with the state of calls in that namespace, or nil if the caller is to
 // make one. Every successful acquire must be followed by one release.

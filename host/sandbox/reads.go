@@ -6,9 +6,9 @@ import (
 	"github.com/thole-dev/thole/host/sandbox/deadline"
 )
 
-// This file has what the host gives to a guest that reads.
+// This file has what the host gives to a guest that calls a capability.
 
-// ReadCall is a get or list of a guest while it is served.
+// ReadCall is a call of a capability by a guest while it is served.
 type ReadCall struct {
 	Message []byte // as the guest encoded it; the method's to keep
 	// MaxReply is how many bytes the reply may have. The method returns
@@ -21,7 +21,7 @@ type ReadCall struct {
 	Pay func(comparisons int)
 }
 
-// Reply is the reply to a get or list. It is not put together: its parts are copied one
+// Reply is the reply to a call of a capability. It is not put together: its parts are copied one
 // after the other when the guest reads them.
 type Reply struct {
 	Size int           // of all parts, in bytes

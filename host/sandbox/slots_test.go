@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
 )
 
@@ -188,6 +189,27 @@ func TestBlockedHostCallHoldsNoSlot(t *testing.T) {
 	close(reply)
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+	expectSlots(t, s, 0)
+}
+
+// TestCallThatWaitsForHTTPHoldsNoSlot from the first moment on, and its deadline, which the host can
+// read, ends it.
+func TestCallThatWaitsForHTTPHoldsNoSlot(t *testing.T) {
+	s := newSandbox(t, Config{Slots: 1})
+	c, _ := tck.CaseOf("http")
+	const deadline = 100 * time.Millisecond
+	waiting := load(t, s, Plugin{Name: c.Name, Wasm: c.Wasm(), Limits: Limits{Deadline: deadline}})
+	_, err := waiting.Reconcile(t.Context(), Call{Host: hostFunc(func(ctx context.Context, _ []byte) ([]byte, int64) {
+		expectSlots(t, s, 0)
+		if at, ok := ctx.Deadline(); !ok || time.Until(at) > deadline {
+			t.Errorf("the deadline is at %s, %t", at, ok)
+		}
+		<-ctx.Done()
+		return nil, abi.CodeUnavailable
+	})})
+	if fault, ok := errors.AsType[*Fault](err); !ok || fault.Class != abi.ClassTimeout {
+		t.Errorf("the call ended with %v", err)
 	}
 	expectSlots(t, s, 0)
 }

@@ -38,6 +38,7 @@ type testGuest struct {
 	tck.Module
 	name    string
 	maximum uint32 // pages of memory; 0: none
+	http    bool   // its manifest has http
 	output  tck.Func
 }
 
@@ -73,9 +74,13 @@ func trapUnless(n int32, instructions ...[]byte) []byte {
 }
 
 func (tg *testGuest) build(locals types, body ...[]byte) []byte {
-	manifest := abi.EncodeManifest(&abi.Manifest{Name: tg.name, Version: "1", Controllers: []abi.Controller{
+	m := &abi.Manifest{Name: tg.name, Version: "1", Controllers: []abi.Controller{
 		{Name: "c", For: abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}.All()},
-	}})
+	}}
+	if tg.http {
+		m.Features, m.Controllers[0].HTTP = []string{abi.FeatureHTTP}, []abi.HTTPHost{{Host: "*"}}
+	}
+	manifest := abi.EncodeManifest(m)
 	if tg.maximum > 0 {
 		tg.MemoryUpTo(2, tg.maximum)
 	} else {

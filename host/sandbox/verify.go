@@ -34,6 +34,9 @@ var contractExports = []contractExport{
 	{abi.ExportWarm, wasm.Signature(params(), i32), false},
 	{abi.ExportIndex, wasm.Signature(params(i32), i32), false},
 	{abi.ExportDaemon, wasm.Signature(params(i32), i32), false},
+	{abi.ExportValidate, wasm.Signature(params(i32), i32), false},
+	{abi.ExportMutate, wasm.Signature(params(i32), i32), false},
+	{abi.ExportConvert, wasm.Signature(params(i32), i32), false},
 }
 
 type contractExport struct {

@@ -49,9 +49,13 @@ type Metrics struct {
 
 	indexFailures *prometheus.CounterVec
 
+	httpRequests *prometheus.CounterVec
+	httpTime     *prometheus.HistogramVec
+
 	requests    *prometheus.CounterVec
 	requestTime *prometheus.HistogramVec
 	queues      workQueueMetrics
+	webhooks    webhookMetrics
 }
 
 // vec is a metric with labels.
@@ -72,8 +76,10 @@ func NewMetrics(sandboxLimits ...string) *Metrics {
 	m.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.addControllerMetrics()
 	m.addPluginMetrics()
+	m.addHTTPMetrics()
 	m.addRequestMetrics()
 	m.addWorkQueueMetrics()
+	m.addWebhookMetrics()
 	return m
 }
 

@@ -44,6 +44,10 @@ var sinks = map[string]sink{
 	methodOfStep + "Config": {"Step.Config", 0, true},
 	methodOfStep + "Signal": {"Step.Signal", 0, false},
 
+	methodOfReview + "Get":    {"Review.Get", 1, true},
+	methodOfReview + "List":   {"Review.List", 1, true},
+	methodOfReview + "Config": {"Review.Config", 0, true},
+
 	sdkPath + ".Decode": {"sdk.Decode", 1, true},
 	sdkPath + ".Encode": {"sdk.Encode", 0, false},
 }
@@ -51,6 +55,7 @@ var sinks = map[string]sink{
 const (
 	methodOfRun      = "(*" + sdkPath + ".Run)."
 	methodOfStep     = "(*" + sdkPath + ".Step)."
+	methodOfReview   = "(*" + sdkPath + ".Review)."
 	methodOfIndexing = "(*" + sdkPath + ".Indexing)."
 )
 
@@ -61,6 +66,9 @@ var warmSink = sink{name: "Warm"}
 // stateSink is the state of [sdk.Daemon], which is decoded before each step and encoded after it. It
 // is a type argument, and no value.
 var stateSink = sink{name: "sdk.Daemon", decodes: true}
+
+// versionSink is the spec and the status of [sdk.Version], which are type arguments, too.
+var versionSink = sink{name: "sdk.Version", decodes: true}
 
 // passed returns the values that a node passes to a sink: the argument of a call, or the
 // elements of a list for Warm.
@@ -311,6 +319,12 @@ func (c *callChecker) visit(pkg *checked, n ast.Node) {
 	if name, ok := n.(*ast.Ident); ok && named(c.info.Uses[name], sdkPath, "Daemon") {
 		if arguments := c.info.Instances[name].TypeArgs; arguments.Len() > 0 {
 			c.checkType(arguments.At(0), name.Pos(), stateSink)
+		}
+	}
+	if name, ok := n.(*ast.Ident); ok && named(c.info.Uses[name], sdkPath, "Version") {
+		if arguments := c.info.Instances[name].TypeArgs; arguments.Len() > 1 {
+			c.checkType(arguments.At(0), name.Pos(), versionSink)
+			c.checkType(arguments.At(1), name.Pos(), versionSink)
 		}
 	}
 	values, s := pkg.passed(n)

@@ -10,7 +10,7 @@
 //	func (x T) AppendJSON(dst []byte) ([]byte, error)
 //
 // for those types T of the package that are passed to the SDK: the spec and the
-// status of a controller, the state of a daemon, the arguments of Get, List, Apply, Patch, Config, Memo,
+// status of a controller, the types of the versions that it converts, the state of a daemon, the arguments of Get, List, Apply, Patch, Config, Memo,
 // SetMemo, Signal, Decode and Encode, the elements of Warm, and types whose declaration has
 // the comment //thole:generate. A type with the comment //thole:leave is left to
 // encoding/json. The types that these consist of get functions.

@@ -24,6 +24,10 @@ func (c *callChecker) noCodec(t types.Type, s sink) string {
 	switch {
 	case s == stateSink:
 		return c.noStateCodec(t)
+	case s == versionSink && hasMethod(types.NewPointer(t), "DecodeJSON") && hasMethod(t, "AppendJSON"):
+		return ""
+	case s == versionSink:
+		return c.advice(t)
 	case t == nil, isInterface(t), isTuple, types.Identical(t, types.Typ[types.UntypedNil]):
 		return ""
 	case s.decodes && !isPointer && !hasMethod(t, "DecodeJSON"):

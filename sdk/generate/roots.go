@@ -23,7 +23,7 @@ type root struct {
 }
 
 // roots returns the types of the package that are passed to the codec: the type
-// arguments of controllers and the states of daemons, the arguments of methods of a run and of functions of the
+// arguments of controllers, of their objects and of the versions of these, the states of daemons, the arguments of methods of a run and of functions of the
 // SDK, the elements of Warm, and marked types. left are the types that are marked to
 // be left to encoding/json.
 func (c *checked) roots() (roots []root, left map[types.Object]bool) {
@@ -113,9 +113,9 @@ func hasMark(doc *ast.CommentGroup, mark string) bool {
 func (f *rootFinder) visit(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.Ident:
-		if named(f.info.Uses[n], sdkPath, "Controller", "Request", "Register", "RegisterGenerated", "Daemon", "DaemonStep") {
+		if named(f.info.Uses[n], sdkPath, "Controller", "Request", "Register", "RegisterGenerated", "Daemon", "DaemonStep", "Object", "Version") {
 			arguments := f.info.Instances[n].TypeArgs
-			count := 2 // spec and status; the others are inferred
+			count := 2 // spec and status; the others are inferred, or those of the hub
 			if n.Name == "Daemon" {
 				count = 1 // the state
 			}

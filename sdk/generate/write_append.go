@@ -181,7 +181,7 @@ func (w *writer) call(sh *shape, v operand, depth string) string {
 // appendKind returns the call that appends a kind without functions.
 func (w *writer) appendKind(sh *shape, value string) string {
 	c := codecs[sh.kind]
-	if c.appendAs != "" && w.typ(sh.typ) != c.appendAs {
+	if c.appendAs != "" && types.TypeString(sh.typ, nil) != c.appendAs { // without an import for the name
 		value = c.appendAs + "(" + value + ")"
 	}
 	if sh.kind == float {

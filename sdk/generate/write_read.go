@@ -133,7 +133,7 @@ func (w *writer) readKind(sh *shape, v operand) {
 		return
 	}
 	c, into := codecs[sh.kind], v.pointer
-	if c.readAs != "" && w.typ(sh.typ) != c.readAs {
+	if c.readAs != "" && types.TypeString(sh.typ, nil) != c.readAs { // without an import for the name
 		into = "(*" + c.readAs + ")(" + into + ")"
 	}
 	w.line("codec.Read%s(r, %s)", c.name, into)

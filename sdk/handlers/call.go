@@ -18,7 +18,7 @@ type Call[Spec, Status any] struct {
 	Reason sdk.ChangeType
 	// Old is the object as it was handled last. It is nil if it was not, or if the host does
 	// not have it. It has no status with [sdk.ChangesAnnotation].
-	Old *sdk.Old[Spec, Status]
+	Old *sdk.Object[Spec, Status]
 	// OldValue and NewValue are those at the path of a handler of OnField, nil if there is
 	// none.
 	OldValue, NewValue sdk.Raw

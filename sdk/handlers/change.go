@@ -1,11 +1,8 @@
 package handlers
 
 import (
-	"strings"
-
-	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/sdk"
+	"github.com/thole-dev/thole/sdk/internal/content"
 )
 
 // This file decides what has changed: abi/SPEC.md, "Changes".
@@ -68,63 +65,7 @@ func (p *pass[Spec, Status]) value(path []string) []byte {
 // diff returns the differences between the old object and the present one.
 func (p *pass[Spec, Status]) diff() []DiffItem {
 	if !p.diffed {
-		p.items, p.diffed = Diff(contentOf(p.old), contentOf(p.r.Object())), true
+		p.items, p.diffed = Diff(content.Of(p.old), content.Of(p.r.Object())), true
 	}
 	return p.items
-}
-
-// contentOf returns the part of an object in which a difference counts as a change: labels,
-// annotations, and everything else but apiVersion, kind, metadata and status. What belongs
-// to the host is left out.
-func contentOf(object []byte) []byte {
-	w := rawjson.NewWriter(make([]byte, 0, len(object)+2))
-	w.Object(func() {
-		for r, more := first(object); more; more = r.NextMember() {
-			switch name := r.Name(); name {
-			case "apiVersion", "kind", "status":
-			case "metadata":
-				if texts := textsOf(r.Raw()); len(texts) > len("{}") {
-					w.Name(name).Raw(texts)
-				}
-			default:
-				w.Name(name).Raw(r.Raw())
-			}
-		}
-	})
-	return w.Bytes()
-}
-
-// textsOf returns the labels and annotations of metadata.
-func textsOf(metadata []byte) []byte {
-	w := rawjson.NewWriter(nil)
-	w.Object(func() {
-		for r, more := first(metadata); more; more = r.NextMember() {
-			if name := r.Name(); name == "labels" || name == "annotations" {
-				if texts := ofOthers(r.Raw()); len(texts) > len("{}") {
-					w.Name(name).Raw(texts)
-				}
-			}
-		}
-	})
-	return w.Bytes()
-}
-
-// ofOthers returns labels or annotations without those of the host, and for it.
-func ofOthers(texts []byte) []byte {
-	w := rawjson.NewWriter(nil)
-	w.Object(func() {
-		for r, more := first(texts); more; more = r.NextMember() {
-			name := r.Name()
-			if !abi.ReservedAnnotation(name) && name != abi.LabelManagedBy && !strings.HasPrefix(name, "reconcile.thole.dev/") {
-				w.Name(name).Raw(r.Raw())
-			}
-		}
-	})
-	return w.Bytes()
-}
-
-// first returns a reader at the first member of an object; more is false if there is none.
-func first(object []byte) (r *rawjson.Reader, more bool) {
-	r = rawjson.NewReader(object)
-	return r, r.Kind() == '{' && r.FirstMember()
 }

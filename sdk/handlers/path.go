@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/sdk/internal/content"
 )
 
 // parsePath returns the names of a path such as spec.replicas.
@@ -47,5 +48,5 @@ func isWord(s string) bool {
 // valueAt returns the value at a path of an object, nil if there is none, or a null.
 func valueAt(object []byte, path []string) []byte {
 	value, _ := rawjson.Lookup(object, path...)
-	return nonNull(value)
+	return content.NonNull(value)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/sdk"
+	"github.com/thole-dev/thole/sdk/internal/content"
 )
 
 // pass is one run of all handlers for an object.
@@ -14,17 +15,17 @@ type pass[Spec, Status any] struct {
 	r         *sdk.Request[Spec, Status]
 	annotated bool // the handled state is kept in the annotation
 	change    sdk.ChangeType
-	old       []byte                 // JSON of the object as it was handled, nil if not known
-	typed     *sdk.Old[Spec, Status] // old, once it was read
-	read      bool                   // typed is set, unless old cannot be read
-	before    progress               // of the runs since the object was handled
-	next      progress               // of this run
-	status    *statusFields          // nil if no handler is for a field of the status
-	items     []DiffItem             // of old and the object
-	diffed    bool                   // items is set
-	open      []string               // the handlers that are called again, each with its error
-	failed    error                  // of the first call that failed and is repeated
-	again     int64                  // when the next handler is called again, in milliseconds since 1970
+	old       []byte                    // JSON of the object as it was handled, nil if not known
+	typed     *sdk.Object[Spec, Status] // old, once it was read
+	read      bool                      // typed is set, unless old cannot be read
+	before    progress                  // of the runs since the object was handled
+	next      progress                  // of this run
+	status    *statusFields             // nil if no handler is for a field of the status
+	items     []DiffItem                // of old and the object
+	diffed    bool                      // items is set
+	open      []string                  // the handlers that are called again, each with its error
+	failed    error                     // of the first call that failed and is repeated
+	again     int64                     // when the next handler is called again, in milliseconds since 1970
 }
 
 // run calls the handlers. It is the Reconcile, Cleanup and Gone of the controller.
@@ -51,7 +52,7 @@ func (h *Handlers[Spec, Status]) begin(r *sdk.Request[Spec, Status]) *pass[Spec,
 	if h.has(func(o *Handler[Spec, Status]) bool { return o.readsStatus }) {
 		p.status = newStatusFields(r.Run, func() ([]byte, error) { return sdk.Encode(&r.Status) })
 	}
-	if len(p.before.entries) > 0 && p.before.content != p.content() {
+	if len(p.before.entries) > 0 && p.before.content != p.contentDigest() {
 		h.restart(&p.before)
 	}
 	return p
@@ -71,12 +72,12 @@ func (h *Handlers[Spec, Status]) restart(before *progress) {
 }
 
 // content returns the digest of the object, with what the run has patched.
-func (p *pass[Spec, Status]) content() string {
+func (p *pass[Spec, Status]) contentDigest() string {
 	object, err := p.r.Patched()
 	if err != nil {
 		object = p.r.Object()
 	}
-	return digestOf(contentOf(object))
+	return content.Digest(content.Of(object))
 }
 
 // step calls a handler, if it is its turn. An error ends the run.
@@ -104,7 +105,7 @@ func (p *pass[Spec, Status]) callOf(o *Handler[Spec, Status]) (*Call[Spec, Statu
 	value := ""
 	if o.on == onField {
 		c.OldValue, c.NewValue = valueAt(p.old, o.path), p.value(o.path)
-		value = digestOf(c.NewValue)
+		value = content.Digest(c.NewValue)
 	}
 	dueAgain := e.done && e.until != 0 && !e.rests(p.r.Now) // of a timer
 	if dueAgain || e.value != value {
@@ -204,7 +205,7 @@ func (p *pass[Spec, Status]) end() (sdk.Action, error) {
 		}
 		return sdk.AwaitChange(), nil
 	}
-	p.next.content = p.content()
+	p.next.content = p.contentDigest()
 	p.r.SetProgress(&p.next)
 	after := time.UnixMilli(p.again).Sub(p.r.Now)
 	why := errors.New(strings.Join(p.open, "; "))

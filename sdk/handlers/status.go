@@ -6,6 +6,7 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/codec"
+	"github.com/thole-dev/thole/sdk/internal/content"
 )
 
 // statusFields has what the handlers for fields of the status were called for. It is kept in
@@ -71,7 +72,7 @@ func (s *statusFields) now() []byte {
 }
 
 func objectOrEmpty(status []byte) []byte {
-	if nonNull(status) == nil {
+	if content.NonNull(status) == nil {
 		return []byte("{}")
 	}
 	return status
@@ -83,7 +84,7 @@ func (s *statusFields) changed(handler string, value []byte) bool {
 	if known == "" || s.failed {
 		return value != nil || known != ""
 	}
-	return known != digestOf(value)
+	return known != content.Digest(value)
 }
 
 // handled notes the digest of the value that a handler was called for, or need not be.
@@ -102,7 +103,7 @@ func (s *statusFields) store(r *sdk.Run) {
 	s.memo.author = nil
 	_, _ = r.Memo(&s.memo.author) // a Raw can be read from any memo
 	for handler, digest := range s.seen {
-		if digest != absent || s.memo.fields[handler] != "" {
+		if digest != content.Absent || s.memo.fields[handler] != "" {
 			s.memo.fields[handler] = digest
 		}
 	}
@@ -118,7 +119,7 @@ func (s *statusFields) changedSince() bool {
 		return false
 	}
 	for handler, path := range s.paths {
-		if s.seen[handler] != digestOf(valueAt(s.now(), path[1:])) {
+		if s.seen[handler] != content.Digest(valueAt(s.now(), path[1:])) {
 			return true
 		}
 	}

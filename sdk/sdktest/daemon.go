@@ -233,6 +233,14 @@ func (h *stepHost) IndexGet(message []byte) ([]byte, int64) {
 	return h.read(asHost.IndexGet, abi.DaemonIndex, message)
 }
 
+// HTTP is that of a run. It wakes no daemon.
+func (h *stepHost) HTTP(message []byte) ([]byte, int64) {
+	if h.last {
+		return nil, abi.CodeDenied
+	}
+	return h.asHost.HTTP(message)
+}
+
 func (h *stepHost) read(call func(asHost, []byte) ([]byte, int64), event abi.DaemonEvent, message []byte) ([]byte, int64) {
 	if h.last {
 		return nil, abi.CodeDenied

@@ -38,6 +38,18 @@
 // What a step has read is read again to find out whether it has changed. Limits of daemons, their
 // deadlines and their backoff are left out.
 //
+// If the controller has Validate, Mutate or Convert, the world reviews requests and converts objects,
+// of which it stores none:
+//
+//	w.As("ann", "shops")
+//	w.ReviewCreate(site).ExpectAllowed().ExpectObject(`{"spec":{"replicas":1}}`)
+//	w.ReviewUpdate(ref, `{"spec":{"zone":"b"}}`).ExpectDenied("Invalid", "zone")
+//	w.ReviewDelete(ref).ExpectFailure(abi.ClassRetry, "Unavailable")
+//	w.Convert(site, "v1beta1").ExpectObject(`{"spec":{"size":1}}`)
+//	sdktest.RoundTrip[Spec, Status](w, "v1", "v1beta1") // finds the fields that a conversion loses
+//
+// Neither Create nor Change are reviewed, and the policy of a plugin for its webhooks is left out.
+//
 // It is not a Kubernetes API server. It has no schema, defaulting, validation,
 // admission, immutable fields or RBAC, and no controller but the one under test,
 // except for garbage collection of owned objects. Apply is a merge patch that also

@@ -39,6 +39,19 @@ type Stepper interface {
 	Daemon(request []byte, host Host) (abi.Code, []byte, error)
 }
 
+// Reviewer is implemented by a [Runner] of plugins that validate, mutate and convert. Its errors are
+// those of Reconcile.
+type Reviewer interface {
+	// Validate reviews the text of an [abi.ReviewRequest], and returns the text of an
+	// [abi.ReviewResult].
+	Validate(request []byte, host Host) (abi.Code, []byte, error)
+	// Mutate is Validate for the export mutate.
+	Mutate(request []byte, host Host) (abi.Code, []byte, error)
+	// Convert converts the object of the text of an [abi.ConvertRequest], and returns the text of
+	// an [abi.ConvertResult].
+	Convert(request []byte) (abi.Code, []byte, error)
+}
+
 // Host has the capabilities that a run can call. Messages, replies and codes are those
 // of package abi.
 type Host = guest.Host
@@ -60,6 +73,21 @@ func (native) Index(request []byte) (abi.Code, []byte, error) {
 
 func (native) Daemon(request []byte, host Host) (abi.Code, []byte, error) {
 	code, result := guest.Step(host, request)
+	return code, result, nil
+}
+
+func (native) Validate(request []byte, host Host) (abi.Code, []byte, error) {
+	code, result := guest.Validate(host, request)
+	return code, result, nil
+}
+
+func (native) Mutate(request []byte, host Host) (abi.Code, []byte, error) {
+	code, result := guest.Mutate(host, request)
+	return code, result, nil
+}
+
+func (native) Convert(request []byte) (abi.Code, []byte, error) {
+	code, result := guest.Convert(request)
 	return code, result, nil
 }
 

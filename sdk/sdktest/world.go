@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +27,8 @@ type World struct {
 	features   []string // of the manifest
 	following
 
+	user           sdk.User // who asks in reviews
+	dryRun         bool     // of reviews
 	now            time.Time
 	started        time.Time // of the host
 	config         []byte
@@ -38,6 +41,8 @@ type World struct {
 	keys           map[string]*key        // by UID of the primary
 	entries        map[indexed]indexEntries
 	daemons        map[id]*daemon // by primary
+	http           http.Handler   // of all hosts; nil: they are unreachable
+	failedHTTP     string         // the reason of requests that get no answer
 	gone           []*object      // primaries for which [World.ReconcileGone] has a run
 	serial         int            // the last UID, resource version and seed
 }

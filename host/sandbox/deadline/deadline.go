@@ -39,6 +39,16 @@ func With(ctx context.Context, after time.Duration) (context.Context, context.Ca
 	return d, d.end
 }
 
+// Deadline returns when the context ends, unless a pause moves that.
+func (d *deadline) Deadline() (time.Time, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if outer, ok := d.outer.Deadline(); ok && outer.Before(d.at) {
+		return outer, true
+	}
+	return d.at, true
+}
+
 // Value returns the deadline itself for key.
 func (d *deadline) Value(of any) any {
 	if of == (key{}) {

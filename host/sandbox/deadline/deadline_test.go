@@ -12,6 +12,22 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// TestDeadlineIsTheFirstToPass: its own, which a pause moves, or that of the context around it.
+func TestDeadlineIsTheFirstToPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		outer, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		ctx, end := With(outer, time.Second)
+		defer end()
+		for _, want := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second} {
+			if at, ok := ctx.Deadline(); !ok || time.Until(at) != want {
+				t.Errorf("the deadline is in %s, %t, want %s", time.Until(at), ok, want)
+			}
+			_ = Pause(ctx, func(context.Context) (time.Duration, error) { return time.Second, nil }) // as if
+		}
+	})
+}
+
 // TestPauseMovesTheDeadline by the time waited, and time alone does not.
 func TestPauseMovesTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,8 @@
 //     quantum, and all calls of a heavy plugin (load.go). A plugin that is alone
 //     may have all slots.
 //   - A call that has been in a host function for a quantum does not hold a slot
-//     that other calls wait for.
+//     that other calls wait for, and one that waits for something outside of the
+//     host holds none.
 //   - A call whose context ends stops waiting and holds no slot.
 //
 // This file has the scheduler, task.go what a call does, load.go how the use of

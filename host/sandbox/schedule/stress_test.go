@@ -95,7 +95,9 @@ func (sc script) play(p *Plugin, run func(time.Duration)) {
 	}
 	defer task.Release()
 	for _, st := range sc.steps {
-		if st.inHost {
+		if st.inHost && st.runs > quantum {
+			task.Leave()
+		} else if st.inHost {
 			task.Block()
 		}
 		run(st.runs)

@@ -71,7 +71,24 @@ func (t *Task) Block() {
 	}
 }
 
-// Unblock marks the end of what [Task.Block] began. If the call has lost its
+// Leave is [Task.Block] for a host function that waits for something outside of the
+// host: the slot is given to another call at once, and not after a quantum.
+func (t *Task) Leave() {
+	if t != nil {
+		t.state.leave()
+		t.plugin.scheduler.leave(t)
+	}
+}
+
+func (s *Scheduler) leave(t *Task) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revoke(t, now)
+	s.assign(now)
+}
+
+// Unblock marks the end of what [Task.Block] or [Task.Leave] began. If the call has lost its
 // slot, Unblock waits for another one as [Task.Yield] does.
 func (t *Task) Unblock(ctx context.Context) (waited time.Duration, err error) {
 	if t == nil || t.state.unblock() {
@@ -170,6 +187,7 @@ const (
 )
 
 func (s *taskState) block() { s.value.Add(stateBlocked) }
+func (s *taskState) leave() { s.value.Add(stateRevoked) }
 
 // unblock reports whether the task still has its slot.
 func (s *taskState) unblock() bool {

@@ -83,6 +83,7 @@ func TestSecondReleaseDoesNothing(t *testing.T) {
 func TestMethodsOfANilTaskDoNothing(t *testing.T) {
 	var task *Task
 	task.Block()
+	task.Leave()
 	if _, err := task.Unblock(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -108,6 +109,27 @@ func TestBlockedCallLosesItsSlotToAWaitingOne(t *testing.T) {
 			t.Errorf("waited %s, %v, want until b ended", waited, err)
 		}
 		s.expectStats(1, 0)
+		task.Release()
+		s.expectStats(0, 0)
+	})
+}
+
+func TestCallThatLeavesGivesItsSlotAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSimulation(t, 1)
+		task := s.acquire("a")
+		s.short("b", quantum)
+		s.expect("")
+		task.Leave()
+		s.expect("b")
+		s.expectStats(1, 0)
+		pass(time.Hour)
+		s.expectStats(0, 0)
+		if waited, err := task.Unblock(t.Context()); waited != 0 || err != nil {
+			t.Errorf("waited %s, %v", waited, err)
+		}
+		s.expectStats(1, 0)
+		task.Leave() // a panic in the host function ends the call without Unblock
 		task.Release()
 		s.expectStats(0, 0)
 	})

@@ -198,6 +198,11 @@ func Warm() error {
 			return warmError(d.Controller, err)
 		}
 	}
+	for _, w := range warmers {
+		if err := w.call(); err != nil {
+			return warmError(w.controller, err)
+		}
+	}
 	return nil
 }
 

@@ -11,6 +11,8 @@ type Host interface {
 	List(call []byte) (reply []byte, code int64)
 	// IndexGet returns the text of an [abi.IndexReply] for that of an [abi.IndexGetCall].
 	IndexGet(call []byte) (reply []byte, code int64)
+	// HTTP returns an [abi.HTTPReply] for an [abi.HTTPCall].
+	HTTP(call []byte) (reply []byte, code int64)
 	// Log writes a line to the log.
 	Log(level int32, line []byte)
 }
@@ -20,3 +22,8 @@ func exportIndex() {}
 
 // exportDaemon has nothing to do: tests call [Step].
 func exportDaemon() {}
+
+// These have nothing to do: tests call [Validate], [Mutate] and [Convert].
+func exportValidate() {}
+func exportMutate()   {}
+func exportConvert()  {}

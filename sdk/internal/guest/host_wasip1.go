@@ -26,6 +26,11 @@ func (Host) IndexGet(call []byte) (reply []byte, code int64) {
 	return readReply(indexGet(unsafe.Pointer(unsafe.SliceData(call)), uint32(len(call))))
 }
 
+// HTTP returns an [abi.HTTPReply] for an [abi.HTTPCall].
+func (Host) HTTP(call []byte) (reply []byte, code int64) {
+	return readReply(http(unsafe.Pointer(unsafe.SliceData(call)), uint32(len(call))))
+}
+
 // Log writes a line to the log.
 func (Host) Log(level int32, line []byte) {
 	log(level, unsafe.Pointer(unsafe.SliceData(line)), uint32(len(line)))
@@ -119,6 +124,44 @@ func daemon(length int32) int32 {
 	return onDaemon(length)
 }
 
+// The functions of the exports of reviews are set by those below, for the same reason as onIndex. The
+// manifest names no export without one, so that it is never called.
+var onValidate, onMutate, onConvert func(length int32) int32
+
+func exportValidate() {
+	onValidate = func(length int32) int32 { return reply(Validate(Host{}, read(int(length)))) }
+}
+
+func exportMutate() {
+	onMutate = func(length int32) int32 { return reply(Mutate(Host{}, read(int(length)))) }
+}
+
+func exportConvert() {
+	onConvert = func(length int32) int32 { return reply(Convert(read(int(length)))) }
+}
+
+// reply writes a result and returns its code.
+func reply(code abi.Code, result []byte) int32 {
+	write(result)
+	return int32(code)
+}
+
+//go:wasmexport validate
+func validate(length int32) int32 { return callIf(onValidate, length) }
+
+//go:wasmexport mutate
+func mutate(length int32) int32 { return callIf(onMutate, length) }
+
+//go:wasmexport convert
+func convert(length int32) int32 { return callIf(onConvert, length) }
+
+func callIf(f func(length int32) int32, length int32) int32 {
+	if f == nil {
+		return int32(abi.CodeStalled)
+	}
+	return f(length)
+}
+
 //go:wasmimport thole/v1 input
 func input(ptr unsafe.Pointer, length uint32)
 
@@ -130,6 +173,9 @@ func log(level int32, ptr unsafe.Pointer, length uint32)
 
 //go:wasmimport thole/v1 get
 func get(ptr unsafe.Pointer, length uint32) int64
+
+//go:wasmimport thole/v1 http
+func http(ptr unsafe.Pointer, length uint32) int64
 
 //go:wasmimport thole/v1 index_get
 func indexGet(ptr unsafe.Pointer, length uint32) int64

@@ -37,6 +37,10 @@ func (onePod) List(context.Context, sandbox.ReadCall) (sandbox.Reply, int64) {
 	return sandbox.Reply{}, abi.CodeDenied
 }
 
+func (onePod) HTTP(context.Context, sandbox.ReadCall) (sandbox.Reply, int64) {
+	return sandbox.Reply{}, abi.CodeDenied
+}
+
 func (onePod) IndexGet(context.Context, sandbox.ReadCall) (sandbox.Reply, int64) {
 	return sandbox.Reply{}, abi.CodeDenied
 }

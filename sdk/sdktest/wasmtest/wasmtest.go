@@ -105,6 +105,40 @@ func (r runner) Daemon(request []byte, host sdktest.Host) (abi.Code, []byte, err
 	return back.Code, back.Output, err
 }
 
+func (r runner) Validate(request []byte, host sdktest.Host) (abi.Code, []byte, error) {
+	return r.review(r.guest.Validate, request, host)
+}
+
+func (r runner) Mutate(request []byte, host sdktest.Host) (abi.Code, []byte, error) {
+	return r.review(r.guest.Mutate, request, host)
+}
+
+func (r runner) review(call func(context.Context, sandbox.Call) (sandbox.Return, error), request []byte, host sdktest.Host) (abi.Code, []byte, error) {
+	q, err := abi.DecodeReviewRequest(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	object := q.Object
+	if object == nil {
+		object = q.Old
+	}
+	back, err := call(r.ctx, sandbox.Call{
+		Request: [][]byte{request}, Namespace: namespaceOf(object), Now: q.Now, Seed: q.Seed, Host: calls{host},
+	})
+	return back.Code, back.Output, err
+}
+
+func (r runner) Convert(request []byte) (abi.Code, []byte, error) {
+	q, err := abi.DecodeConvertRequest(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	back, err := r.guest.Convert(r.ctx, sandbox.Call{
+		Request: [][]byte{request}, Namespace: namespaceOf(q.Object), Now: q.Now, Seed: q.Seed,
+	})
+	return back.Code, back.Output, err
+}
+
 func (r runner) Index(request []byte) (abi.Code, []byte, error) {
 	q, err := abi.DecodeIndexRequest(request)
 	if err != nil {
@@ -135,6 +169,11 @@ func (c calls) Get(_ context.Context, call sandbox.ReadCall) (sandbox.Reply, int
 
 func (c calls) IndexGet(_ context.Context, call sandbox.ReadCall) (sandbox.Reply, int64) {
 	text, code := c.Host.IndexGet(call.Message)
+	return sandbox.Bytes(text), code
+}
+
+func (c calls) HTTP(_ context.Context, call sandbox.ReadCall) (sandbox.Reply, int64) {
+	text, code := c.Host.HTTP(call.Message)
 	return sandbox.Bytes(text), code
 }
 

@@ -128,6 +128,9 @@ func (s *session) hostConfig() config.Config {
 	if c.Allow.Entries == nil {
 		c.Allow.Entries = map[string]rights.Entries{config.EveryPlugin: rights.Everything()}
 	}
+	if c.Allow.HTTP == nil {
+		c.Allow = c.Allow.WithEveryHTTP()
+	}
 	return c
 }
 

@@ -12,6 +12,8 @@ func init() {
 		Reconcile: reconcile,
 		Warm:      []any{Warmed{}, &Pod{}},
 		Daemon:    sdk.Daemon(step),
+		Validate:  sdk.Validate(validate),
+		Convert:   sdk.Convert(sdk.Version("v2", fromV2, toV2)),
 	})
 }
 
@@ -116,6 +118,23 @@ func step(d *sdk.DaemonStep[Spec, Status], state *State) error {
 	_ = d.List(sdk.Query{}, &listed)
 	return d.Config(&StepConf{})
 }
+
+// The types of another version, and of objects of a third one.
+type (
+	SpecV2   struct{ V int }
+	StatusV2 struct{ T int }
+	SpecV3   struct{ W int }
+	Reviewed struct{ R int }
+)
+
+func fromV2(*sdk.Object[SpecV2, StatusV2], *sdk.Object[Spec, Status]) error { return nil }
+func toV2(*sdk.Object[Spec, Status], *sdk.Object[SpecV2, StatusV2]) error   { return nil }
+
+func validate(r *sdk.Review, _, _ *sdk.Object[Spec, Status]) error {
+	return r.Get(sdk.Ref{}, &Reviewed{})
+}
+
+var _ sdk.Object[SpecV3, Status]
 
 func other(*sdk.DaemonStep[OnlyStep, OnlyStep], *Explicit) error { return nil }
 

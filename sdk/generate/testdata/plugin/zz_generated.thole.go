@@ -734,3 +734,91 @@ func appendJSONEmbeds(dst []byte, x *Embeds) ([]byte, error) {
 	dst = codec.AppendInt(dst, int64(x.More))
 	return codec.CloseObject(dst, at), nil
 }
+
+// DecodeJSON fills x from JSON; see package codec.
+func (x *SpecV2) DecodeJSON(r *codec.Reader) {
+	for more := r.FirstMember(); more; more = r.NextMember() {
+		switch r.Name() {
+		case "V":
+			codec.ReadInt(r, &x.V)
+		}
+	}
+}
+
+// AppendJSON appends x as JSON; see package codec.
+func (x SpecV2) AppendJSON(dst []byte) ([]byte, error) {
+	return appendJSONSpecV2(dst, &x), nil
+}
+
+func appendJSONSpecV2(dst []byte, x *SpecV2) []byte {
+	at := len(dst)
+	dst = append(dst, `,"V":`...)
+	dst = codec.AppendInt(dst, int64(x.V))
+	return codec.CloseObject(dst, at)
+}
+
+// DecodeJSON fills x from JSON; see package codec.
+func (x *StatusV2) DecodeJSON(r *codec.Reader) {
+	for more := r.FirstMember(); more; more = r.NextMember() {
+		switch r.Name() {
+		case "T":
+			codec.ReadInt(r, &x.T)
+		}
+	}
+}
+
+// AppendJSON appends x as JSON; see package codec.
+func (x StatusV2) AppendJSON(dst []byte) ([]byte, error) {
+	return appendJSONStatusV2(dst, &x), nil
+}
+
+func appendJSONStatusV2(dst []byte, x *StatusV2) []byte {
+	at := len(dst)
+	dst = append(dst, `,"T":`...)
+	dst = codec.AppendInt(dst, int64(x.T))
+	return codec.CloseObject(dst, at)
+}
+
+// DecodeJSON fills x from JSON; see package codec.
+func (x *SpecV3) DecodeJSON(r *codec.Reader) {
+	for more := r.FirstMember(); more; more = r.NextMember() {
+		switch r.Name() {
+		case "W":
+			codec.ReadInt(r, &x.W)
+		}
+	}
+}
+
+// AppendJSON appends x as JSON; see package codec.
+func (x SpecV3) AppendJSON(dst []byte) ([]byte, error) {
+	return appendJSONSpecV3(dst, &x), nil
+}
+
+func appendJSONSpecV3(dst []byte, x *SpecV3) []byte {
+	at := len(dst)
+	dst = append(dst, `,"W":`...)
+	dst = codec.AppendInt(dst, int64(x.W))
+	return codec.CloseObject(dst, at)
+}
+
+// DecodeJSON fills x from JSON; see package codec.
+func (x *Reviewed) DecodeJSON(r *codec.Reader) {
+	for more := r.FirstMember(); more; more = r.NextMember() {
+		switch r.Name() {
+		case "R":
+			codec.ReadInt(r, &x.R)
+		}
+	}
+}
+
+// AppendJSON appends x as JSON; see package codec.
+func (x Reviewed) AppendJSON(dst []byte) ([]byte, error) {
+	return appendJSONReviewed(dst, &x), nil
+}
+
+func appendJSONReviewed(dst []byte, x *Reviewed) []byte {
+	at := len(dst)
+	dst = append(dst, `,"R":`...)
+	dst = codec.AppendInt(dst, int64(x.R))
+	return codec.CloseObject(dst, at)
+}

@@ -177,6 +177,31 @@ var (
 	_ = daemonOf(ByHelper{})
 )
 
+type object = sdk.Object[Spec, Status]
+
+func review(r *sdk.Review, _, _ *object) error {
+	var children []Child
+	_ = r.Get(sdk.Ref{}, new(sdk.Raw))
+	_ = r.List(sdk.Query{}, &children)
+	return r.Config(&children)
+}
+
+// The types of these versions have a codec.
+var (
+	_ = sdk.Validate(review)
+	_ = sdk.Mutate(review)
+	_ = sdk.Version("v2",
+		func(*sdk.Object[Child, Handwritten], *object) error { return nil },
+		func(*object, *sdk.Object[Child, Handwritten]) error { return nil })
+	_ = versionOf(objects.Marked{})
+)
+
+func versionOf[Other any](Other) sdk.VersionOf[Spec, Status] {
+	return sdk.Version("v3",
+		func(*sdk.Object[Other, Status], *object) error { return nil },
+		func(*object, *sdk.Object[Other, Status]) error { return nil })
+}
+
 func daemonOf[State any](State) *sdk.DaemonOf[Spec, Status] {
 	return sdk.Daemon(func(*daemonStep, *State) error { return nil })
 }

@@ -173,4 +173,27 @@ func daemonOf[State any](State) *sdk.DaemonOf[Spec, Status] {
 	return sdk.Daemon(func(*daemonStep, *State) error { return nil })
 }
 
+type object = sdk.Object[Spec, Status]
+
+func review(r *sdk.Review, _, _ *object) error {
+	_ = r.Get(sdk.Ref{}, &map[string]any{})
+	_ = r.List(sdk.Query{}, &[]objects.Unmarked{})
+	return r.Config(new(float64))
+}
+
+// The types of these versions have no codec.
+var (
+	_ = sdk.Validate(review)
+	_ = sdk.Version("v2",
+		func(*sdk.Object[Left, struct{}], *object) error { return nil },
+		func(*object, *sdk.Object[Left, struct{}]) error { return nil })
+	_ = versionOf(objects.Unmarked{})
+)
+
+func versionOf[Other any](Other) sdk.VersionOf[Spec, Status] {
+	return sdk.Version("v3",
+		func(*sdk.Object[map[string]any, Other], *object) error { return nil },
+		func(*object, *sdk.Object[map[string]any, Other]) error { return nil })
+}
+
 func main() {}

@@ -1,0 +1,122 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/egress"
+	"github.com/thole-dev/thole/host/rights"
+	"github.com/thole-dev/thole/host/sanitize"
+)
+
+// This file compares a manifest with a policy.
+
+// Needs are what a plugin needs and its policy lacks. A field has what the field of the policy
+// has to have, with what it has already; the zero value if nothing is missing there.
+type Needs struct {
+	Entries rights.Entries // allow
+	Daemons bool
+	HTTP    egress.Entries
+
+	Webhooks bool // {}, with the defaults
+}
+
+// Any reports whether something is missing.
+func (n Needs) Any() bool { return n.Entries != nil || n.Daemons || n.HTTP != nil || n.Webhooks }
+
+// Lacks returns what a manifest needs that the policy does not allow.
+func (p Policy) Lacks(m *abi.Manifest, resources rights.Resources) (n Needs) {
+	if p.Allow.Missing(m, resources) {
+		n.Entries = p.Allow.CompletedFor(m, resources)
+	}
+	if missing := p.HTTP.Missing(m); missing != nil {
+		n.HTTP = slices.Concat(p.HTTP, missing)
+	}
+	n.Webhooks = p.Webhooks == nil && Offers(m)
+	n.Daemons = !p.Daemons && slices.ContainsFunc(m.Controllers, func(c abi.Controller) bool { return c.Daemon != nil })
+	return n
+}
+
+// With returns the policy with what was missing.
+func (p Policy) With(n Needs) Policy {
+	if n.Entries != nil {
+		p.Allow = n.Entries
+	}
+	if n.HTTP != nil {
+		p.HTTP = n.HTTP
+	}
+	p.Daemons = p.Daemons || n.Daemons
+	if n.Webhooks {
+		p.Webhooks = DefaultWebhooks()
+	}
+	return p
+}
+
+// IsExact reports whether the needs are no more than a plugin uses. A host with a wildcard
+// stands for all hosts that somebody allows, and not for all that there are.
+func (n Needs) IsExact(p Policy) bool {
+	_, exact := n.HTTP[min(len(p.HTTP), len(n.HTTP)):].WithoutWildcards()
+	return exact
+}
+
+// maxPolicyText bounds the text of what a manifest needs, in bytes. It is longer than that
+// of a hundred kinds.
+const maxPolicyText = 8 << 10
+
+// PolicyText returns a policy with the needs, on one line of bounded length.
+func (n Needs) PolicyText() string {
+	fields := []string{"apiVersion: " + rights.APIVersion}
+	if n.Daemons {
+		fields = append(fields, "daemons: true")
+	}
+	if n.Webhooks {
+		fields = append(fields, "webhooks: {}")
+	}
+	if n.Entries != nil {
+		fields = append(fields, "allow: "+n.Entries.String())
+	}
+	if n.HTTP != nil {
+		fields = append(fields, "http: "+n.HTTP.String())
+	}
+	return sanitize.Truncate("{"+strings.Join(fields, ", ")+"}", maxPolicyText)
+}
+
+// configText returns the part of the configuration that lets the policy of a plugin have the
+// needs, on one line.
+func (n Needs) configText(plugin string) string {
+	var fields []string
+	if n.Entries != nil {
+		fields = append(fields, fmt.Sprintf("entries: {%s: %s}", rights.Quote(plugin), n.Entries))
+	}
+	if n.HTTP != nil {
+		fields = append(fields, fmt.Sprintf("http: {%s: %s}", rights.Quote(plugin), n.HTTP))
+	}
+	if n.Webhooks {
+		fields = append(fields, fmt.Sprintf("webhooks: [%s]", rights.Quote(plugin)))
+	}
+	return "{allow: {" + strings.Join(fields, ", ") + "}}"
+}
+
+// beyond returns the needs that the configuration does not let the policy of a plugin have.
+func (n Needs) beyond(a Allow, plugin string) (more Needs) {
+	if !a.Covers(plugin, n.Entries) {
+		more.Entries = n.Entries
+	}
+	if slices.ContainsFunc(n.HTTP, func(e egress.Entry) bool { return !a.coversHTTP(plugin, e) }) {
+		more.HTTP = n.HTTP
+	}
+	more.Webhooks = n.Webhooks && !a.AllowsWebhooks(plugin)
+	return more
+}
+
+// Denial states what the policy of a plugin has to allow, and the configuration if it does not
+// allow that yet.
+func (a Allow) Denial(plugin string, n Needs) string {
+	reason := "the policy does not allow what the manifest asks for; write to " + plugin + ".yaml, beside the module, and leave its other fields as they are: " + n.PolicyText()
+	if more := n.beyond(a, plugin); more.Any() {
+		reason += "; and to the file of --config: " + more.configText(plugin)
+	}
+	return sanitize.Truncate(reason, 2*maxPolicyText)
+}

@@ -1,0 +1,110 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/egress"
+	"github.com/thole-dev/thole/host/sandbox"
+)
+
+// maxAnswer is the length of the longest answer to a request of a guest, which is in the memory of
+// the host until the guest has read it.
+const maxAnswer = 4 << 20
+
+// HTTP implements the host function http (SPEC.md, "http"). Nothing is sent for a run that will be
+// repeated because something could not be read, nor when another replica may lead the plugin.
+func (r *run) HTTP(ctx context.Context, served sandbox.ReadCall) (sandbox.Reply, int64) {
+	call, err := abi.DecodeHTTPCall(served.Message)
+	switch {
+	case err != nil:
+		return r.invalid("http", err)
+	case r.revision.HTTP == nil:
+		r.warn("http denied: the manifest of the controller names no host in http")
+		return sandbox.Reply{}, abi.CodeDenied
+	case r.incomplete != nil:
+		return sandbox.Reply{}, abi.CodeUnavailable
+	}
+	end, err := r.c.beginSending()
+	if err != nil {
+		return r.notSent(err)
+	}
+	defer end()
+	if !r.hold(ctx) {
+		return sandbox.Reply{}, abi.CodeUnavailable
+	}
+	reply, err := r.revision.HTTP.Do(ctx, r.revision.Controller.HTTP, call, min(served.MaxReply, maxAnswer), r.c.maySend)
+	if err != nil {
+		return r.notSent(err)
+	}
+	return sandbox.Bytes(abi.EncodeHTTPReply(reply)), 0
+}
+
+// beginSending returns an error if another replica may lead the plugin. Until end is called this one
+// does not give up its Lease.
+func (c *Controller) beginSending() (end func(), err error) {
+	if c.Lease == nil {
+		return func() {}, nil
+	}
+	return c.Lease.BeginWrite()
+}
+
+// maySend returns an error if the replica has ceased to lead the plugin since the request began: it
+// waits before it is sent.
+func (c *Controller) maySend() error {
+	end, err := c.beginSending()
+	if err == nil {
+		end()
+	}
+	return err
+}
+
+// hold adds the finalizer before the first request of the run: the cleanup may have to undo it. It
+// reports whether the object has the finalizer, or needs none.
+func (r *run) hold(ctx context.Context) bool {
+	if !r.revision.Controller.Finalizer || r.gone != nil || r.given.Deleting() || r.revision.Effects.HasFinalizer(r.target()) {
+		return true
+	}
+	if r.unheld == nil {
+		report, failure := r.revision.Effects.EnsureFinalizer(ctx, r.target())
+		r.wrote(report, report.Primary)
+		r.unheld = failure
+	}
+	return r.unheld == nil
+}
+
+// errNotHeld is why a run is repeated that has sent nothing.
+var errNotHeld = errors.New("nothing was sent, because the finalizer has not been added yet")
+
+// settleUnheld ends a run whose object could not be held, whatever the guest has made of that. If the
+// API server or the limit of writes has asked for time, the run is repeated after that, as if it had
+// not taken place.
+func (r *run) settleUnheld() {
+	failure := r.unheld
+	if failure == nil || failure.Later <= 0 {
+		r.settle(failure)
+		return
+	}
+	if failure.Uncertain {
+		r.state.addUncertain(failure.Ref)
+	}
+	r.incomplete = errNotHeld
+	r.decide(nil)
+	r.decision.Next.After = max(r.decision.Next.After, failure.Later)
+}
+
+// notSent returns the code of a request without a reply.
+func (r *run) notSent(err error) (sandbox.Reply, int64) {
+	if _, invalid := errors.AsType[*egress.InvalidError](err); invalid {
+		return r.invalid("http", err)
+	}
+	code := abi.CodeUnavailable
+	if _, denied := errors.AsType[*egress.DeniedError](err); denied {
+		code = abi.CodeDenied
+	} else if errors.Is(err, egress.ErrTooLarge) {
+		code = abi.CodeTooLarge
+	}
+	r.warn("http: the request has no answer", "error", err)
+	return sandbox.Reply{}, code
+}

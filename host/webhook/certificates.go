@@ -1,0 +1,230 @@
+package webhook
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+)
+
+// This file makes certificates, and decides when they are replaced. RATIONALE.md has the reasons.
+//
+// Each certificate has an authority of its own, whose key is forgotten as soon as it has signed it.
+// The API server trusts the bundle: the authorities of all certificates that are valid. A rotation
+// has two steps, which any replica may take:
+//
+//	renew    two thirds of the certificate's life are over: make the next one, and add its
+//	         authority to the bundle, without those that have expired. All replicas go on to
+//	         serve the certificate.
+//	promote  the bundle has reached the API server: serve the next certificate.
+//
+// The authority before stays in the bundle until the next rotation: whoever still serves its
+// certificate, for as long as that is valid, is trusted.
+
+// pair is a certificate with its key.
+type pair struct {
+	certificate, key []byte // in PEM
+	leaf             *x509.Certificate
+	tls              tls.Certificate
+}
+
+// parsePair parses a certificate and its key.
+func parsePair(certificate, key []byte) (*pair, error) {
+	parsed, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return nil, err // which does not contain the key
+	}
+	return &pair{certificate: certificate, key: key, leaf: parsed.Leaf, tls: parsed}, nil
+}
+
+// backdate is by how much a certificate is older than it is, for clocks that are late.
+const backdate = time.Hour
+
+// made returns when the certificate was made.
+func (p *pair) made() time.Time { return p.leaf.NotBefore.Add(backdate) }
+
+// at returns the time when a part of its life is over.
+func (p *pair) at(part float64) time.Time {
+	return p.made().Add(time.Duration(part * float64(p.leaf.NotAfter.Sub(p.made()))))
+}
+
+// covers reports whether a certificate is for all of the names.
+func (p *pair) covers(names []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool { return p.leaf.VerifyHostname(name) != nil })
+}
+
+// isTrustedBy reports whether a bundle has the authority of the certificate, whatever the time is.
+func (p *pair) isTrustedBy(bundle []byte) bool {
+	authorities := x509.NewCertPool()
+	authorities.AppendCertsFromPEM(bundle)
+	_, err := p.leaf.Verify(x509.VerifyOptions{Roots: authorities, CurrentTime: p.made()})
+	return err == nil
+}
+
+// certificates is what the Secret has. It is not changed.
+type certificates struct {
+	now    *pair  // is served
+	next   *pair  // nil, but between renew and promote
+	bundle []byte // authorities in PEM, in the order in which they were made
+}
+
+// wanted is what certificates are to be like.
+type wanted struct {
+	names    []string // of the host, for the API server; DNS names and IP addresses
+	validity time.Duration
+}
+
+// Parts of the life of a certificate.
+const (
+	renewAt  = 2.0 / 3
+	forcedAt = 0.9 // the next one is served although it is not known whether the bundle has arrived
+	// settleFor is how long the next one waits at least: replicas of the API server may be late.
+	settleFor = 1.0 / 30
+	maxSettle = time.Minute
+)
+
+// advance returns the certificates that there are to be, c itself if it is those, and what was
+// done. c may be nil. arrived reports whether the API server has its bundle.
+func (c *certificates) advance(w wanted, now time.Time, arrived func(bundle []byte) bool) (_ *certificates, done string, err error) {
+	switch {
+	case c == nil || c.now == nil:
+		return c.start(w, now, "made")
+	case !now.Before(c.now.leaf.NotAfter):
+		return c.start(w, now, "replaced: the one before has expired")
+	case !c.now.covers(w.names):
+		return c.start(w, now, "replaced: the names of the host have changed")
+	case c.next != nil && (!now.Before(c.next.leaf.NotAfter) || !c.next.covers(w.names)):
+		return &certificates{now: c.now, bundle: c.bundle}, "the next one is not usable, and was dropped", nil
+	case c.next == nil && !now.Before(c.now.at(renewAt)):
+		next, authority, err := newPair(w, now)
+		return &certificates{now: c.now, next: next, bundle: join(valid(c.bundle, now), authority)}, "the next one was made", err
+	case c.next != nil && c.mayPromote(now, arrived):
+		return &certificates{now: c.next, bundle: c.bundle}, "the next one is served", nil
+	}
+	return c, "", nil
+}
+
+func (c *certificates) mayPromote(now time.Time, arrived func([]byte) bool) bool {
+	life := c.next.leaf.NotAfter.Sub(c.next.made())
+	settled := !now.Before(c.next.made().Add(min(time.Duration(settleFor*float64(life)), maxSettle)))
+	return !now.Before(c.now.at(forcedAt)) || settled && arrived(c.bundle)
+}
+
+// start returns certificates with one that is served at once, since that before is of no use.
+func (c *certificates) start(w wanted, now time.Time, done string) (*certificates, string, error) {
+	first, authority, err := newPair(w, now)
+	if err != nil {
+		return nil, "", err
+	}
+	var before []byte
+	if c != nil {
+		before = valid(c.bundle, now)
+	}
+	return &certificates{now: first, bundle: join(before, authority)}, done, nil
+}
+
+// newPair makes a certificate and its authority.
+func newPair(w wanted, now time.Time) (_ *pair, authority []byte, err error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return nil, nil, err
+	}
+	template := x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: fmt.Sprintf("thole-webhook-ca-%x", serial.Bytes()[:4])},
+		NotBefore: now.Add(-backdate), NotAfter: now.Add(w.validity),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, &template, &template, authorityKey.Public(), authorityKey)
+	if err != nil {
+		return nil, nil, err
+	}
+	parent, err := x509.ParseCertificate(signed)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := signLeaf(w, parent, authorityKey)
+	return p, encodeCertificate(signed), err
+}
+
+// signLeaf makes a certificate that an authority signs.
+func signLeaf(w wanted, authority *x509.Certificate, by crypto.Signer) (*pair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := x509.Certificate{
+		SerialNumber: new(big.Int).Add(authority.SerialNumber, big.NewInt(1)), Subject: pkix.Name{CommonName: "thole-webhook"},
+		NotBefore: authority.NotBefore, NotAfter: authority.NotAfter,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, name := range w.names {
+		if ip := net.ParseIP(name); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, name)
+		}
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, &template, authority, key.Public(), by)
+	if err != nil {
+		return nil, err
+	}
+	keyText, err := keyutil.MarshalPrivateKeyToPEM(key)
+	if err != nil {
+		return nil, errors.New("encode the private key") // and nothing of it
+	}
+	return parsePair(encodeCertificate(signed), keyText)
+}
+
+func encodeCertificate(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: der})
+}
+
+// maxBundle bounds the authorities: a rotation needs two.
+const maxBundle = 8
+
+// valid returns the authorities of a bundle that have not expired, without what is none. Of too
+// many the oldest are left out.
+func valid(bundle []byte, now time.Time) []byte {
+	all, err := cert.ParseCertsPEM(bundle)
+	if err != nil {
+		return nil
+	}
+	all = slices.DeleteFunc(all, func(c *x509.Certificate) bool { return !now.Before(c.NotAfter) })
+	var text []byte
+	for _, c := range all[max(0, len(all)-maxBundle):] {
+		text = append(text, encodeCertificate(c.Raw)...)
+	}
+	return text
+}
+
+func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
+
+// contains reports whether a bundle has all authorities of another one.
+func contains(bundle, wanted []byte) bool {
+	all, err := cert.ParseCertsPEM(bundle)
+	if err != nil {
+		return false
+	}
+	each, err := cert.ParseCertsPEM(wanted)
+	return err == nil && !slices.ContainsFunc(each, func(w *x509.Certificate) bool {
+		return !slices.ContainsFunc(all, w.Equal)
+	})
+}

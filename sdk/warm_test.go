@@ -1,0 +1,35 @@
+package sdk
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/sdk/internal/guest"
+)
+
+// versionOf returns a version with types that are warmed.
+func versionOf[Spec, Status any](name string) VersionOf[parts, parts] {
+	return Version(name,
+		func(*Object[Spec, Status], *Object[parts, parts]) error { return nil },
+		func(*Object[parts, parts], *Object[Spec, Status]) error { return nil })
+}
+
+// TestTypesOfVersionsAreWarmed: what a codec computes about them becomes part of the image.
+func TestTypesOfVersionsAreWarmed(t *testing.T) {
+	if err := versionOf[parts, parts]("v2").warm(); err != nil {
+		t.Error(err)
+	}
+	if versionOf[chan int, parts]("v2").warm() == nil || versionOf[parts, chan int]("v2").warm() == nil {
+		t.Error("a channel is encoded")
+	}
+	c := &abi.Controller{Name: "warm", For: Kind{APIVersion: "example.com/v1", Kind: "Warm"}.All()}
+	Convert(versionOf[parts, parts]("v2")).register(c)
+	if err := guest.Warm(); err != nil || !c.Convert || !guest.HasFeature(abi.FeatureConversion) {
+		t.Errorf("%+v, %v", c, err)
+	}
+	Convert(versionOf[parts, parts]("v2"), versionOf[chan int, parts]("v3")).register(c)
+	if err := guest.Warm(); err == nil || !strings.HasPrefix(err.Error(), `controller "warm": `) {
+		t.Errorf("the error is %v", err)
+	}
+}
