@@ -57,6 +57,9 @@ type Host struct {
 	sender  *podevents.Sender
 	// replicas is nil if there is one.
 	replicas *replicas
+	// webhooks is nil if none are served.
+	webhooks *webhooks
+	policies policies
 
 	// The stages, in the order of the data.
 	source  *source.Directory
@@ -85,7 +88,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	if h.sender, err = podevents.New(cluster, env.Pod); err != nil {
 		return nil, err
 	}
-	h.events = events.Observers(env.Events, h.metrics.CountEvents(), h.sender)
+	h.events = events.Observers(env.Events, h.metrics.CountEvents(), h.sender, events.Func(func(e events.Event) { h.webhooks.observe(e) }))
 	if h.source, err = source.NewDirectory(source.Config{Path: c.Plugins, Logger: h.logger.Named("source")}); err != nil {
 		return nil, err
 	}
@@ -136,9 +139,12 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	}
 	h.metrics.Registry.MustRegister(stageCollector{
 		memory: h.sandbox.Memory, slots: h.sandbox.Slots, kinds: h.cache.Stats, cached: h.cache.Memory, guests: h.guestStats, plugins: h.runner.Statuses,
-		leases: h.replicas.leads,
+		leases: h.replicas.leads, expires: func() time.Time { return h.webhooks.expires() },
 	})
 	// A host that is stopped while it starts ends like a running one, in Run.
+	if h.webhooks, err = newWebhooks(ctx, h, cluster, env.Pod); err != nil {
+		return nil, err
+	}
 	h.server, err = serve.Listen(context.WithoutCancel(ctx), serve.Config{
 		Address: c.Listen,
 		Metrics: h.metrics.Registry,
@@ -172,6 +178,9 @@ func (h *Host) Run(ctx context.Context) error {
 	defer giveUp()
 	defer context.AfterFunc(ctx, h.replicas.retire)()
 	stages, ctx := errgroup.WithContext(telemetry.WithLogger(ctx, h.logger.Named("client-go")))
+	if h.webhooks != nil {
+		ctx = h.serveWebhooks(ctx, stages)
+	}
 	stages.Go(func() error { tuneCollector(ctx); return nil })
 	stages.Go(func() error { return h.server.Run(ctx) })
 	stages.Go(func() error {
@@ -183,8 +192,20 @@ func (h *Host) Run(ctx context.Context) error {
 	return err
 }
 
+// serveWebhooks serves reviews until ctx is done, and returns a context that is done when the last
+// of them has ended: they need the plugins.
+func (h *Host) serveWebhooks(ctx context.Context, stages *errgroup.Group) context.Context {
+	served, end := context.WithCancel(context.WithoutCancel(ctx))
+	stages.Go(func() error {
+		defer end()
+		return h.webhooks.run(ctx)
+	})
+	return served
+}
+
 // close frees what New has made, in reverse.
 func (h *Host) close(ctx context.Context) {
+	h.webhooks.close()
 	if h.cache != nil {
 		h.cache.Stop()
 	}

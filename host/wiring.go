@@ -14,6 +14,7 @@ import (
 	"github.com/thole-dev/thole/host/access"
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/runner"
@@ -25,15 +26,19 @@ import (
 // modules returns the plugins of a snapshot for the catalog. This is where the
 // bytes of policies are read, once, under the ceiling of the configuration.
 func (h *Host) modules(snapshot source.Snapshot) []catalog.Module {
-	out := make([]catalog.Module, len(snapshot))
+	out, policies := make([]catalog.Module, len(snapshot)), map[string]config.Policy{}
 	for i, p := range snapshot {
 		m := catalog.Module{Name: p.Name, Digest: p.Digest, Size: p.Size, Read: p.Read, Err: p.Err, PolicyUnknown: p.PolicyUnknown}
 		if !m.PolicyUnknown {
 			policy, err := h.config.ReadPolicy(p.Name, p.Policy)
 			m.Policy, m.PolicyUnknown, m.Err = policy, err != nil, cmp.Or(m.Err, err)
 		}
+		if !m.PolicyUnknown {
+			policies[p.Name] = m.Policy
+		}
 		out[i] = m
 	}
+	h.policies.set(policies)
 	return out
 }
 
@@ -116,6 +121,7 @@ func (h *Host) readiness() []serve.Check {
 		}},
 	}
 	checks = append(checks, h.replicas.readiness()...)
+	checks = append(checks, h.webhooks.readiness()...)
 	statuses := h.runner.Statuses()
 	for _, s := range h.Plugins() {
 		checks = append(checks, serve.Check{Name: fmt.Sprintf("plugin %s: %s", s.Name, s.State), Ready: func() error {
@@ -153,6 +159,9 @@ type PluginStatus struct {
 	// WaitsFor is what the plugin waits for now, at its start or because its informers
 	// are late, for people.
 	WaitsFor string `json:"waitsFor,omitempty"`
+	// WebhookProblem is why the API server does not ask the plugin for reviews and
+	// conversions as it is to; "" if it does or need not.
+	WebhookProblem string `json:"webhookProblem,omitempty"`
 	// Daemons is how many daemons of the plugin run.
 	Daemons int `json:"daemons,omitempty"`
 	// Usage is how much of its limits of bytes the plugin has used up; nil while nothing of
@@ -170,12 +179,17 @@ type SandboxStatus struct {
 // Plugins returns the status of every plugin, ordered by name.
 func (h *Host) Plugins() []PluginStatus {
 	out, statuses, guests := []PluginStatus{}, h.runner.Statuses(), h.guestStats()
+	offers := map[string]bool{}
+	for _, r := range h.catalog.Running() {
+		offers[r.Plugin] = config.Offers(r.Manifest)
+	}
 	for _, s := range h.catalog.Statuses() {
 		running := statuses[s.Name]
 		status := PluginStatus{Status: s, Breaker: running.Breaker, CannotFollow: running.CannotFollow, MissingRights: running.MissingRights, WaitsFor: running.WaitsFor, Daemons: running.Daemons}
 		if running.Usage != (effect.Usage{}) {
 			status.Usage = &running.Usage
 		}
+		status.WebhookProblem = h.webhooks.problem(s.Name, offers[s.Name])
 		if g, loaded := guests[s.Name]; loaded {
 			status.Sandbox = &SandboxStatus{Busy: g.Busy, Idle: g.Idle, Compiled: g.Compiled}
 		}
@@ -208,6 +222,7 @@ type stageCollector struct {
 	guests  func() map[string]sandbox.Stats // of the running revisions, by plugin
 	plugins func() map[string]runner.Status
 	leases  func() map[string]bool // whether this replica leads, by Lease
+	expires func() time.Time       // the certificate of reviews; zero: there is none
 }
 
 // Describe implements [prometheus.Collector]. Without descriptions the registry
@@ -231,6 +246,9 @@ func (c stageCollector) Collect(ch chan<- prometheus.Metric) {
 	for lease, leads := range c.leases() {
 		gauge(ch, "leader_election_master_status", "Lease of plugins: 1 while this replica leads them, 0 while another one may. None if there is one replica.",
 			oneIf(leads), prometheus.Labels{"name": lease})
+	}
+	if at := c.expires(); !at.IsZero() {
+		gauge(ch, "thole_webhook_certificate_expiration_timestamp_seconds", "When the certificate expires with which reviews are served, in Unix time. None if no reviews are served.", at.Unix(), nil)
 	}
 	for plugin, s := range c.guests() {
 		collectGuest(ch, plugin, s)

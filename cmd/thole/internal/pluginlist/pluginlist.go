@@ -217,6 +217,9 @@ func Problem(p *host.PluginStatus) string {
 		problems = append(problems, "cannot follow "+kind)
 	}
 	problems = append(problems, p.MissingRights...)
+	if p.WebhookProblem != "" {
+		problems = append(problems, p.WebhookProblem)
+	}
 	if p.WaitsFor != "" {
 		problems = append(problems, "waits for "+p.WaitsFor)
 	}
