@@ -53,6 +53,9 @@ func table() map[string]command {
 		"plugin":    {usage: "[-compiler tinygo|go] NAME|DIRECTORY|FILE [as NAME]\n-policy NAME FILE\n-remove NAME", run: plugin},
 		"plugins":   {usage: "NAME STATE [TEXT]", check: plugins},
 		"ready":     {usage: "", check: ready},
+		"served":    {usage: "has PATH TEXT\nlacks PATH\nrequests METHOD NUMBER\nauthorization TEXT", check: served},
+		"service":   {usage: "start [FILE ...]\nup\ndown\nslow TIME\nstatus CODE\nredirect URL\nmoved\nwrong-certificate", run: changeService},
+		"refused":   {usage: "FILE TEXT", check: refused},
 		"requests":  {usage: "reset\n[VERBS [RESOURCES]] [code=CODE] =|<=|>= NUMBER", check: requests},
 	}
 }

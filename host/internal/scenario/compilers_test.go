@@ -37,3 +37,7 @@ func testWithBothCompilers(t *testing.T, dir string) {
 		})
 	}
 }
+
+// TestMyKind runs the scripts of testdata/mykind, with the example of the document
+// grafana-app-sdk-reconcilers and a system outside of the cluster.
+func TestMyKind(t *testing.T) { testWithBothCompilers(t, "mykind") }

@@ -59,6 +59,18 @@
 //	cluster save NAME                     keep a copy of the data of etcd; restarts the cluster
 //	cluster restore NAME                  put the copy back, as from a backup
 //
+//	service start [FILE ...]              a system outside of the cluster: an HTTPS server that keeps what is
+//	                                      PUT under a path. In the files, $SERVICE is its host,
+//	                                      $SERVICE_CA its CA, for a text of YAML in double quotes,
+//	                                      and $WEBHOOK an address for --webhook-listen
+//	service up                            it answers, as at its start
+//	service down                          it takes no connections
+//	service slow TIME                     it answers after that time
+//	service status CODE                   it answers with that status, and keeps nothing
+//	service redirect URL                  it redirects every request to the URL
+//	service moved                         it redirects every request to another path of its own
+//	service wrong-certificate             its certificate is for another host
+//
 // What concerns other scripts needs `cluster own`: these commands, the removal of a
 // CRD, and a host in other namespaces.
 //
@@ -84,6 +96,12 @@
 //	                                        so many requests at the proxy since `requests reset`,
 //	                                        named as in rules; CODE as the host saw it, 0 for no reply,
 //	                                        4xx for a class; also <= and >=
+//
+//	refused FILE TEXT                       the API server does not create the object, and says the text
+//	served has PATH TEXT                    the service has something under the path that contains the text
+//	served lacks PATH                       it has nothing there
+//	served requests METHOD NUMBER           it has handled so many requests with the method
+//	served authorization TEXT               the last of them had that header
 //
 // A script waits for what it expects, so there is no command that sleeps.
 //

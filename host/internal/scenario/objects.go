@@ -78,6 +78,23 @@ func create(s *script, args []string) error {
 	})
 }
 
+// refused checks that the API server refuses to create the object of a file, with a text.
+func refused(s *script, flags *flag.FlagSet, args []string) (func() error, error) {
+	rest, err := parse(flags, args, 2, 2)
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		switch err := create(s, rest[:1]); {
+		case err == nil:
+			return permanentError{fmt.Errorf("%s was created", rest[0])}
+		case !strings.Contains(err.Error(), rest[1]):
+			return err
+		}
+		return nil
+	}, nil
+}
+
 // eachObject calls do for each object of files. In these, $NS is the namespace of
 // the script.
 func (s *script) eachObject(files []string, do func(*unstructured.Unstructured) error) error {

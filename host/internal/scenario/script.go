@@ -36,7 +36,8 @@ type script struct {
 	hostArgs   []string             // of the last `host start`
 	stopped    bool                 // the last host was stopped by the script
 	supervised bool
-	polled     func() // called whenever a check is made; may be nil
+	service    *service // nil: the script has started none
+	polled     func()   // called whenever a check is made; may be nil
 }
 
 // connect chooses the cluster, and starts what every script has in it: a namespace

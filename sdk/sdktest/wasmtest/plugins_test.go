@@ -2,6 +2,8 @@ package wasmtest_test
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 const (
 	configsyncDir = "plugins/configsync"
 	kexDaemonDir  = "plugins/kopfexample-daemon"
+	mykindDir     = "plugins/mykind"
 	ttlDir        = "plugins/ttl"
 )
 
@@ -115,4 +118,30 @@ func TestCompiledKopfExampleDaemon(t *testing.T) {
 	w.Delete(kex)
 	w.Reconcile("default/k").ExpectWrites("release").LastStep.ExpectSuccess()
 	w.ExpectGone(kex)
+}
+
+// TestCompiledMyKind sends requests, reviews and converts as a module.
+func TestCompiledMyKind(t *testing.T) {
+	w := wasmtest.New(t, "mykind", build(t, "tinygo", mykindDir))
+	stored := map[string]string{}
+	w.ServeHTTP(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if stored[r.URL.Path] = string(body); r.Method == http.MethodDelete {
+			delete(stored, r.URL.Path)
+		}
+	}))
+	w.Configure(map[string]string{"service": "https://info.example.com"})
+	v1 := `{"apiVersion":"example.thole.dev/v1","kind":"MyKind","metadata":{"namespace":"default","name":"m","uid":"u"},"spec":{"someInfo":"a","otherInfo":"b"}}`
+	v2 := w.ReviewCreate(w.Convert(v1, "v2").Object).ExpectAllowed().Object
+	m := w.Create(v2)
+	w.RoundTrip(v1, "v2")
+	w.Reconcile("default/m").ExpectReady()
+	if got := stored["/info/default/m"]; got != `{"someInfo":"a","otherInfo":"b"}` || !strings.Contains(string(v2), `"audience":"everyone"`) {
+		t.Errorf("the service has %q of %s", stored, v2)
+	}
+	w.Delete(m)
+	w.Reconcile("default/m")
+	if w.ExpectGone(m); len(stored) > 0 {
+		t.Errorf("the service has %q", stored)
+	}
 }
