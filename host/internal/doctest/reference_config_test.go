@@ -58,6 +58,9 @@ func structFields(t *testing.T, dir, typeName string) (fields []structField) {
 			}
 			comment := ""
 			for _, f := range spec.Type.(*ast.StructType).Fields.List {
+				if !f.Names[0].IsExported() {
+					continue
+				}
 				if f.Doc != nil {
 					comment = f.Doc.Text()
 				}
@@ -84,21 +87,31 @@ func plainType(e ast.Expr) string {
 	case *ast.MapType:
 		return plainType(e.Value) + " by " + plainType(e.Key)
 	case *ast.SelectorExpr:
-		if e.Sel.Name == "Entries" {
+		switch from, _ := e.X.(*ast.Ident); {
+		case e.Sel.Name != "Entries":
+		case from.Name == "egress":
+			return "list of [hosts](#http)"
+		default:
 			return "list of [entries](#entry)"
 		}
 		return "any" // json.RawMessage
 	case *ast.Ident:
 		switch e.Name {
-		case "string", "Isolation":
+		case "string", "Isolation", "FailurePolicy":
 			return "text"
+		case "MatchConditions":
+			return "list of {name, expression}"
+		case "WebhookService", "WebhookSecret":
+			return "[" + strings.ToLower(strings.TrimPrefix(e.Name, "Webhook")) + "](#webhook)"
 		case "bool":
 			return "true or false"
 		case "Duration":
 			return "duration"
 		case "Namespaces":
 			return "list of text"
-		case "Limits", "Allow", "LeaderElection":
+		case "SecretRef":
+			return "namespace and name"
+		case "Limits", "Allow", "LeaderElection", "Webhook", "Webhooks":
 			return fmt.Sprintf("[%s](#%s)", strings.ToLower(e.Name[:1])+e.Name[1:], strings.ToLower(e.Name))
 		default:
 			return "number"
@@ -113,7 +126,7 @@ func defaultOf(t *testing.T, path, typeName string) string {
 	if slices.Contains([]string{"cacheDir", "limits.instances", "guestMemoryMiB"}, path) {
 		return "see there"
 	}
-	if slices.Contains([]string{"Policy", "Allow", "Entry"}, typeName) {
+	if slices.Contains([]string{"Policy", "Allow", "Entry", "Webhooks"}, typeName) {
 		return ""
 	}
 	value := reflect.ValueOf(config.Config{}.WithDefaults())
