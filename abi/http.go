@@ -126,7 +126,7 @@ func (c *HTTPCall) check() error {
 		return rawjson.NewError("url", "is required, such as https://api.example.com/")
 	}
 	if c.Method != "" {
-		if err := checkMethod(c.Method); err != nil {
+		if err := CheckMethod(c.Method); err != nil {
 			return rawjson.Within("method", err)
 		}
 	}
@@ -149,8 +149,9 @@ func (h HTTPHeader) check() error {
 	return cmp.Or(checkLength("name", len(h.Name), MaxName), checkLength("value", len(h.Value), MaxHTTPHeader))
 }
 
-// checkMethod refuses what is no method that a request can have. CONNECT would open a tunnel.
-func checkMethod(method string) error {
+// CheckMethod refuses what is no method that a request can have. CONNECT would open a tunnel, and an
+// answer to TRACE has the credential.
+func CheckMethod(method string) error {
 	for i := range len(method) {
 		if c := method[i]; c < 'A' || c > 'Z' {
 			return rawjson.NewError("", rawjson.Quote(method)+" is not a method in upper case, such as PUT")
@@ -160,7 +161,7 @@ func checkMethod(method string) error {
 	case "":
 		return rawjson.NewError("", "is empty: name a method, such as PUT")
 	case "CONNECT", "TRACE":
-		return rawjson.NewError("", method+" is not supported")
+		return rawjson.NewError("", method+" is not supported: use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS")
 	}
 	return checkLength("", len(method), MaxHTTPMethod)
 }
@@ -169,7 +170,7 @@ func checkMethod(method string) error {
 func (h HTTPHost) check() error {
 	return cmp.Or(
 		checkHost(h.Host),
-		checkEach("methods", h.Methods, checkMethod),
+		checkEach("methods", h.Methods, CheckMethod),
 		checkDistinct("methods", "", h.Methods, func(m string) string { return m }),
 	)
 }
@@ -184,6 +185,11 @@ func (h HTTPHost) Allows(method, host string) bool {
 func (h HTTPHost) Has(host string) bool {
 	below, wildcard := strings.CutPrefix(h.Host, "*")
 	return host == h.Host || wildcard && strings.HasSuffix(host, below) && len(host) > len(below)
+}
+
+// UsesHTTP reports whether a controller sends requests.
+func (m *Manifest) UsesHTTP() bool {
+	return slices.ContainsFunc(m.Controllers, func(c Controller) bool { return len(c.HTTP) > 0 })
 }
 
 // checkHTTP returns an error for a host that is given twice: of which entry would the methods

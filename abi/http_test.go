@@ -25,7 +25,7 @@ func TestInvalidHTTPHostIsRefused(t *testing.T) {
 		{httpWith(`{"host":"` + strings.Repeat("a", MaxHTTPHost+1) + `"}`), path + `.host: 261 bytes, the limit is 260`},
 		{httpWith(`{"host":"a","methods":["get"]}`), path + `.methods[0]: "get" is not a method in upper case, such as PUT`},
 		{httpWith(`{"host":"a","methods":[""]}`), path + `.methods[0]: is empty: name a method, such as PUT`},
-		{httpWith(`{"host":"a","methods":["CONNECT"]}`), path + `.methods[0]: CONNECT is not supported`},
+		{httpWith(`{"host":"a","methods":["CONNECT"]}`), path + `.methods[0]: CONNECT is not supported: use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS`},
 		{httpWith(`{"host":"a","methods":["PUT","PUT"]}`), path + `.methods[1]: "PUT" is given twice`},
 		{httpWith(`{"host":"a"},{"host":"a"}`), `controllers[0].http[1].host: "a" is given twice`},
 	})
@@ -70,7 +70,7 @@ func TestInvalidHTTPCallIsRefused(t *testing.T) {
 		{`{}`, `url: is required, such as https://api.example.com/`},
 		{`{"url":"https://a","body":"b"}`, `unknown field "body" (offset 26)`},
 		{`{"url":"https://a","method":"put"}`, `method: "put" is not a method in upper case, such as PUT`},
-		{`{"url":"https://a","method":"TRACE"}`, `method: TRACE is not supported`},
+		{`{"url":"https://a","method":"TRACE"}`, `method: TRACE is not supported: use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS`},
 		{`{"url":"https://a","method":"` + strings.Repeat("A", MaxHTTPMethod+1) + `"}`, `method: 33 bytes, the limit is 32`},
 		{`{"url":"` + strings.Repeat("a", MaxHTTPURL+1) + `"}`, `url: 8193 bytes, the limit is 8192`},
 		{`{"url":"https://a","headers":[{"name":"a b"}]}`, `headers[0].name: "a b" is not the name of a header`},

@@ -363,3 +363,6 @@ func (m *Manifest) checkConversions() error {
 		return nil
 	})
 }
+
+// IsReviewer reports whether the controller validates, mutates or converts objects.
+func (c *Controller) IsReviewer() bool { return len(c.Validate) > 0 || len(c.Mutate) > 0 || c.Convert }

@@ -86,7 +86,7 @@ func (e *HTTPError) Unwrap() error { return e.Err }
 // Unlike an intent, a request is made at once. A run that is repeated makes its requests again, also
 // those that had succeeded, and a run that fails later does not undo them. So send what can be sent
 // again: a PUT of the whole state, or a request with the key of [ObjectMeta.IdempotencyKey]. An error
-// such as [HTTPTimeout] does not say whether the request was handled.
+// such as [HTTPTimeout] leaves open whether the request was handled.
 //
 // While the plugin waits it uses no fuel and keeps no other run from executing. The deadline of the
 // run goes on.

@@ -69,7 +69,7 @@ func TestHTTPSendsTheRequestAndReturnsTheAnswer(t *testing.T) {
 	}
 }
 
-// TestHTTPMethodDefaultsToGET and a redirect is followed.
+// TestHTTPFollowsRedirects, here with GET, which is the default.
 func TestHTTPFollowsRedirects(t *testing.T) {
 	w := callerWorld(t, func(out http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {

@@ -243,7 +243,7 @@ func LabelSelector(text string) *metav1.LabelSelector {
 
 // Offers reports whether a plugin validates, mutates or converts objects.
 func Offers(m *abi.Manifest) bool {
-	return slices.ContainsFunc(m.Controllers, func(c abi.Controller) bool { return len(c.Validate) > 0 || len(c.Mutate) > 0 || c.Convert })
+	return slices.ContainsFunc(m.Controllers, func(c abi.Controller) bool { return c.IsReviewer() })
 }
 
 // AllowsWebhooks reports whether the policy of a plugin may have webhooks.

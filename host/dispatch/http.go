@@ -61,9 +61,10 @@ func (c *Controller) maySend() error {
 }
 
 // hold adds the finalizer before the first request of the run: the cleanup may have to undo it. It
-// reports whether the object has the finalizer, or needs none.
+// reports whether the object has the finalizer, or needs none. One that is being deleted has it: without
+// it there would be no run.
 func (r *run) hold(ctx context.Context) bool {
-	if !r.revision.Controller.Finalizer || r.gone != nil || r.given.Deleting() || r.revision.Effects.HasFinalizer(r.target()) {
+	if !r.revision.Controller.Finalizer || r.gone != nil || r.revision.Effects.HasFinalizer(r.target()) {
 		return true
 	}
 	if r.unheld == nil {

@@ -70,7 +70,7 @@ func (e Entry) listProblems(at *field.Path) (problems []error) {
 		}
 	}
 	for i, method := range e.Methods {
-		if err := checkMethod(method); err != nil {
+		if err := abi.CheckMethod(method); err != nil {
 			problems = append(problems, field.Invalid(at.Child("methods").Index(i), method, err.Error()))
 		}
 	}

@@ -34,7 +34,7 @@ type Config struct {
 	// Secrets reads the Secrets of the entries; nil if they name none.
 	Secrets SecretReader
 	// Observe is called for each call of [Client.Do]. host is that of the policy's entry,
-	// "" if there is none, and code one of [Codes]; nil for nobody.
+	// "" if there is none. code is a status, such as 200, or one of [Codes]. It may be nil.
 	Observe func(host, code string, took time.Duration)
 	Logger  hclog.Logger
 	// Resolver resolves names; default that of the system.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -87,8 +86,8 @@ func (x *exchange) follow(ctx context.Context, q *request, r *rule) (*abi.HTTPRe
 // parse returns the request of a call.
 func (c *Client) parse(call *abi.HTTPCall) (*request, error) {
 	method := cmp.Or(call.Method, defaultMethod)
-	if err := checkMethod(method); err != nil {
-		return nil, invalid("the method of the request %s", err.Error())
+	if err := abi.CheckMethod(method); err != nil {
+		return nil, invalid("the method of the request: %s", err.Error())
 	}
 	u, to, err := parseURL(call.URL)
 	if err != nil {
@@ -99,20 +98,6 @@ func (c *Client) parse(call *abi.HTTPCall) (*request, error) {
 		return nil, err
 	}
 	return &request{method: method, url: u, to: to, header: header, body: call.Body}, nil
-}
-
-// checkMethod refuses what is no method that a request may have. CONNECT would open a tunnel,
-// and an answer to TRACE has the credential.
-func checkMethod(method string) error {
-	for i := range len(method) {
-		if c := method[i]; c < 'A' || c > 'Z' {
-			return errors.New("must be in upper case, such as PUT")
-		}
-	}
-	if method == "" || method == http.MethodConnect || method == http.MethodTrace || len(method) > abi.MaxHTTPMethod {
-		return errors.New("is not supported: use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS")
-	}
-	return nil
 }
 
 const (

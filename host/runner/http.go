@@ -1,18 +1,10 @@
 package runner
 
 import (
-	"slices"
-
-	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/egress"
 )
 
 // This file makes the client by which a revision sends HTTP requests.
-
-// usesHTTP reports whether a controller sends requests.
-func usesHTTP(m *abi.Manifest) bool {
-	return slices.ContainsFunc(m.Controllers, func(c abi.Controller) bool { return len(c.HTTP) > 0 })
-}
 
 // secretReader returns what reads the Secrets with the credentials of hosts, nil if the policy
 // names none.
@@ -26,7 +18,7 @@ func (r *Runner) secretReader(rev *Revision) (egress.SecretReader, error) {
 // newHTTP returns the client of a revision, nil if it sends no requests. What earlier ones have left of
 // the limits is kept.
 func (r *Runner) newHTTP(rev *Revision, p *plugin, secrets egress.SecretReader) *egress.Client {
-	if !usesHTTP(rev.Manifest) {
+	if !rev.Manifest.UsesHTTP() {
 		return nil
 	}
 	policy := rev.Policy

@@ -13,19 +13,17 @@ import (
 
 // reviewsOf returns what the reviews of a controller need, nil if it has none.
 func reviewsOf(rev *Revision, m *abi.Controller) *dispatch.ReviewConfig {
-	if rev.Policy.Webhooks == nil || !offers(m) {
+	if rev.Policy.Webhooks == nil || !m.IsReviewer() {
 		return nil
 	}
 	return &dispatch.ReviewConfig{Guest: rev.Guest, Timeout: rev.Policy.Webhooks.Timeout.Duration}
 }
 
-func offers(m *abi.Controller) bool { return len(m.Validate) > 0 || len(m.Mutate) > 0 || m.Convert }
-
 // reviewedOf returns what the controllers of a revision review and convert.
 func reviewedOf(rev *Revision, follows *scope.Plugin, resources map[abi.Kind]object.Resource) *webhook.Plugin {
 	p := &webhook.Plugin{Name: rev.Plugin, Webhooks: rev.Policy.Webhooks, DryRun: rev.Policy.DryRun}
 	for i, m := range rev.Manifest.Controllers {
-		if offers(&m) {
+		if m.IsReviewer() {
 			by := follows.Controllers[i].For
 			p.Reviewed = append(p.Reviewed, webhook.Reviewed{
 				Controller: m.Name, Validate: m.Validate, Mutate: m.Mutate, Convert: m.Convert,

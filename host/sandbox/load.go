@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
@@ -186,7 +185,7 @@ func (g *Guest) startFirst(ctx context.Context) error {
 		in.close(ctx)
 		return g.loadError(StepManifest, err)
 	}
-	if slices.ContainsFunc(g.manifest.Controllers, func(c abi.Controller) bool { return len(c.HTTP) > 0 }) {
+	if g.manifest.UsesHTTP() {
 		g.pool.grow(g.limits.HTTPInstances)
 	}
 	if g.mode != modeFresh {

@@ -43,7 +43,7 @@ func (r asHost) HTTP(message []byte) ([]byte, int64) {
 	}
 	reply := &abi.HTTPReply{}
 	if err != nil {
-		reply.Error = failureOf(err)
+		reply.Error = &abi.Failure{Reason: err.Error(), Message: "there is no answer"}
 	} else {
 		defer answer.Body.Close()
 		reply.Status, reply.URL = answer.StatusCode, answer.Request.URL.String()
@@ -71,7 +71,7 @@ func (w *World) send(request *http.Request, body []byte) (*http.Response, error)
 		to, err := answer.Location()
 		switch {
 		case err != nil:
-			return nil, &httpError{sdk.HTTPRedirects}
+			return nil, noAnswer(sdk.HTTPRedirects)
 		case request.URL.Scheme == "https" && to.Scheme == "http":
 			return nil, &deniedError{errors.New("a redirect from https to http is not followed")}
 		}
@@ -83,7 +83,7 @@ func (w *World) send(request *http.Request, body []byte) (*http.Response, error)
 		next.Body = io.NopCloser(bytes.NewReader(body))
 		request = next
 	}
-	return nil, &httpError{sdk.HTTPRedirects}
+	return nil, noAnswer(sdk.HTTPRedirects)
 }
 
 func isRedirect(status int) bool {
@@ -108,14 +108,6 @@ func requestOf(call *abi.HTTPCall) (*http.Request, error) {
 	return request, nil
 }
 
-// failureOf returns why the client got no answer.
-func failureOf(err error) *abi.Failure {
-	if failed, ok := errors.AsType[*httpError](err); ok {
-		return &abi.Failure{Reason: failed.reason, Message: "the test has made it fail"}
-	}
-	return &abi.Failure{Reason: abi.HTTPBadAnswer, Message: err.Error()}
-}
-
 // roundTrip sends a request to the handler.
 func (w *World) roundTrip(request *http.Request) (*http.Response, error) {
 	host := strings.ToLower(request.URL.Host)
@@ -131,7 +123,7 @@ func (w *World) roundTrip(request *http.Request) (*http.Response, error) {
 		w.http.ServeHTTP(recorder, request)
 	}
 	if failed != "" {
-		return nil, &httpError{failed}
+		return nil, noAnswer(failed)
 	}
 	answer := recorder.Result()
 	answer.Request = request
@@ -140,7 +132,7 @@ func (w *World) roundTrip(request *http.Request) (*http.Response, error) {
 
 type deniedError struct{ error }
 
-// httpError is a request without an answer.
-type httpError struct{ reason string }
+// noAnswer is the reason of a request without an answer.
+type noAnswer string
 
-func (e *httpError) Error() string { return e.reason }
+func (e noAnswer) Error() string { return string(e) }

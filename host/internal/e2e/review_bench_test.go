@@ -69,10 +69,13 @@ func BenchmarkReview(b *testing.B) {
 	})
 }
 
-// BenchmarkConvert measures lists of 5,000 objects in the version that is stored, and in another
-// one, to which a plugin converts each of them. Then the objects are migrated to the other version.
+// BenchmarkConvert measures reads of an object in the version that is stored, and in another one,
+// to which a plugin converts it. They are single reads: a list comes from the watch cache of the
+// API server, which converts an object when it is written and not when it is listed. Then 5,000
+// objects are migrated to the other version.
 //
-//	converted-µs  of the second list more than of the first, by object
+//	stored-get-ms, converted-get-ms  one read, median
+//	migrated-ms                      one object written anew, mean
 func BenchmarkConvert(b *testing.B) {
 	once(b, func(b *testing.B) {
 		const many = 5000
@@ -81,26 +84,21 @@ func BenchmarkConvert(b *testing.B) {
 			must(b, createGate(b, "none", fmt.Sprintf("o-%d", i), fmt.Sprintf("text %d", i), false))
 		}
 		var stored, converted latencies
-		for range 10 {
-			stored = append(stored, listGates(b, gates, ns, many))
-			converted = append(converted, listGates(b, gatesV2, ns, many))
+		for i := range 500 {
+			stored = append(stored, getGate(b, gates, ns, fmt.Sprintf("o-%d", i)))
+			converted = append(converted, getGate(b, gatesV2, ns, fmt.Sprintf("o-%d", i)))
 		}
-		perObject := float64(converted.quantile(.5)-stored.quantile(.5)) / float64(time.Microsecond) / many
-		b.ReportMetric(milliseconds(stored.quantile(.5)), "stored-list-ms")
-		b.ReportMetric(milliseconds(converted.quantile(.5)), "converted-list-ms")
-		b.ReportMetric(perObject, "converted-µs")
+		b.ReportMetric(milliseconds(stored.quantile(.5)), "stored-get-ms")
+		b.ReportMetric(milliseconds(converted.quantile(.5)), "converted-get-ms")
 		migrate(b, ns, many)
 	})
 }
 
-func listGates(b *testing.B, as schema.GroupVersionResource, ns string, many int) time.Duration {
+func getGate(b *testing.B, as schema.GroupVersionResource, ns, name string) time.Duration {
 	b.Helper()
 	began := time.Now()
-	list, err := objects.Resource(as).Namespace(ns).List(b.Context(), metav1.ListOptions{})
+	_, err := objects.Resource(as).Namespace(ns).Get(b.Context(), name, metav1.GetOptions{})
 	must(b, err)
-	if len(list.Items) != many {
-		b.Fatalf("%d objects were listed", len(list.Items))
-	}
 	return time.Since(began)
 }
 
@@ -128,6 +126,9 @@ func migrate(b *testing.B, ns string, many int) {
 	began := time.Now()
 	list, err := objects.Resource(gatesV2).Namespace(ns).List(b.Context(), metav1.ListOptions{})
 	must(b, err)
+	if len(list.Items) != many {
+		b.Fatalf("%d objects were listed", len(list.Items))
+	}
 	for _, o := range list.Items {
 		_, err := objects.Resource(gatesV2).Namespace(ns).Update(b.Context(), &o, metav1.UpdateOptions{})
 		must(b, err)
