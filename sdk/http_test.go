@@ -84,6 +84,15 @@ func TestHTTPFollowsRedirects(t *testing.T) {
 	}
 }
 
+func TestPortOfTheSchemeIsNoOtherHost(t *testing.T) {
+	w := callerWorld(t, func(http.ResponseWriter, *http.Request) {})
+	for _, url := range []string{"https://api.example.com:443/", "http://API.example.com:80/"} {
+		if _, err := send(w, sdk.HTTPRequest{URL: url}); err != nil {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
 // TestRedirectKeepsTheMethod of everything but a POST, as the host does.
 func TestRedirectKeepsTheMethod(t *testing.T) {
 	w := callerWorld(t, func(out http.ResponseWriter, r *http.Request) {
@@ -111,6 +120,7 @@ func TestHTTPIsDeniedOutsideOfTheManifest(t *testing.T) {
 	for _, request := range []sdk.HTTPRequest{
 		{URL: "https://other.example.com/"},
 		{URL: "https://api.example.com:8443/"},
+		{URL: "https://api.example.com:80/"},
 		{URL: "https://shop.example.com:8443/"},
 		{URL: "https://a.shop.example.com/"},
 		{URL: "https://a.shop.example.com:8443/", Method: "PUT"}, // GET alone is the default

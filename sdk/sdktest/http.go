@@ -108,9 +108,12 @@ func requestOf(call *abi.HTTPCall) (*http.Request, error) {
 	return request, nil
 }
 
+// portOf has the port of each scheme, which a host in a manifest does not have.
+var portOf = map[string]string{"http": ":80", "https": ":443"}
+
 // roundTrip sends a request to the handler.
 func (w *World) roundTrip(request *http.Request) (*http.Response, error) {
-	host := strings.ToLower(request.URL.Host)
+	host := strings.TrimSuffix(strings.ToLower(request.URL.Host), portOf[request.URL.Scheme])
 	if !slices.ContainsFunc(w.controller.HTTP, func(h abi.HTTPHost) bool { return h.Allows(request.Method, host) }) {
 		return nil, &deniedError{fmt.Errorf("the manifest of the controller does not have %s of %s in http", request.Method, host)}
 	}
