@@ -33,6 +33,7 @@ import (
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/rights"
+	"github.com/thole-dev/thole/host/serve"
 )
 
 // gates are plugins that review what they are told to, in two replicas of a host.
@@ -77,11 +78,11 @@ var (
 	mutatingConfigurations   = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}
 )
 
-// service stands for a Service: each connection is one to the first replica that takes it.
+// service stands for a Service: each connection is one to the first replica that is ready and takes it.
 type service struct {
 	net.Listener
 	mu       sync.Mutex
-	replicas []string
+	replicas []*Host
 	open     sync.WaitGroup
 }
 
@@ -105,10 +106,10 @@ func startService(t *testing.T) *service {
 	return s
 }
 
-func (s *service) add(address string) {
+func (s *service) add(replica *Host) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.replicas = append(s.replicas, address)
+	s.replicas = append(s.replicas, replica)
 }
 
 func (s *service) forward(from net.Conn) {
@@ -116,8 +117,11 @@ func (s *service) forward(from net.Conn) {
 	s.mu.Lock()
 	replicas := slices.Clone(s.replicas)
 	s.mu.Unlock()
-	for _, address := range replicas {
-		to, err := net.Dial("tcp", address)
+	for _, replica := range replicas {
+		if !ready(replica) {
+			continue
+		}
+		to, err := net.Dial("tcp", replica.webhooks.server.Address())
 		if err != nil {
 			continue
 		}
@@ -126,6 +130,11 @@ func (s *service) forward(from net.Conn) {
 		_, _ = io.Copy(from, to)
 		return
 	}
+}
+
+// ready reports what /readyz does.
+func ready(h *Host) bool {
+	return !slices.ContainsFunc(h.readiness(), func(c serve.Check) bool { return c.Ready() != nil })
 }
 
 func startGates(t *testing.T, validity time.Duration) *gates {
@@ -145,7 +154,7 @@ func startGates(t *testing.T, validity time.Duration) *gates {
 			c.LeaderElection = config.LeaderElection{LeaderElect: true, ResourceNamespace: "default", Shards: 1}
 			change(c)
 		})
-		service.add(r.host.webhooks.server.Address())
+		service.add(r.host)
 		return r
 	}
 	g.runningHost = g.replica(func(*config.Config) {})
@@ -208,11 +217,11 @@ func (g *gates) define(plugin string) {
 func (g *gates) module(plugin string, revision int) []byte {
 	m := bytes.ReplaceAll(g.wasm, []byte("gate-a"), []byte("gate-"+plugin))
 	m = bytes.ReplaceAll(m, []byte("GateA"), []byte("Gate"+strings.ToUpper(plugin)))
-	return bytes.ReplaceAll(m, []byte("revision-1"), []byte(revisionText(revision)))
+	return bytes.ReplaceAll(m, []byte(revisionText(1)), []byte(revisionText(revision)))
 }
 
 // revisionText is what a revision warns with, as long as the one that it replaces.
-func revisionText(revision int) string { return "revision-" + string(rune('0'+revision)) }
+func revisionText(revision int) string { return fmt.Sprintf("revision-%05d", revision) }
 
 // run makes a plugin run with a policy, and waits until the API server asks it.
 func (g *gates) run(plugin, policy string) {
@@ -504,8 +513,8 @@ func (g *gates) testMatchConditions() {
 	g.expectError(err, "text: others")
 }
 
-// load sends requests until stop is called, which returns how many there were. Each of them must
-// succeed. see is called with the warnings.
+// load creates and deletes objects until stop is called, which returns how many requests there were.
+// Each of them must succeed. see is called with the warnings.
 func (g *gates) load(see func(string)) (stop func() int64) {
 	done := make(chan struct{})
 	var load sync.WaitGroup
@@ -518,10 +527,14 @@ func (g *gates) load(see func(string)) (stop func() int64) {
 					return
 				default:
 				}
-				if _, err := g.try("a", "revision"); err != nil {
+				o, err := g.try("a", "revision")
+				if err == nil {
+					err = g.v1("a").Delete(g.Context(), o.GetName(), metav1.DeleteOptions{})
+				}
+				if err != nil {
 					g.Errorf("a request has failed: %v", err)
 				}
-				requests.Add(1)
+				requests.Add(2)
 				for line := range strings.Lines(g.takeWarnings()) {
 					see(strings.TrimSpace(line))
 				}
@@ -535,24 +548,43 @@ func (g *gates) load(see func(string)) (stop func() int64) {
 	}
 }
 
+// loadSize returns how many creations there are in testSwap at least, and for how long they go on:
+// without SOAK the test is short.
+func loadSize(t *testing.T) (creations int64, duration time.Duration) {
+	t.Helper()
+	text := os.Getenv("SOAK")
+	if text == "" {
+		return 0, 5 * time.Second
+	}
+	duration, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("SOAK: %v", err)
+	}
+	return 10_000, duration
+}
+
+// testSwap replaces the plugin every second, until the certificate has been rotated.
 func (g *gates) testSwap() {
-	const swaps = 5
+	creations, duration := loadSize(g.T)
 	var seen sync.Map
-	stop := g.load(func(warning string) { seen.Store(warning, true) })
-	served := g.host.webhooks.keeper.Expires()
-	rotated := func() bool { return g.host.webhooks.keeper.Expires() != served }
+	var created atomic.Int64
+	stop := g.load(func(warning string) {
+		seen.Store(warning, true)
+		created.Add(1)
+	})
+	start, served, rotations := time.Now(), g.host.webhooks.keeper.Expires(), 0
 	n := 2
-	for ; n < 2+swaps || !rotated() && n < 40; n++ {
+	for time.Since(start) < duration || created.Load() < creations || rotations == 0 {
 		began := time.Now()
 		g.install("gate-a", g.module("a", n))
 		await.Until(g.T, "the next revision answers", func() bool { _, ok := seen.Load(revisionText(n)); return ok })
-		<-time.After(time.Until(began.Add(time.Second))) // a swap every second
+		<-time.After(time.Until(began.Add(time.Second)))
+		if now := g.host.webhooks.keeper.Expires(); now != served {
+			served, rotations = now, rotations+1
+		}
+		n++
 	}
-	requests := stop()
-	if !rotated() {
-		g.Error("the certificate was not rotated")
-	}
-	g.Logf("%d requests during %d swaps and a rotation", requests, n-2)
+	g.Logf("%d requests in %s, during %d swaps and %d rotations", stop(), time.Since(start).Round(time.Second), n-2, rotations)
 }
 
 func (g *gates) testStop() {
@@ -596,6 +628,10 @@ func (g *gates) testStart() {
 	dir := g.dir
 	g.second = g.replica(func(c *config.Config) { c.Plugins = dir })
 	g.second.t = g.T
+	await.Until(g.T, "the host is ready", func() bool { return ready(g.second.host) })
+	if s, _ := g.second.host.catalog.Status("gate-a"); s.State == catalog.Waiting {
+		g.Errorf("the host was not ready to convert before its plugin had failed to start: %s", s.LastError)
+	}
 	g.second.expectState("gate-a", func(s catalog.Status) bool { return s.State == catalog.Running })
 	got, err := g.v1("a").Get(g.Context(), "in-v2", metav1.GetOptions{})
 	g.ok(err)

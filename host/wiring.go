@@ -106,16 +106,15 @@ func (f loadFailure) LoadStep() string {
 
 // readiness returns the parts of /readyz: the API server answers, the directory
 // was read, and every plugin runs, waits or has failed. A plugin runs only once its
-// informers have synced.
+// informers have synced. For that the API server may need its conversions, which a
+// Service passes to ready hosts only: so a plugin that converts need not run.
 func (h *Host) readiness() []serve.Check {
+	updated := h.catalog.Updated() // before the plugins are taken from it
 	checks := []serve.Check{
 		{Name: "API server", Ready: h.cache.Reachable},
 		{Name: "plugin directory", Ready: func() error {
-			switch {
-			case !h.catalog.Updated():
+			if !updated {
 				return errors.New("has not been read yet: if it cannot be, the log states why")
-			case !h.catalog.Settled():
-				return errors.New("its plugins are being loaded")
 			}
 			return nil
 		}},
@@ -127,7 +126,7 @@ func (h *Host) readiness() []serve.Check {
 		checks = append(checks, serve.Check{Name: fmt.Sprintf("plugin %s: %s", s.Name, s.State), Ready: func() error {
 			waitsFor := statuses[s.Name].WaitsFor
 			switch {
-			case s.State != catalog.Loading:
+			case s.State != catalog.Loading || statuses[s.Name].Converts:
 				return nil
 			case waitsFor != "":
 				return errors.New("is being started: waits for " + waitsFor)

@@ -113,14 +113,6 @@ func (c *Catalog[G]) Updated() bool {
 	return c.updated
 }
 
-// Settled reports whether Update was called and every plugin runs, waits or has
-// failed.
-func (c *Catalog[G]) Settled() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.updated && !slices.ContainsFunc(c.statuses(), func(s Status) bool { return s.State == Loading })
-}
-
 // Running returns the revisions that are running.
 func (c *Catalog[G]) Running() []*Revision[G] {
 	c.mu.Lock()

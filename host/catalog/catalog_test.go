@@ -89,8 +89,8 @@ func expectStatus(t *testing.T, c *testCatalog, want ...string) {
 func TestAPluginIsLoadedReplacedAndRemoved(t *testing.T) {
 	w := newWorld("A")
 	scenario(t, w, func(update func(...Module), c *testCatalog) {
-		if c.Settled() {
-			t.Error("settled before the first snapshot")
+		if c.Updated() {
+			t.Error("updated before the first snapshot")
 		}
 		update(module("p", "A/1"))
 		w.expect(t, "start p A/1")
@@ -99,8 +99,8 @@ func TestAPluginIsLoadedReplacedAndRemoved(t *testing.T) {
 		w.expect(t)
 		update(module("p", "A/2"))
 		w.expect(t, "start p A/2") // on probation: the one before it is kept
-		if s := c.Statuses()[0]; s.Revision != 2 || !c.Settled() {
-			t.Errorf("revision %d, settled %v", s.Revision, c.Settled())
+		if s := c.Statuses()[0]; s.Revision != 2 || !c.Updated() {
+			t.Errorf("revision %d, updated %v", s.Revision, c.Updated())
 		}
 		update(under(module("p", "A/2"), "x: y"))
 		w.expect(t, "with policy p A/2", "start p A/2 x: y", "close p A/2")

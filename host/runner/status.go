@@ -14,6 +14,8 @@ type Status struct {
 	// WaitsFor is what the plugin waits for now, at its start or because its informers
 	// are late; "" if it does not.
 	WaitsFor string
+	// Converts states that its guest converts objects, be it that it runs or that it is started.
+	Converts bool
 	// Breaker is that of the running revision; nil while it is started.
 	Breaker *dispatch.BreakerStatus
 	// Openings is how often a breaker has opened since the plugin was added.
@@ -56,6 +58,11 @@ func (r *Runner) Statuses() map[string]Status {
 	for name, what := range r.waitsFor {
 		status := out[name]
 		status.WaitsFor = what
+		out[name] = status
+	}
+	for name := range r.converters {
+		status := out[name]
+		status.Converts = true
 		out[name] = status
 	}
 	return out

@@ -14,7 +14,7 @@ import (
 const (
 	name     = "gate-a"
 	kind     = "GateA"
-	revision = "revision-1"
+	revision = "revision-00001"
 )
 
 // spec is that of v1, which is stored.
