@@ -53,6 +53,7 @@ type Host struct {
 	version string
 	logger  hclog.Logger
 	metrics *telemetry.Metrics
+	traces  *telemetry.Traces // nil without a collector
 	events  events.Observer
 	sender  *podevents.Sender
 	// replicas is nil if there is one.
@@ -88,6 +89,9 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	if h.sender, err = podevents.New(cluster, env.Pod); err != nil {
 		return nil, err
 	}
+	if c.Tracing.Endpoint != "" {
+		h.traces = telemetry.NewTraces(c.Tracing.Endpoint, c.Tracing.SamplingRatePerMillion, env.Version, h.logger.Named("tracing"))
+	}
 	h.events = events.Observers(env.Events, h.metrics.CountEvents(), h.sender, events.Func(func(e events.Event) { h.webhooks.observe(e) }))
 	if h.source, err = source.NewDirectory(source.Config{Path: c.Plugins, Logger: h.logger.Named("source")}); err != nil {
 		return nil, err
@@ -120,7 +124,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		return nil, err
 	}
 	h.runner = runner.New(runner.Config{
-		Cluster: cluster, Cache: h.cache, Metrics: h.metrics, Events: h.events, Logger: h.logger,
+		Cluster: cluster, Cache: h.cache, Metrics: h.metrics, Events: h.events, Logger: h.logger, Traces: h.traces,
 		Recorder: func(dropped func()) effect.Recorder { return h.sender.Recorder(dropped) },
 		RollBack: func(plugin string, revision int, reason string) { h.catalog.RollBack(plugin, revision, reason) },
 		Version:  env.Version, Namespace: c.Namespace, Resync: c.Resync.Duration, HostIdentity: c.HostIdentity, Access: reviewer, LeadOf: h.replicas.of, ReviewEvery: env.RightsFor,
@@ -216,5 +220,8 @@ func (h *Host) close(ctx context.Context) {
 	}
 	if h.sender != nil {
 		h.sender.Stop()
+	}
+	if err := h.traces.Stop(ctx); err != nil {
+		h.logger.Warn("the last traces are lost", "error", err)
 	}
 }

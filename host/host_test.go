@@ -2,8 +2,12 @@ package host
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -145,12 +149,20 @@ func apply(t testing.TB, client dynamic.ResourceInterface, path string) {
 // refused module and by another revision, and is removed.
 func TestAHostLeavesNoGoroutinesBehind(t *testing.T) {
 	cluster := devcluster.Start(t)
+	var traced sync.Map
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		for _, text := range regexp.MustCompile(`"(thole\.plugin|thole\.object|thole\.result)","value":{"stringValue":"[^"]*"`).FindAllString(string(body), -1) {
+			traced.Store(text, true)
+		}
+	}))
+	defer collector.Close()
 	goroutines := goleak.IgnoreCurrent()
 	wasm := wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager")
 	client := dynamic.NewForConfigOrDie(cluster.Config)
 	samples := client.Resource(podManagers).Namespace("default")
 
-	r := start(t, cluster.Config, nil)
+	r := start(t, cluster.Config, func(c *config.Config) { c.Tracing.Endpoint = collector.URL + "/v1/traces" })
 	r.install("podmanager", wasm)
 	r.expectState("podmanager", func(s catalog.Status) bool {
 		return s.State == catalog.Waiting && strings.Contains(s.LastError, "install its CRD")
@@ -189,6 +201,13 @@ func TestAHostLeavesNoGoroutinesBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	expectNothingLeft(t, cluster.Config, goroutines)
+	for _, want := range []string{
+		`"thole.plugin","value":{"stringValue":"podmanager"`, `"thole.object","value":{"stringValue":"default/sample"`, `"thole.result","value":{"stringValue":"success"`,
+	} {
+		if _, ok := traced.Load(want); !ok {
+			t.Errorf("the collector has no %s", want)
+		}
+	}
 }
 
 // expectNothingLeft tolerates connections for a while: the host closes idle ones

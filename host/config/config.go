@@ -68,6 +68,8 @@ type Config struct {
 	LeaderElection LeaderElection `json:"leaderElection,omitzero"`
 	// Webhook is how the host serves reviews and conversions of plugins to the API server.
 	Webhook Webhook `json:"webhook,omitzero"`
+	// Tracing is where traces of runs are sent.
+	Tracing Tracing `json:"tracing,omitzero"`
 	// Limits bound every plugin.
 	Limits Limits `json:"limits,omitzero"`
 	// Allow is what policy files may allow beyond the default.
@@ -126,7 +128,7 @@ func (c *Config) numbers() []number {
 		numberOf("resync", &c.Resync.Duration, 10*time.Hour, time.Second, maxResync),
 		numberOf("cacheMiB", &c.CacheMiB, 1024, 1, maxMiB),
 		numberOf("guestMemoryMiB", &c.GuestMemoryMiB, 0, 1, maxMiB),
-	}, c.LeaderElection.numbers(), c.Webhook.numbers(), c.Limits.numbers())
+	}, c.LeaderElection.numbers(), c.Webhook.numbers(), c.Tracing.numbers(), c.Limits.numbers())
 }
 
 // Read reads and validates a configuration file in YAML or JSON. The file need
@@ -203,6 +205,9 @@ func (c Config) problems() (problems []error) {
 	}
 	problems = append(problems, c.LeaderElection.problems()...)
 	problems = append(problems, c.Webhook.problems()...)
+	if err := c.Tracing.problem(); err != nil {
+		problems = append(problems, err)
+	}
 	problems = append(problems, c.Allow.problems()...)
 	for _, n := range c.numbers() {
 		if err := n.validate(); n.value != 0 && err != nil {

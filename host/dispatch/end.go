@@ -93,6 +93,7 @@ func (r *run) report() {
 		e.Failure.Stack, e.Failure.Printed, e.Failure.PrintedStack = r.guestFault.Stack, r.printed(), r.guestFault.PrintedStack
 	}
 	e.Muted = r.mute(e.Failure)
+	r.ended = e
 	r.c.Events.Observe(e)
 	r.revision.Effects.EmitEvent(r.target(), d.Event)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/queue"
@@ -96,6 +97,12 @@ func (c *Controller) process(ctx context.Context, item workItem) {
 	if r == nil {
 		return
 	}
+	var ended events.RunEnded
+	if c.Trace != nil {
+		var end func(events.RunEnded)
+		ctx, end = c.Trace(ctx, r.identity(), r.worked)
+		defer func() { end(ended) }()
+	}
 	if !r.resumed {
 		if r.stepDaemon(ctx); !r.needsReconcile() {
 			r.endWithoutReconcile()
@@ -114,6 +121,7 @@ func (c *Controller) process(ctx context.Context, item workItem) {
 	r.perform(ctx)
 	if r.later > 0 {
 		seconds := time.Since(r.worked).Seconds()
+		ended.Result = string(outcome.MetricRequeueAfter)
 		r.park() // from here on another worker may have the run
 		done(string(outcome.MetricRequeueAfter), abi.ClassNone, seconds)
 		return
@@ -121,6 +129,7 @@ func (c *Controller) process(ctx context.Context, item workItem) {
 	r.reportToBreaker(item.permit)
 	r.compareRevisions()
 	r.end()
+	ended = r.ended
 	done(string(r.decision.Metric), r.decision.Class, time.Since(r.worked).Seconds())
 }
 
@@ -157,6 +166,7 @@ type run struct {
 	fault      *outcome.Fault // why there is no result
 	guestFault *sandbox.Fault // the cause of fault, if the guest is to blame
 	decision   outcome.Decision
+	ended      events.RunEnded // once it was reported
 
 	failures  []abi.EffectFailure
 	writes    []effect.Write

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +19,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/internal/await"
@@ -116,6 +119,36 @@ func TestRequestNeedsManifestAndPolicy(t *testing.T) {
 				t.Fatalf("%+v, %v", reply, err)
 			}
 		})
+	}
+}
+
+// A call is in metrics, in the log and in a span.
+func TestEachCallIsObserved(t *testing.T) {
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/moved" {
+			http.Redirect(w, r, "/gone", http.StatusFound)
+			return
+		}
+		w.WriteHeader(http.StatusGone)
+	})
+	c := newClient(t, Config{Entries: Entries{local(server)}})
+	if reply, err := c.get(t, server.URL+"/moved?key=hidden"); err != nil || reply.Status != http.StatusGone {
+		t.Fatalf("%+v, %v", reply, err)
+	}
+	if c.lastCode() != hostOf(server)+" 410" {
+		t.Error(c.codes)
+	}
+	if log := c.log.text(); !strings.Contains(log, "url="+server.URL+"/moved ") || !strings.Contains(log, "code=410 redirects=1") || strings.Contains(log, "hidden") {
+		t.Error(log)
+	}
+	span := c.spans.Ended()[0]
+	got := map[attribute.Key]string{}
+	for _, a := range span.Attributes() {
+		got[a.Key] = a.Value.Emit()
+	}
+	want := map[attribute.Key]string{"http.request.method": "GET", "server.address": hostOf(server), "http.response.status_code": "410", "thole.redirects": "1"}
+	if !maps.Equal(got, want) || span.Name() != "HTTP" {
+		t.Errorf("the span is %s %v, want %v", span.Name(), got, want)
 	}
 }
 

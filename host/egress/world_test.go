@@ -27,6 +27,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.uber.org/goleak"
 	"golang.org/x/net/dns/dnsmessage"
 
@@ -50,7 +52,8 @@ var everything = []abi.HTTPHost{{Host: "*", Methods: []string{"GET", "HEAD", "PO
 type client struct {
 	*Client
 	log   *logBuffer
-	codes []string // host and code of each call
+	spans *tracetest.SpanRecorder // of the calls of get
+	codes []string                // host and code of each call
 
 	mu sync.Mutex
 }
@@ -77,7 +80,7 @@ func newClient(t *testing.T, config Config) *client {
 	if problems := config.Entries.Problems(nil); len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	c := &client{log: &logBuffer{}}
+	c := &client{log: &logBuffer{}, spans: tracetest.NewSpanRecorder()}
 	config.Plugin = "p"
 	config.Logger = hclog.New(&hclog.LoggerOptions{Output: c.log, Level: hclog.Trace})
 	config.Observe = func(host, code string, _ time.Duration) {
@@ -92,7 +95,9 @@ func newClient(t *testing.T, config Config) *client {
 
 func (c *client) get(t *testing.T, url string) (*abi.HTTPReply, error) {
 	t.Helper()
-	return c.Do(t.Context(), everything, &abi.HTTPCall{URL: url}, most, nil)
+	ctx, run := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(c.spans)).Tracer("test").Start(t.Context(), "run")
+	defer run.End()
+	return c.Do(ctx, everything, &abi.HTTPCall{URL: url}, most, nil)
 }
 
 func (c *client) lastCode() string {

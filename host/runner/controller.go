@@ -179,6 +179,7 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 		Metrics:  c.metrics,
 		Lease:    leaseOf(p),
 		Events:   r.Events,
+		Trace:    r.Traces.Begin(),
 		LogLines: p.log,
 		Logger:   r.Logger.Named("dispatch").With("plugin", plugin, "controller", rev.Controller.Name),
 	}, rev)

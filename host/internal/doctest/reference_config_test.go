@@ -111,7 +111,7 @@ func plainType(e ast.Expr) string {
 			return "list of text"
 		case "SecretRef":
 			return "namespace and name"
-		case "Limits", "Allow", "LeaderElection", "Webhook", "Webhooks":
+		case "Limits", "Allow", "LeaderElection", "Webhook", "Webhooks", "Tracing":
 			return fmt.Sprintf("[%s](#%s)", strings.ToLower(e.Name[:1])+e.Name[1:], strings.ToLower(e.Name))
 		default:
 			return "number"
