@@ -63,6 +63,22 @@ func TestDeletionDropsPendingEvents(t *testing.T) {
 	x.ExpectGone(shop)
 }
 
+func TestUpdatesThatDoNotCountDoNotHastenADeletion(t *testing.T) {
+	x := opinionatedSite(t, controller{Retry: sdk.RetryPolicy{Initial: time.Minute, Attempts: 2}})
+	x.fail = errBroken
+	x.Delete(shop)
+	x.run("delete A").ExpectRetry("")
+	for range 3 { // each would be an attempt
+		x.change(`{"metadata":{"labels":{"tier":"web"}}}`)
+		x.run().ExpectWaiting("RetryPending")
+		x.change(`{"metadata":{"labels":null}}`)
+		x.run().ExpectWaiting("RetryPending")
+	}
+	x.fail = nil
+	x.later("delete A").ExpectSuccess()
+	x.ExpectGone(shop)
+}
+
 func TestDeletionThatIsGivenUpKeepsTheObject(t *testing.T) {
 	x := opinionatedSite(t, controller{Retry: sdk.RetryPolicy{Attempts: 2}})
 	x.fail = errBroken

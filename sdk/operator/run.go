@@ -80,7 +80,7 @@ func (p *pass[Spec, Status]) turn() int {
 	if first := p.first(); first >= 0 && p.pending[first].due <= p.r.Now.UnixMilli() {
 		return first
 	}
-	if p.Opinionated && p.r.Change.Type != sdk.Deleted && p.byItself() {
+	if p.Opinionated && p.byItself() && (p.r.Change.Type != sdk.Deleted || !p.newer(Deleted)) {
 		return -1
 	}
 	return slices.IndexFunc(p.pending, func(e event) bool { return !e.kept })
@@ -204,12 +204,10 @@ func (p *pass[Spec, Status]) finish(well sdk.Action, err error) (sdk.Action, err
 // store writes the record. In the opinionated form a patch, even one of nothing, makes the
 // host hold the object by its finalizer.
 func (p *pass[Spec, Status]) store() {
-	if p.r.Change.Type != sdk.Deleted {
-		if p.Opinionated {
-			p.r.Patch(sdk.Raw("{}"))
-		}
-		patched, _ := p.r.Patched() // if that fails, the host refuses the result
-		p.given, p.seen = p.version(p.r.Object()), p.version(patched)
+	if p.Opinionated && p.r.Change.Type != sdk.Deleted {
+		p.r.Patch(sdk.Raw("{}"))
 	}
+	patched, _ := p.r.Patched() // if that fails, the host refuses the result
+	p.given, p.seen = p.version(p.r.Object()), p.version(patched)
 	p.r.SetMemo(&p.record)
 }
