@@ -28,21 +28,24 @@ const (
 // metadata are the addresses of the metadata and credential services of clouds. They are in ranges
 // that are allowed for other reasons, and one is public.
 var metadata = []netip.Addr{
-	netip.MustParseAddr("169.254.169.254"), // AWS, Google, Azure, Oracle, DigitalOcean, OpenStack, Hetzner
-	netip.MustParseAddr("169.254.169.252"), // Google, the metadata server of a GKE node
-	netip.MustParseAddr("169.254.170.2"),   // AWS, tasks of ECS
-	netip.MustParseAddr("169.254.170.23"),  // AWS, pods of EKS
-	netip.MustParseAddr("169.254.0.23"),    // Tencent
-	netip.MustParseAddr("169.254.10.10"),   // Tencent
-	netip.MustParseAddr("169.254.42.42"),   // Scaleway
-	netip.MustParseAddr("100.100.100.200"), // Alibaba
-	netip.MustParseAddr("168.63.129.16"),   // Azure
-	netip.MustParseAddr("192.0.0.192"),     // Oracle
-	netip.MustParseAddr("fd00:ec2::254"),   // AWS
-	netip.MustParseAddr("fd00:ec2::23"),    // AWS, pods of EKS
-	netip.MustParseAddr("fd20:ce::254"),    // Google
-	netip.MustParseAddr("fd00:42::42"),     // Scaleway
-	netip.MustParseAddr("fe80::a9fe:a9fe"), // OpenStack
+	netip.MustParseAddr("169.254.169.254"),    // AWS, Google, Azure, Oracle, DigitalOcean, OpenStack, Hetzner
+	netip.MustParseAddr("169.254.169.252"),    // Google, the metadata server of a GKE node
+	netip.MustParseAddr("169.254.170.2"),      // AWS, tasks of ECS
+	netip.MustParseAddr("169.254.170.23"),     // AWS, pods of EKS
+	netip.MustParseAddr("169.254.0.23"),       // Tencent
+	netip.MustParseAddr("169.254.10.10"),      // Tencent
+	netip.MustParseAddr("169.254.42.42"),      // Scaleway
+	netip.MustParseAddr("100.100.100.200"),    // Alibaba
+	netip.MustParseAddr("168.63.129.16"),      // Azure
+	netip.MustParseAddr("192.0.0.192"),        // Oracle
+	netip.MustParseAddr("fd00:ec2::254"),      // AWS
+	netip.MustParseAddr("fd00:ec2::23"),       // AWS, pods of EKS
+	netip.MustParseAddr("fd20:ce::254"),       // Google
+	netip.MustParseAddr("fd00:42::42"),        // Scaleway
+	netip.MustParseAddr("fd00:c1::a9fe:a9fe"), // Oracle
+	netip.MustParseAddr("fd00:a9fe:a9fe::1"),  // Akamai
+	netip.MustParseAddr("fd00:100::100:200"),  // Alibaba
+	netip.MustParseAddr("fe80::a9fe:a9fe"),    // OpenStack
 }
 
 // prefixClass is a row of the registries of special addresses (RFC 6890) that IANA keeps.
@@ -117,6 +120,13 @@ func forms(addr netip.Addr) []netip.Addr {
 			all = append(all, ipv4(e.at))
 		}
 	}
+	if localNAT64.Contains(addr) {
+		for _, at := range shorterNAT64 {
+			if held := netip.AddrFrom4([4]byte{bytes[at[0]], bytes[at[1]], bytes[at[2]], bytes[at[3]]}); held.As4()[0] != 0 {
+				all = append(all, held) // else the prefix is longer
+			}
+		}
+	}
 	if teredo.Contains(addr) {
 		inverted := ipv4(12).As4()
 		for i := range inverted {
@@ -130,6 +140,13 @@ func forms(addr netip.Addr) []netip.Addr {
 	return all
 }
 
+// localNAT64 is for the NAT64 of a network (RFC 8215), which chooses a prefix in it.
+var localNAT64 = netip.MustParsePrefix("64:ff9b:1::/48")
+
+// shorterNAT64 are the bytes of the IPv4 address with a prefix of 48, 56 and 64 bits: byte 8 is left out
+// (RFC 6052, section 2.2).
+var shorterNAT64 = [][4]int{{6, 7, 9, 10}, {7, 9, 10, 11}, {9, 10, 11, 12}}
+
 var teredo = netip.MustParsePrefix("2001::/32") // RFC 4380: the client's address is inverted
 
 // embedding are the prefixes of IPv6 addresses that hold an IPv4 address, at a byte.
@@ -140,7 +157,7 @@ var embedding = []struct {
 	{netip.MustParsePrefix("::/96"), 12},           // IPv4-compatible (RFC 4291)
 	{netip.MustParsePrefix("::ffff:0:0:0/96"), 12}, // IPv4-translated (RFC 2765)
 	{netip.MustParsePrefix("64:ff9b::/96"), 12},    // NAT64 (RFC 6052)
-	{netip.MustParsePrefix("64:ff9b:1::/48"), 12},  // NAT64 of a network (RFC 8215), with a prefix of 96 bits
-	{netip.MustParsePrefix("2002::/16"), 2},        // 6to4 (RFC 3056)
-	{teredo, 4},                                    // the server
+	{localNAT64, 12},                        // NAT64 of a network, with a prefix of 96 bits
+	{netip.MustParsePrefix("2002::/16"), 2}, // 6to4 (RFC 3056)
+	{teredo, 4},                             // the server
 }

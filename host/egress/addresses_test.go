@@ -30,6 +30,13 @@ func TestAddressIsJudgedInEachForm(t *testing.T) {
 		{"64:ff9b::a00:1", "private", ""},
 		{"64:ff9b:1::a00:1", "64:ff9b:1::/48", classPrivate},
 		{"64:ff9b:1::5db8:d822", "", classReserved},
+		{"64:ff9b:1::5db8:d822", "64:ff9b:1::/48", ""},
+		{"64:ff9b:1:a9fe:a9:fe00:5db8:d822", "64:ff9b:1::/48", classMetadata}, // with a prefix of 48 bits
+		{"64:ff9b:1:a:0:1:5db8:d822", "64:ff9b:1::/48", classPrivate},         // 56
+		{"64:ff9b:1::7f:0:105d:b8d8", "64:ff9b:1::/48", classLoopback},        // 64
+		{"fd00:c1::a9fe:a9fe", "private", classMetadata},
+		{"fd00:a9fe:a9fe::1", "private", classMetadata},
+		{"fd00:100::100:200", "private", classMetadata},
 		{"2002:7f00:1::", "2002::/16", classLoopback},
 		{"2002:5db8:d822::", "2002::/16", ""},
 		{"2002:5db8:d822::", "", classTunnel},

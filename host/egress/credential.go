@@ -50,7 +50,9 @@ func parseCredential(data map[string][]byte) (*credential, error) {
 		if strings.Contains(username, ":") {
 			return nil, fmt.Errorf("its %s has a colon", keyUsername)
 		}
-		c.basic = "Basic " + base64.StdEncoding.EncodeToString([]byte(username+":"+password))
+		encoded := base64.StdEncoding.EncodeToString([]byte(username + ":" + password))
+		c.basic = "Basic " + encoded
+		c.secrets.add(encoded)
 		c.secrets.add(password)
 		c.secrets.add(username + ":" + password)
 	}

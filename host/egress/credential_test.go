@@ -212,13 +212,16 @@ var encodings = map[string]func(string) string{
 	"base64 of a header": func(s string) string {
 		return base64.StdEncoding.EncodeToString([]byte("Authorization: Bearer " + s + "\r\n"))
 	},
-	"base64 of URLs":           func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte("??>" + s)) },
-	"hex":                      func(s string) string { return hex.EncodeToString([]byte(s)) },
-	"hex in upper case":        func(s string) string { return strings.ToUpper(hex.EncodeToString([]byte(s))) },
-	"JSON":                     func(s string) string { text, _ := json.Marshal(map[string]string{"a": s}); return string(text) },
-	"HTML":                     func(s string) string { return html.EscapeString(s) },
-	"query":                    func(s string) string { return "a=" + url.QueryEscape(s) },
-	"path":                     func(s string) string { return "/" + url.PathEscape(s) },
+	"base64 of URLs":    func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte("??>" + s)) },
+	"hex":               func(s string) string { return hex.EncodeToString([]byte(s)) },
+	"hex in upper case": func(s string) string { return strings.ToUpper(hex.EncodeToString([]byte(s))) },
+	"JSON":              func(s string) string { text, _ := json.Marshal(map[string]string{"a": s}); return string(text) },
+	"HTML":              func(s string) string { return html.EscapeString(s) },
+	"query":             func(s string) string { return "a=" + url.QueryEscape(s) },
+	"path":              func(s string) string { return "/" + url.PathEscape(s) },
+	"base64 in lines": func(s string) string {
+		return inLines(base64.StdEncoding.EncodeToString([]byte("Authorization: Bearer "+strings.Repeat("a", 40)+s)), "\n")
+	},
 	"every letter for a URL":   func(s string) string { return escapedEach(s, "%%%02x") + "%zz%" },
 	"every letter in JSON":     func(s string) string { return escapedEach(s, `\u%04x`) + `\u00` },
 	"every letter in a string": func(s string) string { return escapedEach(s, `\x%02X`) },
@@ -296,14 +299,18 @@ func TestCredentialIsInNothingThatLeavesTheClient(t *testing.T) {
 		}
 	}
 	// A header of Basic is withheld as well.
-	server := serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header) })
-	e := local(server)
-	e.SecretRef = &SecretRef{Namespace: "n", Name: "s"}
-	c := newClient(t, Config{Entries: Entries{e}, Secrets: secretOf("username", "somebody", "password", "some password")})
-	reply, err := c.get(t, server.URL)
-	wantFailure(t, reply, err, abi.HTTPCredential)
-	if c.lastCode() != hostOf(server)+" credential" {
-		t.Error(c.codes)
+	for _, encode := range []func(string) string{encodings["as it is"], encodings["base64"], encodings["hex"], encodings["base64 in lines"]} {
+		server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, encode("Authorization: "+r.Header.Get("Authorization")+"\r\n"))
+		})
+		e := local(server)
+		e.SecretRef = &SecretRef{Namespace: "n", Name: "s"}
+		c := newClient(t, Config{Entries: Entries{e}, Secrets: secretOf("username", "somebody", "password", "some password")})
+		reply, err := c.get(t, server.URL)
+		wantFailure(t, reply, err, abi.HTTPCredential)
+		if c.lastCode() != hostOf(server)+" credential" {
+			t.Error(c.codes)
+		}
 	}
 }
 
@@ -406,17 +413,17 @@ func TestCredentialOfAnotherRevisionIsWithheld(t *testing.T) {
 // The host may have the credential since before the start.
 func TestCredentialOfAnotherEntryIsWithheldAfterARestart(t *testing.T) {
 	server, plain, credentialed := echoing(t)
-	elsewhere := Entry{Host: "elsewhere.test", SecretRef: &SecretRef{Namespace: "n", Name: "elsewhere"}}
+	elsewhere := Entry{Host: "elsewhere.test", SecretRef: &SecretRef{Namespace: "n", Name: "elsewhere"}} // which may be the same server
 	reads := map[SecretRef]int{}
 	c := newClient(t, Config{Entries: Entries{plain, credentialed, elsewhere}, Secrets: func(ctx context.Context, ref SecretRef) (map[string][]byte, error) {
 		reads[ref]++
-		return secretOf("token", "the-token-of-the-host")(ctx, ref)
+		return secretOf("token", map[string]string{"s": "another-token", "elsewhere": "the-token-of-the-host"}[ref.Name])(ctx, ref)
 	}})
 	for range 2 {
 		reply, err := c.get(t, server.URL)
 		wantFailure(t, reply, err, abi.HTTPCredential)
 	}
-	if len(reads) != 1 || reads[*credentialed.SecretRef] != 1 {
+	if len(reads) != 2 || reads[*credentialed.SecretRef] != 1 || reads[*elsewhere.SecretRef] != 1 {
 		t.Errorf("reads %v", reads)
 	}
 }
@@ -428,9 +435,51 @@ func TestRangeIsRefusedWithACredentialOfAnyEntry(t *testing.T) {
 	c := newClient(t, Config{Entries: Entries{plain, credentialed}, Secrets: secretOf("token", "the-token-of-the-host")})
 	reply, err := c.Do(t.Context(), everything, call, most, nil)
 	wantInvalid(t, reply, err, "Range is not supported with a policy that has a credential")
+	for _, alias := range []string{"Request-Range", "x-ms-range"} {
+		_, err := c.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL, Headers: []abi.HTTPHeader{{Name: alias, Value: "bytes=0-3"}}}, most, nil)
+		wantInvalid(t, nil, err, "Range is not supported with a policy that has a credential")
+	}
+	later := newClient(t, Config{State: c.state, Entries: Entries{plain}}) // after the credential was read
+	if reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{Method: "POST", URL: server.URL}, most, nil); err != nil || reply.Status != 200 {
+		t.Fatalf("%+v, %v", reply, err)
+	}
+	reply, err = later.Do(t.Context(), everything, call, most, nil)
+	wantInvalid(t, reply, err, "Range is not supported with a policy that has a credential")
 	without := newClient(t, Config{Entries: Entries{plain}})
 	if reply, err := without.Do(t.Context(), everything, call, most, nil); err != nil || reply.Status != 200 {
 		t.Errorf("%+v, %v", reply, err)
+	}
+}
+
+// What cannot be searched for the credential is withheld.
+func TestAnswerThatCannotBeSearchedIsWithheld(t *testing.T) {
+	for name, show := range map[string]func(w http.ResponseWriter){
+		"deflate": func(w http.ResponseWriter) { w.Header().Set("Content-Encoding", "deflate") },
+		"twice":   func(w http.ResponseWriter) { w.Header().Set("Content-Encoding", "gzip, gzip") },
+		"x-gzip":  func(w http.ResponseWriter) { w.Header().Set("Content-Encoding", "X-Gzip") },
+		"br":      func(w http.ResponseWriter) { w.Header()["Content-Encoding"] = []string{"identity", "br"} },
+		"206":     func(w http.ResponseWriter) { w.WriteHeader(http.StatusPartialContent) },
+		"range":   func(w http.ResponseWriter) { w.Header().Set("Content-Range", "bytes 0-3/40") },
+	} {
+		server := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			show(w)
+			_, _ = w.Write([]byte("text"))
+		})
+		credentialed := local(server)
+		credentialed.SecretRef = &SecretRef{Namespace: "n", Name: "s"}
+		reply, err := newClient(t, Config{Entries: Entries{credentialed}, Secrets: secretOf("token", "the-token-of-the-host")}).get(t, server.URL)
+		wantFailure(t, reply, err, abi.HTTPCredential)
+		if reply, err := newClient(t, Config{Entries: Entries{local(server)}}).get(t, server.URL); err != nil || string(reply.Body) != "text" {
+			t.Errorf("%s, without a credential: %+v, %v", name, reply, err)
+		}
+	}
+	for _, encoding := range []string{"", "identity", "Identity"} {
+		server := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Content-Encoding"] = []string{encoding}
+		})
+		credentialed := local(server)
+		credentialed.SecretRef = &SecretRef{Namespace: "n", Name: "s"}
+		newClient(t, Config{Entries: Entries{credentialed}, Secrets: secretOf("token", "the-token-of-the-host")}).mustGet(t, server.URL)
 	}
 }
 

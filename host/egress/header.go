@@ -45,11 +45,16 @@ func requestHeader(lines []abi.HTTPHeader, userAgent string) (http.Header, error
 	return header, nil
 }
 
+// partly are headers that ask for a part of an answer: of RFC 9110, of older clients, and of Azure.
+var partly = []string{"Range", "Request-Range", "X-Ms-Range"}
+
 // checkHeader returns an error if the plugin sets the header of the credential that the host adds, or
 // asks for a part of the answer, which could be a part of a credential of any entry.
 func (c *Client) checkHeader(r *rule, header http.Header) error {
-	if header["Range"] != nil && slices.ContainsFunc(c.rules, func(r *rule) bool { return r.SecretRef != nil }) {
-		return invalid("the header Range is not supported with a policy that has a credential: remove it")
+	for _, name := range partly {
+		if header[name] != nil && (c.secrets.withheld.any() || slices.ContainsFunc(c.rules, func(r *rule) bool { return r.SecretRef != nil })) {
+			return invalid("the header %s is not supported with a policy that has a credential: remove it", name)
+		}
 	}
 	if r.SecretRef == nil {
 		return nil

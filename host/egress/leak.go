@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -105,7 +106,7 @@ func (n needles) inAny(ctx context.Context, text []byte, fold func([]byte) []byt
 				return true
 			}
 		}
-		if !bytes.ContainsAny(text, "%\\&\x00") {
+		if !bytes.ContainsAny(text, "%\\&\x00\r\n") {
 			return false
 		}
 		text = unescape(text)
@@ -117,8 +118,8 @@ func (n needles) inAny(ctx context.Context, text []byte, fold func([]byte) []byt
 const escapings = 2
 
 // unescape removes the escapes of URLs, of JSON and of HTML, each of which any character may have
-// or not. What is no escape stays. Spaces become +, as they are in the query of a URL,
-// and bytes 0 are removed.
+// or not. What is no escape stays. Spaces become +, as they are in the query of a URL.
+// Bytes 0 and line breaks are removed, also escaped ones: base64 is often written in lines.
 func unescape(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for len(text) > 0 {
@@ -128,7 +129,7 @@ func unescape(text []byte) []byte {
 			out, n = appendMeant(out, text)
 		case ' ':
 			out = append(out, '+')
-		case 0: // of UTF-16
+		case 0, '\r', '\n': // of UTF-16, and between lines
 		default:
 			out = append(out, text[0])
 		}
@@ -149,17 +150,36 @@ func appendMeant(out, text []byte) ([]byte, int) {
 			return utf8.AppendRune(out, code), n
 		}
 	case len(text) > 1 && text[1] == 'u':
-		if code, ok := number(text, 2, 6, 16); ok {
-			return utf8.AppendRune(out, rune(code)), 6
+		if code, n := utf16Escape(text); n > 0 {
+			return utf8.AppendRune(out, code), n
 		}
 	case len(text) > 1 && text[1] == 'x':
 		if code, ok := number(text, 2, 4, 16); ok {
 			return append(out, byte(code)), 4
 		}
+	case len(text) > 1 && (text[1] == 'r' || text[1] == 'n'):
+		return out, 2
 	case len(text) > 1: // such as \" and \/
 		return append(out, text[1]), 2
 	}
 	return append(out, text[0]), 1
+}
+
+// utf16Escape returns the character that \uXXXX stands for, with a second one for the other half of a
+// surrogate pair, and its length; 0 if it is none.
+func utf16Escape(text []byte) (rune, int) {
+	high, ok := number(text, 2, 6, 16)
+	if !ok {
+		return 0, 0
+	}
+	if rest := text[6:]; len(rest) > 1 && rest[0] == '\\' && rest[1] == 'u' {
+		if low, ok := number(rest, 2, 6, 16); ok {
+			if pair := utf16.DecodeRune(rune(high), rune(low)); pair != utf8.RuneError {
+				return pair, 12
+			}
+		}
+	}
+	return rune(high), 6
 }
 
 // entities are those of HTML that stand for characters which have to be escaped there.

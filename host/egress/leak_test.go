@@ -42,6 +42,7 @@ func TestAnswerWithoutTheCredentialIsNotWithheld(t *testing.T) {
 func TestUnescape(t *testing.T) {
 	for text, want := range map[string]string{
 		"a": "a", "a b": "a+b", "a\x00b\x00": "ab", "%41": "A", "%4": "%4", "%": "%", "%%41": "%A", `\u0041\x42\"\/\\`: `AB"/\`, `\u004`: `\u004`, `\x4`: `\x4`, `\`: `\`,
+		"a\r\nb\n": "ab", `a\r\nb\n`: "ab", `\ud83d\udd11`: "\U0001f511", `\ud83d\u0041`: "\ufffdA", `\ud83d\u`: `�\u`, `\ud83d`: "\ufffd",
 		"&amp;&#65;&#x41;&lt": "&AA&lt", "&": "&", "&;": "&;", "&nothing;": "&nothing;", "&#;&#x;&#xzz;&#99999999;": "&#;&#x;&#xzz;&#99999999;", "&#X3c;&apos;": "<'", "%26amp;": "&amp;",
 	} {
 		if got := string(unescape([]byte(text))); got != want {
@@ -50,11 +51,21 @@ func TestUnescape(t *testing.T) {
 	}
 }
 
+// inLines breaks a text as MIME does.
+func inLines(text, end string) string {
+	var out strings.Builder
+	for ; len(text) > 76; text = text[76:] {
+		out.WriteString(text[:76] + end)
+	}
+	return out.String() + text
+}
+
 // However a server encodes what contains a secret, the secret is found.
 func FuzzLeak(f *testing.F) {
 	f.Add("s3cret/tok&n+\"with\"<marks>~?", "before ", " behind")
 	f.Add(`%41\u0041&amp;long`, "", "%")
 	f.Add("päss word", "&", ";")
+	f.Add(strings.Repeat("long-token", 12), strings.Repeat("a", 60), "b")
 	f.Fuzz(func(t *testing.T, secret, before, behind string) {
 		if len(secret) < 8 || !utf8.ValidString(secret) || strings.ContainsFunc(secret, unicode.IsControl) {
 			return
@@ -65,7 +76,7 @@ func FuzzLeak(f *testing.F) {
 		asJSON, _ := json.Marshal(secret)
 		for name, body := range map[string]string{
 			"plain": text, "base64": base64.StdEncoding.EncodeToString([]byte(text)), "base64 of URLs": base64.URLEncoding.EncodeToString([]byte(text)),
-			"hex": fmt.Sprintf("%x", text),
+			"hex": fmt.Sprintf("%x", text), "base64 in lines": inLines(base64.StdEncoding.EncodeToString([]byte(text)), "\r\n"), "base64 in lines in JSON": inLines(base64.StdEncoding.EncodeToString([]byte(text)), `\n`),
 		} {
 			if !n.in(t.Context(), []byte(body)) {
 				t.Errorf("%s of %q is not found in %q", name, secret, body)

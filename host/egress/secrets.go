@@ -127,12 +127,13 @@ func (c *Client) credentialFor(ctx context.Context, r *rule) (*credential, error
 	return credential, nil
 }
 
-// readSecretsOf reads the Secrets of all entries for the host of a request, so that their credentials are
-// withheld from its answer whichever entry it is sent by: the host may have sent them before it was
-// restarted. A Secret that cannot be read is passed over, as the entry of the request does not need it.
-func (c *Client) readSecretsOf(ctx context.Context, t target) {
+// readSecrets reads the Secrets of all entries that were not read yet, so that their credentials are
+// withheld from an answer whichever entry it is sent by: the host may have sent them before it was
+// restarted, and a server may have several names. Those for the host of the request are read again like
+// its own. A Secret that cannot be read is passed over, as the entry of the request does not need it.
+func (c *Client) readSecrets(ctx context.Context, t target) {
 	for _, r := range c.rules {
-		if r.SecretRef != nil && r.hosts.matchesHost(t) {
+		if r.SecretRef != nil && (r.hosts.matchesHost(t) || !c.secrets.withheld.has(*r.SecretRef)) {
 			_, _ = c.secrets.get(ctx, *r.SecretRef)
 		}
 	}

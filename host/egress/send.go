@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -134,7 +136,7 @@ func (c *Client) slot(ctx context.Context) (leave func(), err error) {
 // has refused the one that was known.
 func (x *exchange) send(ctx context.Context, q *request, r *rule) (*answer, error) {
 	c := x.client
-	c.readSecretsOf(ctx, q.to)
+	c.readSecrets(ctx, q.to)
 	with, err := c.credentialFor(ctx, r)
 	if err != nil {
 		return nil, err
@@ -175,10 +177,18 @@ func (x *exchange) sendOnce(ctx context.Context, q *request, r *rule, with *cred
 	switch {
 	case ctx.Err() != nil:
 		return nil, classifyError(ctx, ctx.Err(), true)
+	case len(needles) > 0 && !searchable(a):
+		return nil, failed(abi.HTTPCredential, "the answer is compressed otherwise than by gzip, or is a part of one: it cannot be searched for the credential of the host, and is withheld")
 	case found:
 		return nil, failed(abi.HTTPCredential, "the answer contains the credential of the host, and is withheld")
 	}
 	return a, nil
+}
+
+// searchable reports whether all of an answer is there as it was written.
+func searchable(a *answer) bool {
+	plain := !slices.ContainsFunc(a.header["Content-Encoding"], func(value string) bool { return value != "" && !strings.EqualFold(value, "identity") })
+	return plain && a.status != http.StatusPartialContent && a.header["Content-Range"] == nil
 }
 
 // roundTrip sends a request and reads the answer.

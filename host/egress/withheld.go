@@ -46,6 +46,20 @@ func (w *withheld) add(ref SecretRef, c *credential) *credential {
 	return c
 }
 
+// has reports whether there are values of a Secret.
+func (w *withheld) has(ref SecretRef) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.all, func(of valuesOf) bool { return of.ref == ref })
+}
+
+// any reports whether there are values.
+func (w *withheld) any() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.all) > 0
+}
+
 // needles returns what no answer may have.
 func (w *withheld) needles() (all needles) {
 	w.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 
 	"github.com/go-logr/logr"
 	"github.com/hashicorp/go-hclog"
@@ -57,8 +58,15 @@ func (s *logrSink) Init(logr.RuntimeInfo) {}
 func (s *logrSink) Enabled(v int) bool { return s.logger.GetLevel() <= levelOf(v) }
 
 func (s *logrSink) Info(v int, message string, pairs ...any) {
+	if strings.HasPrefix(message, unsolicited) {
+		message = unsolicited
+	}
 	s.logger.Log(levelOf(v), message, pairs...)
 }
+
+// unsolicited is how net/http begins to log what a server sends behind its answer. What follows are
+// bytes of that, which may be those of a credential.
+const unsolicited = "Unsolicited response received on idle HTTP channel"
 
 func (s *logrSink) Error(err error, message string, pairs ...any) {
 	if err != nil {

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -18,6 +21,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/outcome"
 )
 
@@ -49,6 +53,64 @@ func TestKlogAndSlogWriteToTheLogger(t *testing.T) {
 		if first[field] != want {
 			t.Errorf("%s is %v, want %s", field, first[field], want)
 		}
+	}
+}
+
+// lockedBuffer is written to by a goroutine of net/http.
+type lockedBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.String()
+}
+
+// A server that sends more than the length of its answer makes net/http log that.
+func TestWhatIsBehindAnAnswerIsNotLogged(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, out, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = out.WriteString("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello, you sent the-token")
+		_ = out.Flush()
+		_, _ = conn.Read(make([]byte, 1)) // until the client has closed it
+	}))
+	defer server.Close()
+	out := &lockedBuffer{}
+	logger, err := NewLogger(LogConfig{Level: "info", Format: "json", Output: out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer klog.ClearLogger()
+	before, flags, output := slog.Default(), log.Flags(), log.Writer()
+	defer func() {
+		slog.SetDefault(before)
+		log.SetFlags(flags)
+		log.SetOutput(output)
+	}()
+	BridgeKubernetes(logger)
+	transport := &http.Transport{}
+	answer, err := (&http.Client{Transport: transport}).Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, answer.Body)
+	answer.Body.Close()
+	await.Until(t, "net/http has logged it", func() bool { return out.String() != "" })
+	if text := out.String(); !strings.Contains(text, unsolicited) || strings.Contains(text, "token") {
+		t.Errorf("logged %s", text)
 	}
 }
 

@@ -98,16 +98,19 @@ type spanExporter struct {
 	failing  atomic.Bool
 }
 
-// ExportSpans implements [sdktrace.SpanExporter]. An error would be printed by the library.
+// ExportSpans implements [sdktrace.SpanExporter]. The library would print an error.
 func (e *spanExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
-	err := e.post(ctx, spans)
+	e.report(e.post(ctx, spans))
+	return nil
+}
+
+func (e *spanExporter) report(err error) {
 	switch failed := err != nil; {
 	case failed && !e.failing.Swap(true):
 		e.logger.Warn("traces are lost: the collector does not take them", "error", err)
 	case !failed && e.failing.Swap(false):
 		e.logger.Info("traces are sent again")
 	}
-	return nil
 }
 
 // Shutdown implements [sdktrace.SpanExporter].
@@ -222,7 +225,7 @@ func attributesOf(all []attribute.KeyValue) []otlpAttribute {
 		if a.Value.Type() == attribute.INT64 {
 			out[i].Value.Int = strconv.FormatInt(a.Value.AsInt64(), 10)
 		} else {
-			out[i].Value.String = a.Value.Emit()
+			out[i].Value.String = a.Value.String()
 		}
 	}
 	return out

@@ -72,7 +72,9 @@ func TestSpansAreSentByOTLP(t *testing.T) {
 	}
 }
 
-func tracerOf(traces *Traces) trace.Tracer { return traces.provider.Tracer("github.com/thole-dev/thole/host") }
+func tracerOf(traces *Traces) trace.Tracer {
+	return traces.provider.Tracer("github.com/thole-dev/thole/host")
+}
 
 func TestSpanStatesWhatBecameOfTheRun(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
@@ -83,8 +85,10 @@ func TestSpanStatesWhatBecameOfTheRun(t *testing.T) {
 		want  string
 	}{
 		{events.RunEnded{Result: "success", Writes: 3}, "reconcile thole.result=success thole.attempt=0 thole.writes=3 Unset "},
-		{events.RunEnded{Result: "error", Attempt: 1, Failure: events.Failure{Class: abi.ClassPanic, Reason: "Panicked", Message: "not in the span"}},
-			"reconcile thole.result=error thole.attempt=1 thole.writes=0 error.type=panic Error Panicked"},
+		{
+			events.RunEnded{Result: "error", Attempt: 1, Failure: events.Failure{Class: abi.ClassPanic, Reason: "Panicked", Message: "not in the span"}},
+			"reconcile thole.result=error thole.attempt=1 thole.writes=0 error.type=panic Error Panicked",
+		},
 		{events.RunEnded{}, "daemon Unset "},
 	} {
 		since := time.Unix(7, 0)
@@ -97,7 +101,7 @@ func TestSpanStatesWhatBecameOfTheRun(t *testing.T) {
 		got := s.Name()
 		identity := []string{}
 		for _, a := range s.Attributes() {
-			text := fmt.Sprintf("%s=%s", a.Key, a.Value.Emit())
+			text := fmt.Sprintf("%s=%s", a.Key, a.Value.String())
 			if len(identity) < 5 {
 				identity = append(identity, text)
 			} else {
@@ -151,7 +155,7 @@ func TestCollectorThatFailsIsLoggedOnce(t *testing.T) {
 	if strings.Count(log.String(), "traces are lost") != 1 || strings.Count(log.String(), "traces are sent again") != 1 || c.requests != 5 {
 		t.Errorf("%d requests, logged:\n%s", c.requests, &log)
 	}
-	if strings.Index(log.String(), "503") < 0 {
+	if !strings.Contains(log.String(), "503") {
 		t.Errorf("the reason is not in %s", &log)
 	}
 }
