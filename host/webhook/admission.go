@@ -69,6 +69,9 @@ func (s *Server) admit(ctx context.Context, q *request) answer {
 	return s.notReviewed(v, err)
 }
 
+// operations are those that a controller may review.
+var operations = []admissionv1.Operation{admissionv1.Create, admissionv1.Update, admissionv1.Delete}
+
 // decode decodes and checks the body of the request.
 func (v *review) decode() error {
 	var body admissionv1.AdmissionReview
@@ -81,6 +84,8 @@ func (v *review) decode() error {
 		return fmt.Errorf("it is a %s of %s, not an AdmissionReview of %s", quoted(body.Kind), quoted(body.APIVersion), admissionv1.SchemeGroupVersion)
 	case a == nil || a.UID == "":
 		return errors.New("the AdmissionReview has no request, or that has no uid")
+	case !slices.Contains(operations, a.Operation):
+		return fmt.Errorf("request.operation is %s, must be one of %q", quoted(string(a.Operation)), operations)
 	}
 	v.asked = a
 	return cmp.Or(v.decodeObject("object", a.Object.Raw, a.Operation != admissionv1.Delete, &v.object),

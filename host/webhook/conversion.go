@@ -94,9 +94,6 @@ func (s *Server) convertOne(ctx context.Context, q *request, raw []byte, wanted 
 	if err != nil {
 		return nil, err
 	}
-	if o.Kind.APIVersion == wanted {
-		return raw, nil
-	}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("%s %s to %s: %w", o.Kind, o.Key(), wanted, err)
@@ -104,6 +101,9 @@ func (s *Server) convertOne(ctx context.Context, q *request, raw []byte, wanted 
 	}()
 	if c := s.Controller(q.export, q.plugin, q.controller); c != nil && !isKind(c.Revision(), o.Kind) {
 		return nil, fmt.Errorf("it converts %s", c.Revision().Controller.For.Kind)
+	}
+	if o.Kind.APIVersion == wanted {
+		return raw, nil
 	}
 	sent := abi.ConvertRequest{Controller: q.controller, APIVersion: wanted, Object: o.Raw}
 	var decoded bool

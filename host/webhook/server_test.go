@@ -321,7 +321,11 @@ func TestRequestThatIsNoReviewIsRefused(t *testing.T) {
 		"object is no object":          {"/validate/p/c", replaced(sample, `"x"`), 400, "request.object"},
 		"object without kind":          {"/validate/p/c", replaced(`{"apiVersion":"a.b/v1","kind":"K",`, `{`), 400, "apiVersion and kind are required"},
 		"no old object":                {"/validate/p/c", replaced("CREATE", "UPDATE"), 400, "request.oldObject is required"},
-		"unknown operation":            {"/validate/p/c", replaced(`"CREATE"`, `"CREATE\u0000"`), 400, "oldObject"},
+		"unknown operation":            {"/validate/p/c", replaced(`"CREATE"`, `"CREATE\u0000"`), 400, "request.operation"},
+		"operation in lower case":      {"/validate/p/c", replaced("CREATE", "create"), 400, `request.operation is "create", must be one of ["CREATE" "UPDATE" "DELETE"]`},
+		"operation of a rule":          {"/validate/p/c", replaced("CREATE", "*"), 400, `request.operation is "*"`},
+		"operation nobody reviews":     {"/validate/p/c", replaced("CREATE", "CONNECT"), 400, `request.operation is "CONNECT"`},
+		"no operation":                 {"/validate/p/c", replaced("CREATE", ""), 400, `request.operation is ""`},
 		"other object kind":            {"/validate/p/c", replaced(`{"apiVersion":"a.b/v1","kind":"K",`, `{"apiVersion":"v1","kind":"Secret",`), 500, "has an object of"},
 		"kind nobody offers":           {"/validate/p/c", replaced(`"kind":{"group":"a.b","version":"v1"`, `"kind":{"group":"a.b","version":"v2"`), 500, "it reviews a.b/v1 K"},
 		"subresource":                  {"/validate/p/c", create(`,"subResource":"status"`), 500, "no subresource"},
@@ -673,9 +677,10 @@ func TestConversionThatFailsNamesTheObject(t *testing.T) {
 	s.webhooks.FailurePolicy = config.IgnoreFailure // there is none for conversions
 	bad := strings.Replace(sample, `"n"`, `"bad"`, 1)
 	for name, test := range map[string]struct{ body, want string }{
-		"plugin":     {conversion("a.b/v2", sample, bad), `plugin "p" controller "c": convert failed: a.b/v1 K ns/bad to a.b/v2: it is bad`},
-		"no object":  {conversion("a.b/v2", `"x"`), "parse object"},
-		"other kind": {conversion("a.b/v2", strings.Replace(sample, `"K"`, `"L"`, 1)), "it converts a.b/v1 K"},
+		"plugin":                    {conversion("a.b/v2", sample, bad), `plugin "p" controller "c": convert failed: a.b/v1 K ns/bad to a.b/v2: it is bad`},
+		"no object":                 {conversion("a.b/v2", `"x"`), "parse object"},
+		"other kind":                {conversion("a.b/v2", strings.Replace(sample, `"K"`, `"L"`, 1)), "it converts a.b/v1 K"},
+		"other kind in the version": {conversion("a.b/v1", strings.Replace(sample, `"K"`, `"L"`, 1)), "it converts a.b/v1 K"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if r := s.conversion(test.body); r.Result.Status != "Failure" || len(r.ConvertedObjects) != 0 || !strings.Contains(r.Result.Message, test.want) {
