@@ -218,6 +218,7 @@ func TestSecretThatWasDamagedIsWrittenAgain(t *testing.T) {
 		"no key":              func(s *corev1.Secret) { delete(s.Data, keyPrivate) },
 		"not PEM":             func(s *corev1.Secret) { s.Data[keyCertificate] = []byte("x") },
 		"without authorities": func(s *corev1.Secret) { s.Data[keyBundle] = nil },
+		"broken authority":    func(s *corev1.Secret) { s.Data[keyBundle] = join(s.Data[keyBundle], encodeCertificate([]byte("x"))) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			secrets := newSecrets()
@@ -236,6 +237,9 @@ func TestSecretThatWasDamagedIsWrittenAgain(t *testing.T) {
 			}
 			if now, err := k.Certificate(); err != nil || !now.Leaf.Equal(before.Leaf) {
 				t.Errorf("another certificate is served, or none: %v", err)
+			}
+			if !contains(k.Bundle(), k.Bundle()) {
+				t.Errorf("the bundle is not valid:\n%s", k.Bundle())
 			}
 			other := replica(secrets, &bytes.Buffer{})
 			if err := other.step(t.Context()); err != nil {

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/thole-dev/thole/host/internal/explain"
 )
@@ -233,9 +234,12 @@ func certificatesOf(secret *corev1.Secret) (*certificates, error) {
 	return c, nil
 }
 
-// check returns an error if the bundle does not have the authorities of the certificates: whoever
-// trusts it would refuse them.
+// check returns an error if the bundle is not valid, or does not have the authorities of the
+// certificates: whoever trusts it would refuse them.
 func (c *certificates) check() error {
+	if _, err := cert.ParseCertsPEM(c.bundle); err != nil { // AppendCertsFromPEM passes over what is none
+		return fmt.Errorf("%s: %w", keyBundle, err)
+	}
 	for _, p := range []*pair{c.now, c.next} {
 		if p != nil && !p.isTrustedBy(c.bundle) {
 			return errors.New(keyBundle + " does not have the authority of a certificate")
