@@ -67,6 +67,11 @@ func (p *pair) covers(names []string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool { return p.leaf.VerifyHostname(name) != nil })
 }
 
+// isUsable reports whether the certificate may be served.
+func (p *pair) isUsable(w wanted, now time.Time) bool {
+	return now.Before(p.leaf.NotAfter) && p.covers(w.names)
+}
+
 // isTrustedBy reports whether a bundle has the authority of the certificate, whatever the time is.
 func (p *pair) isTrustedBy(bundle []byte) bool {
 	authorities := x509.NewCertPool()
@@ -107,7 +112,7 @@ func (c *certificates) advance(w wanted, now time.Time, arrived func(bundle []by
 		return c.start(w, now, "replaced: the one before has expired")
 	case !c.now.covers(w.names):
 		return c.start(w, now, "replaced: the names of the host have changed")
-	case c.next != nil && (!now.Before(c.next.leaf.NotAfter) || !c.next.covers(w.names)):
+	case c.next != nil && !c.next.isUsable(w, now):
 		return &certificates{now: c.now, bundle: c.bundle}, "the next one is not usable, and was dropped", nil
 	case c.next == nil && !now.Before(c.now.at(renewAt)):
 		next, authority, err := newPair(w, now)
@@ -116,6 +121,21 @@ func (c *certificates) advance(w wanted, now time.Time, arrived func(bundle []by
 		return &certificates{now: c.next, bundle: c.bundle}, "the next one is served", nil
 	}
 	return c, "", nil
+}
+
+// keep returns the certificates that there are to be if c was read and this replica serves others: c
+// as a rule, and those if c was damaged or deleted. It is also those if c has a certificate that is
+// of no use, or not the authority of what is served: somebody has put an older Secret in its place.
+// Its authorities join the bundle, since a replica that has started meanwhile serves its certificate.
+// c and served may be nil.
+func (c *certificates) keep(served *certificates, w wanted, now time.Time) *certificates {
+	switch {
+	case c == nil:
+		return served
+	case served == nil || !served.now.isUsable(w, now) || c.now.isUsable(w, now) && served.now.isTrustedBy(c.bundle):
+		return c
+	}
+	return &certificates{now: served.now, next: served.next, bundle: valid(join(c.bundle, served.bundle), now)}
 }
 
 func (c *certificates) mayPromote(now time.Time, arrived func([]byte) bool) bool {
@@ -200,19 +220,21 @@ func encodeCertificate(der []byte) []byte {
 // maxBundle bounds the authorities: a rotation needs two.
 const maxBundle = 8
 
-// valid returns the authorities of a bundle that have not expired, without what is none. Of too
-// many the oldest are left out.
+// valid returns the authorities of a bundle that have not expired, each once. Of too many the first
+// are left out.
 func valid(bundle []byte, now time.Time) []byte {
 	all, err := cert.ParseCertsPEM(bundle)
 	if err != nil {
 		return nil
 	}
 	all = slices.DeleteFunc(all, func(c *x509.Certificate) bool { return !now.Before(c.NotAfter) })
-	var text []byte
-	for _, c := range all[max(0, len(all)-maxBundle):] {
-		text = append(text, encodeCertificate(c.Raw)...)
+	var texts [][]byte
+	for i, c := range all {
+		if !slices.ContainsFunc(all[i+1:], c.Equal) {
+			texts = append(texts, encodeCertificate(c.Raw))
+		}
 	}
-	return text
+	return join(texts[max(0, len(texts)-maxBundle):]...)
 }
 
 func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }

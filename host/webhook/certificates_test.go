@@ -39,20 +39,38 @@ func trusts(bundle []byte, served *tls.Certificate, now time.Time) error {
 }
 
 // The API server and each replica have some state of the last hour: whatever that is, the one
-// accepts what the other serves.
+// accepts what the other serves. It does also if the Secret is replaced by one of before now and then.
 func TestEveryStateOfARotationIsTrusted(t *testing.T) {
+	t.Run("rotated", func(t *testing.T) {
+		if n := rotate(t, 200, 0); n < 9 || n > 11 {
+			t.Errorf("%d certificates in 200 days", n)
+		}
+	})
+	t.Run("restored", func(t *testing.T) { rotate(t, 60, 1.0/30) })
+}
+
+// rotate runs through days, in each hour of which the Secret may be replaced by one of before. It
+// returns how many certificates were served.
+func rotate(t *testing.T, days int, restored float64) int {
 	random := rand.New(rand.NewPCG(1, 2))
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	var c *certificates
 	var arrived []byte // the bundle that the API server has
+	var all []*certificates
 	recent := map[time.Time]*certificates{}
 	served := map[string]bool{}
-	for range 24 * 200 {
+	for range 24 * days {
 		now = now.Add(time.Hour)
-		next, done, err := c.advance(hosts, now, func(bundle []byte) bool { return contains(arrived, bundle) })
+		stored := c
+		if len(all) > 0 && random.Float64() < restored {
+			stored = all[random.IntN(len(all))]
+			t.Log(now.Format(time.DateTime), "the Secret was replaced by one that was made", stored.now.made().Format(time.DateTime))
+		}
+		next, done, err := stored.keep(c, hosts, now).advance(hosts, now, func(bundle []byte) bool { return contains(arrived, bundle) })
 		if err != nil {
 			t.Fatal(err)
 		}
+		all = append(all, next)
 		if done != "" {
 			t.Log(now.Format(time.DateTime), done)
 		}
@@ -70,9 +88,7 @@ func TestEveryStateOfARotationIsTrusted(t *testing.T) {
 		}
 		served[c.now.leaf.SerialNumber.String()] = true
 	}
-	if len(served) < 9 || len(served) > 11 {
-		t.Errorf("%d certificates in 200 days", len(served))
-	}
+	return len(served)
 }
 
 func TestNextCertificateIsServedInTimeWhateverHasArrived(t *testing.T) {
@@ -247,6 +263,64 @@ func TestSecretThatWasDamagedIsWrittenAgain(t *testing.T) {
 			}
 			if now, err := other.Certificate(); err != nil || !now.Leaf.Equal(before.Leaf) {
 				t.Errorf("another replica serves another certificate, or none: %v", err)
+			}
+		})
+	}
+}
+
+// A replica that starts before another one has seen the restored Secret serves its certificate.
+func TestRestoredSecretEndsNothingThatIsServed(t *testing.T) {
+	never := func(context.Context, []byte) bool { return false }
+	for name, test := range map[string]struct {
+		age   time.Duration
+		names []string
+	}{
+		"older":       {time.Hour, hosts.names},
+		"expired":     {2 * hosts.validity, hosts.names},
+		"other names": {time.Hour, []string{"other.ns.svc"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			secrets := newSecrets()
+			a, b, started := replica(secrets, &bytes.Buffer{}), replica(secrets, &bytes.Buffer{}), replica(secrets, &bytes.Buffer{})
+			a.Arrived, b.Arrived = never, never
+			step := func(replicas ...*Keeper) {
+				t.Helper()
+				for _, k := range replicas {
+					if err := k.step(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			step(a, b)
+			known := a.Bundle() // to the API server
+			older, authority, err := newPair(wanted{test.names, hosts.validity}, time.Now().Add(-test.age))
+			if err != nil {
+				t.Fatal(err)
+			}
+			stored, _ := secrets.CoreV1().Secrets("ns").Get(t.Context(), "s", metav1.GetOptions{})
+			stored.Data = (&certificates{now: older, bundle: authority}).data()
+			if _, err := secrets.CoreV1().Secrets("ns").Update(t.Context(), stored, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if name == "older" {
+				step(started)
+			}
+			step(a)
+			for _, k := range []*Keeper{a, b, started} {
+				served, err := k.Certificate()
+				if err != nil {
+					continue // it has not started
+				}
+				if err := trusts(a.Bundle(), served, time.Now()); err != nil {
+					t.Error(err)
+				}
+				if err := trusts(known, served, time.Now()); err != nil && k != started {
+					t.Error("the API server does not trust it yet: ", err)
+				}
+			}
+			step(b, started, a)
+			if of, _ := started.Certificate(); !of.Leaf.Equal(a.current.now.leaf) || !bytes.Equal(b.Bundle(), a.Bundle()) || !bytes.Equal(started.Bundle(), a.Bundle()) {
+				t.Error("the replicas do not agree")
 			}
 		})
 	}

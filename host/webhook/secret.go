@@ -157,12 +157,11 @@ func (k *Keeper) step(ctx context.Context) error {
 	if err != nil {
 		k.Logger.Warn("the Secret of the certificates is damaged, and is written anew", "secret", k.Namespace+"/"+k.Name, "error", err)
 	}
-	if stored == nil { // it was deleted or emptied: what is served may stay
-		k.mu.Lock()
-		stored = k.current
-		k.mu.Unlock()
-	}
-	next, done, err := stored.advance(wanted{k.Hosts, k.Validity}, time.Now(), func(bundle []byte) bool { return k.Arrived(ctx, bundle) })
+	w, now := wanted{k.Hosts, k.Validity}, time.Now()
+	k.mu.Lock()
+	served := k.current
+	k.mu.Unlock()
+	next, done, err := stored.keep(served, w, now).advance(w, now, func(bundle []byte) bool { return k.Arrived(ctx, bundle) })
 	if err != nil {
 		return err
 	}
