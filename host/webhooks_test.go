@@ -656,6 +656,6 @@ func (g *gates) testRemoved() {
 	})
 	// What is stored must not be taken for another version of it: that fails loudly.
 	_, err := g.v2("a").Get(g.Context(), "stored-00", metav1.GetOptions{})
-	g.expectError(err, `plugin "gate-a" controller "main": convert failed`, "not in the plugin directory")
+	g.expectError(err, `plugin \"gate-a\" controller \"main\": convert failed`, "not in the plugin directory")
 	g.second.expectState("gate-b", func(s catalog.Status) bool { return s.State == catalog.Running })
 }

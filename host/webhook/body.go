@@ -6,18 +6,25 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/thole-dev/thole/abi"
 )
 
 const (
 	// maxBytes bounds one request. The largest object that the API server takes is 3 MiB, and
 	// that of etcd is 1.5 MiB; an update has two.
 	maxBytes = 8 << 20
-	// maxBytesInFlight bounds all requests that are being read or answered, as text. Beside it a
-	// request takes a few times as much for a moment, while its objects are copied and encoded for
-	// the guest. The patch of a mutation decodes them, which takes some ten times their size: that
-	// is done in an execution slot, and so for as many at once as there are of these.
+	// maxConverted bounds the results of one conversion. An API server asks for one object, or for
+	// those of a list that fit into one request, of which most stay about as large as they are.
+	maxConverted = 2 * maxBytes
+	// maxBytesInFlight bounds all reviews that are being read or answered, as text, and all
+	// conversions with their results. Beside it a request takes a few times as much for a moment,
+	// while its objects are copied and encoded for the guest, and the response is. The patch of a
+	// mutation decodes them, which takes some ten times their size: that is done in an execution
+	// slot, and so for as many at once as there are of these.
 	maxBytesInFlight = 32 << 20
 	// maxElements bounds the values of a request that are decoded as it comes in: without those
 	// inside of objects, which stay text. Each takes up to a hundred bytes, of which a few are in
@@ -28,10 +35,39 @@ const (
 	bodyPart = 32 << 10
 )
 
-// bodies bounds the bytes of all requests together.
-type bodies struct{ room *semaphore.Weighted }
+// bodies bounds the bytes of all requests together. Conversions have a room of their own: who has no
+// certificate may ask for them, and must not keep reviews out.
+type bodies struct{ reviews, conversions *semaphore.Weighted }
 
-func newBodies() bodies { return bodies{semaphore.NewWeighted(maxBytesInFlight)} }
+func newBodies() bodies {
+	return bodies{semaphore.NewWeighted(maxBytesInFlight), semaphore.NewWeighted(maxBytesInFlight)}
+}
+
+// begin returns what a request of an export holds: nothing yet.
+func (b bodies) begin(export string) *held {
+	if export == abi.ExportConvert {
+		return &held{room: b.conversions}
+	}
+	return &held{room: b.reviews}
+}
+
+// held is what a request holds of a room.
+type held struct {
+	room *semaphore.Weighted
+	n    atomic.Int64
+}
+
+// take takes room for n more bytes, unless that is not free.
+func (h *held) take(n int64) error {
+	if !h.room.TryAcquire(n) {
+		return fmt.Errorf("the host is reading or answering %d MiB of such requests, which is the most that it does at once; try again", maxBytesInFlight>>20)
+	}
+	h.n.Add(n)
+	return nil
+}
+
+// release frees all of it.
+func (h *held) release() { h.room.Release(h.n.Swap(0)) }
 
 // refusedBodyError is why a body was refused.
 type refusedBodyError struct {
@@ -40,27 +76,23 @@ type refusedBodyError struct {
 	text   string
 }
 
-// read reads the body of a request. release frees its room.
-func (s *Server) read(w http.ResponseWriter, r *http.Request, q *request) (release func(), err *refusedBodyError) {
+// read reads the body of a request into the room that it holds.
+func (q *request) read(w http.ResponseWriter, r *http.Request) *refusedBodyError {
 	if err := methodAndType(r); err != nil {
-		return nil, err
+		return err
 	}
 	if r.ContentLength > maxBytes {
-		return nil, tooLarge()
+		return tooLarge()
 	}
-	taken := int64(0)
-	release = func() { s.bodies.room.Release(taken) }
 	body, rest := make([]byte, 0, min(max(int(r.ContentLength), 0)+1, bodyPart)), http.MaxBytesReader(w, r.Body, maxBytes)
 	for {
 		if len(body) == cap(body) {
 			body = append(body, 0)[:len(body)]
 		}
-		if more := int64(cap(body)) - taken; more > 0 {
-			if !s.bodies.room.TryAcquire(more) {
-				release()
-				return nil, &refusedBodyError{refusedBusy, http.StatusServiceUnavailable, fmt.Sprintf("the host is reading or answering %d MiB of reviews, which is the most that it does at once", maxBytesInFlight>>20)}
+		if more := int64(cap(body)) - q.held.n.Load(); more > 0 {
+			if err := q.held.take(more); err != nil {
+				return &refusedBodyError{refusedBusy, http.StatusServiceUnavailable, err.Error()}
 			}
-			taken += more
 		}
 		n, failed := rest.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
@@ -68,13 +100,11 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, q *request) (relea
 		switch {
 		case failed == io.EOF:
 			q.body = body
-			return release, nil
+			return nil
 		case isTooLarge:
-			release()
-			return nil, tooLarge()
+			return tooLarge()
 		case failed != nil:
-			release()
-			return nil, &refusedBodyError{refusedBody, http.StatusBadRequest, "read the review: " + failed.Error()}
+			return &refusedBodyError{refusedBody, http.StatusBadRequest, "read the review: " + failed.Error()}
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -70,18 +71,28 @@ func isConverted(rev *dispatch.Revision, a *apiextensionsv1.ConversionRequest) e
 	return nil
 }
 
-// convertAll converts the objects of a review, each by one call.
+// convertAll converts the objects of a review, each by one call. The results take room as the body
+// does.
 func (s *Server) convertAll(ctx context.Context, q *request, a *apiextensionsv1.ConversionRequest) ([]runtime.RawExtension, error) {
 	out := make([]runtime.RawExtension, len(a.Objects))
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(maxConversions)
+	var size atomic.Int64
 	for i := range a.Objects {
-		all.Go(func() (err error) {
+		all.Go(func() error {
 			if ctx.Err() != nil { // another object could not be converted
 				return context.Cause(ctx)
 			}
-			out[i].Raw, err = s.convertOne(ctx, q, a.Objects[i].Raw, a.DesiredAPIVersion)
-			return err
+			converted, err := s.convertOne(ctx, q, a.Objects[i].Raw, a.DesiredAPIVersion)
+			if err != nil {
+				return err
+			}
+			n := int64(len(converted))
+			if size.Add(n) > maxConverted {
+				return fmt.Errorf("the objects of the request have more than %d MiB when they are converted: list fewer at once, by limit or --chunk-size of kubectl, or let the plugin return less", maxConverted>>20)
+			}
+			out[i].Raw = converted
+			return q.held.take(n)
 		})
 	}
 	return out, all.Wait()

@@ -23,6 +23,7 @@
 //   - Nothing is kept of a review: neither what the plugin has read, nor in its memory.
 //   - A plugin that fails, takes too long or does not run is answered for as its failure policy
 //     says, by a message that names it.
-//   - At most [maxBytes] are read of a request, and all requests together have at most
-//     [maxBytesInFlight]; the calls in flight are bounded for each plugin and for all.
+//   - At most [maxBytes] are read of a request, and nothing if it is for no controller. All reviews
+//     together have at most [maxBytesInFlight], and so have all conversions with their results; the
+//     calls in flight are bounded for each plugin and for all.
 package webhook

@@ -221,6 +221,7 @@ type request struct {
 	plugin     string
 	controller string
 	known      Known
+	held       *held // room for body and what it is converted to
 	body       []byte
 }
 
@@ -253,30 +254,24 @@ func (s *Server) refuse(w http.ResponseWriter, reason string, status int, text s
 func (s *Server) serve(export string, do func(context.Context, *request) answer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
-		q := &request{export: export, plugin: r.PathValue("plugin"), controller: r.PathValue("controller")}
+		q := &request{export: export, plugin: r.PathValue("plugin"), controller: r.PathValue("controller"), held: s.bodies.begin(export)}
+		defer q.held.release()
 		if err := s.Clients.check(r, export); err != nil {
 			s.refuse(w, refusedClient, http.StatusForbidden, err.Error())
 			return
 		}
-		missing := s.find(q)
-		if missing != "" && export != abi.ExportConvert { // whose response has room for the reason
-			s.refuse(w, refusedPath, shownStatus, q.name()+": "+missing)
+		if missing := s.find(q); missing != "" { // its body is not read
+			s.refuse(w, refusedPath, shownStatus, q.name()+": "+export+" failed: "+missing)
 			return
 		}
-		release, err := s.read(w, r, q)
-		if err != nil {
+		if err := q.read(w, r); err != nil {
 			s.refuse(w, err.reason, err.status, q.name()+": "+err.text)
 			return
 		}
-		defer release()
 		ctx, cancel := context.WithTimeout(r.Context(), q.patience(r))
 		defer cancel()
 		a := do(ctx, q)
-		if missing == "" { // else there would be metrics of whatever is asked for
-			s.Metrics.Served(q.plugin, export, a.result, time.Since(began).Seconds())
-		} else {
-			s.Metrics.Refused(refusedPath)
-		}
+		s.Metrics.Served(q.plugin, export, a.result, time.Since(began).Seconds())
 		s.respond(w, q, a)
 	}
 }
@@ -286,16 +281,21 @@ func (s *Server) serve(export string, do func(context.Context, *request) answer)
 // k8s.io/apimachinery/pkg/api/errors. What follows is decided by the failurePolicy of the webhook.
 const shownStatus = http.StatusInternalServerError
 
-// find finds the plugin of a request. It returns why it has no webhooks, "" if it may have some.
+// find finds the plugin of a request. It returns why it has no webhook there, "" if it may have one.
 func (s *Server) find(q *request) (missing string) {
 	known, ok := s.Plugin(q.plugin)
 	q.known = known
+	end := "delete the webhook"
+	if q.export == abi.ExportConvert {
+		end = "end the conversion of the CustomResourceDefinition"
+	}
 	switch {
 	case !ok:
-		q.known.State = "not in the plugin directory of the host"
-		return "it is not in the plugin directory of the host: put it there, or delete the webhook"
+		return "it is not in the plugin directory of the host: put it there, or " + end
 	case known.Webhooks == nil:
-		return "its policy allows it no webhooks: write webhooks: {} to " + q.plugin + ".yaml, or delete the webhook"
+		return "its policy allows it no webhooks: write webhooks: {} to " + q.plugin + ".yaml, or " + end
+	case len(known.Controllers) > 0 && !known.isAwaited(q.controller) && s.Controller(q.export, q.plugin, q.controller) == nil:
+		return "the plugin has no such controller: " + end
 	}
 	return ""
 }

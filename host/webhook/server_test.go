@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sync/semaphore"
 	admissionv1 "k8s.io/api/admission/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
@@ -306,7 +308,7 @@ func TestRequestThatIsNoReviewIsRefused(t *testing.T) {
 		want       string
 	}{
 		"no path":                      {"/p/c", create(""), 404, "/validate/PLUGIN/CONTROLLER"},
-		"other plugin":                 {"/validate/other/c", create(""), 500, `plugin "other" controller "c": it is not in the plugin directory`},
+		"other plugin":                 {"/validate/other/c", create(""), 500, `plugin "other" controller "c": validate failed: it is not in the plugin directory`},
 		"path traversal":               {"/validate/p/%2e%2e%2fc", create(""), 200, "does not run"},
 		"not JSON":                     {"/validate/p/c", "review", 400, "not a review in JSON"},
 		"an array":                     {"/validate/p/c", "[]", 400, "not a review in JSON"},
@@ -448,7 +450,7 @@ func TestLargeReviewIsRefusedBeforeItIsRead(t *testing.T) {
 	if got := s.admission("/validate/p/c", create(`,"x":"`+strings.Repeat("x", maxBytes-4096)+`"`)); !got.Allowed {
 		t.Error("a review of nearly 8 MiB was refused")
 	}
-	if !s.bodies.room.TryAcquire(maxBytesInFlight) {
+	if !s.bodies.reviews.TryAcquire(maxBytesInFlight) {
 		t.Error("room of requests that have ended is not free")
 	}
 }
@@ -460,15 +462,58 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// Conversions, for which no client needs a certificate, keep no reviews out.
 func TestRequestsTogetherAreBounded(t *testing.T) {
-	s := serveTest(t, newTestController(allow), nil)
-	s.bodies.room.TryAcquire(maxBytesInFlight - 100)
-	if status, text := s.post("/validate/p/c", create("")); status != http.StatusServiceUnavailable || !strings.Contains(text, "at once") || s.counted(refusedBusy) != 1 {
-		t.Errorf("%d %s", status, text)
+	s := serveTest(t, newTestController(toVersionOrAllow), nil)
+	review, converted := create(""), conversion("a.b/v2", sample)
+	for name, test := range map[string]struct {
+		room                 *semaphore.Weighted
+		path, body           string
+		otherPath, otherBody string
+	}{
+		"reviews":     {s.bodies.reviews, "/validate/p/c", review, "/convert/p/c", converted},
+		"conversions": {s.bodies.conversions, "/convert/p/c", converted, "/validate/p/c", review},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := s.counted(refusedBusy)
+			test.room.TryAcquire(maxBytesInFlight - 100)
+			if status, text := s.post(test.path, test.body); status != http.StatusServiceUnavailable || !strings.Contains(text, "at once") || s.counted(refusedBusy) != before+1 {
+				t.Errorf("%d %s", status, text)
+			}
+			if status, text := s.post(test.otherPath, test.otherBody); status != http.StatusOK {
+				t.Errorf("the other kind: %d %s", status, text)
+			}
+			test.room.Release(maxBytesInFlight - 100)
+			if status, text := s.post(test.path, test.body); status != http.StatusOK {
+				t.Errorf("a later request was refused: %d %s", status, text)
+			}
+		})
 	}
-	s.bodies.room.Release(maxBytesInFlight - 100)
-	if !s.admission("/validate/p/c", create("")).Allowed {
-		t.Error("a later request was refused")
+}
+
+func TestBodyForNoControllerIsNotRead(t *testing.T) {
+	s := serveTest(t, newTestController(allow), nil)
+	s.known.Controllers = []string{"c"}
+	for path, want := range map[string]string{
+		"/convert/none/c":  `plugin "none" controller "c": convert failed: it is not in the plugin directory`,
+		"/convert/p/none":  `plugin "p" controller "none": convert failed: the plugin has no such controller`,
+		"/validate/p/none": `plugin "p" controller "none": validate failed: the plugin has no such controller`,
+	} {
+		t.Run(path, func(t *testing.T) {
+			c, err := tls.Dial("tcp", s.Address(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			c.SetDeadline(time.Now().Add(5 * time.Second)) // less than the time for a body
+			fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{", path, maxBytes)
+			if text, err := io.ReadAll(c); err != nil || !strings.Contains(string(text), "HTTP/1.1 500") || !strings.Contains(string(text), want) {
+				t.Errorf("%s, %v", text, err)
+			}
+		})
+	}
+	if s.servedAll() != 0 || s.counted(refusedPath) != 3 {
+		t.Errorf("served %v, refused %v", s.served, s.refusals)
 	}
 }
 
@@ -693,8 +738,35 @@ func TestConversionThatFailsNamesTheObject(t *testing.T) {
 		t.Errorf("response %+v", r)
 	}
 	status, text := s.post("/convert/gone/c", conversion("a.b/v2", sample))
-	if status != 200 || !strings.Contains(text, "not in the plugin directory") || s.served["gone convert failed"] != 0 {
+	if status != 500 || !strings.Contains(text, "not in the plugin directory") || s.served["gone convert failed"] != 0 {
 		t.Errorf("%d %s", status, text)
+	}
+}
+
+// An object may become as large as a result may be, but not all of a request at once.
+func TestResultsOfAConversionAreBounded(t *testing.T) {
+	pad := strings.Repeat("x", 1400<<10)
+	s := serveTest(t, newTestController(func(_ context.Context, _ dispatch.Review, request []byte) (abi.Code, string, error) {
+		sent, err := abi.DecodeConvertRequest(request)
+		if err != nil {
+			return 0, "", err
+		}
+		return abi.CodeOK, `{"object":` + strings.NewReplacer(`"a.b/v1"`, `"a.b/v2"`, `"x":1`, `"x":"`+pad+`"`).Replace(string(sent.Object)) + `}`, nil
+	}), nil)
+	fits := maxConverted / len(pad)
+	of := func(n int) string { return conversion("a.b/v2", slices.Repeat([]string{sample}, n)...) }
+	if r := s.conversion(of(fits)); r.Result.Status != "Success" || len(r.ConvertedObjects) != fits {
+		t.Errorf("response %+v", r.Result)
+	}
+	if r := s.conversion(of(2 * fits)); r.Result.Status != "Failure" || !strings.Contains(r.Result.Message, `plugin "p" controller "c": convert failed: the objects of the request have more than 16 MiB when they are converted: list fewer at once`) {
+		t.Errorf("response %+v", r.Result)
+	}
+	s.bodies.conversions.TryAcquire(maxBytesInFlight - 1<<20)
+	if r := s.conversion(of(1)); r.Result.Status != "Failure" || !strings.Contains(r.Result.Message, "at once; try again") {
+		t.Errorf("response %+v", r.Result)
+	}
+	if !s.bodies.conversions.TryAcquire(1 << 20) {
+		t.Error("room of requests that have ended is not free")
 	}
 }
 
