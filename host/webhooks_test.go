@@ -487,22 +487,46 @@ func (g *gates) testRepair() {
 		now, err := g.objects.Resource(mutatingConfigurations).Get(g.Context(), "thole-gate-a", metav1.GetOptions{})
 		return err == nil && fmt.Sprint(now.Object["webhooks"].([]any)[0].(map[string]any)["failurePolicy"]) == "Fail"
 	})
-	_, err = g.objects.Resource(crds).Patch(g.Context(), "gateas.test.thole.dev", types.MergePatchType, []byte(`{"spec":{"conversion":{"strategy":"None","webhook":null}}}`), metav1.PatchOptions{})
-	g.ok(err)
-	await.Until(g.T, "the conversion is repaired", func() bool {
-		crd, err := g.objects.Resource(crds).Get(g.Context(), "gateas.test.thole.dev", metav1.GetOptions{})
-		strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy")
-		return err == nil && strategy == "Webhook"
+	g.patchCRD(`{"spec":{"conversion":{"strategy":"None","webhook":null}}}`)
+	await.Until(g.T, "the conversion is repaired", func() bool { return g.strategy() == "Webhook" })
+	g.patchCRD(`{"metadata":{"labels":{"thole.dev/host":"other"}},"spec":{"conversion":{"strategy":"None","webhook":null}}}`)
+	await.Until(g.T, "the conversion of another host is shown", func() bool {
+		return g.hasProblem("a", "CustomResourceDefinition gateas.test.thole.dev", "another host")
 	})
+	if got := g.strategy(); got != "None" {
+		g.Errorf("the conversion of another host is now %s", got)
+	}
+	g.patchCRD(`{"metadata":{"labels":{"thole.dev/host":null}}}`)
+	await.Until(g.T, "the conversion of no host is taken over", func() bool { return g.strategy() == "Webhook" })
 	g.awaitRegistered("a")
+}
+
+// patchCRD changes the CustomResourceDefinition of plugin a.
+func (g *gates) patchCRD(text string) {
+	g.Helper()
+	_, err := g.objects.Resource(crds).Patch(g.Context(), "gateas.test.thole.dev", types.MergePatchType, []byte(text), metav1.PatchOptions{})
+	g.ok(err)
+}
+
+// strategy returns how the CustomResourceDefinition of plugin a is converted.
+func (g *gates) strategy() string {
+	crd, err := g.objects.Resource(crds).Get(g.Context(), "gateas.test.thole.dev", metav1.GetOptions{})
+	g.ok(err)
+	strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy")
+	return strategy
+}
+
+// hasProblem reports whether the replica that leads a plugin shows a problem with all parts.
+func (g *gates) hasProblem(plugin string, parts ...string) bool {
+	return slices.ContainsFunc(slices.Concat(g.host.Plugins(), g.second.host.Plugins()), func(s PluginStatus) bool {
+		return s.Name == "gate-"+plugin && !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(s.WebhookProblem, part) })
+	})
 }
 
 func (g *gates) testMatchConditions() {
 	g.policy("b", "webhooks: {failurePolicy: Ignore, timeout: 1s, matchConditions: [{name: wrong, expression: object.}]}")
-	await.Until(g.T, "the refusal is shown", func() bool { // by the replica that leads
-		return slices.ContainsFunc(slices.Concat(g.host.Plugins(), g.second.host.Plugins()), func(s PluginStatus) bool {
-			return s.Name == "gate-b" && strings.Contains(s.WebhookProblem, "ValidatingWebhookConfiguration thole-gate-b") && strings.Contains(s.WebhookProblem, "matchConditions")
-		})
+	await.Until(g.T, "the refusal is shown", func() bool {
+		return g.hasProblem("b", "ValidatingWebhookConfiguration thole-gate-b", "matchConditions")
 	})
 	g.policy("b", "webhooks: {failurePolicy: Ignore, timeout: 1s, matchConditions: [{name: text, expression: \"object == null || object.spec.text != 'deny passed over'\"}]}")
 	await.Until(g.T, "the condition holds", func() bool {

@@ -83,8 +83,9 @@ var (
 const (
 	// fieldManager is that of all that the host writes for webhooks.
 	fieldManager = "thole-webhook"
-	// labelPlugin has the plugin that a webhook configuration is for, and labelHost the host, by
-	// the Secret of its certificates: there may be several in a cluster.
+	// labelPlugin has the plugin that a webhook configuration is for. labelHost has the host that
+	// writes the configuration, or the conversion of a CustomResourceDefinition, by the Secret of its
+	// certificates: there may be several in a cluster.
 	labelPlugin = "thole.dev/plugin"
 	labelHost   = "thole.dev/host"
 )
@@ -136,6 +137,7 @@ func configurations(p Plugin, e Endpoint, host, namespace string, bundle []byte)
 		if c.Convert {
 			t := target{crdResource, c.Resource.GVR.GroupResource().String()}
 			o := t.object()
+			o.SetLabels(map[string]string{labelHost: host})
 			o.Object["spec"] = map[string]any{"conversion": map[string]any{
 				"strategy": "Webhook",
 				"webhook": map[string]any{

@@ -80,6 +80,8 @@ webhooks:
 		"CustomResourceDefinition gates.example.com": `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata:
+  labels:
+    thole.dev/host: h
   name: gates.example.com
 spec:
   conversion:

@@ -283,8 +283,9 @@ func (w *written) postpone(now time.Time) {
 // errUnchanged is returned for what has failed and is not tried again yet.
 var errUnchanged = errors.New("not tried again yet")
 
-// apply applies an object, unless it is somebody else's. wrote states that the host has written it
-// before: then somebody has taken the label away.
+// apply applies an object, unless it is somebody else's. A CustomResourceDefinition without the label
+// has no host yet. wrote states that the host has written the object before: then somebody has taken
+// the label away.
 func (r *Registrar) apply(ctx context.Context, t target, o *unstructured.Unstructured, wrote bool) (version string, err error) {
 	bounded, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -294,11 +295,14 @@ func (r *Registrar) apply(ctx context.Context, t target, o *unstructured.Unstruc
 	case apierrors.IsNotFound(err) && t.resource != crdResource:
 	case err != nil:
 		return "", err
-	case t.resource == crdResource || wrote:
-	case before.GetLabels()[labelHost] == "":
+	case r.isOfAnother(before):
+		free := "delete it, or give the plugin another name"
+		if t.resource == crdResource {
+			free = "kubectl label crd " + t.name + " " + labelHost + "-"
+		}
+		return "", errors.New("it is written by another host, which has its certificates in another Secret: run the plugin in one of them; if it does not run there any more: " + free)
+	case before.GetLabels()[labelHost] == "" && t.resource != crdResource && !wrote:
 		return "", errors.New("it is somebody else's, without the label " + labelHost + ": delete it, or give the plugin another name")
-	case before.GetLabels()[labelHost] != r.label:
-		return "", errors.New("it is written by another host, which has its certificates in another Secret: give the plugin another name, or run it in one of them")
 	}
 	applied, err := client.Apply(bounded, t.name, o, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 	if err != nil {
@@ -308,6 +312,12 @@ func (r *Registrar) apply(ctx context.Context, t target, o *unstructured.Unstruc
 		r.Logger.Info("written", "object", t.String())
 	}
 	return applied.GetResourceVersion(), nil
+}
+
+// isOfAnother reports whether another host writes an object.
+func (r *Registrar) isOfAnother(o *unstructured.Unstructured) bool {
+	host := o.GetLabels()[labelHost]
+	return host != "" && host != r.label
 }
 
 // remove deletes a webhook configuration of the host.
@@ -473,7 +483,7 @@ func (r *Registrar) Arrived(ctx context.Context, bundle []byte) bool {
 				continue
 			}
 			o, err := r.Client.Resource(t.resource).Get(ctx, t.name, metav1.GetOptions{})
-			if err != nil || !has(o) {
+			if err != nil || !has(o) && !r.isOfAnother(o) {
 				return false
 			}
 		}

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +59,51 @@ func TestConfigurationThatCannotBeDeletedIsTriedAgainLessAndLessOften(t *testing
 			t.Error("it was not deleted when it could be")
 		}
 	})
+}
+
+// Otherwise each of two hosts would write over what the other one has written, without end.
+func TestWhatAnotherHostWritesIsLeftAlone(t *testing.T) {
+	crd, configuration := target{crdResource, "gates.example.com"}, target{validatingResource, rights.WebhookName("gate")}
+	for name, test := range map[string]struct {
+		target
+		host  string // of the label; "": none
+		wrote bool
+		want  string // "": it is written
+	}{
+		"CRD of no host":                      {crd, "", false, ""},
+		"CRD without the label any more":      {crd, "", true, ""},
+		"CRD of the host":                     {crd, "own", false, ""},
+		"CRD of another host":                 {crd, "other", false, "by another host"},
+		"CRD taken by another host":           {crd, "other", true, "kubectl label crd gates.example.com thole.dev/host-"},
+		"configuration of somebody":           {configuration, "", false, "somebody else's"},
+		"configuration without the label any": {configuration, "", true, ""},
+		"configuration of the host":           {configuration, "own", false, ""},
+		"configuration of another host":       {configuration, "other", false, "by another host"},
+		"configuration taken by another host": {configuration, "other", true, "delete it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := fake.NewSimpleDynamicClient(runtime.NewScheme())
+			r := NewRegistrar(RegistrarConfig{Client: client, Endpoint: inCluster, Logger: hclog.NewNullLogger(), Plugins: func() []Plugin { return []Plugin{reviewedPlugin()} }})
+			r.label = "own"
+			stored := test.object()
+			if test.host != "" {
+				stored.SetLabels(map[string]string{labelHost: test.host})
+			}
+			patched := false
+			client.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				patched = patched || action.GetVerb() == "patch"
+				return true, stored, nil
+			})
+			_, err := r.apply(t.Context(), test.target, test.object(), test.wrote)
+			if patched != (test.want == "") || test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("written: %t, %v", patched, err)
+			}
+			// The certificate of this host need not be trusted there.
+			if arrived := r.Arrived(t.Context(), nil); arrived != (test.host == "other") && test.target == crd {
+				t.Errorf("the bundle has arrived: %t", arrived)
+			}
+		})
+	}
 }
 
 func TestConfigurationsOfAPluginThatIsBeingStartedStay(t *testing.T) {
