@@ -92,7 +92,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	if c.Tracing.Endpoint != "" {
 		h.traces = telemetry.NewTraces(c.Tracing.Endpoint, c.Tracing.SamplingRatePerMillion, env.Version, h.logger.Named("tracing"))
 	}
-	h.events = events.Observers(env.Events, h.metrics.CountEvents(), h.sender, events.Func(func(e events.Event) { h.webhooks.observe(e) }))
+	h.events = events.Observers(env.Events, h.metrics.CountEvents(), h.sender, events.Func(func(e events.Event) { h.webhooks.observe(e, h.logger.Named("webhook")) }))
 	if h.source, err = source.NewDirectory(source.Config{Path: c.Plugins, Logger: h.logger.Named("source")}); err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -156,12 +157,23 @@ func (w *webhooks) knownOf(plugin string) (webhook.Known, bool) {
 func (w *webhooks) problem(plugin string, offers bool) string {
 	switch {
 	case w == nil && offers:
-		return "its reviews and conversions are not served: start the host with --webhook-listen"
+		return notServed
 	case w == nil:
 		return ""
 	}
-	return w.registrar.Problem(plugin)
+	if problem, known := w.registrar.Problem(plugin); known || !offers {
+		return problem
+	}
+	if _, err := w.keeper.Certificate(); err != nil {
+		return fmt.Sprintf("%s: %v", notRegistered, errors.Join(err, w.keeper.Err()))
+	}
+	return notRegistered
 }
+
+const (
+	notServed     = "its reviews and conversions are not served: start the host with --webhook-listen"
+	notRegistered = "the API server has not been told yet what it reviews or converts"
+)
 
 // readiness returns the part of /readyz: there is a certificate.
 func (w *webhooks) readiness() []serve.Check {
@@ -184,9 +196,14 @@ func (w *webhooks) close() {
 }
 
 // observe creates the series of what a plugin reviews.
-func (w *webhooks) observe(event events.Event) {
-	if e, started := event.(events.PluginStarted); started && w != nil {
+func (w *webhooks) observe(event events.Event, logger hclog.Logger) {
+	e, started := event.(events.PluginStarted)
+	switch {
+	case !started:
+	case w != nil:
 		w.metrics.Started(e.Plugin, e.Manifest, webhook.Results)
+	case config.Offers(e.Manifest):
+		logger.Warn(notServed, "plugin", e.Plugin)
 	}
 }
 

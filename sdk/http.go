@@ -70,7 +70,7 @@ type HTTPError struct {
 func (e *HTTPError) Error() string {
 	text := "http " + e.Method + " " + e.URL + ": "
 	if errors.Is(e.Err, ErrDenied) {
-		return text + "denied: name host and method in HTTP of the controller; the log of the host has the entry of the policy that would allow it"
+		return text + "denied by the manifest or by the policy of the plugin: the log of the host states what would allow it"
 	}
 	return text + e.Err.Error()
 }

@@ -128,7 +128,7 @@ func TestHTTPIsDeniedOutsideOfTheManifest(t *testing.T) {
 		{URL: "https://api.example.com/away"},
 	} {
 		_, err := send(w, request)
-		if !errors.Is(err, sdk.ErrDenied) || !strings.Contains(err.Error(), "denied: name host and method in HTTP of the controller") {
+		if !errors.Is(err, sdk.ErrDenied) || !strings.Contains(err.Error(), "denied by the manifest or by the policy of the plugin") {
 			t.Errorf("%s %s: %v", request.Method, request.URL, err)
 		}
 	}

@@ -11,7 +11,7 @@ func (c Config) Unbounded(plugin string, policy []byte) Config {
 		n.set(n.maximum)
 	}
 	c.Allow = Allow{
-		Entries: map[string]rights.Entries{plugin: rights.Everything()}, Pooled: []string{plugin},
+		Entries: map[string]rights.Entries{plugin: rights.Everything()}, Pooled: []string{plugin}, Webhooks: []string{plugin},
 		ServiceAccounts: map[string][]string{plugin: {p.ServiceAccount}},
 	}.WithEveryHTTP()
 	return c

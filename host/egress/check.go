@@ -100,7 +100,7 @@ func (e Entry) credentialProblems(at *field.Path) (problems []error) {
 		problems = append(problems, field.Forbidden(ref, "a credential is for one host: name the host without a wildcard"))
 	}
 	if e.Scheme == http1 && (!e.addresses().allLoopback() || e.Proxy != "") {
-		problems = append(problems, field.Forbidden(ref, "a credential is sent by https only, except to addresses: [loopback] without a proxy: remove the scheme"))
+		problems = append(problems, field.Forbidden(ref, "a credential is sent by https only, except without a proxy to this machine: remove the scheme, or write addresses: [loopback]"))
 	}
 	if e.Header != "" && (!httpguts.ValidHeaderFieldName(e.Header) || isReserved(e.Header)) {
 		problems = append(problems, field.Invalid(at.Child("header"), e.Header, "must be the name of a header that a request may have, such as X-Api-Key"))

@@ -63,7 +63,7 @@ func parseCredential(data map[string][]byte) (*credential, error) {
 		return nil, err
 	}
 	if c.token == "" && c.basic == "" && c.certificate == nil && c.roots == nil {
-		return nil, fmt.Errorf("it has no key %s, no %s with %s, and no %s with %s", keyToken, keyUsername, keyPassword, keyCertificate, keyKey)
+		return nil, fmt.Errorf("it has no value for %s, none for %s with %s, and none for %s with %s", keyToken, keyUsername, keyPassword, keyCertificate, keyKey)
 	}
 	return c, nil
 }

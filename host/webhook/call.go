@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/thole-dev/thole/abi"
@@ -158,7 +159,9 @@ const (
 // failed returns the answer of a review that has failed, as the failure policy says.
 func (s *Server) failed(q *request, err error) (allowed bool, message string) {
 	message = sanitize.Truncate(q.name()+": "+q.export+" failed: "+s.explained(q, err), abi.MaxErrorMessage)
-	s.Logger.Debug("review failed", "plugin", q.plugin, "controller", q.controller, "error", message)
+	if _, logged := errors.AsType[*sandbox.Fault](err); !logged && s.failures.allow(q.plugin) {
+		s.Logger.Warn("review failed", "plugin", q.plugin, "controller", q.controller, "error", message)
+	}
 	return q.known.Webhooks != nil && q.known.Webhooks.FailurePolicy == config.IgnoreFailure, message
 }
 
@@ -170,7 +173,35 @@ func (s *Server) explained(q *request, err error) string {
 	case errors.Is(err, dispatch.ErrNoReviews):
 		return err.Error() + ": remove the webhook, or build the plugin with the export " + q.export
 	}
-	return sanitize.Line(strings.TrimPrefix(err.Error(), "plugin "+quoted(q.plugin)+": "))
+	text := sanitize.Line(strings.TrimPrefix(err.Error(), "plugin "+quoted(q.plugin)+": "))
+	if _, logged := errors.AsType[*sandbox.Fault](err); logged {
+		text += "; the log of the host has more"
+	}
+	return text
+}
+
+// failures bounds how many failed reviews of each plugin are logged.
+type failures struct {
+	mu       sync.Mutex
+	byPlugin map[string]*rate.Limiter
+}
+
+const (
+	failuresPerSecond = 1
+	failuresAtOnce    = 10
+)
+
+// allow reports whether one more is logged, of a plugin that is in the directory.
+func (f *failures) allow(plugin string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.byPlugin == nil {
+		f.byPlugin = map[string]*rate.Limiter{}
+	}
+	if f.byPlugin[plugin] == nil {
+		f.byPlugin[plugin] = rate.NewLimiter(failuresPerSecond, failuresAtOnce)
+	}
+	return f.byPlugin[plugin].Allow()
 }
 
 // statusOf returns the status of HTTP for a reason of a plugin.

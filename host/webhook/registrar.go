@@ -63,8 +63,8 @@ type Registrar struct {
 	watching map[string]context.CancelFunc
 
 	mu       sync.Mutex
-	changed  map[string]bool // CustomResourceDefinitions of which an event has come
-	problems map[string]string
+	changed  map[string]bool   // CustomResourceDefinitions of which an event has come
+	problems map[string]string // "" for a plugin without any
 }
 
 // written is what was written last.
@@ -106,11 +106,13 @@ func (r *Registrar) Kick() {
 	}
 }
 
-// Problem returns why something of a plugin is not registered as it is to be, "" if everything is.
-func (r *Registrar) Problem(plugin string) string {
+// Problem returns why something of a plugin is not registered as it is to be, "" if everything is, or
+// another replica is to register it. known is false before the registrar has looked at the plugin.
+func (r *Registrar) Problem(plugin string) (problem string, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.problems[plugin]
+	problem, known = r.problems[plugin]
+	return problem, known
 }
 
 // Run registers until ctx is done.
@@ -370,7 +372,9 @@ func (r *Registrar) removeOrphans(ctx context.Context) {
 	for plugin := range r.led {
 		if !r.Known(plugin) && r.shown(target{validatingResource, rights.WebhookName(plugin)}) == nil && r.shown(target{mutatingResource, rights.WebhookName(plugin)}) == nil {
 			delete(r.led, plugin)
-			r.setProblem(plugin, nil)
+			r.mu.Lock()
+			delete(r.problems, plugin)
+			r.mu.Unlock()
 		}
 	}
 }
@@ -404,14 +408,10 @@ func (r *Registrar) setProblem(plugin string, problems []error) {
 	text := strings.Join(texts, "; ")
 	r.mu.Lock()
 	before := r.problems[plugin]
-	if text == "" {
-		delete(r.problems, plugin)
-	} else {
-		r.problems[plugin] = text
-	}
+	r.problems[plugin] = text
 	r.mu.Unlock()
 	if text != "" && text != before {
-		r.Logger.Error("the API server does not know what the plugin reviews or converts; trying again", "plugin", plugin, "error", text)
+		r.Logger.Error("what the plugin reviews or converts is not registered as it is to be; trying again", "plugin", plugin, "error", text)
 	}
 }
 

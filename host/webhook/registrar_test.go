@@ -122,6 +122,13 @@ func TestConfigurationsOfAPluginThatIsBeingStartedStay(t *testing.T) {
 	r.stores[validatingResource] = store
 	p := reviewedPlugin()
 	p.Starting = true
+	if problem, known := r.Problem(p.Name); known || problem != "" {
+		t.Errorf("before the first look the problem is %q", problem)
+	}
+	r.setProblem(p.Name, nil)
+	if problem, known := r.Problem(p.Name); !known || problem != "" {
+		t.Errorf("without a problem it is %q, %v", problem, known)
+	}
 	if problems := r.lookAt(t.Context(), p, []byte("CA"), map[string]string{}); problems != nil {
 		t.Error(problems)
 	}

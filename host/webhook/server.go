@@ -108,6 +108,7 @@ type Server struct {
 	server   *http.Server
 	bodies   bodies
 	calls    *calls
+	failures failures
 	draining atomic.Bool // it is being stopped
 }
 
@@ -293,7 +294,7 @@ func (s *Server) find(q *request) (missing string) {
 	case !ok:
 		return "it is not in the plugin directory of the host: put it there, or " + end
 	case known.Webhooks == nil:
-		return "its policy allows it no webhooks: write webhooks: {} to " + q.plugin + ".yaml, or " + end
+		return "it is allowed no webhooks: write webhooks: {} to " + q.plugin + ".yaml and its name to allow.webhooks in the file of --config, or " + end
 	case len(known.Controllers) > 0 && !known.isAwaited(q.controller) && s.Controller(q.export, q.plugin, q.controller) == nil:
 		return "the plugin has no such controller: " + end
 	}

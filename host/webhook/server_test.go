@@ -276,7 +276,8 @@ func TestFailedReviewIsAnsweredAsTheFailurePolicySays(t *testing.T) {
 		"does not run": {nil, "it does not run: the plugin is waiting"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := serveTest(t, newTestController(test.review), nil)
+			logged := &log{}
+			s := serveTest(t, newTestController(test.review), func(c *Config) { c.Logger = hclog.New(&hclog.LoggerOptions{Output: logged}) })
 			if test.review == nil {
 				s.current = nil
 			}
@@ -292,7 +293,47 @@ func TestFailedReviewIsAnsweredAsTheFailurePolicySays(t *testing.T) {
 			if s.served["p mutate failed"] != 2 {
 				t.Errorf("served %v", s.served)
 			}
+			if text := logged.String(); strings.Count(text, "mutate failed: ") != 2 || !strings.Contains(text, "[WARN]") {
+				t.Errorf("logged %s", text)
+			}
 		})
+	}
+}
+
+// log is written to by the goroutines of a server.
+type log struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// What the sandbox has ended is logged with its stack, by dispatch; and nobody fills the log.
+func TestFailedReviewsAreLoggedOnceAndNotAll(t *testing.T) {
+	var fail error
+	logged := &log{}
+	s := serveTest(t, newTestController(func(context.Context, dispatch.Review, []byte) (abi.Code, string, error) { return 0, "", fail }),
+		func(c *Config) { c.Logger = hclog.New(&hclog.LoggerOptions{Output: logged}) })
+	fail = &sandbox.Fault{Class: abi.ClassPanic, Message: "boom"}
+	if r := s.admission("/mutate/p/c", create("")); !strings.HasSuffix(r.Result.Message, "boom; the log of the host has more") || logged.String() != "" {
+		t.Errorf("%s, logged %s", r.Result.Message, logged)
+	}
+	fail = errors.New("again")
+	for range 3 * failuresAtOnce {
+		s.admission("/mutate/p/c", create(""))
+	}
+	if n := strings.Count(logged.String(), "again"); n < failuresAtOnce || n > 2*failuresAtOnce {
+		t.Errorf("%d of %d failures were logged", n, 3*failuresAtOnce)
 	}
 }
 

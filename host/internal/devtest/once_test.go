@@ -46,6 +46,20 @@ func TestThePluginIsAllowedWhatItsManifestAsksFor(t *testing.T) {
 	w.expectNothingLeft()
 }
 
+// The other system of the plugin is not there, so the sample does not become Ready.
+func TestSampleWaitsForTheConversion(t *testing.T) {
+	t.Parallel()
+	w := newWork(t, "../../../plugins/mykind")
+	w.edit("sample.yaml", "  otherInfo: world\n", "") // there is a default
+	term := inTerminal(t, w.thole("dev", "--once", "--timeout", "5s", "plugin"))
+	text := mask(term.ends(1))
+	expectInOrder(t, text, "runs ", "applied    MyKind default/sample", "mykind/sample: created by thole-dev", "thole: the sample is not Ready")
+	if strings.Contains(text, "mykind/sample: spec: ") {
+		t.Errorf("the spec of the sample was not converted:\n%s", text)
+	}
+	w.expectNothingLeft()
+}
+
 func TestOnceFailsWithTheReasonWhenTheSampleIsNotReadyInTime(t *testing.T) {
 	t.Parallel()
 	w := newWork(t, podmanager)

@@ -33,12 +33,15 @@ func annotationTable(t *testing.T) string {
 }
 
 func nameTable(t *testing.T) string {
-	objects, devloop := constants(t, "host/object"), constants(t, "cmd/thole/internal/devloop")
+	objects, devloop, webhooks := constants(t, "host/object"), constants(t, "cmd/thole/internal/devloop"), constants(t, "host/webhook")
 	return table([]string{"name", "what", ""}, [][]string{
 		{code(effect.Finalizer("<plugin>", "<controller>")), "finalizer", "Holds an object until the controller's cleanup has succeeded"},
 		{code(objects.value(t, "ManagerPrefix") + "<plugin>/<controller>"), "field manager", "Primaries and the objects that they own. A name of more than 128 bytes is cut and ends in a digest"},
 		{code(objects.value(t, "ManagerPrefix") + "<plugin>/<controller>/<hash>"), "field manager", "Objects that the controller does not own, one for each primary by a hash of its namespace and name"},
 		{code(abi.LabelManagedBy), "label", "On what a plugin with the feature `managed` owns, with the name of the plugin: by it the host follows these objects"},
+		{code(webhooks.value(t, "labelHost")), "label", "On webhook configurations of plugins and on CustomResourceDefinitions that one converts: the host that writes them, by the Secret of its certificates"},
+		{code(webhooks.value(t, "labelPlugin")), "label", "On the webhook configurations of a plugin, with its name"},
+		{code(webhooks.value(t, "fieldManager")), "field manager", "Webhook configurations, and the conversion of CustomResourceDefinitions"},
 		{code("<resourceName>-shard-<number>"), "Lease", "Of the plugins of a shard, where replicas share the plugins"},
 		{code("<resourceName>-plugin-<plugin>"), "Lease", "Of a plugin with `ownLease` in its policy"},
 		{code(devloop.value(t, "fieldManager")), "field manager", "What `thole dev` applies from `crd.yaml` and `sample.yaml`"},

@@ -118,8 +118,8 @@ func (s *session) prepare(ctx context.Context) (err error) {
 	}
 	if s.Kubeconfig != "" {
 		s.cluster, err = kubeconfig.Load(s.Kubeconfig)
-	} else {
-		s.controlPlane, err = findControlPlane(s.Devcluster)
+	} else if s.controlPlane, err = findControlPlane(s.Devcluster); err == nil {
+		s.reviews, err = freeAddress()
 	}
 	if err != nil {
 		return fmt.Errorf("find a cluster: %w", err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,9 +16,11 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/host"
+	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/rights"
@@ -37,6 +40,8 @@ type session struct {
 	toolchain    toolchain
 	controlPlane string   // program
 	process      *process // the control plane; nil if there is none of ours
+	sampleWaits  bool     // sample.yaml is applied once the plugin converts
+	reviews      string   // where the control plane asks for reviews; "": a cluster of the user may not reach this machine
 	cluster      *rest.Config
 	client       *client
 	host         *host.Host
@@ -82,7 +87,9 @@ func (s *session) run(ctx context.Context) error {
 	defer s.watch.wait() // for the end of ctx
 	defer cancel()
 	s.applyFile(ctx, crdFile)
-	s.applyFile(ctx, sampleFile)
+	if s.sampleWaits = s.reviews != "" && s.hasVersions(); !s.sampleWaits {
+		s.applyFile(ctx, sampleFile)
+	}
 	if err := s.newHost(ctx); err != nil {
 		return err
 	}
@@ -131,7 +138,22 @@ func (s *session) hostConfig() config.Config {
 	if c.Allow.HTTP == nil {
 		c.Allow = c.Allow.WithEveryHTTP()
 	}
+	if c.Allow.Webhooks == nil {
+		c.Allow.Webhooks = []string{config.EveryPlugin}
+	}
+	if c.Webhook.Listen == "" && s.reviews != "" {
+		c.Webhook.Listen, c.Webhook.URL, c.Webhook.Secret.Namespace = s.reviews, "https://"+s.reviews, "default"
+	}
 	return c
+}
+
+// freeAddress returns an address of this machine that nobody listens on.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
 }
 
 // notice passes something to the session. It is safe for concurrent use and never
@@ -162,15 +184,20 @@ func (l logSink) Accept(name string, level hclog.Level, message string, fields .
 	if strings.HasSuffix(name, ".client-go") || strings.HasSuffix(name, ".slog") {
 		least = hclog.Error // client-go logs what is its own affair
 	}
+	if strings.HasSuffix(name, ".webhook") {
+		least = hclog.Warn // certificates, and what is written with them
+	}
 	if level >= least {
 		l.s.notice(logLine{level, message, fields})
 	}
 }
 
 // follow handles what happens until ctx is done. The sample was applied before, if
-// that was possible.
+// that was possible and it does not wait.
 func (s *session) follow(ctx context.Context, builds <-chan buildEvent) {
 	var deadline <-chan time.Time
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -178,6 +205,11 @@ func (s *session) follow(ctx context.Context, builds <-chan buildEvent) {
 			s.onBuildEvent(ctx, e)
 		case n := <-s.notices:
 			s.onNotice(ctx, n)
+		case <-look.C:
+			if s.sampleWaits && s.converts() {
+				s.sampleWaits = false
+				s.applyFile(ctx, sampleFile)
+			}
 		case <-deadline:
 			s.fail(s.notReadyError())
 		}
@@ -185,6 +217,26 @@ func (s *session) follow(ctx context.Context, builds <-chan buildEvent) {
 			deadline = time.After(s.Timeout)
 		}
 	}
+}
+
+// lookEvery is how often a sample that waits is looked at.
+const lookEvery = 100 * time.Millisecond
+
+// hasVersions reports whether crd.yaml has a kind with several versions. Until the host has written how
+// they are converted, the API server would drop from the sample what another version does not have.
+func (s *session) hasVersions() bool {
+	objects, _ := readManifests(filepath.Join(s.Dir, crdFile)) // an error was shown when it was applied
+	return slices.ContainsFunc(objects, func(o *object) bool {
+		versions, _, _ := unstructured.NestedSlice(o.Object, "spec", "versions")
+		return len(versions) > 1
+	})
+}
+
+// converts reports whether the plugin runs, and the API server knows what it converts.
+func (s *session) converts() bool {
+	return slices.ContainsFunc(s.host.Plugins(), func(p host.PluginStatus) bool {
+		return p.Name == s.plugin && p.State == catalog.Running && p.WebhookProblem == ""
+	})
 }
 
 func (s *session) onNotice(ctx context.Context, n notice) {
