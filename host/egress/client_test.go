@@ -183,6 +183,11 @@ func TestMetadataNeedsItsOwnEntry(t *testing.T) {
 			t.Errorf("%s is not allowed by itself", addr)
 		}
 	}
+	for _, text := range []string{"169.254.169.254", "169.254.169.252", "169.254.170.2", "169.254.170.23", "169.254.0.23", "169.254.10.10", "169.254.42.42", "fe80::a9fe:a9fe", "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fd00:42::42", "fd00:c1::a9fe:a9fe", "fd00:a9fe:a9fe::1", "fd00:100::100:200", "100.100.100.200", "168.63.129.16", "192.0.0.192"} {
+		if _, ok := wide.allow(netip.MustParseAddr(text)); ok {
+			t.Errorf("%s is allowed", text)
+		}
+	}
 	mapped := netip.MustParseAddr("64:ff9b::a9fe:a9fe")
 	if _, ok := wide.allow(mapped); ok {
 		t.Error("NAT64 to metadata is allowed")

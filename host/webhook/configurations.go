@@ -83,11 +83,11 @@ var (
 const (
 	// fieldManager is that of all that the host writes for webhooks.
 	fieldManager = "thole-webhook"
-	// labelPlugin has the plugin that a webhook configuration is for. labelHost has the host that
-	// writes the configuration, or the conversion of a CustomResourceDefinition, by the Secret of its
-	// certificates: there may be several in a cluster.
+	// labelPlugin has the plugin that a webhook configuration is for.
 	labelPlugin = "thole.dev/plugin"
-	labelHost   = "thole.dev/host"
+	// labelHost has the host that writes the configuration, or the conversion of a
+	// CustomResourceDefinition, by the Secret of its certificates: there may be several in a cluster.
+	labelHost = "thole.dev/host"
 )
 
 // target is an object that the host writes, or a part of one.

@@ -102,8 +102,17 @@ spec:
 			t.Errorf("%s is\n%s", at, got[at])
 		}
 	}
-	if mutating := got["MutatingWebhookConfiguration thole-gate"]; len(got) != 3 || !strings.Contains(mutating, "path: /mutate/gate/main") || !strings.Contains(mutating, "reinvocationPolicy: Never") {
-		t.Errorf("got %v", got)
+	mutating := strings.NewReplacer("Validating", "Mutating", "/validate/", "/mutate/", "    - CREATE\n    - DELETE\n", "    - UPDATE\n", "  rules:\n", "  reinvocationPolicy: Never\n  rules:\n").
+		Replace(got["ValidatingWebhookConfiguration thole-gate"])
+	if is := got["MutatingWebhookConfiguration thole-gate"]; len(got) != 3 || is != mutating {
+		t.Errorf("the MutatingWebhookConfiguration is\n%s\nwant\n%s", is, mutating)
+	}
+	ignoring := reviewedPlugin()
+	ignoring.Webhooks.FailurePolicy = config.IgnoreFailure // also counts while the host cannot be asked
+	for at, text := range yamlOf(t, ignoring, inCluster) {
+		if want := got[at]; text != strings.ReplaceAll(want, "failurePolicy: Fail", "failurePolicy: Ignore") {
+			t.Errorf("with Ignore %s is\n%s", at, text)
+		}
 	}
 }
 

@@ -911,9 +911,12 @@ func TestWhoHasNoCertificateOfTheAuthorityMayAskForNoReview(t *testing.T) {
 			if status, text := as(test.certificates...); status != http.StatusForbidden || !strings.Contains(text, test.want) {
 				t.Errorf("%d %s", status, text)
 			}
+			if status, text := s.post("/mutate/p/c", create("")); status != http.StatusForbidden || !strings.Contains(text, test.want) {
+				t.Errorf("mutate: %d %s", status, text)
+			}
 		})
 	}
-	if s.counted(refusedClient) != 5 {
+	if s.counted(refusedClient) != 10 {
 		t.Errorf("refused %v", s.refusals)
 	}
 	for range 2 { // the second time it is known

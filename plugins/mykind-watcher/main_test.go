@@ -60,6 +60,20 @@ func TestChangeWhileNoHostRanIsSent(t *testing.T) {
 	expect(t, *requests, "PUT /info/default/one", "PUT /info/default/one")
 }
 
+// TestChangeThatWasTakenBackIsSent by Sync: the service may have stored it, although its answer says otherwise.
+func TestChangeThatWasTakenBackIsSent(t *testing.T) {
+	w, requests, status := newWorld(t)
+	w.Reconcile(name).ExpectReady()
+	*status = 500
+	w.Change(one, `{"spec":{"info":{"some":"stored"}}}`)
+	w.Reconcile(name).ExpectRetry("")
+	w.Change(one, `{"spec":{"info":{"some":"hello"}}}`)
+	*status = 0
+	w.Restart()
+	w.Reconcile(name).ExpectReady()
+	expect(t, *requests, "PUT /info/default/one", "PUT /info/default/one", "PUT /info/default/one")
+}
+
 func TestErrorIsTriedAgainByThePolicy(t *testing.T) {
 	w, requests, status := newWorld(t)
 	*status = 500

@@ -71,6 +71,8 @@ func TestInformationIsSentOnceForEachGeneration(t *testing.T) {
 	}
 	w.Change(one, `{"metadata":{"labels":{"a":"b"}},"status":{"other":1}}`)
 	w.Reconcile(name)
+	w.Restart() // the host does not remember that it was sent, the status does
+	w.Reconcile(name).ExpectReady()
 	if s.requests != 1 {
 		t.Errorf("%d requests for one generation", s.requests)
 	}
@@ -80,12 +82,16 @@ func TestInformationIsSentOnceForEachGeneration(t *testing.T) {
 }
 
 func TestFailureThatMayBeOverIsTriedAgainAfterAMinute(t *testing.T) {
-	for reason, broken := range map[string]func(*sdktest.World, *service){
-		"status 503": func(_ *sdktest.World, s *service) { s.status = 503 },
-		"status 429": func(_ *sdktest.World, s *service) { s.status = 429 },
-		"no answer":  func(w *sdktest.World, _ *service) { w.FailHTTP(sdk.HTTPTimeout) },
-		"down":       func(w *sdktest.World, _ *service) { w.ServeHTTP(nil) },
-	} {
+	cases := map[string]func(*sdktest.World, *service){
+		"down": func(w *sdktest.World, _ *service) { w.ServeHTTP(nil) },
+	}
+	for _, status := range []int{408, 429, 500, 502, 503, 504} {
+		cases[http.StatusText(status)] = func(_ *sdktest.World, s *service) { s.status = status }
+	}
+	for _, reason := range []string{sdk.HTTPTimeout, sdk.HTTPUnreachable, sdk.HTTPCircuitOpen, sdk.HTTPLimited} {
+		cases[reason] = func(w *sdktest.World, _ *service) { w.FailHTTP(reason) }
+	}
+	for reason, broken := range cases {
 		t.Run(reason, func(t *testing.T) {
 			w, s := newWorld(t)
 			broken(w, s)

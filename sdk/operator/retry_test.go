@@ -114,14 +114,22 @@ func TestErrorThatDeterminesWhatFollowsIsNotRetriedByThePolicy(t *testing.T) {
 			x.begin(x.watch(), controller{Retry: sdk.RetryPolicy{Initial: time.Minute}})
 			c.expect(x.run("add A"))
 		})
+		t.Run(name+", with a policy for the error", func(t *testing.T) {
+			x := &test{t: t, fail: c.err, edit: withoutChance}
+			w := x.watch()
+			w.RetryOf = func(error) sdk.RetryPolicy { return sdk.RetryPolicy{Initial: time.Minute} }
+			x.begin(w)
+			c.expect(x.run("add A"))
+		})
 	}
 }
 
 func TestErrorPolicyOfTheControllerComesFirst(t *testing.T) {
 	x := &test{t: t, fail: errBroken, edit: withoutChance}
 	var asked []int
-	x.begin(x.watch(), controller{
-		Retry: sdk.RetryPolicy{Initial: time.Minute, Factor: 1},
+	w := x.watch()
+	w.RetryOf = func(error) sdk.RetryPolicy { return sdk.RetryPolicy{Initial: time.Minute, Factor: 1} }
+	x.begin(w, controller{
 		ErrorPolicy: func(r *object, err error, attempt int) error {
 			asked = append(asked, attempt)
 			switch attempt {
