@@ -2,9 +2,11 @@ package host
 
 import (
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -304,6 +306,7 @@ func TestReviewsOfTheAPIServerAreAnswered(t *testing.T) {
 	sub("ValidationDeniesWithReasonAndMessage", (*gates).testDenied)
 	sub("WarningsAndAuditAnnotationsArePassedOn", (*gates).testWarnings)
 	sub("MutationKeepsWhatItDoesNotChange", (*gates).testMutation)
+	sub("EachReplicaReviews", (*gates).testReplicas)
 	sub("ObjectsAreConverted", (*gates).testConversion)
 	sub("FailureIsAnsweredAsThePolicySays", (*gates).testFailure)
 	sub("SpinningValidatorHarmsNoOther", (*gates).testSpinning)
@@ -375,6 +378,28 @@ func (g *gates) testMutation() {
 	g.ok(err)
 	if size := got.Object["spec"].(map[string]any)["size"]; size != int64(5) {
 		g.Errorf("size %v", size)
+	}
+}
+
+// testReplicas asks both replicas, of which one leads.
+func (g *gates) testReplicas() {
+	o, err := gateObject("a", "reviewed", "some text").MarshalJSON()
+	g.ok(err)
+	review := fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","namespace":"default","name":"reviewed",
+		"kind":{"group":"test.thole.dev","version":"v1","kind":"GateA"},"resource":{"group":"test.thole.dev","version":"v1","resource":"gateas"},"object":%s}}`, o)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // the API server verifies it
+	defer client.CloseIdleConnections()
+	for _, replica := range []*Host{g.host, g.second.host} {
+		await.Until(g.T, "a replica mutates", func() bool { // one may still compile the plugin
+			answer, err := client.Post("https://"+replica.webhooks.server.Address()+"/mutate/gate-a/main", "application/json", strings.NewReader(review))
+			g.ok(err)
+			defer answer.Body.Close()
+			text, _ := io.ReadAll(answer.Body)
+			return strings.Contains(string(text), `"allowed":true`) && strings.Contains(string(text), `"patch":`)
+		})
+	}
+	if g.host.replicas.leadsPlugin("gate-a") == g.second.host.replicas.leadsPlugin("gate-a") {
+		g.Error("not one replica leads")
 	}
 }
 

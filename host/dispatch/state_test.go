@@ -309,3 +309,20 @@ func TestASwapAddsKeysThatAreNotFollowedAnyMore(t *testing.T) {
 	f.c.Swap(f.c.Revision(), []object.Key{testKey})
 	f.expect("add ns/w plugin")
 }
+
+// What the run has seen is as true if what it wanted could not be written.
+func TestMemoIsKeptAfterAFailedEffect(t *testing.T) {
+	for _, verb := range []string{"apply", "status"} {
+		f := newFixture(t)
+		f.put(aWidget)
+		f.ends(0, abi.Result{Result: abi.OutcomeSuccess, Memo: []byte(`"seen"`), Apply: []abi.Apply{{Object: []byte(aGadget)}}, Status: []byte(`{"a":"b"}`)})
+		f.fail[verb] = &effect.Failure{EffectFailure: abi.EffectFailure{Class: abi.ClassRetry}}
+		f.run()
+		if delete(f.fail, verb); f.request.Memo != nil {
+			t.Errorf("%s: the first run has the memo %s", verb, f.request.Memo)
+		}
+		if f.run(); string(f.request.Memo) != `"seen"` {
+			t.Errorf("%s: the memo is %s", verb, f.request.Memo)
+		}
+	}
+}
