@@ -100,7 +100,7 @@ func TestPluginThatReviewsLacksWebhooks(t *testing.T) {
 }
 
 func TestWebhookConfigurationIsChecked(t *testing.T) {
-	for text, want := range map[string]string{
+	expectRead(t, map[string]string{
 		"webhook: {listen: ':9443'}": "",
 		"webhook: {listen: ':9443', url: 'https://host:9443', secret: {namespace: a}, clientCA: f, clientNames: [a], validity: 24h}": "",
 		"webhook: {listen: '9443'}":                          "webhook.listen: Invalid value",
@@ -116,7 +116,13 @@ func TestWebhookConfigurationIsChecked(t *testing.T) {
 		"webhook: {validity: 5s}":                            "webhook.validity: Invalid value",
 		"webhook: {certificate: x}":                          `unknown field "webhook.certificate"`,
 		"allow: {webhooks: [A]}":                             "allow.webhooks[0]: Invalid value",
-	} {
+	})
+}
+
+// expectRead expects a part of an error for each text of a configuration file, "" for none.
+func expectRead(t *testing.T, wants map[string]string) {
+	t.Helper()
+	for text, want := range wants {
 		path := filepath.Join(t.TempDir(), "config.yaml")
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
