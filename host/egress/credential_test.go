@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -575,6 +576,38 @@ func TestClientCertificate(t *testing.T) {
 	c.mustGet(t, server.URL) // leaves a connection with the certificate
 	reply, err = c.get(t, other.URL)
 	wantFailure(t, reply, err, abi.HTTPTLS)
+}
+
+// With TLS 1.3 a server that insists on a certificate closes the connection after the handshake, and its
+// complaint may be lost.
+func TestServerThatClosesForWantOfACertificate(t *testing.T) {
+	ca := newAuthority(t)
+	certificate, key := ca.issue(t, nil)
+	pair, err := tls.X509KeyPair([]byte(certificate), []byte(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for auth, want := range map[tls.ClientAuthType]string{tls.RequestClientCert: abi.HTTPTLS, tls.NoClientCert: abi.HTTPUnreachable} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_ = tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: auth}).Handshake()
+				_ = conn.(*net.TCPConn).SetLinger(0)
+				conn.Close()
+			}
+		}()
+		c := newClient(t, Config{Entries: Entries{{Host: l.Addr().String(), Addresses: []string{"loopback"}, CA: ca.pem}}})
+		reply, err := c.get(t, "https://"+l.Addr().String()+"/")
+		wantFailure(t, reply, err, want)
+	}
 }
 
 // A new certificate is used at once for new connections, and those with the old one are closed.

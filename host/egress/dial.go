@@ -97,9 +97,19 @@ func (d *dialer) secure(ctx context.Context, conn net.Conn, host string) (net.Co
 	defer stop()
 	config := d.tls.Clone()
 	config.ServerName = host
+	asked := false
+	if len(config.Certificates) == 0 {
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			asked = true
+			return &tls.Certificate{}, nil
+		}
+	}
 	secured := tls.Client(conn, config)
 	err := secured.HandshakeContext(ctx)
-	if err == nil {
+	switch {
+	case err == nil && asked:
+		return &withoutCertificate{secured}, nil
+	case err == nil:
 		return secured, nil
 	}
 	conn.Close()
@@ -108,6 +118,11 @@ func (d *dialer) secure(ctx context.Context, conn net.Conn, host string) (net.Co
 	}
 	return nil, err
 }
+
+// withoutCertificate is a connection to a server that has asked for a client's certificate and got
+// none. If it insists on one, with TLS 1.3 it says so only after the handshake, and what it says may be
+// lost, because it closes the connection while the request arrives.
+type withoutCertificate struct{ *tls.Conn }
 
 // endKey is the key of the context value that is a function as context.AfterFunc, of the call.
 type endKey struct{}

@@ -72,8 +72,8 @@ func answers(err error) bool {
 }
 
 // classifyError returns the failure that an error of the transport is. answered reports whether
-// the server had begun to answer.
-func classifyError(ctx context.Context, err error, answered bool) error {
+// the server had begun to answer, uncertified whether it has asked for a client's certificate and got none.
+func classifyError(ctx context.Context, err error, answered, uncertified bool) error {
 	if of, ok := errors.AsType[*DeniedError](err); ok {
 		return of
 	}
@@ -86,6 +86,8 @@ func classifyError(ctx context.Context, err error, answered bool) error {
 		return failed(abi.HTTPTimeout, "there was no complete answer in time; the server may have handled the request")
 	case isTLS:
 		return failed(abi.HTTPTLS, "%s", certificate)
+	case uncertified && !answered:
+		return failed(abi.HTTPTLS, "the server asks for a client's certificate, of which there is none, and has closed the connection")
 	case answered && !isNetwork && !isConnectionError(err):
 		return failed(abi.HTTPBadAnswer, "the answer is not HTTP, or its header is too large")
 	}

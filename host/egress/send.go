@@ -176,7 +176,7 @@ func (x *exchange) sendOnce(ctx context.Context, q *request, r *rule, with *cred
 	found := needles.inHeader(ctx, a.header) || needles.in(ctx, a.body)
 	switch {
 	case ctx.Err() != nil:
-		return nil, classifyError(ctx, ctx.Err(), true)
+		return nil, classifyError(ctx, ctx.Err(), true, false)
 	case len(needles) > 0 && !searchable(a):
 		return nil, failed(abi.HTTPCredential, "the answer is compressed otherwise than by gzip, or is a part of one: it cannot be searched for the credential of the host, and is withheld")
 	case found:
@@ -193,11 +193,17 @@ func searchable(a *answer) bool {
 
 // roundTrip sends a request and reads the answer.
 func (c *Client) roundTrip(ctx context.Context, q *request, r *rule, with *credential, most int) (*answer, error) {
-	var answered atomic.Bool
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotFirstResponseByte: func() { answered.Store(true) }})
+	var answered, uncertified atomic.Bool
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(got httptrace.GotConnInfo) {
+			_, without := got.Conn.(*withoutCertificate)
+			uncertified.Store(without)
+		},
+		GotFirstResponseByte: func() { answered.Store(true) },
+	})
 	response, err := c.transportFor(r, with, q.crossed).RoundTrip(q.message(traced, r, with))
 	if err != nil {
-		return nil, classifyError(ctx, err, answered.Load())
+		return nil, classifyError(ctx, err, answered.Load(), uncertified.Load())
 	}
 	defer response.Body.Close()
 	if response.StatusCode == http.StatusSwitchingProtocols {
@@ -212,7 +218,7 @@ func (c *Client) roundTrip(ctx context.Context, q *request, r *rule, with *crede
 	case len(a.body) > most:
 		return nil, ErrTooLarge
 	case err != nil:
-		return nil, classifyError(ctx, err, true)
+		return nil, classifyError(ctx, err, true, false)
 	}
 	return a, nil
 }
