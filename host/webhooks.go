@@ -164,10 +164,18 @@ func (w *webhooks) problem(plugin string, offers bool) string {
 	if problem, known := w.registrar.Problem(plugin); known || !offers {
 		return problem
 	}
-	if _, err := w.keeper.Certificate(); err != nil {
-		return fmt.Sprintf("%s: %v", notRegistered, errors.Join(err, w.keeper.Err()))
+	if err := w.certified(); err != nil {
+		return notRegistered + ": " + err.Error()
 	}
 	return notRegistered
+}
+
+// certified returns why there is no certificate yet, nil if there is one.
+func (w *webhooks) certified() error {
+	if _, err := w.keeper.Certificate(); err != nil {
+		return errors.Join(err, w.keeper.Err())
+	}
+	return nil
 }
 
 const (
@@ -180,12 +188,7 @@ func (w *webhooks) readiness() []serve.Check {
 	if w == nil {
 		return nil
 	}
-	return []serve.Check{{Name: "certificate of reviews", Ready: func() error {
-		if _, err := w.keeper.Certificate(); err != nil {
-			return errors.Join(err, w.keeper.Err())
-		}
-		return nil
-	}}}
+	return []serve.Check{{Name: "certificate of reviews", Ready: w.certified}}
 }
 
 // close frees the address of webhooks that have not run.

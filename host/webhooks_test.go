@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,12 +31,14 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/serve"
+	"github.com/thole-dev/thole/host/webhook"
 )
 
 // gates are plugins that review what they are told to, in two replicas of a host.
@@ -288,6 +291,26 @@ func (g *gates) expectError(err error, parts ...string) {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			g.Errorf("got %v, want %q", err, part)
 		}
+	}
+}
+
+// What is offered and not reviewed is told.
+func TestWhatIsNotReviewedIsTold(t *testing.T) {
+	m := &abi.Manifest{Controllers: []abi.Controller{{Validate: []abi.Operation{abi.OperationCreate}}}}
+	log := &log{}
+	logger := hclog.New(&hclog.LoggerOptions{Output: log})
+	var none *webhooks
+	none.observe(events.PluginStarted{Revision: events.Revision{Plugin: "quiet"}, Manifest: &abi.Manifest{}}, logger)
+	none.observe(events.PluginStarted{Revision: events.Revision{Plugin: "p"}, Manifest: m}, logger)
+	if text := log.String(); strings.Count(text, notServed) != 1 || !strings.Contains(text, "plugin=p") {
+		t.Errorf("logged %s", text)
+	}
+	if none.problem("p", true) != notServed || none.problem("quiet", false) != "" {
+		t.Error("without an address nothing is told")
+	}
+	w := &webhooks{registrar: webhook.NewRegistrar(webhook.RegistrarConfig{}), keeper: webhook.NewKeeper(webhook.KeeperConfig{Namespace: "n", Name: "s"})}
+	if got := w.problem("p", true); !strings.HasPrefix(got, notRegistered+": ") || w.problem("quiet", false) != "" {
+		t.Errorf("before there is a certificate the problem is %q", got)
 	}
 }
 

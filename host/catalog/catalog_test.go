@@ -99,8 +99,8 @@ func TestAPluginIsLoadedReplacedAndRemoved(t *testing.T) {
 		w.expect(t)
 		update(module("p", "A/2"))
 		w.expect(t, "start p A/2") // on probation: the one before it is kept
-		if s := c.Statuses()[0]; s.Revision != 2 || !c.Updated() {
-			t.Errorf("revision %d, updated %v", s.Revision, c.Updated())
+		if s := c.Statuses()[0]; s.Revision != 2 || s.State != Running {
+			t.Errorf("revision %d, %s", s.Revision, s.State)
 		}
 		update(under(module("p", "A/2"), "x: y"))
 		w.expect(t, "with policy p A/2", "start p A/2 x: y", "close p A/2")

@@ -11,7 +11,7 @@ import (
 // This file ends runs: what the next one has to know is recorded, and the key goes back to the queue.
 
 // end records what the next run needs, and hands the key back to the queue.
-func (r *run) end() {
+func (r *run) end() events.RunEnded {
 	r.endReads()
 	s := r.state
 	s.tries, s.postponed, s.repeated = r.decision.Tries, 0, 0
@@ -42,17 +42,19 @@ func (r *run) end() {
 	}
 	r.setRetry()
 	r.setTimer(&r.decision.Next, r.endTimers())
-	if r.endsGone() {
+	gone := r.endsGone()
+	if gone {
 		r.decision.Next = outcome.Next{}
-		r.report()
+	}
+	reported := r.report()
+	if gone {
 		r.endGone()
-	} else {
-		r.report()
 	}
 	for _, reason := range r.missed {
 		r.c.Queue.AddOwn(r.item.Key, reason, loop.pause())
 	}
 	r.hand(loop, r.decision.Next)
+	return reported
 }
 
 // endReads ends the reads of the run. Those of a call that did not return may be
@@ -76,7 +78,7 @@ func (r *run) hand(loop writeLoop, next outcome.Next) {
 
 // report reports the end of the run to the observers, and emits the Kubernetes
 // Event of the decision.
-func (r *run) report() {
+func (r *run) report() events.RunEnded {
 	d := &r.decision
 	e := events.RunEnded{
 		Run:         r.identity(),
@@ -93,9 +95,9 @@ func (r *run) report() {
 		e.Failure.Stack, e.Failure.Printed, e.Failure.PrintedStack = r.guestFault.Stack, r.printed(), r.guestFault.PrintedStack
 	}
 	e.Muted = r.mute(e.Failure)
-	r.ended = e
 	r.c.Events.Observe(e)
 	r.revision.Effects.EmitEvent(r.target(), d.Event)
+	return e
 }
 
 func (r *run) identity() events.Run {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -27,6 +28,23 @@ func traced(f *fixture) (spans *tracetest.SpanRecorder, runs *[]string) {
 		}
 	}
 	return spans, runs
+}
+
+// A run whose effects are postponed is two spans.
+func TestPostponedRunIsTraced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		spans, runs := traced(f)
+		f.put(aWidget)
+		f.reconcile, f.fail["apply"] = appliesGadget, busy("apply", 3*time.Second)
+		f.run()
+		delete(f.fail, "apply")
+		time.Sleep(3 * time.Second) // fake time
+		f.run(abi.ReasonRetry)
+		if got, want := fmt.Sprintf("%q", *runs), `["p/c ns/w 1: requeue_after " "p/c ns/w 1: success "]`; got != want || len(spans.Ended()) != 2 {
+			t.Errorf("%d spans, runs %s, want %s", len(spans.Ended()), got, want)
+		}
+	})
 }
 
 func TestRunsAndTheirRequestsAreTraced(t *testing.T) {

@@ -97,15 +97,14 @@ func (c *Controller) process(ctx context.Context, item workItem) {
 	if r == nil {
 		return
 	}
-	var ended events.RunEnded
+	traced := func(events.RunEnded) {}
 	if c.Trace != nil {
-		var end func(events.RunEnded)
-		ctx, end = c.Trace(ctx, r.identity(), r.worked)
-		defer func() { end(ended) }()
+		ctx, traced = c.Trace(ctx, r.identity(), r.worked)
 	}
 	if !r.resumed {
 		if r.stepDaemon(ctx); !r.needsReconcile() {
 			r.endWithoutReconcile()
+			traced(events.RunEnded{})
 			return
 		}
 	}
@@ -121,15 +120,14 @@ func (c *Controller) process(ctx context.Context, item workItem) {
 	r.perform(ctx)
 	if r.later > 0 {
 		seconds := time.Since(r.worked).Seconds()
-		ended.Result = string(outcome.MetricRequeueAfter)
+		traced(events.RunEnded{Result: string(outcome.MetricRequeueAfter)})
 		r.park() // from here on another worker may have the run
 		done(string(outcome.MetricRequeueAfter), abi.ClassNone, seconds)
 		return
 	}
 	r.reportToBreaker(item.permit)
 	r.compareRevisions()
-	r.end()
-	ended = r.ended
+	traced(r.end())
 	done(string(r.decision.Metric), r.decision.Class, time.Since(r.worked).Seconds())
 }
 
@@ -166,7 +164,6 @@ type run struct {
 	fault      *outcome.Fault // why there is no result
 	guestFault *sandbox.Fault // the cause of fault, if the guest is to blame
 	decision   outcome.Decision
-	ended      events.RunEnded // once it was reported
 
 	failures  []abi.EffectFailure
 	writes    []effect.Write

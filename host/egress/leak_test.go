@@ -164,7 +164,7 @@ func BenchmarkLeakOfAKey(b *testing.B) {
 	}
 	random := make([]byte, 3<<20)
 	rand.NewChaCha8([32]byte{}).Read(random)
-	for name, body := range map[string][]byte{"plain": bytes.Repeat([]byte("some text "), 4<<20/10), "base64": []byte(base64.StdEncoding.EncodeToString(random))} {
+	for name, body := range map[string][]byte{"plain": bytes.Repeat([]byte("some text "), 4<<20/10), "base64": []byte(base64.StdEncoding.EncodeToString(random)), "base64 in lines": []byte(inLines(base64.StdEncoding.EncodeToString(random), "\n"))} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {

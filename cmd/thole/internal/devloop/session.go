@@ -196,8 +196,12 @@ func (l logSink) Accept(name string, level hclog.Level, message string, fields .
 // that was possible and it does not wait.
 func (s *session) follow(ctx context.Context, builds <-chan buildEvent) {
 	var deadline <-chan time.Time
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
+	var look <-chan time.Time
+	if s.sampleWaits {
+		ticker := time.NewTicker(lookEvery)
+		defer ticker.Stop()
+		look = ticker.C
+	}
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -205,9 +209,9 @@ func (s *session) follow(ctx context.Context, builds <-chan buildEvent) {
 			s.onBuildEvent(ctx, e)
 		case n := <-s.notices:
 			s.onNotice(ctx, n)
-		case <-look.C:
-			if s.sampleWaits && s.converts() {
-				s.sampleWaits = false
+		case <-look:
+			if s.converts() {
+				s.sampleWaits, look = false, nil
 				s.applyFile(ctx, sampleFile)
 			}
 		case <-deadline:
@@ -372,7 +376,7 @@ func (s *session) onManifestsChanged(ctx context.Context, names []string) {
 	s.out.say("changed", plain, "%s", strings.Join(names, ", "))
 	for _, name := range manifestFiles {
 		switch {
-		case !slices.Contains(names, name):
+		case !slices.Contains(names, name), name == sampleFile && s.sampleWaits:
 		case name != policyFile:
 			s.applyFile(ctx, name)
 		case s.plugin != "":

@@ -66,6 +66,7 @@ func TestLogSinkPassesWhatPeopleNeed(t *testing.T) {
 			line{"host", "Failed to watch error=refused", bad},
 		},
 		"a warning of client-go": {log: func(l hclog.Logger) { l.Named("client-go").Warn("throttled") }},
+		"news of webhooks":       {log: func(l hclog.Logger) { l.Named("webhook").Info("written") }},
 		"a detail of a stage":    {log: func(l hclog.Logger) { l.Named("effect").Debug("wrote") }},
 	} {
 		s := &session{notices: make(chan notice, 2)}
