@@ -117,6 +117,7 @@ func (m *Manifest) checkFollowed(field string, w Followed) error {
 		checkFeature(m.Features, FeatureSelectors, "labelSelector", w.LabelSelector != ""),
 		checkFeature(m.Features, FeatureSelectors, "fieldSelector", w.FieldSelector != ""),
 		checkFeature(m.Features, FeatureSelectors, "metadataOnly", w.MetadataOnly),
+		checkFeature(m.Features, FeaturePolling, "pollInterval", w.PollInterval != 0),
 	))
 }
 

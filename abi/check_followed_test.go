@@ -198,8 +198,8 @@ func TestEachFollowedKindMayBeRead(t *testing.T) {
 func TestFieldOfTheManifestNeedsNoIndex(t *testing.T) {
 	pod, node := Kind{"v1", "Pod"}, Kind{"v1", "Node"}
 	c := Controller{
-		For:     Followed{pod, Selector{FieldSelector: `spec.nodeName=a\,b,status.phase!=Failed`}},
-		Watches: []Watch{{Followed: Followed{node, Selector{FieldSelector: "spec.unschedulable=true"}}}},
+		For:     Followed{Kind: pod, Selector: Selector{FieldSelector: `spec.nodeName=a\,b,status.phase!=Failed`}},
+		Watches: []Watch{{Followed: Followed{Kind: node, Selector: Selector{FieldSelector: "spec.unschedulable=true"}}}},
 	}
 	noIndex := func(field string) string {
 		return `fieldSelector: "` + field + `" is not the field of an index of the controller for "v1 Pod"`

@@ -135,7 +135,11 @@ func (c *Controller) fields(f *fields) {
 	f.duration("interval", &c.Interval)
 	objects(f, "timers", MaxTimers, &c.Timers, (*Timer).fields)
 	pointer(f, "daemon", &c.Daemon, (*Daemon).fields)
+	objects(f, "scans", MaxScans, &c.Scans, (*Scan).fields)
 	objects(f, "http", MaxHTTPHosts, &c.HTTP, (*HTTPHost).fields)
+	f.boolean("cloudEvents", &c.CloudEvents)
+	objects(f, "receives", MaxReceives, &c.Receives, (*Receive).fields)
+	objects(f, "gauges", MaxGauges, &c.Gauges, (*Gauge).fields)
 	f.duration("timeout", &c.Timeout)
 	f.count("concurrency", &c.Concurrency)
 	f.object("retry", c.Retry != Retry{}, c.Retry.fields)
@@ -151,6 +155,7 @@ func (w *Followed) fields(f *fields) {
 	f.text("labelSelector", &w.LabelSelector)
 	f.text("fieldSelector", &w.FieldSelector)
 	f.boolean("metadataOnly", &w.MetadataOnly)
+	f.duration("pollInterval", &w.PollInterval)
 }
 
 func (w *Watch) fields(f *fields) {

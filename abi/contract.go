@@ -29,6 +29,7 @@ const (
 	ExportValidate   = "validate"    // (len i32) -> i32; required by validate of a controller
 	ExportMutate     = "mutate"      // (len i32) -> i32; required by mutate of a controller
 	ExportConvert    = "convert"     // (len i32) -> i32; required by convert of a controller
+	ExportScan       = "scan"        // (len i32) -> i32; required by scans of a controller
 )
 
 // ImportModule is the import module of the host functions.
@@ -118,6 +119,12 @@ const (
 	MaxSignals          = 16       // of one step of a daemon
 	MaxSignal           = 4 << 10  // of one of them
 	MaxDaemonState      = 32 << 10 // of a daemon between two steps
+	MaxScans            = 16       // of a controller
+	MaxScanned          = 10_000   // objects that one scan returns
+	MaxReceives         = 64       // of a controller
+	MaxReceived         = 16 << 10 // of an event that is received, as a signal
+	MaxEventType        = 256      // of a type or dataSchema of a received event
+	MaxGauges           = 8        // of a controller
 	MaxName             = 1 << 10  // of an object's name, namespace and uid; more than Kubernetes allows
 	MaxControllers      = 64       // per plugin
 	MaxFeatures         = 64       // per plugin
@@ -180,6 +187,14 @@ const (
 	// of these names.
 	FeatureAdmission  = "admission"
 	FeatureConversion = "conversion" // convert of a controller and the export convert
+	// FeatureCloudEvents is the feature of [Controller.CloudEvents] and [Controller.Receives], and of
+	// [Request.Signals] that are received events.
+	FeatureCloudEvents = "cloudevents"
+	FeaturePolling     = "polling" // pollInterval of for, owns, reads and watches
+	// FeatureScans is the feature of [Controller.Scans], the export scan, and of [Request.Signals]
+	// that are of a scan.
+	FeatureScans  = "scans"
+	FeatureGauges = "gauges" // gauges of a controller
 )
 
 // Features returns the names of the features that this package implements. A
@@ -187,7 +202,7 @@ const (
 func Features() []string {
 	return []string{
 		FeatureRetry, FeatureSummaries, FeatureFields, FeatureIndexes, FeatureSelectors, FeatureWatches, FeatureManaged, FeatureChanges, FeatureTimers, FeatureDaemons,
-		FeatureHTTP, FeatureAdmission, FeatureConversion,
+		FeatureHTTP, FeatureAdmission, FeatureConversion, FeatureCloudEvents, FeaturePolling, FeatureScans, FeatureGauges,
 	}
 }
 

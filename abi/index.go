@@ -163,29 +163,35 @@ func (c Controller) checkIndex(x Index) error {
 	return nil
 }
 
-// checkIndexes limits the indexes of one kind, which the controllers of a plugin share. Two
+// checkIndexes limits the indexes of one kind, which the controllers of a plugin share, and of which a
+// gauge is one. Two
 // indexes of keys that have one name must be of one kind: the guest is given the name.
 func (m *Manifest) checkIndexes() error {
 	indexes, kinds := map[Kind]map[string]bool{}, map[string]Kind{}
+	add := func(kind Kind, by string) error {
+		if indexes[kind] == nil {
+			indexes[kind] = map[string]bool{}
+		}
+		indexes[kind][by] = true
+		if len(indexes[kind]) <= MaxKindIndexes {
+			return nil
+		}
+		return rawjson.NewError("", rawjson.Quote(kind.String())+" has more than "+strconv.Itoa(MaxKindIndexes)+" indexes and gauges in this plugin")
+	}
 	return checkEach("controllers", m.Controllers, func(c Controller) error {
-		return checkEach("indexes", c.Indexes, func(x Index) error {
-			by := x.Field
-			if by == "" {
-				by = " " + x.Name // no field has a space
+		return cmp.Or(
+			checkEach("indexes", c.Indexes, func(x Index) error {
+				if x.Field != "" {
+					return add(x.Kind, x.Field)
+				}
 				if other, ok := kinds[x.Name]; ok && other != x.Kind {
 					return rawjson.NewError("name", rawjson.Quote(x.Name)+" is an index of "+rawjson.Quote(other.String())+" in another controller: give one of them another name")
 				}
 				kinds[x.Name] = x.Kind
-			}
-			if indexes[x.Kind] == nil {
-				indexes[x.Kind] = map[string]bool{}
-			}
-			indexes[x.Kind][by] = true
-			if len(indexes[x.Kind]) <= MaxKindIndexes {
-				return nil
-			}
-			return rawjson.NewError("", rawjson.Quote(x.Kind.String())+" has more than "+strconv.Itoa(MaxKindIndexes)+" indexes in this plugin")
-		})
+				return add(x.Kind, " "+x.Name) // no field has a space
+			}),
+			checkEach("gauges", c.Gauges, func(g Gauge) error { return add(c.For.Kind, g.Field) }),
+		)
 	})
 }
 

@@ -32,7 +32,11 @@ type Controller struct {
 	Interval    int64      // ms until the next run after a success without requeueAfter; 0 waits for a change
 	Timers      []Timer    // schedules of each object, with distinct names; feature [FeatureTimers]
 	Daemon      *Daemon    // a daemon of each object; nil: none; feature [FeatureDaemons]
+	Scans       []Scan     // functions that find the objects to run, with distinct names; feature [FeatureScans]
 	HTTP        []HTTPHost // hosts that it sends requests to; feature [FeatureHTTP]
+	CloudEvents bool       // the host publishes each change of a primary and the end of each run; feature [FeatureCloudEvents]
+	Receives    []Receive  // events from outside that make primaries run; feature [FeatureCloudEvents]
+	Gauges      []Gauge    // fields by whose values the host counts the primaries; feature [FeatureGauges]
 	Timeout     int64      // ms, the deadline of one call; 0 means the host's default
 	Concurrency int        // concurrent calls of this controller; 0 means the host's default
 	Retry       Retry      // when runs that fail or are requeued are repeated
@@ -48,6 +52,10 @@ type Controller struct {
 type Followed struct {
 	Kind
 	Selector
+	// PollInterval is the time in ms between two lists of a kind that can be listed and not watched;
+	// less than 1000 counts as 1000, 0 as 30 s. It has no effect on other kinds. It needs
+	// [FeaturePolling].
+	PollInterval int64
 }
 
 // Selector selects objects of a kind, and what of them is kept. The zero value selects
@@ -256,7 +264,7 @@ type Request struct {
 	Attempt    int       // runs that ended in retry or in a failure since the last end that was no failure, or reset
 	Previous   *Previous // how the last run ended; nil if it succeeded
 	Timers     []string  // names of the controller's timers that are due
-	Signals    [][]byte  // JSON: of the object's daemon, since the last run that ended well
+	Signals    [][]byte  // JSON: of the object's daemon, of scans and of received events, since the last run that ended well
 	Change     *Change   // since the last run that ended well; nil unless the controller asks for changes
 	Memo       []byte    // JSON: the memo of the last result for this object; nil after a restart of the host
 	Now        time.Time // UTC: the time that every clock of the guest starts from
@@ -299,6 +307,7 @@ const (
 	ReasonRequest Reason = "request" // the annotation reconcile.thole.dev/requestedAt changed
 	ReasonTimer   Reason = "timer"   // a timer of the controller is due
 	ReasonDaemon  Reason = "daemon"  // the daemon of the object has given signals, or failed
+	ReasonSignal  Reason = "signal"  // a scan has named the object, or an event was received for it
 )
 
 // Previous describes how the last run of an object ended.

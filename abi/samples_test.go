@@ -16,12 +16,12 @@ func fullManifest() *Manifest {
 		Features: Features(),
 		Controllers: []Controller{{
 			Name:        "site",
-			For:         Followed{Kind{"example.com/v1", "Site"}, Selector{Namespaces: []string{"prod"}, LabelSelector: "shard=1", FieldSelector: "spec.host=a"}},
-			Owns:        []Followed{{Kind{"apps/v1", "Deployment"}, Selector{MetadataOnly: true}}, Kind{"v1", "Service"}.All()},
+			For:         Followed{Kind{"example.com/v1", "Site"}, Selector{Namespaces: []string{"prod"}, LabelSelector: "shard=1", FieldSelector: "spec.host=a"}, 60_000},
+			Owns:        []Followed{{Kind: Kind{"apps/v1", "Deployment"}, Selector: Selector{MetadataOnly: true}}, Kind{"v1", "Service"}.All()},
 			Reads:       AllOf(Kind{"v1", "Secret"}),
 			Watches:     []Watch{{Followed: Kind{"v1", "Node"}.All(), By: WatchByLabel, Key: "example.com/site"}, {Followed: Kind{"v1", "Pod"}.All(), By: WatchByField, Field: "spec.pod"}},
 			Writes:      []Kind{{"v1", "ConfigMap"}},
-			Indexes:     []Index{{Name: "by-type", Kind: Kind{"v1", "Secret"}, Field: "type"}},
+			Indexes:     []Index{{Name: "by-type", Kind: Kind{"v1", "Secret"}, Field: "type"}, {Name: "by-host", Kind: Kind{"example.com/v1", "Site"}, Field: "spec.host"}},
 			Finalizer:   true,
 			Changes:     ChangesAnnotation,
 			Gone:        true,
@@ -29,6 +29,13 @@ func fullManifest() *Manifest {
 			Timers:      []Timer{{Name: "probe", Interval: 60_000, InitialDelay: 5_000, Idle: 30_000, Sharp: true}},
 			Daemon:      &Daemon{LabelSelector: "example.com/watched", Timeout: 1_000, Grace: 5_000},
 			HTTP:        []HTTPHost{{Host: "api.example.com:8443", Methods: []string{"GET", "PUT"}}},
+			Scans:       []Scan{{Name: "due", Interval: 30_000}},
+			CloudEvents: true,
+			Receives: []Receive{
+				{Type: "com.example.visit", DataSchema: "https://example.com/visit"},
+				{Type: "com.example.probe", Resolve: &Resolve{Index: "by-host", From: "data.host"}},
+			},
+			Gauges:      []Gauge{{Name: "phase", Field: "status.phase"}},
 			Validate:    []Operation{OperationCreate, OperationUpdate, OperationDelete},
 			Mutate:      []Operation{OperationCreate, OperationUpdate},
 			Convert:     true,
@@ -150,6 +157,23 @@ func fullDaemonResult() *DaemonResult {
 		Signals: [][]byte{[]byte(`{"reachable":false}`), []byte(`null`)},
 		State:   []byte(`{"failed":3}`),
 		Error:   &Failure{Reason: "NoRoute", Message: "the site has no address"},
+	}
+}
+
+func fullScanRequest() *ScanRequest {
+	return &ScanRequest{
+		Controller: "site",
+		Scan:       "due",
+		Now:        time.Date(2026, 11, 20, 12, 0, 0, 123456789, time.UTC),
+		Seed:       [32]byte{0: 1, 31: 255},
+		Config:     []byte(`{"region":"north"}`),
+	}
+}
+
+func fullScanResult() *ScanResult {
+	return &ScanResult{
+		Objects: []Scanned{{Namespace: "default", Name: "shop", Signal: []byte(`{"start":true}`)}, {Name: "all"}},
+		Error:   &Failure{Reason: "NoClock", Message: "the time is not known"},
 	}
 }
 

@@ -106,7 +106,7 @@ func (c *Controller) observeCreation(o *object.Object) {
 	defer c.mu.Unlock()
 	s := c.keys[o.Key()]
 	switch {
-	case s == nil || s.uid != uid:
+	case s == nil || s.uid != uid || s.changes == nil:
 		c.created[o.Key()] = uid
 	case s.changes != nil:
 		s.changes.created = !s.changes.everWell // the first run was faster than the event

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/object"
 )
 
 // This file keeps signals until a run that was given them has ended well.
@@ -20,6 +21,26 @@ const (
 	maxSignals     = 4 * abi.MaxSignals
 	maxSignalBytes = 32 << 20
 )
+
+// Signal makes a primary due and keeps signals for its next run, as JSON. It reports whether there is
+// such a primary. The plugin must be led by this replica, and its revision be given signals
+// ([abi.Controller.IsSignalled]).
+func (c *Controller) Signal(key object.Key, given ...[]byte) bool {
+	primary, exists := c.Cache.Get(key)
+	if !exists {
+		return false
+	}
+	c.mu.Lock()
+	s := c.keys[key]
+	if uid := object.HashOf(string(primary.UID)); s == nil {
+		s = &keyState{uid: uid}
+		c.keys[key] = s
+	}
+	c.addSignals(s, given)
+	c.mu.Unlock()
+	c.add(key, abi.ReasonSignal)
+	return true
+}
 
 // addSignals keeps signals for the next run of a key, and reports whether there are any.
 // Controller.mu is held.
@@ -59,7 +80,7 @@ func (c *Controller) dropAllSignals(s *keyState) {
 
 // takeSignals returns the signals for a run.
 func (r *run) takeSignals() [][]byte {
-	if r.revision.Daemons == nil {
+	if !r.revision.Controller.IsSignalled() {
 		return nil
 	}
 	r.c.mu.Lock()
@@ -71,7 +92,7 @@ func (r *run) takeSignals() [][]byte {
 
 // endSignals drops the signals that the run was given, if it has ended well.
 func (r *run) endSignals() {
-	if r.revision.Daemons == nil || !r.endedWell() {
+	if !r.revision.Controller.IsSignalled() || !r.endedWell() {
 		return
 	}
 	r.c.mu.Lock()

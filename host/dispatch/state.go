@@ -101,7 +101,7 @@ func (c *Controller) beginState(item workItem, primary *object.Object, s *keySta
 		s.carried = &carried{}
 	}
 	if s.replaced {
-		if s.otherAccount || item.revision.Daemons == nil { // a signal may tell what that has read, and is for who knows signals
+		if s.otherAccount || !item.revision.Controller.IsSignalled() { // a signal may tell what that has read, and is for who knows signals
 			c.dropAllSignals(s)
 		}
 		s.startRevision()

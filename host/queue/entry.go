@@ -30,6 +30,7 @@ var rules = map[abi.Reason]rule{
 	abi.ReasonOwned:   {lane: fresh, delayed: true},
 	abi.ReasonRead:    {lane: fresh, delayed: true},
 	abi.ReasonDaemon:  {lane: fresh, delayed: true},
+	abi.ReasonSignal:  {lane: fresh, delayed: true},
 	abi.ReasonStatus:  {lane: fresh, obeysBackoff: true},
 	abi.ReasonPlugin:  {lane: background, endsBackoff: true},
 	abi.ReasonResync:  {lane: background, obeysBackoff: true},

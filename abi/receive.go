@@ -1,0 +1,98 @@
+package abi
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/thole-dev/thole/abi/rawjson"
+)
+
+// This file has what a manifest declares of events from outside and of gauges: SPEC.md, "Received
+// event" and "Gauge".
+
+// Receive is a sort of CloudEvents from outside that make primaries run. An event is of the sort if it
+// has Type and DataSchema, as far as they are not empty.
+type Receive struct {
+	Type       string // the attribute type of the events, such as com.example.container.stopped; "" for any
+	DataSchema string // their attribute dataschema; "" for any
+	// Resolve is how the primaries of an event are found; nil: by its subject, which is the namespace, a
+	// slash and the name of a primary, or the name alone of a cluster-scoped one.
+	Resolve *Resolve
+}
+
+// Resolve finds the primaries of an event by an index.
+type Resolve struct {
+	Index string // an index of the controller, of the primary kind
+	From  string // where an event has the key, such as data.containerId or subject, see [fieldpath.Path]
+}
+
+// Gauge is a field by whose values the host counts the primaries of a controller.
+type Gauge struct {
+	Name  string // a DNS label, distinct within the controller: the label field of the metric
+	Field string // a path such as status.phase, see [fieldpath.Path]
+}
+
+// IsSignalled reports whether runs of the controller are given signals.
+func (c *Controller) IsSignalled() bool {
+	return c.Daemon != nil || len(c.Scans) > 0 || len(c.Receives) > 0
+}
+
+func (r *Receive) fields(f *fields) {
+	f.text("type", &r.Type)
+	f.text("dataSchema", &r.DataSchema)
+	pointer(f, "resolve", &r.Resolve, (*Resolve).fields)
+}
+
+func (r *Resolve) fields(f *fields) {
+	f.required("index", &r.Index)
+	f.required("from", &r.From)
+}
+
+func (g *Gauge) fields(f *fields) {
+	f.required("name", &g.Name)
+	f.required("field", &g.Field)
+}
+
+func (c Controller) checkReceives() error {
+	return cmp.Or(
+		checkEach("receives", c.Receives, c.checkReceive),
+		checkDistinct("receives", "", c.Receives, func(r Receive) string { return r.Type + " " + r.DataSchema }),
+	)
+}
+
+func (c Controller) checkReceive(r Receive) error {
+	if r.Type == "" && r.DataSchema == "" {
+		return rawjson.NewError("", "has neither type nor dataSchema: name the events by at least one of them")
+	}
+	return cmp.Or(
+		checkLength("type", len(r.Type), MaxEventType),
+		checkLength("dataSchema", len(r.DataSchema), MaxEventType),
+		rawjson.Within("resolve", c.checkResolve(r.Resolve)),
+	)
+}
+
+func (c Controller) checkResolve(r *Resolve) error {
+	if r == nil {
+		return nil
+	}
+	i := slices.IndexFunc(c.Indexes, func(x Index) bool { return x.Name == r.Index })
+	switch {
+	case i < 0:
+		return rawjson.NewError("index", rawjson.Quote(r.Index)+" is not an index of the controller")
+	case c.Indexes[i].Kind != c.For.Kind:
+		return rawjson.NewError("index", rawjson.Quote(r.Index)+" is an index of "+rawjson.Quote(c.Indexes[i].Kind.String())+", must be of the primary kind "+rawjson.Quote(c.For.Kind.String()))
+	}
+	return checkPath("from", r.From, "data.containerId")
+}
+
+// checkGauge refuses what would publish the content of credentials: the values of a gauge are in
+// metrics.
+func (c Controller) checkGauge(g Gauge) error {
+	if err := cmp.Or(checkName("name", g.Name), checkPath("field", g.Field, "status.phase"), c.checkPrimaryField(g.Field)); err != nil {
+		return err
+	}
+	if c.For.Sensitive() && !isMetadata(g.Field) {
+		return rawjson.NewError("field", "would publish the content of "+c.For.Kind.String()+" in metrics: use a field of the metadata")
+	}
+	return nil
+}
