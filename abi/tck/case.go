@@ -80,11 +80,14 @@ type Case struct {
 	Daemon bool
 	// Last is whether each step is a last one, with the event stop (Daemon).
 	Last bool
+	// Scan is whether the calls are those of the export scan, with [ScanRequest]. A guest that is no
+	// [Scanner] is loaded only.
+	Scan bool
 	// Review is the export of the calls, with [ReviewRequest]: validate, mutate or convert; ""
 	// for none of them. A guest that is no [Reviewer] is loaded only.
 	Review string
-	// Runs is whether a call of reconcile, which must succeed, precedes each call (Daemon and
-	// Review).
+	// Runs is whether a call of reconcile, which must succeed, precedes each call (Daemon,
+	// Scan and Review).
 	Runs bool
 	// Calls is how often the export is called with the same request, but for
 	// Namespaces. Each call
@@ -126,9 +129,9 @@ func objectIn(namespace string) []byte {
 func Cases() []Case {
 	return slices.Concat(
 		loadCases(), manifestCases(), changesLoadCases(), keysLoadCases(), daemonLoadCases(),
-		reviewLoadCases(),
+		reviewLoadCases(), scanLoadCases(),
 		callCases(), pointerCases(), okCases(), changesCases(), keysCases(), daemonCases(), httpCases(), resetCases(), stateCases(), daemonResetCases(),
-		reviewCases(), reviewResetCases(),
+		reviewCases(), reviewResetCases(), scanCases(), scanResetCases(),
 	)
 }
 
@@ -139,7 +142,7 @@ func Hostile() []Case {
 	return slices.Concat(
 		bombCases(), indexCases(), startCases(), loopCases(), callTreeCases(), bulkCases(),
 		slowCases(), stackCases(), memoryCases(), stormCases(), resultCases(), edgeCases(), hostileKeysCases(), hostileDaemonCases(),
-		hostileReviewCases(),
+		hostileReviewCases(), hostileScanCases(),
 	)
 }
 

@@ -25,6 +25,7 @@ var (
 		{abi.ExportValidate, wasm.Signature(i32Only, i32), false},
 		{abi.ExportMutate, wasm.Signature(i32Only, i32), false},
 		{abi.ExportConvert, wasm.Signature(i32Only, i32), false},
+		{abi.ExportScan, wasm.Signature(i32Only, i32), false},
 	}
 	contractImports = map[string]wasm.FuncType{
 		abi.ImportInput:  wasm.Signature(ptrLen),

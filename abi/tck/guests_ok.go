@@ -81,6 +81,7 @@ func allExports(g *guest) []byte {
 	g.export(abi.ExportWarm, g.Func(noTypes, i32Only, nil, I32Const(0)))
 	g.export(abi.ExportIndex, g.Func(i32Only, i32Only, nil, Unreachable))
 	g.export(abi.ExportDaemon, g.Func(i32Only, i32Only, nil, Unreachable))
+	g.export(abi.ExportScan, g.Func(i32Only, i32Only, nil, Unreachable))
 	for _, export := range reviewExports {
 		g.export(export, g.Func(i32Only, i32Only, nil, Unreachable))
 	}

@@ -39,6 +39,12 @@ type Stepper interface {
 	Daemon(request []byte) (code int32, output []byte, err error)
 }
 
+// Scanner is a [Guest] that scans.
+type Scanner interface {
+	// Scan is [Guest.Reconcile] for the export scan, in which http returns [abi.CodeDenied].
+	Scan(request []byte) (code int32, output []byte, err error)
+}
+
 // Reviewer is a [Guest] that validates, mutates and converts.
 type Reviewer interface {
 	// Review is [Guest.Reconcile] for one of the exports validate, mutate and convert. In the
@@ -48,7 +54,7 @@ type Reviewer interface {
 }
 
 // Classified is an error with a failure class. Errors of [Guest.Reconcile],
-// [Indexer], [Stepper] and [Reviewer] should implement it, themselves or wrapped, so that the class
+// [Indexer], [Stepper], [Scanner] and [Reviewer] should implement it, themselves or wrapped, so that the class
 // can be checked.
 type Classified interface {
 	error
@@ -158,6 +164,11 @@ func (c Case) callOf(guest Guest) func(request []byte) (int32, []byte, error) {
 			return stepper.Daemon
 		}
 		return nil
+	case c.Scan:
+		if scanner, ok := guest.(Scanner); ok {
+			return scanner.Scan
+		}
+		return nil
 	case c.Review != "":
 		if reviewer, ok := guest.(Reviewer); ok {
 			return func(request []byte) (int32, []byte, error) { return reviewer.Review(c.Review, request) }
@@ -187,6 +198,8 @@ func (c Case) request(call int) []byte {
 		return IndexRequest()
 	case c.Daemon:
 		return daemonRequest(namespace, c.Last)
+	case c.Scan:
+		return ScanRequest()
 	case c.Review != "":
 		return reviewRequest(c.Review, namespace)
 	}
@@ -200,6 +213,8 @@ func (c Case) decode(output []byte) (err error) {
 		_, err = abi.DecodeIndexResult(output)
 	case c.Daemon:
 		_, err = abi.DecodeDaemonResult(output)
+	case c.Scan:
+		_, err = abi.DecodeScanResult(output)
 	case c.Review != "":
 		err = c.decodeReview(output)
 	default:

@@ -66,6 +66,9 @@ func TestExpectedResultsAreValid(t *testing.T) {
 			t.Errorf("%+v, %v", q, err)
 		}
 	}
+	if q, err := abi.DecodeScanRequest(ScanRequest()); err != nil || q.Scan != scanName {
+		t.Errorf("%+v, %v", q, err)
+	}
 	for _, export := range reviewExports[:2] {
 		if q, err := abi.DecodeReviewRequest(ReviewRequest(export)); err != nil || q.Object == nil {
 			t.Errorf("%+v, %v", q, err)
@@ -90,6 +93,7 @@ func TestCheckReportsWhatImportsAndExportsShow(t *testing.T) {
 		"wrong-kind":             `"reconcile" is a memory, not (i32) -> i32`,
 		"index-wrong-signature":  `"index" is (i64) -> i32, not (i32) -> i32`,
 		"daemon-wrong-signature": `"daemon" is (i64) -> i32, not (i32) -> i32`,
+		"scan-wrong-signature":   `"scan" is (i64) -> i32, not (i32) -> i32`,
 		"wrong-import-signature": `thole/v1.log is (i32, i32) -> (), not (i32, i32, i32) -> ()`,
 		"unknown-import":         `thole/v1.outptu`,
 		"unknown-import-module":  `env.abort`,
@@ -181,6 +185,7 @@ func (h *fakeHost) Reconcile([]byte) (int32, []byte, error) {
 
 func (h *fakeHost) Index([]byte) (int32, []byte, error)  { return h.call(h.current) }
 func (h *fakeHost) Daemon([]byte) (int32, []byte, error) { return h.call(h.current) }
+func (h *fakeHost) Scan([]byte) (int32, []byte, error) { return h.call(h.current) }
 func (h *fakeHost) Close()                               {}
 
 func (h *fakeHost) Review(string, []byte) (int32, []byte, error) { return h.call(h.current) }
@@ -236,6 +241,8 @@ func TestVerifyReportsEachDeviation(t *testing.T) {
 		{"other keys", calling(0, []byte("{}"), nil), "index", "must have the result"},
 		{"another state", calling(0, []byte("{}"), nil), "daemon-reset-memory", "must have the result"},
 		{"result of daemon accepted", calling(0, []byte("{}"), nil), "daemon-large-state", "must fail as abi"},
+		{"another scan", calling(0, []byte("{}"), nil), "scan-reset-memory", "must have the result"},
+		{"result of scan accepted", calling(0, []byte("{}"), nil), "scan-large-signal", "must fail as abi"},
 		{"another review", calling(0, []byte("{}"), nil), "validate-reset-memory", "must have the result"},
 		{"object of validate accepted", calling(0, []byte(`{"allowed":true}`), nil), "validate-object", "must fail as abi"},
 		{"object of another name accepted", calling(0, []byte(`{"allowed":true}`), nil), "mutate-other-name", "must fail as abi"},

@@ -126,6 +126,13 @@ func (g *Guest) Daemon(ctx context.Context, call Call) (Return, error) {
 	return g.named(g.call(ctx, abi.ExportDaemon, call))
 }
 
+// Scan is [Guest.Reconcile] for the export scan, which every guest has whose manifest has a controller
+// with scans. Of the capabilities it lacks http. A scan is of no namespace, whatever the call has.
+func (g *Guest) Scan(ctx context.Context, call Call) (Return, error) {
+	call.Namespace = ""
+	return g.named(g.call(ctx, abi.ExportScan, call))
+}
+
 // Validate is [Guest.Reconcile] for the export validate, which every guest has whose manifest has a
 // controller with validate. Of the capabilities it has get and list alone.
 func (g *Guest) Validate(ctx context.Context, call Call) (Return, error) {

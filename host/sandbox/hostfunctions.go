@@ -162,6 +162,7 @@ var served = map[string][]string{
 	abi.ExportValidate: {abi.ImportGet, abi.ImportList},
 	abi.ExportMutate:   {abi.ImportGet, abi.ImportList},
 	abi.ExportConvert:  {},
+	abi.ExportScan:     {abi.ImportGet, abi.ImportList, abi.ImportIndexGet},
 }
 
 // serves reports whether the export that is called has a capability.

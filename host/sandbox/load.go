@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
@@ -232,16 +233,18 @@ func checkOffers(m *abi.Manifest, in *instance) error {
 			{len(c.Validate) > 0, abi.ExportValidate, "validate", "allow or deny requests"},
 			{len(c.Mutate) > 0, abi.ExportMutate, "mutate", "change objects"},
 			{c.Convert, abi.ExportConvert, "convert", "convert objects"},
+			{len(c.Scans) > 0, abi.ExportScan, "scans", "find the objects to run"},
 		} {
 			if o.made && in.module.ExportedFunction(o.export) == nil {
-				return fmt.Errorf("controller %q has %s, and export %q is missing, which would %s: export the function, or remove %s from the manifest", c.Name, o.what, o.export, o.purpose, o.export)
+				return fmt.Errorf("controller %q has %s, and export %q is missing, which would %s: export the function, or remove %s from the manifest", c.Name, o.what, o.export, o.purpose, strings.TrimPrefix(o.what, "a "))
 			}
 		}
 	}
 	return nil
 }
 
-// offer is a field of a controller that makes the host call an export of the same name.
+// offer is a field of a controller that makes the host call an export. what is the name of the field,
+// which may have an article.
 type offer struct {
 	made                  bool
 	export, what, purpose string

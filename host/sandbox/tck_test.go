@@ -122,6 +122,14 @@ func (c *kitGuest) Daemon(request []byte) (int32, []byte, error) {
 	return int32(out.Code), out.Output, err
 }
 
+// Scan calls the export scan. The host that it is given serves everything: that http is denied is for
+// the sandbox.
+func (c *kitGuest) Scan(request []byte) (int32, []byte, error) {
+	out, err := c.g.Scan(context.Background(), Call{Request: [][]byte{request}, Namespace: "default", Host: kitHost{c.t}, Deadline: c.deadline})
+	c.fuel = out.Usage.Fuel
+	return int32(out.Code), out.Output, err
+}
+
 // Review calls one of the exports of reviews. The host that it is given serves everything: that most
 // of it is denied is for the sandbox.
 func (c *kitGuest) Review(export string, request []byte) (int32, []byte, error) {

@@ -37,6 +37,7 @@ var contractExports = []contractExport{
 	{abi.ExportValidate, wasm.Signature(params(i32), i32), false},
 	{abi.ExportMutate, wasm.Signature(params(i32), i32), false},
 	{abi.ExportConvert, wasm.Signature(params(i32), i32), false},
+	{abi.ExportScan, wasm.Signature(params(i32), i32), false},
 }
 
 type contractExport struct {
