@@ -185,7 +185,7 @@ func (h *fakeHost) Reconcile([]byte) (int32, []byte, error) {
 
 func (h *fakeHost) Index([]byte) (int32, []byte, error)  { return h.call(h.current) }
 func (h *fakeHost) Daemon([]byte) (int32, []byte, error) { return h.call(h.current) }
-func (h *fakeHost) Scan([]byte) (int32, []byte, error) { return h.call(h.current) }
+func (h *fakeHost) Scan([]byte) (int32, []byte, error)   { return h.call(h.current) }
 func (h *fakeHost) Close()                               {}
 
 func (h *fakeHost) Review(string, []byte) (int32, []byte, error) { return h.call(h.current) }

@@ -182,6 +182,7 @@ type Revision struct {
 	Reads       map[abi.Kind]rights.Reads // where it may read what it follows
 	MaxIntents  int                       // in one result; 0: as many as the ABI allows
 	Daemons     *DaemonConfig             // nil: the controller has none
+	Scans       *ScanConfig               // nil: the controller has none
 	HTTP        *egress.Client            // shared by the plugin's controllers; nil: they send no requests
 	Reviews     *ReviewConfig             // nil: the controller reviews and converts nothing
 	Config      []byte                    // JSON, the administrator's configuration; nil: none
@@ -214,7 +215,9 @@ type Controller struct {
 	// daemons has those of the objects, and nothing if the controller has none.
 	daemons  map[object.Key]*daemon
 	followed time.Time
-	term     <-chan struct{} // in which the replica has led last; see [Lease]
+	// scans has when the scans of the running revision are due, by name; the zero time is now.
+	scans map[string]time.Time
+	term  <-chan struct{} // in which the replica has led last; see [Lease]
 
 	restores int // calls of [Controller.Restored]
 	workers  int // how many there are to be
@@ -268,9 +271,11 @@ func (c *Controller) Swap(revision *Revision, keys []object.Key) {
 	}
 	others = append(others, c.goneReplaced(healthy, before, revision)...)
 	c.timersReplaced(before.Controller.Timers, revision.Controller.Timers)
+	scans := c.scansReplaced(revision)
 	c.mu.Unlock()
 	before.Breaker.retire()
 	c.stopDaemons(context.Background(), before)
+	c.addScans(before.Controller.Scans, scans)
 	c.Queue.AddSpread(slices.Concat(keys, others))
 }
 

@@ -49,7 +49,8 @@
 //	gone.go          runs for objects that are gone
 //	daemons.go       the daemons of objects between their steps
 //	laststeps.go     how they are stopped
-//	signals.go       what they have given for the runs of their objects
+//	scans.go         functions of the controller that find the objects to run
+//	signals.go       what both of these have given for the runs of objects
 //	timers.go        runs by the timers of the controller
 //	ownchanges.go    which of these events are the work of the key itself
 //	state.go         what is remembered of a key between its runs

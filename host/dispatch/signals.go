@@ -26,19 +26,27 @@ const (
 // such a primary. The plugin must be led by this replica, and its revision be given signals
 // ([abi.Controller.IsSignalled]).
 func (c *Controller) Signal(key object.Key, given ...[]byte) bool {
+	if !c.keepSignals(key, given) {
+		return false
+	}
+	c.add(key, abi.ReasonSignal)
+	return true
+}
+
+// keepSignals keeps signals for the next run of a primary. It reports whether there is one.
+func (c *Controller) keepSignals(key object.Key, given [][]byte) bool {
 	primary, exists := c.Cache.Get(key)
 	if !exists {
 		return false
 	}
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	s := c.keys[key]
 	if uid := object.HashOf(string(primary.UID)); s == nil {
 		s = &keyState{uid: uid}
 		c.keys[key] = s
 	}
 	c.addSignals(s, given)
-	c.mu.Unlock()
-	c.add(key, abi.ReasonSignal)
 	return true
 }
 

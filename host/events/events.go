@@ -205,6 +205,18 @@ type (
 		// be logged: it is not logged.
 		Muted bool
 	}
+	// ScanEnded reports that a scan of a controller has ended, and its objects are due. Object is the
+	// key of the scan in the queue: scan/ and its name.
+	ScanEnded struct {
+		Run
+		Failure     Failure
+		Duration    time.Duration
+		Objects     int   // that are due for it
+		Ignored     int   // that it has named, and the controller does not follow
+		Fuel        int64 // instructions
+		MemoryBytes uint64
+		Muted       bool // as in RunEnded
+	}
 	// GuestLogged is a line that a plugin logged during a run. Lines beyond its
 	// allowance are not reported. Message and field names are one line of
 	// printable text, values are as the guest wrote them.
@@ -230,4 +242,5 @@ func (RightsMissing) event()     {}
 func (RightsGranted) event()     {}
 func (FinalizersLeft) event()    {}
 func (RunEnded) event()          {}
+func (ScanEnded) event()         {}
 func (GuestLogged) event()       {}

@@ -70,6 +70,8 @@ func (l eventLog) Observe(event events.Event) {
 		}
 	case events.RunEnded:
 		l.runEnded(e)
+	case events.ScanEnded:
+		l.scanEnded(e)
 	case events.GuestLogged:
 		l.guests.Log(guestLevel(e.Level), e.Message, append(run("GuestLogged", e.Run), e.Fields...)...)
 	}

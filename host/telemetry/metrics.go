@@ -56,6 +56,7 @@ type Metrics struct {
 	requestTime *prometheus.HistogramVec
 	queues      workQueueMetrics
 	webhooks    webhookMetrics
+	scans       scanMetrics
 }
 
 // vec is a metric with labels.
@@ -80,6 +81,7 @@ func NewMetrics(sandboxLimits ...string) *Metrics {
 	m.addRequestMetrics()
 	m.addWorkQueueMetrics()
 	m.addWebhookMetrics()
+	m.addScanMetrics()
 	return m
 }
 

@@ -1,0 +1,36 @@
+package telemetry
+
+import (
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/events"
+)
+
+func (l eventLog) scanEnded(e events.ScanEnded) {
+	level, text := scanLine(e.Failure.Class)
+	if e.Muted || level < l.runs.GetLevel() {
+		return
+	}
+	fields := append(run("ScanEnded", e.Run), "duration", e.Duration.Round(time.Microsecond).String(),
+		"fuel", e.Fuel, "memoryBytes", e.MemoryBytes)
+	if e.Failure.Class == abi.ClassNone {
+		l.runs.Log(level, text, append(fields, "objects", e.Objects, "ignored", e.Ignored)...)
+		return
+	}
+	if len(e.Failure.Stack) > 0 {
+		fields = append(fields, "stack", e.Failure.Stack)
+	}
+	fields = printed(e.Failure.Printed, e.Failure.PrintedStack, fields...)
+	l.runs.Log(level, text, append(fields, "class", e.Failure.Class, "reason", e.Failure.Reason, "message", e.Failure.Message)...)
+}
+
+// scanLine is [runLine] for a scan.
+func scanLine(class abi.Class) (level hclog.Level, text string) {
+	if level, _ = runLine(class); class == abi.ClassNone {
+		return level, "scanned"
+	}
+	return level, "scan failed"
+}
