@@ -143,7 +143,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	}
 	h.metrics.Registry.MustRegister(stageCollector{
 		memory: h.sandbox.Memory, slots: h.sandbox.Slots, kinds: h.cache.Stats, cached: h.cache.Memory, guests: h.guestStats, plugins: h.runner.Statuses,
-		leases: h.replicas.leads, expires: func() time.Time { return h.webhooks.expires() },
+		gauges: h.runner.Gauges, leases: h.replicas.leads, expires: func() time.Time { return h.webhooks.expires() },
 	})
 	// A host that is stopped while it starts ends like a running one, in Run.
 	if h.webhooks, err = newWebhooks(ctx, h, cluster, env.Pod); err != nil {

@@ -220,6 +220,7 @@ type stageCollector struct {
 	cached  func() cache.Memory
 	guests  func() map[string]sandbox.Stats // of the running revisions, by plugin
 	plugins func() map[string]runner.Status
+	gauges  func() []runner.Gauge
 	leases  func() map[string]bool // whether this replica leads, by Lease
 	expires func() time.Time       // the certificate of reviews; zero: there is none
 }
@@ -249,6 +250,7 @@ func (c stageCollector) Collect(ch chan<- prometheus.Metric) {
 	if at := c.expires(); !at.IsZero() {
 		gauge(ch, "thole_webhook_certificate_expiration_timestamp_seconds", "When the certificate expires with which reviews are served, in Unix time. None if no reviews are served.", at.Unix(), nil)
 	}
+	collectGauges(ch, c.gauges())
 	for plugin, s := range c.guests() {
 		collectGuest(ch, plugin, s)
 	}

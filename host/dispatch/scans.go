@@ -289,10 +289,15 @@ func (s *scan) cause() any {
 	return nil
 }
 
+// ScanInterval returns the time from the end of a scan to the next one, without jitter.
+func ScanInterval(s abi.Scan) time.Duration {
+	return max(time.Duration(s.Interval)*time.Millisecond, shortestInterval)
+}
+
 // next sets when the scan is due again, and returns that for the queue. With a new revision, or in a new
 // term, it is due already.
 func (s *scan) next() outcome.Next {
-	wait := max(time.Duration(s.scan.Interval)*time.Millisecond, shortestInterval)
+	wait := ScanInterval(s.scan)
 	if s.decision.Uncounted {
 		wait = scanRetry
 	}

@@ -32,6 +32,7 @@ type controller struct {
 	handlers map[followed]follower
 
 	primaries atomic.Pointer[cache.Informer] // of what the running revision reconciles
+	gauges    gauges
 }
 
 // followed is an entry of a manifest whose events a controller handles.
@@ -83,13 +84,17 @@ func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Cont
 		MemoVersion: memoVersion(rev), Account: rev.Policy.Account().String(), Config: rev.Policy.Config,
 		Reads: rev.Policy.Allow.ReadsOf(&m), MaxIntents: rev.Policy.Limits.Intents,
 		Daemons: r.daemonsOf(rev, &m, p), HTTP: p.http.Load(), Reviews: reviewsOf(rev, &m),
+		Scans: r.scansOf(rev, &m),
 	}
 	if running == nil {
 		running = r.start(rev.Plugin, next, p, workers(m, rev.Policy))
 	} else {
+		before := running.Revision()
 		running.follow(next, &p.informers)
+		running.gauges.prune(&m)
 		running.setWorkers(workers(m, rev.Policy))
 		running.Swap(next, running.keys(every))
+		r.removeScans(rev.Plugin, &before.Controller, m.Scans)
 	}
 	running.findShared(p)
 	return running
@@ -112,6 +117,7 @@ func (c *controller) reconcileAll(ctx context.Context, p *plugin, lead *election
 			if leading != begun {
 				c.Resync(c.keys(every))
 				c.ResyncGone()
+				c.BeginScans()
 				c.findShared(p) // which may have been shared since
 			}
 		case <-ctx.Done():
@@ -190,6 +196,7 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 	r.mu.Lock()
 	r.controllers[id] = c // which has keys from now on
 	r.mu.Unlock()
+	c.BeginScans()
 	c.done.Go(func() { c.Run(ctx) })
 	c.done.Go(func() {
 		c.resync(ctx, r.Resync, c.keys)
@@ -216,6 +223,7 @@ func (r *Runner) stop(controllers []*controller) {
 		r.Cache.ForgetController(c.id)
 		r.Cache.ForgetController(c.id + daemonSuffix)
 		c.metrics.Stopped()
+		r.removeScans(c.Plugin, &c.Revision().Controller, nil)
 		r.Metrics.QueueStopped(c.id)
 	}
 }

@@ -20,7 +20,7 @@ type declaredField struct {
 	path fieldpath.Path
 }
 
-// declaredFields returns the fields of the indexes and watches of a manifest.
+// declaredFields returns the fields of the indexes, gauges and watches of a manifest.
 func declaredFields(m *abi.Manifest) (all []declaredField) {
 	add := func(in string, kind abi.Kind, field string) {
 		if path, err := fieldpath.ParsePath(field); err == nil { // else it is no field: the manifest was checked
@@ -30,6 +30,9 @@ func declaredFields(m *abi.Manifest) (all []declaredField) {
 	for _, c := range m.Controllers {
 		for _, x := range c.Indexes {
 			add(fmt.Sprintf("controller %q: index %q", c.Name, x.Name), x.Kind, x.Field)
+		}
+		for _, g := range c.Gauges {
+			add(fmt.Sprintf("controller %q: gauge %q", c.Name, g.Name), c.For.Kind, g.Field)
 		}
 		for _, w := range c.Watches {
 			if w.By == abi.WatchByField {
@@ -64,7 +67,7 @@ func (r *Runner) checkFields(ctx context.Context, rev *Revision) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil:
-			r.Logger.Warn("the fields of indexes and watches are not checked: nothing is found by a field that does not exist",
+			r.Logger.Warn("the fields of indexes, gauges and watches are not checked: nothing is found or counted by a field that does not exist",
 				"plugin", rev.Plugin, "kind", f.kind.String(), "error", err)
 		}
 	}

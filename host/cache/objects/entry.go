@@ -69,6 +69,10 @@ func (e *Entry) read(keep bool) (o *object.Object, wasPacked bool) {
 	return o, true
 }
 
+// Peek is [Entry.Object] of an entry that is not nil, without counting as a read: a packed object stays
+// packed.
+func (e *Entry) Peek() *object.Object { return e.peek() }
+
 // peek returns the object, which does not count as a read.
 func (e *Entry) peek() *object.Object {
 	e.mu.Lock()
