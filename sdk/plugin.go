@@ -63,6 +63,11 @@ type Controller[Spec, Status any] struct {
 	// Daemon is what each object does in the background: see the function [Daemon].
 	Daemon *DaemonOf[Spec, Status]
 
+	// Scans are functions that run at an interval and find the objects to run: see the function [Scan].
+	Scans []ScanFunc
+	// Gauges are fields by whose values the host counts the primaries, in the metric thole_objects.
+	Gauges []Gauge
+
 	// Validate allows or denies requests to the API server for objects of For: see the function
 	// [Validate].
 	Validate *ValidatorOf[Spec, Status]
@@ -111,6 +116,10 @@ type Controller[Spec, Status any] struct {
 // spec.nodeName or, with [*] for each element of an array,
 // spec.volumes[*].secret.secretName. Name is a DNS label, distinct within the controller.
 type Index = abi.Index
+
+// Gauge is a field by whose values the host counts the primaries of a controller. Field is a path as that of
+// an [Index]; Name is a DNS label, distinct within the controller, and the label field of the metric.
+type Gauge = abi.Gauge
 
 // Conditions lists the condition types that a controller owns and those that its target
 // condition summarizes. The zero value is for a controller that sets none: the host
@@ -188,6 +197,12 @@ func register[Spec, Status any](c Controller[Spec, Status]) {
 	if c.Daemon != nil {
 		c.Daemon.register(manifest)
 	}
+	for _, s := range c.Scans {
+		s.register(manifest)
+	}
+	if len(c.Gauges) > 0 {
+		guest.Feature(abi.FeatureGauges)
+	}
 	if c.Validate != nil {
 		c.Validate.register(manifest)
 	}
@@ -216,7 +231,7 @@ func (c *Controller[Spec, Status]) manifest() *abi.Controller {
 	return &abi.Controller{
 		Name: c.Name, For: c.For.All(), Owns: abi.AllOf(c.Owns...), Reads: abi.AllOf(c.Reads...),
 		Watches: c.Watches, Writes: c.Writes, Indexes: c.Indexes,
-		Finalizer: c.Cleanup != nil, Changes: c.Changes, Gone: c.Gone != nil, HTTP: c.HTTP,
+		Finalizer: c.Cleanup != nil, Changes: c.Changes, Gone: c.Gone != nil, HTTP: c.HTTP, Gauges: c.Gauges,
 		Interval: milliseconds(c.Interval), Timeout: milliseconds(c.Timeout),
 		Concurrency: c.Concurrency, Retry: c.Retry.manifest(), Conditions: c.Conditions,
 	}

@@ -48,7 +48,7 @@ type Run struct {
 	Change *Change
 	// Timers are the names of the controller's timers that are due.
 	Timers []string
-	// Signals are what the daemon of the object has given since the last run that ended well, as
+	// Signals are what the daemon of the object and scans have given since the last run that ended well, as
 	// JSON; [Decode] reads one. They are best effort: the oldest of more than 64 are lost, and all of
 	// them when the host ends.
 	Signals [][]byte

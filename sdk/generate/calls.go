@@ -44,6 +44,11 @@ var sinks = map[string]sink{
 	methodOfStep + "Config": {"Step.Config", 0, true},
 	methodOfStep + "Signal": {"Step.Signal", 0, false},
 
+	methodOfScanning + "Get":    {"Scanning.Get", 1, true},
+	methodOfScanning + "List":   {"Scanning.List", 1, true},
+	methodOfScanning + "Config": {"Scanning.Config", 0, true},
+	methodOfScanning + "Signal": {"Scanning.Signal", 2, false},
+
 	methodOfReview + "Get":    {"Review.Get", 1, true},
 	methodOfReview + "List":   {"Review.List", 1, true},
 	methodOfReview + "Config": {"Review.Config", 0, true},
@@ -56,6 +61,7 @@ const (
 	methodOfRun      = "(*" + sdkPath + ".Run)."
 	methodOfStep     = "(*" + sdkPath + ".Step)."
 	methodOfReview   = "(*" + sdkPath + ".Review)."
+	methodOfScanning = "(*" + sdkPath + ".Scanning)."
 	methodOfIndexing = "(*" + sdkPath + ".Indexing)."
 )
 

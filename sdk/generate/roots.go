@@ -113,7 +113,7 @@ func hasMark(doc *ast.CommentGroup, mark string) bool {
 func (f *rootFinder) visit(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.Ident:
-		if named(f.info.Uses[n], sdkPath, "Controller", "Request", "Register", "RegisterGenerated", "Daemon", "DaemonStep", "Object", "Version") {
+		if named(f.info.Uses[n], sdkPath, "Controller", "Request", "Register", "RegisterGenerated", "Daemon", "DaemonStep", "Object", "Version", "Primaries") {
 			arguments := f.info.Instances[n].TypeArgs
 			count := 2 // spec and status; the others are inferred, or those of the hub
 			if n.Name == "Daemon" {

@@ -254,6 +254,7 @@ func (r *Run) keepState(k *key) {
 	}
 	r.keepChanges(k)
 	r.endTimers(k)
+	k.scanned = false
 	if r.endedWell() {
 		k.signals = nil
 	}

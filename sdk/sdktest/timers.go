@@ -34,7 +34,10 @@ func (r *Run) reasons(k *key) []abi.Reason {
 	if len(r.Timers) > 0 {
 		all = append(all, abi.ReasonTimer)
 	}
-	if len(k.signals) > 0 {
+	if k.scanned {
+		all = append(all, abi.ReasonSignal)
+	}
+	if len(k.signals) > 0 && r.world.controller.Daemon != nil {
 		all = append(all, abi.ReasonDaemon)
 	}
 	return all

@@ -53,7 +53,8 @@ type key struct {
 	previous *abi.Previous
 	memo     []byte
 	timers   *outcome.Timers // nil before the first run, and without timers
-	signals  [][]byte        // of the daemon, for the next run
+	signals  [][]byte        // of the daemon and of scans, for the next run
+	scanned  bool            // a scan has made it due
 	changes
 }
 

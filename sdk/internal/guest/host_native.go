@@ -23,6 +23,9 @@ func exportIndex() {}
 // exportDaemon has nothing to do: tests call [Step].
 func exportDaemon() {}
 
+// exportScan has nothing to do: tests call [Scan].
+func exportScan() {}
+
 // These have nothing to do: tests call [Validate], [Mutate] and [Convert].
 func exportValidate() {}
 func exportMutate()   {}

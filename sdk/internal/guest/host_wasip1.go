@@ -124,6 +124,16 @@ func daemon(length int32) int32 {
 	return onDaemon(length)
 }
 
+// onScan scans. It is set by exportScan, for the same reason as onIndex.
+var onScan func(length int32) int32
+
+func exportScan() {
+	onScan = func(length int32) int32 { return reply(Scan(Host{}, read(int(length)))) }
+}
+
+//go:wasmexport scan
+func scan(length int32) int32 { return callIf(onScan, length) }
+
 // The functions of the exports of reviews are set by those below, for the same reason as onIndex. The
 // manifest names no export without one, so that it is never called.
 var onValidate, onMutate, onConvert func(length int32) int32

@@ -105,6 +105,15 @@ func (r runner) Daemon(request []byte, host sdktest.Host) (abi.Code, []byte, err
 	return back.Code, back.Output, err
 }
 
+func (r runner) Scan(request []byte, host sdktest.Host) (abi.Code, []byte, error) {
+	q, err := abi.DecodeScanRequest(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	back, err := r.guest.Scan(r.ctx, sandbox.Call{Request: [][]byte{request}, Now: q.Now, Seed: q.Seed, Host: calls{host}})
+	return back.Code, back.Output, err
+}
+
 func (r runner) Validate(request []byte, host sdktest.Host) (abi.Code, []byte, error) {
 	return r.review(r.guest.Validate, request, host)
 }

@@ -177,6 +177,20 @@ var (
 	_ = daemonOf(ByHelper{})
 )
 
+func scan(s *sdk.Scanning) error {
+	var children []Child
+	s.Signal("", "one", 1)
+	s.Signal("", "one", &Child{})
+	_ = s.Get(sdk.Ref{}, new(sdk.Raw))
+	_ = s.List(sdk.Query{}, &children)
+	if _, err := sdk.Primaries[Spec, Status](s, sdk.Query{}); err != nil {
+		return err
+	}
+	return s.Config(&children)
+}
+
+var _ = sdk.Scan("due", 0, scan)
+
 type object = sdk.Object[Spec, Status]
 
 func review(r *sdk.Review, _, _ *object) error {

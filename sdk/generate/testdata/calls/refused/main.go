@@ -196,4 +196,13 @@ func versionOf[Other any](Other) sdk.VersionOf[Spec, Status] {
 		func(*object, *sdk.Object[map[string]any, Other]) error { return nil })
 }
 
+func scan(s *sdk.Scanning) error {
+	s.Signal("", "one", map[string]int{})
+	_ = s.Get(sdk.Ref{}, &map[string]any{})
+	_ = s.List(sdk.Query{}, &[]objects.Unmarked{})
+	return s.Config(new(float64))
+}
+
+var _ = sdk.Scan("due", 0, scan)
+
 func main() {}
