@@ -17,6 +17,7 @@ type need struct {
 	namespaces []string // to which the manifest restricts itself
 	reach      Reach    // what it has without an entry
 	primary    bool     // the kind is that of for
+	scans      bool     // it is for scans, which are for no primary
 
 	namespaced        bool // the kind
 	primaryNamespaced bool
@@ -55,7 +56,7 @@ func eachNeed(m *abi.Manifest, resources Resources, do func(need)) {
 	for i := range m.Controllers {
 		c := &m.Controllers[i]
 		for _, n := range needs(c, resources) {
-			n.namespaced, n.primaryNamespaced = namespaced(n.kind), namespaced(c.For.Kind)
+			n.namespaced, n.primaryNamespaced = namespaced(n.kind), namespaced(c.For.Kind) && !n.scans
 			do(n)
 		}
 	}
@@ -64,6 +65,9 @@ func eachNeed(m *abi.Manifest, resources Resources, do func(need)) {
 // needs returns what a controller needs.
 func needs(c *abi.Controller, resources Resources) (out []need) {
 	out = primaryNeeds(c, resources)
+	if len(c.Scans) > 0 { // they look for primaries, in the namespaces of all of them
+		out = append(out, need{kind: c.For.Kind, reads: true, namespaces: c.For.Namespaces, scans: true})
+	}
 	for _, w := range c.Owns {
 		out = append(out, need{kind: w.Kind, reads: true, writes: writing, reach: withoutEntry(w.Kind)})
 	}

@@ -237,6 +237,9 @@ var drawManifest = rapid.Custom(func(t *rapid.T) *abi.Manifest {
 			Owns:    abi.AllOf(rapid.SliceOfN(kind, 0, 2).Draw(t, "owns")...),
 			Writes:  rapid.SliceOfN(kind, 0, 2).Draw(t, "writes"),
 		}
+		if rapid.Bool().Draw(t, "scans") {
+			c.Scans = []abi.Scan{{Name: "scan", Interval: 1000}}
+		}
 		for _, w := range rapid.SliceOfN(followed, 0, 1).Draw(t, "watches") {
 			c.Watches = append(c.Watches, abi.Watch{Followed: w})
 		}
@@ -269,6 +272,26 @@ func TestNeededEntriesAreEnoughAndNotMore(t *testing.T) {
 			t.Fatalf("%s is read as %s, %v", needed, read, err)
 		}
 	})
+}
+
+// A scan is for no primary, so that nothing is its own namespace.
+func TestScansNeedThePrimariesOfAllNamespaces(t *testing.T) {
+	for _, c := range []struct {
+		of   abi.Followed
+		want string
+	}{
+		{widget.All(), `[{groups: [example.com], kinds: [Widget], verbs: [get, list, watch], namespaces: ['*']}]`},
+		{abi.Followed{Kind: widget, Selector: abi.Selector{Namespaces: []string{"b", "a"}}}, `[{groups: [example.com], kinds: [Widget], verbs: [get, list, watch], namespaces: [a, b]}]`},
+	} {
+		m := &abi.Manifest{Controllers: []abi.Controller{{For: c.of, Scans: []abi.Scan{{Name: "scan", Interval: 1000}}}}}
+		if got := Entries(nil).CompletedFor(m, resources).String(); got != c.want {
+			t.Errorf("needed are %s, want %s", got, c.want)
+		}
+		m.Controllers[0].Scans = nil
+		if Entries(nil).Missing(m, resources) {
+			t.Error("without scans something is missing")
+		}
+	}
 }
 
 func TestCompletedEntriesAreEnoughAndKeepTheOthers(t *testing.T) {

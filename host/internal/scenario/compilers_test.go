@@ -41,3 +41,6 @@ func testWithBothCompilers(t *testing.T, dir string) {
 // TestMyKind runs the scripts of testdata/mykind, with the example of the document
 // grafana-app-sdk-reconcilers and a system outside of the cluster.
 func TestMyKind(t *testing.T) { testWithBothCompilers(t, "mykind") }
+
+// TestScans runs the scripts of testdata/scans, with a plugin that has scans and gauges.
+func TestScans(t *testing.T) { testWithBothCompilers(t, "scans") }

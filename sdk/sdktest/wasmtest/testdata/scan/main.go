@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/thole-dev/thole/sdk"
@@ -73,7 +74,7 @@ func other(s *sdk.Scanning) error {
 	case "panic":
 		panic("requested by the configuration")
 	case "time":
-		s.Signal("default", "a", Signal{By: time.Now().UTC().Format(time.RFC3339) + " " + string(rune('a'+s.Rand().IntN(26)))})
+		s.Signal("default", "a", Signal{By: time.Now().UTC().Format(time.RFC3339) + " " + strconv.Itoa(s.Rand().IntN(1_000_000))})
 	case "many":
 		for range 10_001 {
 			s.Run("default", "a")
