@@ -109,6 +109,8 @@ func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits) controll
 		{"Interval", interval(c.Interval)},
 		{"Timers", orDash(timers(c.Timers))},
 		{"Daemon", orDash(daemon(c.Daemon))},
+		{"Scans", orDash(scans(c.Scans))},
+		{"Gauges", orDash(gauges(c.Gauges))},
 		{"HTTP", orDash(httpHosts(c.HTTP))},
 		{"Reviews", orDash(reviews(c))},
 		{"Timeout", bounded(milliseconds(c.Timeout), limits.Timeout.Duration)},
@@ -139,6 +141,24 @@ func daemon(d *abi.Daemon) string {
 		return "one for each object"
 	}
 	return "one for each object with labels " + d.LabelSelector
+}
+
+// scans describes scans such as "due 30s". Less than a second counts as one.
+func scans(all []abi.Scan) string {
+	texts := make([]string, len(all))
+	for i, s := range all {
+		texts[i] = s.Name + " " + milliseconds(max(s.Interval, 1000)).String()
+	}
+	return list(texts)
+}
+
+// gauges describes gauges such as "phase of status.phase".
+func gauges(all []abi.Gauge) string {
+	texts := make([]string, len(all))
+	for i, g := range all {
+		texts[i] = g.Name + " of " + g.Field
+	}
+	return list(texts)
 }
 
 // httpHosts describes hosts such as "api.example.com (GET, POST)".
@@ -420,6 +440,7 @@ var exportMeanings = map[string]string{
 	abi.ExportValidate:   "allows or denies a request to the API server",
 	abi.ExportMutate:     "changes the object of a request to the API server",
 	abi.ExportConvert:    "converts an object to another version",
+	abi.ExportScan:       "finds the objects to run",
 	abi.ExportMemory:     "the memory that host and plugin share",
 }
 

@@ -50,6 +50,8 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 	c := &abi.Controller{
 		Name: "a", For: widget.All(), Finalizer: true, Changes: abi.ChangesAnnotation, Gone: true, Interval: 60_000, Timeout: 30_000, Concurrency: 2,
 		Timers: []abi.Timer{{Name: "probe", Interval: 60_000, InitialDelay: 5000, Idle: 30_000, Sharp: true}, {Name: "report", Interval: 3_600_000}},
+		Scans:  []abi.Scan{{Name: "due", Interval: 30_000}, {Name: "fast", Interval: 1}},
+		Gauges: []abi.Gauge{{Name: "phase", Field: "status.phase"}},
 		Conditions: abi.Conditions{
 			Target: "Synced", Owned: []string{"Fetched"}, Summarized: []string{"Fetched", "Stored"}, NegativePolarity: []string{"Stalled"},
 			Summaries: []abi.Summary{{Target: "Stored", Summarized: []string{"Fetched"}}},
@@ -66,6 +68,8 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 		"Changes":     "annotation handled.p.thole.dev/a; runs for objects that are gone",
 		"Interval":    "1m0s after a success",
 		"Timers":      "probe 1m0s (first after 5s; idle for 30s; sharp), report 1h0m0s",
+		"Scans":       "due 30s, fast 1s",
+		"Gauges":      "phase of status.phase",
 		"Timeout":     "10s, the limit of the host; 30s is requested",
 		"Concurrency": "2",
 		"Conditions":  "Synced from Fetched, Stored (bad when True: Stalled); Stored from Fetched; owns Fetched",
