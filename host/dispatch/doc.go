@@ -51,6 +51,7 @@
 //	laststeps.go     how they are stopped
 //	scans.go         functions of the controller that find the objects to run
 //	signals.go       what both of these have given for the runs of objects
+//	resolve.go       primaries for what comes from outside
 //	timers.go        runs by the timers of the controller
 //	ownchanges.go    which of these events are the work of the key itself
 //	state.go         what is remembered of a key between its runs

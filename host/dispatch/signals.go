@@ -11,8 +11,9 @@ import (
 
 // signals are payloads for the runs of a key, in their order. Controller.mu guards them.
 type signals struct {
-	waiting [][]byte // JSON
-	before  int      // how many came before them
+	waiting [][]byte    // JSON
+	before  int         // how many came before them
+	of      object.Hash // the uid of the object that they are for: the state may be that of the one before it
 }
 
 // maxSignals bounds the signals that wait for a run of one key, and maxSignalBytes those of a
@@ -23,8 +24,8 @@ const (
 )
 
 // Signal makes a primary due and keeps signals for its next run, as JSON. It reports whether there is
-// such a primary. The plugin must be led by this replica, and its revision be given signals
-// ([abi.Controller.IsSignalled]).
+// such a primary, and the revision is given signals ([abi.Controller.IsSignalled]). The plugin must be
+// led by this replica.
 func (c *Controller) Signal(key object.Key, given ...[]byte) bool {
 	if !c.keepSignals(key, given) {
 		return false
@@ -33,31 +34,45 @@ func (c *Controller) Signal(key object.Key, given ...[]byte) bool {
 	return true
 }
 
-// keepSignals keeps signals for the next run of a primary. It reports whether there is one.
+// keepSignals keeps signals for the next run of a primary. It reports whether there is one, and it is
+// given signals.
 func (c *Controller) keepSignals(key object.Key, given [][]byte) bool {
-	primary, exists := c.Cache.Get(key)
-	if !exists {
-		return false
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.keys[key]
-	if uid := object.HashOf(string(primary.UID)); s == nil {
+	primary, exists := c.Cache.Get(key)                         // with mu held, so that no run of a later object of the name has begun
+	if !exists || !c.revision.Load().Controller.IsSignalled() { // what is kept would never be dropped
+		return false
+	}
+	s, uid := c.keys[key], object.HashOf(string(primary.UID))
+	if s == nil {
 		s = &keyState{uid: uid}
 		c.keys[key] = s
 	}
-	c.addSignals(s, given)
+	c.addSignalsFor(s, uid, given)
 	return true
 }
 
 // addSignals keeps signals for the next run of a key, and reports whether there are any.
 // Controller.mu is held.
 func (c *Controller) addSignals(s *keyState, given [][]byte) bool {
+	return c.addSignalsFor(s, s.uid, given)
+}
+
+// addSignalsFor is addSignals for the object with that uid, which may have been created again since the
+// last run of the key. What waits is for one object: the latest. Controller.mu is held.
+func (c *Controller) addSignalsFor(s *keyState, uid object.Hash, given [][]byte) bool {
 	if len(given) == 0 {
 		return false
 	}
 	if s.carried == nil {
 		s.carried = &carried{}
+	}
+	if s.signals.of != uid {
+		if uid == s.uid && len(s.signals.waiting) > 0 {
+			return false // it is gone
+		}
+		c.dropAllSignals(s)
+		s.signals.of = uid
 	}
 	s.signals.waiting = append(s.signals.waiting, given...)
 	for _, signal := range given {
@@ -86,6 +101,31 @@ func (c *Controller) dropAllSignals(s *keyState) {
 	}
 }
 
+// moveSignals takes the signals for the object with that uid out of the state of the one before it, and
+// drops others. It returns what a new state carries, nil if there are none. Controller.mu is held.
+func (c *Controller) moveSignals(s *keyState, uid object.Hash) *carried {
+	if s.carried == nil || s.signals.of != uid || len(s.signals.waiting) == 0 {
+		c.dropAllSignals(s)
+		return nil
+	}
+	moved := &carried{signals: s.signals}
+	s.signals = signals{}
+	return moved
+}
+
+// keepSignalsOf drops the signals of a state that is forgotten, but for those of an object that was
+// created again meanwhile, nil for none. Controller.mu is held.
+func (c *Controller) keepSignalsOf(key object.Key, s *keyState, again *object.Object) {
+	if again == nil {
+		c.dropAllSignals(s)
+		return
+	}
+	uid := object.HashOf(string(again.UID))
+	if moved := c.moveSignals(s, uid); moved != nil {
+		c.keys[key] = &keyState{uid: uid, wokenByOthers: true, carried: moved}
+	}
+}
+
 // takeSignals returns the signals for a run.
 func (r *run) takeSignals() [][]byte {
 	if !r.revision.Controller.IsSignalled() {
@@ -94,7 +134,10 @@ func (r *run) takeSignals() [][]byte {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
 	s := &r.state.signals
-	r.signalsUntil = s.before + len(s.waiting)
+	if r.signalsUntil = s.before; s.of != r.state.uid {
+		return nil
+	}
+	r.signalsUntil += len(s.waiting)
 	return slices.Clone(s.waiting)
 }
 

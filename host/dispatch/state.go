@@ -81,13 +81,14 @@ func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed
 	}
 	s := c.keys[item.Key]
 	if uid := object.HashOf(string(primary.UID)); s == nil || s.uid != uid {
+		var moved *carried
 		if s != nil {
 			c.unpark(s)
-			c.dropAllSignals(s)
+			moved = c.moveSignals(s, uid)
 			item.revision.Effects.Forget(s.uid)
 			c.createdAgain(item.Key, s, uid)
 		}
-		s = &keyState{uid: uid, wokenByOthers: true}
+		s = &keyState{uid: uid, wokenByOthers: true, carried: moved}
 		c.keys[item.Key] = s
 	}
 	return c.beginState(item, primary, s)
@@ -210,12 +211,13 @@ func (c *Controller) forget(key object.Key) {
 	s := c.keys[key]
 	delete(c.keys, key)
 	delete(c.timers, key)
-	if _, again := c.Cache.Get(key); !again { // else it is of an object that was created meanwhile
+	again, exists := c.Cache.Get(key)
+	if !exists { // else it is of an object that was created meanwhile
 		delete(c.created, key)
 	}
 	if s != nil {
 		c.unpark(s)
-		c.dropAllSignals(s)
+		c.keepSignalsOf(key, s, again)
 	}
 	c.mu.Unlock()
 	c.Cache.Forget(key)
