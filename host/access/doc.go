@@ -9,6 +9,7 @@
 //	reviewer.go  questions about accounts, and about the host itself
 //	subject.go   the answers about one of them: how they are got, and for how long they are
 //	             remembered
+//	caller.go    whether who sends events to the host may make an object run
 //	read.go      whether an account may read an object: by a right to all, to those of the
 //	             namespace, or to this one
 package access

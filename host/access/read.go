@@ -34,7 +34,7 @@ func including(verb string, r object.Resource, key object.Key) []Action {
 		all.Namespace = key.Namespace
 		actions = append(actions, all)
 	}
-	if key.Name != "" && verb == rights.Get { // a list or a watch by name is one that selects by it
+	if key.Name != "" && (verb == rights.Get || verb == Reconcile) { // a list or a watch by name is one that selects by it
 		all.Name = key.Name
 		actions = append(actions, all)
 	}

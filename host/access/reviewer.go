@@ -47,7 +47,9 @@ type Config struct {
 	// AllowedFor and DeniedFor are for how long an answer is remembered, from the time of the
 	// question; default 60 s and 10 s.
 	AllowedFor, DeniedFor time.Duration
-	Clock                 clock.PassiveClock // default: the real one
+	// MaxAnswers bounds how many answers are remembered of each subject; default 4096.
+	MaxAnswers int
+	Clock      clock.PassiveClock // default: the real one
 }
 
 // Reviewer answers whether accounts, and the host itself, may do something. It is safe for
@@ -59,6 +61,7 @@ type Reviewer struct {
 
 	mu       sync.Mutex // so that an account is one subject
 	accounts *lru.Cache // of *subject, by account
+	callers  *lru.Cache // of *subject, by hash of a [Caller]
 }
 
 // maxAccounts bounds how many accounts are remembered: a policy that changes again and again
@@ -72,11 +75,12 @@ const maxReviewed = 3000
 // New returns a reviewer that knows nothing yet.
 func New(c Config) *Reviewer {
 	c.AllowedFor = cmp.Or(c.AllowedFor, time.Minute)
+	c.MaxAnswers = cmp.Or(c.MaxAnswers, maxAnswers)
 	c.DeniedFor = cmp.Or(c.DeniedFor, min(c.AllowedFor, 10*time.Second))
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
 	}
-	r := &Reviewer{Config: c, accounts: lru.New(maxAccounts), reviews: rate.NewLimiter(rate.Every(c.AllowedFor/maxReviewed), 1)}
+	r := &Reviewer{Config: c, accounts: lru.New(maxAccounts), callers: lru.New(maxCallers), reviews: rate.NewLimiter(rate.Every(c.AllowedFor/maxReviewed), 1)}
 	r.host = newSubject(&r.Config, "the host", r.reviewHost)
 	r.host.narrow, r.host.wide = rate.NewLimiter(rate.Inf, 0), rate.NewLimiter(rate.Inf, 0) // no guest asks about it
 	return r

@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -39,7 +40,7 @@ type answer struct {
 const (
 	// askTimeout bounds one request.
 	askTimeout = 10 * time.Second
-	// maxAnswers bounds the memory of a subject, to some 1.5 MiB. There are no more
+	// maxAnswers is the default of [Config].MaxAnswers, some 1.5 MiB. There are no more
 	// valid answers about namespaces and objects: see perSecond.
 	maxAnswers = 4096
 	// perSecond and atOnce bound the questions about an account: of those about namespaces
@@ -51,7 +52,7 @@ const (
 func newSubject(c *Config, name string, review reviewFunc) *subject {
 	return &subject{
 		Config: c, name: name, review: review,
-		answers: lru.New(maxAnswers), narrow: rate.NewLimiter(perSecond, atOnce), wide: rate.NewLimiter(perSecond, atOnce),
+		answers: lru.New(c.MaxAnswers), narrow: rate.NewLimiter(perSecond, atOnce), wide: rate.NewLimiter(perSecond, atOnce),
 	}
 }
 
@@ -135,12 +136,40 @@ func (s *subject) mayAsk(action Action, now time.Time) error {
 	isNarrow := action.Namespace != "" || action.Name != ""
 	switch {
 	case isNarrow && !s.narrow.AllowN(now, 1):
-		return fmt.Errorf("%s uses too many namespaces and objects that it has rights to one by one: "+
+		return askedTooOften("%s uses too many namespaces and objects that it has rights to one by one: "+
 			"its rights to %d in a second are looked up; give it a right to all, or to those of a namespace", s.name, perSecond)
 	case !isNarrow && !s.wide.AllowN(now, 1):
-		return fmt.Errorf("the API server was asked too often what %s may do: %d times in a second are possible", s.name, perSecond)
+		return askedTooOften("the API server was asked too often what %s may do: %d times in a second are possible", s.name, perSecond)
 	}
 	return nil
+}
+
+// tooOftenError is why a question is not asked.
+type tooOftenError struct{ text string }
+
+func (e *tooOftenError) Error() string { return e.text }
+
+func askedTooOften(format string, args ...any) error {
+	return &tooOftenError{fmt.Sprintf(format, args...)}
+}
+
+// TooOften reports whether an error is that too much was asked about one subject.
+func TooOften(err error) bool {
+	_, is := errors.AsType[*tooOftenError](err)
+	return is
+}
+
+// mayOneOf returns whether one of the actions is allowed, of which each includes all after it.
+func (s *subject) mayOneOf(ctx context.Context, actions []Action) (bool, error) {
+	if allowed, known := s.knownOneOf(actions); known {
+		return allowed, nil
+	}
+	for _, a := range actions {
+		if allowed, err := s.may(ctx, a); allowed || err != nil {
+			return allowed, err
+		}
+	}
+	return false, nil
 }
 
 func (a Action) attributes() *authorizationv1.ResourceAttributes {
