@@ -103,21 +103,29 @@ func one(attributes *event.Event, data member, err error) ([]*received, *refusal
 
 // decodeBatch decodes no more than so many events as are allowed.
 func decodeBatch(body []byte) (all []*received, refused *refusal) {
-	r := rawjson.NewReader(body)
-	for more := r.FirstElement(); more; more = r.NextElement() {
-		text := r.Raw()
-		if r.Err() != nil {
-			break
-		}
-		if len(all) == MaxBatch {
-			return nil, refuse(http.StatusRequestEntityTooLarge, "the batch has more than %d events: send smaller ones", MaxBatch)
-		}
-		e := &received{index: len(all), batched: true}
+	texts, refused := elements(body)
+	if refused != nil {
+		return nil, refused
+	}
+	for i, text := range texts {
+		e := &received{index: i, batched: true}
 		attributes, data, err := decodeStructured(text)
 		if refused := e.set(attributes, data, err); refused != nil {
 			return nil, refused.within(e)
 		}
 		all = append(all, e)
+	}
+	return all, nil
+}
+
+// elements returns the texts of the events of a batch.
+func elements(body []byte) (all [][]byte, _ *refusal) {
+	r := rawjson.NewReader(body)
+	for more := r.FirstElement(); more; more = r.NextElement() {
+		if len(all) == MaxBatch {
+			return nil, refuse(http.StatusRequestEntityTooLarge, "the batch has more than %d events: send smaller ones", MaxBatch)
+		}
+		all = append(all, r.Raw())
 	}
 	switch err := r.End(); {
 	case err != nil:
@@ -134,6 +142,8 @@ type member struct {
 	value []byte // JSON
 }
 
+var errNoForm = errors.New("it has no form in JSON: data that is not JSON needs a datacontenttype that states so, and attributes are UTF-8")
+
 // set checks an event that was decoded.
 func (e *received) set(attributes *event.Event, data member, err error) *refusal {
 	if err == nil {
@@ -144,10 +154,13 @@ func (e *received) set(attributes *event.Event, data member, err error) *refusal
 		e.json, err = json.Marshal(attributes)
 	}
 	if err == nil && data.name != "" {
+		if rawjson.Valid(data.value, maxDepth) != nil { // else it could end, and have members of the event after it
+			err = errNoForm
+		}
 		e.json = slices.Concat(e.json[:len(e.json)-1], []byte(`,"`+data.name+`":`), data.value, []byte("}"))
 	}
 	if err == nil && (!utf8.Valid(e.json) || rawjson.Valid(e.json, maxDepth) != nil) {
-		err = errors.New("it has no form in JSON: data that is not JSON needs a datacontenttype that states so, and attributes are UTF-8")
+		err = errNoForm
 	}
 	switch {
 	case err != nil:
@@ -184,8 +197,14 @@ func decodeBinary(r *http.Request, body []byte) (*event.Event, member, error) {
 		header.Set("Content-Type", contentType)
 	}
 	e, err := cehttp.NewEventFromHTTPRequest(&http.Request{Header: header, Body: http.NoBody})
+	if err == nil && header.Get("Ce-Dataschema") != "" && e.DataSchema() == "" {
+		err = errNoURI
+	}
 	return e, dataOf(contentType, body), err
 }
+
+// errNoURI is returned for what the SDK leaves out.
+var errNoURI = errors.New("dataschema: is not a URI")
 
 // dataOf returns the member for a body.
 func dataOf(contentType string, body []byte) member {
@@ -237,7 +256,11 @@ func decodeStructured(text []byte) (*event.Event, member, error) {
 		}
 	})
 	e := &event.Event{}
-	return e, data, e.UnmarshalJSON(w.Bytes())
+	err = e.UnmarshalJSON(w.Bytes())
+	if _, has := members["dataschema"]; err == nil && has && e.DataSchema() == "" {
+		err = errNoURI
+	}
+	return e, data, err
 }
 
 // membersOf returns the members of an event by their names. Those that are null are as if they were not
