@@ -17,12 +17,12 @@
 // configuration file, limits, policy), rights (which verbs a plugin may use on
 // which objects), access (what the API server allows its service account), egress (the HTTP
 // requests of plugins), election (which replica of the host leads a plugin), webhook (reviews
-// and conversions for the API server),
+// and conversions for the API server), receive (events from outside),
 // events (what happens, as typed values; logs and metrics observe them), telemetry (logs, metrics), serve (probes, metrics, plugin
 // states), podevents (Kubernetes Events) and object (the vocabulary that all
 // share).
 //
 // Stages know neither each other nor dispatch. host.go starts them in this order
 // and stops them in reverse; wiring.go joins catalog, sandbox and serve,
-// replicas.go and told.go catalog and election, webhooks.go webhook and runner.
+// replicas.go and told.go catalog and election, webhooks.go webhook and runner, received.go receive and runner.
 package host

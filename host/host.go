@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -60,6 +61,7 @@ type Host struct {
 	replicas *replicas
 	// webhooks is nil if none are served.
 	webhooks *webhooks
+	received http.Handler // of events from outside
 	policies policies
 
 	// The stages, in the order of the data.
@@ -145,6 +147,9 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		memory: h.sandbox.Memory, slots: h.sandbox.Slots, kinds: h.cache.Stats, cached: h.cache.Memory, guests: h.guestStats, plugins: h.runner.Statuses,
 		gauges: h.runner.Gauges, leases: h.replicas.leads, expires: func() time.Time { return h.webhooks.expires() },
 	})
+	if h.received, err = newReceived(h, cluster); err != nil {
+		return nil, err
+	}
 	// A host that is stopped while it starts ends like a running one, in Run.
 	if h.webhooks, err = newWebhooks(ctx, h, cluster, env.Pod); err != nil {
 		return nil, err
@@ -154,6 +159,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		Metrics: h.metrics.Registry,
 		Checks:  h.readiness,
 		Plugins: func() any { return h.Plugins() },
+		Events:  h.received,
 		Logger:  h.logger.Named("serve"),
 	})
 	return h, err

@@ -68,6 +68,8 @@ type Config struct {
 	LeaderElection LeaderElection `json:"leaderElection,omitzero"`
 	// Webhook is how the host serves reviews and conversions of plugins to the API server.
 	Webhook Webhook `json:"webhook,omitzero"`
+	// Events is how events from outside are received.
+	Events Events `json:"events,omitzero"`
 	// Tracing is where traces of runs are sent.
 	Tracing Tracing `json:"tracing,omitzero"`
 	// Limits bound every plugin.
@@ -168,6 +170,7 @@ func (c Config) WithDefaults() Config {
 	}
 	c.LeaderElection.ResourceName = cmp.Or(c.LeaderElection.ResourceName, "thole")
 	c.Webhook.setDefaults()
+	c.Events.setDefaults()
 	for _, n := range c.numbers() {
 		if n.value == 0 {
 			n.set(n.standard)
@@ -205,6 +208,7 @@ func (c Config) problems() (problems []error) {
 	}
 	problems = append(problems, c.LeaderElection.problems()...)
 	problems = append(problems, c.Webhook.problems()...)
+	problems = append(problems, c.Events.problems()...)
 	if err := c.Tracing.problem(); err != nil {
 		problems = append(problems, err)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// Controller is a controller that runs; [dispatch.Controller] implements it.
+// Controller is a controller that runs; that of host/dispatch implements it.
 type Controller interface {
 	// Has reports whether there is a primary.
 	Has(key object.Key) bool

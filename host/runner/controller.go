@@ -29,6 +29,7 @@ type controller struct {
 	metrics  *telemetry.ControllerMetrics
 	cancel   context.CancelFunc
 	done     sync.WaitGroup
+	stopping atomic.Bool // its runs end, and no others begin
 	handlers map[followed]follower
 
 	primaries atomic.Pointer[cache.Informer] // of what the running revision reconciles
@@ -212,6 +213,7 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 // than one.
 func (r *Runner) stop(controllers []*controller) {
 	for _, c := range controllers {
+		c.stopping.Store(true)
 		removeHandlers(c.handlers)
 		c.cancel()
 	}

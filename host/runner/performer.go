@@ -10,6 +10,7 @@ import (
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/election"
+	"github.com/thole-dev/thole/host/receive"
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
@@ -45,6 +46,7 @@ func (r *Runner) newPlugin(name string) *plugin {
 	return &plugin{
 		controllers: map[string]*controller{},
 		requests:    egress.NewState(),
+		events:      receive.NewRate(0),
 		log:         r.pluginLogs.Open(name, func() { metrics.Limited(sandbox.LimitLog) }),
 		recorder:    r.Recorder(func() { metrics.Limited("events") }),
 	}

@@ -1,5 +1,5 @@
 // Package serve is the HTTP server of the host. It serves probes, metrics and
-// the status of the plugins, all of them read-only.
+// the status of the plugins, all of them read-only, and events from this machine.
 package serve
 
 import (
@@ -30,12 +30,13 @@ type Config struct {
 	Metrics prometheus.Gatherer
 	Checks  func() []Check // of /readyz, in order
 	Plugins func() any     // of /plugins, encoded as JSON
+	Events  http.Handler   // of /events and /events/PLUGIN, if nothing but this machine reaches the server; nil: none
 	Logger  hclog.Logger
 
 	grace time.Duration // for running requests when the server stops; default 2 s
 }
 
-// Server serves /healthz, /readyz, /metrics and /plugins to requests for its own host.
+// Server serves /healthz, /readyz, /metrics, /plugins and /events to requests for its own host.
 type Server struct {
 	config   Config
 	listener net.Listener
@@ -93,6 +94,10 @@ func (s *Server) shutDown(ctx context.Context) {
 
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
+	if events := s.events(); events != nil {
+		mux.Handle("/events", events)
+		mux.Handle("/events/{plugin}", events)
+	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.ready)
 	mux.HandleFunc("GET /plugins", s.plugins)
@@ -100,6 +105,17 @@ func (s *Server) handler() http.Handler {
 		ErrorHandling: promhttp.ContinueOnError,
 	}))
 	return mux
+}
+
+// events returns what serves events. Tokens of callers must not be sent in clear text over a network.
+func (s *Server) events() http.Handler {
+	if s.config.Events == nil || hostsOf(s.config.Address, s.listener.Addr()).loopback {
+		return s.config.Events
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+		http.Error(w, "events are received over TLS alone beyond this machine: start the host with --webhook-listen, and send them there", http.StatusForbidden)
+	})
 }
 
 // ready responds with 200 if every check passes, else with 503 and the checks

@@ -57,6 +57,7 @@ type Metrics struct {
 	queues      workQueueMetrics
 	webhooks    webhookMetrics
 	scans       scanMetrics
+	received    ReceiveMetrics
 }
 
 // vec is a metric with labels.
@@ -82,6 +83,7 @@ func NewMetrics(sandboxLimits ...string) *Metrics {
 	m.addWorkQueueMetrics()
 	m.addWebhookMetrics()
 	m.addScanMetrics()
+	m.addReceiveMetrics()
 	return m
 }
 
@@ -168,6 +170,9 @@ func (m *Metrics) countEvent(event events.Event) {
 		m.pluginInfo.WithLabelValues(e.Plugin, e.Version, e.Digest).Set(1)
 		m.pluginLoads.WithLabelValues(e.Plugin).Inc()
 		m.rollbacks.WithLabelValues(e.Plugin) // creates the series
+		if e.Manifest != nil {
+			m.received.create(e.Plugin, e.Manifest.Controllers)
+		}
 	case events.PluginStopped:
 		m.remove("plugin", e.Plugin)
 	case events.PluginRefused:

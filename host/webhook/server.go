@@ -35,6 +35,7 @@ type Config struct {
 	Controller func(export, plugin, controller string) Controller
 	// Plugin returns what is known of a plugin, whether it runs or not.
 	Plugin  func(plugin string) (p Known, ok bool)
+	Events  http.Handler // of /events and /events/PLUGIN, for callers with a token; nil: none
 	Metrics Metrics
 	Logger  hclog.Logger
 
@@ -196,6 +197,10 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("/"+abi.ExportValidate+"/{plugin}/{controller}", s.serve(abi.ExportValidate, s.admit))
 	mux.HandleFunc("/"+abi.ExportMutate+"/{plugin}/{controller}", s.serve(abi.ExportMutate, s.admit))
 	mux.HandleFunc("/"+abi.ExportConvert+"/{plugin}/{controller}", s.serve(abi.ExportConvert, s.convert))
+	if s.Events != nil {
+		mux.Handle("/events", s.Events)
+		mux.Handle("/events/{plugin}", s.Events)
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, refusedPath, http.StatusNotFound, fmt.Sprintf("%s is no path of a review: they are /validate/PLUGIN/CONTROLLER, /mutate/PLUGIN/CONTROLLER and /convert/PLUGIN/CONTROLLER", sanitize.Line(sanitize.Truncate(r.URL.Path, maxShown))))
 	})

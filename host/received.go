@@ -1,0 +1,46 @@
+package host
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/thole-dev/thole/host/access"
+	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/receive"
+)
+
+// What a caller may do is believed for a moment: it sends its events one after the other.
+const (
+	callerAllowedFor = 10 * time.Second
+	callerDeniedFor  = 2 * time.Second
+	// callerAnswers bounds what is remembered of the rights of each caller.
+	callerAnswers = 1024
+)
+
+// newReceived returns what serves events from outside: it joins host/receive to runner and catalog.
+func newReceived(h *Host, cluster *rest.Config) (http.Handler, error) {
+	config := rest.CopyConfig(cluster)
+	config.RateLimiter, config.QPS = nil, -1 // receive and access have bounds of their own
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return receive.New(receive.Config{
+		Receivers: h.runner.Receivers,
+		Starting:  h.isStarting,
+		Tokens:    client.AuthenticationV1(),
+		Access:    access.New(access.Config{Client: client.AuthorizationV1(), AllowedFor: callerAllowedFor, DeniedFor: callerDeniedFor, MaxAnswers: callerAnswers}),
+		Audiences: h.config.Events.Audiences,
+		Metrics:   h.metrics.Received(receive.Codes()),
+		Logger:    h.logger.Named("receive"),
+	}), nil
+}
+
+// isStarting reports whether a plugin is being loaded, or it is not known yet which there are.
+func (h *Host) isStarting() bool {
+	return !h.catalog.Updated() || slices.ContainsFunc(h.catalog.Statuses(), func(s catalog.Status) bool { return s.State == catalog.Loading })
+}
