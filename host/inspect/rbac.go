@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/rights"
@@ -58,9 +59,19 @@ func (r *Report) RBAC(o RBACOptions) ([]byte, error) {
 	name += ":" + o.HostAccount.Namespace + ":" + o.HostAccount.Name
 	host := allow.HostRules(r.manifest, o.Account, o.Constrained, namespaces, resources, secrets...)
 	host = append(host, rights.WebhookRules(r.manifest, resources)...)
+	host = append(host, receiveRules(r.manifest, host)...)
 	slices.SortStableFunc(host, func(a, b rights.Rule) int { return strings.Compare(a.Namespace, b.Namespace) })
 	y.rolesOf(o.HostAccount, "thole-host:"+name, host)
 	return y.Bytes(), nil
+}
+
+// receiveRules returns the rules for events from outside that are not among others.
+func receiveRules(m *abi.Manifest, others []rights.Rule) []rights.Rule {
+	return slices.DeleteFunc(rights.ReceiveRules(m), func(r rights.Rule) bool {
+		return slices.ContainsFunc(others, func(o rights.Rule) bool {
+			return o.Group == r.Group && o.Path() == r.Path() && o.Namespace == "" && o.Name == "" && slices.Equal(o.Verbs, r.Verbs)
+		})
+	})
 }
 
 // HasConstrainedImpersonation reports whether an API server has constrained impersonation

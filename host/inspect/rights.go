@@ -91,7 +91,7 @@ var clusterScoped = []string{
 func rightsOf(m *abi.Manifest, c *abi.Controller, resources map[abi.Kind]resource) Rights {
 	one, of := *m, Rights{Controller: c.Name}
 	one.Controllers = []abi.Controller{*c}
-	for _, r := range slices.Concat(rights.Requested(&one, resourcesOf(resources)), rights.WebhookRules(&one, resourcesOf(resources))) {
+	for _, r := range slices.Concat(rights.Requested(&one, resourcesOf(resources)), rights.WebhookRules(&one, resourcesOf(resources)), rights.ReceiveRules(&one)) {
 		i := slices.IndexFunc(of.Rules, func(other Rule) bool {
 			return other.APIGroups[0] == r.Group && other.Resources[0] == r.Path() && slices.Equal(other.ResourceNames, names(r))
 		})

@@ -1,0 +1,92 @@
+//go:build wasip1 || tinygo
+
+// Command container is a plugin that writes into the status which events it was given, and how often it
+// has run. It receives some by the subject, some by a field and some by keys of its own. It uses the ABI
+// directly.
+package main
+
+import (
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/rawjson"
+)
+
+//go:wasmimport thole/v1 input
+func hostInput(ptr unsafe.Pointer, length uint32)
+
+//go:wasmimport thole/v1 output
+func hostOutput(ptr unsafe.Pointer, length uint32)
+
+//go:wasmexport thole_v1
+func marker() {}
+
+//go:wasmexport describe
+func describe() int32 {
+	kind := abi.Kind{APIVersion: "test.thole.dev/v1", Kind: "Container"}
+	return write(abi.EncodeManifest(&abi.Manifest{
+		Name: "container", Version: "1", Features: []string{abi.FeatureCloudEvents, abi.FeatureIndexes},
+		Controllers: []abi.Controller{{
+			Name: "container", For: kind.All(),
+			Indexes: []abi.Index{{Name: "by-field", Kind: kind, Field: "spec.id"}, {Name: "by-keys", Kind: kind}},
+			Receives: []abi.Receive{
+				{Type: "dev.thole.test.subject"},
+				{Type: "dev.thole.test.field", Resolve: &abi.Resolve{Index: "by-field", From: "data.id"}},
+				{Type: "dev.thole.test.keys", Resolve: &abi.Resolve{Index: "by-keys", From: "data.name"}},
+			},
+		}},
+	}))
+}
+
+// index gives each object the key "NAME of NAMESPACE".
+//
+//go:wasmexport index
+func index(length uint32) int32 {
+	request, err := abi.DecodeIndexRequest(read(length))
+	if err != nil {
+		return 1
+	}
+	name, _ := rawjson.Lookup(request.Object, "metadata", "name")
+	namespace, _ := rawjson.Lookup(request.Object, "metadata", "namespace")
+	key := strings.Trim(string(name), `"`) + " of " + strings.Trim(string(namespace), `"`)
+	return write(abi.EncodeIndexResult(&abi.IndexResult{Entries: []abi.IndexEntry{{Key: key}}}))
+}
+
+//go:wasmexport reconcile
+func reconcile(length uint32) int32 {
+	request, err := abi.DecodeRequest(read(length))
+	if err != nil {
+		return 1
+	}
+	var ids []string
+	if before, ok := rawjson.Lookup(request.Object, "status", "ids"); ok {
+		all, _ := rawjson.Elements(before)
+		for _, id := range all {
+			ids = append(ids, string(id))
+		}
+	}
+	for _, signal := range request.Signals {
+		id, _ := rawjson.Lookup(signal, "id")
+		ids = append(ids, string(id))
+	}
+	if len(request.Signals) == 0 {
+		return write(abi.EncodeResult(&abi.Result{Result: abi.OutcomeSuccess}))
+	}
+	status := `{"ids":[` + strings.Join(ids, ",") + `],"signals":` + strconv.Itoa(len(request.Signals)) + `}`
+	return write(abi.EncodeResult(&abi.Result{Result: abi.OutcomeSuccess, Status: []byte(status)}))
+}
+
+func read(length uint32) []byte {
+	b := make([]byte, length)
+	hostInput(unsafe.Pointer(unsafe.SliceData(b)), length)
+	return b
+}
+
+func write(b []byte) int32 {
+	hostOutput(unsafe.Pointer(unsafe.SliceData(b)), uint32(len(b)))
+	return 0
+}
+
+func main() {}
