@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -389,4 +390,21 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// By HTTP/2 the time for a body is that of its own stream, and what is refused ends that alone.
+func TestRequestsOfHTTP2(t *testing.T) {
+	w := newWorld(t, func(c *Config, _ *world) { c.bodyTimeout = 200 * time.Millisecond })
+	server := httptest.NewUnstartedServer(w.Handler)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	w.url, w.client = server.URL, server.Client()
+	good := post{token: "good-all", header: []string{"Content-Type: " + structured}, body: ce()}
+	w.expect(http.StatusAccepted, good)
+	w.expect(http.StatusRequestTimeout, post{token: "good-all", header: good.header, reader: silent})
+	w.expect(http.StatusUnauthorized, post{header: good.header, reader: silent})
+	w.expect(http.StatusRequestEntityTooLarge, post{token: "good-all", header: good.header, reader: func() io.Reader { return endless{} }})
+	w.expect(http.StatusAccepted, good)
+	w.expectSignalled(map[string]int{"labs a/shop": 2})
 }

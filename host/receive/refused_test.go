@@ -95,12 +95,10 @@ func (e endless) Read(p []byte) (int, error) {
 	return copy(p, bytes.Repeat([]byte(" "), len(p))), nil
 }
 
-// slow is a body that sends nothing more.
-type slow struct{ ended <-chan struct{} }
-
-func (s slow) Read([]byte) (int, error) {
-	<-s.ended
-	return 0, io.EOF
+// silent returns a body that sends nothing until it is closed.
+func silent() io.Reader {
+	r, _ := io.Pipe()
+	return r
 }
 
 // TestBadRequestsAreRefusedAndQueueNothing asks a real API server whose the tokens are, and what they
@@ -118,8 +116,6 @@ func TestBadRequestsAreRefusedAndQueueNothing(t *testing.T) {
 		"deleted":  c.account("deleted", "thole.dev", reconcileRule("labs")),
 	}
 	c.must(c.CoreV1().ServiceAccounts("a").Delete(t.Context(), "deleted", metav1.DeleteOptions{}))
-	ended := make(chan struct{})
-	defer close(ended)
 	w := newWorld(t, func(config *Config, _ *world) {
 		config.Tokens, config.Access = c.AuthenticationV1(), access.New(access.Config{Client: c.AuthorizationV1(), DeniedFor: time.Millisecond})
 		config.bodyTimeout = 300 * time.Millisecond
@@ -237,7 +233,7 @@ func TestBadRequestsAreRefusedAndQueueNothing(t *testing.T) {
 		{"an event that is large in JSON", 413, "good", post{header: binary("Content-Type: text/plain"), body: strings.Repeat("\x01", abi.MaxReceived/5)}},
 		{"a large body", 413, "good", post{header: json, body: strings.Repeat(" ", MaxBody+1)}},
 		{"a body without an end", 413, "good", post{header: json, reader: func() io.Reader { return endless{} }}},
-		{"a slow body", 408, "good", post{header: json, reader: func() io.Reader { return slow{ended} }}},
+		{"a slow body", 408, "good", post{header: json, reader: silent}},
 		{"a slow body without an end", 408, "good", post{header: json, reader: func() io.Reader { return endless{50 * time.Millisecond} }}},
 		{"an empty batch", 400, "good", post{header: batched, body: "[]"}},
 		{"a batch that is an event", 400, "good", post{header: batched, body: ce()}},

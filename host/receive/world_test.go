@@ -32,9 +32,10 @@ import (
 type world struct {
 	*testing.T
 	*Handler
-	url   string
-	log   *strings.Builder
-	clock *clocktesting.FakePassiveClock
+	url    string
+	client *http.Client
+	log    *strings.Builder
+	clock  *clocktesting.FakePassiveClock
 
 	labs, nodes, others *controller
 	receivers           []Receiver
@@ -136,7 +137,7 @@ func newWorld(t *testing.T, change func(*Config, *world)) *world {
 		http.DefaultClient.CloseIdleConnections()
 		server.Close()
 	})
-	w.url = server.URL
+	w.url, w.client = server.URL, http.DefaultClient
 	return w
 }
 
@@ -256,7 +257,7 @@ func (w *world) send(p post) (status int, header http.Header, text string) {
 		name, value, _ := strings.Cut(line, ": ")
 		r.Header.Add(name, value)
 	}
-	response, err := http.DefaultClient.Do(r)
+	response, err := w.client.Do(r)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -1,0 +1,41 @@
+package webhook
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Who sends events has a token, and none of the certificates that the API server has.
+func TestEventsNeedNoCertificateOfAClient(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(file, encodeCertificate(newAuthority(t).certificate.Raw), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	clients, err := NewClients(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serveTest(t, newTestController(allow), func(c *Config) {
+		c.Clients = clients
+		c.Events = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusAccepted)
+			_, _ = io.WriteString(w, "plugin "+r.PathValue("plugin"))
+		})
+	})
+	for path, want := range map[string]string{"/events": "plugin ", "/events/p": "plugin p"} {
+		if status, text := s.post(path, "{}"); status != http.StatusAccepted || text != want {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	if status, _ := s.post("/validate/p/c", create("")); status != http.StatusForbidden {
+		t.Errorf("a review without a certificate: %d", status)
+	}
+	if without := serveTest(t, nil, nil); without.counted(refusedPath) != 0 {
+		t.Error("there are refusals")
+	} else if status, _ := without.post("/events", "{}"); status != http.StatusNotFound || without.counted(refusedPath) != 1 {
+		t.Errorf("a server without events: %d", status)
+	}
+}
