@@ -31,7 +31,7 @@ import (
 
 // containers are objects that run by events from outside, in two replicas of a host.
 type containers struct {
-	*testing.T
+	testing.TB
 	cluster *rest.Config // as somebody who may do everything
 	typed   *kubernetes.Clientset
 	objects dynamic.ResourceInterface
@@ -42,9 +42,9 @@ type containers struct {
 
 var containerResource = schema.GroupVersionResource{Group: "test.thole.dev", Version: "v1", Resource: "containers"}
 
-func startContainers(t *testing.T) *containers {
+func startContainers(t testing.TB) *containers {
 	t.Helper()
-	c := &containers{T: t, cluster: rest.CopyConfig(devcluster.Start(t).Config)}
+	c := &containers{TB: t, cluster: rest.CopyConfig(devcluster.Start(t).Config)}
 	c.cluster.QPS = -1
 	objects := dynamic.NewForConfigOrDie(c.cluster)
 	c.typed, c.objects = kubernetes.NewForConfigOrDie(c.cluster), objects.Resource(containerResource).Namespace("default")
@@ -144,7 +144,7 @@ func (c *containers) send(url, event, subject, data string) (status int, answer 
 func (c *containers) expectGiven(name string, ids ...string) {
 	c.Helper()
 	var got []any
-	await.Until(c.T, name+" was given its events", func() bool {
+	await.Until(c.TB, name+" was given its events", func() bool {
 		o, err := c.objects.Get(c.Context(), name, metav1.GetOptions{})
 		c.ok(err)
 		got, _, _ = unstructured.NestedSlice(o.Object, "status", "ids")

@@ -1,12 +1,11 @@
 //go:build wasip1 || tinygo
 
-// Command container is a plugin that writes into the status which events it was given, and how often it
-// has run. It receives some by the subject, some by a field and some by keys of its own. It uses the ABI
+// Command container is a plugin that writes into the status which events it was given, but for those whose
+// id begins with quiet. It receives some by the subject, some by a field and some by keys of its own. It uses the ABI
 // directly.
 package main
 
 import (
-	"strconv"
 	"strings"
 	"unsafe"
 
@@ -61,20 +60,22 @@ func reconcile(length uint32) int32 {
 		return 1
 	}
 	var ids []string
-	if before, ok := rawjson.Lookup(request.Object, "status", "ids"); ok {
-		all, _ := rawjson.Elements(before)
+	if text, ok := rawjson.Lookup(request.Object, "status", "ids"); ok {
+		all, _ := rawjson.Elements(text)
 		for _, id := range all {
 			ids = append(ids, string(id))
 		}
 	}
+	before := len(ids)
 	for _, signal := range request.Signals {
-		id, _ := rawjson.Lookup(signal, "id")
-		ids = append(ids, string(id))
+		if id, _ := rawjson.Lookup(signal, "id"); !strings.HasPrefix(string(id), `"quiet`) {
+			ids = append(ids, string(id))
+		}
 	}
-	if len(request.Signals) == 0 {
+	if len(ids) == before {
 		return write(abi.EncodeResult(&abi.Result{Result: abi.OutcomeSuccess}))
 	}
-	status := `{"ids":[` + strings.Join(ids, ",") + `],"signals":` + strconv.Itoa(len(request.Signals)) + `}`
+	status := `{"ids":[` + strings.Join(ids, ",") + `]}`
 	return write(abi.EncodeResult(&abi.Result{Result: abi.OutcomeSuccess, Status: []byte(status)}))
 }
 
