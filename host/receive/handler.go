@@ -145,8 +145,12 @@ func (q *request) events() ([]*received, *refusal) {
 	return decode(q.Request, m, body)
 }
 
+// maxRequestObjects bounds what the events of one request make run together.
+const maxRequestObjects = 10_000
+
 // resolve returns what the events make run. If one of them makes nothing run, all are refused.
 func (q *request) resolve(events []*received, receivers []Receiver) (all []target, _ *refusal) {
+	objects := 0
 	for _, e := range events {
 		targets, refused := q.h.resolve(q.Context(), q.caller, e, receivers)
 		if refused != nil && refused.status == http.StatusNotFound && q.h.Starting() && refused.plugin == "" {
@@ -154,6 +158,11 @@ func (q *request) resolve(events []*received, receivers []Receiver) (all []targe
 		}
 		if refused != nil {
 			return nil, refused.within(e)
+		}
+		for _, t := range targets {
+			if objects += len(t.keys); objects > maxRequestObjects {
+				return nil, refuse(http.StatusRequestEntityTooLarge, "the batch is for more than %d objects: send smaller ones", maxRequestObjects).of(t.receiver.Plugin)
+			}
 		}
 		all = append(all, targets...)
 	}

@@ -392,6 +392,27 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+func TestObjectsOfAnEventAndOfABatchAreBounded(t *testing.T) {
+	w := newWorld(t, nil)
+	many := func(n int) {
+		w.labs.objects = map[object.Key][]string{}
+		for i := range n {
+			w.labs.objects[object.Key{Namespace: "a", Name: fmt.Sprint("o", i)}] = []string{"many"}
+		}
+	}
+	event := ce("type", `"`+stopped1+`"`, "data", `{"ids":["many"]}`)
+	send := func(want, n int) {
+		t.Helper()
+		w.expect(want, post{token: "good-all", header: []string{"Content-Type: " + batch}, body: "[" + strings.TrimSuffix(strings.Repeat(event+",", n), ",") + "]"})
+	}
+	many(maxObjects + 1)
+	send(http.StatusRequestEntityTooLarge, 1)
+	many(maxObjects)
+	send(http.StatusRequestEntityTooLarge, maxRequestObjects/maxObjects+1)
+	w.expectSignalled(map[string]int{})
+	send(http.StatusAccepted, maxRequestObjects/maxObjects)
+}
+
 // By HTTP/2 the time for a body is that of its own stream, and what is refused ends that alone.
 func TestRequestsOfHTTP2(t *testing.T) {
 	w := newWorld(t, func(c *Config, _ *world) { c.bodyTimeout = 200 * time.Millisecond })

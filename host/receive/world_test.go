@@ -30,7 +30,7 @@ import (
 // world is a host that receives events for the plugins "lab" and "other". Its API server is a fake, if
 // the test does not replace it.
 type world struct {
-	*testing.T
+	testing.TB
 	*Handler
 	url    string
 	client *http.Client
@@ -105,9 +105,9 @@ const (
 )
 
 // newWorld returns a world. change may change the configuration and the world.
-func newWorld(t *testing.T, change func(*Config, *world)) *world {
+func newWorld(t testing.TB, change func(*Config, *world)) *world {
 	t.Helper()
-	w := &world{T: t, log: &strings.Builder{}, counted: map[string]int{}, asked: map[string]int{}, clock: clocktesting.NewFakePassiveClock(time.Now())}
+	w := &world{TB: t, log: &strings.Builder{}, counted: map[string]int{}, asked: map[string]int{}, clock: clocktesting.NewFakePassiveClock(time.Now())}
 	w.labs = newController(map[object.Key][]string{shopOfA: {"c1"}, cafeOfA: {"c1", "c2"}, shopOfB: {"c1", "c3"}})
 	w.nodes = newController(map[object.Key][]string{node1: nil})
 	w.others = newController(map[object.Key][]string{shopOfA: nil})
