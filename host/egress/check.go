@@ -99,7 +99,7 @@ func (e Entry) credentialProblems(at *field.Path) (problems []error) {
 	if e.pattern().hasWildcard() {
 		problems = append(problems, field.Forbidden(ref, "a credential is for one host: name the host without a wildcard"))
 	}
-	if e.Scheme == http1 && (!e.addresses().allLoopback() || e.Proxy != "") {
+	if e.SendsCredentialInTheClear() {
 		problems = append(problems, field.Forbidden(ref, "a credential is sent by https only, except without a proxy to this machine: remove the scheme, or write addresses: [loopback]"))
 	}
 	if e.Header != "" && (!httpguts.ValidHeaderFieldName(e.Header) || isReserved(e.Header)) {

@@ -45,6 +45,9 @@ func newCircuits(now func() time.Time) *circuits {
 // must be given to the function that it returns. Errors that say nothing about the host, such as the
 // end of the run, change nothing.
 func (all *circuits) enter(host string) (leave func(err error), err error) {
+	if all == nil {
+		return func(error) {}, nil
+	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	c := all.get(host)

@@ -9,6 +9,7 @@
 //	pattern.go   the hosts that an entry or a manifest names
 //	cover.go     whether entries bound others, and what a manifest lacks
 //	text.go      entries as YAML
+//	entryfor.go  the entry of a URL to which the host itself sends requests
 //	target.go    from the text of a URL to the host that is checked, dialled and named to the server
 //	address.go   which addresses are public
 //	addresses.go the addresses that an entry allows

@@ -14,12 +14,16 @@ type State struct {
 	slots    slots
 	once     sync.Once // makes rate, with the burst of the first limits
 	rate     *rate.Limiter
-	circuits *circuits
+	circuits *circuits // nil: none
 	withheld withheld
 }
 
 // NewState returns the state of a plugin that has sent no requests.
 func NewState() *State { return newState(time.Now) }
+
+// NewStateWithoutCircuits returns a state for a caller that makes pauses of its own after failures: its
+// requests are sent whatever has become of the last ones.
+func NewStateWithoutCircuits() *State { return &State{} }
 
 func newState(now func() time.Time) *State {
 	return &State{circuits: newCircuits(now)}
