@@ -141,7 +141,7 @@ const (
 // leaves are the folders of host that are no stages and that stages may import:
 // the values that stages exchange, and helpers.
 var leaves = []string{
-	"./host/access/...", "./host/config/...", "./host/egress/...", "./host/events/...", "./host/object/...", "./host/rights/...", "./host/sanitize/...", "./host/internal/...",
+	"./host/access/...", "./host/cloudevents/...", "./host/config/...", "./host/egress/...", "./host/events/...", "./host/object/...", "./host/rights/...", "./host/sanitize/...", "./host/internal/...",
 }
 
 // stageBans: stages know neither each other nor what drives them. Only dispatch,
@@ -233,9 +233,14 @@ func stageBans() []Ban {
 			Why:       "egress decides what a plugin may reach outside: nothing else of the host may have a say in it",
 		},
 		{
+			Importers: Set{Of: []string{"./host/cloudevents/..."}},
+			Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/cloudevents/...", "./host/egress", "./host/object/...", outcome, "./host/sanitize/..."}},
+			Why:       "cloudevents sends what it is given, by egress: which events there are is decided by dispatch",
+		},
+		{
 			Importers: Set{Of: []string{"./host/config/..."}},
-			Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/config/...", "./host/egress", "./host/rights/...", "./host/sandbox", "./host/sanitize/..."}},
-			Why:       "config is read at the edge and used everywhere: it may depend on the sandbox's limits, on rights and on the entries of egress only",
+			Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/cloudevents", "./host/config/...", "./host/egress", "./host/rights/...", "./host/sandbox", "./host/sanitize/..."}},
+			Why:       "config is read at the edge and used everywhere: it may depend on the sandbox's limits, on rights, on the entries of egress and on the sinks of cloudevents only",
 		},
 		{
 			Importers: Set{Of: []string{"./host/finalizers/..."}},
