@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/cloudevents"
 	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/rights"
 )
@@ -20,12 +21,14 @@ import (
 const (
 	anEntry   = "such as {groups: [''], kinds: [ConfigMap], verbs: [get, list, watch], namespaces: [a]}"
 	aHTTPHost = "such as {host: api.example.com, methods: [GET, POST]}"
+	aSink     = "such as {url: 'https://events.example.com/in', mode: batch}"
 )
 
 // entryTypes are the types of lists of entries, with an example of an entry.
 var entryTypes = map[reflect.Type]string{
-	reflect.TypeFor[rights.Entries](): anEntry,
-	reflect.TypeFor[egress.Entries](): aHTTPHost,
+	reflect.TypeFor[rights.Entries]():    anEntry,
+	reflect.TypeFor[egress.Entries]():    aHTTPHost,
+	reflect.TypeFor[cloudevents.Sinks](): aSink,
 }
 
 // misshapenEntries returns an error for everything in the entries and matchConditions of a file

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/thole-dev/thole/host/cloudevents"
 	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/rights"
 )
@@ -41,6 +42,9 @@ type Policy struct {
 	// declares, within limits.httpRequests and limits.httpRequestsPerSecond. The configuration
 	// must allow them too.
 	HTTP egress.Entries `json:"http,omitempty"`
+	// CloudEvents are the sinks of the events that the plugin's controllers publish. The
+	// configuration must allow requests to them too, by allow.http.
+	CloudEvents cloudevents.Settings `json:"cloudEvents,omitzero"`
 	// Webhooks lets the plugin review the requests for objects that its controllers validate or
 	// mutate, and convert those that they convert: {} with the defaults. The configuration must
 	// allow it too.
@@ -122,6 +126,7 @@ func (c Config) checkCeiling(plugin string, p *Policy) error {
 	}
 	problems = append(problems, c.Allow.entryCeilingProblems(plugin, p)...)
 	problems = append(problems, c.Allow.httpCeilingProblems(plugin, p)...)
+	problems = append(problems, c.Allow.cloudEventProblems(plugin, p)...)
 	problems = append(problems, c.checkWebhooks(plugin, p)...)
 	problems = append(problems, c.checkIsolation(plugin, p.Isolation), c.checkServiceAccount(plugin, p.ServiceAccount), checkDigest(p.Digest), c.narrow(plugin, p))
 	return joined(problems)
