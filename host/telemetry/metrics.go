@@ -58,6 +58,7 @@ type Metrics struct {
 	webhooks    webhookMetrics
 	scans       scanMetrics
 	received    ReceiveMetrics
+	cloudEvents cloudEventMetrics
 }
 
 // vec is a metric with labels.
@@ -84,6 +85,7 @@ func NewMetrics(sandboxLimits ...string) *Metrics {
 	m.addWebhookMetrics()
 	m.addScanMetrics()
 	m.addReceiveMetrics()
+	m.addCloudEventMetrics()
 	return m
 }
 
