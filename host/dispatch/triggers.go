@@ -26,6 +26,7 @@ const Suspend = "reconcile.thole.dev/suspend"
 // created, updated is nil for one that was deleted, and initial is set for
 // objects that existed when the informer started.
 func (c *Controller) Observe(old, updated *object.Object, initial bool) {
+	c.publishChange(old, updated)
 	switch {
 	case updated == nil:
 		c.observeGone(old)
