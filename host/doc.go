@@ -15,12 +15,13 @@
 // runner runs one plugin: it joins its controllers to the stages, and starts,
 // swaps and stops them for the catalog. Beside the stages are config (the
 // configuration file, limits, policy), rights (which verbs a plugin may use on
-// which objects), access (what the API server allows its service account), egress (the HTTP
-// requests of plugins), election (which replica of the host leads a plugin), webhook (reviews
-// and conversions for the API server), receive (events from outside),
-// events (what happens, as typed values; logs and metrics observe them), telemetry (logs, metrics), serve (probes, metrics, plugin
-// states), podevents (Kubernetes Events) and object (the vocabulary that all
-// share).
+// which objects), access (what the API server allows its service account), egress
+// (the HTTP requests of plugins), cloudevents (what happens to objects, for
+// receivers outside), receive (events from outside), election (which replica of the
+// host leads a plugin), webhook (reviews and conversions for the API server),
+// events (what happens, as typed values; logs and metrics observe them), telemetry
+// (logs, metrics), serve (probes, metrics, plugin states), podevents (Kubernetes
+// Events) and object (the vocabulary that all share).
 //
 // Stages know neither each other nor dispatch. host.go starts them in this order
 // and stops them in reverse; wiring.go joins catalog, sandbox and serve,

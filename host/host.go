@@ -180,6 +180,7 @@ func (h *Host) RetryRefused() {
 func (h *Host) Run(ctx context.Context) error {
 	h.events.Observe(events.HostStarted{Version: h.version, Plugins: h.config.Plugins, Address: h.Address()})
 	defer h.close(context.WithoutCancel(ctx))
+	defer h.runner.WaitPublished()
 	// The Leases are given up when nothing writes any more.
 	elect, giveUp := context.WithCancel(telemetry.WithLogger(context.WithoutCancel(ctx), h.logger.Named("client-go")))
 	var electing sync.WaitGroup

@@ -40,7 +40,7 @@ func (r *Report) RBAC(o RBACOptions) ([]byte, error) {
 	if !o.Policy.Pins(r.Digest) {
 		return nil, fmt.Errorf("the policy pins another module: its digest is %s, and that of this file sha256:%s", o.Policy.Digest, r.Digest)
 	}
-	allow, secrets, resources := o.Policy.Allow, o.Policy.HTTP.Secrets(), resourcesOf(r.resources)
+	allow, secrets, resources := o.Policy.Allow, o.Policy.Secrets(), resourcesOf(r.resources)
 	namespaces := []string(o.Policy.Namespaces)
 	if o.Host.Namespace != "" {
 		namespaces = []string{o.Host.Namespace}

@@ -32,6 +32,8 @@ type controller struct {
 	stopping atomic.Bool // its runs end, and no others begin
 	handlers map[followed]follower
 
+	announcer *announcer // nil: the running revision publishes no events
+
 	primaries atomic.Pointer[cache.Informer] // of what the running revision reconciles
 	gauges    gauges
 }
@@ -77,7 +79,7 @@ func (c *controller) setWorkers(n int) {
 }
 
 // startOrSwap starts a controller of a revision, or swaps a running one to it.
-func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Controller, may dispatch.Access, p *plugin, running *controller) *controller {
+func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Controller, may dispatch.Access, p *plugin, running *controller, newSinks bool) *controller {
 	next := &dispatch.Revision{
 		Number: rev.Number, Digest: rev.Digest, Guest: rev.Guest, Effects: p.effects.Load(), Access: may,
 		Breaker: p.breaker.Load(), Comparison: p.comparison.Load(),
@@ -87,10 +89,11 @@ func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Cont
 		Daemons: r.daemonsOf(rev, &m, p), HTTP: p.http.Load(), Reviews: reviewsOf(rev, &m),
 		Scans: r.scansOf(rev, &m),
 	}
+	var before *dispatch.Revision
 	if running == nil {
 		running = r.start(rev.Plugin, next, p, workers(m, rev.Policy))
 	} else {
-		before := running.Revision()
+		before = running.Revision()
 		running.follow(next, &p.informers)
 		running.gauges.prune(&m)
 		running.setWorkers(workers(m, rev.Policy))
@@ -98,6 +101,7 @@ func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Cont
 		r.removeScans(rev.Plugin, &before.Controller, m.Scans)
 	}
 	running.findShared(p)
+	running.announce(before, next, p.lead, newSinks)
 	return running
 }
 
@@ -178,17 +182,18 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 	id := plugin + "/" + rev.Controller.Name
 	c := &controller{id: id, metrics: r.Metrics.Controller(id, workers)}
 	c.Controller = dispatch.New(dispatch.Config{
-		Plugin:   plugin,
-		Name:     rev.Controller.Name,
-		Workers:  workers,
-		Queue:    queue.New(queue.Config{Name: id, MetricsProvider: r.Metrics.WorkQueues(), Idle: idle(p.lead)}),
-		Cache:    controllerCache{cache: r.Cache, controller: id, primaries: &c.primaries, informers: &p.informers, indexes: &p.indexes, ownWrites: &p.ownWrites, written: &p.written},
-		Metrics:  c.metrics,
-		Lease:    leaseOf(p),
-		Events:   r.Events,
-		Trace:    r.Traces.Begin(),
-		LogLines: p.log,
-		Logger:   r.Logger.Named("dispatch").With("plugin", plugin, "controller", rev.Controller.Name),
+		Plugin:    plugin,
+		Name:      rev.Controller.Name,
+		Workers:   workers,
+		Queue:     queue.New(queue.Config{Name: id, MetricsProvider: r.Metrics.WorkQueues(), Idle: idle(p.lead)}),
+		Cache:     controllerCache{cache: r.Cache, controller: id, primaries: &c.primaries, informers: &p.informers, indexes: &p.indexes, ownWrites: &p.ownWrites, written: &p.written},
+		Metrics:   c.metrics,
+		Lease:     leaseOf(p),
+		Publisher: p.publisher,
+		Events:    r.Events,
+		Trace:     r.Traces.Begin(),
+		LogLines:  p.log,
+		Logger:    r.Logger.Named("dispatch").With("plugin", plugin, "controller", rev.Controller.Name),
 	}, rev)
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
@@ -216,6 +221,9 @@ func (r *Runner) stop(controllers []*controller) {
 		c.stopping.Store(true)
 		removeHandlers(c.handlers)
 		c.cancel()
+	}
+	for _, c := range controllers {
+		c.endAnnouncing()
 	}
 	for _, c := range controllers {
 		c.done.Wait()

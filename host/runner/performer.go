@@ -47,6 +47,7 @@ func (r *Runner) newPlugin(name string) *plugin {
 		controllers: map[string]*controller{},
 		requests:    egress.NewState(),
 		events:      receive.NewRate(0),
+		publisher:   r.newPublisher(name),
 		log:         r.pluginLogs.Open(name, func() { metrics.Limited(sandbox.LimitLog) }),
 		recorder:    r.Recorder(func() { metrics.Limited("events") }),
 	}

@@ -51,7 +51,7 @@ func (r *Runner) startReview(p *plugin, rev *Revision, constrained bool, resourc
 		return
 	}
 	of := func(kind abi.Kind) (object.Resource, bool) { found, ok := resources[kind]; return found, ok }
-	secrets := rev.Policy.HTTP.Secrets()
+	secrets := rev.Policy.Secrets()
 	ctx, cancel := context.WithCancel(context.Background())
 	v := &rightsReview{
 		runner: r, plugin: rev.Plugin, account: account, cancel: cancel, done: make(chan struct{}),

@@ -20,6 +20,7 @@ import (
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/cloudevents"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/effect"
@@ -77,6 +78,8 @@ type Runner struct {
 	converters  map[string]*converters // by plugin
 	waitsFor    map[string]string      // what the start of a revision waits for, by plugin
 	requested   map[string]string      // the policy that was logged as what the manifest asks for, by plugin
+
+	publishing sync.WaitGroup // of the events of plugins that have stopped
 }
 
 var _ catalog.Runner[*sandbox.Guest] = (*Runner)(nil)
@@ -112,6 +115,7 @@ type plugin struct {
 	review      atomic.Pointer[rightsReview]                // of the running revision; nil: it acts as the host
 	requests    *egress.State                               // of all its revisions
 	http        atomic.Pointer[egress.Client]               // of the running revision; nil: it sends no requests
+	publisher   *cloudevents.Publisher                      // of all its revisions
 	controllers map[string]*controller                      // by name
 	receives    atomic.Pointer[[]receive.Receiver]          // of the running revision
 	events      *rate.Limiter                               // of those that it receives, of all its revisions
@@ -150,6 +154,10 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	if err == nil {
 		credentials, err = r.secretReader(rev)
 	}
+	var sinkCredentials egress.SecretReader
+	if err == nil {
+		sinkCredentials, err = r.sinkSecrets(rev)
+	}
 	if err == nil {
 		err = claim()
 	}
@@ -165,6 +173,7 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	p.breaker.Store(r.newBreaker(rev, p))
 	p.comparison.Store(r.newComparison(rev))
 	replaced := p.http.Swap(r.newHTTP(rev, p, credentials))
+	newSinks := p.publisher.Configure(sinksOf(rev), sinkCredentials)
 	before := p.declared()
 	kept := r.stopOthers(p, rev, lead)
 	p.lead = lead
@@ -179,7 +188,7 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	r.Events.Observe(events.PluginStarted{Revision: rev.Revision, Manifest: rev.Manifest})
 	p.controllers = map[string]*controller{}
 	for i, m := range rev.Manifest.Controllers {
-		p.controllers[m.Name] = r.startOrSwap(rev, m, follows.Controllers[i], r.accessOf(rev, resources), p, kept[m.Name])
+		p.controllers[m.Name] = r.startOrSwap(rev, m, follows.Controllers[i], r.accessOf(rev, resources), p, kept[m.Name], newSinks)
 	}
 	replaced.Close()
 	p.reviewed.Store(reviewedOf(rev, follows, resources))
@@ -279,6 +288,7 @@ func (r *Runner) Stop(plugin string, removed bool) {
 	p.review.Load().end()
 	r.stop(slices.Collect(maps.Values(p.controllers)))
 	p.http.Load().Close()
+	r.closePublisher(p)
 	if removed {
 		r.reportLeftoverFinalizers(plugin, before, nil)
 	}
