@@ -1,0 +1,268 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/tholetest"
+)
+
+var stampKind = abi.Kind{APIVersion: "e2e.thole.dev/v1", Kind: "Stamp"}
+
+// publishingPlugin returns a plugin that publishes the events of stamps.
+func publishingPlugin() []byte {
+	return pluginWithManifest(abi.EncodeManifest(&abi.Manifest{
+		Name: "publisher", Version: "1", Features: []string{abi.FeatureCloudEvents},
+		Controllers: []abi.Controller{{Name: "main", For: stampKind.All(), CloudEvents: true}},
+	}))
+}
+
+// eventSink receives events. It can be down, at the same address.
+type eventSink struct {
+	t       *testing.T
+	address string
+	server  *httptest.Server
+
+	mu  sync.Mutex
+	got []event.Event
+}
+
+func newEventSink(t *testing.T) *eventSink {
+	s := &eventSink{t: t, address: "127.0.0.1:0"}
+	s.start()
+	t.Cleanup(func() { s.stop() })
+	return s
+}
+
+func (s *eventSink) start() {
+	s.t.Helper()
+	listener, err := net.Listen("tcp", s.address)
+	must(s.t, err)
+	s.address = listener.Addr().String()
+	s.server = &httptest.Server{Listener: listener, Config: &http.Server{Handler: s}}
+	s.server.Start()
+}
+
+func (s *eventSink) stop() {
+	s.server.CloseClientConnections()
+	s.server.Close()
+}
+
+// ServeHTTP implements http.Handler.
+func (s *eventSink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	events, err := cehttp.NewEventsFromHTTPRequest(r)
+	if err != nil {
+		var e *event.Event
+		if e, err = cehttp.NewEventFromHTTPRequest(r); err == nil {
+			events = []event.Event{*e}
+		}
+	}
+	if err != nil {
+		s.t.Errorf("the SDK cannot read a request: %v", err)
+	}
+	for _, e := range events {
+		if err := e.Validate(); err != nil {
+			s.t.Errorf("an event is not valid: %v", err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.got = append(s.got, events...)
+}
+
+// about returns the events about an object, of a source, each once: its type and id.
+func (s *eventSink) about(subject, source string) (all []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.got {
+		if text := e.Type() + " " + e.ID(); e.Subject() == subject && e.Source() == source && !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+func (s *eventSink) await(what, subject, source string, want ...string) {
+	s.t.Helper()
+	defer func() {
+		if s.t.Failed() {
+			s.t.Logf("%s of %s: %q, want %q", source, subject, s.about(subject, source), want)
+		}
+	}()
+	await.Until(s.t, what, func() bool { return slices.Equal(s.about(subject, source), want) })
+}
+
+// times returns how often an event came.
+func (s *eventSink) times(id string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.got {
+		if e.ID() == id {
+			n++
+		}
+	}
+	return n
+}
+
+// sinkConfig is the policy and the configuration for a sink.
+func (s *eventSink) sinkConfig(mode string) (policy, config string) {
+	return fmt.Sprintf("cloudEvents: {typePrefix: dev.thole, sinks: [{name: test, url: 'http://%s/in', mode: %s, addresses: [loopback]}]}\n", s.address, mode),
+		fmt.Sprintf("allow: {http: {publisher: [{host: '%s', scheme: http, methods: [POST], addresses: [loopback]}]}}\n", s.address)
+}
+
+// The events of the document, by the real API server: created, updated, status updated, deleted, and the
+// end of each run. After a fail-over or a restart the same changes have the same ids.
+func TestChangesAndRunsArePublished(t *testing.T) {
+	installCRD(t, testdata+"stamp/crd.yaml")
+	ns, d, sink := namespace(t), newDirectory(t), newEventSink(t)
+	policy, config := sink.sinkConfig("binary")
+	d.installPolicy("publisher", policy)
+	d.install("publisher", publishingPlugin())
+	replica := func() *process {
+		return start(t, d, ns, config, func(h *tholetest.Host) {
+			h.Args = append(h.Args, "--leader-elect", "--leader-elect-resource-namespace="+ns,
+				"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=300ms")
+		})
+	}
+	first := replica()
+	first.awaitRunning("publisher", 1)
+
+	createStamp(t, ns, "a", "1")
+	uid := func(name string) string { return string(get(t, stamps, ns, name).GetUID()) }
+	awaitObserved := func(generation int64) {
+		t.Helper()
+		await.Until(t, "the status is written", func() bool {
+			observed, _, _ := unstructured.NestedInt64(get(t, stamps, ns, "a").Object, "status", "observedGeneration")
+			return observed == generation
+		})
+	}
+	awaitObserved(1)
+	a := uid("a")
+	version := func() string { return get(t, stamps, ns, "a").GetResourceVersion() }
+	want := []string{"dev.thole.stamp.created " + a + "/created", "dev.thole.stamp.status_updated " + a + "/status_updated/v" + version()}
+	sink.await("a was created", ns+"/a", "watcher/stamp", want...)
+
+	must(t, patchSpec(t.Context(), stamps, ns, "a", "text", "2"))
+	awaitObserved(2)
+	want = append(want, "dev.thole.stamp.updated "+a+"/updated/2", "dev.thole.stamp.status_updated "+a+"/status_updated/v"+version())
+	sink.await("a was updated", ns+"/a", "watcher/stamp", want...)
+	annotate(t, stamps, ns, "a", "of", "nothing") // no event
+	await.Until(t, "two runs have ended", func() bool { return len(sink.about(ns+"/a", "controller/publisher/main")) >= 2 })
+	for _, e := range sink.about(ns+"/a", "controller/publisher/main") {
+		if !strings.HasPrefix(e, "dev.thole.stamp.reconciled.success "+a+"/run/") {
+			t.Errorf("the end of a run is %s", e)
+		}
+	}
+
+	second := replica()
+	await.Until(t, "the second replica could take over", func() bool { return second.Plugin("publisher").State == "standby" })
+	createStamp(t, ns, "b", "1")
+	await.Until(t, "b is announced", func() bool { return len(sink.about(ns+"/b", "watcher/stamp")) == 2 })
+	b := uid("b")
+	if n := sink.times(b + "/created"); n != 1 {
+		t.Errorf("%d replicas have published the creation of b", n)
+	}
+	first.kill()
+	await.Until(t, "the second replica announces what is there", func() bool { return sink.times(a+"/created") == 2 && sink.times(b+"/created") == 2 })
+	sink.await("the ids are the same", ns+"/a", "watcher/stamp", want...)
+
+	remove(t, stamps, ns, "a")
+	sink.await("a was deleted", ns+"/a", "watcher/stamp", append(want, "dev.thole.stamp.deleted "+a+"/deleted")...)
+	m := second.Metrics()
+	if n := m.Sum("thole_cloudevents_dropped_total"); n != 0 || m.Count("thole_cloudevents_dropped_total", "sink", "test") != 4 {
+		t.Errorf("%v events were dropped: %v", n, m)
+	}
+	if m.Sum("thole_cloudevents_published_total", "plugin", "publisher", "sink", "test") == 0 {
+		t.Error("no event is counted")
+	}
+}
+
+// A sink is away for a minute, with SOAK, while the API server takes 100 changes a second: all events of
+// that time come later, those of an object in their order.
+func TestSoakSinkIsAwayUnderLoad(t *testing.T) {
+	down := 3 * time.Second
+	if os.Getenv("SOAK") != "" {
+		down = time.Minute
+	}
+	const objects = 20
+	installCRD(t, testdata+"stamp/crd.yaml")
+	ns, d, sink := namespace(t), newDirectory(t), newEventSink(t)
+	policy, config := sink.sinkConfig("batch")
+	d.installPolicy("publisher", policy)
+	d.install("publisher", publishingPlugin())
+	p := start(t, d, ns, config, quietlyIn(t.TempDir()))
+	p.awaitRunning("publisher", 1)
+	name := func(i int) string { return fmt.Sprint("s-", i%objects) }
+	for i := range objects {
+		createStamp(t, ns, name(i), "")
+	}
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	changes := 0
+	load := func(d time.Duration) {
+		for end := time.Now().Add(d); time.Now().Before(end); changes++ {
+			<-ticker.C
+			must(t, patchSpec(t.Context(), stamps, ns, name(changes), "text", fmt.Sprint(changes)))
+		}
+	}
+	load(time.Second)
+	sink.stop()
+	load(down)
+	waiting := p.Metrics().Sum("thole_cloudevents_buffered")
+	sink.start()
+	load(time.Second)
+	last := map[string]string{}
+	for i := range objects {
+		o := get(t, stamps, ns, name(i))
+		last[fmt.Sprintf("%s/updated/%d", o.GetUID(), o.GetGeneration())] = o.GetName()
+	}
+	await.Until(t, "the last change of each object arrives", func() bool {
+		for id := range last {
+			if sink.times(id) == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	await.Until(t, "the buffer is empty", func() bool { return p.Metrics().Sum("thole_cloudevents_buffered") == 0 })
+	m := p.Metrics()
+	t.Logf("%d changes, %v events were buffered and %v published", changes, waiting, m.Sum("thole_cloudevents_published_total"))
+	if n := m.Sum("thole_cloudevents_dropped_total"); n != 0 || waiting < float64(changes)/10 {
+		t.Errorf("%v events were dropped, %v waited for the sink", n, waiting)
+	}
+	sink.expectEveryGeneration(ns)
+}
+
+// expectEveryGeneration fails unless the generations of each object came in their order, and none is
+// missing.
+func (s *eventSink) expectEveryGeneration(ns string) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := map[string]int64{}
+	for _, e := range s.got {
+		var data struct{ Generation int64 }
+		must(s.t, e.DataAs(&data))
+		switch before := last[e.Subject()]; {
+		case !strings.HasPrefix(e.Subject(), ns+"/"), !strings.HasSuffix(e.Type(), ".created") && !strings.HasSuffix(e.Type(), ".updated"):
+		case data.Generation != before+1 && data.Generation != before:
+			s.t.Errorf("%s: generation %d came after %d", e.Subject(), data.Generation, before)
+		default:
+			last[e.Subject()] = data.Generation
+		}
+	}
+}
