@@ -88,6 +88,8 @@ func plainType(e ast.Expr) string {
 		return plainType(e.Value) + " by " + plainType(e.Key)
 	case *ast.SelectorExpr:
 		switch from, _ := e.X.(*ast.Ident); {
+		case from.Name == "cloudevents":
+			return "[cloudEvents](#cloudevents)"
 		case e.Sel.Name != "Entries":
 		case from.Name == "egress":
 			return "list of [hosts](#http)"
@@ -97,7 +99,9 @@ func plainType(e ast.Expr) string {
 		return "any" // json.RawMessage
 	case *ast.Ident:
 		switch e.Name {
-		case "string", "Isolation", "FailurePolicy":
+		case "Sinks":
+			return "list of [sinks](#cloudevents)"
+		case "string", "Isolation", "FailurePolicy", "Mode":
 			return "text"
 		case "MatchConditions":
 			return "list of {name, expression}"
@@ -126,7 +130,7 @@ func defaultOf(t *testing.T, path, typeName string) string {
 	if slices.Contains([]string{"cacheDir", "limits.instances", "guestMemoryMiB"}, path) {
 		return "see there"
 	}
-	if slices.Contains([]string{"Policy", "Allow", "Entry", "Webhooks"}, typeName) {
+	if slices.Contains([]string{"Policy", "Allow", "Entry", "Webhooks", "Settings", "Sink"}, typeName) {
 		return ""
 	}
 	value := reflect.ValueOf(config.Config{}.WithDefaults())

@@ -43,6 +43,8 @@ var (
 		"policy":          func(t *testing.T) string { return fieldTable(t, "host/config", "Policy", "") },
 		"entry":           func(t *testing.T) string { return fieldTable(t, "host/rights", "Entry", "") },
 		"http":            func(t *testing.T) string { return fieldTable(t, "host/egress", "Entry", "") },
+		"cloudevents":     func(t *testing.T) string { return fieldTable(t, "host/cloudevents", "Settings", "") },
+		"sink":            func(t *testing.T) string { return fieldTable(t, "host/cloudevents", "Sink", "") },
 		"metrics":         metricTable,
 		"annotations":     annotationTable,
 		"names":           nameTable,
