@@ -44,6 +44,7 @@
 // When the object changes, when an owned object of a kind in Owns changes, when
 // anything changes that the last run has read by Get or List, after a failure,
 // when an object of a kind in Watches changes that belongs to it,
+// when an event is received for it,
 // after the time that a run has asked for, and at each resync. A run must not
 // depend on the cause, and must not assume that an earlier run has completed: it
 // compares each part of the desired state with the cluster.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/sdk/internal/guest"
@@ -31,6 +32,7 @@ type Selection func(*abi.Controller)
 //   - With MetadataOnly of the kind in For, a [Request] has an empty Spec and Status, and a
 //     run that sets Status or a condition fails.
 //   - Of a kind in Owns only MetadataOnly can be selected. See [Managed] too.
+//   - [Poll] is such an entry, too: how often a kind is listed that cannot be watched.
 func Select(entries ...Followed) Selection {
 	refuseStatus = (*Run).refuseStatus
 	return func(c *abi.Controller) {
@@ -41,11 +43,18 @@ func Select(entries ...Followed) Selection {
 				refuse(c, e, " twice")
 			case !narrowed:
 				refuse(c, e, ", which is in none of For, Owns and Reads")
-			case !e.IsZero():
-				guest.Feature(abi.FeatureSelectors)
+			default:
+				nameFollowed(e)
 			}
 		}
 	}
+}
+
+// Poll returns an entry of [Select] or of a [Watch] that follows all objects of a kind that can be
+// listed and not watched, by a list at that interval, of at least a second; without it the interval is
+// 30 s. It has no effect on a kind that can be watched.
+func Poll(kind Kind, interval time.Duration) Followed {
+	return Followed{Kind: kind, PollInterval: milliseconds(interval)}
 }
 
 // narrow sets the selector of the kind, and reports whether the controller has the kind.
@@ -53,7 +62,7 @@ func narrow(c *abi.Controller, e Followed) bool {
 	found := false
 	set := func(w *Followed) {
 		if w.Kind == e.Kind {
-			w.Selector, found = e.Selector, true
+			w.Selector, w.PollInterval, found = e.Selector, e.PollInterval, true
 		}
 	}
 	set(&c.For)
@@ -106,8 +115,16 @@ const (
 func nameWatches(all []Watch) {
 	guest.Feature(abi.FeatureWatches)
 	for i := range all {
-		if !all[i].IsZero() {
-			guest.Feature(abi.FeatureSelectors)
-		}
+		nameFollowed(all[i].Followed)
+	}
+}
+
+// nameFollowed names the features of what is followed of a kind.
+func nameFollowed(f Followed) {
+	if !f.IsZero() {
+		guest.Feature(abi.FeatureSelectors)
+	}
+	if f.PollInterval != 0 {
+		guest.Feature(abi.FeaturePolling)
 	}
 }

@@ -60,6 +60,12 @@ type Controller[Spec, Status any] struct {
 	// HTTP are hosts that it sends requests to by [Run.HTTP].
 	HTTP []HTTPHost
 
+	// CloudEvents lets the host publish each change of an object of For and the end of each run, as
+	// CloudEvents to the sinks that the policy names.
+	CloudEvents bool
+	// Receives are CloudEvents from outside that make objects of For run, which [Run.Received] has.
+	Receives []Receive
+
 	// Daemon is what each object does in the background: see the function [Daemon].
 	Daemon *DaemonOf[Spec, Status]
 
@@ -187,6 +193,9 @@ func register[Spec, Status any](c Controller[Spec, Status]) {
 	if len(c.HTTP) > 0 {
 		guest.Feature(abi.FeatureHTTP)
 	}
+	if c.CloudEvents || len(c.Receives) > 0 {
+		guest.Feature(abi.FeatureCloudEvents)
+	}
 	if c.Changes != "" || c.Gone != nil {
 		guest.Feature(abi.FeatureChanges)
 	}
@@ -231,7 +240,8 @@ func (c *Controller[Spec, Status]) manifest() *abi.Controller {
 	return &abi.Controller{
 		Name: c.Name, For: c.For.All(), Owns: abi.AllOf(c.Owns...), Reads: abi.AllOf(c.Reads...),
 		Watches: c.Watches, Writes: c.Writes, Indexes: c.Indexes,
-		Finalizer: c.Cleanup != nil, Changes: c.Changes, Gone: c.Gone != nil, HTTP: c.HTTP, Gauges: c.Gauges,
+		Finalizer: c.Cleanup != nil, Changes: c.Changes, Gone: c.Gone != nil, HTTP: c.HTTP,
+		CloudEvents: c.CloudEvents, Receives: c.Receives, Gauges: c.Gauges,
 		Interval: milliseconds(c.Interval), Timeout: milliseconds(c.Timeout),
 		Concurrency: c.Concurrency, Retry: c.Retry.manifest(), Conditions: c.Conditions,
 	}

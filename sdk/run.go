@@ -48,9 +48,10 @@ type Run struct {
 	Change *Change
 	// Timers are the names of the controller's timers that are due.
 	Timers []string
-	// Signals are what the daemon of the object and scans have given since the last run that ended well, as
-	// JSON; [Decode] reads one. They are best effort: the oldest of more than 64 are lost, and all of
-	// them when the host ends.
+	// Signals are what the daemon of the object and the scans of the controller have given, and the
+	// events that came for it ([Run.Received]), since the last run that ended well, as JSON; [Decode]
+	// reads one. They are best effort: the oldest of more than 64 are lost, and all of them when the
+	// host ends.
 	Signals [][]byte
 	// Reasons are the causes of this run, for telemetry. They are best effort:
 	// logic must not depend on them.
@@ -154,6 +155,15 @@ func (r *Run) Condition(conditionType string) (c Condition, ok bool) {
 		}
 	}
 	return Condition{}, false
+}
+
+// NeedsReconciliation reports whether the spec has changed since the host last recorded, in
+// status.observedGeneration, that a run has reached it. A run that does nothing while it is false does
+// not notice when something else changes what an earlier run has made.
+func (r *Run) NeedsReconciliation() bool {
+	generation, _ := rawjson.Lookup(r.object, "metadata", "generation")
+	observed, _ := rawjson.Lookup(r.status, "observedGeneration")
+	return !bytes.Equal(generation, observed)
 }
 
 // ApplyOption changes an intent of [Run.Apply].

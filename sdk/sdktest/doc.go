@@ -38,6 +38,14 @@
 // What a step has read is read again to find out whether it has changed. Limits of daemons, their
 // deadlines and their backoff are left out.
 //
+// If the controller has Receives, [World.Receive] is a CloudEvent from outside. The next request of each
+// object that it is for has it, until a run has ended well:
+//
+//	w.Receive(`{"specversion":"1.0","id":"1","source":"runtime","type":"container.stopped","data":{"containerId":"c-7"}}`)
+//	w.Reconcile("default/web")
+//
+// Who may send it, and how often, is left out.
+//
 // If the controller has Validate, Mutate or Convert, the world reviews requests and converts objects,
 // of which it stores none:
 //

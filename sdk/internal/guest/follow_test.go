@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/sdk"
@@ -74,6 +75,7 @@ func TestFeaturesOfWhatIsFollowedAreNamedWhenUsed(t *testing.T) {
 	watch := sdk.Watch{Followed: secretKind.All(), By: sdk.ByField, Field: "spec.secret"}
 	narrow := watch
 	narrow.MetadataOnly = true
+	polled := sdk.Watch{Followed: sdk.Poll(secretKind, time.Minute), By: sdk.ByField, Field: "spec.secret"}
 	for name, c := range map[string]struct {
 		controller controller
 		want       []string
@@ -82,6 +84,11 @@ func TestFeaturesOfWhatIsFollowedAreNamedWhenUsed(t *testing.T) {
 		"a selector of everything": {controller{Select: sdk.Select(widgetKind.All())}, nil},
 		"watches":                  {controller{Watches: []sdk.Watch{watch}}, []string{abi.FeatureWatches}},
 		"watches, with a selector": {controller{Watches: []sdk.Watch{watch, narrow}}, []string{abi.FeatureWatches, abi.FeatureSelectors}},
+		"an interval of polling":   {controller{Select: sdk.Select(sdk.Poll(widgetKind, time.Second))}, []string{abi.FeaturePolling}},
+		"no interval of polling":   {controller{Select: sdk.Select(sdk.Poll(widgetKind, 0))}, nil},
+		"watches, polled":          {controller{Watches: []sdk.Watch{polled}}, []string{abi.FeatureWatches, abi.FeaturePolling}},
+		"events out":               {controller{CloudEvents: true}, []string{abi.FeatureCloudEvents}},
+		"events in":                {controller{Receives: []sdk.Receive{{Type: "stopped"}}}, []string{abi.FeatureCloudEvents}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := manifestOf(t, c.controller)
@@ -89,6 +96,43 @@ func TestFeaturesOfWhatIsFollowedAreNamedWhenUsed(t *testing.T) {
 				t.Errorf("features %q, watches %+v", m.Features, m.Controllers[0].Watches)
 			}
 		})
+	}
+}
+
+func TestPollIsPartOfEachEntryOfTheKind(t *testing.T) {
+	both := sdk.Poll(nodeKind, 1500*time.Millisecond)
+	both.MetadataOnly = true
+	c := manifestOf(t, controller{
+		Owns: []sdk.Kind{podKind}, Reads: []sdk.Kind{nodeKind, widgetKind, secretKind},
+		Select: sdk.Select(sdk.Poll(widgetKind, time.Minute), both, sdk.Poll(podKind, time.Microsecond)),
+	}).Controllers[0]
+	polled := func(kind sdk.Kind, ms int64) abi.Followed { return abi.Followed{Kind: kind, PollInterval: ms} }
+	node := polled(nodeKind, 1500)
+	node.MetadataOnly = true
+	for name, have := range map[string][2]any{
+		"for":   {c.For, polled(widgetKind, 60_000)},
+		"owns":  {c.Owns, []abi.Followed{polled(podKind, 1)}}, // which counts as 1000
+		"reads": {c.Reads, []abi.Followed{node, polled(widgetKind, 60_000), secretKind.All()}},
+	} {
+		if !reflect.DeepEqual(have[0], have[1]) {
+			t.Errorf("%s is %+v, want %+v", name, have[0], have[1])
+		}
+	}
+}
+
+func TestEventsArePartOfTheManifest(t *testing.T) {
+	receives := []sdk.Receive{{Type: "a", DataSchema: "b"}, {Type: "c", Resolve: &sdk.Resolve{Index: "container", From: "data.id"}}}
+	m := manifestOf(t, controller{
+		CloudEvents: true, Receives: receives,
+		Indexes: []sdk.Index{{Name: "container", Kind: widgetKind, Field: "status.container"}},
+	})
+	text := abi.EncodeManifest(m)
+	m, err := abi.DecodeManifest(text)
+	if err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if c := m.Controllers[0]; !c.CloudEvents || !reflect.DeepEqual(c.Receives, receives) {
+		t.Errorf("the controller is %+v", c)
 	}
 }
 
