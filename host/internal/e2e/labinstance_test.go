@@ -2,6 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,7 +15,6 @@ import (
 
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/tholetest"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
 var labInstances = schema.GroupVersionResource{Group: "example.thole.dev", Version: "v1", Resource: "labinstancerequests"}
@@ -25,11 +27,10 @@ func labDirectory(t *testing.T) directory {
 	t.Helper()
 	installCRD(t, "plugins/labinstance/crd.yaml")
 	d := newDirectory(t)
-	d.installPolicy("labinstance", fmt.Sprintf(`allow:
-- {groups: [example.thole.dev], kinds: [LabInstanceRequest], verbs: [get, list, watch, delete]}
-config: {retention: %s}
-`, labRetention))
-	d.install("labinstance", wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/labinstance"))
+	d.installExample("labinstance")
+	policy, err := os.ReadFile(filepath.Join(d.path, "labinstance.yaml"))
+	must(t, err)
+	d.installFile("labinstance.yaml", strings.Replace(string(policy), "retention: 1h", "retention: "+labRetention.String(), 1))
 	return d
 }
 
