@@ -46,6 +46,12 @@ func init() {
 			{Type: "container.stopped", Resolve: &sdk.Resolve{Index: byContainerID.Name, From: "data.containerId"}},
 		},
 
+		Scans: []sdk.ScanFunc{
+			sdk.Scan("scheduler", schedulerInterval, scheduler),
+			sdk.Scan("cleanup", cleanupInterval, cleanupScan),
+		},
+		Gauges: []sdk.Gauge{{Name: "phase", Field: byPhase.Field}},
+
 		Timeout: 10 * time.Second,
 		Retry:   sdk.RetryPolicy{Attempts: 5},
 		Warm:    []any{Pod{}, Config{}},
@@ -89,9 +95,6 @@ type Config struct {
 	// Retention is how long a LabInstanceRequest stays after its end.
 	Retention sdk.Duration `json:"retention"`
 }
-
-// defaultRetention is the one of a policy without config.
-const defaultRetention = time.Hour
 
 type request = sdk.Request[Spec, Status]
 

@@ -321,6 +321,72 @@ func TestStartFarInTheFutureIsWaitedFor(t *testing.T) {
 	w.Reconcile(name).ExpectReady().ExpectNext(maxRequeue)
 }
 
+// TestScansFindWhatIsDue: the loop of the document's scheduler, and its cleanup.
+func TestScansFindWhatIsDue(t *testing.T) {
+	const now, before, after = "2026-01-01T00:00:00Z", "2025-12-31T23:59:59Z", "2026-01-01T00:00:01Z"
+	for _, c := range []struct {
+		name, spec, status string
+		scan, signal       string // "": neither scan finds it
+	}{
+		{"pending, should start now", `"scheduledStart":"` + now + `"`, `"phase":"Pending"`, "scheduler", "start"},
+		{"pending, should have started", `"scheduledStart":"` + before + `"`, `"phase":"Pending"`, "scheduler", "start"},
+		{"pending, not time to start yet", `"scheduledStart":"` + after + `"`, `"phase":"Pending"`, "", ""},
+		{"pending, and cannot be run", `"image":""`, `"phase":"Pending"`, "", ""},
+		{"new: its creation makes it due", ``, ``, "", ""},
+		{"provisioning: its pod makes it due", ``, `"phase":"Provisioning"`, "", ""},
+		{"running, expired", ``, `"phase":"Running","expiresAt":"` + now + `"`, "scheduler", "timeout"},
+		{"running, not expired", ``, `"phase":"Running","expiresAt":"` + after + `"`, "", ""},
+		{"completed, retention over", ``, `"phase":"Completed","endedAt":"2025-12-31T23:30:00Z"`, "cleanup", "cleanup"},
+		{"failed, retention over", ``, `"phase":"Failed","endedAt":"2025-12-31T23:29:59Z"`, "cleanup", "cleanup"},
+		{"timeout, retention over", ``, `"phase":"Timeout","endedAt":"2025-12-31T00:00:00Z"`, "cleanup", "cleanup"},
+		{"timeout, within the retention", ``, `"phase":"Timeout","endedAt":"2025-12-31T23:30:01Z"`, "", ""},
+		{"a spec that cannot be read", `"duration":7`, `"phase":"Pending"`, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, "")
+			w.Change(lab, `{"spec":{`+c.spec+`},"status":{`+c.status+`}}`)
+			w.Create(`{"apiVersion":"example.thole.dev/v1","kind":"LabInstanceRequest","metadata":{"namespace":"other","name":"far"},
+				"spec":{"image":"lab:1","duration":"1h","scheduledStart":"2030-01-01T00:00:00Z"},"status":{"phase":"Pending"}}`)
+			for _, scan := range []string{"scheduler", "cleanup"} {
+				if scan != c.scan {
+					w.Scan(scan).ExpectObjects()
+					continue
+				}
+				w.Scan(scan).ExpectObjects(name).ExpectSignals(strconv.Quote(c.signal))
+				w.Reconcile(name).ExpectLog("found by a scan")
+			}
+		})
+	}
+}
+
+// TestScanFindsWhatARunIsLateFor: the scheduler starts an instance although its run has waited for another
+// time.
+func TestScanFindsWhatARunIsLateFor(t *testing.T) {
+	w := newWorld(t, `,"scheduledStart":"2026-01-01T02:00:00Z"`)
+	w.Reconcile(name).ExpectNext(2 * time.Hour)
+	w.Scan("scheduler").ExpectObjects()
+	w.Advance(2 * time.Hour)
+	w.Scan("scheduler").ExpectObjects(name)
+	w.Reconcile(name).ExpectWaiting("Provisioning")
+	expectPhase(t, w, Provisioning)
+	w.Scan("scheduler").ExpectObjects()
+}
+
+func TestInstanceThatIsBeingDeletedIsNotFound(t *testing.T) {
+	w := runningWorld(t)
+	w.Advance(2 * time.Hour)
+	w.Delete(lab)
+	w.Scan("scheduler").ExpectObjects()
+}
+
+func TestScanFailsWithoutReads(t *testing.T) {
+	w := newWorld(t, "")
+	w.FailReads(labKind, abi.CodeDenied)
+	w.Scan("scheduler").ExpectFailure(abi.ClassRetry, "Denied")
+	w.Configure(map[string]string{"retention": "soon"})
+	w.Scan("cleanup").ExpectFailure(abi.ClassStalled, "InvalidConfig")
+}
+
 func event(kind, more string) string {
 	return `{"specversion":"1.0","id":"7","source":"test","type":"` + kind + `",` + more + `}`
 }

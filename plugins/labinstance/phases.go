@@ -138,8 +138,8 @@ func ended(r *request, found *Pod) (sdk.Action, error) {
 	if r.Status.Phase == Timeout && found.ours(r) && !found.Metadata.Deleting() {
 		r.Delete(found.ref())
 	}
-	config := Config{Retention: sdk.DurationOf(defaultRetention)}
-	if err := r.Config(&config); err != nil {
+	config, err := configOf(r.Run)
+	if err != nil {
 		return sdk.Action{}, err
 	}
 	if r.Status.EndedAt.Time().IsZero() { // somebody has removed it
@@ -182,6 +182,12 @@ func requeueAt(r *request, at time.Time) (sdk.Action, error) {
 // noteReasons logs what has made the object run beside its own changes, and keeps the last event. Nothing
 // depends on it: the phases follow from the actual state.
 func noteReasons(r *request) {
+	for _, signal := range r.Signals {
+		var due string
+		if sdk.Decode(signal, &due) == nil {
+			r.Log.Info("found by a scan", "due", due)
+		}
+	}
 	for e := range r.Received() {
 		r.Status.LastEvent = e.Type
 		r.Log.Info("received an event", "type", e.Type, "source", e.Source, "id", e.ID)

@@ -178,6 +178,28 @@ func TestLabInstance(t *testing.T) {
 		l.awaitGone("deleted")
 	})
 
+	t.Run("the scheduler scans, and the phases are counted", func(t *testing.T) {
+		l := labs{t, l.ns}
+		l.run("counted")
+		await.Until(t, "the instances that run are counted", func() bool {
+			running := 0
+			for _, lab := range list(t, labInstances, l.ns) {
+				if field(&lab, "status", "phase") == "Running" {
+					running++
+				}
+			}
+			return p.Metrics().Sum("thole_objects", "field", "phase", "value", "Running") == float64(running) && running > 0
+		})
+		for _, scan := range []string{"scheduler", "cleanup"} {
+			await.Until(t, scan+" has scanned", func() bool {
+				return p.Metrics().Sum("thole_scans_total", "scan", scan, "result", "success") > 0
+			})
+			if failed := p.Metrics().Sum("thole_scans_total", "scan", scan, "result", "failed"); failed > 0 {
+				t.Errorf("%s has failed %g times", scan, failed)
+			}
+		}
+	})
+
 	t.Run("what cannot be run is refused", func(t *testing.T) {
 		for _, spec := range []map[string]any{
 			{"image": "lab:1"},
