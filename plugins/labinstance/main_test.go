@@ -251,6 +251,37 @@ func TestContainerThatTimedOutIsStoppedHoweverOftenThatFails(t *testing.T) {
 	expectPhase(t, w, Timeout)
 }
 
+// TestTimeoutIsRecordedWhenItsStatusWasNotWritten: the host was killed after the container had been deleted.
+func TestTimeoutIsRecordedWhenItsStatusWasNotWritten(t *testing.T) {
+	for name, after := range map[string]func(*sdktest.World){
+		"the pod is gone": func(*sdktest.World) {},
+		"the pod is being deleted": func(w *sdktest.World) {
+			w.Change(thePod, `{"metadata":{"finalizers":["example.com/slow"]}}`)
+		},
+		"the pod is being deleted and has stopped": func(w *sdktest.World) {
+			w.Change(thePod, `{"metadata":{"finalizers":["example.com/slow"]}}`)
+			setPod(w, "Failed", "c-1")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := runningWorld(t)
+			w.Advance(time.Hour)
+			after(w)
+			w.Delete(thePod)
+			w.Reconcile("default/lab").ExpectReady()
+			expectPhase(t, w, Timeout)
+		})
+	}
+}
+
+func TestContainerThatHasStoppedInTimeIsCompletedHoweverLateThatIsSeen(t *testing.T) {
+	w := runningWorld(t)
+	setPod(w, "Succeeded", "c-1")
+	w.Advance(2 * time.Hour)
+	w.Reconcile(name).ExpectReady()
+	expectPhase(t, w, Completed)
+}
+
 func TestContainerIsStoppedBeforeItsRequestIsDeleted(t *testing.T) {
 	w := runningWorld(t)
 	w.Change(thePod, `{"metadata":{"finalizers":["example.com/slow"]}}`)

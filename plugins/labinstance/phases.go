@@ -106,20 +106,25 @@ func started(r *request, found *Pod) {
 }
 
 // running watches the container, and stops it when its time is over. The time is that of the spec, which
-// may have changed.
+// may have changed. A container that is being deleted after its time, or is gone, was stopped by a run whose
+// status has not been written.
 func running(r *request, found *Pod) (sdk.Action, error) {
-	if !found.ours(r) || found.stopped() {
-		end(r, Completed, "the container has stopped"+found.reason(r))
-		return sdk.AwaitChange(), nil
+	if found.ours(r) {
+		r.Status.ContainerID = found.containerID()
 	}
-	r.Status.ContainerID = found.containerID()
 	if d := r.Spec.Duration.Duration; d > 0 {
 		r.Status.ExpiresAt = sdk.TimeOf(r.Status.StartedAt.Time().Add(d))
 	}
-	if !isExpired(r.Status, r.Now) {
+	stopped := !found.ours(r) || found.stopped()
+	deleted := !found.ours(r) || found.Metadata.Deleting()
+	switch {
+	case isExpired(r.Status, r.Now) && (deleted || !stopped):
+		end(r, Timeout, "stopped: its time ended at "+string(r.Status.ExpiresAt))
+	case stopped:
+		end(r, Completed, "the container has stopped"+found.reason(r))
+	default:
 		return requeueAt(r, r.Status.ExpiresAt.Time())
 	}
-	end(r, Timeout, "stopped: its time ended at "+string(r.Status.ExpiresAt))
 	return sdk.AwaitChange(), nil
 }
 

@@ -200,6 +200,29 @@ func TestLabInstance(t *testing.T) {
 		}
 	})
 
+	t.Run("the host has the metrics that the document lists", func(t *testing.T) {
+		const controller = "labinstance/labinstance"
+		m := p.Metrics()
+		total, took := m.Sum("controller_runtime_reconcile_total", "controller", controller), m.Sum("controller_runtime_reconcile_time_seconds_count", "controller", controller)
+		if successful := m.Sum("controller_runtime_reconcile_total", "controller", controller, "result", "success"); successful == 0 || total <= successful || took == 0 {
+			t.Errorf("%g reconciliations, %g successful, %g with a duration", total, successful, took)
+		}
+		if m.Count("controller_runtime_reconcile_errors_total", "controller", controller) != 1 || m.Count("workqueue_depth", "name", controller) != 1 {
+			t.Error("metrics of failed and pending reconciliations are missing")
+		}
+		await.Until(t, "the cached resources are counted", func() bool {
+			return p.Metrics().Sum("thole_cache_objects", "kind", "example.thole.dev/v1 LabInstanceRequest") == float64(len(list(t, labInstances, l.ns)))
+		})
+		for scan, interval := range map[string]float64{"scheduler": 30, "cleanup": 300} {
+			if got := m.Sum("thole_scan_interval_seconds", "scan", scan); got != interval {
+				t.Errorf("the interval of %s is %g", scan, got)
+			}
+			if m.Count("thole_scan_running", "scan", scan) != 1 || m.Count("thole_scan_objects", "scan", scan) != 1 {
+				t.Errorf("metrics of %s are missing", scan)
+			}
+		}
+	})
+
 	t.Run("what cannot be run is refused", func(t *testing.T) {
 		for _, spec := range []map[string]any{
 			{"image": "lab:1"},
