@@ -233,11 +233,29 @@ func TestEndedInstanceIsDeletedAfterItsRetention(t *testing.T) {
 			w.Advance(test.retention - time.Second)
 			w.Reconcile("default/lab").ExpectNext(time.Second).ExpectNoWrites()
 			w.Advance(time.Second)
-			w.Reconcile("default/lab").ExpectWrites("delete example.thole.dev/v1 LabInstanceRequest default/lab")
+			run := w.Reconcile("default/lab").ExpectWrites("delete example.thole.dev/v1 LabInstanceRequest default/lab")
+			if run.Result.Delete[0].UID == "" {
+				t.Error("the deletion has no UID and could delete a later request of that name")
+			}
 			w.Reconcile("default/lab").ExpectWrites("release")
 			w.ExpectGone(lab)
 		})
 	}
+}
+
+func TestRetentionBeginsAnewIfItsTimeIsLost(t *testing.T) {
+	w := runningWorld(t)
+	w.Change(lab, `{"status":{"phase":"Completed","endedAt":null}}`)
+	w.Reconcile(name).ExpectReady().ExpectNext(30 * time.Minute)
+	w.Advance(10 * time.Minute)
+	w.Reconcile(name).ExpectNext(20 * time.Minute)
+}
+
+// TestContainerThatIsBackAfterItsTimeIsStopped: the first deletion was lost with a restored cluster.
+func TestContainerThatIsBackAfterItsTimeIsStopped(t *testing.T) {
+	w := runningWorld(t)
+	w.Change(lab, `{"status":{"phase":"Timeout","endedAt":"2026-01-01T00:00:00Z"}}`)
+	w.Reconcile(name).ExpectWrites("delete v1 Pod default/lab")
 }
 
 func TestContainerThatTimedOutIsStoppedHoweverOftenThatFails(t *testing.T) {

@@ -62,6 +62,7 @@ func due(spec Spec, status Status, retention time.Duration, now time.Time) strin
 		if isExpired(status, now) {
 			return dueTimeout
 		}
+	case Provisioning: // its Pod makes it due
 	case Completed, Failed, Timeout:
 		if isOver(status, retention, now) {
 			return dueCleanup

@@ -29,7 +29,9 @@ func (w *World) Receive(event any) (names []string) {
 		if o = o.in(w.scopes[:1]); o == nil || !w.isFor(text, o) {
 			continue
 		}
-		w.key(o).addSignals([][]byte{text})
+		k := w.key(o)
+		k.signalled = true
+		k.addSignals([][]byte{text})
 		names = append(names, strings.TrimPrefix(o.namespace+"/"+o.name, "/"))
 	}
 	return names

@@ -254,7 +254,7 @@ func (r *Run) keepState(k *key) {
 	}
 	r.keepChanges(k)
 	r.endTimers(k)
-	k.scanned = false
+	k.signalled = false
 	if r.endedWell() {
 		k.signals = nil
 	}

@@ -107,7 +107,7 @@ func (w *World) deliver(s *Scan) {
 			continue
 		}
 		k := w.key(o)
-		k.scanned = true
+		k.signalled = true
 		if found.Signal != nil {
 			k.addSignals([][]byte{found.Signal})
 		}

@@ -34,7 +34,7 @@ func (r *Run) reasons(k *key) []abi.Reason {
 	if len(r.Timers) > 0 {
 		all = append(all, abi.ReasonTimer)
 	}
-	if c := &r.world.controller; k.scanned || len(k.signals) > 0 && len(c.Receives) > 0 {
+	if k.signalled {
 		all = append(all, abi.ReasonSignal)
 	}
 	if len(k.signals) > 0 && r.world.controller.Daemon != nil {

@@ -49,12 +49,12 @@ type World struct {
 
 // key is the state that the host keeps for a primary between its runs.
 type key struct {
-	tries    outcome.Tries
-	previous *abi.Previous
-	memo     []byte
-	timers   *outcome.Timers // nil before the first run, and without timers
-	signals  [][]byte        // of the daemon and of scans, for the next run
-	scanned  bool            // a scan has made it due
+	tries     outcome.Tries
+	previous  *abi.Previous
+	memo      []byte
+	timers    *outcome.Timers // nil before the first run, and without timers
+	signals   [][]byte        // of the daemon, of scans and of events, for the next run
+	signalled bool            // a scan or an event has made it due
 	changes
 }
 

@@ -1,9 +1,11 @@
 package wasmtest_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/sdktest"
 	"github.com/thole-dev/thole/sdk/sdktest/wasmtest"
@@ -20,6 +22,18 @@ func expectLab(t *testing.T, w *sdktest.World, phase, containerID, lastEvent str
 	w.Get(sdk.Kind{APIVersion: "example.thole.dev/v1", Kind: "LabInstanceRequest"}.Ref("default", "lab"), &got)
 	if s := got.Status; s.Phase != phase || s.ContainerID != containerID || s.LastEvent != lastEvent {
 		t.Errorf("the status is %+v, want %s, %q and %q", s, phase, containerID, lastEvent)
+	}
+}
+
+func TestManifestOfLabInstanceHasItsFeatures(t *testing.T) {
+	m := wasmtest.Load(t, "labinstance", build(t, "tinygo", labinstanceDir)).Manifest()
+	c := &m.Controllers[0]
+	if !c.CloudEvents || len(c.Receives) != 4 || len(c.Scans) != 2 || len(c.Gauges) != 1 || c.Retry.Attempts != 5 || c.Timeout != 10_000 {
+		t.Errorf("the controller is %+v", c)
+	}
+	want := []string{abi.FeatureCloudEvents, abi.FeatureGauges, abi.FeatureIndexes, abi.FeatureRetry, abi.FeatureScans}
+	if got := slices.Sorted(slices.Values(m.Features)); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+		t.Errorf("the features are %q, want %q", got, want)
 	}
 }
 
