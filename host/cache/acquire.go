@@ -37,17 +37,18 @@ func selectedBy(s scope.Scope) selected {
 // less, if it runs and has synced. It does not wait until the informer has synced. The
 // caller must call [Informer.Release]. The error is an [*object.UnknownKindError] while
 // the API server does not serve the kind, which may change at any time, or a
-// [*NotWatchableError] or [*ScopeError].
+// [*NotListableError] or [*ScopeError]. A kind that cannot be watched is listed at an interval,
+// see [Informer.PollEvery].
 func (c *Cache) Acquire(ctx context.Context, s scope.Scope) (*Informer, error) {
 	// Once: what is started must be of the scope by which the parts were made.
-	watchable := sync.OnceValues(func() (object.Resource, error) { return c.Watchable(ctx, s.Kind) })
-	parts, err := c.split(s, watchable)
+	followable := sync.OnceValues(func() (object.Resource, error) { return c.Followable(ctx, s.Kind) })
+	parts, err := c.split(s, followable)
 	if err != nil {
 		return nil, err
 	}
 	i := &Informer{scope: s}
 	for n, part := range parts {
-		shared, err := c.acquire(part, watchable)
+		shared, err := c.acquire(part, followable)
 		if err != nil {
 			i.Release()
 			return nil, err
@@ -58,13 +59,14 @@ func (c *Cache) Acquire(ctx context.Context, s scope.Scope) (*Informer, error) {
 		}
 		i.add(shared, part.Within(s.Namespaces))
 	}
+	i.PollEvery(DefaultPollInterval)
 	return i, nil
 }
 
 // split returns the scopes of the informers for a scope: one for each namespace, or one for
 // all. A cluster-scoped kind is followed as a whole, so that nothing is missing or there
 // twice if its CRD is made again with the other scope.
-func (c *Cache) split(s scope.Scope, watchable func() (object.Resource, error)) (parts []scope.Scope, err error) {
+func (c *Cache) split(s scope.Scope, followable func() (object.Resource, error)) (parts []scope.Scope, err error) {
 	only, whole := c.config.Namespace, s
 	whole.Namespaces = nil
 	switch {
@@ -76,7 +78,7 @@ func (c *Cache) split(s scope.Scope, watchable func() (object.Resource, error)) 
 		return []scope.Scope{s}, nil
 	}
 	// If the kind cannot be looked up, informers that run already serve it all the same.
-	if r, err := watchable(); err == nil && !r.Namespaced {
+	if r, err := followable(); err == nil && !r.Namespaced {
 		return []scope.Scope{whole}, nil
 	}
 	for _, namespace := range s.Namespaces {
@@ -87,11 +89,11 @@ func (c *Cache) split(s scope.Scope, watchable func() (object.Resource, error)) 
 
 // acquire returns an informer that follows a scope of one namespace or of all, for one
 // more user.
-func (c *Cache) acquire(s scope.Scope, watchable func() (object.Resource, error)) (*informer, error) {
+func (c *Cache) acquire(s scope.Scope, followable func() (object.Resource, error)) (*informer, error) {
 	if i := c.running(s); i != nil {
 		return i, nil
 	}
-	resource, err := watchable()
+	resource, err := followable()
 	if err != nil {
 		return nil, err
 	}
@@ -164,10 +166,13 @@ func (c *Cache) start(resource object.Resource, s scope.Scope) (*informer, error
 func (c *Cache) newInformer(resource object.Resource, s scope.Scope) (*informer, error) {
 	client, err := c.client(resource.Kind, s.MetadataOnly)
 	if err != nil {
-		return nil, fmt.Errorf("watch %s: %w", s, err)
+		return nil, fmt.Errorf("follow %s: %w", s, err)
 	}
 	i := c.makeInformer(resource, s)
 	i.client = client
+	if resource.Polled {
+		i.pollsInto(c.pollCountsOf(resource.Kind))
+	}
 	return i, nil
 }
 

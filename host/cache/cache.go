@@ -121,6 +121,7 @@ type Cache struct {
 
 	mu        sync.Mutex
 	informers map[selected]*informer
+	polls     map[abi.Kind]*pollCounts
 	stopping  sync.WaitGroup // idle informers that are being stopped
 }
 
@@ -135,7 +136,7 @@ func New(config Config) (*Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create cache: %w", err)
 	}
-	c := &Cache{config: config, rest: restConfig, http: httpClient, informers: map[selected]*informer{}}
+	c := &Cache{config: config, rest: restConfig, http: httpClient, informers: map[selected]*informer{}, polls: map[abi.Kind]*pollCounts{}}
 	client, err := c.client(abi.Kind{}, false)
 	if err != nil {
 		return nil, fmt.Errorf("create cache: %w", err)
@@ -180,12 +181,12 @@ func (c *Cache) Resource(ctx context.Context, kind abi.Kind) (object.Resource, e
 	return s.Resource, err
 }
 
-// Watchable is [Cache.Resource] for a kind that is to have an informer. The error
-// is also a [*NotWatchableError] then, beside the resource.
-func (c *Cache) Watchable(ctx context.Context, kind abi.Kind) (object.Resource, error) {
+// Followable is [Cache.Resource] for a kind that is to have an informer. The error
+// is also a [*NotListableError] then, beside the resource.
+func (c *Cache) Followable(ctx context.Context, kind abi.Kind) (object.Resource, error) {
 	s, err := c.discovery.find(ctx, kind)
-	if err == nil && s.missing != "" {
-		err = &NotWatchableError{Kind: kind, Missing: s.missing}
+	if err == nil && !s.listed() {
+		err = &NotListableError{Kind: kind}
 	}
 	return s.Resource, err
 }
@@ -277,13 +278,10 @@ var ErrStopped = errors.New("the informer is stopped")
 // format. Use [Informer.Live] instead.
 var ErrIncomparable = errors.New("the resourceVersion cannot be compared")
 
-// NotWatchableError is returned for a kind that the API server serves without
-// list or watch, so that there can be no informer of it.
-type NotWatchableError struct {
-	Kind    abi.Kind
-	Missing string // the missing verb: list or watch
-}
+// NotListableError is returned for a kind that the API server serves without
+// list, so that there can be no informer of it.
+type NotListableError struct{ Kind abi.Kind }
 
-func (e *NotWatchableError) Error() string {
-	return fmt.Sprintf("%s cannot be watched: its API has no verb %q; do not declare it under for, owns or reads", e.Kind, e.Missing)
+func (e *NotListableError) Error() string {
+	return fmt.Sprintf("%s cannot be listed: its API has no verb \"list\"; do not declare it under for, owns, reads or watches", e.Kind)
 }

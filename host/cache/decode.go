@@ -38,6 +38,7 @@ func serializer(kind abi.Kind, metadataOnly bool) runtime.NegotiatedSerializer {
 type objectList struct {
 	metav1.ListMeta
 	Items []*object.Object
+	kind  abi.Kind // of the list
 }
 
 var _ runtime.Object = (*objectList)(nil)
@@ -74,7 +75,7 @@ func (c objectCodec) Decode(data []byte, _ *schema.GroupVersionKind, _ runtime.O
 			return nil, nil, fmt.Errorf("read status: %w", err)
 		}
 		return status, nil, nil
-	case top.items != nil && top.kind != c.kind:
+	case top.kind != c.kind && (top.items != nil || top.isListOf(c.kind)):
 		return c.list(top)
 	}
 	o, err := c.parse(data)
@@ -87,9 +88,14 @@ func (c objectCodec) Decode(data []byte, _ *schema.GroupVersionKind, _ runtime.O
 // list parses each item into bytes of its own, so that an object in the store
 // does not keep the page in memory.
 func (c objectCodec) list(top top) (runtime.Object, *schema.GroupVersionKind, error) {
-	list := &objectList{}
-	if err := json.Unmarshal(top.metadata, &list.ListMeta); err != nil {
-		return nil, nil, fmt.Errorf("read list: metadata: %w", err)
+	list := &objectList{kind: top.kind}
+	if top.metadata != nil {
+		if err := json.Unmarshal(top.metadata, &list.ListMeta); err != nil {
+			return nil, nil, fmt.Errorf("read list: metadata: %w", err)
+		}
+	}
+	if top.items == nil { // null, or left out
+		return list, nil, nil
 	}
 	items, err := rawjson.Elements(top.items)
 	if err != nil {
@@ -109,6 +115,21 @@ func (c objectCodec) list(top top) (runtime.Object, *schema.GroupVersionKind, er
 type top struct {
 	kind            abi.Kind
 	metadata, items []byte // items is nil unless it is an array
+}
+
+// isListOf reports whether the response is the list that goes with a kind by its name.
+func (t top) isListOf(kind abi.Kind) bool {
+	return t.kind == abi.Kind{APIVersion: kind.APIVersion, Kind: kind.Kind + "List"}
+}
+
+// isOf reports whether the list may be one of a kind. Its own kind may have any name that
+// ends in List; that of metadata alone, and of a list of anything, is of Kubernetes.
+func (l *objectList) isOf(kind abi.Kind) bool {
+	switch l.kind {
+	case abi.Kind{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"}, abi.Kind{APIVersion: "v1", Kind: "List"}:
+		return true
+	}
+	return l.kind.APIVersion == kind.APIVersion && strings.HasSuffix(l.kind.Kind, "List")
 }
 
 func readTop(data []byte) (t top, err error) {

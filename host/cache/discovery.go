@@ -34,7 +34,7 @@ const (
 // served describes how the API server serves a kind.
 type served struct {
 	object.Resource
-	missing string // verb that an informer needs and the kind lacks, or ""
+	verbs []string
 }
 
 // discovery maps kinds to resources. It requests the API versions that are
@@ -146,10 +146,10 @@ func (d *discovery) fetch(ctx context.Context, version string) (map[string]serve
 // readResources returns the kinds of a response of the discovery API. Names
 // with a slash are those of subresources.
 func readResources(gv schema.GroupVersion, list []metav1.APIResource) map[string]served {
-	hasStatus := map[string]bool{}
+	status := map[string][]string{}
 	for _, r := range list {
 		if name, ok := strings.CutSuffix(r.Name, "/status"); ok {
-			hasStatus[name] = true
+			status[name] = r.Verbs
 		}
 	}
 	kinds := map[string]served{}
@@ -157,28 +157,32 @@ func readResources(gv schema.GroupVersion, list []metav1.APIResource) map[string
 		if strings.Contains(r.Name, "/") {
 			continue
 		}
-		s := served{missing: missingVerb(r.Verbs)}
+		s := served{verbs: r.Verbs}
 		s.Resource = object.Resource{
 			Kind:       abi.Kind{APIVersion: gv.String(), Kind: r.Kind},
 			GVR:        gv.WithResource(r.Name),
 			Namespaced: r.Namespaced,
-			Status:     hasStatus[r.Name],
+			Status:     slices.Contains(status[r.Name], "patch"),
+			Polled:     s.listed() && !slices.Contains(r.Verbs, "watch"),
 		}
-		if before, twice := kinds[r.Kind]; !twice || before.missing != "" {
+		s.ReadOnly = s.Polled && !slices.Contains(r.Verbs, "patch")
+		if before, twice := kinds[r.Kind]; !twice || s.isBetterThan(before) {
 			kinds[r.Kind] = s
 		}
 	}
 	return kinds
 }
 
-func missingVerb(verbs []string) string {
-	for _, verb := range []string{"list", "watch"} {
-		if !slices.Contains(verbs, verb) {
-			return verb
-		}
+// isBetterThan reports whether an informer can follow the kind by this resource, and not, or
+// not as well, by another one of the kind.
+func (s served) isBetterThan(other served) bool {
+	if s.listed() != other.listed() {
+		return s.listed()
 	}
-	return ""
+	return other.Polled && !s.Polled
 }
+
+func (s served) listed() bool { return slices.Contains(s.verbs, "list") }
 
 const (
 	// pingTimeout is less than the second that a kubelet grants a probe.

@@ -18,6 +18,7 @@ import (
 type health struct {
 	log         hclog.Logger
 	outageEnded func() // called after a failure that was an outage
+	polled      bool   // the kind needs no watch
 
 	mu     sync.Mutex
 	err    error         // nil while requests succeed
@@ -43,10 +44,24 @@ func (h *health) fail(err error) {
 	if h.err == nil {
 		close(h.failed)
 	}
-	// The rule has both verbs that an informer needs, though the API server
+	// The rule has all verbs that an informer needs, though the API server
 	// refuses one at a time.
-	h.err, h.reason = explain.Forbidden(err, "list", "watch"), reason
-	h.log.Warn("cannot watch the kind, retrying", "reason", reason, "error", h.err)
+	h.err, h.reason = explain.Forbidden(err, h.verbs()...), reason
+	h.log.Warn("cannot "+h.verb()+" the kind, retrying", "reason", reason, "error", h.err)
+}
+
+// verbs returns the verbs that an informer needs.
+func (h *health) verbs() []string {
+	if h.polled {
+		return []string{"list"}
+	}
+	return []string{"list", "watch"}
+}
+
+// verb returns the verb by which an informer sees changes.
+func (h *health) verb() string {
+	verbs := h.verbs()
+	return verbs[len(verbs)-1]
 }
 
 // listed records a successful list. It does not end a failure for want of a
@@ -55,7 +70,7 @@ func (h *health) listed() {
 	h.succeed(func() bool { return h.reason != string(metav1.StatusReasonForbidden) })
 }
 
-// watching records a watch that has begun.
+// watching records a watch that has begun, or a list of a kind that needs no watch.
 func (h *health) watching() { h.succeed(func() bool { return true }) }
 
 // succeed ends a failure if the success of a request shows that it has ended,
@@ -72,7 +87,7 @@ func (h *health) succeed(ends func() bool) {
 // clear ends a failure, and reports whether it was an outage. h.mu must be held.
 func (h *health) clear() (outageEnded bool) {
 	if h.err != nil {
-		h.log.Info("watching the kind again", "after", h.reason)
+		h.log.Info("the kind can be followed again", "after", h.reason)
 		h.failed = make(chan struct{})
 	}
 	outageEnded = h.outage

@@ -19,7 +19,8 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// informer watches what is selected of one kind, for all its users.
+// informer follows what is selected of one kind, for all its users: by a watch or, if the
+// API has none, by lists at an interval.
 type informer struct {
 	cache    *Cache
 	scope    scope.Scope
@@ -29,9 +30,10 @@ type informer struct {
 	store    *store
 	edges    *edges.Kind // from the owners that have read the kind
 	health   *health
+	poller   *poller         // nil if the kind is watched
 	ctx      context.Context //nolint:containedctx // ends with the informer
 	cancel   context.CancelFunc
-	running  sync.WaitGroup // the reflector, its watches, and the delivery of events
+	running  sync.WaitGroup // the reflector and its watches, or the poller, and the delivery of events
 
 	// What the requests and watches of listWatch have shown.
 	bookmarks     atomic.Bool // the server sends bookmarks
@@ -43,8 +45,18 @@ type informer struct {
 	idle  clock.Timer // stops the informer; nil while there are users
 }
 
-// start starts the reflector and the goroutine that delivers events.
+// start starts the goroutines that follow the kind and that deliver events.
 func (i *informer) start() {
+	if i.poller != nil {
+		i.running.Go(func() { listWatch{i}.poll(i.ctx) })
+	} else {
+		i.startReflector()
+	}
+	i.running.Go(func() { i.store.feed.run(i.ctx) })
+	i.running.Go(func() { i.store.packUnread(i.ctx) })
+}
+
+func (i *informer) startReflector() {
 	reflector := cache.NewReflectorWithOptions(listWatch{i}, &object.Object{}, i.store, cache.ReflectorOptions{
 		Name:            "thole",
 		TypeDescription: i.scope.String(),
@@ -54,8 +66,6 @@ func (i *informer) start() {
 	// The reflector logs every failed request. health logs the changes.
 	quiet := klog.NewContext(i.ctx, logr.Discard())
 	i.running.Go(func() { reflector.RunWithContext(quiet) })
-	i.running.Go(func() { i.store.feed.run(i.ctx) })
-	i.running.Go(func() { i.store.packUnread(i.ctx) })
 }
 
 // changed wakes the owners that depend on an object. Objects of an initial list are
@@ -80,7 +90,7 @@ func (i *informer) stop() {
 	i.store.release()
 }
 
-// Kind returns the kind that the informer watches.
+// Kind returns the kind that the informer follows.
 func (i *informer) Kind() abi.Kind { return i.resource.Load().Kind }
 
 // HasSynced reports whether the informer has read all objects of the kind once.
@@ -100,7 +110,7 @@ func (i *informer) WaitForSync(ctx context.Context) error {
 	}
 	// An informer that has synced may fail now: its objects are outdated.
 	if err := i.health.lastError(); err != nil {
-		return fmt.Errorf("watch %s: %w", i.Kind(), err)
+		return fmt.Errorf("%s %s: %w", i.health.verb(), i.Kind(), err)
 	}
 	if !i.HasSynced() {
 		return i.WaitForSync(ctx) // the failure has ended meanwhile
@@ -108,7 +118,7 @@ func (i *informer) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-// Err returns why the informer cannot watch its kind at the moment, or nil.
+// Err returns why the informer cannot follow its kind at the moment, or nil.
 func (i *informer) Err() error { return i.health.lastError() }
 
 // Namespaced reports whether the objects of the kind live in namespaces.

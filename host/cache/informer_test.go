@@ -446,8 +446,8 @@ func TestResourceReturnsScopeAndSubresources(t *testing.T) {
 	if got, err = c.Resource(within(t), review); err != nil || got.Namespaced || got.Status {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	var notWatchable *NotWatchableError
-	if _, err = c.Acquire(within(t), scope.All(review)); !errors.As(err, &notWatchable) || notWatchable.Missing != "list" {
+	var notListable *NotListableError
+	if _, err = c.Acquire(within(t), scope.All(review)); !errors.As(err, &notListable) {
 		t.Errorf("acquire: %v", err)
 	}
 	var unknown *object.UnknownKindError

@@ -155,21 +155,25 @@ func (e *otherScopeError) Error() string {
 	return fmt.Sprintf("%s is cluster-scoped now, and was followed in namespaces: install the CRD with the scope Namespaced again, or restart the host to follow it as it is", e.kind)
 }
 
-// outcome records the result of a request, and returns err. After a response
-// 404 the next request looks up the kind again, because only discovery shows
-// whether it is still served. A request that ended with ctx has not failed.
+// outcome records the result of a request, and returns err. A request that ended with ctx has not failed.
 func (l listWatch) outcome(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		l.health.listed()
 	case ctx.Err() != nil, needsList(err):
 	default:
-		if apierrors.IsNotFound(err) {
-			l.cache.discovery.invalidate(l.Kind().APIVersion)
-		}
+		l.forgetUnserved(err)
 		l.health.fail(err)
 	}
 	return err
+}
+
+// forgetUnserved makes the next request look up the kind again after a response 404,
+// because only discovery shows whether it is still served.
+func (l listWatch) forgetUnserved(err error) {
+	if apierrors.IsNotFound(err) {
+		l.cache.discovery.invalidate(l.Kind().APIVersion)
+	}
 }
 
 // needsList reports whether the API server is not able to continue from a

@@ -47,10 +47,13 @@ type ownWrite struct {
 	informer *informer
 	key      object.Key
 	object   *object.Object // as the API server returned it; nil if it was deleted, or has left the scope
-	uid      types.UID      // "" if it has left the scope
+	uid      types.UID      // "" if it has left the scope, or the API has none
+	left     bool           // it has left the scope
 	// version is the resourceVersion of the write or, of a deletion, the last one
 	// that the object is known to have had.
 	version string
+	// reach is the position of the store that has the write: see informer.positionOf.
+	reach string
 	// restores is the number of [informer.Restores] at the time of the write, which
 	// an API server that has gone back since may have lost.
 	restores uint64
@@ -68,9 +71,9 @@ func (w *OwnWrites) Wrote(i *Informer, o *object.Object) {
 	if p == nil {
 		return
 	}
-	e := &ownWrite{informer: p.informer, key: o.Key(), version: o.ResourceVersion}
+	e := &ownWrite{informer: p.informer, key: o.Key(), version: o.ResourceVersion, left: true}
 	if i.scope.HasWritten(o, p.store.get(e.key)) {
-		e.object, e.uid = o, o.UID
+		e.object, e.uid, e.left = o, o.UID, false
 		if i.scope.MetadataOnly {
 			e.object = o.Metadata()
 		}
@@ -89,7 +92,7 @@ func (w *OwnWrites) Deleted(i *Informer, key object.Key, uid types.UID, version 
 }
 
 func (w *OwnWrites) add(e *ownWrite) {
-	e.restores = e.informer.Restores()
+	e.restores, e.reach = e.informer.Restores(), e.informer.positionOf(e.version)
 	shown := e.informer.store.get(e.key)
 	if shown != nil {
 		e.shown = shown.ResourceVersion
@@ -98,7 +101,7 @@ func (w *OwnWrites) add(e *ownWrite) {
 	defer w.mu.Unlock()
 	kind := e.informer.Kind()
 	switch before := w.find(kind, e.key); {
-	case before == nil && shown == nil && e.object == nil && e.uid == "":
+	case before == nil && shown == nil && e.left:
 		return // it was not and is not in the scope
 	case before == nil:
 	case before.isNewerThan(e):
@@ -233,8 +236,10 @@ func (e *ownWrite) passed(i *informer, at position, shown *object.Object) bool {
 	if e.informer == i && e.restores != at.restores {
 		return true
 	}
-	reached, err := atLeast(at.version, e.version)
+	reached, err := atLeast(at.version, e.reach)
 	switch {
+	case i.poller != nil && e.object == nil: // uids may be missing, and versions begin again
+		return reached && (shown == nil || e.uid == "" || shown.UID != e.uid)
 	case e.object == nil:
 		return (reached || err != nil) && (shown == nil || shown.UID != e.uid && !isBefore(shown.ResourceVersion, e.version))
 	case err != nil: // of a server whose versions have no order: the first change counts
@@ -266,9 +271,9 @@ func (e *ownWrite) over(shown *object.Object) *object.Object {
 }
 
 // isNewerThan reports whether the write came after another one of the same object.
-// Nothing but a deletion follows on another one of the same uid.
+// Nothing but a deletion follows on another one of the same uid, unless it is "".
 func (e *ownWrite) isNewerThan(other *ownWrite) bool {
-	if e.object == nil && e.uid == other.uid {
+	if e.object == nil && e.uid == other.uid && e.uid != "" {
 		return true
 	}
 	return isBefore(other.version, e.version)

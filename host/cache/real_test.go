@@ -157,8 +157,8 @@ func TestRealResourcesAreDiscovered(t *testing.T) {
 			t.Errorf("%s: got %+v, %v", tt.kind, got, err)
 		}
 	}
-	var notWatchable *NotWatchableError
-	if _, err := c.Acquire(within(t), scope.All(abi.Kind{APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview"})); !errors.As(err, &notWatchable) {
+	var notListable *NotListableError
+	if _, err := c.Acquire(within(t), scope.All(abi.Kind{APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview"})); !errors.As(err, &notListable) {
 		t.Errorf("got %v", err)
 	}
 }

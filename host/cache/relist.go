@@ -33,12 +33,12 @@ const maxSpans = 8
 // owner when a list goes past it, or at once if one has.
 func (i *Informer) WakeIfSkipped(o Owner, key object.Key, version string) {
 	if p := i.in(key.Namespace); p != nil {
-		p.wakeIfSkipped(o, version)
+		p.wakeIfSkipped(o, p.positionOf(version))
 	}
 }
 
-func (i *informer) wakeIfSkipped(o Owner, version string) {
-	if i.store.remember(o, version) {
+func (i *informer) wakeIfSkipped(o Owner, position string) {
+	if i.store.remember(o, position) {
 		i.cache.config.Wake(o, Event{}, false)
 	}
 }

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"bytes"
 	"iter"
 	"slices"
 
@@ -121,7 +122,7 @@ func isSame(part fieldpath.Set, a, b *object.Object) bool {
 		return a == b
 	case a.UID != b.UID:
 		return false
-	case a.ResourceVersion == b.ResourceVersion && a.ResourceVersion != "":
+	case a.ResourceVersion == b.ResourceVersion && (a.ResourceVersion != "" || bytes.Equal(a.Raw, b.Raw)):
 		return true
 	}
 	return !part.All() && part.Same(a.Raw, b.Raw)

@@ -292,8 +292,9 @@ func (v *view) with(own *ownWrite, shown *object.Object) *object.Object {
 		return shown
 	}
 	o := own.over(shown)
-	if o != nil && o != shown && v.run.edges != nil {
-		v.informer.wakeIfSkipped(v.run.owner, own.version)
+	hidden := o == nil && shown != nil && v.informer.poller != nil // a list may show another object of the name
+	if (o != nil && o != shown || hidden) && v.run.edges != nil {
+		v.informer.wakeIfSkipped(v.run.owner, own.reach)
 	}
 	return o
 }

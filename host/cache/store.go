@@ -30,6 +30,9 @@ type store struct {
 	ahead    ahead
 	// missed is called for each owner that knows a state which a list went past.
 	missed func(Owner)
+	// polled is set if the store is filled by lists alone. What they have tells then whether
+	// an object has changed: resourceVersions may be missing, or not change with it.
+	polled bool
 }
 
 func newStore() *store {
@@ -45,15 +48,21 @@ func (s *store) Update(obj any) error {
 	s.find(o.Key()).Unpacked() // for indexes and the event: without the lock, because it may take some milliseconds
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.feed.push(batch{changes: put(s.objects, nil, o, false)})
+	s.feed.push(batch{changes: s.put(s.objects, nil, o, false)})
 	return nil
 }
 
 // put stores an object and appends the changes of it. One that was created again has
-// another UID. There is no change if the resourceVersion is the same.
-func put(in *objects.Set, changes []change, o *object.Object, initial bool) []change {
+// another UID. There is no change if the resourceVersion is the same, or all of the object.
+func (s *store) put(in *objects.Set, changes []change, o *object.Object, initial bool) []change {
 	stored := in.Find(o.Key())
-	if stored != nil && stored.IsVersionOf(o) {
+	switch {
+	case stored == nil:
+	case s.polled && stored.HasUIDOf(o) && stored.HasTextOf(o):
+		return changes
+	case s.polled && stored.IsVersionOf(o):
+		o = withoutVersion(o)
+	case stored.IsVersionOf(o):
 		if !stored.HasTextOf(o) { // of a server without resourceVersions
 			in.Put(o)
 		}
@@ -125,7 +134,7 @@ func (s *store) replace(objs []any, with func()) {
 	s.mu.Lock()
 	next := s.objects.BeginReplace()
 	s.mu.Unlock()
-	changes := replaceAll(next, objs, first)
+	changes := s.replaceAll(next, objs, first)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.objects.EndReplace(next)
@@ -136,10 +145,10 @@ func (s *store) replace(objs []any, with func()) {
 	s.feed.push(batch{changes: changes, synced: first})
 }
 
-func replaceAll(in *objects.Set, objs []any, first bool) []change {
+func (s *store) replaceAll(in *objects.Set, objs []any, first bool) []change {
 	changes := removeExcept(in, objs)
 	for _, obj := range objs {
-		changes = put(in, changes, obj.(*object.Object), first)
+		changes = s.put(in, changes, obj.(*object.Object), first)
 	}
 	return changes
 }

@@ -59,6 +59,7 @@ func (i *Informer) Scope() scope.Scope { return i.scope }
 // removed or the informer stops.
 func (i *Informer) Release() {
 	if i.released.CompareAndSwap(false, true) {
+		i.stopPolling()
 		for _, p := range i.parts {
 			p.cache.release(p.informer)
 		}
@@ -102,8 +103,9 @@ func (i *Informer) WaitForSync(ctx context.Context) error {
 func (i *Informer) WaitFor(ctx context.Context, namespace, version string) error {
 	for n := range i.parts {
 		p := &i.parts[n]
+		position := p.positionOf(version)
 		for namespace == "" || p == i.in(namespace) {
-			if reached, err := p.store.reached(version); reached || err != nil {
+			if reached, err := p.store.reached(position); reached || err != nil {
 				break // one that cannot be compared says nothing
 			}
 			select {

@@ -136,9 +136,16 @@ func TestKindThatTheClusterDoesNotServeIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestKindWithoutWatchIsRefused(t *testing.T) {
-	r := onCluster(t, map[string][]metav1.APIResource{conformance: {{Name: "conformances", Kind: "Conformance", Verbs: metav1.Verbs{"list"}}}})
-	expectRefused(t, r, "start", `thole.dev/v1 Conformance cannot be watched: its API has no verb "watch"`)
+func TestKindWithoutListIsRefused(t *testing.T) {
+	r := onCluster(t, map[string][]metav1.APIResource{conformance: {{Name: "conformances", Kind: "Conformance", Verbs: metav1.Verbs{"watch"}}}})
+	expectRefused(t, r, "start", `thole.dev/v1 Conformance cannot be listed: its API has no verb "list"`)
+}
+
+func TestKindWithoutWatchNeedsNoRightToWatch(t *testing.T) {
+	r := onCluster(t, map[string][]metav1.APIResource{conformance: {{Name: "conformances", Kind: "Conformance", Verbs: metav1.Verbs{"list", "patch"}, Namespaced: true}}})
+	if !r.Load.OK || short(r.Rights[0].Rules[0]) != "thole.dev/conformances: get list patch" {
+		t.Errorf("load %+v, rights %+v", r.Load, r.Rights)
+	}
 }
 
 func TestInvalidDiscoveryIsAnError(t *testing.T) {

@@ -53,7 +53,7 @@ const (
 	stepRead    = "read"    // the host would ignore the file
 	stepLoad    = "load"    // the name or the limits are invalid, whatever the file holds
 	stepOverlap = "overlap" // two controllers write the same condition
-	stepStart   = "start"   // a kind cannot be watched, or a selector cannot be used
+	stepStart   = "start"   // a kind cannot be listed or patched, or a selector cannot be used
 )
 
 // File reports on a file, of which it runs as much as a load does. It fails if
@@ -219,14 +219,16 @@ func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, config config
 	return nil
 }
 
-// checkStart adds the kinds that the cluster does not serve, or does not allow
-// to watch.
+// checkStart adds the kinds that the cluster does not serve, or not with the verbs that the
+// controller needs.
 func (r *Report) checkStart(c *abi.Controller, resources map[abi.Kind]resource) {
 	for w := range c.Follows() {
 		err := resources[w.Kind].err
-		if _, unwatchable := errors.AsType[*cache.NotWatchableError](err); unwatchable {
+		if _, unlistable := errors.AsType[*cache.NotListableError](err); unlistable {
 			r.refuse(stepStart, err)
-		} else if err != nil && !slices.Contains(r.Load.WaitsFor, w.Kind.String()) {
+		} else if err == nil {
+			r.refuse(stepStart, resources[w.Kind].Lacks(c))
+		} else if !slices.Contains(r.Load.WaitsFor, w.Kind.String()) {
 			r.Load.WaitsFor = append(r.Load.WaitsFor, w.Kind.String())
 		}
 	}

@@ -21,7 +21,7 @@ import (
 type resource struct {
 	object.Resource
 	guessed bool
-	err     error // why the cluster offers no informer of the kind: see cache.Watchable
+	err     error // why the cluster offers no informer of the kind: see cache.Followable
 }
 
 // find looks up the resources of kinds in a cluster. Without a cluster, and for
@@ -40,13 +40,13 @@ func find(ctx context.Context, cluster *rest.Config, kinds []abi.Kind) (map[abi.
 	}
 	defer c.Stop()
 	for _, kind := range kinds {
-		served, err := c.Watchable(ctx, kind)
+		served, err := c.Followable(ctx, kind)
 		_, unknown := errors.AsType[*object.UnknownKindError](err)
-		_, unwatchable := errors.AsType[*cache.NotWatchableError](err)
+		_, unlistable := errors.AsType[*cache.NotListableError](err)
 		switch {
 		case unknown:
 			found[kind] = resource{Resource: found[kind].Resource, guessed: found[kind].guessed, err: err}
-		case err != nil && !unwatchable:
+		case err != nil && !unlistable:
 			return nil, err
 		default:
 			found[kind] = resource{Resource: served, err: err}
@@ -60,6 +60,7 @@ func find(ctx context.Context, cluster *rest.Config, kinds []abi.Kind) (map[abi.
 func guess(kind abi.Kind) resource {
 	gvk := schema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind)
 	r := resource{Resource: object.Resource{Kind: kind, Status: true, Namespaced: !slices.Contains(clusterScoped, kind.Group()+"/"+kind.Kind)}, guessed: true}
+	r.Polled, r.ReadOnly = r.isPolled(), r.isPolled()
 	r.GVR, _ = meta.UnsafeGuessKindToResource(gvk)
 	if known, err := scheme.Scheme.New(gvk); err == nil {
 		_, r.Status = reflect.TypeOf(known).Elem().FieldByName("Status")
@@ -68,9 +69,15 @@ func guess(kind abi.Kind) resource {
 	return r
 }
 
-// clusterScoped are the built-in kinds that are not namespaced, and can be watched.
+// isPolled reports whether a kind is the built-in one that can be listed and not watched. It
+// cannot be written either.
+func (r resource) isPolled() bool {
+	return r.Kind == abi.Kind{APIVersion: "v1", Kind: "ComponentStatus"}
+}
+
+// clusterScoped are the built-in kinds that are not namespaced, and can be listed.
 var clusterScoped = []string{
-	"/Namespace", "/Node", "/PersistentVolume",
+	"/ComponentStatus", "/Namespace", "/Node", "/PersistentVolume",
 	"admissionregistration.k8s.io/MutatingAdmissionPolicy", "admissionregistration.k8s.io/MutatingAdmissionPolicyBinding",
 	"admissionregistration.k8s.io/MutatingWebhookConfiguration",
 	"admissionregistration.k8s.io/ValidatingAdmissionPolicy", "admissionregistration.k8s.io/ValidatingAdmissionPolicyBinding",

@@ -15,7 +15,9 @@ type Resource struct {
 	Kind       abi.Kind
 	GVR        schema.GroupVersionResource
 	Namespaced bool
-	Status     bool // has a status subresource
+	Status     bool // has a status subresource that can be patched
+	Polled     bool // has no watch, so that it is listed at an interval
+	ReadOnly   bool // is polled, and has no patch
 }
 
 // Path returns the URL path of one object.

@@ -140,7 +140,7 @@ func (n *needer) addPrimary(r object.Resource) {
 // addFollowed adds what is needed to follow a kind, and for the plugin to use verbs on what is
 // followed.
 func (n *needer) addFollowed(r object.Resource, w abi.Followed, verbs ...string) {
-	n.add(followed, r, "", "keep the cache", n.within(r, w), List, Watch)
+	n.add(followed, r, "", "keep the cache", n.within(r, w), follow(r)...)
 	for _, verb := range verbs {
 		text := "what the plugin reads"
 		if verb == Watch {
@@ -148,6 +148,14 @@ func (n *needer) addFollowed(r object.Resource, w abi.Followed, verbs ...string)
 		}
 		n.add(checked, r, "", text, both(n.reached(r, n.Read(r.Kind, verb)), n.within(r, w)), verb)
 	}
+}
+
+// follow returns the verbs with which an informer follows a kind.
+func follow(r object.Resource) []string {
+	if r.Polled {
+		return []string{List}
+	}
+	return []string{List, Watch}
 }
 
 // addOwned adds what is needed for a kind in owns.
@@ -175,7 +183,7 @@ func (n *needer) addWritten(r object.Resource) {
 		covered = covered || w.Kind == r.Kind && len(w.Namespaces) == 0
 	}
 	if !covered {
-		n.add(followed, r, "", "follow what was written (optional)", everywhere, List, Watch)
+		n.add(followed, r, "", "follow what was written (optional)", everywhere, follow(r)...)
 	}
 	n.addWrites(r, func(verb string) []string { return n.reached(r, n.Reach(r.Kind, "", verb)) })
 }
@@ -211,6 +219,9 @@ func (n *needer) add(why reason, r object.Resource, sub, use string, in []string
 	}
 	for _, namespace := range in {
 		for _, verb := range verbs {
+			if verb == Patch && sub == "" && r.ReadOnly {
+				continue
+			}
 			at := target{namespace: namespace, group: r.GVR.Group, resource: r.GVR.Resource, subresource: sub}
 			n.grants = append(n.grants, grant{at, verb, use, why})
 		}

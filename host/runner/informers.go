@@ -83,6 +83,7 @@ func acquireInformers(ctx context.Context, c *cache.Cache, follows *scope.Plugin
 		waitsFor("the API server to state how it serves " + s.Kind.String())
 		informer, err := c.Acquire(ctx, s)
 		if err == nil {
+			informer.PollEvery(follows.PollIntervals[s.Kind])
 			byKind[s.Kind] = informer
 			continue
 		}
@@ -126,12 +127,24 @@ func checkNamespaces(m *abi.Manifest, byKind map[abi.Kind]*cache.Informer) error
 	return nil
 }
 
+// checkVerbs refuses what a controller asks of a kind whose API cannot do it.
+func checkVerbs(m *abi.Manifest, byKind map[abi.Kind]*cache.Informer) error {
+	for i := range m.Controllers {
+		for w := range m.Controllers[i].Follows() {
+			if err := byKind[w.Kind].Resource().Lacks(&m.Controllers[i]); err != nil {
+				return kindError{err}
+			}
+		}
+	}
+	return nil
+}
+
 // concernsOneKind reports whether an error does not affect other kinds.
 func concernsOneKind(err error) bool {
 	var unknown *object.UnknownKindError
-	var notWatchable *cache.NotWatchableError
+	var notListable *cache.NotListableError
 	var badScope *cache.ScopeError
-	return errors.As(err, &unknown) || errors.As(err, &notWatchable) || errors.As(err, &badScope)
+	return errors.As(err, &unknown) || errors.As(err, &notListable) || errors.As(err, &badScope)
 }
 
 // acquireError makes one error of all, a [catalog.WaitError] unless another
@@ -145,9 +158,9 @@ func acquireError(ctx context.Context, problems []error) error {
 	}
 	var reasons []string
 	for _, err := range problems {
-		var notWatchable *cache.NotWatchableError
+		var notListable *cache.NotListableError
 		var badScope *cache.ScopeError
-		if errors.As(err, &notWatchable) || errors.As(err, &badScope) {
+		if errors.As(err, &notListable) || errors.As(err, &badScope) {
 			return kindError{err}
 		}
 		reasons = append(reasons, advise(err))

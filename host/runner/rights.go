@@ -66,7 +66,7 @@ func (r *Runner) lookUp(ctx context.Context, rev *Revision) (map[abi.Kind]object
 				continue
 			}
 			r.setWaitsFor(rev.Plugin, "the API server to state how it serves "+w.Kind.String())
-			found, err := r.Cache.Watchable(ctx, w.Kind)
+			found, err := r.Cache.Followable(ctx, w.Kind)
 			if informer := running.get(w.Kind); err != nil && informer != nil {
 				found, err = informer.Resource(), nil
 			}

@@ -148,7 +148,7 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	var p *plugin
 	byKind, err := r.acquireInformers(ctx, rev, lead, follows)
 	if err == nil {
-		written, err = acquireWritten(ctx, r.Cache, follows.Written)
+		written, err = acquireWritten(ctx, r.Cache, follows)
 	}
 	var credentials egress.SecretReader
 	if err == nil {
@@ -218,6 +218,9 @@ func (r *Runner) acquireInformers(ctx context.Context, rev *Revision, lead *elec
 		return nil, err
 	}
 	err = checkNamespaces(rev.Manifest, byKind)
+	if err == nil {
+		err = checkVerbs(rev.Manifest, byKind)
+	}
 	if err == nil {
 		err = r.checkFields(ctx, rev)
 	}

@@ -24,10 +24,11 @@ type written struct {
 
 // acquireWritten acquires the informers of kinds that a plugin writes, as far as there can
 // be any. It returns an error only if ctx has ended, since a kind may be missing for that.
-func acquireWritten(ctx context.Context, c *cache.Cache, scopes []scope.Scope) (map[abi.Kind]*cache.Informer, error) {
+func acquireWritten(ctx context.Context, c *cache.Cache, follows *scope.Plugin) (map[abi.Kind]*cache.Informer, error) {
 	byKind := map[abi.Kind]*cache.Informer{}
-	for _, s := range scopes {
+	for _, s := range follows.Written {
 		if informer, err := c.Acquire(ctx, s); err == nil {
+			informer.PollEvery(follows.PollIntervals[s.Kind])
 			byKind[s.Kind] = informer
 		}
 	}

@@ -46,7 +46,7 @@ func newWrittenWorld(t *testing.T) *writtenWorld {
 // acquire acquires the informer of what the plugin writes.
 func (w *writtenWorld) acquire(scopes ...scope.Scope) *cache.Informer {
 	w.t.Helper()
-	byKind, err := acquireWritten(w.t.Context(), w.cache, scopes)
+	byKind, err := acquireWritten(w.t.Context(), w.cache, &scope.Plugin{Written: scopes})
 	if err != nil {
 		w.t.Fatal(err)
 	}

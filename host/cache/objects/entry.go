@@ -95,11 +95,11 @@ func (e *Entry) HasUIDOf(o *object.Object) bool {
 	return uid == string(o.UID)
 }
 
-// IsAfter reports whether the entry has the UID of an object, and a resourceVersion after
-// that of the object. isBefore compares two resourceVersions.
+// IsAfter reports whether the entry has the UID of an object, which is not empty, and a
+// resourceVersion after that of the object. isBefore compares two resourceVersions.
 func (e *Entry) IsAfter(o *object.Object, isBefore func(version, than string) bool) bool {
 	uid, version := e.version()
-	return uid == string(o.UID) && isBefore(o.ResourceVersion, version)
+	return uid == string(o.UID) && uid != "" && isBefore(o.ResourceVersion, version)
 }
 
 func (e *Entry) version() (uid, resourceVersion string) {

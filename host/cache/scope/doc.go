@@ -10,4 +10,5 @@
 //	implies.go   whether one label selector selects nothing that another does not
 //	reads.go     whether a get or list asks for more than is followed
 //	manifest.go  the scopes of a manifest
+//	poll.go      how often it wants kinds to be listed that cannot be watched
 package scope

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -19,6 +20,8 @@ type Plugin struct {
 	// Written are the kinds that the plugin writes, if it does not follow all of their objects
 	// otherwise: by metadata.
 	Written []Scope
+	// PollIntervals are by kind the times between two lists of those that cannot be watched.
+	PollIntervals map[abi.Kind]time.Duration
 }
 
 // Controller is what a controller follows.
@@ -34,7 +37,7 @@ type Controller struct {
 // stands for all. The error says which selector cannot be used, and where, or that the plugin
 // needs too many watches.
 func OfManifest(m *abi.Manifest, namespaces []string) (*Plugin, error) {
-	p := &Plugin{}
+	p := &Plugin{PollIntervals: pollIntervals(m)}
 	followed, written := map[abi.Kind]Scope{}, map[abi.Kind]Scope{}
 	fieldSelectors := map[abi.Kind]string{}
 	for i := range m.Controllers {

@@ -1,0 +1,36 @@
+package object
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/thole-dev/thole/abi"
+)
+
+func TestWhatNeedsPatchIsRefusedOfAKindWithoutIt(t *testing.T) {
+	kind, other := abi.Kind{APIVersion: "metrics.k8s.io/v1beta1", Kind: "NodeMetrics"}, abi.Kind{APIVersion: "v1", Kind: "Node"}
+	readOnly := Resource{Kind: kind, Polled: true, ReadOnly: true}
+	withStatus := readOnly
+	withStatus.Status = true
+	conditions := abi.Conditions{Owned: []string{"Hot"}}
+	for name, test := range map[string]struct {
+		c    abi.Controller
+		r    Resource
+		want string
+	}{
+		"reads it":               {abi.Controller{For: other.All(), Finalizer: true, Reads: []abi.Followed{kind.All()}}, readOnly, ""},
+		"is for it":              {abi.Controller{For: kind.All(), Changes: abi.ChangesMemory}, readOnly, ""},
+		"finalizer":              {abi.Controller{For: kind.All(), Finalizer: true}, readOnly, "finalizer"},
+		"annotation":             {abi.Controller{For: kind.All(), Changes: abi.ChangesAnnotation}, readOnly, `changes: "annotation"`},
+		"conditions":             {abi.Controller{For: kind.All(), Conditions: conditions}, readOnly, "conditions"},
+		"conditions in a status": {abi.Controller{For: kind.All(), Conditions: conditions}, withStatus, ""},
+		"owns it":                {abi.Controller{For: other.All(), Owns: []abi.Followed{kind.All()}}, readOnly, "the entry in owns"},
+		"can be patched":         {abi.Controller{For: kind.All(), Finalizer: true}, Resource{Kind: kind, Polled: true}, ""},
+	} {
+		test.c.Name = "c"
+		err := test.r.Lacks(&test.c)
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), `controller "c": `+test.want+" cannot be used with metrics.k8s.io/v1beta1 NodeMetrics") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
