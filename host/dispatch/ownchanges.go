@@ -69,11 +69,17 @@ const (
 )
 
 // add remembers a write. ignored is set if its event shows nothing that the run
-// does not know.
+// does not know. The event of a write is not found by an object without uid or
+// resourceVersion, of an API server whose objects have none: it counts as the work of others.
 func (c *ownChanges) add(w effect.Write, ignored bool) {
 	version := w.ResourceVersion
 	if w.Gone() {
 		version = ""
+	} else if version == "" {
+		return
+	}
+	if w.UID == "" {
+		return
 	}
 	made := ownChange{id: changeID(w.UID, version), object: hashObject(w.UID), at: uint32(time.Now().Unix()), ignored: ignored}
 	first := max(0, len(*c)+1-maxOwnChanges)

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"time"
@@ -76,7 +77,7 @@ func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	current, exists := c.Cache.Get(item.Key)
-	if item.revision != c.revision.Load() || !exists || current.UID != primary.UID || current.ResourceVersion != primary.ResourceVersion {
+	if item.revision != c.revision.Load() || !exists || !isSameState(current, primary) {
 		return nil, nil
 	}
 	s := c.keys[item.Key]
@@ -92,6 +93,13 @@ func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed
 		c.keys[item.Key] = s
 	}
 	return c.beginState(item, primary, s)
+}
+
+// isSameState reports whether two objects of a key are of one uid and resourceVersion and, if
+// the API server has no versions of it, have the same text.
+func isSameState(a, b *object.Object) bool {
+	return a.UID == b.UID && a.ResourceVersion == b.ResourceVersion &&
+		(a.ResourceVersion != "" || bytes.Equal(a.Raw, b.Raw))
 }
 
 // beginState is the part of beginRun that does not depend on whether the primary exists.

@@ -23,7 +23,7 @@ func (s *session) isNoop(ctx context.Context, a plannedApply, have *object.Objec
 		return false, nil
 	case last != nil && last.intent != a.digest:
 		return false, nil
-	case last != nil && last.version == version:
+	case last != nil && last.version == version && have.ResourceVersion != "":
 		return true, nil
 	}
 	state, err := s.sumState(a, have)

@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 
@@ -76,6 +77,13 @@ func like(before, reply *object.Object) *object.Object {
 	return reply
 }
 
+// isSameVersion reports whether a write has changed nothing. Without resourceVersions, what
+// the object has tells it.
+func isSameVersion(before, reply *object.Object) bool {
+	return before.UID == reply.UID && before.ResourceVersion == reply.ResourceVersion &&
+		(reply.ResourceVersion != "" || bytes.Equal(before.Raw, reply.Raw))
+}
+
 // add adds a write to the report if it changed something; before is nil if the
 // write created the object. When the server found nothing to change, the
 // watch sends no event either. content identifies what was written.
@@ -84,7 +92,7 @@ func (p *Performer) add(report *Report, verb string, before, reply *object.Objec
 		p.logDryRun(verb, before, reply)
 		return false
 	}
-	if before != nil && before.UID == reply.UID && before.ResourceVersion == reply.ResourceVersion {
+	if before != nil && isSameVersion(before, reply) {
 		return false
 	}
 	p.Logger.Debug("wrote", "verb", verb, "object", reply.Ref().String(), "resourceVersion", reply.ResourceVersion)
