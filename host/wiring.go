@@ -217,6 +217,7 @@ type stageCollector struct {
 	memory  func() sandbox.MemoryStats
 	slots   func() sandbox.SlotStats
 	kinds   func() []cache.Stats
+	follows func() []cache.Following
 	cached  func() cache.Memory
 	guests  func() map[string]sandbox.Stats // of the running revisions, by plugin
 	plugins func() map[string]runner.Status
@@ -239,6 +240,7 @@ func (c stageCollector) Collect(ch chan<- prometheus.Metric) {
 		counter(ch, "thole_cache_restores_total",
 			"Times that the API server was found to have gone back to an earlier state of a kind.", s.Restores, kind)
 	}
+	collectFollowing(ch, c.follows())
 	for part, bytes := range c.parts() {
 		gauge(ch, "thole_memory_bytes", "Memory by part: objects and indexes of the cache, edges to what was read, guests. Estimated, but for guests.",
 			bytes, prometheus.Labels{"part": part})
@@ -317,7 +319,7 @@ func collectBreaker(ch chan<- prometheus.Metric, plugin string, s runner.Status)
 	}
 }
 
-func gauge[N int | int64 | uint64](ch chan<- prometheus.Metric, name, help string, value N, labels prometheus.Labels) {
+func gauge[N int | int64 | uint64 | float64](ch chan<- prometheus.Metric, name, help string, value N, labels prometheus.Labels) {
 	ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, labels), prometheus.GaugeValue, float64(value))
 }
 

@@ -161,6 +161,12 @@ func TestStatsAreReadAtEachScrape(t *testing.T) {
 		kinds: func() []cache.Stats {
 			return []cache.Stats{{Kind: abi.Kind{APIVersion: "v1", Kind: "Pod"}, Objects: 3, Bytes: 300, Restores: 2}}
 		},
+		follows: func() []cache.Following {
+			return []cache.Following{
+				{Kind: abi.Kind{APIVersion: "metrics.k8s.io/v1beta1", Kind: "NodeMetrics"}, Polled: true, Interval: 90 * time.Second, Succeeded: 5, Failed: 6},
+				{Kind: abi.Kind{APIVersion: "v1", Kind: "Pod"}, Working: true},
+			}
+		},
 		leases:  func() map[string]bool { return map[string]bool{"thole-shard-0": true, "thole-shard-1": false} },
 		expires: func() time.Time { return time.Unix(1_900_000_000, 0) },
 		cached:  func() cache.Memory { return cache.Memory{Objects: 30, Indexes: 20, Edges: 5} },
@@ -182,6 +188,8 @@ thole_breaker_state p closed 0
 thole_breaker_state p half-open 0
 thole_breaker_state p open 1
 thole_cache_bytes v1 Pod 300
+thole_cache_following poll metrics.k8s.io/v1beta1 NodeMetrics 0
+thole_cache_following watch v1 Pod 1
 thole_cache_objects v1 Pod 3
 thole_cache_restores_total v1 Pod 2
 thole_daemons p 9
@@ -208,6 +216,9 @@ thole_plugin_stored_bytes p 5
 thole_plugin_stored_bytes q 0
 thole_plugin_stored_limit_bytes p 6
 thole_plugin_stored_limit_bytes q 0
+thole_poll_interval_seconds metrics.k8s.io/v1beta1 NodeMetrics 90
+thole_polls_total metrics.k8s.io/v1beta1 NodeMetrics error 6
+thole_polls_total metrics.k8s.io/v1beta1 NodeMetrics success 5
 thole_sandbox_calls_total p 5
 thole_sandbox_calls_total q 0
 thole_sandbox_compiled p 1
