@@ -62,6 +62,10 @@ func (p *pollPeer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.requests = append(p.requests, r)
+	if name, one := strings.CutPrefix(r.URL.Path, "/apis/poll.dev/v1/namespaces/ns/samples/"); one {
+		fmt.Fprint(w, p.objects["ns/"+name])
+		return
+	}
 	offset, _ := strconv.Atoi(r.URL.Query().Get("continue"))
 	if p.fault != nil {
 		if h := p.fault(1+offset/pollPageSize, r); h != nil {

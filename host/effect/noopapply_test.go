@@ -13,6 +13,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/object"
@@ -291,4 +294,44 @@ func TestForgottenApplyIsComparedWithTheObject(t *testing.T) {
 	w.ForgetAll()
 	w.intents(target, apply(configObject, "v1"))
 	w.expectSent("PATCH /api/v1/namespaces/" + w.ns + "/configmaps/c?fieldManager=thole%2Fdemo%2Fmain&force=true")
+}
+
+// An API server without resourceVersions has the same one for every state.
+func TestAnApplyIsComparedWithAnObjectThatHasNoVersion(t *testing.T) {
+	w := newCluster(t)
+	target := w.owner(list(configMap), nil)
+	show := func(o object.Object) {
+		o.ResourceVersion = ""
+		w.store.put(&o)
+		w.wire.take()
+	}
+	w.intents(target, apply(configObject, "v0"))
+	changed := *w.seen(configMap, "c")
+	w.intents(target, apply(configObject, "v1"))
+	show(*w.seen(configMap, "c"))
+	w.intents(target, apply(configObject, "v1"))
+	w.expectSent()
+	show(changed)
+	w.intents(target, apply(configObject, "v1"))
+	w.expectSent("PATCH /api/v1/namespaces/" + w.ns + "/configmaps/c?fieldManager=thole%2Fdemo%2Fmain&force=true")
+}
+
+func TestAWriteHasNoEffectIfVersionAndTextStayTheSame(t *testing.T) {
+	of := func(uid, version, text string) *object.Object {
+		return &object.Object{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), ResourceVersion: version}, Raw: []byte(text)}
+	}
+	for _, test := range []struct {
+		before, reply *object.Object
+		want          bool
+	}{
+		{of("u", "1", "a"), of("u", "1", "b"), true},
+		{of("u", "1", "a"), of("u", "2", "a"), false},
+		{of("u", "1", "a"), of("v", "1", "a"), false},
+		{of("", "", "a"), of("", "", "a"), true},
+		{of("", "", "a"), of("", "", "b"), false},
+	} {
+		if got := isSameVersion(test.before, test.reply); got != test.want {
+			t.Errorf("%+v and %+v: %v", test.before, test.reply, got)
+		}
+	}
 }

@@ -186,6 +186,9 @@ func advise(err error) string {
 	if text, ok := explain.Unreachable(err); ok {
 		return text + ", trying again: check that it runs and that --kubeconfig names it"
 	}
+	if apierrors.IsServiceUnavailable(err) {
+		return fmt.Sprintf("%v, trying again: if the kind is of an aggregated API, check that its APIService is available", err)
+	}
 	return err.Error()
 }
 
