@@ -119,9 +119,9 @@ func (s *eventSink) times(id string) (n int) {
 }
 
 // sinkConfig is the policy and the configuration for a sink.
-func (s *eventSink) sinkConfig(mode string) (policy, config string) {
+func (s *eventSink) sinkConfig(plugin, mode string) (policy, config string) {
 	return fmt.Sprintf("cloudEvents: {typePrefix: dev.thole, sinks: [{name: test, url: 'http://%s/in', mode: %s, addresses: [loopback]}]}\n", s.address, mode),
-		fmt.Sprintf("allow: {http: {publisher: [{host: '%s', scheme: http, methods: [POST], addresses: [loopback]}]}}\n", s.address)
+		fmt.Sprintf("allow: {http: {%s: [{host: '%s', scheme: http, methods: [POST], addresses: [loopback]}]}}\n", plugin, s.address)
 }
 
 // The events of the document, by the real API server: created, updated, status updated, deleted, and the
@@ -129,7 +129,7 @@ func (s *eventSink) sinkConfig(mode string) (policy, config string) {
 func TestChangesAndRunsArePublished(t *testing.T) {
 	installCRD(t, testdata+"stamp/crd.yaml")
 	ns, d, sink := namespace(t), newDirectory(t), newEventSink(t)
-	policy, config := sink.sinkConfig("binary")
+	policy, config := sink.sinkConfig("publisher", "binary")
 	d.installPolicy("publisher", policy)
 	d.install("publisher", publishingPlugin())
 	replica := func() *process {
@@ -201,7 +201,7 @@ func TestSoakSinkIsAwayUnderLoad(t *testing.T) {
 	const objects = 20
 	installCRD(t, testdata+"stamp/crd.yaml")
 	ns, d, sink := namespace(t), newDirectory(t), newEventSink(t)
-	policy, config := sink.sinkConfig("batch")
+	policy, config := sink.sinkConfig("publisher", "batch")
 	d.installPolicy("publisher", policy)
 	d.install("publisher", publishingPlugin())
 	p := start(t, d, ns, config, quietlyIn(t.TempDir()))

@@ -22,15 +22,17 @@ var labInstances = schema.GroupVersionResource{Group: "example.thole.dev", Versi
 // labRetention is how long an instance stays after its end.
 const labRetention = 5 * time.Second
 
-// labDirectory returns a plugin directory with labinstance, whose CRD it installs.
-func labDirectory(t *testing.T) directory {
+// labDirectory returns a plugin directory with labinstance, whose CRD it installs. more are further lines
+// of its policy.
+func labDirectory(t *testing.T, more ...string) directory {
 	t.Helper()
 	installCRD(t, "plugins/labinstance/crd.yaml")
 	d := newDirectory(t)
 	d.installExample("labinstance")
 	policy, err := os.ReadFile(filepath.Join(d.path, "labinstance.yaml"))
 	must(t, err)
-	d.installFile("labinstance.yaml", strings.Replace(string(policy), "retention: 1h", "retention: "+labRetention.String(), 1))
+	text := strings.Replace(string(policy), "retention: 1h", "retention: "+labRetention.String(), 1)
+	d.installFile("labinstance.yaml", text+strings.Join(more, ""))
 	return d
 }
 
