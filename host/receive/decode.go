@@ -89,6 +89,7 @@ func decode(r *http.Request, m mode, body []byte) ([]*received, *refusal) {
 		return one(decodeStructured(body))
 	case batchMode:
 		return decodeBatch(body)
+	case binaryMode:
 	}
 	return one(decodeBinary(r, body))
 }

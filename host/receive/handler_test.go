@@ -13,14 +13,17 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/object"
 )
 
 func TestAnEventMakesTheObjectOfItsSubjectRunWithIt(t *testing.T) {
 	for name, p := range map[string]post{
 		"structured": {header: []string{"Content-Type: " + structured + "; charset=UTF-8"}, body: ce("data", `{"n":12345678901234567890}`, "myext", `"x"`)},
-		"binary": {header: []string{"Content-Type: application/json", "ce-specversion: 1.0", "ce-id: 1", "ce-source: /test", "ce-type: " + started1, "ce-subject: a/shop", "ce-myext: x"},
-			body: `{"n":12345678901234567890}`},
+		"binary": {
+			header: []string{"Content-Type: application/json", "ce-specversion: 1.0", "ce-id: 1", "ce-source: /test", "ce-type: " + started1, "ce-subject: a/shop", "ce-myext: x"},
+			body:   `{"n":12345678901234567890}`,
+		},
 		"batch": {header: []string{"Content-Type: " + batch}, body: "[" + ce("data", `{"n":12345678901234567890}`, "myext", `"x"`) + "]"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -285,15 +288,11 @@ func TestRequestsAtOnceAreBoundedForACallerAndForAll(t *testing.T) {
 				w.send(post{token: "good-" + user, header: []string{"Content-Type: " + structured}, reader: func() io.Reader { return &waiting{release: release, rest: strings.NewReader(ce())} }})
 			})
 		}
-		for { // until they are in
+		await.Until(t, "they are in", func() bool {
 			w.room.mu.Lock()
-			in := w.room.byCaller[user]
-			w.room.mu.Unlock()
-			if in == n {
-				return
-			}
-			time.Sleep(time.Millisecond)
-		}
+			defer w.room.mu.Unlock()
+			return w.room.byCaller[user] == n
+		})
 	}
 	hold("all", maxOfCaller)
 	good := post{token: "good-all", header: []string{"Content-Type: " + structured}, body: ce()}

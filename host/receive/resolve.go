@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/fieldpath"
@@ -187,5 +187,5 @@ func keyOf(subject string, namespaced bool) (key object.Key, ok bool) {
 		}
 	}
 	odd := strings.ContainsFunc(key.Name, func(c rune) bool { return c <= ' ' || c >= 0x7f })
-	return key, key.Name != "" && len(key.Name) <= maxNameLength && !odd && len(path.IsValidPathSegmentName(key.Name)) == 0
+	return key, key.Name != "" && len(key.Name) <= maxNameLength && !odd && len(content.IsPathSegmentName(key.Name)) == 0
 }

@@ -239,6 +239,9 @@ func (w *world) send(p post) (status int, header http.Header, text string) {
 	if p.reader != nil {
 		body = p.reader()
 	}
+	if c, ok := body.(io.Closer); ok {
+		defer c.Close() // for HTTP/1.1, whose client goes on to read it
+	}
 	path, method := p.path, p.method
 	if path == "" {
 		path = "/events"
