@@ -61,11 +61,13 @@ func TestEventsAreLoggedWithTheirFields(t *testing.T) {
 			ofEnded(map[string]any{"class": abi.ClassPanic, "reason": "", "message": "", "stack": []string{"f", "g"}}),
 		},
 		"scan": {
-			events.ScanEnded{Run: run, Duration: 1500 * time.Microsecond, Objects: 2, Ignored: 1, Fuel: 5, MemoryBytes: 6}, hclog.Debug,
+			events.ScanEnded{Run: run, Duration: 1500 * time.Microsecond, Objects: 2, Ignored: 1, Fuel: 5, MemoryBytes: 6},
+			hclog.Debug,
 			ofRun("ScanEnded", map[string]any{"duration": "1.5ms", "fuel": int64(5), "memoryBytes": uint64(6), "objects": 2, "ignored": 1}),
 		},
 		"scan that broke off": {
-			events.ScanEnded{Run: run, Failure: events.Failure{Class: abi.ClassPanic, Message: "m", Stack: []string{"f"}, Printed: "p"}}, hclog.Error,
+			events.ScanEnded{Run: run, Failure: events.Failure{Class: abi.ClassPanic, Message: "m", Stack: []string{"f"}, Printed: "p"}},
+			hclog.Error,
 			ofRun("ScanEnded", map[string]any{"duration": "0s", "fuel": 0, "memoryBytes": 0, "class": abi.ClassPanic, "reason": "", "message": "m", "stack": []string{"f"}, "printed": "p"}),
 		},
 		"scan that failed beyond the allowance": {event: events.ScanEnded{Run: run, Failure: events.Failure{Class: abi.ClassRetry}, Muted: true}},
