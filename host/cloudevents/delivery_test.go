@@ -227,7 +227,10 @@ func TestHostileSinks(t *testing.T) {
 		},
 		"becomes a GET": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/in", http.StatusSeeOther) },
 		"switches":      func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusSwitchingProtocols) },
-		"waits long":    func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Retry-After", "1"); w.WriteHeader(http.StatusServiceUnavailable) },
+		"waits long": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

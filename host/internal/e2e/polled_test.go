@@ -94,7 +94,9 @@ func (s *samples) serve(t *testing.T) {
 		},
 	}}, metav1.CreateOptions{})
 	must(t, err)
-	t.Cleanup(func() { must(t, registered.Delete(context.Background(), "v1.poll.e2e.thole.dev", metav1.DeleteOptions{})) })
+	t.Cleanup(func() {
+		must(t, registered.Delete(context.Background(), "v1.poll.e2e.thole.dev", metav1.DeleteOptions{}))
+	})
 }
 
 func apiServices() dynamic.ResourceInterface {
