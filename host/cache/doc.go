@@ -24,6 +24,10 @@
 //   - A watch in which nothing arrives is ended after [Config.StallAfter], so that
 //     one that has frozen loses nothing. If the server has sent bookmarks, the
 //     kind is listed again; else the watch continues from the last version.
+//   - A kind whose API has no watch is listed at an interval ([Informer.PollEvery]). A list
+//     that is not complete changes nothing. Several changes of one object between two lists
+//     arrive as one event, and an object that was deleted and created again as an update if
+//     the API has no uids.
 //   - When the API server stops serving a kind, the store of the kind is
 //     emptied, with an event for each object, until the kind is served again.
 //
@@ -48,6 +52,8 @@
 //	discovery.go    where a kind is served
 //	informer.go     one informer: its life and what its users may call
 //	listwatch.go    its requests, as client-go's reflector sends them
+//	poll.go         its lists, if the kind cannot be watched
+//	intervals.go    how often: the shortest interval of its users
 //	restore.go      whether the API server has gone back to an earlier state
 //	relist.go       the owners that a list leaves without an event
 //	frames.go       a watch stream, cut into the frames of its events
@@ -56,6 +62,7 @@
 //	sweep.go        objects that nobody reads, which are packed
 //	handlers.go     its events, delivered to its handlers
 //	health.go       when it has begun to fail and has recovered
+//	following.go    for metrics: how kinds are followed
 //	derived.go      informers of objects that the host makes itself
 //	runreads.go     what one run reads, and sees as one state
 //	runlists.go     its lists: own writes in their place, and bounds
