@@ -15,6 +15,8 @@ func collectFollowing(ch chan<- prometheus.Metric, kinds []cache.Following) {
 		}
 		gauge(ch, "thole_cache_following", "1 while the kind is followed, by a watch or by a poll; 0 before the first list, and while its requests fail.",
 			oneIf(f.Working), prometheus.Labels{"kind": kind, "by": by})
+		gauge(ch, "thole_cache_handlers", "Handlers of controllers that the changes of the kind go to: for each entry of for, owns and watches that has the kind.",
+			f.Handlers, prometheus.Labels{"kind": kind})
 		if !f.Polled {
 			continue
 		}

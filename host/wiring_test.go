@@ -164,7 +164,7 @@ func TestStatsAreReadAtEachScrape(t *testing.T) {
 		follows: func() []cache.Following {
 			return []cache.Following{
 				{Kind: abi.Kind{APIVersion: "metrics.k8s.io/v1beta1", Kind: "NodeMetrics"}, Polled: true, Interval: 90 * time.Second, Succeeded: 5, Failed: 6},
-				{Kind: abi.Kind{APIVersion: "v1", Kind: "Pod"}, Working: true},
+				{Kind: abi.Kind{APIVersion: "v1", Kind: "Pod"}, Working: true, Handlers: 3},
 			}
 		},
 		leases:  func() map[string]bool { return map[string]bool{"thole-shard-0": true, "thole-shard-1": false} },
@@ -190,6 +190,8 @@ thole_breaker_state p open 1
 thole_cache_bytes v1 Pod 300
 thole_cache_following poll metrics.k8s.io/v1beta1 NodeMetrics 0
 thole_cache_following watch v1 Pod 1
+thole_cache_handlers metrics.k8s.io/v1beta1 NodeMetrics 0
+thole_cache_handlers v1 Pod 3
 thole_cache_objects v1 Pod 3
 thole_cache_restores_total v1 Pod 2
 thole_daemons p 9

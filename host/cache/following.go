@@ -44,6 +44,8 @@ type Following struct {
 	Polled bool
 	// Working is set if all informers have synced and none fails.
 	Working bool
+	// Handlers is how many handlers of controllers the changes of the kind go to.
+	Handlers int
 	// Interval is the shortest one between two lists, without jitter. Succeeded and
 	// Failed count the lists. They are zero unless the kind is polled.
 	Interval          time.Duration
@@ -68,8 +70,11 @@ func (c *Cache) Following() []Following {
 	})
 }
 
+// ownHandlers is how many handlers an informer has of its own: the one that wakes the owners of edges.
+const ownHandlers = 1
+
 func (i *informer) following(others Following, works bool) Following {
-	f := Following{Kind: i.Kind(), Working: works, Polled: others.Polled, Interval: others.Interval}
+	f := Following{Kind: i.Kind(), Working: works, Handlers: others.Handlers + i.store.feed.size() - ownHandlers, Polled: others.Polled, Interval: others.Interval}
 	if i.poller == nil {
 		return f
 	}

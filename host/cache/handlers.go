@@ -65,6 +65,13 @@ func (c change) event() Event {
 
 func newFeed() *feed { return &feed{signal: make(chan struct{}, 1)} }
 
+// size returns the number of handlers.
+func (f *feed) size() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.handlers)
+}
+
 // push queues a batch for all handlers.
 func (f *feed) push(b batch) {
 	f.mu.Lock()

@@ -153,7 +153,7 @@ func TestAWatchedKindIsNotPolled(t *testing.T) {
 	if got := p.received(); len(got) != 1 || !isWatchList(got[0]) {
 		t.Errorf("requests: %v", got)
 	}
-	if f := c.Following(); len(f) != 1 || f[0] != (Following{Kind: widget, Working: true}) {
+	if f := c.Following(); len(f) != 1 || f[0] != (Following{Kind: widget, Working: true, Handlers: 1}) {
 		t.Errorf("%+v", f)
 	}
 }

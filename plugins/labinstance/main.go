@@ -53,7 +53,7 @@ func init() {
 		Gauges: []sdk.Gauge{{Name: "phase", Field: byPhase.Field}},
 
 		Timeout: 10 * time.Second,
-		Retry:   sdk.RetryPolicy{Attempts: 5},
+		Retry:   sdk.RetryPolicy{Initial: 100 * time.Millisecond, Attempts: 5}, // the first repetition is at once
 		Warm:    []any{Pod{}, Config{}},
 	})
 }
