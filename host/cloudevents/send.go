@@ -84,7 +84,7 @@ func (t *target) call(events [][]byte) (*abi.HTTPCall, error) {
 		return call, writeBinary(call, events[0])
 	case ModeBatch:
 		contentType = event.ApplicationCloudEventsBatchJSON
-		call.Body = slicesJoined(events)
+		call.Body = jsonArray(events)
 	default:
 		call.Body = events[0]
 	}
@@ -92,8 +92,8 @@ func (t *target) call(events [][]byte) (*abi.HTTPCall, error) {
 	return call, nil
 }
 
-// slicesJoined returns a JSON array.
-func slicesJoined(elements [][]byte) []byte {
+// jsonArray returns a JSON array.
+func jsonArray(elements [][]byte) []byte {
 	return append(append([]byte{'['}, bytes.Join(elements, []byte{','})...), ']')
 }
 
