@@ -13,12 +13,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/thole-dev/thole/host/internal/await"
 )
 
-// runtime is what runs the containers of a lab, and reports them as a service account.
+// labRuntime is what runs the containers of a lab, and reports them as a service account.
 type labRuntime struct {
 	t     *testing.T
 	host  *process
@@ -29,20 +28,20 @@ type labRuntime struct {
 // newLabRuntime makes a service account that may make the instances of a namespace run.
 func newLabRuntime(t *testing.T, host *process, ns string) *labRuntime {
 	t.Helper()
-	ctx, client := t.Context(), kubernetes.NewForConfigOrDie(cluster.Config)
+	ctx := t.Context()
 	meta := metav1.ObjectMeta{Name: "runtime", Namespace: ns}
-	_, err := client.CoreV1().ServiceAccounts(ns).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+	_, err := clients.CoreV1().ServiceAccounts(ns).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
 	must(t, err)
-	_, err = client.RbacV1().Roles(ns).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+	_, err = clients.RbacV1().Roles(ns).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
 		{Verbs: []string{"reconcile"}, APIGroups: []string{labInstances.Group}, Resources: []string{labInstances.Resource}},
 	}}, metav1.CreateOptions{})
 	must(t, err)
-	_, err = client.RbacV1().RoleBindings(ns).Create(ctx, &rbacv1.RoleBinding{
+	_, err = clients.RbacV1().RoleBindings(ns).Create(ctx, &rbacv1.RoleBinding{
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: meta.Name, Namespace: ns}},
 	}, metav1.CreateOptions{})
 	must(t, err)
-	answer, err := client.CoreV1().ServiceAccounts(ns).CreateToken(ctx, meta.Name, &authenticationv1.TokenRequest{
+	answer, err := clients.CoreV1().ServiceAccounts(ns).CreateToken(ctx, meta.Name, &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"thole.dev"}},
 	}, metav1.CreateOptions{})
 	must(t, err)

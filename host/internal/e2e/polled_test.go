@@ -140,7 +140,7 @@ func TestAKindWithoutWatchIsFollowed(t *testing.T) {
 	awaitVersion(t, ns, "u", "none")
 	copied("b", "three")
 	m := p.Metrics()
-	if by := m.Sum("thole_cache_following", "by", "poll"); by != 1 || m.Sum("thole_poll_interval_seconds") != 30 {
+	if by := m.Sum("thole_cache_following", "by", "poll"); by != 1 || m.Sum("thole_poll_interval_seconds") != 1 {
 		t.Errorf("%v kinds are polled, every %v s", by, m.Sum("thole_poll_interval_seconds"))
 	}
 	if n := m.Sum("thole_polls_total", "result", "success"); n < 2 || m.Sum("thole_polls_total", "result", "error") != 0 {

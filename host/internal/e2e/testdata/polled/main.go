@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"time"
 
 	"github.com/thole-dev/thole/sdk"
 )
@@ -34,9 +35,10 @@ var (
 func init() {
 	sdk.Plugin("polled", "1")
 	sdk.Register(sdk.Controller[spec, status]{
-		Name:  "stamp",
-		For:   sdk.Kind{APIVersion: "e2e.thole.dev/v1", Kind: "Stamp"},
-		Reads: []sdk.Kind{samples},
+		Name:   "stamp",
+		For:    sdk.Kind{APIVersion: "e2e.thole.dev/v1", Kind: "Stamp"},
+		Reads:  []sdk.Kind{samples},
+		Select: sdk.Select(sdk.Poll(samples, time.Minute)), // the other controller asks for a shorter one
 		Reconcile: func(r *sdk.Request[spec, status]) (sdk.Action, error) {
 			var s sample
 			switch err := r.Get(samples.Ref("", r.Spec.Text), &s); {
@@ -52,6 +54,7 @@ func init() {
 	sdk.Register(sdk.Controller[spec, struct{}]{
 		Name:   "sample",
 		For:    samples,
+		Select: sdk.Select(sdk.Poll(samples, time.Second)),
 		Writes: []sdk.Kind{maps},
 		Reconcile: func(r *sdk.Request[spec, struct{}]) (sdk.Action, error) {
 			r.Apply(configMap{maps.Type(), sdk.ObjectMeta{Name: r.Name}, map[string]string{"text": r.Spec.Text}})
