@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/thole-dev/thole/host/cache/scope"
+	"github.com/thole-dev/thole/host/internal/await"
 )
 
 func TestTheShortestIntervalOfTheUsersCounts(t *testing.T) {
@@ -100,21 +101,22 @@ func TestUsersOfAnInformerPollAtTheShortestOfTheirIntervals(t *testing.T) {
 	c := p.open(Config{})
 	first := p.acquire(c, scope.All(polled))
 	first.PollEvery(time.Hour)
-	p.idle()
+	p.awaitInterval(time.Hour)
 	p.clock.Step(10 * time.Minute)
 	if p.idle(); lists(c) != 1 {
 		t.Fatalf("%d lists", lists(c))
 	}
 	second := p.acquire(c, scope.All(polled)) // at the default, since 10 minutes ago
-	p.after(c, 0)
+	await.Until(t, "the kind is listed", func() bool { return lists(c) == 2 })
 	second.PollEvery(time.Millisecond) // counts as a second
+	p.awaitInterval(time.Second)
 	p.after(c, 1100*time.Millisecond)
 	if got := c.Following()[0].Interval; got != time.Second {
 		t.Errorf("the interval is %s", got)
 	}
 	second.Release()
+	p.awaitInterval(time.Hour)
 	n := lists(c)
-	p.idle()
 	if p.clock.Step(time.Hour - time.Second); lists(c) != n {
 		t.Error("the interval of a user counts that was released")
 	}

@@ -11,11 +11,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	clocktest "k8s.io/utils/clock/testing"
 
 	"github.com/thole-dev/thole/abi"
@@ -29,7 +31,7 @@ var polled = abi.Kind{APIVersion: "poll.dev/v1", Kind: "Sample"}
 type pollPeer struct {
 	*httptest.Server
 	t     *testing.T
-	clock *clocktest.FakeClock
+	clock *pollClock
 
 	mu       sync.Mutex
 	objects  map[string]string // JSON by namespace/name
@@ -40,8 +42,19 @@ type pollPeer struct {
 	fault    func(page int, r *http.Request) http.HandlerFunc
 }
 
+// pollClock has the time of the last timer that was made.
+type pollClock struct {
+	*clocktest.FakeClock
+	last atomic.Int64
+}
+
+func (c *pollClock) NewTimer(d time.Duration) clock.Timer {
+	defer c.last.Store(int64(d))
+	return c.FakeClock.NewTimer(d)
+}
+
 func newPollPeer(t *testing.T) *pollPeer {
-	p := &pollPeer{t: t, clock: clocktest.NewFakeClock(time.Now()), objects: map[string]string{}, verbs: metav1.Verbs{"get", "list"}, served: true}
+	p := &pollPeer{t: t, clock: &pollClock{FakeClock: clocktest.NewFakeClock(time.Now())}, objects: map[string]string{}, verbs: metav1.Verbs{"get", "list"}, served: true}
 	p.Server = httptest.NewServer(p)
 	t.Cleanup(p.Close)
 	return p
@@ -181,6 +194,16 @@ func (p *pollPeer) after(c *Cache, d time.Duration) {
 func (p *pollPeer) idle() {
 	p.t.Helper()
 	await.Until(p.t, "the poller waits", p.clock.HasWaiters)
+}
+
+// awaitInterval waits until the poller, which has just listed the kind, waits for that interval. To let
+// time pass before that would be to race with it.
+func (p *pollPeer) awaitInterval(interval time.Duration) {
+	p.t.Helper()
+	await.Until(p.t, "the poller waits for "+interval.String(), func() bool {
+		last := time.Duration(p.clock.last.Load())
+		return interval <= last && last <= interval*11/10
+	})
 }
 
 // interval is long enough for a list at the default interval.
