@@ -3,6 +3,7 @@ package egress
 import (
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"reflect"
 	"strings"
 	"testing"
@@ -29,9 +30,9 @@ func TestEntryForAURLAllowsItAlone(t *testing.T) {
 
 // Whoever makes pauses of its own is not kept from a host because of earlier failures.
 func TestStateWithoutCircuitsSendsEveryRequest(t *testing.T) {
-	asked := 0
+	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		asked++
+		asked.Add(1)
 		panic(http.ErrAbortHandler)
 	}))
 	t.Cleanup(server.Close)
@@ -42,7 +43,7 @@ func TestStateWithoutCircuitsSendsEveryRequest(t *testing.T) {
 			t.Fatalf("%+v, %v", reply, err)
 		}
 	}
-	if asked < 3*circuitFailures {
-		t.Errorf("%d requests were sent", asked)
+	if n := asked.Load(); n < 3*circuitFailures {
+		t.Errorf("%d requests were sent", n)
 	}
 }
