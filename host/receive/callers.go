@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -29,7 +30,7 @@ const (
 	// was asked for. A token may be good for as much longer than it is valid.
 	acceptedFor = 10 * time.Second
 	refusedFor  = 2 * time.Second
-	// maxTokens bounds the tokens that are remembered.
+	// maxTokens bounds the tokens that are remembered, of those that are accepted and of others.
 	maxTokens = 1024
 	// maxToken bounds one. Those of service accounts have some 1,000 bytes.
 	maxToken = 8 << 10
@@ -39,6 +40,9 @@ const (
 	// before: of garbage there is any amount.
 	strangersPerSecond = 50
 	strangersAtOnce    = 200
+	// maxAsking bounds the requests that wait for a review at once, of tokens that were accepted before
+	// and of others. Such a request holds nothing but this place, until the API server has answered.
+	maxAsking = 64
 )
 
 // callers finds out who sends requests, by TokenReviews.
@@ -46,9 +50,12 @@ type callers struct {
 	reviews   client.TokenReviewsGetter
 	audiences []string
 	clock     clock.PassiveClock
-	known     *lru.Cache // of *reviewed, by SHA-256 of the token
+	accepted  *lru.Cache // of *reviewed, by SHA-256 of the token
+	refused   *lru.Cache // the same; garbage takes no place from tokens that are accepted
 	asking    singleflight.Group
 	strangers *rate.Limiter
+
+	acceptedWait, strangersWait *semaphore.Weighted // of maxAsking
 }
 
 // reviewed is what is known of a token.
@@ -58,7 +65,11 @@ type reviewed struct {
 }
 
 func newCallers(reviews client.TokenReviewsGetter, audiences []string, c clock.PassiveClock) *callers {
-	return &callers{reviews: reviews, audiences: audiences, clock: c, known: lru.New(maxTokens), strangers: rate.NewLimiter(strangersPerSecond, strangersAtOnce)}
+	return &callers{
+		reviews: reviews, audiences: audiences, clock: c, accepted: lru.New(maxTokens), refused: lru.New(maxTokens),
+		strangers:    rate.NewLimiter(strangersPerSecond, strangersAtOnce),
+		acceptedWait: semaphore.NewWeighted(maxAsking), strangersWait: semaphore.NewWeighted(maxAsking),
+	}
 }
 
 // of returns who sends a request.
@@ -69,6 +80,8 @@ func (c *callers) of(ctx context.Context, r *http.Request) (*access.Caller, *ref
 	}
 	caller, err := c.review(ctx, token)
 	switch {
+	case errors.Is(err, errAsking):
+		return nil, busy("the host is asking about %d other requests who sends them: try again", maxAsking)
 	case err != nil:
 		return nil, busy("the API server cannot be asked whose token it is: try again").because(err)
 	case caller == nil:
@@ -89,12 +102,24 @@ func bearer(header http.Header) (token string, ok bool) {
 	return token, strings.EqualFold(scheme, "Bearer") && token != "" && len(token) <= maxToken && !odd
 }
 
+// errAsking is returned if too many requests wait for a review.
+var errAsking = errors.New("too many requests wait for a review of their token")
+
 // review returns whose token it is, nil if it is not accepted. The error is that of asking.
 func (c *callers) review(ctx context.Context, token string) (*access.Caller, error) {
 	id := sha256.Sum256([]byte(token))
-	if r := c.remembered(id); r != nil && c.clock.Now().Before(r.until) {
+	r := c.remembered(id)
+	if r != nil && c.clock.Now().Before(r.until) {
 		return r.caller, nil
 	}
+	waiting := c.strangersWait
+	if !r.isStranger() {
+		waiting = c.acceptedWait
+	}
+	if !waiting.TryAcquire(1) {
+		return nil, errAsking
+	}
+	defer waiting.Release(1)
 	result := c.asking.DoChan(string(id[:]), func() (any, error) { return c.ask(context.WithoutCancel(ctx), id, token) })
 	select {
 	case <-ctx.Done():
@@ -106,11 +131,17 @@ func (c *callers) review(ctx context.Context, token string) (*access.Caller, err
 }
 
 func (c *callers) remembered(id [sha256.Size]byte) *reviewed {
-	if r, ok := c.known.Get(id); ok {
-		return r.(*reviewed)
+	for _, known := range []*lru.Cache{c.accepted, c.refused} {
+		if r, ok := known.Get(id); ok {
+			return r.(*reviewed)
+		}
 	}
 	return nil
 }
+
+// isStranger reports whether a token was not accepted when it was reviewed last, or never reviewed: r is
+// nil.
+func (r *reviewed) isStranger() bool { return r == nil || r.caller == nil }
 
 // ask asks the API server. Garbage that is sent again and again keeps nobody out whose token was
 // accepted before.
@@ -119,7 +150,7 @@ func (c *callers) ask(ctx context.Context, id [sha256.Size]byte, token string) (
 	if before != nil && began.Before(before.until) {
 		return before.caller, nil // since the caller has looked
 	}
-	if isStranger := before == nil || before.caller == nil; isStranger && !c.strangers.AllowN(began, 1) {
+	if before.isStranger() && !c.strangers.AllowN(began, 1) {
 		return nil, errors.New("too many tokens are not known")
 	}
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
@@ -130,11 +161,13 @@ func (c *callers) ask(ctx context.Context, id [sha256.Size]byte, token string) (
 	if err != nil {
 		return nil, fmt.Errorf("review a token: %w", explain.Forbidden(err))
 	}
-	r := &reviewed{until: began.Add(refusedFor)}
-	if c.accepts(&review.Status) {
-		r = &reviewed{access.NewCaller(review.Status.User), began.Add(acceptedFor)}
+	if !c.accepts(&review.Status) {
+		c.accepted.Remove(id)
+		c.refused.Add(id, &reviewed{until: began.Add(refusedFor)})
+		return nil, nil
 	}
-	c.known.Add(id, r)
+	r := &reviewed{access.NewCaller(review.Status.User), began.Add(acceptedFor)}
+	c.accepted.Add(id, r)
 	return r.caller, nil
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 	client "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	"k8s.io/utils/clock"
@@ -42,10 +41,9 @@ type Metrics interface {
 // Handler serves POST /events and POST /events/PLUGIN.
 type Handler struct {
 	Config
-	callers   *callers
-	strangers *semaphore.Weighted // requests whose caller is not known yet
-	room      room
-	logs      logs
+	callers *callers
+	room    room
+	logs    logs
 }
 
 const (
@@ -62,7 +60,7 @@ func New(c Config) *Handler {
 	}
 	c.bodyTimeout = cmp.Or(c.bodyTimeout, bodyTimeout)
 	return &Handler{
-		Config: c, callers: newCallers(c.Tokens, c.Audiences, c.clock), strangers: semaphore.NewWeighted(maxStrangers), logs: newLogs(),
+		Config: c, callers: newCallers(c.Tokens, c.Audiences, c.clock), logs: newLogs(),
 	}
 }
 
@@ -99,7 +97,8 @@ func (q *request) serve() *refusal {
 	case len(receivers) == 0:
 		return refuse(http.StatusNotFound, "no plugin that runs receives events")
 	}
-	if refused := q.authenticate(); refused != nil {
+	var refused *refusal
+	if q.caller, refused = h.callers.of(q.Context(), q.Request); refused != nil {
 		return refused
 	}
 	leave := h.room.enter(q.caller)
@@ -111,6 +110,7 @@ func (q *request) serve() *refusal {
 	if refused != nil {
 		return refused
 	}
+	receivers = h.Receivers() // the body has taken its time
 	if plugin := q.PathValue("plugin"); plugin != "" {
 		receivers = slices.DeleteFunc(slices.Clone(receivers), func(r Receiver) bool { return r.Plugin != plugin })
 	}
@@ -119,16 +119,6 @@ func (q *request) serve() *refusal {
 		return refused
 	}
 	return q.queue(targets)
-}
-
-// authenticate finds out who sends the request.
-func (q *request) authenticate() (refused *refusal) {
-	if !q.h.strangers.TryAcquire(1) {
-		return busy("the host is asking about %d other requests who sends them: try again", maxStrangers)
-	}
-	defer q.h.strangers.Release(1)
-	q.caller, refused = q.h.callers.of(q.Context(), q.Request)
-	return refused
 }
 
 // events reads the events of the request.
@@ -177,6 +167,9 @@ type share struct {
 
 // queue makes run what the events are for, if the rates of all their plugins allow it.
 func (q *request) queue(targets []target) *refusal {
+	if refused := q.h.stillRuns(targets); refused != nil {
+		return refused
+	}
 	shares := sharesOf(targets)
 	if refused := take(shares, q.h.clock.Now()); refused != nil {
 		return refused
@@ -194,6 +187,23 @@ func (q *request) queue(targets []target) *refusal {
 	}
 	accepted(q.w, objects)
 	return nil
+}
+
+// stillRuns refuses events for a controller that was replaced, or whose plugin this replica has ceased to
+// lead, while the API server was asked what the caller may do.
+func (h *Handler) stillRuns(targets []target) *refusal {
+	receivers := h.Receivers()
+	for _, t := range targets {
+		if !slices.ContainsFunc(receivers, func(r Receiver) bool { return r.Leads && r.Controller == t.receiver.Controller }) {
+			return notHere(t.receiver)
+		}
+	}
+	return nil
+}
+
+// notHere refuses events for a controller that this replica does not run.
+func notHere(r Receiver) *refusal {
+	return busy("this replica of the host does not run the plugin %s: another one does, or will in a moment", quoted(r.Plugin)).of(r.Plugin)
 }
 
 // sharesOf counts the events of each plugin, of which one may be for several of its controllers.

@@ -273,7 +273,6 @@ func TestStrangersDoNotKeepCallersOut(t *testing.T) {
 		t.Errorf("%d strangers were refused", refused)
 	}
 	w.clock.SetTime(w.clock.Now().Add(acceptedFor))
-	w.strangers.TryAcquire(0)
 	w.callers.strangers.AllowN(w.clock.Now(), strangersAtOnce)
 	w.expect(http.StatusAccepted, good)
 }

@@ -53,7 +53,7 @@ func (h *Handler) resolve(ctx context.Context, caller *access.Caller, e *receive
 	}
 	for _, r := range matching {
 		if !r.Leads || r.Controller == nil {
-			return nil, busy("this replica of the host does not run the plugin %s: another one does, or will in a moment", quoted(r.Plugin)).of(r.Plugin)
+			return nil, notHere(r)
 		}
 	}
 	why := missed{}

@@ -6,13 +6,10 @@ import (
 	"github.com/thole-dev/thole/host/access"
 )
 
-// Bounds of the requests at once. Strangers hold nothing but a place of those that are being
-// authenticated, which is free again when the API server has answered, and a known caller has at most
-// a part of the others.
+// Bounds of the requests at once of callers that are known. Each has at most a part of them.
 const (
-	maxStrangers = 64
-	maxRequests  = 64
-	maxOfCaller  = 16
+	maxRequests = 64
+	maxOfCaller = 16
 )
 
 // room bounds the requests at once, of all and of each caller.

@@ -45,6 +45,9 @@ type world struct {
 	counted map[string]int // events by "PLUGIN CODE"
 	asked   map[string]int // questions to the fake API server
 	away    bool           // the fake API server does not answer
+
+	authenticated func(token string) // before the fake API server answers a TokenReview; nil: nothing
+	reviewed      func()             // before it answers a SubjectAccessReview
 }
 
 // controller is one that records its signals.
@@ -175,7 +178,11 @@ func (f fakeAuthentication) Create(_ context.Context, r *authenticationv1.TokenR
 	case other: // as an API server answers that does not look at the audiences
 		r.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: name}, Audiences: []string{"https://kubernetes.default.svc"}}
 	}
-	return r, f.w.count("token")
+	err := f.w.count("token")
+	if f.w.authenticated != nil {
+		f.w.authenticated(r.Spec.Token)
+	}
+	return r, err
 }
 
 // fakeAuthorization lets the user "all" reconcile everything, "in-a" labs in the namespace a, "by-name"
@@ -196,6 +203,9 @@ func (f fakeAuthorization) Create(_ context.Context, r *authorizationv1.SubjectA
 	r.Status.Allowed = r.Spec.User == "all" && a.Verb == "reconcile" ||
 		r.Spec.User == "in-a" && labs && a.Namespace == "a" ||
 		r.Spec.User == "by-name" && labs && a.Namespace == "a" && a.Name == "shop"
+	if f.w.reviewed != nil {
+		f.w.reviewed()
+	}
 	return r, f.w.count("access")
 }
 
