@@ -111,6 +111,8 @@ func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits) controll
 		{"Daemon", orDash(daemon(c.Daemon))},
 		{"Scans", orDash(scans(c.Scans))},
 		{"Gauges", orDash(gauges(c.Gauges))},
+		{"CloudEvents", orDash(cloudEvents(c))},
+		{"Receives", orDash(receives(c.Receives))},
 		{"HTTP", orDash(httpHosts(c.HTTP))},
 		{"Reviews", orDash(reviews(c))},
 		{"Timeout", bounded(milliseconds(c.Timeout), limits.Timeout.Duration)},
@@ -157,6 +159,31 @@ func gauges(all []abi.Gauge) string {
 	texts := make([]string, len(all))
 	for i, g := range all {
 		texts[i] = g.Name + " of " + g.Field
+	}
+	return list(texts)
+}
+
+// cloudEvents describes what the host publishes.
+func cloudEvents(c *abi.Controller) string {
+	if !c.CloudEvents {
+		return ""
+	}
+	return "of each change and of the end of each run"
+}
+
+// receives describes events such as "com.example.stopped by index container from data.id".
+func receives(all []abi.Receive) string {
+	texts := make([]string, len(all))
+	for i, r := range all {
+		texts[i] = r.Type
+		if r.DataSchema != "" {
+			texts[i] = strings.TrimSpace(r.Type + " of schema " + r.DataSchema)
+		}
+		if r.Resolve == nil {
+			texts[i] += " by subject"
+		} else {
+			texts[i] += " by index " + r.Resolve.Index + " from " + r.Resolve.From
+		}
 	}
 	return list(texts)
 }

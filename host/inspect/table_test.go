@@ -49,9 +49,16 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 	limits := config.Config{}.WithDefaults().Limits
 	c := &abi.Controller{
 		Name: "a", For: widget.All(), Finalizer: true, Changes: abi.ChangesAnnotation, Gone: true, Interval: 60_000, Timeout: 30_000, Concurrency: 2,
-		Timers: []abi.Timer{{Name: "probe", Interval: 60_000, InitialDelay: 5000, Idle: 30_000, Sharp: true}, {Name: "report", Interval: 3_600_000}},
-		Scans:  []abi.Scan{{Name: "due", Interval: 30_000}, {Name: "fast", Interval: 1}},
-		Gauges: []abi.Gauge{{Name: "phase", Field: "status.phase"}},
+		Timers:      []abi.Timer{{Name: "probe", Interval: 60_000, InitialDelay: 5000, Idle: 30_000, Sharp: true}, {Name: "report", Interval: 3_600_000}},
+		Scans:       []abi.Scan{{Name: "due", Interval: 30_000}, {Name: "fast", Interval: 1}},
+		Gauges:      []abi.Gauge{{Name: "phase", Field: "status.phase"}},
+		CloudEvents: true,
+		Receives: []abi.Receive{
+			{Type: "com.example.stopped", Resolve: &abi.Resolve{Index: "container", From: "data.id"}},
+			{Type: "com.example.started"},
+			{DataSchema: "https://example.com/lab"},
+			{Type: "t", DataSchema: "https://example.com/lab"},
+		},
 		Conditions: abi.Conditions{
 			Target: "Synced", Owned: []string{"Fetched"}, Summarized: []string{"Fetched", "Stored"}, NegativePolarity: []string{"Stalled"},
 			Summaries: []abi.Summary{{Target: "Stored", Summarized: []string{"Fetched"}}},
@@ -70,6 +77,8 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 		"Timers":      "probe 1m0s (first after 5s; idle for 30s; sharp), report 1h0m0s",
 		"Scans":       "due 30s, fast 1s",
 		"Gauges":      "phase of status.phase",
+		"CloudEvents": "of each change and of the end of each run",
+		"Receives":    "com.example.stopped by index container from data.id, com.example.started by subject, of schema https://example.com/lab by subject, t of schema https://example.com/lab by subject",
 		"Timeout":     "10s, the limit of the host; 30s is requested",
 		"Concurrency": "2",
 		"Conditions":  "Synced from Fetched, Stored (bad when True: Stalled); Stored from Fetched; owns Fetched",
@@ -87,7 +96,7 @@ func TestRowsHaveWhatIsFollowed(t *testing.T) {
 	c := &abi.Controller{
 		Name: "a", For: abi.Followed{Kind: widget, Selector: abi.Selector{Namespaces: []string{"x", "y"}, LabelSelector: "a in (b,c)", FieldSelector: "metadata.name=n", MetadataOnly: true}},
 		Owns:  []abi.Followed{pod.All(), {Kind: deployment, Selector: abi.Selector{MetadataOnly: true}}},
-		Reads: []abi.Followed{gadget.All(), {Kind: configMap, Selector: abi.Selector{LabelSelector: "app=x"}}},
+		Reads: []abi.Followed{{Kind: gadget, PollInterval: 5000}, {Kind: configMap, Selector: abi.Selector{LabelSelector: "app=x"}, PollInterval: 1}},
 		Watches: []abi.Watch{
 			{Followed: pod.All(), By: abi.WatchByOwner},
 			{Followed: pod.All(), By: abi.WatchByLabel, Key: "example.com/widget"},
@@ -104,11 +113,13 @@ func TestRowsHaveWhatIsFollowed(t *testing.T) {
 			have[row[0]] = row[1]
 		}
 		for name, want := range map[string]string{
-			"For":        "example.com/v1 Widget (namespaces x, y; labelSelector a in (b,c); fieldSelector metadata.name=n; metadata only)",
-			"Owns":       owns,
-			"Conditions": "none: only metadata is followed",
-			"Reads":      "example.com/v1 Gadget, v1 ConfigMap (labelSelector app=x)",
-			"Watches":    "v1 Pod by owner, v1 Pod by label example.com/widget, v1 ConfigMap (metadata only) by field spec.name",
+			"For":         "example.com/v1 Widget (namespaces x, y; labelSelector a in (b,c); fieldSelector metadata.name=n; metadata only)",
+			"Owns":        owns,
+			"Conditions":  "none: only metadata is followed",
+			"Reads":       "example.com/v1 Gadget (pollInterval 5s), v1 ConfigMap (labelSelector app=x; pollInterval 1s)",
+			"CloudEvents": "-",
+			"Receives":    "-",
+			"Watches":     "v1 Pod by owner, v1 Pod by label example.com/widget, v1 ConfigMap (metadata only) by field spec.name",
 		} {
 			if have[name] != want {
 				t.Errorf("%s: %q, want %q", name, have[name], want)

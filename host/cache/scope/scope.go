@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -95,6 +96,9 @@ func Describe(w abi.Followed, more ...string) string {
 	add("fieldSelector", w.FieldSelector)
 	if w.MetadataOnly {
 		parts = append(parts, "metadata only")
+	}
+	if w.PollInterval > 0 {
+		add("pollInterval", (time.Duration(max(w.PollInterval, 1000)) * time.Millisecond).String())
 	}
 	if parts = append(parts, more...); parts == nil {
 		return w.Kind.String()
