@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/thole-dev/thole/abi"
@@ -13,11 +14,12 @@ import (
 type signals struct {
 	waiting [][]byte    // JSON
 	before  int         // how many came before them
+	bytes   int         // of those that wait
 	of      object.Hash // the uid of the object that they are for: the state may be that of the one before it
 }
 
-// maxSignals bounds the signals that wait for a run of one key, and maxSignalBytes those of a
-// controller. Beyond that the oldest of the key are lost: a signal is never the only truth.
+// maxSignals bounds the signals that wait for a run of one key: beyond that its oldest are lost, for a
+// signal is never the only truth. maxSignalBytes bounds those of a controller: see dropFromLargest.
 const (
 	maxSignals     = 4 * abi.MaxSignals
 	maxSignalBytes = 32 << 20
@@ -76,12 +78,37 @@ func (c *Controller) addSignalsFor(s *keyState, uid object.Hash, given [][]byte)
 	}
 	s.signals.waiting = append(s.signals.waiting, given...)
 	for _, signal := range given {
+		s.signals.bytes += len(signal)
 		c.signalBytes += len(signal)
 	}
-	for len(s.signals.waiting) > maxSignals || c.signalBytes > maxSignalBytes && len(s.signals.waiting) > 0 {
-		c.dropSignals(s, s.signals.before+1)
+	if more := len(s.signals.waiting) - maxSignals; more > 0 {
+		c.dropSignals(s, s.signals.before+more)
+	}
+	if c.signalBytes > maxSignalBytes {
+		c.dropFromLargest()
 	}
 	return true
+}
+
+// dropFromLargest makes room for signals: of the keys that have the most bytes it drops the older half.
+// The senders of one object cannot take the room of others, whose runs may fail or be suspended for any
+// time. An eighth is made free at once, since all keys are looked at. Controller.mu is held.
+func (c *Controller) dropFromLargest() {
+	var all []*keyState
+	for _, s := range c.keys {
+		if s.carried != nil && s.signals.bytes > 0 {
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, func(a, b *keyState) int { return cmp.Compare(b.signals.bytes, a.signals.bytes) })
+	for _, s := range all {
+		for half := s.signals.bytes / 2; s.signals.bytes > half; {
+			c.dropSignals(s, s.signals.before+1)
+		}
+		if c.signalBytes <= maxSignalBytes/8*7 {
+			return
+		}
+	}
 }
 
 // dropSignals drops the first signals: those that came before the one with that number.
@@ -89,6 +116,7 @@ func (c *Controller) addSignalsFor(s *keyState, uid object.Hash, given [][]byte)
 func (c *Controller) dropSignals(s *keyState, until int) {
 	n := min(max(until-s.signals.before, 0), len(s.signals.waiting))
 	for _, signal := range s.signals.waiting[:n] {
+		s.signals.bytes -= len(signal)
 		c.signalBytes -= len(signal)
 	}
 	s.signals.waiting, s.signals.before = slices.Clone(s.signals.waiting[n:]), s.signals.before+n

@@ -220,6 +220,16 @@ func TestSignalsAreBounded(t *testing.T) {
 			f.c.Signal(key, large)
 		}
 	}
+	if f.c.signalBytes > maxSignalBytes || f.c.signalBytes < maxSignalBytes/2 {
+		t.Errorf("%d bytes of signals are kept", f.c.signalBytes)
+	}
+	// Whoever has filled all this, of objects that do not run, takes nothing from others.
+	f.signal(`"small"`)
+	for i := range 2 * maxSignalBytes / len(large) {
+		f.c.Signal(object.Key{Namespace: "ns", Name: fmt.Sprint("w", i%64)}, large)
+	}
+	f.run(abi.ReasonSignal)
+	f.expectGiven(`"small"`)
 	if f.c.signalBytes > maxSignalBytes {
 		t.Errorf("%d bytes of signals are kept", f.c.signalBytes)
 	}
