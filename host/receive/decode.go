@@ -5,6 +5,8 @@ import (
 	"errors"
 	"mime"
 	"net/http"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -188,7 +190,7 @@ func decodeBinary(r *http.Request, body []byte) (*event.Event, member, error) {
 		if err := checkName(strings.ToLower(attribute)); err != nil {
 			return nil, member{}, err
 		}
-		header[name] = values
+		header.Set(name, attributeOf(values[0]))
 	}
 	if got := header.Get("Ce-Specversion"); got != event.CloudEventsVersionV1 {
 		return nil, member{}, errVersion(got)
@@ -203,6 +205,21 @@ func decodeBinary(r *http.Request, body []byte) (*event.Event, member, error) {
 	}
 	return e, dataOf(contentType, body), err
 }
+
+// attributeOf returns the attribute that a header has: in quotes, as older senders wrote it, and
+// percent-encoded, see section 3.1.3.2 of the HTTP binding of CloudEvents. The SDK does neither, as a sender
+// or as a receiver, so that what is not an encoding is the attribute itself.
+func attributeOf(value string) string {
+	if inner, is := strings.CutPrefix(value, `"`); is && strings.HasSuffix(inner, `"`) {
+		value = backslashed.ReplaceAllString(inner[:len(inner)-1], "$1")
+	}
+	if decoded, err := url.PathUnescape(value); err == nil {
+		return decoded
+	}
+	return value
+}
+
+var backslashed = regexp.MustCompile(`\\(.)`)
 
 // errNoURI is returned for what the SDK leaves out.
 var errNoURI = errors.New("dataschema: is not a URI")

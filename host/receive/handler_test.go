@@ -78,6 +78,34 @@ func TestDataOfEveryTypeArrives(t *testing.T) {
 	}
 }
 
+// Section 3.1.3.2 of the HTTP binding of CloudEvents has how attributes are encoded.
+func TestAttributesInHeadersAreDecoded(t *testing.T) {
+	for value, want := range map[string]string{
+		"Euro%20%E2%82%AC%20%F0%9F%98%80": "Euro € 😀",
+		"a%2520b":                         "a%20b", // once
+		"100%":                            "100%",  // as a sender writes it that does not encode
+		`"a \"b\" \\ %41"`:                `a "b" \ A`,
+		`"`:                               `"`,
+		"a+b":                             "a+b",
+		"%C3":                             "",
+		"%00":                             "\x00",
+	} {
+		t.Run(value, func(t *testing.T) {
+			w := newWorld(t, nil)
+			p := post{token: "good-all", header: []string{"ce-specversion: 1.0", "ce-id: 1", "ce-source: /test", "ce-type: " + strings.ReplaceAll(started1, "a", "%61"), "ce-subject: a%2Fshop", "ce-myext: " + value}}
+			if want == "" { // it is not UTF-8
+				w.expect(http.StatusBadRequest, p)
+				return
+			}
+			w.expect(http.StatusAccepted, p)
+			var got map[string]string
+			if err := json.Unmarshal([]byte(strings.Join(w.labs.signals[shopOfA], "")), &got); err != nil || got["myext"] != want {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+}
+
 func TestEventsInStructuredModeAreTakenInAnyOrderAndForm(t *testing.T) {
 	for name, body := range map[string]string{
 		"data first":            `{"data_base64":"\/wA=","type":"` + started1 + `","subject":"a/shop","id":"1","source":"/s","specversion":"1.0"}`,
