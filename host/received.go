@@ -40,7 +40,16 @@ func newReceived(h *Host, cluster *rest.Config) (http.Handler, error) {
 	}), nil
 }
 
-// isStarting reports whether a plugin is being loaded, or it is not known yet which there are.
+// isStarting reports whether a plugin is being loaded, started again or stopped with the host, or it is
+// not known yet which there are.
 func (h *Host) isStarting() bool {
-	return !h.catalog.Updated() || slices.ContainsFunc(h.catalog.Statuses(), func(s catalog.Status) bool { return s.State == catalog.Loading })
+	return !h.catalog.Updated() || awaited(h.catalog.Statuses(), h.runner.KnowsReceivers)
+}
+
+// awaited reports whether there is a plugin that is about to run. One that is started again, because of a
+// change of its kinds for example, keeps its state meanwhile.
+func awaited(all []catalog.Status, runs func(plugin string) bool) bool {
+	return slices.ContainsFunc(all, func(s catalog.Status) bool {
+		return s.State == catalog.Loading || (s.State == catalog.Running || s.State == catalog.Degraded) && !runs(s.Name)
+	})
 }

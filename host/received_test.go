@@ -29,6 +29,26 @@ import (
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
+// Else an event for a plugin that is started again would be answered with 404, which tells its sender not
+// to send it again.
+func TestPluginsThatAreAboutToRunAreAwaited(t *testing.T) {
+	for state, want := range map[catalog.State][2]bool{ // while it runs, and while it does not
+		catalog.Loading:  {true, true},
+		catalog.Running:  {false, true},
+		catalog.Degraded: {false, true},
+		catalog.Waiting:  {false, false},
+		catalog.Failed:   {false, false},
+		catalog.Draining: {false, false},
+	} {
+		all := []catalog.Status{{Name: "other", State: catalog.Running}, {Name: "p", State: state}}
+		for i, runs := range []bool{true, false} {
+			if got := awaited(all, func(plugin string) bool { return plugin == "other" || runs }); got != want[i] {
+				t.Errorf("%s, runs %v: %v", state, runs, got)
+			}
+		}
+	}
+}
+
 // containers are objects that run by events from outside, in two replicas of a host.
 type containers struct {
 	testing.TB

@@ -44,3 +44,9 @@ func (r *Runner) Receivers() (all []receive.Receiver) {
 	})
 	return all
 }
+
+// KnowsReceivers reports whether it is known what a plugin receives: a revision of it runs.
+func (r *Runner) KnowsReceivers(plugin string) bool {
+	p := r.running(plugin)
+	return p != nil && p.receives.Load() != nil
+}
