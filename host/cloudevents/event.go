@@ -1,6 +1,7 @@
 package cloudevents
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -15,8 +16,9 @@ import (
 
 // Event is a [Change] or a [RunEnd].
 type Event interface {
-	// attributes returns the attributes of the event, but for the prefix of its type, and its data.
-	attributes() (a attributes, data any)
+	// attributes returns the attributes of the event, but for the prefix of its type, and its data. at is
+	// the time of the event.
+	attributes(at time.Time) (a attributes, data any)
 }
 
 // attributes are those of a CloudEvent that differ.
@@ -24,12 +26,12 @@ type attributes struct{ eventType, source, subject, id string }
 
 // Subject is the object that an event is about, as it was then.
 type Subject struct {
-	UID                string
+	UID                string // "": the API server has none for objects of the kind
 	Kind               abi.Kind
 	Key                object.Key
-	ResourceVersion    string
-	Generation         int64 // 0: the kind has none
-	ObservedGeneration int64 // of the status; 0: it has none
+	ResourceVersion    string // "": likewise
+	Generation         int64  // 0: the kind has none
+	ObservedGeneration int64  // of the status; 0: it has none
 }
 
 // ChangeType is what has happened to an object.
@@ -47,6 +49,9 @@ const (
 type Change struct {
 	Type   ChangeType
 	Object Subject // after the change; the last state of an object that was deleted
+	// Again is set for an object of type Created that may have been deleted to receivers before, and have
+	// come back with the same uid.
+	Again bool
 }
 
 // RunEnd is the end of a run.
@@ -98,36 +103,40 @@ func (s Subject) data() objectData {
 	return objectData{s.UID, s.Kind.APIVersion, s.Kind.Kind, s.Generation, s.ObservedGeneration}
 }
 
+// identity returns what tells objects of a kind apart.
+func (s Subject) identity() string { return cmp.Or(s.UID, s.Key.String()) }
+
 func (s Subject) kind() string { return strings.ToLower(s.Kind.Kind) }
 
-func (c Change) attributes() (attributes, any) {
+func (c Change) attributes(at time.Time) (attributes, any) {
 	name := strings.ToLower(string(c.Type))
 	return attributes{
 		eventType: c.Object.kind() + "." + name,
 		source:    "watcher/" + c.Object.kind(),
 		subject:   c.Object.Key.String(),
-		id:        c.Object.UID + "/" + name + c.version(),
+		id:        c.Object.identity() + "/" + name + c.version(at),
 	}, changeData{c.Object.data(), c.Type}
 }
 
 // version returns what tells changes of one type of an object apart: the same for the same change,
-// whichever replica publishes it.
-func (c Change) version() string {
+// whichever replica publishes it. A generation would not do, as it comes again for another change after
+// a restore of etcd.
+func (c Change) version(at time.Time) string {
 	switch {
-	case c.Type == Created, c.Type == Deleted:
+	case c.Type == Created && c.Object.UID != "" && !c.Again:
 		return ""
-	case c.Type == Updated && c.Object.Generation != 0:
-		return "/" + strconv.FormatInt(c.Object.Generation, 10)
+	case c.Object.ResourceVersion != "":
+		return "/v" + c.Object.ResourceVersion
 	}
-	return "/v" + c.Object.ResourceVersion
+	return "/t" + strconv.FormatInt(at.UnixNano(), 10)
 }
 
-func (e RunEnd) attributes() (attributes, any) {
+func (e RunEnd) attributes(time.Time) (attributes, any) {
 	return attributes{
 		eventType: e.Object.kind() + ".reconciled." + e.Result,
 		source:    "controller/" + e.Plugin + "/" + e.Controller,
 		subject:   e.Object.Key.String(),
-		id:        e.Object.UID + "/run/" + e.ID,
+		id:        e.Object.identity() + "/run/" + e.ID,
 	}, runData{e.Object.data(), e.Plugin, e.Controller, e.Result, e.Attempt, e.Class, e.Reason}
 }
 
@@ -139,7 +148,7 @@ type encoded struct {
 
 // encode returns an event as JSON. The error is that of an object whose names make no valid event.
 func encode(e Event, typePrefix string, at time.Time) (encoded, error) {
-	a, data := e.attributes()
+	a, data := e.attributes(at)
 	if typePrefix != "" {
 		a.eventType = typePrefix + "." + a.eventType
 	}

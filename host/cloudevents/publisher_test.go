@@ -53,7 +53,7 @@ func TestSinkAtAnotherURLIsAnotherOne(t *testing.T) {
 		t.Error(got)
 	}
 	w.Publish(change("a", 2))
-	if got := other.awaitEvents(1); got[0].ID() != "u-a/updated/2" {
+	if got := other.awaitEvents(1); got[0].ID() != "u-a/updated/v102" {
 		t.Errorf("got %s", got)
 	}
 	r.start()

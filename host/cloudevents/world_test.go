@@ -32,7 +32,7 @@ var widget = abi.Kind{APIVersion: "example.dev/v1", Kind: "Widget"}
 
 // change returns the n-th update of an object.
 func change(name string, n int) Change {
-	return Change{Updated, Subject{UID: "u-" + name, Kind: widget, Key: object.Key{Namespace: "ns", Name: name}, ResourceVersion: fmt.Sprint(100 + n), Generation: int64(n)}}
+	return Change{Type: Updated, Object: Subject{UID: "u-" + name, Kind: widget, Key: object.Key{Namespace: "ns", Name: name}, ResourceVersion: fmt.Sprint(100 + n), Generation: int64(n)}}
 }
 
 // receiver is a sink that reads events with the SDK. It can be down, at the same address.

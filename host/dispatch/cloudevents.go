@@ -47,16 +47,33 @@ func (c *Controller) publishes(rev *Revision) bool {
 // publishChange publishes an event of the primary kind. old is nil for an object that was created, and
 // for one that existed when the informer started; updated is nil for one that was deleted.
 func (c *Controller) publishChange(old, updated *object.Object) {
-	if !c.publishes(c.revision.Load()) {
+	rev := c.revision.Load()
+	if !c.publishes(rev) {
 		return
 	}
+	old, updated = rev.followed(old), rev.followed(updated)
 	what, changed := changeType(old, updated)
 	if !changed {
 		return
 	}
 	c.publishing.Lock()
 	defer c.publishing.Unlock()
-	c.Publisher.Publish(cloudevents.Change{Type: what, Object: subjectOf(cmp.Or(updated, old))})
+	c.Publisher.Publish(rev.change(what, cmp.Or(updated, old)))
+}
+
+// followed returns what the controller follows of a primary: the informer has more of it than its metadata
+// if another entry of the manifest follows that. o may be nil.
+func (rev *Revision) followed(o *object.Object) *object.Object {
+	if o == nil || !rev.Controller.For.MetadataOnly {
+		return o
+	}
+	return o.Metadata()
+}
+
+// change returns an event. An object can leave what selectors select, and come back.
+func (rev *Revision) change(what cloudevents.ChangeType, o *object.Object) cloudevents.Change {
+	selects := rev.Controller.For.LabelSelector != "" || rev.Controller.For.FieldSelector != ""
+	return cloudevents.Change{Type: what, Object: subjectOf(o), Again: what == cloudevents.Created && selects}
 }
 
 // changeType returns what an event of the primary kind is to receivers. A change of nothing but
@@ -110,7 +127,8 @@ func observedGeneration(raw []byte) int64 {
 // Unless again is set, only sinks are told that were not told before. It blocks until all are published, or
 // ctx is done.
 func (c *Controller) Announce(ctx context.Context, keys []object.Key, again bool) {
-	if !c.publishes(c.revision.Load()) {
+	rev := c.revision.Load()
+	if !c.publishes(rev) {
 		return
 	}
 	c.Publisher.Announce(ctx, c.Name, again, len(keys), func(i int, put func(cloudevents.Event)) {
@@ -118,7 +136,7 @@ func (c *Controller) Announce(ctx context.Context, keys []object.Key, again bool
 		c.publishing.Lock()
 		defer c.publishing.Unlock()
 		if o, exists := c.Cache.Shown(keys[i]); exists {
-			put(cloudevents.Change{Type: cloudevents.Created, Object: subjectOf(o)})
+			put(rev.change(cloudevents.Created, rev.followed(o)))
 		}
 	})
 }
@@ -130,7 +148,7 @@ func (r *run) publishEnd(ended *events.RunEnded) {
 	}
 	r.c.Publisher.Publish(cloudevents.RunEnd{
 		Plugin: r.c.Plugin, Controller: r.c.Name, ID: fmt.Sprintf("%s-%x", r.id, r.start.UnixNano()),
-		Object: subjectOf(r.primary), Result: eventResult(r.decision.Metric), Attempt: ended.Attempt,
+		Object: subjectOf(r.revision.followed(r.primary)), Result: eventResult(r.decision.Metric), Attempt: ended.Attempt,
 		Class: ended.Failure.Class, Reason: ended.Failure.Reason,
 	})
 }

@@ -17,6 +17,7 @@ import (
 type published struct {
 	mu     sync.Mutex
 	events []string
+	again  []bool // of changes
 	during func() // is called in the middle of an announcement
 }
 
@@ -25,6 +26,7 @@ func (p *published) Publish(e cloudevents.Event) {
 	defer p.mu.Unlock()
 	switch e := e.(type) {
 	case cloudevents.Change:
+		p.again = append(p.again, e.Again)
 		p.events = append(p.events, fmt.Sprintf("%s %s %s v%s generation %d observed %d", e.Type, e.Object.UID, e.Object.Key, e.Object.ResourceVersion, e.Object.Generation, e.Object.ObservedGeneration))
 	case cloudevents.RunEnd:
 		p.events = append(p.events, fmt.Sprintf("%s/%s %s %s attempt %d %s %s observed %d", e.Plugin, e.Controller, e.Object.Key, e.Result, e.Attempt, e.Class, e.Reason, e.Object.ObservedGeneration))
@@ -222,6 +224,42 @@ func TestDeletionIsPublishedAfterTheAnnouncement(t *testing.T) {
 	f.c.Announce(t.Context(), []object.Key{testKey}, true)
 	<-deleted
 	p.expect(t, "CREATED u1 ns/w v1 generation 1 observed 0", "DELETED u1 ns/w v1 generation 1 observed 0")
+}
+
+// Another entry of the manifest may follow all of the objects, which the informer then has.
+func TestOfMetadataOnlyPrimariesOnlyTheMetadataIsPublished(t *testing.T) {
+	f, p := newPublishing(t)
+	f.c.revision.Load().Controller.For.MetadataOnly = true
+	before := widgetWith(t, `"resourceVersion":"1","generation":1`, `,"status":{"observedGeneration":1}`)
+	f.c.Observe(before, widgetWith(t, `"resourceVersion":"2","generation":1`, `,"status":{"observedGeneration":1,"x":1}`), false)
+	p.expect(t)
+	f.c.Observe(before, widgetWith(t, `"resourceVersion":"3","generation":2`, `,"status":{"observedGeneration":1,"x":1}`), false)
+	p.expect(t, "UPDATED u1 ns/w v3 generation 2 observed 0")
+	f.put(strings.Replace(aWidget, `"spec"`, `"status":{"observedGeneration":1},"spec"`, 1))
+	f.c.Announce(t.Context(), []object.Key{testKey}, true)
+	p.expect(t, "CREATED u1 ns/w v1 generation 1 observed 0")
+	f.run(abi.ReasonPrimary)
+	p.expect(t, "p/c ns/w success attempt 0   observed 0")
+}
+
+// What leaves a selection and comes back has the same uid.
+func TestSelectedObjectsMayBeCreatedAgain(t *testing.T) {
+	f, p := newPublishing(t)
+	o := f.put(aWidget)
+	for selector, want := range map[*string]bool{nil: false, &f.c.revision.Load().Controller.For.LabelSelector: true, &f.c.revision.Load().Controller.For.FieldSelector: true} {
+		if selector != nil {
+			*selector = "a=b"
+		}
+		f.c.Observe(nil, o, false)
+		f.c.Announce(t.Context(), []object.Key{testKey}, true)
+		f.c.Observe(o, nil, false)
+		if got := fmt.Sprint(p.again); got != fmt.Sprint([]bool{want, want, false}) {
+			t.Errorf("%v: again is %s", selector != nil, got)
+		}
+		if p.again = nil; selector != nil {
+			*selector = ""
+		}
+	}
 }
 
 // A restart, or another replica, publishes the same change with the same id.

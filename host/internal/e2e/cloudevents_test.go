@@ -14,7 +14,9 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/internal/await"
@@ -156,9 +158,10 @@ func TestChangesAndRunsArePublished(t *testing.T) {
 	want := []string{"dev.thole.stamp.created " + a + "/created", "dev.thole.stamp.status_updated " + a + "/status_updated/v" + version()}
 	sink.await("a was created", ns+"/a", "watcher/stamp", want...)
 
-	must(t, patchSpec(t.Context(), stamps, ns, "a", "text", "2"))
+	updated, err := objects.Resource(stamps).Namespace(ns).Patch(t.Context(), "a", types.MergePatchType, []byte(`{"spec":{"text":"2"}}`), metav1.PatchOptions{})
+	must(t, err)
 	awaitObserved(2)
-	want = append(want, "dev.thole.stamp.updated "+a+"/updated/2", "dev.thole.stamp.status_updated "+a+"/status_updated/v"+version())
+	want = append(want, "dev.thole.stamp.updated "+a+"/updated/v"+updated.GetResourceVersion(), "dev.thole.stamp.status_updated "+a+"/status_updated/v"+version())
 	sink.await("a was updated", ns+"/a", "watcher/stamp", want...)
 	annotate(t, stamps, ns, "a", "of", "nothing") // no event
 	await.Until(t, "two runs have ended", func() bool { return len(sink.about(ns+"/a", "controller/publisher/main")) >= 2 })
@@ -180,8 +183,9 @@ func TestChangesAndRunsArePublished(t *testing.T) {
 	await.Until(t, "the second replica announces what is there", func() bool { return sink.times(a+"/created") == 2 && sink.times(b+"/created") == 2 })
 	sink.await("the ids are the same", ns+"/a", "watcher/stamp", want...)
 
+	deleted := "dev.thole.stamp.deleted " + a + "/deleted/v" + version()
 	remove(t, stamps, ns, "a")
-	sink.await("a was deleted", ns+"/a", "watcher/stamp", append(want, "dev.thole.stamp.deleted "+a+"/deleted")...)
+	sink.await("a was deleted", ns+"/a", "watcher/stamp", append(want, deleted)...)
 	m := second.Metrics()
 	if n := m.Sum("thole_cloudevents_dropped_total"); n != 0 || m.Count("thole_cloudevents_dropped_total", "sink", "test") != 4 {
 		t.Errorf("%v events were dropped: %v", n, m)
@@ -225,19 +229,10 @@ func TestSoakSinkIsAwayUnderLoad(t *testing.T) {
 	waiting := p.Metrics().Sum("thole_cloudevents_buffered")
 	sink.start()
 	load(time.Second)
-	last := map[string]string{}
 	for i := range objects {
 		o := get(t, stamps, ns, name(i))
-		last[fmt.Sprintf("%s/updated/%d", o.GetUID(), o.GetGeneration())] = o.GetName()
+		await.Until(t, "the last change of "+o.GetName()+" arrives", func() bool { return sink.generation(ns+"/"+o.GetName()) == o.GetGeneration() })
 	}
-	await.Until(t, "the last change of each object arrives", func() bool {
-		for id := range last {
-			if sink.times(id) == 0 {
-				return false
-			}
-		}
-		return true
-	})
 	await.Until(t, "the buffer is empty", func() bool { return p.Metrics().Sum("thole_cloudevents_buffered") == 0 })
 	m := p.Metrics()
 	t.Logf("%d changes, %v events were buffered and %v published", changes, waiting, m.Sum("thole_cloudevents_published_total"))
@@ -245,6 +240,20 @@ func TestSoakSinkIsAwayUnderLoad(t *testing.T) {
 		t.Errorf("%v events were dropped, %v waited for the sink", n, waiting)
 	}
 	sink.expectEveryGeneration(ns)
+}
+
+// generation returns that of the last event about a change of an object.
+func (s *eventSink) generation(subject string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var data struct{ Generation int64 }
+	for _, e := range slices.Backward(s.got) {
+		if e.Subject() == subject && strings.HasSuffix(e.Type(), ".updated") {
+			must(s.t, e.DataAs(&data))
+			break
+		}
+	}
+	return data.Generation
 }
 
 // expectEveryGeneration fails unless the generations of each object came in their order, and none is
