@@ -7,7 +7,7 @@
 //
 // Guarantees: as long as the host lives, an event that is in a buffer is sent until the sink has taken
 // or refused it, so that it arrives at least once. Events about one object arrive in the order in which
-// they were published. Events beyond the bounds of a buffer are dropped, counted and logged.
+// they were published. Events beyond the bounds of a buffer are dropped, counted and reported.
 //
 //	settings.go  the cloudEvents of a policy, as they are written
 //	check.go     what is wrong with them
@@ -15,7 +15,7 @@
 //	buffer.go    the events that wait for a sink, in lanes
 //	sink.go      the delivery to one sink
 //	send.go      one request to a sink, and what its answer means
-//	report.go    the log and the metrics of a sink
+//	report.go    the metrics of a sink, and what is reported of it
 //	publisher.go the sinks of a plugin
 //	announce.go  the announcement of what is there
 //

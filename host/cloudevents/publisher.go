@@ -21,6 +21,9 @@ const (
 type Config struct {
 	Plugin  string
 	Metrics func(sink string) Metrics
+	// Dropped is called when events were dropped, once a minute at most for a sink and a reason and when the
+	// sink ends. It must not block.
+	Dropped func(Drop)
 	Logger  hclog.Logger
 }
 
@@ -75,7 +78,7 @@ func (p *Publisher) current() []*sink {
 
 func (p *Publisher) newSink(id identity, wanted Sink, secrets egress.SecretReader) *sink {
 	state := egress.NewStateWithoutCircuits()
-	return newSink(id, p.target(wanted, state, secrets), state, newReport(p.logger(id.name), p.config.Metrics(id.name)))
+	return newSink(id, p.target(wanted, state, secrets), state, newReport(id.name, p.config.Dropped, p.logger(id.name), p.config.Metrics(id.name)))
 }
 
 func (p *Publisher) logger(sink string) hclog.Logger { return p.config.Logger.With("sink", sink) }

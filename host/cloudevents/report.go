@@ -28,25 +28,35 @@ const (
 // DropReasons returns the reasons, for metrics that exist before the first event.
 func DropReasons() []string { return []string{dropFull, dropRefused, dropRemoved, dropStopped} }
 
-// toldEvery is the time between two log lines about the same.
+// Drop is events that were dropped for one reason since the last Drop of a sink for it.
+type Drop struct {
+	Sink   string // its name
+	Reason string // one of [DropReasons]
+	Why    string // of the last one, for people
+	Events int
+}
+
+// toldEvery is the time between two log lines, or calls of [Config.Dropped], about the same.
 const toldEvery = time.Minute
 
-// report tells what becomes of the events of a sink. A line about the same is logged once a minute.
+// report reports what becomes of the events of a sink, about the same once a minute.
 type report struct {
 	Metrics
-	log hclog.Logger // with plugin and sink
+	sink string
+	drop func(Drop)
+	log  hclog.Logger // with plugin and sink
 
 	mu      sync.Mutex
-	told    map[string]time.Time // when there was a line about something
-	untold  map[string]int       // what was dropped since, by reason
+	told    map[string]time.Time // when something was reported
+	untold  map[string]Drop      // what was dropped since, by reason
 	failing bool
 }
 
-func newReport(log hclog.Logger, metrics Metrics) *report {
-	return &report{Metrics: metrics, log: log, told: map[string]time.Time{}, untold: map[string]int{}}
+func newReport(sink string, drop func(Drop), log hclog.Logger, metrics Metrics) *report {
+	return &report{Metrics: metrics, sink: sink, drop: drop, log: log, told: map[string]time.Time{}, untold: map[string]Drop{}}
 }
 
-// dropped counts events that are lost, and tells that.
+// dropped counts events that are lost, and reports that.
 func (r *report) dropped(reason string, n int, why string) {
 	if n == 0 {
 		return
@@ -54,10 +64,27 @@ func (r *report) dropped(reason string, n int, why string) {
 	r.Dropped(reason, n)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.untold[reason] += n; r.mayTell(reason) {
-		r.log.Warn("CloudEvents were dropped, and their receivers do not learn what has happened", "reason", reason, "events", r.untold[reason], "why", why)
-		r.untold[reason] = 0
+	r.untold[reason] = Drop{r.sink, reason, why, r.untold[reason].Events + n}
+	r.tellDrops(false)
+}
+
+// tellDrops reports what was dropped and was not reported; last is set if there will be no time later. mu
+// is held.
+func (r *report) tellDrops(last bool) {
+	for reason, d := range r.untold {
+		if last || r.mayTell(reason) {
+			r.drop(d)
+			delete(r.untold, reason)
+		}
 	}
+}
+
+// end reports what is left. It must be called last.
+func (r *report) end() {
+	r.Buffered(0)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tellDrops(true)
 }
 
 // failed counts a request that did not reach the sink.
@@ -72,11 +99,12 @@ func (r *report) failed(why string, again time.Duration) {
 
 const maxWhy = 512
 
-// taken counts events that the sink has.
+// taken counts events that the sink has, and reports what was dropped before if it is time.
 func (r *report) taken(n int) {
 	r.Published(n)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.tellDrops(false)
 	if r.failing {
 		r.failing = false
 		r.log.Info("the sink takes CloudEvents again")

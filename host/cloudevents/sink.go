@@ -143,5 +143,5 @@ func (s *sink) end(within time.Duration, reason string) {
 	s.cancel()
 	s.target.Load().client.Close()
 	s.report.dropped(reason, s.len(), "they were in the buffer")
-	s.report.Buffered(0)
+	s.report.end()
 }

@@ -179,7 +179,9 @@ func newWorld(t *testing.T, log hclog.Logger) *world {
 		log = hclog.NewNullLogger()
 	}
 	w := &world{counts: map[string]*counts{}}
-	w.Publisher = New(Config{Plugin: "p", Logger: log, Metrics: func(sink string) Metrics { return w.of(sink) }})
+	w.Publisher = New(Config{Plugin: "p", Logger: log, Metrics: func(sink string) Metrics { return w.of(sink) }, Dropped: func(d Drop) {
+		log.Warn("dropped", "sink", d.Sink, "reason", d.Reason, "why", d.Why, "events", d.Events)
+	}})
 	t.Cleanup(w.Publisher.Close)
 	return w
 }

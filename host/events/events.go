@@ -153,6 +153,15 @@ type (
 		// people.
 		Commands []string
 	}
+	// CloudEventsDropped reports that a sink did not get events: once a minute for all of a
+	// reason since then, and when the plugin has stopped or its policy has the sink no more.
+	CloudEventsDropped struct {
+		Plugin string
+		Sink   string // its name
+		Reason string // the label "reason" of thole_cloudevents_dropped_total
+		Why    string // in the words of the host alone
+		Events int    // how many
+	}
 )
 
 // LeftFinalizer is a finalizer that is left on the objects of one kind.
@@ -228,19 +237,20 @@ type (
 	}
 )
 
-func (HostStarted) event()       {}
-func (HostStopped) event()       {}
-func (PluginStarted) event()     {}
-func (PluginRestored) event()    {}
-func (PluginWaiting) event()     {}
-func (PluginRefused) event()     {}
-func (PluginRolledBack) event()  {}
-func (PluginStopped) event()     {}
-func (PluginQuarantined) event() {}
-func (PluginRecovered) event()   {}
-func (RightsMissing) event()     {}
-func (RightsGranted) event()     {}
-func (FinalizersLeft) event()    {}
-func (RunEnded) event()          {}
-func (ScanEnded) event()         {}
-func (GuestLogged) event()       {}
+func (HostStarted) event()        {}
+func (HostStopped) event()        {}
+func (PluginStarted) event()      {}
+func (PluginRestored) event()     {}
+func (PluginWaiting) event()      {}
+func (PluginRefused) event()      {}
+func (PluginRolledBack) event()   {}
+func (PluginStopped) event()      {}
+func (PluginQuarantined) event()  {}
+func (PluginRecovered) event()    {}
+func (RightsMissing) event()      {}
+func (RightsGranted) event()      {}
+func (FinalizersLeft) event()     {}
+func (CloudEventsDropped) event() {}
+func (RunEnded) event()           {}
+func (ScanEnded) event()          {}
+func (GuestLogged) event()        {}

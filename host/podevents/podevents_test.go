@@ -107,6 +107,10 @@ func TestMessagesOnThePod(t *testing.T) {
 			"Warning", "PluginQuarantined",
 			`plugin "demo" fails, its objects wait while single runs probe it: 8 panics`,
 		},
+		{
+			events.CloudEventsDropped{Plugin: "demo", Sink: "s", Reason: "full", Why: "the buffer is full", Events: 7},
+			"Warning", "EventsDropped", `plugin "demo" dropped 7 CloudEvents for the sink s (full): the buffer is full`,
+		},
 		{events.PluginRecovered{Revision: first}, "Normal", "PluginRecovered", `plugin "demo" runs as before`},
 		{events.PluginStopped{Plugin: "demo", Removed: true, Ran: true}, "Normal", "PluginRemoved", `plugin "demo" is removed`},
 		{
@@ -194,6 +198,20 @@ func TestOnePluginDoesNotSuppressTheEventsOfAnother(t *testing.T) {
 	s.with(t, reasonRefused, `plugin "calm" is refused`)
 	if s.writes > burstPerPlugin+10 {
 		t.Errorf("%d writes for one plugin, want about %d", s.writes, burstPerPlugin)
+	}
+}
+
+func TestDroppedCloudEventsLeaveTheOtherEventsTheirAllowance(t *testing.T) {
+	s := observed(t, func(p *podObserver) {
+		for i := range 500 { // of 8 sinks, for an hour
+			p.Observe(events.CloudEventsDropped{Plugin: "demo", Sink: fmt.Sprint("s", i%8), Reason: "full", Events: i})
+			time.Sleep(time.Minute / 8) // fake time
+		}
+		p.Observe(refused("demo", "no module"))
+	})
+	s.with(t, reasonRefused, "no module")
+	if most := burstPerPlugin + int(time.Hour.Seconds()*perPluginPerSecond) + 10; s.writes > most {
+		t.Errorf("%d writes in an hour, want at most %d", s.writes, most)
 	}
 }
 

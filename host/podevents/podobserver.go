@@ -23,6 +23,7 @@ const (
 	reasonNoRights    = "RightsMissing"     // it runs, and its service account or the host lacks rules
 	reasonRights      = "RightsGranted"     // Normal: it has all of them again
 	reasonFinalizers  = "FinalizersRemain"  // on objects that nobody cleans up any more
+	reasonDropped     = "EventsDropped"     // CloudEvents that a sink did not get
 )
 
 // Limits of Events on the pod. They are few, and no plugin may cause that those
@@ -47,8 +48,18 @@ func startPodObserver(sink record.EventSink, pod *corev1.ObjectReference) *podOb
 		MessageFunc: func(e *corev1.Event) string { return combinedPrefix + e.Message },
 		BurstSize:   burstPerPlugin,
 		QPS:         perPluginPerSecond,
-		SpamKeyFunc: func(e *corev1.Event) string { return e.Type + " " + pluginOf(e.Message) },
+		SpamKeyFunc: spamKey,
 	})}
+}
+
+// spamKey returns what has one allowance. Events about sinks, which may come every minute, do not use up
+// that of the others.
+func spamKey(e *corev1.Event) string {
+	key := e.Type + " " + pluginOf(e.Message)
+	if e.Reason == reasonDropped {
+		key += " " + e.Reason
+	}
+	return key
 }
 
 // combinedPrefix precedes the last message in an Event that stands for many.
@@ -92,6 +103,8 @@ func (p *podObserver) Observe(event events.Event) {
 		p.send(e.Plugin, normal, reasonRights, "has all rights that it needs", "", "")
 	case events.FinalizersLeft:
 		p.send(e.Plugin, warning, reasonFinalizers, leftSummary(e), leftDetails(e), leftRemedy(e))
+	case events.CloudEventsDropped:
+		p.send(e.Plugin, warning, reasonDropped, fmt.Sprintf("dropped %d CloudEvents for the sink %s (%s): ", e.Events, e.Sink, e.Reason), e.Why, "")
 	}
 }
 

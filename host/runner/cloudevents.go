@@ -9,6 +9,7 @@ import (
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/election"
+	"github.com/thole-dev/thole/host/events"
 )
 
 // This file publishes the CloudEvents of a plugin: to which sinks, and when what is there is announced.
@@ -18,6 +19,9 @@ func (r *Runner) newPublisher(plugin string) *cloudevents.Publisher {
 		Plugin: plugin,
 		Metrics: func(sink string) cloudevents.Metrics {
 			return r.Metrics.CloudEvents(plugin, sink, cloudevents.DropReasons())
+		},
+		Dropped: func(d cloudevents.Drop) {
+			r.Events.Observe(events.CloudEventsDropped{Plugin: plugin, Sink: d.Sink, Reason: d.Reason, Why: d.Why, Events: d.Events})
 		},
 		Logger: r.Logger.Named("cloudevents").With("plugin", plugin),
 	})

@@ -68,6 +68,9 @@ func (l eventLog) Observe(event events.Event) {
 				"plugin", e.Plugin, "finalizer", f.Finalizer, "kind", f.Kind.String(), "objects", f.Objects, "deleting", f.Deleting,
 				"examples", f.Examples, "release", f.Command)
 		}
+	case events.CloudEventsDropped:
+		l.plugins.Warn("CloudEvents were dropped, and their receivers do not learn what has happened",
+			"event", "CloudEventsDropped", "plugin", e.Plugin, "sink", e.Sink, "reason", e.Reason, "why", e.Why, "events", e.Events)
 	case events.RunEnded:
 		l.runEnded(e)
 	case events.ScanEnded:

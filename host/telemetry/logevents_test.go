@@ -47,6 +47,11 @@ func TestEventsAreLoggedWithTheirFields(t *testing.T) {
 			ended(events.Failure{Class: abi.ClassWaiting, Reason: "R", Message: "m"}), hclog.Info,
 			ofEnded(map[string]any{"reason": "R", "message": "m"}),
 		},
+		"CloudEvents that were dropped": {
+			events.CloudEventsDropped{Plugin: "p", Sink: "s", Reason: "full", Why: "w", Events: 7},
+			hclog.Warn,
+			map[string]any{"event": "CloudEventsDropped", "plugin": "p", "sink": "s", "reason": "full", "why": "w", "events": 7},
+		},
 		"wait beyond the allowance": {event: muted},
 		"run that failed": {
 			ended(events.Failure{Class: abi.ClassRetry, Reason: "R", Message: "m"}), hclog.Warn,
