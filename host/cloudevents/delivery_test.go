@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	ceclient "github.com/cloudevents/sdk-go/v2/client"
@@ -188,6 +189,31 @@ func TestNewestEventsAreDroppedBeyondTheBuffer(t *testing.T) {
 	r.awaitEvents(maxEvents + 1)
 }
 
+// A burst of drops is told with all of its events, although all but the first come within a minute.
+func TestEveryDropIsReported(t *testing.T) {
+	for name, after := range map[string]func(*report){
+		"the sink takes events": func(r *report) { time.Sleep(toldEvery); r.taken(1); r.taken(1) },
+		"others are dropped":    func(r *report) { time.Sleep(toldEvery); r.dropped(dropRefused, 1, "no") },
+		"the sink ends":         func(r *report) { r.end(); r.end() },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			told := map[string][]int{}
+			r := newReport("s", func(d Drop) { told[d.Reason] = append(told[d.Reason], d.Events) }, hclog.NewNullLogger(), &counts{dropped: map[string]int{}})
+			for range 100 {
+				r.dropped(dropFull, 1, "no room")
+				r.taken(1)
+			}
+			if got := fmt.Sprint(told); got != "map[full:[1]]" {
+				t.Errorf("%s: before that %s were told", name, got)
+			}
+			after(r)
+			if got := fmt.Sprint(told[dropFull]); got != "[1 99]" {
+				t.Errorf("%s: told %s", name, got)
+			}
+		})
+	}
+}
+
 func TestBytesOfTheBufferAreBounded(t *testing.T) {
 	r := newReceiver(t)
 	r.stop()
@@ -208,6 +234,8 @@ func TestHostileSinks(t *testing.T) {
 	elsewhere := newReceiver(t)
 	for name, answer := range map[string]http.HandlerFunc{
 		"unavailable":     func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
+		"unauthorized":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },
+		"no backend":      func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
 		"not implemented": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotImplemented) },
 		"too many":        func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
 		"closes":          func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
@@ -330,8 +358,10 @@ func TestVerdicts(t *testing.T) {
 		"299":                {&abi.HTTPReply{Status: 299}, nil, taken, 0},
 		"304":                {&abi.HTTPReply{Status: 304}, nil, failed, 0},
 		"400":                {&abi.HTTPReply{Status: 400}, nil, refused, 0},
-		"401":                {&abi.HTTPReply{Status: 401}, nil, refused, 0},
-		"404":                {&abi.HTTPReply{Status: 404}, nil, refused, 0},
+		"401":                {&abi.HTTPReply{Status: 401}, nil, failed, 0},
+		"403":                {&abi.HTTPReply{Status: 403}, nil, refused, 0},
+		"404":                {&abi.HTTPReply{Status: 404}, nil, failed, 0},
+		"407":                {&abi.HTTPReply{Status: 407}, nil, failed, 0},
 		"408":                {&abi.HTTPReply{Status: 408}, nil, failed, 0},
 		"410":                {&abi.HTTPReply{Status: 410}, nil, refused, 0},
 		"413":                {&abi.HTTPReply{Status: 413}, nil, refused, 0},

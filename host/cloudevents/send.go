@@ -139,10 +139,11 @@ func judge(reply *abi.HTTPReply, err error, now time.Time) answer {
 	return a
 }
 
-// isTemporary reports whether a status that is not 2xx may become another one.
+// isTemporary reports whether a status that is not 2xx may become another one for the same event. A
+// credential that is being replaced and a path without a server behind it are no fault of the event.
 func isTemporary(status int) bool {
 	switch status {
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+	case http.StatusUnauthorized, http.StatusNotFound, http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return true
 	}
 	return status/100 != 4
