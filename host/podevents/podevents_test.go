@@ -207,9 +207,14 @@ func TestDroppedCloudEventsLeaveTheOtherEventsTheirAllowance(t *testing.T) {
 			p.Observe(events.CloudEventsDropped{Plugin: "demo", Sink: fmt.Sprint("s", i%8), Reason: "full", Events: i})
 			time.Sleep(time.Minute / 8) // fake time
 		}
-		p.Observe(refused("demo", "no module"))
+		for i := range 5 {
+			p.Observe(refused("demo", fmt.Sprint("no module ", i)))
+			time.Sleep(time.Millisecond) // fake time: an Event is named after its time
+		}
 	})
-	s.with(t, reasonRefused, "no module")
+	for i := range 5 {
+		s.with(t, reasonRefused, fmt.Sprint("no module ", i))
+	}
 	if most := burstPerPlugin + int(time.Hour.Seconds()*perPluginPerSecond) + 10; s.writes > most {
 		t.Errorf("%d writes in an hour, want at most %d", s.writes, most)
 	}
