@@ -221,7 +221,10 @@ type Controller struct {
 	followed time.Time
 	// scans has when the scans of the running revision are due, by name; the zero time is now.
 	scans map[string]time.Time
-	term  <-chan struct{} // in which the replica has led last; see [Lease]
+	// scanRound is how often the scans have begun anew: with each revision and each term. It is not 0
+	// when there is a scan.
+	scanRound int
+	term      <-chan struct{} // in which the replica has led last; see [Lease]
 
 	restores int // calls of [Controller.Restored]
 	workers  int // how many there are to be

@@ -83,6 +83,7 @@ func (c *Controller) BeginScans() {
 // Controller.mu is held.
 func (c *Controller) scansReplaced(revision *Revision) []abi.Scan {
 	c.scans = nil
+	c.scanRound++
 	if revision.Scans == nil {
 		return nil
 	}
@@ -115,9 +116,9 @@ func (c *Controller) idleScans() {
 
 // processScan is [Controller.process] for the key of a scan.
 func (c *Controller) processScan(ctx context.Context, item workItem, name string) {
-	wait, exists, replaced := c.untilScan(item.revision, name)
+	wait, round, exists := c.untilScan(item.revision, name)
 	switch {
-	case replaced:
+	case round == 0:
 		c.Queue.PutBack(item.Item)
 		return
 	case !exists:
@@ -127,7 +128,7 @@ func (c *Controller) processScan(ctx context.Context, item workItem, name string
 		c.Queue.Done(item.Key, nextScan(wait))
 		return
 	}
-	s := c.newScan(item, name)
+	s := c.newScan(item, name, round)
 	ended := s.metrics.Started()
 	s.call(ctx)
 	s.decide(ctx)
@@ -138,16 +139,16 @@ func (c *Controller) processScan(ctx context.Context, item workItem, name string
 	c.Queue.Done(item.Key, s.next())
 }
 
-// untilScan returns the time until a scan is due. replaced is set if the revision was, which the next one
-// that takes the key finds.
-func (c *Controller) untilScan(revision *Revision, name string) (wait time.Duration, exists, replaced bool) {
+// untilScan returns the time until a scan is due, and the present round. That is 0 if the revision was
+// replaced, which the next one that takes the key finds.
+func (c *Controller) untilScan(revision *Revision, name string) (wait time.Duration, round int, exists bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if revision != c.revision.Load() {
-		return 0, true, true
+		return 0, 0, false
 	}
 	due, exists := c.scans[name]
-	return time.Until(due), exists, false
+	return time.Until(due), c.scanRound, exists
 }
 
 // nextScan is what the key of a scan waits for.
@@ -160,6 +161,7 @@ type scan struct {
 	*run
 	scan    abi.Scan
 	metrics ScanMetrics
+	round   int // [Controller.scanRound] when it began
 
 	found    *abi.ScanResult // what it has returned; nil if it has failed
 	failure  events.Failure
@@ -168,7 +170,7 @@ type scan struct {
 	duration time.Duration
 }
 
-func (c *Controller) newScan(item workItem, name string) *scan {
+func (c *Controller) newScan(item workItem, name string, round int) *scan {
 	rev := item.revision
 	i := slices.IndexFunc(rev.Controller.Scans, func(s abi.Scan) bool { return s.Name == name })
 	now := time.Now()
@@ -176,7 +178,15 @@ func (c *Controller) newScan(item workItem, name string) *scan {
 	r.reads = c.Cache.BeginUnrecorded(item.Key, rev.Scopes.Reads)
 	rand.Read(r.seed[:]) // never fails
 	r.id = hex.EncodeToString(r.seed[:4])
-	return &scan{run: r, scan: rev.Controller.Scans[i], metrics: rev.Scans.Metrics[name]}
+	return &scan{run: r, scan: rev.Controller.Scans[i], metrics: rev.Scans.Metrics[name], round: round}
+}
+
+// outdated reports whether the scans have begun anew since this one began: with another revision, or in
+// another term, before which another replica may have scanned.
+func (s *scan) outdated() bool {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	return s.round != s.c.scanRound
 }
 
 // call calls the guest. Its outcome is in found or failure, or in fault or incomplete.
@@ -216,9 +226,9 @@ func (s *scan) decode(returned sandbox.Return) {
 }
 
 // decide turns what has happened into a decision. A scan that could not be made, or could not read what
-// it needs, is no failure; nor is one that another replica may make.
+// it needs, is no failure; nor is one that another replica may make or have made, or another revision.
 func (s *scan) decide(ctx context.Context) {
-	s.decision.Uncounted = s.incomplete != nil || s.replaced || ctx.Err() != nil || !s.c.leads()
+	s.decision.Uncounted = s.incomplete != nil || s.replaced || ctx.Err() != nil || !s.c.leads() || s.outdated()
 	if s.decision.Uncounted {
 		s.found = nil
 		return
@@ -233,7 +243,7 @@ func (s *scan) decide(ctx context.Context) {
 }
 
 // deliver makes the objects due that the scan has found. Each takes the lock for itself. It stops when the
-// revision was replaced, whose scans have begun anew.
+// scans have begun anew.
 func (s *scan) deliver() {
 	if s.found == nil {
 		return
@@ -243,7 +253,7 @@ func (s *scan) deliver() {
 		add = s.c.Queue.AddBackground
 	}
 	for _, o := range s.found.Objects {
-		if s.c.revision.Load() != s.revision {
+		if s.outdated() {
 			return
 		}
 		var given [][]byte
@@ -278,7 +288,8 @@ func (s *scan) report() {
 	})
 }
 
-// cause returns why the scan could not be made, nil if the replica has ceased to lead, or stops.
+// cause returns why the scan could not be made, nil if the replica has ceased to lead, or stops, or the
+// scans have begun anew.
 func (s *scan) cause() any {
 	switch {
 	case s.incomplete != nil:
@@ -304,7 +315,7 @@ func (s *scan) next() outcome.Next {
 	wait = outcome.AddJitter(wait, scanJitter, mathrand.Float64())
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	if _, exists := s.c.scans[s.scan.Name]; exists && s.c.revision.Load() == s.revision {
+	if s.round == s.c.scanRound {
 		s.c.scans[s.scan.Name] = time.Now().Add(wait)
 	}
 	return nextScan(wait)

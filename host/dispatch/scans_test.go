@@ -458,3 +458,37 @@ func TestSignalsOfAScanAreBounded(t *testing.T) {
 		t.Errorf("%d signals of %d bytes wait", len(s.signals.waiting), f.c.signalBytes)
 	}
 }
+
+// Another replica may have scanned meanwhile: what is found belongs to the term in which the scan began.
+func TestAScanOfAnEarlierTermHasNoEffectAndIsMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var began []time.Time
+		c, l, log, stop := startScans(t, func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
+			mu.Lock()
+			began = append(began, time.Now())
+			mu.Unlock()
+			time.Sleep(10 * time.Second) // fake time
+			return finds(abi.Scanned{Name: "o"})(ctx, call)
+		}, time.Hour)
+		defer stop()
+		l.lead()
+		c.BeginScans()
+		time.Sleep(time.Second) // fake time
+		l.lose()
+		c.EndTerm()
+		time.Sleep(time.Second) // fake time
+		l.lead()
+		c.BeginScans()
+		time.Sleep(9 * time.Second) // fake time
+		if c.mu.Lock(); len(c.keys) != 0 || slices.ContainsFunc(log.lines, func(line string) bool { return line != "idle" }) {
+			t.Errorf("the scan of the term before has made %d objects due, metrics %q", len(c.keys), log.lines)
+		}
+		c.mu.Unlock()
+		mu.Lock()
+		if len(began) != 2 {
+			t.Errorf("%d scans, want one in each term", len(began))
+		}
+		mu.Unlock()
+	})
+}
