@@ -264,10 +264,16 @@ func (e *ownWrite) over(shown *object.Object) *object.Object {
 		return e.object
 	case e.object == nil && shown.UID == e.uid: // a deleted object has no later state
 		return nil
-	case isBefore(e.version, shown.ResourceVersion):
+	case e.isBefore(shown.ResourceVersion):
 		return shown
 	}
 	return e.object
+}
+
+// isBefore reports whether the write is older than a resourceVersion. Those of a kind that is polled may
+// have no order: a write of it is replaced by the next one that is recorded, and by a list that has passed it.
+func (e *ownWrite) isBefore(version string) bool {
+	return e.informer.poller == nil && isBefore(e.version, version)
 }
 
 // isNewerThan reports whether the write came after another one of the same object.
@@ -276,7 +282,7 @@ func (e *ownWrite) isNewerThan(other *ownWrite) bool {
 	if e.object == nil && e.uid == other.uid && e.uid != "" {
 		return true
 	}
-	return isBefore(other.version, e.version)
+	return other.isBefore(e.version)
 }
 
 func (e *ownWrite) size() int {

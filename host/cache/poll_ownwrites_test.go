@@ -144,6 +144,9 @@ func TestOwnWritesToAPolledKindAreNotUndone(t *testing.T) {
 		"versions without order": func(name string, state, created int) string {
 			return fmt.Sprintf(`,"uid":"%s%d","resourceVersion":"v%d"`, name, created, state)
 		},
+		"numbers without order": func(name string, state, created int) string {
+			return versionedAs(name, created, 1+state*7919%1009)
+		},
 		"versions":           func(name string, state, created int) string { return versionedAs(name, created, state) },
 		"versions of no uid": func(_ string, state, _ int) string { return fmt.Sprintf(`,"resourceVersion":"%d"`, state) },
 	} {

@@ -106,11 +106,13 @@ func TestAPollSeesAChangeUnderTheSameResourceVersion(t *testing.T) {
 	i := p.acquire(c, scope.All(polled))
 	r := record(t, i)
 	r.expect("initial ns/a")
-	p.put("a", `,"uid":"u","resourceVersion":"1"`, `,"cpu":2`)
-	p.after(c, interval)
-	r.expect("update ns/a")
-	if o, _ := i.Get(keyOf("a")); o.ResourceVersion != "" || !strings.Contains(string(o.Raw), `"cpu":2`) {
-		t.Errorf("version %q of %s", o.ResourceVersion, o.Raw)
+	for cpu := range 3 { // each is another state: none has the version of one before
+		p.put("a", `,"uid":"u","resourceVersion":"1"`, fmt.Sprintf(`,"cpu":%d`, cpu+2))
+		p.after(c, interval)
+		r.expect("update ns/a")
+		if o, _ := i.Get(keyOf("a")); o.ResourceVersion != "" || !strings.Contains(string(o.Raw), fmt.Sprintf(`"cpu":%d`, cpu+2)) {
+			t.Errorf("version %q of %s", o.ResourceVersion, o.Raw)
+		}
 	}
 	p.after(c, interval)
 	r.expectNone()
@@ -298,5 +300,42 @@ func TestFollowingHasTheShortestIntervalOfAKind(t *testing.T) {
 	f := c.Following()
 	if len(f) != 1 || !f[0].Polled || !f[0].Working || f[0].Interval != time.Minute || f[0].Succeeded != 3 || f[0].Kind != (abi.Kind{APIVersion: "poll.dev/v1", Kind: "Sample"}) {
 		t.Errorf("%+v", f)
+	}
+}
+
+// Two servers behind one address may count the versions of objects each by itself.
+func TestVersionsThatGoBackAreNoRestore(t *testing.T) {
+	p := newPollPeer(t)
+	p.put("a", versioned(1, 9, 1), `,"cpu":1`)
+	restored := 0
+	c := p.open(Config{Restored: func(abi.Kind) { restored++ }})
+	i := p.acquire(c, scope.All(polled))
+	r := record(t, i)
+	r.expect("initial ns/a")
+	p.put("a", versioned(1, 4, 1), `,"cpu":2`)
+	p.after(c, interval)
+	r.expect("update ns/a")
+	if c.Stats()[0].Restores != 0 {
+		t.Errorf("%+v, %d", c.Stats(), restored)
+	}
+}
+
+func TestAPackedObjectWithoutVersionHasNone(t *testing.T) {
+	p := newPollPeer(t)
+	put := func(cpu int) {
+		for n := range 600 {
+			p.put(fmt.Sprintf("s%04d", n), fmt.Sprintf(`,"uid":"u%d","resourceVersion":"1"`, n), fmt.Sprintf(`,"cpu":%d,"data":%q`, cpu, strings.Repeat("x", 4000)))
+		}
+	}
+	put(1)
+	c := p.open(Config{})
+	i := p.acquire(c, scope.All(polled))
+	put(2)
+	p.after(c, interval)
+	for range 6 {
+		i.parts[0].store.sweep(t.Context())
+	}
+	if o, _ := i.Get(keyOf("s0300")); o.ResourceVersion != "" || !strings.Contains(string(o.Raw), `"cpu":2`) {
+		t.Errorf("version %q", o.ResourceVersion)
 	}
 }

@@ -31,7 +31,7 @@ type store struct {
 	// missed is called for each owner that knows a state which a list went past.
 	missed func(Owner)
 	// polled is set if the store is filled by lists alone. What they have tells then whether
-	// an object has changed: resourceVersions may be missing, or not change with it.
+	// an object has changed: resourceVersions may be missing, not change with it, or have no order.
 	polled bool
 }
 
@@ -60,8 +60,8 @@ func (s *store) put(in *objects.Set, changes []change, o *object.Object, initial
 	case stored == nil:
 	case s.polled && stored.HasUIDOf(o) && stored.HasTextOf(o):
 		return changes
-	case s.polled && stored.IsVersionOf(o):
-		o = withoutVersion(o)
+	case s.polled && (stored.IsVersionOf(o) || stored.HasUIDOf(o) && !stored.HasVersion()):
+		o = withoutVersion(o) // also the next one: it would have the version of a state before
 	case stored.IsVersionOf(o):
 		if !stored.HasTextOf(o) { // of a server without resourceVersions
 			in.Put(o)
@@ -106,7 +106,7 @@ func (s *store) Replace(objs []any, version string) error {
 // earlier state than the store was, which had the version from. It returns the
 // owners that know a state which the list goes past.
 func (s *store) replaceAt(objs []any, version string) (restored bool, from string, missed []Owner) {
-	restored = s.isAhead(version, func(yield func(*object.Object) bool) {
+	restored = !s.polled && s.isAhead(version, func(yield func(*object.Object) bool) {
 		for _, o := range objs {
 			if !yield(o.(*object.Object)) {
 				return

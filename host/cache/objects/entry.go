@@ -89,6 +89,12 @@ func (e *Entry) IsVersionOf(o *object.Object) bool {
 	return uid == string(o.UID) && version == o.ResourceVersion
 }
 
+// HasVersion reports whether the object has a resourceVersion.
+func (e *Entry) HasVersion() bool {
+	_, version := e.version()
+	return version != ""
+}
+
 // HasUIDOf reports whether the entry has the UID of an object.
 func (e *Entry) HasUIDOf(o *object.Object) bool {
 	uid, _ := e.version()

@@ -156,7 +156,8 @@ func (p *packed) object() (o *object.Object) {
 		if o, err = object.Parse(text, p.codec.kind); err != nil {
 			panic(err)
 		}
-		o.ManagedFields, o.MetadataOnly = p.applied, p.metadataOnly // which the text does not show
+		// The text does not show these, and has the resourceVersion also if that counts as none.
+		o.ManagedFields, o.MetadataOnly, o.ResourceVersion = p.applied, p.metadataOnly, p.version
 	}
 	if len(p.data) == p.size {
 		parse(p.data)
