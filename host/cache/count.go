@@ -18,7 +18,7 @@ func (i *Informer) CountBy(owner Owner, field fieldpath.Path) objects.Counts {
 			sum.ByValue[value] += count
 		}
 		sum.Without += counts.Without
-		sum.Many += counts.Many
+		sum.Other += counts.Other
 	}
 	return sum
 }

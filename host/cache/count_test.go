@@ -29,7 +29,7 @@ func TestWhatIsNotShownIsNotCounted(t *testing.T) {
 			t.Helper()
 			for range 2 { // with the index that the first one has made
 				got := i.Narrow(shown).CountBy(Owner{Controller: "p/c"}, app)
-				if !maps.Equal(got.ByValue, want) || got.Without != without || got.Many != 0 {
+				if !maps.Equal(got.ByValue, want) || got.Without != without || got.Other != 0 {
 					t.Errorf("of %s: got %v, want %d and %v", shown, got, without, want)
 				}
 			}

@@ -94,7 +94,7 @@ func (all *gauges) count(g abi.Gauge, primaries *cache.Informer, controller stri
 // boundValues makes the values of a metric of those that objects have.
 func boundValues(counts objects.Counts) map[string]int {
 	bounded := map[string]int{"": counts.Without}
-	other := counts.Many
+	other := counts.Other
 	var values []string
 	for value, n := range counts.ByValue {
 		switch {

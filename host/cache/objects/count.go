@@ -15,7 +15,7 @@ import (
 type Counts struct {
 	ByValue map[string]int // the values do not alias the text of an object
 	Without int            // objects without a value
-	Many    int            // objects with more than 8 values
+	Other   int            // objects with more than 8 values, and values of more than 256 bytes
 }
 
 // FieldAttribute is that of a field.
@@ -109,10 +109,14 @@ func (c *counting) object(o *object.Object) {
 	case len(values) == 0:
 		c.Without++
 	case len(values) > maxValues:
-		c.Many++
+		c.Other++
 		values = nil
 	}
 	for _, value := range values {
+		if len(value) > maxValueBytes {
+			c.Other++
+			continue
+		}
 		if _, known := c.ByValue[value]; !known {
 			value = strings.Clone(value)
 		}

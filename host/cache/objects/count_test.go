@@ -46,10 +46,14 @@ func count(all map[object.Key]string, field fieldpath.Path, shown func(object.Ke
 		case len(values) == 0:
 			c.Without++
 		case len(values) > 8:
-			c.Many++
+			c.Other++
 		default:
 			for _, value := range values {
-				c.ByValue[value]++
+				if len(value) > maxValueBytes {
+					c.Other++
+				} else {
+					c.ByValue[value]++
+				}
 			}
 		}
 	}
@@ -95,7 +99,7 @@ func TestObjectsAreCountedByTheValuesOfAField(t *testing.T) {
 				}
 				got, err := n.Count(of, entries)
 				want := count(all, field, shown)
-				if err != nil || !maps.Equal(got.ByValue, want.ByValue) || got.Without != want.Without || got.Many != want.Many {
+				if err != nil || !maps.Equal(got.ByValue, want.ByValue) || got.Without != want.Without || got.Other != want.Other {
 					t.Fatalf("%s: got %v, %v, want %v", path, got, err, want)
 				}
 			}
@@ -125,6 +129,29 @@ func TestASnapshotThatHasExpiredCountsNothing(t *testing.T) {
 	field, _ := fieldpath.ParsePath("status.phase")
 	if _, err := n.Count(FieldAttribute(field), nil); !errors.Is(err, ErrExpired) || n.HasIndex(FieldAttribute(field), "p", time.Now()) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A value can be as large as an object, and all of them together as large as the store.
+func TestLargeValuesAreCountedAndNotKept(t *testing.T) {
+	s := New()
+	for i := range 20 {
+		text := fmt.Sprintf(`{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"name":"o%d"},"status":{"tags":["a","%d%s"]}}`, i, i, strings.Repeat("x", 1<<20))
+		o, err := object.Parse([]byte(text), abi.Kind{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Put(o)
+	}
+	field, _ := fieldpath.ParsePath("status.tags[*]")
+	for range 2 {
+		n := s.Open()
+		got, err := n.Count(FieldAttribute(field), nil)
+		if err != nil || !maps.Equal(got.ByValue, map[string]int{"a": 20}) || got.Other != 20 || got.Without != 0 {
+			t.Errorf("%d values, %d others, %d without, %v", len(got.ByValue), got.Other, got.Without, err)
+		}
+		s.Close(n)
+		s.build(FieldAttribute(field))
 	}
 }
 
