@@ -117,7 +117,9 @@ func TestUsersOfAnInformerPollAtTheShortestOfTheirIntervals(t *testing.T) {
 	second.Release()
 	p.awaitInterval(time.Hour)
 	n := lists(c)
-	if p.clock.Step(time.Hour - time.Second); lists(c) != n {
+	p.idle()
+	p.clock.Step(time.Hour - time.Second)
+	if p.idle(); lists(c) != n {
 		t.Error("the interval of a user counts that was released")
 	}
 	p.after(c, 7*time.Minute)

@@ -261,7 +261,7 @@ func TestAHugeObjectIsPolled(t *testing.T) {
 }
 
 func TestAListWithoutResponseEnds(t *testing.T) {
-	p, c, i := polling(t, 1, Config{StallAfter: 50 * time.Millisecond})
+	p, c, i := polling(t, 1, Config{StallAfter: time.Second})
 	released := make(chan struct{})
 	defer close(released)
 	p.breaks(func(_ int, r *http.Request) http.HandlerFunc {

@@ -3,9 +3,9 @@ package egress
 import (
 	"net/http"
 	"net/http/httptest"
-	"sync/atomic"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
