@@ -115,13 +115,13 @@ func plainType(e ast.Expr) string {
 			return "list of text"
 		case "SecretRef":
 			return "namespace and name"
-		case "Limits", "Allow", "LeaderElection", "Webhook", "Webhooks", "Tracing":
+		case "Limits", "Allow", "LeaderElection", "Webhook", "Webhooks", "Events", "Tracing":
 			return fmt.Sprintf("[%s](#%s)", strings.ToLower(e.Name[:1])+e.Name[1:], strings.ToLower(e.Name))
-		default:
+		case "int", "int64", "float32", "float64":
 			return "number"
 		}
 	}
-	return fmt.Sprintf("%T", e)
+	panic(fmt.Sprintf("no name for the type %v of a field", e))
 }
 
 // defaultOf returns the default of a field by its path. Some depend on the machine:
