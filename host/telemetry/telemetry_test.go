@@ -152,6 +152,57 @@ func TestSeriesOfAControllerExistAtZeroUntilItStops(t *testing.T) {
 	}
 }
 
+func TestReconciliationsAreCountedByResult(t *testing.T) {
+	m := NewMetrics()
+	c := m.Controller("p/c", 1)
+	c.Started()("success", abi.ClassNone, 1)
+	c.Started()("requeue_after", abi.ClassWaiting, 2) // is no error
+	c.Started()("error", abi.ClassRetry, 4)
+	for result, want := range map[string]float64{"success": 1, "requeue_after": 1, "error": 1, "requeue": 0} {
+		if got := testutil.ToFloat64(m.reconciles.WithLabelValues("p/c", result)); got != want {
+			t.Errorf("%v of the result %s, want %v", got, result, want)
+		}
+	}
+	if got := testutil.ToFloat64(m.errors.WithLabelValues("p/c")); got != 1 {
+		t.Errorf("%v errors, want 1", got)
+	}
+	families, err := m.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "controller_runtime_reconcile_time_seconds" {
+			continue
+		}
+		if h := f.GetMetric()[0].GetHistogram(); h.GetSampleCount() != 3 || h.GetSampleSum() != 7 {
+			t.Errorf("the durations are %v, want 3 with a sum of 7 s", h)
+		}
+	}
+}
+
+func TestCloudEventsOfASinkAreCounted(t *testing.T) {
+	m := NewMetrics()
+	c := m.CloudEvents("p", "s", []string{"full", "refused"})
+	c.Published(3)
+	c.Buffered(2)
+	c.Buffered(1)
+	c.Failed()
+	c.Dropped("full", 5)
+	for name, one := range map[string]struct {
+		got, want float64
+	}{
+		"published": {testutil.ToFloat64(m.cloudEvents.published.WithLabelValues("p", "s")), 3},
+		"buffered":  {testutil.ToFloat64(m.cloudEvents.buffered.WithLabelValues("p", "s")), 1},
+		"failures":  {testutil.ToFloat64(m.cloudEvents.failures.WithLabelValues("p", "s")), 1},
+		"full":      {testutil.ToFloat64(m.cloudEvents.dropped.WithLabelValues("p", "s", "full")), 5},
+		"refused":   {testutil.ToFloat64(m.cloudEvents.dropped.WithLabelValues("p", "s", "refused")), 0},
+	} {
+		if one.got != one.want {
+			t.Errorf("%s: %v, want %v", name, one.got, one.want)
+		}
+	}
+}
+
 func TestRequestsAreCounted(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
