@@ -1,11 +1,13 @@
 // Command labinstance is a plugin: a LabInstanceRequest runs one container for a limited time, at once
 // or from a scheduled start on.
 //
-// It is the example of the document roa-watcher-and-reconciler. Its phases are
+// It is the example of the document Resource Watcher and Reconciliation Loop Patterns. Its phases are
 //
-//	Pending -> Provisioning -> Running -> Completed, Failed or Timeout
+//	Pending -> Provisioning -> Running -> Completed or Timeout
 //
-// and a run goes from the phase of the status as far as the actual state allows: it does the same whether
+// or, if its container ends before it is seen to run, Provisioning -> Completed or Failed.
+//
+// A run goes from the phase of the status as far as the actual state allows: it does the same whether
 // the object has changed, its container has, a time has come, a scan has found it, or an event was received.
 package main
 
@@ -53,7 +55,7 @@ func init() {
 		Gauges: []sdk.Gauge{{Name: "phase", Field: byPhase.Field}},
 
 		Timeout: 10 * time.Second,
-		Retry:   sdk.RetryPolicy{Initial: 100 * time.Millisecond, Attempts: 5}, // the first repetition is at once
+		Retry:   sdk.RetryPolicy{Initial: 100 * time.Millisecond, Attempts: 5}, // the first repetition is after 100 ms, the least
 		Warm:    []any{Pod{}, Config{}},
 	})
 }
