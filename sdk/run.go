@@ -158,9 +158,9 @@ func (r *Run) Condition(conditionType string) (c Condition, ok bool) {
 }
 
 // NeedsReconciliation reports whether the spec has changed since the host last recorded, in
-// status.observedGeneration, that a run has reached it; of a kind without generations it is false. A run
-// that does nothing while it is false does not notice when something else changes what an earlier run has
-// made.
+// status.observedGeneration, that a run has reached it or was [Stalled]; of a kind without generations it is
+// false. A run that does nothing while it is false does not notice when something else changes what an earlier
+// run has made, and ends a Stalled without its cause having gone.
 func (r *Run) NeedsReconciliation() bool {
 	generation, _ := rawjson.Lookup(r.object, "metadata", "generation")
 	observed, _ := rawjson.Lookup(r.status, "observedGeneration")

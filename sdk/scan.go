@@ -19,7 +19,7 @@ import (
 //		sdk.Scan("due", 30*time.Second, func(s *sdk.Scanning) error {
 //			pending, err := sdk.Primaries[Spec, Status](s, sdk.Query{FieldSelector: "status.phase=Pending"})
 //			for _, o := range pending {
-//				if !o.Spec.Start.After(s.Now) {
+//				if !o.Spec.Start.Time().After(s.Now) {
 //					s.Signal(o.Namespace, o.Name, "start")
 //				}
 //			}
