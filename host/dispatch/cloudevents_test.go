@@ -19,11 +19,15 @@ type published struct {
 	events []string
 	again  []bool // of changes
 	during func() // is called in the middle of an announcement
+	note   func() // is called with each event; may be nil
 }
 
 func (p *published) Publish(e cloudevents.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.note != nil {
+		p.note()
+	}
 	switch e := e.(type) {
 	case cloudevents.Change:
 		p.again = append(p.again, e.Again)
@@ -115,6 +119,28 @@ func TestChangesArePublishedByType(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A run of the object may end, and be published, as soon as its key is in the queue.
+func TestChangeIsPublishedBeforeItsObjectIsDue(t *testing.T) {
+	f, p := newPublishing(t)
+	p.note = func() { f.note("publish") }
+	o := f.put(aWidget)
+	f.c.Observe(nil, o, false)
+	f.expect("publish", "add ns/w primary")
+	f.c.Observe(o, widgetWith(t, `"resourceVersion":"2","generation":2`, ""), false)
+	f.expect("publish", "add ns/w primary")
+	f.c.Observe(o, nil, false)
+	f.expect("publish", "add ns/w primary")
+}
+
+func TestEventsHaveTheGenerationsOfTheirObject(t *testing.T) {
+	f, p := newPublishing(t)
+	o := f.put(strings.Replace(aWidget, `"spec"`, `"status":{"observedGeneration":7},"spec"`, 1))
+	f.c.Observe(nil, o, false)
+	f.c.Announce(t.Context(), []object.Key{testKey}, true)
+	f.run(abi.ReasonPrimary)
+	p.expect(t, "CREATED u1 ns/w v1 generation 1 observed 7", "CREATED u1 ns/w v1 generation 1 observed 7", "p/c ns/w success attempt 0   observed 7")
 }
 
 func TestObservedGenerationThatIsNoNumberIsNone(t *testing.T) {

@@ -55,6 +55,22 @@ func TestAResultIsDecodedOnce(t *testing.T) {
 	}
 }
 
+func TestARunHasTheTimeoutOfItsController(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.c.Revision().Controller.Timeout = 5000
+	f.reconcile = func(_ context.Context, call sandbox.Call) (sandbox.Return, error) {
+		if call.Deadline != 5*time.Second {
+			t.Errorf("the deadline of the call is %s, want 5s", call.Deadline)
+		}
+		return succeed(t.Context(), call)
+	}
+	f.run()
+	if f.request == nil {
+		t.Error("the guest was not called")
+	}
+}
+
 func TestATrapWritesNothingButConditions(t *testing.T) {
 	f := newFixture(t)
 	f.put(aWidget)
