@@ -6,7 +6,7 @@ import (
 
 // Events is how events from outside are received, which make objects run: POST /events.
 type Events struct {
-	// Audiences are those of which a token of a caller must be for one. Default: thole.dev.
+	// Audiences are those that the token of a caller may be for. Default: thole.dev.
 	Audiences []string `json:"audiences,omitempty"`
 }
 
