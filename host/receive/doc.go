@@ -14,8 +14,8 @@
 // Guarantees:
 //   - Nothing is read of the body of a request whose caller is not known.
 //   - All events of a request are queued, or none: each is checked before the first one is.
-//   - What an answer shows of an object is what the caller may know: that it exists is found out by
-//     nobody who may not make it run.
+//   - What an answer shows of an object is what the caller may know: that one of a name exists is found
+//     out by nobody who may not make it run. That an index has a key is not a secret.
 //   - Tokens and the content of events are in no log and no metric.
 //
 // RATIONALE.md has the reasons.
