@@ -192,9 +192,16 @@ func TestNewestEventsAreDroppedBeyondTheBuffer(t *testing.T) {
 // A burst of drops is told with all of its events, although all but the first come within a minute.
 func TestEveryDropIsReported(t *testing.T) {
 	for name, after := range map[string]func(*report){
-		"the sink takes events": func(r *report) { time.Sleep(toldEvery); r.taken(1); r.taken(1) },
-		"others are dropped":    func(r *report) { time.Sleep(toldEvery); r.dropped(dropRefused, 1, "no") },
-		"the sink ends":         func(r *report) { r.end(); r.end() },
+		"the sink takes events": func(r *report) {
+			time.Sleep(toldEvery) // fake time
+			r.taken(1)
+			r.taken(1)
+		},
+		"others are dropped": func(r *report) {
+			time.Sleep(toldEvery) // fake time
+			r.dropped(dropRefused, 1, "no")
+		},
+		"the sink ends": func(r *report) { r.end(); r.end() },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			told := map[string][]int{}
