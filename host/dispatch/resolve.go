@@ -19,9 +19,9 @@ func (c *Controller) Has(key object.Key) bool {
 	return exists
 }
 
-// Resolve returns the keys of the primaries that have a key of an index, or a value of its field, in
-// order; of very many the first ones, and at least most of them. The index is one of the running
-// revision, of the primary kind. The error is why it cannot be read now.
+// Resolve returns the keys of the primaries that have a key of an index, or a value of its field, in no
+// order: most of them at the most. The index is one of the running revision, of the primary kind. The
+// error is why it cannot be read now.
 func (c *Controller) Resolve(name, key string, most int) ([]object.Key, error) {
 	rev := c.revision.Load()
 	all := rev.Controller.Indexes
@@ -37,8 +37,7 @@ func (c *Controller) Resolve(name, key string, most int) ([]object.Key, error) {
 		return nil, err // cannot happen: the manifest was checked
 	}
 	keys := c.Cache.PrimariesBy("", field, key)
-	slices.SortFunc(keys, object.Key.Compare)
-	return keys, nil
+	return keys[:min(most, len(keys))], nil
 }
 
 // primariesWith is Resolve for an index by keys of the guest.

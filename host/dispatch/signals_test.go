@@ -243,6 +243,9 @@ func TestPrimariesAreFoundByAField(t *testing.T) {
 			t.Errorf("%q: %v, %v", key, found, err)
 		}
 	}
+	if found, err := f.c.Resolve("x", "1", 0); len(found) != 0 || err != nil {
+		t.Errorf("more are returned than may be: %v, %v", found, err)
+	}
 	for _, name := range []string{"y", "z", ""} {
 		if found, err := f.c.Resolve(name, "1", 10); err == nil {
 			t.Errorf("%q: %v", name, found)
