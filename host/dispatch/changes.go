@@ -101,7 +101,7 @@ func (c *Controller) observeCreation(o *object.Object) {
 	if !c.lead() {
 		return
 	}
-	uid := object.HashOf(string(o.UID))
+	uid := o.Identity()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.keys[o.Key()]
@@ -142,7 +142,7 @@ func (c *Controller) keptFor(o *object.Object) *kept {
 	defer c.mu.Unlock()
 	s := c.keys[o.Key()]
 	switch {
-	case s == nil, s.changes == nil, s.uid != object.HashOf(string(o.UID)):
+	case s == nil, s.changes == nil, s.uid != o.Identity():
 		return nil
 	case s.changes.otherTerm, s.changes.otherAccount:
 		return nil // it is about to be dropped

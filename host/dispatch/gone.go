@@ -31,7 +31,7 @@ const maxGoneBytes = 32 << 20
 
 // observeGone handles the event that an object is gone. The key must be made due after that.
 func (c *Controller) observeGone(o *object.Object) {
-	uid := object.HashOf(string(o.UID))
+	uid := o.Identity()
 	rev, cleanedUp, full := c.meetGone(o, uid)
 	if cleanedUp || !rev.Controller.Gone || !c.leads() {
 		return

@@ -26,7 +26,7 @@ func (c *Controller) stopOrphan(ctx context.Context, key object.Key) {
 		return
 	}
 	o, exists := c.Cache.Get(key)
-	if !exists || object.HashOf(string(o.UID)) != d.uid ||
+	if !exists || o.Identity() != d.uid ||
 		o.Deleting() && !d.revision.Effects.HasFinalizer(effect.Target{Controller: &d.revision.Controller, Object: o}) {
 		c.stopDaemon(ctx, key, d)
 	}
@@ -34,7 +34,7 @@ func (c *Controller) stopOrphan(ctx context.Context, key object.Key) {
 
 // lastGiven returns the object for the last step of its daemon, or what is known of one that is gone.
 func (c *Controller) lastGiven(key object.Key, d *daemon) []byte {
-	if o, exists := c.Cache.Get(key); exists && object.HashOf(string(o.UID)) == d.uid {
+	if o, exists := c.Cache.Get(key); exists && o.Identity() == d.uid {
 		return d.revision.given(o)
 	}
 	kind := d.revision.Controller.For.Kind

@@ -45,7 +45,7 @@ func (c *Controller) keepSignals(key object.Key, given [][]byte) bool {
 	if !exists || !c.revision.Load().Controller.IsSignalled() { // what is kept would never be dropped
 		return false
 	}
-	s, uid := c.keys[key], object.HashOf(string(primary.UID))
+	s, uid := c.keys[key], primary.Identity()
 	if s == nil {
 		s = &keyState{uid: uid}
 		c.keys[key] = s
@@ -148,7 +148,7 @@ func (c *Controller) keepSignalsOf(key object.Key, s *keyState, again *object.Ob
 		c.dropAllSignals(s)
 		return
 	}
-	uid := object.HashOf(string(again.UID))
+	uid := again.Identity()
 	if moved := c.moveSignals(s, uid); moved != nil {
 		c.keys[key] = &keyState{uid: uid, wokenByOthers: true, carried: moved}
 	}

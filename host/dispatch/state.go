@@ -81,7 +81,7 @@ func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed
 		return nil, nil
 	}
 	s := c.keys[item.Key]
-	if uid := object.HashOf(string(primary.UID)); s == nil || s.uid != uid {
+	if uid := primary.Identity(); s == nil || s.uid != uid {
 		var moved *carried
 		if s != nil {
 			c.unpark(s)

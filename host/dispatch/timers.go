@@ -41,7 +41,7 @@ func (r *run) beginTimers() {
 
 // timersOf returns the timers of an object, for a run that begins now. Controller.mu is held.
 func (c *Controller) timersOf(key object.Key, o *object.Object, now time.Time) *objectTimers {
-	uid := object.HashOf(string(o.UID))
+	uid := o.Identity()
 	t := c.timers[key]
 	if t == nil || t.uid != uid {
 		t = &objectTimers{outcome.NewTimers(o.CreationTimestamp.Time, c.followed, now), uid}

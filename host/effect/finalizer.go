@@ -71,7 +71,7 @@ func (p *Performer) RemoveFinalizer(ctx context.Context, t Target) (Report, *Fai
 		return &operation{Op: "remove", Path: "/metadata/finalizers/" + strconv.Itoa(i)}, nil
 	})
 	if gone || len(report.Writes) > 0 && report.Primary == nil {
-		p.Forget(object.HashOf(string(t.Object.UID)))
+		p.Forget(t.Object.Identity())
 	}
 	return report, failure
 }

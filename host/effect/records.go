@@ -70,7 +70,7 @@ type patchRecord struct {
 func (m *memory) of(t Target, create bool) *records {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	uid, controller := object.HashOf(string(t.Object.UID)), unique.Make(t.Controller.Name)
+	uid, controller := t.Object.Identity(), unique.Make(t.Controller.Name)
 	first := m.byUID[uid]
 	for r := first; r != nil; r = r.next {
 		if r.controller == controller {

@@ -36,6 +36,24 @@ func TestForgetDropsTheRecordsOfOnePrimary(t *testing.T) {
 	}
 }
 
+// Objects of some APIs have no uid. Two of them must not share records, which the runs of one object use
+// without a lock.
+func TestPrimariesWithoutUIDHaveRecordsOfTheirOwn(t *testing.T) {
+	w, target := newFake(t, func(http.ResponseWriter, *http.Request) {})
+	var all []*records
+	for _, name := range []string{"a", "b", "a"} {
+		target.Object = parse(t, `{"apiVersion":"test.thole.dev/v1","kind":"Widget","metadata":{"name":"`+name+`","namespace":"ns"}}`)
+		all = append(all, w.memory.of(target, true))
+	}
+	if all[0] == all[1] || all[0] != all[2] {
+		t.Error("records belong to another object")
+	}
+	w.Forget(target.Object.Identity())
+	if len(w.memory.byUID) != 1 {
+		t.Errorf("%d primaries have records, want 1", len(w.memory.byUID))
+	}
+}
+
 func TestRecordsAreBoundedByTheLastRun(t *testing.T) {
 	m := &records{}
 	x, y := objectIDOf(pod.Kind, object.Key{Name: "x"}), objectIDOf(pod.Kind, object.Key{Name: "y"})

@@ -132,8 +132,8 @@ var badPlugins = []badPlugin{
 		name: "kind-without-list", step: "kind",
 		write: writeEmptyPlugin(controllerFor(abi.Kind{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"})),
 		message: []string{
-			`authorization.k8s.io/v1 SubjectAccessReview cannot be watched: its API has no verb "list"`,
-			"do not declare it under for, owns or reads",
+			`authorization.k8s.io/v1 SubjectAccessReview cannot be listed: its API has no verb "list"`,
+			"do not declare it under for, owns, reads or watches",
 		},
 	},
 	{
@@ -142,8 +142,8 @@ var badPlugins = []badPlugin{
 			Name: "main", For: abi.Kind{APIVersion: "v1", Kind: "ServiceAccount"}.All(), Reads: abi.AllOf(abi.Kind{APIVersion: "v1", Kind: "Binding"}),
 		}),
 		message: []string{
-			`v1 Binding cannot be watched: its API has no verb "list"`,
-			"do not declare it under for, owns or reads",
+			`v1 Binding cannot be listed: its API has no verb "list"`,
+			"do not declare it under for, owns, reads or watches",
 		},
 	},
 	{

@@ -42,7 +42,7 @@ var badReloads = []badReload{
 	{step: "manifest", wasm: reloadGuest("manifest-other-name"), message: "the two must be equal, rename one"},
 	{step: "kind", wasm: func(*testing.T, soakModules) []byte {
 		return emptyPlugin(soakName(1), controllerFor(abi.Kind{APIVersion: "v1", Kind: "Binding"}))
-	}, message: "v1 Binding cannot be watched"},
+	}, message: "v1 Binding cannot be listed"},
 	{step: "overlap", wasm: func(_ *testing.T, m soakModules) []byte {
 		return bytes.ReplaceAll(soakModule(m.plain, 1, 0), []byte(soakKind(1)), []byte(soakKind(0)))
 	}, message: "both write the condition Ready"},
