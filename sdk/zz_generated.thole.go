@@ -212,3 +212,13 @@ func appendJSONCondition(dst []byte, x *Condition) []byte {
 	}
 	return codec.CloseObject(dst, at)
 }
+
+// AppendJSON appends x as JSON; see package codec.
+func (x itemText) AppendJSON(dst []byte) ([]byte, error) {
+	return appendJSONItemText(dst, &x), nil
+}
+
+func appendJSONItemText(dst []byte, x *itemText) []byte {
+	at := len(dst)
+	return codec.CloseObject(dst, at)
+}
