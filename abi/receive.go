@@ -7,8 +7,7 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
-// This file has what a manifest declares of events from outside and of gauges: SPEC.md, "Received
-// event" and "Gauge".
+// This file has what a manifest declares of events from outside: SPEC.md, "Received event".
 
 // Receive is a sort of CloudEvents from outside that make primaries run. An event is of the sort if it
 // has Type and DataSchema, as far as they are not empty.
@@ -26,12 +25,6 @@ type Resolve struct {
 	From  string // where an event has the key, such as data.containerId or subject, see [fieldpath.Path]
 }
 
-// Gauge is a field by whose values the host counts the primaries of a controller.
-type Gauge struct {
-	Name  string // a DNS label, distinct within the controller: the label field of the metric
-	Field string // a path such as status.phase, see [fieldpath.Path]
-}
-
 // IsSignalled reports whether runs of the controller are given signals.
 func (c *Controller) IsSignalled() bool {
 	return c.Daemon != nil || len(c.Scans) > 0 || len(c.Receives) > 0
@@ -46,11 +39,6 @@ func (r *Receive) fields(f *fields) {
 func (r *Resolve) fields(f *fields) {
 	f.required("index", &r.Index)
 	f.required("from", &r.From)
-}
-
-func (g *Gauge) fields(f *fields) {
-	f.required("name", &g.Name)
-	f.required("field", &g.Field)
 }
 
 func (c Controller) checkReceives() error {
@@ -83,16 +71,4 @@ func (c Controller) checkResolve(r *Resolve) error {
 		return rawjson.NewError("index", rawjson.Quote(r.Index)+" is an index of "+rawjson.Quote(c.Indexes[i].Kind.String())+", must be of the primary kind "+rawjson.Quote(c.For.Kind.String()))
 	}
 	return checkPath("from", r.From, "data.containerId")
-}
-
-// checkGauge refuses what would publish the content of credentials: the values of a gauge are in
-// metrics.
-func (c Controller) checkGauge(g Gauge) error {
-	if err := cmp.Or(checkName("name", g.Name), checkPath("field", g.Field, "status.phase"), c.checkPrimaryField(g.Field)); err != nil {
-		return err
-	}
-	if c.For.Sensitive() && !isMetadata(g.Field) {
-		return rawjson.NewError("field", "would publish the content of "+c.For.Kind.String()+" in metrics: use a field of the metadata")
-	}
-	return nil
 }

@@ -118,7 +118,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	}); err != nil {
 		return nil, err
 	}
-	reviewer, err := newReviewer(cluster, env.RightsFor)
+	unlimited, err := newUnlimited(cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		Cluster: cluster, Cache: h.cache, Metrics: h.metrics, Events: h.events, Logger: h.logger, Traces: h.traces,
 		Recorder: func(dropped func()) effect.Recorder { return h.sender.Recorder(dropped) },
 		RollBack: func(plugin string, revision int, reason string) { h.catalog.RollBack(plugin, revision, reason) },
-		Version:  env.Version, Namespace: c.Namespace, Resync: c.Resync.Duration, HostIdentity: c.HostIdentity, Access: reviewer, LeadOf: h.replicas.of, ReviewEvery: env.RightsFor,
+		Version:  env.Version, Namespace: c.Namespace, Resync: c.Resync.Duration, HostIdentity: c.HostIdentity, Access: newReviewer(unlimited, env.RightsFor), LeadOf: h.replicas.of, ReviewEvery: env.RightsFor,
 		Ceiling: c.Allow, AllowRequested: env.AllowRequested,
 	})
 	h.catalog = catalog.New(catalog.Config[*sandbox.Guest]{
@@ -147,9 +147,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		memory: h.sandbox.Memory, slots: h.sandbox.Slots, kinds: h.cache.Stats, follows: h.cache.Following, cached: h.cache.Memory, guests: h.guestStats, plugins: h.runner.Statuses,
 		gauges: h.runner.Gauges, leases: h.replicas.leads, expires: func() time.Time { return h.webhooks.expires() },
 	})
-	if h.received, err = newReceived(h, cluster); err != nil {
-		return nil, err
-	}
+	h.received = newReceived(h, unlimited)
 	// A host that is stopped while it starts ends like a running one, in Run.
 	if h.webhooks, err = newWebhooks(ctx, h, cluster, env.Pod); err != nil {
 		return nil, err

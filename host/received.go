@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/host/access"
 	"github.com/thole-dev/thole/host/catalog"
@@ -22,13 +21,7 @@ const (
 )
 
 // newReceived returns what serves events from outside: it joins host/receive to runner and catalog.
-func newReceived(h *Host, cluster *rest.Config) (http.Handler, error) {
-	config := rest.CopyConfig(cluster)
-	config.RateLimiter, config.QPS = nil, -1 // receive and access have bounds of their own
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
+func newReceived(h *Host, client *kubernetes.Clientset) http.Handler {
 	return receive.New(receive.Config{
 		Receivers: h.runner.Receivers,
 		Starting:  h.isStarting,
@@ -37,7 +30,7 @@ func newReceived(h *Host, cluster *rest.Config) (http.Handler, error) {
 		Audiences: h.config.Events.Audiences,
 		Metrics:   h.metrics.Received(receive.Codes()),
 		Logger:    h.logger.Named("receive"),
-	}), nil
+	})
 }
 
 // isStarting reports whether a plugin is being loaded, started again or stopped with the host, or it is

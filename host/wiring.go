@@ -42,15 +42,17 @@ func (h *Host) modules(snapshot source.Snapshot) []catalog.Module {
 	return out
 }
 
-// newReviewer returns what asks the API server for the rights of service accounts.
-func newReviewer(cluster *rest.Config, allowedFor time.Duration) (*access.Reviewer, error) {
+// newUnlimited returns a client without a rate limit, for those that have bounds of their own: see
+// access.Config.
+func newUnlimited(cluster *rest.Config) (*kubernetes.Clientset, error) {
 	config := rest.CopyConfig(cluster)
-	config.RateLimiter, config.QPS = nil, -1 // see access.Config
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	return access.New(access.Config{Client: client.AuthorizationV1(), Accounts: client.CoreV1(), AllowedFor: allowedFor}), nil
+	config.RateLimiter, config.QPS = nil, -1
+	return kubernetes.NewForConfig(config)
+}
+
+// newReviewer returns what asks the API server for the rights of service accounts.
+func newReviewer(client *kubernetes.Clientset, allowedFor time.Duration) *access.Reviewer {
+	return access.New(access.Config{Client: client.AuthorizationV1(), Accounts: client.CoreV1(), AllowedFor: allowedFor})
 }
 
 // loader loads modules into the sandbox for the catalog.

@@ -59,7 +59,6 @@ func (c *Cache) Acquire(ctx context.Context, s scope.Scope) (*Informer, error) {
 		}
 		i.add(shared, part.Within(s.Namespaces))
 	}
-	i.PollEvery(DefaultPollInterval)
 	return i, nil
 }
 

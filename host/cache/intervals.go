@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/thole-dev/thole/host/cache/scope"
 )
 
 const (
-	// DefaultPollInterval is the interval of a user that asks for none.
-	DefaultPollInterval = 30 * time.Second
+	// DefaultPollInterval is the interval of users none of whom has set one.
+	DefaultPollInterval = scope.DefaultPollInterval
 	// MinPollInterval is the shortest interval. A shorter one counts as this one.
 	MinPollInterval = time.Second
 )

@@ -106,7 +106,11 @@ func TestUsersOfAnInformerPollAtTheShortestOfTheirIntervals(t *testing.T) {
 	if p.idle(); lists(c) != 1 {
 		t.Fatalf("%d lists", lists(c))
 	}
-	second := p.acquire(c, scope.All(polled)) // at the default, since 10 minutes ago
+	second := p.acquire(c, scope.All(polled))
+	if got := c.Following()[0].Interval; got != time.Hour {
+		t.Errorf("with a user that has set no interval it is %s", got)
+	}
+	second.PollEvery(0) // the default, since 10 minutes ago
 	await.Until(t, "the kind is listed", func() bool { return lists(c) == 2 })
 	second.PollEvery(time.Millisecond) // counts as a second
 	p.awaitInterval(time.Second)

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"bytes"
 	"iter"
 	"slices"
 
@@ -120,12 +119,10 @@ func isSame(part fieldpath.Set, a, b *object.Object) bool {
 	switch {
 	case a == nil || b == nil || a == b:
 		return a == b
-	case a.UID != b.UID:
-		return false
-	case a.ResourceVersion == b.ResourceVersion && (a.ResourceVersion != "" || bytes.Equal(a.Raw, b.Raw)):
+	case a.IsStateOf(b):
 		return true
 	}
-	return !part.All() && part.Same(a.Raw, b.Raw)
+	return a.UID == b.UID && !part.All() && part.Same(a.Raw, b.Raw)
 }
 
 func isSameList(part fieldpath.Set, a, b List) bool {

@@ -108,7 +108,7 @@ func (c *Controller) observeCreation(o *object.Object) {
 	switch {
 	case s == nil || s.uid != uid || s.changes == nil:
 		c.created[o.Key()] = uid
-	case s.changes != nil:
+	default:
 		s.changes.created = !s.changes.everWell // the first run was faster than the event
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/cloudevents"
@@ -84,7 +83,7 @@ func changeType(old, updated *object.Object) (what cloudevents.ChangeType, chang
 		return cloudevents.Created, true
 	case updated == nil:
 		return cloudevents.Deleted, true
-	case !sameWish(old, updated):
+	case isUpdated(old, updated):
 		return cloudevents.Updated, true
 	case !sameStatus(old.Raw, updated.Raw):
 		return cloudevents.StatusUpdated, true
@@ -92,13 +91,12 @@ func changeType(old, updated *object.Object) (what cloudevents.ChangeType, chang
 	return "", false
 }
 
-// sameWish reports whether two versions of an object have the same generation or, where there is none,
-// the same spec, labels, annotations and deletion.
-func sameWish(a, b *object.Object) bool {
-	if a.Generation != 0 || b.Generation != 0 {
-		return a.Generation == b.Generation
+// isUpdated reports whether the generation is another one or, where there is none, what counts as input.
+func isUpdated(old, updated *object.Object) bool {
+	if old.Generation != 0 || updated.Generation != 0 {
+		return old.Generation != updated.Generation
 	}
-	return a.Deleting() == b.Deleting() && maps.Equal(a.Labels, b.Labels) && sameAnnotations(a.Annotations, b.Annotations, countsAsInput) && sameSpec(a, b)
+	return !sameInput(old, updated)
 }
 
 func subjectOf(o *object.Object) cloudevents.Subject {

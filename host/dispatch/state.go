@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"bytes"
 	"context"
 	"slices"
 	"time"
@@ -77,7 +76,7 @@ func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	current, exists := c.Cache.Get(item.Key)
-	if item.revision != c.revision.Load() || !exists || !isSameState(current, primary) {
+	if item.revision != c.revision.Load() || !exists || !current.IsStateOf(primary) {
 		return nil, nil
 	}
 	s := c.keys[item.Key]
@@ -93,13 +92,6 @@ func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed
 		c.keys[item.Key] = s
 	}
 	return c.beginState(item, primary, s)
-}
-
-// isSameState reports whether two objects of a key are of one uid and resourceVersion and, if
-// the API server has no versions of it, have the same text.
-func isSameState(a, b *object.Object) bool {
-	return a.UID == b.UID && a.ResourceVersion == b.ResourceVersion &&
-		(a.ResourceVersion != "" || bytes.Equal(a.Raw, b.Raw))
 }
 
 // beginState is the part of beginRun that does not depend on whether the primary exists.

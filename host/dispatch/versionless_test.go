@@ -3,18 +3,11 @@ package dispatch
 import (
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
 )
 
 // This file is about objects of an API server that has no uids or resourceVersions.
-
-func objectWith(uid, version, text string) *object.Object {
-	return &object.Object{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), ResourceVersion: version}, Raw: []byte(text)}
-}
 
 // All such objects have the same uid and version, so that an event would pass as the one of
 // any write.
@@ -35,22 +28,5 @@ func TestAnEventIsNotOwnBecauseItHasNoVersion(t *testing.T) {
 	own.add(effect.Write{UID: "u", ResourceVersion: "1", Object: &object.Object{}}, true)
 	if isOwn, ignored := own.find("u", "1"); !isOwn || !ignored {
 		t.Error("a write with uid and version is not found")
-	}
-}
-
-func TestStatesWithoutVersionsAreComparedByTheirText(t *testing.T) {
-	for _, test := range []struct {
-		a, b *object.Object
-		want bool
-	}{
-		{objectWith("u", "1", "a"), objectWith("u", "1", "b"), true},
-		{objectWith("u", "1", "a"), objectWith("u", "2", "a"), false},
-		{objectWith("u", "1", "a"), objectWith("v", "1", "a"), false},
-		{objectWith("u", "", "a"), objectWith("u", "", "a"), true},
-		{objectWith("u", "", "a"), objectWith("u", "", "b"), false},
-	} {
-		if got := isSameState(test.a, test.b); got != test.want {
-			t.Errorf("%+v and %+v: %v", test.a, test.b, got)
-		}
 	}
 }

@@ -13,9 +13,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/object"
@@ -314,24 +311,4 @@ func TestAnApplyIsComparedWithAnObjectThatHasNoVersion(t *testing.T) {
 	show(changed)
 	w.intents(target, apply(configObject, "v1"))
 	w.expectSent("PATCH /api/v1/namespaces/" + w.ns + "/configmaps/c?fieldManager=thole%2Fdemo%2Fmain&force=true")
-}
-
-func TestAWriteHasNoEffectIfVersionAndTextStayTheSame(t *testing.T) {
-	of := func(uid, version, text string) *object.Object {
-		return &object.Object{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), ResourceVersion: version}, Raw: []byte(text)}
-	}
-	for _, test := range []struct {
-		before, reply *object.Object
-		want          bool
-	}{
-		{of("u", "1", "a"), of("u", "1", "b"), true},
-		{of("u", "1", "a"), of("u", "2", "a"), false},
-		{of("u", "1", "a"), of("v", "1", "a"), false},
-		{of("", "", "a"), of("", "", "a"), true},
-		{of("", "", "a"), of("", "", "b"), false},
-	} {
-		if got := isSameVersion(test.before, test.reply); got != test.want {
-			t.Errorf("%+v and %+v: %v", test.before, test.reply, got)
-		}
-	}
 }

@@ -71,7 +71,7 @@ func (p *Performer) patch(ctx context.Context, r object.Resource, key object.Key
 	defer p.quota.mu.Unlock()
 	p.quota.growing -= growth
 	p.quota.churning -= version
-	if err == nil && (next.before == nil || !isSameVersion(next.before, reply)) {
+	if err == nil && (next.before == nil || !next.before.IsStateOf(reply)) {
 		p.charge(next.before, reply)
 	}
 	return reply, err

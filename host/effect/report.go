@@ -1,7 +1,6 @@
 package effect
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 
@@ -77,13 +76,6 @@ func like(before, reply *object.Object) *object.Object {
 	return reply
 }
 
-// isSameVersion reports whether a write has changed nothing. Without resourceVersions, what
-// the object has tells it.
-func isSameVersion(before, reply *object.Object) bool {
-	return before.UID == reply.UID && before.ResourceVersion == reply.ResourceVersion &&
-		(reply.ResourceVersion != "" || bytes.Equal(before.Raw, reply.Raw))
-}
-
 // add adds a write to the report if it changed something; before is nil if the
 // write created the object. When the server found nothing to change, the
 // watch sends no event either. content identifies what was written.
@@ -92,7 +84,7 @@ func (p *Performer) add(report *Report, verb string, before, reply *object.Objec
 		p.logDryRun(verb, before, reply)
 		return false
 	}
-	if before != nil && isSameVersion(before, reply) {
+	if before != nil && before.IsStateOf(reply) {
 		return false
 	}
 	p.Logger.Debug("wrote", "verb", verb, "object", reply.Ref().String(), "resourceVersion", reply.ResourceVersion)

@@ -2,13 +2,14 @@
 // runs no more of the plugin than a load does, and needs no cluster. It is the
 // implementation of `thole inspect` and `thole rbac`.
 //
-//	inspect.go  from the file to the report, in the steps of a load
-//	report.go   the report, with its JSON form
-//	followed.go what a controller follows, as text
-//	rights.go   the RBAC rules that the host needs for each controller
-//	rbac.go     the service accounts, roles and bindings for a plugin
-//	rows.go     the report as rows of text
-//	table.go    the report as a table, JSON or YAML
+//	inspect.go        from the file to the report, in the steps of a load
+//	report.go         the report, with its JSON form
+//	followed.go       what a controller follows, as text
+//	rights.go         the RBAC rules that the host needs for each controller
+//	rbac.go           the service accounts, roles and bindings for a plugin
+//	rows.go           the report as rows of text
+//	controllerrows.go the rows of what a controller requests
+//	table.go          the report as a table, JSON or YAML
 package inspect
 
 import (

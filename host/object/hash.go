@@ -18,12 +18,3 @@ func HashOf(texts ...string) Hash {
 }
 
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
-
-// Identity stands for the object as long as it exists: one that is created again has another. Objects of
-// some APIs have no uid, and have the same when they are created again under their name.
-func (o *Object) Identity() Hash {
-	if o.UID == "" {
-		return HashOf("", o.Namespace, o.Name)
-	}
-	return HashOf(string(o.UID))
-}

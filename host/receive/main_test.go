@@ -1,9 +1,8 @@
 package receive
 
 import (
-	"fmt"
+	"errors"
 	"net/http"
-	"os"
 	"sync"
 	"testing"
 
@@ -16,24 +15,12 @@ import (
 // The API server that the tests share. The first test that needs it starts it.
 var shared = sync.OnceValues(devcluster.StartMain)
 
-var started bool
+var stopShared = func() error { return nil }
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if started {
-		if cluster, err := shared(); err == nil {
-			if err := cluster.Stop(); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				code = 1
-			}
-		}
-	}
-	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-	if code == 0 {
-		if err := await.Success(func() error { return goleak.Find() }); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
+	await.Main(m, func() error {
+		err := stopShared()
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+		return errors.Join(err, goleak.Find())
+	})
 }

@@ -11,8 +11,7 @@ import (
 type Controller interface {
 	// Has reports whether there is a primary.
 	Has(key object.Key) bool
-	// Resolve returns the primaries that have a key of an index; of very many the first ones, at least
-	// most of them.
+	// Resolve returns the primaries that have a key of an index, in no order: most of them at the most.
 	Resolve(index, key string, most int) ([]object.Key, error)
 	// Signal makes a primary run with an event, as JSON. It reports whether there is one.
 	Signal(key object.Key, given ...[]byte) bool

@@ -32,11 +32,11 @@ func newCluster(t *testing.T) *cluster {
 	if testing.Short() {
 		t.Skip("needs an API server")
 	}
-	started = true
 	main, err := shared()
 	if err != nil {
 		t.Fatal(err)
 	}
+	stopShared = main.Stop
 	config := rest.CopyConfig(main.Config)
 	config.QPS = -1
 	c := &cluster{t, kubernetes.NewForConfigOrDie(config)}

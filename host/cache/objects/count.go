@@ -46,7 +46,7 @@ func (n *Snapshot) Count(of Attribute, shown func(*Entry) bool) (Counts, error) 
 	} else {
 		shared.all.Ascend(func(e *Entry) bool {
 			if c.counts(e) {
-				c.object(e.peek())
+				c.object(e.Peek())
 			}
 			return true
 		})
@@ -79,7 +79,7 @@ func (c *counting) index(shared *state, x *index) {
 			found++
 		}
 		if l.value == overflow[0] {
-			c.object(l.peek())
+			c.object(l.Peek())
 		} else {
 			c.ByValue[l.value]++
 		}

@@ -69,12 +69,8 @@ func (e *Entry) read(keep bool) (o *object.Object, wasPacked bool) {
 	return o, true
 }
 
-// Peek is [Entry.Object] of an entry that is not nil, without counting as a read: a packed object stays
-// packed.
-func (e *Entry) Peek() *object.Object { return e.peek() }
-
-// peek returns the object, which does not count as a read.
-func (e *Entry) peek() *object.Object {
+// Peek returns the object, which does not count as a read: if it is packed, it stays so.
+func (e *Entry) Peek() *object.Object {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.object != nil {

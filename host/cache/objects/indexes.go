@@ -120,7 +120,7 @@ func (x *index) change(old, updated *Entry) {
 		is = x.of.values(updated.Unpacked())
 	}
 	if old != nil {
-		for _, value := range x.of.values(old.peek()) {
+		for _, value := range x.of.values(old.Peek()) {
 			if !slices.Contains(is, value) {
 				x.tree.Delete(labelled{value, old})
 			}

@@ -242,7 +242,7 @@ func TestAnObjectThatIsReadMeanwhileIsNotPacked(t *testing.T) {
 	e := s.Find(keyOf(1))
 	for e.age() == nil {
 	}
-	packed := s.codec.pack(e.peek())
+	packed := s.codec.pack(e.Peek())
 	was := e.Object()
 	if e.pack(packed); e.Object() != was {
 		t.Error("it is packed although it was read since")

@@ -71,7 +71,7 @@ func (w *Sweep) Next(n *Snapshot) (more bool) {
 
 func (w *Sweep) visit(e *Entry) (hasPacked bool) {
 	if w.every > 0 && w.visited%w.every == 0 && len(w.samples) < maxSamples {
-		w.samples = append(w.samples, e.peek())
+		w.samples = append(w.samples, e.Peek())
 	}
 	w.visited++
 	w.after = e.key

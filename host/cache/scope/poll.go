@@ -6,8 +6,8 @@ import (
 	"github.com/thole-dev/thole/abi"
 )
 
-// defaultPollInterval is that of an entry that names none.
-const defaultPollInterval = 30 * time.Second
+// DefaultPollInterval is the time between two lists of a kind for which nobody asks for another one.
+const DefaultPollInterval = 30 * time.Second
 
 // pollIntervals returns the shortest pollInterval of the entries of each kind.
 func pollIntervals(m *abi.Manifest) map[abi.Kind]time.Duration {
@@ -16,7 +16,7 @@ func pollIntervals(m *abi.Manifest) map[abi.Kind]time.Duration {
 		for w := range m.Controllers[i].Follows() {
 			interval := time.Duration(w.PollInterval) * time.Millisecond
 			if interval == 0 {
-				interval = defaultPollInterval
+				interval = DefaultPollInterval
 			}
 			if before, ok := shortest[w.Kind]; !ok || interval < before {
 				shortest[w.Kind] = interval

@@ -1,0 +1,231 @@
+package inspect
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/cache/scope"
+	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/outcome/handled"
+)
+
+// This file describes what a controller requests.
+
+// controllerRows are the rows of one controller.
+type controllerRows struct {
+	name string
+	rows [][]string
+}
+
+// describe returns the rows of a controller: what it requests, and what the
+// limits of the host leave of that.
+func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits) controllerRows {
+	finalizer := ""
+	if c.Finalizer {
+		finalizer = effect.Finalizer(m.Name, c.Name)
+	}
+	var managed []string
+	if slices.Contains(m.Features, abi.FeatureManaged) {
+		managed = []string{"managed by the plugin"}
+	}
+	return controllerRows{c.Name, [][]string{
+		{"For", scope.Describe(c.For)},
+		{"Owns", orDash(followedList(c.Owns, managed...))},
+		{"Reads", orDash(followedList(c.Reads))},
+		{"Watches", orDash(watchList(c.Watches))},
+		{"Writes", orDash(kindList(c.Writes))},
+		{"Finalizer", orDash(finalizer)},
+		{"Changes", orDash(changes(m, c))},
+		{"Interval", interval(c.Interval)},
+		{"Timers", orDash(timers(c.Timers))},
+		{"Daemon", orDash(daemon(c.Daemon))},
+		{"Scans", orDash(scans(c.Scans))},
+		{"Gauges", orDash(gauges(c.Gauges))},
+		{"CloudEvents", orDash(cloudEvents(c))},
+		{"Receives", orDash(receives(c.Receives))},
+		{"HTTP", orDash(httpHosts(c.HTTP))},
+		{"Reviews", orDash(reviews(c))},
+		{"Timeout", bounded(milliseconds(c.Timeout), limits.Timeout.Duration)},
+		{"Concurrency", bounded(c.Concurrency, limits.Concurrency)},
+		{"Conditions", conditions(c)},
+	}}
+}
+
+// changes describes where the handled state of objects is kept, and whether a run comes for
+// those that are gone.
+func changes(m *abi.Manifest, c *abi.Controller) string {
+	text := string(c.Changes)
+	if c.Changes == abi.ChangesAnnotation {
+		text += " " + handled.Annotation(m.Name, c.Name)
+	}
+	if c.Gone {
+		text = strings.TrimPrefix(text+"; runs for objects that are gone", "; ")
+	}
+	return text
+}
+
+// daemon describes which objects have a daemon.
+func daemon(d *abi.Daemon) string {
+	switch {
+	case d == nil:
+		return ""
+	case d.LabelSelector == "":
+		return "one for each object"
+	}
+	return "one for each object with labels " + d.LabelSelector
+}
+
+// scans describes scans such as "due 30s". Less than a second counts as one.
+func scans(all []abi.Scan) string {
+	texts := make([]string, len(all))
+	for i, s := range all {
+		texts[i] = s.Name + " " + milliseconds(max(s.Interval, 1000)).String()
+	}
+	return list(texts)
+}
+
+// gauges describes gauges such as "phase of status.phase".
+func gauges(all []abi.Gauge) string {
+	texts := make([]string, len(all))
+	for i, g := range all {
+		texts[i] = g.Name + " of " + g.Field
+	}
+	return list(texts)
+}
+
+// cloudEvents describes what the host publishes.
+func cloudEvents(c *abi.Controller) string {
+	if !c.CloudEvents {
+		return ""
+	}
+	return "of each change and of the end of each run"
+}
+
+// receives describes events such as "com.example.stopped by index container from data.id".
+func receives(all []abi.Receive) string {
+	texts := make([]string, len(all))
+	for i, r := range all {
+		texts[i] = r.Type
+		if r.DataSchema != "" {
+			texts[i] = strings.TrimSpace(r.Type + " of schema " + r.DataSchema)
+		}
+		if r.Resolve == nil {
+			texts[i] += " by subject"
+		} else {
+			texts[i] += " by index " + r.Resolve.Index + " from " + r.Resolve.From
+		}
+	}
+	return list(texts)
+}
+
+// httpHosts describes hosts such as "api.example.com (GET, POST)".
+func httpHosts(hosts []abi.HTTPHost) string {
+	texts := make([]string, len(hosts))
+	for i, h := range hosts {
+		texts[i] = fmt.Sprintf("%s (%s)", h.Host, cmp.Or(list(h.Methods), "GET"))
+	}
+	return list(texts)
+}
+
+// reviews describes which requests to the API server the controller reviews, and whether it converts.
+func reviews(c *abi.Controller) string {
+	var all []string
+	for _, r := range []struct {
+		verb       string
+		operations []abi.Operation
+	}{{"validates", c.Validate}, {"mutates", c.Mutate}} {
+		var names []string
+		for _, o := range r.operations {
+			names = append(names, string(o))
+		}
+		if len(names) > 0 {
+			all = append(all, r.verb+" "+list(names))
+		}
+	}
+	if c.Convert {
+		all = append(all, "converts between versions")
+	}
+	return strings.Join(all, "; ")
+}
+
+func kindList(kinds []abi.Kind) string {
+	names := make([]string, len(kinds))
+	for i, k := range kinds {
+		names[i] = k.String()
+	}
+	return list(names)
+}
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+func interval(n int64) string {
+	if n == 0 {
+		return "none: runs when something changes"
+	}
+	return milliseconds(n).String() + " after a success"
+}
+
+// timers describes timers such as "probe 1m0s (first after 5s; idle for 30s; sharp)".
+func timers(all []abi.Timer) string {
+	texts := make([]string, len(all))
+	for i, t := range all {
+		var details []string
+		if t.InitialDelay > 0 {
+			details = append(details, "first after "+milliseconds(t.InitialDelay).String())
+		}
+		if t.Idle > 0 {
+			details = append(details, "idle for "+milliseconds(t.Idle).String())
+		}
+		if t.Sharp {
+			details = append(details, "sharp")
+		}
+		texts[i] = t.Name + " " + milliseconds(t.Interval).String()
+		if len(details) > 0 {
+			texts[i] += " (" + strings.Join(details, "; ") + ")"
+		}
+	}
+	return list(texts)
+}
+
+// bounded describes a requested value, where 0 requests the one of the host,
+// which is also the maximum.
+func bounded[T ~int | ~int64](requested, limit T) string {
+	switch {
+	case requested == 0:
+		return fmt.Sprintf("%v, the host's", limit)
+	case requested > limit:
+		return fmt.Sprintf("%v, the limit of the host; %v is requested", limit, requested)
+	}
+	return fmt.Sprint(requested)
+}
+
+func conditions(controller *abi.Controller) string {
+	if controller.For.MetadataOnly {
+		return "none: only metadata is followed"
+	}
+	c := controller.Conditions
+	parts := []string{summary(c.TargetOrReady(), c.Summarized, c.NegativePolarity)}
+	for _, s := range c.Summaries {
+		parts = append(parts, summary(s.Target, s.Summarized, s.NegativePolarity))
+	}
+	if len(c.Owned) > 0 {
+		parts = append(parts, "owns "+list(c.Owned))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// summary describes a target condition and what it depends on.
+func summary(target string, summarized, negative []string) string {
+	if len(summarized) > 0 {
+		target += " from " + list(summarized)
+	}
+	if len(negative) > 0 {
+		target += " (bad when True: " + list(negative) + ")"
+	}
+	return target
+}
