@@ -116,7 +116,8 @@ func TestAKindWithoutWatchIsFollowed(t *testing.T) {
 	createStamp(t, ns, "u", "c")
 	p := start(t, d, ns, allowAll)
 	await.Until(t, "the plugin waits for the kind", func() bool {
-		return strings.Contains(p.Plugin("polled").WaitsFor, "poll.e2e.thole.dev/v1 Sample")
+		waiting := p.Plugin("polled")
+		return waiting.State == "waiting" && strings.Contains(waiting.LastError, "does not serve poll.e2e.thole.dev/v1 Sample")
 	})
 	api.serve(t)
 	p.awaitRunning("polled", 1)
