@@ -56,7 +56,7 @@ func TestSecondInterruptDoesNotWait(t *testing.T) {
 	term := inTerminal(t, w.thole("dev", "plugin"))
 	term.shows("ready in")
 	// A control plane that does not answer would be waited for.
-	if err := syscall.Kill(w.process("thole-devcluster"), syscall.SIGSTOP); err != nil {
+	if err := syscall.Kill(w.controlPlane(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	term.interrupt()
@@ -85,7 +85,7 @@ func TestEndOfTheControlPlaneEndsTheSession(t *testing.T) {
 	w := newWork(t, "testdata/hello")
 	term := inTerminal(t, w.thole("dev", "plugin"))
 	term.shows("ready in")
-	if err := syscall.Kill(w.process("thole-devcluster"), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(w.controlPlane(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	expectInOrder(t, mask(term.ends(1)), "thole: the control plane ended: signal: killed; the end of its log:\n    ")

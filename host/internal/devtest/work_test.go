@@ -180,12 +180,14 @@ func (w *work) processes() (dirs []string) {
 	return dirs
 }
 
-// process returns the id of the session's process that was started as program.
-func (w *work) process(program string) int {
+// controlPlane returns the id of the process that runs the session's control plane.
+// Its components are processes of the same program, in no order of their ids.
+func (w *work) controlPlane() int {
 	w.t.Helper()
 	for _, dir := range w.processes() {
 		line, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // fails when it has ended
-		if path, _, _ := bytes.Cut(line, []byte{0}); filepath.Base(string(path)) != program {
+		args := strings.Split(string(line), "\x00")
+		if filepath.Base(args[0]) != "thole-devcluster" || args[1] == "component" {
 			continue
 		}
 		id, err := strconv.Atoi(filepath.Base(dir))
@@ -194,6 +196,6 @@ func (w *work) process(program string) int {
 		}
 		return id
 	}
-	w.t.Fatalf("no process is %s", program)
+	w.t.Fatal("no process runs the control plane")
 	return 0
 }
