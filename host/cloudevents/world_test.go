@@ -1,8 +1,10 @@
 package cloudevents
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -82,6 +84,13 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		answer(w, request)
 		return
 	}
+	// The end of a sink cancels its requests: the sink has not got such a one.
+	body, err := io.ReadAll(request.Body)
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	request.Body = io.NopCloser(bytes.NewReader(body))
 	r.take(request)
 	w.WriteHeader(http.StatusAccepted)
 }
