@@ -156,7 +156,7 @@ type Allowance interface {
 
 // Metrics counts the runs of one controller.
 type Metrics interface {
-	Started() func(result string, class abi.Class, seconds float64)
+	Started() (ended func(d outcome.Decision, seconds float64))
 	Wrote(verb string)
 	Looped()              // a run of a key that is in a write loop
 	Dropped()             // a log line of the guest beyond its allowance

@@ -480,10 +480,10 @@ func (e testEffects) Forget(uid object.Hash) {
 
 type testMetrics struct{ *fixture }
 
-func (m testMetrics) Started() func(string, abi.Class, float64) {
-	return func(result string, class abi.Class, seconds float64) {
+func (m testMetrics) Started() func(outcome.Decision, float64) {
+	return func(d outcome.Decision, seconds float64) {
 		m.seconds = seconds
-		m.note("metric %s %s", result, class)
+		m.note("metric %s %s", d.Metric, d.Class)
 	}
 }
 func (m testMetrics) Wrote(string)         {}

@@ -16,6 +16,7 @@ import (
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/queue"
 	"github.com/thole-dev/thole/host/sandbox"
 )
@@ -226,6 +227,6 @@ func (noReads) Abandon() {}
 
 type noMetrics struct{ Metrics }
 
-func (noMetrics) Started() func(string, abi.Class, float64) {
-	return func(string, abi.Class, float64) {}
+func (noMetrics) Started() func(outcome.Decision, float64) {
+	return func(outcome.Decision, float64) {}
 }

@@ -126,13 +126,13 @@ func (c *Controller) process(ctx context.Context, item workItem) {
 		seconds := time.Since(r.worked).Seconds()
 		traced(events.RunEnded{Result: string(outcome.MetricRequeueAfter)})
 		r.park() // from here on another worker may have the run
-		done(string(outcome.MetricRequeueAfter), abi.ClassNone, seconds)
+		done(outcome.Decision{Metric: outcome.MetricRequeueAfter}, seconds)
 		return
 	}
 	r.reportToBreaker(item.permit)
 	r.compareRevisions()
 	traced(r.end())
-	done(string(r.decision.Metric), r.decision.Class, time.Since(r.worked).Seconds())
+	done(r.decision, time.Since(r.worked).Seconds())
 }
 
 // run is one reconcile in progress.

@@ -131,6 +131,9 @@ type Decision struct {
 	RemoveFinalizer bool // the cleanup succeeded: remove the finalizer as the last effect
 }
 
+// Terminal reports whether the run failed and only a trigger starts the next one.
+func (d Decision) Terminal() bool { return d.Metric == MetricError && d.Next.Kind == AwaitChange }
+
 // Metric is the label "result" of controller_runtime_reconcile_total.
 type Metric string
 

@@ -29,6 +29,9 @@ type Metrics struct {
 
 	reconciles    *prometheus.CounterVec
 	errors        *prometheus.CounterVec
+	terminal      *prometheus.CounterVec
+	panics        *prometheus.CounterVec
+	timeouts      *prometheus.CounterVec
 	failures      *prometheus.CounterVec
 	duration      *prometheus.HistogramVec
 	activeWorkers *prometheus.GaugeVec
@@ -94,6 +97,12 @@ func (m *Metrics) addControllerMetrics() {
 		"Reconciles by controller and result.", "controller", "result")
 	m.errors = m.counter("controller_runtime_reconcile_errors_total",
 		"Reconciles that failed.", "controller")
+	m.terminal = m.counter("controller_runtime_terminal_reconcile_errors_total",
+		"Reconciles that failed and are not tried again until something changes.", "controller")
+	m.panics = m.counter("controller_runtime_reconcile_panics_total",
+		"Reconciles in which the plugin crashed: by a trap, or for want of memory or stack.", "controller")
+	m.timeouts = m.counter("controller_runtime_reconcile_timeouts_total",
+		"Reconciles that exceeded their deadline.", "controller")
 	m.failures = m.counter("thole_reconcile_errors_total",
 		"Reconciles that failed, by class of the error.", "controller", "class")
 	m.duration = m.histogram("controller_runtime_reconcile_time_seconds",
@@ -202,9 +211,9 @@ func (m *Metrics) Controller(name string, workers int) *ControllerMetrics {
 	for _, verb := range []string{abi.VerbFinalizer, abi.VerbPatch, abi.VerbApply, abi.VerbDelete, abi.VerbStatus} {
 		m.writes.WithLabelValues(name, verb)
 	}
-	m.errors.WithLabelValues(name)
-	m.writeLoops.WithLabelValues(name)
-	m.droppedLines.WithLabelValues(name)
+	for _, counter := range []*prometheus.CounterVec{m.errors, m.terminal, m.panics, m.timeouts, m.writeLoops, m.droppedLines} {
+		counter.WithLabelValues(name)
+	}
 	m.duration.WithLabelValues(name)
 	for _, failed := range []bool{false, true} {
 		m.daemonSteps.WithLabelValues(name, stepResult(failed))
@@ -219,20 +228,33 @@ func (m *Metrics) Controller(name string, workers int) *ControllerMetrics {
 func (c *ControllerMetrics) SetWorkers(n int) { c.m.maxWorkers.WithLabelValues(c.name).Set(float64(n)) }
 
 // Started counts a worker as active until the returned function is called with
-// the result of the run, its class and its duration in seconds.
-func (c *ControllerMetrics) Started() func(result string, class abi.Class, seconds float64) {
+// what the run leads to and its duration in seconds.
+func (c *ControllerMetrics) Started() (ended func(d outcome.Decision, seconds float64)) {
 	active := c.m.activeWorkers.WithLabelValues(c.name)
 	active.Inc()
-	return func(result string, class abi.Class, seconds float64) {
+	return func(d outcome.Decision, seconds float64) {
 		active.Dec()
-		c.m.reconciles.WithLabelValues(c.name, result).Inc()
+		c.m.reconciles.WithLabelValues(c.name, string(d.Metric)).Inc()
 		c.m.duration.WithLabelValues(c.name).Observe(seconds)
-		if class != abi.ClassNone {
-			c.m.failures.WithLabelValues(c.name, string(class)).Inc()
-			if result == "error" { // a waiting object has a class, too, and is not an error
-				c.m.errors.WithLabelValues(c.name).Inc()
-			}
+		if d.Metric == outcome.MetricError { // a waiting object has a class, too, and is not an error
+			c.m.errors.WithLabelValues(c.name).Inc()
 		}
+		if d.Terminal() {
+			c.m.terminal.WithLabelValues(c.name).Inc()
+		}
+		if d.Class != abi.ClassNone {
+			c.failed(d.Class)
+		}
+	}
+}
+
+func (c *ControllerMetrics) failed(class abi.Class) {
+	c.m.failures.WithLabelValues(c.name, string(class)).Inc()
+	switch class {
+	case abi.ClassPanic, abi.ClassOutOfMemory, abi.ClassStackOverflow:
+		c.m.panics.WithLabelValues(c.name).Inc()
+	case abi.ClassTimeout:
+		c.m.timeouts.WithLabelValues(c.name).Inc()
 	}
 }
 

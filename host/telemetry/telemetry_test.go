@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"k8s.io/client-go/rest"
@@ -132,10 +133,17 @@ func TestSeriesOfAControllerExistAtZeroUntilItStops(t *testing.T) {
 	if n := testutil.CollectAndCount(m.failures); n != len(abi.Classes()) {
 		t.Errorf("%d series of classes, want %d", n, len(abi.Classes()))
 	}
+	for i, v := range m.byLabel["controller"] {
+		if testutil.CollectAndCount(v) == 0 {
+			descriptions := make(chan *prometheus.Desc, 1)
+			v.Describe(descriptions)
+			t.Errorf("%d: no series of %s", i, <-descriptions)
+		}
+	}
 	if n := testutil.CollectAndCount(m.writes); n != 5 {
 		t.Errorf("%d series of writes, want one for each verb", n)
 	}
-	c.Started()("error", abi.ClassPanic, 0.1)
+	c.Started()(outcome.Decision{Metric: outcome.MetricError, Class: abi.ClassPanic}, 0.1)
 	if got := testutil.ToFloat64(m.failures.WithLabelValues("p/c", "panic")); got != 1 {
 		t.Errorf("panics: %v", got)
 	}
@@ -155,16 +163,32 @@ func TestSeriesOfAControllerExistAtZeroUntilItStops(t *testing.T) {
 func TestReconciliationsAreCountedByResult(t *testing.T) {
 	m := NewMetrics()
 	c := m.Controller("p/c", 1)
-	c.Started()("success", abi.ClassNone, 1)
-	c.Started()("requeue_after", abi.ClassWaiting, 2) // is no error
-	c.Started()("error", abi.ClassRetry, 4)
-	for result, want := range map[string]float64{"success": 1, "requeue_after": 1, "error": 1, "requeue": 0} {
-		if got := testutil.ToFloat64(m.reconciles.WithLabelValues("p/c", result)); got != want {
+	backoff := outcome.Next{Kind: outcome.Backoff}
+	for _, ended := range []outcome.Decision{
+		{Metric: outcome.MetricSuccess},
+		{Metric: outcome.MetricRequeueAfter, Class: abi.ClassWaiting}, // is no error
+		{Metric: outcome.MetricError, Class: abi.ClassRetry, Next: backoff},
+		{Metric: outcome.MetricError, Class: abi.ClassRetry}, // its attempts are used up
+		{Metric: outcome.MetricError, Class: abi.ClassStalled},
+		{Metric: outcome.MetricError, Class: abi.ClassPanic, Next: backoff},
+		{Metric: outcome.MetricError, Class: abi.ClassOutOfMemory, Next: backoff},
+		{Metric: outcome.MetricError, Class: abi.ClassStackOverflow, Next: backoff},
+		{Metric: outcome.MetricError, Class: abi.ClassTimeout, Next: backoff},
+	} {
+		c.Started()(ended, 2)
+	}
+	for result, want := range map[outcome.Metric]float64{outcome.MetricSuccess: 1, outcome.MetricRequeueAfter: 1, outcome.MetricError: 7, outcome.MetricRequeue: 0} {
+		if got := testutil.ToFloat64(m.reconciles.WithLabelValues("p/c", string(result))); got != want {
 			t.Errorf("%v of the result %s, want %v", got, result, want)
 		}
 	}
-	if got := testutil.ToFloat64(m.errors.WithLabelValues("p/c")); got != 1 {
-		t.Errorf("%v errors, want 1", got)
+	for name, one := range map[string]struct {
+		of   *prometheus.CounterVec
+		want float64
+	}{"errors": {m.errors, 7}, "terminal errors": {m.terminal, 2}, "panics": {m.panics, 3}, "timeouts": {m.timeouts, 1}} {
+		if got := testutil.ToFloat64(one.of.WithLabelValues("p/c")); got != one.want {
+			t.Errorf("%v %s, want %v", got, name, one.want)
+		}
 	}
 	families, err := m.Registry.Gather()
 	if err != nil {
@@ -174,8 +198,8 @@ func TestReconciliationsAreCountedByResult(t *testing.T) {
 		if f.GetName() != "controller_runtime_reconcile_time_seconds" {
 			continue
 		}
-		if h := f.GetMetric()[0].GetHistogram(); h.GetSampleCount() != 3 || h.GetSampleSum() != 7 {
-			t.Errorf("the durations are %v, want 3 with a sum of 7 s", h)
+		if h := f.GetMetric()[0].GetHistogram(); h.GetSampleCount() != 9 || h.GetSampleSum() != 18 {
+			t.Errorf("the durations are %v, want 9 with a sum of 18 s", h)
 		}
 	}
 }
@@ -226,7 +250,7 @@ func TestRequestsAreCounted(t *testing.T) {
 
 func TestNamesFollowTheConventionsOfPrometheus(t *testing.T) {
 	m := NewMetrics()
-	m.Controller("p/c", 1).Started()("success", abi.ClassNone, 1)
+	m.Controller("p/c", 1).Started()(outcome.Decision{Metric: outcome.MetricSuccess}, 1)
 	m.countEvent(events.PluginStarted{Revision: events.Revision{Plugin: "p", Version: "1", Digest: "abc"}})
 	m.countEvent(events.PluginRefused{Plugin: "p", Step: "parse"})
 	m.countEvent(events.PluginRolledBack{From: events.Revision{Plugin: "p"}})
