@@ -63,6 +63,8 @@ type Host struct {
 	webhooks *webhooks
 	received http.Handler // of events from outside
 	policies policies
+	// logLevels are those of the policies, by the name of the plugin: see setLogLevels.
+	logLevels map[string]string
 
 	// The stages, in the order of the data.
 	source  *source.Directory

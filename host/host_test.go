@@ -76,7 +76,7 @@ func start(t *testing.T, cluster *rest.Config, change func(*config.Config)) *run
 	if change != nil {
 		change(&config)
 	}
-	logger := hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: r.log, JSONFormat: true})
+	logger := hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: r.log, JSONFormat: true, IndependentLevels: true})
 	env := Environment{Cluster: cluster, Logger: logger, Events: telemetry.LogEvents(logger), Version: "test", RightsFor: rightsFor}
 	t.Cleanup(func() {
 		if t.Failed() {

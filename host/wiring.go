@@ -17,6 +17,7 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/runner"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/serve"
@@ -39,7 +40,28 @@ func (h *Host) modules(snapshot source.Snapshot) []catalog.Module {
 		out[i] = m
 	}
 	h.policies.set(policies)
+	h.setLogLevels(snapshot, policies)
 	return out
+}
+
+// setLogLevels reports the log levels that have changed. A policy that cannot be read changes none.
+func (h *Host) setLogLevels(snapshot source.Snapshot, policies map[string]config.Policy) {
+	before := h.logLevels
+	h.logLevels = map[string]string{}
+	for _, p := range snapshot {
+		h.logLevels[p.Name] = before[p.Name]
+		if policy, known := policies[p.Name]; known {
+			h.logLevels[p.Name] = policy.LogLevel
+		}
+		if level := h.logLevels[p.Name]; level != before[p.Name] {
+			h.events.Observe(events.LogLevelSet{Plugin: p.Name, Level: level})
+		}
+	}
+	for plugin, level := range before {
+		if _, there := h.logLevels[plugin]; !there && level != "" {
+			h.events.Observe(events.LogLevelSet{Plugin: plugin})
+		}
+	}
 }
 
 // newUnlimited returns a client without a rate limit, for those that have bounds of their own: see

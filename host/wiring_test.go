@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/runner"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/source"
@@ -267,4 +269,30 @@ func scrape(t *testing.T, registry prometheus.Gatherer) string {
 		}
 	}
 	return out.String()
+}
+
+func TestLogLevelsAreReportedWhenTheyChange(t *testing.T) {
+	var got []events.Event
+	h := &Host{config: config.Config{}.WithDefaults(), events: events.Func(func(e events.Event) { got = append(got, e) })}
+	policy := func(text string) []byte { return []byte("apiVersion: thole.dev/v1alpha1\n" + text) }
+	for _, step := range []struct {
+		snapshot source.Snapshot
+		want     []events.Event
+	}{
+		{source.Snapshot{{Name: "p", Policy: policy("")}, {Name: "q"}}, nil},
+		{source.Snapshot{{Name: "p", Policy: policy("logLevel: debug")}, {Name: "q"}}, []events.Event{events.LogLevelSet{Plugin: "p", Level: "debug"}}},
+		{source.Snapshot{{Name: "p", Policy: policy("logLevel: debug\ndryRun: true")}}, nil},
+		{source.Snapshot{{Name: "p", Policy: policy("logLevel: louder")}}, nil},
+		{source.Snapshot{{Name: "p", PolicyUnknown: true}}, nil},
+		{source.Snapshot{{Name: "p", Policy: policy("logLevel: error")}}, []events.Event{events.LogLevelSet{Plugin: "p", Level: "error"}}},
+		{source.Snapshot{}, []events.Event{events.LogLevelSet{Plugin: "p"}}},
+		{source.Snapshot{{Name: "p", Policy: policy("logLevel: warn")}}, []events.Event{events.LogLevelSet{Plugin: "p", Level: "warn"}}},
+		{source.Snapshot{{Name: "p"}}, []events.Event{events.LogLevelSet{Plugin: "p"}}},
+	} {
+		got = nil
+		h.modules(step.snapshot)
+		if !slices.Equal(got, step.want) {
+			t.Errorf("%v: %v, want %v", step.snapshot, got, step.want)
+		}
+	}
 }

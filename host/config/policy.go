@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -49,6 +50,10 @@ type Policy struct {
 	// mutate, and convert those that they convert: {} with the defaults. The configuration must
 	// allow it too.
 	Webhooks *Webhooks `json:"webhooks,omitempty"`
+	// LogLevel is the level from which on the lines of the plugin, and those about its runs, are
+	// logged: trace, debug, info, warn or error. The default is --log-level. A change takes
+	// effect at once, and runs nothing.
+	LogLevel string `json:"logLevel,omitempty"`
 	// OwnLease gives the plugin a Lease of its own, instead of one that it shares with other
 	// plugins: it fails over by itself.
 	OwnLease bool `json:"ownLease,omitempty"`
@@ -65,8 +70,19 @@ type Policy struct {
 }
 
 // Equal reports whether both policies allow the same and pass the same bytes
-// to the plugin.
-func (p Policy) Equal(other Policy) bool { return reflect.DeepEqual(p, other) }
+// to the plugin. What of it is logged makes no difference.
+func (p Policy) Equal(other Policy) bool {
+	other.LogLevel = p.LogLevel
+	return reflect.DeepEqual(p, other)
+}
+
+func (p *Policy) checkLogLevel() error {
+	levels := []string{"trace", "debug", "info", "warn", "error"}
+	if p.LogLevel == "" || slices.Contains(levels, p.LogLevel) {
+		return nil
+	}
+	return field.NotSupported(field.NewPath("logLevel"), p.LogLevel, levels)
+}
 
 func (p *Policy) numbers() []number { return p.Limits.numbers() }
 
@@ -128,6 +144,6 @@ func (c Config) checkCeiling(plugin string, p *Policy) error {
 	problems = append(problems, c.Allow.httpCeilingProblems(plugin, p)...)
 	problems = append(problems, c.Allow.cloudEventProblems(plugin, p)...)
 	problems = append(problems, c.checkWebhooks(plugin, p)...)
-	problems = append(problems, c.checkIsolation(plugin, p.Isolation), c.checkServiceAccount(plugin, p.ServiceAccount), checkDigest(p.Digest), c.narrow(plugin, p))
+	problems = append(problems, c.checkIsolation(plugin, p.Isolation), c.checkServiceAccount(plugin, p.ServiceAccount), checkDigest(p.Digest), c.narrow(plugin, p), p.checkLogLevel())
 	return joined(problems)
 }

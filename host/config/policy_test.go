@@ -200,3 +200,22 @@ func FuzzPolicyStaysBelowTheConfiguration(f *testing.F) {
 		}
 	})
 }
+
+func TestLogLevelOfAPolicy(t *testing.T) {
+	c := Config{}.WithDefaults()
+	read := func(level string) (Policy, error) {
+		return c.ReadPolicy("p", []byte("apiVersion: thole.dev/v1alpha1\nlogLevel: "+level))
+	}
+	debug, err := read("debug")
+	if err != nil || debug.LogLevel != "debug" {
+		t.Errorf("%q, %v", debug.LogLevel, err)
+	}
+	if info, _ := read("info"); !debug.Equal(info) {
+		t.Error("another level is another revision of the plugin")
+	}
+	for _, level := range []string{"Debug", "off", "verbose", `" "`, "5"} {
+		if _, err := read(level); err == nil || !strings.Contains(err.Error(), "logLevel") {
+			t.Errorf("%s: %v", level, err)
+		}
+	}
+}

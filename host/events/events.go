@@ -153,6 +153,12 @@ type (
 		// people.
 		Commands []string
 	}
+	// LogLevelSet reports that lines of the plugin and about its runs are logged from another
+	// level on.
+	LogLevelSet struct {
+		Plugin string
+		Level  string // of the policy; "" for the level of the host
+	}
 	// CloudEventsDropped reports that a sink did not get events: once a minute for all of a
 	// reason since then, and when the plugin has stopped or its policy has the sink no more.
 	CloudEventsDropped struct {
@@ -250,6 +256,7 @@ func (PluginRecovered) event()    {}
 func (RightsMissing) event()      {}
 func (RightsGranted) event()      {}
 func (FinalizersLeft) event()     {}
+func (LogLevelSet) event()        {}
 func (CloudEventsDropped) event() {}
 func (RunEnded) event()           {}
 func (ScanEnded) event()          {}

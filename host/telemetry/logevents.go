@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"cmp"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -11,18 +13,39 @@ import (
 
 // LogEvents returns an observer that writes every event to a log. The field
 // "event" of a line is the name of the event's type; it and the other fields are
-// meant for programs, the message is not.
+// meant for programs, the message is not. The loggers made of logger must have levels of
+// their own ([hclog.LoggerOptions].IndependentLevels), since plugins can have others than the host.
 func LogEvents(logger hclog.Logger) events.Observer {
-	return eventLog{
-		host: logger, plugins: logger.Named("catalog"),
-		runs: logger.Named("dispatch"), guests: logger.Named("dispatch.guest"),
-	}
+	l := &eventLog{host: logger, plugins: logger.Named("catalog"), runs: logger.Named("dispatch"), guests: logger.Named("dispatch.guest")}
+	l.runs.SetLevel(hclog.Trace)
+	l.guests.SetLevel(hclog.Trace)
+	return l
 }
 
-type eventLog struct{ host, plugins, runs, guests hclog.Logger }
+type eventLog struct {
+	host, plugins hclog.Logger
+	runs, guests  hclog.Logger // of every level: see logs
+	levels        sync.Map     // hclog.Level by the name of the plugin, where it is not that of host
+}
+
+// logs reports whether a line about the runs of a plugin, or one of the plugin itself, is logged.
+func (l *eventLog) logs(plugin string, level hclog.Level) bool {
+	if own, ok := l.levels.Load(plugin); ok {
+		return level >= own.(hclog.Level)
+	}
+	return level >= l.host.GetLevel()
+}
+
+func (l *eventLog) setLevel(e events.LogLevelSet) {
+	if e.Level == "" {
+		l.levels.Delete(e.Plugin)
+		return
+	}
+	l.levels.Store(e.Plugin, hclog.LevelFromString(e.Level))
+}
 
 // Observe implements [events.Observer].
-func (l eventLog) Observe(event events.Event) {
+func (l *eventLog) Observe(event events.Event) {
 	switch e := event.(type) {
 	case events.HostStarted:
 		l.host.Info("host started", "event", "HostStarted", "version", e.Version, "plugins", e.Plugins, "listen", e.Address)
@@ -57,7 +80,9 @@ func (l eventLog) Observe(event events.Event) {
 			append(revision("PluginQuarantined", e.Revision), "reason", e.Reason, "nextProbe", e.NextProbe,
 				"controller", e.Controller, "object", e.Object, "class", e.Failure.Class, "message", e.Failure.Message)...)
 	case events.PluginRecovered:
-		l.runs.Info("circuit breaker closed, the plugin runs as before", revision("PluginRecovered", e.Revision)...)
+		if l.logs(e.Plugin, hclog.Info) {
+			l.runs.Info("circuit breaker closed, the plugin runs as before", revision("PluginRecovered", e.Revision)...)
+		}
 	case events.RightsMissing:
 		l.plugins.Warn("the plugin lacks rights, and keeps running", "event", "RightsMissing", "plugin", e.Plugin, "missing", e.Missing)
 	case events.RightsGranted:
@@ -68,6 +93,9 @@ func (l eventLog) Observe(event events.Event) {
 				"plugin", e.Plugin, "finalizer", f.Finalizer, "kind", f.Kind.String(), "objects", f.Objects, "deleting", f.Deleting,
 				"examples", f.Examples, "release", f.Command)
 		}
+	case events.LogLevelSet:
+		l.setLevel(e)
+		l.plugins.Info("the log level of the plugin is set", "event", "LogLevelSet", "plugin", e.Plugin, "level", cmp.Or(e.Level, l.host.GetLevel().String()))
 	case events.CloudEventsDropped:
 		l.plugins.Warn("CloudEvents were dropped, and their receivers do not learn what has happened",
 			"event", "CloudEventsDropped", "plugin", e.Plugin, "sink", e.Sink, "reason", e.Reason, "why", e.Why, "events", e.Events)
@@ -76,7 +104,9 @@ func (l eventLog) Observe(event events.Event) {
 	case events.ScanEnded:
 		l.scanEnded(e)
 	case events.GuestLogged:
-		l.guests.Log(guestLevel(e.Level), e.Message, append(run("GuestLogged", e.Run), e.Fields...)...)
+		if level := guestLevel(e.Level); l.logs(e.Run.Plugin, level) {
+			l.guests.Log(level, e.Message, append(run("GuestLogged", e.Run), e.Fields...)...)
+		}
 	}
 }
 
@@ -115,9 +145,9 @@ func keeping(running *events.Revision) string {
 	return ", keeping the previous revision"
 }
 
-func (l eventLog) runEnded(e events.RunEnded) {
+func (l *eventLog) runEnded(e events.RunEnded) {
 	level, text := runLine(e.Failure.Class)
-	if e.Muted || level < l.runs.GetLevel() {
+	if e.Muted || !l.logs(e.Plugin, level) {
 		return // most runs succeed, and their fields are not needed then
 	}
 	fields := append(run("RunEnded", e.Run),

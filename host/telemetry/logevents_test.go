@@ -143,3 +143,57 @@ func TestValuesOfGuestsDoNotSteerTerminals(t *testing.T) {
 		t.Errorf("logged %q", got)
 	}
 }
+
+// TestLevelsOfPlugins has a plugin that logs more than the host, and one that logs less.
+func TestLevelsOfPlugins(t *testing.T) {
+	var out bytes.Buffer
+	logger, err := NewLogger(LogConfig{Level: "info", Format: "text", Output: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := LogEvents(logger)
+	logged := func(event events.Event) bool {
+		out.Reset()
+		log.Observe(event)
+		return out.Len() > 0
+	}
+	line := func(plugin string, level int32) events.Event {
+		return events.GuestLogged{Run: events.Run{Plugin: plugin}, Level: level, Message: "m"}
+	}
+	ended := func(plugin string, class abi.Class) events.Event {
+		return events.RunEnded{Run: events.Run{Plugin: plugin}, Failure: events.Failure{Class: class}}
+	}
+	scanned := func(plugin string) events.Event { return events.ScanEnded{Run: events.Run{Plugin: plugin}} }
+	recovered := events.PluginRecovered{Revision: events.Revision{Plugin: "quiet"}}
+	log.Observe(events.LogLevelSet{Plugin: "loud", Level: "debug"})
+	log.Observe(events.LogLevelSet{Plugin: "quiet", Level: "error"})
+	for _, c := range []struct {
+		name  string
+		event events.Event
+		want  bool
+	}{
+		{"debug of the host's level", line("other", abi.LogDebug), false},
+		{"info of the host's level", line("other", abi.LogInfo), true},
+		{"debug of the loud plugin", line("loud", abi.LogDebug), true},
+		{"warning of the quiet plugin", line("quiet", abi.LogWarn), false},
+		{"error of the quiet plugin", line("quiet", abi.LogError), true},
+		{"success of the host's level", ended("other", abi.ClassNone), false},
+		{"success of the loud plugin", ended("loud", abi.ClassNone), true},
+		{"scan of the host's level", scanned("other"), false},
+		{"scan of the loud plugin", scanned("loud"), true},
+		{"retry of the quiet plugin", ended("quiet", abi.ClassRetry), false},
+		{"crash of the quiet plugin", ended("quiet", abi.ClassPanic), true},
+		{"recovery of the quiet plugin", recovered, false},
+		{"reset", events.LogLevelSet{Plugin: "quiet"}, true},
+		{"warning after the reset", line("quiet", abi.LogWarn), true},
+		{"recovery after the reset", recovered, true},
+		{"debug after the reset", line("quiet", abi.LogDebug), false},
+	} {
+		if got := logged(c.event); got != c.want {
+			t.Errorf("%s is logged: %t, want %t", c.name, got, c.want)
+		}
+	}
+	if logger.IsDebug() {
+		t.Error("the level of the host has changed")
+	}
+}

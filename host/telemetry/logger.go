@@ -34,6 +34,8 @@ func NewLogger(c LogConfig) (hclog.Logger, error) {
 		Level:      level,
 		Output:     c.Output,
 		JSONFormat: c.Format == "json",
+
+		IndependentLevels: true, // for LogEvents
 	}), nil
 }
 

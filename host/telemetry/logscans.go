@@ -9,9 +9,9 @@ import (
 	"github.com/thole-dev/thole/host/events"
 )
 
-func (l eventLog) scanEnded(e events.ScanEnded) {
+func (l *eventLog) scanEnded(e events.ScanEnded) {
 	level, text := scanLine(e.Failure.Class)
-	if e.Muted || level < l.runs.GetLevel() {
+	if e.Muted || !l.logs(e.Plugin, level) {
 		return
 	}
 	fields := append(run("ScanEnded", e.Run), "duration", e.Duration.Round(time.Microsecond).String(),

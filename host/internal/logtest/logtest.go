@@ -29,7 +29,7 @@ type Line struct {
 // New returns an empty log of that level. More than a thousand unread lines block
 // the logger.
 func New(level hclog.Level) *Log {
-	logger := hclog.NewInterceptLogger(&hclog.LoggerOptions{Level: level, Output: io.Discard})
+	logger := hclog.NewInterceptLogger(&hclog.LoggerOptions{Level: level, Output: io.Discard, IndependentLevels: true})
 	l := &Log{Logger: logger, lines: make(chan Line, 1000)}
 	logger.RegisterSink(sink{l, level})
 	return l

@@ -110,7 +110,7 @@ func (s *session) run(ctx context.Context) error {
 // newHost makes the host. What it reports comes to the session as notices; its
 // log is written to Config.Log.
 func (s *session) newHost(ctx context.Context) (err error) {
-	options := hclog.LoggerOptions{Name: "thole", Level: hclog.Debug, Output: s.Log, JSONFormat: true, Mutex: &sync.Mutex{}}
+	options := hclog.LoggerOptions{Name: "thole", Level: hclog.Debug, Output: s.Log, JSONFormat: true, Mutex: &sync.Mutex{}, IndependentLevels: true}
 	if s.Log == nil {
 		options.Output = io.Discard
 	}
