@@ -1,10 +1,87 @@
 package main
 
 import (
-	"github.com/spf13/cobra"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/rights"
 )
+
+func configCommand() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "config [PLUGIN]",
+		Short: "Print the configuration, or the policy of a plugin, that is in force",
+		Long: `Print what is in force with the same flags of thole run: the configuration, or the
+policy of a plugin, with every default filled in and under the ceiling of the
+configuration. What is not printed is off or empty, and guestMemoryMiB measured when
+the host starts.
+
+The output is YAML that --config, or the plugin directory, takes.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return misuse(cmd, errors.New("name one plugin, or none for the configuration: thole config [PLUGIN]"))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return f.printPolicy(cmd, args[0])
+			}
+			return f.printConfig(cmd)
+		},
+	}
+	f.addConfig(cmd)
+	return cmd
+}
+
+func (f *runFlags) printConfig(cmd *cobra.Command) error {
+	c, err := f.configWith(cmd, noDirectory)
+	if err != nil {
+		return misuse(cmd, err)
+	}
+	if c = c.WithDefaults(); c.Plugins == noDirectory {
+		c.Plugins = ""
+	}
+	return printYAML(cmd, c)
+}
+
+func (f *runFlags) printPolicy(cmd *cobra.Command, plugin string) error {
+	if !abi.ValidName(plugin) {
+		return misuse(cmd, fmt.Errorf("%q cannot be the name of a plugin: it is that of its file without .wasm", plugin))
+	}
+	c, err := f.config(cmd)
+	if err != nil {
+		return misuse(cmd, err)
+	}
+	text, err := os.ReadFile(filepath.Join(c.Plugins, plugin+".yaml"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read the policy: %w", err)
+	}
+	policy, err := c.WithDefaults().ReadPolicy(plugin, text)
+	if err != nil {
+		return err
+	}
+	policy.APIVersion = rights.APIVersion
+	return printYAML(cmd, policy)
+}
+
+func printYAML(cmd *cobra.Command, value any) error {
+	text, err := yaml.Marshal(value)
+	if err != nil {
+		return err
+	}
+	_, err = cmd.OutOrStdout().Write(text)
+	return err
+}
 
 // hostConfig reads the file of --config, if there is one, and sets what was
 // given by flags over it. The configuration is valid once its defaults are

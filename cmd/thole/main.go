@@ -75,10 +75,10 @@ func rootCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return misuse(cmd, errors.New("a command is required: run, dev, plugins, finalizers, inspect, rbac or generate"))
+			return misuse(cmd, errors.New("a command is required: run, dev, plugins, config, finalizers, inspect, rbac or generate"))
 		},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse(cmd, flagError(cmd, err)) })
-	root.AddCommand(runCommand(), devCommand(), pluginsCommand(), inspectCommand(), rbacCommand(), generateCommand(), finalizersCommand(), compileCommand())
+	root.AddCommand(runCommand(), devCommand(), pluginsCommand(), configCommand(), inspectCommand(), rbacCommand(), generateCommand(), finalizersCommand(), compileCommand())
 	return root
 }

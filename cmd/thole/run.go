@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,9 +44,18 @@ the service account of its pod.`,
 		Args: noArgs("thole run takes flags only; the plugins' directory is that of --plugins"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
+	f.addConfig(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; default: the pod's service account")
+	flags.StringVar(&f.logLevel, "log-level", "info", "trace, debug, info, warn or error")
+	flags.StringVar(&f.logFormat, "log-format", "json", "json or text")
+	return cmd
+}
+
+// addConfig adds the flags from which config makes the configuration.
+func (f *runFlags) addConfig(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.plugins, "plugins", "", "directory of the plugins")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; default: the pod's service account")
 	flags.StringVar(&f.configFile, "config", "", "file with the host's configuration; flags win over it")
 	flags.StringVar(&f.listen, "listen", "", "address of probes, metrics and plugin states (default 127.0.0.1:8080)")
 	flags.StringVar(&f.webhookListen, "webhook-listen", "", "address of reviews and conversions of plugins, over TLS, such as :9443; default: they are not served")
@@ -58,14 +68,10 @@ the service account of its pod.`,
 	flags.DurationVar(&elect.RenewDeadline.Duration, "leader-elect-renew-deadline", 0, "for how long a replica may write that cannot renew a Lease (default 10s)")
 	flags.DurationVar(&elect.RetryPeriod.Duration, "leader-elect-retry-period", 0, "how often a Lease is renewed (default 2s)")
 	flags.StringVar(&elect.ResourceNamespace, "leader-elect-resource-namespace", "", "namespace of the Leases; default: that of the pod")
-	flags.StringVar(&f.logLevel, "log-level", "info", "trace, debug, info, warn or error")
-	flags.StringVar(&f.logFormat, "log-format", "json", "json or text")
-	return cmd
 }
 
 func (f *runFlags) run(cmd *cobra.Command) error {
 	config, err := f.config(cmd)
-	err = errors.Join(notZero(cmd.Flags(), "leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period"), err)
 	if err != nil {
 		return misuse(cmd, err)
 	}
@@ -119,7 +125,12 @@ func runHost(ctx context.Context, h *host.Host, hangups <-chan os.Signal) error 
 
 // config is the file of --config with the flags that were given over it.
 func (f *runFlags) config(cmd *cobra.Command) (config.Config, error) {
-	return hostConfig(f.configFile, func(c *config.Config) {
+	return f.configWith(cmd, "")
+}
+
+// configWith is [runFlags.config], with a directory for when none is named.
+func (f *runFlags) configWith(cmd *cobra.Command, plugins string) (config.Config, error) {
+	c, err := hostConfig(f.configFile, func(c *config.Config) {
 		override(cmd, "plugins", &c.Plugins, f.plugins)
 		override(cmd, "namespace", &c.Namespace, f.namespace)
 		override(cmd, "listen", &c.Listen, f.listen)
@@ -132,7 +143,9 @@ func (f *runFlags) config(cmd *cobra.Command) (config.Config, error) {
 		override(cmd, "leader-elect-renew-deadline", &elect.RenewDeadline, flag.RenewDeadline)
 		override(cmd, "leader-elect-retry-period", &elect.RetryPeriod, flag.RetryPeriod)
 		override(cmd, "leader-elect-resource-namespace", &elect.ResourceNamespace, flag.ResourceNamespace)
+		c.Plugins = cmp.Or(c.Plugins, plugins)
 	})
+	return c, errors.Join(notZero(cmd.Flags(), "leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period"), err)
 }
 
 // cluster returns how to reach the API server.

@@ -27,6 +27,8 @@ import (
 // --config, in which a number must not be 0. In Go the zero value of a field
 // stands for its default.
 type Config struct {
+	// APIVersion is that of this schema, thole.dev/v1alpha1, which is the default.
+	APIVersion string `json:"apiVersion,omitempty"`
 	// Plugins is the directory of the plugins; required.
 	Plugins string `json:"plugins,omitempty"`
 	// Namespace restricts every informer of a namespaced kind to one
@@ -120,8 +122,14 @@ const (
 	maxResync = 100 * 365 * 24 * time.Hour
 )
 
-// checkVersion implements document: the configuration has no version.
-func (c *Config) checkVersion(map[string]any) error { return nil }
+// checkVersion refuses a configuration of another version, whose fields may mean something else.
+// Files from before there were versions have none.
+func (c *Config) checkVersion(written map[string]any) error {
+	if version, ok := written["apiVersion"]; ok && version != rights.APIVersion {
+		return field.NotSupported(field.NewPath("apiVersion"), version, []string{rights.APIVersion})
+	}
+	return nil
+}
 
 // numbers returns the numbers of the configuration with their defaults and
 // ranges. GuestMemoryMiB has no fixed default: 0 lets the sandbox measure.
@@ -157,6 +165,7 @@ func Read(path string) (c Config, err error) {
 // WithDefaults returns the configuration with its zero fields replaced by
 // their defaults.
 func (c Config) WithDefaults() Config {
+	c.APIVersion = rights.APIVersion
 	if c.Listen == "" {
 		c.Listen = "127.0.0.1:8080"
 	}

@@ -38,6 +38,9 @@ func (d *Duration) UnmarshalText(text []byte) (err error) {
 	return nil
 }
 
+// MarshalText implements encoding.TextMarshaler.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
 // document is a *Config or a *Policy.
 type document interface {
 	numbers() []number

@@ -31,7 +31,7 @@ func TestUnknownFieldIsRefusedWithTheKnownOne(t *testing.T) {
 		"limits.: 5":            `unknown field "limits.", did you mean "limits"?`,
 	})
 	err := decode([]byte("something: else"), &Config{})
-	wantProblems(t, err, `unknown field "something"; known there are allow, cacheDir, cacheMiB, dryRun, `)
+	wantProblems(t, err, `unknown field "something"; known there are allow, apiVersion, cacheDir, cacheMiB, dryRun, `)
 	err = decode([]byte("limits: {mem: 1}"), &Config{})
 	wantProblems(t, err, `unknown field "limits.mem"; known there are churnMiB, concurrency, daemonFuel, daemonStateKiB, `)
 	err = decode([]byte("a.b: 1"), &Config{})
