@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/certificates"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/election"
 	"github.com/thole-dev/thole/host/events"
@@ -31,7 +32,7 @@ import (
 type webhooks struct {
 	h         *Host
 	server    *webhook.Server
-	keeper    *webhook.Keeper
+	keeper    *certificates.Keeper
 	registrar *webhook.Registrar
 	metrics   telemetry.WebhookMetrics
 }
@@ -62,7 +63,7 @@ func newWebhooks(ctx context.Context, h *Host, cluster *rest.Config, pod *corev1
 		return nil, err
 	}
 	logger := h.logger.Named("webhook")
-	w.keeper = webhook.NewKeeper(webhook.KeeperConfig{
+	w.keeper = certificates.NewKeeper(certificates.KeeperConfig{
 		Secrets: typed.CoreV1(), Namespace: c.Secret.Namespace, Name: c.Secret.Name, Hosts: endpoint.Hosts(), Validity: c.Validity.Duration,
 		Arrived: func(ctx context.Context, bundle []byte) bool { return w.registrar.Arrived(ctx, bundle) },
 		Changed: func() { w.registrar.Kick() }, DryRun: h.config.DryRun, Logger: logger,

@@ -30,6 +30,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/certificates"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/internal/await"
@@ -308,7 +309,7 @@ func TestWhatIsNotReviewedIsTold(t *testing.T) {
 	if none.problem("p", true) != notServed || none.problem("quiet", false) != "" {
 		t.Error("without an address nothing is told")
 	}
-	w := &webhooks{registrar: webhook.NewRegistrar(webhook.RegistrarConfig{}), keeper: webhook.NewKeeper(webhook.KeeperConfig{Namespace: "n", Name: "s"})}
+	w := &webhooks{registrar: webhook.NewRegistrar(webhook.RegistrarConfig{}), keeper: certificates.NewKeeper(certificates.KeeperConfig{Namespace: "n", Name: "s"})}
 	if got := w.problem("p", true); !strings.HasPrefix(got, notRegistered+": ") || w.problem("quiet", false) != "" {
 		t.Errorf("before there is a certificate the problem is %q", got)
 	}

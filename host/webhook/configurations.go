@@ -83,6 +83,9 @@ var (
 const (
 	// fieldManager is that of all that the host writes for webhooks.
 	fieldManager = "thole-webhook"
+	// labelManagedBy and managedBy are a label of the webhook configurations.
+	labelManagedBy = "app.kubernetes.io/managed-by"
+	managedBy      = "thole"
 	// labelPlugin has the plugin that a webhook configuration is for.
 	labelPlugin = "thole.dev/plugin"
 	// labelHost has the host that writes the configuration, or the conversion of a

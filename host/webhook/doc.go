@@ -11,8 +11,6 @@
 //	patch.go          the JSON patch of a mutation
 //	conversion.go     one ConversionReview
 //	call.go           a call of a plugin, and the answer if it fails
-//	certificates.go   which certificates there are, and when they are replaced
-//	secret.go         the Secret that replicas share them by
 //	clients.go        certificates of clients
 //	registrar.go      what the API server is told, kept as it is to be
 //	configurations.go the webhook configurations of a plugin, and the conversion of a CRD

@@ -11,7 +11,7 @@ import (
 // Who sends events has a token, and none of the certificates that the API server has.
 func TestEventsNeedNoCertificateOfAClient(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(file, encodeCertificate(newAuthority(t).certificate.Raw), 0o644); err != nil {
+	if err := os.WriteFile(file, inPEM(newAuthority(t).certificate), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	clients, err := NewClients(file, nil)

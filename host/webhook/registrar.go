@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/thole-dev/thole/host/certificates"
 	"github.com/thole-dev/thole/host/internal/explain"
 	"github.com/thole-dev/thole/host/rights"
 )
@@ -362,7 +363,7 @@ func (r *Registrar) Arrived(ctx context.Context, bundle []byte) bool {
 		return false
 	}
 	has := func(o *unstructured.Unstructured) bool {
-		return !slices.ContainsFunc(bundles(o), func(b []byte) bool { return !contains(b, bundle) })
+		return !slices.ContainsFunc(bundles(o), func(b []byte) bool { return !certificates.Contains(b, bundle) })
 	}
 	for _, store := range r.stores {
 		for _, o := range store.List() {

@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +33,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache/scope"
+	"github.com/thole-dev/thole/host/certificates"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/internal/await"
@@ -108,15 +110,14 @@ func (s *testServer) counted(reason string) int {
 
 func serveTest(t *testing.T, c Controller, change func(*Config)) *testServer {
 	t.Helper()
-	now := time.Now()
-	certificate, authority, err := newPair(wanted{[]string{"127.0.0.1"}, time.Hour}, now)
+	certificate, authority, err := certificates.SelfSigned([]string{"127.0.0.1"}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &testServer{T: t, current: c, webhooks: config.DefaultWebhooks(), known: Known{State: "waiting"}, served: map[string]int{}, refusals: map[string]int{}}
 	cfg := Config{
 		Address:     "127.0.0.1:0",
-		Certificate: func() (*tls.Certificate, error) { return &certificate.tls, nil },
+		Certificate: func() (*tls.Certificate, error) { return certificate, nil },
 		Controller: func(_, plugin, controller string) Controller {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -839,6 +840,10 @@ type authority struct {
 	key         *ecdsa.PrivateKey
 }
 
+func inPEM(c *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+}
+
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -878,7 +883,7 @@ func (a *authority) client(t *testing.T, name string, change func(*x509.Certific
 func TestWhoHasNoCertificateOfTheAuthorityMayAskForNoReview(t *testing.T) {
 	good, other := newAuthority(t), newAuthority(t)
 	file := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(file, encodeCertificate(good.certificate.Raw), 0o644); err != nil {
+	if err := os.WriteFile(file, inPEM(good.certificate), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	clients, err := NewClients(file, []string{"apiserver"})

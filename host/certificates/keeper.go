@@ -1,4 +1,4 @@
-package webhook
+package certificates
 
 import (
 	"bytes"
@@ -59,10 +59,12 @@ const (
 	keyNextPrivate     = "next.key"
 )
 
-// Labels of what the host writes.
 const (
+	// labelManagedBy and managedBy are a label of the Secret.
 	labelManagedBy = "app.kubernetes.io/managed-by"
 	managedBy      = "thole"
+	// fieldManager is that of the Secret.
+	fieldManager = "thole-webhook"
 )
 
 // Certificate returns the one to serve.
@@ -133,7 +135,7 @@ func (k *Keeper) report(ctx context.Context, err error) (again bool) {
 	k.err = err
 	k.mu.Unlock()
 	if news && err != nil {
-		k.Logger.Error("cannot keep the certificates of reviews; trying again", "secret", k.Namespace+"/"+k.Name, "error", err)
+		k.Logger.Error("cannot keep the certificates of the host; trying again", "secret", k.Namespace+"/"+k.Name, "error", err)
 	}
 	return err != nil
 }
@@ -180,7 +182,7 @@ func (k *Keeper) logStep(done string, next *certificates) {
 	if done == "" && k.DryRun {
 		return // what is not stored is made again in each step
 	}
-	k.Logger.Info("certificate of reviews: "+cmp.Or(done, "the Secret was written again"), "secret", k.Namespace+"/"+k.Name, "expires", next.now.leaf.NotAfter.Format(time.RFC3339))
+	k.Logger.Info("certificate of the host: "+cmp.Or(done, "the Secret was written again"), "secret", k.Namespace+"/"+k.Name, "expires", next.now.leaf.NotAfter.Format(time.RFC3339))
 }
 
 func (k *Keeper) write(ctx context.Context, secret *corev1.Secret, exists bool, data map[string][]byte) (err error) {
@@ -192,11 +194,10 @@ func (k *Keeper) write(ctx context.Context, secret *corev1.Secret, exists bool, 
 		secret.Labels = map[string]string{}
 	}
 	secret.Labels["app.kubernetes.io/name"], secret.Labels[labelManagedBy] = "thole", managedBy
-	options := fieldManager
 	if exists {
-		_, err = k.Secrets.Secrets(k.Namespace).Update(ctx, secret, metav1.UpdateOptions{FieldManager: options})
+		_, err = k.Secrets.Secrets(k.Namespace).Update(ctx, secret, metav1.UpdateOptions{FieldManager: fieldManager})
 	} else {
-		_, err = k.Secrets.Secrets(k.Namespace).Create(ctx, secret, metav1.CreateOptions{FieldManager: options})
+		_, err = k.Secrets.Secrets(k.Namespace).Create(ctx, secret, metav1.CreateOptions{FieldManager: fieldManager})
 	}
 	return err
 }

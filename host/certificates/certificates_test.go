@@ -1,4 +1,4 @@
-package webhook
+package certificates
 
 import (
 	"bytes"
@@ -66,7 +66,7 @@ func rotate(t *testing.T, days int, restored float64) int {
 			stored = all[random.IntN(len(all))]
 			t.Log(now.Format(time.DateTime), "the Secret was replaced by one that was made", stored.now.made().Format(time.DateTime))
 		}
-		next, done, err := stored.keep(c, hosts, now).advance(hosts, now, func(bundle []byte) bool { return contains(arrived, bundle) })
+		next, done, err := stored.keep(c, hosts, now).advance(hosts, now, func(bundle []byte) bool { return Contains(arrived, bundle) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +254,7 @@ func TestSecretThatWasDamagedIsWrittenAgain(t *testing.T) {
 			if now, err := k.Certificate(); err != nil || !now.Leaf.Equal(before.Leaf) {
 				t.Errorf("another certificate is served, or none: %v", err)
 			}
-			if !contains(k.Bundle(), k.Bundle()) {
+			if !Contains(k.Bundle(), k.Bundle()) {
 				t.Errorf("the bundle is not valid:\n%s", k.Bundle())
 			}
 			other := replica(secrets, &bytes.Buffer{})

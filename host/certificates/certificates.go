@@ -1,4 +1,4 @@
-package webhook
+package certificates
 
 import (
 	"bytes"
@@ -157,6 +157,16 @@ func (c *certificates) start(w wanted, now time.Time, done string) (*certificate
 	return &certificates{now: first, bundle: join(before, authority)}, done, nil
 }
 
+// SelfSigned returns a certificate for names that is valid for a while from now on, and its authority
+// in PEM, which nobody knows yet.
+func SelfSigned(names []string, validity time.Duration) (certificate *tls.Certificate, authority []byte, err error) {
+	p, authority, err := newPair(wanted{names, validity}, time.Now())
+	if err != nil {
+		return nil, nil, err
+	}
+	return &p.tls, authority, nil
+}
+
 // newPair makes a certificate and its authority.
 func newPair(w wanted, now time.Time) (_ *pair, authority []byte, err error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
@@ -164,7 +174,7 @@ func newPair(w wanted, now time.Time) (_ *pair, authority []byte, err error) {
 		return nil, nil, err
 	}
 	template := x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: fmt.Sprintf("thole-webhook-ca-%x", serial.Bytes()[:4])},
+		SerialNumber: serial, Subject: pkix.Name{CommonName: fmt.Sprintf("thole-ca-%x", serial.Bytes()[:4])},
 		NotBefore: now.Add(-backdate), NotAfter: now.Add(w.validity),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
 	}
@@ -191,7 +201,7 @@ func signLeaf(w wanted, authority *x509.Certificate, by crypto.Signer) (*pair, e
 		return nil, err
 	}
 	template := x509.Certificate{
-		SerialNumber: new(big.Int).Add(authority.SerialNumber, big.NewInt(1)), Subject: pkix.Name{CommonName: "thole-webhook"},
+		SerialNumber: new(big.Int).Add(authority.SerialNumber, big.NewInt(1)), Subject: pkix.Name{CommonName: "thole"},
 		NotBefore: authority.NotBefore, NotAfter: authority.NotAfter,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
@@ -239,8 +249,8 @@ func valid(bundle []byte, now time.Time) []byte {
 
 func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
-// contains reports whether a bundle has all authorities of another one.
-func contains(bundle, wanted []byte) bool {
+// Contains reports whether a bundle has all authorities of another one.
+func Contains(bundle, wanted []byte) bool {
 	all, err := cert.ParseCertsPEM(bundle)
 	if err != nil {
 		return false

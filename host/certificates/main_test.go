@@ -1,0 +1,11 @@
+package certificates
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/thole-dev/thole/host/internal/await"
+)
+
+func TestMain(m *testing.M) { await.Main(m, func() error { return goleak.Find() }) }
