@@ -20,7 +20,7 @@ const Reconcile = "reconcile"
 // maxCallers bounds how many callers are remembered, each with MaxAnswers answers.
 const maxCallers = 256
 
-// Caller is a user who sends events to the host, as a TokenReview shows it.
+// Caller is a user who sends requests to the host, as a TokenReview shows it.
 type Caller struct {
 	user authenticationv1.UserInfo
 	id   [sha256.Size]byte // no other user has it
@@ -42,27 +42,36 @@ func (r *Reviewer) MayReconcile(ctx context.Context, caller *Caller, on object.R
 	return r.caller(caller).mayOneOf(ctx, including(Reconcile, on, key))
 }
 
+// MayGet reports whether a caller may get a path of the host. After an error nothing is allowed.
+func (r *Reviewer) MayGet(ctx context.Context, caller *Caller, path string) (bool, error) {
+	return r.caller(caller).may(ctx, Action{Verb: "get", Path: path})
+}
+
 func (r *Reviewer) caller(c *Caller) *subject {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s, ok := r.callers.Get(c.id); ok {
 		return s.(*subject)
 	}
-	s := newSubject(&r.Config, fmt.Sprintf("the user %q", c.Name()), func(ctx context.Context, a *authorizationv1.ResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, error) {
+	s := newSubject(&r.Config, fmt.Sprintf("the user %q", c.Name()), func(ctx context.Context, a Action) (authorizationv1.SubjectAccessReviewStatus, error) {
 		return r.reviewCaller(ctx, c, a)
 	})
 	r.callers.Add(c.id, s)
 	return s
 }
 
-func (r *Reviewer) reviewCaller(ctx context.Context, c *Caller, a *authorizationv1.ResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, error) {
+func (r *Reviewer) reviewCaller(ctx context.Context, c *Caller, a Action) (authorizationv1.SubjectAccessReviewStatus, error) {
 	extra := make(map[string]authorizationv1.ExtraValue, len(c.user.Extra))
 	for key, values := range c.user.Extra {
 		extra[key] = authorizationv1.ExtraValue(values)
 	}
-	review, err := r.Client.SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
-		Spec: authorizationv1.SubjectAccessReviewSpec{User: c.user.Username, UID: c.user.UID, Groups: c.user.Groups, Extra: extra, ResourceAttributes: a},
-	}, metav1.CreateOptions{})
+	spec := authorizationv1.SubjectAccessReviewSpec{User: c.user.Username, UID: c.user.UID, Groups: c.user.Groups, Extra: extra}
+	if a.Path != "" {
+		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: a.Path, Verb: a.Verb}
+	} else {
+		spec.ResourceAttributes = a.attributes()
+	}
+	review, err := r.Client.SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
 	if err != nil {
 		return authorizationv1.SubjectAccessReviewStatus{}, err
 	}

@@ -104,3 +104,25 @@ func TestNothingIsAllowedToACallerWithoutAnAnswer(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 }
+
+func TestACallerMayGetAPath(t *testing.T) {
+	s := newServer(t)
+	s.answer = func(a authorizationv1.ResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, int) {
+		return authorizationv1.SubjectAccessReviewStatus{Allowed: a == authorizationv1.ResourceAttributes{Verb: "get", Name: "/metrics"}}, 201
+	}
+	for path, want := range map[string]bool{"/metrics": true, "/plugins": false} {
+		for range 2 { // the second time by what is remembered
+			if got, err := s.MayGet(t.Context(), callerOf("u"), path); got != want || err != nil {
+				t.Errorf("%s: %v, %v", path, got, err)
+			}
+		}
+	}
+	slices.Sort(s.asked)
+	if want := []string{"u get   /metrics", "u get   /plugins"}; !slices.Equal(s.asked, want) {
+		t.Errorf("asked was %q, want %q", s.asked, want)
+	}
+	s.always(authorizationv1.SubjectAccessReviewStatus{Allowed: true}, 500)
+	if got, err := s.MayGet(t.Context(), callerOf("v"), "/metrics"); got || err == nil {
+		t.Errorf("after an error: %v, %v", got, err)
+	}
+}

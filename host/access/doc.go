@@ -1,4 +1,5 @@
-// Package access asks the API server what a service account may do.
+// Package access asks the API server what a service account may do, and who sends requests to the
+// host.
 //
 // Plugins read from informers that they share, with the rights of the host. So what a
 // plugin may read is decided here: by a SubjectAccessReview for its account, with the
@@ -9,7 +10,8 @@
 //	reviewer.go  questions about accounts, and about the host itself
 //	subject.go   the answers about one of them: how they are got, and for how long they are
 //	             remembered
-//	caller.go    whether who sends events to the host may make an object run
+//	tokens.go    who sends a request: TokenReviews
+//	caller.go    whether who sends it may make an object run by an event, or get a path
 //	read.go      whether an account may read an object: by a right to all, to those of the
 //	             namespace, or to this one
 package access

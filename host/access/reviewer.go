@@ -25,6 +25,9 @@ type Action struct {
 	Verb                         string
 	Group, Resource, Subresource string
 	Namespace, Name              string
+	// Path is one of a URL, as in NonResourceAttributes, for callers alone. What is above but the
+	// verb is "" then.
+	Path string
 }
 
 // right returns the action as a right that is missing.
@@ -120,7 +123,7 @@ func (r *Reviewer) subject(account rights.Account) *subject {
 	if s, ok := r.accounts.Get(account); ok {
 		return s.(*subject)
 	}
-	s := newSubject(&r.Config, account.String(), func(ctx context.Context, a *authorizationv1.ResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, error) {
+	s := newSubject(&r.Config, account.String(), func(ctx context.Context, a Action) (authorizationv1.SubjectAccessReviewStatus, error) {
 		return r.review(ctx, account, a)
 	})
 	r.accounts.Add(account, s)
@@ -130,9 +133,9 @@ func (r *Reviewer) subject(account rights.Account) *subject {
 // review asks about an account. The API server adds no groups to those of a review, so that
 // they are spelled out. That the account exists is not checked.
 // See https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access.
-func (r *Reviewer) review(ctx context.Context, account rights.Account, a *authorizationv1.ResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, error) {
+func (r *Reviewer) review(ctx context.Context, account rights.Account, a Action) (authorizationv1.SubjectAccessReviewStatus, error) {
 	review, err := r.Client.SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
-		Spec: authorizationv1.SubjectAccessReviewSpec{User: account.User(), Groups: account.Groups(), ResourceAttributes: a},
+		Spec: authorizationv1.SubjectAccessReviewSpec{User: account.User(), Groups: account.Groups(), ResourceAttributes: a.attributes()},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		return authorizationv1.SubjectAccessReviewStatus{}, err
@@ -142,9 +145,9 @@ func (r *Reviewer) review(ctx context.Context, account rights.Account, a *author
 
 // reviewHost asks about the user of the client, for which every authenticated user has the
 // right: see system:basic-user among the default roles of RBAC.
-func (r *Reviewer) reviewHost(ctx context.Context, a *authorizationv1.ResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, error) {
+func (r *Reviewer) reviewHost(ctx context.Context, a Action) (authorizationv1.SubjectAccessReviewStatus, error) {
 	review, err := r.Client.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a},
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a.attributes()},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		return authorizationv1.SubjectAccessReviewStatus{}, err

@@ -75,7 +75,7 @@ func (s *server) always(status authorizationv1.SubjectAccessReviewStatus, code i
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var review authorizationv1.SubjectAccessReview // a SelfSubjectAccessReview has fewer fields
-	if err := json.NewDecoder(r.Body).Decode(&review); err != nil || review.Spec.ResourceAttributes == nil {
+	if err := json.NewDecoder(r.Body).Decode(&review); err != nil || (review.Spec.ResourceAttributes == nil) == (review.Spec.NonResourceAttributes == nil) {
 		http.Error(w, fmt.Sprint(err), http.StatusBadRequest)
 		return
 	}
@@ -84,6 +84,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a := review.Spec.ResourceAttributes
+	if path := review.Spec.NonResourceAttributes; path != nil {
+		a = &authorizationv1.ResourceAttributes{Verb: path.Verb, Name: path.Path}
+	}
 	s.mu.Lock()
 	s.asked = append(s.asked, strings.Join([]string{review.Spec.User, a.Verb, a.Resource, a.Namespace, a.Name}, " "))
 	s.groups = review.Spec.Groups
@@ -127,7 +130,7 @@ func TestQuestionHasTheAccountWithItsGroupsAndTheAction(t *testing.T) {
 		want := authorizationv1.ResourceAttributes{Verb: "patch", Group: "g", Resource: "r", Subresource: "status", Namespace: "ns", Name: "n"}
 		return authorizationv1.SubjectAccessReviewStatus{Allowed: a == want}, 201
 	}
-	s.wants(t, one, Action{"patch", "g", "r", "status", "ns", "n"}, true, 1)
+	s.wants(t, one, Action{Verb: "patch", Group: "g", Resource: "r", Subresource: "status", Namespace: "ns", Name: "n"}, true, 1)
 	if want := []string{"system:serviceaccounts", "system:serviceaccounts:a", "system:authenticated"}; !slices.Equal(s.groups, want) {
 		t.Errorf("groups %q, want %q", s.groups, want)
 	}

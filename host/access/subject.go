@@ -30,7 +30,7 @@ type subject struct {
 	wide    *rate.Limiter      // of others, of which there are many only while they fail
 }
 
-type reviewFunc func(context.Context, *authorizationv1.ResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, error)
+type reviewFunc func(context.Context, Action) (authorizationv1.SubjectAccessReviewStatus, error)
 
 type answer struct {
 	allowed bool
@@ -117,7 +117,7 @@ func (s *subject) send(ctx context.Context, action Action, remember bool) (bool,
 	began := s.Clock.Now()
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	status, err := s.review(ctx, action.attributes())
+	status, err := s.review(ctx, action)
 	if err != nil {
 		return false, fmt.Errorf("ask the API server what %s may do: %w", s.name, explain.Forbidden(err))
 	}

@@ -3,7 +3,7 @@
 //
 //	handler.go   one request, from its method to the answer
 //	room.go      how many requests there are at once
-//	callers.go   who sends it: TokenReviews
+//	callers.go   who sends it
 //	body.go      its body, within bounds of size and time
 //	decode.go    the events in it
 //	resolve.go   the primaries of an event, and whether the caller may make them run

@@ -41,7 +41,7 @@ type Metrics interface {
 // Handler serves POST /events and POST /events/PLUGIN.
 type Handler struct {
 	Config
-	callers *callers
+	callers *access.Tokens
 	room    room
 	logs    logs
 }
@@ -60,7 +60,7 @@ func New(c Config) *Handler {
 	}
 	c.bodyTimeout = cmp.Or(c.bodyTimeout, bodyTimeout)
 	return &Handler{
-		Config: c, callers: newCallers(c.Tokens, c.Audiences, c.clock), logs: newLogs(),
+		Config: c, callers: access.NewTokens(access.TokensConfig{Reviews: c.Tokens, Audiences: c.Audiences, Clock: c.clock}), logs: newLogs(),
 	}
 }
 
@@ -98,7 +98,7 @@ func (q *request) serve() *refusal {
 		return refuse(http.StatusNotFound, "no plugin that runs receives events")
 	}
 	var refused *refusal
-	if q.caller, refused = h.callers.of(q.Context(), q.Request); refused != nil {
+	if q.caller, refused = h.callerOf(q.Context(), q.Request); refused != nil {
 		return refused
 	}
 	leave := h.room.enter(q.caller)

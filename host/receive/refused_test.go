@@ -143,7 +143,7 @@ func TestBadRequestsAreRefusedAndQueueNothing(t *testing.T) {
 		{"basic authentication", 401, "", post{header: append(json, "Authorization: Basic YTpi"), body: ce()}},
 		{"a garbage token", 401, "", post{token: "garbage", header: json, body: ce()}},
 		{"a token with spaces", 401, "", post{header: append(json, "Authorization: Bearer a b"), body: ce()}},
-		{"a token of many bytes", 401, "", post{token: strings.Repeat("x", maxToken+1), header: json, body: ce()}},
+		{"a token of many bytes", 401, "", post{token: strings.Repeat("x", 8<<10+1), header: json, body: ce()}},
 		{"a changed token", 401, "", post{token: tokens["good"][:len(tokens["good"])-9] + "AAAAAAAAA", header: json, body: ce()}},
 		{"an unsigned token", 401, "", post{token: unsigned(tokens["good"]), header: json, body: ce()}},
 		{"two tokens", 401, "good", post{header: append(json, "Authorization: Bearer "+tokens["none"]), body: ce()}},

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/thole-dev/thole/host/access"
 	"github.com/thole-dev/thole/host/internal/await"
 )
 
@@ -84,12 +85,11 @@ func TestGarbageNeitherForgetsNorDelaysACaller(t *testing.T) {
 	w := newWorld(t, nil)
 	good := post{token: "good-all", header: []string{"Content-Type: " + structured}, body: ce()}
 	w.expect(http.StatusAccepted, good)
-	for i := range maxTokens {
-		w.clock.SetTime(w.clock.Now().Add(time.Second / strangersPerSecond))
+	for i := range 1024 { // more than are remembered
+		w.clock.SetTime(w.clock.Now().Add(20 * time.Millisecond))
 		w.expect(http.StatusUnauthorized, post{token: fmt.Sprint("garbage", i), header: good.header, body: ce()})
 	}
-	for w.callers.strangers.AllowN(w.clock.Now(), 1) {
-	}
+	w.sendGarbage()
 	w.expect(http.StatusAccepted, good)
 
 	blocked := make(chan struct{})
@@ -103,13 +103,13 @@ func TestGarbageNeitherForgetsNorDelaysACaller(t *testing.T) {
 	before := w.asked["token"]
 	w.clock.SetTime(w.clock.Now().Add(time.Minute))
 	var sending sync.WaitGroup
-	for i := range maxAsking {
+	for i := range access.MaxAsking {
 		sending.Go(func() { w.send(post{token: fmt.Sprint("slow", i), header: good.header, body: ce()}) })
 	}
 	await.Until(t, "they wait", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return w.asked["token"] == before+maxAsking
+		return w.asked["token"] == before+access.MaxAsking
 	})
 	w.expect(http.StatusServiceUnavailable, post{token: "garbage", header: good.header, body: ce()})
 	w.expect(http.StatusAccepted, good) // is asked for again
