@@ -5,16 +5,19 @@ package serve
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
 )
 
 // Check is one part of readiness.
@@ -30,13 +33,19 @@ type Config struct {
 	Metrics prometheus.Gatherer
 	Checks  func() []Check // of /readyz, in order
 	Plugins func() any     // of /plugins, encoded as JSON
-	Events  http.Handler   // of /events and /events/PLUGIN, if nothing but this machine reaches the server; nil: none
-	Logger  hclog.Logger
+	Events  http.Handler   // of /events and /events/PLUGIN, over TLS or from this machine; nil: none
+	Secure  *Secure        // nil: everything is served to everybody who reaches the address
+	// Profiling serves /debug/pprof/.
+	Profiling bool
+	Logger    hclog.Logger
 
 	grace time.Duration // for running requests when the server stops; default 2 s
 }
 
-// Server serves /healthz, /readyz, /metrics, /plugins and /events to requests for its own host.
+// maxConnections bounds what clients can hold. Others wait until one of these has ended.
+const maxConnections = 512
+
+// Server serves /healthz, /readyz, /metrics, /plugins, /events and profiles to requests for its own host.
 type Server struct {
 	config   Config
 	listener net.Listener
@@ -51,13 +60,20 @@ func Listen(ctx context.Context, c Config) (*Server, error) {
 		return nil, fmt.Errorf("serve probes and metrics: %w; choose another address with --listen", err)
 	}
 	s := &Server{config: c, listener: listener}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	writeTimeout := 30 * time.Second
+	if c.Profiling {
+		writeTimeout = time.Minute // a profile takes 30 s, if no other time is asked for
+	}
 	s.server = &http.Server{
 		Handler:           hostsOf(c.Address, listener.Addr()).check(s.handler()),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      30 * time.Second,
+		WriteTimeout:      writeTimeout,
 		IdleTimeout:       60 * time.Second,
 		MaxHeaderBytes:    16 << 10,
+		Protocols:         protocols,
 		ErrorLog:          c.Logger.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
 	}
 	return s, nil
@@ -74,7 +90,11 @@ func (s *Server) Run(ctx context.Context) error {
 		defer close(stopped)
 		s.shutDown(context.WithoutCancel(ctx))
 	})
-	if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+	listener := netutil.LimitListener(s.listener, maxConnections)
+	if s.config.Secure != nil {
+		listener = tls.NewListener(listener, s.config.Secure.tls())
+	}
+	if err := s.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		if !stop() {
 			<-stopped
 		}
@@ -98,23 +118,35 @@ func (s *Server) handler() http.Handler {
 		mux.Handle("/events", events)
 		mux.Handle("/events/{plugin}", events)
 	}
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", s.ready)
-	mux.HandleFunc("GET /plugins", s.plugins)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.config.Metrics, promhttp.HandlerOpts{
+	secure := s.config.Secure
+	mux.Handle("GET /healthz", secure.open(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }))
+	mux.Handle("GET /readyz", secure.open(s.ready))
+	mux.Handle("GET /plugins", secure.protect("/plugins", http.HandlerFunc(s.plugins)))
+	mux.Handle("GET /metrics", secure.protect("/metrics", promhttp.HandlerFor(s.config.Metrics, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError,
-	}))
+	})))
+	if s.config.Profiling {
+		for path, profile := range profiles {
+			mux.Handle("GET "+path, secure.protect("/debug/pprof", profile))
+		}
+	}
 	return mux
+}
+
+// profiles are what net/http/pprof serves, by path. Other profiles are below the first.
+var profiles = map[string]http.HandlerFunc{
+	"/debug/pprof/": pprof.Index, "/debug/pprof/cmdline": pprof.Cmdline, "/debug/pprof/profile": pprof.Profile,
+	"/debug/pprof/symbol": pprof.Symbol, "/debug/pprof/trace": pprof.Trace,
 }
 
 // events returns what serves events. Tokens of callers must not be sent in clear text over a network.
 func (s *Server) events() http.Handler {
-	if s.config.Events == nil || hostsOf(s.config.Address, s.listener.Addr()).loopback {
+	if s.config.Events == nil || s.config.Secure != nil || hostsOf(s.config.Address, s.listener.Addr()).loopback {
 		return s.config.Events
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close")
-		http.Error(w, "events are received over TLS alone beyond this machine: start the host with --webhook-listen, and send them there", http.StatusForbidden)
+		http.Error(w, "events are received over TLS alone beyond this machine: start the host with --metrics-secure, or send them to the address of --webhook-listen", http.StatusForbidden)
 	})
 }
 
