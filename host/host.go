@@ -62,6 +62,8 @@ type Host struct {
 	// webhooks is nil if none are served.
 	webhooks *webhooks
 	received http.Handler // of events from outside
+	// secure is nil if the server serves everything to everybody.
+	secure   *secure
 	policies policies
 	// logLevels are those of the policies, by the name of the plugin: see setLogLevels.
 	logLevels map[string]string
@@ -154,13 +156,17 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	if h.webhooks, err = newWebhooks(ctx, h, cluster, env.Pod); err != nil {
 		return nil, err
 	}
+	if h.secure, err = newSecure(h, unlimited, env.Pod); err != nil {
+		return nil, err
+	}
 	h.server, err = serve.Listen(context.WithoutCancel(ctx), serve.Config{
 		Address: c.Listen,
 		Metrics: h.metrics.Registry,
 		Checks:  h.readiness,
 		Plugins: func() any { return h.Plugins() },
 		Events:  h.received,
-		Logger:  h.logger.Named("serve"),
+		Secure:  h.secure.serve(), Profiling: c.Profiling,
+		Logger: h.logger.Named("serve"),
 	})
 	return h, err
 }
@@ -193,6 +199,7 @@ func (h *Host) Run(ctx context.Context) error {
 		ctx = h.serveWebhooks(ctx, stages)
 	}
 	stages.Go(func() error { tuneCollector(ctx); return nil })
+	stages.Go(func() error { return h.secure.run(ctx) })
 	stages.Go(func() error { return h.server.Run(ctx) })
 	stages.Go(func() error {
 		return h.source.Run(ctx, func(s source.Snapshot) { h.catalog.Update(ctx, h.modules(s)) })

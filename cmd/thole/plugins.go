@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,14 +12,16 @@ import (
 )
 
 func pluginsCommand() *cobra.Command {
-	var address, output string
+	var server pluginlist.Server
+	var output string
 	cmd := &cobra.Command{
 		Use:   "plugins [NAME...]",
 		Short: "List the plugins of a running host",
 		Long: `List the plugins of a running host: which revision of each is running, its
 state, how often it was loaded and rolled back, and the last error.
 
---address is that of the host's --listen. The table is shortened, -o wide
+--address is that of the host's --listen. A host that others reach serves TLS and
+asks for a token: in its pod, thole plugins sends that of the pod. The table is shortened, -o wide
 leaves nothing out, and -o json prints the reply of the host.
 
 The exit code is 1 if the host is not reached, or has no plugin of a NAME.`,
@@ -26,10 +29,13 @@ The exit code is 1 if the host is not reached, or has no plugin of a NAME.`,
 			if !slices.Contains(pluginlist.Formats(), output) {
 				return misuse(cmd, fmt.Errorf("-o %q is none of %s", output, strings.Join(pluginlist.Formats(), ", ")))
 			}
-			if err := pluginlist.ValidateAddress(address); err != nil {
+			if err := server.Validate(); err != nil {
 				return misuse(cmd, err)
 			}
-			list, err := pluginlist.Get(cmd.Context(), address)
+			list, err := server.Get(cmd.Context())
+			if _, refused := errors.AsType[*pluginlist.RefusedError](err); refused {
+				return err
+			}
 			if err != nil {
 				return fmt.Errorf("%w; check that a host is running there, and that --address is that of its --listen", err)
 			}
@@ -40,7 +46,9 @@ The exit code is 1 if the host is not reached, or has no plugin of a NAME.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&address, "address", "http://127.0.0.1:8080", "where the host listens")
+	flags.StringVar(&server.Address, "address", "127.0.0.1:8080", "where the host listens")
+	flags.StringVar(&server.TokenFile, "token-file", "", "file with a token that may get /plugins, for a host that serves TLS; default on a loopback address: that of the pod")
+	flags.StringVar(&server.AuthorityFile, "certificate-authority", "", "file with the certificate that has signed that of the host; default: those of the system, and any on a loopback address")
 	flags.StringVarP(&output, "output", "o", "table", strings.Join(pluginlist.Formats(), ", "))
 	return cmd
 }

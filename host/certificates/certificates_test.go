@@ -329,7 +329,7 @@ func TestRestoredSecretEndsNothingThatIsServed(t *testing.T) {
 func TestSecretOfSomebodyElseIsLeftAlone(t *testing.T) {
 	secrets := newSecrets(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}, Data: map[string][]byte{"tls.crt": []byte("x")}})
 	k := replica(secrets, &bytes.Buffer{})
-	if err := k.step(t.Context()); err == nil || !strings.Contains(err.Error(), "webhook.secret") {
+	if err := k.step(t.Context()); err == nil || !strings.Contains(err.Error(), "name another one") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := k.Certificate(); err == nil {

@@ -153,7 +153,7 @@ func (k *Keeper) step(ctx context.Context) error {
 	case err != nil:
 		return err
 	case len(secret.Data) > 0 && secret.Labels[labelManagedBy] != managedBy:
-		return fmt.Errorf("the Secret is somebody else's, without the label %s: %s: name another one by webhook.secret in the file of --config", labelManagedBy, managedBy)
+		return fmt.Errorf("the Secret is somebody else's, without the label %s: %s: name another one in the file of --config", labelManagedBy, managedBy)
 	}
 	stored, err := certificatesOf(secret)
 	if err != nil {

@@ -37,6 +37,10 @@ type Config struct {
 	// Listen is the address on which probes, metrics and the plugins' states
 	// are served; default 127.0.0.1:8080.
 	Listen string `json:"listen,omitempty"`
+	// Metrics is how the last two are served, and profiles.
+	Metrics Metrics `json:"metrics,omitzero"`
+	// Profiling serves profiles of the process at /debug/pprof/, as net/http/pprof does.
+	Profiling bool `json:"profiling,omitempty"`
 	// HostIdentity lets plugins whose policy names no service account act with the rights
 	// of the host.
 	HostIdentity bool `json:"hostIdentity,omitempty"`
@@ -178,6 +182,7 @@ func (c Config) WithDefaults() Config {
 		c.Probation = &Duration{defaultProbation}
 	}
 	c.LeaderElection.ResourceName = cmp.Or(c.LeaderElection.ResourceName, "thole")
+	c.Metrics.setDefaults(c.Listen)
 	c.Webhook.setDefaults()
 	c.Events.setDefaults()
 	for _, n := range c.numbers() {
@@ -215,6 +220,7 @@ func (c Config) problems() (problems []error) {
 	if err := addressProblem(field.NewPath("listen"), c.Listen); err != nil {
 		problems = append(problems, err)
 	}
+	problems = append(problems, c.Metrics.problems()...)
 	problems = append(problems, c.LeaderElection.problems()...)
 	problems = append(problems, c.Webhook.problems()...)
 	problems = append(problems, c.Events.problems()...)

@@ -4,18 +4,14 @@ package pluginlist
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/thole-dev/thole/host"
 	"github.com/thole-dev/thole/host/catalog"
@@ -26,66 +22,6 @@ import (
 type List struct {
 	plugins []host.PluginStatus
 	raw     []json.RawMessage // the same, as the host wrote it
-}
-
-const (
-	timeout  = 20 * time.Second
-	maxReply = 64 << 20 // bytes
-)
-
-// Get returns the plugins of the host at an address such as http://127.0.0.1:8080;
-// the scheme may be left out.
-func Get(ctx context.Context, address string) (*List, error) {
-	base, err := parseAddress(address)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath("plugins").String(), nil)
-	if err != nil {
-		return nil, err
-	}
-	request.Close = true // it is the only one
-	reply, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("ask the host: %w", err)
-	}
-	defer reply.Body.Close()
-	list, err := read(reply)
-	if err != nil {
-		return nil, fmt.Errorf("%s: not the reply of a host: %w", request.URL, err)
-	}
-	return list, nil
-}
-
-// ValidateAddress checks the form of an address.
-func ValidateAddress(address string) error {
-	_, err := parseAddress(address)
-	return err
-}
-
-func parseAddress(address string) (*url.URL, error) {
-	full := address
-	if !strings.Contains(full, "://") {
-		full = "http://" + full
-	}
-	u, err := url.Parse(full)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("address: %q is not an address such as http://127.0.0.1:8080", address)
-	}
-	return u, nil
-}
-
-func read(reply *http.Response) (*List, error) {
-	if reply.StatusCode != http.StatusOK {
-		return nil, errors.New(reply.Status)
-	}
-	body, err := io.ReadAll(io.LimitReader(reply.Body, maxReply))
-	if err != nil {
-		return nil, err
-	}
-	return decode(body)
 }
 
 func decode(body []byte) (*List, error) {

@@ -34,7 +34,7 @@ func serve(t *testing.T, status int, body string) string {
 
 func get(t *testing.T, body string) *List {
 	t.Helper()
-	list, err := Get(t.Context(), serve(t, http.StatusOK, body))
+	list, err := Server{Address: serve(t, http.StatusOK, body)}.Get(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestRepliesThatAreNotThoseOfAHost(t *testing.T) {
 		"no address":   {"ftp://x", `address: "ftp://x" is not an address such as`},
 		"nonsense":     {"http://[", "is not an address such as"},
 	} {
-		if _, err := Get(t.Context(), c.address); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := (Server{Address: c.address}).Get(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
@@ -179,7 +179,7 @@ func TestRepliesThatAreNotThoseOfAHost(t *testing.T) {
 
 func TestAddressWithoutScheme(t *testing.T) {
 	address := strings.TrimPrefix(serve(t, 200, reply), "http://")
-	if list, err := Get(t.Context(), address); err != nil || len(list.plugins) != 2 {
+	if list, err := (Server{Address: address}).Get(t.Context()); err != nil || len(list.plugins) != 2 {
 		t.Errorf("%s: %v", address, err)
 	}
 }

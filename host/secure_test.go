@@ -1,0 +1,208 @@
+package host
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/devcluster"
+	"github.com/thole-dev/thole/host/telemetry"
+)
+
+// endpoint is a host in a pod that others reach.
+type endpoint struct {
+	*testing.T
+	typed  *kubernetes.Clientset
+	host   *Host
+	log    *log
+	roots  *x509.CertPool
+	tokens map[string]string // by the name of the service account
+}
+
+func (e *endpoint) ok(err error) {
+	e.Helper()
+	if err != nil {
+		e.Fatal(err)
+	}
+}
+
+// grant makes a ClusterRole with rules, and binds it to a subject.
+func (e *endpoint) grant(name string, to rbacv1.Subject, rules ...rbacv1.PolicyRule) {
+	e.Helper()
+	meta := metav1.ObjectMeta{Name: name}
+	_, err := e.typed.RbacV1().ClusterRoles().Create(e.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
+	e.ok(err)
+	_, err = e.typed.RbacV1().ClusterRoleBindings().Create(e.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}, Subjects: []rbacv1.Subject{to},
+	}, metav1.CreateOptions{})
+	e.ok(err)
+}
+
+// caller makes a service account that may get paths, and a token of it.
+func (e *endpoint) caller(name string, paths ...string) {
+	e.Helper()
+	accounts := e.typed.CoreV1().ServiceAccounts("default")
+	_, err := accounts.Create(e.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}, metav1.CreateOptions{})
+	e.ok(err)
+	if len(paths) > 0 {
+		e.grant(name, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: "default"}, rbacv1.PolicyRule{NonResourceURLs: paths, Verbs: []string{"get"}})
+	}
+	e.tokens[name] = e.token(name)
+}
+
+func (e *endpoint) token(account string, audiences ...string) string {
+	e.Helper()
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences}}
+	answer, err := e.typed.CoreV1().ServiceAccounts("default").CreateToken(e.Context(), account, request, metav1.CreateOptions{})
+	e.ok(err)
+	return answer.Status.Token
+}
+
+// secureRules are the rights that a host needs to protect what it serves.
+func secureRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
+		{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}},
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "update"}, ResourceNames: []string{"thole-metrics"}},
+	}
+}
+
+func startEndpoint(t *testing.T, rules ...rbacv1.PolicyRule) *endpoint {
+	t.Helper()
+	cluster := devcluster.Start(t)
+	e := &endpoint{T: t, typed: kubernetes.NewForConfigOrDie(cluster.Config), log: &log{}, tokens: map[string]string{}}
+	e.grant("host", rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "host"}, rules...)
+	as := rest.CopyConfig(cluster.Config)
+	as.Impersonate = rest.ImpersonationConfig{UserName: "host"}
+	logger := hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: e.log, JSONFormat: true, IndependentLevels: true})
+	pod := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "default", Name: "thole-1", UID: "u"}
+	c := config.Config{Plugins: t.TempDir(), Listen: ":0", HostIdentity: true, CacheDir: t.TempDir(), Profiling: true}
+	e.host, _ = run(t, c, Environment{Cluster: as, Logger: logger, Events: telemetry.LogEvents(logger), Version: "test", Pod: pod})
+	return e
+}
+
+// get returns what the host answers to a caller; "" is nobody.
+func (e *endpoint) get(path, token string) (status int, text string) {
+	e.Helper()
+	_, port, _ := net.SplitHostPort(e.host.Address())
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: e.roots, InsecureSkipVerify: e.roots == nil, ServerName: "thole.default.svc"}}}
+	r, err := http.NewRequestWithContext(e.Context(), http.MethodGet, "https://127.0.0.1:"+port+path, nil)
+	e.ok(err)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := client.Do(r)
+	e.ok(err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	e.ok(err)
+	return response.StatusCode, string(body)
+}
+
+func TestWhoMayGetWhatIsDecidedByTheAPIServer(t *testing.T) {
+	e := startEndpoint(t, secureRules()...)
+	e.caller("prometheus", "/metrics")
+	e.caller("operator", "/metrics", "/plugins", "/debug/pprof")
+	e.caller("nobody")
+	paths := []string{"/metrics", "/plugins", "/debug/pprof/heap?debug=1"}
+	for account, allowed := range map[string][]string{"prometheus": paths[:1], "operator": paths, "nobody": nil} {
+		for _, path := range paths {
+			want := http.StatusForbidden
+			if slices.Contains(allowed, path) {
+				want = http.StatusOK
+			}
+			if status, text := e.get(path, e.tokens[account]); status != want {
+				t.Errorf("%s of %s: %d %.200s, want %d", path, account, status, text, want)
+			}
+		}
+	}
+	_, text := e.get("/plugins", e.tokens["prometheus"])
+	for _, part := range []string{"system:serviceaccount:default:prometheus", "nonResourceURLs: [/plugins]"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the refusal %q does not have %q", text, part)
+		}
+	}
+	good := e.tokens["operator"]
+	for name, token := range map[string]string{
+		"none": "", "garbage": "garbage", "cut off": good[:len(good)-5], "of another audience": e.token("operator", "https://vault.example"),
+	} {
+		if status, text := e.get("/metrics", token); status != http.StatusUnauthorized {
+			t.Errorf("a token that is %s: %d %.200s", name, status, text)
+		}
+	}
+	if text := e.log.String(); strings.Contains(text, good) || strings.Contains(text, e.tokens["nobody"]) {
+		t.Error("a token is in the log")
+	}
+
+	// Who reads the Secret can verify the host by the name of its Service.
+	await.Until(t, "the authority is in the Secret", func() bool {
+		secret, err := e.typed.CoreV1().Secrets("default").Get(t.Context(), "thole-metrics", metav1.GetOptions{})
+		if err != nil {
+			return false
+		}
+		e.roots = x509.NewCertPool()
+		return e.roots.AppendCertsFromPEM(secret.Data["ca.crt"]) && e.host.secure.keeper.Bundle() != nil
+	})
+	if status, text := e.get("/metrics", good); status != http.StatusOK {
+		t.Errorf("%d %.200s", status, text)
+	}
+}
+
+func TestWithoutRightsOnlyProbesAreServed(t *testing.T) {
+	e := startEndpoint(t)
+	e.caller("operator", "/metrics")
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if status, text := e.get(path, ""); status != http.StatusOK && !strings.Contains(text, "directory") {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	for range 3 {
+		if status, text := e.get("/metrics", e.tokens["operator"]); status != http.StatusServiceUnavailable || strings.Contains(text, "thole_") {
+			t.Errorf("%d %.200s", status, text)
+		}
+	}
+	await.Until(t, "the log has the rights that are missing", func() bool {
+		text := e.log.String()
+		return strings.Contains(text, "tokenreviews") && strings.Contains(text, "thole-metrics")
+	})
+	if n := strings.Count(e.log.String(), "who sends a request"); n != 1 {
+		t.Errorf("%d lines about three requests", n)
+	}
+}
+
+func TestOnLoopbackEverybodyIsServed(t *testing.T) {
+	cluster := devcluster.Start(t)
+	r := start(t, cluster.Config, nil)
+	if r.host.secure != nil {
+		t.Error("a token is asked for on a loopback address")
+	}
+	insecure := false
+	c := config.Config{Plugins: t.TempDir(), Listen: ":0", CacheDir: t.TempDir(), Metrics: config.Metrics{Secure: &insecure}}
+	h, _ := run(t, c, Environment{Cluster: cluster.Config, Logger: hclog.NewNullLogger(), Version: "test"})
+	_, port, _ := net.SplitHostPort(h.Address())
+	response, err := http.Get("http://127.0.0.1:" + port + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	if response.StatusCode != http.StatusOK {
+		t.Error(response.Status)
+	}
+}
