@@ -128,8 +128,8 @@ func (c *containers) asHost() *rest.Config {
 		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: all},
 	}
-	for _, overlay := range []string{"webhook", "events"} {
-		text, err := os.ReadFile(filepath.Join("..", "deploy", "kustomize", overlay, "rbac.yaml"))
+	for _, file := range []string{"webhook/rbac.yaml", "base/rbac-metrics.yaml"} {
+		text, err := os.ReadFile(filepath.Join("..", "deploy", "kustomize", file))
 		c.ok(err)
 		for document := range strings.SplitSeq(string(text), "\n---\n") {
 			var role rbacv1.ClusterRole

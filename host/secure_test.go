@@ -3,9 +3,12 @@ package host
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
@@ -73,14 +77,23 @@ func (e *endpoint) token(account string, audiences ...string) string {
 	return answer.Status.Token
 }
 
-// secureRules are the rights that a host needs to protect what it serves.
-func secureRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
-		{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
-		{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
-		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}},
-		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "update"}, ResourceNames: []string{"thole-metrics"}},
+// secureRules are the rights that the manifests give a host to protect what it serves.
+func secureRules(t *testing.T) (rules []rbacv1.PolicyRule) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "deploy", "kustomize", "base", "rbac-metrics.yaml"))
+	if err != nil {
+		t.Fatal(err)
 	}
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		var role rbacv1.ClusterRole
+		if err := yaml.Unmarshal([]byte(document), &role); err != nil {
+			t.Fatal(err)
+		}
+		if role.Name == "thole-metrics-auth" || role.Name == "thole-metrics" {
+			rules = append(rules, role.Rules...)
+		}
+	}
+	return rules
 }
 
 func startEndpoint(t *testing.T, rules ...rbacv1.PolicyRule) *endpoint {
@@ -116,7 +129,7 @@ func (e *endpoint) get(path, token string) (status int, text string) {
 }
 
 func TestWhoMayGetWhatIsDecidedByTheAPIServer(t *testing.T) {
-	e := startEndpoint(t, secureRules()...)
+	e := startEndpoint(t, secureRules(t)...)
 	e.caller("prometheus", "/metrics")
 	e.caller("operator", "/metrics", "/plugins", "/debug/pprof")
 	e.caller("nobody")
@@ -167,6 +180,7 @@ func TestWhoMayGetWhatIsDecidedByTheAPIServer(t *testing.T) {
 func TestWithoutRightsOnlyProbesAreServed(t *testing.T) {
 	e := startEndpoint(t)
 	e.caller("operator", "/metrics")
+	all := secureRules(t)
 	for _, path := range []string{"/healthz", "/readyz"} {
 		if status, text := e.get(path, ""); status != http.StatusOK && !strings.Contains(text, "directory") {
 			t.Errorf("%s: %d %s", path, status, text)
@@ -184,6 +198,21 @@ func TestWithoutRightsOnlyProbesAreServed(t *testing.T) {
 	if n := strings.Count(e.log.String(), "who sends a request"); n != 1 {
 		t.Errorf("%d lines about three requests", n)
 	}
+
+	// Each right that is granted after that takes away one of the reasons. "update" is for the time
+	// when the certificate is renewed.
+	for i, rule := range all {
+		e.grant(fmt.Sprint("host-", i), rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "host"}, rule)
+		want := http.StatusServiceUnavailable
+		if i >= 1 {
+			want = http.StatusOK
+		}
+		await.Until(t, fmt.Sprintf("the answer after %v", rule.Resources), func() bool {
+			status, _ := e.get("/metrics", e.tokens["operator"])
+			return status == want
+		})
+	}
+	await.Until(t, "the host has the certificate of the Secret", func() bool { return e.host.secure.keeper.Bundle() != nil })
 }
 
 func TestOnLoopbackEverybodyIsServed(t *testing.T) {

@@ -59,7 +59,7 @@ func (f *runFlags) addConfig(cmd *cobra.Command) {
 	flags.StringVar(&f.plugins, "plugins", "", "directory of the plugins")
 	flags.StringVar(&f.configFile, "config", "", "file with the host's configuration; flags win over it")
 	flags.StringVar(&f.listen, "listen", "", "address of probes, metrics and plugin states (default 127.0.0.1:8080)")
-	flags.BoolVar(&f.secure, "metrics-secure", true, "serve metrics, plugin states and profiles over TLS, to callers with a token who may get them; default: unless --listen is a loopback address")
+	flags.BoolVar(&f.secure, "metrics-secure", false, "serve metrics, plugin states and profiles over TLS, to callers with a token who may get them; default: unless --listen is a loopback address")
 	flags.BoolVar(&f.profiling, "profiling", false, "serve profiles of the process at /debug/pprof/")
 	flags.StringVar(&f.webhookListen, "webhook-listen", "", "address of reviews and conversions of plugins, over TLS, such as :9443; default: they are not served")
 	flags.StringVar(&f.namespace, "namespace", "", "the one namespace to work in; default: all")

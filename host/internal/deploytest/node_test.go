@@ -230,6 +230,7 @@ func (n *node) start(ctx context.Context, pod *corev1.Pod) error {
 	if c.Process, err = tholetest.Run(n.T, c.command(n.T)); err != nil {
 		return err
 	}
+	c.TokenFile = filepath.Join(c.rootDir, "var/run/secrets/kubernetes.io/serviceaccount/token")
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.pods[pod.UID] = c
@@ -242,6 +243,7 @@ func (c *container) command(t *testing.T) *exec.Cmd {
 	var args []string
 	for _, a := range spec.Args {
 		if strings.HasPrefix(a, "--listen=") {
+			args = append(args, "--metrics-secure") // as on every address
 			a = "--listen=127.0.0.1:0"
 		}
 		args = append(args, a)

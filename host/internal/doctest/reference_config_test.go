@@ -115,7 +115,7 @@ func plainType(e ast.Expr) string {
 			return "list of text"
 		case "SecretRef":
 			return "namespace and name"
-		case "Limits", "Allow", "LeaderElection", "Webhook", "Webhooks", "Events", "Tracing":
+		case "Limits", "Allow", "LeaderElection", "Metrics", "Webhook", "Webhooks", "Events", "Tracing":
 			return fmt.Sprintf("[%s](#%s)", strings.ToLower(e.Name[:1])+e.Name[1:], strings.ToLower(e.Name))
 		case "int", "int64", "float32", "float64":
 			return "number"
@@ -127,7 +127,7 @@ func plainType(e ast.Expr) string {
 // defaultOf returns the default of a field by its path. Some depend on the machine:
 // their comments describe them.
 func defaultOf(t *testing.T, path, typeName string) string {
-	if slices.Contains([]string{"cacheDir", "limits.instances", "guestMemoryMiB"}, path) {
+	if slices.Contains([]string{"cacheDir", "limits.instances", "guestMemoryMiB", "metrics.secure"}, path) {
 		return "see there"
 	}
 	if slices.Contains([]string{"Policy", "Allow", "Entry", "Webhooks", "Settings", "Sink"}, typeName) {

@@ -35,6 +35,7 @@ var (
 		"webhook":         func(t *testing.T) string { return fieldTable(t, "host/config", "Webhook", "webhook.") },
 		"webhook-service": func(t *testing.T) string { return fieldTable(t, "host/config", "WebhookService", "webhook.service.") },
 		"webhook-secret":  func(t *testing.T) string { return fieldTable(t, "host/config", "WebhookSecret", "webhook.secret.") },
+		"config-metrics":  func(t *testing.T) string { return fieldTable(t, "host/config", "Metrics", "metrics.") },
 		"events":          func(t *testing.T) string { return fieldTable(t, "host/config", "Events", "events.") },
 		"tracing":         func(t *testing.T) string { return fieldTable(t, "host/config", "Tracing", "tracing.") },
 		"webhooks":        func(t *testing.T) string { return fieldTable(t, "host/config", "Webhooks", "") },

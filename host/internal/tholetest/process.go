@@ -73,6 +73,8 @@ func (h Host) command(tb testing.TB) *exec.Cmd {
 // Process is a thole that was started. It may have exited.
 type Process struct {
 	Log *Log
+	// TokenFile has the token for a host that serves TLS; "" for one that does not.
+	TokenFile string
 
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has exited
