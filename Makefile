@@ -49,7 +49,7 @@ test: tools devcluster ## run every test of every module, with the race detector
 	@.ci/test $(TESTFLAGS)
 
 .PHONY: check
-check: .tools/bin/golangci-lint .tools/bin/govulncheck ## run linters, and look for stale files and known vulnerabilities
+check: .tools/bin/golangci-lint .tools/bin/govulncheck .tools/bin/promtool ## run linters, and look for stale files and known vulnerabilities
 	@.ci/check
 
 .PHONY: format
@@ -103,6 +103,9 @@ bin/plugins/%.wasm: $$(wildcard plugins/$$*/*.go) $(guest_sources) | tools
 bin/plugins/%.yaml: plugins/%/policy.yaml
 	@mkdir -p $(@D)
 	cp $< $@
+
+.tools/bin/promtool:
+	@.ci/tools/promtool
 
 # The pinned tools, each in a module of its own; gofumpt comes with the linter.
 .tools/bin/golangci-lint: .ci/tools/lint/go.sum

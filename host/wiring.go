@@ -226,6 +226,15 @@ func (h *Host) Plugins() []PluginStatus {
 	return out
 }
 
+// states returns the states of all plugins, by name.
+func (h *Host) states() map[string]catalog.State {
+	states := map[string]catalog.State{}
+	for _, s := range h.Plugins() {
+		states[s.Name] = s.State
+	}
+	return states
+}
+
 // guestStats returns the stats of the running revisions, by plugin.
 func (h *Host) guestStats() map[string]sandbox.Stats {
 	stats := map[string]sandbox.Stats{}
@@ -245,6 +254,7 @@ type stageCollector struct {
 	cached  func() cache.Memory
 	guests  func() map[string]sandbox.Stats // of the running revisions, by plugin
 	plugins func() map[string]runner.Status
+	states  func() map[string]catalog.State // as /plugins has them
 	gauges  func() []runner.Gauge
 	leases  func() map[string]bool // whether this replica leads, by Lease
 	expires func() time.Time       // the certificate of reviews; zero: there is none
@@ -279,6 +289,12 @@ func (c stageCollector) Collect(ch chan<- prometheus.Metric) {
 	collectGauges(ch, c.gauges())
 	for plugin, s := range c.guests() {
 		collectGuest(ch, plugin, s)
+	}
+	for plugin, s := range c.states() {
+		for _, state := range catalog.States() {
+			gauge(ch, "thole_plugin_state", "State of the plugin: 1 for its state, 0 for the others.",
+				oneIf(state == s), prometheus.Labels{"plugin": plugin, "state": string(state)})
+		}
 	}
 	for plugin, s := range c.plugins() {
 		collectBreaker(ch, plugin, s)

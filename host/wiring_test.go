@@ -158,6 +158,7 @@ func TestStatsAreReadAtEachScrape(t *testing.T) {
 	guests := map[string]sandbox.Stats{"p": {Calls: 5, Faults: 1, Busy: 1, Compiled: true, Reloads: 2}}
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(stageCollector{
+		states: func() map[string]catalog.State { return map[string]catalog.State{"p": catalog.Standby} },
 		memory: func() sandbox.MemoryStats { return memory },
 		slots:  func() sandbox.SlotStats { return slots },
 		kinds: func() []cache.Stats {
@@ -216,6 +217,14 @@ thole_plugin_churned_bytes p 7
 thole_plugin_churned_bytes q 0
 thole_plugin_missing_rights p 1
 thole_plugin_missing_rights q 0
+thole_plugin_state p degraded 0
+thole_plugin_state p draining 0
+thole_plugin_state p failed 0
+thole_plugin_state p loading 0
+thole_plugin_state p quarantined 0
+thole_plugin_state p running 0
+thole_plugin_state p standby 1
+thole_plugin_state p waiting 0
 thole_plugin_stored_bytes p 5
 thole_plugin_stored_bytes q 0
 thole_plugin_stored_limit_bytes p 6

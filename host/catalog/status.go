@@ -23,6 +23,11 @@ const (
 	Draining    State = "draining"    // its file is gone, its last runs are ending
 )
 
+// States are all of them.
+func States() []State {
+	return []State{Loading, Waiting, Running, Degraded, Quarantined, Failed, Standby, Draining}
+}
+
 // Status is what people see of a plugin, in /plugins.
 type Status struct {
 	Name        string    `json:"name"`
