@@ -67,7 +67,7 @@ func has(families map[string]*dto.MetricFamily, name, matchers string, labels []
 				return false
 			}
 		}
-		for _, text := range strings.Split(matchers, ",") {
+		for text := range strings.SplitSeq(matchers, ",") {
 			parts := matcher.FindStringSubmatch(text)
 			switch {
 			case text == "":

@@ -5,10 +5,12 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -60,7 +62,13 @@ func startSecured(t *testing.T) *secured {
 	return s
 }
 
-func (s *secured) get(path string, change func(*http.Request)) (*http.Response, string) {
+// answered is a response with its body.
+type answered struct {
+	*http.Response
+	text string
+}
+
+func (s *secured) get(path string, change func(*http.Request)) answered {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, "https://"+s.address+path, nil)
 	if err != nil {
@@ -78,7 +86,7 @@ func (s *secured) get(path string, change func(*http.Request)) (*http.Response, 
 	if err != nil {
 		s.Fatal(err)
 	}
-	return response, string(text)
+	return answered{response, string(text)}
 }
 
 func bearer(token string) func(*http.Request) {
@@ -93,8 +101,8 @@ func TestOnlyProbesAreServedWithoutAToken(t *testing.T) {
 	s := startSecured(t)
 	protected := []string{"/metrics", "/plugins", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/debug/pprof/symbol"}
 	for _, path := range []string{"/healthz", "/readyz", "/readyz?verbose"} {
-		if r, text := s.get(path, nil); r.StatusCode != http.StatusOK || !r.Close {
-			t.Errorf("%s: %s %s, keeps the connection: %v", path, r.Status, text, !r.Close)
+		if r := s.get(path, nil); r.StatusCode != http.StatusOK || !r.Close {
+			t.Errorf("%s: %s %s, keeps the connection: %v", path, r.Status, r.text, !r.Close)
 		}
 	}
 	for name, test := range map[string]struct {
@@ -119,9 +127,9 @@ func TestOnlyProbesAreServedWithoutAToken(t *testing.T) {
 		"a header of another kind": {func(r *http.Request) { r.Header.Set("Authorization", "Digest all") }, http.StatusUnauthorized},
 	} {
 		for _, path := range protected {
-			r, text := s.get(path, test.change)
+			r := s.get(path, test.change)
 			if r.StatusCode != test.status {
-				t.Errorf("%s with %s: %s %s, want %d", path, name, r.Status, text, test.status)
+				t.Errorf("%s with %s: %s %s, want %d", path, name, r.Status, r.text, test.status)
 			}
 			if refused := test.status != http.StatusOK; refused != r.Close {
 				t.Errorf("%s with %s: closes the connection: %v", path, name, r.Close)
@@ -132,8 +140,8 @@ func TestOnlyProbesAreServedWithoutAToken(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]int{"/metrics": http.StatusOK, "/plugins": http.StatusForbidden, "/debug/pprof/": http.StatusForbidden, "/nothing": http.StatusNotFound} {
-		if r, text := s.get(path, bearer("metrics")); r.StatusCode != want {
-			t.Errorf("%s: %s %s, want %d", path, r.Status, text, want)
+		if r := s.get(path, bearer("metrics")); r.StatusCode != want {
+			t.Errorf("%s: %s %s, want %d", path, r.Status, r.text, want)
 		}
 	}
 }
@@ -142,12 +150,12 @@ func TestPathsAreNotWrittenInAnotherWayToPassTheCheck(t *testing.T) {
 	s := startSecured(t)
 	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	for _, path := range []string{"//plugins", "/healthz/../plugins", "/./plugins", "/%70lugins", "/plugins/", "/healthz/%2e%2e/plugins", "/debug/pprof/../../plugins", "/readyz;/../plugins"} {
-		if r, text := s.get(path, nil); r.StatusCode == http.StatusOK || strings.Contains(text, `"plugins"`) {
-			t.Errorf("%s: %s %s", path, r.Status, text)
+		if r := s.get(path, nil); r.StatusCode == http.StatusOK || strings.Contains(r.text, `"plugins"`) {
+			t.Errorf("%s: %s %s", path, r.Status, r.text)
 		}
 	}
 	for _, method := range []string{http.MethodHead, http.MethodPost, "PROPFIND"} {
-		r, _ := s.get("/plugins", func(r *http.Request) { r.Method = method })
+		r := s.get("/plugins", func(r *http.Request) { r.Method = method })
 		if !slices.Contains([]int{http.StatusUnauthorized, http.StatusMethodNotAllowed}, r.StatusCode) {
 			t.Errorf("%s: %s", method, r.Status)
 		}
@@ -156,8 +164,8 @@ func TestPathsAreNotWrittenInAnotherWayToPassTheCheck(t *testing.T) {
 
 func TestEventsAreTakenOverTLSFromEverywhere(t *testing.T) {
 	s := startSecured(t)
-	if r, text := s.get("/events", func(r *http.Request) { r.Method = http.MethodPost }); r.StatusCode != http.StatusAccepted {
-		t.Errorf("%s %s", r.Status, text)
+	if r := s.get("/events", func(r *http.Request) { r.Method = http.MethodPost }); r.StatusCode != http.StatusAccepted {
+		t.Errorf("%s %s", r.Status, r.text)
 	}
 }
 
@@ -189,7 +197,7 @@ func TestClearTextAndOldTLSAreRefused(t *testing.T) {
 
 func TestLargeHeadersAreRefused(t *testing.T) {
 	s := startSecured(t)
-	if r, _ := s.get("/healthz", func(r *http.Request) { r.Header.Set("X", strings.Repeat("x", 64<<10)) }); r.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+	if r := s.get("/healthz", func(r *http.Request) { r.Header.Set("X", strings.Repeat("x", 64<<10)) }); r.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("%s", r.Status)
 	}
 }
@@ -242,7 +250,7 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 		}
 		if _, err := bufio.NewReader(c).ReadByte(); err == nil {
 			continue // an alert of TLS
-		} else if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+		} else if errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatal("a connection without a request stays")
 		}
 	}

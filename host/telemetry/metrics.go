@@ -250,10 +250,10 @@ func (c *ControllerMetrics) Started() (ended func(d outcome.Decision, seconds fl
 
 func (c *ControllerMetrics) failed(class abi.Class) {
 	c.m.failures.WithLabelValues(c.name, string(class)).Inc()
-	switch class {
-	case abi.ClassPanic, abi.ClassOutOfMemory, abi.ClassStackOverflow:
+	if slices.Contains([]abi.Class{abi.ClassPanic, abi.ClassOutOfMemory, abi.ClassStackOverflow}, class) {
 		c.m.panics.WithLabelValues(c.name).Inc()
-	case abi.ClassTimeout:
+	}
+	if class == abi.ClassTimeout {
 		c.m.timeouts.WithLabelValues(c.name).Inc()
 	}
 }

@@ -49,18 +49,20 @@ var (
 )
 
 func TestLinksInDocumentsLeadSomewhere(t *testing.T) {
+	headings := map[string][]string{}
 	for _, path := range documents(t) {
 		text := inlinePattern.ReplaceAllString(fencedPattern.ReplaceAllString(readDocument(t, path), ""), "code")
 		for _, m := range linkPattern.FindAllStringSubmatch(text, -1) {
-			if problem := linkProblem(t, path, m[1]); problem != "" {
+			if problem := linkProblem(t, headings, path, m[1]); problem != "" {
 				t.Errorf("%s: the link %s: %s", path, m[1], problem)
 			}
 		}
 	}
 }
 
-// linkProblem returns what is wrong with a link of a document, "" if nothing is.
-func linkProblem(t *testing.T, document, link string) string {
+// linkProblem returns what is wrong with a link of a document, "" if nothing is. headings remembers the
+// anchors of documents.
+func linkProblem(t *testing.T, headings map[string][]string, document, link string) string {
 	u, err := url.Parse(link)
 	switch {
 	case err != nil:
@@ -75,7 +77,13 @@ func linkProblem(t *testing.T, document, link string) string {
 	if _, err := os.Stat(filepath.Join(root(t), target)); err != nil {
 		return "there is no " + target
 	}
-	if u.Fragment != "" && !slices.Contains(anchors(readDocument(t, target)), u.Fragment) {
+	if u.Fragment == "" {
+		return ""
+	}
+	if headings[target] == nil {
+		headings[target] = anchors(readDocument(t, target))
+	}
+	if !slices.Contains(headings[target], u.Fragment) {
 		return target + " has no heading for it"
 	}
 	return ""

@@ -90,10 +90,17 @@ func promiseProblem(repository string, row []string) string {
 	return ""
 }
 
+// testNames are those of [testsOf], by package.
+var testNames = map[string][]string{}
+
 var testFuncName = regexp.MustCompile(`^(Test|Fuzz)[A-Z]\w*$`)
 
-// testsOf returns the names of a package's tests.
+// testsOf returns the names of a package's tests. Packages are read once.
 func testsOf(repository, pkg string) (names []string) {
+	if known, ok := testNames[pkg]; ok {
+		return known
+	}
+	defer func() { testNames[pkg] = names }()
 	files, _ := filepath.Glob(filepath.Join(repository, filepath.FromSlash(pkg), "*_test.go"))
 	for _, file := range files {
 		text, err := os.ReadFile(file)

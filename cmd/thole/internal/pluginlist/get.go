@@ -21,6 +21,7 @@ const (
 	timeout  = 20 * time.Second
 	maxReply = 64 << 20 // bytes
 	// podToken is the token that a kubelet mounts for the service account of a pod.
+	//nolint:gosec // the path of a file
 	podToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 )
 
