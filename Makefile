@@ -44,6 +44,11 @@ build: bin/thole bin/thole-faultproxy devcluster plugins ## build the host, the 
 demo: tools bin/thole devcluster ## build and run the example on a real control plane until Ctrl-C (DEMO_ONCE=1: until Ready)
 	@.ci/demo
 
+# IMAGE, VERSION, PLATFORM and ENGINE are those of .ci/image.
+.PHONY: image
+image: ## build the image of the host, by buildah, podman or docker
+	@.ci/image
+
 .PHONY: test
 test: tools devcluster ## run every test of every module, with the race detector where cgo works
 	@.ci/test $(TESTFLAGS)

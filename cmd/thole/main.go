@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	_ "golang.org/x/crypto/x509roots/fallback" // root certificates, where the system has none, as in the image
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/thole-dev/thole/host/sanitize"

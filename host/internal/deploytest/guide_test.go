@@ -64,6 +64,10 @@ func TestGuideCanBeFollowed(t *testing.T) {
 			// A host is ready even while a plugin waits for its CRD.
 			leader := r.node.awaitLeader(t, 1)
 			awaitPodEvent(t, leader.pod, "PluginRuns", `plugin "podmanager" runs: revision 1, `)
+			for _, c := range r.node.hosts() {
+				c.expectConfined(t)
+				c.expectLists(t, "podmanager")
+			}
 			r.follow("use")
 			r.follow("finalizers")
 

@@ -1,127 +1,184 @@
 package deploytest
 
 import (
+	"archive/tar"
 	"debug/elf"
 	"encoding/json"
-	"fmt"
-	"io/fs"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
-// dockerfile has the instructions of a Dockerfile, in order.
-type dockerfile []instruction
-
-type instruction struct {
-	stage   int // the number of the last FROM before it, from 0
-	name    string
-	operand string
+// engine is a podman with a storage of its own.
+type engine struct {
+	words []string // of the command
+	dir   string   // has the storage
 }
 
-// image reads deploy/Dockerfile.
-func image(t *testing.T) (file dockerfile) {
+const (
+	imageName   = "localhost/thole:test"
+	testVersion = "v0.0.0-test"
+)
+
+// podman returns the engine with the image, which is built once. It skips the test where there is none.
+func podman(t *testing.T) *engine {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "deploy", "Dockerfile"))
+	e, err := builtEngine()
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Skip("needs podman: .ci/tools/containers installs it")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	stage := -1
-	for line := range strings.Lines(strings.ReplaceAll(string(text), "\\\n", " ")) {
-		name, operand, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if name == "" || strings.HasPrefix(name, "#") {
-			continue
-		}
-		if name == "FROM" {
-			stage++
-		}
-		file = append(file, instruction{stage, name, strings.TrimSpace(operand)})
-	}
-	return file
+	return e
 }
 
-// of returns the operands of an instruction in a stage; -1 is the last stage.
-func (f dockerfile) of(stage int, name string) (operands []string) {
-	if stage < 0 {
-		stage = f[len(f)-1].stage
+var builtEngine = sync.OnceValues(func() (*engine, error) {
+	path, err := exec.LookPath("podman")
+	if err != nil {
+		return nil, err
 	}
-	for _, i := range f {
-		if i.stage == stage && i.name == name {
-			operands = append(operands, i.operand)
-		}
+	dir := filepath.Join(scratch, "containers")
+	e := &engine{dir: dir, words: []string{path, "--root", filepath.Join(dir, "root"), "--runroot", filepath.Join(dir, "run"), "--storage-driver", "vfs", "--cgroup-manager", "cgroupfs"}}
+	if runc, err := exec.LookPath("runc"); err == nil {
+		e.words = append(e.words, "--runtime", runc)
 	}
-	return operands
+	storage = e
+	return e, e.build(imageName)
+})
+
+// storage is what [removeStorage] removes; nil if nothing was built.
+var storage *engine
+
+// build builds the image as `make image` does.
+func (e *engine) build(name string) error {
+	cmd := exec.Command(filepath.Join(root, ".ci", "image"))
+	cmd.Env = append(os.Environ(), "IMAGE="+name, "VERSION="+testVersion, "REVISION=0123abc", "ENGINE="+strings.Join(e.words, " "))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return errors.New("build the image: " + err.Error() + "\n" + string(out))
+	}
+	return nil
 }
 
-// user returns the user and group ids of USER.
-func (f dockerfile) user(t *testing.T) (uid, gid uint32) {
+// command returns a command of the engine.
+func (e *engine) command(args ...string) *exec.Cmd {
+	return exec.Command(e.words[0], slices.Concat(e.words[1:], args)...)
+}
+
+// output returns what a command of the engine prints.
+func (e *engine) output(t *testing.T, args ...string) string {
 	t.Helper()
-	users := f.of(-1, "USER")
-	if len(users) != 1 {
-		t.Fatalf("USER in the image: %v, want one", users)
+	cmd := e.command(args...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("podman %s: %v\n%s", strings.Join(args, " "), err, &stderr)
 	}
-	if _, err := fmt.Sscanf(users[0], "%d:%d", &uid, &gid); err != nil {
-		t.Fatalf("USER %s: want two numbers, for the image has no /etc/passwd: %v", users[0], err)
-	}
-	return uid, gid
+	return string(out)
 }
 
-// entrypoint returns the path of the program in the image.
-func (f dockerfile) entrypoint(t *testing.T) string {
-	t.Helper()
-	var words []string
-	if err := json.Unmarshal([]byte(strings.Join(f.of(-1, "ENTRYPOINT"), "\n")), &words); err != nil || len(words) != 1 {
-		t.Fatalf("ENTRYPOINT %v: %v", words, err)
+// removeStorage removes what the tests have built; files in it may be another user's.
+func removeStorage() error {
+	if storage == nil {
+		return nil
 	}
-	return words[0]
+	return errors.Join(storage.command("rm", "--all", "--force").Run(), storage.command("rmi", "--all", "--force").Run())
 }
 
-const testVersion = "v0.0.0-test"
-
-// program returns the path of thole, built by the command of the Dockerfile.
+// program returns the path of the program that is in the image.
 func program(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(scratch, "thole")
-	if _, err := os.Stat(path); err == nil {
-		return path
-	}
-	file := image(t)
-	dependOn(t, file.of(0, "COPY"))
-	commands := slices.DeleteFunc(file.of(0, "RUN"), func(c string) bool { return !strings.Contains(c, "go build") })
-	if len(commands) != 1 || !strings.Contains(commands[0], "-o /out/thole ") {
-		t.Fatalf("the Dockerfile's build: %q, want one go build -o /out/thole", commands)
-	}
-	cmd := exec.Command("sh", "-c", strings.ReplaceAll(commands[0], "/out/", scratch+"/"))
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "VERSION="+testVersion, "TARGETOS=", "TARGETARCH=")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build as the Dockerfile does: %v\n%s", err, out)
+	path, err := builtProgram()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
 
-// dependOn visits every source of the program, so that the go command sees that a
-// cached result of this test depends on them.
-func dependOn(t *testing.T, copies []string) {
+var builtProgram = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(scratch, "thole")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+testVersion, "-o", path, "./cmd/thole")
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", errors.New("build thole: " + err.Error() + "\n" + string(out))
+	}
+	return path, nil
+})
+
+// files returns the files of the image, by their names.
+func (e *engine) files(t *testing.T, image string) map[string][]byte {
 	t.Helper()
-	for _, c := range copies {
-		words := strings.Fields(c)
-		for _, source := range words[:len(words)-1] {
-			err := filepath.WalkDir(filepath.Join(root, source), func(_ string, _ fs.DirEntry, err error) error { return err })
-			if err != nil {
-				t.Fatal(err)
-			}
+	id := strings.TrimSpace(e.output(t, "create", image))
+	defer e.output(t, "rm", id)
+	exported := filepath.Join(t.TempDir(), "image.tar")
+	e.output(t, "export", "-o", exported, id)
+	file, err := os.Open(exported)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	files := map[string][]byte{}
+	for r := tar.NewReader(file); ; {
+		header, err := r.Next()
+		if err == io.EOF {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if header.Typeflag == tar.TypeDir {
+			continue
+		}
+		if files[header.Name], err = io.ReadAll(r); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
 
-func TestProgramIsStaticallyLinked(t *testing.T) {
-	path := program(t)
+func TestTheImageIsTheProgramAndNothingElse(t *testing.T) {
+	e := podman(t)
+	files := e.files(t, imageName)
+	// The engine itself adds what it mounts over.
+	for name, content := range files {
+		if name != "thole" && len(content) > 0 {
+			t.Errorf("the image has %s", name)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "thole")
+	if err := os.WriteFile(path, files["thole"], 0o755); err != nil {
+		t.Fatal(err)
+	}
+	expectStatic(t, path)
+	var configured []struct {
+		Config struct {
+			User       string
+			Entrypoint []string
+			Labels     map[string]string
+		}
+	}
+	if err := json.Unmarshal([]byte(e.output(t, "image", "inspect", imageName)), &configured); err != nil {
+		t.Fatal(err)
+	}
+	c := configured[0].Config
+	if c.User != "65532:65532" || !slices.Equal(c.Entrypoint, []string{"/thole"}) {
+		t.Errorf("it runs %v as %s", c.Entrypoint, c.User)
+	}
+	for label, want := range map[string]string{"title": "thole", "description": "", "source": "https://github.com/thole-dev/thole", "licenses": "Apache-2.0", "version": testVersion, "revision": "0123abc"} {
+		if got := c.Labels["org.opencontainers.image."+label]; got == "" || want != "" && got != want {
+			t.Errorf("the label %s is %q, want %q", label, got, want)
+		}
+	}
+}
+
+func expectStatic(t *testing.T, path string) {
+	t.Helper()
 	file, err := elf.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -135,70 +192,33 @@ func TestProgramIsStaticallyLinked(t *testing.T) {
 			t.Error("it needs a dynamic linker")
 		}
 	}
-	if out, err := exec.Command(path, "--version").CombinedOutput(); err != nil || !strings.Contains(string(out), testVersion) {
-		t.Errorf("thole --version prints %s, %v; want %s", out, err, testVersion)
-	}
 }
 
-func TestDockerfileCopiesEverySource(t *testing.T) {
-	list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if .Main}}{{$.ImportPath}}{{end}}{{end}}", "./cmd/thole")
-	list.Dir = root
-	out, err := list.Output()
-	if err != nil {
+// The same sources give the same image, whenever and wherever it is built.
+func TestTheImageIsReproducible(t *testing.T) {
+	e := podman(t)
+	if err := e.build("localhost/thole:again"); err != nil {
 		t.Fatal(err)
 	}
-	for pkg := range strings.FieldsSeq(string(out)) {
-		dir := strings.TrimPrefix(pkg, "github.com/thole-dev/thole/")
-		copied := slices.ContainsFunc(image(t).of(0, "COPY"), func(c string) bool {
-			folder, _, _ := strings.Cut(c, " ")
-			return strings.HasPrefix(dir+"/", folder+"/")
-		})
-		if !copied {
-			t.Errorf("the Dockerfile copies no folder with %s", dir)
-		}
+	id := func(image string) string {
+		return e.output(t, "image", "inspect", "--format", "{{.Id}} {{.Digest}}", image)
+	}
+	if first, again := id(imageName), id("localhost/thole:again"); first != again {
+		t.Errorf("the images are %s and %s", first, again)
 	}
 }
 
-func TestImageHasTheProgramAndCertificatesOnly(t *testing.T) {
-	if from := image(t).of(-1, "FROM"); len(from) != 1 || from[0] != "scratch" {
-		t.Errorf("the image is made FROM %v", from)
-	}
-	if uid, gid := image(t).user(t); uid != 65532 || gid != 65532 {
-		t.Errorf("it runs as %d:%d", uid, gid)
-	}
-	// It contains the first of the files in which crypto/x509 looks for
-	// certificates, and the program.
-	want := []string{"--from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt", "--from=build /out/thole " + image(t).entrypoint(t)}
-	if got := image(t).of(-1, "COPY"); !slices.Equal(got, want) {
-		t.Errorf("it copies %q, want %q", got, want)
-	}
-	labels := strings.Join(image(t).of(-1, "LABEL"), " ")
-	for _, label := range []string{"title", "description", "source", "licenses", "version", "revision"} {
-		if !strings.Contains(labels, "org.opencontainers.image."+label+"=") {
-			t.Errorf("the label %s is missing", label)
+// What is wrong is told before anything is compiled.
+func TestWrongUseOfTheImageScriptIsRefused(t *testing.T) {
+	for env, want := range map[string]string{
+		"PLATFORM=windows/amd64": "image: PLATFORM=windows/amd64: the image is for linux",
+		"PLATFORM=linux/":        "image: PLATFORM=linux/: the image is for linux",
+		"PLATFORM=linux/arm/v7":  "image: PLATFORM=linux/arm/v7: write linux/ARCHITECTURE",
+	} {
+		cmd := exec.Command("/bin/bash", filepath.Join(root, ".ci", "image"))
+		cmd.Env = append(os.Environ(), env)
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %v: %s", env, err, out)
 		}
-	}
-}
-
-var (
-	goOfModule = regexp.MustCompile(`(?m)^go 1\.(\d+)`)
-	goOfImage  = regexp.MustCompile(`golang:1\.(\d+)`)
-)
-
-func TestImageIsBuiltByTheGoOfTheModule(t *testing.T) {
-	module, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	minor := func(pattern *regexp.Regexp, text string) int {
-		m := pattern.FindStringSubmatch(text)
-		if m == nil {
-			t.Fatalf("no %s in %s", pattern, text)
-		}
-		n, _ := strconv.Atoi(m[1])
-		return n
-	}
-	if has, needs := minor(goOfImage, image(t).of(0, "FROM")[0]), minor(goOfModule, string(module)); has < needs {
-		t.Errorf("the image is built by Go 1.%d, go.mod requires 1.%d", has, needs)
 	}
 }

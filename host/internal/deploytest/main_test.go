@@ -56,6 +56,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer os.RemoveAll(scratch)
+	defer func() { err = errors.Join(err, removeStorage()) }()
 	if cluster, err = devcluster.StartMain(); err != nil {
 		return 1, err
 	}

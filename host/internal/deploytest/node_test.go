@@ -2,9 +2,9 @@ package deploytest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -28,16 +28,16 @@ import (
 )
 
 // node is scheduler and kubelet of the host's namespace, as far as its pod needs them.
-// A pod's container is a process with the image's user, in a root directory that has
-// only what the image and the pod's volumes have. Unlike a real container, it shares
-// the network of the machine and listens on a free port of loopback.
+// A pod's container is one of the image, by podman, with the arguments, environment, mounts and
+// security context of the pod. Unlike that of a cluster, it shares the network of the machine,
+// so that it listens on a free port, and has no limits of its resources.
 type node struct {
 	*testing.T
-	name    string
-	dir     string // has the root directories
-	program string // thole
-	stop    context.CancelFunc
-	done    chan struct{}
+	name   string
+	dir    string // has the volumes
+	engine *engine
+	stop   context.CancelFunc
+	done   chan struct{}
 
 	mu   sync.Mutex
 	pods map[types.UID]*container
@@ -47,7 +47,8 @@ type node struct {
 type container struct {
 	*tholetest.Process
 	pod     *corev1.Pod
-	rootDir string
+	engine  *engine
+	volumes string            // the directory in which they are, by the paths where they are mounted
 	mounted map[string]string // the resourceVersion of each mounted ConfigMap
 	ready   bool
 }
@@ -55,8 +56,7 @@ type container struct {
 func newNode(t *testing.T) *node {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	n := &node{T: t, name: "node", dir: t.TempDir(), program: program(t), stop: cancel, done: make(chan struct{}), pods: map[types.UID]*container{}}
-	n.skipUnlessContained()
+	n := &node{T: t, name: "node", dir: t.TempDir(), engine: podman(t), stop: cancel, done: make(chan struct{}), pods: map[types.UID]*container{}}
 	_, err := admin.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name}}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
@@ -69,58 +69,15 @@ func newNode(t *testing.T) *node {
 			if err := c.Stop(); err != nil {
 				t.Error(err)
 			}
+			if err := c.remove(); err != nil {
+				t.Error(err)
+			}
 			if t.Failed() {
 				t.Logf("log of thole in the pod %s:\n%s", c.pod.Name, c.Log.Tail(30))
 			}
 		}
 	})
 	return n
-}
-
-// skipUnlessContained skips the test on a machine where a process cannot have another
-// user and another root directory: without root's rights and user namespaces.
-func (n *node) skipUnlessContained() {
-	n.Helper()
-	dir, err := n.rootDirectory()
-	if err != nil {
-		n.Fatal(err)
-	}
-	cmd := contained(n.T, dir, "--version")
-	out, err := cmd.CombinedOutput()
-	if errors.Is(err, syscall.EPERM) {
-		n.Skipf("needs root, or user namespaces: %v", err)
-	}
-	if err != nil {
-		n.Fatalf("run thole in a root directory of its own: %v\n%s", err, out)
-	}
-}
-
-// rootDirectory creates a directory with the content of the image.
-func (n *node) rootDirectory() (string, error) {
-	dir, err := os.MkdirTemp(n.dir, "root-")
-	if err != nil {
-		return "", err
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return "", err
-	}
-	return dir, os.Link(n.program, filepath.Join(dir, image(n.T).entrypoint(n.T)))
-}
-
-// contained returns a command that runs the image's program as the image's user in a
-// root directory. If this process is not root, it uses a user namespace.
-func contained(t *testing.T, rootDir string, args ...string) *exec.Cmd {
-	t.Helper()
-	uid, gid := image(t).user(t)
-	attributes := &syscall.SysProcAttr{Chroot: rootDir, Credential: &syscall.Credential{Uid: uid, Gid: gid}, Pdeathsig: syscall.SIGKILL}
-	if own := os.Geteuid(); own != 0 {
-		attributes.Cloneflags = syscall.CLONE_NEWUSER
-		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: int(uid), HostID: own, Size: 1}}
-		attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: int(gid), HostID: os.Getegid(), Size: 1}}
-		attributes.Credential.NoSetGroups = true
-	}
-	path := image(t).entrypoint(t)
-	return &exec.Cmd{Path: path, Args: append([]string{path}, args...), Env: []string{}, Dir: "/", SysProcAttr: attributes}
 }
 
 // hosts returns the containers of the pods that have not ended.
@@ -217,11 +174,11 @@ func (n *node) end(ctx context.Context, pod *corev1.Pod, c *container) error {
 }
 
 func (n *node) start(ctx context.Context, pod *corev1.Pod) error {
-	dir, err := n.rootDirectory()
+	dir, err := os.MkdirTemp(n.dir, "pod-")
 	if err != nil {
 		return err
 	}
-	c := &container{pod: pod, rootDir: dir, mounted: map[string]string{}}
+	c := &container{pod: pod, engine: n.engine, volumes: dir, mounted: map[string]string{}}
 	for _, m := range pod.Spec.Containers[0].VolumeMounts {
 		if err := c.mount(ctx, m); err != nil {
 			return fmt.Errorf("mount %s: %w", m.Name, err)
@@ -230,34 +187,116 @@ func (n *node) start(ctx context.Context, pod *corev1.Pod) error {
 	if c.Process, err = tholetest.Run(n.T, c.command(n.T)); err != nil {
 		return err
 	}
-	c.TokenFile = filepath.Join(c.rootDir, "var/run/secrets/kubernetes.io/serviceaccount/token")
+	c.TokenFile = filepath.Join(c.volumes, "var/run/secrets/kubernetes.io/serviceaccount/token")
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.pods[pod.UID] = c
 	return nil
 }
 
-// command returns the command of the container.
-func (c *container) command(t *testing.T) *exec.Cmd {
-	spec := c.pod.Spec.Containers[0]
-	var args []string
-	for _, a := range spec.Args {
-		if strings.HasPrefix(a, "--listen=") {
-			args = append(args, "--metrics-secure") // as on every address
-			a = "--listen=127.0.0.1:0"
-		}
-		args = append(args, a)
+// expectConfined fails the test if the process of the container has more privileges than it should.
+func (c *container) expectConfined(t *testing.T) {
+	t.Helper()
+	pid := strings.TrimSpace(c.engine.output(t, "inspect", "--format", "{{.State.Pid}}", c.name()))
+	status, err := os.ReadFile("/proc/" + pid + "/status")
+	if err != nil {
+		t.Fatal(err)
 	}
-	cmd := contained(t, c.rootDir, args...)
+	for _, want := range []string{"Uid:\t65532\t65532\t65532\t65532\n", "CapEff:\t0000000000000000\n", "CapBnd:\t0000000000000000\n", "NoNewPrivs:\t1\n", "Seccomp:\t2\n"} {
+		if !strings.Contains(string(status), want) {
+			t.Errorf("the status of the process does not have %q:\n%s", want, status)
+		}
+	}
+	mounts, err := os.ReadFile("/proc/" + pid + "/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		fields := strings.Fields(line)
+		writable := strings.HasPrefix(fields[3], "rw")
+		if on := fields[1]; writable && (on == "/" || on == "/plugins" || on == "/etc/thole" || on == "/tmp") {
+			t.Errorf("it can write %s", on)
+		}
+	}
+}
+
+// expectLists fails the test if `thole plugins` in the container does not list a plugin.
+func (c *container) expectLists(t *testing.T, plugin string) {
+	t.Helper()
+	_, port, err := net.SplitHostPort(c.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := c.engine.output(t, "exec", c.name(), "/thole", "plugins", "--address", "127.0.0.1:"+port); !strings.Contains(out, plugin) {
+		t.Errorf("thole plugins prints\n%s", out)
+	}
+}
+
+// remove removes a container whose command was killed.
+func (c *container) remove() error {
+	return c.engine.command("rm", "--force", "--ignore", c.name()).Run()
+}
+
+func (c *container) name() string { return "thole-" + string(c.pod.UID) }
+
+// command returns the command that runs the container.
+func (c *container) command(t *testing.T) *exec.Cmd {
+	spec, options := c.pod.Spec.Containers[0], []string{"run", "--rm", "--name", c.name(), "--pull", "never", "--network", "host", "--log-driver", "none"}
+	options = append(options, "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024")
+	options = append(options, securityOptions(t, &c.pod.Spec)...)
+	for _, m := range spec.VolumeMounts {
+		volume := filepath.Join(c.volumes, m.MountPath) + ":" + m.MountPath
+		if m.ReadOnly {
+			volume += ":ro"
+		}
+		options = append(options, "--volume", volume)
+	}
 	server, err := url.Parse(cluster.Config.Host)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd.Env = []string{"KUBERNETES_SERVICE_HOST=" + server.Hostname(), "KUBERNETES_SERVICE_PORT=" + server.Port()}
+	env := []string{"KUBERNETES_SERVICE_HOST=" + server.Hostname(), "KUBERNETES_SERVICE_PORT=" + server.Port()}
 	for _, e := range spec.Env {
-		cmd.Env = append(cmd.Env, e.Name+"="+c.value(t, e))
+		env = append(env, e.Name+"="+c.value(t, e))
 	}
+	for _, e := range env {
+		options = append(options, "--env", e)
+	}
+	options = append(options, imageName)
+	for _, a := range spec.Args {
+		if strings.HasPrefix(a, "--listen=") {
+			a = "--listen=:0"
+		}
+		options = append(options, a)
+	}
+	cmd := c.engine.command(options...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	return cmd
+}
+
+// securityOptions returns the options for the security context of a pod with one container. The kubelet
+// refuses a pod with runAsNonRoot whose image has no other user.
+func securityOptions(t *testing.T, pod *corev1.PodSpec) (options []string) {
+	t.Helper()
+	s := pod.Containers[0].SecurityContext
+	switch {
+	case s == nil || pod.SecurityContext == nil:
+		t.Fatal("the pod has no security context")
+	case s.ReadOnlyRootFilesystem != nil && *s.ReadOnlyRootFilesystem:
+		options = append(options, "--read-only", "--read-only-tmpfs=false")
+	}
+	if s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation {
+		options = append(options, "--security-opt", "no-new-privileges")
+	}
+	if s.Capabilities != nil {
+		for _, name := range s.Capabilities.Drop {
+			options = append(options, "--cap-drop", string(name))
+		}
+	}
+	if user := pod.SecurityContext.RunAsUser; user != nil {
+		options = append(options, "--user", strconv.FormatInt(*user, 10))
+	}
+	return options
 }
 
 // value returns the value of an environment variable, from the downward API as far as

@@ -15,10 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// mount creates a volume in the container's root directory.
+// mount creates a volume.
 func (c *container) mount(ctx context.Context, m corev1.VolumeMount) error {
 	i := slices.IndexFunc(c.pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
-	volume, dir := c.pod.Spec.Volumes[i], filepath.Join(c.rootDir, m.MountPath)
+	volume, dir := c.pod.Spec.Volumes[i], filepath.Join(c.volumes, m.MountPath)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (c *container) remount(ctx context.Context) error {
 		if i < 0 {
 			continue
 		}
-		if err := c.mountConfigMap(ctx, c.pod.Spec.Volumes[i].ConfigMap, filepath.Join(c.rootDir, m.MountPath)); err != nil {
+		if err := c.mountConfigMap(ctx, c.pod.Spec.Volumes[i].ConfigMap, filepath.Join(c.volumes, m.MountPath)); err != nil {
 			return err
 		}
 	}
