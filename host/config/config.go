@@ -7,9 +7,11 @@ package config
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -82,6 +84,10 @@ type Config struct {
 	Limits Limits `json:"limits,omitzero"`
 	// Allow is what policy files may allow beyond the default.
 	Allow Allow `json:"allow,omitzero"`
+	// Policies are those of plugins, by name, that have none in the directory: where the directory
+	// comes from an image, for example. Each is what the file would have. Of a plugin that is here no
+	// file is taken. They are bounded by the rest of the configuration, as a file is.
+	Policies map[string]json.RawMessage `json:"policies,omitempty"`
 }
 
 // Allow is the ceiling of the policy files. Whoever may write to the plugin
@@ -228,6 +234,11 @@ func (c Config) problems() (problems []error) {
 		problems = append(problems, err)
 	}
 	problems = append(problems, c.Allow.problems()...)
+	for _, plugin := range slices.Sorted(maps.Keys(c.Policies)) {
+		if _, err := c.ReadPolicy(plugin, nil); err != nil {
+			problems = append(problems, err)
+		}
+	}
 	for _, n := range c.numbers() {
 		if err := n.validate(); n.value != 0 && err != nil {
 			problems = append(problems, err)

@@ -211,6 +211,8 @@ func expected(t reflect.Type) string {
 		return "must be a mapping from plugins to lists of entries, " + entryTypes[t.Elem()]
 	case t == reflect.TypeFor[map[string][]string]():
 		return "must be a mapping from plugins to lists of service accounts, such as {name: [NAMESPACE/NAME]}"
+	case t == reflect.TypeFor[map[string]json.RawMessage]():
+		return "must be a mapping from plugins to policies, such as {name: {apiVersion: ...}}"
 	case kind == reflect.Map:
 		return "must be a mapping from plugins to lists of namespaces, such as {name: [name]}"
 	case kind == reflect.Slice:

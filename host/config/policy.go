@@ -110,16 +110,22 @@ func (e policyError) Unwrap() error { return e.error }
 
 // ReadPolicy reads the policy of a plugin. The configuration, whose defaults
 // must be filled in, is its ceiling. An empty text is the narrowest policy,
-// with the limits of the configuration. An error has a method
-// LoadStep() string that returns "policy".
+// with the limits of the configuration, or the one that the configuration has of the plugin.
+// An error has a method LoadStep() string that returns "policy".
 func (c Config) ReadPolicy(plugin string, text []byte) (Policy, error) {
-	p := Policy{Limits: c.Limits}
+	p, source := Policy{Limits: c.Limits}, plugin+".yaml"
+	if own, ok := c.Policies[plugin]; ok {
+		if text != nil {
+			return Policy{}, policyError{fmt.Errorf("%s: the configuration of the host has the policy of this plugin: remove the file, or policies.%s from the file of --config", source, plugin)}
+		}
+		text, source = own, "policies."+plugin
+	}
 	err := decode(text, &p)
 	if err == nil {
 		err = c.checkCeiling(plugin, &p)
 	}
 	if err != nil {
-		return Policy{}, policyError{fmt.Errorf("%s.yaml: %w", plugin, err)}
+		return Policy{}, policyError{fmt.Errorf("%s: %w", source, err)}
 	}
 	p.DryRun = p.DryRun || c.DryRun
 	return p, nil

@@ -85,6 +85,9 @@ func plainType(e ast.Expr) string {
 	case *ast.ArrayType:
 		return "list of " + plainType(e.Elt)
 	case *ast.MapType:
+		if s, ok := e.Value.(*ast.SelectorExpr); ok && s.Sel.Name == "RawMessage" {
+			return "[policy](#policy) by plugin"
+		}
 		return plainType(e.Value) + " by " + plainType(e.Key)
 	case *ast.SelectorExpr:
 		switch from, _ := e.X.(*ast.Ident); {
