@@ -128,7 +128,7 @@ func (c *containers) asHost() *rest.Config {
 		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: all},
 	}
-	for _, file := range []string{"webhook/rbac.yaml", "base/rbac-metrics.yaml"} {
+	for _, file := range []string{"webhook/rbac-webhook.yaml", "base/rbac-metrics.yaml"} {
 		text, err := os.ReadFile(filepath.Join("..", "deploy", "kustomize", file))
 		c.ok(err)
 		for document := range strings.SplitSeq(string(text), "\n---\n") {

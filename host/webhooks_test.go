@@ -180,7 +180,7 @@ func (g *gates) asHost(cluster *rest.Config) *rest.Config {
 		// For what the plugins do otherwise.
 		rule("test.thole.dev", "*", "get list watch patch"), rule("", "configmaps", "get list watch"), rule("", "events", "create patch"), rule("coordination.k8s.io", "leases", "*"),
 	}}
-	text, err := os.ReadFile(filepath.Join("..", "deploy", "kustomize", "webhook", "rbac.yaml"))
+	text, err := os.ReadFile(filepath.Join("..", "deploy", "kustomize", "webhook", "rbac-webhook.yaml"))
 	g.ok(err)
 	for document := range strings.SplitSeq(string(text), "\n---\n") {
 		var printed rbacv1.ClusterRole

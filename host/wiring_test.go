@@ -282,7 +282,7 @@ func scrape(t *testing.T, registry prometheus.Gatherer) string {
 
 func TestLogLevelsAreReportedWhenTheyChange(t *testing.T) {
 	var got []events.Event
-	h := &Host{config: config.Config{}.WithDefaults(), events: events.Func(func(e events.Event) { got = append(got, e) })}
+	h := &Host{config: config.Config{}.WithDefaults(), logger: hclog.NewNullLogger(), events: events.Func(func(e events.Event) { got = append(got, e) })}
 	policy := func(text string) []byte { return []byte("apiVersion: thole.dev/v1alpha1\n" + text) }
 	for _, step := range []struct {
 		snapshot source.Snapshot

@@ -74,22 +74,6 @@ func TestAPIServerAcceptsEveryManifest(t *testing.T) {
 	}
 }
 
-func TestKustomizationListsEveryManifest(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(overlay("base"), "*.yaml"))
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	listed, err := os.ReadFile(filepath.Join(overlay("base"), "kustomization.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		if name := filepath.Base(f); name != "kustomization.yaml" && !strings.Contains(string(listed), "- "+name+"\n") {
-			t.Errorf("kustomization.yaml does not list %s", name)
-		}
-	}
-}
-
 // deployment returns the Deployment of the host.
 func deployment(t *testing.T) *appsv1.Deployment {
 	t.Helper()

@@ -49,7 +49,7 @@ type container struct {
 	pod     *corev1.Pod
 	engine  *engine
 	volumes string            // the directory in which they are, by the paths where they are mounted
-	mounted map[string]string // the resourceVersion of each mounted ConfigMap
+	mounted map[string]string // which ConfigMaps, in which resourceVersions, are in a directory
 	ready   bool
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -192,40 +194,47 @@ func allRights(s *missingRight, granted []grant) {
 	}
 }
 
-// The same roles, bound in one namespace, are enough for a host that is restricted to
-// it. What the base binds in the namespace of the pod, for Events on it, stays there.
-func TestRightsInOneNamespaceAreEnough(t *testing.T) {
-	install(t, "Namespace", "ClusterRole", "Role")
-	ns := namespace(t)
-	for _, o := range ofKinds(base(t), "ClusterRoleBinding", "RoleBinding") {
-		where := cmp.Or(o.GetNamespace(), ns)
-		binding := &rbacv1.RoleBinding{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, binding); err != nil {
+// The chart can do without any ClusterRole: then the host works in the namespaces that are named, with
+// the rights that the Roles there give it.
+func TestRightsInNamespacesAreEnough(t *testing.T) {
+	install(t, "Namespace")
+	objects := golden(t, "namespaced")
+	if roles := ofKinds(objects, "ClusterRole", "ClusterRoleBinding"); len(roles) > 0 {
+		t.Errorf("there are %s", describe(roles[0]))
+	}
+	for _, ns := range []string{"team-a", "team-b"} {
+		makeNamespace(t, ns)
+	}
+	for _, o := range ofKinds(objects, "ServiceAccount", "Role", "RoleBinding") {
+		if err := admin.apply(t.Context(), o, false); err != nil {
 			t.Fatal(err)
 		}
-		binding.TypeMeta, binding.ObjectMeta = metav1.TypeMeta{}, metav1.ObjectMeta{GenerateName: "one-"}
-		binding.Subjects = []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: "default"}}
-		if _, err := admin.RbacV1().RoleBindings(where).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		for _, g := range grants(t) {
-			if g.role == binding.RoleRef.Name {
-				g.await(t, ns, "default", where, true)
-			}
-		}
+		t.Cleanup(func() { admin.remove(t, o) })
+	}
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	text := strings.ReplaceAll(configOf(t, objects), "/cache/thole", filepath.Join(scratch, "cache", "thole"))
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	p := newProxy(t)
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "thole-" + ns, UID: types.UID(ns)}}
-	thole(t, kubeconfig(t, p.Cluster, ns, "default"), []string{"--namespace", ns, "--leader-elect"}, []string{
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "thole-namespaced", UID: "namespaced"}}
+	host := thole(t, kubeconfig(t, p.Cluster, system, account), []string{"--config", config, "--leader-elect"}, []string{
 		"POD_NAME=" + pod.Name, "POD_NAMESPACE=" + pod.Namespace, "POD_UID=" + string(pod.UID),
 	})
-	podManager(t, ns, "pm")
-	await.Until(t, "the PodManager is healthy", func() bool { return healthy(t, ns, "pm") })
+	for _, ns := range []string{"team-a", "team-b"} {
+		podManager(t, ns, "pm")
+		await.Until(t, "the PodManager in "+ns+" is healthy", func() bool { return healthy(t, ns, "pm") })
+	}
 	awaitPodEvent(t, pod, "PluginRuns", `plugin "podmanager" runs: revision 1, `)
-	remove(t, podManagers, ns, "pm")
-	await.Until(t, "the PodManager is removed", func() bool { return get(t, podManagers, ns, "pm") == nil })
+	for _, ns := range []string{"team-a", "team-b"} {
+		remove(t, podManagers, ns, "pm")
+		await.Until(t, "the PodManager is removed", func() bool { return get(t, podManagers, ns, "pm") == nil })
+	}
 	if _, denied := p.Rights(); len(denied) > 0 {
 		t.Errorf("denied: %v", denied)
+	}
+	if lines := withField(host.Log.Since(0), "orbidden"); len(lines) > 0 {
+		t.Errorf("in the host's log: %v", lines)
 	}
 }
 

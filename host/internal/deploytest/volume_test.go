@@ -33,14 +33,19 @@ func (c *container) mount(ctx context.Context, m corev1.VolumeMount) error {
 	return fmt.Errorf("the type of the volume is not supported: %+v", volume)
 }
 
-// remount updates the mounted ConfigMaps that have changed.
+// remount updates what was mounted of ConfigMaps that have changed.
 func (c *container) remount(ctx context.Context) error {
 	for _, m := range c.pod.Spec.Containers[0].VolumeMounts {
-		i := slices.IndexFunc(c.pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name && v.ConfigMap != nil })
-		if i < 0 {
-			continue
+		i := slices.IndexFunc(c.pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
+		dir := filepath.Join(c.volumes, m.MountPath)
+		var err error
+		switch volume := c.pod.Spec.Volumes[i]; {
+		case volume.ConfigMap != nil:
+			err = c.mountConfigMap(ctx, volume.ConfigMap, dir)
+		case volume.Projected != nil && !slices.ContainsFunc(volume.Projected.Sources, func(s corev1.VolumeProjection) bool { return s.ServiceAccountToken != nil }):
+			err = c.project(ctx, volume.Projected, dir)
 		}
-		if err := c.mountConfigMap(ctx, c.pod.Spec.Volumes[i].ConfigMap, filepath.Join(c.volumes, m.MountPath)); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -48,26 +53,14 @@ func (c *container) remount(ctx context.Context) error {
 }
 
 func (c *container) mountConfigMap(ctx context.Context, source *corev1.ConfigMapVolumeSource, dir string) error {
-	from, err := admin.CoreV1().ConfigMaps(system).Get(ctx, source.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) && source.Optional != nil && *source.Optional {
-		return nil
-	}
-	if err != nil || c.mounted[source.Name] == from.ResourceVersion {
-		return err
-	}
-	c.mounted[source.Name] = from.ResourceVersion
-	files := map[string][]byte{}
-	for name, text := range from.Data {
-		files[name] = []byte(text)
-	}
-	maps.Copy(files, from.BinaryData)
-	return publish(dir, files)
+	return c.project(ctx, &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+		{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: source.LocalObjectReference, Items: source.Items, Optional: source.Optional}},
+	}}, dir)
 }
 
-// project writes a projected volume: the token of the service account and what clients
-// need with it.
+// project writes a projected volume, unless what it has is there.
 func (c *container) project(ctx context.Context, source *corev1.ProjectedVolumeSource, dir string) error {
-	files := map[string][]byte{}
+	files, versions := map[string][]byte{}, ""
 	for _, s := range source.Sources {
 		switch {
 		case s.ServiceAccountToken != nil:
@@ -78,11 +71,21 @@ func (c *container) project(ctx context.Context, source *corev1.ProjectedVolumeS
 			files[s.ServiceAccountToken.Path] = []byte(token)
 		case s.ConfigMap != nil:
 			from, err := admin.CoreV1().ConfigMaps(system).Get(ctx, s.ConfigMap.Name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) && s.ConfigMap.Optional != nil && *s.ConfigMap.Optional {
+				continue
+			}
 			if err != nil {
 				return err
 			}
+			versions += from.Name + " " + from.ResourceVersion + ","
 			for _, item := range s.ConfigMap.Items {
 				files[item.Path] = []byte(from.Data[item.Key])
+			}
+			if s.ConfigMap.Items == nil {
+				for name, text := range from.Data {
+					files[name] = []byte(text)
+				}
+				maps.Copy(files, from.BinaryData)
 			}
 		case s.DownwardAPI != nil:
 			for _, item := range s.DownwardAPI.Items {
@@ -93,6 +96,10 @@ func (c *container) project(ctx context.Context, source *corev1.ProjectedVolumeS
 			}
 		}
 	}
+	if c.mounted[dir] == versions {
+		return nil
+	}
+	c.mounted[dir] = versions
 	return publish(dir, files)
 }
 
@@ -118,6 +125,17 @@ func publish(dir string, files map[string][]byte) error {
 	}
 	if err := os.Rename(next, filepath.Join(dir, "..data")); err != nil {
 		return err
+	}
+	links, err := filepath.Glob(filepath.Join(dir, "[^.]*"))
+	if err != nil {
+		return err
+	}
+	for _, link := range links {
+		if _, there := files[filepath.Base(link)]; !there {
+			if err := os.Remove(link); err != nil {
+				return err
+			}
+		}
 	}
 	for name := range files {
 		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil && !os.IsExist(err) {
