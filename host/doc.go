@@ -15,7 +15,8 @@
 // runner runs one plugin: it joins its controllers to the stages, and starts,
 // swaps and stops them for the catalog. Beside the stages are config (the
 // configuration file, limits, policy), rights (which verbs a plugin may use on
-// which objects), access (what the API server allows its service account), egress
+// which objects), access (what the API server allows its service account, and who sends
+// requests to the host), certificates (those that the host serves TLS with), egress
 // (the HTTP requests of plugins), cloudevents (what happens to objects, for
 // receivers outside), receive (events from outside), election (which replica of the
 // host leads a plugin), webhook (reviews and conversions for the API server),
@@ -25,5 +26,6 @@
 //
 // Stages know neither each other nor dispatch. host.go starts them in this order
 // and stops them in reverse; wiring.go joins catalog, sandbox and serve,
-// replicas.go and told.go catalog and election, webhooks.go webhook and runner, received.go receive and runner.
+// replicas.go and told.go catalog and election, webhooks.go webhook and runner, received.go receive and runner,
+// secure.go access and certificates to serve.
 package host

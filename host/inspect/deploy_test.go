@@ -53,7 +53,7 @@ func addRule(rights map[string]bool, rule rbacv1.PolicyRule) {
 func deployedRules(t *testing.T, names ...string) map[string]bool {
 	t.Helper()
 	rights, found := map[string]bool{}, map[string]bool{}
-	err := filepath.WalkDir("../../deploy", func(path string, _ fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../../deploy/kustomize", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".yaml" {
 			return err
 		}
