@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
+	"log/slog" //nolint:depguard // Helm logs by it: it is silenced
 	"os"
 	"testing"
 

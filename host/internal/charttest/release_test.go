@@ -2,6 +2,7 @@ package charttest
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,8 +21,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/yaml"
-
-	"path/filepath"
 
 	"github.com/thole-dev/thole/host/internal/await"
 )
@@ -174,12 +173,18 @@ func (i *installation) upgrade(values map[string]any) {
 func (i *installation) state() (names []string, replicas int64) {
 	i.Helper()
 	for _, kind := range []schema.GroupVersionResource{
-		{Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "serviceaccounts"}, {Version: "v1", Resource: "services"},
-		{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
+		{Version: "v1", Resource: "configmaps"},
+		{Version: "v1", Resource: "serviceaccounts"},
+		{Version: "v1", Resource: "services"},
+		{Group: "apps", Version: "v1", Resource: "deployments"},
+		{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
 		{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"},
-		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
-		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
-		{Group: "monitoring.coreos.com", Version: "v1", Resource: "servicemonitors"}, {Group: "monitoring.coreos.com", Version: "v1", Resource: "prometheusrules"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
+		{Group: "monitoring.coreos.com", Version: "v1", Resource: "servicemonitors"},
+		{Group: "monitoring.coreos.com", Version: "v1", Resource: "prometheusrules"},
 	} {
 		list, err := i.client.Resource(kind).List(i.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/instance=" + release.Name})
 		i.ok(err)

@@ -127,7 +127,7 @@ func (e *engine) files(t *testing.T, image string) map[string][]byte {
 	files := map[string][]byte{}
 	for r := tar.NewReader(file); ; {
 		header, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return files
 		}
 		if err != nil {
