@@ -211,9 +211,10 @@ func TestTheImageIsReproducible(t *testing.T) {
 // What is wrong is told before anything is compiled.
 func TestWrongUseOfTheImageScriptIsRefused(t *testing.T) {
 	for env, want := range map[string]string{
-		"PLATFORM=windows/amd64": "image: PLATFORM=windows/amd64: the image is for linux",
-		"PLATFORM=linux/":        "image: PLATFORM=linux/: the image is for linux",
-		"PLATFORM=linux/arm/v7":  "image: PLATFORM=linux/arm/v7: write linux/ARCHITECTURE",
+		"ENGINE=no-such-engine --root x": "image: ENGINE=no-such-engine --root x: there is no command no-such-engine",
+		"PLATFORM=windows/amd64":         "image: PLATFORM=windows/amd64: the image is for linux",
+		"PLATFORM=linux/":                "image: PLATFORM=linux/: the image is for linux",
+		"PLATFORM=linux/arm/v7":          "image: PLATFORM=linux/arm/v7: write linux/ARCHITECTURE",
 	} {
 		cmd := exec.Command("/bin/bash", filepath.Join(root, ".ci", "image"))
 		cmd.Env = append(os.Environ(), env)
