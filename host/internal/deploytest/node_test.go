@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -223,11 +222,7 @@ func (c *container) expectConfined(t *testing.T) {
 // expectLists fails the test if `thole plugins` in the container does not list a plugin.
 func (c *container) expectLists(t *testing.T, plugin string) {
 	t.Helper()
-	_, port, err := net.SplitHostPort(c.Address())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out := c.engine.output(t, "exec", c.name(), "/thole", "plugins", "--address", "127.0.0.1:"+port); !strings.Contains(out, plugin) {
+	if out := c.plugins(t); !strings.Contains(out, plugin) {
 		t.Errorf("thole plugins prints\n%s", out)
 	}
 }
