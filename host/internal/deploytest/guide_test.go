@@ -100,11 +100,45 @@ func TestGuideCanBeFollowed(t *testing.T) {
 			if left := admin.left(t); len(left) > 0 {
 				t.Errorf("not removed: %v", left)
 			}
+			maps.DeleteFunc(r.guide, func(block, _ string) bool { return strings.HasPrefix(block, "helm-") })
 			if len(r.guide) > 0 {
 				t.Errorf("blocks that the test does not run: %v", r.guide)
 			}
 		})
 	}
+}
+
+// The commands for Helm are run by Helm, as it is built from its module.
+func TestHelmGuideCanBeFollowed(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newReader(t, self)
+	build := exec.Command("go", "build", "-o", filepath.Join(r.tools, "helm"), "helm.sh/helm/v4/cmd/helm")
+	build.Dir = filepath.Join(root, "host", "internal", "charttest")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build helm: %v\n%s", err, out)
+	}
+	r.follow("helm-install")
+	for _, c := range r.node.hosts() {
+		c.expectConfined(t)
+		r.expectNothingDenied(c.Process)
+	}
+	r.follow("helm-plugin")
+	leader := r.node.awaitLeader(t, 1)
+	r.sees(leader, "running", "podmanager")
+	hosts := r.node.hosts()
+	for _, c := range hosts {
+		r.expectNothingDenied(c.Process)
+	}
+	r.follow("helm-uninstall")
+	await.Until(t, "the hosts have ended", func() bool { return len(r.node.hosts()) == 0 })
+	for _, c := range hosts {
+		r.expectNoErrors(c.Process)
+	}
+	r.enter("clean up", "kubectl delete configmap podmanager -n thole-system\n")
+	removeLeases(t)
 }
 
 // another returns an equivalent module with another digest: it has one more custom

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -51,7 +53,7 @@ type kubectlCommand struct {
 
 // kubectlFlags has the supported flags, and true for those that have a value.
 var kubectlFlags = map[string]bool{
-	"-n": true, "-f": true, "-k": true, "-o": true, "-p": true, "--for": true, "--timeout": true, "--type": true,
+	"-n": true, "--from-file": true, "-f": true, "-k": true, "-o": true, "-p": true, "--for": true, "--timeout": true, "--type": true,
 	"--server-side": false, "--all": false, "--all-namespaces": false,
 }
 
@@ -101,7 +103,7 @@ func (c *kubectlCommand) run(ctx context.Context) error {
 		verb, c.words = verb+" "+c.words[1], c.words[1:]
 	}
 	do, ok := map[string]func(context.Context) error{
-		"apply": c.apply, "delete": c.delete, "get": c.get, "patch": c.patch, "wait": c.wait,
+		"apply": c.apply, "create": c.createConfigMap, "delete": c.delete, "get": c.get, "patch": c.patch, "wait": c.wait,
 		"rollout status": c.rolloutStatus, "rollout restart": c.rolloutRestart,
 	}[verb]
 	if !ok {
@@ -133,6 +135,21 @@ func (c *kubectlCommand) apply(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// createConfigMap is `create configmap NAME --from-file=FILE`.
+func (c *kubectlCommand) createConfigMap(ctx context.Context) error {
+	if len(c.words) != 2 || c.words[0] != "configmap" || !c.has("--from-file") {
+		return errors.New("create is supported for a configmap --from-file")
+	}
+	content, err := os.ReadFile(c.flags["--from-file"])
+	if err != nil {
+		return err
+	}
+	_, err = c.admin.CoreV1().ConfigMaps(c.flags["-n"]).Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: c.words[1]}, BinaryData: map[string][]byte{filepath.Base(c.flags["--from-file"]): content},
+	}, metav1.CreateOptions{})
+	return err
 }
 
 // tooLargeForAnnotation reports whether the object exceeds the annotation that
