@@ -64,7 +64,7 @@ func TestSoakReplicasTakeOverWithoutLosingAKey(t *testing.T) {
 		{"restarted one by one", 0, 2 * time.Second, (*failOver).rollingRestart},
 	} {
 		t.Run(way.name, func(t *testing.T) {
-			f := newFailOver(t, size)
+			f := newFailOver(t, size, program)
 			var took, firstWrites latencies
 			for n := range size.times {
 				stop := f.beginChanges()
@@ -105,6 +105,7 @@ type failOver struct {
 	audit    *auditLog
 	plugins  directory
 	cache    string
+	program  string // of the replicas that are started next
 	replicas []*electedReplica
 	started  int
 	failed   time.Time // when the leader has failed
@@ -135,10 +136,10 @@ func useAuditedCluster(t *testing.T) {
 	objects, clients = dynamic.NewForConfigOrDie(config), kubernetes.NewForConfigOrDie(config)
 }
 
-func newFailOver(t *testing.T, size failOverSize) *failOver {
+func newFailOver(t *testing.T, size failOverSize, program string) *failOver {
 	t.Helper()
 	installCRD(t, testdata+"echo/crd.yaml")
-	f := &failOver{failOverSize: size, t: t, ns: namespace(t), plugins: newDirectory(t), cache: t.TempDir(), revisions: make([]int, size.objects)}
+	f := &failOver{failOverSize: size, t: t, ns: namespace(t), plugins: newDirectory(t), cache: t.TempDir(), program: program, revisions: make([]int, size.objects)}
 	f.plugins.install("echo", wasmbuild.Build(t, wasmbuild.TinyGo, testdata+"echo"))
 	f.start()
 	f.leader()
@@ -162,6 +163,7 @@ func (f *failOver) start() *electedReplica {
 	user.Impersonate, user.ImpersonateGroups = r.name, []string{"system:masters"}
 	r.process = start(f.t, f.plugins, f.ns, soakLimits, withKubeconfig(tholetest.Kubeconfig(f.t, tholetest.Server(cluster.Config, r.gate.address), user)),
 		quietlyIn(f.cache), func(h *tholetest.Host) {
+			h.Program = f.program
 			h.Args = append(append(h.Args, "--leader-elect", "--leader-elect-resource-namespace="+f.ns), f.elect...)
 		})
 	f.replicas = append(f.replicas, r)
