@@ -297,8 +297,10 @@ func TestFollowingHasTheShortestIntervalOfAKind(t *testing.T) {
 	c := p.open(Config{})
 	p.acquire(c, scope.Scope{Kind: polled, Namespaces: []string{"a", "b"}}).PollEvery(time.Minute)
 	p.acquire(c, scope.Scope{Kind: polled, Namespaces: []string{"c"}}).PollEvery(time.Hour)
-	f := c.Following()
-	if len(f) != 1 || !f[0].Polled || !f[0].Working || f[0].Interval != time.Minute || f[0].Succeeded != 3 || f[0].Kind != (abi.Kind{APIVersion: "poll.dev/v1", Kind: "Sample"}) {
+	var f []Following
+	// A list is counted when its objects are there.
+	await.Until(t, "three lists are counted", func() bool { f = c.Following(); return len(f) == 1 && f[0].Succeeded >= 3 })
+	if !f[0].Polled || !f[0].Working || f[0].Interval != time.Minute || f[0].Succeeded != 3 || f[0].Kind != (abi.Kind{APIVersion: "poll.dev/v1", Kind: "Sample"}) {
 		t.Errorf("%+v", f)
 	}
 }

@@ -96,7 +96,8 @@ func TestRealAggregatedAPIIsPolled(t *testing.T) {
 	if o, err := i.Live(within(t), keyOf("t")); err != nil || o.Name != "t" {
 		t.Errorf("got %v, %v", o, err)
 	}
-	if f := c.Following(); !f[0].Polled || !f[0].Working || f[0].Failed > 0 || f[0].Succeeded < 4 {
+	await.Until(t, "four lists are counted", func() bool { return c.Following()[0].Succeeded >= 4 })
+	if f := c.Following(); !f[0].Polled || !f[0].Working || f[0].Failed > 0 {
 		t.Errorf("%+v", f)
 	}
 
