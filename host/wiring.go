@@ -40,7 +40,7 @@ func (h *Host) modules(snapshot source.Snapshot) []catalog.Module {
 		out[i] = m
 	}
 	if len(snapshot) == 0 {
-		h.logger.Info("there are no plugins: put NAME.wasm into the directory", "path", h.config.Plugins)
+		h.events.Observe(events.NoPlugins{Path: h.config.Plugins})
 	}
 	h.policies.set(policies)
 	h.setLogLevels(snapshot, policies)

@@ -282,7 +282,7 @@ func scrape(t *testing.T, registry prometheus.Gatherer) string {
 
 func TestLogLevelsAreReportedWhenTheyChange(t *testing.T) {
 	var got []events.Event
-	h := &Host{config: config.Config{}.WithDefaults(), logger: hclog.NewNullLogger(), events: events.Func(func(e events.Event) { got = append(got, e) })}
+	h := &Host{config: config.Config{}.WithDefaults(), events: events.Func(func(e events.Event) { got = append(got, e) })}
 	policy := func(text string) []byte { return []byte("apiVersion: thole.dev/v1alpha1\n" + text) }
 	for _, step := range []struct {
 		snapshot source.Snapshot
@@ -294,7 +294,7 @@ func TestLogLevelsAreReportedWhenTheyChange(t *testing.T) {
 		{source.Snapshot{{Name: "p", Policy: policy("logLevel: louder")}}, nil},
 		{source.Snapshot{{Name: "p", PolicyUnknown: true}}, nil},
 		{source.Snapshot{{Name: "p", Policy: policy("logLevel: error")}}, []events.Event{events.LogLevelSet{Plugin: "p", Level: "error"}}},
-		{source.Snapshot{}, []events.Event{events.LogLevelSet{Plugin: "p"}}},
+		{source.Snapshot{}, []events.Event{events.NoPlugins{}, events.LogLevelSet{Plugin: "p"}}},
 		{source.Snapshot{{Name: "p", Policy: policy("logLevel: warn")}}, []events.Event{events.LogLevelSet{Plugin: "p", Level: "warn"}}},
 		{source.Snapshot{{Name: "p"}}, []events.Event{events.LogLevelSet{Plugin: "p"}}},
 	} {

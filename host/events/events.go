@@ -153,6 +153,11 @@ type (
 		// people.
 		Commands []string
 	}
+	// NoPlugins reports that there is no plugin in the directory, at the start of the host or after
+	// the last one was removed.
+	NoPlugins struct {
+		Path string // of the directory
+	}
 	// LogLevelSet reports that lines of the plugin and about its runs are logged from another
 	// level on.
 	LogLevelSet struct {
@@ -256,6 +261,7 @@ func (PluginRecovered) event()    {}
 func (RightsMissing) event()      {}
 func (RightsGranted) event()      {}
 func (FinalizersLeft) event()     {}
+func (NoPlugins) event()          {}
 func (LogLevelSet) event()        {}
 func (CloudEventsDropped) event() {}
 func (RunEnded) event()           {}

@@ -93,6 +93,8 @@ func (l *eventLog) Observe(event events.Event) {
 				"plugin", e.Plugin, "finalizer", f.Finalizer, "kind", f.Kind.String(), "objects", f.Objects, "deleting", f.Deleting,
 				"examples", f.Examples, "release", f.Command)
 		}
+	case events.NoPlugins:
+		l.plugins.Warn("there are no plugins: put NAME.wasm into the directory", "event", "NoPlugins", "path", e.Path)
 	case events.LogLevelSet:
 		l.setLevel(e)
 		l.plugins.Info("the log level of the plugin is set", "event", "LogLevelSet", "plugin", e.Plugin, "level", cmp.Or(e.Level, l.host.GetLevel().String()))
