@@ -199,7 +199,7 @@ func (h *Host) Run(ctx context.Context) error {
 		ctx = h.serveWebhooks(ctx, stages)
 	}
 	stages.Go(func() error { tuneCollector(ctx); return nil })
-	stages.Go(func() error { return h.secure.run(ctx) })
+	stages.Go(func() error { h.secure.run(ctx); return nil })
 	stages.Go(func() error { return h.server.Run(ctx) })
 	stages.Go(func() error {
 		return h.source.Run(ctx, func(s source.Snapshot) { h.catalog.Update(ctx, h.modules(s)) })

@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,7 +19,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
@@ -99,23 +97,12 @@ func (c *containers) sender() {
 	accounts := c.typed.CoreV1().ServiceAccounts("default")
 	_, err := accounts.Create(c.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
 	c.ok(err)
-	c.bind("sender", []rbacv1.PolicyRule{{Verbs: []string{"reconcile"}, APIGroups: []string{"test.thole.dev"}, Resources: []string{"containers"}}},
-		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "sender", Namespace: "default"})
+	grant(c, c.typed, "sender", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "sender", Namespace: "default"},
+		rbacv1.PolicyRule{Verbs: []string{"reconcile"}, APIGroups: []string{"test.thole.dev"}, Resources: []string{"containers"}})
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"thole.dev"}}}
 	answer, err := accounts.CreateToken(c.Context(), "sender", request, metav1.CreateOptions{})
 	c.ok(err)
 	c.token = answer.Status.Token
-}
-
-func (c *containers) bind(name string, rules []rbacv1.PolicyRule, to rbacv1.Subject) {
-	c.Helper()
-	meta := metav1.ObjectMeta{Name: name}
-	_, err := c.typed.RbacV1().ClusterRoles().Create(c.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
-	c.ok(err)
-	_, err = c.typed.RbacV1().ClusterRoleBindings().Create(c.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}, Subjects: []rbacv1.Subject{to},
-	}, metav1.CreateOptions{})
-	c.ok(err)
 }
 
 // asHost returns the configuration of a user with the rights that the manifests give to a host that
@@ -128,16 +115,8 @@ func (c *containers) asHost() *rest.Config {
 		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: all},
 	}
-	for _, file := range []string{"webhook/rbac-webhook.yaml", "base/rbac-metrics.yaml"} {
-		text, err := os.ReadFile(filepath.Join("..", "deploy", "kustomize", file))
-		c.ok(err)
-		for document := range strings.SplitSeq(string(text), "\n---\n") {
-			var role rbacv1.ClusterRole
-			c.ok(yaml.Unmarshal([]byte(document), &role))
-			rules = append(rules, role.Rules...)
-		}
-	}
-	c.bind("host", rules, rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "host"})
+	rules = slices.Concat(rules, deployedRules(c, "webhook/rbac-webhook.yaml"), deployedRules(c, "base/rbac-metrics.yaml"))
+	grant(c, c.typed, "host", userHost, rules...)
 	host := rest.CopyConfig(c.cluster)
 	host.Impersonate = rest.ImpersonationConfig{UserName: "host"}
 	return host

@@ -7,8 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
@@ -45,18 +42,6 @@ func (e *endpoint) ok(err error) {
 	}
 }
 
-// grant makes a ClusterRole with rules, and binds it to a subject.
-func (e *endpoint) grant(name string, to rbacv1.Subject, rules ...rbacv1.PolicyRule) {
-	e.Helper()
-	meta := metav1.ObjectMeta{Name: name}
-	_, err := e.typed.RbacV1().ClusterRoles().Create(e.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
-	e.ok(err)
-	_, err = e.typed.RbacV1().ClusterRoleBindings().Create(e.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}, Subjects: []rbacv1.Subject{to},
-	}, metav1.CreateOptions{})
-	e.ok(err)
-}
-
 // caller makes a service account that may get paths, and a token of it.
 func (e *endpoint) caller(name string, paths ...string) {
 	e.Helper()
@@ -64,7 +49,7 @@ func (e *endpoint) caller(name string, paths ...string) {
 	_, err := accounts.Create(e.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}, metav1.CreateOptions{})
 	e.ok(err)
 	if len(paths) > 0 {
-		e.grant(name, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: "default"}, rbacv1.PolicyRule{NonResourceURLs: paths, Verbs: []string{"get"}})
+		grant(e, e.typed, name, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: "default"}, rbacv1.PolicyRule{NonResourceURLs: paths, Verbs: []string{"get"}})
 	}
 	e.tokens[name] = e.token(name)
 }
@@ -77,30 +62,11 @@ func (e *endpoint) token(account string, audiences ...string) string {
 	return answer.Status.Token
 }
 
-// secureRules are the rights that the manifests give a host to protect what it serves.
-func secureRules(t *testing.T) (rules []rbacv1.PolicyRule) {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "deploy", "kustomize", "base", "rbac-metrics.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for document := range strings.SplitSeq(string(text), "\n---\n") {
-		var role rbacv1.ClusterRole
-		if err := yaml.Unmarshal([]byte(document), &role); err != nil {
-			t.Fatal(err)
-		}
-		if role.Name == "thole-metrics-auth" || role.Name == "thole-metrics" {
-			rules = append(rules, role.Rules...)
-		}
-	}
-	return rules
-}
-
 func startEndpoint(t *testing.T, rules ...rbacv1.PolicyRule) *endpoint {
 	t.Helper()
 	cluster := devcluster.Start(t)
 	e := &endpoint{T: t, typed: kubernetes.NewForConfigOrDie(cluster.Config), log: &log{}, tokens: map[string]string{}}
-	e.grant("host", rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "host"}, rules...)
+	grant(e, e.typed, "host", userHost, rules...)
 	as := rest.CopyConfig(cluster.Config)
 	as.Impersonate = rest.ImpersonationConfig{UserName: "host"}
 	logger := hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: e.log, JSONFormat: true, IndependentLevels: true})
@@ -129,7 +95,7 @@ func (e *endpoint) get(path, token string) (status int, text string) {
 }
 
 func TestWhoMayGetWhatIsDecidedByTheAPIServer(t *testing.T) {
-	e := startEndpoint(t, secureRules(t)...)
+	e := startEndpoint(t, deployedRules(t, "base/rbac-metrics.yaml", "thole-metrics-auth", "thole-metrics")...)
 	e.caller("prometheus", "/metrics")
 	e.caller("operator", "/metrics", "/plugins", "/debug/pprof")
 	e.caller("nobody")
@@ -175,12 +141,15 @@ func TestWhoMayGetWhatIsDecidedByTheAPIServer(t *testing.T) {
 	if status, text := e.get("/metrics", good); status != http.StatusOK {
 		t.Errorf("%d %.200s", status, text)
 	}
+	if e.host.secure.keeper.Arrived(t.Context(), e.host.secure.keeper.Bundle()) {
+		t.Error("a new certificate is served before those who verify it can know its authority")
+	}
 }
 
 func TestWithoutRightsOnlyProbesAreServed(t *testing.T) {
 	e := startEndpoint(t)
 	e.caller("operator", "/metrics")
-	all := secureRules(t)
+	all := deployedRules(t, "base/rbac-metrics.yaml", "thole-metrics-auth", "thole-metrics")
 	for _, path := range []string{"/healthz", "/readyz"} {
 		if status, text := e.get(path, ""); status != http.StatusOK && !strings.Contains(text, "directory") {
 			t.Errorf("%s: %d %s", path, status, text)
@@ -202,7 +171,7 @@ func TestWithoutRightsOnlyProbesAreServed(t *testing.T) {
 	// Each right that is granted after that takes away one of the reasons. "update" is for the time
 	// when the certificate is renewed.
 	for i, rule := range all {
-		e.grant(fmt.Sprint("host-", i), rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "host"}, rule)
+		grant(e, e.typed, fmt.Sprint("host-", i), userHost, rule)
 		want := http.StatusServiceUnavailable
 		if i >= 1 {
 			want = http.StatusOK

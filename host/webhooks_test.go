@@ -26,7 +26,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/catalog"
@@ -176,32 +175,20 @@ func (g *gates) asHost(cluster *rest.Config) *rest.Config {
 	rule := func(group, resources, verbs string, names ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Fields(resources), Verbs: strings.Fields(verbs), ResourceNames: names}
 	}
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "host"}, Rules: []rbacv1.PolicyRule{
+	rules := []rbacv1.PolicyRule{
 		// For what the plugins do otherwise.
 		rule("test.thole.dev", "*", "get list watch patch"), rule("", "configmaps", "get list watch"), rule("", "events", "create patch"), rule("coordination.k8s.io", "leases", "*"),
-	}}
-	text, err := os.ReadFile(filepath.Join("..", "deploy", "kustomize", "webhook", "rbac-webhook.yaml"))
-	g.ok(err)
-	for document := range strings.SplitSeq(string(text), "\n---\n") {
-		var printed rbacv1.ClusterRole
-		g.ok(yaml.Unmarshal([]byte(document), &printed))
-		role.Rules = append(role.Rules, printed.Rules...)
 	}
+	rules = append(rules, deployedRules(g, "webhook/rbac-webhook.yaml")...)
 	for _, plugin := range []string{"a", "b"} { // as thole rbac prints them
 		all := []abi.Operation{abi.OperationCreate}
 		kind := abi.Kind{APIVersion: "test.thole.dev/v1", Kind: "Gate"}
 		m := &abi.Manifest{Name: "gate-" + plugin, Controllers: []abi.Controller{{For: abi.Followed{Kind: kind}, Validate: all, Mutate: all, Convert: true}}}
 		for _, r := range rights.WebhookRules(m, func(abi.Kind) (object.Resource, bool) { return object.Resource{GVR: gate(plugin, "v1")}, true }) {
-			role.Rules = append(role.Rules, rule(r.Group, r.Resource, strings.Join(r.Verbs, " "), r.Name))
+			rules = append(rules, rule(r.Group, r.Resource, strings.Join(r.Verbs, " "), r.Name))
 		}
 	}
-	_, err = client.RbacV1().ClusterRoles().Create(g.Context(), role, metav1.CreateOptions{})
-	g.ok(err)
-	_, err = client.RbacV1().ClusterRoleBindings().Create(g.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "host"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "host"},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "host"}},
-	}, metav1.CreateOptions{})
-	g.ok(err)
+	grant(g, client, "host", userHost, rules...)
 	host := rest.CopyConfig(cluster)
 	host.Impersonate = rest.ImpersonationConfig{UserName: "host"}
 	return host

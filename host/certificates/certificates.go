@@ -24,13 +24,13 @@ import (
 // This file makes certificates, and decides when they are replaced. RATIONALE.md has the reasons.
 //
 // Each certificate has an authority of its own, whose key is forgotten as soon as it has signed it.
-// The API server trusts the bundle: the authorities of all certificates that are valid. A rotation
+// Clients, such as the API server, trust the bundle: the authorities of all certificates that are valid. A rotation
 // has two steps, which any replica may take:
 //
 //	renew    two thirds of the certificate's life are over: make the next one, and add its
 //	         authority to the bundle, without those that have expired. All replicas go on to
 //	         serve the certificate.
-//	promote  the bundle has reached the API server: serve the next certificate.
+//	promote  the bundle has reached the clients: serve the next certificate.
 //
 // The authority before stays in the bundle until the next rotation: whoever still serves its
 // certificate, for as long as that is valid, is trusted.
@@ -89,7 +89,7 @@ type certificates struct {
 
 // wanted is what certificates are to be like.
 type wanted struct {
-	names    []string // of the host, for the API server; DNS names and IP addresses
+	names    []string // of the host, for clients; DNS names and IP addresses
 	validity time.Duration
 }
 

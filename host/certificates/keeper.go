@@ -26,9 +26,10 @@ type KeeperConfig struct {
 	Secrets   typedv1.SecretsGetter
 	Namespace string // of the Secret
 	Name      string
-	Hosts     []string // DNS names and IP addresses by which the API server reaches the host
+	Hosts     []string // DNS names and IP addresses by which clients reach the host
 	Validity  time.Duration
-	// Arrived reports whether the API server has a bundle wherever it needs one.
+	// Arrived reports whether all clients have a bundle: the API server, wherever it needs one. If that
+	// is never known, the next certificate is served when nine tenths of the life of the one before are over.
 	Arrived func(ctx context.Context, bundle []byte) bool
 	// Changed is called when there is another bundle. It must not block.
 	Changed func()
@@ -63,7 +64,7 @@ const (
 	// labelManagedBy and managedBy are a label of the Secret.
 	labelManagedBy = "app.kubernetes.io/managed-by"
 	managedBy      = "thole"
-	// fieldManager is that of the Secret.
+	// fieldManager is that of the Secret. Objects have it from when reviews alone were served over TLS.
 	fieldManager = "thole-webhook"
 )
 
@@ -77,7 +78,7 @@ func (k *Keeper) Certificate() (*tls.Certificate, error) {
 	return &k.current.now.tls, nil
 }
 
-// Bundle returns the authorities that the API server is to trust, nil if there are none yet.
+// Bundle returns the authorities that clients are to trust, nil if there are none yet.
 func (k *Keeper) Bundle() []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()

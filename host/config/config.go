@@ -235,6 +235,9 @@ func (c Config) problems() (problems []error) {
 	}
 	problems = append(problems, c.Allow.problems()...)
 	for _, plugin := range slices.Sorted(maps.Keys(c.Policies)) {
+		if !abi.ValidName(plugin) {
+			problems = append(problems, field.Invalid(field.NewPath("policies"), plugin, "must be the name of a plugin"))
+		}
 		if _, err := c.ReadPolicy(plugin, nil); err != nil {
 			problems = append(problems, err)
 		}

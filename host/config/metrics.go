@@ -23,7 +23,8 @@ type Metrics struct {
 
 func (m *Metrics) setDefaults(listen string) {
 	if m.Secure == nil {
-		secure := !isLoopback(listen)
+		host, _, _ := net.SplitHostPort(listen) // a wrong address is an error elsewhere
+		secure := !IsLoopback(host)
 		m.Secure = &secure
 	}
 	if m.Service == "" {
@@ -34,12 +35,8 @@ func (m *Metrics) setDefaults(listen string) {
 	}
 }
 
-// isLoopback reports whether nothing but this machine reaches an address.
-func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false // which is an error elsewhere
-	}
+// IsLoopback reports whether nothing but this machine reaches a host, an address or a name.
+func IsLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }

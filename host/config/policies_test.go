@@ -48,6 +48,7 @@ func TestPoliciesOfTheConfigurationAreChecked(t *testing.T) {
 		"policies: {web: {apiVersion: thole.dev/v1alpha1, limit: {memoryMiB: 1}}}":      `policies.web: unknown field "limit"`,
 		"policies: {web: {serviceAccount: a/b}}":                                        "policies.web: apiVersion: Required value",
 		"policies: {web: {apiVersion: thole.dev/v2}}":                                   `policies.web: apiVersion: Unsupported value: "thole.dev/v2"`,
+		"policies: {'*': {apiVersion: thole.dev/v1alpha1}}":                             `policies: Invalid value: "*": must be the name of a plugin`,
 		"policies: [web]":      "must be a mapping from plugins to policies",
 		"policies: {web: [a]}": "policies.web: must be a mapping of fields",
 	} {

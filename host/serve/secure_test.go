@@ -256,6 +256,41 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 	}
 }
 
+// Beyond the bound a connection waits until another one has ended.
+func TestConnectionsAreBounded(t *testing.T) {
+	address := strings.TrimPrefix(start(t, Config{Metrics: prometheus.NewRegistry(), connections: 2}), "http://")
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	first, second := dial(), dial()
+	for _, c := range []net.Conn{first, second} { // each is served, and kept
+		fmt.Fprint(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, " 200 ") {
+			t.Fatal(line, err)
+		}
+	}
+	third := dial()
+	fmt.Fprint(third, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+	if err := third.SetReadDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := third.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("the third connection of two is served: %v", err)
+	}
+	first.Close()
+	if err := third.SetReadDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(third); err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 200") {
+		t.Errorf("after the end of another one: %q, %v", text, err)
+	}
+}
+
 func TestWithoutProfilingThereAreNoProfiles(t *testing.T) {
 	url := start(t, Config{Metrics: prometheus.NewRegistry(), Logger: hclog.NewNullLogger()})
 	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline"} {

@@ -39,7 +39,8 @@ type Config struct {
 	Profiling bool
 	Logger    hclog.Logger
 
-	grace time.Duration // for running requests when the server stops; default 2 s
+	grace       time.Duration // for running requests when the server stops; default 2 s
+	connections int           // at once; default maxConnections
 }
 
 // maxConnections bounds what clients can hold. Others wait until one of these has ended.
@@ -90,7 +91,7 @@ func (s *Server) Run(ctx context.Context) error {
 		defer close(stopped)
 		s.shutDown(context.WithoutCancel(ctx))
 	})
-	listener := netutil.LimitListener(s.listener, maxConnections)
+	listener := netutil.LimitListener(s.listener, cmp.Or(s.config.connections, maxConnections))
 	if s.config.Secure != nil {
 		listener = tls.NewListener(listener, s.config.Secure.tls())
 	}

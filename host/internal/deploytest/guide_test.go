@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/tholetest"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
@@ -137,7 +139,10 @@ func TestHelmGuideCanBeFollowed(t *testing.T) {
 	for _, c := range hosts {
 		r.expectNoErrors(c.Process)
 	}
-	r.enter("clean up", "kubectl delete configmap podmanager -n thole-system\n")
+	if _, err := admin.CoreV1().Secrets(system).Get(t.Context(), "thole-metrics", metav1.GetOptions{}); err != nil {
+		t.Errorf("the Secret that is said to be left: %v", err)
+	}
+	r.enter("clean up", "kubectl delete configmap podmanager -n thole-system\nkubectl delete secret thole-metrics -n thole-system\n")
 	removeLeases(t)
 }
 

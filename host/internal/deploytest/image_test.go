@@ -92,7 +92,7 @@ func removeStorage() error {
 	return errors.Join(storage.command("rm", "--all", "--force").Run(), storage.command("rmi", "--all", "--force").Run())
 }
 
-// program returns the path of the program that is in the image.
+// program returns the path of thole, compiled as that of the image is, for tests without a container.
 func program(t *testing.T) string {
 	t.Helper()
 	path, err := builtProgram()

@@ -7,13 +7,13 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/sanitize"
 )
 
@@ -126,7 +126,7 @@ func (s Server) get(ctx context.Context, at *url.URL) (status int, body []byte, 
 func (s Server) tls(host string) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if s.AuthorityFile == "" {
-		c.InsecureSkipVerify = isLoopback(host)
+		c.InsecureSkipVerify = config.IsLoopback(host)
 		return c, nil
 	}
 	text, err := os.ReadFile(s.AuthorityFile)
@@ -142,7 +142,7 @@ func (s Server) tls(host string) (*tls.Config, error) {
 
 func (s Server) authenticate(r *http.Request) error {
 	file := s.TokenFile
-	if file == "" && isLoopback(r.URL.Hostname()) {
+	if file == "" && config.IsLoopback(r.URL.Hostname()) {
 		if _, err := os.Stat(podToken); err == nil {
 			file = podToken
 		}
@@ -156,11 +156,6 @@ func (s Server) authenticate(r *http.Request) error {
 	}
 	r.Header.Set("Authorization", "Bearer "+string(bytes.TrimSpace(token)))
 	return nil
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // maxReason is how much is shown of what a host states about a refusal.
