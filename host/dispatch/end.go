@@ -47,6 +47,7 @@ func (r *run) end() events.RunEnded {
 		r.decision.Next = outcome.Next{}
 	}
 	reported := r.report()
+	r.keepLast(&reported)
 	if gone {
 		r.endGone()
 	}
@@ -84,6 +85,7 @@ func (r *run) report() events.RunEnded {
 		Run:         r.identity(),
 		Result:      string(d.Metric),
 		Duration:    time.Since(r.worked),
+		Reasons:     r.reasons(),
 		Writes:      len(r.writes),
 		Attempt:     d.Tries.Attempt,
 		Next:        d.Next.Soonest(),

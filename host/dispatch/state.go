@@ -23,6 +23,7 @@ type keyState struct {
 	*carried             // never nil during a run
 	writeLoop *writeLoop // nil: the zero value
 	changes   *changes   // nil if the controller asks for none
+	last      lastRun
 
 	// wokenByOthers is set if something else than the key's own writes has made it
 	// due since its last run began.
@@ -53,15 +54,16 @@ type carried struct {
 	postponed int       // times in a row, without a write in between, that the API server has postponed them
 	repeated  int       // times in a row that a write was postponed whose outcome is not known
 
-	signals  signals  // for the next run
-	parked   *run     // the run whose effects are postponed; nil: none
-	deferred []change // that came during the run
+	signals  signals      // for the next run
+	parked   *run         // the run whose effects are postponed; nil: none
+	deferred []change     // that came during the run
+	failed   *LastFailure // of the latest run that has ended; nil: it has succeeded
 }
 
 // isEmpty reports whether nothing is carried over.
 func (c *carried) isEmpty() bool {
 	return c.tries == (outcome.Tries{}) && c.memo == nil && c.previous == nil && len(c.uncertain) == 0 &&
-		!c.notBefore.After(time.Now()) && c.postponed+c.repeated == 0 && c.parked == nil && len(c.deferred)+len(c.signals.waiting) == 0
+		!c.notBefore.After(time.Now()) && c.postponed+c.repeated == 0 && c.parked == nil && c.failed == nil && len(c.deferred)+len(c.signals.waiting) == 0
 }
 
 // beginRun returns a run of a key, with its state, and marks the key as running. If

@@ -273,7 +273,7 @@ func TestWhatIsCarriedOverIsKept(t *testing.T) {
 		"tries": {tries: outcome.Tries{Conflicts: 1}}, "memo": {memo: []byte("m")}, "previous": {previous: &abi.Previous{}},
 		"uncertain": {uncertain: []abi.Ref{{}}}, "notBefore": {notBefore: time.Now().Add(time.Hour)}, "postponed": {postponed: 1},
 		"repeated": {repeated: 1}, "parked": {parked: &run{}}, "deferred": {deferred: []change{{}}},
-		"signals": {signals: signals{waiting: [][]byte{nil}}},
+		"signals": {signals: signals{waiting: [][]byte{nil}}}, "failed": {failed: &LastFailure{}},
 	}
 	for field := range reflect.TypeFor[carried]().Fields() {
 		if c, ok := all[field.Name]; !ok || c.isEmpty() {
@@ -286,7 +286,7 @@ func TestWhatIsCarriedOverIsKept(t *testing.T) {
 // BenchmarkIdleKeys shows what they take together.
 func TestWhatIsRememberedOfAKeyIsSmall(t *testing.T) {
 	for name, size := range map[string][2]uintptr{
-		"keyState":  {unsafe.Sizeof(keyState{}), 96},
+		"keyState":  {unsafe.Sizeof(keyState{}), 112},
 		"ownChange": {unsafe.Sizeof(ownChange{}), 32},
 		"content":   {unsafe.Sizeof(content{}), 32},
 	} {

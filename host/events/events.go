@@ -215,9 +215,10 @@ type (
 		Result      string // the label "result" of controller_runtime_reconcile_total
 		Failure     Failure
 		Duration    time.Duration
-		Writes      int   // to the API server
-		Attempt     int   // failed runs in a row, this one included
-		Fuel        int64 // instructions
+		Reasons     []abi.Reason // why it ran, best effort; must not be changed
+		Writes      int          // to the API server
+		Attempt     int          // failed runs in a row, this one included
+		Fuel        int64        // instructions
 		MemoryBytes uint64
 		// Next is when the object runs again without a trigger; 0: never.
 		Next time.Duration

@@ -153,7 +153,7 @@ func (l *eventLog) runEnded(e events.RunEnded) {
 		return // most runs succeed, and their fields are not needed then
 	}
 	fields := append(run("RunEnded", e.Run),
-		"result", e.Result, "duration", e.Duration.Round(time.Microsecond).String(), "writes", e.Writes, "attempt", e.Attempt,
+		"reasons", e.Reasons, "result", e.Result, "duration", e.Duration.Round(time.Microsecond).String(), "writes", e.Writes, "attempt", e.Attempt,
 		"fuel", e.Fuel, "memoryBytes", e.MemoryBytes)
 	if len(e.Failure.Stack) > 0 {
 		fields = append(fields, "stack", e.Failure.Stack)

@@ -20,7 +20,7 @@ func TestEventsAreLoggedWithTheirFields(t *testing.T) {
 	revision := events.Revision{Plugin: "p", Number: 2, Version: "v1", Digest: "d"}
 	run := events.Run{Plugin: "p", Controller: "c", Object: "ns/x", Revision: 2, ID: "id"}
 	ended := func(f events.Failure) events.RunEnded {
-		return events.RunEnded{Run: run, Result: "r", Failure: f, Duration: 1500 * time.Microsecond, Writes: 3, Attempt: 4, Fuel: 5, MemoryBytes: 6}
+		return events.RunEnded{Run: run, Result: "r", Failure: f, Duration: 1500 * time.Microsecond, Reasons: []abi.Reason{abi.ReasonOwned}, Writes: 3, Attempt: 4, Fuel: 5, MemoryBytes: 6}
 	}
 	muted, scheduled := ended(events.Failure{Class: abi.ClassWaiting}), ended(events.Failure{})
 	muted.Muted, scheduled.Next = true, time.Minute
@@ -30,7 +30,7 @@ func TestEventsAreLoggedWithTheirFields(t *testing.T) {
 		return fields
 	}
 	ofEnded := func(more map[string]any) map[string]any {
-		fields := ofRun("RunEnded", map[string]any{"result": "r", "duration": "1.5ms", "writes": 3, "attempt": 4, "fuel": int64(5), "memoryBytes": uint64(6)})
+		fields := ofRun("RunEnded", map[string]any{"result": "r", "duration": "1.5ms", "reasons": []abi.Reason{abi.ReasonOwned}, "writes": 3, "attempt": 4, "fuel": int64(5), "memoryBytes": uint64(6)})
 		maps.Copy(fields, more)
 		return fields
 	}
