@@ -19,6 +19,7 @@ import (
 	"github.com/thole-dev/thole/host/internal/devcluster"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 	"github.com/thole-dev/thole/host/rights"
+	"github.com/thole-dev/thole/host/status"
 )
 
 // fastElection makes a replica take over within 3 s.
@@ -30,13 +31,13 @@ func fastElection(c *config.Config) {
 }
 
 // state returns the status of the plugin podmanager.
-func (r *runningHost) status() PluginStatus {
+func (r *runningHost) status() status.Plugin {
 	for _, s := range r.host.Plugins() {
 		if s.Name == "podmanager" {
 			return s
 		}
 	}
-	return PluginStatus{}
+	return status.Plugin{}
 }
 
 func (r *runningHost) awaitState(want catalog.State) {

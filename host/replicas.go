@@ -19,6 +19,7 @@ import (
 	"github.com/thole-dev/thole/host/internal/explain"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/serve"
+	"github.com/thole-dev/thole/host/status"
 )
 
 // replicas is what this replica tells the others by the Leases that it leads, and learns by
@@ -174,7 +175,7 @@ func (r *replicas) run(ctx context.Context) {
 }
 
 // describe adds to the status of a plugin who leads it.
-func (r *replicas) describe(s *PluginStatus) {
+func (r *replicas) describe(s *status.Plugin) {
 	if r == nil {
 		return
 	}

@@ -38,6 +38,7 @@ import (
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/serve"
+	"github.com/thole-dev/thole/host/status"
 	"github.com/thole-dev/thole/host/webhook"
 )
 
@@ -554,7 +555,7 @@ func (g *gates) strategy() string {
 
 // hasProblem reports whether the replica that leads a plugin shows a problem with all parts.
 func (g *gates) hasProblem(plugin string, parts ...string) bool {
-	return slices.ContainsFunc(slices.Concat(g.host.Plugins(), g.second.host.Plugins()), func(s PluginStatus) bool {
+	return slices.ContainsFunc(slices.Concat(g.host.Plugins(), g.second.host.Plugins()), func(s status.Plugin) bool {
 		return s.Name == "gate-"+plugin && !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(s.WebhookProblem, part) })
 	})
 }

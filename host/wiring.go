@@ -22,6 +22,7 @@ import (
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/serve"
 	"github.com/thole-dev/thole/host/source"
+	"github.com/thole-dev/thole/host/status"
 )
 
 // modules returns the plugins of a snapshot for the catalog. This is where the
@@ -164,67 +165,29 @@ func (h *Host) readiness() []serve.Check {
 	return checks
 }
 
-// PluginStatus is an entry of /plugins.
-type PluginStatus struct {
-	catalog.Status
-	// Breaker is that of the running revision; nil while none runs.
-	Breaker *dispatch.BreakerStatus `json:"breaker,omitempty"`
-	// Sandbox is what the running revision has in memory; nil while none runs.
-	Sandbox *SandboxStatus `json:"sandbox,omitempty"`
-	// Leader is the replica that leads the plugin; "" if none does, or there is one replica.
-	Leader string `json:"leader,omitempty"`
-	// OtherModule is the digest of the module that the leader runs, if this replica has
-	// another one.
-	OtherModule string `json:"otherModule,omitempty"`
-	// CannotFollow describes each kind whose changes do not reach the running
-	// revision now, and why: for want of a right, or of the API server.
-	CannotFollow []string `json:"cannotFollow,omitempty"`
-	// MissingRights has for each rule that the service account of the plugin lacks, or the
-	// host for it, who lacks it and what to add.
-	MissingRights []string `json:"missingRights,omitempty"`
-	// WaitsFor is what the plugin waits for now, at its start or because its informers
-	// are late, for people.
-	WaitsFor string `json:"waitsFor,omitempty"`
-	// WebhookProblem is why the API server does not ask the plugin for reviews and
-	// conversions as it is to; "" if it does or need not.
-	WebhookProblem string `json:"webhookProblem,omitempty"`
-	// Daemons is how many daemons of the plugin run.
-	Daemons int `json:"daemons,omitempty"`
-	// Usage is how much of its limits of bytes the plugin has used up; nil while nothing of
-	// it runs.
-	Usage *effect.Usage `json:"usage,omitempty"`
-}
-
-// SandboxStatus shows whether a plugin is in use.
-type SandboxStatus struct {
-	Busy     int  `json:"busy"`     // instances with a call in progress
-	Idle     int  `json:"idle"`     // instances without
-	Compiled bool `json:"compiled"` // false: unused for minutes, the next call loads the code from the cache
-}
-
 // Plugins returns the status of every plugin, ordered by name.
-func (h *Host) Plugins() []PluginStatus {
-	out, statuses, guests := []PluginStatus{}, h.runner.Statuses(), h.guestStats()
+func (h *Host) Plugins() []status.Plugin {
+	out, statuses, guests := []status.Plugin{}, h.runner.Statuses(), h.guestStats()
 	offers := map[string]bool{}
 	for _, r := range h.catalog.Running() {
 		offers[r.Plugin] = config.Offers(r.Manifest)
 	}
 	for _, s := range h.catalog.Statuses() {
 		running := statuses[s.Name]
-		status := PluginStatus{Status: s, Breaker: running.Breaker, CannotFollow: running.CannotFollow, MissingRights: running.MissingRights, WaitsFor: running.WaitsFor, Daemons: running.Daemons}
+		p := status.Plugin{Status: s, Breaker: running.Breaker, CannotFollow: running.CannotFollow, MissingRights: running.MissingRights, WaitsFor: running.WaitsFor, Daemons: running.Daemons}
 		if running.Usage != (effect.Usage{}) {
-			status.Usage = &running.Usage
+			p.Usage = &running.Usage
 		}
-		status.WebhookProblem = h.webhooks.problem(s.Name, offers[s.Name])
+		p.WebhookProblem = h.webhooks.problem(s.Name, offers[s.Name])
 		if g, loaded := guests[s.Name]; loaded {
-			status.Sandbox = &SandboxStatus{Busy: g.Busy, Idle: g.Idle, Compiled: g.Compiled}
+			p.Sandbox = &status.Sandbox{Busy: g.Busy, Idle: g.Idle, Compiled: g.Compiled}
 		}
-		broken := status.Breaker != nil && status.Breaker.State != dispatch.BreakerClosed
+		broken := p.Breaker != nil && p.Breaker.State != dispatch.BreakerClosed
 		if broken && (s.State == catalog.Running || s.State == catalog.Degraded) {
-			status.State = catalog.Quarantined
+			p.State = catalog.Quarantined
 		}
-		h.replicas.describe(&status)
-		out = append(out, status)
+		h.replicas.describe(&p)
+		out = append(out, p)
 	}
 	return out
 }

@@ -135,6 +135,7 @@ const (
 	webhook  = "./host/webhook/..."  // serves reviews and conversions of plugins
 	receive  = "./host/receive/..."  // takes events from outside
 	index    = "./host/index/..."    // calls plugins for objects of the cache, and keeps what they return there
+	status   = "./host/status/..."   // what operators see
 	wiring   = "./host"              // package host
 )
 
@@ -158,6 +159,11 @@ func stageBans() []Ban {
 			Importers: Set{Of: []string{"./host/..."}, Except: []string{wiring, runner}},
 			Imported:  Set{Of: []string{runner}},
 			Why:       "the runner connects the stages for one plugin: only the wiring uses it",
+		},
+		{
+			Importers: Set{Of: []string{"./host/..."}, Except: []string{wiring, status}},
+			Imported:  Set{Of: []string{status}},
+			Why:       "status shows what the others do: they pass it numbers and events, and only the wiring uses it",
 		},
 		{
 			Importers: Set{Of: slices.Concat(stages, leaves)},

@@ -11,6 +11,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/sanitize"
+	"github.com/thole-dev/thole/host/status"
 )
 
 // line is one line of a session.
@@ -117,19 +118,17 @@ func describeRevision(r events.Revision) string {
 	if r.Version != "" {
 		version = ", version " + r.Version
 	}
-	return fmt.Sprintf("%s revision %d%s, digest %s", r.Plugin, r.Number, version, shortDigest(r.Digest))
+	return fmt.Sprintf("%s revision %d%s, digest %s", r.Plugin, r.Number, version, status.ShortDigest(r.Digest))
 }
 
 func keepingRevision(running *events.Revision) string {
 	if running == nil {
 		return ""
 	}
-	return fmt.Sprintf("; keeping revision %d, digest %s", running.Number, shortDigest(running.Digest))
+	return fmt.Sprintf("; keeping revision %d, digest %s", running.Number, status.ShortDigest(running.Digest))
 }
 
 // shortDigest is as much of a digest as people compare.
-func shortDigest(digest string) string { return digest[:min(12, len(digest))] }
-
 // describeRun describes how a run ended, and when the object runs again.
 func describeRun(e events.RunEnded) string {
 	result := strings.ReplaceAll(e.Result, "_", " ")

@@ -12,9 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/thole-dev/thole/cmd/thole/internal/pluginlist"
-	"github.com/thole-dev/thole/host"
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/status"
 )
 
 // sampleState is how far the objects of sample.yaml have come.
@@ -166,9 +165,9 @@ func describeNotReady(o *sampleObject) (facts []string) {
 	return facts
 }
 
-func describePlugin(p host.PluginStatus) string {
+func describePlugin(p status.Plugin) string {
 	text := fmt.Sprintf("plugin %s is %s", p.Name, p.State)
-	if problem := pluginlist.Problem(&p); problem != "" {
+	if problem := p.Problem(); problem != "" {
 		text += ": " + problem
 	}
 	return text

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/status"
 )
 
 func TestIsReadyIsAboutThePresentGeneration(t *testing.T) {
@@ -103,7 +103,7 @@ func TestDescribeNotReady(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	refused := host.PluginStatus{Status: catalog.Status{Name: "p", State: catalog.Failed, FailedStep: "verify", LastError: "no export"}}
+	refused := status.Plugin{Status: catalog.Status{Name: "p", State: catalog.Failed, FailedStep: "verify", LastError: "no export"}}
 	if got, want := describePlugin(refused), "plugin p is failed: verify: no export"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/rights"
+	"github.com/thole-dev/thole/host/status"
 	"github.com/thole-dev/thole/host/telemetry"
 )
 
@@ -238,7 +239,7 @@ func (s *session) hasVersions() bool {
 
 // converts reports whether the plugin runs, and the API server knows what it converts.
 func (s *session) converts() bool {
-	return slices.ContainsFunc(s.host.Plugins(), func(p host.PluginStatus) bool {
+	return slices.ContainsFunc(s.host.Plugins(), func(p status.Plugin) bool {
 		return p.Name == s.plugin && p.State == catalog.Running && p.WebhookProblem == ""
 	})
 }
@@ -309,7 +310,7 @@ func (s *session) onBuilt(b *build) {
 		}
 		return
 	}
-	text := fmt.Sprintf("%s.wasm in %s, %d KiB, digest %s", b.name, took, (b.size+1023)/1024, shortDigest(b.digest))
+	text := fmt.Sprintf("%s.wasm in %s, %d KiB, digest %s", b.name, took, (b.size+1023)/1024, status.ShortDigest(b.digest))
 	if b.digest == s.digest && b.name == s.plugin {
 		s.out.say("built", plain, "%s; it is the same as before", text)
 		return

@@ -13,14 +13,14 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/thole-dev/thole/host"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/sanitize"
+	"github.com/thole-dev/thole/host/status"
 )
 
 // List is what /plugins of a host returned.
 type List struct {
-	plugins []host.PluginStatus
+	plugins []status.Plugin
 	raw     []json.RawMessage // the same, as the host wrote it
 }
 
@@ -30,7 +30,7 @@ func decode(body []byte) (*List, error) {
 		return nil, errors.New("it is not a list of plugins")
 	}
 	for _, raw := range l.raw {
-		var p host.PluginStatus
+		var p status.Plugin
 		// A host of another version may have a field of another type: it is left out.
 		mismatch := new(json.UnmarshalTypeError)
 		if err := json.Unmarshal(raw, &p); err != nil && !errors.As(err, &mismatch) || p.Name == "" {
@@ -71,10 +71,7 @@ func (l *List) Select(names []string) (*List, error) {
 // Formats lists the formats of [List.Print].
 func Formats() []string { return []string{"table", "wide", "json"} }
 
-const (
-	shortDigest = 12 // hex digits
-	shortError  = 60 // bytes
-)
+const shortError = 60 // bytes
 
 // Print writes the plugins: as a table that fits a terminal, as a wide one with
 // everything, or as json, as the host wrote it.
@@ -102,7 +99,7 @@ var header = []string{"NAME", "REVISION", "STATE", "LEADER", "CONTROLLERS", "LOA
 
 func (l *List) printTable(w io.Writer, wide bool) error {
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	led := slices.ContainsFunc(l.plugins, func(p host.PluginStatus) bool { return p.Leader != "" || p.State == catalog.Standby })
+	led := slices.ContainsFunc(l.plugins, func(p status.Plugin) bool { return p.Leader != "" || p.State == catalog.Standby })
 	line := func(cells []string) {
 		if !led { // there is one replica
 			cells = slices.Concat(cells[:leaderColumn], cells[leaderColumn+1:])
@@ -118,13 +115,13 @@ func (l *List) printTable(w io.Writer, wide bool) error {
 
 var leaderColumn = slices.Index(header, "LEADER")
 
-func row(p *host.PluginStatus, wide bool) []string {
-	controllers, digest, lastError, leader := strconv.Itoa(len(p.Controllers)), p.Digest, Problem(p), p.Leader
+func row(p *status.Plugin, wide bool) []string {
+	controllers, digest, lastError, leader := strconv.Itoa(len(p.Controllers)), p.Digest, p.Problem(), p.Leader
 	if wide {
 		controllers = strings.Join(p.Controllers, ",")
 	} else {
 		leader, _, _ = strings.Cut(leader, "_") // the name of the pod
-		digest, lastError = digest[:min(len(digest), shortDigest)], sanitize.Truncate(lastError, shortError)
+		digest, lastError = status.ShortDigest(digest), sanitize.Truncate(lastError, shortError)
 	}
 	cells := []string{
 		p.Name, strconv.Itoa(p.Revision), string(p.State), leader, controllers,
@@ -136,31 +133,4 @@ func row(p *host.PluginStatus, wide bool) []string {
 		}
 	}
 	return cells
-}
-
-// Problem returns the last error with its step, what the plugin cannot follow, the
-// rights that it lacks, what it waits for and which other module the leader runs, in one
-// line; "" if there is no problem.
-func Problem(p *host.PluginStatus) string {
-	var problems []string
-	switch {
-	case p.LastError != "" && p.FailedStep != "":
-		problems = append(problems, p.FailedStep+": "+p.LastError)
-	case p.LastError != "":
-		problems = append(problems, p.LastError)
-	}
-	for _, kind := range p.CannotFollow {
-		problems = append(problems, "cannot follow "+kind)
-	}
-	problems = append(problems, p.MissingRights...)
-	if p.WebhookProblem != "" {
-		problems = append(problems, p.WebhookProblem)
-	}
-	if p.WaitsFor != "" {
-		problems = append(problems, "waits for "+p.WaitsFor)
-	}
-	if p.OtherModule != "" {
-		problems = append(problems, "the leader runs another module, "+p.OtherModule[:min(len(p.OtherModule), shortDigest)])
-	}
-	return strings.Join(strings.Fields(sanitize.Line(strings.Join(problems, "; "))), " ")
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/thole-dev/thole/host"
-	"github.com/thole-dev/thole/host/catalog"
 )
 
 const reply = `[
@@ -92,25 +90,6 @@ c      1          standby   -                     -             0       0       
 	} {
 		if got := printed(t, list, format); got != strings.TrimPrefix(want, "\n") {
 			t.Errorf("%s is\n%s", format, got)
-		}
-	}
-}
-
-func TestProblem(t *testing.T) {
-	for want, p := range map[string]host.PluginStatus{
-		"":                                   {Status: catalog.Status{FailedStep: "verify"}},
-		"bro ken":                            {Status: catalog.Status{LastError: "bro\x1bken"}},
-		"verify: no marker":                  {Status: catalog.Status{LastError: "no marker", FailedStep: "verify"}},
-		"waits for the first list of v1 Pod": {WaitsFor: "the first list of v1 Pod"},
-		"the leader runs another module, 0123456789ab": {OtherModule: "0123456789abcdef"},
-		"its webhook is wrong":                         {WebhookProblem: "its webhook is wrong"},
-		`"u" lacks a right; waits for x`:               {MissingRights: []string{`"u" lacks a right`}, WaitsFor: "x"},
-		"late; cannot follow v1 Pod: forbidden; cannot follow v1 Node: gone": {
-			Status: catalog.Status{LastError: "late"}, CannotFollow: []string{"v1 Pod: forbidden", "v1 Node: gone"},
-		},
-	} {
-		if got := Problem(&p); got != want {
-			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -1,0 +1,78 @@
+package status
+
+import (
+	"strings"
+
+	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/dispatch"
+	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/sanitize"
+)
+
+// Plugin is an entry of /plugins.
+type Plugin struct {
+	catalog.Status
+	// Breaker is that of the running revision; nil while none runs.
+	Breaker *dispatch.BreakerStatus `json:"breaker,omitempty"`
+	// Sandbox is what the running revision has in memory; nil while none runs.
+	Sandbox *Sandbox `json:"sandbox,omitempty"`
+	// Leader is the replica that leads the plugin; "" if none does, or there is one replica.
+	Leader string `json:"leader,omitempty"`
+	// OtherModule is the digest of the module that the leader runs, if this replica has
+	// another one.
+	OtherModule string `json:"otherModule,omitempty"`
+	// CannotFollow describes each kind whose changes do not reach the running
+	// revision now, and why: for want of a right, or of the API server.
+	CannotFollow []string `json:"cannotFollow,omitempty"`
+	// MissingRights has for each rule that the service account of the plugin lacks, or the
+	// host for it, who lacks it and what to add.
+	MissingRights []string `json:"missingRights,omitempty"`
+	// WaitsFor is what the plugin waits for now, at its start or because its informers
+	// are late, for people.
+	WaitsFor string `json:"waitsFor,omitempty"`
+	// WebhookProblem is why the API server does not ask the plugin for reviews and
+	// conversions as it is to; "" if it does or need not.
+	WebhookProblem string `json:"webhookProblem,omitempty"`
+	// Daemons is how many daemons of the plugin run.
+	Daemons int `json:"daemons,omitempty"`
+	// Usage is how much of its limits of bytes the plugin has used up; nil while nothing of
+	// it runs.
+	Usage *effect.Usage `json:"usage,omitempty"`
+}
+
+// Sandbox shows whether a plugin is in use.
+type Sandbox struct {
+	Busy     int  `json:"busy"`     // instances with a call in progress
+	Idle     int  `json:"idle"`     // instances without
+	Compiled bool `json:"compiled"` // false: unused for minutes, the next call loads the code from the cache
+}
+
+// Problem returns the last error with its step, what the plugin cannot follow, the
+// rights that it lacks, what it waits for and which other module the leader runs, in one
+// line; "" if there is no problem.
+func (p *Plugin) Problem() string {
+	var problems []string
+	switch {
+	case p.LastError != "" && p.FailedStep != "":
+		problems = append(problems, p.FailedStep+": "+p.LastError)
+	case p.LastError != "":
+		problems = append(problems, p.LastError)
+	}
+	for _, kind := range p.CannotFollow {
+		problems = append(problems, "cannot follow "+kind)
+	}
+	problems = append(problems, p.MissingRights...)
+	if p.WebhookProblem != "" {
+		problems = append(problems, p.WebhookProblem)
+	}
+	if p.WaitsFor != "" {
+		problems = append(problems, "waits for "+p.WaitsFor)
+	}
+	if p.OtherModule != "" {
+		problems = append(problems, "the leader runs another module, "+ShortDigest(p.OtherModule))
+	}
+	return strings.Join(strings.Fields(sanitize.Line(strings.Join(problems, "; "))), " ")
+}
+
+// ShortDigest returns as much of a digest as people compare.
+func ShortDigest(digest string) string { return digest[:min(len(digest), 12)] }
