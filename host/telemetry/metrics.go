@@ -24,8 +24,9 @@ import (
 type Metrics struct {
 	Registry *prometheus.Registry
 
-	limits  []string         // values of the label limit
-	byLabel map[string][]vec // by the first label
+	shown   *prometheus.Registry // of what Numbers returns
+	limits  []string             // values of the label limit
+	byLabel map[string][]vec     // by the first label
 
 	reconciles    *prometheus.CounterVec
 	errors        *prometheus.CounterVec
@@ -89,6 +90,7 @@ func NewMetrics(sandboxLimits ...string) *Metrics {
 	m.addScanMetrics()
 	m.addReceiveMetrics()
 	m.addCloudEventMetrics()
+	m.addShown()
 	return m
 }
 
