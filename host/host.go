@@ -23,6 +23,7 @@ import (
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/serve"
 	"github.com/thole-dev/thole/host/source"
+	"github.com/thole-dev/thole/host/status"
 	"github.com/thole-dev/thole/host/telemetry"
 )
 
@@ -75,6 +76,7 @@ type Host struct {
 	runner  *runner.Runner
 	sandbox *sandbox.Sandbox
 	server  *serve.Server
+	page    *status.Page
 }
 
 // New checks the configuration and makes the stages. Nothing runs yet, and
@@ -98,7 +100,8 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	if c.Tracing.Endpoint != "" {
 		h.traces = telemetry.NewTraces(c.Tracing.Endpoint, c.Tracing.SamplingRatePerMillion, env.Version, h.logger.Named("tracing"))
 	}
-	h.events = events.Observers(env.Events, h.metrics.CountEvents(), h.sender, events.Func(func(e events.Event) { h.webhooks.observe(e, h.logger.Named("webhook")) }))
+	h.page = newPage(h, env.Pod)
+	h.events = events.Observers(env.Events, h.metrics.CountEvents(), h.page, h.sender, events.Func(func(e events.Event) { h.webhooks.observe(e, h.logger.Named("webhook")) }))
 	if h.source, err = source.NewDirectory(source.Config{Path: c.Plugins, Logger: h.logger.Named("source")}); err != nil {
 		return nil, err
 	}
@@ -164,6 +167,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		Metrics: h.metrics.Registry,
 		Checks:  h.readiness,
 		Plugins: func() any { return h.Plugins() },
+		UI:      h.page,
 		Events:  h.received,
 		Secure:  h.secure.serve(), Profiling: c.Profiling,
 		Logger: h.logger.Named("serve"),
@@ -200,6 +204,7 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	stages.Go(func() error { tuneCollector(ctx); return nil })
 	stages.Go(func() error { h.secure.run(ctx); return nil })
+	stages.Go(func() error { h.page.Run(ctx); return nil })
 	stages.Go(func() error { return h.server.Run(ctx) })
 	stages.Go(func() error {
 		return h.source.Run(ctx, func(s source.Snapshot) { h.catalog.Update(ctx, h.modules(s)) })

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -163,6 +164,18 @@ func (h *Host) readiness() []serve.Check {
 		}})
 	}
 	return checks
+}
+
+// newPage returns the status page, for stages that are still to be made.
+func newPage(h *Host, pod *corev1.ObjectReference) *status.Page {
+	c := status.Config{
+		Version: h.version, Logger: h.logger.Named("status"), Plugins: h.Plugins, Numbers: h.metrics.Numbers,
+		LastRuns: func() map[string][]dispatch.LastRun { return h.runner.LastRuns() },
+	}
+	if pod != nil {
+		c.Replica = pod.Name
+	}
+	return status.New(c)
 }
 
 // Plugins returns the status of every plugin, ordered by name.

@@ -23,16 +23,16 @@ type LastRun struct {
 	Failure  *LastFailure
 }
 
-// LastFailure is why a run has failed, or waits.
+// LastFailure is why a run has failed, or waits. The message is on the object and in the log: others who
+// read this need not see what a plugin has read.
 type LastFailure struct {
 	Class   abi.Class
-	Reason  string // CamelCase, as in a condition
-	Message string // one line of at most maxLastMessage bytes
+	Reason  string // CamelCase, as in a condition; its first bytes
 	Attempt int    // failed runs in a row
 }
 
-// maxLastMessage bounds what is kept of a message: it is kept for every object that fails.
-const maxLastMessage = 512
+// maxLastReason bounds what is kept of a reason, which a plugin may choose, for each object.
+const maxLastReason = 128
 
 // ReasonSet is a set of reasons of a run.
 type ReasonSet uint16
@@ -79,7 +79,7 @@ func (r *run) keepLast(e *events.RunEnded) {
 	}
 	var failed *LastFailure
 	if f := e.Failure; f.Class != abi.ClassNone {
-		failed = &LastFailure{f.Class, f.Reason, sanitize.Truncate(sanitize.Line(f.Message), maxLastMessage), e.Attempt}
+		failed = &LastFailure{f.Class, strings.Clone(sanitize.Truncate(f.Reason, maxLastReason)), e.Attempt}
 	}
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()

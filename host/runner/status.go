@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/thole-dev/thole/host/dispatch"
@@ -64,6 +65,19 @@ func (r *Runner) Statuses() map[string]Status {
 		status := out[name]
 		status.Converts = true
 		out[name] = status
+	}
+	return out
+}
+
+// LastRuns returns how the latest run of each object has ended, by the controllers that run, each named
+// plugin/controller.
+func (r *Runner) LastRuns() map[string][]dispatch.LastRun {
+	r.mu.Lock()
+	running := maps.Clone(r.controllers)
+	r.mu.Unlock()
+	out := make(map[string][]dispatch.LastRun, len(running))
+	for id, c := range running {
+		out[id] = c.LastRuns()
 	}
 	return out
 }

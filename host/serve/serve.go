@@ -1,5 +1,5 @@
-// Package serve is the HTTP server of the host. It serves probes, metrics and
-// the status of the plugins, all of them read-only, and events from this machine.
+// Package serve is the HTTP server of the host. It serves probes, metrics, the status of the plugins and
+// a page for operators, all of them read-only, and events from this machine.
 package serve
 
 import (
@@ -33,6 +33,7 @@ type Config struct {
 	Metrics prometheus.Gatherer
 	Checks  func() []Check // of /readyz, in order
 	Plugins func() any     // of /plugins, encoded as JSON
+	UI      http.Handler   // of /ui, /ui/ and /ui/plugins/PLUGIN; nil: there is no page
 	Events  http.Handler   // of /events and /events/PLUGIN, over TLS or from this machine; nil: none
 	Secure  *Secure        // nil: everything is served to everybody who reaches the address
 	// Profiling serves /debug/pprof/.
@@ -46,7 +47,7 @@ type Config struct {
 // maxConnections bounds what clients can hold. Others wait until one of these has ended.
 const maxConnections = 512
 
-// Server serves /healthz, /readyz, /metrics, /plugins, /events and profiles to requests for its own host.
+// Server serves /healthz, /readyz, /metrics, /plugins, /ui, /events and profiles to requests for its own host.
 type Server struct {
 	config   Config
 	listener net.Listener
@@ -126,6 +127,11 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("GET /metrics", secure.protect("/metrics", promhttp.HandlerFor(s.config.Metrics, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError,
 	})))
+	if s.config.UI != nil {
+		for _, path := range []string{"/ui", "/ui/{$}", "/ui/plugins/{plugin}"} {
+			mux.Handle("GET "+path, secure.protect("/ui", s.config.UI))
+		}
+	}
 	if s.config.Profiling {
 		for path, profile := range profiles {
 			mux.Handle("GET "+path, secure.protect("/debug/pprof", profile))

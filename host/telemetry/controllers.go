@@ -5,20 +5,16 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
-
-	"github.com/thole-dev/thole/host/outcome"
 )
 
 // Numbers are some metrics of a controller, with the values that /metrics has.
 type Numbers struct {
-	Queued    int     // workqueue_depth
-	Longest   float64 // workqueue_longest_running_processor_seconds
-	Active    int     // controller_runtime_active_workers
-	Workers   int     // controller_runtime_max_concurrent_reconciles
-	Runs      float64 // controller_runtime_reconcile_total, of every result
-	Errors    float64 // of Runs, those with the result error
-	Succeeded float64 // of Runs, those with the result success
-	Seconds   float64 // controller_runtime_reconcile_time_seconds_sum
+	Queued  int     // workqueue_depth
+	Active  int     // controller_runtime_active_workers
+	Workers int     // controller_runtime_max_concurrent_reconciles
+	Runs    float64 // controller_runtime_reconcile_total, of every result
+	Errors  float64 // controller_runtime_reconcile_errors_total
+	Seconds float64 // controller_runtime_reconcile_time_seconds_sum
 }
 
 // Numbers returns those of each controller that runs, by plugin/controller.
@@ -33,7 +29,7 @@ func (m *Metrics) Numbers() (map[string]Numbers, error) {
 			labels := labelsOf(metric)
 			name := labels["controller"] + labels["name"] // it has one of them
 			n := all[name]
-			n.add(family.GetName(), labels, metric)
+			n.add(family.GetName(), metric)
 			all[name] = n
 		}
 	}
@@ -49,12 +45,10 @@ func labelsOf(metric *dto.Metric) map[string]string {
 }
 
 // add adds one series to the numbers.
-func (n *Numbers) add(family string, labels map[string]string, metric *dto.Metric) {
+func (n *Numbers) add(family string, metric *dto.Metric) {
 	switch family {
 	case "workqueue_depth":
 		n.Queued = int(metric.GetGauge().GetValue())
-	case "workqueue_longest_running_processor_seconds":
-		n.Longest = metric.GetGauge().GetValue()
 	case "controller_runtime_active_workers":
 		n.Active = int(metric.GetGauge().GetValue())
 	case "controller_runtime_max_concurrent_reconciles":
@@ -62,19 +56,14 @@ func (n *Numbers) add(family string, labels map[string]string, metric *dto.Metri
 	case "controller_runtime_reconcile_time_seconds":
 		n.Seconds = metric.GetHistogram().GetSampleSum()
 	case "controller_runtime_reconcile_total":
-		runs := metric.GetCounter().GetValue()
-		n.Runs += runs
-		switch outcome.Metric(labels["result"]) {
-		case outcome.MetricError:
-			n.Errors = runs
-		case outcome.MetricSuccess:
-			n.Succeeded = runs
-		}
+		n.Runs += metric.GetCounter().GetValue()
+	case "controller_runtime_reconcile_errors_total":
+		n.Errors = metric.GetCounter().GetValue()
 	}
 }
 
 // addShown makes the registry of what Numbers returns: to collect everything would take as long as a scrape.
 func (m *Metrics) addShown() {
 	m.shown = prometheus.NewRegistry()
-	m.shown.MustRegister(m.reconciles, m.duration, m.activeWorkers, m.maxWorkers, m.queues.depth, m.queues.longest)
+	m.shown.MustRegister(m.reconciles, m.errors, m.duration, m.activeWorkers, m.maxWorkers, m.queues.depth)
 }

@@ -94,7 +94,7 @@ func (s *session) run(ctx context.Context) error {
 	if err := s.newHost(ctx); err != nil {
 		return err
 	}
-	s.out.say("host", plain, "http://%s/plugins", s.host.Address())
+	s.out.say("host", plain, "http://%s/ui", s.host.Address())
 	s.out.say("build", faint, "the first one, by TinyGo")
 	background.Go(func() {
 		if err := s.host.Run(ctx); err != nil {

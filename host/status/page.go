@@ -1,0 +1,300 @@
+package status
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/thole-dev/thole/host/dispatch"
+	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/telemetry"
+)
+
+// Config configures a [Page].
+type Config struct {
+	Version  string // of the host
+	Replica  string // the name of this one; "": there is no other
+	Plugins  func() []Plugin
+	Numbers  func() (map[string]telemetry.Numbers, error)
+	LastRuns func() map[string][]dispatch.LastRun
+	Logger   hclog.Logger
+}
+
+// Page serves the status page: /ui, and /ui/plugins/PLUGIN. It is an [events.Observer] of loads.
+type Page struct {
+	config  Config
+	started time.Time
+	history history
+	rates   rates
+
+	mu      sync.Mutex // held while a snapshot is made
+	current *snapshot  // nil: it is not valid any more
+}
+
+// Validity is for how long a snapshot is shown: however many look at pages, nothing is collected more often.
+const Validity = time.Second
+
+// What the overview has.
+const (
+	overviewFailing = 20
+	overviewSlowest = 10
+	overviewLoads   = 20
+)
+
+// pageSize is how many objects the page of a plugin has.
+const pageSize = 100
+
+// New returns a page.
+func New(config Config) *Page {
+	return &Page{config: config, started: time.Now(), history: history{byPlugin: map[string][]Load{}}}
+}
+
+// Observe implements [events.Observer].
+func (p *Page) Observe(e events.Event) { p.history.Observe(e) }
+
+// Run keeps the counters of the last minute until ctx is done.
+func (p *Page) Run(ctx context.Context) { p.rates.run(ctx, p.config.Numbers) }
+
+// snapshot returns one that is not older than [Validity].
+func (p *Page) snapshot() (*snapshot, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.current != nil {
+		return p.current, nil
+	}
+	s, err := p.collect()
+	if err != nil {
+		return nil, err
+	}
+	p.current = s
+	time.AfterFunc(Validity, func() { // it may take megabytes, and is not kept for nobody
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.current = nil
+	})
+	return s, nil
+}
+
+//go:embed page.html
+var source string
+
+//go:embed page.css
+var style string
+
+//go:embed page.js
+var script string
+
+var pages = template.Must(template.New("page").Funcs(template.FuncMap{
+	"style":  func() template.CSS { return template.CSS(style) }, //nolint:gosec // it is page.css
+	"script": func() template.JS { return template.JS(script) },  //nolint:gosec // it is page.js
+	"age":    age, "took": took, "rate": rate, "short": ShortDigest, "one": one,
+}).Parse(source))
+
+// policy lets a page have its own style and script and nothing else, whatever is in it.
+var policy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+	sourceHash(style), sourceHash(script))
+
+// sourceHash returns what Content Security Policy (Level 3, section 2.3.1) calls a hash-source.
+func sourceHash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// ServeHTTP implements [http.Handler]. Links are relative: the page may be behind a proxy that adds a prefix.
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/ui/" {
+		w.Header().Set("Location", "../ui")
+		w.WriteHeader(http.StatusMovedPermanently)
+		return
+	}
+	s, err := p.snapshot()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	if plugin := r.PathValue("plugin"); plugin != "" {
+		p.servePlugin(w, s, plugin, r.URL.Query())
+		return
+	}
+	p.write(w, http.StatusOK, "overview", p.overview(s))
+}
+
+// frame is what all pages have.
+type frame struct {
+	*snapshot
+	Title            string
+	Version, Replica string
+	Started          time.Time
+	Home             string // the link to the overview; "": this is it
+	Loads            []Load
+}
+
+func (p *Page) frame(s *snapshot, title string) frame {
+	return frame{snapshot: s, Title: title, Version: p.config.Version, Replica: p.config.Replica, Started: p.started}
+}
+
+// overview is the data of /ui.
+type overview struct {
+	frame
+	Failing, Slowest []*objectView
+}
+
+func (p *Page) overview(s *snapshot) overview {
+	o := overview{frame: p.frame(s, "Status")}
+	o.Failing = first(s.where(func(o *objectView) bool { return o.Failure != nil }, byFailure), overviewFailing)
+	o.Slowest = first(s.where(func(*objectView) bool { return true }, orders["slowest"]), overviewSlowest)
+	o.Loads = first(p.history.of(""), overviewLoads)
+	return o
+}
+
+// objectTable is the data of a table of objects.
+type objectTable struct {
+	At      time.Time
+	ID      string // of its section
+	Plugins bool   // there is a column for them
+	Objects []*objectView
+}
+
+// ForObjects returns the data of a table.
+func (f frame) ForObjects(id string, objects []*objectView) objectTable {
+	return objectTable{f.At, id, f.Home == "", objects}
+}
+
+func first[T any](all []T, n int) []T { return all[:min(n, len(all))] }
+
+// pluginPage is the data of /ui/plugins/PLUGIN.
+type pluginPage struct {
+	frame
+	View *pluginView // nil: there is none of that name
+	query
+	Orders   []string
+	Found    int           // objects that the query selects
+	From, To int           // of Found, those that are shown, from 1
+	Shown    []*objectView // From to To
+	Earlier  string        // the link to those before; "": there are none
+	Later    string        // to those after
+}
+
+// query is what a request selects of the objects of a plugin.
+type query struct {
+	Object string // a part of namespace/name
+	Only   string // the name of a controller
+	Order  string // one of orders
+	page   int    // from 0
+}
+
+func newQuery(values url.Values) query {
+	q := query{Object: values.Get("object"), Only: values.Get("controller"), Order: values.Get("order")}
+	if orders[q.Order] == nil {
+		q.Order = "failing"
+	}
+	if n, err := strconv.Atoi(values.Get("page")); err == nil && n > 0 {
+		q.page = n
+	}
+	return q
+}
+
+// link returns the link to another page of the same objects.
+func (q query) link(page int) string {
+	v := url.Values{"order": {q.Order}, "page": {strconv.Itoa(page)}}
+	if q.Object != "" {
+		v.Set("object", q.Object)
+	}
+	if q.Only != "" {
+		v.Set("controller", q.Only)
+	}
+	return "?" + v.Encode()
+}
+
+func (p *Page) servePlugin(w http.ResponseWriter, s *snapshot, name string, values url.Values) {
+	data := pluginPage{frame: p.frame(s, "Plugin "+name), View: s.plugin(name), query: newQuery(values), Orders: []string{"failing", "slowest", "latest", "name"}}
+	data.Home, data.Loads = "../../ui", p.history.of(name)
+	status := http.StatusOK
+	switch {
+	case data.View != nil:
+		data.find(name)
+	case len(data.Loads) == 0:
+		http.Error(w, "there is no plugin of that name", http.StatusNotFound)
+		return
+	default: // it was removed
+		status = http.StatusNotFound
+	}
+	p.write(w, status, "plugin", data)
+}
+
+// find finds the objects that are shown.
+func (d *pluginPage) find(plugin string) {
+	found := d.where(func(o *objectView) bool {
+		return o.Plugin == plugin && (d.Only == "" || d.Only == o.Controller) && strings.Contains(o.Object.String(), d.Object)
+	}, orders[d.Order])
+	d.Found = len(found)
+	d.page = min(d.page, max(0, d.Found-1)/pageSize)
+	from := d.page * pageSize
+	d.Shown = first(found[from:], pageSize)
+	d.From, d.To = from+1, from+len(d.Shown)
+	if d.page > 0 {
+		d.Earlier = d.link(d.page - 1)
+	}
+	if d.To < d.Found {
+		d.Later = d.link(d.page + 1)
+	}
+}
+
+func (p *Page) write(w http.ResponseWriter, status int, name string, data any) {
+	var page bytes.Buffer
+	if err := pages.ExecuteTemplate(&page, name, data); err != nil {
+		p.config.Logger.Error("cannot make the status page", "error", err)
+		http.Error(w, "the page cannot be made: the log of the host states why", http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(page.Bytes()) // whoever asked may have gone
+}
+
+// age returns how long ago a time was, as kubectl shows it.
+func age(now, at time.Time) string { return duration.HumanDuration(max(0, now.Sub(at))) }
+
+// took returns a duration with three digits at most.
+func took(d time.Duration) string {
+	for unit := time.Duration(1); unit < time.Hour; unit *= 10 {
+		if d < 1000*unit {
+			return d.Round(unit).String()
+		}
+	}
+	return d.Round(time.Second).String()
+}
+
+// rate returns how often something happens in a second; known is false if nobody has counted for long enough.
+func rate(known bool, perSecond float64) string {
+	if !known {
+		return "–"
+	}
+	return strconv.FormatFloat(perSecond, 'f', 1, 64)
+}
+
+// one returns a noun that agrees with a number.
+func one(n int, singular, plural string) string {
+	if n == 1 {
+		return singular
+	}
+	return plural
+}
