@@ -151,7 +151,7 @@ func (h *Host) readiness() []serve.Check {
 	checks = append(checks, h.replicas.readiness()...)
 	checks = append(checks, h.webhooks.readiness()...)
 	statuses := h.runner.Statuses()
-	for _, s := range h.Plugins() {
+	for _, s := range h.pluginsOf(statuses, h.guestStats()) {
 		checks = append(checks, serve.Check{Name: fmt.Sprintf("plugin %s: %s", s.Name, s.State), Ready: func() error {
 			waitsFor := statuses[s.Name].WaitsFor
 			switch {
@@ -179,9 +179,11 @@ func newPage(h *Host, pod *corev1.ObjectReference) *status.Page {
 }
 
 // Plugins returns the status of every plugin, ordered by name.
-func (h *Host) Plugins() []status.Plugin {
-	out, statuses, guests := []status.Plugin{}, h.runner.Statuses(), h.guestStats()
-	offers := map[string]bool{}
+func (h *Host) Plugins() []status.Plugin { return h.pluginsOf(h.runner.Statuses(), h.guestStats()) }
+
+// pluginsOf is Plugins, with what the runner and the sandbox know of them.
+func (h *Host) pluginsOf(statuses map[string]runner.Status, guests map[string]sandbox.Stats) []status.Plugin {
+	out, offers := []status.Plugin{}, map[string]bool{}
 	for _, r := range h.catalog.Running() {
 		offers[r.Plugin] = config.Offers(r.Manifest)
 	}
@@ -205,15 +207,6 @@ func (h *Host) Plugins() []status.Plugin {
 	return out
 }
 
-// states returns the states of all plugins, by name.
-func (h *Host) states() map[string]catalog.State {
-	states := map[string]catalog.State{}
-	for _, s := range h.Plugins() {
-		states[s.Name] = s.State
-	}
-	return states
-}
-
 // guestStats returns the stats of the running revisions, by plugin.
 func (h *Host) guestStats() map[string]sandbox.Stats {
 	stats := map[string]sandbox.Stats{}
@@ -232,8 +225,8 @@ type stageCollector struct {
 	follows func() []cache.Following
 	cached  func() cache.Memory
 	guests  func() map[string]sandbox.Stats // of the running revisions, by plugin
-	plugins func() map[string]runner.Status
-	states  func() map[string]catalog.State // as /plugins has them
+	running func() map[string]runner.Status
+	plugins func(map[string]runner.Status, map[string]sandbox.Stats) []status.Plugin // as /plugins has them
 	gauges  func() []runner.Gauge
 	leases  func() map[string]bool // whether this replica leads, by Lease
 	expires func() time.Time       // the certificate of reviews; zero: there is none
@@ -266,16 +259,17 @@ func (c stageCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(ch, "thole_webhook_certificate_expiration_timestamp_seconds", "When the certificate expires with which reviews are served, in Unix time. None if no reviews are served.", at.Unix(), nil)
 	}
 	collectGauges(ch, c.gauges())
-	for plugin, s := range c.guests() {
+	guests, running := c.guests(), c.running()
+	for plugin, s := range guests {
 		collectGuest(ch, plugin, s)
 	}
-	for plugin, s := range c.states() {
+	for _, p := range c.plugins(running, guests) {
 		for _, state := range catalog.States() {
 			gauge(ch, "thole_plugin_state", "State of the plugin: 1 for its state, 0 for the others.",
-				oneIf(state == s), prometheus.Labels{"plugin": plugin, "state": string(state)})
+				oneIf(state == p.State), prometheus.Labels{"plugin": p.Name, "state": string(state)})
 		}
 	}
-	for plugin, s := range c.plugins() {
+	for plugin, s := range running {
 		collectBreaker(ch, plugin, s)
 		gauge(ch, "thole_own_writes", "Objects that the plugin has written and that its informers do not show yet; at 10,000, or 32 MiB, it waits for them.",
 			s.OwnWrites, prometheus.Labels{"plugin": plugin})

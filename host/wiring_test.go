@@ -28,6 +28,7 @@ import (
 	"github.com/thole-dev/thole/host/runner"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/source"
+	"github.com/thole-dev/thole/host/status"
 )
 
 // loaderWithMemory returns a loader whose guests have so many bytes together.
@@ -158,7 +159,9 @@ func TestStatsAreReadAtEachScrape(t *testing.T) {
 	guests := map[string]sandbox.Stats{"p": {Calls: 5, Faults: 1, Busy: 1, Compiled: true, Reloads: 2}}
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(stageCollector{
-		states: func() map[string]catalog.State { return map[string]catalog.State{"p": catalog.Standby} },
+		plugins: func(map[string]runner.Status, map[string]sandbox.Stats) []status.Plugin {
+			return []status.Plugin{{Status: catalog.Status{Name: "p", State: catalog.Standby}}}
+		},
 		memory: func() sandbox.MemoryStats { return memory },
 		slots:  func() sandbox.SlotStats { return slots },
 		kinds: func() []cache.Stats {
@@ -177,7 +180,7 @@ func TestStatsAreReadAtEachScrape(t *testing.T) {
 		gauges: func() []runner.Gauge {
 			return []runner.Gauge{{Plugin: "p", Controller: "c", Field: "phase", ByValue: map[string]int{"": 0, "Running": 2, "other": 1}}}
 		},
-		plugins: func() map[string]runner.Status {
+		running: func() map[string]runner.Status {
 			return map[string]runner.Status{"p": {Breaker: &dispatch.BreakerStatus{State: dispatch.BreakerOpen}, Openings: 3, OwnWrites: 4, Daemons: 9, MissingRights: []string{"r"}, Usage: effect.Usage{StoredBytes: 5, StoredLimitBytes: 6, ChurnedBytes: 7, ChurnLimitBytes: 8}}, "q": {}}
 		},
 	})
