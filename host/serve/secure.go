@@ -24,8 +24,22 @@ func (s *Secure) tls() *tls.Config {
 	}
 }
 
-// protect serves requests of callers who may get a path by next. Connections of others end with the
-// answer, so that they keep none idle.
+// closing serves requests by next, and ends each connection with the answer: nobody keeps one idle without
+// a token. [keepOpen] is for those who have one.
+func (s *Secure) closing(next http.Handler) http.Handler {
+	if s == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "close")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// keepOpen lets the connection be used again after the answer.
+func keepOpen(w http.ResponseWriter) { w.Header().Del("Connection") }
+
+// protect serves requests of callers who may get a path by next.
 func (s *Secure) protect(path string, next http.Handler) http.Handler {
 	if s == nil {
 		return next
@@ -36,10 +50,10 @@ func (s *Secure) protect(path string, next http.Handler) http.Handler {
 			status, why = s.Authorize(r.Context(), token, path)
 		}
 		if status == http.StatusOK {
+			keepOpen(w)
 			next.ServeHTTP(w, r)
 			return
 		}
-		w.Header().Set("Connection", "close")
 		switch status {
 		case http.StatusUnauthorized:
 			w.Header().Add("WWW-Authenticate", `Bearer realm="thole"`)
@@ -48,18 +62,6 @@ func (s *Secure) protect(path string, next http.Handler) http.Handler {
 			w.Header().Set("Retry-After", "1")
 		}
 		http.Error(w, why, status)
-	})
-}
-
-// open serves requests of everybody by next. Their connections end with the answer, so that nobody keeps
-// one idle without a token.
-func (s *Secure) open(next http.HandlerFunc) http.Handler {
-	if s == nil {
-		return next
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Connection", "close")
-		next(w, r)
 	})
 }
 

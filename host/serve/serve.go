@@ -69,14 +69,16 @@ func Listen(ctx context.Context, c Config) (*Server, error) {
 		writeTimeout = time.Minute // a profile takes 30 s, if no other time is asked for
 	}
 	s.server = &http.Server{
-		Handler:           hostsOf(c.Address, listener.Addr()).check(s.handler()),
+		Handler:           c.Secure.closing(hostsOf(c.Address, listener.Addr()).check(s.handler())),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       60 * time.Second,
 		MaxHeaderBytes:    16 << 10,
 		Protocols:         protocols,
-		ErrorLog:          c.Logger.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
+		// OPTIONS * is for the handler, too: the general one keeps the connection.
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     c.Logger.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
 	}
 	return s, nil
 }
@@ -121,8 +123,8 @@ func (s *Server) handler() http.Handler {
 		mux.Handle("/events/{plugin}", events)
 	}
 	secure := s.config.Secure
-	mux.Handle("GET /healthz", secure.open(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }))
-	mux.Handle("GET /readyz", secure.open(s.ready))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", s.ready)
 	mux.Handle("GET /plugins", secure.protect("/plugins", http.HandlerFunc(s.plugins)))
 	mux.Handle("GET /metrics", secure.protect("/metrics", promhttp.HandlerFor(s.config.Metrics, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError,
@@ -148,8 +150,14 @@ var profiles = map[string]http.HandlerFunc{
 
 // events returns what serves events. Tokens of callers must not be sent in clear text over a network.
 func (s *Server) events() http.Handler {
-	if s.config.Events == nil || s.config.Secure != nil || hostsOf(s.config.Address, s.listener.Addr()).loopback {
+	switch {
+	case s.config.Events == nil, s.config.Secure == nil && hostsOf(s.config.Address, s.listener.Addr()).loopback:
 		return s.config.Events
+	case s.config.Secure != nil:
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			keepOpen(w) // unless it has no token: see host/receive
+			s.config.Events.ServeHTTP(w, r)
+		})
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close")
