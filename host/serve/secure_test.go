@@ -285,6 +285,44 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 	}
 }
 
+// However many connections one address opens, and opens again as they end, another one is served at once.
+func TestOneAddressKeepsNobodyOut(t *testing.T) {
+	s := startSecured(t)
+	var open []net.Conn
+	defer func() {
+		for _, c := range open {
+			c.Close()
+		}
+	}()
+	for range 2 * maxConnections {
+		c, err := net.Dial("tcp", s.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, c)
+	}
+	elsewhere := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	s.client.Transport.(*http.Transport).DialContext = elsewhere.DialContext
+	s.client.Timeout = 3 * time.Second // less than connections without a request have
+	for range 3 {
+		if r := s.get("/healthz", nil); r.StatusCode != http.StatusOK {
+			t.Errorf("%s", r.Status)
+		}
+	}
+	for _, c := range open {
+		c.Close()
+	}
+	s.client.Transport.(*http.Transport).DialContext = nil
+	await.Until(t, "the first address is served again", func() bool {
+		response, err := s.client.Get("https://" + s.address + "/healthz")
+		if err != nil {
+			return false
+		}
+		response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	})
+}
+
 // Beyond the bound a connection waits until another one has ended.
 func TestConnectionsAreBounded(t *testing.T) {
 	address := strings.TrimPrefix(start(t, Config{Metrics: prometheus.NewRegistry(), connections: 2}), "http://")

@@ -94,9 +94,10 @@ func (s *Server) Run(ctx context.Context) error {
 		defer close(stopped)
 		s.shutDown(context.WithoutCancel(ctx))
 	})
-	listener := netutil.LimitListener(s.listener, cmp.Or(s.config.connections, maxConnections))
+	connections := cmp.Or(s.config.connections, maxConnections)
+	listener := netutil.LimitListener(s.listener, connections)
 	if s.config.Secure != nil {
-		listener = tls.NewListener(listener, s.config.Secure.tls())
+		listener = tls.NewListener(limitAddresses(listener, connections/addressShare), s.config.Secure.tls())
 	}
 	if err := s.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		if !stop() {
