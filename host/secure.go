@@ -88,8 +88,8 @@ func (s *secure) certificate() (*tls.Certificate, error) {
 }
 
 // authorize implements [serve.Secure].Authorize.
-func (s *secure) authorize(ctx context.Context, token, path string) (status int, why string) {
-	caller, err := s.tokens.Caller(ctx, token)
+func (s *secure) authorize(ctx context.Context, from, token, path string) (status int, why string) {
+	caller, err := s.tokens.Caller(ctx, from, token)
 	if err == nil && caller == nil {
 		return http.StatusUnauthorized, "the token is not valid: make one with kubectl create token NAME"
 	}

@@ -5,9 +5,11 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -40,8 +42,12 @@ const (
 	strangersPerSecond = 50
 	strangersAtOnce    = 200
 	// MaxAsking bounds the requests that wait for a review at once, of tokens that were accepted before
-	// and of others. Such a request holds nothing but this place, until the API server has answered.
+	// and of others each. Such a request holds nothing but this place, until the API server has answered.
 	MaxAsking = 64
+	// addressShare is which part of that one address may have, and maxAddresses bounds how many of them
+	// are remembered.
+	addressShare = 4
+	maxAddresses = 1024
 )
 
 // TokensConfig configures [Tokens].
@@ -58,9 +64,22 @@ type Tokens struct {
 	accepted  *lru.Cache // of *reviewed, by SHA-256 of the token
 	refused   *lru.Cache // the same; garbage takes no place from tokens that are accepted
 	asking    singleflight.Group
-	strangers *rate.Limiter
+	waiting   *semaphore.Weighted // for reviews of tokens that were accepted; of MaxAsking
+	strangers *strangers          // all of them
 
-	acceptedWait, strangersWait *semaphore.Weighted // of MaxAsking
+	mu        sync.Mutex // so that the strangers of an address are one
+	addresses *lru.Cache // of *strangers, by address
+}
+
+// strangers bounds the reviews of tokens that were not accepted before.
+type strangers struct {
+	rate    *rate.Limiter
+	waiting *semaphore.Weighted
+}
+
+// newStrangers has one part of what all strangers have.
+func newStrangers(parts int) *strangers {
+	return &strangers{rate.NewLimiter(rate.Limit(strangersPerSecond)/rate.Limit(parts), strangersAtOnce/parts), semaphore.NewWeighted(int64(MaxAsking / parts))}
 }
 
 // reviewed is what is known of a token.
@@ -76,8 +95,7 @@ func NewTokens(c TokensConfig) *Tokens {
 	}
 	return &Tokens{
 		TokensConfig: c, accepted: lru.New(maxTokens), refused: lru.New(maxTokens),
-		strangers:    rate.NewLimiter(strangersPerSecond, strangersAtOnce),
-		acceptedWait: semaphore.NewWeighted(MaxAsking), strangersWait: semaphore.NewWeighted(MaxAsking),
+		waiting: semaphore.NewWeighted(MaxAsking), strangers: newStrangers(1), addresses: lru.New(maxAddresses),
 	}
 }
 
@@ -100,22 +118,31 @@ func IsToken(text string) bool {
 // ErrAsking is returned if [MaxAsking] requests wait for a review.
 var ErrAsking = errors.New("too many requests wait for a review of their token")
 
-// Caller returns whose token it is, nil if it is not accepted. The error is that of asking.
-func (t *Tokens) Caller(ctx context.Context, token string) (*Caller, error) {
+// AddressOf returns the address that a request comes from, without the port.
+func AddressOf(r *http.Request) string {
+	address, _, _ := net.SplitHostPort(r.RemoteAddr)
+	return address
+}
+
+// Caller returns whose token it is, nil if it is not accepted. The error is that of asking. from is the
+// address that the token comes from.
+func (t *Tokens) Caller(ctx context.Context, from, token string) (*Caller, error) {
 	id := sha256.Sum256([]byte(token))
 	r := t.remembered(id)
 	if r != nil && t.Clock.Now().Before(r.until) {
 		return r.caller, nil
 	}
-	waiting := t.strangersWait
-	if !r.isStranger() {
-		waiting = t.acceptedWait
+	places := []*semaphore.Weighted{t.waiting}
+	if r.isStranger() {
+		places = []*semaphore.Weighted{t.strangersFrom(from).waiting, t.strangers.waiting}
 	}
-	if !waiting.TryAcquire(1) {
-		return nil, ErrAsking
+	for _, place := range places {
+		if !place.TryAcquire(1) {
+			return nil, ErrAsking
+		}
+		defer place.Release(1)
 	}
-	defer waiting.Release(1)
-	result := t.asking.DoChan(string(id[:]), func() (any, error) { return t.ask(context.WithoutCancel(ctx), id, token) })
+	result := t.asking.DoChan(string(id[:]), func() (any, error) { return t.ask(context.WithoutCancel(ctx), from, id, token) })
 	select {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
@@ -123,6 +150,18 @@ func (t *Tokens) Caller(ctx context.Context, token string) (*Caller, error) {
 		caller, _ := r.Val.(*Caller)
 		return caller, r.Err
 	}
+}
+
+// strangersFrom returns the bounds of strangers of one address.
+func (t *Tokens) strangersFrom(address string) *strangers {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s, ok := t.addresses.Get(address); ok {
+		return s.(*strangers)
+	}
+	s := newStrangers(addressShare)
+	t.addresses.Add(address, s)
+	return s
 }
 
 func (t *Tokens) remembered(id [sha256.Size]byte) *reviewed {
@@ -139,13 +178,13 @@ func (t *Tokens) remembered(id [sha256.Size]byte) *reviewed {
 func (r *reviewed) isStranger() bool { return r == nil || r.caller == nil }
 
 // ask asks the API server. Garbage that is sent again and again keeps nobody out whose token was
-// accepted before.
-func (t *Tokens) ask(ctx context.Context, id [sha256.Size]byte, token string) (*Caller, error) {
+// accepted before, and that of one address nobody elsewhere.
+func (t *Tokens) ask(ctx context.Context, from string, id [sha256.Size]byte, token string) (*Caller, error) {
 	began, before := t.Clock.Now(), t.remembered(id)
 	if before != nil && began.Before(before.until) {
 		return before.caller, nil // since the caller has looked
 	}
-	if before.isStranger() && !t.strangers.AllowN(began, 1) {
+	if before.isStranger() && !(t.strangersFrom(from).rate.AllowN(began, 1) && t.strangers.rate.AllowN(began, 1)) {
 		return nil, errors.New("too many tokens are not known")
 	}
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)

@@ -15,7 +15,7 @@ func (h *Handler) callerOf(ctx context.Context, r *http.Request) (*access.Caller
 	if !ok {
 		return nil, refuse(http.StatusUnauthorized, "there is no bearer token: send the header Authorization: Bearer TOKEN, once")
 	}
-	caller, err := h.callers.Caller(ctx, token)
+	caller, err := h.callers.Caller(ctx, access.AddressOf(r), token)
 	switch {
 	case errors.Is(err, access.ErrAsking):
 		return nil, busy("the host is asking about %d other requests who sends them: try again", access.MaxAsking)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,7 +87,7 @@ func TestGarbageNeitherForgetsNorDelaysACaller(t *testing.T) {
 	good := post{token: "good-all", header: []string{"Content-Type: " + structured}, body: ce()}
 	w.expect(http.StatusAccepted, good)
 	for i := range 1024 { // more than are remembered
-		w.clock.SetTime(w.clock.Now().Add(20 * time.Millisecond))
+		w.clock.SetTime(w.clock.Now().Add(time.Second))
 		w.expect(http.StatusUnauthorized, post{token: fmt.Sprint("garbage", i), header: good.header, body: ce()})
 	}
 	w.sendGarbage()
@@ -104,16 +105,52 @@ func TestGarbageNeitherForgetsNorDelaysACaller(t *testing.T) {
 	w.clock.SetTime(w.clock.Now().Add(time.Minute))
 	var sending sync.WaitGroup
 	for i := range access.MaxAsking {
-		sending.Go(func() { w.send(post{token: fmt.Sprint("slow", i), header: good.header, body: ce()}) })
+		sending.Go(func() {
+			w.send(post{token: fmt.Sprint("slow", i), header: []string{good.header[0], from(i % 4)}, body: ce()})
+		})
 	}
 	await.Until(t, "they wait", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return w.asked["token"] == before+access.MaxAsking
 	})
-	w.expect(http.StatusServiceUnavailable, post{token: "garbage", header: good.header, body: ce()})
+	w.expect(http.StatusServiceUnavailable, post{token: "garbage", header: []string{good.header[0], from(4)}, body: ce()})
 	w.expect(http.StatusAccepted, good) // is asked for again
 	w.expect(http.StatusAccepted, good) // is remembered
 	release()
+	sending.Wait()
+}
+
+// Whoever sends garbage from one address keeps nobody out who comes from another one for the first time.
+func TestGarbageOfOneAddressKeepsNobodyElseOut(t *testing.T) {
+	w := newWorld(t, nil)
+	header := "Content-Type: " + structured
+	w.sendGarbage()
+	w.expect(http.StatusServiceUnavailable, post{token: "good-by-name", header: []string{header}, body: ce()})
+	w.expect(http.StatusAccepted, post{token: "good-all", header: []string{header, from(1)}, body: ce()})
+
+	// Nor who has many requests wait for a review, of the same token.
+	blocked, before := make(chan struct{}), w.asked["token"]
+	w.authenticated = func(token string) {
+		if token == "slow" {
+			<-blocked
+		}
+	}
+	var sending sync.WaitGroup
+	var refused atomic.Int32
+	for range access.MaxAsking {
+		sending.Go(func() {
+			if status, _, _ := w.send(post{token: "slow", header: []string{header, from(2)}, body: ce()}); status == http.StatusServiceUnavailable {
+				refused.Add(1)
+			}
+		})
+	}
+	await.Until(t, "some are refused, and others wait", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.asked["token"] == before+1 && refused.Load() == access.MaxAsking*3/4
+	})
+	w.expect(http.StatusAccepted, post{token: "good-in-a", header: []string{header, from(3)}, body: ce()})
+	close(blocked)
 	sending.Wait()
 }

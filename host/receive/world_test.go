@@ -135,7 +135,12 @@ func newWorld(t testing.TB, change func(*Config, *world)) *world {
 	mux := http.NewServeMux()
 	mux.Handle("/events", w.Handler)
 	mux.Handle("/events/{plugin}", w.Handler)
-	server := httptest.NewServer(mux)
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if address := r.Header.Get(fromHeader); address != "" {
+			r.RemoteAddr = address
+		}
+		mux.ServeHTTP(rw, r)
+	}))
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
 		server.Close()
@@ -143,6 +148,12 @@ func newWorld(t testing.TB, change func(*Config, *world)) *world {
 	w.url, w.client = server.URL, http.DefaultClient
 	return w
 }
+
+// fromHeader has the address that a request comes from, for the server of the tests alone.
+const fromHeader = "Test-From"
+
+// from returns the line of a header by which a request comes from another address.
+func from(address int) string { return fmt.Sprintf("%s: 192.0.2.%d:1", fromHeader, address) }
 
 func (w *world) Received(plugin string, code, events int) {
 	w.mu.Lock()

@@ -12,8 +12,8 @@ import (
 type Secure struct {
 	Certificate func() (*tls.Certificate, error)
 	// Authorize returns [http.StatusOK] if the caller who has a token may get a path, else another
-	// status and why.
-	Authorize func(ctx context.Context, token, path string) (status int, why string)
+	// status and why. from is the address of the client.
+	Authorize func(ctx context.Context, from, token, path string) (status int, why string)
 }
 
 func (s *Secure) tls() *tls.Config {
@@ -47,7 +47,7 @@ func (s *Secure) protect(path string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status, why := http.StatusUnauthorized, "there is no token: send the header Authorization: Bearer TOKEN, or the token as the password of any user"
 		if token, ok := tokenOf(r); ok {
-			status, why = s.Authorize(r.Context(), token, path)
+			status, why = s.Authorize(r.Context(), access.AddressOf(r), token, path)
 		}
 		if status == http.StatusOK {
 			keepOpen(w)
