@@ -80,7 +80,7 @@ func (s Server) Get(ctx context.Context) (*List, error) {
 	}
 	list, err := read(status, body)
 	if err != nil {
-		return nil, fmt.Errorf("%s: not the reply of a host: %w", at, err)
+		return nil, fmt.Errorf("%s: not the reply of a host: %w", at.Redacted(), err)
 	}
 	return list, nil
 }

@@ -69,6 +69,15 @@ func TestAHostThatAsksForAToken(t *testing.T) {
 	}
 }
 
+func TestAPasswordInAnAddressIsInNoError(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	at := strings.Replace(server.URL, "http://", "http://me:hidden@", 1)
+	if _, err := (Server{Address: at}).Get(t.Context()); err == nil || strings.Contains(err.Error(), "hidden") {
+		t.Errorf("%v", err)
+	}
+}
+
 // Beyond this machine a certificate that nobody knows is refused before the token is sent.
 func TestOnlyLoopbackAddressesNeedNoAuthority(t *testing.T) {
 	for host, want := range map[string]bool{"127.0.0.1": true, "localhost": true, "::1": true, "10.0.0.1": false, "thole.thole-system.svc": false, "localhost.example": false, "127.0.0.1.example": false} {
