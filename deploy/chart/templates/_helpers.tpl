@@ -12,8 +12,8 @@
 {{- end -}}
 
 {{- define "thole.selectorLabels" -}}
-app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | toYaml }}
+app.kubernetes.io/instance: {{ toYaml .Release.Name }}
 {{- end -}}
 
 {{- define "thole.labels" -}}
@@ -37,8 +37,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- /* What the host is called for others, as subject of a binding. */ -}}
 {{- define "thole.subject" -}}
 - kind: ServiceAccount
-  name: {{ include "thole.serviceAccountName" . }}
-  namespace: {{ .Release.Namespace }}
+  name: {{ include "thole.serviceAccountName" . | toYaml }}
+  namespace: {{ toYaml .Release.Namespace }}
 {{- end -}}
 
 {{- define "thole.image" -}}
@@ -88,10 +88,10 @@ cacheMiB: {{ .Values.cache.sizeMiB }}
 limits: {memoryMiB: 64}
 metrics:
   secure: {{ eq (include "thole.secure" .) "true" }}
-  service: {{ include "thole.fullname" . }}
+  service: {{ include "thole.fullname" . | toYaml }}
   secret: {{ include "thole.fullname" . }}-metrics
 leaderElection:
-  resourceName: {{ include "thole.fullname" . }}
+  resourceName: {{ include "thole.fullname" . | toYaml }}
 {{- if .Values.webhook.enabled }}
 webhook:
   listen: ":{{ .Values.webhook.port }}"
@@ -155,11 +155,11 @@ scheme: HTTPS
 {{- end -}}
 {{- if $p.image.reference -}}
 image:
-  reference: {{ $p.image.reference }}
+  reference: {{ toYaml $p.image.reference }}
   pullPolicy: {{ $p.image.pullPolicy }}
 {{- else if $p.existingClaim -}}
 persistentVolumeClaim:
-  claimName: {{ $p.existingClaim }}
+  claimName: {{ toYaml $p.existingClaim }}
   readOnly: true
 {{- else if $p.configMaps -}}
 projected:
@@ -168,7 +168,7 @@ projected:
     # A host without plugins is a host all the same, and takes up the first one
     # when it comes.
     - configMap:
-        name: {{ . }}
+        name: {{ toYaml . }}
         optional: true
     {{- end }}
     {{- if fromYaml (include "thole.policies" .) }}
@@ -191,7 +191,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata:
   name: {{ $ctx.name }}
-  namespace: {{ . }}
+  namespace: {{ toYaml . }}
   labels:
     {{- include "thole.labels" $ctx.root | nindent 4 }}
 rules:
@@ -201,7 +201,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata:
   name: {{ $ctx.name }}
-  namespace: {{ . }}
+  namespace: {{ toYaml . }}
   labels:
     {{- include "thole.labels" $ctx.root | nindent 4 }}
 roleRef:

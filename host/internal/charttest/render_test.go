@@ -41,6 +41,11 @@ var release = common.ReleaseOptions{Name: "thole", Namespace: "thole-system", Re
 // nothing are left out.
 func render(t *testing.T, values map[string]any) (map[string]string, error) {
 	t.Helper()
+	return renderAs(t, release, values)
+}
+
+func renderAs(t *testing.T, release common.ReleaseOptions, values map[string]any) (map[string]string, error) {
+	t.Helper()
 	c := load(t)
 	all, err := chartutil.ToRenderValues(c, values, release, common.DefaultCapabilities)
 	if err != nil {
