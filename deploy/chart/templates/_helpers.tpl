@@ -1,14 +1,17 @@
 {{- define "thole.fullname" -}}
-{{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
-{{- else -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
-{{- if contains $name .Release.Name -}}
-{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- if .Values.fullnameOverride -}}
+{{- $name = .Values.fullnameOverride -}}
+{{- else if contains $name .Release.Name -}}
+{{- $name = .Release.Name -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name $name | trunc 50 | trimSuffix "-" -}}
+{{- $name = printf "%s-%s" .Release.Name $name -}}
 {{- end -}}
+{{- $name = $name | trunc 50 | trimSuffix "-" -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) -}}
+{{- fail (printf "fullnameOverride: the objects would be called %s, which is no name for a Service: name them here, by a letter and then letters, digits and '-'" $name) -}}
 {{- end -}}
+{{- $name -}}
 {{- end -}}
 
 {{- define "thole.selectorLabels" -}}
@@ -56,7 +59,21 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and (not .Values.rbac.clusterRoles) (not .Values.watchNamespaces) -}}
 {{- fail "watchNamespaces: without ClusterRoles the host can only work in namespaces that are named here" -}}
 {{- end -}}
+{{- if ne .Values.metrics.secure (dig "metrics" "secure" .Values.metrics.secure .Values.config) -}}
+{{- fail "config.metrics.secure: set metrics.secure, which probes and Services follow" -}}
+{{- end -}}
 {{- if .Values.metrics.secure }}true{{ end -}}
+{{- end -}}
+
+{{- /* What may not be among the extra arguments, since manifests depend on it, by the value that sets it. */ -}}
+{{- define "thole.extraArgs" -}}
+{{- $set := dict "config" "config" "plugins" "plugins" "listen" "metrics.port" "metrics-secure" "metrics.secure" "webhook-listen" "webhook" "leader-elect" "replicaCount" "host-identity" "hostIdentity" "profiling" "profiling" "log-level" "logLevel" "log-format" "logFormat" -}}
+{{- range .Values.extraArgs -}}
+{{- with get $set (regexFind "^--[^=]*" . | trimPrefix "--") -}}
+{{- fail (printf "extraArgs: what %s sets is not set by an argument" .) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml .Values.extraArgs -}}
 {{- end -}}
 
 {{- /* The name and the namespace of the account of a plugin: dict root, plugin, item. */ -}}

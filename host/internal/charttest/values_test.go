@@ -38,6 +38,7 @@ func TestUnknownValuesAreRefused(t *testing.T) {
 		"cache: {sizeLimit: much}":                                "cache/sizeLimit",
 		"metrics: {port: 0}":                                      "metrics/port",
 		"extraArgs: --dry-run":                                    "extraArgs",
+		"plugins: {items: {web: {serviceAccount: {}}}}":           "plugins/items/web/serviceAccount", // it would act as the host
 	} {
 		var values map[string]any
 		if err := yaml.Unmarshal([]byte(text), &values); err != nil {
@@ -57,6 +58,10 @@ func TestValuesThatContradictEachOtherAreRefused(t *testing.T) {
 		"plugins: {configMaps: [a], existingClaim: b}":            "plugins: name one of configMaps, existingClaim and image.reference",
 		"plugins: {image: {reference: a}, existingClaim: b}":      "plugins: name one of configMaps, existingClaim and image.reference",
 		"serviceAccount: {create: false}":                         "serviceAccount.name: name the account that is there",
+		"extraArgs: [--dry-run, --metrics-secure=false]":          "extraArgs: what metrics.secure sets",
+		"extraArgs: [--listen, ':1']":                             "extraArgs: what metrics.port sets",
+		"extraArgs: [--leader-elect=false]":                       "extraArgs: what replicaCount sets", // each replica would write
+		"config: {metrics: {secure: false}}":                      "config.metrics.secure: set metrics.secure",
 		"{rbac: {clusterRoles: false}, metrics: {secure: false}, watchNamespaces: [a], plugins: {items: {web: {serviceAccount: {create: true}}}}}": "plugins.items.web.serviceAccount",
 	} {
 		var values map[string]any
@@ -65,6 +70,20 @@ func TestValuesThatContradictEachOtherAreRefused(t *testing.T) {
 		}
 		if _, err := render(t, values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// A release may be called as no Service may be.
+func TestNamesThatNoServiceCanHaveAreRefused(t *testing.T) {
+	for _, name := range []string{"123", "a.b", strings.Repeat("a", 48) + "--b"} {
+		named := release
+		named.Name = name
+		if _, err := renderAs(t, named, nil); err == nil || !strings.Contains(err.Error(), "fullnameOverride: the objects would be called") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := renderAs(t, named, map[string]any{"fullnameOverride": "thole"}); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
