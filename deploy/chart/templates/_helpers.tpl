@@ -59,6 +59,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and (not .Values.rbac.clusterRoles) (not .Values.watchNamespaces) -}}
 {{- fail "watchNamespaces: without ClusterRoles the host can only work in namespaces that are named here" -}}
 {{- end -}}
+{{- if and .Values.webhook.enabled (not .Values.rbac.clusterRoles) -}}
+{{- fail "webhook.enabled: webhook configurations have no namespace, and the rights to them are in a ClusterRole: set rbac.clusterRoles" -}}
+{{- end -}}
 {{- if ne .Values.metrics.secure (dig "metrics" "secure" .Values.metrics.secure .Values.config) -}}
 {{- fail "config.metrics.secure: set metrics.secure, which probes and Services follow" -}}
 {{- end -}}

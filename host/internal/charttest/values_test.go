@@ -61,7 +61,8 @@ func TestValuesThatContradictEachOtherAreRefused(t *testing.T) {
 		"extraArgs: [--dry-run, --metrics-secure=false]":          "extraArgs: what metrics.secure sets",
 		"extraArgs: [--listen, ':1']":                             "extraArgs: what metrics.port sets",
 		"extraArgs: [--leader-elect=false]":                       "extraArgs: what replicaCount sets", // each replica would write
-		"config: {metrics: {secure: false}}":                      "config.metrics.secure: set metrics.secure",
+		"{rbac: {clusterRoles: false}, metrics: {secure: false}, watchNamespaces: [a], webhook: {enabled: true}}": "webhook.enabled",
+		"config: {metrics: {secure: false}}": "config.metrics.secure: set metrics.secure",
 		"{rbac: {clusterRoles: false}, metrics: {secure: false}, watchNamespaces: [a], plugins: {items: {web: {serviceAccount: {create: true}}}}}": "plugins.items.web.serviceAccount",
 	} {
 		var values map[string]any
