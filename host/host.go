@@ -136,7 +136,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		Cluster: cluster, Cache: h.cache, Metrics: h.metrics, Events: h.events, Logger: h.logger, Traces: h.traces,
 		Recorder: func(dropped func()) effect.Recorder { return h.sender.Recorder(dropped) },
 		RollBack: func(plugin string, revision int, reason string) { h.catalog.RollBack(plugin, revision, reason) },
-		Version:  env.Version, Namespace: c.Namespace, Resync: c.Resync.Duration, HostIdentity: c.HostIdentity, Access: newReviewer(unlimited, env.RightsFor), LeadOf: h.replicas.of, ReviewEvery: env.RightsFor,
+		Version:  env.Version, Namespace: c.Namespace, Resync: c.Resync.Duration, HostIdentity: c.HostIdentity, Access: newReviewer(unlimited, c, env.RightsFor), LeadOf: h.replicas.of, ReviewEvery: env.RightsFor,
 		Ceiling: c.Allow, AllowRequested: env.AllowRequested,
 	})
 	h.catalog = catalog.New(catalog.Config[*sandbox.Guest]{

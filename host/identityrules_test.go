@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
@@ -41,6 +42,7 @@ type tenants struct {
 	admin   *rest.Config
 	clients *kubernetes.Clientset
 	objects dynamic.Interface
+	names   []string                         // of the plugins, each with an account of its name
 	roles   map[string][]*rbacv1.ClusterRole // by plugin; a Role has a namespace
 
 	mu      sync.Mutex
@@ -49,31 +51,37 @@ type tenants struct {
 
 var ofHost = rights.Account{Namespace: "thole-system", Name: "thole"}
 
-// tenantNames are the plugins, each with an account of its name.
-var tenantNames = []string{"configsync", "podmanager", "ttl"}
-
-func startTenants(t *testing.T) *tenants {
+// newTenants makes a cluster with the account of the host and the CRD of podmanager.
+func newTenants(t *testing.T, names []string, namespaces ...string) *tenants {
 	t.Helper()
 	cluster := devcluster.Start(t)
 	admin := rest.CopyConfig(cluster.Config)
 	admin.QPS = -1
-	s := &tenants{T: t, admin: admin, clients: kubernetes.NewForConfigOrDie(admin), objects: dynamic.NewForConfigOrDie(admin), roles: map[string][]*rbacv1.ClusterRole{}}
-	for _, name := range []string{ofHost.Namespace, "tenants"} {
+	s := &tenants{T: t, admin: admin, clients: kubernetes.NewForConfigOrDie(admin), objects: dynamic.NewForConfigOrDie(admin), names: names, roles: map[string][]*rbacv1.ClusterRole{}}
+	for _, name := range append(namespaces, ofHost.Namespace) {
 		s.apply(fmt.Appendf(nil, "apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}", name))
 	}
 	s.apply(fmt.Appendf(nil, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: %s, namespace: %s}", ofHost.Name, ofHost.Namespace))
 	s.applyFile("../plugins/podmanager/crd.yaml")
+	return s
+}
+
+// startTenants starts a host whose plugins may have the namespaces, nil for all.
+func startTenants(t *testing.T, namespaces map[string]config.Namespaces, names ...string) *tenants {
+	t.Helper()
+	s := newTenants(t, names, "tenants")
 	s.runningHost = start(t, s.hostConfig(), func(c *config.Config) {
 		c.HostIdentity = false
 		c.Allow = config.Allow{
 			Entries:         map[string]rights.Entries{config.EveryPlugin: rights.Everything()},
 			ServiceAccounts: map[string][]string{config.EveryPlugin: {"tenants/*"}},
+			Namespaces:      namespaces,
 		}
 	})
-	for _, name := range tenantNames {
+	for _, name := range names {
 		s.installTenant(name)
 	}
-	for _, name := range tenantNames {
+	for _, name := range names {
 		s.expectState(name, func(status catalog.Status) bool { return status.State == catalog.Running })
 	}
 	return s
@@ -194,25 +202,91 @@ func (s *tenants) missing(plugin string) []string {
 // work and nothing is forbidden. Without one of them the plugin concerned says what is missing,
 // and the others go on.
 func TestEachRuleOfAnAccountIsNeeded(t *testing.T) {
-	s := startTenants(t)
+	s := startTenants(t, nil, "configsync", "podmanager", "ttl")
 	s.applyFile("../plugins/podmanager/sample.yaml")
 	s.applyFile("../plugins/configsync/sample.yaml")
 	s.applyFile("../plugins/ttl/sample.yaml")
 	s.expectWork()
+	s.expectEachRuleIsNeeded()
+	s.expectWork()
+}
+
+// In a host that works in some namespaces alone, no rule for a plugin with an account of its own is in a
+// ClusterRole.
+func TestInNamespacesAccountsNeedNoClusterRole(t *testing.T) {
+	s := startTenants(t, map[string]config.Namespaces{config.EveryPlugin: {"default", "tenants"}}, "podmanager")
+	for _, role := range s.roles["podmanager"] {
+		if role.Namespace == "" {
+			t.Errorf("the ClusterRole %s has %v", role.Name, role.Rules)
+		}
+	}
+	s.applyFile("../plugins/podmanager/sample.yaml")
+	s.expectPod()
+	s.expectEachRuleIsNeeded()
+	s.expectPod()
+}
+
+// The Roles that the chart makes without any ClusterRole are enough for a plugin with an account of its own.
+func TestTheChartInNamespacesRunsAPluginAsItsAccount(t *testing.T) {
+	s := newTenants(t, []string{"podmanager"}, "team-a", "team-b")
+	text, err := os.ReadFile(filepath.Join("..", "deploy", "chart", "testdata", "namespaced.golden.yaml"))
+	s.must(err)
+	var c config.Config
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		var o struct {
+			Kind string
+			Data map[string]string
+		}
+		s.must(yaml.Unmarshal([]byte(document), &o))
+		switch o.Kind {
+		case "ConfigMap":
+			file := filepath.Join(t.TempDir(), "config.yaml")
+			writeText(t, file, o.Data["config.yaml"])
+			c, err = config.Read(file)
+			s.must(err)
+		case "ServiceAccount", "Role", "RoleBinding":
+			s.apply([]byte(document))
+		case "ClusterRole", "ClusterRoleBinding":
+			t.Errorf("there is a %s", o.Kind)
+		}
+	}
+	s.runningHost = start(t, s.hostConfig(), func(given *config.Config) {
+		c.Plugins, c.Listen, c.CacheDir = given.Plugins, given.Listen, given.CacheDir
+		*given = c
+	})
+	s.install("podmanager", wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager"))
+	sample, err := os.ReadFile("../plugins/podmanager/sample.yaml")
+	s.must(err)
+	for _, o := range s.apply(bytes.ReplaceAll(sample, []byte("namespace: default"), []byte("namespace: team-b"))) {
+		await.Until(t, "its Pod is there", func() bool {
+			_, err := s.clients.CoreV1().Pods("team-b").Get(t.Context(), o.GetName(), metav1.GetOptions{})
+			return err == nil
+		})
+	}
 	await.Until(t, "no right is missing", s.nothingMissing)
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if len(s.refused) > 0 {
 		t.Errorf("forbidden: %q", s.refused)
 	}
+}
+
+// expectEachRuleIsNeeded takes each rule away for a while.
+func (s *tenants) expectEachRuleIsNeeded() {
+	s.Helper()
+	await.Until(s.T, "no right is missing", s.nothingMissing)
+	s.mu.Lock()
+	if len(s.refused) > 0 {
+		s.Errorf("forbidden: %q", s.refused)
+	}
 	s.mu.Unlock()
-	for _, name := range tenantNames {
+	for _, name := range s.names {
 		for _, role := range s.roles[name] {
 			for i, rule := range role.Rules {
 				s.Run(fmt.Sprintf("%s %s %d %v", role.Name, role.Namespace, i, rule.Resources), func(t *testing.T) { s.without(t, name, role, i) })
 			}
 		}
 	}
-	s.expectWork()
 }
 
 // without takes a rule of a role away, and gives it back.
@@ -232,7 +306,7 @@ func (s *tenants) without(t *testing.T, plugin string, role *rbacv1.ClusterRole,
 		}
 		return true
 	})
-	for _, other := range tenantNames {
+	for _, other := range s.names {
 		if other != plugin && len(others) == 0 && len(s.missing(other)) > 0 {
 			t.Errorf("%s lacks %q", other, s.missing(other))
 		}
@@ -245,7 +319,7 @@ func (s *tenants) without(t *testing.T, plugin string, role *rbacv1.ClusterRole,
 
 // nothingMissing reports whether no plugin lacks a right.
 func (s *tenants) nothingMissing() bool {
-	return !slices.ContainsFunc(tenantNames, func(name string) bool { return len(s.missing(name)) > 0 })
+	return !slices.ContainsFunc(s.names, func(name string) bool { return len(s.missing(name)) > 0 })
 }
 
 // sharing returns the roles by which the host has the same right for other plugins.
@@ -253,7 +327,7 @@ func (s *tenants) sharing(plugin string, role *rbacv1.ClusterRole, isPart func(r
 	if !strings.HasPrefix(role.Name, "thole-host:") {
 		return nil
 	}
-	for _, other := range tenantNames {
+	for _, other := range s.names {
 		for _, theirs := range s.roles[other] {
 			if other != plugin && strings.HasPrefix(theirs.Name, "thole-host:") && theirs.Namespace == role.Namespace && slices.ContainsFunc(theirs.Rules, isPart) {
 				all = append(all, theirs)
@@ -271,10 +345,20 @@ func haveOne(a, b rbacv1.PolicyRule) bool {
 	return shared(a.APIGroups, b.APIGroups) && shared(a.Resources, b.Resources) && shared(a.Verbs, b.Verbs) && slices.Equal(a.ResourceNames, b.ResourceNames)
 }
 
+// expectPod deletes the Pod of podmanager, if it is there, and waits for another one.
+func (s *tenants) expectPod() {
+	s.Helper()
+	s.must(s.clients.CoreV1().Pods("default").DeleteCollection(s.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	await.Until(s.T, "the Pod of podmanager is there", func() bool {
+		_, err := s.clients.CoreV1().Pods("default").Get(s.Context(), "sample", metav1.GetOptions{})
+		return err == nil
+	})
+}
+
 // expectWork waits until every plugin has done its work for new objects.
 func (s *tenants) expectWork() {
 	s.Helper()
-	s.must(s.clients.CoreV1().Pods("default").DeleteCollection(s.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	s.expectPod()
 	source, err := s.clients.CoreV1().ConfigMaps("shared-config").Get(s.Context(), "proxy", metav1.GetOptions{})
 	s.must(err)
 	version := source.ResourceVersion
@@ -285,10 +369,6 @@ func (s *tenants) expectWork() {
 		Name: "expired-" + version, Annotations: map[string]string{"ttl.thole.dev/expires-at": "2020-01-31T18:00:00Z"},
 	}}, metav1.CreateOptions{})
 	s.must(err)
-	await.Until(s.T, "the Pod of podmanager is there", func() bool {
-		_, err := s.clients.CoreV1().Pods("default").Get(s.Context(), "sample", metav1.GetOptions{})
-		return err == nil
-	})
 	await.Until(s.T, "configsync has copied the ConfigMap", func() bool {
 		copied, err := s.clients.CoreV1().ConfigMaps("team-a").Get(s.Context(), "proxy", metav1.GetOptions{})
 		return err == nil && copied.Data["version"] == version

@@ -78,8 +78,8 @@ func newUnlimited(cluster *rest.Config) (*kubernetes.Clientset, error) {
 }
 
 // newReviewer returns what asks the API server for the rights of service accounts.
-func newReviewer(client *kubernetes.Clientset, allowedFor time.Duration) *access.Reviewer {
-	return access.New(access.Config{Client: client.AuthorizationV1(), Accounts: client.CoreV1(), AllowedFor: allowedFor})
+func newReviewer(client *kubernetes.Clientset, c config.Config, allowedFor time.Duration) *access.Reviewer {
+	return access.New(access.Config{Client: client.AuthorizationV1(), Local: c.InNamespaces(), Accounts: client.CoreV1(), AllowedFor: allowedFor})
 }
 
 // loader loads modules into the sandbox for the catalog.

@@ -41,6 +41,15 @@ func including(verb string, r object.Resource, key object.Key) []Action {
 	return actions
 }
 
+// widest returns the first of the actions that is asked for: not the right to all objects that there are, if
+// the question is one about a namespace.
+func (r *Reviewer) widest(on object.Resource, key object.Key) int {
+	if r.Local && on.Namespaced && key.Namespace != "" {
+		return 1
+	}
+	return 0
+}
+
 // MayUse returns nil if an account may use a verb on an object, on all of a namespace if the
 // key has no name, or on all that there are if it has no namespace either. The error is a
 // [*DeniedError], a [*MissingAccountError], or that of asking.
@@ -49,7 +58,7 @@ func (r *Reviewer) MayUse(ctx context.Context, account rights.Account, verb stri
 	if s.gone.Load() {
 		return &MissingAccountError{account}
 	}
-	actions := including(verb, on, key)
+	actions := including(verb, on, key)[r.widest(on, key):]
 	if allowed, _ := s.knownOneOf(actions); allowed {
 		return nil
 	}
@@ -73,5 +82,5 @@ func (r *Reviewer) KnownToUse(account rights.Account, verb string, on object.Res
 	if s.gone.Load() {
 		return false, true
 	}
-	return s.knownOneOf(including(verb, on, key))
+	return s.knownOneOf(including(verb, on, key)[r.widest(on, key):])
 }

@@ -100,6 +100,39 @@ func TestKnownRightIsUsedBeforeAWiderOneIsAskedFor(t *testing.T) {
 	}
 }
 
+// A host in namespaces asks in the namespace, and about no more than that.
+func TestInNamespacesEachQuestionIsAskedInItsNamespace(t *testing.T) {
+	s, key := newServer(t), object.Key{Namespace: "a", Name: "p"}
+	s.Local = true
+	s.may("get pods a p", "get nodes  ")
+	if err := s.MayUse(t.Context(), one, rights.Get, pods, key); err != nil {
+		t.Error(err)
+	}
+	if want := []string{user + "get pods a ", user + "get pods a p"}; !slices.Equal(s.asked, want) || s.local != 2 {
+		t.Errorf("asked was %q, %d in the namespace", s.asked, s.local)
+	}
+	if err := s.MayUse(t.Context(), one, rights.List, pods, key); !Denied(err) {
+		t.Errorf("list: %v", err)
+	}
+	if may, known := s.KnownToUse(one, rights.List, pods, key); may || !known {
+		t.Errorf("that it is denied is known: %v", known)
+	}
+	s.asked, s.local = nil, 0
+	if err := s.MayUse(t.Context(), one, rights.Get, nodes, object.Key{Name: "n"}); err != nil || s.local > 0 {
+		t.Errorf("%v, %q", err, s.asked)
+	}
+
+	// With the roles of a version before it may ask as that did.
+	s.forbidsLocal = true
+	if err := s.MayUse(t.Context(), other, rights.Get, pods, key); err != nil {
+		t.Errorf("%v", err)
+	}
+	s.always(noAnswer, 403)
+	if err := s.MayUse(t.Context(), other, rights.Watch, pods, key); err == nil || Denied(err) || !strings.Contains(err.Error(), "localsubjectaccessreviews") {
+		t.Errorf("the error does not state the right that is missing: %v", err)
+	}
+}
+
 func TestErrorOfAWiderRightAllowsNothing(t *testing.T) {
 	s := newServer(t)
 	s.answer = func(a authorizationv1.ResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, int) {

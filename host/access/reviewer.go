@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/time/rate"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	client "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -42,10 +43,14 @@ func (a Action) right(account rights.Account) explain.Right {
 
 // Config configures a [Reviewer].
 type Config struct {
-	// Client needs the right to create subjectaccessreviews. Its own limit of requests
-	// must be off (a QPS of -1): it would let one account delay the others, and the
-	// reviewer bounds each of them.
-	Client   client.AuthorizationV1Interface
+	// Client needs the right to create subjectaccessreviews, or with Local to create
+	// localsubjectaccessreviews in the namespaces. Its own limit of requests must be off (a QPS of
+	// -1): it would let one account delay the others, and the reviewer bounds each of them.
+	Client client.AuthorizationV1Interface
+	// Local is for a host that works in some namespaces alone. Each question about namespaced
+	// objects is one about a namespace, for which it needs no ClusterRole: the right to all objects
+	// that there are is not asked for.
+	Local    bool
 	Accounts corev1.ServiceAccountsGetter // needs the right to get them
 	// AllowedFor and DeniedFor are for how long an answer is remembered, from the time of the
 	// question; default 60 s and 10 s.
@@ -134,11 +139,23 @@ func (r *Reviewer) subject(account rights.Account) *subject {
 // they are spelled out. That the account exists is not checked.
 // See https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access.
 func (r *Reviewer) review(ctx context.Context, account rights.Account, a Action) (authorizationv1.SubjectAccessReviewStatus, error) {
-	review, err := r.Client.SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
-		Spec: authorizationv1.SubjectAccessReviewSpec{User: account.User(), Groups: account.Groups(), ResourceAttributes: a.attributes()},
-	}, metav1.CreateOptions{})
+	spec := authorizationv1.SubjectAccessReviewSpec{User: account.User(), Groups: account.Groups(), ResourceAttributes: a.attributes()}
+	var forbidden error // where the roles of the host are those of a version that did not ask so
+	if r.Local && a.Namespace != "" {
+		review, err := r.Client.LocalSubjectAccessReviews(a.Namespace).Create(ctx, &authorizationv1.LocalSubjectAccessReview{
+			ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace}, Spec: spec,
+		}, metav1.CreateOptions{})
+		switch {
+		case err == nil:
+			return review.Status, nil
+		case !apierrors.IsForbidden(err):
+			return authorizationv1.SubjectAccessReviewStatus{}, err
+		}
+		forbidden = err
+	}
+	review, err := r.Client.SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
 	if err != nil {
-		return authorizationv1.SubjectAccessReviewStatus{}, err
+		return authorizationv1.SubjectAccessReviewStatus{}, cmp.Or(forbidden, err)
 	}
 	return review.Status, nil
 }

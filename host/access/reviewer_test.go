@@ -42,6 +42,9 @@ type server struct {
 	mu     sync.Mutex
 	asked  []string // "USER VERB RESOURCE NAMESPACE NAME", USER is "" for the host
 	groups []string // of the last question
+	local  int      // how many of the questions were in their namespace
+	// forbidsLocal makes the server refuse these.
+	forbidsLocal bool
 	// answer is called for each question, several at once.
 	answer func(authorizationv1.ResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, int)
 }
@@ -84,6 +87,11 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a := review.Spec.ResourceAttributes
+	isLocal := strings.HasSuffix(r.URL.Path, "/localsubjectaccessreviews")
+	if isLocal && (r.URL.Path != "/apis/authorization.k8s.io/v1/namespaces/"+a.Namespace+"/localsubjectaccessreviews" || review.Namespace != a.Namespace) {
+		http.Error(w, r.URL.Path+" of "+a.Namespace, http.StatusBadRequest) // as the API server does
+		return
+	}
 	if path := review.Spec.NonResourceAttributes; path != nil {
 		a = &authorizationv1.ResourceAttributes{Verb: path.Verb, Name: path.Path}
 	}
@@ -91,7 +99,17 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.asked = append(s.asked, strings.Join([]string{review.Spec.User, a.Verb, a.Resource, a.Namespace, a.Name}, " "))
 	s.groups = review.Spec.Groups
 	answer := s.answer
+	if isLocal {
+		s.local++
+	}
+	forbidden := isLocal && s.forbidsLocal
 	s.mu.Unlock()
+	if forbidden {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"cannot create localsubjectaccessreviews","reason":"Forbidden","code":403}`)
+		return
+	}
 	status, code := answer(*a)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)

@@ -44,6 +44,11 @@ func (n Namespaces) and(other Namespaces) Namespaces {
 
 func (n Namespaces) String() string { return strings.Join(n, ", ") }
 
+// InNamespaces reports whether no plugin may have all namespaces.
+func (c Config) InNamespaces() bool {
+	return c.Namespace != "" || c.Allow.Namespaces[EveryPlugin] != nil
+}
+
 // namespaces returns the namespaces that a plugin may have.
 func (a Allow) namespaces(plugin string) Namespaces {
 	if own, ok := a.Namespaces[plugin]; ok {

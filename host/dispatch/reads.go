@@ -77,12 +77,13 @@ func (r *run) Get(ctx context.Context, served sandbox.ReadCall) (sandbox.Reply, 
 	if !r.revision.Reads[kind].Get.Has(namespaced, key.Namespace, r.given.Namespace) {
 		return sandbox.Reply{}, r.notAllowed(kind, rights.Get, key.Namespace)
 	}
-	if code := r.may(ctx, toGet, kind, key); code != 0 {
-		return sandbox.Reply{}, code
-	}
 	scopes, err := r.revision.Scopes.Reads[kind].Get(scope.Read{Namespace: key.Namespace, Part: call.Fields})
 	if err != nil {
 		return sandbox.Reply{}, r.denied(kind, err)
+	}
+	// After that: of a namespace that is not followed the host may not be allowed to ask.
+	if code := r.may(ctx, toGet, kind, key); code != 0 {
+		return sandbox.Reply{}, code
 	}
 	obj, code := r.find(ctx, scopes, kind, key, edgePart(scopes, call.Fields, part))
 	switch {

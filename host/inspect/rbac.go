@@ -57,7 +57,7 @@ func (r *Report) RBAC(o RBACOptions) ([]byte, error) {
 	name := r.Name + ":" + o.Account.Namespace + ":" + o.Account.Name
 	y.rolesOf(o.Account, "thole:"+name, allow.AccountRules(r.manifest, namespaces, resources, secrets...))
 	name += ":" + o.HostAccount.Namespace + ":" + o.HostAccount.Name
-	host := allow.HostRules(r.manifest, o.Account, o.Constrained, namespaces, resources, secrets...)
+	host := allow.HostRules(r.manifest, o.Account, rights.Acting{Constrained: o.Constrained, Local: o.Host.InNamespaces()}, namespaces, resources, secrets...)
 	host = append(host, rights.WebhookRules(r.manifest, resources)...)
 	host = append(host, receiveRules(r.manifest, host)...)
 	slices.SortStableFunc(host, func(a, b rights.Rule) int { return strings.Compare(a.Namespace, b.Namespace) })

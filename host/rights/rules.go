@@ -41,17 +41,26 @@ func (all Entries) AccountRules(m *abi.Manifest, namespaces []string, resources 
 	return sorted(rules(only(append(all.grants(m, namespaces, resources), secretGrants(secrets)...), checked, sent, implied)))
 }
 
+// Acting is how the host acts as accounts of plugins.
+type Acting struct {
+	// Constrained is whether it may use an account for nothing but what it sends, by constrained
+	// impersonation (KEP-5284), which not every API server has.
+	Constrained bool
+	// Local is whether it asks what an account may do in each namespace by itself.
+	Local bool
+}
+
 // HostRules returns what the account of the host needs for a plugin that acts as another
-// account, beside [Entries.AccountRules]. With constrained impersonation (KEP-5284), which not
-// every API server has, it may use that account for nothing but what it sends. For the zero
-// Account, with which the plugin acts as the host, they are all rules that there are.
-func (all Entries) HostRules(m *abi.Manifest, account Account, constrained bool, namespaces []string, resources Resources, secrets ...SecretRef) []Rule {
+// account, beside [Entries.AccountRules]. For the zero Account, with which the plugin acts as the
+// host, they are all rules that there are.
+func (all Entries) HostRules(m *abi.Manifest, account Account, by Acting, namespaces []string, resources Resources, secrets ...SecretRef) []Rule {
 	grants := append(all.grants(m, namespaces, resources), secretGrants(secrets)...)
 	if account == (Account{}) {
 		return sorted(rules(only(grants, followed, sent, implied)))
 	}
-	own := append(only(grants, followed, lost), account.impersonation(constrained)...)
-	if constrained {
+	own := append(only(grants, followed, lost), account.impersonation(by.Constrained)...)
+	own = append(own, account.reviews(by.Local, only(grants, checked, sent, implied))...)
+	if by.Constrained {
 		for _, g := range only(grants, sent) {
 			g.verb, g.use = impersonateOn+g.verb, "what is sent as "+account.String()
 			own = append(own, g)
@@ -106,15 +115,26 @@ const Impersonate = "impersonate"
 // impersonation returns what the host needs to act as the account, whatever the plugin does.
 func (a Account) impersonation(constrained bool) []grant {
 	at := target{namespace: a.Namespace, resource: "serviceaccounts", name: a.Name}
-	all := []grant{
-		{target: target{group: "authorization.k8s.io", resource: "subjectaccessreviews"}, verb: Create, use: "find out what " + a.String() + " may read"},
-		{target: at, verb: Get, use: "find out whether the account exists"},
-	}
+	all := []grant{{target: at, verb: Get, use: "find out whether the account exists"}}
 	if !constrained {
 		return append(all, grant{target: at, verb: Impersonate, use: "act as the account"})
 	}
 	at.group = "authentication.k8s.io"
 	return append(all, grant{target: at, verb: ImpersonateConstrained, use: "act as the account, for the requests that impersonate-on allows"})
+}
+
+// reviews returns what the host needs to ask what the account may do, of which it needs some.
+func (a Account) reviews(local bool, needs []grant) (all []grant) {
+	for _, need := range needs {
+		at := target{group: "authorization.k8s.io", resource: "subjectaccessreviews"}
+		if local && need.namespace != "" {
+			at.namespace, at.resource = need.namespace, "localsubjectaccessreviews"
+		}
+		if g := (grant{target: at, verb: Create, use: "find out what " + a.String() + " may read"}); !slices.Contains(all, g) {
+			all = append(all, g)
+		}
+	}
+	return all
 }
 
 // only returns the grants that are for one of the reasons.

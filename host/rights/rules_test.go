@@ -130,24 +130,28 @@ func TestRulesOfAnAccountAndItsHost(t *testing.T) {
 				t.Fatal("the entries do not allow it")
 			}
 			expectRules(t, "account", c.entries.AccountRules(&c.manifest, c.namespaces, served), c.account...)
-			expectRules(t, "host", c.entries.HostRules(&c.manifest, actor, true, c.namespaces, served), c.host...)
+			expectRules(t, "host", c.entries.HostRules(&c.manifest, actor, Acting{Constrained: true}, c.namespaces, served), c.host...)
 		})
 	}
 }
 
 func TestRulesWithoutConstrainedImpersonation(t *testing.T) {
 	m := &abi.Manifest{Controllers: []abi.Controller{{For: widget.All()}}}
-	expectRules(t, "host", Entries(nil).HostRules(m, actor, false, nil, served),
+	expectRules(t, "host", Entries(nil).HostRules(m, actor, Acting{}, nil, served),
 		"events create,patch", "authorization.k8s.io/subjectaccessreviews create", "example.com/widget get,list,watch", "team: serviceaccounts robot get,impersonate")
-	expectRules(t, "of the host itself", Entries(nil).HostRules(m, Account{}, true, nil, served),
+	expectRules(t, "of the host itself", Entries(nil).HostRules(m, Account{}, Acting{Constrained: true}, nil, served),
 		"events create,patch", "example.com/widget get,list,watch,patch", "example.com/widget/status patch")
 	credentials := SecretRef{"vault", "api"}
+	expectRules(t, "in namespaces", Entries(nil).HostRules(m, actor, Acting{Local: true}, []string{"a", "b"}, served, credentials),
+		"a: events create,patch", "a: authorization.k8s.io/localsubjectaccessreviews create", "a: example.com/widget get,list,watch",
+		"b: events create,patch", "b: authorization.k8s.io/localsubjectaccessreviews create", "b: example.com/widget get,list,watch",
+		"team: serviceaccounts robot get,impersonate", "vault: authorization.k8s.io/localsubjectaccessreviews create")
 	expectRules(t, "of the account with Secrets", Entries(nil).AccountRules(m, nil, served, credentials),
 		"example.com/widget get,list,patch", "example.com/widget/status patch", "vault: secrets api get")
-	expectRules(t, "with Secrets", Entries(nil).HostRules(m, actor, true, nil, served, credentials),
+	expectRules(t, "with Secrets", Entries(nil).HostRules(m, actor, Acting{Constrained: true}, nil, served, credentials),
 		"events create,patch", "authorization.k8s.io/subjectaccessreviews create", "example.com/widget get,list,watch,on:get,on:patch", "example.com/widget/status on:patch",
 		"team: serviceaccounts robot get", "team: authentication.k8s.io/serviceaccounts robot impersonate:serviceaccount", "vault: secrets api on:get")
-	expectRules(t, "of the host itself with Secrets", Entries(nil).HostRules(m, Account{}, true, nil, served, credentials),
+	expectRules(t, "of the host itself with Secrets", Entries(nil).HostRules(m, Account{}, Acting{Constrained: true}, nil, served, credentials),
 		"events create,patch", "example.com/widget get,list,watch,patch", "example.com/widget/status patch", "vault: secrets api get")
 	unknown := func(abi.Kind) (object.Resource, bool) { return object.Resource{}, false }
 	expectRules(t, "of a kind that is not known", Entries(nil).AccountRules(m, nil, unknown))

@@ -56,7 +56,7 @@ func (r *Runner) startReview(p *plugin, rev *Revision, constrained bool, resourc
 	v := &rightsReview{
 		runner: r, plugin: rev.Plugin, account: account, cancel: cancel, done: make(chan struct{}),
 		ofAccount: rev.Policy.Allow.AccountRules(rev.Manifest, r.namespacesOf(rev), of, secrets...),
-		ofHost:    rev.Policy.Allow.HostRules(rev.Manifest, account, constrained, r.namespacesOf(rev), of, secrets...),
+		ofHost:    rev.Policy.Allow.HostRules(rev.Manifest, account, rights.Acting{Constrained: constrained, Local: r.Access.Local}, r.namespacesOf(rev), of, secrets...),
 	}
 	found := before.found()
 	v.missing.Store(&found) // what was reported is not reported again

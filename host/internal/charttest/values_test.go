@@ -63,7 +63,6 @@ func TestValuesThatContradictEachOtherAreRefused(t *testing.T) {
 		"extraArgs: [--leader-elect=false]":                       "extraArgs: what replicaCount sets", // each replica would write
 		"{rbac: {clusterRoles: false}, metrics: {secure: false}, watchNamespaces: [a], webhook: {enabled: true}}": "webhook.enabled",
 		"config: {metrics: {secure: false}}": "config.metrics.secure: set metrics.secure",
-		"{rbac: {clusterRoles: false}, metrics: {secure: false}, watchNamespaces: [a], plugins: {items: {web: {serviceAccount: {create: true}}}}}": "plugins.items.web.serviceAccount",
 	} {
 		var values map[string]any
 		if err := yaml.Unmarshal([]byte(text), &values); err != nil {
