@@ -115,6 +115,10 @@ func (k kept) check(t *rapid.T, q Query) {
 	if got := list(t, k.snapshot, q); !slices.EqualFunc(got, want, isSame) {
 		t.Fatalf("%+v: %d objects, want %d", q, len(got), len(want))
 	}
+}
+
+// checkEach gets each object.
+func (k kept) checkEach(t *rapid.T) {
 	for key, o := range k.objects {
 		if got, err := k.snapshot.Get(key); err != nil || !isSame(got, o) {
 			t.Fatalf("get %s: %v, %v", key, got, err)
@@ -193,6 +197,7 @@ func TestSnapshotsStayAsTheyWere(t *testing.T) {
 			"close": func(t *rapid.T) {
 				if len(snapshots) > 0 {
 					i := rapid.IntRange(0, len(snapshots)-1).Draw(t, "which")
+					snapshots[i].checkEach(t)
 					s.Close(snapshots[i].snapshot)
 					snapshots = slices.Delete(snapshots, i, i+1)
 				}
@@ -245,6 +250,9 @@ func TestSnapshotsStayAsTheyWere(t *testing.T) {
 				}
 			},
 		})
+		for _, k := range append(snapshots, kept{s.Open(), model}) {
+			k.checkEach(t)
+		}
 	})
 }
 
