@@ -196,6 +196,8 @@ func launch(binary, home string, args ...string) (_ *process, err error) {
 	defer stderr.Close()
 	cmd := exec.Command(binary, append([]string{"--stop-with-stdin"}, args...)...)
 	cmd.Stderr = stderr
+	// A fifth less of the processor, for 60 MiB: most of what a start allocates stays.
+	cmd.Env = append(os.Environ(), "GOGC=300")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
