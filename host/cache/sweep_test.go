@@ -7,6 +7,7 @@ import (
 	"iter"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,11 +22,17 @@ import (
 // packedStore has n objects, all packed, and their events delivered.
 func packedStore(t testing.TB, n int) *store {
 	t.Helper()
-	s := newStore()
 	var list []any
 	for i := range n {
 		list = append(list, halfRandom(i))
 	}
+	return packed(t, list)
+}
+
+// packed is a store with the objects, all of which are packed.
+func packed(t testing.TB, list []any) *store {
+	t.Helper()
+	s := newStore()
 	if err := s.Replace(list, "1"); err != nil {
 		t.Fatal(err)
 	}
@@ -233,9 +240,13 @@ func TestMuchMemoryThatIsFreedIsReturned(t *testing.T) {
 	if forced() != before {
 		t.Error("the garbage of 500 objects is collected")
 	}
-	packedStore(t, 20_000)
+	large := make([]any, 1500)
+	for i := range large {
+		large[i] = parsed(sampleOf(i, fmt.Sprint(i), map[string]any{"data": strings.Repeat("x", returnAfter/1000)}), widget)
+	}
+	packed(t, large)
 	if forced() == before {
-		t.Error("the garbage of 20,000 objects is not collected")
+		t.Error("the garbage of 1,500 large objects is not collected")
 	}
 }
 
