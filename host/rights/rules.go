@@ -30,6 +30,14 @@ func (r Rule) Path() string {
 	return r.Resource + "/" + r.Subresource
 }
 
+// Has reports whether the rule lets a verb be used on an object, on all of a namespace if there is no name,
+// or on all that there are if there is no namespace either.
+func (r Rule) Has(verb, group, resource, namespace, name string) bool {
+	within := func(of, what string) bool { return of == "" || of == what }
+	return r.Subresource == "" && r.Group == group && r.Resource == resource && slices.Contains(r.Verbs, verb) &&
+		within(r.Namespace, namespace) && within(r.Name, name)
+}
+
 // AccountRules returns what the service account of a plugin needs for what the manifest asks
 // for and the entries allow, in the namespaces to which the plugin is restricted, nil for all.
 // A kind of which resources does not know how it is served has no rules. Secrets are those

@@ -3,8 +3,10 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -214,6 +216,62 @@ func TestMissingRightsAreReportedOnce(t *testing.T) {
 		t.Errorf("also reported: %s", text)
 	default:
 	}
+}
+
+// A right that is taken away and given back between two reviews is missing in none of them. What was refused
+// meanwhile is due all the same, and nothing is if the right is still missing, or nothing was refused.
+func TestARightThatIsMissingBetweenReviewsMakesObjectsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &authorizer{}
+		a.deny(nil)
+		r := &Runner{Config: Config{Access: a.reviewer("there"), Events: events.Observers()}}
+		v := &rightsReview{runner: r, plugin: "p", account: rights.Account{Namespace: "a", Name: "there"}, ofAccount: []rights.Rule{
+			{Resource: "gadgets", Verbs: []string{"get"}}, {Resource: "widgets", Verbs: []string{"get", "watch"}},
+		}}
+		v.refused = make([]atomic.Bool, len(v.ofAccount))
+		v.missing.Store(new([]string))
+		p := &plugin{}
+		p.review.Store(v)
+		kind := abi.Kind{APIVersion: "v1", Kind: "Widget"}
+		widgets := object.Resource{GVR: schema.GroupVersionResource{Version: "v1", Resource: "widgets"}, Namespaced: true}
+		may := r.accessOf(&Revision{Policy: config.Policy{ServiceAccount: "a/there"}}, map[abi.Kind]object.Resource{kind: widgets}, p)
+		regained := func() bool {
+			t.Helper()
+			time.Sleep(time.Minute) // fake time: what was denied is not remembered
+			refused := v.takeRefused()
+			if _, err := v.look(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second) // fake time: nor what was allowed
+			return slices.ContainsFunc(refused, func(i int) bool { return !v.lacks(i) })
+		}
+		w := object.Key{Namespace: "n", Name: "w"}
+		for name, read := range map[string]func(){
+			"a read":   func() { _ = may.May(t.Context(), rights.Get, kind, w) },
+			"a change": func() { _, _ = may.Known(rights.Get, kind, w) },
+		} {
+			if regained() {
+				t.Errorf("%s: before", name)
+			}
+			a.deny(nil, "there get widgets")
+			_ = may.May(t.Context(), rights.Get, kind, w) // what is known is what was asked
+			v.takeRefused()
+			read()
+			a.deny(nil)
+			if !regained() {
+				t.Errorf("%s that was refused is not due", name)
+			}
+			if regained() {
+				t.Errorf("%s is due twice", name)
+			}
+			a.deny(nil, "there get widgets")
+			read()
+			if regained() {
+				t.Errorf("%s is due while the right is missing", name)
+			}
+			a.deny(nil)
+		}
+	})
 }
 
 func TestOneWriteWaitsForASlowAnswer(t *testing.T) {

@@ -52,15 +52,16 @@ type accountAccess struct {
 	reviewer  *access.Reviewer
 	account   rights.Account
 	resources map[abi.Kind]object.Resource
+	review    *atomic.Pointer[rightsReview] // of the plugin
 }
 
 // accessOf returns what the account of a revision may read, nil if it acts as the host.
-func (r *Runner) accessOf(rev *Revision, resources map[abi.Kind]object.Resource) dispatch.Access {
+func (r *Runner) accessOf(rev *Revision, resources map[abi.Kind]object.Resource, p *plugin) dispatch.Access {
 	account := rev.Policy.Account()
 	if account == (rights.Account{}) {
 		return nil
 	}
-	return accountAccess{r.Access, account, resources}
+	return accountAccess{r.Access, account, resources, &p.review}
 }
 
 // mayGet returns [effect.Config].MayGet for an account, nil for the host. That it is not known
@@ -100,10 +101,18 @@ func (a accountAccess) May(ctx context.Context, verb string, kind abi.Kind, key 
 	if !known { // no revision that starts has such a kind
 		return fmt.Errorf("whether %s may %s %s is not known: the API server did not state how the kind is served", a.account, verb, kind)
 	}
-	return a.reviewer.MayUse(ctx, a.account, verb, resource, key)
+	err := a.reviewer.MayUse(ctx, a.account, verb, resource, key)
+	if access.Denied(err) {
+		a.review.Load().refuse(verb, resource, key)
+	}
+	return err
 }
 
 // Known implements [dispatch.Access].
 func (a accountAccess) Known(verb string, kind abi.Kind, key object.Key) (allowed, known bool) {
-	return a.reviewer.KnownToUse(a.account, verb, a.resources[kind], key)
+	resource := a.resources[kind]
+	if allowed, known = a.reviewer.KnownToUse(a.account, verb, resource, key); known && !allowed {
+		a.review.Load().refuse(verb, resource, key)
+	}
+	return allowed, known
 }

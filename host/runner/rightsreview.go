@@ -27,9 +27,10 @@ type rightsReview struct {
 	plugin        string
 	account       rights.Account
 	ofAccount     []rights.Rule
+	refused       []atomic.Bool // of ofAccount: something was refused for want of the rule since the last review
 	ofHost        []rights.Rule
 	missing       atomic.Pointer[[]string] // what was found last
-	lastOfAccount []string                 // of that; used by run
+	lastOfAccount []string                 // of that, "" for each rule that the account has; used by run
 	cancel        context.CancelFunc
 	done          chan struct{}
 }
@@ -58,6 +59,7 @@ func (r *Runner) startReview(p *plugin, rev *Revision, constrained bool, resourc
 		ofAccount: rev.Policy.Allow.AccountRules(rev.Manifest, r.namespacesOf(rev), of, secrets...),
 		ofHost:    rev.Policy.Allow.HostRules(rev.Manifest, account, rights.Acting{Constrained: constrained, Local: r.Access.Local}, r.namespacesOf(rev), of, secrets...),
 	}
+	v.refused = make([]atomic.Bool, len(v.ofAccount))
 	found := before.found()
 	v.missing.Store(&found) // what was reported is not reported again
 	p.review.Store(v)
@@ -84,14 +86,18 @@ func (v *rightsReview) run(ctx context.Context) {
 	defer close(v.done)
 	for {
 		pause := v.runner.ReviewEvery
+		refused := v.takeRefused()
 		missing, err := v.look(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil: // the API server is away, which others report
 			pause = min(pause, reviewRetry)
+			for _, i := range refused {
+				v.refused[i].Store(true)
+			}
 		default:
-			v.report(missing)
+			v.report(missing, slices.ContainsFunc(refused, func(i int) bool { return !v.lacks(i) }))
 		}
 		select {
 		case <-ctx.Done():
@@ -99,6 +105,34 @@ func (v *rightsReview) run(ctx context.Context) {
 		case <-time.After(outcome.AddJitter(pause, reviewJitter, rand.Float64())):
 		}
 	}
+}
+
+// refuse records that something was refused for want of a right of the account. A right that is taken away
+// and given back between two reviews is missing in none of them.
+func (v *rightsReview) refuse(verb string, on object.Resource, key object.Key) {
+	if v == nil {
+		return
+	}
+	for i, rule := range v.ofAccount {
+		if rule.Has(verb, on.GVR.Group, on.GVR.Resource, key.Namespace, key.Name) {
+			v.refused[i].Store(true)
+		}
+	}
+}
+
+// takeRefused returns the rules for want of which something was refused since the last call.
+func (v *rightsReview) takeRefused() (refused []int) {
+	for i := range v.refused {
+		if v.refused[i].Swap(false) {
+			refused = append(refused, i)
+		}
+	}
+	return refused
+}
+
+// lacks reports whether the last review has found that the account lacks a rule.
+func (v *rightsReview) lacks(rule int) bool {
+	return len(v.lastOfAccount) > 0 && v.lastOfAccount[rule+1] != ""
 }
 
 // look returns a text for each rule that is missing. What the account lacks is what was found
@@ -112,11 +146,14 @@ func (v *rightsReview) look(ctx context.Context) (missing []string, err error) {
 	switch {
 	case err == nil:
 		v.lastOfAccount = ofAccount
-	case len(missing) == 0:
+	case !slices.ContainsFunc(missing, isText):
 		return nil, err
 	}
-	return bounded(append(missing, v.lastOfAccount...)), nil
+	all := slices.Concat(missing, v.lastOfAccount)
+	return bounded(slices.DeleteFunc(all, func(text string) bool { return !isText(text) })), nil
 }
+
+func isText(text string) bool { return text != "" }
 
 // maxMissing bounds how many rules are shown and reported: an account may have lost its rights in
 // each of many namespaces.
@@ -129,11 +166,12 @@ func bounded(missing []string) []string {
 	return missing
 }
 
-// lackingOfAccount includes that the account is not there any more.
+// lackingOfAccount is lacking, after that the account is not there any more, "" if it is.
 func (v *rightsReview) lackingOfAccount(ctx context.Context) (missing []string, err error) {
+	missing = []string{""}
 	err = v.runner.Access.Exists(ctx, v.account)
 	if gone, is := errors.AsType[*access.MissingAccountError](err); is {
-		missing = []string{gone.Error()}
+		missing[0] = gone.Error()
 	} else if err != nil {
 		return nil, err
 	}
@@ -142,7 +180,7 @@ func (v *rightsReview) lackingOfAccount(ctx context.Context) (missing []string, 
 }
 
 // lacking returns a text for each rule of which an account, or the host for the zero Account, lacks
-// verbs.
+// verbs, and "" for each other one.
 func (v *rightsReview) lacking(ctx context.Context, account rights.Account, rules []rights.Rule) (missing []string, err error) {
 	for _, rule := range rules {
 		var verbs []string
@@ -157,33 +195,34 @@ func (v *rightsReview) lacking(ctx context.Context, account rights.Account, rule
 				verbs = append(verbs, verb)
 			}
 		}
+		text := ""
 		if len(verbs) > 0 {
 			right := explain.Right{User: access.UserOf(account), Group: rule.Group, Resource: rule.Path(), Namespace: rule.Namespace, Name: rule.Name}
-			text := right.Advice(verbs...)
+			text = right.Advice(verbs...)
 			if rule.OnlyIf != "" {
 				text += ", if " + rule.OnlyIf
 			}
-			missing = append(missing, text)
 		}
+		missing = append(missing, text)
 	}
 	return missing, nil
 }
 
 // report reports what has changed. After a rule was granted all objects are due: what the
-// plugin could not read or write may have been needed by any.
-func (v *rightsReview) report(missing []string) {
+// plugin could not read or write may have been needed by any. regained means that something was
+// refused for want of a rule that the account has again.
+func (v *rightsReview) report(missing []string, regained bool) {
 	before := v.found()
 	v.missing.Store(&missing)
-	if slices.Equal(before, missing) {
-		return
-	}
-	if len(missing) > 0 {
+	switch {
+	case slices.Equal(before, missing):
+	case len(missing) > 0:
 		v.runner.Events.Observe(events.RightsMissing{Plugin: v.plugin, Missing: missing})
-	} else {
+	default:
 		v.runner.Events.Observe(events.RightsGranted{Plugin: v.plugin})
 	}
 	granted := func(text string) bool { return !slices.Contains(missing, text) }
-	if !slices.ContainsFunc(before, granted) {
+	if !regained && !slices.ContainsFunc(before, granted) {
 		return
 	}
 	if p := v.runner.running(v.plugin); p != nil {

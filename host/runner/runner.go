@@ -178,7 +178,7 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	kept := r.stopOthers(p, rev, lead)
 	p.lead = lead
 	p.leader.Store(lead)
-	r.startIndexes(rev, p, byKind, r.accessOf(rev, resources))
+	r.startIndexes(rev, p, byKind, r.accessOf(rev, resources, p))
 	p.informers.replace(byKind)
 	p.written.replace(written)
 	late := p.written.late()
@@ -188,7 +188,7 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	r.Events.Observe(events.PluginStarted{Revision: rev.Revision, Manifest: rev.Manifest})
 	p.controllers = map[string]*controller{}
 	for i, m := range rev.Manifest.Controllers {
-		p.controllers[m.Name] = r.startOrSwap(rev, m, follows.Controllers[i], r.accessOf(rev, resources), p, kept[m.Name], newSinks)
+		p.controllers[m.Name] = r.startOrSwap(rev, m, follows.Controllers[i], r.accessOf(rev, resources, p), p, kept[m.Name], newSinks)
 	}
 	replaced.Close()
 	p.reviewed.Store(reviewedOf(rev, follows, resources))
