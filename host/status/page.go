@@ -10,13 +10,13 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/events"
@@ -100,7 +100,7 @@ var script string
 var pages = template.Must(template.New("page").Funcs(template.FuncMap{
 	"style":  func() template.CSS { return template.CSS(style) }, //nolint:gosec // it is page.css
 	"script": func() template.JS { return template.JS(script) },  //nolint:gosec // it is page.js
-	"age":    age, "took": took, "rate": rate, "short": ShortDigest, "one": one,
+	"age":    age, "took": took, "rate": rate, "short": ShortDigest, "one": one, "number": number, "failing": failing,
 }).Parse(source))
 
 // policy lets a page have its own style and script and nothing else, whatever is in it.
@@ -149,20 +149,31 @@ func (p *Page) frame(s *snapshot, title string) frame {
 // overview is the data of /ui.
 type overview struct {
 	frame
+	Plugins          []pluginView // the bad ones first
 	Failing, Slowest []*objectView
+	MoreFailing      int // that are not in Failing
 }
 
 func (p *Page) overview(s *snapshot) overview {
-	o := overview{frame: p.frame(s, "Status")}
-	o.Failing = first(s.where(func(o *objectView) bool { return o.Failure != nil }, byFailure), overviewFailing)
+	o := overview{frame: p.frame(s, "Status"), Plugins: slices.Clone(s.Plugins)}
+	slices.SortStableFunc(o.Plugins, badFirst)
+	failing := s.where(func(o *objectView) bool { return o.Failure != nil }, byFailure)
+	o.Failing = first(failing, overviewFailing)
+	o.MoreFailing = len(failing) - len(o.Failing)
 	o.Slowest = first(s.where(func(*objectView) bool { return true }, orders["slowest"]), overviewSlowest)
 	o.Loads = first(p.history.of(""), overviewLoads)
 	return o
 }
 
+// moment is a time and that of the snapshot.
+type moment struct{ Now, At time.Time }
+
+// Ago returns the data of how long ago a time was.
+func (s *snapshot) Ago(at time.Time) moment { return moment{s.At, at} }
+
 // objectTable is the data of a table of objects.
 type objectTable struct {
-	At      time.Time
+	*snapshot
 	ID      string // of its section
 	Plugins bool   // there is a column for them
 	Objects []*objectView
@@ -170,7 +181,7 @@ type objectTable struct {
 
 // ForObjects returns the data of a table.
 func (f frame) ForObjects(id string, objects []*objectView) objectTable {
-	return objectTable{f.At, id, f.Home == "", objects}
+	return objectTable{f.snapshot, id, f.Home == "", objects}
 }
 
 func first[T any](all []T, n int) []T { return all[:min(n, len(all))] }
@@ -268,33 +279,4 @@ func (p *Page) write(w http.ResponseWriter, status int, name string, data any) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	_, _ = w.Write(page.Bytes()) // whoever asked may have gone
-}
-
-// age returns how long ago a time was, as kubectl shows it.
-func age(now, at time.Time) string { return duration.HumanDuration(max(0, now.Sub(at))) }
-
-// took returns a duration with three digits at most.
-func took(d time.Duration) string {
-	for unit := time.Duration(1); unit < time.Hour; unit *= 10 {
-		if d < 1000*unit {
-			return d.Round(unit).String()
-		}
-	}
-	return d.Round(time.Second).String()
-}
-
-// rate returns how often something happens in a second; known is false if nobody has counted for long enough.
-func rate(known bool, perSecond float64) string {
-	if !known {
-		return "–"
-	}
-	return strconv.FormatFloat(perSecond, 'f', 1, 64)
-}
-
-// one returns a noun that agrees with a number.
-func one(n int, singular, plural string) string {
-	if n == 1 {
-		return singular
-	}
-	return plural
 }

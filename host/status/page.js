@@ -1,61 +1,82 @@
 "use strict";
-// Gets the page again every few seconds and replaces what has changed. Focus, scrolling, and text that
-// somebody is selecting stay as they are.
+// Gets the page again every few seconds and changes what differs. Elements stay the same ones, and with them
+// focus and scrolling; what holds a selection is left as it is.
 (() => {
-	const every = 5000;
+	const every = 5000; // milliseconds
 	const pause = document.getElementById("pause");
 	const problem = document.getElementById("problem");
 	let paused = false;
+	let updating = false;
 
-	const busy = (part) => {
-		const selection = getSelection();
-		return selection && !selection.isCollapsed && selection.containsNode(part, true);
-	};
-	const linkOf = (element) => element instanceof HTMLAnchorElement ? element.getAttribute("href") : null;
-
-	function replace(part, next) {
-		if (part.innerHTML === next.innerHTML || busy(part)) return;
-		const focused = part.contains(document.activeElement) ? document.activeElement : null;
-		const link = focused && linkOf(focused);
-		const scroller = part.querySelector(".scroll");
-		const left = scroller ? scroller.scrollLeft : 0;
-		const wasScroller = focused && focused === scroller;
-		part.replaceChildren(...next.childNodes);
-		const again = part.querySelector(".scroll");
-		if (again) again.scrollLeft = left;
-		if (wasScroller && again) again.focus({ preventScroll: true });
-		if (link !== null) {
-			const found = [...part.querySelectorAll("a")].find((a) => linkOf(a) === link);
-			if (found) found.focus({ preventScroll: true });
+	// update makes an element equal to another one. Children with an id are found again in another place.
+	function update(element, next) {
+		for (const { name } of [...element.attributes]) if (!next.hasAttribute(name)) element.removeAttribute(name);
+		for (const { name, value } of next.attributes) if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+		let at = element.firstChild;
+		for (const wanted of [...next.childNodes]) {
+			let node = at;
+			while (wanted.id && node && node.id !== wanted.id) node = node.nextSibling;
+			if (!node || node.nodeName !== wanted.nodeName || node.id !== wanted.id) node = wanted;
+			if (node === at) at = at.nextSibling;
+			else element.insertBefore(node, at);
+			if (node === wanted) continue;
+			if (node instanceof Element) update(node, wanted);
+			else if (node.data !== wanted.data) node.data = wanted.data;
 		}
+		while (at) {
+			const surplus = at;
+			at = at.nextSibling;
+			surplus.remove();
+		}
+	}
+
+	const partsOf = (page) => [...page.querySelectorAll("[data-live]")].map((part) => part.id);
+
+	function show(next) {
+		const ids = partsOf(document);
+		if (!next.getElementById("now")) throw new Error("the reply is another page");
+		if (partsOf(next).join() !== ids.join()) return location.reload(); // the plugin has come or gone
+		const focused = document.activeElement;
+		const selection = getSelection();
+		for (const id of ids) {
+			const part = document.getElementById(id);
+			if (selection.isCollapsed || !selection.containsNode(part, true)) update(part, next.getElementById(id));
+		}
+		// An element that was moved has lost it.
+		if (focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
+	}
+
+	async function get() {
+		const options = { cache: "no-store", signal: AbortSignal.timeout(2 * every) };
+		const response = await fetch(location.href, options).catch(() => { throw new Error("the host does not respond"); });
+		const type = response.headers.get("Content-Type") || "";
+		if (!type.startsWith("text/html")) throw new Error(`${response.status} ${response.statusText}`);
+		return new DOMParser().parseFromString(await response.text(), "text/html");
+	}
+
+	function tell(text) { // screen readers read what is set, also if it is the same
+		if (problem.textContent !== text) problem.textContent = text;
 	}
 
 	async function refresh() {
+		if (paused || updating || document.hidden) return;
+		updating = true;
 		try {
-			const response = await fetch(location.href, { cache: "no-store" });
-			const type = response.headers.get("Content-Type") || "";
-			if (!type.startsWith("text/html")) throw new Error(`${response.status} ${response.statusText}`);
-			const next = new DOMParser().parseFromString(await response.text(), "text/html");
-			if (paused) return;
-			for (const part of document.querySelectorAll("[data-live]")) {
-				const other = next.getElementById(part.id);
-				if (other) replace(part, other);
-			}
-			problem.textContent = "";
+			const next = await get();
+			if (!paused) show(next);
+			tell("");
 		} catch (error) {
-			problem.textContent = `Not updated: ${error.message}`;
+			tell(`Not updated: ${error.message}`);
 		}
-	}
-
-	async function live() {
-		if (!paused && !document.hidden) await refresh();
-		setTimeout(live, every);
+		updating = false;
 	}
 
 	pause.hidden = false;
 	pause.addEventListener("click", () => {
 		paused = !paused;
 		pause.setAttribute("aria-pressed", String(paused));
+		refresh();
 	});
-	setTimeout(live, every);
+	document.addEventListener("visibilitychange", refresh);
+	setInterval(refresh, every);
 })();

@@ -127,15 +127,15 @@ func TestOverviewHasPluginsAndTheObjectsToLookAt(t *testing.T) {
 	s.plugins[1].LastError = "no export <reconcile>"
 	page := s.fresh("/ui")
 	for id, want := range map[string][]string{
-		"plugins": {"a | running | 1 | | | 1 | 4 | 1 | – | – | 1", "b | failed no export <reconcile> | 1 | | | 1 | 1 | 0 | – | – | 0"},
-		"failing": {"ns/bad | a | c | 0s | 1ms | primary | panic Panic, 3 times", "ns/late | a | c | 0s | 1ms | primary | waiting NotYet, 9 times"},
-		"slowest": {"ns/good | a | c | 0s | 10ms | primary | –", "ns/bad | a | c | 0s | 1ms | primary | panic Panic, 3 times", "ns/late | a | c | 0s | 1ms | primary | waiting NotYet, 9 times"},
+		"plugins": {"b | failed no export <reconcile> | 0 | 1 | 0 | – | – | 1 |", "a | running | 1 | 4 | 1 | – | – | 1 |"},
+		"failing": {"ns/bad | panic Panic, 3 times | a | c | primary | 1ms | 0s ago", "ns/late | waiting NotYet, 9 times | a | c | primary | 1ms | 0s ago"},
+		"slowest": {"ns/good | | a | c | primary | 10ms | 0s ago", "ns/bad | panic Panic, 3 times | a | c | primary | 1ms | 0s ago", "ns/late | waiting NotYet, 9 times | a | c | primary | 1ms | 0s ago"},
 	} {
 		if got := rows(t, page, id); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", id, got, want)
 		}
 	}
-	if got := rows(t, s.fresh("/ui/plugins/a"), "controllers"); !slices.Equal(got, []string{"c | 4 | 1 of 2 | 10 | 3 | – | – | 500ms | 3 | 1"}) {
+	if got := rows(t, s.fresh("/ui/plugins/a"), "controllers"); !slices.Equal(got, []string{"c | 1 | 3 | 4 | 1 of 2 | 10 | 3 | – | – | 500ms"}) {
 		t.Errorf("%q", got)
 	}
 }

@@ -54,7 +54,12 @@ func (o *objectView) Fails() bool { return o.Failure != nil && !o.Waits() }
 
 // Bad reports whether somebody has to look at the plugin.
 func (p pluginView) Bad() bool {
-	return p.State != catalog.Running && p.State != catalog.Standby || p.Problem() != ""
+	switch p.State {
+	case catalog.Waiting, catalog.Degraded, catalog.Quarantined, catalog.Failed:
+		return true
+	default:
+		return p.Problem() != ""
+	}
 }
 
 // Mean returns how long a run takes.
@@ -167,4 +172,15 @@ func byFailure(a, b *objectView) int {
 
 func byName(a, b *objectView) int {
 	return cmp.Or(a.Object.Compare(b.Object), cmp.Compare(a.Plugin, b.Plugin), cmp.Compare(a.Controller, b.Controller))
+}
+
+func badFirst(a, b pluginView) int {
+	switch {
+	case a.Bad() == b.Bad():
+		return 0
+	case a.Bad():
+		return -1
+	default:
+		return 1
+	}
 }
