@@ -8,26 +8,32 @@
 	let paused = false;
 	let updating = false;
 
-	// update makes an element equal to another one. Children with an id are found again in another place.
+	function removed(node) {
+		const next = node.nextSibling;
+		node.remove();
+		return next;
+	}
+
+	// update makes an element equal to another one. Children with an id are found again in another place, and
+	// those that stay in their order are not moved: focus and scrolling depend on that.
 	function update(element, next) {
 		for (const { name } of [...element.attributes]) if (!next.hasAttribute(name)) element.removeAttribute(name);
 		for (const { name, value } of next.attributes) if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+		const ids = new Set([...next.children].map((child) => child.id));
+		for (const child of [...element.children]) if (child.id && !ids.has(child.id)) child.remove();
 		let at = element.firstChild;
 		for (const wanted of [...next.childNodes]) {
 			let node = at;
 			while (wanted.id && node && node.id !== wanted.id) node = node.nextSibling;
 			if (!node || node.nodeName !== wanted.nodeName || node.id !== wanted.id) node = wanted;
+			while (wanted.id && node !== wanted && node !== at && !at.id) at = removed(at);
 			if (node === at) at = at.nextSibling;
 			else element.insertBefore(node, at);
 			if (node === wanted) continue;
 			if (node instanceof Element) update(node, wanted);
 			else if (node.data !== wanted.data) node.data = wanted.data;
 		}
-		while (at) {
-			const surplus = at;
-			at = at.nextSibling;
-			surplus.remove();
-		}
+		while (at) at = removed(at);
 	}
 
 	const partsOf = (page) => [...page.querySelectorAll("[data-live]")].map((part) => part.id);
