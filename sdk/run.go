@@ -67,6 +67,8 @@ type Run struct {
 	config  []byte
 	result  abi.Result
 	invalid error // of the first intent or value that could not be encoded
+
+	uniqueNames uint64 // how many UniqueName has returned
 }
 
 type (
