@@ -54,7 +54,7 @@
 // Spec, Status and the objects of a plugin are small structs of the author's own,
 // with the fields that the plugin uses and the tags of encoding/json. Nothing of
 // k8s.io is needed: [ObjectMeta], [TypeMeta], [Time], [MicroTime], [Duration],
-// [Quantity], [IntOrString], [Condition] and [Raw] are in this package.
+// [Quantity], [IntOrString], [LabelSelector], [Condition] and [Raw] are in this package.
 //
 // They are read and written by encoding/json. `thole generate` writes a codec for
 // them, which is several times as fast. With [RegisterGenerated] in place of

@@ -12,7 +12,7 @@ import (
 type Query struct {
 	Kind
 	Namespace     string // "" for the primary's, or for all where the plugin may read them
-	LabelSelector string // in the notation of kubectl: app=web,tier in (a,b),!canary
+	LabelSelector string // in the notation of kubectl: app=web,tier in (a,b),!canary; see also [LabelSelector.Text]
 	// FieldSelector has requirements a=b and a!=b, separated by commas, on the fields of
 	// the controller's Indexes, and on those that its Select has. An object whose field has several values matches a=b if
 	// one of them is b. A comma, an equals sign and a backslash in a value have a

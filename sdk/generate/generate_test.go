@@ -32,7 +32,8 @@ func TestTemporaryFilesAreInGivenDirectory(t *testing.T) {
 // TestGeneratedFilesInTestdataAreFresh: `go generate ./...` ignores folders named
 // testdata.
 func TestGeneratedFilesInTestdataAreFresh(t *testing.T) {
-	files := generate(t, ".", "../sdktest/wasmtest/testdata/generated", "../sdktest/wasmtest/testdata/daemon", "../sdktest/wasmtest/testdata/review", "../sdktest/wasmtest/testdata/scan", "../../host/sandbox/testdata/bench/typed")
+	files := generate(t, ".", "../sdktest/wasmtest/testdata/generated", "../sdktest/wasmtest/testdata/daemon", "../sdktest/wasmtest/testdata/review", "../sdktest/wasmtest/testdata/scan",
+		"../../host/sandbox/testdata/bench/typed", "../../host/internal/apimachinerytest/testdata/values")
 	if err := Update(files, true, nil); err != nil {
 		t.Error(err)
 	}

@@ -285,6 +285,8 @@ type Values struct {
 	Foreigns []parts.Port            `json:"foreigns,omitempty"`
 	Level    parts.Level             `json:"level"`
 	Other    parts.Generated         `json:"other"`
+	Selector sdk.LabelSelector       `json:"selector"`
+	Selected *sdk.LabelSelector      `json:"selected,omitempty"`
 }
 
 // Hex has JSON methods.

@@ -58,6 +58,8 @@ var Texts = []string{
 	`{"duration":"x"}`, `{"duration":5}`, `{"port":2147483648}`, `{"port":true}`, `{"port":1.5}`, `{"port":"\u0041"}`, `{"limit":"x"}`, `{"limit":[]}`, `{"limit":1e3}`,
 	`{"clock":"x"}`, `{"clock":"2026-01-01T00:00:00\u005A"}`, `{"clock":1}`, `{"hex":"zz"}`, `{"hex":"d"}`, `{"hex":7}`, `{"text":"abc"}`, `{"text":7}`, `{"text":{}}`,
 	`{"textList":"300"}`, `{"halfShow":7}`, `{"level":128}`, `{"number":70000}`, `{"words":["a",null],"extra":{"a":null,"b":1e39}}`, `{"own":{}}`,
+	`{"selector":{"matchLabels":{"app":"web"},"matchExpressions":[{"key":"tier","operator":"In","values":["a","b"]},{"key":"x","operator":"Exists"},null]},"selected":{}}`,
+	`{"selector":{"matchLabels":null,"matchExpressions":[{"key":"a","operator":"Is","values":null}]},"selected":null}`, `{"selected":{"matchLabels":{"a":1}}}`,
 
 	// Tree.
 	`{"name":"r","left":{"name":"l","left":null},"many":[{"many":[{}]}],"named":{"a":{"name":"n"},"b":null},"loop":[[],[[]],null]}`,

@@ -1865,6 +1865,17 @@ func (x *Values) DecodeJSON(r *codec.Reader) {
 			codec.ReadInt(r, &x.Level)
 		case "other":
 			x.Other.DecodeJSON(r)
+		case "selector":
+			readJSONLabelSelector(r, &x.Selector)
+		case "selected":
+			if r.Null() {
+				x.Selected = nil
+			} else {
+				if x.Selected == nil {
+					x.Selected = new(sdk.LabelSelector)
+				}
+				readJSONLabelSelector(r, x.Selected)
+			}
 		}
 	}
 }
@@ -1990,6 +2001,12 @@ func appendJSONValues(dst []byte, x *Values) ([]byte, error) {
 	dst = append(dst, `,"other":`...)
 	if dst, err = x.Other.AppendJSON(dst); err != nil {
 		return dst, codec.Within("other", err)
+	}
+	dst = append(dst, `,"selector":`...)
+	dst = appendJSONLabelSelector(dst, &x.Selector)
+	if x.Selected != nil {
+		dst = append(dst, `,"selected":`...)
+		dst = appendJSONLabelSelector(dst, x.Selected)
 	}
 	return codec.CloseObject(dst, at), nil
 }
@@ -2261,6 +2278,81 @@ func appendJSONListOfPort(dst []byte, x []parts.Port) []byte {
 		dst = appendJSONPort(dst, &x[i])
 	}
 	return codec.CloseArray(dst, at)
+}
+
+func readJSONLabelSelector(r *codec.Reader, x *sdk.LabelSelector) {
+	for more := r.FirstMember(); more; more = r.NextMember() {
+		switch r.Name() {
+		case "matchLabels":
+			codec.ReadStringMap(r, &x.MatchLabels)
+		case "matchExpressions":
+			readJSONListOfLabelSelectorRequirement(r, &x.MatchExpressions)
+		}
+	}
+}
+
+func appendJSONLabelSelector(dst []byte, x *sdk.LabelSelector) []byte {
+	at := len(dst)
+	if len(x.MatchLabels) != 0 {
+		dst = append(dst, `,"matchLabels":`...)
+		dst = codec.AppendStringMap(dst, x.MatchLabels)
+	}
+	if len(x.MatchExpressions) != 0 {
+		dst = append(dst, `,"matchExpressions":`...)
+		dst = appendJSONListOfLabelSelectorRequirement(dst, x.MatchExpressions)
+	}
+	return codec.CloseObject(dst, at)
+}
+
+func readJSONListOfLabelSelectorRequirement(r *codec.Reader, x *[]sdk.LabelSelectorRequirement) {
+	if r.Null() {
+		*x = nil
+		return
+	}
+	list := (*x)[:0]
+	for more := r.FirstElement(); more; more = r.NextElement() {
+		list = codec.Extend(list)
+		readJSONLabelSelectorRequirement(r, &list[len(list)-1])
+	}
+	*x = codec.Filled(list)
+}
+
+func appendJSONListOfLabelSelectorRequirement(dst []byte, x []sdk.LabelSelectorRequirement) []byte {
+	if x == nil {
+		return codec.AppendNull(dst)
+	}
+	at := len(dst)
+	for i := range x {
+		dst = append(dst, ',')
+		dst = appendJSONLabelSelectorRequirement(dst, &x[i])
+	}
+	return codec.CloseArray(dst, at)
+}
+
+func readJSONLabelSelectorRequirement(r *codec.Reader, x *sdk.LabelSelectorRequirement) {
+	for more := r.FirstMember(); more; more = r.NextMember() {
+		switch r.Name() {
+		case "key":
+			codec.ReadString(r, &x.Key)
+		case "operator":
+			codec.ReadString(r, (*string)(&x.Operator))
+		case "values":
+			codec.ReadStrings(r, &x.Values)
+		}
+	}
+}
+
+func appendJSONLabelSelectorRequirement(dst []byte, x *sdk.LabelSelectorRequirement) []byte {
+	at := len(dst)
+	dst = append(dst, `,"key":`...)
+	dst = codec.AppendString(dst, x.Key)
+	dst = append(dst, `,"operator":`...)
+	dst = codec.AppendString(dst, string(x.Operator))
+	if len(x.Values) != 0 {
+		dst = append(dst, `,"values":`...)
+		dst = codec.AppendStrings(dst, x.Values)
+	}
+	return codec.CloseObject(dst, at)
 }
 
 // DecodeJSON fills x from JSON; see package codec.
