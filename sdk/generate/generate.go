@@ -88,6 +88,7 @@ const FileName = "zz_generated.thole.go"
 type File struct {
 	Path    string // absolute
 	Content []byte // nil if the file shall not exist
+	By      string // the command that writes it; "" means thole generate
 }
 
 // Place is where the go command runs.
@@ -217,7 +218,7 @@ func Update(files []File, check bool, changed func(path string)) error {
 			return err
 		case fresh:
 		case check:
-			stale = append(stale, fmt.Errorf("%s is stale: run `thole generate`", relative(f.Path)))
+			stale = append(stale, fmt.Errorf("%s is stale: run `%s`", relative(f.Path), cmp.Or(f.By, "thole generate")))
 		default:
 			if err := f.write(); err != nil {
 				return err
