@@ -38,5 +38,6 @@ With --check nothing is written, and the exit code is 1 if a file is stale.`,
 		},
 	}
 	cmd.Flags().BoolVar(&check, "check", false, "write nothing, and fail if a file is stale")
+	cmd.AddCommand(generateCRDCommand())
 	return cmd
 }

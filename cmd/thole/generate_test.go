@@ -41,13 +41,21 @@ func TestGenerateExitCodes(t *testing.T) {
 		"generate ./missing":       1,
 		"generate --check ../none": 1,
 		"generate --nonsense":      2,
+
+		"generate crd --help":             0,
+		"generate crd":                    1, // this package has no controller
+		"generate crd ./missing":          1,
+		"generate crd a b":                2,
+		"generate crd --check --output -": 2,
 	})
 }
 
 func TestGenerateNeedsGo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	var stderr strings.Builder
-	if code := execute(t.Context(), []string{"generate"}, &strings.Builder{}, &stderr); code != 1 || !strings.Contains(stderr.String(), "needs the go command") {
-		t.Errorf("exit code %d: %s", code, stderr.String())
+	for _, args := range [][]string{{"generate"}, {"generate", "crd"}} {
+		var stderr strings.Builder
+		if code := execute(t.Context(), args, &strings.Builder{}, &stderr); code != 1 || !strings.Contains(stderr.String(), "needs the go command") {
+			t.Errorf("%q: exit code %d: %s", args, code, stderr.String())
+		}
 	}
 }

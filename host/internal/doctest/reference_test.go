@@ -139,17 +139,22 @@ func commandLine(t *testing.T) string {
 		done(t, err)
 		return strings.TrimSpace(string(out))
 	}
-	overview := help()
-	_, list, _ := strings.Cut(overview, "Available Commands:\n")
-	list, _, _ = strings.Cut(list, "\n\n")
 	var out strings.Builder
-	for line := range strings.Lines(list) {
-		name := strings.Fields(line)[0]
-		if name == "help" {
-			continue
+	var describe func(args []string, overview string)
+	describe = func(args []string, overview string) {
+		_, list, _ := strings.Cut(overview, "Available Commands:\n")
+		list, _, _ = strings.Cut(list, "\n\n")
+		for line := range strings.Lines(list) {
+			command := append(slices.Clone(args), strings.Fields(line)[0])
+			if command[len(args)] == "help" {
+				continue
+			}
+			text := help(command...)
+			fmt.Fprintf(&out, "## thole %s\n\n```\n%s\n```\n\n", strings.Join(command, " "), text)
+			describe(command, text)
 		}
-		fmt.Fprintf(&out, "## thole %s\n\n```\n%s\n```\n\n", name, help(name))
 	}
+	describe(nil, help())
 	return strings.TrimSpace(out.String()) + "\n"
 }
 

@@ -1,0 +1,68 @@
+package crdgen
+
+import (
+	"fmt"
+	"go/ast"
+	"strings"
+
+	"sigs.k8s.io/controller-tools/pkg/loader"
+	"sigs.k8s.io/controller-tools/pkg/markers"
+
+	"github.com/thole-dev/thole/abi/rawjson"
+)
+
+// This file finds markers that have no effect. controller-tools ignores them.
+
+// prefix is that of the markers which are checked. Those without it, such as +optional,
+// cannot be told from text.
+const prefix = "kubebuilder:"
+
+func inMainModule(pkg *loader.Package) bool { return pkg.Module != nil && pkg.Module.Main }
+
+// checkMarkers adds a mistake for each marker of a type that has no effect.
+func (t *typeSet) checkMarkers(pkg *loader.Package, info *markers.TypeInfo) {
+	t.checkComments(pkg, markers.DescribesType, info.RawDecl.Doc, info.RawSpec.Doc)
+	for _, field := range info.Fields {
+		t.checkComments(pkg, markers.DescribesField, field.RawField.Doc, field.RawField.Comment)
+	}
+}
+
+// checkComments checks the markers in comments of a type or field.
+func (t *typeSet) checkComments(pkg *loader.Package, target markers.TargetType, comments ...*ast.CommentGroup) {
+	for _, group := range comments {
+		if group == nil {
+			continue
+		}
+		for _, comment := range group.List {
+			text, isMarker := strings.CutPrefix(strings.TrimSpace(strings.TrimPrefix(comment.Text, "//")), "+"+prefix)
+			if isMarker && t.Collector.Lookup("+"+prefix+text, target) == nil {
+				pkg.AddError(loader.ErrFromNode(t.unknownMarker(text, target), comment))
+			}
+		}
+	}
+}
+
+// unknownMarker returns the error for a marker that has no effect where it is. text has
+// what follows the prefix.
+func (t *typeSet) unknownMarker(text string, target markers.TargetType) error {
+	for _, d := range t.Collector.AllDefinitions() {
+		if found := t.Collector.Lookup("+"+prefix+text, d.Target); found == d {
+			return fmt.Errorf("the marker %s describes a %s, and has no effect here", d.Name, d.Target)
+		}
+	}
+	var known []string
+	for _, d := range t.Collector.AllDefinitions() {
+		if name, ok := strings.CutPrefix(d.Name, prefix); ok && d.Target == target {
+			known = append(known, name)
+		}
+	}
+	name, _, _ := strings.Cut(text, "=")
+	near, ok := rawjson.Nearest(name, known)
+	if i := strings.LastIndex(name, ":"); !ok && i >= 0 { // what follows may be the name of a value
+		near, ok = rawjson.Nearest(name[:i], known)
+	}
+	if ok {
+		return fmt.Errorf("there is no marker %s, did you mean %s?", prefix+name, prefix+near)
+	}
+	return fmt.Errorf("there is no marker %s", prefix+name)
+}
