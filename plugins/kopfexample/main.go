@@ -14,6 +14,8 @@ import (
 	"github.com/thole-dev/thole/sdk/handlers"
 )
 
+//go:generate go run github.com/thole-dev/thole/cmd/thole generate crd
+
 func init() {
 	sdk.Plugin("kopfexample", "0.1.0")
 	sdk.Managed() // follow the Pods of this plugin, and no others

@@ -18,6 +18,7 @@ import (
 )
 
 //go:generate go run github.com/thole-dev/thole/cmd/thole generate
+//go:generate go run github.com/thole-dev/thole/cmd/thole generate crd
 
 var labKind = sdk.Kind{APIVersion: "example.thole.dev/v1", Kind: "LabInstanceRequest"}
 
@@ -60,26 +61,59 @@ func init() {
 	})
 }
 
-// Spec describes what is to run.
+// A LabInstanceRequest is a container that runs for a limited time. The Pod has the same name.
+//
+// +kubebuilder:resource:shortName=lab,categories=thole
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`
+// +kubebuilder:printcolumn:name="Start",type=string,JSONPath=`.spec.scheduledStart`
+// +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.status.expiresAt`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type LabInstanceRequest = sdk.Object[Spec, Status]
+
+// Spec is what is to run. The image and the command cannot be changed.
+// +kubebuilder:validation:XValidation:rule="has(self.command) == has(oldSelf.command) && (!has(self.command) || self.command == oldSelf.command)",message="spec.command cannot be changed"
 type Spec struct {
-	Image          string       `json:"image"`
-	Command        []string     `json:"command,omitempty"`
-	Duration       sdk.Duration `json:"duration"`                 // from the start of the container
-	ScheduledStart sdk.Time     `json:"scheduledStart,omitempty"` // "": at once
+	// The image of the container.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.image cannot be changed"
+	Image string `json:"image"`
+	// The command of the container; that of the image if absent.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=4096
+	Command []string `json:"command,omitempty"`
+	// How long the container runs, such as 90m. It may be changed while it runs.
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('8760h')",message="spec.duration must be more than 0 and at most 8760h"
+	Duration sdk.Duration `json:"duration"`
+	// When the container starts; at once if absent. It may be changed until then.
+	// +kubebuilder:validation:MaxLength=64
+	ScheduledStart sdk.Time `json:"scheduledStart,omitempty"`
 }
 
-// Status is how far the instance is. The host writes conditions and observedGeneration.
+// Status is how far the instance is. Written by the controller.
 type Status struct {
-	Phase       Phase    `json:"phase,omitempty"`
-	ContainerID string   `json:"containerId,omitempty"` // as the runtime knows it
-	StartedAt   sdk.Time `json:"startedAt,omitempty"`
-	ExpiresAt   sdk.Time `json:"expiresAt,omitempty"`
-	EndedAt     sdk.Time `json:"endedAt,omitempty"`
-	Message     string   `json:"message,omitempty"`
-	LastEvent   string   `json:"lastEvent,omitempty"` // the type of the last event that was received
+	Phase Phase `json:"phase,omitempty"`
+	// The container, as its runtime names it.
+	ContainerID string `json:"containerId,omitempty"`
+	// When the container was started.
+	StartedAt sdk.Time `json:"startedAt,omitempty"`
+	// When the container is stopped.
+	ExpiresAt sdk.Time `json:"expiresAt,omitempty"`
+	// When the instance was found to have ended. Its retention begins then.
+	EndedAt sdk.Time `json:"endedAt,omitempty"`
+	// Why the instance is in its phase.
+	Message string `json:"message,omitempty"`
+	// The type of the last event that was received for it.
+	LastEvent string `json:"lastEvent,omitempty"`
 }
 
 // Phase is a phase of an instance.
+// +kubebuilder:validation:Enum=Pending;Provisioning;Running;Completed;Failed;Timeout
 type Phase string
 
 // The phases of an instance.

@@ -10,6 +10,8 @@ import (
 	"github.com/thole-dev/thole/sdk/operator"
 )
 
+//go:generate go run github.com/thole-dev/thole/cmd/thole generate crd
+
 func init() {
 	sdk.Plugin("mykind", "0.1.0")
 	sdk.Register(operator.Reconciler[info.Spec, info.Status]{

@@ -17,6 +17,8 @@ import (
 	"github.com/thole-dev/thole/sdk"
 )
 
+//go:generate go run github.com/thole-dev/thole/cmd/thole generate crd
+
 func init() {
 	sdk.Plugin("podmanager", "0.1.0")
 	sdk.Register(sdk.Controller[Spec, Status]{
@@ -30,27 +32,68 @@ func init() {
 	})
 }
 
-// Spec describes the Pod.
+// A PodManager owns one Pod with its own name, keeps it as spec describes, and records when it was created.
+//
+// +kubebuilder:resource:shortName=pm,categories=thole
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`
+// +kubebuilder:printcolumn:name="Pod",type=string,JSONPath=`.status.podName`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.podPhase`
+// +kubebuilder:printcolumn:name="Pod-Created",type=date,JSONPath=`.status.podCreated`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type PodManager = sdk.Object[Spec, Status]
+
+// Spec is the desired Pod. A changed image or label updates the Pod in place; a changed command, args or env replaces it.
 type Spec struct {
-	Image   string            `json:"image"`
-	Command []string          `json:"command,omitempty"`
-	Args    []string          `json:"args,omitempty"`
-	Env     []EnvVar          `json:"env,omitempty"`
-	Labels  map[string]string `json:"labels,omitempty"`
+	// The image of the Pod's only container. The controller checks that it is an image name and reports a wrong one in the conditions.
+	// +kubebuilder:validation:MaxLength=1024
+	Image string `json:"image"`
+	// The entrypoint; the image's own if empty.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=4096
+	// +listType=atomic
+	Command []string `json:"command,omitempty"`
+	// The arguments; the image's own if command and args are empty.
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=4096
+	// +listType=atomic
+	Args []string `json:"args,omitempty"`
+	// Variables in the container's environment.
+	// +kubebuilder:validation:MaxItems=256
+	// +listType=map
+	// +listMapKey=name
+	Env []EnvVar `json:"env,omitempty"`
+	// Labels of the Pod, besides app.kubernetes.io/managed-by.
+	// +kubebuilder:validation:MaxProperties=64
+	Labels map[string]LabelValue `json:"labels,omitempty"`
 }
 
 // EnvVar is a variable in the container's environment.
 type EnvVar struct {
-	Name  string `json:"name"`
+	// The variable's name.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z][-._a-zA-Z0-9]*$`
+	Name string `json:"name"`
+	// The variable's value; empty if absent.
+	// +kubebuilder:validation:MaxLength=32768
 	Value string `json:"value,omitempty"`
 }
 
-// Status describes the Pod that exists. The host writes conditions and
-// observedGeneration.
+// LabelValue is the value of a label.
+// +kubebuilder:validation:MaxLength=63
+// +kubebuilder:validation:Pattern=`^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$`
+type LabelValue = string
+
+// Status is the Pod that exists. Written by the controller.
 type Status struct {
-	PodName    string   `json:"podName,omitempty"`
+	// The Pod's name; absent while there is no Pod.
+	PodName string `json:"podName,omitempty"`
+	// When the Pod was created.
 	PodCreated sdk.Time `json:"podCreated,omitempty"`
-	PodPhase   string   `json:"podPhase,omitempty"`
+	// The Pod's phase.
+	PodPhase string `json:"podPhase,omitempty"`
 }
 
 type request = sdk.Request[Spec, Status]

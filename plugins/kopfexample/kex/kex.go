@@ -22,10 +22,24 @@ var (
 // ParentLabel is the label of a Pod with the name of its parent.
 const ParentLabel = "parent-kex"
 
+// A KopfExample keeps as many Pods as its spec states.
+//
+// +kubebuilder:resource:shortName=kex
+// +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.spec.replicas`
+// +kubebuilder:printcolumn:name="Actual",type=integer,JSONPath=`.status.replicas`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+type KopfExample = sdk.Object[Spec, Status]
+
 // Spec is the desired state.
 type Spec struct {
-	Replicas *int   `json:"replicas,omitempty"` // default 1
-	Image    string `json:"image,omitempty"`    // default registry.k8s.io/pause:3.10
+	// How many Pods there are to be.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=200
+	// +kubebuilder:default=1
+	Replicas *int `json:"replicas,omitempty"`
+	// The image of their only container; registry.k8s.io/pause:3.10 if absent.
+	// +kubebuilder:validation:MaxLength=1024
+	Image string `json:"image,omitempty"`
 }
 
 // Desired returns how many Pods there are to be.
@@ -36,8 +50,9 @@ func (s Spec) Desired() int {
 	return *s.Replicas
 }
 
-// Status is the actual state.
+// Status is the actual state. Written by the controller.
 type Status struct {
+	// How many Pods there were when they were last counted.
 	Replicas int `json:"replicas"`
 }
 

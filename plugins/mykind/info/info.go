@@ -13,19 +13,26 @@ import (
 var Kind = sdk.Kind{APIVersion: "example.thole.dev/v2", Kind: "MyKind"}
 
 // Spec is the information.
+// +kubebuilder:printcolumn:name="Applied",type=integer,JSONPath=`.status.lastAppliedGeneration`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 type Spec struct {
-	Info     Info   `json:"info"`
-	Audience string `json:"audience,omitempty"` // who may see it
+	// +optional
+	Info Info `json:"info"`
+	// Who may see the information; default everyone. It cannot be changed.
+	Audience string `json:"audience,omitempty"`
 }
 
 // Info is what the document calls someInfo and otherInfo.
 type Info struct {
-	Some  string `json:"some"`
+	// +optional
+	Some string `json:"some"`
+	// +optional
 	Other string `json:"other"`
 }
 
 // Status has what the other system has.
 type Status struct {
+	// The generation that the other system has.
 	LastAppliedGeneration int64 `json:"lastAppliedGeneration,omitempty"`
 }
 

@@ -4,15 +4,19 @@ import (
 	"github.com/thole-dev/thole/sdk"
 )
 
-// MyKind is an object of version 2.
+// A MyKind has information that is sent to another system. Version 2 is the one that is stored.
 type MyKind = sdk.Object[Spec, Status]
 
 // V1 is an object of version 1, which is that of the document.
 type V1 = sdk.Object[V1Spec, Status]
 
 // V1Spec is the information in version 1. It has no audience.
+// +kubebuilder:printcolumn:name="Applied",type=integer,JSONPath=`.status.lastAppliedGeneration`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 type V1Spec struct {
-	SomeInfo  string `json:"someInfo"`
+	// +optional
+	SomeInfo string `json:"someInfo"`
+	// +optional
 	OtherInfo string `json:"otherInfo"`
 }
 
