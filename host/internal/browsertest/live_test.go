@@ -140,6 +140,8 @@ func TestPageTellsThatTheHostIsAwayAndRecovers(t *testing.T) {
 	b.open(s, overviewPath)
 	b.mark()
 	const away = `document.getElementById("problem").innerText === "Not updated: the host does not respond"`
+	stopped := s.Process
+	t.Cleanup(func() { stopped.Signal(syscall.SIGCONT) }) // it could not exit
 	s.Signal(syscall.SIGSTOP)
 	b.awaitAfterTicks(away)
 	s.Signal(syscall.SIGCONT)

@@ -2,6 +2,7 @@ package browsertest
 
 import (
 	_ "embed"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,6 +45,28 @@ func (b *tab) screenshot(name string) {
 	b.must(err)
 	b.must(os.MkdirAll(dir, 0o755))
 	b.must(os.WriteFile(filepath.Join(dir, name), picture, 0o644))
+}
+
+// Names as long as they may be, and windows of any width, do not break the page.
+func TestLongNamesFit(t *testing.T) {
+	t.Parallel()
+	s, b := newScene(t), newTab(t)
+	s.write(strings.Repeat("p", 63)+".wasm", broken)
+	s.create("v1", "ConfigMap", strings.Repeat("c", 253), nil)
+	s.install(shipping) // its version is long as well
+	b.open(s, overviewPath)
+	b.awaitTrue(`document.querySelectorAll("#slowest tbody tr").length === 2 && document.querySelector("#plugins .bad") !== null`)
+	for _, path := range []string{overviewPath, "/ui/plugins/shipping"} {
+		b.open(s, path)
+		for _, width := range []int64{320, narrow.width, 768, 1087, 1088, wide.width, 1920} {
+			b.viewport(size{width: width, height: 800})
+			for _, problem := range eval[[]string](b, audit) {
+				t.Errorf("%s at %d px: %s", path, width, problem)
+			}
+			b.screenshot(fmt.Sprintf("long-%s-%d.png", filepath.Base(path), width))
+		}
+	}
+	b.expectNoComplaints()
 }
 
 // What testLooks finds right means something if the audit finds what is wrong.

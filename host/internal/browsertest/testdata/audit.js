@@ -42,8 +42,13 @@
 		for (let e = element; e; e = e.parentElement) if (getComputedStyle(e).clipPath !== "none") return false;
 		return element.checkVisibility({ visibilityProperty: true });
 	};
-	// box returns the element in whose box the text must be.
-	const box = (element) => getComputedStyle(element).display.startsWith("inline") && !element.matches("button, input, select") ? box(element.parentElement) : element;
+	// box returns where the text of an element must be, from left to right: in the content box of its block.
+	const box = (element) => {
+		const { display, paddingLeft, paddingRight } = getComputedStyle(element);
+		if (display === "inline") return box(element.parentElement);
+		const { left, right } = element.getBoundingClientRect();
+		return [left + parseFloat(paddingLeft), right - parseFloat(paddingRight)];
+	};
 
 	let texts = 0;
 	const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -54,9 +59,9 @@
 		checkContrast(element);
 		const range = document.createRange();
 		range.selectNodeContents(node);
-		const outer = box(element).getBoundingClientRect();
+		const [left, right] = box(element);
 		for (const r of range.getClientRects()) {
-			if (r.left < outer.left - 1 || r.right > outer.right + 1) complain(element, `its text leaves its box, by ${Math.ceil(r.right - outer.right)} px`);
+			if (r.left < left - 1 || r.right > right + 1) complain(element, `its text leaves its box, by ${Math.ceil(Math.max(left - r.left, r.right - right))} px`);
 			if (r.left < 0 || r.right > innerWidth) complain(element, "its text leaves the window");
 		}
 	}
