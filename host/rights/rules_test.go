@@ -304,3 +304,31 @@ func TestRulesOfWebhooks(t *testing.T) {
 	)
 	expectRules(t, "without", WebhookRules(&abi.Manifest{Controllers: []abi.Controller{{For: widget.All()}}}, served))
 }
+
+func TestWhatARuleLetsBeUsed(t *testing.T) {
+	all := Rule{Group: "g", Resource: "r", Verbs: []string{Get, List}}
+	in, named, sub := all, all, all
+	in.Namespace, named.Name, sub.Subresource = "n", "x", "status"
+	for _, test := range []struct {
+		rule                                   Rule
+		verb, group, resource, namespace, name string
+		want                                   bool
+	}{
+		{all, Get, "g", "r", "n", "x", true},
+		{all, List, "g", "r", "", "", true},
+		{all, Watch, "g", "r", "", "", false},
+		{all, Get, "", "r", "", "", false},
+		{all, Get, "g", "s", "", "", false},
+		{in, Get, "g", "r", "n", "x", true},
+		{in, Get, "g", "r", "m", "x", false},
+		{in, List, "g", "r", "", "", false},
+		{named, Get, "g", "r", "n", "x", true},
+		{named, Get, "g", "r", "n", "y", false},
+		{named, List, "g", "r", "n", "", false},
+		{sub, Get, "g", "r", "n", "x", false},
+	} {
+		if got := test.rule.Has(test.verb, test.group, test.resource, test.namespace, test.name); got != test.want {
+			t.Errorf("%+v lets %s %s/%s %s/%s: %v", test.rule, test.verb, test.group, test.resource, test.namespace, test.name, got)
+		}
+	}
+}

@@ -3,7 +3,6 @@ package runner
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -235,15 +234,17 @@ func TestARightThatIsMissingBetweenReviewsMakesObjectsDue(t *testing.T) {
 		kind := abi.Kind{APIVersion: "v1", Kind: "Widget"}
 		widgets := object.Resource{GVR: schema.GroupVersionResource{Version: "v1", Resource: "widgets"}, Namespaced: true}
 		may := r.accessOf(&Revision{Policy: config.Policy{ServiceAccount: "a/there"}}, map[abi.Kind]object.Resource{kind: widgets}, p)
+		due := 0
+		v.due = func() { due++ }
 		regained := func() bool {
 			t.Helper()
 			time.Sleep(time.Minute) // fake time: what was denied is not remembered
-			refused := v.takeRefused()
-			if _, err := v.look(t.Context()); err != nil {
+			before := due
+			if err := v.review(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second) // fake time: nor what was allowed
-			return slices.ContainsFunc(refused, func(i int) bool { return !v.lacks(i) })
+			return due > before
 		}
 		w := object.Key{Namespace: "n", Name: "w"}
 		for name, read := range map[string]func(){
@@ -270,6 +271,9 @@ func TestARightThatIsMissingBetweenReviewsMakesObjectsDue(t *testing.T) {
 				t.Errorf("%s is due while the right is missing", name)
 			}
 			a.deny(nil)
+			if !regained() {
+				t.Errorf("%s is not due after the right was granted", name)
+			}
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ type rightsReview struct {
 	ofHost        []rights.Rule
 	missing       atomic.Pointer[[]string] // what was found last
 	lastOfAccount []string                 // of that, "" for each rule that the account has; used by run
+	due           func()                   // makes all objects of the plugin due
 	cancel        context.CancelFunc
 	done          chan struct{}
 }
@@ -55,7 +57,7 @@ func (r *Runner) startReview(p *plugin, rev *Revision, constrained bool, resourc
 	secrets := rev.Policy.Secrets()
 	ctx, cancel := context.WithCancel(context.Background())
 	v := &rightsReview{
-		runner: r, plugin: rev.Plugin, account: account, cancel: cancel, done: make(chan struct{}),
+		runner: r, plugin: rev.Plugin, account: account, due: func() { r.makeDue(rev.Plugin) }, cancel: cancel, done: make(chan struct{}),
 		ofAccount: rev.Policy.Allow.AccountRules(rev.Manifest, r.namespacesOf(rev), of, secrets...),
 		ofHost:    rev.Policy.Allow.HostRules(rev.Manifest, account, rights.Acting{Constrained: constrained, Local: r.Access.Local}, r.namespacesOf(rev), of, secrets...),
 	}
@@ -86,18 +88,8 @@ func (v *rightsReview) run(ctx context.Context) {
 	defer close(v.done)
 	for {
 		pause := v.runner.ReviewEvery
-		refused := v.takeRefused()
-		missing, err := v.look(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil: // the API server is away, which others report
+		if v.review(ctx) != nil { // the API server is away, which others report
 			pause = min(pause, reviewRetry)
-			for _, i := range refused {
-				v.refused[i].Store(true)
-			}
-		default:
-			v.report(missing, slices.ContainsFunc(refused, func(i int) bool { return !v.lacks(i) }))
 		}
 		select {
 		case <-ctx.Done():
@@ -105,6 +97,20 @@ func (v *rightsReview) run(ctx context.Context) {
 		case <-time.After(outcome.AddJitter(pause, reviewJitter, rand.Float64())):
 		}
 	}
+}
+
+// review looks once, and reports what has changed.
+func (v *rightsReview) review(ctx context.Context) error {
+	refused := v.takeRefused()
+	missing, err := v.look(ctx)
+	if err = cmp.Or(err, ctx.Err()); err != nil {
+		for _, i := range refused { // the next review looks for them
+			v.refused[i].Store(true)
+		}
+		return err
+	}
+	v.report(missing, slices.ContainsFunc(refused, func(i int) bool { return !v.lacks(i) }))
+	return nil
 }
 
 // refuse records that something was refused for want of a right of the account. A right that is taken away
@@ -222,13 +228,17 @@ func (v *rightsReview) report(missing []string, regained bool) {
 		v.runner.Events.Observe(events.RightsGranted{Plugin: v.plugin})
 	}
 	granted := func(text string) bool { return !slices.Contains(missing, text) }
-	if !regained && !slices.ContainsFunc(before, granted) {
-		return
+	if regained || slices.ContainsFunc(before, granted) {
+		v.due()
 	}
-	if p := v.runner.running(v.plugin); p != nil {
+}
+
+// makeDue makes all objects of a plugin due, and those of its indexes.
+func (r *Runner) makeDue(plugin string) {
+	if p := r.running(plugin); p != nil {
 		p.indexes.refresh()
 	}
-	for _, c := range v.runner.controllersOf(v.plugin) {
+	for _, c := range r.controllersOf(plugin) {
 		c.Queue.AddSpread(c.keys(every))
 	}
 }

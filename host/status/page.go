@@ -80,7 +80,7 @@ func (p *Page) snapshot() (*snapshot, error) {
 		return nil, err
 	}
 	p.current = s
-	time.AfterFunc(Validity, func() { // it may take megabytes, and is not kept for nobody
+	time.AfterFunc(Validity, func() { // it may take megabytes, and perhaps nobody asks again
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.current = nil
@@ -210,7 +210,7 @@ type query struct {
 func newQuery(values url.Values) query {
 	q := query{Object: values.Get("object"), Only: values.Get("controller"), Order: values.Get("order")}
 	if orders[q.Order] == nil {
-		q.Order = "failing"
+		q.Order = orderNames[0]
 	}
 	if n, err := strconv.Atoi(values.Get("page")); err == nil && n > 0 {
 		q.page = n
@@ -231,7 +231,7 @@ func (q query) link(page int) string {
 }
 
 func (p *Page) servePlugin(w http.ResponseWriter, s *snapshot, name string, values url.Values) {
-	data := pluginPage{frame: p.frame(s, "Plugin "+name), View: s.plugin(name), query: newQuery(values), Orders: []string{"failing", "slowest", "latest", "name"}}
+	data := pluginPage{frame: p.frame(s, "Plugin "+name), View: s.plugin(name), query: newQuery(values), Orders: orderNames}
 	data.Home, data.Loads = "../../ui", p.history.of(name)
 	status := http.StatusOK
 	switch {

@@ -268,7 +268,7 @@ func TestManyWhoLookCostAsMuchAsOne(t *testing.T) {
 		time.Sleep(Validity) // fake time
 		synctest.Wait()
 		if s.page.current != nil {
-			t.Error("the snapshot is kept for nobody")
+			t.Error("the snapshot is kept although nobody asks")
 		}
 		if s.get("/ui"); s.asked != 2 {
 			t.Errorf("collected %d times after %s", s.asked, Validity)

@@ -60,16 +60,17 @@ func (r *rates) until(now sample) map[string]Rate {
 		first = r.samples[0]
 	}
 	r.mu.Unlock()
-	seconds := now.at.Sub(first.at).Seconds()
 	out := map[string]Rate{}
+	seconds := now.at.Sub(first.at).Seconds()
+	if first.numbers == nil || seconds < 1 {
+		return out
+	}
 	for id, n := range now.numbers {
 		before := first.numbers[id]
 		if before.Runs > n.Runs {
 			before = telemetry.Numbers{}
 		}
-		if first.numbers != nil && seconds >= 1 {
-			out[id] = Rate{Runs: (n.Runs - before.Runs) / seconds, Errors: (n.Errors - before.Errors) / seconds}
-		}
+		out[id] = Rate{Runs: (n.Runs - before.Runs) / seconds, Errors: (n.Errors - before.Errors) / seconds}
 	}
 	return out
 }

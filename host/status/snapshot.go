@@ -153,6 +153,9 @@ var orders = map[string]func(a, b *objectView) int{
 	"name":    func(a, b *objectView) int { return 0 },
 }
 
+// orderNames are those of orders, the default first.
+var orderNames = []string{"failing", "slowest", "latest", "name"}
+
 // byFailure has those first that fail, those before the others that have failed more often, and then those
 // that wait.
 func byFailure(a, b *objectView) int {

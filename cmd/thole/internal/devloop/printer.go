@@ -128,7 +128,6 @@ func keepingRevision(running *events.Revision) string {
 	return fmt.Sprintf("; keeping revision %d, digest %s", running.Number, status.ShortDigest(running.Digest))
 }
 
-// shortDigest is as much of a digest as people compare.
 // describeRun describes how a run ended, and when the object runs again.
 func describeRun(e events.RunEnded) string {
 	result := strings.ReplaceAll(e.Result, "_", " ")
