@@ -1,10 +1,8 @@
 package charttest
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -119,8 +117,8 @@ func difference(a, b []string) (all []string) {
 // everything has values by which every template is rendered.
 func everything(t *testing.T) map[string]any {
 	t.Helper()
-	values := readValues(t, filepath.Join(deploy, "chart", "testdata", "full.values.yaml"))
-	plugins := readValues(t, filepath.Join(deploy, "chart", "testdata", "plugins.values.yaml"))
+	values := readYAML(t, filepath.Join(deploy, "chart", "testdata", "full.values.yaml"))
+	plugins := readYAML(t, filepath.Join(deploy, "chart", "testdata", "plugins.values.yaml"))
 	values["plugins"] = plugins["plugins"]
 	return values
 }
@@ -128,14 +126,7 @@ func everything(t *testing.T) map[string]any {
 // A text in the values is either refused or one in the objects, whatever YAML would read it as: nobody who
 // may choose a name chooses what else is installed.
 func TestNoTextBecomesSomethingElse(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(deploy, "chart", "values.schema.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var schema map[string]any
-	if err := json.Unmarshal(text, &schema); err != nil {
-		t.Fatal(err)
-	}
+	schema := readYAML(t, filepath.Join(deploy, "chart", "values.schema.json"))
 	all := texts(nil, schema)
 	if len(all) < 30 {
 		t.Fatalf("the schema has %q", all)

@@ -132,7 +132,7 @@ func TestAPIServerTakesEveryManifest(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(deploy, "chart", "testdata", "*.values.yaml"))
 	i.ok(err)
 	for _, file := range files {
-		rendered, err := render(t, readValues(t, file))
+		rendered, err := render(t, readYAML(t, file))
 		i.ok(err)
 		for _, o := range objectsOf(t, rendered) {
 			if err := i.apply(o, true); err != nil {
@@ -144,7 +144,7 @@ func TestAPIServerTakesEveryManifest(t *testing.T) {
 
 func (i *installation) values(name string) map[string]any {
 	i.Helper()
-	values := readValues(i.T, filepath.Join(deploy, "chart", "testdata", name+".values.yaml"))
+	values := readYAML(i.T, filepath.Join(deploy, "chart", "testdata", name+".values.yaml"))
 	if values == nil {
 		values = map[string]any{}
 	}

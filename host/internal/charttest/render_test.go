@@ -64,7 +64,8 @@ func renderAs(t *testing.T, release common.ReleaseOptions, values map[string]any
 	return out, nil
 }
 
-func readValues(t *testing.T, file string) (values map[string]any) {
+// readYAML reads a file of YAML or JSON.
+func readYAML(t *testing.T, file string) (values map[string]any) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -103,7 +104,7 @@ func TestRenderedValues(t *testing.T) {
 	seen := map[string]bool{}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			rendered, err := render(t, readValues(t, file))
+			rendered, err := render(t, readYAML(t, file))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -174,7 +175,7 @@ func expectListed(t *testing.T, dir string) {
 			names = append(names, name)
 		}
 	}
-	listed, _ := readValues(t, filepath.Join(dir, "kustomization.yaml"))["resources"].([]any)
+	listed, _ := readYAML(t, filepath.Join(dir, "kustomization.yaml"))["resources"].([]any)
 	slices.SortFunc(listed, func(a, b any) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	if fmt.Sprint(listed) != fmt.Sprint(names) {
 		t.Errorf("%s lists %v, and has %v", dir, listed, names)

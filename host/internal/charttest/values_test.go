@@ -1,7 +1,6 @@
 package charttest
 
 import (
-	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
@@ -96,7 +95,7 @@ func TestLint(t *testing.T) {
 	for _, file := range files {
 		lint := action.NewLint()
 		lint.Strict, lint.Namespace = true, release.Namespace
-		result := lint.Run([]string{filepath.Join(deploy, "chart")}, readValues(t, file))
+		result := lint.Run([]string{filepath.Join(deploy, "chart")}, readYAML(t, file))
 		for _, m := range result.Messages {
 			if !strings.Contains(m.Err.Error(), "icon is recommended") {
 				t.Errorf("%s: %v", filepath.Base(file), m)
@@ -107,14 +106,7 @@ func TestLint(t *testing.T) {
 
 // Each value of the chart is in its schema, and the other way round.
 func TestSchemaHasEveryValue(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(deploy, "chart", "values.schema.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var schema map[string]any
-	if err := json.Unmarshal(text, &schema); err != nil {
-		t.Fatal(err)
-	}
+	schema := readYAML(t, filepath.Join(deploy, "chart", "values.schema.json"))
 	optional := []string{"global", "podDisruptionBudget.minAvailable", "resources.claims"}
 	var compare func(path string, schema, values map[string]any)
 	compare = func(path string, schema, values map[string]any) {
@@ -132,7 +124,7 @@ func TestSchemaHasEveryValue(t *testing.T) {
 			}
 		}
 	}
-	compare("", schema, readValues(t, filepath.Join(deploy, "chart", "values.yaml")))
+	compare("", schema, readYAML(t, filepath.Join(deploy, "chart", "values.yaml")))
 }
 
 // The file of --config that is rendered is one that the host reads.
@@ -143,7 +135,7 @@ func TestTheConfigurationIsValid(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			rendered, err := render(t, readValues(t, file))
+			rendered, err := render(t, readYAML(t, file))
 			if err != nil {
 				t.Fatal(err)
 			}
