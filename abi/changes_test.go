@@ -49,3 +49,14 @@ func TestHandledAnnotationsAreReserved(t *testing.T) {
 		}
 	}
 }
+
+func TestFinalizersOfTheHostAreReserved(t *testing.T) {
+	for name, want := range map[string]bool{
+		"web.thole.dev/site": true, "other.thole.dev/": true, "a.web.thole.dev/site": true,
+		"thole.dev/site": false, "webthole.dev/site": false, "example.com/web.thole.dev/site": false, "orphan": false, "": false,
+	} {
+		if got := ReservedFinalizer(name); got != want {
+			t.Errorf("%q: %t", name, got)
+		}
+	}
+}

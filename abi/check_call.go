@@ -23,6 +23,7 @@ func (c *ListCall) check() error {
 		rawjson.Within("fieldSelector", checkFieldSelector(c.FieldSelector)),
 		checkFields(c.Fields),
 		checkLength("continue", len(c.Continue), MaxContinue),
+		c.OwnedBy.check(),
 	)
 }
 
@@ -126,5 +127,6 @@ func (c *ListCall) CheckFeatures(features []string) error {
 		checkFeature(features, FeatureFields, "fields", len(c.Fields) > 0),
 		checkFeature(features, FeatureFields, "limit", c.Limit > 0),
 		checkFeature(features, FeatureFields, "continue", c.Continue != ""),
+		checkFeature(features, FeatureChildren, "ownedBy", c.OwnedBy != ""),
 	)
 }

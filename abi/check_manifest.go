@@ -24,7 +24,16 @@ func (m *Manifest) check() error {
 		checkEach("controllers", m.Controllers, m.checkFeatures),
 		m.checkIndexes(),
 		m.checkConversions(),
+		m.checkPrune(),
 	)
+}
+
+// checkPrune refuses a plugin that would prune, but owns nothing: each result with prune would be refused.
+func (m *Manifest) checkPrune() error {
+	if !slices.Contains(m.Features, FeaturePrune) || slices.ContainsFunc(m.Controllers, func(c Controller) bool { return len(c.Owns) > 0 }) {
+		return nil
+	}
+	return rawjson.NewError("features", rawjson.Quote(FeaturePrune)+" has no effect, since no controller has owns: list the kinds there whose objects shall be pruned, or leave prune out")
 }
 
 // checkFeatureNames refuses a plugin that uses a feature that this package does not
@@ -51,6 +60,9 @@ func (m *Manifest) checkFeatures(c Controller) error {
 		checkEach("watches", c.Watches, func(w Watch) error { return m.checkFollowed("", w.Followed) }),
 		checkFeature(m.Features, FeatureChanges, "changes", c.Changes != ""),
 		checkFeature(m.Features, FeatureChanges, "gone", c.Gone),
+		checkFeature(m.Features, FeatureChildren, "whileDeleting", c.WhileDeleting),
+		checkFeature(m.Features, FeatureChildren, "statusOwner", c.StatusOwner != ""),
+		checkFeature(m.Features, FeatureChildren, "applied", c.Applied != ""),
 		checkFeature(m.Features, FeatureTimers, "timers", len(c.Timers) > 0),
 		checkFeature(m.Features, FeatureDaemons, "daemon", c.Daemon != nil),
 		checkFeature(m.Features, FeatureScans, "scans", len(c.Scans) > 0),
@@ -86,6 +98,7 @@ func (c Controller) check() error {
 		checkDistinct("indexes", "name", c.Indexes, func(x Index) string { return x.Name }),
 		c.checkMetadataOnly(),
 		c.checkChanges(),
+		c.checkChildren(),
 		checkEach("timers", c.Timers, Timer.check),
 		checkDistinct("timers", "name", c.Timers, func(t Timer) string { return t.Name }),
 		c.checkDaemon(),

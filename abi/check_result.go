@@ -12,18 +12,20 @@ import (
 // the first error.
 
 // check truncates messages and returns the first violation of a limit or rule.
-func (out *Result) check() error {
+func (out *Result) check(intents int) error {
 	out.truncateMessages()
 	return cmp.Or(
 		out.checkOutcome(),
-		out.checkIntents(),
+		out.checkIntents(intents),
 		checkLength("memo", len(out.Memo), MaxMemo),
 		checkLength("progress", len(out.Progress), MaxProgress),
 		checkEach("conditions", out.Conditions, Condition.check),
 		checkEach("apply", out.Apply, Apply.check),
-		checkEach("delete", out.Delete, Ref.check),
+		checkEach("release", out.Release, Ref.check),
+		checkEach("delete", out.Delete, Delete.check),
+		checkEach("groups", out.Groups, Group.check),
+		checkDistinct("groups", "name", out.Groups, func(g Group) string { return g.Name }),
 		checkEach("events", out.Events, Event.check),
-		rawjson.Within("status", checkStatus(out.Status)),
 		rawjson.Within("patch", checkPatch(out.Patch)),
 	)
 }
@@ -53,31 +55,33 @@ func (out *Result) checkOutcome() error {
 	return rawjson.NewError("result", rawjson.Quote(string(out.Result))+" is not one of success, requeue, empty")
 }
 
-// Intents returns the number of entries of apply, delete and events.
-func (out *Result) Intents() int { return len(out.Apply) + len(out.Delete) + len(out.Events) }
-
-// checkIntents limits the lists together. The decoder limits each of them.
-func (out *Result) checkIntents() error {
-	n := out.Intents()
-	if n <= MaxIntents {
-		return nil
-	}
-	return rawjson.NewError(intentLists, strconv.Itoa(n)+" entries together, the limit is "+strconv.Itoa(MaxIntents))
+// Intents returns the number of entries of release, apply, delete and events.
+func (out *Result) Intents() int {
+	return len(out.Release) + len(out.Apply) + len(out.Delete) + len(out.Events)
 }
 
-// intentLists is the path of an error about all three lists.
-const intentLists = "apply, delete, events"
+// checkIntents limits the lists together. The decoder limits each of them.
+func (out *Result) checkIntents(limit int) error {
+	n := out.Intents()
+	if n <= limit {
+		return nil
+	}
+	return rawjson.NewError(intentLists, strconv.Itoa(n)+" entries together, the limit is "+strconv.Itoa(limit))
+}
 
-// TooManyIntents reports whether err is the error of [DecodeResult] for a
-// result with more than [MaxIntents] intents.
-func TooManyIntents(err error) bool {
+// intentLists is the path of an error about all these lists.
+const intentLists = "release, apply, delete, events"
+
+// TooManyIntents reports whether err is the error of [DecodeResultFor] for a
+// result with more intents than the limit.
+func TooManyIntents(err error, limit int) bool {
 	e, ok := errors.AsType[*rawjson.Error](err)
 	if !ok {
 		return false
 	}
-	beyond := "[" + strconv.Itoa(MaxIntents) + "]" // the entry at which the decoder stops
+	beyond := "[" + strconv.Itoa(limit) + "]" // the entry at which the decoder stops
 	switch e.Path {
-	case intentLists, "apply" + beyond, "delete" + beyond, "events" + beyond:
+	case intentLists, "release" + beyond, "apply" + beyond, "delete" + beyond, "events" + beyond:
 		return true
 	}
 	return false
@@ -102,7 +106,7 @@ func (e Event) check() error {
 	if e.Type != EventNormal && e.Type != EventWarning {
 		return rawjson.NewError("type", rawjson.Quote(e.Type)+" is not one of Normal, Warning")
 	}
-	return checkReason(e.Reason, MaxEventReason)
+	return cmp.Or(checkReason(e.Reason, MaxEventReason), checkGroup(e.Group))
 }
 
 func (ref Ref) check() error {
@@ -126,6 +130,12 @@ func (ref Ref) checkName() error {
 func (a Apply) check() error {
 	if len(a.Object) == 0 {
 		return rawjson.NewError("object", "is required")
+	}
+	if a.Create && (a.Adopt || a.Replace) {
+		return rawjson.NewError("create", "cannot be set beside adopt or replace, which are for objects that exist")
+	}
+	if err := checkGroup(a.Group); err != nil {
+		return err
 	}
 	ref, err := identity(a.Object)
 	if err == nil {
@@ -159,24 +169,6 @@ func identity(object []byte) (ref Ref, err error) {
 	return ref, r.End()
 }
 
-// checkStatus rejects the members of a patch of status that only the host
-// writes.
-func checkStatus(patch []byte) error {
-	if patch == nil {
-		return nil
-	}
-	r := rawjson.NewReader(patch)
-	r.Object(func(field string) {
-		switch field {
-		case "conditions":
-			r.Fail("is written by the host; use the conditions beside status")
-		case "observedGeneration":
-			r.Fail("is written by the host, as the outcome of the run requires")
-		}
-	})
-	return r.End()
-}
-
 // checkPatch checks that a patch of the primary changes only its labels,
 // annotations and spec, and that these remain objects.
 func checkPatch(patch []byte) error {
@@ -190,7 +182,7 @@ func checkPatch(patch []byte) error {
 			readMembers(r, func(field string) {
 				switch field {
 				case "labels":
-					readMembers(r, func(name string) { readPatched(r, name == LabelManagedBy) })
+					readMembers(r, func(name string) { readPatched(r, ReservedLabel(name)) })
 				case "annotations":
 					readMembers(r, func(name string) { readPatched(r, ReservedAnnotation(name)) })
 				default:

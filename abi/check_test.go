@@ -61,6 +61,7 @@ func TestInvalidManifestIsRefused(t *testing.T) {
 		{`{"name":"a","version":"` + strings.Repeat("1", 129) + `",` + one + `}`, `version: 129 bytes, the limit is 128`},
 		{`{"name":"a","features":["time-travel"],` + one + `}`, `features[0]: "time-travel" is not a feature of this host: the plugin needs a newer host`},
 		{`{"name":"a","features":["summaries","time-travel"],"controllers":[{"flux":1}]}`, `features[1]: "time-travel" is not a feature of this host: the plugin needs a newer host`},
+		{`{"name":"a","features":["prune"],` + one + `}`, `features: "prune" has no effect, since no controller has owns: list the kinds there whose objects shall be pruned, or leave prune out`},
 		{`{"name":"a","features":` + list(65, `"summaries"`) + `}`, `features[64]: more than 64 entries (offset 792)`},
 		{`{"controllers":` + list(65, `{}`) + `}`, `controllers[64]: more than 64 entries (offset 208)`},
 		{`{"name":"a","controllers":[{"for":{"apiVersion":"v1","kind":"K"}}]}`, `controllers[0].name: ""` + label},
@@ -277,7 +278,7 @@ func TestInvalidResultIsRefused(t *testing.T) {
 		{`{"apply":` + list(257, `{}`) + `}`, `apply[256]: more than 256 entries (offset 778)`},
 		{
 			`{"apply":` + list(86, `{}`) + `,"delete":` + list(86, `{}`) + `,"events":` + list(85, `{}`) + `}`,
-			`apply, delete, events: 257 entries together, the limit is 256`,
+			`release, apply, delete, events: 257 entries together, the limit is 256`,
 		},
 	})
 }
@@ -342,4 +343,25 @@ func TestErrorAboutGiantValueIsShort(t *testing.T) {
 			t.Errorf("%.40s: an error of %d bytes", text, len(err.Error()))
 		}
 	}
+}
+
+func TestFieldOfAResultNeedsItsFeature(t *testing.T) {
+	for field, c := range map[string]struct {
+		feature string
+		result  Result
+	}{
+		"error.terminal": {FeatureRetry, Result{Error: &Failure{Terminal: true}}},
+		"progress":       {FeatureChanges, Result{Progress: []byte("1")}},
+		"prune":          {FeaturePrune, Result{Prune: true}},
+		"release":        {FeatureChildren, Result{Release: []Ref{{}}}},
+		"groups":         {FeatureChildren, Result{Groups: []Group{{}}}},
+		"apply":          {FeatureChildren, Result{Apply: []Apply{{}, {Create: true}}}},
+		"delete":         {FeatureChildren, Result{Delete: []Delete{{Propagation: PropagationOrphan}}}},
+	} {
+		others := slices.DeleteFunc(Features(), func(f string) bool { return f == c.feature })
+		expectError(t, field, c.result.CheckFeatures(others), field+`: needs the feature "`+c.feature+`": name it in features`)
+		expectError(t, field, c.result.CheckFeatures([]string{c.feature}), "")
+	}
+	plain := Result{Apply: []Apply{{Adopt: true}}, Delete: []Delete{{}}}
+	expectError(t, "without a feature", plain.CheckFeatures(nil), "")
 }

@@ -2,6 +2,7 @@ package abi
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"strconv"
 	"unicode/utf8"
@@ -80,14 +81,18 @@ func EncodeResult(out *Result) []byte { return encode(512, out.fields) }
 // [*rawjson.Error] and of class abi. Memo and Progress do not alias data, because they
 // outlive the run. Empty data is an empty result: a guest that fails need not
 // write one.
-func DecodeResult(data []byte) (*Result, error) {
+func DecodeResult(data []byte) (*Result, error) { return DecodeResultFor("", MaxIntents, data) }
+
+// DecodeResultFor is [DecodeResult] for a controller whose status has this owner, and with another
+// limit than [MaxIntents].
+func DecodeResultFor(owner StatusOwner, intents int, data []byte) (*Result, error) {
 	out := &Result{}
 	if len(data) == 0 {
 		return out, nil
 	}
-	err := decodeStrict(data, out.fields)
+	err := decodeStrict(data, func(f *fields) { out.fieldsWithin(f, intents) })
 	out.Memo, out.Progress = bytes.Clone(out.Memo), bytes.Clone(out.Progress)
-	return checked(out, err, out.check)
+	return checked(out, err, func() error { return cmp.Or(out.check(intents), out.checkStatus(owner)) })
 }
 
 // EncodeGetCall returns the message of the capability get.
@@ -130,6 +135,9 @@ func (c *Controller) fields(f *fields) {
 	objects(f, "writes", MaxKinds, &c.Writes, (*Kind).fields)
 	objects(f, "indexes", MaxIndexes, &c.Indexes, (*Index).fields)
 	f.boolean("finalizer", &c.Finalizer)
+	f.boolean("whileDeleting", &c.WhileDeleting)
+	f.text("statusOwner", (*string)(&c.StatusOwner))
+	f.text("applied", (*string)(&c.Applied))
 	f.text("changes", (*string)(&c.Changes))
 	f.boolean("gone", &c.Gone)
 	f.duration("interval", &c.Interval)
@@ -257,6 +265,7 @@ func (e *EffectFailure) fields(f *fields) {
 	f.required("class", (*string)(&e.Class))
 	f.text("reason", &e.Reason)
 	f.text("message", &e.Message)
+	f.text("group", &e.Group)
 }
 
 func (ref *Ref) fields(f *fields) {
@@ -281,17 +290,24 @@ func (c *ListCall) fields(f *fields) {
 	texts(f, "fields", MaxFields, &c.Fields)
 	f.count("limit", &c.Limit)
 	f.text("continue", &c.Continue)
+	f.text("ownedBy", (*string)(&c.OwnedBy))
 }
 
-func (out *Result) fields(f *fields) {
+func (out *Result) fields(f *fields) { out.fieldsWithin(f, MaxIntents) }
+
+// fieldsWithin is fields with the most entries of each list of intents, which are read.
+func (out *Result) fieldsWithin(f *fields, intents int) {
 	f.text("result", (*string)(&out.Result))
 	f.duration("requeueAfter", &out.RequeueAfter)
 	f.rawObject("status", &out.Status)
 	objects(f, "conditions", MaxConditions, &out.Conditions, (*Condition).fields)
 	f.rawObject("patch", &out.Patch)
-	objects(f, "apply", MaxIntents, &out.Apply, (*Apply).fields)
-	objects(f, "delete", MaxIntents, &out.Delete, (*Ref).fields)
-	objects(f, "events", MaxIntents, &out.Events, (*Event).fields)
+	objects(f, "release", intents, &out.Release, (*Ref).fields)
+	objects(f, "apply", intents, &out.Apply, (*Apply).fields)
+	objects(f, "delete", intents, &out.Delete, (*Delete).fields)
+	f.boolean("prune", &out.Prune)
+	objects(f, "events", intents, &out.Events, (*Event).fields)
+	objects(f, "groups", MaxIntents, &out.Groups, (*Group).fields)
 	f.raw("memo", &out.Memo)
 	f.raw("progress", &out.Progress)
 	pointer(f, "error", &out.Error, (*Failure).fields)
@@ -308,12 +324,16 @@ func (c *Condition) fields(f *fields) {
 func (a *Apply) fields(f *fields) {
 	f.rawObject("object", &a.Object)
 	f.boolean("adopt", &a.Adopt)
+	f.boolean("create", &a.Create)
+	f.boolean("replace", &a.Replace)
+	f.text("group", &a.Group)
 }
 
 func (e *Event) fields(f *fields) {
 	f.required("type", &e.Type)
 	f.required("reason", &e.Reason)
 	f.text("message", &e.Message)
+	f.text("group", &e.Group)
 }
 
 func (e *Failure) fields(f *fields) {

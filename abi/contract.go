@@ -9,7 +9,11 @@
 // (see package rawjson).
 package abi
 
-import "strings"
+import (
+	"hash/fnv"
+	"strconv"
+	"strings"
+)
 
 // Version is the version of the ABI that this package implements. A guest
 // declares it by exporting a function named [ExportMarker]. A breaking change
@@ -87,7 +91,7 @@ const (
 	ClassNone          Class = ""               // the run did not fail
 	ClassRetry         Class = "retry"          // the guest asked for a retry, or the host or the API server failed
 	ClassStalled       Class = "stalled"        // the guest returned CodeStalled
-	ClassWaiting       Class = "waiting"        // the guest returned CodeWaiting
+	ClassWaiting       Class = "waiting"        // the guest returned CodeWaiting, or an object is being replaced
 	ClassPanic         Class = "panic"          // the guest trapped or exited
 	ClassTimeout       Class = "timeout"        // the deadline of the call passed
 	ClassOutOfMemory   Class = "out-of-memory"  // the guest needed more memory than its limit
@@ -111,7 +115,9 @@ const (
 	MaxOutput           = 3 << 19  // 1.5 MiB, of one result or manifest
 	MaxCall             = 64 << 10 // of the message of one get or list
 	MaxDepth            = 64       // nesting of arrays and objects in what a guest writes
-	MaxIntents          = 256      // entries of apply, delete and events together
+	MaxIntents          = 256      // entries of release, apply, delete and events together, and of groups
+	MaxAllowedIntents   = 10_000   // the same, without groups, if the administrator allows more
+	MaxGroupFailures    = 32 << 10 // bytes of the failures of groups in previous of a request
 	MaxConditions       = 64       // of a result, and of each list of types in a manifest
 	MaxMemo             = 4 << 10
 	MaxProgress         = 4 << 10
@@ -173,6 +179,9 @@ const (
 	FeatureIndexes   = "indexes"   // indexes of a controller, fieldSelector of a list, the export index and the import index_get
 	FeatureSelectors = "selectors" // namespaces, labelSelector, fieldSelector and metadataOnly of for, owns, reads and watches
 	FeatureWatches   = "watches"   // watches of a controller
+	// FeaturePrune is the feature of [Result.Prune]: what a plugin with it creates is labelled
+	// [LabelAppliedBy].
+	FeaturePrune = "prune"
 	// FeatureManaged has no field: what a plugin with it owns is labelled [LabelManagedBy]
 	// and followed by that label.
 	FeatureManaged = "managed"
@@ -195,6 +204,10 @@ const (
 	// that are of a scan.
 	FeatureScans  = "scans"
 	FeatureGauges = "gauges" // gauges of a controller
+	// FeatureChildren is the feature of [Controller.WhileDeleting], [Controller.StatusOwner],
+	// [Controller.Applied], [Result.Release], [Result.Groups], the options of [Apply] and [Delete],
+	// and [ListCall.OwnedBy].
+	FeatureChildren = "children"
 )
 
 // Features returns the names of the features that this package implements. A
@@ -203,12 +216,36 @@ func Features() []string {
 	return []string{
 		FeatureRetry, FeatureSummaries, FeatureFields, FeatureIndexes, FeatureSelectors, FeatureWatches, FeatureManaged, FeatureChanges, FeatureTimers, FeatureDaemons,
 		FeatureHTTP, FeatureAdmission, FeatureConversion, FeatureCloudEvents, FeaturePolling, FeatureScans, FeatureGauges,
+		FeatureChildren, FeaturePrune,
 	}
 }
 
 // LabelManagedBy is the label of what a plugin with [FeatureManaged] owns. Its value is
 // the name of the plugin.
 const LabelManagedBy = "thole.dev/managed-by"
+
+// LabelAppliedBy is the label of what a plugin with [FeaturePrune] has created. Its value is that of
+// the controller, see [AppliedBy].
+const LabelAppliedBy = "thole.dev/applied-by"
+
+// maxLabelValue is the limit of Kubernetes for the value of a label, in bytes.
+const maxLabelValue = 63
+
+// AppliedBy returns the value of [LabelAppliedBy] for a controller: <plugin>.<controller>, or a part of that
+// with a hash if it is too long.
+func AppliedBy(plugin, controller string) string {
+	full := plugin + "." + controller
+	if len(full) <= maxLabelValue {
+		return full
+	}
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(full)) // never fails
+	tail := "-" + strconv.FormatUint(hash.Sum64(), 36)
+	return strings.TrimRight(full[:maxLabelValue-len(tail)], "-.") + tail
+}
+
+// ReservedLabel reports whether a plugin cannot set a label, because the host does.
+func ReservedLabel(name string) bool { return name == LabelManagedBy || name == LabelAppliedBy }
 
 // ReservedAnnotation reports whether a plugin cannot set an annotation: the host's own
 // records of applies and of handled states, whichever plugin's, and the one by which people
@@ -218,6 +255,13 @@ func ReservedAnnotation(name string) bool {
 	applied := rest == "applied" || strings.HasPrefix(rest, "applied-")
 	return applied && (domain == "thole.dev" || strings.HasSuffix(domain, ".thole.dev")) ||
 		HandledAnnotation(name) || name == "reconcile.thole.dev/suspend"
+}
+
+// ReservedFinalizer reports whether a plugin cannot create an object with a finalizer: it is one
+// of the host, whichever plugin's.
+func ReservedFinalizer(name string) bool {
+	domain, _, _ := strings.Cut(name, "/")
+	return strings.HasSuffix(domain, ".thole.dev")
 }
 
 // HandledAnnotation reports whether an annotation has the handled state of a controller with

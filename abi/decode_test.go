@@ -38,7 +38,8 @@ func TestNullFieldEqualsAbsentField(t *testing.T) {
 		{"condition", "status reason message", `{"conditions":[{"type":"A","%":null}]}`, decoder(DecodeResult)},
 		{"apply", "adopt", `{"apply":[{"object":{"apiVersion":"v1","kind":"K","metadata":{"name":"x"}},"%":null}]}`, decoder(DecodeResult)},
 		{"ref", "namespace uid", `{"delete":[{"apiVersion":"v1","kind":"K","name":"x","%":null}]}`, decoder(DecodeResult)},
-		{"event", "message", `{"events":[{"type":"Normal","reason":"A","%":null}]}`, decoder(DecodeResult)},
+		{"group", "condition", `{"groups":[{"name":"a","%":null}]}`, decoder(DecodeResult)},
+		{"event", "message group", `{"events":[{"type":"Normal","reason":"A","%":null}]}`, decoder(DecodeResult)},
 		{"error", "reason message after terminal", `{"error":{"%":null}}`, decoder(DecodeResult)},
 		{
 			"daemon", "labelSelector timeout grace",

@@ -19,28 +19,31 @@ type Manifest struct {
 
 // Controller is one reconcile function for one primary kind.
 type Controller struct {
-	Name        string     // a DNS label, distinct within the plugin
-	For         Followed   // the primary kind
-	Owns        []Followed // applied with an owner reference to the primary, which is run when one of them changes
-	Reads       []Followed // kinds that get and list may read besides the others here
-	Watches     []Watch    // kinds whose changes make primaries run; feature [FeatureWatches]
-	Writes      []Kind     // kinds that apply and delete may change without an owner reference
-	Indexes     []Index    // fields by which list finds objects of the kinds that it may read; feature [FeatureIndexes]
-	Finalizer   bool       // hold a finalizer, so that a run with Deleting precedes the deletion
-	Changes     Changes    // where the last handled state of an object is kept, for [Request.Change]; "" for nowhere; feature [FeatureChanges]
-	Gone        bool       // run once more for an object that is gone without a cleanup; feature [FeatureChanges]
-	Interval    int64      // ms until the next run after a success without requeueAfter; 0 waits for a change
-	Timers      []Timer    // schedules of each object, with distinct names; feature [FeatureTimers]
-	Daemon      *Daemon    // a daemon of each object; nil: none; feature [FeatureDaemons]
-	Scans       []Scan     // functions that find the objects to run, with distinct names; feature [FeatureScans]
-	HTTP        []HTTPHost // hosts that it sends requests to; feature [FeatureHTTP]
-	CloudEvents bool       // the host publishes each change of a primary and the end of each run; feature [FeatureCloudEvents]
-	Receives    []Receive  // events from outside that make primaries run; feature [FeatureCloudEvents]
-	Gauges      []Gauge    // fields by whose values the host counts the primaries; feature [FeatureGauges]
-	Timeout     int64      // ms, the deadline of one call; 0 means the host's default
-	Concurrency int        // concurrent calls of this controller; 0 means the host's default
-	Retry       Retry      // when runs that fail or are requeued are repeated
-	Conditions  Conditions // which conditions it has, and how Ready is computed
+	Name          string      // a DNS label, distinct within the plugin
+	For           Followed    // the primary kind
+	Owns          []Followed  // applied with an owner reference to the primary, which is run when one of them changes
+	Reads         []Followed  // kinds that get and list may read besides the others here
+	Watches       []Watch     // kinds whose changes make primaries run; feature [FeatureWatches]
+	Writes        []Kind      // kinds that apply and delete may change without an owner reference
+	Indexes       []Index     // fields by which list finds objects of the kinds that it may read; feature [FeatureIndexes]
+	Finalizer     bool        // hold a finalizer, so that a run with Deleting precedes the deletion
+	WhileDeleting bool        // run also while the object is being deleted, without a finalizer; feature [FeatureChildren]
+	StatusOwner   StatusOwner // who writes conditions and observedGeneration; feature [FeatureChildren]
+	Applied       Applied     // where it is kept what was applied to objects in Owns; feature [FeatureChildren]
+	Changes       Changes     // where the last handled state of an object is kept, for [Request.Change]; "" for nowhere; feature [FeatureChanges]
+	Gone          bool        // run once more for an object that is gone without a cleanup; feature [FeatureChanges]
+	Interval      int64       // ms until the next run after a success without requeueAfter; 0 waits for a change
+	Timers        []Timer     // schedules of each object, with distinct names; feature [FeatureTimers]
+	Daemon        *Daemon     // a daemon of each object; nil: none; feature [FeatureDaemons]
+	Scans         []Scan      // functions that find the objects to run, with distinct names; feature [FeatureScans]
+	HTTP          []HTTPHost  // hosts that it sends requests to; feature [FeatureHTTP]
+	CloudEvents   bool        // the host publishes each change of a primary and the end of each run; feature [FeatureCloudEvents]
+	Receives      []Receive   // events from outside that make primaries run; feature [FeatureCloudEvents]
+	Gauges        []Gauge     // fields by whose values the host counts the primaries; feature [FeatureGauges]
+	Timeout       int64       // ms, the deadline of one call; 0 means the host's default
+	Concurrency   int         // concurrent calls of this controller; 0 means the host's default
+	Retry         Retry       // when runs that fail or are requeued are repeated
+	Conditions    Conditions  // which conditions it has, and how Ready is computed
 
 	Validate []Operation // of the primary kind, distinct: [ExportValidate] reviews them; feature [FeatureAdmission]
 	Mutate   []Operation // of the primary kind, distinct, without [OperationDelete]: [ExportMutate] is given them; feature [FeatureAdmission]
@@ -323,12 +326,14 @@ type EffectFailure struct {
 	Class   Class
 	Reason  string // the reason in the API server's response, such as Forbidden
 	Message string
+	Group   string // of the intent that failed, "" for none
 }
 
 // The verbs of effects, in the order in which the effects are performed.
 const (
 	VerbFinalizer = "finalizer"
 	VerbPatch     = "patch"
+	VerbRelease   = "release"
 	VerbApply     = "apply"
 	VerbDelete    = "delete"
 	VerbEvent     = "event"
@@ -376,6 +381,7 @@ type ListCall struct {
 	Fields        []string // what the reply has of each object; none for all of it
 	Limit         int      // the most objects of one reply; 0 for all
 	Continue      string   // of the reply with the objects before; "" to begin
+	OwnedBy       OwnedBy  // "" for any; feature [FeatureChildren]
 }
 
 // List returns the text of the call without limit and continue. It is the same for all
@@ -400,11 +406,14 @@ type Result struct {
 	Status       []byte      // a merge patch (RFC 7386) of the status in the request; nil leaves it unchanged
 	Conditions   []Condition // of the types that the controller owns; the last one of a type wins
 	Patch        []byte      // a merge patch of the primary's labels, annotations and spec; nil means none
+	Release      []Ref       // objects whose controller the primary shall not be any more; feature [FeatureChildren]
 	Apply        []Apply
-	Delete       []Ref
+	Delete       []Delete
+	Prune        bool // delete what earlier results have created of kinds in owns and this one does not name; feature [FeaturePrune]
 	Events       []Event
-	Memo         []byte // JSON of up to MaxMemo bytes, part of this object's next request; nil drops the memo
-	Progress     []byte // JSON of up to MaxProgress bytes, kept until a run ends well; feature [FeatureChanges]
+	Groups       []Group // what a failure of a group of intents leads to; feature [FeatureChildren]
+	Memo         []byte  // JSON of up to MaxMemo bytes, part of this object's next request; nil drops the memo
+	Progress     []byte  // JSON of up to MaxProgress bytes, kept until a run ends well; feature [FeatureChanges]
 	Error        *Failure
 }
 
@@ -476,10 +485,16 @@ func (t Time) Time() time.Time {
 	return parsed
 }
 
-// Apply requests an object by server-side apply.
+// Apply requests an object by server-side apply or, with Create, by POST.
 type Apply struct {
 	Object []byte // apiVersion, kind, metadata.name and the fields to apply
 	Adopt  bool   // take over an existing object that has no controller
+
+	// The following fields are of [FeatureChildren].
+
+	Create  bool   // only create the object: fail if another one has its name
+	Replace bool   // if a field cannot be changed, delete the object and create it anew
+	Group   string // of the intents that it belongs to, see [Group]; "" for none
 }
 
 // Event is a Kubernetes Event about the primary.
@@ -487,6 +502,7 @@ type Event struct {
 	Type    string // EventNormal or EventWarning
 	Reason  string // CamelCase
 	Message string
+	Group   string // of the intents that it tells of, see [Group]; "" for none; feature [FeatureChildren]
 }
 
 // Values of [Event.Type].

@@ -53,6 +53,9 @@ func fullManifest() *Manifest {
 					NegativePolarity: []string{"CertificateExpired"},
 				}},
 			},
+		}, {
+			Name: "replicas", For: Kind{"apps/v1", "ReplicaSet"}.All(), Owns: AllOf(Kind{"v1", "Pod"}),
+			WhileDeleting: true, StatusOwner: StatusOwnerGuest, Applied: AppliedMemory,
 		}},
 	}
 }
@@ -80,6 +83,7 @@ func fullRequest() *Request {
 				Class:   ClassDenied,
 				Reason:  "Forbidden",
 				Message: "the plugin may not create deployments",
+				Group:   "workloads",
 			}},
 		},
 		Timers:  []string{"probe"},
@@ -107,9 +111,25 @@ func fullResult() *Result {
 		Apply: []Apply{{
 			Object: []byte(`{"apiVersion":"v1","kind":"Service","metadata":{"name":"shop"},"spec":{"ports":[{"port":80}]}}`),
 			Adopt:  true,
+			Group:  "services",
+		}, {
+			Object: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"shop-x7k2p"}}`),
+			Create: true,
+		}, {
+			Object:  []byte(`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"shop"}}`),
+			Replace: true,
 		}},
-		Delete: []Ref{{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "old", UID: "12ab"}},
-		Events: []Event{{Type: EventWarning, Reason: "Slow", Message: "the rollout takes long"}},
+		Release: []Ref{{APIVersion: "v1", Kind: "Pod", Name: "shop-1", UID: "77bb"}},
+		Delete: []Delete{{
+			Ref:                Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "old", UID: "12ab"},
+			Propagation:        PropagationOrphan,
+			GracePeriodSeconds: new(int64),
+			ResourceVersion:    "912",
+			Group:              "services",
+		}},
+		Prune:  true,
+		Groups: []Group{{Name: "services", Condition: "Available"}},
+		Events: []Event{{Type: EventWarning, Reason: "Slow", Message: "the rollout takes long", Group: "services"}},
 		Memo:   []byte(`[1]`), Progress: []byte(`["dns"]`),
 		Error: &Failure{Reason: "NoQuota", Message: "the quota is used up", After: 60_000, Terminal: true},
 	}
@@ -243,7 +263,7 @@ func fullConvertResult() *ConvertResult {
 func fullListCall() *ListCall {
 	return &ListCall{
 		APIVersion: "v1", Kind: "Pod", Namespace: "default", LabelSelector: "app=shop,tier in (web)",
-		FieldSelector: "spec.nodeName=node-1", Fields: []string{"spec"}, Limit: 100, Continue: "c1",
+		FieldSelector: "spec.nodeName=node-1", Fields: []string{"spec"}, Limit: 100, Continue: "c1", OwnedBy: OwnedBySelf,
 	}
 }
 

@@ -78,6 +78,8 @@ var described = map[string]reflect.Type{
 	"Audit annotation": reflect.TypeFor[AuditAnnotation](),
 	"Convert request":  reflect.TypeFor[ConvertRequest](),
 	"Convert result":   reflect.TypeFor[ConvertResult](),
+	"Delete":           reflect.TypeFor[Delete](),
+	"Group":            reflect.TypeFor[Group](),
 }
 
 // TestSpecTablesListFieldsOfTypes compares the tables with the types, including

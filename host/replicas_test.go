@@ -79,6 +79,15 @@ func (r *runningHost) rollBack() {
 	r.awaitState(catalog.Degraded)
 }
 
+// awaitTold waits until the other replicas can know that a module was rolled back.
+func (r *runningHost) awaitTold(digest string) {
+	r.t.Helper()
+	lease := r.host.replicas.election.Plugin("podmanager").Lease
+	await.Until(r.t, "it has told what it has rolled back", func() bool {
+		return slices.Contains(r.host.replicas.toldOf(lease, "podmanager").Rejected, digest)
+	})
+}
+
 // leads reports whether the replica leads the plugin.
 func (r *runningHost) leads() bool {
 	p := r.host.replicas.election.Plugin("podmanager")
@@ -96,6 +105,7 @@ func TestAStandbyThatTakesOverRunsWhatTheLeaderHasRolledBackTo(t *testing.T) {
 		r.awaitDigest(badDigest)
 	}
 	leader.rollBack()
+	leader.awaitTold(badDigest)
 	leader.cut()
 	standby.awaitDigest(goodDigest)
 	await.Until(t, "the standby takes over", standby.leads)
@@ -129,6 +139,7 @@ func startAfterRollback(t *testing.T, elect func(*config.Config), sameLease bool
 	leader.install("podmanager", bad)
 	leader.awaitDigest(badDigest)
 	leader.rollBack()
+	leader.awaitTold(badDigest)
 	late := start(t, cluster, elect)
 	late.install("podmanager", bad)
 	late.awaitState(catalog.Failed)

@@ -55,6 +55,8 @@
 // with the fields that the plugin uses and the tags of encoding/json. Nothing of
 // k8s.io is needed: [ObjectMeta], [TypeMeta], [Time], [MicroTime], [Duration],
 // [Quantity], [IntOrString], [LabelSelector], [Condition] and [Raw] are in this package.
+// For the kinds that plugins apply most, such as Deployment and Service, there are types
+// with all fields in the folder sdk/kubernetes.
 //
 // They are read and written by encoding/json. `thole generate` writes a codec for
 // them, which is several times as fast. With [RegisterGenerated] in place of

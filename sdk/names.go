@@ -18,6 +18,11 @@ const (
 
 	hashLength   = 10 // 27^10 is about 2^47
 	suffixLength = 5  // as after a generateName
+
+	suffixes = 27 * 27 * 27 * 27 * 27 // how many suffixes there are
+	// suffixStep is between the suffixes of names that follow each other. It is no multiple of 3, so that
+	// they only repeat after all suffixes, and such that all letters of neighbours differ.
+	suffixStep = 8868089
 )
 
 // ChildName returns a name for a child of the primary: the primary's name and the
@@ -92,7 +97,8 @@ func (r *Run) UniqueName(prefix string) string {
 	_, _ = digest.Write(r.Seed[:])
 	first := digest.Sum64() >> 1 // adding to it does not overflow
 	r.uniqueNames++
-	return labelPrefix(prefix, maxLabel-suffixLength) + inLetters(first+r.uniqueNames, suffixLength)
+	suffix := (first + r.uniqueNames) % suffixes * suffixStep // below 2^48
+	return labelPrefix(prefix, maxLabel-suffixLength) + inLetters(suffix, suffixLength)
 }
 
 // labelPrefix returns at most limit characters of a text as the beginning of a DNS label,

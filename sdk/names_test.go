@@ -90,6 +90,24 @@ func TestUniqueNamesAreDNSLabelsThatDiffer(t *testing.T) {
 	})
 }
 
+func TestUniqueNamesOfARunLookUnrelated(t *testing.T) {
+	primaryOf(t, "shop", func(r *widget) {
+		last, seen := "-----", map[string]bool{}
+		for range 10_000 {
+			name := r.UniqueName("")
+			for i := range name {
+				if name[i] == last[i] {
+					t.Fatalf("%q follows %q", name, last)
+				}
+			}
+			if seen[name] {
+				t.Fatalf("%q occurs twice", name)
+			}
+			last, seen[name] = name, true
+		}
+	})
+}
+
 func TestUniqueNameKeepsWhatItCanOfThePrefix(t *testing.T) {
 	long := strings.Repeat("a", 58)
 	primaryOf(t, "shop", func(r *widget) {

@@ -57,15 +57,21 @@ type OwnerReference struct {
 	BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
 }
 
+// ControllerRef returns the reference to the controller of the object, nil if it has none.
+func (m ObjectMeta) ControllerRef() *OwnerReference {
+	for i := range m.OwnerReferences {
+		if m.OwnerReferences[i].Controller {
+			return &m.OwnerReferences[i]
+		}
+	}
+	return nil
+}
+
 // ControlledBy reports whether the object with that UID is the controller of this
 // one.
 func (m ObjectMeta) ControlledBy(uid string) bool {
-	for _, owner := range m.OwnerReferences {
-		if owner.Controller && owner.UID == uid {
-			return true
-		}
-	}
-	return false
+	owner := m.ControllerRef()
+	return owner != nil && owner.UID == uid
 }
 
 // Deleting reports whether the object has a deletion timestamp.

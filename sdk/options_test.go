@@ -41,3 +41,13 @@ func TestMemoVersionIsInManifest(t *testing.T) {
 		t.Errorf("memo version is %q", got)
 	}
 }
+
+func TestOnlyAReferenceWithControllerIsThatOfTheController(t *testing.T) {
+	m := sdk.ObjectMeta{OwnerReferences: []sdk.OwnerReference{{UID: "a"}, {UID: "b", Controller: true}}}
+	if c := m.ControllerRef(); c == nil || c.UID != "b" || !m.ControlledBy("b") || m.ControlledBy("a") {
+		t.Errorf("the controller is %+v", c)
+	}
+	if m.OwnerReferences = m.OwnerReferences[:1]; m.ControllerRef() != nil || m.ControlledBy("a") || m.ControlledBy("") {
+		t.Error("an object without a controller has one")
+	}
+}

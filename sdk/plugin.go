@@ -43,6 +43,11 @@ type Controller[Spec, Status any] struct {
 	// nil. An error keeps the object; return [Waiting] while something is in
 	// progress.
 	Cleanup func(*Request[Spec, Status]) error
+	// WhileDeleting makes Reconcile run also while the object is being deleted and others
+	// hold it, such as the garbage collector: see [ObjectMeta.Deleting]. The host holds
+	// nothing for it, so that the object may go before a run. It creates no object of a kind
+	// in Owns then. Not beside Cleanup.
+	WhileDeleting bool
 
 	// Gone, if it is set, runs for an object that is gone without a Cleanup that succeeded:
 	// one that never had the finalizer, or lost it. The Request has what was last known of
@@ -110,6 +115,12 @@ type Controller[Spec, Status any] struct {
 	// Conditions lists the conditions that the controller owns, and those that
 	// Ready depends on.
 	Conditions Conditions
+	// StatusOwner is who writes conditions and observedGeneration: the host or, with
+	// [StatusOwnerGuest], the controller.
+	StatusOwner StatusOwner
+	// Applied is where the host keeps what it has applied to objects of kinds in Owns: in an
+	// annotation or, with [AppliedMemory], not on the objects.
+	Applied Applied
 	// Warm has a value of each type that is passed to Apply, Get and List. What a
 	// codec computes about a type is kept between runs only if it is computed
 	// when the plugin is loaded.
@@ -199,6 +210,9 @@ func register[Spec, Status any](c Controller[Spec, Status]) {
 	if c.Changes != "" || c.Gone != nil {
 		guest.Feature(abi.FeatureChanges)
 	}
+	if c.StatusOwner != "" || c.WhileDeleting || c.Applied != "" {
+		guest.Feature(abi.FeatureChildren)
+	}
 	manifest := c.manifest()
 	if len(c.Timers) > 0 {
 		manifest.Timers = timersOf(c.Timers)
@@ -240,7 +254,7 @@ func (c *Controller[Spec, Status]) manifest() *abi.Controller {
 	return &abi.Controller{
 		Name: c.Name, For: c.For.All(), Owns: abi.AllOf(c.Owns...), Reads: abi.AllOf(c.Reads...),
 		Watches: c.Watches, Writes: c.Writes, Indexes: c.Indexes,
-		Finalizer: c.Cleanup != nil, Changes: c.Changes, Gone: c.Gone != nil, HTTP: c.HTTP,
+		Finalizer: c.Cleanup != nil, WhileDeleting: c.WhileDeleting, StatusOwner: c.StatusOwner, Applied: c.Applied, Changes: c.Changes, Gone: c.Gone != nil, HTTP: c.HTTP,
 		CloudEvents: c.CloudEvents, Receives: c.Receives, Gauges: c.Gauges,
 		Interval: milliseconds(c.Interval), Timeout: milliseconds(c.Timeout),
 		Concurrency: c.Concurrency, Retry: c.Retry.manifest(), Conditions: c.Conditions,
@@ -288,6 +302,9 @@ func (n *run[Spec, Status]) reconcile(h guest.Host, q *abi.Request) (abi.Code, *
 	if n.controller.metadataOnly {
 		refuseStatus(r.Run)
 	}
+	if n.controller.StatusOwner == StatusOwnerGuest {
+		r.refuseConditions()
+	}
 	return r.end(action, err)
 }
 
@@ -296,7 +313,7 @@ func (c *Controller[Spec, Status]) call(r *Request[Spec, Status], deleting bool)
 	switch {
 	case r.Gone && c.Gone != nil:
 		return Action{}, c.Gone(r)
-	case !deleting:
+	case !deleting || c.WhileDeleting:
 		return c.Reconcile(r)
 	case c.Cleanup != nil:
 		return Action{}, c.Cleanup(r)

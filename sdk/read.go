@@ -34,7 +34,7 @@ func (q Query) String() string {
 	return s
 }
 
-// ReadOption changes what [Run.Get] and [Run.List] read. Package read has them.
+// ReadOption changes what [Run.Get] and [Run.List] read. Packages read and children have them.
 type ReadOption func(*guest.ReadOptions)
 
 // Get reads an object into the value that into points to: a struct with the fields
@@ -62,7 +62,7 @@ func (r *Run) List(query Query, into any, options ...ReadOption) error {
 	reply, code := r.host.List(abi.EncodeListCall(&abi.ListCall{
 		APIVersion: query.APIVersion, Kind: query.Kind.Kind, Namespace: query.Namespace,
 		LabelSelector: query.LabelSelector, FieldSelector: query.FieldSelector,
-		Fields: o.Fields, Limit: o.Limit, Continue: o.Continue,
+		Fields: o.Fields, Limit: o.Limit, Continue: o.Continue, OwnedBy: o.OwnedBy,
 	}))
 	err := codeError(code)
 	if err == nil {

@@ -18,7 +18,8 @@ import (
 // Status may be changed in place. The SDK compares it with the status at the
 // start of the run and writes the difference: a member that the type does not
 // have is left alone, and one that is absent now is removed. Conditions and
-// observedGeneration are written by the host; see [Run.SetCondition].
+// observedGeneration are written by the host, see [Run.SetCondition], unless the
+// controller has [StatusOwnerGuest].
 type Request[Spec, Status any] struct {
 	ObjectMeta
 	*Run
@@ -159,17 +160,18 @@ func (r *Run) Condition(conditionType string) (c Condition, ok bool) {
 	return Condition{}, false
 }
 
-// NeedsReconciliation reports whether the spec has changed since the host last recorded, in
-// status.observedGeneration, that a run has reached it or was [Stalled]; of a kind without generations it is
-// false. A run that does nothing while it is false does not notice when something else changes what an earlier
-// run has made, and ends a Stalled without its cause having gone.
+// NeedsReconciliation reports whether the spec has changed since the host, or a controller with
+// [StatusOwnerGuest], last recorded in status.observedGeneration that a run has reached it or was
+// [Stalled]; of a kind without generations it is false. A run that does nothing while it is false does
+// not notice when something else changes what an earlier run has made, and ends a Stalled without its
+// cause having gone.
 func (r *Run) NeedsReconciliation() bool {
 	generation, _ := rawjson.Lookup(r.object, "metadata", "generation")
 	observed, _ := rawjson.Lookup(r.status, "observedGeneration")
 	return !bytes.Equal(generation, observed)
 }
 
-// ApplyOption changes an intent of [Run.Apply].
+// ApplyOption changes an intent of [Run.Apply]. Package children has more of them.
 type ApplyOption func(*abi.Apply)
 
 // Adopt takes over an existing object that has no controller.
@@ -193,9 +195,22 @@ func (r *Run) Apply(object any, options ...ApplyOption) {
 	r.result.Apply = append(r.result.Apply, intent)
 }
 
+// DeleteOption changes an intent of [Run.Delete]. Package children has them.
+type DeleteOption func(*abi.Delete)
+
 // Delete requests that an object is deleted. If it does not exist, that is no
 // error. If ref has a UID, only the object with that UID is deleted.
-func (r *Run) Delete(ref Ref) { r.result.Delete = append(r.result.Delete, ref) }
+func (r *Run) Delete(ref Ref, options ...DeleteOption) {
+	intent := abi.Delete{Ref: ref}
+	for _, option := range options {
+		option(&intent)
+	}
+	r.result.Delete = append(r.result.Delete, intent)
+}
+
+// Intend changes the result of the run, for packages that offer what this one does not, such as
+// children.
+func (r *Run) Intend(change func(*abi.Result)) { change(&r.result) }
 
 // Event emits a Kubernetes Event about the primary. eventType is [Normal] or
 // [Warning], and reason is CamelCase.

@@ -72,6 +72,8 @@ type Case struct {
 	// Hides must not be in the text of the call's error: the guest may have read it
 	// anywhere (StageCall).
 	Hides string
+	// StatusOwner is that of the guest's controller: it decides which results are valid.
+	StatusOwner abi.StatusOwner
 	// Index is whether the calls are those of the export index, with [IndexRequest], and
 	// not of reconcile. A guest that is no [Indexer] is loaded only.
 	Index bool
@@ -129,9 +131,9 @@ func objectIn(namespace string) []byte {
 func Cases() []Case {
 	return slices.Concat(
 		loadCases(), manifestCases(), changesLoadCases(), keysLoadCases(), daemonLoadCases(),
-		reviewLoadCases(), scanLoadCases(),
-		callCases(), pointerCases(), okCases(), changesCases(), keysCases(), daemonCases(), httpCases(), resetCases(), stateCases(), daemonResetCases(),
-		reviewCases(), reviewResetCases(), scanCases(), scanResetCases(),
+		reviewLoadCases(), scanLoadCases(), statusLoadCases(),
+		callCases(), pointerCases(), okCases(), createCases(), changesCases(), adoptionCases(), keysCases(), daemonCases(), httpCases(), resetCases(), stateCases(), daemonResetCases(),
+		reviewCases(), reviewResetCases(), scanCases(), scanResetCases(), statusCases(), groupsCases(),
 	)
 }
 
@@ -141,8 +143,8 @@ func Cases() []Case {
 func Hostile() []Case {
 	return slices.Concat(
 		bombCases(), indexCases(), startCases(), loopCases(), callTreeCases(), bulkCases(),
-		slowCases(), stackCases(), memoryCases(), stormCases(), resultCases(), edgeCases(), hostileKeysCases(), hostileDaemonCases(),
-		hostileReviewCases(), hostileScanCases(),
+		slowCases(), stackCases(), memoryCases(), stormCases(), resultCases(), createResultCases(), edgeCases(), hostileKeysCases(), hostileDaemonCases(),
+		hostileReviewCases(), hostileScanCases(), hostileGroupsCases(),
 	)
 }
 

@@ -230,7 +230,8 @@ func List(call []byte) (reply []byte, code int64) {
 		return nil, abi.CodeInvalid
 	}
 	out := &abi.ListReply{}
-	if message.APIVersion == "v1" && message.Kind == "ConfigMap" && selector.Matches([]byte(Object)) {
+	anybodys := message.OwnedBy == "" // the object has no owner
+	if anybodys && message.APIVersion == "v1" && message.Kind == "ConfigMap" && selector.Matches([]byte(Object)) {
 		out.Items = [][]byte{fieldsOf(Object, message.Fields)}
 	}
 	return abi.EncodeListReply(out), 0

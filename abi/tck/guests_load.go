@@ -136,6 +136,8 @@ func manifestCases() []Case {
 		narrowed("manifest-owns-selector", "a selector of what is owned: the others would be forgotten", func(c *abi.Controller) {
 			c.Owns = []abi.Followed{{Kind: c.For.Kind, Selector: abi.Selector{LabelSelector: "a=b"}}}
 		}, "owns[0].labelSelector", abi.FeatureManaged),
+		refused("manifest-prune-without-owns", "prune without anything that is owned: each result with it would be refused",
+			describing(narrow("manifest-prune-without-owns", func(*abi.Controller) {}, abi.FeaturePrune)), "manifest", "prune", "owns"),
 		narrowed("manifest-metadata-conditions", "conditions of a primary of which only the metadata is followed", func(c *abi.Controller) {
 			c.For.MetadataOnly, c.Conditions.Owned = true, []string{"Checked"}
 		}, "conditions", "metadataOnly"),

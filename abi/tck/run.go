@@ -218,7 +218,7 @@ func (c Case) decode(output []byte) (err error) {
 	case c.Review != "":
 		err = c.decodeReview(output)
 	default:
-		_, err = abi.DecodeResult(output)
+		_, err = abi.DecodeResultFor(c.StatusOwner, abi.MaxIntents, output)
 	}
 	return err
 }

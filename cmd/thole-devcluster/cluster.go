@@ -43,11 +43,17 @@ type options struct {
 	kubeconfigOut string
 	auditLog      string // "": none
 	stopWithStdin bool
+
+	withoutControllers []string // names of those of Kubernetes that do not run
 }
 
 // run starts a cluster, writes "ready" to out, and keeps the cluster until ctx
 // is done, which is no failure, or a component ends, which is one.
 func run(ctx context.Context, o options, out io.Writer) error {
+	running, err := controllersFlag(o.withoutControllers)
+	if err != nil {
+		return err
+	}
 	dir, err := datadir.Open(o.dir)
 	if err != nil {
 		return err
@@ -59,7 +65,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	}
 	defer func() { _ = listener.Close() }() // it may be closed already
 
-	c := &cluster{dir: dir}
+	c := &cluster{dir: dir, controllers: running}
 	err = c.start(ctx, listener, o)
 	if err == nil {
 		_, err = fmt.Fprintln(out, "ready")
@@ -91,6 +97,8 @@ func listen(port uint16) (*net.TCPListener, error) {
 type cluster struct {
 	dir       *datadir.Dir
 	processes []*supervise.Process // in the order in which they were started
+
+	controllers string // the flag of kube-controller-manager
 }
 
 func (c *cluster) start(ctx context.Context, listener *net.TCPListener, o options) error {
@@ -120,7 +128,7 @@ func (c *cluster) start(ctx context.Context, listener *net.TCPListener, o option
 	if err := c.await(ctx, apiServer, "the API server to answer", servesOK(client, "/livez/ping")); err != nil {
 		return err
 	}
-	controllers, err := c.startComponent(componentControllerManager, nil)
+	controllers, err := c.startComponent(componentControllerManager, []string{c.controllers})
 	if err != nil {
 		return err
 	}

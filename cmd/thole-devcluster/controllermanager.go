@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,7 @@ import (
 
 // controllers are the ones that have work in a cluster without nodes. The
 // garbage collector is not among them, because it is started beside them.
+// --without-controllers leaves some of them out.
 var controllers = []string{
 	names.NamespaceController,
 	names.ServiceAccountController,
@@ -49,7 +51,7 @@ const controllerManagerKubeconfig = "controller-manager.kubeconfig"
 
 // runControllerManager does not handle SIGTERM. As kube-controller-manager does,
 // it simply ends: all of its state is in the API server.
-func runControllerManager(self *supervise.Component, _ []string) error {
+func runControllerManager(self *supervise.Component, flags []string) error {
 	config, err := unlimitedConfig(controllerManagerKubeconfig)
 	if err != nil {
 		return err
@@ -62,7 +64,7 @@ func runControllerManager(self *supervise.Component, _ []string) error {
 		return fmt.Errorf("start garbage collector: %w", err)
 	}
 	cmd := app.NewControllerManagerCommand()
-	cmd.SetArgs(controllerManagerFlags())
+	cmd.SetArgs(append(controllerManagerFlags(), flags...))
 	return cmd.Execute()
 }
 
@@ -81,10 +83,21 @@ func awaitAPIServer(ctx context.Context, config *rest.Config) error {
 	})
 }
 
+// controllersFlag returns the flag for the controllers that run, or an error if one that is
+// left out is not known.
+func controllersFlag(without []string) (string, error) {
+	for _, name := range without {
+		if !slices.Contains(controllers, name) {
+			return "", usageError{fmt.Errorf("--without-controllers: %q is none of %s", name, strings.Join(controllers, ", "))}
+		}
+	}
+	running := slices.DeleteFunc(slices.Clone(controllers), func(name string) bool { return slices.Contains(without, name) })
+	return "--controllers=" + strings.Join(running, ","), nil
+}
+
 func controllerManagerFlags() []string {
 	return []string{
 		"--kubeconfig=" + controllerManagerKubeconfig,
-		"--controllers=" + strings.Join(controllers, ","),
 		"--root-ca-file=" + pkiPath(pki.CertFile(pki.Authority)),
 		"--service-account-private-key-file=" + pkiPath(pki.ServiceAccountKey),
 		"--leader-elect=false",

@@ -49,7 +49,7 @@ func main() {
 func command() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:           "thole-devcluster --dir D [--port P] [--kubeconfig-out F] [--audit-log F]",
+		Use:           "thole-devcluster --dir D [--port P] [--kubeconfig-out F] [--audit-log F] [--without-controllers NAME,...]",
 		Short:         "Run a Kubernetes control plane on loopback, for demos and tests",
 		Args:          noArguments,
 		SilenceUsage:  true,
@@ -81,6 +81,8 @@ func command() *cobra.Command {
 		"file for the API server's audit log: writes by users and service accounts, with what they have stored")
 	flags.BoolVar(&o.stopWithStdin, "stop-with-stdin", false,
 		"stop when standard input is closed, for programs that start a cluster as their child")
+	flags.StringSliceVar(&o.withoutControllers, "without-controllers", nil,
+		"controllers of Kubernetes that do not run, so that a plugin can do their work, such as replicaset-controller")
 	cmd.AddCommand(componentCommand())
 	return cmd
 }

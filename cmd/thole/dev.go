@@ -40,7 +40,8 @@ or on the cluster of --kubeconfig, with the rights of that file. A policy.yaml
 in DIR is the policy of the plugin; if it has no allow, the plugin is allowed
 what its manifest asks for, and the policy that says so is shown. crd.yaml and
 sample.yaml in DIR are applied to the control plane, at the start and after a
-save; to another cluster only with --apply.
+save; to another cluster only with --apply. A crd.yaml that was written by
+thole generate crd is updated with each build.
 
 Ctrl-C ends all of it, and nothing but the directory of --data is left behind.
 With --once the command ends by itself when the objects of sample.yaml are

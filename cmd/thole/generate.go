@@ -23,7 +23,8 @@ encoding/json. The paths of the written files are printed to standard output.
 A type for which no codec can be generated is an error with its place, and
 nothing is written. So is a call that passes a value without a codec to the SDK,
 such as a map[string]any, in a plugin that uses sdk.RegisterGenerated. The comment
-//thole:generate on a type adds it, //thole:leave leaves it out.
+//thole:generate on a type adds it, //thole:leave leaves it out. //thole:compact on a
+struct gives it a codec that is small, and slower to read.
 
 With --check nothing is written, and the exit code is 1 if a file is stale.`,
 		RunE: func(cmd *cobra.Command, packages []string) error {

@@ -59,7 +59,7 @@ With --check nothing is written, and the exit code is 1 if the file is stale.`,
 }
 
 func (f *crdFlags) generate(cmd *cobra.Command, dir string) error {
-	content, err := crdgen.Generate(cmd.Context(), dir)
+	content, err := crdgen.Generate(cmd.Context(), generate.Place{Dir: dir})
 	if err != nil {
 		return err
 	}

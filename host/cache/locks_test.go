@@ -65,15 +65,19 @@ func TestReadsDoNotWaitForAList(t *testing.T) {
 	const count = 5000
 	for name, list := range map[string][]any{"all have changed": changedVersions(count), "none is left": nil} {
 		t.Run(name, func(t *testing.T) {
-			s := indexedStore(t, count)
-			_, reads := s.readMeanwhile(func() {
-				if err := s.Replace(list, "200000"); err != nil {
-					t.Error(err)
+			most := 0
+			for range 5 { // a busy machine may run the list alone once
+				s := indexedStore(t, count)
+				_, reads := s.readMeanwhile(func() {
+					if err := s.Replace(list, "200000"); err != nil {
+						t.Error(err)
+					}
+				})
+				if most = max(most, reads); most >= 100 {
+					return
 				}
-			})
-			if reads < 100 {
-				t.Errorf("%d reads while a list replaced %d objects", reads, count)
 			}
+			t.Errorf("%d reads at most while a list replaced %d objects", most, count)
 		})
 	}
 }

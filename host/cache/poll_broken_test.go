@@ -175,7 +175,7 @@ func TestWrongResponsesToAPollChangeNothing(t *testing.T) {
 		"closed":                  func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, c, i := polling(t, 2, Config{StallAfter: 2 * time.Second})
+			p, c, i := polling(t, 2, Config{})
 			r := record(t, i)
 			r.receivedAll(2)
 			p.breaks(func(int, *http.Request) http.HandlerFunc { return response })
@@ -261,7 +261,9 @@ func TestAHugeObjectIsPolled(t *testing.T) {
 }
 
 func TestAListWithoutResponseEnds(t *testing.T) {
-	p, c, i := polling(t, 1, Config{StallAfter: time.Second})
+	p, c, i := polling(t, 1, Config{})
+	p.idle()
+	c.config.StallAfter = time.Second // only of the list that has no response
 	released := make(chan struct{})
 	defer close(released)
 	p.breaks(func(_ int, r *http.Request) http.HandlerFunc {

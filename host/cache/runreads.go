@@ -39,6 +39,7 @@ type Reading struct {
 	Namespaces []string        // nil for all that are followed; a cluster-scoped kind has none
 	Selector   labels.Selector // nil for everything
 	Fields     fieldpath.Selector
+	Controller string        // the UID of the controller of the objects; "" for any
 	Part       fieldpath.Set // what is read of the objects, which is kept: a change elsewhere does not wake the owner
 	Limit      int           // how many objects at most; 0: all
 	After      object.Key    // only what comes after it
@@ -137,7 +138,7 @@ func (r *Run) recordGet(v *view, key object.Key, part fieldpath.Set) {
 
 func (r *Run) recordList(v *view, l Reading) {
 	if r.edges != nil {
-		r.edges.List(v.part.edges, v.only, edges.Selection{Labels: l.Selector, Fields: l.Fields}, l.Part)
+		r.edges.List(v.part.edges, v.only, edges.Selection{Labels: l.Selector, Fields: l.Fields, Controller: l.Controller}, l.Part)
 	}
 }
 
@@ -315,7 +316,7 @@ func collect(l Reading, views []*view) (List, error) {
 
 func (v *view) list(c *collector) error {
 	looked, before := 0, len(c.Items)
-	q := objects.Query{Namespace: v.only, Selector: c.Selector, Fields: c.Fields, After: c.After, By: v.run.owner.Plugin(), Look: func(cost int) {
+	q := objects.Query{Namespace: v.only, Selector: c.Selector, Fields: c.Fields, Controller: c.Controller, After: c.After, By: v.run.owner.Plugin(), Look: func(cost int) {
 		if looked += cost; c.Look != nil {
 			c.Look(cost)
 		}

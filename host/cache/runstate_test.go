@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/internal/await"
@@ -39,7 +38,7 @@ func TestARunThatHasEndedKeepsNoObjectsInMemory(t *testing.T) {
 		for i := range count {
 			s.set(t, widgetOf(t, fmt.Sprint(i), "4", "small"))
 		}
-		if !await.Poll(time.Second, func() bool { return heap()+count*size*3/4 < full }) {
+		if !await.Poll(await.Limit, func() bool { return heap()+count*size*3/4 < full }) {
 			t.Errorf("%s: of %d MiB that were replaced, %d are freed", name, count, (int(full)-int(heap()))>>20)
 		}
 	}

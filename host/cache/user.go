@@ -252,6 +252,11 @@ func (i *Informer) ListBy(o Owner, namespace string, field fieldpath.Path, value
 	return i.list(o, objects.Query{Namespace: i.parts[0].namespace(namespace), Fields: fieldpath.Selector{{Path: field, Value: value}}})
 }
 
+// OwnedBy returns the objects of a namespace whose controller has that UID, as List does, for an owner.
+func (i *Informer) OwnedBy(o Owner, namespace, uid string) []*object.Object {
+	return i.list(o, objects.Query{Namespace: i.parts[0].namespace(namespace), Controller: uid})
+}
+
 func (i *Informer) list(owner Owner, q objects.Query) (all []*object.Object) {
 	q.By = owner.Plugin()
 	for n := range i.parts {

@@ -10,7 +10,8 @@ import (
 
 // Of two plugins that write the same condition, the first one by name runs. So it
 // depends on the directory alone which one that is, and not on which of them was
-// loaded first: after a restart it is the same one.
+// loaded first: after a restart it is the same one. Plugins start when they are ready, so
+// that the second one may run until the first one is.
 
 // displacementError reports that a plugin has to wait until others have stopped,
 // which come after it by name. It is a [*WaitError].

@@ -86,7 +86,7 @@ func TestZeroIsRefused(t *testing.T) {
 		"cacheMiB: 0":                       "cacheMiB: Invalid value: 0: must be between 1 and 1048576; remove it for the default",
 		"guestMemoryMiB: 0":                 "guestMemoryMiB: Invalid value: 0: must be between 1 and 1048576; remove it for the default",
 		"resync: 0s":                        `resync: Invalid value: "0s": must be between 1s and 876000h0m0s; remove it for the default`,
-		"limits: {intents: 0}":              "limits.intents: Invalid value: 0: must be between 1 and 256; remove it for the default",
+		"limits: {intents: 0}":              "limits.intents: Invalid value: 0: must be between 1 and 10000; remove it for the default",
 		"limits: {writesPerSecond: 1e-300}": "limits.writesPerSecond: Invalid value: 0: must be between 0.1 and 100000; remove it for the default",
 		"limits: {timeout: 0s}":             `limits.timeout: Invalid value: "0s": must be between 1ms and 1h0m0s; remove it for the default`,
 	})

@@ -33,8 +33,10 @@ type Limits struct {
 	Instances int `json:"instances,omitempty"`
 	// OutputKiB is the size of one result; default and maximum 1536.
 	OutputKiB int `json:"outputKiB,omitempty"`
-	// Intents is the number of entries in apply, delete and events of one
-	// result together; default and maximum 256.
+	// Intents is the number of entries in release, apply, delete and events of one
+	// result together; default 256. They are performed one after the other: thousands keep
+	// one of the Concurrency busy for as long as the API server takes, and must fit into
+	// OutputKiB.
 	Intents int `json:"intents,omitempty"`
 	// HostCalls is how many host functions one call may call; default 10000.
 	HostCalls int `json:"hostCalls,omitempty"`
@@ -88,7 +90,7 @@ func (l *Limits) numbers() []number {
 		numberOf("limits.concurrency", &l.Concurrency, 8, 1, 1000),
 		numberOf("limits.instances", &l.Instances, min(runtime.GOMAXPROCS(0), maxInstances), 1, maxInstances),
 		numberOf("limits.outputKiB", &l.OutputKiB, abi.MaxOutput>>10, 1, abi.MaxOutput>>10),
-		numberOf("limits.intents", &l.Intents, abi.MaxIntents, 1, abi.MaxIntents),
+		numberOf("limits.intents", &l.Intents, abi.MaxIntents, 1, abi.MaxAllowedIntents),
 		numberOf("limits.hostCalls", &l.HostCalls, 10_000, 1, 1_000_000),
 		numberOf("limits.logKiB", &l.LogKiB, 64, 1, 1024),
 		numberOf("limits.writesPerSecond", &l.WritesPerSecond, unlimitedWrites, 0.1, unlimitedWrites),

@@ -33,7 +33,7 @@ func TestLimitOutOfRangeIsRefused(t *testing.T) {
 		"fuel: 5":                "limits.fuel: Invalid value: 5: must be between 1000000 and 1000000000000000",
 		"instances: 2000":        "limits.instances: Invalid value: 2000: must be between 1 and 1024",
 		"outputKiB: 2000":        "limits.outputKiB: Invalid value: 2000: must be between 1 and 1536",
-		"intents: 257":           "limits.intents: Invalid value: 257: must be between 1 and 256",
+		"intents: 10001":         "limits.intents: Invalid value: 10001: must be between 1 and 10000",
 		"hostCalls: -1":          "limits.hostCalls: Invalid value: -1: must be between 1 and 1000000",
 		"logKiB: 5000":           "limits.logKiB: Invalid value: 5000: must be between 1 and 1024",
 		"writesPerSecond: 0.001": "limits.writesPerSecond: Invalid value: 0.001: must be between 0.1 and 100000",

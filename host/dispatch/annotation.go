@@ -117,7 +117,7 @@ func (r *run) annotate(ctx context.Context, state handled.State) *effect.Failure
 // nothing of what follows the patch can fail that the guest has asked for.
 func (r *run) withHandled() *abi.Result {
 	out := r.result
-	if len(out.Patch) == 0 || len(out.Apply)+len(out.Delete)+len(out.Status)+len(r.revision.Controller.Writes) > 0 || !r.endedWell() {
+	if len(out.Patch) == 0 || len(out.Release)+len(out.Apply)+len(out.Delete)+len(out.Status)+len(r.revision.Controller.Writes) > 0 || !r.endedWell() {
 		return out
 	}
 	next, ok := r.nextHandled()

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -42,24 +43,27 @@ func (r *run) decode(returned sandbox.Return) {
 		r.result = &abi.Result{} // the code alone is a complete result
 		return
 	}
+	limit := cmp.Or(r.revision.MaxIntents, abi.MaxIntents)
 	var err error
-	if r.result, err = abi.DecodeResult(returned.Output); err != nil {
+	if r.result, err = abi.DecodeResultFor(r.revision.Controller.StatusOwner, limit, returned.Output); err != nil {
 		r.fault = &outcome.Fault{Class: abi.ClassABI, Reason: "InvalidResult", Message: "the result of the plugin cannot be decoded: " + err.Error() + "; correct the plugin, or build it with the SDK of the host's version"}
 	}
-	r.boundIntents(err)
+	if r.result != nil && returned.Code != abi.CodeOK {
+		r.result.Prune = false // it may lack what it names otherwise
+	}
+	if abi.TooManyIntents(err, limit) {
+		r.c.Metrics.Limited("intents")
+		r.fault.Reason, r.fault.Message = "TooManyIntents", tooManyIntents(limit)
+	}
 	r.refuseWritesToGone()
 }
 
-// boundIntents refuses a result with more intents than the plugin may return.
-func (r *run) boundIntents(decodeError error) {
-	limit := r.revision.MaxIntents
-	exceeded := decodeError == nil && limit > 0 && r.result.Intents() > limit
-	if exceeded {
-		r.fault = &outcome.Fault{Class: abi.ClassABI, Reason: "TooManyIntents", Message: fmt.Sprintf("the result of the plugin has %d entries in apply, delete and events, and the limit is %d: return fewer in one run, or raise limits.intents in the plugin's policy or in the host's configuration", r.result.Intents(), limit)}
+func tooManyIntents(limit int) string {
+	text := fmt.Sprintf("the result of the plugin has more than %d entries in release, apply, delete and events together, which is the limit: return fewer in one run", limit)
+	if limit < abi.MaxAllowedIntents {
+		text += fmt.Sprintf(", or raise limits.intents in the file of --config, and in the plugin's policy if that has it, to %d at most", abi.MaxAllowedIntents)
 	}
-	if exceeded || abi.TooManyIntents(decodeError) {
-		r.c.Metrics.Limited("intents")
-	}
+	return text
 }
 
 // request is the request of the guest.

@@ -87,7 +87,7 @@ func TestASuccessorThatAnotherReplicaMayHaveHandledIsResumed(t *testing.T) {
 func TestTheAnnotationIsNotPartOfAPatchThatMoreFollows(t *testing.T) {
 	patch := abi.Result{Result: abi.OutcomeSuccess, Patch: []byte(`{"metadata":{"labels":{"a":"b"}}}`)}
 	deletes := patch
-	deletes.Delete = []abi.Ref{{APIVersion: "v1", Kind: "Gadget", Name: "g"}}
+	deletes.Delete = []abi.Delete{{Ref: abi.Ref{APIVersion: "v1", Kind: "Gadget", Name: "g"}}}
 	for name, c := range map[string]struct {
 		result abi.Result
 		writes []abi.Kind

@@ -182,7 +182,7 @@ type Revision struct {
 	MemoVersion string
 	Account     string                    // that the plugin acts as; what another one has read is not kept
 	Reads       map[abi.Kind]rights.Reads // where it may read what it follows
-	MaxIntents  int                       // in one result; 0: as many as the ABI allows
+	MaxIntents  int                       // in one result; 0: [abi.MaxIntents]
 	Daemons     *DaemonConfig             // nil: the controller has none
 	Scans       *ScanConfig               // nil: the controller has none
 	HTTP        *egress.Client            // shared by the plugin's controllers; nil: they send no requests

@@ -34,11 +34,12 @@
 //	steps.go         the step of the daemon of the object, before that
 //	call.go          the call of the guest: its request and its result
 //	reads.go         what a guest reads during its call, and what it may read
-//	lists.go         the pages of lists that can be continued
+//	lists.go         what lists ask for, and their pages
 //	access.go        what the service account of the plugin may read, and which changes it may learn of
 //	guestlog.go      what a guest logs during its call
 //	perform.go       what the run has led to
 //	writes.go        its effects
+//	groups.go        groups of intents of which some have failed
 //	parked.go        runs whose writes are postponed
 //	end.go           the end of a run
 //	triggers.go      which events of the cluster make a key due

@@ -62,6 +62,7 @@ type fixture struct {
 	request   *abi.Request // of the last call
 
 	fail      map[string]*effect.Failure              // by verb
+	groups    map[string]*effect.Failure              // by the name of the group
 	version   int                                     // resourceVersion of the last write
 	patches   []*object.Object                        // the widget after each patch
 	refresh   func(abi.Ref) error                     // of the cache
@@ -362,7 +363,15 @@ func (e testEffects) PerformIntents(_ context.Context, t effect.Target, in *abi.
 		e.patches = append(e.patches, report.Primary)
 		report.Writes[0].Content[0] = byte(len(e.patches))
 	}
+	if in.Prune {
+		e.note("prune")
+	}
 	for _, intent := range in.Apply {
+		if failure := e.groups[intent.Group]; failure != nil {
+			failure.Group = intent.Group
+			report.Groups = append(report.Groups, failure)
+			continue
+		}
 		e.note("apply")
 		if e.fail["apply"] != nil {
 			return report, e.fail["apply"]

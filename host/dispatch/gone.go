@@ -185,7 +185,8 @@ func (r *run) performGone(ctx context.Context) {
 	}
 	report, failure := r.revision.Effects.PerformIntents(ctx, r.target(), r.result)
 	r.wrote(report, nil)
-	r.settle(failure)
+	r.groups = report.Groups
+	r.settleIntents(failure)
 }
 
 // endsGone reports whether the run is the last one for an object that is gone.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
-	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sandbox"
 )
@@ -27,7 +26,7 @@ func (c *Controller) stopOrphan(ctx context.Context, key object.Key) {
 	}
 	o, exists := c.Cache.Get(key)
 	if !exists || o.Identity() != d.uid ||
-		o.Deleting() && !d.revision.Effects.HasFinalizer(effect.Target{Controller: &d.revision.Controller, Object: o}) {
+		o.Deleting() && !d.revision.cleansUp(o) {
 		c.stopDaemon(ctx, key, d)
 	}
 }

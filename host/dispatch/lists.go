@@ -2,9 +2,12 @@ package dispatch
 
 import (
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"math"
 	"strconv"
+
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/fieldpath"
@@ -13,7 +16,7 @@ import (
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
-// This file has the pages of lists, and the replies with them.
+// This file has what lists ask for, their pages, and the replies with them.
 
 // pages are the lists of a run that can be continued, by the token that the guest was
 // given less one. A run makes no more of them than host calls.
@@ -45,6 +48,23 @@ func (p pages) find(call *abi.ListCall) (after object.Key, err error) {
 
 // aroundList is the most that the reply to a list has around the objects.
 var aroundList = len(abi.ListReplyOpen) + len(abi.ListReplyClose(strconv.Itoa(math.MaxInt)))
+
+// reading returns what a list asks for. The error says what is wrong with the call.
+func (r *run) reading(call *abi.ListCall) (l cache.Reading, err error) {
+	l.Kind, l.Limit = abi.Kind{APIVersion: call.APIVersion, Kind: call.Kind}, call.Limit
+	if call.OwnedBy == abi.OwnedBySelf {
+		if l.Controller = string(r.given.UID); l.Controller == "" {
+			return l, errors.New("ownedBy is " + string(abi.OwnedBySelf) + ", and the call is for no object that could own any")
+		}
+	}
+	if l.Selector, err = labels.Parse(call.LabelSelector); err != nil {
+		return l, fmt.Errorf("the label selector %q cannot be parsed: %w", call.LabelSelector, err)
+	}
+	if l.Fields, err = fieldpath.ParseSelector(call.FieldSelector); err == nil && call.Continue != "" {
+		l.After, err = r.pages.find(call)
+	}
+	return l, err
+}
 
 // listReply is an [abi.ListReply] with a part of the objects. Whole objects are not
 // copied; parts are made when the guest reads them.

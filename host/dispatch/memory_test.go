@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/abi"
@@ -121,6 +122,8 @@ func newManyWidgets(b *testing.B, c abi.Controller) *manyWidgets {
 	}
 	return m
 }
+
+func (m *manyWidgets) OwnedBy(abi.Kind, string, types.UID) ([]*object.Object, bool) { return nil, true }
 
 // put stores what was sent. The server gives an object its uid and version.
 func (m *manyWidgets) put(kind abi.Kind, sent []byte) *object.Object {

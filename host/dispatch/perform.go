@@ -21,6 +21,7 @@ func (r *run) decide(failure *effect.Failure) {
 		Code:       r.returned.Code,
 		Result:     r.result,
 		Fault:      r.fault,
+		Groups:     r.failedGroups(),
 		Tries:      r.state.tries,
 		Controller: &r.revision.Controller,
 		Features:   r.revision.Features,
@@ -28,6 +29,7 @@ func (r *run) decide(failure *effect.Failure) {
 			Generation: r.given.Generation,
 			Conditions: outcome.ReadConditions(r.given.Raw),
 			Deleting:   r.given.Deleting(),
+			Unheld:     r.unheldWhileDeleting(),
 		},
 		Jitter: mathrand.Float64(),
 		Now:    r.start,
@@ -43,10 +45,10 @@ func (r *run) decide(failure *effect.Failure) {
 	r.decision = outcome.Decide(in)
 }
 
-// perform performs the decision: finalizer, patch, apply, delete, events, status,
+// perform performs the decision: finalizer, patch, release, apply, delete, events, status,
 // and the removal of the finalizer. When one fails, the run is decided again:
-// after that only the host's part of the status is written. When one is postponed,
-// the rest is, too.
+// after that only the host's part of the status is written, and of the guest's if
+// nothing but groups of intents has failed. When one is postponed, the rest is, too.
 func (r *run) perform(ctx context.Context) {
 	if r.gone != nil {
 		r.performGone(ctx)
@@ -59,7 +61,7 @@ func (r *run) perform(ctx context.Context) {
 		return
 	}
 	if r.decision.Intents {
-		r.settle(r.intents(ctx))
+		r.settleIntents(r.intents(ctx))
 	}
 	if r.later == 0 && r.decision.Class == abi.ClassNone {
 		if r.settle(r.failureOfDaemon()) {

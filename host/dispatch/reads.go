@@ -10,7 +10,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/fieldpath"
@@ -152,8 +151,8 @@ func (r *run) live(ctx context.Context, kind abi.Kind, key object.Key) (*object.
 	return r.live(ctx, kind, key)
 }
 
-// Bounds of how much a run asks of the API server, which is as much as it may apply, and of
-// what it keeps of the replies.
+// Bounds of how much a run asks of the API server, which is as much as it may apply unless the
+// administrator allows more, and of what it keeps of the replies.
 const (
 	maxLiveReads = abi.MaxIntents
 	maxLiveBytes = 4 << 20
@@ -213,18 +212,6 @@ func (r *run) List(ctx context.Context, served sandbox.ReadCall) (sandbox.Reply,
 		next = r.pages.add(call, found.Items[len(found.Items)-1])
 	}
 	return listReply(found, wanted.Part, next), 0
-}
-
-// reading returns what a list asks for. The error says what is wrong with the call.
-func (r *run) reading(call *abi.ListCall) (l cache.Reading, err error) {
-	l.Kind, l.Limit = abi.Kind{APIVersion: call.APIVersion, Kind: call.Kind}, call.Limit
-	if l.Selector, err = labels.Parse(call.LabelSelector); err != nil {
-		return l, fmt.Errorf("the label selector %q cannot be parsed: %w", call.LabelSelector, err)
-	}
-	if l.Fields, err = fieldpath.ParseSelector(call.FieldSelector); err == nil && call.Continue != "" {
-		l.After, err = r.pages.find(call)
-	}
-	return l, err
 }
 
 // narrow makes a list one of what the controller follows. The code is that of a list

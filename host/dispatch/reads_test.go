@@ -159,6 +159,50 @@ func TestAListIsContinuedWhereItEnded(t *testing.T) {
 	})
 }
 
+func TestAListOfOwnedObjectsIsOfThePrimary(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.listError = nil
+	f.list = cache.List{Items: []*object.Object{f.put(`{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"g"}}`)}, More: true}
+	f.list.Bytes = len(f.list.Items[0].Raw)
+	owned := someGadgets
+	owned.OwnedBy, owned.Limit = abi.OwnedBySelf, 1
+	features := []string{abi.FeatureFields, abi.FeatureChildren}
+	f.read(features, func(ctx context.Context, host sandbox.HostCalls) {
+		reply, code := host.List(ctx, encoded(owned))
+		if code < 0 || f.reading.Controller != "u1" {
+			t.Fatalf("code %d, of controller %q", code, f.reading.Controller)
+		}
+		page, err := abi.DecodeListReply(readText(reply))
+		if err != nil {
+			t.Fatal(err)
+		}
+		owned.Continue = page.Continue
+		if _, code := host.List(ctx, encoded(owned)); code < 0 || f.reading.Controller != "u1" || f.reading.After.Name != "g" {
+			t.Errorf("the next page: code %d, %+v", code, f.reading)
+		}
+		owned.OwnedBy = ""
+		if _, code := host.List(ctx, encoded(owned)); code != abi.CodeInvalid {
+			t.Errorf("the next page of another list: code %d", code)
+		}
+		owned.Continue, owned.OwnedBy = "", "others"
+		if _, code := host.List(ctx, encoded(owned)); code != abi.CodeInvalid {
+			t.Errorf("of others: code %d", code)
+		}
+	})
+	owned.OwnedBy = abi.OwnedBySelf
+	f.read([]string{abi.FeatureFields}, func(ctx context.Context, host sandbox.HostCalls) {
+		if _, code := host.List(ctx, encoded(owned)); code != abi.CodeInvalid {
+			t.Errorf("without the feature: code %d", code)
+		}
+	})
+	nobody := &run{c: f.c, revision: f.c.Revision(), given: &object.Object{Kind: widget}, reads: testReads{f}} // as that of a scan
+	nobody.revision.Features = features
+	if _, code := nobody.List(t.Context(), encoded(owned)); code != abi.CodeInvalid {
+		t.Errorf("of nobody: code %d", code)
+	}
+}
+
 func TestReadsOfFeaturesThatTheManifestDoesNotNameAreInvalid(t *testing.T) {
 	f := newFixture(t)
 	f.put(aWidget)

@@ -170,6 +170,7 @@ type run struct {
 	decision   outcome.Decision
 
 	failures  []abi.EffectFailure
+	groups    []*effect.Failure // of intents of groups; also in failures
 	writes    []effect.Write
 	full      bool // a limit of bytes of the plugin has failed an effect
 	overtaken bool // somebody else changed the primary, and the guest was not given that
@@ -204,12 +205,12 @@ func (c *Controller) begin(ctx context.Context, item workItem) *run {
 	case !exists:
 		c.gone(ctx, item)
 		return nil
-	case !primary.Deleting() && primary.Annotations[Suspend] == "true":
+	case primary.Annotations[Suspend] == "true" && !item.revision.cleansUp(primary):
 		c.dropParked(item.Key)
 		c.restTimers(item.Key)
 		c.Queue.Done(item.Key, outcome.Next{}) // removing the annotation is a change
 		return nil
-	case primary.Deleting() && !item.revision.Effects.HasFinalizer(effect.Target{Controller: &item.revision.Controller, Object: primary}):
+	case primary.Deleting() && !item.revision.Controller.WhileDeleting && !item.revision.cleansUp(primary):
 		c.Queue.Done(item.Key, outcome.Next{})
 		return nil
 	case c.Cache.Full():

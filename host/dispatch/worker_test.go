@@ -127,9 +127,11 @@ func TestIntentsOfOneResultAreBounded(t *testing.T) {
 	}{
 		{"as many as the policy allows", 2, 2, "Ready=True/Succeeded"},
 		{"more than the policy allows", 2, 3, "Ready=False/TooManyIntents"},
-		{"as many as the ABI allows", 0, abi.MaxIntents, "Ready=True/Succeeded"},
-		{"more than the ABI allows", 0, abi.MaxIntents + 1, "Ready=False/InvalidResult"},
-		{"more than either allows", 2, abi.MaxIntents + 1, "Ready=False/InvalidResult"},
+		{"as many as the default", 0, abi.MaxIntents, "Ready=True/Succeeded"},
+		{"more than the default", 0, abi.MaxIntents + 1, "Ready=False/TooManyIntents"},
+		{"more than policy and default allow", 2, abi.MaxIntents + 1, "Ready=False/TooManyIntents"},
+		{"as many as a policy allows that allows many", 1000, 1000, "Ready=True/Succeeded"},
+		{"more than that", 1000, 1001, "Ready=False/TooManyIntents"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t)

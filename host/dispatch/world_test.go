@@ -308,7 +308,7 @@ func (w *world) Reconcile(_ context.Context, call sandbox.Call) (sandbox.Return,
 		result.Apply = append(result.Apply, abi.Apply{Object: fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g%x-%d"}}`, call.Seed[:6], n)})
 	}
 	for _, surplus := range children[min(want, len(children)):] {
-		result.Delete = append(result.Delete, surplus.Ref())
+		result.Delete = append(result.Delete, abi.Delete{Ref: surplus.Ref()})
 	}
 	if note := primary.Annotations["note"]; note != primary.Annotations["copied"] && !primary.Deleting() {
 		result.Patch = fmt.Appendf(nil, `{"metadata":{"annotations":{"copied":%q}}}`, note)

@@ -26,7 +26,8 @@ func (r *run) intents(ctx context.Context) *effect.Failure {
 	}
 	// The plugin has not seen yet what its patch of spec or labels led to.
 	r.wrote(report, nil)
-	if failure != nil || !r.reachedTheDesiredState() {
+	r.groups = report.Groups
+	if failure != nil || len(r.groups) > 0 || !r.reachedTheDesiredState() {
 		return failure
 	}
 	report, failure = r.revision.Effects.Release(ctx, r.target(), false)
@@ -44,7 +45,7 @@ func (r *run) reachedTheDesiredState() bool {
 // have to undo. Objects that a plugin leaves alone get no finalizer: it may be a
 // controller of a kind that many others use.
 func (r *run) needsFinalizer() bool {
-	return len(r.result.Apply)+len(r.result.Delete)+len(r.result.Patch)+len(r.result.Status) > 0
+	return len(r.result.Release)+len(r.result.Apply)+len(r.result.Delete)+len(r.result.Patch)+len(r.result.Status) > 0
 }
 
 // status writes the status patch of the decision.
@@ -62,7 +63,10 @@ func (r *run) status(ctx context.Context) *effect.Failure {
 		want.HandledRequest = r.given.Annotations[RequestedAt]
 	}
 	if r.decision.GuestStatus && r.result != nil {
-		want.Patch = r.result.Status
+		want.Patch, want.Given = r.result.Status, r.given
+	}
+	if object.GuestOwnsStatus(&r.revision.Controller) && len(want.Patch) == 0 {
+		return nil
 	}
 	report, failure := r.revision.Effects.WriteStatus(ctx, r.target(), want)
 	r.wrote(report, report.Before)

@@ -86,7 +86,7 @@ func TestAPrimaryThatIsGoneIsNotWrittenToAsAKindInWrites(t *testing.T) {
 	target := Target{Controller: controller(nil, list(widget)), Object: w.create(widget, `{"metadata":{"name":"w"}}`), Gone: true}
 	for name, result := range map[string]*abi.Result{
 		"apply":  apply(`{"apiVersion":%q,"kind":"Widget","metadata":{"name":"w"},"spec":{"size":2}}`, widget.Kind.APIVersion),
-		"delete": {Delete: []abi.Ref{widget.Kind.Ref(w.ns, "w")}},
+		"delete": {Delete: []abi.Delete{{Ref: widget.Kind.Ref(w.ns, "w")}}},
 	} {
 		if _, failure := w.PerformIntents(t.Context(), target, result); failure == nil || failure.Class != abi.ClassDenied {
 			t.Errorf("%s: got %v", name, failure)

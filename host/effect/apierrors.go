@@ -59,6 +59,7 @@ const (
 	reasonNotAllowed     = "NotAllowed"          // the policy does not allow it
 	reasonControlled     = "ControlledByAnother" // the object has another controller
 	reasonNotAdopted     = "NotAdopted"          // the object has no controller, and adopt is not set
+	reasonBeingDeleted   = "BeingDeleted"        // the primary or the object to adopt is being deleted
 	reasonNotControlled  = "NotControlled"       // the object to delete is not the primary's
 	reasonFieldConflict  = "FieldConflict"       // another manager owns fields of the intent
 	reasonTooManySharers = "TooManySharers"      // too many primaries apply fields of the object
@@ -69,6 +70,7 @@ const (
 	reasonWriteLimit     = "WriteLimit"          // the plugin's limit of writes per second is reached
 	reasonStoredLimit    = "StoredLimit"         // the plugin's limit of stored bytes is reached
 	reasonChurnLimit     = "ChurnLimit"          // the plugin's limit of bytes written in some minutes is reached
+	reasonCacheNotSynced = "CacheNotSynced"      // the host does not see all objects of a kind yet
 	reasonNotLeading     = "NotLeading"          // another replica of the host may lead the plugin
 
 	reasonNamespaceTerminating = "NamespaceTerminating" // nothing can be created in the namespace any more
@@ -145,7 +147,7 @@ const unsentLater = time.Second
 // error of the client (4xx) states that it has not.
 func uncertain(err error) bool {
 	var status apierrors.APIStatus
-	return !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError
+	return !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError && !explain.InvalidApply(err)
 }
 
 // postponed returns how long the API server asks a client to wait before it repeats
@@ -174,6 +176,10 @@ func (f *Failure) classifyStatus(status metav1.Status) {
 		f.Reason = string(status.Reason)
 	}
 	switch status.Code {
+	case http.StatusInternalServerError:
+		if explain.InvalidApply(f.cause) {
+			f.Reason, f.Message = string(metav1.StatusReasonInvalid), oneLine(status.Message)
+		}
 	case http.StatusForbidden:
 		if hasCause(status, isTerminating) {
 			f.Reason = reasonNamespaceTerminating
@@ -237,6 +243,9 @@ func (f *Failure) classifyConflict(status metav1.Status) {
 		return
 	}
 	f.Reason = reasonFieldConflict
-	f.Message = strings.Join(strings.Fields(status.Message), " ") +
+	f.Message = oneLine(status.Message) +
 		"; leave these fields out of the intent, or make the other manager give them up"
 }
+
+// oneLine returns a message of several lines as one.
+func oneLine(message string) string { return strings.Join(strings.Fields(message), " ") }

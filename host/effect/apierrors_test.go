@@ -208,7 +208,7 @@ const newObject = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"new
 func (w *world) createChangeDelete(target Target) *Failure {
 	in := apply(newObject)
 	in.Apply = append(in.Apply, apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","finalizers":["other.dev/x"]},"data":{"k":"changed"}}`).Apply...)
-	in.Delete = []abi.Ref{{APIVersion: "v1", Kind: "ConfigMap", Name: "old"}}
+	in.Delete = []abi.Delete{{Ref: abi.Ref{APIVersion: "v1", Kind: "ConfigMap", Name: "old"}}}
 	_, failure := w.PerformIntents(w.Context(), target, in)
 	maps := "/api/v1/namespaces/" + w.ns + "/configmaps/"
 	var writes []string

@@ -2,6 +2,7 @@ package effect
 
 import (
 	"context"
+	"errors"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -18,6 +19,17 @@ import (
 // created by a request that the server refuses if there is one after all: the cache
 // may be behind. Only then is it read.
 func (s *session) apply(ctx context.Context, a plannedApply) error {
+	unlock, err := s.lockAdoptions(ctx, a)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	switch {
+	case a.alone:
+		return s.adopt(ctx, a)
+	case a.create:
+		return s.create(ctx, a)
+	}
 	have, shown, err := s.find(ctx, a)
 	if err != nil {
 		return err
@@ -81,6 +93,10 @@ const noVersion = "1"
 // for a server that takes none.
 func (s *session) applyTo(ctx context.Context, a plannedApply, have *object.Object, creation string) error {
 	force, err := s.mayApply(a, have)
+	adopts := err == nil && a.adopts(have)
+	if adopts {
+		err = s.mayAdopt(ctx, have)
+	}
 	if err != nil {
 		return err
 	}
@@ -90,7 +106,7 @@ func (s *session) applyTo(ctx context.Context, a plannedApply, have *object.Obje
 	}
 	version := creation
 	switch {
-	case joins:
+	case joins || adopts:
 		version = have.ResourceVersion
 	case have != nil:
 		version = s.onlyVersion(have.ResourceVersion)
@@ -98,13 +114,28 @@ func (s *session) applyTo(ctx context.Context, a plannedApply, have *object.Obje
 	if !a.owned { // before the request, whose reply may be lost
 		s.shares.add(s.sharer(), a.Kind, a.key, true)
 	}
+	if a.appliedBy, err = s.appliedBy(ctx, a, have, version == noVersion); err != nil {
+		return err
+	}
 	if have != nil {
 		noop, err := s.isNoop(ctx, a, have)
 		if err != nil || noop {
 			return err
 		}
+		if a.replace && have.Deleting() {
+			return replacing(have)
+		}
 	}
-	return s.sendApply(ctx, a, have, applyOptions{force: force, version: version})
+	refused := s.sendApply(ctx, a, have, applyOptions{force: force, version: version})
+	err = refused
+	if refused != nil && adopts {
+		err = s.adoptAgain(ctx, a, have, refused)
+	}
+	// What adoptAgain has tried again has been replaced there, if it was to be.
+	if refused != nil && have != nil && a.replace && errors.Is(err, refused) {
+		return s.replace(ctx, a, refused)
+	}
+	return err
 }
 
 // applyOptions are those of one request.
@@ -113,9 +144,7 @@ type applyOptions struct {
 	version string // the only resourceVersion that may be changed, "" for any
 }
 
-// sendApply sends the request and records the object that it led to. An
-// adoption is logged, because from then on the garbage collector deletes the
-// object together with the primary.
+// sendApply sends the request and records the object that it led to.
 func (s *session) sendApply(ctx context.Context, a plannedApply, have *object.Object, o applyOptions) error {
 	body, err := s.request(a, have, o.version)
 	if err != nil {
@@ -129,7 +158,7 @@ func (s *session) sendApply(ctx context.Context, a plannedApply, have *object.Ob
 		return err
 	}
 	reply, err := s.patch(ctx, a.Resource, a.key, patch{
-		patchType: types.ApplyPatchType, manager: s.managerOf(a.location), force: o.force, body: body, before: have, growth: growth,
+		patchType: types.ApplyPatchType, create: a.create, manager: s.managerOf(a.location), force: o.force, body: body, before: have, growth: growth,
 	})
 	if err != nil {
 		return err
@@ -138,11 +167,10 @@ func (s *session) sendApply(ctx context.Context, a plannedApply, have *object.Ob
 	if err != nil {
 		return err
 	}
-	s.records.setApplied(applyRecord{id: a.id(), intent: a.digest, state: state, version: sumStrings(reply.ResourceVersion)})
-	if have != nil && have.Controller() == nil && a.owned {
-		s.Logger.Info("adopted", "object", a.ref().String(), "controller", s.target.Controller.Name, "primary", s.target.Object.Key().String())
+	s.records.setApplied(applyRecord{id: a.id(), intent: a.intent(), state: state, version: sumStrings(reply.ResourceVersion)})
+	if s.add(&s.report, abi.VerbApply, have, reply, a.digest) && a.adopts(have) {
+		s.logOwner("adopted", a.ref())
 	}
-	s.add(&s.report, abi.VerbApply, have, reply, a.digest)
 	return nil
 }
 
@@ -151,10 +179,16 @@ type plannedApply struct {
 	location
 	body       []byte // of the request, without what request adds
 	digest     digest // of body
-	annotation string // the name of the annotation that holds the digest
+	annotation string // the name of the annotation that holds the digest; "" for none ([abi.AppliedMemory])
 	former     string // the one that annotation has replaced; "" for an owned object
 	primary    string // namespace/name
+	primaryUID types.UID
+	appliedBy  string // the label of what the controller has created; "" if it has none
 	adopt      bool
+	create     bool // the object is only created (create.go)
+	replace    bool // it is created anew if it cannot be changed (replace.go)
+	alone      bool // the object is only adopted
+	attempts   int8 // how often an adoption was refused
 	managed    bool // the object is labelled as the plugin's
 	hidden     bool // managedFields do not show who has changed a value
 	unselected bool // the cache did not have the object, but could not have every one
@@ -172,16 +206,24 @@ func (s *session) request(a plannedApply, have *object.Object, version string) (
 		if version != "" {
 			w.Name("resourceVersion").String(version)
 		}
-		s.writeLabel(w, a)
+		s.writeLabels(w, a)
 	})
 }
 
-// writeLabel writes the label of a managed object. It is not part of the digest, so
-// that nothing has to be applied again only because the feature is new to the plugin.
-func (s *session) writeLabel(w *rawjson.Writer, a plannedApply) {
-	if a.managed {
-		w.Name("labels").Object(func() { w.Name(abi.LabelManagedBy).String(s.Plugin) })
+// writeLabels writes the labels of the host. They are not part of the digest, so
+// that nothing has to be applied again only because a feature is new to the plugin.
+func (s *session) writeLabels(w *rawjson.Writer, a plannedApply) {
+	if !a.managed && a.appliedBy == "" {
+		return
 	}
+	w.Name("labels").Object(func() {
+		if a.managed {
+			w.Name(abi.LabelManagedBy).String(s.Plugin)
+		}
+		if a.appliedBy != "" {
+			w.Name(abi.LabelAppliedBy).String(a.appliedBy)
+		}
+	})
 }
 
 // lacksLabel reports whether the label of a managed object has to be set.
@@ -195,26 +237,47 @@ func (a plannedApply) with(have *object.Object, metadata func(*rawjson.Writer)) 
 	w.Object(func() {
 		w.Name("metadata").Object(func() {
 			metadata(w)
+			if a.annotation == "" {
+				return
+			}
 			w.Name("annotations").Object(func() { w.Name(a.annotation).String(a.value(have)) })
 		})
 	})
 	return rawjson.MergePatch(a.body, w.Bytes())
 }
 
+// intent returns the digest that the apply is recorded with. It is another one with the annotation
+// than without, so that an object loses it or gets it.
+func (a plannedApply) intent() digest {
+	if a.annotation == "" {
+		return a.remembered()
+	}
+	return a.digest
+}
+
+// remembered is [plannedApply.intent] with [abi.AppliedMemory].
+func (a plannedApply) remembered() digest {
+	return sumStrings(string(abi.AppliedMemory), a.digest.String())
+}
+
 // value returns the value of the annotation on an object. One that is handed over
 // (handover.go) counts as created by the primary: it may have been.
 func (a plannedApply) value(have *object.Object) string {
+	if a.annotation == "" {
+		return ""
+	}
 	size := object.NoteBytes(len(a.body))
 	if a.owned {
 		return a.digest.String() + size
 	}
-	return note{a.digest.String(), a.primary, have == nil || a.wasCreated(have.Annotations)}.String() + size
+	return note{a.digest.String(), a.primary, have == nil || a.wasCreated(have)}.String() + size
 }
 
-func (a plannedApply) wasCreated(annotations map[string]string) bool {
-	_, formerly := annotations[a.former]
-	_, owned := annotations[AppliedAnnotation]
-	return formerly || owned || readNote(annotations[a.annotation]).created
+func (a plannedApply) wasCreated(have *object.Object) bool {
+	_, formerly := have.Annotations[a.former]
+	_, owned := have.Annotations[AppliedAnnotation]
+	owner := have.Controller() // of an object without the annotation: abi.AppliedMemory
+	return formerly || owned || owner != nil && owner.UID == a.primaryUID || readNote(have.Annotations[a.annotation]).created
 }
 
 // planApply checks an intent and makes the body of its request. The returned
@@ -224,16 +287,27 @@ func (s *session) planApply(ctx context.Context, wanted abi.Apply) (a plannedApp
 	if err != nil {
 		return a, i.ref, invalid("the object of the intent: %v", err)
 	}
-	a.adopt = wanted.Adopt
-	if a.location, err = s.locate(ctx, i.ref, rights.Patch); err == nil && a.owned && s.target.Gone {
-		err = denied(reasonOutOfScope, "the primary does not exist any more, and cannot own the object: list the kind in writes of the manifest")
+	a.adopt, a.create, a.replace, a.alone = wanted.Adopt, wanted.Create, wanted.Replace, wanted.Adopt && s.Children && !i.hasFields()
+	if !a.alone {
+		i.ref.UID = "" // the guest may have read it
+	}
+	verb := rights.Patch
+	if a.create {
+		verb = rights.Create
+		err = i.keepFinalizers()
+	}
+	if err != nil {
+		return a, i.ref, invalid("the object of the intent: metadata.finalizers: %v", err)
+	}
+	if a.location, err = s.locate(ctx, i.ref, verb); err == nil {
+		err = s.checkOptions(&a)
 	}
 	if err != nil {
 		return a, i.ref, err
 	}
 	s.setAnnotation(&a)
 	a.managed, a.hidden = s.labels && a.owned, i.hidesValues(a.location)
-	owners, err := s.ownerReferences(a.location, i.owners)
+	owners, err := s.ownerReferences(ctx, a.location, i.owners)
 	if err != nil {
 		return a, i.ref, err
 	}
@@ -242,9 +316,26 @@ func (s *session) planApply(ctx context.Context, wanted abi.Apply) (a plannedApp
 	return a, i.ref, err
 }
 
-// AppliedAnnotation is on every object that a controller applies and owns, with a
-// digest of the intent, and the size of a large one: by it a restarted host finds out
-// that nothing has to be written.
+// checkOptions checks what is wanted of an object that was located.
+func (s *session) checkOptions(a *plannedApply) error {
+	switch {
+	case a.owned && s.target.Gone:
+		return denied(reasonOutOfScope, "the primary does not exist any more, and cannot own the object: list the kind in writes of the manifest")
+	case a.alone && a.id() == objectIDOf(s.target.Object.Kind, s.target.Object.Key()):
+		return denied(reasonOutOfScope, "the object is the primary, which cannot own itself: leave the intent out")
+	case a.alone && !a.owned:
+		return denied(reasonOutOfScope, "the primary cannot be the controller of the object: adopt only objects of kinds in owns of the manifest, in the primary's own namespace")
+	case a.create:
+		return s.mayCreate(&a.location)
+	case a.replace:
+		return s.mayReplace(&a.location)
+	}
+	return nil
+}
+
+// AppliedAnnotation is on every object that a controller applies and owns, unless its manifest
+// has "applied": "memory", with a digest of the intent, and the size of a large one: by it a
+// restarted host finds out that nothing has to be written.
 const AppliedAnnotation = "thole.dev/applied"
 
 // setAnnotation sets the name of the annotation that holds the digest of an
@@ -252,8 +343,11 @@ const AppliedAnnotation = "thole.dev/applied"
 // applied by several, which need an annotation each, or each would undo the
 // others' in every run.
 func (s *session) setAnnotation(a *plannedApply) {
-	a.annotation, a.primary = AppliedAnnotation, s.target.Object.Key().String()
+	a.annotation, a.primary, a.primaryUID = AppliedAnnotation, s.target.Object.Key().String(), s.target.Object.UID
 	if a.owned {
+		if s.target.Controller.Applied == abi.AppliedMemory {
+			a.annotation = ""
+		}
 		return
 	}
 	a.annotation = s.sharedAnnotation(s.target.Controller, s.target.Object.Key())

@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"context"
 	"slices"
 
 	"github.com/thole-dev/thole/abi"
@@ -16,6 +17,7 @@ type intent struct {
 	annotations []rawjson.Member
 	labels      []rawjson.Member
 	owners      [][]byte
+	finalizers  []byte           // left out unless the object is only created
 	metadata    []rawjson.Member // all other members of metadata
 	fields      []rawjson.Member // all other members of the object
 }
@@ -51,6 +53,8 @@ func readIntent(text []byte) (in intent, err error) {
 // that are not set, such as creationTimestamp; the reader takes null for absent.
 func (in *intent) readMetadata(r *rawjson.Reader, name string) {
 	switch name {
+	case "uid":
+		in.ref.UID = r.String()
 	case "name":
 		in.ref.Name = r.String()
 	case "namespace":
@@ -65,11 +69,40 @@ func (in *intent) readMetadata(r *rawjson.Reader, name string) {
 		})
 	case "ownerReferences":
 		r.Array(func(int) { in.owners = append(in.owners, r.Raw()) })
-	case "resourceVersion", "generation", "managedFields", "uid", "creationTimestamp",
-		"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "finalizers":
+	case "resourceVersion", "generation", "managedFields", "creationTimestamp",
+		"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink":
+	case "finalizers":
+		in.finalizers = r.Raw()
 	default:
 		in.metadata = append(in.metadata, rawjson.Member{Name: name, Value: r.Raw()})
 	}
+}
+
+// keepFinalizers makes finalizers part of the intent, but for those of the host. Each is added for
+// what it cleans up, when there is something: an object that was created with it could not go.
+func (in *intent) keepFinalizers() error {
+	if len(in.finalizers) == 0 || string(in.finalizers) == "null" {
+		return nil
+	}
+	all, err := rawjson.Elements(in.finalizers)
+	if err != nil {
+		return err
+	}
+	w := rawjson.NewWriter(nil)
+	w.Array(func() {
+		for _, f := range all {
+			if r := rawjson.NewReader(f); r.Kind() != '"' || !abi.ReservedFinalizer(r.String()) {
+				w.Raw(f)
+			}
+		}
+	})
+	in.metadata = append(in.metadata, rawjson.Member{Name: "finalizers", Value: w.Bytes()})
+	return nil
+}
+
+// hasFields reports whether the intent has anything to apply.
+func (in *intent) hasFields() bool {
+	return len(in.annotations)+len(in.labels)+len(in.owners)+len(in.metadata)+len(in.fields) > 0
 }
 
 // hidesValues reports whether the object does not show where a value of the intent has
@@ -82,7 +115,7 @@ var secretKind = abi.Kind{APIVersion: "v1", Kind: "Secret"}
 
 // ownerReferences returns the owner references of an object: the primary as
 // its controller if it is owned, and those of the intent that name others.
-func (s *session) ownerReferences(at location, wanted [][]byte) (owners [][]byte, err error) {
+func (s *session) ownerReferences(ctx context.Context, at location, wanted [][]byte) (owners [][]byte, err error) {
 	primary := s.target.Object
 	if at.owned {
 		owners = append(owners, controllerReference(primary))
@@ -100,25 +133,46 @@ func (s *session) ownerReferences(at location, wanted [][]byte) (owners [][]byte
 			return nil, invalid("ownerReferences: controller must not be set: the host sets it for kinds in owns of the manifest")
 		case isPrimary && objectIDOf(abi.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind}, object.Key{Name: ref.Name}) != objectIDOf(primary.Kind, object.Key{Name: primary.Name}):
 			return nil, invalid("ownerReferences: the uid of the primary beside another kind or name")
-		case !isPrimary && !s.exists(ref, at.key.Namespace):
+		case !isPrimary && s.followedOwner(ref, at.key.Namespace) == nil:
 			return nil, denied(reasonOutOfScope, "ownerReferences: %s %s with the uid %q is not an object that the plugin follows, "+
 				"and the garbage collector deletes what is owned by nothing: leave it out, or name its kind in reads of the manifest", ref.Kind, ref.Name, ref.UID)
 		default:
+			if err := s.checkCycle(ctx, at, ref, isPrimary); err != nil {
+				return nil, err
+			}
 			owners = append(owners, w)
 		}
 	}
 	return owners, nil
 }
 
-// exists reports whether the plugin follows an object that can own others in a namespace.
-func (s *session) exists(ref abi.Ref, namespace string) bool {
+// checkCycle refuses an owner that the object owns, as far as the cache shows.
+func (s *session) checkCycle(ctx context.Context, at location, ref abi.Ref, isPrimary bool) error {
+	owner := s.target.Object
+	if !isPrimary {
+		owner = s.followedOwner(ref, at.key.Namespace)
+	}
+	have, _ := s.Store.Get(at.Kind, at.key)
+	if have == nil {
+		return nil
+	}
+	owns, err := s.owns(ctx, have.UID, owner, false)
+	if err == nil && owns {
+		err = denied(reasonOutOfScope, "ownerReferences: the object is %s %s, or owns it: two objects that own each other are both deleted when one of them is; leave the reference out", ref.Kind, ref.Name)
+	}
+	return err
+}
+
+// followedOwner returns an object that can own others in a namespace, nil if the plugin does
+// not follow it.
+func (s *session) followedOwner(ref abi.Ref, namespace string) *object.Object {
 	for _, in := range []string{namespace, ""} {
 		o, _ := s.Store.Get(abi.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind}, object.Key{Namespace: in, Name: ref.Name})
 		if o != nil && string(o.UID) == ref.UID {
-			return true
+			return o
 		}
 	}
-	return false
+	return nil
 }
 
 // readOwnerReference returns what decides whether a reference is allowed. The
@@ -176,7 +230,7 @@ func (in *intent) writeMetadata(w *rawjson.Writer, at location, owners [][]byte)
 		w.Name("namespace").String(at.key.Namespace)
 	}
 	writeMap(w, "annotations", slices.DeleteFunc(in.annotations, func(m rawjson.Member) bool { return abi.ReservedAnnotation(m.Name) }))
-	writeMap(w, "labels", slices.DeleteFunc(in.labels, func(m rawjson.Member) bool { return m.Name == abi.LabelManagedBy }))
+	writeMap(w, "labels", slices.DeleteFunc(in.labels, func(m rawjson.Member) bool { return abi.ReservedLabel(m.Name) }))
 	if len(owners) > 0 {
 		w.Name("ownerReferences").Array(func() {
 			for _, o := range owners {

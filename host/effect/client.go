@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -65,12 +66,14 @@ func userAgent(c *Config) string {
 	return agent
 }
 
-// patch is one PATCH request.
+// patch is one PATCH request, or the POST request that creates an object.
 type patch struct {
 	patchType types.PatchType
+	create    bool // by POST, whatever the type
 	manager   string
 	force     bool // only of [types.ApplyPatchType]
 	status    bool // of the subresource /status
+	unchecked bool // without warnings about fields that the schema does not have
 	body      []byte
 
 	// For the limits of bytes (quota.go).
@@ -94,9 +97,16 @@ func (c client) patch(ctx context.Context, r object.Resource, key object.Key, p 
 	if p.status {
 		path = append(path, "status")
 	}
-	request := c.rest.Patch(p.patchType).AbsPath(path...).Param("fieldManager", p.manager).Body(p.body)
+	request := c.rest.Patch(p.patchType).AbsPath(path...)
+	if p.create { // fields that the schema does not have are refused, as an apply does it
+		request = c.rest.Post().AbsPath(r.Collection(key.Namespace)...).Param("fieldValidation", metav1.FieldValidationStrict)
+	}
+	request.Param("fieldManager", p.manager).Body(p.body)
 	if p.force {
 		request.Param("force", "true")
+	}
+	if p.unchecked {
+		request.Param("fieldValidation", metav1.FieldValidationIgnore)
 	}
 	if c.dryRun {
 		request.Param("dryRun", metav1.DryRunAll)
@@ -142,16 +152,25 @@ func (c client) read(r object.Resource, key object.Key) *rest.Request {
 	return c.rest.Get().AbsPath(r.Path(key)...)
 }
 
-// delete deletes the object of that key and uid, not another one of its name, and only at
-// that resourceVersion, unless it is "". The garbage collector deletes its dependents
-// afterwards. The reply is the object if it still exists, else a Status.
-func (c client) delete(ctx context.Context, r object.Resource, key object.Key, uid types.UID, version string) ([]byte, error) {
+// deleteOptions are those of one request.
+type deleteOptions struct {
+	uid         types.UID // another object of the name is not deleted
+	version     string    // the only resourceVersion that is deleted, "" for any
+	propagation metav1.DeletionPropagation
+	grace       *int64 // in seconds; nil for the default of the kind
+}
+
+// delete deletes an object. Unless the options have another propagation, the garbage
+// collector deletes its dependents afterwards. The reply is the object if it still exists, else
+// a Status.
+func (c client) delete(ctx context.Context, r object.Resource, key object.Key, o deleteOptions) ([]byte, error) {
 	options := &metav1.DeleteOptions{
-		Preconditions:     metav1.NewUIDPreconditions(string(uid)),
-		PropagationPolicy: new(metav1.DeletePropagationBackground),
+		Preconditions:      metav1.NewUIDPreconditions(string(o.uid)),
+		PropagationPolicy:  new(cmp.Or(o.propagation, metav1.DeletePropagationBackground)),
+		GracePeriodSeconds: o.grace,
 	}
-	if version != "" {
-		options.Preconditions.ResourceVersion = &version
+	if o.version != "" {
+		options.Preconditions.ResourceVersion = &o.version
 	}
 	if c.dryRun { // the server ignores the query of a request with a body
 		options.DryRun = []string{metav1.DryRunAll}

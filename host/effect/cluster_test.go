@@ -106,6 +106,26 @@ func (w *world) live(r object.Resource, name string) *object.Object {
 	return o
 }
 
+// changed returns the object as the first change since a version left it.
+func (w *world) changed(r object.Resource, name, since string) *object.Object {
+	w.Helper()
+	stream, err := w.admin.rest.Get().AbsPath(r.Collection(w.ns)...).Param("watch", "true").
+		Param("resourceVersion", since).Param("fieldSelector", "metadata.name="+name).Stream(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer stream.Close()
+	var event struct{ Object json.RawMessage }
+	if err := json.NewDecoder(stream).Decode(&event); err != nil {
+		w.Fatal(err)
+	}
+	o, err := object.Parse(event.Object, r.Kind)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return o
+}
+
 // seen puts an object into the store as it is on the server.
 func (w *world) seen(r object.Resource, name string) *object.Object {
 	w.Helper()

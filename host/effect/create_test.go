@@ -63,11 +63,11 @@ func TestAnObjectThatHasAppearedIsJudged(t *testing.T) {
 		},
 		"nobody's, to adopt": {
 			func(_, _ *object.Object) string { return `{` + meta + `},"data":{"more":"theirs"}}` },
-			true, "", "PATCH GET PATCH", `{"k":"v","more":"theirs"}`,
+			true, "", "PATCH GET GET PATCH", `{"k":"v","more":"theirs"}`,
 		},
 		"nobody's, to adopt, in conflict": {
 			func(_, _ *object.Object) string { return `{` + meta + `},"data":{"k":"theirs"}}` },
-			true, reasonFieldConflict, "PATCH GET PATCH GET", `{"k":"theirs"}`,
+			true, reasonFieldConflict, "PATCH GET GET PATCH GET", `{"k":"theirs"}`,
 		},
 		"another controller's": {
 			func(_, other *object.Object) string {

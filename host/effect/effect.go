@@ -10,11 +10,12 @@
 // # Order and failure
 //
 // The caller (perform in host/dispatch/worker.go) performs the effects of one run
-// in the order finalizer, patch, apply, delete, events, status:
+// in the order finalizer, patch, release, apply, delete, events, status:
 // [Performer.EnsureFinalizer], [Performer.PerformIntents], [Performer.Release],
 // [Performer.WriteStatus], [Performer.RemoveFinalizer]. Every intent is checked
 // before the first one is performed. The first effect that fails ends the call; its
-// [Report] holds what was written until then.
+// [Report] holds what was written until then. An intent of a group that fails ends only
+// the group (groups.go), and is in the report.
 //
 // # Nothing is written twice
 //
@@ -36,17 +37,28 @@
 //	finalizer.go  adding and removing a finalizer; updates of the primary
 //	annotate.go   an annotation of the primary that is the host's own
 //	intents.go    patch, apply, delete and events of one result, in order
+//	delete.go     deletes
+//	deleting.go   what is not done while only others hold the primary
+//	groups.go     groups of intents, which fail alone
 //	scope.go      which objects a controller may change
 //	apply.go      server-side apply: whether and how it is sent
 //	applybody.go  server-side apply: what an intent becomes
+//	adopt.go      making the primary the controller of an object that has none
+//	disown.go     ending that the primary is the controller of an object
+//	owners.go     the patch of owner references of these two
+//	create.go     applies that only create an object
+//	replace.go    applies that delete an object and create it anew if it cannot be changed
 //	shared.go     objects that several primaries apply fields of
+//	prune.go      deleting what a controller has created and does not name any more
 //	release.go    giving up the fields of a primary on such an object
 //	handover.go   handing the fields of a manager over to another one
 //	label.go      labelling what a plugin has owned since before it was managed
 //	noopapply.go  whether an apply would change nothing
+//	fieldset.go   which fields of a value, and of an object, a set of fields has
 //	live.go       reads for guests of what is not in the cache
 //	status.go     the one patch of status, with status.conditions
 //	quota.go      how many bytes the plugin may store
+//	statusowner.go  the whole status, of a guest that owns it
 //	pruned.go     fields of status that the server pruned
 //	records.go    what is recorded of a primary, so that nothing is written twice
 //	digest.go     digests of JSON values
@@ -63,6 +75,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/abi"
@@ -81,6 +94,9 @@ type Store interface {
 	// All yields all objects of a kind from the cache, none if it does not hold the
 	// kind.
 	All(kind abi.Kind) iter.Seq[*object.Object]
+	// OwnedBy returns the objects of a kind in a namespace, "" for all, whose controller has that uid, as the
+	// informers show them. ok is false if they do not show all of them yet.
+	OwnedBy(kind abi.Kind, namespace string, owner types.UID) (all []*object.Object, ok bool)
 }
 
 // Presence is what the cache shows of whether an object of some name exists.
@@ -150,6 +166,15 @@ type Config struct {
 	Namespaces []string
 	// Managed labels what the plugin owns [abi.LabelManagedBy].
 	Managed bool
+	// Prunes labels what the plugin creates [abi.LabelAppliedBy].
+	Prunes bool
+	// Children is set if the plugin has the feature [abi.FeatureChildren]: an apply with adopt
+	// and without fields adopts the object, and does not create it.
+	Children bool
+
+	// AdoptsPrimaries is set if a controller of the plugin owns a kind that one of them is for. Two
+	// adoptions at once could make objects own each other: they are made one after the other.
+	AdoptsPrimaries bool
 
 	// Lease is that of the plugin; nil: this is the only replica of the host. A write that it
 	// refuses is postponed ([Failure.Later]), and an Event is not emitted.
@@ -199,12 +224,13 @@ type recorded struct {
 	pruned    prunedFields
 	labelling labelling
 	quota     quota
+	adopting  chan struct{} // is full while an object is adopted, see [Config.AdoptsPrimaries]
 }
 
 // New returns a performer. It sends no request yet.
 func New(config Config) (*Performer, error) {
 	err := config.validate()
-	p := &Performer{Config: config, recorded: &recorded{}, liveReads: rate.NewLimiter(liveReadsPerSecond, liveReadsBurst)}
+	p := &Performer{Config: config, recorded: &recorded{adopting: make(chan struct{}, 1)}, liveReads: rate.NewLimiter(liveReadsPerSecond, liveReadsBurst)}
 	if config.QPS > 0 {
 		p.writes = rate.NewLimiter(rate.Limit(config.QPS), config.Burst)
 	}

@@ -17,7 +17,8 @@ import (
 // This file hands the fields of one field manager over to another by editing
 // metadata.managedFields, so that no value is removed, not even for a moment. It
 // is needed for objects that an earlier version of the host applied with one
-// manager for all primaries, and when a kind moves between owns and writes.
+// manager for all primaries, when a kind moves between owns and writes, and when a primary applies
+// what it has created and does not own: it would be in conflict with itself.
 
 // handover is what has to change in the metadata of an object.
 type handover struct {
@@ -60,7 +61,8 @@ func (s *session) takeOver(ctx context.Context, at location, have *object.Object
 	return reply, nil
 }
 
-// handover returns what has to be handed over, by the annotations of an object.
+// handover returns what has to be handed over, by the annotations of an object and its field
+// managers.
 func (s *session) handover(at location, have *object.Object) (h handover, ok bool) {
 	c, primary := s.target.Controller, s.target.Object
 	forAll, forOne := s.manager(c), s.sharedManager(c, primary.Key())
@@ -71,11 +73,16 @@ func (s *session) handover(at location, have *object.Object) (h handover, ok boo
 	}
 	if owner := have.Controller(); owner != nil && owner.UID == primary.UID { // the kind was in owns
 		h = handover{from: forAll, to: forOne, annotation: AppliedAnnotation, whole: true}
-		_, ok = have.Annotations[h.annotation]
-		return h, ok
+		_, annotated := have.Annotations[h.annotation]
+		return h, annotated || slices.ContainsFunc(have.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { // abi.AppliedMemory
+			return e.Manager == h.from && e.Operation == metav1.ManagedFieldsOperationApply || isCreationOf(e, h.from)
+		})
 	}
 	h = handover{from: forAll, to: forOne, annotation: s.formerAnnotation(c)}
-	_, ok = have.Annotations[h.annotation]
+	if _, ok = have.Annotations[h.annotation]; !ok {
+		h.from, h.annotation = forOne, s.sharedAnnotation(c, primary.Key())
+		ok = slices.ContainsFunc(have.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return isCreationOf(e, h.from) })
+	}
 	return h, ok
 }
 
@@ -99,9 +106,26 @@ func (p *Performer) patchManagers(ctx context.Context, r object.Resource, key ob
 // operations returns the edits of managedFields. An entry that is handed over
 // keeps the annotation: the next apply of its manager, which does not have it,
 // removes it. The list must not become empty, since the server would then give
-// all fields to a manager of its own.
+// all fields to a manager of its own. What was created has the defaults of the server, too, which
+// no apply may remove: of that nothing but the annotation is handed over, and the values stay.
 func (h handover) operations(meta metav1.PartialObjectMetadata) (all []operation) {
 	from, to := applierOf(meta, h.from), applierOf(meta, h.to)
+	if created := creatorOf(meta, h.from); created >= 0 {
+		entry := "/metadata/managedFields/" + strconv.Itoa(created)
+		if from < 0 && to < 0 && h.to != "" {
+			return []operation{
+				{Op: "replace", Path: entry + "/operation", Value: metav1.ManagedFieldsOperationApply},
+				{Op: "replace", Path: entry + "/manager", Value: h.to},
+				{Op: "replace", Path: entry + "/fieldsV1", Value: annotationField(h.annotation)},
+			}
+		}
+		all = append(all, operation{Op: "remove", Path: entry})
+		meta.ManagedFields = slices.Delete(slices.Clone(meta.ManagedFields), created, created+1)
+		from, to = applierOf(meta, h.from), applierOf(meta, h.to)
+	}
+	if h.from == h.to {
+		return all
+	}
 	entry := "/metadata/managedFields/" + strconv.Itoa(from)
 	if from >= 0 && to < 0 && h.to != "" {
 		all = append(all, operation{Op: "replace", Path: entry + "/manager", Value: h.to})
@@ -125,10 +149,31 @@ func annotationField(name string) any {
 	return set{"f:metadata": set{"f:annotations": set{"f:" + name: set{}}}}
 }
 
+// hasMade reports whether a manager has applied fields of an object, or set owner references
+// of it.
+func hasMade(meta metav1.PartialObjectMetadata, manager string) bool {
+	return applierOf(meta, manager) >= 0 || slices.ContainsFunc(meta.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == manager && e.Subresource == "" && e.FieldsV1 != nil && strings.Contains(string(e.FieldsV1.GetRawBytes()), `"f:ownerReferences"`)
+	})
+}
+
 // applierOf returns the index of the entry of a manager that applies fields of
 // an object, -1 if there is none.
 func applierOf(meta metav1.PartialObjectMetadata, manager string) int {
 	return slices.IndexFunc(meta.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
 		return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
 	})
+}
+
+// creatorOf is [applierOf] of the entry of a manager that has created an object by POST.
+func creatorOf(meta metav1.PartialObjectMetadata, manager string) int {
+	return slices.IndexFunc(meta.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+		return isCreationOf(e, manager) && e.Subresource == "" && e.FieldsV1 != nil && object.MayBeCreation(e.FieldsV1.GetRawBytes())
+	})
+}
+
+// isCreationOf reports whether an entry, as [object.Object] keeps it, is of the creation of an
+// object by a manager.
+func isCreationOf(e metav1.ManagedFieldsEntry, manager string) bool {
+	return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationUpdate && e.APIVersion != ""
 }

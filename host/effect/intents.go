@@ -1,7 +1,6 @@
 package effect
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -13,11 +12,10 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/object"
-	"github.com/thole-dev/thole/host/rights"
 )
 
 // This file performs the intents of one result: the patch of the primary,
-// applies (see apply.go), deletes and Events.
+// releases (see disown.go), applies (see apply.go), deletes (see delete.go) and Events.
 
 // session is one call of [Performer.PerformIntents].
 type session struct {
@@ -27,77 +25,98 @@ type session struct {
 	named   map[objectID]bool
 	labels  bool // what is owned is labelled
 	report  Report
+	disowns []location
 	applies []plannedApply
-	deletes []location
+	deletes []plannedDelete
+
+	locked       bool            // no other adoption of the plugin is under way
+	primaryLives bool            // the API server has it, and it is not being deleted
+	failed       map[string]bool // the groups that have failed; nil if none has
+	impossible   *Failure        // of the first creation that [session.refused] takes for impossible
 }
 
-// PerformIntents performs the patch, applies, deletes and Events of a result,
+// PerformIntents performs the patch, releases, applies, deletes and Events of a result,
 // in this order. All of them are checked before the first is performed, and
-// the first that fails ends the call. The report holds what was written, also
-// after a failure.
+// the first that fails ends the call, or its group. The report holds what was
+// written, also after a failure, and how groups have failed.
 func (p *Performer) PerformIntents(ctx context.Context, t Target, result *abi.Result) (Report, *Failure) {
 	s := &session{
 		Performer: p, target: t, records: p.memory.of(t, true),
-		named: make(map[objectID]bool, len(result.Apply)+len(result.Delete)),
+		named: make(map[objectID]bool, len(result.Release)+len(result.Apply)+len(result.Delete)),
 	}
 	labels, end := p.labelling.call()
 	defer end()
 	s.labels = labels || p.Managed
 	failure := s.plan(ctx, result)
-	if failure == nil {
-		failure = s.perform(ctx, result)
+	if failure != nil {
+		return s.report, failure
 	}
+	if failure = s.perform(ctx, result); failure != nil {
+		s.endGroups(result.Events)
+	}
+	s.emitEvents(result.Events)
 	return s.report, failure
 }
 
 // plan checks every intent.
 func (s *session) plan(ctx context.Context, result *abi.Result) *Failure {
+	if result.Prune && len(s.target.Controller.Owns) == 0 {
+		return failed(abi.VerbDelete, s.target.Object.Ref(), invalid("prune: the controller owns nothing: list the kinds in owns of the manifest, or leave prune out"))
+	}
+	for _, ref := range result.Release {
+		at, err := s.planDisown(ctx, ref)
+		if err != nil {
+			return failed(abi.VerbRelease, ref, err)
+		}
+		s.disowns = append(s.disowns, at)
+	}
 	for _, intent := range result.Apply {
 		a, ref, err := s.planApply(ctx, intent)
-		if err != nil {
-			return failed(abi.VerbApply, ref, err)
+		if failure := a.setGroup(intent.Group, abi.VerbApply, ref, err); failure != nil {
+			return failure
 		}
 		s.applies = append(s.applies, a)
 	}
-	for _, ref := range result.Delete {
-		at, err := s.locate(ctx, ref, rights.Delete)
-		if err != nil {
-			return failed(abi.VerbDelete, ref, err)
+	for _, d := range result.Delete {
+		planned, err := s.planDelete(ctx, d)
+		if failure := planned.setGroup(d.Group, abi.VerbDelete, d.Ref, err); failure != nil {
+			return failure
 		}
-		s.deletes = append(s.deletes, at)
+		s.deletes = append(s.deletes, planned)
 	}
 	s.records.keep(s.named)
 	s.shares.name(s.sharer(), s.named)
 	return nil
 }
 
-// perform performs the checked intents in order, until one fails. It does not end
-// with a creation that [session.refused] takes for impossible.
+// perform performs the checked intents in order, until one fails that is of no group.
 func (s *session) perform(ctx context.Context, result *abi.Result) *Failure {
 	if err := s.patchPrimary(ctx, result.Patch); err != nil {
 		return failed(abi.VerbPatch, s.target.Object.Ref(), err)
 	}
-	var impossible *Failure
-	for _, a := range s.applies {
-		err := s.apply(ctx, a)
-		if err == nil {
-			continue
+	for _, d := range s.disowns {
+		if err := s.disown(ctx, d); err != nil {
+			return failed(abi.VerbRelease, d.ref(), err)
 		}
-		failure := failed(abi.VerbApply, a.ref(), err)
-		if !s.refused(a, failure) {
+	}
+	for i := range s.applies {
+		a := &s.applies[i]
+		if failure := s.attempt(&a.location, abi.VerbApply, func() error { return s.apply(ctx, *a) }); failure != nil {
 			return failure
 		}
-		impossible = cmp.Or(impossible, failure)
 	}
-	for _, d := range s.deletes {
-		if err := s.delete(ctx, d); err != nil {
-			return failed(abi.VerbDelete, d.ref(), err)
+	for i := range s.deletes {
+		d := &s.deletes[i]
+		if failure := s.attempt(&d.location, abi.VerbDelete, func() error { return s.delete(ctx, *d) }); failure != nil {
+			return failure
 		}
 	}
-	if impossible != nil && !s.target.Object.Deleting() && !s.target.Gone {
-		return impossible
+	if s.impossible != nil && !s.isEnding() {
+		return s.impossible
 	}
-	s.emitEvents(result.Events)
+	if result.Prune && len(s.report.Groups) == 0 {
+		return s.prune(ctx)
+	}
 	return nil
 }
 
@@ -107,12 +126,12 @@ func (s *session) perform(ctx context.Context, result *abi.Result) *Failure {
 // stalled, since the deletion of the primary follows and is its next trigger; if
 // the primary is being deleted already, the cleanup goes on as though the object
 // had been created and deleted with the namespace.
-func (s *session) refused(a plannedApply, failure *Failure) bool {
-	if failure.Reason != reasonNamespaceTerminating || a.key.Namespace != s.target.Object.Namespace {
+func (s *session) refused(at *location, failure *Failure) bool {
+	if failure.Reason != reasonNamespaceTerminating || at.key.Namespace != s.target.Object.Namespace {
 		return false
 	}
 	failure.Class = abi.ClassStalled
-	s.Logger.Debug("not created, because its namespace is being deleted", "object", a.ref().String())
+	s.Logger.Debug("not created, because its namespace is being deleted", "object", at.ref().String())
 	return true
 }
 
@@ -217,53 +236,6 @@ func sumPatched(o *object.Object) (digest, error) {
 	return sumStrings(body.String(), "", o.ResourceVersion), nil
 }
 
-// delete removes an object. Nothing is done if it does not exist or is being
-// deleted already.
-func (s *session) delete(ctx context.Context, d location) error {
-	have, err := s.findToDelete(ctx, d)
-	if err != nil {
-		return err
-	}
-	if have == nil || d.uid != "" && string(have.UID) != d.uid {
-		s.records.setAbsent(d.id())
-		return nil
-	}
-	if err := s.mayDelete(d, have); err != nil || have.Deleting() {
-		return err
-	}
-	if err := s.mayWrite(s.target); err != nil {
-		return err
-	}
-	reply, err := s.client.delete(ctx, d.Resource, d.key, have.UID, s.onlyVersion(have.ResourceVersion))
-	switch {
-	case apierrors.IsNotFound(err):
-		s.records.setAbsent(d.id())
-	case apierrors.IsConflict(err):
-		return s.explainRefusedDelete(ctx, d, have, err)
-	case err != nil:
-		return err
-	case s.DryRun:
-		s.Logger.Info("dry run: would delete", "object", d.ref().String())
-	default:
-		s.recordDelete(d, have, reply)
-	}
-	return nil
-}
-
-// findToDelete returns the object to delete, nil if there is none. If the
-// cache does not have the object, the server is asked once; if it cannot have it, in
-// each run, unless it is one that the primary owned.
-func (s *session) findToDelete(ctx context.Context, d location) (*object.Object, error) {
-	have, shown := s.cached(ctx, d)
-	switch {
-	case have != nil && (d.uid == "" || d.uid == string(have.UID)):
-		return have, nil
-	case s.records.isAbsent(d.id()) && (shown == Absent || shown == Unselected && d.owned):
-		return nil, nil
-	}
-	return s.getLive(ctx, d)
-}
-
 // cached returns what the cache shows of an object of an intent. Of one that the account may
 // not get it shows nothing, and the server is asked, which refuses that.
 func (s *session) cached(ctx context.Context, at location) (*object.Object, Presence) {
@@ -282,46 +254,19 @@ func (s *session) getLive(ctx context.Context, at location) (*object.Object, err
 	return have, err
 }
 
-// explainRefusedDelete distinguishes an object that was replaced meanwhile
-// from another conflict. An object that was named by its UID does not exist
-// any more then, which is what was wanted.
-func (s *session) explainRefusedDelete(ctx context.Context, d location, have *object.Object, refused error) error {
-	fresh, err := s.reread(ctx, d.Resource, have, refused)
-	switch {
-	case err != nil:
-		return err
-	case fresh != nil:
-		return refused
-	case d.uid != "":
-		s.records.setAbsent(d.id())
-		return nil
-	}
-	return superseded("the object was replaced by another one of its name")
-}
-
-// recordDelete records and reports a delete. The reply is a Status, or the object:
-// as it was, or as it is while finalizers or a grace period hold it.
-func (s *session) recordDelete(d location, have *object.Object, reply []byte) {
-	s.records.setAbsent(d.id())
-	s.Logger.Debug("wrote", "verb", abi.VerbDelete, "object", d.ref().String())
-	w := newDeletion(abi.VerbDelete, have)
-	if o, err := object.Parse(reply, d.Kind); err == nil && o.Kind == d.Kind && o.UID == have.UID && o.Deleting() && !isLastUpdate(o) {
-		w = newWrite(abi.VerbDelete, o, digest{})
-	}
-	s.chargeDeleted(have, w.Object)
-	s.report.Writes = append(s.report.Writes, w)
-}
-
-// emitEvents emits the guest's Events of one run. An Event that the previous
-// run emitted too is not repeated.
+// emitEvents emits the guest's Events of one run, without those of groups that have failed. An
+// Event that the previous run emitted too is not repeated.
 func (s *session) emitEvents(events []abi.Event) {
 	var emitted []digest
+	previous := s.records.read().events
 	for _, e := range events {
 		d := sumEvent(e)
-		if slices.Contains(emitted, d) {
+		told := slices.Contains(previous, d)
+		// A call that ended early may be repeated, or the one before it was: what was told stays told.
+		if slices.Contains(emitted, d) || s.hasFailed(e.Group) && !(told && s.hasFailed("")) {
 			continue
 		}
-		if !slices.Contains(s.records.read().events, d) {
+		if !told {
 			s.emit(s.target, e)
 		}
 		emitted = append(emitted, d)

@@ -47,7 +47,7 @@ func TestPatchOfThePrimaryIsSentOnceAndNeverToASuccessor(t *testing.T) {
 }
 
 func remove(uid string) *abi.Result {
-	return &abi.Result{Delete: []abi.Ref{{APIVersion: "v1", Kind: "ConfigMap", Name: "c", UID: uid}}}
+	return &abi.Result{Delete: []abi.Delete{{Ref: abi.Ref{APIVersion: "v1", Kind: "ConfigMap", Name: "c", UID: uid}}}}
 }
 
 func TestDeleteRemovesAChildOnce(t *testing.T) {
@@ -134,7 +134,7 @@ func TestDeleteOfAnUncontrolledObjectIsDenied(t *testing.T) {
 func TestDeleteOfThePrimaryIsAllowedByWrites(t *testing.T) {
 	w := newCluster(t)
 	target := w.owner(nil, list(widget))
-	w.intents(target, &abi.Result{Delete: []abi.Ref{target.Object.Ref()}})
+	w.intents(target, &abi.Result{Delete: []abi.Delete{{Ref: target.Object.Ref()}}})
 	if w.live(widget, "w") != nil {
 		t.Error("not deleted")
 	}

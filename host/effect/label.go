@@ -34,7 +34,7 @@ const (
 )
 
 // LabelChildren sets the label [abi.LabelManagedBy] of every object that one of the
-// controllers has applied and its primary controls, and that lacks it. Nothing else of
+// controllers has applied or adopted and its primary controls, and that lacks it. Nothing else of
 // the objects is changed. It must return without an error before only labelled
 // objects are followed.
 // It waits for the limit of writes, until ctx ends. If there is nothing to label it
@@ -201,10 +201,10 @@ func (l *kindLabelling) pass(ctx context.Context) (conflict error) {
 	}
 }
 
-// labelOne labels an object that a controller has applied for its primary.
+// labelOne labels an object that a controller has applied or adopted for its primary.
 func (l *kindLabelling) labelOne(ctx context.Context, o *metav1.PartialObjectMetadata) error {
 	i := slices.IndexFunc(l.owners, func(c *abi.Controller) bool {
-		return isPrimaryOf(c, metav1.GetControllerOfNoCopy(o)) && applierOf(*o, l.manager(c)) >= 0
+		return isPrimaryOf(c, metav1.GetControllerOfNoCopy(o)) && hasMade(*o, l.manager(c))
 	})
 	if i < 0 {
 		return nil

@@ -140,7 +140,7 @@ func TestAnObjectThatMayBeUnselectedIsReadWhereItIsNotOwned(t *testing.T) {
 }
 
 func TestDeleteOfAnUnselectedObjectReadsOnceWhatIsOwned(t *testing.T) {
-	ref := &abi.Result{Delete: []abi.Ref{{APIVersion: "v1", Kind: "ConfigMap", Name: "c"}}}
+	ref := &abi.Result{Delete: []abi.Delete{{Ref: abi.Ref{APIVersion: "v1", Kind: "ConfigMap", Name: "c"}}}}
 	for _, owned := range []bool{true, false} {
 		t.Run(fmt.Sprintf("owned %v", owned), func(t *testing.T) {
 			w := newCluster(t, managed)
@@ -288,7 +288,7 @@ func TestAnUnselectedObjectOfAKindInWritesCostsNoRequest(t *testing.T) {
 	w.edit(configMap, "c", "somebody", `{"metadata":{"labels":{"a":"b"}}}`)
 	w.seen(configMap, "c")
 	w.wire.take()
-	gone := &abi.Result{Delete: []abi.Ref{configMap.Kind.Ref("", "c")}}
+	gone := &abi.Result{Delete: []abi.Delete{{Ref: configMap.Kind.Ref("", "c")}}}
 	for run, want := range []string{"DELETE", "", ""} {
 		w.intents(target, gone)
 		if got := w.wire.methods(); got != want {

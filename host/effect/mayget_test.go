@@ -42,6 +42,7 @@ func TestAWriteTellsNothingOfAnObjectThatTheAccountMayNotGet(t *testing.T) {
 			}
 			records := w.Performer
 			w.start(func(c *Config) {
+				c.Children = true
 				c.Account = rights.Account{Namespace: w.ns, Name: "plugin"}
 				c.MayGet = func(context.Context, object.Resource, object.Key) bool { return false }
 			})
@@ -58,11 +59,16 @@ func TestAWriteTellsNothingOfAnObjectThatTheAccountMayNotGet(t *testing.T) {
 				body := strings.Replace(mine, "mine-"+name, named, 1)
 				expect("apply "+object, apply("%s", body))
 				expect("adopt "+object, adopt(apply("%s", body)))
+				expect("create "+object, creating(apply("%s", body)))
 				ref := abi.Ref{APIVersion: "v1", Kind: "ConfigMap", Name: named}
-				expect("delete "+object, &abi.Result{Delete: []abi.Ref{ref}})
-				expect("delete "+object+" again", &abi.Result{Delete: []abi.Ref{ref}})
+				if name != "written" { // what is not owned is refused before any request
+					expect("adopt alone "+object, adopting(named))
+					expect("release "+object, releasing(named))
+				}
+				expect("delete "+object, &abi.Result{Delete: []abi.Delete{{Ref: ref}}})
+				expect("delete "+object+" again", &abi.Result{Delete: []abi.Delete{{Ref: ref}}})
 				ref.UID = "another"
-				expect("delete another "+object, &abi.Result{Delete: []abi.Ref{ref}})
+				expect("delete another "+object, &abi.Result{Delete: []abi.Delete{{Ref: ref}}})
 			}
 		})
 	}

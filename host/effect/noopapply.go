@@ -2,8 +2,8 @@ package effect
 
 import (
 	"context"
-	"slices"
-	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/object"
@@ -21,7 +21,7 @@ func (s *session) isNoop(ctx context.Context, a plannedApply, have *object.Objec
 	switch {
 	case s.lacksLabel(a, have):
 		return false, nil
-	case last != nil && last.intent != a.digest:
+	case last != nil && last.intent != a.intent():
 		return false, nil
 	case last != nil && last.version == version && have.ResourceVersion != "":
 		return true, nil
@@ -35,7 +35,7 @@ func (s *session) isNoop(ctx context.Context, a plannedApply, have *object.Objec
 			return false, err
 		}
 	}
-	s.records.setApplied(applyRecord{id: a.id(), intent: a.digest, state: state, version: version})
+	s.records.setApplied(applyRecord{id: a.id(), intent: a.intent(), state: state, version: version})
 	return true, nil
 }
 
@@ -48,7 +48,7 @@ func (s *session) sumState(a plannedApply, have *object.Object) (digest, error) 
 		return sumBody(have.Raw)
 	}
 	fields, _ := have.AppliedBy(s.managerOf(a.location), a.Kind.APIVersion)
-	if fields == nil || a.hidden {
+	if fields == nil || a.hidden || a.annotation == "" {
 		return digest{}, nil
 	}
 	applied, err := sum(fields)
@@ -60,7 +60,9 @@ func (s *session) sumState(a plannedApply, have *object.Object) (digest, error) 
 // object's managedFields show. The object shows it:
 //
 //   - its annotation holds the digest of the intent, so the last apply of our
-//     manager had exactly the same fields with the same values;
+//     manager had exactly the same fields with the same values. Without annotations,
+//     our manager owns no other fields than those of the intent, and they have,
+//     literally, its values;
 //   - and no value has been changed since. Either the object is, literally,
 //     the intent; or its managedFields show it. A manager that gives a field
 //     another value takes the field away from the applier. As long as our
@@ -76,14 +78,22 @@ func (s *session) isUnchanged(ctx context.Context, a plannedApply, have *object.
 	if a.hidden || noted != wanted {
 		return false, nil
 	}
-	labelled, err := a.with(have, func(w *rawjson.Writer) { s.writeLabel(w, a) })
+	labelled, err := a.with(have, func(w *rawjson.Writer) { s.writeLabels(w, a) })
 	if err != nil {
 		return false, err
 	}
 	if same, err := isExactly(have, labelled); err != nil || same {
 		return same, err
 	}
-	return s.ownsFields(ctx, a, have)
+	fields, _ := s.fieldsOf(ctx, a, have) // if they cannot be read, the apply finds out
+	if !fields.current {
+		return false, nil
+	}
+	// What was created does not count: another patch of the same manager has its fields, too.
+	if owns, err := a.isOwned(have, fields.applied); err != nil || !owns || a.annotation != "" {
+		return owns, err
+	}
+	return new(comparison).isSame(fields.applied, labelled, have.Raw), nil
 }
 
 // setByServer are the members that the server adds to every object.
@@ -103,105 +113,50 @@ func isExactly(have *object.Object, body []byte) (bool, error) {
 	return got == want, err
 }
 
-// ownsFields reports whether the field manager of the location owns every field
-// of an apply. If that cannot be read, it reports false. The label need not be owned:
-// its value is seen, and [Performer.LabelChildren] may have set it.
-func (s *session) ownsFields(ctx context.Context, a plannedApply, have *object.Object) (bool, error) {
+// isOwned reports whether a set of fields, nil for none, has every field of an apply. The label
+// need not be among them: its value is seen, and [Performer.LabelChildren] may have set it.
+func (a plannedApply) isOwned(have *object.Object, fields []byte) (bool, error) {
 	body, err := a.with(have, func(*rawjson.Writer) {})
 	if err != nil {
 		return false, err
 	}
-	fields, known := have.AppliedBy(s.managerOf(a.location), a.Kind.APIVersion)
-	if !known {
-		fields = s.readFields(ctx, a, have)
-	}
 	wanted, err := rawjson.MergePatch(body, withoutIdentity)
-	return err == nil && fields != nil && ownsValue(fields, wanted), err
+	return err == nil && fields != nil && new(comparison).owns(fields, wanted), err
 }
 
-// readFields reads from the API server which fields the field manager of the
-// location has applied, nil for none. The object must be as it is in the cache.
-func (s *session) readFields(ctx context.Context, a plannedApply, have *object.Object) []byte {
+// fieldSets are the sets of fields (FieldsV1) that a field manager has of an object, nil for none.
+type fieldSets struct {
+	applied []byte
+	created []byte // when it created the object by POST, or adopted it
+	current bool   // the object may not have other values of them by now
+}
+
+// fieldsOf returns which fields the field manager of the location has. They are read from the API
+// server if the cache has not kept them.
+func (s *session) fieldsOf(ctx context.Context, a plannedApply, have *object.Object) (sets fieldSets, err error) {
+	manager := s.managerOf(a.location)
+	applied, known := have.AppliedBy(manager, a.Kind.APIVersion)
+	created, alsoKnown := have.CreatedBy(manager, a.Kind.APIVersion)
+	if known && alsoKnown {
+		return fieldSets{applied, created, true}, nil
+	}
 	meta, err := s.client.metadata(ctx, a.Resource, a.key)
-	if err != nil || meta.UID != have.UID || meta.Annotations[a.annotation] != have.Annotations[a.annotation] {
-		return nil // also if the object has been replaced or applied again
+	if apierrors.IsNotFound(err) || err == nil && meta.UID != have.UID {
+		return fieldSets{}, nil
 	}
-	i := applierOf(meta, s.managerOf(a.location))
-	if i < 0 || meta.ManagedFields[i].APIVersion != a.Kind.APIVersion || meta.ManagedFields[i].FieldsV1 == nil {
-		return nil
+	if err != nil {
+		return fieldSets{}, err
 	}
-	return meta.ManagedFields[i].FieldsV1.GetRawBytes()
+	of := func(i int) []byte {
+		if i < 0 || meta.ManagedFields[i].APIVersion != a.Kind.APIVersion || meta.ManagedFields[i].FieldsV1 == nil {
+			return nil
+		}
+		return meta.ManagedFields[i].FieldsV1.GetRawBytes()
+	}
+	current := meta.ResourceVersion == have.ResourceVersion || a.annotation != "" && meta.Annotations[a.annotation] == have.Annotations[a.annotation]
+	return fieldSets{of(applierOf(meta, manager)), of(creatorOf(meta, manager)), current}, nil
 }
 
 // withoutIdentity is a merge patch that removes what names an object, which no
 // manager owns.
 var withoutIdentity = []byte(`{"apiVersion":null,"kind":null,"metadata":{"name":null,"namespace":null}}`)
-
-// ownsValue reports whether a set of fields (FieldsV1, see the documentation
-// of server-side apply) contains every field of a value. This needs no schema:
-// a set without members stands for everything below it, as it is written for
-// atomic lists and maps.
-func ownsValue(fields, value []byte) bool {
-	set, err := rawjson.Members(fields)
-	if err != nil {
-		return false
-	}
-	if len(set) == 0 {
-		return true
-	}
-	switch r := rawjson.NewReader(value); r.Kind() {
-	case '{':
-		members, err := rawjson.Members(value)
-		return err == nil && ownsMembers(set, members)
-	case '[':
-		elements, err := rawjson.Elements(value)
-		return err == nil && !slices.ContainsFunc(elements, func(e []byte) bool { return !ownsElement(set, e) })
-	default:
-		return false // a set with members is of an object or a list
-	}
-}
-
-// ownsMembers reports whether a set of fields contains every member of an
-// object, with everything below. A member that is null asks for nothing.
-func ownsMembers(set, members []rawjson.Member) bool {
-	for _, m := range members {
-		if string(m.Value) == "null" {
-			continue
-		}
-		i := slices.IndexFunc(set, func(owned rawjson.Member) bool { return owned.Name == "f:"+m.Name })
-		if i < 0 || !ownsValue(set[i].Value, m.Value) {
-			return false
-		}
-	}
-	return true
-}
-
-// ownsElement reports whether a set of fields contains an element of a list. The
-// set names elements by keys ("k:") or by value ("v:"), never by position.
-func ownsElement(set []rawjson.Member, element []byte) bool {
-	for _, m := range set {
-		kind, identity, _ := strings.Cut(m.Name, ":")
-		switch kind {
-		case "k": // an element of an associative list, by its keys and their values
-			if hasKeys(element, identity) && ownsValue(m.Value, element) {
-				return true
-			}
-		case "v": // an element of a set of scalars, by its value
-			if rawjson.Equal(element, []byte(identity)) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// hasKeys reports whether an element of an associative list has these keys. A
-// key that the element does not have is one that the server fills in, such as
-// the protocol of a port.
-func hasKeys(element []byte, identity string) bool {
-	keys, err := rawjson.Members([]byte(identity))
-	return err == nil && !slices.ContainsFunc(keys, func(k rawjson.Member) bool {
-		got, ok := rawjson.Lookup(element, k.Name)
-		return ok && !rawjson.Equal(got, k.Value)
-	})
-}

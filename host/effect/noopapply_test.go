@@ -253,7 +253,7 @@ func TestFieldSetOwnsOnlyWhatItContains(t *testing.T) {
 		`{"spec":{"ports":[5]}}`:                                         false,
 		`{}`:                                                             true,
 	} {
-		if got := ownsValue([]byte(fields), []byte(value)); got != want {
+		if got := new(comparison).owns([]byte(fields), []byte(value)); got != want {
 			t.Errorf("%s: got %v", value, got)
 		}
 	}

@@ -199,7 +199,7 @@ func TestAPluginAtItsLimitOfStoredBytesCanGoOn(t *testing.T) {
 	if field(w.live(widget, "w"), "status", "conditions") == "" {
 		t.Error("the status does not tell of the limit")
 	}
-	w.intents(target, &abi.Result{Delete: []abi.Ref{configMap.Kind.Ref(w.ns, "b")}})
+	w.intents(target, &abi.Result{Delete: []abi.Delete{{Ref: configMap.Kind.Ref(w.ns, "b")}}})
 	w.seen(configMap, "b")
 	w.intents(target, apply(large, "c", text(10<<10)))
 }
@@ -248,7 +248,7 @@ func TestChurnedBytesAreBounded(t *testing.T) {
 			_, failure := w.PerformIntents(w.Context(), *t, apply(configMapNamed+`},"data":{"a":%q}}`, fmt.Sprint("c", i), text(40<<10)))
 			if failure == nil {
 				w.seen(configMap, fmt.Sprint("c", i))
-				w.intents(*t, &abi.Result{Delete: []abi.Ref{configMap.Kind.Ref(w.ns, fmt.Sprint("c", i))}})
+				w.intents(*t, &abi.Result{Delete: []abi.Delete{{Ref: configMap.Kind.Ref(w.ns, fmt.Sprint("c", i))}}})
 				w.seen(configMap, fmt.Sprint("c", i))
 			}
 			return failure

@@ -33,6 +33,7 @@ type records struct {
 // extraRecords are records that few primaries have at a time.
 type extraRecords struct {
 	absent    []objectID  // objects that were found absent, or deleted
+	taken     []objectID  // objects that could not be created, because others have their names
 	patch     patchRecord // the last patch of the primary
 	status    patchRecord // the last patch of its status that led to something else
 	events    []digest    // the guest's Events of the last run
@@ -122,16 +123,22 @@ func (r *records) read() (e extraRecords) {
 func (r *records) tidy() {
 	e := r.read()
 	none := patchRecord{}
-	if len(e.absent)+len(e.events) == 0 && e.patch == none && e.status == none && e.hostEvent == (digest{}) && e.reserved.IsZero() {
+	if len(e.absent)+len(e.taken)+len(e.events) == 0 && e.patch == none && e.status == none && e.hostEvent == (digest{}) && e.reserved.IsZero() {
 		r.extra = nil
 	}
+}
+
+// drop drops the records of objects that match.
+func (e *extraRecords) drop(match func(objectID) bool) {
+	e.absent = clipped(slices.DeleteFunc(e.absent, match))
+	e.taken = clipped(slices.DeleteFunc(e.taken, match))
 }
 
 // keep drops the records of objects that the last run did not name.
 func (r *records) keep(named map[objectID]bool) {
 	r.applied = clipped(slices.DeleteFunc(r.applied, func(a applyRecord) bool { return !named[a.id] }))
 	if r.extra != nil {
-		r.extra.absent = clipped(slices.DeleteFunc(r.extra.absent, func(id objectID) bool { return !named[id] }))
+		r.extra.drop(func(id objectID) bool { return !named[id] })
 		r.tidy()
 	}
 }
@@ -162,10 +169,15 @@ func (r *records) setApplied(a applyRecord) {
 	} else {
 		r.applied = append(r.applied, a)
 	}
-	if r.isAbsent(a.id) {
-		r.extra.absent = slices.DeleteFunc(r.extra.absent, func(id objectID) bool { return id == a.id })
+	if r.isAbsent(a.id) || r.isTaken(a.id) {
+		r.extra.drop(func(id objectID) bool { return id == a.id })
 		r.tidy()
 	}
+}
+
+// dropApplied drops the record of the last apply of an object.
+func (r *records) dropApplied(id objectID) {
+	r.applied = slices.DeleteFunc(r.applied, func(a applyRecord) bool { return a.id == id })
 }
 
 // setAbsent records that an object does not exist, or is being deleted.
@@ -173,9 +185,23 @@ func (r *records) setAbsent(id objectID) {
 	if !r.isAbsent(id) {
 		r.extras().absent = append(r.extras().absent, id)
 	}
-	r.applied = slices.DeleteFunc(r.applied, func(a applyRecord) bool { return a.id == id })
+	r.dropApplied(id)
 }
 
 func (r *records) isAbsent(id objectID) bool {
 	return r.extra != nil && slices.Contains(r.extra.absent, id)
+}
+
+// setTaken records that an object could not be created, and reports whether that is new: the
+// run before did not name it, or has created it.
+func (r *records) setTaken(id objectID) (first bool) {
+	if r.isTaken(id) {
+		return false
+	}
+	r.extras().taken = append(r.extras().taken, id)
+	return true
+}
+
+func (r *records) isTaken(id objectID) bool {
+	return r.extra != nil && slices.Contains(r.extra.taken, id)
 }

@@ -106,11 +106,26 @@ func (r release) perform(ctx context.Context) (released bool, err error) {
 		return false, err
 	case isOnlyCreator(meta.Annotations, annotation):
 		return false, nil
-	case applierOf(meta, r.manager()) < 0 || r.ownedByOther(meta):
+	case applierOf(meta, r.manager()) < 0 && creatorOf(meta, r.manager()) < 0 || r.ownedByOther(meta):
 		return true, nil
 	case r.DryRun:
 		r.Logger.Info("dry run: would release the fields of a primary", "object", r.ref().String(), "primary", r.primary.String())
 		return true, nil
+	}
+	if creatorOf(meta, r.manager()) >= 0 { // what it has set there stays
+		if err := r.mayWrite(); err != nil {
+			return false, err
+		}
+		h := handover{from: r.manager(), to: r.manager(), annotation: annotation}
+		if _, err := r.patchManagers(ctx, at, r.key, meta, h); err != nil {
+			return false, err
+		}
+		if meta, err = r.client.metadata(ctx, at, r.key); apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
 	}
 	return true, r.send(ctx, at, meta)
 }

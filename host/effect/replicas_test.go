@@ -30,6 +30,15 @@ func lateIntents(r object.Resource, name string, result func() *abi.Result) late
 	}
 }
 
+func lateAdoption(result func() *abi.Result) late {
+	c := lateIntents(configMap, "c", result)
+	c.before = func(w *world, _ *Target) {
+		w.Children = true
+		w.create(configMap, `{"metadata":{"name":"c"}}`)
+	}
+	return c
+}
+
 func lateFinalizer(add bool) late {
 	return late{
 		object: widget, name: "w",
@@ -57,13 +66,27 @@ func TestAWriteOfAReplicaThatWasSuspendedChangesNothingNewer(t *testing.T) {
 	for name, c := range map[string]late{
 		"apply": lateIntents(configMap, "c", func() *abi.Result { return apply(configObject, "suspended") }),
 		"delete": lateIntents(configMap, "c", func() *abi.Result {
-			return &abi.Result{Delete: []abi.Ref{configMap.Kind.Ref("", "c")}}
+			return &abi.Result{Delete: []abi.Delete{{Ref: configMap.Kind.Ref("", "c")}}}
 		}),
+		"delete in the foreground": lateIntents(configMap, "c", func() *abi.Result {
+			return removeOf(configMap, func(d *abi.Delete) { d.Propagation = abi.PropagationForeground })
+		}),
+		"replace": {
+			object: configMap, name: "c",
+			before: func(w *world, t *Target) { w.intents(*t, immutable("before")) },
+			write: func(w *world, t Target) *Failure {
+				_, failure := w.PerformIntents(w.Context(), t, immutable("suspended"))
+				return failure
+			},
+		},
 		"patch": lateIntents(widget, "w", func() *abi.Result {
 			return &abi.Result{Patch: []byte(`{"metadata":{"labels":{"by":"suspended"}}}`)}
 		}),
-		"finalizer":         lateFinalizer(true),
-		"finalizer removal": lateFinalizer(false),
+		"release of a child":   lateIntents(configMap, "c", func() *abi.Result { return releasing("c") }),
+		"adoption":             lateAdoption(func() *abi.Result { return adopting("c") }),
+		"adoption with fields": lateAdoption(func() *abi.Result { return adopt(apply(configObject, "suspended")) }),
+		"finalizer":            lateFinalizer(true),
+		"finalizer removal":    lateFinalizer(false),
 		"release": {
 			object: secret, name: "s",
 			before: func(w *world, t *Target) {

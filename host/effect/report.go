@@ -57,6 +57,9 @@ func newDeletion(verb string, last *object.Object) Write {
 // Report is what an effect has written, also if it failed half-way.
 type Report struct {
 	Writes []Write
+	// Groups are the failures of groups of intents, the first of each: the other intents were
+	// performed, unless another failure has ended them.
+	Groups []*Failure
 	// Primary is the primary as the API server returned it after it was
 	// written, without more than metadata if nothing else was known of it before; nil
 	// if it was not written, or does not exist any more.

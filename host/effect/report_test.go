@@ -27,7 +27,7 @@ func TestDryRunChecksEverythingAndStoresNothing(t *testing.T) {
 	}
 	in := apply(podObject, "web:1")
 	in.Patch = []byte(`{"metadata":{"labels":{"tried":"yes"}}}`)
-	in.Delete = []abi.Ref{{APIVersion: "v1", Kind: "ConfigMap", Name: "doomed"}}
+	in.Delete = []abi.Delete{{Ref: abi.Ref{APIVersion: "v1", Kind: "ConfigMap", Name: "doomed"}}}
 	in.Events = []abi.Event{{Type: abi.EventNormal, Reason: "Tried", Message: "m"}}
 	report, failure = w.PerformIntents(t.Context(), target, in)
 	if failure != nil || len(report.Writes) != 0 {
@@ -103,7 +103,7 @@ func TestReportsAndFailuresHaveTheirOwnStrings(t *testing.T) {
 	config := parse(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"conf","namespace":"default","uid":"u7","resourceVersion":"9","ownerReferences":[{"uid":"u1","controller":true}]}}`)
 	w, target = newFake(t, respond(200, "application/json", string(config.Raw)))
 	w.store.put(config)
-	report := w.intents(target, &abi.Result{Delete: []abi.Ref{ref}})
+	report := w.intents(target, &abi.Result{Delete: []abi.Delete{{Ref: ref}}})
 	clear(name)
 	clear(config.Raw)
 	want := Write{Verb: "delete", Kind: configMap.Kind, Key: object.Key{Namespace: "default", Name: "conf"}, UID: "u7", ResourceVersion: "9"}

@@ -33,7 +33,7 @@ func TestEachWriteNeedsItsVerb(t *testing.T) {
 	target := w.owner(nil, list(secret))
 	applied := apply(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x"},"stringData":{"k":"v"}}`)
 	changed := apply(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x"},"stringData":{"k":"w"}}`)
-	deleted := &abi.Result{Delete: []abi.Ref{{APIVersion: "v1", Kind: "Secret", Name: "x"}}}
+	deleted := &abi.Result{Delete: []abi.Delete{{Ref: abi.Ref{APIVersion: "v1", Kind: "Secret", Name: "x"}}}}
 	needs := func(verb string) string {
 		return "{groups: [''], kinds: [Secret], verbs: [" + verb + "]}"
 	}
@@ -91,7 +91,7 @@ func TestAKindInOwnsAndWritesIsWrittenAsTheOneThatIsAllowed(t *testing.T) {
 	target := w.owner(list(configMap), list(configMap))
 	w.create(configMap, `{"metadata":{"name":"c"},"data":{"k":"theirs"}}`)
 	w.allow(entry(configMap, "patch"))
-	_, failure := w.PerformIntents(t.Context(), target, &abi.Result{Delete: []abi.Ref{{APIVersion: "v1", Kind: "ConfigMap", Name: "c"}}})
+	_, failure := w.PerformIntents(t.Context(), target, &abi.Result{Delete: []abi.Delete{{Ref: abi.Ref{APIVersion: "v1", Kind: "ConfigMap", Name: "c"}}}})
 	if failure == nil || failure.Class != abi.ClassDenied || failure.Reason != reasonNotControlled {
 		t.Errorf("the delete of what it does not own: %+v", failure)
 	}
@@ -130,7 +130,7 @@ func TestAnEntryForNamespacesDoesNotReachClusterScopedObjects(t *testing.T) {
 		w.allow(rights.Entry{Groups: all, Kinds: all, Verbs: all, Namespaces: names})
 		_, failure := w.PerformIntents(t.Context(), target, change)
 		w.expectNotAllowed("a Namespace", failure, "{groups: [''], kinds: [Namespace], verbs: [patch]}")
-		_, failure = w.PerformIntents(t.Context(), target, &abi.Result{Delete: []abi.Ref{{APIVersion: "v1", Kind: "Namespace", Name: w.ns}}})
+		_, failure = w.PerformIntents(t.Context(), target, &abi.Result{Delete: []abi.Delete{{Ref: abi.Ref{APIVersion: "v1", Kind: "Namespace", Name: w.ns}}}})
 		w.expectNotAllowed("its delete", failure, "{groups: [''], kinds: [Namespace], verbs: [delete]}")
 		w.expectSent()
 		_, failure = w.PerformIntents(t.Context(), target, apply(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x","namespace":"default"}}`))

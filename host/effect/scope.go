@@ -22,6 +22,10 @@ type location struct {
 	uid    string // only the object with this UID is meant; "" for any, as of an apply
 	owned  bool   // the primary is or becomes its controller
 	writes bool   // the kind is in writes: the object may be changed without being owned
+
+	group     string   // of the intent, "" for none
+	refused   *Failure // why the intent of a group must not be performed; nil if it may be
+	performed bool
 }
 
 // id identifies the object by its name.
@@ -142,8 +146,11 @@ func (s *session) mayWriteAs(at *location, verb string) bool {
 	return s.Allow.Reach(at.Kind, "", verb).Has(at.Namespaced, at.key.Namespace, s.target.Object.Namespace)
 }
 
-// mayCreate checks the creation of an object that may be patched.
+// mayCreate checks the creation of an object.
 func (s *session) mayCreate(at *location) error {
+	if at.owned && s.unheldWhileDeleting() {
+		return denied(reasonOutOfScope, "the primary is being deleted, and nothing new can belong to it: apply only what exists if the request has deleting")
+	}
 	if at.owned && s.mayOwn(at, rights.Create) || at.writes && s.mayWriteAs(at, rights.Create) {
 		return nil
 	}

@@ -17,7 +17,7 @@ func TestObjectOfAnotherControllerIsNeverChanged(t *testing.T) {
 	other := w.create(widget, `{"metadata":{"name":"other"}}`)
 
 	before := w.create(configMap, fmt.Sprintf(`{"metadata":{"name":"c","ownerReferences":[{"apiVersion":"test.thole.dev/v1","kind":"Widget","name":"other","uid":%q,"controller":true}]}}`, other.UID))
-	for _, in := range []*abi.Result{apply(configObject, "v"), adopt(apply(configObject, "v")), {Delete: []abi.Ref{{APIVersion: "v1", Kind: "ConfigMap", Name: "c"}}}} {
+	for _, in := range []*abi.Result{apply(configObject, "v"), adopt(apply(configObject, "v")), {Delete: []abi.Delete{{Ref: abi.Ref{APIVersion: "v1", Kind: "ConfigMap", Name: "c"}}}}} {
 		_, failure := w.PerformIntents(t.Context(), target, in)
 		if failure == nil || failure.Class != abi.ClassDenied || failure.Reason != reasonControlled || !strings.Contains(failure.Message, "Widget other") {
 			t.Fatalf("got %+v", failure)
@@ -71,17 +71,17 @@ func TestIntentsOutOfScopeAreRefusedBeforeAnyRequest(t *testing.T) {
 		"an undeclared kind":                   {apply(serviceObject), abi.ClassDenied, reasonNotDeclared},
 		"an undeclared version":                {apply(`{"apiVersion":"v2","kind":"ConfigMap","metadata":{"name":"x"}}`), abi.ClassDenied, reasonNotDeclared},
 		"another namespace":                    {apply(elsewhere, "Secret"), abi.ClassDenied, reasonNotAllowed},
-		"a delete in another namespace":        {&abi.Result{Delete: []abi.Ref{{APIVersion: "v1", Kind: "Secret", Namespace: "kube-system", Name: "x"}}}, abi.ClassDenied, reasonNotAllowed},
+		"a delete in another namespace":        {&abi.Result{Delete: []abi.Delete{{Ref: abi.Ref{APIVersion: "v1", Kind: "Secret", Namespace: "kube-system", Name: "x"}}}}, abi.ClassDenied, reasonNotAllowed},
 		"a path instead of a name":             {apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"../../kube-system/configmaps/x"}}`), abi.ClassABI, reasonInvalid},
 		"a path instead of a namespace":        {apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":".."}}`), abi.ClassABI, reasonInvalid},
-		"a path instead of a name to delete":   {&abi.Result{Delete: []abi.Ref{{APIVersion: "v1", Kind: "Secret", Name: ".."}}}, abi.ClassABI, reasonInvalid},
+		"a path instead of a name to delete":   {&abi.Result{Delete: []abi.Delete{{Ref: abi.Ref{APIVersion: "v1", Kind: "Secret", Name: ".."}}}}, abi.ClassABI, reasonInvalid},
 		"no name":                              {apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"x-"}}`), abi.ClassABI, reasonInvalid},
 		"no kind":                              {apply(`{"metadata":{"name":"x"}}`), abi.ClassABI, reasonInvalid},
 		"a duplicate name":                     {apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","name":"y"}}`), abi.ClassABI, reasonInvalid},
 		"a namespace of a cluster-scoped kind": {apply(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"x","namespace":"y"}}`), abi.ClassABI, reasonInvalid},
 		"an owner reference with controller":   {apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","ownerReferences":[{"uid":"u","controller":true}]}}`), abi.ClassABI, reasonInvalid},
 		"two applies of one object":            {&abi.Result{Apply: append(apply(configObject, "1").Apply, apply(configObject, "2").Apply...)}, abi.ClassABI, reasonInvalid},
-		"an apply and a delete of one object":  {&abi.Result{Apply: apply(configObject, "1").Apply, Delete: []abi.Ref{{APIVersion: "v1", Kind: "ConfigMap", Name: "c"}}}, abi.ClassABI, reasonInvalid},
+		"an apply and a delete of one object":  {&abi.Result{Apply: apply(configObject, "1").Apply, Delete: []abi.Delete{{Ref: abi.Ref{APIVersion: "v1", Kind: "ConfigMap", Name: "c"}}}}, abi.ClassABI, reasonInvalid},
 		"a valid apply before a denied one":    {&abi.Result{Apply: append(apply(configObject, "1").Apply, apply(serviceObject).Apply...)}, abi.ClassDenied, reasonNotDeclared},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -182,7 +182,7 @@ func TestPolicyNamespacesBoundEveryWrite(t *testing.T) {
 	bound(w.ns)
 	for what, in := range map[string]*abi.Result{
 		"apply":  apply(elsewhere, there),
-		"delete": {Delete: []abi.Ref{{APIVersion: "v1", Kind: "Secret", Namespace: there, Name: "x"}}},
+		"delete": {Delete: []abi.Delete{{Ref: abi.Ref{APIVersion: "v1", Kind: "Secret", Namespace: there, Name: "x"}}}},
 	} {
 		_, failure := w.PerformIntents(t.Context(), target, in)
 		expectDenied(what, failure, there)

@@ -10,6 +10,7 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 // This file writes the status of the primary: at most one merge patch, with
@@ -19,6 +20,8 @@ import (
 // not name stays as it is.
 type Status struct {
 	Patch []byte // merge patch (RFC 7386) by the guest; nil for none
+	// Given is the object that Patch was made for; needed if the status is the guest's.
+	Given *object.Object
 	// Set replaces conditions by type. Their lastTransitionTime is not used:
 	// it becomes the present time if the status of the condition differs from
 	// that on the object, which may have changed since the decision.
@@ -50,14 +53,19 @@ func (p *Performer) WriteStatus(ctx context.Context, t Target, want Status) (rep
 		if o == nil {
 			return nil, nil
 		}
-		var err error
-		change, err = p.planStatus(Target{Controller: t.Controller, Object: o}, p.supported(r, t, want))
+		err := want.replacesOnlyItsConditions(t.Controller, o)
+		if err != nil {
+			return nil, err
+		}
+		supported := p.supported(r, t, want)
+		change, err = p.planStatus(Target{Controller: t.Controller, Object: o}, supported)
 		if err != nil || change.patch == nil {
 			return nil, err
 		}
 		return &patch{
 			patchType: types.MergePatchType, manager: p.manager(t.Controller), status: r.Status, body: change.body(o),
-			growth: len(change.wanted) - len(statusOf(o)), reports: want.Full,
+			unchecked: supported.ObservedGeneration != nil && object.BuiltIn(r.GVR.Group),
+			growth:    len(change.wanted) - len(statusOf(o)), reports: want.Full,
 		}, nil
 	})
 	if err == nil && reply != nil {
@@ -74,17 +82,22 @@ func (p *Performer) WriteStatus(ctx context.Context, t Target, want Status) (rep
 }
 
 // supported removes from the host's own part of a status what has no place in
-// the kind. What conditions and observedGeneration of a built-in kind mean is
-// defined by its API, so conditions are written there only if the manifest
-// names some. Without the subresource /status each write of the status
-// increases the generation, so that observing it would never end.
+// the kind. What conditions of a built-in kind mean is defined by its API, so they are
+// written there only if the manifest names some; observedGeneration is, if the policy lets
+// the plugin patch the status: else the plugin may be one of many beside the controller of
+// the kind. Without the subresource /status each write of the status increases the
+// generation, so that observing it would never end. A status of the guest's has no part of
+// the host.
 func (p *Performer) supported(r object.Resource, t Target, want Status) Status {
-	ours := r.Status && !object.BuiltIn(r.GVR.Group)
-	if !ours && !object.AsksForConditions(t.Controller) {
+	builtIn, guests := object.BuiltIn(r.GVR.Group), object.GuestOwnsStatus(t.Controller)
+	if guests || !r.Status || builtIn {
+		want.HandledRequest = ""
+	}
+	if guests || (!r.Status || builtIn) && !object.AsksForConditions(t.Controller) {
 		want.Set, want.Remove = nil, nil
 	}
-	if !ours {
-		want.ObservedGeneration, want.HandledRequest = nil, ""
+	if guests || !r.Status || builtIn && want.ObservedGeneration != nil && p.mayPatchPrimary(t.Object, rights.Status) != nil {
+		want.ObservedGeneration = nil
 	}
 	if !r.Status {
 		want.Set = slices.Clone(want.Set)
@@ -194,6 +207,9 @@ func (p *Performer) learn(t Target, c statusChange, reply *object.Object) (conte
 	}
 	p.recordStatus(t, c, status)
 	for _, path := range p.pruned.learn(reply.Kind, c.patch, status, p.Now()) {
+		if object.BuiltIn(reply.Kind.Group()) && path == "/observedGeneration" && !object.GuestOwnsStatus(t.Controller) {
+			continue // the host's: not every kind has it, and nobody can add it
+		}
 		p.Logger.Warn("the API server pruned a field of status that the schema does not have; it is not sent again for 10 minutes: "+
 			"add the field to the CustomResourceDefinition, with the subresource status",
 			"kind", reply.Kind.String(), "field", "/status"+path)

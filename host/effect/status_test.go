@@ -11,6 +11,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 func ready(status string, generation int64) Status {
@@ -188,7 +189,7 @@ func TestObservedGenerationNeverDecreases(t *testing.T) {
 }
 
 func TestConditionsOfOtherKindsAreWrittenOnlyIfTheManifestAsks(t *testing.T) {
-	w := newCluster(t)
+	w := newCluster(t, func(c *Config) { c.Allow[0].Verbs, c.Allow[0].Kinds = []string{rights.Patch}, []string{"Plain"} })
 	c := controller(nil, nil)
 	p := w.create(plain, `{"metadata":{"name":"p"}}`)
 	b := w.create(pod, `{"metadata":{"name":"b"},"spec":{"containers":[{"name":"m","image":"i"}]}}`)
@@ -200,7 +201,8 @@ func TestConditionsOfOtherKindsAreWrittenOnlyIfTheManifestAsks(t *testing.T) {
 	}
 	w.expectSent()
 
-	// The manifest may ask for conditions. observedGeneration is never written.
+	// The manifest may ask for conditions.
+	w.start()
 	c.Conditions = abi.Conditions{Target: "Ready"}
 	target := Target{Controller: c, Object: p}
 	for range 3 {
@@ -212,7 +214,7 @@ func TestConditionsOfOtherKindsAreWrittenOnlyIfTheManifestAsks(t *testing.T) {
 	}
 	target = Target{Controller: c, Object: b}
 	w.status(&target, ready("True", 1))
-	if got := field(target.Object, "status"); !strings.Contains(got, `"type":"Ready"`) || field(target.Object, "status", "observedGeneration") != "" {
+	if got := field(target.Object, "status"); !strings.Contains(got, `"type":"Ready"`) || field(target.Object, "status", "observedGeneration") != "1" {
 		t.Errorf("got %s", got)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/abi"
@@ -48,7 +49,7 @@ var (
 	webhook     = kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", false, false)
 )
 
-var known = []object.Resource{pod, configMap, secret, service, namespace, deployment, widget, widgetV2, gadget, plain, tree}
+var known = []object.Resource{pod, configMap, secret, service, namespace, deployment, widget, widgetV2, gadget, plain, tree, roleBinding, podTemplates, job, statefulSet, claim, fixed}
 
 func kind(apiVersion, kind, plural string, namespaced, status bool) object.Resource {
 	gv, err := schema.ParseGroupVersion(apiVersion)
@@ -114,6 +115,15 @@ func (s *store) All(kind abi.Kind) iter.Seq[*object.Object] {
 	return slices.Values(all)
 }
 
+func (s *store) OwnedBy(kind abi.Kind, namespace string, owner types.UID) (owned []*object.Object, ok bool) {
+	for o := range s.All(kind) {
+		if c := o.Controller(); c != nil && c.UID == owner && (namespace == "" || o.Namespace == namespace) {
+			owned = append(owned, o)
+		}
+	}
+	return owned, !s.unsynced[kind]
+}
+
 func (s *store) put(o *object.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,6 +152,7 @@ type wire struct {
 	mu     sync.Mutex
 	sent   []request
 	before func(request)
+	loses  func(request) bool // the reply of a request
 }
 
 type request struct {
@@ -182,7 +193,12 @@ func (t *wireTap) RoundTrip(r *http.Request) (*http.Response, error) {
 	if before != nil {
 		before(got)
 	}
-	return t.next.RoundTrip(r)
+	reply, err := t.next.RoundTrip(r)
+	if err == nil && t.loses != nil && t.loses(got) {
+		reply.Body.Close()
+		return nil, io.ErrUnexpectedEOF
+	}
+	return reply, err
 }
 
 // take returns the requests since the last call.

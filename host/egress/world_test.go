@@ -33,6 +33,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/internal/await"
 )
 
 func TestMain(m *testing.M) {
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 		os.Setenv(name, "http://127.0.0.1:9") // which no request may use
 	}
 	os.Unsetenv("NO_PROXY")
-	goleak.VerifyTestMain(m)
+	await.Main(m, func() error { return goleak.Find() })
 }
 
 const most = 1 << 20

@@ -16,7 +16,8 @@ import (
 )
 
 // client sends the requests for one Lease. What is read comes from the watch, unless a write
-// has shown that it is behind.
+// has shown that it is behind, or it does not show a Lease that was there: who stops in the moment
+// in which a deleted one is made again gives that up all the same.
 type client struct {
 	coordinationclient.LeaseInterface
 	lease *Lease
@@ -33,7 +34,7 @@ func (c client) Get(ctx context.Context, name string, options metav1.GetOptions)
 	l.mu.Unlock()
 	found, known := l.e.seen(name)
 	found = newer(found, written)
-	if !known || behind {
+	if !known || behind || found == nil && written != nil {
 		ctx, cancel := context.WithTimeout(ctx, l.e.requestTimeout())
 		defer cancel()
 		live, err := c.LeaseInterface.Get(ctx, name, options)

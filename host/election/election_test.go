@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -60,6 +61,7 @@ type replica struct {
 	mu       sync.Mutex
 	cut      chan struct{} // requests wait until it is closed; nil: they do not
 	stop     func()
+	delay    sync.RWMutex // held while the watch shows nothing
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -78,8 +80,25 @@ func (r *replica) trip(next http.RoundTripper) http.RoundTripper {
 				return nil, request.Context().Err()
 			}
 		}
-		return next.RoundTrip(request)
+		reply, err := next.RoundTrip(request)
+		if err == nil && request.URL.Query().Get("watch") != "" {
+			reply.Body = delayed{reply.Body, &r.delay}
+		}
+		return reply, err
 	})
+}
+
+// delayed is the body of a watch, of which nothing is read while delay is held.
+type delayed struct {
+	io.ReadCloser
+	delay *sync.RWMutex
+}
+
+func (d delayed) Read(p []byte) (int, error) {
+	n, err := d.ReadCloser.Read(p)
+	d.delay.RLock()
+	defer d.delay.RUnlock()
+	return n, err
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -106,6 +125,9 @@ const (
 	renewDeadline = 2 * time.Second
 	retryPeriod   = 400 * time.Millisecond
 )
+
+// longLease is for tests in which another replica leads long before the Lease expires.
+func longLease(c *Config) { c.LeaseDuration, c.RenewDeadline = time.Minute, 50*time.Second }
 
 func newReplica(t *testing.T, config *rest.Config, identity string, with ...func(*Config)) *replica {
 	t.Helper()
@@ -145,10 +167,11 @@ func (r *replica) join(own bool) {
 	r.plugin, r.lease = p, p.Lease
 }
 
-func (r *replica) awaitLeads(within time.Duration) time.Duration {
+// awaitLeads waits until the replica leads, and returns for how long.
+func (r *replica) awaitLeads() time.Duration {
 	r.t.Helper()
 	began := time.Now()
-	await.Within(r.t, within, r.Identity+" leads", r.plugin.Leads)
+	await.Until(r.t, r.Identity+" leads", r.plugin.Leads)
 	return time.Since(began)
 }
 
@@ -185,25 +208,27 @@ func neverBoth(t *testing.T, a, b *replica) (end func()) {
 	return func() { close(ended); <-done }
 }
 
-func start(t *testing.T) (config *rest.Config, a, b *replica) {
+func start(t *testing.T, with ...func(*Config)) (config *rest.Config, a, b *replica) {
 	t.Helper()
 	config = cluster(t)
-	a = newReplica(t, config, "a")
-	a.awaitLeads(leaseDuration)
-	b = newReplica(t, config, "b")
+	a = newReplica(t, config, "a", with...)
+	a.awaitLeads()
+	b = newReplica(t, config, "b", with...)
+	// One that has never seen the Lease makes it at once if it is deleted.
+	await.Until(t, "b sees that a leads", func() bool { return b.lease.Holder() == a.Identity })
 	t.Cleanup(neverBoth(t, a, b))
 	return config, a, b
 }
 
 func TestALeaseThatIsGivenUpIsTakenOverAtOnce(t *testing.T) {
-	config, a, b := start(t)
+	config, a, b := start(t, longLease)
 	for i := range 5 {
 		await.Until(t, "b sees that a leads", func() bool { return b.lease.Holder() == a.Identity })
 		a.stop()
-		if took := b.awaitLeads(leaseDuration); took > leaseDuration/2 {
+		if took := b.awaitLeads(); took > time.Minute/2 {
 			t.Errorf("taken over after %s", took)
 		}
-		a, b = b, newReplica(t, config, fmt.Sprintf("c-%d", i))
+		a, b = b, newReplica(t, config, fmt.Sprintf("c-%d", i), longLease)
 	}
 }
 
@@ -223,7 +248,7 @@ func TestALeaseThatIsNotRenewedIsTakenOverWhenItExpires(t *testing.T) {
 	if err := a.lease.Check(); !errors.Is(err, ErrNotLeading) {
 		t.Errorf("got %v", err)
 	}
-	b.awaitLeads(2 * leaseDuration)
+	b.awaitLeads()
 	// It neither takes the Lease back nor gives up that of b.
 	heal()
 	await.Until(t, "a sees that b leads", func() bool { return a.lease.Holder() == b.Identity })
@@ -232,7 +257,7 @@ func TestALeaseThatIsNotRenewedIsTakenOverWhenItExpires(t *testing.T) {
 		t.Errorf("b leads: %v, a leads: %v, %d changes of b", b.lease.Leads(), a.lease.Leads(), b.changes.Load())
 	}
 	b.stop()
-	a.awaitLeads(leaseDuration)
+	a.awaitLeads()
 }
 
 func TestReplicasThatWaitSendNoRequests(t *testing.T) {
@@ -288,15 +313,37 @@ func TestALeaseThatIsDeletedIsMadeAgain(t *testing.T) {
 	}
 }
 
+// The watch of the leader shows that the Lease is gone, and not yet that the leader has made it again.
+func TestALeaseThatWasJustMadeAgainIsGivenUp(t *testing.T) {
+	config, a, b := start(t, longLease)
+	leases := kubernetes.NewForConfigOrDie(config).CoordinationV1().Leases("default")
+	heal := a.cutOff()
+	if err := leases.Delete(t.Context(), a.lease.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "a sees that the Lease is gone", func() bool { return a.lease.Holder() == "" })
+	a.delay.Lock()
+	defer a.delay.Unlock()
+	heal()
+	await.Until(t, "a has made it again", func() bool {
+		found, err := leases.Get(t.Context(), a.lease.Name, metav1.GetOptions{})
+		return err == nil && holder(found) == a.Identity && a.leads()
+	})
+	a.stop()
+	if took := b.awaitLeads(); took > time.Minute/2 {
+		t.Errorf("taken over after %s", took)
+	}
+}
+
 func TestAnnotationsStayWhenAnotherReplicaLeads(t *testing.T) {
 	_, a, b := start(t)
 	one := "1"
 	if err := a.lease.Annotate(t.Context(), map[string]*string{"x": &one}); err != nil {
 		t.Fatal(err)
 	}
-	await.Within(t, 3*retryPeriod, "b sees the annotation", func() bool { return b.lease.Annotations()["x"] == "1" })
+	await.Until(t, "b sees the annotation", func() bool { return b.lease.Annotations()["x"] == "1" })
 	a.stop()
-	b.awaitLeads(leaseDuration)
+	b.awaitLeads()
 	b.awaitRequests(3)
 	if got := a.lease.Annotations()["x"]; got != "1" {
 		t.Errorf("after b has taken over it is %q", got)

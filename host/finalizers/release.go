@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
@@ -78,6 +79,9 @@ func (store) Get(abi.Kind, object.Key) (*object.Object, effect.Presence) { retur
 
 // List implements [effect.Store].
 func (store) All(abi.Kind) iter.Seq[*object.Object] { return func(func(*object.Object) bool) {} }
+
+// OwnedBy implements [effect.Store].
+func (store) OwnedBy(abi.Kind, string, types.UID) ([]*object.Object, bool) { return nil, false }
 
 // silent discards events.
 type silent struct{}

@@ -11,6 +11,7 @@ import (
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome/handled"
 )
 
@@ -26,16 +27,22 @@ type controllerRows struct {
 // limits of the host leave of that.
 func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits) controllerRows {
 	finalizer := ""
-	if c.Finalizer {
+	switch {
+	case c.Finalizer:
 		finalizer = effect.Finalizer(m.Name, c.Name)
+	case c.WhileDeleting:
+		finalizer = "none: runs while others hold an object that is being deleted"
 	}
-	var managed []string
+	var owned []string
 	if slices.Contains(m.Features, abi.FeatureManaged) {
-		managed = []string{"managed by the plugin"}
+		owned = append(owned, "managed by the plugin")
+	}
+	if c.Applied == abi.AppliedMemory {
+		owned = append(owned, "without "+effect.AppliedAnnotation)
 	}
 	return controllerRows{c.Name, [][]string{
 		{"For", scope.Describe(c.For)},
-		{"Owns", orDash(followedList(c.Owns, managed...))},
+		{"Owns", orDash(followedList(c.Owns, owned...))},
 		{"Reads", orDash(followedList(c.Reads))},
 		{"Watches", orDash(watchList(c.Watches))},
 		{"Writes", orDash(kindList(c.Writes))},
@@ -205,8 +212,13 @@ func bounded[T ~int | ~int64](requested, limit T) string {
 }
 
 func conditions(controller *abi.Controller) string {
-	if controller.For.MetadataOnly {
+	switch {
+	case controller.For.MetadataOnly:
 		return "none: only metadata is followed"
+	case object.GuestOwnsStatus(controller):
+		return "none: the plugin writes them in the status"
+	case !object.HasConditions(controller):
+		return "none: the manifest names none, and the kind is a built-in one"
 	}
 	c := controller.Conditions
 	parts := []string{summary(c.TargetOrReady(), c.Summarized, c.NegativePolarity)}

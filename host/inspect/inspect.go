@@ -4,6 +4,7 @@
 //
 //	inspect.go        from the file to the report, in the steps of a load
 //	report.go         the report, with its JSON form
+//	status.go         what the host writes into the status
 //	followed.go       what a controller follows, as text
 //	rights.go         the RBAC rules that the host needs for each controller
 //	rbac.go           the service accounts, roles and bindings for a plugin
@@ -214,7 +215,14 @@ func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, config config
 	for i := range m.Controllers {
 		c := &m.Controllers[i]
 		r.Rights = append(r.Rights, rightsOf(m, c, resources))
-		r.controllers = append(r.controllers, describe(m, c, config.Limits))
+		rows, status := describe(m, c, config.Limits), statusOf(c, resources[c.For.Kind].Resource)
+		rows.rows = append(rows.rows, []string{"Status", status.row()})
+		r.controllers, r.Status = append(r.controllers, rows), append(r.Status, status)
+		r.refuse(stepStart, checkConditions(c))
+		r.refuse(stepStart, object.CheckOwned(c, func(kind abi.Kind) (object.Resource, bool) {
+			found := resources[kind]
+			return found.Resource, !found.guessed
+		}))
 		r.checkStart(c, resources)
 	}
 	return nil

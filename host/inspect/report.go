@@ -29,6 +29,7 @@ type Report struct {
 	Imports  []Symbol        `json:"imports,omitempty"` // in the order of the module
 	Exports  []Symbol        `json:"exports,omitempty"` // those of the ABI, without optional ones that are missing
 	Rights   []Rights        `json:"rights,omitempty"`  // by controller
+	Status   []Status        `json:"status,omitempty"`  // by controller
 	Policy   *Policy         `json:"policy,omitempty"`  // that the plugin needs; nil if it needs none
 
 	controllers []controllerRows // for the table

@@ -2,6 +2,7 @@ package object
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,23 +46,26 @@ var (
 // its kind, nil if there is none. known is false if the object's managedFields have to
 // be read for it: the text that was parsed does not have them, or they are not kept.
 func (o *Object) AppliedBy(manager, apiVersion string) (fields []byte, known bool) {
+	return o.fieldsBy(metav1.ManagedFieldsOperationApply, manager, apiVersion)
+}
+
+// CreatedBy is [Object.AppliedBy] of the fields that a field manager of the host has set when it
+// created the object by POST, with those that the API server has set by default.
+func (o *Object) CreatedBy(manager, apiVersion string) (fields []byte, known bool) {
+	return o.fieldsBy(metav1.ManagedFieldsOperationUpdate, manager, apiVersion)
+}
+
+func (o *Object) fieldsBy(operation metav1.ManagedFieldsOperationType, manager, apiVersion string) (fields []byte, known bool) {
 	for _, e := range o.ManagedFields {
 		switch {
-		case e.Operation != metav1.ManagedFieldsOperationApply:
+		case e.Operation != operation || e.APIVersion == "":
 		case e.FieldsV1 == nil:
 			return nil, false
 		case e.Manager == manager && e.APIVersion == apiVersion:
-			return bytes.ReplaceAll(e.FieldsV1.GetRawBytes(), []byte(controllerUID), []byte(o.controllerUID())), true
+			return bytes.ReplaceAll(e.FieldsV1.GetRawBytes(), []byte(controllerUID), []byte(cmp.Or(o.ControllerUID(), controllerUID))), true
 		}
 	}
 	return nil, len(o.ManagedFields) > 0
-}
-
-func (o *Object) controllerUID() string {
-	if owner := o.Controller(); owner != nil && owner.UID != "" {
-		return string(owner.UID)
-	}
-	return controllerUID
 }
 
 // keepApplied keeps what managedFields has of the host's field managers.
@@ -70,7 +74,7 @@ func (o *Object) keepApplied(managedFields []byte) {
 		return
 	}
 	entries := o.hostEntries(managedFields)
-	if o.ManagedFields = applied.share(appliedText(entries, []byte(o.controllerUID()))); o.ManagedFields != nil {
+	if o.ManagedFields = applied.share(appliedText(entries, []byte(cmp.Or(o.ControllerUID(), controllerUID)))); o.ManagedFields != nil {
 		return
 	}
 	for i := range entries {
@@ -98,8 +102,14 @@ func (a *appliedEntries) share(text []byte) []metav1.ManagedFieldsEntry {
 // hostEntry is an entry of metadata.managedFields of one of the host's field managers.
 type hostEntry struct {
 	metav1.ManagedFieldsEntry
-	fields []byte // of an apply
+	fields []byte // of an apply or a creation
 	size   int    // see [Object.BytesBy]
+}
+
+// MayBeCreation reports whether a set of fields that were updated is one with which the host has
+// created an object: it has the object's owner, or the annotation of the host. So has an adoption.
+func MayBeCreation(fields []byte) bool {
+	return bytes.Contains(fields, []byte(`"f:ownerReferences"`)) || bytes.Contains(fields, []byte(appliedMark))
 }
 
 // hostEntries returns the entries of the host's field managers.
@@ -111,7 +121,7 @@ func (o *Object) hostEntries(managedFields []byte) (all []hostEntry) {
 			return
 		}
 		e := hostEntry{entry, fields, roughly(o.writtenBy(entry, fields))}
-		if e.Operation != metav1.ManagedFieldsOperationApply || e.Subresource != "" {
+		if e.Subresource != "" || e.Operation != metav1.ManagedFieldsOperationApply && !MayBeCreation(e.fields) {
 			e.Operation, e.APIVersion, e.fields = metav1.ManagedFieldsOperationUpdate, "", nil
 		}
 		all = append(all, e)

@@ -59,7 +59,8 @@ func TestAppliedFieldsAreThoseOfTheObject(t *testing.T) {
 					APIVersion:  rapid.SampledFrom([]string{"v1", "v2"}).Draw(t, "version"),
 					Subresource: rapid.SampledFrom([]string{"", "status"}).Draw(t, "subresource"),
 					Time:        rapid.StringMatching(`[0-9]{4}`).Draw(t, "time"),
-					FieldsV1:    fmt.Appendf(nil, `{"f:metadata":{"f:ownerReferences":{%s:{}},"f:labels":{"f:u-1":{}}}}`, key),
+					FieldsV1: fmt.Appendf(nil, `{"f:metadata":{%s:{%s:{}},"f:labels":{"f:u-1":{}}}}`,
+						rapid.SampledFrom([]string{`"f:ownerReferences"`, `"f:finalizers"`}).Draw(t, "list"), key),
 				})
 			}
 			all = append(all, made{withManagedFields(t, owner, entries), entries})
@@ -69,12 +70,19 @@ func TestAppliedFieldsAreThoseOfTheObject(t *testing.T) {
 			for _, e := range o.entries {
 				ours = ours || strings.HasPrefix(e.Manager, object.ManagerPrefix)
 				got, known := o.AppliedBy(e.Manager, e.APIVersion)
-				want := ""
-				if strings.HasPrefix(e.Manager, object.ManagerPrefix) && e.Operation == "Apply" && e.Subresource == "" {
+				want, wantCreated := "", ""
+				switch {
+				case !strings.HasPrefix(e.Manager, object.ManagerPrefix) || e.Subresource != "":
+				case e.Operation == "Apply":
 					want = string(e.FieldsV1)
+				case strings.Contains(string(e.FieldsV1), "f:ownerReferences"):
+					wantCreated = string(e.FieldsV1)
 				}
 				if known && string(got) != want || !known && want != "" {
 					t.Fatalf("%s of %s: got %s, %v", e.Manager, o.Raw, got, known)
+				}
+				if created, known := o.CreatedBy(e.Manager, e.APIVersion); known && string(created) != wantCreated || !known && wantCreated != "" {
+					t.Fatalf("%s of %s: created %s, %v", e.Manager, o.Raw, created, known)
 				}
 				if got, _ := o.AppliedBy(e.Manager, "v3"); got != nil {
 					t.Fatalf("got %s of another version", got)

@@ -92,6 +92,14 @@ func (o *Object) Deleting() bool { return o.DeletionTimestamp != nil }
 // there is none.
 func (o *Object) Controller() *metav1.OwnerReference { return metav1.GetControllerOfNoCopy(o) }
 
+// ControllerUID returns the UID of the object's controller, "" if it has none.
+func (o *Object) ControllerUID() string {
+	if owner := o.Controller(); owner != nil {
+		return string(owner.UID)
+	}
+	return ""
+}
+
 // GetObjectKind implements runtime.Object.
 func (o *Object) GetObjectKind() schema.ObjectKind { return kindAccessor{o} }
 

@@ -8,13 +8,18 @@ import (
 
 // Lacks returns an error for the first thing that a controller asks of a kind that it
 // follows and that the API of the kind cannot do: an API without watch often cannot write
-// either.
+// either, and not every kind has a subresource for its status.
 func (r Resource) Lacks(c *abi.Controller) error {
+	primary := c.For.Kind == r.Kind
+	if primary && GuestOwnsStatus(c) && !r.Status {
+		return fmt.Errorf("controller %q: statusOwner %q cannot be used with %s, which has no subresource status: "+
+			"remove it from the manifest, or add the subresource to the CustomResourceDefinition", c.Name, abi.StatusOwnerGuest, r.Kind)
+	}
 	if !r.ReadOnly {
 		return nil
 	}
 	what := ""
-	switch primary := c.For.Kind == r.Kind; {
+	switch {
 	case c.IsOwned(r.Kind):
 		what = "the entry in owns"
 	case !primary:

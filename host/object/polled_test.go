@@ -25,6 +25,7 @@ func TestWhatNeedsPatchIsRefusedOfAKindWithoutIt(t *testing.T) {
 		"conditions":             {abi.Controller{For: kind.All(), Conditions: conditions}, readOnly, "conditions"},
 		"conditions in a status": {abi.Controller{For: kind.All(), Conditions: conditions}, withStatus, ""},
 		"owns it":                {abi.Controller{For: other.All(), Owns: []abi.Followed{kind.All()}}, readOnly, "the entry in owns"},
+		"the whole status":       {abi.Controller{For: kind.All(), StatusOwner: abi.StatusOwnerGuest}, withStatus, ""},
 		"can be patched":         {abi.Controller{For: kind.All(), Finalizer: true}, Resource{Kind: kind, Polled: true}, ""},
 	} {
 		test.c.Name = "c"
@@ -32,5 +33,20 @@ func TestWhatNeedsPatchIsRefusedOfAKindWithoutIt(t *testing.T) {
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), `controller "c": `+test.want+" cannot be used with metrics.k8s.io/v1beta1 NodeMetrics") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestTheGuestOwnsNoStatusWithoutASubresource(t *testing.T) {
+	kind := abi.Kind{APIVersion: "example.com/v1", Kind: "Widget"}
+	c := abi.Controller{Name: "c", For: kind.All(), StatusOwner: abi.StatusOwnerGuest}
+	err := Resource{Kind: kind}.Lacks(&c)
+	if want := `controller "c": statusOwner "guest" cannot be used with example.com/v1 Widget, which has no subresource status: remove it from the manifest, or add the subresource to the CustomResourceDefinition`; err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
+	if err := (Resource{Kind: kind, Status: true}).Lacks(&c); err != nil {
+		t.Error(err)
+	}
+	if err := (Resource{Kind: abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}}).Lacks(&c); err != nil {
+		t.Errorf("of another kind: %v", err)
 	}
 }

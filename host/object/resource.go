@@ -71,33 +71,14 @@ func AsksForConditions(c *abi.Controller) bool { return !c.Conditions.IsZero() }
 
 // HasConditions reports whether the host writes conditions for a controller. On
 // built-in kinds it does so only if the manifest names conditions, because their
-// APIs define what conditions mean. It never does if the status is not kept.
+// APIs define what conditions mean. It never does if the status is not kept, or is the
+// guest's.
 func HasConditions(c *abi.Controller) bool {
-	return !c.For.MetadataOnly && (!BuiltIn(c.For.Group()) || AsksForConditions(c))
+	return !c.For.MetadataOnly && !GuestOwnsStatus(c) && (!BuiltIn(c.For.Group()) || AsksForConditions(c))
 }
 
-// ConditionWriters has the controller that writes a condition, by group, kind and
-// type of the condition. The API version is left out, because the conditions of an
-// object are the same in every version.
-type ConditionWriters map[string]string
+// WritesStatus reports whether a controller certainly writes the status of its primary.
+func WritesStatus(c *abi.Controller) bool { return GuestOwnsStatus(c) || HasConditions(c) }
 
-// Add adds the controllers of a plugin. It returns an error if one of them targets
-// or owns a condition that another controller targets or owns. Reconciling and
-// Stalled belong to the controller that targets Ready, whatever others own.
-func (w ConditionWriters) Add(plugin string, controllers []abi.Controller) error {
-	for _, c := range controllers {
-		if !HasConditions(&c) {
-			continue
-		}
-		name := plugin + "/" + c.Name
-		for _, condition := range c.Conditions.Written() {
-			written := c.For.Group() + "/" + c.For.Kind.Kind + "/" + condition
-			if other := w[written]; other != "" && other != name {
-				return fmt.Errorf("controller %q and %q both write the condition %s of %s; only one of them may have it as a target or in conditions.owned",
-					name, other, condition, c.For)
-			}
-			w[written] = name
-		}
-	}
-	return nil
-}
+// GuestOwnsStatus reports whether the host writes nothing of its own into the status.
+func GuestOwnsStatus(c *abi.Controller) bool { return c.StatusOwner == abi.StatusOwnerGuest }

@@ -29,6 +29,9 @@ func TestConditionHasOneWriter(t *testing.T) {
 		"it reads the owned":    {abi.Controller{Name: "b", For: widget.All(), Conditions: abi.Conditions{Target: "Synced", Summarized: []string{"Painted"}}}, false},
 		"it keeps no status":    {abi.Controller{Name: "b", For: abi.Followed{Kind: widget, Selector: abi.Selector{MetadataOnly: true}}}, false},
 		"a built-in kind":       {abi.Controller{Name: "b", For: abi.Kind{APIVersion: "v1", Kind: "Widget"}.All()}, false},
+		"all of the status":     {abi.Controller{Name: "b", For: widget.All(), StatusOwner: abi.StatusOwnerGuest}, true},
+		"all of it, v2":         {abi.Controller{Name: "b", For: abi.Kind{APIVersion: "example.com/v2", Kind: "Widget"}.All(), StatusOwner: abi.StatusOwnerGuest}, true},
+		"all of another status": {abi.Controller{Name: "b", For: abi.Kind{APIVersion: "example.com/v1", Kind: "WidgetSet"}.All(), StatusOwner: abi.StatusOwnerGuest}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for plugins, err := range map[string]error{

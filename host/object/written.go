@@ -14,8 +14,8 @@ import (
 // This file finds how many bytes of an object the host's field managers have written, by
 // metadata.managedFields.
 
-// What an entry of managedFields is counted with beside its fields and their values. An apply
-// has usually created the object: this is about its metadata.
+// What an entry of managedFields is counted with beside its fields and their values. What was
+// applied was usually created so: this is about its metadata.
 const (
 	applyBytes  = 512
 	updateBytes = 256
@@ -71,7 +71,7 @@ func roughly(size int) int {
 // writtenBy returns how many bytes the manager of an entry has written.
 func (o *Object) writtenBy(e metav1.ManagedFieldsEntry, fields []byte) int {
 	size := len(fields) + valueBytes(fields, o.Raw, maxFieldDepth)
-	if e.Operation != metav1.ManagedFieldsOperationApply {
+	if e.Operation != metav1.ManagedFieldsOperationApply && (e.Subresource != "" || !MayBeCreation(fields)) {
 		return size + updateBytes
 	}
 	if o.MetadataOnly {

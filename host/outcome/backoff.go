@@ -76,8 +76,8 @@ func longest(r abi.Retry) time.Duration {
 }
 
 // backoff returns a delay that grows with failed tries and with requeues, unless
-// the guest asked for another. A plugin that failed itself yields to the other
-// keys, which may still succeed.
+// the guest asked for another, or for an earlier run beside groups that failed. A
+// plugin that failed itself yields to the other keys, which may still succeed.
 func backoff(in Input, e ending) Next {
 	next := Next{Kind: Backoff, Reason: abi.ReasonRetry, Outage: e.outage}
 	if e.outcome == requeue {
@@ -96,7 +96,19 @@ func backoff(in Input, e ending) Next {
 			next.After = min(next.After, shorten(policy, max(first(policy), MaxOutageDelay), in.Jitter))
 		}
 	}
+	if after := askedBesideGroups(in, e); after > 0 && after < next.After {
+		next.After, next.Reason = after, abi.ReasonRequeue
+	}
 	return next
+}
+
+// askedBesideGroups returns the time that a result asked for which succeeded but for groups of its intents, 0 if
+// it asked for none. The backoff is for what has failed; what did succeed has a time of its own.
+func askedBesideGroups(in Input, e ending) time.Duration {
+	if !e.honoured || in.Code != abi.CodeOK || in.Result.Result != abi.OutcomeSuccess || in.Result.RequeueAfter <= 0 {
+		return 0
+	}
+	return asked(in.Result.RequeueAfter)
 }
 
 // exhaust returns the ending of a run that used up the attempts that the

@@ -75,7 +75,9 @@ var codes = map[abi.Code]abi.Class{
 func classify(in Input) ending {
 	switch {
 	case in.Effect != nil:
-		return failedEffect(in)
+		return failedEffect(in, in.Effect)
+	case len(in.Groups) > 0:
+		return failedGroups(in)
 	case in.Fault != nil:
 		e := failed(in.Fault.Class, in.Fault.Reason, in.Fault.Message)
 		e.blameless = e.failure.class == abi.ClassRetry // the host could not do its part
@@ -120,12 +122,12 @@ func failed(class abi.Class, reason, message string) ending {
 }
 
 // failedEffect returns the ending of a run one of whose effects failed.
-func failedEffect(in Input) ending {
-	message := DescribeEffect(in.Effect)
+func failedEffect(in Input, effect *abi.EffectFailure) ending {
+	message := DescribeEffect(effect)
 	if in.Conflict && in.Tries.conflictsPersist() {
 		message = "other writers keep changing what the run writes: " + message
 	}
-	e := failed(in.Effect.Class, in.Effect.Reason, message)
+	e := failed(effect.Class, effect.Reason, message)
 	e.conflict, e.outage = in.Conflict, in.Outage
 	e.blameless = in.Conflict || in.Outage || in.Full
 	return e
@@ -150,11 +152,11 @@ func checkResult(in Input) string {
 	if _, known := outcomes[in.Result.Result]; !known && in.Code == abi.CodeOK {
 		return fmt.Sprintf("result: %q is not allowed with code 0: return success, requeue or empty", in.Result.Result)
 	}
-	if in.Result.Error != nil && in.Result.Error.Terminal && !slices.Contains(in.Features, abi.FeatureRetry) {
-		return fmt.Sprintf("error.terminal: needs the feature %q: name it in features of the manifest", abi.FeatureRetry)
+	if err := in.Result.CheckFeatures(in.Features); err != nil {
+		return err.Error() + " of the manifest"
 	}
-	if in.Result.Progress != nil && !slices.Contains(in.Features, abi.FeatureChanges) {
-		return fmt.Sprintf("progress: needs the feature %q: name it in features of the manifest", abi.FeatureChanges)
+	if violation := checkGroups(in.Result, in.Controller); violation != "" {
+		return violation
 	}
 	if in.Controller.For.MetadataOnly {
 		return checkMetadataOnly(in.Result)

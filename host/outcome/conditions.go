@@ -133,6 +133,7 @@ func (d *Decision) conditions(in Input, e ending, row row) {
 		d.take(s)
 		return
 	}
+	s.setGroups(in)
 	s.apply(Stalled, row.stalled, row.reason)
 	s.apply(Reconciling, row.reconciling, row.reason)
 	if row.observed {

@@ -5,8 +5,8 @@
 //
 // It follows the result table of the design ("Results"), which is in table.go,
 // and the document flux-result-computation, which takes precedence over Flux's
-// library. classify.go classifies how a run ended, conditions.go and summary.go
-// compute the conditions.
+// library. classify.go classifies how a run ended, groups.go what a failure of a
+// group of intents leads to, conditions.go and summary.go compute the conditions.
 //
 // # Who decides the target condition
 //
@@ -54,7 +54,7 @@ import (
 )
 
 // Input is everything that a decision depends on. How the run ended is the
-// first of Effect, Fault, and Code with Result that is set.
+// first of Effect, Groups, Fault, and Code with Result that is set.
 type Input struct {
 	Code   abi.Code
 	Result *abi.Result // what the guest returned; nil when Fault is set
@@ -63,6 +63,10 @@ type Input struct {
 	// Effect is the first effect of this result that failed. The run is then
 	// decided a second time, as a failure.
 	Effect *abi.EffectFailure
+	// Groups are the failures of groups of intents, one for each that failed. The other
+	// effects were performed. Unless Effect is set, the run is decided a second time as a
+	// failure, the first of these, and the rest of the result is honoured.
+	Groups []GroupFailure
 	// Conflict means that Effect met a newer version of an object than the run
 	// was given (409). A single one is a race that the next run decides; see
 	// [Tries].
@@ -87,11 +91,20 @@ type Input struct {
 	Now        time.Time
 }
 
+// GroupFailure is the failure of a group of intents.
+type GroupFailure struct {
+	abi.EffectFailure
+	Conflict, Full bool // as those of [Input]
+}
+
 // Object holds what a decision depends on of the primary.
 type Object struct {
 	Generation int64
 	Conditions []abi.Condition // all of status.conditions, also those of other writers
 	Deleting   bool
+	// Unheld means that it is being deleted and has no finalizer of the controller, which
+	// asks for runs nevertheless.
+	Unheld bool
 }
 
 // Fault is a failure of the guest or of the host before there was a result.
@@ -125,7 +138,7 @@ type Decision struct {
 	// leaves the field as it is.
 	ObservedGeneration *int64
 
-	Intents         bool // the result's patch, apply, delete and events are performed
+	Intents         bool // the result's patch, apply, delete and events are to be performed
 	GuestStatus     bool // the result's status patch is written
 	KeepMemo        bool // the result's memo replaces the key's, which otherwise stays
 	RemoveFinalizer bool // the cleanup succeeded: remove the finalizer as the last effect
@@ -203,10 +216,10 @@ func Decide(in Input) Decision {
 		Next:   row.next(in, e),
 		Tries:  in.Tries.after(e),
 
-		Intents:         e.honoured,
+		Intents:         e.honoured && len(in.Groups) == 0,
 		GuestStatus:     e.honoured,
 		KeepMemo:        e.honoured || in.Effect != nil && in.Result != nil,
-		RemoveFinalizer: in.Object.Deleting && e.outcome == success,
+		RemoveFinalizer: in.Object.Deleting && !in.Object.Unheld && e.outcome == success,
 	}
 	if d.Next.Kind == After {
 		d.Metric = MetricRequeueAfter
@@ -214,7 +227,9 @@ func Decide(in Input) Decision {
 	if e.failure != nil {
 		d.describe(e)
 	}
-	d.conditions(in, e, row)
+	if in.Controller.StatusOwner != abi.StatusOwnerGuest {
+		d.conditions(in, e, row)
+	}
 	return d
 }
 
@@ -232,7 +247,9 @@ func repeat(in Input, e ending) Decision {
 		Next:      Next{Kind: Backoff, After: Delay(abi.Retry{}, 0, in.Jitter), Reason: abi.ReasonRetry},
 		Tries:     tries,
 		Uncounted: true,
-		KeepMemo:  in.Effect != nil && in.Result != nil,
+		KeepMemo:  (in.Effect != nil || len(in.Groups) > 0) && in.Result != nil,
+
+		GuestStatus: e.conflict && e.honoured && !in.Uncounted, // the conflict was one of a group
 	}
 }
 

@@ -24,6 +24,7 @@ func inputs(t *rapid.T) outcome.Input {
 	in := given()
 	in.Now = now
 	in.Object.Deleting = rapid.Bool().Draw(t, "deleting")
+	in.Object.Unheld = in.Object.Deleting && rapid.Bool().Draw(t, "unheld")
 	in.Tries = outcome.Tries{Attempt: rapid.Int().Draw(t, "attempt"), Requeues: rapid.Int().Draw(t, "requeues"), Conflicts: rapid.Int().Draw(t, "conflicts")}
 	in.Controller.Retry = abi.Retry{
 		Attempts: rapid.IntRange(0, 3).Draw(t, "attempts"), Then: rapid.SampledFrom([]abi.Then{"", abi.ThenStalled, abi.ThenCap}).Draw(t, "then"),
@@ -58,7 +59,29 @@ func inputs(t *rapid.T) outcome.Input {
 	if rapid.IntRange(0, 5).Draw(t, "effect") == 0 {
 		in.Effect = &abi.EffectFailure{Verb: "apply", Class: rapid.SampledFrom(classes).Draw(t, "effect class")}
 	}
+	drawGroups(t, &in, classes)
 	return in
+}
+
+// drawGroups draws groups of intents, of which some have failed. None has if a condition is not
+// the controller's: nothing of such a result is performed.
+func drawGroups(t *rapid.T, in *outcome.Input, classes []abi.Class) {
+	valid := true
+	for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{"a", "b", "c"}), rapid.ID[string]).Draw(t, "groups") {
+		in.Features = []string{abi.FeatureRetry, abi.FeatureChildren}
+		condition := rapid.SampledFrom(append(types, "")).Draw(t, "condition")
+		in.Result.Groups = append(in.Result.Groups, abi.Group{Name: name, Condition: condition})
+		valid = valid && (condition == "" || slices.Contains(in.Controller.Conditions.Owned, condition))
+		if rapid.Bool().Draw(t, "fails") {
+			in.Groups = append(in.Groups, outcome.GroupFailure{
+				EffectFailure: abi.EffectFailure{Verb: "apply", Class: rapid.SampledFrom(classes).Draw(t, "group class"), Group: name},
+				Conflict:      rapid.Bool().Draw(t, "group conflict"), Full: rapid.Bool().Draw(t, "group full"),
+			})
+		}
+	}
+	if !valid {
+		in.Groups = nil
+	}
 }
 
 // written returns the object's conditions after a decision.
@@ -189,7 +212,7 @@ func TestTriesAndNextAreConsistent(t *testing.T) {
 			t.Fatalf("a backoff of %v", d.Next.After)
 		case (d.Class == abi.ClassNone) != (d.Message == ""):
 			t.Fatalf("class %q with message %q", d.Class, d.Message)
-		case d.RemoveFinalizer && !(in.Object.Deleting && d.Class == abi.ClassNone):
+		case d.RemoveFinalizer && !(in.Object.Deleting && !in.Object.Unheld && d.Class == abi.ClassNone):
 			t.Fatalf("removes the finalizer: %+v", d)
 		}
 	})

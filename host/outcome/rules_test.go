@@ -309,3 +309,32 @@ func TestDelayDoublesUpToFifteenMinutes(t *testing.T) {
 	}
 	equal(t, "jitter takes up to a fifth off", outcome.Delay(abi.Retry{}, 0, 0.5), 450*time.Millisecond)
 }
+
+func TestNothingIsRemovedFromAnObjectThatOthersHold(t *testing.T) {
+	in := returns(given(), 0, "success")
+	in.Object.Deleting, in.Result.RequeueAfter = true, 5000
+	held := outcome.Decide(in)
+	in.Object.Unheld = true
+	unheld := outcome.Decide(in)
+	if !held.RemoveFinalizer || unheld.RemoveFinalizer {
+		t.Errorf("the finalizer is removed: %t if it is there, else %t", held.RemoveFinalizer, unheld.RemoveFinalizer)
+	}
+	equal(t, "conditions", show(unheld), "Ready=True/Succeeded -Stalled -Reconciling")
+}
+
+func TestAnObjectThatIsBeingDeletedRunsAgainOnlyIfTheGuestAsksForIt(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		unheld       bool
+		requeueAfter int64
+		want         outcome.Next
+	}{
+		{"others hold it, and a time is asked for", true, 5000, outcome.Next{Kind: outcome.After, After: 5 * time.Second, Reason: abi.ReasonRequeue}},
+		{"others hold it, and there is an interval", true, 0, outcome.Next{}},
+		{"its cleanup succeeded", false, 5000, outcome.Next{}},
+	} {
+		in := returns(given(), 0, "success")
+		in.Object.Deleting, in.Object.Unheld, in.Result.RequeueAfter, in.Controller.Interval = true, c.unheld, c.requeueAfter, 60_000
+		equal(t, c.name, outcome.Decide(in).Next, c.want)
+	}
+}

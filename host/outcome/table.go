@@ -74,15 +74,16 @@ const intervalJitter = 0.05
 
 // afterSuccess returns the run that the guest asked for, at the time that it
 // named, else that of the controller's interval. An object whose cleanup
-// succeeded is not reconciled any more.
+// succeeded is not reconciled any more, and one that nothing but others hold has no
+// interval: the guest is done unless it asks for a run.
 func afterSuccess(in Input, _ ending) Next {
 	next := Next{Kind: After, Reason: abi.ReasonRequeue}
 	switch {
-	case in.Object.Deleting:
+	case in.Object.Deleting && !in.Object.Unheld:
 		return Next{}
 	case in.Result.RequeueAfter > 0:
 		next.After = asked(in.Result.RequeueAfter)
-	case in.Controller.Interval > 0:
+	case in.Controller.Interval > 0 && !in.Object.Deleting:
 		next.After = AddJitter(asked(in.Controller.Interval), intervalJitter, in.Jitter)
 	default:
 		return Next{}
@@ -96,11 +97,15 @@ func afterSuccess(in Input, _ ending) Next {
 // a thousand waiting objects cost 33 runs per second.
 const defaultWait = 30 * time.Second
 
-// afterWaiting returns the duration that the guest gave, else defaultWait.
-func afterWaiting(_ Input, e ending) Next {
+// afterWaiting returns the duration that the guest gave, else defaultWait, or what the guest asked for
+// beside groups that wait, if that is earlier.
+func afterWaiting(in Input, e ending) Next {
 	next := Next{Kind: After, After: defaultWait, Reason: abi.ReasonRequeue}
 	if e.failure.after > 0 {
 		next.After = asked(e.failure.after)
+	}
+	if after := askedBesideGroups(in, e); after > 0 {
+		next.After = min(next.After, after)
 	}
 	return next
 }

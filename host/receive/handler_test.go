@@ -443,18 +443,29 @@ func TestObjectsOfAnEventAndOfABatchAreBounded(t *testing.T) {
 }
 
 // By HTTP/2 the time for a body is that of its own stream, and what is refused ends that alone.
-func TestRequestsOfHTTP2(t *testing.T) {
-	w := newWorld(t, func(c *Config, _ *world) { c.bodyTimeout = 200 * time.Millisecond })
-	server := httptest.NewUnstartedServer(w.Handler)
-	server.EnableHTTP2 = true
-	server.StartTLS()
-	defer server.Close()
-	w.url, w.client = server.URL, server.Client()
-	good := post{token: "good-all", header: []string{"Content-Type: " + structured}, body: ce()}
-	w.expect(http.StatusAccepted, good)
-	w.expect(http.StatusRequestTimeout, post{token: "good-all", header: good.header, reader: silent})
-	w.expect(http.StatusUnauthorized, post{header: good.header, reader: silent})
-	w.expect(http.StatusRequestEntityTooLarge, post{token: "good-all", header: good.header, reader: func() io.Reader { return endless{} }})
-	w.expect(http.StatusAccepted, good)
-	w.expectSignalled(map[string]int{"labs a/shop": 2})
+func TestABodyHasItsTime(t *testing.T) {
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		t.Run(protocol, func(t *testing.T) {
+			w := newWorld(t, nil)
+			short := w.Config
+			short.bodyTimeout = 200 * time.Millisecond
+			mux := http.NewServeMux()
+			mux.Handle("/events", w.Handler)
+			mux.Handle("/short", New(short))
+			server := httptest.NewUnstartedServer(mux)
+			server.EnableHTTP2 = protocol == "HTTP/2.0"
+			server.StartTLS()
+			defer server.Close()
+			w.url, w.client = server.URL, server.Client()
+			json := []string{"Content-Type: " + structured}
+			good := post{token: "good-all", header: json, body: ce()}
+			w.expect(http.StatusAccepted, good)
+			w.expect(http.StatusRequestTimeout, post{path: "/short", token: "good-all", header: json, reader: silent})
+			w.expect(http.StatusRequestTimeout, post{path: "/short", token: "good-all", header: json, reader: func() io.Reader { return endless{50 * time.Millisecond} }})
+			w.expect(http.StatusUnauthorized, post{header: json, reader: silent})
+			w.expect(http.StatusRequestEntityTooLarge, post{token: "good-all", header: json, reader: func() io.Reader { return endless{} }})
+			w.expect(http.StatusAccepted, good)
+			w.expectSignalled(map[string]int{"labs a/shop": 2})
+		})
+	}
 }

@@ -39,7 +39,8 @@ func Everything() Entries {
 }
 
 // The verbs that the host uses, named as in RBAC. A server-side apply is a patch, which
-// needs create, too, for an object that does not exist. update is never used.
+// needs create, too, for an object that does not exist; one that only creates is no patch. update is
+// never used.
 const (
 	Get    = "get"
 	List   = "list"

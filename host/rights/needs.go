@@ -92,8 +92,8 @@ func primaryNeeds(c *abi.Controller, resources Resources) []need {
 		n.reach = own
 	}
 	status := need{kind: n.kind, sub: Status, patches: true, namespaces: n.namespaces, primary: true, reach: n.reach}
-	switch conditions := object.HasConditions(c); {
-	case !conditions:
+	switch {
+	case !object.WritesStatus(c):
 		return []need{n}
 	case known && !r.Status:
 		n.patches = true

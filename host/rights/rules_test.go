@@ -66,6 +66,19 @@ func TestRulesOfAnAccountAndItsHost(t *testing.T) {
 				"team: serviceaccounts robot get", "team: authentication.k8s.io/serviceaccounts robot impersonate:serviceaccount",
 			},
 		},
+		"with applies that only create": {
+			manifest: abi.Manifest{Features: []string{abi.FeatureChildren}, Controllers: []abi.Controller{{For: widget.All(), Owns: abi.AllOf(configMap)}}},
+			account: []string{
+				"configmap get,list,watch,create,patch,delete",
+				"example.com/widget get,list,patch", "example.com/widget/finalizers update", "example.com/widget/status patch",
+			},
+			host: []string{
+				"configmap get,list,watch,on:get,on:create,on:patch,on:delete", "events create,patch",
+				"authorization.k8s.io/subjectaccessreviews create",
+				"example.com/widget get,list,watch,on:get,on:patch", "example.com/widget/status on:patch",
+				"team: serviceaccounts robot get", "team: authentication.k8s.io/serviceaccounts robot impersonate:serviceaccount",
+			},
+		},
 		"in the namespaces of the manifest": {
 			manifest: abi.Manifest{Controllers: []abi.Controller{{For: in(widget, "b"), Owns: abi.AllOf(configMap), Reads: []abi.Followed{in(deployment, "b", "c")}}}},
 			account: []string{

@@ -9,6 +9,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/cache/openapi"
+	"github.com/thole-dev/thole/host/object"
 )
 
 // This file refuses manifests with fields that their kinds do not have.
@@ -20,7 +21,9 @@ type declaredField struct {
 	path fieldpath.Path
 }
 
-// declaredFields returns the fields of the indexes, gauges and watches of a manifest.
+// declaredFields returns the fields of the indexes, gauges and watches of a manifest, and where
+// the conditions are that it names of a built-in kind. A custom kind may get them later: until
+// then the API server prunes them.
 func declaredFields(m *abi.Manifest) (all []declaredField) {
 	add := func(in string, kind abi.Kind, field string) {
 		if path, err := fieldpath.ParsePath(field); err == nil { // else it is no field: the manifest was checked
@@ -28,6 +31,9 @@ func declaredFields(m *abi.Manifest) (all []declaredField) {
 		}
 	}
 	for _, c := range m.Controllers {
+		if object.BuiltIn(c.For.Group()) && object.AsksForConditions(&c) {
+			add(fmt.Sprintf("controller %q: conditions, for which the kind has no place: remove them from the manifest", c.Name), c.For.Kind, "status.conditions[*].type")
+		}
 		for _, x := range c.Indexes {
 			add(fmt.Sprintf("controller %q: index %q", c.Name, x.Name), x.Kind, x.Field)
 		}
@@ -67,7 +73,7 @@ func (r *Runner) checkFields(ctx context.Context, rev *Revision) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil:
-			r.Logger.Warn("the fields of indexes, gauges and watches are not checked: nothing is found or counted by a field that does not exist",
+			r.Logger.Warn("the fields of indexes, gauges, watches and conditions are not checked: nothing is found, counted or written that does not exist",
 				"plugin", rev.Plugin, "kind", f.kind.String(), "error", err)
 		}
 	}

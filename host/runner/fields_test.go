@@ -88,3 +88,39 @@ func TestIndexesOfFieldsThatTheKindDoesNotHaveAreRefused(t *testing.T) {
 		})
 	}
 }
+
+func TestConditionsOfABuiltInKindThatHasNoneAreRefused(t *testing.T) {
+	const document = `{"components":{"schemas":{"c":{"type":"object","x-kubernetes-group-version-kind":[{"group":"batch","version":"v1","kind":"CronJob"}],
+		"properties":{"status":{"type":"object","properties":{"active":{"type":"string"}}}}}}}}`
+	builtIn, custom := abi.Kind{APIVersion: "batch/v1", Kind: "CronJob"}, abi.Kind{APIVersion: "example.dev/v1", Kind: "CronJob"}
+	of := func(kind abi.Kind, owned ...string) abi.Controller {
+		return abi.Controller{Name: "c", For: kind.All(), Conditions: abi.Conditions{Owned: owned}}
+	}
+	for name, c := range map[string]struct {
+		abi.Controller
+		document, refused string
+	}{
+		"a kind without them":   {of(builtIn, "Late"), document, `controller "c": conditions, for which the kind has no place: remove them from the manifest: field "status.conditions[*].type": in the schema of batch/v1 CronJob "status" has no field "conditions"`},
+		"a kind without status": {of(builtIn, "Late"), strings.Replace(document, `"status"`, `"spec"`, 1), `controller "c": conditions, for which the kind has no place: remove them from the manifest: field "status.conditions[*].type": in the schema of batch/v1 CronJob the object has no field "status"`},
+		"a kind with them":      {of(builtIn, "Late"), strings.Replace(document, `"active":{"type":"string"}`, `"conditions":{"type":"array","items":{"type":"object","properties":{"type":{"type":"string"}}}}`, 1), ""},
+		"no conditions":         {of(builtIn), document, ""},
+		"a custom kind":         {of(custom, "Late"), strings.Replace(document, `"batch"`, `"example.dev"`, 1), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				objects, err := cache.New(cache.Config{REST: &rest.Config{Host: "http://localhost", Transport: &schemas{200, c.document, 0}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer objects.Stop()
+				r, message := New(Config{Cache: objects, Logger: logtest.New(hclog.Warn).Logger}), ""
+				if err := r.checkFields(t.Context(), &Revision{Manifest: &abi.Manifest{Controllers: []abi.Controller{c.Controller}}}); err != nil {
+					message = err.Error()
+				}
+				if message != c.refused {
+					t.Errorf("got %q, want %q", message, c.refused)
+				}
+			})
+		})
+	}
+}

@@ -152,7 +152,7 @@ func (w *followWorld) watchRemovals() *[]string {
 // What is not followed may exist, and what is followed and not shown does not.
 func TestEffectsAreToldWhatIsNotFollowed(t *testing.T) {
 	w := newFollowWorld(t)
-	store := effectStore{w.cache, &w.informers, &cache.OwnWrites{}, &written{}}
+	store := effectStore{w.cache, "p", &w.informers, &cache.OwnWrites{}, &written{}}
 	expect := func(namespace, name string, want effect.Presence) {
 		t.Helper()
 		if _, got := store.Get(widgets, object.Key{Namespace: namespace, Name: name}); got != want {

@@ -150,14 +150,14 @@ func TestLimitsOutliveARevisionWithoutHTTP(t *testing.T) {
 	policy := config.Policy{HTTP: egress.Entries{{Host: host, Scheme: "http", Addresses: []string{"loopback"}}}}
 	policy.Limits.HTTPRequests, policy.Limits.HTTPRequestsPerSecond = 1, 0.01
 	declared := abi.HTTPHost{Host: host}
-	get := func(c *egress.Client) (*abi.HTTPReply, error) {
-		return c.Do(t.Context(), []abi.HTTPHost{declared}, &abi.HTTPCall{URL: server.URL, Timeout: 1000}, 100, nil)
+	get := func(c *egress.Client, timeout int64) (*abi.HTTPReply, error) {
+		return c.Do(t.Context(), []abi.HTTPHost{declared}, &abi.HTTPCall{URL: server.URL, Timeout: timeout}, 100, nil)
 	}
 	first, err := startHTTP(t, r, policy, declared)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if reply, err := get(first); err != nil || reply.Status != 200 {
+	if reply, err := get(first, 0); err != nil || reply.Status != 200 {
 		t.Fatalf("%+v, %v", reply, err)
 	}
 	if between, err := startHTTP(t, r, policy); between != nil || err != nil {
@@ -167,7 +167,7 @@ func TestLimitsOutliveARevisionWithoutHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if reply, err := get(second); err != nil || reply.Error == nil || reply.Error.Reason != abi.HTTPLimited {
+	if reply, err := get(second, 1000); err != nil || reply.Error == nil || reply.Error.Reason != abi.HTTPLimited {
 		t.Errorf("%+v, %v", reply, err)
 	}
 }

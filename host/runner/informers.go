@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/fieldpath"
@@ -127,9 +128,13 @@ func checkNamespaces(m *abi.Manifest, byKind map[abi.Kind]*cache.Informer) error
 	return nil
 }
 
-// checkVerbs refuses what a controller asks of a kind whose API cannot do it.
+// checkVerbs refuses what a controller asks of a kind that cannot be done.
 func checkVerbs(m *abi.Manifest, byKind map[abi.Kind]*cache.Informer) error {
+	served := func(kind abi.Kind) (object.Resource, bool) { return byKind[kind].Resource(), true } // of what is followed
 	for i := range m.Controllers {
+		if err := object.CheckOwned(&m.Controllers[i], served); err != nil {
+			return kindError{err}
+		}
 		for w := range m.Controllers[i].Follows() {
 			if err := byKind[w.Kind].Resource().Lacks(&m.Controllers[i]); err != nil {
 				return kindError{err}
@@ -311,6 +316,7 @@ func (c controllerCache) owner(key object.Key) cache.Owner {
 // effectStore implements [effect.Store] for one plugin.
 type effectStore struct {
 	*cache.Cache
+	plugin    string
 	informers *informers
 	ownWrites *cache.OwnWrites
 	written   *written
@@ -332,6 +338,16 @@ func (s effectStore) Get(kind abi.Kind, key object.Key) (*object.Object, effect.
 	default:
 		return metadata, written
 	}
+}
+
+// OwnedBy is of what the plugin follows. It leaves out what the plugin has written and the informer does
+// not show yet: its owner runs again when it does.
+func (s effectStore) OwnedBy(kind abi.Kind, namespace string, owner types.UID) (all []*object.Object, ok bool) {
+	informer := s.informers.get(kind)
+	if informer == nil || !informer.HasSynced() {
+		return nil, false
+	}
+	return informer.OwnedBy(cache.Owner{Controller: s.plugin + "/"}, namespace, string(owner)), true
 }
 
 // All is of all that is written, if that is there.

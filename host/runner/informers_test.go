@@ -175,7 +175,7 @@ func TestEffectsFindWhatThePluginWrote(t *testing.T) {
 	c, byKind := followWidgets(t, cache.Config{REST: &rest.Config{Host: url}})
 	var p plugin
 	p.informers.replace(byKind)
-	store := effectStore{c, &p.informers, &p.ownWrites, &p.written}
+	store := effectStore{c, "p", &p.informers, &p.ownWrites, &p.written}
 	key := object.Key{Namespace: "a", Name: "w"}
 	version := func() string {
 		switch o, shown := store.Get(widgets, key); shown {

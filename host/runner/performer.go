@@ -62,7 +62,7 @@ func (r *Runner) newPerformer(rev *Revision, lead *election.Plugin, p *plugin) (
 		Digest:      rev.Digest,
 		Account:     policy.Account(),
 		MayGet:      r.mayGet(policy.Account()),
-		Store:       effectStore{r.Cache, &p.informers, &p.ownWrites, &p.written},
+		Store:       effectStore{r.Cache, rev.Plugin, &p.informers, &p.ownWrites, &p.written},
 		Recorder:    p.recorder,
 		Logger:      p.log.Logger(r.Logger.Named("effect").With("plugin", rev.Plugin)),
 		QPS:         policy.Limits.LimitedWrites(),
@@ -77,7 +77,11 @@ func (r *Runner) newPerformer(rev *Revision, lead *election.Plugin, p *plugin) (
 		Allow:      policy.Allow,
 		Namespaces: policy.Namespaces,
 		Managed:    managed(rev.Manifest),
+		Prunes:     prunes(rev.Manifest),
+		Children:   slices.Contains(rev.Manifest.Features, abi.FeatureChildren),
 		DryRun:     policy.DryRun,
+
+		AdoptsPrimaries: adoptsPrimaries(rev.Manifest),
 	}
 	if lead != nil {
 		c.Lease = lead
@@ -90,7 +94,7 @@ func actsAs(p *effect.Performer, rev *Revision) bool {
 	policy := rev.Policy
 	return p.Account == policy.Account() && p.Digest == rev.Digest &&
 		p.Allow.Equal(policy.Allow) && p.DryRun == policy.DryRun &&
-		slices.Equal(p.Namespaces, policy.Namespaces) && p.Managed == managed(rev.Manifest) &&
+		slices.Equal(p.Namespaces, policy.Namespaces) && p.Managed == managed(rev.Manifest) && p.Prunes == prunes(rev.Manifest) &&
 		p.QPS == policy.Limits.LimitedWrites() && p.Burst == policy.Limits.WriteBurst &&
 		p.StoredBytes == int64(policy.Limits.StoredMiB)<<20 && p.ChurnBytes == int64(policy.Limits.ChurnMiB)<<20
 }
@@ -145,6 +149,20 @@ func (r *Runner) running(name string) *plugin {
 	defer r.mu.Unlock()
 	return r.plugins[name]
 }
+
+// adoptsPrimaries reports whether a controller owns a kind that a controller of the plugin is for, in any
+// version.
+func adoptsPrimaries(m *abi.Manifest) bool {
+	return slices.ContainsFunc(m.Controllers, func(owner abi.Controller) bool {
+		return slices.ContainsFunc(owner.Owns, func(owned abi.Followed) bool {
+			return slices.ContainsFunc(m.Controllers, func(c abi.Controller) bool {
+				return c.For.Kind.Kind == owned.Kind.Kind && c.For.Group() == owned.Group()
+			})
+		})
+	})
+}
+
+func prunes(m *abi.Manifest) bool { return slices.Contains(m.Features, abi.FeaturePrune) }
 
 func managed(m *abi.Manifest) bool { return slices.Contains(m.Features, abi.FeatureManaged) }
 

@@ -174,7 +174,7 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	p.comparison.Store(r.newComparison(rev))
 	replaced := p.http.Swap(r.newHTTP(rev, p, credentials))
 	newSinks := p.publisher.Configure(sinksOf(rev), sinkCredentials)
-	before := p.declared()
+	before, prunedBefore := p.declared(), p.prunedKinds()
 	kept := r.stopOthers(p, rev, lead)
 	p.lead = lead
 	p.leader.Store(lead)
@@ -196,6 +196,7 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	r.startReview(p, rev, constrained, resources)
 	p.findSharedLater(late)
 	r.reportLeftoverFinalizers(rev.Plugin, before, p.declared())
+	r.reportUnpruned(rev.Plugin, prunedBefore, p.prunedKinds())
 	return nil
 }
 
@@ -287,13 +288,14 @@ func (r *Runner) Stop(plugin string, removed bool) {
 	if p == nil {
 		return
 	}
-	before := p.declared()
+	before, prunedBefore := p.declared(), p.prunedKinds()
 	p.review.Load().end()
 	r.stop(slices.Collect(maps.Values(p.controllers)))
 	p.http.Load().Close()
 	r.closePublisher(p)
 	if removed {
 		r.reportLeftoverFinalizers(plugin, before, nil)
+		r.reportUnpruned(plugin, prunedBefore, nil)
 	}
 	p.indexes.replace(nil)
 	p.informers.replace(nil)

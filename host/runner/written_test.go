@@ -55,7 +55,7 @@ func (w *writtenWorld) acquire(scopes ...scope.Scope) *cache.Informer {
 }
 
 func (w *writtenWorld) store() effectStore {
-	return effectStore{w.cache, &w.p.informers, &w.p.ownWrites, &w.p.written}
+	return effectStore{w.cache, "p", &w.p.informers, &w.p.ownWrites, &w.p.written}
 }
 
 // write records that the plugin has written so many widgets.
@@ -210,7 +210,7 @@ func TestSharersAreFoundWhenTheListIsLate(t *testing.T) {
 	r := newRunner(t, url, "")
 	declared := abi.Controller{Name: "c", For: widgets.All(), Writes: []abi.Kind{gadgets}}
 	before, err := effect.New(effect.Config{
-		REST: r.Cluster, Plugin: "p", Recorder: noEvents{}, Store: effectStore{r.Cache, &informers{}, &cache.OwnWrites{}, &written{}},
+		REST: r.Cluster, Plugin: "p", Recorder: noEvents{}, Store: effectStore{r.Cache, "p", &informers{}, &cache.OwnWrites{}, &written{}},
 		Allow: rights.Everything(),
 	})
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
@@ -98,15 +97,14 @@ func TestDeadlineEndsEveryEntry(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			binary := c.build(newTestGuest("spinning"))
-			g, err := newSandbox(t, Config{}).Load(t.Context(), Plugin{Name: "spinning", Wasm: binary, Limits: Limits{Deadline: soon}})
+			s := newSandbox(t, Config{})
 			if c.step != "" {
+				_, err := s.Load(t.Context(), Plugin{Name: "spinning", Wasm: binary, Limits: Limits{Deadline: soon}})
 				wantStep(t, err, c.step, abi.ClassTimeout)
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = g.Reconcile(t.Context(), Call{})
+			g := load(t, s, Plugin{Name: "spinning", Wasm: binary})
+			_, err := g.Reconcile(t.Context(), Call{Deadline: soon})
 			f := wantFault(t, err, abi.ClassTimeout, "deadline")
 			if len(f.Stack) != 1 || f.Stack[0] != "$3" {
 				t.Errorf("stack = %q, want the fourth function alone", f.Stack)
@@ -189,7 +187,7 @@ func TestEachLimitIsCountedOncePerCall(t *testing.T) {
 		limits Limits
 	}{
 		{LimitMemory, "growing", growing.build(nil, tck.I32Const(5), tck.MemoryGrow, tck.Drop, growing.ok()), Limits{MemoryBytes: 4 * pageBytes}},
-		{LimitTimeout, "spinning", spinningAfterGet("spinning"), Limits{Deadline: 300 * time.Millisecond, Fuel: untilStopped.Fuel}}, // the deadline holds for the load too
+		{LimitTimeout, "spinning", spinningAfterGet("spinning"), Limits{Fuel: untilStopped.Fuel}}, // and the deadline of the calls
 		{LimitFuel, "spinning", spinningAfterGet("spinning"), Limits{Deadline: untilStopped.Deadline, Fuel: 1_000_000}},
 		{LimitOutput, "writing", writing.build(nil, writing.writes(0, 2048), writing.ok()), Limits{OutputBytes: 1024}},
 		{LimitReply, "calling", callingGet("calling", 2), Limits{ReplyBytes: 99}},
@@ -200,8 +198,12 @@ func TestEachLimitIsCountedOncePerCall(t *testing.T) {
 		if len(seen.limits) > 0 {
 			t.Errorf("%s: counted %v for the load", c.limit, seen.limits)
 		}
+		call := Call{Host: big}
+		if c.limit == LimitTimeout {
+			call.Deadline = soon // not one of the load too
+		}
 		for range 2 {
-			_, _ = g.Reconcile(t.Context(), Call{Host: big})
+			_, _ = g.Reconcile(t.Context(), call)
 		}
 		if !slices.Equal(seen.limits, []string{c.limit, c.limit}) {
 			t.Errorf("%s: counted %v, want twice", c.limit, seen.limits)

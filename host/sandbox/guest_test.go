@@ -62,6 +62,20 @@ func TestDeadlineEndsABlockedHostCall(t *testing.T) {
 	reconcile(t, g, Call{Host: hostFunc(func(context.Context, []byte) ([]byte, int64) { return nil, 0 })})
 }
 
+func TestDeadlineOfACallIsAtMostThatOfTheLimits(t *testing.T) {
+	g := load(t, newSandbox(t, Config{}), Plugin{Name: "calling", Wasm: callingGet("calling", 1), Limits: Limits{Deadline: 2 * time.Hour}})
+	for asked, want := range map[time.Duration]time.Duration{0: 2 * time.Hour, time.Hour: time.Hour, 3 * time.Hour: 2 * time.Hour} {
+		began := time.Now()
+		reconcile(t, g, Call{Deadline: asked, Host: hostFunc(func(ctx context.Context, _ []byte) ([]byte, int64) {
+			at, ok := ctx.Deadline()
+			if left := time.Until(at); !ok || left > want || at.Sub(began) < want {
+				t.Errorf("asked for %s, %s are left, want %s", asked, left, want)
+			}
+			return nil, 0
+		})})
+	}
+}
+
 func TestCanceledCallIsNoFault(t *testing.T) {
 	g := load(t, newSandbox(t, Config{}), Plugin{Name: "calling", Wasm: callingGet("calling", 1)})
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -132,7 +132,7 @@ func TestWhatAReadLooksAtIsPaidByTheGuest(t *testing.T) {
 	}
 	_, err := load(Limits{Fuel: 1_000_000}).Reconcile(t.Context(), Call{Host: paying{objects: 1000, times: 1 << 30}})
 	wantFault(t, err, abi.ClassTimeout, "the fuel of the call is used up")
-	_, err = load(Limits{Deadline: 50 * time.Millisecond}).Reconcile(t.Context(), Call{Host: paying{objects: 10, times: 1 << 30}})
+	_, err = g.Reconcile(t.Context(), Call{Host: paying{objects: 10, times: 1 << 30}, Deadline: 50 * time.Millisecond})
 	wantFault(t, err, abi.ClassTimeout, "the deadline")
 }
 

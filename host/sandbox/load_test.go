@@ -53,6 +53,7 @@ func TestLoadErrorNamesStepAndReason(t *testing.T) {
 		"manifest-selector-without-feature": {StepManifest, `needs the feature "selectors": name it in features`},
 		"manifest-watches-without-feature":  {StepManifest, `needs the feature "watches": name it in features`},
 		"manifest-owns-selector":            {StepManifest, `cannot be used in owns`},
+		"manifest-prune-without-owns":       {StepManifest, `"prune" has no effect, since no controller has owns`},
 		"manifest-metadata-conditions":      {StepManifest, `conditions`},
 		"manifest-watch-by":                 {StepManifest, `is not one of owner, label, annotation, field`},
 		"manifest-same-watch-twice":         {StepManifest, `watches`},
@@ -93,6 +94,16 @@ func TestLoadErrorNamesStepAndReason(t *testing.T) {
 		"manifest-mutate-delete":            {StepManifest, `mutate[0]: "DELETE" is not one of CREATE, UPDATE`},
 		"manifest-convert-built-in":         {StepManifest, `convert: "v1 ConfigMap" is not a custom resource`},
 		"manifest-index-of-two-kinds":       {StepManifest, `"keys" is an index of "v1 ConfigMap" in another controller: give one of them another name`},
+		"manifest-status-without-feature":   {StepManifest, `statusOwner: needs the feature "children": name it in features`},
+		"manifest-deleting-without-feature": {StepManifest, `whileDeleting: needs the feature "children": name it in features`},
+		"manifest-status-owner-unknown":     {StepManifest, `statusOwner: "nobody" is not guest; leave it out where the host writes conditions`},
+		"manifest-status-owner-conditions":  {StepManifest, `conditions: has no effect beside statusOwner "guest": the guest writes them in status`},
+		"manifest-status-owner-metadata":    {StepManifest, `statusOwner: cannot be set beside for.metadataOnly`},
+		"manifest-applied-without-feature":  {StepManifest, `applied: needs the feature "children": name it in features`},
+		"manifest-applied-unknown":          {StepManifest, `applied: "configmap" is not memory; leave it out for the annotation`},
+		"manifest-applied-without-owns":     {StepManifest, `applied: has no effect without owns`},
+		"manifest-applied-metadata":         {StepManifest, `applied: "memory" cannot be used with metadataOnly of v1 Pod in owns`},
+		"manifest-while-deleting-finalizer": {StepManifest, `whileDeleting: has no effect beside finalizer`},
 		"manifest-timer-without-interval":   {StepManifest, `is required: the time between two runs`},
 	}
 	s := newSandbox(t, Config{})
@@ -207,11 +218,11 @@ func TestCloneWithLimitsSharesTheCode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSandbox(t, config)
 			g := load(t, s, Plugin{Name: "cloned", Wasm: needingInitialize("cloned")})
-			next, err := s.CloneWithLimits(t.Context(), g, Limits{Deadline: time.Second, Instances: 3})
+			next, err := s.CloneWithLimits(t.Context(), g, Limits{Deadline: time.Minute, Instances: 3})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if next.limits.Deadline != time.Second || g.limits.Deadline != 10*time.Second {
+			if next.limits.Deadline != time.Minute || g.limits.Deadline != 10*time.Second {
 				t.Errorf("deadlines %s and %s", next.limits.Deadline, g.limits.Deadline)
 			}
 			if next.digest != g.digest || next.Manifest().Name != "cloned" || next.limits.Instances != 3 {
@@ -302,8 +313,8 @@ func TestSlowLoadIsNotTriedAgain(t *testing.T) {
 	if n := s.Memory().Accounts; reads != 1 || n != 0 {
 		t.Errorf("tried %d times, %d memory accounts are left open", reads, n)
 	}
-	p.Limits.Deadline = time.Second // enough for a correct guest on a busy machine
-	if _, err := s.Load(t.Context(), p); err == nil || reads != 2 {
+	p.Limits = Limits{Fuel: 1_000_000} // enough for a correct guest
+	if _, err := s.Load(t.Context(), p); err == nil || !strings.Contains(err.Error(), notTriedAgain) || reads != 2 {
 		t.Errorf("with other limits: error = %v after %d attempts", err, reads)
 	}
 	load(t, s, Plugin{Name: "looping", Wasm: callingGet("looping", 1), Limits: p.Limits})

@@ -199,8 +199,8 @@ func TestCallThatWaitsForHTTPHoldsNoSlot(t *testing.T) {
 	s := newSandbox(t, Config{Slots: 1})
 	c, _ := tck.CaseOf("http")
 	const deadline = 100 * time.Millisecond
-	waiting := load(t, s, Plugin{Name: c.Name, Wasm: c.Wasm(), Limits: Limits{Deadline: deadline}})
-	_, err := waiting.Reconcile(t.Context(), Call{Host: hostFunc(func(ctx context.Context, _ []byte) ([]byte, int64) {
+	waiting := load(t, s, Plugin{Name: c.Name, Wasm: c.Wasm()})
+	_, err := waiting.Reconcile(t.Context(), Call{Deadline: deadline, Host: hostFunc(func(ctx context.Context, _ []byte) ([]byte, int64) {
 		expectSlots(t, s, 0)
 		if at, ok := ctx.Deadline(); !ok || time.Until(at) > deadline {
 			t.Errorf("the deadline is at %s, %t", at, ok)

@@ -42,6 +42,7 @@ type Config struct {
 
 	grace       time.Duration // for running requests when the server stops; default 2 s
 	connections int           // at once; default maxConnections
+	readTimeout time.Duration // for a request; default 10 s, of which 5 s for its header
 }
 
 // maxConnections bounds what clients can hold. Others wait until one of these has ended.
@@ -70,8 +71,8 @@ func Listen(ctx context.Context, c Config) (*Server, error) {
 	}
 	s.server = &http.Server{
 		Handler:           c.Secure.closing(hostsOf(c.Address, listener.Addr()).check(s.handler())),
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
+		ReadHeaderTimeout: cmp.Or(c.readTimeout, 5*time.Second),
+		ReadTimeout:       cmp.Or(c.readTimeout, 10*time.Second),
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       60 * time.Second,
 		MaxHeaderBytes:    16 << 10,

@@ -210,7 +210,7 @@ func (m *Metrics) Controller(name string, workers int) *ControllerMetrics {
 	for _, class := range abi.Classes() {
 		m.failures.WithLabelValues(name, string(class))
 	}
-	for _, verb := range []string{abi.VerbFinalizer, abi.VerbPatch, abi.VerbApply, abi.VerbDelete, abi.VerbStatus} {
+	for _, verb := range []string{abi.VerbFinalizer, abi.VerbPatch, abi.VerbRelease, abi.VerbApply, abi.VerbDelete, abi.VerbStatus} {
 		m.writes.WithLabelValues(name, verb)
 	}
 	for _, counter := range []*prometheus.CounterVec{m.errors, m.terminal, m.panics, m.timeouts, m.writeLoops, m.droppedLines} {

@@ -140,7 +140,7 @@ func TestSeriesOfAControllerExistAtZeroUntilItStops(t *testing.T) {
 			t.Errorf("%d: no series of %s", i, <-descriptions)
 		}
 	}
-	if n := testutil.CollectAndCount(m.writes); n != 5 {
+	if n := testutil.CollectAndCount(m.writes); n != 6 {
 		t.Errorf("%d series of writes, want one for each verb", n)
 	}
 	c.Started()(outcome.Decision{Metric: outcome.MetricError, Class: abi.ClassPanic}, 0.1)

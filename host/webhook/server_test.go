@@ -534,7 +534,7 @@ func TestRequestsTogetherAreBounded(t *testing.T) {
 }
 
 func TestBodyForNoControllerIsNotRead(t *testing.T) {
-	s := serveTest(t, newTestController(allow), nil)
+	s := serveTest(t, newTestController(allow), func(c *Config) { c.bodyTimeout = 2 * await.Limit })
 	s.known.Controllers = []string{"c"}
 	for path, want := range map[string]string{
 		"/convert/none/c":  `plugin "none" controller "c": convert failed: it is not in the plugin directory`,
@@ -547,7 +547,7 @@ func TestBodyForNoControllerIsNotRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			c.SetDeadline(time.Now().Add(5 * time.Second)) // less than the time for a body
+			c.SetDeadline(time.Now().Add(await.Limit)) // less than the time for a body
 			fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{", path, maxBytes)
 			if text, err := io.ReadAll(c); err != nil || !strings.Contains(string(text), "HTTP/1.1 500") || !strings.Contains(string(text), want) {
 				t.Errorf("%s, %v", text, err)
@@ -562,52 +562,60 @@ func TestBodyForNoControllerIsNotRead(t *testing.T) {
 // As the API server does with webhooks that are not on localhost: further connections lead to another
 // replica, but those that are open are used again.
 func TestStopFailsNoRequestOfHTTP1(t *testing.T) {
-	for range 5 {
-		stopped, other := serveTest(t, newTestController(allow), func(c *Config) { c.drain = 200 * time.Millisecond }), serveTest(t, newTestController(allow), nil)
-		var stopping atomic.Bool
-		transport := &http.Transport{
-			TLSClientConfig: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}, MaxIdleConnsPerHost: 25,
-			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-				if stopping.Load() {
-					return new(net.Dialer).DialContext(ctx, network, other.Address())
-				}
-				return new(net.Dialer).DialContext(ctx, network, stopped.Address())
-			},
-		}
-		client, end := http.Client{Transport: transport}, make(chan struct{})
-		var clients sync.WaitGroup
-		for range 16 {
-			clients.Go(func() {
-				for {
-					select {
-					case <-end:
-						return
-					case <-time.After(time.Millisecond):
-					}
-					response, err := client.Post("https://service/validate/p/c", "application/json", strings.NewReader(create("")))
-					if err != nil {
-						t.Error(err)
-						continue
-					}
-					_, _ = io.Copy(io.Discard, response.Body)
-					response.Body.Close()
-				}
-			})
-		}
-		await.Until(t, "there are requests", func() bool { return stopped.servedAll() > 100 })
-		stopping.Store(true)
-		stopped.stop()
-		await.Until(t, "the other replica answers", func() bool { return other.servedAll() > 100 })
-		close(end)
-		clients.Wait()
-		transport.CloseIdleConnections()
+	for i := range 5 {
+		t.Run(fmt.Sprintf("round %d", i), stopFailsNoRequestOfHTTP1)
 	}
+}
+
+func stopFailsNoRequestOfHTTP1(t *testing.T) {
+	t.Parallel()
+	byDefault := func(c *Config) { c.drain = 0 }
+	stopped, other := serveTest(t, newTestController(allow), byDefault), serveTest(t, newTestController(allow), nil)
+	var stopping atomic.Bool
+	end := make(chan struct{})
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			// Of its own: a connection that several share may have no request for longer than the
+			// server waits.
+			client := http.Client{Transport: &http.Transport{
+				TLSClientConfig: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}},
+				DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+					if stopping.Load() {
+						return new(net.Dialer).DialContext(ctx, network, other.Address())
+					}
+					return new(net.Dialer).DialContext(ctx, network, stopped.Address())
+				},
+			}}
+			defer client.CloseIdleConnections()
+			for {
+				select {
+				case <-end:
+					return
+				case <-time.After(time.Millisecond):
+				}
+				response, err := client.Post("https://service/validate/p/c", "application/json", strings.NewReader(create("")))
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				_, _ = io.Copy(io.Discard, response.Body)
+				response.Body.Close()
+			}
+		})
+	}
+	await.Until(t, "there are requests", func() bool { return stopped.servedAll() > 100 })
+	stopping.Store(true)
+	stopped.stop()
+	await.Until(t, "the other replica answers", func() bool { return other.servedAll() > 100 })
+	close(end)
+	clients.Wait()
 }
 
 // A client that announces much and sends little holds no more room than what it has sent, and is
 // gone after the time for a request.
 func TestSlowClientHoldsNothing(t *testing.T) {
-	s := serveTest(t, newTestController(allow), func(c *Config) { c.bodyTimeout = 500 * time.Millisecond })
+	s := serveTest(t, newTestController(allow), func(c *Config) { c.bodyTimeout = 5 * time.Second }) // also for a handshake of TLS
 	var open []net.Conn
 	for range 20 {
 		c, err := tls.Dial("tcp", s.Address(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
@@ -622,7 +630,7 @@ func TestSlowClientHoldsNothing(t *testing.T) {
 		t.Error("another client was refused")
 	}
 	for _, c := range open {
-		c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		c.SetReadDeadline(time.Now().Add(await.Limit))
 		if text, err := io.ReadAll(c); err != nil || !strings.Contains(string(text), "HTTP/1.1 400") {
 			t.Fatalf("%s, %v", text, err)
 		}
@@ -677,14 +685,18 @@ func TestReviewsInFlightAreBounded(t *testing.T) {
 }
 
 func TestReviewThatTakesTooLongIsAnswered(t *testing.T) {
+	began := time.Now()
 	s := serveTest(t, newTestController(func(ctx context.Context, _ dispatch.Review, _ []byte) (abi.Code, string, error) {
+		deadline, ok := ctx.Deadline()
+		if left := time.Until(deadline); !ok || left > 500*time.Millisecond || deadline.Sub(began) < 500*time.Millisecond {
+			t.Errorf("%s are left, want half a second less than the API server waits", left)
+		}
 		<-ctx.Done()
 		return 0, "", context.Cause(ctx)
 	}), nil)
-	began := time.Now()
 	r := s.admission("/validate/p/c?timeout=1s", create(""))
-	if took := time.Since(began); r.Allowed || !strings.Contains(r.Result.Message, "in the time that the API server waits") || took < 400*time.Millisecond || took > time.Second {
-		t.Errorf("after %s: %+v", took, r.Result)
+	if r.Allowed || !strings.Contains(r.Result.Message, "in the time that the API server waits") {
+		t.Errorf("response %+v", r.Result)
 	}
 }
 

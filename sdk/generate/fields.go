@@ -264,6 +264,9 @@ func (w *writer) isZero(t types.Type, value string) string {
 	if p, ok := types.Unalias(t).(*types.Pointer); ok && hasIsZero(p.Elem()) {
 		return value + " == nil || " + value + ".IsZero()"
 	}
+	if hasVisitMethod(t) {
+		return "codec.IsZero(&" + value + ", (*" + w.typ(t) + ").VisitJSON)"
+	}
 	return w.isUnset(t, value)
 }
 

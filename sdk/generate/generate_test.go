@@ -33,7 +33,8 @@ func TestTemporaryFilesAreInGivenDirectory(t *testing.T) {
 // testdata.
 func TestGeneratedFilesInTestdataAreFresh(t *testing.T) {
 	files := generate(t, ".", "../sdktest/wasmtest/testdata/generated", "../sdktest/wasmtest/testdata/daemon", "../sdktest/wasmtest/testdata/review", "../sdktest/wasmtest/testdata/scan",
-		"../../host/sandbox/testdata/bench/typed", "../../host/internal/apimachinerytest/testdata/values")
+		"../../host/sandbox/testdata/bench/typed", "../../host/internal/apimachinerytest/testdata/values",
+		"../../host/internal/apimachinerytest/testdata/kinds", "../../host/internal/apimachinerytest/testdata/web")
 	if err := Update(files, true, nil); err != nil {
 		t.Error(err)
 	}

@@ -18,8 +18,9 @@ const (
 // root is a type that gets the methods of a codec, and the place because of which it
 // does.
 type root struct {
-	typ *types.Named
-	pos token.Pos
+	typ     *types.Named
+	pos     token.Pos
+	compact bool
 }
 
 // roots returns the types of the package that are passed to the codec: the type
@@ -27,7 +28,7 @@ type root struct {
 // SDK, the elements of Warm, and marked types. left are the types that are marked to
 // be left to encoding/json.
 func (c *checked) roots() (roots []root, left map[types.Object]bool) {
-	f := &rootFinder{checked: c, left: map[types.Object]bool{}}
+	f := &rootFinder{checked: c, left: map[types.Object]bool{}, compact: map[types.Object]bool{}}
 	for _, file := range c.files {
 		for _, decl := range file.Decls {
 			f.findMarks(decl)
@@ -41,8 +42,9 @@ func (c *checked) roots() (roots []root, left map[types.Object]bool) {
 
 type rootFinder struct {
 	*checked
-	found []root
-	left  map[types.Object]bool
+	found   []root
+	left    map[types.Object]bool
+	compact map[types.Object]bool // marked to get a compact codec
 }
 
 // add adds a type, or the element type of pointers and slices, if it is declared by
@@ -55,7 +57,7 @@ func (f *rootFinder) add(t types.Type, pos token.Pos) {
 		f.add(u.Elem(), pos)
 	case *types.Named:
 		if f.canHaveMethods(u) && !f.has(u) {
-			f.found = append(f.found, root{u, pos})
+			f.found = append(f.found, root{u, pos, f.compact[u.Obj()]})
 		}
 	}
 }
@@ -76,6 +78,7 @@ func (f *rootFinder) has(t types.Type) bool {
 // Marks in the comment of a type declaration.
 const (
 	markGenerate = "//thole:generate"
+	markCompact  = "//thole:compact"
 	markLeave    = "//thole:leave"
 )
 
@@ -97,6 +100,9 @@ func (f *rootFinder) findMarks(decl ast.Decl) {
 		case object == nil:
 		case hasMark(doc, markLeave):
 			f.left[object] = true
+		case hasMark(doc, markCompact):
+			f.compact[object] = true
+			f.add(object.Type(), spec.Pos())
 		case hasMark(doc, markGenerate):
 			f.add(object.Type(), spec.Pos())
 		}

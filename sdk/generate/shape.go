@@ -33,6 +33,7 @@ type implementation int
 const (
 	generated   implementation = iota // generated code, by its kind
 	codecMethod                       // its DecodeJSON or AppendJSON
+	visitMethod                       // its VisitJSON
 	jsonMethod                        // its UnmarshalJSON or MarshalJSON
 	textMethod                        // its UnmarshalText or MarshalText
 )
@@ -47,6 +48,9 @@ type shape struct {
 	read, write implementation
 
 	root      bool   // it gets methods
+	compact   bool   // a struct that is visited
+	local     bool   // methods can be generated for it
+	unrolled  bool   // it is read and appended by code of its own, field by field
 	name      string // of its functions
 	recursive bool   // a value may contain another one of the type
 	fallible  bool   // some value has no JSON form
@@ -264,6 +268,9 @@ func implementations(t types.Type) (read, write implementation) {
 	if _, isPointer := t.Underlying().(*types.Pointer); isPointer {
 		return generated, generated
 	}
+	if hasVisitMethod(t) {
+		return visitMethod, visitMethod
+	}
 	switch {
 	case hasCodecMethod(t, "DecodeJSON", "UnmarshalJSON", []string{"*" + modulePath + "/abi/rawjson.Reader"}, nil):
 		read = codecMethod
@@ -290,6 +297,11 @@ func hasCodecMethod(t types.Type, name, standard string, params, results []strin
 	path := method(t, name, params, results)
 	_, standardPath, _ := types.LookupFieldOrMethod(types.NewPointer(t), false, nil, standard)
 	return path != nil && (len(path) == 1 || len(standardPath) > 1)
+}
+
+// hasVisitMethod reports whether the type has a compact codec.
+func hasVisitMethod(t types.Type) bool {
+	return hasCodecMethod(t, "VisitJSON", "MarshalJSON", []string{"*" + codecPath + ".Visitor"}, nil)
 }
 
 // method returns the path of embedded fields to a method with that signature, whose

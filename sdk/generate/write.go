@@ -82,6 +82,16 @@ func (w *writer) line(format string, args ...any) {
 // codec writes the methods and functions of a shape. Kinds before slice have no
 // functions: they are read and written by single calls of package codec.
 func (w *writer) codec(sh *shape) {
+	if sh.root && sh.compact {
+		w.compactMethods(sh)
+		return
+	}
+	if sh.compact {
+		w.visitFields(sh)
+	}
+	if !sh.unrolled {
+		return
+	}
 	if sh.root && sh.read != codecMethod {
 		w.line("\n// DecodeJSON fills x from JSON; see package codec.")
 		w.line("func (x *%s) DecodeJSON(r *codec.Reader) {", w.typ(sh.typ))
@@ -167,12 +177,16 @@ func quoted(text string) string {
 	return strconv.Quote(text)
 }
 
-// analyze sets what depends on other shapes: which are recursive, which cannot fail to
-// be written, and the names of their functions.
-func (s *shapes) analyze() {
+// findRecursive sets which shapes are recursive.
+func (s *shapes) findRecursive() {
 	for _, sh := range s.list {
 		sh.recursive = mayContain(sh, sh, map[*shape]bool{})
 	}
+}
+
+// analyze sets what depends on other shapes: which cannot fail to be written, and the
+// names of their functions.
+func (s *shapes) analyze() {
 	for grown := true; grown; {
 		grown = false
 		for _, sh := range s.list {
@@ -217,15 +231,16 @@ func mayFail(sh *shape) bool {
 const (
 	readPrefix   = "readJSON"
 	appendPrefix = "appendJSON"
+	visitPrefix  = "visitJSON"
 )
 
 // uniqueName returns the name, with a number if functions of that name exist.
 func uniqueName(taken map[string]bool, name string) string {
 	candidate := name
-	for i := 2; taken[readPrefix+candidate] || taken[appendPrefix+candidate]; i++ {
+	for i := 2; taken[readPrefix+candidate] || taken[appendPrefix+candidate] || taken[visitPrefix+candidate]; i++ {
 		candidate = name + strconv.Itoa(i)
 	}
-	taken[readPrefix+candidate], taken[appendPrefix+candidate] = true, true
+	taken[readPrefix+candidate], taken[appendPrefix+candidate], taken[visitPrefix+candidate] = true, true, true
 	return candidate
 }
 

@@ -154,6 +154,8 @@ func (w *writer) expr(sh *shape, v operand) string {
 	switch {
 	case sh.write == codecMethod:
 		return v.value + ".AppendJSON(dst)"
+	case sh.write == visitMethod:
+		return "codec.AppendVisited(dst, " + v.pointer + ", (*" + w.typ(sh.typ) + ").VisitJSON)"
 	case sh.write == jsonMethod:
 		return "codec.AppendTime(dst, " + v.value + ")"
 	case sh.kind >= slice && w.inside.recursive:

@@ -97,6 +97,8 @@ func (w *writer) read(sh *shape, v operand) {
 	switch {
 	case sh.read == codecMethod:
 		w.line("%s.DecodeJSON(r)", v.value)
+	case sh.read == visitMethod:
+		w.line("codec.ReadVisited(r, %s, (*%s).VisitJSON)", v.pointer, w.typ(sh.typ))
 	case sh.read == jsonMethod:
 		w.line("if raw := r.Raw(); raw != nil {\ncodec.Check(r, %s.UnmarshalJSON(raw))\n}", v.value)
 	case sh.read == textMethod:

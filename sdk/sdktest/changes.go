@@ -166,7 +166,7 @@ func (r *Run) content() handled.State {
 // addHandled adds the annotation to the patch of a result if nothing else can fail that the
 // guest has asked for.
 func (r *Run) addHandled(patch []byte) []byte {
-	if len(r.Result.Apply)+len(r.Result.Delete)+len(r.Result.Status)+len(r.world.controller.Writes) > 0 || !r.endedWell() {
+	if len(r.Result.Release)+len(r.Result.Apply)+len(r.Result.Delete)+len(r.Result.Status)+len(r.world.controller.Writes) > 0 || !r.endedWell() {
 		return patch
 	}
 	if own := r.handledPatch(); own != nil {

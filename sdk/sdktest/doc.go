@@ -59,8 +59,9 @@
 // Neither Create nor Change are reviewed, and the policy of a plugin for its webhooks is left out.
 //
 // It is not a Kubernetes API server. It has no schema, defaulting, validation,
-// admission, immutable fields or RBAC, and no controller but the one under test,
-// except for garbage collection of owned objects. Apply is a merge patch that also
+// admission or RBAC, no immutable fields but those of [World.Immutable], no grace periods and no
+// deletion in the foreground, which is as one in the background, and no controller but the one
+// under test, except for garbage collection of owned objects. Apply is a merge patch that also
 // removes what the last apply had and this one has not: lists are replaced and never
 // merged by key, an object that has become empty remains, and there are no other
 // field managers: primaries that share an object take each other's fields away, and

@@ -11,13 +11,13 @@ import (
 )
 
 // perform decides the outcome of the run and performs its effects in the order of
-// the host: finalizer, patch, apply, delete, events (which have no effect here),
-// status, the annotation of the handled state. If an effect fails, the outcome is decided again, and only the status of
-// that decision is written.
+// the host: finalizer, patch, release, apply, delete, events (which have no effect here),
+// status, the annotation of the handled state. If an effect fails, the outcome is decided again,
+// and only the status of that decision is written.
 func (r *Run) perform() {
 	r.decide()
 	if r.decision.Intents {
-		if r.effect = r.performIntents(); r.effect != nil {
+		if r.effect = r.performIntents(); r.effect != nil || len(r.groups) > 0 {
 			r.decide()
 		}
 	}
@@ -38,14 +38,15 @@ const conflict = "Conflict"
 // decide calls the host's own decision function.
 func (r *Run) decide() {
 	in := outcome.Input{
-		Code: r.Code, Result: r.Result, Fault: r.fault, Effect: r.effect, Uncounted: r.unavailable,
+		Code: r.Code, Result: r.Result, Fault: r.fault, Effect: r.effect, Groups: r.groups, Uncounted: r.unavailable,
 		Tries: r.tries, Controller: &r.world.controller, Features: r.world.features, Now: r.world.now,
 		Object: outcome.Object{
 			Generation: r.primary.meta.Generation, Conditions: outcome.ReadConditions(r.primary.raw), Deleting: r.primary.meta.Deleting() && !r.gone,
+			Unheld: r.unheldWhileDeleting(),
 		},
 	}
 	if r.effect != nil {
-		in.Conflict = r.effect.Reason == conflict
+		in.Conflict = r.isRace()
 	}
 	if r.unavailable {
 		in.Fault = &outcome.Fault{Reason: "Unavailable", Message: "a read was not available yet"}
@@ -59,6 +60,9 @@ func (r *Run) performIntents() *abi.EffectFailure {
 	if f := r.addFinalizer(); f != nil {
 		return f
 	}
+	if f := r.checkPrune(); f != nil {
+		return f
+	}
 	all, f := r.plan()
 	if f != nil {
 		return f
@@ -70,33 +74,50 @@ func (r *Run) performIntents() *abi.EffectFailure {
 		r.update("patch", r.current(), r.addHandled(r.Result.Patch))
 	}
 	for _, i := range all {
-		if f := r.performIntent(&i); f != nil {
+		if f := r.attempt(&i); f != nil {
 			return f
 		}
 	}
-	return nil
+	if len(r.groups) > 0 {
+		return nil
+	}
+	return r.prune(all)
 }
 
-// performIntent performs an apply or a delete.
+// performIntent performs a release, an apply or a delete.
 func (r *Run) performIntent(i *intent) *abi.EffectFailure {
 	if f := r.failedByTest(i.verb, i.id); f != nil {
 		return f
 	}
 	o := r.world.objects[i.id]
-	if i.verb == "delete" && (o == nil || i.uid != "" && i.uid != o.meta.UID) {
+	gone := o == nil || i.uid != "" && i.uid != o.meta.UID
+	switch {
+	case gone && i.verb != "apply":
 		return nil // it does not exist any more
+	case gone && i.alone:
+		return newFailure(i.verb, i.id, abi.ClassRetry, "NotFound", "the object to adopt does not exist: an apply with adopt creates it only if it has fields")
+	case o == nil && i.owned && r.unheldWhileDeleting():
+		return i.denied("OutOfScope", "the primary is being deleted, and nothing new can belong to it")
+	case i.create:
+		return r.create(i, o)
+	case o == nil:
+		r.apply(i, nil)
+		return nil
 	}
-	if o != nil {
-		if f := r.checkOwner(i, o); f != nil {
-			return f
-		}
+	if f := r.checkOwner(i, o); f != nil {
+		return f
 	}
-	if i.verb == "apply" {
-		r.apply(i, o)
-	} else if r.world.delete(o) {
-		r.Writes = append(r.Writes, "delete "+i.String())
+	switch {
+	case i.alone:
+		r.adopt(i, o)
+		return nil
+	case i.verb == "release":
+		r.release(i, o)
+		return nil
+	case i.verb == "delete":
+		return r.remove(i, o)
 	}
-	return nil
+	return r.change(i, o)
 }
 
 // current returns the primary in its present state, nil if it does not exist.
@@ -111,7 +132,7 @@ func (r *Run) current() *object {
 // nothing that a cleanup may have to undo.
 func (r *Run) addFinalizer() *abi.EffectFailure {
 	o, name := r.current(), r.world.finalizer()
-	changes := r.world.controller.Daemon != nil || len(r.Result.Patch)+len(r.Result.Apply)+len(r.Result.Delete)+len(r.Result.Status) > 0
+	changes := r.world.controller.Daemon != nil || len(r.Result.Patch)+len(r.Result.Release)+len(r.Result.Apply)+len(r.Result.Delete)+len(r.Result.Status) > 0
 	if !changes || o == nil || !r.world.controller.Finalizer || o.meta.Deleting() || slices.Contains(o.meta.Finalizers, name) {
 		return nil
 	}
@@ -135,7 +156,7 @@ func (r *Run) update(write string, o *object, patch []byte) {
 	}
 }
 
-// intent is an apply or a delete.
+// intent is a release, an apply or a delete.
 type intent struct {
 	id
 	verb     string
@@ -143,25 +164,43 @@ type intent struct {
 	writable bool   // the kind is in writes
 	object   []byte // of an apply
 	adopt    bool
-	uid      string // the precondition of a delete
+	alone    bool   // the object is only adopted
+	create   bool   // the object is only created
+	replace  bool   // it is created anew if it cannot be changed
+	uid      string // the precondition of a release, an adoption alone and a delete
+	version  string // the precondition of a delete
+	orphans  bool   // the dependents of a deleted object stay
+	group    string
+	refused  *abi.EffectFailure // of a group: why it must not be performed; nil if it may be
 }
 
 // plan checks every intent against the manifest, the namespace and the other
 // intents, before the first one is performed.
 func (r *Run) plan() (all []intent, failure *abi.EffectFailure) {
+	for _, ref := range r.Result.Release {
+		all = append(all, intent{verb: "release", id: idOf(ref), uid: ref.UID})
+	}
 	for _, a := range r.Result.Apply {
 		o, err := parse(a.Object)
 		if err != nil {
 			return nil, newFailure("apply", id{}, abi.ClassABI, "InvalidIntent", err.Error())
 		}
-		all = append(all, intent{verb: "apply", id: o.id, object: a.Object, adopt: a.Adopt})
+		i := intent{
+			verb: "apply", id: o.id, object: a.Object, adopt: a.Adopt, alone: r.world.adoptsAlone(a), create: a.Create, replace: a.Replace, group: a.Group,
+		}
+		if i.alone {
+			i.uid = o.meta.UID
+		}
+		all = append(all, i)
 	}
-	for _, ref := range r.Result.Delete {
-		all = append(all, intent{verb: "delete", id: idOf(ref), uid: ref.UID})
+	for _, d := range r.Result.Delete {
+		all = append(all, intent{
+			verb: "delete", id: idOf(d.Ref), uid: d.UID, version: d.ResourceVersion, orphans: d.Propagation == abi.PropagationOrphan, group: d.Group,
+		})
 	}
 	seen := map[id]bool{}
 	for i := range all {
-		if failure := r.checkScope(&all[i]); failure != nil {
+		if failure := all[i].inGroup(r.checkScope(&all[i])); failure != nil {
 			return nil, failure
 		}
 		if seen[all[i].id] {
@@ -198,6 +237,12 @@ func (r *Run) checkScope(i *intent) *abi.EffectFailure {
 		i.owned = false
 	}
 	i.owned = i.owned && (i.id != r.primary.id || !i.writable)
+	switch {
+	case !i.owned && (i.alone || i.verb == "release"), i.verb == "release" && i.id == r.primary.id:
+		return i.denied("OutOfScope", "the primary cannot be the controller of the object: its kind must be in owns, and it must have the primary's namespace")
+	case i.replace && !i.owned:
+		return i.invalid("replace: only objects that the primary owns are deleted to be created anew: list the kind in owns of the manifest")
+	}
 	return nil
 }
 
@@ -211,12 +256,16 @@ func (r *Run) checkOwner(i *intent, o *object) *abi.EffectFailure {
 		return i.denied("OutOfScope", "the object is the primary: it cannot own itself, name the kind in writes")
 	case isPrimary && i.writable, o.meta.ControlledBy(r.primary.meta.UID):
 		return nil
+	case controlled && i.verb == "release":
+		return i.denied("ControlledByAnother", "the object has another controller: only what the primary controls can be released")
 	case controlled:
 		return i.denied("ControlledByAnother", "the object has another controller and is never touched")
 	case i.verb == "apply" && i.owned && !i.adopt:
 		return i.denied("NotAdopted", "the object exists and has no controller: set adopt to take it over")
 	case i.verb == "apply" && i.owned && r.world.managed && !r.world.follows(o):
 		return i.denied("NotAdopted", "the plugin does not follow the object: to adopt it, name the kind in reads")
+	case i.verb == "apply" && i.owned:
+		return r.checkAdoption(i, o)
 	case i.verb == "delete" && !i.writable:
 		return i.denied("NotControlled", "the object is not controlled by "+r.primary.String()+": name the kind in writes to delete it")
 	}
@@ -249,36 +298,59 @@ func newFailure(verb string, at id, class abi.Class, reason, message string) *ab
 }
 
 // notApplied removes the fields that the host leaves out of an apply.
-var notApplied = []byte(`{"status":null,"metadata":{"uid":null,"resourceVersion":null,"generation":null,"managedFields":null,
+var notApplied = []byte(`{"status":null,"metadata":{"uid":null,"resourceVersion":null,"generation":null,"managedFields":null,"finalizers":null,
 	"creationTimestamp":null,"deletionTimestamp":null,"deletionGracePeriodSeconds":null,"selfLink":null}}`)
 
-// apply creates the object, or merges the fields into o if it exists. Fields of the last
-// apply that this one does not have are removed.
-func (r *Run) apply(i *intent, o *object) {
-	w := r.world
+// finalizers returns those with which an object is created.
+func (i *intent) finalizers() (names []string) {
+	o, err := parse(i.object)
+	if err != nil || !i.create {
+		return nil
+	}
+	return slices.DeleteFunc(o.meta.Finalizers, abi.ReservedFinalizer)
+}
+
+// wanted returns the object that an apply wants, with what the host adds.
+func (r *Run) wanted(i *intent, o *object) []byte {
 	metadata := map[string]any{"namespace": i.namespace}
 	if i.namespace == "" {
 		metadata["namespace"] = nil
 	}
 	if i.owned {
-		metadata["ownerReferences"] = []sdk.OwnerReference{{
-			APIVersion: r.primary.kind.APIVersion, Kind: r.primary.kind.Kind,
-			Name: r.primary.name, UID: r.primary.meta.UID, Controller: true, BlockOwnerDeletion: true,
-		}}
-		if w.managed {
-			maps.Copy(metadata, w.managedLabel())
+		maps.Copy(metadata, r.owners(o))
+		if label := r.world.appliedBy(i, o); label != "" {
+			labels := map[string]string{abi.LabelAppliedBy: label}
+			if r.world.managed {
+				labels[abi.LabelManagedBy] = r.world.plugin
+			}
+			metadata["labels"] = labels
 		}
 	}
-	wanted := w.withMetadata(w.merge(i.object, notApplied), metadata)
+	if finalizers := i.finalizers(); len(finalizers) > 0 {
+		metadata["finalizers"] = finalizers
+	}
+	return r.world.withMetadata(r.world.merge(i.object, notApplied), metadata)
+}
+
+// patchOf returns the merge patch of an apply. Fields of the last apply that this one does not
+// have are removed.
+func (r *Run) patchOf(i *intent, o *object) []byte {
+	wanted := r.wanted(i, o)
+	if last := r.world.applied[i.id]; last != nil {
+		return r.world.compose(wanted, removed(last, wanted))
+	}
+	return wanted
+}
+
+// apply creates the object, or merges the fields into o if it exists.
+func (r *Run) apply(i *intent, o *object) {
+	w, wanted := r.world, r.wanted(i, o)
 	if o == nil {
 		w.create(i.id, wanted)
+		w.created[i.id] = r.primary.id
 		r.Writes = append(r.Writes, "apply "+i.String())
 	} else {
-		patch := wanted
-		if last := w.applied[i.id]; last != nil {
-			patch = w.compose(wanted, removed(last, wanted))
-		}
-		r.update("apply "+i.String(), o, patch)
+		r.update("apply "+i.String(), o, r.patchOf(i, o))
 	}
 	w.applied[i.id] = wanted
 }

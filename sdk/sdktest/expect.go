@@ -123,7 +123,8 @@ func (r *Run) ExpectBackoff(d time.Duration) *Run {
 // backsOff reports whether the backoff decides when the next run is due, and not
 // the guest.
 func (r *Run) backsOff() bool {
-	named := r.Class == abi.ClassRetry && r.effect == nil && r.Result != nil && r.Result.Error != nil && r.Result.Error.After > 0
+	named := r.Class == abi.ClassRetry && len(r.failures()) == 0 && r.Result != nil && r.Result.Error != nil && r.Result.Error.After > 0 ||
+		len(r.groups) > 0 && r.decision.Next.Reason == abi.ReasonRequeue
 	return r.decision.Next.Kind == outcome.Backoff && !named
 }
 

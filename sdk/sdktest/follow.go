@@ -209,14 +209,27 @@ func (w *World) managedLabel() map[string]any {
 }
 
 // hostPart reports whether the host writes conditions and observedGeneration. On the
-// kinds of Kubernetes itself (here those whose group has no dot) it does not, except
-// for conditions that the manifest names, and never if it follows only the metadata.
+// kinds of Kubernetes itself (here those whose group has no dot) it writes no conditions but
+// those that the manifest names, and observedGeneration where they have it, once the plugin has
+// written the status: the policy of such a plugin lets it. It writes neither if it follows only
+// the metadata, or the guest owns the status.
 func (w *World) hostPart() (conditions, observed bool) {
-	if w.controller.For.MetadataOnly {
+	if w.controller.For.MetadataOnly || w.controller.StatusOwner == abi.StatusOwnerGuest {
 		return false, false
 	}
 	if strings.Contains(w.controller.For.Group(), ".") {
 		return true, true
 	}
-	return !w.controller.Conditions.IsZero(), false
+	return !w.controller.Conditions.IsZero(), w.wroteStatus && hasObservedGeneration(w.controller.For.Kind)
+}
+
+// hasObservedGeneration reports whether a kind of Kubernetes itself has status.observedGeneration.
+func hasObservedGeneration(kind sdk.Kind) bool {
+	switch kind.Group() {
+	case "":
+		return kind.Kind == "Pod" || kind.Kind == "ReplicationController"
+	case "apps":
+		return kind.Kind != "ControllerRevision"
+	}
+	return kind.Kind == "PodDisruptionBudget" || kind.Kind == "HorizontalPodAutoscaler"
 }

@@ -92,8 +92,13 @@ func (r asHost) List(message []byte) ([]byte, int64) {
 	if err != nil {
 		return r.denied("list", err)
 	}
+	owner := r.primary.meta.UID
+	if call.OwnedBy == abi.OwnedBySelf && owner == "" {
+		return r.invalid("list", errors.New("ownedBy is "+string(abi.OwnedBySelf)+", and the call is for no object that could own any"))
+	}
 	objects, next, err := r.page(call, r.world.list(func(o *object) bool {
-		return (namespace == "" || namespace == o.namespace) && labels.matches(o.meta.Labels) && selector.Matches(o.raw) && o.in(scopes) != nil
+		return (call.OwnedBy == "" || o.meta.ControlledBy(owner)) && (namespace == "" || namespace == o.namespace) &&
+			labels.matches(o.meta.Labels) && selector.Matches(o.raw) && o.in(scopes) != nil
 	}))
 	if err != nil {
 		return r.invalid("list", err)

@@ -135,3 +135,40 @@ func TestReadsWithoutTheFeatureAreInvalid(t *testing.T) {
 		t.Errorf("get of fields: %s, %d", reply, code)
 	}
 }
+
+func TestAListOfOwnedObjectsIsAsInAHost(t *testing.T) {
+	host := reading(t, abi.Features()...)
+	w := host().world
+	uid := w.mustExist("own", theOne).meta.UID
+	for name, controller := range map[string]bool{"c1": true, "c2": false, "c3": true} {
+		w.Change(child.Ref("ns", name), fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"example.com/v1","kind":"Thing","name":"one","uid":%q,"controller":%t}]}}`, uid, controller))
+	}
+	w.Change(child.Ref("ns", "c4"), `{"metadata":{"ownerReferences":[{"uid":"other","controller":true}]}}`)
+	owned := children()
+	owned.OwnedBy = abi.OwnedBySelf
+	if got := names(t, host(), owned); got != "c1 c3" {
+		t.Errorf("listed: %s", got)
+	}
+	run := host()
+	owned.Limit = 1
+	if first, second := names(t, run, owned), names(t, run, owned); first != "c1" || second != "c3" || owned.Continue != "" {
+		t.Errorf("pages: %s, %s", first, second)
+	}
+	owned.Limit, owned.FieldSelector = 0, "data.zone=a"
+	if got := names(t, host(), owned); got != "" {
+		t.Errorf("with a field: %s", got)
+	}
+	others := children()
+	others.OwnedBy = "others"
+	if got := names(t, host(), others); got != fmt.Sprint(abi.CodeInvalid) {
+		t.Errorf("of others: %s", got)
+	}
+	nobody := host()
+	nobody.primary = &object{id: nobody.primary.id} // as that of a scan or a review
+	if got := names(t, nobody, &abi.ListCall{APIVersion: "v1", Kind: "Child", OwnedBy: abi.OwnedBySelf}); got != fmt.Sprint(abi.CodeInvalid) {
+		t.Errorf("of nobody: %s", got)
+	}
+	if got := names(t, reading(t, abi.FeatureIndexes)(), &abi.ListCall{APIVersion: "v1", Kind: "Child", OwnedBy: abi.OwnedBySelf}); got != fmt.Sprint(abi.CodeInvalid) {
+		t.Errorf("without the feature: %s", got)
+	}
+}

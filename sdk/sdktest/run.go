@@ -121,9 +121,10 @@ type Run struct {
 	tries       outcome.Tries
 	fault       *outcome.Fault
 	effect      *abi.EffectFailure
-	unavailable bool            // a read returned abi.CodeUnavailable
-	pages       map[string]page // by continue
-	serial      int             // of the request
+	groups      []outcome.GroupFailure // of intents that failed
+	unavailable bool                   // a read returned abi.CodeUnavailable
+	pages       map[string]page        // by continue
+	serial      int                    // of the request
 	decision    outcome.Decision
 }
 
@@ -140,7 +141,7 @@ func (w *World) Reconcile(name string) *Run {
 	w.tb.Helper()
 	w.labelChildren()
 	o := w.mustExist("reconcile", w.primaryRef(name))
-	if o.meta.Deleting() && !slices.Contains(o.meta.Finalizers, w.finalizer()) {
+	if o.meta.Deleting() && !w.holds(o) && !w.controller.WhileDeleting {
 		w.tb.Fatalf("reconcile %s: it is being deleted and does not have the finalizer %s: the host does not run it", o.id, w.finalizer())
 	}
 	if o = o.in(w.scopes[:1]); o == nil {
@@ -193,6 +194,14 @@ func (w *World) primaryRef(name string) sdk.Ref {
 	return w.controller.For.Ref(namespace, local)
 }
 
+// holds reports whether an object has the finalizer of the controller.
+func (w *World) holds(o *object) bool { return slices.Contains(o.meta.Finalizers, w.finalizer()) }
+
+// unheldWhileDeleting reports whether the object is being deleted, and only others hold it.
+func (r *Run) unheldWhileDeleting() bool {
+	return r.world.controller.WhileDeleting && r.primary.meta.Deleting() && !r.gone && !r.world.holds(r.primary)
+}
+
 func (w *World) finalizer() string { return w.plugin + ".thole.dev/" + w.controller.Name }
 
 // key returns the state of a primary. One that was deleted and created again has a new one.
@@ -226,7 +235,7 @@ func (r *Run) decode(code abi.Code, text []byte, err error) {
 		r.fault = &outcome.Fault{Class: classOf(err), Message: err.Error()}
 		return
 	}
-	result, err := abi.DecodeResult(text)
+	result, err := abi.DecodeResultFor(r.world.controller.StatusOwner, r.world.intents, text)
 	if err != nil {
 		r.fault = &outcome.Fault{Class: abi.ClassABI, Message: "result: " + err.Error()}
 		return
@@ -262,10 +271,7 @@ func (r *Run) keepState(k *key) {
 	if r.Class == abi.ClassNone {
 		return
 	}
-	k.previous = &abi.Previous{Class: r.Class}
-	if r.effect != nil {
-		k.previous.Failures = []abi.EffectFailure{*r.effect}
-	}
+	k.previous = &abi.Previous{Class: r.Class, Failures: r.failures()}
 }
 
 // Log appends a line to the logs of the run.

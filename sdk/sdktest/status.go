@@ -16,7 +16,7 @@ func (r *Run) writeStatus() {
 	}
 	patch := []byte(`{}`)
 	if r.decision.GuestStatus && r.Result.Status != nil {
-		patch = r.Result.Status
+		patch, r.world.wroteStatus = r.Result.Status, true
 	}
 	hostPart := map[string]any{}
 	conditions, observed := r.world.hostPart()

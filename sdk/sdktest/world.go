@@ -37,7 +37,12 @@ type World struct {
 	failedReads    map[sdk.Kind]int64     // the code that a read of the kind returns
 	failedWrites   map[string]string      // the reason of the API server, by kind or by write
 	crossNamespace bool                   // as in a policy
+	wroteStatus    bool                   // a result had one
+	intents        int                    // in one result, as in a policy
 	applied        map[id]json.RawMessage // what the last apply of an object had
+	created        map[id]id              // the primary that has created an object
+	createdWith    map[id]json.RawMessage // what it was created with, by an apply that only creates
+	immutable      map[sdk.Kind][]string  // fields
 	keys           map[string]*key        // by UID of the primary
 	entries        map[indexed]indexEntries
 	daemons        map[id]*daemon // by primary
@@ -107,8 +112,8 @@ func NewWith(tb testing.TB, runner Runner, controller ...string) *World {
 	w := &World{
 		tb: tb, runner: runner, plugin: manifest.Name, features: manifest.Features, now: startTime, started: startTime,
 		objects: map[id]*object{}, clusterScoped: map[sdk.Kind]bool{}, failedReads: map[sdk.Kind]int64{},
-		failedWrites: map[string]string{}, applied: map[id]json.RawMessage{}, keys: map[string]*key{},
-		entries: map[indexed]indexEntries{}, daemons: map[id]*daemon{},
+		failedWrites: map[string]string{}, applied: map[id]json.RawMessage{}, created: map[id]id{}, createdWith: map[id]json.RawMessage{}, immutable: map[sdk.Kind][]string{}, keys: map[string]*key{},
+		entries: map[indexed]indexEntries{}, daemons: map[id]*daemon{}, intents: abi.MaxIntents,
 	}
 	w.controller = w.choose(manifest.Controllers, controller)
 	if d := w.controller.Daemon; d != nil {
@@ -168,6 +173,10 @@ func (w *World) FailWrite(write, reason string) { w.failedWrites[write] = reason
 // CrossNamespace gives the plugin a policy that allows every namespace: namespaced
 // primaries may read and write there.
 func (w *World) CrossNamespace() { w.crossNamespace = true }
+
+// LimitIntents sets limits.intents of the policy: how many entries release, apply, delete and
+// events of one result have together at most.
+func (w *World) LimitIntents(limit int) { w.intents = limit }
 
 // Create creates an object as a user does. value is JSON as a string or bytes, or
 // anything that encodes to it. The object gets a UID and the other metadata that an
@@ -280,6 +289,8 @@ func (w *World) remove(o *object) {
 	w.leave(o)
 	delete(w.objects, o.id)
 	delete(w.applied, o.id)
+	delete(w.created, o.id)
+	delete(w.createdWith, o.id)
 	for _, child := range w.list(func(c *object) bool { return c.meta.ControlledBy(o.meta.UID) }) {
 		if w.objects[child.id] == child {
 			w.delete(child)

@@ -206,7 +206,7 @@ func TestCrossNamespaceAllowsWritesButNoOwners(t *testing.T) {
 	s.wants(`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c","namespace":"far"}}`)
 	w.Reconcile("ns/one").ExpectRetry("OutOfScope") // an owner has the same namespace
 
-	s.result = abi.Result{Result: abi.OutcomeSuccess, Delete: []abi.Ref{other.Ref("far", "c")}}
+	s.result = abi.Result{Result: abi.OutcomeSuccess, Delete: []abi.Delete{{Ref: other.Ref("far", "c")}}}
 	w.FailWrite("delete v1 Other far/c", "Forbidden")
 	w.Reconcile("ns/one").ExpectRetry("Forbidden")
 	w.FailWrite("delete v1 Other far/c", "")
@@ -266,7 +266,7 @@ func TestAdoptTakesOverUncontrolledObject(t *testing.T) {
 func TestDeleteHonoursUID(t *testing.T) {
 	w, s := scripted(t)
 	ref := w.Create(`{"apiVersion":"v1","kind":"Other","metadata":{"namespace":"ns","name":"c"}}`)
-	s.result.Delete = []abi.Ref{{APIVersion: "v1", Kind: "Other", Name: "c", UID: "another"}}
+	s.result.Delete = []abi.Delete{{Ref: abi.Ref{APIVersion: "v1", Kind: "Other", Name: "c", UID: "another"}}}
 	w.Reconcile("ns/one").ExpectWrites("finalizer", "status")
 	s.result.Delete[0].UID = ref.UID
 	w.Reconcile("ns/one").ExpectWrites("delete v1 Other ns/c")
@@ -284,7 +284,7 @@ func TestDeleteIsCheckedAgainstOwner(t *testing.T) {
 	} {
 		w, s := scripted(t)
 		ref := w.Create(fmt.Sprintf(`{"apiVersion":"v1","kind":%q,"metadata":{"namespace":"ns","name":"c"%s}}`, c.kind, c.owner))
-		s.result.Delete = []abi.Ref{{APIVersion: "v1", Kind: c.kind, Name: "c"}}
+		s.result.Delete = []abi.Delete{{Ref: abi.Ref{APIVersion: "v1", Kind: c.kind, Name: "c"}}}
 		run := w.Reconcile("ns/one")
 		if run.Reason != c.reason || w.Exists(ref) != (c.reason != "") {
 			t.Errorf("%s: the reason is %q, the object exists: %t", name, run.Reason, w.Exists(ref))
@@ -467,4 +467,18 @@ type runnerFunc func() []byte
 func (runnerFunc) Describe() []byte { return nil }
 func (f runnerFunc) Reconcile([]byte, Host) (abi.Code, []byte, error) {
 	return abi.CodeOK, f(), nil
+}
+
+func TestIntentsAreLimitedAsByThePolicy(t *testing.T) {
+	w, s := scripted(t)
+	for range abi.MaxIntents + 1 {
+		s.result.Events = append(s.result.Events, abi.Event{Type: abi.EventNormal, Reason: "Any"})
+	}
+	if r := w.Reconcile("ns/one"); r.Class != abi.ClassABI {
+		t.Errorf("more than the default: class %q", r.Class)
+	}
+	w.LimitIntents(abi.MaxIntents + 1)
+	if r := w.Reconcile("ns/one"); r.Class != abi.ClassNone {
+		t.Errorf("as many as the policy allows: %s", r.Message)
+	}
 }

@@ -69,6 +69,11 @@ func (s *shape) valuesOf(o *object.Object) []string {
 	switch {
 	case o == nil:
 		return nil
+	case s.path == controllerPath:
+		if uid := o.ControllerUID(); uid != "" {
+			return []string{uid}
+		}
+		return nil
 	case len(o.Raw) > maxObjectBytes:
 		return everyValue
 	}

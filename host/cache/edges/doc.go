@@ -9,11 +9,12 @@
 // Edges are bounded ([Config.PluginBytes], [Config.HostBytes], and by key). A key
 // that reads more depends on a namespace or on the whole kind instead.
 //
-//	index.go    all edges: controllers, their keys, what they take
-//	run.go      what one run reads, until its end
-//	kind.go     the edges of one kind
-//	changes.go  whom a change concerns
-//	targets.go  what is read, as the identity of an edge
-//	readers.go  the keys of one edge
-//	crowd.go    wake-ups of very many keys
+//	index.go     all edges: controllers, their keys, what they take
+//	run.go       what one run reads, until its end
+//	kind.go      the edges of one kind
+//	changes.go   whom a change concerns
+//	targets.go   what is read, as the identity of an edge
+//	selection.go what a list selects
+//	readers.go   the keys of one edge
+//	crowd.go     wake-ups of very many keys
 package edges

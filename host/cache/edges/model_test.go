@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/thole-dev/thole/abi"
@@ -20,6 +22,7 @@ type read struct {
 	namespace string
 	selector  string
 	fields    string // a field selector
+	owner     string // the UID of the controller
 	part      string // "" for whole objects
 }
 
@@ -32,7 +35,7 @@ func (d read) do(t fatal, r *Run, k *Kind) {
 		r.Get(k, object.Key{Namespace: d.namespace, Name: d.name}, part)
 		return
 	}
-	r.List(k, d.namespace, Selection{selector(t, d.selector), fields(t, d.fields)}, part)
+	r.List(k, d.namespace, Selection{selector(t, d.selector), fields(t, d.fields), d.owner}, part)
 }
 
 func (d read) isAffected(t fatal, c Change) bool {
@@ -50,7 +53,7 @@ func (d read) concerns(t fatal, o *object.Object) bool {
 	case d.name != "":
 		return d.namespace == o.Namespace && d.name == o.Name
 	}
-	return (d.namespace == "" || d.namespace == o.Namespace) && selector(t, d.selector).Matches(labels.Set(o.Labels)) && fields(t, d.fields).Matches(o.Raw)
+	return (d.namespace == "" || d.namespace == o.Namespace) && (d.owner == "" || d.owner == o.ControllerUID()) && selector(t, d.selector).Matches(labels.Set(o.Labels)) && fields(t, d.fields).Matches(o.Raw)
 }
 
 // modelReader is an owner as the model knows it.
@@ -72,7 +75,7 @@ var selectors = []string{"", "a=x", "a=y,b=x", "b=x,a=y", "a in (x,y)", "!a", "a
 // inexact reports whether a reader has a list that counts as a larger one.
 func inexact(m *modelReader) bool {
 	for d := range m.all() {
-		if strings.ContainsAny(d.fields, "!,") || strings.HasSuffix(d.fields, "=") {
+		if strings.ContainsAny(d.fields, "!,") || strings.HasSuffix(d.fields, "=") || d.owner != "" && d.fields != "" {
 			return true
 		}
 	}
@@ -137,7 +140,11 @@ func checkModel(t *rapid.T, pluginBytes int64, exact bool) {
 		}
 	}
 	labelled := func() *object.Object {
-		return obj(namespace(), name(), pick("labels", "", "a=x", "a=y", "a=x,b=y", "a=y,b=x", "b=x", "a=x,b=y,c=z"))
+		o := obj(namespace(), name(), pick("labels", "", "a=x", "a=y", "a=x,b=y", "a=y,b=x", "b=x", "a=x,b=y,c=z"))
+		if uid := pick("owner", "", "u1", "u2"); uid != "" {
+			o.OwnerReferences = []metav1.OwnerReference{{UID: "other"}, {UID: types.UID(uid), Controller: new(rapid.Bool().Draw(t, "controller"))}}
+		}
+		return o
 	}
 	t.Repeat(map[string]func(*rapid.T){
 		"read": func(*rapid.T) {
@@ -150,7 +157,7 @@ func checkModel(t *rapid.T, pluginBytes int64, exact bool) {
 					readers[i][o] = &modelReader{}
 				}
 			}
-			d := read{namespace: pick("namespace", "m", "n", ""), selector: pick("selector", selectors...), fields: pick("fields", "", "", "spec.a=x", "spec.b=y", "spec.a!=x", "spec.a=", "spec.a=x,spec.b=y")}
+			d := read{namespace: pick("namespace", "m", "n", ""), selector: pick("selector", selectors...), fields: pick("fields", "", "", "spec.a=x", "spec.b=y", "spec.a!=x", "spec.a=", "spec.a=x,spec.b=y"), owner: pick("of", "", "", "u1", "u2")}
 			if rapid.Bool().Draw(t, "one") {
 				d = read{namespace: namespace(), name: name()}
 			}

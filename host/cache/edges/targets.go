@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/object"
@@ -51,7 +50,7 @@ func (t *target) bytes() int64 {
 // the values, however many there are.
 type shape struct {
 	labels []string // sorted
-	path   string   // of the field; "" for none
+	path   string   // of the field, or controllerPath; "" for none
 	field  fieldpath.Path
 	ids    map[uint64]struct{} // of its edges, if it has a field
 	edges  int                 // of this shape
@@ -128,12 +127,6 @@ func (k *Kind) everything(namespace string) target {
 
 func (k *Kind) everythingID(namespace string) uint64 { return k.hash('n', namespace) }
 
-// Selection is what a list selects. The zero value selects everything.
-type Selection struct {
-	Labels labels.Selector // nil for everything
-	Fields fieldpath.Selector
-}
-
 // list returns the target of a list by a plugin. The kind is locked.
 func (k *Kind) list(p *plugin, namespace string, sel Selection) target {
 	t := k.everything(namespace)
@@ -163,50 +156,6 @@ func (s *shape) names() int {
 		return len(s.labels)
 	}
 	return len(s.labels) + 1
-}
-
-// split separates what must have one value from other requirements for labels. The
-// name of a field has a colon before it. Other requirements for fields are left out;
-// all reports whether there are none.
-func (sel Selection) split() (values map[string]string, others []labels.Requirement, all bool) {
-	var requirements labels.Requirements
-	if sel.Labels != nil {
-		requirements, _ = sel.Labels.Requirements()
-	}
-	values, others = split(requirements)
-	for _, r := range sel.Fields { // an object without the field has the value ""
-		if !r.Not && r.Value != "" {
-			values[":"+r.Path.String()] = r.Value
-			return values, others, len(sel.Fields) == 1
-		}
-	}
-	return values, others, len(sel.Fields) == 0
-}
-
-// split separates the labels that must have one value from other requirements.
-func split(requirements labels.Requirements) (values map[string]string, others []labels.Requirement) {
-	values = map[string]string{}
-	for _, r := range requirements {
-		value, one := onlyValue(r)
-		if before, twice := values[r.Key()]; one && (!twice || before == value) {
-			values[r.Key()] = value
-			continue
-		}
-		others = append(others, r)
-	}
-	return values, others
-}
-
-// onlyValue returns the one value that a requirement allows.
-func onlyValue(r labels.Requirement) (value string, one bool) {
-	switch r.Operator() {
-	case selection.Equals, selection.DoubleEquals, selection.In:
-		if all := r.ValuesUnsorted(); len(all) == 1 {
-			return all[0], true
-		}
-	default:
-	}
-	return "", false
 }
 
 // shape returns the number of the shape with the names of values. If the plugin has no
@@ -243,10 +192,15 @@ func (s *shape) own() (err error) {
 	for i, name := range s.labels {
 		s.labels[i] = strings.Clone(name)
 	}
-	if s.path != "" {
+	switch s.path {
+	case "":
+		return nil
+	case controllerPath:
+	default:
 		s.field, err = fieldpath.ParsePath(strings.Clone(s.path))
-		s.path, s.ids = s.field.String(), map[uint64]struct{}{}
+		s.path = s.field.String()
 	}
+	s.ids = map[uint64]struct{}{}
 	return err
 }
 

@@ -19,12 +19,15 @@ import (
 // An index is made when a list asks for it, by that list, without a lock: from a
 // snapshot, and from the changes since, which the set collects meanwhile.
 
-// Attribute is a label, or a field, of which objects have values.
+// Attribute is a label, a field, or the UID of the controller, of which objects have values.
 type Attribute struct {
 	Label string
-	path  string // of a field; "" for a label
+	path  string // of a field, or controllerPath; "" for a label
 	field fieldpath.Path
 }
+
+// controllerPath stands for the UID of the controller. No field has that path.
+const controllerPath = ":controller"
 
 // name identifies the attribute: no label has a colon.
 func (a Attribute) name() string {
@@ -55,9 +58,15 @@ func (a *Attribute) own() {
 
 // values returns the values of an object for the index.
 func (a Attribute) values(o *object.Object) []string {
-	if a.path == "" {
+	switch a.path {
+	case "":
 		if value, ok := o.Labels[a.Label]; ok {
 			return []string{value}
+		}
+		return nil
+	case controllerPath:
+		if uid := o.ControllerUID(); uid != "" {
+			return []string{uid}
 		}
 		return nil
 	}
@@ -197,7 +206,7 @@ func (b *Build) Run(look func(cost int)) {
 	shared.all.Ascend(func(e *Entry) bool {
 		o := seen.read(e)
 		seen.add(1)
-		if x.of.path != "" {
+		if x.of.path != "" && x.of.path != controllerPath {
 			seen.add(ReadingCost(o))
 		}
 		for _, value := range x.of.values(o) {

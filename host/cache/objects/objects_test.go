@@ -17,6 +17,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/fieldpath"
+	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -47,6 +48,21 @@ func parseSpec(t fatal, key object.Key, labels map[string]string, spec string) *
 		text = text[1:]
 	}
 	o, err := object.Parse(fmt.Appendf(nil, `{"metadata":{"namespace":%q,"name":%q,"labels":{%s}},"spec":%s}`, key.Namespace, key.Name, text, spec), widget)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// owned returns the object with an owner reference, unless the UID is "".
+func owned(t fatal, o *object.Object, uid string, controller bool) *object.Object {
+	if uid == "" {
+		return o
+	}
+	text, err := rawjson.MergePatch(o.Raw, fmt.Appendf(nil, `{"metadata":{"ownerReferences":[{"uid":"other"},{"uid":%q,"controller":%t}]}}`, uid, controller))
+	if err == nil {
+		o, err = object.Parse(text, o.Kind)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,6 +162,7 @@ func TestSnapshotsStayAsTheyWere(t *testing.T) {
 				many += fmt.Sprintf(`{"name":%q},`, strings.Repeat("z", maxValueBytes+1))
 			}
 			o := parseSpec(t, k, map[string]string{pick(names): pick(values), pick(names): pick(values)}, fmt.Sprintf(`{"one":%q,"many":[%s{}]}`, pick(values), many))
+			o = owned(t, o, pick(values), rapid.Bool().Draw(t, "controller"))
 			model[k] = o
 			in.Put(o)
 		}
@@ -205,8 +222,11 @@ func TestSnapshotsStayAsTheyWere(t *testing.T) {
 			"index": func(*rapid.T) {
 				now = now.Add(keepFor / 2)
 				of := Attribute{Label: pick(names)}
-				if rapid.Bool().Draw(t, "by a field") {
+				switch rapid.IntRange(0, 2).Draw(t, "by") {
+				case 0:
 					of = field(t, pick(paths))
+				case 1:
+					of = Attribute{path: controllerPath}
 				}
 				if b, _ := s.BeginIndex(of, "p", now); b != nil {
 					builds = append(builds, b)
@@ -228,6 +248,7 @@ func TestSnapshotsStayAsTheyWere(t *testing.T) {
 				if q.Fields, err = fieldpath.ParseSelector(rapid.SampledFrom([]string{"", "", "spec.one=x", "spec.one=", "spec.one!=y", "spec.many[*].name=x", "spec.many[*].name=y,spec.one=z"}).Draw(t, "fields")); err != nil {
 					t.Fatal(err)
 				}
+				q.Controller = pick(values)
 				if rapid.Bool().Draw(t, "in a namespace") {
 					q.Namespace = pick(names)
 				}
@@ -284,6 +305,15 @@ func TestAListLooksAtAboutWhatItReturns(t *testing.T) {
 		if looked > most {
 			t.Errorf("%s: %d objects were looked at", text, looked)
 		}
+	}
+	for i := range 5 {
+		s.Put(owned(t, parse(t, object.Key{Name: fmt.Sprint("owned-", i)}, nil, 0), "u1", true))
+	}
+	s.Put(owned(t, parse(t, object.Key{Name: "another"}, nil, 0), "u1", false))
+	s.build(Attribute{path: controllerPath})
+	counted := 0
+	if found := list(t, s.Open(), Query{Controller: "u1", Look: func(objects int) { counted += objects }}); len(found) != 5 || counted > 50 {
+		t.Errorf("%d objects were looked at for %d of one controller", counted, len(found))
 	}
 	looked := 0
 	list(t, n, Query{Namespace: "3", Selector: selector(t, "all=x"), Look: func(objects int) { looked += objects }})

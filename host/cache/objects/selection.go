@@ -14,11 +14,12 @@ import (
 
 // Query selects objects.
 type Query struct {
-	Namespace string          // "" for all namespaces
-	Selector  labels.Selector // nil for everything
-	Fields    fieldpath.Selector
-	After     object.Key // only what comes after it; the zero value for everything
-	By        string     // the plugin that lists
+	Namespace  string          // "" for all namespaces
+	Selector   labels.Selector // nil for everything
+	Fields     fieldpath.Selector
+	Controller string     // the UID of the controller; "" for any
+	After      object.Key // only what comes after it; the zero value for everything
+	By         string     // the plugin that lists
 	// Look is called with what was looked at since its last call: one for an object, and
 	// one more for each requirement it was compared with, or for each 256 bytes that
 	// were read for it. It may panic, and be nil.
@@ -27,7 +28,7 @@ type Query struct {
 
 // Matches reports whether the query selects an object.
 func (q *Query) Matches(o *object.Object) bool {
-	return (q.Namespace == "" || o.Namespace == q.Namespace) &&
+	return (q.Namespace == "" || o.Namespace == q.Namespace) && (q.Controller == "" || o.ControllerUID() == q.Controller) &&
 		(q.Selector == nil || q.Selector.Matches(labels.Set(o.Labels))) && (len(q.Fields) == 0 || q.Fields.Matches(o.Raw))
 }
 
@@ -159,6 +160,9 @@ func (c candidates) advance(r *run, seen *lookedAt) bool {
 // required yields the attributes of which a query requires one of some values.
 func required(q Query) iter.Seq2[Attribute, []string] {
 	return func(yield func(Attribute, []string) bool) {
+		if q.Controller != "" && !yield(Attribute{path: controllerPath}, []string{q.Controller}) {
+			return
+		}
 		for _, r := range q.Fields { // an object without the field has the value ""
 			if !r.Not && r.Value != "" && !yield(Attribute{path: r.Path.String(), field: r.Path}, append([]string{r.Value}, overflow...)) {
 				return

@@ -14,7 +14,7 @@ import (
 // TestNamesAreDNSLabels has names of primaries that the API server accepts, and any
 // parts and prefixes.
 func TestNamesAreDNSLabels(t *testing.T) {
-	plugin := load(t)
+	plugin := loadValues(t)
 	label := `[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?`
 	primaries := rapid.StringMatching(label + `(\.` + label + `){0,2}`)
 	texts := rapid.OneOf(rapid.String(), anyText, rapid.StringMatching(label))
@@ -37,7 +37,7 @@ func TestNamesAreDNSLabels(t *testing.T) {
 
 // TestChildNamesAreTheSameUnderTinyGo has some names of the test in package sdk.
 func TestChildNamesAreTheSameUnderTinyGo(t *testing.T) {
-	out := load(t).compute(t, "shop", spec{Parts: [][]string{{"web", "0"}, {"a-b", "c"}, {"größe"}}})
+	out := loadValues(t).compute(t, "shop", spec{Parts: [][]string{{"web", "0"}, {"a-b", "c"}, {"größe"}}})
 	if got, want := strings.Join(out.ChildNames, " "), "shop-web-0 shop-a-b-c-9wwhm8q6rc shop-gr--e-gmsnrjcgsd"; got != want {
 		t.Errorf("the names are %s, want %s", got, want)
 	}

@@ -74,7 +74,7 @@ func selectors(mixed bool) *rapid.Generator[*metav1.LabelSelector] {
 // TestLabelSelectorIsThatOfApimachinery: the same selectors are valid, they match the
 // same labels, also as the text that a list has, and have the same JSON.
 func TestLabelSelectorIsThatOfApimachinery(t *testing.T) {
-	plugin := load(t)
+	plugin := loadValues(t)
 	all := rapid.SliceOfN(rapid.MapOfN(rapid.SampledFrom(validKeys), rapid.SampledFrom(validValues), 0, 8), 1, 20)
 	var valid, invalid, matching int
 	rapid.Check(t, func(t *rapid.T) {
@@ -157,7 +157,8 @@ func checkVerdict(t *rapid.T, s selected, v verdict) (matching int) {
 	return matching
 }
 
-func asJSON(t *rapid.T, v any) string {
+func asJSON(t fataler, v any) string {
+	t.Helper()
 	text, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)

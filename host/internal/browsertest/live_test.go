@@ -13,13 +13,17 @@ import (
 // broken is what the host refuses, and shows at once.
 var broken = []byte("\x00asm is how a module begins, and this is none")
 
-// byHand makes scripts of pages wait for tick instead of the time, gives up requests after half a second, and
-// counts them.
+// byHand makes scripts of pages wait for tick instead of the time, and counts their requests.
 const byHand = `{
-	const {fetch} = window, timeout = AbortSignal.timeout.bind(AbortSignal);
+	const {fetch} = window;
 	window.requests = 0;
 	window.fetch = (...args) => { window.requests++; return fetch(...args) };
 	window.setInterval = (f) => { window.tick = f };
+}`
+
+// impatient makes scripts of pages give up requests after half a second.
+const impatient = `{
+	const timeout = AbortSignal.timeout.bind(AbortSignal);
 	AbortSignal.timeout = () => timeout(500);
 }`
 
@@ -27,8 +31,14 @@ const byHand = `{
 func newTabByHand(t *testing.T) *tab {
 	t.Helper()
 	b := newTab(t)
-	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: byHand})
+	b.inject(byHand)
 	return b
+}
+
+// inject runs a script in every page before the page's own ones.
+func (b *tab) inject(script string) {
+	b.Helper()
+	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
 }
 
 // tick is what the page does every five seconds.
@@ -137,6 +147,7 @@ func TestPauseStopsUpdates(t *testing.T) {
 func TestPageTellsThatTheHostIsAwayAndRecovers(t *testing.T) {
 	t.Parallel()
 	s, b := newScene(t), newTabByHand(t)
+	b.inject(impatient)
 	b.open(s, overviewPath)
 	b.mark()
 	const away = `document.getElementById("problem").innerText === "Not updated: the host does not respond"`

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -27,14 +28,15 @@ type grant struct {
 	tholetest.Right
 	namespace string // of a Role; "" for a ClusterRole
 	role      string // its name
+	name      string // of the only object that the right is for; "" for all
 	rules     []rbacv1.PolicyRule
 }
 
-// grants returns every right of the base, in the order of its files, but those by which the host
+// grants returns every right that roles among the objects give, in their order, but those by which the host
 // protects what it serves: package host tests these.
-func grants(t *testing.T) (all []grant) {
+func grants(t *testing.T, objects []*unstructured.Unstructured) (all []grant) {
 	t.Helper()
-	for _, o := range ofKinds(base(t), "ClusterRole", "Role") {
+	for _, o := range ofKinds(objects, "ClusterRole", "Role") {
 		role := &rbacv1.Role{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, role, true); err != nil {
 			t.Fatal(err)
@@ -45,7 +47,7 @@ func grants(t *testing.T) (all []grant) {
 		for _, rule := range role.Rules {
 			for _, resource := range rule.Resources { // of URLs there are none
 				for _, verb := range rule.Verbs {
-					all = append(all, grant{tholetest.Right{Verb: verb, Group: rule.APIGroups[0], Resource: resource}, role.Namespace, role.Name, role.Rules})
+					all = append(all, grant{tholetest.Right{Verb: verb, Group: rule.APIGroups[0], Resource: resource}, role.Namespace, role.Name, append(rule.ResourceNames, "")[0], role.Rules})
 				}
 			}
 		}
@@ -105,7 +107,7 @@ func (g grant) allowed(t *testing.T, namespace, account, in string) bool {
 		Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: "system:serviceaccount:" + namespace + ":" + account,
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: g.Verb, Group: g.Group, Resource: resource, Subresource: subresource, Namespace: in,
+				Verb: g.Verb, Group: g.Group, Resource: resource, Subresource: subresource, Namespace: in, Name: g.name,
 			},
 		},
 	}, metav1.CreateOptions{})
@@ -132,7 +134,7 @@ func TestHostNeedsExactlyItsRights(t *testing.T) {
 			"--leader-elect-lease-duration", "6s", "--leader-elect-renew-deadline", "4s", "--leader-elect-retry-period", "500ms",
 		}, []string{"KUBE_FEATURE_WatchListClient=false"})
 	}
-	granted := grants(t)
+	granted := grants(t, base(t))
 	for _, g := range granted {
 		g.await(t, system, account, cmp.Or(g.namespace, ns), true)
 	}
@@ -216,6 +218,7 @@ func TestRightsInNamespacesAreEnough(t *testing.T) {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	awaitRoles(t, objects)
 	p := newProxy(t)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "thole-namespaced", UID: "namespaced"}}
 	host := thole(t, kubeconfig(t, p.Cluster, system, account), []string{"--config", config, "--leader-elect"}, []string{
@@ -235,6 +238,23 @@ func TestRightsInNamespacesAreEnough(t *testing.T) {
 	}
 	if lines := withField(host.Log.Since(0), "orbidden"); len(lines) > 0 {
 		t.Errorf("in the host's log: %v", lines)
+	}
+}
+
+// awaitRoles waits until the API server enforces the Roles among the objects, for those to whom the RoleBindings
+// give them.
+func awaitRoles(t *testing.T, objects []*unstructured.Unstructured) {
+	t.Helper()
+	accounts := map[string]string{} // by namespace and name of the Role
+	for _, o := range ofKinds(objects, "RoleBinding") {
+		binding := &rbacv1.RoleBinding{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, binding, true); err != nil {
+			t.Fatal(err)
+		}
+		accounts[binding.Namespace+"/"+binding.RoleRef.Name] = binding.Subjects[0].Name
+	}
+	for _, g := range grants(t, objects) {
+		g.await(t, system, accounts[g.namespace+"/"+g.role], g.namespace, true)
 	}
 }
 

@@ -25,6 +25,16 @@ var contractBans = []Ban{
 		Why:       "TinyGo compiles the sdk into every plugin, with everything that it imports",
 	},
 	{
+		Importers: Set{Of: []string{"./sdk/..."}, Except: []string{"./sdk/kubernetes/..."}},
+		Imported:  Set{Of: []string{"./sdk/kubernetes/..."}},
+		Why:       "only a plugin knows which kinds it uses: it contains the types of those that it imports itself",
+	},
+	{
+		Importers: Set{Of: []string{"./sdk/kubernetes/..."}},
+		Imported:  Set{Of: []string{"..."}, Except: []string{"./sdk", "./sdk/codec", "./sdk/kubernetes/..."}},
+		Why:       "packages of kinds are types and their codecs, which are generated",
+	},
+	{
 		Importers: Set{Of: []string{"./abi/...", "./sdk/...", "./plugins/..."}, Except: []string{"./abi/wasm", "./abi/tck", "./sdk/sdktest/..."}},
 		Imported:  Set{Of: []string{"./abi/wasm/...", "./abi/tck/..."}},
 		Why:       "a plugin contains what it imports, and reads no modules: abi/wasm and abi/tck are for hosts and their tests",

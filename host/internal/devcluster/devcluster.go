@@ -75,6 +75,9 @@ func Start(tb testing.TB, flags ...string) *Cluster {
 // caller must stop it.
 func StartMain() (*Cluster, error) { return startNew(nil) }
 
+// StartMainWith is [StartMain] with flags, which the program gets at each start.
+func StartMainWith(flags ...string) (*Cluster, error) { return startNew(flags) }
+
 func startNew(flags []string) (*Cluster, error) {
 	home, err := os.MkdirTemp("", "devcluster-")
 	if err != nil {

@@ -143,14 +143,15 @@ func TestWrongUseIsRefusedWithTheRightOne(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no directory":      {nil, "--dir is required: name a directory"},
-		"unknown flag":      {[]string{"--dir", dir, "--colour"}, "unknown flag: --colour"},
-		"port out of range": {[]string{"--dir", dir, "--port", "70000"}, `invalid value "70000" for --port: want a number from 0 to 65535`},
-		"port not a number": {[]string{"--dir", dir, "--port", "abc"}, `invalid value "abc" for --port: want a number from 0 to 65535`},
-		"not a boolean":     {[]string{"--dir", dir, "--stop-with-stdin=maybe"}, `invalid value "maybe" for --stop-with-stdin: want true or false`},
-		"argument":          {[]string{"--dir", dir, "now"}, `unexpected argument "now": thole-devcluster takes flags only`},
-		"component by hand": {[]string{"component", "etcd"}, "only thole-devcluster itself starts a component"},
-		"unknown component": {[]string{"component", "kubelet"}, `unknown component "kubelet"`},
+		"no directory":       {nil, "--dir is required: name a directory"},
+		"unknown flag":       {[]string{"--dir", dir, "--colour"}, "unknown flag: --colour"},
+		"port out of range":  {[]string{"--dir", dir, "--port", "70000"}, `invalid value "70000" for --port: want a number from 0 to 65535`},
+		"port not a number":  {[]string{"--dir", dir, "--port", "abc"}, `invalid value "abc" for --port: want a number from 0 to 65535`},
+		"not a boolean":      {[]string{"--dir", dir, "--stop-with-stdin=maybe"}, `invalid value "maybe" for --stop-with-stdin: want true or false`},
+		"unknown controller": {[]string{"--dir", dir, "--without-controllers=replicaset"}, `--without-controllers: "replicaset" is none of namespace-controller`},
+		"argument":           {[]string{"--dir", dir, "now"}, `unexpected argument "now": thole-devcluster takes flags only`},
+		"component by hand":  {[]string{"component", "etcd"}, "only thole-devcluster itself starts a component"},
+		"unknown component":  {[]string{"component", "kubelet"}, `unknown component "kubelet"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			expectSaid(t, try(t, c.args...), 2, c.want, "Run 'thole-devcluster --help' for usage.")

@@ -4,6 +4,7 @@ package devtest
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -44,6 +45,31 @@ func TestSessionAtATerminal(t *testing.T) {
 
 	term.interrupt()
 	expectGolden(t, "session.golden", arrange(mask(term.ends(0))))
+	w.expectNothingLeft()
+}
+
+// TestTheCRDFollowsTheTypes adds a field to the status, which the API server would drop by the
+// schema of before.
+func TestTheCRDFollowsTheTypes(t *testing.T) {
+	t.Parallel()
+	w := newWork(t, "testdata/hello")
+	if err := os.Remove(filepath.Join(w.dir, "plugin", "crd.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	generate := exec.CommandContext(t.Context(), program, "generate", "crd", "plugin")
+	generate.Dir = w.dir
+	if out, err := generate.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	term := inTerminal(t, w.thole("dev", "plugin"))
+	term.shows("kubectl delete hello world")
+	w.edit("main.go", "Greeting string", "Farewell string `json:\"farewell,omitempty\"`\n\tGreeting string",
+		"r.Status.Greeting = text", "r.Status.Greeting, r.Status.Farewell = text, \"goodbye\"")
+	term.shows("reloaded")
+	w.expectStatus("hello, world", "goodbye")
+	term.interrupt()
+	expectInOrder(t, mask(term.ends(0)), "ready ", "changed    plugin/main.go", "changed    crd.yaml",
+		"applied    CustomResourceDefinition hellos.example.com", "built ", "reloaded ")
 	w.expectNothingLeft()
 }
 

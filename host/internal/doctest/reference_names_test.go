@@ -38,6 +38,7 @@ func nameTable(t *testing.T) string {
 		{code(effect.Finalizer("<plugin>", "<controller>")), "finalizer", "Holds an object until the controller's cleanup has succeeded"},
 		{code(objects.value(t, "ManagerPrefix") + "<plugin>/<controller>"), "field manager", "Primaries and the objects that they own. A name of more than 128 bytes is cut and ends in a digest"},
 		{code(objects.value(t, "ManagerPrefix") + "<plugin>/<controller>/<hash>"), "field manager", "Objects that the controller does not own, one for each primary by a hash of its namespace and name"},
+		{code(abi.LabelAppliedBy), "label", "On what a plugin with the feature `prune` has created in `owns`, with `<plugin>.<controller>`: a result with `prune` deletes what has it and is not named. One that somebody else has set has no effect"},
 		{code(abi.LabelManagedBy), "label", "On what a plugin with the feature `managed` owns, with the name of the plugin: by it the host follows these objects"},
 		{code(webhooks.value(t, "labelHost")), "label", "On webhook configurations of plugins and on CustomResourceDefinitions that one converts: the host that writes them, by the Secret of its certificates"},
 		{code(webhooks.value(t, "labelPlugin")), "label", "On the webhook configurations of a plugin, with its name"},

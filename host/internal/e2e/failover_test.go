@@ -29,16 +29,24 @@ type failOverSize struct {
 	elect          []string      // flags for the durations of the leader election
 }
 
+// soonExpires are flags for Leases that expire sooner than by default, for tests that wait for that. A leader
+// that the machine stalls for some seconds still renews them in time.
+var soonExpires = []string{
+	"--leader-elect-lease-duration=10s", "--leader-elect-renew-deadline=8s", "--leader-elect-retry-period=500ms",
+}
+
 // failOverSizeOf returns the size for the environment: with SOAK many objects and the
 // default lease, without it the test is short.
 func failOverSizeOf() failOverSize {
 	if os.Getenv("SOAK") == "" {
-		return failOverSize{50, 1, 20 * time.Millisecond, []string{
-			"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=300ms",
-		}}
+		return failOverSize{50, 1, 20 * time.Millisecond, soonExpires}
 	}
 	return failOverSize{500, 20, 20 * time.Millisecond, nil}
 }
+
+// releaseLimit is how soon another replica must write after the leader has given its Lease up. By
+// default a Lease expires after 15 s, so that one which was not given up is too late.
+const releaseLimit = 10 * time.Second
 
 // workersInFlight is how many writes of the plugin there can be at once: one for each of the
 // objects that it reconciles at once.
@@ -60,10 +68,14 @@ func TestSoakReplicasTakeOverWithoutLosingAKey(t *testing.T) {
 		{"stopped and continued", workersInFlight, 20 * time.Second, (*failOver).suspend},
 		{"cut off", 0, 20 * time.Second, (*failOver).cutOff},
 		{"cut off with delayed requests", workersInFlight, 20 * time.Second, (*failOver).freeze},
-		{"ended politely", 0, 2 * time.Second, (*failOver).end},
-		{"restarted one by one", 0, 2 * time.Second, (*failOver).rollingRestart},
+		{"ended politely", 0, releaseLimit, (*failOver).end},
+		{"restarted one by one", 0, releaseLimit, (*failOver).rollingRestart},
 	} {
 		t.Run(way.name, func(t *testing.T) {
+			size := size
+			if way.limit == releaseLimit {
+				size.elect = nil
+			}
 			f := newFailOver(t, size, program)
 			var took, firstWrites latencies
 			for n := range size.times {

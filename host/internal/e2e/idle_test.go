@@ -26,6 +26,8 @@ func TestIdleHostWritesNothing(t *testing.T) {
 		createPodManager(t, ns, fmt.Sprintf("pm-%d", i), "a:1")
 	}
 	await.Until(t, "every object is Ready", func() bool { return allRecordPod(t, ns, 3) })
+	var detector idleDetector
+	await.Until(t, "the host is idle", func() bool { return detector.idle(p.Metrics()) })
 
 	requests := func() tholetest.Counts { return proxy.Succeeded("podmanagers", "pods") }
 	before, mark, begin := requests(), p.Log.Mark(), time.Now()

@@ -249,7 +249,7 @@ func TestLabInstance(t *testing.T) {
 // host runs, or is left to another replica, and has the same end as without.
 func TestLabInstanceGoesOnAfterACrashInEachPhase(t *testing.T) {
 	elected := func(h *tholetest.Host) {
-		h.Args = append(h.Args, "--leader-elect", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=300ms")
+		h.Args = append(append(h.Args, "--leader-elect"), soonExpires...)
 	}
 	for _, way := range []struct {
 		name    string

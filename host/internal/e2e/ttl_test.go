@@ -128,6 +128,8 @@ func TestTTLDeletesObjectsWhenTheyExpire(t *testing.T) {
 				return strings.HasPrefix(cm.GetName(), "expires-")
 			})
 		})
+		// The last reply may be counted after the object is gone.
+		await.Until(t, "20 deletions have succeeded", func() bool { return proxy.Succeeded("configmaps").Since(before)["delete"] >= 20 })
 		if counts := proxy.Succeeded("configmaps").Since(before); counts["delete"] != 20 || counts.Writes() != 20 {
 			t.Errorf("writes were %v, want 20 deletions", counts)
 		}

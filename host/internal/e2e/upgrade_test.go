@@ -56,10 +56,7 @@ func previousProgram(t *testing.T) string {
 func TestUpgradeForwardAndBack(t *testing.T) {
 	before := previousProgram(t)
 	useAuditedCluster(t)
-	size := failOverSize{200, 1, 20 * time.Millisecond, []string{
-		"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=300ms",
-	}}
-	f := newFailOver(t, size, before)
+	f := newFailOver(t, failOverSize{200, 1, 20 * time.Millisecond, nil}, before)
 	identities := f.identities()
 	for _, step := range []struct{ name, from, to string }{{"forward", before, program}, {"back", program, before}} {
 		for _, quiet := range []string{step.to, step.from} {

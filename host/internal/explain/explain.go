@@ -108,15 +108,24 @@ func Unreachable(err error) (text string, ok bool) {
 // Outage reports whether an error of a request says nothing about the request:
 // the API server could not be reached, did not respond in time or completely, or
 // was overloaded. A webhook that fails is none: others may not be called at all,
-// and that the API server is back says nothing about it.
+// and that the API server is back says nothing about it. Nor is an [InvalidApply].
 func Outage(err error) bool {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
 		s := status.Status()
 		overloaded := s.Code == http.StatusTooManyRequests || s.Code >= http.StatusInternalServerError
-		return overloaded && !strings.Contains(s.Message, "webhook")
+		return overloaded && !strings.Contains(s.Message, "webhook") && !InvalidApply(err)
 	}
 	_, request := errors.AsType[*url.Error](err)
 	_, network := errors.AsType[net.Error](err)
 	return request || network || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// InvalidApply reports whether the API server has refused the body of a server-side apply, because
+// of a field that the schema does not have, a value of another type or two elements with the same
+// keys. It does so with the code 500 and no reason, before it looks at the object.
+func InvalidApply(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError &&
+		strings.HasPrefix(status.Status().Message, "failed to create typed patch object")
 }

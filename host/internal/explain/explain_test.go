@@ -14,6 +14,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 )
@@ -117,6 +118,11 @@ func TestForbiddenAddsTheRuleToAMissingRightAlone(t *testing.T) {
 	}
 }
 
+// invalidApply returns an error as the API server makes it of one that has no reason.
+func invalidApply(message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 500, Message: message}}
+}
+
 func TestOutagesAreErrorsThatSayNothingAboutTheRequest(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	for name, c := range map[string]struct {
@@ -132,6 +138,8 @@ func TestOutagesAreErrorsThatSayNothingAboutTheRequest(t *testing.T) {
 		"503":                     {apierrors.NewServiceUnavailable("starting"), true},
 		"504":                     {apierrors.NewTimeoutError("took too long", 1), true},
 		"wrapped 503":             {fmt.Errorf("get: %w", apierrors.NewServiceUnavailable("starting")), true},
+		"an apply of two keys":    {invalidApply("failed to create typed patch object (/z; /v1, Kind=Pod): .spec.hostAliases: duplicate entries for key [ip=\"1\"]"), false},
+		"another 500":             {invalidApply("etcdserver: no leader"), true},
 		"a webhook that fails":    {apierrors.NewInternalError(errors.New(`failed calling webhook "x.example.com": connection refused`)), false},
 		"a conversion that fails": {apierrors.NewInternalError(errors.New("conversion webhook for example.com/v1, Kind=X failed")), false},
 		"403":                     {apierrors.NewForbidden(pods, "p", errors.New("no")), false},

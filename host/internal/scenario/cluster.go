@@ -25,7 +25,7 @@ func (s *script) ownCluster() error {
 	if s.cluster != nil {
 		return errors.New("`cluster own` must be the first command of the script")
 	}
-	s.own = devcluster.Start(s.tb)
+	s.own = devcluster.Start(s.tb, s.Suite.Flags...)
 	return s.connect()
 }
 

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -10,37 +11,44 @@ import (
 )
 
 // TestHandlers runs the scripts of testdata/handlers, with a plugin of package sdk/handlers.
-func TestHandlers(t *testing.T) { testWithBothCompilers(t, "handlers") }
+func TestHandlers(t *testing.T) { suite.testWithBothCompilers(t, "handlers") }
 
 // TestDaemons runs the scripts of testdata/daemons, with plugins that have daemons. One of them also
 // has an index by keys.
-func TestDaemons(t *testing.T) { testWithBothCompilers(t, "daemons") }
+func TestDaemons(t *testing.T) { suite.testWithBothCompilers(t, "daemons") }
 
 // testWithBothCompilers runs the scripts of a directory with a plugin that $COMPILER has compiled.
-// $OTHER is the other compiler, whose build is another revision.
-func testWithBothCompilers(t *testing.T, dir string) {
+func (s *Suite) testWithBothCompilers(t *testing.T, dir string) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}
-	for i, compiler := range wasmbuild.Toolchains {
-		other := wasmbuild.Toolchains[1-i]
-		t.Run(string(compiler), func(t *testing.T) {
-			p := suite.Params(filepath.Join("testdata", dir))
-			setup := p.Setup
-			p.Setup = func(env *testscript.Env) error {
-				env.Setenv("COMPILER", string(compiler))
-				env.Setenv("OTHER", string(other))
-				return setup(env)
-			}
-			testscript.Run(t, p)
-		})
+	for _, compiler := range wasmbuild.Toolchains {
+		t.Run(string(compiler), func(t *testing.T) { testscript.Run(t, s.compilerParams(dir, compiler)) })
 	}
+}
+
+// compilerParams returns the parameters for the scripts of a directory. $COMPILER is the compiler, $OTHER
+// the other one, whose build is another revision.
+func (s *Suite) compilerParams(dir string, compiler wasmbuild.Toolchain) testscript.Params {
+	p := s.Params(filepath.Join("testdata", dir))
+	setup := p.Setup
+	p.Setup = func(env *testscript.Env) error {
+		env.Setenv("COMPILER", string(compiler))
+		env.Setenv("OTHER", string(otherThan(compiler)))
+		return setup(env)
+	}
+	return p
+}
+
+// otherThan returns the other compiler.
+func otherThan(compiler wasmbuild.Toolchain) wasmbuild.Toolchain {
+	return wasmbuild.Toolchains[1-slices.Index(wasmbuild.Toolchains, compiler)]
 }
 
 // TestMyKind runs the scripts of testdata/mykind, with the example of the document
 // grafana-app-sdk-reconcilers and a system outside of the cluster.
-func TestMyKind(t *testing.T) { testWithBothCompilers(t, "mykind") }
+func TestMyKind(t *testing.T) { suite.testWithBothCompilers(t, "mykind") }
 
 // TestScans runs the scripts of testdata/scans, with a plugin that has scans and gauges.
-func TestScans(t *testing.T) { testWithBothCompilers(t, "scans") }
+func TestScans(t *testing.T) { suite.testWithBothCompilers(t, "scans") }

@@ -46,7 +46,12 @@
 //	host supervise                        start it again whenever it was killed, until host stop
 //	apply FILE ...                        server-side apply; waits until the kind of a CRD is served
 //	create FILE ...                       create objects
-//	patch RESOURCE/NAME [-status] JSON    merge patch
+//	patch RESOURCE/NAME [-status] JSON    merge patch, of the subresource with -status or -scale;
+//	                                      <now> is the time, as in lastTransitionTime
+//	patch RESOURCE -l SELECTOR [-status] JSON
+//	                                      the same for each object that is selected
+//	own RESOURCE/NAME [-controller] RESOURCE/NAME
+//	                                      make the second one the only owner of the first one
 //	delete RESOURCE/NAME [-orphan]        delete an object, and its dependents unless -orphan
 //	annotate RESOURCE/NAME KEY=VALUE KEY- set and remove annotations
 //	label RESOURCE/NAME KEY=VALUE KEY-    set and remove labels

@@ -79,7 +79,10 @@ func (s *script) cleanUp(host *tholetest.Process) {
 func (s *script) awaitPlugins() error {
 	return s.await(wait{}, func() error {
 		host, err := s.running()
-		if err != nil {
+		switch {
+		case err != nil && s.supervised:
+			return err // the next check starts it again
+		case err != nil:
 			return permanentError{err}
 		}
 		for _, name := range s.installed {
@@ -148,6 +151,9 @@ func (s *script) awaitExit([]string) error {
 // superviseHost makes the checks of the script start the host again whenever it was
 // killed, as the kubelet does, until `host stop`.
 func (s *script) superviseHost([]string) error {
+	if s.supervised {
+		return nil // it may have been killed by now
+	}
 	_, err := s.running()
 	s.supervised = err == nil
 	return err

@@ -355,3 +355,18 @@ func expectFiles(t *testing.T, dir, want string) {
 		t.Errorf("the directory has %s, want %s", got, want)
 	}
 }
+
+// A host that is killed at any time may be killed after a check that has found it.
+func TestCheckWithoutForEndsWhenItHolds(t *testing.T) {
+	calls := 0
+	s := &script{limit: time.Minute}
+	err := s.await(wait{}, func() error {
+		if calls++; calls == 2 {
+			return nil
+		}
+		return errors.New("it does not hold")
+	})
+	if err != nil || calls != 2 {
+		t.Errorf("ends after %d checks with %v", calls, err)
+	}
+}

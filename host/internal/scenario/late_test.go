@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/thole-dev/thole/host/internal/await"
 )
 
 // TestSoakLateInformer runs a plugin that works as a ReplicaSet does while the host
@@ -14,17 +16,18 @@ func TestSoakLateInformer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}
-	delays := []string{"100ms", "1s"}
+	limits := map[string]string{"100ms": await.Limit.String(), "1s": await.Limit.String()} // by delay, of what must not wait for it
 	if os.Getenv("SOAK") != "" {
-		delays = append(delays, "30s")
+		limits["30s"] = "10s"
 	}
-	for _, delay := range delays {
+	for delay, limit := range limits {
 		t.Run(delay, func(t *testing.T) {
 			p := suite.Params("")
 			p.Files = []string{filepath.Join("testdata", "late", "replicas.txtar")}
 			setup := p.Setup
 			p.Setup = func(env *testscript.Env) error {
 				env.Setenv("DELAY", delay)
+				env.Setenv("WITHIN", limit)
 				return setup(env)
 			}
 			testscript.Run(t, p)

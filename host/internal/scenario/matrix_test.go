@@ -17,7 +17,7 @@ import (
 	"github.com/thole-dev/thole/host/internal/devcluster"
 )
 
-// A disturbance is what a base scenario is run with.
+// A disturbance is what a script is run with.
 type disturbance struct {
 	name   string
 	rules  string // of the proxy, which begin when the host runs
@@ -35,6 +35,13 @@ type disturbance struct {
 	logged string
 	// limit is that of each wait; 0 is recoveryLimit.
 	limit time.Duration
+
+	// These are for TestSoakReplicaSetFaults.
+
+	// losesEvents is set if the host does not learn of some writes that they were performed.
+	losesEvents bool
+	// swapAfter is after how many writes another build of the plugin is installed; 0 is never.
+	swapAfter int
 }
 
 const (
@@ -53,18 +60,22 @@ func TestSoakFaultMatrix(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}
-	for _, plugin := range []string{"podmanager", "configsync", "ttl"} {
+	for _, plugin := range []string{"podmanager", "configsync", "ttl", "replicaset"} {
 		if os.Getenv("SOAK") == "" && plugin != "podmanager" {
 			continue
 		}
 		t.Run(plugin, func(t *testing.T) {
-			base := runMatrix(t, plugin, disturbance{name: "undisturbed"}, nil)
+			s := suite
+			if plugin == "replicaset" {
+				s = newReplicaSetSuite(t)
+			}
+			base := s.runMatrix(t, plugin, disturbance{name: "undisturbed"}, nil)
 			if t.Failed() {
 				return
 			}
 			t.Logf("%v, %d requests", base.numbers, len(base.requests))
 			for _, d := range disturbances(plugin, base) {
-				runMatrix(t, plugin, d, &base)
+				s.runMatrix(t, plugin, d, &base)
 			}
 		})
 	}
@@ -95,6 +106,7 @@ func disturbances(plugin string, base outcome) []disturbance {
 	}
 	n := watches(base)
 	all = append(all,
+		disturbance{name: "replies lost and watches late", rules: fmt.Sprintf("watch %s delay=2s\nwrite %s lost times=2", on, on)},
 		disturbance{name: "watch gone", rules: fmt.Sprintf("watch %s gone times=%d", on, n)},
 		disturbance{name: "watch frozen", rules: fmt.Sprintf("watch %s freeze times=%d", on, n), limit: silenceLimit},
 		disturbance{name: "watch bookmarks only", rules: fmt.Sprintf("watch %s bookmarks-only times=%d for=60s", on, n)},
@@ -166,10 +178,10 @@ type run struct {
 }
 
 // runMatrix runs the base scenario of a plugin and returns its outcome.
-func runMatrix(t *testing.T, plugin string, d disturbance, base *outcome) outcome {
+func (s *Suite) runMatrix(t *testing.T, plugin string, d disturbance, base *outcome) outcome {
 	r := &run{disturbance: d, base: base}
 	t.Run(d.name, func(t *testing.T) {
-		p := suite.Params("")
+		p := s.Params("")
 		p.Files = []string{filepath.Join("testdata", "matrix", plugin+".txtar")}
 		setup := p.Setup
 		p.Setup = func(env *testscript.Env) error {

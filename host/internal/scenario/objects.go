@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -127,22 +128,57 @@ func (s *script) path(file string) string {
 	return filepath.Join(s.work, file)
 }
 
-// patch changes an object by a merge patch.
+// patch changes an object, or all that a selector selects, by a merge patch.
 func patch(s *script, args []string) error {
 	flags := newFlags()
-	status := flags.Bool("status", false, "")
-	o, args, err := s.objectArgs(flags, args, 1, 1)
+	namespace, selector, subresource := s.namespaceFlag(flags), flags.String("l", "", ""), new(string)
+	for _, name := range []string{"status", "scale"} {
+		flags.BoolFunc(name, "", func(string) error { *subresource = name; return nil })
+	}
+	args, err := parse(flags, args, 2, 2)
 	if err != nil {
 		return err
 	}
-	if !json.Valid([]byte(args[0])) {
-		return wrongUse("%s is not JSON", args[0])
+	body := []byte(strings.ReplaceAll(args[1], "<now>", time.Now().UTC().Format(time.RFC3339)))
+	if !json.Valid(body) {
+		return wrongUse("%s is not JSON", args[1])
 	}
 	var subresources []string
-	if *status {
-		subresources = append(subresources, "status")
+	if *subresource != "" {
+		subresources = append(subresources, *subresource)
 	}
-	return s.mergePatch(o, []byte(args[0]), subresources...)
+	objects, err := s.selected(args[0], *namespace, *selector)
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		err = errors.Join(err, s.mergePatch(o, body, subresources...))
+	}
+	return err
+}
+
+// selected returns the object that RESOURCE/NAME names or, with a selector, those of RESOURCE that
+// match it.
+func (s *script) selected(argument, namespace, selector string) (all []object, err error) {
+	if selector == "" {
+		o, err := s.object(argument, namespace)
+		return []object{o}, err
+	}
+	client, err := s.api.in(argument, namespace)
+	if err != nil {
+		return nil, err
+	}
+	list, err := client.List(s.tb.Context(), metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range list.Items {
+		all = append(all, object{client: client, name: o.GetName(), namespace: o.GetNamespace()})
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no %s match %s", argument, selector)
+	}
+	return all, nil
 }
 
 func (s *script) mergePatch(o object, text []byte, subresources ...string) error {
@@ -167,6 +203,31 @@ func remove(s *script, args []string) error {
 		policy = metav1.DeletePropagationOrphan
 	}
 	return o.client.Delete(s.tb.Context(), o.name, metav1.DeleteOptions{PropagationPolicy: &policy})
+}
+
+// own makes an object an owner of another one.
+func own(s *script, args []string) error {
+	flags := newFlags()
+	controller := flags.Bool("controller", false, "")
+	o, args, err := s.objectArgs(flags, args, 1, 1)
+	if err != nil {
+		return err
+	}
+	named, err := s.object(args[0], o.namespace)
+	if err != nil {
+		return err
+	}
+	owner, err := named.client.Get(s.tb.Context(), named.name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	ref := metav1.NewControllerRef(owner, owner.GroupVersionKind())
+	ref.Controller = controller
+	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": []any{ref}}})
+	if err != nil {
+		return err
+	}
+	return s.mergePatch(o, text)
 }
 
 func annotate(s *script, args []string) error { return s.setMetadata("annotations", args) }

@@ -18,7 +18,7 @@ import (
 
 // outcome is what a run of a base scenario has led to.
 type outcome struct {
-	state    map[string]string // objects without what each run sets anew, by resource and name
+	state    map[string]string // objects without what each run sets anew, by resource and name; those whose names are generated together
 	numbers  map[string]int    // creations and deletions that the API server has performed, by verb and resource
 	requests []tholetest.Request
 }
@@ -30,7 +30,7 @@ func (s *script) ownNamespace(namespace string) bool {
 
 // snapshot returns the objects of resources in the namespaces of the script.
 func (s *script) snapshot(resources []string) (map[string]string, error) {
-	state := map[string]string{}
+	texts := map[string][]string{}
 	for _, resource := range resources {
 		client, err := s.api.in(resource, metav1.NamespaceAll)
 		if err != nil {
@@ -42,9 +42,15 @@ func (s *script) snapshot(resources []string) (map[string]string, error) {
 		}
 		for _, o := range all.Items {
 			if s.ownNamespace(o.GetNamespace()) && o.GetName() != rootCA {
-				state[s.normal(resource+" "+o.GetNamespace()+"/"+o.GetName())] = s.normal(withoutServerFields(&o))
+				name := s.normal(resource + " " + o.GetNamespace() + "/" + o.GetName())
+				texts[name] = append(texts[name], s.normal(withoutServerFields(&o)))
 			}
 		}
+	}
+	state := map[string]string{}
+	for name, all := range texts {
+		slices.Sort(all)
+		state[name] = strings.Join(all, "\n")
 	}
 	return state, nil
 }
@@ -63,9 +69,9 @@ var anew = []struct {
 }{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
 	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "UID"},
-	{regexp.MustCompile(`(thole\.dev/applied): [0-9a-f]+`), "$1: DIGEST"}, // of what has the namespace and the UID of the owner
-	{regexp.MustCompile(`\b[0-9a-f]{32}\b`), "HASH"},                      // of the primary and of the fields, on an object that several primaries may share
-	{regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`), "kube-api-access-RANDOM"},
+	{regexp.MustCompile(`(thole\.dev/applied): [0-9a-f]+`), "$1: DIGEST"},  // of what has the namespace and the UID of the owner
+	{regexp.MustCompile(`\b[0-9a-f]{32}\b`), "HASH"},                       // of the primary and of the fields, on an object that several primaries may share
+	{regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5}\b`), "-RANDOM"}, // of a generated name: kube-api-access-x7kq2
 }
 
 // normal returns a text without what differs in each run.

@@ -72,3 +72,11 @@ func TestScenarios(t *testing.T) {
 	}
 	testscript.Run(t, suite.Params(*scripts))
 }
+
+// TestSoakScripts runs the scripts of testdata/soak, which take minutes.
+func TestSoakScripts(t *testing.T) {
+	if os.Getenv("SOAK") == "" {
+		t.Skip("set SOAK to run it")
+	}
+	testscript.Run(t, suite.Params(filepath.Join("testdata", "soak")))
+}

@@ -88,7 +88,7 @@ func (s *script) await(w wait, check func() error) (err error) {
 	if !ok {
 		return fmt.Errorf("not within %s: %w", within, err)
 	}
-	if err != nil {
+	if err != nil || w.during == 0 {
 		return err
 	}
 	return s.hold(w.during, check)

@@ -23,6 +23,8 @@ type Suite struct {
 	// Plugins are the directories in which the command plugin looks for a name, the
 	// first one first.
 	Plugins []string
+	// Flags are those of thole-devcluster.
+	Flags []string
 
 	started sync.Once
 	shared  *devcluster.Cluster
@@ -80,7 +82,7 @@ func namespaceFor(test string) string {
 
 // cluster returns the control plane that scripts share.
 func (s *Suite) cluster() (*devcluster.Cluster, error) {
-	s.started.Do(func() { s.shared, s.err = devcluster.StartMain() })
+	s.started.Do(func() { s.shared, s.err = devcluster.StartMainWith(s.Flags...) })
 	return s.shared, s.err
 }
 

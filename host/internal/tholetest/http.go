@@ -67,6 +67,7 @@ type Plugin struct {
 	CannotFollow     []string
 	MissingRights    []string
 	WaitsFor         string
+	WebhookProblem   string
 	Breaker          *Breaker // nil while no revision runs
 }
 

@@ -155,7 +155,7 @@ func content(r *rawjson.Reader) []byte {
 
 // bookkeeping reports whether a label or annotation is one of the host, or for it.
 func bookkeeping(name string) bool {
-	return abi.ReservedAnnotation(name) || name == abi.LabelManagedBy || strings.HasPrefix(name, "reconcile.thole.dev/")
+	return abi.ReservedAnnotation(name) || abi.ReservedLabel(name) || strings.HasPrefix(name, "reconcile.thole.dev/")
 }
 
 func digestOf(content []byte) string {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/thole-dev/thole/abi/tck"
 	"github.com/thole-dev/thole/abi/wasm"
+	"github.com/thole-dev/thole/host/internal/await"
 )
 
 // compilerFlag makes this test binary a compiler, or a program that fails in some
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == compilerFlag {
 		os.Exit(runAsCompiler(os.Args[2:]))
 	}
-	goleak.VerifyTestMain(m)
+	await.Main(m, func() error { return goleak.Find() })
 }
 
 // runAsCompiler is what the program that [compilerOf] configures does.

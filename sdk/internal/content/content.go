@@ -62,7 +62,7 @@ func ofOthers(texts []byte) []byte {
 	w.Object(func() {
 		for r, more := first(texts); more; more = r.NextMember() {
 			name := r.Name()
-			if !abi.ReservedAnnotation(name) && name != abi.LabelManagedBy && !strings.HasPrefix(name, "reconcile.thole.dev/") {
+			if !abi.ReservedAnnotation(name) && !abi.ReservedLabel(name) && !strings.HasPrefix(name, "reconcile.thole.dev/") {
 				w.Name(name).Raw(r.Raw())
 			}
 		}

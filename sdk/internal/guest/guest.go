@@ -22,12 +22,13 @@ type Controller struct {
 	Warm func() error
 }
 
-// ReadOptions is what package read adds to a get or list.
+// ReadOptions is what packages read and children add to a get or list.
 type ReadOptions struct {
 	Fields   []string
 	Limit    int
 	Continue string
 	Next     *string // where the continue of a list's reply goes; nil if the whole list is read
+	OwnedBy  abi.OwnedBy
 }
 
 // Run is one run of a controller. It is a struct of functions and not an

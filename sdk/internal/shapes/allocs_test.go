@@ -25,10 +25,20 @@ var full = map[string]string{
 	"Table":     `{"a":{"int":1}}`,
 	"Word":      `"word"`,
 	"Generated": `{"words":["a"],"load":{"p":{"number":2}}}`,
+	"Compact":   compact,
+	"Visiting":  `{"compact":` + compact + `,"part":{"count":1},"parts":[{"name":"a"},{}],"zero":{"name":"a"},"meta":{"name":"m"}}`,
+	"Visited":   `{"visited":{"name":"n","words":["a"]}}`,
 }
+
+const compact = `{"name":"n","count":1,"bool":true,"int8":-1,"words":["a","b"],"texts":{"a":"b"},"part":{"time":"t"},"maybe":{"name":"m"},` +
+	`"list":[{},{"count":2}],"port":"http","metadata":{"labels":{"a":"b"}},"other":{"name":"o"},` +
+	`"empty":{"flag":true,"int64":1,"numbers":[1,2],"maybe":1,"perhaps":false,"selector":{"matchLabels":{}}},"zero":{"maybe":"","other":{"words":["a"]}}}`
 
 // reader is the number of allocations for any text: the reader and its path.
 const reader = 2
+
+// visitors is the number of visitors for a subject with compact codecs.
+var visitors = map[string]float64{"Compact": 1, "Visiting": 5, "Visited": 1}
 
 // TestFilledValueIsReadWithoutAllocation: a value that has its slices, maps and pointers
 // already is filled without more memory.
@@ -43,7 +53,7 @@ func TestFilledValueIsReadWithoutAllocation(t *testing.T) {
 			r := rawjson.NewReader(text)
 			v.DecodeJSON(r)
 		})
-		if got > reader {
+		if got > reader+visitors[s.Name] {
 			t.Errorf("%s: %v allocations", s.Name, got)
 		}
 	}
@@ -60,7 +70,8 @@ func TestWritingAllocatesOnlyTheBuffer(t *testing.T) {
 			t.Fatalf("%s: %v", s.Name, err)
 		}
 		buffer := make([]byte, 0, 4096)
-		if got := testing.AllocsPerRun(100, func() { _, _ = v.AppendJSON(buffer) }); got != 0 {
+		// A copy of what is appended escapes to the visitor, too.
+		if got := testing.AllocsPerRun(100, func() { _, _ = v.AppendJSON(buffer) }); got > 2*visitors[s.Name] {
 			t.Errorf("%s: %v allocations", s.Name, got)
 		}
 	}

@@ -289,6 +289,86 @@ type Values struct {
 	Selected *sdk.LabelSelector      `json:"selected,omitempty"`
 }
 
+// Compact has all fields that a compact codec can have.
+//
+//thole:compact
+type Compact struct {
+	CompactPart
+	Bool     bool                    `json:"bool"`
+	Int8     int8                    `json:"int8"`
+	Words    []string                `json:"words"`
+	Texts    Labels                  `json:"texts"`
+	Part     CompactPart             `json:"part"`
+	Maybe    *CompactPart            `json:"maybe"`
+	List     []CompactPart           `json:"list"`
+	Index    map[Phase]CompactPart   `json:"index"`
+	Blobs    map[string][]byte       `json:"blobs"`
+	Port     sdk.IntOrString         `json:"port"`
+	Limits   map[string]sdk.Quantity `json:"limits"`
+	Metadata sdk.ObjectMeta          `json:"metadata"`
+	Other    parts.Visited           `json:"other"`
+	Empty    CompactEmpty            `json:"empty"`
+	Zero     CompactZero             `json:"zero,omitzero"`
+}
+
+// CompactEmpty has fields that are left out if they are empty.
+type CompactEmpty struct {
+	Flag     Flag                    `json:"flag,omitempty"`
+	Phase    Phase                   `json:"phase,omitempty"`
+	Int64    int64                   `json:"int64,omitempty"`
+	Words    []Phase                 `json:"words,omitempty"`
+	Texts    map[string]string       `json:"texts,omitempty"`
+	Part     CompactPart             `json:"part,omitempty"` //nolint:modernize // the test expects that it has no effect
+	Port     sdk.IntOrString         `json:"port,omitempty"` //nolint:modernize // the test expects that it has no effect
+	Limit    sdk.Quantity            `json:"limit,omitempty"`
+	Maybe    *int32                  `json:"maybe,omitempty"`
+	Perhaps  *bool                   `json:"perhaps,omitempty"`
+	List     CompactList             `json:"list,omitempty"`
+	Numbers  []int                   `json:"numbers,omitempty"`
+	Limits   map[string]sdk.Quantity `json:"limits,omitempty"`
+	Selector *sdk.LabelSelector      `json:"selector,omitempty"`
+	Other    *parts.Visited          `json:"other,omitempty"`
+}
+
+// CompactZero has fields that are left out if they are zero.
+type CompactZero struct {
+	Bool     bool                       `json:"bool,omitzero"`
+	Phase    Phase                      `json:"phase,omitzero"`
+	Int      int                        `json:"int,omitzero"`
+	Words    []string                   `json:"words,omitzero"`
+	Texts    map[string]string          `json:"texts,omitzero"`
+	Part     CompactPart                `json:"part,omitzero"`
+	Maybe    *string                    `json:"maybe,omitzero"`
+	List     []sdk.IntOrString          `json:"list,omitzero"`
+	Index    map[string]sdk.IntOrString `json:"index,omitzero"`
+	Port     sdk.IntOrString            `json:"port,omitzero"`
+	Limit    sdk.Quantity               `json:"limit,omitempty,omitzero"`
+	Metadata sdk.ObjectMeta             `json:"metadata,omitzero"`
+	Other    parts.Visited              `json:"other,omitzero"`
+}
+
+// CompactPart is a part of [Compact].
+type CompactPart struct {
+	Name  string   `json:"name,omitempty"`
+	Count int32    `json:"count"`
+	Time  sdk.Time `json:"time,omitempty"`
+}
+
+// CompactList is a list of structs.
+type CompactList []CompactPart
+
+// Visiting consists of types with a compact codec, and has none itself.
+//
+//thole:generate
+type Visiting struct {
+	Compact Compact                  `json:"compact"`
+	Part    *CompactPart             `json:"part"`
+	Parts   []CompactPart            `json:"parts"`
+	Others  map[string]parts.Visited `json:"others"`
+	Zero    parts.Visited            `json:"zero,omitzero"`
+	Meta    sdk.ObjectMeta           `json:"meta"` // that has both codecs
+}
+
 // Hex has JSON methods.
 type Hex uint32
 

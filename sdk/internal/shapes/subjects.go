@@ -31,6 +31,7 @@ var Subjects = []Subject{
 	of[Scalars]("Scalars"), of[Optional]("Optional"), of[Zero]("Zero"), of[Nested]("Nested"), of[Named]("Named"),
 	of[Embedding]("Embedding"), of[Tags]("Tags"), of[Values]("Values"), of[Tree]("Tree"),
 	of[List]("List"), of[Table]("Table"), of[Word]("Word"), of[parts.Generated]("Generated"),
+	of[Compact]("Compact"), of[Visiting]("Visiting"), of[parts.Compact]("Visited"),
 }
 
 // Decode reads a text as the SDK does.

@@ -66,4 +66,17 @@ var Texts = []string{
 
 	// Slices and maps as the whole text.
 	`[{"X":1},{"Y":2},null]`, `{"a":{"int":1},"b":null}`, `"word"`, `[1]`, `{"a":1}`,
+
+	// Compact and Visiting.
+	`{"name":"n","count":1,"bool":true,"int8":127,"words":["a",null],"texts":{"a":"b"},"part":{"count":7},"maybe":{"name":"m"},"list":[{"name":"l"},{}]}`,
+	`{"words":null,"texts":null,"part":null,"maybe":null,"list":null,"index":null,"blobs":null,"port":null,"limits":null,"metadata":null,"other":null,"zero":null}`,
+	`{"list":[{"name":"a"},{"name":"b"}],"list":[{"count":1}],"maybe":{"name":"a"},"maybe":{"count":1},"index":{"a":{"name":"x"}},"index":{"a":{"count":1}}}`,
+	`{"words":[],"texts":{},"list":[],"index":{},"blobs":{},"limits":{},"empty":{"list":[],"words":[],"texts":{},"limits":{},"numbers":[]}}`,
+	`{"blobs":{"a":"AQ==","b":null,"c":[1]},"limits":{"cpu":"500m","n":1},"port":"http","index":{"b":{"count":2},"a":{}}}`, `{"list":[null,1]}`,
+	`{"zero":{"words":[],"part":{"time":""}}}`, `{"zero":{"part":{"count":1}}}`, `{"zero":{"index":{"a":1}}}`, `{"zero":{"list":[]}}`, `{"zero":{"texts":{}}}`,
+	`{"zero":{"metadata":{"labels":{}},"other":{"words":[]}}}`, `{"zero":{"other":{"words":["a"]}},"metadata":{"ownerReferences":[{"uid":"u"}]}}`,
+	`{"empty":{"flag":true,"phase":"p","int64":9223372036854775807,"maybe":2147483647,"perhaps":false,"selector":{"matchExpressions":[{"key":"k"}]},"other":{}}}`,
+	`{"empty":{"int64":9223372036854775808}}`, `{"empty":{"maybe":2147483648}}`, `{"int8":128}`, `{"bool":"x"}`, `{"part":[]}`, `{"list":{}}`, `{"index":[]}`, `{"maybe":1}`,
+	`{"compact":{"name":"a"},"part":{"count":1},"parts":[{"count":1},null],"others":{"a":{"name":"n"},"b":null},"zero":{"words":[]},"meta":{"name":"m"}}`,
+	`{"visited":{"name":"n","words":["w"]},"parts":null,"part":null,"others":null}`,
 }

@@ -1579,6 +1579,22 @@ func appendJSONTagged(dst []byte, x *Tagged) []byte {
 	return codec.CloseObject(dst, at)
 }
 
+func visitJSONObjectMeta(x *sdk.ObjectMeta, v *codec.Visitor) {
+	for at := v.First(); at >= 0; at = v.Next(at) {
+		codec.VisitString(v, "name", codec.OmitEmpty, &x.Name)
+		codec.VisitString(v, "namespace", codec.OmitEmpty, &x.Namespace)
+		codec.VisitString(v, "uid", codec.OmitEmpty, &x.UID)
+		codec.VisitString(v, "resourceVersion", codec.OmitEmpty, &x.ResourceVersion)
+		codec.VisitInt(v, "generation", codec.OmitEmpty, &x.Generation)
+		codec.VisitString(v, "creationTimestamp", codec.OmitEmpty, &x.CreationTimestamp)
+		codec.VisitString(v, "deletionTimestamp", codec.OmitEmpty, &x.DeletionTimestamp)
+		codec.VisitStringMap(v, "labels", codec.OmitEmpty, &x.Labels)
+		codec.VisitStringMap(v, "annotations", codec.OmitEmpty, &x.Annotations)
+		codec.VisitStrings(v, "finalizers", codec.OmitEmpty, &x.Finalizers)
+		codec.VisitList(v, "ownerReferences", codec.OmitEmpty, &x.OwnerReferences, visitJSONOwnerReference)
+	}
+}
+
 func readJSONObjectMeta(r *codec.Reader, x *sdk.ObjectMeta) {
 	for more := r.FirstMember(); more; more = r.NextMember() {
 		switch r.Name() {
@@ -1680,6 +1696,17 @@ func appendJSONListOfOwnerReference(dst []byte, x []sdk.OwnerReference) []byte {
 		dst = appendJSONOwnerReference(dst, &x[i])
 	}
 	return codec.CloseArray(dst, at)
+}
+
+func visitJSONOwnerReference(x *sdk.OwnerReference, v *codec.Visitor) {
+	for at := v.First(); at >= 0; at = v.Next(at) {
+		codec.VisitString(v, "apiVersion", codec.Always, &x.APIVersion)
+		codec.VisitString(v, "kind", codec.Always, &x.Kind)
+		codec.VisitString(v, "name", codec.Always, &x.Name)
+		codec.VisitString(v, "uid", codec.Always, &x.UID)
+		codec.VisitBool(v, "controller", codec.OmitEmpty, &x.Controller)
+		codec.VisitBool(v, "blockOwnerDeletion", codec.OmitEmpty, &x.BlockOwnerDeletion)
+	}
 }
 
 func readJSONOwnerReference(r *codec.Reader, x *sdk.OwnerReference) {
@@ -2280,6 +2307,13 @@ func appendJSONListOfPort(dst []byte, x []parts.Port) []byte {
 	return codec.CloseArray(dst, at)
 }
 
+func visitJSONLabelSelector(x *sdk.LabelSelector, v *codec.Visitor) {
+	for at := v.First(); at >= 0; at = v.Next(at) {
+		codec.VisitStringMap(v, "matchLabels", codec.OmitEmpty, &x.MatchLabels)
+		codec.VisitList(v, "matchExpressions", codec.OmitEmpty, &x.MatchExpressions, visitJSONLabelSelectorRequirement)
+	}
+}
+
 func readJSONLabelSelector(r *codec.Reader, x *sdk.LabelSelector) {
 	for more := r.FirstMember(); more; more = r.NextMember() {
 		switch r.Name() {
@@ -2329,6 +2363,14 @@ func appendJSONListOfLabelSelectorRequirement(dst []byte, x []sdk.LabelSelectorR
 	return codec.CloseArray(dst, at)
 }
 
+func visitJSONLabelSelectorRequirement(x *sdk.LabelSelectorRequirement, v *codec.Visitor) {
+	for at := v.First(); at >= 0; at = v.Next(at) {
+		codec.VisitString(v, "key", codec.Always, &x.Key)
+		codec.VisitString(v, "operator", codec.Always, &x.Operator)
+		codec.VisitStrings(v, "values", codec.OmitEmpty, &x.Values)
+	}
+}
+
 func readJSONLabelSelectorRequirement(r *codec.Reader, x *sdk.LabelSelectorRequirement) {
 	for more := r.FirstMember(); more; more = r.NextMember() {
 		switch r.Name() {
@@ -2353,6 +2395,214 @@ func appendJSONLabelSelectorRequirement(dst []byte, x *sdk.LabelSelectorRequirem
 		dst = codec.AppendStrings(dst, x.Values)
 	}
 	return codec.CloseObject(dst, at)
+}
+
+// DecodeJSON fills x from JSON; see package codec.
+func (x *Compact) DecodeJSON(r *codec.Reader) { codec.ReadVisited(r, x, (*Compact).VisitJSON) }
+
+// AppendJSON appends x as JSON; see package codec.
+func (x Compact) AppendJSON(dst []byte) ([]byte, error) {
+	return codec.AppendVisited(dst, &x, (*Compact).VisitJSON)
+}
+
+// VisitJSON visits the fields of x; see [codec.Visitor].
+func (x *Compact) VisitJSON(v *codec.Visitor) {
+	for at := v.First(); at >= 0; at = v.Next(at) {
+		codec.VisitString(v, "name", codec.OmitEmpty, &x.CompactPart.Name)
+		codec.VisitInt(v, "count", codec.Always, &x.CompactPart.Count)
+		codec.VisitString(v, "time", codec.OmitEmpty, &x.CompactPart.Time)
+		codec.VisitBool(v, "bool", codec.Always, &x.Bool)
+		codec.VisitInt(v, "int8", codec.Always, &x.Int8)
+		codec.VisitStrings(v, "words", codec.Always, &x.Words)
+		codec.VisitStringMap(v, "texts", codec.Always, &x.Texts)
+		codec.VisitStruct(v, "part", codec.Always, &x.Part, (*CompactPart).VisitJSON)
+		codec.VisitPointer(v, "maybe", codec.Always, &x.Maybe, (*CompactPart).VisitJSON)
+		codec.VisitList(v, "list", codec.Always, &x.List, (*CompactPart).VisitJSON)
+		codec.VisitMap(v, "index", codec.Always, &x.Index, (*CompactPart).VisitJSON)
+		codec.VisitMap(v, "blobs", codec.Always, &x.Blobs, codec.BytesValue)
+		codec.VisitOwn(v, "port", codec.Always, &x.Port)
+		codec.VisitMap(v, "limits", codec.Always, &x.Limits, codec.OwnValue)
+		codec.VisitStruct(v, "metadata", codec.Always, &x.Metadata, visitJSONObjectMeta)
+		codec.VisitStruct(v, "other", codec.Always, &x.Other, (*parts.Visited).VisitJSON)
+		codec.VisitStruct(v, "empty", codec.Always, &x.Empty, (*CompactEmpty).VisitJSON)
+		codec.VisitStruct(v, "zero", codec.OmitZero, &x.Zero, (*CompactZero).VisitJSON)
+	}
+}
+
+// VisitJSON visits the fields of x; see [codec.Visitor].
+func (x *CompactPart) VisitJSON(v *codec.Visitor) {
+	for at := v.First(); at >= 0; at = v.Next(at) {
+		codec.VisitString(v, "name", codec.OmitEmpty, &x.Name)
+		codec.VisitInt(v, "count", codec.Always, &x.Count)
+		codec.VisitString(v, "time", codec.OmitEmpty, &x.Time)
+	}
+}
+
+func readJSONListOfCompactPart(r *codec.Reader, x *[]CompactPart) {
+	if r.Null() {
+		*x = nil
+		return
+	}
+	list := (*x)[:0]
+	for more := r.FirstElement(); more; more = r.NextElement() {
+		list = codec.Extend(list)
+		codec.ReadVisited(r, &list[len(list)-1], (*CompactPart).VisitJSON)
+	}
+	*x = codec.Filled(list)
+}
+
+func appendJSONListOfCompactPart(dst []byte, x []CompactPart) ([]byte, error) {
+	if x == nil {
+		return codec.AppendNull(dst), nil
+	}
+	var err error
+	at := len(dst)
+	for i := range x {
+		dst = append(dst, ',')
+		if dst, err = codec.AppendVisited(dst, &x[i], (*CompactPart).VisitJSON); err != nil {
+			return dst, codec.WithinElement(i, err)
+		}
+	}
+	return codec.CloseArray(dst, at), nil
+}
+
+// VisitJSON visits the fields of x; see [codec.Visitor].
+func (x *CompactEmpty) VisitJSON(v *codec.Visitor) {
+	for at := v.First(); at >= 0; at = v.Next(at) {
+		codec.VisitBool(v, "flag", codec.OmitEmpty, &x.Flag)
+		codec.VisitString(v, "phase", codec.OmitEmpty, &x.Phase)
+		codec.VisitInt(v, "int64", codec.OmitEmpty, &x.Int64)
+		codec.VisitStrings(v, "words", codec.OmitEmpty, &x.Words)
+		codec.VisitStringMap(v, "texts", codec.OmitEmpty, &x.Texts)
+		codec.VisitStruct(v, "part", codec.Always, &x.Part, (*CompactPart).VisitJSON)
+		codec.VisitOwn(v, "port", codec.Always, &x.Port)
+		codec.VisitOwn(v, "limit", codec.OmitEmpty, &x.Limit)
+		codec.VisitPointer(v, "maybe", codec.OmitEmpty, &x.Maybe, codec.IntValue)
+		codec.VisitPointer(v, "perhaps", codec.OmitEmpty, &x.Perhaps, codec.BoolValue)
+		codec.VisitList(v, "list", codec.OmitEmpty, &x.List, (*CompactPart).VisitJSON)
+		codec.VisitList(v, "numbers", codec.OmitEmpty, &x.Numbers, codec.IntValue)
+		codec.VisitMap(v, "limits", codec.OmitEmpty, &x.Limits, codec.OwnValue)
+		codec.VisitPointer(v, "selector", codec.OmitEmpty, &x.Selector, visitJSONLabelSelector)
+		codec.VisitPointer(v, "other", codec.OmitEmpty, &x.Other, (*parts.Visited).VisitJSON)
+	}
+}
+
+// VisitJSON visits the fields of x; see [codec.Visitor].
+func (x *CompactZero) VisitJSON(v *codec.Visitor) {
+	for at := v.First(); at >= 0; at = v.Next(at) {
+		codec.VisitBool(v, "bool", codec.OmitZero, &x.Bool)
+		codec.VisitString(v, "phase", codec.OmitZero, &x.Phase)
+		codec.VisitInt(v, "int", codec.OmitZero, &x.Int)
+		codec.VisitStrings(v, "words", codec.OmitZero, &x.Words)
+		codec.VisitStringMap(v, "texts", codec.OmitZero, &x.Texts)
+		codec.VisitStruct(v, "part", codec.OmitZero, &x.Part, (*CompactPart).VisitJSON)
+		codec.VisitPointer(v, "maybe", codec.OmitZero, &x.Maybe, codec.StringValue)
+		codec.VisitList(v, "list", codec.OmitZero, &x.List, codec.OwnValue)
+		codec.VisitMap(v, "index", codec.OmitZero, &x.Index, codec.OwnValue)
+		codec.VisitOwn(v, "port", codec.OmitZero, &x.Port)
+		codec.VisitOwn(v, "limit", codec.OmitEmpty, &x.Limit)
+		codec.VisitStruct(v, "metadata", codec.OmitZero, &x.Metadata, visitJSONObjectMeta)
+		codec.VisitStruct(v, "other", codec.OmitZero, &x.Other, (*parts.Visited).VisitJSON)
+	}
+}
+
+// DecodeJSON fills x from JSON; see package codec.
+func (x *Visiting) DecodeJSON(r *codec.Reader) {
+	for more := r.FirstMember(); more; more = r.NextMember() {
+		switch r.Name() {
+		case "compact":
+			codec.ReadVisited(r, &x.Compact, (*Compact).VisitJSON)
+		case "part":
+			if r.Null() {
+				x.Part = nil
+			} else {
+				if x.Part == nil {
+					x.Part = new(CompactPart)
+				}
+				codec.ReadVisited(r, x.Part, (*CompactPart).VisitJSON)
+			}
+		case "parts":
+			readJSONListOfCompactPart(r, &x.Parts)
+		case "others":
+			readJSONMapOfVisited(r, &x.Others)
+		case "zero":
+			codec.ReadVisited(r, &x.Zero, (*parts.Visited).VisitJSON)
+		case "meta":
+			readJSONObjectMeta(r, &x.Meta)
+		}
+	}
+}
+
+// AppendJSON appends x as JSON; see package codec.
+func (x Visiting) AppendJSON(dst []byte) ([]byte, error) {
+	return appendJSONVisiting(dst, &x)
+}
+
+func appendJSONVisiting(dst []byte, x *Visiting) ([]byte, error) {
+	var err error
+	at := len(dst)
+	dst = append(dst, `,"compact":`...)
+	if dst, err = codec.AppendVisited(dst, &x.Compact, (*Compact).VisitJSON); err != nil {
+		return dst, codec.Within("compact", err)
+	}
+	dst = append(dst, `,"part":`...)
+	if x.Part == nil {
+		dst = codec.AppendNull(dst)
+	} else {
+		if dst, err = codec.AppendVisited(dst, x.Part, (*CompactPart).VisitJSON); err != nil {
+			return dst, codec.Within("part", err)
+		}
+	}
+	dst = append(dst, `,"parts":`...)
+	if dst, err = appendJSONListOfCompactPart(dst, x.Parts); err != nil {
+		return dst, codec.Within("parts", err)
+	}
+	dst = append(dst, `,"others":`...)
+	if dst, err = appendJSONMapOfVisited(dst, x.Others); err != nil {
+		return dst, codec.Within("others", err)
+	}
+	if !(codec.IsZero(&x.Zero, (*parts.Visited).VisitJSON)) {
+		dst = append(dst, `,"zero":`...)
+		if dst, err = codec.AppendVisited(dst, &x.Zero, (*parts.Visited).VisitJSON); err != nil {
+			return dst, codec.Within("zero", err)
+		}
+	}
+	dst = append(dst, `,"meta":`...)
+	dst = appendJSONObjectMeta(dst, &x.Meta)
+	return codec.CloseObject(dst, at), nil
+}
+
+func readJSONMapOfVisited(r *codec.Reader, x *map[string]parts.Visited) {
+	if r.Null() {
+		*x = nil
+		return
+	}
+	if *x == nil {
+		*x = map[string]parts.Visited{}
+	}
+	for more := r.FirstMember(); more; more = r.NextMember() {
+		name := r.Name()
+		var value parts.Visited
+		codec.ReadVisited(r, &value, (*parts.Visited).VisitJSON)
+		(*x)[name] = value
+	}
+}
+
+func appendJSONMapOfVisited(dst []byte, x map[string]parts.Visited) ([]byte, error) {
+	if x == nil {
+		return codec.AppendNull(dst), nil
+	}
+	var err error
+	at := len(dst)
+	var buffer [codec.SmallMap]string
+	for _, name := range codec.Keys(x, buffer[:0]) {
+		dst = codec.AppendName(dst, name)
+		value := x[name]
+		if dst, err = codec.AppendVisited(dst, &value, (*parts.Visited).VisitJSON); err != nil {
+			return dst, codec.WithinKey(name, err)
+		}
+	}
+	return codec.CloseObject(dst, at), nil
 }
 
 // DecodeJSON fills x from JSON; see package codec.

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"testing"
 	"time"
+
+	"github.com/thole-dev/thole/sdk/generate"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -17,11 +19,11 @@ var update = flag.Bool("update", false, "write the golden files")
 func TestGeneratedFile(t *testing.T) {
 	for _, dir := range plugins(t, "testdata/accepted") {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
-			content, err := Generate(t.Context(), dir)
+			content, err := Generate(t.Context(), generate.Place{Dir: dir})
 			if err != nil {
 				t.Fatal(err)
 			}
-			again, err := Generate(t.Context(), dir)
+			again, err := Generate(t.Context(), generate.Place{Dir: dir})
 			if err != nil || !bytes.Equal(content, again) {
 				t.Errorf("the second time it is different, with error %v", err)
 			}
@@ -34,7 +36,7 @@ func TestGeneratedFile(t *testing.T) {
 func TestMistakeIsRefused(t *testing.T) {
 	for _, dir := range plugins(t, "testdata/refused") {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
-			content, err := Generate(t.Context(), dir)
+			content, err := Generate(t.Context(), generate.Place{Dir: dir})
 			if err == nil {
 				t.Fatalf("nothing is refused:\n%s", content)
 			}

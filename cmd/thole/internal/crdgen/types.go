@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"go/token"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,15 +33,18 @@ type typeSet struct {
 }
 
 // loadTypes loads the packages that declare the types of the controllers.
-func loadTypes(ctx context.Context, dir string, controllers []generate.Controller) (*typeSet, error) {
+func loadTypes(ctx context.Context, at generate.Place, controllers []generate.Controller) (*typeSet, error) {
 	paths := map[string]bool{}
 	for _, c := range controllers {
 		for _, v := range c.Versions {
 			paths[v.Spec.Package], paths[v.Status.Package] = true, true
 		}
 	}
-	t := &typeSet{dir: dir, fset: token.NewFileSet(), packages: map[string]*loader.Package{}, checked: map[crd.TypeIdent]bool{}}
-	config := &packages.Config{Context: ctx, Dir: dir, Fset: t.fset, Mode: packages.NeedModule}
+	t := &typeSet{dir: at.Dir, fset: token.NewFileSet(), packages: map[string]*loader.Package{}, checked: map[crd.TypeIdent]bool{}}
+	config := &packages.Config{Context: ctx, Dir: at.Dir, Fset: t.fset, Mode: packages.NeedModule}
+	if at.Temp != "" {
+		config.Env = append(os.Environ(), "GOTMPDIR="+at.Temp)
+	}
 	roots, err := loader.LoadRootsWithConfig(config, sortedKeys(paths)...)
 	if err != nil {
 		return nil, err

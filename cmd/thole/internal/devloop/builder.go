@@ -1,6 +1,7 @@
 package devloop
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/cmd/thole/internal/crdgen"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/inspect"
 	"github.com/thole-dev/thole/host/sanitize"
@@ -120,7 +122,8 @@ func (b *builder) work(ctx context.Context, current *build, out chan<- buildEven
 	if next != nil || ctx.Err() != nil {
 		return next
 	}
-	if !send(ctx, out, buildEvent{ended: current}) {
+	// The schema comes before the plugin that needs it: the build may have changed it.
+	if !b.reportManifests(ctx, out) || !send(ctx, out, buildEvent{ended: current}) {
 		return nil
 	}
 	return b.awaitChange(ctx, nil, out)
@@ -238,6 +241,9 @@ func (b *builder) produce(ctx context.Context, current *build) error {
 	case generateError != nil:
 		return errors.New(relocate(generateError.Error(), b.dir, b.cwd))
 	}
+	if err := b.generateCRD(ctx); err != nil {
+		return errors.New(relocate(err.Error(), b.dir, b.cwd))
+	}
 	current.compiled = time.Now()
 	info, err := os.Stat(current.file)
 	if err != nil {
@@ -257,6 +263,25 @@ func (b *builder) generate(ctx context.Context) error {
 		return err
 	}
 	return generate.Update(files, false, func(string) {})
+}
+
+// generateCRD updates crd.yaml if `thole generate crd` has written it.
+func (b *builder) generateCRD(ctx context.Context) error {
+	path := filepath.Join(b.dir, crdFile)
+	switch have, err := os.ReadFile(path); {
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return err
+	case !bytes.HasPrefix(have, []byte(crdgen.Header)):
+		return nil // there is none, or it is the author's own
+	}
+	content, err := crdgen.Generate(ctx, generate.Place{Dir: b.dir, Temp: b.scratch})
+	switch {
+	case errors.Is(err, crdgen.ErrNothing): // its types are in another module
+		return nil
+	case err != nil:
+		return err
+	}
+	return generate.Update([]generate.File{{Path: path, Content: content}}, false, func(string) {})
 }
 
 // moduleInspector finds out the name of a plugin from its module. The file must

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/cmd/thole/internal/crdgen"
 )
 
 // bench is a running builder, with a compiler that copies main.go.
@@ -188,6 +189,28 @@ func TestChangesOfManifestsAreReportedWithoutABuild(t *testing.T) {
 	}
 	if e := b.next(); !slices.Equal(e.manifests, []string{"policy.yaml"}) {
 		t.Fatalf("event %+v", e)
+	}
+}
+
+// A crd.yaml that `thole generate crd` has written is updated by each build, and no other one is. The
+// module of the package has no SDK, so that this fails.
+func TestOnlyAGeneratedCRDIsGenerated(t *testing.T) {
+	b := newBench(t, nil)
+	b.expectEnded()
+	main := readText(t, filepath.Join(b.dir, "main.go"))
+	for i, crd := range []string{crdgen.Header, "# mine\n"} {
+		tree(t, b.dir, "crd.yaml", crd)
+		if e := b.next(); !slices.Equal(e.manifests, []string{"crd.yaml"}) {
+			t.Fatalf("event %+v", e)
+		}
+		tree(t, b.dir, "main.go", main+strings.Repeat("// again\n", i+1))
+		built := b.expectBuild("main.go")
+		if tried := built.err != nil; tried != (crd == crdgen.Header) {
+			t.Errorf("with %q: %v", crd, built.err)
+		}
+		if got := readText(t, filepath.Join(b.dir, "crd.yaml")); got != crd {
+			t.Errorf("crd.yaml is %q", got)
+		}
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
+	hostobject "github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sanitize"
 )
 
@@ -77,8 +78,12 @@ func (w *objectWatch) wait() { w.running.Wait() }
 // watchPlugin follows the kinds of a plugin that has started.
 func (s *session) watchPlugin(ctx context.Context, e events.PluginStarted) {
 	for _, c := range e.Manifest.Controllers {
-		s.watch.primaries.add(gvk(c.For.Kind).GroupKind())
-		s.sample.primaries[c.Name] = gvk(c.For.Kind).GroupKind()
+		primary := gvk(c.For.Kind).GroupKind()
+		s.watch.primaries.add(primary)
+		s.sample.primaries[c.Name] = primary
+		s.sample.silent[primary] = !slices.ContainsFunc(e.Manifest.Controllers, func(other abi.Controller) bool {
+			return gvk(other.For.Kind).GroupKind() == primary && hostobject.HasConditions(&other)
+		})
 		for _, kind := range append([]abi.Kind{c.For.Kind}, abi.Kinds(c.Owns)...) {
 			s.followKind(ctx, gvk(kind))
 		}

@@ -14,7 +14,7 @@ const (
 	stopTimeout = time.Minute // for a child process to end after it was asked to; a second is usual
 	tailLines   = 8
 
-	interruptTimeout = time.Second // for this process to end after Ctrl-C has ended a child
+	interruptTimeout = time.Second // the default of process.interruptTimeout
 )
 
 // process is a child process. It has a process group of its own, so that Ctrl-C
@@ -26,6 +26,8 @@ type process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended
 	err  error         // how it ended; valid after done
+
+	interruptTimeout time.Duration // for this process to end after Ctrl-C has ended the child
 }
 
 // startProcess starts cmd, with its standard error in the file log.
@@ -41,7 +43,7 @@ func startProcess(name, log string, cmd *exec.Cmd) (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	p := &process{name: name, log: log, cmd: cmd, done: make(chan struct{})}
+	p := &process{name: name, log: log, cmd: cmd, done: make(chan struct{}), interruptTimeout: interruptTimeout}
 	go func() {
 		p.err = cmd.Wait()
 		_ = file.Close()
@@ -89,7 +91,7 @@ func (p *process) watch(over, hurry <-chan struct{}, lost func(error)) {
 			select {
 			case <-over:
 				return
-			case <-time.After(interruptTimeout):
+			case <-time.After(p.interruptTimeout):
 			}
 		}
 		lost(endedError{p})

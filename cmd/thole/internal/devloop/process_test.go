@@ -47,7 +47,9 @@ func TestInterruptOfBothIsNoLossOfTheProcess(t *testing.T) {
 	<-p.done
 	over := make(chan struct{})
 	time.AfterFunc(interruptTimeout/10, func() { close(over) })
+	p.interruptTimeout = time.Minute
 	p.watch(over, nil, func(err error) { t.Error(err) })
+	p.interruptTimeout = time.Millisecond
 	lost := false
 	p.watch(nil, nil, func(error) { lost = true })
 	if !lost {

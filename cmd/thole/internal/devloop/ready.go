@@ -12,7 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/status"
 )
 
@@ -20,6 +22,7 @@ import (
 type sampleState struct {
 	objects   map[string]*sampleObject    // by kind, namespace and name
 	primaries map[string]schema.GroupKind // of the plugin, by the name of the controller
+	silent    map[schema.GroupKind]bool   // of which the host writes no condition
 	complete  bool                        // all were Ready since the last apply
 	suggested bool                        // commands were suggested
 }
@@ -30,11 +33,12 @@ type sampleObject struct {
 	applied time.Time
 	latest  *object // as it was last seen; nil: not yet
 	ran     bool    // a run of it has ended
+	reached bool    // the last run has succeeded
 	ready   bool    // it was Ready since it was applied
 }
 
 func newSampleState() sampleState {
-	return sampleState{objects: map[string]*sampleObject{}, primaries: map[string]schema.GroupKind{}}
+	return sampleState{objects: map[string]*sampleObject{}, primaries: map[string]schema.GroupKind{}, silent: map[schema.GroupKind]bool{}}
 }
 
 // watchSample follows the kind of an object of sample.yaml that is about to be
@@ -65,7 +69,9 @@ func (s *sampleState) relevant() (all []*sampleObject) {
 func (s *sampleState) noteRun(e events.RunEnded) {
 	kind := s.primaries[e.Controller].Kind
 	for name, o := range s.objects {
-		o.ran = o.ran || name == kind+" "+e.Object
+		if name == kind+" "+e.Object {
+			o.ran, o.reached = true, e.Failure.Class == abi.ClassNone && e.Result != string(outcome.MetricRequeue)
+		}
 	}
 }
 
@@ -85,7 +91,7 @@ func (s *session) checkSample(at time.Time) {
 	all := s.sample.relevant()
 	complete := len(all) > 0
 	for _, o := range all {
-		if o.latest != nil && o.ran && !o.ready && isReady(o.latest) {
+		if o.latest != nil && o.ran && !o.ready && s.sample.isReady(o) {
 			o.ready = true
 			s.out.say("ready", good, "%s, %s after it was applied", named(o.latest), shortDuration(at.Sub(o.applied)))
 		}
@@ -105,10 +111,19 @@ func (s *session) checkSample(at time.Time) {
 	}
 }
 
-// isReady reports whether an object is Ready, for its present generation.
-func isReady(o *object) bool {
+// isReady reports whether an object is Ready, for its present generation. Of one of which the
+// host writes no condition the last run must have succeeded.
+func (s *sampleState) isReady(o *sampleObject) bool {
+	if s.silent[o.latest.GroupVersionKind().GroupKind()] {
+		return o.reached && isObserved(o.latest)
+	}
+	return isObserved(o.latest) && slices.ContainsFunc(conditions(o.latest), isReadyCondition)
+}
+
+// isObserved reports whether the status is about the present generation, if it states one.
+func isObserved(o *object) bool {
 	observed, found, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
-	return (!found || observed == o.GetGeneration()) && slices.ContainsFunc(conditions(o), isReadyCondition)
+	return !found || observed == o.GetGeneration()
 }
 
 // suggest shows commands to try next.

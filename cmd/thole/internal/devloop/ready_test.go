@@ -9,10 +9,13 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/status"
 )
 
 func TestIsReadyIsAboutThePresentGeneration(t *testing.T) {
+	s := newSampleState()
+	isReady := func(o *object) bool { return s.isReady(&sampleObject{latest: o}) }
 	o := objectOf(t, managerYAML+"status: {observedGeneration: 1, conditions: [{type: Ready, status: 'True'}]}\n")
 	if !isReady(o) {
 		t.Error("not Ready")
@@ -23,6 +26,29 @@ func TestIsReadyIsAboutThePresentGeneration(t *testing.T) {
 	}
 	if isReady(objectOf(t, managerYAML)) {
 		t.Error("Ready without a condition")
+	}
+}
+
+func TestAnObjectWithoutConditionsOfTheHostIsReadyAfterASuccess(t *testing.T) {
+	s, _, _ := sampleSession(t)
+	o := s.sample.objects["PodManager ns/web"]
+	o.latest = o.wanted.DeepCopy()
+	s.sample.silent[o.wanted.GroupVersionKind().GroupKind()] = true
+	run := events.RunEnded{Run: events.Run{Controller: "managers", Object: "ns/web"}}
+	ready := func(result outcome.Metric, class abi.Class) bool {
+		run.Result, run.Failure.Class = string(result), class
+		s.sample.noteRun(run)
+		return s.sample.isReady(o)
+	}
+	if ready(outcome.MetricError, abi.ClassRetry) || ready(outcome.MetricRequeue, abi.ClassNone) || ready(outcome.MetricRequeueAfter, abi.ClassWaiting) {
+		t.Error("Ready without a success")
+	}
+	if !ready(outcome.MetricSuccess, abi.ClassNone) || !ready(outcome.MetricRequeueAfter, abi.ClassNone) {
+		t.Error("not Ready after a success")
+	}
+	o.latest.Object["status"] = map[string]any{"observedGeneration": o.latest.GetGeneration() - 1}
+	if s.sample.isReady(o) {
+		t.Error("Ready of an older generation")
 	}
 }
 

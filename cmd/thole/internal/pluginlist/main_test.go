@@ -3,7 +3,7 @@ package pluginlist
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/thole-dev/thole/cmd/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -85,3 +85,43 @@ type Left struct{}
 type Spec struct{ Err error }
 
 var _ = sdk.Controller[Spec, Spec]{}
+
+// Compact has what a compact codec cannot have.
+//
+//thole:compact
+type Compact struct {
+	Float     float64
+	Unsigned  uint
+	Bytes     []byte
+	Raw       sdk.Raw
+	Twice     **int
+	Lists     [][]string
+	Maps      map[string]map[string]string
+	Array     [2]int
+	Time      time.Time
+	Recursive *CompactTree
+	Zero      Positive `json:"zero,omitzero"`
+	*Inner
+	Fine string
+}
+
+// CompactTree is recursive.
+type CompactTree struct{ Next *CompactTree }
+
+// Positive has an IsZero method.
+type Positive int
+
+// IsZero reports whether p is not positive.
+func (p Positive) IsZero() bool { return p <= 0 }
+
+// Inner is embedded as a pointer.
+type Inner struct{ Word string }
+
+//thole:compact
+type CompactWords []string
+
+//thole:compact
+type CompactText struct{ A string }
+
+// MarshalText makes it more than a struct.
+func (c CompactText) MarshalText() ([]byte, error) { return []byte(c.A), nil }

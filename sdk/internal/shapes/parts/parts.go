@@ -30,3 +30,16 @@ type Generated struct {
 
 // Name is a string type for keys.
 type Name string
+
+// Compact is a type with a compact codec.
+//
+//thole:compact
+type Compact struct {
+	Visited Visited `json:"visited"`
+}
+
+// Visited has only the method of a compact codec that other structs need.
+type Visited struct {
+	Name  Name     `json:"name"`
+	Words []string `json:"words,omitempty"`
+}

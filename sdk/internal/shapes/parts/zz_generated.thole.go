@@ -138,3 +138,26 @@ func appendJSONMapOfPointerToFloat32(dst []byte, x map[Name]*float32) ([]byte, e
 	}
 	return codec.CloseObject(dst, at), nil
 }
+
+// DecodeJSON fills x from JSON; see package codec.
+func (x *Compact) DecodeJSON(r *codec.Reader) { codec.ReadVisited(r, x, (*Compact).VisitJSON) }
+
+// AppendJSON appends x as JSON; see package codec.
+func (x Compact) AppendJSON(dst []byte) ([]byte, error) {
+	return codec.AppendVisited(dst, &x, (*Compact).VisitJSON)
+}
+
+// VisitJSON visits the fields of x; see [codec.Visitor].
+func (x *Compact) VisitJSON(v *codec.Visitor) {
+	for at := v.First(); at >= 0; at = v.Next(at) {
+		codec.VisitStruct(v, "visited", codec.Always, &x.Visited, (*Visited).VisitJSON)
+	}
+}
+
+// VisitJSON visits the fields of x; see [codec.Visitor].
+func (x *Visited) VisitJSON(v *codec.Visitor) {
+	for at := v.First(); at >= 0; at = v.Next(at) {
+		codec.VisitString(v, "name", codec.Always, &x.Name)
+		codec.VisitStrings(v, "words", codec.OmitEmpty, &x.Words)
+	}
+}

@@ -51,7 +51,7 @@ func init() {
 		Name: "pulse", For: sdk.Kind{APIVersion: "scenario.thole.dev/v1", Kind: "Pulse"},
 		Reads: []sdk.Kind{configMapKind}, Writes: []sdk.Kind{configMapKind},
 		Reconcile: reconcile, Cleanup: cleanup,
-		Daemon: sdk.Daemon(watchFeed, sdk.DaemonSelector("pulse!=off"), sdk.StopGrace(2*time.Second)),
+		Daemon: sdk.Daemon(watchFeed, sdk.DaemonSelector("pulse!=off")),
 	})
 }
 

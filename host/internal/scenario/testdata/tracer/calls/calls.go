@@ -46,7 +46,7 @@ func Register(name, target string) {
 	conditions := sdk.Conditions{Target: target}
 	registerTraces(conditions)
 	registerBares(conditions)
-	registerNotes(conditions)
+	registerNotes()
 }
 
 // registerTraces registers the handlers of a kind with status.
@@ -79,12 +79,12 @@ func registerBares(conditions sdk.Conditions) {
 
 // registerNotes registers those of a kind without generation, spec and status: ConfigMaps with
 // the label note, as NAME-repaired must have, too.
-func registerNotes(conditions sdk.Conditions) {
+func registerNotes() {
 	var h handlers.Handlers[none, none]
 	add(&h, "data.scale")
 	sdk.Register(h.Controller(sdk.Controller[none, none]{
 		Name: "note", For: configMaps,
-		Writes: []sdk.Kind{configMaps}, Conditions: conditions,
+		Writes: []sdk.Kind{configMaps},
 		Select: sdk.Select(sdk.Followed{Kind: configMaps, Selector: sdk.Selector{LabelSelector: "note"}}),
 	}))
 }
