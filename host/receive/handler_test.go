@@ -461,7 +461,7 @@ func TestABodyHasItsTime(t *testing.T) {
 			good := post{token: "good-all", header: json, body: ce()}
 			w.expect(http.StatusAccepted, good)
 			w.expect(http.StatusRequestTimeout, post{path: "/short", token: "good-all", header: json, reader: silent})
-			w.expect(http.StatusRequestTimeout, post{path: "/short", token: "good-all", header: json, reader: func() io.Reader { return endless{50 * time.Millisecond} }})
+			w.expect(http.StatusRequestTimeout, post{path: "/short", token: "good-all", header: json, reader: func() io.Reader { return trickling{} }})
 			w.expect(http.StatusUnauthorized, post{header: json, reader: silent})
 			w.expect(http.StatusRequestEntityTooLarge, post{token: "good-all", header: json, reader: func() io.Reader { return endless{} }})
 			w.expect(http.StatusAccepted, good)

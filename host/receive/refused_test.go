@@ -88,11 +88,18 @@ func reconcileRule(resource string, names ...string) rbacv1.PolicyRule {
 }
 
 // endless is a body that has no end.
-type endless struct{ at time.Duration }
+type endless struct{}
 
-func (e endless) Read(p []byte) (int, error) {
-	<-time.After(e.at)
+func (endless) Read(p []byte) (int, error) {
 	return copy(p, bytes.Repeat([]byte(" "), len(p))), nil
+}
+
+// trickling is a body that has no end either, and never becomes too large.
+type trickling struct{}
+
+func (trickling) Read(p []byte) (int, error) {
+	<-time.After(10 * time.Millisecond)
+	return copy(p, " "), nil
 }
 
 // silent returns a body that sends nothing until it is closed.
