@@ -228,7 +228,7 @@ func TestARightThatIsMissingBetweenReviewsMakesObjectsDue(t *testing.T) {
 			{Resource: "gadgets", Verbs: []string{"get"}}, {Resource: "widgets", Verbs: []string{"get", "watch"}},
 		}}
 		v.refused = make([]atomic.Bool, len(v.ofAccount))
-		v.missing.Store(new([]string))
+		v.missing.Store(new([]lack))
 		p := &plugin{}
 		p.review.Store(v)
 		kind := abi.Kind{APIVersion: "v1", Kind: "Widget"}
@@ -278,6 +278,43 @@ func TestARightThatIsMissingBetweenReviewsMakesObjectsDue(t *testing.T) {
 	})
 }
 
+// The answers about the verbs of a rule are believed for a time each: a review may find a part of them changed.
+// Only what was granted makes objects due.
+func TestVerbsThatAreLostOneAfterTheOtherMakeNothingDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, due := &authorizer{}, 0
+		v := &rightsReview{
+			runner: &Runner{Config: Config{Access: a.reviewer("there"), Events: events.Observers()}}, account: rights.Account{Namespace: "a", Name: "there"},
+			ofAccount: []rights.Rule{{Resource: "gadgets", Verbs: []string{"get"}}, {Resource: "widgets", Verbs: []string{"get", "list"}}},
+			due:       func() { due++ },
+		}
+		v.refused = make([]atomic.Bool, len(v.ofAccount))
+		v.missing.Store(new([]lack))
+		for _, step := range []struct {
+			denied []string
+			due    int
+		}{
+			{denied: []string{"there list widgets"}},
+			{denied: []string{"there list widgets", "there get widgets"}},
+			{denied: []string{"there list widgets", "there get widgets", "there get gadgets"}},
+			{denied: []string{"there get widgets", "there get gadgets"}, due: 1},
+			{denied: []string{"there list widgets", "there get gadgets"}, due: 2},
+			{denied: []string{"there list widgets"}, due: 3},
+			{due: 4},
+			{due: 4},
+		} {
+			a.deny(nil, step.denied...)
+			time.Sleep(time.Minute) // fake time: no answer is remembered
+			if err := v.review(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if due != step.due {
+				t.Errorf("due %d times, want %d, without %q", due, step.due, step.denied)
+			}
+		}
+	})
+}
+
 func TestOneWriteWaitsForASlowAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, silent := fake.NewClientset(), make(chan struct{})
@@ -320,7 +357,7 @@ func TestMissingRightsAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return missing
+		return textsOf(missing)
 	}
 	if missing := look(maxMissing); len(missing) != maxMissing || !strings.Contains(missing[maxMissing-1], `namespace "n99"`) {
 		t.Errorf("%d are missing: %q", len(missing), missing)

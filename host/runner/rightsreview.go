@@ -30,9 +30,9 @@ type rightsReview struct {
 	ofAccount     []rights.Rule
 	refused       []atomic.Bool // of ofAccount: something was refused for want of the rule since the last review
 	ofHost        []rights.Rule
-	missing       atomic.Pointer[[]string] // what was found last
-	lastOfAccount []string                 // of that, "" for each rule that the account has; used by run
-	due           func()                   // makes all objects of the plugin due
+	missing       atomic.Pointer[[]lack] // what was found last
+	lastOfAccount []lack                 // of that, first whether it is there, then one for each rule; used by run
+	due           func()                 // makes all objects of the plugin due
 	cancel        context.CancelFunc
 	done          chan struct{}
 }
@@ -77,12 +77,15 @@ func (v *rightsReview) end() {
 }
 
 // found returns what a review, nil for none, found missing last.
-func (v *rightsReview) found() []string {
+func (v *rightsReview) found() []lack {
 	if v == nil {
 		return nil
 	}
 	return *v.missing.Load()
 }
+
+// missingRights returns the text of each lack that a review, nil for none, found last.
+func (v *rightsReview) missingRights() []string { return textsOf(v.found()) }
 
 func (v *rightsReview) run(ctx context.Context) {
 	defer close(v.done)
@@ -138,12 +141,12 @@ func (v *rightsReview) takeRefused() (refused []int) {
 
 // lacks reports whether the last review has found that the account lacks a rule.
 func (v *rightsReview) lacks(rule int) bool {
-	return len(v.lastOfAccount) > 0 && v.lastOfAccount[rule+1] != ""
+	return len(v.lastOfAccount) > 0 && !v.lastOfAccount[rule+1].isNone()
 }
 
-// look returns a text for each rule that is missing. What the account lacks is what was found
-// last while the host lacks the right to ask.
-func (v *rightsReview) look(ctx context.Context) (missing []string, err error) {
+// look returns what is missing. What the account lacks is what was found last while the host
+// lacks the right to ask.
+func (v *rightsReview) look(ctx context.Context) (missing []lack, err error) {
 	missing, err = v.lacking(ctx, rights.Account{}, v.ofHost)
 	if err != nil {
 		return nil, err
@@ -152,32 +155,18 @@ func (v *rightsReview) look(ctx context.Context) (missing []string, err error) {
 	switch {
 	case err == nil:
 		v.lastOfAccount = ofAccount
-	case !slices.ContainsFunc(missing, isText):
+	case !slices.ContainsFunc(missing, func(l lack) bool { return !l.isNone() }):
 		return nil, err
 	}
-	all := slices.Concat(missing, v.lastOfAccount)
-	return bounded(slices.DeleteFunc(all, func(text string) bool { return !isText(text) })), nil
+	return slices.DeleteFunc(slices.Concat(missing, v.lastOfAccount), lack.isNone), nil
 }
 
-func isText(text string) bool { return text != "" }
-
-// maxMissing bounds how many rules are shown and reported: an account may have lost its rights in
-// each of many namespaces.
-const maxMissing = 100
-
-func bounded(missing []string) []string {
-	if more := len(missing) - maxMissing; more > 0 {
-		missing = append(missing[:maxMissing:maxMissing], fmt.Sprintf("and %d more: thole rbac prints all rules", more))
-	}
-	return missing
-}
-
-// lackingOfAccount is lacking, after that the account is not there any more, "" if it is.
-func (v *rightsReview) lackingOfAccount(ctx context.Context) (missing []string, err error) {
-	missing = []string{""}
+// lackingOfAccount is lacking, after the lack of the account itself.
+func (v *rightsReview) lackingOfAccount(ctx context.Context) (missing []lack, err error) {
+	missing = []lack{{}}
 	err = v.runner.Access.Exists(ctx, v.account)
 	if gone, is := errors.AsType[*access.MissingAccountError](err); is {
-		missing[0] = gone.Error()
+		missing[0].account = gone.Error()
 	} else if err != nil {
 		return nil, err
 	}
@@ -185,11 +174,10 @@ func (v *rightsReview) lackingOfAccount(ctx context.Context) (missing []string, 
 	return append(missing, rules...), err
 }
 
-// lacking returns a text for each rule of which an account, or the host for the zero Account, lacks
-// verbs, and "" for each other one.
-func (v *rightsReview) lacking(ctx context.Context, account rights.Account, rules []rights.Rule) (missing []string, err error) {
+// lacking returns a lack for each rule of an account, or of the host for the zero Account.
+func (v *rightsReview) lacking(ctx context.Context, account rights.Account, rules []rights.Rule) (missing []lack, err error) {
 	for _, rule := range rules {
-		var verbs []string
+		l := lack{onlyIf: rule.OnlyIf, right: explain.Right{User: access.UserOf(account), Group: rule.Group, Resource: rule.Path(), Namespace: rule.Namespace, Name: rule.Name}}
 		for _, verb := range rule.Verbs {
 			allowed, err := v.runner.Access.Review(ctx, account, access.Action{
 				Verb: verb, Group: rule.Group, Resource: rule.Resource, Subresource: rule.Subresource, Namespace: rule.Namespace, Name: rule.Name,
@@ -198,39 +186,74 @@ func (v *rightsReview) lacking(ctx context.Context, account rights.Account, rule
 				return nil, err
 			}
 			if !allowed {
-				verbs = append(verbs, verb)
+				l.verbs = append(l.verbs, verb)
 			}
 		}
-		text := ""
-		if len(verbs) > 0 {
-			right := explain.Right{User: access.UserOf(account), Group: rule.Group, Resource: rule.Path(), Namespace: rule.Namespace, Name: rule.Name}
-			text = right.Advice(verbs...)
-			if rule.OnlyIf != "" {
-				text += ", if " + rule.OnlyIf
-			}
-		}
-		missing = append(missing, text)
+		missing = append(missing, l)
 	}
 	return missing, nil
 }
 
-// report reports what has changed. After a rule was granted all objects are due: what the
+// report reports what has changed. After a right was granted all objects are due: what the
 // plugin could not read or write may have been needed by any. regained means that something was
 // refused for want of a rule that the account has again.
-func (v *rightsReview) report(missing []string, regained bool) {
+func (v *rightsReview) report(missing []lack, regained bool) {
 	before := v.found()
 	v.missing.Store(&missing)
 	switch {
-	case slices.Equal(before, missing):
+	case slices.EqualFunc(before, missing, func(a, b lack) bool { return a.isPartOf(b) && b.isPartOf(a) }):
 	case len(missing) > 0:
-		v.runner.Events.Observe(events.RightsMissing{Plugin: v.plugin, Missing: missing})
+		v.runner.Events.Observe(events.RightsMissing{Plugin: v.plugin, Missing: textsOf(missing)})
 	default:
 		v.runner.Events.Observe(events.RightsGranted{Plugin: v.plugin})
 	}
-	granted := func(text string) bool { return !slices.Contains(missing, text) }
+	granted := func(l lack) bool { return !slices.ContainsFunc(missing, l.isPartOf) }
 	if regained || slices.ContainsFunc(before, granted) {
 		v.due()
 	}
+}
+
+// lack is what is missing of a rule, or that an account is.
+type lack struct {
+	right   explain.Right
+	verbs   []string
+	onlyIf  string // is needed only if
+	account string // why there is none, for the account alone
+}
+
+func (l lack) isNone() bool { return len(l.verbs) == 0 && l.account == "" }
+
+// isPartOf reports whether everything that is missing is missing in other, too.
+func (l lack) isPartOf(other lack) bool {
+	lacks := func(verb string) bool { return !slices.Contains(other.verbs, verb) }
+	return l.right == other.right && l.onlyIf == other.onlyIf && l.account == other.account && !slices.ContainsFunc(l.verbs, lacks)
+}
+
+// text says what to do about it.
+func (l lack) text() string {
+	if l.account != "" {
+		return l.account
+	}
+	text := l.right.Advice(l.verbs...)
+	if l.onlyIf != "" {
+		text += ", if " + l.onlyIf
+	}
+	return text
+}
+
+// maxMissing bounds how many rules are shown and reported: an account may have lost its rights in
+// each of many namespaces.
+const maxMissing = 100
+
+// textsOf returns the text of each lack, and how many more there are.
+func textsOf(missing []lack) (texts []string) {
+	for _, l := range missing[:min(len(missing), maxMissing)] {
+		texts = append(texts, l.text())
+	}
+	if more := len(missing) - maxMissing; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more: thole rbac prints all rules", more))
+	}
+	return texts
 }
 
 // makeDue makes all objects of a plugin due, and those of its indexes.

@@ -43,7 +43,7 @@ func (r *Runner) Statuses() map[string]Status {
 	defer r.mu.Unlock()
 	out := make(map[string]Status, len(r.plugins))
 	for name, p := range r.plugins {
-		status := Status{CannotFollow: p.informers.problems(), Openings: p.openings.Load(), OwnWrites: p.ownWrites.Len(), Daemons: int(p.daemons.Load()), MissingRights: p.review.Load().found()}
+		status := Status{CannotFollow: p.informers.problems(), Openings: p.openings.Load(), OwnWrites: p.ownWrites.Len(), Daemons: int(p.daemons.Load()), MissingRights: p.review.Load().missingRights()}
 		if e := p.effects.Load(); e != nil {
 			status.Usage = e.Usage()
 		}
