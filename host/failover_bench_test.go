@@ -170,6 +170,7 @@ func (f *electedFleet) start(b *testing.B) *timedReplica {
 	r := &timedReplica{b: b, reconciled: map[string]bool{}, written: map[string]time.Time{}, stopped: func() {}}
 	c := config.Config{Plugins: f.plugins, Listen: "127.0.0.1:0", HostIdentity: true, CacheDir: f.cache}
 	fastElection(&c)
+	c.LeaderElection.LeaseDuration.Duration, c.LeaderElection.RenewDeadline.Duration = 3*time.Second, 2*time.Second
 	r.host, r.end = run(b, c, Environment{
 		Cluster: f.cluster, Logger: hclog.New(&hclog.LoggerOptions{Output: r, JSONFormat: true}), Events: r, Version: "test",
 	})

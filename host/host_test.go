@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -112,8 +113,15 @@ func run(tb testing.TB, config config.Config, env Environment) (h *Host, end fun
 
 func (r *runningHost) install(name string, wasm []byte) {
 	r.t.Helper()
-	if err := os.WriteFile(filepath.Join(r.dir, name+".wasm"), wasm, 0o644); err != nil {
-		r.t.Fatal(err)
+	writeText(r.t, filepath.Join(r.dir, name+".wasm"), string(wasm))
+}
+
+// writeText writes a file that a host watches: one that is written for a while is read before it is whole.
+func writeText(tb testing.TB, path, text string) {
+	tb.Helper()
+	partial := filepath.Join(filepath.Dir(path), "."+filepath.Base(path))
+	if err := errors.Join(os.WriteFile(partial, []byte(text), 0o644), os.Rename(partial, path)); err != nil {
+		tb.Fatal(err)
 	}
 }
 

@@ -80,13 +80,6 @@ func startKeyrings(t *testing.T) *keyrings {
 	return k
 }
 
-func writeText(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func (k *keyrings) must(err error) {
 	k.Helper()
 	if err != nil {

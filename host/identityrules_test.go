@@ -141,7 +141,7 @@ func (s *tenants) installTenant(name string) {
 			s.roles[name] = append(s.roles[name], role)
 		}
 	}
-	s.must(os.WriteFile(filepath.Join(s.dir, name+".yaml"), policy, 0o644))
+	writeText(s.T, filepath.Join(s.dir, name+".yaml"), string(policy))
 	s.install(name, wasmbuild.Build(s.T, wasmbuild.TinyGo, "plugins/"+name))
 }
 

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,10 +22,7 @@ func TestLogLevelOfAPluginIsSetWhileItRuns(t *testing.T) {
 	r := start(t, cluster.Config, nil) // at the level debug
 	setLevel := func(level string) {
 		t.Helper()
-		text := "apiVersion: thole.dev/v1alpha1\nlogLevel: " + level
-		if err := os.WriteFile(filepath.Join(r.dir, "podmanager.yaml"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		writeText(t, filepath.Join(r.dir, "podmanager.yaml"), "apiVersion: thole.dev/v1alpha1\nlogLevel: "+level)
 		await.Until(t, "the level "+level+" is set", func() bool {
 			return strings.Contains(r.log.String(), `"event":"LogLevelSet","level":"`+level+`"`)
 		})

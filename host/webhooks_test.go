@@ -89,6 +89,7 @@ type service struct {
 	net.Listener
 	mu       sync.Mutex
 	replicas []*Host
+	wasReady map[*Host]time.Time
 	open     sync.WaitGroup
 }
 
@@ -98,7 +99,7 @@ func startService(t *testing.T) *service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &service{Listener: l}
+	s := &service{Listener: l, wasReady: map[*Host]time.Time{}}
 	s.open.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -124,7 +125,7 @@ func (s *service) forward(from net.Conn) {
 	replicas := slices.Clone(s.replicas)
 	s.mu.Unlock()
 	for _, replica := range replicas {
-		if !ready(replica) {
+		if !s.takes(replica) {
 			continue
 		}
 		to, err := net.Dial("tcp", replica.webhooks.server.Address())
@@ -136,6 +137,18 @@ func (s *service) forward(from net.Conn) {
 		_, _ = io.Copy(from, to)
 		return
 	}
+}
+
+// takes reports whether a replica is given connections: like a kubelet by default, the service waits for some
+// failures in a row. Connections that a replica refuses are given to another one at once.
+func (s *service) takes(replica *Host) bool {
+	now := ready(replica)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now {
+		s.wasReady[replica] = time.Now()
+	}
+	return time.Since(s.wasReady[replica]) < 3*time.Second
 }
 
 // ready reports what /readyz does.

@@ -112,9 +112,9 @@ func TestAnInvalidValueReplacesNothing(t *testing.T) {
 	}{
 		"invalid":               {fixed, `"spec":{"size":3}`, `"spec":{"size":101}`, "should be less than or equal to 100"},
 		"invalid and immutable": {secret, `"immutable":true,"stringData":{"k":"1"}`, `"immutable":true,"stringData":{"k k":"2"}`, "not replaced, because it could not be created anew: Secret \"c\" is invalid: data[k k]"},
-		"another object has what it needs": {
+		"another object has what it needs": { // the address is one that no Service is given by itself
 			service, `"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":30081}]}`,
-			`"spec":{"type":"NodePort","clusterIP":"10.0.0.88","ports":[{"port":80,"nodePort":30081}]}`, "not replaced, because it could not be created anew: ",
+			`"spec":{"type":"NodePort","clusterIP":"10.0.0.8","ports":[{"port":80,"nodePort":30081}]}`, "not replaced, because it could not be created anew: ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

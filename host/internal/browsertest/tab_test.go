@@ -95,12 +95,16 @@ func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 	return result
 }
 
-// eval returns the value of an expression in the page, or of the promise that it is.
+// eval returns the value of an expression in the page, or of the promise that it is: in the next page, if this
+// one is left meanwhile.
 func eval[T any](b *tab, expression string) T {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.context(), await.Limit)
 	defer cancel()
 	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	for err != nil && strings.Contains(err.Error(), "Inspected target navigated or closed") {
+		value, err = chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	}
 	if err != nil {
 		b.Fatalf("%s: %v", expression, err)
 	}

@@ -15,6 +15,9 @@ import (
 func TestFinalizersAreReleasedWithTheRightsOfTheHost(t *testing.T) {
 	install(t, "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding")
 	ns := namespace(t)
+	for _, g := range grants(t, ofKinds(base(t), "ClusterRole")) {
+		g.await(t, system, account, ns, true)
+	}
 	podManager(t, ns, "pm")
 	change(t, podManagers, ns, "pm", `{"metadata":{"finalizers":["podmanager.thole.dev/podmanager","other.dev/x"]}}`)
 	remove(t, podManagers, ns, "pm")

@@ -82,7 +82,7 @@ func TestOnceFailsWithTheReasonWhenTheSampleIsNotReadyInTime(t *testing.T) {
 	t.Parallel()
 	w := newWork(t, podmanager)
 	w.edit("sample.yaml", "image: nginx:1.29", `image: "two words"`)
-	term := inTerminal(t, w.thole("dev", "--once", "--timeout", "20s", "plugin"))
+	term := inTerminal(t, w.thole("dev", "--once", "--timeout", "40s", "plugin"))
 	expectInOrder(t, mask(term.ends(1)),
 		"reconcile  {red}default/sample: failed (stalled), 1 write, TOOK; InvalidImage: ",
 		"stopped    nothing is left behind",
@@ -118,7 +118,7 @@ func TestOnceFailsWithTheReasonWhenThePluginIsRefused(t *testing.T) {
 	w := newWork(t, "testdata/hello")
 	w.edit("main.go", `Name: "hello"`, `Name: "Hello!"`)
 	// The name is stated: without it a module that is refused has none.
-	term := inTerminal(t, w.thole("dev", "--once", "--timeout", "20s", "--name", "greeter", "plugin"))
+	term := inTerminal(t, w.thole("dev", "--once", "--timeout", "60s", "--name", "greeter", "plugin"))
 	expectInOrder(t, mask(term.ends(1)),
 		"thole: the sample is not Ready after TOOK",
 		`    plugin greeter is failed: manifest: plugin "greeter": read manifest: controllers[0].name: "Hello!" is not a DNS label`)

@@ -5,6 +5,7 @@ package doctest
 import (
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -56,14 +57,21 @@ func root(t *testing.T) string {
 	return root
 }
 
+// freeAddress returns an address whose port is none of those that the system gives to others by itself:
+// it is minutes before the host of the document listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const first, system = 20000, 32768
+	var err error
+	for range 100 {
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(system-first))); err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal(err)
+	return ""
 }
 
 // newcomer returns a reader in a fresh clone, with nothing but the caches of Go. The
