@@ -44,7 +44,7 @@ type eventSink struct {
 }
 
 func newEventSink(t *testing.T) *eventSink {
-	s := &eventSink{t: t, address: "127.0.0.1:0"}
+	s := &eventSink{t: t, address: randomLoopback()}
 	s.start()
 	t.Cleanup(func() { s.stop() })
 	return s

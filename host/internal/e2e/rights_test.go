@@ -59,7 +59,8 @@ func TestAPluginRunsWhileItsPolicyAllowsWhatItNeeds(t *testing.T) {
 	p.awaitRunning("share", 1)
 	p.awaitFailedRuns(t, "share/stamp", "denied")
 	await.Until(t, "the stamp shows why", func() bool {
-		return strings.Contains(condition(get(t, stamps, ns, "b"), "Ready")["message"].(string), "add to its allow: {groups: [''], kinds: [ConfigMap], verbs: [patch]}")
+		message, _ := condition(get(t, stamps, ns, "b"), "Ready")["message"].(string)
+		return strings.Contains(message, "add to its allow: {groups: [''], kinds: [ConfigMap], verbs: [patch]}")
 	})
 	expectNames("a")
 

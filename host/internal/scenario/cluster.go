@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/thole-dev/thole/host/internal/devcluster"
 )
@@ -14,7 +15,7 @@ func changeCluster(s *script, args []string) error {
 	case len(args) == 1 && args[0] == "restart":
 		return s.disturb((*devcluster.Cluster).Restart)
 	case len(args) == 2 && args[0] == "save":
-		return s.disturb(func(c *devcluster.Cluster) error { return c.Save(args[1]) })
+		return s.saveCluster(args[1])
 	case len(args) == 2 && args[0] == "restore":
 		return s.disturb(func(c *devcluster.Cluster) error { return c.Restore(args[1]) })
 	}
@@ -27,6 +28,26 @@ func (s *script) ownCluster() error {
 	}
 	s.own = devcluster.Start(s.tb, s.Suite.Flags...)
 	return s.connect()
+}
+
+// versionsAhead is by how many changes a control plane is ahead of what was saved, at least: a host recognizes
+// an old state by a resourceVersion that is lower than one that it knows, and the state is changed at once.
+const versionsAhead = 100
+
+func (s *script) saveCluster(name string) error {
+	if err := s.disturb(func(c *devcluster.Cluster) error { return c.Save(name) }); err != nil {
+		return err
+	}
+	ns, err := s.object("namespace/"+s.namespace, "")
+	if err != nil {
+		return err
+	}
+	for i := range versionsAhead {
+		if err := s.mergePatch(ns, fmt.Appendf(nil, `{"metadata":{"annotations":{"ahead":"%d"}}}`, i)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *script) disturb(do func(*devcluster.Cluster) error) error {

@@ -43,9 +43,10 @@ func TestReplicaSetOfKubernetes(t *testing.T) {
 		t.Skip("starts a control plane")
 	}
 	p := suite.Params("")
-	for _, name := range []string{"plugin", "host", "log"} {
+	for _, name := range []string{"plugin", "log"} {
 		p.Cmds[name] = func(*testscript.TestScript, bool, []string) {}
 	}
+	p.Cmds["host"] = command{usage: "start", run: awaitPodsSeen}.command("host")
 	files, err := filepath.Glob(filepath.Join("testdata", "replicaset", "*.txtar"))
 	if err != nil {
 		t.Fatal(err)
@@ -55,6 +56,38 @@ func TestReplicaSetOfKubernetes(t *testing.T) {
 		return slices.Contains([]string{"faults.txtar", "swap.txtar", "adoption.txtar"}, filepath.Base(file))
 	})
 	testscript.Run(t, p)
+}
+
+// awaitPodsSeen waits until the controller of Kubernetes has seen the pods that a script has created: it would
+// make others in place of those. It has seen them when it counts a younger one.
+func awaitPodsSeen(s *script, args []string) error {
+	pods, err := s.api.in("pods", s.namespace)
+	if err != nil {
+		return err
+	}
+	if list, err := pods.List(s.tb.Context(), metav1.ListOptions{}); err != nil || len(list.Items) == 0 || args[0] != "start" {
+		return err
+	}
+	set, err := s.object("replicaset/seen", s.namespace)
+	if err != nil {
+		return err
+	}
+	labels := map[string]any{"app": "seen"}
+	_, err = set.client.Create(s.tb.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": map[string]any{"name": set.name},
+		"spec": map[string]any{"selector": map[string]any{"matchLabels": labels}, "template": map[string]any{
+			"metadata": map[string]any{"labels": labels},
+			"spec":     map[string]any{"containers": []any{map[string]any{"name": "c", "image": "nginx:1.29"}}},
+		}},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	if err := s.await(wait{}, func() error { return s.checkStatus(set, 1) }); err != nil {
+		return err
+	}
+	background := metav1.DeletePropagationBackground
+	return set.client.Delete(s.tb.Context(), set.name, metav1.DeleteOptions{PropagationPolicy: &background})
 }
 
 // TestSoakReplicaSetKills kills the host in the middle of scalings.

@@ -1,11 +1,13 @@
 package scenario
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -98,6 +100,12 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	mode, argument := s.mode()
 	switch path, moved := strings.CutPrefix(r.URL.Path, "/moved"); {
 	case mode == "slow":
+		// The server learns that the client has gone only after the body was read.
+		body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+		if err != nil {
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		pause, _ := time.ParseDuration(argument) // was checked
 		select {
 		case <-time.After(pause):
@@ -181,7 +189,7 @@ func (s *script) startService(files []string) (err error) {
 		s.service.server.CloseClientConnections()
 		s.service.server.Close()
 	})
-	webhook, err := net.Listen("tcp", "127.0.0.1:0")
+	webhook, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))) // whose port nobody else is given
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 // enough is up to where is counted: a status that does not change can be expected.
 const enough = 2
 
-const interval = 6 * time.Second // of the timer tick
+const interval = 10 * time.Second // of the timer tick
 
 type spec struct {
 	Phase string `json:"phase,omitempty"`
