@@ -42,6 +42,6 @@ func (b *tab) follow(step chromedp.Action[chromedp.Void], path string) {
 	b.Helper()
 	b.do(step)
 	await.Until(b.T, path+" is there", func() bool {
-		return eval[bool](b, `document.readyState === "complete"`) && eval[string](b, `location.pathname + location.search`) == path
+		return eval[string](b, `document.readyState + location.pathname + location.search`) == "complete"+path // of one page
 	})
 }
