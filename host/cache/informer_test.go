@@ -362,6 +362,7 @@ func TestEndOfAnOutageIsReported(t *testing.T) {
 			for range 2 {
 				for n, fault := range c.faults {
 					p.set(true, fault)
+					p.arrivedOne(func(url.Values) bool { return false }) // forget earlier requests
 					if n == 0 {
 						p.cutWatches()
 					}

@@ -229,7 +229,7 @@ func TestSilentWatchWithoutBookmarksIsContinued(t *testing.T) {
 	for _, name := range []string{"first", "second"} {
 		p.freezeWatches()
 		p.put("a", name)
-		p.nextAfter(isRewatch, func() { fake.Step(10 * time.Second) })
+		p.nextAfter(isRewatch, func() { fake.Step(5 * time.Second) })
 		r.expect("add a/" + name)
 	}
 	if lists := slices.DeleteFunc(p.received(), isRewatch); len(lists) != 1 {

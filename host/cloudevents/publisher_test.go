@@ -123,7 +123,7 @@ func TestAnnouncementsWaitForRoom(t *testing.T) {
 	down.stop()
 	w := newWorld(t, nil)
 	w.configure(t, Sink{Name: "down", URL: down.url(), Mode: ModeBatch}, Sink{Name: "up", URL: up.url(), Mode: ModeBatch})
-	const n = maxEvents * 4 / 5
+	const n = maxEvents/2 + 1000
 	announce := func(ctx context.Context, again bool) {
 		w.Announce(ctx, "c", again, n, func(i int, put func(Event)) { put(change(fmt.Sprint("o", i), 1)) })
 	}

@@ -544,17 +544,17 @@ func TestRequestsPerSecondAreLimited(t *testing.T) {
 			http.Redirect(w, r, "/redirect", http.StatusFound)
 		}
 	})
-	c := newClient(t, Config{Entries: Entries{local(server)}, AtOnce: 3, PerSecond: 0.1})
+	c := newClient(t, Config{Entries: Entries{local(server)}, AtOnce: 3, PerSecond: 0.001})
 	for range 3 {
 		c.mustGet(t, server.URL)
 	}
-	reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL, Timeout: 1000}, most, nil)
+	reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL}, most, nil)
 	wantFailure(t, reply, err, abi.HTTPLimited)
 	if n.Load() != 3 {
 		t.Errorf("%d requests", n.Load())
 	}
-	c = newClient(t, Config{Entries: Entries{local(server)}, AtOnce: 3, PerSecond: 0.1})
-	reply, err = c.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL + "/redirect", Timeout: 1000}, most, nil)
+	c = newClient(t, Config{Entries: Entries{local(server)}, AtOnce: 3, PerSecond: 0.001})
+	reply, err = c.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL + "/redirect"}, most, nil)
 	wantFailure(t, reply, err, abi.HTTPLimited) // each redirect is a request
 }
 

@@ -261,8 +261,8 @@ func TestALeaseThatIsNotRenewedIsTakenOverWhenItExpires(t *testing.T) {
 }
 
 func TestReplicasThatWaitSendNoRequests(t *testing.T) {
-	_, a, b := start(t)
-	await.Until(t, "b sees that a leads", func() bool { return b.lease.Holder() == a.Identity })
+	_, a, b := start(t, longLease)
+	await.Until(t, "b has looked", func() bool { b.lease.mu.Lock(); defer b.lease.mu.Unlock(); return b.lease.read == "a" })
 	ofA, ofB := a.requests.Load(), b.requests.Load()
 	began := time.Now()
 	a.awaitRequests(5)
@@ -277,8 +277,8 @@ func TestReplicasThatWaitSendNoRequests(t *testing.T) {
 
 // Two replicas that wait for the same Lease try at the same time.
 func TestAReplicaThatWasTooLateHasNoErrorWhileAnotherLeads(t *testing.T) {
-	config, a, b := start(t)
-	c := newReplica(t, config, "c")
+	config, a, b := start(t, longLease)
+	c := newReplica(t, config, "c", longLease)
 	await.Until(t, "c knows who leads", func() bool { return c.lease.Holder() == "a" })
 	a.stop()
 	await.Until(t, "another one leads", func() bool { return b.lease.Leads() || c.lease.Leads() })
@@ -300,7 +300,7 @@ func TestAReplicaThatWasTooLateHasNoErrorWhileAnotherLeads(t *testing.T) {
 }
 
 func TestALeaseThatIsDeletedIsMadeAgain(t *testing.T) {
-	config, a, b := start(t)
+	config, a, b := start(t, longLease)
 	leases := kubernetes.NewForConfigOrDie(config).CoordinationV1().Leases("default")
 	for range 3 {
 		if err := leases.Delete(t.Context(), a.lease.Name, metav1.DeleteOptions{}); err != nil {
@@ -336,7 +336,7 @@ func TestALeaseThatWasJustMadeAgainIsGivenUp(t *testing.T) {
 }
 
 func TestAnnotationsStayWhenAnotherReplicaLeads(t *testing.T) {
-	_, a, b := start(t)
+	_, a, b := start(t, longLease)
 	one := "1"
 	if err := a.lease.Annotate(t.Context(), map[string]*string{"x": &one}); err != nil {
 		t.Fatal(err)

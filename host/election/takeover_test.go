@@ -43,7 +43,7 @@ func change(t *testing.T, config *rest.Config, a *replica, change func(*coordina
 
 // The elector changes the Lease that a write has returned, for its next write.
 func TestTheReplyToAWriteIsNotWhatIsRemembered(t *testing.T) {
-	config, a, _ := start(t)
+	config, a, _ := start(t, longLease)
 	c := client{kubernetes.NewForConfigOrDie(config).CoordinationV1().Leases("default"), a.lease}
 	var reply *coordinationv1.Lease
 	if err := await.Success(func() error {
@@ -129,7 +129,7 @@ func bodyOf(t *testing.T, r *http.Request) string {
 // The process was stopped meanwhile, so that it has not noticed that the Lease expired.
 func TestALeaderThatFindsTheLeaseGivenUpByAnotherOneBeginsAnew(t *testing.T) {
 	config := cluster(t)
-	a := newReplica(t, config, "a")
+	a := newReplica(t, config, "a", longLease)
 	a.awaitLeads()
 	before := a.plugin.Leading()
 	for _, by := range []string{"b", ""} {
@@ -158,7 +158,7 @@ func TestALongerLeaseDurationOfTheLeaderCounts(t *testing.T) {
 }
 
 func TestAnnotationsOutliveADeletedLease(t *testing.T) {
-	config, a, b := start(t)
+	config, a, b := start(t, longLease)
 	one := "1"
 	if err := a.lease.Annotate(t.Context(), map[string]*string{"x": &one}); err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ func TestPluginConvertsBeforeItsFirstListIsAnswered(t *testing.T) {
 	var r *Runner
 	asked := make(chan struct{}, 1)
 	url := startServer(t, func(_ http.ResponseWriter, request *http.Request) bool {
-		if request.URL.Path != "/apis/test.dev/v1/widgets" {
+		if request.URL.Path != "/apis/test.dev/v1/widgets" || request.URL.Query().Has("watch") {
 			return false
 		}
 		for !converts(r) {

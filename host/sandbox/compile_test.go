@@ -21,7 +21,6 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
 	abiwasm "github.com/thole-dev/thole/abi/wasm"
-	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/logtest"
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 	"github.com/thole-dev/thole/host/sandbox/native"
@@ -262,7 +261,7 @@ func TestHonestPluginLoadsBesideBombs(t *testing.T) {
 			}
 		})
 	}
-	honest, stop := context.WithTimeout(t.Context(), await.Limit)
+	honest, stop := context.WithTimeout(t.Context(), compiledGuests().LoadTimeout) // it waits behind the attempts of all bombs
 	defer stop()
 	for i, pause := range []time.Duration{100 * time.Millisecond, 5 * time.Second} { // each bomb was tried by then
 		<-time.After(pause)

@@ -54,7 +54,7 @@ func TestDeadlineEndsABlockedHostCall(t *testing.T) {
 		<-ctx.Done()
 		return nil, abi.CodeUnavailable
 	})
-	_, err := g.Reconcile(t.Context(), Call{Host: block, Deadline: 200 * time.Millisecond})
+	_, err := g.Reconcile(t.Context(), Call{Host: block, Deadline: soon})
 	f := wantFault(t, err, abi.ClassTimeout, "deadline")
 	if len(f.Stack) == 0 {
 		t.Error("no stack")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,8 +53,11 @@ type kitAdapter struct {
 
 func (h kitAdapter) Load(name string, wasm []byte, limits tck.Limits) (tck.Guest, error) {
 	deadline := limits.Deadline
-	if c, ok := tck.CaseOf(name); ok && c.Stage != tck.StageLoad {
+	switch c, ok := tck.CaseOf(name); {
+	case ok && c.Stage != tck.StageLoad:
 		limits.Deadline = 0 // it holds for its calls: the load takes longer on a busy machine
+	case limits.Deadline > 0 && strings.HasSuffix(name, "-loops"):
+		limits.Deadline = 4 * soon // so do the steps before the one that never returns
 	}
 	g, err := h.load.Load(h.t.Context(), Plugin{Name: name, Wasm: wasm, Limits: limitsOf(limits)})
 	if refused, ok := errors.AsType[*LoadError](err); ok {

@@ -115,6 +115,7 @@ func serveTest(t *testing.T, c Controller, change func(*Config)) *testServer {
 		t.Fatal(err)
 	}
 	s := &testServer{T: t, current: c, webhooks: config.DefaultWebhooks(), known: Known{State: "waiting"}, served: map[string]int{}, refusals: map[string]int{}}
+	s.webhooks.Timeout.Duration = 27 * time.Second // nothing that does not state another one is to end by it
 	cfg := Config{
 		Address:     "127.0.0.1:0",
 		Certificate: func() (*tls.Certificate, error) { return certificate, nil },

@@ -53,6 +53,7 @@ type Scheduler struct {
 	heaviest  *Plugin
 	lastBegun *Plugin   // the plugin that began a call last
 	changed   time.Time // when lastBegun became another plugin
+	assigned  time.Time // when the free slots were given last, for tests
 }
 
 // Metrics receives what the calls of one plugin experience.
@@ -190,6 +191,7 @@ func (s *Scheduler) dequeue(p *Plugin, index int) {
 // assign gives the free slots to waiting tasks. It must be called after every
 // change, before the lock is released.
 func (s *Scheduler) assign(now time.Time) {
+	s.assigned = now
 	for len(s.running) < s.slots {
 		t, index := s.next(now)
 		if t == nil {
