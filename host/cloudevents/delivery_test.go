@@ -87,7 +87,7 @@ func TestEveryModeIsTakenByTheReceiverOfTheSDK(t *testing.T) {
 					t.Errorf("got %s", e)
 				}
 			}
-			if objects := expectOrder(t, changes); len(objects) != 7 {
+			if objects := expectOrder(t, mode, changes); len(objects) != 7 {
 				t.Errorf("events of %v", objects)
 			}
 			w.of("s").awaitText(t, "published 301 dropped map[] buffered 0")
@@ -104,7 +104,7 @@ func TestBatchesAreLarge(t *testing.T) {
 		w.Publish(change("a", i+1))
 	}
 	r.start()
-	expectOrder(t, r.awaitEvents(1000))
+	expectOrder(t, ModeBatch, r.awaitEvents(1000))
 	if n := r.asked(); n > 12 {
 		t.Errorf("%d requests for 1000 events, want batches of 100", n)
 	}
@@ -118,7 +118,7 @@ func TestNothingIsLostWhileASinkIsDown(t *testing.T) {
 			r := newReceiver(t)
 			w := newWorld(t, nil)
 			w.configure(t, Sink{Name: "s", URL: r.url(), Mode: mode})
-			outage(t, w, r, 300)
+			outage(t, w, r, mode, 300)
 			if got := r.asked(); mode == ModeBatch && got > 400 {
 				t.Errorf("%d requests", got)
 			}
@@ -128,7 +128,7 @@ func TestNothingIsLostWhileASinkIsDown(t *testing.T) {
 
 // outage publishes 100 changes a second, of 10 objects, before, while and after the sink is down, and
 // expects all of them in order. down is how many come while it is down.
-func outage(t *testing.T, w *world, r *receiver, down int) {
+func outage(t *testing.T, w *world, r *receiver, mode Mode, down int) {
 	t.Helper()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
@@ -146,7 +146,7 @@ func outage(t *testing.T, w *world, r *receiver, down int) {
 	r.start()
 	publish(50)
 	w.of("s").awaitText(t, fmt.Sprintf("published %d dropped map[] buffered 0", published))
-	objects := expectOrder(t, r.events())
+	objects := expectOrder(t, mode, r.events())
 	sum := 0
 	for _, n := range objects {
 		sum += int(n)
@@ -180,7 +180,7 @@ func TestNewestEventsAreDroppedBeyondTheBuffer(t *testing.T) {
 		t.Errorf("told %v, want one line of the full buffer and one of the sink", told)
 	}
 	r.start()
-	objects := expectOrder(t, r.awaitEvents(maxEvents))
+	objects := expectOrder(t, ModeBatch, r.awaitEvents(maxEvents))
 	for name, n := range objects {
 		if n != maxEvents/10 {
 			t.Errorf("the last event of %s is %d: an older one was dropped", name, n)
@@ -283,7 +283,7 @@ func TestHostileSinks(t *testing.T) {
 				return failed
 			})
 			r.answers(nil)
-			expectOrder(t, r.awaitEvents(20))
+			expectOrder(t, ModeBinary, r.awaitEvents(20))
 			w.of("s").awaitText(t, "published 20 dropped map[] buffered 0")
 		})
 	}

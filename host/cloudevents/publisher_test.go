@@ -33,7 +33,7 @@ func TestBufferSurvivesARevision(t *testing.T) {
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("after %s: a new revision does not end pauses", took)
 	}
-	expectOrder(t, r.events())
+	expectOrder(t, ModeBatch, r.events())
 	if w.configure(t, Sink{Name: "s", URL: r.url()}, Sink{Name: "new", URL: r.url() + "/new"}) {
 		t.Error("sinks that were there are reported as new")
 	}

@@ -5,7 +5,6 @@ package doctest
 import (
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -20,6 +19,7 @@ import (
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
 	"github.com/thole-dev/thole/host/internal/repository"
+	"github.com/thole-dev/thole/host/internal/tholetest"
 )
 
 func TestREADMECanBeFollowed(t *testing.T)   { followDocument(t, "README.md") }
@@ -57,21 +57,15 @@ func root(t *testing.T) string {
 	return root
 }
 
-// freeAddress returns an address whose port is none of those that the system gives to others by itself:
-// it is minutes before the host of the document listens.
+// freeAddress returns an address that is free until the host of a document listens, minutes later.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	const first, system = 20000, 32768
-	var err error
-	for range 100 {
-		var l net.Listener
-		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(system-first))); err == nil {
-			defer l.Close()
-			return l.Addr().String()
-		}
+	l, err := net.Listen("tcp", tholetest.RandomLoopback())
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal(err)
-	return ""
+	defer l.Close()
+	return l.Addr().String()
 }
 
 // newcomer returns a reader in a fresh clone, with nothing but the caches of Go. The

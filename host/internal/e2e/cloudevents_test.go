@@ -44,7 +44,7 @@ type eventSink struct {
 }
 
 func newEventSink(t *testing.T) *eventSink {
-	s := &eventSink{t: t, address: randomLoopback()}
+	s := &eventSink{t: t, address: tholetest.RandomLoopback()}
 	s.start()
 	t.Cleanup(func() { s.stop() })
 	return s

@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/url"
 	"sync"
@@ -30,19 +28,12 @@ func newGate(t *testing.T) *gate {
 	t.Helper()
 	server, err := url.Parse(cluster.Config.Host)
 	must(t, err)
-	g := &gate{t: t, address: randomLoopback(), server: server.Host, conns: map[net.Conn]bool{}, thawed: make(chan struct{})}
+	g := &gate{t: t, address: tholetest.RandomLoopback(), server: server.Host, conns: map[net.Conn]bool{}, thawed: make(chan struct{})}
 	close(g.thawed)
 	g.open() // to reserve a port
 	g.close()
 	t.Cleanup(g.close)
 	return g
-}
-
-// randomLoopback returns an address of 127.0.0.0/8 with any port. While the gate is
-// closed its port is free, and on 127.0.0.1 any other listener or connection of
-// the machine could get it.
-func randomLoopback() string {
-	return fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
 }
 
 // kubeconfig returns the path of a kubeconfig of the administrator through the gate.

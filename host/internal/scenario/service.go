@@ -1,13 +1,11 @@
 package scenario
 
 import (
-	"bytes"
 	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +17,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"k8s.io/client-go/util/cert"
+
+	"github.com/thole-dev/thole/host/internal/tholetest"
 )
 
 // service is a system outside of the cluster that plugins send requests to: an HTTPS server that
@@ -97,19 +97,18 @@ func (l refusing) Accept() (net.Conn, error) {
 
 // ServeHTTP implements [http.Handler].
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// The server learns that the client has gone only after the body was read.
+	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	if err != nil {
+		return
+	}
 	mode, argument := s.mode()
 	switch path, moved := strings.CutPrefix(r.URL.Path, "/moved"); {
 	case mode == "slow":
-		// The server learns that the client has gone only after the body was read.
-		body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
-		if err != nil {
-			return
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
 		pause, _ := time.ParseDuration(argument) // was checked
 		select {
 		case <-time.After(pause):
-			s.handle(w, r, path)
+			s.handle(w, r, path, string(body))
 		case <-r.Context().Done():
 		}
 	case mode == "status":
@@ -121,15 +120,11 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", "/moved"+path)
 		w.WriteHeader(http.StatusTemporaryRedirect)
 	default:
-		s.handle(w, r, path)
+		s.handle(w, r, path, string(body))
 	}
 }
 
-func (s *service) handle(w http.ResponseWriter, r *http.Request, path string) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
-	if err != nil {
-		return
-	}
+func (s *service) handle(w http.ResponseWriter, r *http.Request, path, body string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.handled[r.Method]++
@@ -137,7 +132,7 @@ func (s *service) handle(w http.ResponseWriter, r *http.Request, path string) {
 	value, known := s.stored[path]
 	switch {
 	case r.Method == http.MethodPut:
-		s.stored[path] = string(body)
+		s.stored[path] = body
 	case r.Method == http.MethodDelete:
 		delete(s.stored, path)
 	case known:
@@ -189,7 +184,7 @@ func (s *script) startService(files []string) (err error) {
 		s.service.server.CloseClientConnections()
 		s.service.server.Close()
 	})
-	webhook, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))) // whose port nobody else is given
+	webhook, err := net.Listen("tcp", tholetest.RandomLoopback())
 	if err != nil {
 		return err
 	}
