@@ -50,7 +50,7 @@ type options struct {
 // run starts a cluster, writes "ready" to out, and keeps the cluster until ctx
 // is done, which is no failure, or a component ends, which is one.
 func run(ctx context.Context, o options, out io.Writer) error {
-	running, err := controllersFlag(o.withoutControllers)
+	running, err := runningControllers(o.withoutControllers)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ type cluster struct {
 	dir       *datadir.Dir
 	processes []*supervise.Process // in the order in which they were started
 
-	controllers string // the flag of kube-controller-manager
+	controllers []string // names of those that run
 }
 
 func (c *cluster) start(ctx context.Context, listener *net.TCPListener, o options) error {
@@ -128,7 +128,7 @@ func (c *cluster) start(ctx context.Context, listener *net.TCPListener, o option
 	if err := c.await(ctx, apiServer, "the API server to answer", servesOK(client, "/livez/ping")); err != nil {
 		return err
 	}
-	controllers, err := c.startComponent(componentControllerManager, []string{c.controllers})
+	controllers, err := c.startComponent(componentControllerManager, c.controllers)
 	if err != nil {
 		return err
 	}

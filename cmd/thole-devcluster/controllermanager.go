@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,39 +17,19 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/cmd/kube-controller-manager/app"
-	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 
 	"github.com/thole-dev/thole/cmd/thole-devcluster/internal/datadir"
-	"github.com/thole-dev/thole/cmd/thole-devcluster/internal/pki"
 	"github.com/thole-dev/thole/cmd/thole-devcluster/internal/supervise"
 )
-
-// controllers are the ones that have work in a cluster without nodes. The
-// garbage collector is not among them, because it is started beside them.
-// --without-controllers leaves some of them out.
-var controllers = []string{
-	names.NamespaceController,
-	names.ServiceAccountController,
-	names.ServiceAccountTokenController,
-	names.RootCACertificatePublisherController,
-	names.ClusterRoleAggregationController, // fills the roles admin, edit and view
-	names.DeploymentController,
-	names.ReplicaSetController,
-	names.JobController,
-	// Removes a pod whose deletion stopped half-way. Without a node, the API
-	// server marks and removes a pod in two writes of one request, and a client
-	// that dies between them ends the request.
-	names.PodGarbageCollectorController,
-}
 
 // controllerManagerKubeconfig is a file in the cluster's directory.
 const controllerManagerKubeconfig = "controller-manager.kubeconfig"
 
 // runControllerManager does not handle SIGTERM. As kube-controller-manager does,
-// it simply ends: all of its state is in the API server.
-func runControllerManager(self *supervise.Component, flags []string) error {
+// it simply ends: all of its state is in the API server. The arguments are the
+// names of the controllers to run, beside the garbage collector.
+func runControllerManager(self *supervise.Component, running []string) error {
 	config, err := unlimitedConfig(controllerManagerKubeconfig)
 	if err != nil {
 		return err
@@ -63,9 +41,11 @@ func runControllerManager(self *supervise.Component, flags []string) error {
 	if err := startGarbageCollector(ctx, config, self.Ready); err != nil {
 		return fmt.Errorf("start garbage collector: %w", err)
 	}
-	cmd := app.NewControllerManagerCommand()
-	cmd.SetArgs(append(controllerManagerFlags(), flags...))
-	return cmd.Execute()
+	if err := startControllers(ctx, config, running); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
 }
 
 // awaitAPIServer blocks until the API server is ready, without a limit, which
@@ -81,30 +61,6 @@ func awaitAPIServer(ctx context.Context, config *rest.Config) error {
 	return wait.PollUntilContextCancel(ctx, pollPeriod, true, func(ctx context.Context) (bool, error) {
 		return ready(ctx) == nil, nil
 	})
-}
-
-// controllersFlag returns the flag for the controllers that run, or an error if one that is
-// left out is not known.
-func controllersFlag(without []string) (string, error) {
-	for _, name := range without {
-		if !slices.Contains(controllers, name) {
-			return "", usageError{fmt.Errorf("--without-controllers: %q is none of %s", name, strings.Join(controllers, ", "))}
-		}
-	}
-	running := slices.DeleteFunc(slices.Clone(controllers), func(name string) bool { return slices.Contains(without, name) })
-	return "--controllers=" + strings.Join(running, ","), nil
-}
-
-func controllerManagerFlags() []string {
-	return []string{
-		"--kubeconfig=" + controllerManagerKubeconfig,
-		"--root-ca-file=" + pkiPath(pki.CertFile(pki.Authority)),
-		"--service-account-private-key-file=" + pkiPath(pki.ServiceAccountKey),
-		"--leader-elect=false",
-		"--secure-port=0",
-		"--kube-api-qps=1000",
-		"--kube-api-burst=2000",
-	}
 }
 
 // pkiPath returns a path relative to the cluster's directory.

@@ -21,7 +21,7 @@
 //	parent                     main.go, cluster.go
 //	├─ etcd                    etcd.go
 //	├─ kube-apiserver          apiserver.go, audit.go
-//	└─ kube-controller-manager controllermanager.go
+//	└─ kube-controller-manager controllermanager.go, controllers.go
 //
 //	internal/datadir           the directory: its layout and its lock
 //	internal/pki               certificates and keys, made once, renewed in time

@@ -148,7 +148,7 @@ func TestWrongUseIsRefusedWithTheRightOne(t *testing.T) {
 		"port out of range":  {[]string{"--dir", dir, "--port", "70000"}, `invalid value "70000" for --port: want a number from 0 to 65535`},
 		"port not a number":  {[]string{"--dir", dir, "--port", "abc"}, `invalid value "abc" for --port: want a number from 0 to 65535`},
 		"not a boolean":      {[]string{"--dir", dir, "--stop-with-stdin=maybe"}, `invalid value "maybe" for --stop-with-stdin: want true or false`},
-		"unknown controller": {[]string{"--dir", dir, "--without-controllers=replicaset"}, `--without-controllers: "replicaset" is none of namespace-controller`},
+		"unknown controller": {[]string{"--dir", dir, "--without-controllers=replicaset"}, `--without-controllers: "replicaset" is none of clusterrole-aggregation-controller`},
 		"argument":           {[]string{"--dir", dir, "now"}, `unexpected argument "now": thole-devcluster takes flags only`},
 		"component by hand":  {[]string{"component", "etcd"}, "only thole-devcluster itself starts a component"},
 		"unknown component":  {[]string{"component", "kubelet"}, `unknown component "kubelet"`},
