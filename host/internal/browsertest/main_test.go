@@ -15,6 +15,7 @@ import (
 
 	_ "github.com/thole-dev/thole/host" // the tests run it as a process: their cached results must depend on it
 	"github.com/thole-dev/thole/host/internal/devcluster"
+	"github.com/thole-dev/thole/host/internal/tholetest"
 )
 
 // root is the path of the repository.
@@ -25,7 +26,8 @@ var (
 	chromium string // its path; "": there is none, and tests are skipped
 	cluster  *devcluster.Cluster
 	objects  dynamic.Interface
-	shared   string          // directory of thole and of its compile cache
+	program  string          // the path of thole
+	shared   string          // directory of the compile cache of the hosts
 	browser  context.Context // of chromedp
 )
 
@@ -46,7 +48,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(shared)) }()
-	if err := build(filepath.Join(shared, "thole")); err != nil {
+	if program, err = tholetest.Program("thole"); err != nil {
 		return 1, err
 	}
 	if cluster, err = devcluster.StartMain(); err != nil {
@@ -64,20 +66,6 @@ func run(m *testing.M) (code int, err error) {
 	}
 	defer stop()
 	return m.Run(), nil
-}
-
-// build compiles thole in its own module: in this one, the libraries may be others.
-func build(path string) error {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return err
-	}
-	cmd := exec.Command("go", "build", "-o", abs, "./cmd/thole")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build thole: %w\n%s", err, out)
-	}
-	return nil
 }
 
 // startBrowser starts Chromium, for as long as this process runs at most.

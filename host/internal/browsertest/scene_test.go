@@ -44,7 +44,7 @@ func newScene(t *testing.T) *scene {
 func (s *scene) start(address string) {
 	s.Helper()
 	s.Process = tholetest.Host{
-		Program: filepath.Join(shared, "thole"), Plugins: s.plugins, Kubeconfig: cluster.Kubeconfig,
+		Program: program, Plugins: s.plugins, Kubeconfig: cluster.Kubeconfig,
 		CacheDir: filepath.Join(shared, "cache"), Args: []string{"--namespace", s.namespace, "--listen", address},
 		Config: `allow: {entries: {"*": [{groups: ["*"], kinds: ["*"], verbs: ["*"], namespaces: ["*"]}]}}`,
 	}.Start(s.T)

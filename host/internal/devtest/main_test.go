@@ -6,14 +6,13 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	_ "github.com/thole-dev/thole/host" // what is tested is a process: so that cached results go with it
 	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/tholetest"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -26,29 +25,10 @@ func TestMain(m *testing.M) {
 	if testing.Short() {
 		return // all of them start a control plane
 	}
-	dir, err := os.MkdirTemp("", "thole-devtest-")
-	if err == nil {
-		program, err = build(dir)
-	}
-	if err != nil {
+	var err error
+	if program, err = tholetest.Program("thole"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	await.Main(m, func() error {
-		if err := os.RemoveAll(dir); err != nil {
-			return err
-		}
-		return goleak.Find()
-	})
-}
-
-// build compiles thole without the race detector, which the tests of devloop
-// have: here it would only be slow.
-func build(dir string) (string, error) {
-	path := filepath.Join(dir, "thole")
-	out, err := exec.Command("go", "build", "-o", path, "github.com/thole-dev/thole/cmd/thole").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build thole: %w\n%s", err, out)
-	}
-	return path, nil
+	await.Main(m, func() error { return goleak.Find() })
 }

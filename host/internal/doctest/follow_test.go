@@ -80,7 +80,7 @@ func newcomer(t *testing.T) *reader {
 	done(t, os.Mkdir(tools, 0o755))
 	done(t, os.Symlink(filepath.Join(root(t), ".tools"), filepath.Join(clone, ".tools")))
 	done(t, os.Symlink(devclusterProgram(t), filepath.Join(clone, "bin", "thole-devcluster")))
-	build(t, filepath.Join(clone, "bin", "thole"), "build", "./cmd/thole")
+	done(t, os.Symlink(thole(t), filepath.Join(clone, "bin", "thole")))
 	standInMake(t, filepath.Join(tools, "make"))
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		standInKubectl(t, filepath.Join(tools, "kubectl"))
@@ -97,6 +97,14 @@ func newcomer(t *testing.T) *reader {
 func devclusterProgram(t *testing.T) string {
 	t.Helper()
 	program, err := devcluster.Binary()
+	done(t, err)
+	return program
+}
+
+// thole returns the path of the program.
+func thole(t *testing.T) string {
+	t.Helper()
+	program, err := tholetest.Program("thole")
 	done(t, err)
 	return program
 }
@@ -145,16 +153,6 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, text, info.Mode().Perm())
 }
 
-// build runs the go command in the repository; output is what it writes.
-func build(t *testing.T, output, verb string, args ...string) {
-	t.Helper()
-	cmd := exec.Command("go", append([]string{verb, "-o", output}, args...)...)
-	cmd.Dir = root(t)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", cmd, err, out)
-	}
-}
-
 // standInMake makes a program that succeeds if make has the targets that it is
 // given, without making them: the tests of the repository are among them. Whether
 // they work is seen by .ci/run, see [TestTasksOfTheREADMEAreRunBeforeAChangeIsAccepted].
@@ -170,7 +168,11 @@ func standInMake(t *testing.T, path string) {
 // runs the tests need not have kubectl.
 func standInKubectl(t *testing.T, path string) {
 	t.Helper()
-	build(t, path, "test", "-c", "./host/internal/deploytest")
+	cmd := exec.Command("go", "test", "-c", "-o", path, "./host/internal/deploytest")
+	cmd.Dir = root(t)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
 }
 
 func done(t *testing.T, err error) {
@@ -183,7 +185,7 @@ func done(t *testing.T, err error) {
 func TestTasksOfTheREADMEAreRunBeforeAChangeIsAccepted(t *testing.T) {
 	script, err := os.ReadFile(filepath.Join(root(t), ".ci", "run"))
 	done(t, err)
-	for _, command := range []string{"make test", "make check", "DEMO_ONCE=1 make demo"} {
+	for _, command := range []string{"make test", "make check", "DEMO_ONCE=1 make demo", "make test-release"} {
 		if !slices.Contains(strings.Split(string(script), "\n"), command) {
 			t.Errorf(".ci/run does not run %s", command)
 		}

@@ -178,8 +178,7 @@ func TestCommandsInDocumentsExist(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds thole")
 	}
-	program := filepath.Join(t.TempDir(), "thole")
-	build(t, program, "build", "./cmd/thole")
+	program := thole(t)
 	help := map[string]string{}
 	helpOf := func(command string) string {
 		if _, ok := help[command]; !ok {

@@ -132,8 +132,7 @@ func sentence(comment string) string {
 // The command line.
 
 func commandLine(t *testing.T) string {
-	program := filepath.Join(t.TempDir(), "thole")
-	build(t, program, "build", "./cmd/thole")
+	program := thole(t)
 	help := func(args ...string) string {
 		out, err := exec.Command(program, append(args, "--help")...).Output()
 		done(t, err)

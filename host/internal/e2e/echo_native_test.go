@@ -23,7 +23,7 @@ var nativeEcho = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(filepath.Dir(program), "nativeecho")
+	path := filepath.Join(scratch, "nativeecho")
 	build := exec.Command("go", "build", "-buildvcs=false", "-o", path, ".")
 	build.Dir = filepath.Join(root, "host", "internal", "nativeecho")
 	if out, err := build.CombinedOutput(); err != nil {

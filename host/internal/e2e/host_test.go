@@ -89,7 +89,7 @@ func start(tb testing.TB, d directory, namespace, config string, options ...func
 	tb.Helper()
 	h := tholetest.Host{
 		Program: program, Plugins: d.path, Kubeconfig: cluster.Kubeconfig, Config: config,
-		CacheDir: filepath.Join(filepath.Dir(program), "cache"), Args: []string{"--namespace", namespace},
+		CacheDir: filepath.Join(scratch, "cache"), Args: []string{"--namespace", namespace},
 	}
 	for _, change := range options {
 		change(&h)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/tholetest"
 )
 
 // usage is what a host uses while it is idle.
@@ -115,7 +116,7 @@ func (p *process) expectNoLeak(before usage) {
 // nothing with the race detector, which keeps memory that was freed.
 func (p *process) expectMemory(limit float64) {
 	p.tb.Helper()
-	if raceDetector {
+	if tholetest.RaceDetector {
 		return
 	}
 	await.Until(p.tb, fmt.Sprintf("RSS is at most %.1f MiB", limit), func() bool {

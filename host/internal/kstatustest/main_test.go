@@ -3,7 +3,6 @@ package kstatustest
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -17,6 +16,7 @@ import (
 
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
+	"github.com/thole-dev/thole/host/internal/tholetest"
 )
 
 // root is the path of the repository.
@@ -39,12 +39,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (code int, err error) {
-	dir, err := os.MkdirTemp("", "thole-kstatus-")
-	if err != nil {
-		return 1, err
-	}
-	defer os.RemoveAll(dir)
-	if program, err = build(dir); err != nil {
+	if program, err = tholetest.Program("thole"); err != nil {
 		return 1, err
 	}
 	if cluster, err = devcluster.StartMain(); err != nil {
@@ -59,18 +54,6 @@ func run(m *testing.M) (code int, err error) {
 		err = stopped
 	}
 	return code, err
-}
-
-// build compiles thole in its own module. In this one it would be built with the
-// newer libraries that the checkers require.
-func build(dir string) (string, error) {
-	path := filepath.Join(dir, "thole")
-	cmd := exec.Command("go", "build", "-o", path, "./cmd/thole")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build thole: %w\n%s", err, out)
-	}
-	return path, nil
 }
 
 var (

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -13,6 +12,7 @@ import (
 
 	_ "github.com/thole-dev/thole/host" // the tests run it as a process: their cached results must depend on it
 	"github.com/thole-dev/thole/host/internal/repository"
+	"github.com/thole-dev/thole/host/internal/tholetest"
 )
 
 var (
@@ -50,9 +50,9 @@ func newSuite(dir string) (*Suite, error) {
 	if err != nil {
 		return nil, err
 	}
-	program := filepath.Join(dir, "thole")
-	if out, err := exec.Command("go", "build", "-o", program, "github.com/thole-dev/thole/cmd/thole").CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build thole: %w\n%s", err, out)
+	program, err := tholetest.Program("thole")
+	if err != nil {
+		return nil, err
 	}
 	plugins := []string{filepath.Join(root, "plugins")}
 	if *pluginsDir != "" {

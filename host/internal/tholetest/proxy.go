@@ -5,11 +5,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,7 +16,6 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/thole-dev/thole/host/internal/await"
-	"github.com/thole-dev/thole/host/internal/repository"
 )
 
 // Proxy is a running thole-faultproxy between one host and the API server. It
@@ -39,7 +36,7 @@ type Proxy struct {
 // server to requests without a token.
 func NewProxy(tb testing.TB, server *rest.Config) *Proxy {
 	tb.Helper()
-	program, err := proxyProgram()
+	program, err := Program("thole-faultproxy")
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -86,38 +83,4 @@ func (p *Proxy) start(cmd *exec.Cmd) string {
 		}
 	})
 	return control
-}
-
-// proxyProgram builds thole-faultproxy, once per test process, and returns its path.
-var proxyProgram = sync.OnceValues(func() (string, error) {
-	root, err := repository.Root()
-	if err != nil {
-		return "", err
-	}
-	const command = "thole-faultproxy"
-	path := filepath.Join(root, "bin", command)
-	unlock, err := repository.Lock(path + ".lock")
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	// In its own module: a test of another module has other versions of the
-	// Kubernetes libraries.
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", path, "./cmd/"+command)
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s: %w\n%s", command, err, out)
-	}
-	return path, dependOn(filepath.Join(root, "cmd", command))
-})
-
-// dependOn makes the cached result of the test depend on the files of a directory,
-// by looking at each.
-func dependOn(dir string) error {
-	return filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
-		if err == nil {
-			_, err = e.Info()
-		}
-		return err
-	})
 }

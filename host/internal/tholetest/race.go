@@ -1,5 +1,7 @@
 //go:build race
 
-package e2e
+package tholetest
 
-const raceDetector = true
+// RaceDetector reports whether the test has the race detector, and with it the
+// programs that [Program] builds.
+const RaceDetector = true
