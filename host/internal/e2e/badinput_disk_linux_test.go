@@ -10,6 +10,7 @@ import (
 // The plugin runs, and the log names the directory. The test needs the right to
 // mount a file system.
 func TestPluginRunsWhenTheDiskOfTheCompileCacheIsFull(t *testing.T) {
+	t.Parallel()
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=64k"); err != nil {
 		t.Skipf("cannot mount a small file system: %v", err)

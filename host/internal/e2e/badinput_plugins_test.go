@@ -238,6 +238,7 @@ const allowsServiceAccounts = "{apiVersion: thole.dev/v1alpha1, allow: [{groups:
 // one line of the log and in the metrics, and the good one works as if it were
 // alone.
 func TestBadPluginsAreRefusedAndOthersKeepRunning(t *testing.T) {
+	t.Parallel()
 	installCRD(t, "plugins/podmanager/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	good := podmanager(t, wasmbuild.TinyGo)

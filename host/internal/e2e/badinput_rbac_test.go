@@ -37,6 +37,7 @@ var (
 // The host runs as a service account without rights, which are granted step by
 // step, as the messages of the host ask for them.
 func TestMissingRightIsReportedWithTheRuleToAdd(t *testing.T) {
+	t.Parallel()
 	installCRD(t, "plugins/podmanager/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	d.install("podmanager", podmanager(t, wasmbuild.TinyGo))

@@ -36,6 +36,7 @@ var failures = []struct {
 
 // One host has an object for each way to fail, and one that succeeds.
 func TestFailedRunIsReportedInTheConditionsOfItsObject(t *testing.T) {
+	t.Parallel()
 	installCRD(t, "host/internal/e2e/testdata/badinput/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	d.install("mood", wasmbuild.Build(t, wasmbuild.TinyGo, "host/internal/e2e/testdata/badinput"))

@@ -19,6 +19,7 @@ import (
 // plugin works as before. Every object becomes Ready once the objects are
 // corrected, and once the plugin is replaced.
 func TestCircuitBreakerOpensForPluginThatPanicsForEveryObject(t *testing.T) {
+	t.Parallel()
 	installCRD(t, "plugins/podmanager/crd.yaml")
 	installCRD(t, "host/internal/e2e/testdata/badinput/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)

@@ -15,6 +15,7 @@ import (
 // The plugin claims adopts a hundred objects in one run, keeps what others own, and lets go of what
 // is not selected any more. What it has let go of survives it.
 func TestAPluginAdoptsAndReleasesObjects(t *testing.T) {
+	t.Parallel()
 	installCRD(t, testdata+"stamp/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	d.install("claims", wasmbuild.Build(t, wasmbuild.TinyGo, testdata+"claims"))

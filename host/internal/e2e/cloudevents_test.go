@@ -129,6 +129,7 @@ func (s *eventSink) sinkConfig(plugin, mode string) (policy, config string) {
 // The events of the document, by the real API server: created, updated, status updated, deleted, and the
 // end of each run. After a fail-over or a restart the same changes have the same ids.
 func TestChangesAndRunsArePublished(t *testing.T) {
+	t.Parallel()
 	installCRD(t, testdata+"stamp/crd.yaml")
 	ns, d, sink := namespace(t), newDirectory(t), newEventSink(t)
 	policy, config := sink.sinkConfig("publisher", "binary")

@@ -9,6 +9,7 @@ import (
 
 // A dry run logs what each write would create or change.
 func TestDryRunWritesNothing(t *testing.T) {
+	t.Parallel()
 	ns := namespace(t)
 	p := startPodmanager(t, ns, "dryRun: true")
 	createPodManager(t, ns, "pm", "a:1")

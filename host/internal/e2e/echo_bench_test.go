@@ -121,7 +121,8 @@ func settled(b *testing.B) (now load) {
 }
 
 // Both sides write the same, or the comparison means nothing.
-func TestNativeEchoWritesTheSameAsPlugin(t *testing.T) {
+func TestReleaseNativeEchoWritesTheSameAsPlugin(t *testing.T) {
+	t.Parallel()
 	var written []string
 	for _, side := range echoSides {
 		f := newEchoFleet(t, 1, echoBytes)

@@ -10,6 +10,7 @@ import (
 // The versions of the writes are the order in which the API server has stored them; they are
 // logged in the order of these lists, a second apart.
 func TestJudgeFindsWritesOfAReplicaAfterItsTurn(t *testing.T) {
+	t.Parallel()
 	write := func(by, what string, version uint64, revision int) auditWrite {
 		return auditWrite{by: by, what: what, code: 200, version: version, revision: revision}
 	}

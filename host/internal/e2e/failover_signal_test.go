@@ -50,6 +50,7 @@ func isHeld(lease *coordinationv1.Lease) bool {
 
 // The Lease is held until a run in progress has written, and then it is given up.
 func TestLeaseIsGivenUpAfterTheLastWrite(t *testing.T) {
+	t.Parallel()
 	p, ns := startDelayed(t, "3s")
 	watch, err := clients.CoordinationV1().Leases(ns).Watch(t.Context(), metav1.ListOptions{})
 	must(t, err)
@@ -73,6 +74,7 @@ func TestLeaseIsGivenUpAfterTheLastWrite(t *testing.T) {
 
 // A run that does not end is cut off, and the Lease is given up then.
 func TestRunThatDoesNotEndIsCutOffAfterTheGraceTime(t *testing.T) {
+	t.Parallel()
 	p, ns := startDelayed(t, "1h")
 	began := time.Now()
 	p.stop()
@@ -86,6 +88,7 @@ func TestRunThatDoesNotEndIsCutOffAfterTheGraceTime(t *testing.T) {
 
 // Nobody knows whether what is in progress arrives, so the Lease has to expire.
 func TestSecondSignalEndsTheHostAtOnce(t *testing.T) {
+	t.Parallel()
 	p, ns := startDelayed(t, "1h")
 	p.Signal(syscall.SIGTERM)
 	<-time.After(time.Second)

@@ -30,6 +30,7 @@ func awaitVersion(t *testing.T, ns, name, want string) {
 // The plugin parts sees nothing of what it has not selected, and is told that it is not
 // followed instead of that it does not exist.
 func TestAPluginFollowsWhatItSelects(t *testing.T) {
+	t.Parallel()
 	installCRD(t, testdata+"stamp/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	d.installPolicy("parts", "allow: [{groups: [''], kinds: [ServiceAccount], verbs: [get, list, watch]}]")
@@ -86,6 +87,7 @@ func TestAPluginFollowsWhatItSelects(t *testing.T) {
 // A plugin that becomes a managed one finds its children at once, and nothing else is
 // followed.
 func TestAManagedPluginFollowsItsChildren(t *testing.T) {
+	t.Parallel()
 	installCRD(t, testdata+"stamp/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	secrets := clients.CoreV1().Secrets(ns)

@@ -17,6 +17,7 @@ import (
 // nothing in 30 s with three resyncs, and after one change no more than the change
 // needs.
 func TestIdleHostWritesNothing(t *testing.T) {
+	t.Parallel()
 	installCRD(t, "plugins/podmanager/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	d.install("podmanager", podmanager(t, wasmbuild.TinyGo))
@@ -65,6 +66,7 @@ func allRecordPod(t *testing.T, ns string, n int) bool {
 }
 
 func TestManyObjectsCreatedAtOnceBecomeReady(t *testing.T) {
+	t.Parallel()
 	ns := namespace(t)
 	p := startPodmanager(t, ns, "")
 	const many = 300

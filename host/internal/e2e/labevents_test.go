@@ -84,6 +84,7 @@ func typesOf(events []string) (types []string) {
 // TestLabInstanceReceivesAndPublishesEvents is the part of the document that is about events: the runtime of
 // the containers reports what becomes of them, and a service outside follows the instances.
 func TestLabInstanceReceivesAndPublishesEvents(t *testing.T) {
+	t.Parallel()
 	sink := newEventSink(t)
 	policy, config := sink.sinkConfig("labinstance", "structured")
 	d, l := labDirectory(t, policy), labs{t, namespace(t)}

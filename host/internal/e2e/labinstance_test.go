@@ -109,6 +109,7 @@ func timeOf(t *testing.T, lab *unstructured.Unstructured, name string) time.Time
 }
 
 func TestLabInstance(t *testing.T) {
+	t.Parallel()
 	d, l := labDirectory(t), labs{t, namespace(t)}
 	p := start(t, d, l.ns, allowAll)
 	p.awaitRunning("labinstance", 1)
@@ -248,6 +249,7 @@ func TestLabInstance(t *testing.T) {
 // TestLabInstanceGoesOnAfterACrashInEachPhase kills the host in each phase. What comes next happens while no
 // host runs, or is left to another replica, and has the same end as without.
 func TestLabInstanceGoesOnAfterACrashInEachPhase(t *testing.T) {
+	t.Parallel()
 	elected := func(h *tholetest.Host) {
 		h.Args = append(append(h.Args, "--leader-elect"), soonExpires...)
 	}

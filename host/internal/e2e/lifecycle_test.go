@@ -15,56 +15,59 @@ import (
 	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
-// The example follows kube-rs-reconciler.txt, with the plugin compiled by each
-// toolchain.
-func TestPodManagerIsServedFromCreationToDeletion(t *testing.T) {
+// The example follows kube-rs-reconciler.txt.
+func TestPodManagerIsServedFromCreationToDeletion(t *testing.T) { servePodManager(t, wasmbuild.TinyGo) }
+
+func TestReleasePodManagerOfGoIsServedFromCreationToDeletion(t *testing.T) {
+	servePodManager(t, wasmbuild.Go)
+}
+
+func servePodManager(t *testing.T, toolchain wasmbuild.Toolchain) {
+	t.Parallel()
 	installCRD(t, "plugins/podmanager/crd.yaml")
-	for _, toolchain := range wasmbuild.Toolchains {
-		t.Run(string(toolchain), func(t *testing.T) {
-			ns, d := namespace(t), newDirectory(t)
-			d.install("podmanager", podmanager(t, toolchain))
-			p := start(t, d, ns, "")
-			p.awaitRunning("podmanager", 1)
+	ns, d := namespace(t), newDirectory(t)
+	d.install("podmanager", podmanager(t, toolchain))
+	p := start(t, d, ns, "")
+	p.awaitRunning("podmanager", 1)
 
-			createPodManager(t, ns, "pm", "a:1")
-			var pod, pm *unstructured.Unstructured
-			await.Until(t, "the Pod exists and the PodManager is Ready", func() bool {
-				pod, pm = get(t, pods, ns, "pm"), get(t, podManagers, ns, "pm")
-				return image(pod) == "a:1" && recordsPod(pm)
-			})
-			if got, want := field(pm, "status", "podCreated"), field(pod, "metadata", "creationTimestamp"); got != want {
-				t.Errorf("status.podCreated is %s, the Pod was created at %s", got, want)
-			}
-			if owners := pod.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != pm.GetUID() ||
-				!*owners[0].Controller || !*owners[0].BlockOwnerDeletion {
-				t.Errorf("owner references of the Pod: %+v", owners)
-			}
-			if f := pm.GetFinalizers(); len(f) != 1 || f[0] != "podmanager.thole.dev/podmanager" {
-				t.Errorf("finalizers: %v", f)
-			}
-
-			must(t, patchSpec(t.Context(), podManagers, ns, "pm", "image", "a:2"))
-			await.Until(t, "the changed spec is applied", func() bool { return served(t, ns, "pm", "a:2") })
-
-			old := get(t, pods, ns, "pm").GetUID()
-			remove(t, pods, ns, "pm")
-			await.Until(t, "the deleted Pod is created again and its time recorded", func() bool {
-				pod, pm = get(t, pods, ns, "pm"), get(t, podManagers, ns, "pm")
-				return pod != nil && pod.GetUID() != old && ready(pm) &&
-					field(pm, "status", "podCreated") == field(pod, "metadata", "creationTimestamp")
-			})
-
-			remove(t, podManagers, ns, "pm")
-			await.Until(t, "the PodManager and its Pod are gone", func() bool {
-				return get(t, podManagers, ns, "pm") == nil && get(t, pods, ns, "pm") == nil
-			})
-			p.stop()
-			p.expectNoErrors()
-		})
+	createPodManager(t, ns, "pm", "a:1")
+	var pod, pm *unstructured.Unstructured
+	await.Until(t, "the Pod exists and the PodManager is Ready", func() bool {
+		pod, pm = get(t, pods, ns, "pm"), get(t, podManagers, ns, "pm")
+		return image(pod) == "a:1" && recordsPod(pm)
+	})
+	if got, want := field(pm, "status", "podCreated"), field(pod, "metadata", "creationTimestamp"); got != want {
+		t.Errorf("status.podCreated is %s, the Pod was created at %s", got, want)
 	}
+	if owners := pod.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != pm.GetUID() ||
+		!*owners[0].Controller || !*owners[0].BlockOwnerDeletion {
+		t.Errorf("owner references of the Pod: %+v", owners)
+	}
+	if f := pm.GetFinalizers(); len(f) != 1 || f[0] != "podmanager.thole.dev/podmanager" {
+		t.Errorf("finalizers: %v", f)
+	}
+
+	must(t, patchSpec(t.Context(), podManagers, ns, "pm", "image", "a:2"))
+	await.Until(t, "the changed spec is applied", func() bool { return served(t, ns, "pm", "a:2") })
+
+	old := get(t, pods, ns, "pm").GetUID()
+	remove(t, pods, ns, "pm")
+	await.Until(t, "the deleted Pod is created again and its time recorded", func() bool {
+		pod, pm = get(t, pods, ns, "pm"), get(t, podManagers, ns, "pm")
+		return pod != nil && pod.GetUID() != old && ready(pm) &&
+			field(pm, "status", "podCreated") == field(pod, "metadata", "creationTimestamp")
+	})
+
+	remove(t, podManagers, ns, "pm")
+	await.Until(t, "the PodManager and its Pod are gone", func() bool {
+		return get(t, podManagers, ns, "pm") == nil && get(t, pods, ns, "pm") == nil
+	})
+	p.stop()
+	p.expectNoErrors()
 }
 
 func TestInvalidSpecStallsTheObjectUntilItIsCorrected(t *testing.T) {
+	t.Parallel()
 	ns := namespace(t)
 	startPodmanager(t, ns, "")
 	createPodManager(t, ns, "wrong", "not an image")
@@ -83,6 +86,7 @@ func TestInvalidSpecStallsTheObjectUntilItIsCorrected(t *testing.T) {
 }
 
 func TestRequestedAtAndSuspendAnnotationsAreObeyed(t *testing.T) {
+	t.Parallel()
 	ns := namespace(t)
 	p := startPodmanager(t, ns, "")
 	createPodManager(t, ns, "pm", "a:1")
@@ -110,45 +114,50 @@ func TestRequestedAtAndSuspendAnnotationsAreObeyed(t *testing.T) {
 	p.expectNoErrors()
 }
 
-// The host is killed again and again while objects are created, changed and
-// deleted.
 func TestObjectsConvergeAfterTheHostIsKilledAtRandomMoments(t *testing.T) {
+	killHostAtRandom(t, wasmbuild.TinyGo)
+}
+
+func TestReleaseObjectsOfGoConvergeAfterTheHostIsKilledAtRandomMoments(t *testing.T) {
+	killHostAtRandom(t, wasmbuild.Go)
+}
+
+// killHostAtRandom kills the host again and again while objects are created, changed and
+// deleted.
+func killHostAtRandom(t *testing.T, toolchain wasmbuild.Toolchain) {
+	t.Parallel()
 	installCRD(t, "plugins/podmanager/crd.yaml")
-	for _, toolchain := range wasmbuild.Toolchains {
-		t.Run(string(toolchain), func(t *testing.T) {
-			seed := uint64(time.Now().UnixNano())
-			t.Logf("seed %d", seed)
-			random := rand.New(rand.NewPCG(seed, 0))
-			ns, d := namespace(t), newDirectory(t)
-			d.install("podmanager", podmanager(t, toolchain))
-			want := map[string]string{} // images by the names of the objects
-			for round := range 6 {
-				p := start(t, d, ns, "")
-				p.awaitRunning("podmanager", 1)
-				kill := time.After(time.Duration(random.Int64N(int64(500 * time.Millisecond))))
-				for i := range 4 {
-					name, image := fmt.Sprintf("pm-%d-%d", round, i), fmt.Sprintf("image:%d", round)
-					createPodManager(t, ns, name, image)
-					want[name] = image
-				}
-				change(t, ns, random, want, round)
-				<-kill
-				p.kill()
-			}
-			p := start(t, d, ns, "")
-			t.Cleanup(func() {
-				if t.Failed() {
-					dump(t, ns)
-				}
-			})
-			p.awaitRunning("podmanager", 1)
-			// If the host was killed during a foreground deletion, the Pod garbage
-			// collector ends it, which runs every 20 s.
-			await.Until(t, "every PodManager and Pod is as wanted", func() bool { return converged(t, ns, want) })
-			p.stop()
-			p.expectNoErrors()
-		})
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	ns, d := namespace(t), newDirectory(t)
+	d.install("podmanager", podmanager(t, toolchain))
+	want := map[string]string{} // images by the names of the objects
+	for round := range 6 {
+		p := start(t, d, ns, "")
+		p.awaitRunning("podmanager", 1)
+		kill := time.After(time.Duration(random.Int64N(int64(500 * time.Millisecond))))
+		for i := range 4 {
+			name, image := fmt.Sprintf("pm-%d-%d", round, i), fmt.Sprintf("image:%d", round)
+			createPodManager(t, ns, name, image)
+			want[name] = image
+		}
+		change(t, ns, random, want, round)
+		<-kill
+		p.kill()
 	}
+	p := start(t, d, ns, "")
+	t.Cleanup(func() {
+		if t.Failed() {
+			dump(t, ns)
+		}
+	})
+	p.awaitRunning("podmanager", 1)
+	// If the host was killed during a foreground deletion, the Pod garbage
+	// collector ends it, which runs every 20 s.
+	await.Until(t, "every PodManager and Pod is as wanted", func() bool { return converged(t, ns, want) })
+	p.stop()
+	p.expectNoErrors()
 }
 
 // dump logs all objects after a failure.

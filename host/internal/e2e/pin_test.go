@@ -17,6 +17,7 @@ import (
 // Whoever copies the module and the policy that pins it one after the other, in either
 // order, gets the pinned module or none, and no object is forgotten.
 func TestOnlyThePinnedModuleRuns(t *testing.T) {
+	t.Parallel()
 	installCRD(t, testdata+"stamp/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	modules := [][]byte{1: wasmbuild.Build(t, wasmbuild.TinyGo, testdata+"stamp1"), 2: wasmbuild.Build(t, wasmbuild.TinyGo, testdata+"stamp2")}

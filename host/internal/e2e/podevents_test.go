@@ -61,6 +61,7 @@ func containsAll(text string, parts []string) bool {
 // One plugin is refused at once, the other one runs and is then replaced by a
 // module that is refused.
 func TestPluginEventsAppearOnThePodOfTheHost(t *testing.T) {
+	t.Parallel()
 	installCRD(t, "plugins/podmanager/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	d.install("podmanager", podmanager(t, wasmbuild.TinyGo))
@@ -78,6 +79,7 @@ func TestPluginEventsAppearOnThePodOfTheHost(t *testing.T) {
 
 // The command is part of the Event and the log. Nothing else releases finalizers.
 func TestLeftoverFinalizersAreReportedWithTheCommandThatReleasesThem(t *testing.T) {
+	t.Parallel()
 	installCRD(t, "plugins/podmanager/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	const former, current, foreign = "podmanager.thole.dev/former", "podmanager.thole.dev/podmanager", "other.dev/x"

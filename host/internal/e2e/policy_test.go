@@ -12,6 +12,7 @@ import (
 // A new policy runs every object. If the host had forgotten what it has written, it
 // would read it again.
 func TestANewPolicyKeepsWhatWasWritten(t *testing.T) {
+	t.Parallel()
 	installCRD(t, "plugins/podmanager/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	d.install("podmanager", podmanager(t, wasmbuild.TinyGo))

@@ -106,6 +106,7 @@ func apiServices() dynamic.ResourceInterface {
 // A plugin follows a kind of an aggregated API that has no watch: what it reads of it, and what
 // it is for. It waits while the API is not there.
 func TestAKindWithoutWatchIsFollowed(t *testing.T) {
+	t.Parallel()
 	installCRD(t, testdata+"stamp/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	api := &samples{texts: map[string]string{ns + "/a": "one", ns + "/c": "old"}}

@@ -55,6 +55,7 @@ func configMapsOf(tb testing.TB, ns, name string) []unstructured.Unstructured {
 // A rollout is many writing runs in a row. None of them is the plugin's own work: each
 // is woken by a child that becomes ready, or by somebody who scales.
 func TestARolloutIsNotAWriteLoop(t *testing.T) {
+	t.Parallel()
 	ns := namespace(t)
 	p := startReplicas(t, ns)
 	const many = 8

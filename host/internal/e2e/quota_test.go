@@ -12,6 +12,7 @@ import (
 // A plugin stores as much as its policy allows, also after a restart of the host. Its
 // objects tell why it goes no further, and it goes on when some of what it has stored is gone.
 func TestAPluginStoresNoMoreThanItMay(t *testing.T) {
+	t.Parallel()
 	installCRD(t, "host/internal/e2e/testdata/badinput/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	d.install("mood", wasmbuild.Build(t, wasmbuild.TinyGo, "host/internal/e2e/testdata/badinput"))

@@ -17,6 +17,7 @@ import (
 // A plugin lists by an index, in pages, and reads one field: only a change of that
 // field, or of what the list has, makes its objects due.
 func TestAPluginReadsPagesOfFieldsByAnIndex(t *testing.T) {
+	t.Parallel()
 	installCRD(t, testdata+"stamp/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	d.install("shelves", wasmbuild.Build(t, wasmbuild.TinyGo, testdata+"shelves"))

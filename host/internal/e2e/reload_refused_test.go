@@ -68,6 +68,7 @@ func guestWithInvalidReconcile() []byte {
 // while its objects change. The previous revision serves them, and the log, the
 // metrics, /plugins and an Event on the host's Pod have the reason.
 func TestPreviousRevisionServesWhileAReloadIsRefused(t *testing.T) {
+	t.Parallel()
 	r := newReloaded(t)
 	p := r.dir.plugins[1]
 	stop := r.keepChanging()

@@ -12,6 +12,7 @@ import (
 // revision, which serves all objects again. The module is not tried again until the
 // file changes or an administrator asks for it.
 func TestRevisionThatTrapsIsRolledBack(t *testing.T) {
+	t.Parallel()
 	r := newReloaded(t)
 	p, good := r.dir.plugins[1], *r.dir.plugins[1]
 	stop := r.keepChanging()

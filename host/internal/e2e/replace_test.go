@@ -26,6 +26,7 @@ func createStamp(t *testing.T, ns, name, text string) {
 // The module is replaced several times while half of the objects change. In the
 // end every object is as the last module wants it.
 func TestObjectsConvergeWhenThePluginIsReplacedUnderLoad(t *testing.T) {
+	t.Parallel()
 	installCRD(t, testdata+"stamp/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	first := wasmbuild.Build(t, wasmbuild.TinyGo, testdata+"stamp1")
@@ -68,6 +69,7 @@ func TestObjectsConvergeWhenThePluginIsReplacedUnderLoad(t *testing.T) {
 }
 
 func TestReplacedPluginRunsEachObjectOnce(t *testing.T) {
+	t.Parallel()
 	installCRD(t, testdata+"stamp/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	module := wasmbuild.Build(t, wasmbuild.TinyGo, testdata+"stamp1")

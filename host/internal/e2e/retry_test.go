@@ -10,6 +10,7 @@ import (
 // The plugin waits an hour after a failure: only the end of the outage can run its
 // object again within the time of the test.
 func TestBackoffOfAnOutageEndsWithIt(t *testing.T) {
+	t.Parallel()
 	ns, g, p := startPatient(t)
 	create(t, stamps, "Stamp", ns, "one", map[string]any{"text": "works"})
 	version := func() string { return field(get(t, stamps, ns, "one"), "status", "version") }
@@ -49,6 +50,7 @@ func startPatient(t *testing.T) (ns string, g *gate, p *process) {
 }
 
 func TestAttemptsOfThePluginEndInStalled(t *testing.T) {
+	t.Parallel()
 	ns, _, p := startPatient(t)
 	create(t, stamps, "Stamp", ns, "one", map[string]any{"text": "fails"})
 	await.Until(t, "the object is Stalled", func() bool {

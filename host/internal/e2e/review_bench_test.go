@@ -239,7 +239,7 @@ var nativeGate = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(filepath.Dir(program), "nativegate")
+	path := filepath.Join(scratch, "nativegate")
 	build := exec.Command("go", "build", "-buildvcs=false", "-o", path, "./nativegate")
 	build.Dir = filepath.Join(root, "host", "internal", "nativeecho")
 	if out, err := build.CombinedOutput(); err != nil {

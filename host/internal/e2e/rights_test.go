@@ -16,6 +16,7 @@ import (
 // The plugin share writes a ConfigMap that it does not own. It runs by the policy that the
 // host shows, stops when that is taken away, and runs again when it is back.
 func TestAPluginRunsWhileItsPolicyAllowsWhatItNeeds(t *testing.T) {
+	t.Parallel()
 	installCRD(t, testdata+"stamp/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	d.install("share", wasmbuild.Build(t, wasmbuild.TinyGo, testdata+"share"))

@@ -17,6 +17,7 @@ var tasks = schema.GroupVersionResource{Group: "scenario.thole.dev", Version: "v
 // Two replicas have the same scan. Whoever leads makes it, also after the other one was killed, and counts
 // the objects.
 func TestTheReplicaThatLeadsScans(t *testing.T) {
+	t.Parallel()
 	const agenda = "host/internal/scenario/testdata/agenda"
 	installCRD(t, agenda+"/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)

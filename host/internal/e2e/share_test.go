@@ -15,6 +15,7 @@ import (
 
 // Primaries without a finalizer share a ConfigMap that somebody else has created.
 func TestSharedObjectHasTheFieldsOfThePrimariesThatNameIt(t *testing.T) {
+	t.Parallel()
 	installCRD(t, testdata+"stamp/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	d.install("share", wasmbuild.Build(t, wasmbuild.TinyGo, testdata+"share"))
@@ -53,6 +54,7 @@ func TestSharedObjectHasTheFieldsOfThePrimariesThatNameIt(t *testing.T) {
 
 // The replica that takes over was started before another one shared the ConfigMap.
 func TestAReplicaReleasesWhatAnotherOneHasShared(t *testing.T) {
+	t.Parallel()
 	installCRD(t, testdata+"stamp/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	d.install("share", wasmbuild.Build(t, wasmbuild.TinyGo, testdata+"share"))

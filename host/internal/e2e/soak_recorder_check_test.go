@@ -6,6 +6,7 @@ import (
 )
 
 func TestRecorderFindsMixedVersionsInTheHistoryOfAnObject(t *testing.T) {
+	t.Parallel()
 	one, two := stamp{"version-000001", "", "a"}, stamp{"version-000002", "", "a"}
 	changed, noted := stamp{"version-000001", "", "b"}, stamp{"version-000001", "n", "a"}
 	type history = []recordedStamp
@@ -35,6 +36,7 @@ func TestRecorderFindsMixedVersionsInTheHistoryOfAnObject(t *testing.T) {
 }
 
 func TestRecorderFindsOutdatedObjectsOfAPlugin(t *testing.T) {
+	t.Parallel()
 	good := stamp{"version-000002", "n", "text"}
 	otherNote, oldVersion := stamp{"version-000002", "", "text"}, stamp{"version-000001", "n", "text"}
 	for name, c := range map[string]struct {

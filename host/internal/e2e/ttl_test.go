@@ -34,6 +34,7 @@ func createExpiring(t *testing.T, ns, name, annotation, value string) *corev1.Co
 }
 
 func TestTTLDeletesObjectsWhenTheyExpire(t *testing.T) {
+	t.Parallel()
 	ns, d := namespace(t), newDirectory(t)
 	d.installExample("ttl")
 	p, proxy := startWithProxy(t, d, ns, allowAll)

@@ -11,21 +11,35 @@ import (
 )
 
 // TestHandlers runs the scripts of testdata/handlers, with a plugin of package sdk/handlers.
-func TestHandlers(t *testing.T) { suite.testWithBothCompilers(t, "handlers") }
+func TestHandlers(t *testing.T) { suite.testCompiled(t, "handlers", wasmbuild.TinyGo) }
 
 // TestDaemons runs the scripts of testdata/daemons, with plugins that have daemons. One of them also
 // has an index by keys.
-func TestDaemons(t *testing.T) { suite.testWithBothCompilers(t, "daemons") }
+func TestDaemons(t *testing.T) { suite.testCompiled(t, "daemons", wasmbuild.TinyGo) }
 
-// testWithBothCompilers runs the scripts of a directory with a plugin that $COMPILER has compiled.
-func (s *Suite) testWithBothCompilers(t *testing.T, dir string) {
+// TestMyKind runs the scripts of testdata/mykind, with the example of the document
+// grafana-app-sdk-reconcilers and a system outside of the cluster.
+func TestMyKind(t *testing.T) { suite.testCompiled(t, "mykind", wasmbuild.TinyGo) }
+
+// TestScans runs the scripts of testdata/scans, with a plugin that has scans and gauges.
+func TestScans(t *testing.T) { suite.testCompiled(t, "scans", wasmbuild.TinyGo) }
+
+// TestReleaseCompiledByGo runs the scripts of the tests above and of [TestReplicaSet] with plugins that Go
+// has compiled.
+func TestReleaseCompiledByGo(t *testing.T) {
+	for _, dir := range []string{"handlers", "daemons", "mykind", "scans"} {
+		t.Run(dir, func(t *testing.T) { suite.testCompiled(t, dir, wasmbuild.Go) })
+	}
+	t.Run("replicaset", func(t *testing.T) { newReplicaSetSuite(t).testCompiled(t, "replicaset", wasmbuild.Go) })
+}
+
+// testCompiled runs the scripts of a directory with plugins that $COMPILER has compiled.
+func (s *Suite) testCompiled(t *testing.T, dir string, compiler wasmbuild.Toolchain) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}
-	for _, compiler := range wasmbuild.Toolchains {
-		t.Run(string(compiler), func(t *testing.T) { testscript.Run(t, s.compilerParams(dir, compiler)) })
-	}
+	testscript.Run(t, s.compilerParams(dir, compiler))
 }
 
 // compilerParams returns the parameters for the scripts of a directory. $COMPILER is the compiler, $OTHER
@@ -45,10 +59,3 @@ func (s *Suite) compilerParams(dir string, compiler wasmbuild.Toolchain) testscr
 func otherThan(compiler wasmbuild.Toolchain) wasmbuild.Toolchain {
 	return wasmbuild.Toolchains[1-slices.Index(wasmbuild.Toolchains, compiler)]
 }
-
-// TestMyKind runs the scripts of testdata/mykind, with the example of the document
-// grafana-app-sdk-reconcilers and a system outside of the cluster.
-func TestMyKind(t *testing.T) { suite.testWithBothCompilers(t, "mykind") }
-
-// TestScans runs the scripts of testdata/scans, with a plugin that has scans and gauges.
-func TestScans(t *testing.T) { suite.testWithBothCompilers(t, "scans") }

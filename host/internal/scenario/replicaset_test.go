@@ -12,6 +12,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/thole-dev/thole/host/internal/wasmbuild"
 )
 
 // newReplicaSetSuite returns a suite in whose control planes no ReplicaSet controller runs.
@@ -34,7 +36,9 @@ func newReplicaSetSuite(t *testing.T) *Suite {
 
 // TestReplicaSet runs the scripts of testdata/replicaset: the plugin replicaset does the work of the
 // controller of Kubernetes.
-func TestReplicaSet(t *testing.T) { newReplicaSetSuite(t).testWithBothCompilers(t, "replicaset") }
+func TestReplicaSet(t *testing.T) {
+	newReplicaSetSuite(t).testCompiled(t, "replicaset", wasmbuild.TinyGo)
+}
 
 // TestReplicaSetOfKubernetes runs the same scripts without the plugin: what they expect is what the controller
 // of Kubernetes does.

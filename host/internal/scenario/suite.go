@@ -31,9 +31,10 @@ type Suite struct {
 	err     error // of the start
 }
 
-// parallel is how many scripts run at once. Each has a host and shares an API
-// server; with more of them, time limits would depend on the machine.
-const parallel = 2
+// parallel is how many scripts run at once on two processors. Each has a host, which
+// waits for most of its time, and shares an API server; with more of them, time limits
+// would depend on the machine.
+const parallel = 3
 
 // Params returns the parameters of [testscript.Run] for the scripts in a directory.
 func (s *Suite) Params(dir string) testscript.Params {
