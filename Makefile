@@ -31,7 +31,7 @@ guest_sources := go.mod .ci/tools/plugin-build $(wildcard plugins/*/*/*.go) $(sh
 
 .PHONY: help
 help: ## list the tasks
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: tools
 tools: ## make TinyGo available: from PATH, or built into .tools
@@ -49,9 +49,18 @@ demo: tools bin/thole devcluster ## build and run the example on a real control 
 image: ## build the image of the host, by buildah, podman or docker
 	@.ci/image
 
+.PHONY: test-quick
+test-quick: ## run the tests that need neither a control plane nor TinyGo
+	@.ci/test quick $(TESTFLAGS)
+
 .PHONY: test
-test: tools devcluster ## run every test of every module, with the race detector where cgo works
-	@.ci/test $(TESTFLAGS)
+test: ## run the tests of every promise, on a real control plane
+	@.ci/test usual $(TESTFLAGS)
+
+# RACE_SHARE is that of .ci/test.
+.PHONY: test-release
+test-release: ## run what takes long: images, charts, a browser, Go as compiler, an upgrade, faults, the race detector
+	@.ci/test release $(TESTFLAGS)
 
 .PHONY: check
 check: .tools/bin/golangci-lint .tools/bin/govulncheck .tools/bin/promtool ## run linters, and look for stale files and known vulnerabilities
@@ -66,8 +75,7 @@ bench: tools devcluster .tools/bin/benchstat ## run the benchmarks; raw results 
 	go test -timeout 4h -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) $(TESTFLAGS) ./... | tee bench.txt
 	@.tools/bin/benchstat bench.txt
 
-# Without the race detector, which remembers memory that is not used any more;
-# `make test` has it, with a shorter form of the same.
+# `make test-release` has a shorter form of the same.
 .PHONY: soak
 soak: soak-arguments tools devcluster ## change, break and remove plugins while everything runs, for SOAK; hours are possible; then every fault
 	SOAK='$(SOAK)' SOAK_SEED='$(SOAK_SEED)' go test -count 1 -timeout 0 -p 1 -v -run '^TestSoak|^TestReviewsOfTheAPIServerAreAnswered$$' $(TESTFLAGS) ./host ./host/internal/e2e ./host/internal/scenario
@@ -116,6 +124,7 @@ bin/plugins/%.yaml: plugins/%/policy.yaml
 .tools/bin/golangci-lint: .ci/tools/lint/go.sum
 .tools/bin/govulncheck: .ci/tools/govulncheck/go.sum
 .tools/bin/benchstat: .ci/tools/benchstat/go.sum
+.tools/bin/gotestsum: .ci/tools/gotestsum/go.sum
 .tools/bin/%:
 	@echo "tools: building $(@F), once"
 	@cd $(<D) && GOFLAGS=-mod=readonly go build -buildvcs=false -o $(CURDIR)/.tools/bin/ tool
