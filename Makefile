@@ -23,6 +23,11 @@ SOAK_SEED ?=
 devcluster := cmd/thole-devcluster
 devcluster_ldflags = $(shell tr '\n' ' ' <$(devcluster)/ldflags)
 
+# What a program is compiled from, folders too, since a file may go: $(call sources,DIR ...).
+# The go command finds out for itself, but needs seconds for it: it reads all of Kubernetes.
+sources = $(shell find $(1) \( -name testdata -o -name '*_test.go' \) -prune -o -print 2>/dev/null) $(shell go env GOROOT)/VERSION
+program_sources := $(call sources,go.mod go.sum abi host cmd/thole cmd/thole-faultproxy cmd/internal)
+
 plugins := $(patsubst plugins/%/main.go,%,$(wildcard plugins/*/main.go))
 plugin_files := $(plugins:%=bin/plugins/%.wasm) \
 	$(patsubst plugins/%/policy.yaml,bin/plugins/%.yaml,$(wildcard plugins/*/policy.yaml))
@@ -91,20 +96,16 @@ fuzz: tools ## run every fuzz target for FUZZTIME each; FUZZ=pattern for some of
 
 .PHONY: clean
 clean: ## remove what build, bench and tests made; .tools stays
-	rm -rf bin bench.txt .tools/wasm
+	rm -rf bin bench.txt
 
-# The go command knows better than make what is up to date.
-.PHONY: bin/thole
-bin/thole:
-	@.ci/go-build cmd/thole $@
-
-.PHONY: bin/thole-faultproxy
-bin/thole-faultproxy:
-	@.ci/go-build cmd/thole-faultproxy $@
+bin/thole bin/thole-faultproxy: bin/%: $(program_sources)
+	@.ci/go-build cmd/$* $@
 
 .PHONY: devcluster
-devcluster:
-	@.ci/go-build $(devcluster) bin/thole-devcluster -ldflags '$(devcluster_ldflags)'
+devcluster: bin/thole-devcluster
+
+bin/thole-devcluster: $(call sources,$(devcluster))
+	@.ci/go-build $(devcluster) $@ -ldflags '$(devcluster_ldflags)'
 
 .PHONY: plugins
 plugins: $(plugin_files)
@@ -127,5 +128,7 @@ bin/plugins/%.yaml: plugins/%/policy.yaml
 .tools/bin/gotestsum: .ci/tools/gotestsum/go.sum
 .tools/bin/%:
 	@echo "tools: building $(@F), once"
-	@cd $(<D) && GOFLAGS=-mod=readonly go build -buildvcs=false -o $(CURDIR)/.tools/bin/ tool
+	@mkdir -p .tools/new
+	@cd $(<D) && GOFLAGS=-mod=readonly go build -buildvcs=false -o $(CURDIR)/.tools/new/ tool
+	@mv .tools/new/$(@F) $@
 	@touch $@
