@@ -4,9 +4,9 @@
 // plugins of the repository: .ci/tools/plugin-build.
 //
 // TinyGo optimises a whole program, for seconds, and many packages test with the
-// same few guests. So outputs are kept in .tools/wasm, one per guest and
-// toolchain, with a digest of everything that they depend on. A file lock makes
-// parallel test processes wait for one build instead of running their own.
+// same few guests. So outputs are kept in the build cache of Go, named by a digest of
+// everything that they depend on. A file lock makes parallel test processes wait for
+// one build instead of running their own.
 //
 // This process reads the sources itself, not only the compiler: so the go command
 // sees that a cached test result depends on them.
@@ -26,6 +26,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/thole-dev/thole/host/internal/repository"
 )
@@ -78,49 +79,68 @@ type guest struct {
 	toolchain Toolchain
 }
 
-// module returns the compiled guest. It builds it unless the kept output was
-// built from the same inputs.
+// module returns the compiled guest. It builds it unless an output of the same
+// inputs is kept.
 func (g guest) module() ([]byte, error) {
-	kept := g.kept()
-	unlock, err := repository.Lock(kept + ".lock")
+	path, err := g.output()
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := repository.Lock(path + ".lock")
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-
-	inputs, err := g.inputs()
-	if err != nil {
-		return nil, err
+	now := time.Now()
+	if os.Chtimes(path, now, now) != nil { // it is not there
+		if _, err := g.script("-o", path, g.dir); err != nil {
+			return nil, err
+		}
+		if err := prune(filepath.Dir(path)); err != nil {
+			return nil, err
+		}
 	}
-	digest, _ := os.ReadFile(kept + ".inputs")
-	if wasm, err := os.ReadFile(kept + ".wasm"); err == nil && bytes.Equal(digest, inputs) {
-		return wasm, nil
-	}
-	// The old digest is removed first, so that the new one is never beside the
-	// old output.
-	if err := os.RemoveAll(kept + ".inputs"); err != nil {
-		return nil, err
-	}
-	if _, err := g.script("-o", kept+".wasm", g.dir); err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(kept+".inputs", inputs, 0o600); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(kept + ".wasm")
+	return os.ReadFile(path)
 }
 
-// kept returns the path of the kept output, without its extension. The name has a
-// digest of the directory, because two directories may share a base name. The
-// output of a guest outside the repository is kept with the guest, and removed
-// with the temporary directory of its test.
-func (g guest) kept() string {
-	cache := filepath.Join(g.root, ".tools", "wasm")
-	if rel, err := filepath.Rel(g.root, g.dir); err != nil || !filepath.IsLocal(rel) {
-		cache = filepath.Join(g.dir, ".wasm")
+// output returns the path of what is built from the inputs as they are now. It is in
+// the build cache of Go: it goes with that, and every clone has the same one.
+func (g guest) output() (string, error) {
+	cache, err := goCache()
+	if err != nil {
+		return "", err
 	}
-	sum := sha256.Sum256([]byte(g.dir))
-	return filepath.Join(cache, fmt.Sprintf("%s-%s-%s", filepath.Base(g.dir), g.toolchain, hex.EncodeToString(sum[:4])))
+	inputs, err := g.inputs()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(cache, "thole-guests", fmt.Sprintf("%s-%s-%s", filepath.Base(g.dir), g.toolchain, inputs)+".wasm"), nil
+}
+
+var goCache = sync.OnceValues(func() (string, error) {
+	out, err := output(exec.Command("go", "env", "GOCACHE"))
+	return strings.TrimSpace(string(out)), err
+})
+
+// keptFor is for how long an output is kept that is not used.
+const keptFor = 7 * 24 * time.Hour
+
+// prune removes outputs that were not used for long from a directory of the cache.
+func prune(cache string) error {
+	entries, err := os.ReadDir(cache)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err == nil && time.Since(info.ModTime()) > keptFor {
+			err = os.Remove(filepath.Join(cache, e.Name()))
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // script runs plugin-build and returns its output.
@@ -147,28 +167,28 @@ func output(cmd *exec.Cmd) ([]byte, error) {
 // inputs returns a digest of everything that the output depends on: the compiler,
 // the script, and the sources of all packages in the guest other than the
 // standard library's.
-func (g guest) inputs() ([]byte, error) {
+func (g guest) inputs() (string, error) {
 	compiler, err := g.script("-version")
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	digest := sha256.New()
 	_, _ = digest.Write(compiler)
 	for _, file := range []string{scriptPath, ".ci/tools/lib.sh", ".tools/tinygo/stamp"} {
 		if err := hashFile(digest, filepath.Join(g.root, file)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, err
+			return "", err
 		}
 	}
 	packages, err := g.packages()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	for _, p := range packages {
 		if err := p.hash(digest); err != nil {
-			return nil, err
+			return "", err
 		}
 	}
-	return fmt.Appendf(nil, "%x\n", digest.Sum(nil)), nil
+	return hex.EncodeToString(digest.Sum(nil)[:16]), nil
 }
 
 // A goPackage has fields of the output of go list.
@@ -178,6 +198,7 @@ type goPackage struct {
 	Standard   bool
 	EmbedFiles []string
 	Module     *struct {
+		Path    string
 		Version string
 		Replace *struct{}
 	}
@@ -209,14 +230,15 @@ func (g guest) packages() ([]goPackage, error) {
 	return packages, nil
 }
 
-// hash writes the files of the package, or only its path if it is in the module
-// cache, where the path contains the version.
+// hash writes the files of the package, or only the version of its module if it is
+// in the module cache. The output does not depend on where the files are.
 func (p goPackage) hash(digest io.Writer) error {
-	if _, err := fmt.Fprintf(digest, "package %s %s\n", p.ImportPath, p.Dir); err != nil {
+	if _, err := fmt.Fprintf(digest, "package %s\n", p.ImportPath); err != nil {
 		return err
 	}
 	if p.Module != nil && p.Module.Version != "" && p.Module.Replace == nil {
-		return nil
+		_, err := fmt.Fprintf(digest, "module %s %s\n", p.Module.Path, p.Module.Version)
+		return err
 	}
 	entries, err := os.ReadDir(p.Dir)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/thole-dev/thole/host/internal/repository"
 )
@@ -115,26 +116,31 @@ func guestOutsideRepository(t *testing.T) guest {
 	}
 	g := guest{root: root, dir: t.TempDir(), toolchain: Go}
 	write(t, filepath.Join(g.dir, "go.mod"), "module guest.test/guest\n\ngo 1.26\n")
-	write(t, filepath.Join(g.dir, "main.go"), string(source))
+	// Outputs are kept longer than a test: each test has a guest of its own.
+	write(t, filepath.Join(g.dir, "main.go"), "// "+g.dir+" "+time.Now().String()+"\n\n"+string(source))
 	return g
 }
 
 func (g guest) expectBuilt(t *testing.T) []byte {
 	t.Helper()
-	before, _ := os.Stat(g.kept() + ".wasm")
+	path := g.mustOutput(t)
+	if _, err := os.Stat(path); err == nil {
+		t.Fatal("the output is there already")
+	}
 	wasm, err := g.module()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if after, err := os.Stat(g.kept() + ".wasm"); err != nil || os.SameFile(before, after) {
-		t.Fatalf("nothing was built (%v)", err)
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("nothing was built: %v", err)
 	}
 	return wasm
 }
 
 func (g guest) expectKept(t *testing.T, want []byte) {
 	t.Helper()
-	before, err := os.Stat(g.kept() + ".wasm")
+	path := g.mustOutput(t)
+	before, err := os.Stat(path)
 	if err != nil {
 		t.Error(err)
 		return
@@ -143,8 +149,35 @@ func (g guest) expectKept(t *testing.T, want []byte) {
 	if err != nil || !bytes.Equal(wasm, want) {
 		t.Errorf("the output is not the kept one (%v)", err)
 	}
-	if after, err := os.Stat(g.kept() + ".wasm"); err != nil || !os.SameFile(before, after) {
+	if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) {
 		t.Errorf("built again (%v)", err)
+	}
+}
+
+func (g guest) mustOutput(t *testing.T) string {
+	t.Helper()
+	path, err := g.output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestOutputsThatWereNotUsedForLongAreRemoved(t *testing.T) {
+	cache := t.TempDir()
+	for name, age := range map[string]time.Duration{"old.wasm": keptFor + time.Hour, "new.wasm": keptFor - time.Hour} {
+		write(t, filepath.Join(cache, name), "")
+		used := time.Now().Add(-age)
+		if err := os.Chtimes(filepath.Join(cache, name), used, used); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := prune(cache); err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(cache)
+	if err != nil || len(left) != 1 || left[0].Name() != "new.wasm" {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }
 
