@@ -121,7 +121,7 @@ func settled(b *testing.B) (now load) {
 }
 
 // Both sides write the same, or the comparison means nothing.
-func TestReleaseNativeEchoWritesTheSameAsPlugin(t *testing.T) {
+func TestRelease_NativeEchoWritesTheSameAsPlugin(t *testing.T) {
 	t.Parallel()
 	var written []string
 	for _, side := range echoSides {

@@ -18,7 +18,7 @@ import (
 // The example follows kube-rs-reconciler.txt.
 func TestPodManagerIsServedFromCreationToDeletion(t *testing.T) { servePodManager(t, wasmbuild.TinyGo) }
 
-func TestReleasePodManagerOfGoIsServedFromCreationToDeletion(t *testing.T) {
+func TestRelease_PodManagerOfGoIsServedFromCreationToDeletion(t *testing.T) {
 	servePodManager(t, wasmbuild.Go)
 }
 
@@ -118,7 +118,7 @@ func TestObjectsConvergeAfterTheHostIsKilledAtRandomMoments(t *testing.T) {
 	killHostAtRandom(t, wasmbuild.TinyGo)
 }
 
-func TestReleaseObjectsOfGoConvergeAfterTheHostIsKilledAtRandomMoments(t *testing.T) {
+func TestRelease_ObjectsOfGoConvergeAfterTheHostIsKilledAtRandomMoments(t *testing.T) {
 	killHostAtRandom(t, wasmbuild.Go)
 }
 

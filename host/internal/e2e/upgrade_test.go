@@ -53,7 +53,7 @@ func previousProgram(t *testing.T) string {
 // Two replicas are replaced one after the other by those of another version, and by those of the version
 // before again, with objects, children, finalizers, field managers and labels in place. While nothing
 // changes, nothing is written; while 200 objects change, each change is written once, and none is lost.
-func TestReleaseUpgradeForwardAndBack(t *testing.T) {
+func TestRelease_UpgradeForwardAndBack(t *testing.T) {
 	before := previousProgram(t)
 	useAuditedCluster(t)
 	f := newFailOver(t, failOverSize{200, 1, 20 * time.Millisecond, nil}, before)

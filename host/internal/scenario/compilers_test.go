@@ -24,9 +24,9 @@ func TestMyKind(t *testing.T) { suite.testCompiled(t, "mykind", wasmbuild.TinyGo
 // TestScans runs the scripts of testdata/scans, with a plugin that has scans and gauges.
 func TestScans(t *testing.T) { suite.testCompiled(t, "scans", wasmbuild.TinyGo) }
 
-// TestReleaseCompiledByGo runs the scripts of the tests above and of [TestReplicaSet] with plugins that Go
+// TestRelease_CompiledByGo runs the scripts of the tests above and of [TestReplicaSet] with plugins that Go
 // has compiled.
-func TestReleaseCompiledByGo(t *testing.T) {
+func TestRelease_CompiledByGo(t *testing.T) {
 	for _, dir := range []string{"handlers", "daemons", "mykind", "scans"} {
 		t.Run(dir, func(t *testing.T) { suite.testCompiled(t, dir, wasmbuild.Go) })
 	}
