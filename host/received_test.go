@@ -157,9 +157,6 @@ func (c *containers) expectGiven(name string, ids ...string) {
 // TestEventsFromOutsideReachTheRunsOfTheirObjects sends events to two replicas of a host with the rights
 // of its manifests alone.
 func TestEventsFromOutsideReachTheRunsOfTheirObjects(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs an API server")
-	}
 	c := startContainers(t)
 	wasm, asHost := wasmbuild.Build(t, wasmbuild.TinyGo, "host/testdata/container"), c.asHost()
 	replica := func() *runningHost {

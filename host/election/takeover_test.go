@@ -227,9 +227,6 @@ func TestAReplicaWhoseWatchIsBrokenTakesOver(t *testing.T) {
 
 // The Leases name a replica that has ended since.
 func TestALeaderOutlivesARestoredAPIServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a control plane")
-	}
 	cluster := devcluster.Start(t)
 	config := cluster.Config
 	a := newReplica(t, config, "a")

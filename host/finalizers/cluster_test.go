@@ -43,9 +43,6 @@ type world struct {
 
 // TestReleaseOnACluster runs all scenarios against one control plane.
 func TestReleaseOnACluster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a control plane")
-	}
 	cluster := devcluster.Start(t)
 	for name, test := range map[string]func(*world){
 		"Find":        (*world).find,

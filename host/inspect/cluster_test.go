@@ -16,9 +16,6 @@ import (
 // TestGuessesOfBuiltInKindsAreExact compares the guesses with a real API server,
 // for every kind that it serves and of which client-go has a Go type.
 func TestGuessesOfBuiltInKindsAreExact(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a control plane")
-	}
 	cluster := rest.CopyConfig(devcluster.Start(t).Config)
 	cluster.QPS, cluster.Burst = 100, 200
 	kinds := builtIn(t, cluster)

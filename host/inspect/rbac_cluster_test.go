@@ -43,9 +43,6 @@ var (
 
 func startAPIServer(t *testing.T) *apiServer {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts a control plane")
-	}
 	config := rest.CopyConfig(devcluster.Start(t).Config)
 	config.QPS, config.Burst = 500, 1000
 	s := &apiServer{config, kubernetes.NewForConfigOrDie(config), dynamic.NewForConfigOrDie(config)}

@@ -57,8 +57,12 @@ type Cluster struct {
 
 // Start starts a cluster for one test and stops it when the test ends. A cluster
 // that has failed by then fails the test. The program gets the flags at each start.
+// With -short the test is skipped.
 func Start(tb testing.TB, flags ...string) *Cluster {
 	tb.Helper()
+	if testing.Short() {
+		tb.Skip("starts a control plane")
+	}
 	c, err := startNew(flags)
 	if err != nil {
 		tb.Fatal(err)

@@ -46,11 +46,14 @@ var Toolchains = []Toolchain{TinyGo, Go}
 // Build returns the module that the toolchain compiles from the main package in
 // dir. A relative dir is relative to the repository's root, such as
 // "plugins/podmanager"; an absolute one may be in a module of its own. If the
-// build fails or the toolchain is missing, the test fails.
+// build fails or the toolchain is missing, the test fails. With -short it is skipped.
 //
 // Callers share the bytes and must not change them.
 func Build(tb testing.TB, toolchain Toolchain, dir string) []byte {
 	tb.Helper()
+	if testing.Short() {
+		tb.Skip("compiles a guest")
+	}
 	root, err := repository.Root()
 	if err != nil {
 		tb.Fatal(err)
