@@ -78,7 +78,7 @@ func promiseProblem(repository string, row []string) string {
 			pkg = m[1]
 		case pkg == "":
 			return m[1] + " has no package before it"
-		case !slices.Contains(testsOf(repository, pkg), m[1]):
+		case !hasTest(repository, pkg, m[1]):
 			return "package " + pkg + " has no test " + m[1]
 		default:
 			tests++
@@ -90,10 +90,29 @@ func promiseProblem(repository string, row []string) string {
 	return ""
 }
 
+// hasTest reports whether a package has a test, or a script that a test runs, which is
+// named as its subtest.
+func hasTest(repository, pkg, name string) bool {
+	test, script, isScript := strings.Cut(name, "/")
+	if !slices.Contains(testsOf(repository, pkg), test) {
+		return false
+	}
+	if !isScript {
+		return true
+	}
+	testdata := filepath.Join(repository, filepath.FromSlash(pkg), "testdata")
+	for _, folder := range []string{testdata, filepath.Join(testdata, "*")} {
+		if found, _ := filepath.Glob(filepath.Join(folder, script+".txtar")); len(found) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // testNames are those of [testsOf], by package.
 var testNames = map[string][]string{}
 
-var testFuncName = regexp.MustCompile(`^(Test|Fuzz)[A-Z]\w*$`)
+var testFuncName = regexp.MustCompile(`^(Test|Fuzz)[A-Z]\w*(/[a-z0-9-]+)?$`)
 
 // testsOf returns the names of a package's tests. Packages are read once.
 func testsOf(repository, pkg string) (names []string) {
@@ -123,6 +142,8 @@ func TestPromisesWithoutATestAreFound(t *testing.T) {
 		"| p | g | `host/internal/doctest` |":                                    "names no test",
 		"| p | g | `TestPromisesWithoutATestAreFound` |":                         "TestPromisesWithoutATestAreFound has no package before it",
 		"| p | g | `host/queue` `TestPromisesWithoutATestAreFound` |":            "package host/queue has no test TestPromisesWithoutATestAreFound",
+		"| p | g | `host/internal/scenario` `TestScenarios/timers` |":            "",
+		"| p | g | `host/internal/scenario` `TestScenarios/absent` |":            "package host/internal/scenario has no test TestScenarios/absent",
 		"| p | g | `host/internal/doctest` `TestPromises` |":                     "package host/internal/doctest has no test TestPromises",
 		"| p | not yet: later | `host/queue` `TestAbsent` |":                     "package host/queue has no test TestAbsent",
 		"| p | `host/internal/doctest` `TestPromisesWithoutATestAreFound` |":     "has 2 cells, want a promise, what gives it, and its tests",

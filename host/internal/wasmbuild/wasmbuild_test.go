@@ -117,7 +117,7 @@ func guestOutsideRepository(t *testing.T) guest {
 	g := guest{root: root, dir: t.TempDir(), toolchain: Go}
 	write(t, filepath.Join(g.dir, "go.mod"), "module guest.test/guest\n\ngo 1.26\n")
 	// Outputs are kept longer than a test: each test has a guest of its own.
-	write(t, filepath.Join(g.dir, "main.go"), "// "+g.dir+" "+time.Now().String()+"\n\n"+string(source))
+	write(t, filepath.Join(g.dir, "main.go"), string(source)+"\n// "+g.dir+" "+time.Now().String()+"\n")
 	return g
 }
 

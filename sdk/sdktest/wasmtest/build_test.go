@@ -20,9 +20,13 @@ var toolchains = map[string][]string{"tinygo": nil, "go": {"-go"}}
 
 var builds sync.Map // by toolchain and folder, a function that builds once
 
-// build compiles a plugin of the repository, once per test process.
+// build compiles a plugin of the repository, once per test process. With -short the
+// test is skipped.
 func build(tb testing.TB, toolchain, dir string) []byte {
 	tb.Helper()
+	if testing.Short() {
+		tb.Skip("compiles a guest")
+	}
 	do, _ := builds.LoadOrStore(toolchain+" "+dir, sync.OnceValues(func() ([]byte, error) {
 		return compile(toolchains[toolchain], dir)
 	}))
