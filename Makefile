@@ -128,7 +128,7 @@ bin/plugins/%.yaml: plugins/%/policy.yaml
 .tools/bin/gotestsum: .ci/tools/gotestsum/go.sum
 .tools/bin/%:
 	@echo "tools: building $(@F), once"
-	@mkdir -p .tools/new
+	@mkdir -p .tools/new .tools/bin
 	@cd $(<D) && GOFLAGS=-mod=readonly go build -buildvcs=false -o $(CURDIR)/.tools/new/ tool
 	@mv .tools/new/$(@F) $@
 	@touch $@
