@@ -98,8 +98,11 @@ fuzz: tools ## run every fuzz target for FUZZTIME each; FUZZ=pattern for some of
 clean: ## remove what build, bench and tests made; .tools stays
 	rm -rf bin bench.txt
 
-bin/thole bin/thole-faultproxy: bin/%: $(program_sources)
-	@.ci/go-build cmd/$* $@
+bin/thole: $(program_sources)
+	@.ci/go-build cmd/thole $@
+
+bin/thole-faultproxy: $(program_sources)
+	@.ci/go-build cmd/thole-faultproxy $@
 
 .PHONY: devcluster
 devcluster: bin/thole-devcluster
