@@ -26,7 +26,7 @@ devcluster_ldflags = $(shell tr '\n' ' ' <$(devcluster)/ldflags)
 # What a program is compiled from, folders too, since a file may go: $(call sources,DIR ...).
 # The go command finds out for itself, but needs seconds for it: it reads all of Kubernetes.
 sources = $(shell find $(1) \( -name testdata -o -name '*_test.go' \) -prune -o -print 2>/dev/null) $(shell go env GOROOT)/VERSION
-program_sources := $(call sources,go.mod go.sum abi host cmd/thole cmd/thole-faultproxy cmd/internal)
+program_sources := $(call sources,go.mod go.sum abi sdk host cmd/thole cmd/thole-faultproxy cmd/internal)
 
 plugins := $(patsubst plugins/%/main.go,%,$(wildcard plugins/*/main.go))
 plugin_files := $(plugins:%=bin/plugins/%.wasm) \
@@ -59,7 +59,7 @@ test-quick: ## run the tests that need neither a control plane nor TinyGo
 	@.ci/test quick $(TESTFLAGS)
 
 .PHONY: test
-test: ## run the tests of every promise, on a real control plane
+test: ## run what two cores can test in minutes, on a real control plane
 	@.ci/test usual $(TESTFLAGS)
 
 # RACE_SHARE is that of .ci/test.

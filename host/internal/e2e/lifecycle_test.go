@@ -153,8 +153,8 @@ func killHostAtRandom(t *testing.T, toolchain wasmbuild.Toolchain) {
 		}
 	})
 	p.awaitRunning("podmanager", 1)
-	// If the host was killed during a foreground deletion, the Pod garbage
-	// collector ends it, which runs every 20 s.
+	// If the host was killed during a foreground deletion, the control plane ends
+	// it: see newTerminatingPods in cmd/thole-devcluster.
 	await.Until(t, "every PodManager and Pod is as wanted", func() bool { return converged(t, ns, want) })
 	p.stop()
 	p.expectNoErrors()
