@@ -17,8 +17,8 @@ import (
 	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
 	"github.com/thole-dev/thole/host/rights"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // rule is an alert of deploy/monitoring/rules.yaml.

@@ -17,9 +17,9 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
 	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/status"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // fastElection makes a replica take over within 10 s, and at once from one that stops. A leader that has to wait

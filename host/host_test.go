@@ -30,8 +30,8 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
 	"github.com/thole-dev/thole/host/telemetry"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 var (

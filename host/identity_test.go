@@ -26,9 +26,9 @@ import (
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/rights"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // keyrings are two plugins that read Secrets, keyring-a as the account ns/a and keyring-b as

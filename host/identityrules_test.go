@@ -30,8 +30,8 @@ import (
 	"github.com/thole-dev/thole/host/inspect"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
 	"github.com/thole-dev/thole/host/rights"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // tenants are three plugins that act as three accounts, in a host that acts as a fourth. They

@@ -25,8 +25,8 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
 	"github.com/thole-dev/thole/host/status"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // crowd is a host with many plugins, each with a kind and objects of its own. Those of the first plugin

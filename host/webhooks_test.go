@@ -34,12 +34,12 @@ import (
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/serve"
 	"github.com/thole-dev/thole/host/status"
 	"github.com/thole-dev/thole/host/webhook"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // gates are plugins that review what they are told to, in two replicas of a host.

@@ -4,19 +4,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
-	"slices"
-	"strings"
-	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 var update = flag.Bool("update", false, "write what the scripts of testdata show into them")
@@ -30,7 +25,7 @@ var update = flag.Bool("update", false, "write what the scripts of testdata show
 //	               is another with each compiler: digest, size and version
 var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"plugin": func(ts *testscript.TestScript, _ bool, args []string) {
-		wasm, err := plugin(args[0])
+		wasm, err := wasmbuild.Module(wasmbuild.TinyGo, "plugins/"+args[0])
 		ts.Check(err)
 		ts.Check(os.WriteFile(ts.MkAbs(args[0]+".wasm"), wasm, 0o600))
 	},
@@ -63,51 +58,6 @@ var masks = []struct {
 	{regexp.MustCompile(`(?m)^(Size +)[0-9.]+ [KM]iB$`), "${1}SIZE"},
 	{regexp.MustCompile(`(?m)^( *"?size"?: )[0-9]+`), "${1}SIZE"},
 	{regexp.MustCompile(`TinyGo [0-9.]+[0-9]`), "TinyGo VERSION"},
-}
-
-const repository = "../.." // from the folder that tests run in
-
-var plugins sync.Map // name to func() ([]byte, error)
-
-// plugin returns a plugin of the repository as `make` builds it, once.
-func plugin(name string) ([]byte, error) {
-	built, _ := plugins.LoadOrStore(name, sync.OnceValues(func() ([]byte, error) { return buildPlugin(name) }))
-	return built.(func() ([]byte, error))()
-}
-
-func buildPlugin(name string) ([]byte, error) {
-	if err := dependOn("abi", "sdk", "plugins/"+name, ".ci/tools"); err != nil {
-		return nil, err
-	}
-	file := "bin/plugins/" + name + ".wasm"
-	make := exec.Command("make", "-s", file)
-	make.Dir, make.Env = repository, outsideMake()
-	if out, err := make.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("make %s: %w\n%s", file, err, out)
-	}
-	return os.ReadFile(filepath.Join(repository, file))
-}
-
-// outsideMake is the environment without that of a make that runs this test.
-func outsideMake() []string {
-	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
-		return strings.HasPrefix(variable, "MAKE") || strings.HasPrefix(variable, "MFLAGS")
-	})
-}
-
-// dependOn looks at all files of folders of the repository: that is how the go
-// command learns that a cached test result depends on them.
-func dependOn(folders ...string) error {
-	var errs []error
-	for _, folder := range folders {
-		errs = append(errs, filepath.WalkDir(filepath.Join(repository, folder), func(path string, _ fs.DirEntry, err error) error {
-			if err == nil {
-				_, err = os.Stat(path)
-			}
-			return err
-		}))
-	}
-	return errors.Join(errs...)
 }
 
 func TestInspectExitCodes(t *testing.T) {

@@ -2,7 +2,11 @@ package main
 
 import (
 	"errors"
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -46,4 +50,28 @@ func TestWrongUseOfTasksIsRefused(t *testing.T) {
 			t.Errorf("%s: %v, exit code %d, want %d\n got %s\nwant %s", c.command, err, code, c.code, out, c.output)
 		}
 	}
+}
+
+const repository = "../.." // from the folder that tests run in
+
+// outsideMake is the environment without that of a make that runs this test.
+func outsideMake() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		return strings.HasPrefix(variable, "MAKE") || strings.HasPrefix(variable, "MFLAGS")
+	})
+}
+
+// dependOn looks at all files of folders of the repository: that is how the go
+// command learns that a cached test result depends on them.
+func dependOn(folders ...string) error {
+	var errs []error
+	for _, folder := range folders {
+		errs = append(errs, filepath.WalkDir(filepath.Join(repository, folder), func(path string, _ fs.DirEntry, err error) error {
+			if err == nil {
+				_, err = os.Stat(path)
+			}
+			return err
+		}))
+	}
+	return errors.Join(errs...)
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/thole-dev/thole/host/cache/edges"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/effect"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/queue"
 	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/sandbox"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // BenchmarkDaemons has a thousand daemons of the plugin pulse, compiled by TinyGo, with the real

@@ -10,9 +10,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/thole-dev/thole/host/index"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sandbox"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // BenchmarkIndex has pods of 5 to each parent in the index of the plugin kopfexample, compiled

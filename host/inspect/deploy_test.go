@@ -12,7 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // TestRightsAreThoseOfTheDeployment compares the rights of the example plugin

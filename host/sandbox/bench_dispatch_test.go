@@ -23,9 +23,9 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
 	"github.com/thole-dev/thole/host/sandbox/native"
 	"github.com/thole-dev/thole/host/sandbox/testdata/bench/appliance"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // dispatchFunc goes from an object in the cache to an encoded status.

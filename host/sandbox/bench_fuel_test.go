@@ -8,10 +8,10 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
 	"github.com/thole-dev/thole/host/sandbox/meter"
 	"github.com/thole-dev/thole/host/sandbox/module"
 	"github.com/thole-dev/thole/host/sandbox/native"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // BenchmarkFuel is the cost of fuel: each guest is called with checks and without,

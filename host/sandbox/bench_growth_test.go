@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // BenchmarkMemoryWithoutReset makes steps of a daemon, compiled by TinyGo, on an instance that is

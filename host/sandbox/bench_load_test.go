@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 const podmanager = "plugins/podmanager"

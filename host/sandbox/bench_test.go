@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/thole-dev/thole/abi/tck"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
 	"github.com/thole-dev/thole/host/sandbox/meter"
 	"github.com/thole-dev/thole/host/sandbox/module"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // BenchmarkReconcile calls guests that do nearly nothing: it measures the cost of a

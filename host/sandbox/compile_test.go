@@ -22,8 +22,8 @@ import (
 	"github.com/thole-dev/thole/abi/tck"
 	abiwasm "github.com/thole-dev/thole/abi/wasm"
 	"github.com/thole-dev/thole/host/internal/logtest"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
 	"github.com/thole-dev/thole/host/sandbox/native"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 func TestUnsafeCacheDirIsRefused(t *testing.T) {

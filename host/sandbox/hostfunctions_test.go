@@ -11,8 +11,8 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
 	"github.com/thole-dev/thole/abi/wasm"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
 	"github.com/thole-dev/thole/host/sandbox/wasi"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // expectingCode returns a guest that traps unless get, of a message of that

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
 	"github.com/thole-dev/thole/host/sandbox"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -19,8 +19,8 @@ import (
 
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/tholetest"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
 	"github.com/thole-dev/thole/host/source"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // repository copies what the commands of the README change to a temporary directory,

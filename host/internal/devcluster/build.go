@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/thole-dev/thole/host/internal/repository"
+	"github.com/thole-dev/thole/internal/repository"
 )
 
 const (

@@ -18,8 +18,8 @@ import (
 	_ "github.com/thole-dev/thole/host" // what is tested is a process: so that cached results go with it
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
-	"github.com/thole-dev/thole/host/internal/repository"
 	"github.com/thole-dev/thole/host/internal/tholetest"
+	"github.com/thole-dev/thole/internal/repository"
 )
 
 func TestREADMECanBeFollowed(t *testing.T)   { followDocument(t, "README.md") }

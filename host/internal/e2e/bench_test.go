@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/thole-dev/thole/host/internal/tholetest"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // benchLimit is how long a benchmark waits for anything.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/host/internal/await"
-	"github.com/thole-dev/thole/host/internal/repository"
+	"github.com/thole-dev/thole/internal/repository"
 )
 
 // nativeEcho builds host/internal/nativeecho, in its own module, and returns the path

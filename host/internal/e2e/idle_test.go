@@ -10,7 +10,7 @@ import (
 
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/tholetest"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // A controller that triggers itself writes again and again. This one must write

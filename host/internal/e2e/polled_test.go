@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/thole-dev/thole/host/internal/await"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // samples is an aggregated API whose kind Sample can be read and listed, and nothing else. Its

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/thole-dev/thole/host/internal/await"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // A plugin stores as much as its policy allows, also after a restart of the host. Its

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/thole-dev/thole/host/internal/await"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // The plugin waits an hour after a failure: only the end of the outage can run its

@@ -23,8 +23,8 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/thole-dev/thole/host/internal/await"
-	"github.com/thole-dev/thole/host/internal/repository"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
+	"github.com/thole-dev/thole/internal/repository"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // The kind of the plugin in host/testdata/gate.

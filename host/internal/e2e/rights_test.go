@@ -10,7 +10,7 @@ import (
 
 	"github.com/thole-dev/thole/abi/tck"
 	"github.com/thole-dev/thole/host/internal/await"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // The plugin share writes a ConfigMap that it does not own. It runs by the policy that the

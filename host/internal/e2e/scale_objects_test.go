@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/host/internal/tholetest"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // benchmarkEchoes measures the host with SCALE_OBJECTS (100,000) Echoes of 2.3 KB, of

@@ -9,7 +9,7 @@ import (
 
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/tholetest"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 var tasks = schema.GroupVersionResource{Group: "scenario.thole.dev", Version: "v1", Resource: "tasks"}

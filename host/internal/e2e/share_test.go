@@ -10,7 +10,7 @@ import (
 
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/tholetest"
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // Primaries without a finalizer share a ConfigMap that somebody else has created.

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/discovery"
 
 	"github.com/thole-dev/thole/host/internal/devcluster"
-	"github.com/thole-dev/thole/host/internal/repository"
+	"github.com/thole-dev/thole/internal/repository"
 )
 
 var update = flag.Bool("update", false, "write the types of sdk/kubernetes")

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"github.com/thole-dev/thole/host/internal/repository"
 	"github.com/thole-dev/thole/host/internal/tholetest"
+	"github.com/thole-dev/thole/internal/repository"
 )
 
 func TestValuesAreReadFromAnObject(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/thole-dev/thole/host/internal/wasmbuild"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // plugin installs a plugin in the directory of the host, changes its policy, or

@@ -11,8 +11,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	_ "github.com/thole-dev/thole/host" // the tests run it as a process: their cached results must depend on it
-	"github.com/thole-dev/thole/host/internal/repository"
 	"github.com/thole-dev/thole/host/internal/tholetest"
+	"github.com/thole-dev/thole/internal/repository"
 )
 
 var (

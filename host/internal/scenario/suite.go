@@ -11,7 +11,7 @@ import (
 
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
-	"github.com/thole-dev/thole/host/internal/repository"
+	"github.com/thole-dev/thole/internal/repository"
 )
 
 // Suite is what the scripts of a test binary share.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/sandbox"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 	"github.com/thole-dev/thole/sdk/sdktest/wasmtest"
 )
 
@@ -50,9 +51,9 @@ func (onePod) Log(int32, []byte) {}
 // BenchmarkPodManager measures one reconcile that changes nothing: the request is
 // decoded, the Pod read and applied, the result encoded, the instance reset.
 func BenchmarkPodManager(b *testing.B) {
-	for toolchain := range toolchains {
-		b.Run(toolchain, func(b *testing.B) {
-			wasm := build(b, toolchain, podmanagerDir)
+	for _, toolchain := range wasmbuild.Toolchains {
+		b.Run(string(toolchain), func(b *testing.B) {
+			wasm := wasmbuild.Build(b, toolchain, podmanagerDir)
 			guest := wasmtest.Load(b, "podmanager", wasm)
 			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 			call := sandbox.Call{Now: now, Host: onePod{}, Request: abi.EncodeRequestParts(&abi.Request{

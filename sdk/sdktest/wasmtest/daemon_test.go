@@ -16,7 +16,7 @@ const daemonDir = "sdk/sdktest/wasmtest/testdata/daemon"
 // its daemon does.
 func daemonSite(t *testing.T) (w *sdktest.World, site sdk.Ref, do func(what string)) {
 	t.Helper()
-	w = wasmtest.New(t, "daemon", build(t, "tinygo", daemonDir))
+	w = wasmtest.New(t, "daemon", build(t, daemonDir))
 	site = w.Create(`{"apiVersion":"example.com/v1","kind":"Site","metadata":{"namespace":"default","name":"shop"}}`)
 	w.Reconcile("default/shop").ExpectReady().ExpectWrites("finalizer", "status")
 	return w, site, func(what string) {
@@ -76,7 +76,7 @@ func TestCompiledDaemonFailsAndEnds(t *testing.T) {
 
 // A plugin without daemons refuses a step: the manifest has none, so that a host never asks.
 func TestStepOfAPluginWithoutDaemonsIsRefused(t *testing.T) {
-	back, err := wasmtest.Load(t, "bare", build(t, "tinygo", bareDir)).Daemon(t.Context(), call("bare", "{}"))
+	back, err := wasmtest.Load(t, "bare", build(t, bareDir)).Daemon(t.Context(), call("bare", "{}"))
 	if err != nil || back.Code != abi.CodeStalled || len(back.Output) > 0 {
 		t.Errorf("it returns %d %s, %v", back.Code, back.Output, err)
 	}

@@ -11,7 +11,7 @@ import (
 // TestFileNamesPluginLikeFile: the host refuses a plugin with another name.
 func TestFileNamesPluginLikeFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ttl.wasm")
-	if err := os.WriteFile(path, build(t, "tinygo", ttlDir), 0o600); err != nil {
+	if err := os.WriteFile(path, build(t, ttlDir), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	w := wasmtest.File(t, path, "configmap")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/sandbox"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 	"github.com/thole-dev/thole/sdk/codec"
 	"github.com/thole-dev/thole/sdk/internal/shapes"
 	"github.com/thole-dev/thole/sdk/sdktest/wasmtest"
@@ -27,7 +28,7 @@ func TestGeneratedCodecIsSameInWebAssembly(t *testing.T) {
 		deep(5_000, `{"left":`, `}`),
 		deep(5_000, `{"unknown":`, `}`),
 	)
-	compiled(t, generatedDir, func(t *testing.T, _ string, wasm []byte) {
+	compiled(t, generatedDir, func(t *testing.T, _ wasmbuild.Toolchain, wasm []byte) {
 		guest := wasmtest.Load(t, "generated", wasm)
 		for _, s := range shapes.Subjects {
 			for _, text := range texts {
@@ -79,7 +80,7 @@ func round(t *testing.T, guest *sandbox.Guest, subject, text string) string {
 // in the module.
 func TestGeneratedPluginDoesNotContainEncodingJSON(t *testing.T) {
 	for dir, want := range map[string]bool{generatedDir: false, daemonDir: false, reviewDir: false, scanDir: false, bareDir: true} {
-		if wasm := build(t, "tinygo", dir); bytes.Contains(wasm, []byte("encoding/json.")) != want {
+		if wasm := build(t, dir); bytes.Contains(wasm, []byte("encoding/json.")) != want {
 			t.Errorf("%s: contains encoding/json: %v", dir, !want)
 		}
 	}

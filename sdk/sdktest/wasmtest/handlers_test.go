@@ -7,6 +7,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/sandbox"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/sdktest/wasmtest"
 )
@@ -14,7 +15,7 @@ import (
 const handlersDir = "sdk/sdktest/wasmtest/testdata/handlers"
 
 func TestCompiledHandlersKeepTheirProgress(t *testing.T) {
-	compiled(t, handlersDir, func(t *testing.T, _ string, wasm []byte) {
+	compiled(t, handlersDir, func(t *testing.T, _ wasmbuild.Toolchain, wasm []byte) {
 		w := wasmtest.New(t, "handlers", wasm)
 		site := w.Create(`{"apiVersion":"example.com/v1","kind":"Site","metadata":{"namespace":"default","name":"shop",
 			"labels":{"tier":"web"}},"spec":{"title":"A"}}`)
@@ -53,7 +54,7 @@ func TestCompiledHandlersKeepTheirProgress(t *testing.T) {
 }
 
 func TestCompiledTimerAndStatusHandlersRunTogether(t *testing.T) {
-	compiled(t, handlersDir, func(t *testing.T, _ string, wasm []byte) {
+	compiled(t, handlersDir, func(t *testing.T, _ wasmbuild.Toolchain, wasm []byte) {
 		result := reconcileSite(t, wasm, `{"replicas":3}`, &abi.Change{Type: sdk.Resynced}, "count")
 		if want := `{"calls":"scale ","replicas":3}`; string(result.Status) != want {
 			t.Errorf("the status is %s, expected %s", result.Status, want)
@@ -62,7 +63,7 @@ func TestCompiledTimerAndStatusHandlersRunTogether(t *testing.T) {
 }
 
 func TestCompiledDiffOfADeepObjectNeedsNoDeepStack(t *testing.T) {
-	compiled(t, handlersDir, func(t *testing.T, _ string, wasm []byte) {
+	compiled(t, handlersDir, func(t *testing.T, _ wasmbuild.Toolchain, wasm []byte) {
 		deep := func(inner string) string {
 			return `{"x":` + strings.Repeat(`[{"a":`, 4_900) + inner + strings.Repeat(`}]`, 4_900) + `,"y":` +
 				strings.Repeat(`{"a":`, 9_900) + inner + strings.Repeat(`}`, 9_900) + `}`

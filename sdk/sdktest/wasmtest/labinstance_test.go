@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/sdktest"
 	"github.com/thole-dev/thole/sdk/sdktest/wasmtest"
@@ -26,7 +27,7 @@ func expectLab(t *testing.T, w *sdktest.World, phase, containerID, lastEvent str
 }
 
 func TestManifestOfLabInstanceHasItsFeatures(t *testing.T) {
-	m := wasmtest.Load(t, "labinstance", build(t, "tinygo", labinstanceDir)).Manifest()
+	m := wasmtest.Load(t, "labinstance", build(t, labinstanceDir)).Manifest()
 	c := &m.Controllers[0]
 	if !c.CloudEvents || len(c.Receives) != 4 || len(c.Scans) != 2 || len(c.Gauges) != 1 || c.Retry.Attempts != 5 || c.Timeout != 10_000 {
 		t.Errorf("the controller is %+v", c)
@@ -40,7 +41,7 @@ func TestManifestOfLabInstanceHasItsFeatures(t *testing.T) {
 // TestCompiledLabInstance goes through the life of an instance, in which an event in each of the forms of
 // its data comes.
 func TestCompiledLabInstance(t *testing.T) {
-	compiled(t, labinstanceDir, func(t *testing.T, _ string, wasm []byte) {
+	compiled(t, labinstanceDir, func(t *testing.T, _ wasmbuild.Toolchain, wasm []byte) {
 		w := wasmtest.New(t, "labinstance", wasm)
 		w.Configure(map[string]string{"retention": "30m"})
 		w.Create(`{"apiVersion":"example.thole.dev/v1","kind":"LabInstanceRequest","metadata":{"namespace":"default","name":"lab"},

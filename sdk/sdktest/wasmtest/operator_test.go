@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/thole-dev/thole/internal/wasmbuild"
 	"github.com/thole-dev/thole/sdk/sdktest/wasmtest"
 )
 
@@ -12,7 +13,7 @@ const operatorDir = "sdk/sdktest/wasmtest/testdata/operator"
 const operatorSite = `{"apiVersion":"example.com/v1","kind":"Site","metadata":{"namespace":"default","name":"shop"},"spec":{"title":"A"}}`
 
 func TestCompiledReconcilerKeepsItsPendingEvents(t *testing.T) {
-	compiled(t, operatorDir, func(t *testing.T, _ string, wasm []byte) {
+	compiled(t, operatorDir, func(t *testing.T, _ wasmbuild.Toolchain, wasm []byte) {
 		w := wasmtest.New(t, "operator", wasm, "reconciler")
 		site := w.Create(operatorSite)
 		called := func(action, title, state string) {
@@ -40,7 +41,7 @@ func TestCompiledReconcilerKeepsItsPendingEvents(t *testing.T) {
 }
 
 func TestCompiledWatcherIsOpinionated(t *testing.T) {
-	compiled(t, operatorDir, func(t *testing.T, _ string, wasm []byte) {
+	compiled(t, operatorDir, func(t *testing.T, _ wasmbuild.Toolchain, wasm []byte) {
 		w := wasmtest.New(t, "operator", wasm, "watcher")
 		site := w.Create(operatorSite)
 		called := func(want string) {

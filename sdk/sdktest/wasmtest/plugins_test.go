@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/thole-dev/thole/internal/wasmbuild"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/sdktest"
 	"github.com/thole-dev/thole/sdk/sdktest/wasmtest"
@@ -31,7 +32,7 @@ func sources(w *sdktest.World, namespaces, size int) (source sdk.Ref) {
 }
 
 func TestCompiledConfigSync(t *testing.T) {
-	compiled(t, configsyncDir, func(t *testing.T, _ string, wasm []byte) {
+	compiled(t, configsyncDir, func(t *testing.T, _ wasmbuild.Toolchain, wasm []byte) {
 		w := wasmtest.New(t, "configsync", wasm, "configmap")
 		source := sources(w, 300, 10)
 		copied := sdk.Kind{APIVersion: "v1", Kind: "ConfigMap"}.Ref("n007", "shared")
@@ -65,7 +66,7 @@ func TestCompiledConfigSync(t *testing.T) {
 // TestConfigSyncFitsIntoItsMemory has the largest runs that the README promises:
 // every copy exists, and as many as fit into a result are written.
 func TestConfigSyncFitsIntoItsMemory(t *testing.T) {
-	wasm := build(t, "tinygo", configsyncDir)
+	wasm := build(t, configsyncDir)
 	for _, c := range []struct{ namespaces, size, writes int }{{240, 50 << 10, 20}, {12, 1<<20 - 100, 1}} {
 		w := wasmtest.New(t, "configsync", wasm, "configmap")
 		sources(w, c.namespaces, c.size)
@@ -81,7 +82,7 @@ func TestConfigSyncFitsIntoItsMemory(t *testing.T) {
 }
 
 func TestCompiledTTL(t *testing.T) {
-	compiled(t, ttlDir, func(t *testing.T, _ string, wasm []byte) {
+	compiled(t, ttlDir, func(t *testing.T, _ wasmbuild.Toolchain, wasm []byte) {
 		w := wasmtest.New(t, "ttl", wasm, "job")
 		job := w.Create(`{"apiVersion":"batch/v1","kind":"Job","metadata":{"namespace":"default","name":"j",
 			"annotations":{"ttl.thole.dev/expires-after":"1d12h"}},"spec":{"template":{}},"status":{"active":1}}`)
@@ -102,7 +103,7 @@ func TestCompiledTTL(t *testing.T) {
 }
 
 func TestCompiledKopfExampleDaemon(t *testing.T) {
-	w := wasmtest.New(t, "kopfexample-daemon", build(t, "tinygo", kexDaemonDir))
+	w := wasmtest.New(t, "kopfexample-daemon", build(t, kexDaemonDir))
 	kex := w.Create(`{"apiVersion":"kopf.dev/v1","kind":"KopfExample","metadata":{"namespace":"default","name":"k"},"spec":{"replicas":2}}`)
 	w.Reconcile("default/k").ExpectReady().ExpectWrites("finalizer", "apply v1 Pod default/k-0", "apply v1 Pod default/k-1", "status")
 	w.Step("default/k").ExpectEvents(sdk.DaemonStart).ExpectSignals("2")
@@ -122,7 +123,7 @@ func TestCompiledKopfExampleDaemon(t *testing.T) {
 
 // TestCompiledMyKind sends requests, reviews and converts as a module.
 func TestCompiledMyKind(t *testing.T) {
-	w := wasmtest.New(t, "mykind", build(t, "tinygo", mykindDir))
+	w := wasmtest.New(t, "mykind", build(t, mykindDir))
 	stored := map[string]string{}
 	w.ServeHTTP(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

@@ -20,7 +20,7 @@ func reviewedSite(spec string) string {
 }
 
 func TestCompiledReviews(t *testing.T) {
-	w := wasmtest.New(t, "review", build(t, "tinygo", reviewDir))
+	w := wasmtest.New(t, "review", build(t, reviewDir))
 	w.As("ann")
 	w.ReviewCreate(reviewedSite(`"ports":[{"name":"web","tls":{"a":1.0}},{"port":8080,"x":null}],"other":9007199254740993`)).ExpectAllowed().
 		ExpectObject(`{"metadata":{"labels":{"defaulted":"true"}},"spec":{"replicas":1,"ports":[{"name":"web","tls":{"a":1.0},"port":80},{"port":8080,"x":null}],"other":9007199254740993}}`)
@@ -47,7 +47,7 @@ func TestCompiledReviews(t *testing.T) {
 
 // TestCompiledMutatorOfDeepObject: the stack of the guest suffices for what a host accepts.
 func TestCompiledMutatorOfDeepObject(t *testing.T) {
-	w := wasmtest.New(t, "review", build(t, "tinygo", reviewDir))
+	w := wasmtest.New(t, "review", build(t, reviewDir))
 	deep := func(levels int, text string) string {
 		return `"deep":` + strings.Repeat(`{"a":[`, levels/2) + `"` + text + `"` + strings.Repeat(`]}`, levels/2)
 	}
@@ -58,7 +58,7 @@ func TestCompiledMutatorOfDeepObject(t *testing.T) {
 }
 
 func TestCompiledConversion(t *testing.T) {
-	w := wasmtest.New(t, "review", build(t, "tinygo", reviewDir))
+	w := wasmtest.New(t, "review", build(t, reviewDir))
 	w.Convert(reviewedSite(`"do":"x","replicas":3`), "v1beta1").
 		ExpectObject(`{"apiVersion":"example.com/v1beta1","spec":{"action":"x","size":3}}`)
 	w.RoundTrip(reviewedSite(`"do":"x","replicas":3`), "v1beta1")
@@ -67,14 +67,14 @@ func TestCompiledConversion(t *testing.T) {
 }
 
 func TestReviewsImportOnlyWhatTheyCall(t *testing.T) {
-	if got, want := tholeImports(t, build(t, "tinygo", reviewDir)), []string{"get", "input", "output"}; !slices.Equal(got, want) {
+	if got, want := tholeImports(t, build(t, reviewDir)), []string{"get", "input", "output"}; !slices.Equal(got, want) {
 		t.Errorf("imports are %q, expected %q", got, want)
 	}
 }
 
 // A validator that does not return costs no more than its fuel.
 func TestSpinningValidatorEndsAtItsFuel(t *testing.T) {
-	guest := wasmtest.Load(t, "review", build(t, "tinygo", reviewDir))
+	guest := wasmtest.Load(t, "review", build(t, reviewDir))
 	q := &abi.ReviewRequest{Controller: "review", Operation: abi.OperationCreate, Object: []byte(reviewedSite(`"do":"spin"`))}
 	back, err := guest.Validate(t.Context(), sandbox.Call{Request: abi.EncodeReviewRequestParts(q), Fuel: 10_000_000})
 	fault, ok := errors.AsType[*sandbox.Fault](err)
@@ -85,7 +85,7 @@ func TestSpinningValidatorEndsAtItsFuel(t *testing.T) {
 
 // A plugin without reviews refuses each: the manifest has none, so that a host never asks.
 func TestReviewByAPluginWithoutReviewsIsRefused(t *testing.T) {
-	guest := wasmtest.Load(t, "bare", build(t, "tinygo", bareDir))
+	guest := wasmtest.Load(t, "bare", build(t, bareDir))
 	for name, export := range map[string]func(context.Context, sandbox.Call) (sandbox.Return, error){
 		"validate": guest.Validate, "mutate": guest.Mutate, "convert": guest.Convert,
 	} {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/sdktest"
 	"github.com/thole-dev/thole/sdk/sdktest/wasmtest"
@@ -15,9 +16,9 @@ const scanDir = "sdk/sdktest/wasmtest/testdata/scan"
 
 // scannedLabs returns a world with a Lab that starts at once, and one that starts in an hour. Both have
 // run.
-func scannedLabs(t *testing.T, toolchain string) *sdktest.World {
+func scannedLabs(t *testing.T, toolchain wasmbuild.Toolchain) *sdktest.World {
 	t.Helper()
-	w := wasmtest.New(t, "scan", build(t, toolchain, scanDir))
+	w := wasmtest.New(t, "scan", wasmbuild.Build(t, toolchain, scanDir))
 	for name, start := range map[string]time.Time{"a": w.Now(), "b": w.Now().Add(time.Hour)} {
 		w.Create(`{"apiVersion":"example.com/v1","kind":"Lab","metadata":{"namespace":"default","name":"` + name + `"},"spec":{"start":"` + start.Format(time.RFC3339) + `"}}`)
 		w.Reconcile("default/" + name).ExpectReady()
@@ -26,8 +27,8 @@ func scannedLabs(t *testing.T, toolchain string) *sdktest.World {
 }
 
 func TestCompiledScanFindsWhatIsDue(t *testing.T) {
-	for _, toolchain := range []string{"tinygo", "go"} {
-		t.Run(toolchain, func(t *testing.T) {
+	for _, toolchain := range wasmbuild.Toolchains {
+		t.Run(string(toolchain), func(t *testing.T) {
 			w := scannedLabs(t, toolchain)
 			w.Scan("due").ExpectObjects("default/a").ExpectSignals(`{"by":"due","kept":1}`)
 			expectStatus(t, w.Reconcile("default/a").ExpectReady(), `{"phase":"Running","by":"due","runs":2}`)
@@ -42,7 +43,7 @@ func TestCompiledScanFindsWhatIsDue(t *testing.T) {
 }
 
 func TestCompiledScansFailAndAreBounded(t *testing.T) {
-	w := scannedLabs(t, "tinygo")
+	w := scannedLabs(t, wasmbuild.TinyGo)
 	scan := func(do string) *sdktest.Scan {
 		w.Configure(map[string]string{"do": do})
 		return w.Scan("other")
@@ -66,7 +67,7 @@ func TestCompiledScansFailAndAreBounded(t *testing.T) {
 
 // A plugin without scans refuses one: the manifest has none, so that a host never asks.
 func TestScanOfAPluginWithoutScansIsRefused(t *testing.T) {
-	back, err := wasmtest.Load(t, "bare", build(t, "tinygo", bareDir)).Scan(t.Context(), call("bare", "{}"))
+	back, err := wasmtest.Load(t, "bare", build(t, bareDir)).Scan(t.Context(), call("bare", "{}"))
 	if err != nil || back.Code != abi.CodeStalled || len(back.Output) > 0 {
 		t.Errorf("it returns %d %s, %v", back.Code, back.Output, err)
 	}

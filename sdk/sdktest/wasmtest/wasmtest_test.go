@@ -10,6 +10,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/wasm"
 	"github.com/thole-dev/thole/host/sandbox"
+	"github.com/thole-dev/thole/internal/wasmbuild"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/sdktest"
 	"github.com/thole-dev/thole/sdk/sdktest/wasmtest"
@@ -22,10 +23,10 @@ const (
 )
 
 // compiled runs a test with a plugin as compiled by each toolchain.
-func compiled(t *testing.T, dir string, test func(t *testing.T, toolchain string, wasm []byte)) {
+func compiled(t *testing.T, dir string, test func(t *testing.T, toolchain wasmbuild.Toolchain, wasm []byte)) {
 	t.Helper()
-	for toolchain := range toolchains {
-		t.Run(toolchain, func(t *testing.T) { test(t, toolchain, build(t, toolchain, dir)) })
+	for _, toolchain := range wasmbuild.Toolchains {
+		t.Run(string(toolchain), func(t *testing.T) { test(t, toolchain, wasmbuild.Build(t, toolchain, dir)) })
 	}
 }
 
@@ -39,7 +40,7 @@ func TestPluginImportsOnlyWhatItCalls(t *testing.T) {
 	} {
 		name := dir[strings.LastIndex(dir, "/")+1:]
 		t.Run(name, func(t *testing.T) {
-			compiled(t, dir, func(t *testing.T, _ string, binary []byte) {
+			compiled(t, dir, func(t *testing.T, _ wasmbuild.Toolchain, binary []byte) {
 				if got := tholeImports(t, binary); !slices.Equal(got, want) {
 					t.Errorf("imports are %q, expected %q", got, want)
 				}
@@ -73,7 +74,7 @@ func tholeImports(t *testing.T, binary []byte) (names []string) {
 }
 
 func TestCompiledPodManager(t *testing.T) {
-	compiled(t, podmanagerDir, func(t *testing.T, _ string, wasm []byte) {
+	compiled(t, podmanagerDir, func(t *testing.T, _ wasmbuild.Toolchain, wasm []byte) {
 		w := wasmtest.New(t, "podmanager", wasm)
 		manager := w.Create(`{"apiVersion":"example.thole.dev/v1","kind":"PodManager",
 			"metadata":{"namespace":"default","name":"web"},"spec":{"image":"nginx","args":["-v"]}}`)
@@ -126,7 +127,7 @@ func expectStatus(t *testing.T, r *sdktest.Run, patch string) {
 }
 
 func TestCompiledPluginUsesWholeSDK(t *testing.T) {
-	compiled(t, fullDir, func(t *testing.T, _ string, wasm []byte) {
+	compiled(t, fullDir, func(t *testing.T, _ wasmbuild.Toolchain, wasm []byte) {
 		w, do := full(t, wasm)
 		w.Create(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"m1","labels":{"a":"b"}},"data":{"k":"v"}}`)
 		w.Create(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"m2","labels":{"a":"b"}},"data":{"k":"\u00e9\n"}}`)
@@ -161,7 +162,7 @@ func TestCompiledPluginUsesWholeSDK(t *testing.T) {
 // TestUnencodableValueDoesNotTrap: encoding/json panics internally for a value that
 // it cannot encode, and TinyGo cannot recover.
 func TestUnencodableValueDoesNotTrap(t *testing.T) {
-	compiled(t, fullDir, func(t *testing.T, _ string, wasm []byte) {
+	compiled(t, fullDir, func(t *testing.T, _ wasmbuild.Toolchain, wasm []byte) {
 		_, do := full(t, wasm)
 		do(`{"do":"nan"}`).ExpectStalled("InvalidStatus")
 		do(`{"do":"channel"}`).ExpectStalled("InvalidObject")
@@ -174,7 +175,7 @@ func TestUnencodableValueDoesNotTrap(t *testing.T) {
 // TestMemoryIsResetAfterRun: whatever a run leaves in its heap, the next one starts
 // from the same memory.
 func TestMemoryIsResetAfterRun(t *testing.T) {
-	guest := wasmtest.Load(t, "full", build(t, "tinygo", fullDir))
+	guest := wasmtest.Load(t, "full", build(t, fullDir))
 	reconcile := func(spec string) string {
 		t.Helper()
 		back, err := guest.Reconcile(t.Context(), call("full", spec))
@@ -202,8 +203,8 @@ func TestMemoryIsResetAfterRun(t *testing.T) {
 
 // TestToolchainsReturnSameBytes compares TinyGo with standard Go.
 func TestToolchainsReturnSameBytes(t *testing.T) {
-	tinygo := wasmtest.Load(t, "full", build(t, "tinygo", fullDir))
-	standard := wasmtest.Load(t, "full", build(t, "go", fullDir))
+	tinygo := wasmtest.Load(t, "full", build(t, fullDir))
+	standard := wasmtest.Load(t, "full", wasmbuild.Build(t, wasmbuild.Go, fullDir))
 	for _, spec := range []string{
 		`{"do":""}`, `{"do":"copy","parts":{}}`, `{"do":"copy","parts":{"b":[],"a":null,"\u2028<&>":[{"name":"\u0000\ud800","share":1e21}]}}`,
 		`{"do":"copy","parts":{"x":[{"name":"a","share":1e-7,"any":{"z":1.0,"a":12345678901234567890}}]}}`,

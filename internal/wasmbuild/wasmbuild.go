@@ -28,7 +28,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/thole-dev/thole/host/internal/repository"
+	"github.com/thole-dev/thole/internal/repository"
 )
 
 // A Toolchain compiles a guest.
@@ -44,19 +44,29 @@ const (
 var Toolchains = []Toolchain{TinyGo, Go}
 
 // Build returns the module that the toolchain compiles from the main package in
-// dir. A relative dir is relative to the repository's root, such as
-// "plugins/podmanager"; an absolute one may be in a module of its own. If the
-// build fails or the toolchain is missing, the test fails. With -short it is skipped.
-//
-// Callers share the bytes and must not change them.
+// dir, see [Module]. If that is an error, the test fails. With -short it is skipped.
 func Build(tb testing.TB, toolchain Toolchain, dir string) []byte {
 	tb.Helper()
 	if testing.Short() {
 		tb.Skip("compiles a guest")
 	}
-	root, err := repository.Root()
+	wasm, err := Module(toolchain, dir)
 	if err != nil {
 		tb.Fatal(err)
+	}
+	return wasm
+}
+
+// Module returns the module that the toolchain compiles from the main package in
+// dir. A relative dir is relative to the repository's root, such as
+// "plugins/podmanager"; an absolute one may be in a module of its own. It is an error
+// if the build fails or the toolchain is missing.
+//
+// Callers share the bytes and must not change them.
+func Module(toolchain Toolchain, dir string) ([]byte, error) {
+	root, err := repository.Root()
+	if err != nil {
+		return nil, err
 	}
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(root, dir)
@@ -65,9 +75,9 @@ func Build(tb testing.TB, toolchain Toolchain, dir string) []byte {
 	built, _ := modules.LoadOrStore(g, sync.OnceValues(g.module))
 	wasm, err := built.(func() ([]byte, error))()
 	if err != nil {
-		tb.Fatalf("build %s with %s: %v", dir, toolchain, err)
+		return nil, fmt.Errorf("build %s with %s: %w", dir, toolchain, err)
 	}
-	return wasm
+	return wasm, nil
 }
 
 // modules maps each guest of this process to a func() ([]byte, error).

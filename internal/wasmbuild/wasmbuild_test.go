@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/thole-dev/thole/host/internal/repository"
+	"github.com/thole-dev/thole/internal/repository"
 )
 
-const testGuest = "host/internal/wasmbuild/testdata/guest"
+const testGuest = "internal/wasmbuild/testdata/guest"
 
 func TestEachToolchainBuildsAModuleWithoutLocalPaths(t *testing.T) {
 	for _, toolchain := range Toolchains {
