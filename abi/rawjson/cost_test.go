@@ -43,6 +43,9 @@ func nested(n int, open, closing string) []byte {
 func swapped(n int) []byte { return nested(n, `{"c":2,"b":1,"a":`, `}`) }
 
 func TestFunctionsAreLinearOnHostileTexts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	functions := map[string]func([]byte){
 		"Valid":           func(text []byte) { _ = Valid(text, 0) },
 		"Members":         func(text []byte) { _, _ = Members(text) },

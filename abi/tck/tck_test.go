@@ -203,7 +203,12 @@ func (v *varyingCost) Load(name string, wasm []byte, limits Limits) (Guest, erro
 
 func (v *varyingCost) Fuel() uint64 { v.calls++; return v.calls }
 
-func TestRunPassesAConformingHost(t *testing.T) { Run(t, conformingHost(), allCases()) }
+func TestRunPassesAConformingHost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	Run(t, conformingHost(), allCases())
+}
 
 func TestVerifyReportsEachDeviation(t *testing.T) {
 	loading := func(load func(Case) error) *fakeHost {

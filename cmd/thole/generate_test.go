@@ -35,6 +35,9 @@ func init() {
 }
 
 func TestGenerateExitCodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	expectExitCodes(t, map[string]int{
 		"generate --help":          0,
 		"generate .":               1, // this package has no types for a codec

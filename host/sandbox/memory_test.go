@@ -351,6 +351,9 @@ func heap() uint64 {
 // succeeds each time beside plugins that take all there is and keep it, or need it
 // again and again; those fail by their own doing, and run again when they are alone.
 func TestEvenShareIsAlwaysToBeHad(t *testing.T) {
+	if testing.Short() && !raceDetector {
+		t.Skip("takes long")
+	}
 	for _, c := range []struct {
 		hogs, instances, slots int
 		host                   HostCalls // that a hog with all its memory calls

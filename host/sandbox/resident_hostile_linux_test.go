@@ -87,6 +87,9 @@ var largeModules = map[string]func(tg *testGuest){
 // TestLargeModulesExpandInTheCompiler and not in this process, whether the plugin
 // loads in the end or not.
 func TestLargeModulesExpandInTheCompiler(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles large modules")
+	}
 	const most = 128 << 20 // of which the compiler's input and the skeleton are 32
 	for name, add := range largeModules {
 		t.Run(name, func(t *testing.T) {

@@ -187,6 +187,9 @@ func (h kitHost) Log(level int32, message []byte) { h.t.Logf("guest log %d: %.10
 
 // TestHostileGuestsAreContained runs the guests of the kit that try to harm the host.
 func TestHostileGuestsAreContained(t *testing.T) {
+	if testing.Short() && !raceDetector {
+		t.Skip("takes long")
+	}
 	tck.Run(t, kitAdapter{t, newSandbox(t, Config{})}, tck.Hostile())
 }
 

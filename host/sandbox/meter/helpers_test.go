@@ -12,6 +12,9 @@ import (
 // chunks with those that run at once: lengths around the sizes of chunks,
 // overlaps in both directions, and operands out of bounds at either end.
 func TestHelpersDoWhatTheirInstructionsDo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	for _, op := range []struct {
 		name  string
 		unit  int32 // bytes or elements in a chunk

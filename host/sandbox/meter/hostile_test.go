@@ -11,6 +11,9 @@ import (
 // TestHostileModulesKeepThePromises checks modules that try to run far without
 // a check. Their function run ends after some time, or never.
 func TestHostileModulesKeepThePromises(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	for _, c := range []struct {
 		name  string
 		build func(m *tck.Module)

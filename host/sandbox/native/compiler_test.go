@@ -128,6 +128,9 @@ func phiBomb(loops, locals int) []byte {
 }
 
 func TestCompilerProcessHasAMemoryLimit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	c := compilerOf(t, "works")
 	c.CompilerMemory = 128 << 20
 	err := compileError(t.Context(), open(t, c), phiBomb(400, 1000))
