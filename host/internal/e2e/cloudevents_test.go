@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -39,8 +40,9 @@ type eventSink struct {
 	address string
 	server  *httptest.Server
 
-	mu  sync.Mutex
-	got []event.Event
+	mu      sync.Mutex
+	got     []event.Event
+	refuses string // the subject of the events that are answered with 400
 }
 
 func newEventSink(t *testing.T) *eventSink {
@@ -83,7 +85,27 @@ func (s *eventSink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if slices.ContainsFunc(events, func(e event.Event) bool { return e.Subject() == s.refuses }) {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
 	s.got = append(s.got, events...)
+}
+
+// data returns the data of an event that has come, as JSON with sorted names.
+func (s *eventSink) data(id string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.got {
+		if e.ID() == id {
+			var data map[string]any
+			must(s.t, e.DataAs(&data))
+			text, err := json.Marshal(data)
+			must(s.t, err)
+			return string(text)
+		}
+	}
+	return ""
 }
 
 // about returns the events about an object, of a source, each once: its type and id.
@@ -163,6 +185,15 @@ func TestChangesAndRunsArePublished(t *testing.T) {
 	awaitObserved(2)
 	want = append(want, "dev.thole.stamp.updated "+a+"/updated/v"+updated.GetResourceVersion(), "dev.thole.stamp.status_updated "+a+"/status_updated/v"+version())
 	sink.await("a was updated", ns+"/a", "watcher/stamp", want...)
+	for id, data := range map[string]string{
+		a + "/created": `"changeType":"CREATED","generation":1,"kind":"Stamp","observedGeneration":0`,
+		a + "/updated/v" + updated.GetResourceVersion(): `"changeType":"UPDATED","generation":2,"kind":"Stamp","observedGeneration":1`,
+		a + "/status_updated/v" + version():             `"changeType":"STATUS_UPDATED","generation":2,"kind":"Stamp","observedGeneration":2`,
+	} {
+		if got, want := sink.data(id), `{"apiVersion":"e2e.thole.dev/v1",`+data+`,"resourceUid":"`+a+`"}`; got != want {
+			t.Errorf("the data of %s is %s\nwant %s", id, got, want)
+		}
+	}
 	annotate(t, stamps, ns, "a", "of", "nothing") // no event
 	await.Until(t, "two runs have ended", func() bool { return len(sink.about(ns+"/a", "controller/publisher/main")) >= 2 })
 	for _, e := range sink.about(ns+"/a", "controller/publisher/main") {
@@ -192,6 +223,43 @@ func TestChangesAndRunsArePublished(t *testing.T) {
 	}
 	if m.Sum("thole_cloudevents_published_total", "plugin", "publisher", "sink", "test") == 0 {
 		t.Error("no event is counted")
+	}
+}
+
+// What a sink refuses is lost, which is counted and logged. It gets the events about other objects.
+func TestEventsThatASinkDoesNotGetAreReported(t *testing.T) {
+	t.Parallel()
+	installCRD(t, testdata+"stamp/crd.yaml")
+	ns, d, sink := namespace(t), newDirectory(t), newEventSink(t)
+	sink.refuses = ns + "/bad"
+	policy, config := sink.sinkConfig("publisher", "batch")
+	d.installPolicy("publisher", policy)
+	d.install("publisher", publishingPlugin())
+	createStamp(t, ns, "bad", "1")
+	createStamp(t, ns, "good", "1")
+	p := start(t, d, ns, config)
+	p.awaitRunning("publisher", 1)
+	await.Until(t, "the events about the other object have come", func() bool { return len(sink.about(ns+"/good", "watcher/stamp")) == 2 })
+	dropped := func() float64 {
+		return p.Metrics().Sum("thole_cloudevents_dropped_total", "sink", "test", "reason", "refused")
+	}
+	// Created, its status updated, and the end of a run.
+	await.Until(t, "the refused events are counted", func() bool { return dropped() >= 3 })
+	await.Until(t, "the first of them are logged", func() bool {
+		return len(p.Log.Events("CloudEventsDropped", "plugin", "publisher", "sink", "test", "reason", "refused")) > 0
+	})
+	if got := sink.about(ns+"/bad", "watcher/stamp"); len(got) != 0 {
+		t.Errorf("the sink has taken %q", got)
+	}
+	counted := dropped()
+	p.stop() // what was not logged yet is logged now
+	logged := 0.0
+	for _, line := range p.Log.Events("CloudEventsDropped", "reason", "refused") {
+		n, _ := line["events"].(float64)
+		logged += n
+	}
+	if logged < counted {
+		t.Errorf("%g dropped events are counted and %g logged", counted, logged)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,28 +42,69 @@ func newLabRuntime(t *testing.T, host *process, ns string) *labRuntime {
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: meta.Name, Namespace: ns}},
 	}, metav1.CreateOptions{})
 	must(t, err)
-	answer, err := clients.CoreV1().ServiceAccounts(ns).CreateToken(ctx, meta.Name, &authenticationv1.TokenRequest{
+	return &labRuntime{t: t, host: host, token: tokenOf(t, ns, meta.Name)}
+}
+
+// tokenOf returns a token of a service account for the host.
+func tokenOf(t *testing.T, ns, account string) string {
+	t.Helper()
+	answer, err := clients.CoreV1().ServiceAccounts(ns).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"thole.dev"}},
 	}, metav1.CreateOptions{})
 	must(t, err)
-	return &labRuntime{t: t, host: host, token: answer.Status.Token}
+	return answer.Status.Token
 }
 
 // report sends an event about a container, and returns the status of the answer.
 func (r *labRuntime) report(what, container string) int {
 	r.t.Helper()
+	return r.post(r.token, r.event(what, container), "Content-Type: application/cloudevents+json")
+}
+
+// event returns the next event about a container, in the JSON format.
+func (r *labRuntime) event(what, container string) string {
 	r.sent++
-	body := fmt.Sprintf(`{"specversion":"1.0","id":"%d","source":"/runtime","type":"container.%s","data":{"containerId":%q}}`, r.sent, what, container)
+	return fmt.Sprintf(`{"specversion":"1.0","id":"%d","source":"/runtime","type":"container.%s","data":{"containerId":%q}}`, r.sent, what, container)
+}
+
+// batch sends events of a type about a container at once, and returns their ids.
+func (r *labRuntime) batch(many int, what, container string) (status int, ids []string) {
+	r.t.Helper()
+	var events []string
+	for range many {
+		events, ids = append(events, r.event(what, container)), append(ids, fmt.Sprint(r.sent))
+	}
+	return r.post(r.token, "["+strings.Join(events, ",")+"]", "Content-Type: application/cloudevents-batch+json"), ids
+}
+
+// post sends what may be events, with a token unless it is empty.
+func (r *labRuntime) post(token, body string, headers ...string) int {
+	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
 	defer cancel()
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+r.host.Address()+"/events", bytes.NewReader([]byte(body)))
 	must(r.t, err)
-	q.Header.Set("Authorization", "Bearer "+r.token)
-	q.Header.Set("Content-Type", "application/cloudevents+json")
+	if token != "" {
+		q.Header.Set("Authorization", "Bearer "+token)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		q.Header.Set(name, value)
+	}
 	answer, err := http.DefaultClient.Do(q)
 	must(r.t, err)
 	must(r.t, answer.Body.Close())
 	return answer.StatusCode
+}
+
+// received returns the ids of the events that the runs of an instance have had.
+func (r *labRuntime) received(instance string) (ids []string) {
+	for _, line := range r.host.Log.Events("GuestLogged", "object", instance) {
+		if id := line.String("id"); id != "" {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // reports sends an event until the host takes it: that knows the container a moment after the status of the
@@ -140,6 +182,73 @@ func TestLabInstanceReceivesAndPublishesEvents(t *testing.T) {
 	}
 	if n := p.Metrics().Sum("thole_events_received_total", "code", "202"); n < 2 {
 		t.Errorf("%g events were received", n)
+	}
+	p.stop()
+	p.expectNoErrors()
+}
+
+// Whoever sends events may do so in each mode of CloudEvents, with a token of who may run the object. More
+// of them than the policy allows are refused, a batch as a whole.
+func TestSendersOfEventsAreAuthorizedAndBounded(t *testing.T) {
+	t.Parallel()
+	d, l := labDirectory(t, "limits: {eventsPerSecond: 0.1}\n"), labs{t, namespace(t)}
+	p := start(t, d, l.ns, allowAll)
+	p.awaitRunning("labinstance", 1)
+	runtime := newLabRuntime(t, p, l.ns)
+	container := field(l.run("lab"), "status", "containerId")
+	awaitReceived := func(id string) {
+		t.Helper()
+		await.Until(t, "a run has the event "+id, func() bool { return slices.Contains(runtime.received(l.ns+"/lab"), id) })
+	}
+	runtime.reports("started", container)
+	awaitReceived(fmt.Sprint(runtime.sent))
+
+	binary := []string{"Content-Type: application/json", "Ce-Specversion: 1.0", "Ce-Id: binary", "Ce-Source: /runtime", "Ce-Type: container.started"}
+	data := fmt.Sprintf(`{"containerId":%q}`, container)
+	if status := runtime.post(runtime.token, data, binary...); status != http.StatusAccepted {
+		t.Errorf("an event in binary mode is answered with %d", status)
+	}
+	awaitReceived("binary")
+	const object = `{"specversion":"1.0","id":"object","source":"/api","type":"labinstancerequest.updated","subject":"%s/lab"}`
+	structured := "Content-Type: application/cloudevents+json"
+	if status := runtime.post(runtime.token, fmt.Sprintf(object, l.ns), structured); status != http.StatusAccepted {
+		t.Errorf("an event whose subject is the object is answered with %d", status)
+	}
+	awaitReceived("object")
+	for name, c := range map[string]struct {
+		token string
+		want  int
+	}{
+		"no token":              {"", http.StatusUnauthorized},
+		"no token of theirs":    {"none", http.StatusUnauthorized},
+		"an account of no role": {tokenOf(t, l.ns, "default"), http.StatusForbidden},
+	} {
+		if status := runtime.post(c.token, strings.Replace(fmt.Sprintf(object, l.ns), `"object"`, `"stranger"`, 1), structured); status != c.want {
+			t.Errorf("%s: answered with %d, want %d", name, status, c.want)
+		}
+	}
+
+	// 256 may come at once, and one more every ten seconds. The runs do not have more than 64 at a time.
+	const many = 200
+	status, ids := runtime.batch(many, "started", container)
+	if status != http.StatusAccepted {
+		t.Fatalf("a batch of %d events is answered with %d", many, status)
+	}
+	awaitReceived(ids[many-1])
+	status, refused := runtime.batch(many, "stopped", container)
+	if status != http.StatusTooManyRequests {
+		t.Errorf("%d events more are answered with %d", many, status)
+	}
+	runtime.reports("started", container) // for one there is room
+	awaitReceived(fmt.Sprint(runtime.sent))
+	if wrong := slices.DeleteFunc(runtime.received(l.ns+"/lab"), func(id string) bool {
+		return id != "stranger" && !slices.Contains(refused, id)
+	}); len(wrong) > 0 {
+		t.Errorf("runs have the events %q, which were refused", wrong)
+	}
+	m := p.Metrics()
+	if n := m.Sum("thole_events_received_total", "plugin", "labinstance", "code", "429"); n != 1 {
+		t.Errorf("%g requests were refused because of their rate", n)
 	}
 	p.stop()
 	p.expectNoErrors()
