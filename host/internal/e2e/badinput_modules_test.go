@@ -19,13 +19,20 @@ var latecomer = abi.Kind{APIVersion: "e2e.thole.dev/v1", Kind: "Latecomer"}
 func emptyPlugin(name string, controllers ...abi.Controller) []byte {
 	m := &abi.Manifest{
 		Name: name, Version: "1", Controllers: controllers,
-		Features: []string{abi.FeatureIndexes, abi.FeatureSelectors, abi.FeatureWatches},
+		Features: []string{abi.FeatureChanges, abi.FeatureIndexes, abi.FeatureSelectors, abi.FeatureWatches},
 	}
 	return pluginWithManifest(abi.EncodeManifest(m))
 }
 
 func controllerFor(kind abi.Kind) abi.Controller {
 	return abi.Controller{Name: "main", For: kind.All()}
+}
+
+// keepingCopies returns a controller that keeps a copy of each object in its annotations.
+func keepingCopies(apiVersion, kind string) abi.Controller {
+	c := controllerFor(abi.Kind{APIVersion: apiVersion, Kind: kind})
+	c.Changes = abi.ChangesAnnotation
+	return c
 }
 
 // latecomerController returns a controller for latecomer that writes a condition of

@@ -108,6 +108,16 @@ var badPlugins = []badPlugin{
 	}},
 	{name: "manifest-without-kind", step: "manifest", message: []string{"controllers[0].for.kind: is required"}},
 
+	{name: "keeps-copies-of-secrets", step: "manifest", write: writeEmptyPlugin(keepingCopies("v1", "Secret")), message: []string{
+		`controllers[0].changes: "annotation" would copy the content of v1 Secret into its annotations: use memory`,
+	}},
+	{name: "keeps-copies-of-accounts", step: "manifest", write: writeEmptyPlugin(keepingCopies("v1", "ServiceAccount")), message: []string{
+		`would copy the content of v1 ServiceAccount into its annotations`,
+	}},
+	{name: "keeps-copies-of-roles", step: "manifest", write: writeEmptyPlugin(keepingCopies("rbac.authorization.k8s.io/v1", "Role")), message: []string{
+		`would copy the content of rbac.authorization.k8s.io/v1 Role into its annotations`,
+	}},
+
 	// Its kinds.
 	{
 		name: "z-overlaps-podmanager", step: "overlap", write: writeEmptyPlugin(controllerFor(podManagerKind)),

@@ -216,6 +216,11 @@ func TestLabInstance(t *testing.T) {
 		await.Until(t, "the cached resources are counted", func() bool {
 			return p.Metrics().Sum("thole_cache_objects", "kind", "example.thole.dev/v1 LabInstanceRequest") == float64(len(list(t, labInstances, l.ns)))
 		})
+		for _, kind := range []string{"example.thole.dev/v1 LabInstanceRequest", "v1 Pod"} { // it is for the one, and owns the other
+			if n := m.Sum("thole_cache_handlers", "kind", kind); n != 1 {
+				t.Errorf("%g controllers handle changes of %s", n, kind)
+			}
+		}
 		for scan, interval := range map[string]float64{"scheduler": 30, "cleanup": 300} {
 			if got := m.Sum("thole_scan_interval_seconds", "scan", scan); got != interval {
 				t.Errorf("the interval of %s is %g", scan, got)

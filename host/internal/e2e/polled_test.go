@@ -28,8 +28,9 @@ import (
 // samples is an aggregated API whose kind Sample can be read and listed, and nothing else. Its
 // objects have neither a uid nor a resourceVersion, as those of metrics.k8s.io.
 type samples struct {
-	mu    sync.Mutex
-	texts map[string]string // of the spec, by namespace/name
+	mu     sync.Mutex
+	texts  map[string]string // of the spec, by namespace/name
+	broken bool              // a list has no object on its first page, and there is no second one
 }
 
 func (s *samples) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -45,6 +46,14 @@ func (s *samples) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if !strings.HasSuffix(r.URL.Path, "/samples") {
 		http.NotFound(w, r)
+		return
+	}
+	switch {
+	case s.broken && r.URL.Query().Get("continue") != "":
+		http.Error(w, "the second page cannot be read", http.StatusInternalServerError)
+		return
+	case s.broken:
+		fmt.Fprint(w, `{"apiVersion":"poll.e2e.thole.dev/v1","kind":"SampleList","metadata":{"continue":"second"},"items":[]}`)
 		return
 	}
 	var items []string
@@ -65,6 +74,13 @@ func (s *samples) remove(ns, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.texts, ns+"/"+name)
+}
+
+// setBroken makes every list fail after its first page, or succeed again.
+func (s *samples) setBroken(broken bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = broken
 }
 
 // serve registers the API with the API server, as one of a Service that is the loopback
@@ -148,6 +164,21 @@ func TestAKindWithoutWatchIsFollowed(t *testing.T) {
 	if n := m.Sum("thole_polls_total", "result", "success"); n < 2 || m.Sum("thole_polls_total", "result", "error") != 0 {
 		t.Errorf("%v lists", n)
 	}
+
+	// A list that fails after its first page says nothing about any object.
+	api.setBroken(true)
+	await.Until(t, "two lists have failed", func() bool { return p.Metrics().Sum("thole_polls_total", "result", "error") >= 2 })
+	createStamp(t, ns, "v", "b")
+	awaitVersion(t, ns, "v", "three")
+	for name, want := range map[string]string{"s": "two", "t": "three"} {
+		if got := field(get(t, stamps, ns, name), "status", "version"); got != want {
+			t.Errorf("while lists fail, the stamp %s reads %q, want %q", name, got, want)
+		}
+	}
+	api.remove(ns, "b")
+	api.setBroken(false)
+	awaitVersion(t, ns, "t", "none")
+	awaitVersion(t, ns, "v", "none")
 	p.stop()
 	p.expectNoErrors()
 }
