@@ -38,6 +38,8 @@ func TestCheckerFindsEachViolation(t *testing.T) {
 		{"Ready and degraded", "conditions: [", "conditions: [{type: Degraded, status: 'True', observedGeneration: 2}, ", "Negative polarity condition cannot be True when Ready"},
 		{"another summary", "conditions: [", "conditions: [{type: Degraded, status: 'False', observedGeneration: 2}, {type: Healthy, status: 'False', observedGeneration: 2}, ", "by Flux's summary"},
 		{"no summary", "conditions: [", "conditions: [{type: Synced, status: 'True', observedGeneration: 2}, ", "by Flux's summary"},
+		{"settled and Stalled", "conditions: [", "conditions: [{type: Stalled, status: 'True', observedGeneration: 2}, {type: Settled, status: 'True', observedGeneration: 2}, ", "the condition Settled is"},
+		{"settled and Reconciling", "conditions: [", "conditions: [{type: Reconciling, status: 'True', observedGeneration: 2}, {type: Settled, status: 'True', observedGeneration: 2}, ", "the condition Settled is"},
 		{"condition of no generation", "conditions: [", "conditions: [{type: Synced, status: 'True'}, ", "Missing ObservedGeneration"},
 		{"condition of an old generation", "conditions: [", "conditions: [{type: Synced, status: 'True', observedGeneration: 1}, ", "must be equal to the root ObservedGeneration"},
 		{"observed the future", "observedGeneration: 2\n", "observedGeneration: 3\n", "must be less than or equal to the object Generation"},

@@ -40,7 +40,7 @@ func newStatusChecker(negative, positive []string, consistent func(version, *uns
 
 // newActorChecker returns the checker of actors.
 func newActorChecker() statusChecker {
-	sc := newStatusChecker([]string{"Degraded"}, []string{"Synced", "Healthy"}, actorConsistent)
+	sc := newStatusChecker([]string{"Degraded"}, []string{"Synced", "Healthy", "Settled"}, actorConsistent)
 	sc.summary = actorSummary
 	return sc
 }

@@ -30,6 +30,7 @@ func init() {
 			NegativePolarity: []string{"Degraded"},
 			Summaries: []sdk.Summary{
 				{Target: "Healthy", Summarized: []string{"Degraded", "Synced"}, NegativePolarity: []string{"Degraded"}},
+				{Target: "Settled", Summarized: []string{"Synced", "Reconciling", "Stalled"}},
 			},
 		},
 		Warm: []any{configMap{}},
