@@ -19,9 +19,8 @@ FUZZ ?= .
 SOAK ?= 3m
 SOAK_SEED ?=
 
-# The control plane is a module of its own, and prints its version by these.
+# The control plane is a module of its own.
 devcluster := cmd/thole-devcluster
-devcluster_ldflags = $(shell tr '\n' ' ' <$(devcluster)/ldflags)
 
 # What a program is compiled from, folders too, since a file may go: $(call sources,DIR ...).
 # The go command finds out for itself, but needs seconds for it: it reads all of Kubernetes.
@@ -108,7 +107,7 @@ bin/thole-faultproxy: $(program_sources)
 devcluster: bin/thole-devcluster
 
 bin/thole-devcluster: $(call sources,$(devcluster))
-	@.ci/go-build $(devcluster) $@ -ldflags '$(devcluster_ldflags)'
+	@.ci/go-build $(devcluster) $@
 
 .PHONY: plugins
 plugins: $(plugin_files)

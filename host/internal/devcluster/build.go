@@ -16,8 +16,6 @@ import (
 const (
 	binaryPath = "bin/thole-devcluster"
 	sourcePath = "cmd/thole-devcluster"
-	// flagsFile holds the flags of the linker, which the Makefile reads too.
-	flagsFile = "ldflags"
 )
 
 // Binary returns the path of thole-devcluster. It builds the program if that is
@@ -39,7 +37,7 @@ func Binary() (string, error) {
 	if ok, err := upToDate(binary, source); ok || err != nil {
 		return binary, err // another process has built it
 	}
-	return binary, build(binary, source)
+	return binary, build(root)
 }
 
 // upToDate reports whether the binary exists and no source is newer. The go
@@ -72,24 +70,17 @@ func newestSource(source string) (newest time.Time, err error) {
 
 func isSource(name string) bool {
 	return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") ||
-		name == "go.mod" || name == "go.sum" || name == flagsFile
+		name == "go.mod" || name == "go.sum" || name == "buildflags"
 }
 
-func build(binary, source string) error {
-	flags, err := os.ReadFile(filepath.Join(source, flagsFile))
-	if err != nil {
-		return err
+// build does what make does. With other flags, all of Kubernetes would be compiled
+// once more.
+func build(root string) error {
+	cmd := exec.Command(".ci/go-build", sourcePath, binaryPath)
+	cmd.Dir = root
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr // how far it is
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("build %s: %w", sourcePath, err)
 	}
-	fmt.Fprintf(os.Stderr, "devcluster: building %s; the first time this takes some minutes\n", binaryPath)
-	// It is built beside its place and renamed: a running one is not disturbed,
-	// and no process sees half of the new one.
-	finished := binary + ".new"
-	// The flags are those of the Makefile and no others: with other flags, all
-	// of Kubernetes would be compiled once more.
-	cmd := exec.Command("go", "build", "-ldflags", string(flags), "-o", finished, ".")
-	cmd.Dir = source
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s: %w\n%s", sourcePath, err, out)
-	}
-	return os.Rename(finished, binary)
+	return nil
 }
