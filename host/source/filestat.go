@@ -3,7 +3,6 @@ package source
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -17,12 +16,13 @@ const MaxFile = 16 << 20
 // fileKind is what a file is meant to be.
 type fileKind struct {
 	limit int64  // of its size, in bytes
+	size  string // the limit, as people read it
 	hint  string // how to make the file smaller
 }
 
 var (
-	moduleFile = fileKind{limit: MaxFile, hint: "build it with TinyGo, or leave out the debug information"}
-	policyFile = fileKind{limit: 128 << 10, hint: "shorten its config"}
+	moduleFile = fileKind{limit: MaxFile, size: "16 MiB", hint: "build it with TinyGo, or leave out the debug information"}
+	policyFile = fileKind{limit: 128 << 10, size: "128 KiB", hint: "shorten its config"}
 )
 
 // fileStat is what stat(2) returns for a path. While it stays the same so does
@@ -155,7 +155,7 @@ func (k fileKind) read(open func(string) (*os.File, error), path string, seen fi
 // readAny is [fileKind.read] for a caller that can tell by the content whether it
 // is the right one. It returns the stat after the file was read.
 func (k fileKind) readAny(open func(string) (*os.File, error), path string, seen fileStat, buffer *bytes.Buffer) (after fileStat, err error) {
-	tooLarge := problem(fmt.Sprintf("is larger than %d MiB: %s", k.limit>>20, k.hint))
+	tooLarge := problem("is larger than " + k.size + ": " + k.hint)
 	switch {
 	case seen.absent():
 		return after, errChanged
