@@ -41,7 +41,7 @@ func TestMissingRightIsReportedWithTheRuleToAdd(t *testing.T) {
 	installCRD(t, "plugins/podmanager/crd.yaml")
 	ns, d := namespace(t), newDirectory(t)
 	d.install("podmanager", podmanager(t, wasmbuild.TinyGo))
-	kubeconfig := tholetest.Kubeconfig(t, tholetest.Server(cluster.Config, ""), serviceAccount(t, ns))
+	kubeconfig := tholetest.Kubeconfig(t, tholetest.Server(cluster.Config, ""), serviceAccount(t, ns, "host"))
 	p := start(t, d, ns, "", withKubeconfig(kubeconfig))
 
 	await.Until(t, "the plugin waits for the rights to watch both kinds", func() bool {
@@ -60,9 +60,9 @@ func TestMissingRightIsReportedWithTheRuleToAdd(t *testing.T) {
 	t.Log(reason)
 	p.expectHealth(t, http.StatusOK) // a plugin that waits for others does not make the host unready
 
-	grant(t, ns, "watch", watchRules)
+	grant(t, ns, "host", "watch", watchRules)
 	p.awaitRunning("podmanager", 1)
-	grant(t, ns, "write", writeRules)
+	grant(t, ns, "host", "write", writeRules)
 	createPodManager(t, ns, "pm", "a:1")
 	var message string
 	await.Until(t, "the object's condition reports the missing right", func() bool {
@@ -77,7 +77,7 @@ func TestMissingRightIsReportedWithTheRuleToAdd(t *testing.T) {
 	p.awaitFailedRuns(t, "podmanager/podmanager", "denied")
 	t.Log(message)
 
-	grant(t, ns, "create", createRules)
+	grant(t, ns, "host", "create", createRules)
 	await.Until(t, "the object is Ready", func() bool { return served(t, ns, "pm", "a:1") })
 	expectNoRepetition(t, p.Log.Events("PluginWaiting"), "plugin", "reason")
 	if started := p.Log.Events("PluginStarted"); len(started) != 1 {
@@ -93,27 +93,27 @@ func missingRule(ns, rule string) string {
 
 // serviceAccount creates a service account without rights and returns its
 // credentials.
-func serviceAccount(t *testing.T, ns string) clientcmdapi.AuthInfo {
+func serviceAccount(t *testing.T, ns, name string) clientcmdapi.AuthInfo {
 	t.Helper()
 	accounts := clients.CoreV1().ServiceAccounts(ns)
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "host"}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	_, err := accounts.Create(t.Context(), account, metav1.CreateOptions{})
 	must(t, err)
-	token, err := accounts.CreateToken(t.Context(), "host", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := accounts.CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	must(t, err)
 	return clientcmdapi.AuthInfo{Token: token.Status.Token}
 }
 
-// grant grants rules to the service account by a Role of that name.
-func grant(t *testing.T, ns, name string, rules []rbacv1.PolicyRule) {
+// grant grants rules to a service account by a Role.
+func grant(t *testing.T, ns, account, role string, rules []rbacv1.PolicyRule) {
 	t.Helper()
-	named := metav1.ObjectMeta{Name: name}
+	named := metav1.ObjectMeta{Name: role}
 	_, err := clients.RbacV1().Roles(ns).Create(t.Context(), &rbacv1.Role{ObjectMeta: named, Rules: rules}, metav1.CreateOptions{})
 	must(t, err)
 	_, err = clients.RbacV1().RoleBindings(ns).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: named,
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: "host"}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: account}},
 	}, metav1.CreateOptions{})
 	must(t, err)
 }
