@@ -41,8 +41,8 @@ func latecomerController(name, target string) abi.Controller {
 	return abi.Controller{Name: name, For: latecomer.All(), Conditions: abi.Conditions{Target: target}}
 }
 
-// pluginWithManifest assembles a plugin with any text as its manifest.
-func pluginWithManifest(manifest []byte) []byte {
+// pluginWithManifest assembles a plugin with any text as its manifest, and what is added.
+func pluginWithManifest(manifest []byte, add ...func(*tck.Module)) []byte {
 	const manifestAt, resultAt = 1 << 10, 32 << 10
 	result := abi.EncodeResult(&abi.Result{Result: abi.OutcomeSuccess})
 	var m tck.Module
@@ -56,6 +56,9 @@ func pluginWithManifest(manifest []byte) []byte {
 	m.Export(abi.ExportMarker, m.Func(nil, nil, nil))
 	m.Export(abi.ExportDescribe, m.Func(nil, []wasm.ValueType{wasm.I32}, nil, write(manifestAt, manifest)...))
 	m.Export(abi.ExportReconcile, m.Func([]wasm.ValueType{wasm.I32}, []wasm.ValueType{wasm.I32}, nil, write(resultAt, result)...))
+	for _, f := range add {
+		f(&m)
+	}
 	return m.Bytes()
 }
 
@@ -92,6 +95,17 @@ func writeConformanceGuest(name string) func(*testing.T, string) {
 func writeDirectory(t *testing.T, path string) { must(t, os.Mkdir(path, 0o755)) }
 
 func writeDanglingLink(t *testing.T, path string) { must(t, os.Symlink("nowhere.wasm.tmp", path)) }
+
+// writeLinkOut writes a link to a file elsewhere that could be used, a module or a policy.
+func writeLinkOut(t *testing.T, path string) {
+	elsewhere := filepath.Join(t.TempDir(), filepath.Base(path))
+	text := []byte("apiVersion: thole.dev/v1alpha1\n")
+	if name, module := strings.CutSuffix(filepath.Base(path), ".wasm"); module {
+		text = emptyPlugin(name, latecomerController("main", "LinkOut"))
+	}
+	must(t, os.WriteFile(elsewhere, text, 0o644))
+	must(t, os.Symlink(elsewhere, path))
+}
 
 func writePipe(t *testing.T, path string) { must(t, syscall.Mkfifo(path, 0o644)) }
 

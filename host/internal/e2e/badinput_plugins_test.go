@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,12 +16,14 @@ import (
 
 // badPlugin is a plugin that cannot be loaded, and how that is reported.
 type badPlugin struct {
-	name    string
-	write   func(t *testing.T, path string) // writes the module; nil: the conformance kit's guest of that name
-	policy  string                          // beside the module
-	state   string                          // in /plugins; default: failed
-	step    string                          // of loading, that fails; "" for a plugin that waits
-	message []string                        // parts of lastError: what is wrong, where, and what to do
+	name   string
+	write  func(t *testing.T, path string) // writes the module; nil: the conformance kit's guest of that name
+	policy string                          // beside the module
+	// writePolicy writes that file instead.
+	writePolicy func(t *testing.T, path string)
+	state       string   // in /plugins; default: failed
+	step        string   // of loading, that fails; "" for a plugin that waits
+	message     []string // parts of lastError: what is wrong, where, and what to do
 }
 
 var podManagerKind = abi.Kind{APIVersion: "example.thole.dev/v1", Kind: "PodManager"}
@@ -33,6 +36,9 @@ var badPlugins = []badPlugin{
 	}},
 	{name: "dangling-link", write: writeDanglingLink, step: "read", message: []string{
 		"dangling-link.wasm: is a symbolic link to a file that is not there: put the file there",
+	}},
+	{name: "link-out", write: writeLinkOut, step: "read", message: []string{
+		"link-out.wasm: is a symbolic link that leads out of the plugin directory, or has an absolute path: put the file itself there",
 	}},
 	{name: "named-pipe", write: writePipe, step: "read", message: []string{
 		"named-pipe.wasm: is not a regular file: put one in its place",
@@ -233,6 +239,31 @@ var badPlugins = []badPlugin{
 		message: []string{"broken-policy.yaml", "not valid YAML: line 1"},
 	},
 	{
+		name: "policy-links-out", step: "read", writePolicy: writeLinkOut,
+		write:   writeEmptyPlugin(latecomerController("main", "LinksOut")),
+		message: []string{"policy-links-out.yaml: is a symbolic link that leads out of the plugin directory"},
+	},
+	{
+		name: "policy-too-large", step: "read", policy: "apiVersion: thole.dev/v1alpha1\n" + strings.Repeat("#", 128<<10),
+		write:   writeEmptyPlugin(latecomerController("main", "Large")),
+		message: []string{"policy-too-large.yaml: is larger than 128 KiB: shorten its config"},
+	},
+	{
+		name: "policy-with-aliases", step: "policy", policy: "apiVersion: thole.dev/v1alpha1\nconfig: {a: &a [x, x], b: &b [*a, *a], c: [*b, *b]}",
+		write:   writeEmptyPlugin(latecomerController("main", "Aliases")),
+		message: []string{"policy-with-aliases.yaml", "aliases such as *a are not supported: write the value again"},
+	},
+	{
+		name: "policy-of-mistakes", step: "policy", policy: "apiVersion: thole.dev/v1alpha1\n" + manyMistakes(),
+		write:   writeEmptyPlugin(latecomerController("main", "Mistakes")),
+		message: []string{"policy-of-mistakes.yaml", `unknown field "field`},
+	},
+	{
+		name: "policy-http-not-allowed", step: "policy", policy: "{apiVersion: thole.dev/v1alpha1, http: [{host: a.example, methods: [GET]}]}",
+		write:   writeEmptyPlugin(latecomerController("main", "HTTP")),
+		message: []string{"policy-http-not-allowed.yaml: http[0]: Forbidden: "},
+	},
+	{
 		name: "policy-not-allowed", step: "policy", policy: "{apiVersion: thole.dev/v1alpha1, allow: [{groups: [''], kinds: [Secret], verbs: [get]}]}",
 		write: writeEmptyPlugin(latecomerController("main", "NotAllowed")),
 		message: []string{
@@ -241,6 +272,18 @@ var badPlugins = []badPlugin{
 		},
 	},
 }
+
+// manyMistakes are 5,000 fields that no policy has.
+func manyMistakes() string {
+	var text strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&text, "field%d: 1\n", i)
+	}
+	return text.String()
+}
+
+// longestMessage is of a module or a policy, however much is wrong with it.
+const longestMessage = 13_000
 
 const allowsServiceAccounts = "{apiVersion: thole.dev/v1alpha1, allow: [{groups: [''], kinds: [ServiceAccount], verbs: [get, list, watch]}]}"
 
@@ -328,6 +371,9 @@ func (b badPlugin) install(t *testing.T, d directory) {
 	if b.policy != "" { // before the module, which could run without it
 		writeFile(t, d.path, b.name+".yaml", b.policy)
 	}
+	if b.writePolicy != nil {
+		b.writePolicy(t, filepath.Join(d.path, b.name+".yaml"))
+	}
 	write := b.write
 	if write == nil {
 		write = writeConformanceGuest(b.name)
@@ -342,6 +388,9 @@ func (b badPlugin) expectReported(t *testing.T, p *process) {
 	}
 	await.Until(t, "it is "+state, func() bool { return p.Plugin(b.name).State == state })
 	s := p.Plugin(b.name)
+	if n := len(s.LastError); n > longestMessage {
+		t.Errorf("lastError has %d bytes", n)
+	}
 	for _, part := range b.message {
 		if !strings.Contains(s.LastError, part) {
 			t.Errorf("lastError is %s\nwant %s", s.LastError, part)
