@@ -59,10 +59,14 @@ func applyCRD(tb testing.TB, text string) {
 	must(tb, yaml.Unmarshal([]byte(text), &crd.Object))
 	_, err := objects.Resource(crds).Apply(tb.Context(), crd.GetName(), crd, metav1.ApplyOptions{FieldManager: "e2e"})
 	must(tb, err)
-	// Discovery of the group is not enough: other kinds of the group may be served
-	// already.
-	kind := resourceOf(crd)
-	await.Until(tb, crd.GetName()+" is served", func() bool {
+	awaitServed(tb, resourceOf(crd))
+}
+
+// awaitServed waits until a kind is served. Discovery of its group is not enough: other
+// kinds of the group may be served already.
+func awaitServed(tb testing.TB, kind schema.GroupVersionResource) {
+	tb.Helper()
+	await.Until(tb, kind.Resource+" are served", func() bool {
 		_, err := objects.Resource(kind).List(tb.Context(), metav1.ListOptions{Limit: 1})
 		return err == nil
 	})
