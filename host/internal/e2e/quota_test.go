@@ -69,3 +69,32 @@ func TestAPluginStoresNoMoreThanItMay(t *testing.T) {
 	})
 	p.stop()
 }
+
+// A plugin replaces a large object by a small one and back, again and again. It never has
+// much stored, and is stopped when it has written as much as its policy allows.
+func TestAPluginReplacesNoMoreThanItMay(t *testing.T) {
+	t.Parallel()
+	installCRD(t, testdata+"badinput/crd.yaml")
+	ns, d := namespace(t), newDirectory(t)
+	d.install("mood", wasmbuild.Build(t, wasmbuild.TinyGo, testdata+"badinput"))
+	d.installPolicy("mood", "limits: {churnMiB: 3}\n")
+	p, proxy := startWithProxy(t, d, ns, "")
+	p.awaitRunning("mood", 1)
+	createMood(t, ns, "replaced", "huge child")
+	hits := func() float64 {
+		return p.Metrics().Sum("thole_plugin_limit_hits_total", "plugin", "mood", "limit", "churn")
+	}
+	for i := 0; hits() == 0; i++ {
+		if i == 12 {
+			t.Fatalf("the plugin has written 6 MiB in %d writes", proxy.Succeeded("configmaps").Writes())
+		}
+		await.Until(t, "the object is Ready, or the limit is reached", func() bool {
+			return hits() > 0 || ready(get(t, moods, ns, "replaced"))
+		})
+		must(t, patchSpec(t.Context(), moods, ns, "replaced", "mood", []string{"good", "huge child"}[i%2]))
+	}
+	await.Until(t, "the log tells which limit it is", func() bool {
+		return len(p.Log.Events("RunEnded", "plugin", "mood", "reason", "ChurnLimit")) > 0
+	})
+	p.stop()
+}
