@@ -5,13 +5,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
-// Somebody has exchanged the files of the compile cache, and later damaged them. The host
+// Somebody has exchanged the files of the compile cache, and later forged them. The host
 // runs nothing of that: it compiles each plugin again, which then works.
 func TestCodeIsRunAsItWasCompiledForItsModule(t *testing.T) {
 	t.Parallel()
@@ -33,24 +34,40 @@ func TestCodeIsRunAsItWasCompiledForItsModule(t *testing.T) {
 		})
 	}
 	expectBothWork("compiled")
-	entries := cacheEntries(t, cache)
-	if len(entries) != 2 {
-		t.Fatalf("the cache has %q, want one file for each plugin", entries)
-	}
-	a, b, other := entries[0], entries[1], filepath.Join(t.TempDir(), "other")
-	must(t, os.Rename(a, other))
-	must(t, os.Rename(b, a))
-	must(t, os.Rename(other, b))
+	exchangeEntries(t, cache, false)
 	expectBothWork("exchanged")
-
-	for _, entry := range cacheEntries(t, cache) {
-		text, err := os.ReadFile(entry)
-		must(t, err)
-		damaged := append(bytes.Repeat([]byte{0xcc}, len(text)/4), text[len(text)/4:]...) // a trap of x86
-		must(t, os.WriteFile(entry, damaged, 0o600))
-	}
-	expectBothWork("damaged")
+	exchangeEntries(t, cache, true)
+	expectBothWork("forged")
 }
+
+// exchangeEntries gives each of the two files in a compile cache the content of the other
+// one, in which it can replace the key that says for which module the code is.
+func exchangeEntries(t *testing.T, cache string, forge bool) {
+	t.Helper()
+	paths := cacheEntries(t, cache)
+	if len(paths) != 2 {
+		t.Fatalf("the cache has %q, want one file for each plugin", paths)
+	}
+	var texts, keys [2][]byte
+	for i, path := range paths {
+		text, err := os.ReadFile(path)
+		must(t, err)
+		found := keyOfEntry.FindSubmatch(text)
+		if found == nil {
+			t.Fatalf("%s has no key", path)
+		}
+		texts[i], keys[i] = text, found[1]
+	}
+	for i, path := range paths {
+		text := texts[1-i]
+		if forge {
+			text = bytes.ReplaceAll(text, keys[1-i], keys[i])
+		}
+		must(t, os.WriteFile(path, text, 0o600))
+	}
+}
+
+var keyOfEntry = regexp.MustCompile(`"key":"([^"]+)"`)
 
 // cacheEntries returns the files below a directory.
 func cacheEntries(t *testing.T, dir string) (paths []string) {
