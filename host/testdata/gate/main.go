@@ -71,6 +71,8 @@ func validate(r *sdk.Review, old, object *object) error {
 		r.Warn(r.User.Name + " " + strings.Join(r.User.Groups, ","))
 	case "revision":
 		r.Warn(revision)
+	case "work": // for a tenth of a second
+		r.Warn(revision + work())
 	case "panic":
 		panic("as the text says")
 	case "retry":
@@ -88,7 +90,24 @@ func validate(r *sdk.Review, old, object *object) error {
 	return nil
 }
 
+// work computes for a while what no compiler knows, and returns "".
+func work() string {
+	x := uint64(1)
+	for range 50_000_000 {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+	}
+	if x == 0 {
+		return "x"
+	}
+	return ""
+}
+
 func mutate(_ *sdk.Review, _, object *object) error {
+	if object.Spec.Text == "rename" {
+		object.Name = "other" // which a review may not do
+	}
 	if object.Spec.Size == 0 {
 		object.Spec.Size = int64(len(object.Spec.Text))
 	}
