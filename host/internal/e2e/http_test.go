@@ -284,7 +284,8 @@ func TestNothingIsSentForARunThatIsRepeated(t *testing.T) {
 	p.stop()
 }
 
-// A leader is suspended until another one has taken over. It does not follow the redirect that it then gets.
+// A leader is suspended until another one has taken over. It does not follow the redirect that it then gets, and
+// writes nothing.
 func TestNothingIsSentByAReplicaThatNoLongerLeads(t *testing.T) {
 	t.Parallel()
 	f := newFetchers(t)
@@ -303,12 +304,13 @@ func TestNothingIsSentByAReplicaThatNoLongerLeads(t *testing.T) {
 		}
 	})
 	f.policy("limits: {timeout: 10m}", server.entry("GET", ""))
-	replica := func() *process {
-		return start(t, f.directory, f.ns, f.config(server.entry("GET", ""))+"limits: {timeout: 10m}\n", func(h *tholetest.Host) {
+	proxy := tholetest.NewProxy(t, cluster.Config)
+	replica := func(options ...func(*tholetest.Host)) *process {
+		return start(t, f.directory, f.ns, f.config(server.entry("GET", ""))+"limits: {timeout: 10m}\n", append(options, func(h *tholetest.Host) {
 			h.Args = append(append(h.Args, "--leader-elect", "--leader-elect-resource-namespace="+f.ns), soonExpires...)
-		})
+		})...)
 	}
-	former := replica()
+	former := replica(withKubeconfig(proxy.Kubeconfig))
 	former.awaitRunning("fetch", 1)
 	next := replica()
 	await.Until(t, "the second replica could take over", func() bool { return next.Plugin("fetch").State == "standby" })
@@ -322,6 +324,11 @@ func TestNothingIsSentByAReplicaThatNoLongerLeads(t *testing.T) {
 	await.Until(t, "the former leader could take over again", func() bool { return former.Plugin("fetch").State == "standby" })
 	if n := server.times("GET /of-the-former-leader"); n > 0 || server.times("GET /of-the-next-leader") == 0 {
 		t.Errorf("the server has got %q", server.got())
+	}
+	for _, r := range proxy.Requests() {
+		if strings.HasPrefix(r.Resource, "stamps") && !slices.Contains([]string{"get", "list", "watch"}, r.Verb) {
+			t.Errorf("the former leader has sent: %s %s, answered with %d", r.Verb, r.Resource, r.ServerCode)
+		}
 	}
 	next.stop()
 	former.stop()
