@@ -18,7 +18,7 @@ func TestAHostileSinkDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	installCRD(t, testdata+"stamp/crd.yaml")
 	ns, d, good := namespace(t), newDirectory(t), newEventSink(t)
-	var atOnce, most, floods atomic.Int64
+	var atOnce, most, floods, taken atomic.Int64
 	var shown atomic.Bool
 	release := make(chan struct{})
 	const content = "what-is-in-the-object"
@@ -43,7 +43,8 @@ func TestAHostileSinkDelaysNoOther(t *testing.T) {
 	})
 	flooding := newFetched(t, func(w http.ResponseWriter, _ *http.Request) {
 		for part := make([]byte, 64<<10); ; {
-			if _, err := w.Write(part); err != nil {
+			n, err := w.Write(part)
+			if taken.Add(int64(n)); err != nil {
 				floods.Add(1)
 				return
 			}
@@ -75,6 +76,9 @@ func TestAHostileSinkDelaysNoOther(t *testing.T) {
 		await.Until(t, name(i)+" is announced", func() bool { return len(good.about(ns+"/"+name(i), "watcher/stamp")) == 2 })
 	}
 	await.Until(t, "the endless answer is cut off", func() bool { return floods.Load() > 0 })
+	if each := taken.Load() / floods.Load(); each > 64<<20 { // most is in buffers of the kernel
+		t.Errorf("%d bytes of an answer were taken", each)
+	}
 	await.Until(t, "the redirect was seen", func() bool { return len(luring.got()) > 0 })
 	await.Until(t, "there are events for the sink that does not answer", func() bool { return atOnce.Load() > 0 })
 	if n := p.Metrics().Sum("thole_cloudevents_buffered", "sink", "stuck"); n < 2*objects {
