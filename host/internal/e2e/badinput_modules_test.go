@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,4 +114,29 @@ func writeOversized(t *testing.T, path string) {
 	must(t, os.WriteFile(path+".tmp", nil, 0o644))
 	must(t, os.Truncate(path+".tmp", 16<<20+1))
 	must(t, os.Rename(path+".tmp", path))
+}
+
+// install writes the plugin into the directory.
+func (b badPlugin) install(t *testing.T, d directory) {
+	t.Helper()
+	if b.policy != "" { // before the module, which could run without it
+		writeFile(t, d.path, b.name+".yaml", b.policy)
+	}
+	if b.writePolicy != nil {
+		b.writePolicy(t, filepath.Join(d.path, b.name+".yaml"))
+	}
+	write := b.write
+	if write == nil {
+		write = writeConformanceGuest(b.name)
+	}
+	write(t, filepath.Join(d.path, b.name+".wasm"))
+}
+
+// manyMistakes are 5,000 fields that no policy has.
+func manyMistakes() string {
+	var text strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&text, "field%d: 1\n", i)
+	}
+	return text.String()
 }

@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -273,15 +271,6 @@ var badPlugins = []badPlugin{
 	},
 }
 
-// manyMistakes are 5,000 fields that no policy has.
-func manyMistakes() string {
-	var text strings.Builder
-	for i := range 5000 {
-		fmt.Fprintf(&text, "field%d: 1\n", i)
-	}
-	return text.String()
-}
-
 // longestMessage is of a module or a policy, however much is wrong with it.
 const longestMessage = 13_000
 
@@ -363,22 +352,6 @@ func TestBadPluginsAreRefusedAndOthersKeepRunning(t *testing.T) {
 		}
 	})
 	p.stop()
-}
-
-// install writes the plugin into the directory.
-func (b badPlugin) install(t *testing.T, d directory) {
-	t.Helper()
-	if b.policy != "" { // before the module, which could run without it
-		writeFile(t, d.path, b.name+".yaml", b.policy)
-	}
-	if b.writePolicy != nil {
-		b.writePolicy(t, filepath.Join(d.path, b.name+".yaml"))
-	}
-	write := b.write
-	if write == nil {
-		write = writeConformanceGuest(b.name)
-	}
-	write(t, filepath.Join(d.path, b.name+".wasm"))
 }
 
 func (b badPlugin) expectReported(t *testing.T, p *process) {
