@@ -12,49 +12,71 @@ import (
 	"testing"
 )
 
-// promiseHeader begins a table of what a reference document promises.
-const promiseHeader = "| promise | what gives it | test |"
+// The first lines of tables of promises, with the index of the cell that names the
+// tests.
+const (
+	promiseHeader  = "| promise | what gives it | test |"
+	boundaryHeader = "| boundary | what enforces it | the test that shows it | what is not defended |"
+)
+
+var testCells = map[string]int{promiseHeader: 2, boundaryHeader: 2}
 
 // unfulfilled begins the second cell of a promise that has no test yet.
 const unfulfilled = "not yet: "
 
-// TestPromisesNameTestsThatExist reads the tables of promises in docs/reference. The
-// third cell names packages, each followed by tests that it has.
+// insideAlone precedes the reason why no test from outside can show a promise.
+const insideAlone = "; from inside alone: "
+
+// outside are the packages, and the folders of packages, whose tests drive the program
+// or the public SDK, so that they survive a change of the packages of the host.
+var outside = regexp.MustCompile(`^(host/internal/(browser|chart|deploy|dev|doc|kstatus)test|host/internal/(e2e|scenario)|sdk(/.+)?|plugins/.+|cmd/thole|abi/tck)$`)
+
+// TestPromisesNameTestsThatExist reads the tables of promises in docs/reference, and of
+// boundaries in the threat model. A cell of each row names packages, each followed by
+// tests that it has, one of them from outside.
 func TestPromisesNameTestsThatExist(t *testing.T) {
 	found, err := filepath.Glob(filepath.Join(root(t), "docs", "reference", "*.md"))
 	done(t, err)
+	found = append(found, filepath.Join(root(t), "docs", "explanation", "threat-model.md"))
 	rows := 0
 	for _, path := range found {
 		text, err := os.ReadFile(path)
 		done(t, err)
 		for _, row := range promises(string(text)) {
 			rows++
-			if problem := promiseProblem(root(t), row); problem != "" {
-				t.Errorf("%s: %s: %s", filepath.Base(path), row[0], problem)
+			if problem := row.problem(root(t)); problem != "" {
+				t.Errorf("%s: %s: %s", filepath.Base(path), row.cells[0], problem)
 			}
 		}
 	}
-	if rows < 30 {
+	if rows < 270 {
 		t.Errorf("only %d promises were found", rows)
 	}
 }
 
-// promises returns the cells of the rows of all tables of promises.
-func promises(document string) (rows [][]string) {
-	inTable := false
+// A promise is a row of a table.
+type promise struct {
+	cells []string
+	want  int // how many cells there are to be
+	tests int // the index of the cell that names tests
+}
+
+// promises returns the rows of all tables of promises.
+func promises(document string) (rows []promise) {
+	header := ""
 	for line := range strings.Lines(document) {
 		line = strings.TrimSpace(line)
 		switch {
-		case line == promiseHeader:
-			inTable = true
+		case testCells[line] > 0:
+			header = line
 		case !strings.HasPrefix(line, "|"):
-			inTable = false
-		case inTable && !strings.HasPrefix(line, "|---"):
-			cells := strings.Split(strings.Trim(line, "|"), "|")
-			for i := range cells {
-				cells[i] = strings.TrimSpace(cells[i])
+			header = ""
+		case header != "" && !strings.HasPrefix(line, "|---"):
+			p := promise{strings.Split(strings.Trim(line, "|"), "|"), strings.Count(header, "|") - 1, testCells[header]}
+			for i := range p.cells {
+				p.cells[i] = strings.TrimSpace(p.cells[i])
 			}
-			rows = append(rows, cells)
+			rows = append(rows, p)
 		}
 	}
 	return rows
@@ -62,16 +84,17 @@ func promises(document string) (rows [][]string) {
 
 var quotedName = regexp.MustCompile("`([^`]+)`")
 
-// promiseProblem returns what is wrong with a row, "" if nothing is.
-func promiseProblem(repository string, row []string) string {
-	if len(row) != 3 || row[0] == "" || row[1] == "" {
-		return fmt.Sprintf("has %d cells, want a promise, what gives it, and its tests", len(row))
+// problem returns what is wrong with a promise, "" if nothing is.
+func (p promise) problem(repository string) string {
+	if len(p.cells) != p.want || p.cells[0] == "" || p.cells[1] == "" {
+		return fmt.Sprintf("has %d cells, want %d, the first two not empty", len(p.cells), p.want)
 	}
-	names := quotedName.FindAllStringSubmatch(row[2], -1)
-	if strings.HasPrefix(row[1], unfulfilled) && len(names) == 0 {
+	cell, reason, isInside := strings.Cut(p.cells[p.tests], insideAlone)
+	names := quotedName.FindAllStringSubmatch(cell, -1)
+	if strings.HasPrefix(p.cells[1], unfulfilled) && len(names) == 0 {
 		return ""
 	}
-	pkg, tests := "", 0
+	pkg, tests, fromOutside := "", 0, false
 	for _, m := range names {
 		switch {
 		case !testFuncName.MatchString(m[1]):
@@ -82,10 +105,16 @@ func promiseProblem(repository string, row []string) string {
 			return "package " + pkg + " has no test " + m[1]
 		default:
 			tests++
+			fromOutside = fromOutside || outside.MatchString(pkg)
 		}
 	}
-	if tests == 0 {
+	switch {
+	case tests == 0:
 		return "names no test"
+	case isInside && (reason == "" || fromOutside):
+		return "states why only a test from inside shows it, and names another one or no reason"
+	case !isInside && !fromOutside:
+		return "names no test that drives the program or the SDK"
 	}
 	return ""
 }
@@ -136,23 +165,27 @@ func testsOf(repository, pkg string) (names []string) {
 func TestPromisesWithoutATestAreFound(t *testing.T) {
 	const head = promiseHeader + "\n|---|---|---|\n"
 	for text, want := range map[string]string{
-		"| p | g | `host/internal/doctest` `TestPromisesWithoutATestAreFound` |": "",
-		"| p | not yet: nothing does | |":                                        "",
-		"| p | nothing does | |":                                                 "names no test",
-		"| p | g | `host/internal/doctest` |":                                    "names no test",
-		"| p | g | `TestPromisesWithoutATestAreFound` |":                         "TestPromisesWithoutATestAreFound has no package before it",
-		"| p | g | `host/queue` `TestPromisesWithoutATestAreFound` |":            "package host/queue has no test TestPromisesWithoutATestAreFound",
-		"| p | g | `host/internal/scenario` `TestScenarios/timers` |":            "",
-		"| p | g | `host/internal/scenario` `TestScenarios/absent` |":            "package host/internal/scenario has no test TestScenarios/absent",
-		"| p | g | `host/internal/doctest` `TestPromises` |":                     "package host/internal/doctest has no test TestPromises",
-		"| p | not yet: later | `host/queue` `TestAbsent` |":                     "package host/queue has no test TestAbsent",
-		"| p | `host/internal/doctest` `TestPromisesWithoutATestAreFound` |":     "has 2 cells, want a promise, what gives it, and its tests",
+		"| p | g | `host/internal/doctest` `TestPromisesWithoutATestAreFound` |":                             "",
+		"| p | not yet: nothing does | |":                                                                    "",
+		"| p | nothing does | |":                                                                             "names no test",
+		"| p | g | `host/internal/doctest` |":                                                                "names no test",
+		"| p | g | `TestPromisesWithoutATestAreFound` |":                                                     "TestPromisesWithoutATestAreFound has no package before it",
+		"| p | g | `host/queue` `TestPromisesWithoutATestAreFound` |":                                        "package host/queue has no test TestPromisesWithoutATestAreFound",
+		"| p | g | `host/internal/scenario` `TestScenarios/timers` |":                                        "",
+		"| p | g | `host/internal/scenario` `TestScenarios/absent` |":                                        "package host/internal/scenario has no test TestScenarios/absent",
+		"| p | g | `host/internal/doctest` `TestPromises` |":                                                 "package host/internal/doctest has no test TestPromises",
+		"| p | not yet: later | `host/queue` `TestAbsent` |":                                                 "package host/queue has no test TestAbsent",
+		"| p | `host/internal/doctest` `TestPromisesWithoutATestAreFound` |":                                 "has 2 cells, want 3, the first two not empty",
+		"| p | g | `host/queue` `TestABurstOfEdgesLeadsToOneRun` |":                                          "names no test that drives the program or the SDK",
+		"| p | g | `host/queue` `TestABurstOfEdgesLeadsToOneRun`; from inside alone: only the queue knows |": "",
+		"| p | g | `host/queue` `TestABurstOfEdgesLeadsToOneRun`; from inside alone: |":                      "names no test that drives the program or the SDK",
+		"| p | g | `host/internal/doctest` `TestPromisesWithoutATestAreFound`; from inside alone: none |":    "states why only a test from inside shows it, and names another one or no reason",
 	} {
 		rows := promises("| a | b |\n|---|---|\n| c | d |\n\n" + head + text + "\n\ntext\n| e |\n")
 		if len(rows) != 1 {
 			t.Fatalf("%s: %d rows", text, len(rows))
 		}
-		if got := promiseProblem(root(t), rows[0]); got != want {
+		if got := rows[0].problem(root(t)); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
