@@ -119,6 +119,7 @@ type reviews struct {
 
 	first, second, third *reviewer
 	clients              map[string]*tls.Certificate // of the third replica
+	slow                 []*tls.Conn                 // clients of it that send nothing more
 
 	mu       sync.Mutex
 	warnings []string // since they were taken last
@@ -332,6 +333,7 @@ func TestReviewsOfRequestsOfUsers(t *testing.T) {
 	sub("WhatIsNoReviewIsRefused", (*reviews).testRefused)
 	sub("ClientsHoldNoMoreThanTheyHaveSent", (*reviews).testBounds)
 	sub("NoRequestFailsWhateverIsReplaced", (*reviews).testReplaced)
+	sub("SlowClientsAreDisconnected", (*reviews).testSlow)
 	sub("RemovedPluginsAreNotAsked", (*reviews).testRemoved)
 	sub("KeysAreInNoLog", (*reviews).testKeys)
 }
@@ -512,33 +514,40 @@ func (r *reviews) testRefused() {
 	}
 }
 
+// announce begins to send a review of 8 MiB to the third replica.
+func (r *reviews) announce(part string) *tls.Conn {
+	r.Helper()
+	c := dialReviews(r.T, r.third.webhooks, r.clients["apiserver"])
+	// One that is refused is closed while it is written.
+	_, _ = fmt.Fprintf(c, "POST /validate/gate-a/main HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", 8<<20, part)
+	return c
+}
+
 // testBounds: all reviews together have 32 MiB, of which what is announced and not sent holds nothing.
 func (r *reviews) testBounds() {
-	hold := func(part string) *tls.Conn {
-		r.Helper()
-		c := dialReviews(r.T, r.third.webhooks, r.clients["apiserver"])
-		r.Cleanup(func() { c.Close() })
-		// One that is refused is closed while it is written.
-		_, _ = fmt.Fprintf(c, "POST /validate/gate-a/main HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", 8<<20, part)
-		return c
-	}
-	var slow []*tls.Conn
 	for range 20 {
-		slow = append(slow, hold("{"))
+		r.slow = append(r.slow, r.announce("{"))
 	}
 	if !r.isAllowed() {
 		r.Error("beside slow clients a review is not allowed")
 	}
-	for _, c := range slow {
-		if text, err := io.ReadAll(c); err != nil || !strings.Contains(string(text), "HTTP/1.1 400") {
-			r.Errorf("a slow client gets %s, %v", text, err)
-		}
-	}
 	for range 5 {
-		hold(`{"x":"` + strings.Repeat("x", 8<<20-100))
+		c := r.announce(`{"x":"` + strings.Repeat("x", 8<<20-100))
+		defer c.Close()
 	}
 	await.Until(r.T, "one of them is refused", func() bool {
 		return r.third.Metrics().Sum("thole_webhook_refused_requests_total", "reason", "busy") > 0
 	})
 	await.Until(r.T, "a review has room again", r.isAllowed)
+}
+
+// testSlow waits until the time of the slow clients is over.
+func (r *reviews) testSlow() {
+	for _, c := range r.slow {
+		must(r.T, c.SetDeadline(time.Now().Add(await.Limit)))
+		if text, err := io.ReadAll(c); err != nil || !strings.Contains(string(text), "HTTP/1.1 400") {
+			r.Errorf("a slow client gets %s, %v", text, err)
+		}
+		c.Close()
+	}
 }
