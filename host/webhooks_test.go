@@ -333,7 +333,6 @@ func TestReviewsOfTheAPIServerAreAnswered(t *testing.T) {
 	sub("MutationKeepsWhatItDoesNotChange", (*gates).testMutation)
 	sub("EachReplicaReviews", (*gates).testReplicas)
 	sub("ObjectsAreConverted", (*gates).testConversion)
-	sub("FailureIsAnsweredAsThePolicySays", (*gates).testFailure)
 	sub("SpinningValidatorHarmsNoOther", (*gates).testSpinning)
 	sub("ChangedConfigurationIsRepaired", (*gates).testRepair)
 	sub("RefusedMatchConditionIsShown", (*gates).testMatchConditions)
@@ -464,19 +463,6 @@ func (g *gates) testConversion() {
 	_, err = g.v2("a").Get(g.Context(), "stuck", metav1.GetOptions{})
 	g.expectError(err, `plugin "gate-a" controller "main": convert failed`, "default/stuck", "the text says so")
 	g.ok(g.v1("a").Delete(g.Context(), "stuck", metav1.DeleteOptions{}))
-}
-
-func (g *gates) testFailure() {
-	for _, text := range []string{"panic", "retry later"} {
-		_, err := g.try("a", text)
-		g.expectError(err, `plugin "gate-a" controller "main": validate failed`)
-		g.takeWarnings()
-		_, err = g.try("b", text)
-		g.ok(err)
-		if got := g.takeWarnings(); !strings.Contains(got, `plugin "gate-b" controller "main": validate failed`) {
-			g.Errorf("%s: warnings %q", text, got)
-		}
-	}
 }
 
 // busy returns how many calls of a plugin execute.
