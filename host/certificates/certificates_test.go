@@ -41,6 +41,9 @@ func trusts(bundle []byte, served *tls.Certificate, now time.Time) error {
 // The API server and each replica have some state of the last hour: whatever that is, the one
 // accepts what the other serves. It does also if the Secret is replaced by one of before now and then.
 func TestEveryStateOfARotationIsTrusted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	t.Run("rotated", func(t *testing.T) {
 		if n := rotate(t, 200, 0); n < 9 || n > 11 {
 			t.Errorf("%d certificates in 200 days", n)

@@ -223,6 +223,9 @@ func TestEveryDropIsReported(t *testing.T) {
 }
 
 func TestBytesOfTheBufferAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	r := newReceiver(t)
 	r.stop()
 	w := newWorld(t, nil)

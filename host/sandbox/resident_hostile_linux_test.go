@@ -119,6 +119,9 @@ func TestLargeModulesExpandInTheCompiler(t *testing.T) {
 // controller with a bug and many objects does. The process must not grow with
 // their number.
 func TestStormsOfFailingCallsKeepMemoryBounded(t *testing.T) {
+	if testing.Short() && !raceDetector {
+		t.Skip("takes long")
+	}
 	for name, storm := range map[string]struct {
 		calls int
 		most  int64 // growth of the process

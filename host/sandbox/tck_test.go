@@ -206,6 +206,9 @@ type callOutcome struct {
 // loads. Guests that only their deadline ends have a fuel limit instead, which ends
 // them at the same instruction each time.
 func TestSameCallHasTheSameOutcome(t *testing.T) {
+	if testing.Short() && !raceDetector {
+		t.Skip("takes long")
+	}
 	one, other := newSandbox(t, Config{}), newSandbox(t, Config{})
 	for _, c := range append(tck.Cases(), tck.Hostile()...) {
 		if c.Stage == tck.StageLoad {

@@ -213,6 +213,9 @@ func TestFailingNamespaceDoesNotDelayOthers(t *testing.T) {
 // TestManyCopiesAreWrittenBySeveralRuns: each run writes a part, no copy is written twice,
 // and the last run writes nothing.
 func TestManyCopiesAreWrittenBySeveralRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	const many = 600
 	w := newSource(t, "team=c")
 	for i := range many {

@@ -34,6 +34,9 @@ func TestGeneratedFile(t *testing.T) {
 
 // TestMistakeIsRefused compares the errors for each plugin in testdata/refused.
 func TestMistakeIsRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	for _, dir := range plugins(t, "testdata/refused") {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			content, err := Generate(t.Context(), generate.Place{Dir: dir})
