@@ -192,7 +192,7 @@ func (r *reviews) start(more string) *reviewer {
 }
 
 // certificateValidity is that of the certificates of the hosts, which are replaced after two thirds of it.
-const certificateValidity = 30 * time.Second
+const certificateValidity = time.Minute
 
 // create creates an object with a name of its own, and with a label.
 func (r *reviews) create(plugin, text string, label ...string) (*unstructured.Unstructured, error) {
