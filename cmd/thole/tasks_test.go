@@ -54,7 +54,8 @@ func TestWrongUseOfTasksIsRefused(t *testing.T) {
 
 const repository = "../.." // from the folder that tests run in
 
-// outsideMake is the environment without that of a make that runs this test.
+// outsideMake returns the environment without the variables of make, by which this test
+// may be run.
 func outsideMake() []string {
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		return strings.HasPrefix(variable, "MAKE") || strings.HasPrefix(variable, "MFLAGS")

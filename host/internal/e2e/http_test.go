@@ -59,7 +59,7 @@ func (s *fetched) times(request string) (n int) {
 // host is that of the URLs of the server.
 func (s *fetched) host() string { return s.Listener.Addr().String() }
 
-func ok(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }
+func answerOK(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }
 
 // entry is an entry of a policy, and of the configuration, with more fields.
 func (s *fetched) entry(methods, more string) string {
@@ -132,7 +132,7 @@ func TestRequestsGoWhereManifestPolicyAndConfigurationAllow(t *testing.T) {
 	t.Parallel()
 	const credential = "a-credential-of-the-host"
 	f := newFetchers(t)
-	foreign, friend := newFetched(t, ok), newFetched(t, ok)
+	foreign, friend := newFetched(t, answerOK), newFetched(t, answerOK)
 	server := newFetched(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/to-foreign":
@@ -148,7 +148,7 @@ func TestRequestsGoWhereManifestPolicyAndConfigurationAllow(t *testing.T) {
 				}
 			}
 		default:
-			ok(w, r)
+			answerOK(w, r)
 		}
 	})
 	secret := fmt.Sprintf(", secretRef: {namespace: %s, name: service}", f.ns)
@@ -236,7 +236,7 @@ func TestAPluginThatWaitsForAnAnswerKeepsNoOtherFromExecuting(t *testing.T) {
 				return
 			}
 		}
-		ok(w, r)
+		answerOK(w, r)
 	})
 	t.Cleanup(func() { server.CloseClientConnections() })
 	f.policy("limits: {instances: 2, timeout: 10m}", server.entry("GET", ""))
@@ -260,7 +260,7 @@ func TestAPluginThatWaitsForAnAnswerKeepsNoOtherFromExecuting(t *testing.T) {
 func TestNothingIsSentForARunThatIsRepeated(t *testing.T) {
 	t.Parallel()
 	f := newFetchers(t)
-	server := newFetched(t, ok)
+	server := newFetched(t, answerOK)
 	f.policy("", server.entry("GET", ""))
 	proxy := tholetest.NewProxy(t, cluster.Config)
 	p := start(t, f.directory, f.ns, f.config(server.entry("GET", "")), withKubeconfig(proxy.Kubeconfig))
@@ -294,7 +294,7 @@ func TestNothingIsSentByAReplicaThatNoLongerLeads(t *testing.T) {
 	server := newFetched(t, func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path != "/asks":
-			ok(w, r)
+			answerOK(w, r)
 		case requests.Add(1) > 1:
 			http.Redirect(w, r, "/of-the-next-leader", http.StatusTemporaryRedirect)
 		default:

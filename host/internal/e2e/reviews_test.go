@@ -302,8 +302,8 @@ func dialReviews(t *testing.T, address string, client *tls.Certificate) *tls.Con
 	return c
 }
 
-// post sends a review to a replica, and returns the whole answer. length is announced, and may be larger.
-func post(t *testing.T, c io.ReadWriter, path, body string, length int) string {
+// postReview sends a review to a replica, and returns the whole answer. length is announced, and may be larger.
+func postReview(t *testing.T, c io.ReadWriter, path, body string, length int) string {
 	t.Helper()
 	_, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, length, body)
 	must(t, err)
@@ -454,7 +454,7 @@ func (r *reviews) ask(client *tls.Certificate, path, body string, length int) st
 	r.Helper()
 	c := dialReviews(r.T, r.third.webhooks, client)
 	defer c.Close()
-	return post(r.T, c, path, body, length)
+	return postReview(r.T, c, path, body, length)
 }
 
 // isAllowed reports whether the third replica allows a review.

@@ -22,7 +22,7 @@ func TestAHostileSinkDelaysNoOther(t *testing.T) {
 	var shown atomic.Bool
 	release := make(chan struct{})
 	const content = "what-is-in-the-object"
-	elsewhere := newFetched(t, ok)
+	elsewhere := newFetched(t, answerOK)
 	stuck := newFetched(t, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
