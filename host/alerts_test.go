@@ -16,7 +16,6 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/internal/await"
-	"github.com/thole-dev/thole/host/internal/devcluster"
 	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 )
@@ -83,13 +82,18 @@ func has(families map[string]*dto.MetricFamily, name, matchers string, labels []
 
 // An alert about a series that no host has would never be told.
 func TestEverySeriesOfAnAlertIsThere(t *testing.T) {
-	cluster := devcluster.Start(t)
-	client := dynamic.NewForConfigOrDie(cluster.Config)
+	cluster := controlPlane(t)
+	client := dynamic.NewForConfigOrDie(cluster)
 	apply(t, client.Resource(crds), "../plugins/labinstance/crd.yaml")
-	gates := &gates{T: t, objects: client}
-	gates.define("a")
+	gate, err := os.ReadFile(filepath.Join("testdata", "gate", "crd.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd := filepath.Join(t.TempDir(), "crd.yaml")
+	writeText(t, crd, strings.NewReplacer("PLUGIN", "a", "UPPER", "A").Replace(string(gate)))
+	apply(t, client.Resource(crds), crd)
 	const sink = "http://127.0.0.1:1/events"
-	r := start(t, cluster.Config, func(c *config.Config) {
+	r := start(t, cluster, func(c *config.Config) {
 		c.Allow = config.Allow{
 			Entries: map[string]rights.Entries{config.EveryPlugin: rights.Everything()}, Webhooks: []string{config.EveryPlugin},
 			HTTP: map[string]egress.Entries{config.EveryPlugin: {{Host: "127.0.0.1:1", Scheme: "http", Methods: []string{"POST"}, Addresses: []string{"127.0.0.0/8"}}}},
@@ -97,9 +101,8 @@ func TestEverySeriesOfAnAlertIsThere(t *testing.T) {
 		c.Webhook = config.Webhook{Listen: "127.0.0.1:0", URL: "https://127.0.0.1:1", Secret: config.WebhookSecret{Namespace: "default"}}
 		c.LeaderElection = config.LeaderElection{LeaderElect: true, ResourceNamespace: "default", Shards: 1}
 	})
-	gates.runningHost, gates.wasm = r, wasmbuild.Build(t, wasmbuild.TinyGo, "host/testdata/gate")
-	gates.policy("a", "webhooks: {}")
-	r.install("gate-a", gates.module("a", 1))
+	writeText(t, filepath.Join(r.dir, "gate-a.yaml"), "apiVersion: thole.dev/v1alpha1\nallow: [{groups: [''], kinds: [ConfigMap], verbs: [get, list, watch]}]\nwebhooks: {}\n")
+	r.install("gate-a", wasmbuild.Build(t, wasmbuild.TinyGo, "host/testdata/gate"))
 	policy, err := os.ReadFile("../plugins/labinstance/policy.yaml")
 	if err != nil {
 		t.Fatal(err)

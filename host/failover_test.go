@@ -16,7 +16,6 @@ import (
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
-	"github.com/thole-dev/thole/host/internal/devcluster"
 	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/status"
 	"github.com/thole-dev/thole/internal/wasmbuild"
@@ -49,8 +48,7 @@ func (r *runningHost) awaitState(want catalog.State) {
 // podManagerCluster returns a cluster with the CRD of podmanager, its module and its objects.
 func podManagerCluster(tb testing.TB) (cluster *rest.Config, wasm []byte, objects dynamic.ResourceInterface) {
 	tb.Helper()
-	cluster = rest.CopyConfig(devcluster.Start(tb).Config)
-	cluster.QPS = -1
+	cluster = controlPlane(tb)
 	wasm = wasmbuild.Build(tb, wasmbuild.TinyGo, "plugins/podmanager")
 	client := dynamic.NewForConfigOrDie(cluster)
 	apply(tb, client.Resource(crds), "../plugins/podmanager/crd.yaml")

@@ -24,12 +24,10 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
-	"github.com/thole-dev/thole/host/internal/devcluster"
 	"github.com/thole-dev/thole/host/telemetry"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 )
@@ -138,25 +136,10 @@ func (r *runningHost) expectState(name string, want func(catalog.Status) bool) {
 	})
 }
 
-func apply(t testing.TB, client dynamic.ResourceInterface, path string) {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(text, &o.Object); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.Apply(t.Context(), o.GetName(), o, metav1.ApplyOptions{FieldManager: "test"}); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // A plugin goes through its life: it waits for its CRD, runs, is replaced by a
 // refused module and by another revision, and is removed.
 func TestAHostLeavesNoGoroutinesBehind(t *testing.T) {
-	cluster := devcluster.Start(t)
+	cluster := controlPlane(t)
 	var traced sync.Map
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -167,10 +150,10 @@ func TestAHostLeavesNoGoroutinesBehind(t *testing.T) {
 	defer collector.Close()
 	goroutines := goleak.IgnoreCurrent()
 	wasm := wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager")
-	client := dynamic.NewForConfigOrDie(cluster.Config)
+	client := dynamic.NewForConfigOrDie(cluster)
 	samples := client.Resource(podManagers).Namespace("default")
 
-	r := start(t, cluster.Config, func(c *config.Config) { c.Tracing.Endpoint = collector.URL + "/v1/traces" })
+	r := start(t, cluster, func(c *config.Config) { c.Tracing.Endpoint = collector.URL + "/v1/traces" })
 	r.install("podmanager", wasm)
 	r.expectState("podmanager", func(s catalog.Status) bool {
 		return s.State == catalog.Waiting && strings.Contains(s.LastError, "install its CRD")
@@ -208,7 +191,7 @@ func TestAHostLeavesNoGoroutinesBehind(t *testing.T) {
 	if err := r.end(); err != nil {
 		t.Fatal(err)
 	}
-	expectNothingLeft(t, cluster.Config, goroutines)
+	expectNothingLeft(t, cluster, goroutines)
 	for _, want := range []string{
 		`"thole.plugin","value":{"stringValue":"podmanager"`, `"thole.object","value":{"stringValue":"default/sample"`, `"thole.result","value":{"stringValue":"success"`,
 	} {
@@ -233,13 +216,4 @@ func expectNothingLeft(t *testing.T, cluster *rest.Config, before goleak.Option)
 	}); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func TestWithoutHostIdentityNoPluginRuns(t *testing.T) {
-	cluster := devcluster.Start(t)
-	r := start(t, cluster.Config, func(c *config.Config) { c.HostIdentity = false })
-	r.install("podmanager", wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/podmanager"))
-	r.expectState("podmanager", func(s catalog.Status) bool {
-		return s.State == catalog.Waiting && strings.Contains(s.LastError, "--host-identity")
-	})
 }

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,7 +26,6 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/internal/await"
-	"github.com/thole-dev/thole/host/internal/devcluster"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/internal/wasmbuild"
@@ -49,8 +49,8 @@ func keyring(plugin string) schema.GroupVersionResource {
 
 func startKeyrings(t *testing.T) *keyrings {
 	t.Helper()
-	cluster := devcluster.Start(t)
-	k := &keyrings{T: t, Clientset: kubernetes.NewForConfigOrDie(cluster.Config), objects: dynamic.NewForConfigOrDie(cluster.Config)}
+	cluster := controlPlane(t)
+	k := &keyrings{T: t, Clientset: kubernetes.NewForConfigOrDie(cluster), objects: dynamic.NewForConfigOrDie(cluster)}
 	for _, namespace := range []string{"ns", "other"} {
 		k.namespace(namespace)
 	}
@@ -59,7 +59,7 @@ func startKeyrings(t *testing.T) *keyrings {
 		t.Fatal(err)
 	}
 	everything := map[string]rights.Entries{config.EveryPlugin: rights.Everything()}
-	k.runningHost = start(t, cluster.Config, func(c *config.Config) {
+	k.runningHost = start(t, cluster, func(c *config.Config) {
 		c.HostIdentity = false
 		c.Allow = config.Allow{Entries: everything, ServiceAccounts: map[string][]string{config.EveryPlugin: {"ns/*"}}}
 	})
@@ -90,7 +90,9 @@ func (k *keyrings) must(err error) {
 func (k *keyrings) namespace(name string) {
 	k.Helper()
 	_, err := k.CoreV1().Namespaces().Create(k.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	k.must(err)
+	if !apierrors.IsAlreadyExists(err) { // from another test
+		k.must(err)
+	}
 }
 
 // account creates a service account that may read and write the primaries of a plugin.

@@ -29,7 +29,6 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/inspect"
 	"github.com/thole-dev/thole/host/internal/await"
-	"github.com/thole-dev/thole/host/internal/devcluster"
 	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 )
@@ -54,9 +53,7 @@ var ofHost = rights.Account{Namespace: "thole-system", Name: "thole"}
 // newTenants makes a cluster with the account of the host and the CRD of podmanager.
 func newTenants(t *testing.T, names []string, namespaces ...string) *tenants {
 	t.Helper()
-	cluster := devcluster.Start(t)
-	admin := rest.CopyConfig(cluster.Config)
-	admin.QPS = -1
+	admin := controlPlane(t)
 	s := &tenants{T: t, admin: admin, clients: kubernetes.NewForConfigOrDie(admin), objects: dynamic.NewForConfigOrDie(admin), names: names, roles: map[string][]*rbacv1.ClusterRole{}}
 	for _, name := range append(namespaces, ofHost.Namespace) {
 		s.apply(fmt.Appendf(nil, "apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}", name))

@@ -10,16 +10,15 @@ import (
 
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/internal/await"
-	"github.com/thole-dev/thole/host/internal/devcluster"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 func TestLogLevelOfAPluginIsSetWhileItRuns(t *testing.T) {
-	cluster := devcluster.Start(t)
-	client := dynamic.NewForConfigOrDie(cluster.Config)
+	cluster := controlPlane(t)
+	client := dynamic.NewForConfigOrDie(cluster)
 	samples := client.Resource(podManagers).Namespace("default")
 	apply(t, client.Resource(crds), "../plugins/podmanager/crd.yaml")
-	r := start(t, cluster.Config, nil) // at the level debug
+	r := start(t, cluster, nil) // at the level debug
 	setLevel := func(level string) {
 		t.Helper()
 		writeText(t, filepath.Join(r.dir, "podmanager.yaml"), "apiVersion: thole.dev/v1alpha1\nlogLevel: "+level)

@@ -23,7 +23,6 @@ import (
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
-	"github.com/thole-dev/thole/host/internal/devcluster"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
@@ -62,8 +61,7 @@ var containerResource = schema.GroupVersionResource{Group: "test.thole.dev", Ver
 
 func startContainers(t testing.TB) *containers {
 	t.Helper()
-	c := &containers{TB: t, cluster: rest.CopyConfig(devcluster.Start(t).Config)}
-	c.cluster.QPS = -1
+	c := &containers{TB: t, cluster: controlPlane(t)}
 	objects := dynamic.NewForConfigOrDie(c.cluster)
 	c.typed, c.objects = kubernetes.NewForConfigOrDie(c.cluster), objects.Resource(containerResource).Namespace("default")
 	apply(t, objects.Resource(crds), "testdata/container/crd.yaml")

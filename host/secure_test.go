@@ -21,7 +21,6 @@ import (
 
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
-	"github.com/thole-dev/thole/host/internal/devcluster"
 	"github.com/thole-dev/thole/host/telemetry"
 )
 
@@ -64,10 +63,10 @@ func (e *endpoint) token(account string, audiences ...string) string {
 
 func startEndpoint(t *testing.T, rules ...rbacv1.PolicyRule) *endpoint {
 	t.Helper()
-	cluster := devcluster.Start(t)
-	e := &endpoint{T: t, typed: kubernetes.NewForConfigOrDie(cluster.Config), log: &log{}, tokens: map[string]string{}}
+	cluster := controlPlane(t)
+	e := &endpoint{T: t, typed: kubernetes.NewForConfigOrDie(cluster), log: &log{}, tokens: map[string]string{}}
 	grant(e, e.typed, "host", userHost, rules...)
-	as := rest.CopyConfig(cluster.Config)
+	as := rest.CopyConfig(cluster)
 	as.Impersonate = rest.ImpersonationConfig{UserName: "host"}
 	logger := hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: e.log, JSONFormat: true, IndependentLevels: true})
 	pod := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "default", Name: "thole-1", UID: "u"}
@@ -194,14 +193,14 @@ func TestWithoutRightsOnlyProbesAreServed(t *testing.T) {
 }
 
 func TestOnLoopbackEverybodyIsServed(t *testing.T) {
-	cluster := devcluster.Start(t)
-	r := start(t, cluster.Config, nil)
+	cluster := controlPlane(t)
+	r := start(t, cluster, nil)
 	if r.host.secure != nil {
 		t.Error("a token is asked for on a loopback address")
 	}
 	insecure := false
 	c := config.Config{Plugins: t.TempDir(), Listen: ":0", CacheDir: t.TempDir(), Metrics: config.Metrics{Secure: &insecure}}
-	h, _ := run(t, c, Environment{Cluster: cluster.Config, Logger: hclog.NewNullLogger(), Version: "test"})
+	h, _ := run(t, c, Environment{Cluster: cluster, Logger: hclog.NewNullLogger(), Version: "test"})
 	_, port, _ := net.SplitHostPort(h.Address())
 	response, err := http.Get("http://127.0.0.1:" + port + "/metrics")
 	if err != nil {

@@ -20,11 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
-	"github.com/thole-dev/thole/host/internal/devcluster"
 	"github.com/thole-dev/thole/host/status"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 )
@@ -39,8 +37,7 @@ type crowd struct {
 
 func startCrowd(tb testing.TB, plugins, objects int) *crowd {
 	tb.Helper()
-	cluster := rest.CopyConfig(devcluster.Start(tb).Config)
-	cluster.QPS = -1
+	cluster := controlPlane(tb)
 	client := dynamic.NewForConfigOrDie(cluster)
 	crd, err := os.ReadFile("testdata/container/crd.yaml")
 	if err != nil {

@@ -2,14 +2,10 @@ package access
 
 import (
 	"fmt"
-	"net/http"
-	"os"
 	"regexp"
-	"sync"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,30 +18,7 @@ import (
 	"github.com/thole-dev/thole/host/rights"
 )
 
-// The API server that the tests share. The first test that needs it starts it.
-var shared = sync.OnceValues(devcluster.StartMain)
-
-var started bool
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if started {
-		if cluster, err := shared(); err == nil {
-			if err := cluster.Stop(); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				code = 1
-			}
-		}
-	}
-	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-	if code == 0 {
-		if err := await.Success(func() error { return goleak.Find() }); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { devcluster.Main(m) }
 
 // cluster is a real API server with RBAC.
 type cluster struct {
@@ -56,15 +29,7 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs an API server")
-	}
-	started = true
-	c, err := shared()
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := rest.CopyConfig(c.Config)
+	config := rest.CopyConfig(devcluster.Shared(t).Config)
 	config.QPS = -1
 	return &cluster{t, kubernetes.NewForConfigOrDie(config), config}
 }

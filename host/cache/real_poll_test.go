@@ -19,6 +19,7 @@ import (
 
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/devcluster"
 )
 
 // aggregate makes a real API server forward poll.dev/v1 to the peer: as an APIService with a
@@ -72,7 +73,7 @@ func TestRealAggregatedAPIIsPolled(t *testing.T) {
 	for n := range 1100 {
 		p.put(fmt.Sprintf("s%04d", n), "", `,"cpu":"1"`)
 	}
-	config := realServer(t).Config
+	config := devcluster.Shared(t).Config
 	p.aggregate(config)
 	c, err := New(Config{REST: config, backoff: quickly})
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/devcluster"
 	"github.com/thole-dev/thole/host/internal/logtest"
 	"github.com/thole-dev/thole/host/object"
 )
@@ -34,7 +35,7 @@ var (
 )
 
 func realConfig(t testing.TB) *rest.Config {
-	config := rest.CopyConfig(realServer(t).Config)
+	config := rest.CopyConfig(devcluster.Shared(t).Config)
 	config.QPS = -1
 	return config
 }
@@ -350,7 +351,7 @@ func TestRealWritesAreReadOnceTheyAreReached(t *testing.T) {
 
 // TestRealRestartOfTheServer restarts the API server of the package.
 func TestRealRestartOfTheServer(t *testing.T) {
-	cluster := realServer(t)
+	cluster := devcluster.Shared(t)
 	logs := logtest.New(hclog.Info)
 	c, client := openReal(t, Config{Logger: logs.Logger})
 	ns := namespace(t, client)

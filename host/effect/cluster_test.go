@@ -4,12 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,43 +19,12 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// The API server that all tests share. The first test that needs it starts it.
-var shared = sync.OnceValues(devcluster.StartMain)
-
-var started bool
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if started {
-		if cluster, err := shared(); err == nil {
-			if err := cluster.Stop(); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				code = 1
-			}
-		}
-	}
-	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-	if code == 0 {
-		if err := await.Success(func() error { return goleak.Find() }); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { devcluster.Main(m) }
 
 // newCluster returns a world with a real API server, in a namespace of its own.
 func newCluster(t *testing.T, change ...func(*Config)) *world {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs an API server")
-	}
-	started = true
-	cluster, err := shared()
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := newWorld(t, cluster.Config, change...)
+	w := newWorld(t, devcluster.Shared(t).Config, change...)
 	w.define()
 	ns := w.create(namespace, `{"metadata":{"generateName":"effect-"}}`)
 	w.ns = ns.Name

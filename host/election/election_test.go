@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -21,26 +20,12 @@ import (
 	"github.com/thole-dev/thole/host/internal/devcluster"
 )
 
-// The API server that the tests share. The first test that needs it starts it.
-var shared = sync.OnceValues(devcluster.StartMain)
-
-var stopShared = func() error { return nil }
-
-func TestMain(m *testing.M) {
-	await.Main(m, func() error { return errors.Join(stopShared(), goleak.Find()) })
-}
+func TestMain(m *testing.M) { devcluster.Main(m) }
 
 // cluster returns an API server without Leases.
 func cluster(t *testing.T) *rest.Config {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts a control plane")
-	}
-	c, err := shared()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stopShared = c.Stop
+	c := devcluster.Shared(t)
 	t.Cleanup(func() { // when the replicas have ended
 		leases := kubernetes.NewForConfigOrDie(c.Config).CoordinationV1().Leases("default")
 		if err := leases.DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {

@@ -2,12 +2,10 @@ package finalizers
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,12 +18,7 @@ import (
 	"github.com/thole-dev/thole/host/internal/devcluster"
 )
 
-func TestMain(m *testing.M) {
-	await.Main(m, func() error {
-		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-		return goleak.Find()
-	})
-}
+func TestMain(m *testing.M) { devcluster.Main(m) }
 
 const (
 	ours    = "demo.thole.dev/main"
@@ -43,7 +36,7 @@ type world struct {
 
 // TestReleaseOnACluster runs all scenarios against one control plane.
 func TestReleaseOnACluster(t *testing.T) {
-	cluster := devcluster.Start(t)
+	cluster := devcluster.Shared(t)
 	for name, test := range map[string]func(*world){
 		"Find":        (*world).find,
 		"Release":     (*world).release,

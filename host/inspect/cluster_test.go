@@ -16,7 +16,7 @@ import (
 // TestGuessesOfBuiltInKindsAreExact compares the guesses with a real API server,
 // for every kind that it serves and of which client-go has a Go type.
 func TestGuessesOfBuiltInKindsAreExact(t *testing.T) {
-	cluster := rest.CopyConfig(devcluster.Start(t).Config)
+	cluster := rest.CopyConfig(devcluster.Shared(t).Config)
 	cluster.QPS, cluster.Burst = 100, 200
 	kinds := builtIn(t, cluster)
 	if len(kinds) < 40 {

@@ -9,19 +9,18 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
 	"github.com/thole-dev/thole/abi/wasm"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/devcluster"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/sandbox/module"
 	"github.com/thole-dev/thole/host/source"
 )
 
-func TestMain(m *testing.M) { await.Main(m, func() error { return goleak.Find() }) }
+func TestMain(m *testing.M) { devcluster.Main(m) }
 
 // file writes the file of a plugin and returns its path.
 func file(t *testing.T, name string, wasm []byte) string {

@@ -43,7 +43,7 @@ var (
 
 func startAPIServer(t *testing.T) *apiServer {
 	t.Helper()
-	config := rest.CopyConfig(devcluster.Start(t).Config)
+	config := rest.CopyConfig(devcluster.Shared(t).Config)
 	config.QPS, config.Burst = 500, 1000
 	s := &apiServer{config, kubernetes.NewForConfigOrDie(config), dynamic.NewForConfigOrDie(config)}
 	for _, name := range []string{robot.Namespace, hostRobot.Namespace, "a", "b"} {

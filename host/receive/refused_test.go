@@ -19,6 +19,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/access"
 	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/devcluster"
 )
 
 // cluster is a real API server with RBAC, with the namespaces a and b.
@@ -29,15 +30,7 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs an API server")
-	}
-	main, err := shared()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stopShared = main.Stop
-	config := rest.CopyConfig(main.Config)
+	config := rest.CopyConfig(devcluster.Shared(t).Config)
 	config.QPS = -1
 	c := &cluster{t, kubernetes.NewForConfigOrDie(config)}
 	for _, name := range []string{"a", "b"} {

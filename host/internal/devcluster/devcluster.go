@@ -2,20 +2,16 @@
 // cmd/thole-devcluster if necessary, starts it in a temporary directory, and
 // removes both afterwards.
 //
-// One per test:
+// One for all tests of a package, each in a namespace of its own:
 //
-//	cluster := devcluster.Start(t)
+//	func TestMain(m *testing.M) { devcluster.Main(m) }
+//
+//	cluster := devcluster.Shared(t)
 //	client, err := kubernetes.NewForConfig(cluster.Config)
 //
-// One for a package:
+// One for a test that stops, restores or configures it:
 //
-//	func TestMain(m *testing.M) {
-//		cluster, err := devcluster.StartMain()
-//		...
-//		code := m.Run()
-//		err = cluster.Stop()
-//		...
-//	}
+//	cluster := devcluster.Start(t, "--audit-log", path)
 //
 // The cluster has no node: pods are created and stay pending. It stops when the
 // test process ends, also after a panic, a timeout or SIGKILL.
@@ -63,7 +59,7 @@ func Start(tb testing.TB, flags ...string) *Cluster {
 	if testing.Short() {
 		tb.Skip("starts a control plane")
 	}
-	c, err := startNew(flags)
+	c, err := StartMain(flags...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -75,14 +71,9 @@ func Start(tb testing.TB, flags ...string) *Cluster {
 	return c
 }
 
-// StartMain starts a cluster for all tests of a package, in its TestMain. The
-// caller must stop it.
-func StartMain() (*Cluster, error) { return startNew(nil) }
-
-// StartMainWith is [StartMain] with flags, which the program gets at each start.
-func StartMainWith(flags ...string) (*Cluster, error) { return startNew(flags) }
-
-func startNew(flags []string) (*Cluster, error) {
+// StartMain starts a cluster in a TestMain that does more than [Main]. The caller
+// must stop it. The program gets the flags at each start.
+func StartMain(flags ...string) (*Cluster, error) {
 	home, err := os.MkdirTemp("", "devcluster-")
 	if err != nil {
 		return nil, fmt.Errorf("start cluster: %w", err)

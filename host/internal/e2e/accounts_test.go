@@ -9,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/tholetest"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
@@ -55,4 +56,21 @@ func TestAPluginDoesWhatItsServiceAccountMayDo(t *testing.T) {
 	d.installPolicy("podmanager", "serviceAccount: "+ns+"/both")
 	await.Until(t, "the object is Ready", func() bool { return served(t, ns, "pm", "a:1") })
 	p.stop()
+}
+
+// A plugin without an account acts as the host only where the host is told that it may.
+func TestWithoutAnAccountNoPluginRuns(t *testing.T) {
+	t.Parallel()
+	installCRD(t, "plugins/podmanager/crd.yaml")
+	ns, d := namespace(t), newDirectory(t)
+	d.install("podmanager", podmanager(t, wasmbuild.TinyGo))
+	createPodManager(t, ns, "pm", "a:1")
+	p := start(t, d, ns, "", func(h *tholetest.Host) { h.Args = append(h.Args, "--host-identity=false") })
+	await.Until(t, "the plugin waits for an account", func() bool {
+		s := p.Plugin("podmanager")
+		return s.State == "waiting" && strings.Contains(s.LastError, "--host-identity")
+	})
+	if pod := get(t, pods, ns, "pm"); pod != nil {
+		t.Errorf("there is the Pod %v", pod)
+	}
 }

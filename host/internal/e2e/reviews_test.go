@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -23,10 +24,10 @@ import (
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -109,7 +110,8 @@ func (s *reviewService) takes(r *reviewer) bool {
 // reviews are two plugins that review what the text of their objects says: if a review of gate-a fails, the
 // request is refused, and with gate-b it is allowed.
 type reviews struct {
-	*testing.T
+	*testing.T            // that of a part
+	whole      *testing.T // at the end of which the replicas stop
 	directory
 	ns      string
 	service *reviewService
@@ -118,8 +120,10 @@ type reviews struct {
 	names   atomic.Int64
 
 	first, second, third *reviewer
+	fourth               *reviewer                   // started when they have stopped
 	clients              map[string]*tls.Certificate // of the third replica
 	slow                 []*tls.Conn                 // clients of it that send nothing more
+	kubeconfig           string                      // of the account of the replicas
 
 	mu       sync.Mutex
 	warnings []string // since they were taken last
@@ -146,23 +150,50 @@ func gateOf(plugin string) schema.GroupVersionResource {
 	return gates.GroupVersion().WithResource("gate" + plugin + "s")
 }
 
-// newReviews installs both plugins. They are removed before the hosts stop, so that nobody is asked about their
-// objects any more.
+// newReviews installs both plugins, each with an account of its own. The plugins and the host have the rights of the
+// manifests and those that `thole rbac` prints. The plugins are removed before the hosts stop, so that nobody is asked
+// about their objects any more.
 func newReviews(t *testing.T) *reviews {
 	t.Helper()
-	r := &reviews{T: t, directory: newDirectory(t), ns: namespace(t), service: startReviewService(t), wasm: wasmbuild.Build(t, wasmbuild.TinyGo, "host/testdata/gate")}
+	r := &reviews{T: t, whole: t, directory: newDirectory(t), ns: namespace(t), service: startReviewService(t), wasm: wasmbuild.Build(t, wasmbuild.TinyGo, "host/testdata/gate")}
 	config := rest.CopyConfig(cluster.Config)
 	config.QPS, config.WarningHandler = -1, r
 	r.objects = dynamic.NewForConfigOrDie(config)
 	crd, err := os.ReadFile(filepath.Join("..", "..", "testdata", "gate", "crd.yaml"))
 	must(t, err)
-	for plugin, webhooks := range map[string]string{"a": "{timeout: 10s}", "b": "{failurePolicy: Ignore, timeout: 3s, objectSelector: side notin (unseen)}"} {
+	r.kubeconfig = deployedHost(t, r.ns, "base/rbac-host.yaml", "webhook/rbac-webhook.yaml")
+	configFile := filepath.Join(t.TempDir(), "config.yaml")
+	must(t, os.WriteFile(configFile, []byte(r.config()), 0o600))
+	for _, plugin := range []string{"a", "b"} {
 		applyCRD(t, strings.NewReplacer("PLUGIN", plugin, "UPPER", strings.ToUpper(plugin)).Replace(string(crd)))
-		t.Cleanup(func() { removeCRD(t, gateOf(plugin).Resource+"."+gates.Group) })
-		r.installPolicy("gate-"+plugin, "allow: [{groups: [''], kinds: [ConfigMap], verbs: [get, list, watch]}]\nwebhooks: "+webhooks+"\n")
+		t.Cleanup(func() { r.removeGates(t, plugin) })
+		r.setPolicy(plugin, "")
 		r.installGate(plugin, 1)
+		r.permit(t, r.ns, "gate-"+plugin, "--config", configFile)
 	}
 	return r
+}
+
+// removeGates removes the CustomResourceDefinition of a plugin that nobody converts any more.
+func (r *reviews) removeGates(t *testing.T, plugin string) {
+	t.Helper()
+	name := gateOf(plugin).GroupResource().String()
+	_, err := objects.Resource(crds).Patch(context.Background(), name, types.MergePatchType, []byte(`{"spec":{`+dropConversion+`}}`), metav1.PatchOptions{})
+	must(t, err)
+	removeCRD(t, name)
+}
+
+// setPolicy installs the policy of a plugin, with more fields of its webhooks.
+func (r *reviews) setPolicy(plugin, more string) {
+	r.Helper()
+	webhooks := map[string]string{"a": "timeout: 10s", "b": "failurePolicy: Ignore, timeout: 3s, objectSelector: side notin (unseen)"}[plugin]
+	r.installPolicy("gate-"+plugin, fmt.Sprintf("serviceAccount: %s/gate-%s\nallow: [{groups: [''], kinds: [ConfigMap], verbs: [get, list, watch]}]\nwebhooks: {%s%s}\n",
+		r.ns, plugin, webhooks, more))
+}
+
+// config is the configuration of the replicas, without their webhooks.
+func (r *reviews) config() string {
+	return strings.Replace(allowAll, "allow: {", fmt.Sprintf("allow: {webhooks: [gate-a, gate-b], serviceAccounts: {'*': [%s/*]}, ", r.ns), 1)
 }
 
 // installGate installs a revision of a plugin, which warns with its number.
@@ -183,10 +214,10 @@ func (r *reviews) start(more string) *reviewer {
 	must(r.T, err)
 	must(r.T, l.Close())
 	replica := &reviewer{webhooks: l.Addr().String()}
-	config := strings.Replace(allowAll, "allow: {", "allow: {webhooks: [gate-a, gate-b], ", 1) +
-		fmt.Sprintf("webhook: {listen: '%s', url: 'https://%s', secret: {namespace: %s}, validity: %s%s}\n", replica.webhooks, r.service.Addr(), r.ns, certificateValidity, more)
-	replica.process = start(r.T, r.directory, r.ns, config, func(h *tholetest.Host) {
-		h.Args = append(h.Args, "--leader-elect", "--leader-elect-resource-namespace="+r.ns)
+	config := r.config() + fmt.Sprintf("webhook: {listen: '%s', url: 'https://%s', secret: {namespace: %s}, validity: %s%s}\n", replica.webhooks, r.service.Addr(), r.ns, certificateValidity, more)
+	replica.process = start(r.whole, r.directory, r.ns, config, func(h *tholetest.Host) {
+		h.Kubeconfig = r.kubeconfig
+		h.Args = append(h.Args, "--host-identity=false", "--leader-elect", "--leader-elect-resource-namespace="+r.ns)
 	})
 	return replica
 }
@@ -196,16 +227,12 @@ const certificateValidity = time.Minute
 
 // create creates an object with a name of its own, and with a label.
 func (r *reviews) create(plugin, text string, label ...string) (*unstructured.Unstructured, error) {
-	o := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": gates.GroupVersion().String(), "kind": "Gate" + strings.ToUpper(plugin),
-		"metadata": map[string]any{"name": fmt.Sprintf("o-%d", r.names.Add(1))},
-		"spec":     map[string]any{"text": text},
-	}}
+	o := gateObject(plugin, fmt.Sprintf("o-%d", r.names.Add(1)), text)
 	for _, text := range label {
 		name, value, _ := strings.Cut(text, "=")
 		o.SetLabels(map[string]string{name: value})
 	}
-	return r.objects.Resource(gateOf(plugin)).Namespace(r.ns).Create(r.Context(), o, metav1.CreateOptions{FieldManager: "test"})
+	return r.gatesOf(plugin, "v1").Create(r.Context(), o, metav1.CreateOptions{FieldManager: "test"})
 }
 
 func (r *reviews) expectRefused(plugin, text string, parts ...string) {
@@ -230,21 +257,6 @@ func (r *reviews) awaitAsked() {
 	r.takeWarnings()
 }
 
-func (r *reviews) testRemoved() {
-	for _, plugin := range []string{"a", "b"} {
-		must(r.T, os.Remove(filepath.Join(r.path, "gate-"+plugin+".wasm")))
-		await.Until(r.T, "the API server does not ask gate-"+plugin, func() bool {
-			_, err := clients.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(r.Context(), "thole-gate-"+plugin, metav1.GetOptions{})
-			_, other := clients.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(r.Context(), "thole-gate-"+plugin, metav1.GetOptions{})
-			return apierrors.IsNotFound(err) && apierrors.IsNotFound(other)
-		})
-	}
-	await.Until(r.T, "what a plugin has denied is allowed", func() bool {
-		_, err := r.create("a", "deny nobody")
-		return err == nil
-	})
-}
-
 // load creates and deletes objects with a text until stop is called. Each of the requests must succeed. see is called with
 // the warnings.
 func (r *reviews) load(text string, see func(string)) (stop func() int64) {
@@ -261,7 +273,7 @@ func (r *reviews) load(text string, see func(string)) (stop func() int64) {
 				}
 				o, err := r.create("a", text)
 				if err == nil {
-					err = r.objects.Resource(gateOf("a")).Namespace(r.ns).Delete(r.Context(), o.GetName(), metav1.DeleteOptions{})
+					err = r.gatesOf("a", "v1").Delete(r.Context(), o.GetName(), metav1.DeleteOptions{})
 				}
 				if err != nil {
 					r.Errorf("a request has failed: %v", err)
@@ -329,11 +341,19 @@ func TestReviewsOfRequestsOfUsers(t *testing.T) {
 	r.service.add(r.first)
 	r.service.add(r.second)
 	r.awaitAsked()
+	sub("ReviewsAreAnsweredByThePlugin", (*reviews).testAnswers)
+	sub("MutationKeepsWhatItDoesNotChange", (*reviews).testMutation)
+	sub("EachReplicaReviews", (*reviews).testReplicas)
+	sub("ObjectsAreConverted", (*reviews).testConversion)
 	sub("FailuresAreAnsweredAsThePolicySays", (*reviews).testFailures)
+	sub("SpinningValidatorHarmsNoOther", (*reviews).testSpinning)
+	sub("ChangedConfigurationIsRepaired", (*reviews).testRepair)
+	sub("RefusedMatchConditionIsShown", (*reviews).testMatchConditions)
 	sub("WhatIsNoReviewIsRefused", (*reviews).testRefused)
 	sub("ClientsHoldNoMoreThanTheyHaveSent", (*reviews).testBounds)
 	sub("NoRequestFailsWhateverIsReplaced", (*reviews).testReplaced)
 	sub("SlowClientsAreDisconnected", (*reviews).testSlow)
+	sub("StartedHostConvertsWhatItsFirstListNeeds", (*reviews).testStart)
 	sub("RemovedPluginsAreNotAsked", (*reviews).testRemoved)
 	sub("KeysAreInNoLog", (*reviews).testKeys)
 }
@@ -374,7 +394,8 @@ func (r *reviews) testReplaced() {
 		r.installGate("a", revision)
 		awaitSeen(revision)
 	}
-	for before := r.served(r.first); revision < 4 || r.served(r.first).Equal(before); {
+	until := time.Now().Add(soakSizeOf(r.T).duration)
+	for before := r.served(r.first); revision < 4 || r.served(r.first).Equal(before) || time.Now().Before(until); {
 		next()
 	}
 	r.Logf("%d requests during %d swaps and a rotation", stop(), revision-1)
@@ -401,7 +422,7 @@ func (r *reviews) testKeys() {
 			}
 			keys++
 			line := strings.Split(string(pem.EncodeToMemory(block)), "\n")[1]
-			for _, host := range []*reviewer{r.first, r.second, r.third} {
+			for _, host := range []*reviewer{r.first, r.second, r.third, r.fourth} {
 				if strings.Contains(host.Log.Tail(1<<20), line) {
 					r.Errorf("the log has the key %s of the Secret", name)
 				}

@@ -83,7 +83,7 @@ func namespaceFor(test string) string {
 
 // cluster returns the control plane that scripts share.
 func (s *Suite) cluster() (*devcluster.Cluster, error) {
-	s.started.Do(func() { s.shared, s.err = devcluster.StartMainWith(s.Flags...) })
+	s.started.Do(func() { s.shared, s.err = devcluster.StartMain(s.Flags...) })
 	return s.shared, s.err
 }
 
