@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -47,16 +50,48 @@ func servePodManager(t *testing.T, toolchain wasmbuild.Toolchain) {
 		t.Errorf("finalizers: %v", f)
 	}
 
-	must(t, patchSpec(t.Context(), podManagers, ns, "pm", "image", "a:2"))
-	await.Until(t, "the changed spec is applied", func() bool { return served(t, ns, "pm", "a:2") })
-
-	old := get(t, pods, ns, "pm").GetUID()
-	remove(t, pods, ns, "pm")
-	await.Until(t, "the deleted Pod is created again and its time recorded", func() bool {
-		pod, pm = get(t, pods, ns, "pm"), get(t, podManagers, ns, "pm")
-		return pod != nil && pod.GetUID() != old && ready(pm) &&
-			field(pm, "status", "podCreated") == field(pod, "metadata", "creationTimestamp")
+	await.Until(t, "there is an Event about the Pod", func() bool {
+		return slices.ContainsFunc(eventsAbout(t, ns, "pm"), func(e corev1.Event) bool {
+			return e.Type == corev1.EventTypeNormal && e.Reason == "PodCreated" && strings.Contains(e.Message, "image a:1")
+		})
 	})
+
+	must(t, patchSpec(t.Context(), podManagers, ns, "pm", "image", "a:2"))
+	await.Until(t, "the image is changed in place", func() bool {
+		return served(t, ns, "pm", "a:2") && get(t, pods, ns, "pm").GetUID() == pod.GetUID()
+	})
+
+	// The Pod is deleted, and then the command is changed, which cannot be done in place. Nothing runs on the cluster, so
+	// that the Pod disappears at once.
+	for what, replace := range map[string]func(){
+		"deleted":  func() { remove(t, pods, ns, "pm") },
+		"replaced": func() { must(t, patch(t.Context(), podManagers, ns, "pm", `{"spec":{"command":["sleep"]}}`)) },
+	} {
+		old := get(t, pods, ns, "pm").GetUID()
+		replace()
+		await.Until(t, "the "+what+" Pod is created again and its time recorded", func() bool {
+			pod, pm = get(t, pods, ns, "pm"), get(t, podManagers, ns, "pm")
+			return pod != nil && pod.GetUID() != old && ready(pm) &&
+				field(pm, "status", "podCreated") == field(pod, "metadata", "creationTimestamp")
+		})
+	}
+
+	must(t, patchSpec(t.Context(), podManagers, ns, "pm", "image", "not an image"))
+	await.Until(t, "the mistake is told", func() bool {
+		pm = get(t, podManagers, ns, "pm")
+		r := condition(pm, "Ready")
+		return condition(pm, "Stalled")["status"] == "True" && r["status"] == "False" && r["reason"] == "InvalidImage"
+	})
+	if now := get(t, pods, ns, "pm"); now.GetUID() != pod.GetUID() || image(now) != "a:2" {
+		t.Errorf("by a mistake the Pod was changed: %v", now)
+	}
+	must(t, patchSpec(t.Context(), podManagers, ns, "pm", "image", "a:3"))
+	await.Until(t, "the corrected PodManager is Ready", func() bool {
+		return served(t, ns, "pm", "a:3") && condition(get(t, podManagers, ns, "pm"), "Stalled") == nil
+	})
+	if runs := p.Metrics().Sum("controller_runtime_reconcile_total", "controller", "podmanager/podmanager"); runs < 5 {
+		t.Errorf("%v runs are counted", runs)
+	}
 
 	remove(t, podManagers, ns, "pm")
 	await.Until(t, "the PodManager and its Pod are gone", func() bool {
@@ -64,25 +99,6 @@ func servePodManager(t *testing.T, toolchain wasmbuild.Toolchain) {
 	})
 	p.stop()
 	p.expectNoErrors()
-}
-
-func TestInvalidSpecStallsTheObjectUntilItIsCorrected(t *testing.T) {
-	t.Parallel()
-	ns := namespace(t)
-	startPodmanager(t, ns, "")
-	createPodManager(t, ns, "wrong", "not an image")
-	await.Until(t, "the PodManager is stalled", func() bool {
-		return condition(get(t, podManagers, ns, "wrong"), "Stalled")["status"] == "True"
-	})
-	pm := get(t, podManagers, ns, "wrong")
-	if r := condition(pm, "Ready"); r["status"] != "False" || r["reason"] != "InvalidImage" {
-		t.Errorf("Ready is %v", r)
-	}
-	must(t, patchSpec(t.Context(), podManagers, ns, "wrong", "image", "right:1"))
-	await.Until(t, "the corrected PodManager is Ready", func() bool {
-		pm := get(t, podManagers, ns, "wrong")
-		return ready(pm) && condition(pm, "Stalled") == nil
-	})
 }
 
 func TestRequestedAtAndSuspendAnnotationsAreObeyed(t *testing.T) {
