@@ -158,13 +158,24 @@ func observed(o *unstructured.Unstructured) int64 {
 }
 
 func conditionOf(o *unstructured.Unstructured, conditionType string) map[string]any {
-	all, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	for _, c := range all {
-		if c := c.(map[string]any); c["type"] == conditionType {
+	for _, c := range conditionsOf(o) {
+		if c["type"] == conditionType {
 			return c
 		}
 	}
 	return nil
+}
+
+// conditionsOf returns the conditions of an object, none if it is nil.
+func conditionsOf(o *unstructured.Unstructured) (conditions []map[string]any) {
+	if o == nil {
+		return nil
+	}
+	all, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, c := range all {
+		conditions = append(conditions, c.(map[string]any))
+	}
+	return conditions
 }
 
 func field(o *unstructured.Unstructured, path ...string) string {
