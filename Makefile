@@ -25,13 +25,13 @@ devcluster := cmd/thole-devcluster
 # What a program is compiled from, folders too, since a file may go: $(call sources,DIR ...).
 # The go command finds out for itself, but needs seconds for it: it reads all of Kubernetes.
 sources = $(shell find $(1) \( -name testdata -o -name '*_test.go' \) -prune -o -print 2>/dev/null) $(shell go env GOROOT)/VERSION
-program_sources := $(call sources,go.mod go.sum abi sdk host cmd/thole cmd/thole-faultproxy cmd/internal)
+program_sources := $(call sources,go.mod go.sum abi sdk host cmd/thole cmd/thole-faultproxy cmd/internal internal)
 
 plugins := $(patsubst plugins/%/main.go,%,$(wildcard plugins/*/main.go))
 plugin_files := $(plugins:%=bin/plugins/%.wasm) \
 	$(patsubst plugins/%/policy.yaml,bin/plugins/%.yaml,$(wildcard plugins/*/policy.yaml))
 # What every plugin is compiled from, beside its own folder: packages that plugins share, too.
-guest_sources := go.mod .ci/tools/plugin-build $(wildcard plugins/*/*/*.go) $(shell find abi sdk -name '*.go' ! -name '*_test.go' 2>/dev/null)
+guest_sources := go.mod internal/toolchain/toolchain.go $(wildcard plugins/*/*/*.go) $(shell find abi sdk -name '*.go' ! -name '*_test.go' 2>/dev/null)
 
 .PHONY: help
 help: ## list the tasks
@@ -113,8 +113,8 @@ bin/thole-devcluster: $(call sources,$(devcluster))
 plugins: $(plugin_files)
 
 .SECONDEXPANSION:
-bin/plugins/%.wasm: $$(wildcard plugins/$$*/*.go) $(guest_sources) | tools
-	.ci/tools/plugin-build -o $@ ./plugins/$*
+bin/plugins/%.wasm: $$(wildcard plugins/$$*/*.go) $(guest_sources) | tools bin/thole
+	bin/thole build -o $@ ./plugins/$*
 
 bin/plugins/%.yaml: plugins/%/policy.yaml
 	@mkdir -p $(@D)

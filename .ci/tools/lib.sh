@@ -26,14 +26,3 @@ tinygo_on_path() {
 	version=$("$found" version 2>/dev/null | awk '{ print $3 }') || return 1
 	[ -n "$version" ] && at_least "$tinygo_minimum" "$version" && printf '%s\n' "$found"
 }
-
-# use_tinygo sets $tinygo to the compiler to call, or fails. Ours finds its
-# library beside itself, unless TINYGOROOT names another.
-use_tinygo() {
-	if tinygo=$(tinygo_on_path); then
-		return
-	fi
-	tinygo=$root/.tools/tinygo/bin/tinygo
-	unset TINYGOROOT
-	[ -x "$tinygo" ]
-}

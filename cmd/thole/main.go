@@ -80,6 +80,6 @@ func rootCommand() *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse(cmd, flagError(cmd, err)) })
-	root.AddCommand(runCommand(), devCommand(), pluginsCommand(), configCommand(), inspectCommand(), rbacCommand(), generateCommand(), finalizersCommand(), compileCommand())
+	root.AddCommand(runCommand(), devCommand(), buildCommand(), pluginsCommand(), configCommand(), inspectCommand(), rbacCommand(), generateCommand(), finalizersCommand(), compileCommand())
 	return root
 }

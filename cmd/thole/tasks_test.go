@@ -21,13 +21,6 @@ func TestWrongUseOfTasksIsRefused(t *testing.T) {
 		code    int
 		output  string // how it begins; "": there is none
 	}{
-		{".ci/tools/plugin-build -o", 2, "plugin-build: -o needs the file to write\nusage: "},
-		{".ci/tools/plugin-build -out x.wasm plugins/ttl", 2, "plugin-build: unknown flag -out\nusage: "},
-		{".ci/tools/plugin-build plugins/ttl", 2, "plugin-build: -o names the file to write\nusage: "},
-		{".ci/tools/plugin-build plugins/ttl -o x.wasm", 2, "plugin-build: -o names the file to write\nusage: "},
-		{".ci/tools/plugin-build -o x.wasm", 2, "plugin-build: name one directory, after the flags\nusage: "},
-		{".ci/tools/plugin-build -o plugins plugins/ttl", 1, "plugin-build: plugins is a directory: name the file to write: -o plugins/NAME.wasm\n"},
-		{".ci/tools/plugin-build -o x.wasm go.mod", 1, "plugin-build: go.mod is no directory: name that of a plugin's main package\n"},
 		{".ci/soak-arguments 8h30m", 0, ""},
 		{".ci/soak-arguments 1.5h 18446744073709551615", 0, ""},
 		{".ci/soak-arguments nonsense", 2, "soak: SOAK=nonsense is not a duration: write it as 3m, 90s or 8h30m\n"},

@@ -13,7 +13,7 @@ import (
 
 // marker is a file that the root of the repository has, and the root of no other
 // module in it.
-const marker = ".ci/tools/plugin-build"
+const marker = ".ci/tools/lib.sh"
 
 // Root returns the absolute path of the repository. A test runs in the directory
 // of its package, so that is one of the directories above, also for a test of a

@@ -1,7 +1,6 @@
 //go:build unix
 
-// Package wasmbuild compiles guests for tests, with the script that builds the
-// plugins of the repository: .ci/tools/plugin-build.
+// Package wasmbuild compiles guests for tests, as `thole build` does.
 //
 // TinyGo optimises a whole program, for seconds, and many packages test with the
 // same few guests. So outputs are kept in the build cache of Go, named by a digest of
@@ -14,6 +13,7 @@ package wasmbuild
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/internal/repository"
+	"github.com/thole-dev/thole/internal/toolchain"
 )
 
 // A Toolchain compiles a guest.
@@ -83,8 +84,6 @@ func Module(toolchain Toolchain, dir string) ([]byte, error) {
 // modules maps each guest of this process to a func() ([]byte, error).
 var modules sync.Map
 
-const scriptPath = ".ci/tools/plugin-build"
-
 // A guest is a main package and the toolchain that compiles it.
 type guest struct {
 	root      string // of the repository, absolute
@@ -106,7 +105,11 @@ func (g guest) module() ([]byte, error) {
 	defer unlock()
 	now := time.Now()
 	if os.Chtimes(path, now, now) != nil { // it is not there
-		if _, err := g.script("-o", path, g.dir); err != nil {
+		compiler, err := g.compiler()
+		if err != nil {
+			return nil, err
+		}
+		if err := compiler.Build(context.Background(), g.dir, path); err != nil {
 			return nil, err
 		}
 		if err := prune(filepath.Dir(path)); err != nil {
@@ -147,7 +150,7 @@ func prune(cache string) error {
 	for _, e := range entries {
 		info, err := e.Info()
 		if err == nil && time.Since(info.ModTime()) > keptFor {
-			err = os.Remove(filepath.Join(cache, e.Name()))
+			err = os.RemoveAll(filepath.Join(cache, e.Name()))
 		}
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
@@ -156,12 +159,11 @@ func prune(cache string) error {
 	return nil
 }
 
-// script runs plugin-build and returns its output.
-func (g guest) script(args ...string) ([]byte, error) {
+func (g guest) compiler() (toolchain.Compiler, error) {
 	if g.toolchain == Go {
-		args = append([]string{"-go"}, args...)
+		return toolchain.Compiler{}, nil
 	}
-	return output(exec.Command(filepath.Join(g.root, scriptPath), args...))
+	return toolchain.FindTinyGo("", g.root)
 }
 
 // output returns the standard output of a command. The error has its standard
@@ -178,16 +180,20 @@ func output(cmd *exec.Cmd) ([]byte, error) {
 }
 
 // inputs returns a digest of everything that the output depends on: the compiler,
-// the script, and the sources of all packages in the guest other than the
+// its flags, and the sources of all packages in the guest other than the
 // standard library's.
 func (g guest) inputs() (string, error) {
-	compiler, err := g.script("-version")
+	compiler, err := g.compiler()
+	if err != nil {
+		return "", err
+	}
+	version, err := compiler.Version(context.Background())
 	if err != nil {
 		return "", err
 	}
 	digest := sha256.New()
-	_, _ = digest.Write(compiler)
-	for _, file := range []string{scriptPath, ".ci/tools/lib.sh", ".tools/tinygo/stamp"} {
+	_, _ = digest.Write([]byte(version))
+	for _, file := range []string{"internal/toolchain/toolchain.go", ".tools/tinygo/stamp"} {
 		if err := hashFile(digest, filepath.Join(g.root, file)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return "", err
 		}
@@ -221,11 +227,11 @@ type goPackage struct {
 func (g guest) packages() ([]goPackage, error) {
 	args := []string{"list", "-deps", "-json=ImportPath,Dir,Standard,EmbedFiles,Module"}
 	if g.toolchain == TinyGo {
-		args = append(args, "-tags=tinygo,tinygo.wasm,purego,gc.leaking,scheduler.none")
+		args = append(args, toolchain.TinyGoTags)
 	}
 	list := exec.Command("go", append(args, ".")...)
 	list.Dir = g.dir
-	list.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=")
+	list.Env = toolchain.Environment()
 	out, err := output(list)
 	if err != nil {
 		return nil, err

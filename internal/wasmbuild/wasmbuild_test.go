@@ -83,17 +83,8 @@ func TestErrorForMissingTinyGoNamesTheCommandToRun(t *testing.T) {
 	g := guestOutsideRepository(t)
 	g.toolchain = TinyGo
 	// A repository in which `make tools` has not run.
-	for _, file := range []string{scriptPath, ".ci/tools/lib.sh"} {
-		content, err := os.ReadFile(filepath.Join(g.root, file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		write(t, filepath.Join(g.dir, "repository", file), string(content))
-	}
-	g.root = filepath.Join(g.dir, "repository")
-	if err := os.Chmod(filepath.Join(g.root, scriptPath), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	g.root = t.TempDir()
+	t.Chdir(g.root)
 	hideTinyGo(t)
 
 	_, err := g.module()

@@ -44,10 +44,10 @@ require (
 	go.bug.st/serial v1.6.4 // indirect
 	go.bytecodealliance.org v0.6.2 // indirect
 	go.bytecodealliance.org/cm v0.2.2 // indirect
-	golang.org/x/mod v0.23.0 // indirect
-	golang.org/x/sys v0.30.0 // indirect
+	golang.org/x/mod v0.32.0 // indirect
+	golang.org/x/sys v0.40.0 // indirect
 	golang.org/x/text v0.22.0 // indirect
-	golang.org/x/tools v0.30.0 // indirect
+	golang.org/x/tools v0.41.0 // indirect; with v0.30.0, which TinyGo requires, new of a value is a pointer to zero
 	tinygo.org/x/espflasher v0.6.0 // indirect
 	tinygo.org/x/go-llvm v0.0.0-20250422114502-b8f170971e74 // indirect
 )

@@ -82,6 +82,8 @@ func TestEveryBanForbidsSomethingAndNoMore(t *testing.T) {
 		{"host/effect", module + "/sdk", true},
 		{"host/sandbox", "github.com/tetratelabs/wazero/api", false},
 		{"host/dispatch/x", "github.com/tetratelabs/wazero", true},
+		{"internal/toolchain/traps", "github.com/tetratelabs/wazero", false},
+		{"internal/toolchain", "github.com/tetratelabs/wazero", true},
 		{"host/inspect", module + "/host/sandbox", false},
 		{"host/inspect", module + "/host/sandbox/native", true},
 		{"host/sandbox", module + "/host/sandbox/native", false},

@@ -14,6 +14,8 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/inspect"
 	"github.com/thole-dev/thole/host/sanitize"
+	"github.com/thole-dev/thole/internal/toolchain"
+	"github.com/thole-dev/thole/internal/toolchain/traps"
 	"github.com/thole-dev/thole/sdk/generate"
 )
 
@@ -44,6 +46,16 @@ type builder struct {
 // compiler builds the main package in dir into a file.
 type compiler interface {
 	compile(ctx context.Context, dir, out string) error
+}
+
+// tinygo compiles what it is known to compile rightly.
+type tinygo struct{ toolchain.Compiler }
+
+func (t tinygo) compile(ctx context.Context, dir, out string) error {
+	if err := traps.Check(ctx, t.Compiler, dir); err != nil {
+		return err
+	}
+	return t.Build(ctx, dir, out)
 }
 
 // inspector adds to a build what its module states.

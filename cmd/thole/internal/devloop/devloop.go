@@ -13,6 +13,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
 	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/internal/toolchain"
 )
 
 // Config configures a session.
@@ -109,11 +110,7 @@ func (s *session) prepare(ctx context.Context) (err error) {
 	if s.cwd, err = os.Getwd(); err != nil {
 		return err
 	}
-	near := []string{s.Dir, s.cwd}
-	if self, err := os.Executable(); err == nil {
-		near = append(near, filepath.Dir(self))
-	}
-	if s.toolchain, err = findToolchain(s.TinyGo, near...); err != nil {
+	if s.tinygo.Compiler, err = toolchain.FindTinyGo(s.TinyGo, s.Dir); err != nil {
 		return err
 	}
 	if s.Kubeconfig != "" {

@@ -14,7 +14,6 @@
 //	session.go    the session's loop
 //	builder.go    builds after each change of the source
 //	sources.go    the files that a plugin is built from, and their changes
-//	toolchain.go  TinyGo
 //	cluster.go    the embedded control plane, and the manifests beside the source
 //	objects.go    the changes of the plugin's objects
 //	ready.go      whether the sample is Ready, and if not, why

@@ -42,3 +42,12 @@ func tree(t *testing.T, dir string, files ...string) {
 		}
 	}
 }
+
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

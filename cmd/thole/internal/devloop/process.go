@@ -52,15 +52,6 @@ func startProcess(name, log string, cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// combinedOutput runs cmd, which must have a context, and returns what it writes.
-// When the context ends, so do the processes that it has started.
-func combinedOutput(cmd *exec.Cmd) ([]byte, error) {
-	setProcessGroup(cmd)
-	cmd.Cancel = func() error { return killGroup(cmd.Process) }
-	cmd.WaitDelay = time.Second
-	return cmd.CombinedOutput()
-}
-
 // endedError reports a child process that ended by itself.
 type endedError struct{ *process }
 

@@ -95,13 +95,6 @@ func TestWatchReportsAProcessThatEndsByItself(t *testing.T) {
 	}
 }
 
-func TestCombinedOutputHasBothStreams(t *testing.T) {
-	out, err := combinedOutput(exec.CommandContext(t.Context(), "sh", "-c", "echo a; echo b >&2; exit 2"))
-	if string(out) != "a\nb\n" || err == nil {
-		t.Errorf("%q, %v", out, err)
-	}
-}
-
 func TestTail(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "the.log")
 	if got := tail(log); !strings.Contains(got[0], "no such file") {

@@ -39,7 +39,7 @@ type session struct {
 
 	cwd          string
 	home         string // directory of everything temporary
-	toolchain    toolchain
+	tinygo       tinygo
 	controlPlane string   // program
 	process      *process // the control plane; nil if there is none of ours
 	sampleWaits  bool     // sample.yaml is applied once the plugin converts
@@ -79,7 +79,7 @@ func (s *session) run(ctx context.Context) error {
 	s.notices = make(chan notice, maxNotices)
 	s.watch = newObjectWatch(func(c *objectChange) { s.notice(c) })
 	builds := make(chan buildEvent, maxBuildEvents)
-	b := newBuilder(s.Dir, s.cwd, s.path("build"), s.toolchain, &moduleInspector{
+	b := newBuilder(s.Dir, s.cwd, s.path("build"), s.tinygo, &moduleInspector{
 		wanted: s.Name, known: fallbackName(s.Dir), host: s.hostConfig().WithDefaults(), compiler: s.Compiler,
 	})
 	background.Go(func() { b.run(ctx, builds) })

@@ -17,6 +17,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"github.com/thole-dev/thole/internal/toolchain"
 	"github.com/thole-dev/thole/sdk/generate"
 )
 
@@ -59,7 +60,7 @@ func (p *goPackage) editable() bool {
 // listPackages returns the package in dir, as the last one, and all packages that
 // it is built from.
 func listPackages(ctx context.Context, dir string) ([]goPackage, error) {
-	out, err := goCommand(ctx, dir, "list", "-e", "-deps", "-json=Dir,Name,Standard,EmbedFiles,Module,Error", compileTags, ".")
+	out, err := goCommand(ctx, dir, "list", "-e", "-deps", "-json=Dir,Name,Standard,EmbedFiles,Module,Error", toolchain.TinyGoTags, ".")
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func listPackages(ctx context.Context, dir string) ([]goPackage, error) {
 func goCommand(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
-	cmd.Env = append((toolchain{}).environment(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
+	cmd.Env = toolchain.Environment()
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -1,29 +1,23 @@
-package devloop
+//go:build unix
+
+package toolchain
 
 import (
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
-const scripts = "../../../../.ci/tools"
-
-// TestFlagsAreThoseOfTheRepository: an author tries what `make plugins` builds.
-func TestFlagsAreThoseOfTheRepository(t *testing.T) {
-	script := readText(t, filepath.Join(scripts, "plugin-build"))
-	_, rest, found := strings.Cut(strings.ReplaceAll(script, "\\\n", ""), `"$tinygo" `+"build ")
-	words, _, ended := strings.Cut(rest, " -o ")
-	if !found || !ended {
-		t.Fatal("plugin-build does not call TinyGo as it did")
+func TestTheMinimumIsThatOfTheScripts(t *testing.T) {
+	text, err := os.ReadFile("../../.ci/tools/lib.sh")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if want := append([]string{"build"}, strings.Fields(words)...); !slices.Equal(compileFlags, want) {
-		t.Errorf("flags are %q, in plugin-build %q", compileFlags, want)
-	}
-	if lib := readText(t, filepath.Join(scripts, "lib.sh")); !strings.Contains(lib, "\ntinygo_minimum="+tinygoMinimum+"\n") {
-		t.Errorf("the oldest TinyGo is another than %s in lib.sh", tinygoMinimum)
+	if !strings.Contains(string(text), "\ntinygo_minimum="+TinyGoMinimum+"\n") {
+		t.Errorf("the oldest TinyGo is another than %s in lib.sh", TinyGoMinimum)
 	}
 }
 
@@ -64,20 +58,20 @@ func TestFindTinyGo(t *testing.T) {
 	inside, outside := filepath.Join(dir, "project", "plugins", "x"), filepath.Join(dir, "elsewhere")
 	for name, c := range map[string]struct {
 		path, named, near string
-		want              toolchain
+		want              Compiler
 	}{
-		"named":            {path: filepath.Dir(recent), named: old, near: inside, want: toolchain{path: old}},
-		"in PATH":          {path: filepath.Dir(recent), near: inside, want: toolchain{path: recent}},
-		"too old in PATH":  {path: filepath.Dir(old), near: inside, want: toolchain{path: built, ours: true}},
-		"of the project":   {path: outside, near: inside, want: toolchain{path: built, ours: true}},
+		"named":            {path: filepath.Dir(recent), named: old, near: inside, want: Compiler{Path: old}},
+		"in PATH":          {path: filepath.Dir(recent), near: inside, want: Compiler{Path: recent}},
+		"too old in PATH":  {path: filepath.Dir(old), near: inside, want: Compiler{Path: built, own: true}},
+		"of the project":   {path: outside, near: inside, want: Compiler{Path: built, own: true}},
 		"only somewhere":   {path: outside, near: outside},
 		"old and no other": {path: filepath.Dir(old), near: outside},
 		"named, not there": {path: filepath.Dir(recent), named: filepath.Join(dir, "none")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("PATH", c.path+string(os.PathListSeparator)+"/usr/bin"+string(os.PathListSeparator)+"/bin")
-			got, err := findToolchain(c.named, c.near)
-			if got != c.want || (err == nil) != (c.want != toolchain{}) {
+			got, err := findTinyGo(c.named, c.near)
+			if got != c.want || (err == nil) != (c.want != Compiler{}) {
 				t.Errorf("found %+v, %v", got, err)
 			}
 			if err != nil && c.named == "" && !strings.Contains(err.Error(), "install it (https://tinygo.org") {
@@ -92,12 +86,12 @@ func TestFindTinyGo(t *testing.T) {
 
 func TestCompileErrorIsTheOutputOfTheCompiler(t *testing.T) {
 	dir := t.TempDir()
-	failing := toolchain{path: program(t, filepath.Join(dir, "a"), "echo '# x'; echo main.go:1:2: wrong >&2; exit 1")}
-	if err := failing.compile(t.Context(), dir, "out"); err == nil || err.Error() != "# x\nmain.go:1:2: wrong" {
+	failing := Compiler{Path: program(t, filepath.Join(dir, "a"), "echo '# x'; echo main.go:1:2: wrong >&2; exit 1")}
+	if err := failing.Build(t.Context(), dir, filepath.Join(dir, "out")); err == nil || err.Error() != "# x\nmain.go:1:2: wrong" {
 		t.Errorf("error: %v", err)
 	}
-	silent := toolchain{path: program(t, filepath.Join(dir, "b"), "exit 3")}
-	if err := silent.compile(t.Context(), dir, "out"); err == nil || !strings.Contains(err.Error(), "exit status 3") {
+	silent := Compiler{Path: program(t, filepath.Join(dir, "b"), "exit 3")}
+	if err := silent.Build(t.Context(), dir, filepath.Join(dir, "out")); err == nil || !strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("error: %v", err)
 	}
 }
@@ -107,22 +101,21 @@ func TestCompileErrorIsTheOutputOfTheCompiler(t *testing.T) {
 func TestCancelledBuildEndsItsProcesses(t *testing.T) {
 	dir := t.TempDir()
 	begun := filepath.Join(dir, "begun")
-	slow := toolchain{path: program(t, filepath.Join(dir, "slow"), "echo > "+begun+"; sleep 3600; echo")}
+	if err := syscall.Mkfifo(begun, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	slow := Compiler{Path: program(t, filepath.Join(dir, "slow"), "echo > "+begun+"; sleep 3600; echo")}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- slow.compile(ctx, dir, "out") }()
-	until(t, "the compiler runs", func() bool { _, err := os.Stat(begun); return err == nil })
+	go func() { ended <- slow.Build(ctx, dir, filepath.Join(dir, "out")) }()
+	if _, err := os.ReadFile(begun); err != nil { // when the compiler runs
+		t.Fatal(err)
+	}
 	cancel()
 	if err := <-ended; err == nil {
 		t.Error("no error")
 	}
-}
-
-func readText(t *testing.T, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
+	if left, _ := filepath.Glob(filepath.Join(dir, ".thole-build-*")); len(left) > 0 {
+		t.Errorf("it has left %q", left)
 	}
-	return string(text)
 }
