@@ -4,6 +4,7 @@
 
 # me begins a message; a script may choose it.
 me=${0##*/}
+# shellcheck disable=SC2034 # for the scripts
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
 # Older ones lack what the SDK needs: //go:wasmexport for reactors, Go 1.26.
