@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/sdk/internal/anyjson"
 )
 
 // This file makes encoding/json usable in a guest, as the codec of types without
@@ -23,7 +24,7 @@ func useEncodingJSON() {
 // Those of encoding/json are in terms of the author's types: "Go struct field
 // Spec.image of type string".
 func unmarshalJSON(data []byte, into any) error {
-	err := json.Unmarshal(data, into)
+	err := anyjson.Unmarshal(data, into)
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return rawjson.NewError(e.Field, "expected "+kindName(e.Type.Kind())+", found "+e.Value)
 	}

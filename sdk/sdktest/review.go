@@ -13,6 +13,7 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/sdk"
+	"github.com/thole-dev/thole/sdk/internal/anyjson"
 )
 
 // This file has the reviews of requests to the API server: SPEC.md, "Admission" and "Conversion".
@@ -190,7 +191,7 @@ func (reviewHost) IndexGet([]byte) ([]byte, int64) { return nil, abi.CodeDenied 
 // Into reads the object that would be stored into a struct, a map or an [sdk.Raw].
 func (r *Review) Into(into any) {
 	r.tb.Helper()
-	if err := json.Unmarshal(r.Object, into); err != nil {
+	if err := anyjson.Unmarshal(r.Object, into); err != nil {
 		r.tb.Fatalf("read the reviewed object %s: %v", r.Object, err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/sdk"
+	"github.com/thole-dev/thole/sdk/internal/anyjson"
 )
 
 // World is a fake cluster with one controller, which runs when the test calls
@@ -306,7 +307,7 @@ func (w *World) Get(ref sdk.Ref, into any) bool {
 	if o == nil {
 		return false
 	}
-	if err := json.Unmarshal(o.raw, into); err != nil {
+	if err := anyjson.Unmarshal(o.raw, into); err != nil {
 		w.tb.Fatalf("get %s: %v", ref, err)
 	}
 	return true

@@ -73,6 +73,20 @@ func tholeImports(t *testing.T, binary []byte) (names []string) {
 	return names
 }
 
+func TestIntegersOfAnyTypeKeepTheirValue(t *testing.T) {
+	compiled(t, bareDir, func(t *testing.T, _ wasmbuild.Toolchain, wasm []byte) {
+		w := wasmtest.New(t, "bare", wasm)
+		const given = `{"id":9007199254740993,"list":[18446744073709551615,-9223372036854775808,1.5]}`
+		o := w.Create(`{"apiVersion":"example.com/v1","kind":"Bare","metadata":{"namespace":"default","name":"it"},"spec":{"size":1,"any":` + given + `}}`)
+		w.Reconcile("default/it").ExpectReady().ExpectWrites("status")
+		var raw sdk.Raw
+		if w.Get(o, &raw); !strings.Contains(string(raw), `"any":`+given+`,"map":`+given) {
+			t.Errorf("the status is of %s", raw)
+		}
+		w.Reconcile("default/it").ExpectReady().ExpectNoWrites()
+	})
+}
+
 func TestCompiledPodManager(t *testing.T) {
 	compiled(t, podmanagerDir, func(t *testing.T, _ wasmbuild.Toolchain, wasm []byte) {
 		w := wasmtest.New(t, "podmanager", wasm)
