@@ -20,9 +20,10 @@ type Action struct {
 func AwaitChange() Action { return Action{} }
 
 // RequeueAfter is [AwaitChange] with a next run after d at the latest. The
-// desired state is reached: to wait for it, return [Waiting]. It ignores a d of
-// zero or less, and the host raises one below 100 ms.
-func RequeueAfter(d time.Duration) Action { return Action{after: d} }
+// desired state is reached: to wait for it, return [Waiting]. A d of zero or less
+// means at once, which is after 100 ms: the host runs no object sooner again. More
+// than 100 years counts as that.
+func RequeueAfter(d time.Duration) Action { return Action{after: max(d, time.Millisecond)} }
 
 // Requeue ends a run that succeeded but has not reached the desired state yet.
 // It is repeated with backoff.
@@ -38,12 +39,16 @@ func (a Action) write(out *abi.Result) {
 	out.RequeueAfter = milliseconds(a.after)
 }
 
+// longest is the longest duration of a message (SPEC.md, "Messages"). A user may write a
+// longer one into a spec, and that is no mistake of the plugin.
+const longest = 100 * 365 * 24 * time.Hour
+
 // milliseconds rounds up, so that a positive duration does not become 0.
 func milliseconds(d time.Duration) int64 {
 	if d <= 0 {
 		return 0
 	}
-	return int64((d-1)/time.Millisecond) + 1
+	return int64((min(d, longest)-1)/time.Millisecond) + 1
 }
 
 // Error is an error that determines how its run is handled. It is created by

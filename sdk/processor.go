@@ -17,10 +17,6 @@ import (
 // every run, in one place.
 type Processor[Spec, Status any] func(r *Request[Spec, Status], action Action, err error) (Action, error)
 
-// longest is the longest duration of a message (SPEC.md, "Messages"). A user may write a
-// longer one into a spec, and that is no mistake of the plugin.
-const longest = 100 * 365 * 24 * time.Hour
-
 // process calls the processors, and then IntervalOf for a run that has reached the
 // desired state and named no time. A run of which something could not be encoded ends
 // as stalled, and that is what the later processors see.
@@ -32,7 +28,9 @@ func (c *Controller[Spec, Status]) process(r *Request[Spec, Status], action Acti
 		action, err = p(r, action, err)
 	}
 	if c.IntervalOf != nil && err == nil && action == AwaitChange() && !r.Deleting() {
-		action = RequeueAfter(min(c.IntervalOf(r), longest))
+		if interval := c.IntervalOf(r); interval > 0 {
+			action = RequeueAfter(interval)
+		}
 	}
 	return action, err
 }
@@ -55,8 +53,8 @@ func (a Action) Outcome() Outcome {
 	return a.outcome
 }
 
-// After returns the time that was given to [RequeueAfter], and 0 otherwise.
-func (a Action) After() time.Duration { return max(a.after, 0) }
+// After returns the time until the next run that [RequeueAfter] asks for, and 0 otherwise.
+func (a Action) After() time.Duration { return a.after }
 
 // IsStalled reports whether a run that ends with err is stalled: see [Stalled].
 func IsStalled(err error) bool { return endsWith(err, abi.CodeStalled) }

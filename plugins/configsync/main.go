@@ -93,6 +93,9 @@ func (c copier) reconcile(r *request) (sdk.Action, error) {
 		}
 	}
 	again, err := c.sync(r, targets)
+	if again == 0 {
+		return sdk.AwaitChange(), err
+	}
 	return sdk.RequeueAfter(again), err
 }
 

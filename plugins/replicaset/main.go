@@ -75,7 +75,10 @@ func reconcile(r *request) (sdk.Action, error) {
 			return sdk.Action{}, err
 		}
 	}
-	return sdk.RequeueAfter(setStatus(r, pods)), nil
+	if next := setStatus(r, pods); next > 0 {
+		return sdk.RequeueAfter(next), nil
+	}
+	return sdk.AwaitChange(), nil
 }
 
 // podSet has the pods of a ReplicaSet that have not ended.
