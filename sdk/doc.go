@@ -20,6 +20,15 @@
 // them after the run has returned, also if it returned an error. A run that
 // panics, does not end or runs out of memory has changed nothing.
 //
+// Whatever the order of the calls is, they are performed in this order: Patch,
+// children.Release, each Apply, each Delete, Events, the conditions and Status. Applies keep
+// their order among themselves, and so do deletes. The first that fails ends that, or its
+// [children.Group]. An object may be named by one Apply or Delete of a run: to have
+// it deleted and made anew, apply it with [children.Replace].
+//
+// [children.Group]: https://pkg.go.dev/github.com/thole-dev/thole/sdk/children#Group
+// [children.Replace]: https://pkg.go.dev/github.com/thole-dev/thole/sdk/children#Replace
+//
 // # How a run ends
 //
 //	AwaitChange()           the desired state is reached       Ready

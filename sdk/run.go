@@ -198,8 +198,9 @@ func (r *Run) Apply(object any, options ...ApplyOption) {
 // DeleteOption changes an intent of [Run.Delete]. Package children has them.
 type DeleteOption func(*abi.Delete)
 
-// Delete requests that an object is deleted. If it does not exist, that is no
-// error. If ref has a UID, only the object with that UID is deleted.
+// Delete requests that an object is deleted, after all that the run applies. If it
+// does not exist, that is no error. If ref has a UID, only the object with that UID
+// is deleted.
 func (r *Run) Delete(ref Ref, options ...DeleteOption) {
 	intent := abi.Delete{Ref: ref}
 	for _, option := range options {

@@ -73,7 +73,7 @@ func (s *session) locate(ctx context.Context, ref abi.Ref, verb string) (at loca
 // every run.
 func (s *session) addOnce(id objectID) error {
 	if s.named[id] {
-		return invalid("the object is named by two intents of one result: return one intent for each object")
+		return invalid("the object is named by two intents of one result: return one intent for each object, and to have it deleted and made anew an apply with replace (children.Replace)")
 	}
 	s.named[id] = true
 	return nil

@@ -150,16 +150,25 @@ func TestApplyOfThePrimaryNeedsWrites(t *testing.T) {
 	}
 }
 
-func TestIntentsForTwoVersionsOfOneObjectAreRefused(t *testing.T) {
-	w, target := newFake(t, respond(404, "application/json", `{}`))
-	target.Controller = controller(list(widget, widgetV2), nil)
+func TestTwoIntentsForOneObjectAreRefused(t *testing.T) {
 	const of = `{"apiVersion":"test.thole.dev/%s","kind":"Widget","metadata":{"name":"other"}}`
-	in := &abi.Result{Apply: slices.Concat(apply(of, "v1").Apply, apply(of, "v2").Apply)}
-	_, failure := w.PerformIntents(t.Context(), target, in)
-	if failure == nil || failure.Reason != reasonInvalid || !strings.Contains(failure.Message, "named by two intents") {
-		t.Errorf("got %+v", failure)
+	for name, in := range map[string]*abi.Result{
+		"applied in two versions": {Apply: slices.Concat(apply(of, "v1").Apply, apply(of, "v2").Apply)},
+		"applied and deleted":     {Apply: apply(of, "v1").Apply, Delete: []abi.Delete{{Ref: widget.Kind.Ref("", "other")}}},
+		"applied and deleted by its uid": {
+			Apply: apply(of, "v1").Apply, Delete: []abi.Delete{{Ref: abi.Ref{APIVersion: "test.thole.dev/v2", Kind: "Widget", Name: "other", UID: "u"}}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, target := newFake(t, respond(404, "application/json", `{}`))
+			target.Controller = controller(list(widget, widgetV2), nil)
+			_, failure := w.PerformIntents(t.Context(), target, in)
+			if failure == nil || failure.Reason != reasonInvalid || !strings.Contains(failure.Error(), "Widget other: the object is named by two intents") {
+				t.Errorf("got %+v", failure)
+			}
+			w.expectSent()
+		})
 	}
-	w.expectSent()
 }
 
 func TestPolicyNamespacesBoundEveryWrite(t *testing.T) {

@@ -204,7 +204,7 @@ func (r *Run) plan() (all []intent, failure *abi.EffectFailure) {
 			return nil, failure
 		}
 		if seen[all[i].id] {
-			return nil, all[i].invalid("two intents of one result name the object: return one per object")
+			return nil, all[i].invalid("the object is named by two intents of one result: return one intent for each object, and to have it deleted and made anew an apply with replace (children.Replace)")
 		}
 		seen[all[i].id] = true
 	}
