@@ -63,6 +63,7 @@ func (c *typeChecker) checkDeclaration(info *markers.TypeInfo) {
 		c.fail(info.RawSpec, "controller-tools cannot follow the alias of a type of another package; use that type itself in the fields")
 	case !isStruct:
 		c.checkType(info.RawSpec, info.RawSpec.Type)
+		c.checkEnum(info.RawSpec, info.RawSpec.Type, info.Markers)
 	}
 	for i := range info.Fields {
 		c.checkField(&info.Fields[i])
@@ -79,7 +80,41 @@ func (c *typeChecker) checkField(field *markers.FieldInfo) {
 		c.fail(field.RawField, "the field "+field.Name+" has no JSON tag; write one such as `json:\"name\"`")
 	case field.Markers.Get("kubebuilder:validation:Schemaless") == nil:
 		c.checkType(field.RawField, field.RawField.Type)
+		c.checkEnum(field.RawField, field.RawField.Type, field.Markers)
 		c.addType(field)
+	}
+}
+
+// checkEnum checks that a field or type can have the values of its Enum marker: controller-tools writes any.
+func (c *typeChecker) checkEnum(node ast.Node, e ast.Expr, all markers.MarkerValues) {
+	values, ok := all.Get("kubebuilder:validation:Enum").(crdmarkers.Enum)
+	of := c.ident.Package.TypesInfo.TypeOf(deref(e))
+	if !ok || of == nil {
+		return
+	}
+	basic, ok := of.Underlying().(*types.Basic)
+	if !ok || all.Get("kubebuilder:validation:Type") != nil {
+		return
+	}
+	for _, value := range values {
+		ok, want := true, ""
+		switch v := value.(type) {
+		case string:
+			ok, want = basic.Info()&types.IsString != 0, basic.Name()
+		case bool:
+			ok, want = basic.Info()&types.IsBoolean != 0, basic.Name()
+		case int, int64:
+			ok, want = basic.Info()&types.IsNumeric != 0, basic.Name()
+		case float64:
+			ok, want = basic.Info()&types.IsFloat != 0 || basic.Info()&types.IsInteger != 0 && v == float64(int64(v)), basic.Name()
+		}
+		if !ok {
+			hint := ""
+			if want == "string" {
+				hint = "; write it in quotes"
+			}
+			c.fail(node, fmt.Sprintf("the marker kubebuilder:validation:Enum has the value %v, which is no %s%s", value, want, hint))
+		}
 	}
 }
 

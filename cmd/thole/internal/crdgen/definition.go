@@ -1,6 +1,7 @@
 package crdgen
 
 import (
+	"go/ast"
 	"slices"
 	"strings"
 
@@ -8,7 +9,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-tools/pkg/crd"
+	crdmarkers "sigs.k8s.io/controller-tools/pkg/crd/markers"
 	"sigs.k8s.io/controller-tools/pkg/loader"
+	"sigs.k8s.io/controller-tools/pkg/markers"
 
 	"github.com/thole-dev/thole/sdk/generate"
 )
@@ -27,13 +30,13 @@ func (t *typeSet) definition(c generate.Controller) *apiextensionsv1.CustomResou
 		},
 	}
 	description := ""
-	ident := crd.TypeIdent{Package: t.ident(c.Versions[0].Spec).Package, Name: c.Kind.Kind}
-	if info := t.Types[ident]; info != nil {
+	if info := t.Types[t.whole(c.Kind.Kind, c.Versions[0])]; info != nil {
 		description = info.Doc
-		t.checkMarkers(ident.Package, info)
 	}
 	for _, v := range c.Versions {
-		d.Spec.Versions = append(d.Spec.Versions, t.version(v, description))
+		version := t.version(v, description)
+		t.applyWhole(version.Schema.OpenAPIV3Schema, t.whole(c.Kind.Kind, v), v)
+		d.Spec.Versions = append(d.Spec.Versions, version)
 	}
 	// A marker may change any part of what there is, so all versions come first. The names
 	// are those of the first version, whose markers are applied last.
@@ -67,11 +70,66 @@ func (t *typeSet) version(v generate.Version, description string) apiextensionsv
 	}
 }
 
+// whole returns the type with the name of a kind, if there is one beside the spec.
+func (t *typeSet) whole(kind string, v generate.Version) crd.TypeIdent {
+	return crd.TypeIdent{Package: t.ident(v.Spec).Package, Name: kind}
+}
+
+// applyWhole applies the markers for the schema of a whole object: those of its type, and of the fields that
+// are the spec and the status.
+func (t *typeSet) applyWhole(schema *apiextensionsv1.JSONSchemaProps, ident crd.TypeIdent, v generate.Version) {
+	info := t.Types[ident]
+	if info == nil {
+		return
+	}
+	t.checkMarkers(ident.Package, info)
+	t.applySchemaMarkers(ident, info.Markers, schema, info.RawSpec)
+	for i := range info.Fields {
+		field := &info.Fields[i]
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		of, isPart := map[string]string{"spec": v.Spec.Name, "status": v.Status.Name}[name]
+		if typeName, ok := deref(field.RawField.Type).(*ast.Ident); !isPart || !ok || typeName.Name != of {
+			continue
+		}
+		member := schema.Properties[name]
+		if field.Doc != "" {
+			member.Description = field.Doc
+		}
+		t.applySchemaMarkers(ident, field.Markers, &member, field.RawField)
+		schema.Properties[name] = member
+		others := slices.DeleteFunc(slices.Clone(schema.Required), func(other string) bool { return other == name })
+		switch {
+		case hasMarker(field, "kubebuilder:validation:Optional", "optional", "k8s:optional"):
+			schema.Required = others
+		case hasMarker(field, "kubebuilder:validation:Required", "required", "k8s:required"):
+			schema.Required = slices.Sorted(slices.Values(append(others, name)))
+		}
+	}
+}
+
+func hasMarker(field *markers.FieldInfo, names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return field.Markers.Get(name) != nil })
+}
+
+// applySchemaMarkers applies markers in the order of their names, of which none depends on another at an object.
+func (t *typeSet) applySchemaMarkers(ident crd.TypeIdent, all markers.MarkerValues, schema *apiextensionsv1.JSONSchemaProps, node ast.Node) {
+	context := &crdmarkers.SchemaContext{Package: ident.Package, TypeInfo: t.Types[ident]}
+	for _, name := range sortedKeys(all) {
+		for _, value := range all[name] {
+			if marker, ok := value.(crd.SchemaMarker); ok {
+				if err := marker.ApplyToSchema(context, schema); err != nil {
+					ident.Package.AddError(loader.ErrFromNode(err, node))
+				}
+			}
+		}
+	}
+}
+
 // applyMarkers applies the markers for a whole kind: those of the type with the name of the
 // kind, if there is one beside the spec, of the spec, and of the status.
 func (t *typeSet) applyMarkers(d *apiextensionsv1.CustomResourceDefinition, kind string, v generate.Version) {
 	spec := t.ident(v.Spec)
-	types := []crd.TypeIdent{{Package: spec.Package, Name: kind}, spec, t.ident(v.Status)}
+	types := []crd.TypeIdent{t.whole(kind, v), spec, t.ident(v.Status)}
 	for _, ident := range slices.Compact(types) {
 		info := t.Types[ident]
 		if info == nil {

@@ -3,6 +3,7 @@ package crdgen
 import (
 	"fmt"
 	"go/ast"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/controller-tools/pkg/loader"
@@ -19,9 +20,13 @@ const prefix = "kubebuilder:"
 
 func inMainModule(pkg *loader.Package) bool { return pkg.Module != nil && pkg.Module.Main }
 
+// ofDeepCopy are markers for the generator of DeepCopy methods, which plugins do not need. Types that kubebuilder has
+// scaffolded have them.
+var ofDeepCopy = []string{"object:root", "object:generate"}
+
 // checkMarkers adds a mistake for each marker of a type that has no effect.
 func (t *typeSet) checkMarkers(pkg *loader.Package, info *markers.TypeInfo) {
-	t.checkComments(pkg, markers.DescribesType, info.RawDecl.Doc, info.RawSpec.Doc)
+	t.checkComments(pkg, markers.DescribesType, info.RawDecl.Doc, info.RawSpec.Doc, apart(pkg, info.RawDecl))
 	for _, field := range info.Fields {
 		t.checkComments(pkg, markers.DescribesField, field.RawField.Doc, field.RawField.Comment)
 	}
@@ -35,11 +40,40 @@ func (t *typeSet) checkComments(pkg *loader.Package, target markers.TargetType, 
 		}
 		for _, comment := range group.List {
 			text, isMarker := strings.CutPrefix(strings.TrimSpace(strings.TrimPrefix(comment.Text, "//")), "+"+prefix)
+			if name, _, _ := strings.Cut(text, "="); slices.Contains(ofDeepCopy, name) && target == markers.DescribesType {
+				continue
+			}
 			if isMarker && t.Collector.Lookup("+"+prefix+text, target) == nil {
 				pkg.AddError(loader.ErrFromNode(t.unknownMarker(text, target), comment))
 			}
 		}
 	}
+}
+
+// apart returns the comment before that of a declaration, from which a blank line separates it, nil if there is none.
+// Its markers describe the declaration, too.
+func apart(pkg *loader.Package, decl *ast.GenDecl) (found *ast.CommentGroup) {
+	begin := decl.Pos()
+	if decl.Doc != nil {
+		begin = decl.Doc.Pos()
+	}
+	for _, file := range pkg.Syntax {
+		if begin < file.FileStart || begin > file.FileEnd {
+			continue
+		}
+		after := file.Name.End()
+		for _, other := range file.Decls {
+			if other.End() < begin {
+				after = other.End()
+			}
+		}
+		for _, group := range file.Comments {
+			if group.Pos() > after && group.End() < begin {
+				found = group
+			}
+		}
+	}
+	return found
 }
 
 // unknownMarker returns the error for a marker that has no effect where it is. text has

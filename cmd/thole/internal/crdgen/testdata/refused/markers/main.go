@@ -25,11 +25,22 @@ type Spec struct {
 	D Nested `json:"d"`
 }
 
+// +kubebuilder:validation:MaxProprties=3
+
 // Nested is a part.
 type Nested struct {
 	// +kubebuilder:validation:Patern="a"
 	E string `json:"e"`
+	// +kubebuilder:validation:Enum=1;2
+	F string `json:"f"`
+	// +kubebuilder:validation:Enum=a;b
+	G *int32 `json:"g"`
+	H Choice `json:"h"`
 }
+
+// Choice has values that are none.
+// +kubebuilder:validation:Enum=yes;no
+type Choice bool
 
 // Status has none.
 type Status struct{}
