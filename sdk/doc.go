@@ -23,11 +23,8 @@
 // Whatever the order of the calls is, they are performed in this order: Patch,
 // children.Release, each Apply, each Delete, Events, the conditions and Status. Applies keep
 // their order among themselves, and so do deletes. The first that fails ends that, or its
-// [children.Group]. An object may be named by one Apply or Delete of a run: to have
-// it deleted and made anew, apply it with [children.Replace].
-//
-// [children.Group]: https://pkg.go.dev/github.com/thole-dev/thole/sdk/children#Group
-// [children.Replace]: https://pkg.go.dev/github.com/thole-dev/thole/sdk/children#Replace
+// group (children.Group). An object may be named by one Apply or Delete of a run: to have
+// it deleted and made anew, apply it with children.Replace.
 //
 // # How a run ends
 //

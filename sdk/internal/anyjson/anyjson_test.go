@@ -59,8 +59,7 @@ type outer struct {
 	Own     own         `json:"own"`
 	Number  json.Number `json:"number"`
 	Float   float64     `json:"float"`
-	ignored any
-	Skipped any `json:"-"`
+	Skipped any         `json:"-"`
 }
 
 func TestValuesAreFoundInEveryType(t *testing.T) {
