@@ -26,13 +26,12 @@ func buildCommand() *cobra.Command {
 		Long: `Compile the plugin in DIR, its main package, into FILE. A file that is there is
 replaced by the whole new one, so that it may be in the directory of a host that runs.
 
-It is compiled by TinyGo, or with --go by standard Go, whose modules are some ten times
-as large. TinyGo is that of --tinygo, or of PATH if that is new enough, or the one
-that make tools has built in a directory above.
+It is compiled by TinyGo, or with --go by standard Go. The TinyGo is that of --tinygo,
+or of PATH if that is new enough, or the one that make tools has built in a directory
+above.
 
-A TinyGo that is seen for the first time is tried with what compilers are known to get
-wrong. A plugin that has something of which the TinyGo makes another value than Go is
-not built: the places are printed, and what to write instead.`,
+Each TinyGo is tried once with code that some compilers get wrong. If it gets wrong what
+the plugin contains, nothing is built: the places are printed, and what to write instead.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) != 1:

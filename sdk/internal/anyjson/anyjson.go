@@ -40,22 +40,29 @@ func holdsAny(t reflect.Type) bool {
 	if ok {
 		return known
 	}
-	holding[t] = false // for a recursive type
+	// For a recursive type. What has none is then visited in vain, but none is overlooked.
+	holding[t] = true
 	switch {
 	case t.Kind() == reflect.Interface:
-		holding[t] = true
 	case t.Kind() != reflect.Pointer && reflect.PointerTo(t).Implements(unmarshaler):
-		// It decodes itself.
+		holding[t] = false // it decodes itself
 	case t.Kind() == reflect.Pointer, t.Kind() == reflect.Slice, t.Kind() == reflect.Array, t.Kind() == reflect.Map:
 		holding[t] = holdsAny(t.Elem())
 	case t.Kind() == reflect.Struct:
+		holds := false
 		for i := range t.NumField() {
-			if f := t.Field(i); (f.IsExported() || f.Anonymous) && f.Tag.Get("json") != "-" && holdsAny(f.Type) {
-				holding[t] = true
-			}
+			f := t.Field(i)
+			holds = isDecoded(f) && holdsAny(f.Type) || holds
 		}
+		holding[t] = holds
+	default:
+		holding[t] = false
 	}
 	return holding[t]
+}
+
+func isDecoded(f reflect.StructField) bool {
+	return (f.IsExported() || f.Anonymous) && f.Tag.Get("json") != "-"
 }
 
 // visit replaces the numbers in values of type any.
@@ -90,7 +97,7 @@ func visit(v reflect.Value) {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if f := v.Type().Field(i); f.IsExported() || f.Anonymous {
+			if isDecoded(v.Type().Field(i)) {
 				visit(v.Field(i))
 			}
 		}

@@ -45,8 +45,8 @@ func (o *own) UnmarshalJSON(data []byte) error {
 }
 
 type inner struct {
-	Deep map[string]map[string]any `json:"deep,omitempty"`
 	Next *inner                    `json:"next,omitempty"`
+	Deep map[string]map[string]any `json:"deep,omitempty"`
 }
 
 type outer struct {

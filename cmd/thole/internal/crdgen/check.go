@@ -97,23 +97,23 @@ func (c *typeChecker) checkEnum(node ast.Node, e ast.Expr, all markers.MarkerVal
 		return
 	}
 	for _, value := range values {
-		ok, want := true, ""
+		ok := true
 		switch v := value.(type) {
 		case string:
-			ok, want = basic.Info()&types.IsString != 0, basic.Name()
+			ok = basic.Info()&types.IsString != 0
 		case bool:
-			ok, want = basic.Info()&types.IsBoolean != 0, basic.Name()
+			ok = basic.Info()&types.IsBoolean != 0
 		case int, int64:
-			ok, want = basic.Info()&types.IsNumeric != 0, basic.Name()
+			ok = basic.Info()&types.IsNumeric != 0
 		case float64:
-			ok, want = basic.Info()&types.IsFloat != 0 || basic.Info()&types.IsInteger != 0 && v == float64(int64(v)), basic.Name()
+			ok = basic.Info()&types.IsFloat != 0 || basic.Info()&types.IsInteger != 0 && v == float64(int64(v))
 		}
 		if !ok {
 			hint := ""
-			if want == "string" {
+			if basic.Info()&types.IsString != 0 {
 				hint = "; write it in quotes"
 			}
-			c.fail(node, fmt.Sprintf("the marker kubebuilder:validation:Enum has the value %v, which is no %s%s", value, want, hint))
+			c.fail(node, fmt.Sprintf("the marker kubebuilder:validation:Enum has the value %v, which is no %s%s", value, basic.Name(), hint))
 		}
 	}
 }
