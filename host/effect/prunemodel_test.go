@@ -118,7 +118,6 @@ func (m *pruneModel) run() {
 	for i := range in.Apply {
 		in.Apply[i].Adopt = rapid.Bool().Draw(m.t, "adopt")
 	}
-	before := m.uids()
 	m.wire.take()
 	ctx, end := context.WithCancel(m.Context())
 	defer end()
@@ -131,16 +130,11 @@ func (m *pruneModel) run() {
 		}
 		return at == -1 && fault == "lost"
 	}
-	_, failure := m.PerformIntents(ctx, target, in)
+	me := c.Name + " " + string(target.Object.UID)
+	failure := m.perform(ctx, target, in, me)
 	m.wire.loses = nil
 	if fault == "crash" {
 		m.start(pruning)
-	}
-	me := c.Name + " " + string(target.Object.UID)
-	for uid, name := range m.uids() {
-		if _, old := before[uid]; !old && slices.Contains(names, name) {
-			m.creators[uid] = me
-		}
 	}
 	for _, r := range m.wire.take() {
 		if r.method == "DELETE" {
@@ -149,10 +143,24 @@ func (m *pruneModel) run() {
 	}
 	if failure == nil && rapid.Bool().Draw(m.t, "complete") {
 		m.see(modelNames...)
-		if _, failure := m.PerformIntents(m.Context(), target, in); failure == nil {
+		// What the cache still showed the first time is created now.
+		if failure := m.perform(m.Context(), target, in, me); failure == nil {
 			m.expectNoneLeft(me, names)
 		}
 	}
+}
+
+// perform performs a result, and notes whose the objects are that it creates: nobody else
+// creates one at this time.
+func (m *pruneModel) perform(ctx context.Context, target Target, in *abi.Result, me string) *Failure {
+	before := m.uids()
+	_, failure := m.PerformIntents(ctx, target, in)
+	for uid := range m.uids() {
+		if _, old := before[uid]; !old {
+			m.creators[uid] = me
+		}
+	}
+	return failure
 }
 
 // uids returns the names of the ConfigMaps that exist, by their uids.
